@@ -1,0 +1,179 @@
+package loop
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// An epoll is the poller of the kernel: epoll(7), with an eventfd(2) to be woken by.
+type epoll struct {
+	fd      int
+	eventFD int
+	precise bool // epoll_pwait2(2), of Linux 5.11, takes nanoseconds
+	start   time.Time
+	offset  time.Duration // CLOCK_MONOTONIC at start
+	buf     [batch]unix.EpollEvent
+}
+
+func newEpoll() (*epoll, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create epoll: %w", err)
+	}
+	eventFD, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("create eventfd: %w", err)
+	}
+	e := &epoll{fd: fd, eventFD: eventFD}
+	// Each write to an eventfd is an edge, so that nobody has to read it.
+	if err := e.add(eventFD, registration{want: Readable, edge: true}); err != nil {
+		e.close()
+		return nil, fmt.Errorf("watch eventfd: %w", err)
+	}
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		e.close()
+		return nil, fmt.Errorf("read clock: %w", err)
+	}
+	e.start, e.offset = time.Now(), time.Duration(ts.Nano())
+	// An old kernel says ENOSYS, an old seccomp filter EPERM.
+	_, err = e.pwait2(0)
+	e.precise = err == nil
+	return e, nil
+}
+
+// now reads CLOCK_MONOTONIC by way of package time, which needs no system call.
+func (e *epoll) now() time.Duration { return e.offset + time.Since(e.start) }
+
+func (e *epoll) wall() time.Time { return time.Now() }
+
+// wake can't fail: a counter that is only added to is full after 2^64 times.
+func (e *epoll) wake() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	_, _ = unix.Write(e.eventFD, one[:])
+}
+
+func (e *epoll) add(fd int, r registration) error {
+	return unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, fd, r.epollEvent(fd))
+}
+
+func (e *epoll) modify(fd int, r registration) error {
+	return unix.EpollCtl(e.fd, unix.EPOLL_CTL_MOD, fd, r.epollEvent(fd))
+}
+
+// remove may find that fd is closed, which has removed it.
+func (e *epoll) remove(fd int) {
+	_ = unix.EpollCtl(e.fd, unix.EPOLL_CTL_DEL, fd, nil)
+}
+
+func (e *epoll) wait(deadline time.Duration, events []event) (int, error) {
+	n, err := retryEINTR(func() (int, error) { return e.waitOnce(deadline) })
+	if err != nil {
+		return 0, err
+	}
+	k := 0
+	for _, raw := range e.buf[:n] {
+		if int(raw.Fd) != e.eventFD {
+			events[k] = fromEpoll(raw)
+			k++
+		}
+	}
+	return k, nil
+}
+
+// waitOnce fills e.buf and returns how many events there are.
+func (e *epoll) waitOnce(deadline time.Duration) (int, error) {
+	timeout := time.Duration(-1)
+	switch deadline {
+	case never:
+	case 0:
+		timeout = 0
+	default:
+		timeout = max(deadline-e.now(), 0)
+	}
+	if e.precise {
+		return e.pwait2(timeout)
+	}
+	return unix.EpollWait(e.fd, e.buf[:], milliseconds(timeout))
+}
+
+// pwait2 is epoll_pwait2(2) without a signal mask. A negative timeout is none.
+func (e *epoll) pwait2(timeout time.Duration) (int, error) {
+	ts := struct{ sec, nsec int64 }{ // the kernel's own, of 64 bits everywhere
+		int64(timeout / time.Second), int64(timeout % time.Second),
+	}
+	p := unsafe.Pointer(&ts)
+	if timeout < 0 {
+		p = nil
+	}
+	// Not RawSyscall: the runtime has to know that this goroutine may block.
+	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(e.fd),
+		uintptr(unsafe.Pointer(&e.buf)), uintptr(len(e.buf)), uintptr(p), 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+func (e *epoll) close() {
+	unix.Close(e.eventFD)
+	unix.Close(e.fd)
+}
+
+// milliseconds returns the timeout of epoll_wait(2), rounded up, since waking early is waking twice.
+func milliseconds(timeout time.Duration) int {
+	if timeout < 0 {
+		return -1
+	}
+	ms := timeout / time.Millisecond
+	if timeout%time.Millisecond > 0 {
+		ms++
+	}
+	return int(min(ms, math.MaxInt32))
+}
+
+// retryEINTR calls f until no signal interrupts it.
+func retryEINTR(f func() (int, error)) (int, error) {
+	for {
+		n, err := f()
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// epollEvent has the descriptor and the generation in the 64 bits that epoll gives back.
+func (r registration) epollEvent(fd int) *unix.EpollEvent {
+	var bits uint32
+	if r.want&Readable != 0 {
+		bits |= unix.EPOLLIN
+	}
+	if r.want&Writable != 0 {
+		bits |= unix.EPOLLOUT
+	}
+	if r.edge {
+		bits |= unix.EPOLLET
+	}
+	return &unix.EpollEvent{Events: bits, Fd: int32(fd), Pad: int32(r.generation)}
+}
+
+func fromEpoll(raw unix.EpollEvent) event {
+	ev := event{fd: int(raw.Fd), generation: uint32(raw.Pad)}
+	if raw.Events&unix.EPOLLIN != 0 {
+		ev.ready |= Readable
+	}
+	if raw.Events&unix.EPOLLOUT != 0 {
+		ev.ready |= Writable
+	}
+	if raw.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		ev.ready |= Hangup
+	}
+	return ev
+}

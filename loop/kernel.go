@@ -1,0 +1,220 @@
+package loop
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A kernel simulates what a poller needs of Linux: descriptors, epoll and clocks. Its epoll works as
+// the kernel's does, with a list of registrations that may be ready: a change of readiness puts one
+// there, and the wait takes it off again unless it is level-triggered and still ready.
+type kernel struct {
+	rng        *rand.Rand
+	clock      atomic.Int64 // atomic for now, which Post calls from anywhere
+	wallOffset time.Duration
+	atOnce     int // turns since the clock moved
+	woken      chan struct{}
+
+	files   []*file // by descriptor number; nil: not open
+	lowest  int     // no number from firstFD to below it is free
+	openFDs int
+	ready   []*interest
+}
+
+// A file is an open file with one descriptor.
+type file struct {
+	ready    Ready
+	interest *interest // nil: not watched
+}
+
+// An interest is a registration with epoll.
+type interest struct {
+	registration
+	fd     int
+	file   *file // nil: removed
+	listed bool  // in kernel.ready
+}
+
+const (
+	bootTime = time.Hour // no clock of a running system is at zero
+	firstFD  = 3         // after standard input, output and error
+
+	maxAtOnce = 1000 // turns at one instant
+	creep     = 10 * time.Microsecond
+)
+
+func newKernel(seed uint64) *kernel {
+	k := &kernel{rng: rand.New(rand.NewPCG(seed, 0)), woken: make(chan struct{}, 1)}
+	k.files, k.lowest = make([]*file, firstFD), firstFD
+	k.clock.Store(int64(bootTime))
+	return k
+}
+
+func (k *kernel) open() int {
+	fd := k.lowest
+	for fd < len(k.files) && k.files[fd] != nil {
+		fd++
+	}
+	if fd == len(k.files) {
+		k.files = append(k.files, nil)
+	}
+	k.files[fd] = &file{}
+	k.lowest = fd + 1
+	k.openFDs++
+	return fd
+}
+
+func (k *kernel) closeFD(fd int) {
+	f := k.mustFile("close", fd)
+	k.forget(f)
+	k.files[fd] = nil
+	k.lowest = min(k.lowest, fd)
+	k.openFDs--
+}
+
+func (k *kernel) setReady(fd int, r Ready) {
+	f := k.mustFile("set ready", fd)
+	f.ready = r
+	k.list(f.interest)
+}
+
+// list puts i on the ready list if what it is interested in is so.
+func (k *kernel) list(i *interest) {
+	if i != nil && !i.listed && i.events() != 0 {
+		i.listed = true
+		k.ready = append(k.ready, i)
+	}
+}
+
+// events returns what is ready of what i is interested in. Hangup is always of interest.
+func (i *interest) events() Ready {
+	if i.file == nil {
+		return 0
+	}
+	return i.file.ready & (i.want | Hangup)
+}
+
+func (k *kernel) add(fd int, r registration) error {
+	f := k.file(fd)
+	if f == nil {
+		return syscall.EBADF
+	}
+	if f.interest != nil {
+		return syscall.EEXIST
+	}
+	f.interest = &interest{registration: r, fd: fd, file: f}
+	k.list(f.interest)
+	return nil
+}
+
+func (k *kernel) modify(fd int, r registration) error {
+	f := k.file(fd)
+	if f == nil {
+		return syscall.EBADF
+	}
+	if f.interest == nil {
+		return syscall.ENOENT
+	}
+	f.interest.registration = r
+	k.list(f.interest)
+	return nil
+}
+
+func (k *kernel) remove(fd int) {
+	if f := k.file(fd); f != nil {
+		k.forget(f)
+	}
+}
+
+func (k *kernel) forget(f *file) {
+	if f.interest != nil {
+		f.interest.file = nil
+		f.interest = nil
+	}
+}
+
+// wait never waits for time to pass: without events it moves the clock to the deadline.
+func (k *kernel) wait(deadline time.Duration, events []event) (int, error) {
+	n := k.collect(events)
+	switch {
+	case n > 0 || deadline <= k.now():
+		if k.atOnce++; k.atOnce > maxAtOnce {
+			k.clock.Add(int64(creep))
+		}
+	case deadline == never:
+		<-k.woken
+	default:
+		k.advance(deadline - k.now())
+	}
+	return n, nil
+}
+
+// collect reports as much of what is ready as fits, in an order drawn from the seed.
+func (k *kernel) collect(events []event) int {
+	k.prune()
+	k.rng.Shuffle(len(k.ready), func(a, b int) { k.ready[a], k.ready[b] = k.ready[b], k.ready[a] })
+	n := min(len(k.ready), len(events))
+	for j, i := range k.ready[:n] {
+		events[j] = event{i.fd, i.generation, i.events()}
+		i.listed = !i.edge
+	}
+	k.ready = slices.DeleteFunc(k.ready, func(i *interest) bool { return !i.listed })
+	return n
+}
+
+// prune takes off the ready list what is not ready any more.
+func (k *kernel) prune() {
+	k.ready = slices.DeleteFunc(k.ready, func(i *interest) bool {
+		i.listed = i.events() != 0
+		return !i.listed
+	})
+}
+
+func (k *kernel) anyReady() bool {
+	k.prune()
+	return len(k.ready) > 0
+}
+
+func (k *kernel) now() time.Duration { return time.Duration(k.clock.Load()) }
+
+func (k *kernel) wall() time.Time {
+	boot := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	return boot.Add(k.now() + k.wallOffset)
+}
+
+func (k *kernel) advance(d time.Duration) {
+	if d > 0 {
+		k.clock.Add(int64(d))
+		k.atOnce = 0
+	}
+}
+
+func (k *kernel) wake() {
+	select {
+	case k.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (k *kernel) close() {}
+
+// file returns the open file of a descriptor, or nil.
+func (k *kernel) file(fd int) *file {
+	if fd < 0 || fd >= len(k.files) {
+		return nil
+	}
+	return k.files[fd]
+}
+
+// mustFile is for calls that only a mistake in the code under test can fail.
+func (k *kernel) mustFile(call string, fd int) *file {
+	f := k.file(fd)
+	if f == nil {
+		panic(fmt.Sprintf("loop: %s descriptor %d: %v", call, fd, syscall.EBADF))
+	}
+	return f
+}

@@ -1,0 +1,251 @@
+package loop
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestNothingStarves(t *testing.T) {
+	onEach(t, func(r *rig) {
+		// Each of these is always busy.
+		var reads, ticks, posts uint64
+		fd := r.open()
+		r.fill(fd)
+		r.must(r.Root().OnReadable(fd, func() { reads++ }))
+		var again func()
+		again = func() { ticks++; r.Root().After(0, again) }
+		again()
+		var repost func()
+		repost = func() { posts++; r.Post(repost) }
+		repost()
+
+		// These want to be served just once.
+		var read, timed bool
+		other := r.open()
+		r.fill(other)
+		var w *Watch
+		w = r.must(r.Root().OnReadable(other, func() { read = true; w.Stop() }))
+		r.Root().After(5*time.Millisecond, func() {
+			timed = true
+			r.Post(r.Stop) // from another goroutine it would be the same
+		})
+		r.run()
+
+		if !read || !timed {
+			r.Errorf("descriptor served: %v, timer served: %v, want both", read, timed)
+		}
+		for name, n := range map[string]uint64{"descriptor": reads, "timer": ticks, "work": posts} {
+			if turns := r.Turns(); n < turns-1 || n > turns+1 {
+				r.Errorf("busy %s was served %d times in %d turns, want once a turn", name, n, turns)
+			}
+		}
+	})
+}
+
+func TestMoreReadyThanABatch(t *testing.T) {
+	onEach(t, func(r *rig) {
+		const n = 5 * batch / 2
+		served := make(map[int]bool)
+		last := r.Turns()
+		calls := 0
+		for range n {
+			fd := r.open()
+			r.fill(fd)
+			r.must(r.Root().OnReadable(fd, func() {
+				served[fd] = true
+				if r.Turns() != last {
+					last, calls = r.Turns(), 0
+				}
+				if calls++; calls > batch {
+					r.Errorf("more than %d descriptors served in one turn", batch)
+					r.Stop()
+				}
+				if len(served) == n {
+					r.Stop()
+				}
+			}))
+		}
+		r.run()
+		// Epoll goes round, the virtual loop draws lots.
+		if turns := r.Turns(); turns > 60 {
+			r.Errorf("it took %d turns to serve %d descriptors that are always ready", turns, n)
+		}
+	})
+}
+
+func TestNowStandsStillInATurn(t *testing.T) {
+	onEach(t, func(r *rig) {
+		before := r.Now()
+		r.spend(time.Millisecond)
+		if outside := r.Now(); outside < before+time.Millisecond {
+			r.Errorf("outside of a turn Now() went from %v to %v in 1ms", before, outside)
+		}
+		r.Post(func() {
+			now := r.Now()
+			r.spend(time.Millisecond)
+			if again := r.Now(); again != now {
+				r.Errorf("in a turn Now() went from %v to %v", now, again)
+			}
+			if tm := r.Root().After(time.Second, func() {}); tm.Due() != now+time.Second {
+				r.Errorf("a timer of 1s armed at %v is due at %v", now, tm.Due())
+			}
+			r.Stop()
+		})
+		r.run()
+	})
+}
+
+func TestRunAfterStop(t *testing.T) {
+	onEach(t, func(r *rig) {
+		released := 0
+		r.Root().Defer(func() { released++ })
+		r.Stop()
+		for range 2 {
+			if err := r.Loop.Run(); err != nil {
+				r.Error(err)
+			}
+		}
+		if released != 1 || r.Turns() != 0 {
+			r.Errorf("root was released %d times after %d turns, want 1 and 0", released, r.Turns())
+		}
+	})
+}
+
+func TestPostFromManyGoroutines(t *testing.T) {
+	const posters, each = 8, 2000
+	onEach(t, func(r *rig) {
+		got := make([][]int, posters)
+		done := 0
+		for p := range posters {
+			go func() {
+				for i := range each {
+					r.Post(func() { got[p] = append(got[p], i) })
+				}
+				r.Post(func() {
+					if done++; done == posters {
+						r.Stop()
+					}
+				})
+			}()
+		}
+		// Not run: its timer would fire at once in a loop whose time does not depend on goroutines.
+		if err := r.Loop.Run(); err != nil {
+			r.Error(err)
+		}
+		for p := range got {
+			if len(got[p]) != each || !slices.IsSorted(got[p]) {
+				r.Errorf("of poster %d there ran %d in order: %v, want %d in order",
+					p, len(got[p]), slices.IsSorted(got[p]), each)
+			}
+		}
+	})
+}
+
+func TestPostRunsInALaterTurn(t *testing.T) {
+	onEach(t, func(r *rig) {
+		var turns []uint64
+		r.Post(func() {
+			turns = append(turns, r.Turns())
+			r.Post(func() { turns = append(turns, r.Turns()); r.Stop() })
+		})
+		r.run()
+		if want := []uint64{1, 2}; !slices.Equal(turns, want) {
+			r.Errorf("posted work ran in turns %v, want %v", turns, want)
+		}
+	})
+}
+
+func TestPostIsDropped(t *testing.T) {
+	onEach(t, func(r *rig) {
+		s := r.Root().Child()
+		s.Post(func() { r.Error("work ran whose scope was closed after Post") })
+		r.Post(func() { r.stopAfter(2) })
+		s.Close()
+		s.Post(func() { r.Error("work ran whose scope was closed before Post") })
+		r.Root().Defer(func() {
+			r.Post(func() { r.Error("work ran that was posted while Root was closed") })
+		})
+		r.run()
+		var wg sync.WaitGroup
+		wg.Go(func() { r.Post(func() { r.Error("work ran that was posted after Run") }) })
+		wg.Wait()
+		if len(r.posted) != 0 {
+			r.Error("work is kept that was posted after Run")
+		}
+	})
+}
+
+func TestPostQueueDoesNotKeepABurst(t *testing.T) {
+	onEach(t, func(r *rig) {
+		for range 4 * maxSpare {
+			r.Post(func() {})
+		}
+		r.stopAfter(3)
+		r.run()
+		if n := max(cap(r.spare), cap(r.posted)); n > maxSpare {
+			r.Errorf("the queue has room for %d after a burst, want %d at most", n, maxSpare)
+		}
+	})
+}
+
+func TestLag(t *testing.T) {
+	const slow = 20 * time.Millisecond
+	tests := []struct {
+		name  string
+		setUp func(r *rig)
+	}{
+		{"timer after a slow timer", func(r *rig) {
+			r.Root().After(0, func() { r.spend(slow) })
+			r.Root().After(0, func() {})
+		}},
+		{"timer due during slow work", func(r *rig) {
+			r.Post(func() {
+				r.Root().After(0, func() {})
+				r.spend(slow)
+			})
+		}},
+		{"work posted before a slow descriptor", func(r *rig) {
+			fd := r.open()
+			r.fill(fd)
+			r.must(r.Root().OnReadable(fd, func() { r.empty(fd); r.spend(slow) }))
+			r.Post(func() {})
+		}},
+		{"work posted during a slow descriptor", func(r *rig) {
+			fd := r.open()
+			r.fill(fd)
+			r.must(r.Root().OnReadable(fd, func() {
+				r.empty(fd)
+				r.Post(func() {})
+				r.spend(slow)
+			}))
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onEach(t, func(r *rig) {
+				tt.setUp(r)
+				r.Root().After(2*slow, r.Stop)
+				r.run()
+				if lag := r.Lag(); lag.Max < slow || lag.Max > time.Minute {
+					r.Errorf("Lag().Max = %v, want %v or little more", lag.Max, slow)
+				}
+				r.ResetLag()
+				if lag := r.Lag(); lag != (Lag{}) {
+					r.Errorf("after ResetLag, Lag() = %v", lag)
+				}
+			})
+		})
+	}
+}
+
+func TestNoLagWithoutAReason(t *testing.T) {
+	v := NewVirtual(1)
+	v.Root().Every(time.Second, func() {})
+	v.Post(func() {})
+	v.RunFor(time.Hour)
+	if lag := v.Lag(); lag != (Lag{}) {
+		t.Errorf("Lag() = %v, want none", lag)
+	}
+}

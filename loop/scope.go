@@ -1,0 +1,114 @@
+package loop
+
+import "errors"
+
+// ErrClosed is the cause when a descriptor is to be watched in a scope that is closed.
+var ErrClosed = errors.New("scope is closed")
+
+// A Scope owns watches, timers, deferred functions and further scopes, and releases them when it is
+// closed. Whatever has a life, such as a connection or the run of a program, has a scope: what it
+// registers there can't be forgotten.
+type Scope struct {
+	link
+	loop   *Loop
+	newest *link
+	closed bool
+}
+
+// Child returns a new scope that is closed with s at the latest. It is closed already if s is.
+func (s *Scope) Child() *Scope {
+	c := &Scope{loop: s.loop, closed: s.closed}
+	if !s.closed {
+		s.adopt(&c.link, c)
+	}
+	return c
+}
+
+// Defer has f run when s is closed. If s is closed, it runs at once.
+func (s *Scope) Defer(f func()) {
+	if s.closed {
+		f()
+		return
+	}
+	d := &deferred{f: f}
+	s.adopt(&d.link, d)
+}
+
+// Close releases what s owns, newest first, each exactly once: it stops watches and timers, runs
+// deferred functions and closes child scopes. It may be called in any callback, in a deferred function
+// too, and again: when it returns everything is released but for the deferred functions that it was
+// called from. If a deferred function panics, the rest is released before the panic goes on.
+//
+// A closed scope accepts everything and does nothing: its timers never fire, and watching returns
+// [ErrClosed].
+func (s *Scope) Close() {
+	if s == s.loop.root {
+		s.loop.Stop()
+	}
+	s.release()
+}
+
+// Closed reports whether s is closed or being closed.
+func (s *Scope) Closed() bool { return s.closed }
+
+func (s *Scope) release() {
+	s.closed = true
+	defer func() {
+		if s.newest != nil { // a deferred function has panicked
+			s.release()
+		}
+		s.leave() // last: closing the parent meanwhile has to find what is left
+	}()
+	for s.newest != nil {
+		s.newest.owned.release()
+	}
+}
+
+// adopt makes o, with k its link, the newest of what s owns.
+func (s *Scope) adopt(k *link, o owned) {
+	k.scope, k.owned, k.older = s, o, s.newest
+	if s.newest != nil {
+		s.newest.newer = k
+	}
+	s.newest = k
+}
+
+// An owned is what a scope owns. When it is released it leaves the scope.
+type owned interface{ release() }
+
+// A link is the place of an owned in the list of its scope. The list runs through what it holds, so
+// that a registration is one allocation and leaves without a search.
+type link struct {
+	scope        *Scope // nil: not owned, or not any more
+	owned        owned
+	older, newer *link
+}
+
+// leave takes k out of its scope's list and returns the scope: nil if k was in none.
+func (k *link) leave() *Scope {
+	s := k.scope
+	if s == nil {
+		return nil
+	}
+	if k.newer != nil {
+		k.newer.older = k.older
+	} else {
+		s.newest = k.older
+	}
+	if k.older != nil {
+		k.older.newer = k.newer
+	}
+	*k = link{}
+	return s
+}
+
+// A deferred is a function for the end of a scope.
+type deferred struct {
+	link
+	f func()
+}
+
+func (d *deferred) release() {
+	d.leave()
+	d.f()
+}

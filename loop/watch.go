@@ -1,0 +1,180 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// A Watch calls a function when a descriptor is ready. The watch does not own the descriptor: stop
+// it, or close its scope, before the descriptor is closed.
+//
+// Several watches may share a descriptor, either all level-triggered or all edge-triggered. They are
+// called newest first, and since the one may take what the other was to be called for, descriptors
+// had best be non-blocking.
+type Watch struct {
+	link
+	f    func()
+	next *Watch // the next older one of the same descriptor; still set when stopped, for dispatch
+	fd   int32
+	want Ready
+}
+
+// OnReadable has f called in each turn in which fd is readable, hung up or in error.
+//
+// It fails, as the others do, with the cause syscall.EBADF if fd is not open, syscall.EPERM if it is
+// always ready as a regular file is, syscall.ENOSPC at the limit of epoll watches, and [ErrClosed] if s
+// is closed.
+func (s *Scope) OnReadable(fd int, f func()) (*Watch, error) {
+	return s.watch(fd, Readable, false, f)
+}
+
+// OnReadableEdge has f called when fd becomes readable, hung up or in error, and when more arrives. f
+// must read until there is nothing left, since what it leaves is not reported again. It may be called
+// without a cause.
+func (s *Scope) OnReadableEdge(fd int, f func()) (*Watch, error) {
+	return s.watch(fd, Readable, true, f)
+}
+
+// OnWritable has f called in each turn in which fd is writable, hung up or in error.
+func (s *Scope) OnWritable(fd int, f func()) (*Watch, error) {
+	return s.watch(fd, Writable, false, f)
+}
+
+// OnHangup has f called in each turn in which fd is hung up or in error, readable or not.
+func (s *Scope) OnHangup(fd int, f func()) (*Watch, error) {
+	return s.watch(fd, Hangup, false, f)
+}
+
+// Stop ends the watch. It is not called again, even if it is ready in this turn. A nil or stopped watch
+// stays as it is.
+func (w *Watch) Stop() {
+	if w == nil {
+		return
+	}
+	if s := w.leave(); s != nil {
+		s.loop.unregister(w)
+	}
+}
+
+func (w *Watch) release() { w.Stop() }
+
+// A slot is what the loop knows about a descriptor number.
+type slot struct {
+	newest     *Watch // nil: the number is not watched
+	generation uint32 // of the present registration, or the last
+	edge       bool
+}
+
+func (s *Scope) watch(fd int, want Ready, edge bool, f func()) (*Watch, error) {
+	w := &Watch{f: f, fd: int32(fd), want: want}
+	err := ErrClosed
+	if !s.closed {
+		err = s.loop.register(w, edge)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watch descriptor %d: %w", fd, err)
+	}
+	s.adopt(&w.link, w)
+	return w, nil
+}
+
+// register adds w to the watches of its descriptor, and what it wants to the poller.
+func (l *Loop) register(w *Watch, edge bool) error {
+	fd := int(w.fd)
+	var sl slot
+	if fd >= 0 && fd < len(l.slots) {
+		sl = l.slots[fd]
+	}
+	if sl.newest != nil {
+		err := l.share(w, sl, edge)
+		if !errors.Is(err, syscall.ENOENT) {
+			return err
+		}
+		// The descriptor was closed while it was watched, and this is another of the same number.
+		l.disown(fd)
+		sl.newest = nil
+	}
+
+	sl.generation++
+	sl.edge = edge
+	if err := l.poller.add(fd, registration{w.want, edge, sl.generation}); err != nil {
+		return err
+	}
+	for len(l.slots) <= fd {
+		l.slots = append(l.slots, slot{})
+	}
+	sl.newest = w
+	l.slots[fd] = sl
+	return nil
+}
+
+// share adds w to the watches that a descriptor has.
+func (l *Loop) share(w *Watch, sl slot, edge bool) error {
+	// The poller is asked even if nothing changes for it: it alone knows whether the descriptor is
+	// still the same.
+	r := registration{sl.want(), sl.edge, sl.generation}
+	if edge == sl.edge {
+		r.want |= w.want
+	}
+	if err := l.poller.modify(int(w.fd), r); err != nil {
+		return err
+	}
+	if edge != sl.edge {
+		return errors.New("level-triggered and edge-triggered watches of one descriptor")
+	}
+	w.next = sl.newest
+	l.slots[w.fd].newest = w
+	return nil
+}
+
+// disown drops the watches of a number whose registration is gone.
+func (l *Loop) disown(fd int) {
+	for w := l.slots[fd].newest; w != nil; w = w.next {
+		w.leave()
+	}
+	l.slots[fd].newest = nil
+}
+
+// unregister takes w from the watches of its descriptor, and what it alone wants from the poller.
+func (l *Loop) unregister(w *Watch) {
+	sl := &l.slots[w.fd]
+	before := sl.want()
+	at := &sl.newest
+	for *at != w {
+		at = &(*at).next
+	}
+	*at = w.next
+
+	switch want := sl.want(); {
+	case sl.newest == nil:
+		l.poller.remove(int(w.fd))
+	case want != before:
+		// It fails only if the descriptor is closed, and then there is nothing left to change.
+		_ = l.poller.modify(int(w.fd), registration{want, sl.edge, sl.generation})
+	}
+}
+
+// want returns what the watches of a number want together.
+func (s slot) want() Ready {
+	var want Ready
+	for w := s.newest; w != nil; w = w.next {
+		want |= w.want
+	}
+	return want
+}
+
+// dispatch calls the watches that e is for. An event of an earlier generation belonged to another
+// descriptor of the same number, or to a watch that was stopped.
+func (l *Loop) dispatch(e event) {
+	if e.fd >= len(l.slots) || l.slots[e.fd].generation != e.generation {
+		return
+	}
+	// A callback may stop any of them and add more. Those added are before w; from one that was stopped
+	// the chain leads on to older ones.
+	for w := l.slots[e.fd].newest; w != nil; w = w.next {
+		if w.scope != nil && e.ready&(w.want|Hangup) != 0 {
+			w.f()
+		}
+	}
+}
