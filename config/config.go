@@ -1,0 +1,222 @@
+// Package config turns a TOML file and the files it includes into validated, fully defaulted values.
+//
+// [Load] reports all mistakes of all files in one go, each with its file, line, column, key, cause and remedy. A
+// mistake in a program's table makes only that program invalid; any other makes the whole file useless. What Load
+// returns is never changed again, so it may be read from any goroutine. The package knows nothing of running
+// processes; it reads the configuration, the env files named there and this process's environment, and writes nothing.
+//
+// [keys] is the one table of all keys: decoding, defaults, suggestions and docs/reference.md come from it.
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// A Config is a configuration file with the files it includes.
+type Config struct {
+	Path     string     // as given to Load
+	Files    []string   // Path and then the included files, in the order they were read
+	Superd   Superd     //
+	Programs []*Program // by name; those with an unusable name are left out and stand in Errors
+	Errors   Errors     // mistakes in the programs' tables, by place
+	Warnings Errors     // what is legal and hardly meant, by place
+}
+
+// Superd holds the keys of the table [superd].
+type Superd struct {
+	RuntimeDir string // absolute, "" where it is not set: see [RuntimeDir]
+	LogDir     string // absolute, "" where it is not set: see [LogDir]
+	ExitWhen   ExitWhen
+}
+
+// ExitWhen says when superd ends by itself.
+type ExitWhen string
+
+// The values of exit_when.
+const (
+	ExitNever     ExitWhen = "never"
+	ExitAllExited ExitWhen = "all-exited"
+	ExitAnyFailed ExitWhen = "any-failed"
+)
+
+// A Program is one [program.NAME] table, with [defaults] and the built-in defaults filled in.
+type Program struct {
+	Name               string
+	Command            []string          // split into arguments, ${X} not expanded yet
+	Directory          string            // ${X} not expanded yet; relative to the file that holds it, made absolute
+	Environment        map[string]string // ${X} not expanded yet; nil when empty
+	EnvFile            string            // absolute; "" for none
+	InheritEnvironment bool
+
+	User                string // "" for superd's own
+	Groups              []string
+	SupplementaryGroups []string
+	Umask               *uint32 // nil: superd's own
+
+	Replicas   int // 1 or more
+	Type       Type
+	Schedule   string
+	Autostart  bool
+	Essential  bool
+	Requires   []string
+	After      []string
+	Restart    Restart
+	Backoff    Backoff
+	StartLimit StartLimit
+
+	SuccessExitCodes []int         // each 0 to 255
+	StartTimeout     time.Duration // more than 0
+	StopTimeout      time.Duration // 0: SIGKILL follows the stop signal at once
+	StopSignal       syscall.Signal
+	KillMode         KillMode
+
+	Ready    *Ready  // nil: ready once it is spawned
+	Health   *Health // nil: not checked
+	PreStart [][]string
+	PostStop [][]string
+	Log      Log
+	Limits   Limits
+	Invalid  Errors // not empty: the program exists but may not run
+	File     string // where its table begins
+	Line     int
+}
+
+// Type is what kind of program it is.
+type Type string
+
+// The values of type.
+const (
+	TypeService Type = "service"
+	TypeOneshot Type = "oneshot"
+)
+
+// Restart says after which ends a program is started again.
+type Restart string
+
+// The values of restart.
+const (
+	RestartAlways    Restart = "always"
+	RestartOnFailure Restart = "on-failure"
+	RestartNever     Restart = "never"
+)
+
+// KillMode says whom SIGKILL reaches when the stop timeout is over.
+type KillMode string
+
+// The values of kill_mode.
+const (
+	KillTree    KillMode = "tree"
+	KillGroup   KillMode = "group"
+	KillProcess KillMode = "process"
+)
+
+// Backoff says how long to wait before restart number n, counted from 1: min(Max, Initial·Factor^(n-1)), and at most
+// the share Jitter of that on top.
+type Backoff struct {
+	Initial    time.Duration // more than 0
+	Max        time.Duration // not less than Initial
+	Factor     float64       // 1 to 1000
+	Jitter     float64       // 0 to 1
+	ResetAfter time.Duration // a run of at least this long sets n back; 0: every run does
+}
+
+// StartLimit says when to give up: after Failures failed starts Within a time.
+type StartLimit struct {
+	Failures   int           // 0: never give up
+	Within     time.Duration // more than 0
+	RetryAfter time.Duration // slow retry after giving up; 0: never
+}
+
+// Ready is how a program tells that it is ready. Exactly one of the first six is set.
+type Ready struct {
+	Notify   bool
+	FD       int      // 3 or more
+	Line     string   // a regular expression that compiles
+	TCP      string   // host:port
+	HTTP     string   // http:// or https://
+	Exec     []string // arguments, ${X} not expanded yet
+	Interval time.Duration
+	Timeout  time.Duration
+}
+
+// Health is how a running program is checked. Exactly one of the first three is set.
+type Health struct {
+	TCP      string
+	HTTP     string
+	Exec     []string
+	Interval time.Duration
+	Timeout  time.Duration
+	Failures int // so many in a row make it unhealthy; 1 or more
+}
+
+// Log says where a program's output goes.
+type Log struct {
+	File     string // absolute or relative to the log directory, clean; "" with replicas: see [Program.LogPath]
+	Format   LogFormat
+	MaxSize  int64 // bytes; 0: never rotate
+	Keep     int   // rotated files kept beside the current one
+	Compress bool
+	Stderr   Stderr
+	Overflow Overflow
+}
+
+// LogFormat is how lines are written to the log file.
+type LogFormat string
+
+// The values of log.format.
+const LogRaw LogFormat = "raw"
+
+// Stderr says what becomes of a program's standard error.
+type Stderr string
+
+// The values of log.stderr.
+const (
+	StderrMerge    Stderr = "merge"
+	StderrSeparate Stderr = "separate"
+	StderrLabel    Stderr = "label"
+)
+
+// Overflow says what happens to output while the disk stalls.
+type Overflow string
+
+// The values of log.overflow.
+const (
+	OverflowBlock Overflow = "block"
+	OverflowDrop  Overflow = "drop"
+)
+
+// Limits bound what a program may use. nil: not limited by superd.
+type Limits struct {
+	NoFile *int64   // open files
+	Core   *int64   // bytes of a core dump
+	Memory *int64   // bytes
+	CPU    *float64 // CPUs, 0.5 being half of one
+	Tasks  *int64   // processes and threads
+}
+
+// Instances returns the names of the program's instances: its own, or web@1 to web@N with N replicas.
+func (p *Program) Instances() []string {
+	if p.Replicas <= 1 {
+		return []string{p.Name}
+	}
+	names := make([]string, p.Replicas)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s@%d", p.Name, i+1)
+	}
+	return names
+}
+
+// LogPath returns the log file of one of the program's instances.
+func (p *Program) LogPath(logDir, instance string) string {
+	file := p.Log.File
+	if file == "" {
+		file = instance + ".log"
+	}
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(logDir, file)
+}

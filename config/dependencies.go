@@ -1,0 +1,156 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxCycles and maxHints bound the work for a file that is wrong throughout.
+const (
+	maxCycles = 100
+	maxHints  = 100
+)
+
+// checkDependencies checks requires and after: names that exist, and no program that waits for itself in the end.
+func (l *loader) checkDependencies() {
+	groups := map[string]bool{}
+	var names []string
+	for _, d := range l.programs {
+		names = append(names, d.Name)
+		for _, group := range d.Groups {
+			groups[group] = true
+		}
+	}
+	hints := 0
+	for _, d := range l.programs {
+		for _, key := range []string{"requires", "after"} {
+			items, _ := d.blame(key).items()
+			for _, item := range items {
+				name, _ := item.raw.(string)
+				program, _, isInstance := strings.Cut(name, "@")
+				switch {
+				case name == "" || l.drafts[name] != nil && name != d.Name:
+				case name == d.Name:
+					item.fail("%q can't wait for itself: take it out", name)
+				case groups[name]:
+					item.fail("%q is a group: name its programs", name)
+				case isInstance && l.drafts[program] != nil:
+					item.fail("%q is an instance: name the program, %q, and all its instances are meant", name, program)
+				default:
+					hint := ": add it, or take it out here"
+					if hints++; hints <= maxHints {
+						hint = didYouMean(name, names, hint)
+					}
+					item.fail("there is no program %s%s", shorten(name), hint)
+				}
+			}
+		}
+	}
+	l.checkCycles(names)
+}
+
+func (l *loader) checkCycles(names []string) {
+	waitsFor := func(name string) []string {
+		d := l.drafts[name]
+		if d == nil {
+			return nil
+		}
+		return slices.DeleteFunc(slices.Concat(d.Requires, d.After), func(other string) bool { return other == name })
+	}
+	told := map[*draft]bool{} // one cycle is enough to keep a program from running
+	for _, cycle := range findCycles(names, waitsFor) {
+		first := l.drafts[cycle[0]]
+		at := first.dependency(cycle[1%len(cycle)])
+		mistake := at.mistake(at.at.value, "each waits for the next: %s: take one of these out", showCycle(cycle))
+		at.add(mistake)
+		for _, name := range cycle {
+			if d := l.drafts[name]; d != at.owner && !told[d] {
+				told[d] = true
+				d.Invalid = append(d.Invalid, mistake)
+			}
+		}
+	}
+}
+
+// dependency returns where the program names another one in requires or after.
+func (d *draft) dependency(name string) value {
+	for _, key := range []string{"requires", "after"} {
+		items, _ := d.blame(key).items()
+		for _, item := range items {
+			if item.raw == name {
+				return item
+			}
+		}
+	}
+	return d.self
+}
+
+// findCycles returns cycles of a graph, each as the names along it beginning with the least: without one edge of each,
+// the graph has none. Edges to what is not among names don't count. It neither recurses nor finds more than maxCycles.
+func findCycles(names []string, edges func(name string) []string) [][]string {
+	const (
+		unseen = iota
+		open   // on the path
+		closed
+	)
+	type step struct {
+		name string
+		next []string // edges still to follow
+	}
+	state := make(map[string]int, len(names))
+	depth := map[string]int{} // of what is on the path
+	exists := make(map[string]bool, len(names))
+	for _, name := range names {
+		exists[name] = true
+	}
+	var cycles [][]string
+	var path []step
+	enter := func(name string) {
+		state[name], depth[name] = open, len(path)
+		path = append(path, step{name, edges(name)})
+	}
+	for _, name := range names {
+		if state[name] == unseen {
+			enter(name)
+		}
+		for len(path) > 0 {
+			top := &path[len(path)-1]
+			if len(top.next) == 0 {
+				state[top.name] = closed
+				path = path[:len(path)-1]
+				continue
+			}
+			next := top.next[0]
+			top.next = top.next[1:]
+			switch {
+			case !exists[next] || state[next] == closed:
+			case state[next] == unseen:
+				enter(next)
+			case len(cycles) < maxCycles:
+				var cycle []string
+				for _, s := range path[depth[next]:] {
+					cycle = append(cycle, s.name)
+				}
+				cycles = append(cycles, fromLeast(cycle))
+			}
+		}
+	}
+	return cycles
+}
+
+// fromLeast turns a cycle so that it begins with its least name.
+func fromLeast(cycle []string) []string {
+	least := slices.Index(cycle, slices.Min(cycle))
+	return slices.Concat(cycle[least:], cycle[:least])
+}
+
+// showCycle returns "a -> b -> a", with the middle of a long cycle left out.
+func showCycle(cycle []string) string {
+	const ends = 4
+	shown := slices.Clone(cycle)
+	if left := len(cycle) - 2*ends; left > 1 {
+		shown = slices.Concat(cycle[:ends], []string{fmt.Sprintf("… %d more …", left)}, cycle[len(cycle)-ends:])
+	}
+	return strings.Join(append(shown, cycle[0]), " -> ")
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const fileName = "superd.toml"
+
+// Find returns the configuration file to use: explicit if it isn't "", else the first that exists of ./superd.toml, for
+// users other than root (uid 0) $XDG_CONFIG_HOME/superd/superd.toml, and /etc/superd/superd.toml. The error lists where
+// it looked.
+func Find(explicit string, env func(string) string, uid int) (string, error) {
+	if explicit != "" {
+		return explicit, nil
+	}
+	paths := candidates(env, uid)
+	for _, path := range paths {
+		_, err := os.Stat(path)
+		if err == nil {
+			return path, nil
+		}
+		// ENOTDIR, say, also means that it is not there; a file that is there and out of reach is not skipped.
+		if errors.Is(err, fs.ErrPermission) {
+			return "", fmt.Errorf("find configuration: %w", err)
+		}
+	}
+	return "", fmt.Errorf("find configuration: there is no %s: write one, or name another file with -c", oneOf(paths))
+}
+
+func candidates(env func(string) string, uid int) []string {
+	paths := []string{"./" + fileName}
+	if uid != 0 {
+		home := env("XDG_CONFIG_HOME")
+		// The variable must hold an absolute path, and ~/.config stands in for it. Source: XDG Base Directory
+		// Specification.
+		if !filepath.IsAbs(home) && env("HOME") != "" {
+			home = filepath.Join(env("HOME"), ".config")
+		}
+		if filepath.IsAbs(home) {
+			paths = append(paths, filepath.Join(home, "superd", fileName))
+		}
+	}
+	return append(paths, filepath.Join("/etc/superd", fileName))
+}
+
+// RuntimeDir returns the runtime directory: flag, else $SUPERD_RUNTIME_DIR, else that of c (may be nil), else
+// $RUNTIME_DIRECTORY, which systemd sets, else /run/superd for root (uid 0), $XDG_RUNTIME_DIR/superd for others, and
+// /tmp/superd-UID where that is not set. It is absolute unless the working directory is gone.
+func RuntimeDir(flag string, c *Config, env func(string) string, uid int) string {
+	configured := ""
+	if c != nil {
+		configured = c.Superd.RuntimeDir
+	}
+	// With more than one RuntimeDirectory= the paths are separated by colons. Source: man 5 systemd.exec.
+	ofUnit, _, _ := strings.Cut(env("RUNTIME_DIRECTORY"), ":")
+	for _, dir := range []string{flag, env("SUPERD_RUNTIME_DIR"), configured, ofUnit} {
+		if dir == "" {
+			continue
+		}
+		if absolute, err := filepath.Abs(dir); err == nil {
+			return absolute
+		}
+		return dir
+	}
+	if uid == 0 {
+		return "/run/superd"
+	}
+	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "superd")
+	}
+	return "/tmp/superd-" + strconv.Itoa(uid)
+}
+
+// LogDir returns the directory that relative log files are in: that of c (may be nil), else /var/log/superd for root
+// (uid 0), else log in the runtime directory.
+func LogDir(c *Config, runtimeDir string, uid int) string {
+	switch {
+	case c != nil && c.Superd.LogDir != "":
+		return c.Superd.LogDir
+	case uid == 0:
+		return "/var/log/superd"
+	}
+	return filepath.Join(runtimeDir, "log")
+}

@@ -1,0 +1,205 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A key is one key that a configuration may hold.
+type key struct {
+	table string // where it is written: "superd", "program" (also [defaults]), "" for the top of the file
+	name  string // dotted below its table: "backoff.initial"
+	kind  string // how it is written, for the reference
+	later bool   // known and checked, but its effect is not built yet
+	doc   string // what it means, as Markdown
+
+	set         func(d *draft, v value) // reads v into its field
+	get         func(d *draft) any      // the field's value
+	shown       func(d *draft) string   // the field's value as TOML, "" for none
+	defaultText string                  // stands in for shown in the reference
+}
+
+// bind makes a key whose value is read as k says into a field of the draft.
+func bind[T any](table, name string, k kind[T], field func(d *draft) *T, doc string) key {
+	return key{
+		table: table, name: name, kind: k.name, doc: doc,
+		set: func(d *draft, v value) {
+			if read, ok := k.read(v); ok {
+				*field(d) = read
+			}
+		},
+		get:   func(d *draft) any { return *field(d) },
+		shown: func(d *draft) string { return k.show(*field(d)) },
+	}
+}
+
+// notYet marks keys whose effect is not built yet: anything but their default is refused.
+func notYet(k key) key {
+	k.later = true
+	return k
+}
+
+// reading gives the reference another text for the default than the value itself.
+func reading(text string, k key) key {
+	k.defaultText = text
+	return k
+}
+
+const most = 1_000_000 // a bound for counts, far from where arithmetic could overflow
+
+// keys is the one table of all keys, in the order of the reference.
+var keys = []key{
+	bind("", "include", list("array of strings", word), func(d *draft) *[]string { return &d.include },
+		"Files to read as well, relative to this one; `*`, `?` and `[…]` match as in a shell. They may hold `[program.NAME]` tables only."),
+
+	reading("see above", bind("superd", "runtime_dir", filePath, func(d *draft) *string { return &d.superd.RuntimeDir },
+		"Where the control socket and the programs' FIFOs are.")),
+	reading("see above", bind("superd", "log_dir", filePath, func(d *draft) *string { return &d.superd.LogDir },
+		"Where relative log files are.")),
+	notYet(bind("superd", "exit_when", choice(ExitNever, ExitAllExited, ExitAnyFailed), func(d *draft) *ExitWhen { return &d.superd.ExitWhen },
+		"When superd ends by itself; its status is the first failing program's, else 0.")),
+
+	reading("required", bind("program", "command", command, func(d *draft) *[]string { return &d.Command },
+		"What to run. A string is split as a shell would split it (quotes, backslashes), and no shell is involved. `${X}` is expanded.")),
+	reading("the file's own", bind("program", "directory", directory, func(d *draft) *string { return &d.Directory },
+		"The working directory. `${X}` is expanded.")),
+	bind("program", "environment", environment, func(d *draft) *map[string]string { return &d.Environment },
+		"Environment variables. `${X}` is expanded; a variable that refers to itself means the inherited one. Those in `[defaults]` and those of the program are joined."),
+	bind("program", "env_file", filePath, func(d *draft) *string { return &d.EnvFile },
+		"A file of `KEY=VALUE` lines, read at each start; `environment` wins over it."),
+	bind("program", "inherit_environment", boolean, func(d *draft) *bool { return &d.InheritEnvironment },
+		"Whether the program gets superd's own environment, less what speaks of superd itself (`NOTIFY_SOCKET`, `LISTEN_*`, `WATCHDOG_*`, `INVOCATION_ID`, `JOURNAL_STREAM`, `SUPERD_*`)."),
+	notYet(bind("program", "user", word, func(d *draft) *string { return &d.User },
+		"The Unix user to run as.")),
+	bind("program", "groups", list("array of strings", groupName), func(d *draft) *[]string { return &d.Groups },
+		"superd's own groups: names by which several programs can be started, stopped and shown."),
+	notYet(reading("those of `user`", bind("program", "supplementary_groups", list("array of strings", word), func(d *draft) *[]string { return &d.SupplementaryGroups },
+		"Unix groups to run with."))),
+	notYet(reading("superd's own", bind("program", "umask", umask, func(d *draft) **uint32 { return &d.Umask },
+		"The file mode creation mask: `\"022\"` or `0o022`."))),
+	notYet(bind("program", "replicas", integer(1, 10_000), func(d *draft) *int { return &d.Replicas },
+		"How many instances run: `web`, or `web@1` to `web@N`.")),
+	notYet(bind("program", "type", choice(TypeService, TypeOneshot), func(d *draft) *Type { return &d.Type },
+		"A service runs on and on; a one-shot does its work and ends.")),
+	notYet(bind("program", "schedule", scheduleLine, func(d *draft) *string { return &d.Schedule },
+		"When a one-shot runs: `@every 5m`, `@daily` or a cron line.")),
+	bind("program", "autostart", boolean, func(d *draft) *bool { return &d.Autostart },
+		"Whether it is started with superd."),
+	notYet(bind("program", "essential", boolean, func(d *draft) *bool { return &d.Essential },
+		"When it ends for good, superd shuts down with its status.")),
+	notYet(bind("program", "requires", list("array of strings", programRef), func(d *draft) *[]string { return &d.Requires },
+		"Programs after whose readiness it is started; it is stopped when one of them is stopped or fails.")),
+	notYet(bind("program", "after", list("array of strings", programRef), func(d *draft) *[]string { return &d.After },
+		"Programs after which it is started, where those are wanted at all.")),
+	reading("`\"always\"`, of a one-shot `\"never\"`", bind("program", "restart", choice(RestartAlways, RestartOnFailure, RestartNever), func(d *draft) *Restart { return &d.Restart },
+		"After which ends it is started again. A one-shot can't be restarted always, and `[defaults]` doesn't apply to it here.")),
+	bind("program", "success_exit_codes", list("array of integers", integer(0, 255)), func(d *draft) *[]int { return &d.SuccessExitCodes },
+		"Exit codes that are no failure."),
+	bind("program", "backoff.initial", duration(false), func(d *draft) *time.Duration { return &d.Backoff.Initial },
+		"The pause before the first restart."),
+	bind("program", "backoff.max", duration(false), func(d *draft) *time.Duration { return &d.Backoff.Max },
+		"The longest pause."),
+	bind("program", "backoff.factor", number("from 1 to 1000", func(f float64) bool { return 1 <= f && f <= 1000 }), func(d *draft) *float64 { return &d.Backoff.Factor },
+		"By how much each pause is longer than the one before."),
+	bind("program", "backoff.jitter", number("from 0 to 1", func(f float64) bool { return 0 <= f && f <= 1 }), func(d *draft) *float64 { return &d.Backoff.Jitter },
+		"The share of the pause that chance adds at most."),
+	bind("program", "backoff.reset_after", duration(true), func(d *draft) *time.Duration { return &d.Backoff.ResetAfter },
+		"A run of this length makes the next pause the first one again."),
+	bind("program", "start_limit.failures", integer(0, most), func(d *draft) *int { return &d.StartLimit.Failures },
+		"Give up after so many failures; 0: never."),
+	bind("program", "start_limit.within", duration(false), func(d *draft) *time.Duration { return &d.StartLimit.Within },
+		"The time in which they count."),
+	bind("program", "start_limit.retry_after", duration(true), func(d *draft) *time.Duration { return &d.StartLimit.RetryAfter },
+		"When to try again after giving up; `\"0s\"`: never."),
+	bind("program", "start_timeout", duration(false), func(d *draft) *time.Duration { return &d.StartTimeout },
+		"How long a start may take until the program is ready."),
+	bind("program", "stop_signal", stopSignal, func(d *draft) *syscall.Signal { return &d.StopSignal },
+		"The signal that asks it to stop: `\"SIGTERM\"`, `\"TERM\"`, `\"15\"`, `\"SIGRTMIN+3\"`."),
+	bind("program", "stop_timeout", duration(true), func(d *draft) *time.Duration { return &d.StopTimeout },
+		"How long it may take to stop before SIGKILL; `\"0s\"`: not at all."),
+	bind("program", "kill_mode", choice(KillTree, KillGroup, KillProcess), func(d *draft) *KillMode { return &d.KillMode },
+		"Whom SIGKILL reaches then: all its processes, its process group, or the main process."),
+
+	notYet(bind("program", "ready.notify", boolean, func(d *draft) *bool { return &d.ready.Notify },
+		"Ready when it sends `READY=1` to `$NOTIFY_SOCKET`. A program has one kind of readiness check, or none (`notify = false`).")),
+	notYet(reading("none", bind("program", "ready.fd", integer(3, 1023), func(d *draft) *int { return &d.ready.FD },
+		"Ready when it writes a line to this descriptor."))),
+	notYet(bind("program", "ready.line", pattern, func(d *draft) *string { return &d.ready.Line },
+		"Ready when a line of its output matches this regular expression (RE2).")),
+	notYet(bind("program", "ready.tcp", address, func(d *draft) *string { return &d.ready.TCP },
+		"Ready when this address accepts a connection.")),
+	notYet(bind("program", "ready.http", webAddress, func(d *draft) *string { return &d.ready.HTTP },
+		"Ready when this URL answers with a status from 200 to 399.")),
+	notYet(bind("program", "ready.exec", command, func(d *draft) *[]string { return &d.ready.Exec },
+		"Ready when this command ends with status 0.")),
+	notYet(bind("program", "ready.interval", duration(false), func(d *draft) *time.Duration { return &d.ready.Interval },
+		"The time between two tries of tcp, http or exec.")),
+	notYet(bind("program", "ready.timeout", duration(false), func(d *draft) *time.Duration { return &d.ready.Timeout },
+		"How long one try may take.")),
+	notYet(bind("program", "health.tcp", address, func(d *draft) *string { return &d.health.TCP },
+		"Healthy when this address accepts a connection.")),
+	notYet(bind("program", "health.http", webAddress, func(d *draft) *string { return &d.health.HTTP },
+		"Healthy when this URL answers with a status from 200 to 399.")),
+	notYet(bind("program", "health.exec", command, func(d *draft) *[]string { return &d.health.Exec },
+		"Healthy when this command ends with status 0.")),
+	notYet(bind("program", "health.interval", duration(false), func(d *draft) *time.Duration { return &d.health.Interval },
+		"The time between two checks.")),
+	notYet(bind("program", "health.timeout", duration(false), func(d *draft) *time.Duration { return &d.health.Timeout },
+		"How long one check may take.")),
+	notYet(bind("program", "health.failures", integer(1, most), func(d *draft) *int { return &d.health.Failures },
+		"So many failures in a row make it unhealthy.")),
+
+	notYet(bind("program", "pre_start", list("array of commands", command), func(d *draft) *[][]string { return &d.PreStart },
+		"Commands to run before each start.")),
+	notYet(bind("program", "post_stop", list("array of commands", command), func(d *draft) *[][]string { return &d.PostStop },
+		"Commands to run after each end.")),
+
+	reading("`\"<instance>.log\"`", bind("program", "log.file", logFile, func(d *draft) *string { return &d.Log.File },
+		"The log file, relative to `log_dir`. No two instances may share one.")),
+	notYet(bind("program", "log.format", choice(LogRaw), func(d *draft) *LogFormat { return &d.Log.Format },
+		"How lines are written.")),
+	bind("program", "log.max_size", size(0), func(d *draft) *int64 { return &d.Log.MaxSize },
+		"The size at which the file is rotated, at the end of a line; 0: never."),
+	bind("program", "log.keep", integer(0, most), func(d *draft) *int { return &d.Log.Keep },
+		"How many rotated files are kept."),
+	notYet(bind("program", "log.compress", boolean, func(d *draft) *bool { return &d.Log.Compress },
+		"Whether rotated files are compressed.")),
+	notYet(bind("program", "log.stderr", choice(StderrMerge, StderrSeparate, StderrLabel), func(d *draft) *Stderr { return &d.Log.Stderr },
+		"What becomes of standard error: in the same file, in a file of its own, or marked.")),
+	notYet(bind("program", "log.overflow", choice(OverflowBlock, OverflowDrop), func(d *draft) *Overflow { return &d.Log.Overflow },
+		"What happens while the disk stalls: the program's output waits, or is dropped and counted.")),
+
+	notYet(bind("program", "limits.nofile", optional(integer[int64](1, 1<<30)), func(d *draft) **int64 { return &d.Limits.NoFile },
+		"Open files.")),
+	notYet(bind("program", "limits.core", optional(size(0)), func(d *draft) **int64 { return &d.Limits.Core },
+		"Size of a core dump.")),
+	notYet(bind("program", "limits.memory", optional(size(1)), func(d *draft) **int64 { return &d.Limits.Memory },
+		"Memory of all its processes.")),
+	notYet(bind("program", "limits.cpu", optional(number("more than 0", func(f float64) bool { return f > 0 })), func(d *draft) **float64 { return &d.Limits.CPU },
+		"CPUs that all its processes may use: 0.5 is half of one.")),
+	notYet(bind("program", "limits.tasks", optional(integer[int64](1, 1<<30)), func(d *draft) **int64 { return &d.Limits.Tasks },
+		"Processes and threads.")),
+}
+
+// findKey returns the key of a table, nil where there is none.
+func findKey(table, name string) *key {
+	i := slices.IndexFunc(keys, func(k key) bool { return k.table == table && k.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &keys[i]
+}
+
+// subkeys returns the names of a table's keys directly below prefix ("" or "backoff."), tables among them.
+func subkeys(table, prefix string) []string {
+	var names []string
+	for _, k := range keys {
+		rest, ok := strings.CutPrefix(k.name, prefix)
+		if name, _, _ := strings.Cut(rest, "."); k.table == table && ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

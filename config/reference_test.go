@@ -1,0 +1,73 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+const reference = "../docs/reference.md"
+
+// TestReferenceIsUpToDate renders the table of keys into docs/reference.md: go test ./config -update
+func TestReferenceIsUpToDate(t *testing.T) {
+	data, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- keys: begin -->\n", "<!-- keys: end -->"
+	before, rest, ok := strings.Cut(string(data), begin)
+	old, after, okEnd := strings.Cut(rest, end)
+	if !ok || !okEnd {
+		t.Fatalf("%s lacks the lines %q and %q", reference, begin, end)
+	}
+	rendered := renderKeys()
+	if old == rendered {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is out of date: run go test ./config -update", reference)
+	}
+	if err := os.WriteFile(reference, []byte(before+begin+rendered+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func renderKeys() string {
+	var b strings.Builder
+	base := builtin()
+	for _, section := range []struct{ table, title string }{
+		{"", "Top of the file"}, {"superd", "`[superd]`"}, {"program", "`[program.NAME]` and `[defaults]`"},
+	} {
+		fmt.Fprintf(&b, "\n### %s\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n", section.title)
+		for _, k := range keys {
+			if k.table != section.table {
+				continue
+			}
+			shown := k.defaultText
+			if value := k.shown(base); shown == "" && value != "" {
+				shown = "`" + value + "`"
+			}
+			doc := k.doc
+			if k.later {
+				doc += " **Not supported yet.**"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.kind, shown, doc)
+		}
+	}
+	return b.String() + "\n"
+}
+
+func TestKeysAreComplete(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range keys {
+		if id := k.table + "/" + k.name; seen[id] {
+			t.Errorf("%s stands twice in the table", id)
+		} else {
+			seen[id] = true
+		}
+		if k.kind == "" || !strings.HasSuffix(k.doc, ".") || strings.Contains(k.doc+k.kind+k.defaultText, "|") {
+			t.Errorf("%s.%s lacks a type or a meaning, or would break the table", k.table, k.name)
+		}
+	}
+}

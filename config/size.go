@@ -1,0 +1,69 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// sizeUnits are powers of 1000 and, with an i, of 1024. The order is that of showSize: the largest that fits wins.
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{
+	{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9},
+	{"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"KB", 1e3}, {"B", 1},
+}
+
+// parseSize reads a number of bytes: "10MB" (10^7), "10MiB", "1.5GB", "512". Units are read in any case; a fraction of
+// a byte is dropped.
+func parseSize(s string) (int64, error) {
+	const remedy = `write it as "512KB", "10MB" (10^7 bytes) or "10MiB"`
+	number := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	unit := s[len(number):]
+	number = strings.TrimSpace(number)
+	if strings.HasPrefix(number, "-") {
+		return 0, fmt.Errorf("must not be negative, got %s", shorten(s))
+	}
+	// A bound on the length bounds the arithmetic; the characters keep out exponents and fractions such as 1/3.
+	value, ok := new(big.Rat).SetString(number)
+	if !ok || len(number) > 40 || strings.Trim(number, "0123456789.") != "" {
+		return 0, fmt.Errorf("%s is not a size: %s", shorten(s), remedy)
+	}
+	factor := int64(0)
+	for _, u := range sizeUnits {
+		if unit == "" || strings.EqualFold(unit, u.name) {
+			factor = u.bytes
+			if unit == "" {
+				factor = 1
+			}
+			break
+		}
+	}
+	if factor == 0 {
+		if strings.Contains("kmgt", strings.ToLower(unit)) {
+			upper := strings.ToUpper(unit)
+			return 0, fmt.Errorf("%s has no full unit: write %q (powers of 1000) or %q (powers of 1024)", shorten(s), number+upper+"B", number+upper+"iB")
+		}
+		return 0, fmt.Errorf("%s has the unknown unit %q: %s", shorten(s), unit, remedy)
+	}
+	value.Mul(value, new(big.Rat).SetInt64(factor))
+	bytes := new(big.Int).Quo(value.Num(), value.Denom())
+	if !bytes.IsInt64() {
+		return 0, errors.New("is too large, got " + shorten(s) + ": at most " + strconv.FormatInt(math.MaxInt64, 10) + " bytes")
+	}
+	return bytes.Int64(), nil
+}
+
+// showSize returns the shortest exact way to write n.
+func showSize(n int64) string {
+	for _, u := range sizeUnits {
+		if u.bytes > 1 && n != 0 && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}

@@ -1,0 +1,227 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxName leaves room in a file name (255 bytes) for what is appended: instance, ".log", the time of a rotation.
+const maxName = 100
+
+// checkName accepts names of programs and groups. They become file names and words of a command line, where globs and
+// the @ of instances have their own meaning.
+func checkName(what, name string) error {
+	bad := strings.IndexFunc(name, func(r rune) bool { return r != '.' && (r > 0x7f || !isBare(byte(r))) })
+	switch {
+	case name == "":
+		return fmt.Errorf("the name of a %s must not be empty", what)
+	case strings.Contains(name, "@"):
+		return fmt.Errorf("the %s name %s must not contain @, which names instances: web@2", what, shorten(name))
+	case bad >= 0:
+		return fmt.Errorf("the %s name %s may consist of letters, digits, '.', '_' and '-' only", what, shorten(name))
+	case name[0] == '.' || name[0] == '-':
+		return fmt.Errorf("the %s name %s must not begin with %q", what, shorten(name), name[0])
+	case len(name) > maxName:
+		return fmt.Errorf("the %s name %s is longer than %d bytes, too long for the files named after it", what, shorten(name), maxName)
+	}
+	return nil
+}
+
+// check looks at what the keys of one program say together.
+func (d *draft) check() {
+	if _, isTable := d.self.raw.(map[string]any); !isTable {
+		return
+	}
+	if len(d.Command) == 0 && !d.anySet("command") && !slices.Contains(d.meant, "command") {
+		d.self.failKey(`has no command: write command = ["/path/to/program", "argument"]`)
+	}
+	if d.Backoff.Max < d.Backoff.Initial {
+		d.blame("backoff.max", "backoff.initial").fail("backoff.max (%s) must not be less than backoff.initial (%s)",
+			showDuration(d.Backoff.Max), showDuration(d.Backoff.Initial))
+	}
+	if d.Type == TypeOneshot && d.Restart == RestartAlways {
+		d.blame("restart").fail(`a one-shot can't be restarted always: write "on-failure" or "never", or a schedule`)
+	}
+	if d.Type == TypeService && d.Schedule != "" {
+		d.blame("schedule", "type").fail(`only one-shots have a schedule: write type = "oneshot" too, or leave the schedule out`)
+	}
+	if d.Replicas > 1 && d.Log.File != "" {
+		d.blame("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>.log",
+			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
+	}
+	if d.checkProbe("ready", readyChecks) {
+		ready := d.ready
+		d.Ready = &ready
+	}
+	if d.checkProbe("health", healthChecks) {
+		health := d.health
+		d.Health = &health
+	}
+}
+
+// anySet reports whether the table or [defaults] set the key.
+func (d *draft) anySet(name string) bool {
+	return d.isSet(name) || d.parent.isSet(name)
+}
+
+// checkProbe reports whether a readiness or health check is configured. checks are the keys of which one may be set.
+func (d *draft) checkProbe(table string, checks []string) bool {
+	from := d
+	if !d.isSet(checks...) {
+		from = d.parent
+	}
+	var chosen []string
+	off := false
+	for _, check := range checks {
+		v, ok := from.set[check]
+		switch {
+		case !ok:
+		case v.raw == false: // notify = false
+			off = true
+		default:
+			chosen = append(chosen, check)
+		}
+	}
+	switch {
+	case len(chosen) > 1:
+		from.blame(chosen[1]).failKey("only one check can be used, and %s is set, too: keep one of them", strings.TrimPrefix(chosen[0], table+"."))
+		return false
+	case len(chosen) == 0:
+		if _, isTable := d.set[table].raw.(map[string]any); isTable && !off {
+			names := make([]string, len(checks))
+			for i, check := range checks {
+				names[i] = strings.TrimPrefix(check, table+".")
+			}
+			d.set[table].fail("names no check: add %s", oneOf(names))
+		}
+		return false
+	}
+	tried := slices.Contains([]string{"tcp", "http", "exec"}, strings.TrimPrefix(chosen[0], table+"."))
+	for _, name := range []string{table + ".interval", table + ".timeout"} {
+		if d.isSet(name) && !tried {
+			d.set[name].failKey("has no meaning with %s, which is not tried again and again: leave it out", strings.TrimPrefix(chosen[0], table+"."))
+		}
+	}
+	return true
+}
+
+// checkGroups refuses groups that are named like a program.
+func (l *loader) checkGroups() {
+	for _, d := range l.programs {
+		groups := d.blame("groups")
+		items, _ := groups.items()
+		for _, item := range items {
+			if name, _ := item.raw.(string); l.drafts[name] != nil {
+				item.fail("a program is named %q, too: rename the group", name)
+			}
+		}
+	}
+}
+
+// checkLogs refuses one file for two programs. Who names the file is to blame, not who has it by default.
+func (l *loader) checkLogs() {
+	owners := map[string]*draft{}
+	for _, named := range []bool{false, true} {
+		for _, d := range l.programs {
+			if d.Replicas > 1 || d.anySet("log.file") != named {
+				continue
+			}
+			path := d.Log.File
+			if !filepath.IsAbs(path) && l.root.superd.LogDir != "" {
+				path = filepath.Join(l.root.superd.LogDir, path)
+			}
+			first := owners[path]
+			if first == nil {
+				owners[path] = d
+				continue
+			}
+			d.blame("log.file").fail("%q is the log file of %q (%s) and of %q: give each its own", d.Log.File,
+				first.Name, first.blame("log.file").place(), d.Name)
+		}
+	}
+}
+
+// checkVariables warns of references to variables that are not set, as far as can be known before a run.
+func (l *loader) checkVariables() {
+	surroundings := inheritedFrom(l.environ)
+	for _, d := range l.programs {
+		var file envFile
+		if d.EnvFile != "" {
+			file = l.envFile(d.EnvFile)
+			if unreadable := l.reportEnvFile(d, file); unreadable {
+				continue
+			}
+		}
+		d.checkReferences(func(name string) bool {
+			_, inherited := surroundings[name]
+			_, inFile := file.vars[name]
+			return inherited && d.InheritEnvironment || inFile ||
+				d.User != "" && slices.Contains(identityVariables, name) || slices.Contains(runVariables, name)
+		})
+	}
+}
+
+// reportEnvFile reports the broken lines of an env file. One that can't be read may be there when the program starts.
+func (l *loader) reportEnvFile(d *draft, file envFile) (unreadable bool) {
+	v := d.blame("env_file")
+	for _, e := range file.errs {
+		if e.Line == 0 {
+			v.warn("read %s: %w", shorten(d.EnvFile), errors.Unwrap(e.Err))
+			return true
+		}
+		v.add(&KeyError{File: e.File, Line: e.Line, Column: e.Column, Key: dotted(v.key), Err: e.Err})
+	}
+	return false
+}
+
+// checkReferences looks at each ${X} of a program. below reports whether a variable is set apart from the program's own
+// environment.
+func (d *draft) checkReferences(below func(name string) bool) {
+	known := func(name string) bool { _, own := d.Environment[name]; return own || below(name) }
+	warn := func(v value, template string, known func(string) bool) {
+		_, needed := references(template)
+		slices.Sort(needed)
+		if unset := slices.DeleteFunc(slices.Compact(needed), known); len(unset) > 0 {
+			v.warn("%s", unsetMessage(unset))
+		}
+	}
+	written := d.blame("command")
+	items, isArray := written.items()
+	for i, arg := range d.Command {
+		at := written
+		if isArray {
+			at = items[i]
+		}
+		warn(at, arg, known)
+	}
+	warn(d.blame("directory"), d.Directory, known)
+
+	names := slices.Sorted(maps.Keys(d.Environment))
+	for _, name := range names {
+		// Within its own value a variable means the one below.
+		warn(d.variable(name), d.Environment[name], func(other string) bool { return other != name && known(other) || below(other) })
+	}
+	refersTo := func(name string) []string {
+		all, _ := references(d.Environment[name])
+		return slices.DeleteFunc(all, func(other string) bool { return other == name })
+	}
+	for _, cycle := range findCycles(names, refersTo) {
+		d.variable(cycle[0]).fail("refers to itself: %s", showCycle(cycle))
+	}
+}
+
+// variable returns where a variable of the program's environment is written.
+func (d *draft) variable(name string) value {
+	for from := d; from != nil; from = from.parent {
+		if table, ok := from.set["environment"]; ok {
+			if entries, _ := table.raw.(map[string]any); entries[name] != nil {
+				return table.kid(name)
+			}
+		}
+	}
+	return d.self
+}
