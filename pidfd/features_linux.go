@@ -1,0 +1,77 @@
+package pidfd
+
+import (
+	"math"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Probe finds out what the running kernel can do, by trying it. It forks once and waits for that
+// child, so a program calls it at its start, before it has children, and keeps the answer.
+func Probe() Features {
+	self, err := Open(os.Getpid())
+	if err != nil {
+		return Features{}
+	}
+	defer self.Close()
+	inode, err := self.inode()
+	return Features{
+		Pidfd:           true,
+		CloneIntoCgroup: probeCloneIntoCgroup(),
+		// Signal 0 is not delivered. That we may lead no group (ESRCH) is an answer, too.
+		GroupSignal: unix.PidfdSendSignal(self.fd, 0, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP) != unix.EINVAL,
+		Pidfs:       err == nil && inode != 0,
+		ExitInfo:    probeExitInfo(),
+	}
+}
+
+// probeCloneIntoCgroup asks for a child in a cgroup whose descriptor cannot be open: a kernel that
+// knows the flag says EBADF, an older one EINVAL or ENOSYS. Nothing is cloned.
+//
+// Source: clone(2), struct clone_args.
+func probeCloneIntoCgroup() bool {
+	args := struct {
+		flags, pidFD, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+	}{flags: unix.CLONE_INTO_CGROUP, cgroup: math.MaxInt32}
+	_, _, errno := syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&args)), unsafe.Sizeof(args), 0)
+	return errno == unix.EBADF
+}
+
+// probeExitInfo lets a child end and be reaped, and asks for its exit: nothing less shows whether
+// the kernel keeps it.
+func probeExitInfo() bool {
+	pid, errno := forkAndExit()
+	if errno != 0 {
+		return false
+	}
+	child, err := Open(pid)
+	if err == nil {
+		defer child.Close()
+	}
+	if _, err := waitid(unix.P_PID, pid, unix.WEXITED|unix.WALL, nil); err != nil || child == nil {
+		return false
+	}
+	exit, ok, err := child.ExitInfo()
+	return err == nil && ok && exit.Success()
+}
+
+// forkAndExit forks a child that ends at once with status 0 and sends no SIGCHLD, and returns its pid.
+//
+// The child is a copy of one thread of the Go runtime, so it must do nothing but the system call: no
+// allocation, no scheduling, no race detector. All arguments of clone are zero, which is a plain fork
+// on every architecture, whatever order it takes them in.
+//
+//go:norace
+//go:noinline
+func forkAndExit() (pid int, errno syscall.Errno) {
+	r, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, 0, 0, 0, 0, 0, 0)
+	if errno == 0 && r == 0 {
+		for {
+			syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+	}
+	return int(r), errno
+}

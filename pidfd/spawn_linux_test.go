@@ -1,0 +1,231 @@
+package pidfd
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestSpawnGivesArgumentsEnvironmentAndDirectory(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := spawnAttr(t, &Attr{
+		Path: "/bin/sh", Args: []string{"a name", "-c", `echo "$0|$1|$A|$HOME|"; pwd`, "zero", "one"},
+		Env: []string{"A=b c"}, Dir: dir, CgroupFD: -1,
+	})
+	if got, want := c.silent(t), "zero|one|b c||\n"+dir+"\n"; got != want {
+		t.Errorf("the child printed %q, want %q", got, want)
+	}
+	if e := mustExit(t, c.Process); !e.Success() {
+		t.Errorf("Wait() = %v, want exit status 0", e)
+	}
+}
+
+func TestSpawnStartsASession(t *testing.T) {
+	c := spawn(t, "read x")
+	sid, err := unix.Getsid(c.Pid())
+	if sid != c.Pid() || err != nil {
+		t.Errorf("session of process %d = %d, %v", c.Pid(), sid, err)
+	}
+	pgid, err := unix.Getpgid(c.Pid())
+	if pgid != c.Pid() || err != nil {
+		t.Errorf("process group of process %d = %d, %v", c.Pid(), pgid, err)
+	}
+}
+
+func TestSpawnResetsSignals(t *testing.T) {
+	const none = "0000000000000000"
+	for _, name := range []string{"SigBlk", "SigIgn"} {
+		if s := status(t, os.Getpid(), name); s != none {
+			t.Skipf("the tests were started with %s: %s, which Go passes on", name, s)
+		}
+	}
+	c := spawnAttr(t, &Attr{Path: "/bin/cat", Args: []string{"cat"}, CgroupFD: -1})
+	for _, name := range []string{"SigBlk", "SigIgn", "SigCgt"} {
+		if s := status(t, c.Pid(), name); s != none {
+			t.Errorf("%s of the child = %s, want none", name, s)
+		}
+	}
+}
+
+func TestSpawnPassesOnlyTheGivenDescriptors(t *testing.T) {
+	// Whoever runs the tests may have left descriptors open in them.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		t.Skip(err)
+	}
+	other, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	r, w := pipe(t)
+	c := spawnAttr(t, &Attr{
+		Path: "/bin/sh", Args: []string{"sh", "-c", "echo ready; read x; echo >&5 $x"},
+		Files: []int{-1, int(r.Fd()), int(w.Fd())}, CgroupFD: -1, // 3 stays closed
+	})
+	c.line(t)
+	entries, err := os.ReadDir("/proc/" + strconv.Itoa(c.Pid()) + "/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if want := []string{"0", "1", "2", "4", "5"}; !slices.Equal(got, want) {
+		t.Errorf("descriptors of the child: %v, want %v", got, want)
+	}
+	// The right ones, at that; and ours are still ours.
+	if _, err := c.in.WriteString("through five\n"); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	n, err := r.Read(buf)
+	if got := string(buf[:n]); got != "through five\n" || err != nil {
+		t.Errorf("read from the child's descriptor 5: %q, %v", got, err)
+	}
+}
+
+func TestSpawnDescriptorIsCloseOnExec(t *testing.T) {
+	c := spawn(t, "read x")
+	for _, p := range []*Process{c.Process, open(t, c.Pid())} {
+		flags, err := unix.FcntlInt(uintptr(p.FD()), unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("F_GETFD of a pidfd = %#x, %v, want FD_CLOEXEC", flags, err)
+		}
+	}
+}
+
+func TestSpawnFailureIsTheErrno(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	plain := file("plain", "#!/bin/sh\n", 0o644)
+	tests := []struct {
+		name string
+		attr Attr
+		want error
+	}{
+		{"missing executable", Attr{Path: dir + "/missing"}, unix.ENOENT},
+		{"no x bit", Attr{Path: plain}, unix.EACCES},
+		{"a directory", Attr{Path: dir}, unix.EACCES},
+		{"missing interpreter", Attr{Path: file("shebang", "#!"+dir+"/missing\n", 0o755)}, unix.ENOENT},
+		{"not a program", Attr{Path: file("text", "hello\n", 0o755)}, unix.ENOEXEC},
+		{"a path through a file", Attr{Path: plain + "/x"}, unix.ENOTDIR},
+		{"missing directory", Attr{Path: "/bin/sh", Dir: dir + "/missing"}, unix.ENOENT},
+		{"arguments too long", Attr{Path: "/bin/sh", Args: []string{"sh", strings.Repeat("x", 1<<18)}}, unix.E2BIG},
+		{"a NUL in an argument", Attr{Path: "/bin/sh", Args: []string{"sh", "a\x00b"}}, unix.EINVAL},
+		{"a closed descriptor", Attr{Path: "/bin/sh", Files: []int{1 << 20}}, unix.EBADF},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := descriptors(t)
+			tt.attr.CgroupFD = -1
+			p, err := Spawn(&tt.attr)
+			if p != nil || !errors.Is(err, tt.want) {
+				t.Fatalf("Spawn(%s) = %v, %v, want %v", tt.attr.Path, p, err, tt.want)
+			}
+			if !strings.HasPrefix(err.Error(), "spawn "+tt.attr.Path+": ") {
+				t.Errorf("error %q does not name the path", err)
+			}
+			if pid, ok, err := Peek(); ok || err != nil {
+				t.Errorf("Peek() = %d, %v, %v: the failed child was not reaped", pid, ok, err)
+			}
+			if after := descriptors(t); after != before {
+				t.Errorf("%d descriptors open, %d before", after, before)
+			}
+		})
+	}
+}
+
+func TestSpawnAsAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	c := spawnAttr(t, &Attr{
+		Path: "/bin/cat", Args: []string{"cat"}, CgroupFD: -1,
+		Credential: &syscall.Credential{Uid: 65534, Gid: 65533, Groups: []uint32{65531, 65532}},
+	})
+	for name, want := range map[string]string{
+		"Uid": "65534\t65534\t65534\t65534", "Gid": "65533\t65533\t65533\t65533", "Groups": "65531 65532",
+	} {
+		if got := status(t, c.Pid(), name); got != want {
+			t.Errorf("%s of the child = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestSpawnIntoABadCgroup(t *testing.T) {
+	if !Probe().CloneIntoCgroup {
+		t.Skip("no CLONE_INTO_CGROUP")
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	p, err := Spawn(&Attr{Path: "/bin/sh", CgroupFD: int(null.Fd())})
+	if p != nil || !errors.Is(err, unix.EBADF) { // not a cgroup
+		t.Errorf("Spawn() = %v, %v, want EBADF", p, err)
+	}
+}
+
+// Row 3 of what goes wrong around a supervisor: many at once, each seen once and with its own status.
+func TestSpawnManySideBySide(t *testing.T) {
+	const workers, each = 4, 25
+	procs := make([]*Process, workers*each)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w * each; i < (w+1)*each; i++ {
+				p, err := Spawn(&Attr{Path: "/bin/sh", Args: []string{"sh", "-c", "exit " + strconv.Itoa(i)}, CgroupFD: -1})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				procs[i] = p
+			}
+		})
+	}
+	wg.Wait()
+	for i, p := range procs {
+		if p == nil {
+			continue
+		}
+		if e := mustExit(t, p); outcome(e) != (Exit{Known: true, Code: i}) {
+			t.Errorf("child %d: %v", i, e)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if pid, ok, err := Peek(); ok || err != nil {
+		t.Errorf("Peek() = %d, %v, %v after all were reaped", pid, ok, err)
+	}
+}
+
+// descriptors returns how many descriptors this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
