@@ -1,0 +1,249 @@
+package logs
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"superd/loop"
+)
+
+// The state of a capture's drain. The loop and the draining goroutine change it by compare-and-swap.
+const (
+	idle     uint32 = iota // no goroutine; the next event starts one
+	draining               // a goroutine moves bytes
+	dirty                  // so it does, and more may have come since: it looks again before it ends
+	muted                  // as dirty, but the loop has stopped watching: the goroutine has it watch again
+	closing                // the goroutine is to end and close what the capture owns
+	closed
+)
+
+// muteAfter is how many events of a FIFO that is being drained the loop puts up with before it stops watching it: the
+// kernel reports each write of a program that writes faster than the goroutine reads.
+const muteAfter = 64
+
+// A Capture brings the output of one program into its log file. Its methods are for the loop, except where they say
+// otherwise.
+type Capture struct {
+	store *Store
+	scope *loop.Scope
+	name  string
+	fd    int // read end; set once
+	quit  chan struct{}
+
+	watch   *loop.Watch // these three: loop only
+	repeats int         // events since the drain last caught up
+	over    bool        // the scope is closed
+
+	state  atomic.Uint32
+	reopen atomic.Bool // the file is to be opened anew, with options
+
+	mu       sync.Mutex
+	options  Options
+	file     *file // replaced when the path changes; used by the draining goroutine, its chain by followers, too
+	line     lastLine
+	marks    []mark
+	watchers []*func()
+	released bool // descriptors are closed; nothing follows
+
+	drain // the goroutine's own
+}
+
+// A mark is a place in the output that something waits for.
+type mark struct {
+	reached func() // on the draining goroutine
+	at      int64  // how many bytes of output lie before it; -1: not known yet
+}
+
+// Name returns the name given to NewCapture. From any goroutine.
+func (c *Capture) Name() string { return c.name }
+
+// Path returns the path of the log file. From any goroutine.
+func (c *Capture) Path() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.options.Path
+}
+
+// FD returns the read end, -1 before Attach and after the scope is closed.
+func (c *Capture) FD() int {
+	if c.over {
+		return -1
+	}
+	return c.fd
+}
+
+// Attach gives the capture its read end, once in its life. It takes ownership, also when it returns an error: fd is
+// then closed. What is in the FIFO already is written.
+func (c *Capture) Attach(fd int) error {
+	switch {
+	case c.over:
+		closeFD(fd)
+		return fmt.Errorf("attach output of %s: %w", c.name, loop.ErrClosed)
+	case c.fd >= 0:
+		closeFD(fd)
+		return fmt.Errorf("attach output of %s: it has a read end", c.name)
+	}
+	if err := c.startWatch(fd); err != nil {
+		closeFD(fd)
+		return fmt.Errorf("attach output of %s: %w", c.name, err)
+	}
+	c.fd = fd
+	return nil
+}
+
+func (c *Capture) startWatch(fd int) (err error) {
+	c.watch, err = c.scope.OnReadableEdge(fd, c.readable)
+	return err
+}
+
+// readable runs on the loop when bytes have come.
+func (c *Capture) readable() {
+	if c.state.Load() != dirty {
+		c.repeats = 0
+		c.kick()
+		return
+	}
+	if c.repeats++; c.repeats >= muteAfter && c.state.CompareAndSwap(dirty, muted) {
+		c.repeats = 0
+		c.watch.Stop()
+	}
+}
+
+// unmute runs on the loop when the goroutine has caught up with a muted FIFO. An edge-triggered watch reports at once
+// what is there when it begins.
+func (c *Capture) unmute() {
+	if err := c.startWatch(c.fd); err != nil { // memory is short
+		c.scope.After(time.Second, c.unmute)
+	}
+}
+
+// kick has a goroutine look at the FIFO from now on at the latest. From any goroutine.
+func (c *Capture) kick() {
+	for {
+		switch c.state.Load() {
+		case idle:
+			if c.state.CompareAndSwap(idle, draining) {
+				go c.run()
+				return
+			}
+		case draining:
+			if c.state.CompareAndSwap(draining, dirty) {
+				return
+			}
+		default: // it looks again anyway, or never more
+			return
+		}
+	}
+}
+
+// close is the scope's clean-up; the watch is gone by then.
+func (c *Capture) close() {
+	c.over = true
+	close(c.quit)
+	for {
+		s := c.state.Load()
+		if s == idle && c.state.CompareAndSwap(idle, closed) {
+			go c.release() // closing a file may block
+			return
+		}
+		if s != idle && c.state.CompareAndSwap(s, closing) {
+			return
+		}
+	}
+}
+
+// SetOptions changes where the output goes from now on. Files of an earlier path are left as they are.
+func (c *Capture) SetOptions(o Options) {
+	c.mu.Lock()
+	changed := o != c.options
+	c.options = o
+	c.mu.Unlock()
+	if changed {
+		c.Reopen()
+	}
+}
+
+// Reopen closes the log file; the next write opens it by its path.
+func (c *Capture) Reopen() {
+	c.reopen.Store(true)
+	c.kick()
+}
+
+// Drained calls f on the loop once everything that is in the FIFO now is in the file. While the file can't be written,
+// that is not yet; when the scope is closed, f runs all the same.
+func (c *Capture) Drained(f func()) {
+	c.mark(func() { c.store.loop.Post(f) })
+}
+
+// EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What
+// comes later begins a line of its own for LastLine; in the file, nothing is added.
+func (c *Capture) EndRun() {
+	c.mark(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.line.end()
+	})
+}
+
+// mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing.
+func (c *Capture) mark(reached func()) {
+	c.mu.Lock()
+	now := c.released || c.fd < 0
+	if !now {
+		c.marks = append(c.marks, mark{reached, -1})
+	}
+	c.mu.Unlock()
+	if now {
+		reached()
+		return
+	}
+	c.kick()
+}
+
+// LastLine returns the newest complete line without its newline, as it was written, or its first 1024 bytes. A line that
+// has no newline counts once EndRun was called and it is in the file. Lines from before this capture don't count.
+// From any goroutine.
+func (c *Capture) LastLine() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return string(c.line.complete)
+}
+
+// Notify has f called whenever bytes were appended to the file, and once when the capture is closed. f must not block.
+// It may be called once more while cancel is running. Notify and cancel may be called from any goroutine.
+func (c *Capture) Notify(f func()) (cancel func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// The list is never changed in place: it is called without the lock.
+	c.watchers = append(slices.Clip(c.watchers), &f)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.watchers = slices.DeleteFunc(slices.Clone(c.watchers), func(w *func()) bool { return w == &f })
+	}
+}
+
+// release closes what the capture owns. It runs once, on the goroutine that used it last.
+func (c *Capture) release() {
+	if n := len(c.pending); n > 0 {
+		c.log().Error("output is lost, its file could not be written to the end", "bytes", n)
+	}
+	c.file.close()
+	closeFD(c.fd)
+
+	c.mu.Lock()
+	c.released = true
+	marks, watchers := c.marks, c.watchers
+	c.marks = nil
+	c.mu.Unlock()
+	for _, m := range marks {
+		m.reached()
+	}
+	for _, f := range watchers {
+		(*f)()
+	}
+	c.store.captures.Done()
+}

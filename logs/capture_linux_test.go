@@ -1,0 +1,377 @@
+package logs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/loop"
+)
+
+// Row 21: binary, NUL and invalid UTF-8 are written as they come.
+func TestCaptureIsByteExact(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "not", "there", "yet", "web.log")
+	p := newRig(t).program(Options{Path: path, MaxSize: 300_000, Keep: 1000})
+	var text []byte
+	for rng := rand.New(rand.NewPCG(1, 1)); len(text) < 2<<20; {
+		text = fmt.Appendf(text, "\x1b[31m\x00\xff%c%s", rng.IntN(256), "\n"[:rng.IntN(2)])
+	}
+	p.log(string(text))
+	equal(t, "files joined", joined(t, path), string(text))
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != 0o640 {
+		t.Errorf("mode of the log file = %v, want 0640", info.Mode())
+	}
+	if info, err = os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o750 {
+		t.Errorf("mode of its directory = %v (%v), want 0750", info.Mode(), err)
+	}
+}
+
+func TestAttachWritesWhatIsThere(t *testing.T) {
+	r := newRig(t)
+	path := filepath.Join(t.TempDir(), "web.log")
+	read, write := r.fifo()
+	if _, err := write.WriteString("early\n"); err != nil {
+		t.Fatal(err)
+	}
+	p := &program{rig: r, File: write}
+	wrote := make(chan struct{}, 8)
+	r.do(func() {
+		p.Capture = r.store.NewCapture(r.loop.Root(), "web", Options{Path: path})
+		p.Notify(func() { wrote <- struct{}{} })
+		if p.FD() != -1 {
+			t.Errorf("FD() before Attach = %d, want -1", p.FD())
+		}
+		if err := p.Attach(read); err != nil {
+			t.Error(err)
+		}
+	})
+	r.await(wrote, "what was in the FIFO")
+	equal(t, "log", readFile(t, path), "early\n")
+	if got := p.LastLine(); got != "early" {
+		t.Errorf("LastLine() = %q, want early", got)
+	}
+	r.do(func() {
+		other, err := MakeFIFO(filepath.Join(t.TempDir(), "other"), os.Geteuid(), os.Getegid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Attach(other); err == nil {
+			t.Error("a second Attach succeeded")
+		}
+		if pipeIsOpen(other) {
+			t.Error("a second Attach left its descriptor open")
+		}
+	})
+}
+
+func pipeIsOpen(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil
+}
+
+// Row 19: the last line has no newline.
+func TestEndRunShowsThePartialLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := newRig(t).program(Options{Path: path})
+	p.log("one\ntwo")
+	if got := p.LastLine(); got != "one" {
+		t.Errorf("LastLine() = %q, want one", got)
+	}
+	p.print(", and more")
+	p.rig.do(p.EndRun)
+	p.rig.await(p.drained(), "the end")
+	if got := p.LastLine(); got != "two, and more" {
+		t.Errorf("LastLine() after EndRun = %q, want the partial line", got)
+	}
+	p.log("three\n")
+	if got := p.LastLine(); got != "three" {
+		t.Errorf("LastLine() of the next run = %q, want three", got)
+	}
+	equal(t, "log", readFile(t, path), "one\ntwo, and morethree\n")
+}
+
+// Rows 6 and 7: programs close their output and others, who have it too, go on later. Nobody spins meanwhile.
+func TestWritersComeAndGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	r := newRig(t)
+	p := r.program(Options{Path: path})
+	fd, err := OpenWriter(p.Capture.fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grandchild := os.NewFile(uintptr(fd), "grandchild")
+	p.log("one\n")
+	p.File.Close()
+	r.do(p.EndRun)
+	if _, err := grandchild.WriteString("two\n"); err != nil {
+		t.Fatal(err)
+	}
+	grandchild.Close()
+	r.await(p.drained(), "what a grandchild wrote")
+	equal(t, "log", readFile(t, path), "one\ntwo\n")
+
+	quiet := make(chan uint64)
+	r.do(func() {
+		before := r.loop.Turns()
+		r.loop.Root().After(50*time.Millisecond, func() { quiet <- r.loop.Turns() - before })
+	})
+	if turns := <-quiet; turns > 3 {
+		t.Errorf("%d turns of the loop without a writer, want none but the timer's", turns)
+	}
+	if state := p.state.Load(); state != idle {
+		t.Errorf("state without a writer = %d, want idle", state)
+	}
+	if fd, err = OpenWriter(p.Capture.fd); err != nil {
+		t.Fatal(err)
+	}
+	p.File = os.NewFile(uintptr(fd), "next run")
+	p.log("three\n")
+	equal(t, "log", readFile(t, path), "one\ntwo\nthree\n")
+}
+
+// Row 20: a line of 100 MB goes through 64 KiB of memory, and everybody else gets on.
+func TestEndlessLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	r := newRig(t)
+	p := r.program(Options{Path: path, MaxSize: 10e6, Keep: 100})
+	other := r.program(Options{Path: filepath.Join(t.TempDir(), "other.log")})
+	const size = 100e6
+	block := bytes.Repeat([]byte("0123456789"), 6250)
+	want := sha256.New()
+	var peak uint64
+	runtime.GC()
+	start := heap()
+	for left := int(size); left > 0; left -= len(block) {
+		part := block[:min(len(block), left)]
+		want.Write(part)
+		if _, err := p.Write(part); err != nil {
+			t.Fatal(err)
+		}
+		if left%(64*len(block)) == 0 { // it stops the world
+			peak = max(peak, heap())
+		}
+	}
+	other.log("still here\n")
+	r.await(p.drained(), "100 MB")
+	if grown := int64(peak) - int64(start); grown > 16<<20 {
+		t.Errorf("the heap grew by %d bytes, want a few MiB at most", grown)
+	}
+	_, names := files(t, path)
+	if len(names) != 10 {
+		t.Errorf("%d files, want 10 of 10 MB", len(names))
+	}
+	got := sha256.New()
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(got, f); n != 10e6 || err != nil {
+			t.Errorf("%s has %d bytes (%v), want 10e6", name, n, err)
+		}
+		f.Close()
+	}
+	if !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
+		t.Error("files joined differ from what was written")
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// A program that never stops writing doesn't keep Drained waiting: what it writes later doesn't count.
+func TestDrainedUnderEndlessFlood(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	r := newRig(t)
+	p := r.program(Options{Path: path, MaxSize: 1e6, Keep: 1})
+	var stop flag
+	done := flood(p.File, &stop)
+	for range 5 {
+		r.await(p.drained(), "Drained under a flood")
+	}
+	stop.set()
+	<-done
+	r.await(p.drained(), "the rest")
+}
+
+func TestDrainedBeforeAttachAndAfterClose(t *testing.T) {
+	r := newRig(t)
+	p := &program{rig: r}
+	var scope *loop.Scope
+	r.do(func() {
+		scope = r.loop.Root().Child()
+		p.Capture = r.store.NewCapture(scope, "web", Options{Path: "/nowhere"})
+	})
+	r.await(p.drained(), "Drained without a FIFO")
+	r.do(scope.Close)
+	r.await(p.drained(), "Drained of a closed capture")
+	r.waitForStore()
+	r.await(p.drained(), "Drained of a released capture")
+	if got := p.FD(); got != -1 {
+		t.Errorf("FD() of a closed capture = %d, want -1", got)
+	}
+	read, _ := r.fifo()
+	r.do(func() {
+		if err := p.Attach(read); err == nil {
+			t.Error("Attach to a closed capture succeeded")
+		}
+	})
+	if pipeIsOpen(read) {
+		t.Error("Attach to a closed capture left its descriptor open")
+	}
+}
+
+// Closing at any moment of a flood closes the read end exactly once: a number that was reused is not touched.
+func TestCloseUnderFlood(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	for i := range 100 {
+		p := r.program(Options{Path: filepath.Join(dir, "web.log"), MaxSize: 1e5, Keep: 1})
+		var stop flag
+		done := flood(p.File, &stop)
+		if i%2 == 0 {
+			p.until("bytes", func() bool { return p.LastLine() != "" })
+		}
+		fd := p.Capture.fd
+		r.do(p.scope.Close)
+		r.waitForStore()
+		if pipeIsOpen(fd) {
+			t.Fatalf("round %d: the read end is open after its capture is closed", i)
+		}
+		// Whoever gets the number now keeps it.
+		again, err := unix.FcntlInt(uintptr(p.Fd()), unix.F_DUPFD_CLOEXEC, fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop.set()
+		drainAll(again)
+		<-done
+		if !pipeIsOpen(again) {
+			t.Fatalf("round %d: a descriptor that isn't the capture's is closed", i)
+		}
+		closeFD(again)
+		p.File.Close()
+	}
+}
+
+// drainAll makes room in a pipe, so that its writer goes on.
+func drainAll(fd int) {
+	_ = unix.SetNonblock(fd, true)
+	for buf := make([]byte, 1<<20); ; {
+		if n, err := readPipe(fd, buf); n == 0 || err != nil {
+			break
+		}
+	}
+}
+
+// Fifty that write as fast as they can share the slots of one file system, and a quiet one gets its line in between.
+func TestFloodsShareSlots(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	line := strings.Repeat("x", 99) + "\n"
+	text := strings.Repeat(line, 20_000)
+	var programs []*program
+	written := make(chan error)
+	for i := range 50 {
+		p := r.program(Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i))})
+		programs = append(programs, p)
+		go func() {
+			_, err := p.WriteString(text)
+			written <- err
+		}()
+	}
+	quiet := r.program(Options{Path: filepath.Join(dir, "quiet.log")})
+	quiet.log("here\n")
+	for range programs {
+		if err := <-written; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range programs {
+		r.await(p.drained(), "a flood")
+		equal(t, p.Path(), readFile(t, p.Path()), text)
+	}
+	r.store.slots.mu.Lock()
+	defer r.store.slots.mu.Unlock()
+	if n := len(r.store.slots.gates); n != 0 {
+		t.Errorf("%d gates are left when all is quiet, want none", n)
+	}
+}
+
+// A FIFO that is busy while its drain waits isn't watched for a while, and is again afterwards.
+func TestBusyFIFOIsMuted(t *testing.T) {
+	r := newRig(t)
+	stall := newStall(t, t.TempDir())
+	p := r.program(Options{Path: stall.path})
+	stall.fill(p)
+	for i := 0; p.state.Load() != muted; i++ {
+		if i > 100*muteAfter {
+			t.Fatalf("state after %d writes in a stall = %d, want muted", i, p.state.Load())
+		}
+		p.print("x\n")
+		r.do(func() {})
+	}
+	stall.release()
+	r.await(p.drained(), "the end of the stall")
+	r.do(func() {}) // unmute has been posted
+	p.print("last\n")
+	p.until("a line after the stall", func() bool { return p.LastLine() == "last" })
+}
+
+func TestSetOptions(t *testing.T) {
+	dir := t.TempDir()
+	p := newRig(t).program(Options{Path: filepath.Join(dir, "a.log"), MaxSize: 10, Keep: 10})
+	p.log("one\ntwo\n")
+	p.rig.do(func() { p.SetOptions(Options{Path: filepath.Join(dir, "b.log"), MaxSize: 10, Keep: 10}) })
+	p.log("three\n")
+	p.rig.do(func() { p.SetOptions(Options{Path: filepath.Join(dir, "b.log"), MaxSize: 100, Keep: 10}) })
+	p.log("four\nfive\n")
+	equal(t, "the old file", joined(t, filepath.Join(dir, "a.log")), "one\ntwo\n")
+	equal(t, "the new file", readFile(t, filepath.Join(dir, "b.log")), "three\nfour\nfive\n")
+	if got, want := p.Path(), filepath.Join(dir, "b.log"); got != want {
+		t.Errorf("Path() = %q, want %q", got, want)
+	}
+}
+
+// A flag stops a writer.
+type flag struct{ c chan struct{} }
+
+func (f *flag) set() { close(f.c) }
+
+// flood writes lines until stop is set.
+func flood(w io.Writer, stop *flag) (done <-chan struct{}) {
+	stop.c = make(chan struct{})
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		block := []byte(strings.Repeat("a line of the flood\n", 500))
+		for {
+			select {
+			case <-stop.c:
+				return
+			default:
+			}
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}()
+	return end
+}

@@ -1,0 +1,200 @@
+package logs
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// A segment is the part of the output that lies in one file.
+type segment struct {
+	name       string // the file's path
+	stamp      stamp  // of a rotated file
+	start, end int64  // positions
+	identity          // of the newest file; of rotated ones it isn't kept
+}
+
+// rotated reports whether the file has its final name.
+func (s segment) rotated() bool { return s.stamp != 0 }
+
+// A chain knows in which file each byte of the output lies. The capture adds to it, its followers look things up.
+//
+// A byte has a position, for as long as the capture uses that path: the newest file began at 0 when it was first seen,
+// files rotated away before that have negative positions. Positions that no segment has are those of bytes that are
+// gone, because their file was pruned, removed or truncated.
+type chain struct {
+	path string
+
+	// disk is held while file names change or are listed; mu alone guards the fields, and never during a system call.
+	disk   sync.Mutex
+	listed bool // guarded by disk: rotated holds the files of earlier captures, too
+
+	mu      sync.Mutex
+	rotated []segment // oldest first
+	current segment   // the newest file; that there is none yet shows in its identity
+	began   int64     // position of the first byte that this capture wrote; math.MaxInt64 before
+}
+
+func newChain(path string) *chain {
+	return &chain{path: path, current: segment{name: path}, began: math.MaxInt64}
+}
+
+// list finds the rotated files that are there already, and the newest file if the capture has not opened it yet.
+func (ch *chain) list() error {
+	ch.disk.Lock()
+	defer ch.disk.Unlock()
+	return ch.listLocked()
+}
+
+// listLocked is list for those who hold disk.
+func (ch *chain) listLocked() error {
+	if ch.listed {
+		return nil
+	}
+	directory, base := filepath.Split(ch.path)
+	entries, err := os.ReadDir(filepath.Clean(directory))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var found []segment
+	for _, entry := range entries {
+		s, ok := parseStamp(base, entry.Name())
+		if !ok {
+			continue
+		}
+		name := directory + entry.Name()
+		info, err := statPath(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		found = append(found, segment{name: name, stamp: s, end: info.size}) // end: moved below
+	}
+	newest, err := statPath(ch.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+
+	slices.SortFunc(found, func(a, b segment) int { return cmp.Compare(a.stamp, b.stamp) })
+	end := int64(0)
+	for i := len(found) - 1; i >= 0; i-- {
+		found[i].start, found[i].end = end-found[i].end, end
+		end = found[i].start
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.rotated = found
+	if ch.current.identity == (identity{}) && newest.regular {
+		ch.current.identity, ch.current.end = newest.identity, newest.size
+	}
+	ch.listed = true
+	return nil
+}
+
+// opened records that the capture writes to the file described by info, at its end.
+func (ch *chain) opened(info fileInfo) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	cur := &ch.current
+	size := info.size
+	if !info.regular {
+		size = 0 // nothing can be read back
+	}
+	if known := cur.identity != (identity{}); known && (cur.identity != info.identity || size < cur.end-cur.start) {
+		cur.start = cur.end // another file, or one that was truncated
+	}
+	cur.identity = info.identity
+	cur.end = cur.start + size
+	ch.began = min(ch.began, cur.end)
+}
+
+// grown records that n bytes were appended to the newest file.
+func (ch *chain) grown(n int64) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.current.end += n
+}
+
+// newestStamp returns the stamp of the file that was rotated last, 0 without one.
+func (ch *chain) newestStamp() stamp {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if len(ch.rotated) == 0 {
+		return 0
+	}
+	return ch.rotated[len(ch.rotated)-1].stamp
+}
+
+// rotatedTo records that the newest file was given the name that belongs to s and that the next one is yet to be made.
+func (ch *chain) rotatedTo(s stamp) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	cur := ch.current
+	ch.rotated = append(ch.rotated, segment{name: s.name(ch.path), stamp: s, start: cur.start, end: cur.end})
+	ch.current = segment{name: ch.path, start: cur.end, end: cur.end}
+}
+
+// pruned forgets all but the keep newest rotated files and returns those forgotten, oldest first.
+func (ch *chain) pruned(keep int) []segment {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	n := max(len(ch.rotated)-keep, 0)
+	gone := slices.Clone(ch.rotated[:n])
+	ch.rotated = slices.Delete(ch.rotated, 0, n)
+	return gone
+}
+
+// lost forgets a rotated file that somebody removed.
+func (ch *chain) lost(gone segment) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.rotated = slices.DeleteFunc(ch.rotated, func(s segment) bool { return s.stamp == gone.stamp })
+}
+
+// at returns the segment that holds position p or else the first one after it; the newest file if there is none.
+func (ch *chain) at(p int64) segment {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for _, s := range ch.rotated {
+		if s.end > p {
+			return s
+		}
+	}
+	return ch.current
+}
+
+// before returns the segment that holds the byte before position p or else the last one before it, if there is one.
+func (ch *chain) before(p int64) (segment, bool) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.current.start < min(p, ch.current.end) {
+		return ch.current, true
+	}
+	for _, s := range slices.Backward(ch.rotated) {
+		if s.start < min(p, s.end) {
+			return s, true
+		}
+	}
+	return segment{}, false
+}
+
+// end returns the position after the last byte.
+func (ch *chain) end() int64 {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.current.end
+}
+
+// first returns the position of the first byte that this capture wrote, or will write.
+func (ch *chain) first() int64 {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return min(ch.began, ch.current.end)
+}

@@ -1,0 +1,193 @@
+package logs
+
+import (
+	"bytes"
+	"log/slog"
+	"time"
+)
+
+// A drain is what the goroutine that moves bytes keeps from one time to the next.
+type drain struct {
+	total    int64     // bytes that are in the file
+	pending  []byte    // read but not written, because the file could not be written
+	failures int       // writes that failed in a row
+	since    time.Time // of the first of these
+	troubled bool      // the trouble with rotation has been told
+}
+
+// run drains the FIFO until it is empty and nobody wants another look.
+func (c *Capture) run() {
+	for {
+		c.empty()
+		switch s := c.state.Load(); s {
+		case draining:
+			if c.state.CompareAndSwap(draining, idle) {
+				return
+			}
+		case dirty:
+			c.state.CompareAndSwap(dirty, draining)
+		case muted:
+			if c.state.CompareAndSwap(muted, draining) {
+				c.scope.Post(c.unmute)
+			}
+		case closing:
+			c.state.Store(closed)
+			c.release()
+			return
+		}
+	}
+}
+
+// empty moves bytes until the FIFO is empty or the capture is closing.
+func (c *Capture) empty() {
+	for more := true; more; {
+		place := c.file.place()
+		if !c.store.slots.acquire(place, c.quit) {
+			return
+		}
+		var err error
+		more, err = c.turn()
+		c.store.slots.release(place)
+		c.report(err)
+		if err != nil && !c.pause() {
+			return
+		}
+	}
+}
+
+// turn moves bytes for as long as a slot may be held. It reports whether it left off before the FIFO was empty.
+func (c *Capture) turn() (more bool, err error) {
+	c.settle()
+	c.file.check()
+	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
+	defer c.store.buffers.Put(buffer)
+
+	if len(c.pending) > 0 {
+		n, err := c.write(c.pending)
+		if c.pending = c.pending[n:]; err != nil {
+			return true, err
+		}
+		c.pending = nil
+	}
+	for moved := 0; moved < turnBytes; {
+		if c.state.Load() == closing {
+			return false, nil
+		}
+		limit := c.aim()
+		c.reached(false)
+		n, err := readPipe(c.fd, buffer[:limit])
+		if n == 0 || err != nil {
+			c.reached(true)
+			return false, err
+		}
+		moved += n
+		written, err := c.write(buffer[:n])
+		if err != nil {
+			c.pending = bytes.Clone(buffer[written:n])
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// settle does what Reopen and SetOptions asked for.
+func (c *Capture) settle() {
+	if !c.reopen.Swap(false) {
+		return
+	}
+	c.file.close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o := c.options; o.Path == c.file.path {
+		c.file.maxSize, c.file.keep = o.MaxSize, o.Keep
+	} else {
+		c.file = newFile(o, c.store.now)
+	}
+}
+
+// aim returns how many bytes to read next: a chunk, or less where a mark comes before its end. New marks get their place
+// here, where everything read is in the file: after what is in the pipe.
+func (c *Capture) aim() (limit int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limit = chunkBytes
+	for i := range c.marks {
+		m := &c.marks[i]
+		if m.at < 0 {
+			m.at = c.total + pipeBytes(c.fd)
+		}
+		if ahead := m.at - c.total; ahead > 0 {
+			limit = min(limit, ahead)
+		}
+	}
+	return limit
+}
+
+// reached calls the marks up to here: those that have got their place, if the FIFO is found empty.
+func (c *Capture) reached(empty bool) {
+	c.mu.Lock()
+	n := 0
+	for n < len(c.marks) && c.marks[n].at >= 0 && (empty || c.marks[n].at <= c.total) {
+		n++
+	}
+	passed := c.marks[:n:n]
+	if c.marks = c.marks[n:]; len(c.marks) == 0 {
+		c.marks = nil
+	}
+	c.mu.Unlock()
+	for _, m := range passed {
+		m.reached()
+	}
+}
+
+// write appends p to the file, tells who wants to know, and returns how much of p is written.
+func (c *Capture) write(p []byte) (n int, err error) {
+	n, err = c.file.append(p)
+	if n == 0 {
+		return 0, err
+	}
+	c.total += int64(n)
+	c.mu.Lock()
+	c.line.feed(p[:n])
+	watchers := c.watchers
+	c.mu.Unlock()
+	for _, f := range watchers {
+		(*f)()
+	}
+	return n, err
+}
+
+// report tells the log what has changed: err is that of the last turn. It holds no slot, as the log may stall, too.
+func (c *Capture) report(err error) {
+	switch {
+	case err != nil:
+		if c.failures++; c.failures == 1 {
+			c.since = c.store.now()
+			c.log().Warn("output does not get into its file, the program has to wait", "error", err)
+		}
+	case c.failures > 0:
+		c.failures = 0
+		c.log().Info("output gets into its file again", "after", c.store.now().Sub(c.since))
+	}
+	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
+		if c.troubled = trouble != nil; c.troubled {
+			c.log().Warn("log file is not rotated as it should be", "error", trouble)
+		}
+	}
+}
+
+func (c *Capture) log() *slog.Logger {
+	return c.store.log.With("instance", c.name, "path", c.file.path)
+}
+
+// pause waits before a failed write is tried again. It reports whether there is a point: false when closing.
+func (c *Capture) pause() bool {
+	timer := time.NewTimer(c.store.pause(c.failures - 1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.quit:
+		return false
+	}
+}

@@ -1,0 +1,119 @@
+package logs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// undrained returns a program whose drain is left to the test, which calls turn.
+func (r *rig) undrained() *program {
+	read, write := r.fifo()
+	p := &program{rig: r, File: write}
+	r.do(func() {
+		p.scope = r.loop.Root().Child()
+		p.Capture = r.store.NewCapture(p.scope, "web", Options{Path: filepath.Join(r.TempDir(), "web.log")})
+		p.Capture.fd = read
+		p.state.Store(draining)
+	})
+	r.Cleanup(func() {
+		r.do(p.scope.Close)
+		p.release()
+	})
+	return p
+}
+
+func (p *program) mustTurn(wantMore bool) {
+	p.rig.Helper()
+	if more, err := p.turn(); more != wantMore || err != nil {
+		p.rig.Fatalf("turn() = %v, %v, want %v", more, err, wantMore)
+	}
+}
+
+// A slot is given up after a while, however much there is to read.
+func TestTurnEnds(t *testing.T) {
+	p := newRig(t).undrained()
+	if _, err := unix.FcntlInt(uintptr(p.Capture.fd), unix.F_SETPIPE_SZ, turnBytes); err != nil {
+		t.Skipf("cannot make the pipe bigger: %v", err)
+	}
+	p.print(string(make([]byte, turnBytes)))
+	p.mustTurn(true)
+	p.mustTurn(false)
+	if got := len(readFile(t, p.Path())); got != turnBytes {
+		t.Errorf("%d bytes in the file, want %d", got, turnBytes)
+	}
+}
+
+func TestTurnOfClosingCapture(t *testing.T) {
+	p := newRig(t).undrained()
+	p.print("one\n")
+	p.state.Store(closing)
+	p.mustTurn(false)
+	if got := pipeBytes(p.Capture.fd); got != 4 {
+		t.Errorf("%d bytes are left in the FIFO, want all 4", got)
+	}
+}
+
+// A mark is where the output was when it was made: what comes later is neither waited for nor taken along.
+func TestMarkHasItsPlace(t *testing.T) {
+	p := newRig(t).undrained()
+	p.print("old")
+	var atMark string
+	p.mark(func() { atMark = readFile(t, p.Path()) })
+	p.EndRun()
+	p.aim()
+	p.print("new\n")
+	p.mustTurn(false)
+	if atMark != "old" {
+		t.Errorf("the file at the mark is %q, want old", atMark)
+	}
+	if got := p.LastLine(); got != "new" {
+		t.Errorf("LastLine() = %q, want new: the run before has ended", got)
+	}
+}
+
+// A program that reads its own output back takes it from under a mark.
+func TestMarkIsReachedWhenFIFOIsEmpty(t *testing.T) {
+	p := newRig(t).undrained()
+	p.print("gone")
+	reached := false
+	p.mark(func() { reached = true })
+	p.aim()
+	if n, err := p.File.Read(make([]byte, 10)); n != 4 || err != nil {
+		t.Fatalf("read of the program's own output = %d, %v", n, err)
+	}
+	p.mustTurn(false)
+	if !reached {
+		t.Error("the mark waits for bytes that are gone")
+	}
+	if _, err := os.Stat(p.Path()); err == nil {
+		t.Error("a file was made without a byte for it")
+	}
+}
+
+func TestSlotsOfClosingCaptures(t *testing.T) {
+	s := slots{gates: make(map[place]*gate)}
+	here := place{device: 1}
+	quit := make(chan struct{})
+	for range slotsPerPlace {
+		if !s.acquire(here, quit) {
+			t.Fatal("acquire() = false with slots left")
+		}
+	}
+	close(quit)
+	if s.acquire(here, quit) {
+		t.Error("acquire() = true without a slot left")
+	}
+	if !s.acquire(place{directory: "/elsewhere"}, make(chan struct{})) {
+		t.Error("acquire() elsewhere = false")
+	}
+	s.release(place{directory: "/elsewhere"})
+	for range slotsPerPlace {
+		s.release(here)
+	}
+	if n := len(s.gates); n != 0 {
+		t.Errorf("%d gates are left, want none", n)
+	}
+}

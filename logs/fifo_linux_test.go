@@ -1,0 +1,131 @@
+package logs
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Row 28: whatever lies there is replaced.
+func TestMakeFIFOReplaces(t *testing.T) {
+	tests := []struct {
+		name string
+		put  func(path string) error
+	}{
+		{"nothing", func(string) error { return nil }},
+		{"FIFO", func(path string) error { return unix.Mkfifo(path, 0o666) }},
+		{"file", func(path string) error { return os.WriteFile(path, []byte("x"), 0o444) }},
+		{"dangling link", func(path string) error { return os.Symlink("/nowhere", path) }},
+		{"socket", func(path string) error {
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+			if err == nil {
+				l.SetUnlinkOnClose(false)
+				err = l.Close()
+			}
+			return err
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out")
+			if err := tt.put(path); err != nil {
+				t.Fatal(err)
+			}
+			fd, err := MakeFIFO(path, os.Geteuid(), os.Getegid())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeFD(fd)
+			info, err := os.Lstat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := os.ModeNamedPipe | 0o600; info.Mode() != want {
+				t.Errorf("mode = %v, want %v", info.Mode(), want)
+			}
+		})
+	}
+}
+
+func TestMakeFIFORefusesDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := MakeFIFO(path, os.Geteuid(), os.Getegid())
+	if err == nil {
+		closeFD(fd)
+		t.Fatal("MakeFIFO() replaced a directory")
+	}
+	if want := "a directory lies there"; !strings.Contains(err.Error(), want) {
+		t.Errorf("MakeFIFO() = %q, want %q in it", err, want)
+	}
+}
+
+func TestMakeFIFOForAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	fd, err := MakeFIFO(filepath.Join(t.TempDir(), "out"), 1234, 5678)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFD(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Uid != 1234 || st.Gid != 5678 {
+		t.Errorf("owner = %d:%d, want 1234:5678", st.Uid, st.Gid)
+	}
+}
+
+func TestFIFOEnds(t *testing.T) {
+	read, err := MakeFIFO(filepath.Join(t.TempDir(), "out"), os.Geteuid(), os.Getegid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFD(read)
+	write, err := OpenWriter(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []struct {
+		name     string
+		fd       int
+		nonblock bool
+	}{{"read end", read, true}, {"write end", write, false}} {
+		flags, err := unix.FcntlInt(uintptr(end.fd), unix.F_GETFL, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := flags&unix.O_NONBLOCK != 0; got != end.nonblock {
+			t.Errorf("%s: non-blocking = %v, want %v", end.name, got, end.nonblock)
+		}
+		if flags&unix.O_ACCMODE != unix.O_RDWR {
+			t.Errorf("%s: flags = %#x, want O_RDWR", end.name, flags)
+		}
+		if flags, err = unix.FcntlInt(uintptr(end.fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("%s: is not close-on-exec (%v)", end.name, err)
+		}
+	}
+
+	if _, err := unix.Write(write, []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	closeFD(write)
+	if got := pipeBytes(read); got != 4 {
+		t.Errorf("%d bytes in the pipe after its writer closed, want 4", got)
+	}
+	buf := make([]byte, 10)
+	if n, err := readPipe(read, buf); n != 4 || err != nil {
+		t.Errorf("readPipe() = %d, %v, want 4 bytes", n, err)
+	}
+	if n, err := readPipe(read, buf); n != 0 || err != nil {
+		t.Errorf("readPipe() without a writer = %d, %v, want 0, no error", n, err)
+	}
+}

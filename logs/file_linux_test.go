@@ -1,0 +1,200 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func newTestFile(t *testing.T, o Options) *file {
+	f := newFile(o, time.Now)
+	t.Cleanup(f.close)
+	return f
+}
+
+func (f *file) mustAppend(t *testing.T, text string) {
+	t.Helper()
+	f.check()
+	if n, err := f.append([]byte(text)); n != len(text) || err != nil {
+		t.Fatalf("append(%.40q) = %d, %v", text, n, err)
+	}
+}
+
+// Rows 23 and 24: rotated files are the exact sequence, cut at line ends, whatever the clock does and whatever lies there.
+func TestRotation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	const limit = 1000
+	f := newTestFile(t, Options{Path: path, MaxSize: limit, Keep: 1000})
+	start := time.Date(2026, 11, 21, 7, 20, 45, 0, time.UTC)
+	clock := start
+	f.now = func() time.Time { return clock }
+	foreign := (nextStamp(start, 0) + 1).name(path) // put there after the listing of what is there
+	writeFile(t, path+".notes", "not a log file")
+	var want strings.Builder
+	for i := range 2000 {
+		line := fmt.Sprintf("line %d %s\n", i, strings.Repeat("x", i%50))
+		f.mustAppend(t, line)
+		want.WriteString(line)
+		switch i {
+		case 40:
+			writeFile(t, foreign, "foreign")
+		case 1000:
+			clock = clock.Add(-time.Hour)
+		}
+	}
+	if err := os.Remove(path + ".notes"); err != nil {
+		t.Fatalf("a file that isn't a rotated one is gone: %v", err)
+	}
+	equal(t, "a file that was in the way", readFile(t, foreign), "foreign")
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	contents, names := files(t, path)
+	equal(t, "files joined", strings.Join(contents, ""), want.String())
+	for i, text := range contents {
+		if len(text) > limit {
+			t.Errorf("%s has %d bytes, want %d at most", names[i], len(text), limit)
+		}
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			t.Errorf("%s ends in mid-line", names[i])
+		}
+	}
+	if want := 65; len(names) < want {
+		t.Errorf("%d files, want %d at least", len(names), want)
+	}
+}
+
+func TestRotationGoesOnAfterRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	var want string
+	for run := range 10 {
+		f := newTestFile(t, Options{Path: path, MaxSize: 100, Keep: 100})
+		for i := range 7 {
+			line := fmt.Sprintf("run %d line %d\n", run, i)
+			f.mustAppend(t, line[:5])
+			f.mustAppend(t, line[5:])
+			want += line
+		}
+		f.mustAppend(t, "half ") // superd dies here
+		want += "half "
+		f.close()
+	}
+	contents, names := files(t, path)
+	equal(t, "files joined", strings.Join(contents, ""), want)
+	for i, text := range contents[:len(contents)-1] {
+		if len(text) > 120 || !strings.HasSuffix(text, "\n") {
+			t.Errorf("%s is %q, want whole lines, little more than 100 bytes", names[i], text)
+		}
+	}
+}
+
+func TestKeep(t *testing.T) {
+	for _, keep := range []int{0, 1, 3} {
+		t.Run(fmt.Sprint(keep), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "web.log")
+			old := stamp(1).name(path)
+			writeFile(t, old, "from an earlier superd\n")
+			f := newTestFile(t, Options{Path: path, MaxSize: 10, Keep: keep})
+			for i := range 20 {
+				f.mustAppend(t, fmt.Sprintf("line %3d\n", i))
+			}
+			contents, names := files(t, path)
+			if len(names) != keep+1 || slices.Contains(names, old) {
+				t.Fatalf("files = %v, want the newest and %d rotated ones", names, keep)
+			}
+			for i, text := range contents {
+				if want := fmt.Sprintf("line %3d\n", 19-keep+i); text != want {
+					t.Errorf("%s = %q, want %q", names[i], text, want)
+				}
+			}
+		})
+	}
+}
+
+// Row 22: moved, deleted or truncated underneath.
+func TestFileChangesUnderneath(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(path string) error
+		want   string // in the file at path after "three" was logged
+	}{
+		{"moved", func(path string) error { return os.Rename(path, path+".old") }, "three\n"},
+		{"deleted", os.Remove, "three\n"},
+		{"truncated", func(path string) error { return os.Truncate(path, 0) }, "three\n"},
+		{"truncated in part", func(path string) error { return os.Truncate(path, 4) }, "one\nthree\n"},
+		{"replaced", func(path string) error {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			return os.WriteFile(path, []byte("zero\n"), 0o600)
+		}, "zero\nthree\n"},
+		{"directory moved", func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") }, "three\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log", "web.log")
+			p := newRig(t).program(Options{Path: path, MaxSize: 1000, Keep: 5})
+			p.log("one\n")
+			p.log("two\n")
+			if err := tt.change(path); err != nil {
+				t.Fatal(err)
+			}
+			p.log("three\n")
+			equal(t, "log", readFile(t, path), tt.want)
+		})
+	}
+}
+
+func TestReopen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := newRig(t).program(Options{Path: path})
+	p.log("one\n")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	p.rig.do(p.Reopen)
+	p.rig.await(p.drained(), "Reopen")
+	if _, err := os.Stat(path); err == nil {
+		t.Error("Reopen made a file before there was something to write")
+	}
+	if p.file.open != nil {
+		t.Error("Reopen left the moved file open")
+	}
+	p.log("two\n")
+	equal(t, "the moved file", readFile(t, path+".1"), "one\n")
+	equal(t, "the new file", readFile(t, path), "two\n")
+}
+
+// Where files can't be rotated, output goes on into the same one, and superd says so once.
+func TestRotationFails(t *testing.T) {
+	r := newRig(t)
+	path := filepath.Join(t.TempDir(), strings.Repeat("n", unix.NAME_MAX-10)) // no room for the time
+	p := r.program(Options{Path: path, MaxSize: 100, Keep: 3})
+	var want strings.Builder
+	for i := range 100 {
+		line := fmt.Sprintf("line %d\n", i)
+		p.log(line)
+		want.WriteString(line)
+	}
+	equal(t, "log", readFile(t, path), want.String())
+	if n := strings.Count(r.log.String(), "log file is not rotated"); n != 1 {
+		t.Errorf("the failure was logged %d times, want once:\n%s", n, r.log)
+	}
+}
+
+func TestDeviceAsLogFile(t *testing.T) {
+	p := newRig(t).program(Options{Path: "/dev/null", MaxSize: 10, Keep: 3})
+	p.log(strings.Repeat("one\n", 100))
+	if got := p.LastLine(); got != "one" {
+		t.Errorf("LastLine() = %q, want one", got)
+	}
+	if _, err := os.Stat("/dev/null"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,266 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+)
+
+// Follow writes the last lines of the output to w, then, with follow, what is appended, byte for byte and across rotated
+// files. lines -1 is all that is kept; a last line without a newline counts. Without follow it ends with what is in the
+// files at the call; with follow, when the capture is closed or ctx ends, whose error it then returns. It runs off the
+// loop.
+//
+// It reads files, with one buffer, so it may be as slow as it likes. Where that was too slow and files were removed before
+// they were shown, a line says how much is missing.
+func (c *Capture) Follow(ctx context.Context, lines int, follow bool, w io.Writer) error {
+	return c.show(ctx, w, follow, func(f *follower) error { return f.back(ctx, lines, f.chain.end()) })
+}
+
+// FollowFromStart writes to w what this capture has brought into the log since it was made, then what is appended, as
+// [Capture.Follow] does.
+func (c *Capture) FollowFromStart(ctx context.Context, w io.Writer) error {
+	return c.show(ctx, w, true, func(f *follower) error {
+		f.position = f.chain.first()
+		return nil
+	})
+}
+
+func (c *Capture) show(ctx context.Context, w io.Writer, follow bool, begin func(*follower) error) error {
+	wake := make(chan struct{}, 1)
+	defer c.Notify(func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})()
+
+	ch, _ := c.chain()
+	f := &follower{w: w, buffer: make([]byte, chunkBytes), lineEnded: true}
+	defer f.leave()
+	err := f.follow(ctx, c, ch, begin, follow, wake)
+	if err != nil && err != ctx.Err() {
+		return fmt.Errorf("show output of %s: %w", c.name, err)
+	}
+	return err
+}
+
+// chain returns the chain of the log file, and whether nothing will be added to it any more.
+func (c *Capture) chain() (ch *chain, released bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.file.chain, c.released
+}
+
+// A follower reads along a chain.
+type follower struct {
+	w         io.Writer
+	buffer    []byte
+	lineEnded bool // what was written last
+
+	chain    *chain
+	position int64 // of the next byte to show
+
+	open *os.File // nil, or
+	held segment  // the segment it belongs to, as it was when it was opened
+}
+
+func (f *follower) follow(ctx context.Context, c *Capture, ch *chain, begin func(*follower) error, follow bool, wake <-chan struct{}) error {
+	if err := f.begin(ch); err != nil {
+		return err
+	}
+	if err := begin(f); err != nil {
+		return err
+	}
+	end := f.chain.end()
+	if follow {
+		end = math.MaxInt64
+	}
+	for f.position < end {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		newest, released := c.chain() // before the step: it sees all that was written before this
+		more, err := f.step(end)
+		switch {
+		case err != nil:
+			return err
+		case more:
+		case !follow:
+			return nil
+		case newest != f.chain: // the path has changed
+			if err := f.begin(newest); err != nil {
+				return err
+			}
+			f.position = newest.first()
+		case released:
+			return nil
+		default:
+			select {
+			case <-wake:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return nil
+}
+
+// begin turns to a chain.
+func (f *follower) begin(ch *chain) error {
+	f.leave()
+	f.chain = ch
+	return ch.list()
+}
+
+// back sets the position to where the last lines before end begin; -1 is all there is. It reads backwards, a buffer at a
+// time.
+func (f *follower) back(ctx context.Context, lines int, end int64) error {
+	defer f.leave()
+	f.position = end
+	if lines < 0 {
+		f.position = f.chain.at(math.MinInt64).start
+	}
+	if lines <= 0 {
+		return nil
+	}
+	p := end - 1 // the last byte belongs to the last line, newline or not
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		seg, ok := f.chain.before(p)
+		if !ok {
+			f.position = f.chain.at(math.MinInt64).start
+			return nil
+		}
+		if f.open == nil || f.held.start != seg.start {
+			f.leave()
+			if ok, err := f.enter(seg); err != nil {
+				return err
+			} else if !ok {
+				if again, _ := f.chain.before(p); again.name == seg.name {
+					return nil // somebody removed it: what is kept begins after it
+				}
+				continue // it was rotated just now
+			}
+		}
+		p = min(p, seg.end)
+		from := max(p-int64(len(f.buffer)), seg.start)
+		block := f.buffer[:p-from]
+		if n, err := f.open.ReadAt(block, from-seg.start); n < len(block) {
+			if errors.Is(err, io.EOF) {
+				return nil // somebody truncated it
+			}
+			return err
+		}
+		if have := bytes.Count(block, newline); have < lines {
+			lines -= have
+			p, f.position = from, from
+			continue
+		}
+		for ; lines > 0; lines-- {
+			block = block[:bytes.LastIndexByte(block, '\n')]
+		}
+		f.position = from + int64(len(block)) + 1
+		f.position = max(f.position, f.chain.at(f.position).start) // what is missing before them doesn't matter
+		return nil
+	}
+}
+
+// step shows the next bytes before end, at most a buffer. It reports whether there may be more at once.
+func (f *follower) step(end int64) (more bool, err error) {
+	seg := f.chain.at(f.position)
+	if f.open != nil && f.held.start != seg.start {
+		// The chain has moved on, so the file held is complete, even if it has no name by now. If it was truncated,
+		// its other bytes are gone.
+		if f.held.identity != seg.identity {
+			n, err := f.show(min(int64(len(f.buffer)), end-f.position))
+			if n > 0 || err != nil {
+				return true, err
+			}
+		}
+		f.leave()
+		return true, nil
+	}
+	if f.position < seg.start {
+		return true, f.skip(seg.start)
+	}
+	if f.position == seg.end {
+		return false, nil
+	}
+	if f.open == nil {
+		if ok, err := f.enter(seg); !ok || err != nil {
+			return f.chain.at(f.position).start != seg.start, err
+		}
+	}
+	n, err := f.show(min(int64(len(f.buffer)), seg.end-f.position, end-f.position))
+	if n > 0 || err != nil {
+		return true, err
+	}
+	if seg.rotated() { // truncated
+		return true, f.skip(seg.end)
+	}
+	return false, nil // truncated; the capture will notice and say how it goes on
+}
+
+// enter opens the file of seg. It reports false when that file isn't there any more.
+func (f *follower) enter(seg segment) (bool, error) {
+	open, err := os.Open(seg.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if seg.rotated() {
+			f.chain.lost(seg)
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	info, err := statFile(open)
+	if err != nil || !seg.rotated() && info.identity != seg.identity {
+		open.Close()
+		return false, err
+	}
+	seg.identity = info.identity
+	f.open, f.held = open, seg
+	return true, nil
+}
+
+func (f *follower) leave() {
+	if f.open != nil {
+		f.open.Close()
+		f.open = nil
+	}
+}
+
+// show shows the next n bytes of the open file, or as many as it has.
+func (f *follower) show(n int64) (int, error) {
+	got, err := f.open.ReadAt(f.buffer[:n], f.position-f.held.start)
+	if got == 0 {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return 0, err
+	}
+	f.position += int64(got)
+	f.lineEnded = f.buffer[got-1] == '\n'
+	_, err = f.w.Write(f.buffer[:got])
+	return got, err
+}
+
+// skip says that the bytes up to position to are missing.
+func (f *follower) skip(to int64) error {
+	format := "superd: %d bytes were rotated away before they could be shown\n"
+	if !f.lineEnded {
+		format = "\n" + format
+	}
+	_, err := fmt.Fprintf(f.w, format, to-f.position)
+	f.position, f.lineEnded = to, true
+	return err
+}
+
+var newline = []byte{'\n'}

@@ -1,0 +1,245 @@
+package logs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A stall is a log file that takes no more after a while: a FIFO whose reader doesn't read.
+type stall struct {
+	testing.TB
+	path   string
+	reader *os.File
+	done   chan struct{} // set by release
+	once   sync.Once
+}
+
+func newStall(t testing.TB, dir string) *stall {
+	path := filepath.Join(dir, "stalled")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stall{TB: t, path: path, reader: reader, done: make(chan struct{})}
+	t.Cleanup(func() { // before the loop ends
+		s.release()
+		reader.Close()
+		<-s.done
+	})
+	return s
+}
+
+// fill writes until the stalled file is full and a write to it waits.
+func (s *stall) fill(p *program) {
+	s.Helper()
+	p.print(strings.Repeat("x", 60_000))
+	p.rig.await(p.drained(), "what the stalled file still takes")
+	p.print(strings.Repeat("y", 30_000))
+	p.print("\n")
+}
+
+// release has the reader read.
+func (s *stall) release() {
+	s.once.Do(func() {
+		go func() {
+			defer close(s.done)
+			_, _ = io.Copy(io.Discard, s.reader)
+		}()
+	})
+}
+
+// Row 25: the disk is full; the program waits, superd says so once, and all goes on by itself.
+func TestWriteError(t *testing.T) {
+	r := newRig(t)
+	tried := make(chan struct{}, 1)
+	r.store.pause = func(int) time.Duration {
+		signal(tried)
+		return time.Millisecond
+	}
+	path := filepath.Join(t.TempDir(), "web.log")
+	if err := os.Symlink("/dev/full", path); err != nil {
+		t.Fatal(err)
+	}
+	p := r.program(Options{Path: path})
+	r.awaitLog("has to wait", func() { p.print("one\n") })
+	done := p.drained()
+	for range 5 {
+		r.await(tried, "another try")
+	}
+	select {
+	case <-done:
+		t.Fatal("Drained called back although the file can't be written")
+	default:
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r.await(done, "the file to be written again")
+	p.log("two\n")
+	equal(t, "log", readFile(t, path), "one\ntwo\n")
+	said := r.log.String()
+	for _, want := range []string{"has to wait", "no space left on device", "into its file again"} {
+		if n := strings.Count(said, want); n != 1 {
+			t.Errorf("%q was logged %d times, want once:\n%s", want, n, said)
+		}
+	}
+}
+
+// awaitLog waits until what is in the store's log after f.
+func (r *rig) awaitLog(what string, f func()) {
+	r.Helper()
+	f()
+	r.poll(fmt.Sprintf("%q in the log", what), func() bool { return strings.Contains(r.log.String(), what) })
+}
+
+// Row 25 on a real file system.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("cannot mount a small file system: %v", err)
+	}
+	r := newRig(t)
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	filler := filepath.Join(dir, "filler")
+	writeFile(t, filler, strings.Repeat("x", 700_000))
+	path := filepath.Join(dir, "web.log")
+	p := r.program(Options{Path: path})
+	var text strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&text, "line %d\n", i)
+	}
+	written := make(chan error)
+	r.awaitLog("no space left on device", func() {
+		go func() {
+			_, err := p.WriteString(text.String())
+			written <- err
+		}()
+	})
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	r.await(p.drained(), "the disk to have room")
+	equal(t, "log", readFile(t, path), text.String())
+}
+
+// Row 46, and a log file that nobody can make: the path leads through a file.
+func TestNoSuchDirectory(t *testing.T) {
+	r := newRig(t)
+	base := filepath.Join(t.TempDir(), "logs")
+	writeFile(t, base, "in the way")
+	p := r.program(Options{Path: filepath.Join(base, "web.log")})
+	r.awaitLog("not a directory", func() { p.print("one\n") })
+	if err := os.Remove(base); err != nil {
+		t.Fatal(err)
+	}
+	r.await(p.drained(), "the directory")
+	equal(t, "log", readFile(t, p.Path()), "one\n")
+}
+
+func TestCloseWhileFileCannotBeWritten(t *testing.T) {
+	r := newRig(t)
+	p := r.program(Options{Path: "/dev/full"})
+	r.awaitLog("has to wait", func() { p.print("lost\n") })
+	done := p.drained()
+	r.do(p.scope.Close)
+	r.await(done, "Drained of a closed capture")
+	r.waitForStore()
+	if said := r.log.String(); !strings.Contains(said, "output is lost") || !strings.Contains(said, "bytes=5") {
+		t.Errorf("the log doesn't tell how much was lost:\n%s", said)
+	}
+}
+
+// Row 26: a file system that stalls holds up who logs there, as many goroutines as it has slots, and nobody else.
+func TestStalledFileSystem(t *testing.T) {
+	other := "/dev/shm"
+	here, err := statPath(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, err := statPath(other); err != nil || there.device == here.device {
+		t.Skipf("%s is not another file system", other)
+	}
+	dir, err := os.MkdirTemp(other, "superd-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	r := newRig(t)
+	var stalls []*stall
+	var stuck []*program
+	for i := range slotsPerPlace {
+		sub := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := newStall(t, sub)
+		p := r.program(Options{Path: s.path})
+		s.fill(p)
+		stalls, stuck = append(stalls, s), append(stuck, p)
+	}
+	device := place{device: statDevice(t, dir)}
+	r.poll("every slot to be taken", func() bool { return r.users(device) == slotsPerPlace })
+
+	neighbour := r.program(Options{Path: filepath.Join(dir, "neighbour.log")})
+	neighbour.print("one\n") // opens its file in a slot of its directory
+	neighbour.until("a first line", func() bool { return neighbour.LastLine() == "one" })
+	r.poll("that slot to be given up", func() bool {
+		return neighbour.state.Load() == idle || r.users(device) > slotsPerPlace
+	})
+	neighbour.print("two\n")
+	waits := neighbour.drained()
+
+	elsewhere := r.program(Options{Path: filepath.Join(t.TempDir(), "elsewhere.log")})
+	for i := range 100 {
+		elsewhere.log(fmt.Sprintf("%d\n", i))
+	}
+	select {
+	case <-waits:
+		t.Error("a program got a slot of a file system that has none left")
+	default:
+	}
+	for _, s := range stalls {
+		s.release()
+	}
+	r.await(waits, "a slot")
+	for _, p := range stuck {
+		r.await(p.drained(), "the end of the stall")
+	}
+}
+
+// users returns how many goroutines have a slot at p or wait for one.
+func (r *rig) users(p place) int {
+	r.store.slots.mu.Lock()
+	defer r.store.slots.mu.Unlock()
+	if g := r.store.slots.gates[p]; g != nil {
+		return g.users
+	}
+	return 0
+}
+
+func statDevice(t testing.TB, path string) uint64 {
+	info, err := statPath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.device
+}

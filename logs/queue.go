@@ -1,0 +1,86 @@
+package logs
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// A Queue is a writer that does not block: what is written to it is copied, and a goroutine passes it on. It is for
+// superd's own messages, whose reader may stall while the loop may not. Writes beyond its limit are dropped whole and
+// counted; a line tells how many when it goes on.
+type Queue struct {
+	out   io.Writer
+	limit int // bytes
+
+	mu      sync.Mutex
+	changed sync.Cond
+	waiting [][]byte
+	size    int
+	dropped int
+	closed  bool
+	ended   chan struct{}
+}
+
+// NewQueue returns a queue before out that holds at most limit bytes.
+func NewQueue(out io.Writer, limit int) *Queue {
+	q := &Queue{out: out, limit: limit, ended: make(chan struct{})}
+	q.changed.L = &q.mu
+	go q.run()
+	return q
+}
+
+// Write queues a copy of p. It never fails and never blocks.
+func (q *Queue) Write(p []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.size+len(p) > q.limit {
+		q.dropped++
+		return len(p), nil
+	}
+	q.waiting = append(q.waiting, append([]byte(nil), p...))
+	q.size += len(p)
+	q.changed.Signal()
+	return len(p), nil
+}
+
+// Close stops taking writes and waits, for at most patience, until what is queued has been written.
+func (q *Queue) Close(patience time.Duration) {
+	q.mu.Lock()
+	q.closed = true
+	q.changed.Signal()
+	q.mu.Unlock()
+	select {
+	case <-q.ended:
+	case <-time.After(patience):
+	}
+}
+
+func (q *Queue) run() {
+	defer close(q.ended)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		for len(q.waiting) == 0 && !q.closed {
+			q.changed.Wait()
+		}
+		if len(q.waiting) == 0 {
+			return
+		}
+		batch, dropped := q.waiting, q.dropped
+		q.waiting, q.dropped = nil, 0
+		q.mu.Unlock()
+		// An error here has no place to be told: the place to tell it is out itself.
+		for _, p := range batch {
+			q.out.Write(p)
+		}
+		if dropped > 0 {
+			fmt.Fprintf(q.out, "superd: %d messages dropped: the reader of this log was too slow\n", dropped)
+		}
+		q.mu.Lock()
+		for _, p := range batch {
+			q.size -= len(p)
+		}
+	}
+}

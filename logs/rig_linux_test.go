@@ -1,0 +1,240 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"superd/loop"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// A rig is a loop that runs and a store on it.
+type rig struct {
+	testing.TB
+	loop  *loop.Loop
+	store *Store
+	log   *syncBuffer // what the store said
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	l, err := loop.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{TB: t, loop: l, log: &syncBuffer{}}
+	r.store = NewStore(l, slog.New(slog.NewTextHandler(r.log, nil)))
+	r.store.pause = func(int) time.Duration { return time.Millisecond }
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run() }()
+	t.Cleanup(func() {
+		l.Post(l.Stop)
+		if err := <-ended; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+		r.waitForStore()
+	})
+	return r
+}
+
+func (r *rig) waitForStore() {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := r.store.Wait(ctx); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// do runs f on the loop and waits for it.
+func (r *rig) do(f func()) {
+	done := make(chan struct{})
+	r.loop.Post(func() { f(); close(done) })
+	r.await(done, "the loop")
+}
+
+func (r *rig) await(done <-chan struct{}, what string) {
+	r.Helper()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		r.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// poll waits for what tells nobody when it is so: it asks each time the loop has gone round.
+func (r *rig) poll(what string, ok func() bool) {
+	r.Helper()
+	for start := time.Now(); !ok(); {
+		if time.Since(start) > patience {
+			r.Fatalf("waited in vain for %s", what)
+		}
+		r.do(func() {})
+	}
+}
+
+// A program is a capture with a writer: what superd has of a program that logs.
+type program struct {
+	*Capture
+	rig   *rig
+	scope *loop.Scope
+	*os.File
+}
+
+// fifo makes a FIFO and returns both of its ends.
+func (r *rig) fifo() (read int, write *os.File) {
+	r.Helper()
+	read, err := MakeFIFO(filepath.Join(r.TempDir(), "out"), os.Geteuid(), os.Getegid())
+	if err != nil {
+		r.Fatal(err)
+	}
+	fd, err := OpenWriter(read)
+	if err != nil {
+		r.Fatal(err)
+	}
+	write = os.NewFile(uintptr(fd), "writer")
+	r.Cleanup(func() { write.Close() })
+	return read, write
+}
+
+func (r *rig) program(o Options) *program {
+	r.Helper()
+	read, write := r.fifo()
+	p := &program{rig: r, File: write}
+	r.do(func() {
+		p.scope = r.loop.Root().Child()
+		p.Capture = r.store.NewCapture(p.scope, "web", o)
+		if err := p.Attach(read); err != nil {
+			r.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *program) Name() string { return p.Capture.Name() }
+
+// print writes text as the program.
+func (p *program) print(text string) {
+	p.rig.Helper()
+	if _, err := p.WriteString(text); err != nil {
+		p.rig.Fatal(err)
+	}
+}
+
+// drained returns a channel that is closed once Drained calls back.
+func (p *program) drained() <-chan struct{} {
+	done := make(chan struct{})
+	p.rig.do(func() { p.Drained(func() { close(done) }) })
+	return done
+}
+
+// log writes text as the program and waits until it is in the file.
+func (p *program) log(text string) {
+	p.rig.Helper()
+	p.print(text)
+	p.rig.await(p.drained(), "output to be written")
+}
+
+// until waits until ok, which is asked whenever bytes were appended.
+func (p *program) until(what string, ok func() bool) {
+	p.rig.Helper()
+	wake := make(chan struct{}, 1)
+	cancel := p.Notify(func() { signal(wake) })
+	defer cancel()
+	for !ok() {
+		p.rig.await(wake, what)
+	}
+}
+
+// signal makes c, which holds one, ready.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// files returns the contents of the log file and of those rotated from it, oldest first, and their names.
+func files(t testing.TB, path string) (contents, names []string) {
+	t.Helper()
+	names, err := filepath.Glob(path + ".*") // sorted by name
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		names = append(names, path)
+	}
+	for _, name := range names {
+		contents = append(contents, readFile(t, name))
+	}
+	return contents, names
+}
+
+func joined(t testing.TB, path string) string {
+	t.Helper()
+	contents, _ := files(t, path)
+	return strings.Join(contents, "")
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func writeFile(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// equal fails without printing megabytes.
+func equal(t testing.TB, what, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	t.Fatalf("%s: %d bytes, want %d; they differ from byte %d: got %.80q, want %.80q",
+		what, len(got), len(want), i, got[i:], want[i:])
+}
+
+// A syncBuffer collects what several goroutines write.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (b *syncBuffer) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Len()
+}

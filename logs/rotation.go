@@ -1,0 +1,64 @@
+package logs
+
+import (
+	"bytes"
+	"strings"
+	"time"
+)
+
+// split returns how many bytes of next go into a file that holds size bytes; 0 means that it is to be rotated first.
+// next is not empty. line, at most size, is where the file's last line begins: line == size when that has ended.
+//
+// Files are cut at line ends. A file holds at most limit bytes, with one exception: a line that was begun in time and
+// did not end in time runs over. A line longer than limit is cut all the same, after limit bytes of it. limit 0: there
+// is none.
+func split(size, line, limit int64, next []byte) int {
+	room := limit - size
+	if limit == 0 || int64(len(next)) <= room {
+		return len(next)
+	}
+	if room > 0 {
+		if end := bytes.LastIndexByte(next[:room], '\n'); end >= 0 {
+			return end + 1
+		}
+	}
+	if 0 < line && line == size {
+		return 0
+	}
+	rest := min(line+limit-size, int64(len(next)))
+	if rest <= 0 {
+		return 0
+	}
+	if end := bytes.IndexByte(next[:rest], '\n'); end >= 0 {
+		return end + 1
+	}
+	return int(rest)
+}
+
+// stampLayout makes names that sort by time.
+const stampLayout = "20060102T150405.000000Z"
+
+// A stamp is the time at which a file was rotated, in microseconds of the Unix epoch.
+type stamp int64
+
+// nextStamp returns the stamp for a file rotated at now, where newest is that of the newest rotated one. Stamps
+// increase even where the clock does not.
+func nextStamp(now time.Time, newest stamp) stamp {
+	return max(stamp(now.UnixMicro()), newest+1)
+}
+
+// name returns the name of the file rotated away from path at s: path.20261121T072045.123456Z, in UTC.
+func (s stamp) name(path string) string {
+	return path + "." + time.UnixMicro(int64(s)).UTC().Format(stampLayout)
+}
+
+// parseStamp returns the stamp of a file named name if it was rotated away from one named base.
+func parseStamp(base, name string) (stamp, bool) {
+	suffix, ok := strings.CutPrefix(name, base+".")
+	if !ok {
+		return 0, false
+	}
+	t, err := time.Parse(stampLayout, suffix)
+	s := stamp(t.UnixMicro())
+	return s, err == nil && s.name(base) == name // Parse also takes other spellings
+}

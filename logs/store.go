@@ -1,0 +1,87 @@
+// Package logs brings the output of programs into their log files, byte for byte, and reads it back.
+//
+// A program writes to a FIFO ([MakeFIFO], [OpenWriter]). A [Capture] owns the FIFO's read end, the log file and the
+// files rotated away from it. It lives on the loop, which only tells it that there is something to read: a goroutine of
+// its own then moves bytes until the FIFO is empty and ends. A quiet capture has no goroutine and no buffer.
+//
+// The [Store] hands out the slots in which these goroutines write. Each file system has slots of its own, so that one
+// that stalls holds up the programs that log there and nothing else; their output waits in their FIFOs.
+//
+// [Capture.Follow] reads the files, never the FIFO: a slow reader holds up nobody.
+package logs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"superd/loop"
+)
+
+const (
+	chunkBytes = 64 << 10 // read from a FIFO, written to a file and searched for line ends at a time
+	turnBytes  = 1 << 20  // moved before a slot is offered to those who wait for one
+)
+
+// Options tell where the output of a program goes.
+type Options struct {
+	Path    string // of the log file; it and its directory are made when first needed
+	MaxSize int64  // bytes; the file is rotated rather than grow beyond; 0: never
+	Keep    int    // rotated files; the oldest ones beyond that number are removed
+}
+
+// A Store holds what captures share. Its methods may be called from any goroutine.
+type Store struct {
+	loop     *loop.Loop
+	log      *slog.Logger
+	slots    slots
+	buffers  sync.Pool // of *[chunkBytes]byte
+	captures sync.WaitGroup
+	now      func() time.Time
+	pause    func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
+}
+
+// NewStore returns a Store for captures on l. It tells log when a file cannot be written and when it can be again.
+func NewStore(l *loop.Loop, log *slog.Logger) *Store {
+	return &Store{
+		loop:    l,
+		log:     log,
+		slots:   slots{gates: make(map[place]*gate)},
+		buffers: sync.Pool{New: func() any { return new([chunkBytes]byte) }},
+		now:     time.Now,
+		pause:   func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
+	}
+}
+
+// NewCapture returns a capture named name that belongs to scope. Closing the scope closes it: a chunk that is being
+// written is finished, then the read end and the file are closed, by whichever goroutine used them last. What is still
+// in the FIFO is left there; see [Capture.Drained].
+func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
+	c := &Capture{
+		store:   s,
+		scope:   scope,
+		name:    name,
+		fd:      -1,
+		quit:    make(chan struct{}),
+		options: o,
+		file:    newFile(o, s.now),
+	}
+	s.captures.Add(1)
+	scope.Defer(c.close)
+	return c
+}
+
+// Wait returns when every capture has let go of its descriptors, which each does once its scope is closed and its last
+// write has returned. The error is that of ctx, if that ends first.
+func (s *Store) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { s.captures.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for captures to end: %w", ctx.Err())
+	}
+}
