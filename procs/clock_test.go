@@ -1,0 +1,45 @@
+package procs
+
+import (
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// TestWallClockStepsChangeNothing steps the wall clock by a year, there and back, around a crash: neither the restart nor
+// what is shown may follow it.
+func TestWallClockStepsChangeNothing(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, step := range []time.Duration{year, -year} {
+		h := newHistory(1, false)
+		h.kernel.mix = faultMix{}
+		p := testProgram()
+		p.Name = "web"
+		h.sup.apply(&config.Config{Programs: []*config.Program{p}})
+		h.v.RunFor(time.Minute)
+		in := h.sup.byName["web"]
+		first := in.run.process.(*simProcess)
+
+		h.v.StepWall(step)
+		wall := h.v.Wall()
+		if st := in.status(); st.State != Running || st.Uptime < 59*time.Second || st.Uptime > time.Minute || wall.Sub(st.Since) > time.Minute {
+			t.Errorf("after a step of %v: %v, up %v, since %v ago; want running, up a minute", step, st.State, st.Uptime, wall.Sub(st.Since))
+		}
+		first.end(pidfd.Exit{Known: true, Code: 1})
+		h.v.RunFor(50 * time.Millisecond)
+		h.v.StepWall(-step)
+		if st := in.status(); st.State != Backoff || *st.NextStart > 51*time.Millisecond {
+			t.Errorf("50ms after the crash: %v, next start in %v; want back-off, 50ms", st.State, st.NextStart)
+		}
+		h.v.RunFor(49 * time.Millisecond)
+		if in.machine.state != Backoff {
+			t.Errorf("99ms after the crash: %v; want back-off: the delay is 100ms", in.machine.state)
+		}
+		h.v.RunFor(10 * time.Millisecond)
+		if in.machine.state != Running {
+			t.Errorf("109ms after the crash: %v; want running again", in.machine.state)
+		}
+	}
+}

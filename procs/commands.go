@@ -1,0 +1,204 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"superd/logs"
+	"superd/pidfd"
+)
+
+// An Op is what an operator asks for.
+type Op uint8
+
+// The operator's commands.
+const (
+	OpStart Op = iota
+	OpStop
+	OpRestart
+)
+
+// operator is who gives commands, as reasons name him.
+const operator = "the operator"
+
+// An Outcome tells what became of a command for one instance.
+type Outcome struct {
+	Name    string
+	OK      bool
+	State   State
+	Message string // what happened, in plain words
+}
+
+// A waiter waits for what a command leads to in one instance.
+type waiter struct {
+	op   Op
+	done func(Outcome)
+}
+
+// Command gives op to the instances that names select. With wait, done runs when each of them has come to what was
+// asked for or can't; without, at once. done runs once, on the loop, not before Command has returned; after cancel it
+// doesn't run any more, while the command itself stands.
+func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outcome)) (cancel func(), err error) {
+	selected, err := s.selectInstances(names)
+	if err != nil {
+		return nil, err
+	}
+	selected = slices.Clone(selected) // a stop may remove instances
+	outcomes := make([]Outcome, len(selected))
+	left, canceled := len(selected), false
+	finish := func() {
+		if left == 0 && !canceled {
+			done(outcomes)
+		}
+	}
+	for i, in := range selected {
+		settle := func(o Outcome) {
+			o.Name = in.name
+			outcomes[i] = o
+			left--
+			if left == 0 {
+				s.scope.Post(finish)
+			}
+		}
+		if refusal := s.refuses(op, in); refusal != "" {
+			settle(Outcome{State: in.machine.state, Message: refusal})
+			continue
+		}
+		if already := in.already(op); already != "" {
+			in.command(op)
+			settle(Outcome{OK: true, State: in.machine.state, Message: already})
+			continue
+		}
+		in.command(op)
+		if !wait {
+			settle(Outcome{OK: true, State: in.machine.state, Message: "asked to " + op.String()})
+			continue
+		}
+		w := &waiter{op: op, done: settle}
+		in.waiters = append(in.waiters, w)
+		in.settleWaiters()
+	}
+	if left == 0 && len(selected) == 0 {
+		s.scope.Post(finish)
+	}
+	return func() { canceled = true }, nil
+}
+
+// String returns the command's name: start, stop or restart.
+func (op Op) String() string { return [...]string{"start", "stop", "restart"}[op] }
+
+// refuses returns why op is not to be had for in just now; empty when it is.
+func (s *Supervisor) refuses(op Op, in *instance) string {
+	switch {
+	case op == OpStop:
+		return ""
+	case s.shutdown != nil:
+		return "superd is shutting down"
+	case in.removed && in.next == nil:
+		return "it was removed from the configuration and is stopping"
+	}
+	return ""
+}
+
+// already returns what to say when there is nothing to wait for.
+func (in *instance) already(op Op) string {
+	switch {
+	case in.removed:
+	case op == OpStart && in.machine.state == Running:
+		return fmt.Sprintf("already running, pid %d", in.run.process.Pid())
+	case op == OpStop && in.machine.state.AtRest():
+		return "already " + in.machine.state.String()
+	}
+	return ""
+}
+
+// command performs op without waiting. Every command is legal in every state.
+func (in *instance) command(op Op) {
+	if in.removed {
+		// What is stopping here is history; the command is for what takes its place.
+		in.nextWish = &wish{op != OpStop, operator}
+		return
+	}
+	switch op {
+	case OpStart:
+		in.do(func() []Effect { return in.machine.wantUp(operator, true) })
+	case OpStop:
+		in.do(func() []Effect { return in.machine.wantDown(operator) })
+	case OpRestart:
+		in.do(func() []Effect { return in.machine.wantAgain(operator, true) })
+	}
+}
+
+// settleWaiters tells those whose command has come to its end.
+func (in *instance) settleWaiters() {
+	state := in.machine.state
+	if len(in.waiters) == 0 || state == Spawning || state == Stopping || state == Killing && in.stuck == "" {
+		return
+	}
+	waiters := in.waiters
+	in.waiters = nil
+	for _, w := range waiters {
+		if in.removed && w.op != OpStop {
+			in.waiters = append(in.waiters, w) // for what takes its place
+			continue
+		}
+		var ok bool
+		switch w.op {
+		case OpStop:
+			ok = state.AtRest()
+		default:
+			ok = state == Running || state == Exited
+		}
+		message := in.reason()
+		if state == Running {
+			message = fmt.Sprintf("running, pid %d", in.run.process.Pid())
+		}
+		w.done(Outcome{OK: ok, State: state, Message: message})
+	}
+}
+
+// Signal sends sig to the main process of the instances that names select.
+func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]Outcome, error) {
+	selected, err := s.selectInstances(names)
+	if err != nil {
+		return nil, err
+	}
+	outcomes := make([]Outcome, 0, len(selected))
+	for _, in := range selected {
+		outcome := Outcome{Name: in.name, State: in.machine.state}
+		switch run := in.run; {
+		case run == nil || run.process == nil:
+			outcome.Message = "not running"
+		default:
+			pid := run.process.Pid()
+			switch err := run.process.Signal(sig); {
+			case errors.Is(err, pidfd.ErrGone):
+				outcome.Message = fmt.Sprintf("process %d has just ended", pid)
+			case err != nil:
+				outcome.Message = err.Error()
+			default:
+				outcome.OK = true
+				outcome.Message = fmt.Sprintf("%s sent to process %d", unix.SignalName(sig), pid)
+				s.log.Info("signal sent", "instance", in.name, "pid", pid, "signal", unix.SignalName(sig), "by", operator)
+			}
+		}
+		outcomes = append(outcomes, outcome)
+	}
+	return outcomes, nil
+}
+
+// Capture returns the output of the one instance that name selects.
+func (s *Supervisor) Capture(name string) (*logs.Capture, error) {
+	selected, err := s.selectInstances([]string{name})
+	if err != nil {
+		return nil, err
+	}
+	if len(selected) > 1 {
+		return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].name)
+	}
+	return selected[0].capture, nil
+}

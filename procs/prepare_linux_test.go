@@ -1,0 +1,93 @@
+package procs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFindExecutable has a reason of its own for each way in which there is nothing to execute.
+func TestFindExecutable(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("good", "#!/bin/sh\n", 0o755)
+	write("args", "#! /bin/sh -e\n", 0o755)
+	write("plain", "#!/bin/sh\n", 0o644)
+	write("bare", "#!\n", 0o755)
+	write("lost", "#!/nonexistent/sh\n", 0o755)
+	write("dos", "#!/bin/sh\r\n", 0o755)
+	write("relative", "#!good\n", 0o755)
+	write("through", "#!"+filepath.Join(dir, "lost")+"\n", 0o755)
+	write("loop", "#!"+filepath.Join(dir, "loop")+"\n", 0o755)
+	write("short", "", 0o755)
+	if err := os.Mkdir(filepath.Join(dir, "directory"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name string // of the command
+		path string // PATH
+		want string // what the error says after the directory's name is cut; "" for none
+	}{
+		{"./good", "", ""},
+		{"good", dir, ""},
+		{"good", "/nonexistent:" + dir, ""},
+		{"args", dir, ""},
+		{"relative", dir, ""},
+		{"short", dir, ""},
+		{"nothing", "/nonexistent:" + dir, "find executable nothing: not in PATH /nonexistent:DIR"},
+		{"./nothing", "", "open executable DIR/nothing: no such file or directory"},
+		{"./nothing/at/all", "", "open executable DIR/nothing/at/all: no such file or directory"},
+		{"./good/too", "", "open executable DIR/good/too: not a directory"},
+		{"plain", dir, "open executable DIR/plain: not executable; try chmod +x"},
+		{"./directory", "", "open executable DIR/directory: is a directory"},
+		{"directory", dir, "find executable directory: not in PATH DIR"},
+		{"./fifo", "", "open executable DIR/fifo: is not a regular file"},
+		{"./bare", "", "open executable DIR/bare: its first line #! names no interpreter"},
+		{"./lost", "", `run script DIR/lost: interpreter "/nonexistent/sh": no such file or directory`},
+		{"./dos", "", `run script DIR/dos: interpreter "/bin/sh\r": no such file or directory; the script has DOS line ends`},
+		{"./through", "", `run script DIR/through: interpreter "DIR/lost": interpreter "/nonexistent/sh": no such file or directory`},
+	}
+	for _, tt := range tests {
+		t.Run(strings.ReplaceAll(tt.name, "/", "_"), func(t *testing.T) {
+			_, err := findExecutable(tt.name, dir, []string{"PATH=" + tt.path}, &pendingSpawn{})
+			got := ""
+			if err != nil {
+				got = strings.ReplaceAll(err.Error(), dir, "DIR")
+			}
+			if got != tt.want {
+				t.Errorf("findExecutable(%q) with PATH=%s:\n got %s\nwant %s", tt.name, tt.path, got, tt.want)
+			}
+		})
+	}
+	t.Run("too many interpreters", func(t *testing.T) {
+		_, err := findExecutable("./loop", dir, nil, &pendingSpawn{})
+		if err == nil || !strings.Contains(err.Error(), "too many interpreters") {
+			t.Errorf("findExecutable(./loop) = %v, want too many interpreters", err)
+		}
+	})
+}
+
+func TestFaultOf(t *testing.T) {
+	for err, want := range map[error]spawnFault{
+		unix.EAGAIN: faultResource, unix.EMFILE: faultResource, unix.ENFILE: faultResource, unix.ENOMEM: faultResource,
+		&os.PathError{Op: "open", Err: unix.ENOSPC}: faultResource,
+		unix.ENOENT: faultProgram, unix.EACCES: faultProgram, unix.ENOEXEC: faultProgram, errors.New("other"): faultProgram,
+	} {
+		if got := faultOf(err); got != want {
+			t.Errorf("faultOf(%v) = %v, want %v", err, got, want)
+		}
+	}
+}

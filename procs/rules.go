@@ -1,0 +1,72 @@
+package procs
+
+// A rule is one cell of the table: the next state and the effects, in order.
+type rule struct {
+	next    State
+	effects []Effect
+}
+
+func to(next State, effects ...Effect) *rule { return &rule{next, effects} }
+
+// rules decides the life of an instance. An empty cell is an event that cannot happen in that state: a bug.
+var rules = [stateCount][eventCount]*rule{
+	Stopped: {
+		WantUp:   to(Spawning, Spawn),
+		Again:    to(Spawning, Spawn),
+		WantDown: to(Stopped),
+	},
+	Spawning: {
+		WantUp:       to(Spawning),
+		Again:        to(Spawning, CallOff),
+		WantDown:     to(Spawning, CallOff),
+		Spawned:      to(Running),
+		SpawnedStale: to(Stopping, SignalStop, ArmStop),
+		SpawnRetry:   to(Backoff, ArmRestart),
+		SpawnGaveUp:  to(Failed, ArmRestart),
+		SpawnFinal:   to(Failed),
+		SpawnDown:    to(Stopped),
+		SpawnAgain:   to(Spawning, Spawn),
+	},
+	Running: {
+		WantUp:     to(Running),
+		Again:      to(Stopping, SignalStop, ArmStop),
+		WantDown:   to(Stopping, SignalStop, ArmStop),
+		ExitRetry:  to(Backoff, EndRun, ArmRestart),
+		ExitDone:   to(Exited, EndRun),
+		ExitGaveUp: to(Failed, EndRun, ArmRestart),
+		ExitFinal:  to(Failed, EndRun),
+	},
+	Stopping: {
+		WantUp:    to(Stopping),
+		Again:     to(Stopping),
+		WantDown:  to(Stopping),
+		StopDue:   to(Killing, SignalKill, ArmKill),
+		ExitDown:  to(Stopped, EndRun),
+		ExitAgain: to(Spawning, EndRun, Spawn),
+	},
+	Killing: {
+		WantUp:    to(Killing),
+		Again:     to(Killing),
+		WantDown:  to(Killing),
+		KillDue:   to(Killing, NameStuck),
+		ExitDown:  to(Stopped, EndRun),
+		ExitAgain: to(Spawning, EndRun, Spawn),
+	},
+	Backoff: {
+		WantUp:     to(Spawning, Disarm, Spawn),
+		Again:      to(Spawning, Disarm, Spawn),
+		WantDown:   to(Stopped, Disarm),
+		RestartDue: to(Spawning, Spawn),
+	},
+	Exited: {
+		WantUp:   to(Spawning, Spawn),
+		Again:    to(Spawning, Spawn),
+		WantDown: to(Stopped),
+	},
+	Failed: {
+		WantUp:     to(Spawning, Disarm, Spawn),
+		Again:      to(Spawning, Disarm, Spawn),
+		WantDown:   to(Stopped, Disarm),
+		RestartDue: to(Spawning, Spawn),
+	},
+}

@@ -1,0 +1,104 @@
+package procs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the state table into docs/design.md")
+
+const (
+	designPage = "../docs/design.md"
+	tableBegin = "<!-- states:begin -->\n"
+	tableEnd   = "<!-- states:end -->\n"
+)
+
+// TestDesignShowsTheRules keeps the table in docs/design.md the one that decides.
+func TestDesignShowsTheRules(t *testing.T) {
+	page, err := os.ReadFile(designPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(page), tableBegin)
+	_, after, ok2 := strings.Cut(rest, tableEnd)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no marks %q and %q", designPage, tableBegin, tableEnd)
+	}
+	want := before + tableBegin + renderRules() + tableEnd + after
+	if string(page) == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("the state table in %s is out of date: run go test ./procs -run %s -update", designPage, t.Name())
+	}
+	if err := os.WriteFile(designPage, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func renderRules() string {
+	var b strings.Builder
+	b.WriteString("| state | event | next state | effects |\n| --- | --- | --- | --- |\n")
+	for state := range stateCount {
+		for event := range eventCount {
+			r := rules[state][event]
+			if r == nil {
+				continue
+			}
+			var effects []string
+			for _, e := range r.effects {
+				effects = append(effects, e.String())
+			}
+			next := stateNames[r.next]
+			if r.next == state {
+				next = "–"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", stateNames[state], event, next, strings.Join(effects, ", "))
+		}
+	}
+	return b.String()
+}
+
+// TestRulesAreWhole checks what holds for every table of this kind: each wish is legal in each state, each state can be
+// left, and each effect finds what it needs.
+func TestRulesAreWhole(t *testing.T) {
+	live := map[State]bool{Running: true, Stopping: true, Killing: true} // a process is there
+	for state := range stateCount {
+		for _, wish := range []Event{WantUp, WantDown, Again} {
+			if rules[state][wish] == nil {
+				t.Errorf("%s in %s: no rule; every command is legal in every state", wish, stateNames[state])
+			}
+		}
+		for event := range eventCount {
+			r := rules[state][event]
+			if r == nil {
+				continue
+			}
+			there := live[state] || event == Spawned || event == SpawnedStale
+			for _, effect := range r.effects {
+				switch effect {
+				case SignalStop, SignalKill, ArmStop, ArmKill, NameStuck, EndRun:
+					if !there {
+						t.Errorf("%s in %s: %s without a process", event, stateNames[state], effect)
+					}
+				}
+				if effect == EndRun {
+					there = false
+				}
+			}
+			if there != live[r.next] {
+				t.Errorf("%s in %s: next is %s, process there: %v", event, stateNames[state], stateNames[r.next], there)
+			}
+			spawns := false
+			for _, effect := range r.effects {
+				spawns = spawns || effect == Spawn
+			}
+			if entersSpawning := r.next == Spawning && (state != Spawning || event == SpawnAgain); spawns != entersSpawning {
+				t.Errorf("%s in %s: next is %s, Spawn among its effects: %v", event, stateNames[state], stateNames[r.next], spawns)
+			}
+		}
+	}
+}

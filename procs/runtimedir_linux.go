@@ -1,0 +1,169 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	fifoDir  = "fifo"
+	lockFile = "superd.lock"
+)
+
+// A RuntimeDir is the directory of one superd, held by its lock.
+type RuntimeDir struct {
+	Path string
+	lock *os.File
+	made bool // by this superd
+}
+
+// A BusyError is a runtime directory that another superd holds.
+type BusyError struct {
+	Path string
+	Pid  int // of the other one; 0 when it is not known
+}
+
+func (e *BusyError) Error() string {
+	who := "another superd"
+	if e.Pid > 0 {
+		who += fmt.Sprintf(" (pid %d)", e.Pid)
+	}
+	return fmt.Sprintf("lock runtime directory %s: %s runs there; stop it with `superd ctl --runtime-dir %s shutdown`, or choose another directory with --runtime-dir", e.Path, who, e.Path)
+}
+
+// OpenRuntimeDir makes the directory if it is not there, 0711 for the programs' sake, and locks it.
+func OpenRuntimeDir(path string) (*RuntimeDir, error) {
+	const remedy = "choose another with --runtime-dir or runtime_dir in the configuration"
+	_, err := os.Lstat(path)
+	made := errors.Is(err, os.ErrNotExist)
+	if err := os.MkdirAll(path, 0o711); err != nil {
+		return nil, fmt.Errorf("make runtime directory %s: %w; %s", path, cause(err), remedy)
+	}
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
+		return nil, fmt.Errorf("examine runtime directory %s: %w", path, err)
+	}
+	switch uid := os.Geteuid(); {
+	case stat.Mode&unix.S_IFMT == unix.S_IFLNK && stat.Uid != uint32(uid) && stat.Uid != 0:
+		return nil, fmt.Errorf("open runtime directory %s: it is a symbolic link of user %d; %s", path, stat.Uid, remedy)
+	case stat.Mode&unix.S_IFMT == unix.S_IFDIR && stat.Uid != uint32(uid):
+		return nil, fmt.Errorf("open runtime directory %s: it belongs to user %d, not to us (%d); %s", path, stat.Uid, uid, remedy)
+	}
+	lock, err := takeLock(path)
+	if busy, ok := errors.AsType[*BusyError](err); ok {
+		return nil, busy
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
+	}
+	if err := errors.Join(lock.Truncate(0), writeAt(lock, strconv.Itoa(os.Getpid())+"\n")); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
+	}
+	if err := os.MkdirAll(filepath.Join(path, fifoDir), 0o711); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
+	}
+	return &RuntimeDir{Path: path, lock: lock, made: made}, nil
+}
+
+// lockPatience is how long a lock may be held whose owner is dead: a child that superd was spawning when it was killed
+// holds it until its exec.
+const lockPatience = time.Second
+
+// takeLock opens and locks the lock file of the directory.
+func takeLock(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockFile)
+	for deadline := time.Now().Add(lockPatience); ; {
+		lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && isStill(lock, path) {
+			return lock, nil
+		}
+		pid := pidIn(lock)
+		lock.Close()
+		switch {
+		case err == nil: // its last owner removed it just now: lock the new one
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+		case isAlive(pid) || time.Now().After(deadline):
+			return nil, &BusyError{Path: dir, Pid: pid}
+		default:
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// isStill reports whether the open file is the one that path names.
+func isStill(file *os.File, path string) bool {
+	opened, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(path)
+	return err == nil && os.SameFile(opened, named)
+}
+
+func isAlive(pid int) bool {
+	_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
+	return pid > 0 && err == nil
+}
+
+// Close removes what superd made there, gives the lock back, and removes the directory if superd made it and nothing
+// else is in it.
+func (d *RuntimeDir) Close() error {
+	err := errors.Join(
+		os.RemoveAll(filepath.Join(d.Path, fifoDir)),
+		os.Remove(d.lock.Name()),
+		d.lock.Close(),
+	)
+	if d.made {
+		os.Remove(d.Path) // refused when somebody else's files are there: they stay
+	}
+	return err
+}
+
+func pidIn(lock *os.File) int {
+	buf := make([]byte, 32)
+	n, _ := lock.ReadAt(buf, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+func writeAt(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
+}
+
+// cause strips operation and path from an error that names them already.
+func cause(err error) error {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}
+
+// PrepareLogDir makes the directory of the logs if it is not there, and says so early if it can't be written.
+func PrepareLogDir(path string) error {
+	const remedy = "choose another with log_dir in the configuration"
+	if err := os.MkdirAll(path, 0o750); err != nil {
+		return fmt.Errorf("make log directory %s: %w; %s", path, cause(err), remedy)
+	}
+	if err := unix.Access(path, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("write log directory %s: %w; %s", path, err, remedy)
+	}
+	return nil
+}

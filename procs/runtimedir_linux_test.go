@@ -1,0 +1,72 @@
+package procs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func TestRuntimeDirHasOneOwner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run", "superd")
+	first, err := OpenRuntimeDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = OpenRuntimeDir(path)
+	busy, ok := errors.AsType[*BusyError](err)
+	if !ok || busy.Pid != os.Getpid() {
+		t.Errorf("OpenRuntimeDir while it is held = %v, want a BusyError with pid %d", err, os.Getpid())
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("stat after Close = %v, want that the directory is gone", err)
+	}
+}
+
+// TestRuntimeDirUnderContention has many contenders take and leave the lock, which each of them removes: at no time may two
+// hold it.
+func TestRuntimeDirUnderContention(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "superd")
+	var holders atomic.Int32
+	var taken atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				dir, err := OpenRuntimeDir(path)
+				if err != nil {
+					continue
+				}
+				if n := holders.Add(1); n > 1 {
+					t.Errorf("%d hold the lock at a time", n)
+				}
+				taken.Add(1)
+				holders.Add(-1)
+				dir.Close()
+			}
+		})
+	}
+	all.Wait()
+	if taken.Load() == 0 {
+		t.Error("nobody ever got the lock")
+	}
+}
+
+func TestRuntimeDirThatCannotBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, filepath.Join(file, "below")} {
+		_, err := OpenRuntimeDir(path)
+		if err == nil || !strings.Contains(err.Error(), "not a directory") || !strings.Contains(err.Error(), "--runtime-dir") {
+			t.Errorf("OpenRuntimeDir(%s) = %v, want that it is not a directory, and the remedy", path, err)
+		}
+	}
+}

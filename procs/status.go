@@ -1,0 +1,109 @@
+package procs
+
+import (
+	"time"
+)
+
+// A Status tells what one instance does and why.
+type Status struct {
+	Name       string // instance: web, or web@2
+	Program    string
+	Groups     []string
+	State      State
+	Ready      bool
+	Healthy    *bool  // nil without a health check
+	Pid        int    // 0 without a main process
+	StartTicks uint64 // start time of the main process in clock ticks since boot, field 22 of /proc/pid/stat
+	Since      time.Time
+	Uptime     time.Duration // of the main process; 0 without one
+	Restarts   int           // automatic ones since the operator's last start
+	Exit       *ExitStatus   // how the last run ended; nil before the first end
+	NextStart  *time.Duration
+	LogFile    string
+	LastLine   string
+	Reason     string
+	WantedUp   bool
+}
+
+// An ExitStatus tells how a run ended.
+type ExitStatus struct {
+	Code   int    // exit code; meaningless when a signal ended it or it is not known
+	Signal string // "SIGKILL"; "" when it exited
+	At     time.Time
+	Known  bool
+}
+
+// An Info is what superd tells about itself.
+type Info struct {
+	Pid          int
+	Started      time.Time
+	Uptime       time.Duration
+	Programs     int // instances
+	Running      int
+	ShuttingDown bool
+}
+
+// Info returns what superd tells about itself.
+func (s *Supervisor) Info() Info {
+	return Info{
+		Pid:          s.options.Pid,
+		Started:      s.started,
+		Uptime:       s.loop.Now() - s.startedAt,
+		Programs:     len(s.instances),
+		Running:      s.counts[Running],
+		ShuttingDown: s.shutdown != nil,
+	}
+}
+
+// Status returns the status of the instances that names select, all of them for no names, by name. A name is a
+// program, an instance, a group or a shell glob; one that selects nothing is an [UnknownNameError].
+func (s *Supervisor) Status(names []string) ([]Status, error) {
+	selected, err := s.selectInstances(names)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Status, 0, len(selected))
+	for _, in := range selected {
+		all = append(all, in.status())
+	}
+	return all, nil
+}
+
+func (in *instance) status() Status {
+	m := in.machine
+	now := in.sup.loop.Now()
+	st := Status{
+		Name:     in.name,
+		Program:  in.program.Name,
+		Groups:   in.program.Groups,
+		State:    m.state,
+		Ready:    m.state == Running,
+		Since:    in.sup.wallAt(in.sinceAt),
+		Restarts: m.restarts,
+		LogFile:  in.capture.Path(),
+		LastLine: in.capture.LastLine(),
+		Reason:   in.reason(),
+		WantedUp: m.wanted.up,
+	}
+	if in.lastExit != nil {
+		exit := *in.lastExit
+		exit.At = in.sup.wallAt(in.lastExitAt)
+		st.Exit = &exit
+	}
+	if run := in.run; run != nil && run.process != nil {
+		st.Pid = run.process.Pid()
+		st.StartTicks = run.startTicks
+		st.Uptime = now - run.startedAt
+	}
+	if t := in.restartTimer; t != nil {
+		left := max(t.Due()-now, 0)
+		st.NextStart = &left
+	}
+	return st
+}
+
+// wallAt shows a monotonic time on the wall clock. It is computed anew each time, so that it stays right when the
+// wall clock is stepped.
+func (s *Supervisor) wallAt(at time.Duration) time.Time {
+	return s.loop.Wall().Add(at - s.loop.Now())
+}

@@ -1,0 +1,196 @@
+// Package procs supervises programs: it starts them, learns of their end, restarts and stops them, and can say why.
+//
+// A [Supervisor] and all that it owns live on the loop's goroutine. Each instance of a program is a state machine
+// that decides and does nothing itself (machine.go, rules.go); instance.go performs what it decides; a [System]
+// stands for the kernel. Whatever can block goes on in workers and comes back to the loop.
+package procs
+
+import (
+	"encoding/hex"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"superd/config"
+	"superd/logs"
+	"superd/loop"
+)
+
+// sweepDelay gathers the SIGCHLDs of a burst: the supervisor's own children report through their pidfds, so only
+// orphans wait for it.
+const sweepDelay = 50 * time.Millisecond
+
+// Options are what a supervisor is made of.
+type Options struct {
+	Loop        *loop.Loop
+	System      System
+	Store       *logs.Store
+	Log         *slog.Logger
+	Notify      Notifier // systemd, or nobody
+	Config      *config.Config
+	Load        func() (*config.Config, error) // reads the configuration again, off the loop
+	RuntimeDir  string
+	LogDir      string
+	Environment []string // superd's own, from which that of the programs is made
+	Pid         int
+	Seed        [32]byte // for invocation ids and jitter
+	OnCapture   func(*logs.Capture)
+}
+
+// A Supervisor supervises the programs of one configuration.
+type Supervisor struct {
+	options Options
+	loop    *loop.Loop
+	scope   *loop.Scope
+	system  System
+	store   *logs.Store
+	log     *slog.Logger
+	notify  Notifier
+	random  *rand.ChaCha8
+	rng     *rand.Rand
+
+	config    *config.Config
+	instances []*instance // by name
+	byName    map[string]*instance
+	byPid     map[int]*instance // those with a main process that is not reaped yet
+	counts    [stateCount]int   // instances in each state
+	stuck     int               // instances with a process that SIGKILL did not end
+
+	started    time.Time
+	startedAt  time.Duration
+	ready      bool // everything that starts by itself has been spawned once
+	reloading  bool
+	shutdown   *shutdown
+	onEnd      func()
+	sweepTimer *loop.Timer
+
+	watchers     []*watcher
+	changePosted bool // tellChange is on its way
+}
+
+// New returns a supervisor that has started nothing yet.
+func New(o Options) *Supervisor {
+	random := rand.NewChaCha8(o.Seed)
+	s := &Supervisor{
+		options:   o,
+		loop:      o.Loop,
+		scope:     o.Loop.Root().Child(),
+		system:    o.System,
+		store:     o.Store,
+		log:       o.Log,
+		notify:    o.Notify,
+		random:    random,
+		rng:       rand.New(random),
+		config:    o.Config,
+		byName:    map[string]*instance{},
+		byPid:     map[int]*instance{},
+		started:   o.Loop.Wall(),
+		startedAt: o.Loop.Now(),
+	}
+	for _, program := range o.Config.Programs {
+		s.add(program)
+	}
+	return s
+}
+
+// Start starts every program that starts by itself. onEnd runs when a shutdown is complete.
+func (s *Supervisor) Start(onEnd func()) {
+	s.onEnd = onEnd
+	for _, in := range slices.Clone(s.instances) {
+		s.autostart(in)
+	}
+	s.changed()
+}
+
+// autostart starts in if its configuration says so. A program with a mistake is started, too: that makes it failed,
+// with the mistake as the reason.
+func (s *Supervisor) autostart(in *instance) {
+	if in.program.Autostart || len(in.program.Invalid) > 0 {
+		in.do(func() []Effect { return in.machine.wantUp("the configuration", false) })
+	}
+}
+
+// add makes the instances of program.
+func (s *Supervisor) add(program *config.Program) []*instance {
+	var added []*instance
+	for _, name := range program.Instances() {
+		in := s.newInstance(name, program)
+		s.byName[name] = in
+		at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
+		s.instances = slices.Insert(s.instances, at, in)
+		added = append(added, in)
+	}
+	return added
+}
+
+// compareInstances orders instances by program, then web@2 before web@10.
+func compareInstances(a, b *instance) int {
+	if c := strings.Compare(a.program.Name, b.program.Name); c != 0 {
+		return c
+	}
+	if c := len(a.name) - len(b.name); c != 0 {
+		return c
+	}
+	return strings.Compare(a.name, b.name)
+}
+
+// atRest is told whenever an instance is at rest.
+func (s *Supervisor) atRest(in *instance) {
+	if in.removed {
+		s.remove(in)
+	}
+	s.continueShutdown()
+}
+
+// Children is told by SIGCHLD that some child has ended.
+func (s *Supervisor) Children() {
+	if s.sweepTimer != nil {
+		return
+	}
+	s.sweepTimer = s.scope.After(sweepDelay, func() {
+		s.sweepTimer = nil
+		s.system.Sweep(s.childDied)
+	})
+}
+
+// childDied has the owner of a zombie reap it, and reaps it itself if it has none.
+func (s *Supervisor) childDied(pid int) {
+	if in := s.byPid[pid]; in != nil {
+		in.reap(in.run)
+		return
+	}
+	exit, err := s.system.ReapStranger(pid)
+	if err != nil {
+		s.log.Warn("orphan not reaped", "pid", pid, "error", err)
+		return
+	}
+	s.log.Debug("orphan reaped", "pid", pid, "exit", exit.String())
+}
+
+// newInvocationID returns 128 random bits in hexadecimal, the name of one run.
+func (s *Supervisor) newInvocationID() string {
+	var id [16]byte
+	s.random.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
+
+// LogState writes the state of everything to superd's log.
+func (s *Supervisor) LogState() {
+	lag := s.loop.Lag()
+	s.log.Info("state of superd", "pid", s.options.Pid, "instances", len(s.instances), "loop_lag_max", lag.Max)
+	for _, in := range s.instances {
+		st := in.status()
+		s.log.Info("state", "instance", st.Name, "state", st.State.String(), "since", st.Since.Format(time.RFC3339),
+			"pid", st.Pid, "restarts", st.Restarts, "reason", st.Reason)
+	}
+}
+
+// ReopenLogs has every log file opened anew by its path at the next write.
+func (s *Supervisor) ReopenLogs() {
+	for _, in := range s.instances {
+		in.capture.Reopen()
+	}
+	s.log.Info("log files reopened")
+}

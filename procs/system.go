@@ -1,0 +1,87 @@
+package procs
+
+import (
+	"syscall"
+	"time"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// A System starts processes and knows superd's children. The kernel is one; a simulation is the other.
+// All methods are called on the loop and do not block.
+type System interface {
+	// Spawn starts the program of spec off the loop. done runs once on the loop, unless the spawn was called off.
+	Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
+
+	// Sweep calls dead for each child that has ended and is still a zombie, until none is left or dead has
+	// met the same one twice. It does so when no spawn is between its fork and its result, at once if possible:
+	// so a zombie that nobody knows is a stranger, and not a child whose owner has not heard of it yet.
+	Sweep(dead func(pid int))
+
+	// ReapStranger reaps a zombie that no instance owns.
+	ReapStranger(pid int) (pidfd.Exit, error)
+
+	// RemoveFIFO removes the FIFO of an instance that is gone.
+	RemoveFIFO(path string)
+
+	// WaitsIn tells what a process waits in, for a process that does not die: "D (disk sleep) in nfs_wait".
+	WaitsIn(pid int) string
+}
+
+// A SpawnSpec says what to start.
+type SpawnSpec struct {
+	Name        string // instance
+	Program     *config.Program
+	Environment []string          // superd's own, before it is filtered
+	Own         map[string]string // the run's variables: SUPERD_NAME and so on
+	FIFO        string            // path of the instance's FIFO
+	ReadFD      int               // the FIFO's read end; -1: make the FIFO first
+}
+
+// A Child is a started process; the receiver owns what is in it.
+type Child struct {
+	Process    Process
+	StartTicks uint64 // clock ticks since boot
+	ReadFD     int    // read end of a FIFO made for this spawn; -1 when the spec had one
+}
+
+// A PendingSpawn is a spawn whose result is not in yet.
+type PendingSpawn interface {
+	// CallOff reports whether the spawn was stopped before anything was started. If so, done will not run;
+	// returned runs instead, on the loop, when the worker has come back from where it may hang.
+	CallOff(returned func()) bool
+	// Stage tells what the worker is doing: "open executable /mnt/bin/web".
+	Stage() string
+}
+
+// A Process is a main process. [pidfd.Process] is one.
+type Process interface {
+	Pid() int
+	FD() int // readable when the process has ended
+	Signal(sig syscall.Signal) error
+	SignalGroup(sig syscall.Signal) error
+	Wait() (pidfd.Exit, bool, error)
+	Close() error
+}
+
+// A SpawnError tells which stage of a start failed, on what and why.
+type SpawnError struct {
+	Stage string // "open executable", "enter directory", …
+	Path  string // what the stage was about; may be empty
+	Err   error
+	Fault spawnFault
+}
+
+func (e *SpawnError) Error() string {
+	if e.Path == "" {
+		return e.Stage + ": " + e.Err.Error()
+	}
+	return e.Stage + " " + e.Path + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *SpawnError) Unwrap() error { return e.Err }
+
+// killPause is how long a process may take to end after SIGKILL before it is named as stuck.
+const killPause = 2 * time.Second
