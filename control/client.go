@@ -1,0 +1,318 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// answerTimeout bounds the wait for an answer that superd gives at once, when it is well.
+	answerTimeout = 10 * time.Second
+
+	// MaxSocketPath is the longest path a Unix socket can have: sun_path holds 108 bytes with the
+	// terminating NUL (unix(7)).
+	MaxSocketPath = 107
+)
+
+// ErrNoSuperd is wrapped by the error of a request when no superd listens on the socket.
+var ErrNoSuperd = errors.New("no superd answers")
+
+// A Client asks the superd that listens on one socket. It keeps no connection between requests and
+// may be used by several goroutines at once.
+type Client struct {
+	path     string
+	patience time.Duration // for answers that superd gives at once
+}
+
+// NewClient returns a client of the superd whose control socket is at path.
+func NewClient(path string) *Client { return &Client{path, answerTimeout} }
+
+// Status returns the instances that names stand for (programs, instances, groups, globs), all of them
+// without names, ordered by name.
+func (c *Client) Status(ctx context.Context, names []string) ([]Status, error) {
+	var all []Status
+	err := c.get(ctx, "/v1/status", url.Values{"name": names}, &all)
+	return all, err
+}
+
+// Brief is Status without what has to be gathered.
+func (c *Client) Brief(ctx context.Context, names []string) ([]Brief, error) {
+	var all []Brief
+	err := c.get(ctx, "/v1/status", url.Values{"name": names, "brief": {"1"}}, &all)
+	return all, err
+}
+
+// Watch calls f with the status of names now, and again each time something has changed, until ctx is
+// done, f returns an error or superd ends. The error is nil only when superd ended the stream.
+func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) error) error {
+	return c.WatchJSON(ctx, names, func(line []byte) error {
+		var all []Status
+		if err := json.Unmarshal(line, &all); err != nil {
+			return fmt.Errorf("read status: %w", err)
+		}
+		return f(all)
+	})
+}
+
+// WatchJSON is Watch with the status as it was sent, a JSON array on a line with its end.
+func (c *Client) WatchJSON(ctx context.Context, names []string, f func(line []byte) error) error {
+	x, err := c.do(ctx, request{path: "/v1/status/watch", query: url.Values{"name": names}})
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	for lines := bufio.NewReader(x); ; {
+		line, err := lines.ReadBytes('\n')
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case ended(err):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read status: %w", err)
+		}
+		if err := f(line); err != nil {
+			return err
+		}
+	}
+}
+
+// ended tells whether a stream is over because superd is.
+func ended(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// Command starts, stops or restarts ("start", "stop", "restart") what names stand for. With wait it
+// returns when that is done, or after timeout if that is positive; superd goes on with it all the same.
+func (c *Client) Command(ctx context.Context, verb string, names []string, wait bool, timeout time.Duration) ([]Outcome, error) {
+	form := url.Values{"name": names, "wait": {strconv.FormatBool(wait)}}
+	if timeout > 0 {
+		form.Set("timeout", timeout.String())
+	}
+	var all []Outcome
+	err := c.post(ctx, "/v1/programs/"+verb, form, wait, &all)
+	return all, err
+}
+
+// Signal sends a signal ("HUP", "SIGHUP", "1") to the main process of what names stand for.
+func (c *Client) Signal(ctx context.Context, signal string, names []string) ([]Outcome, error) {
+	var all []Outcome
+	err := c.post(ctx, "/v1/programs/signal", url.Values{"name": names, "signal": {signal}}, false, &all)
+	return all, err
+}
+
+// Logs copies the last lines of an instance's output to w byte for byte, all that is kept when lines is
+// negative; with follow it goes on with what is written until ctx is done or superd ends.
+func (c *Client) Logs(ctx context.Context, name string, lines int, follow bool, w io.Writer) error {
+	query := url.Values{}
+	if lines >= 0 {
+		query.Set("lines", strconv.Itoa(lines))
+	}
+	if follow {
+		query.Set("follow", "1")
+	}
+	x, err := c.do(ctx, request{path: "/v1/programs/" + url.PathEscape(name) + "/logs", query: query})
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	_, err = io.Copy(w, x)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if follow && ended(err) {
+		return nil
+	}
+	return err
+}
+
+// Reload has superd read its configuration again and put it in force, unless there is a mistake in it.
+func (c *Client) Reload(ctx context.Context) (Report, error) {
+	var r Report
+	err := c.post(ctx, "/v1/reload", nil, true, &r)
+	return r, err
+}
+
+// Shutdown has superd stop all programs and end. It returns as soon as superd has taken it up.
+func (c *Client) Shutdown(ctx context.Context) (Shutdown, error) {
+	var s Shutdown
+	err := c.post(ctx, "/v1/shutdown", nil, false, &s)
+	return s, err
+}
+
+// Version asks which superd it is.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	var v Version
+	err := c.get(ctx, "/v1/version", nil, &v)
+	return v, err
+}
+
+func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+	return c.decode(ctx, request{path: path, query: query}, into)
+}
+
+func (c *Client) post(ctx context.Context, path string, form url.Values, patient bool, into any) error {
+	return c.decode(ctx, request{path: path, form: form, post: true, patient: patient}, into)
+}
+
+// decode makes a request whose answer is one JSON value.
+func (c *Client) decode(ctx context.Context, r request, into any) error {
+	x, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	body, err := io.ReadAll(x)
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("read answer of superd: %w", err)
+	}
+	return nil
+}
+
+type request struct {
+	post    bool
+	path    string
+	query   url.Values
+	form    url.Values // sent as the body, which may be longer than a request line
+	patient bool       // the answer may take any time
+}
+
+// do sends one request over a connection of its own and returns the answer's body, to be closed.
+//
+// http.Client is left aside: its transport keeps connections, goroutines and proxies that a single
+// request over a Unix socket has no use for, and they would cost more than the request.
+func (c *Client) do(ctx context.Context, r request) (io.ReadCloser, error) {
+	x, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.exchange(ctx, x, r)
+	if err != nil {
+		x.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	return answer, nil
+}
+
+func (c *Client) exchange(ctx context.Context, x *exchange, r request) (io.ReadCloser, error) {
+	if !r.patient {
+		x.limit(time.Now().Add(c.patience))
+	}
+	req, err := r.build(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	// A superd that refuses the connection answers without reading: look for the answer first.
+	writeErr := req.Write(x.conn)
+	answer, err := http.ReadResponse(bufio.NewReader(x.conn), req)
+	if writeErr != nil && err != nil {
+		err = writeErr
+	}
+	var timeout net.Error
+	switch {
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return nil, &Error{Message: fmt.Sprintf("superd on %s does not answer", c.path),
+			Remedy: "see whether it is stopped or the machine is short of something"}
+	case ended(err):
+		return nil, fmt.Errorf("ask superd on %s: it ended before it answered", c.path)
+	case err != nil:
+		return nil, fmt.Errorf("ask superd on %s: %w", c.path, err)
+	}
+	if answer.StatusCode/100 != 2 {
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+		return nil, decodeError(answer.StatusCode, body)
+	}
+	x.limit(time.Time{})
+	x.Reader = answer.Body
+	return x, nil
+}
+
+func (r *request) build(ctx context.Context) (*http.Request, error) {
+	method, body := http.MethodGet, io.Reader(nil)
+	if r.post {
+		method, body = http.MethodPost, strings.NewReader(r.form.Encode())
+	}
+	target := "http://superd" + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Close = true
+	if r.post {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return req, nil
+}
+
+// An exchange is a connection for one request. When its context is done, reads and writes fail.
+type exchange struct {
+	io.Reader // the body of the answer
+	ctx       context.Context
+	conn      net.Conn
+	release   func() bool
+}
+
+// limit sets the time at which reads and writes fail; zero: never.
+func (x *exchange) limit(t time.Time) {
+	_ = x.conn.SetDeadline(t)
+	if x.ctx.Err() != nil {
+		x.expire() // it may have been done just before t replaced its deadline
+	}
+}
+
+func (x *exchange) expire() { _ = x.conn.SetDeadline(time.Unix(1, 0)) }
+
+func (x *exchange) Close() error {
+	x.release()
+	return x.conn.Close()
+}
+
+func (c *Client) dial(ctx context.Context) (*exchange, error) {
+	if len(c.path) > MaxSocketPath {
+		return nil, &Error{Message: fmt.Sprintf("socket path %s has %d bytes, the kernel takes %d", c.path, len(c.path), MaxSocketPath),
+			Remedy: "choose a shorter runtime directory with --runtime-dir"}
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", c.path)
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			conn.Close()
+		}
+		return nil, ctx.Err()
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
+		return nil, fmt.Errorf("%w on %s: start one with `superd run`, or name its directory with --runtime-dir", ErrNoSuperd, c.path)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, &Error{Status: http.StatusForbidden, Message: fmt.Sprintf("may not connect to %s", c.path),
+			Remedy: "become root or the user that superd runs as"}
+	case err != nil:
+		return nil, fmt.Errorf("connect to superd: %w", err)
+	}
+	x := &exchange{ctx: ctx, conn: conn}
+	x.release = context.AfterFunc(ctx, x.expire)
+	return x, nil
+}

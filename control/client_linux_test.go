@@ -1,0 +1,175 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// listen returns a listening socket and its path.
+func listen(t *testing.T) (net.Listener, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), SocketName)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l, path
+}
+
+// answering answers each connection with text, without reading first if it is hasty, and closes it.
+func answering(t *testing.T, text string, hasty bool) *Client {
+	t.Helper()
+	l, path := listen(t)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if !hasty {
+				_, _ = conn.Read(make([]byte, 4096))
+			}
+			_, _ = io.WriteString(conn, text)
+			conn.Close()
+		}
+	}()
+	return NewClient(path)
+}
+
+func TestNoSuperd(t *testing.T) {
+	dir := t.TempDir()
+	file, stale := filepath.Join(dir, "file"), filepath.Join(dir, "stale")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	for _, path := range []string{filepath.Join(dir, "none"), filepath.Join(file, "below"), file, stale} {
+		_, err := NewClient(path).Version(t.Context())
+		if !errors.Is(err, ErrNoSuperd) || !strings.Contains(err.Error(), path+": start one with `superd run`") {
+			t.Errorf("version of %s: %v, want %v", path, err, ErrNoSuperd)
+		}
+	}
+}
+
+func TestSocketThatMayNotBeConnectedTo(t *testing.T) {
+	_, path := listen(t)
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error, 1)
+	go func() {
+		if os.Geteuid() == 0 {
+			// File access of this thread alone, which ends with this goroutine.
+			runtime.LockOSThread()
+			if err := unix.Setfsuid(65534); err != nil {
+				told <- err
+				return
+			}
+		}
+		_, err := NewClient(path).Version(t.Context())
+		told <- err
+	}()
+	if err := <-told; err == nil || !strings.Contains(err.Error(), "become root or the user that superd runs as") {
+		t.Errorf("version: %v, want advice whom to become", err)
+	}
+}
+
+func TestLongPath(t *testing.T) {
+	_, err := NewClient("/" + strings.Repeat("x", MaxSocketPath)).Version(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "choose a shorter runtime directory") {
+		t.Errorf("version: %v, want advice to choose a shorter runtime directory", err)
+	}
+}
+
+func TestSuperdThatDoesNotAnswer(t *testing.T) {
+	_, path := listen(t) // nobody accepts
+	c := NewClient(path)
+	c.patience = 10 * time.Millisecond
+	if _, err := c.Version(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("version: %v, want that it does not answer", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := c.Command(ctx, "stop", []string{"web"}, true, 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("stop: %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+func TestStrangeAnswers(t *testing.T) {
+	tests := []struct {
+		name, answer string
+		hasty        bool
+		want         string
+	}{
+		{"refused before it is read", "HTTP/1.1 403 Forbidden\r\nContent-Length: 35\r\n\r\n{\"error\":\"may not\",\"remedy\":\"do x\"}", true, "may not; do x"},
+		{"an error in plain text", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n400 Bad Request", false, "400 Bad Request"},
+		{"nothing", "", false, "ended before it answered"},
+		{"not HTTP", "SSH-2.0-OpenSSH\r\n\r\n", false, "malformed HTTP"},
+		{"not JSON", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnope", false, "read answer of superd"},
+		{"cut off", "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{", false, "unexpected EOF"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := answering(t, tt.answer, tt.hasty).Version(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("version: %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestLogsOfEndedStream(t *testing.T) {
+	const cut = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nline\r\n"
+	var out bytes.Buffer
+	if err := answering(t, cut, false).Logs(t.Context(), "web", 1, true, &out); err != nil || out.String() != "line" {
+		t.Errorf("followed logs: %q, %v, want the line and no error: superd ended", &out, err)
+	}
+	if err := answering(t, cut, false).Logs(t.Context(), "web", 1, false, io.Discard); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("logs: %v, want %v: something is missing", err, io.ErrUnexpectedEOF)
+	}
+}
+
+func TestManyNamesGoInTheBody(t *testing.T) {
+	l, path := listen(t)
+	server := &http.Server{MaxHeaderBytes: 4096, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		if len(r.Form["name"]) != 4000 || r.FormValue("wait") != "true" || r.FormValue("timeout") != "1m0s" {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		_, _ = io.WriteString(w, "[]")
+	})}
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+	names := make([]string, 4000)
+	for i := range names {
+		names[i] = "web"
+	}
+	if _, err := NewClient(path).Command(t.Context(), "start", names, true, time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPeerPid(t *testing.T) {
+	_, path := listen(t)
+	if pid, err := NewClient(path).PeerPid(t.Context()); pid != os.Getpid() || err != nil {
+		t.Errorf("PeerPid = %d, %v, want %d", pid, err, os.Getpid())
+	}
+}

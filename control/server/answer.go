@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"superd/config"
+	"superd/control"
+	"superd/procs"
+)
+
+// answer writes v as JSON on one line.
+func (s *Server) answer(w http.ResponseWriter, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	body = append(body, '\n')
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.stall))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // that the client has gone concerns nobody
+	return nil
+}
+
+// refuse answers with an error. The connection is closed when the request was not read to its end.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := explain(err)
+	if s.ctx.Err() != nil {
+		e = &control.Error{Status: http.StatusServiceUnavailable, Message: "superd has ended"}
+	}
+	if e.Status == http.StatusRequestEntityTooLarge || e.Status == http.StatusBadRequest {
+		w.Header().Set("Connection", "close")
+	}
+	s.log.Debug("request refused", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", e.Message)
+	if err := s.answer(w, e.Status, e); err != nil {
+		s.log.Warn("request not answered", "error", err)
+	}
+}
+
+// explain makes what a client is told of an error of any kind.
+func explain(err error) *control.Error {
+	if e, ok := errors.AsType[*control.Error](err); ok {
+		return e
+	}
+	if unknown, ok := errors.AsType[*procs.UnknownNameError](err); ok {
+		e := &control.Error{Status: http.StatusNotFound, Message: fmt.Sprintf("no program, instance or group is named %q", unknown.Name),
+			Remedy: "see `superd ctl status` for the names"}
+		if unknown.Nearest != "" {
+			e.Remedy = fmt.Sprintf("did you mean %q?", unknown.Nearest)
+		}
+		return e
+	}
+	if mistakes, ok := errors.AsType[config.Errors](err); ok {
+		return &control.Error{Status: http.StatusUnprocessableEntity, Message: mistakes.Error(),
+			Remedy: "correct the configuration and reload again; until then the old one stays in force", Mistakes: Mistakes(mistakes, "error")}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &control.Error{Status: http.StatusGatewayTimeout, Message: "not done within the timeout",
+			Remedy: "superd goes on with it: see `superd ctl status`"}
+	}
+	return &control.Error{Status: http.StatusInternalServerError, Message: err.Error()}
+}
+
+// Mistakes returns errors of a configuration as they are shown in JSON, of severity "error" or "warning".
+func Mistakes(errs config.Errors, severity string) []control.Mistake {
+	mistakes := make([]control.Mistake, 0, len(errs))
+	for _, e := range errs {
+		mistakes = append(mistakes, control.Mistake{File: e.File, Line: e.Line, Column: e.Column, Key: e.Key,
+			Message: e.Err.Error(), Severity: severity})
+	}
+	return mistakes
+}
+
+func badRequest(remedy, format string, args ...any) error {
+	return &control.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+func errTooLarge() error {
+	return &control.Error{Status: http.StatusRequestEntityTooLarge,
+		Message: fmt.Sprintf("request body of more than %d bytes", maxBodyBytes), Remedy: "name fewer programs, or a group"}
+}

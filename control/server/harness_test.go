@@ -1,0 +1,242 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"superd/control"
+	"superd/logs"
+	"superd/loop"
+	"superd/procs"
+)
+
+// patience bounds every wait for something that is sure to happen.
+const patience = 20 * time.Second
+
+// A fakeSupervisor answers from its fields and notes what it was asked. It lives on the loop.
+type fakeSupervisor struct {
+	all      []procs.Status
+	captures map[string]*logs.Capture
+	report   procs.Report
+	loadErr  error
+	hold     bool   // commands don't come to an end
+	onStop   func() // at Shutdown
+	watchers map[int]func()
+	next     int
+	calls    chan string // what was asked
+}
+
+func (f *fakeSupervisor) note(format string, args ...any) { f.calls <- fmt.Sprintf(format, args...) }
+
+func (f *fakeSupervisor) Status(names []string) ([]procs.Status, error) {
+	if len(names) == 0 {
+		return f.all, nil
+	}
+	var some []procs.Status
+	for _, name := range names {
+		before := len(some)
+		for _, st := range f.all {
+			if st.Name == name || st.Program == name {
+				some = append(some, st)
+			}
+		}
+		if len(some) == before {
+			return nil, &procs.UnknownNameError{Name: name, Nearest: "web"}
+		}
+	}
+	return some, nil
+}
+
+func (f *fakeSupervisor) Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (func(), error) {
+	some, err := f.Status(names)
+	if err != nil {
+		return nil, err
+	}
+	f.note("%v %v wait=%v", op, names, wait)
+	if !f.hold {
+		var outcomes []procs.Outcome
+		for _, st := range some {
+			outcomes = append(outcomes, procs.Outcome{Name: st.Name, OK: true, State: procs.Running, Message: "running, pid 7"})
+		}
+		done(outcomes)
+	}
+	return func() { f.note("cancel") }, nil
+}
+
+func (f *fakeSupervisor) Signal(names []string, sig syscall.Signal) ([]procs.Outcome, error) {
+	if _, err := f.Status(names); err != nil {
+		return nil, err
+	}
+	f.note("signal %d %v", sig, names)
+	return []procs.Outcome{{Name: names[0], Message: "not running"}}, nil
+}
+
+func (f *fakeSupervisor) Reload(done func(procs.Report, error)) { done(f.report, f.loadErr) }
+
+func (f *fakeSupervisor) Shutdown(why string) {
+	f.note("shutdown: %s", why)
+	if f.onStop != nil {
+		f.onStop()
+	}
+}
+
+func (f *fakeSupervisor) Watch(changed func()) func() {
+	id := f.next
+	f.next++
+	f.watchers[id] = changed
+	f.note("watch")
+	return func() {
+		delete(f.watchers, id)
+		f.note("unwatch")
+	}
+}
+
+func (f *fakeSupervisor) Capture(name string) (*logs.Capture, error) {
+	if c := f.captures[name]; c != nil {
+		return c, nil
+	}
+	return nil, &procs.UnknownNameError{Name: name}
+}
+
+func (f *fakeSupervisor) Info() procs.Info {
+	return procs.Info{Pid: os.Getpid(), Uptime: 90 * time.Second, Programs: len(f.all)}
+}
+
+func (f *fakeSupervisor) changed() {
+	for _, w := range f.watchers {
+		w()
+	}
+}
+
+// A harness is a server on a real socket, with a loop and a fake supervisor behind it.
+type harness struct {
+	t      *testing.T
+	path   string
+	loop   *loop.Loop
+	fake   *fakeSupervisor
+	server *Server
+	client *control.Client
+}
+
+// newHarness starts a server; adjust may change it before it serves.
+func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
+	t.Helper()
+	l, err := loop.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &harness{t: t, loop: l, path: filepath.Join(t.TempDir(), control.SocketName)}
+	h.fake = &fakeSupervisor{watchers: map[int]func(){}, captures: map[string]*logs.Capture{}, calls: make(chan string, 1000)}
+	h.fake.all = []procs.Status{
+		{Name: "db", Program: "db", State: procs.Stopped},
+		{Name: "web", Program: "web", State: procs.Running, Ready: true, Pid: os.Getpid()},
+	}
+	h.client = control.NewClient(h.path)
+	h.server = New(Options{Post: l.Post, Supervisor: h.fake, Log: slog.New(slog.DiscardHandler), UID: os.Geteuid(),
+		Version: control.Version{Version: "1.2.3", Features: map[string]bool{"pidfs": true}}})
+	for _, f := range adjust {
+		f(h.server)
+	}
+	listener, err := Listen(h.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, ran := make(chan error, 1), make(chan error, 1)
+	go func() { served <- h.server.Serve(listener) }()
+	go func() { ran <- l.Run() }()
+	t.Cleanup(func() {
+		if err := h.server.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if err := receive(t, served, "the end of Serve"); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		l.Post(l.Stop)
+		if err := receive(t, ran, "the end of the loop"); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return h
+}
+
+// on runs f on the loop and returns when it has run.
+func (h *harness) on(f func()) {
+	h.t.Helper()
+	done := make(chan struct{})
+	h.loop.Post(func() { f(); close(done) })
+	receive(h.t, done, "the loop")
+}
+
+// called waits for the next thing that the supervisor was asked.
+func (h *harness) called(want string) {
+	h.t.Helper()
+	if got := receive(h.t, h.fake.calls, want); got != want {
+		h.t.Errorf("supervisor was asked %q, want %q", got, want)
+	}
+}
+
+func (h *harness) dial() net.Conn {
+	h.t.Helper()
+	conn, err := net.Dial("unix", h.path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return conn
+}
+
+// request makes a request as any HTTP client would.
+func (h *harness) request(method, target, body string) (status int, answer string) {
+	h.t.Helper()
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", h.path) },
+	}, Timeout: patience}
+	req, err := http.NewRequest(method, "http://superd"+target, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		h.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// answers checks that the server is well.
+func (h *harness) answers() {
+	h.t.Helper()
+	if _, err := h.client.Version(h.t.Context()); err != nil {
+		h.t.Errorf("version: %v", err)
+	}
+}
+
+func receive[T any](t *testing.T, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited %v for %s", patience, what)
+		panic("unreachable")
+	}
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	"superd/control"
+	"superd/procs"
+)
+
+func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
+	type result struct {
+		report procs.Report
+		err    error
+	}
+	results := make(chan result, 1)
+	s.options.Post(func() {
+		s.options.Supervisor.Reload(func(report procs.Report, err error) { results <- result{report, err} })
+	})
+	select {
+	case got := <-results:
+		if got.err != nil {
+			return reloadError(got.err)
+		}
+		return s.answer(w, http.StatusOK, control.Report{
+			Added: listed(got.report.Added), Removed: listed(got.report.Removed), Changed: listed(got.report.Changed)})
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
+}
+
+func reloadError(err error) error {
+	if e := explain(err); e.Status == http.StatusUnprocessableEntity {
+		return e
+	}
+	return &control.Error{Status: http.StatusConflict, Message: err.Error(), Remedy: "the old configuration stays in force"}
+}
+
+func listed(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
+}
+
+// shutdown answers first: once the supervisor shuts down, this server may be closed at any moment.
+func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) error {
+	info, err := ask(r.Context(), s, s.options.Supervisor.Info)
+	if err != nil {
+		return err
+	}
+	err = s.answer(w, http.StatusAccepted, control.Shutdown{Pid: info.Pid,
+		Message: fmt.Sprintf("shutting down; %d of %d programs run", info.Running, info.Programs)})
+	_ = http.NewResponseController(w).Flush()
+	why := fmt.Sprintf("user %d asked for it over the control socket", peerOf(r.Context()))
+	s.options.Post(func() { s.options.Supervisor.Shutdown(why) })
+	return err
+}
+
+func (s *Server) version(w http.ResponseWriter, r *http.Request) error {
+	info, err := ask(r.Context(), s, s.options.Supervisor.Info)
+	if err != nil {
+		return err
+	}
+	v := s.options.Version
+	v.Pid, v.Uptime = info.Pid, info.Uptime.Seconds()
+	return s.answer(w, http.StatusOK, v)
+}

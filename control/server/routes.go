@@ -1,0 +1,114 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"superd/control"
+	"superd/procs"
+)
+
+// A route is one thing that can be asked for.
+type route struct {
+	method, path string
+	params       []string // those it takes, in the query or in a form; any other is refused
+	serve        func(http.ResponseWriter, *http.Request) error
+}
+
+func (s *Server) routes() []route {
+	routes := []route{
+		{"GET", "/v1/status", []string{"name", "brief"}, s.status},
+		{"GET", "/v1/status/watch", []string{"name", "brief"}, s.watch},
+		{"GET", "/v1/programs/{name}/logs", []string{"lines", "follow"}, s.logs},
+		{"POST", "/v1/programs/signal", []string{"name", "signal"}, s.signal},
+		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal},
+		{"POST", "/v1/reload", nil, s.reload},
+		{"POST", "/v1/shutdown", nil, s.shutdown},
+		{"GET", "/v1/version", nil, s.version},
+	}
+	for _, op := range []procs.Op{procs.OpStart, procs.OpStop, procs.OpRestart} {
+		routes = append(routes,
+			route{"POST", "/v1/programs/" + op.String(), []string{"name", "wait", "timeout"}, s.command(op)},
+			route{"POST", "/v1/programs/{name}/" + op.String(), []string{"wait", "timeout"}, s.command(op)})
+	}
+	return routes
+}
+
+// handler returns the routes with what all of them have in common: bounds, parameters, errors as JSON.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range s.routes() {
+		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {
+			err := s.admit(w, req, r.params)
+			if err == nil {
+				err = r.serve(w, req)
+			}
+			if err != nil {
+				s.refuse(w, req, err)
+			}
+		})
+		mux.HandleFunc(r.path, func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Allow", r.method)
+			s.refuse(w, req, &control.Error{Status: http.StatusMethodNotAllowed,
+				Message: fmt.Sprintf("%s does not take %s", req.URL.Path, req.Method), Remedy: "use " + r.method})
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
+		s.refuse(w, req, &control.Error{Status: http.StatusNotFound,
+			Message: fmt.Sprintf("nothing is at %s", req.URL.Path), Remedy: "see docs/api.md for what is"})
+	})
+	return mux
+}
+
+// admit reads the request to its end, within bounds, and checks its parameters.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, params []string) error {
+	if r.ContentLength > maxBodyBytes {
+		return errTooLarge()
+	}
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(s.body))
+	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+	err := r.ParseForm()
+	if err == nil {
+		_, err = io.Copy(io.Discard, r.Body)
+	}
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return errTooLarge()
+	}
+	if err != nil {
+		return badRequest("", "read request: %v", err)
+	}
+	_ = connection.SetReadDeadline(time.Time{})
+	for name := range r.Form {
+		if !slices.Contains(params, name) {
+			return badRequest(fmt.Sprintf("the parameters are %q", params), "unknown parameter %q", name)
+		}
+	}
+	return nil
+}
+
+// names returns the programs that a request is about: from its path or else its parameters.
+func names(r *http.Request) []string {
+	if name := r.PathValue("name"); name != "" {
+		return []string{name}
+	}
+	return r.Form["name"]
+}
+
+// flag returns a parameter that is 1, 0, true or false.
+func flag(r *http.Request, name string, otherwise bool) (bool, error) {
+	text := r.Form.Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, badRequest("use 1 or 0", "parameter %s: not a truth value: %q", name, text)
+	}
+	return value, nil
+}

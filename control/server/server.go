@@ -1,0 +1,127 @@
+// Package server answers on superd's control socket: HTTP/1.1 and JSON, as docs/api.md describes.
+//
+// Each connection has a goroutine of its own, none of them on the loop. The supervisor is touched only by
+// what is posted to the loop; the answer comes back over a channel, so that a client that is slow, stalled
+// or gone holds up nothing but its own goroutine and one buffer. Who may connect is decided by the kernel's
+// word on the peer before a byte of the request is read.
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"superd/control"
+	"superd/logs"
+	"superd/procs"
+)
+
+// Limits on what a client may take up.
+const (
+	maxConnections = 256
+	maxHeaderBytes = 16 << 10
+	maxBodyBytes   = 64 << 10
+	headerTimeout  = 5 * time.Second
+	bodyTimeout    = 5 * time.Second
+	idleTimeout    = time.Minute
+	stallTimeout   = 30 * time.Second       // for a client that does not read its answer
+	watchInterval  = 100 * time.Millisecond // between two answers to a watcher
+)
+
+// A Supervisor is what the server asks. All of it runs on the loop.
+type Supervisor interface {
+	Status(names []string) ([]procs.Status, error)
+	Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (cancel func(), err error)
+	Signal(names []string, sig syscall.Signal) ([]procs.Outcome, error)
+	Reload(done func(procs.Report, error))
+	Shutdown(why string)
+	Watch(f func()) (cancel func())
+	Capture(name string) (*logs.Capture, error)
+	Info() procs.Info
+}
+
+// Options are what a server is made of.
+type Options struct {
+	Post       func(func()) // runs a function on the loop, from any goroutine; may drop it once the loop has ended
+	Supervisor Supervisor
+	Log        *slog.Logger
+	Version    control.Version // pid and uptime are filled in from the supervisor
+	UID        int             // who may connect, beside root
+}
+
+// A Server answers requests until it is closed.
+type Server struct {
+	options Options
+	log     *slog.Logger
+	http    http.Server
+	ctx     context.Context // of all requests; done at Close
+	end     context.CancelFunc
+	stall   time.Duration // bounds the time for an answer to be read
+	body    time.Duration // bounds the time for a request's body to come
+
+	mu       sync.Mutex
+	listener *listener
+}
+
+// New returns a server that is not listening yet.
+func New(o Options) *Server {
+	s := &Server{options: o, log: o.Log, stall: stallTimeout, body: bodyTimeout}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.http = http.Server{
+		Handler:           s.handler(),
+		BaseContext:       func(net.Listener) context.Context { return s.ctx },
+		ConnContext:       withPeer,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	}
+	return s
+}
+
+// Serve answers those who connect to l, a Unix socket, until Close; it then returns nil. It closes l.
+func (s *Server) Serve(l net.Listener) error {
+	own := newListener(l, s.options.UID, s.log)
+	s.mu.Lock()
+	s.listener = own
+	s.mu.Unlock()
+	defer own.Close()
+	if err := s.http.Serve(own); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close ends all requests, also those that follow or watch, and removes the socket.
+func (s *Server) Close() error {
+	s.end()
+	err := s.http.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener != nil {
+		err = errors.Join(err, s.listener.Close())
+	}
+	return err
+}
+
+// ask runs f on the loop and returns what it returns, unless ctx is done before.
+func ask[T any](ctx context.Context, s *Server, f func() T) (T, error) {
+	answer := make(chan T, 1)
+	s.options.Post(func() {
+		if ctx.Err() == nil {
+			answer <- f()
+		}
+	})
+	select {
+	case v := <-answer:
+		return v, nil
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}

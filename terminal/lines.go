@@ -1,0 +1,137 @@
+package terminal
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+// maxLine is the size from which a line is shown in pieces, so that memory stays bounded.
+const maxLine = 16 << 10
+
+// A LinePrinter shows the output of several programs on one writer, each line after its program's name.
+// Lines of two programs never mix: each write to the writer is a number of whole lines.
+type LinePrinter struct {
+	mu      sync.Mutex // guards all of it, and holds during a write
+	w       io.Writer
+	output  Output
+	palette *Palette
+	width   int // of the widest name so far
+	buf     []byte
+}
+
+// NewLinePrinter returns a printer to w, which is as o says.
+func NewLinePrinter(w io.Writer, o Output) *LinePrinter {
+	return &LinePrinter{w: w, output: o, palette: NewPalette()}
+}
+
+// Program returns where the output of the program called name is to be written. Names that are known
+// early are worth announcing early: the lines are aligned to the widest name so far.
+func (p *LinePrinter) Program(name string) io.WriteCloser {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.width = max(p.width, Width(name))
+	return &programLines{printer: p, name: name, colour: p.palette.Colour(name)}
+}
+
+// print writes whole lines of a program.
+func (p *LinePrinter) print(name string, c Colour, lines []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	prefix := name + spaces(p.width-Width(name)) + " |"
+	if p.output.Colour {
+		prefix = c.Paint(prefix)
+	}
+	p.buf = p.buf[:0]
+	for line := range bytes.Lines(lines) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		p.buf = append(append(p.buf, prefix...), ' ')
+		if p.output.Terminal {
+			p.buf = append(p.buf, Sanitize(string(line))...)
+		} else {
+			p.buf = append(p.buf, line...)
+		}
+		p.buf = append(p.buf, '\n')
+	}
+	_, err := p.w.Write(p.buf)
+	return err
+}
+
+// programLines gathers the chunks of one program into lines. It belongs to one goroutine.
+type programLines struct {
+	printer *LinePrinter
+	name    string
+	colour  Colour
+	partial []byte
+}
+
+func (l *programLines) Write(chunk []byte) (int, error) {
+	n := len(chunk)
+	if end := bytes.LastIndexByte(chunk, '\n') + 1; end > 0 {
+		l.partial = append(l.partial, chunk[:end]...)
+		chunk = chunk[end:]
+		if err := l.flush(); err != nil {
+			return 0, err
+		}
+	}
+	for len(l.partial)+len(chunk) >= maxLine {
+		piece := maxLine - len(l.partial)
+		l.partial = append(l.partial, chunk[:piece]...)
+		chunk = chunk[piece:]
+		if err := l.flush(); err != nil {
+			return 0, err
+		}
+	}
+	l.partial = append(l.partial, chunk...)
+	return n, nil
+}
+
+// Close shows a last line that has no end.
+func (l *programLines) Close() error {
+	if len(l.partial) == 0 {
+		return nil
+	}
+	return l.flush()
+}
+
+func (l *programLines) flush() error {
+	err := l.printer.print(l.name, l.colour, l.partial)
+	l.partial = l.partial[:0]
+	return err
+}
+
+// NewLineSanitizer returns a writer that passes lines on to w after [Sanitize], a last one without an end when
+// it is closed.
+func NewLineSanitizer(w io.Writer) io.WriteCloser { return &sanitizer{w: w} }
+
+type sanitizer struct {
+	w       io.Writer
+	partial []byte
+}
+
+func (s *sanitizer) Write(chunk []byte) (int, error) {
+	var out []byte
+	for piece := range bytes.Lines(chunk) {
+		s.partial = append(s.partial, piece...)
+		if piece[len(piece)-1] == '\n' || len(s.partial) >= maxLine {
+			out = append(append(out, Sanitize(string(s.partial))...), '\n')
+			s.partial = s.partial[:0]
+		}
+	}
+	if len(out) == 0 {
+		return len(chunk), nil
+	}
+	if _, err := s.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(chunk), nil
+}
+
+func (s *sanitizer) Close() error {
+	if len(s.partial) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(s.w, Sanitize(string(s.partial))+"\n")
+	s.partial = nil
+	return err
+}

@@ -1,0 +1,134 @@
+package terminal
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	gap     = "  " // between columns
+	minRest = 12   // a last column that has to be cut is worth showing from this width on
+	minName = 4    // the first column is never cut below this
+)
+
+// A Column is one column of a [Table].
+type Column struct {
+	Title string
+	Right bool // numbers: aligned to the right
+	Rank  int  // where the width is short, the column of the highest rank goes first; 0 never goes
+}
+
+// A Cell is one value of a [Table]; its text takes one line and has been through [Sanitize].
+type Cell struct {
+	Text   string
+	Colour Colour
+}
+
+// A Table is rows of cells under titles. Its last column takes the width that the others leave.
+type Table struct {
+	Columns []Column
+	Rows    [][]Cell // as many cells as there are columns
+}
+
+// Lines returns the titles and the rows, one line each without its end, fitted to the width of o.
+//
+// Columns are dropped by rank until there is room for the last one and for a third of the width or so of
+// the first; then these two are cut. No line is wider than o.Width, which has to be a few columns at least.
+func (t *Table) Lines(o Output) []string {
+	shown, widths := t.layout(o.Width)
+	lines := make([]string, 0, len(t.Rows)+1)
+	titles := make([]Cell, len(t.Columns))
+	for i, c := range t.Columns {
+		titles[i] = Cell{c.Title, Bold}
+	}
+	var b strings.Builder
+	for _, row := range append([][]Cell{titles}, t.Rows...) {
+		b.Reset()
+		for i, column := range shown {
+			cell := row[column]
+			text := cell.Text
+			if widths[i] < Width(text) {
+				text = Cut(text, widths[i])
+			}
+			pad := spaces(widths[i] - Width(text))
+			if o.Colour {
+				text = cell.Colour.Paint(text)
+			}
+			switch {
+			case t.Columns[column].Right:
+				text = pad + text
+			case i < len(shown)-1:
+				text += pad
+			}
+			if i > 0 {
+				b.WriteString(gap)
+			}
+			b.WriteString(text)
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+	return lines
+}
+
+// layout returns the columns to show and their widths.
+func (t *Table) layout(width int) (shown, widths []int) {
+	last := len(t.Columns) - 1
+	natural := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		natural[i] = Width(c.Title)
+		for _, row := range t.Rows {
+			natural[i] = max(natural[i], Width(row[i].Text))
+		}
+		shown = append(shown, i)
+	}
+	need := func() int {
+		sum := len(gap) * (len(shown) - 1)
+		for _, column := range shown {
+			switch column {
+			case 0:
+				sum += min(natural[column], max(minRest, width/3))
+			case last:
+				sum += min(natural[column], minRest)
+			default:
+				sum += natural[column]
+			}
+		}
+		return sum
+	}
+	if width > 0 {
+		for need() > width {
+			victim := slices.MaxFunc(shown, func(a, b int) int { return t.Columns[a].Rank - t.Columns[b].Rank })
+			if t.Columns[victim].Rank == 0 {
+				break
+			}
+			shown = slices.DeleteFunc(shown, func(c int) bool { return c == victim })
+		}
+	}
+	for _, column := range shown {
+		widths = append(widths, natural[column])
+	}
+	if width > 0 {
+		fit(widths, width, shown[len(shown)-1] == last)
+	}
+	return shown, widths
+}
+
+// fit shrinks widths to total columns: the last one if it is elastic, then the first, then whatever is left.
+func fit(widths []int, total int, elastic bool) {
+	sum := len(gap) * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	shrink := func(i, least int) {
+		w := max(min(widths[i], least), widths[i]-max(sum-total, 0))
+		sum -= widths[i] - w
+		widths[i] = w
+	}
+	if elastic {
+		shrink(len(widths)-1, minRest)
+	}
+	shrink(0, minName)
+	for i := range slices.Backward(widths) {
+		shrink(i, 1)
+	}
+}
