@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"superd/control"
+	"superd/terminal"
+)
+
+type statusFlags struct {
+	json, brief, watch bool
+}
+
+func newStatusCommand(flags *ctlFlags) *cobra.Command {
+	var f statusFlags
+	cmd := &cobra.Command{
+		Use:   "status [NAME...]",
+		Short: "Show the state of programs",
+		Long: `Status shows all programs or those that are named. Its exit status is 3 when something that was asked
+for by name is not up.`,
+		ValidArgsFunction: flags.completeNames,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if f.brief && f.watch {
+				return usageError{errors.New("read flags: --brief and --watch do not go together")}
+			}
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			switch stdout := cmd.OutOrStdout(); {
+			case f.watch:
+				return watchStatus(cmd.Context(), client, names, f.json, stdout)
+			case f.brief:
+				return showBrief(cmd.Context(), client, names, f.json, stdout)
+			default:
+				return showStatus(cmd.Context(), client, names, f.json, stdout)
+			}
+		},
+	}
+	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array; with --watch one on a line each time")
+	cmd.Flags().BoolVar(&f.brief, "brief", false, "show names, states and pids only")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again whenever something changes, until Ctrl-C")
+	return cmd
+}
+
+func showStatus(ctx context.Context, client *control.Client, names []string, asJSON bool, stdout io.Writer) error {
+	all, err := client.Status(ctx, names)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSON(stdout, all)
+	} else {
+		err = printTable(stdout, statusTable(all, time.Now(), terminal.NewPalette()))
+	}
+	if err == nil && len(names) > 0 && slices.ContainsFunc(all, func(s control.Status) bool { return !s.Up() }) {
+		return exitStatus(statusNotUp)
+	}
+	return err
+}
+
+func showBrief(ctx context.Context, client *control.Client, names []string, asJSON bool, stdout io.Writer) error {
+	all, err := client.Brief(ctx, names)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSON(stdout, all)
+	} else {
+		err = printTable(stdout, briefTable(all, terminal.NewPalette()))
+	}
+	if err == nil && len(names) > 0 && slices.ContainsFunc(all, func(b control.Brief) bool { return !b.Up() }) {
+		return exitStatus(statusNotUp)
+	}
+	return err
+}
+
+func printTable(w io.Writer, t *terminal.Table) error {
+	lines := t.Lines(terminal.Detect(w, os.Getenv))
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	return err
+}
+
+// watchStatus shows the status until somebody presses Ctrl-C, which is how it ends well.
+func watchStatus(ctx context.Context, client *control.Client, names []string, asJSON bool, stdout io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	var err error
+	switch {
+	case asJSON:
+		err = client.WatchJSON(ctx, names, func(line []byte) error {
+			_, err := stdout.Write(line)
+			return err
+		})
+	case terminal.Detect(stdout, os.Getenv).Terminal:
+		err = watchOnScreen(ctx, client, names, stdout)
+	default:
+		palette := terminal.NewPalette()
+		err = client.Watch(ctx, names, func(all []control.Status) error {
+			return drawStatus(stdout, terminal.Output{}, all, palette)
+		})
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	if err == nil {
+		return fmt.Errorf("watch status: %w any more", control.ErrNoSuperd)
+	}
+	return err
+}
+
+// watchOnScreen draws the status over itself whenever it has changed and each second, for the clock.
+func watchOnScreen(ctx context.Context, client *control.Client, names []string, stdout io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	newest := make(chan []control.Status)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- client.Watch(ctx, names, func(all []control.Status) error {
+			select {
+			case newest <- all:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	screen := terminal.OpenScreen(stdout)
+	defer screen.Close()
+	clock := time.NewTicker(time.Second)
+	defer clock.Stop()
+	palette := terminal.NewPalette()
+	var all []control.Status
+	for {
+		select {
+		case all = <-newest:
+		case <-clock.C:
+		case err := <-ended:
+			return err
+		}
+		o := terminal.Detect(stdout, os.Getenv)
+		if err := screen.Draw(o, statusLines(o, all, palette)); err != nil {
+			return err
+		}
+	}
+}
+
+// drawStatus appends the status to what was shown before.
+func drawStatus(w io.Writer, o terminal.Output, all []control.Status, palette *terminal.Palette) error {
+	_, err := io.WriteString(w, strings.Join(statusLines(o, all, palette), "\n")+"\n\n")
+	return err
+}
+
+// statusLines returns a line with the time and a summary, and the table.
+func statusLines(o terminal.Output, all []control.Status, palette *terminal.Palette) []string {
+	now := time.Now()
+	up := 0
+	for i := range all {
+		if all[i].Up() {
+			up++
+		}
+	}
+	head := fmt.Sprintf("%s  %s, %d up", now.Format(time.TimeOnly), count(len(all), "instance"), up)
+	if o.Width > 0 {
+		head = terminal.Cut(head, o.Width)
+	}
+	return append([]string{head, ""}, statusTable(all, now, palette).Lines(o)...)
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"superd/control"
+	"superd/control/server"
+)
+
+// superdStub answers on the control socket of a runtime directory with what is given by path.
+func superdStub(t *testing.T, answers map[string]http.HandlerFunc) (runtimeDir string) {
+	t.Helper()
+	dir := t.TempDir()
+	l, err := server.Listen(filepath.Join(dir, control.SocketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for path, answer := range answers {
+		mux.HandleFunc(path, answer)
+	}
+	stub := &http.Server{Handler: mux}
+	go func() { _ = stub.Serve(l) }()
+	t.Cleanup(func() { stub.Close() })
+	return dir
+}
+
+func fixed(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprintln(w, body)
+	}
+}
+
+const (
+	upAndDown = `[{"name":"db","program":"db","groups":[],"state":"running","ready":true,"healthy":null,"pid":7,"since":"2026-11-21T07:20:45Z","uptime_s":1,"restarts":0,"exit":null,"next_start_in_s":null,"cpu_s":0.5,"rss_bytes":1048576,"log_file":"/l","last_line":"hello","reason":"started"},` +
+		`{"name":"web","program":"web","groups":["g"],"state":"failed","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":2,"exit":{"code":3,"signal":null,"at":"2026-11-21T07:20:45Z","known":true},"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":"exit status 3"}]`
+	onlyUp = `[{"name":"db","state":"running","pid":7}]`
+)
+
+func TestExitStatuses(t *testing.T) {
+	dir := superdStub(t, map[string]http.HandlerFunc{
+		"/v1/status": func(w http.ResponseWriter, r *http.Request) {
+			switch r.FormValue("name") {
+			case "db":
+				fmt.Fprintln(w, onlyUp)
+			case "nope":
+				fixed(404, `{"error":"no program, instance or group is named \"nope\"","remedy":"did you mean \"db\"?"}`)(w, r)
+			default:
+				fmt.Fprintln(w, upAndDown)
+			}
+		},
+		"/v1/programs/start":   fixed(200, `[{"name":"db","ok":true,"state":"running","message":"running, pid 7"}]`),
+		"/v1/programs/restart": fixed(200, `[{"name":"db","ok":true,"state":"running","message":"fine"},{"name":"web","ok":false,"state":"failed","message":"exit status 3"}]`),
+		"/v1/programs/stop":    fixed(504, `{"error":"not done within the timeout","remedy":"superd goes on with it"}`),
+		"/v1/programs/signal":  fixed(400, `{"error":"unknown signal \"BOO\"","remedy":""}`),
+		"/v1/reload":           fixed(422, `{"error":"a.toml:1:1: x: bad\na.toml:2:1: y: bad","remedy":"correct it","mistakes":[{},{}]}`),
+		"/v1/version":          fixed(200, `{"version":"1.2.3","commit":null,"pid":7,"keeper_pid":null,"uptime_s":61,"features":{"pidfs":true}}`),
+		"/v1/programs/db/logs": fixed(200, "a line \x1b[2J"),
+	})
+	files := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(files, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := write("good.toml", "[program.a]\ncommand = \"true\"\n")
+	bad := write("bad.toml", "[program.a]\ncomand = \"true\"\n[program.b]\n")
+	broken := write("broken.toml", "[superd]\nruntime_dir = \n")
+	named := write("named.toml", fmt.Sprintf("[superd]\nruntime_dir = %q\n", dir))
+	none := filepath.Join(files, "none")
+
+	ctl := func(args ...string) []string { return append([]string{"ctl", "--runtime-dir", dir}, args...) }
+	tests := []struct {
+		args   []string
+		want   int
+		stdout string // contained
+		stderr string // contained; empty: nothing at all
+	}{
+		{nil, 2, "", "Available Commands"},
+		{[]string{"nonsense"}, 2, "", `unknown command "nonsense"`},
+		{[]string{"ctl"}, 2, "", "Available Commands"},
+		{[]string{"ctl", "nonsense"}, 2, "", `unknown command "nonsense"`},
+		{[]string{"ctl", "status", "--nonsense"}, 2, "", "--nonsense"},
+		{[]string{"--help"}, 0, "Available Commands", ""},
+		{[]string{"version"}, 0, "superd devel", ""},
+		{[]string{"version", "--features"}, 0, "pidfd\n", ""},
+		{[]string{"version", "--json"}, 0, `"version":"devel"`, ""},
+		{[]string{"check", "-c", good}, 0, "good.toml: 1 program, no mistakes\n", ""},
+		{[]string{"check", "-c", bad}, 2, "", "2 mistakes"},
+		{[]string{"check", "-c", none}, 2, "", "none"},
+		{[]string{"check", "-c", none, "--json"}, 2, `"severity":"error"`, ""},
+		{[]string{"check", "extra"}, 2, "", "extra"},
+		{[]string{"run", "-c", good, "--log-level", "loud"}, 2, "", "loud"},
+
+		{ctl("status"), 0, "exit status 3", ""},
+		{ctl("status", "db", "--brief"), 0, "running", ""},
+		{ctl("status", "db"), 0, "db", ""},
+		{ctl("status", "web"), 3, "failed", ""},
+		{ctl("status", "web", "--json"), 3, `"state":"failed"`, ""},
+		{ctl("status", "nope"), 1, "", `did you mean "db"?`},
+		{ctl("status", "--brief", "--watch"), 2, "", "--watch"},
+		{ctl("start", "db"), 0, "db: running, pid 7\n", ""},
+		{ctl("start"), 2, "", "missing NAME"},
+		{ctl("restart", "db", "web"), 1, "db: fine\n", "web: exit status 3\n"},
+		{ctl("stop", "web", "--timeout", "1s"), 1, "", "not done within the timeout"},
+		{ctl("stop", "web", "--timeout", "-1s"), 2, "", "--timeout"},
+		{ctl("signal", "BOO", "web"), 2, "", "BOO"},
+		{ctl("signal", "HUP"), 2, "", "missing NAME"},
+		{ctl("reload"), 2, "", "a.toml:2:1: y: bad\nsuperd: 2 mistakes: correct it"},
+		{ctl("version"), 0, "superd 1.2.3, pid 7, up 1m1s\n+pidfs\n", ""},
+		{ctl("version", "--json"), 0, `"pid":7`, ""},
+		{ctl("logs", "db"), 0, "a line \x1b[2J\n", ""},
+		{ctl("logs", "db", "-n", "some"), 2, "", `"some"`},
+		{[]string{"ctl", "-c", named, "version"}, 0, "1.2.3", ""},
+		{[]string{"ctl", "-c", broken, "version"}, 2, "", "--runtime-dir"},
+		{[]string{"ctl", "-c", none, "version"}, 2, "", "none"},
+		{[]string{"ctl", "--runtime-dir", none, "version"}, 4, "", "no superd answers on " + none + "/superd.sock: start one with `superd run`"},
+		{[]string{"ctl", "--runtime-dir", none, "shutdown"}, 4, "", "no superd answers"},
+		{[]string{"ctl", "--runtime-dir", "/" + strings.Repeat("x", 200), "status"}, 1, "", "choose a shorter runtime directory"},
+	}
+	for _, tt := range tests {
+		var stdout, stderr bytes.Buffer
+		got := run(t.Context(), tt.args, &stdout, &stderr)
+		if got != tt.want || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) ||
+			tt.stderr == "" && stderr.Len() > 0 {
+			t.Errorf("superd %s: status %d, stdout %q, stderr %q\nwant %d, %q, %q", strings.Join(tt.args, " "), got, &stdout, &stderr, tt.want, tt.stdout, tt.stderr)
+		}
+		if n := strings.Count(stderr.String(), "\n"); n > 30 {
+			t.Errorf("superd %s: %d lines of errors do not fit a screen", strings.Join(tt.args, " "), n)
+		}
+	}
+}
+
+func TestCheckJSON(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "superd.toml")
+	if err := os.WriteFile(path, []byte("[program.a]\ncommand = \"a ${UNSET_BY_THE_TEST}\"\n\n[program.b]\ncomand = \"b\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"check", "--json", "-c", path}, &stdout, &stderr); status != 2 {
+		t.Errorf("check: status %d, want 2: %s", status, &stderr)
+	}
+	var got []control.Mistake
+	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
+		t.Fatalf("%v: %s", err, &stdout)
+	}
+	has := func(key, severity string, line int) bool {
+		return slices.ContainsFunc(got, func(m control.Mistake) bool {
+			return m.File == path && m.Line == line && m.Column > 0 && m.Key == key && m.Severity == severity && m.Message != ""
+		})
+	}
+	if !has("program.b.comand", "error", 5) || !has("program.a.command", "warning", 2) {
+		t.Errorf("check --json: %s\nwant an error of program.b.comand in line 5, a warning of program.a.command in line 2", &stdout)
+	}
+}
+
+func TestCheckJSONIsAnArrayWithoutMistakes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "superd.toml")
+	if err := os.WriteFile(path, []byte("[program.a]\ncommand = \"true\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"check", "--json", "-c", path}, &stdout, &stderr); status != 0 || stdout.String() != "[]\n" {
+		t.Errorf("check: status %d, %q, want 0 and []", status, &stdout)
+	}
+}
+
+func TestNamesComplete(t *testing.T) {
+	dir := superdStub(t, map[string]http.HandlerFunc{"/v1/status": fixed(200, onlyUp)})
+	var stdout, stderr bytes.Buffer
+	run(t.Context(), []string{"__complete", "ctl", "--runtime-dir", dir, "stop", ""}, &stdout, &stderr)
+	if !strings.HasPrefix(stdout.String(), "db\trunning\n") {
+		t.Errorf("completion is %q, want db", &stdout)
+	}
+}
+
+func TestLogsOfSeveralCarryNames(t *testing.T) {
+	dir := superdStub(t, map[string]http.HandlerFunc{
+		"/v1/status":              fixed(200, `[{"name":"a","state":"running","pid":1},{"name":"long","state":"stopped","pid":null}]`),
+		"/v1/programs/a/logs":     fixed(200, "one\ntwo"),
+		"/v1/programs/long/logs":  fixed(200, "three"),
+		"/v1/programs/wrong/logs": fixed(500, "never asked for"),
+	})
+	for _, follow := range []bool{false, true} {
+		var stdout, stderr bytes.Buffer
+		args := []string{"ctl", "--runtime-dir", dir, "logs", "*"}
+		if follow {
+			args = append(args, "-f")
+		}
+		if status := run(t.Context(), args, &stdout, &stderr); status != 0 {
+			t.Errorf("logs: status %d: %s", status, &stderr)
+		}
+		lines := strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
+		if follow {
+			slices.Sort(lines)
+			slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(a[:4], b[:4]) })
+		}
+		want := []string{"a    | one", "a    | two", "long | three"}
+		if !slices.Equal(lines, want) {
+			t.Errorf("logs, follow=%v: %q, want %q", follow, lines, want)
+		}
+	}
+}

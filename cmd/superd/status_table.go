@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"superd/control"
+	"superd/terminal"
+)
+
+// statusTable returns the table that people see, as of now.
+func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{
+		{Title: "NAME"},
+		{Title: "STATE"},
+		{Title: "SINCE", Right: true, Rank: 3},
+		{Title: "PID", Right: true, Rank: 2},
+		{Title: "RESTARTS", Right: true, Rank: 4},
+		{Title: "CPU", Right: true, Rank: 6},
+		{Title: "MEMORY", Right: true, Rank: 5},
+		{Title: "LAST LINE", Rank: 1},
+	}}
+	for i := range all {
+		s := &all[i]
+		t.Rows = append(t.Rows, []terminal.Cell{
+			{Text: s.Name, Colour: names.Colour(s.Name)},
+			{Text: s.State, Colour: stateColour(s.State)},
+			{Text: shown(s.Since, func(t time.Time) string { return age(now.Sub(t)) })},
+			{Text: shown(s.Pid, strconv.Itoa)},
+			{Text: strconv.Itoa(s.Restarts)},
+			{Text: shown(s.CPU, cpuTime)},
+			{Text: shown(s.RSS, memory)},
+			{Text: lastWords(s)},
+		})
+	}
+	return t
+}
+
+// briefTable is the table of status --brief.
+func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "NAME"}, {Title: "STATE"}, {Title: "PID", Rank: 1}}}
+	for i := range all {
+		b := &all[i]
+		t.Rows = append(t.Rows, []terminal.Cell{
+			{Text: b.Name, Colour: names.Colour(b.Name)},
+			{Text: b.State, Colour: stateColour(b.State)},
+			{Text: shown(b.Pid, strconv.Itoa)},
+		})
+	}
+	return t
+}
+
+// lastWords returns the newest line of output; before it the reason, where that tells more than the state.
+func lastWords(s *control.Status) string {
+	line := shown(s.LastLine, terminal.Sanitize)
+	switch s.State {
+	case "failed", "backoff", "waiting":
+		if s.Reason != nil {
+			reason := "(" + terminal.Sanitize(*s.Reason) + ")"
+			if line == "" {
+				return reason
+			}
+			return reason + " " + line
+		}
+	}
+	return line
+}
+
+func stateColour(state string) terminal.Colour {
+	switch state {
+	case "running":
+		return terminal.Green
+	case "failed":
+		return terminal.Red
+	case "backoff", "starting", "stopping", "waiting":
+		return terminal.Yellow
+	}
+	return terminal.Dim
+}
+
+// shown returns f of the value, nothing for no value.
+func shown[T any](v *T, f func(T) string) string {
+	if v == nil {
+		return ""
+	}
+	return f(*v)
+}
+
+// age returns about how long d is, in four characters at most up to a thousand days: 99s, 5m, 47h, 2d.
+func age(d time.Duration) string {
+	d = max(d, 0) // the wall clock may have been set back
+	switch {
+	case d < 100*time.Second:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 100*time.Minute:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// cpuTime returns processor seconds in about three digits.
+func cpuTime(seconds float64) string {
+	whole := int64(seconds)
+	switch {
+	case seconds < 10:
+		return fmt.Sprintf("%.2fs", seconds)
+	case seconds < 100:
+		return fmt.Sprintf("%.1fs", seconds)
+	case seconds < 6000:
+		return fmt.Sprintf("%dm%02ds", whole/60, whole%60)
+	}
+	return fmt.Sprintf("%dh%02dm", whole/3600, whole/60%60)
+}
+
+// memory returns bytes in units of 1024, three digits or so.
+func memory(bytes int64) string {
+	value, unit := float64(bytes)/1024, 0
+	for value >= 1000 && unit < 3 {
+		value /= 1024
+		unit++
+	}
+	if value < 100 {
+		return fmt.Sprintf("%.1f%c", value, "KMGT"[unit])
+	}
+	return fmt.Sprintf("%.0f%c", value, "KMGT"[unit])
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"superd/control"
+	"superd/pidfd"
+)
+
+// version is set by the linker when a release is built: -ldflags "-X main.version=1.2.3".
+var version = "devel"
+
+// ownVersion tells what this binary is and, beside, what the kernel it runs on can do.
+func ownVersion() control.Version {
+	v := control.Version{Version: version, Features: map[string]bool{}}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				v.Commit = &setting.Value
+			}
+		}
+	}
+	f := pidfd.Probe()
+	for name, has := range map[string]bool{"pidfd": f.Pidfd, "clone_into_cgroup": f.CloneIntoCgroup, "group_signal": f.GroupSignal,
+		"pidfs": f.Pidfs, "exit_info": f.ExitInfo} {
+		v.Features[name] = has
+	}
+	return v
+}
+
+func newVersionCommand() *cobra.Command {
+	var features, asJSON bool
+	cmd := &cobra.Command{
+		Use:               "version",
+		Short:             "Show the version of this binary",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := ownVersion()
+			if !features {
+				v.Features = nil
+			}
+			if asJSON {
+				return printVersionJSON(cmd.OutOrStdout(), binaryVersion{v.Version, v.Commit, v.Features})
+			}
+			printVersion(cmd.OutOrStdout(), v)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&features, "features", false, "also tell which newer features the kernel has")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	return cmd
+}
+
+// A binaryVersion is what can be told without a running superd.
+type binaryVersion struct {
+	Version  string          `json:"version"`
+	Commit   *string         `json:"commit"`
+	Features map[string]bool `json:"features,omitempty"`
+}
+
+func newCtlVersionCommand(flags *ctlFlags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "version",
+		Short:             "Show the version of the running superd",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			v, err := client.Version(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printVersionJSON(cmd.OutOrStdout(), v)
+			}
+			printVersion(cmd.OutOrStdout(), v)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	return cmd
+}
+
+func printVersion(w io.Writer, v control.Version) {
+	fmt.Fprintf(w, "superd %s", v.Version)
+	if v.Commit != nil {
+		fmt.Fprintf(w, " (%.12s)", *v.Commit)
+	}
+	if v.Pid != 0 {
+		up := time.Duration(v.Uptime * float64(time.Second)).Round(time.Second)
+		fmt.Fprintf(w, ", pid %d, up %v", v.Pid, up)
+	}
+	fmt.Fprintln(w)
+	for _, name := range slices.Sorted(maps.Keys(v.Features)) {
+		mark := "-"
+		if v.Features[name] {
+			mark = "+"
+		}
+		fmt.Fprintf(w, "%s%s\n", mark, name)
+	}
+}
+
+func printVersionJSON(w io.Writer, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode JSON: %w", err)
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
