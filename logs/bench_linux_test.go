@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"superd/loop"
 )
 
 // lines100 is a block of lines of 100 bytes, a multiple of what a pipe takes at once.
@@ -113,9 +115,11 @@ func BenchmarkQuiet(b *testing.B) {
 			options[i] = Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i)), MaxSize: 20e6, Keep: 10}
 		}
 		start := heapInUse()
+		var scope *loop.Scope
 		r.do(func() {
+			scope = r.loop.Root().Child()
 			for i, p := range programs {
-				p.Capture = r.store.NewCapture(r.loop.Root(), "web", options[i])
+				p.Capture = r.store.NewCapture(scope, "web", options[i])
 				if err := p.Attach(reads[i]); err != nil {
 					b.Error(err)
 				}
@@ -125,7 +129,10 @@ func BenchmarkQuiet(b *testing.B) {
 			p.log(string(lines100[:100]))
 		}
 		bytes = heapInUse() - start
-		runtime.KeepAlive(programs)
+		r.do(scope.Close)
+		for _, p := range programs {
+			p.File.Close()
+		}
 	}
 	b.ReportMetric(float64(bytes)/n, "B/capture")
 	b.ReportMetric(0, "ns/op")

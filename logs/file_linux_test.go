@@ -134,7 +134,9 @@ func TestFileChangesUnderneath(t *testing.T) {
 			}
 			return os.WriteFile(path, []byte("zero\n"), 0o600)
 		}, "zero\nthree\n"},
-		{"directory moved", func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") }, "three\n"},
+		{"directory moved", func(path string) error {
+			return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old")
+		}, "three\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func (c *Capture) FollowFromStart(ctx context.Context, w io.Writer) error {
 	})
 }
 
-func (c *Capture) show(ctx context.Context, w io.Writer, follow bool, begin func(*follower) error) error {
+func (c *Capture) show(ctx context.Context, w io.Writer, follow bool, place func(*follower) error) error {
 	wake := make(chan struct{}, 1)
 	defer c.Notify(func() {
 		select {
@@ -40,10 +40,9 @@ func (c *Capture) show(ctx context.Context, w io.Writer, follow bool, begin func
 		}
 	})()
 
-	ch, _ := c.chain()
 	f := &follower{w: w, buffer: make([]byte, chunkBytes), lineEnded: true}
 	defer f.leave()
-	err := f.follow(ctx, c, ch, begin, follow, wake)
+	err := f.run(ctx, c, follow, wake, place)
 	if err != nil && err != ctx.Err() {
 		return fmt.Errorf("show output of %s: %w", c.name, err)
 	}
@@ -70,11 +69,13 @@ type follower struct {
 	held segment  // the segment it belongs to, as it was when it was opened
 }
 
-func (f *follower) follow(ctx context.Context, c *Capture, ch *chain, begin func(*follower) error, follow bool, wake <-chan struct{}) error {
+// run shows c from where place sets the position.
+func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan struct{}, place func(*follower) error) error {
+	ch, _ := c.chain()
 	if err := f.begin(ch); err != nil {
 		return err
 	}
-	if err := begin(f); err != nil {
+	if err := place(f); err != nil {
 		return err
 	}
 	end := f.chain.end()

@@ -256,6 +256,27 @@ func TestFollowFileChangedUnderneath(t *testing.T) {
 	}
 }
 
+func TestFollowFromStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	writeFile(t, path, "from an earlier superd\n")
+	p := newRig(t).program(Options{Path: path, MaxSize: 30, Keep: 10})
+	p.log("one\n")
+	p.log("two\nthree\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := &reader{program: p, gate: make(chan struct{}), came: make(chan struct{}, 1), wrote: make(chan struct{}, 1)}
+	close(r.gate)
+	ended := make(chan error)
+	go func() { ended <- p.FollowFromStart(ctx, r) }()
+	r.expect("one\ntwo\nthree\n")
+	p.log("four\n")
+	r.expect("one\ntwo\nthree\nfour\n")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("FollowFromStart() = %v, want context.Canceled", err)
+	}
+}
+
 // What is missing in between is skipped, backwards and forwards.
 func TestTailAcrossGap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
