@@ -141,6 +141,11 @@ func runDaemon(flags runFlags, stdout, stderr io.Writer) error {
 		return err
 	}
 	err = l.Run()
+	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+	defer cancel()
+	if werr := options.Store.Wait(ctx); werr != nil {
+		log.Warn("log files not closed: a file system does not answer", "waited", farewellTime)
+	}
 	waitFor(&printed, farewellTime)
 	d.systemd.Close(farewellTime)
 	return errors.Join(err, d.server.Close())
