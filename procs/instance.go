@@ -48,6 +48,7 @@ type run struct {
 	process      Process      // nil before
 	startTicks   uint64
 	startedAt    time.Duration
+	stopTimer    *loop.Timer // StopDue; nil before a stop
 }
 
 func (s *Supervisor) newInstance(name string, program *config.Program) *instance {
@@ -111,7 +112,7 @@ func (in *instance) perform(effect Effect) {
 	case SignalKill:
 		in.signalKill()
 	case ArmStop:
-		in.run.scope.After(in.run.program.StopTimeout, func() { in.do(in.machine.stopDue) })
+		in.run.stopTimer = in.run.scope.After(in.run.program.StopTimeout, func() { in.do(in.machine.stopDue) })
 	case ArmKill:
 		in.run.scope.After(killPause, func() { in.do(in.machine.killDue) })
 	case NameStuck:
@@ -304,6 +305,7 @@ func (in *instance) signalStop() {
 }
 
 func (in *instance) signalKill() {
+	in.run.stopTimer.Stop() // somebody may have been in a hurry
 	in.sup.log.Warn("stop time-out, killing", "instance", in.name, "pid", in.run.process.Pid(), "stop_timeout", in.run.program.StopTimeout)
 	if in.run.program.KillMode == config.KillProcess {
 		if err := in.run.process.Signal(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {

@@ -37,7 +37,7 @@ func (s *Supervisor) Shutdown(why string) {
 
 // continueShutdown ends superd when nothing is left to wait for. A process that doesn't die holds nobody up.
 func (s *Supervisor) continueShutdown() {
-	if s.shutdown == nil || s.shutdown.draining {
+	if s.shutdown == nil || s.shutdown.draining || s.onEnd == nil {
 		return
 	}
 	if s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.stuck < len(s.instances) {

@@ -98,6 +98,10 @@ func New(o Options) *Supervisor {
 // Start starts every program that starts by itself. onEnd runs when a shutdown is complete.
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
+	if s.shutdown != nil { // it came first
+		s.continueShutdown()
+		return
+	}
 	for _, in := range slices.Clone(s.instances) {
 		s.autostart(in)
 	}

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -68,6 +70,11 @@ func runDaemon(flags runFlags, stdout, stderr io.Writer) error {
 	if err != nil {
 		return usageError{err}
 	}
+	// A panic and SIGABRT, the watchdog's, must end superd by a signal: an exit status of 2 means wrong usage.
+	debug.SetTraceback("crash")
+	// From here to the very end these do not take their default action, whoever else watches them.
+	held := make(chan os.Signal, 1)
+	signal.Notify(held, unix.SIGPIPE, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	if err := errors.Join(signals.ResetInherited(), signals.MarkInheritedCloexec()); err != nil {
 		return fmt.Errorf("start with clean signals and descriptors: %w", err)
 	}

@@ -1,0 +1,51 @@
+# make run needs git, make and Go; make test installs what else it needs (Debian packages, as root).
+
+export CGO_ENABLED = 0
+
+TOOL  = go tool -modfile=tools/go.mod
+SDBED ?= ../shared/testbed/sdbed-ns.sh
+
+.PHONY: help build run test check gofmt vet staticcheck tidy unit packages test-systemd bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+run: build ## build superd and run two programs that print random numbers (Ctrl-C ends it)
+	@# A job of its own in the terminal, so that Ctrl-C reaches superd alone and make tells how it ended.
+	@bash -mc './superd run -c examples/random/superd.toml; exit $$?'
+
+build: ## build ./superd, one static binary
+	go build -trimpath -o superd ./cmd/superd
+
+test: packages check unit ## install what the tests need, then run every check and every test
+
+packages: ## install what the tests need
+	tests/install-packages.sh
+
+check: gofmt vet staticcheck tidy build ## the checks that need no test run
+
+gofmt:
+	@files=$$(gofmt -l .); test -z "$$files" || { echo "not gofmt'ed: $$files"; exit 1; }
+
+vet:
+	go vet ./...
+
+staticcheck:
+	$(TOOL) staticcheck ./...
+
+tidy:
+	go mod tidy -diff
+	cd tools && go mod tidy -diff
+
+# The race detector needs cgo and a C compiler; the tests build the static superd themselves.
+unit:
+	CGO_ENABLED=1 go test -race -timeout 5m ./...
+
+test-systemd: build ## run the unit in packaging/ under a real systemd (root; SDBED=path of the bed's script)
+	SDBED="$(SDBED)" tests/systemd/run.sh
+
+bench: ## measure memory, start, restart and idle (about 3 minutes); UPDATE=1 writes them to docs/design.md
+	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./tests/bench $(if $(UPDATE),-update)
+
+clean: ## remove what was built and what the example logged
+	rm -rf superd examples/random/log examples/random/run

@@ -1,0 +1,151 @@
+// Package child is the programs that the tests let superd supervise: the test binary under the name
+// "child", each behaviour a mode of its own. What a standard tool says in one word (sleep infinity,
+// cat FILE, false) is not here.
+//
+// A gate is a FIFO: a child that reads it waits until the test closes it. So a test decides the
+// moment, and no child has to sleep and look.
+package child
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Name is the name under which the test binary is a child.
+const Name = "child"
+
+// Main runs the mode args[0] with its arguments and returns the exit status.
+func Main(args []string) int {
+	if len(args) == 0 {
+		return usage()
+	}
+	mode, ok := modes[args[0]]
+	if !ok || len(args)-1 != mode.args {
+		return usage()
+	}
+	if err := mode.run(args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "child %s: %v\n", args[0], err)
+		return 1
+	}
+	return 0
+}
+
+type mode struct {
+	args int
+	run  func(args []string) error
+}
+
+var modes = map[string]mode{
+	"lines":        {1, lines},       // N: print N numbered lines at full speed
+	"flood":        {0, flood},       // print numbered lines for ever
+	"line":         {1, line},        // BYTES: print one line of that many bytes, its newline included
+	"close-output": {0, closeOutput}, // close stdin, stdout and stderr, and live
+	"signals":      {1, signals},     // GATE: print the name of each signal that comes, end when the gate opens
+	"deaf":         {0, deaf},        // ignore SIGTERM
+	"escape":       {1, escape},      // GATE: leave a grandchild in a session of its own, and end
+	"survivor":     {1, survivor},    // GATE: what escape leaves: prints "late" when the gate opens, and lives
+	"forks":        {1, forks},       // N: have N children of its own, and live
+}
+
+func usage() int {
+	fmt.Fprintf(os.Stderr, "usage: child MODE [ARGUMENT], got %q\n", os.Args)
+	return 1
+}
+
+// Line is line n, counted from 1, of the modes lines and flood.
+func Line(n int) string { return fmt.Sprintf("line %08d\n", n) }
+
+func lines(args []string) error {
+	count, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(os.Stdout)
+	for n := 1; n <= count; n++ {
+		if _, err := w.WriteString(Line(n)); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func flood([]string) error {
+	w := bufio.NewWriter(os.Stdout)
+	for n := 1; ; n++ {
+		if _, err := w.WriteString(Line(n)); err != nil {
+			return err
+		}
+	}
+}
+
+func line(args []string) error {
+	size, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	piece := strings.Repeat("x", 1<<16)
+	for size--; size > 0; size -= len(piece) {
+		if _, err := io.WriteString(os.Stdout, piece[:min(size, len(piece))]); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(os.Stdout, "\n")
+	return err
+}
+
+func closeOutput([]string) error {
+	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return live(syscall.SIGTERM)
+}
+
+func signals(args []string) error {
+	// Room for more than a test ever sends: a full channel drops.
+	c := make(chan os.Signal, 64)
+	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	open := make(chan error)
+	go func() { open <- Pass(args[0]) }()
+	fmt.Println("ready")
+	for {
+		select {
+		case sig := <-c:
+			fmt.Println("got", sig)
+		case err := <-open:
+			return err
+		}
+	}
+}
+
+func deaf([]string) error {
+	signal.Ignore(syscall.SIGTERM)
+	fmt.Println("ready")
+	return live(syscall.SIGINT)
+}
+
+// Pass waits at the gate.
+func Pass(gate string) error {
+	f, err := os.Open(gate)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(io.Discard, f)
+	return err
+}
+
+// live blocks until the signal comes. (An empty select would be reported as a deadlock.)
+func live(until syscall.Signal) error {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, until)
+	<-c
+	return nil
+}

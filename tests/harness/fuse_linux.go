@@ -1,0 +1,94 @@
+package harness
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// HungMount mounts a file system in the site that never answers: whoever looks up a file in it
+// waits. It needs the right to mount; without it, the test is skipped.
+//
+// The protocol is FUSE (linux/fuse.h): INIT is answered, so that the mount is complete, and no other
+// request is even read. (Whoever waits for a request that was read could not be killed.)
+func (s *Site) HungMount(name string) (dir string) {
+	s.T.Helper()
+	dir = s.Path(name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		s.T.Fatal(err)
+	}
+	dev, err := openFuse(s.T)
+	if errors.Is(err, os.ErrPermission) {
+		s.T.Skip("may not mount a file system")
+	}
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	data := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)
+	err = unix.Mount("hung", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, data)
+	if errors.Is(err, os.ErrPermission) {
+		unix.Close(dev)
+		s.T.Skip("may not mount a file system")
+	}
+	if err != nil {
+		s.T.Fatalf("mount fuse on %s: %v", dir, err)
+	}
+	s.T.Cleanup(func() {
+		// MNT_FORCE ends the connection: who waits gets an error.
+		if err := unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH); err != nil {
+			s.T.Errorf("unmount %s: %v", dir, err)
+		}
+		unix.Close(dev)
+	})
+	if err := answerInit(dev); err != nil {
+		s.T.Fatalf("mount %s: %v", dir, err)
+	}
+	return dir
+}
+
+// openFuse opens the fuse device, a node of its own where /dev has none.
+func openFuse(t testing.TB) (fd int, err error) {
+	const flags = unix.O_RDWR | unix.O_CLOEXEC
+	fd, err = unix.Open("/dev/fuse", flags, 0)
+	if !errors.Is(err, unix.ENOENT) {
+		return fd, err
+	}
+	node := filepath.Join(t.TempDir(), "fuse")
+	if err := unix.Mknod(node, unix.S_IFCHR|0o600, int(unix.Mkdev(10, 229))); err != nil {
+		return -1, fmt.Errorf("make fuse device: %w", err)
+	}
+	return unix.Open(node, flags, 0)
+}
+
+// answerInit answers the first request.
+func answerInit(dev int) error {
+	const opInit = 26
+	request := make([]byte, 1<<17)
+	n, err := unix.Read(dev, request)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Read(dev, request)
+	}
+	if err != nil {
+		return err
+	}
+	if n < 16 || binary.NativeEndian.Uint32(request[4:]) != opInit {
+		return fmt.Errorf("first request is % x, want INIT", request[:n])
+	}
+	// fuse_out_header{len, error, unique}, then fuse_init_out{major, minor, max_readahead, flags,
+	// max_background, congestion_threshold, max_write, …}, the rest of its 64 bytes 0.
+	var answer [16 + 64]byte
+	binary.NativeEndian.PutUint32(answer[0:], uint32(len(answer)))
+	copy(answer[8:16], request[8:16])
+	binary.NativeEndian.PutUint32(answer[16:], 7)
+	binary.NativeEndian.PutUint32(answer[20:], 31)
+	binary.NativeEndian.PutUint32(answer[36:], 4096)
+	if _, err := unix.Write(dev, answer[:]); err != nil {
+		return fmt.Errorf("answer INIT: %w", err)
+	}
+	return nil
+}

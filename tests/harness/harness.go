@@ -1,0 +1,116 @@
+// Package harness drives the real superd from outside, as its users do: the command line, the
+// configuration file, the control socket, signals, /proc.
+//
+// A test makes a [Site], a folder with a configuration, and starts superd in it. It then waits for
+// what it expects with a deadline ([Site.WaitState], [Site.WaitLog], [Until]), never for a time to
+// pass. When the test ends, superd is shut down, and a process that is left of it fails the test.
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"superd/tests/child"
+)
+
+// Deadline bounds every wait. It is met only by what is broken: a busy machine is slow.
+const Deadline = 30 * time.Second
+
+// Main is the TestMain of a package of tests: it runs the child that the process was started as, or
+// the tests with superd and child on PATH.
+//
+// superd is built afresh, static as users get it; SUPERD_BINARY names another one to test.
+func Main(m *testing.M) {
+	if filepath.Base(os.Args[0]) == child.Name {
+		os.Exit(child.Main(os.Args[1:]))
+	}
+	status, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "harness:", err)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+func run(m *testing.M) (int, error) {
+	bin, err := os.MkdirTemp("", "superd-bin-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(bin)
+	if err := os.Chmod(bin, 0o755); err != nil { // other users run it, too
+		return 0, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Symlink(self, filepath.Join(bin, child.Name)); err != nil {
+		return 0, err
+	}
+	if err := install(filepath.Join(bin, "superd")); err != nil {
+		return 0, err
+	}
+	if err := os.Setenv("PATH", bin+":"+os.Getenv("PATH")); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// install puts the superd under test at path.
+func install(path string) error {
+	if given := os.Getenv("SUPERD_BINARY"); given != "" {
+		given, err := filepath.Abs(given)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(given, path)
+	}
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "superd/cmd/superd")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build superd: %v\n%s", err, out)
+	}
+	return nil
+}
+
+// Until waits until ok returns true and fails the test when that takes longer than Deadline.
+// what completes "waiting until".
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	if !within(Deadline, ok) {
+		t.Fatalf("waiting until %s: not within %v", what, Deadline)
+	}
+}
+
+// Window lets time pass while something is measured over d.
+func Window(t testing.TB, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
+
+func within(d time.Duration, ok func() bool) bool {
+	if ok() {
+		return true
+	}
+	end := time.After(d)
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			if ok() {
+				return true
+			}
+		case <-end:
+			return ok()
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Process is a live process, as /proc shows it.
+type Process struct {
+	Pid     int
+	Command string
+	Env     []string
+}
+
+// Processes is every live process that superd of this site started, at whatever remove, and superd
+// itself. Zombies do not count.
+func (s *Site) Processes() []Process {
+	s.T.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	var found []Process
+	for _, dir := range dirs {
+		// A process that ends meanwhile, a kernel thread and a zombie have nothing to read.
+		env, err := os.ReadFile(dir + "/environ")
+		if err != nil || !strings.Contains("\x00"+string(env), "\x00"+marker+s.Dir+"\x00") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil || !Alive(pid) {
+			continue
+		}
+		command, _ := os.ReadFile(dir + "/cmdline")
+		found = append(found, Process{
+			Pid:     pid,
+			Command: strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " ")),
+			Env:     strings.Split(strings.TrimSuffix(string(env), "\x00"), "\x00"),
+		})
+	}
+	return found
+}
+
+// Kill kills a process that superd of the site started.
+func (p Process) Kill() {
+	if proc, err := os.FindProcess(p.Pid); err == nil {
+		proc.Kill()
+	}
+}
+
+// Alive reports whether a process is there and not a zombie.
+func Alive(pid int) bool {
+	state, err := stat(pid, 0)
+	return err == nil && state != "Z" && state != "X"
+}
+
+// Kill sends a signal to a process that the test started.
+func (s *Site) Kill(pid int, sig syscall.Signal) {
+	s.T.Helper()
+	if pid <= 1 {
+		s.T.Fatalf("kill: no process has pid %d", pid)
+	}
+	if err := syscall.Kill(pid, sig); err != nil {
+		s.T.Fatalf("kill process %d with %v: %v", pid, sig, err)
+	}
+}
+
+// stat is a field of /proc/PID/stat, counted from 0 for the state.
+func stat(pid, field int) (string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	// The name of the command, in parentheses, may hold anything.
+	rest := string(b)
+	rest = rest[strings.LastIndexByte(rest, ')')+1:]
+	fields := strings.Fields(rest)
+	if field >= len(fields) {
+		return "", errors.New("short /proc/PID/stat")
+	}
+	return fields[field], nil
+}
+
+// CPUTicks is the processor time that a process has used, in ticks of 10 ms.
+func (s *Site) CPUTicks(pid int) int {
+	s.T.Helper()
+	sum := 0
+	for _, field := range []int{11, 12} {
+		v, err := stat(pid, field)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
+
+// Field is a line of /proc/PID/NAME of the shape "key: value", without the unit kB.
+func (s *Site) Field(pid int, name, key string) string {
+	s.T.Helper()
+	v, ok, err := field(fmt.Sprintf("/proc/%d/%s", pid, name), key)
+	if err != nil || !ok {
+		s.T.Fatalf("read %s of process %d: %v", key, pid, err)
+	}
+	return v
+}
+
+// KiB is a size of /proc/PID/NAME.
+func (s *Site) KiB(pid int, name, key string) int {
+	s.T.Helper()
+	n, err := strconv.Atoi(s.Field(pid, name, key))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return n
+}
+
+func field(path, key string) (value string, ok bool, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", false, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if k, v, found := strings.Cut(line, ":"); found && k == key {
+			return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(v), "kB")), true, nil
+		}
+	}
+	return "", false, nil
+}
+
+// ContextSwitches counts how often a thread of the process was switched to or from so far.
+func (s *Site) ContextSwitches(pid int) int {
+	s.T.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(tasks) == 0 {
+		s.T.Fatalf("threads of process %d: %v, %v", pid, tasks, err)
+	}
+	sum := 0
+	for _, path := range tasks {
+		for _, key := range []string{"voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"} {
+			v, _, err := field(path, key)
+			if errors.Is(err, os.ErrNotExist) {
+				continue // the thread ended
+			}
+			n, err := strconv.Atoi(v)
+			if err != nil {
+				s.T.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
+// Settle waits until a process has been quiet for two seconds. After a start the Go runtime collects
+// and returns memory for a while.
+func (s *Site) Settle(pid int) {
+	s.T.Helper()
+	for range 10 {
+		before := s.ContextSwitches(pid)
+		Window(s.T, 2*time.Second)
+		if s.ContextSwitches(pid) == before {
+			return
+		}
+	}
+}
+
+// FDs is what the open descriptors of a process are, by number.
+func (s *Site) FDs(pid int) map[int]string {
+	s.T.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	fds := make(map[int]string)
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		// One that was closed meanwhile has no link any more.
+		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
+			fds[n] = target
+		}
+	}
+	return fds
+}

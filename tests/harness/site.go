@@ -1,0 +1,219 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A Site is a folder of its own with superd.toml, a runtime directory and a log directory.
+type Site struct {
+	T          testing.TB
+	Dir        string
+	Config     string // superd.toml
+	RuntimeDir string
+	LogDir     string
+	Env        []string // superd's environment, where it is not the test's
+
+	superd *Superd // the last one started, nil before
+}
+
+// NewSite makes a site with the given programs: TOML without the table [superd], which the site writes.
+func NewSite(t testing.TB, programs string) *Site {
+	t.Helper()
+	// Not t.TempDir: its paths are too long for a socket.
+	dir, err := os.MkdirTemp("", "superd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // other users talk to superd, too
+		t.Fatal(err)
+	}
+	s := &Site{
+		T: t, Dir: dir, Config: filepath.Join(dir, "superd.toml"),
+		RuntimeDir: filepath.Join(dir, "run"), LogDir: filepath.Join(dir, "log"),
+	}
+	// A race-built child would sleep for a second at its exit.
+	s.Env = append(inherited(), marker+dir, "GORACE=atexit_sleep_ms=0")
+	s.Configure(programs)
+	t.Cleanup(s.close)
+	return s
+}
+
+// marker is in the environment of superd and so in that of everything it starts. (superd keeps
+// variables named SUPERD_ to itself.)
+const marker = "TEST_SITE="
+
+// inherited is the environment of the test without what changes how superd behaves.
+func inherited() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		switch name {
+		case "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "RUNTIME_DIRECTORY", "SUPERD_RUNTIME_DIR", "NO_COLOR":
+		default:
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// Configure replaces the programs of superd.toml. In them, DIR stands for the site's folder.
+func (s *Site) Configure(programs string) {
+	s.T.Helper()
+	head := "[superd]\nruntime_dir = 'run'\nlog_dir = 'log'\n"
+	s.Write("superd.toml", head+strings.ReplaceAll(programs, "DIR", s.Dir))
+}
+
+// Write writes a file of the site in one step, with the mode of a script when it starts with #!.
+func (s *Site) Write(name, text string) string {
+	s.T.Helper()
+	mode := os.FileMode(0o644)
+	if strings.HasPrefix(text, "#!") {
+		mode = 0o755
+	}
+	path := s.Path(name)
+	if err := errors.Join(os.WriteFile(path+".new", []byte(text), mode), os.Rename(path+".new", path)); err != nil {
+		s.T.Fatal(err)
+	}
+	return path
+}
+
+// Path is the path of a file of the site.
+func (s *Site) Path(name string) string { return filepath.Join(s.Dir, name) }
+
+// Read is the content of a file of the site, "" where there is none yet.
+func (s *Site) Read(name string) string {
+	s.T.Helper()
+	b, err := os.ReadFile(s.Path(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.T.Fatal(err)
+	}
+	return string(b)
+}
+
+// Mkdir makes a folder of the site.
+func (s *Site) Mkdir(name string) {
+	s.T.Helper()
+	if err := os.Mkdir(s.Path(name), 0o755); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Move renames a file of the site.
+func (s *Site) Move(from, to string) {
+	s.T.Helper()
+	if err := os.Rename(s.Path(from), s.Path(to)); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Files is the files of the site that match a glob, by name.
+func (s *Site) Files(glob string) []string {
+	s.T.Helper()
+	found, err := filepath.Glob(s.Path(glob))
+	if err != nil || len(found) == 0 {
+		s.T.Fatalf("files %s: %v, %v", glob, found, err)
+	}
+	for i, path := range found {
+		found[i], _ = filepath.Rel(s.Dir, path)
+	}
+	return found
+}
+
+// Gate makes a gate for children (package child) and returns the function that opens it. Until
+// then, children that come to it wait; afterwards they pass.
+func (s *Site) Gate(name string) (open func()) {
+	s.T.Helper()
+	path := s.Path(name)
+	if err := syscall.Mkfifo(path, 0o666); err != nil {
+		s.T.Fatal(err)
+	}
+	// Read-write, so that neither this open nor that of a child waits.
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.T.Cleanup(func() { f.Close() })
+	return func() {
+		s.T.Helper()
+		s.Write(name, "") // for who comes late
+		f.Close()         // for who waits
+	}
+}
+
+// A Result is what a command that ran to its end left.
+type Result struct {
+	Exit        int
+	Out, ErrOut string
+}
+
+// Run runs superd with the given arguments to its end.
+func (s *Site) Run(args ...string) Result {
+	s.T.Helper()
+	return s.RunAs(nil, args...)
+}
+
+// RunAs is Run as another user.
+func (s *Site) RunAs(who *syscall.Credential, args ...string) Result {
+	s.T.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "superd", args...)
+	cmd.Dir = s.Dir
+	cmd.Env = s.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		s.T.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		s.T.Fatalf("superd %s: not done within %v\n%s%s", strings.Join(args, " "), Deadline, &out, &errOut)
+	}
+	return Result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+}
+
+// Command is a superd command of the site that the test starts itself. It ends with the test.
+func (s *Site) Command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(s.T.Context(), "superd", args...)
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	return cmd
+}
+
+// Ctl runs superd ctl with the given command and arguments to its end.
+func (s *Site) Ctl(args ...string) Result {
+	s.T.Helper()
+	return s.Run(append([]string{"ctl", "--runtime-dir", s.RuntimeDir}, args...)...)
+}
+
+// MustCtl is Ctl for a command that has to succeed.
+func (s *Site) MustCtl(args ...string) Result {
+	s.T.Helper()
+	r := s.Ctl(args...)
+	if r.Exit != 0 {
+		s.T.Fatalf("superd ctl %s: exit status %d, want 0\n%s%s", strings.Join(args, " "), r.Exit, r.Out, r.ErrOut)
+	}
+	return r
+}
+
+// close ends superd and looks for what it left.
+func (s *Site) close() {
+	if s.superd != nil {
+		s.superd.end()
+	}
+	for _, p := range s.Processes() {
+		if s.superd == nil || !s.superd.killed {
+			s.T.Errorf("left behind: process %d: %s", p.Pid, p.Command)
+		}
+		p.Kill()
+	}
+}

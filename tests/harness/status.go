@@ -1,0 +1,169 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Status is one object of GET /v1/status.
+type Status struct {
+	Name, Program, State string
+	Groups               []string
+	Ready                bool
+	Healthy              *bool
+	Pid                  int // 0 for null
+	Since                *time.Time
+	UptimeS              *float64 `json:"uptime_s"`
+	Restarts             int
+	Exit                 *ExitStatus
+	NextStartInS         *float64 `json:"next_start_in_s"`
+	CPUS                 *float64 `json:"cpu_s"`
+	RSSBytes             *int64   `json:"rss_bytes"`
+	LogFile              string   `json:"log_file"`
+	LastLine             string   `json:"last_line"`
+	Reason               string
+}
+
+// ExitStatus is how the last run ended.
+type ExitStatus struct {
+	Code   *int
+	Signal *string
+	At     *time.Time
+	Known  bool
+}
+
+func (e *ExitStatus) String() string {
+	switch {
+	case e == nil:
+		return "none"
+	case e.Signal != nil:
+		return *e.Signal
+	case e.Code != nil:
+		return fmt.Sprint(*e.Code)
+	default:
+		return "unknown"
+	}
+}
+
+func (st Status) String() string {
+	return fmt.Sprintf("%s: %s, pid %d, restarts %d, exit %v, last line %q, reason %q",
+		st.Name, st.State, st.Pid, st.Restarts, st.Exit, st.LastLine, st.Reason)
+}
+
+// Socket is the path of the control socket.
+func (s *Site) Socket() string { return filepath.Join(s.RuntimeDir, "superd.sock") }
+
+// Dial connects to the control socket.
+func (s *Site) Dial() (net.Conn, error) { return net.Dial("unix", s.Socket()) }
+
+func (s *Site) status() ([]Status, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", s.Socket())
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://superd/v1/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	var all []Status
+	if err := json.Unmarshal(body, &all); err != nil {
+		return nil, fmt.Errorf("decode %q: %v", body, err)
+	}
+	return all, nil
+}
+
+// All is the status of every program.
+func (s *Site) All() []Status {
+	s.T.Helper()
+	all, err := s.status()
+	if err != nil {
+		s.T.Fatalf("status: %v", err)
+	}
+	return all
+}
+
+// Status is the status of one program.
+func (s *Site) Status(name string) Status {
+	s.T.Helper()
+	all := s.All()
+	i := slices.IndexFunc(all, func(st Status) bool { return st.Name == name })
+	if i < 0 {
+		s.T.Fatalf("status: no program %q among %v", name, all)
+	}
+	return all[i]
+}
+
+// WaitStatus waits until ok of the status of a program, and returns that status.
+func (s *Site) WaitStatus(name, what string, ok func(Status) bool) Status {
+	s.T.Helper()
+	var st Status
+	if !within(Deadline, func() bool { st = s.Status(name); return ok(st) }) {
+		s.T.Fatalf("waiting until %s %s: is %v", name, what, st)
+	}
+	return st
+}
+
+// WaitState waits until a program is in the given state.
+func (s *Site) WaitState(name, state string) Status {
+	s.T.Helper()
+	return s.WaitStatus(name, "is "+state, func(st Status) bool { return st.State == state })
+}
+
+// WaitAll waits until ok of the status of every program.
+func (s *Site) WaitAll(what string, ok func(Status) bool) {
+	s.T.Helper()
+	var all []Status
+	not := func(st Status) bool { return !ok(st) }
+	if !within(Deadline, func() bool { all = s.All(); return !slices.ContainsFunc(all, not) }) {
+		all = slices.DeleteFunc(all, ok)
+		s.T.Fatalf("waiting until all are %s: %d are not, as %v", what, len(all), all[:min(len(all), 5)])
+	}
+}
+
+// WaitRunning waits until every program is running, and returns their pids by name.
+func (s *Site) WaitRunning() map[string]int {
+	s.T.Helper()
+	pids := make(map[string]int)
+	s.WaitAll("running", func(st Status) bool { pids[st.Name] = st.Pid; return st.State == "running" })
+	return pids
+}
+
+// Log is what the default log file of a program holds.
+func (s *Site) Log(name string) string {
+	s.T.Helper()
+	return s.Read("log/" + name + ".log")
+}
+
+// WaitLog waits until the log of a program contains text, and returns the log.
+func (s *Site) WaitLog(name, text string) string {
+	s.T.Helper()
+	var log string
+	if !within(Deadline, func() bool { log = s.Log(name); return strings.Contains(log, text) }) {
+		s.T.Fatalf("waiting for %q in the log of %s, got %q", text, name, log)
+	}
+	return log
+}

@@ -1,0 +1,153 @@
+package harness
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// A Superd is one run of superd in its site.
+type Superd struct {
+	*Site
+	Pid    int
+	ErrOut *Output // standard error; standard output goes nowhere
+
+	cmd    *exec.Cmd
+	done   chan struct{} // closed when it has ended
+	killed bool          // or aborted, so its programs may live on
+}
+
+// Start starts superd run and waits until its control socket answers. Each option may change the
+// command before.
+func (s *Site) Start(options ...func(*exec.Cmd)) *Superd {
+	s.T.Helper()
+	d := s.Launch(options...)
+	Until(s.T, "superd answers", func() bool {
+		if d.Ended() {
+			s.T.Fatalf("superd run: exit status %d\n%s", d.Exit(), d.ErrOut)
+		}
+		_, err := s.status()
+		return err == nil
+	})
+	return d
+}
+
+// Launch starts superd run and does not wait.
+func (s *Site) Launch(options ...func(*exec.Cmd)) *Superd {
+	s.T.Helper()
+	d := &Superd{Site: s, ErrOut: new(Output), done: make(chan struct{})}
+	d.cmd = exec.Command("superd", "run", "-c", s.Config)
+	d.cmd.Dir = s.Dir
+	d.cmd.Env = s.Env
+	d.cmd.Stderr = d.ErrOut
+	// A process group of its own, as a shell gives it: a Ctrl-C for the tests is not one for superd.
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	for _, o := range options {
+		o(d.cmd)
+	}
+	d.cmd.WaitDelay = Deadline // for a descriptor that a program inherited
+	if err := d.cmd.Start(); err != nil {
+		s.T.Fatal(err)
+	}
+	d.Pid = d.cmd.Process.Pid
+	s.superd = d
+	go func() {
+		defer close(d.done)
+		// The exit status is asked for with Exit.
+		_ = d.cmd.Wait()
+	}()
+	return d
+}
+
+// Ended reports whether superd has ended.
+func (d *Superd) Ended() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Signal sends superd a signal.
+func (d *Superd) Signal(sig syscall.Signal) {
+	d.T.Helper()
+	if sig == syscall.SIGKILL || sig == syscall.SIGABRT {
+		d.killed = true
+	}
+	if err := d.cmd.Process.Signal(sig); err != nil {
+		d.T.Fatalf("send superd %v: %v", sig, err)
+	}
+}
+
+// Kill kills superd with SIGKILL and waits for its end. Its programs may live on.
+func (d *Superd) Kill() {
+	d.T.Helper()
+	d.Signal(syscall.SIGKILL)
+	d.Wait()
+}
+
+// Wait waits for the end of superd and returns its exit status, -1 for a signal.
+func (d *Superd) Wait() int {
+	d.T.Helper()
+	Until(d.T, "superd ends", d.Ended)
+	return d.Exit()
+}
+
+// Exit is the exit status of a superd that has ended, -1 for a signal.
+func (d *Superd) Exit() int { return d.cmd.ProcessState.ExitCode() }
+
+// end is the clean-up: an orderly shutdown, where superd still runs.
+func (d *Superd) end() {
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		d.T.Errorf("end superd: %v", err)
+	}
+	if !within(Deadline, d.Ended) {
+		d.T.Errorf("superd did not end within %v of SIGTERM\n%s", Deadline, d.ErrOut)
+		d.killed = true
+		d.cmd.Process.Kill()
+		<-d.done
+	}
+	if d.T.Failed() {
+		d.T.Logf("superd's messages:\n%s", d.ErrOut)
+	}
+	if s := d.ErrOut.String(); strings.Contains(s, "panic:") || strings.Contains(s, "DATA RACE") {
+		d.T.Errorf("superd broke:\n%s", s)
+	}
+}
+
+// Output collects what superd writes.
+type Output struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// Wait waits until the output contains text.
+func (o *Output) Wait(t testing.TB, text string) {
+	t.Helper()
+	o.WaitTimes(t, text, 1)
+}
+
+// WaitTimes waits until the output contains text that often.
+func (o *Output) WaitTimes(t testing.TB, text string, times int) {
+	t.Helper()
+	if !within(Deadline, func() bool { return strings.Count(o.String(), text) >= times }) {
+		t.Fatalf("waiting for %q, %d times, in the output of superd, got:\n%s", text, times, o)
+	}
+}

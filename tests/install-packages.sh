@@ -1,0 +1,24 @@
+#!/bin/sh
+# Installs what the tests need beside Go, git and make, and only what is missing.
+# Not root, or not Debian: says what is missing and fails.
+set -eu
+
+missing=
+need() { # need PACKAGE COMMAND: COMMAND comes with PACKAGE
+	command -v "$2" >/dev/null 2>&1 || missing="$missing $1"
+}
+need gcc gcc               # the race detector needs cgo
+need coreutils env
+need util-linux setpriv
+[ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -n "${SSL_CERT_FILE:-}" ] || missing="$missing ca-certificates"
+
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+	echo "install-packages: missing:$missing; install them, or run this as root on Debian" >&2
+	exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -q
+# shellcheck disable=SC2086 # a list of package names
+apt-get install -q -y --no-install-recommends $missing

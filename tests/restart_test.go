@@ -1,0 +1,113 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+func TestSecondSuperdRefuses(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "sleep infinity"
+		`)
+	d := s.Start()
+	before := s.WaitState("web", "running")
+	r := s.Run("run", "-c", s.Config)
+	wantMessage(t, r, 1, fmt.Sprint(d.Pid), s.RuntimeDir)
+	after := s.Status("web")
+	if after.Pid != before.Pid || after.Restarts != 0 || len(s.Processes()) != 2 {
+		t.Errorf("after the second start: %v, processes %v, want the first untouched, pid %d", after, s.Processes(), before.Pid)
+	}
+}
+
+// Until superd can adopt them, programs that outlived a killed superd must not be started twice.
+func TestSurvivorsOfKilledSuperd(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "sleep infinity"
+		[program.noisy]
+		command = "child flood"
+		log = { max_size = "1MB", keep = 1 }
+		`)
+	d := s.Start()
+	pids := s.WaitRunning()
+	s.WaitLog("noisy", "line")
+	d.Kill()
+	if left := s.Processes(); len(left) != 2 {
+		t.Fatalf("after kill -9 of superd: %v, want both programs", left)
+	}
+	r := s.Run("run", "-c", s.Config)
+	wantMessage(t, r, 1, "web", fmt.Sprint(pids["web"]), "noisy", fmt.Sprint(pids["noisy"]))
+
+	for _, pid := range pids {
+		s.Kill(pid, syscall.SIGKILL)
+	}
+	harness.Until(t, "both are gone", func() bool { return len(s.Processes()) == 0 })
+	s.Start() // and what the killed one left in the runtime directory is no obstacle
+	s.WaitRunning()
+}
+
+func TestStaleRuntimeDirectory(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = ["sh", "-c", "echo hello; exec sleep infinity"]
+		`)
+	d := s.Start()
+	s.WaitLog("web", "hello\n")
+	fifos := s.Files("run/fifo/*")
+	pid := s.Status("web").Pid
+	d.Kill()
+	s.Kill(pid, syscall.SIGKILL)
+	harness.Until(t, "the program is gone", func() bool { return !harness.Alive(pid) })
+	if _, err := os.Stat(s.Socket()); err != nil {
+		t.Fatalf("a killed superd left no socket: %v", err)
+	}
+	// An ordinary file in the place of a FIFO is worse than a stale FIFO.
+	for _, fifo := range fifos {
+		if err := os.Remove(s.Path(fifo)); err != nil {
+			t.Fatal(err)
+		}
+		s.Write(fifo, "not a FIFO\n")
+	}
+	s.Start()
+	s.WaitLog("web", "hello\nhello\n")
+}
+
+func TestKilledWhileStarting(t *testing.T) {
+	t.Parallel()
+	var programs strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&programs, "[program.p%02d]\ncommand = 'true'\nbackoff = { initial = '1ms', max = '1ms' }\n", i)
+	}
+	s := harness.NewSite(t, programs.String())
+	for range 5 {
+		d := s.Start()
+		s.WaitStatus("p00", "is restarted", func(st harness.Status) bool { return st.Restarts > 0 })
+		d.Kill()
+		// true(1) ends by itself, and a child that has not exec'd yet goes on to it.
+		harness.Until(t, "nothing of it runs", func() bool { return len(s.Processes()) == 0 })
+	}
+	s.Start()
+}
+
+// The watchdog of systemd ends a stuck superd with SIGABRT. That must look like the crash it is, and
+// not like Go's exit status 2, which stands for a wrong configuration and is not tried again.
+func TestAbortIsCrash(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")
+	d := s.Start()
+	s.WaitRunning()
+	d.Signal(syscall.SIGABRT)
+	if exit := d.Wait(); exit != -1 {
+		t.Errorf("exit status %d after SIGABRT, want an end by the signal", exit)
+	}
+	d.ErrOut.Wait(t, "goroutine ")
+}

@@ -1,0 +1,134 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// Each way in which an exec fails has a reason of its own, which names the stage and the path.
+func TestExecFails(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		backoff = { initial = "1h", max = "1h" }
+		[program.missing]
+		command = "DIR/nowhere/web"
+		[program.unfound]
+		command = "no-such-command"
+		[program.plain]
+		command = "DIR/plain"
+		[program.script]
+		command = "DIR/script"
+		[program.garbage]
+		command = "DIR/garbage"
+		[program.folder]
+		command = "DIR/folder"
+		[program.homeless]
+		command = "sleep infinity"
+		directory = "DIR/gone"
+		[program.misplaced]
+		command = "sleep infinity"
+		directory = "DIR/plain"
+		[program.unset]
+		command = ["sleep", "${NO_SUCH_VARIABLE}"]
+		[program.good]
+		command = "sleep infinity"
+		`)
+	s.Write("plain", "not for execution\n")
+	s.Write("script", "#!/no/such/interpreter\n")
+	s.Write("garbage", "#!")
+	s.Mkdir("folder")
+	s.Start()
+	want := map[string][]string{
+		"missing":   {"nowhere/web", "no such file"},
+		"unfound":   {"no-such-command", "PATH"},
+		"plain":     {"DIR/plain", "executable"},
+		"script":    {"DIR/script", "interpreter", "/no/such/interpreter"},
+		"garbage":   {"DIR/garbage"},
+		"folder":    {"DIR/folder", "is a directory"},
+		"homeless":  {"directory", "DIR/gone", "no such file"},
+		"misplaced": {"directory", "DIR/plain", "not a directory"},
+		"unset":     {"NO_SUCH_VARIABLE"},
+	}
+	reasons := make(map[string]string)
+	for name, parts := range want {
+		st := s.WaitStatus(name, "has failed to start", func(st harness.Status) bool {
+			return (st.State == "backoff" || st.State == "failed") && st.Reason != ""
+		})
+		for _, part := range parts {
+			if part = strings.ReplaceAll(part, "DIR", s.Dir); !strings.Contains(st.Reason, part) {
+				t.Errorf("reason of %s = %q, want %q in it", name, st.Reason, part)
+			}
+		}
+		if other, same := reasons[st.Reason]; same {
+			t.Errorf("%s and %s fail for the same reason %q", name, other, st.Reason)
+		}
+		reasons[st.Reason] = name
+		if st.Pid != 0 || strings.Contains(st.Reason, "\n") {
+			t.Errorf("%v: want no pid and a reason of one line", st)
+		}
+	}
+	s.WaitState("good", "running")
+
+	// Once it is mended, an operator's start is enough.
+	s.Mkdir("gone")
+	s.MustCtl("start", "homeless")
+	if st := s.Status("homeless"); st.State != "running" {
+		t.Errorf("after the directory was made and ctl start: %v, want running", st)
+	}
+}
+
+// A start that hangs on a file system that does not answer holds up neither the other programs nor
+// the garbage collector.
+func TestHungFileSystem(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "")
+	mount := s.HungMount("mount")
+	s.Configure(fmt.Sprintf(`
+		[program.executable]
+		command = "%[1]s/program"
+		start_timeout = "1h"
+		[program.directory]
+		command = "sleep infinity"
+		directory = "%[1]s/directory"
+		start_timeout = "1h"
+		[program.interpreter]
+		command = "DIR/script"
+		start_timeout = "1h"
+		[program.timeout]
+		command = "%[1]s/program"
+		start_timeout = "200ms"
+		[program.good]
+		command = "sleep infinity"
+		`, mount))
+	s.Write("script", "#!"+mount+"/interpreter\n")
+	s.Env = append(s.Env, "GOGC=1") // a collection with nearly every request
+	d := s.Start()
+	pid := s.WaitState("good", "running").Pid
+	for _, name := range []string{"executable", "directory", "interpreter"} {
+		s.WaitStatus(name, "hangs in its start", func(st harness.Status) bool {
+			return st.State == "starting" && strings.Contains(st.Reason, mount)
+		})
+	}
+	if st := s.WaitStatus("timeout", "has timed out", func(st harness.Status) bool { return strings.Contains(st.Reason, "start_timeout") }); !strings.Contains(st.Reason, mount+"/program") {
+		t.Errorf("a start that timed out: %v, want a reason that names %s/program", st, mount)
+	}
+
+	for restarts := 1; restarts <= 5; restarts++ {
+		s.Kill(pid, syscall.SIGKILL)
+		pid = s.WaitStatus("good", "is restarted", func(st harness.Status) bool {
+			return st.State == "running" && st.Restarts == restarts
+		}).Pid
+	}
+	s.MustCtl("stop", "good", "executable")
+	s.MustCtl("start", "good")
+	// The shutdown, too, leaves the hanging workers behind.
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+}

@@ -1,0 +1,193 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"superd/tests/harness"
+)
+
+func TestKilledAtStopTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout = 500 * time.Millisecond
+	s := harness.NewSite(t, fmt.Sprintf(`
+		[program.deaf]
+		command = "child deaf"
+		stop_timeout = "%v"
+		`, timeout))
+	s.Start()
+	s.WaitLog("deaf", "ready")
+
+	start := time.Now()
+	s.MustCtl("stop", "deaf")
+	took := time.Since(start)
+	if took < timeout || took > timeout+2*time.Second {
+		t.Errorf("stop of a program that ignores SIGTERM took %v, want %v", took, timeout)
+	}
+	if st := s.Status("deaf"); st.State != "stopped" || st.Exit.String() != "SIGKILL" {
+		t.Errorf("after the stop: %v, want stopped, exit SIGKILL", st)
+	}
+}
+
+func TestStoppedProcessHandlesStopSignal(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "child signals DIR/gate"
+		stop_signal = "USR1"
+		`)
+	open := s.Gate("gate")
+	s.Start()
+	s.WaitLog("web", "ready")
+	s.MustCtl("signal", "STOP", "web")
+	s.MustCtl("stop", "--no-wait", "web")
+	s.WaitLog("web", "got user defined signal 1\n")
+	open()
+	if st := s.WaitState("web", "stopped"); st.Exit.String() != "0" {
+		t.Errorf("after the stop: %v, want exit 0", st)
+	}
+}
+
+func TestStopReachesProcessGroup(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.tree]
+		command = "child forks 5"
+		`)
+	s.Start()
+	s.WaitLog("tree", "ready")
+	s.MustCtl("stop", "tree")
+	if left := s.Processes(); len(left) != 1 {
+		t.Errorf("after the stop: %v, want superd alone", left)
+	}
+}
+
+// A process of the group that outlives the main process is gone before the next start.
+func TestRestTornDownBeforeRestart(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.tree]
+		command = "child forks 5"
+		`)
+	s.Start()
+	s.WaitLog("tree", "ready")
+	s.Kill(s.Status("tree").Pid, syscall.SIGKILL)
+	s.WaitLog("tree", "ready\nready\n")
+	if n := len(s.Processes()); n != 7 { // superd, the main process, its five
+		t.Errorf("after the restart: %d processes %v, want 7", n, s.Processes())
+	}
+}
+
+func TestStopDuringBackoff(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		command = ["sh", "-c", "echo run; exit 1"]
+		backoff = { initial = "300ms", factor = 1.0, jitter = 0.0 }
+		[program.crash]
+		[program.clock]
+		`)
+	s.Start()
+	s.WaitState("crash", "backoff")
+	s.MustCtl("stop", "crash")
+	st := s.Status("crash")
+	if st.State != "stopped" || st.NextStartInS != nil {
+		t.Errorf("stop during back-off: %v, want stopped, no next start", st)
+	}
+	runs := strings.Count(s.Log("crash"), "run")
+	// The clock's delays are as long as the one that was called off.
+	ticks := s.Status("clock").Restarts
+	s.WaitStatus("clock", "has restarted three times more", func(st harness.Status) bool { return st.Restarts >= ticks+3 })
+	if n := strings.Count(s.Log("crash"), "run"); n != runs || s.Status("crash").State != "stopped" {
+		t.Errorf("after the back-off's end: %d runs, %v, want %d runs, stopped", n, s.Status("crash"), runs)
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(d *harness.Superd){
+		"SIGTERM":  func(d *harness.Superd) { d.Signal(syscall.SIGTERM) },
+		"SIGINT":   func(d *harness.Superd) { d.Signal(syscall.SIGINT) },
+		"shutdown": func(d *harness.Superd) { d.MustCtl("shutdown") },
+	}
+	for name, shutdown := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, `
+				[program.quiet]
+				command = "sleep infinity"
+				[program.tree]
+				command = "child forks 3"
+				[program.deaf]
+				command = "child deaf"
+				stop_timeout = "200ms"
+				[program.noisy]
+				command = "child flood"
+				log = { max_size = "1MB", keep = 1 }
+				[program.crash]
+				command = "false"
+				[program.stopped]
+				command = ["sh", "-c", "kill -STOP $$$$"]
+				`)
+			d := s.Start()
+			s.WaitLog("tree", "ready")
+			s.WaitLog("deaf", "ready")
+			s.WaitLog("noisy", "line 00001000")
+			shutdown(d)
+			if exit := d.Wait(); exit != 0 {
+				t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+			}
+			if left := s.Processes(); len(left) != 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			if r := s.Ctl("status"); r.Exit != 4 {
+				t.Errorf("ctl status after the end: exit status %d, want 4\n%s%s", r.Exit, r.Out, r.ErrOut)
+			}
+		})
+	}
+}
+
+func TestSecondSignalDoesNotWait(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.deaf]
+		command = "child deaf"
+		stop_timeout = "1h"
+		`)
+	d := s.Start()
+	s.WaitLog("deaf", "ready")
+	d.Signal(syscall.SIGTERM)
+	s.WaitState("deaf", "stopping")
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+}
+
+// Every command is legal in every state; what counts is the last.
+func TestCommandsInAnyOrder(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		backoff = { initial = "1ms" }
+		[program.web]
+		command = "sleep infinity"
+		[program.crash]
+		command = "false"
+		`)
+	s.Start()
+	for range 10 {
+		for _, command := range []string{"restart", "stop", "start", "start", "stop", "stop", "restart"} {
+			s.MustCtl(command, "--no-wait", "*")
+		}
+	}
+	s.WaitState("web", "running")
+	s.MustCtl("stop", "*")
+	s.WaitAll("stopped", func(st harness.Status) bool { return st.State == "stopped" && st.Pid == 0 })
+	if left := s.Processes(); len(left) != 1 {
+		t.Errorf("after the stop: %v, want superd alone", left)
+	}
+}

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# The checks of packaging/superd.service, run by run.sh as root under a systemd of their own.
+set -euo pipefail
+
+unit=superd.service
+fail() {
+	echo "FAIL: $*" >&2
+	systemctl status --no-pager --lines 30 "$unit" >&2 || true
+	exit 1
+}
+ok() { echo "ok: $*"; }
+
+# property NAME: one property of the unit.
+property() { systemctl show --property "$1" --value "$unit"; }
+
+# until_true WHAT COMMAND...: waits until the command succeeds, 30 s at most.
+until_true() {
+	local what=$1 end=$((SECONDS + 30))
+	shift
+	until "$@"; do
+		((SECONDS < end)) || fail "not within 30 s: $what"
+		sleep 0.05
+	done
+}
+
+running() { [ "$(superd ctl status --json | grep -o '"state": *"running"' | wc -l)" = 2 ]; }
+program_pid() { superd ctl status --json "$1" | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' | head -n 1; }
+is() { [ "$(property "$1")" = "$2" ]; }
+# grep -q would end the pipe early, and with it what writes into it.
+in_journal() { journalctl -u "$unit" --no-pager | grep -i "$1" >/dev/null; }
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+# The watchdog's time is short here, so that several periods pass.
+mkdir -p /etc/systemd/system/$unit.d
+printf '[Service]\nWatchdogSec=1s\nTimeoutAbortSec=2s\nRestartSec=100ms\n' >/etc/systemd/system/$unit.d/test.conf
+systemctl daemon-reload
+warnings=$(systemd-analyze verify /etc/systemd/system/$unit 2>&1 | grep -F "$unit" || true)
+[ -z "$warnings" ] || fail "systemd-analyze verify: $warnings"
+ok "the unit has no mistakes"
+
+systemctl start "$unit" || fail "start"
+is ActiveState active || fail "not active after start"
+running || fail "READY=1 came before the programs ran"
+ok "start is done when the programs run"
+
+text=$(property StatusText)
+case $text in *2*) ok "STATUS=$text" ;; *) fail "no number of programs in STATUS=$text" ;; esac
+systemctl status --no-pager "$unit" | grep -F "$text" >/dev/null || fail "systemctl status without STATUS="
+
+[ "$(stat -c %a /run/superd)" = 711 ] || fail "mode of /run/superd"
+[ "$(stat -c %a /run/superd/superd.sock)" = 666 ] || fail "mode of the control socket"
+[ -d /var/log/superd ] || fail "no /var/log/superd"
+ok "runtime directory, socket, log directory"
+
+main=$(property MainPID)
+web=$(program_pid web)
+grep -q . "/proc/$web/environ" || fail "no environment of web"
+if tr '\0' '\n' <"/proc/$web/environ" | grep -E '^(NOTIFY_SOCKET|WATCHDOG_|INVOCATION_ID=|JOURNAL_STREAM|LISTEN_)'; then
+	fail "a program sees what is systemd's and superd's"
+fi
+[ "$(sed -n 's/^SigIgn:\s*//p' "/proc/$web/status")" = 0000000000000000 ] || fail "a program ignores signals"
+[ "$(sed -n 's/^Max open files *\([0-9]*\).*/\1/p' "/proc/$web/limits")" = 1024 ] || fail "soft limit of open files of a program"
+ok "what a program inherits"
+
+# A broken file first: it fails, and the old one stays in force.
+cp /etc/superd/superd.toml /etc/superd/good
+echo 'comand = 1' >>/etc/superd/superd.toml
+if systemctl reload "$unit" 2>/dev/null; then fail "reload of a broken file succeeded"; fi
+is ActiveState active || fail "not active after a broken reload"
+printf '\n[program.added]\ncommand = "sleep infinity"\n' | cat /etc/superd/good - >/etc/superd/superd.toml
+systemctl reload "$unit" || fail "reload"
+[ -n "$(program_pid added)" ] || fail "reload ended before it was done"
+[ "$(property MainPID)" = "$main" ] && [ "$(program_pid web)" = "$web" ] || fail "reload restarted something"
+cp /etc/superd/good /etc/superd/superd.toml
+systemctl reload "$unit" || fail "second reload"
+ok "reload waits, and fails with a broken file"
+
+sleep 3.5 # more than three watchdog periods
+is ActiveState active && [ "$(property NRestarts)" = 0 ] && [ "$(property MainPID)" = "$main" ] || fail "watchdog not fed"
+ok "the watchdog is fed"
+
+web=$(program_pid web)
+kill -STOP "$main"
+until_true "the watchdog restarts a stopped superd" is NRestarts 1
+until_true "superd is active again" is ActiveState active
+until_true "the programs run again" running
+gone "$main" && gone "$web" || fail "the stopped superd or its program is still there"
+until_true "the journal tells of the watchdog" in_journal watchdog
+ok "a superd that is stuck is killed by the watchdog and comes back"
+
+main=$(property MainPID)
+web=$(program_pid web)
+kill -KILL "$main"
+until_true "systemd restarts a killed superd" is NRestarts 2
+until_true "superd is active again" is ActiveState active
+until_true "the programs run again" running
+gone "$main" && gone "$web" || fail "the killed superd or its program is still there"
+ok "a killed superd comes back, its old programs are gone"
+
+web=$(program_pid web)
+deaf=$(program_pid deaf)
+cgroup=/sys/fs/cgroup$(property ControlGroup)
+systemctl stop "$unit" || fail "stop"
+is ActiveState inactive && is Result success || fail "not stopped well: $(property ActiveState), $(property Result)"
+gone "$web" && gone "$deaf" || fail "stop left a program"
+[ ! -e "$cgroup" ] || fail "stop left processes: $(cat "$cgroup/cgroup.procs")"
+[ ! -e /run/superd ] || fail "stop left /run/superd"
+ok "stop leaves nothing"
+
+echo '[program.web' >/etc/superd/superd.toml
+if systemctl start "$unit" 2>/dev/null; then fail "start with a broken file succeeded"; fi
+until_true "a wrong configuration is not tried again" is ActiveState failed
+is ExecMainStatus 2 || fail "exit status $(property ExecMainStatus) of a wrong configuration"
+ok "a wrong configuration is not tried again"

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Runs packaging/superd.service under a real systemd: inside.sh in a bed, a script that boots one in
+# namespaces of its own. SDBED is the path of that script; it needs root.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+sdbed=${SDBED:?the path of the script that boots systemd, see CONTRIBUTING.md}
+if [ ! -x "$sdbed" ]; then
+	echo "test-systemd: no $sdbed; set SDBED, see CONTRIBUTING.md" >&2
+	exit 1
+fi
+exec "$sdbed" -t 120 -j \
+	-c superd:/usr/bin/superd \
+	-c packaging/superd.service:/etc/systemd/system/superd.service \
+	-c tests/systemd/superd.toml:/etc/superd/superd.toml \
+	-c tests/systemd/inside.sh:/opt/inside.sh \
+	-- bash /opt/inside.sh
