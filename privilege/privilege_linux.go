@@ -1,0 +1,57 @@
+// Package privilege tells what this process may do, before it tries: a refusal that is foreseen can be explained. The
+// kernel has the last word: in a user namespace it may still refuse what the capabilities promise.
+//
+// Source: man 7 capabilities, man 2 setrlimit, man 7 user_namespaces.
+package privilege
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ChangeUser reports whether it may take on another user and other groups.
+func ChangeUser() bool { return has(unix.CAP_SETUID) && has(unix.CAP_SETGID) }
+
+// has reports whether a capability is in force.
+func has(capability uint) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return false
+	}
+	return sets[capability/32].Effective>>(capability%32)&1 != 0
+}
+
+// SetLimit returns why it may not set the hard limit of a resource (unix.RLIMIT_NOFILE and so on) to value; nil when it
+// may.
+func SetLimit(resource int, value int64) error {
+	raise := has(unix.CAP_SYS_RESOURCE)
+	if resource == unix.RLIMIT_NOFILE {
+		if most := mostFiles(); value > most {
+			return fmt.Errorf("%d is more than fs.nr_open, %d, the most that this machine allows: lower it", value, most)
+		}
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(resource, &limit); err != nil || raise || limit.Max == unix.RLIM_INFINITY || uint64(value) <= limit.Max {
+		return nil
+	}
+	return fmt.Errorf("%d is above the hard limit, %d, which only root (CAP_SYS_RESOURCE) may raise: lower it, or raise superd's own", value, limit.Max)
+}
+
+// mostFiles returns the bound of every limit on open files.
+func mostFiles() int64 {
+	data, err := os.ReadFile("/proc/sys/fs/nr_open")
+	if err != nil {
+		return math.MaxInt64
+	}
+	most, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return most
+}
