@@ -53,8 +53,8 @@ type Program struct {
 
 	User                string // "" for superd's own
 	Groups              []string
-	SupplementaryGroups []string
-	Umask               *uint32 // nil: superd's own
+	SupplementaryGroups []string // nil: those of User; empty: none
+	Umask               *uint32  // nil: superd's own
 
 	Replicas   int // 1 or more
 	Type       Type
@@ -190,8 +190,8 @@ const (
 
 // Limits bound what a program may use. nil: not limited by superd.
 type Limits struct {
-	NoFile *int64   // open files
-	Core   *int64   // bytes of a core dump
+	NoFile *int64   // open files; soft and hard limit
+	Core   *int64   // bytes of a core dump; soft and hard limit
 	Memory *int64   // bytes
 	CPU    *float64 // CPUs, 0.5 being half of one
 	Tasks  *int64   // processes and threads

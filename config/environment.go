@@ -9,7 +9,7 @@ import (
 )
 
 // runVariables are set by superd for each run, whatever else says otherwise.
-var runVariables = []string{"SUPERD_INSTANCE", "SUPERD_INVOCATION_ID", "SUPERD_NAME", "SUPERD_RUNTIME_DIR"}
+var runVariables = []string{"SUPERD_INSTANCE", "SUPERD_INVOCATION_ID", "SUPERD_NAME", "SUPERD_OWNER"}
 
 // identityVariables are those of the user that a program runs as.
 var identityVariables = []string{"HOME", "LOGNAME", "SHELL", "USER"}

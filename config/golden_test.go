@@ -8,18 +8,56 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"superd/account"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata and docs/reference.md with what comes out")
 
-// memory is a host whose files are in memory, below /etc/superd, and whose environment holds HOME, PATH and
-// NOTIFY_SOCKET.
+// stat is the information about a file that has nothing but a mode.
+type stat struct{ mode fs.FileMode }
+
+func (s stat) Name() string       { return "" }
+func (s stat) Size() int64        { return 0 }
+func (s stat) Mode() fs.FileMode  { return s.mode }
+func (s stat) ModTime() time.Time { return time.Time{} }
+func (s stat) IsDir() bool        { return s.mode.IsDir() }
+func (s stat) Sys() any           { return nil }
+
+// memory is a host whose files are in memory, below /etc/superd, whose environment holds HOME, PATH and NOTIFY_SOCKET,
+// where what begins with missing is not there and what begins with plain is no executable, whose users are root and www-data, and where a limit may be a million at most.
 func memory(files map[string]string) host {
 	clean := func(path string) string {
 		path, _ = strings.CutPrefix(path, "/etc/superd/")
 		return filepath.Clean(path)
 	}
+	accounts := map[string]string{
+		"/etc/passwd": "root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/sh\n",
+		"/etc/group":  "root:x:0:\nwww-data:x:33:\nadm:x:4:www-data\nx:x:5:\n",
+	}
 	return host{
+		stat: func(path string) (fs.FileInfo, error) {
+			switch base := filepath.Base(path); {
+			case strings.HasPrefix(base, "missing"):
+				return nil, fs.ErrNotExist
+			case strings.HasPrefix(base, "plain"):
+				return stat{0o644}, nil
+			case strings.Contains(path, "/bin/"):
+				return stat{0o755}, nil
+			default:
+				return stat{0o755 | fs.ModeDir}, nil
+			}
+		},
+		accounts: account.Files{UserFile: "/etc/passwd", GroupFile: "/etc/group", Read: func(path string) ([]byte, error) {
+			return []byte(accounts[path]), nil
+		}},
+		setLimit: func(_ int, value int64) error {
+			if value > 1_000_000 {
+				return fmt.Errorf("%d is above the hard limit, 1000000: lower it", value)
+			}
+			return nil
+		},
 		environ: []string{"HOME=/root", "PATH=/usr/bin:/bin", "NOTIFY_SOCKET=/run/notify"},
 		abs:     func(path string) (string, error) { return filepath.Join("/etc/superd", clean(path)), nil },
 		read: func(path string) ([]byte, error) {

@@ -192,6 +192,19 @@ func optional[T any](k kind[T]) kind[*T] {
 	}
 }
 
+// settable reads what k reads, and tells an empty list that is written down (not nil) from none.
+func settable[T any](k kind[[]T]) kind[[]T] {
+	read := k.read
+	k.read = func(v value) ([]T, bool) {
+		items, ok := read(v)
+		if ok && items == nil {
+			items = []T{}
+		}
+		return items, ok
+	}
+	return k
+}
+
 // choice reads one of the values.
 func choice[T ~string](values ...T) kind[T] {
 	words, quoted := make([]string, len(values)), make([]string, len(values))

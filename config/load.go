@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,14 @@ import (
 // the programs' tables is wrong. References to variables are looked up in this process's environment for warnings only.
 func Load(path string) (*Config, error) {
 	return load(path, machine())
+}
+
+// Examine is [Load] for who wants to know more: it also warns of directories and executables that are not there. To look
+// at them may take as long as their file systems like, so superd itself does it at each start, where it holds up no other.
+func Examine(path string) (*Config, error) {
+	from := machine()
+	from.stat = os.Stat
+	return load(path, from)
 }
 
 func load(path string, h host) (*Config, error) {
@@ -195,6 +204,7 @@ func (l *loader) settle() {
 	l.checkDependencies()
 	l.checkLogs()
 	l.checkVariables()
+	l.checkMachine()
 }
 
 // program reads one program's table.

@@ -65,7 +65,10 @@ directory = "srv/../www"
 environment = { PORT = "8080" }
 env_file = "web.env"
 inherit_environment = false
+user = "www-data"
 groups = ["frontend"]
+supplementary_groups = ["x"]
+umask = 0o027
 autostart = false
 restart = "never"
 success_exit_codes = [3, 0, 3]
@@ -76,6 +79,7 @@ stop_signal = "int"
 stop_timeout = "0s"
 kill_mode = "group"
 log = { file = "x/../web.txt", max_size = "1KiB", keep = 8 }
+limits = { nofile = 1, core = 0 }
 `)
 	if got, want := c.Superd, (Superd{"/etc/superd/run", "/var/log/x", ExitNever}); got != want {
 		t.Errorf("superd = %+v, want %+v", got, want)
@@ -84,9 +88,11 @@ log = { file = "x/../web.txt", max_size = "1KiB", keep = 8 }
 		t.Errorf("errors: %v", c.Errors)
 	}
 	got := c.Programs[1]
+	mask, nofile, core := uint32(0o027), int64(1), int64(0)
 	want := &Program{
 		Name: "web", Command: []string{"web", "a b"}, Directory: "/etc/superd/www", Environment: map[string]string{"PORT": "8080"},
 		EnvFile: "/etc/superd/web.env", Groups: []string{"frontend"},
+		User: "www-data", SupplementaryGroups: []string{"x"}, Umask: &mask, Limits: Limits{NoFile: &nofile, Core: &core},
 		Replicas: 1, Type: TypeService, Restart: RestartNever, SuccessExitCodes: []int{0, 3},
 		Backoff:      Backoff{time.Second, 2 * time.Second, 3, 0, 0},
 		StartLimit:   StartLimit{4, 5 * time.Second, 6 * time.Second},
@@ -105,9 +111,6 @@ func TestKeysNotSupportedYetReachTheirFields(t *testing.T) {
 command = "db"
 [program.web]
 command = "web"
-user = "www-data"
-supplementary_groups = ["x"]
-umask = 0o027
 replicas = 2
 type = "oneshot"
 schedule = "@every 5m"
@@ -119,11 +122,11 @@ health = { http = "http://127.0.0.1/", failures = 5 }
 pre_start = [["a", "b"], "c d"]
 post_stop = [["e"]]
 log = { compress = true, stderr = "label", overflow = "drop" }
-limits = { nofile = 1, core = 0, memory = "1KB", cpu = 0.5, tasks = 2 }
+limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
 `).Programs[1]
-	mask, nofile, core, memory, cpu, tasks := uint32(0o027), int64(1), int64(0), int64(1000), 0.5, int64(2)
+	memory, cpu, tasks := int64(1000), 0.5, int64(2)
 	want := *p
-	want.User, want.SupplementaryGroups, want.Umask, want.Replicas = "www-data", []string{"x"}, &mask, 2
+	want.Replicas = 2
 	want.Type, want.Schedule, want.Essential, want.Restart = TypeOneshot, "@every 5m", true, RestartNever
 	want.Requires, want.After = []string{"db"}, []string{"db"}
 	want.Ready = &Ready{Exec: []string{"check", "it"}, Interval: 3 * time.Second, Timeout: 4 * time.Second}
@@ -131,7 +134,7 @@ limits = { nofile = 1, core = 0, memory = "1KB", cpu = 0.5, tasks = 2 }
 	want.PreStart, want.PostStop = [][]string{{"a", "b"}, {"c", "d"}}, [][]string{{"e"}}
 	want.Log.Compress, want.Log.Stderr, want.Log.Overflow = true, StderrLabel, OverflowDrop
 	want.Log.File = "" // each instance has its own
-	want.Limits = Limits{&nofile, &core, &memory, &cpu, &tasks}
+	want.Limits = Limits{Memory: &memory, CPU: &cpu, Tasks: &tasks}
 	if !reflect.DeepEqual(*p, want) {
 		t.Errorf("load gives\n%+v\nwant\n%+v", *p, want)
 	}
@@ -140,6 +143,17 @@ limits = { nofile = 1, core = 0, memory = "1KB", cpu = 0.5, tasks = 2 }
 	}
 	if got, want := p.LogPath("/log", p.Instances()[1]), "/log/web@2.log"; got != want {
 		t.Errorf("log path of the second instance = %s, want %s", got, want)
+	}
+}
+
+func TestSupplementaryGroupsMayBeNone(t *testing.T) {
+	for text, want := range map[string][]string{
+		`program.a = { command = "x" }`:                            nil,
+		`program.a = { command = "x", supplementary_groups = [] }`: {},
+	} {
+		if got := program(t, text).SupplementaryGroups; !reflect.DeepEqual(got, want) {
+			t.Errorf("groups of %s = %#v, want %#v", text, got, want)
+		}
 	}
 }
 
@@ -195,11 +209,14 @@ func TestLoadReadsRealFiles(t *testing.T) {
 		}
 		return path
 	}
-	main := write("superd[1].toml", "include = [\"conf.d/*.toml\", \"*.toml\"]\n[program.web]\ncommand = \"x\"\n")
-	b := write("conf.d/b.toml", "[program.b]\ncommand = \"x\"\ndirectory = \"sub\"\nenv_file = \"b.env\"\n")
-	a := write("conf.d/a.toml", "[program.a]\ncommand = \"x\"\n")
+	main := write("superd[1].toml", "include = [\"conf.d/*.toml\", \"*.toml\"]\n[program.web]\ncommand = \"sh\"\n")
+	b := write("conf.d/b.toml", "[program.b]\ncommand = \"sh\"\ndirectory = \"sub\"\nenv_file = \"b.env\"\n")
+	a := write("conf.d/a.toml", "[program.a]\ncommand = \"sh\"\n")
 	write("conf.d/b.env", "A=1\n")
-	c, err := Load(main)
+	if err := os.Mkdir(filepath.Join(dir, "conf.d/sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Examine(main)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
+
+	"superd/account"
+	"superd/privilege"
 )
 
 // maxFileBytes bounds what is read of one file: enough for 10,000 programs, and /dev/zero ends, too.
@@ -24,10 +27,17 @@ type host struct {
 	glob    func(pattern string) ([]string, error)
 	environ []string // this process's environment
 	abs     func(path string) (string, error)
+
+	stat     func(path string) (fs.FileInfo, error) // nil: the programs' files are not looked at
+	accounts account.Files
+	setLimit func(resource int, value int64) error // why a limit can't be set, nil where it can
 }
 
 func machine() host {
-	return host{read: readFile, glob: filepath.Glob, environ: os.Environ(), abs: filepath.Abs}
+	return host{
+		read: readFile, glob: filepath.Glob, environ: os.Environ(), abs: filepath.Abs,
+		accounts: account.System(), setLimit: privilege.SetLimit,
+	}
 }
 
 func readFile(path string) ([]byte, error) {
