@@ -44,6 +44,7 @@ type Capture struct {
 	options  Options
 	file     *file // replaced when the path changes; used by the draining goroutine, its chain by followers, too
 	line     lastLine
+	tail     tail
 	marks    []mark
 	watchers []*func()
 	released bool // descriptors are closed; nothing follows
@@ -86,11 +87,8 @@ func (c *Capture) Attach(fd int) error {
 		closeFD(fd)
 		return fmt.Errorf("attach output of %s: it has a read end", c.name)
 	}
-	if err := c.startWatch(fd); err != nil {
-		closeFD(fd)
-		return fmt.Errorf("attach output of %s: %w", c.name, err)
-	}
 	c.fd = fd
+	c.watchAgain()
 	return nil
 }
 
@@ -112,11 +110,11 @@ func (c *Capture) readable() {
 	}
 }
 
-// unmute runs on the loop when the goroutine has caught up with a muted FIFO. An edge-triggered watch reports at once
-// what is there when it begins.
-func (c *Capture) unmute() {
-	if err := c.startWatch(c.fd); err != nil { // memory is short
-		c.scope.After(time.Second, c.unmute)
+// watchAgain begins the watch, at first and when the goroutine has caught up with a muted FIFO. An edge-triggered watch
+// reports at once what is there when it begins.
+func (c *Capture) watchAgain() {
+	if err := c.startWatch(c.fd); err != nil { // memory or watches are short
+		c.scope.After(time.Second, c.watchAgain)
 	}
 }
 
@@ -169,7 +167,9 @@ func (c *Capture) SetOptions(o Options) {
 // Reopen closes the log file; the next write opens it by its path.
 func (c *Capture) Reopen() {
 	c.reopen.Store(true)
-	c.kick()
+	if c.fd >= 0 {
+		c.kick()
+	}
 }
 
 // Drained calls f on the loop once everything that is in the FIFO now is in the file. While the file can't be written,
@@ -191,7 +191,9 @@ func (c *Capture) EndRun() {
 // mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing.
 func (c *Capture) mark(reached func()) {
 	c.mu.Lock()
-	now := c.released || c.fd < 0
+	// At rest with nothing in the FIFO, it is so already; a mark that is only queued could be overtaken by what is
+	// written next.
+	now := c.released || c.fd < 0 || c.state.Load() == idle && pipeBytes(c.fd) == 0
 	if !now {
 		c.marks = append(c.marks, mark{reached, -1})
 	}

@@ -330,7 +330,7 @@ func TestBusyFIFOIsMuted(t *testing.T) {
 	}
 	stall.release()
 	r.await(p.drained(), "the end of the stall")
-	r.do(func() {}) // unmute has been posted
+	r.do(func() {}) // watchAgain has been posted
 	p.print("last\n")
 	p.until("a line after the stall", func() bool { return p.LastLine() == "last" })
 }
@@ -374,4 +374,30 @@ func flood(w io.Writer, stop *flag) (done <-chan struct{}) {
 		}
 	}()
 	return end
+}
+
+func TestTailIsOfOneRun(t *testing.T) {
+	p := newRig(t).program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
+	end := func() string {
+		got := make(chan string, 1)
+		p.rig.do(func() { p.Capture.Tail(func(end []byte, _ bool) { got <- string(end) }) })
+		select {
+		case s := <-got:
+			return s
+		case <-time.After(patience):
+			t.Fatal("waited in vain for the tail")
+			panic("unreachable")
+		}
+	}
+	p.log("one\ntwo")
+	equal(t, "tail", end(), "one\ntwo")
+	p.rig.do(p.BeginRun)
+	equal(t, "tail of a run that prints nothing", end(), "")
+	p.print("three\n")
+	equal(t, "tail of the next run", end(), "three\n")
+	p.print("late\n") // it is in the FIFO before the next run begins
+	p.rig.do(p.BeginRun)
+	p.rig.await(p.drained(), "the place of the beginning")
+	p.print("four\n")
+	equal(t, "tail of the last run", end(), "four\n")
 }

@@ -28,7 +28,7 @@ func (c *Capture) run() {
 			c.state.CompareAndSwap(dirty, draining)
 		case muted:
 			if c.state.CompareAndSwap(muted, draining) {
-				c.scope.Post(c.unmute)
+				c.scope.Post(c.watchAgain)
 			}
 		case closing:
 			c.state.Store(closed)
@@ -81,6 +81,7 @@ func (c *Capture) turn() (more bool, err error) {
 			return false, err
 		}
 		moved += n
+		c.file.check() // again: whoever waited for a mark may have changed the file since
 		written, err := c.write(buffer[:n])
 		if err != nil {
 			c.pending = bytes.Clone(buffer[written:n])
@@ -149,6 +150,7 @@ func (c *Capture) write(p []byte) (n int, err error) {
 	c.total += int64(n)
 	c.mu.Lock()
 	c.line.feed(p[:n])
+	c.tail.feed(p[:n])
 	watchers := c.watchers
 	c.mu.Unlock()
 	for _, f := range watchers {

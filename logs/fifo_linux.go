@@ -28,6 +28,15 @@ func MakeFIFO(path string, uid, gid int) (fd int, err error) {
 	return fd, nil
 }
 
+// GiveFIFO makes uid and gid the owners of the FIFO whose read end is readFD: a program opens its /dev/stdout anew by
+// the rights of its user, which may be another one than at its last start. It may block on the file system.
+func GiveFIFO(readFD, uid, gid int) error {
+	if err := give(readFD, uid, gid); err != nil {
+		return fmt.Errorf("own FIFO: %w", err)
+	}
+	return nil
+}
+
 // OpenWriter returns a program's end of the FIFO whose read end is readFD: blocking, close-on-exec, and a description
 // of its own, so that the program can't change the flags of the read end. It is open for reading, too, so that the
 // program gets no SIGPIPE while no superd lives.
@@ -64,6 +73,15 @@ func own(fd, uid, gid int) error {
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFIFO || int(st.Uid) != os.Geteuid() {
 		return errors.New("someone put something else there")
+	}
+	return give(fd, uid, gid)
+}
+
+// give changes the owners of fd if it has others.
+func give(fd, uid, gid int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
 	}
 	if int(st.Uid) == uid && int(st.Gid) == gid {
 		return nil

@@ -82,6 +82,15 @@ func TestMakeFIFOForAnotherUser(t *testing.T) {
 	if st.Uid != 1234 || st.Gid != 5678 {
 		t.Errorf("owner = %d:%d, want 1234:5678", st.Uid, st.Gid)
 	}
+	if err := GiveFIFO(fd, 4321, 8765); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Uid != 4321 || st.Gid != 8765 || st.Mode&0o777 != 0o600 {
+		t.Errorf("given away: owner = %d:%d, mode %o, want 4321:8765, 600", st.Uid, st.Gid, st.Mode&0o777)
+	}
 }
 
 func TestFIFOEnds(t *testing.T) {

@@ -67,3 +67,32 @@ func TestLastLineOfAnyChunking(t *testing.T) {
 		}
 	}
 }
+
+func TestTailOfOutput(t *testing.T) {
+	long := strings.Repeat("0123456789", 200)
+	tests := []struct {
+		name   string
+		chunks []string
+		want   string
+	}{
+		{"nothing", nil, ""},
+		{"all of a little", []string{"one\ntw", "o\n"}, "one\ntwo\n"},
+		{"the end of a long chunk", []string{"before", long}, long[len(long)-tailBytes:]},
+		{"the end of long pieces", []string{long[:1000], long[1000:1020], long[1020:]}, long[len(long)-tailBytes:]},
+		{"exactly full", []string{long[:tailBytes]}, long[:tailBytes]},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var tail tail
+			for _, chunk := range tt.chunks {
+				tail.feed([]byte(chunk))
+			}
+			if got := string(tail.bytes); got != tt.want {
+				t.Errorf("feed(%.40q): %.40q of %d bytes, want %.40q of %d", tt.chunks, got, len(got), tt.want, len(tt.want))
+			}
+			if all := strings.Join(tt.chunks, ""); tail.cut != (all != tt.want) {
+				t.Errorf("feed(%.40q): cut is %v", tt.chunks, tail.cut)
+			}
+		})
+	}
+}

@@ -62,10 +62,10 @@ func (q *Queue) run() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		for len(q.waiting) == 0 && !q.closed {
+		for len(q.waiting) == 0 && q.dropped == 0 && !q.closed {
 			q.changed.Wait()
 		}
-		if len(q.waiting) == 0 {
+		if len(q.waiting) == 0 && q.dropped == 0 {
 			return
 		}
 		batch, dropped := q.waiting, q.dropped

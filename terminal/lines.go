@@ -27,11 +27,11 @@ func NewLinePrinter(w io.Writer, o Output) *LinePrinter {
 
 // Program returns where the output of the program called name is to be written. Names that are known
 // early are worth announcing early: the lines are aligned to the widest name so far.
-func (p *LinePrinter) Program(name string) io.WriteCloser {
+func (p *LinePrinter) Program(name string) *ProgramLines {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.width = max(p.width, Width(name))
-	return &programLines{printer: p, name: name, colour: p.palette.Colour(name)}
+	return &ProgramLines{printer: p, name: name, colour: p.palette.Colour(name)}
 }
 
 // print writes whole lines of a program.
@@ -57,15 +57,20 @@ func (p *LinePrinter) print(name string, c Colour, lines []byte) error {
 	return err
 }
 
-// programLines gathers the chunks of one program into lines. It belongs to one goroutine.
-type programLines struct {
+// ProgramLines gathers the chunks of one program into lines. Its methods may be called from any goroutine.
+type ProgramLines struct {
 	printer *LinePrinter
 	name    string
 	colour  Colour
+
+	mu      sync.Mutex
 	partial []byte
 }
 
-func (l *programLines) Write(chunk []byte) (int, error) {
+// Write shows the lines that chunk completes. A line without an end waits for more.
+func (l *ProgramLines) Write(chunk []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	n := len(chunk)
 	if end := bytes.LastIndexByte(chunk, '\n') + 1; end > 0 {
 		l.partial = append(l.partial, chunk[:end]...)
@@ -87,14 +92,21 @@ func (l *programLines) Write(chunk []byte) (int, error) {
 }
 
 // Close shows a last line that has no end.
-func (l *programLines) Close() error {
+func (l *ProgramLines) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if len(l.partial) == 0 {
 		return nil
 	}
 	return l.flush()
 }
 
-func (l *programLines) flush() error {
+// EndRun shows a last line that has no end: its program has ended and won't complete it. Like Write, it may block.
+func (l *ProgramLines) EndRun() {
+	_ = l.Close() // the next Write meets the same error, if there is one
+}
+
+func (l *ProgramLines) flush() error {
 	err := l.printer.print(l.name, l.colour, l.partial)
 	l.partial = l.partial[:0]
 	return err

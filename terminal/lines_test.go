@@ -71,7 +71,7 @@ func TestLinePrinterColoursNames(t *testing.T) {
 func TestLinePrinterBoundsLongLines(t *testing.T) {
 	var buf bytes.Buffer
 	p := NewLinePrinter(&buf, Output{})
-	w := p.Program("a").(*programLines)
+	w := p.Program("a")
 	chunk := bytes.Repeat([]byte("x"), 100_000)
 	for range 10 {
 		if _, err := w.Write(chunk); err != nil {
