@@ -68,25 +68,7 @@ func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) err
 
 // WatchJSON is Watch with the status as it was sent, a JSON array on a line with its end.
 func (c *Client) WatchJSON(ctx context.Context, names []string, f func(line []byte) error) error {
-	x, err := c.do(ctx, request{path: "/v1/status/watch", query: url.Values{"name": names}})
-	if err != nil {
-		return err
-	}
-	defer x.Close()
-	for lines := bufio.NewReader(x); ; {
-		line, err := lines.ReadBytes('\n')
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case ended(err):
-			return nil
-		case err != nil:
-			return fmt.Errorf("read status: %w", err)
-		}
-		if err := f(line); err != nil {
-			return err
-		}
-	}
+	return c.lines(ctx, request{path: "/v1/status/watch", query: url.Values{"name": names}}, true, f)
 }
 
 // ended tells whether a stream is over because superd is.

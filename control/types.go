@@ -69,6 +69,7 @@ type Report struct {
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 	Changed []string `json:"changed"`
+	Notes   []string `json:"notes"` // what takes effect only when superd is started anew
 }
 
 // A Version describes a running superd.

@@ -13,14 +13,15 @@ import (
 func TestWallClockStepsChangeNothing(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, step := range []time.Duration{year, -year} {
-		h := newHistory(1, false)
+		h := newHistory(1, defect{}, false)
 		h.kernel.mix = faultMix{}
+		h.models["web"] = &model{wantUp: true}
 		p := testProgram()
 		p.Name = "web"
 		h.sup.apply(&config.Config{Programs: []*config.Program{p}})
 		h.v.RunFor(time.Minute)
 		in := h.sup.byName["web"]
-		first := in.run.process.(*simProcess)
+		first := in.run.process.(*simHandle).p
 
 		h.v.StepWall(step)
 		wall := h.v.Wall()

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"superd/config"
 	"superd/logs"
 	"superd/pidfd"
+	"superd/procs/eventlog"
 )
 
 // An Op is what an operator asks for.
@@ -68,6 +68,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outco
 			settle(Outcome{State: in.machine.state, Message: refusal})
 			continue
 		}
+		in.record(eventlog.Event{Kind: eventlog.Command, By: operator, Reason: op.String()})
 		if already := in.already(op); already != "" {
 			in.command(op)
 			settle(Outcome{OK: true, State: in.machine.state, Message: already})
@@ -108,13 +109,15 @@ func (s *Supervisor) refuses(op Op, in *instance) string {
 func (in *instance) already(op Op) string {
 	switch {
 	case in.removed:
-	case op == OpStart && in.machine.state == Running:
+	case op == OpStart && in.machine.state == Running && !in.isOneShot():
 		return fmt.Sprintf("already running, pid %d", in.run.process.Pid())
 	case op == OpStop && in.machine.state.AtRest():
-		return "already " + in.machine.state.String()
+		return "was " + in.machine.state.String() + " already"
 	}
 	return ""
 }
+
+func (in *instance) isOneShot() bool { return in.program.Type == config.TypeOneshot }
 
 // command performs op without waiting. Every command is legal in every state.
 func (in *instance) command(op Op) {
@@ -136,14 +139,19 @@ func (in *instance) command(op Op) {
 // settleWaiters tells those whose command has come to its end.
 func (in *instance) settleWaiters() {
 	state := in.machine.state
-	if len(in.waiters) == 0 || state == Spawning || state == Stopping || state == Killing && in.stuck == "" {
+	switch state {
+	case Stopping:
 		return
+	case Spawning, Killing, Clearing:
+		if in.stuck == "" {
+			return
+		}
 	}
 	waiters := in.waiters
 	in.waiters = nil
 	for _, w := range waiters {
-		if in.removed && w.op != OpStop {
-			in.waiters = append(in.waiters, w) // for what takes its place
+		if in.removed && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == Running {
+			in.waiters = append(in.waiters, w) // for what takes its place; for the end of a one-shot
 			continue
 		}
 		var ok bool
@@ -182,8 +190,9 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]Outcome, erro
 				outcome.Message = err.Error()
 			default:
 				outcome.OK = true
-				outcome.Message = fmt.Sprintf("%s sent to process %d", unix.SignalName(sig), pid)
-				s.log.Info("signal sent", "instance", in.name, "pid", pid, "signal", unix.SignalName(sig), "by", operator)
+				outcome.Message = fmt.Sprintf("%s sent to process %d", signalName(sig), pid)
+				s.log.Info("signal sent", "instance", in.name, "pid", pid, "signal", signalName(sig), "by", operator)
+				in.record(eventlog.Event{Kind: eventlog.Command, By: operator, Reason: "signal " + signalName(sig)})
 			}
 		}
 		outcomes = append(outcomes, outcome)

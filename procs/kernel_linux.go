@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,25 +16,37 @@ import (
 
 // A Kernel is the [System] of production.
 type Kernel struct {
-	loop  *loop.Loop
-	null  int           // /dev/null, the programs' standard input
-	slots chan struct{} // held from just before the fork until the exec
-	gate  forkGate
-	sweep func(pid int) // the sweep that waits for the gate; nil without one
+	loop        *loop.Loop
+	null        int           // /dev/null, the programs' standard input
+	oomScoreAdj *int          // what the programs get; nil: superd's own
+	seats       *seats        // held while a start is prepared
+	slots       chan struct{} // held from just before the fork until the exec
+	gate        forkGate
+	sweep       func(pid int) // what the last sweep was to do; loop only
+	cgroups     *cgroups      // of the trees; nil: there are none, the census finds their processes
+	census      *census       // nil with cgroups
+	looks       chan struct{} // held by those who look at a cgroup
 }
 
 // forkSlots bounds the forks at a time. Go serialises the fork itself; a second slot prepares meanwhile.
 const forkSlots = 2
 
-// NewKernel returns the system superd runs on.
-func NewKernel(l *loop.Loop) (*Kernel, error) {
+// NewKernel returns the system superd runs on. A [SurvivorsError] tells that processes of an earlier superd still live.
+func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
+	oomScoreAdj, err := ownOOMScore()
+	if err != nil {
+		return nil, fmt.Errorf("read own oom_score_adj: %w", err)
+	}
 	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
-	k := &Kernel{loop: l, null: null, slots: make(chan struct{}, forkSlots)}
-	k.gate.free.L = &k.gate.mu
+	k := &Kernel{loop: l, null: null, oomScoreAdj: oomScoreAdj, seats: newSeats(), slots: make(chan struct{}, forkSlots)}
+	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
+	if err := k.startTrees(o); err != nil {
+		return nil, err
+	}
 	return k, nil
 }
 
@@ -56,6 +69,12 @@ func (p *pendingSpawn) CallOff(returned func()) bool {
 	return true
 }
 
+// Queued implements [PendingSpawn].
+func (p *pendingSpawn) Queued() bool { return strings.HasPrefix(p.Stage(), queued) }
+
+// queued begins the stages in which a worker waits for its turn.
+const queued = "wait for a turn to "
+
 // Stage implements [PendingSpawn].
 func (p *pendingSpawn) Stage() string { return *p.stage.Load() }
 
@@ -63,6 +82,19 @@ func (p *pendingSpawn) enter(stage, path string) {
 	text := strings.TrimSuffix(stage+" "+path, " ")
 	p.stage.Store(&text)
 }
+
+// unlessCalledOff runs f, which must not block, unless the spawn was called off; and it can't be while f runs. What f
+// uses of the instance, such as its FIFO's descriptor, is there for as long.
+func (p *pendingSpawn) unlessCalledOff(f func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.returned != nil {
+		return errCalledOff
+	}
+	return f()
+}
+
+var errCalledOff = errors.New("called off")
 
 // commit reports whether the spawn goes on; from then on it can't be called off.
 func (p *pendingSpawn) commit() bool {
@@ -76,31 +108,27 @@ func (p *pendingSpawn) commit() bool {
 // vforked child waits in its exec a garbage collection would stop all of superd.
 func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 	p := &pendingSpawn{}
-	p.enter("queue start", "")
+	p.enter(queued+"start", "")
 	go k.work(spec, p, done)
 	return p
 }
 
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
 	made := -1
+	leave := k.seats.take()
 	prepared, err := prepare(spec, p, &made)
+	leave()
 	if prepared != nil {
 		defer prepared.close()
 	}
+	cgroup := -1
 	if err == nil {
-		p.enter("queue fork", "")
-		k.slots <- struct{}{}
-		k.gate.enter()
+		p.enter("enter cgroup", "")
+		cgroup, err = spec.Tree.(kernelTree).admit(&spec.Program.Limits)
 	}
-	forking := err == nil
 	if !p.commit() {
-		if forking {
-			<-k.slots
-		}
+		closeCgroup(cgroup)
 		k.loop.Post(func() {
-			if forking {
-				k.leaveGate()
-			}
 			if made >= 0 {
 				unix.Close(made)
 			}
@@ -108,104 +136,156 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		})
 		return
 	}
-	var process *pidfd.Process
-	var ticks uint64
-	if forking {
-		p.enter("execute", prepared.path)
-		process, ticks, err = k.fork(prepared)
-		<-k.slots
+	if err != nil {
+		k.loop.Post(func() { done(Child{ReadFD: made}, err) })
+		return
 	}
+	p.enter("execute", prepared.path)
+	process, ticks, err := k.fork(prepared, spec.Tree.(kernelTree), cgroup)
 	k.loop.Post(func() {
 		if err != nil {
 			done(Child{ReadFD: made}, err)
-		} else {
-			done(Child{Process: process, StartTicks: ticks, ReadFD: made}, nil)
+			return
 		}
-		if forking {
-			k.leaveGate()
-		}
+		done(Child{Process: process, StartTicks: ticks, ReadFD: made}, nil)
+		k.known(process.Pid())
 	})
 }
 
-func (k *Kernel) fork(p *prepared) (*pidfd.Process, uint64, error) {
-	child, err := pidfd.Spawn(&pidfd.Attr{
-		Path:     p.path,
-		Args:     p.argv,
-		Env:      p.env,
-		Dir:      p.dir,
-		Files:    []int{k.null, p.output, p.output},
-		CgroupFD: -1,
-	})
+// fork starts the program in its tree. It closes cgroup.
+func (k *Kernel) fork(p *prepared, tree kernelTree, cgroup int) (*pidfd.Process, uint64, error) {
+	spawn := func() (*pidfd.Process, error) {
+		defer closeCgroup(cgroup)
+		return k.execute(p, &pidfd.Attr{
+			Files:    []int{k.null, p.output, p.output},
+			CgroupFD: cgroup,
+		})
+	}
+	child, err := spawn()
+	if err != nil && tree.makeRoom(err) {
+		if cgroup, err = tree.admit(&p.program.Limits); err == nil {
+			child, err = spawn()
+		}
+	}
 	if err != nil {
-		return nil, 0, explainExec(p, err)
+		return nil, 0, err
 	}
 	id, err := child.Identity()
 	if err != nil {
 		// It may have ended already; its pidfd is all that superd needs to go on.
 		return child, 0, nil
 	}
+	tree.born(id, p.output)
 	return child, id.Start, nil
 }
 
-// A forkGate keeps the sweep away from children whose owner has not heard of them yet: from before the fork until
-// the loop has taken the result.
-type forkGate struct {
-	mu     sync.Mutex
-	free   sync.Cond
-	forks  int
-	wanted bool // a sweep waits: no further fork begins
+func closeCgroup(fd int) {
+	if fd >= 0 {
+		unix.Close(fd)
+	}
 }
 
+// A forkGate keeps the sweep away from children whose owner has not heard of them yet.
+type forkGate struct {
+	mu      sync.Mutex
+	free    sync.Cond
+	forks   int          // between a fork and its exec: their pids are not known
+	newborn map[int]bool // whose owner on the loop has not heard of them
+	wanted  bool         // a sweep waits for forks to be 0: no further one begins
+	blocked bool         // a sweep has met a newborn
+}
+
+func (g *forkGate) init() {
+	g.free.L = &g.mu
+	g.newborn = map[int]bool{}
+}
+
+// spawn forks and executes.
+func (k *Kernel) spawn(attr *pidfd.Attr) (*pidfd.Process, error) {
+	k.slots <- struct{}{}
+	defer func() { <-k.slots }()
+	k.gate.enter()
+	child, err := pidfd.Spawn(attr)
+	if err == nil {
+		k.gate.mu.Lock()
+		k.gate.newborn[child.Pid()] = true
+		k.gate.mu.Unlock()
+	}
+	k.leaveGate()
+	return child, err
+}
+
+// enter keeps the sweep away until leaveGate.
 func (g *forkGate) enter() {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	for g.wanted {
 		g.free.Wait()
 	}
 	g.forks++
-	g.mu.Unlock()
 }
 
-// leaveGate runs on the loop when the result of a fork has been taken.
+// leaveGate lets a sweep that waits go on. From any goroutine.
 func (k *Kernel) leaveGate() {
 	k.gate.mu.Lock()
+	defer k.gate.mu.Unlock()
 	k.gate.forks--
-	k.gate.mu.Unlock()
-	if k.sweep != nil {
-		k.Sweep(k.sweep)
+	if k.gate.wanted && k.gate.forks == 0 {
+		k.loop.Post(k.sweepAgain)
+	}
+}
+
+// known tells that a child has an owner on the loop, or is gone. From any goroutine.
+func (k *Kernel) known(pid int) {
+	k.gate.mu.Lock()
+	defer k.gate.mu.Unlock()
+	delete(k.gate.newborn, pid)
+	if k.gate.blocked {
+		k.gate.blocked = false
+		k.loop.Post(k.sweepAgain)
 	}
 }
 
 // Sweep implements [System].
 func (k *Kernel) Sweep(dead func(pid int)) {
+	k.sweep = dead
+	k.sweepAgain()
+}
+
+func (k *Kernel) sweepAgain() {
 	g := &k.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.forks > 0 {
-		k.sweep, g.wanted = dead, true
+		g.wanted = true
 		return
 	}
+	g.wanted = false
+	g.free.Broadcast()
 	last := 0
 	for {
 		// Peeking returns the same first zombie again until its owner has reaped it.
 		pid, ok, err := pidfd.Peek()
 		if err != nil || !ok || pid == last {
-			break
+			return
+		}
+		if g.newborn[pid] {
+			g.blocked = true
+			return
 		}
 		last = pid
-		dead(pid)
+		k.sweep(pid)
 	}
-	k.sweep, g.wanted = nil, false
-	g.free.Broadcast()
 }
 
 // ReapStranger implements [System].
 func (k *Kernel) ReapStranger(pid int) (pidfd.Exit, error) {
+	if k.census != nil {
+		k.census.reaped.Add(1) // before: a walk that misses the zombie is to know
+	}
 	exit, _, err := pidfd.ReapStranger(pid)
 	return exit, err
 }
-
-// RemoveFIFO implements [System].
-func (k *Kernel) RemoveFIFO(path string) { go os.Remove(path) }
 
 // WaitsIn implements [System]. Source: man 5 proc_pid_stat, proc_pid_wchan.
 func (k *Kernel) WaitsIn(pid int) string {

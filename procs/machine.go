@@ -22,9 +22,10 @@ type machine struct {
 	program *config.Program // restart policy; a reload replaces it
 	rng     *rand.Rand      // draws the jitter
 
-	state  State
-	wanted wish
-	again  bool // a run that starts later than the present one is wanted
+	state   State
+	wanted  wish
+	again   bool  // a run that starts later than the present one is wanted
+	verdict Event // what follows the present run when nothing of it is left, unless something else is wanted by then
 
 	attempts int             // ends in a row without a stable run: the exponent of the back-off
 	failures []time.Duration // when it failed, within the window of the start limit
@@ -32,8 +33,11 @@ type machine struct {
 	restarts int             // automatic ones since the operator's last start
 	delay    time.Duration   // until RestartDue, for ArmRestart
 
-	why   string // why the present or next run is started: "by the operator"
-	cause string // why the state is what it is
+	notStarted bool // the last run came to its end before its main process was there
+
+	why    string // why the present or next run is started: "by the operator"
+	ending string // how the last run ended: "exit status 3 after 12ms"
+	cause  string // why the state is what it is
 }
 
 func newMachine(program *config.Program, rng *rand.Rand) *machine {
@@ -60,17 +64,16 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 		m.forgive()
 	}
 	switch m.state {
-	case Running, Spawning:
-		return m.step(WantUp)
-	case Stopping, Killing:
+	case Running:
+	case Stopping, Killing, Clearing:
+		m.again = true
 		m.why = "by " + by
 		m.cause = "stopping; then started by " + by
-		return m.step(WantUp)
 	default:
 		m.why = "by " + by
 		m.cause = "started by " + by
-		return m.step(WantUp)
 	}
+	return m.step(WantUp)
 }
 
 // wantAgain is a restart: whatever the state, a run is wanted that starts after this. From the operator it clears
@@ -81,9 +84,11 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 	m.why = "by " + by
 	if operator {
 		m.forgive()
+	} else { // a changed program owes nothing to the old one
+		m.attempts, m.failures, m.gaveUp = 0, nil, false
 	}
 	switch m.state {
-	case Running, Stopping, Killing:
+	case Running, Stopping, Killing, Clearing:
 		m.cause = "stopping, to be restarted by " + by
 	default:
 		m.cause = "started by " + by
@@ -95,9 +100,11 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 func (m *machine) wantDown(by string) []Effect {
 	m.wanted = wish{false, by}
 	m.again = false
-	switch m.state {
-	case Running, Stopping, Killing, Spawning:
+	switch {
+	case m.state == Running || m.state == Stopping || m.state == Killing || m.state == Clearing || m.state == Spawning:
 		m.cause = "stopping by " + by
+	case m.ending != "":
+		m.cause = fmt.Sprintf("stopped by %s; before: %s", by, m.ending)
 	default:
 		m.cause = "stopped by " + by
 	}
@@ -109,7 +116,7 @@ func (m *machine) forgive() {
 	m.attempts, m.failures, m.gaveUp, m.restarts = 0, nil, false, 0
 }
 
-// spawned is a spawn that succeeded.
+// spawned is a main process that was started.
 func (m *machine) spawned() []Effect {
 	if !m.wanted.up || m.again {
 		return m.step(SpawnedStale)
@@ -127,76 +134,92 @@ const (
 	faultFinal                      // trying again is pointless until somebody changes the configuration
 )
 
-// spawnFailed is a spawn that failed at now (monotonic) for the reason given.
-func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault) []Effect {
-	if effects, done := m.settled(); done {
-		return effects
-	}
+// spawnFailed is a start that failed at now (monotonic) for the reason given. left tells whether its hooks have left
+// something to clear.
+func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault, left bool) []Effect {
+	m.ending, m.cause, m.notStarted = reason, reason, true
 	switch {
 	case fault == faultResource:
-		m.retry(reason)
-		return m.step(SpawnRetry)
+		m.verdict = m.retry()
 	case fault == faultFinal || m.program.Restart == config.RestartNever:
-		m.cause = reason
-		return m.step(SpawnFinal)
+		m.verdict = EndFinal
 	case m.overLimit(now):
-		if m.giveUp(reason) {
-			return m.step(SpawnGaveUp)
-		}
-		return m.step(SpawnFinal)
+		m.verdict = m.giveUp()
+	default:
+		m.verdict = m.retry()
 	}
-	m.retry(reason)
-	return m.step(SpawnRetry)
+	return m.over(left)
 }
 
-// calledOff is a spawn that was called off before anything was started.
-func (m *machine) calledOff() []Effect {
-	effects, _ := m.settled()
-	return effects
+// calledOff is a start that was called off. left is as for spawnFailed.
+func (m *machine) calledOff(left bool) []Effect {
+	m.ending, m.verdict = "start called off", EndAgain
+	return m.over(left)
 }
 
-// settled ends a spawn that came to nothing in the way that was asked for meanwhile, if anything was.
-func (m *machine) settled() (effects []Effect, done bool) {
-	switch {
-	case !m.wanted.up:
-		m.cause = "stopped by " + m.wanted.by
-		return m.step(SpawnDown), true
-	case m.again:
-		return m.step(SpawnAgain), true
-	}
-	return nil, false
-}
-
-// exited is the end of the main process at now (monotonic), after it ran for so long.
-func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran time.Duration) []Effect {
-	text := fmt.Sprintf("%s after %s", exit, roundDuration(ran))
-	if m.state == Stopping || m.state == Killing {
-		if m.wanted.up {
-			m.cause = "restarted " + m.why
-			return m.step(ExitAgain)
-		}
-		m.cause = fmt.Sprintf("stopped by %s: %s", m.wanted.by, text)
-		return m.step(ExitDown)
+// exited is the end of the main process at now (monotonic), after it ran for so long. note is what else is known of it;
+// left tells whether there is
+// something to clear before the run is over.
+func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran time.Duration, note string, left bool) []Effect {
+	m.ending, m.notStarted = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false
+	if note != "" {
+		m.ending += ", " + note
 	}
 	if ran >= m.program.Backoff.ResetAfter {
 		m.attempts, m.gaveUp = 0, false
 	}
+	switch m.state {
+	case Running:
+		m.cause = m.ending
+		m.verdict = m.judge(now, exit)
+	case Killing:
+		m.ending = fmt.Sprintf("killed after stop_timeout %s (%s)", m.program.StopTimeout, m.ending)
+		m.verdict = EndAgain // it was to be ended: over, unless it is to be down
+	default:
+		m.ending = fmt.Sprintf("ended at the stop signal (%s)", m.ending)
+		m.verdict = EndAgain
+	}
+	return m.over(left)
+}
+
+// judge decides what follows an end that nobody asked for.
+func (m *machine) judge(now time.Duration, exit pidfd.Exit) Event {
 	success := exit.Known && exit.Signal == 0 && slices.Contains(m.program.SuccessExitCodes, exit.Code)
 	switch {
 	case success && m.program.Restart != config.RestartAlways:
-		m.cause = text
-		return m.step(ExitDone)
+		return EndDone
 	case m.program.Restart == config.RestartNever:
-		m.cause = text + "; restart = \"never\""
-		return m.step(ExitFinal)
+		m.cause = m.ending + "; restart = \"never\""
+		return EndFinal
 	case !success && m.overLimit(now):
-		if m.giveUp(text) {
-			return m.step(ExitGaveUp)
-		}
-		return m.step(ExitFinal)
+		return m.giveUp()
 	}
-	m.retry(text)
-	return m.step(ExitRetry)
+	return m.retry()
+}
+
+// over ends the run, at once or when what is left has been cleared.
+func (m *machine) over(left bool) []Effect {
+	if left {
+		return m.step(Left)
+	}
+	return m.cleared()
+}
+
+// cleared is the end of a run: nothing of it is left.
+func (m *machine) cleared() []Effect {
+	switch {
+	case !m.wanted.up:
+		m.cause = fmt.Sprintf("stopped by %s: %s", m.wanted.by, m.ending)
+		return m.step(EndDown)
+	case m.again:
+		m.cause = "started " + m.why
+		return m.step(EndAgain)
+	}
+	if m.verdict == EndRetry {
+		m.attempts++
+		m.delay = restartDelay(m.program.Backoff, m.attempts, m.rng)
+	}
+	return m.step(m.verdict)
 }
 
 // overLimit counts a failure at now and reports whether the start limit is reached.
@@ -209,26 +232,25 @@ func (m *machine) overLimit(now time.Duration) bool {
 	return m.gaveUp || len(m.failures) >= limit.Failures
 }
 
-// giveUp notes that the limit is reached and reports whether the program is tried again slowly.
-func (m *machine) giveUp(reason string) bool {
+// giveUp notes that the limit is reached and decides whether the program is tried again slowly.
+func (m *machine) giveUp() Event {
 	limit := m.program.StartLimit
 	m.gaveUp = true
 	m.failures = nil
-	m.delay = limit.RetryAfter
 	m.why = "by the slow retry after giving up"
-	m.cause = fmt.Sprintf("%s; gave up after %d failures within %s", reason, limit.Failures, limit.Within)
-	if m.delay == 0 {
+	m.cause = fmt.Sprintf("%s; gave up after %d failures within %s", m.ending, limit.Failures, limit.Within)
+	if limit.RetryAfter == 0 {
 		m.cause += "; retry_after = 0: not tried again"
+		return EndFinal
 	}
-	return m.delay > 0
+	m.delay = limit.RetryAfter
+	return EndGaveUp
 }
 
-// retry draws the delay before the next start.
-func (m *machine) retry(reason string) {
-	m.attempts++
-	m.delay = restartDelay(m.program.Backoff, m.attempts, m.rng)
-	m.why = "again: " + reason
-	m.cause = reason
+// retry decides for another start, after the back-off.
+func (m *machine) retry() Event {
+	m.why = "again: " + m.ending
+	return EndRetry
 }
 
 // restartDue is the end of the delay.

@@ -66,7 +66,7 @@ func TestWhatFollowsAnExit(t *testing.T) {
 			m := testMachine(func(p *config.Program) { p.Restart = tt.restart })
 			m.wantUp("the configuration", false)
 			m.spawned()
-			m.exited(time.Second, tt.exit, time.Millisecond)
+			m.exited(time.Second, tt.exit, time.Millisecond, "", false)
 			if m.state != tt.want {
 				t.Errorf("after %v with restart = %v: state %v, want %v", tt.exit, tt.restart, m.state, tt.want)
 			}
@@ -79,7 +79,7 @@ func TestBackoffGrowsAndIsForgotten(t *testing.T) {
 	m.wantUp("the configuration", false)
 	crash := func(ran time.Duration) time.Duration {
 		m.spawned()
-		m.exited(time.Hour, exitThree, ran)
+		m.exited(time.Hour, exitThree, ran, "", false)
 		delay := m.delay
 		m.restartDue()
 		return delay
@@ -129,7 +129,7 @@ func TestStartLimit(t *testing.T) {
 	}
 	fail := func(m *machine, at time.Duration) {
 		m.spawned()
-		m.exited(at, exitThree, time.Millisecond)
+		m.exited(at, exitThree, time.Millisecond, "", false)
 	}
 	t.Run("gives up, and tries again slowly", func(t *testing.T) {
 		m := limited(10 * time.Minute)
@@ -161,19 +161,19 @@ func TestStartLimit(t *testing.T) {
 	t.Run("without retry_after it stays failed", func(t *testing.T) {
 		m := limited(0)
 		for range 3 {
-			m.spawnFailed(0, "no such file", faultProgram)
+			m.spawnFailed(0, "no such file", faultProgram, false)
 			if m.state == Backoff {
 				m.restartDue()
 			}
 		}
-		if effects := rules[Spawning][SpawnFinal].effects; m.state != Failed || slices.Contains(effects, ArmRestart) {
+		if effects := rules[Spawning][EndFinal].effects; m.state != Failed || slices.Contains(effects, ArmRestart) {
 			t.Errorf("state %v, effects %v; want failed without a timer", m.state, effects)
 		}
 	})
 	t.Run("a shortage of the machine never counts", func(t *testing.T) {
 		m := limited(0)
 		for range 100 {
-			m.spawnFailed(0, "no processes left", faultResource)
+			m.spawnFailed(0, "no processes left", faultResource, false)
 			if m.state != Backoff {
 				t.Fatalf("state %v, want backoff", m.state)
 			}
@@ -183,13 +183,13 @@ func TestStartLimit(t *testing.T) {
 	t.Run("the operator's start clears it", func(t *testing.T) {
 		m := limited(0)
 		for range 3 {
-			m.spawnFailed(0, "no such file", faultProgram)
+			m.spawnFailed(0, "no such file", faultProgram, false)
 			if m.state == Backoff {
 				m.restartDue()
 			}
 		}
 		m.wantUp("the operator", true)
-		m.spawnFailed(0, "no such file", faultProgram)
+		m.spawnFailed(0, "no such file", faultProgram, false)
 		if m.state != Backoff {
 			t.Errorf("first failure after the operator's start: %v, want backoff", m.state)
 		}
@@ -204,11 +204,11 @@ func TestWishesMeetASpawnUnderWay(t *testing.T) {
 		want   State
 	}{
 		{"stop, then it spawned", func(m *machine) { m.wantDown("the operator") }, (*machine).spawned, Stopping},
-		{"stop, then it was called off", func(m *machine) { m.wantDown("the operator") }, (*machine).calledOff, Stopped},
+		{"stop, then it was called off", func(m *machine) { m.wantDown("the operator") }, func(m *machine) []Effect { return m.calledOff(false) }, Stopped},
 		{"stop, then it failed", func(m *machine) { m.wantDown("the operator") },
-			func(m *machine) []Effect { return m.spawnFailed(0, "no such file", faultProgram) }, Stopped},
+			func(m *machine) []Effect { return m.spawnFailed(0, "no such file", faultProgram, false) }, Stopped},
 		{"restart, then it spawned", func(m *machine) { m.wantAgain("the operator", true) }, (*machine).spawned, Stopping},
-		{"restart, then it was called off", func(m *machine) { m.wantAgain("the operator", true) }, (*machine).calledOff, Spawning},
+		{"restart, then it was called off", func(m *machine) { m.wantAgain("the operator", true) }, func(m *machine) []Effect { return m.calledOff(false) }, Spawning},
 		{"stop and start, then it spawned",
 			func(m *machine) { m.wantDown("the operator"); m.wantUp("the operator", true) }, (*machine).spawned, Running},
 	}

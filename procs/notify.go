@@ -25,12 +25,9 @@ func (s *Supervisor) tellNotifier() {
 
 // summary counts the instances: "3 instances: 2 running, 1 failed".
 func (s *Supervisor) summary() string {
-	text := fmt.Sprintf("%d instances", len(s.instances))
-	if len(s.instances) == 1 {
-		text = "1 instance"
-	}
+	text := plural(len(s.instances), "instance")
 	separator := ": "
-	for _, state := range []State{Running, Spawning, Stopping, Killing, Backoff, Failed, Exited, Stopped} {
+	for _, state := range []State{Running, Spawning, Stopping, Killing, Clearing, Backoff, Failed, Exited, Stopped} {
 		if s.counts[state] > 0 {
 			text += fmt.Sprintf("%s%d %s", separator, s.counts[state], state)
 			separator = ", "

@@ -62,20 +62,20 @@ func TestFindExecutable(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(strings.ReplaceAll(tt.name, "/", "_"), func(t *testing.T) {
-			_, err := findExecutable(tt.name, dir, []string{"PATH=" + tt.path}, &pendingSpawn{})
+			_, err := (&execSearch{dir: dir, pending: &pendingSpawn{}}).find(tt.name, []string{"PATH=" + tt.path})
 			got := ""
 			if err != nil {
 				got = strings.ReplaceAll(err.Error(), dir, "DIR")
 			}
 			if got != tt.want {
-				t.Errorf("findExecutable(%q) with PATH=%s:\n got %s\nwant %s", tt.name, tt.path, got, tt.want)
+				t.Errorf("find(%q) with PATH=%s:\n got %s\nwant %s", tt.name, tt.path, got, tt.want)
 			}
 		})
 	}
 	t.Run("too many interpreters", func(t *testing.T) {
-		_, err := findExecutable("./loop", dir, nil, &pendingSpawn{})
+		_, err := (&execSearch{dir: dir, pending: &pendingSpawn{}}).find("./loop", nil)
 		if err == nil || !strings.Contains(err.Error(), "too many interpreters") {
-			t.Errorf("findExecutable(./loop) = %v, want too many interpreters", err)
+			t.Errorf("find(./loop) = %v, want too many interpreters", err)
 		}
 	})
 }

@@ -10,30 +10,47 @@ import (
 // A Report tells what a reload changed, by program.
 type Report struct {
 	Added, Removed, Changed []string
+	Notes                   []string // what the new configuration says that takes effect only when superd starts anew
 }
 
 var (
 	errShuttingDown = errors.New("reload configuration: superd is shutting down")
-	errReloading    = errors.New("reload configuration: a reload is under way")
+	errNoPrograms   = errors.New("reload configuration: it names no program; was it read while it was being written? To stop all programs use `superd ctl stop '*'`")
 )
 
 // Reload reads the configuration again, off the loop, and puts it in force: all of it or, when it has any mistake,
-// nothing. done runs on the loop.
+// nothing. done runs on the loop. While a reload is under way, another one waits for its end: it may be that the file
+// was changed after it was read.
 func (s *Supervisor) Reload(done func(Report, error)) {
-	switch {
-	case s.shutdown != nil:
-		done(Report{}, errShuttingDown)
-		return
-	case s.reloading:
-		done(Report{}, errReloading)
-		return
+	s.reloads = append(s.reloads, done)
+	if !s.reloading {
+		s.reload()
 	}
+}
+
+// reload does what was asked for by all who wait.
+func (s *Supervisor) reload() {
+	waiting := s.reloads
+	s.reloads = nil
 	s.reloading = true
-	s.notify.Reloading()
+	if s.ready && s.shutdown == nil {
+		s.notify.Reloading()
+	}
 	finish := func(report Report, err error) {
 		s.reloading = false
-		s.notify.Ready(s.summary())
-		done(report, err)
+		s.recordReload(report, err)
+		if err != nil {
+			s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
+		}
+		if s.ready && s.shutdown == nil {
+			s.notify.Ready(s.summary())
+		}
+		for _, done := range waiting {
+			done(report, err)
+		}
+		if len(s.reloads) > 0 {
+			s.reload()
+		}
 	}
 	go func() {
 		loaded, err := s.options.Load()
@@ -42,11 +59,12 @@ func (s *Supervisor) Reload(done func(Report, error)) {
 		}
 		s.scope.Post(func() {
 			switch {
-			case err != nil:
-				s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
-				finish(Report{}, err)
 			case s.shutdown != nil:
 				finish(Report{}, errShuttingDown)
+			case err != nil:
+				finish(Report{}, err)
+			case len(loaded.Programs) == 0 && len(s.config.Programs) > 0:
+				finish(Report{}, errNoPrograms)
 			default:
 				finish(s.apply(loaded), nil)
 			}
@@ -57,54 +75,122 @@ func (s *Supervisor) Reload(done func(Report, error)) {
 // apply puts next in force.
 func (s *Supervisor) apply(next *config.Config) Report {
 	diff := config.Compare(s.config, next)
+	report := Report{Added: diff.Added, Removed: diff.Removed, Changed: diff.Changed}
+	if was, is := s.config.Superd, next.Superd; was.RuntimeDir != is.RuntimeDir || was.LogDir != is.LogDir {
+		report.Notes = append(report.Notes, "runtime_dir and log_dir take effect when superd is started anew")
+	}
 	s.config = next
-	programs := map[string]*config.Program{}
-	for _, p := range next.Programs {
-		programs[p.Name] = p
-	}
 	for _, in := range slices.Clone(s.instances) {
-		switch name := in.program.Name; {
-		case slices.Contains(diff.Removed, name):
-			in.leave(nil)
-		case slices.Contains(diff.Changed, name):
-			in.change(programs[name])
+		if slices.Contains(diff.Removed, in.program.Name) {
+			in.leave()
 		}
 	}
-	for _, name := range diff.Added {
-		if old := s.byName[name]; old != nil {
-			old.leave(programs[name]) // still stopping after an earlier removal
-			continue
-		}
-		for _, in := range s.add(programs[name]) {
-			s.autostart(in)
+	for _, program := range next.Programs {
+		switch {
+		case slices.Contains(diff.Added, program.Name):
+			for _, name := range program.Instances() {
+				s.bring(name, program)
+			}
+		case slices.Contains(diff.Changed, program.Name):
+			s.change(program)
 		}
 	}
 	s.log.Info("configuration reloaded", "added", len(diff.Added), "removed", len(diff.Removed), "changed", len(diff.Changed))
+	for _, note := range report.Notes {
+		s.log.Warn(note)
+	}
 	s.changed()
-	return Report{Added: diff.Added, Removed: diff.Removed, Changed: diff.Changed}
+	return report
 }
 
-// leave stops the instance and removes it when it is at rest. next then takes its place, if there is one.
-func (in *instance) leave(next *config.Program) {
-	in.removed, in.next, in.nextWish = true, next, nil
+// change gives a program its new table. Only the instances that are not to be any more leave.
+func (s *Supervisor) change(program *config.Program) {
+	names := program.Instances()
+	for _, in := range slices.Clone(s.instances) {
+		if in.program.Name == program.Name && !slices.Contains(names, in.name) {
+			in.leave()
+		}
+	}
+	for _, name := range names {
+		if in := s.byName[name]; in != nil && !in.removed {
+			in.change(program)
+		} else {
+			s.bring(name, program)
+		}
+	}
+}
+
+// bring adds an instance, as soon as whoever has its name or its log file has left.
+func (s *Supervisor) bring(name string, program *config.Program) {
+	if old := s.byName[name]; old != nil {
+		if old.next == nil {
+			old.nextWish = nil // what was asked for was asked of the old one
+		}
+		old.next = program
+		return
+	}
+	path := s.logOptions(name, program).Path
+	for _, other := range s.instances {
+		if other.removed && other.capture.Path() == path {
+			other.followers = append(other.followers, func() { s.bringAfter(name, program.Name) })
+			return
+		}
+	}
+	s.autostart(s.add(name, program))
+}
+
+// bringAfter brings an instance that had to wait, if it is still in the configuration and has not come otherwise.
+func (s *Supervisor) bringAfter(name, programName string) {
+	for _, program := range s.config.Programs {
+		if in := s.byName[name]; program.Name == programName && slices.Contains(program.Instances(), name) && (in == nil || in.removed) {
+			s.bring(name, program)
+		}
+	}
+}
+
+// leave stops the instance and removes it when it is at rest.
+func (in *instance) leave() {
+	if in.removed {
+		in.next, in.nextWish = nil, nil
+		return
+	}
+	in.removed = true
 	in.do(func() []Effect { return in.machine.wantDown("the configuration: removed") })
 }
 
-// remove takes an instance at rest away.
-func (s *Supervisor) remove(in *instance) {
-	if s.byName[in.name] != in {
+// depart begins the removal of an instance at rest: its last output is written first.
+func (s *Supervisor) depart(in *instance) {
+	if in.departing {
 		return
 	}
+	in.departing = true
+	gone := false
+	remove := func() {
+		if !gone {
+			gone = true
+			s.remove(in)
+		}
+	}
+	in.capture.Drained(remove)
+	in.scope.After(drainLimit, remove)
+}
+
+// remove takes an instance away and lets those come who wait for its place.
+func (s *Supervisor) remove(in *instance) {
 	delete(s.byName, in.name)
 	s.instances = slices.DeleteFunc(s.instances, func(other *instance) bool { return other == in })
 	s.counts[in.machine.state]--
 	in.unwatchLines()
+	in.tree.Remove()
 	in.scope.Close()
-	s.system.RemoveFIFO(s.fifo(in.name))
 	s.log.Info("program removed", "instance", in.name)
-	if in.next != nil && s.shutdown == nil {
-		for _, added := range s.add(in.next) {
-			added.takeOver(in)
+	s.changed()
+	if s.shutdown == nil {
+		if in.next != nil {
+			s.add(in.name, in.next).takeOver(in)
+		}
+		for _, bring := range in.followers {
+			bring()
 		}
 	}
 	for _, w := range in.waiters {
@@ -112,12 +198,10 @@ func (s *Supervisor) remove(in *instance) {
 	}
 }
 
-// takeOver begins the life of an instance in the place of another one of the same program: as the operator asked
-// meanwhile, else as the configuration has it.
+// takeOver begins the life of an instance in the place of the one that had its name: as the operator asked meanwhile,
+// else as the configuration has it.
 func (in *instance) takeOver(old *instance) {
-	if in.name == old.name {
-		in.waiters, old.waiters = old.waiters, nil
-	}
+	in.waiters, old.waiters = old.waiters, nil
 	switch w := old.nextWish; {
 	case w == nil:
 		in.sup.autostart(in)
@@ -132,22 +216,16 @@ func (in *instance) takeOver(old *instance) {
 // change gives the instance its program's new table. What lives is restarted with it; a wait in back-off goes on; what
 // is to be down stays down.
 func (in *instance) change(program *config.Program) {
-	if in.removed {
-		in.next = program
-		return
-	}
 	const by = "the configuration: changed"
 	wasInvalid := len(in.program.Invalid) > 0
 	startsNow := program.Autostart && !in.program.Autostart && in.machine.wanted.by != operator
 	in.program, in.machine.program = program, program
 	in.capture.SetOptions(in.sup.logOptions(in.name, program))
-	switch state := in.machine.state; {
+	switch {
+	case !in.machine.wanted.up && !startsNow:
 	case wasInvalid && !program.Autostart:
 		in.do(func() []Effect { return in.machine.wantDown(by) })
-	case !in.machine.wanted.up && !wasInvalid && !startsNow:
-		return
-	case state == Backoff:
-		return
+	case in.machine.state == Backoff:
 	default:
 		in.do(func() []Effect { return in.machine.wantAgain(by, false) })
 	}

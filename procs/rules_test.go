@@ -65,7 +65,8 @@ func renderRules() string {
 // TestRulesAreWhole checks what holds for every table of this kind: each wish is legal in each state, each state can be
 // left, and each effect finds what it needs.
 func TestRulesAreWhole(t *testing.T) {
-	live := map[State]bool{Running: true, Stopping: true, Killing: true} // a process is there
+	run := map[State]bool{Spawning: true, Running: true, Stopping: true, Killing: true, Clearing: true}
+	process := map[State]bool{Running: true, Stopping: true, Killing: true}
 	for state := range stateCount {
 		for _, wish := range []Event{WantUp, WantDown, Again} {
 			if rules[state][wish] == nil {
@@ -77,27 +78,31 @@ func TestRulesAreWhole(t *testing.T) {
 			if r == nil {
 				continue
 			}
-			there := live[state] || event == Spawned || event == SpawnedStale
+			there := run[state]
+			main := process[state] || event == Spawned || event == SpawnedStale
 			for _, effect := range r.effects {
 				switch effect {
-				case SignalStop, SignalKill, ArmStop, ArmKill, NameStuck, EndRun:
-					if !there {
+				case SignalStop, SignalKill, ArmStop, ArmKill, NameStuck:
+					if !main {
 						t.Errorf("%s in %s: %s without a process", event, stateNames[state], effect)
 					}
+				case EndRun, Clear, CallOff:
+					if !there {
+						t.Errorf("%s in %s: %s without a run", event, stateNames[state], effect)
+					}
 				}
-				if effect == EndRun {
+				switch effect {
+				case EndRun:
 					there = false
+				case Spawn:
+					if there {
+						t.Errorf("%s in %s: Spawn while a run is there", event, stateNames[state])
+					}
+					there = true
 				}
 			}
-			if there != live[r.next] {
-				t.Errorf("%s in %s: next is %s, process there: %v", event, stateNames[state], stateNames[r.next], there)
-			}
-			spawns := false
-			for _, effect := range r.effects {
-				spawns = spawns || effect == Spawn
-			}
-			if entersSpawning := r.next == Spawning && (state != Spawning || event == SpawnAgain); spawns != entersSpawning {
-				t.Errorf("%s in %s: next is %s, Spawn among its effects: %v", event, stateNames[state], stateNames[r.next], spawns)
+			if there != run[r.next] {
+				t.Errorf("%s in %s: next is %s, run there: %v", event, stateNames[state], stateNames[r.next], there)
 			}
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/procs/eventlog"
 )
 
 const (
@@ -22,6 +24,7 @@ type RuntimeDir struct {
 	Path string
 	lock *os.File
 	made bool // by this superd
+	left bool // see Leave
 }
 
 // A BusyError is a runtime directory that another superd holds.
@@ -46,6 +49,11 @@ func OpenRuntimeDir(path string) (*RuntimeDir, error) {
 	if err := os.MkdirAll(path, 0o711); err != nil {
 		return nil, fmt.Errorf("make runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
+	if made {
+		if err := os.Chmod(path, 0o711); err != nil { // whatever the umask
+			return nil, fmt.Errorf("make runtime directory %s: %w", path, cause(err))
+		}
+	}
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil {
 		return nil, fmt.Errorf("examine runtime directory %s: %w", path, err)
@@ -55,6 +63,10 @@ func OpenRuntimeDir(path string) (*RuntimeDir, error) {
 		return nil, fmt.Errorf("open runtime directory %s: it is a symbolic link of user %d; %s", path, stat.Uid, remedy)
 	case stat.Mode&unix.S_IFMT == unix.S_IFDIR && stat.Uid != uint32(uid):
 		return nil, fmt.Errorf("open runtime directory %s: it belongs to user %d, not to us (%d); %s", path, stat.Uid, uid, remedy)
+	}
+	// Its name is compared with that in the programs' environments: two names for one directory must not count as two.
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return nil, fmt.Errorf("examine runtime directory: %w", err)
 	}
 	lock, err := takeLock(path)
 	if busy, ok := errors.AsType[*BusyError](err); ok {
@@ -67,7 +79,8 @@ func OpenRuntimeDir(path string) (*RuntimeDir, error) {
 		lock.Close()
 		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
-	if err := os.MkdirAll(filepath.Join(path, fifoDir), 0o711); err != nil {
+	fifos := filepath.Join(path, fifoDir)
+	if err := errors.Join(os.MkdirAll(fifos, 0o711), os.Chmod(fifos, 0o711)); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
@@ -120,18 +133,25 @@ func isAlive(pid int) bool {
 }
 
 // Close removes what superd made there, gives the lock back, and removes the directory if superd made it and nothing
-// else is in it.
+// else is in it than the event log. Where the directory stays, so does the event log: the next superd goes on with it.
 func (d *RuntimeDir) Close() error {
+	if d.left {
+		return errors.Join(os.Remove(d.lock.Name()), d.lock.Close())
+	}
 	err := errors.Join(
 		os.RemoveAll(filepath.Join(d.Path, fifoDir)),
 		os.Remove(d.lock.Name()),
 		d.lock.Close(),
 	)
-	if d.made {
-		os.Remove(d.Path) // refused when somebody else's files are there: they stay
+	if d.made && eventlog.IsAlone(d.Path) {
+		eventlog.Remove(d.Path)
+		os.Remove(d.Path)
 	}
 	return err
 }
+
+// Leave has Close give the lock back and leave everything else as it is: programs of an earlier superd use it.
+func (d *RuntimeDir) Leave() { d.left = true }
 
 func pidIn(lock *os.File) int {
 	buf := make([]byte, 32)

@@ -2,12 +2,16 @@ package procs
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"superd/procs/eventlog"
 )
 
 func TestRuntimeDirHasOneOwner(t *testing.T) {
@@ -68,5 +72,48 @@ func TestRuntimeDirThatCannotBe(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "not a directory") || !strings.Contains(err.Error(), "--runtime-dir") {
 			t.Errorf("OpenRuntimeDir(%s) = %v, want that it is not a directory, and the remedy", path, err)
 		}
+	}
+}
+
+func TestEventLogGoesWithItsDirectory(t *testing.T) {
+	tests := []struct {
+		name              string
+		existed, hasOther bool
+		stays             bool
+	}{
+		{"superd made the directory", false, false, false},
+		{"it was there before", true, false, true},
+		{"something else is in it", false, true, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "superd")
+			if tt.existed {
+				if err := os.Mkdir(path, 0o711); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dir, err := OpenRuntimeDir(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := eventlog.Open(path, eventlog.MaxSize, slog.New(slog.DiscardHandler))
+			events.Append(eventlog.Event{At: time.Now(), Kind: eventlog.Superd})
+			events.Close(time.Minute)
+			if tt.hasOther {
+				if err := os.Mkdir(filepath.Join(path, "log"), 0o750); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := dir.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(path, "events.jsonl")); (err == nil) != tt.stays {
+				t.Errorf("stat of the event log after Close: %v; want that it stays: %v", err, tt.stays)
+			}
+			if _, err := os.Stat(path); (err == nil) != tt.stays {
+				t.Errorf("stat of the directory after Close: %v; want that it stays: %v", err, tt.stays)
+			}
+		})
 	}
 }

@@ -3,6 +3,8 @@ package procs
 import (
 	"slices"
 	"time"
+
+	"superd/procs/eventlog"
 )
 
 // drainLimit bounds how long a shutdown waits for output that is still in the pipes.
@@ -11,28 +13,45 @@ const drainLimit = 2 * time.Second
 // A shutdown is under way from the first request to the end of superd.
 type shutdown struct {
 	why      string
+	hurry    bool // asked for a second time: no stop time-outs any more
 	draining bool // all programs are at rest; their last output is being written
 }
 
 // Shutdown stops every program, then ends. A second call does not wait for stop time-outs any more.
 func (s *Supervisor) Shutdown(why string) {
 	if s.shutdown != nil {
+		s.shutdown.hurry = true
 		s.log.Warn("shutting down at once", "because", why)
+		s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: "at once: " + why})
 		for _, in := range s.instances {
-			if in.machine.state == Stopping {
-				in.do(in.machine.stopDue)
-			}
+			in.hurry()
 		}
 		return
 	}
 	s.shutdown = &shutdown{why: why}
 	s.log.Info("shutting down", "because", why)
+	s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: why})
 	s.notify.Stopping()
 	for _, in := range slices.Clone(s.instances) {
 		in.next = nil
 		in.do(func() []Effect { return in.machine.wantDown("the shutdown") })
 	}
 	s.continueShutdown()
+}
+
+// inHurry reports whether nobody wants to wait for stop time-outs any more.
+func (s *Supervisor) inHurry() bool { return s.shutdown != nil && s.shutdown.hurry }
+
+// hurry goes on with SIGKILL where the instance waits for an end.
+func (in *instance) hurry() {
+	switch r := in.run; {
+	case in.machine.state == Stopping:
+		in.do(in.machine.stopDue)
+	case r != nil && r.clearing != nil:
+		r.clearing.kill()
+	case r != nil && r.hook != nil:
+		r.hook.kill()
+	}
 }
 
 // continueShutdown ends superd when nothing is left to wait for. A process that doesn't die holds nobody up.
@@ -72,5 +91,6 @@ func (s *Supervisor) end() {
 		}
 	}
 	s.log.Info("shut down", "because", s.shutdown.why)
+	s.record(eventlog.Event{Kind: eventlog.Superd, State: "ended", Pid: s.options.Pid, Reason: s.shutdown.why})
 	s.onEnd()
 }

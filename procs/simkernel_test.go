@@ -1,8 +1,11 @@
 package procs
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"time"
 
@@ -10,8 +13,8 @@ import (
 	"superd/pidfd"
 )
 
-// A simKernel is the System of the simulation: processes that live, ignore signals, hang and die as a seed draws it, with
-// pids and descriptors that are reused as soon as they can be.
+// A simKernel is the System of the simulation: processes that live, bring forth others, ignore signals, hang and die as a
+// seed draws it, with pids and descriptors that are used again as soon as they can be.
 type simKernel struct {
 	v      *loop.Virtual
 	rng    *rand.Rand
@@ -25,8 +28,9 @@ type simKernel struct {
 	spawned int
 	reaped  int
 	forks   int // between commit and the moment the loop took the result
-	hung    int // workers that hang
 	sweep   func(pid int)
+	spared  map[string]bool // instances whose escaped processes kill_mode has spared at least once
+	ungated bool            // planted: the sweep doesn't wait for forks
 }
 
 // A faultMix says how often what goes wrong, as probabilities. The zero value is a world without faults, in which
@@ -34,56 +38,53 @@ type simKernel struct {
 type faultMix struct {
 	crash      float64 // a process ends by itself
 	deaf       float64 // it ignores the stop signal
+	slowStop   float64 // it takes its time to end, at times longer than the stop time-out
 	immortal   float64 // SIGKILL takes minutes, as in a kernel that waits for a disk
 	spawnFails float64
 	shortage   float64 // of failed spawns: the machine is short of something
 	spawnHangs float64
 	slowSpawn  time.Duration
 	life       time.Duration // mean life of a process that crashes
-	orphans    float64       // an exit leaves a zombie that nobody knows
+	orphans    float64       // an end leaves a zombie that nobody knows
+	breeds     float64       // a process brings forth another one, which leaves its group
+	hookFails  float64
+	hookHangs  float64
+	census     float64 // a tree takes a while to be looked at, as without cgroups
 }
 
+// A simProcess is one process.
 type simProcess struct {
 	k        *simKernel
 	instance string
-	pid, fd  int
+	run      string // invocation id
+	role     simRole
+	pid      int
+	start    uint64
+	began    time.Duration // when the loop heard of it
 	zombie   bool
 	reaped   bool
-	closed   bool
 	exit     pidfd.Exit
 	dying    bool
 	deaf     bool
 	immortal bool
-	orphan   bool
 	alive    *loop.Scope
+	handles  []*simHandle
 }
 
-type simSpawn struct {
-	k         *simKernel
-	committed bool
-	hangs     bool
-	timer     *loop.Timer
-	returned  func()
-}
+type simRole uint8
 
-func (s *simSpawn) Stage() string { return "open executable /sim" }
+const (
+	roleMain simRole = iota
+	roleHook
+	roleEscaped // a descendant that has left its group
+	roleOrphan  // nobody's
+)
 
-func (s *simSpawn) CallOff(returned func()) bool {
-	if s.committed {
-		return false
-	}
-	s.returned = returned
-	if !s.hangs {
-		s.timer.Stop()
-		s.k.v.Post(returned)
-		return true
-	}
-	s.k.hung++
-	s.k.v.Root().After(s.k.upTo(time.Hour), func() {
-		s.k.hung--
-		returned()
-	})
-	return true
+// A simHandle is a pidfd, the Process that superd sees.
+type simHandle struct {
+	p      *simProcess
+	fd     int
+	closed bool
 }
 
 func (k *simKernel) chance(p float64) bool { return p > 0 && k.rng.Float64() < p }
@@ -93,6 +94,31 @@ func (k *simKernel) upTo(d time.Duration) time.Duration {
 		return 0
 	}
 	return time.Duration(k.rng.Int64N(int64(d)))
+}
+
+// simSpawn is a spawn under way.
+type simSpawn struct {
+	k         *simKernel
+	committed bool
+	hangs     bool
+	timer     *loop.Timer
+}
+
+func (s *simSpawn) Stage() string { return "open executable /sim" }
+
+func (s *simSpawn) Queued() bool { return false }
+
+func (s *simSpawn) CallOff(returned func()) bool {
+	switch {
+	case s.committed:
+		return false
+	case s.hangs:
+		s.k.v.Root().After(s.k.upTo(time.Hour), returned)
+	default:
+		s.timer.Stop()
+		s.k.v.Post(returned)
+	}
+	return true
 }
 
 // Spawn implements [System].
@@ -110,6 +136,10 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 	default:
 		fault = &SpawnError{Stage: "open executable", Err: syscall.ENOENT, Fault: faultProgram}
 	}
+	role := roleMain
+	if spec.Program.Command[0] == simHook {
+		role = roleHook
+	}
 	s.timer = k.v.Root().After(k.upTo(k.mix.slowSpawn), func() {
 		s.committed = true
 		if fault != nil {
@@ -118,9 +148,14 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 			return
 		}
 		k.forks++
-		p := k.born(spec.Name)
-		k.v.Root().After(k.upTo(time.Millisecond), func() {
-			done(Child{Process: p, ReadFD: -1}, nil)
+		p := k.born(spec.Name, spec.Own["SUPERD_INVOCATION_ID"], role)
+		late := time.Millisecond
+		if k.chance(0.1) {
+			late = 200 * time.Millisecond
+		}
+		k.v.Root().After(k.upTo(late), func() {
+			p.began = k.v.Now()
+			done(Child{Process: p.open(), ReadFD: -1}, nil)
 			k.forks--
 			if k.forks == 0 && k.sweep != nil {
 				k.Sweep(k.sweep)
@@ -130,66 +165,94 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 	return s
 }
 
+// simHook is the command of every hook of the simulation.
+const simHook = "/hook"
+
 // born makes a process with the lowest free pid: the shortest way to a pid that is used again.
-func (k *simKernel) born(instance string) *simProcess {
+func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	pid := 2
 	for k.byPid[pid] != nil {
 		pid++
 	}
-	for _, other := range k.byPid {
-		if other.instance == instance && instance != "" && !other.zombie {
-			k.fail("%s runs twice: pids %d and %d", instance, other.pid, pid)
+	if role == roleMain || role == roleHook {
+		for _, other := range k.byPid {
+			twice := role == roleMain && other.role == roleMain
+			if other.instance == instance && !other.zombie && (twice || other.run != run && !k.spared[instance]) {
+				k.fail("%s is started as %d while %d of it lives", instance, pid, other.pid)
+			}
 		}
 	}
+	k.spawned++
 	p := &simProcess{
-		k: k, instance: instance, pid: pid, fd: k.v.NewFD(),
+		k: k, instance: instance, run: run, role: role, pid: pid, start: uint64(k.spawned),
 		deaf: k.chance(k.mix.deaf), immortal: k.chance(k.mix.immortal),
 		alive: k.v.Root().Child(),
 	}
 	k.byPid[pid] = p
-	k.spawned++
-	k.note("%s is born as %d (deaf %v, immortal %v)", instance, pid, p.deaf, p.immortal)
-	if k.chance(k.mix.crash) {
-		life := time.Duration(k.rng.ExpFloat64() * float64(k.mix.life))
-		exit := pidfd.Exit{Known: true, Code: k.rng.IntN(3)}
-		if k.chance(0.3) {
-			exit = pidfd.Exit{Known: true, Signal: syscall.SIGSEGV}
+	k.note("%s is born as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
+	switch role {
+	case roleHook:
+		if !k.chance(k.mix.hookHangs) {
+			exit := pidfd.Exit{Known: true}
+			if k.chance(k.mix.hookFails) {
+				exit.Code = 1
+			}
+			p.alive.After(k.upTo(time.Second), func() { p.end(exit) })
 		}
-		p.alive.After(life, func() { p.end(exit) })
+	case roleMain:
+		if k.chance(k.mix.crash) {
+			exit := pidfd.Exit{Known: true, Code: k.rng.IntN(3)}
+			if k.chance(0.3) {
+				exit = pidfd.Exit{Known: true, Signal: syscall.SIGSEGV}
+			}
+			p.alive.After(time.Duration(k.rng.ExpFloat64()*float64(k.mix.life)), func() { p.end(exit) })
+		}
+	}
+	if role != roleOrphan && k.chance(k.mix.breeds) {
+		p.alive.After(k.upTo(100*time.Millisecond), func() { k.born(instance, run, roleEscaped) })
 	}
 	return p
 }
 
-// end makes p a zombie.
+// end makes p a zombie. An escaped one has lost its parent and is superd's child by then.
 func (p *simProcess) end(exit pidfd.Exit) {
 	k := p.k
+	if p.zombie {
+		return
+	}
 	k.note("%s (%d) ends: %v", p.instance, p.pid, exit)
 	p.zombie, p.exit = true, exit
 	k.zombies = append(k.zombies, p)
 	p.alive.Close()
-	if !p.closed {
-		k.v.SetReady(p.fd, loop.Readable)
+	for _, h := range p.handles {
+		if !h.closed {
+			k.v.SetReady(h.fd, loop.Readable)
+		}
 	}
-	if k.chance(k.mix.orphans) {
-		o := k.born("")
-		o.orphan = true
-		o.end(pidfd.Exit{Known: true})
+	if p.role != roleOrphan && k.chance(k.mix.orphans) {
+		k.born("", "", roleOrphan).end(pidfd.Exit{Known: true})
 	}
 	k.v.Root().After(k.upTo(10*time.Millisecond), k.notify)
 }
 
-func (p *simProcess) Pid() int { return p.pid }
-func (p *simProcess) FD() int  { return p.fd }
+func (p *simProcess) open() *simHandle {
+	h := &simHandle{p: p, fd: p.k.v.NewFD()}
+	p.handles = append(p.handles, h)
+	if p.zombie {
+		p.k.v.SetReady(h.fd, loop.Readable)
+	}
+	return h
+}
+
+func (h *simHandle) Pid() int { return h.p.pid }
+func (h *simHandle) FD() int  { return h.fd }
 
 // Signal implements [Process].
-func (p *simProcess) Signal(sig syscall.Signal) error { return p.SignalGroup(sig) }
-
-// SignalGroup implements [Process].
-func (p *simProcess) SignalGroup(sig syscall.Signal) error {
-	k := p.k
+func (h *simHandle) Signal(sig syscall.Signal) error {
+	p, k := h.p, h.p.k
 	switch {
-	case p.closed:
-		k.fail("%v for %s goes through pidfd %d, which is closed", sig, p.instance, p.fd)
+	case h.closed:
+		k.fail("%v for %s goes through pidfd %d, which is closed", sig, p.instance, h.fd)
 	case p.reaped:
 		return fmt.Errorf("signal: %w", pidfd.ErrGone)
 	case p.zombie || p.dying:
@@ -201,25 +264,39 @@ func (p *simProcess) SignalGroup(sig syscall.Signal) error {
 		p.alive.After(k.upTo(5*time.Millisecond), func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
 	case sig == syscall.SIGTERM && !p.deaf:
 		delay := time.Duration(0)
-		if k.chance(0.5) {
-			delay = k.upTo(12 * time.Second) // some of it longer than the stop time-out
+		if k.chance(k.mix.slowStop) {
+			delay = k.upTo(12 * time.Second)
 		}
 		p.alive.After(delay, func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
 	}
 	return nil
 }
 
+// SignalGroup implements [Process]: everyone is alone in his group.
+func (h *simHandle) SignalGroup(sig syscall.Signal) error { return h.Signal(sig) }
+
 // Wait implements [Process].
-func (p *simProcess) Wait() (pidfd.Exit, bool, error) {
-	switch {
-	case p.closed:
-		p.k.fail("wait for %s goes through pidfd %d, which is closed", p.instance, p.fd)
+func (h *simHandle) Wait() (pidfd.Exit, bool, error) {
+	switch p := h.p; {
+	case h.closed:
+		p.k.fail("wait for %s goes through pidfd %d, which is closed", p.instance, h.fd)
 	case !p.zombie:
 		return pidfd.Exit{}, false, nil
 	case !p.reaped:
 		p.k.reap(p)
 	}
-	return p.exit, true, nil
+	return h.p.exit, true, nil
+}
+
+// Close implements [Process].
+func (h *simHandle) Close() error {
+	if h.closed {
+		h.p.k.fail("pidfd %d of %s is closed twice", h.fd, h.p.instance)
+		return nil
+	}
+	h.closed = true
+	h.p.k.v.CloseFD(h.fd)
+	return nil
 }
 
 func (k *simKernel) reap(p *simProcess) {
@@ -230,27 +307,12 @@ func (k *simKernel) reap(p *simProcess) {
 	p.reaped = true
 	k.reaped++
 	delete(k.byPid, p.pid)
-	for i, z := range k.zombies {
-		if z == p {
-			k.zombies = append(k.zombies[:i], k.zombies[i+1:]...)
-			break
-		}
-	}
-}
-
-// Close implements [Process].
-func (p *simProcess) Close() error {
-	if p.closed {
-		p.k.fail("pidfd %d of %s is closed twice", p.fd, p.instance)
-	}
-	p.closed = true
-	p.k.v.CloseFD(p.fd)
-	return nil
+	k.zombies = slices.DeleteFunc(k.zombies, func(z *simProcess) bool { return z == p })
 }
 
 // Sweep implements [System].
 func (k *simKernel) Sweep(dead func(pid int)) {
-	if k.forks > 0 {
+	if k.forks > 0 && !k.ungated {
 		k.sweep = dead
 		return
 	}
@@ -265,32 +327,93 @@ func (k *simKernel) Sweep(dead func(pid int)) {
 // ReapStranger implements [System].
 func (k *simKernel) ReapStranger(pid int) (pidfd.Exit, error) {
 	p := k.byPid[pid]
-	switch {
-	case p == nil:
-		k.fail("stranger %d reaped, which is not there", pid)
+	if p == nil {
+		k.fail("stranger %d is reaped, which is not there", pid)
 		return pidfd.Exit{}, syscall.ECHILD
-	case !p.orphan:
-		k.fail("%d of %s reaped as a stranger", pid, p.instance)
+	}
+	if p.role == roleMain || p.role == roleHook {
+		k.fail("%d of %s is reaped as a stranger", pid, p.instance)
 	}
 	k.reap(p)
-	k.v.CloseFD(p.fd)
-	p.closed = true
 	return p.exit, nil
 }
-
-// RemoveFIFO implements [System].
-func (k *simKernel) RemoveFIFO(string) {}
 
 // WaitsIn implements [System].
 func (k *simKernel) WaitsIn(int) string { return "D (disk sleep)" }
 
-// living returns the living main processes of an instance.
-func (k *simKernel) living(instance string) int {
-	n := 0
+// living counts the living processes of an instance.
+func (k *simKernel) living(instance string) (main, others int) {
 	for _, p := range k.byPid {
-		if p.instance == instance && !p.zombie {
-			n++
+		switch {
+		case p.instance != instance || p.zombie:
+		case p.role == roleMain:
+			main++
+		default:
+			others++
 		}
 	}
-	return n
+	return main, others
 }
+
+// A simTree is the tree of an instance.
+type simTree struct {
+	k        *simKernel
+	instance string
+	census   bool
+}
+
+// NewTree implements [System].
+func (k *simKernel) NewTree(instance string) Tree {
+	return &simTree{k, instance, k.chance(k.mix.census)}
+}
+
+// Empty implements [Tree].
+func (t *simTree) Empty() bool {
+	main, others := t.k.living(t.instance)
+	return !t.census && main+others == 0
+}
+
+// Look implements [Tree].
+func (t *simTree) Look(found func([]Member)) {
+	look := func() {
+		var members []Member
+		for _, pid := range sortedKeys(t.k.byPid) {
+			if p := t.k.byPid[pid]; p.instance == t.instance && !p.zombie {
+				members = append(members, Member{Process: p.open(), Start: p.start, Group: p.pid, Command: "sim"})
+			}
+		}
+		found(members)
+	}
+	if t.census {
+		t.k.v.Root().After(t.k.upTo(10*time.Millisecond), look)
+		return
+	}
+	look()
+}
+
+// Kill implements [Tree].
+func (t *simTree) Kill() error {
+	if t.census {
+		return nil
+	}
+	for _, pid := range sortedKeys(t.k.byPid) {
+		if p := t.k.byPid[pid]; p.instance == t.instance && !p.zombie {
+			h := p.open()
+			h.Signal(syscall.SIGKILL)
+			h.Close()
+		}
+	}
+	return nil
+}
+
+// Remove implements [Tree].
+func (t *simTree) Remove() {
+	if main, others := t.k.living(t.instance); main+others > 0 && !t.k.spared[t.instance] {
+		t.k.fail("the tree of %s is removed while %d processes live in it", t.instance, main+others)
+	}
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// OOMKills implements [Tree].
+func (t *simTree) OOMKills() int { return 0 }

@@ -2,8 +2,8 @@ package procs
 
 // A State is what one instance of a program is doing.
 //
-// Two pairs share the name that is shown: Spawning is a start whose process is not there yet, Killing a stop
-// whose time-out is over.
+// Three share the name that is shown: Stopping, Killing, a stop whose time-out is over, and Clearing, in which the main
+// process is gone and what it left is not. Spawning begins with the pre_start hooks.
 type State uint8
 
 // The states of an instance.
@@ -13,6 +13,7 @@ const (
 	Running               // its main process lives
 	Stopping              // the stop signal is sent; the stop time-out runs
 	Killing               // SIGKILL is sent
+	Clearing              // the main process is gone; what is left of its tree is ended, then the post_stop hooks run
 	Backoff               // it ended; the restart timer is pending
 	Exited                // it ended as it should and stays down
 	Failed                // it ended badly, or could not be started, and stays down
@@ -21,12 +22,12 @@ const (
 
 var stateNames = [stateCount]string{
 	Stopped: "Stopped", Spawning: "Spawning", Running: "Running", Stopping: "Stopping",
-	Killing: "Killing", Backoff: "Backoff", Exited: "Exited", Failed: "Failed",
+	Killing: "Killing", Clearing: "Clearing", Backoff: "Backoff", Exited: "Exited", Failed: "Failed",
 }
 
 var shownNames = [stateCount]string{
 	Stopped: "stopped", Spawning: "starting", Running: "running", Stopping: "stopping",
-	Killing: "stopping", Backoff: "backoff", Exited: "exited", Failed: "failed",
+	Killing: "stopping", Clearing: "stopping", Backoff: "backoff", Exited: "exited", Failed: "failed",
 }
 
 // String returns the name under which the state is shown: stopped, starting, running, stopping, backoff,
@@ -48,19 +49,15 @@ const (
 	WantUp       Event = iota // it is to be up
 	WantDown                  // it is to be down
 	Again                     // it is to be up, in a run that starts after this
-	Spawned                   // the spawn succeeded
-	SpawnedStale              // the spawn succeeded, but that run is not wanted any more
-	SpawnRetry                // the spawn failed and is tried again later
-	SpawnGaveUp               // the spawn failed and the start limit is reached; it is tried again slowly
-	SpawnFinal                // the spawn failed and the instance stays down
-	SpawnDown                 // the spawn failed or was called off; it is to be down
-	SpawnAgain                // the spawn failed or was called off; another was asked for meanwhile
-	ExitRetry                 // the process ended by itself and is restarted after a delay
-	ExitDone                  // the process ended as it should; it stays down
-	ExitGaveUp                // the process ended badly and the start limit is reached; it is tried again slowly
-	ExitFinal                 // the process ended badly; it stays down
-	ExitDown                  // the process ended; it is to be down
-	ExitAgain                 // the process ended; the next run is wanted at once
+	Spawned                   // the main process was started
+	SpawnedStale              // so it was, but that run is not wanted any more
+	Left                      // the main process is gone, or came to nothing, and there is something to clear
+	EndRetry                  // the run is over; the next one comes after a delay
+	EndDone                   // the run is over, as it should; it stays down
+	EndGaveUp                 // the run is over, badly, and the start limit is reached; it is tried again slowly
+	EndFinal                  // the run is over, badly; it stays down
+	EndDown                   // the run is over; it is to be down
+	EndAgain                  // the run is over; the next one is wanted at once
 	StopDue                   // the stop time-out is over
 	KillDue                   // the process has not ended although SIGKILL was sent
 	RestartDue                // the delay before the next start is over
@@ -68,10 +65,8 @@ const (
 )
 
 var eventNames = [eventCount]string{
-	WantUp: "WantUp", WantDown: "WantDown", Again: "Again",
-	Spawned: "Spawned", SpawnedStale: "SpawnedStale", SpawnRetry: "SpawnRetry", SpawnGaveUp: "SpawnGaveUp", SpawnFinal: "SpawnFinal",
-	SpawnDown: "SpawnDown", SpawnAgain: "SpawnAgain",
-	ExitRetry: "ExitRetry", ExitDone: "ExitDone", ExitGaveUp: "ExitGaveUp", ExitFinal: "ExitFinal", ExitDown: "ExitDown", ExitAgain: "ExitAgain",
+	WantUp: "WantUp", WantDown: "WantDown", Again: "Again", Spawned: "Spawned", SpawnedStale: "SpawnedStale", Left: "Left",
+	EndRetry: "EndRetry", EndDone: "EndDone", EndGaveUp: "EndGaveUp", EndFinal: "EndFinal", EndDown: "EndDown", EndAgain: "EndAgain",
 	StopDue: "StopDue", KillDue: "KillDue", RestartDue: "RestartDue",
 }
 
@@ -83,8 +78,9 @@ type Effect uint8
 
 // The effects of a step.
 const (
-	Spawn      Effect = iota // have a worker start the next run
-	CallOff                  // call the spawn off, if it is not too late
+	Spawn      Effect = iota // run the pre_start hooks, then have a worker start the main process
+	CallOff                  // call that off, if it is not too late
+	Clear                    // end what is left of the run's tree, then run the post_stop hooks
 	SignalStop               // stop signal, then SIGCONT, to the process group
 	SignalKill               // SIGKILL to those whom kill_mode names
 	ArmStop                  // StopDue after the stop time-out
@@ -97,7 +93,7 @@ const (
 )
 
 var effectNames = [effectCount]string{
-	Spawn: "Spawn", CallOff: "CallOff", SignalStop: "SignalStop", SignalKill: "SignalKill", ArmStop: "ArmStop", ArmKill: "ArmKill",
+	Spawn: "Spawn", CallOff: "CallOff", Clear: "Clear", SignalStop: "SignalStop", SignalKill: "SignalKill", ArmStop: "ArmStop", ArmKill: "ArmKill",
 	NameStuck: "NameStuck", EndRun: "EndRun", ArmRestart: "ArmRestart", Disarm: "Disarm",
 }
 

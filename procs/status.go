@@ -1,7 +1,11 @@
 package procs
 
 import (
+	"fmt"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Status tells what one instance does and why.
@@ -31,6 +35,16 @@ type ExitStatus struct {
 	Signal string // "SIGKILL"; "" when it exited
 	At     time.Time
 	Known  bool
+	signal int // its number
+}
+
+// signalName returns SIGTERM, SIGRTMIN+3 and so on.
+func signalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
+	}
+	const rtMin = 34 // as the C library counts: it keeps 32 and 33 to itself. Source: man 7 signal
+	return fmt.Sprintf("SIGRTMIN+%d", int(sig)-rtMin)
 }
 
 // An Info is what superd tells about itself.

@@ -16,6 +16,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
+	"superd/procs/eventlog"
 )
 
 // sweepDelay gathers the SIGCHLDs of a burst: the supervisor's own children report through their pidfds, so only
@@ -28,15 +29,16 @@ type Options struct {
 	System      System
 	Store       *logs.Store
 	Log         *slog.Logger
-	Notify      Notifier // systemd, or nobody
+	Notify      Notifier      // systemd, or nobody
+	Events      *eventlog.Log // nil: events are not recorded
 	Config      *config.Config
 	Load        func() (*config.Config, error) // reads the configuration again, off the loop
 	RuntimeDir  string
 	LogDir      string
 	Environment []string // superd's own, from which that of the programs is made
 	Pid         int
-	Seed        [32]byte // for invocation ids and jitter
-	OnCapture   func(*logs.Capture)
+	Seed        [32]byte                              // for invocation ids and jitter
+	OnCapture   func(*logs.Capture) (runEnded func()) // for who shows the lines; runEnded is called on the loop
 }
 
 // A Supervisor supervises the programs of one configuration.
@@ -54,15 +56,17 @@ type Supervisor struct {
 	config    *config.Config
 	instances []*instance // by name
 	byName    map[string]*instance
-	byPid     map[int]*instance // those with a main process that is not reaped yet
-	counts    [stateCount]int   // instances in each state
-	stuck     int               // instances with a process that SIGKILL did not end
+	byPid     map[int]func()  // reaps a child that an instance owns
+	counts    [stateCount]int // instances in each state
+	stuck     int             // instances with a process that SIGKILL did not end
 
 	started    time.Time
 	startedAt  time.Duration
 	ready      bool // everything that starts by itself has been spawned once
 	reloading  bool
+	reloads    []func(Report, error) // who waits for the next one
 	shutdown   *shutdown
+	exitStatus int // superd's own
 	onEnd      func()
 	sweepTimer *loop.Timer
 
@@ -85,12 +89,14 @@ func New(o Options) *Supervisor {
 		rng:       rand.New(random),
 		config:    o.Config,
 		byName:    map[string]*instance{},
-		byPid:     map[int]*instance{},
+		byPid:     map[int]func(){},
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
 	}
 	for _, program := range o.Config.Programs {
-		s.add(program)
+		for _, name := range program.Instances() {
+			s.add(name, program)
+		}
 	}
 	return s
 }
@@ -98,6 +104,7 @@ func New(o Options) *Supervisor {
 // Start starts every program that starts by itself. onEnd runs when a shutdown is complete.
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
+	s.record(eventlog.Event{Kind: eventlog.Superd, State: "started", Pid: s.options.Pid})
 	if s.shutdown != nil { // it came first
 		s.continueShutdown()
 		return
@@ -116,17 +123,13 @@ func (s *Supervisor) autostart(in *instance) {
 	}
 }
 
-// add makes the instances of program.
-func (s *Supervisor) add(program *config.Program) []*instance {
-	var added []*instance
-	for _, name := range program.Instances() {
-		in := s.newInstance(name, program)
-		s.byName[name] = in
-		at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
-		s.instances = slices.Insert(s.instances, at, in)
-		added = append(added, in)
-	}
-	return added
+// add makes an instance, which is stopped.
+func (s *Supervisor) add(name string, program *config.Program) *instance {
+	in := s.newInstance(name, program)
+	s.byName[name] = in
+	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
+	s.instances = slices.Insert(s.instances, at, in)
+	return in
 }
 
 // compareInstances orders instances by program, then web@2 before web@10.
@@ -143,7 +146,7 @@ func compareInstances(a, b *instance) int {
 // atRest is told whenever an instance is at rest.
 func (s *Supervisor) atRest(in *instance) {
 	if in.removed {
-		s.remove(in)
+		s.depart(in)
 	}
 	s.continueShutdown()
 }
@@ -161,8 +164,8 @@ func (s *Supervisor) Children() {
 
 // childDied has the owner of a zombie reap it, and reaps it itself if it has none.
 func (s *Supervisor) childDied(pid int) {
-	if in := s.byPid[pid]; in != nil {
-		in.reap(in.run)
+	if reap := s.byPid[pid]; reap != nil {
+		reap()
 		return
 	}
 	exit, err := s.system.ReapStranger(pid)

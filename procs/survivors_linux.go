@@ -55,7 +55,7 @@ func FindSurvivors(runtimeDir string) error {
 				invoked = value != ""
 			case "SUPERD_INSTANCE":
 				instance = value
-			case "SUPERD_RUNTIME_DIR":
+			case "SUPERD_OWNER":
 				dir = value
 			}
 		}

@@ -2,7 +2,6 @@ package procs
 
 import (
 	"syscall"
-	"time"
 
 	"superd/config"
 	"superd/pidfd"
@@ -22,16 +21,41 @@ type System interface {
 	// ReapStranger reaps a zombie that no instance owns.
 	ReapStranger(pid int) (pidfd.Exit, error)
 
-	// RemoveFIFO removes the FIFO of an instance that is gone.
-	RemoveFIFO(path string)
+	// NewTree returns the tree of the instance, in which nothing lives yet.
+	NewTree(instance string) Tree
 
 	// WaitsIn tells what a process waits in, for a process that does not die: "D (disk sleep) in nfs_wait".
 	WaitsIn(pid int) string
 }
 
+// A Tree is every process that an instance has brought forth and that lives: its main process, its hooks and all their
+// descendants, wherever they went. Zombies don't count.
+type Tree interface {
+	// Empty reports whether nothing lives in it, as far as that can be said at once; if not, Look tells.
+	Empty() bool
+	// Look has found called on the loop, perhaps before it returns, with those who live in it. found owns them.
+	Look(found func([]Member))
+	// Kill sends SIGKILL to all of it at once where the kernel can do that, and does nothing elsewhere.
+	Kill() error
+	// OOMKills tells how many of its processes the kernel has killed for lack of memory so far: at the tree's own limit,
+	// or the machine's. 0 where the kernel doesn't tell.
+	OOMKills() int
+	// Remove gives back what the tree holds in the system. Nothing lives in it any more.
+	Remove()
+}
+
+// A Member is one process of a tree.
+type Member struct {
+	Process Process
+	Start   uint64 // clock ticks since boot: with the pid it tells one process from another
+	Group   int    // process group
+	Command string // its name, as ps shows it
+}
+
 // A SpawnSpec says what to start.
 type SpawnSpec struct {
 	Name        string // instance
+	Tree        Tree   // where it is born
 	Program     *config.Program
 	Environment []string          // superd's own, before it is filtered
 	Own         map[string]string // the run's variables: SUPERD_NAME and so on
@@ -53,6 +77,8 @@ type PendingSpawn interface {
 	CallOff(returned func()) bool
 	// Stage tells what the worker is doing: "open executable /mnt/bin/web".
 	Stage() string
+	// Queued reports whether the worker waits for its turn: that takes as long as it takes.
+	Queued() bool
 }
 
 // A Process is a main process. [pidfd.Process] is one.
@@ -82,6 +108,3 @@ func (e *SpawnError) Error() string {
 
 // Unwrap returns the cause.
 func (e *SpawnError) Unwrap() error { return e.Err }
-
-// killPause is how long a process may take to end after SIGKILL before it is named as stuck.
-const killPause = 2 * time.Second

@@ -1,6 +1,9 @@
 package procs
 
 import (
+	"io"
+	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -28,8 +31,15 @@ type Systemd struct {
 // NewSystemd returns the notifier for NOTIFY_SOCKET; where that is not set, what it sends goes nowhere. While the loop
 // turns, it feeds the watchdog if systemd wants that, twice a period. Source: sd_notify(3), sd_watchdog_enabled(3).
 func NewSystemd(scope *loop.Scope) *Systemd {
+	// One socket, opened now: later there may be no descriptor left, and a silent watchdog kills.
+	var socket net.Conn
+	if path := os.Getenv("NOTIFY_SOCKET"); path != "" {
+		socket, _ = net.Dial("unixgram", path)
+	}
 	n := newSystemd(func(state string) {
-		daemon.SdNotify(false, state) // an error means that systemd is gone: there is nobody to tell
+		if socket != nil {
+			io.WriteString(socket, state) // an error means that systemd is gone: there is nobody to tell
+		}
 	})
 	if period, err := daemon.SdWatchdogEnabled(false); err == nil && period > 0 {
 		scope.Every(period/2, func() { n.tell(daemon.SdNotifyWatchdog) })

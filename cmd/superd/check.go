@@ -70,7 +70,7 @@ func inspect(file string) (path string, programs int, mistakes, warnings config.
 	if err != nil {
 		return "", 0, config.Errors{{Err: err}}, nil
 	}
-	conf, err := config.Load(path)
+	conf, err := config.Examine(path)
 	if errs, ok := errors.AsType[config.Errors](err); ok {
 		return path, 0, errs, nil
 	}

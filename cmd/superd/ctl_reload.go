@@ -45,4 +45,7 @@ func printReport(w io.Writer, r control.Report) {
 			fmt.Fprintf(w, "%s: %s\n", part.what, strings.Join(part.names, " "))
 		}
 	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
 }

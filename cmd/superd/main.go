@@ -13,6 +13,7 @@ import (
 
 	"superd/config"
 	"superd/control"
+	"superd/execstep"
 )
 
 // Exit statuses.
@@ -24,6 +25,7 @@ const (
 )
 
 func main() {
+	execstep.Run() // does not return where superd is the step before a program
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -65,6 +65,15 @@ func TestExitStatuses(t *testing.T) {
 		"/v1/reload":           fixed(422, `{"error":"a.toml:1:1: x: bad\na.toml:2:1: y: bad","remedy":"correct it","mistakes":[{},{}]}`),
 		"/v1/version":          fixed(200, `{"version":"1.2.3","commit":null,"pid":7,"keeper_pid":null,"uptime_s":61,"features":{"pidfs":true}}`),
 		"/v1/programs/db/logs": fixed(200, "a line \x1b[2J"),
+		"/v1/programs/db/why":  fixed(200, `[{"name":"db@1","state":"running","text":"db@1 runs\n  | \u001b[2J\n"},{"name":"db@2","state":"stopped","text":"db@2 rests\n"}]`),
+		"/v1/history":          fixed(200, `[{"name":"db","program":"db","run":"a","pid":7,"started_at":"2026-11-21T07:20:45Z","reason":"exit status 3"}]`),
+		"/v1/events": func(w http.ResponseWriter, r *http.Request) {
+			if r.FormValue("since") == "7" && r.FormValue("follow") == "1" {
+				fmt.Fprintln(w, `{"cursor":8,"at":"2026-11-21T07:20:45Z","kind":"shutdown","reason":"SIGTERM"}`)
+				return
+			}
+			fmt.Fprintln(w, `{"cursor":7,"at":"2026-11-21T07:20:45Z","kind":"reload","reason":"1 added"}`)
+		},
 	})
 	files := t.TempDir()
 	write := func(name, text string) string {
@@ -122,6 +131,17 @@ func TestExitStatuses(t *testing.T) {
 		{ctl("version", "--json"), 0, `"pid":7`, ""},
 		{ctl("logs", "db"), 0, "a line \x1b[2J\n", ""},
 		{ctl("logs", "db", "-n", "some"), 2, "", `"some"`},
+		{ctl("why", "db"), 0, "db@1 runs\n  | \\x1b[2J\n\ndb@2 rests\n", ""},
+		{ctl("why", "db", "--json"), 0, `"state":"stopped"`, ""},
+		{ctl("why"), 2, "", "missing NAME"},
+		{ctl("history"), 0, "exit status 3\n", ""},
+		{ctl("history", "db", "--json"), 0, `"pid":7`, ""},
+		{ctl("events"), 0, "reload  1 added\n", ""},
+		{ctl("events", "--json"), 0, `{"cursor":7,`, ""},
+		{ctl("events", "-f", "--since", "7"), 0, "shutdown  SIGTERM\n", ""},
+		{ctl("events", "-f", "--since", "7", "--json"), 0, `{"cursor":8,`, ""},
+		{ctl("events", "--since", "-1"), 2, "", "--since"},
+		{ctl("events", "db"), 2, "", "db"},
 		{[]string{"ctl", "-c", named, "version"}, 0, "1.2.3", ""},
 		{[]string{"ctl", "-c", broken, "version"}, 2, "", "--runtime-dir"},
 		{[]string{"ctl", "-c", none, "version"}, 2, "", "none"},

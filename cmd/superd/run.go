@@ -26,6 +26,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
+	"superd/procs/eventlog"
 	"superd/signals"
 	"superd/terminal"
 )
@@ -36,8 +37,8 @@ const (
 )
 
 type runFlags struct {
-	config, runtimeDir, logLevel, output string
-	strict                               bool
+	config, runtimeDir, logLevel, output, cgroups string
+	strict                                        bool
 }
 
 func newRunCommand() *cobra.Command {
@@ -60,6 +61,7 @@ superd's log.`,
 	f.StringVar(&flags.runtimeDir, "runtime-dir", "", "`directory` of the control socket and the programs' pipes")
 	f.StringVar(&flags.logLevel, "log-level", "info", "least `level` of superd's own messages: debug, info, warn or error")
 	f.StringVar(&flags.output, "output", "auto", "show the programs' lines: `when` is auto (not under systemd), always or never")
+	f.StringVar(&flags.cgroups, "cgroups", "auto", "give each program a cgroup of its own: `when` is auto (where superd may make them) or never")
 	f.BoolVar(&flags.strict, "strict", false, "refuse a configuration with any mistake, instead of failing only the programs concerned")
 	return cmd
 }
@@ -100,7 +102,8 @@ func runDaemon(flags runFlags, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer dir.Close()
-	if err := procs.FindSurvivors(runtimeDir); err != nil {
+	if err := procs.FindSurvivors(dir.Path); err != nil {
+		dir.Leave()
 		return err
 	}
 	if err := procs.PrepareLogDir(logDir); err != nil {
@@ -120,31 +123,38 @@ func runDaemon(flags runFlags, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	d := &daemon{loop: l, log: log, configPath: path}
+	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never"}
 	var printed sync.WaitGroup
+	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
+	defer events.Close(farewellTime)
 	options := procs.Options{
 		Loop:        l,
 		Store:       logs.NewStore(l, log),
 		Log:         log,
+		Events:      events,
 		Config:      conf,
 		Load:        func() (*config.Config, error) { return config.Load(path) },
-		RuntimeDir:  runtimeDir,
+		RuntimeDir:  dir.Path,
 		LogDir:      logDir,
 		Environment: os.Environ(),
 		Pid:         os.Getpid(),
 	}
 	if show {
 		printer := terminal.NewLinePrinter(stdout, terminal.Detect(stdout, os.Getenv))
-		options.OnCapture = func(c *logs.Capture) {
+		options.OnCapture = func(c *logs.Capture) func() {
 			lines := printer.Program(c.Name())
 			printed.Go(func() {
 				defer lines.Close()
 				// What can't be shown is still in the log file: a terminal that has gone is no failure.
 				_ = c.FollowFromStart(context.Background(), lines)
 			})
+			return func() { go lines.EndRun() } // showing may block
 		}
 	}
 	if err := d.start(options, listener); err != nil {
+		if _, survivors := errors.AsType[*procs.SurvivorsError](err); survivors {
+			dir.Leave()
+		}
 		return err
 	}
 	err = l.Run()
@@ -153,9 +163,16 @@ func runDaemon(flags runFlags, stdout, stderr io.Writer) error {
 	if werr := options.Store.Wait(ctx); werr != nil {
 		log.Warn("log files not closed: a file system does not answer", "waited", farewellTime)
 	}
+	events.Close(farewellTime) // those who follow them see the last ones before the server ends
 	waitFor(&printed, farewellTime)
 	d.systemd.Close(farewellTime)
-	return errors.Join(err, d.server.Close())
+	if err := errors.Join(err, d.server.Close()); err != nil {
+		return err
+	}
+	if status := d.supervisor.ExitStatus(); status != 0 {
+		return exitStatus(status)
+	}
+	return nil
 }
 
 // A daemon is a running superd: the supervisor with those who talk to it.
@@ -163,6 +180,7 @@ type daemon struct {
 	loop       *loop.Loop
 	log        *slog.Logger
 	configPath string
+	noCgroup   bool
 	supervisor *procs.Supervisor
 	server     *server.Server
 	systemd    *procs.Systemd
@@ -170,7 +188,7 @@ type daemon struct {
 
 // start puts everything on the loop, which does not run yet.
 func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop)
+	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, NoCgroup: d.noCgroup})
 	if err != nil {
 		return err
 	}
@@ -184,6 +202,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 	d.server = server.New(server.Options{
 		Post:       d.loop.Post,
 		Supervisor: d.supervisor,
+		Events:     options.Events,
 		Log:        d.log,
 		Version:    ownVersion(),
 		UID:        os.Geteuid(),
@@ -202,6 +221,9 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 	d.loop.Post(func() {
 		for _, mistake := range options.Config.Errors {
 			d.log.Error("mistake in configuration", "at", mistake.Error())
+		}
+		for _, warning := range options.Config.Warnings {
+			d.log.Warn("doubtful in configuration", "at", warning.Error())
 		}
 		d.supervisor.Start(d.loop.Stop)
 	})
@@ -229,6 +251,9 @@ func (d *daemon) onSignal(sig syscall.Signal) {
 func (f runFlags) parse() (level slog.Level, show bool, err error) {
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return 0, false, fmt.Errorf("read --log-level: want debug, info, warn or error, got %q", f.logLevel)
+	}
+	if f.cgroups != "auto" && f.cgroups != "never" {
+		return 0, false, fmt.Errorf("read --cgroups: want auto or never, got %q", f.cgroups)
 	}
 	switch f.output {
 	case "auto":

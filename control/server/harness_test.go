@@ -18,6 +18,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
+	"superd/procs/eventlog"
 )
 
 // patience bounds every wait for something that is sure to happen.
@@ -108,6 +109,38 @@ func (f *fakeSupervisor) Capture(name string) (*logs.Capture, error) {
 	return nil, &procs.UnknownNameError{Name: name}
 }
 
+func (f *fakeSupervisor) Why(names []string) ([]procs.Facts, error) {
+	some, err := f.Status(names)
+	if err != nil {
+		return nil, err
+	}
+	var facts []procs.Facts
+	for _, st := range some {
+		facts = append(facts, procs.Facts{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Cause: "started by the operator",
+			WantedUp: true, WantedBy: "the operator", Pid: 7})
+	}
+	return facts, nil
+}
+
+func (f *fakeSupervisor) Tree(names []string, done func([]procs.Branch)) error {
+	f.note("tree %v", names)
+	if len(names) > 0 && names[0] == "nobody" {
+		return &procs.UnknownNameError{Name: "nobody"}
+	}
+	done([]procs.Branch{{Name: "web", State: procs.Running, Main: os.Getpid(), Members: []procs.BranchMember{
+		{Pid: os.Getpid(), Start: ownStart()}, {Pid: os.Getpid(), Start: ownStart() + 1}}}})
+	return nil
+}
+
+// ownStart returns the start time of this process, 0 if it can't be read.
+func ownStart() uint64 {
+	use, err := readUsage(os.Getpid())
+	if err != nil {
+		return 0
+	}
+	return use.start
+}
+
 func (f *fakeSupervisor) Info() procs.Info {
 	return procs.Info{Pid: os.Getpid(), Uptime: 90 * time.Second, Programs: len(f.all)}
 }
@@ -126,7 +159,11 @@ type harness struct {
 	fake   *fakeSupervisor
 	server *Server
 	client *control.Client
+	events *eventlog.Log
 }
+
+// startOfTest is when what the fake supervisor tells has happened.
+var startOfTest = time.Date(2026, 11, 21, 7, 20, 45, 0, time.UTC)
 
 // newHarness starts a server; adjust may change it before it serves.
 func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
@@ -142,7 +179,9 @@ func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
 		{Name: "web", Program: "web", State: procs.Running, Ready: true, Pid: os.Getpid()},
 	}
 	h.client = control.NewClient(h.path)
-	h.server = New(Options{Post: l.Post, Supervisor: h.fake, Log: slog.New(slog.DiscardHandler), UID: os.Geteuid(),
+	h.events = eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { h.events.Close(patience) })
+	h.server = New(Options{Post: l.Post, Supervisor: h.fake, Events: h.events, Log: slog.New(slog.DiscardHandler), UID: os.Geteuid(),
 		Version: control.Version{Version: "1.2.3", Features: map[string]bool{"pidfs": true}}})
 	for _, f := range adjust {
 		f(h.server)

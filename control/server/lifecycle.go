@@ -23,7 +23,7 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 			return reloadError(got.err)
 		}
 		return s.answer(w, http.StatusOK, control.Report{
-			Added: listed(got.report.Added), Removed: listed(got.report.Removed), Changed: listed(got.report.Changed)})
+			Added: listed(got.report.Added), Removed: listed(got.report.Removed), Changed: listed(got.report.Changed), Notes: listed(got.report.Notes)})
 	case <-r.Context().Done():
 		return r.Context().Err()
 	}

@@ -19,6 +19,7 @@ import (
 	"superd/control"
 	"superd/logs"
 	"superd/procs"
+	"superd/procs/eventlog"
 )
 
 // Limits on what a client may take up.
@@ -30,6 +31,7 @@ const (
 	bodyTimeout    = 5 * time.Second
 	idleTimeout    = time.Minute
 	stallTimeout   = 30 * time.Second       // for a client that does not read its answer
+	farewellTime   = 500 * time.Millisecond // for those who follow something to its end
 	watchInterval  = 100 * time.Millisecond // between two answers to a watcher
 )
 
@@ -42,6 +44,8 @@ type Supervisor interface {
 	Shutdown(why string)
 	Watch(f func()) (cancel func())
 	Capture(name string) (*logs.Capture, error)
+	Why(names []string) ([]procs.Facts, error)
+	Tree(names []string, done func([]procs.Branch)) error
 	Info() procs.Info
 }
 
@@ -49,6 +53,7 @@ type Supervisor interface {
 type Options struct {
 	Post       func(func()) // runs a function on the loop, from any goroutine; may drop it once the loop has ended
 	Supervisor Supervisor
+	Events     *eventlog.Log // what events, history and why are answered from; not nil
 	Log        *slog.Logger
 	Version    control.Version // pid and uptime are filled in from the supervisor
 	UID        int             // who may connect, beside root
@@ -99,6 +104,10 @@ func (s *Server) Serve(l net.Listener) error {
 
 // Close ends all requests, also those that follow or watch, and removes the socket.
 func (s *Server) Close() error {
+	farewell, cancel := context.WithTimeout(context.Background(), farewellTime)
+	defer cancel()
+	// Those who follow what has ended see its end; whoever has not gone by then is cut off below.
+	_ = s.http.Shutdown(farewell)
 	s.end()
 	err := s.http.Close()
 	s.mu.Lock()

@@ -174,7 +174,7 @@ func TestCommandIsCancelledWhenTheClientGoes(t *testing.T) {
 func TestReload(t *testing.T) {
 	h := newHarness(t)
 	h.on(func() { h.fake.report = procs.Report{Added: []string{"web"}} })
-	if status, body := h.request("POST", "/v1/reload", ""); status != 200 || body != `{"added":["web"],"removed":[],"changed":[]}`+"\n" {
+	if status, body := h.request("POST", "/v1/reload", ""); status != 200 || body != `{"added":["web"],"removed":[],"changed":[],"notes":[]}`+"\n" {
 		t.Errorf("reload: %d %s", status, body)
 	}
 	h.on(func() {

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"superd/control"
+	"superd/terminal"
+)
+
+func newTreeCommand(flags *ctlFlags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "tree [NAME…]",
+		Short: "Show the processes of programs",
+		Long: `Tree shows every process that lives of a program, wherever it went: its main process, marked with *, its
+hooks, and all that they have brought forth.`,
+		ValidArgsFunction: flags.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			all, err := client.Tree(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), all)
+			}
+			return printTree(cmd.OutOrStdout(), all)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+func printTree(w io.Writer, all []control.Branch) error {
+	var b strings.Builder
+	for _, branch := range all {
+		fmt.Fprintf(&b, "%s: %s\n", branch.Name, branch.State)
+		below := map[int][]control.Process{}
+		known := map[int]bool{}
+		for _, p := range branch.Processes {
+			known[p.Pid] = true
+		}
+		for _, p := range branch.Processes {
+			parent := p.Parent
+			if !known[parent] {
+				parent = 0 // the main process, or one that has lost its parent
+			}
+			below[parent] = append(below[parent], p)
+		}
+		printBelow(&b, branch, below, 0, "  ")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printBelow(b *strings.Builder, branch control.Branch, below map[int][]control.Process, parent int, indent string) {
+	for _, p := range below[parent] {
+		mark := " "
+		if branch.Pid != nil && *branch.Pid == p.Pid {
+			mark = "*"
+		}
+		fmt.Fprintf(b, "%s%s%d %s %s  %s\n", indent, mark, p.Pid, p.State, memory(p.RSS), terminal.Sanitize(p.Command))
+		printBelow(b, branch, below, p.Pid, indent+"  ")
+	}
+}

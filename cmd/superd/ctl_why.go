@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"superd/control"
+	"superd/terminal"
+)
+
+func newWhyCommand(flags *ctlFlags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "why NAME",
+		Short: "Explain the state of a program",
+		Long: `Why tells in plain words what state a program is in and since when, what is wanted of it and by whom, what
+it waits for and until when, how its last runs ended, and the last lines of the one that failed.`,
+		Args:              cobra.MatchAll(needArgs("NAME"), cobra.MaximumNArgs(1)),
+		ValidArgsFunction: flags.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			return showWhy(cmd.Context(), client, args[0], asJSON, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+func showWhy(ctx context.Context, client *control.Client, name string, asJSON bool, stdout io.Writer) error {
+	all, err := client.Why(ctx, name)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(stdout, all)
+	}
+	var b strings.Builder
+	for i, w := range all {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		for line := range strings.Lines(w.Text) {
+			b.WriteString(terminal.Sanitize(line) + "\n")
+		}
+	}
+	_, err = io.WriteString(stdout, b.String())
+	return err
+}

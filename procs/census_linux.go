@@ -1,0 +1,499 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/pidfd"
+)
+
+// A census finds the processes of all trees where there are no cgroups, in one walk of /proc for all that ask meanwhile.
+//
+// superd is a child subreaper: who loses his parent gets superd for one. So every process that a program has brought forth is a
+// descendant of superd, whatever it has called, and is either below a main process or hook, which superd knows, or below an orphan,
+// a child of superd that superd does not know. Of an orphan, all that is below belongs to one tree: to which, one of them tells
+// by SUPERD_INSTANCE, SUPERD_OWNER and SUPERD_INVOCATION_ID in its environment, or by its session or process group, if that is
+// one of a main process or hook, or by the instance's FIFO among its descriptors. Once known, an orphan stays known.
+//
+// An orphan that has cleared its environment, has a session of its own and no descriptor of the FIFO, and below which there is nobody
+// who has less thoroughly, can't be attributed to a tree. Neither can one that sleeps uninterruptibly, as long as its environment
+// would have to be read: the read might wait for as long as it sleeps. They are left alone.
+type census struct {
+	kernel     *Kernel
+	runtimeDir string
+	why        error // why there are no cgroups
+	self       int   // superd's pid
+	session    int   // superd's
+	group      int   // superd's
+
+	reaped atomic.Uint64 // orphans that superd has reaped
+
+	mu      sync.Mutex
+	changed sync.Cond // a kill is over
+	trees   map[string]*censusTree
+	register
+	looks   []*look
+	walking bool // a goroutine serves looks and kills
+}
+
+// A register tells to which trees processes belong.
+type register struct {
+	known   map[processKey]*censusTree // main processes and hooks, until nobody of their tree is left
+	orphans map[processKey]*censusTree // those whose tree was found out by the last walk
+	byPid   map[int]processKey         // of the known, the last with that pid; only in a clone
+}
+
+func (r register) clone() register {
+	byPid := make(map[int]processKey, len(r.known))
+	for k := range r.known {
+		if other, ok := byPid[k.pid]; !ok || other.start < k.start {
+			byPid[k.pid] = k
+		}
+	}
+	return register{maps.Clone(r.known), maps.Clone(r.orphans), byPid}
+}
+
+// A look waits for the census.
+type look struct {
+	tree   *censusTree
+	found  func([]Member)
+	births int        // of the tree, when the walk began
+	before *headcount // a walk that has met nobody; nil before
+	tries  int        // walks so far
+}
+
+// A headcount is what one walk has met.
+type headcount struct {
+	stats   map[int]*procStat          // everybody by pid, zombies included
+	orphans map[int]*censusTree        // by pid: those whose tree was found out
+	members map[*censusTree][]procStat // who lives, by tree
+	zombies map[processKey]*censusTree // orphans that have ended and are not reaped yet; nil where their tree is not known
+	from    uint64                     // orphans reaped when it began
+	to      uint64                     // and when it ended
+}
+
+func newCensus(k *Kernel, runtimeDir string, why error) *census {
+	c := &census{kernel: k, runtimeDir: runtimeDir, why: why, self: os.Getpid(), group: unix.Getpgrp(),
+		trees: map[string]*censusTree{}, register: register{known: map[processKey]*censusTree{}}}
+	c.changed.L = &c.mu
+	c.session, _ = unix.Getsid(0)
+	return c
+}
+
+const (
+	maxWalks  = 20 // for one look: where orphans end all the time, one can't be sure that nobody is left
+	tailSteps = 5  // how often a walk looks at superd's own children at its end, as long as there are new ones
+)
+
+// request has the census made. The caller holds c.mu.
+func (c *census) request() {
+	if !c.walking {
+		c.walking = true
+		go c.serve()
+	}
+}
+
+// serve walks until nobody asks any more.
+func (c *census) serve() {
+	for pause := time.Duration(0); ; {
+		time.Sleep(pause)
+		c.mu.Lock()
+		looks := c.looks
+		c.looks = nil
+		var kills []*censusTree
+		for _, name := range slices.Sorted(maps.Keys(c.trees)) {
+			if t := c.trees[name]; t.killing {
+				kills = append(kills, t)
+			}
+		}
+		if len(looks)+len(kills) == 0 {
+			c.walking = false
+			c.mu.Unlock()
+			return
+		}
+		for _, l := range looks {
+			if l.births != l.tree.births {
+				l.births, l.before = l.tree.births, nil
+			}
+		}
+		c.mu.Unlock()
+
+		w, err := c.walk()
+		again := looks
+		if err != nil { // short of descriptors
+			pause = lookPause
+		} else {
+			pause = c.serveKills(kills, w)
+			again = slices.DeleteFunc(looks, func(l *look) bool { return c.answer(l, w) })
+		}
+		c.mu.Lock()
+		c.looks = append(again, c.looks...)
+		if len(c.looks) > 0 && err == nil {
+			pause = 0
+		}
+		c.mu.Unlock()
+	}
+}
+
+// answer reports whether the walk has answered the look.
+//
+// A walk that meets nobody proves nothing by itself, since a process may end before it is met and leave a child that came too late to be
+// listed. But then it leaves a zombie too, with superd, if it was an orphan; and who is no orphan is below one or below a main process.
+// So nobody is left if a second walk meets nobody either and finds the zombies of the first and no other.
+func (c *census) answer(l *look, w *headcount) bool {
+	members, err := openMembers(w.members[l.tree])
+	switch {
+	case len(members) > 0:
+	case err != nil || len(w.members[l.tree]) > 0: // short of descriptors, or he has ended meanwhile
+		l.before, l.tries = nil, 0
+		return false
+	case l.before != nil && w.follows(l.before, l.tree):
+		c.mu.Lock()
+		if l.births == l.tree.births {
+			l.tree.touched = false
+			// Sessions and groups of those who are gone are nobody's now; others may get their numbers.
+			maps.DeleteFunc(c.known, func(_ processKey, t *censusTree) bool { return t == l.tree })
+		}
+		c.mu.Unlock()
+	case l.tries < maxWalks:
+		l.before = w
+		l.tries++
+		return false
+	}
+	c.kernel.loop.Post(func() { l.found(members) })
+	return true
+}
+
+// follows reports whether no orphan has ended since before began, leaving those aside that are not the tree's for sure.
+func (w *headcount) follows(before *headcount, tree *censusTree) bool {
+	return before.from == w.to && maps.Equal(before.zombiesOf(tree), w.zombiesOf(tree))
+}
+
+func (w *headcount) zombiesOf(tree *censusTree) map[processKey]bool {
+	some := map[processKey]bool{}
+	for key, t := range w.zombies {
+		if t == nil || t == tree {
+			some[key] = true
+		}
+	}
+	return some
+}
+
+// walk meets everybody and finds out who belongs to which tree.
+func (c *census) walk() (*headcount, error) {
+	w := &headcount{stats: map[int]*procStat{}, orphans: map[int]*censusTree{}, members: map[*censusTree][]procStat{},
+		zombies: map[processKey]*censusTree{}, from: c.reaped.Load()}
+	pids, err := allPids()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	register := c.register.clone()
+	c.mu.Unlock()
+	for _, pid := range pids {
+		c.meet(w, pid, register)
+	}
+	for range tailSteps { // those who came to superd meanwhile
+		fresh := false
+		for pid := range childrenOf(c.self) {
+			fresh = c.meet(w, pid, register) || fresh
+		}
+		if !fresh {
+			break
+		}
+	}
+	w.to = c.reaped.Load()
+	c.attribute(w, register)
+	return w, nil
+}
+
+// meet notes a process, and, if it is an orphan, at once what tells its tree: a moment later it may be gone. It reports whether it was not
+// known to the walk before.
+func (c *census) meet(w *headcount, pid int, r register) bool {
+	if w.stats[pid] != nil {
+		return false
+	}
+	s, err := readStat(pid)
+	if err != nil {
+		return true
+	}
+	w.stats[pid] = &s
+	if s.parent == c.self && r.known[s.key()] == nil {
+		tree := r.orphans[s.key()]
+		if tree == nil {
+			tree = c.treeOf(&s, r)
+		}
+		if tree != nil {
+			w.orphans[pid] = tree
+		}
+	}
+	return true
+}
+
+// attribute fills in w.members and w.zombies.
+func (c *census) attribute(w *headcount, r register) {
+	heads := map[int]*procStat{} // by pid: the known process or the orphan that it is below, or is; nil: none of ours
+	var head func(s *procStat) *procStat
+	head = func(s *procStat) *procStat {
+		if h, ok := heads[s.pid]; ok {
+			return h
+		}
+		heads[s.pid] = nil // ends a circle, which reading at different times might show
+		var h *procStat
+		parent := c.parentIn(w, s)
+		switch {
+		case s.parent == c.self || r.known[s.key()] != nil:
+			h = s
+		case parent != nil:
+			h = head(parent)
+		}
+		heads[s.pid] = h
+		return h
+	}
+	families := map[*procStat][]*procStat{}
+	for _, pid := range slices.Sorted(maps.Keys(w.stats)) {
+		s := w.stats[pid]
+		h := head(s)
+		switch {
+		case h == nil:
+		case !s.dead:
+			families[h] = append(families[h], s)
+		case s == h && r.known[s.key()] == nil:
+			w.zombies[s.key()] = w.orphans[s.pid]
+		}
+	}
+	orphans := map[processKey]*censusTree{}
+	for h, family := range families {
+		tree := r.known[h.key()]
+		if tree == nil {
+			tree = w.orphans[h.pid]
+			for i := 0; tree == nil && i < len(family); i++ {
+				tree = c.treeOf(family[i], r)
+			}
+			if tree == nil {
+				continue
+			}
+			orphans[h.key()] = tree
+		}
+		for _, s := range family {
+			w.members[tree] = append(w.members[tree], *s)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.orphans = orphans
+}
+
+// parentIn returns the parent of s. If that has ended since s was read, s has got another by now.
+func (c *census) parentIn(w *headcount, s *procStat) *procStat {
+	for range 2 {
+		if s.parent == c.self {
+			return nil
+		}
+		if p := w.stats[s.parent]; p != nil && p.start <= s.start {
+			return p
+		}
+		now, err := readStat(s.pid)
+		if err != nil || now.start != s.start {
+			return nil
+		}
+		*s = now
+	}
+	return nil
+}
+
+// treeOf finds out to which tree an orphan, or one who is below an orphan, belongs.
+func (c *census) treeOf(s *procStat, r register) *censusTree {
+	for _, pid := range []int{s.session, s.group} {
+		if k, ok := r.byPid[pid]; ok && k.start <= s.start {
+			return r.known[k]
+		}
+	}
+	if s.dead {
+		return nil
+	}
+	if t := c.byEnvironment(s); t != nil {
+		return t
+	}
+	return c.byFIFO(s.pid)
+}
+
+func (c *census) byEnvironment(s *procStat) *censusTree {
+	if s.sleeps {
+		return nil
+	}
+	var instance, dir, run string
+	for key, value := range environOf(s.pid) {
+		switch key {
+		case "SUPERD_INSTANCE":
+			instance = value
+		case "SUPERD_OWNER":
+			dir = value
+		case "SUPERD_INVOCATION_ID":
+			run = value
+		}
+	}
+	if run == "" || dir != c.runtimeDir {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trees[instance]
+}
+
+// byFIFO looks for a FIFO of an instance among the descriptors of a process.
+func (c *census) byFIFO(pid int) *censusTree {
+	c.mu.Lock()
+	fifos := map[string]*censusTree{}
+	for _, t := range c.trees {
+		if t.fifo != "" {
+			fifos[t.fifo] = t
+		}
+	}
+	c.mu.Unlock()
+	// A child of superd that is superd still, between its fork and its exec, has all of superd's descriptors.
+	own, err := os.Readlink("/proc/self/exe")
+	if exe, e := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || e != nil || exe == own {
+		return nil
+	}
+	for target := range filesOf(pid) {
+		if t := fifos[target]; t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+const (
+	groupTime  = 20 * time.Millisecond // for orphans to die, so that their groups can be killed
+	chaseTime  = 10 * time.Millisecond
+	chaseQuiet = 20 // rounds in which nobody was met
+)
+
+// serveKills sends SIGKILL to everybody in the trees, and returns how long to wait before the next walk.
+func (c *census) serveKills(trees []*censusTree, w *headcount) (pause time.Duration) {
+	if len(trees) == 0 {
+		return 0
+	}
+	c.kernel.gate.enter() // so that no orphan is reaped meanwhile: see killGroup
+	defer c.kernel.loop.Post(c.kernel.leaveGate)
+	patience := time.Now().Add(groupTime)
+	for _, t := range trees {
+		fresh := 0
+		for i := range w.members[t] {
+			s := &w.members[t][i]
+			if !t.signaled[s.key()] && c.kill(s, patience) {
+				t.signaled[s.key()] = true
+				fresh++
+			}
+		}
+		if fresh == 0 {
+			pause = 5 * time.Millisecond // they are ending, or can't
+		}
+		groups := map[int]bool{}
+		for key, tree := range w.zombies {
+			if s := w.stats[key.pid]; tree == t && !groups[s.group] {
+				groups[s.group] = true
+				c.killGroup(s)
+			}
+		}
+		empty := len(w.members[t]) == 0
+		c.mu.Lock()
+		if empty && t.emptyWalk != nil && w.follows(t.emptyWalk, t) || time.Now().After(t.killUntil) {
+			t.killing = false
+			c.changed.Broadcast()
+		}
+		c.mu.Unlock()
+		if t.emptyWalk = nil; empty {
+			t.emptyWalk = w
+		}
+	}
+	c.chase(trees, w)
+	return pause
+}
+
+// chase catches orphans that hand their life on to a child faster than a walk lasts: it looks at superd's own children only, which
+// takes some microseconds.
+func (c *census) chase(trees []*censusTree, w *headcount) {
+	c.mu.Lock()
+	register := c.register.clone()
+	c.mu.Unlock()
+	met := map[processKey]bool{}
+	deadline := time.Now().Add(chaseTime)
+	for quiet := 0; quiet < chaseQuiet && time.Now().Before(deadline); quiet++ {
+		for pid := range childrenOf(c.self) {
+			if w.stats[pid] != nil {
+				continue // the walk has met it
+			}
+			s, err := readStat(pid)
+			if err != nil || s.parent != c.self || met[s.key()] || register.known[s.key()] != nil {
+				continue
+			}
+			t := c.treeOf(&s, register)
+			met[s.key()] = t != nil || s.dead
+			switch {
+			case t == nil || !slices.Contains(trees, t):
+			case s.dead:
+				c.killGroup(&s)
+				quiet = 0
+			case c.kill(&s, deadline):
+				quiet = 0
+			}
+		}
+	}
+}
+
+// kill sends SIGKILL to a process of a tree; if it is an orphan, to its process group, too. It reports whether the process is dying.
+func (c *census) kill(s *procStat, patience time.Time) bool {
+	p, err := openProcess(s)
+	if err != nil {
+		return errors.Is(err, pidfd.ErrGone)
+	}
+	defer p.Close()
+	if err := p.Signal(unix.SIGKILL); err != nil {
+		return errors.Is(err, pidfd.ErrGone)
+	}
+	c.mu.Lock()
+	orphan := s.parent == c.self && c.known[s.key()] == nil
+	c.mu.Unlock()
+	fds := []unix.PollFd{{Fd: int32(p.FD()), Events: unix.POLLIN}}
+	if !orphan {
+		return true
+	}
+	if n, err := unix.Poll(fds, int(max(time.Until(patience).Milliseconds(), 0))); n > 0 && err == nil {
+		c.killGroup(s)
+	}
+	return true
+}
+
+// killGroup sends SIGKILL to the process group of an orphan that has ended. One call reaches those, too, who are just being brought forth: a
+// group that forks faster than anybody can look is dead at once.
+//
+// The orphan is superd's child, and no sweep reaps it now: as long as it is a zombie, the number of its group can't be anybody else's.
+func (c *census) killGroup(s *procStat) {
+	now, err := readStat(s.pid)
+	switch {
+	case err != nil, now.start != s.start, now.parent != c.self, !now.dead:
+	case now.session == c.session, now.group == c.group, now.group <= 1: // it was there before superd was superd
+	default:
+		_ = unix.Kill(-now.group, unix.SIGKILL) // ESRCH: it was the last of its group
+	}
+}
+
+// fifoPath returns the path by which /proc shows the FIFO that fd is open on.
+func fifoPath(fd int) string {
+	target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil || !strings.HasPrefix(target, "/") {
+		return ""
+	}
+	return target
+}

@@ -1,0 +1,108 @@
+package procs
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseStat(t *testing.T) {
+	line := func(name, state string, threads int) string {
+		return fmt.Sprintf("42 (%s) %s 7 40 39 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 %d 0 12345 99 88", name, state, threads)
+	}
+	tests := []struct {
+		name, line string
+		want       procStat
+	}{
+		{"plain", line("sh", "S", 1), procStat{pid: 42, parent: 7, group: 40, session: 39, start: 12345, command: "sh"}},
+		{"a name of parentheses and spaces", line(") Z 1 (", "S", 1), procStat{pid: 42, parent: 7, group: 40, session: 39, start: 12345, command: ") Z 1 ("}},
+		{"a zombie", line("sh", "Z", 1), procStat{pid: 42, parent: 7, group: 40, session: 39, start: 12345, command: "sh", dead: true}},
+		{"its first thread has ended", line("sh", "Z", 2), procStat{pid: 42, parent: 7, group: 40, session: 39, start: 12345, command: "sh"}},
+		{"it waits in the kernel", line("sh", "D", 1), procStat{pid: 42, parent: 7, group: 40, session: 39, start: 12345, command: "sh", sleeps: true}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, err := parseStat([]byte(tt.line)); got != tt.want || err != nil {
+				t.Errorf("parseStat(%q) = %+v, %v, want %+v", tt.line, got, err, tt.want)
+			}
+		})
+	}
+	for _, bad := range []string{"", "42", "42 sh S 1", "42 (sh) S 1 2", strings.Replace(line("sh", "S", 1), "12345", "x", 1), "x" + line("sh", "S", 1)} {
+		if got, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("parseStat(%q) = %+v, want an error", bad, got)
+		}
+	}
+}
+
+// TestNobodyLeftNeedsProof: two walks have to meet nobody, with no orphan that ends between.
+func TestNobodyLeftNeedsProof(t *testing.T) {
+	other := &censusTree{}
+	first := map[processKey]*censusTree{{7, 1}: nil}
+	second := map[processKey]*censusTree{{7, 1}: nil, {8, 1}: nil}
+	tests := []struct {
+		name          string
+		before, after headcount
+		want          bool
+	}{
+		{"nothing has happened", headcount{zombies: first, from: 3, to: 3}, headcount{zombies: first, from: 3, to: 3}, true},
+		{"an orphan has ended", headcount{zombies: first, from: 3, to: 3}, headcount{zombies: second, from: 3, to: 3}, false},
+		{"one was reaped in the first walk", headcount{zombies: first, from: 3, to: 4}, headcount{zombies: first, from: 4, to: 4}, false},
+		{"one was reaped in the second walk", headcount{zombies: first, from: 3, to: 3}, headcount{zombies: first, from: 3, to: 4}, false},
+		{"one has taken another's place", headcount{zombies: first, from: 3, to: 3}, headcount{zombies: map[processKey]*censusTree{{7, 2}: nil}, from: 3, to: 3}, false},
+		{"one of another tree has ended", headcount{zombies: first, from: 3, to: 3}, headcount{zombies: map[processKey]*censusTree{{7, 1}: nil, {8, 1}: other}, from: 3, to: 3}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.after.follows(&tt.before, &censusTree{}); got != tt.want {
+				t.Errorf("follows = %v, want %v", got, tt.want)
+			}
+			c := newCensus(&Kernel{}, "", nil)
+			l := &look{tree: c.newTree("web"), before: &tt.before, found: func([]Member) {}}
+			l.tree.touched = true
+			// A walk that follows would be answered on the loop.
+			if !tt.want && (c.answer(l, &tt.after) || !l.tree.touched) {
+				t.Error("the look was answered: nobody lives")
+			}
+		})
+	}
+}
+
+// TestChase ends a chain of forks by superd's children alone: a walk may last longer than each link lives.
+func TestChase(t *testing.T) {
+	b := newTreeBed(t, true)
+	for i, script := range []string{chain, sessionChain} {
+		mark := fmt.Sprintf("31.%d%03d", os.Getpid(), i)
+		script = strings.ReplaceAll(script, "MARK", mark)
+		tree := b.newTree("web").(*censusTree)
+		main := b.start(tree, "web", "/bin/sh", "-c", script, mark, script)
+		b.meets(tree, "an orphan", func(pids []int) bool { return len(pids) > 0 && pids[0] != main.Process.Pid() })
+		for deadline := time.Now().Add(treePatience); len(marked(t, mark)) > 0; {
+			if time.Now().After(deadline) {
+				t.Errorf("%s: %v still lives", script, marked(t, mark))
+				break
+			}
+			b.kernel.gate.enter()
+			b.kernel.census.chase([]*censusTree{tree}, &headcount{})
+			b.on(b.kernel.leaveGate)
+		}
+		b.end(tree)
+	}
+}
+
+// BenchmarkCensus looks for nobody, which takes two walks, among 1,000 processes of another program.
+func BenchmarkCensus(b *testing.B) {
+	bed := newTreeBed(b, true)
+	crowd := bed.newTree("crowd")
+	bed.start(crowd, "crowd", "/bin/sh", "-c", `i=1; while [ $i -lt 1000 ]; do sleep 60 & i=$((i+1)); done; wait`)
+	bed.meets(crowd, "a crowd", func(pids []int) bool { return len(pids) >= 1000 })
+	web := bed.newTree("web").(*censusTree)
+	for b.Loop() {
+		web.touched = true
+		if n := len(bed.look(web)); n != 0 {
+			b.Fatalf("%d live", n)
+		}
+	}
+	bed.end(crowd)
+}

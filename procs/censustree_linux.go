@@ -1,0 +1,117 @@
+package procs
+
+import (
+	"maps"
+	"time"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// A censusTree is the [Tree] of an instance that has no cgroup. Its fields belong to the census: c.mu guards them, or the goroutine
+// that serves has them for itself.
+type censusTree struct {
+	census   *census
+	instance string
+
+	births  int  // starts so far
+	touched bool // somebody may live in it
+	fifo    string
+
+	killing   bool
+	killUntil time.Time
+	signaled  map[processKey]bool // serve's: who has got SIGKILL
+	emptyWalk *headcount          // serve's: the last walk, if it met nobody of the tree
+}
+
+func (c *census) newTree(instance string) *censusTree {
+	t := &censusTree{census: c, instance: instance}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trees[instance] = t
+	return t
+}
+
+// Empty implements [Tree].
+func (t *censusTree) Empty() bool {
+	t.census.mu.Lock()
+	defer t.census.mu.Unlock()
+	return !t.touched
+}
+
+// OOMKills implements [Tree]. The kernel tells it of cgroups only.
+func (t *censusTree) OOMKills() int { return 0 }
+
+// Look implements [Tree].
+func (t *censusTree) Look(found func([]Member)) {
+	if t.Empty() {
+		found(nil)
+		return
+	}
+	c := t.census
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looks = append(c.looks, &look{tree: t, found: found, births: t.births})
+	c.request()
+}
+
+// Kill implements [Tree]: everybody gets SIGKILL soon and as long as somebody new is met, so that those who fork faster than their
+// parents die are met in the end.
+func (t *censusTree) Kill() error {
+	c := t.census
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.touched {
+		if !t.killing {
+			t.killing, t.signaled, t.emptyWalk = true, map[processKey]bool{}, nil
+		}
+		t.killUntil = time.Now().Add(killPause)
+		c.request()
+	}
+	return nil
+}
+
+// Remove implements [Tree].
+func (t *censusTree) Remove() {
+	c := t.census
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trees[t.instance] == t {
+		delete(c.trees, t.instance)
+	}
+	mine := func(_ processKey, other *censusTree) bool { return other == t }
+	maps.DeleteFunc(c.known, mine)
+	maps.DeleteFunc(c.orphans, mine)
+	t.touched, t.killing = false, false
+	c.changed.Broadcast()
+}
+
+// admit implements [kernelTree].
+func (t *censusTree) admit(limits *config.Limits) (int, error) {
+	c := t.census
+	for _, l := range limitsIn(limits) {
+		return -1, limitsError(l.limit, l.controller, c.why)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.killUntil = time.Time{}
+	for t.killing {
+		c.changed.Wait() // who is born now is not meant
+	}
+	t.births++
+	t.touched = true
+	return -1, nil
+}
+
+// born implements [kernelTree].
+func (t *censusTree) born(id pidfd.Identity, output int) {
+	fifo := fifoPath(output)
+	c := t.census
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.fifo = fifo
+	c.known[processKey{id.Pid, id.Start}] = t
+}
+
+// makeRoom implements [kernelTree].
+func (t *censusTree) makeRoom(error) bool { return false }

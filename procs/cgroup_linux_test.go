@@ -1,0 +1,200 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+)
+
+func TestFindCgroup(t *testing.T) {
+	const (
+		v2     = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+		hybrid = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+	)
+	tests := []struct {
+		name, mounts, membership string
+		dir, cgroup, fails       string
+	}{
+		{"a service", v2, "0::/system.slice/superd.service\n", "/sys/fs/cgroup/system.slice/superd.service", "/system.slice/superd.service", ""},
+		{"the root", v2, "0::/\n", "/sys/fs/cgroup", "/", ""},
+		{"beside v1", hybrid, "4:memory:/user\n0::/user.slice\n", "/sys/fs/cgroup/unified/user.slice", "/user.slice", ""},
+		{"a container that sees the host's path", "30 23 0:26 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/1/x\n", "/sys/fs/cgroup/x", "/docker/1/x", ""},
+		{"a mount point with a space", `30 23 0:26 / /a\040b rw - cgroup2 cgroup rw` + "\n", "0::/x\n", "/a b/x", "/x", ""},
+		{"the second of two mounts", "30 23 0:26 /docker/1 /c rw - cgroup2 cgroup rw\n" + v2, "0::/docker/10\n", "/sys/fs/cgroup/docker/10", "/docker/10", ""},
+		{"v1 only", "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "1:cpu:/\n", "", "", "has no cgroup v2"},
+		{"not mounted", "22 27 0:21 / /proc rw - proc proc rw\n", "0::/\n", "", "", "is not mounted"},
+		{"read-only", "30 23 0:26 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup2 rw\n", "0::/x\n", "", "", "no writable mount of cgroup v2 shows superd's cgroup /x"},
+		{"another part is mounted", "30 23 0:26 /docker/1 /c rw - cgroup2 cgroup rw\n", "0::/docker/2\n", "", "", "no writable mount"},
+		{"outside of the namespace", v2, "0::/../other\n", "", "", "outside of its cgroup namespace"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, cgroup, err := findCgroup(tt.mounts, tt.membership)
+			if tt.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.fails) {
+					t.Errorf("findCgroup = %q, %v, want %q", dir, err, tt.fails)
+				}
+				return
+			}
+			if dir != tt.dir || cgroup != tt.cgroup || err != nil {
+				t.Errorf("findCgroup = %q, %q, %v, want %q, %q", dir, cgroup, err, tt.dir, tt.cgroup)
+			}
+		})
+	}
+}
+
+func TestCPUMax(t *testing.T) {
+	for share, want := range map[float64]string{
+		0.5: "50000 100000", 1: "100000 100000", 2.25: "225000 100000", 0.333: "33300 100000",
+		0.01: "1000 100000", 0.005: "5000 1000000", 0.001: "1000 1000000",
+	} {
+		if got := cpuMax(share); got != want {
+			t.Errorf("cpuMax(%v) = %q, want %q", share, got, want)
+		}
+	}
+}
+
+// TestLimitsWithoutController refuses for good what can't be kept here.
+func TestLimitsWithoutController(t *testing.T) {
+	const one = 1 << 30
+	half, n := 0.5, int64(one)
+	bothKinds(t, func(t *testing.T, b *treeBed) {
+		for controller, limits := range map[string]config.Limits{"memory": {Memory: &n}, "cpu": {CPU: &half}, "pids": {Tasks: &n}} {
+			if c := b.kernel.cgroups; c != nil && hasWord(filepath.Join(c.own, "cgroup.controllers"), controller) {
+				t.Skip("there are controllers")
+			}
+			_, err := b.try(b.newTree("web"), &config.Program{Name: "web", Command: []string{"/bin/true"}, Limits: limits})
+			se, ok := errors.AsType[*SpawnError](err)
+			want := fmt.Sprintf("no cgroup v2 controller %s here: ", controller)
+			if !ok || se.Fault != faultFinal || !strings.Contains(err.Error(), want) {
+				t.Errorf("start with %+v: %v, want %q for good", limits, err, want)
+			}
+		}
+	})
+}
+
+// TestNestedCgroups: a program may divide its cgroup; what lives there is the tree's.
+func TestNestedCgroups(t *testing.T) {
+	b := newTreeBed(t, false)
+	const name = "memory.max@1" // as nasty as a name can be
+	tree := b.newTree(name).(*cgroupTree)
+	b.start(tree, name, "/bin/sh", "-c", `mkdir -p "$0/a/b" && echo $$$$ >"$0/a/b/cgroup.procs" && exec sleep 60`, tree.dir)
+	b.meets(tree, "a process that has moved", func(pids []int) bool {
+		return len(pids) == 1 && len(pidsIn(filepath.Join(tree.dir, "a"))) == 1
+	})
+	if tree.Empty() {
+		t.Error("the tree is empty, but somebody lives in a cgroup in it")
+	}
+	if err := tree.killEach(); err != nil { // as before Linux 5.14
+		t.Errorf("killEach: %v", err)
+	}
+	b.meets(tree, "nobody", many(0))
+	b.start(tree, name, "/bin/sleep", "60") // beside the cgroups left over
+	b.meets(tree, "the next run", many(1))
+	b.end(tree)
+	b.on(tree.Remove)
+	tree.wait()
+	if _, err := os.Stat(tree.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after Remove: %v, want no directory", err)
+	}
+}
+
+// TestKillMeansThoseWhoAreThere: what is born after Kill was called lives.
+func TestKillMeansThoseWhoAreThere(t *testing.T) {
+	bothKinds(t, func(t *testing.T, b *treeBed) {
+		tree := b.newTree("web")
+		for range 20 {
+			old := b.start(tree, "web", "/bin/sleep", "60").Process.Pid()
+			b.on(func() {
+				if err := tree.Kill(); err != nil {
+					t.Error(err)
+				}
+			})
+			if b.kernel.census != nil {
+				b.meets(tree, "nobody", many(0)) // a birth calls a kill off that is not over
+			}
+			next := b.start(tree, "web", "/bin/sleep", "60").Process.Pid()
+			b.meets(tree, fmt.Sprintf("%d and not %d", next, old), func(pids []int) bool { return slices.Equal(pids, []int{next}) })
+			b.end(tree)
+		}
+	})
+}
+
+// TestCgroupsOfAnEarlierSuperd: as long as processes live in them they are in the way, then they are taken over.
+func TestCgroupsOfAnEarlierSuperd(t *testing.T) {
+	b := newTreeBed(t, false)
+	tree := b.newTree("web@1")
+	child := b.start(tree, "web@1", "/bin/sleep", "60")
+	pid := child.Process.Pid()
+	earlier := b.kernel.cgroups
+	_, err := openCgroups(b.kernel, b.dir, slog.New(slog.DiscardHandler))
+	survivors, ok := errors.AsType[*SurvivorsError](err)
+	if !ok || !slices.Equal(survivors.Survivors, []Survivor{{pid, "web@1"}}) {
+		t.Errorf("openCgroups = %v, want process %d of web@1", err, pid)
+	}
+	b.end(tree)
+	next, err := openCgroups(b.kernel, b.dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.base != earlier.base || len(cgroupsIn(next.base)) > 0 {
+		t.Errorf("cgroups in %s: %v, want none in %s", next.base, cgroupsIn(next.base), earlier.base)
+	}
+}
+
+func TestLookAtManyOpensSome(t *testing.T) {
+	bothKinds(t, func(t *testing.T, b *treeBed) {
+		var before unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+			t.Fatal(err)
+		}
+		low := before
+		low.Cur = 200
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Setrlimit(unix.RLIMIT_NOFILE, &before)
+		tree := b.newTree("web")
+		b.start(tree, "web", "/bin/sh", "-c", `i=0; while [ $i -lt 80 ]; do sleep 60 & i=$((i+1)); done; wait`)
+		b.meets(tree, "50 of 81", many(50))
+		b.end(tree)
+	})
+}
+
+// BenchmarkEmpty is what the loop pays at the end of each run.
+func BenchmarkEmpty(b *testing.B) {
+	bed := newTreeBed(b, false)
+	tree := bed.newTree("web")
+	bed.start(tree, "web", "/bin/sleep", "60")
+	for b.Loop() {
+		if tree.Empty() {
+			b.Fatal("the tree is empty")
+		}
+	}
+	bed.end(tree)
+}
+
+func BenchmarkKill(b *testing.B) {
+	bed := newTreeBed(b, false)
+	tree := bed.newTree("web").(*cgroupTree)
+	var total time.Duration
+	for b.Loop() {
+		bed.start(tree, "web", "/bin/sleep", "60")
+		at := time.Now()
+		tree.Kill()
+		tree.wait()
+		total += time.Since(at)
+		bed.meets(tree, "nobody", many(0))
+	}
+	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/kill")
+}

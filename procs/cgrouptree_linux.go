@@ -1,0 +1,332 @@
+package procs
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// A cgroupTree is the [Tree] of an instance that has a cgroup: every process is born there, and stays there whatever it calls.
+type cgroupTree struct {
+	errand // kills and removals
+	groups *cgroups
+	dir    string
+	path   string // as /proc/PID/cgroup shows it
+
+	made     atomic.Bool  // there may be a directory
+	oomKills atomic.Int64 // that earlier directories have counted
+
+	mu      sync.Mutex
+	spoiled bool              // by cgroup.kill: nobody must be born in this directory any more
+	written map[string]string // limits as they are in force, by file
+}
+
+func (c *cgroups) newTree(instance string) *cgroupTree {
+	t := c.trees[instance]
+	if t == nil {
+		name := instancePrefix + instance
+		t = &cgroupTree{groups: c, dir: filepath.Join(c.base, name), path: path.Join(c.path, name)}
+		t.idle.L = &t.errand.mu
+		c.trees[instance] = t
+	}
+	return t
+}
+
+// Empty implements [Tree].
+func (t *cgroupTree) Empty() bool { return !t.made.Load() || !t.populated() }
+
+// populated reports whether a process lives in the cgroup or one in it. It reads a file that the kernel answers at once.
+func (t *cgroupTree) populated() bool {
+	var buf [256]byte
+	n, err := readSmall(t.dir+"/cgroup.events", buf[:])
+	if err != nil {
+		return err != unix.ENOENT && err != unix.ENODEV
+	}
+	return !bytes.Contains(buf[:n], []byte("populated 0"))
+}
+
+// OOMKills implements [Tree].
+func (t *cgroupTree) OOMKills() int {
+	if !t.made.Load() {
+		return int(t.oomKills.Load())
+	}
+	return int(t.oomKills.Load() + t.countOOMKills())
+}
+
+// countOOMKills reads what the present directory has counted, 0 without the memory controller.
+//
+// Source: memory.events in Documentation/admin-guide/cgroup-v2.rst.
+func (t *cgroupTree) countOOMKills() int64 {
+	var buf [512]byte
+	n, err := readSmall(t.dir+"/memory.events", buf[:])
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(buf[:n])) {
+		if text, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			count, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			return count
+		}
+	}
+	return 0
+}
+
+// lookPause is how long a look that met nobody, though somebody lives there, waits before the next one, at most.
+const lookPause = 50 * time.Millisecond
+
+// Look implements [Tree].
+func (t *cgroupTree) Look(found func([]Member)) {
+	if t.Empty() {
+		found(nil)
+		return
+	}
+	k := t.groups.kernel
+	go func() {
+		for pause := time.Millisecond; ; pause = min(2*pause, lookPause) {
+			k.looks <- struct{}{}
+			members, err := t.members()
+			<-k.looks
+			// Whom a list names may have ended before he is opened, and have left a child that the list doesn't name.
+			if len(members) > 0 || err == nil && !t.populated() {
+				k.loop.Post(func() { found(members) })
+				return
+			}
+			time.Sleep(pause)
+		}
+	}()
+}
+
+// members opens those who live in the cgroup.
+func (t *cgroupTree) members() ([]Member, error) {
+	var members []Member
+	limit := memberLimit()
+	for _, pid := range pidsIn(t.dir) {
+		if len(members) == limit {
+			break
+		}
+		s, err := readStat(pid)
+		if err != nil || s.dead {
+			continue
+		}
+		p, err := openProcess(&s)
+		switch {
+		case errors.Is(err, pidfd.ErrGone):
+		case err != nil && len(members) > 0:
+			return members, nil
+		case err != nil:
+			return nil, err
+		case !t.holds(pid):
+			p.Close() // the pid has got another owner since it was listed
+		default:
+			members = append(members, Member{Process: p, Start: s.start, Group: s.group, Command: s.command})
+		}
+	}
+	return members, nil
+}
+
+// holds reports whether the process that has this pid lives in the cgroup or one in it.
+func (t *cgroupTree) holds(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "0::"+t.path); ok {
+			return rest == "\n" || strings.HasPrefix(rest, "/")
+		}
+	}
+	return false
+}
+
+// Kill implements [Tree]. The signal is on its way when Kill has returned.
+func (t *cgroupTree) Kill() error {
+	if t.made.Load() {
+		t.begin(func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.spoiled = true
+			err := writeFile(t.dir+"/cgroup.kill", "1")
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+				err = t.killEach()
+			}
+			if err != nil {
+				t.groups.log.Error("tree not killed at once", "cgroup", t.path, "error", err)
+			}
+		})
+	}
+	return nil
+}
+
+// killRounds bounds how often killEach looks whether somebody is left.
+const killRounds = 100
+
+// killEach is Kill for kernels before 5.14, which have no cgroup.kill. Frozen processes can't bring forth others meanwhile, and
+// die of SIGKILL as others do.
+func (t *cgroupTree) killEach() error {
+	freeze := t.dir + "/cgroup.freeze"
+	err := writeFile(freeze, "1")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the cgroup is gone, or the kernel is older than 5.2
+	}
+	for range killRounds {
+		members, openErr := t.members()
+		for _, m := range members {
+			m.Process.Signal(unix.SIGKILL)
+			m.Process.Close()
+		}
+		if len(members) == 0 && openErr == nil && !t.populated() {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errors.Join(err, writeFile(freeze, "0"))
+}
+
+// Remove implements [Tree].
+func (t *cgroupTree) Remove() {
+	if !t.made.Load() {
+		return
+	}
+	t.begin(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if err := t.discard(); err != nil {
+			t.groups.log.Warn("cgroup not removed: does a process live in it?", "error", err)
+		}
+	})
+}
+
+// discard removes the directory. The caller holds t.mu.
+func (t *cgroupTree) discard() error {
+	kills := t.countOOMKills()
+	if err := removeCgroup(t.dir, removePatience); err != nil {
+		return err
+	}
+	t.oomKills.Add(kills)
+	t.made.Store(false)
+	t.written, t.spoiled = nil, false
+	return nil
+}
+
+// admit implements [kernelTree].
+//
+// After cgroup.kill the directory is made anew. From 6.14 on, the kernel kills a process that is born while its cgroup is killed: it compares
+// the number of kills before and after the birth, but of a process that is born in another cgroup than its parent's it takes the first
+// number from the parent's, so that once a cgroup was killed whoever is born in it dies at once.
+//
+// Source: cgroup_css_set_fork and cgroup_post_fork in kernel/cgroup/cgroup.c.
+func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
+	t.wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range limitsIn(limits) {
+		if err := t.groups.enable(l.controller); err != nil {
+			return -1, limitsError(l.limit, l.controller, err)
+		}
+	}
+	if t.spoiled {
+		if err := t.discard(); err != nil {
+			return -1, &SpawnError{Stage: "remove cgroup of the run before", Path: t.dir, Err: cause(err), Fault: faultResource}
+		}
+	}
+	switch err := os.Mkdir(t.dir, 0o755); {
+	case err == nil:
+		t.written = map[string]string{}
+	case !errors.Is(err, fs.ErrExist):
+		return -1, &SpawnError{Stage: "make cgroup", Path: t.dir, Err: cause(err), Fault: faultOf(err)}
+	}
+	t.made.Store(true)
+	if err := t.limit(limits); err != nil {
+		return -1, err
+	}
+	fd, err := unix.Open(t.dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &SpawnError{Stage: "open cgroup", Path: t.dir, Err: err, Fault: faultOf(err)}
+	}
+	return fd, nil
+}
+
+// limit puts the limits in force.
+func (t *cgroupTree) limit(limits *config.Limits) error {
+	const none = "max"
+	memory, group, cpu, tasks := none, "0", none, none
+	if limits.Memory != nil {
+		// Together: what is left of a program that has lost one of its processes at random is worth nothing.
+		memory, group = strconv.FormatInt(*limits.Memory, 10), "1"
+	}
+	if limits.CPU != nil {
+		cpu = cpuMax(*limits.CPU)
+	}
+	if limits.Tasks != nil {
+		tasks = strconv.FormatInt(*limits.Tasks, 10)
+	}
+	for _, f := range []struct{ limit, file, text, unset string }{
+		{"memory", "memory.max", memory, none},
+		{"memory", "memory.oom.group", group, "0"},
+		{"cpu", "cpu.max", cpu, none},
+		{"tasks", "pids.max", tasks, none},
+	} {
+		before, ok := t.written[f.file]
+		if !ok {
+			before = f.unset
+		}
+		if f.text == before {
+			continue
+		}
+		file := filepath.Join(t.dir, f.file)
+		if err := writeFile(file, f.text); err != nil {
+			return &SpawnError{Stage: "limit " + f.limit + ": write", Path: file, Err: cause(err), Fault: faultOf(err)}
+		}
+		t.written[f.file] = f.text
+	}
+	return nil
+}
+
+// cpuMax returns a share of CPUs as cpu.max has it: microseconds in each period. The kernel takes quotas from 1 ms and periods up to 1 s.
+func cpuMax(share float64) string {
+	const least, usual, longest = 1_000, 100_000, 1_000_000
+	period := usual
+	if share*usual < least {
+		period = longest
+	}
+	quota := max(int64(share*float64(period)+0.5), least)
+	return strconv.FormatInt(quota, 10) + " " + strconv.Itoa(period)
+}
+
+// born implements [kernelTree]: the kernel knows.
+func (t *cgroupTree) born(pidfd.Identity, int) {}
+
+// makeRoom implements [kernelTree]. A program may divide its cgroup as superd does, and end without tidying up: then nobody can be
+// born there, since it hands controllers down.
+func (t *cgroupTree) makeRoom(cause error) bool {
+	if !errors.Is(cause, unix.EBUSY) || t.populated() {
+		return false
+	}
+	for _, nested := range cgroupsIn(t.dir) {
+		removeCgroup(nested, removePatience)
+	}
+	control := filepath.Join(t.dir, "cgroup.subtree_control")
+	text, err := os.ReadFile(control)
+	if err != nil {
+		return false
+	}
+	for controller := range strings.FieldsSeq(string(text)) {
+		if err := writeFile(control, "-"+controller); err != nil {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,116 @@
+package eventlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// A Kind says what an event is about.
+type Kind string
+
+// The kinds of events. Those up to Output are about one instance.
+const (
+	State    Kind = "state"    // its state has changed: from, state, reason; restart_in_s where a timer was set
+	Start    Kind = "start"    // its main process was started
+	NoStart  Kind = "no-start" // its main process could not be started: reason
+	Exit     Kind = "exit"     // its main process has ended
+	Output   Kind = "output"   // the last lines of a run that failed
+	Command  Kind = "command"  // somebody asked for something: reason, by
+	Reload   Kind = "reload"   // the configuration was read again, or refused
+	Shutdown Kind = "shutdown" // superd begins to stop everything
+	Superd   Kind = "superd"   // superd itself has started or has ended
+	Gap      Kind = "gap"      // events are missing here: lost; made by the reader
+)
+
+// An Event is one thing that happened. What says nothing about it is zero, and absent in JSON.
+//
+// What the kernel calls the greatest resident memory of a process begins with that of superd, from which it was forked:
+// where it is no greater than that, it is only a bound.
+type Event struct {
+	Cursor    uint64      `json:"cursor"` // its number, counted from 1 without holes
+	At        time.Time   `json:"at"`     // wall clock, in microseconds
+	Kind      Kind        `json:"kind"`
+	Instance  string      `json:"instance,omitempty"`
+	Program   string      `json:"program,omitempty"`
+	Run       string      `json:"run,omitempty"` // invocation id
+	From      string      `json:"from,omitempty"`
+	State     string      `json:"state,omitempty"`
+	Pid       int         `json:"pid,omitempty"`
+	By        string      `json:"by,omitempty"`
+	Reason    string      `json:"reason,omitempty"`
+	Exit      *ExitStatus `json:"exit,omitempty"`
+	Started   time.Time   `json:"started_at,omitzero"`        // of the run that ended
+	Duration  *float64    `json:"duration_s,omitempty"`       // of the run that ended
+	CPU       *float64    `json:"cpu_s,omitempty"`            // of the run that ended: user and system
+	MaxRSS    int64       `json:"max_rss_bytes,omitempty"`    // of the run that ended: its largest process
+	RSSBound  bool        `json:"max_rss_is_bound,omitempty"` // it had no more than that
+	RestartIn *float64    `json:"restart_in_s,omitempty"`
+	Output    []string    `json:"output,omitempty"` // lines, without their ends
+	Lost      uint64      `json:"lost,omitempty"`   // events that are missing; 0 in a gap: nobody knows how many
+}
+
+// An ExitStatus is how a main process ended.
+type ExitStatus struct {
+	Code   *int    `json:"code"`   // null when a signal ended it, or nobody knows
+	Signal *string `json:"signal"` // "SIGKILL"; null when it exited by itself, or nobody knows
+	Known  bool    `json:"known"`
+}
+
+// Bounds of an event, so that no line outgrows a reader's buffer.
+const (
+	maxText   = 2 << 10 // bytes of a reason
+	maxCursor = 1 << 53 // numbers up to it are exact in every JSON reader
+)
+
+// prefix begins each line. It lets a reader pass over events without decoding them.
+const prefix = `{"cursor":`
+
+// encode appends e as a line.
+func encode(buffer *bytes.Buffer, e *Event) error {
+	e.At = e.At.UTC().Truncate(time.Microsecond)
+	if !e.Started.IsZero() {
+		e.Started = e.Started.UTC().Truncate(time.Microsecond)
+	}
+	e.Reason = clip(e.Reason)
+	enc := json.NewEncoder(buffer)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(e)
+}
+
+// clip cuts text to what an event may hold.
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// number returns the number of the event on a line; not ok: the line is none of superd's.
+func number(line []byte) (cursor uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(line, []byte(prefix))
+	if !ok || !bytes.HasSuffix(rest, []byte("}")) {
+		return 0, false
+	}
+	digits, _, ok := bytes.Cut(rest, []byte(","))
+	if !ok {
+		return 0, false
+	}
+	cursor, err := strconv.ParseUint(string(digits), 10, 64)
+	return cursor, err == nil && cursor > 0 && cursor < maxCursor
+}
+
+// decode returns the event on a line; not ok: there is none.
+func decode(line []byte) (e Event, ok bool) {
+	cursor, ok := number(line)
+	if !ok || json.Unmarshal(line, &e) != nil {
+		return Event{}, false
+	}
+	return e, e.Cursor == cursor && e.Kind != "" && !e.At.IsZero()
+}

@@ -1,0 +1,233 @@
+package eventlog
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// The names of the two files in the runtime directory.
+const (
+	currentName = "events.jsonl"
+	oldName     = "events.old.jsonl"
+)
+
+// writeBytes is about how much is written at a time.
+const writeBytes = 64 << 10
+
+// files are the two files of a log. The writer's goroutine owns them; readers open them by open.
+type files struct {
+	current, old string
+	maxSize      int64
+	log          *slog.Logger
+
+	names      sync.Mutex // held while files are opened, renamed or found to be replaced
+	generation uint64     // guarded by names: grows when another file has the current name
+
+	file   *os.File // nil before the first write and after a failure to open it
+	size   int64
+	torn   bool // its last line has no end
+	lost   int  // events that were not written since that last worked
+	buffer bytes.Buffer
+}
+
+func newFiles(dir string, maxSize int64, log *slog.Logger) files {
+	return files{current: filepath.Join(dir, currentName), old: filepath.Join(dir, oldName), maxSize: maxSize, log: log}
+}
+
+func removeFiles(dir string) error {
+	var errs []error
+	for _, name := range []string{currentName, oldName} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// newest returns the greatest number in the files, 0 without any; one more when the newest file ends in a torn line.
+func (f *files) newest() (cursor uint64) {
+	held, _, err := f.open()
+	if err != nil {
+		f.log.Warn("earlier events not read", "error", err)
+	}
+	passedOver := 0
+	for _, file := range held {
+		lines := newLines(file)
+		for {
+			line, err := lines.next()
+			if err != nil {
+				if err != io.EOF {
+					f.log.Warn("earlier events not read to their end", "error", err)
+				}
+				break
+			}
+			if n, ok := number(line); ok {
+				cursor = max(cursor, n)
+			} else {
+				passedOver++
+			}
+		}
+		if rest := lines.rest(); len(rest) > 0 && file == held[len(held)-1] {
+			if n, ok := number(rest); ok { // it lacks nothing but its end
+				cursor = max(cursor, n)
+			} else {
+				cursor++
+				passedOver++
+			}
+		}
+		file.Close()
+	}
+	if passedOver > 0 {
+		f.log.Warn("lines of the event log passed over: they are torn or no events", "lines", passedOver, "path", f.current)
+	}
+	return cursor
+}
+
+// open opens the files that are there, the older one first, and tells their generation.
+func (f *files) open() (held []*os.File, generation uint64, err error) {
+	f.names.Lock()
+	defer f.names.Unlock()
+	for _, path := range []string{f.old, f.current} {
+		file, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			for _, other := range held {
+				other.Close()
+			}
+			return nil, f.generation, err
+		}
+		held = append(held, file)
+	}
+	return held, f.generation, nil
+}
+
+// isNow reports whether the current file is still that of the generation.
+func (f *files) isNow(generation uint64) bool {
+	f.names.Lock()
+	defer f.names.Unlock()
+	return f.generation == generation
+}
+
+// write appends the events, in pieces. Those of a piece that can't be written are lost.
+func (f *files) write(events []Event) {
+	f.buffer.Reset()
+	inPiece := 0
+	for i := range events {
+		if err := encode(&f.buffer, &events[i]); err != nil {
+			f.report(1, err)
+			continue
+		}
+		inPiece++
+		if f.buffer.Len() >= writeBytes || i == len(events)-1 {
+			written, err := f.put(f.buffer.Bytes())
+			f.report(inPiece-written, err)
+			f.buffer.Reset()
+			inPiece = 0
+		}
+	}
+}
+
+// report tells the log when events get lost and when they don't any more.
+func (f *files) report(lost int, err error) {
+	switch {
+	case err != nil:
+		if f.lost == 0 {
+			f.log.Warn("events are not recorded", "error", err)
+		}
+		f.lost += lost
+	case f.lost > 0:
+		f.log.Info("events are recorded again", "lost", f.lost)
+		f.lost = 0
+	}
+}
+
+// put appends whole lines and returns how many got into the file whole.
+func (f *files) put(p []byte) (written int, err error) {
+	if err := f.ready(int64(len(p))); err != nil {
+		return 0, err
+	}
+	if f.torn {
+		if _, err := f.file.Write([]byte{'\n'}); err != nil {
+			return 0, err
+		}
+		f.size, f.torn = f.size+1, false
+	}
+	n, err := f.file.Write(p)
+	f.size += int64(n)
+	f.torn = n > 0 && p[n-1] != '\n'
+	return bytes.Count(p[:n], []byte{'\n'}), err
+}
+
+// ready makes the current file one that n bytes can be appended to.
+func (f *files) ready(n int64) error {
+	if f.file != nil && f.replaced() {
+		f.close()
+	}
+	if f.file == nil {
+		if err := f.openCurrent(); err != nil {
+			return err
+		}
+	}
+	if f.size == 0 || f.size+n <= f.maxSize {
+		return nil
+	}
+	f.names.Lock()
+	err := os.Rename(f.current, f.old)
+	if err == nil {
+		f.generation++
+	}
+	f.names.Unlock()
+	if err != nil {
+		return err
+	}
+	f.close()
+	return f.openCurrent()
+}
+
+// replaced reports whether somebody has removed, replaced or truncated the current file.
+func (f *files) replaced() bool {
+	named, err := os.Stat(f.current)
+	if err != nil {
+		return true
+	}
+	opened, err := f.file.Stat()
+	return err != nil || !os.SameFile(named, opened) || opened.Size() < f.size
+}
+
+// openCurrent opens the current file, makes it if need be, and sees how it ends.
+func (f *files) openCurrent() error {
+	f.names.Lock()
+	defer f.names.Unlock()
+	file, err := os.OpenFile(f.current, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return err
+	}
+	f.generation++
+	f.file, f.size, f.torn = file, info.Size(), false
+	if f.size > 0 {
+		last := make([]byte, 1)
+		_, err := file.ReadAt(last, f.size-1)
+		f.torn = err != nil || last[0] != '\n'
+	}
+	return nil
+}
+
+func (f *files) close() {
+	if f.file != nil {
+		f.file.Close()
+		f.file = nil
+	}
+}

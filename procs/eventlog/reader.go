@@ -1,0 +1,203 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+)
+
+// Since gives the events after the one numbered cursor that are in the files now; 0 stands for before the oldest one that
+// is kept. Where events are missing it gives a gap, whose cursor is that of the last one missing. A cursor that was
+// never given, as after the files were removed, gives a gap of unknown size and then all there is.
+//
+// It reads files and may take its time. An error ends it.
+func (l *Log) Since(cursor uint64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		r := &reader{log: l, last: cursor, yield: yield}
+		defer r.close()
+		handled, _, _ := l.progress()
+		if r.begin() {
+			r.catchUp(handled)
+		}
+	}
+}
+
+// Follow is [Log.Since] and goes on with what happens from now on, until the log is closed or ctx is done.
+func (l *Log) Follow(ctx context.Context, cursor uint64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		r := &reader{log: l, last: cursor, yield: yield}
+		defer r.close()
+		if !r.begin() {
+			return
+		}
+		for {
+			handled, changed, ended := l.progress()
+			if !r.catchUp(handled) || ended {
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// A reader gives events in the order of their numbers.
+type reader struct {
+	log   *Log
+	last  uint64 // number of the last event given, or told to be missing; 0: any may be next
+	yield func(Event, error) bool
+
+	held       []*os.File // that are to be read, the older one first; the first is being read by lines
+	lines      *lines
+	generation uint64
+	opened     bool
+}
+
+// begin deals with a cursor that was never given. Like the other methods it reports whether the reader goes on.
+func (r *reader) begin() bool {
+	newest := r.log.assigned()
+	if r.last <= newest {
+		return true
+	}
+	gap := Event{Kind: Gap, At: now(),
+		Reason: fmt.Sprintf("event %d is not known: the log was begun anew, its newest event is %d", r.last, newest)}
+	r.last = 0
+	return r.yield(gap, nil)
+}
+
+// catchUp gives all events that are in the files, among them those up to handled, unless they are lost.
+func (r *reader) catchUp(handled uint64) bool {
+	if !r.opened || !r.log.files.isNow(r.generation) {
+		// What was held is read to its end first: it may be gone from the directory.
+		if !r.drain() || !r.open() {
+			return false
+		}
+	}
+	if !r.drain() {
+		return false
+	}
+	if r.last < handled {
+		return r.skip(handled, now())
+	}
+	return true
+}
+
+func (r *reader) open() bool {
+	r.close()
+	held, generation, err := r.log.files.open()
+	if err != nil {
+		r.yield(Event{}, fmt.Errorf("read events: %w", err))
+		return false
+	}
+	r.held, r.generation, r.opened = held, generation, true
+	return true
+}
+
+func (r *reader) close() {
+	for _, file := range r.held {
+		file.Close()
+	}
+	r.held, r.lines = nil, nil
+}
+
+// drain reads what is held to its end. The newest file stays open.
+func (r *reader) drain() bool {
+	for len(r.held) > 0 {
+		if r.lines == nil {
+			r.lines = newLines(r.held[0])
+		}
+		line, err := r.lines.next()
+		switch {
+		case err == io.EOF && len(r.held) == 1:
+			return true
+		case err == io.EOF:
+			r.held[0].Close()
+			r.held, r.lines = r.held[1:], nil
+		case err != nil:
+			r.yield(Event{}, fmt.Errorf("read events: %w", err))
+			return false
+		case !r.give(line):
+			return false
+		}
+	}
+	return true
+}
+
+// give passes on the event of a line, if there is one that was not given yet.
+func (r *reader) give(line []byte) bool {
+	if n, ok := number(line); !ok || n <= r.last {
+		return true
+	}
+	e, ok := decode(line)
+	if !ok {
+		return true
+	}
+	if r.last > 0 && e.Cursor > r.last+1 && !r.skip(e.Cursor-1, e.At) {
+		return false
+	}
+	r.last = e.Cursor
+	return r.yield(e, nil)
+}
+
+// skip tells that the events up to cursor are missing.
+func (r *reader) skip(cursor uint64, at time.Time) bool {
+	lost := cursor - r.last
+	r.last = cursor
+	text := fmt.Sprintf("%d events are missing", lost)
+	if lost == 1 {
+		text = "1 event is missing"
+	}
+	return r.yield(Event{Cursor: cursor, At: at, Kind: Gap, Lost: lost, Reason: text + ": too old to be kept, or not written"}, nil)
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// lines gives the complete lines of a file that grows. Lines longer than its buffer are passed over.
+type lines struct {
+	file   *os.File
+	offset int64 // in the file, of what follows the buffer
+	buffer []byte
+	from   int // what is read and not given yet lies in buffer[from:to]
+	to     int
+	long   bool // what comes next is the rest of a line that is passed over
+}
+
+const lineBytes = 64 << 10
+
+func newLines(file *os.File) *lines { return &lines{file: file, buffer: make([]byte, lineBytes)} }
+
+// next returns a line without its end, valid until the next call; [io.EOF] when there is no complete one for now.
+func (l *lines) next() ([]byte, error) {
+	for {
+		if i := bytes.IndexByte(l.buffer[l.from:l.to], '\n'); i >= 0 {
+			line := l.buffer[l.from : l.from+i]
+			l.from += i + 1
+			if l.long {
+				l.long = false
+				continue
+			}
+			return line, nil
+		}
+		l.to = copy(l.buffer, l.buffer[l.from:l.to])
+		l.from = 0
+		if l.to == len(l.buffer) {
+			l.long, l.to = true, 0
+		}
+		n, err := l.file.ReadAt(l.buffer[l.to:], l.offset)
+		l.to += n
+		l.offset += int64(n)
+		if n == 0 {
+			return nil, err
+		}
+	}
+}
+
+// rest returns what the file has after its last line end, as far as next has read.
+func (l *lines) rest() []byte { return l.buffer[l.from:l.to] }

@@ -1,0 +1,134 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// An execSearch finds what is to be executed and opens it, with its interpreters, before the fork does.
+type execSearch struct {
+	dir     string  // the program's directory: relative paths begin there
+	user    *rights // of the program; nil where it may do what superd may
+	pending *pendingSpawn
+}
+
+// find returns the path that is to be executed for name: name itself when it has a slash, relative to the directory,
+// else the first match in the PATH of env. Source: man 3 exec.
+func (s *execSearch) find(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(s.dir, path)
+		}
+		return path, s.check(path, 0)
+	}
+	search := "/usr/local/bin:/usr/bin:/bin"
+	for _, variable := range env {
+		if value, ok := strings.CutPrefix(variable, "PATH="); ok {
+			search = value
+		}
+	}
+	var denied error
+	for _, part := range filepath.SplitList(search) {
+		if !filepath.IsAbs(part) {
+			part = filepath.Join(s.dir, part)
+		}
+		path := filepath.Join(part, name)
+		s.pending.enter("open executable", path)
+		var stat unix.Stat_t
+		if err := unix.Stat(path, &stat); err != nil || stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+			continue
+		}
+		err := s.check(path, 0)
+		if err == nil || !errors.Is(err, errNotExecutable) && !errors.Is(err, unix.EACCES) {
+			return path, err
+		}
+		denied = err
+	}
+	if denied != nil {
+		return "", denied
+	}
+	return "", &SpawnError{Stage: "find executable", Path: name, Err: fmt.Errorf("not in PATH %s", search)}
+}
+
+var errNotExecutable = errors.New("not executable; try chmod +x")
+
+// maxInterpreters is how many `#!` interpreters the kernel follows. Source: man 2 execve.
+const maxInterpreters = 4
+
+// check opens path and the interpreter that its first line names.
+func (s *execSearch) check(path string, depth int) error {
+	fail := func(err error) error {
+		return &SpawnError{Stage: "open executable", Path: path, Err: err, Fault: faultOf(err)}
+	}
+	s.pending.enter("open executable", path)
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		if err = refusedAccess(path, s.user, err); err != nil {
+			return fail(err)
+		}
+		return nil
+	}
+	switch {
+	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return fail(errors.New("is a directory"))
+	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
+		return fail(errors.New("is not a regular file"))
+	case stat.Mode&0o111 == 0:
+		return fail(errNotExecutable)
+	}
+	if err := refusedAccess(path, s.user, nil); err != nil {
+		return fail(err)
+	}
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrPermission) {
+		return nil // it may be executed without being read
+	}
+	if err != nil {
+		return fail(errors.Unwrap(err))
+	}
+	defer file.Close()
+	head := make([]byte, 256) // as much as the kernel reads: BINPRM_BUF_SIZE
+	n, err := io.ReadFull(file, head)
+	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+		return fail(err)
+	}
+	return s.checkScript(path, string(head[:n]), depth)
+}
+
+// checkScript checks the interpreter of a script that begins with head; what is no script is fine.
+func (s *execSearch) checkScript(path, head string, depth int) error {
+	fail := func(text string) error {
+		return &SpawnError{Stage: "open executable", Path: path, Err: errors.New(text)}
+	}
+	line, isScript := strings.CutPrefix(head, "#!")
+	if !isScript {
+		return nil
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	interpreter, _, _ := strings.Cut(strings.Trim(line, " \t"), " ")
+	interpreter, _, _ = strings.Cut(interpreter, "\t")
+	hint := ""
+	if strings.HasSuffix(interpreter, "\r") {
+		hint = "; the script has DOS line ends"
+	}
+	switch {
+	case interpreter == "":
+		return fail("its first line #! names no interpreter")
+	case depth == maxInterpreters:
+		return fail("too many interpreters of interpreters")
+	case !filepath.IsAbs(interpreter):
+		interpreter = filepath.Join(s.dir, interpreter)
+	}
+	if err := s.check(interpreter, depth+1); err != nil {
+		cause, _ := errors.AsType[*SpawnError](err)
+		return &SpawnError{Stage: "run script", Path: path, Err: fmt.Errorf("interpreter %q: %w%s", interpreter, cause.Err, hint), Fault: cause.Fault}
+	}
+	return nil
+}

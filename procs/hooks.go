@@ -1,0 +1,169 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/loop"
+	"superd/pidfd"
+)
+
+// A hookRun runs the hooks of one key one after the other, as processes of the instance's tree whose output goes into
+// the program's log.
+type hookRun struct {
+	in       *instance
+	run      *run
+	key      string // pre_start or post_stop
+	commands [][]string
+	timeout  time.Duration // of each
+	done     func(error)
+
+	at      int
+	scope   *loop.Scope // of the hook at hand
+	pending PendingSpawn
+	process Process
+	stopped bool  // called off
+	doomed  bool  // to be killed as soon as it is there
+	failed  error // why the hook at hand is being killed
+}
+
+var errHookStopped = errors.New("called off")
+
+// runHooks runs the hooks; done is called on the loop, not before runHooks has returned, with the error of the first one
+// that fails. No further hook is run then.
+func (in *instance) runHooks(r *run, key string, commands [][]string, timeout time.Duration, done func(error)) {
+	h := &hookRun{in: in, run: r, key: key, commands: commands, timeout: timeout, done: done}
+	r.hook = h
+	h.next()
+}
+
+func (h *hookRun) next() {
+	h.scope = h.run.scope.Child()
+	h.scope.After(h.timeout, h.timedOut)
+	program := *h.run.program
+	program.Command = h.commands[h.at]
+	h.pending = h.in.sup.system.Spawn(h.in.spec(h.run, &program), h.result)
+}
+
+// result takes the worker's result.
+func (h *hookRun) result(child Child, err error) {
+	h.pending = nil
+	h.in.attach(child)
+	if err != nil {
+		h.end(fmt.Errorf("%s: %w", h.key, err))
+		return
+	}
+	h.run.touched = true
+	h.process = child.Process
+	h.in.sup.own(h.scope, h.process, h.reap)
+	h.in.sup.log.Debug("hook started", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid())
+	switch {
+	case h.doomed:
+		h.kill()
+	case h.stopped:
+		h.askToEnd()
+	}
+}
+
+func (h *hookRun) reap() {
+	exit, ended := h.in.sup.wait(h.process)
+	if !ended || h.process == nil {
+		return
+	}
+	switch {
+	case h.failed != nil:
+		h.end(h.failed)
+	case h.stopped:
+		h.end(errHookStopped)
+	case !exit.Known || exit.Signal != 0 || exit.Code != 0:
+		h.end(fmt.Errorf("%s %s: %s", h.key, h.name(), exit))
+	case h.at+1 < len(h.commands):
+		h.scope.Close()
+		h.process = nil
+		h.doomed = false
+		h.at++
+		h.next()
+	default:
+		h.end(nil)
+	}
+}
+
+func (h *hookRun) end(err error) {
+	h.scope.Close()
+	h.process = nil
+	h.run.hook = nil
+	h.done(err)
+}
+
+// name shows the hook at hand.
+func (h *hookRun) name() string { return strings.Join(h.commands[h.at], " ") }
+
+// stage tells what the hook at hand does.
+func (h *hookRun) stage() string {
+	if h.pending != nil {
+		return h.key + ": " + h.pending.Stage()
+	}
+	return h.key + " runs: " + h.name()
+}
+
+// timedOut is a hook that takes too long.
+func (h *hookRun) timedOut() {
+	if h.pending != nil && h.pending.Queued() {
+		h.scope.After(h.timeout, h.timedOut) // the machine is slow, not the hook
+		return
+	}
+	h.failed = fmt.Errorf("%s %s: no end within %s", h.key, h.name(), h.timeout)
+	h.kill()
+}
+
+// kill ends the hook at hand at once.
+func (h *hookRun) kill() {
+	h.doomed = true
+	if h.process == nil {
+		h.callOff()
+		return
+	}
+	if err := h.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
+		h.in.sup.log.Error("hook not killed", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)
+	}
+}
+
+// stop asks the hook at hand to end and kills it after the stop time-out.
+func (h *hookRun) stop() {
+	if h.stopped {
+		return
+	}
+	h.stopped = true
+	if h.process == nil {
+		h.callOff()
+		return
+	}
+	h.askToEnd()
+}
+
+func (h *hookRun) askToEnd() {
+	for _, sig := range []syscall.Signal{h.run.program.StopSignal, unix.SIGCONT} {
+		if err := h.process.SignalGroup(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
+			h.in.sup.log.Error("hook not signalled", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)
+		}
+	}
+	h.scope.After(h.run.program.StopTimeout, h.kill)
+}
+
+// callOff ends a hook that is not started yet. If it is too late for that, its result is about to come.
+func (h *hookRun) callOff() {
+	if h.pending == nil || !h.pending.CallOff(h.in.workerBack) {
+		return
+	}
+	h.in.hanging++
+	err := h.failed
+	if err == nil {
+		err = errHookStopped
+	}
+	h.end(err)
+}

@@ -1,0 +1,190 @@
+package procs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"superd/pidfd"
+)
+
+// A procStat is what /proc/PID/stat tells of a process. Source: proc_pid_stat(5).
+type procStat struct {
+	pid, parent, group, session int
+	start                       uint64 // clock ticks since boot
+	command                     string // its name, as ps shows it
+	dead                        bool   // a zombie
+	sleeps                      bool   // uninterruptibly, state D: its memory may be out of reach for as long
+}
+
+func (s *procStat) key() processKey { return processKey{s.pid, s.start} }
+
+var errNoStat = errors.New("not in the form of proc_pid_stat(5)")
+
+// readStat reads the stat of a process, which may be anybody's.
+func readStat(pid int) (procStat, error) {
+	var buf [1024]byte
+	n, err := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
+	if err != nil {
+		return procStat{}, err
+	}
+	return parseStat(buf[:n])
+}
+
+// parseStat reads the line of /proc/PID/stat. The name in it may hold anything, also spaces and parentheses.
+func parseStat(line []byte) (procStat, error) {
+	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
+	if open < 1 || end < open {
+		return procStat{}, errNoStat
+	}
+	const first, state, threads, last = 3, 3, 20, 22 // numbers of fields, counted from 1
+	var texts [last + 1][]byte
+	field := first
+	for text := range bytes.FieldsSeq(line[end+1:]) {
+		texts[field] = text
+		if field++; field > last {
+			break
+		}
+	}
+	if field <= last {
+		return procStat{}, errNoStat
+	}
+	var err error
+	number := func(text []byte) int {
+		n, e := strconv.Atoi(string(text))
+		err = errors.Join(err, e)
+		return n
+	}
+	s := procStat{
+		pid:     number(bytes.TrimSpace(line[:open])),
+		parent:  number(texts[4]),
+		group:   number(texts[5]),
+		session: number(texts[6]),
+		command: string(line[open+1 : end]),
+		sleeps:  texts[state][0] == 'D',
+	}
+	// The first thread of a process that lives on may have ended before the others: it is no zombie yet.
+	s.dead = bytes.ContainsAny(texts[state], "ZXx") && number(texts[threads]) <= 1
+	var e error
+	s.start, e = strconv.ParseUint(string(texts[last]), 10, 64)
+	if err = errors.Join(err, e); err != nil {
+		return procStat{}, fmt.Errorf("%w: %w", errNoStat, err)
+	}
+	return s, nil
+}
+
+// openProcess returns the pidfd of the process that s was read from, and not of one that has its pid now.
+func openProcess(s *procStat) (*pidfd.Process, error) {
+	p, err := pidfd.Open(s.pid)
+	if err != nil {
+		return nil, err
+	}
+	// The descriptor stands for whoever has the pid at the time. If he has the same start time after it, he was it.
+	now, err := readStat(s.pid)
+	switch {
+	case err == nil && now.start == s.start && !now.dead:
+		return p, nil
+	case err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH):
+		err = pidfd.ErrGone
+	}
+	p.Close()
+	return nil, err
+}
+
+// readSmall reads the beginning of a file of the kernel by plain system calls: os.File would register each of thousands
+// with the runtime's poller first.
+func readSmall(path string, buf []byte) (int, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	return retry(func() (int, error) { return unix.Read(fd, buf) })
+}
+
+func retry(f func() (int, error)) (int, error) {
+	for {
+		if n, err := f(); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// allPids gives the pids of all processes, in rising order: a process that lives as long as the walk lasts is among them.
+func allPids() ([]int, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	pids := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// childrenOf gives the children of the first thread of a process, orphans that came to it among them. Nothing where the kernel
+// does not list them (CONFIG_PROC_CHILDREN).
+func childrenOf(pid int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		if err != nil {
+			return
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil && !yield(child) {
+				return
+			}
+		}
+	}
+}
+
+// environOf gives the variables that a process was started with, as long as it has not overwritten them. No error: a process that
+// can't be read tells nothing.
+func environOf(pid int) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil {
+			return
+		}
+		for variable := range strings.SplitSeq(string(text), "\x00") {
+			if key, value, ok := strings.Cut(variable, "="); ok && !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// maxDescriptors bounds how many descriptors of a process are looked at.
+const maxDescriptors = 1024
+
+// filesOf gives the paths of what a process has open, as the kernel names them.
+func filesOf(pid int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		path := fmt.Sprintf("/proc/%d/fd", pid)
+		dir, err := os.Open(path)
+		if err != nil {
+			return
+		}
+		defer dir.Close()
+		names, _ := dir.Readdirnames(maxDescriptors) // io.EOF: none
+		for _, name := range names {
+			if target, err := os.Readlink(path + "/" + name); err == nil && !yield(target) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package procs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/pidfd"
+	"superd/procs/eventlog"
+)
+
+// TestEventsOfALife lets a program start, crash, start again and be stopped: each is recorded once, in order.
+func TestEventsOfALife(t *testing.T) {
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix = faultMix{}
+	h.models["web"] = &model{wantUp: true}
+	events := eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
+	defer events.Close(time.Minute)
+	p := testProgram()
+	p.Name = "web"
+	p.KillMode = config.KillProcess // nothing is cleared after it
+	h.sup.apply(&config.Config{})
+	h.v.RunFor(time.Minute)
+	h.sup.options.Events = events
+	h.sup.apply(&config.Config{Programs: []*config.Program{p}})
+	h.v.RunFor(time.Minute)
+	first := h.sup.byName["web"].run.process.(*simHandle).p
+	first.end(pidfd.Exit{Known: true, Code: 1, UserTime: time.Second, SystemTime: time.Second, MaxRSSBytes: 1 << 40})
+	h.v.RunFor(time.Minute)
+	second := h.sup.byName["web"].run.process.(*simHandle).p
+	h.models["web"].wantUp = false
+	if _, err := h.sup.Command(OpStop, []string{"web"}, true, func([]Outcome) {}); err != nil {
+		t.Fatal(err)
+	}
+	h.v.RunFor(time.Minute)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := events.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	runs := map[string]bool{}
+	for e, err := range events.Since(0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf("%s %s", e.Instance, e.Kind)
+		switch e.Kind {
+		case eventlog.State:
+			text += fmt.Sprintf(" %s %s", e.From, e.State)
+			if e.RestartIn != nil {
+				text += fmt.Sprint(" ", *e.RestartIn)
+			}
+		case eventlog.Start:
+			text += fmt.Sprintf(" %d", e.Pid)
+			runs[e.Run] = true
+		case eventlog.Exit:
+			text += fmt.Sprintf(" %d %q ran %.0f cpu %v rss %d bound %v", e.Pid, e.Reason, *e.Duration, *e.CPU, e.MaxRSS, e.RSSBound)
+			if !runs[e.Run] || e.At.Sub(e.Started).Round(time.Second) != time.Minute {
+				t.Errorf("exit of run %q that started at %v: %+v", e.Run, e.Started, e)
+			}
+		case eventlog.Command:
+			text += fmt.Sprintf(" %s by %s", e.Reason, e.By)
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"web state stopped starting",
+		fmt.Sprintf("web start %d", first.pid),
+		"web state starting running",
+		fmt.Sprintf(`web exit %d "exit status 1" ran 60 cpu 2 rss %d bound false`, first.pid, 1<<40),
+		"web state running backoff 0.1",
+		"web state backoff starting",
+		fmt.Sprintf("web start %d", second.pid),
+		"web state starting running",
+		"web command stop by the operator",
+		"web state running stopping",
+		fmt.Sprintf(`web exit %d "killed by SIGTERM" ran 60 cpu 0 rss 0 bound true`, second.pid),
+		"web state stopping stopped",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded:\n%q\nwant:\n%q", got, want)
+	}
+	if facts, err := h.sup.Why([]string{"web"}); err != nil || len(facts) != 1 || facts[0].WantedUp || facts[0].WantedBy != operator {
+		t.Errorf("Why: %+v, %v; want web, held down by the operator", facts, err)
+	}
+}

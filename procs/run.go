@@ -1,0 +1,363 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/loop"
+	"superd/pidfd"
+)
+
+// killPause is how long a process may take to end after SIGKILL before it is named as stuck.
+const killPause = 2 * time.Second
+
+// A run is the time from the first pre_start hook to the moment when nothing is left of the main process and the hooks.
+// Its scope owns what it needs meanwhile.
+type run struct {
+	scope        *loop.Scope
+	program      *config.Program // as it was when the run began: a reload doesn't change how it is stopped
+	invocationID string
+	touched      bool     // a process was started: there may be something to clear
+	hook         *hookRun // under way; nil without one
+
+	begin      func()       // waits for a worker of the run before, which has not come back; else nil
+	pending    PendingSpawn // of the main process; nil when its result is in
+	startLimit *loop.Timer  // the start time-out
+	process    Process      // the main process; nil before it is there
+	life       *loop.Scope  // of the main process: its descriptor and its timers
+	group      int          // number of its process group, when it has ended
+	startTicks uint64
+	startedAt  time.Duration
+
+	oomKills     int           // of the tree when the run began
+	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
+	stopTimer    *loop.Timer   // StopDue; nil before a stop
+	clearing     *clearing     // nil before the main process is gone
+}
+
+// spawn begins a run.
+func (in *instance) spawn() {
+	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID()}
+	in.run = r
+	in.capture.BeginRun()
+	fail := func(err error, fault spawnFault) {
+		r.scope.Post(func() { in.spawnFailed(r, err, fault) })
+	}
+	switch {
+	case len(in.program.Invalid) > 0:
+		fail(in.program.Invalid, faultFinal)
+	case in.hanging > 0:
+		// A worker that was called off has not come back: a file system that does not answer gets no second one.
+		r.begin = func() { in.begin(r) }
+		r.startLimit = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
+	default:
+		in.begin(r)
+	}
+}
+
+// begin does the work of a start.
+func (in *instance) begin(r *run) {
+	r.begin = nil
+	if len(r.program.PreStart) == 0 {
+		in.spawnMain(r)
+		return
+	}
+	in.runHooks(r, "pre_start", r.program.PreStart, r.program.StartTimeout, func(err error) {
+		switch {
+		case errors.Is(err, errHookStopped) || !in.machine.wanted.up || in.machine.again:
+			in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
+		case err != nil:
+			in.spawnFailed(r, err, faultIn(err))
+		default:
+			in.spawnMain(r)
+		}
+	})
+}
+
+// faultIn tells how a start that failed with err counts.
+func faultIn(err error) spawnFault {
+	if se, ok := errors.AsType[*SpawnError](err); ok {
+		return se.Fault
+	}
+	return faultProgram
+}
+
+// spawnMain has a worker start the main process.
+func (in *instance) spawnMain(r *run) {
+	r.startLimit.Stop()
+	r.startLimit = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
+	r.pending = in.sup.system.Spawn(in.spec(r, r.program), func(child Child, err error) { in.spawnResult(r, child, err) })
+}
+
+// workerBack is a worker that was called off and has come back.
+func (in *instance) workerBack() {
+	in.hanging--
+	if r := in.run; in.hanging == 0 && r != nil && r.begin != nil {
+		r.startLimit.Stop()
+		r.begin()
+	}
+}
+
+// spec says how to start a process of the run.
+func (in *instance) spec(r *run, program *config.Program) *SpawnSpec {
+	return &SpawnSpec{
+		Name:        in.name,
+		Tree:        in.tree,
+		Program:     program,
+		Environment: in.sup.options.Environment,
+		Own: map[string]string{
+			"SUPERD_NAME":          program.Name,
+			"SUPERD_INSTANCE":      in.name,
+			"SUPERD_INVOCATION_ID": r.invocationID,
+			"SUPERD_OWNER":         in.sup.options.RuntimeDir,
+		},
+		FIFO:   in.sup.fifo(in.name),
+		ReadFD: in.capture.FD(),
+	}
+}
+
+// attach takes over the read end of a FIFO that a worker has made.
+func (in *instance) attach(child Child) {
+	if child.ReadFD < 0 {
+		return
+	}
+	if err := in.capture.Attach(child.ReadFD); err != nil {
+		in.sup.log.Error("output is not captured", "instance", in.name, "error", err)
+	}
+}
+
+// spawnResult takes the worker's result. It always comes, unless the spawn was called off.
+func (in *instance) spawnResult(r *run, child Child, err error) {
+	r.pending = nil
+	r.startLimit.Stop()
+	in.unstick()
+	in.attach(child)
+	if err != nil {
+		in.spawnFailed(r, err, faultIn(err))
+		return
+	}
+	r.touched = true
+	r.oomKills = in.tree.OOMKills()
+	r.process, r.startTicks, r.startedAt = child.Process, child.StartTicks, in.sup.loop.Now()
+	r.life = r.scope.Child()
+	in.sup.own(r.life, r.process, func() { in.reap(r) })
+	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())
+	in.recordStart()
+	in.do(in.machine.spawned)
+}
+
+// own watches a child of superd until scope is closed. reap is called, at least once, when it has ended.
+func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) {
+	pid := process.Pid()
+	s.byPid[pid] = reap
+	scope.Defer(func() { process.Close() })
+	if _, err := scope.OnReadable(process.FD(), reap); err != nil {
+		// Without a watch the end is noticed by the sweep: still right, only later.
+		s.log.Error("process is not watched", "pid", pid, "error", err)
+	}
+}
+
+// wait takes the status of a child that has ended, once.
+func (s *Supervisor) wait(process Process) (exit pidfd.Exit, ended bool) {
+	exit, ended, err := process.Wait()
+	if err != nil {
+		s.log.Error("exit status not read", "pid", process.Pid(), "error", err)
+		exit, ended = pidfd.Exit{}, true
+	}
+	if ended {
+		delete(s.byPid, process.Pid())
+	}
+	return exit, ended
+}
+
+// left reports whether there is something to clear before the run is over.
+func (in *instance) left(r *run) bool {
+	return r.touched && (len(r.program.PostStop) > 0 || r.program.KillMode != config.KillProcess && !in.tree.Empty())
+}
+
+func (in *instance) spawnFailed(r *run, err error, fault spawnFault) {
+	in.recordNoStart(r, err)
+	in.do(func() []Effect { return in.machine.spawnFailed(in.sup.loop.Now(), err.Error(), fault, in.left(r)) })
+	in.logFailure("program not started", "error", err)
+}
+
+// spawnTimedOut is a start that takes too long.
+func (in *instance) spawnTimedOut(r *run) {
+	const hint = "is its file system hanging?"
+	limit := r.program.StartTimeout
+	switch {
+	case r.begin != nil:
+		r.begin = nil
+		in.spawnFailed(r, fmt.Errorf("the start before this one has not come back within start_timeout %s; %s", limit, hint), faultProgram)
+		return
+	case r.pending.Queued():
+		r.startLimit = r.scope.After(limit, func() { in.spawnTimedOut(r) }) // the machine is slow, not the program
+		return
+	}
+	stage := r.pending.Stage()
+	if in.callOffWorker(r) {
+		in.spawnFailed(r, fmt.Errorf("%s: no answer within start_timeout %s; %s", stage, limit, hint), faultProgram)
+		return
+	}
+	// It is past the point of return: the kernel itself hangs in the exec.
+	in.stick(fmt.Sprintf("%s: no answer within start_timeout %s; %s", stage, limit, hint))
+}
+
+// callOff is what CallOff does, in a turn of its own.
+func (in *instance) callOff(r *run) {
+	switch {
+	case r != in.run || in.machine.state != Spawning:
+		return
+	case in.machine.wanted.up && !in.machine.again:
+		return // wanted after all
+	case r.hook != nil:
+		r.hook.stop() // its end ends the start
+		return
+	case r.begin != nil:
+		r.begin = nil
+		r.startLimit.Stop()
+	case r.pending != nil && !in.callOffWorker(r):
+		return
+	}
+	in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
+}
+
+// callOffWorker reports whether the spawn could be called off. The worker is counted until it comes back, so that
+// a start that hangs is not begun again and again.
+func (in *instance) callOffWorker(r *run) bool {
+	if !r.pending.CallOff(in.workerBack) {
+		return false
+	}
+	in.hanging++
+	r.pending = nil
+	r.startLimit.Stop()
+	return true
+}
+
+// reap takes the status of the main process when it has ended.
+func (in *instance) reap(r *run) {
+	exit, ended := in.sup.wait(r.process)
+	if !ended || in.run != r {
+		return
+	}
+	r.life.Close()
+	now := in.sup.loop.Now()
+	pid, ran, before := r.process.Pid(), now-r.startedAt, in.machine.state
+	r.process, r.group = nil, pid
+	in.unstick()
+	in.lastExit = &ExitStatus{Known: exit.Known, Code: exit.Code}
+	if exit.Signal != 0 {
+		in.lastExit.Signal, in.lastExit.signal = signalName(exit.Signal), int(exit.Signal)
+	}
+	in.lastExitAt = now
+	in.recordExit(r, exit, ran)
+	in.capture.EndRun()
+	if in.runShown != nil {
+		in.capture.Drained(in.runShown)
+	}
+	note := ""
+	if kills := in.tree.OOMKills(); kills > r.oomKills {
+		note = "out of memory: the kernel killed a process of it"
+		if exit.Signal == unix.SIGKILL {
+			note = "out of memory: the kernel killed it"
+		}
+		if limit := r.program.Limits.Memory; limit != nil {
+			note += fmt.Sprintf(" at its limit of %d bytes", *limit)
+		}
+	}
+	in.do(func() []Effect { return in.machine.exited(now, exit, ran, note, in.left(r)) })
+	attrs := []any{"pid", pid, "exit", exit.String(), "ran", roundDuration(ran)}
+	if before == Stopping || before == Killing {
+		in.sup.log.Info("program stopped", append([]any{"instance", in.name}, attrs...)...)
+		return
+	}
+	in.logFailure("program exited", attrs...)
+}
+
+// logFailure logs the end of a run with what comes next.
+func (in *instance) logFailure(message string, attrs ...any) {
+	attrs = append([]any{"instance", in.name}, attrs...)
+	switch m := in.machine; {
+	case m.state == Backoff:
+		in.sup.log.Warn(message, append(attrs, "restart_in", roundDuration(m.delay))...)
+	case m.verdict == EndRetry:
+		in.sup.log.Warn(message, attrs...)
+	case m.verdict == EndFinal || m.verdict == EndGaveUp:
+		in.sup.log.Error(message, append(attrs, "reason", m.cause)...)
+	default:
+		in.sup.log.Info(message, attrs...)
+	}
+}
+
+func (in *instance) endRun() {
+	in.run.scope.Close()
+	in.run = nil
+	in.unstick()
+}
+
+// nameStuck says which processes SIGKILL did not end and what they wait in.
+func (in *instance) nameStuck(pids ...int) {
+	var text []string
+	for _, pid := range pids {
+		text = append(text, fmt.Sprintf("process %d does not die: it waits in %s", pid, in.sup.system.WaitsIn(pid)))
+	}
+	in.stick(strings.Join(text, "; "))
+}
+
+// stick notes that superd can do no more than wait. A shutdown goes on without the instance.
+func (in *instance) stick(why string) {
+	in.unstick()
+	in.stuck = why
+	in.sup.stuck++
+	in.sup.log.Error("program is stuck", "instance", in.name, "reason", why)
+	in.sup.changed()
+	in.settleWaiters()
+	in.sup.continueShutdown()
+}
+
+func (in *instance) unstick() {
+	if in.stuck != "" {
+		in.stuck = ""
+		in.sup.stuck--
+	}
+}
+
+// signalStop sends the stop signal to the process group, then SIGCONT, so that a stopped process handles it.
+func (in *instance) signalStop() {
+	in.send(in.run.program.StopSignal)
+	in.send(unix.SIGCONT)
+}
+
+func (in *instance) signalKill() {
+	r := in.run
+	r.stopTimer.Stop() // somebody may have been in a hurry
+	in.sup.log.Warn("stop time-out, killing", "instance", in.name, "pid", r.process.Pid(), "stop_timeout", r.program.StopTimeout)
+	switch r.program.KillMode {
+	case config.KillProcess:
+		if err := r.process.Signal(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
+			in.sup.log.Error("process not killed", "instance", in.name, "pid", r.process.Pid(), "error", err)
+		}
+		return
+	case config.KillTree:
+		in.killTree()
+	}
+	in.send(unix.SIGKILL)
+}
+
+func (in *instance) killTree() {
+	if err := in.tree.Kill(); err != nil {
+		in.sup.log.Error("tree not killed at once", "instance", in.name, "error", err)
+	}
+}
+
+func (in *instance) send(sig syscall.Signal) {
+	if err := in.run.process.SignalGroup(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
+		in.sup.log.Error("signal not sent", "instance", in.name, "pid", in.run.process.Pid(), "signal", signalName(sig), "error", err)
+	}
+}

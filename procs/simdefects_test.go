@@ -1,0 +1,87 @@
+package procs
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"superd/config"
+)
+
+// A defect is planted to see that the simulation catches it.
+type defect struct {
+	name    string
+	rules   func(*table)
+	ungated bool                    // the sweep doesn't wait for forks
+	program func(p *config.Program) // what the machines go by, unlike the observer
+}
+
+type table = [stateCount][eventCount]*rule
+
+var defects = []defect{
+	{name: "a start during a stop is not refused", rules: func(r *table) { r[Stopping][WantUp] = to(Spawning, Spawn) }},
+	{name: "a start in back-off forgets the pending restart", rules: func(r *table) { r[Backoff][WantUp] = to(Spawning, Spawn) }},
+	{name: "a stop in back-off forgets the pending restart", rules: func(r *table) { r[Backoff][WantDown] = to(Stopped) }},
+	{name: "a stop during a spawn is forgotten", rules: func(r *table) { r[Spawning][SpawnedStale] = to(Running) }},
+	{name: "a spawn that hangs is not called off", rules: func(r *table) { r[Spawning][WantDown] = to(Spawning) }},
+	{name: "the stop time-out is not armed", rules: func(r *table) { r[Running][WantDown] = to(Stopping, SignalStop) }},
+	{name: "SIGKILL is not sent", rules: func(r *table) { r[Stopping][StopDue] = to(Killing, ArmKill) }},
+	{name: "the stop signal is not sent", rules: func(r *table) { r[Running][Again] = to(Stopping) }},
+	{name: "a stuck process is not named", rules: func(r *table) { r[Killing][KillDue] = to(Killing) }},
+	{name: "the restart timer is not armed", rules: func(r *table) { r[Running][EndRetry] = to(Backoff, EndRun) }},
+	{name: "the slow retry is not armed", rules: func(r *table) { r[Running][EndGaveUp] = to(Failed, EndRun) }},
+	{name: "the end of a run does not close its scope", rules: func(r *table) { r[Stopping][EndAgain] = to(Spawning, Spawn) }},
+	{name: "what a crash leaves is not cleared", rules: func(r *table) { r[Running][Left] = to(Backoff, EndRun, ArmRestart) }},
+	{name: "a restart of what is being cleared is forgotten", rules: func(r *table) { r[Clearing][EndAgain] = to(Stopped, EndRun) }},
+	{name: "a restart of a running program is ignored", rules: func(r *table) { r[Running][Again] = to(Running) }},
+	{name: "the sweep does not wait for forks", ungated: true},
+	{name: "the back-off never resets", program: func(p *config.Program) { p.Backoff.ResetAfter = 1000 * time.Hour }},
+	{name: "the back-off does not grow", program: func(p *config.Program) { p.Backoff.Factor = 1 }},
+	{name: "the back-off has no cap", program: func(p *config.Program) { p.Backoff.Max = 1000 * time.Hour }},
+	{name: "the start limit is not counted", program: func(p *config.Program) { p.StartLimit.Failures = 0 }},
+	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
+}
+
+const (
+	testingPage  = "../docs/testing.md"
+	defectsBegin = "<!-- defects:begin -->\n"
+	defectsEnd   = "<!-- defects:end -->\n"
+)
+
+// TestPlantedDefects shows that the net holds water: each defect must be caught. The table in docs/testing.md says after
+// how many histories.
+func TestPlantedDefects(t *testing.T) {
+	whole := rules
+	var page strings.Builder
+	page.WriteString("| planted defect | caught after | as |\n| --- | --- | --- |\n")
+	for _, d := range defects {
+		if d.rules != nil {
+			d.rules(&rules)
+		}
+		_, seed, err := simulate(20_000, d)
+		rules = whole
+		if err == nil {
+			t.Errorf("%s: not caught", d.name)
+			continue
+		}
+		t.Logf("%-50s caught after %5d: %v", d.name, seed, err)
+		fmt.Fprintf(&page, "| %s | %d | %v |\n", d.name, seed, err)
+	}
+	if !*update || t.Failed() {
+		return
+	}
+	text, err := os.ReadFile(testingPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(text), defectsBegin)
+	_, after, ok2 := strings.Cut(rest, defectsEnd)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no marks %q and %q", testingPage, defectsBegin, defectsEnd)
+	}
+	if err := os.WriteFile(testingPage, []byte(before+defectsBegin+page.String()+defectsEnd+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

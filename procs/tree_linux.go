@@ -1,0 +1,169 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// KernelOptions say how superd keeps its programs' processes together.
+type KernelOptions struct {
+	RuntimeDir string
+	Log        *slog.Logger
+	NoCgroup   bool // make no cgroups, look through /proc instead
+}
+
+// A kernelTree is a [Tree] of the kernel. There are two kinds: a cgroup of its own, which no process leaves unless it has the right
+// to and means to, and, where superd can't make cgroups, a census of superd's descendants.
+type kernelTree interface {
+	Tree
+
+	// admit makes ready for a process that is to be born in the tree, with the limits in force, and returns the descriptor of
+	// the cgroup directory for [pidfd.Attr], to be closed; -1 without one. Off the loop.
+	admit(limits *config.Limits) (cgroupFD int, err error)
+
+	// born tells of a main process or hook that lives in the tree from now on. Off the loop.
+	born(id pidfd.Identity, output int)
+
+	// makeRoom removes what processes of the tree that are gone have made there and what keeps a birth out. It reports whether
+	// a second try is worth while. Off the loop.
+	makeRoom(cause error) bool
+}
+
+// NewTree implements [System].
+func (k *Kernel) NewTree(instance string) Tree {
+	if k.cgroups != nil {
+		return k.cgroups.newTree(instance)
+	}
+	return k.census.newTree(instance)
+}
+
+// startTrees makes superd the parent of orphans below it, and finds out how trees can be had. It may leave processes of an earlier
+// superd as a [SurvivorsError].
+func (k *Kernel) startTrees(o KernelOptions) error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	k.looks = make(chan struct{}, lookSlots)
+	why := errors.New("superd runs with --cgroups=never")
+	if !o.NoCgroup {
+		k.cgroups, why = openCgroups(k, o.RuntimeDir, o.Log)
+	}
+	if survivors, ok := errors.AsType[*SurvivorsError](why); ok {
+		return survivors
+	}
+	if why != nil {
+		k.cgroups = nil
+		k.census = newCensus(k, o.RuntimeDir, why)
+		o.Log.Info("programs get no cgroups of their own; what they leave is looked for in /proc", "because", why)
+		return nil
+	}
+	k.loop.Root().Defer(k.cgroups.close)
+	return nil
+}
+
+// lookSlots bounds how many trees are looked at side by side.
+const lookSlots = 2
+
+// An errand counts what a tree has under way off the loop, so that a birth can wait for the end of it.
+type errand struct {
+	mu    sync.Mutex
+	idle  sync.Cond
+	count int
+}
+
+// begin runs f in a goroutine.
+func (e *errand) begin(f func()) {
+	e.mu.Lock()
+	e.count++
+	e.mu.Unlock()
+	go func() {
+		f()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.count--; e.count == 0 {
+			e.idle.Broadcast()
+		}
+	}()
+}
+
+// wait returns when nothing is under way.
+func (e *errand) wait() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.count > 0 {
+		e.idle.Wait()
+	}
+}
+
+// memberLimit returns how many processes one look opens at most: a tree may hold more than superd may have descriptors. The others
+// are found by the look after.
+func memberLimit() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 256
+	}
+	return int(min(limit.Cur/4, 4096))
+}
+
+// openMembers opens the processes, as many as there are descriptors for. Those that have ended meanwhile are left out.
+func openMembers(stats []procStat) ([]Member, error) {
+	var members []Member
+	for i := range stats[:min(len(stats), memberLimit())] {
+		s := &stats[i]
+		p, err := openProcess(s)
+		switch {
+		case errors.Is(err, pidfd.ErrGone):
+		case err != nil && len(members) > 0:
+			return members, nil
+		case err != nil:
+			return nil, err
+		default:
+			members = append(members, Member{Process: p, Start: s.start, Group: s.group, Command: s.command})
+		}
+	}
+	return members, nil
+}
+
+// limitsError is a start refused since a limit can't be kept here.
+func limitsError(limit string, controller string, err error) error {
+	return &SpawnError{Stage: "limit " + limit, Err: fmt.Errorf("no cgroup v2 controller %s here: %w", controller, err), Fault: faultFinal}
+}
+
+// A limited is one of the limits that a cgroup keeps.
+type limited struct{ limit, controller string }
+
+// limitsIn returns which controllers the limits need.
+func limitsIn(l *config.Limits) []limited {
+	var all []limited
+	if l.Memory != nil {
+		all = append(all, limited{"memory", "memory"})
+	}
+	if l.CPU != nil {
+		all = append(all, limited{"cpu", "cpu"})
+	}
+	if l.Tasks != nil {
+		all = append(all, limited{"tasks", "pids"})
+	}
+	return all
+}
+
+// writeFile writes to a file of the kernel, which takes it as one write.
+func writeFile(path, text string) error {
+	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0) })
+	if err == nil {
+		_, err = retry(func() (int, error) { return unix.Write(fd, []byte(text)) })
+		unix.Close(fd)
+	}
+	if err != nil {
+		return &os.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package procs
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/procs/eventlog"
+)
+
+func TestExplain(t *testing.T) {
+	now := time.Date(2026, 11, 21, 8, 12, 7, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	exit := func(run string, before time.Duration, reason string, ran float64) eventlog.Event {
+		return eventlog.Event{At: ago(before), Kind: eventlog.Exit, Instance: "web", Run: run, Reason: reason, Duration: &ran}
+	}
+	backoff := config.Backoff{Initial: 100 * time.Millisecond, Max: time.Minute, Factor: 2, ResetAfter: 10 * time.Second}
+	tests := []struct {
+		name   string
+		facts  Facts
+		events []eventlog.Event
+		want   string
+	}{
+		{
+			"in back-off",
+			Facts{State: Backoff, Since: ago(4 * time.Second), Cause: "exit status 3 after 12ms", WantedUp: true, WantedBy: "the configuration",
+				NextStart: new(1600 * time.Millisecond), Attempts: 5, Restarts: 4, Failures: 2, Limit: config.StartLimit{Failures: 5, Within: time.Minute, RetryAfter: 10 * time.Minute}},
+			[]eventlog.Event{
+				exit("a", 26*time.Hour, "killed by SIGKILL", 7325),
+				{At: ago(6 * time.Second), Kind: eventlog.NoStart, Instance: "web", Run: "b", Reason: "open executable /mnt/web: no such file or directory"},
+				exit("z", 5*time.Second, "exit status 1", 1),
+				exit("c", 4*time.Second, "exit status 3", 0.0123),
+				{At: ago(4 * time.Second), Kind: eventlog.Output, Instance: "web", Run: "c", Output: []string{"connect: refused", "giving up"}},
+				{At: ago(time.Second), Kind: eventlog.Exit, Instance: "other", Run: "d", Reason: "exit status 0"},
+			},
+			`web is in back-off since 08:12:03 (4s): exit status 3 after 12ms.
+It is wanted up by the configuration.
+Next start in 1.6s, after 5 failures in a row; delays grow to at most 1m.
+Start limit: 2 of 5 failures within 1m.
+It was started again by itself 4 times since the operator last started it, or since superd runs.
+The last runs:
+  2026-11-20 06:12:07  killed by SIGKILL after 2h2m
+  08:12:01  not started: open executable /mnt/web: no such file or directory
+  08:12:02  exit status 1 after 1s
+  08:12:03  exit status 3 after 12ms
+The last lines of the run that failed:
+  | connect: refused
+  | giving up
+`,
+		},
+		{
+			"running at once",
+			Facts{State: Running, Since: ago(50 * time.Hour), Cause: "started by the configuration", Pid: 7, WantedUp: true, WantedBy: "the configuration"}, nil,
+			`web is running with pid 7 since 2026-11-19 06:12:07 (2d2h): started by the configuration.
+It is wanted up by the configuration.
+`,
+		},
+		{
+			"given up",
+			Facts{State: Failed, Since: ago(time.Minute), Cause: "exit status 1 after 1ms; gave up after 1 failures within 1m0s", WantedUp: true, WantedBy: "the operator",
+				NextStart: new(9 * time.Minute), GaveUp: true, Limit: config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: 10 * time.Minute}}, nil,
+			`web failed at 08:11:07 (1m): exit status 1 after 1ms; gave up after 1 failures within 1m0s.
+It is wanted up by the operator.
+Next start in 9m: it has given up, and is tried again every 10m.
+Its start limit was reached: 1 failure within 1m. A run of 10s or a start by the operator clears that.
+`,
+		},
+		{
+			"failed for good",
+			Facts{State: Failed, Since: now, Cause: "superd.toml:3:1: program.web.user: unknown", WantedUp: true, WantedBy: "the configuration"}, nil,
+			"web failed at 08:12:07 (0s): superd.toml:3:1: program.web.user: unknown.\nIt is wanted up by the configuration.\nNo further start is due: `superd ctl start web` starts it.\n",
+		},
+		{
+			"stopped by the operator",
+			Facts{State: Stopped, Since: now, Cause: "stopped by the operator", WantedBy: operator}, nil,
+			"web is stopped since 08:12:07 (0s): stopped by the operator.\nIt is wanted down by the operator and stays so until `superd ctl start web`.\n",
+		},
+		{
+			"never started",
+			Facts{State: Stopped, Since: now, Cause: "not started yet"}, nil,
+			"web is stopped since 08:12:07 (0s): not started yet.\nNobody has asked for it to be up: `superd ctl start web` starts it.\n",
+		},
+		{
+			"stopping for a restart",
+			Facts{State: Stopping, Since: ago(2 * time.Second), Cause: "stopping, to be restarted by the operator", Pid: 7, WantedUp: true, WantedBy: operator, Again: true, KillIn: new(8 * time.Second)}, nil,
+			`web is stopping since 08:12:05 (2s): stopping, to be restarted by the operator.
+It is wanted up by the operator, in a new run: it starts again as soon as it is down.
+If it has not ended in 8s, it gets SIGKILL.
+`,
+		},
+		{
+			"leftovers",
+			Facts{State: Clearing, Since: now, Cause: "exit status 0 after 1s", WantedBy: "the shutdown", Stage: "ending what is left of it: sleep (12), sh (13)"}, nil,
+			`web is stopping since 08:12:07 (0s): exit status 0 after 1s.
+It is wanted down by the shutdown.
+At the moment: ending what is left of it: sleep (12), sh (13).
+`,
+		},
+		{
+			"stuck, removed and replaced",
+			Facts{State: Killing, Since: now, Cause: "stopping by the configuration: removed", WantedBy: "the configuration: removed", Removed: true, Replaced: true,
+				Stuck: "process 7 does not die: it waits in D (disk sleep) in nfs_wait"}, nil,
+			`web is stopping since 08:12:07 (0s): stopping by the configuration: removed.
+It is not in the configuration any more in this form; the new one of this name takes its place when it is down.
+superd can do no more about it: process 7 does not die: it waits in D (disk sleep) in nfs_wait.
+`,
+		},
+		{
+			"a start that hangs after one that hangs",
+			Facts{State: Spawning, Since: now, Cause: "started again", WantedUp: true, WantedBy: "the configuration", Stage: "open executable /mnt/web", Hanging: 1}, nil,
+			`web is starting since 08:12:07 (0s): started again.
+It is wanted up by the configuration.
+At the moment: open executable /mnt/web.
+An earlier start of it still hangs in a file system; no further one is sent there until it comes back.
+`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.facts.Name, tt.facts.Now, tt.facts.Backoff = "web", now, backoff
+			if got := tt.facts.Explain(tt.events); got != tt.want {
+				t.Errorf("Explain() =\n%s\nwant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSpan(t *testing.T) {
+	tests := []struct {
+		d    time.Duration
+		want string
+	}{
+		{-time.Hour, "0s"}, {12345 * time.Nanosecond, "12µs"}, {12345 * time.Microsecond, "12ms"}, {1655 * time.Millisecond, "1.6s"},
+		{62*time.Second + 900*time.Millisecond, "1m2s"}, {time.Hour, "1h"}, {47*time.Hour + 59*time.Minute, "47h59m"}, {75 * time.Hour, "3d3h"},
+	}
+	for _, tt := range tests {
+		if got := span(tt.d); got != tt.want {
+			t.Errorf("span(%d) = %q, want %q", tt.d, got, tt.want)
+		}
+	}
+}
+
+func TestLastLines(t *testing.T) {
+	tests := []struct {
+		name, text string
+		cut        bool
+		want       []string
+	}{
+		{"nothing", "", false, nil},
+		{"only line ends", "\n\r\n", false, nil},
+		{"a partial last line counts", "a\nb", false, []string{"a", "b"}},
+		{"line ends go", "a\r\n\nb\r\n\n", false, []string{"a", "", "b"}},
+		{"the last ones", "1\n2\n3\n4\n", false, []string{"2", "3", "4"}},
+		{"a beginning within a line goes", "lf\nb\n", true, []string{"b"}},
+		{"unless it is all there is", "lf\n", true, []string{"…lf"}},
+		{"what is not UTF-8 is replaced", "a\xffb\n", false, []string{"a\ufffdb"}},
+	}
+	for _, tt := range tests {
+		if got := lastLines(tt.text, tt.cut, 3); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: lastLines(%q, %v, 3) = %q, want %q", tt.name, tt.text, tt.cut, got, tt.want)
+		}
+	}
+}
