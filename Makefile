@@ -5,7 +5,7 @@ export CGO_ENABLED = 0
 TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 
-.PHONY: help build run test check gofmt vet staticcheck tidy unit packages test-systemd bench clean
+.PHONY: help sim build run test check gofmt vet staticcheck tidy unit packages test-systemd bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -46,6 +46,10 @@ test-systemd: build ## run the unit in packaging/ under a real systemd (root; SD
 
 bench: ## measure memory, start, restart and idle (about 3 minutes); UPDATE=1 writes them to docs/design.md
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./tests/bench $(if $(UPDATE),-update)
+
+N ?= 1000000
+sim: ## simulate N histories (a million) and print how many a second
+	go test ./procs -run 'TestSimulation$$' -v -timeout 60m -sim.n $(N)
 
 clean: ## remove what was built and what the example logged
 	rm -rf superd examples/random/log examples/random/run

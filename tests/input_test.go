@@ -43,7 +43,15 @@ func TestBadConfiguration(t *testing.T) {
 		{"duration as number", good + "stop_timeout = 5\n", []string{"superd.toml:3:", "program.web.stop_timeout", `"5s"`}},
 		{"unknown signal", good + "stop_signal = 'SIGTREM'\n", []string{"superd.toml:3:", "program.web.stop_signal", "SIGTREM"}},
 		{"no command", "[program.web]\nautostart = true\n", []string{"superd.toml:1:", "program.web", "command"}},
-		{"key of later", good + "user = 'daemon'\n", []string{"superd.toml:3:", "program.web.user", "not supported yet"}},
+		{"key of later", good + "replicas = 2\n", []string{"superd.toml:3:", "program.web.replicas", "not supported yet"}},
+		{"negative timeout", good + "stop_timeout = '-1s'\n", []string{"superd.toml:3:", "program.web.stop_timeout", "-1s"}},
+		{"no time to start", good + "start_timeout = '0s'\n", []string{"superd.toml:3:", "program.web.start_timeout", "0s"}},
+		{"oneshot for ever", good + "type = 'oneshot'\nrestart = 'always'\n", []string{"superd.toml:4:", "program.web.restart", "one-shot"}},
+		{"schedule of a service", good + "schedule = '@daily'\n", []string{"superd.toml:3:", "program.web.schedule", "one-shot"}},
+		{"umask", good + "umask = '088'\n", []string{"superd.toml:3:", "program.web.umask", "088"}},
+		{"limit", good + "limits.nofile = -1\n", []string{"superd.toml:3:", "program.web.limits.nofile", "-1"}},
+		{"pre_start", good + "pre_start = 5\n", []string{"superd.toml:3:", "program.web.pre_start"}},
+		{"exit_when", "[superd]\nexit_when = 'later'\n" + good, []string{"superd.toml:2:", "superd.exit_when", "later"}},
 		{"name twice", good + good, []string{"superd.toml:3:", "web"}},
 	}
 	for _, tt := range tests {
@@ -98,6 +106,63 @@ func TestMistakeInOneProgram(t *testing.T) {
 	}
 	if r := s.Ctl("start", "bad"); r.Exit != 1 {
 		t.Errorf("ctl start of a program with a mistake: exit status %d, want 1\n%s%s", r.Exit, r.Out, r.ErrOut)
+	}
+}
+
+func TestBrokenEnvFile(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "sleep infinity"
+		env_file = "web.env"
+		`)
+	s.Write("web.env", "GOOD=1\n# comment\nwhat is this\n")
+	wantMessage(t, s.Run("check", "-c", s.Config), 2, "web.env:3:", "what is this")
+	s.Start()
+	if st := s.WaitState("web", "failed"); !strings.Contains(st.Reason, "web.env:3:") {
+		t.Errorf("a broken env_file: %v, want its place as the reason", st)
+	}
+}
+
+// What is wrong only on this machine or at the moment is a warning of check, and the program's failure.
+func TestNotOnThisMachine(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		command = "sleep infinity"
+		restart = "never"
+		[program.user]
+		user = "no-such-user"
+		[program.group]
+		supplementary_groups = ["no-such-group"]
+		[program.nofile]
+		limits.nofile = 1073741816
+		[program.unset]
+		environment = { NAME = "-${NO_SUCH_VARIABLE}-" }
+		[program.good]
+		`)
+	want := map[string][]string{
+		"user":   {"no-such-user"},
+		"group":  {"no-such-group"},
+		"nofile": {"1073741816"},
+		"unset":  {"NO_SUCH_VARIABLE"},
+	}
+	check := s.Run("check", "-c", s.Config)
+	s.Start()
+	s.WaitState("good", "running")
+	for name, parts := range want {
+		st := s.WaitState(name, "failed")
+		for _, part := range parts {
+			if !strings.Contains(st.Reason, part) {
+				t.Errorf("reason of %s = %q, want %q in it", name, st.Reason, part)
+			}
+			if text := check.Out + check.ErrOut; !strings.Contains(text, part) {
+				t.Errorf("check says nothing of %q:\n%s", part, text)
+			}
+		}
+	}
+	if check.Exit != 0 {
+		t.Errorf("check: exit status %d, want 0: these are warnings", check.Exit)
 	}
 }
 

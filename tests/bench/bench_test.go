@@ -30,6 +30,7 @@ func BenchmarkSuperd(b *testing.B) {
 		b.Run(fmt.Sprintf("children=%d", children), func(b *testing.B) { start(b, &t, children) })
 	}
 	b.Run("restart", func(b *testing.B) { restart(b, &t, 200) })
+	b.Run("storm", func(b *testing.B) { storm(b, &t, 1000) })
 	b.Run("idle", func(b *testing.B) { idle(b, &t, 200, time.Minute) })
 	text := t.String()
 	fmt.Print("\n", text)
@@ -100,6 +101,55 @@ func restart(b *testing.B, t *table, kills int) {
 	b.ReportMetric(float64(p99)/1e6, "ms-p99")
 	t.add(fmt.Sprintf("restart after kill -9, median of %d (1 ms of it back-off)", kills), "%.1f ms", float64(median)/1e6)
 	t.add(fmt.Sprintf("restart after kill -9, 99th percentile of %d", kills), "%.1f ms", float64(p99)/1e6)
+}
+
+// storm kills all children at once and measures until each of them runs again, and meanwhile how long control takes to answer.
+func storm(b *testing.B, t *table, children int) {
+	s := harness.NewSite(b, quiet(children))
+	manager := s.Manager()
+	d := s.Launch()
+	manager.Wait("READY=1", 1)
+	before := s.WaitRunning()
+	s.Settle(d.Pid)
+
+	ctx, cancel := context.WithCancel(b.Context())
+	var answers []time.Duration
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		for ctx.Err() == nil {
+			begin := time.Now()
+			if code, body, err := s.Request("GET", "/v1/status?brief=1&name=p0000"); code != 200 {
+				b.Errorf("status: %d %s %v", code, body, err)
+				return
+			}
+			answers = append(answers, time.Since(begin))
+		}
+	}()
+	begin := time.Now()
+	for _, pid := range before {
+		s.Kill(pid, syscall.SIGKILL)
+	}
+	killed := time.Since(begin)
+	s.WaitAll("running again", func(st harness.Status) bool { return st.State == "running" && st.Pid != before[st.Name] })
+	took := time.Since(begin)
+	cancel()
+	<-asked
+	for _, st := range s.All() {
+		if st.Restarts != 1 {
+			b.Errorf("%v: want 1 restart", st)
+		}
+	}
+	slices.Sort(answers)
+	worst, p99 := answers[len(answers)-1], answers[len(answers)*99/100]
+	b.ReportMetric(took.Seconds(), "s-to-running")
+	b.ReportMetric(float64(worst)/1e6, "ms-worst-answer")
+	if worst > 50*time.Millisecond {
+		b.Logf("control took %v to answer, the target is 50 ms", worst)
+	}
+	t.add(fmt.Sprintf("%d programs killed within %v: until all run again (0.1 s of it back-off)", children, killed.Round(time.Millisecond)), "%v", took.Round(time.Millisecond))
+	t.add(fmt.Sprintf("control's answers meanwhile, worst of %d", len(answers)), "%.1f ms", float64(worst)/1e6)
+	t.add("control's answers meanwhile, 99th percentile", "%.1f ms", float64(p99)/1e6)
 }
 
 // idle counts what superd does over a while in which nothing happens.

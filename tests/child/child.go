@@ -51,6 +51,10 @@ var modes = map[string]mode{
 	"escape":       {1, escape},      // GATE: leave a grandchild in a session of its own, and end
 	"survivor":     {1, survivor},    // GATE: what escape leaves: prints "late" when the gate opens, and lives
 	"forks":        {1, forks},       // N: have N children of its own, and live
+	"escapes":      {1, escapes},     // KIND: let a process escape in this way (see Escapes), and live
+	"parent":       {1, parent},      // KIND: what is between the two: starts the next one, and ends
+	"escaped":      {1, escaped},     // KIND: what escapes leaves: prints KIND and its pid, and lives
+	"strangers":    {2, strangers},   // N FILE: run N short-lived processes, write what became of them to the file
 }
 
 func usage() int {

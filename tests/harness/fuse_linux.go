@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -15,8 +16,41 @@ import (
 // waits. It needs the right to mount; without it, the test is skipped.
 //
 // The protocol is FUSE (linux/fuse.h): INIT is answered, so that the mount is complete, and no other
-// request is even read. (Whoever waits for a request that was read could not be killed.)
+// request is even read. (Whoever waits for a request that was read can't be killed: see DeadMount.)
 func (s *Site) HungMount(name string) (dir string) {
+	s.T.Helper()
+	dir, dev, unmount := s.mountFuse(name)
+	s.T.Cleanup(func() {
+		unmount()
+		unix.Close(dev)
+	})
+	return dir
+}
+
+// DeadMount is HungMount where SIGKILL doesn't end who waits, until release is called.
+func (s *Site) DeadMount(name string) (dir string, release func()) {
+	s.T.Helper()
+	dir, dev, unmount := s.mountFuse(name)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		request := make([]byte, 1<<17)
+		for {
+			if _, err := unix.Read(dev, request); err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENOENT) {
+				return // unmounted
+			}
+		}
+	}()
+	release = sync.OnceFunc(func() {
+		unmount()
+		<-ended
+		unix.Close(dev)
+	})
+	s.T.Cleanup(release)
+	return dir, release
+}
+
+func (s *Site) mountFuse(name string) (dir string, dev int, unmount func()) {
 	s.T.Helper()
 	dir = s.Path(name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -38,17 +72,18 @@ func (s *Site) HungMount(name string) (dir string) {
 	if err != nil {
 		s.T.Fatalf("mount fuse on %s: %v", dir, err)
 	}
-	s.T.Cleanup(func() {
+	unmount = func() {
 		// MNT_FORCE ends the connection: who waits gets an error.
 		if err := unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH); err != nil {
 			s.T.Errorf("unmount %s: %v", dir, err)
 		}
-		unix.Close(dev)
-	})
+	}
 	if err := answerInit(dev); err != nil {
+		unmount()
+		unix.Close(dev)
 		s.T.Fatalf("mount %s: %v", dir, err)
 	}
-	return dir
+	return dir, dev, unmount
 }
 
 // openFuse opens the fuse device, a node of its own where /dev has none.

@@ -22,6 +22,7 @@ type Site struct {
 	Env        []string // superd's environment, where it is not the test's
 
 	superd *Superd // the last one started, nil before
+	held   []*Held
 }
 
 // NewSite makes a site with the given programs: TOML without the table [superd], which the site writes.
@@ -103,6 +104,14 @@ func (s *Site) Read(name string) string {
 func (s *Site) Mkdir(name string) {
 	s.T.Helper()
 	if err := os.Mkdir(s.Path(name), 0o755); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Chmod changes the mode of a file of the site.
+func (s *Site) Chmod(name string, mode os.FileMode) {
+	s.T.Helper()
+	if err := os.Chmod(s.Path(name), mode); err != nil {
 		s.T.Fatal(err)
 	}
 }
@@ -215,5 +224,13 @@ func (s *Site) close() {
 			s.T.Errorf("left behind: process %d: %s", p.Pid, p.Command)
 		}
 		p.Kill()
+	}
+	for _, h := range s.held {
+		if h.Alive() {
+			if s.superd == nil || !s.superd.killed {
+				s.T.Errorf("left behind: process %d", h.Pid)
+			}
+			h.Kill()
+		}
 	}
 }

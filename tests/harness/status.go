@@ -64,7 +64,8 @@ func (s *Site) Socket() string { return filepath.Join(s.RuntimeDir, "superd.sock
 // Dial connects to the control socket.
 func (s *Site) Dial() (net.Conn, error) { return net.Dial("unix", s.Socket()) }
 
-func (s *Site) status() ([]Status, error) {
+// Request sends a request, such as POST /v1/reload, to the control socket and returns the answer.
+func (s *Site) Request(method, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
 	defer cancel()
 	client := http.Client{Transport: &http.Transport{
@@ -73,21 +74,26 @@ func (s *Site) status() ([]Status, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", s.Socket())
 		},
 	}}
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://superd/v1/status", nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://superd"+path, nil)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+func (s *Site) status() ([]Status, error) {
+	code, body, err := s.Request("GET", "/v1/status")
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", resp.Status, body)
+	if code != http.StatusOK {
+		return nil, fmt.Errorf("status %d: %s", code, body)
 	}
 	var all []Status
 	if err := json.Unmarshal(body, &all); err != nil {

@@ -1,0 +1,55 @@
+package harness
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// A Held is a process that stays known when its pid is used again, and when nothing in it shows where it came from.
+type Held struct {
+	Pid     int
+	process *os.Process // by pidfd
+}
+
+// Hold holds a process. One that lives when superd has ended fails the test.
+func (s *Site) Hold(pid int) *Held {
+	s.T.Helper()
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		s.T.Fatalf("hold process %d: %v", pid, err)
+	}
+	h := &Held{pid, p}
+	s.held = append(s.held, h)
+	return h
+}
+
+// Alive reports whether it is there and not a zombie.
+func (h *Held) Alive() bool {
+	return h.process.Signal(syscall.Signal(0)) == nil && Alive(h.Pid)
+}
+
+// Kill kills it.
+func (h *Held) Kill() { h.process.Kill() }
+
+// Zombies is the children of a process that have ended and not been waited for.
+func (s *Site) Zombies(parent int) []int {
+	s.T.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	var found []int
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
+		}
+		state, _ := stat(pid, 0)
+		if ppid, err := stat(pid, 1); err == nil && state == "Z" && ppid == strconv.Itoa(parent) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

@@ -1,0 +1,46 @@
+package harness
+
+import (
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// NoCgroups is an option of Start: superd finds what belongs to a program by a census.
+func NoCgroups(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--cgroups=never") }
+
+// Under is an option of Start: the shell runs the script, and superd in its own place.
+func Under(script string) func(*exec.Cmd) {
+	return func(cmd *exec.Cmd) {
+		cmd.Args = append([]string{"sh", "-c", script + "\nexec \"$@\"", "sh", cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = "/bin/sh"
+	}
+}
+
+// AsInit is an option of Start: superd is PID 1 of a namespace of its own. The shell runs the script there before. Pids in the
+// status are not those that the test sees.
+func AsInit(script string) func(*exec.Cmd) {
+	return func(cmd *exec.Cmd) {
+		Under("mount --make-rprivate / && mount -t proc proc /proc || exit\n" + script)(cmd)
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
+	}
+}
+
+// LimitFiles sets the limit of open files of a process that runs.
+func (s *Site) LimitFiles(pid int, limit uint64) {
+	s.T.Helper()
+	var old unix.Rlimit
+	err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old)
+	if err == nil {
+		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: old.Max}, nil)
+	}
+	if err != nil {
+		s.T.Fatalf("limit open files of process %d: %v", pid, err)
+	}
+}
+
+// As is an option of Start: superd runs as this user, and its group of the same number.
+func As(uid uint32) func(*exec.Cmd) {
+	return func(cmd *exec.Cmd) { cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: uid} }
+}

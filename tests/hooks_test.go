@@ -1,0 +1,162 @@
+package tests
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+func TestHooks(t *testing.T) {
+	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
+		s := harness.NewSite(t, `
+			[program.web]
+			command = ["sh", "-c", "echo main; exec sleep infinity"]
+			pre_start = [["sh", "-c", "echo first of $SUPERD_NAME"], "sh -c 'echo second; sleep 1000 & echo $! > DIR/left'"]
+			post_stop = [["sh", "-c", "echo after; sleep 1000 & echo $! >> DIR/left"]]
+			`)
+		s.Start(options...)
+		s.WaitLog("web", "main\n")
+		s.WaitState("web", "running")
+		s.MustCtl("stop", "web")
+		const run = "first of web\nsecond\nmain\nafter\n"
+		if got := s.WaitLog("web", "after\n"); got != run {
+			t.Errorf("log = %q, want %q", got, run)
+		}
+		if left := s.Processes(); len(left) != 1 {
+			t.Errorf("after the stop: %v, want superd alone", left)
+		}
+		s.MustCtl("start", "web")
+		s.WaitLog("web", run+"first of web\nsecond\nmain\n")
+		s.MustCtl("signal", "KILL", "web")
+		s.WaitLog("web", run+run+"first of web\nsecond\nmain\n")
+	})
+}
+
+func TestPreStartFails(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		command = ["sh", "-c", "echo main; exec sleep infinity"]
+		backoff = { initial = "1ms", max = "1ms" }
+		start_limit = { failures = 3, within = "1h", retry_after = "0s" }
+		[program.fails]
+		pre_start = [["sh", "-c", "echo not today; exit 3"], ["echo", "never"]]
+		[program.missing]
+		pre_start = [["DIR/none"]]
+		[program.hangs]
+		pre_start = [["sh", "-c", "sleep 1000 & echo waiting; wait"]]
+		start_timeout = "100ms"
+		[program.mended]
+		pre_start = [["cat", "DIR/there"]]
+		start_limit.failures = 0
+		`)
+	s.Start()
+	for name, parts := range map[string][]string{
+		"fails":   {"pre_start", "exit status 3"},
+		"missing": {"pre_start", s.Path("none"), "no such file"},
+		"hangs":   {"pre_start", "sleep 1000", "100ms"},
+	} {
+		st := s.WaitState(name, "failed")
+		for _, part := range parts {
+			if !strings.Contains(st.Reason, part) {
+				t.Errorf("reason of %s = %q, want %q in it", name, st.Reason, part)
+			}
+		}
+		if st.Restarts != 2 {
+			t.Errorf("%v: want 3 failed starts to be the limit", st)
+		}
+	}
+	if got, want := s.WaitLog("fails", strings.Repeat("not today\n", 3)), strings.Repeat("not today\n", 3); got != want {
+		t.Errorf("log = %q, want %q", got, want)
+	}
+	if got, want := s.WaitLog("hangs", strings.Repeat("waiting\n", 3)), strings.Repeat("waiting\n", 3); got != want {
+		t.Errorf("log = %q, want %q", got, want)
+	}
+	s.Write("there", "there\n")
+	s.WaitLog("mended", "there\nmain\n")
+	s.MustCtl("stop", "*")
+	if left := s.Processes(); len(left) != 1 {
+		t.Errorf("after the stop: %v, want superd alone", left)
+	}
+}
+
+// A stop finds its way out of a hook that hangs.
+func TestStopDuringHooks(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		command = ["sh", "-c", "echo main; exec sleep infinity"]
+		stop_timeout = "200ms"
+		[program.before]
+		pre_start = [["sh", "-c", "echo waiting; exec sleep infinity"]]
+		[program.deaf]
+		pre_start = [["child", "deaf"]]
+		[program.after]
+		post_stop = [["sh", "-c", "echo waiting; exec sleep infinity"]]
+		start_timeout = "200ms"
+		`)
+	s.Start()
+	s.WaitLog("before", "waiting")
+	s.WaitLog("deaf", "ready")
+	s.WaitLog("after", "main")
+	if st := s.Status("before"); st.State != "starting" || !strings.Contains(st.Reason, "pre_start") {
+		t.Errorf("in a hook: %v, want starting and the hook as the reason", st)
+	}
+	s.MustCtl("stop", "*")
+	s.WaitAll("stopped", func(st harness.Status) bool { return st.State == "stopped" })
+	for _, name := range []string{"before", "deaf"} {
+		if log := s.Log(name); strings.Contains(log, "main") {
+			t.Errorf("%s was started after its stop: %q", name, log)
+		}
+	}
+	s.WaitLog("after", "main\nwaiting\n")
+	if left := s.Processes(); len(left) != 1 {
+		t.Errorf("after the stop: %v, want superd alone", left)
+	}
+}
+
+// The start of a one-shot is done when its work is, and tells how it went.
+func TestOneshots(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		type = "oneshot"
+		autostart = false
+		[program.good]
+		command = ["sh", "-c", "read line < DIR/gate; echo done"]
+		[program.bad]
+		command = ["sh", "-c", "exit 3"]
+		[program.retried]
+		command = "DIR/retried"
+		restart = "on-failure"
+		backoff = { initial = "1ms", max = "1ms" }
+		`)
+	s.Write("retried", "#!/bin/sh\necho try\ntest -e there\n")
+	open := s.Gate("gate")
+	s.Start()
+	answers := make(chan harness.Result, 1)
+	go func() { answers <- s.Ctl("start", "good") }()
+	s.WaitState("good", "running")
+	select {
+	case r := <-answers:
+		t.Errorf("ctl start of a one-shot did not wait: %v", r)
+	default:
+	}
+	open()
+	if r := <-answers; r.Exit != 0 || !strings.Contains(s.WaitLog("good", "done"), "done") {
+		t.Errorf("ctl start of a one-shot: %v, want exit status 0", r)
+	}
+	if st := s.Status("good"); st.State != "exited" || st.Exit.String() != "0" {
+		t.Errorf("%v: want exited, exit 0", st)
+	}
+	if r := s.Ctl("start", "bad"); r.Exit != 1 || !strings.Contains(r.Out+r.ErrOut, "exit status 3") {
+		t.Errorf("ctl start of a one-shot that fails: %v, want exit status 1 and the reason", r)
+	}
+	s.MustCtl("start", "good") // and once more
+	s.Ctl("start", "--no-wait", "retried")
+	s.WaitLog("retried", "try\ntry\ntry\n")
+	s.Write("there", "")
+	s.WaitState("retried", "exited")
+}

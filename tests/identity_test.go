@@ -1,0 +1,109 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// What a program runs as, seen from outside and by itself.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[program.web]
+		command = ["sh", "-c", "id -u; id -g; id -G; umask; ulimit -n; ulimit -Hn; ulimit -c; echo $HOME $USER $LOGNAME; echo over > /dev/stdout; exec sleep infinity"]
+		user = "daemon"
+		supplementary_groups = ["nogroup", "7"]
+		umask = "027"
+		directory = "/"
+		limits = { nofile = 123, core = 0 }
+		pre_start = [["sh", "-c", "echo hook $(id -u) $(umask) $(ulimit -n)"]]
+		[program.group]
+		command = ["sh", "-c", "id -G; exec sleep infinity"]
+		user = "daemon"
+		directory = "/"
+		supplementary_groups = []
+		[program.plain]
+		command = ["sh", "-c", "ulimit -n; exec sleep infinity"]
+		[program.private]
+		command = "sleep infinity"
+		directory = "DIR/private"
+		user = "daemon"
+		restart = "never"
+		`)
+	s.Mkdir("private")
+	s.Chmod("private", 0o700)
+	s.Start(harness.Under("ulimit -S -n 500"))
+	want := []string{"hook 1 0027 123", "1", "1", "1 65534 7", "0027", "123", "123", "0", "/usr/sbin daemon daemon", "over"}
+	lines := strings.Fields(strings.ReplaceAll(s.WaitLog("web", "over\n"), " ", "_"))
+	for i, line := range want {
+		line = strings.ReplaceAll(line, " ", "_")
+		if i >= len(lines) || !sameWords(lines[i], line) {
+			t.Errorf("line %d of the program is not %q in %q", i, line, lines)
+		}
+	}
+	pid := s.WaitState("web", "running").Pid
+	for key, want := range map[string]string{"Uid": "1\t1\t1\t1", "Gid": "1\t1\t1\t1", "Umask": "0027"} {
+		if got := s.Field(pid, "status", key); got != want {
+			t.Errorf("%s = %q, want %q", key, got, want)
+		}
+	}
+	if got := s.WaitLog("group", "\n"); got != "1\n" {
+		t.Errorf("groups with supplementary_groups = []: %q, want 1", got)
+	}
+	if got := s.WaitLog("plain", "\n"); got != "500\n" {
+		t.Errorf("limit of a program without limits: %q, want superd's own soft one, 500", got)
+	}
+	if st := s.WaitState("private", "failed"); !strings.Contains(st.Reason, s.Path("private")) || !strings.Contains(st.Reason, "daemon") {
+		t.Errorf("a directory that the user may not enter: %v, want the path and the user in the reason", st)
+	}
+}
+
+// sameWords compares lists such as those of groups, in any order.
+func sameWords(a, b string) bool {
+	count := map[string]int{}
+	for _, w := range strings.Split(a, "_") {
+		count[w]++
+	}
+	for _, w := range strings.Split(b, "_") {
+		count[w]--
+	}
+	for _, n := range count {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Only root changes users, and who is not root is told so.
+func TestOtherUserWithoutRoot(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[defaults]
+		command = "sleep infinity"
+		restart = "never"
+		[program.other]
+		user = "daemon"
+		[program.high]
+		limits.nofile = 100000
+		[program.own]
+		user = "nobody"
+		limits.nofile = 50
+		`)
+	s.Chmod(".", 0o777)
+	d := s.Start(harness.Under("ulimit -n 1000"), harness.As(65534))
+	if st := s.WaitState("other", "failed"); !strings.Contains(st.Reason, "daemon") || !strings.Contains(st.Reason, "root") {
+		t.Errorf("another user: %v, want the user and root in the reason", st)
+	}
+	if st := s.WaitState("high", "failed"); !strings.Contains(st.Reason, "100000") || !strings.Contains(st.Reason, "hard limit") {
+		t.Errorf("a limit above the hard limit: %v, want both in the reason", st)
+	}
+	st := s.WaitState("own", "running")
+	if got := s.Field(st.Pid, "status", "Uid"); !strings.HasPrefix(got, "65534") {
+		t.Errorf("Uid = %s, want 65534\n%s", got, d.ErrOut)
+	}
+}

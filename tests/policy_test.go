@@ -1,0 +1,147 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// superd ends when its programs say so, and with their status.
+func TestExitPolicies(t *testing.T) {
+	t.Parallel()
+	const quiet = "[program.quiet]\ncommand = 'sleep infinity'\n"
+	essential := func(command, more string) string {
+		return quiet + fmt.Sprintf("[program.main]\nessential = true\ncommand = ['sh', '-c', '%s']\n%s\n", command, more)
+	}
+	exitWhen := func(when string) string { return "exit_when = '" + when + "'\n[defaults]\nrestart = 'never'\n" }
+	tests := []struct {
+		name, config string
+		exit         int
+	}{
+		{"essential ends well", essential("exit 0", "restart = 'on-failure'"), 0},
+		{"essential fails", essential("exit 7", "restart = 'never'"), 7},
+		{"essential is killed", essential("kill -KILL $$$$", "restart = 'never'"), 128 + 9},
+		{"essential is terminated", essential("kill -TERM $$$$", "restart = 'never'"), 128 + 15},
+		{"essential reaches its limit", essential("exit 3", "backoff.initial = '1ms'\nstart_limit = { failures = 3, retry_after = '0s' }"), 3},
+		{"essential can't start", quiet + "[program.main]\nessential = true\ncommand = 'DIR/none'\nrestart = 'never'\n", 1},
+		{"essential one-shot", essential("exit 5", "type = 'oneshot'"), 5},
+		{"all exited", exitWhen("all-exited") + "[program.a]\ncommand = 'true'\n[program.b]\ncommand = 'sleep 0.1'\n", 0},
+		{"all exited, first failure", exitWhen("all-exited") + "[program.a]\ncommand = ['sh', '-c', 'exit 4']\n[program.b]\ncommand = ['sh', '-c', 'sleep 0.2; exit 6']\n", 4},
+		{"all exited, not the manual one", exitWhen("all-exited") + "[program.a]\ncommand = 'true'\n[program.b]\ncommand = 'sleep infinity'\nautostart = false\n", 0},
+		{"any failed", exitWhen("any-failed") + quiet + "[program.good]\ncommand = 'true'\n[program.bad]\ncommand = ['sh', '-c', 'sleep 0.1; exit 9']\n", 9},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, tt.config)
+			d := s.Launch()
+			if exit := d.Wait(); exit != tt.exit {
+				t.Errorf("exit status %d, want %d\n%s", exit, tt.exit, d.ErrOut)
+			}
+			if left := s.Processes(); len(left) != 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// What the configuration doesn't ask for doesn't end superd.
+func TestNoExit(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `exit_when = "any-failed"
+		[defaults]
+		backoff = { initial = "1ms", max = "1ms" }
+		[program.essential]
+		command = "false"
+		essential = true
+		[program.held]
+		command = "sleep infinity"
+		essential = true
+		[program.done]
+		command = "true"
+		restart = "never"
+		`)
+	d := s.Start()
+	s.WaitStatus("essential", "is restarted", func(st harness.Status) bool { return st.Restarts >= 3 })
+	s.WaitState("done", "exited")
+	s.MustCtl("stop", "held")
+	if st := s.WaitState("held", "stopped"); d.Ended() {
+		t.Errorf("an operator's stop of an essential program, %v, ended superd:\n%s", st, d.ErrOut)
+	}
+}
+
+// As PID 1 superd reaps orphans, obeys SIGTERM, and passes the status on.
+func TestInit(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	const orphans = `
+		[program.orphans]
+		command = ["sh", "-c", "for i in 1 2 3 4 5; do (setsid sleep 0.0$i &); done; echo left; exec sleep infinity"]
+		[program.gate]
+		command = ["sh", "-c", "read line < DIR/gate; exit 42"]
+		restart = "never"
+		essential = true
+		`
+	t.Run("SIGTERM", func(t *testing.T) {
+		t.Parallel()
+		s := harness.NewSite(t, orphans)
+		s.Gate("gate")
+		d := s.Start(harness.AsInit(""))
+		if st := s.WaitState("orphans", "running"); st.Pid == 0 || st.Pid > 100 {
+			t.Errorf("%v: want a pid of a namespace of its own", st)
+		}
+		s.WaitLog("orphans", "left\n")
+		harness.Until(t, "all orphans have ended and are reaped", func() bool {
+			return len(s.Zombies(d.Pid)) == 0 && len(s.Processes()) == 3
+		})
+		d.Signal(syscall.SIGTERM)
+		if exit := d.Wait(); exit != 0 {
+			t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+		}
+	})
+	t.Run("essential", func(t *testing.T) {
+		t.Parallel()
+		s := harness.NewSite(t, orphans)
+		open := s.Gate("gate")
+		d := s.Start(harness.AsInit(""))
+		s.WaitState("gate", "running")
+		open()
+		if exit := d.Wait(); exit != 42 {
+			t.Errorf("exit status %d, want 42\n%s", exit, d.ErrOut)
+		}
+	})
+}
+
+// After giving up a program is tried again slowly, and a run by then is all that is needed.
+func TestRetryAfterGivingUp(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "DIR/web"
+		backoff = { initial = "1ms", max = "1ms", reset_after = "10ms" }
+		start_limit = { failures = 3, within = "1h", retry_after = "200ms" }
+		`)
+	s.Write("web", "#!/bin/sh\necho run\nexit 1\n")
+	d := s.Start()
+	st := s.WaitState("web", "failed")
+	if st.NextStartInS == nil || *st.NextStartInS > 0.2 || !strings.Contains(st.Reason, "gave up after 3 failures") {
+		t.Errorf("limit reached: %v, want the next start within 0.2 s and the reason", st)
+	}
+	if runs := strings.Count(s.Log("web"), "run"); runs > 3 && !strings.Contains(d.ErrOut.String(), "gave up") {
+		t.Errorf("limit reached after %d runs, want 3", runs)
+	}
+	s.WaitLog("web", strings.Repeat("run\n", 5)) // two slow retries
+	s.Write("web", "#!/bin/sh\nexec sleep infinity\n")
+	s.WaitState("web", "running")
+}

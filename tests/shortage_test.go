@@ -1,0 +1,94 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+const shortOf = `
+	[defaults]
+	backoff = { initial = "50ms", max = "100ms" }
+	start_limit = { failures = 2, within = "1h", retry_after = "0s" }
+	[program.web]
+	command = "sleep infinity"
+	[program.db]
+	command = "sleep infinity"
+	[program.cache]
+	command = "sleep infinity"
+	`
+
+// Out of descriptors, starts fail with that as the reason and are tried again, control answers, and the limit for programs that are
+// broken doesn't count. When there are descriptors again nobody has to do anything.
+func TestOutOfDescriptors(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, shortOf)
+	d := s.Start()
+	before := s.WaitRunning()
+	harness.Until(t, "only the listener is left of the connections", func() bool {
+		sockets := 0
+		for _, what := range s.FDs(d.Pid) {
+			if strings.HasPrefix(what, "socket:") {
+				sockets++
+			}
+		}
+		return sockets == 1
+	})
+	s.LimitFiles(d.Pid, uint64(lowestFree(s.FDs(d.Pid))))
+	if r := s.Ctl("status"); r.Exit != 0 {
+		t.Errorf("ctl status without a descriptor: exit status %d\n%s", r.Exit, r.ErrOut)
+	}
+	s.Kill(before["web"], syscall.SIGKILL)
+	s.WaitStatus("web", "can't be started", func(st harness.Status) bool {
+		return st.State == "backoff" && st.Restarts > 3 && strings.Contains(st.Reason, "too many open files")
+	})
+	if r := s.MustCtl("why", "web"); !strings.Contains(r.Out, "too many open files") {
+		t.Errorf("ctl why: %q", r.Out)
+	}
+	if after := s.Status("db"); after.Pid != before["db"] {
+		t.Errorf("another program: %v, want it untouched, pid %d", after, before["db"])
+	}
+	s.LimitFiles(d.Pid, 1000)
+	s.WaitState("web", "running")
+}
+
+// A low limit from the start: what fits runs, the rest says why not.
+func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
+	var programs strings.Builder
+	programs.WriteString("[defaults]\ncommand = 'sleep infinity'\nbackoff = { initial = '50ms', max = '100ms' }\n")
+	for i := range 30 {
+		fmt.Fprintf(&programs, "[program.p%02d]\n", i)
+	}
+	s := harness.NewSite(t, programs.String())
+	d := s.Start(harness.Under("ulimit -S -n 1024; ulimit -n 40"))
+	settled := func(st harness.Status) bool {
+		return st.State == "running" || st.Reason != "" && strings.Contains(st.Reason, "too many open files") || st.State == "starting"
+	}
+	s.WaitAll("running, or out of descriptors", settled)
+	running := 0
+	for _, st := range s.All() {
+		if st.State == "running" {
+			running++
+		}
+	}
+	if running == 0 || running == 30 {
+		t.Errorf("%d of 30 run with 40 descriptors, want some", running)
+	}
+	s.MustCtl("stop", "*")
+	s.WaitAll("stopped", func(st harness.Status) bool { return st.State == "stopped" })
+	if d.Ended() {
+		t.Error("superd has ended")
+	}
+}
+
+func lowestFree(fds map[int]string) int {
+	n := 0
+	for fds[n] != "" {
+		n++
+	}
+	return n
+}
