@@ -4,8 +4,9 @@ export CGO_ENABLED = 0
 
 TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
+SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim build run test check gofmt vet staticcheck tidy unit packages test-systemd bench clean
+.PHONY: help sim build run test check gofmt vet staticcheck tidy unit packages test-systemd test-limits bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -43,6 +44,9 @@ unit:
 
 test-systemd: build ## run the unit in packaging/ under a real systemd (root; SDBED=path of the bed's script)
 	SDBED="$(SDBED)" tests/systemd/run.sh
+
+test-limits: build ## limits of memory, CPU and tasks on User Mode Linux (root; SDBED_UML=path of the bed's script)
+	SDBED_UML="$(SDBED_UML)" tests/limits/run.sh
 
 bench: ## measure memory, start, restart and idle (about 3 minutes); UPDATE=1 writes them to docs/design.md
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./tests/bench $(if $(UPDATE),-update)

@@ -175,12 +175,12 @@ var keys = []key{
 		"Open files of each of its processes; soft and hard limit.")),
 	reading("superd's own", bind("program", "limits.core", optional(size(0)), func(d *draft) **int64 { return &d.Limits.Core },
 		"Size of a core dump; soft and hard limit. 0: none is written.")),
-	notYet(bind("program", "limits.memory", optional(size(1)), func(d *draft) **int64 { return &d.Limits.Memory },
-		"Memory of all its processes.")),
-	notYet(bind("program", "limits.cpu", optional(number("more than 0", func(f float64) bool { return f > 0 })), func(d *draft) **float64 { return &d.Limits.CPU },
-		"CPUs that all its processes may use: 0.5 is half of one.")),
-	notYet(bind("program", "limits.tasks", optional(integer[int64](1, 1<<30)), func(d *draft) **int64 { return &d.Limits.Tasks },
-		"Processes and threads.")),
+	bind("program", "limits.memory", optional(size(1)), func(d *draft) **int64 { return &d.Limits.Memory },
+		"Memory of all its processes together, by the cgroup v2 controller `memory`. When it is used up, the kernel kills them all; `reason` then says so."),
+	bind("program", "limits.cpu", optional(number("from 0.001 to 1000", func(f float64) bool { return 0.001 <= f && f <= 1000 })), func(d *draft) **float64 { return &d.Limits.CPU },
+		"CPUs that all its processes may use together, by the cgroup v2 controller `cpu`: 0.5 is half of one."),
+	bind("program", "limits.tasks", optional(integer[int64](1, 1<<30)), func(d *draft) **int64 { return &d.Limits.Tasks },
+		"Processes and threads, by the cgroup v2 controller `pids`. Where there are as many, the program's next fork fails."),
 }
 
 // findKey returns the key of a table, nil where there is none.

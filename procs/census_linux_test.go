@@ -91,6 +91,25 @@ func TestChase(t *testing.T) {
 	}
 }
 
+// TestOrphanTakesItsGroupAlong: SIGKILL reaches the group of an orphan in one call, so that no member can bring forth another meanwhile.
+func TestOrphanTakesItsGroupAlong(t *testing.T) {
+	b := newTreeBed(t, true)
+	mark := fmt.Sprintf("32.%d", os.Getpid())
+	tree := b.newTree("web")
+	b.start(tree, "web", "/bin/sh", "-c", `setsid -f sh -c "sleep $0 & sleep $0 & wait"`, mark)
+	pids := b.meets(tree, "an orphan with two children", func(pids []int) bool { return len(pids) == 3 && len(marked(t, mark)) == 3 })
+	b.kernel.gate.enter()
+	for _, pid := range pids {
+		if s, err := readStat(pid); err == nil && s.parent == os.Getpid() {
+			if !b.kernel.census.kill(&s, time.Now().Add(treePatience)) {
+				t.Errorf("kill(%+v) did not reach it", s)
+			}
+		}
+	}
+	b.on(b.kernel.leaveGate)
+	b.meets(tree, "nobody", many(0))
+}
+
 // BenchmarkCensus looks for nobody, which takes two walks, among 1,000 processes of another program.
 func BenchmarkCensus(b *testing.B) {
 	bed := newTreeBed(b, true)
