@@ -268,7 +268,7 @@ func (in *instance) reap(r *run) {
 			note = "out of memory: the kernel killed it"
 		}
 		if limit := r.program.Limits.Memory; limit != nil {
-			note += fmt.Sprintf(" at its limit of %d bytes", *limit)
+			note += fmt.Sprintf(" (its limit is %d bytes)", *limit)
 		}
 	}
 	in.do(func() []Effect { return in.machine.exited(now, exit, ran, note, in.left(r)) })

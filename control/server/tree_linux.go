@@ -71,6 +71,9 @@ func readProcess(m procs.BranchMember) (control.Process, bool) {
 	p.State = fields[0]
 	p.Parent, _ = strconv.Atoi(fields[1])
 	p.Command = "[" + string(stat[open+1:end]) + "]" // as ps shows one without arguments
+	if p.State == "D" {
+		return p, true // its arguments lie in memory that may take as long as the disk it waits for
+	}
 	if line, err := os.ReadFile(dir + "/cmdline"); err == nil && len(line) > 0 {
 		p.Command = strings.ToValidUTF8(strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " "), "�")
 	}
