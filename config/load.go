@@ -82,7 +82,7 @@ func (l *loader) open(path string) (*source, *KeyError) {
 	}
 	data, err := l.read(path)
 	if err != nil {
-		return nil, &KeyError{File: path, Err: fmt.Errorf("read configuration: %w", err)}
+		return nil, &KeyError{File: path, Err: fmt.Errorf("read configuration: %w: name another file, or mend this one", err)}
 	}
 	return parse(path, filepath.Dir(absolute), data)
 }

@@ -250,9 +250,9 @@ func TestLoadOfWhatCannotBeRead(t *testing.T) {
 		path, want string
 		is         error
 	}{
-		{filepath.Join(dir, "none.toml"), ": read configuration: no such file or directory", fs.ErrNotExist},
-		{dir, ": read configuration: is a directory", syscall.EISDIR},
-		{big, ": read configuration: larger than 16 MiB", nil},
+		{filepath.Join(dir, "none.toml"), ": read configuration: no such file or directory: name another file, or mend this one", fs.ErrNotExist},
+		{dir, ": read configuration: is a directory: name another file, or mend this one", syscall.EISDIR},
+		{big, ": read configuration: larger than 16 MiB: name another file, or mend this one", nil},
 	} {
 		_, err := Load(tt.path)
 		if err == nil || err.Error() != tt.path+tt.want || tt.is != nil && !errors.Is(err, tt.is) {
