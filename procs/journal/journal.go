@@ -1,0 +1,273 @@
+// Package journal is a map that survives the supervisor: the last value of each key, in a file that is only appended to.
+//
+// The file holds a record a line: CRC-32C, space, JSON. A record counts when its line is whole; so whatever instant the
+// process is killed at, what is read back are the records up to that instant. Nothing is synced: when the machine goes
+// down, so do the programs of which the journal tells. A file that has outgrown what it says is written anew beside and
+// renamed; in memory there is nothing but what waits to be written.
+//
+// [Journal.Put] writes before it returns, for who must know that a record is there before he goes on. [Journal.Queue]
+// leaves it to a goroutine, for the loop, which must not wait for a disk.
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	writeBytes = 64 << 10    // about as much is written at a time
+	retryPause = time.Second // after a write that failed
+)
+
+// An Appender encodes itself faster than encoding/json does.
+type Appender interface {
+	AppendJSON(b []byte) []byte // appends one JSON value without line ends
+}
+
+// A Journal is open for writing. Its methods may be called from any goroutine.
+type Journal struct {
+	log   *slog.Logger
+	ended chan struct{} // the writing goroutine has
+
+	io   sync.Mutex // held while the file is used; taken before mu
+	file *file
+
+	mu      sync.Mutex
+	more    sync.Cond      // for the writing goroutine
+	work    bool           // there is some
+	busy    bool           // it has taken what was queued and is not through with it
+	queue   []entry        //
+	places  map[string]int // in queue, by key
+	queued  uint64         // calls of Queue so far
+	flushes []func()       // to be called when queue has been handled
+	closed  bool
+
+	failed bool   // the last attempt to write what was queued; the writing goroutine's own, as is
+	buffer []byte // what it writes
+}
+
+// An entry waits to be written.
+type entry struct {
+	key    string // "": Put has written something newer
+	value  any
+	number uint64 // of the call of Queue
+}
+
+var errClosed = errors.New("the journal is closed")
+
+// Open returns the journal in dir, written anew, and what the last superd left in it. boot is the machine's boot id.
+//
+// log is told of damage, and when there is no room for a new file: then the old one is written on. The error is a
+// *VersionError where the format is a newer one.
+func Open(dir, boot string, log *slog.Logger) (*Journal, *State, error) {
+	file, state, err := openFile(dir, boot, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if state.Damaged > 0 {
+		log.Warn("lines of the journal passed over: they are damaged", "lines", state.Damaged, "path", file.path)
+	}
+	j := &Journal{log: log, ended: make(chan struct{}), file: file, places: map[string]int{}}
+	j.more.L = &j.mu
+	go j.run()
+	return j, state, nil
+}
+
+// Put records the value of key, nil for none any more, before it returns: by one write, so it must not be called on the
+// loop. value is encoded by its AppendJSON, else as JSON. After an error the record is not in the file and never gets
+// there; else what was queued for the key before the call is void.
+func (j *Journal) Put(key string, value any) error {
+	line, err := appendRecord(nil, key, value)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", key, err)
+	}
+	j.mu.Lock()
+	before := j.queued
+	j.mu.Unlock()
+
+	j.io.Lock()
+	defer j.io.Unlock()
+	if err := j.file.write(line); err != nil {
+		return fmt.Errorf("record %s: %w", key, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if i, ok := j.places[key]; ok && j.queue[i].number <= before {
+		j.queue[i] = entry{}
+		delete(j.places, key)
+	}
+	if len(j.queue) > 0 || j.file.outgrown() {
+		j.wake() // after a failure, say, there is room again
+	}
+	return nil
+}
+
+// Queue has the value of key, nil for none any more, recorded soon. It does not wait and does no I/O. value is encoded
+// later, on another goroutine, so it must not change any more.
+//
+// What is queued is written in order. A newer value of a key that still waits takes the older one's place, so that no
+// more waits than there are keys. What can't be written is tried again until it can; log is told once.
+func (j *Journal) Queue(key string, value any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return
+	}
+	j.queued++
+	e := entry{key, value, j.queued}
+	if i, ok := j.places[key]; ok {
+		j.queue[i] = e
+		return
+	}
+	j.places[key] = len(j.queue)
+	j.queue = append(j.queue, e)
+	j.wake()
+}
+
+// Flush calls done when everything that was queued before is in the file, or could not be written: at once, or on
+// another goroutine.
+func (j *Journal) Flush(done func()) {
+	j.mu.Lock()
+	if len(j.queue) == 0 && !j.busy || j.closed {
+		j.mu.Unlock()
+		done()
+		return
+	}
+	j.flushes = append(j.flushes, done)
+	j.wake()
+	j.mu.Unlock()
+}
+
+// Close writes what is queued, for at most patience. Later calls of Put fail, others do nothing.
+func (j *Journal) Close(patience time.Duration) {
+	j.mu.Lock()
+	j.closed = true
+	j.wake()
+	j.mu.Unlock()
+	select {
+	case <-j.ended:
+	case <-time.After(patience):
+	}
+}
+
+// wake has the writing goroutine look. mu is held.
+func (j *Journal) wake() {
+	j.work = true
+	j.more.Signal()
+}
+
+// run writes what is queued.
+func (j *Journal) run() {
+	defer close(j.ended)
+	for {
+		j.mu.Lock()
+		for !j.work && !j.closed {
+			j.more.Wait()
+		}
+		j.work = false
+		closed := j.closed
+		j.mu.Unlock()
+		j.writeQueue()
+		if closed {
+			j.io.Lock()
+			j.file.close()
+			j.io.Unlock()
+			return
+		}
+	}
+}
+
+// writeQueue writes what is queued, as far as that goes, and compacts the file when it is time.
+func (j *Journal) writeQueue() {
+	j.io.Lock()
+	j.mu.Lock()
+	batch, flushes := j.queue, j.flushes
+	j.queue, j.flushes, j.busy = nil, nil, len(j.queue) > 0
+	clear(j.places)
+	j.mu.Unlock()
+
+	rest, err := j.writeAll(batch)
+	if j.file.outgrown() {
+		j.file.compact()
+	}
+
+	j.mu.Lock()
+	j.putBack(rest)
+	j.busy = false
+	closed := j.closed
+	j.mu.Unlock()
+	j.io.Unlock()
+
+	switch {
+	case err != nil && !j.failed:
+		j.log.Warn("journal not written: if superd is killed now, the next one will not know the latest states; tried again each second",
+			"error", err)
+	case err == nil && j.failed && len(batch) > 0:
+		j.log.Info("journal is written again")
+	}
+	if len(batch) > 0 {
+		j.failed = err != nil
+	}
+	if err != nil && !closed {
+		time.AfterFunc(retryPause, func() {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.wake()
+		})
+	}
+	for _, done := range flushes {
+		done()
+	}
+}
+
+// writeAll writes the entries and returns those from the first on that could not be written.
+func (j *Journal) writeAll(batch []entry) (rest []entry, err error) {
+	if cap(j.buffer) > 2*writeBytes {
+		j.buffer = nil // after a large value
+	}
+	lines, written := j.buffer[:0], 0
+	for i, e := range batch {
+		if e.key != "" {
+			if lines, err = appendRecord(lines, e.key, e.value); err != nil {
+				j.log.Error("value not recorded", "key", e.key, "error", err)
+			}
+		}
+		if len(lines) < writeBytes && i < len(batch)-1 {
+			continue
+		}
+		if len(lines) > 0 {
+			if err := j.file.write(lines); err != nil {
+				return batch[written:], err
+			}
+		}
+		j.buffer, lines, written = lines, lines[:0], i+1
+	}
+	return nil, nil
+}
+
+// putBack queues again what could not be written, before what was queued since; where that is newer, it takes the
+// place. mu is held.
+func (j *Journal) putBack(rest []entry) {
+	if len(rest) == 0 {
+		return
+	}
+	since := j.queue
+	j.queue = rest
+	clear(j.places)
+	for i, e := range j.queue {
+		if e.key != "" {
+			j.places[e.key] = i
+		}
+	}
+	for _, e := range since {
+		if i, ok := j.places[e.key]; ok {
+			j.queue[i] = e
+		} else if e.key != "" {
+			j.places[e.key] = len(j.queue)
+			j.queue = append(j.queue, e)
+		}
+	}
+}
