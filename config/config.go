@@ -23,6 +23,8 @@ type Config struct {
 	Programs []*Program // by name; those with an unusable name are left out and stand in Errors
 	Errors   Errors     // mistakes in the programs' tables, by place
 	Warnings Errors     // what is legal and hardly meant, by place
+
+	sources archive // what it was made of
 }
 
 // Superd holds the keys of the table [superd].

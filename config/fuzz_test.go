@@ -61,6 +61,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		checkMistakes(t, files, c.Errors)
 		checkMistakes(t, files, c.Warnings)
+		checkArchive(t, c)
 		if diff := Compare(c, again); len(diff.Added)+len(diff.Removed)+len(diff.Changed) > 0 || diff.Superd {
 			t.Fatalf("compare finds a difference to itself: %+v", diff)
 		}

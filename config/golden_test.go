@@ -93,6 +93,13 @@ func outcome(files map[string]string, hideLater bool) string {
 		}
 	}
 	c, err := load("superd.toml", memory(files))
+	if err == nil {
+		// It comes out of its archive as it came out of the files.
+		var restored *Config
+		if restored, err = restore(c.Archive(), memory(nil)); err == nil {
+			c = restored
+		}
+	}
 	if err != nil {
 		b.WriteString("useless:\n")
 		show("", err.(Errors))

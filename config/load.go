@@ -28,11 +28,13 @@ func Examine(path string) (*Config, error) {
 }
 
 func load(path string, h host) (*Config, error) {
-	l := &loader{host: h, report: &report{}, drafts: map[string]*draft{}, envFiles: map[string]envFile{}}
+	sources := archive{Version: archiveVersion, Path: exact(path)}
+	l := &loader{host: sources.recording(h), report: &report{}, drafts: map[string]*draft{}, envFiles: map[string]envFile{}}
 	c := l.config(path)
 	if l.report.fatal {
 		return nil, c.Errors
 	}
+	c.sources = sources
 	return c, nil
 }
 
