@@ -43,8 +43,6 @@ type Capture struct {
 	mu       sync.Mutex
 	options  Options
 	file     *file // replaced when the path changes; used by the draining goroutine, its chain by followers, too
-	line     lastLine
-	tail     tail
 	marks    []mark
 	watchers []*func()
 	released bool // descriptors are closed; nothing follows
@@ -178,18 +176,15 @@ func (c *Capture) Drained(f func()) {
 	c.mark(func() { c.store.loop.Post(f) })
 }
 
-// EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What
-// comes later begins a line of its own for LastLine; in the file, nothing is added.
-func (c *Capture) EndRun() {
-	c.mark(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.line.end()
-	})
-}
-
 // mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing.
 func (c *Capture) mark(reached func()) {
+	if !c.markLater(reached) {
+		reached()
+	}
+}
+
+// markLater has reached called as mark does, but reports false when there is nothing to wait for.
+func (c *Capture) markLater(reached func()) bool {
 	c.mu.Lock()
 	// At rest with nothing in the FIFO, it is so already; a mark that is only queued could be overtaken by what is
 	// written next.
@@ -199,19 +194,10 @@ func (c *Capture) mark(reached func()) {
 	}
 	c.mu.Unlock()
 	if now {
-		reached()
-		return
+		return false
 	}
 	c.kick()
-}
-
-// LastLine returns the newest complete line without its newline, as it was written, or its first 1024 bytes. A line that
-// has no newline counts once EndRun was called and it is in the file. Lines from before this capture don't count.
-// From any goroutine.
-func (c *Capture) LastLine() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return string(c.line.complete)
+	return true
 }
 
 // Notify has f called whenever bytes were appended to the file, and once when the capture is closed. f must not block.
@@ -230,8 +216,8 @@ func (c *Capture) Notify(f func()) (cancel func()) {
 
 // release closes what the capture owns. It runs once, on the goroutine that used it last.
 func (c *Capture) release() {
-	if n := len(c.pending); n > 0 {
-		c.log().Error("output is lost, its file could not be written to the end", "bytes", n)
+	if c.failures > 0 {
+		c.log().Error("output is lost, its file could not be written to the end", "bytes", pipeBytes(c.fd))
 	}
 	c.file.close()
 	closeFD(c.fd)
@@ -247,5 +233,6 @@ func (c *Capture) release() {
 	for _, f := range watchers {
 		(*f)()
 	}
+	c.store.lines.forget(c)
 	c.store.captures.Done()
 }

@@ -19,6 +19,16 @@ type segment struct {
 	identity          // of the newest file; of rotated ones it isn't kept
 }
 
+// A rotatedFile is what is kept of a segment whose file has its final name.
+type rotatedFile struct {
+	stamp      stamp
+	start, end int64
+}
+
+func (ch *chain) segment(r rotatedFile) segment {
+	return segment{name: r.stamp.name(ch.path), stamp: r.stamp, start: r.start, end: r.end}
+}
+
 // rotated reports whether the file has its final name.
 func (s segment) rotated() bool { return s.stamp != 0 }
 
@@ -35,13 +45,18 @@ type chain struct {
 	listed bool // guarded by disk: rotated holds the files of earlier captures, too
 
 	mu      sync.Mutex
-	rotated []segment // oldest first
-	current segment   // the newest file; that there is none yet shows in its identity
-	began   int64     // position of the first byte that this capture wrote; math.MaxInt64 before
+	rotated []rotatedFile // oldest first
+	current segment       // the newest file; that there is none yet shows in its identity
+	began   int64         // position of the first byte that this capture wrote; math.MaxInt64 before
+	run     int64         // where the output of the present run begins; unknown: it began before this capture
+	ended   int64         // where that of the newest run that has ended ends; unknown: none has
 }
 
+// unknown is a position before all others.
+const unknown = math.MinInt64
+
 func newChain(path string) *chain {
-	return &chain{path: path, current: segment{name: path}, began: math.MaxInt64}
+	return &chain{path: path, current: segment{name: path}, began: math.MaxInt64, run: unknown, ended: unknown}
 }
 
 // list finds the rotated files that are there already, and the newest file if the capture has not opened it yet.
@@ -61,41 +76,47 @@ func (ch *chain) listLocked() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var found []segment
+	var found []rotatedFile
 	for _, entry := range entries {
 		s, ok := parseStamp(base, entry.Name())
 		if !ok {
 			continue
 		}
-		name := directory + entry.Name()
-		info, err := statPath(name)
+		info, err := statPath(directory + entry.Name())
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		found = append(found, segment{name: name, stamp: s, end: info.size}) // end: moved below
+		found = append(found, rotatedFile{stamp: s, end: info.size}) // end: moved below
 	}
 	newest, err := statPath(ch.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 
-	slices.SortFunc(found, func(a, b segment) int { return cmp.Compare(a.stamp, b.stamp) })
+	slices.SortFunc(found, func(a, b rotatedFile) int { return cmp.Compare(a.stamp, b.stamp) })
 	end := int64(0)
 	for i := len(found) - 1; i >= 0; i-- {
 		found[i].start, found[i].end = end-found[i].end, end
 		end = found[i].start
 	}
+	ch.seen(newest)
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.rotated = found
-	if ch.current.identity == (identity{}) && newest.regular {
-		ch.current.identity, ch.current.end = newest.identity, newest.size
-	}
 	ch.listed = true
 	return nil
+}
+
+// seen takes note of the newest file as it lies there before the capture has opened it.
+func (ch *chain) seen(newest fileInfo) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.current.identity == (identity{}) && newest.regular {
+		ch.current.identity, ch.current.end = newest.identity, ch.current.start+newest.size
+	}
 }
 
 // opened records that the capture writes to the file described by info, at its end.
@@ -137,16 +158,18 @@ func (ch *chain) rotatedTo(s stamp) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	cur := ch.current
-	ch.rotated = append(ch.rotated, segment{name: s.name(ch.path), stamp: s, start: cur.start, end: cur.end})
+	ch.rotated = append(ch.rotated, rotatedFile{stamp: s, start: cur.start, end: cur.end})
 	ch.current = segment{name: ch.path, start: cur.end, end: cur.end}
 }
 
-// pruned forgets all but the keep newest rotated files and returns those forgotten, oldest first.
-func (ch *chain) pruned(keep int) []segment {
+// pruned forgets all but the keep newest rotated files and returns the names of those forgotten, oldest first.
+func (ch *chain) pruned(keep int) (gone []string) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	n := max(len(ch.rotated)-keep, 0)
-	gone := slices.Clone(ch.rotated[:n])
+	for _, r := range ch.rotated[:n] {
+		gone = append(gone, r.stamp.name(ch.path))
+	}
 	ch.rotated = slices.Delete(ch.rotated, 0, n)
 	return gone
 }
@@ -155,16 +178,16 @@ func (ch *chain) pruned(keep int) []segment {
 func (ch *chain) lost(gone segment) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.rotated = slices.DeleteFunc(ch.rotated, func(s segment) bool { return s.stamp == gone.stamp })
+	ch.rotated = slices.DeleteFunc(ch.rotated, func(r rotatedFile) bool { return r.stamp == gone.stamp })
 }
 
 // at returns the segment that holds position p or else the first one after it; the newest file if there is none.
 func (ch *chain) at(p int64) segment {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	for _, s := range ch.rotated {
-		if s.end > p {
-			return s
+	for _, r := range ch.rotated {
+		if r.end > p {
+			return ch.segment(r)
 		}
 	}
 	return ch.current
@@ -177,9 +200,9 @@ func (ch *chain) before(p int64) (segment, bool) {
 	if ch.current.start < min(p, ch.current.end) {
 		return ch.current, true
 	}
-	for _, s := range slices.Backward(ch.rotated) {
-		if s.start < min(p, s.end) {
-			return s, true
+	for _, r := range slices.Backward(ch.rotated) {
+		if r.start < min(p, r.end) {
+			return ch.segment(r), true
 		}
 	}
 	return segment{}, false

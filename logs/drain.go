@@ -1,18 +1,18 @@
 package logs
 
 import (
-	"bytes"
 	"log/slog"
+	"math"
 	"time"
 )
 
 // A drain is what the goroutine that moves bytes keeps from one time to the next.
 type drain struct {
 	total    int64     // bytes that are in the file
-	pending  []byte    // read but not written, because the file could not be written
-	failures int       // writes that failed in a row
+	failures int       // turns that failed in a row
 	since    time.Time // of the first of these
 	troubled bool      // the trouble with rotation has been told
+	grown    bool      // the pipe was made bigger
 }
 
 // run drains the FIFO until it is empty and nobody wants another look.
@@ -59,34 +59,31 @@ func (c *Capture) empty() {
 func (c *Capture) turn() (more bool, err error) {
 	c.settle()
 	c.file.check()
-	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
-	defer c.store.buffers.Put(buffer)
+	look := glance{buffers: &c.store.buffers}
+	defer look.close()
 
-	if len(c.pending) > 0 {
-		n, err := c.write(c.pending)
-		if c.pending = c.pending[n:]; err != nil {
-			return true, err
-		}
-		c.pending = nil
-	}
-	for moved := 0; moved < turnBytes; {
+	for moved := int64(0); moved < turnBytes; {
 		if c.state.Load() == closing {
 			return false, nil
 		}
-		limit := c.aim()
-		c.reached(false)
-		n, err := readPipe(c.fd, buffer[:limit])
-		if n == 0 || err != nil {
-			c.reached(true)
-			return false, err
+		limit := min(c.aim(), turnBytes-moved)
+		if c.reached(false) {
+			c.file.check() // again: whoever waited for a mark may have changed the file since
 		}
-		moved += n
-		c.file.check() // again: whoever waited for a mark may have changed the file since
-		written, err := c.write(buffer[:n])
+		n, err := c.file.take(c.fd, limit, &look)
+		c.wrote(n)
 		if err != nil {
-			c.pending = bytes.Clone(buffer[written:n])
 			return true, err
 		}
+		if n == 0 {
+			c.reached(true)
+			return false, nil
+		}
+		moved += n
+	}
+	if !c.grown { // it writes faster than it is read
+		c.grown = true
+		growPipe(c.fd, busyPipe)
 	}
 	return true, nil
 }
@@ -106,12 +103,12 @@ func (c *Capture) settle() {
 	}
 }
 
-// aim returns how many bytes to read next: a chunk, or less where a mark comes before its end. New marks get their place
-// here, where everything read is in the file: after what is in the pipe.
+// aim returns how many bytes may be moved at a time: up to the next mark. New marks get their place here, where everything
+// taken is in the file: after what is in the pipe.
 func (c *Capture) aim() (limit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	limit = chunkBytes
+	limit = math.MaxInt64
 	for i := range c.marks {
 		m := &c.marks[i]
 		if m.at < 0 {
@@ -124,8 +121,9 @@ func (c *Capture) aim() (limit int64) {
 	return limit
 }
 
-// reached calls the marks up to here: those that have got their place, if the FIFO is found empty.
-func (c *Capture) reached(empty bool) {
+// reached calls the marks up to here: those that have got their place, if the FIFO is found empty. It reports whether
+// there were any.
+func (c *Capture) reached(empty bool) bool {
 	c.mu.Lock()
 	n := 0
 	for n < len(c.marks) && c.marks[n].at >= 0 && (empty || c.marks[n].at <= c.total) {
@@ -139,24 +137,21 @@ func (c *Capture) reached(empty bool) {
 	for _, m := range passed {
 		m.reached()
 	}
+	return n > 0
 }
 
-// write appends p to the file, tells who wants to know, and returns how much of p is written.
-func (c *Capture) write(p []byte) (n int, err error) {
-	n, err = c.file.append(p)
+// wrote tells those who want to know that n bytes more are in the file.
+func (c *Capture) wrote(n int64) {
 	if n == 0 {
-		return 0, err
+		return
 	}
-	c.total += int64(n)
+	c.total += n
 	c.mu.Lock()
-	c.line.feed(p[:n])
-	c.tail.feed(p[:n])
 	watchers := c.watchers
 	c.mu.Unlock()
 	for _, f := range watchers {
 		(*f)()
 	}
-	return n, err
 }
 
 // report tells the log what has changed: err is that of the last turn. It holds no slot, as the log may stall, too.

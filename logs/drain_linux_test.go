@@ -69,8 +69,8 @@ func TestMarkHasItsPlace(t *testing.T) {
 	if atMark != "old" {
 		t.Errorf("the file at the mark is %q, want old", atMark)
 	}
-	if got := p.LastLine(); got != "new" {
-		t.Errorf("LastLine() = %q, want new: the run before has ended", got)
+	if got := p.lastLine(); got != "new" {
+		t.Errorf("lastLine() = %q, want new: the run before has ended", got)
 	}
 }
 
@@ -94,10 +94,10 @@ func TestMarkIsReachedWhenFIFOIsEmpty(t *testing.T) {
 }
 
 func TestSlotsOfClosingCaptures(t *testing.T) {
-	s := slots{gates: make(map[place]*gate)}
+	s := newSlots(writersPerPlace)
 	here := place{device: 1}
 	quit := make(chan struct{})
-	for range slotsPerPlace {
+	for range writersPerPlace {
 		if !s.acquire(here, quit) {
 			t.Fatal("acquire() = false with slots left")
 		}
@@ -110,7 +110,7 @@ func TestSlotsOfClosingCaptures(t *testing.T) {
 		t.Error("acquire() elsewhere = false")
 	}
 	s.release(place{directory: "/elsewhere"})
-	for range slotsPerPlace {
+	for range writersPerPlace {
 		s.release(here)
 	}
 	if n := len(s.gates); n != 0 {

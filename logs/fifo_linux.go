@@ -28,6 +28,39 @@ func MakeFIFO(path string, uid, gid int) (fd int, err error) {
 	return fd, nil
 }
 
+// AdoptFIFO opens the FIFO that an earlier superd made at path, as [MakeFIFO] does: what is in its pipe is there, if
+// anybody still has it open. What is not a FIFO that only its owner may use, or belongs to somebody else where this superd
+// can't have given it away, is an error. It may block on the file system.
+func AdoptFIFO(path string) (fd int, err error) {
+	fd, err = adoptFIFO(path)
+	if err != nil {
+		return -1, fmt.Errorf("adopt FIFO %s: %w", path, err)
+	}
+	return fd, nil
+}
+
+func adoptFIFO(path string) (int, error) {
+	place, err := openFD(path, unix.O_PATH|unix.O_NOFOLLOW) // opening a device may do something
+	if err != nil {
+		return -1, err
+	}
+	defer closeFD(place)
+	var st unix.Stat_t
+	if err := unix.Fstat(place, &st); err != nil {
+		return -1, err
+	}
+	euid := os.Geteuid()
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFIFO:
+		return -1, errors.New("it is not a FIFO")
+	case st.Mode&0o7777 != 0o600:
+		return -1, fmt.Errorf("its mode is %o, not 600", st.Mode&0o7777)
+	case euid != 0 && int(st.Uid) != euid: // root's belong to the users of the programs
+		return -1, fmt.Errorf("it belongs to user %d", st.Uid)
+	}
+	return openFD(fmt.Sprintf("/proc/self/fd/%d", place), unix.O_RDWR|unix.O_NONBLOCK)
+}
+
 // GiveFIFO makes uid and gid the owners of the FIFO whose read end is readFD: a program opens its /dev/stdout anew by
 // the rights of its user, which may be another one than at its last start. It may block on the file system.
 func GiveFIFO(readFD, uid, gid int) error {
@@ -103,29 +136,4 @@ func closeFD(fd int) {
 	if fd >= 0 {
 		_ = unix.Close(fd)
 	}
-}
-
-// readPipe reads what is in the pipe into p. It returns 0 when the pipe is empty.
-func readPipe(fd int, p []byte) (int, error) {
-	for {
-		n, err := unix.Read(fd, p)
-		switch err {
-		case nil:
-			return n, nil
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return 0, nil
-		default:
-			return 0, err
-		}
-	}
-}
-
-// pipeBytes returns how many bytes are in the pipe. TIOCINQ, also known as FIONREAD, does not fail on one.
-func pipeBytes(fd int) int64 {
-	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
-	if err != nil {
-		panic(fmt.Sprintf("count bytes in pipe %d: %v", fd, err))
-	}
-	return int64(n)
 }

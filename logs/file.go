@@ -1,158 +1,198 @@
 package logs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
+
+	"superd/crashpoint"
 )
 
-// A file is a log file that is rotated. It belongs to the goroutine that drains; followers only see its chain.
+// A file is a log file that is rotated. It belongs to the goroutine that drains; followers only see its chain. Nobody else
+// writes to it, so the place of the next byte is known: splice(2) wants to be told.
 type file struct {
-	path      string
-	directory string
-	maxSize   int64
-	keep      int
-	now       func() time.Time
-	chain     *chain
+	path    string
+	maxSize int64
+	keep    int
+	now     func() time.Time
+	chain   *chain
 
-	open     *os.File // nil: opened when next needed
+	fd       int      // -1: opened when next needed
 	identity identity // of the open file
 	regular  bool     // otherwise a device or FIFO, which is only written to
+	splices  bool     // it takes bytes from a pipe itself
 	size     int64    // where the next byte goes
-	line     int64    // where the last line begins
 	floor    int64    // the size from which the limit counts: raised when a rotation fails
 	trouble  error    // why the last rotation failed; output goes on into the same file
 }
 
 func newFile(o Options, now func() time.Time) *file {
-	return &file{
-		path:      o.Path,
-		directory: filepath.Dir(o.Path),
-		maxSize:   o.MaxSize,
-		keep:      o.Keep,
-		now:       now,
-		chain:     newChain(o.Path),
-	}
+	return &file{path: o.Path, maxSize: o.MaxSize, keep: o.Keep, now: now, chain: newChain(o.Path), fd: -1}
 }
 
 // place returns where the file is, as far as it is known without asking.
 func (f *file) place() place {
-	if f.open == nil {
-		return place{directory: f.directory}
+	if f.fd < 0 {
+		return placeOf(f.path, identity{})
 	}
-	return place{device: f.identity.device}
+	return placeOf(f.path, f.identity)
 }
 
-// check lets go of the file if path names another one by now, or none, or if it was truncated.
+// check lets go of the file if path names another one by now, or none.
 func (f *file) check() {
-	if f.open == nil {
+	if f.fd < 0 {
 		return
 	}
 	info, err := statPath(f.path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && (info.identity != f.identity || f.regular && info.size < f.size) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.identity != f.identity {
 		f.close()
 	}
 }
 
-// append writes p at the end, rotating where that is due, and returns how much of p is written. After an error the file
-// is opened anew by the next append.
-func (f *file) append(p []byte) (written int, err error) {
-	for written < len(p) && err == nil {
-		if f.open == nil {
-			if err = f.openEnd(); err != nil {
-				break
-			}
-		}
-		next := p[written:]
-		if f.regular {
-			n := split(f.size-f.floor, f.line-f.floor, f.maxSize, next)
-			if n == 0 {
-				f.rotate()
-				continue
-			}
-			next = next[:n]
-		}
-		var n int
-		if n, err = f.open.Write(next); err != nil {
-			f.close()
-		}
-		f.wrote(next[:n])
-		written += n
-	}
-	return written, err
-}
-
-// wrote takes note of what is at the end now.
-func (f *file) wrote(p []byte) {
-	if !f.regular {
-		return
-	}
-	if end := bytes.LastIndexByte(p, '\n'); end >= 0 {
-		f.line = f.size + int64(end) + 1
-	}
-	f.size += int64(len(p))
-	f.chain.grown(int64(len(p)))
-}
-
-// openEnd opens the file, makes it and its directory if need be, and goes to its end.
-func (f *file) openEnd() (err error) {
-	// O_NONBLOCK: a FIFO without a reader is an error instead of waiting for one. O_APPEND would be in the way of
-	// splice(2).
-	const flags = os.O_WRONLY | os.O_CREATE | syscall.O_NONBLOCK
-	open, err := os.OpenFile(f.path, flags, 0o640)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(f.directory, 0o750); err != nil {
-			return err
-		}
-		open, err = os.OpenFile(f.path, flags, 0o640)
-	}
-	if err != nil {
-		return err
-	}
+// take moves bytes from the pipe to the end of the file, at most the given number, rotating where that is due, and
+// returns how many: 0 without an error when the pipe is empty. After an error the file is opened anew by the next take.
+func (f *file) take(pipe int, most int64, look *glance) (moved int64, err error) {
 	defer func() {
 		if err != nil {
-			open.Close()
+			f.close()
 		}
 	}()
-	info, err := statFile(open)
-	if err != nil {
-		return err
+	for {
+		n := min(pipeBytes(pipe), most)
+		if n == 0 {
+			return 0, nil
+		}
+		if err := f.ready(); err != nil {
+			return 0, err
+		}
+		if n, err = f.fit(pipe, n, look); err != nil {
+			return 0, err
+		}
+		if n > 0 {
+			return f.move(pipe, n, look)
+		}
+		f.rotate()
 	}
-	f.size, f.line, f.floor = 0, 0, 0
-	if info.regular {
-		if f.size, err = open.Seek(info.size, io.SeekStart); err != nil {
+}
+
+// fit returns how many of the next n bytes in the pipe go into the file; 0 means that it is to be rotated first. It looks
+// at them only near the limit.
+func (f *file) fit(pipe int, n int64, look *glance) (int64, error) {
+	size := f.size - f.floor
+	room := f.maxSize - size
+	if !f.regular || f.maxSize == 0 || n <= room {
+		return n, nil
+	}
+	if room > chunkBytes {
+		return room - chunkBytes, nil // the line end is looked for in the last chunk
+	}
+	next, err := look.at(pipe, n)
+	if err != nil || len(next) == 0 {
+		return n, err
+	}
+	ended := true
+	if size > 0 {
+		if ended, err = endsLine(f.fd, f.size); err != nil {
+			ended = true // it can't be read: better cut a line than grow for ever
+		}
+	}
+	return int64(split(size, f.maxSize, ended, next)), nil
+}
+
+// move moves n bytes or, without an error, fewer, from the pipe to the end of the file.
+func (f *file) move(pipe int, n int64, look *glance) (moved int64, err error) {
+	if f.splices {
+		crashpoint.Here("splice.before")
+		moved, err = splicePipe(pipe, f.fd, f.size, n)
+		crashpoint.Here("splice.after")
+		f.splices = !errors.Is(err, syscall.EINVAL)
+	}
+	if !f.splices {
+		moved, err = f.copy(pipe, n, look)
+	}
+	if err != nil {
+		err = &os.PathError{Op: "write", Path: f.path, Err: err}
+	}
+	if f.regular {
+		f.size += moved
+		f.chain.grown(moved)
+	}
+	return moved, err
+}
+
+// copy is move for a file that doesn't take bytes from a pipe itself. They are taken out of the pipe when they are in the
+// file: who dies in between writes them once more, a chunk at most.
+func (f *file) copy(pipe int, n int64, look *glance) (moved int64, err error) {
+	next, err := look.at(pipe, n)
+	if err != nil {
+		return 0, err
+	}
+	var written int
+	if f.regular {
+		written, err = writeAt(f.fd, next, f.size)
+	} else {
+		written, err = write(f.fd, next)
+	}
+	crashpoint.Here("copy.written")
+	for taken := 0; taken < written; {
+		got, rerr := readPipe(pipe, next[taken:written])
+		if got == 0 || rerr != nil {
+			return int64(written), errors.Join(err, rerr)
+		}
+		taken += got
+	}
+	return int64(written), err
+}
+
+// ready makes sure that the file is open and that the next byte goes to its end, whatever others did to it.
+func (f *file) ready() error {
+	if f.fd >= 0 {
+		info, err := statFD(f.fd)
+		if err != nil {
 			return err
 		}
-		f.line = lineStart(f.path, info.size)
+		switch {
+		case !info.named:
+			f.close()
+		case f.regular && info.size != f.size:
+			f.begin(info)
+		}
 	}
-	f.open, f.identity, f.regular = open, info.identity, info.regular
-	f.chain.opened(info)
+	if f.fd < 0 {
+		return f.openEnd()
+	}
 	return nil
 }
 
-// lineStart returns where the last line of a file of size bytes begins. Of a long line, and where the file cannot be
-// read, it says 0, the beginning of the file: the limit is kept, perhaps by cutting that line.
-func lineStart(path string, size int64) int64 {
-	if size == 0 {
-		return 0
-	}
-	f, err := os.Open(path)
+// openEnd opens the file, makes it and its directory if need be, and goes to its end.
+func (f *file) openEnd() error {
+	fd, err := openLog(f.path)
 	if err != nil {
-		return 0
+		return err
 	}
-	defer f.Close()
-	tail := make([]byte, min(size, chunkBytes))
-	n, _ := f.ReadAt(tail, size-int64(len(tail)))
-	if end := bytes.LastIndexByte(tail[:n], '\n'); end >= 0 {
-		return size - int64(len(tail)) + int64(end) + 1
+	info, err := statFD(fd)
+	if err == nil && !info.regular {
+		err = setBlocking(fd)
 	}
-	return 0
+	if err != nil {
+		closeFD(fd)
+		return err
+	}
+	f.fd, f.splices = fd, info.regular
+	f.begin(info)
+	return nil
+}
+
+// begin has the next byte go to the end of the open file, as info has it.
+func (f *file) begin(info fileInfo) {
+	f.identity, f.regular, f.size, f.floor = info.identity, info.regular, 0, 0
+	if info.regular {
+		f.size = info.size
+	}
+	f.chain.opened(info)
 }
 
 // rotate gives the file its rotated name and removes the oldest ones. Where that fails, output goes on into the same
@@ -160,14 +200,17 @@ func lineStart(path string, size int64) int64 {
 func (f *file) rotate() {
 	f.chain.disk.Lock()
 	defer f.chain.disk.Unlock()
-	if f.trouble = f.rename(); f.trouble != nil {
-		f.floor, f.line = f.size, f.size
+	crashpoint.Here("rotate.before-rename")
+	f.trouble = f.rename()
+	crashpoint.Here("rotate.after-rename")
+	if f.trouble != nil {
+		f.floor = f.size
 		return
 	}
 	f.close()
 	var errs []error
 	for _, old := range f.chain.pruned(f.keep) {
-		if err := os.Remove(old.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
@@ -197,8 +240,6 @@ func (f *file) rename() error {
 // close lets go of the file. Its error would be one of writing, which nothing could be done about: what was written
 // last is in the hands of the kernel.
 func (f *file) close() {
-	if f.open != nil {
-		f.open.Close()
-		f.open = nil
-	}
+	closeFD(f.fd)
+	f.fd = -1
 }

@@ -2,7 +2,10 @@ package logs
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,35 +18,23 @@ type fileInfo struct {
 	identity
 	size    int64 // bytes
 	regular bool
+	named   bool // it has a name yet
 }
 
 // statPath looks at the file that path names.
 func statPath(path string) (fileInfo, error) {
 	var st unix.Stat_t
-	for {
-		err := unix.Stat(path, &st)
-		if err == nil {
-			return newFileInfo(&st), nil
-		}
-		if err != unix.EINTR {
-			return fileInfo{}, &os.PathError{Op: "stat", Path: path, Err: err}
-		}
+	if err := retryEINTR(func() error { return unix.Stat(path, &st) }); err != nil {
+		return fileInfo{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
+	return newFileInfo(&st), nil
 }
 
-// statFile looks at an open file.
-func statFile(f *os.File) (fileInfo, error) {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return fileInfo{}, err
-	}
+// statFD looks at an open file.
+func statFD(fd int) (fileInfo, error) {
 	var st unix.Stat_t
-	var serr error
-	if err := conn.Control(func(fd uintptr) { serr = unix.Fstat(int(fd), &st) }); err != nil {
-		return fileInfo{}, err
-	}
-	if serr != nil {
-		return fileInfo{}, &os.PathError{Op: "stat", Path: f.Name(), Err: serr}
+	if err := retryEINTR(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		return fileInfo{}, os.NewSyscallError("fstat", err)
 	}
 	return newFileInfo(&st), nil
 }
@@ -53,7 +44,88 @@ func newFileInfo(st *unix.Stat_t) fileInfo {
 		identity: identity{uint64(st.Dev), st.Ino},
 		size:     st.Size,
 		regular:  st.Mode&unix.S_IFMT == unix.S_IFREG,
+		named:    st.Nlink > 0,
 	}
+}
+
+// openLog opens the file at path for writing and makes it and its directory if need be.
+func openLog(path string) (int, error) {
+	// O_NONBLOCK: a FIFO without a reader is an error instead of waiting for one. O_APPEND: splice(2) refuses it.
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_NONBLOCK | unix.O_NOCTTY
+	fd, err := openFile(path, flags)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			return -1, err
+		}
+		fd, err = openFile(path, flags)
+	}
+	return fd, err
+}
+
+// openRead opens the file at path for reading, without waiting for anything that is not a file.
+func openRead(path string) (int, error) {
+	return openFile(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+}
+
+// openFile opens path, with the mode of a log file if it makes one.
+func openFile(path string, flags int) (fd int, err error) {
+	err = retryEINTR(func() (err error) {
+		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0o640)
+		return err
+	})
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return fd, nil
+}
+
+// writeAt writes p into a regular file at offset and returns how much of it is there.
+func writeAt(fd int, p []byte, offset int64) (n int, err error) {
+	err = retryEINTR(func() (err error) {
+		n, err = unix.Pwrite(fd, p, offset)
+		return err
+	})
+	return max(n, 0), err
+}
+
+// write writes p to what is not a regular file and returns how much of it is taken. It waits where that stalls.
+func write(fd int, p []byte) (n int, err error) {
+	err = retryEINTR(func() (err error) {
+		n, err = unix.Write(fd, p)
+		return err
+	})
+	return max(n, 0), err
+}
+
+// setBlocking has calls on fd wait.
+func setBlocking(fd int) error { return os.NewSyscallError("fcntl", unix.SetNonblock(fd, false)) }
+
+// readAt reads into p from a regular file at offset, and less at its end.
+func readAt(fd int, p []byte, offset int64) (n int, err error) {
+	for n < len(p) {
+		var got int
+		err := retryEINTR(func() (err error) {
+			got, err = unix.Pread(fd, p[n:], offset+int64(n))
+			return err
+		})
+		if got <= 0 {
+			return n, err
+		}
+		n += got
+	}
+	return n, nil
+}
+
+// endsLine reports whether the byte before offset is a newline, in an open file that need not be open for reading.
+func endsLine(fd int, offset int64) (bool, error) {
+	read, err := openFD(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY)
+	if err != nil {
+		return false, err
+	}
+	defer closeFD(read)
+	var last [1]byte
+	_, err = readAt(read, last[:], offset-1)
+	return last[0] == '\n', err
 }
 
 // renameNew renames a file; that something has the new name is an error (os.ErrExist).
@@ -70,4 +142,12 @@ func renameNew(from, to string) error {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	return nil
+}
+
+func retryEINTR(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
 }

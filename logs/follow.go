@@ -221,7 +221,7 @@ func (f *follower) enter(seg segment) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	info, err := statFile(open)
+	info, err := statFD(int(open.Fd()))
 	if err != nil || !seg.rotated() && info.identity != seg.identity {
 		open.Close()
 		return false, err
@@ -263,5 +263,3 @@ func (f *follower) skip(to int64) error {
 	f.position, f.lineEnded = to, true
 	return err
 }
-
-var newline = []byte{'\n'}

@@ -316,8 +316,8 @@ func TestFollowToAnotherPath(t *testing.T) {
 func TestNotify(t *testing.T) {
 	p := newRig(t).program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
 	first, second := make(chan string, 100), make(chan string, 100)
-	cancel := p.Notify(func() { first <- p.LastLine() })
-	defer p.Notify(func() { second <- p.LastLine() })()
+	cancel := p.Notify(func() { first <- p.lastLine() })
+	defer p.Notify(func() { second <- p.lastLine() })()
 	p.log("one\n")
 	cancel()
 	p.log("two\n")

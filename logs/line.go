@@ -5,41 +5,22 @@ import "bytes"
 // maxLineBytes is how much of a line is kept for showing it.
 const maxLineBytes = 1024
 
-// A lastLine knows the newest complete line of what it is fed. Its cost is per chunk, not per line.
-type lastLine struct {
-	complete []byte // the newest complete line, without its newline, its beginning if it is long
-	partial  []byte // the beginning of the line that has no end yet
-}
-
-// feed takes the next bytes of the output, however they are cut.
-func (l *lastLine) feed(p []byte) {
-	end := bytes.LastIndexByte(p, '\n')
-	if end < 0 {
-		l.extend(p)
-		return
+// newestLine returns the newest complete line in text, the end of an output, without its newline, and where it begins; -1
+// when there is none. ended, where it is not negative, is the place at which the output of a run ended: a line that was
+// begun before it is complete there.
+func newestLine(text []byte, ended int) (line []byte, start int) {
+	first := min(max(ended, 0), len(text))
+	end := bytes.LastIndexByte(text[first:], '\n')
+	switch {
+	case end >= 0:
+		end += first
+	case ended > 0:
+		first, end = 0, len(bytes.TrimSuffix(text[:first], newline))
+	default:
+		return nil, -1
 	}
-	if start := bytes.LastIndexByte(p[:end], '\n') + 1; start > 0 {
-		l.partial = l.partial[:0]
-		l.extend(p[start:end])
-	} else {
-		l.extend(p[:end])
-	}
-	l.finish()
-	l.extend(p[end+1:])
+	start = first + bytes.LastIndexByte(text[first:end], '\n') + 1
+	return text[start:end], start
 }
 
-// finish makes the partial line the newest complete one.
-func (l *lastLine) finish() {
-	l.complete, l.partial = l.partial, l.complete[:0]
-}
-
-// end takes what is left without a newline as a line, if there is anything.
-func (l *lastLine) end() {
-	if len(l.partial) > 0 {
-		l.finish()
-	}
-}
-
-func (l *lastLine) extend(p []byte) {
-	l.partial = append(l.partial, p[:min(len(p), maxLineBytes-len(l.partial))]...)
-}
+var newline = []byte{'\n'}

@@ -1,97 +1,103 @@
 package logs
 
 import (
-	"math/rand/v2"
+	"bytes"
 	"strings"
 	"testing"
 )
 
-func TestLastLine(t *testing.T) {
-	long := strings.Repeat("x", 3000)
+func TestNewestLine(t *testing.T) {
 	tests := []struct {
-		name   string
-		chunks []string
-		want   string
-		ended  string // after end
+		name, text string
+		ended      int // -1: no run has ended
+		want       string
+		start      int
 	}{
-		{"nothing", nil, "", ""},
-		{"a line", []string{"one\n"}, "one", "one"},
-		{"the last of a chunk", []string{"one\ntwo\nthree\n"}, "three", "three"},
-		{"not the partial one", []string{"one\ntw"}, "one", "tw"},
-		{"put together", []string{"o", "n", "e\nt", "wo", "\nthr"}, "two", "thr"},
-		{"an empty line", []string{"one\n", "\n"}, "", ""},
-		{"carriage return and NUL stay", []string{"a\x00b\r\n"}, "a\x00b\r", "a\x00b\r"},
-		{"a long line's beginning", []string{"y" + long + "\nz"}, "y" + long[:1023], "z"},
-		{"a long line in pieces", []string{"y" + long, long, "\n"}, "y" + long[:1023], "y" + long[:1023]},
-		{"partial at last", []string{"only"}, "", "only"},
+		{"nothing", "", -1, "", -1},
+		{"nothing, and a run has ended", "", 0, "", -1},
+		{"a line", "one\n", -1, "one", 0},
+		{"the last one", "one\ntwo\nthree\n", -1, "three", 8},
+		{"not the partial one", "one\ntw", -1, "one", 0},
+		{"only a partial one", "tw", -1, "", -1},
+		{"an empty line", "one\n\n", -1, "", 4},
+		{"carriage return and NUL stay", "a\x00b\r\n", -1, "a\x00b\r", 0},
+		{"the partial one of a run that has ended", "one\ntw", 6, "tw", 4},
+		{"all that a run has left", "tw", 2, "tw", 0},
+		{"a run that ended with a line", "one\ntwo\n", 8, "two", 4},
+		{"a run that ended with an empty line", "one\n\n", 5, "", 4},
+		{"the next run begins a line of its own", "one\ntwothree\n", 7, "three", 7},
+		{"the next run has no complete line yet", "one\ntwoth", 7, "two", 4},
+		{"a run that ended before this text", "one\ntwo\n", 0, "two", 4},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var l lastLine
-			for _, chunk := range tt.chunks {
-				l.feed([]byte(chunk))
-			}
-			if got := string(l.complete); got != tt.want {
-				t.Errorf("feed(%.40q): complete = %.40q, want %.40q", tt.chunks, got, tt.want)
-			}
-			l.end()
-			if got := string(l.complete); got != tt.ended {
-				t.Errorf("feed(%.40q), end(): complete = %.40q, want %.40q", tt.chunks, got, tt.ended)
+			if line, start := newestLine([]byte(tt.text), tt.ended); string(line) != tt.want || start != tt.start {
+				t.Errorf("newestLine(%q, %d) = %q at %d, want %q at %d", tt.text, tt.ended, line, start, tt.want, tt.start)
 			}
 		})
 	}
 }
 
-func TestLastLineOfAnyChunking(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
-		text := make([]byte, rng.IntN(5000))
-		for i := range text {
-			text[i] = "ab\n"[min(rng.IntN(400), 2)%3]
-			if rng.IntN(300) > 0 && text[i] == '\n' {
-				text[i] = 'c'
+// FuzzNewestLine compares with one that reads forward, line by line.
+func FuzzNewestLine(f *testing.F) {
+	f.Add([]byte("one\ntwo\nthr"), 7)
+	f.Add([]byte("\n\n"), -1)
+	f.Fuzz(func(t *testing.T, text []byte, ended int) {
+		if ended < -1 || ended > len(text) {
+			t.Skip()
+		}
+		var want []byte
+		start, begin := -1, 0
+		for i := 0; i <= len(text); i++ {
+			if i == ended && begin < i {
+				want, start, begin = text[begin:i], begin, i
+			}
+			if i < len(text) && text[i] == '\n' {
+				want, start, begin = text[begin:i], begin, i+1
 			}
 		}
-		var whole, pieces lastLine
-		whole.feed(text)
-		for rest := text; len(rest) > 0; {
-			n := 1 + rng.IntN(len(rest))
-			pieces.feed(rest[:n])
-			rest = rest[n:]
+		if line, at := newestLine(text, ended); !bytes.Equal(line, want) || at != start {
+			t.Fatalf("newestLine(%q, %d) = %q at %d, want %q at %d", text, ended, line, at, want, start)
 		}
-		if got, want := string(pieces.complete), string(whole.complete); got != want {
-			t.Fatalf("in pieces the last line of %q is %q, want %q", text, got, want)
-		}
-		if got, want := string(pieces.partial), string(whole.partial); got != want {
-			t.Fatalf("in pieces the partial line of %q is %q, want %q", text, got, want)
-		}
-	}
+	})
 }
 
-func TestTailOfOutput(t *testing.T) {
-	long := strings.Repeat("0123456789", 200)
+// What LastLines and Tail show lies in one file or in two, before it was written or after, and may be long.
+func TestReadBack(t *testing.T) {
+	long := strings.Repeat("0123456789", 20_000)
 	tests := []struct {
-		name   string
-		chunks []string
-		want   string
+		name, rotated, newest string
+		line, tail            string
+		cut                   bool
 	}{
-		{"nothing", nil, ""},
-		{"all of a little", []string{"one\ntw", "o\n"}, "one\ntwo\n"},
-		{"the end of a long chunk", []string{"before", long}, long[len(long)-tailBytes:]},
-		{"the end of long pieces", []string{long[:1000], long[1000:1020], long[1020:]}, long[len(long)-tailBytes:]},
-		{"exactly full", []string{long[:tailBytes]}, long[:tailBytes]},
+		{"nothing there", "", "", "", "", false},
+		{"a line", "", "one\ntwo\n", "two", "one\ntwo\n", false},
+		{"a line in the file before", "one\ntwo\n", "", "two", "one\ntwo\n", false},
+		{"a partial one after it", "one\ntwo\n", "thr", "two", "one\ntwo\nthr", false},
+		{"a line cut by rotation", "one\ntw", "o\n", "two", "one\ntwo\n", false},
+		{"a line longer than is shown", "", "one\n" + long[:3000] + "\n", long[:maxLineBytes], long[1977:3000] + "\n", true},
+		{"a line just as long as the first look", "", "x\n" + long[:maxLineBytes-1] + "\n", long[:maxLineBytes-1], long[:maxLineBytes-1] + "\n", true},
+		{"a line longer than is looked at", "", long + "\n", long[len(long)-chunkBytes+1:][:maxLineBytes], long[len(long)-1023:] + "\n", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var tail tail
-			for _, chunk := range tt.chunks {
-				tail.feed([]byte(chunk))
+			p := newRig(t).program(Options{Path: t.TempDir() + "/web.log", Keep: 10})
+			if tt.rotated != "" {
+				writeFile(t, stamp(1).name(p.Path()), tt.rotated)
+				if err := p.file.chain.list(); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if got := string(tail.bytes); got != tt.want {
-				t.Errorf("feed(%.40q): %.40q of %d bytes, want %.40q of %d", tt.chunks, got, len(got), tt.want, len(tt.want))
+			if tt.newest != "" {
+				writeFile(t, p.Path(), tt.newest)
 			}
-			if all := strings.Join(tt.chunks, ""); tail.cut != (all != tt.want) {
-				t.Errorf("feed(%.40q): cut is %v", tt.chunks, tail.cut)
+			if got := p.lastLine(); got != tt.line {
+				t.Errorf("last line = %.40q of %d bytes, want %.40q of %d", got, len(got), tt.line, len(tt.line))
+			}
+			end, cut := p.file.chain.tail(p.file.chain.lastRun())
+			equal(t, "tail", string(end), tt.tail)
+			if cut != tt.cut {
+				t.Errorf("tail: cut = %v, want %v", cut, tt.cut)
 			}
 		})
 	}

@@ -186,7 +186,7 @@ func TestStalledFileSystem(t *testing.T) {
 	r := newRig(t)
 	var stalls []*stall
 	var stuck []*program
-	for i := range slotsPerPlace {
+	for i := range writersPerPlace {
 		sub := filepath.Join(dir, fmt.Sprint(i))
 		if err := os.Mkdir(sub, 0o700); err != nil {
 			t.Fatal(err)
@@ -197,13 +197,13 @@ func TestStalledFileSystem(t *testing.T) {
 		stalls, stuck = append(stalls, s), append(stuck, p)
 	}
 	device := place{device: statDevice(t, dir)}
-	r.poll("every slot to be taken", func() bool { return r.users(device) == slotsPerPlace })
+	r.poll("every slot to be taken", func() bool { return r.users(device) == writersPerPlace })
 
 	neighbour := r.program(Options{Path: filepath.Join(dir, "neighbour.log")})
 	neighbour.print("one\n") // opens its file in a slot of its directory
-	neighbour.until("a first line", func() bool { return neighbour.LastLine() == "one" })
+	neighbour.until("a first line", func() bool { return neighbour.lastLine() == "one" })
 	r.poll("that slot to be given up", func() bool {
-		return neighbour.state.Load() == idle || r.users(device) > slotsPerPlace
+		return neighbour.state.Load() == idle || r.users(device) > writersPerPlace
 	})
 	neighbour.print("two\n")
 	waits := neighbour.drained()

@@ -122,6 +122,9 @@ func (r *rig) program(o Options) *program {
 
 func (p *program) Name() string { return p.Capture.Name() }
 
+// lastLine returns the newest complete line.
+func (p *program) lastLine() string { return LastLines([]*Capture{p.Capture}, patience)[0] }
+
 // print writes text as the program.
 func (p *program) print(text string) {
 	p.rig.Helper()

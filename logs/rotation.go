@@ -6,26 +6,31 @@ import (
 	"time"
 )
 
-// split returns how many bytes of next go into a file that holds size bytes; 0 means that it is to be rotated first.
-// next is not empty. line, at most size, is where the file's last line begins: line == size when that has ended.
+// maxOverrun is by how much at most a file may exceed its limit for the sake of a line.
+const maxOverrun = 1 << 20
+
+// overrun returns by how much a file of that limit may exceed it: a file is less than twice as long.
+func overrun(limit int64) int64 { return min(limit, maxOverrun) }
+
+// split returns how many bytes of next, of which not all may fit, go into a file that holds size bytes; 0 means that it
+// is to be rotated first. next is not empty. ended tells that the file holds whole lines only.
 //
 // Files are cut at line ends. A file holds at most limit bytes, with one exception: a line that was begun in time and
-// did not end in time runs over. A line longer than limit is cut all the same, after limit bytes of it. limit 0: there
-// is none.
-func split(size, line, limit int64, next []byte) int {
-	room := limit - size
-	if limit == 0 || int64(len(next)) <= room {
-		return len(next)
-	}
-	if room > 0 {
-		if end := bytes.LastIndexByte(next[:room], '\n'); end >= 0 {
+// did not end in time runs over, by [overrun] at most. So a line that is longer than that may be cut, others never are.
+func split(size, limit int64, ended bool, next []byte) int {
+	if room := limit - size; room > 0 {
+		fits := next[:min(room, int64(len(next)))]
+		if end := bytes.LastIndexByte(fits, '\n'); end >= 0 {
 			return end + 1
 		}
+		if len(fits) == len(next) {
+			return len(next)
+		}
 	}
-	if 0 < line && line == size {
+	if ended && size > 0 {
 		return 0
 	}
-	rest := min(line+limit-size, int64(len(next)))
+	rest := min(limit+overrun(limit)-size, int64(len(next)))
 	if rest <= 0 {
 		return 0
 	}

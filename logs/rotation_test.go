@@ -2,87 +2,78 @@ package logs
 
 import (
 	"bytes"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
 
 func TestSplit(t *testing.T) {
 	tests := []struct {
-		name              string
-		size, line, limit int64
-		next              string
-		want              int
+		name        string
+		size, limit int64
+		ended       bool
+		next        string
+		want        int
 	}{
-		{"no limit", 1 << 40, 0, 0, "abc", 3},
-		{"it fits", 0, 0, 10, "abc", 3},
-		{"it just fits", 7, 7, 10, "ab\n", 3},
-		{"as many lines as fit", 4, 4, 10, "ab\ncd\nef\n", 6},
-		{"a line that does not fit opens a file", 8, 8, 10, "ab\ncd\n", 0},
-		{"a full file is rotated", 10, 10, 10, "a", 0},
-		{"a line begun in time runs over", 9, 5, 10, "abc\nd\n", 4},
-		{"a line begun in time, its end not there yet", 9, 5, 10, "abc", 3},
-		{"a line longer than the limit is cut", 0, 0, 10, "abcdefghijklm", 10},
-		{"a line longer than the limit is cut, begun after others", 8, 5, 10, "abcdefghijklm", 7},
-		{"that line has its share", 15, 5, 10, "abc", 0},
-		{"a line longer than the limit fills its file", 10, 0, 10, "abc\n", 0},
-		{"a file that was longer all along", 25, 20, 10, "abc\n", 4},
-		{"a file that was longer all along, with nothing but one line", 25, 0, 10, "abc\n", 0},
-		{"a file that was longer all along, at a line end", 25, 25, 10, "abc\n", 0},
+		{"as many lines as fit", 4, 10, true, "ab\ncd\nef\n", 6},
+		{"all that could be looked at", 4, 10, true, "abc", 3},
+		{"a line that does not fit opens a file", 8, 10, true, "ab\ncd\n", 0},
+		{"a full file is rotated", 10, 10, true, "a", 0},
+		{"a line begun in time runs over", 9, 10, false, "abc\nd\n", 4},
+		{"a line begun in time that ends in time", 6, 10, false, "a\nbcdefg\n", 2},
+		{"a line begun in time, its end not there yet", 9, 10, false, "abc", 3},
+		{"a line longer than the limit runs over", 0, 10, true, "abcdefghijklm\n", 14},
+		{"a line longer than twice the limit is cut", 0, 10, true, "abcdefghijklmnopqrstuvwxyz", 20},
+		{"that line has its share", 20, 10, false, "abc", 0},
+		{"what is left of its share", 18, 10, false, "abc", 2},
+		{"the overrun is bounded", 10 << 20, 10 << 20, false, strings.Repeat("x", maxOverrun+1), maxOverrun},
+		{"a file that was longer all along", 25, 10, false, "abc\n", 0},
+		{"a file that was longer all along, at a line end", 25, 10, true, "abc\n", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := split(tt.size, tt.line, tt.limit, []byte(tt.next)); got != tt.want {
-				t.Errorf("split(%d, %d, %d, %q) = %d, want %d", tt.size, tt.line, tt.limit, tt.next, got, tt.want)
+			if got := split(tt.size, tt.limit, tt.ended, []byte(tt.next)); got != tt.want {
+				t.Errorf("split(%d, %d, %v, %.40q) = %d, want %d", tt.size, tt.limit, tt.ended, tt.next, got, tt.want)
 			}
 		})
 	}
 }
 
-// FuzzSplit cuts any output, coming in chunks of any size, into files.
-func FuzzSplit(f *testing.F) {
-	f.Add([]byte("one\ntwo\nthree\n"), uint8(8), uint8(3))
-	f.Add([]byte("one long line that has no end"), uint8(5), uint8(7))
-	f.Add([]byte("\n\n\nab\nabcdefghijklmnop\nq\n"), uint8(9), uint8(100))
-	f.Fuzz(func(t *testing.T, text []byte, limit8, chunk8 uint8) {
-		limit, chunk := int64(limit8)+1, int(chunk8)+1
-		var files [][]byte
-		var now []byte
+// FuzzRotation has real files take any output, coming in pieces of any size and in marks of any size, from a pipe, by
+// splice and by copy.
+func FuzzRotation(f *testing.F) {
+	f.Add([]byte("one\ntwo\nthree\n"), uint16(8), uint16(3), true)
+	f.Add([]byte("one long line that has no end"), uint16(5), uint16(7), true)
+	f.Add([]byte("\n\n\nab\nabcdefghijklmnop\nq\n"), uint16(9), uint16(100), false)
+	f.Add(bytes.Repeat([]byte("0123456789abcde\n"), 10_000), uint16(10_000), uint16(50_000), true)
+	f.Fuzz(func(t *testing.T, text []byte, limit16, piece16 uint16, splices bool) {
+		limit, piece := int64(limit16)+1, int(piece16)+1
+		text = text[:min(int64(len(text)), limit*100)] // a hundred files are enough
+		file := newTestFile(t, Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: limit, Keep: 1000})
 		for rest := text; len(rest) > 0; {
-			next := rest[:min(chunk, len(rest))]
+			next := rest[:min(piece, len(rest))]
 			rest = rest[len(next):]
-			for len(next) > 0 {
-				n := split(int64(len(now)), int64(bytes.LastIndexByte(now, '\n')+1), limit, next)
-				if n == 0 {
-					if len(now) == 0 {
-						t.Fatalf("an empty file is rotated")
-					}
-					files, now = append(files, now), nil
-					continue
-				}
-				now = append(now, next[:n]...)
-				next = next[n:]
+			if !splices {
+				file.appendOnly(t)
 			}
+			file.mustAppend(t, string(next))
 		}
-		files = append(files, now)
-
-		if got := bytes.Join(files, nil); !bytes.Equal(got, text) {
+		contents, _ := files(t, file.path)
+		if got := strings.Join(contents, ""); got != string(text) {
 			t.Fatalf("files joined are %q, want %q", got, text)
 		}
-		begins := true // the file begins at a line start
-		for i, file := range files {
-			if int64(len(file)) >= 2*limit {
-				t.Errorf("file %d has %d bytes, want less than twice the limit of %d", i, len(file), limit)
+		for i, content := range contents {
+			if int64(len(content)) > limit+overrun(limit) {
+				t.Errorf("file %d has %d bytes, want at most the limit of %d and %d more", i, len(content), limit, overrun(limit))
 			}
-			ends := bytes.HasSuffix(file, []byte("\n"))
-			last := file[bytes.LastIndexByte(file, '\n')+1:]
-			if i < len(files)-1 && !ends && int64(len(last)) < limit {
-				t.Errorf("file %d is cut in mid-line after %q, %d bytes of it, want at least %d", i, last, len(last), limit)
+			whole := content[:strings.LastIndexByte(strings.TrimSuffix(content, "\n"), '\n')+1] // without its last line
+			if int64(len(whole)) > limit {
+				t.Errorf("file %d has a line that begins beyond the limit of %d", i, limit)
 			}
-			body := bytes.TrimSuffix(file, []byte("\n"))
-			if begins && bytes.IndexByte(body, '\n') < 0 && int64(len(body)) > limit {
-				t.Errorf("file %d has a line of %d bytes, want it cut at %d", i, len(body), limit)
+			if cut := i < len(contents)-1 && !strings.HasSuffix(content, "\n"); cut && int64(len(content)) < limit+overrun(limit) {
+				t.Errorf("file %d is cut in mid-line after %d bytes, want %d", i, len(content), limit+overrun(limit))
 			}
-			begins = ends
 		}
 	})
 }

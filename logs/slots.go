@@ -1,10 +1,16 @@
 package logs
 
-import "sync"
+import (
+	"path/filepath"
+	"sync"
+)
 
-// slotsPerPlace is how many goroutines may be in the hands of one file system at once. Each may hold a thread and a
-// buffer for as long as the file system stalls.
-const slotsPerPlace = 16
+// How many goroutines may be in the hands of one file system at once. Each may hold a thread and a buffer for as long as the
+// file system stalls.
+const (
+	writersPerPlace = 16
+	readersPerPlace = 4
+)
 
 // A place is what may stall as one: a file system or, until a file on it is open and tells which one that is, a
 // directory. The one or the other is set.
@@ -13,11 +19,22 @@ type place struct {
 	directory string
 }
 
+func placeOf(path string, file identity) place {
+	if file == (identity{}) {
+		return place{directory: filepath.Dir(path)}
+	}
+	return place{device: file.device}
+}
+
 // slots bounds the goroutines at work in each place. A gate exists while someone uses or wants it.
 type slots struct {
+	perPlace int
+
 	mu    sync.Mutex
 	gates map[place]*gate
 }
+
+func newSlots(perPlace int) slots { return slots{perPlace: perPlace, gates: make(map[place]*gate)} }
 
 type gate struct {
 	seats chan struct{} // taken in the order in which they were asked for, as a channel serves its senders
@@ -29,7 +46,7 @@ func (s *slots) acquire(p place, quit <-chan struct{}) bool {
 	s.mu.Lock()
 	g := s.gates[p]
 	if g == nil {
-		g = &gate{seats: make(chan struct{}, slotsPerPlace)}
+		g = &gate{seats: make(chan struct{}, s.perPlace)}
 		s.gates[p] = g
 	}
 	g.users++

@@ -2,12 +2,15 @@
 //
 // A program writes to a FIFO ([MakeFIFO], [OpenWriter]). A [Capture] owns the FIFO's read end, the log file and the
 // files rotated away from it. It lives on the loop, which only tells it that there is something to read: a goroutine of
-// its own then moves bytes until the FIFO is empty and ends. A quiet capture has no goroutine and no buffer.
+// its own then moves bytes until the FIFO is empty and ends. A quiet capture has no goroutine and no buffer. Bytes
+// go from pipe to file inside the kernel (splice(2)), so that each of them is in the one or in the other whenever superd
+// dies; they are looked at only near the size at which a file is rotated.
 //
 // The [Store] hands out the slots in which these goroutines write. Each file system has slots of its own, so that one
 // that stalls holds up the programs that log there and nothing else; their output waits in their FIFOs.
 //
-// [Capture.Follow] reads the files, never the FIFO: a slow reader holds up nobody.
+// Who wants to see output reads the files, never the FIFO, and never on the loop: [Capture.Follow], [LastLines],
+// [Capture.Tail]. A slow reader holds up nobody.
 package logs
 
 import (
@@ -21,8 +24,9 @@ import (
 )
 
 const (
-	chunkBytes = 64 << 10 // read from a FIFO, written to a file and searched for line ends at a time
+	chunkBytes = 64 << 10 // searched for line ends, and copied where that has to be, at a time
 	turnBytes  = 1 << 20  // moved before a slot is offered to those who wait for one
+	busyPipe   = 1 << 20  // what the pipe of a program holds that has filled it for a turn, in bytes
 )
 
 // Options tell where the output of a program goes.
@@ -36,7 +40,9 @@ type Options struct {
 type Store struct {
 	loop     *loop.Loop
 	log      *slog.Logger
-	slots    slots
+	slots    slots // for those who write
+	readers  slots
+	lines    lineCache
 	buffers  sync.Pool // of *[chunkBytes]byte
 	captures sync.WaitGroup
 	now      func() time.Time
@@ -48,7 +54,9 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	return &Store{
 		loop:    l,
 		log:     log,
-		slots:   slots{gates: make(map[place]*gate)},
+		slots:   newSlots(writersPerPlace),
+		readers: newSlots(readersPerPlace),
+		lines:   lineCache{lines: make(map[*Capture]cachedLine)},
 		buffers: sync.Pool{New: func() any { return new([chunkBytes]byte) }},
 		now:     time.Now,
 		pause:   func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/logs"
 )
 
 // A Status tells what one instance does and why.
@@ -24,7 +26,7 @@ type Status struct {
 	Exit       *ExitStatus   // how the last run ended; nil before the first end
 	NextStart  *time.Duration
 	LogFile    string
-	LastLine   string
+	Capture    *logs.Capture // whose newest line [logs.LastLines] reads, off the loop
 	Reason     string
 	WantedUp   bool
 }
@@ -95,7 +97,7 @@ func (in *instance) status() Status {
 		Since:    in.sup.wallAt(in.sinceAt),
 		Restarts: m.restarts,
 		LogFile:  in.capture.Path(),
-		LastLine: in.capture.LastLine(),
+		Capture:  in.capture,
 		Reason:   in.reason(),
 		WantedUp: m.wanted.up,
 	}

@@ -3,10 +3,14 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"superd/logs"
+	"superd/loop"
 	"superd/procs"
 )
 
@@ -16,11 +20,20 @@ func BenchmarkStatus(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	l, err := loop.New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	store, dir := logs.NewStore(l, slog.New(slog.DiscardHandler)), b.TempDir()
 	var all []procs.Status
 	for i := range 1000 {
 		name := fmt.Sprintf("program-%d", i)
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte("a line of some length or so\n"), 0o600); err != nil {
+			b.Fatal(err)
+		}
 		all = append(all, procs.Status{Name: name, Program: name, State: procs.Running, Ready: true, Pid: os.Getpid(), StartTicks: self.start,
-			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", LastLine: "a line of some length or so", Reason: "started"})
+			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", Capture: store.NewCapture(l.Root(), name, logs.Options{Path: file}), Reason: "started"})
 	}
 	for name, f := range map[string]func() any{
 		"brief": func() any { return briefs(all) },

@@ -151,6 +151,19 @@ func (f *fakeSupervisor) changed() {
 	}
 }
 
+// capture returns a capture whose log file has text in it.
+func (h *harness) capture(name, text string) (c *logs.Capture) {
+	h.t.Helper()
+	file := filepath.Join(h.t.TempDir(), name+".log")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	h.on(func() {
+		c = logs.NewStore(h.loop, h.server.log).NewCapture(h.loop.Root(), name, logs.Options{Path: file})
+	})
+	return c
+}
+
 // A harness is a server on a real socket, with a loop and a fake supervisor behind it.
 type harness struct {
 	t      *testing.T

@@ -33,6 +33,7 @@ const (
 	stallTimeout   = 30 * time.Second       // for a client that does not read its answer
 	farewellTime   = 500 * time.Millisecond // for those who follow something to its end
 	watchInterval  = 100 * time.Millisecond // between two answers to a watcher
+	linePatience   = 30 * time.Millisecond  // for the newest lines, where a file system stalls
 )
 
 // A Supervisor is what the server asks. All of it runs on the loop.

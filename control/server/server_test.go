@@ -24,11 +24,12 @@ func TestStatusHasEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bye := h.capture("ended", "bye\x1b\xff\n")
 	h.on(func() {
 		h.fake.all = []procs.Status{
 			{Name: "db", Program: "db", State: procs.Stopped},
 			{Name: "ended", Program: "ended", State: procs.Backoff, Since: at, Restarts: 3, NextStart: new(1500 * time.Millisecond),
-				Exit: &procs.ExitStatus{Code: 0, At: at, Known: true}, LastLine: "bye\x1b\xff", Reason: "exit status 0"},
+				Exit: &procs.ExitStatus{Code: 0, At: at, Known: true}, Capture: bye, Reason: "exit status 0"},
 			{Name: "gone", Program: "gone", State: procs.Running, Pid: os.Getpid(), StartTicks: self.start + 1, Uptime: time.Second},
 			{Name: "killed", Program: "killed", State: procs.Failed, Exit: &procs.ExitStatus{Signal: "SIGKILL", At: at, Known: true}},
 			{Name: "lost", Program: "lost", State: procs.Failed, Exit: &procs.ExitStatus{At: at}},

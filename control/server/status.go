@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"superd/control"
+	"superd/logs"
 	"superd/procs"
 )
 
@@ -122,20 +123,25 @@ func briefs(all []procs.Status) []control.Brief {
 	return list
 }
 
-// statuses adds to what the supervisor knows what the kernel knows of each main process.
+// statuses adds to what the supervisor knows what the kernel knows of each main process, and the newest line of its log.
 func statuses(all []procs.Status) []control.Status {
+	captures := make([]*logs.Capture, len(all))
+	for i := range all {
+		captures[i] = all[i].Capture
+	}
+	lines := logs.LastLines(captures, linePatience)
 	list := make([]control.Status, len(all))
 	for i := range all {
-		list[i] = status(&all[i])
+		list[i] = status(&all[i], lines[i])
 	}
 	return list
 }
 
-func status(st *procs.Status) control.Status {
+func status(st *procs.Status, lastLine string) control.Status {
 	out := control.Status{
 		Name: st.Name, Program: st.Program, Groups: st.Groups, State: st.State.String(), Ready: st.Ready, Healthy: st.Healthy,
 		Pid: present(st.Pid), Restarts: st.Restarts,
-		LogFile: present(st.LogFile), LastLine: present(st.LastLine), Reason: present(st.Reason),
+		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 	}
 	if out.Groups == nil {
 		out.Groups = []string{}

@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"superd/control"
-	"superd/logs"
 	"superd/procs"
 )
 
@@ -109,7 +106,7 @@ func TestStalledWatcherIsLetGo(t *testing.T) {
 	h.on(func() {
 		h.fake.all = nil
 		for i := range 2000 {
-			h.fake.all = append(h.fake.all, procs.Status{Name: fmt.Sprint("p", i), LastLine: strings.Repeat("x", 500)})
+			h.fake.all = append(h.fake.all, procs.Status{Name: fmt.Sprint("p", i), Reason: strings.Repeat("x", 500)})
 		}
 	})
 	conn := h.dial()
@@ -122,18 +119,12 @@ func TestStalledWatcherIsLetGo(t *testing.T) {
 
 func TestLogs(t *testing.T) {
 	h := newHarness(t)
-	file := filepath.Join(t.TempDir(), "web.log")
 	var text bytes.Buffer
 	for i := range 1000 {
 		fmt.Fprintf(&text, "line %d \x1b[2J\x00\xff\r\n", i)
 	}
-	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.on(func() {
-		store := logs.NewStore(h.loop, h.server.log)
-		h.fake.captures["web"] = store.NewCapture(h.loop.Root(), "web", logs.Options{Path: file})
-	})
+	capture := h.capture("web", text.String())
+	h.on(func() { h.fake.captures["web"] = capture })
 	for lines, want := range map[int]string{-1: text.String(), 1: "line 999 \x1b[2J\x00\xff\r\n", 0: ""} {
 		var got bytes.Buffer
 		if err := h.client.Logs(t.Context(), "web", lines, false, &got); err != nil || got.String() != want {
