@@ -13,6 +13,7 @@ type drain struct {
 	since    time.Time // of the first of these
 	troubled bool      // the trouble with rotation has been told
 	grown    bool      // the pipe was made bigger
+	lingered int64     // total when it last waited for more
 }
 
 // run drains the FIFO until it is empty and nobody wants another look.
@@ -52,7 +53,24 @@ func (c *Capture) empty() {
 		if err != nil && !c.pause() {
 			return
 		}
+		more = more || c.linger()
 	}
+}
+
+// linger waits a moment for more from a program that has just written much, rather than end and be started by the loop
+// again, which takes longer than the program does. It reports whether there is more.
+func (c *Capture) linger() bool {
+	if c.total-c.lingered < chunkBytes {
+		return false
+	}
+	c.lingered = c.total
+	select {
+	case c.store.lingering <- struct{}{}:
+	default:
+		return false // threads are dear
+	}
+	defer func() { <-c.store.lingering }()
+	return waitPipe(c.fd, lingerTime)
 }
 
 // turn moves bytes for as long as a slot may be held. It reports whether it left off before the FIFO was empty.

@@ -136,7 +136,6 @@ func (f *file) copy(pipe int, n int64, look *glance) (moved int64, err error) {
 	} else {
 		written, err = write(f.fd, next)
 	}
-	crashpoint.Here("copy.written")
 	for taken := 0; taken < written; {
 		got, rerr := readPipe(pipe, next[taken:written])
 		if got == 0 || rerr != nil {

@@ -3,6 +3,7 @@ package logs
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,6 +48,13 @@ func splicePipe(pipe, file int, offset, n int64) (int64, error) {
 			return 0, err
 		}
 	}
+}
+
+// waitPipe waits until there is something in the pipe and reports whether there is, for at most that long.
+func waitPipe(fd int, patience time.Duration) bool {
+	events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(events, int(patience.Milliseconds()))
+	return n > 0 && err == nil
 }
 
 // growPipe makes the pipe hold size bytes if it holds less. Where the limits of the system or of the user don't allow

@@ -24,9 +24,15 @@ import (
 )
 
 const (
-	chunkBytes = 64 << 10 // searched for line ends, and copied where that has to be, at a time
-	turnBytes  = 1 << 20  // moved before a slot is offered to those who wait for one
-	busyPipe   = 1 << 20  // what the pipe of a program holds that has filled it for a turn, in bytes
+	chunkBytes = 64 << 10  // searched for line ends, and copied where that has to be, at a time
+	turnBytes  = 1 << 20   // moved before a slot is offered to those who wait for one
+	busyPipe   = 256 << 10 // what the pipe of a program holds that has filled it for a turn, in bytes
+)
+
+// How long a goroutine waits for more from a busy program, and how many do so at once, each with a thread.
+const (
+	lingerTime   = 2 * time.Millisecond
+	maxLingering = 4
 )
 
 // Options tell where the output of a program goes.
@@ -38,28 +44,30 @@ type Options struct {
 
 // A Store holds what captures share. Its methods may be called from any goroutine.
 type Store struct {
-	loop     *loop.Loop
-	log      *slog.Logger
-	slots    slots // for those who write
-	readers  slots
-	lines    lineCache
-	buffers  sync.Pool // of *[chunkBytes]byte
-	captures sync.WaitGroup
-	now      func() time.Time
-	pause    func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
+	loop      *loop.Loop
+	log       *slog.Logger
+	slots     slots // for those who write
+	readers   slots
+	lines     lineCache
+	lingering chan struct{} // holds a token for each goroutine that waits for a busy program
+	buffers   sync.Pool     // of *[chunkBytes]byte
+	captures  sync.WaitGroup
+	now       func() time.Time
+	pause     func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
 }
 
 // NewStore returns a Store for captures on l. It tells log when a file cannot be written and when it can be again.
 func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	return &Store{
-		loop:    l,
-		log:     log,
-		slots:   newSlots(writersPerPlace),
-		readers: newSlots(readersPerPlace),
-		lines:   lineCache{lines: make(map[*Capture]cachedLine)},
-		buffers: sync.Pool{New: func() any { return new([chunkBytes]byte) }},
-		now:     time.Now,
-		pause:   func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
+		loop:      l,
+		log:       log,
+		slots:     newSlots(writersPerPlace),
+		readers:   newSlots(readersPerPlace),
+		lingering: make(chan struct{}, maxLingering),
+		lines:     lineCache{lines: make(map[*Capture]cachedLine)},
+		buffers:   sync.Pool{New: func() any { return new([chunkBytes]byte) }},
+		now:       time.Now,
+		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
 }
 
