@@ -166,57 +166,90 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// BenchmarkQuiet is the memory of a capture that has logged a line and is quiet now.
+// BenchmarkQuiet is the memory of a capture that has logged a line, was asked for it, and is quiet now: of 10,000 or as many
+// as there are descriptors for.
 func BenchmarkQuiet(b *testing.B) {
 	r := newRig(b)
 	dir := benchDir(b)
-	const n = 10_000
-	raiseOpenFiles(b, 3*n)
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		b.Fatal(err)
+	}
+	n := int(min(10_000, files.Cur/2-100))
 	var bytes uint64
 	for b.Loop() {
-		programs := make([]*program, n)
 		reads, options := make([]int, n), make([]Options, n)
-		for i := range programs {
-			programs[i] = &program{rig: r}
-			reads[i], programs[i].File = r.fifo()
+		for i := range n {
+			var err error
+			if reads[i], err = MakeFIFO(filepath.Join(dir, "fifo"), os.Geteuid(), os.Getegid()); err != nil {
+				b.Fatal(err)
+			}
 			options[i] = Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i)), MaxSize: 20e6, Keep: 10}
 		}
+		captures := make([]*Capture, n)
 		start := heapInUse()
 		var scope *loop.Scope
 		r.do(func() {
 			scope = r.loop.Root().Child()
-			for i, p := range programs {
-				p.Capture = r.store.NewCapture(scope, "web", options[i])
-				if err := p.Attach(reads[i]); err != nil {
+			for i := range captures {
+				captures[i] = r.store.NewCapture(scope, "web", options[i])
+				if err := captures[i].Attach(reads[i]); err != nil {
 					b.Error(err)
 				}
 			}
 		})
-		for _, p := range programs {
-			p.log(string(lines100[:100]))
-			if line := p.lastLine(); len(line) != 99 {
-				b.Fatalf("last line has %d bytes", len(line))
+		for i, c := range captures {
+			fd, err := OpenWriter(reads[i])
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := unix.Write(fd, lines100[:100]); err != nil {
+				b.Fatal(err)
+			}
+			p := &program{rig: r, Capture: c}
+			r.await(p.drained(), "a line")
+			closeFD(fd)
+		}
+		for i, line := range LastLines(captures, patience) {
+			if len(line) != 99 {
+				b.Fatalf("last line of %d has %d bytes", i, len(line))
 			}
 		}
 		bytes = heapInUse() - start
 		r.do(scope.Close)
-		for _, p := range programs {
-			p.File.Close()
+		r.waitForStore()
+		for _, o := range options {
+			os.Remove(o.Path)
 		}
 	}
-	b.ReportMetric(float64(bytes)/n, "B/capture")
+	b.ReportMetric(float64(bytes)/float64(n), "B/capture")
+	b.ReportMetric(float64(n), "captures")
 	b.ReportMetric(0, "ns/op")
 }
 
-// raiseOpenFiles allows n descriptors.
-func raiseOpenFiles(b *testing.B, n uint64) {
-	limit := unix.Rlimit{Cur: n, Max: n}
-	var now unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err == nil && now.Cur >= n {
-		return
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		b.Skipf("cannot have %d files open: %v", n, err)
+// BenchmarkLastLines is 1,000 programs asked for their newest lines, when each has written one since and when none has.
+func BenchmarkLastLines(b *testing.B) {
+	r := newRig(b)
+	dir := benchDir(b)
+	captures := make([]*Capture, 1000)
+	r.do(func() {
+		for i := range captures {
+			path := filepath.Join(dir, fmt.Sprintf("%d.log", i))
+			writeFile(b, path, string(lines100[:10_000]))
+			captures[i] = r.store.NewCapture(r.loop.Root(), "web", Options{Path: path})
+		}
+	})
+	for _, written := range []bool{true, false} {
+		b.Run(fmt.Sprintf("written=%v", written), func(b *testing.B) {
+			for b.Loop() {
+				for _, c := range captures {
+					if written {
+						r.store.lines.forget(c)
+					}
+				}
+				LastLines(captures, patience)
+			}
+		})
 	}
 }
 

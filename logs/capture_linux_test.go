@@ -383,17 +383,7 @@ func flood(w io.Writer, stop *flag) (done <-chan struct{}) {
 
 func TestTailIsOfOneRun(t *testing.T) {
 	p := newRig(t).program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
-	end := func() string {
-		got := make(chan string, 1)
-		p.rig.do(func() { p.Capture.Tail(func(end []byte, _ bool) { got <- string(end) }) })
-		select {
-		case s := <-got:
-			return s
-		case <-time.After(patience):
-			t.Fatal("waited in vain for the tail")
-			panic("unreachable")
-		}
-	}
+	end := p.tail
 	p.log("one\ntwo")
 	equal(t, "tail", end(), "one\ntwo")
 	p.rig.do(p.BeginRun)
@@ -405,4 +395,74 @@ func TestTailIsOfOneRun(t *testing.T) {
 	p.rig.await(p.drained(), "the place of the beginning")
 	p.print("four\n")
 	equal(t, "tail of the last run", end(), "four\n")
+}
+
+// What a capture of an earlier superd has written is the output of a run that it began, too.
+func TestLastWordsBeforeTheCapture(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	writeFile(t, path, "one\ntwo\n")
+	p := newRig(t).program(Options{Path: path})
+	if got := p.lastLine(); got != "two" {
+		t.Errorf("last line = %q, want two", got)
+	}
+	equal(t, "tail of an adopted run", p.tail(), "one\ntwo\n")
+	p.rig.do(p.BeginRun)
+	equal(t, "tail of a run that has begun since", p.tail(), "")
+	p.log("three\n")
+	equal(t, "tail of what it wrote", p.tail(), "three\n")
+}
+
+// The newest lines of many are kept for a while, within bounds.
+func TestLineCache(t *testing.T) {
+	r := newRig(t)
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
+	p.log("one\n")
+	p.lastLine()
+	writeFile(t, p.Path(), "two\n") // of the same size: whoever reads the file sees it
+	if got := p.lastLine(); got != "one" {
+		t.Errorf("last line of a quiet program = %q: it was read again", got)
+	}
+	if line, fresh := r.store.lines.get(p.Capture, outputEnd{}); line != "one" || fresh {
+		t.Errorf("get() for another end = %q, %v, want the line of before, not fresh", line, fresh)
+	}
+	for range 10_000 {
+		r.store.lines.put(new(Capture), outputEnd{}, "a line of some length")
+		if r.store.lines.bytes > cacheBytes || len(r.store.lines.lines)*entryBytes > cacheBytes {
+			t.Fatalf("the cache holds %d lines, %d bytes", len(r.store.lines.lines), r.store.lines.bytes)
+		}
+	}
+	q := r.program(Options{Path: filepath.Join(t.TempDir(), "q.log")})
+	q.log("one\n")
+	q.lastLine()
+	r.do(q.scope.Close)
+	r.await(q.drained(), "the end of it")
+	r.poll("its line to be forgotten", func() bool {
+		_, fresh := r.store.lines.get(q.Capture, q.file.chain.newest())
+		return !fresh
+	})
+}
+
+// A program that fills its pipe gets a bigger one, one that is quiet doesn't.
+func TestBusyPipeGrows(t *testing.T) {
+	r := newRig(t)
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := r.program(Options{Path: path, MaxSize: 1e6, Keep: 1})
+	for range 100 {
+		p.log("a line now and then\n")
+	}
+	size := func() int {
+		n, err := unix.FcntlInt(uintptr(p.Capture.fd), unix.F_GETPIPE_SZ, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if got := size(); got != 64<<10 {
+		t.Errorf("pipe of a quiet program holds %d bytes, want 64 KiB", got)
+	}
+	var stop flag
+	done := flood(p.File, &stop)
+	p.until("a bigger pipe", func() bool { return size() == busyPipe })
+	stop.set()
+	<-done
 }

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -90,6 +91,72 @@ func TestMakeFIFOForAnotherUser(t *testing.T) {
 	}
 	if st.Uid != 4321 || st.Gid != 8765 || st.Mode&0o777 != 0o600 {
 		t.Errorf("given away: owner = %d:%d, mode %o, want 4321:8765, 600", st.Uid, st.Gid, st.Mode&0o777)
+	}
+}
+
+// Row 28 of those who go on: only what superd has made itself is adopted.
+func TestAdoptFIFO(t *testing.T) {
+	tests := []struct {
+		name string
+		put  func(path string) error
+		want string // in the error; empty: none
+	}{
+		{"nothing", func(string) error { return nil }, "no such file"},
+		{"file", func(path string) error { return os.WriteFile(path, nil, 0o600) }, "not a FIFO"},
+		{"link to a FIFO", func(path string) error {
+			return errors.Join(unix.Mkfifo(path+".other", 0o600), os.Symlink(path+".other", path))
+		}, "not a FIFO"},
+		{"FIFO for others, too", func(path string) error {
+			return errors.Join(unix.Mkfifo(path, 0o600), os.Chmod(path, 0o620))
+		}, "its mode is 620"},
+		{"FIFO", func(path string) error { return unix.Mkfifo(path, 0o600) }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out")
+			if err := tt.put(path); err != nil {
+				t.Fatal(err)
+			}
+			fd, err := AdoptFIFO(path)
+			if tt.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				closeFD(fd)
+			} else if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("AdoptFIFO() = %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAdoptFIFOOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	path := filepath.Join(t.TempDir(), "out")
+	read, err := MakeFIFO(path, 1234, 5678)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFD(read)
+	if _, err := unix.Write(read, []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := AdoptFIFO(path)
+	if err != nil {
+		t.Fatalf("root's own, given to a program's user: %v", err)
+	}
+	defer closeFD(fd)
+	if got := pipeBytes(fd); got != 4 {
+		t.Errorf("%d bytes in the pipe of the adopted FIFO, want 4", got)
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil || flags&(unix.O_NONBLOCK|unix.O_ACCMODE) != unix.O_NONBLOCK|unix.O_RDWR {
+		t.Errorf("flags = %#x (%v), want O_RDWR and O_NONBLOCK", flags, err)
+	}
+	if flags, err = unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("it is not close-on-exec (%v)", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -158,6 +159,17 @@ func TestFileChangesUnderneath(t *testing.T) {
 		{"deleted", os.Remove, "three\n"},
 		{"truncated", func(path string) error { return os.Truncate(path, 0) }, "three\n"},
 		{"truncated in part", func(path string) error { return os.Truncate(path, 4) }, "one\nthree\n"},
+		{"written by another", func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			if err == nil {
+				_, err = f.WriteString("foreign\n")
+				err = errors.Join(err, f.Close())
+			}
+			return err
+		}, "one\ntwo\nforeign\nthree\n"},
+		{"replaced by a rename", func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", []byte("zero\n"), 0o600), os.Rename(path+".new", path))
+		}, "zero\nthree\n"},
 		{"replaced", func(path string) error {
 			if err := os.Remove(path); err != nil {
 				return err
@@ -180,6 +192,23 @@ func TestFileChangesUnderneath(t *testing.T) {
 			p.log("three\n")
 			equal(t, "log", readFile(t, path), tt.want)
 		})
+	}
+}
+
+// Where splice(2) is refused, output is copied, to the same effect.
+func TestFileWithoutSplice(t *testing.T) {
+	f := newTestFile(t, Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 5000, Keep: 100})
+	f.mustAppend(t, "first\n")
+	f.appendOnly(t)
+	f.mustAppend(t, "second\n")
+	if f.splices {
+		t.Error("a file that refuses splice(2) is asked again and again")
+	}
+	want := "first\nsecond\n" + strings.Repeat("more of it, and more\n", 1000)
+	f.mustAppend(t, want[len("first\nsecond\n"):])
+	equal(t, "files joined", joined(t, f.path), want)
+	if !f.splices {
+		t.Error("the next file is not asked")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -130,6 +131,9 @@ func TestDiskFull(t *testing.T) {
 			written <- err
 		}()
 	})
+	if pipeBytes(p.Capture.fd) == 0 {
+		t.Error("the FIFO is empty: output is in the hands of superd, who may die")
+	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
@@ -224,6 +228,38 @@ func TestStalledFileSystem(t *testing.T) {
 	for _, p := range stuck {
 		r.await(p.drained(), "the end of the stall")
 	}
+}
+
+// Row 26 of those who ask: a file system that stalls has them wait a moment, and only for what lies there.
+func TestLastLinesOfAStalledFileSystem(t *testing.T) {
+	r := newRig(t)
+	there := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
+	there.log("one\n")
+	if got := there.lastLine(); got != "one" {
+		t.Fatalf("last line = %q, want one", got)
+	}
+	there.log("two\n")
+	place := there.file.chain.place()
+	for range readersPerPlace { // as many readers hang
+		if !r.store.readers.acquire(place, nil) {
+			t.Fatal("no slot")
+		}
+	}
+	elsewhere := r.program(Options{Path: "/dev/shm/not there"})
+	if got := LastLines([]*Capture{there.Capture, nil, elsewhere.Capture}, time.Millisecond); !slices.Equal(got, []string{"one", "", ""}) {
+		t.Errorf("last lines in a stall = %q, want the one of before", got)
+	}
+	for range readersPerPlace {
+		r.store.readers.release(place)
+	}
+	if got := there.lastLine(); got != "two" {
+		t.Errorf("last line after the stall = %q, want two", got)
+	}
+	r.poll("all readers to be gone", func() bool {
+		r.store.readers.mu.Lock()
+		defer r.store.readers.mu.Unlock()
+		return len(r.store.readers.gates) == 0
+	})
 }
 
 // users returns how many goroutines have a slot at p or wait for one.

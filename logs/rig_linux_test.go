@@ -125,6 +125,21 @@ func (p *program) Name() string { return p.Capture.Name() }
 // lastLine returns the newest complete line.
 func (p *program) lastLine() string { return LastLines([]*Capture{p.Capture}, patience)[0] }
 
+// tail returns the last bytes of the run's output.
+func (p *program) tail() string {
+	p.rig.Helper()
+	var end string
+	done := make(chan struct{})
+	p.rig.do(func() {
+		p.Tail(func(text []byte, _ bool) {
+			end = string(text)
+			close(done)
+		})
+	})
+	p.rig.await(done, "the tail")
+	return end
+}
+
 // print writes text as the program.
 func (p *program) print(text string) {
 	p.rig.Helper()
