@@ -90,12 +90,16 @@ func openJournal(path string) (*os.File, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	irregular := fmt.Errorf("open %s: it is not a regular file: remove it", path)
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.EISDIR) {
+		return nil, irregular
+	}
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: it is not a regular file: remove it", path)
+		err = irregular
 	}
 	if err != nil {
 		f.Close()

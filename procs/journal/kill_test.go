@@ -172,7 +172,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	for range 40 {
+	for range 25 {
 		k.run(self, 1+rng.IntN(3000))
 	}
 	t.Logf("%d lines, %d torn records", k.lines, k.damaged)
