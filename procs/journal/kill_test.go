@@ -83,13 +83,14 @@ func countedOf(s *State, key string) (c counted) {
 type killed struct {
 	*testing.T
 	dir            string
-	started        map[string][]int
-	done           map[string]int // what must be there
+	started        map[string][]int // numbers, by this run
+	most           map[string]int   // the greatest of all runs
+	done           map[string]int   // what must be there
 	damaged, lines int
 }
 
 func newKilled(t *testing.T) *killed {
-	return &killed{T: t, dir: t.TempDir(), started: map[string][]int{}, done: map[string]int{}}
+	return &killed{T: t, dir: t.TempDir(), most: map[string]int{}, done: map[string]int{}}
 }
 
 // run lets a writer write until it is killed, by itself or after so many lines, and checks what it left.
@@ -104,6 +105,7 @@ func (k *killed) run(binary string, afterLines int, environment ...string) {
 	if err := cmd.Start(); err != nil {
 		k.Fatal(err)
 	}
+	k.started = map[string][]int{}
 	lines := bufio.NewScanner(out)
 	for n := 1; lines.Scan(); n++ {
 		if n == afterLines {
@@ -117,6 +119,7 @@ func (k *killed) run(binary string, afterLines int, environment ...string) {
 		switch {
 		case what == "start":
 			k.started[key] = append(k.started[key], number)
+			k.most[key] = max(k.most[key], number)
 		case key == "queued":
 			for key := range k.started {
 				if strings.HasPrefix(key, "queue/") {
@@ -124,7 +127,7 @@ func (k *killed) run(binary string, afterLines int, environment ...string) {
 				}
 			}
 		default:
-			k.done[key] = number
+			k.done[key] = max(k.done[key], number)
 		}
 		k.lines++
 	}
@@ -134,7 +137,7 @@ func (k *killed) run(binary string, afterLines int, environment ...string) {
 	k.check()
 }
 
-// lastStarted returns the last number of key up to limit.
+// lastStarted returns the last number of key up to limit that this run has begun, or 0.
 func (k *killed) lastStarted(key string, limit int) int {
 	for _, n := range slices.Backward(k.started[key]) {
 		if n <= limit {
@@ -154,8 +157,8 @@ func (k *killed) check() {
 	if state.Damaged > 1 {
 		k.Errorf("%d lines are damaged, one can be torn", state.Damaged)
 	}
-	for key, started := range k.started {
-		got, least, most := countedOf(state, key).N, k.done[key], started[len(started)-1]
+	for key, most := range k.most {
+		got, least := countedOf(state, key).N, k.done[key]
 		if got < least || got > most {
 			k.Errorf("%s = %d, want %d to %d", key, got, least, most)
 		}
