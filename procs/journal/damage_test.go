@@ -83,7 +83,7 @@ func readContent(t testing.TB, content []byte) *State {
 }
 
 func TestCutOffAtEveryByte(t *testing.T) {
-	lines, changes := journalOf(t, rand.New(rand.NewPCG(1, 1)), 40)
+	lines, changes := journalOf(t, rand.New(rand.NewPCG(1, 1)), 15)
 	content := slices.Concat(lines...)
 	whole, at := 0, 0 // lines that end at or before the cut, and where they end
 	for cut := range len(content) + 1 {
@@ -104,7 +104,7 @@ func TestCutOffAtEveryByte(t *testing.T) {
 }
 
 func TestEachByteChanged(t *testing.T) {
-	lines, changes := journalOf(t, rand.New(rand.NewPCG(2, 2)), 12)
+	lines, changes := journalOf(t, rand.New(rand.NewPCG(2, 2)), 5)
 	content := slices.Concat(lines...)
 	line, start := 0, 0
 	for i := range content {
@@ -128,7 +128,7 @@ func TestEachByteChanged(t *testing.T) {
 }
 
 func TestManyBytesChanged(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		lines, changes := journalOf(t, rng, 1+rng.IntN(60))
 		content := slices.Concat(lines...)
