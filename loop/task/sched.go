@@ -13,6 +13,7 @@ type sched struct {
 	active  bool  // it comes to the queue before the present callback ends
 	posted  bool  // it comes to the queue in the next turn
 	queue   waiters
+	host    *Task
 	turn    uint64
 	left    int // of what a turn may run from the queue
 	drain   func()
