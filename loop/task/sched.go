@@ -49,16 +49,6 @@ func (s *sched) post() {
 	s.loop.Post(s.drain)
 }
 
-// enter has t go on in a callback of what it has waited for, and then those that it wakes.
-func (s *sched) enter(t *Task) {
-	t.disarm()
-	if s.active { // the callback runs in a task
-		s.push(t)
-		return
-	}
-	s.run(t)
-}
-
 // run has t go on, if it is given, and then those in the queue.
 func (s *sched) run(t *Task) {
 	if turn := s.loop.Turns(); turn != s.turn {

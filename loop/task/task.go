@@ -129,7 +129,10 @@ func (t *Task) Go(f func(*Task) error) *Task {
 func newTask(s *sched, f func(*Task) error) *Task {
 	t := &Task{sched: s, f: f}
 	t.task = t
-	t.due = func() { s.enter(t) }
+	t.due = func() {
+		t.disarm()
+		s.run(t)
+	}
 	runtime.Callers(3, t.started[:])
 	s.push(t)
 	return t

@@ -60,15 +60,22 @@ func (t *Task) Yield() error {
 
 // Readable waits until fd is readable, hung up or in error. It fails as [loop.Scope.OnReadable] does. Cancel
 // whoever waits for a descriptor before it is closed: closing it wakes nobody.
-func (t *Task) Readable(fd int) error { return t.ready("Readable", fd, readable) }
-
-// Writable waits until fd is writable, hung up or in error.
-func (t *Task) Writable(fd int) error { return t.ready("Writable", fd, writable) }
-
-func (t *Task) ready(call string, fd int, w want) error {
-	if err := t.enter(call); err != nil {
+func (t *Task) Readable(fd int) error {
+	if err := t.enter("Readable"); err != nil {
 		return err
 	}
+	return t.await(fd, readable)
+}
+
+// Writable waits until fd is writable, hung up or in error.
+func (t *Task) Writable(fd int) error {
+	if err := t.enter("Writable"); err != nil {
+		return err
+	}
+	return t.await(fd, writable)
+}
+
+func (t *Task) await(fd int, w want) error {
 	t.want, t.wait.fd = w, fd
 	return t.suspend()
 }
