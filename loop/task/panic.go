@@ -28,6 +28,9 @@ func (p *Panic) Unwrap() error {
 // catch is deferred by the coroutine of t.
 func (t *Task) catch() {
 	t.state = returned
+	if t.sched.host == t { // the guest has ended the goroutine, and with it this one
+		t.sched.handover = handover{}
+	}
 	if v := recover(); v != nil {
 		t.caught(v)
 	}

@@ -13,10 +13,10 @@ type sched struct {
 	active  bool  // it comes to the queue before the present callback ends
 	posted  bool  // it comes to the queue in the next turn
 	queue   waiters
-	host    *Task
-	turn    uint64
-	left    int // of what a turn may run from the queue
-	drain   func()
+	handover
+	turn  uint64
+	left  int // of what a turn may run from the queue
+	drain func()
 }
 
 // batch is how many tasks of the queue a turn runs. They wake each other, so that without a bound the
@@ -83,6 +83,12 @@ func (s *sched) resume(t *Task) {
 	}
 	t.next()
 	s.current = outer
+	s.settleGuest()
+	s.settle(t)
+}
+
+// settle follows the suspension or the return of t, on the side of the loop.
+func (s *sched) settle(t *Task) {
 	if t.state == returned {
 		t.finish()
 	} else {
@@ -156,6 +162,7 @@ func (t *Task) leaveParent() {
 // kill ends t and what is below it at once, since its scope is closed. A task that has called this waits
 // for nothing any more and ends when its function returns.
 func (t *Task) kill() {
+	t.sched.callOff()
 	t.close()
 	t.killTree()
 }

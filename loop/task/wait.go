@@ -130,10 +130,17 @@ func (t *Task) suspend() error {
 	return t.woken()
 }
 
-// pause switches to the loop and comes back when t is woken.
+// pause lets others run and comes back when t is woken.
 func (t *Task) pause() {
 	t.refused = 0
 	t.state = suspended
+	if t.want == turn {
+		t.want = nothing
+		t.sched.push(t)
+	}
+	if t.want == nothing && t.sched.handOver(t) {
+		return
+	}
 	t.yield(struct{}{})
 }
 
@@ -153,8 +160,6 @@ func (t *Task) arm() {
 	t.want = nothing
 	root := t.sched.loop.Root()
 	switch w {
-	case turn:
-		t.sched.push(t)
 	case instant:
 		t.wait.timer = root.After(t.wait.d, t.due)
 	case readable:
