@@ -9,29 +9,38 @@ type handover struct {
 	off   bool  // the guest has come back to go on from the loop
 }
 
-// handOver has the next task in the queue run while t waits, and returns true if t itself is next then. If not,
-// t has to switch to the loop, which settles what the guest has left: that needs more stack than a task has.
-func (s *sched) handOver(t *Task) bool {
+// handTo returns the task that t can switch to directly, as its guest, and makes it the one that runs: t itself if
+// nobody else is about to run, and nil if t has to switch to the loop.
+func (s *sched) handTo(t *Task) *Task {
 	if s.host != nil || s.queue.first == nil || s.left == 0 {
-		return false
+		return nil
 	}
-	if u := s.queue.first.task; u != t {
-		if u.next == nil {
-			return false // it has not begun
-		}
-		s.queue.pop()
-		s.left--
-		s.host, s.guest = t, u
-		s.current, u.state = u, running
-		u.next()
+	u := s.queue.first.task
+	if u == t {
+		return t
+	}
+	if u.next == nil {
+		return nil // it has not begun
+	}
+	s.queue.pop()
+	s.left--
+	s.host, s.guest = t, u
+	s.current, u.state = u, running
+	return u
+}
+
+// handBack reports whether t goes on after its guest u has come back. If not, it has to switch to the
+// loop, which settles what u has left: that needs more stack than a task has.
+func (s *sched) handBack(t, u *Task) bool {
+	if u != t {
 		s.host = nil
 		if s.off || u.state == returned || u.want != nothing {
 			return false
 		}
 		s.guest = nil
-		if s.queue.first != &t.waiter || s.left == 0 {
-			return false
-		}
+	}
+	if s.queue.first != &t.waiter || s.left == 0 {
+		return false
 	}
 	s.queue.pop()
 	s.left--

@@ -64,29 +64,30 @@ func (t *Task) gather(call string, first bool, tasks []*Task) error {
 			c.joiners.push(&waiter{gather: g})
 		}
 	}
+	defer g.finish(t, tasks)
 	if err == nil && g.left > 0 && g.err == nil {
-		t.pause()
-		err = t.woken()
+		err = t.suspend()
 	}
 	if err == nil {
 		err = g.err
 	}
+	return err
+}
+
+// finish cancels those that have not ended and waits for them, also when the panic of a child goes through t.
+func (g *gather) finish(t *Task, tasks []*Task) {
 	if g.left > 0 {
 		for _, c := range tasks {
 			c.Cancel()
 		}
 		_ = t.Shield(func() error {
 			for g.left > 0 && !t.closed {
-				t.pause()
+				_ = t.suspend()
 			}
 			return nil
 		})
 	}
 	g.task = nil
-	if t.fault != nil {
-		t.reraise()
-	}
-	return err
 }
 
 // ended is called when one of the tasks has ended.

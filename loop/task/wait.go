@@ -82,6 +82,13 @@ func (t *Task) await(fd int, w want) error {
 
 // Err returns what a blocking call would return at once: [ErrCanceled], [ErrTimeout] or nil.
 func (t *Task) Err() error {
+	if t.frames == nil && !t.canceled && !t.closed {
+		return nil
+	}
+	return t.why()
+}
+
+func (t *Task) why() error {
 	if t.closed {
 		return ErrCanceled
 	}
@@ -121,31 +128,34 @@ func (t *Task) misused(call string) {
 	panic(fmt.Sprintf("task: %s called from outside of its task: only the function that the task runs may wait", call))
 }
 
-// suspend waits until t is woken and returns why it was, if it is not for what t waits for.
+// suspend lets others run until t is woken, and returns why it was, if it is not for what t waits for.
+//
+// It has no helper between itself and the switches, since after a switch the processor predicts no return.
 func (t *Task) suspend() error {
-	t.pause()
-	if t.fault != nil {
-		t.reraise()
-	}
-	return t.woken()
-}
-
-// pause lets others run and comes back when t is woken.
-func (t *Task) pause() {
+	s := t.sched
 	t.refused = 0
 	t.state = suspended
 	if t.want == turn {
 		t.want = nothing
-		t.sched.push(t)
+		s.push(t)
 	}
-	if t.want == nothing && t.sched.handOver(t) {
-		return
+	var u *Task
+	if t.want == nothing {
+		u = s.handTo(t)
 	}
-	t.yield(struct{}{})
-}
+	if u != nil && u != t {
+		u.next()
+	}
+	if u == nil || !s.handBack(t, u) {
+		t.yield(struct{}{})
+	}
 
-// woken returns the error of a blocking call after t was woken.
-func (t *Task) woken() error {
+	if t.fault != nil {
+		t.reraise()
+	}
+	if t.wait.err == nil {
+		return t.Err()
+	}
 	err := t.wait.err
 	t.wait.err = nil
 	if e := t.Err(); e != nil {
@@ -174,9 +184,14 @@ func (t *Task) arm() {
 
 // disarm undoes what t waits for.
 func (t *Task) disarm() {
-	t.wait.timer.Stop()
-	t.wait.watch.Stop()
-	t.wait.timer, t.wait.watch = nil, nil
+	if t.wait.timer != nil {
+		t.wait.timer.Stop()
+		t.wait.timer = nil
+	}
+	if t.wait.watch != nil {
+		t.wait.watch.Stop()
+		t.wait.watch = nil
+	}
 	t.leave()
 }
 
