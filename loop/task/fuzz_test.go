@@ -289,7 +289,11 @@ func (q *player) wait(kind int) error {
 	case 2:
 		return t.Yield()
 	case 3:
-		return t.Readable(p.fds[p.pick(len(p.fds))])
+		if fd := p.fds[p.pick(len(p.fds))]; p.pick(2) == 0 {
+			return t.Readable(fd)
+		} else {
+			return t.Writable(fd)
+		}
 	case 4:
 		_, err := p.futures[p.pick(len(p.futures))].Await(t)
 		return err
