@@ -53,7 +53,7 @@ func (t *Task) Shield(f func() error) error {
 func (t *Task) shielded() bool {
 	for f := t.frames; f != nil; f = f.outer {
 		if f.shield {
-			return !t.closed
+			return true
 		}
 	}
 	return false

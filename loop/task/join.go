@@ -27,8 +27,8 @@ func (t *Task) mustNotBelow(c *Task) {
 
 // A gather is a task that waits for several.
 type gather struct {
-	task  *Task // nil: it waits no more
-	left  int
+	task  *Task
+	left  int   // have not ended
 	first bool  // an error is enough
 	err   error // the first
 }
@@ -87,7 +87,6 @@ func (g *gather) finish(t *Task, tasks []*Task) {
 			return nil
 		})
 	}
-	g.task = nil
 }
 
 // ended is called when one of the tasks has ended.
@@ -98,7 +97,7 @@ func (g *gather) ended(c *Task) {
 		g.err = c.err
 		enough = true
 	}
-	if enough && g.task != nil {
+	if enough {
 		g.task.wake()
 	}
 }

@@ -106,6 +106,7 @@ func TestScopeClose(t *testing.T) {
 func TestStop(t *testing.T) {
 	onEach(t, func(r *rig) {
 		Go(r.Root(), func(t *Task) error {
+			t.Scope().Defer(func() { r.note("scope closed") })
 			t.Go(r.sleeper("child"))
 			return t.Shield(func() error { return r.sleeper("root")(t) })
 		})
@@ -120,7 +121,7 @@ func TestStop(t *testing.T) {
 		if err := r.Loop.Run(); err != nil {
 			r.Fatal(err)
 		}
-		if want := []string{"stopper ends", "child ends", "root ends"}; !slices.Equal(r.log, want) {
+		if want := []string{"stopper ends", "child ends", "root ends", "scope closed"}; !slices.Equal(r.log, want) {
 			r.Errorf("log %q, want %q", r.log, want)
 		}
 	})
@@ -242,26 +243,45 @@ func TestPanic(t *testing.T) {
 
 // TestGoexit ends a task as FailNow of package testing does: it is the goroutine of the loop that ends.
 func TestGoexit(t *testing.T) {
-	onEach(t, func(r *rig) {
-		ended := make(chan bool)
-		go func() {
-			defer close(ended)
-			defer r.Root().Close()
-			Go(r.Root(), r.sleeper("other"))
-			Go(r.Root(), func(t *Task) error {
-				t.Go(r.sleeper("child"))
-				_ = t.Yield()
-				runtime.Goexit()
-				return nil
+	exit := func(t *Task) error { runtime.Goexit(); return nil }
+	tests := map[string]func(*rig, *Task) error{
+		"alone":          func(r *rig, t *Task) error { return exit(t) },
+		"with a child":   func(r *rig, t *Task) error { t.Go(r.sleeper("child")); _ = t.Yield(); return exit(t) },
+		"before another": func(r *rig, t *Task) error { t.Go(r.sleeper("child")); return exit(t) },
+		"as a guest": func(r *rig, t *Task) error {
+			var f Future[int]
+			t.Go(func(t *Task) error { defer r.note("child ends"); _, _ = f.Await(t); return exit(t) })
+			_, _ = t.Yield(), t.Sleep(tick)
+			f.Resolve(1)
+			_ = t.Yield()
+			r.Error("the task went on")
+			return nil
+		},
+	}
+	for name, f := range tests {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(r *rig) {
+				var all []*Task
+				finished := make(chan bool)
+				go func() {
+					defer close(finished)
+					defer r.Root().Close()
+					all = append(all, Go(r.Root(), r.sleeper("other")))
+					all = append(all, Go(r.Root(), func(t *Task) error { return f(r, t) }))
+					_ = r.Loop.Run()
+					r.note("Run returned")
+				}()
+				<-finished
+				want := []string{"child ends", "other ends"}
+				if name == "alone" {
+					want = want[1:]
+				}
+				if !slices.Equal(r.log, want) || !all[0].Ended() || !all[1].Ended() {
+					r.Errorf("log %q, ended %v and %v, want %q", r.log, all[0].Ended(), all[1].Ended(), want)
+				}
 			})
-			_ = r.Loop.Run()
-			r.note("Run returned")
-		}()
-		<-ended
-		if want := []string{"child ends", "other ends"}; !slices.Equal(r.log, want) {
-			r.Errorf("log %q, want %q", r.log, want)
-		}
-	})
+		})
+	}
 }
 
 func TestMisuse(t *testing.T) {
@@ -336,24 +356,74 @@ func TestFuture(t *testing.T) {
 
 // TestYieldStarvesNothing has tasks that always want to run beside a timer and posted work.
 func TestYieldStarvesNothing(t *testing.T) {
-	onEach(t, func(r *rig) {
-		busy := func(t *Task) error {
-			for {
-				if err := t.Yield(); err != nil {
-					return err
-				}
+	busy := func(t *Task) error {
+		for {
+			if err := t.Yield(); err != nil {
+				return err
 			}
 		}
-		r.run(func(t *Task) error {
-			a, b := t.Go(busy), t.Go(busy)
-			var f Future[int]
-			r.Root().After(tick, func() { r.note("timer"); r.Post(func() { f.Resolve(1) }) })
-			_, err := f.Await(t)
-			a.Cancel()
-			b.Cancel()
-			return err
-		}, "timer")
+	}
+	for n := range 4 {
+		onEach(t, func(r *rig) {
+			r.run(func(t *Task) error {
+				var f Future[int]
+				r.Root().After(tick, func() { r.note("timer"); r.Post(func() { f.Resolve(1) }) })
+				for range n {
+					_ = t.Yield() // so that the turn may end at either of two
+				}
+				a, b := t.Go(busy), t.Go(busy)
+				_, err := f.Await(t)
+				a.Cancel()
+				b.Cancel()
+				return err
+			}, "timer")
+		})
+	}
+}
+
+// TestTimeoutLeavesNoTimer has the clock stand still when all is done.
+func TestTimeoutLeavesNoTimer(t *testing.T) {
+	v := loop.NewVirtual(1)
+	start := v.Now()
+	Go(v.Root(), func(t *Task) error {
+		return t.Timeout(time.Hour, func() error { return t.Timeout(2*time.Hour, func() error { return t.Sleep(tick) }) })
 	})
+	for v.Step() {
+	}
+	if d := v.Now() - start; d != tick {
+		t.Errorf("the loop came to rest after %v, want %v", d, tick)
+	}
+}
+
+// TestEndedTasksAreForgotten has a scope, a future and a parent live longer than many tasks.
+func TestEndedTasksAreForgotten(t *testing.T) {
+	v := loop.NewVirtual(1)
+	s := v.Root().Child()
+	var f Future[int]
+	var parent *Task
+	Go(s, func(t *Task) error { parent = t; _, err := f.Await(t); return err })
+	v.Step()
+	round := func() uint64 {
+		for range 1000 {
+			brief := func(t *Task) error {
+				return t.Timeout(tick, func() error { _, err := f.Await(t); return err })
+			}
+			Go(s, brief)
+			parent.Go(brief)
+		}
+		for v.Step() {
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapObjects
+	}
+	round()
+	before := round()
+	if after := round(); after > before+1000 {
+		t.Errorf("%d objects live after 2000 tasks, %d before", after, before)
+	}
+	s.Close()
 }
 
 // TestRun has the error of the task, and that of a loop stopped by someone else.

@@ -101,11 +101,7 @@ const (
 // once and each of its blocking calls returns [ErrCanceled].
 func Go(s *loop.Scope, f func(*Task) error) *Task {
 	t := newTask(schedOf(s.Loop()), f)
-	if s.Closed() {
-		t.kill()
-	} else {
-		t.hook = s.Defer(t.kill)
-	}
+	t.hook = s.Defer(t.kill) // at once, if s is closed
 	return t
 }
 

@@ -138,6 +138,33 @@ func TestTree(t *testing.T) {
 			r.note("joined: %v", parent.Join(t))
 			return nil
 		}, []string{"yield: <nil>, <nil>", "child ends", "joined: <nil>"}},
+		{"one that was cancelled cancels its children, whatever it returns", func(r *rig, t *Task) error {
+			parent := t.Go(func(t *Task) error { t.Go(r.sleeper("child")); _ = t.Sleep(time.Hour); return nil })
+			_ = t.Yield()
+			parent.Cancel()
+			r.note("joined: %v", parent.Join(t))
+			return nil
+		}, []string{"child ends", "joined: <nil>"}},
+		{"the scope of one that has ended is closed", func(r *rig, t *Task) error {
+			c := t.Go(func(t *Task) error { return nil })
+			err := c.Join(t)
+			c.Scope().Defer(func() { r.note("at once") })
+			r.note("joined: %v", err)
+			return nil
+		}, []string{"at once", "joined: <nil>"}},
+		{"more switches than a turn has", func(r *rig, t *Task) error {
+			taker := func(t *Task) error {
+				for range 2*batch + 1 {
+					if err := t.Yield(); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			a, b, c := t.Go(taker), t.Go(taker), t.Go(taker)
+			r.note("gather: %v", t.Gather(a, b, c))
+			return taker(t)
+		}, []string{"gather: <nil>"}},
 		{"a child of one that has ended is refused", func(r *rig, t *Task) error {
 			parent := t.Go(func(t *Task) error { return nil })
 			if err := parent.Join(t); err != nil {
