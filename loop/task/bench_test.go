@@ -1,9 +1,7 @@
 package task
 
 import (
-	"runtime"
 	"testing"
-	"time"
 
 	"superd/loop"
 )
@@ -48,38 +46,61 @@ func BenchmarkChannel(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/switch")
 }
 
-// TestMemory measures an idle task of each kind: its structures, its stack, and what it has armed.
-func TestMemory(t *testing.T) {
-	const n = 100_000
-	kinds := map[string]func(*Task) error{
-		"asleep": func(t *Task) error { return t.Sleep(time.Hour) },
-		"awaits": func(t *Task) error {
-			_, err := new(Future[int]).Await(t)
-			return err
-		},
-		"timeout": func(t *Task) error {
-			return t.Timeout(time.Hour, func() error { return t.Sleep(2 * time.Hour) })
-		},
-	}
-	for name, f := range kinds {
-		t.Run(name, func(t *testing.T) {
-			v := loop.NewVirtual(1)
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			s := v.Root().Child()
-			for range n {
-				Go(s, f)
+// BenchmarkAwait is the same with futures: each task resolves that of the other and waits for its own.
+func BenchmarkAwait(b *testing.B) {
+	v := loop.NewVirtual(1)
+	var there, back Future[int]
+	b.ReportAllocs()
+	err := Run(v.Loop, func(t *Task) error {
+		other := t.Go(func(t *Task) error {
+			for {
+				if _, err := there.Await(t); err != nil {
+					return err
+				}
+				there = Future[int]{}
+				back.Resolve(1)
 			}
-			for range n/batch + 1 {
-				v.Step()
-			}
-			runtime.GC()
-			runtime.ReadMemStats(&after)
-			stack := float64(after.StackInuse-before.StackInuse) / n
-			heap := float64(after.HeapInuse-before.HeapInuse) / n
-			t.Logf("%.0f bytes: %.0f of stack, %.0f of heap", stack+heap, stack, heap)
-			s.Close()
 		})
+		defer other.Cancel()
+		for b.Loop() {
+			there.Resolve(1)
+			if _, err := back.Await(t); err != nil {
+				return err
+			}
+			back = Future[int]{}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/switch")
+}
+
+// BenchmarkGo is the whole life of a task that does nothing.
+func BenchmarkGo(b *testing.B) {
+	v := loop.NewVirtual(1)
+	f := func(*Task) error { return nil }
+	b.ReportAllocs()
+	for b.Loop() {
+		Go(v.Root(), f)
+		v.Step()
+	}
+}
+
+// BenchmarkSleep is a task that sleeps again and again, each time for a turn of the loop.
+func BenchmarkSleep(b *testing.B) {
+	v := loop.NewVirtual(1)
+	b.ReportAllocs()
+	err := Run(v.Loop, func(t *Task) error {
+		for b.Loop() {
+			if err := t.Sleep(1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
 	}
 }

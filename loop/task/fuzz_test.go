@@ -16,7 +16,7 @@ import (
 // futures and each other, in scopes that are closed, cancelled at any moment, and panic now and then.
 // Every task has to run once, with each of its deferred functions, and nothing may be left of it.
 func FuzzTasks(f *testing.F) {
-	for seed := range uint64(500) {
+	for seed := range uint64(300) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {

@@ -5,14 +5,20 @@
 // wait. Then the loop goes on, and with it callbacks and other tasks, until what the task waits for has
 // happened. Only one task runs at a time, and it is never interrupted elsewhere: between two blocking
 // calls it has all that belongs to the loop to itself, without a lock. A switch is one of the runtime's
-// coroutines, by way of [iter.Pull]: no thread, no channel, no scheduler takes part.
+// coroutines, by way of [iter.Pull]: it needs no thread, no channel and no lock, and takes about half as long as
+// handing a value to another goroutine.
 //
 // # Life
 //
-// [Go] starts a task in a scope, [Task.Go] one below another. What it was started for runs soon after,
-// always and once, in the order of the starts. A task ends when its function has returned and all tasks
-// below it have ended. If the function returns nil they are waited for; if it returns an error, panics,
-// or was cancelled, they are cancelled first. The error of a task is for whoever joins it.
+// [Go] starts a task in a scope, [Task.Go] a child of another task, [Start] a child with a result. The call only
+// puts it into the queue: its function runs when the present callback or task has returned or waits, in the order of
+// the starts. It always runs, once.
+//
+// A task ends when its function has returned and all its children have ended. If the function returns nil it
+// waits for them; if it returns an error, panics, or was cancelled, it cancels them first. The error of a task is
+// for whoever joins it, by [Task.Join] or [Task.Gather], and is lost if nobody does. Since deferred functions
+// run when the function returns, what the children use is to be released in [Task.Scope], or after they
+// were joined.
 //
 // # Cancellation
 //
@@ -28,7 +34,8 @@
 //
 // A deferred function that makes a blocking call gets ErrCanceled at once, too, rather than hang; what has
 // to wait while it cleans up does so in [Task.Shield]. A task that goes on and on making blocking calls
-// after it was cancelled panics, since it would spin for ever. One that is cancelled before it has run
+// after it was cancelled panics, since it would spin for ever. [Task.Timeout] does the same for a part of
+// a task and a time, with [ErrTimeout]. A task that is cancelled before it has run
 // still runs, to its first blocking call: so what it was handed, such as a connection, is closed by its
 // deferred functions.
 //
