@@ -34,10 +34,9 @@
 //
 // A deferred function that makes a blocking call gets ErrCanceled at once, too, rather than hang; what has
 // to wait while it cleans up does so in [Task.Shield]. A task that goes on and on making blocking calls
-// after it was cancelled panics, since it would spin for ever. [Task.Timeout] does the same for a part of
-// a task and a time, with [ErrTimeout]. A task that is cancelled before it has run
+// after it was cancelled panics, since it would spin for ever. One that is cancelled before it has run
 // still runs, to its first blocking call: so what it was handed, such as a connection, is closed by its
-// deferred functions.
+// deferred functions. [Task.Timeout] is the same for a part of a task and a time.
 //
 // When the scope of a task is closed, as all are when the loop stops, the task and those below it are cancelled
 // and have ended when Close returns, the newest first; only a task that called Close itself goes
