@@ -36,6 +36,7 @@ type Loop struct {
 	timers timerHeap
 	armed  uint64 // number of the timer armed last, for order among those due at one instant
 	lag    Lag
+	locals []any // see Local
 
 	mu       sync.Mutex // guards what follows, for Post
 	posted   []work

@@ -24,14 +24,19 @@ func (s *Scope) Child() *Scope {
 	return c
 }
 
+// Detach takes s from the scope that owns it. From then on only Close closes it, so that whoever has it must
+// not forget to.
+func (s *Scope) Detach() { s.leave() }
+
 // Defer has f run when s is closed. If s is closed, it runs at once.
-func (s *Scope) Defer(f func()) {
+func (s *Scope) Defer(f func()) *Deferred {
+	d := &Deferred{f: f}
 	if s.closed {
 		f()
-		return
+	} else {
+		s.adopt(&d.link, d)
 	}
-	d := &deferred{f: f}
-	s.adopt(&d.link, d)
+	return d
 }
 
 // Close releases what s owns, newest first, each exactly once: it stops watches and timers, runs
@@ -47,6 +52,9 @@ func (s *Scope) Close() {
 	}
 	s.release()
 }
+
+// Loop returns the loop that s belongs to.
+func (s *Scope) Loop() *Loop { return s.loop }
 
 // Closed reports whether s is closed or being closed.
 func (s *Scope) Closed() bool { return s.closed }
@@ -102,13 +110,16 @@ func (k *link) leave() *Scope {
 	return s
 }
 
-// A deferred is a function for the end of a scope.
-type deferred struct {
+// A Deferred is a function for the end of a scope.
+type Deferred struct {
 	link
 	f func()
 }
 
-func (d *deferred) release() {
+// Stop has the function not run. It does nothing if it has run already, or runs.
+func (d *Deferred) Stop() { d.leave() }
+
+func (d *Deferred) release() {
 	d.leave()
 	d.f()
 }

@@ -109,6 +109,52 @@ func TestPanicInDeferred(t *testing.T) {
 	}
 }
 
+func TestDeferredStop(t *testing.T) {
+	var got []string
+	note := func(s string) func() { return func() { got = append(got, s) } }
+	s := NewVirtual(1).Root().Child()
+	s.Defer(note("a"))
+	b := s.Defer(note("b"))
+	var d *Deferred
+	d = s.Defer(func() { d.Stop(); note("c")() })
+	b.Stop()
+	b.Stop()
+	s.Close()
+	s.Defer(note("late")).Stop()
+	if want := []string{"c", "a", "late"}; !slices.Equal(got, want) {
+		t.Errorf("ran %q, want %q", got, want)
+	}
+}
+
+func TestDetach(t *testing.T) {
+	v := NewVirtual(1)
+	parent := v.Root().Child()
+	s := parent.Child()
+	ran := 0
+	s.Defer(func() { ran++ })
+	s.Detach()
+	v.Root().Close()
+	if s.Closed() || ran != 0 {
+		t.Errorf("closed with its former owner: %v, ran %d times", s.Closed(), ran)
+	}
+	s.Close()
+	if !s.Closed() || ran != 1 {
+		t.Errorf("after Close: closed %v, ran %d times, want once", s.Closed(), ran)
+	}
+}
+
+func TestLocal(t *testing.T) {
+	type a struct{ n int }
+	type b struct{ n int }
+	one, other := NewVirtual(1), NewVirtual(1)
+	Local[a](one.Loop).n = 1
+	Local[b](one.Root().Loop()).n = 2
+	got := []int{Local[a](one.Loop).n, Local[b](one.Loop).n, Local[a](other.Loop).n}
+	if want := []int{1, 2, 0}; !slices.Equal(got, want) {
+		t.Errorf("values %v, want %v", got, want)
+	}
+}
+
 func TestClosedScope(t *testing.T) {
 	onEach(t, func(r *rig) {
 		s := r.Root().Child()

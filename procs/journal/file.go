@@ -25,9 +25,6 @@ const (
 // minLimitBytes is the size below which a journal is not compacted.
 const minLimitBytes = 256 << 10
 
-// tornMark ends a torn line, so that it does not become a record even if it lacks nothing but its end.
-const tornMark = "torn\n"
-
 // A file is the journal on disk, open for appending. It is used by one goroutine at a time.
 type file struct {
 	path   string
@@ -37,7 +34,7 @@ type file struct {
 	f       *os.File // nil after close
 	size    int64
 	limit   int64  // the size above which it is to be compacted
-	leading []byte // what the next write begins with
+	leading []byte // the header where it is still to be written, else nil
 }
 
 // openFile returns the journal in dir, written anew, and what was in it.
@@ -72,10 +69,7 @@ func openFile(dir, boot string, log *slog.Logger) (*file, *State, error) {
 	}
 	log.Warn("journal not written anew: the old file is written on", "error", err)
 	j.size, j.limit = folded.size, 2*max(minLimitBytes, folded.size)
-	if folded.torn {
-		j.leading = []byte(tornMark)
-	}
-	j.leading = append(j.leading, j.header...)
+	j.leading = j.header
 	if err := folded.copyTo(io.Discard, old, state.see); err != nil {
 		old.Close()
 		return nil, nil, fmt.Errorf("read %s: %w", j.path, err)
@@ -90,12 +84,16 @@ func openJournal(path string) (*os.File, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	irregular := fmt.Errorf("open %s: it is not a regular file: remove it", path)
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.EISDIR) {
+		return nil, irregular
+	}
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: it is not a regular file: remove it", path)
+		err = irregular
 	}
 	if err != nil {
 		f.Close()
@@ -173,7 +171,8 @@ func (j *file) compact() {
 	}
 }
 
-// write appends whole lines. After an error none of them counts.
+// write appends whole lines. After an error none of them counts: what there is of them is cut off, or else ends in the
+// next write and so has a wrong checksum.
 func (j *file) write(lines []byte) error {
 	if j.f == nil {
 		return errClosed
@@ -190,9 +189,7 @@ func (j *file) write(lines []byte) error {
 		return nil
 	}
 	if n > 0 && j.f.Truncate(j.size) != nil {
-		// What was leading may or may not be there now; a second header does no harm.
 		j.size += int64(n)
-		j.leading = append([]byte(tornMark), j.header...)
 	}
 	return err
 }

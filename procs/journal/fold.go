@@ -15,7 +15,6 @@ type fold struct {
 	header  header // zero: none was found
 	last    map[string]span
 	damaged int // lines that are no record, or not only one
-	torn    bool
 	size    int64
 }
 
@@ -32,8 +31,8 @@ func foldOf(r io.Reader) (*fold, error) {
 	for {
 		line, size, err := lines.next()
 		if err != nil {
-			f.torn = size > 0
-			if f.size += size; f.torn {
+			if size > 0 { // torn
+				f.size += size
 				f.damaged++
 			}
 			if err == io.EOF {

@@ -80,7 +80,7 @@ func Open(dir, boot string, log *slog.Logger) (*Journal, *State, error) {
 // loop. value is encoded by its AppendJSON, else as JSON. After an error the record is not in the file and never gets
 // there; else what was queued for the key before the call is void.
 func (j *Journal) Put(key string, value any) error {
-	line, err := appendRecord(nil, key, value)
+	line, err := appendRecord(make([]byte, 0, 1<<10), key, value)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", key, err)
 	}

@@ -3,11 +3,16 @@ package journal
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -90,19 +95,15 @@ func TestTheLastValueOfEachKeyCounts(t *testing.T) {
 }
 
 func TestPutVoidsWhatWasQueuedBefore(t *testing.T) {
-	dir := t.TempDir()
-	j, _ := mustOpen(t, dir)
-	j.io.Lock() // the writing goroutine waits
-	j.Queue("a", 1)
-	j.Queue("b", 1)
-	put := make(chan error)
-	go func() { put <- j.Put("a", 2) }()
-	j.io.Unlock()
-	if err := <-put; err != nil {
-		t.Fatal(err)
+	for range 30 { // whoever of the two comes first
+		dir := t.TempDir()
+		j, _ := mustOpen(t, dir)
+		j.Queue("a", 1)
+		j.Queue("b", 1)
+		mustPut(t, j, "a", 2)
+		j.Close(time.Minute)
+		equal(t, "read back", values(t, dir), map[string]string{"a": "2", "b": "1"})
 	}
-	j.Close(time.Minute)
-	equal(t, "read back", values(t, dir), map[string]string{"a": "2", "b": "1"})
 }
 
 func TestFileIsPrivateAndCompacted(t *testing.T) {
@@ -134,4 +135,99 @@ func TestFileIsPrivateAndCompacted(t *testing.T) {
 	if len(got) != 7 {
 		t.Errorf("%d keys, want 7", len(got))
 	}
+}
+
+func TestNothingWaitsForADiskThatStalls(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := mustOpen(t, dir)
+	flushed := make(chan struct{})
+	j.io.Lock() // as if a write did not return
+	for i := range 10_000 {
+		j.Queue(fmt.Sprint("key", i%10), i)
+	}
+	j.Flush(func() { close(flushed) })
+	j.mu.Lock()
+	waiting := len(j.queue)
+	j.mu.Unlock()
+	if waiting > 10 {
+		t.Errorf("%d values of 10 keys wait", waiting)
+	}
+	j.Close(time.Millisecond)
+	j.Queue("key0", "too late")
+	j.io.Unlock()
+	<-flushed
+	j.Close(time.Minute)
+	want := map[string]string{}
+	for i := 9990; i < 10_000; i++ {
+		want[fmt.Sprint("key", i%10)] = fmt.Sprint(i)
+	}
+	equal(t, "at the end", values(t, dir), want)
+	if err := j.Put("key0", 1); !errors.Is(err, errClosed) {
+		t.Errorf("Put after Close: %v", err)
+	}
+	called := false
+	j.Flush(func() { called = true })
+	if !called {
+		t.Error("Flush after Close does not call")
+	}
+}
+
+func TestValuesThatCannotBeRecorded(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := mustOpen(t, dir)
+	for name, value := range map[string]any{
+		"no JSON": func() {}, "too large": strings.Repeat("x", maxRecordBytes), "two lines": rawJSON("[\n]"),
+	} {
+		if err := j.Put("a", value); err == nil || !strings.HasPrefix(err.Error(), "record a: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		j.Queue("b", value)
+		j.Queue("c", name)
+		flush(j)
+		equal(t, name, values(t, dir), map[string]string{"c": strconv.Quote(name)})
+	}
+}
+
+func TestWhatCouldNotBeWrittenKeepsItsPlace(t *testing.T) {
+	j := &Journal{places: map[string]int{}}
+	j.queue = []entry{{"b", 2, 4}, {"c", 1, 5}}
+	j.places["b"], j.places["c"] = 0, 1
+	j.putBack([]entry{{"a", 1, 1}, {}, {"b", 1, 2}})
+	want := []entry{{"a", 1, 1}, {}, {"b", 2, 4}, {"c", 1, 5}}
+	if !slices.Equal(j.queue, want) {
+		t.Errorf("queue = %v, want %v", j.queue, want)
+	}
+	if want := map[string]int{"a": 0, "b": 2, "c": 3}; !maps.Equal(j.places, want) {
+		t.Errorf("places = %v, want %v", j.places, want)
+	}
+}
+
+func TestManyWriters(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := mustOpen(t, dir)
+	pad := strings.Repeat("x", 500)
+	var group sync.WaitGroup
+	want := map[string]string{}
+	for w := range 8 {
+		want[fmt.Sprint("shared/", w)] = fmt.Sprintf("%q", pad+"199")
+		group.Go(func() {
+			for i := range 200 {
+				// The goroutine that puts what it has queued before is the only one with this key.
+				key := fmt.Sprint("shared/", w)
+				j.Queue(key, pad+fmt.Sprint(i-1))
+				if err := j.Put(key, pad+fmt.Sprint(i)); err != nil {
+					t.Error(err)
+				}
+				j.Queue("all", i)
+				j.Queue(fmt.Sprint("gone/", w, i), i)
+				j.Flush(func() {})
+				j.Queue(fmt.Sprint("gone/", w, i), nil)
+			}
+		})
+	}
+	group.Wait()
+	j.Close(time.Minute)
+	got := values(t, dir)
+	delete(got, "all")
+	equal(t, "at the end", got, want)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"unicode/utf8"
 )
 
 // maxRecordBytes bounds one record.
@@ -33,42 +34,55 @@ type header struct {
 	Writer
 }
 
-// appendRecord appends one record as a line. A nil value is that of a deletion.
+// blank is where the checksum of a record comes.
+const blank = "00000000 "
+
+// appendRecord appends one record as a line; of a deletion, where value is nil. After an error b is as it was.
 func appendRecord(b []byte, key string, value any) ([]byte, error) {
-	quoted, err := json.Marshal(key)
-	if err != nil {
-		return b, err
-	}
-	return appendLine(b, func(b []byte) ([]byte, error) {
-		b = append(append(b, valuePrefix...), quoted...)
-		if value != nil {
-			if b, err = appendValue(append(b, `,"v":`...), value); err != nil {
-				return b, fmt.Errorf("encode %s: %w", key, err)
-			}
-		}
-		return append(b, '}'), nil
-	})
-}
-
-func appendHeader(b []byte, h header) ([]byte, error) {
-	return appendLine(b, func(b []byte) ([]byte, error) { return appendValue(b, h) })
-}
-
-// appendLine appends checksum, space, what text appends, and newline. After an error b is as it was.
-func appendLine(b []byte, text func([]byte) ([]byte, error)) ([]byte, error) {
 	start := len(b)
-	b, err := text(append(b, "00000000 "...))
-	if err == nil && len(b)-start > maxRecordBytes-1 {
-		err = fmt.Errorf("record of %d bytes: at most %d are allowed", len(b)-start, maxRecordBytes)
-	}
-	if err == nil && bytes.IndexByte(b[start:], '\n') >= 0 {
-		err = errors.New("the value's AppendJSON gives more than one line")
+	b, err := appendKey(append(b, blank+valuePrefix...), key)
+	if err == nil && value != nil {
+		b, err = appendValue(append(b, `,"v":`...), value)
 	}
 	if err != nil {
 		return b[:start], err
 	}
-	putSum(b[start:], b[start+sumBytes:])
+	return seal(append(b, '}'), start)
+}
+
+func appendHeader(b []byte, h header) ([]byte, error) {
+	start := len(b)
+	b, err := appendValue(append(b, blank...), h)
+	if err != nil {
+		return b[:start], err
+	}
+	return seal(b, start)
+}
+
+// seal makes a line of what b holds from start on.
+func seal(b []byte, start int) ([]byte, error) {
+	line := b[start:]
+	if len(line) >= maxRecordBytes {
+		return b[:start], fmt.Errorf("the record has %d bytes, allowed are %d", len(line), maxRecordBytes)
+	}
+	if bytes.IndexByte(line, '\n') >= 0 {
+		return b[:start], errors.New("its AppendJSON gives more than one line")
+	}
+	putSum(line, line[sumBytes:])
 	return append(b, '\n'), nil
+}
+
+// appendKey appends key as a JSON string.
+func appendKey(b []byte, key string) ([]byte, error) {
+	for i := range len(key) {
+		if c := key[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			quoted, err := json.Marshal(key)
+			return append(b, quoted...), err
+		}
+	}
+	b = append(b, '"')
+	b = append(b, key...)
+	return append(b, '"'), nil
 }
 
 func appendValue(b []byte, value any) ([]byte, error) {
@@ -126,7 +140,8 @@ func isSum(b []byte) bool {
 	return true
 }
 
-// parseRecord takes a value's record apart. The results share text's memory; value is nil for a deletion.
+// parseRecord takes a value's record apart. The results share text's memory; value is nil for a deletion. That it is JSON
+// is not checked again: who decodes it does that, and the checksum vouches for the rest.
 func parseRecord(text []byte) (key string, value []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(text, []byte(valuePrefix))
 	if !ok || len(rest) < 3 || rest[0] != '"' {
@@ -142,12 +157,10 @@ func parseRecord(text []byte) (key string, value []byte, ok bool) {
 	if end >= len(rest) {
 		return "", nil, false
 	}
-	quoted, rest := rest[:end+1], rest[end+1:]
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		key = string(quoted[1:end])
-	} else if json.Unmarshal(quoted, &key) != nil {
+	if key, ok = unquote(rest[:end+1]); !ok {
 		return "", nil, false
 	}
+	rest = rest[end+1:]
 	if string(rest) == "}" {
 		return key, nil, true
 	}
@@ -156,13 +169,25 @@ func parseRecord(text []byte) (key string, value []byte, ok bool) {
 		return "", nil, false
 	}
 	value, ok = bytes.CutSuffix(value, []byte("}"))
-	return key, value, ok && json.Valid(value)
+	return key, value, ok
+}
+
+// unquote returns the text of a JSON string.
+func unquote(quoted []byte) (s string, ok bool) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1 : len(quoted)-1]), true
+	}
+	var decoded string
+	err := json.Unmarshal(quoted, &decoded)
+	return decoded, err == nil
 }
 
 // parseHeader returns the header that text is; not ok: it is none.
-func parseHeader(text []byte) (h header, ok bool) {
-	if !bytes.HasPrefix(text, []byte(headerPrefix)) || json.Unmarshal(text, &h) != nil {
+func parseHeader(text []byte) (header, bool) {
+	if !bytes.HasPrefix(text, []byte(headerPrefix)) {
 		return header{}, false
 	}
-	return h, h.Format > 0
+	var h header
+	err := json.Unmarshal(text, &h)
+	return h, err == nil && h.Format > 0
 }

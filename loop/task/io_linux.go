@@ -1,0 +1,114 @@
+package task
+
+import (
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// Read reads from a non-blocking descriptor into p: what is there, at least one byte, waiting for it if need
+// be. At the end it returns [io.EOF].
+func (t *Task) Read(fd int, p []byte) (int, error) {
+	for {
+		if err := t.enter("Read"); err != nil {
+			return 0, err
+		}
+		n, err := unix.Read(fd, p)
+		switch err {
+		case nil:
+			if n == 0 && len(p) > 0 {
+				return 0, io.EOF
+			}
+			return n, nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			if err := t.await(fd, readable); err != nil {
+				return 0, err
+			}
+		default:
+			return 0, fmt.Errorf("read descriptor %d: %w", fd, err)
+		}
+	}
+}
+
+// Write writes all of p to a non-blocking descriptor, waiting as often as need be. If it returns an error, n is
+// how much was written before.
+func (t *Task) Write(fd int, p []byte) (n int, err error) {
+	for {
+		if err := t.enter("Write"); err != nil {
+			return n, err
+		}
+		k, err := unix.Write(fd, p[n:])
+		switch err {
+		case nil:
+			if n += k; n == len(p) {
+				return n, nil
+			}
+		case unix.EINTR:
+		case unix.EAGAIN:
+			if err := t.await(fd, writable); err != nil {
+				return n, err
+			}
+		default:
+			return n, fmt.Errorf("write descriptor %d: %w", fd, err)
+		}
+	}
+}
+
+// Accept waits for a connection to a non-blocking listening socket. It returns the address of the peer, and a
+// descriptor that is non-blocking, close-on-exec, and the caller's to close.
+func (t *Task) Accept(fd int) (int, unix.Sockaddr, error) {
+	for {
+		if err := t.enter("Accept"); err != nil {
+			return -1, nil, err
+		}
+		conn, peer, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+			return conn, peer, nil
+		case unix.EINTR, unix.ECONNABORTED:
+		case unix.EAGAIN:
+			if err := t.await(fd, readable); err != nil {
+				return -1, nil, err
+			}
+		default:
+			return -1, nil, fmt.Errorf("accept on descriptor %d: %w", fd, err)
+		}
+	}
+}
+
+// Connect connects a non-blocking socket, and waits until it is connected or can't be. A Unix socket whose
+// backlog is full fails with unix.EAGAIN at once: there is nothing that tells when it is not.
+func (t *Task) Connect(fd int, to unix.Sockaddr) error {
+	if err := t.enter("Connect"); err != nil {
+		return err
+	}
+	err := unix.Connect(fd, to)
+	if err == unix.EINPROGRESS || err == unix.EINTR {
+		if err := t.await(fd, writable); err != nil {
+			return err
+		}
+		var errno int
+		errno, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		if err == nil && errno != 0 {
+			err = unix.Errno(errno)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("connect descriptor %d: %w", fd, err)
+	}
+	return nil
+}
+
+// A Conn is a non-blocking descriptor as an [io.ReadWriter] for one task, for package bufio and the like.
+type Conn struct {
+	Task *Task
+	FD   int
+}
+
+// Read is [Task.Read].
+func (c Conn) Read(p []byte) (int, error) { return c.Task.Read(c.FD, p) }
+
+// Write is [Task.Write].
+func (c Conn) Write(p []byte) (int, error) { return c.Task.Write(c.FD, p) }

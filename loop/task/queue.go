@@ -1,0 +1,60 @@
+package task
+
+// A waiter is the place of a task in a queue: that of the scheduler, or of those that wait for the end of a
+// task or for a future.
+type waiter struct {
+	task       *Task
+	gather     *gather  // the task waits for several: see Gather
+	in         *waiters // nil: in none
+	prev, next *waiter
+}
+
+// Waiters are a queue of tasks.
+type waiters struct{ first, last *waiter }
+
+func (q *waiters) push(w *waiter) {
+	w.in, w.prev = q, q.last
+	if q.last != nil {
+		q.last.next = w
+	} else {
+		q.first = w
+	}
+	q.last = w
+}
+
+func (q *waiters) pop() *waiter {
+	w := q.first
+	w.leave()
+	return w
+}
+
+// leave takes w out of the queue that it is in, if any.
+func (w *waiter) leave() {
+	q := w.in
+	if q == nil {
+		return
+	}
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		q.first = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		q.last = w.prev
+	}
+	w.in, w.prev, w.next = nil, nil, nil
+}
+
+// wakeAll wakes all in the queue. child is the task whose end they have waited for, if it is one.
+func (q *waiters) wakeAll(child *Task) {
+	for q.first != nil {
+		w := q.pop()
+		if w.gather != nil {
+			w.gather.ended(child)
+		} else {
+			w.task.wake()
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package journal
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// A snapshot is about as large as what is recorded of an instance.
+type snapshot struct {
+	State    string  `json:"state"`
+	Pid      int     `json:"pid"`
+	Started  uint64  `json:"started"`
+	Run      string  `json:"run"`
+	Reason   string  `json:"reason"`
+	Restarts int     `json:"restarts"`
+	Delay    float64 `json:"delay_s"`
+	Pad      string  `json:"pad"`
+}
+
+func newSnapshot(i int) *snapshot {
+	return &snapshot{"running", 1000 + i, 123456789, "3f1c9a52d0b84c0f9d2f6a7be1c05d11", "started by the operator", i, 0.25,
+		fmt.Sprintf("%0350d", i)}
+}
+
+// A fastSnapshot encodes itself.
+type fastSnapshot struct{ *snapshot }
+
+func (s fastSnapshot) AppendJSON(b []byte) []byte {
+	b = append(append(b, `{"state":"`...), s.State...)
+	b = strconv.AppendInt(append(b, `","pid":`...), int64(s.Pid), 10)
+	b = strconv.AppendUint(append(b, `,"started":`...), s.Started, 10)
+	b = append(append(b, `,"run":"`...), s.Run...)
+	b = append(append(b, `","reason":"`...), s.Reason...)
+	b = append(append(b, `","pad":"`...), s.Pad...)
+	return append(b, `"}`...)
+}
+
+func BenchmarkPut(b *testing.B) {
+	for name, value := range map[string]any{"reflection": newSnapshot(1), "AppendJSON": fastSnapshot{newSnapshot(1)}} {
+		b.Run(name, func(b *testing.B) {
+			j, _ := mustOpen(b, b.TempDir())
+			b.ReportAllocs()
+			for b.Loop() {
+				mustPut(b, j, "birth/web/1", value)
+			}
+		})
+	}
+}
+
+// BenchmarkQueue is what the loop pays at each change of state, the snapshot made anew included.
+func BenchmarkQueue(b *testing.B) {
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("instance/", i)
+	}
+	j, _ := mustOpen(b, b.TempDir())
+	made := *newSnapshot(1)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		s := made
+		j.Queue(keys[i%len(keys)], &s)
+		i++
+	}
+}
+
+// BenchmarkQueueToFile is what a change of state costs in all, written by the other goroutine.
+func BenchmarkQueueToFile(b *testing.B) {
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("instance/", i)
+	}
+	for name, value := range map[string]any{"reflection": newSnapshot(1), "AppendJSON": fastSnapshot{newSnapshot(1)}} {
+		b.Run(name, func(b *testing.B) {
+			j, _ := mustOpen(b, b.TempDir())
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				j.Queue(keys[i%len(keys)], value)
+				if i++; i%len(keys) == 0 {
+					flush(j)
+				}
+			}
+			flush(j)
+		})
+	}
+}
+
+// BenchmarkOpen opens a journal of 10,000 instances, as it is after a compaction and just before the next.
+func BenchmarkOpen(b *testing.B) {
+	for _, times := range []int{1, 4} {
+		b.Run(fmt.Sprintf("10000 instances recorded %d times", times), func(b *testing.B) {
+			dir := b.TempDir()
+			var content []byte
+			for range times {
+				for i := range 10_000 {
+					var err error
+					if content, err = appendRecord(content, fmt.Sprint("instance/", i), newSnapshot(i)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.SetBytes(int64(len(content)))
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				if err := os.WriteFile(filepath.Join(dir, fileName), content, 0o600); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				j, state, err := Open(dir, boot, slog.New(slog.DiscardHandler))
+				if err != nil || len(state.Values) != 10_000 {
+					b.Fatal(err, len(state.Values))
+				}
+				b.StopTimer()
+				j.Close(time.Minute)
+				b.StartTimer()
+			}
+		})
+	}
+}
