@@ -37,6 +37,9 @@ type clearing struct {
 // maxEmptyLooks is when a tree that is not empty, and in which nobody is found, counts as stuck.
 const maxEmptyLooks = 5
 
+// unwatchedPause is until the next look where a process can't be watched: superd is short of something.
+const unwatchedPause = time.Second
+
 // A processKey tells one process from another that has its pid later.
 type processKey struct {
 	pid   int
@@ -104,6 +107,7 @@ func (c *clearing) look() {
 // meet signals those who live and waits for their end.
 func (c *clearing) meet(round *loop.Scope, found []Member) {
 	c.living = map[int]string{}
+	unwatched := false
 	for _, m := range found {
 		if c.run.program.KillMode == config.KillGroup && m.Group != c.run.group {
 			m.Process.Close()
@@ -122,11 +126,15 @@ func (c *clearing) meet(round *loop.Scope, found []Member) {
 		})
 		if err != nil {
 			c.in.sup.log.Error("process is not watched", "instance", c.in.name, "pid", pid, "error", err)
+			unwatched = true
 		}
 	}
 	if len(c.living) == 0 {
 		c.end()
 		return
+	}
+	if unwatched {
+		round.After(unwatchedPause, c.look) // nobody else tells of its end
 	}
 	c.in.sup.changed()
 	if c.killing {

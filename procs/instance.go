@@ -93,6 +93,7 @@ func (in *instance) do(step func() []Effect) {
 func (in *instance) perform(effect Effect) {
 	switch effect {
 	case Spawn:
+		in.sup.begun = true
 		in.spawn()
 	case CallOff:
 		// The answer is a step of its own, after this one.
