@@ -55,7 +55,7 @@ func (h *hookRun) result(child Child, err error) {
 	h.pending = nil
 	h.in.attach(child)
 	if err != nil {
-		h.end(fmt.Errorf("%s: %w", h.key, err))
+		h.end(fmt.Errorf("%s: %w", h.name(), err))
 		return
 	}
 	h.run.touched = true
@@ -81,7 +81,7 @@ func (h *hookRun) reap() {
 	case h.stopped:
 		h.end(errHookStopped)
 	case !exit.Known || exit.Signal != 0 || exit.Code != 0:
-		h.end(fmt.Errorf("%s %s: %s", h.key, h.name(), exit))
+		h.end(fmt.Errorf("%s: %s", h.name(), exit))
 	case h.at+1 < len(h.commands):
 		h.scope.Close()
 		h.process = nil
@@ -101,14 +101,14 @@ func (h *hookRun) end(err error) {
 }
 
 // name shows the hook at hand.
-func (h *hookRun) name() string { return strings.Join(h.commands[h.at], " ") }
+func (h *hookRun) name() string { return h.key + " " + strings.Join(h.commands[h.at], " ") }
 
 // stage tells what the hook at hand does.
 func (h *hookRun) stage() string {
 	if h.pending != nil {
-		return h.key + ": " + h.pending.Stage()
+		return h.name() + ": " + h.pending.Stage()
 	}
-	return h.key + " runs: " + h.name()
+	return h.name() + " runs"
 }
 
 // timedOut is a hook that takes too long.
@@ -117,7 +117,11 @@ func (h *hookRun) timedOut() {
 		h.scope.After(h.timeout, h.timedOut) // the machine is slow, not the hook
 		return
 	}
-	h.failed = fmt.Errorf("%s %s: no end within %s", h.key, h.name(), h.timeout)
+	if h.pending != nil {
+		h.failed = fmt.Errorf("%s: %s: no answer within start_timeout %s; %s", h.name(), h.pending.Stage(), h.timeout, hangHint)
+	} else {
+		h.failed = fmt.Errorf("%s: no end within start_timeout %s", h.name(), h.timeout)
+	}
 	h.kill()
 }
 
@@ -157,10 +161,9 @@ func (h *hookRun) askToEnd() {
 
 // callOff ends a hook that is not started yet. If it is too late for that, its result is about to come.
 func (h *hookRun) callOff() {
-	if h.pending == nil || !h.pending.CallOff(h.in.workerBack) {
+	if h.pending == nil || !h.in.callOffPending(h.pending, h.name()+": ") {
 		return
 	}
-	h.in.hanging++
 	err := h.failed
 	if err == nil {
 		err = errHookStopped
