@@ -27,9 +27,10 @@ type hookRun struct {
 	scope   *loop.Scope // of the hook at hand
 	pending PendingSpawn
 	process Process
-	stopped bool  // called off
-	doomed  bool  // to be killed as soon as it is there
-	failed  error // why the hook at hand is being killed
+	stopped bool        // called off
+	doomed  bool        // to be killed as soon as it is there
+	failed  error       // why the hook at hand is being killed
+	killDue *loop.Timer // until it is named as stuck; nil before it is being killed
 }
 
 var errHookStopped = errors.New("called off")
@@ -53,6 +54,7 @@ func (h *hookRun) next() {
 // result takes the worker's result.
 func (h *hookRun) result(child Child, err error) {
 	h.pending = nil
+	h.in.unstick()
 	h.in.attach(child)
 	if err != nil {
 		h.end(fmt.Errorf("%s: %w", h.name(), err))
@@ -75,6 +77,7 @@ func (h *hookRun) reap() {
 	if !ended || h.process == nil {
 		return
 	}
+	h.in.unstick()
 	switch {
 	case h.failed != nil:
 		h.end(h.failed)
@@ -128,6 +131,8 @@ func (h *hookRun) timedOut() {
 // kill ends the hook at hand at once.
 func (h *hookRun) kill() {
 	h.doomed = true
+	h.killDue.Stop()
+	h.killDue = h.scope.After(killPause, h.nameStuck)
 	if h.process == nil {
 		h.callOff()
 		return
@@ -135,6 +140,15 @@ func (h *hookRun) kill() {
 	if err := h.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
 		h.in.sup.log.Error("hook not killed", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)
 	}
+}
+
+// nameStuck tells what SIGKILL did not end, or what there is nothing yet to be sent to.
+func (h *hookRun) nameStuck() {
+	if h.process == nil {
+		h.in.stick(h.stage() + ": no answer; " + hangHint)
+		return
+	}
+	h.in.nameStuck(h.process.Pid())
 }
 
 // stop asks the hook at hand to end and kills it after the stop time-out.
@@ -159,7 +173,8 @@ func (h *hookRun) askToEnd() {
 	h.scope.After(h.run.program.StopTimeout, h.kill)
 }
 
-// callOff ends a hook that is not started yet. If it is too late for that, its result is about to come.
+// callOff ends a hook that is not started yet. If it is too late for that, its result is about to come, unless the kernel itself
+// hangs in the exec.
 func (h *hookRun) callOff() {
 	if h.pending == nil || !h.in.callOffPending(h.pending, h.name()+": ") {
 		return

@@ -158,7 +158,8 @@ func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) {
 	s.byPid[pid] = reap
 	scope.Defer(func() { process.Close() })
 	if _, err := scope.OnReadable(process.FD(), reap); err != nil {
-		// Without a watch the end is noticed by the sweep: still right, only later.
+		// The sweep may be held up, by a fork that hangs.
+		scope.Every(unwatchedPause, reap)
 		s.log.Error("process is not watched", "pid", pid, "error", err)
 	}
 }
