@@ -314,7 +314,7 @@ func (c *census) treeOf(s *procStat, r register) *censusTree {
 }
 
 func (c *census) byEnvironment(s *procStat) *censusTree {
-	if s.sleeps {
+	if s.sleeps() {
 		return nil
 	}
 	var instance, dir, run string
