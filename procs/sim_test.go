@@ -118,7 +118,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.kernel = &simKernel{
 		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, spared: map[string]bool{},
-		mains: map[string]*simProcess{}, shortages: map[string]bool{},
+		mains: map[string]*simProcess{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
 			crash:      h.pick(0, 0.5, 1),

@@ -35,6 +35,7 @@ type simKernel struct {
 	mains     map[string]*simProcess // by run: what superd has got as the main process
 	shortages map[string]bool        // runs whose start has failed for lack of something
 	hookEnds  int
+	endedAt   map[int]time.Duration // by pid, of the last that had it
 	asked     func(instance string) // what a process waits in
 }
 
@@ -73,7 +74,6 @@ type simProcess struct {
 	zombie   bool
 	reaped   bool
 	exit     pidfd.Exit
-	endedAt  time.Duration
 	dying    bool
 	dyingAt  time.Duration
 	deaf     bool
@@ -255,7 +255,7 @@ func (p *simProcess) end(exit pidfd.Exit) {
 		return
 	}
 	k.note("%s (%d) ends: %v", p.instance, p.pid, exit)
-	p.zombie, p.exit, p.endedAt = true, exit, k.v.Now()
+	p.zombie, p.exit, k.endedAt[p.pid] = true, exit, k.v.Now()
 	k.zombies = append(k.zombies, p)
 	p.alive.Close()
 	for _, h := range p.handles {
@@ -381,11 +381,11 @@ func (k *simKernel) ReapStranger(pid int) (pidfd.Exit, error) {
 // WaitsIn implements [System].
 func (k *simKernel) WaitsIn(pid int) string {
 	p := k.byPid[pid]
-	if p == nil || p.zombie && k.v.Now()-p.endedAt > unwatchedPause+100*time.Millisecond {
-		k.fail("superd asks what %d waits in, which has ended", pid)
-		return ""
+	// Of one that can't be watched, superd learns a while later.
+	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie) && ago > unwatchedPause+100*time.Millisecond {
+		k.fail("superd asks what %d waits in, which has ended %v ago", pid, ago)
 	}
-	if k.asked != nil {
+	if p != nil && k.asked != nil {
 		k.asked(p.instance)
 	}
 	return "D (disk sleep)"
