@@ -28,6 +28,7 @@ type kernel struct {
 // A file is an open file with one descriptor.
 type file struct {
 	ready    Ready
+	refused  bool      // can't be watched
 	interest *interest // nil: not watched
 }
 
@@ -105,6 +106,9 @@ func (k *kernel) add(fd int, r registration) error {
 	}
 	if f.interest != nil {
 		return syscall.EEXIST
+	}
+	if f.refused {
+		return syscall.ENOSPC
 	}
 	f.interest = &interest{registration: r, fd: fd, file: f}
 	k.list(f.interest)

@@ -43,23 +43,9 @@ type census struct {
 	register
 	looks   []*look
 	walking bool // a goroutine serves looks and kills
-}
 
-// A register tells to which trees processes belong.
-type register struct {
-	known   map[processKey]*censusTree // main processes and hooks, until nobody of their tree is left
-	orphans map[processKey]*censusTree // those whose tree was found out by the last walk
-	byPid   map[int]processKey         // of the known, the last with that pid; only in a clone
-}
-
-func (r register) clone() register {
-	byPid := make(map[int]processKey, len(r.known))
-	for k := range r.known {
-		if other, ok := byPid[k.pid]; !ok || other.start < k.start {
-			byPid[k.pid] = k
-		}
-	}
-	return register{maps.Clone(r.known), maps.Clone(r.orphans), byPid}
+	unused     map[processKey]bool // walk's: the known whose number nobody had in the last walk
+	unusedFrom uint64              // walk's: orphans reaped when that began
 }
 
 // A look waits for the census.
@@ -160,8 +146,7 @@ func (c *census) answer(l *look, w *headcount) bool {
 		c.mu.Lock()
 		if l.births == l.tree.births {
 			l.tree.touched = false
-			// Sessions and groups of those who are gone are nobody's now; others may get their numbers.
-			maps.DeleteFunc(c.known, func(_ processKey, t *censusTree) bool { return t == l.tree })
+			l.tree.forget(l.tree.ids...) // others may get their numbers
 		}
 		c.mu.Unlock()
 	case l.tries < maxWalks:
@@ -213,6 +198,7 @@ func (c *census) walk() (*headcount, error) {
 	}
 	w.to = c.reaped.Load()
 	c.attribute(w, register)
+	c.forgetUnused(w, register)
 	return w, nil
 }
 
@@ -313,9 +299,9 @@ func (c *census) parentIn(w *headcount, s *procStat) *procStat {
 
 // treeOf finds out to which tree an orphan, or one who is below an orphan, belongs.
 func (c *census) treeOf(s *procStat, r register) *censusTree {
-	for _, pid := range []int{s.session, s.group} {
-		if k, ok := r.byPid[pid]; ok && k.start <= s.start {
-			return r.known[k]
+	for _, number := range []int{s.session, s.group} {
+		if t := r.byNumber(s, number); t != nil {
+			return t
 		}
 	}
 	if s.dead {
@@ -328,7 +314,7 @@ func (c *census) treeOf(s *procStat, r register) *censusTree {
 }
 
 func (c *census) byEnvironment(s *procStat) *censusTree {
-	if s.sleeps {
+	if s.sleeps() {
 		return nil
 	}
 	var instance, dir, run string

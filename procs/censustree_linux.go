@@ -14,8 +14,9 @@ type censusTree struct {
 	census   *census
 	instance string
 
-	births  int  // starts so far
-	touched bool // somebody may live in it
+	births  int          // starts so far
+	touched bool         // somebody may live in it
+	ids     []processKey // those in census.known, oldest first
 	fifo    string
 
 	killing   bool
@@ -79,9 +80,8 @@ func (t *censusTree) Remove() {
 	if c.trees[t.instance] == t {
 		delete(c.trees, t.instance)
 	}
-	mine := func(_ processKey, other *censusTree) bool { return other == t }
-	maps.DeleteFunc(c.known, mine)
-	maps.DeleteFunc(c.orphans, mine)
+	t.forget(t.ids...)
+	maps.DeleteFunc(c.orphans, func(_ processKey, other *censusTree) bool { return other == t })
 	t.touched, t.killing = false, false
 	c.changed.Broadcast()
 }
@@ -110,7 +110,7 @@ func (t *censusTree) born(id pidfd.Identity, output int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t.fifo = fifo
-	c.known[processKey{id.Pid, id.Start}] = t
+	t.know(processKey{id.Pid, id.Start})
 }
 
 // makeRoom implements [kernelTree].

@@ -30,12 +30,15 @@ type clearing struct {
 	signaled map[processKey]bool
 	living   map[int]string // those of the round by pid, with their names
 	killing  bool
-	killed   []string // names of those who got SIGKILL
-	looks    int      // how often it was time to name somebody, and there was nobody
+	killed   map[string]bool // names of those who got SIGKILL
+	looks    int             // how often it was time to name somebody, and there was nobody
 }
 
 // maxEmptyLooks is when a tree that is not empty, and in which nobody is found, counts as stuck.
 const maxEmptyLooks = 5
+
+// unwatchedPause is how often superd looks after a process that it can't watch, being short of something.
+const unwatchedPause = time.Second
 
 // A processKey tells one process from another that has its pid later.
 type processKey struct {
@@ -73,7 +76,7 @@ func (in *instance) clearLeft(r *run, patience time.Duration, next func()) {
 		r.scope.Post(next)
 		return
 	}
-	c := &clearing{in: in, run: r, next: next, scope: r.scope.Child(), signaled: map[processKey]bool{}}
+	c := &clearing{in: in, run: r, next: next, scope: r.scope.Child(), signaled: map[processKey]bool{}, killed: map[string]bool{}}
 	r.clearing = c
 	c.round = c.scope.Child()
 	if patience == 0 || in.sup.inHurry() {
@@ -104,6 +107,7 @@ func (c *clearing) look() {
 // meet signals those who live and waits for their end.
 func (c *clearing) meet(round *loop.Scope, found []Member) {
 	c.living = map[int]string{}
+	unwatched := false
 	for _, m := range found {
 		if c.run.program.KillMode == config.KillGroup && m.Group != c.run.group {
 			m.Process.Close()
@@ -122,11 +126,15 @@ func (c *clearing) meet(round *loop.Scope, found []Member) {
 		})
 		if err != nil {
 			c.in.sup.log.Error("process is not watched", "instance", c.in.name, "pid", pid, "error", err)
+			unwatched = true
 		}
 	}
 	if len(c.living) == 0 {
 		c.end()
 		return
+	}
+	if unwatched {
+		round.After(unwatchedPause, c.look) // nobody else tells of its end
 	}
 	c.in.sup.changed()
 	if c.killing {
@@ -136,7 +144,12 @@ func (c *clearing) meet(round *loop.Scope, found []Member) {
 		for _, m := range found {
 			c.send(m, unix.SIGKILL)
 		}
-		c.killed = append(c.killed, slices.Sorted(maps.Values(c.living))...)
+		for _, command := range c.living {
+			c.killed[command] = true
+		}
+		if c.in.stuck != "" { // those named may be gone
+			round.After(killPause, c.killDue)
+		}
 		return
 	}
 	for _, m := range found {
@@ -190,8 +203,8 @@ func (c *clearing) killDue() {
 func (c *clearing) end() {
 	c.scope.Close()
 	c.run.clearing = nil
-	if slices.Sort(c.killed); len(c.killed) > 0 {
-		c.in.machine.ending += "; killed what was left: " + strings.Join(slices.Compact(c.killed), ", ")
+	if len(c.killed) > 0 {
+		c.in.machine.ending += "; killed what was left: " + strings.Join(slices.Sorted(maps.Keys(c.killed)), ", ")
 	}
 	c.in.unstick()
 	c.next()

@@ -27,9 +27,10 @@ type hookRun struct {
 	scope   *loop.Scope // of the hook at hand
 	pending PendingSpawn
 	process Process
-	stopped bool  // called off
-	doomed  bool  // to be killed as soon as it is there
-	failed  error // why the hook at hand is being killed
+	stopped bool        // called off
+	doomed  bool        // to be killed as soon as it is there
+	failed  error       // why the hook at hand is being killed
+	killDue *loop.Timer // until it is named as stuck; nil before it is being killed
 }
 
 var errHookStopped = errors.New("called off")
@@ -53,9 +54,10 @@ func (h *hookRun) next() {
 // result takes the worker's result.
 func (h *hookRun) result(child Child, err error) {
 	h.pending = nil
+	h.in.unstick()
 	h.in.attach(child)
 	if err != nil {
-		h.end(fmt.Errorf("%s: %w", h.key, err))
+		h.end(fmt.Errorf("%s: %w", h.name(), err))
 		return
 	}
 	h.run.touched = true
@@ -75,13 +77,14 @@ func (h *hookRun) reap() {
 	if !ended || h.process == nil {
 		return
 	}
+	h.in.unstick()
 	switch {
 	case h.failed != nil:
 		h.end(h.failed)
 	case h.stopped:
 		h.end(errHookStopped)
 	case !exit.Known || exit.Signal != 0 || exit.Code != 0:
-		h.end(fmt.Errorf("%s %s: %s", h.key, h.name(), exit))
+		h.end(fmt.Errorf("%s: %s", h.name(), exit))
 	case h.at+1 < len(h.commands):
 		h.scope.Close()
 		h.process = nil
@@ -101,14 +104,14 @@ func (h *hookRun) end(err error) {
 }
 
 // name shows the hook at hand.
-func (h *hookRun) name() string { return strings.Join(h.commands[h.at], " ") }
+func (h *hookRun) name() string { return h.key + " " + strings.Join(h.commands[h.at], " ") }
 
 // stage tells what the hook at hand does.
 func (h *hookRun) stage() string {
 	if h.pending != nil {
-		return h.key + ": " + h.pending.Stage()
+		return h.name() + ": " + h.pending.Stage()
 	}
-	return h.key + " runs: " + h.name()
+	return h.name() + " runs"
 }
 
 // timedOut is a hook that takes too long.
@@ -117,13 +120,19 @@ func (h *hookRun) timedOut() {
 		h.scope.After(h.timeout, h.timedOut) // the machine is slow, not the hook
 		return
 	}
-	h.failed = fmt.Errorf("%s %s: no end within %s", h.key, h.name(), h.timeout)
+	if h.pending != nil {
+		h.failed = fmt.Errorf("%s: %s: no answer within start_timeout %s; %s", h.name(), h.pending.Stage(), h.timeout, hangHint)
+	} else {
+		h.failed = fmt.Errorf("%s: no end within start_timeout %s", h.name(), h.timeout)
+	}
 	h.kill()
 }
 
 // kill ends the hook at hand at once.
 func (h *hookRun) kill() {
 	h.doomed = true
+	h.killDue.Stop()
+	h.killDue = h.scope.After(killPause, h.nameStuck)
 	if h.process == nil {
 		h.callOff()
 		return
@@ -131,6 +140,15 @@ func (h *hookRun) kill() {
 	if err := h.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
 		h.in.sup.log.Error("hook not killed", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)
 	}
+}
+
+// nameStuck tells what SIGKILL did not end, or what there is nothing yet to be sent to.
+func (h *hookRun) nameStuck() {
+	if h.process == nil {
+		h.in.stick(h.stage() + ": no answer; " + hangHint)
+		return
+	}
+	h.in.nameStuck(h.process.Pid())
 }
 
 // stop asks the hook at hand to end and kills it after the stop time-out.
@@ -155,12 +173,12 @@ func (h *hookRun) askToEnd() {
 	h.scope.After(h.run.program.StopTimeout, h.kill)
 }
 
-// callOff ends a hook that is not started yet. If it is too late for that, its result is about to come.
+// callOff ends a hook that is not started yet. If it is too late for that, its result is about to come, unless the kernel itself
+// hangs in the exec.
 func (h *hookRun) callOff() {
-	if h.pending == nil || !h.pending.CallOff(h.in.workerBack) {
+	if h.pending == nil || !h.in.callOffPending(h.pending, h.name()+": ") {
 		return
 	}
-	h.in.hanging++
 	err := h.failed
 	if err == nil {
 		err = errHookStopped

@@ -27,7 +27,8 @@ type instance struct {
 	lastExit     *ExitStatus
 	lastExitAt   time.Duration
 	stuck        string // names the processes that SIGKILL did not end
-	hanging      int    // workers that still hang in a start that timed out
+	hanging      int    // workers that were called off and have not come back
+	hangsIn      string // what the last of them hangs in
 	waiters      []*waiter
 
 	removed   bool            // goes away when it is at rest
@@ -93,6 +94,7 @@ func (in *instance) do(step func() []Effect) {
 func (in *instance) perform(effect Effect) {
 	switch effect {
 	case Spawn:
+		in.sup.begun = true
 		in.spawn()
 	case CallOff:
 		// The answer is a step of its own, after this one.
@@ -149,6 +151,8 @@ func (in *instance) stage() string {
 		return r.clearing.stage()
 	case r.hook != nil:
 		return r.hook.stage()
+	case r.begin != nil:
+		return "waits for the start before this one, which hangs in " + in.hangsIn
 	case r.pending != nil:
 		return r.pending.Stage()
 	}

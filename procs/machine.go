@@ -139,6 +139,8 @@ const (
 func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault, left bool) []Effect {
 	m.ending, m.cause, m.notStarted = reason, reason, true
 	switch {
+	case !m.wanted.up || m.again:
+		m.verdict = EndAgain // of what is not wanted any more: it doesn't count
 	case fault == faultResource:
 		m.verdict = m.retry()
 	case fault == faultFinal || m.program.Restart == config.RestartNever:

@@ -43,6 +43,23 @@ var (
 	exitLost  = pidfd.Exit{}
 )
 
+// TestFailedStartNotWanted: a start that fails after another one was asked for doesn't count.
+func TestFailedStartNotWanted(t *testing.T) {
+	m := testMachine(func(p *config.Program) {
+		p.StartLimit = config.StartLimit{Failures: 2, Within: time.Minute}
+	})
+	m.wantUp("the configuration", false)
+	m.wantAgain("the configuration: changed", false)
+	m.spawnFailed(0, "no such file", faultProgram, false)
+	if m.state != Spawning {
+		t.Fatalf("state %v, want starting: the other one", m.state)
+	}
+	m.spawnFailed(0, "no such file", faultProgram, false)
+	if m.state != Backoff {
+		t.Errorf("after the first failure: %v, %s; want back-off", m.state, m.cause)
+	}
+}
+
 func TestWhatFollowsAnExit(t *testing.T) {
 	tests := []struct {
 		name    string

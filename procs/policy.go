@@ -2,23 +2,47 @@ package procs
 
 import (
 	"fmt"
+	"slices"
 
 	"superd/config"
 )
 
 // endedForGood is told of each instance that stays down by itself: exited, or failed without another try. It ends superd
-// where the configuration says so.
+// where the configuration says so of one instance.
 func (s *Supervisor) endedForGood(in *instance) {
-	status := in.exitStatus()
 	switch when := s.config.Superd.ExitWhen; {
-	case s.shutdown != nil:
+	case s.shutdown != nil || s.endDecided:
 	case in.program.Essential:
-		s.endWith(status, fmt.Sprintf("%s is essential and ended for good: %s", in.name, in.machine.cause))
+		s.endWith(in, fmt.Sprintf("%s is essential and ended for good: %s", in.name, in.machine.cause))
 	case when == config.ExitAnyFailed && in.machine.state == Failed:
-		s.endWith(status, fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.cause))
-	case when == config.ExitAllExited && s.allEnded():
-		s.endWith(s.firstFailure(), fmt.Sprintf("exit_when = %q and all have ended", when))
+		s.endWith(in, fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.cause))
 	}
+}
+
+// endWith shuts down, after the turn's other work, and has superd end with the status of the instance. Who comes first decides.
+func (s *Supervisor) endWith(in *instance, why string) {
+	s.endDecided = true
+	s.exitStatus = in.exitStatus()
+	s.scope.Post(func() {
+		if s.shutdown == nil {
+			s.Shutdown(why)
+		}
+	})
+}
+
+// endIfAllEnded ends superd where the configuration says so of all instances. It looks after the turn's other work, which may start one.
+func (s *Supervisor) endIfAllEnded() {
+	if s.config.Superd.ExitWhen != config.ExitAllExited || s.endPosted || !s.allEnded() {
+		return
+	}
+	s.endPosted = true
+	s.scope.Post(func() {
+		s.endPosted = false
+		if s.shutdown == nil && !s.endDecided && s.allEnded() {
+			s.exitStatus = s.firstFailure()
+			s.Shutdown(fmt.Sprintf("exit_when = %q and all have ended", config.ExitAllExited))
+		}
+	})
 }
 
 // firstFailure returns the exit status of the instance that failed first, of those that are failed; 0 if none is.
@@ -35,24 +59,13 @@ func (s *Supervisor) firstFailure() int {
 	return first.exitStatus()
 }
 
-// endWith shuts down, after the turn's other work, and has superd end with the status.
-func (s *Supervisor) endWith(status int, why string) {
-	s.scope.Post(func() {
-		if s.shutdown == nil {
-			s.exitStatus = status
-			s.Shutdown(why)
-		}
-	})
-}
-
-// allEnded reports whether every instance is down and none will be started again by itself.
+// allEnded reports whether every instance is down and none will be started again by itself. Before the first start nothing has ended, and
+// one that is being removed may make room for another.
 func (s *Supervisor) allEnded() bool {
-	for _, in := range s.instances {
-		if !in.machine.state.AtRest() || in.restartTimer != nil {
-			return false
-		}
+	if !s.begun || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed] < len(s.instances) {
+		return false
 	}
-	return true
+	return !slices.ContainsFunc(s.instances, func(in *instance) bool { return in.restartTimer != nil || in.removed })
 }
 
 // exitStatus returns what superd ends with if this instance decides it: its exit code, 128 and the signal's number if a

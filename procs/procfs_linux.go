@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,13 +18,40 @@ import (
 // A procStat is what /proc/PID/stat tells of a process. Source: proc_pid_stat(5).
 type procStat struct {
 	pid, parent, group, session int
-	start                       uint64 // clock ticks since boot
-	command                     string // its name, as ps shows it
-	dead                        bool   // a zombie
-	sleeps                      bool   // uninterruptibly, state D: its memory may be out of reach for as long
+	start                       uint64        // clock ticks since boot
+	command                     string        // its name, as ps shows it
+	state                       byte          // as proc_pid_stat(5) lists them
+	dead                        bool          // a zombie
+	cpu                         time.Duration // user and system time of all its threads
+	rss                         int64         // bytes of resident memory
 }
 
 func (s *procStat) key() processKey { return processKey{s.pid, s.start} }
+
+// sleeps reports whether the process sleeps uninterruptibly: its memory may be out of reach for as long.
+func (s *procStat) sleeps() bool { return s.state == 'D' }
+
+// A ProcessInfo is what /proc tells of a process.
+type ProcessInfo struct {
+	Parent  int
+	Start   uint64        // clock ticks since boot: with the pid it tells one process from another
+	Command string        // its name, as ps shows it
+	State   byte          // R, S, D, …, as proc_pid_stat(5) lists them
+	CPU     time.Duration // user and system time of all its threads
+	RSS     int64         // bytes of resident memory
+}
+
+// ReadProcess reads what /proc tells of a process, which may be anybody's. The error has the cause os.ErrNotExist if there is none.
+func ReadProcess(pid int) (ProcessInfo, error) {
+	s, err := readStat(pid)
+	if err != nil {
+		return ProcessInfo{}, fmt.Errorf("read stat of process %d: %w", pid, err)
+	}
+	return ProcessInfo{Parent: s.parent, Start: s.start, Command: s.command, State: s.state, CPU: s.cpu, RSS: s.rss}, nil
+}
+
+// userHz is the unit of times in /proc: 100 per second on every architecture that Go runs on (time(7)).
+const userHz = 100
 
 var errNoStat = errors.New("not in the form of proc_pid_stat(5)")
 
@@ -43,7 +71,7 @@ func parseStat(line []byte) (procStat, error) {
 	if open < 1 || end < open {
 		return procStat{}, errNoStat
 	}
-	const first, state, threads, last = 3, 3, 20, 22 // numbers of fields, counted from 1
+	const first, state, utime, stime, threads, start, last = 3, 3, 14, 15, 20, 22, 24 // numbers of fields, counted from 1
 	var texts [last + 1][]byte
 	field := first
 	for text := range bytes.FieldsSeq(line[end+1:]) {
@@ -67,12 +95,14 @@ func parseStat(line []byte) (procStat, error) {
 		group:   number(texts[5]),
 		session: number(texts[6]),
 		command: string(line[open+1 : end]),
-		sleeps:  texts[state][0] == 'D',
+		state:   texts[state][0],
+		cpu:     time.Duration(number(texts[utime])+number(texts[stime])) * (time.Second / userHz),
+		rss:     int64(number(texts[last])) * int64(os.Getpagesize()),
 	}
 	// The first thread of a process that lives on may have ended before the others: it is no zombie yet.
 	s.dead = bytes.ContainsAny(texts[state], "ZXx") && number(texts[threads]) <= 1
 	var e error
-	s.start, e = strconv.ParseUint(string(texts[last]), 10, 64)
+	s.start, e = strconv.ParseUint(string(texts[start]), 10, 64)
 	if err = errors.Join(err, e); err != nil {
 		return procStat{}, fmt.Errorf("%w: %w", errNoStat, err)
 	}

@@ -99,6 +99,7 @@ func (s *Supervisor) apply(next *config.Config) Report {
 	for _, note := range report.Notes {
 		s.log.Warn(note)
 	}
+	s.endIfAllEnded()
 	s.changed()
 	return report
 }
@@ -192,6 +193,7 @@ func (s *Supervisor) remove(in *instance) {
 		for _, bring := range in.followers {
 			bring()
 		}
+		s.endIfAllEnded()
 	}
 	for _, w := range in.waiters {
 		w.done(Outcome{State: Stopped, Message: "removed from the configuration"})

@@ -158,7 +158,8 @@ func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) {
 	s.byPid[pid] = reap
 	scope.Defer(func() { process.Close() })
 	if _, err := scope.OnReadable(process.FD(), reap); err != nil {
-		// Without a watch the end is noticed by the sweep: still right, only later.
+		// The sweep may be held up, by a fork that hangs.
+		scope.Every(unwatchedPause, reap)
 		s.log.Error("process is not watched", "pid", pid, "error", err)
 	}
 }
@@ -187,14 +188,15 @@ func (in *instance) spawnFailed(r *run, err error, fault spawnFault) {
 	in.logFailure("program not started", "error", err)
 }
 
+const hangHint = "is its file system hanging?"
+
 // spawnTimedOut is a start that takes too long.
 func (in *instance) spawnTimedOut(r *run) {
-	const hint = "is its file system hanging?"
 	limit := r.program.StartTimeout
 	switch {
 	case r.begin != nil:
 		r.begin = nil
-		in.spawnFailed(r, fmt.Errorf("the start before this one has not come back within start_timeout %s; %s", limit, hint), faultProgram)
+		in.spawnFailed(r, fmt.Errorf("the start before this one still hangs in %s, after another start_timeout %s; %s", in.hangsIn, limit, hangHint), faultProgram)
 		return
 	case r.pending.Queued():
 		r.startLimit = r.scope.After(limit, func() { in.spawnTimedOut(r) }) // the machine is slow, not the program
@@ -202,11 +204,11 @@ func (in *instance) spawnTimedOut(r *run) {
 	}
 	stage := r.pending.Stage()
 	if in.callOffWorker(r) {
-		in.spawnFailed(r, fmt.Errorf("%s: no answer within start_timeout %s; %s", stage, limit, hint), faultProgram)
+		in.spawnFailed(r, fmt.Errorf("%s: no answer within start_timeout %s; %s", stage, limit, hangHint), faultProgram)
 		return
 	}
 	// It is past the point of return: the kernel itself hangs in the exec.
-	in.stick(fmt.Sprintf("%s: no answer within start_timeout %s; %s", stage, limit, hint))
+	in.stick(fmt.Sprintf("%s: no answer within start_timeout %s; %s", stage, limit, hangHint))
 }
 
 // callOff is what CallOff does, in a turn of its own.
@@ -228,15 +230,25 @@ func (in *instance) callOff(r *run) {
 	in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
 }
 
-// callOffWorker reports whether the spawn could be called off. The worker is counted until it comes back, so that
-// a start that hangs is not begun again and again.
+// callOffWorker reports whether the spawn could be called off.
 func (in *instance) callOffWorker(r *run) bool {
-	if !r.pending.CallOff(in.workerBack) {
+	if !in.callOffPending(r.pending, "") {
+		return false
+	}
+	r.pending = nil
+	r.startLimit.Stop()
+	return true
+}
+
+// callOffPending reports whether a spawn, of a hook if that is not empty, could be called off. The worker is counted until
+// it comes back, so that a start that hangs is not begun again and again.
+func (in *instance) callOffPending(pending PendingSpawn, hook string) bool {
+	stage := hook + pending.Stage()
+	if !pending.CallOff(in.workerBack) {
 		return false
 	}
 	in.hanging++
-	r.pending = nil
-	r.startLimit.Stop()
+	in.hangsIn = stage
 	return true
 }
 

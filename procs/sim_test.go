@@ -90,14 +90,14 @@ type history struct {
 	sup    *Supervisor
 	defect defect
 
-	immortals bool              // some processes take minutes to die of SIGKILL
-	models    map[string]*model // by instance
-	ended     bool
-	pending   int // commands whose outcome is not in
-	err       error
-	steps     int
-	trace     bool
-	lines     []string
+	models  map[string]*model // by instance
+	policy  policyModel
+	ended   bool
+	pending int // commands whose outcome is not in
+	err     error
+	steps   int
+	trace   bool
+	lines   []string
 }
 
 // silent is the Notifier of the simulation.
@@ -118,6 +118,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.kernel = &simKernel{
 		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, spared: map[string]bool{},
+		mains: map[string]*simProcess{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
 			crash:      h.pick(0, 0.5, 1),
@@ -128,16 +129,23 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			spawnFails: h.pick(0, 0.1, 0.7),
 			shortage:   h.pick(0, 0.5, 1),
 			spawnHangs: h.pick(0, 0, 0.1),
+			execHangs:  h.pick(0, 0, 0.05),
+			lateResult: time.Duration(h.pick(0, 3) * float64(time.Second)),
+			watchFails: h.pick(0, 0, 0.2),
 			slowSpawn:  time.Duration(h.pick(0, 0.01, 5) * float64(time.Second)),
 			life:       time.Duration(h.pick(0.001, 1, 60) * float64(time.Second)),
 			orphans:    h.pick(0, 0.3),
 			breeds:     h.pick(0, 0.3),
 			hookFails:  h.pick(0, 0.3),
 			hookHangs:  h.pick(0, 0, 0.1),
+			hookTime:   time.Second,
 		},
 	}
-	h.immortals = h.kernel.mix.immortal > 0
+	if d.asked != nil {
+		h.kernel.asked = func(instance string) { d.asked(h, instance) }
+	}
 	conf := &config.Config{}
+	conf.Superd.ExitWhen = h.drawExitWhen()
 	for i := range 1 + h.rng.IntN(4) {
 		conf.Programs = append(conf.Programs, h.drawProgram(fmt.Sprintf("p%d", i)))
 	}
@@ -165,12 +173,24 @@ func (h *history) fail(format string, args ...any) {
 	}
 }
 
+func (h *history) drawExitWhen() config.ExitWhen {
+	if h.kernel.chance(0.85) {
+		return config.ExitNever
+	}
+	return []config.ExitWhen{config.ExitAllExited, config.ExitAnyFailed}[h.rng.IntN(2)]
+}
+
 func (h *history) drawProgram(name string) *config.Program {
 	p := testProgram()
 	p.Name = name
 	p.Autostart = h.kernel.chance(0.8)
 	p.Restart = []config.Restart{config.RestartAlways, config.RestartOnFailure, config.RestartNever}[h.rng.IntN(3)]
+	p.Essential = h.kernel.chance(0.05)
+	if h.kernel.chance(0.2) {
+		p.SuccessExitCodes = []int{0, 2}
+	}
 	p.Backoff.Jitter = h.pick(0, 0.5)
+	p.StartTimeout = time.Duration(h.pick(30, 30, 1, 0.1) * float64(time.Second))
 	p.StopTimeout = time.Duration(h.pick(0, 1, 10) * float64(time.Second))
 	p.KillMode = []config.KillMode{config.KillTree, config.KillTree, config.KillGroup, config.KillProcess}[h.rng.IntN(4)]
 	if p.KillMode != config.KillTree {
@@ -183,7 +203,7 @@ func (h *history) drawProgram(name string) *config.Program {
 		p.PreStart = slices.Repeat([][]string{{simHook}}, 1+h.rng.IntN(2))
 	}
 	if h.kernel.chance(0.2) {
-		p.PostStop = [][]string{{simHook}}
+		p.PostStop = slices.Repeat([][]string{{simAfterHook}}, 1+h.rng.IntN(2))
 	}
 	if p.Restart != config.RestartAlways && h.kernel.chance(0.3) {
 		p.Type = config.TypeOneshot
@@ -205,26 +225,42 @@ func (h *history) run() (err error) {
 	h.sup.Start(func() { h.ended = true })
 	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
 	for range h.rng.IntN(30) {
+		if h.ended {
+			break
+		}
+		if h.kernel.chance(0.2) {
+			h.untilHookEnds()
+		}
 		h.command()
 		h.check()
-		h.turns(time.Duration(h.rng.ExpFloat64() * h.pick(0.001, 1, 30) * float64(time.Second)))
+		if h.kernel.chance(0.8) {
+			h.turns(time.Duration(h.rng.ExpFloat64() * h.pick(0.001, 1, 30) * float64(time.Second)))
+		}
 	}
 
 	h.note("--- no more faults")
 	h.kernel.mix = faultMix{}
-	shutdown := h.kernel.chance(0.3)
-	if shutdown {
+	if h.kernel.chance(0.3) {
 		h.note("shutdown")
+		h.policy.asked = true
 		h.sup.Shutdown("the simulation")
-		for _, name := range sortedKeys(h.models) {
-			h.want(name, false)
-		}
+		h.check()
 	}
 	h.turns(3 * time.Hour)
 	if h.err == nil {
-		h.checkRest(shutdown)
+		h.checkRest()
 	}
 	return h.err
+}
+
+// untilHookEnds lets time pass until a hook has just ended and superd does not know it yet, or for some seconds.
+func (h *history) untilHookEnds() {
+	ends, late := h.kernel.hookEnds, false
+	h.v.Root().After(10*time.Second, func() { late = true })
+	for !late && h.kernel.hookEnds == ends && h.err == nil && h.v.Step() {
+		h.steps++
+		h.check()
+	}
 }
 
 // turns lets d pass, and checks after each turn.

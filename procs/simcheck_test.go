@@ -1,7 +1,10 @@
 package procs
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"superd/config"
@@ -16,23 +19,38 @@ type model struct {
 	state    State     // after the turn before
 	stateAt  time.Duration
 	run      *run
-	process  *simProcess     // main process of run
 	retries  int             // ends in a row that were followed by a restart, without a stable run or the operator between
-	failures []time.Duration // bad ends since the operator's last command
+	failures []time.Duration // bad ends since the operator's last command, or the last time it was given up
+	gaveUp   bool            // since then, without a stable run between
+	status   int             // that its last end gives superd, if that was for good
+
+	held    bool          // it was named as stuck, or waited for a fork that is too late to call off
+	freeAt  time.Duration // when it was so last
+	right   bool          // it is not named as stuck, or rightly so
+	rightAt time.Duration // when that was so last
+	hook    *hookRun      // under way
+	hookAt  int
+	hookOn  time.Duration // when that began
 }
 
-func (m *model) forgive() { m.retries, m.failures = 0, nil }
+func (m *model) forgive() { m.retries, m.failures, m.gaveUp = 0, nil, false }
 
 // check holds the invariants of every moment.
 func (h *history) check() {
+	h.observeShutdown()
 	for _, in := range h.sup.instances {
+		h.observeHeld(in)
 		h.checkState(in)
 		h.observe(in)
+		h.checkHook(in)
+		h.checkStuck(in)
+		h.checkWaiters(in)
 	}
+	h.checkPolicy()
 }
 
 func (h *history) checkState(in *instance) {
-	now, m := h.v.Now(), in.machine
+	m := in.machine
 	process := in.run != nil && in.run.process != nil
 	main, others := h.kernel.living(in.name)
 	switch m.state {
@@ -62,27 +80,115 @@ func (h *history) checkState(in *instance) {
 	if m.wanted.up != model.wantUp {
 		h.fail("%s: wanted up = %v, but it should be %v", in.name, m.wanted.up, model.wantUp)
 	}
-	h.checkBound(in, now-model.since)
+	h.checkBound(in, model)
 }
 
-// checkBound holds that what is to be down is down in bounded time: hooks, stop time-out, what is left, hooks again.
-func (h *history) checkBound(in *instance, since time.Duration) {
-	m := in.machine
-	if m.wanted.up || m.state.AtRest() || in.stuck != "" {
+// margin is for what takes no time to speak of.
+const margin = 5 * time.Second
+
+// checkBound holds that what is to be down is down in bounded time: hooks, stop time-out, what is left, hooks again. Where somebody doesn't
+// die, it is bounded until he is named.
+func (h *history) checkBound(in *instance, model *model) {
+	m, now := in.machine, h.v.Now()
+	if m.wanted.up || m.state.AtRest() {
 		return
 	}
-	const margin = 5 * time.Second
-	bound := in.program.StopTimeout + killPause + margin
+	stop := in.program.StopTimeout
+	bound := time.Duration(0)
 	if r := in.run; r != nil {
-		bound = max(bound, r.program.StopTimeout+killPause+margin)
-		bound += time.Duration(len(r.program.PostStop)) * (r.program.StartTimeout + margin)
-		bound += r.program.StopTimeout + killPause + h.kernel.mix.slowSpawn
-		if h.immortals {
-			bound += time.Hour // each of several waits for somebody who dies when he likes
+		stop = max(stop, r.program.StopTimeout)
+		bound = time.Duration(len(r.program.PostStop))*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
+	}
+	bound += stop + killPause + margin
+	if since := now - max(model.since, model.freeAt); since > bound {
+		h.fail("%s is to be down since %v and still %s", in.name, since, stateNames[m.state])
+	}
+}
+
+// observeHeld notes what keeps superd from going on with the instance, and is on record.
+func (h *history) observeHeld(in *instance) {
+	model := h.models[in.name]
+	held := in.stuck != "" || in.run != nil && h.forking(in.run)
+	if held || model.held {
+		model.freeAt = h.v.Now()
+	}
+	model.held = held
+}
+
+// forking reports whether the run waits for the result of a fork that is too late to call off, and has not done so for too long.
+func (h *history) forking(r *run) bool {
+	s := h.committed(r)
+	return s != nil && h.v.Now()-s.committedAt <= r.program.StartTimeout+killPause+margin
+}
+
+// committed returns the fork of the run that is too late to call off; nil if there is none.
+func (h *history) committed(r *run) *simSpawn {
+	pending := r.pending
+	if r.hook != nil {
+		pending = r.hook.pending
+	}
+	if s, ok := pending.(*simSpawn); ok && s.committed {
+		return s
+	}
+	return nil
+}
+
+// checkHook holds that a hook ends in bounded time, or is named as one that doesn't die.
+func (h *history) checkHook(in *instance) {
+	model := h.models[in.name]
+	if in.run == nil || in.run.hook == nil {
+		model.hook = nil
+		return
+	}
+	hook := in.run.hook
+	if hook != model.hook || hook.at != model.hookAt {
+		model.hook, model.hookAt, model.hookOn = hook, hook.at, h.v.Now()
+	}
+	if since := h.v.Now() - max(model.hookOn, model.freeAt); since > hook.timeout+killPause+margin {
+		h.fail("%s is in a hook since %v, time-out %v", in.name, since, hook.timeout)
+	}
+}
+
+// checkStuck holds that superd names those that don't die, and nobody else.
+func (h *history) checkStuck(in *instance) {
+	model, now := h.models[in.name], h.v.Now()
+	right := in.stuck == "" || in.run != nil && h.committed(in.run) != nil
+	if !right {
+		for _, p := range h.kernel.byPid {
+			right = right || p.instance == in.name && p.dying && !p.zombie
 		}
 	}
-	if since > bound {
-		h.fail("%s is to be down since %v and still %s", in.name, since, stateNames[m.state])
+	if right || model.right {
+		model.rightAt = now // a change is noticed in a while
+	}
+	model.right = right
+	if now-model.rightAt > margin {
+		h.fail("%s is still stuck, but there is nobody: %s", in.name, in.stuck)
+	}
+	if in.run == nil || in.run.clearing == nil || !in.run.clearing.killing {
+		return
+	}
+	for pid := range in.run.clearing.living {
+		p := h.kernel.byPid[pid]
+		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.stateAt) <= killPause+margin {
+			continue
+		}
+		if !strings.Contains(in.stuck, fmt.Sprintf("process %d ", pid)) {
+			h.fail("%s: %d got SIGKILL %v ago, lives, and is not named: %q", in.name, pid, now-p.dyingAt, in.stuck)
+		}
+	}
+}
+
+// checkWaiters holds that nobody waits for what has come, or what can't come.
+func (h *history) checkWaiters(in *instance) {
+	for _, w := range in.waiters {
+		switch state := in.machine.state; {
+		case in.removed && w.op != OpStop: // for what takes its place
+		case in.stuck != "":
+			h.fail("%s is stuck and somebody waits for its %s: %s", in.name, w.op, in.stuck)
+		case state.AtRest(), state == Running && !in.isOneShot():
+			h.fail("%s is %s and somebody waits for its %s", in.name, state, w.op)
+		}
 	}
 }
 
@@ -97,17 +203,15 @@ func (h *history) observe(in *instance) {
 		planted(&crooked)
 		in.machine.program = &crooked
 	}
+	if h.defect.turn != nil {
+		h.defect.turn(in)
+	}
 	before, after := model.state, in.machine.state
 	if in.run != model.run && model.run != nil && !model.run.scope.Closed() {
 		h.fail("%s has begun a run while the scope of the one before is open", in.name)
 	}
-	if in.run != nil && in.run != model.run {
-		model.run, model.process = in.run, nil
-	}
-	if in.run != nil && in.run.process != nil {
-		if handle, ok := in.run.process.(*simHandle); ok {
-			model.process = handle.p
-		}
+	if in.run != nil {
+		model.run, h.policy.begun = in.run, true
 	}
 	if before == after {
 		if late := h.v.Now() - model.stateAt; after == Killing && late > killPause+time.Second && in.stuck == "" {
@@ -115,21 +219,22 @@ func (h *history) observe(in *instance) {
 		}
 		return
 	}
+	endedAt := h.v.Now()
+	if before == Clearing {
+		endedAt = model.stateAt
+	}
 	model.state, model.stateAt = after, h.v.Now()
 	if after != Backoff && after != Failed && after != Exited {
 		return
 	}
-	p, ran := in.program, model.process
-	model.process = nil
-	failed, stable := true, false
-	if ran != nil {
-		failed = ran.exit.Signal != 0 || ran.exit.Code != 0
-		stable = in.lastExitAt-ran.began >= p.Backoff.ResetAfter
+	p, ran := in.program, h.kernel.mains[model.run.invocationID]
+	if ran != nil && in.lastExitAt-ran.began >= p.Backoff.ResetAfter {
+		model.retries, model.gaveUp = 0, false
 	}
-	if stable {
-		model.retries = 0
+	h.checkVerdict(in, model, ran, endedAt)
+	if after != Backoff && in.restartTimer == nil {
+		h.endedForGood(in, ran)
 	}
-	h.checkVerdict(in, model, ran != nil, failed)
 	if after == Backoff {
 		model.retries++
 		want := min(float64(p.Backoff.Initial)*math.Pow(p.Backoff.Factor, float64(model.retries-1)), float64(p.Backoff.Max))
@@ -141,37 +246,54 @@ func (h *history) observe(in *instance) {
 	}
 }
 
-// checkVerdict holds what state may follow an end, by the restart policy alone.
-func (h *history) checkVerdict(in *instance, model *model, ran, failed bool) {
-	p, state := in.program, in.machine.state
+// checkVerdict holds what state follows an end, by the restart policy alone. ran is the main process; nil if the start failed.
+func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
+	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
 	switch {
-	case state == Exited && !ran: // it came and went between two looks
-	case state == Exited && (failed || p.Restart == config.RestartAlways):
-		h.fail("%s is exited: failed %v, restart %v", in.name, failed, p.Restart)
-	case state == Backoff && p.Restart == config.RestartNever && ran:
-		h.fail("%s is in back-off with restart = never", in.name)
-	case state == Backoff && p.Restart == config.RestartOnFailure && !failed:
-		h.fail("%s is in back-off after success with restart = on-failure", in.name)
-	case state == Failed && p.Restart != config.RestartNever && p.StartLimit.Failures == 0:
-		h.fail("%s is failed without a limit: %s", in.name, in.reason())
-	case state == Failed && (in.restartTimer == nil) != (p.Restart == config.RestartNever || p.StartLimit.RetryAfter == 0):
-		h.fail("%s is failed, retry pending: %v", in.name, in.restartTimer != nil)
-	}
-	if limit := p.StartLimit; limit.Failures > 0 && p.Restart != config.RestartNever && ran && failed {
-		model.failures = append(model.failures, h.v.Now())
-		recent := 0
-		for _, at := range model.failures {
-			if h.v.Now()-at <= limit.Within-time.Second {
-				recent++
-			}
-		}
-		if state == Failed {
-			model.failures = nil
-		}
-		if state == Backoff && recent > limit.Failures {
-			h.fail("%s is in back-off after %d failures within %v, limit %d", in.name, recent, limit.Within, limit.Failures)
+	case ran != nil && succeeded(p, ran) && p.Restart != config.RestartAlways:
+		h.expect(in, got == Exited && !retry, "exited after success")
+	case ran != nil && succeeded(p, ran), ran == nil && h.kernel.shortages[model.run.invocationID]:
+		h.expect(in, got == Backoff, "in back-off")
+	case p.Restart == config.RestartNever:
+		h.expect(in, got == Failed && !retry, "failed for good")
+	default:
+		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
+		h.expect(in, got == Failed && retry == (p.StartLimit.RetryAfter > 0) || !surely, "given up")
+		h.expect(in, got == Backoff || perhaps, "in back-off, below its limit")
+		if got == Failed {
+			model.gaveUp, model.failures = true, nil
 		}
 	}
+}
+
+func (h *history) expect(in *instance, ok bool, what string) {
+	if !ok {
+		h.fail("%s is %s, retry pending: %v, want it %s: restart %v, limit %d: %s",
+			in.name, in.machine.state, in.restartTimer != nil, what, in.program.Restart, in.program.StartLimit.Failures, in.reason())
+	}
+}
+
+func succeeded(p *config.Program, ran *simProcess) bool {
+	return ran.exit.Signal == 0 && slices.Contains(p.SuccessExitCodes, ran.exit.Code)
+}
+
+// overLimit notes a failure and reports whether it reaches the start limit. At the edge of the window it is not sure: the clock creeps.
+func (m *model) overLimit(limit config.StartLimit, at time.Duration) (surely, perhaps bool) {
+	if limit.Failures == 0 {
+		return false, false
+	}
+	const edge = 10 * time.Millisecond
+	m.failures = append(m.failures, at)
+	certain, possible := 0, 0
+	for _, failed := range m.failures {
+		if at-failed < limit.Within-edge {
+			certain++
+		}
+		if at-failed < limit.Within+edge {
+			possible++
+		}
+	}
+	return m.gaveUp || certain >= limit.Failures, m.gaveUp || possible >= limit.Failures
 }
 
 func (m *model) renewed(in *instance) model {
@@ -179,7 +301,7 @@ func (m *model) renewed(in *instance) model {
 }
 
 // checkRest holds what must be true when the faults have ceased long ago.
-func (h *history) checkRest(shutdown bool) {
+func (h *history) checkRest() {
 	for _, in := range h.sup.instances {
 		if in.isOneShot() && in.machine.state == Running {
 			h.pending -= len(in.waiters) // it runs for ever here
@@ -188,8 +310,8 @@ func (h *history) checkRest(shutdown bool) {
 	if h.pending > 0 {
 		h.fail("%d commands never came to an end", h.pending)
 	}
-	if shutdown != h.ended {
-		h.fail("shutdown: asked for %v, complete %v", shutdown, h.ended)
+	if begun := h.sup.shutdown != nil; begun != h.ended {
+		h.fail("shutdown: begun %v, complete %v", begun, h.ended)
 	}
 	mains, living := 0, 0
 	for _, p := range h.kernel.byPid {

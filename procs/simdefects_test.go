@@ -14,8 +14,10 @@ import (
 type defect struct {
 	name    string
 	rules   func(*table)
-	ungated bool                    // the sweep doesn't wait for forks
-	program func(p *config.Program) // what the machines go by, unlike the observer
+	ungated bool                              // the sweep doesn't wait for forks
+	program func(p *config.Program)           // what the machines go by, unlike the observer
+	turn    func(in *instance)                // is done to each instance after each turn
+	asked   func(h *history, instance string) // is done when superd is about to name a process of it as stuck
 }
 
 type table = [stateCount][eventCount]*rule
@@ -41,6 +43,22 @@ var defects = []defect{
 	{name: "the back-off does not grow", program: func(p *config.Program) { p.Backoff.Factor = 1 }},
 	{name: "the back-off has no cap", program: func(p *config.Program) { p.Backoff.Max = 1000 * time.Hour }},
 	{name: "the start limit is not counted", program: func(p *config.Program) { p.StartLimit.Failures = 0 }},
+	{name: "a hook's time-out is lost while its fork is under way", turn: func(in *instance) {
+		if r := in.run; r != nil && r.hook != nil && r.hook.process == nil {
+			r.hook.doomed = false
+		}
+	}},
+	{name: "the status of an essential program that failed is lost", turn: func(in *instance) {
+		if in.sup.endDecided {
+			in.sup.exitStatus = 0
+		}
+	}},
+	{name: "who waits for a program is not told that it is stuck", asked: func(h *history, instance string) {
+		in := h.sup.byName[instance]
+		waiters := in.waiters
+		in.waiters = nil
+		h.v.Post(func() { in.waiters = append(waiters, in.waiters...) })
+	}},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
 }
 

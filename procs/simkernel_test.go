@@ -31,6 +31,12 @@ type simKernel struct {
 	sweep   func(pid int)
 	spared  map[string]bool // instances whose escaped processes kill_mode has spared at least once
 	ungated bool            // planted: the sweep doesn't wait for forks
+
+	mains     map[string]*simProcess // by run: what superd has got as the main process
+	shortages map[string]bool        // runs whose start has failed for lack of something
+	hookEnds  int
+	endedAt   map[int]time.Duration // by pid, of the last that had it
+	asked     func(instance string) // what a process waits in
 }
 
 // A faultMix says how often what goes wrong, as probabilities. The zero value is a world without faults, in which
@@ -43,12 +49,16 @@ type faultMix struct {
 	spawnFails float64
 	shortage   float64 // of failed spawns: the machine is short of something
 	spawnHangs float64
+	execHangs  float64 // the fork is done, and its result takes minutes
+	lateResult time.Duration
+	watchFails float64 // a process can't be watched
 	slowSpawn  time.Duration
 	life       time.Duration // mean life of a process that crashes
 	orphans    float64       // an end leaves a zombie that nobody knows
 	breeds     float64       // a process brings forth another one, which leaves its group
 	hookFails  float64
 	hookHangs  float64
+	hookTime   time.Duration
 	census     float64 // a tree takes a while to be looked at, as without cgroups
 }
 
@@ -65,6 +75,7 @@ type simProcess struct {
 	reaped   bool
 	exit     pidfd.Exit
 	dying    bool
+	dyingAt  time.Duration
 	deaf     bool
 	immortal bool
 	alive    *loop.Scope
@@ -76,9 +87,13 @@ type simRole uint8
 const (
 	roleMain simRole = iota
 	roleHook
+	roleAfterHook
 	roleEscaped // a descendant that has left its group
 	roleOrphan  // nobody's
 )
+
+// child reports whether superd has started it.
+func (r simRole) child() bool { return r <= roleAfterHook }
 
 // A simHandle is a pidfd, the Process that superd sees.
 type simHandle struct {
@@ -98,10 +113,11 @@ func (k *simKernel) upTo(d time.Duration) time.Duration {
 
 // simSpawn is a spawn under way.
 type simSpawn struct {
-	k         *simKernel
-	committed bool
-	hangs     bool
-	timer     *loop.Timer
+	k           *simKernel
+	committed   bool
+	committedAt time.Duration
+	hangs       bool
+	timer       *loop.Timer
 }
 
 func (s *simSpawn) Stage() string { return "open executable /sim" }
@@ -129,6 +145,7 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 		return s
 	}
 	var fault *SpawnError
+	run := spec.Own["SUPERD_INVOCATION_ID"]
 	switch {
 	case !k.chance(k.mix.spawnFails):
 	case k.chance(k.mix.shortage):
@@ -137,24 +154,38 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 		fault = &SpawnError{Stage: "open executable", Err: syscall.ENOENT, Fault: faultProgram}
 	}
 	role := roleMain
-	if spec.Program.Command[0] == simHook {
+	switch spec.Program.Command[0] {
+	case simHook:
 		role = roleHook
+	case simAfterHook:
+		role = roleAfterHook
 	}
 	s.timer = k.v.Root().After(k.upTo(k.mix.slowSpawn), func() {
-		s.committed = true
+		s.committed, s.committedAt = true, k.v.Now()
 		if fault != nil {
 			k.note("spawn of %s fails: %v", spec.Name, fault)
-			k.v.Post(func() { done(Child{ReadFD: -1}, fault) })
+			k.v.Post(func() {
+				if role != roleAfterHook && fault.Fault == faultResource {
+					k.shortages[run] = true
+				}
+				done(Child{ReadFD: -1}, fault)
+			})
 			return
 		}
 		k.forks++
-		p := k.born(spec.Name, spec.Own["SUPERD_INVOCATION_ID"], role)
+		p := k.born(spec.Name, run, role)
 		late := time.Millisecond
-		if k.chance(0.1) {
-			late = 200 * time.Millisecond
+		switch {
+		case k.chance(k.mix.execHangs):
+			late = 10 * time.Minute
+		case k.chance(0.1):
+			late = max(k.mix.lateResult, 200*time.Millisecond)
 		}
 		k.v.Root().After(k.upTo(late), func() {
 			p.began = k.v.Now()
+			if role == roleMain {
+				k.mains[run] = p
+			}
 			done(Child{Process: p.open(), ReadFD: -1}, nil)
 			k.forks--
 			if k.forks == 0 && k.sweep != nil {
@@ -165,8 +196,11 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 	return s
 }
 
-// simHook is the command of every hook of the simulation.
-const simHook = "/hook"
+// The commands of the hooks before and after a run.
+const (
+	simHook      = "/hook"
+	simAfterHook = "/after"
+)
 
 // born makes a process with the lowest free pid: the shortest way to a pid that is used again.
 func (k *simKernel) born(instance, run string, role simRole) *simProcess {
@@ -174,7 +208,7 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	for k.byPid[pid] != nil {
 		pid++
 	}
-	if role == roleMain || role == roleHook {
+	if role.child() {
 		for _, other := range k.byPid {
 			twice := role == roleMain && other.role == roleMain
 			if other.instance == instance && !other.zombie && (twice || other.run != run && !k.spared[instance]) {
@@ -191,13 +225,13 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	k.byPid[pid] = p
 	k.note("%s is born as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
 	switch role {
-	case roleHook:
+	case roleHook, roleAfterHook:
 		if !k.chance(k.mix.hookHangs) {
 			exit := pidfd.Exit{Known: true}
 			if k.chance(k.mix.hookFails) {
 				exit.Code = 1
 			}
-			p.alive.After(k.upTo(time.Second), func() { p.end(exit) })
+			p.alive.After(k.upTo(max(k.mix.hookTime, 50*time.Millisecond)), func() { p.end(exit) })
 		}
 	case roleMain:
 		if k.chance(k.mix.crash) {
@@ -221,13 +255,16 @@ func (p *simProcess) end(exit pidfd.Exit) {
 		return
 	}
 	k.note("%s (%d) ends: %v", p.instance, p.pid, exit)
-	p.zombie, p.exit = true, exit
+	p.zombie, p.exit, k.endedAt[p.pid] = true, exit, k.v.Now()
 	k.zombies = append(k.zombies, p)
 	p.alive.Close()
 	for _, h := range p.handles {
 		if !h.closed {
 			k.v.SetReady(h.fd, loop.Readable)
 		}
+	}
+	if p.role == roleHook || p.role == roleAfterHook {
+		k.hookEnds++
 	}
 	if p.role != roleOrphan && k.chance(k.mix.orphans) {
 		k.born("", "", roleOrphan).end(pidfd.Exit{Known: true})
@@ -238,6 +275,9 @@ func (p *simProcess) end(exit pidfd.Exit) {
 func (p *simProcess) open() *simHandle {
 	h := &simHandle{p: p, fd: p.k.v.NewFD()}
 	p.handles = append(p.handles, h)
+	if p.k.chance(p.k.mix.watchFails) {
+		p.k.v.RefuseWatch(h.fd)
+	}
 	if p.zombie {
 		p.k.v.SetReady(h.fd, loop.Readable)
 	}
@@ -257,10 +297,10 @@ func (h *simHandle) Signal(sig syscall.Signal) error {
 		return fmt.Errorf("signal: %w", pidfd.ErrGone)
 	case p.zombie || p.dying:
 	case sig == syscall.SIGKILL && p.immortal:
-		p.dying = true
+		p.dying, p.dyingAt = true, k.v.Now()
 		p.alive.After(time.Minute+k.upTo(10*time.Minute), func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
 	case sig == syscall.SIGKILL:
-		p.dying = true
+		p.dying, p.dyingAt = true, k.v.Now()
 		p.alive.After(k.upTo(5*time.Millisecond), func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
 	case sig == syscall.SIGTERM && !p.deaf:
 		delay := time.Duration(0)
@@ -331,7 +371,7 @@ func (k *simKernel) ReapStranger(pid int) (pidfd.Exit, error) {
 		k.fail("stranger %d is reaped, which is not there", pid)
 		return pidfd.Exit{}, syscall.ECHILD
 	}
-	if p.role == roleMain || p.role == roleHook {
+	if p.role.child() {
 		k.fail("%d of %s is reaped as a stranger", pid, p.instance)
 	}
 	k.reap(p)
@@ -339,7 +379,17 @@ func (k *simKernel) ReapStranger(pid int) (pidfd.Exit, error) {
 }
 
 // WaitsIn implements [System].
-func (k *simKernel) WaitsIn(int) string { return "D (disk sleep)" }
+func (k *simKernel) WaitsIn(pid int) string {
+	p := k.byPid[pid]
+	// Of one that can't be watched, superd learns a while later.
+	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie) && ago > unwatchedPause+100*time.Millisecond {
+		k.fail("superd asks what %d waits in, which has ended %v ago", pid, ago)
+	}
+	if p != nil && k.asked != nil {
+		k.asked(p.instance)
+	}
+	return "D (disk sleep)"
+}
 
 // living counts the living processes of an instance.
 func (k *simKernel) living(instance string) (main, others int) {

@@ -19,7 +19,9 @@ func (h *history) want(name string, up bool) {
 // command draws one command of the operator.
 func (h *history) command() {
 	if len(h.sup.instances) == 0 || h.rng.IntN(10) == 9 {
-		h.reload()
+		if h.sup.shutdown == nil {
+			h.reload()
+		}
 		return
 	}
 	in := h.sup.instances[h.rng.IntN(len(h.sup.instances))]
@@ -43,7 +45,10 @@ func (h *history) command() {
 
 // reload draws a new configuration.
 func (h *history) reload() {
-	next := &config.Config{}
+	next := &config.Config{Superd: h.sup.config.Superd}
+	if h.kernel.chance(0.2) {
+		next.Superd.ExitWhen = h.drawExitWhen()
+	}
 	old := map[string]*config.Program{}
 	for _, p := range h.sup.config.Programs {
 		old[p.Name] = p

@@ -66,7 +66,10 @@ type Supervisor struct {
 	reloading  bool
 	reloads    []func(Report, error) // who waits for the next one
 	shutdown   *shutdown
-	exitStatus int // superd's own
+	begun      bool // something was started
+	endDecided bool // an instance has decided that superd ends, and with what
+	endPosted  bool // a look whether all have ended is on its way
+	exitStatus int  // superd's own
 	onEnd      func()
 	sweepTimer *loop.Timer
 
@@ -148,6 +151,7 @@ func (s *Supervisor) atRest(in *instance) {
 	if in.removed {
 		s.depart(in)
 	}
+	s.endIfAllEnded()
 	s.continueShutdown()
 }
 

@@ -3,8 +3,6 @@ package procs
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -37,20 +35,16 @@ func (e *SurvivorsError) Error() string {
 // FindSurvivors looks through /proc for processes that carry an invocation id and the runtime directory in their
 // environment. It returns nil when there are none.
 func FindSurvivors(runtimeDir string) error {
-	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	pids, err := allPids()
 	if err != nil {
 		return err
 	}
 	var found []Survivor
-	for _, path := range environs {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended, or is not ours to read
-		}
+	for _, pid := range pids {
 		var instance, dir string
 		invoked := false
-		for variable := range strings.SplitSeq(string(data), "\x00") {
-			switch key, value, _ := strings.Cut(variable, "="); key {
+		for key, value := range environOf(pid) {
+			switch key {
 			case "SUPERD_INVOCATION_ID":
 				invoked = value != ""
 			case "SUPERD_INSTANCE":
@@ -59,8 +53,7 @@ func FindSurvivors(runtimeDir string) error {
 				dir = value
 			}
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err == nil && invoked && dir == runtimeDir && pid != os.Getpid() {
+		if invoked && dir == runtimeDir && pid != os.Getpid() {
 			found = append(found, Survivor{Pid: pid, Instance: instance})
 		}
 	}

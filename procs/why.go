@@ -27,7 +27,7 @@ type Facts struct {
 	Stage     string         // what goes on at the moment: a hook, a file that is opened, processes that are left
 	Stuck     string         // what superd can do no more about; empty if nothing
 	KillIn    *time.Duration // until SIGKILL; nil: none is due
-	Hanging   int            // workers that have not come back from a file system
+	HangsIn   string         // what an earlier start has not come back from; empty if nothing
 	NextStart *time.Duration // until the next start that happens by itself; nil: none is due
 	Attempts  int            // starts in a row that failed
 	Restarts  int            // automatic ones since the operator's last start
@@ -56,9 +56,12 @@ func (in *instance) facts() Facts {
 	f := Facts{
 		Name: in.name, State: m.state, Now: in.sup.loop.Wall(), Since: st.Since, Cause: m.cause, Pid: st.Pid, Uptime: st.Uptime,
 		WantedUp: m.wanted.up, WantedBy: m.wanted.by, Again: m.again, Removed: in.removed, Replaced: in.next != nil,
-		Stage: in.stage(), Stuck: in.stuck, Hanging: in.hanging,
+		Stage: in.stage(), Stuck: in.stuck,
 		NextStart: st.NextStart, Attempts: m.attempts, Restarts: m.restarts, GaveUp: m.gaveUp,
 		Backoff: in.program.Backoff, Limit: in.program.StartLimit,
+	}
+	if in.hanging > 0 {
+		f.HangsIn = in.hangsIn
 	}
 	for _, at := range m.failures {
 		if now-at <= f.Limit.Within {
@@ -92,8 +95,8 @@ func (f *Facts) Explain(events []eventlog.Event) string {
 	if f.KillIn != nil {
 		say("If it has not ended in %s, it gets SIGKILL.", span(*f.KillIn))
 	}
-	if f.Hanging > 0 {
-		say("An earlier start of it still hangs in a file system; no further one is sent there until it comes back.")
+	if f.HangsIn != "" {
+		say("An earlier start of it still hangs: %s. No further one is sent there until it comes back.", f.HangsIn)
 	}
 	f.explainNext(say)
 	f.explainRuns(events, say)
@@ -137,7 +140,7 @@ func (f *Facts) explainNext(say func(string, ...any)) {
 	case f.NextStart != nil && f.State == Failed:
 		say("Next start in %s: it has given up, and is tried again every %s.", span(*f.NextStart), plain(f.Limit.RetryAfter))
 	case f.NextStart != nil:
-		say("Next start in %s, after %s in a row; delays grow to at most %s.", span(*f.NextStart), plural(f.Attempts, "failure"), plain(f.Backoff.Max))
+		say("Next start in %s, after %s in a row; delays grow to at most %s.", span(*f.NextStart), plural(f.Attempts, "failure"), longest(f.Backoff))
 	case f.WantedUp && (f.State == Exited || f.State == Failed):
 		say("No further start is due: `superd ctl start %s` starts it.", f.Name)
 	}
@@ -152,6 +155,14 @@ func (f *Facts) explainNext(say func(string, ...any)) {
 	if f.Restarts > 0 {
 		say("It was started again by itself %s since the operator last started it, or since superd runs.", times(f.Restarts))
 	}
+}
+
+// longest shows how long a delay may get: jitter goes on top of backoff.max.
+func longest(b config.Backoff) string {
+	if b.Jitter == 0 {
+		return plain(b.Max)
+	}
+	return fmt.Sprintf("%s, to which jitter adds up to %.3g%%", plain(b.Max), 100*b.Jitter)
 }
 
 // explainRuns lists the last runs, and the last lines of the newest one if it failed.

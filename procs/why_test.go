@@ -15,7 +15,7 @@ func TestExplain(t *testing.T) {
 	exit := func(run string, before time.Duration, reason string, ran float64) eventlog.Event {
 		return eventlog.Event{At: ago(before), Kind: eventlog.Exit, Instance: "web", Run: run, Reason: reason, Duration: &ran}
 	}
-	backoff := config.Backoff{Initial: 100 * time.Millisecond, Max: time.Minute, Factor: 2, ResetAfter: 10 * time.Second}
+	backoff := config.Backoff{Initial: 100 * time.Millisecond, Max: time.Minute, Factor: 2, Jitter: 0.07, ResetAfter: 10 * time.Second}
 	tests := []struct {
 		name   string
 		facts  Facts
@@ -36,7 +36,7 @@ func TestExplain(t *testing.T) {
 			},
 			`web is in back-off since 08:12:03 (4s): exit status 3 after 12ms.
 It is wanted up by the configuration.
-Next start in 1.6s, after 5 failures in a row; delays grow to at most 1m.
+Next start in 1.6s, after 5 failures in a row; delays grow to at most 1m, to which jitter adds up to 7%.
 Start limit: 2 of 5 failures within 1m.
 It was started again by itself 4 times since the operator last started it, or since superd runs.
 The last runs:
@@ -108,11 +108,11 @@ superd can do no more about it: process 7 does not die: it waits in D (disk slee
 		},
 		{
 			"a start that hangs after one that hangs",
-			Facts{State: Spawning, Since: now, Cause: "started again", WantedUp: true, WantedBy: "the configuration", Stage: "open executable /mnt/web", Hanging: 1}, nil,
+			Facts{State: Spawning, Since: now, Cause: "started again", WantedUp: true, WantedBy: "the configuration", Stage: "waits", HangsIn: "open executable /mnt/web"}, nil,
 			`web is starting since 08:12:07 (0s): started again.
 It is wanted up by the configuration.
-At the moment: open executable /mnt/web.
-An earlier start of it still hangs in a file system; no further one is sent there until it comes back.
+At the moment: waits.
+An earlier start of it still hangs: open executable /mnt/web. No further one is sent there until it comes back.
 `,
 		},
 	}

@@ -24,8 +24,8 @@ func TestHooks(t *testing.T) {
 		if got := s.WaitLog("web", "after\n"); got != run {
 			t.Errorf("log = %q, want %q", got, run)
 		}
-		if left := s.Processes(); len(left) != 1 {
-			t.Errorf("after the stop: %v, want superd alone", left)
+		if left := s.Processes(); len(left) != 1 || strings.Count(s.Read("left"), "\n") != 2 {
+			t.Errorf("after the stop: %v, want superd alone, and not the two that the hooks have left: %q", left, s.Read("left"))
 		}
 		s.MustCtl("start", "web")
 		s.WaitLog("web", run+"first of web\nsecond\nmain\n")
@@ -139,14 +139,12 @@ func TestOneshots(t *testing.T) {
 	answers := make(chan harness.Result, 1)
 	go func() { answers <- s.Ctl("start", "good") }()
 	s.WaitState("good", "running")
-	select {
-	case r := <-answers:
-		t.Errorf("ctl start of a one-shot did not wait: %v", r)
-	default:
-	}
 	open()
-	if r := <-answers; r.Exit != 0 || !strings.Contains(s.WaitLog("good", "done"), "done") {
-		t.Errorf("ctl start of a one-shot: %v, want exit status 0", r)
+	if r := <-answers; r.Exit != 0 || !strings.Contains(r.Out, "exit status 0") {
+		t.Errorf("ctl start of a one-shot: %v, want exit status 0 and how it ended: it waits for that", r)
+	}
+	if log := s.WaitLog("good", "done"); log != "done\n" {
+		t.Errorf("log = %q, want one run", log)
 	}
 	if st := s.Status("good"); st.State != "exited" || st.Exit.String() != "0" {
 		t.Errorf("%v: want exited, exit 0", st)
@@ -155,7 +153,7 @@ func TestOneshots(t *testing.T) {
 		t.Errorf("ctl start of a one-shot that fails: %v, want exit status 1 and the reason", r)
 	}
 	s.MustCtl("start", "good") // and once more
-	s.Ctl("start", "--no-wait", "retried")
+	s.MustCtl("start", "--no-wait", "retried")
 	s.WaitLog("retried", "try\ntry\ntry\n")
 	s.Write("there", "")
 	s.WaitState("retried", "exited")

@@ -72,12 +72,41 @@ func TestNoExit(t *testing.T) {
 		command = "true"
 		restart = "never"
 		`)
-	d := s.Start()
+	s.Start()
 	s.WaitStatus("essential", "is restarted", func(st harness.Status) bool { return st.Restarts >= 3 })
 	s.WaitState("done", "exited")
 	s.MustCtl("stop", "held")
-	if st := s.WaitState("held", "stopped"); d.Ended() {
-		t.Errorf("an operator's stop of an essential program, %v, ended superd:\n%s", st, d.ErrOut)
+	s.MustCtl("start", "held") // a superd that is shutting down refuses it
+}
+
+// A stop and a removal are ends, too.
+func TestAllExitedByTheOperator(t *testing.T) {
+	t.Parallel()
+	const config = `exit_when = "all-exited"
+		[program.job]
+		command = ["sh", "-c", "exit 4"]
+		restart = "never"
+		`
+	const web = "[program.web]\ncommand = 'sleep infinity'\n"
+	for name, end := range map[string]func(s *harness.Site){
+		"stop": func(s *harness.Site) { s.Ctl("stop", "--no-wait", "web") },
+		"removal": func(s *harness.Site) {
+			s.Configure(config)
+			s.Ctl("reload")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, config+web)
+			d := s.Start()
+			s.WaitState("job", "failed")
+			s.WaitState("web", "running")
+			s.MustCtl("restart", "web")
+			end(s)
+			if exit := d.Wait(); exit != 4 {
+				t.Errorf("exit status %d, want that of the program that failed, 4\n%s", exit, d.ErrOut)
+			}
+		})
 	}
 }
 
@@ -133,12 +162,21 @@ func TestRetryAfterGivingUp(t *testing.T) {
 		start_limit = { failures = 3, within = "1h", retry_after = "200ms" }
 		`)
 	s.Write("web", "#!/bin/sh\necho run\nexit 1\n")
-	d := s.Start()
+	s.Start()
 	st := s.WaitState("web", "failed")
 	if st.NextStartInS == nil || *st.NextStartInS > 0.2 || !strings.Contains(st.Reason, "gave up after 3 failures") {
 		t.Errorf("limit reached: %v, want the next start within 0.2 s and the reason", st)
 	}
-	if runs := strings.Count(s.Log("web"), "run"); runs > 3 && !strings.Contains(d.ErrOut.String(), "gave up") {
+	runs := 0
+	for _, e := range events(s, 0) {
+		if e.Kind == "exit" {
+			runs++
+		}
+		if e.Kind == "state" && e.State == "failed" {
+			break
+		}
+	}
+	if runs != 3 {
 		t.Errorf("limit reached after %d runs, want 3", runs)
 	}
 	s.WaitLog("web", strings.Repeat("run\n", 5)) // two slow retries

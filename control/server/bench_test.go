@@ -16,7 +16,7 @@ import (
 
 // BenchmarkStatus is what the server does for the status of 1,000 running programs, off the loop.
 func BenchmarkStatus(b *testing.B) {
-	self, err := readUsage(os.Getpid())
+	self, err := procs.ReadProcess(os.Getpid())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func BenchmarkStatus(b *testing.B) {
 		if err := os.WriteFile(file, []byte("a line of some length or so\n"), 0o600); err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, procs.Status{Name: name, Program: name, State: procs.Running, Ready: true, Pid: os.Getpid(), StartTicks: self.start,
+		all = append(all, procs.Status{Name: name, Program: name, State: procs.Running, Ready: true, Pid: os.Getpid(), StartTicks: self.Start,
 			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", Capture: store.NewCapture(l.Root(), name, logs.Options{Path: file}), Reason: "started"})
 	}
 	for name, f := range map[string]func() any{

@@ -134,11 +134,11 @@ func (f *fakeSupervisor) Tree(names []string, done func([]procs.Branch)) error {
 
 // ownStart returns the start time of this process, 0 if it can't be read.
 func ownStart() uint64 {
-	use, err := readUsage(os.Getpid())
+	self, err := procs.ReadProcess(os.Getpid())
 	if err != nil {
 		return 0
 	}
-	return use.start
+	return self.Start
 }
 
 func (f *fakeSupervisor) Info() procs.Info {

@@ -20,7 +20,7 @@ import (
 func TestStatusHasEveryKey(t *testing.T) {
 	h := newHarness(t)
 	at := time.Date(2026, 11, 21, 7, 20, 45, 0, time.UTC)
-	self, err := readUsage(os.Getpid())
+	self, err := procs.ReadProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestStatusHasEveryKey(t *testing.T) {
 			{Name: "db", Program: "db", State: procs.Stopped},
 			{Name: "ended", Program: "ended", State: procs.Backoff, Since: at, Restarts: 3, NextStart: new(1500 * time.Millisecond),
 				Exit: &procs.ExitStatus{Code: 0, At: at, Known: true}, Capture: bye, Reason: "exit status 0"},
-			{Name: "gone", Program: "gone", State: procs.Running, Pid: os.Getpid(), StartTicks: self.start + 1, Uptime: time.Second},
+			{Name: "gone", Program: "gone", State: procs.Running, Pid: os.Getpid(), StartTicks: self.Start + 1, Uptime: time.Second},
 			{Name: "killed", Program: "killed", State: procs.Failed, Exit: &procs.ExitStatus{Signal: "SIGKILL", At: at, Known: true}},
 			{Name: "lost", Program: "lost", State: procs.Failed, Exit: &procs.ExitStatus{At: at}},
 		}
@@ -50,11 +50,11 @@ func TestStatusHasEveryKey(t *testing.T) {
 
 func TestStatusReadsUsageOfTheVeryProcess(t *testing.T) {
 	h := newHarness(t)
-	self, err := readUsage(os.Getpid())
+	self, err := procs.ReadProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.on(func() { h.fake.all[1].StartTicks = self.start })
+	h.on(func() { h.fake.all[1].StartTicks = self.Start })
 	all, err := h.client.Status(t.Context(), []string{"web"})
 	if err != nil || len(all) != 1 {
 		t.Fatalf("status: %v, %v", all, err)

@@ -160,9 +160,9 @@ func status(st *procs.Status, lastLine string) control.Status {
 	}
 	if st.Pid != 0 {
 		out.Uptime = new(st.Uptime.Seconds())
-		if use, err := readUsage(st.Pid); err == nil && use.start == st.StartTicks {
-			out.CPU = new(use.cpu.Seconds())
-			out.RSS = &use.rss
+		if p, err := procs.ReadProcess(st.Pid); err == nil && p.Start == st.StartTicks {
+			out.CPU = new(p.CPU.Seconds())
+			out.RSS = &p.RSS
 		}
 	}
 	return out

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"net/http"
 	"os"
@@ -51,30 +50,18 @@ func branches(all []procs.Branch) []control.Branch {
 	return list
 }
 
-// readProcess reads what /proc tells of a process; false when it has ended meanwhile. Source: proc_pid_stat(5).
+// readProcess reads what /proc tells of a process; false when it has ended meanwhile.
 func readProcess(m procs.BranchMember) (control.Process, bool) {
-	dir := "/proc/" + strconv.Itoa(m.Pid)
-	use, err := readUsage(m.Pid)
-	if err != nil || use.start != m.Start {
+	info, err := procs.ReadProcess(m.Pid)
+	if err != nil || info.Start != m.Start {
 		return control.Process{}, false
 	}
-	p := control.Process{Pid: m.Pid, CPU: use.cpu.Seconds(), RSS: use.rss}
-	stat, err := os.ReadFile(dir + "/stat")
-	if err != nil {
-		return control.Process{}, false
-	}
-	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
-	fields := strings.Fields(string(stat[end+1:]))
-	if open < 0 || len(fields) < 2 {
-		return control.Process{}, false
-	}
-	p.State = fields[0]
-	p.Parent, _ = strconv.Atoi(fields[1])
-	p.Command = "[" + string(stat[open+1:end]) + "]" // as ps shows one without arguments
-	if p.State == "D" {
+	p := control.Process{Pid: m.Pid, Parent: info.Parent, State: string(info.State), CPU: info.CPU.Seconds(), RSS: info.RSS}
+	p.Command = "[" + info.Command + "]" // as ps shows one without arguments
+	if info.State == 'D' {
 		return p, true // its arguments lie in memory that may take as long as the disk it waits for
 	}
-	if line, err := os.ReadFile(dir + "/cmdline"); err == nil && len(line) > 0 {
+	if line, err := os.ReadFile("/proc/" + strconv.Itoa(m.Pid) + "/cmdline"); err == nil && len(line) > 0 {
 		p.Command = strings.ToValidUTF8(strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " "), "�")
 	}
 	return p, true

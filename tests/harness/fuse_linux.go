@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -27,27 +28,38 @@ func (s *Site) HungMount(name string) (dir string) {
 	return dir
 }
 
-// DeadMount is HungMount where SIGKILL doesn't end who waits, until release is called.
-func (s *Site) DeadMount(name string) (dir string, release func()) {
+// DeadMount is HungMount where SIGKILL doesn't end who waits, until release is called. waitAsked waits until so many have asked for
+// a file in it.
+func (s *Site) DeadMount(name string) (dir string, waitAsked func(count int), release func()) {
 	s.T.Helper()
+	const opLookup = 1
 	dir, dev, unmount := s.mountFuse(name)
+	var asked atomic.Int64
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		request := make([]byte, 1<<17)
 		for {
-			if _, err := unix.Read(dev, request); err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENOENT) {
+			n, err := unix.Read(dev, request)
+			if err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENOENT) {
 				return // unmounted
+			}
+			if err == nil && n >= 8 && binary.NativeEndian.Uint32(request[4:]) == opLookup {
+				asked.Add(1)
 			}
 		}
 	}()
+	waitAsked = func(count int) {
+		s.T.Helper()
+		Until(s.T, fmt.Sprintf("%d wait for files in %s", count, dir), func() bool { return asked.Load() >= int64(count) })
+	}
 	release = sync.OnceFunc(func() {
 		unmount()
 		<-ended
 		unix.Close(dev)
 	})
 	s.T.Cleanup(release)
-	return dir, release
+	return dir, waitAsked, release
 }
 
 func (s *Site) mountFuse(name string) (dir string, dev int, unmount func()) {
@@ -121,6 +133,7 @@ func answerInit(dev int) error {
 	copy(answer[8:16], request[8:16])
 	binary.NativeEndian.PutUint32(answer[16:], 7)
 	binary.NativeEndian.PutUint32(answer[20:], 31)
+	binary.NativeEndian.PutUint32(answer[28:], 1<<18) // FUSE_PARALLEL_DIROPS: who looks up a file doesn't wait for another who does
 	binary.NativeEndian.PutUint32(answer[36:], 4096)
 	if _, err := unix.Write(dev, answer[:]); err != nil {
 		return fmt.Errorf("answer INIT: %w", err)

@@ -3,7 +3,10 @@ package harness
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,6 +217,30 @@ func (s *Site) MustCtl(args ...string) Result {
 	return r
 }
 
+// Cgroups is the directories of the cgroups that superd of this site has made.
+func (s *Site) Cgroups() (found []string) {
+	s.T.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	// The base directory is named after the runtime directory.
+	sum := sha256.Sum256([]byte(s.RuntimeDir))
+	base := "superd-" + hex.EncodeToString(sum[:6])
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); strings.Contains(line, " - cgroup2 ") {
+			// Cgroups come and go meanwhile: an error is of one that has gone.
+			_ = filepath.WalkDir(fields[4], func(path string, _ fs.DirEntry, err error) error {
+				if err == nil && filepath.Base(path) == base {
+					found = append(found, path)
+				}
+				return nil
+			})
+		}
+	}
+	return found
+}
+
 // close ends superd and looks for what it left.
 func (s *Site) close() {
 	if s.superd != nil {
@@ -233,4 +260,24 @@ func (s *Site) close() {
 			h.Kill()
 		}
 	}
+	for _, dir := range s.Cgroups() {
+		if s.superd == nil || !s.superd.killed {
+			s.T.Errorf("left behind: cgroup %s", dir)
+		}
+		if !within(Deadline, func() bool { return removeCgroup(dir) }) {
+			s.T.Errorf("cgroup %s can't be removed", dir)
+		}
+	}
+}
+
+// removeCgroup reports whether a cgroup and those in it could be removed: nobody lives in them any more.
+func removeCgroup(dir string) bool {
+	inner, _ := filepath.Glob(filepath.Join(dir, "*/cgroup.procs"))
+	for _, procs := range inner {
+		if !removeCgroup(filepath.Dir(procs)) {
+			return false
+		}
+	}
+	err := os.Remove(dir)
+	return err == nil || errors.Is(err, os.ErrNotExist)
 }

@@ -1,0 +1,45 @@
+package procs
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"superd/config"
+)
+
+// TestHookThatHangsIsNamed: a pre_start hook hangs in a file system before its fork. Its own failure names it, and so does that of the
+// next start, which waits for it in vain.
+func TestHookThatHangsIsNamed(t *testing.T) {
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+		p.PreStart, p.Autostart = [][]string{{simHook, "db"}}, false
+	})}})
+	h.kernel.mix.spawnHangs = 1
+	h.give(t, OpStart, "web")
+	in := h.sup.byName["web"]
+	const hook = "pre_start /hook db: open executable /sim"
+	steps := []struct {
+		state State
+		after time.Duration
+		says  string
+	}{
+		{Spawning, 29 * time.Second, hook},
+		{Backoff, time.Second + 50*time.Millisecond, hook + ": no answer within start_timeout 30s"},
+		{Spawning, 29 * time.Second, "the start before this one, which hangs in " + hook},
+		{Backoff, time.Second + 100*time.Millisecond, "the start before this one still hangs in " + hook},
+	}
+	for _, want := range steps {
+		h.v.RunFor(want.after)
+		if in.machine.state != want.state || !strings.Contains(in.reason(), want.says) {
+			t.Errorf("state %v, reason %q; want %v, %q", stateNames[in.machine.state], in.reason(), stateNames[want.state], want.says)
+		}
+	}
+	if f := in.facts(); f.HangsIn != hook {
+		t.Errorf("HangsIn = %q, want %q", f.HangsIn, hook)
+	}
+	h.kernel.mix.spawnHangs = 0
+	h.v.RunFor(2 * time.Hour) // it comes back
+	if f := in.facts(); in.machine.state != Running || f.HangsIn != "" {
+		t.Errorf("at last %v, hangs in %q; want it to run", in.machine.state, f.HangsIn)
+	}
+}

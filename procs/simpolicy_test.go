@@ -1,0 +1,110 @@
+package procs
+
+import (
+	"slices"
+
+	"superd/config"
+)
+
+// A policyModel is what an observer expects of superd's own end.
+type policyModel struct {
+	asked     bool   // the simulation has asked for it
+	begun     bool   // something was started
+	seen      bool   // superd is shutting down
+	statuses  []int  // that superd may end with; nil: nothing has decided that yet. Several where several things happened in one turn
+	decidedIn uint64 // that turn
+	restSince uint64 // the turn since which all have ended; 0: they have not
+}
+
+// observeShutdown holds that superd shuts down for a reason.
+func (h *history) observeShutdown() {
+	p := &h.policy
+	if p.seen || h.sup.shutdown == nil {
+		return
+	}
+	p.seen = true
+	switch {
+	case p.asked && p.statuses == nil:
+		p.statuses = []int{0}
+	case p.asked, p.statuses != nil:
+	case h.sup.config.Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
+		p.statuses = h.firstFailures()
+	default:
+		h.fail("superd shuts down: %s", h.sup.shutdown.why)
+	}
+	for _, name := range sortedKeys(h.models) {
+		h.want(name, false)
+	}
+}
+
+// endedForGood is told of an instance that stays down by itself.
+func (h *history) endedForGood(in *instance, ran *simProcess) {
+	p, turn := &h.policy, h.v.Turns()
+	model := h.models[in.name]
+	model.status = statusOf(in, ran)
+	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.state == Failed
+	if decides && !p.seen && !p.asked && (p.statuses == nil || p.decidedIn == turn) {
+		p.statuses, p.decidedIn = append(p.statuses, model.status), turn
+	}
+}
+
+// statusOf returns what superd ends with if the instance decides it.
+func statusOf(in *instance, ran *simProcess) int {
+	switch {
+	case ran == nil, in.machine.state == Failed && ran.exit.Signal == 0 && ran.exit.Code == 0:
+		return 1
+	case ran.exit.Signal != 0:
+		return 128 + int(ran.exit.Signal)
+	default:
+		return ran.exit.Code
+	}
+}
+
+// firstFailures returns the statuses of those instances that failed first.
+func (h *history) firstFailures() []int {
+	var first []int
+	var at = h.v.Now() + 1
+	for _, in := range h.sup.instances {
+		switch m := h.models[in.name]; {
+		case m.in != in || m.state != Failed || m.stateAt > at:
+		case m.stateAt == at:
+			first = append(first, m.status)
+		default:
+			first, at = []int{m.status}, m.stateAt
+		}
+	}
+	if first == nil {
+		return []int{0}
+	}
+	return first
+}
+
+// checkPolicy holds that superd shuts down in the turn after the one that has given the reason, and ends with its status.
+func (h *history) checkPolicy() {
+	p, turn := &h.policy, h.v.Turns()
+	switch {
+	case p.seen:
+		if h.ended && !slices.Contains(p.statuses, h.sup.ExitStatus()) {
+			h.fail("superd ends with status %d, want one of %v: %s", h.sup.ExitStatus(), p.statuses, h.sup.shutdown.why)
+		}
+		return
+	case p.statuses != nil && turn > p.decidedIn+1:
+		h.fail("superd goes on, but it is to end with status %v", p.statuses)
+	case h.sup.config.Superd.ExitWhen != config.ExitAllExited || !p.begun || !h.allAtRest():
+		p.restSince = 0
+	case p.restSince == 0:
+		p.restSince = turn
+	case turn > p.restSince+1:
+		h.fail("superd goes on, but all have ended")
+	}
+}
+
+// allAtRest reports whether all instances are down and nobody is about to start one.
+func (h *history) allAtRest() bool {
+	for _, in := range h.sup.instances {
+		if !in.machine.state.AtRest() || in.restartTimer != nil || in.removed {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,142 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// stuckPrograms are a program that SIGKILL doesn't end, as it waits for a file system that has its request and doesn't answer, one with
+// such a process that its main process has left, one with such a hook, and one without any trouble.
+const stuckPrograms = `
+	[defaults]
+	stop_timeout = "200ms"
+	[program.main]
+	command = ["sh", "-c", "echo ready; exec cat %[1]s/main"]
+	[program.left]
+	command = ["sh", "-c", "cat %[1]s/left & echo ready; exec sleep infinity"]
+	[program.hook]
+	command = ["sleep", "infinity"]
+	pre_start = [["sh", "-c", "echo ready; exec cat %[1]s/hook"]]
+	[program.web]
+	command = "sleep infinity"
+	`
+
+var deathless = regexp.MustCompile(`process (\d+) does not die: it waits in D \(disk sleep\)( in \w+)?`)
+
+// deathlessIn returns the pid in what superd says of a process that doesn't die.
+func deathlessIn(t *testing.T, text string) int {
+	t.Helper()
+	m := deathless.FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("%q: want it to name a process that does not die and what it waits in", text)
+	}
+	pid, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || string(command) != "cat\n" {
+		t.Errorf("process %d, which does not die, is %q, %v; want cat", pid, command, err)
+	}
+	// Not every kernel tells.
+	if in, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid)); err != nil || string(in) != "0" && m[2] != " in "+string(in) {
+		t.Errorf("%q: want it to say that the process waits in %s, %v", text, in, err)
+	}
+	return pid
+}
+
+// Nothing can end a process that waits in the kernel. Who waits for its end is told so, and the others and superd's own end don't wait.
+func TestUnkillable(t *testing.T) {
+	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
+		s := harness.NewSite(t, "")
+		mount, waitAsked, release := s.DeadMount("dead")
+		s.Configure(fmt.Sprintf(stuckPrograms, mount))
+		d := s.Start(options...)
+		names := []string{"main", "left", "hook"}
+		for _, name := range names {
+			s.WaitLog(name, "ready\n")
+		}
+		s.WaitState("web", "running")
+		waitAsked(len(names))
+
+		r := s.Ctl(append([]string{"stop"}, names...)...)
+		if r.Exit != 1 {
+			t.Errorf("ctl stop: %v, want exit status 1", r)
+		}
+		pids := map[string]int{}
+		for _, name := range names {
+			pids[name] = deathlessIn(t, regexp.MustCompile(name+`: .*`).FindString(r.Out+r.ErrOut))
+			st := s.Status(name)
+			if st.State == "stopped" || deathlessIn(t, st.Reason) != pids[name] {
+				t.Errorf("after ctl stop: %v, want it not stopped, because of process %d", st, pids[name])
+			}
+			if why := s.MustCtl("why", name).Out; deathlessIn(t, why) != pids[name] {
+				t.Errorf("ctl why %s: no process %d in\n%s", name, pids[name], why)
+			}
+		}
+		s.MustCtl("restart", "web")
+
+		d.Signal(syscall.SIGTERM)
+		if exit := d.Wait(); exit != 0 {
+			t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+		}
+		for _, name := range names {
+			left := regexp.MustCompile(fmt.Sprintf(`process left behind.*%s.*process %d does not die`, name, pids[name]))
+			if !left.MatchString(d.ErrOut.String()) {
+				t.Errorf("superd's last messages don't match %v:\n%s", left, d.ErrOut)
+			}
+			if !harness.Alive(pids[name]) {
+				t.Errorf("process %d has died after all", pids[name])
+			}
+		}
+		release()
+		for _, pid := range pids {
+			harness.Until(t, "it dies when the file system has gone", func() bool { return !harness.Alive(pid) })
+		}
+		if made := !strings.Contains(d.ErrOut.String(), "no cgroups"); made != (len(s.Cgroups()) > 0) {
+			t.Errorf("superd had cgroups: %v, and has left %v", made, s.Cgroups())
+		}
+		s.Configure("[program.web]\ncommand = 'sleep infinity'\n")
+		s.Start() // which finds what the one before had to leave
+		s.WaitState("web", "running")
+	})
+}
+
+// A shutdown stops the others while it waits for one that doesn't die, and does not wait for that one longer than it takes to name it.
+func TestShutdownPastUnkillable(t *testing.T) {
+	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
+		s := harness.NewSite(t, "")
+		mount, waitAsked, release := s.DeadMount("dead")
+		s.Configure(fmt.Sprintf(stuckPrograms, mount))
+		d := s.Start(options...)
+		for _, name := range []string{"main", "left", "hook"} {
+			s.WaitLog(name, "ready\n")
+		}
+		s.WaitState("web", "running")
+		waitAsked(3)
+		d.Signal(syscall.SIGTERM)
+		if exit := d.Wait(); exit != 0 {
+			t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+		}
+		said := d.ErrOut.String()
+		stopped, stuck := strings.Index(said, "program stopped"), strings.Index(said, "program is stuck")
+		if stopped < 0 || stuck < stopped || !strings.Contains(said[stopped:stuck], "web") {
+			t.Errorf("want web to be stopped before the others are named as stuck:\n%s", said)
+		}
+		left := deathless.FindAllStringSubmatch(said[strings.Index(said, "process left behind"):], -1)
+		if len(left) != 3 {
+			t.Errorf("%d processes are named as left behind, want 3:\n%s", len(left), said)
+		}
+		release()
+		harness.Until(t, "they die when the file system has gone", func() bool { return len(s.Processes()) == 0 })
+		s.Configure("[program.web]\ncommand = 'sleep infinity'\n")
+		s.Start()
+	})
+}
