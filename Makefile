@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim build run test check gofmt vet staticcheck tidy unit packages test-systemd test-limits bench clean
+.PHONY: help sim build run test check gofmt vet staticcheck tidy unit packages test-systemd test-limits bench bench-loop clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -39,8 +39,11 @@ tidy:
 	cd tools && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler; the tests build the static superd themselves.
+# Histories of one goroutine have no races, and the programs of the torture are to be fast: they run without it.
 unit:
-	CGO_ENABLED=1 go test -race -timeout 5m ./...
+	CGO_ENABLED=1 go test -race -timeout 10m $$(go list ./... | grep -v /tests/torture)
+	go test -run "Simulation|PlantedDefects" ./procs
+	go test ./tests/torture
 
 test-systemd: build ## run the unit in packaging/ under a real systemd (root; SDBED=path of the bed's script)
 	SDBED="$(SDBED)" tests/systemd/run.sh
@@ -48,8 +51,15 @@ test-systemd: build ## run the unit in packaging/ under a real systemd (root; SD
 test-limits: build ## limits of memory, CPU and tasks on User Mode Linux (root; SDBED_UML=path of the bed's script)
 	SDBED_UML="$(SDBED_UML)" tests/limits/run.sh
 
-bench: ## measure memory, start, restart and idle (about 3 minutes); UPDATE=1 writes them to docs/design.md
+bench: bench-loop ## measure memory, start, restart and idle, and the loop (about 6 minutes); UPDATE=1 writes docs/design.md and docs/loops.md
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./tests/bench $(if $(UPDATE),-update)
+
+bench-loop: ## measure the loop, against libuv and libev where libuv1-dev and libev-dev are installed (about 3 minutes); UPDATE=1 writes docs/loops.md
+	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./tests/loopbench $(if $(UPDATE),-update)
+
+KILLS ?= 1000
+torture: ## kill superd KILLS times at random instants and at each crashpoint, and upgrade it 200 times, under load (about 10 minutes)
+	go test ./tests/torture -v -count=1 -timeout 60m -torture.kills $(KILLS) -torture.upgrades 200 -torture.programs 200
 
 N ?= 1000000
 sim: ## simulate N histories (a million) and print how many a second

@@ -32,6 +32,8 @@ type Superd struct {
 	RuntimeDir string // absolute, "" where it is not set: see [RuntimeDir]
 	LogDir     string // absolute, "" where it is not set: see [LogDir]
 	ExitWhen   ExitWhen
+
+	LogMaxTotal int64 // bytes of all log files together; 0: no bound
 }
 
 // ExitWhen says when superd ends by itself.
@@ -158,18 +160,36 @@ type Health struct {
 type Log struct {
 	File     string // absolute or relative to the log directory, clean; "" with replicas: see [Program.LogPath]
 	Format   LogFormat
-	MaxSize  int64 // bytes; 0: never rotate
-	Keep     int   // rotated files kept beside the current one
-	Compress bool
+	MaxSize  int64         // bytes; 0: never rotate for the size
+	MaxAge   time.Duration // 0: never rotate for the age
+	MaxTotal int64         // bytes of all the instance's files; 0: no bound
+	Keep     int           // rotated files kept beside the current one
+	Compress Compression   // of rotated files
 	Stderr   Stderr
 	Overflow Overflow
+	MinFree  int64 // bytes that logging leaves free on the file system; 0: none
 }
 
 // LogFormat is how lines are written to the log file.
 type LogFormat string
 
 // The values of log.format.
-const LogRaw LogFormat = "raw"
+const (
+	LogRaw    LogFormat = "raw"
+	LogDirect LogFormat = "direct"
+	LogText   LogFormat = "text"
+	LogJSON   LogFormat = "json"
+)
+
+// Compression is how rotated log files are compressed.
+type Compression string
+
+// The values of log.compress.
+const (
+	CompressNot  Compression = "" // false
+	CompressGzip Compression = "gzip"
+	CompressZstd Compression = "zstd"
+)
 
 // Stderr says what becomes of a program's standard error.
 type Stderr string

@@ -37,6 +37,13 @@ func builtin() *draft {
 	return d
 }
 
+// DefaultProgram returns a program of that name of which the file says nothing.
+func DefaultProgram(name string) *Program {
+	p := builtin().Program
+	p.Name = name
+	return &p
+}
+
 // A draft is a program (or [defaults], or the top of the file) while it is read.
 type draft struct {
 	Program

@@ -229,6 +229,29 @@ func choice[T ~string](values ...T) kind[T] {
 	}
 }
 
+// compression reads false, true or the name of a way to compress.
+var compression = kind[Compression]{
+	name: `boolean, "gzip" or "zstd"`,
+	show: func(c Compression) string {
+		if c == CompressNot {
+			return "false"
+		}
+		return strconv.Quote(string(c))
+	},
+	read: func(v value) (Compression, bool) {
+		switch v.raw {
+		case false:
+			return CompressNot, true
+		case true, string(CompressGzip):
+			return CompressGzip, true
+		case string(CompressZstd):
+			return CompressZstd, true
+		}
+		v.fail(`must be false, true, "gzip" or "zstd", got %s`, v.describe())
+		return "", false
+	},
+}
+
 // list reads an array of what k reads, nil for an empty one.
 func list[T any](name string, k kind[T]) kind[[]T] {
 	return kind[[]T]{
@@ -478,4 +501,7 @@ var pattern = text("regular expression", "a string", func(s string) (string, err
 	return s, nil
 }, quoteSet)
 
-var scheduleLine = text(`"@every DURATION" or cron line`, "a string", func(s string) (string, error) { return s, checkSchedule(s) }, quoteSet)
+var scheduleLine = text(`"@every DURATION" or cron line`, "a string", func(s string) (string, error) {
+	_, err := ParseSchedule(s)
+	return s, err
+}, quoteSet)

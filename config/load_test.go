@@ -81,7 +81,7 @@ kill_mode = "group"
 log = { file = "x/../web.txt", max_size = "1KiB", keep = 8 }
 limits = { nofile = 1, core = 0 }
 `)
-	if got, want := c.Superd, (Superd{"/etc/superd/run", "/var/log/x", ExitNever}); got != want {
+	if got, want := c.Superd, (Superd{RuntimeDir: "/etc/superd/run", LogDir: "/var/log/x", ExitWhen: ExitNever}); got != want {
 		t.Errorf("superd = %+v, want %+v", got, want)
 	}
 	if len(c.Errors) > 0 {
@@ -132,7 +132,7 @@ limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
 	want.Ready = &Ready{Exec: []string{"check", "it"}, Interval: 3 * time.Second, Timeout: 4 * time.Second}
 	want.Health = &Health{HTTP: "http://127.0.0.1/", Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 5}
 	want.PreStart, want.PostStop = [][]string{{"a", "b"}, {"c", "d"}}, [][]string{{"e"}}
-	want.Log.Compress, want.Log.Stderr, want.Log.Overflow = true, StderrLabel, OverflowDrop
+	want.Log.Compress, want.Log.Stderr, want.Log.Overflow = CompressGzip, StderrLabel, OverflowDrop
 	want.Log.File = "" // each instance has its own
 	want.Limits = Limits{Memory: &memory, CPU: &cpu, Tasks: &tasks}
 	if !reflect.DeepEqual(*p, want) {

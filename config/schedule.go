@@ -2,89 +2,101 @@ package config
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/netresearch/go-cron"
 )
 
-// A cronField bounds one of the five fields of a cron line. Source: man 5 crontab.
+// A Schedule says when a one-shot runs. Exactly one of its fields is set.
+type Schedule struct {
+	Every time.Duration      // more than 0
+	Cron  *cron.SpecSchedule // whose Next is for times without daylight saving: for those of UTC
+}
+
+// A cronField is one of the five fields of a cron line, as its mistakes are shown. Source: man 5 crontab.
 type cronField struct {
 	name        string
 	least, most int
-	names       []string // names[i] stands for least+i
 }
 
 var cronFields = []cronField{
-	{"minute", 0, 59, nil},
-	{"hour", 0, 23, nil},
-	{"day of month", 1, 31, nil},
-	{"month", 1, 12, []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
-	{"day of week", 0, 7, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
+	{"minute", 0, 59},
+	{"hour", 0, 23},
+	{"day of month", 1, 31},
+	{"month", 1, 12},
+	{"day of week", 0, 7},
 }
 
 var cronWords = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 
-// checkSchedule accepts "@every 5m", "@daily" and its like, and cron lines of five fields.
-func checkSchedule(s string) error {
+const cronOptions = cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor
+
+// ParseSchedule reads "@every 5m", "@daily" and its like, and cron lines of five fields. As cron does, a line with both a
+// day of month and a day of week means the days that are either.
+func ParseSchedule(s string) (Schedule, error) {
 	const remedy = `: write "@every 5m", "@daily" or a cron line such as "30 4 * * mon-fri"`
 	fields := strings.Fields(s)
-	if len(fields) == 0 {
-		return fmt.Errorf("is empty%s", remedy)
+	switch {
+	case len(fields) == 0:
+		return Schedule{}, fmt.Errorf("is empty%s", remedy)
+	case fields[0] == "@every":
+		return parsePeriod(s, strings.Join(fields[1:], " "))
+	case strings.HasPrefix(s, "@") && !slices.Contains(cronWords, s):
+		return Schedule{}, fmt.Errorf("unknown schedule %s%s", shorten(s), didYouMean(s, append([]string{"@every"}, cronWords...), remedy))
+	case !strings.HasPrefix(s, "@") && len(fields) != len(cronFields):
+		return Schedule{}, fmt.Errorf("must have %d fields, got %d in %s%s", len(cronFields), len(fields), shorten(s), remedy)
 	}
-	if fields[0] == "@every" {
-		period, err := parseDuration(strings.Join(fields[1:], " "))
-		if err != nil {
-			return fmt.Errorf("in %s: %w", shorten(s), err)
-		}
-		if period <= 0 {
-			return fmt.Errorf("the period must be more than 0s, got %s", shorten(s))
-		}
-		return nil
+	if err := checkCronFields(fields); err != nil {
+		return Schedule{}, fmt.Errorf("%w%s", err, remedy)
 	}
-	if strings.HasPrefix(s, "@") {
-		for _, word := range cronWords {
-			if s == word {
-				return nil
-			}
-		}
-		return fmt.Errorf("unknown schedule %s%s", shorten(s), didYouMean(s, append([]string{"@every"}, cronWords...), remedy))
+	parsed, err := parseCron(fields)
+	if err != nil {
+		return Schedule{}, fmt.Errorf("%s%s", printable(err.Error()), remedy)
 	}
+	line, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return Schedule{}, fmt.Errorf("unknown schedule %s%s", shorten(s), remedy)
+	}
+	line.Location = time.UTC
+	return Schedule{Cron: line}, nil
+}
+
+// maxSearchYears is the longest pause of a line that has a next time: from one 29 February to the next, over a year such as 2100.
+const maxSearchYears = 8
+
+func parsePeriod(s, period string) (Schedule, error) {
+	every, err := parseDuration(period)
+	switch {
+	case err != nil:
+		return Schedule{}, fmt.Errorf("in %s: %w", shorten(s), err)
+	case every <= 0:
+		return Schedule{}, fmt.Errorf("the period must be more than 0s, got %s", shorten(s))
+	}
+	return Schedule{Every: every}, nil
+}
+
+// checkCronFields names the item that the parser does not accept, or that only it would.
+func checkCronFields(fields []string) error {
 	if len(fields) != len(cronFields) {
-		return fmt.Errorf("must have %d fields, got %d in %s%s", len(cronFields), len(fields), shorten(s), remedy)
+		return nil // @daily
 	}
 	for i, field := range fields {
 		for item := range strings.SplitSeq(field, ",") {
-			if !cronFields[i].accepts(item) {
-				return fmt.Errorf("%s is not a %s (%d to %d)%s", shorten(item), cronFields[i].name, cronFields[i].least, cronFields[i].most, remedy)
+			alone := slices.Repeat([]string{"*"}, len(cronFields))
+			alone[i] = item
+			if _, err := parseCron(alone); err != nil || item == "" || strings.Contains(item, "+") {
+				f := cronFields[i]
+				return fmt.Errorf("%s is not a %s (%d to %d)", shorten(item), f.name, f.least, f.most)
 			}
 		}
 	}
 	return nil
 }
 
-// accepts reports whether item is *, a value or a range, with or without a step.
-func (f cronField) accepts(item string) bool {
-	span, step, stepped := strings.Cut(item, "/")
-	if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1 || step[0] == '+') {
-		return false
-	}
-	if span == "*" {
-		return true
-	}
-	first, last, isRange := strings.Cut(span, "-")
-	from, ok := f.value(first)
-	if !ok || !isRange {
-		return ok
-	}
-	to, ok := f.value(last)
-	return ok && from <= to
-}
-
-func (f cronField) value(s string) (int, bool) {
-	for i, name := range f.names {
-		if strings.EqualFold(s, name) {
-			return f.least + i, true
-		}
-	}
-	n, err := strconv.Atoi(s)
-	return n, err == nil && f.least <= n && n <= f.most && s[0] != '+' && s[0] != '-'
+// parseCron has the library parse a line. It takes names of days in either case, but THU for a hash, which begins with H.
+func parseCron(fields []string) (cron.Schedule, error) {
+	line := strings.ToLower(strings.Join(fields, " "))
+	return cron.MustNewParser(cronOptions).WithMaxSearchYears(maxSearchYears).Parse(line)
 }

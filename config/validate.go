@@ -53,6 +53,13 @@ func (d *draft) check() {
 		d.blame("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>.log",
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
 	}
+	if log := d.Log; log.MaxTotal > 0 && (log.MaxSize == 0 || log.MaxTotal < log.MaxSize) {
+		d.blame("log.max_total", "log.max_size").fail("log.max_total (%s) must not be less than log.max_size (%s), which must not be 0 then",
+			showSize(log.MaxTotal), showSize(log.MaxSize))
+	}
+	if d.Log.Format == LogDirect {
+		d.checkDirect()
+	}
 	if d.checkProbe("ready", readyChecks) {
 		ready := d.ready
 		d.Ready = &ready
@@ -60,6 +67,15 @@ func (d *draft) check() {
 	if d.checkProbe("health", healthChecks) {
 		health := d.health
 		d.Health = &health
+	}
+}
+
+// checkDirect refuses what superd can't do for a program that writes its log file itself.
+func (d *draft) checkDirect() {
+	for _, name := range []string{"log.max_size", "log.max_age", "log.max_total", "log.keep", "log.compress", "log.overflow", "log.min_free", "ready.line"} {
+		if v, ok := d.set[name]; ok {
+			v.failKey(`has no meaning with log.format = "direct", where the program writes the file itself: leave it out`)
+		}
 	}
 }
 

@@ -26,6 +26,12 @@ const (
 	MaxSocketPath = 107
 )
 
+// repeatPause is the pause before a request is made again that superd has not come to answer.
+const repeatPause = 20 * time.Millisecond
+
+// errEnded is wrapped by the error of a request that got no answer, since its connection has ended.
+var errEnded = errors.New("it ended before it answered")
+
 // ErrNoSuperd is wrapped by the error of a request when no superd listens on the socket.
 var ErrNoSuperd = errors.New("no superd answers")
 
@@ -34,10 +40,11 @@ var ErrNoSuperd = errors.New("no superd answers")
 type Client struct {
 	path     string
 	patience time.Duration // for answers that superd gives at once
+	repeat   time.Duration // for which requests are repeated that superd has not come to answer
 }
 
 // NewClient returns a client of the superd whose control socket is at path.
-func NewClient(path string) *Client { return &Client{path, answerTimeout} }
+func NewClient(path string) *Client { return &Client{path, answerTimeout, answerTimeout} }
 
 // Status returns the instances that names stand for (programs, instances, groups, globs), all of them
 // without names, ordered by name.
@@ -134,6 +141,18 @@ func (c *Client) Shutdown(ctx context.Context) (Shutdown, error) {
 	return s, err
 }
 
+// Upgrade has superd go on with another binary, an absolute path; "" is the file it was started from. It returns just before superd executes it,
+// or with what is wrong with it.
+func (c *Client) Upgrade(ctx context.Context, binary string) (Upgrade, error) {
+	form := url.Values{}
+	if binary != "" {
+		form.Set("binary", binary)
+	}
+	var u Upgrade
+	err := c.post(ctx, "/v1/upgrade", form, true, &u)
+	return u, err
+}
+
 // Version asks which superd it is.
 func (c *Client) Version(ctx context.Context) (Version, error) {
 	var v Version
@@ -146,8 +165,11 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, into an
 }
 
 func (c *Client) post(ctx context.Context, path string, form url.Values, patient bool, into any) error {
-	return c.decode(ctx, request{path: path, form: form, post: true, patient: patient}, into)
+	return c.decode(ctx, request{path: path, form: form, post: true, patient: patient, repeatable: isRepeatable(path)}, into)
 }
+
+// isRepeatable reports whether a post comes to the same when it is made twice. A start does not: a one-shot would run twice.
+func isRepeatable(path string) bool { return path == "/v1/programs/stop" || path == "/v1/reload" }
 
 // decode makes a request whose answer is one JSON value.
 func (c *Client) decode(ctx context.Context, r request, into any) error {
@@ -175,13 +197,36 @@ type request struct {
 	query   url.Values
 	form    url.Values // sent as the body, which may be longer than a request line
 	patient bool       // the answer may take any time
+
+	repeatable bool // a post that may be made twice; any get may
 }
 
-// do sends one request over a connection of its own and returns the answer's body, to be closed.
+// do makes a request and returns the answer's body, to be closed. One that does no harm when it is made twice is repeated when superd ends before it
+// answers, in a crash or an upgrade: the next superd answers in a moment.
+func (c *Client) do(ctx context.Context, r request) (io.ReadCloser, error) {
+	var lost error
+	for deadline := time.Now().Add(c.repeat); ; {
+		answer, err := c.once(ctx, r)
+		switch {
+		case lost != nil && errors.Is(err, ErrNoSuperd):
+			return nil, lost // it has ended indeed
+		case !errors.Is(err, errEnded) || r.post && !r.repeatable || time.Now().After(deadline):
+			return answer, err
+		}
+		lost = err
+		select {
+		case <-time.After(repeatPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// once sends one request over a connection of its own.
 //
 // http.Client is left aside: its transport keeps connections, goroutines and proxies that a single
 // request over a Unix socket has no use for, and they would cost more than the request.
-func (c *Client) do(ctx context.Context, r request) (io.ReadCloser, error) {
+func (c *Client) once(ctx context.Context, r request) (io.ReadCloser, error) {
 	x, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -216,8 +261,8 @@ func (c *Client) exchange(ctx context.Context, x *exchange, r request) (io.ReadC
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return nil, &Error{Message: fmt.Sprintf("superd on %s does not answer", c.path),
 			Remedy: "see whether it is stopped or the machine is short of something"}
-	case ended(err):
-		return nil, fmt.Errorf("ask superd on %s: it ended before it answered", c.path)
+	case ended(err), errors.Is(err, syscall.EPIPE):
+		return nil, fmt.Errorf("ask superd on %s: %w", c.path, errEnded)
 	case err != nil:
 		return nil, fmt.Errorf("ask superd on %s: %w", c.path, err)
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -128,11 +129,50 @@ func TestStrangeAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := answering(t, tt.answer, tt.hasty).Version(t.Context())
+			c := answering(t, tt.answer, tt.hasty)
+			c.repeat = 50 * time.Millisecond
+			_, err := c.Version(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("version: %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// What may be made twice is, when superd ends before it answers.
+func TestRepeatedRequests(t *testing.T) {
+	l, path := listen(t)
+	accepted := 0
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if accepted++; accepted > 2 {
+				_, _ = http.ReadRequest(bufio.NewReader(conn))
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
+			}
+			conn.Close()
+		}
+	}()
+	if _, err := NewClient(path).Status(t.Context(), nil); err != nil {
+		t.Errorf("status, lost twice: %v", err)
+	}
+	l2, path := listen(t)
+	go func() {
+		for {
+			conn, err := l2.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	for _, verb := range []string{"start", "restart"} {
+		if _, err := NewClient(path).Command(t.Context(), verb, []string{"web"}, true, 0); !errors.Is(err, errEnded) {
+			t.Errorf("%s, lost: %v, want that at once", verb, err)
+		}
 	}
 }
 

@@ -33,6 +33,10 @@ type Status struct {
 	LogFile  *string    `json:"log_file"`
 	LastLine *string    `json:"last_line"` // newest complete line, as written; invalid UTF-8 replaced
 	Reason   *string    `json:"reason"`    // why it is in this state, in plain words
+
+	// Output that was dropped rather than have the program wait, since superd started; absent where none was.
+	DroppedBytes int64 `json:"dropped_bytes,omitzero"`
+	DroppedLines int64 `json:"dropped_lines,omitzero"`
 }
 
 // Up tells whether the instance runs and is ready.
@@ -86,6 +90,15 @@ type Version struct {
 type Shutdown struct {
 	Pid     int    `json:"pid"` // superd's own
 	Message string `json:"message"`
+}
+
+// An Upgrade is the answer to a request to go on with another binary, given before superd executes it.
+type Upgrade struct {
+	Pid     int    `json:"pid"`    // superd's own, which the new binary keeps
+	Binary  string `json:"binary"` // path
+	From    string `json:"from"`   // version
+	To      string `json:"to"`
+	WayBack bool   `json:"way_back"` // the keeper starts the old one if the new one is not ready soon
 }
 
 // A Mistake is one thing wrong in a configuration file.

@@ -70,6 +70,11 @@ func (s *Step) run() *Error {
 		if err := syscall.Setresuid(int(c.Uid), int(c.Uid), int(c.Uid)); err != nil {
 			return failed(StageUID, err)
 		}
+		// What a superd that is not root may do beyond its user is not for another user's program. The kernel clears it by itself only
+		// when the user was root. Older kernels have no such capabilities.
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && err != unix.EINVAL {
+			return failed(StageUID, err)
+		}
 	}
 	if err := unix.Chdir(s.Dir); err != nil {
 		return failed(StageDir, err)

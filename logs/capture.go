@@ -32,17 +32,23 @@ type Capture struct {
 	name  string
 	fd    int // read end; set once
 	quit  chan struct{}
+	news  chan struct{} // wakes a goroutine that waits for more; nil until lines are put into the file; made on the loop
 
 	watch   *loop.Watch // these three: loop only
 	repeats int         // events since the drain last caught up
 	over    bool        // the scope is closed
 
-	state  atomic.Uint32
+	state atomic.Uint32
+
+	droppedBytes, droppedLines atomic.Int64
+
 	reopen atomic.Bool // the file is to be opened anew, with options
 
 	mu       sync.Mutex
-	options  Options
-	file     *file // replaced when the path changes; used by the draining goroutine, its chain by followers, too
+	options  *Options // never changed, but replaced
+	file     *file    // replaced when the path changes; used by the draining goroutine, its chain by followers, too
+	runID    string   // of the run whose output comes
+	newRun   bool     // no process of it has opened a file that it writes by itself
 	marks    []mark
 	watchers []*func()
 	released bool // descriptors are closed; nothing follows
@@ -54,6 +60,7 @@ type Capture struct {
 type mark struct {
 	reached func() // on the draining goroutine
 	at      int64  // how many bytes of output lie before it; -1: not known yet
+	ends    bool   // a line that has no newline before it is complete
 }
 
 // Name returns the name given to NewCapture. From any goroutine.
@@ -127,6 +134,10 @@ func (c *Capture) kick() {
 			}
 		case draining:
 			if c.state.CompareAndSwap(draining, dirty) {
+				select {
+				case c.news <- struct{}{}:
+				default:
+				}
 				return
 			}
 		default: // it looks again anyway, or never more
@@ -153,12 +164,21 @@ func (c *Capture) close() {
 
 // SetOptions changes where the output goes from now on. Files of an earlier path are left as they are.
 func (c *Capture) SetOptions(o Options) {
+	o = o.complete()
 	c.mu.Lock()
-	changed := o != c.options
-	c.options = o
+	changed := o != *c.options
+	c.options = &o
 	c.mu.Unlock()
 	if changed {
+		c.hearNews()
 		c.Reopen()
+	}
+}
+
+// hearNews makes ready for a goroutine that waits for more of a line.
+func (c *Capture) hearNews() {
+	if c.options.byLine() && c.news == nil {
+		c.news = make(chan struct{}, 1)
 	}
 }
 
@@ -173,24 +193,25 @@ func (c *Capture) Reopen() {
 // Drained calls f on the loop once everything that is in the FIFO now is in the file. While the file can't be written,
 // that is not yet; when the scope is closed, f runs all the same.
 func (c *Capture) Drained(f func()) {
-	c.mark(func() { c.store.loop.Post(f) })
+	c.mark(false, func() { c.store.loop.Post(f) })
 }
 
-// mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing.
-func (c *Capture) mark(reached func()) {
-	if !c.markLater(reached) {
+// mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing. ends tells
+// that lines end there.
+func (c *Capture) mark(ends bool, reached func()) {
+	if !c.markLater(ends, reached) {
 		reached()
 	}
 }
 
 // markLater has reached called as mark does, but reports false when there is nothing to wait for.
-func (c *Capture) markLater(reached func()) bool {
+func (c *Capture) markLater(ends bool, reached func()) bool {
 	c.mu.Lock()
 	// At rest with nothing in the FIFO, it is so already; a mark that is only queued could be overtaken by what is
 	// written next.
-	now := c.released || c.fd < 0 || c.state.Load() == idle && pipeBytes(c.fd) == 0
+	now := c.released || c.fd < 0 || c.state.Load() == idle && pipeBytes(c.fd) == 0 && c.loss.inLine == 0
 	if !now {
-		c.marks = append(c.marks, mark{reached, -1})
+		c.marks = append(c.marks, mark{reached, -1, ends})
 	}
 	c.mu.Unlock()
 	if now {
@@ -216,10 +237,18 @@ func (c *Capture) Notify(f func()) (cancel func()) {
 
 // release closes what the capture owns. It runs once, on the goroutine that used it last.
 func (c *Capture) release() {
-	if c.failures > 0 {
+	if c.loss.bytes > 0 {
+		c.log().Error("output was dropped, and its file does not say so", "bytes", c.loss.bytes, "lines", c.loss.lines)
+	} else if c.failures > 0 {
 		c.log().Error("output is lost, its file could not be written to the end", "bytes", pipeBytes(c.fd))
 	}
-	c.file.close()
+	c.store.archive.remove(c.file.chain)
+	if c.file.fd >= 0 {
+		place := c.file.place()
+		c.store.slots.acquire(place, nil)
+		c.file.close()
+		c.store.slots.release(place)
+	}
 	closeFD(c.fd)
 
 	c.mu.Lock()

@@ -8,25 +8,31 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 )
 
 // A segment is the part of the output that lies in one file.
 type segment struct {
-	name       string // the file's path
-	stamp      stamp  // of a rotated file
-	start, end int64  // positions
+	name        string // the file's path
+	stamp       stamp  // of a rotated file
+	compression Compression
+	start, end  int64 // positions
 	identity          // of the newest file; of rotated ones it isn't kept
 }
 
 // A rotatedFile is what is kept of a segment whose file has its final name.
 type rotatedFile struct {
-	stamp      stamp
-	start, end int64
+	stamp       stamp
+	compression Compression
+	start, end  int64
+	size        int64 // bytes on the disk
 }
 
 func (ch *chain) segment(r rotatedFile) segment {
-	return segment{name: r.stamp.name(ch.path), stamp: r.stamp, start: r.start, end: r.end}
+	return segment{
+		name: r.stamp.name(ch.path) + r.compression.suffix(), stamp: r.stamp, compression: r.compression, start: r.start, end: r.end,
+	}
 }
 
 // rotated reports whether the file has its final name.
@@ -45,6 +51,7 @@ type chain struct {
 	listed bool // guarded by disk: rotated holds the files of earlier captures, too
 
 	mu      sync.Mutex
+	format  Format        // of what is written
 	rotated []rotatedFile // oldest first
 	current segment       // the newest file; that there is none yet shows in its identity
 	began   int64         // position of the first byte that this capture wrote; math.MaxInt64 before
@@ -55,8 +62,8 @@ type chain struct {
 // unknown is a position before all others.
 const unknown = math.MinInt64
 
-func newChain(path string) *chain {
-	return &chain{path: path, current: segment{name: path}, began: math.MaxInt64, run: unknown, ended: unknown}
+func newChain(path string, format Format) *chain {
+	return &chain{path: path, format: format, current: segment{name: path}, began: math.MaxInt64, run: unknown, ended: unknown}
 }
 
 // list finds the rotated files that are there already, and the newest file if the capture has not opened it yet.
@@ -78,18 +85,38 @@ func (ch *chain) listLocked() error {
 	}
 	var found []rotatedFile
 	for _, entry := range entries {
-		s, ok := parseStamp(base, entry.Name())
+		name := directory + entry.Name()
+		s, c, ok := parseStamp(base, entry.Name())
+		if _, _, unfinished := parseStamp(base, strings.TrimSuffix(entry.Name(), unfinishedSuffix)); !ok && unfinished {
+			if err := removeFile(name); err != nil { // an earlier superd was killed over it
+				return err
+			}
+		}
 		if !ok {
 			continue
 		}
-		info, err := statPath(directory + entry.Name())
+		if c != "" {
+			if _, err := os.Lstat(directory + strings.TrimSuffix(entry.Name(), c.suffix())); err == nil { // so it was over this one
+				if err := removeFile(name); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		info, err := statPath(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		found = append(found, rotatedFile{stamp: s, end: info.size}) // end: moved below
+		content := info.size
+		if c != "" {
+			if content, err = c.contentSize(name); err != nil {
+				content = 0 // nobody can read it; it is one of those to keep, all the same
+			}
+		}
+		found = append(found, rotatedFile{stamp: s, compression: c, end: content, size: info.size}) // end: moved below
 	}
 	newest, err := statPath(ch.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -136,6 +163,13 @@ func (ch *chain) opened(info fileInfo) {
 	ch.began = min(ch.began, cur.end)
 }
 
+// setFormat tells how what comes next is written.
+func (ch *chain) setFormat(format Format) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.format = format
+}
+
 // grown records that n bytes were appended to the newest file.
 func (ch *chain) grown(n int64) {
 	ch.mu.Lock()
@@ -158,17 +192,22 @@ func (ch *chain) rotatedTo(s stamp) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	cur := ch.current
-	ch.rotated = append(ch.rotated, rotatedFile{stamp: s, start: cur.start, end: cur.end})
+	ch.rotated = append(ch.rotated, rotatedFile{stamp: s, start: cur.start, end: cur.end, size: cur.end - cur.start})
 	ch.current = segment{name: ch.path, start: cur.end, end: cur.end}
 }
 
-// pruned forgets all but the keep newest rotated files and returns the names of those forgotten, oldest first.
-func (ch *chain) pruned(keep int) (gone []string) {
+// pruned forgets the oldest rotated files: all but the keep newest, and as many more as have to go until the others have at most that
+// many bytes on the disk. It returns the names of those forgotten, oldest first.
+func (ch *chain) pruned(keep int, bytes int64) (gone []string) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	n := max(len(ch.rotated)-keep, 0)
+	n := len(ch.rotated)
+	for n > 0 && len(ch.rotated)-n < keep && ch.rotated[n-1].size <= bytes {
+		n--
+		bytes -= ch.rotated[n].size
+	}
 	for _, r := range ch.rotated[:n] {
-		gone = append(gone, r.stamp.name(ch.path))
+		gone = append(gone, ch.segment(r).name)
 	}
 	ch.rotated = slices.Delete(ch.rotated, 0, n)
 	return gone
@@ -178,7 +217,7 @@ func (ch *chain) pruned(keep int) (gone []string) {
 func (ch *chain) lost(gone segment) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.rotated = slices.DeleteFunc(ch.rotated, func(r rotatedFile) bool { return r.stamp == gone.stamp })
+	ch.rotated = slices.DeleteFunc(ch.rotated, func(r rotatedFile) bool { return r.stamp == gone.stamp && r.compression == gone.compression })
 }
 
 // at returns the segment that holds position p or else the first one after it; the newest file if there is none.

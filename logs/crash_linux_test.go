@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,8 +20,11 @@ import (
 
 // The test binary is a superd that does nothing but capture, where the environment names a FIFO and a log file.
 const (
-	captureFIFO = "SUPERD_TEST_FIFO"
-	captureLog  = "SUPERD_TEST_LOG"
+	captureFIFO   = "SUPERD_TEST_FIFO"
+	captureLog    = "SUPERD_TEST_LOG"
+	captureFormat = "SUPERD_TEST_FORMAT"
+
+	captureCompression = "SUPERD_TEST_COMPRESSION"
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +48,8 @@ func captureForEver(fifo, log string) error {
 		return err
 	}
 	store := NewStore(l, slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	if err := store.NewCapture(l.Root(), "web", Options{Path: log, MaxSize: 1e6, Keep: 10_000}).Attach(fd); err != nil {
+	o := Options{Program: "web", Path: log, Format: Format(os.Getenv(captureFormat)), MaxSize: 1e6, Keep: 10_000, Compression: Compression(os.Getenv(captureCompression))}
+	if err := store.NewCapture(l.Root(), "web", o).Attach(fd); err != nil {
 		return err
 	}
 	return l.Run()
@@ -53,13 +59,16 @@ func captureForEver(fifo, log string) error {
 type doomed struct {
 	testing.TB
 	fifo, log string
+	format    Format
+	packed    Compression
 	program   *os.File
+	kills     int
 }
 
-func newDoomed(t *testing.T) *doomed {
+func newDoomed(t *testing.T, format Format) *doomed {
 	t.Helper()
 	dir := t.TempDir()
-	d := &doomed{TB: t, fifo: filepath.Join(dir, "fifo"), log: filepath.Join(dir, "log", "web.log")}
+	d := &doomed{TB: t, format: format, fifo: filepath.Join(dir, "fifo"), log: filepath.Join(dir, "log", "web.log")}
 	read, err := MakeFIFO(d.fifo, os.Geteuid(), os.Getegid())
 	if err != nil {
 		t.Fatal(err)
@@ -76,12 +85,14 @@ func newDoomed(t *testing.T) *doomed {
 func (d *doomed) life(binary string, end func(*os.Process), environment ...string) {
 	d.Helper()
 	cmd := exec.CommandContext(d.Context(), binary)
-	cmd.Env = append(os.Environ(), append(environment, captureFIFO+"="+d.fifo, captureLog+"="+d.log)...)
+	cmd.Env = append(os.Environ(), append(environment, captureFIFO+"="+d.fifo, captureLog+"="+d.log, captureFormat+"="+string(d.format),
+		captureCompression+"="+string(d.packed))...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		d.Fatal(err)
 	}
 	end(cmd.Process)
+	d.kills++
 	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		d.Fatalf("the capturing process ended by itself: %v", err)
 	}
@@ -100,6 +111,11 @@ func (d *doomed) drain() {
 	})
 }
 
+// numberedLine appends line number n to dst.
+func numberedLine(dst []byte, n int) []byte {
+	return fmt.Appendf(dst, "line %d %s\n", n, "................................................................................"[:n%80])
+}
+
 // numbered writes numbered lines as fast as it can until stop is closed, and returns how many.
 func numbered(w io.Writer, stop <-chan struct{}) <-chan int {
 	count := make(chan int, 1)
@@ -108,7 +124,7 @@ func numbered(w io.Writer, stop <-chan struct{}) <-chan int {
 		for n := 0; ; {
 			block = block[:0]
 			for range 500 {
-				block = fmt.Appendf(block, "line %d %s\n", n, "................................................................................"[:n%80])
+				block = numberedLine(block, n)
 				n++
 			}
 			if _, err := w.Write(block); err != nil {
@@ -125,44 +141,85 @@ func numbered(w io.Writer, stop <-chan struct{}) <-chan int {
 	return count
 }
 
-// expectNumbered checks that the files joined hold count numbered lines once each, and that the rotated ones are whole.
+// expectNumbered checks that the files joined hold count numbered lines, and that the rotated ones are whole. Raw lines are there
+// once each; of records, those in flight may be there twice, after each kill.
 func (d *doomed) expectNumbered(count int) {
 	d.Helper()
 	contents, names := files(d, d.log)
+	for i := len(names) - 1; i > 0; i-- {
+		if strings.TrimSuffix(names[i], d.packed.suffix()) == names[i-1] { // killed before it could remove what it had compressed
+			contents, names = slices.Delete(contents, i, i+1), slices.Delete(names, i, i+1)
+		}
+	}
 	for i, text := range contents[:len(contents)-1] {
 		if !strings.HasSuffix(text, "\n") || len(text) > 1e6 {
 			d.Errorf("%s has %d bytes and ends in %q, want at most 1e6 and whole lines", names[i], len(text), text[max(0, len(text)-30):])
 		}
 	}
-	n := 0
+	n, repeats := 0, 0
+	var partial string
 	for line := range strings.Lines(strings.Join(contents, "")) {
-		number, _, _ := strings.Cut(strings.TrimPrefix(line, "line "), " ")
-		if got, err := strconv.Atoi(number); err != nil || got != n {
-			d.Fatalf("line %d is %q", n, line)
+		switch d.format {
+		case JSON:
+			var record Record
+			if err := json.Unmarshal([]byte(line), &record); err != nil {
+				d.Fatalf("record after line %d is %q: %v", n, line, err)
+			}
+			if record.Partial {
+				partial += record.Line
+				continue
+			}
+			line, partial = partial+record.Line+"\n", ""
+		case Text:
+			at, text, _ := strings.Cut(line, " ")
+			stream, text, _ := strings.Cut(text, " ")
+			if len(at) != len(recordTime) || !isRecordTime([]byte(at)) {
+				d.Fatalf("record after line %d is %q", n, line)
+			}
+			if stream == "stdout+" {
+				partial += strings.TrimSuffix(text, "\n")
+				continue
+			}
+			line, partial = partial+text, ""
+		}
+		if want := numberedLine(nil, n); line != string(want) {
+			number, _, _ := strings.Cut(strings.TrimPrefix(line, "line "), " ")
+			again, err := strconv.Atoi(number)
+			if d.format == Raw || err != nil || again > n || n-again > chunkBytes || line != string(numberedLine(nil, again)) {
+				d.Fatalf("line %d is %q", n, line)
+			}
+			n = again
+			repeats++
 		}
 		n++
 	}
 	if n != count {
 		d.Errorf("%d lines in %d files, want %d", n, len(names), count)
 	}
+	if repeats > d.kills {
+		d.Errorf("something is there twice %d times, after %d kills", repeats, d.kills)
+	}
 }
 
 // Whoever captures is killed at any instant, again and again, while a program writes as fast as it can.
 func TestKilledAtAnyInstant(t *testing.T) {
-	d := newDoomed(t)
-	stop := make(chan struct{})
-	count := numbered(d.program, stop)
-	kills := 50
-	if testing.Short() {
-		kills = 5
-	}
-	for range kills {
-		d.life(os.Args[0], func(p *os.Process) {
-			time.Sleep(rand.N(30 * time.Millisecond)) // the instant is what is tested
-			_ = p.Kill()
+	for format, kills := range map[Format]int{Raw: 30, Text: 10, JSON: 10} {
+		t.Run(string(format), func(t *testing.T) {
+			d := newDoomed(t, format)
+			stop := make(chan struct{})
+			count := numbered(d.program, stop)
+			if testing.Short() {
+				kills = 3
+			}
+			for range kills {
+				d.life(os.Args[0], func(p *os.Process) {
+					time.Sleep(rand.N(30 * time.Millisecond)) // the instant is what is tested
+					_ = p.Kill()
+				})
+			}
+			d.end(stop, count)
 		})
 	}
-	d.end(stop, count)
 }
 
 // end stops the writer and expects all of what it wrote.
@@ -185,13 +242,26 @@ func TestKilledAtEachStep(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build with crashpoints: %v\n%s", err, out)
 	}
-	for _, step := range []string{"splice.before", "splice.after", "rotate.before-rename", "rotate.after-rename"} {
-		t.Run(step, func(t *testing.T) {
-			d := newDoomed(t)
+	for _, at := range []struct {
+		step   string
+		format Format
+		packed Compression
+	}{
+		{"splice.before", Raw, ""}, {"splice.after", Raw, ""}, {"rotate.before-rename", Raw, ""}, {"rotate.after-rename", Raw, ""},
+		{"record.before-write", JSON, ""}, {"record.after-write", Text, ""}, {"record.after-take", JSON, ""},
+		{"rotate.after-rename", JSON, Gzip}, {"compress.written", Raw, Gzip}, {"compress.renamed", Raw, Zstd},
+	} {
+		t.Run(fmt.Sprint(at.step, " ", at.format, " ", at.packed), func(t *testing.T) {
+			d := newDoomed(t, at.format)
+			d.packed = at.packed
 			stop := make(chan struct{})
 			count := numbered(d.program, stop)
-			for _, passage := range []int{1, 1, 2, 3, 7, 1} {
-				d.life(binary, func(*os.Process) {}, fmt.Sprintf("SUPERD_CRASHPOINT=%s:%d", step, passage))
+			passages := []int{1, 1, 2, 3, 7, 1}
+			if at.packed != "" {
+				passages = []int{1, 2, 1} // compressing takes its time
+			}
+			for _, passage := range passages {
+				d.life(binary, func(*os.Process) {}, fmt.Sprintf("SUPERD_CRASHPOINT=%s:%d", at.step, passage))
 			}
 			d.end(stop, count)
 		})

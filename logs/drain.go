@@ -14,6 +14,8 @@ type drain struct {
 	troubled bool      // the trouble with rotation has been told
 	grown    bool      // the pipe was made bigger
 	lingered int64     // total when it last waited for more
+	loss     loss
+	rest     *unfinished // nil: none was seen
 }
 
 // run drains the FIFO until it is empty and nobody wants another look.
@@ -42,24 +44,40 @@ func (c *Capture) run() {
 // empty moves bytes until the FIFO is empty or the capture is closing.
 func (c *Capture) empty() {
 	for more := true; more; {
-		place := c.file.place()
-		if !c.store.slots.acquire(place, c.quit) {
-			return
-		}
 		var err error
-		more, err = c.turn()
-		c.store.slots.release(place)
-		c.report(err)
-		if err != nil && !c.pause() {
-			return
+		if drops := c.file.Drop; drops { // it takes its slots itself
+			more, err = c.turn()
+			c.report(err)
+			if err != nil && !c.dropFor(c.store.pause(c.failures-1), err) {
+				return
+			}
+		} else {
+			place := c.file.place()
+			if !c.store.slots.acquire(place, c.quit) {
+				return
+			}
+			more, err = c.turn()
+			c.store.slots.release(place)
+			c.report(err)
+			if err != nil && !c.pause() {
+				return
+			}
 		}
 		more = more || c.linger()
 	}
 }
 
 // linger waits a moment for more from a program that has just written much, rather than end and be started by the loop
-// again, which takes longer than the program does. It reports whether there is more.
+// again, which takes longer than the program does; and for the rest of a line. It reports whether there is more to do.
 func (c *Capture) linger() bool {
+	begun := int64(0) // bytes of a line that has no end yet
+	if c.file.byLine() {
+		begun = pipeBytes(c.fd)
+	}
+	return c.lingerShortly(begun) || begun > 0 && c.awaitRest(begun)
+}
+
+func (c *Capture) lingerShortly(begun int64) bool {
 	if c.total-c.lingered < chunkBytes {
 		return false
 	}
@@ -70,31 +88,79 @@ func (c *Capture) linger() bool {
 		return false // threads are dear
 	}
 	defer func() { <-c.store.lingering }()
-	return waitPipe(c.fd, lingerTime)
+	return waitPipe(c.fd, begun, lingerTime)
+}
+
+// awaitRest waits for the rest of a line of which so many bytes are in the pipe; what doesn't come in time is not waited for any
+// more. It reports whether there is something to do: false also when an event has come, or closing.
+//
+// It can't rely on events alone: a write that has to wait for room in a pipe that was not empty makes none before it has ended.
+func (c *Capture) awaitRest(begun int64) bool {
+	if c.rest == nil || c.rest.at != c.total {
+		c.rest = &unfinished{at: c.total, since: time.Now()}
+	}
+	for pause := time.Millisecond; time.Since(c.rest.since) < restPatience; pause *= 2 {
+		if c.state.Load() != draining || !c.sleep(pause) {
+			return false
+		}
+		if pipeBytes(c.fd) != begun {
+			return true
+		}
+	}
+	c.rest.due = true
+	return true
+}
+
+// An unfinished line is one that has no end yet.
+type unfinished struct {
+	at    int64 // where it begins: bytes of output before it
+	since time.Time
+	due   bool // it is written as far as it is there
 }
 
 // turn moves bytes for as long as a slot may be held. It reports whether it left off before the FIFO was empty.
 func (c *Capture) turn() (more bool, err error) {
-	c.settle()
-	c.file.check()
 	look := glance{buffers: &c.store.buffers}
 	defer look.close()
+	drops := c.file.Drop
+	check := func() error {
+		c.file.check()
+		return nil
+	}
+	if _, err := c.do(0, func() error {
+		c.settle()
+		return check()
+	}); err != nil {
+		return true, err
+	}
+	if drops != c.file.Drop {
+		return true, nil // in the other way
+	}
 
 	for moved := int64(0); moved < turnBytes; {
 		if c.state.Load() == closing {
 			return false, nil
 		}
-		limit := min(c.aim(), turnBytes-moved)
-		if c.reached(false) {
-			c.file.check() // again: whoever waited for a mark may have changed the file since
+		limit, end := c.aim()
+		if c.reached(false) { // again: whoever waited for a mark may have changed the file since
+			if _, err := c.do(0, check); err != nil {
+				return true, err
+			}
 		}
-		n, err := c.file.take(c.fd, limit, &look)
+		var n int64
+		var some bool
+		if !c.file.byLine() {
+			n, err = c.file.take(c.fd, min(limit, turnBytes-moved), &look)
+			some = n > 0
+		} else {
+			n, some, err = c.takeLines(limit, end, &look)
+		}
 		c.wrote(n)
 		if err != nil {
 			return true, err
 		}
-		if n == 0 {
-			c.reached(true)
+		if !some {
+			c.reached(!c.file.byLine() || pipeBytes(c.fd) == 0) // else the rest of a line is awaited
 			return false, nil
 		}
 		moved += n
@@ -114,16 +180,18 @@ func (c *Capture) settle() {
 	c.file.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if o := c.options; o.Path == c.file.path {
-		c.file.maxSize, c.file.keep = o.MaxSize, o.Keep
+	if o := c.options; o.Path == c.file.Path {
+		c.file.Options = o
+		c.file.chain.setFormat(c.file.Format)
 	} else {
-		c.file = newFile(o, c.store.now)
+		c.store.archive.remove(c.file.chain)
+		c.file = c.store.newFile(o)
 	}
 }
 
-// aim returns how many bytes may be moved at a time: up to the next mark. New marks get their place here, where everything
-// taken is in the file: after what is in the pipe.
-func (c *Capture) aim() (limit int64) {
+// aim returns how many bytes may be moved at a time: up to the next mark, and what a line is that has no end there. New marks
+// get their place here, where everything taken is in the file: after what is in the pipe.
+func (c *Capture) aim() (limit int64, end ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit = math.MaxInt64
@@ -132,11 +200,18 @@ func (c *Capture) aim() (limit int64) {
 		if m.at < 0 {
 			m.at = c.total + pipeBytes(c.fd)
 		}
-		if ahead := m.at - c.total; ahead > 0 {
-			limit = min(limit, ahead)
+		ahead := m.at - c.total
+		if ahead <= 0 && m.ends {
+			c.endLostLine()
+		}
+		if ahead > 0 && ahead < limit {
+			limit, end = ahead, goesOn
+		}
+		if ahead == limit && m.ends {
+			end = ended
 		}
 	}
-	return limit
+	return limit, end
 }
 
 // reached calls the marks up to here: those that have got their place, if the FIFO is found empty. It reports whether
@@ -164,6 +239,11 @@ func (c *Capture) wrote(n int64) {
 		return
 	}
 	c.total += n
+	c.announce()
+}
+
+// announce tells those who want to know that the file has grown.
+func (c *Capture) announce() {
 	c.mu.Lock()
 	watchers := c.watchers
 	c.mu.Unlock()
@@ -175,12 +255,18 @@ func (c *Capture) wrote(n int64) {
 // report tells the log what has changed: err is that of the last turn. It holds no slot, as the log may stall, too.
 func (c *Capture) report(err error) {
 	switch {
+	case c.state.Load() == closing:
+		return
 	case err != nil:
 		if c.failures++; c.failures == 1 {
 			c.since = c.store.now()
-			c.log().Warn("output does not get into its file, the program has to wait", "error", err)
+			if c.file.Drop {
+				c.log().Warn("output does not get into its file, it is dropped", "error", err)
+			} else {
+				c.log().Warn("output does not get into its file, the program has to wait", "error", err)
+			}
 		}
-	case c.failures > 0:
+	case c.failures > 0 && c.loss.bytes == 0: // else nothing has come that could have been written
 		c.failures = 0
 		c.log().Info("output gets into its file again", "after", c.store.now().Sub(c.since))
 	}
@@ -192,7 +278,7 @@ func (c *Capture) report(err error) {
 }
 
 func (c *Capture) log() *slog.Logger {
-	return c.store.log.With("instance", c.name, "path", c.file.path)
+	return c.store.log.With("instance", c.name, "path", c.Path())
 }
 
 // pause waits before a failed write is tried again. It reports whether there is a point: false when closing.
@@ -201,6 +287,20 @@ func (c *Capture) pause() bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
+	case <-c.quit:
+		return false
+	}
+}
+
+// sleep waits, until the loop reports an event at the most. It reports false when closing.
+func (c *Capture) sleep(pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.news:
 		return true
 	case <-c.quit:
 		return false

@@ -61,7 +61,7 @@ func TestMarkHasItsPlace(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("old")
 	var atMark string
-	p.mark(func() { atMark = readFile(t, p.Path()) })
+	p.mark(false, func() { atMark = readFile(t, p.Path()) })
 	p.EndRun()
 	p.aim()
 	p.print("new\n")
@@ -79,7 +79,7 @@ func TestMarkIsReachedWhenFIFOIsEmpty(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("gone")
 	reached := false
-	p.mark(func() { reached = true })
+	p.mark(false, func() { reached = true })
 	p.aim()
 	if n, err := p.File.Read(make([]byte, 10)); n != 4 || err != nil {
 		t.Fatalf("read of the program's own output = %d, %v", n, err)
@@ -94,7 +94,7 @@ func TestMarkIsReachedWhenFIFOIsEmpty(t *testing.T) {
 }
 
 func TestSlotsOfClosingCaptures(t *testing.T) {
-	s := newSlots(writersPerPlace)
+	s := newSlots(writersPerPlace, maxWriters)
 	here := place{device: 1}
 	quit := make(chan struct{})
 	for range writersPerPlace {

@@ -1,9 +1,11 @@
 package logs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"syscall"
 	"time"
@@ -14,31 +16,34 @@ import (
 // A file is a log file that is rotated. It belongs to the goroutine that drains; followers only see its chain. Nobody else
 // writes to it, so the place of the next byte is known: splice(2) wants to be told.
 type file struct {
-	path    string
-	maxSize int64
-	keep    int
-	now     func() time.Time
-	chain   *chain
+	*Options // complete; never changed, but replaced
+	now      func() time.Time
+	archive  *archive // told of each rotation; may be nil
+	chain    *chain
 
+	begun    bool     // it has been open
 	fd       int      // -1: opened when next needed
 	identity identity // of the open file
 	regular  bool     // otherwise a device or FIFO, which is only written to
 	splices  bool     // it takes bytes from a pipe itself
+	born     int64    // when the open file was made, as far as is known: nanoseconds of the Unix epoch
 	size     int64    // where the next byte goes
+	inLine   bool     // what was appended last is not a whole line
 	floor    int64    // the size from which the limit counts: raised when a rotation fails
 	trouble  error    // why the last rotation failed; output goes on into the same file
 }
 
-func newFile(o Options, now func() time.Time) *file {
-	return &file{path: o.Path, maxSize: o.MaxSize, keep: o.Keep, now: now, chain: newChain(o.Path), fd: -1}
+// newFile returns a file as o has it, which is complete.
+func newFile(o *Options, now func() time.Time, archive *archive) *file {
+	return &file{Options: o, now: now, archive: archive, chain: newChain(o.Path, o.Format), fd: -1}
 }
 
 // place returns where the file is, as far as it is known without asking.
 func (f *file) place() place {
 	if f.fd < 0 {
-		return placeOf(f.path, identity{})
+		return placeOf(f.Path, identity{})
 	}
-	return placeOf(f.path, f.identity)
+	return placeOf(f.Path, f.identity)
 }
 
 // check lets go of the file if path names another one by now, or none.
@@ -46,7 +51,7 @@ func (f *file) check() {
 	if f.fd < 0 {
 		return
 	}
-	info, err := statPath(f.path)
+	info, err := statPath(f.Path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.identity != f.identity {
 		f.close()
 	}
@@ -81,9 +86,15 @@ func (f *file) take(pipe int, most int64, look *glance) (moved int64, err error)
 // fit returns how many of the next n bytes in the pipe go into the file; 0 means that it is to be rotated first. It looks
 // at them only near the limit.
 func (f *file) fit(pipe int, n int64, look *glance) (int64, error) {
+	if f.outdated() {
+		var err error
+		if n, err = f.toLineEnd(pipe, n, look); n == 0 || err != nil {
+			return n, err
+		}
+	}
 	size := f.size - f.floor
-	room := f.maxSize - size
-	if !f.regular || f.maxSize == 0 || n <= room {
+	room := f.MaxSize - size
+	if !f.regular || f.MaxSize == 0 || n <= room {
 		return n, nil
 	}
 	if room > chunkBytes {
@@ -99,7 +110,24 @@ func (f *file) fit(pipe int, n int64, look *glance) (int64, error) {
 			ended = true // it can't be read: better cut a line than grow for ever
 		}
 	}
-	return int64(split(size, f.maxSize, ended, next)), nil
+	return int64(split(size, f.MaxSize, ended, next)), nil
+}
+
+// outdated reports whether the file is to be rotated for its age.
+func (f *file) outdated() bool {
+	return f.MaxAge > 0 && f.regular && f.size > f.floor && f.now().UnixNano()-f.born >= int64(f.MaxAge)
+}
+
+// toLineEnd returns how many of the next n bytes in the pipe are to go into the file before it ends in a whole line.
+func (f *file) toLineEnd(pipe int, n int64, look *glance) (int64, error) {
+	if ended, err := endsLine(f.fd, f.size); ended || err != nil {
+		return 0, nil // where it can't be read, better cut a line than grow for ever
+	}
+	next, err := look.at(pipe, n)
+	if end := bytes.IndexByte(next, '\n'); end >= 0 {
+		return int64(end) + 1, err
+	}
+	return int64(len(next)), err
 }
 
 // move moves n bytes or, without an error, fewer, from the pipe to the end of the file.
@@ -114,7 +142,7 @@ func (f *file) move(pipe int, n int64, look *glance) (moved int64, err error) {
 		moved, err = f.copy(pipe, n, look)
 	}
 	if err != nil {
-		err = &os.PathError{Op: "write", Path: f.path, Err: err}
+		err = &os.PathError{Op: "write", Path: f.Path, Err: err}
 	}
 	if f.regular {
 		f.size += moved
@@ -157,18 +185,38 @@ func (f *file) ready() error {
 		case !info.named:
 			f.close()
 		case f.regular && info.size != f.size:
-			f.begin(info)
+			if err := f.begin(info); err != nil {
+				return err
+			}
 		}
 	}
 	if f.fd < 0 {
-		return f.openEnd()
+		if err := f.openEnd(); err != nil {
+			return err
+		}
+	}
+	if f.MinFree > 0 && f.regular {
+		return f.enoughFree()
 	}
 	return nil
 }
 
+// enoughFree tells when the file system is to count as full.
+func (f *file) enoughFree() error {
+	free, err := freeBytes(f.fd)
+	if err == nil && free < f.MinFree {
+		err = fmt.Errorf("%s: only %d bytes are free on its file system, min_free is %d", f.Path, free, f.MinFree)
+	}
+	return err
+}
+
 // openEnd opens the file, makes it and its directory if need be, and goes to its end.
 func (f *file) openEnd() error {
-	fd, err := openLog(f.path)
+	more := 0
+	if f.Format == Direct { // output of who was started before that
+		more = appending
+	}
+	fd, err := openLog(f.Path, more)
 	if err != nil {
 		return err
 	}
@@ -181,17 +229,29 @@ func (f *file) openEnd() error {
 		return err
 	}
 	f.fd, f.splices = fd, info.regular
-	f.begin(info)
-	return nil
+	if !f.begun {
+		f.begun = true
+		f.archive.rotated(task{f.chain, f.Compression})
+	}
+	return f.begin(info)
 }
 
 // begin has the next byte go to the end of the open file, as info has it.
-func (f *file) begin(info fileInfo) {
-	f.identity, f.regular, f.size, f.floor = info.identity, info.regular, 0, 0
+func (f *file) begin(info fileInfo) error {
+	f.identity, f.regular, f.size, f.floor, f.born = info.identity, info.regular, 0, 0, f.now().UnixNano()
 	if info.regular {
 		f.size = info.size
 	}
+	if f.MaxAge > 0 && f.size > 0 {
+		f.born = bornAt(f.fd, f.born)
+	}
+	var err error
+	if f.Format.records() && f.size > 0 {
+		err = f.mend()
+		info.size = f.size
+	}
 	f.chain.opened(info)
+	return err
 }
 
 // rotate gives the file its rotated name and removes the oldest ones. Where that fails, output goes on into the same
@@ -203,17 +263,20 @@ func (f *file) rotate() {
 	f.trouble = f.rename()
 	crashpoint.Here("rotate.after-rename")
 	if f.trouble != nil {
-		f.floor = f.size
+		f.floor, f.born = f.size, f.now().UnixNano()
 		return
 	}
 	f.close()
+	bytes := int64(math.MaxInt64)
+	if f.MaxTotal > 0 {
+		bytes = f.MaxTotal - f.MaxSize // the next file may become as large
+	}
 	var errs []error
-	for _, old := range f.chain.pruned(f.keep) {
-		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+	for _, old := range f.chain.pruned(f.Keep, bytes) {
+		errs = append(errs, removeFile(old))
 	}
 	f.trouble = errors.Join(errs...)
+	f.archive.rotated(task{f.chain, f.Compression})
 }
 
 // rename gives the file a name that is newer than those of the files rotated before, and that nothing has yet.
@@ -222,7 +285,7 @@ func (f *file) rename() error {
 		return fmt.Errorf("list rotated files: %w", err)
 	}
 	for s := nextStamp(f.now(), f.chain.newestStamp()); ; s++ {
-		err := renameNew(f.path, s.name(f.path))
+		err := renameNew(f.Path, s.name(f.Path))
 		switch {
 		case errors.Is(err, fs.ErrExist):
 		case errors.Is(err, fs.ErrNotExist): // somebody was faster: the next file is made all the same

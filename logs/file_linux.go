@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,10 +49,13 @@ func newFileInfo(st *unix.Stat_t) fileInfo {
 	}
 }
 
-// openLog opens the file at path for writing and makes it and its directory if need be.
-func openLog(path string) (int, error) {
-	// O_NONBLOCK: a FIFO without a reader is an error instead of waiting for one. O_APPEND: splice(2) refuses it.
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_NONBLOCK | unix.O_NOCTTY
+// appending is for files that others write to, too. splice(2) refuses it.
+const appending = unix.O_APPEND
+
+// openLog opens the file at path for writing and makes it and its directory if need be. more is appending or 0.
+func openLog(path string, more int) (int, error) {
+	// O_NONBLOCK: a FIFO without a reader is an error instead of waiting for one.
+	flags := unix.O_WRONLY | unix.O_CREAT | unix.O_NONBLOCK | unix.O_NOCTTY | more
 	fd, err := openFile(path, flags)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
@@ -65,6 +69,44 @@ func openLog(path string) (int, error) {
 // openRead opens the file at path for reading, without waiting for anything that is not a file.
 func openRead(path string) (int, error) {
 	return openFile(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+}
+
+// openTemporary makes a file without a name in directory.
+func openTemporary(directory string) (int, error) {
+	return openFile(directory, unix.O_TMPFILE|unix.O_RDWR)
+}
+
+// freeBytes returns how much is free for all users on the file system of an open file.
+func freeBytes(fd int) (int64, error) {
+	var st unix.Statfs_t
+	if err := retryEINTR(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
+		return 0, os.NewSyscallError("fstatfs", err)
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// bornAt returns when an open file was made, in nanoseconds of the Unix epoch, or otherwise where the file system doesn't tell.
+func bornAt(fd int, otherwise int64) int64 {
+	var st unix.Statx_t
+	err := retryEINTR(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) })
+	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return otherwise
+	}
+	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+}
+
+// atLowPriority runs f on a thread that gets what processor and disk others leave, and is thrown away after it.
+func atLowPriority(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()            // for ever: the thread ends with the goroutine
+		const idle, ofThread = 3 << 13, 1 // IOPRIO_CLASS_IDLE, IOPRIO_WHO_PROCESS
+		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19)
+		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ofThread, 0, idle)
+		f()
+	}()
+	<-done
 }
 
 // openFile opens path, with the mode of a log file if it makes one.
@@ -118,14 +160,25 @@ func readAt(fd int, p []byte, offset int64) (n int, err error) {
 
 // endsLine reports whether the byte before offset is a newline, in an open file that need not be open for reading.
 func endsLine(fd int, offset int64) (bool, error) {
+	last, err := readEnd(fd, offset, 1)
+	return len(last) > 0 && last[0] == '\n', err
+}
+
+// readEnd returns the last bytes before offset, at most that many, of an open file that need not be open for reading.
+func readEnd(fd int, offset, most int64) ([]byte, error) {
 	read, err := openFD(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY)
 	if err != nil {
-		return false, err
+		return nil, fmt.Errorf("read the end of what is there: %w", err)
 	}
 	defer closeFD(read)
-	var last [1]byte
-	_, err = readAt(read, last[:], offset-1)
-	return last[0] == '\n', err
+	p := make([]byte, min(offset, most))
+	n, err := readAt(read, p, offset-int64(len(p)))
+	return p[:n], err
+}
+
+// truncate cuts an open file off.
+func truncate(fd int, size int64) error {
+	return os.NewSyscallError("ftruncate", retryEINTR(func() error { return unix.Ftruncate(fd, size) }))
 }
 
 // renameNew renames a file; that something has the new name is an error (os.ErrExist).

@@ -15,7 +15,8 @@ import (
 )
 
 func newTestFile(t testing.TB, o Options) *file {
-	f := newFile(o, time.Now)
+	o = o.complete()
+	f := newFile(&o, time.Now, nil)
 	t.Cleanup(f.close)
 	return f
 }
@@ -206,7 +207,7 @@ func TestFileWithoutSplice(t *testing.T) {
 	}
 	want := "first\nsecond\n" + strings.Repeat("more of it, and more\n", 1000)
 	f.mustAppend(t, want[len("first\nsecond\n"):])
-	equal(t, "files joined", joined(t, f.path), want)
+	equal(t, "files joined", joined(t, f.Path), want)
 	if !f.splices {
 		t.Error("the next file is not asked")
 	}
@@ -219,17 +220,37 @@ func TestReopen(t *testing.T) {
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
+	if !holdsOpen(t, path+".1") {
+		t.Error("the file is not open after a write")
+	}
 	p.rig.do(p.Reopen)
 	p.rig.await(p.drained(), "Reopen")
 	if _, err := os.Stat(path); err == nil {
 		t.Error("Reopen made a file before there was something to write")
 	}
-	if p.file.fd >= 0 {
+	if holdsOpen(t, path+".1") {
 		t.Error("Reopen left the moved file open")
 	}
 	p.log("two\n")
 	equal(t, "the moved file", readFile(t, path+".1"), "one\n")
 	equal(t, "the new file", readFile(t, path), "two\n")
+}
+
+// holdsOpen reports whether this process has a descriptor of the file.
+func holdsOpen(t *testing.T, path string) bool {
+	t.Helper()
+	want, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(open, func(fd string) bool {
+		info, err := os.Stat(fd)
+		return err == nil && os.SameFile(info, want)
+	})
 }
 
 // Where files can't be rotated, output goes on into the same one, and superd says so once.

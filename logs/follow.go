@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"time"
 )
 
 // Follow writes the last lines of the output to w, then, with follow, what is appended, byte for byte and across rotated
@@ -40,7 +41,7 @@ func (c *Capture) show(ctx context.Context, w io.Writer, follow bool, place func
 		}
 	})()
 
-	f := &follower{w: w, buffer: make([]byte, chunkBytes), lineEnded: true}
+	f := &follower{ctx: ctx, readers: &c.store.readers, w: w, buffer: make([]byte, chunkBytes), lineEnded: true}
 	defer f.leave()
 	err := f.run(ctx, c, follow, wake, place)
 	if err != nil && err != ctx.Err() {
@@ -58,6 +59,8 @@ func (c *Capture) chain() (ch *chain, released bool) {
 
 // A follower reads along a chain.
 type follower struct {
+	ctx       context.Context
+	readers   *slots
 	w         io.Writer
 	buffer    []byte
 	lineEnded bool // what was written last
@@ -87,6 +90,12 @@ func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan
 			return err
 		}
 		newest, released := c.chain() // before the step: it sees all that was written before this
+		direct := newest.newest().format == Direct
+		if direct {
+			if err := f.read(func() error { newest.refresh(); return nil }); err != nil {
+				return err
+			}
+		}
 		more, err := f.step(end)
 		switch {
 		case err != nil:
@@ -102,8 +111,13 @@ func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan
 		case released:
 			return nil
 		default:
+			var look <-chan time.Time
+			if direct {
+				look = time.After(directLook)
+			}
 			select {
 			case <-wake:
+			case <-look:
 			case <-ctx.Done():
 			}
 		}
@@ -115,7 +129,29 @@ func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan
 func (f *follower) begin(ch *chain) error {
 	f.leave()
 	f.chain = ch
-	return ch.list()
+	return f.read(func() error {
+		ch.refresh()
+		return ch.list()
+	})
+}
+
+// read does what may wait for the file system.
+func (f *follower) read(do func() error) error {
+	place := f.chain.place()
+	if !f.readers.acquire(place, f.ctx.Done()) {
+		return f.ctx.Err()
+	}
+	defer f.readers.release(place)
+	return do()
+}
+
+// readAt reads from the open file.
+func (f *follower) readAt(b []byte, offset int64) (n int, err error) {
+	err = f.read(func() (err error) {
+		n, err = f.open.ReadAt(b, offset)
+		return err
+	})
+	return n, err
 }
 
 // back sets the position to where the last lines before end begin; -1 is all there is. It reads backwards, a buffer at a
@@ -153,7 +189,7 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 		p = min(p, seg.end)
 		from := max(p-int64(len(f.buffer)), seg.start)
 		block := f.buffer[:p-from]
-		if n, err := f.open.ReadAt(block, from-seg.start); n < len(block) {
+		if n, err := f.readAt(block, from-seg.start); n < len(block) {
 			if errors.Is(err, io.EOF) {
 				return nil // somebody truncated it
 			}
@@ -210,13 +246,27 @@ func (f *follower) step(end int64) (more bool, err error) {
 }
 
 // enter opens the file of seg. It reports false when that file isn't there any more.
-func (f *follower) enter(seg segment) (bool, error) {
-	open, err := os.Open(seg.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if seg.rotated() {
-			f.chain.lost(seg)
+func (f *follower) enter(seg segment) (ok bool, err error) {
+	err = f.read(func() (err error) {
+		ok, err = f.openFile(seg)
+		return err
+	})
+	return ok, err
+}
+
+func (f *follower) openFile(seg segment) (bool, error) {
+	open, err := seg.open()
+	for errors.Is(err, fs.ErrNotExist) {
+		if !seg.rotated() {
+			return false, nil
 		}
-		return false, nil
+		again := f.chain.at(seg.start)
+		if again.stamp != seg.stamp || again.compression == seg.compression {
+			f.chain.lost(seg)
+			return false, nil
+		}
+		seg = again // it was compressed just now
+		open, err = seg.open()
 	}
 	if err != nil {
 		return false, err
@@ -240,7 +290,7 @@ func (f *follower) leave() {
 
 // show shows the next n bytes of the open file, or as many as it has.
 func (f *follower) show(n int64) (int, error) {
-	got, err := f.open.ReadAt(f.buffer[:n], f.position-f.held.start)
+	got, err := f.readAt(f.buffer[:n], f.position-f.held.start)
 	if got == 0 {
 		if errors.Is(err, io.EOF) {
 			err = nil
@@ -255,6 +305,11 @@ func (f *follower) show(n int64) (int, error) {
 
 // skip says that the bytes up to position to are missing.
 func (f *follower) skip(to int64) error {
+	if m, ok := f.w.(*lineMatcher); ok { // it is not to take that for output
+		m.gap()
+		f.position = to
+		return nil
+	}
 	format := "superd: %d bytes were rotated away before they could be shown\n"
 	if !f.lineEnded {
 		format = "\n" + format

@@ -36,11 +36,26 @@ func readPipe(fd int, p []byte) (int, error) {
 // splicePipe moves at most n bytes from the pipe into the file at offset and returns how many: 0 when the pipe is empty.
 // A byte leaves the pipe when it is in the file, even where a signal, SIGKILL too, or an error ends this in between.
 func splicePipe(pipe, file int, offset, n int64) (int64, error) {
+	return whileThere(func() (int64, error) { return unix.Splice(pipe, nil, file, &offset, int(n), unix.SPLICE_F_NONBLOCK) })
+}
+
+// spliceAway moves at most n bytes from the pipe into /dev/null, which costs no copy.
+func spliceAway(pipe, null int, n int64) (int64, error) {
+	return whileThere(func() (int64, error) { return unix.Splice(pipe, nil, null, nil, int(n), unix.SPLICE_F_NONBLOCK) })
+}
+
+// teePipe has the other pipe hold the next bytes in the pipe, too.
+func teePipe(pipe, other int, n int64) (int64, error) {
+	return whileThere(func() (int64, error) { return unix.Tee(pipe, other, int(n), unix.SPLICE_F_NONBLOCK) })
+}
+
+// whileThere calls f, which takes bytes from a pipe, again where a signal interrupted it. An empty pipe is 0 bytes.
+func whileThere(f func() (int64, error)) (int64, error) {
 	for {
-		moved, err := unix.Splice(pipe, nil, file, &offset, int(n), unix.SPLICE_F_NONBLOCK)
+		n, err := f()
 		switch err {
 		case nil:
-			return moved, nil
+			return n, nil
 		case unix.EINTR:
 		case unix.EAGAIN:
 			return 0, nil
@@ -50,11 +65,28 @@ func splicePipe(pipe, file int, offset, n int64) (int64, error) {
 	}
 }
 
-// waitPipe waits until there is something in the pipe and reports whether there is, for at most that long.
-func waitPipe(fd int, patience time.Duration) bool {
-	events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(events, int(patience.Milliseconds()))
-	return n > 0 && err == nil
+// pipeFull reports whether who writes into the pipe would have to wait.
+func pipeFull(fd int) bool {
+	events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+	n, err := unix.Poll(events, 0)
+	return n == 0 && err == nil
+}
+
+// waitPipe waits until there are more bytes in the pipe than rest, and reports whether there are, for at most that long.
+func waitPipe(fd int, rest int64, patience time.Duration) bool {
+	if rest == 0 {
+		events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(events, int(patience.Milliseconds()))
+		return n > 0 && err == nil
+	}
+	const pause = 50 * time.Microsecond // the kernel doesn't tell of more bytes in a pipe that holds some
+	for ; patience > 0; patience -= 2 * pause {
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: int64(pause)}, nil)
+		if pipeBytes(fd) > rest {
+			return true
+		}
+	}
+	return false
 }
 
 // growPipe makes the pipe hold size bytes if it holds less. Where the limits of the system or of the user don't allow
@@ -70,6 +102,7 @@ type glance struct {
 	buffers *sync.Pool // of *[chunkBytes]byte
 	buffer  *[chunkBytes]byte
 	ends    [2]int
+	null    int // /dev/null; 0: not opened yet; -1: can't be had
 }
 
 // at returns the next bytes in the pipe, at most n and at most a chunk, or fewer if they lie in many pages. They are
@@ -91,7 +124,39 @@ func (g *glance) at(pipe int, n int64) ([]byte, error) {
 	return text, err
 }
 
-// close lets go of what at has needed.
+// drop takes n bytes out of the pipe, and fewer where somebody else was faster. It doesn't touch what at has returned.
+func (g *glance) drop(pipe, n int) (taken int64, err error) {
+	if g.null == 0 {
+		if g.null, err = openFD("/dev/null", unix.O_WRONLY); err != nil {
+			g.null = -1 // read them
+		}
+	}
+	var scratch []byte
+	for rest := int64(n); rest > 0; rest = int64(n) - taken {
+		var got int64
+		if g.null >= 0 {
+			if got, err = spliceAway(pipe, g.null, rest); err == unix.EINVAL {
+				closeFD(g.null)
+				g.null = -1
+				continue
+			}
+		} else {
+			if scratch == nil {
+				scratch = make([]byte, min(n, 4<<10))
+			}
+			var read int
+			read, err = readPipe(pipe, scratch[:min(len(scratch), int(rest))])
+			got = int64(read)
+		}
+		if got == 0 || err != nil {
+			return taken, err
+		}
+		taken += got
+	}
+	return taken, nil
+}
+
+// close lets go of what at and drop have needed.
 func (g *glance) close() {
 	if g.buffer != nil {
 		closeFD(g.ends[0])
@@ -99,20 +164,8 @@ func (g *glance) close() {
 		g.buffers.Put(g.buffer)
 		g.buffer = nil
 	}
-}
-
-// teePipe has the other pipe hold the next bytes in the pipe, too.
-func teePipe(pipe, other int, n int64) (int64, error) {
-	for {
-		there, err := unix.Tee(pipe, other, int(n), unix.SPLICE_F_NONBLOCK)
-		switch err {
-		case nil:
-			return there, nil
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return 0, nil
-		default:
-			return 0, err
-		}
+	if g.null > 0 {
+		closeFD(g.null)
+		g.null = 0
 	}
 }

@@ -1,21 +1,36 @@
 package logs
 
-// tailBytes is how much of the end of a run's output is read for telling why it failed.
-const tailBytes = 1024
+// tailBytes is how much of the end of a run's output is shown for telling why it failed; recordTailBytes is where that is looked
+// for among records.
+const (
+	tailBytes       = 1024
+	recordTailBytes = 16 << 10
+)
 
 // BeginRun tells that a run of the program begins: what comes once the FIFO has been emptied of what is in it now is its
-// output.
-func (c *Capture) BeginRun() {
-	c.mark(func() {
+// output. id names the run in records.
+func (c *Capture) BeginRun(id string) {
+	c.mark(true, func() {
+		c.ResumeRun(id)
+		c.mu.Lock()
+		c.newRun = true
+		c.mu.Unlock()
 		ch, _ := c.chain()
 		ch.beginRun()
 	})
 }
 
+// ResumeRun names a run that began before this capture. From any goroutine.
+func (c *Capture) ResumeRun(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runID = id
+}
+
 // EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What
 // comes later begins a line of its own for [LastLines]; in the file, nothing is added.
 func (c *Capture) EndRun() {
-	c.mark(func() {
+	c.mark(true, func() {
 		ch, _ := c.chain()
 		ch.endRun()
 	})
@@ -25,33 +40,27 @@ func (c *Capture) EndRun() {
 // the file, and when the scope is closed; cut tells that there was more before them. They are read from the file: of a
 // device there are none. f must not block; it runs on any goroutine but the loop's.
 func (c *Capture) Tail(f func(end []byte, cut bool)) {
-	if c.markLater(func() { c.readTail(f) }) {
-		return
+	read := func() {
+		ch, _ := c.chain()
+		from, to := ch.lastRun() // now: a next run may begin any time
+		c.store.captures.Go(func() {
+			place := ch.place()
+			c.store.readers.acquire(place, nil)
+			if ch.newest().format == Direct {
+				ch.refresh()
+				from, to = ch.lastRun()
+			}
+			end, cut := ch.tail(from, to)
+			c.store.readers.release(place)
+			f(end, cut)
+		})
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.released {
+	switch _, released := c.chain(); {
+	case released:
 		go f(nil, false)
-		return
+	case !c.markLater(false, read):
+		read()
 	}
-	ch := c.file.chain
-	from, to := ch.lastRun() // now: a next run may begin any time
-	c.store.captures.Go(func() {
-		place := ch.place()
-		if !c.store.readers.acquire(place, c.quit) {
-			f(nil, false)
-			return
-		}
-		end, cut := ch.tail(from, to)
-		c.store.readers.release(place)
-		f(end, cut)
-	})
-}
-
-// readTail calls f with the end of the run's output, on the draining goroutine.
-func (c *Capture) readTail(f func(end []byte, cut bool)) {
-	ch, _ := c.chain()
-	f(ch.tail(ch.lastRun()))
 }
 
 func (ch *chain) beginRun() {
@@ -78,26 +87,32 @@ func (ch *chain) lastRun() (from, to int64) {
 	return min(max(ch.run, ch.began), to), to
 }
 
-// tail reads the end of what lies between two positions.
+// tail reads the end of what lies between two positions: of records, the lines.
 func (ch *chain) tail(from, to int64) (end []byte, cut bool) {
 	if from == to {
 		return nil, false
 	}
-	end = ch.readBack(to, make([]byte, tailBytes))
+	size, format := tailBytes, ch.newest().format
+	if format.records() {
+		size = recordTailBytes
+	}
+	end = ch.readBack(to, make([]byte, size))
 	if from != unknown && to-from < int64(len(end)) {
 		end = end[int64(len(end))-(to-from):]
 	}
-	return end, len(end) == tailBytes && to-int64(len(end)) > from
+	cut = len(end) == size && to-int64(len(end)) > from
+	if format.records() {
+		end = linesIn(format, end, cut)
+		cut = cut || len(end) > tailBytes
+		end = end[max(0, len(end)-tailBytes):]
+	}
+	return end, cut
 }
 
 // lastLine returns the newest complete line, at most maxLineBytes of it: its beginning if that lies in the last
 // len(buffer) bytes of the output, which it uses meanwhile. It blocks on the file system.
 func (ch *chain) lastLine(buffer []byte) string {
-	if at := ch.newest(); at.unseen {
-		if info, err := statPath(ch.path); err == nil {
-			ch.seen(info)
-		}
-	}
+	ch.refresh()
 	at := ch.newest()
 	for n := min(maxLineBytes+1, len(buffer)); ; n = len(buffer) {
 		text := ch.readBack(at.end, buffer[:n])
@@ -109,6 +124,7 @@ func (ch *chain) lastLine(buffer []byte) string {
 		if start <= 0 && len(text) == n && n < len(buffer) {
 			continue // it begins further back
 		}
+		line = lineIn(at.format, line)
 		return string(line[:min(len(line), maxLineBytes)])
 	}
 }
@@ -116,14 +132,15 @@ func (ch *chain) lastLine(buffer []byte) string {
 // An outputEnd is what the newest line depends on.
 type outputEnd struct {
 	chain      *chain
+	format     Format
 	end, ended int64
-	unseen     bool // nobody has looked at the file yet
+	unseen     bool // nobody has looked at the file yet, or not for long
 }
 
 func (ch *chain) newest() outputEnd {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return outputEnd{ch, ch.current.end, ch.ended, ch.current.identity == (identity{})}
+	return outputEnd{ch, ch.format, ch.current.end, ch.ended, ch.current.identity == (identity{}) || ch.format == Direct}
 }
 
 // place returns where the newest file is, as far as it is known without asking.
@@ -157,15 +174,15 @@ func (ch *chain) readBack(position int64, buffer []byte) []byte {
 
 // read fills p from an offset of the file. It reports false when the file isn't there any more or can't be read so far.
 func (s segment) read(p []byte, offset int64) (n int, ok bool) {
-	fd, err := openRead(s.name)
+	file, err := s.open()
 	if err != nil {
 		return 0, false
 	}
-	defer closeFD(fd)
-	info, err := statFD(fd)
+	defer file.Close()
+	info, err := statFD(int(file.Fd()))
 	if err != nil || !info.regular || !s.rotated() && info.identity != s.identity {
 		return 0, false
 	}
-	n, err = readAt(fd, p, offset)
+	n, err = readAt(int(file.Fd()), p, offset)
 	return n, err == nil && n == len(p)
 }

@@ -3,9 +3,11 @@ package logs
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -188,11 +190,12 @@ func files(t testing.TB, path string) (contents, names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, unfinishedSuffix) })
 	if _, err := os.Stat(path); err == nil {
 		names = append(names, path)
 	}
 	for _, name := range names {
-		contents = append(contents, readFile(t, name))
+		contents = append(contents, unpacked(t, name))
 	}
 	return contents, names
 }
@@ -201,6 +204,27 @@ func joined(t testing.TB, path string) string {
 	t.Helper()
 	contents, _ := files(t, path)
 	return strings.Join(contents, "")
+}
+
+// unpacked returns what a log file holds, which may be compressed.
+func unpacked(t testing.TB, name string) string {
+	t.Helper()
+	s := segment{name: name}
+	for _, c := range []Compression{Gzip, Zstd} {
+		if strings.HasSuffix(name, c.suffix()) {
+			s.compression = c
+		}
+	}
+	file, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.NewSectionReader(file, 0, 1<<40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 func readFile(t testing.TB, path string) string {

@@ -57,13 +57,18 @@ func (s stamp) name(path string) string {
 	return path + "." + time.UnixMicro(int64(s)).UTC().Format(stampLayout)
 }
 
-// parseStamp returns the stamp of a file named name if it was rotated away from one named base.
-func parseStamp(base, name string) (stamp, bool) {
+// parseStamp returns the stamp of a file named name if it was rotated away from one named base, and how it is compressed.
+func parseStamp(base, name string) (s stamp, c Compression, ok bool) {
 	suffix, ok := strings.CutPrefix(name, base+".")
 	if !ok {
-		return 0, false
+		return 0, "", false
+	}
+	for _, known := range []Compression{Gzip, Zstd} {
+		if plain, ok := strings.CutSuffix(suffix, known.suffix()); ok {
+			suffix, c = plain, known
+		}
 	}
 	t, err := time.Parse(stampLayout, suffix)
-	s := stamp(t.UnixMicro())
-	return s, err == nil && s.name(base) == name // Parse also takes other spellings
+	s = stamp(t.UnixMicro())
+	return s, c, err == nil && s.name(base) == base+"."+suffix // Parse also takes other spellings
 }

@@ -59,7 +59,7 @@ func FuzzRotation(f *testing.F) {
 			}
 			file.mustAppend(t, string(next))
 		}
-		contents, _ := files(t, file.path)
+		contents, _ := files(t, file.Path)
 		if got := strings.Join(contents, ""); got != string(text) {
 			t.Fatalf("files joined are %q, want %q", got, text)
 		}
@@ -85,8 +85,10 @@ func TestStamps(t *testing.T) {
 	if want := "/var/log/web.log.20261121T062045.123456Z"; name != want {
 		t.Errorf("name = %q, want %q", name, want)
 	}
-	if got, ok := parseStamp("web.log", "web.log.20261121T062045.123456Z"); !ok || got != s {
-		t.Errorf("parseStamp() = %d, %v, want %d", got, ok, s)
+	for _, c := range []Compression{"", Gzip, Zstd} {
+		if got, gotC, ok := parseStamp("web.log", "web.log.20261121T062045.123456Z"+c.suffix()); !ok || got != s || gotC != c {
+			t.Errorf("parseStamp() = %d, %q, %v, want %d, %q", got, gotC, ok, s, c)
+		}
 	}
 	if got := nextStamp(at, s); got != s+1 {
 		t.Errorf("a second stamp in the same microsecond is %d, want %d", got, s+1)
@@ -95,10 +97,10 @@ func TestStamps(t *testing.T) {
 		t.Errorf("a stamp after the clock went back is %d, want %d", got, s+1)
 	}
 	for _, name := range []string{
-		"web.log", "web.log.1", "web.log.gz", "web.log.20261121T062045.123456Z.gz", "web.log.20261321T062045.123456Z",
+		"web.log", "web.log.1", "web.log.gz", "web.log.20261121T062045.123456Z.gz.tmp", "web.log.20261121T062045.123456Z.gz.zst", "web.log.20261321T062045.123456Z",
 		"other.log.20261121T062045.123456Z", "web.log.20261121T062045,123456Z", "web.log.20261121T062045.12345 Z",
 	} {
-		if s, ok := parseStamp("web.log", name); ok {
+		if s, _, ok := parseStamp("web.log", name); ok {
 			t.Errorf("parseStamp(%q) = %d, want none", name, s)
 		}
 	}

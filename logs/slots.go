@@ -8,9 +8,18 @@ import (
 // How many goroutines may be in the hands of one file system at once. Each may hold a thread and a buffer for as long as the
 // file system stalls.
 const (
-	writersPerPlace = 16
+	writersPerPlace = 4
 	readersPerPlace = 4
 )
+
+// And in the hands of all of them.
+const (
+	maxWriters = 12
+	maxReaders = 8
+)
+
+// Threads is how many threads the captures of a [Store], its archive and a [Queue] may keep waiting in the kernel.
+const Threads = maxWriters + maxReaders + maxLingering + 2
 
 // A place is what may stall as one: a file system or, until a file on it is open and tells which one that is, a
 // directory. The one or the other is set.
@@ -29,12 +38,15 @@ func placeOf(path string, file identity) place {
 // slots bounds the goroutines at work in each place. A gate exists while someone uses or wants it.
 type slots struct {
 	perPlace int
+	all      chan struct{} // holds a token for each slot that is taken, wherever
 
 	mu    sync.Mutex
 	gates map[place]*gate
 }
 
-func newSlots(perPlace int) slots { return slots{perPlace: perPlace, gates: make(map[place]*gate)} }
+func newSlots(perPlace, all int) slots {
+	return slots{perPlace: perPlace, all: make(chan struct{}, all), gates: make(map[place]*gate)}
+}
 
 type gate struct {
 	seats chan struct{} // taken in the order in which they were asked for, as a channel serves its senders
@@ -53,8 +65,15 @@ func (s *slots) acquire(p place, quit <-chan struct{}) bool {
 	s.mu.Unlock()
 	select {
 	case g.seats <- struct{}{}:
+	case <-quit:
+		s.leave(p, g)
+		return false
+	}
+	select {
+	case s.all <- struct{}{}:
 		return true
 	case <-quit:
+		<-g.seats
 		s.leave(p, g)
 		return false
 	}
@@ -65,6 +84,7 @@ func (s *slots) release(p place) {
 	s.mu.Lock()
 	g := s.gates[p]
 	s.mu.Unlock()
+	<-s.all
 	<-g.seats
 	s.leave(p, g)
 }

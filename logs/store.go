@@ -4,7 +4,8 @@
 // files rotated away from it. It lives on the loop, which only tells it that there is something to read: a goroutine of
 // its own then moves bytes until the FIFO is empty and ends. A quiet capture has no goroutine and no buffer. Bytes
 // go from pipe to file inside the kernel (splice(2)), so that each of them is in the one or in the other whenever superd
-// dies; they are looked at only near the size at which a file is rotated.
+// dies; they are looked at only near the size at which a file is rotated. With another [Format] than raw they are peeked at,
+// written as records and only then taken out of the pipe: who dies in between repeats what was in flight and loses nothing.
 //
 // The [Store] hands out the slots in which these goroutines write. Each file system has slots of its own, so that one
 // that stalls holds up the programs that log there and nothing else; their output waits in their FIFOs.
@@ -35,12 +36,44 @@ const (
 	maxLingering = 4
 )
 
+// restPatience is how long the rest of a line is waited for, before what is there of it becomes a record.
+const restPatience = 200 * time.Millisecond
+
 // Options tell where the output of a program goes.
 type Options struct {
+	Program string // its name, for records
 	Path    string // of the log file; it and its directory are made when first needed
-	MaxSize int64  // bytes; the file is rotated rather than grow beyond; 0: never
-	Keep    int    // rotated files; the oldest ones beyond that number are removed
+	Format  Format // "" is raw
+
+	// The file is rotated rather than grow beyond MaxSize bytes (0: never), and when output comes and it is MaxAge old (0: never).
+	MaxSize int64
+	MaxAge  time.Duration
+
+	// The oldest rotated files are removed: those beyond the number Keep, and those that would let all of them and a full newest
+	// one have more than MaxTotal bytes (0: no bound).
+	Keep        int
+	MaxTotal    int64
+	Compression Compression // of rotated files
+
+	// While the file can't be written, output waits in the program's pipe or, with Drop, is dropped and counted. The file system counts as
+	// full when fewer than MinFree bytes are free for all users.
+	Drop    bool
+	MinFree int64
 }
+
+// complete returns o with what is left out filled in.
+func (o Options) complete() Options {
+	if o.Format == "" {
+		o.Format = Raw
+	}
+	if o.Format == Direct {
+		o.MaxSize, o.MaxAge, o.MaxTotal, o.Compression, o.Drop, o.MinFree = 0, 0, 0, "", false, 0
+	}
+	return o
+}
+
+// byLine reports whether lines are put into the file, and not just bytes: it is as well to drop lines, too.
+func (o Options) byLine() bool { return o.Format.records() || o.Drop }
 
 // A Store holds what captures share. Its methods may be called from any goroutine.
 type Store struct {
@@ -49,41 +82,57 @@ type Store struct {
 	slots     slots // for those who write
 	readers   slots
 	lines     lineCache
-	lingering chan struct{} // holds a token for each goroutine that waits for a busy program
-	buffers   sync.Pool     // of *[chunkBytes]byte
-	captures  sync.WaitGroup
+	lingering chan struct{}  // holds a token for each goroutine that waits for a busy program
+	buffers   sync.Pool      // of *[chunkBytes]byte
+	benches   sync.Pool      // of *recordBench
+	captures  sync.WaitGroup // and who works for them
+	archive   archive
 	now       func() time.Time
+	stall     time.Duration                   // how long an operation on a file may take before output is dropped, where it is
 	pause     func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
 }
 
 // NewStore returns a Store for captures on l. It tells log when a file cannot be written and when it can be again.
 func NewStore(l *loop.Loop, log *slog.Logger) *Store {
-	return &Store{
+	s := &Store{
 		loop:      l,
 		log:       log,
-		slots:     newSlots(writersPerPlace),
-		readers:   newSlots(readersPerPlace),
+		slots:     newSlots(writersPerPlace, maxWriters),
+		readers:   newSlots(readersPerPlace, maxReaders),
 		lingering: make(chan struct{}, maxLingering),
 		lines:     lineCache{lines: make(map[*Capture]cachedLine)},
 		buffers:   sync.Pool{New: func() any { return new([chunkBytes]byte) }},
+		benches:   sync.Pool{New: func() any { return new(recordBench) }},
 		now:       time.Now,
+		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
+	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
+	return s
+}
+
+// newFile returns a file as o has it.
+func (s *Store) newFile(o *Options) *file {
+	f := newFile(o, s.now, &s.archive)
+	s.archive.add(f.chain)
+	return f
 }
 
 // NewCapture returns a capture named name that belongs to scope. Closing the scope closes it: a chunk that is being
 // written is finished, then the read end and the file are closed, by whichever goroutine used them last. What is still
 // in the FIFO is left there; see [Capture.Drained].
 func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
+	o = o.complete()
 	c := &Capture{
 		store:   s,
 		scope:   scope,
 		name:    name,
 		fd:      -1,
 		quit:    make(chan struct{}),
-		options: o,
-		file:    newFile(o, s.now),
+		options: &o,
+		file:    s.newFile(&o),
 	}
+	c.hearNews()
 	s.captures.Add(1)
 	scope.Defer(c.close)
 	return c

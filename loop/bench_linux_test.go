@@ -30,7 +30,7 @@ func benchTurn(b *testing.B, l *Loop) {
 
 // BenchmarkDispatch is a turn in which n descriptors are ready.
 func BenchmarkDispatch(b *testing.B) {
-	for _, n := range []int{1, batch} {
+	for _, n := range []int{1, maxEvents} {
 		b.Run(fmt.Sprint("ready=", n), func(b *testing.B) {
 			l, w := benchLoop(b), newReal(b)
 			calls := 0
@@ -52,7 +52,7 @@ func BenchmarkDispatch(b *testing.B) {
 
 // BenchmarkTimerAddStop arms and stops a timer beside n others.
 func BenchmarkTimerAddStop(b *testing.B) {
-	for _, n := range []int{100, 1_000_000} {
+	for _, n := range []int{1000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint("others=", n), func(b *testing.B) {
 			s := NewVirtual(1).Root()
 			rng := rand.New(rand.NewPCG(1, 1))
@@ -67,9 +67,28 @@ func BenchmarkTimerAddStop(b *testing.B) {
 	}
 }
 
+// BenchmarkTimerReset sets and stops one timer beside n others.
+func BenchmarkTimerReset(b *testing.B) {
+	for _, n := range []int{1000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint("others=", n), func(b *testing.B) {
+			s := NewVirtual(1).Root()
+			rng := rand.New(rand.NewPCG(1, 1))
+			for range n {
+				s.After(time.Duration(rng.Int64N(int64(time.Hour))), func() {})
+			}
+			t := s.After(time.Hour, func() {})
+			b.ReportAllocs()
+			for b.Loop() {
+				t.Reset(time.Duration(rng.Int64N(int64(time.Hour))))
+				t.Stop()
+			}
+		})
+	}
+}
+
 // BenchmarkTimerFire fires one of n interval timers.
 func BenchmarkTimerFire(b *testing.B) {
-	for _, n := range []int{100, 1_000_000} {
+	for _, n := range []int{1000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint("timers=", n), func(b *testing.B) {
 			v := NewVirtual(1)
 			rng := rand.New(rand.NewPCG(1, 1))

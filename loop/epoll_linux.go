@@ -17,7 +17,9 @@ type epoll struct {
 	precise bool // epoll_pwait2(2), of Linux 5.11, takes nanoseconds
 	start   time.Time
 	offset  time.Duration // CLOCK_MONOTONIC at start
-	buf     [batch]unix.EpollEvent
+	busy    bool          // the last wait found something
+	clock   clockFD
+	buf     [maxEvents]unix.EpollEvent
 }
 
 func newEpoll() (*epoll, error) {
@@ -30,7 +32,7 @@ func newEpoll() (*epoll, error) {
 		unix.Close(fd)
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
-	e := &epoll{fd: fd, eventFD: eventFD}
+	e := &epoll{fd: fd, eventFD: eventFD, clock: clockFD{fd: -1}}
 	// Each write to an eventfd is an edge, so that nobody has to read it.
 	if err := e.add(eventFD, registration{want: Readable, edge: true}); err != nil {
 		e.close()
@@ -43,7 +45,7 @@ func newEpoll() (*epoll, error) {
 	}
 	e.start, e.offset = time.Now(), time.Duration(ts.Nano())
 	// An old kernel says ENOSYS, an old seccomp filter EPERM.
-	_, err = e.pwait2(0)
+	_, err = e.pwait2(e.buf[:], 0)
 	e.precise = err == nil
 	return e, nil
 }
@@ -74,13 +76,17 @@ func (e *epoll) remove(fd int) {
 }
 
 func (e *epoll) wait(deadline time.Duration, events []event) (int, error) {
-	n, err := retryEINTR(func() (int, error) { return e.waitOnce(deadline) })
+	n, err := retryEINTR(func() (int, error) { return e.waitOnce(deadline, e.buf[:len(events)]) })
 	if err != nil {
 		return 0, err
 	}
 	k := 0
 	for _, raw := range e.buf[:n] {
-		if int(raw.Fd) != e.eventFD {
+		switch int(raw.Fd) {
+		case e.eventFD:
+		case e.clock.fd:
+			e.clock.read()
+		default:
 			events[k] = fromEpoll(raw)
 			k++
 		}
@@ -88,24 +94,37 @@ func (e *epoll) wait(deadline time.Duration, events []event) (int, error) {
 	return k, nil
 }
 
-// waitOnce fills e.buf and returns how many events there are.
-func (e *epoll) waitOnce(deadline time.Duration) (int, error) {
+// waitOnce fills buf and returns how many events there are.
+func (e *epoll) waitOnce(deadline time.Duration, buf []unix.EpollEvent) (n int, err error) {
+	defer func() { e.busy = n > 0 }()
+	if e.busy || deadline == 0 {
+		if n, err = e.look(buf); n > 0 || err != nil || deadline == 0 {
+			return n, err
+		}
+	}
 	timeout := time.Duration(-1)
-	switch deadline {
-	case never:
-	case 0:
-		timeout = 0
-	default:
+	if deadline != never {
 		timeout = max(deadline-e.now(), 0)
 	}
 	if e.precise {
-		return e.pwait2(timeout)
+		return e.pwait2(buf, timeout)
 	}
-	return unix.EpollWait(e.fd, e.buf[:], milliseconds(timeout))
+	return unix.EpollWait(e.fd, buf, milliseconds(timeout))
+}
+
+// look is epoll_pwait(2) that does not wait. So the runtime need not be told, which would take as long as a few
+// callbacks: a busy loop looks before it waits.
+func (e *epoll) look(buf []unix.EpollEvent) (int, error) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(e.fd),
+		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
 }
 
 // pwait2 is epoll_pwait2(2) without a signal mask. A negative timeout is none.
-func (e *epoll) pwait2(timeout time.Duration) (int, error) {
+func (e *epoll) pwait2(buf []unix.EpollEvent, timeout time.Duration) (int, error) {
 	ts := struct{ sec, nsec int64 }{ // the kernel's own, of 64 bits everywhere
 		int64(timeout / time.Second), int64(timeout % time.Second),
 	}
@@ -115,7 +134,7 @@ func (e *epoll) pwait2(timeout time.Duration) (int, error) {
 	}
 	// Not RawSyscall: the runtime has to know that this goroutine may block.
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(e.fd),
-		uintptr(unsafe.Pointer(&e.buf)), uintptr(len(e.buf)), uintptr(p), 0, 0)
+		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(p), 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}
@@ -123,6 +142,9 @@ func (e *epoll) pwait2(timeout time.Duration) (int, error) {
 }
 
 func (e *epoll) close() {
+	if e.clock.fd >= 0 {
+		unix.Close(e.clock.fd)
+	}
 	unix.Close(e.eventFD)
 	unix.Close(e.fd)
 }

@@ -7,6 +7,98 @@ import (
 	"superd/loop"
 )
 
+// A loop runs until it is stopped.
+func Example() {
+	l, err := loop.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	n := 0
+	l.Root().Every(time.Millisecond, func() {
+		n++
+		fmt.Println("tick", n)
+		if n == 3 {
+			l.Stop()
+		}
+	})
+	if err := l.Run(); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// tick 1
+	// tick 2
+	// tick 3
+}
+
+// Something that is to happen once, unless something else happens first.
+func ExampleScope_After() {
+	v := loop.NewVirtual(1)
+	start := v.Now()
+	timeout := v.Root().After(10*time.Second, func() { fmt.Println("too late") })
+	v.Root().After(3*time.Second, func() {
+		fmt.Println("answered after", v.Now()-start)
+		timeout.Stop()
+	})
+	v.RunFor(time.Minute)
+	// Output: answered after 3s
+}
+
+// An interval does not drift: a callback that takes longer than the period misses ticks, and the next one is
+// on time again.
+func ExampleScope_Every() {
+	v := loop.NewVirtual(1)
+	start := v.Now()
+	n := 0
+	v.Root().Every(time.Second, func() {
+		fmt.Println("called after", v.Now()-start)
+		if n++; n == 1 {
+			v.Advance(2500 * time.Millisecond) // it is slow
+		}
+	})
+	v.RunFor(5 * time.Second)
+	// Output:
+	// called after 1s
+	// called after 3.5s
+	// called after 4s
+	// called after 5s
+}
+
+// A watchdog: a timer that is set again whenever there is a sign of life.
+func ExampleTimer_Reset() {
+	v := loop.NewVirtual(1)
+	start := v.Now()
+	watchdog := v.Root().After(3*time.Second, func() { fmt.Println("silent since 3s, after", v.Now()-start) })
+	alive := v.Root().Every(time.Second, func() { watchdog.Reset(3 * time.Second) })
+	v.Root().After(4500*time.Millisecond, alive.Stop)
+	v.RunFor(time.Minute)
+	// Output: silent since 3s, after 7s
+}
+
+// What was opened last is released first, whatever ends the scope.
+func ExampleScope_Defer() {
+	v := loop.NewVirtual(1)
+	server := v.Root().Child()
+	server.Defer(func() { fmt.Println("close the listener") })
+	conn := server.Child()
+	conn.Defer(func() { fmt.Println("close the connection") })
+	conn.After(time.Minute, func() { fmt.Println("never called") })
+	server.Close()
+	v.RunFor(time.Hour)
+	// Output:
+	// close the connection
+	// close the listener
+}
+
+// A slow callback makes those after it late.
+func ExampleLoop_Lag() {
+	v := loop.NewVirtual(1)
+	v.Root().After(time.Second, func() { v.Advance(200 * time.Millisecond) }) // it is slow
+	v.RunFor(time.Minute)
+	fmt.Println(v.Lag().Max)
+	// Output: 200ms
+}
+
 // A scope is closed once, and nothing of it is left.
 func ExampleScope() {
 	l, err := loop.New()

@@ -16,7 +16,10 @@ type kernel struct {
 	rng        *rand.Rand
 	clock      atomic.Int64 // atomic for now, which Post calls from anywhere
 	wallOffset time.Duration
-	atOnce     int // turns since the clock moved
+	slept      time.Duration
+	watched    bool // the clock is
+	changed    bool // it has been set, or the machine has slept
+	atOnce     int  // turns since the clock moved
 	woken      chan struct{}
 
 	files   []*file // by descriptor number; nil: not open
@@ -145,7 +148,7 @@ func (k *kernel) forget(f *file) {
 func (k *kernel) wait(deadline time.Duration, events []event) (int, error) {
 	n := k.collect(events)
 	switch {
-	case n > 0 || deadline <= k.now():
+	case n > 0 || k.changed || deadline <= k.now():
 		if k.atOnce++; k.atOnce > maxAtOnce {
 			k.clock.Add(int64(creep))
 		}
@@ -188,6 +191,26 @@ func (k *kernel) now() time.Duration { return time.Duration(k.clock.Load()) }
 func (k *kernel) wall() time.Time {
 	boot := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	return boot.Add(k.now() + k.wallOffset)
+}
+
+func (k *kernel) boot() time.Duration { return k.now() + k.slept }
+
+// setClock moves the wall clock by d, slept of which the machine has slept.
+func (k *kernel) setClock(d, slept time.Duration) {
+	k.wallOffset += d
+	k.slept += slept
+	k.changed = k.watched
+}
+
+func (k *kernel) watchClock() error {
+	k.watched = true
+	return nil
+}
+
+func (k *kernel) clockChanged() bool {
+	changed := k.changed
+	k.changed = false
+	return changed
 }
 
 func (k *kernel) advance(d time.Duration) {

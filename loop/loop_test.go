@@ -44,9 +44,110 @@ func TestNothingStarves(t *testing.T) {
 	})
 }
 
-func TestMoreReadyThanABatch(t *testing.T) {
+// Where very much is due at once, each of the three has its share of every turn, and the order of each is kept.
+func TestBurstIsServedInShares(t *testing.T) {
 	onEach(t, func(r *rig) {
-		const n = 5 * batch / 2
+		const n = 10 * maxShare
+		fd := r.open()
+		r.fill(fd)
+		served := 0 // turns in which the descriptor was
+		r.must(r.Root().OnReadable(fd, func() { served++ }))
+		var timers, posts []int
+		for i := range n {
+			r.Root().After(0, func() { timers = append(timers, i) })
+			r.Post(func() { posts = append(posts, i) })
+		}
+		r.Post(func() {
+			// At once on a virtual loop, where no time passes; on a real one it may.
+			most := n/maxShare + 1
+			if _, virtual := r.world.(simulated); !virtual {
+				most = n/minShare + 1
+			}
+			if turns := int(r.Turns()); turns < n/maxShare+1 || turns > most || served != turns || len(timers) != n {
+				r.Errorf("the burst took %d turns and %d of %d timers were called, the descriptor %d times; want %d to %d turns",
+					turns, len(timers), n, served, n/maxShare+1, most)
+			}
+			if !slices.IsSorted(timers) || !slices.IsSorted(posts) || len(posts) != n {
+				r.Errorf("called in the order %v and %v", timers, posts)
+			}
+			r.Stop()
+		})
+		r.run()
+	})
+}
+
+// What is posted among many slow timers waits for few of them, also after quick ones.
+func TestSlowBurstIsServedInSmallShares(t *testing.T) {
+	onEach(t, func(r *rig) {
+		const n = 10 * minShare
+		for range 2 * maxShare {
+			r.Root().After(0, func() {})
+		}
+		called := 0
+		for range n {
+			r.Root().After(0, func() {
+				called++
+				r.spend(youth / minShare)
+			})
+		}
+		before, waited := 0, 0
+		var again func()
+		again = func() {
+			waited = max(waited, called-before)
+			if before = called; called < n {
+				r.Post(again)
+			} else {
+				r.Stop()
+			}
+		}
+		r.Post(again)
+		r.run()
+		if waited != minShare {
+			r.Errorf("posted work waited for %d slow timers, want %d", waited, minShare)
+		}
+	})
+}
+
+// A wait reports few descriptors while their callbacks are slow, and more while they are quick.
+func TestWaitReportsWhatThereIsTimeFor(t *testing.T) {
+	onEach(t, func(r *rig) {
+		var cost time.Duration
+		served := make(map[uint64]int) // by turn
+		for range 2 * maxEvents {
+			fd := r.open()
+			r.fill(fd)
+			r.must(r.Root().OnReadable(fd, func() {
+				served[r.Turns()]++
+				r.spend(cost)
+			}))
+		}
+		turns := 0
+		var each func()
+		each = func() { // after the descriptors, in each turn
+			turns++
+			n := served[r.Turns()]
+			if _, virtual := r.world.(simulated); turns == 20 && virtual && n != maxEvents {
+				r.Errorf("%d descriptors with quick callbacks were served in a turn, want %d", n, maxEvents)
+			}
+			switch turns {
+			case 20:
+				cost = youth / minShare
+			case 25:
+				if n != minShare {
+					r.Errorf("%d descriptors with slow callbacks were served in a turn, want %d", n, minShare)
+				}
+				r.Stop()
+			}
+			r.Post(each)
+		}
+		r.Post(each)
+		r.run()
+	})
+}
+
+func TestMoreReadyThanAShare(t *testing.T) {
+	onEach(t, func(r *rig) {
+		const n = 5 * maxEvents / 2
 		served := make(map[int]bool)
 		last := r.Turns()
 		calls := 0
@@ -58,8 +159,8 @@ func TestMoreReadyThanABatch(t *testing.T) {
 				if r.Turns() != last {
 					last, calls = r.Turns(), 0
 				}
-				if calls++; calls > batch {
-					r.Errorf("more than %d descriptors served in one turn", batch)
+				if calls++; calls > maxEvents {
+					r.Errorf("more than %d descriptors served in one turn", maxEvents)
 					r.Stop()
 				}
 				if len(served) == n {
@@ -171,7 +272,7 @@ func TestPostIsDropped(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { r.Post(func() { r.Error("work ran that was posted after Run") }) })
 		wg.Wait()
-		if len(r.posted) != 0 {
+		if r.posted.first != nil {
 			r.Error("work is kept that was posted after Run")
 		}
 	})
@@ -179,13 +280,20 @@ func TestPostIsDropped(t *testing.T) {
 
 func TestPostQueueDoesNotKeepABurst(t *testing.T) {
 	onEach(t, func(r *rig) {
-		for range 4 * maxSpare {
-			r.Post(func() {})
+		const burst = 4 * maxChunks * len(chunk{}.work)
+		ran := 0
+		for i := range burst {
+			r.Post(func() {
+				if i != ran {
+					r.Errorf("work %d ran after %d others", i, ran)
+				}
+				ran++
+			})
 		}
-		r.stopAfter(3)
+		r.Post(func() { r.Post(r.Stop) })
 		r.run()
-		if n := max(cap(r.spare), cap(r.posted)); n > maxSpare {
-			r.Errorf("the queue has room for %d after a burst, want %d at most", n, maxSpare)
+		if ran != burst || r.used.n > maxChunks || r.free.n > maxChunks {
+			r.Errorf("%d of %d ran, and %d and %d chunks are kept, want %d at most", ran, burst, r.used.n, r.free.n, maxChunks)
 		}
 	})
 }

@@ -28,6 +28,12 @@ type poller interface {
 	wake() // ends the present wait, or the next
 
 	wall() time.Time
+	boot() time.Duration
+
+	// watchClock has clockChanged report, after a wait that it ends, whether the wall clock was set or the machine has slept
+	// since it last was asked.
+	watchClock() error
+	clockChanged() bool
 
 	// add fails with syscall.EPERM for a file that is always ready, as regular files are. modify fails
 	// with syscall.ENOENT if the number is now that of another file. It reports anew what is ready, so

@@ -8,9 +8,6 @@ type work struct {
 	f     func()
 }
 
-// maxSpare bounds the queue kept for reuse, so that a burst does not hold its memory for ever.
-const maxSpare = 1024
-
 // Post has f run on the loop, after all that was posted before. It may be called from any goroutine
 // and does not block. What is posted in a turn runs in the next one. Once Root is closed, f is
 // dropped.
@@ -25,10 +22,10 @@ func (s *Scope) Post(f func()) {
 	if l.closed {
 		return
 	}
-	if len(l.posted) == 0 {
+	if l.posted.first == nil {
 		l.postedAt = l.poller.now()
 	}
-	l.posted = append(l.posted, work{s, f})
+	l.posted.push(work{s, f}, &l.free)
 	// One wake-up serves a burst. It happens under the lock, since the poller may be closed after.
 	if l.sleeping {
 		l.sleeping = false
@@ -36,27 +33,95 @@ func (s *Scope) Post(f func()) {
 	}
 }
 
-// takePosted returns what was posted until now, and when the oldest of it was: never, if nothing.
-func (l *Loop) takePosted() ([]work, time.Duration) {
+// takePosted takes what was posted until now, once all that it took before has been run. It returns when the oldest of
+// what is to be run was posted: never, if there is nothing.
+func (l *Loop) takePosted() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sleeping = false
-	if len(l.posted) == 0 {
-		return nil, never
+	l.free.take(&l.used)
+	if l.taken.first == nil {
+		l.taken, l.posted = l.posted, queue{}
+		l.takenAt = l.postedAt
 	}
-	posted := l.posted
-	l.posted, l.spare = l.spare, nil
-	return posted, l.postedAt
+	if l.taken.first == nil {
+		return never
+	}
+	return l.takenAt
 }
 
-func (l *Loop) runPosted(posted []work) {
-	for i, w := range posted {
-		posted[i] = work{}
-		if !w.scope.closed {
+// runPosted runs this turn's share of what was taken.
+func (l *Loop) runPosted() {
+	for n := 0; l.taken.first != nil && l.more(n); n++ {
+		if w := l.taken.pop(&l.used); !w.scope.closed {
 			w.f()
 		}
 	}
-	if cap(posted) <= maxSpare {
-		l.spare = posted[:0]
+}
+
+// A queue of work is in chunks, so that one that has grown long is not copied, and what a burst took is given back.
+type queue struct{ first, last *chunk }
+
+// A chunk in a queue is not empty.
+type chunk struct {
+	next     *chunk
+	from, to int // in work: what is in the queue
+	work     [64]work
+}
+
+func (q *queue) push(w work, free *chunks) {
+	if q.first == nil {
+		q.first = free.get()
+		q.last = q.first
+	} else if q.last.to == len(q.last.work) {
+		q.last.next = free.get()
+		q.last = q.last.next
+	}
+	q.last.work[q.last.to] = w
+	q.last.to++
+}
+
+func (q *queue) pop(used *chunks) work {
+	c := q.first
+	w := c.work[c.from]
+	c.work[c.from] = work{}
+	if c.from++; c.from == c.to {
+		q.first = c.next
+		used.put(c)
+	}
+	return w
+}
+
+// Chunks are empty ones for reuse, few, so that a burst does not hold its memory for ever.
+type chunks struct {
+	first *chunk
+	n     int
+}
+
+// maxChunks is how many chunks are kept.
+const maxChunks = 16
+
+func (s *chunks) get() *chunk {
+	c := s.first
+	if c == nil {
+		return new(chunk)
+	}
+	s.first, c.next = c.next, nil
+	s.n--
+	return c
+}
+
+func (s *chunks) put(c *chunk) {
+	if s.n < maxChunks {
+		c.from, c.to, c.next = 0, 0, s.first
+		s.first = c
+		s.n++
+	}
+}
+
+// take moves to s what o has.
+func (s *chunks) take(o *chunks) {
+	for o.first != nil && s.n < maxChunks {
+		s.put(o.get())
 	}
 }

@@ -87,17 +87,20 @@ type owned interface{ release() }
 // A link is the place of an owned in the list of its scope. The list runs through what it holds, so
 // that a registration is one allocation and leaves without a search.
 type link struct {
-	scope        *Scope // nil: not owned, or not any more
-	owned        owned
+	scope        *Scope // that owns it, or has owned it; nil: never owned
+	owned        owned  // nil: not owned, or not any more
 	older, newer *link
 }
 
-// leave takes k out of its scope's list and returns the scope: nil if k was in none.
-func (k *link) leave() *Scope {
-	s := k.scope
-	if s == nil {
-		return nil
+// linked reports whether a scope owns what k is the place of.
+func (k *link) linked() bool { return k.owned != nil }
+
+// leave takes k out of its scope's list and reports whether it was in it.
+func (k *link) leave() bool {
+	if !k.linked() {
+		return false
 	}
+	s := k.scope
 	if k.newer != nil {
 		k.newer.older = k.older
 	} else {
@@ -106,8 +109,8 @@ func (k *link) leave() *Scope {
 	if k.older != nil {
 		k.older.newer = k.newer
 	}
-	*k = link{}
-	return s
+	k.owned, k.older, k.newer = nil, nil, nil
+	return true
 }
 
 // A Deferred is a function for the end of a scope.

@@ -35,39 +35,60 @@ func (t *Timer) Stop() {
 	if t == nil {
 		return
 	}
-	if s := t.leave(); s != nil {
-		s.loop.timers.remove(t)
+	if t.leave() {
+		t.scope.loop.timers.remove(t)
 	}
 }
 
 func (t *Timer) release() { t.Stop() }
 
+// Reset has f called d after [Loop.Now] instead of when it was due, be the timer active or not: once, if it is one of
+// After, and at its period from then on, if it is one of Every. It is After and Stop for a timer that is set
+// again and again. A timer of a closed scope stays as it is.
+func (t *Timer) Reset(d time.Duration) {
+	if !t.scope.closed {
+		t.set(max(d, 0))
+	}
+}
+
 // Active reports whether f will be called. In f itself it is false for After.
-func (t *Timer) Active() bool { return t != nil && t.scope != nil }
+func (t *Timer) Active() bool { return t != nil && t.linked() }
 
 // Due returns when f is to be called next, on the scale of [Loop.Now]. If the timer is not active it
 // is when f was called, or would have been.
 func (t *Timer) Due() time.Duration { return t.due }
 
 func (s *Scope) arm(d, period time.Duration, f func()) *Timer {
-	l := s.loop
-	t := &Timer{f: f, period: period, due: l.Now() + d}
-	if t.due < 0 { // overflow
-		t.due = never
-	}
+	t := &Timer{f: f, period: period}
+	t.scope = s
 	if s.closed {
+		t.due = s.loop.Now() + d
 		return t
 	}
-	l.armed++
-	t.armed = l.armed
-	s.adopt(&t.link, t)
-	l.timers.push(t)
+	t.set(d)
 	return t
 }
 
-// fire calls the timers that are due at the start of the turn. last is the timer armed last by then.
+// set makes t due in d, and active if it is not.
+func (t *Timer) set(d time.Duration) {
+	l := t.scope.loop
+	t.due = l.Now() + d
+	if t.due < 0 { // overflow
+		t.due = never
+	}
+	l.armed++
+	t.armed = l.armed
+	if t.linked() {
+		l.timers.fix(t)
+		return
+	}
+	t.scope.adopt(&t.link, t)
+	l.timers.push(t)
+}
+
+// fire calls this turn's share of the timers that are due at its start. last is the timer armed last by then.
 func (l *Loop) fire(last uint64) {
-	for len(l.timers) > 0 {
+	for n := 0; len(l.timers) > 0 && l.more(n); n++ {
 		t := l.timers[0].timer
 		// A timer armed in this turn comes after all that are due.
 		if t.due > l.now || t.armed > last {

@@ -155,6 +155,108 @@ func TestTimerStoppedByAnother(t *testing.T) {
 	})
 }
 
+func TestReset(t *testing.T) {
+	const ms = time.Millisecond
+	tests := []struct {
+		name string
+		play func(r *rig, s *Scope, fire func()) // s is closed after 9 ms
+		want []time.Duration                     // when the timer fires, on the virtual loop
+	}{
+		{"later", func(r *rig, s *Scope, fire func()) { s.After(1*ms, fire).Reset(5 * ms) }, []time.Duration{5 * ms}},
+		{"earlier", func(r *rig, s *Scope, fire func()) { s.After(5*ms, fire).Reset(1 * ms) }, []time.Duration{1 * ms}},
+		{"stopped", func(r *rig, s *Scope, fire func()) {
+			tm := s.After(1*ms, fire)
+			tm.Stop()
+			tm.Reset(2 * ms)
+			if !tm.Active() {
+				r.Error("a timer that was set again is not active")
+			}
+		}, []time.Duration{2 * ms}},
+		{"fired", func(r *rig, s *Scope, fire func()) {
+			tm := s.After(1*ms, fire)
+			s.After(3*ms, func() { tm.Reset(2 * ms) })
+		}, []time.Duration{1 * ms, 5 * ms}},
+		{"in its own callback", func(r *rig, s *Scope, fire func()) {
+			var tm *Timer
+			n := 0
+			tm = s.After(1*ms, func() {
+				fire()
+				if n++; n < 3 {
+					tm.Reset(2 * ms)
+				}
+			})
+		}, []time.Duration{1 * ms, 3 * ms, 5 * ms}},
+		{"of an interval timer", func(r *rig, s *Scope, fire func()) {
+			tm := s.Every(3*ms, fire)
+			s.After(4*ms, func() { tm.Reset(1 * ms) })
+		}, []time.Duration{3 * ms, 5 * ms, 8 * ms}},
+		{"when it is due in this very turn", func(r *rig, s *Scope, fire func()) {
+			var tm *Timer
+			s.After(2*ms, func() { tm.Reset(2 * ms) })
+			tm = s.After(2*ms, fire)
+		}, []time.Duration{4 * ms}},
+		{"to now, which is the next turn", func(r *rig, s *Scope, fire func()) {
+			tm := s.After(9*ms, fire)
+			s.After(2*ms, func() {
+				turn := r.Turns()
+				tm.f = func() {
+					fire()
+					if r.Turns() == turn {
+						r.Error("the timer fired in the turn in which it was set")
+					}
+				}
+				tm.Reset(-1)
+			})
+		}, []time.Duration{2 * ms}},
+		{"to never", func(r *rig, s *Scope, fire func()) { s.After(1*ms, fire).Reset(math.MaxInt64) }, nil},
+		{"in a closed scope", func(r *rig, s *Scope, fire func()) {
+			tm := s.After(1*ms, fire)
+			s.Close()
+			tm.Reset(1 * ms)
+			if tm.Active() {
+				r.Error("a timer of a closed scope is active")
+			}
+		}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onEach(t, func(r *rig) {
+				var got []time.Duration
+				var start time.Duration
+				r.Post(func() {
+					start = r.Now()
+					s := r.Root().Child()
+					tt.play(r, s, func() { got = append(got, r.Now()-start) })
+					r.Root().After(9*ms, func() { s.Close(); r.Stop() })
+				})
+				r.run()
+				if _, virtual := r.world.(simulated); virtual && !slices.Equal(got, tt.want) {
+					r.Errorf("the timer fired after %v, want %v", got, tt.want)
+				}
+				// On a real loop what is due late may be called together with what came after.
+				for i := range min(len(got), len(tt.want)) {
+					if got[i] < tt.want[i] {
+						r.Errorf("the timer fired after %v, want not before %v", got[i], tt.want[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestResetAllocatesNothing(t *testing.T) {
+	v := NewVirtual(1)
+	tm := v.Root().After(time.Hour, func() {})
+	n := testing.AllocsPerRun(100, func() {
+		tm.Reset(time.Minute)
+		tm.Reset(0)
+		v.Step()
+	})
+	if n != 0 || tm.Active() {
+		t.Errorf("%v allocations to set a timer and have it fire, want none", n)
+	}
+}
+
 func TestMillionTimers(t *testing.T) {
 	onEach(t, func(r *rig) {
 		n := 1_000_000

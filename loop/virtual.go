@@ -62,16 +62,19 @@ func (v *Virtual) RunFor(d time.Duration) {
 func (v *Virtual) Advance(d time.Duration) { v.kernel.advance(d) }
 
 // StepWall moves the wall clock alone, as someone who sets it would.
-func (v *Virtual) StepWall(d time.Duration) { v.kernel.wallOffset += d }
+func (v *Virtual) StepWall(d time.Duration) { v.kernel.setClock(d, 0) }
+
+// Sleep has the machine sleep for d: the wall clock and Boot go on by d, Now stands still.
+func (v *Virtual) Sleep(d time.Duration) { v.kernel.setClock(d, d) }
 
 // next returns when the next turn would be: now if something is ready or posted.
 func (v *Virtual) next() time.Duration {
 	v.mu.Lock()
-	posted := len(v.posted) > 0
+	posted := v.posted.first != nil || v.taken.first != nil
 	v.mu.Unlock()
 	now := v.kernel.now()
 	switch {
-	case posted || v.kernel.anyReady():
+	case posted || v.kernel.anyReady() || v.kernel.changed:
 		return now
 	case len(v.timers) > 0:
 		return max(v.timers[0].due, now)

@@ -303,3 +303,18 @@ func (h *history) close() {
 	})
 	h.CloseFD(fd)
 }
+
+func TestStepRunsAllThatIsPosted(t *testing.T) {
+	v := NewVirtual(1)
+	ran := 0
+	for range 3 * maxShare {
+		v.Post(func() { ran++ })
+	}
+	steps := 0
+	for v.Step() {
+		steps++
+	}
+	if ran != 3*maxShare || steps != 3 {
+		t.Errorf("%d of %d posted functions ran in %d steps, want all in 3", ran, 3*maxShare, steps)
+	}
+}

@@ -52,8 +52,8 @@ func (w *Watch) Stop() {
 	if w == nil {
 		return
 	}
-	if s := w.leave(); s != nil {
-		s.loop.unregister(w)
+	if w.leave() {
+		w.scope.loop.unregister(w)
 	}
 }
 
@@ -173,7 +173,7 @@ func (l *Loop) dispatch(e event) {
 	// A callback may stop any of them and add more. Those added are before w; from one that was stopped
 	// the chain leads on to older ones.
 	for w := l.slots[e.fd].newest; w != nil; w = w.next {
-		if w.scope != nil && e.ready&(w.want|Hangup) != 0 {
+		if w.linked() && e.ready&(w.want|Hangup) != 0 {
 			w.f()
 		}
 	}

@@ -17,6 +17,22 @@ import (
 // ChangeUser reports whether it may take on another user and other groups.
 func ChangeUser() bool { return has(unix.CAP_SETUID) && has(unix.CAP_SETGID) }
 
+// ManyProcesses reports whether the limit of processes (RLIMIT_NPROC) does not count for it.
+func ManyProcesses() bool {
+	return os.Getuid() == 0 || has(unix.CAP_SYS_RESOURCE) || has(unix.CAP_SYS_ADMIN)
+}
+
+// Ambient reports whether it hands capabilities on to whatever it executes, whose user is not root either.
+func Ambient() bool {
+	for capability := uintptr(0); capability <= unix.CAP_LAST_CAP; capability++ {
+		set, _, errno := unix.Syscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_IS_SET, capability, 0, 0, 0)
+		if errno == 0 && set == 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // has reports whether a capability is in force.
 func has(capability uint) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

@@ -27,6 +27,10 @@ import (
 // An orphan that has cleared its environment, has a session of its own and no descriptor of the FIFO, and below which there is nobody
 // who has less thoroughly, can't be attributed to a tree. Neither can one that sleeps uninterruptibly, as long as its environment
 // would have to be read: the read might wait for as long as it sleeps. They are left alone.
+//
+// What an earlier superd has started is not below this one: its main processes and hooks are known by their identity, and others are below
+// them, or are looked for among all processes by the same signs. Nobody leaves a zombie with superd then, so that of those who fork faster than
+// one can look some may be missed.
 type census struct {
 	kernel     *Kernel
 	runtimeDir string
@@ -43,6 +47,10 @@ type census struct {
 	register
 	looks   []*look
 	walking bool // a goroutine serves looks and kills
+
+	foreign   int                        // trees whose processes may be nobody's whom superd can see below itself
+	outsiders map[processKey]*censusTree // walk's: those who are not below superd and have been examined; nil: they belong to no tree
+	keeper    int                        // pid of superd's parent, which may have the FIFOs open
 
 	unused     map[processKey]bool // walk's: the known whose number nobody had in the last walk
 	unusedFrom uint64              // walk's: orphans reaped when that began
@@ -68,7 +76,7 @@ type headcount struct {
 }
 
 func newCensus(k *Kernel, runtimeDir string, why error) *census {
-	c := &census{kernel: k, runtimeDir: runtimeDir, why: why, self: os.Getpid(), group: unix.Getpgrp(),
+	c := &census{kernel: k, runtimeDir: runtimeDir, why: why, self: os.Getpid(), group: unix.Getpgrp(), keeper: os.Getppid(),
 		trees: map[string]*censusTree{}, register: register{known: map[processKey]*censusTree{}}}
 	c.changed.L = &c.mu
 	c.session, _ = unix.Getsid(0)
@@ -145,7 +153,7 @@ func (c *census) answer(l *look, w *headcount) bool {
 	case l.before != nil && w.follows(l.before, l.tree):
 		c.mu.Lock()
 		if l.births == l.tree.births {
-			l.tree.touched = false
+			l.tree.settle()
 			l.tree.forget(l.tree.ids...) // others may get their numbers
 		}
 		c.mu.Unlock()
@@ -274,9 +282,54 @@ func (c *census) attribute(w *headcount, r register) {
 			w.members[tree] = append(w.members[tree], *s)
 		}
 	}
+	c.attributeOutsiders(w, heads, r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.orphans = orphans
+}
+
+// attributeOutsiders adds to w.members who belongs to the trees of an earlier superd and is below nobody whom superd knows.
+func (c *census) attributeOutsiders(w *headcount, heads map[int]*procStat, r register) {
+	c.mu.Lock()
+	foreign := c.foreign
+	c.mu.Unlock()
+	if foreign == 0 {
+		c.outsiders = nil
+		return
+	}
+	seen := make(map[processKey]*censusTree, len(w.stats))
+	var treeOf func(s *procStat) *censusTree
+	treeOf = func(s *procStat) *censusTree {
+		key := s.key()
+		tree, ok := seen[key]
+		if ok {
+			return tree
+		}
+		seen[key] = nil // ends a circle
+		if tree, ok = c.outsiders[key]; !ok && s.pid != c.keeper {
+			tree = c.treeOf(s, r)
+		}
+		if parent := w.stats[s.parent]; tree == nil && parent != nil && parent.start <= s.start && parent.pid != c.self {
+			tree = treeOf(parent)
+		}
+		if tree != nil && !tree.isForeign() {
+			tree = nil
+		}
+		seen[key] = tree
+		return tree
+	}
+	for _, pid := range slices.Sorted(maps.Keys(w.stats)) {
+		s := w.stats[pid]
+		if heads[pid] != nil || s.dead || pid == c.self || pid == c.keeper {
+			continue
+		}
+		if tree := treeOf(s); tree != nil {
+			w.members[tree] = append(w.members[tree], *s)
+		} else if s.sleeps() {
+			delete(seen, s.key()) // it could not be asked
+		}
+	}
+	c.outsiders = seen
 }
 
 // parentIn returns the parent of s. If that has ended since s was read, s has got another by now.

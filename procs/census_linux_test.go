@@ -32,7 +32,7 @@ func TestNobodyLeftNeedsProof(t *testing.T) {
 				t.Errorf("follows = %v, want %v", got, tt.want)
 			}
 			c := newCensus(&Kernel{}, "", nil)
-			l := &look{tree: c.newTree("web"), before: &tt.before, found: func([]Member) {}}
+			l := &look{tree: c.newTree("web", false), before: &tt.before, found: func([]Member) {}}
 			l.tree.touched = true
 			// A walk that follows would be answered on the loop.
 			if !tt.want && (c.answer(l, &tt.after) || !l.tree.touched) {

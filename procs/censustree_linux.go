@@ -16,6 +16,7 @@ type censusTree struct {
 
 	births  int          // starts so far
 	touched bool         // somebody may live in it
+	foreign bool         // an earlier superd may have started them
 	ids     []processKey // those in census.known, oldest first
 	fifo    string
 
@@ -25,12 +26,48 @@ type censusTree struct {
 	emptyWalk *headcount          // serve's: the last walk, if it met nobody of the tree
 }
 
-func (c *census) newTree(instance string) *censusTree {
-	t := &censusTree{census: c, instance: instance}
+func (c *census) newTree(instance string, inherited bool) *censusTree {
+	t := &censusTree{census: c, instance: instance, touched: inherited, foreign: inherited}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if inherited {
+		c.foreign++
+	}
 	c.trees[instance] = t
 	return t
+}
+
+// settle notes that nobody lives in it. The caller holds c.mu.
+func (t *censusTree) settle() {
+	if t.touched = false; t.foreign {
+		t.foreign = false
+		t.census.foreign--
+	}
+}
+
+func (t *censusTree) isForeign() bool {
+	t.census.mu.Lock()
+	defer t.census.mu.Unlock()
+	return t.foreign
+}
+
+// Place implements [Tree].
+func (t *censusTree) Place() string { return anyPlace }
+
+// adopt implements [kernelTree].
+func (t *censusTree) adopt(a *Adoptee) error {
+	fifo := a.FIFO
+	if path := fifoPath(a.ReadFD); path != "" {
+		fifo = path
+	}
+	c := t.census
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.fifo = fifo
+	if a.Found != nil {
+		t.know(processKey{a.Process.Pid, a.Process.Start})
+	}
+	return nil
 }
 
 // Empty implements [Tree].
@@ -82,7 +119,8 @@ func (t *censusTree) Remove() {
 	}
 	t.forget(t.ids...)
 	maps.DeleteFunc(c.orphans, func(_ processKey, other *censusTree) bool { return other == t })
-	t.touched, t.killing = false, false
+	t.settle()
+	t.killing = false
 	c.changed.Broadcast()
 }
 

@@ -38,12 +38,15 @@ const (
 // a program has a limit that needs a controller: for everybody else nothing moves, and a systemd that restarts superd while programs
 // live on finds its cgroup as it has made it. Source: Documentation/admin-guide/cgroup-v2.rst, "No Internal Process Constraint".
 type cgroups struct {
-	kernel *Kernel
-	log    *slog.Logger
-	own    string                 // directory of superd's cgroup, less the leaf it may be in
-	base   string                 // directory in it
-	path   string                 // of base, as /proc/PID/cgroup shows it
-	trees  map[string]*cgroupTree // by instance, on the loop; kept, so that a program which is added again meets its old tree
+	keeper          int // pid of superd's keeper; 0: it has none
+	kernel          *Kernel
+	log             *slog.Logger
+	own             string                 // directory of superd's cgroup, less the leaf it may be in
+	base            string                 // directory in it
+	path            string                 // of base, as /proc/PID/cgroup shows it
+	kills, removals chan struct{}          // held by those who are at it
+	trees           map[string]*cgroupTree // by instance, on the loop; kept, so that a program which is added again meets its old tree
+	bases           []string               // other base directories, of earlier superds that were in other cgroups
 
 	mu      sync.Mutex
 	enabled map[string]bool // controllers that instances have
@@ -51,9 +54,9 @@ type cgroups struct {
 	leaf    string          // where superd has moved to; empty: it has not
 }
 
-// openCgroups finds superd's cgroup and makes the base directory in it. The error says why superd can't have cgroups; a
-// [SurvivorsError] tells that processes of an earlier superd live in them.
-func openCgroups(k *Kernel, runtimeDir string, log *slog.Logger) (*cgroups, error) {
+// openCgroups finds superd's cgroup and makes the base directory in it, unless an earlier superd has left one, in which processes may live. The error
+// says why superd can't have cgroups.
+func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*cgroups, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -74,15 +77,13 @@ func openCgroups(k *Kernel, runtimeDir string, log *slog.Logger) (*cgroups, erro
 	// The name is made from the runtime directory: no other superd has it, and the next one finds what this one leaves.
 	sum := sha256.Sum256([]byte(runtimeDir))
 	name := basePrefix + hex.EncodeToString(sum[:6])
-	c := &cgroups{kernel: k, log: log, own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
-		trees: map[string]*cgroupTree{}, enabled: map[string]bool{}}
-	if err := c.survivors(runtimeDir); err != nil {
-		return nil, err
-	}
-	if err := removeCgroup(c.base, 0); err != nil {
-		return nil, fmt.Errorf("remove cgroup of an earlier superd: %w", err)
-	}
-	if err := os.Mkdir(c.base, 0o755); err != nil {
+	c := &cgroups{kernel: k, log: log, keeper: keeper, own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
+		trees: map[string]*cgroupTree{}, enabled: map[string]bool{},
+		kills: make(chan struct{}, killSlots), removals: make(chan struct{}, removeSlots)}
+	switch err := os.Mkdir(c.base, 0o755); {
+	case errors.Is(err, fs.ErrExist):
+		c.takeOver()
+	case err != nil:
 		return nil, fmt.Errorf("make cgroup: %w", err)
 	}
 	if err := c.probe(); err != nil {
@@ -155,31 +156,19 @@ func isDelegated(dir string) bool {
 	return false
 }
 
-// survivors finds processes that live in cgroups of an earlier superd.
-func (c *cgroups) survivors(runtimeDir string) error {
-	entries, err := os.ReadDir(c.base)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// takeOver takes note of what an earlier superd has changed in the cgroup that it was in.
+func (c *cgroups) takeOver() {
+	leaf := filepath.Join(c.own, leafName)
+	if _, err := os.Stat(leaf); err != nil || isDelegated(c.own) {
+		return // it has not moved, so that there was nothing to raise, or systemd has made the leaf
 	}
-	if err != nil {
-		return err
+	c.leaf = leaf
+	if err := c.enter(leaf); err != nil {
+		c.log.Warn("superd not moved into the cgroup of the one before", "cgroup", leaf, "error", err)
 	}
-	var found []Survivor
-	for _, entry := range entries {
-		instance, ok := strings.CutPrefix(entry.Name(), instancePrefix)
-		if !ok {
-			continue
-		}
-		for _, pid := range pidsIn(filepath.Join(c.base, entry.Name())) {
-			if s, err := readStat(pid); err == nil && !s.dead {
-				found = append(found, Survivor{Pid: pid, Instance: instance})
-			}
-		}
+	if text, err := os.ReadFile(filepath.Join(c.own, "cgroup.subtree_control")); err == nil {
+		c.raised = strings.Fields(string(text))
 	}
-	if len(found) == 0 {
-		return nil
-	}
-	return &SurvivorsError{RuntimeDir: runtimeDir, Survivors: found}
 }
 
 // probe finds out whether a process can be born in a cgroup. A version check would not do: rights and filters of system calls
@@ -279,13 +268,25 @@ func (c *cgroups) whyMissing(controller string) string {
 	return "the kernel is built without it"
 }
 
+// enter moves superd into a cgroup, its keeper first: what it starts has to be born there.
+func (c *cgroups) enter(dir string) error {
+	file := filepath.Join(dir, "cgroup.procs")
+	if c.keeper > 0 {
+		if err := writeFile(file, strconv.Itoa(c.keeper)); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	return writeFile(file, "0")
+}
+
 // move takes superd out of its own cgroup into a leaf of it.
 func (c *cgroups) move() error {
 	leaf := filepath.Join(c.own, leafName)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := writeFile(filepath.Join(leaf, "cgroup.procs"), "0"); err != nil {
+	if err := c.enter(leaf); err != nil {
+		c.enter(c.own)
 		os.Remove(leaf)
 		return err
 	}
@@ -297,7 +298,7 @@ func (c *cgroups) moveBack() error {
 	if c.leaf == "" {
 		return nil
 	}
-	if err := writeFile(filepath.Join(c.own, "cgroup.procs"), "0"); err != nil {
+	if err := c.enter(c.own); err != nil {
 		return err
 	}
 	leaf := c.leaf
@@ -310,6 +311,9 @@ func (c *cgroups) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := removeCgroup(c.base, removePatience)
+	for _, base := range c.bases {
+		err = errors.Join(err, removeCgroup(base, removePatience))
+	}
 	if err == nil {
 		for _, controller := range c.raised {
 			err = errors.Join(err, writeFile(filepath.Join(c.own, "cgroup.subtree_control"), "-"+controller))

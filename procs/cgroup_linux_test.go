@@ -130,26 +130,33 @@ func TestKillMeansThoseWhoAreThere(t *testing.T) {
 	})
 }
 
-// TestCgroupsOfAnEarlierSuperd: as long as processes live in them they are in the way, then they are taken over.
+// TestCgroupsOfAnEarlierSuperd: those in which processes live are taken over, the others made anew.
 func TestCgroupsOfAnEarlierSuperd(t *testing.T) {
 	b := newTreeBed(t, false)
 	tree := b.newTree("web@1")
-	child := b.start(tree, "web@1", "/bin/sleep", "60")
-	pid := child.Process.Pid()
-	earlier := b.kernel.cgroups
-	_, err := openCgroups(b.kernel, b.dir, slog.New(slog.DiscardHandler))
-	survivors, ok := errors.AsType[*SurvivorsError](err)
-	if !ok || !slices.Equal(survivors.Survivors, []Survivor{{pid, "web@1"}}) {
-		t.Errorf("openCgroups = %v, want process %d of web@1", err, pid)
-	}
-	b.end(tree)
-	next, err := openCgroups(b.kernel, b.dir, slog.New(slog.DiscardHandler))
+	pid := b.start(tree, "web@1", "/bin/sleep", "60").Process.Pid()
+	empty := b.newTree("db").(*cgroupTree)
+	b.start(empty, "db", "/bin/true")
+	b.meets(empty, "nobody", many(0))
+
+	next, err := openCgroups(b.kernel, b.dir, 0, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if next.base != earlier.base || len(cgroupsIn(next.base)) > 0 {
-		t.Errorf("cgroups in %s: %v, want none in %s", next.base, cgroupsIn(next.base), earlier.base)
+	var again, other Tree
+	b.on(func() { again, other = next.newTree("web@1", tree.Place()), next.newTree("db", "") })
+	if err := writeFile(empty.dir+"/cgroup.kill", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
 	}
+	b.start(other, "db", "/bin/true") // it is not the one in which whoever is born dies
+	b.meets(other, "nobody", many(0))
+	b.on(other.Remove)
+	b.meets(again, "the process of before", func(pids []int) bool { return slices.Equal(pids, []int{pid}) })
+	if again.Place() != tree.Place() {
+		t.Errorf("the tree is at %s now, it was at %s", again.Place(), tree.Place())
+	}
+	b.end(again)
+	b.on(again.Remove)
 }
 
 func TestLookAtManyOpensSome(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +25,8 @@ type cgroupTree struct {
 	errand // kills and removals
 	groups *cgroups
 	dir    string
-	path   string // as /proc/PID/cgroup shows it
+	path   string // as /proc/PID/cgroup shows it; empty: not known
+	found  bool   // an earlier superd has made it
 
 	made     atomic.Bool  // there may be a directory
 	oomKills atomic.Int64 // that earlier directories have counted
@@ -34,15 +36,57 @@ type cgroupTree struct {
 	written map[string]string // limits as they are in force, by file
 }
 
-func (c *cgroups) newTree(instance string) *cgroupTree {
+// newTree returns the tree of the instance. place is its directory where an earlier superd has made it, empty otherwise.
+func (c *cgroups) newTree(instance, place string) *cgroupTree {
+	name := instancePrefix + instance
+	home := filepath.Join(c.base, name)
 	t := c.trees[instance]
-	if t == nil {
-		name := instancePrefix + instance
-		t = &cgroupTree{groups: c, dir: filepath.Join(c.base, name), path: path.Join(c.path, name)}
+	if t == nil || t.dir != home && place == "" {
+		t = &cgroupTree{groups: c, dir: home, path: path.Join(c.path, name)}
 		t.idle.L = &t.errand.mu
 		c.trees[instance] = t
+		t.takeOver(place)
 	}
 	return t
+}
+
+// takeOver looks whether an earlier superd has left the directory.
+func (t *cgroupTree) takeOver(place string) {
+	if base := filepath.Dir(place); place != "" && place != t.dir && filepath.Base(place) == filepath.Base(t.dir) && isCgroup(place) {
+		t.dir, t.path = place, ""
+		if !slices.Contains(t.groups.bases, base) {
+			t.groups.bases = append(t.groups.bases, base)
+		}
+	}
+	if _, err := os.Stat(t.dir); err == nil {
+		t.made.Store(true)
+		t.found = true
+	}
+}
+
+// isCgroup reports whether the directory is a cgroup's.
+func isCgroup(dir string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+// Place implements [Tree].
+func (t *cgroupTree) Place() string { return t.dir }
+
+// adopt implements [kernelTree]: limits may have been out of force meanwhile.
+func (t *cgroupTree) adopt(a *Adoptee) error {
+	limits := &a.Program.Limits
+	if !t.made.Load() || len(limitsIn(limits)) == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range limitsIn(limits) {
+		if err := t.groups.enable(l.controller); err != nil {
+			return limitsError(l.limit, l.controller, err)
+		}
+	}
+	return t.limit(limits)
 }
 
 // Empty implements [Tree].
@@ -143,6 +187,9 @@ func (t *cgroupTree) holds(pid int) bool {
 	if err != nil {
 		return false
 	}
+	if t.path == "" {
+		return slices.Contains(pidsIn(t.dir), pid)
+	}
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, "0::"+t.path); ok {
 			return rest == "\n" || strings.HasPrefix(rest, "/")
@@ -154,7 +201,7 @@ func (t *cgroupTree) holds(pid int) bool {
 // Kill implements [Tree]. The signal is on its way when Kill has returned.
 func (t *cgroupTree) Kill() error {
 	if t.made.Load() {
-		t.begin(func() {
+		t.begin(t.groups.kills, func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.spoiled = true
@@ -200,7 +247,7 @@ func (t *cgroupTree) Remove() {
 	if !t.made.Load() {
 		return
 	}
-	t.begin(func() {
+	t.begin(t.groups.removals, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if err := t.discard(); err != nil {
@@ -217,7 +264,7 @@ func (t *cgroupTree) discard() error {
 	}
 	t.oomKills.Add(kills)
 	t.made.Store(false)
-	t.written, t.spoiled = nil, false
+	t.written, t.spoiled, t.found = nil, false, false
 	return nil
 }
 
@@ -237,14 +284,14 @@ func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
 			return -1, limitsError(l.limit, l.controller, err)
 		}
 	}
-	if t.spoiled {
+	if t.spoiled || t.found && !t.populated() { // whether it was killed, nobody knows
 		if err := t.discard(); err != nil {
 			return -1, &SpawnError{Stage: "remove cgroup of the run before", Path: t.dir, Err: cause(err), Fault: faultResource}
 		}
 	}
 	switch err := os.Mkdir(t.dir, 0o755); {
 	case err == nil:
-		t.written = map[string]string{}
+		t.written, t.found = map[string]string{}, false
 	case !errors.Is(err, fs.ErrExist):
 		return -1, &SpawnError{Stage: "make cgroup", Path: t.dir, Err: cause(err), Fault: faultOf(err)}
 	}
@@ -279,16 +326,22 @@ func (t *cgroupTree) limit(limits *config.Limits) error {
 		{"cpu", "cpu.max", cpu, none},
 		{"tasks", "pids.max", tasks, none},
 	} {
+		file := filepath.Join(t.dir, f.file)
 		before, ok := t.written[f.file]
 		if !ok {
 			before = f.unset
 		}
+		if text, err := os.ReadFile(file); !ok && t.found && err == nil {
+			before = strings.TrimSpace(string(text))
+		}
 		if f.text == before {
 			continue
 		}
-		file := filepath.Join(t.dir, f.file)
 		if err := writeFile(file, f.text); err != nil {
 			return &SpawnError{Stage: "limit " + f.limit + ": write", Path: file, Err: cause(err), Fault: faultOf(err)}
+		}
+		if t.written == nil {
+			t.written = map[string]string{}
 		}
 		t.written[f.file] = f.text
 	}

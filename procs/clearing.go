@@ -24,7 +24,6 @@ import (
 type clearing struct {
 	in       *instance
 	run      *run
-	next     func()      // what comes when nothing lives any more
 	scope    *loop.Scope // until then
 	round    *loop.Scope // of those found by the last look
 	signaled map[processKey]bool
@@ -54,29 +53,39 @@ func (in *instance) clear() {
 	if deadline == 0 {
 		deadline = now + r.program.StopTimeout
 	}
-	over := func() { in.do(in.machine.cleared) }
-	in.clearLeft(r, max(deadline-now, 0), func() {
-		if len(r.program.PostStop) == 0 || in.sup.inHurry() {
-			over()
-			return
+	in.clearLeft(r, deadline)
+}
+
+// leftCleared goes on when nothing is left of the main process, or of the post_stop hooks.
+func (in *instance) leftCleared(r *run) {
+	if r.postStopped || len(r.program.PostStop) == 0 || in.sup.inHurry() {
+		in.do(in.machine.cleared)
+		return
+	}
+	in.postStop(r).next()
+}
+
+// postStop returns the run of the post_stop hooks, after which comes the end of what they have left.
+func (in *instance) postStop(r *run) *hookRun {
+	return in.newHooks(r, "post_stop", r.program.PostStop, func(err error) {
+		if err != nil {
+			in.sup.log.Warn("hook failed", "instance", in.name, "error", err)
 		}
-		in.runHooks(r, "post_stop", r.program.PostStop, r.program.StartTimeout, func(err error) {
-			if err != nil {
-				in.sup.log.Warn("hook failed", "instance", in.name, "error", err)
-			}
-			in.clearLeft(r, r.program.StopTimeout, over)
-		})
+		r.postStopped = true
+		in.clearLeft(r, in.sup.loop.Now()+r.program.StopTimeout)
 	})
 }
 
-// clearLeft ends what lives of the run, with SIGKILL after patience, and then goes on with next, not before it has
-// returned.
-func (in *instance) clearLeft(r *run, patience time.Duration, next func()) {
+// clearLeft ends what lives of the run, with SIGKILL after the deadline, and then goes on with leftCleared, not before it has returned.
+func (in *instance) clearLeft(r *run, deadline time.Duration) {
+	r.clearBy = deadline
+	in.save()
+	patience := max(deadline-in.sup.loop.Now(), 0)
 	if r.program.KillMode == config.KillProcess {
-		r.scope.Post(next)
+		r.scope.Post(func() { in.leftCleared(r) })
 		return
 	}
-	c := &clearing{in: in, run: r, next: next, scope: r.scope.Child(), signaled: map[processKey]bool{}, killed: map[string]bool{}}
+	c := &clearing{in: in, run: r, scope: r.scope.Child(), signaled: map[processKey]bool{}, killed: map[string]bool{}}
 	r.clearing = c
 	c.round = c.scope.Child()
 	if patience == 0 || in.sup.inHurry() {
@@ -207,7 +216,7 @@ func (c *clearing) end() {
 		c.in.machine.ending += "; killed what was left: " + strings.Join(slices.Sorted(maps.Keys(c.killed)), ", ")
 	}
 	c.in.unstick()
-	c.next()
+	c.in.leftCleared(c.run)
 }
 
 // stage tells what the clearing does.

@@ -61,7 +61,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outco
 			outcomes[i] = o
 			left--
 			if left == 0 {
-				s.scope.Post(finish)
+				s.afterSaving(finish)
 			}
 		}
 		if refusal := s.refuses(op, in); refusal != "" {
@@ -99,6 +99,8 @@ func (s *Supervisor) refuses(op Op, in *instance) string {
 		return ""
 	case s.shutdown != nil:
 		return "superd is shutting down"
+	case in.held != nil:
+		return in.machine.cause
 	case in.removed && in.next == nil:
 		return "it was removed from the configuration and is stopping"
 	}
@@ -108,7 +110,7 @@ func (s *Supervisor) refuses(op Op, in *instance) string {
 // already returns what to say when there is nothing to wait for.
 func (in *instance) already(op Op) string {
 	switch {
-	case in.removed:
+	case in.removed, in.held != nil:
 	case op == OpStart && in.machine.state == Running && !in.isOneShot():
 		return fmt.Sprintf("already running, pid %d", in.run.process.Pid())
 	case op == OpStop && in.machine.state.AtRest():
@@ -124,6 +126,11 @@ func (in *instance) command(op Op) {
 	if in.removed {
 		// What is stopping here is history; the command is for what takes its place.
 		in.nextWish = &wish{op != OpStop, operator}
+		in.save()
+		return
+	}
+	if in.held != nil {
+		in.endHeld()
 		return
 	}
 	switch op {

@@ -16,6 +16,7 @@ type execSearch struct {
 	dir     string  // the program's directory: relative paths begin there
 	user    *rights // of the program; nil where it may do what superd may
 	pending *pendingSpawn
+	unseen  bool // superd was turned away somewhere; the user perhaps isn't
 }
 
 // find returns the path that is to be executed for name: name itself when it has a slash, relative to the directory,
@@ -73,6 +74,7 @@ func (s *execSearch) check(path string, depth int) error {
 		if err = refusedAccess(path, s.user, err); err != nil {
 			return fail(err)
 		}
+		s.unseen = true
 		return nil
 	}
 	switch {
@@ -88,6 +90,7 @@ func (s *execSearch) check(path string, depth int) error {
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrPermission) {
+		s.unseen = s.user != nil
 		return nil // it may be executed without being read
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ func (k *Kernel) execute(p *prepared, attr *pidfd.Attr) (*pidfd.Process, error) 
 	attr.Path, attr.Args, attr.Env, attr.Dir = p.path, p.argv, p.env, p.dir
 	attr.Credential = p.runAs.credential
 	if step := k.stepFor(p); step != nil {
-		child, err := k.spawnStep(step, attr)
+		child, err := k.spawnStep(step, attr, p.pending)
 		if err != nil {
 			return nil, explainStep(p, err)
 		}
@@ -35,7 +35,8 @@ func (k *Kernel) execute(p *prepared, attr *pidfd.Attr) (*pidfd.Process, error) 
 // stepFor returns what a fork can't do for the program; nil when there is nothing: who needs no step doesn't pay for it.
 func (k *Kernel) stepFor(p *prepared) *execstep.Step {
 	limits := p.program.Limits
-	if limits.NoFile == nil && limits.Core == nil && p.program.Umask == nil && k.oomScoreAdj == nil {
+	otherUser := k.ambient && p.runAs.credential != nil
+	if limits.NoFile == nil && limits.Core == nil && p.program.Umask == nil && k.oomScoreAdj == nil && !otherUser && !p.unseen {
 		return nil
 	}
 	return &execstep.Step{
@@ -53,7 +54,7 @@ func (k *Kernel) stepFor(p *prepared) *execstep.Step {
 
 // spawnStep starts the step and returns once it has executed the program, or with the error that kept it from doing so;
 // then nothing is left of it.
-func (k *Kernel) spawnStep(step *execstep.Step, attr *pidfd.Attr) (*pidfd.Process, error) {
+func (k *Kernel) spawnStep(step *execstep.Step, attr *pidfd.Attr, pending *pendingSpawn) (*pidfd.Process, error) {
 	var report [2]int
 	if err := unix.Pipe2(report[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("make pipe: %w", err)
@@ -70,18 +71,23 @@ func (k *Kernel) spawnStep(step *execstep.Step, attr *pidfd.Attr) (*pidfd.Proces
 	case err != nil:
 		return nil, err
 	}
+	pending.stepBegins(child)
 	said, err := readAll(report[0])
+	killed := pending.stepEnds()
 	if err == nil {
 		err = execstep.Result(said)
 	}
-	if err == nil {
+	if err == nil && !killed { // in its exec, it would leave the report of success
 		return child, nil
 	}
 	defer child.Close()
 	killErr := child.Signal(unix.SIGKILL) // it is about to end by itself
 	exit, waitErr := awaitExit(child)
 	k.known(child.Pid())
-	if errors.Is(err, execstep.ErrDied) {
+	switch {
+	case killed:
+		err = errStepHung
+	case errors.Is(err, execstep.ErrDied):
 		err = fmt.Errorf("%w: %s", err, exit)
 	}
 	return nil, errors.Join(err, killErr, waitErr)
@@ -119,10 +125,19 @@ func awaitExit(process *pidfd.Process) (pidfd.Exit, error) {
 	}
 }
 
+// errStepHung is a step that was killed, since it took too long.
+var errStepHung = errors.New("no answer in time; " + hangHint)
+
 // explainStep says which stage of a step failed.
 func explainStep(p *prepared, err error) error {
 	if se, ok := errors.AsType[*SpawnError](err); ok {
 		return se
+	}
+	if errors.Is(err, execstep.ErrDied) { // it is a Go program, which ends when it gets no thread
+		return &SpawnError{Stage: "execute", Path: p.path, Err: fmt.Errorf("%w; perhaps a limit on processes is reached (pids cgroup or RLIMIT_NPROC)", err), Fault: faultResource}
+	}
+	if errors.Is(err, errStepHung) {
+		return &SpawnError{Stage: "execute", Path: p.path, Err: errStepHung}
 	}
 	failed, ok := errors.AsType[*execstep.Error](err)
 	if !ok {

@@ -74,6 +74,7 @@ func (s *starter) start(t testing.TB) (*pidfd.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.pending.seat = new(startQueue).sit()
 	return s.kernel.execute(p, &pidfd.Attr{Files: []int{s.kernel.null, p.output, p.output}, CgroupFD: -1})
 }
 
@@ -401,7 +402,7 @@ func BenchmarkExecute(b *testing.B) {
 
 // testKernel returns as much of a kernel as it takes to execute something.
 func testKernel(null int) *Kernel {
-	k := &Kernel{null: null, slots: make(chan struct{}, 1)}
+	k := &Kernel{null: null}
 	k.gate.init()
 	return k
 }

@@ -3,6 +3,7 @@ package procs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,9 +25,12 @@ type hookRun struct {
 	done     func(error)
 
 	at      int
-	scope   *loop.Scope // of the hook at hand
+	scope   *loop.Scope   // of the hook at hand
+	due     time.Duration // when it is killed
 	pending PendingSpawn
 	process Process
+	id      pidfd.Identity
+	kept    string      // the name under which the keeper has its pidfd
 	stopped bool        // called off
 	doomed  bool        // to be killed as soon as it is there
 	failed  error       // why the hook at hand is being killed
@@ -35,20 +39,34 @@ type hookRun struct {
 
 var errHookStopped = errors.New("called off")
 
-// runHooks runs the hooks; done is called on the loop, not before runHooks has returned, with the error of the first one
-// that fails. No further hook is run then.
-func (in *instance) runHooks(r *run, key string, commands [][]string, timeout time.Duration, done func(error)) {
-	h := &hookRun{in: in, run: r, key: key, commands: commands, timeout: timeout, done: done}
-	r.hook = h
-	h.next()
+// newHooks returns a run of hooks that begins with next. done is called on the loop, not before next has returned, with the error of the
+// first one that fails. No further hook is run then.
+func (in *instance) newHooks(r *run, key string, commands [][]string, done func(error)) *hookRun {
+	r.hook = &hookRun{in: in, run: r, key: key, commands: commands, timeout: r.program.StartTimeout, done: done}
+	return r.hook
 }
 
+// from has the hooks begin with that one, counted from 0. Where there are fewer, the table has changed since: it is the last.
+func (h *hookRun) from(at int) *hookRun {
+	h.at = max(at, 0)
+	for len(h.commands) <= h.at {
+		h.commands = append(slices.Clip(h.commands), []string{"(of an earlier configuration)"})
+	}
+	return h
+}
+
+// next starts the hook at hand.
 func (h *hookRun) next() {
 	h.scope = h.run.scope.Child()
+	h.due = h.in.sup.loop.Now() + h.timeout
 	h.scope.After(h.timeout, h.timedOut)
 	program := *h.run.program
 	program.Command = h.commands[h.at]
-	h.pending = h.in.sup.system.Spawn(h.in.spec(h.run, &program), h.result)
+	b := h.in.newBirth(h.run)
+	h.pending = h.in.sup.system.Spawn(h.in.spec(h.run, &program, b), func(child Child, err error) {
+		b.settle(func() { h.result(child, err) })
+	})
+	h.in.save()
 }
 
 // result takes the worker's result.
@@ -60,10 +78,9 @@ func (h *hookRun) result(child Child, err error) {
 		h.end(fmt.Errorf("%s: %w", h.name(), err))
 		return
 	}
-	h.run.touched = true
-	h.process = child.Process
-	h.in.sup.own(h.scope, h.process, h.reap)
+	h.watch(child.Process, child.ID, h.in.sup.keepProcess(child.Process))
 	h.in.sup.log.Debug("hook started", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid())
+	h.in.save()
 	switch {
 	case h.doomed:
 		h.kill()
@@ -72,11 +89,20 @@ func (h *hookRun) result(child Child, err error) {
 	}
 }
 
+// watch makes process that of the hook at hand. kept is the name under which the keeper has its pidfd.
+func (h *hookRun) watch(process Process, id pidfd.Identity, kept string) {
+	h.run.touched = true
+	h.process, h.id, h.kept = process, id, kept
+	h.scope.Defer(func() { h.in.sup.letGo(kept) })
+	h.in.sup.own(h.scope, h.process, h.reap)
+}
+
 func (h *hookRun) reap() {
 	exit, ended := h.in.sup.wait(h.process)
 	if !ended || h.process == nil {
 		return
 	}
+	h.in.sup.saveExit(h.id)
 	h.in.unstick()
 	switch {
 	case h.failed != nil:
@@ -131,6 +157,8 @@ func (h *hookRun) timedOut() {
 // kill ends the hook at hand at once.
 func (h *hookRun) kill() {
 	h.doomed = true
+	h.due = h.in.sup.loop.Now()
+	h.in.save()
 	h.killDue.Stop()
 	h.killDue = h.scope.After(killPause, h.nameStuck)
 	if h.process == nil {
@@ -170,7 +198,9 @@ func (h *hookRun) askToEnd() {
 			h.in.sup.log.Error("hook not signalled", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)
 		}
 	}
+	h.due = min(h.due, h.in.sup.loop.Now()+h.run.program.StopTimeout)
 	h.scope.After(h.run.program.StopTimeout, h.kill)
+	h.in.save()
 }
 
 // callOff ends a hook that is not started yet. If it is too late for that, its result is about to come, unless the kernel itself

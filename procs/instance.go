@@ -11,14 +11,18 @@ import (
 
 // An instance is one instance of a program: its machine, and what the machine's effects are done to.
 type instance struct {
-	sup     *Supervisor
-	name    string
-	program *config.Program
-	scope   *loop.Scope // until the instance is removed
-	machine *machine
-	capture *logs.Capture
-	tree    Tree
-	run     *run // the present run; nil at rest and in back-off
+	sup       *Supervisor
+	name      string
+	program   *config.Program
+	scope     *loop.Scope // until the instance is removed
+	inherited bool        // the tree is one that an earlier superd has made
+	machine   *machine
+	capture   *logs.Capture
+	settled   uint64 // number of the newest birth of which is known what came of it
+	kept      string // the name under which the keeper has the read end of its FIFO
+	draining  string // invocation id of the last run that has ended, until all that it wrote is in the log
+	tree      Tree
+	run       *run // the present run; nil at rest and in back-off
 
 	restartTimer *loop.Timer // pending RestartDue; nil without one
 	runShown     func()      // tells who shows the lines that a run is over; may be nil
@@ -29,6 +33,9 @@ type instance struct {
 	stuck        string // names the processes that SIGKILL did not end
 	hanging      int    // workers that were called off and have not come back
 	hangsIn      string // what the last of them hangs in
+	noOutput     string // why its output is not captured; empty where it is
+	note         string // what else is to be said of the end of its run; empty if nothing
+	held         *hold  // keeps it from being started; else nil
 	waiters      []*waiter
 
 	removed   bool            // goes away when it is at rest
@@ -38,14 +45,15 @@ type instance struct {
 	followers []func()        // bring those who wait for its log file
 }
 
-func (s *Supervisor) newInstance(name string, program *config.Program) *instance {
+// newInstance returns an instance that is stopped. place is where an earlier superd had its tree; empty: it has none yet.
+func (s *Supervisor) newInstance(name string, program *config.Program, place string) *instance {
 	in := &instance{
 		sup:     s,
 		name:    name,
 		program: program,
 		scope:   s.scope.Child(),
 		machine: newMachine(program, s.rng),
-		tree:    s.system.NewTree(name),
+		tree:    s.system.NewTree(name, place),
 		sinceAt: s.loop.Now(),
 	}
 	s.counts[Stopped]++
@@ -57,12 +65,30 @@ func (s *Supervisor) newInstance(name string, program *config.Program) *instance
 	return in
 }
 
+// renewTree gives the instance a tree at that place, in which nothing lives that it has not had before.
+func (in *instance) renewTree(place string) {
+	in.tree.Remove()
+	in.tree = in.sup.system.NewTree(in.name, place)
+	in.inherited = place != ""
+}
+
 func (s *Supervisor) fifo(instance string) string {
 	return filepath.Join(s.options.RuntimeDir, fifoDir, instance)
 }
 
 func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options {
-	return logs.Options{Path: p.LogPath(s.options.LogDir, instance), MaxSize: p.Log.MaxSize, Keep: p.Log.Keep}
+	return logs.Options{
+		Program:     p.Name,
+		Path:        p.LogPath(s.options.LogDir, instance),
+		Format:      logs.Format(p.Log.Format),
+		MaxSize:     p.Log.MaxSize,
+		MaxAge:      p.Log.MaxAge,
+		Keep:        p.Log.Keep,
+		MaxTotal:    p.Log.MaxTotal,
+		Compression: logs.Compression(p.Log.Compress),
+		Drop:        p.Log.Overflow == config.OverflowDrop,
+		MinFree:     p.Log.MinFree,
+	}
 }
 
 // do performs the effects of one step of the machine and tells who wants to know.
@@ -81,9 +107,10 @@ func (in *instance) do(step func() []Effect) {
 		in.sup.log.Debug("state changed", "instance", in.name, "from", before.String(), "to", after.String(), "reason", in.machine.cause)
 		in.recordState(before)
 	}
+	in.save()
 	in.settleWaiters()
 	in.sup.changed()
-	if before != after && (after == Exited || after == Failed && in.restartTimer == nil) {
+	if before != after && in.endedForGood() {
 		in.sup.endedForGood(in)
 	}
 	if after.AtRest() {
@@ -94,7 +121,10 @@ func (in *instance) do(step func() []Effect) {
 func (in *instance) perform(effect Effect) {
 	switch effect {
 	case Spawn:
-		in.sup.begun = true
+		if !in.sup.begun {
+			in.sup.begun = true
+			in.sup.saveSelf()
+		}
 		in.spawn()
 	case CallOff:
 		// The answer is a step of its own, after this one.
@@ -107,12 +137,7 @@ func (in *instance) perform(effect Effect) {
 	case SignalKill:
 		in.signalKill()
 	case ArmStop:
-		patience := in.run.program.StopTimeout
-		if in.sup.inHurry() {
-			patience = 0
-		}
-		in.run.stopDeadline = in.sup.loop.Now() + patience
-		in.run.stopTimer = in.run.life.After(patience, func() { in.do(in.machine.stopDue) })
+		in.armStop(in.run.program.StopTimeout)
 	case ArmKill:
 		in.run.life.After(killPause, func() { in.do(in.machine.killDue) })
 	case NameStuck:
@@ -120,16 +145,36 @@ func (in *instance) perform(effect Effect) {
 	case EndRun:
 		in.endRun()
 	case ArmRestart:
-		in.restartTimer = in.scope.After(in.machine.delay, func() {
-			in.restartTimer = nil
-			in.do(in.machine.restartDue)
-		})
+		in.armRestart(in.machine.delay)
 	case Disarm:
 		if in.restartTimer != nil {
 			in.restartTimer.Stop()
 			in.restartTimer = nil
 		}
 	}
+}
+
+// endedForGood reports whether the instance stays down by itself.
+func (in *instance) endedForGood() bool {
+	return in.machine.state == Exited || in.machine.state == Failed && in.restartTimer == nil
+}
+
+// armStop has StopDue come in a while.
+func (in *instance) armStop(patience time.Duration) {
+	if patience < 0 || in.sup.inHurry() {
+		patience = 0
+	}
+	r := in.run
+	r.stopDeadline = in.sup.loop.Now() + patience
+	r.stopTimer = r.life.After(patience, func() { in.do(in.machine.stopDue) })
+}
+
+// armRestart has RestartDue come in a while.
+func (in *instance) armRestart(delay time.Duration) {
+	in.restartTimer = in.scope.After(max(delay, 0), func() {
+		in.restartTimer = nil
+		in.do(in.machine.restartDue)
+	})
 }
 
 // reason tells why the state is what it is.

@@ -3,6 +3,7 @@ package procs
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -10,17 +11,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/config"
+	"superd/crashpoint"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/privilege"
 )
 
 // A Kernel is the [System] of production.
 type Kernel struct {
 	loop        *loop.Loop
-	null        int           // /dev/null, the programs' standard input
-	oomScoreAdj *int          // what the programs get; nil: superd's own
-	seats       *seats        // held while a start is prepared
-	slots       chan struct{} // held from just before the fork until the exec
+	runtimeDir  string
+	log         *slog.Logger
+	null        int  // /dev/null, the programs' standard input
+	ambient     bool // superd has capabilities that programs of other users must not get
+	oomScoreAdj *int // what the programs get; nil: superd's own
+	starts      startQueue
 	gate        forkGate
 	sweep       func(pid int) // what the last sweep was to do; loop only
 	cgroups     *cgroups      // of the trees; nil: there are none, the census finds their processes
@@ -28,10 +34,7 @@ type Kernel struct {
 	looks       chan struct{} // held by those who look at a cgroup
 }
 
-// forkSlots bounds the forks at a time. Go serialises the fork itself; a second slot prepares meanwhile.
-const forkSlots = 2
-
-// NewKernel returns the system superd runs on. A [SurvivorsError] tells that processes of an earlier superd still live.
+// NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	oomScoreAdj, err := ownOOMScore()
 	if err != nil {
@@ -41,7 +44,7 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
-	k := &Kernel{loop: l, null: null, oomScoreAdj: oomScoreAdj, seats: newSeats(), slots: make(chan struct{}, forkSlots)}
+	k := &Kernel{loop: l, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
@@ -52,21 +55,58 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 
 // A pendingSpawn is the worker's side of a spawn.
 type pendingSpawn struct {
-	mu        sync.Mutex
-	committed bool   // at the fork, or failed: done will run
-	returned  func() // set when it was called off
-	stage     atomic.Pointer[string]
+	loop  *loop.Loop
+	stage atomic.Pointer[string]
+
+	mu        sync.Mutex // nobody blocks with it: the loop takes it
+	waits     bool       // no worker has come yet
+	seat      *seat      // among the starts under way
+	step      Process    // a step under way; nil without one
+	killed    bool       // so it was
+	committed bool       // it can't be called off: at the FIFO, at the fork, or failed: done will run
+	returned  func()     // set when it was called off
 }
 
 // CallOff implements [PendingSpawn].
 func (p *pendingSpawn) CallOff(returned func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.step != nil && !p.killed {
+		// It is a process of its own, not a fork that superd waits for, so it can be ended.
+		p.killed = p.step.Signal(unix.SIGKILL) == nil
+	}
 	if p.committed {
 		return false
 	}
 	p.returned = returned
+	if p.waits {
+		p.loop.Post(returned)
+	}
 	return true
+}
+
+// stepBegins tells that the spawn is a step now, which may hang where superd could not look.
+func (p *pendingSpawn) stepBegins(step Process) {
+	p.seat.mayHang()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.step = step
+}
+
+// stepEnds reports whether the step was killed, since nobody wants to wait for it any more.
+func (p *pendingSpawn) stepEnds() (killed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.step = nil
+	return p.killed
+}
+
+// begin reports whether there is something to do for the worker that has come.
+func (p *pendingSpawn) begin(s *seat) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waits, p.seat = false, s
+	return p.returned == nil
 }
 
 // Queued implements [PendingSpawn].
@@ -83,15 +123,17 @@ func (p *pendingSpawn) enter(stage, path string) {
 	p.stage.Store(&text)
 }
 
-// unlessCalledOff runs f, which must not block, unless the spawn was called off; and it can't be while f runs. What f
-// uses of the instance, such as its FIFO's descriptor, is there for as long.
+// unlessCalledOff runs f, unless the spawn was called off; and it can't be while f runs. What f uses of the instance, such
+// as its FIFO, is there for as long.
 func (p *pendingSpawn) unlessCalledOff(f func() error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.returned != nil {
+	if !p.commit() {
 		return errCalledOff
 	}
-	return f()
+	err := f()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.committed = false
+	return err
 }
 
 var errCalledOff = errors.New("called off")
@@ -107,17 +149,19 @@ func (p *pendingSpawn) commit() bool {
 // Spawn implements [System]. Everything that can hang goes on before the fork: Go forks with vfork, and while a
 // vforked child waits in its exec a garbage collection would stop all of superd.
 func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
-	p := &pendingSpawn{}
+	p := &pendingSpawn{loop: k.loop, waits: true}
 	p.enter(queued+"start", "")
-	go k.work(spec, p, done)
+	k.starts.add(func(s *seat) {
+		if p.begin(s) {
+			k.work(spec, p, done)
+		}
+	})
 	return p
 }
 
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
 	made := -1
-	leave := k.seats.take()
 	prepared, err := prepare(spec, p, &made)
-	leave()
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -141,19 +185,28 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		return
 	}
 	p.enter("execute", prepared.path)
-	process, ticks, err := k.fork(prepared, spec.Tree.(kernelTree), cgroup)
+	p.seat.settle()
+	process, id, err := k.fork(prepared, spec, cgroup)
 	k.loop.Post(func() {
 		if err != nil {
 			done(Child{ReadFD: made}, err)
 			return
 		}
-		done(Child{Process: process, StartTicks: ticks, ReadFD: made}, nil)
+		done(Child{Process: process, ID: id, ReadFD: made}, nil)
 		k.known(process.Pid())
 	})
 }
 
-// fork starts the program in its tree. It closes cgroup.
-func (k *Kernel) fork(p *prepared, tree kernelTree, cgroup int) (*pidfd.Process, uint64, error) {
+// fork starts the program in its tree, and has it written down before and after. It closes cgroup.
+func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process, pidfd.Identity, error) {
+	tree := spec.Tree.(kernelTree)
+	if spec.Expect != nil {
+		if err := spec.Expect(bootTicks()); err != nil {
+			closeCgroup(cgroup)
+			return nil, pidfd.Identity{}, &SpawnError{Stage: "write down the start", Err: err, Fault: faultResource}
+		}
+	}
+	crashpoint.Here("spawn.before-fork")
 	spawn := func() (*pidfd.Process, error) {
 		defer closeCgroup(cgroup)
 		return k.execute(p, &pidfd.Attr{
@@ -168,15 +221,25 @@ func (k *Kernel) fork(p *prepared, tree kernelTree, cgroup int) (*pidfd.Process,
 		}
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, pidfd.Identity{}, err
 	}
+	crashpoint.Here("spawn.after-fork")
 	id, err := child.Identity()
-	if err != nil {
-		// It may have ended already; its pidfd is all that superd needs to go on.
-		return child, 0, nil
+	if err != nil { // its pidfd is all that superd needs to go on
+		return child, pidfd.Identity{Pid: child.Pid()}, nil
 	}
-	tree.born(id, p.output)
-	return child, id.Start, nil
+	if spec.Happened != nil {
+		if err := spec.Happened(id, monotonic()); err != nil {
+			k.log.Warn("start not written down: if superd is killed now, it has to be looked for", "instance", spec.Name, "pid", id.Pid, "error", err)
+		}
+	}
+	crashpoint.Here("spawn.recorded")
+	fifo := p.output
+	if p.program.Log.Format == config.LogDirect {
+		fifo = -1 // a log file may be open elsewhere
+	}
+	tree.born(id, fifo)
+	return child, id, nil
 }
 
 func closeCgroup(fd int) {
@@ -192,6 +255,7 @@ type forkGate struct {
 	forks   int          // between a fork and its exec: their pids are not known
 	newborn map[int]bool // whose owner on the loop has not heard of them
 	wanted  bool         // a sweep waits for forks to be 0: no further one begins
+	held    int          // those who let no further one begin, see HoldForks
 	blocked bool         // a sweep has met a newborn
 }
 
@@ -202,8 +266,6 @@ func (g *forkGate) init() {
 
 // spawn forks and executes.
 func (k *Kernel) spawn(attr *pidfd.Attr) (*pidfd.Process, error) {
-	k.slots <- struct{}{}
-	defer func() { <-k.slots }()
 	k.gate.enter()
 	child, err := pidfd.Spawn(attr)
 	if err == nil {
@@ -219,7 +281,7 @@ func (k *Kernel) spawn(attr *pidfd.Attr) (*pidfd.Process, error) {
 func (g *forkGate) enter() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for g.wanted {
+	for g.wanted || g.held > 0 {
 		g.free.Wait()
 	}
 	g.forks++
@@ -263,7 +325,7 @@ func (k *Kernel) sweepAgain() {
 	g.wanted = false
 	g.free.Broadcast()
 	last := 0
-	for {
+	for range sweepShare {
 		// Peeking returns the same first zombie again until its owner has reaped it.
 		pid, ok, err := pidfd.Peek()
 		if err != nil || !ok || pid == last {
@@ -276,7 +338,12 @@ func (k *Kernel) sweepAgain() {
 		last = pid
 		k.sweep(pid)
 	}
+	k.loop.Post(k.sweepAgain)
 }
+
+// sweepShare is how many zombies a sweep takes before others have their turn on the loop: a thousand programs killed at
+// once are all zombies when it begins.
+const sweepShare = 16
 
 // ReapStranger implements [System].
 func (k *Kernel) ReapStranger(pid int) (pidfd.Exit, error) {

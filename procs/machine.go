@@ -22,10 +22,11 @@ type machine struct {
 	program *config.Program // restart policy; a reload replaces it
 	rng     *rand.Rand      // draws the jitter
 
-	state   State
-	wanted  wish
-	again   bool  // a run that starts later than the present one is wanted
-	verdict Event // what follows the present run when nothing of it is left, unless something else is wanted by then
+	state     State
+	wanted    wish
+	overruled *wish // what was wanted before the shutdown; nil without one
+	again     bool  // a run that starts later than the present one is wanted
+	verdict   Event // what follows the present run when nothing of it is left, unless something else is wanted by then
 
 	attempts int             // ends in a row without a stable run: the exponent of the back-off
 	failures []time.Duration // when it failed, within the window of the start limit
@@ -44,6 +45,19 @@ func newMachine(program *config.Program, rng *rand.Rand) *machine {
 	return &machine{program: program, rng: rng, cause: "not started yet"}
 }
 
+// theShutdown is who wants everything down, as reasons name it.
+const theShutdown = "the shutdown"
+
+// wish notes what is wanted now.
+func (m *machine) wish(up bool, by string) {
+	if by != theShutdown {
+		m.overruled = nil
+	} else if m.wanted.by != theShutdown {
+		m.overruled = new(m.wanted)
+	}
+	m.wanted = wish{up, by}
+}
+
 // step looks up the table. An event that the table does not know in this state is a bug and panics.
 func (m *machine) step(e Event) []Effect {
 	r := rules[m.state][e]
@@ -59,7 +73,7 @@ func (m *machine) step(e Event) []Effect {
 
 // wantUp is a start. From the operator it clears every limit and counter.
 func (m *machine) wantUp(by string, operator bool) []Effect {
-	m.wanted = wish{true, by}
+	m.wish(true, by)
 	if operator {
 		m.forgive()
 	}
@@ -79,7 +93,7 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 // wantAgain is a restart: whatever the state, a run is wanted that starts after this. From the operator it clears
 // every limit and counter.
 func (m *machine) wantAgain(by string, operator bool) []Effect {
-	m.wanted = wish{true, by}
+	m.wish(true, by)
 	m.again = true
 	m.why = "by " + by
 	if operator {
@@ -98,7 +112,7 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 
 // wantDown is a stop.
 func (m *machine) wantDown(by string) []Effect {
-	m.wanted = wish{false, by}
+	m.wish(false, by)
 	m.again = false
 	switch {
 	case m.state == Running || m.state == Stopping || m.state == Killing || m.state == Clearing || m.state == Spawning:
@@ -150,6 +164,13 @@ func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault
 	default:
 		m.verdict = m.retry()
 	}
+	return m.over(left)
+}
+
+// interrupted is a start that superd's own end has cut short before its main process was there. left is as for spawnFailed.
+func (m *machine) interrupted(left bool) []Effect {
+	m.ending, m.verdict, m.notStarted = "start interrupted: superd was killed", EndAgain, true
+	m.cause = m.ending
 	return m.over(left)
 }
 

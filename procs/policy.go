@@ -19,6 +19,16 @@ func (s *Supervisor) endedForGood(in *instance) {
 	}
 }
 
+// endIfAnyFailed ends superd where a new configuration says so of an instance that has failed before.
+func (s *Supervisor) endIfAnyFailed() {
+	if s.config.Superd.ExitWhen != config.ExitAnyFailed || s.shutdown != nil || s.endDecided {
+		return
+	}
+	if first := s.firstFailed(); first != nil {
+		s.endedForGood(first)
+	}
+}
+
 // endWith shuts down, after the turn's other work, and has superd end with the status of the instance. Who comes first decides.
 func (s *Supervisor) endWith(in *instance, why string) {
 	s.endDecided = true
@@ -47,16 +57,20 @@ func (s *Supervisor) endIfAllEnded() {
 
 // firstFailure returns the exit status of the instance that failed first, of those that are failed; 0 if none is.
 func (s *Supervisor) firstFailure() int {
-	var first *instance
+	if first := s.firstFailed(); first != nil {
+		return first.exitStatus()
+	}
+	return 0
+}
+
+// firstFailed returns the instance that failed first, of those that stay failed; nil if none does.
+func (s *Supervisor) firstFailed() (first *instance) {
 	for _, in := range s.instances {
-		if in.machine.state == Failed && (first == nil || in.sinceAt < first.sinceAt) {
+		if in.machine.state == Failed && in.restartTimer == nil && (first == nil || in.sinceAt < first.sinceAt) {
 			first = in
 		}
 	}
-	if first == nil {
-		return 0
-	}
-	return first.exitStatus()
+	return first
 }
 
 // allEnded reports whether every instance is down and none will be started again by itself. Before the first start nothing has ended, and

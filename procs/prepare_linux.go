@@ -21,7 +21,9 @@ type prepared struct {
 	path      string
 	argv, env []string
 	dir       string
-	output    int // the program's end of its FIFO; -1 before it is open
+	output    int  // the program's end of its FIFO; -1 before it is open
+	unseen    bool // superd could not meet all that the exec will meet, as the user may
+	pending   *pendingSpawn
 }
 
 func (p *prepared) close() {
@@ -34,6 +36,9 @@ func (p *prepared) close() {
 // The read end of a FIFO that it had to make is left in made.
 func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, error) {
 	program := spec.Program
+	if err := checkHeadroom(); err != nil {
+		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
+	}
 	pending.enter("look up user", program.User)
 	id, err := lookUpRunAs(program, account.System())
 	if err != nil {
@@ -55,16 +60,25 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, erro
 	if err != nil {
 		return nil, &SpawnError{Stage: "expand configuration", Err: err}
 	}
-	p := &prepared{program: program, runAs: id, argv: argv, env: append(env, variables(spec.Own)...), dir: dir, output: -1}
+	p := &prepared{program: program, runAs: id, argv: argv, env: append(env, variables(spec.Own)...), dir: dir, output: -1, pending: pending}
 
 	pending.enter("enter directory", dir)
-	if err := checkDirectory(dir, id.rights()); err != nil {
+	unseenDir, err := checkDirectory(dir, id.rights())
+	if err != nil {
 		return p, &SpawnError{Stage: "enter directory", Path: dir, Err: err, Fault: faultOf(err)}
 	}
 	pending.enter("open executable", argv[0])
 	search := &execSearch{dir: dir, user: id.rights(), pending: pending}
 	if p.path, err = search.find(argv[0], env); err != nil {
 		return p, err
+	}
+	p.unseen = search.unseen || unseenDir
+	if spec.Direct != nil {
+		pending.enter("open log file", "")
+		if p.output, err = spec.Direct(); err != nil {
+			return p, &SpawnError{Stage: "open log file", Err: err, Fault: faultOf(err)}
+		}
+		return p, nil
 	}
 	pending.enter("open output", spec.FIFO)
 	read := spec.ReadFD
@@ -116,13 +130,14 @@ func variables(m map[string]string) []string {
 	return list
 }
 
-// checkDirectory finds out whether the program can enter its directory. user is nil where it may do what superd may.
-func checkDirectory(dir string, user *rights) error {
+// checkDirectory finds out whether the program can enter its directory. user is nil where it may do what superd may. unseen tells
+// that superd itself was turned away, and the user perhaps isn't.
+func checkDirectory(dir string, user *rights) (unseen bool, err error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		unix.Close(fd)
 	}
-	return refusedAccess(dir, user, err)
+	return user != nil && errors.Is(err, unix.EACCES), refusedAccess(dir, user, err)
 }
 
 // refusedAccess returns why path can't be entered or executed. err is what examining it by superd's own rights gave.

@@ -58,7 +58,7 @@ func TestForgetUnused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCensus(&Kernel{}, "", nil)
-			c.newTree("web").know(processKey{pid, 5})
+			c.newTree("web", false).know(processKey{pid, 5})
 			c.forgetUnused(&tt.before, c.register.clone())
 			c.forgetUnused(&tt.after, c.register.clone())
 			if forgotten := len(c.known) == 0; forgotten != tt.want {
@@ -71,7 +71,7 @@ func TestForgetUnused(t *testing.T) {
 // TestKnownAreBounded: where kill_mode leaves things alone, there may be many starts between two walks.
 func TestKnownAreBounded(t *testing.T) {
 	c := newCensus(&Kernel{}, "", nil)
-	other, tree := c.newTree("other"), c.newTree("web")
+	other, tree := c.newTree("other", false), c.newTree("web", false)
 	other.know(processKey{1, 1})
 	last := processKey{pid: 3 * maxKnown}
 	for pid := 2; pid <= last.pid; pid++ {

@@ -66,7 +66,8 @@ func (s *Supervisor) reload() {
 			case len(loaded.Programs) == 0 && len(s.config.Programs) > 0:
 				finish(Report{}, errNoPrograms)
 			default:
-				finish(s.apply(loaded), nil)
+				report := s.apply(loaded)
+				s.afterSaving(func() { finish(report, nil) })
 			}
 		})
 	}()
@@ -79,13 +80,25 @@ func (s *Supervisor) apply(next *config.Config) Report {
 	if was, is := s.config.Superd, next.Superd; was.RuntimeDir != is.RuntimeDir || was.LogDir != is.LogDir {
 		report.Notes = append(report.Notes, "runtime_dir and log_dir take effect when superd is started anew")
 	}
-	s.config = next
+	s.enact(next, func() { s.follow(diff) })
+	s.log.Info("configuration reloaded", "added", len(diff.Added), "removed", len(diff.Removed), "changed", len(diff.Changed))
+	for _, note := range report.Notes {
+		s.log.Warn(note)
+	}
+	s.endIfAnyFailed()
+	s.endIfAllEnded()
+	s.changed()
+	return report
+}
+
+// follow does what follows from a new configuration.
+func (s *Supervisor) follow(diff config.Diff) {
 	for _, in := range slices.Clone(s.instances) {
 		if slices.Contains(diff.Removed, in.program.Name) {
 			in.leave()
 		}
 	}
-	for _, program := range next.Programs {
+	for _, program := range s.config.Programs {
 		switch {
 		case slices.Contains(diff.Added, program.Name):
 			for _, name := range program.Instances() {
@@ -95,13 +108,6 @@ func (s *Supervisor) apply(next *config.Config) Report {
 			s.change(program)
 		}
 	}
-	s.log.Info("configuration reloaded", "added", len(diff.Added), "removed", len(diff.Removed), "changed", len(diff.Changed))
-	for _, note := range report.Notes {
-		s.log.Warn(note)
-	}
-	s.endIfAllEnded()
-	s.changed()
-	return report
 }
 
 // change gives a program its new table. Only the instances that are not to be any more leave.
@@ -123,11 +129,14 @@ func (s *Supervisor) change(program *config.Program) {
 
 // bring adds an instance, as soon as whoever has its name or its log file has left.
 func (s *Supervisor) bring(name string, program *config.Program) {
-	if old := s.byName[name]; old != nil {
+	if old := s.byName[name]; old != nil && !old.removed && old.program == program {
+		return // the superd before has done it
+	} else if old != nil {
 		if old.next == nil {
 			old.nextWish = nil // what was asked for was asked of the old one
 		}
 		old.next = program
+		old.save()
 		return
 	}
 	path := s.logOptions(name, program).Path
@@ -156,6 +165,9 @@ func (in *instance) leave() {
 		return
 	}
 	in.removed = true
+	if in.held != nil {
+		in.release() // it is left alone
+	}
 	in.do(func() []Effect { return in.machine.wantDown("the configuration: removed") })
 }
 
@@ -167,7 +179,7 @@ func (s *Supervisor) depart(in *instance) {
 	in.departing = true
 	gone := false
 	remove := func() {
-		if !gone {
+		if !gone && !in.scope.Closed() {
 			gone = true
 			s.remove(in)
 		}
@@ -181,6 +193,8 @@ func (s *Supervisor) remove(in *instance) {
 	delete(s.byName, in.name)
 	s.instances = slices.DeleteFunc(s.instances, func(other *instance) bool { return other == in })
 	s.counts[in.machine.state]--
+	s.journal.Queue(instanceKey(in.name), nil)
+	s.letGo(in.kept)
 	in.unwatchLines()
 	in.tree.Remove()
 	in.scope.Close()
@@ -219,11 +233,16 @@ func (in *instance) takeOver(old *instance) {
 // is to be down stays down.
 func (in *instance) change(program *config.Program) {
 	const by = "the configuration: changed"
+	if in.program == program {
+		return // the superd before has done it
+	}
 	wasInvalid := len(in.program.Invalid) > 0
 	startsNow := program.Autostart && !in.program.Autostart && in.machine.wanted.by != operator
 	in.program, in.machine.program = program, program
+	defer in.save()
 	in.capture.SetOptions(in.sup.logOptions(in.name, program))
 	switch {
+	case in.held != nil:
 	case !in.machine.wanted.up && !startsNow:
 	case wasInvalid && !program.Autostart:
 		in.do(func() []Effect { return in.machine.wantDown(by) })

@@ -32,20 +32,27 @@ type run struct {
 	process    Process      // the main process; nil before it is there
 	life       *loop.Scope  // of the main process: its descriptor and its timers
 	group      int          // number of its process group, when it has ended
-	startTicks uint64
+	id         pidfd.Identity
+	kept       string // the name under which the keeper has its pidfd
 	startedAt  time.Duration
 
 	oomKills     int           // of the tree when the run began
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopTimer    *loop.Timer   // StopDue; nil before a stop
+	clearBy      time.Duration // when what is left of it gets SIGKILL; 0 before the main process is gone
+	preStarted   bool          // its pre_start hooks are over
+	postStopped  bool          // so are its post_stop hooks
 	clearing     *clearing     // nil before the main process is gone
 }
 
 // spawn begins a run.
 func (in *instance) spawn() {
+	if in.inherited && in.tree.Empty() {
+		in.renewTree("")
+	}
 	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID()}
 	in.run = r
-	in.capture.BeginRun()
+	in.capture.BeginRun(r.invocationID)
 	fail := func(err error, fault spawnFault) {
 		r.scope.Post(func() { in.spawnFailed(r, err, fault) })
 	}
@@ -68,13 +75,20 @@ func (in *instance) begin(r *run) {
 		in.spawnMain(r)
 		return
 	}
-	in.runHooks(r, "pre_start", r.program.PreStart, r.program.StartTimeout, func(err error) {
+	in.preStart(r).next()
+}
+
+// preStart returns the run of the pre_start hooks, which the main process follows.
+func (in *instance) preStart(r *run) *hookRun {
+	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
 		case errors.Is(err, errHookStopped) || !in.machine.wanted.up || in.machine.again:
 			in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
 		case err != nil:
 			in.spawnFailed(r, err, faultIn(err))
 		default:
+			r.preStarted = true
+			in.save()
 			in.spawnMain(r)
 		}
 	})
@@ -92,7 +106,10 @@ func faultIn(err error) spawnFault {
 func (in *instance) spawnMain(r *run) {
 	r.startLimit.Stop()
 	r.startLimit = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
-	r.pending = in.sup.system.Spawn(in.spec(r, r.program), func(child Child, err error) { in.spawnResult(r, child, err) })
+	b := in.newBirth(r)
+	r.pending = in.sup.system.Spawn(in.spec(r, r.program, b), func(child Child, err error) {
+		b.settle(func() { in.spawnResult(r, child, err) })
+	})
 }
 
 // workerBack is a worker that was called off and has come back.
@@ -105,8 +122,10 @@ func (in *instance) workerBack() {
 }
 
 // spec says how to start a process of the run.
-func (in *instance) spec(r *run, program *config.Program) *SpawnSpec {
-	return &SpawnSpec{
+func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
+	spec := &SpawnSpec{
+		Expect:      b.expect,
+		Happened:    b.happened,
 		Name:        in.name,
 		Tree:        in.tree,
 		Program:     program,
@@ -120,6 +139,10 @@ func (in *instance) spec(r *run, program *config.Program) *SpawnSpec {
 		FIFO:   in.sup.fifo(in.name),
 		ReadFD: in.capture.FD(),
 	}
+	if program.Log.Format == config.LogDirect {
+		spec.Direct = in.capture.OpenDirect
+	}
+	return spec
 }
 
 // attach takes over the read end of a FIFO that a worker has made.
@@ -127,6 +150,7 @@ func (in *instance) attach(child Child) {
 	if child.ReadFD < 0 {
 		return
 	}
+	in.kept, in.noOutput = in.sup.keep(child.ReadFD, true), ""
 	if err := in.capture.Attach(child.ReadFD); err != nil {
 		in.sup.log.Error("output is not captured", "instance", in.name, "error", err)
 	}
@@ -142,22 +166,40 @@ func (in *instance) spawnResult(r *run, child Child, err error) {
 		in.spawnFailed(r, err, faultIn(err))
 		return
 	}
-	r.touched = true
 	r.oomKills = in.tree.OOMKills()
-	r.process, r.startTicks, r.startedAt = child.Process, child.StartTicks, in.sup.loop.Now()
-	r.life = r.scope.Child()
-	in.sup.own(r.life, r.process, func() { in.reap(r) })
+	r.startedAt = in.sup.loop.Now()
+	in.watchMain(r, child.Process, child.ID, in.sup.keepProcess(child.Process))
 	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())
 	in.recordStart()
 	in.do(in.machine.spawned)
 }
 
+// watchMain makes process the main process of the run. kept is the name under which the keeper has its pidfd.
+func (in *instance) watchMain(r *run, process Process, id pidfd.Identity, kept string) {
+	r.touched = true
+	r.process, r.id, r.kept = process, id, kept
+	r.life = r.scope.Child()
+	r.life.Defer(func() { in.sup.letGo(r.kept) })
+	in.sup.own(r.life, r.process, func() { in.reap(r) })
+}
+
 // own watches a child of superd until scope is closed. reap is called, at least once, when it has ended.
 func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) {
 	pid := process.Pid()
-	s.byPid[pid] = reap
 	scope.Defer(func() { process.Close() })
-	if _, err := scope.OnReadable(process.FD(), reap); err != nil {
+	a, isAdopted := process.(*adopted)
+	if isAdopted && !a.isChild() {
+		a.reap = reap // a child of superd's may have its pid before that is known to have ended
+	} else {
+		s.byPid[pid] = reap
+	}
+	var err error
+	if isAdopted {
+		err = a.watch(scope, reap)
+	} else {
+		_, err = scope.OnReadable(process.FD(), reap)
+	}
+	if err != nil {
 		// The sweep may be held up, by a fork that hangs.
 		scope.Every(unwatchedPause, reap)
 		s.log.Error("process is not watched", "pid", pid, "error", err)
@@ -171,7 +213,7 @@ func (s *Supervisor) wait(process Process) (exit pidfd.Exit, ended bool) {
 		s.log.Error("exit status not read", "pid", process.Pid(), "error", err)
 		exit, ended = pidfd.Exit{}, true
 	}
-	if ended {
+	if a, ok := process.(*adopted); ended && (!ok || a.reap == nil) {
 		delete(s.byPid, process.Pid())
 	}
 	return exit, ended
@@ -260,6 +302,7 @@ func (in *instance) reap(r *run) {
 	}
 	r.life.Close()
 	now := in.sup.loop.Now()
+	in.sup.saveExit(r.id)
 	pid, ran, before := r.process.Pid(), now-r.startedAt, in.machine.state
 	r.process, r.group = nil, pid
 	in.unstick()
@@ -270,6 +313,7 @@ func (in *instance) reap(r *run) {
 	in.lastExitAt = now
 	in.recordExit(r, exit, ran)
 	in.capture.EndRun()
+	in.drain(r.invocationID)
 	if in.runShown != nil {
 		in.capture.Drained(in.runShown)
 	}
@@ -283,6 +327,9 @@ func (in *instance) reap(r *run) {
 			note += fmt.Sprintf(" (its limit is %d bytes)", *limit)
 		}
 	}
+	if note == "" {
+		note, in.note = in.note, ""
+	}
 	in.do(func() []Effect { return in.machine.exited(now, exit, ran, note, in.left(r)) })
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", roundDuration(ran)}
 	if before == Stopping || before == Killing {
@@ -290,6 +337,17 @@ func (in *instance) reap(r *run) {
 		return
 	}
 	in.logFailure("program exited", attrs...)
+}
+
+// drain remembers that the output of a run may still be in the pipe: were superd and its keeper killed now, it would be lost.
+func (in *instance) drain(run string) {
+	in.draining = run
+	in.capture.Drained(func() {
+		if in.draining == run {
+			in.draining = ""
+			in.save()
+		}
+	})
 }
 
 // logFailure logs the end of a run with what comes next.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/procs/eventlog"
+	"superd/procs/journal"
 )
 
 const (
@@ -22,6 +24,9 @@ const (
 // A RuntimeDir is the directory of one superd, held by its lock.
 type RuntimeDir struct {
 	Path string
+	// Unclean tells that the last superd there did not come to an orderly end.
+	Unclean bool
+
 	lock *os.File
 	made bool // by this superd
 	left bool // see Leave
@@ -68,6 +73,8 @@ func OpenRuntimeDir(path string) (*RuntimeDir, error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return nil, fmt.Errorf("examine runtime directory: %w", err)
 	}
+	_, err = os.Lstat(filepath.Join(path, lockFile))
+	unclean := err == nil
 	lock, err := takeLock(path)
 	if busy, ok := errors.AsType[*BusyError](err); ok {
 		return nil, busy
@@ -84,16 +91,23 @@ func OpenRuntimeDir(path string) (*RuntimeDir, error) {
 		lock.Close()
 		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
-	return &RuntimeDir{Path: path, lock: lock, made: made}, nil
+	return &RuntimeDir{Path: path, Unclean: unclean, lock: lock, made: made}, nil
 }
 
 // lockPatience is how long a lock may be held whose owner is dead: a child that superd was spawning when it was killed
-// holds it until its exec.
+// holds it until it is dead, too.
 const lockPatience = time.Second
 
-// takeLock opens and locks the lock file of the directory.
+// takeLock opens and locks the lock file of the directory. Who has it is told by the pids in it, not by the lock: that may also be held by children
+// whom a dead superd has forked and who have not executed their programs yet. Those are killed; one that the kernel doesn't let die keeps the
+// old file.
 func takeLock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
+	turn, err := takeTurn(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Close()
 	for deadline := time.Now().Add(lockPatience); ; {
 		lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -103,18 +117,81 @@ func takeLock(dir string) (*os.File, error) {
 		if err == nil && isStill(lock, path) {
 			return lock, nil
 		}
-		pid := pidIn(lock)
+		pids := pidsInLock(lock)
 		lock.Close()
+		owner := slices.IndexFunc(pids, func(pid int) bool { return pid != os.Getppid() && holdsFile(pid, path) })
 		switch {
 		case err == nil: // its last owner removed it just now: lock the new one
 		case !errors.Is(err, unix.EWOULDBLOCK):
 			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
-		case isAlive(pid) || time.Now().After(deadline):
-			return nil, &BusyError{Path: dir, Pid: pid}
+		case owner >= 0:
+			return nil, &BusyError{Path: dir, Pid: pids[owner]}
+		case len(pids) == 0 && time.Now().After(deadline): // a superd of another kind
+			return nil, &BusyError{Path: dir}
+		case time.Now().After(deadline):
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, err
+			}
+		case len(pids) > 0:
+			killSpawnsInFlight(path)
+			fallthrough
 		default:
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
+}
+
+// takeTurn waits until no other superd is about to take the lock.
+func takeTurn(dir string) (*os.File, error) {
+	turn, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := retry(func() (int, error) { return 0, unix.Flock(int(turn.Fd()), unix.LOCK_EX) }); err != nil {
+		turn.Close()
+		return nil, &os.PathError{Op: "lock", Path: dir, Err: err}
+	}
+	return turn, nil
+}
+
+// killSpawnsInFlight kills those who run superd's binary and have the lock file open, though they are neither this superd nor its parent, the
+// keeper: they have been forked and not executed their program yet, and have run no code of it.
+func killSpawnsInFlight(lock string) {
+	own, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return
+	}
+	pids, err := allPids()
+	if err != nil {
+		return
+	}
+	name := func(exe string) string { return filepath.Base(strings.TrimSuffix(exe, " (deleted)")) }
+	for _, pid := range pids {
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		if err != nil || name(exe) != name(own) || pid == os.Getpid() || pid == os.Getppid() {
+			continue
+		}
+		if s, err := readStat(pid); err == nil && holdsFile(pid, lock) {
+			if p, err := openProcess(&s); err == nil {
+				p.Signal(unix.SIGKILL)
+				p.Close()
+			}
+		}
+	}
+}
+
+// holdsFile reports whether a process has the file open, or whether that can't be found out.
+func holdsFile(pid int, path string) bool {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	if _, err := os.ReadDir(dir); err != nil {
+		return !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH)
+	}
+	for target := range filesOf(pid) {
+		if target == path {
+			return true
+		}
+	}
+	return false
 }
 
 // isStill reports whether the open file is the one that path names.
@@ -127,18 +204,14 @@ func isStill(file *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, named)
 }
 
-func isAlive(pid int) bool {
-	_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
-	return pid > 0 && err == nil
-}
-
 // Close removes what superd made there, gives the lock back, and removes the directory if superd made it and nothing
 // else is in it than the event log. Where the directory stays, so does the event log: the next superd goes on with it.
 func (d *RuntimeDir) Close() error {
 	if d.left {
-		return errors.Join(os.Remove(d.lock.Name()), d.lock.Close())
+		return d.lock.Close()
 	}
 	err := errors.Join(
+		journal.Remove(d.Path),
 		os.RemoveAll(filepath.Join(d.Path, fifoDir)),
 		os.Remove(d.lock.Name()),
 		d.lock.Close(),
@@ -150,17 +223,19 @@ func (d *RuntimeDir) Close() error {
 	return err
 }
 
-// Leave has Close give the lock back and leave everything else as it is: programs of an earlier superd use it.
-func (d *RuntimeDir) Leave() { d.left = true }
+// Leave has Close give the lock back and leave everything else as it is, where that is so: programs use it, and the next superd.
+func (d *RuntimeDir) Leave(leave bool) { d.left = leave }
 
-func pidIn(lock *os.File) int {
-	buf := make([]byte, 32)
+// pidsInLock returns the pids that the lock file names.
+func pidsInLock(lock *os.File) (pids []int) {
+	buf := make([]byte, 64)
 	n, _ := lock.ReadAt(buf, 0)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
-	if err != nil {
-		return 0
+	for field := range strings.FieldsSeq(string(buf[:n])) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
 	}
-	return pid
+	return pids
 }
 
 func writeAt(file *os.File, text string) error {

@@ -21,6 +21,7 @@ type shutdown struct {
 func (s *Supervisor) Shutdown(why string) {
 	if s.shutdown != nil {
 		s.shutdown.hurry = true
+		s.saveSelf()
 		s.log.Warn("shutting down at once", "because", why)
 		s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: "at once: " + why})
 		for _, in := range s.instances {
@@ -29,12 +30,13 @@ func (s *Supervisor) Shutdown(why string) {
 		return
 	}
 	s.shutdown = &shutdown{why: why}
+	s.saveSelf()
 	s.log.Info("shutting down", "because", why)
 	s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: why})
 	s.notify.Stopping()
 	for _, in := range slices.Clone(s.instances) {
 		in.next = nil
-		in.do(func() []Effect { return in.machine.wantDown("the shutdown") })
+		in.do(func() []Effect { return in.machine.wantDown(theShutdown) })
 	}
 	s.continueShutdown()
 }
@@ -51,6 +53,12 @@ func (in *instance) hurry() {
 		r.clearing.kill()
 	case r != nil && r.hook != nil:
 		r.hook.kill()
+	case r != nil && r.pending != nil: // the stop has not called it off: it is past the point of return
+		r.scope.After(killPause, func() {
+			if pending := r.pending; pending != nil && in.stuck == "" {
+				in.stick(pending.Stage() + ": no answer; " + hangHint)
+			}
+		})
 	}
 }
 
@@ -66,7 +74,7 @@ func (s *Supervisor) continueShutdown() {
 	left := len(s.instances) + 1
 	ended := false
 	drained := func() {
-		if left--; left <= 0 && !ended {
+		if left--; left <= 0 && !ended && !s.scope.Closed() {
 			ended = true
 			s.end()
 		}

@@ -2,6 +2,7 @@ package procs
 
 import (
 	"context"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -20,7 +21,7 @@ import (
 )
 
 var (
-	simHistories = flag.Int("sim.n", 3000, "number of simulated histories")
+	simHistories = flag.Int("sim.n", usualHistories, "number of simulated histories")
 	simSeed      = flag.Uint64("sim.seed", 0, "replay the history of this seed alone, and show it")
 )
 
@@ -66,7 +67,7 @@ func simulate(n uint64, d defect) (hours float64, failedSeed uint64, failure err
 				}
 				h := newHistory(seed, d, false)
 				err := h.run()
-				simulated.Add(int64(h.v.Now() - h.sup.startedAt))
+				simulated.Add(int64(h.v.Now() - h.began))
 				mu.Lock()
 				if err != nil && (failure == nil || seed < failedSeed) {
 					failedSeed, failure = seed, err
@@ -88,7 +89,13 @@ type history struct {
 	rng    *rand.Rand
 	kernel *simKernel
 	sup    *Supervisor
+	began  time.Duration
 	defect defect
+
+	journal *simJournal
+	file    *config.Config // what the operator has written
+	configs []*config.Config
+	crashes float64 // how often superd is killed
 
 	models  map[string]*model // by instance
 	policy  policyModel
@@ -117,7 +124,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		trace:  trace,
 	}
 	h.kernel = &simKernel{
-		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, spared: map[string]bool{},
+		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{},
 		mains: map[string]*simProcess{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
@@ -139,8 +146,21 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			hookFails:  h.pick(0, 0.3),
 			hookHangs:  h.pick(0, 0, 0.1),
 			hookTime:   time.Second,
+			forkTime:   time.Duration(h.pick(0, 0, 0.1) * float64(time.Second)),
+			slowInit:   h.pick(0, 0.5),
+			exitInfo:   h.pick(0, 1),
 		},
+		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents,
 	}
+	h.began = h.v.Now()
+	h.crashes = h.pick(0, 0, 0.1, 0.5)
+	h.kernel.keeper = h.kernel.chance(0.5)
+	h.kernel.tell = func(e KeptExit) {
+		if !h.sup.scope.Closed() {
+			h.sup.KeptExit(e)
+		}
+	}
+	h.journal = newSimJournal(h, time.Duration(h.pick(0, 0.001, 1)*float64(time.Second)))
 	if d.asked != nil {
 		h.kernel.asked = func(instance string) { d.asked(h, instance) }
 	}
@@ -149,20 +169,37 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	for i := range 1 + h.rng.IntN(4) {
 		conf.Programs = append(conf.Programs, h.drawProgram(fmt.Sprintf("p%d", i)))
 	}
-	h.sup = New(Options{
-		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
-		Log: slog.New(simLog{h}), Notify: silent{}, Config: conf,
-		Load: func() (*config.Config, error) { panic("the simulation reloads through apply") },
-	})
-	h.kernel.notify = h.sup.Children
+	h.file = conf
+	h.sup = New(h.options())
 	return h
+}
+
+// options are those of a superd that begins.
+func (h *history) options() Options {
+	o := Options{
+		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
+		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal,
+		Load:    func() (*config.Config, error) { panic("the simulation reloads through apply") },
+		Archive: h.archive, Inherited: Inheritance{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
+	}
+	if h.kernel.keeper {
+		o.Keeper = h.kernel
+	}
+	h.kernel.notify = func() { h.sup.Children() } // after its end it does nothing
+	return o
+}
+
+// seed is another one for each superd, so that no two runs have the same invocation id.
+func (h *history) seed() (seed [32]byte) {
+	binary.LittleEndian.PutUint64(seed[:], h.v.Turns())
+	return seed
 }
 
 func (h *history) pick(among ...float64) float64 { return among[h.rng.IntN(len(among))] }
 
 func (h *history) note(format string, args ...any) {
 	if h.trace {
-		h.lines = append(h.lines, fmt.Sprintf("%12v  ", h.v.Now()-h.sup.startedAt)+fmt.Sprintf(format, args...))
+		h.lines = append(h.lines, fmt.Sprintf("%12v  ", h.v.Now()-h.began)+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -233,6 +270,15 @@ func (h *history) run() (err error) {
 		}
 		h.command()
 		h.check()
+		if h.kernel.chance(h.crashes) {
+			h.steps += h.rng.IntN(20)
+			for range h.rng.IntN(20) {
+				if h.err == nil && !h.ended && h.v.Step() {
+					h.check()
+				}
+			}
+			h.crash()
+		}
 		if h.kernel.chance(0.8) {
 			h.turns(time.Duration(h.rng.ExpFloat64() * h.pick(0.001, 1, 30) * float64(time.Second)))
 		}
@@ -245,6 +291,10 @@ func (h *history) run() (err error) {
 		h.policy.asked = true
 		h.sup.Shutdown("the simulation")
 		h.check()
+		if h.kernel.chance(h.crashes) {
+			h.turns(h.kernel.upTo(20 * time.Second))
+			h.crash()
+		}
 	}
 	h.turns(3 * time.Hour)
 	if h.err == nil {

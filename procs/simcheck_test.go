@@ -24,6 +24,7 @@ type model struct {
 	gaveUp   bool            // since then, without a stable run between
 	status   int             // that its last end gives superd, if that was for good
 
+	unsure  bool          // whether the end that is being cleared up is among the failures
 	held    bool          // it was named as stuck, or waited for a fork that is too late to call off
 	freeAt  time.Duration // when it was so last
 	right   bool          // it is not named as stuck, or rightly so
@@ -170,7 +171,7 @@ func (h *history) checkStuck(in *instance) {
 	}
 	for pid := range in.run.clearing.living {
 		p := h.kernel.byPid[pid]
-		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.stateAt) <= killPause+margin {
+		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.stateAt, h.sup.startedAt) <= killPause+margin {
 			continue
 		}
 		if !strings.Contains(in.stuck, fmt.Sprintf("process %d ", pid)) {
@@ -214,7 +215,7 @@ func (h *history) observe(in *instance) {
 		model.run, h.policy.begun = in.run, true
 	}
 	if before == after {
-		if late := h.v.Now() - model.stateAt; after == Killing && late > killPause+time.Second && in.stuck == "" {
+		if late := h.v.Now() - max(model.stateAt, h.sup.startedAt); after == Killing && late > killPause+time.Second && in.stuck == "" {
 			h.fail("%s got SIGKILL %v ago, lives, and is not named", in.name, late)
 		}
 		return
@@ -230,6 +231,12 @@ func (h *history) observe(in *instance) {
 	p, ran := in.program, h.kernel.mains[model.run.invocationID]
 	if ran != nil && in.lastExitAt-ran.began >= p.Backoff.ResetAfter {
 		model.retries, model.gaveUp = 0, false
+	}
+	if e := in.lastExit; ran != nil && e.Known && (e.Code != ran.exit.Code || e.signal != int(ran.exit.Signal)) {
+		h.fail("%s ended with %v, superd says %v", in.name, ran.exit, *e)
+	}
+	if ran != nil && !in.lastExit.Known && !ran.foreign {
+		h.fail("%s: superd does not know how its own child ended", in.name)
 	}
 	h.checkVerdict(in, model, ran, endedAt)
 	if after != Backoff && in.restartTimer == nil {
@@ -249,15 +256,20 @@ func (h *history) observe(in *instance) {
 // checkVerdict holds what state follows an end, by the restart policy alone. ran is the main process; nil if the start failed.
 func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
 	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
+	success := ran != nil && in.lastExit.Known && succeeded(p, ran)
 	switch {
-	case ran != nil && succeeded(p, ran) && p.Restart != config.RestartAlways:
+	case success && p.Restart != config.RestartAlways:
 		h.expect(in, got == Exited && !retry, "exited after success")
-	case ran != nil && succeeded(p, ran), ran == nil && h.kernel.shortages[model.run.invocationID]:
+	case success, ran == nil && h.kernel.shortages[model.run.invocationID]:
 		h.expect(in, got == Backoff, "in back-off")
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == Failed && !retry, "failed for good")
 	default:
 		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
+		if model.unsure {
+			surely, perhaps, model.unsure = false, true, false
+			model.failures = slices.Clone(in.machine.failures)
+		}
 		h.expect(in, got == Failed && retry == (p.StartLimit.RetryAfter > 0) || !surely, "given up")
 		h.expect(in, got == Backoff || perhaps, "in back-off, below its limit")
 		if got == Failed {

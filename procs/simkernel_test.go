@@ -23,8 +23,15 @@ type simKernel struct {
 	note   func(format string, args ...any)
 	fail   func(format string, args ...any)
 
+	session                                    *loop.Scope    // of the present superd: with it goes what it has under way
+	keeper                                     bool           // it reaps those whom an earlier superd has started, and tells
+	tell                                       func(KeptExit) // the present superd
+	exits                                      []KeptExit     // that the keeper has, and nobody has acknowledged
+	unsought, unidentified, unwritten, invents bool           // planted
+
 	byPid   map[int]*simProcess // alive or zombie
-	zombies []*simProcess       // in the order of their ends
+	byStart map[uint64]*simProcess
+	zombies []*simProcess // in the order of their ends
 	spawned int
 	reaped  int
 	forks   int // between commit and the moment the loop took the result
@@ -59,7 +66,10 @@ type faultMix struct {
 	hookFails  float64
 	hookHangs  float64
 	hookTime   time.Duration
-	census     float64 // a tree takes a while to be looked at, as without cgroups
+	forkTime   time.Duration // between what a worker does about a fork
+	slowInit   float64       // who is not superd's child is reaped late
+	exitInfo   float64       // the kernel tells then how he ended
+	census     float64       // a tree takes a while to be looked at, as without cgroups
 }
 
 // A simProcess is one process.
@@ -78,6 +88,8 @@ type simProcess struct {
 	dyingAt  time.Duration
 	deaf     bool
 	immortal bool
+	foreign  bool // superd is not its parent any more
+	exitInfo bool // the kernel tells how it ended
 	alive    *loop.Scope
 	handles  []*simHandle
 }
@@ -129,10 +141,10 @@ func (s *simSpawn) CallOff(returned func()) bool {
 	case s.committed:
 		return false
 	case s.hangs:
-		s.k.v.Root().After(s.k.upTo(time.Hour), returned)
+		s.k.session.After(s.k.upTo(time.Hour), returned)
 	default:
 		s.timer.Stop()
-		s.k.v.Post(returned)
+		s.k.session.Post(returned)
 	}
 	return true
 }
@@ -160,11 +172,14 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 	case simAfterHook:
 		role = roleAfterHook
 	}
-	s.timer = k.v.Root().After(k.upTo(k.mix.slowSpawn), func() {
+	s.timer = k.session.After(k.upTo(k.mix.slowSpawn), func() {
 		s.committed, s.committedAt = true, k.v.Now()
+		if err := k.expect(spec); err != nil && fault == nil {
+			fault = &SpawnError{Stage: "write down the start", Err: err, Fault: faultResource}
+		}
 		if fault != nil {
 			k.note("spawn of %s fails: %v", spec.Name, fault)
-			k.v.Post(func() {
+			k.session.Post(func() {
 				if role != roleAfterHook && fault.Fault == faultResource {
 					k.shortages[run] = true
 				}
@@ -173,7 +188,18 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 			return
 		}
 		k.forks++
-		p := k.born(spec.Name, run, role)
+		k.session.After(k.upTo(k.mix.forkTime), func() { k.fork(spec, run, role, done) })
+	})
+	return s
+}
+
+// fork is what a worker does when a start can't be called off any more.
+func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Child, error)) {
+	p := k.born(spec.Name, run, role)
+	k.session.After(k.upTo(k.mix.forkTime), func() {
+		if !k.unwritten {
+			spec.Happened(p.id(), k.v.Now())
+		}
 		late := time.Millisecond
 		switch {
 		case k.chance(k.mix.execHangs):
@@ -181,19 +207,25 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 		case k.chance(0.1):
 			late = max(k.mix.lateResult, 200*time.Millisecond)
 		}
-		k.v.Root().After(k.upTo(late), func() {
+		k.session.After(k.upTo(late), func() {
 			p.began = k.v.Now()
 			if role == roleMain {
 				k.mains[run] = p
 			}
-			done(Child{Process: p.open(), ReadFD: -1}, nil)
+			done(Child{Process: p.open(), ID: p.id(), ReadFD: -1}, nil)
 			k.forks--
 			if k.forks == 0 && k.sweep != nil {
 				k.Sweep(k.sweep)
 			}
 		})
 	})
-	return s
+}
+
+func (k *simKernel) expect(spec *SpawnSpec) error {
+	if k.unwritten {
+		return nil
+	}
+	return spec.Expect(uint64(k.spawned))
 }
 
 // The commands of the hooks before and after a run.
@@ -220,9 +252,9 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	p := &simProcess{
 		k: k, instance: instance, run: run, role: role, pid: pid, start: uint64(k.spawned),
 		deaf: k.chance(k.mix.deaf), immortal: k.chance(k.mix.immortal),
-		alive: k.v.Root().Child(),
+		alive: k.v.Root().Child(), exitInfo: k.chance(k.mix.exitInfo),
 	}
-	k.byPid[pid] = p
+	k.byPid[pid], k.byStart[p.start] = p, p
 	k.note("%s is born as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
 	switch role {
 	case roleHook, roleAfterHook:
@@ -243,7 +275,7 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 		}
 	}
 	if role != roleOrphan && k.chance(k.mix.breeds) {
-		p.alive.After(k.upTo(100*time.Millisecond), func() { k.born(instance, run, roleEscaped) })
+		p.alive.After(k.upTo(100*time.Millisecond), func() { k.born(instance, run, roleEscaped).foreign = p.foreign })
 	}
 	return p
 }
@@ -256,8 +288,16 @@ func (p *simProcess) end(exit pidfd.Exit) {
 	}
 	k.note("%s (%d) ends: %v", p.instance, p.pid, exit)
 	p.zombie, p.exit, k.endedAt[p.pid] = true, exit, k.v.Now()
-	k.zombies = append(k.zombies, p)
 	p.alive.Close()
+	if p.foreign {
+		late := 10 * time.Millisecond
+		if k.chance(k.mix.slowInit) {
+			late = 3 * time.Second
+		}
+		k.v.Root().After(k.upTo(late), func() { k.reapForeign(p) })
+	} else {
+		k.zombies = append(k.zombies, p)
+	}
 	for _, h := range p.handles {
 		if !h.closed {
 			k.v.SetReady(h.fd, loop.Readable)
@@ -265,6 +305,9 @@ func (p *simProcess) end(exit pidfd.Exit) {
 	}
 	if p.role == roleHook || p.role == roleAfterHook {
 		k.hookEnds++
+	}
+	if p.foreign {
+		return
 	}
 	if p.role != roleOrphan && k.chance(k.mix.orphans) {
 		k.born("", "", roleOrphan).end(pidfd.Exit{Known: true})
@@ -320,10 +363,25 @@ func (h *simHandle) Wait() (pidfd.Exit, bool, error) {
 	switch p := h.p; {
 	case h.closed:
 		p.k.fail("wait for %s goes through pidfd %d, which is closed", p.instance, h.fd)
+	case p.foreign:
+		return pidfd.Exit{}, false, pidfd.ErrNotChild
 	case !p.zombie:
 		return pidfd.Exit{}, false, nil
 	case !p.reaped:
 		p.k.reap(p)
+	}
+	return h.p.exit, true, nil
+}
+
+// ExitInfo implements [Process].
+func (h *simHandle) ExitInfo() (pidfd.Exit, bool, error) {
+	switch p := h.p; {
+	case !p.reaped:
+		return pidfd.Exit{}, false, nil
+	case p.k.invents:
+		return pidfd.Exit{Known: true}, true, nil
+	case !p.exitInfo:
+		return pidfd.Exit{}, false, pidfd.ErrUnsupported
 	}
 	return h.p.exit, true, nil
 }
@@ -382,7 +440,8 @@ func (k *simKernel) ReapStranger(pid int) (pidfd.Exit, error) {
 func (k *simKernel) WaitsIn(pid int) string {
 	p := k.byPid[pid]
 	// Of one that can't be watched, superd learns a while later.
-	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie) && ago > unwatchedPause+100*time.Millisecond {
+	// Of one that is not its child, only when that is reaped.
+	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie && !p.foreign) && ago > unwatchedPause+100*time.Millisecond {
 		k.fail("superd asks what %d waits in, which has ended %v ago", pid, ago)
 	}
 	if p != nil && k.asked != nil {
@@ -413,7 +472,7 @@ type simTree struct {
 }
 
 // NewTree implements [System].
-func (k *simKernel) NewTree(instance string) Tree {
+func (k *simKernel) NewTree(instance, _ string) Tree {
 	return &simTree{k, instance, k.chance(k.mix.census)}
 }
 
@@ -435,7 +494,7 @@ func (t *simTree) Look(found func([]Member)) {
 		found(members)
 	}
 	if t.census {
-		t.k.v.Root().After(t.k.upTo(10*time.Millisecond), look)
+		t.k.session.After(t.k.upTo(10*time.Millisecond), look)
 		return
 	}
 	look()
@@ -465,5 +524,86 @@ func (t *simTree) Remove() {
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
+// Place implements [Tree].
+func (t *simTree) Place() string { return "sim" }
+
 // OOMKills implements [Tree].
 func (t *simTree) OOMKills() int { return 0 }
+
+func (p *simProcess) id() pidfd.Identity {
+	return pidfd.Identity{Pid: p.pid, Start: p.start, Inode: p.start}
+}
+
+// Adopt implements [System].
+func (k *simKernel) Adopt(all []*Adoptee) {
+	for _, a := range all {
+		if p := k.byStart[a.Process.Start]; p != nil && p.role == roleMain && k.mains[p.run] == nil {
+			k.mains[p.run], p.began = p, k.v.Now()
+		}
+		p := k.byPid[a.Process.Pid]
+		if p != nil && (p.start == a.Process.Start || k.unidentified) {
+			a.Found = p.open()
+		}
+	}
+}
+
+// Search implements [System].
+func (k *simKernel) Search(sought []*Sought, _ map[string]bool) ([]Stray, error) {
+	for _, w := range sought {
+		for _, pid := range sortedKeys(k.byPid) {
+			p := k.byPid[pid]
+			if p.run == w.Run && p.role.child() && p.start > w.After && !p.zombie && !k.unsought {
+				w.Found = p.id()
+			}
+		}
+	}
+	return nil, nil
+}
+
+// abandon is the end of superd: those whom it has started get another parent.
+func (k *simKernel) abandon() {
+	k.session.Close()
+	k.session = k.v.Root().Child()
+	k.forks, k.sweep = 0, nil
+	for _, pid := range sortedKeys(k.byPid) {
+		p := k.byPid[pid]
+		p.foreign = true
+		if p.zombie {
+			k.reapForeign(p)
+		}
+	}
+	for _, p := range k.mains {
+		p.foreign = true // or its exit was known to a superd that is no more
+	}
+	k.zombies = nil
+}
+
+// reapForeign is the reaping of a process that is not superd's child.
+func (k *simKernel) reapForeign(p *simProcess) {
+	if p.reaped {
+		return
+	}
+	k.reap(p)
+	k.endedAt[p.pid] = k.v.Now()
+	for _, h := range p.handles {
+		if !h.closed {
+			k.v.SetReady(h.fd, loop.Readable|loop.Hangup)
+		}
+	}
+	if k.keeper && p.role.child() {
+		e := KeptExit{p.pid, p.start, p.exit}
+		k.exits = append(k.exits, e)
+		k.session.After(k.upTo(20*time.Millisecond), func() { k.tell(e) })
+	}
+}
+
+// Store implements [Keeper].
+func (k *simKernel) Store(string, int) {}
+
+// Discard implements [Keeper].
+func (k *simKernel) Discard(string) {}
+
+// Acknowledge implements [Keeper].
+func (k *simKernel) Acknowledge(pid int, start uint64) {
+	k.exits = slices.DeleteFunc(k.exits, func(e KeptExit) bool { return e.Pid == pid && e.Start == start })
+}

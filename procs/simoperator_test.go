@@ -38,6 +38,9 @@ func (h *history) command() {
 	if _, err := h.sup.Command(op, []string{name}, true, func(outcomes []Outcome) {
 		h.pending--
 		h.note("%s %s: %v", op, name, outcomes)
+		if outcomes[0].OK {
+			h.journal.checkReply(name, op != OpStop)
+		}
 	}); err != nil {
 		h.fail("%s %s: %v", op, name, err)
 	}
@@ -84,7 +87,9 @@ func (h *history) reload() {
 		}
 	}
 	h.note("reload: %v", programNames(next))
+	h.file = next
 	h.sup.apply(next)
+	h.reloaded()
 }
 
 // wish returns what is wanted of the instance or of what will take its place.

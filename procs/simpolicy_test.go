@@ -28,7 +28,7 @@ func (h *history) observeShutdown() {
 		p.statuses = []int{0}
 	case p.asked, p.statuses != nil:
 	case h.sup.config.Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
-		p.statuses = h.firstFailures()
+		p.statuses = h.firstFailures(func(*instance) bool { return true })
 	default:
 		h.fail("superd shuts down: %s", h.sup.shutdown.why)
 	}
@@ -39,19 +39,36 @@ func (h *history) observeShutdown() {
 
 // endedForGood is told of an instance that stays down by itself.
 func (h *history) endedForGood(in *instance, ran *simProcess) {
-	p, turn := &h.policy, h.v.Turns()
 	model := h.models[in.name]
 	model.status = statusOf(in, ran)
+	h.decides(in, model)
+}
+
+// decides notes whether an instance that stays down by itself decides that superd ends, and with what.
+func (h *history) decides(in *instance, model *model) {
+	p, turn := &h.policy, h.v.Turns()
 	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.state == Failed
 	if decides && !p.seen && !p.asked && (p.statuses == nil || p.decidedIn == turn) {
 		p.statuses, p.decidedIn = append(p.statuses, model.status), turn
 	}
 }
 
+// reloaded is told that a configuration has come into force. Where an instance that stays failed now decides, the first of them does.
+func (h *history) reloaded() {
+	p := &h.policy
+	if h.sup.config.Superd.ExitWhen != config.ExitAnyFailed || p.seen || p.asked || p.statuses != nil {
+		return
+	}
+	stays := func(in *instance) bool { return in.machine.state == Failed && in.restartTimer == nil }
+	if slices.ContainsFunc(h.sup.instances, stays) {
+		p.statuses, p.decidedIn = h.firstFailures(stays), h.v.Turns()
+	}
+}
+
 // statusOf returns what superd ends with if the instance decides it.
 func statusOf(in *instance, ran *simProcess) int {
 	switch {
-	case ran == nil, in.machine.state == Failed && ran.exit.Signal == 0 && ran.exit.Code == 0:
+	case ran == nil, !in.lastExit.Known, in.machine.state == Failed && ran.exit.Signal == 0 && ran.exit.Code == 0:
 		return 1
 	case ran.exit.Signal != 0:
 		return 128 + int(ran.exit.Signal)
@@ -60,13 +77,13 @@ func statusOf(in *instance, ran *simProcess) int {
 	}
 }
 
-// firstFailures returns the statuses of those instances that failed first.
-func (h *history) firstFailures() []int {
+// firstFailures returns the statuses of those instances that failed first, of those that count.
+func (h *history) firstFailures(counts func(*instance) bool) []int {
 	var first []int
 	var at = h.v.Now() + 1
 	for _, in := range h.sup.instances {
 		switch m := h.models[in.name]; {
-		case m.in != in || m.state != Failed || m.stateAt > at:
+		case m.in != in || m.state != Failed || !counts(in) || m.stateAt > at:
 		case m.stateAt == at:
 			first = append(first, m.status)
 		default:

@@ -108,7 +108,7 @@ func (in *instance) status() Status {
 	}
 	if run := in.run; run != nil && run.process != nil {
 		st.Pid = run.process.Pid()
-		st.StartTicks = run.startTicks
+		st.StartTicks = run.id.Start
 		st.Uptime = now - run.startedAt
 	}
 	if t := in.restartTimer; t != nil {

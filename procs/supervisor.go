@@ -37,6 +37,12 @@ type Options struct {
 	LogDir      string
 	Environment []string // superd's own, from which that of the programs is made
 	Pid         int
+	Keeper      Keeper                                // nil: nobody outlives this superd
+	Inherited   Inheritance                           // what came from the keeper
+	Journal     Journal                               // nil: nothing is left for the next superd
+	Recovery    *Recovery                             // what the superd before has left; nil: nothing
+	Resumed     bool                                  // the keeper has started this superd in the place of one that crashed
+	Archive     func(*config.Config) []byte           // nil: [config.Config.Archive]
 	Seed        [32]byte                              // for invocation ids and jitter
 	OnCapture   func(*logs.Capture) (runEnded func()) // for who shows the lines; runEnded is called on the loop
 }
@@ -50,10 +56,21 @@ type Supervisor struct {
 	store   *logs.Store
 	log     *slog.Logger
 	notify  Notifier
+	keeper  Keeper
+	keeping keeping
+	journal Journal
 	random  *rand.ChaCha8
 	rng     *rand.Rand
 
-	config    *config.Config
+	config       *config.Config
+	configNumber uint64 // that it has in the journal
+	configBefore uint64 // of the first that a reload has taken out of force whose consequences are not saved yet; 0: none
+	births       uint64 // so far
+
+	inherited map[string]int          // descriptors from the keeper that nobody has asked for yet
+	strays    map[string][]Stray      // by instance
+	adopted   map[processKey]*adopted // whose exit the keeper may tell
+
 	instances []*instance // by name
 	byName    map[string]*instance
 	byPid     map[int]func()  // reaps a child that an instance owns
@@ -88,6 +105,11 @@ func New(o Options) *Supervisor {
 		store:     o.Store,
 		log:       o.Log,
 		notify:    o.Notify,
+		keeper:    o.Keeper,
+		journal:   o.Journal,
+		inherited: map[string]int{},
+		strays:    map[string][]Stray{},
+		adopted:   map[processKey]*adopted{},
 		random:    random,
 		rng:       rand.New(random),
 		config:    o.Config,
@@ -96,24 +118,36 @@ func New(o Options) *Supervisor {
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
 	}
-	for _, program := range o.Config.Programs {
-		for _, name := range program.Instances() {
-			s.add(name, program)
+	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
+	if s.keeper == nil {
+		s.keeper = nobody{}
+	}
+	if s.journal == nil {
+		s.journal = blank{}
+	}
+	if s.options.Archive == nil {
+		s.options.Archive = (*config.Config).Archive
+	}
+	s.keeping.names = map[string]bool{}
+	s.record(eventlog.Event{Kind: eventlog.Superd, State: "started", Pid: s.options.Pid})
+	if o.Recovery == nil {
+		s.enactFirst()
+		for _, program := range o.Config.Programs {
+			for _, name := range program.Instances() {
+				s.add(name, program)
+			}
 		}
 	}
 	return s
 }
 
-// Start starts every program that starts by itself. onEnd runs when a shutdown is complete.
+// Start goes on with what Adopt has taken up and starts every program that starts by itself. onEnd runs when a shutdown is complete.
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
-	s.record(eventlog.Event{Kind: eventlog.Superd, State: "started", Pid: s.options.Pid})
-	if s.shutdown != nil { // it came first
-		s.continueShutdown()
-		return
-	}
-	for _, in := range slices.Clone(s.instances) {
-		s.autostart(in)
+	if s.shutdown == nil {
+		s.startMissing()
+	} else { // it came first, or goes on
+		s.goOnShuttingDown()
 	}
 	s.changed()
 }
@@ -128,7 +162,7 @@ func (s *Supervisor) autostart(in *instance) {
 
 // add makes an instance, which is stopped.
 func (s *Supervisor) add(name string, program *config.Program) *instance {
-	in := s.newInstance(name, program)
+	in := s.newInstance(name, program, "")
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)

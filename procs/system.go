@@ -2,6 +2,7 @@ package procs
 
 import (
 	"syscall"
+	"time"
 
 	"superd/config"
 	"superd/pidfd"
@@ -21,12 +22,23 @@ type System interface {
 	// ReapStranger reaps a zombie that no instance owns.
 	ReapStranger(pid int) (pidfd.Exit, error)
 
-	// NewTree returns the tree of the instance, in which nothing lives yet.
-	NewTree(instance string) Tree
+	// NewTree returns the tree of the instance. place is where an earlier superd had it, as [Tree.Place] has told, and processes may live
+	// there; empty: it is a new one.
+	NewTree(instance, place string) Tree
+
+	// Adopt takes up what an earlier superd has left, before the loop runs.
+	Adopt(all []*Adoptee)
+
+	// Search finds those who are sought among all processes, before the loop runs. It returns those that an earlier superd has started in
+	// runs that are not known, and those among whom it can't be certain which one is sought.
+	Search(sought []*Sought, known map[string]bool) ([]Stray, error)
 
 	// WaitsIn tells what a process waits in, for a process that does not die: "D (disk sleep) in nfs_wait".
 	WaitsIn(pid int) string
 }
+
+// anyPlace is the place of a tree whose processes are looked for everywhere.
+const anyPlace = "/proc"
 
 // A Tree is every process that an instance has brought forth and that lives: its main process, its hooks and all their
 // descendants, wherever they went. Zombies don't count.
@@ -40,6 +52,8 @@ type Tree interface {
 	// OOMKills tells how many of its processes the kernel has killed for lack of memory so far: at the tree's own limit,
 	// or the machine's. 0 where the kernel doesn't tell.
 	OOMKills() int
+	// Place tells where the tree is, for the next superd.
+	Place() string
 	// Remove gives back what the tree holds in the system. Nothing lives in it any more.
 	Remove()
 }
@@ -61,13 +75,21 @@ type SpawnSpec struct {
 	Own         map[string]string // the run's variables: SUPERD_NAME and so on
 	FIFO        string            // path of the instance's FIFO
 	ReadFD      int               // the FIFO's read end; -1: make the FIFO first
+
+	// Direct opens the log file, off the loop, for a program that writes to it by itself; nil: it writes to the FIFO.
+	Direct func() (fd int, err error)
+
+	// Both may be nil. Expect is called off the loop just before the birth: after is the clock, in ticks since boot. If it fails, nobody is born.
+	// Happened is called just after it.
+	Expect   func(after uint64) error
+	Happened func(id pidfd.Identity, at time.Duration) error // at: the loop's clock
 }
 
 // A Child is a started process; the receiver owns what is in it.
 type Child struct {
-	Process    Process
-	StartTicks uint64 // clock ticks since boot
-	ReadFD     int    // read end of a FIFO made for this spawn; -1 when the spec had one
+	Process Process
+	ID      pidfd.Identity // zero but for the pid where that could not be read
+	ReadFD  int            // read end of a FIFO made for this spawn; -1 when the spec had one
 }
 
 // A PendingSpawn is a spawn whose result is not in yet.
@@ -87,7 +109,8 @@ type Process interface {
 	FD() int // readable when the process has ended
 	Signal(sig syscall.Signal) error
 	SignalGroup(sig syscall.Signal) error
-	Wait() (pidfd.Exit, bool, error)
+	Wait() (pidfd.Exit, bool, error)     // of a child; else the error is [pidfd.ErrNotChild]
+	ExitInfo() (pidfd.Exit, bool, error) // of who has been reaped by another; not everywhere
 	Close() error
 }
 

@@ -17,6 +17,7 @@ import (
 type KernelOptions struct {
 	RuntimeDir string
 	Log        *slog.Logger
+	KeeperPid  int  // of superd's keeper, 0 without one
 	NoCgroup   bool // make no cgroups, look through /proc instead
 }
 
@@ -29,6 +30,9 @@ type kernelTree interface {
 	// the cgroup directory for [pidfd.Attr], to be closed; -1 without one. Off the loop.
 	admit(limits *config.Limits) (cgroupFD int, err error)
 
+	// adopt tells of what an earlier superd has started, and puts the limits in force again. Off the loop.
+	adopt(a *Adoptee) error
+
 	// born tells of a main process or hook that lives in the tree from now on. Off the loop.
 	born(id pidfd.Identity, output int)
 
@@ -38,15 +42,17 @@ type kernelTree interface {
 }
 
 // NewTree implements [System].
-func (k *Kernel) NewTree(instance string) Tree {
-	if k.cgroups != nil {
-		return k.cgroups.newTree(instance)
+func (k *Kernel) NewTree(instance, place string) Tree {
+	switch {
+	case k.cgroups != nil && place != anyPlace:
+		return k.cgroups.newTree(instance, place)
+	case k.census == nil:
+		k.census = newCensus(k, k.runtimeDir, errors.New("it runs without since before superd was started"))
 	}
-	return k.census.newTree(instance)
+	return k.census.newTree(instance, place != "")
 }
 
-// startTrees makes superd the parent of orphans below it, and finds out how trees can be had. It may leave processes of an earlier
-// superd as a [SurvivorsError].
+// startTrees makes superd the parent of orphans below it, and finds out how trees can be had.
 func (k *Kernel) startTrees(o KernelOptions) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
@@ -54,10 +60,7 @@ func (k *Kernel) startTrees(o KernelOptions) error {
 	k.looks = make(chan struct{}, lookSlots)
 	why := errors.New("superd runs with --cgroups=never")
 	if !o.NoCgroup {
-		k.cgroups, why = openCgroups(k, o.RuntimeDir, o.Log)
-	}
-	if survivors, ok := errors.AsType[*SurvivorsError](why); ok {
-		return survivors
+		k.cgroups, why = openCgroups(k, o.RuntimeDir, o.KeeperPid, o.Log)
 	}
 	if why != nil {
 		k.cgroups = nil
@@ -69,8 +72,16 @@ func (k *Kernel) startTrees(o KernelOptions) error {
 	return nil
 }
 
-// lookSlots bounds how many trees are looked at side by side.
-const lookSlots = 2
+// How many trees are looked at, killed and removed side by side. A removal may have to wait.
+const (
+	lookSlots   = 2
+	killSlots   = 2
+	removeSlots = 2
+)
+
+// Threads is how many threads a [Kernel] and a [Supervisor] may keep waiting in the kernel: those of starts, of looks, kills and
+// removals, of the census, of a reload and of the notifier.
+const Threads = workers + maxHanging + lookSlots + killSlots + removeSlots + 1 + 1 + 1
 
 // An errand counts what a tree has under way off the loop, so that a birth can wait for the end of it.
 type errand struct {
@@ -79,13 +90,15 @@ type errand struct {
 	count int
 }
 
-// begin runs f in a goroutine.
-func (e *errand) begin(f func()) {
+// begin runs f in a goroutine, when there is a slot.
+func (e *errand) begin(slots chan struct{}, f func()) {
 	e.mu.Lock()
 	e.count++
 	e.mu.Unlock()
 	go func() {
+		slots <- struct{}{}
 		f()
+		<-slots
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.count--; e.count == 0 {

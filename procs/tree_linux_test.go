@@ -122,7 +122,7 @@ func (b *treeBed) spec(tree Tree, program *config.Program) *SpawnSpec {
 }
 
 func (b *treeBed) newTree(name string) (tree Tree) {
-	b.on(func() { tree = b.kernel.NewTree(name) })
+	b.on(func() { tree = b.kernel.NewTree(name, "") })
 	return tree
 }
 

@@ -27,6 +27,7 @@ type Facts struct {
 	Stage     string         // what goes on at the moment: a hook, a file that is opened, processes that are left
 	Stuck     string         // what superd can do no more about; empty if nothing
 	KillIn    *time.Duration // until SIGKILL; nil: none is due
+	NoOutput  string         // why its output is not captured; empty where it is
 	HangsIn   string         // what an earlier start has not come back from; empty if nothing
 	NextStart *time.Duration // until the next start that happens by itself; nil: none is due
 	Attempts  int            // starts in a row that failed
@@ -56,7 +57,7 @@ func (in *instance) facts() Facts {
 	f := Facts{
 		Name: in.name, State: m.state, Now: in.sup.loop.Wall(), Since: st.Since, Cause: m.cause, Pid: st.Pid, Uptime: st.Uptime,
 		WantedUp: m.wanted.up, WantedBy: m.wanted.by, Again: m.again, Removed: in.removed, Replaced: in.next != nil,
-		Stage: in.stage(), Stuck: in.stuck,
+		Stage: in.stage(), Stuck: in.stuck, NoOutput: in.noOutput,
 		NextStart: st.NextStart, Attempts: m.attempts, Restarts: m.restarts, GaveUp: m.gaveUp,
 		Backoff: in.program.Backoff, Limit: in.program.StartLimit,
 	}
@@ -94,6 +95,9 @@ func (f *Facts) Explain(events []eventlog.Event) string {
 	}
 	if f.KillIn != nil {
 		say("If it has not ended in %s, it gets SIGKILL.", span(*f.KillIn))
+	}
+	if f.NoOutput != "" {
+		say("Its output is not captured until it is started again: %s.", f.NoOutput)
 	}
 	if f.HangsIn != "" {
 		say("An earlier start of it still hangs: %s. No further one is sent there until it comes back.", f.HangsIn)

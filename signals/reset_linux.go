@@ -88,7 +88,7 @@ func inherited() (blocked, ignored set, err error) {
 // restart gives the ignored signals their defaults, clears the mask of the calling thread and
 // executes the program again. It returns only if that failed.
 func restart(ignored set) error {
-	path, err := executable()
+	path, err := Executable()
 	if err != nil {
 		return err
 	}
@@ -104,22 +104,33 @@ func restart(ignored set) error {
 	return fmt.Errorf("execute %s again: %w", path, syscall.Exec(path, os.Args, env))
 }
 
-// executable returns a path of the running program: by its name if that still leads to it, since the
+// Die ends the process by the default action of sig, past the handler of Go's runtime.
+func Die(sig syscall.Signal) {
+	_ = rtSigaction(sig, &sigaction{handler: sigDfl}, nil)
+	unix.Kill(os.Getpid(), sig)
+	select {}
+}
+
+// Executable returns a path of the running program: by its name if that still leads to it, since the
 // kernel names a process after the last part of what it executes, else through /proc.
-func executable() (string, error) {
-	const self = "/proc/self/exe"
-	running, err := os.Stat(self)
+func Executable() (string, error) { return executable("/proc/self/exe") }
+
+// ExecutableOf is Executable of another process.
+func ExecutableOf(pid int) (string, error) { return executable(fmt.Sprintf("/proc/%d/exe", pid)) }
+
+func executable(link string) (string, error) {
+	running, err := os.Stat(link)
 	if err != nil {
 		return "", fmt.Errorf("find the running program: %w", err)
 	}
-	name, err := os.Readlink(self)
+	name, err := os.Readlink(link)
 	if err != nil {
 		return "", fmt.Errorf("find the running program: %w", err)
 	}
 	if named, err := os.Stat(name); err == nil && os.SameFile(named, running) {
 		return name, nil
 	}
-	return self, nil
+	return link, nil
 }
 
 // Dispositions that are not a handler, and the bits of a word of a signal mask.

@@ -24,8 +24,8 @@ func TestHooks(t *testing.T) {
 		if got := s.WaitLog("web", "after\n"); got != run {
 			t.Errorf("log = %q, want %q", got, run)
 		}
-		if left := s.Processes(); len(left) != 1 || strings.Count(s.Read("left"), "\n") != 2 {
-			t.Errorf("after the stop: %v, want superd alone, and not the two that the hooks have left: %q", left, s.Read("left"))
+		if left := s.Programs(); len(left) != 0 || strings.Count(s.Read("left"), "\n") != 2 {
+			t.Errorf("after the stop: %v, want none, and not the two that the hooks have left: %q", left, s.Read("left"))
 		}
 		s.MustCtl("start", "web")
 		s.WaitLog("web", run+"first of web\nsecond\nmain\n")
@@ -77,8 +77,8 @@ func TestPreStartFails(t *testing.T) {
 	s.Write("there", "there\n")
 	s.WaitLog("mended", "there\nmain\n")
 	s.MustCtl("stop", "*")
-	if left := s.Processes(); len(left) != 1 {
-		t.Errorf("after the stop: %v, want superd alone", left)
+	if left := s.Programs(); len(left) != 0 {
+		t.Errorf("after the stop: %v, want none", left)
 	}
 }
 
@@ -112,8 +112,8 @@ func TestStopDuringHooks(t *testing.T) {
 		}
 	}
 	s.WaitLog("after", "main\nwaiting\n")
-	if left := s.Processes(); len(left) != 1 {
-		t.Errorf("after the stop: %v, want superd alone", left)
+	if left := s.Programs(); len(left) != 0 {
+		t.Errorf("after the stop: %v, want none", left)
 	}
 }
 

@@ -1,8 +1,11 @@
 package tests
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"superd/tests/harness"
 )
@@ -105,5 +108,35 @@ func TestOtherUserWithoutRoot(t *testing.T) {
 	st := s.WaitState("own", "running")
 	if got := s.Field(st.Pid, "status", "Uid"); !strings.HasPrefix(got, "65534") {
 		t.Errorf("Uid = %s, want 65534\n%s", got, d.ErrOut)
+	}
+}
+
+// A superd that is not root may have capabilities that it hands on. Programs of other users don't get them.
+func TestCapabilitiesOfSuperd(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[defaults]
+		directory = "/"
+		command = ["sh", "-c", "grep -h -e CapPrm -e CapEff -e CapAmb /proc/self/status; id -u; exec sleep infinity"]
+		[program.other]
+		user = "daemon"
+		[program.limited]
+		user = "daemon"
+		umask = "022"
+		[program.own]
+		`)
+	s.Chmod(".", 0o777)
+	d := s.Start(harness.As(65534), func(cmd *exec.Cmd) {
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE}
+	})
+	for _, name := range []string{"other", "limited"} {
+		log := s.WaitLog(name, "\n1\n")
+		if strings.Count(log, ":\t0000000000000000\n") != 3 {
+			t.Errorf("capabilities of %s:\n%swant none\n%s", name, log, d.ErrOut)
+		}
+	}
+	if log := s.WaitLog("own", "\n65534\n"); strings.Count(log, ":\t0000000000000000\n") != 0 {
+		t.Errorf("capabilities of superd's own user:\n%swant those of superd", log)
 	}
 }

@@ -208,7 +208,7 @@ func TestWrongUsage(t *testing.T) {
 	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")
 	s.Start()
 	for _, args := range []string{"frobnicate", "run --frobnicate", "run extra", "ctl", "ctl frobnicate", "ctl start", "ctl signal web", "ctl signal NONE web", "ctl logs"} {
-		if r := s.Run(strings.Fields(args)...); r.Exit != 2 || r.ErrOut == "" || strings.Count(r.ErrOut, "\n") > 30 {
+		if r := s.Run(strings.Fields(args)...); r.Exit != 2 || r.ErrOut == "" || strings.Count(r.ErrOut, "\n") > 35 {
 			t.Errorf("superd %s: exit status %d, message %q, want 2 and a short one", args, r.Exit, r.ErrOut)
 		}
 	}

@@ -21,37 +21,9 @@ func TestSecondSuperdRefuses(t *testing.T) {
 	r := s.Run("run", "-c", s.Config)
 	wantMessage(t, r, 1, fmt.Sprint(d.Pid), s.RuntimeDir)
 	after := s.Status("web")
-	if after.Pid != before.Pid || after.Restarts != 0 || len(s.Processes()) != 2 {
-		t.Errorf("after the second start: %v, processes %v, want the first untouched, pid %d", after, s.Processes(), before.Pid)
+	if after.Pid != before.Pid || after.Restarts != 0 || len(s.Programs()) != 1 {
+		t.Errorf("after the second start: %v, processes %v, want the first untouched, pid %d", after, s.Programs(), before.Pid)
 	}
-}
-
-// Until superd can adopt them, programs that outlived a killed superd must not be started twice.
-func TestSurvivorsOfKilledSuperd(t *testing.T) {
-	t.Parallel()
-	s := harness.NewSite(t, `
-		[program.web]
-		command = "sleep infinity"
-		[program.noisy]
-		command = "child flood"
-		log = { max_size = "1MB", keep = 1 }
-		`)
-	d := s.Start()
-	pids := s.WaitRunning()
-	s.WaitLog("noisy", "line")
-	d.Kill()
-	if left := s.Processes(); len(left) != 2 {
-		t.Fatalf("after kill -9 of superd: %v, want both programs", left)
-	}
-	r := s.Run("run", "-c", s.Config)
-	wantMessage(t, r, 1, "web", fmt.Sprint(pids["web"]), "noisy", fmt.Sprint(pids["noisy"]))
-
-	for _, pid := range pids {
-		s.Kill(pid, syscall.SIGKILL)
-	}
-	harness.Until(t, "both are gone", func() bool { return len(s.Processes()) == 0 })
-	s.Start() // and what the killed one left in the runtime directory is no obstacle
-	s.WaitRunning()
 }
 
 func TestStaleRuntimeDirectory(t *testing.T) {
@@ -103,7 +75,7 @@ func TestKilledWhileStarting(t *testing.T) {
 func TestAbortIsCrash(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")
-	d := s.Start()
+	d := s.Start(harness.NoKeeper)
 	s.WaitRunning()
 	d.Signal(syscall.SIGABRT)
 	if exit := d.Wait(); exit != -1 {

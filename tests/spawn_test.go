@@ -132,3 +132,46 @@ func TestHungFileSystem(t *testing.T) {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 	}
 }
+
+// What superd may not look at, but the program's user may, is met by a process of its own: the exec may hang there, superd does not.
+func TestHungFileSystemOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, "")
+	mount := s.HungMountOf("mount", 1)
+	s.Configure(fmt.Sprintf(`
+		[defaults]
+		user = "daemon"
+		start_timeout = "200ms"
+		[program.executable]
+		command = "%[1]s/program"
+		[program.directory]
+		command = "sleep infinity"
+		directory = "%[1]s/directory"
+		[program.patient]
+		command = "%[1]s/patient"
+		start_timeout = "1h"
+		[program.good]
+		command = "sleep infinity"
+		directory = "/"
+		`, mount))
+	s.Env = append(s.Env, "GOGC=1") // a collection with nearly every request
+	d := s.Start()
+	pid := s.WaitState("good", "running").Pid
+	for _, name := range []string{"executable", "directory"} {
+		st := s.WaitStatus(name, "has timed out twice", func(st harness.Status) bool { return st.Restarts > 1 && st.State == "backoff" })
+		if !strings.Contains(st.Reason, "no answer in time") || !strings.Contains(st.Reason, "file system") {
+			t.Errorf("%v: want the file system in the reason", st)
+		}
+	}
+	s.WaitState("patient", "starting")
+	s.Kill(pid, syscall.SIGKILL)
+	s.WaitStatus("good", "is restarted", func(st harness.Status) bool { return st.State == "running" && st.Restarts == 1 })
+	s.MustCtl("stop", "patient")
+	s.MustCtl("start", "--no-wait", "patient")
+	s.WaitState("patient", "starting")
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+}

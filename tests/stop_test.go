@@ -60,8 +60,8 @@ func TestStopReachesProcessGroup(t *testing.T) {
 	s.Start()
 	s.WaitLog("tree", "ready")
 	s.MustCtl("stop", "tree")
-	if left := s.Processes(); len(left) != 1 {
-		t.Errorf("after the stop: %v, want superd alone", left)
+	if left := s.Programs(); len(left) != 0 {
+		t.Errorf("after the stop: %v, want none", left)
 	}
 }
 
@@ -76,8 +76,8 @@ func TestRestTornDownBeforeRestart(t *testing.T) {
 	s.WaitLog("tree", "ready")
 	s.Kill(s.Status("tree").Pid, syscall.SIGKILL)
 	s.WaitLog("tree", "ready\nready\n")
-	if n := len(s.Processes()); n != 7 { // superd, the main process, its five
-		t.Errorf("after the restart: %d processes %v, want 7", n, s.Processes())
+	if n := len(s.Programs()); n != 6 { // the main process, its five
+		t.Errorf("after the restart: %d processes %v, want 6", n, s.Programs())
 	}
 }
 
@@ -187,7 +187,7 @@ func TestCommandsInAnyOrder(t *testing.T) {
 	s.WaitState("web", "running")
 	s.MustCtl("stop", "*")
 	s.WaitAll("stopped", func(st harness.Status) bool { return st.State == "stopped" && st.Pid == 0 })
-	if left := s.Processes(); len(left) != 1 {
-		t.Errorf("after the stop: %v, want superd alone", left)
+	if left := s.Programs(); len(left) != 0 {
+		t.Errorf("after the stop: %v, want none", left)
 	}
 }

@@ -135,7 +135,13 @@ func TestShutdownPastUnkillable(t *testing.T) {
 			t.Errorf("%d processes are named as left behind, want 3:\n%s", len(left), said)
 		}
 		release()
-		harness.Until(t, "they die when the file system has gone", func() bool { return len(s.Processes()) == 0 })
+		for _, m := range left {
+			pid, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			harness.Until(t, "it dies when the file system has gone", func() bool { return !harness.Alive(pid) })
+		}
 		s.Configure("[program.web]\ncommand = 'sleep infinity'\n")
 		s.Start()
 	})

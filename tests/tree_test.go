@@ -69,8 +69,8 @@ func TestNothingEscapes(t *testing.T) {
 		held := escaped(s, 1)
 		s.MustCtl("stop", "*")
 		wantGone(t, "after the stop", held)
-		if left := s.Processes(); len(left) != 1 {
-			t.Errorf("after the stop: %v, want superd alone", left)
+		if left := s.Programs(); len(left) != 0 {
+			t.Errorf("after the stop: %v, want none", left)
 		}
 
 		s.MustCtl("start", "*")

@@ -62,8 +62,8 @@ func shutDown(ctx context.Context, client *control.Client, wait bool, stdout io.
 	return err
 }
 
-// watchSuperd returns the process of the superd that client talks to, nil where it can't be told from here: the pid
-// that superd tells is one of its own namespace, the kernel's word of the peer one of ours.
+// watchSuperd returns the process that ends last of the superd that client talks to, the keeper where there is one, nil where it can't be told
+// from here: the pids that superd tells are of its own namespace, the kernel's word of the peer is one of ours.
 func watchSuperd(ctx context.Context, client *control.Client) (*watchedProcess, error) {
 	version, err := client.Version(ctx)
 	if err != nil {
@@ -72,7 +72,11 @@ func watchSuperd(ctx context.Context, client *control.Client) (*watchedProcess, 
 	if pid, err := client.PeerPid(ctx); err != nil || pid != version.Pid {
 		return nil, err
 	}
-	process, _ := watchProcess(version.Pid)
+	last := version.Pid
+	if version.KeeperPid != nil {
+		last = *version.KeeperPid
+	}
+	process, _ := watchProcess(last)
 	return process, nil
 }
 

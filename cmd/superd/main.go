@@ -32,6 +32,9 @@ func main() {
 // run runs one command line, less the program's name, and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := execute(ctx, args, stdout, stderr)
+	if runKeeper, ok := err.(keeperWanted); ok {
+		err = runKeeper()
+	}
 	if _, silent := err.(exitStatus); err != nil && !silent {
 		tell(stderr, err)
 	}

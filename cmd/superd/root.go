@@ -35,7 +35,7 @@ and tells what happened and why.`,
 		SilenceUsage:  true,
 		RunE:          needCommand,
 	}
-	root.AddCommand(newRunCommand(), newCheckCommand(), newCtlCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newCheckCommand(), newCtlCommand(), newVersionCommand(), newStopPostCommand())
 	return root
 }
 

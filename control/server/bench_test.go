@@ -37,7 +37,7 @@ func BenchmarkStatus(b *testing.B) {
 	}
 	for name, f := range map[string]func() any{
 		"brief": func() any { return briefs(all) },
-		"full":  func() any { return statuses(all) },
+		"full":  func() any { return New(Options{Log: slog.New(slog.DiscardHandler)}).statuses(all) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

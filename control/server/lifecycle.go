@@ -57,6 +57,26 @@ func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
+// upgrade answers before superd executes the other binary, which ends this server and all its connections.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
+	type result struct {
+		upgrade Upgrade
+		err     error
+	}
+	results := make(chan result, 1)
+	s.options.Post(func() {
+		s.options.Upgrade(r.Form.Get("binary"), func(u Upgrade, err error) { results <- result{u, err} })
+	})
+	got := <-results // a client that has gone does not stop it
+	if got.err != nil {
+		return &control.Error{Status: http.StatusConflict, Message: got.err.Error(), Remedy: "superd goes on as it is"}
+	}
+	err := s.answer(w, http.StatusAccepted, got.upgrade.Answer)
+	_ = http.NewResponseController(w).Flush()
+	s.options.Post(got.upgrade.Go)
+	return err
+}
+
 func (s *Server) version(w http.ResponseWriter, r *http.Request) error {
 	info, err := ask(r.Context(), s, s.options.Supervisor.Info)
 	if err != nil {

@@ -40,6 +40,41 @@ func Listen(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
+// Inherit returns the listener of an earlier superd at path, on which clients may be waiting, from its descriptor, which it owns. It fails if
+// that is not the socket which is at path.
+func Inherit(fd int, path string) (*net.UnixListener, error) {
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	l, err := net.FileListener(file) // with a descriptor of its own
+	if err != nil {
+		return nil, fmt.Errorf("inherit control socket: %w", err)
+	}
+	info, err := os.Lstat(path)
+	unix, ok := l.(*net.UnixListener)
+	if err != nil || !ok || unix.Addr().String() != path || info.Mode()&fs.ModeSocket == 0 {
+		l.Close()
+		return nil, fmt.Errorf("inherit control socket: it is not at %s any more", path)
+	}
+	if err := controlFD(unix, func(fd int) error { return syscall.Listen(fd, backlog) }); err != nil { // peers are told who listens
+		l.Close()
+		return nil, fmt.Errorf("inherit control socket: %w", err)
+	}
+	unix.SetUnlinkOnClose(true)
+	return unix, nil
+}
+
+// backlog is how many clients may wait. The kernel has its own bound, too.
+const backlog = 4096
+
+func controlFD(l *net.UnixListener, f func(fd int) error) error {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failed := raw.Control(func(fd uintptr) { err = f(int(fd)) })
+	return errors.Join(failed, err)
+}
+
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -70,18 +105,19 @@ type listener struct {
 	count atomic.Int32
 
 	mu     sync.Mutex
-	spare  *os.File // a descriptor to give up when there is no other for a connection
+	spares []*os.File // descriptors to give up when there is no other for a connection
 	closed bool
 }
 
 func newListener(l net.Listener, uid int, log *slog.Logger) *listener {
 	own := &listener{Listener: l, uid: uid, log: log}
-	own.keepSpare()
+	own.keepSpares()
 	return own
 }
 
 func (l *listener) Accept() (net.Conn, error) {
 	for {
+		l.keepSpares()
 		conn, err := l.Listener.Accept()
 		if outOfDescriptors(err) && l.giveSpare() {
 			conn, err = l.Listener.Accept()
@@ -111,14 +147,15 @@ func (l *listener) Accept() (net.Conn, error) {
 
 func (l *listener) leave() {
 	l.count.Add(-1)
-	l.keepSpare()
+	l.keepSpares()
 }
 
 func (l *listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.giveSpare()
+	for l.giveSpare() {
+	}
 	err := l.Listener.Close()
 	if errors.Is(err, net.ErrClosed) {
 		return nil
@@ -126,23 +163,32 @@ func (l *listener) Close() error {
 	return err
 }
 
-// keepSpare opens the spare descriptor if it is not open and can be had.
-func (l *listener) keepSpare() {
+// maxSpares is how many spare descriptors there are: when a connection is closed, somebody else may be faster to take what becomes free, and give it back
+// when nobody looks.
+const maxSpares = 4
+
+// keepSpares opens the spare descriptors that are not open, as far as they can be had.
+func (l *listener) keepSpares() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.spare == nil && !l.closed {
-		l.spare, _ = os.Open(os.DevNull)
+	for len(l.spares) < maxSpares && !l.closed {
+		spare, err := os.Open(os.DevNull)
+		if err != nil {
+			return
+		}
+		l.spares = append(l.spares, spare)
 	}
 }
 
 func (l *listener) giveSpare() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.spare == nil {
+	last := len(l.spares) - 1
+	if last < 0 {
 		return false
 	}
-	l.spare.Close()
-	l.spare = nil
+	l.spares[last].Close()
+	l.spares = l.spares[:last]
 	return true
 }
 

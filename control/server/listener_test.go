@@ -107,7 +107,7 @@ func TestSpareDescriptorLetsOneIn(t *testing.T) {
 	l := newListener(full, os.Geteuid(), slog.New(slog.DiscardHandler))
 	defer l.Close()
 	taken := false
-	full.spare = func() bool { return l.spare == nil && !taken }
+	full.spare = func() bool { return len(l.spares) < maxSpares && !taken }
 	for i := range 3 { // the descriptor comes back each time
 		client, err := net.Dial("unix", inner.Addr().String())
 		if err != nil {

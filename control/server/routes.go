@@ -33,6 +33,7 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal},
 		{"POST", "/v1/reload", nil, s.reload},
 		{"POST", "/v1/shutdown", nil, s.shutdown},
+		{"POST", "/v1/upgrade", []string{"binary"}, s.upgrade},
 		{"GET", "/v1/version", nil, s.version},
 	}
 	for _, op := range []procs.Op{procs.OpStart, procs.OpStop, procs.OpRestart} {

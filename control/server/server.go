@@ -9,9 +9,11 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -33,8 +35,13 @@ const (
 	stallTimeout   = 30 * time.Second       // for a client that does not read its answer
 	farewellTime   = 500 * time.Millisecond // for those who follow something to its end
 	watchInterval  = 100 * time.Millisecond // between two answers to a watcher
+	maxLooks       = 2                      // at processes in /proc, at a time
 	linePatience   = 30 * time.Millisecond  // for the newest lines, where a file system stalls
 )
+
+// Threads is how many threads a server may keep waiting in the kernel. Connections don't wait there, and whoever reads logs and events
+// counts among the threads of those.
+const Threads = maxLooks
 
 // A Supervisor is what the server asks. All of it runs on the loop.
 type Supervisor interface {
@@ -58,6 +65,14 @@ type Options struct {
 	Log        *slog.Logger
 	Version    control.Version // pid and uptime are filled in from the supervisor
 	UID        int             // who may connect, beside root
+	// Upgrade prepares to execute another binary ("": superd's own file). It is called on the loop, and so is what it gets.
+	Upgrade func(binary string, ready func(Upgrade, error))
+}
+
+// An Upgrade is prepared. Go does it, and returns only if it failed.
+type Upgrade struct {
+	Answer control.Upgrade
+	Go     func()
 }
 
 // A Server answers requests until it is closed.
@@ -69,6 +84,7 @@ type Server struct {
 	end     context.CancelFunc
 	stall   time.Duration // bounds the time for an answer to be read
 	body    time.Duration // bounds the time for a request's body to come
+	looks   chan struct{} // held by those who look at processes
 
 	mu       sync.Mutex
 	listener *listener
@@ -76,10 +92,10 @@ type Server struct {
 
 // New returns a server that is not listening yet.
 func New(o Options) *Server {
-	s := &Server{options: o, log: o.Log, stall: stallTimeout, body: bodyTimeout}
+	s := &Server{options: o, log: o.Log, stall: stallTimeout, body: bodyTimeout, looks: make(chan struct{}, maxLooks)}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.http = http.Server{
-		Handler:           s.handler(),
+		Handler:           mortal(s.handler()),
 		BaseContext:       func(net.Listener) context.Context { return s.ctx },
 		ConnContext:       withPeer,
 		ReadHeaderTimeout: headerTimeout,
@@ -117,6 +133,24 @@ func (s *Server) Close() error {
 		err = errors.Join(err, s.listener.Close())
 	}
 	return err
+}
+
+// mortal has a panic of a handler end superd, as any other does: net/http would go on with what it has left behind.
+func mortal(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			v := recover()
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			if v != nil {
+				stack := debug.Stack()
+				go panic(fmt.Sprintf("%v, in an answer to %s %s\n%s", v, r.Method, r.URL.Path, stack)) // where nobody recovers
+				select {}
+			}
+		}()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // ask runs f on the loop and returns what it returns, unless ctx is done before.

@@ -112,7 +112,7 @@ func (s *Server) snapshot(ctx context.Context, names []string, brief bool) (any,
 	case brief:
 		return briefs(got.all), nil
 	}
-	return statuses(got.all), nil
+	return s.statuses(got.all), nil
 }
 
 func briefs(all []procs.Status) []control.Brief {
@@ -124,15 +124,20 @@ func briefs(all []procs.Status) []control.Brief {
 }
 
 // statuses adds to what the supervisor knows what the kernel knows of each main process, and the newest line of its log.
-func statuses(all []procs.Status) []control.Status {
+func (s *Server) statuses(all []procs.Status) []control.Status {
 	captures := make([]*logs.Capture, len(all))
 	for i := range all {
 		captures[i] = all[i].Capture
 	}
 	lines := logs.LastLines(captures, linePatience)
+	s.looks <- struct{}{}
+	defer func() { <-s.looks }()
 	list := make([]control.Status, len(all))
 	for i := range all {
 		list[i] = status(&all[i], lines[i])
+		if captures[i] != nil {
+			list[i].DroppedBytes, list[i].DroppedLines = captures[i].Dropped()
+		}
 	}
 	return list
 }

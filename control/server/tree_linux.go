@@ -30,13 +30,15 @@ func (s *Server) tree(w http.ResponseWriter, r *http.Request) error {
 		if got.err != nil {
 			return got.err
 		}
-		return s.answer(w, http.StatusOK, branches(got.branches))
+		return s.answer(w, http.StatusOK, s.branches(got.branches))
 	case <-r.Context().Done():
 		return r.Context().Err()
 	}
 }
 
-func branches(all []procs.Branch) []control.Branch {
+func (s *Server) branches(all []procs.Branch) []control.Branch {
+	s.looks <- struct{}{}
+	defer func() { <-s.looks }()
 	list := make([]control.Branch, len(all))
 	for i, b := range all {
 		list[i] = control.Branch{Name: b.Name, State: b.State.String(), Pid: present(b.Main), Processes: []control.Process{}}

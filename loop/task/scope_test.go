@@ -336,6 +336,18 @@ func TestFuture(t *testing.T) {
 			r.Root().After(tick, func() { f.Resolve("value"); r.note("resolved") })
 			return nil
 		}, []string{"resolved", "0: value, <nil>", "1: value, <nil>", "2: value, <nil>"}},
+		{"a rejection reaches all that wait, and a cancelled one leaves the others", func(r *rig, t *Task) error {
+			var f Future[string]
+			f.Then(r.Root(), func(v string, err error) { r.note("then: %q, %v", v, err) })
+			var all []*Task
+			for i := range 3 {
+				all = append(all, t.Go(func(t *Task) error { v, err := f.Await(t); r.note("%d: %q, %v", i, v, err); return nil }))
+			}
+			r.Root().After(tick, all[1].Cancel)
+			r.Root().After(2*tick, func() { f.Reject(errors.New("no")) })
+			t.GatherAll(all...)
+			return t.Sleep(tick)
+		}, []string{`1: "", task canceled`, `0: "", no`, `2: "", no`, `then: "", no`}},
 		{"Then is called later, in order, for open scopes", func(r *rig, t *Task) error {
 			var f Future[int]
 			s := r.Root().Child()

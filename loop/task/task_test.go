@@ -443,3 +443,21 @@ func TestShield(t *testing.T) {
 		}, []string{"task canceled, task canceled", "closed"}},
 	})
 }
+
+func TestSleepAllocatesNothing(t *testing.T) {
+	v := loop.NewVirtual(1)
+	Go(v.Root(), func(t *Task) error {
+		for {
+			if err := t.Sleep(tick); err != nil {
+				return err
+			}
+		}
+	})
+	for range 3 {
+		v.Step()
+	}
+	if n := testing.AllocsPerRun(100, func() { v.Step() }); n != 0 {
+		t.Errorf("a sleep allocates %v times, want 0", n)
+	}
+	v.Root().Close()
+}

@@ -34,7 +34,7 @@ const (
 type wait struct {
 	d     time.Duration // for instant
 	fd    int           // for readable and writable
-	timer *loop.Timer
+	timer *loop.Timer   // nil: the task has never slept
 	watch *loop.Watch
 	err   error
 }
@@ -171,7 +171,11 @@ func (t *Task) arm() {
 	root := t.sched.loop.Root()
 	switch w {
 	case instant:
-		t.wait.timer = root.After(t.wait.d, t.due)
+		if t.wait.timer == nil {
+			t.wait.timer = root.After(t.wait.d, t.due)
+		} else {
+			t.wait.timer.Reset(t.wait.d)
+		}
 	case readable:
 		t.wait.watch, t.wait.err = root.OnReadable(t.wait.fd, t.due)
 	case writable:
@@ -184,10 +188,7 @@ func (t *Task) arm() {
 
 // disarm undoes what t waits for.
 func (t *Task) disarm() {
-	if t.wait.timer != nil {
-		t.wait.timer.Stop()
-		t.wait.timer = nil
-	}
+	t.wait.timer.Stop()
 	if t.wait.watch != nil {
 		t.wait.watch.Stop()
 		t.wait.watch = nil

@@ -28,6 +28,7 @@ const maxWaiting = 8192
 type Log struct {
 	files files
 	ended chan struct{} // the writer has
+	reads chan struct{} // held while a file is read
 
 	mu      sync.Mutex
 	more    sync.Cond // for the writer
@@ -39,10 +40,16 @@ type Log struct {
 	changed chan struct{} // closed when handled grows or the log ends; nil while nobody waits
 }
 
+// maxReads bounds how many readers are in the hands of the file system at a time.
+const maxReads = 2
+
+// Threads is how many threads a log may keep waiting in the kernel: the writer's, one that opens files, and readers'.
+const Threads = 1 + 1 + maxReads
+
 // Open returns the log in dir, whose files grow to maxSize bytes each. Where the files can't be read or written, superd
 // goes on without them: log is told, and writing is tried again with each event.
 func Open(dir string, maxSize int64, log *slog.Logger) *Log {
-	l := &Log{files: newFiles(dir, maxSize, log), ended: make(chan struct{})}
+	l := &Log{files: newFiles(dir, maxSize, log), ended: make(chan struct{}), reads: make(chan struct{}, maxReads)}
 	l.more.L = &l.mu
 	l.handled = l.files.newest()
 	l.next = l.handled + 1

@@ -113,7 +113,9 @@ func (r *reader) drain() bool {
 		if r.lines == nil {
 			r.lines = newLines(r.held[0])
 		}
+		r.log.reads <- struct{}{}
 		line, err := r.lines.next()
+		<-r.log.reads
 		switch {
 		case err == io.EOF && len(r.held) == 1:
 			return true

@@ -58,6 +58,9 @@ type entry struct {
 
 var errClosed = errors.New("the journal is closed")
 
+// Threads is how many threads a journal may keep waiting in the kernel, beside those that call Put.
+const Threads = 1
+
 // Open returns the journal in dir, written anew, and what the last superd left in it. boot is the machine's boot id.
 //
 // log is told of damage, and when there is no room for a new file: then the old one is written on. The error is a

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"superd/tests/harness"
+	"superd/tests/table"
 )
 
 var update = flag.Bool("update", false, "write the table into docs/design.md, between its markers")
@@ -25,9 +26,12 @@ func TestMain(m *testing.M) { harness.Main(m) }
 
 // BenchmarkSuperd measures each figure once and prints them as one table. Run it with -benchtime 1x.
 func BenchmarkSuperd(b *testing.B) {
-	var t table
+	var t figures
 	for _, children := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("children=%d", children), func(b *testing.B) { start(b, &t, children) })
+	}
+	for _, children := range []int{1000, 10_000} {
+		b.Run(fmt.Sprintf("recovery=%d", children), func(b *testing.B) { recovery(b, &t, children) })
 	}
 	b.Run("restart", func(b *testing.B) { restart(b, &t, 200) })
 	b.Run("storm", func(b *testing.B) { storm(b, &t, 1000) })
@@ -35,14 +39,14 @@ func BenchmarkSuperd(b *testing.B) {
 	text := t.String()
 	fmt.Print("\n", text)
 	if *update {
-		if err := writeTable(filepath.Join("..", "..", "docs", "design.md"), text); err != nil {
+		if err := table.Replace(filepath.Join("..", "..", "docs", "design.md"), "bench", text); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 // start measures how long it takes until the children run, as superd tells it, and its memory then.
-func start(b *testing.B, t *table, children int) {
+func start(b *testing.B, t *figures, children int) {
 	s := harness.NewSite(b, quiet(children))
 	manager := s.Manager()
 	begin := time.Now()
@@ -59,7 +63,7 @@ func start(b *testing.B, t *table, children int) {
 
 // restart measures from kill -9 of a program until its next run has written its first byte, the
 // back-off (1 ms here) and the start of a shell included.
-func restart(b *testing.B, t *table, kills int) {
+func restart(b *testing.B, t *figures, kills int) {
 	s := harness.NewSite(b, `
 		[program.web]
 		command = ["sh", "-c", "echo $$$$ > DIR/pids; exec sleep infinity"]
@@ -104,7 +108,7 @@ func restart(b *testing.B, t *table, kills int) {
 }
 
 // storm kills all children at once and measures until each of them runs again, and meanwhile how long control takes to answer.
-func storm(b *testing.B, t *table, children int) {
+func storm(b *testing.B, t *figures, children int) {
 	s := harness.NewSite(b, quiet(children))
 	manager := s.Manager()
 	d := s.Launch()
@@ -153,7 +157,7 @@ func storm(b *testing.B, t *table, children int) {
 }
 
 // idle counts what superd does over a while in which nothing happens.
-func idle(b *testing.B, t *table, children int, window time.Duration) {
+func idle(b *testing.B, t *figures, children int, window time.Duration) {
 	s := harness.NewSite(b, quiet(children))
 	manager := s.Manager()
 	d := s.Launch()

@@ -8,8 +8,10 @@ package child
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strconv"
@@ -54,6 +56,8 @@ var modes = map[string]mode{
 	"escapes":      {1, escapes},     // KIND: let a process escape in this way (see Escapes), and live
 	"parent":       {1, parent},      // KIND: what is between the two: starts the next one, and ends
 	"escaped":      {1, escaped},     // KIND: what escapes leaves: prints KIND and its pid, and lives
+	"numbers":      {2, numbers},     // KIND DIR: print the numbered lines of a run (see numbers.go)
+	"echo":         {1, echo},        // FILE: send back what comes over TCP, on the port that is written to the file
 	"strangers":    {2, strangers},   // N FILE: run N short-lived processes, write what became of them to the file
 }
 
@@ -133,6 +137,28 @@ func deaf([]string) error {
 	signal.Ignore(syscall.SIGTERM)
 	fmt.Println("ready")
 	return live(syscall.SIGINT)
+}
+
+func echo(args []string) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := errors.Join(os.WriteFile(args[0]+".new", []byte(strconv.Itoa(port)), 0o644), os.Rename(args[0]+".new", args[0])); err != nil {
+		return err
+	}
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer conn.Close()
+			// The test looks at what comes back.
+			_, _ = io.Copy(conn, conn)
+		}()
+	}
 }
 
 // Pass waits at the gate.

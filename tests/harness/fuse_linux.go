@@ -18,9 +18,12 @@ import (
 //
 // The protocol is FUSE (linux/fuse.h): INIT is answered, so that the mount is complete, and no other
 // request is even read. (Whoever waits for a request that was read can't be killed: see DeadMount.)
-func (s *Site) HungMount(name string) (dir string) {
+func (s *Site) HungMount(name string) (dir string) { return s.HungMountOf(name, 0) }
+
+// HungMountOf is HungMount for a user, and the group of the same number, alone: all others, root among them, are turned away at once.
+func (s *Site) HungMountOf(name string, uid int) (dir string) {
 	s.T.Helper()
-	dir, dev, unmount := s.mountFuse(name)
+	dir, dev, unmount := s.mountFuse(name, uid)
 	s.T.Cleanup(func() {
 		unmount()
 		unix.Close(dev)
@@ -33,7 +36,7 @@ func (s *Site) HungMount(name string) (dir string) {
 func (s *Site) DeadMount(name string) (dir string, waitAsked func(count int), release func()) {
 	s.T.Helper()
 	const opLookup = 1
-	dir, dev, unmount := s.mountFuse(name)
+	dir, dev, unmount := s.mountFuse(name, 0)
 	var asked atomic.Int64
 	ended := make(chan struct{})
 	go func() {
@@ -62,7 +65,7 @@ func (s *Site) DeadMount(name string) (dir string, waitAsked func(count int), re
 	return dir, waitAsked, release
 }
 
-func (s *Site) mountFuse(name string) (dir string, dev int, unmount func()) {
+func (s *Site) mountFuse(name string, uid int) (dir string, dev int, unmount func()) {
 	s.T.Helper()
 	dir = s.Path(name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -75,7 +78,7 @@ func (s *Site) mountFuse(name string) (dir string, dev int, unmount func()) {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	data := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", dev)
+	data := fmt.Sprintf("fd=%[1]d,rootmode=40000,user_id=%[2]d,group_id=%[2]d", dev, uid)
 	err = unix.Mount("hung", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, data)
 	if errors.Is(err, os.ErrPermission) {
 		unix.Close(dev)

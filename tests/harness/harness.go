@@ -7,10 +7,13 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,11 +27,13 @@ const Deadline = 30 * time.Second
 // the tests with superd and child on PATH.
 //
 // superd is built afresh, static as users get it; SUPERD_BINARY names another one to test.
-func Main(m *testing.M) {
+//
+// Tags are build tags for it.
+func Main(m *testing.M, tags ...string) {
 	if filepath.Base(os.Args[0]) == child.Name {
 		os.Exit(child.Main(os.Args[1:]))
 	}
-	status, err := run(m)
+	status, err := run(m, tags)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "harness:", err)
 		status = 1
@@ -36,7 +41,7 @@ func Main(m *testing.M) {
 	os.Exit(status)
 }
 
-func run(m *testing.M) (int, error) {
+func run(m *testing.M, tags []string) (int, error) {
 	bin, err := os.MkdirTemp("", "superd-bin-")
 	if err != nil {
 		return 0, err
@@ -52,7 +57,7 @@ func run(m *testing.M) (int, error) {
 	if err := os.Symlink(self, filepath.Join(bin, child.Name)); err != nil {
 		return 0, err
 	}
-	if err := install(filepath.Join(bin, "superd")); err != nil {
+	if err := install(filepath.Join(bin, "superd"), tags); err != nil {
 		return 0, err
 	}
 	if err := os.Setenv("PATH", bin+":"+os.Getenv("PATH")); err != nil {
@@ -62,7 +67,7 @@ func run(m *testing.M) (int, error) {
 }
 
 // install puts the superd under test at path.
-func install(path string) error {
+func install(path string, tags []string) error {
 	if given := os.Getenv("SUPERD_BINARY"); given != "" {
 		given, err := filepath.Abs(given)
 		if err != nil {
@@ -70,12 +75,37 @@ func install(path string) error {
 		}
 		return os.Symlink(given, path)
 	}
-	build := exec.Command("go", "build", "-trimpath", "-o", path, "superd/cmd/superd")
+	return build(path, "-tags", strings.Join(tags, ","))
+}
+
+// build builds superd, with more flags for go build.
+func build(path string, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
+	build := exec.Command("go", append(args, "superd/cmd/superd")...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build superd: %v\n%s", err, out)
 	}
 	return nil
+}
+
+// BuildVersion builds a superd of another version as a file of the site, and returns its path.
+func (s *Site) BuildVersion(name, version string) string {
+	s.T.Helper()
+	if err := build(s.Path(name), "-ldflags=-X main.version="+version); err != nil {
+		s.T.Fatal(err)
+	}
+	return s.Path(name)
+}
+
+// Executable is what a process runs.
+func (s *Site) Executable(pid int) string {
+	s.T.Helper()
+	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // as it is for a moment while it executes another
+		s.T.Fatal(err)
+	}
+	return path
 }
 
 // Until waits until ok returns true and fails the test when that takes longer than Deadline.

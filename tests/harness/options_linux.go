@@ -1,7 +1,9 @@
 package harness
 
 import (
+	"fmt"
 	"os/exec"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -9,6 +11,11 @@ import (
 
 // NoCgroups is an option of Start: superd finds what belongs to a program by a census.
 func NoCgroups(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--cgroups=never") }
+
+const noKeeper = "--no-keeper"
+
+// NoKeeper is an option of Start: superd is the supervisor alone.
+func NoKeeper(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, noKeeper) }
 
 // Under is an option of Start: the shell runs the script, and superd in its own place.
 func Under(script string) func(*exec.Cmd) {
@@ -37,6 +44,17 @@ func (s *Site) LimitFiles(pid int, limit uint64) {
 	}
 	if err != nil {
 		s.T.Fatalf("limit open files of process %d: %v", pid, err)
+	}
+}
+
+// LimitProcesses sets the soft limit of processes of a process that runs as the user uid.
+func (s *Site) LimitProcesses(pid int, uid uint32, limit int) {
+	s.T.Helper()
+	// As that user: another one's limits may be changed only with CAP_SYS_RESOURCE, which root in a container lacks.
+	cmd := exec.Command("prlimit", "--pid", strconv.Itoa(pid), fmt.Sprintf("--nproc=%d:", limit))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.T.Fatalf("limit processes of process %d: %v: %s", pid, err, out)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,8 +19,17 @@ type Process struct {
 	Env     []string
 }
 
+// Programs is [Site.Processes] without superd's own.
+func (s *Site) Programs() []Process {
+	s.T.Helper()
+	return slices.DeleteFunc(s.Processes(), func(p Process) bool {
+		path, _, _ := strings.Cut(p.Command, " ")
+		return filepath.Base(path) == "superd"
+	})
+}
+
 // Processes is every live process that superd of this site started, at whatever remove, and superd
-// itself. Zombies do not count.
+// itself, keeper and supervisor. Zombies do not count.
 func (s *Site) Processes() []Process {
 	s.T.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -45,6 +55,21 @@ func (s *Site) Processes() []Process {
 		})
 	}
 	return found
+}
+
+// supervisorOf is the pid of the supervisor that the keeper has started, 0 when there is none.
+func supervisorOf(keeper int) int {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if ppid, err := stat(pid, 1); err != nil || ppid != strconv.Itoa(keeper) {
+			continue
+		}
+		if env, err := os.ReadFile(dir + "/environ"); err == nil && strings.Contains("\x00"+string(env), "\x00SUPERD_KEEPER=") && Alive(pid) {
+			return pid
+		}
+	}
+	return 0
 }
 
 // Kill kills a process that superd of the site started.
@@ -85,6 +110,20 @@ func stat(pid, field int) (string, error) {
 		return "", errors.New("short /proc/PID/stat")
 	}
 	return fields[field], nil
+}
+
+// Parent is the pid of a process's parent.
+func (s *Site) Parent(pid int) int {
+	s.T.Helper()
+	v, err := stat(pid, 1)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	parent, err := strconv.Atoi(v)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return parent
 }
 
 // CPUTicks is the processor time that a process has used, in ticks of 10 ms.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,8 +14,9 @@ import (
 // A Superd is one run of superd in its site.
 type Superd struct {
 	*Site
-	Pid    int
-	ErrOut *Output // standard error; standard output goes nowhere
+	Pid       int     // of the supervisor, when Start has returned
+	KeeperPid int     // of the process that was started; 0 with NoKeeper
+	ErrOut    *Output // standard error; standard output goes nowhere
 
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when it has ended
@@ -33,6 +35,7 @@ func (s *Site) Start(options ...func(*exec.Cmd)) *Superd {
 		_, err := s.status()
 		return err == nil
 	})
+	d.FindSupervisor()
 	return d
 }
 
@@ -53,7 +56,9 @@ func (s *Site) Launch(options ...func(*exec.Cmd)) *Superd {
 	if err := d.cmd.Start(); err != nil {
 		s.T.Fatal(err)
 	}
-	d.Pid = d.cmd.Process.Pid
+	if d.Pid = d.cmd.Process.Pid; !slices.Contains(d.cmd.Args, noKeeper) {
+		d.KeeperPid = d.Pid
+	}
 	s.superd = d
 	go func() {
 		defer close(d.done)
@@ -73,7 +78,20 @@ func (d *Superd) Ended() bool {
 	}
 }
 
-// Signal sends superd a signal.
+// FindSupervisor waits until the keeper has a supervisor, another than that of d.Pid before, and has its pid in d.Pid.
+func (d *Superd) FindSupervisor() {
+	d.T.Helper()
+	if d.KeeperPid == 0 {
+		return
+	}
+	before := d.Pid
+	Until(d.T, "the keeper has started a supervisor", func() bool {
+		d.Pid = supervisorOf(d.KeeperPid)
+		return d.Pid != 0 && d.Pid != before
+	})
+}
+
+// Signal sends superd a signal, as its parent or the terminal does.
 func (d *Superd) Signal(sig syscall.Signal) {
 	d.T.Helper()
 	if sig == syscall.SIGKILL || sig == syscall.SIGABRT {
@@ -84,12 +102,24 @@ func (d *Superd) Signal(sig syscall.Signal) {
 	}
 }
 
-// Kill kills superd with SIGKILL and waits for its end. Its programs may live on.
+// Kill kills superd with SIGKILL, keeper and supervisor, and waits for its end. Its programs may live on.
 func (d *Superd) Kill() {
 	d.T.Helper()
+	var supervisor *Held
+	if pid := supervisorOf(d.KeeperPid); d.KeeperPid != 0 && pid != 0 {
+		supervisor = d.Hold(pid)
+		supervisor.process.Signal(syscall.SIGSTOP) // or it might take the keeper's place meanwhile
+	}
 	d.Signal(syscall.SIGKILL)
+	if supervisor != nil {
+		supervisor.Kill()
+		Until(d.T, "the supervisor has ended", func() bool { return !supervisor.Alive() })
+	}
 	d.Wait()
 }
+
+// Abandon tells that superd is killed by other means than Kill: its programs may live on, and it may live on itself, in another process.
+func (d *Superd) Abandon() { d.killed = true }
 
 // Wait waits for the end of superd and returns its exit status, -1 for a signal.
 func (d *Superd) Wait() int {

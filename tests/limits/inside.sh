@@ -75,11 +75,19 @@ ok "a program that leaves its cgroup divided is started again"
 superd ctl start spin >/dev/null
 pid=$(systemctl show --property MainPID --value $unit)
 [ "$(sed -n s/^0:://p "/proc/$pid/cgroup")" = "/system.slice/$unit/supervisor" ] || fail "superd has not moved into a leaf"
+spin=$(field spin pid)
+limit=$(cat "$(cgroup_of spin)/cpu.max")
 kill -KILL "$pid"
 again() { [ "$(systemctl show --property MainPID --value $unit)" != "$pid" ] && is quiet state running; }
 until_true "superd is back" again
-superd ctl start spin >/dev/null
-ok "superd was killed, came back and limits hold again"
+is spin pid "$spin" || fail "spin was started anew: $(field spin pid), want $spin"
+[ "$(cat "$(cgroup_of spin)/cpu.max")" = "$limit" ] || fail "limit of spin: $(cat "$(cgroup_of spin)/cpu.max"), want $limit"
+pid=$(systemctl show --property MainPID --value $unit)
+systemctl restart "$unit" || fail "restart while programs with limits run"
+until_true "superd is back" again
+is spin pid "$spin" || fail "spin was started anew: $(field spin pid), want $spin"
+[ "$(cat "$(cgroup_of spin)/cpu.max")" = "$limit" ] || fail "limit of spin: $(cat "$(cgroup_of spin)/cpu.max"), want $limit"
+ok "superd was killed, and restarted: spin goes on, and its limit holds"
 
 systemctl stop "$unit"
 [ ! -d "$group" ] || fail "the cgroup is still there: $(find "$group" -type d)"

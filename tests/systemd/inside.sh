@@ -79,23 +79,67 @@ sleep 3.5 # more than three watchdog periods
 is ActiveState active && [ "$(property NRestarts)" = 0 ] && [ "$(property MainPID)" = "$main" ] || fail "watchdog not fed"
 ok "the watchdog is fed"
 
+# same: the programs are those of before, and web's log has each number once.
+same() {
+	[ "$(program_pid web)" = "$web" ] && [ "$(program_pid deaf)" = "$deaf" ] || fail "$1: programs were started anew: web $(program_pid web), deaf $(program_pid deaf), want $web, $deaf"
+	awk '$1 != NR { exit 1 }' /var/log/superd/web.log || fail "$1: numbers are missing in the log of web, or there twice"
+	local lines
+	lines=$(wc -l </var/log/superd/web.log)
+	until_true "web goes on writing after $1" more_than "$lines"
+}
+more_than() { [ "$(wc -l </var/log/superd/web.log)" -gt "$1" ]; }
+new_main() { [ "$(property MainPID)" != 0 ] && [ "$(property MainPID)" != "$main" ] && is ActiveState active && running; }
+
 web=$(program_pid web)
+deaf=$(program_pid deaf)
+main=$(property MainPID)
 kill -STOP "$main"
 until_true "the watchdog restarts a stopped superd" is NRestarts 1
-until_true "superd is active again" is ActiveState active
-until_true "the programs run again" running
-gone "$main" && gone "$web" || fail "the stopped superd or its program is still there"
+until_true "superd is active again" new_main
+same "the watchdog"
 until_true "the journal tells of the watchdog" in_journal watchdog
-ok "a superd that is stuck is killed by the watchdog and comes back"
+ok "a superd that is stuck is killed by the watchdog, and the next one goes on with its programs"
+
+for n in 2 3; do
+	main=$(property MainPID)
+	systemctl kill --kill-who=main -s KILL "$unit"
+	until_true "systemd restarts a killed superd" is NRestarts $n
+	until_true "superd is active again" new_main
+	same "SIGKILL"
+done
+ok "a killed superd is followed by another, which goes on with its programs"
+
+# What ends while there is no superd is known all the same.
+main=$(property MainPID)
+printf '[Service]\nRestartSec=2s\n' >/etc/systemd/system/$unit.d/zz-slow.conf
+systemctl daemon-reload
+kill -KILL "$main"
+until_true "superd is dead" gone "$main"
+kill -TERM "$web"
+until_true "superd is active again" new_main
+if superd version --features | grep -q '^+exit_info'; then
+	superd ctl history web | grep -q SIGTERM || fail "the end of web is not known: $(superd ctl history web)"
+fi
+awk '$1 == 1 { n++ } END { exit n != 2 }' /var/log/superd/web.log || fail "web was not started once more: $(grep -n '^1$' /var/log/superd/web.log)"
+rm /etc/systemd/system/$unit.d/zz-slow.conf
+systemctl daemon-reload
+: >/var/log/superd/web.log
+superd ctl restart web >/dev/null
+ok "an end without a superd"
+
+web=$(program_pid web)
+main=$(property MainPID)
+systemctl restart "$unit" || fail "restart"
+until_true "superd runs again" new_main
+same "systemctl restart"
+ok "systemctl restart leaves the programs alone"
 
 main=$(property MainPID)
-web=$(program_pid web)
-kill -KILL "$main"
-until_true "systemd restarts a killed superd" is NRestarts 2
-until_true "superd is active again" is ActiveState active
-until_true "the programs run again" running
-gone "$main" && gone "$web" || fail "the killed superd or its program is still there"
-ok "a killed superd comes back, its old programs are gone"
+systemctl reload "$unit" || fail "reload after a restart"
+superd ctl upgrade >/tmp/upgrade && grep -q "no way back" /tmp/upgrade || fail "ctl upgrade: $(cat /tmp/upgrade)"
+is MainPID "$main" && is ActiveState active || fail "after an upgrade: $(property MainPID), $(property ActiveState)"
+same "an upgrade"
+ok "superd ctl upgrade keeps pid and programs"
 
 web=$(program_pid web)
 deaf=$(program_pid deaf)
@@ -106,6 +150,19 @@ gone "$web" && gone "$deaf" || fail "stop left a program"
 [ ! -e "$cgroup" ] || fail "stop left processes: $(cat "$cgroup/cgroup.procs")"
 [ ! -e /run/superd ] || fail "stop left /run/superd"
 ok "stop leaves nothing"
+
+# A superd that can't stop its programs itself: systemd ends it, and stop-post what is left.
+printf '[Service]\nTimeoutStopSec=1s\n' >/etc/systemd/system/$unit.d/zz-short.conf
+systemctl daemon-reload
+systemctl start "$unit" || fail "start after a stop"
+web=$(program_pid web)
+kill -STOP "$(property MainPID)"
+systemctl stop "$unit" || true
+gone "$web" || fail "the stop of a superd that hangs left a program"
+rm /etc/systemd/system/$unit.d/zz-short.conf
+systemctl daemon-reload
+systemctl reset-failed "$unit" 2>/dev/null || true
+ok "a stop ends the programs even when superd hangs"
 
 echo '[program.web' >/etc/superd/superd.toml
 if systemctl start "$unit" 2>/dev/null; then fail "start with a broken file succeeded"; fi

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"superd/control"
+)
+
+// upgradePatience is how long a new binary may take to answer, or the old one to be back.
+const upgradePatience = 30 * time.Second
+
+func newUpgradeCommand(flags *ctlFlags) *cobra.Command {
+	var binary string
+	cmd := &cobra.Command{
+		Use:   "upgrade",
+		Short: "Have superd go on with another binary, without touching the programs",
+		Long: `Upgrade has superd execute its binary anew, from the file it was started from or from that given. The programs
+go on and stay its children. First the new binary is asked for its version and has to accept the configuration; if it is
+not ready within 10 seconds, the old one goes on. Without a keeper, as under systemd, there is no such way back.`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := flags.client()
+			if err != nil {
+				return err
+			}
+			return upgrade(cmd.Context(), client, binary, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&binary, "binary", "", "`path` of the new binary; else the file that superd was started from")
+	return cmd
+}
+
+// upgrade asks for an upgrade and waits until a superd answers again: with the same pid it is the new one.
+func upgrade(ctx context.Context, client *control.Client, binary string, stdout io.Writer) error {
+	if binary != "" {
+		path, err := filepath.Abs(binary)
+		if err != nil {
+			return fmt.Errorf("find binary: %w", err)
+		}
+		binary = path
+	}
+	asked := time.Now()
+	answer, err := client.Upgrade(ctx, binary)
+	if err != nil {
+		return err
+	}
+	if !answer.WayBack {
+		fmt.Fprintln(stdout, "superd runs without a keeper: there is no way back")
+	}
+	ctx, cancel := context.WithTimeout(ctx, upgradePatience)
+	defer cancel()
+	for {
+		before := time.Now()
+		v, err := client.Version(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("upgrade to %s: no superd has answered for %v", answer.Binary, upgradePatience)
+		case err == nil && v.Pid != answer.Pid:
+			return fmt.Errorf("upgrade to %s: it did not come up; superd %s goes on, its messages tell why", answer.Binary, v.Version)
+		case err == nil && before.Add(-time.Duration(v.Uptime*float64(time.Second))).After(asked): // it has come up since
+			fmt.Fprintf(stdout, "superd %s runs, it was %s\n", v.Version, answer.From)
+			return nil
+		}
+		select {
+		case <-time.After(askAgain):
+		case <-ctx.Done():
+		}
+	}
+}

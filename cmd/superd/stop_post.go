@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"superd/procs"
+)
+
+const (
+	leftoverPatience = 10 * time.Second // for processes to die
+	systemctlTimeout = 10 * time.Second
+)
+
+func newStopPostCommand() *cobra.Command {
+	var unit string
+	cmd := &cobra.Command{
+		Use:    "stop-post",
+		Short:  "Clear up after superd has ended (for ExecStopPost= of its systemd unit)",
+		Hidden: true,
+		Long: `Stop-post is what the systemd unit runs when superd has ended. When the unit is being stopped, it ends what is left of the
+programs. When superd has crashed or is being restarted, it leaves them alone: the next superd goes on with them.`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return stopPost(cmd.Context(), unit, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&unit, "unit", "superd.service", "`name` of the unit")
+	return cmd
+}
+
+func stopPost(ctx context.Context, unit string, stderr io.Writer) error {
+	cgroup, err := procs.OwnUnitCgroup()
+	if err != nil {
+		return err
+	}
+	stops, err := isStopping(ctx, unit)
+	if err == nil && stops {
+		var killed int
+		if killed, err = cgroup.Kill(leftoverPatience); killed > 0 {
+			fmt.Fprintf(stderr, "left of the programs, and killed: %d processes\n", killed)
+		}
+	}
+	return errors.Join(err, cgroup.DisableControllers())
+}
+
+// isStopping reports whether systemd has been asked to stop the unit, and not to restart it. A unit that has failed by itself has no job.
+func isStopping(ctx context.Context, unit string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
+	defer cancel()
+	jobs, err := exec.CommandContext(ctx, "systemctl", "list-jobs", "--no-legend", "--plain", "--full", "--no-pager").Output()
+	if err != nil {
+		return false, fmt.Errorf("ask systemd what is to become of %s: %w", unit, err)
+	}
+	for line := range strings.Lines(string(jobs)) {
+		if f := strings.Fields(line); len(f) >= 3 && f[1] == unit { // number, unit, type, state
+			return f[2] == "stop", nil
+		}
+	}
+	return false, nil
+}

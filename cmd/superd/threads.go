@@ -1,0 +1,29 @@
+package main
+
+import (
+	"runtime"
+
+	"superd/control/server"
+	"superd/logs"
+	"superd/procs"
+	"superd/procs/eventlog"
+	"superd/procs/journal"
+	"superd/threads"
+)
+
+// waiting is how many goroutines of superd may wait in the kernel at a time; two of them are the one that takes signals and the
+// one that shows lines.
+const waiting = procs.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 2
+
+// keeperWaiting is the same for the keeper: one goroutine for signals, one for its messages, one that starts a supervisor and one that
+// talks to it.
+const keeperWaiting = 4
+
+// prepareThreads has superd do without new threads from here on.
+//
+// A fork keeps one of Go's processors until the program has been executed, which takes long where many start at once; with
+// two more than the machine has, the loop and control do not wait for that.
+func prepareThreads() error {
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
+	return threads.Reserve(waiting)
+}

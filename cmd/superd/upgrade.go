@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"superd/control"
+	"superd/control/server"
+	"superd/crashpoint"
+	"superd/pidfd"
+)
+
+const (
+	dryRunTime  = 10 * time.Second // for each step of a dry run
+	joinWorkers = 5 * time.Second  // for starts under way
+)
+
+// upgrade prepares to execute another binary in superd's place: its own file, which may be another by now, or the one given. ready
+// is called on the loop; what it gets does it. Nothing has changed before.
+func (d *daemon) upgrade(binary string, ready func(server.Upgrade, error)) {
+	if d.upgrading {
+		ready(server.Upgrade{}, errors.New("an upgrade is under way already"))
+		return
+	}
+	d.upgrading = true
+	go func() {
+		to, err := d.dryRun(&binary)
+		if err != nil {
+			d.loop.Post(func() {
+				d.upgrading = false
+				ready(server.Upgrade{}, err)
+			})
+			return
+		}
+		release := d.kernel.HoldForks(joinWorkers)
+		answer := control.Upgrade{Pid: os.Getpid(), Binary: binary, From: version, To: to, WayBack: d.link.Pid() != 0}
+		d.loop.Post(func() {
+			ready(server.Upgrade{Answer: answer, Go: func() { d.execute(binary, to, release) }}, nil)
+		})
+	}()
+}
+
+// execute is the upgrade itself. It returns only if it failed.
+func (d *daemon) execute(binary, to string, release func()) {
+	way := "there is no way back: superd runs without a keeper"
+	if d.link.Pid() != 0 {
+		way = "the keeper starts this one again if the new one is not ready soon"
+	}
+	d.log.Info("upgrading", "binary", binary, "from", version, "to", to, "way_back", way)
+	crashpoint.Here("upgrade.before-exec")
+	err := d.link.Upgrade(binary, os.Args, os.Environ())
+	d.log.Error("not upgraded", "error", err)
+	d.upgrading = false
+	release()
+}
+
+// dryRun sees that a binary is a superd which accepts the configuration, and returns its version. binary becomes an absolute path; empty, it
+// is superd's own.
+func (d *daemon) dryRun(binary *string) (version string, err error) {
+	if *binary == "" {
+		own, err := os.Readlink("/proc/self/exe")
+		if err != nil {
+			return "", fmt.Errorf("find superd's binary: %w", err)
+		}
+		*binary = strings.TrimSuffix(own, " (deleted)") // it was replaced, which is what upgrades are for
+	}
+	if !filepath.IsAbs(*binary) {
+		return "", fmt.Errorf("upgrade to %s: not an absolute path", *binary)
+	}
+	output, exit, err := d.kernel.Run(dryRunTime, *binary, "version", "--json")
+	if err := dryRunError(*binary, "version", output, exit, err); err != nil {
+		return "", err
+	}
+	var told control.Version
+	if err := json.Unmarshal(output, &told); err != nil || told.Version == "" {
+		return "", fmt.Errorf("upgrade to %s: it is not a superd: %q", *binary, firstLine(output))
+	}
+	output, exit, err = d.kernel.Run(dryRunTime, *binary, "check", "-c", d.configPath)
+	return told.Version, dryRunError(*binary, "check", output, exit, err)
+}
+
+func dryRunError(binary, command string, output []byte, exit pidfd.Exit, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("upgrade to %s: %w", binary, err)
+	case !exit.Success():
+		return fmt.Errorf("upgrade to %s: its `%s` ended with %v: %s", binary, command, exit, firstLine(output))
+	}
+	return nil
+}
+
+func firstLine(output []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(output)), "\n")
+	return line
+}

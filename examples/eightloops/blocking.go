@@ -1,0 +1,41 @@
+package main
+
+import "golang.org/x/sys/unix"
+
+// blocking reads the one child and then the other, and each read waits as long as it takes. So it sees no line of
+// beta while alpha is silent, prints nothing every ten seconds, and can't be interrupted: a second thread
+// has to kill the children, which ends the read.
+func blocking(s *stage) error {
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-s.interrupted:
+			s.kill()
+		case <-over:
+		}
+	}()
+	for _, c := range s.children {
+		if err := unix.SetNonblock(c.output, false); err != nil {
+			return err
+		}
+	}
+	for len(s.running()) > 0 {
+		for _, c := range s.running() {
+			var changed bool
+			var err error
+			if c.open {
+				changed, err = c.read()
+			} else if readable(c.process.FD(), -1) {
+				changed, err = c.end()
+			}
+			if err != nil {
+				return err
+			}
+			if changed {
+				s.show()
+			}
+		}
+	}
+	return nil
+}

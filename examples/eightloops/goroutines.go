@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"sync"
+	"time"
+)
+
+// An event is what the goroutines tell the one that has the board.
+type event struct {
+	child *child
+	what  what
+	line  string
+	fault any // the value of a panic
+}
+
+type what int
+
+const (
+	printed  what = iota // a line
+	closed               // its output
+	ended                // the process
+	panicked             // one of the goroutines
+)
+
+// goroutines is how Go does it: whatever waits is a goroutine, and tells by a channel. A panic in one would end the
+// program at once, with no deferred function of another run, so that each has to hand its own on; and before
+// this returns it has to see that all of them have come to their end.
+func goroutines(s *stage) error {
+	events := make(chan event)
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer s.kill() // so that nobody waits for a child any more
+	defer close(over)
+	tell := func(e event) {
+		select {
+		case events <- e:
+		case <-over:
+		}
+	}
+	start := func(f func()) {
+		all.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					tell(event{what: panicked, fault: v})
+				}
+			}()
+			f()
+		})
+	}
+	for _, c := range s.children {
+		output, err := c.file()
+		if err != nil {
+			return err
+		}
+		start(func() {
+			defer output.Close()
+			for lines := bufio.NewScanner(output); lines.Scan(); {
+				tell(event{child: c, what: printed, line: lines.Text()})
+			}
+			tell(event{child: c, what: closed})
+		})
+		start(func() {
+			readable(c.process.FD(), -1)
+			tell(event{child: c, what: ended})
+		})
+	}
+	gone := make(map[*child]bool)
+	heart := time.NewTicker(s.beat)
+	defer heart.Stop()
+	for len(s.running()) > 0 {
+		select {
+		case e := <-events:
+			switch c := e.child; e.what {
+			case printed:
+				c.note(e.line)
+			case closed:
+				c.open = false
+			case ended:
+				c.kill() // whoever else may hold the pipe
+				gone[c] = true
+			case panicked:
+				panic(e.fault)
+			}
+			finished := false
+			if c := e.child; !c.open && gone[c] {
+				var err error
+				if finished, err = c.end(); err != nil {
+					return err
+				}
+			}
+			if finished || e.what == printed {
+				s.show()
+			}
+		case <-heart.C:
+			s.show()
+		case <-s.interrupted:
+			return nil
+		}
+	}
+	return nil
+}

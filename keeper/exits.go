@@ -1,0 +1,51 @@
+package keeper
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	maxExits     = 4096 // kept until they are acknowledged; then the oldest go
+	exitsAtATime = 200  // in one message
+)
+
+// An exitList is the ends of processes that no supervisor has acknowledged, oldest first.
+type exitList struct {
+	exits []Exit
+	told  int // how many of them this supervisor has been told
+}
+
+func (l *exitList) add(e Exit) {
+	if len(l.exits) == maxExits {
+		l.remove(0)
+	}
+	l.exits = append(l.exits, e)
+}
+
+func (l *exitList) acknowledge(value string) {
+	e, ok := parseExit(value)
+	if !ok {
+		return
+	}
+	if i := slices.IndexFunc(l.exits, func(x Exit) bool { return x.Pid == e.Pid && x.Start == e.Start }); i >= 0 {
+		l.remove(i)
+	}
+}
+
+func (l *exitList) remove(i int) {
+	l.exits = slices.Delete(l.exits, i, i+1)
+	if i < l.told {
+		l.told--
+	}
+}
+
+// untold returns the next message about them, "" if there is nothing to tell; told is called when it is sent.
+func (l *exitList) untold() (lines string, told func()) {
+	next := l.exits[l.told:min(l.told+exitsAtATime, len(l.exits))]
+	text := make([]string, len(next))
+	for i, e := range next {
+		text[i] = e.line()
+	}
+	return strings.Join(text, "\n"), func() { l.told += len(next) }
+}

@@ -1,0 +1,259 @@
+package logs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+
+	"superd/crashpoint"
+)
+
+// An archive is what happens to rotated files: they are compressed, and removed when all of them together are too many. One
+// goroutine of low priority does it, while there is something to do.
+type archive struct {
+	store *Store
+
+	mu       sync.Mutex
+	chains   map[*chain]struct{} // of all files that captures use
+	maxTotal int64               // bytes of all files; 0: no bound
+	waiting  []task
+	working  bool
+}
+
+// A task is a chain that has a newly rotated file, or may have some of an earlier superd.
+type task struct {
+	chain       *chain
+	compression Compression
+}
+
+// SetMaxTotal bounds the bytes of all log files of captures together: at each rotation, the oldest rotated ones beyond are
+// removed. 0 is no bound.
+func (s *Store) SetMaxTotal(bytes int64) {
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
+	s.archive.maxTotal = bytes
+}
+
+func (a *archive) add(ch *chain) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.chains[ch] = struct{}{}
+}
+
+func (a *archive) remove(ch *chain) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.chains, ch)
+}
+
+// rotated has the worker look at a chain that has one more rotated file.
+func (a *archive) rotated(t task) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t.compression == "" && a.maxTotal == 0 {
+		return
+	}
+	same := func(other task) bool { return other.chain == t.chain }
+	if i := slices.IndexFunc(a.waiting, same); i >= 0 {
+		a.waiting[i] = t
+		return
+	}
+	a.waiting = append(a.waiting, t)
+	if !a.working {
+		a.working = true
+		a.store.captures.Go(func() { atLowPriority(a.work) })
+	}
+}
+
+// work does what is to be done and ends.
+func (a *archive) work() {
+	for {
+		a.mu.Lock()
+		if len(a.waiting) == 0 {
+			a.working = false
+			a.mu.Unlock()
+			return
+		}
+		next := a.waiting[0]
+		a.waiting = a.waiting[1:]
+		maxTotal := a.maxTotal
+		a.mu.Unlock()
+
+		var err error
+		if next.compression != "" {
+			err = next.chain.compressAll(next.compression)
+		}
+		if maxTotal > 0 {
+			err = errors.Join(err, a.prune(maxTotal))
+		}
+		if err != nil {
+			a.store.log.Warn("rotated log files are not kept as they should be", "path", next.chain.path, "error", err)
+		}
+	}
+}
+
+// prune removes the oldest rotated files until all files together have at most that many bytes.
+func (a *archive) prune(maxTotal int64) error {
+	a.mu.Lock()
+	chains := make([]*chain, 0, len(a.chains))
+	for ch := range a.chains {
+		chains = append(chains, ch)
+	}
+	a.mu.Unlock()
+	type old struct {
+		*chain
+		rotatedFile
+	}
+	var errs []error
+	var all []old
+	total := int64(0)
+	for _, ch := range chains {
+		errs = append(errs, ch.list())
+		rotated, current := ch.files()
+		total += current
+		for _, r := range rotated {
+			total += r.size
+			all = append(all, old{ch, r})
+		}
+	}
+	slices.SortFunc(all, func(a, b old) int {
+		return cmp.Or(cmp.Compare(a.stamp, b.stamp), cmp.Compare(a.path, b.path))
+	})
+	for _, o := range all {
+		if total <= maxTotal {
+			break
+		}
+		total -= o.size
+		errs = append(errs, o.drop(o.rotatedFile))
+	}
+	return errors.Join(errs...)
+}
+
+// files returns the rotated files, oldest first, and the size of the newest one.
+func (ch *chain) files() (rotated []rotatedFile, current int64) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return slices.Clone(ch.rotated), ch.current.end - ch.current.start
+}
+
+// drop removes a rotated file.
+func (ch *chain) drop(r rotatedFile) error {
+	ch.disk.Lock()
+	defer ch.disk.Unlock()
+	r, ok := ch.find(r.stamp) // it may have been compressed
+	if !ok {
+		return nil
+	}
+	s := ch.segment(r)
+	ch.lost(s)
+	return removeFile(s.name)
+}
+
+// find returns the rotated file of that stamp.
+func (ch *chain) find(s stamp) (rotatedFile, bool) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	i := slices.IndexFunc(ch.rotated, func(r rotatedFile) bool { return r.stamp == s })
+	if i < 0 {
+		return rotatedFile{}, false
+	}
+	return ch.rotated[i], true
+}
+
+// compressAll compresses the rotated files that are not, oldest first.
+func (ch *chain) compressAll(c Compression) error {
+	errs := []error{ch.list()}
+	rotated, _ := ch.files()
+	for _, r := range rotated {
+		if r.compression == "" {
+			errs = append(errs, ch.compress(r, c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// compress has a compressed file take the place of a rotated one. Whenever superd is killed, one of the two is there in whole: the
+// compressed one gets its name when it is on the disk, and the other one is removed after that.
+func (ch *chain) compress(r rotatedFile, c Compression) (err error) {
+	from := ch.segment(r)
+	r.compression = c
+	to := ch.segment(r)
+	unfinished := to.name + unfinishedSuffix
+	file, err := os.Open(from.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was one too many
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	packed, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, removeFile(unfinished))
+		}
+	}()
+	err = c.compress(packed, file, info.Size())
+	crashpoint.Here("compress.written")
+	if err == nil {
+		err = packed.Sync()
+	}
+	if r.size, err = sizeOf(packed, err); err != nil {
+		return fmt.Errorf("compress %s: %w", from.name, err)
+	}
+
+	ch.disk.Lock()
+	defer ch.disk.Unlock()
+	if _, ok := ch.find(r.stamp); !ok {
+		return removeFile(unfinished) // it has become one too many
+	}
+	if err := renameNew(unfinished, to.name); err != nil {
+		return err
+	}
+	crashpoint.Here("compress.renamed")
+	ch.replace(r)
+	return removeFile(from.name)
+}
+
+// sizeOf closes a file that was written, perhaps with an error, and returns its size.
+func sizeOf(file *os.File, err error) (int64, error) {
+	info, serr := file.Stat()
+	err = errors.Join(err, serr, file.Close())
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// replace notes what a rotated file is now.
+func (ch *chain) replace(r rotatedFile) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for i := range ch.rotated {
+		if ch.rotated[i].stamp == r.stamp {
+			ch.rotated[i] = r
+		}
+	}
+}
+
+// removeFile removes a file that may be gone already.
+func removeFile(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fillFiles logs text that is rotated often, and returns it.
+func fillFiles(p *program, lines int) string {
+	p.rig.Helper()
+	var all strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&all, "line %d of what is written\n", i)
+	}
+	p.log(all.String())
+	return all.String()
+}
+
+// all returns what is kept of the program's output.
+func (p *program) all() string {
+	p.rig.Helper()
+	var shown bytes.Buffer
+	if err := p.Follow(p.rig.Context(), -1, false, &shown); err != nil {
+		p.rig.Fatal(err)
+	}
+	return shown.String()
+}
+
+// archived waits until the worker has nothing to do.
+func (r *rig) archived() {
+	r.Helper()
+	r.poll("rotated files to be taken care of", func() bool {
+		r.store.archive.mu.Lock()
+		defer r.store.archive.mu.Unlock()
+		return !r.store.archive.working
+	})
+}
+
+func TestCompression(t *testing.T) {
+	for _, c := range []Compression{Gzip, Zstd} {
+		t.Run(string(c), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "web.log")
+			r := newRig(t)
+			o := Options{Path: path, MaxSize: 5000, Keep: 1000, Compression: c}
+			p := r.program(o)
+			want := fillFiles(p, 2000)
+			r.archived()
+			contents, names := files(t, path)
+			equal(t, "files joined", strings.Join(contents, ""), want)
+			for _, name := range names[:len(names)-1] {
+				if !strings.HasSuffix(name, c.suffix()) {
+					t.Errorf("%s is not compressed", name)
+				}
+			}
+			equal(t, "what is shown", p.all(), want)
+			r.do(p.scope.Close)
+			r.waitForStore()
+
+			q := r.program(o) // the next superd
+			equal(t, "what is shown by one who finds the files", q.all(), want)
+			if n := len(r.store.archive.chains); n != 1 {
+				t.Errorf("the archive knows %d files, want that of the one program that is left", n)
+			}
+			var last bytes.Buffer
+			if err := q.Follow(t.Context(), 300, false, &last); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "the last lines", last.String(), strings.Join(strings.SplitAfter(want, "\n")[1700:], ""))
+		})
+	}
+}
+
+// Files of an earlier superd that was killed over them.
+func TestKilledOverCompression(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	plain, packed := stamp(1).name(path), stamp(2).name(path)
+	writeFile(t, plain, "one\n")
+	writeFile(t, plain+".gz", "not in whole")
+	writeFile(t, packed+".zst.tmp", "not in whole")
+	writeFile(t, path+".notes.tmp", "somebody else's")
+	writeFile(t, packed, "two\n")
+	r := newRig(t)
+	p := r.program(Options{Path: path, MaxSize: 10, Keep: 10, Compression: Zstd})
+	p.log("three\n")
+	p.log("four, which is more\n")
+	r.archived()
+	equal(t, "what is shown", p.all(), "one\ntwo\nthree\nfour, which is more\n")
+	left, err := filepath.Glob(path + ".*")
+	if err != nil || len(left) != 4 {
+		t.Errorf("files = %v (%v), want three rotated ones and the notes", left, err)
+	}
+	for _, name := range left {
+		if !strings.HasSuffix(name, "Z.zst") && !strings.HasSuffix(name, ".notes.tmp") {
+			t.Errorf("%s is there", name)
+		}
+	}
+}
+
+func TestMaxTotal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := newRig(t).program(Options{Path: path, MaxSize: 1000, Keep: 1000, MaxTotal: 5000})
+	want := fillFiles(p, 1000)
+	contents, _ := files(t, path)
+	kept := strings.Join(contents, "")
+	if len(kept) > 5000 || len(kept) < 3500 || !strings.HasSuffix(want, kept) {
+		t.Errorf("%d bytes are kept in %d files, want the newest of 5000 at most", len(kept), len(contents))
+	}
+}
+
+// All programs together: the oldest goes first, whosever it is.
+func TestMaxTotalOfAll(t *testing.T) {
+	dir := t.TempDir()
+	r := newRig(t)
+	r.store.SetMaxTotal(20_000)
+	quiet := r.program(Options{Path: filepath.Join(dir, "quiet.log"), MaxSize: 1000, Keep: 1000})
+	fillFiles(quiet, 300)
+	busy := r.program(Options{Path: filepath.Join(dir, "busy.log"), MaxSize: 1000, Keep: 1000})
+	for range 10 {
+		fillFiles(busy, 1000)
+		r.archived()
+	}
+	total := int64(0)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil {
+			total += info.Size()
+		}
+	}
+	if total > 20_000 || total < 15_000 {
+		t.Errorf("%d bytes are there, want 20,000 at most and little less", total)
+	}
+	if _, names := files(t, quiet.Path()); len(names) != 1 {
+		t.Errorf("of who has been quiet for long %v is there, want the newest file only", names)
+	}
+}
+
+func TestMaxAge(t *testing.T) {
+	for _, format := range []Format{Raw, Text} {
+		t.Run(string(format), func(t *testing.T) {
+			f := newTestFile(t, Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: format, MaxAge: time.Hour, Keep: 10})
+			clock := time.Now()
+			f.now = func() time.Time { return clock }
+			add := f.mustAppend
+			if format != Raw {
+				add = func(t *testing.T, text string) {
+					if _, err := f.append([]byte(text)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			add(t, "one\n")
+			clock = clock.Add(59 * time.Minute)
+			add(t, "two\n")
+			f.close() // superd ends; the next one finds the file
+			clock = clock.Add(2 * time.Minute)
+			add(t, "three\n")
+			if format == Raw {
+				clock = clock.Add(2 * time.Hour)
+				add(t, "fo")
+				clock = clock.Add(2 * time.Hour)
+				add(t, "ur\nfive\n")
+			}
+			want := []string{"one\ntwo\n", "three\n"}
+			if format == Raw {
+				want = []string{"one\ntwo\n", "three\n", "four\n", "five\n"}
+			}
+			contents, _ := files(t, f.Path)
+			if fmt.Sprint(contents) != fmt.Sprint(want) {
+				t.Errorf("files = %q, want %q", contents, want)
+			}
+		})
+	}
+}

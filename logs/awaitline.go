@@ -1,0 +1,108 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"superd/loop"
+)
+
+const (
+	awaitBuffer = 4 << 10  // of each who waits for a line; a thousand may do so at a time
+	maxAwaited  = 16 << 10 // how much of the beginning of a line is matched
+)
+
+// AwaitLine has done called once, on the loop, with the first line of the present run's output that matches the pattern, unless the
+// scope is closed before: with at most 1024 bytes of it, as they were written. Lines that the run wrote before the call count, from
+// [Capture.BeginRun] on. A line is complete with its newline, and of a longer one the first 16 KiB are matched. If the run began
+// before this capture, what was written by then doesn't count.
+//
+// The output is read from the log file, off the loop. An error tells that it can't be read; of a device no line ever matches.
+func (c *Capture) AwaitLine(scope *loop.Scope, pattern *regexp.Regexp, done func(line string, err error)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	scope.Defer(cancel)
+	// The mark of BeginRun was made before, so it is reached before: then it is known where the run begins.
+	c.mark(false, func() {
+		go func() {
+			m := &lineMatcher{pattern: pattern}
+			err := c.awaitLine(ctx, m)
+			if errors.Is(err, errMatched) {
+				scope.Post(func() { done(m.matched, nil) })
+			} else if err != nil && ctx.Err() == nil {
+				scope.Post(func() { done("", fmt.Errorf("await line of %s: %w", c.name, err)) })
+			}
+		}()
+	})
+}
+
+// awaitLine reads until m has what it looks for, the capture is closed or ctx ends.
+func (c *Capture) awaitLine(ctx context.Context, m *lineMatcher) error {
+	wake := make(chan struct{}, 1)
+	defer c.Notify(func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})()
+	f := &follower{ctx: ctx, readers: &c.store.readers, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
+	m.format = func() Format { return f.chain.newest().format }
+	defer f.leave()
+	return f.run(ctx, c, true, wake, func(f *follower) error {
+		from, _ := f.chain.lastRun()
+		if f.position = from; from == unknown {
+			f.position = f.chain.first()
+		}
+		return nil
+	})
+}
+
+var errMatched = errors.New("a line matches")
+
+// A lineMatcher takes output as a writer and looks for a line.
+type lineMatcher struct {
+	pattern *regexp.Regexp
+	format  func() Format
+	inFile  []byte // what has come of a line of the file, and is kept
+	line    []byte // what has come of a line of output: of records that go on it has several
+	matched string
+}
+
+// Write returns errMatched at the line that matches.
+func (m *lineMatcher) Write(p []byte) (int, error) {
+	size := len(p)
+	for {
+		text, rest, ends := bytes.Cut(p, newline)
+		format := m.format()
+		most := maxAwaited
+		if format.records() {
+			most = recordBytes // a record must be whole
+		}
+		m.inFile = keep(m.inFile, text, most)
+		if !ends {
+			return size, nil
+		}
+		part, partial := partIn(format, m.inFile)
+		m.line = keep(m.line, part, maxAwaited)
+		m.inFile, p = m.inFile[:0], rest
+		if partial {
+			continue
+		}
+		line := bytes.TrimSuffix(m.line, []byte{'\r'})
+		if m.pattern.Match(line) {
+			m.matched = string(line[:min(len(line), maxLineBytes)])
+			return size, errMatched
+		}
+		m.line = m.line[:0]
+	}
+}
+
+// keep appends as much of more as has room in most.
+func keep(line, more []byte, most int) []byte {
+	return append(line, more[:min(len(more), max(0, most-len(line)))]...)
+}
+
+// gap drops what has come of a line: its rest is missing.
+func (m *lineMatcher) gap() { m.inFile, m.line = m.inFile[:0], m.line[:0] }

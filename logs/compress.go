@@ -1,0 +1,162 @@
+package logs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// A Compression is how rotated files are compressed.
+type Compression string
+
+// The ways to compress; "" is none.
+const (
+	Gzip Compression = "gzip"
+	Zstd Compression = "zstd"
+)
+
+// suffix is what the name of a compressed file ends in.
+func (c Compression) suffix() string {
+	switch c {
+	case Gzip:
+		return ".gz"
+	case Zstd:
+		return ".zst"
+	}
+	return ""
+}
+
+// unfinishedSuffix is what the name of a file ends in that is being compressed into.
+const unfinishedSuffix = ".tmp"
+
+// zstdWindow bounds the memory of who compresses or reads, in bytes.
+const zstdWindow = 1 << 20
+
+// compress writes what is in from, which has size bytes, into to.
+func (c Compression) compress(to io.Writer, from io.Reader, size int64) error {
+	var w io.WriteCloser
+	switch c {
+	case Gzip:
+		if size > math.MaxUint32 {
+			return errors.New("gzip can't tell the size of a file of 4 GiB or more") // contentSize reads it
+		}
+		w = gzip.NewWriter(to)
+	case Zstd:
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(zstdWindow))
+		if err != nil {
+			return err
+		}
+		z.ResetContentSize(to, size)
+		w = z
+	}
+	n, err := io.Copy(w, from)
+	if err == nil && n != size {
+		err = fmt.Errorf("it has %d bytes, not %d", n, size)
+	}
+	return errors.Join(err, w.Close())
+}
+
+// reader returns what the compressed file holds.
+func (c Compression) reader(file io.Reader) (io.ReadCloser, error) {
+	switch c {
+	case Gzip:
+		return gzip.NewReader(file)
+	case Zstd:
+		z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	}
+	return io.NopCloser(file), nil
+}
+
+// contentSize returns how many bytes the compressed file at path holds, which it says itself: gzip at its end (RFC 1952), zstd in
+// its header (RFC 8878).
+func (c Compression) contentSize(path string) (int64, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	switch c {
+	case Gzip:
+		var size [4]byte
+		end, err := file.Seek(-int64(len(size)), io.SeekEnd)
+		if err == nil {
+			_, err = file.ReadAt(size[:], end)
+		}
+		return int64(binary.LittleEndian.Uint32(size[:])), err
+	case Zstd:
+		begin := make([]byte, zstd.HeaderMaxSize)
+		n, err := io.ReadFull(file, begin)
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return 0, err
+		}
+		var header zstd.Header
+		if err := header.Decode(begin[:n]); err != nil {
+			return 0, err
+		}
+		if !header.HasFCS {
+			return 0, errors.New("its header does not tell its size")
+		}
+		return int64(header.FrameContentSize), nil
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// open opens the segment's file for reading. A compressed one is unpacked into a file without a name beside it, or where
+// temporary files are.
+func (s segment) open() (*os.File, error) {
+	fd, err := openRead(s.name)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), s.name)
+	if s.compression == "" {
+		return file, nil
+	}
+	defer file.Close()
+	packed, err := s.compression.reader(file)
+	if err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", s.name, err)
+	}
+	defer packed.Close()
+	whole, err := openNameless(filepath.Dir(s.name))
+	if err == nil {
+		_, err = io.Copy(whole, packed)
+	}
+	if err != nil && whole != nil {
+		whole.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", s.name, err)
+	}
+	return whole, nil
+}
+
+// openNameless makes a file that goes away when it is closed.
+func openNameless(directory string) (*os.File, error) {
+	for _, d := range []string{directory, os.TempDir()} {
+		fd, err := openTemporary(d)
+		if err == nil {
+			return os.NewFile(uintptr(fd), d), nil
+		}
+	}
+	file, err := os.CreateTemp("", "superd-*") // O_TMPFILE is not everywhere
+	if err != nil {
+		return nil, err
+	}
+	return file, os.Remove(file.Name())
+}

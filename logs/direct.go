@@ -1,0 +1,49 @@
+package logs
+
+import "time"
+
+// directLook is how often a follower looks whether a program has written into its file by itself.
+const directLook = 200 * time.Millisecond
+
+// OpenDirect opens the log file for a program that writes to it by itself, as the format [Direct] has it, and returns a descriptor that
+// appends. It may block on the file system. From any goroutine.
+func (c *Capture) OpenDirect() (fd int, err error) {
+	fd, err = openLog(c.Path(), appending)
+	if err != nil {
+		return -1, err
+	}
+	err = setBlocking(fd)
+	var info fileInfo
+	if err == nil {
+		info, err = statFD(fd)
+	}
+	if err != nil {
+		closeFD(fd)
+		return -1, err
+	}
+	ch, _ := c.chain()
+	ch.opened(info)
+	c.mu.Lock()
+	first := c.newRun
+	c.newRun = false
+	c.mu.Unlock()
+	if first { // and not another process of the same run
+		ch.beginRun()
+	}
+	return fd, nil
+}
+
+// refresh looks how far the newest file has grown where superd is not the one who writes it. It may block on the file system.
+func (ch *chain) refresh() {
+	if !ch.newest().unseen {
+		return
+	}
+	info, err := statPath(ch.path)
+	switch {
+	case err != nil:
+	case ch.newest().format == Direct:
+		ch.opened(info)
+	default:
+		ch.seen(info)
+	}
+}

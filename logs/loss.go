@@ -1,0 +1,189 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"time"
+)
+
+// A loss is output that was dropped since the last time that some got into the file. It begins at the beginning of a line, as far
+// as superd knows, and goes to the end of one.
+type loss struct {
+	bytes, lines int64
+	cause        error
+	inLine       int // bytes of a line that goes on; 0: the last one was dropped in whole
+}
+
+// errStalled is why output is dropped when nothing else is known.
+var errStalled = errors.New("the file does not take it")
+
+// Dropped returns how much output was dropped rather than have the program wait. From any goroutine.
+func (c *Capture) Dropped() (bytes, lines int64) { return c.droppedBytes.Load(), c.droppedLines.Load() }
+
+// lose notes that p is dropped.
+func (c *Capture) lose(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	lines := int64(bytes.Count(p, newline))
+	c.loss.bytes += int64(len(p))
+	c.loss.lines += lines
+	if end := bytes.LastIndexByte(p, '\n'); end >= 0 {
+		c.loss.inLine = len(p) - end - 1
+	} else {
+		c.loss.inLine += len(p)
+	}
+	c.droppedBytes.Add(int64(len(p)))
+	c.droppedLines.Add(lines)
+}
+
+// loseFirst notes that p is dropped, which came before what was dropped last.
+func (c *Capture) loseFirst(p []byte) {
+	after := c.loss.inLine
+	c.lose(p)
+	c.loss.inLine = after
+}
+
+// endLostLine notes that the line that was dropped last is complete, without a newline.
+func (c *Capture) endLostLine() {
+	if c.loss.inLine > 0 {
+		c.loss.inLine = 0
+		c.loss.lines++
+		c.droppedLines.Add(1)
+	}
+}
+
+// gap returns the record of the loss.
+func (c *Capture) gap(o *Options, run string) []byte {
+	if c.loss.bytes == 0 {
+		return nil
+	}
+	text := strconv.AppendInt(nil, c.loss.bytes, 10)
+	text = append(text, " bytes in "...)
+	text = strconv.AppendInt(text, c.loss.lines, 10)
+	text = append(text, " lines were dropped: "...)
+	text = append(text, c.loss.cause.Error()...)
+	text = append(bytes.ReplaceAll(text, newline, []byte{' '}), '\n')
+	if o.Format == Raw {
+		return append([]byte("superd: "), text...)
+	}
+	var r recorder
+	r.at(o, c.name, run, "superd", c.store.now())
+	record, _ := r.append(make([]byte, 0, recordBytes/2), text, awaited)
+	return record
+}
+
+// do runs op, which uses the file. If the program is not to wait for it, op has a goroutine and a slot of its own; when it
+// stalls, what is in the pipe is dropped until it comes back. flight, at the beginning of the pipe, is what op writes: then it is taken out
+// of the pipe, which overtaken tells.
+func (c *Capture) do(flight int, op func() error) (overtaken bool, err error) {
+	if !c.file.Drop {
+		return false, op()
+	}
+	done := make(chan error, 1)
+	place := c.file.place()
+	go func() {
+		if !c.store.slots.acquire(place, c.quit) {
+			done <- errStalled
+			return
+		}
+		err := op()
+		c.store.slots.release(place)
+		done <- err
+	}()
+	stalled := time.NewTimer(c.store.stall)
+	defer stalled.Stop()
+	select {
+	case err := <-done:
+		return false, err
+	case <-stalled.C:
+	}
+	c.discard(flight, false)
+	c.loss.cause = errStalled
+	c.log().Warn("the log file stalls, output is dropped meanwhile")
+	c.dropUntil(func() (over bool) {
+		select {
+		case err = <-done:
+			return true
+		case <-c.news:
+			return false
+		case <-c.quit:
+			err = <-done
+			return true
+		}
+	})
+	c.log().Info("the log file does not stall any more", "dropped_bytes", c.loss.bytes, "dropped_lines", c.loss.lines)
+	return true, err
+}
+
+// dropFor drops what comes in a while. It reports false when closing.
+func (c *Capture) dropFor(while time.Duration, cause error) (open bool) {
+	c.loss.cause = cause
+	timer := time.NewTimer(while)
+	defer timer.Stop()
+	c.dropUntil(func() (over bool) {
+		select {
+		case <-timer.C:
+			open = true
+			return true
+		case <-c.news:
+			return false
+		case <-c.quit:
+			return true
+		}
+	})
+	return open
+}
+
+// dropUntil drops what is in the pipe whenever wait, which waits for news, says that it is not over.
+func (c *Capture) dropUntil(wait func() (over bool)) {
+	for over := false; !over; over = wait() {
+		if c.state.CompareAndSwap(muted, draining) {
+			c.scope.Post(c.watchAgain)
+		}
+		c.state.CompareAndSwap(dirty, draining)
+		for {
+			limit, end := c.aim()
+			n := c.discard(int(min(limit, turnBytes)), true)
+			if int64(n) == limit && end == ended {
+				c.endLostLine()
+			}
+			c.reached(n == 0)
+			if n == 0 {
+				break
+			}
+		}
+	}
+}
+
+// discard takes at most n bytes out of the pipe, lost or not, and returns how many.
+func (c *Capture) discard(n int, lost bool) (taken int) {
+	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
+	defer c.store.buffers.Put(buffer)
+	for taken < n {
+		got, err := readPipe(c.fd, buffer[:min(n-taken, len(buffer))])
+		if got == 0 || err != nil {
+			break
+		}
+		if lost {
+			c.lose(buffer[:got])
+		}
+		c.total += int64(got)
+		taken += got
+	}
+	return taken
+}
+
+// skipLostLine drops the rest of a line of which the beginning was dropped, from text, which is in the pipe. A line longer than any that
+// is worth the name is not waited for.
+func (c *Capture) skipLostLine(text []byte, end ending) {
+	n := bytes.IndexByte(text, '\n') + 1
+	if n == 0 {
+		n = len(text)
+	}
+	c.discard(n, true)
+	if n == len(text) && end == ended || c.loss.inLine >= maxOverrun {
+		c.endLostLine()
+	}
+}

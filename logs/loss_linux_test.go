@@ -1,0 +1,199 @@
+package logs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// expectGaps checks that a log holds numbered lines and gaps, which together are count lines of that many bytes, and no line
+// torn. It returns how many gaps there are.
+func expectGaps(t *testing.T, p *program, log string, count, size int) (gaps int) {
+	t.Helper()
+	next, bytes := 0, 0
+	for record := range strings.Lines(log) {
+		line := string(lineIn(p.options.Format, []byte(strings.TrimSuffix(record, "\n")))) + "\n"
+		var lostBytes, lostLines int
+		var cause string
+		if n, _ := fmt.Sscanf(strings.TrimPrefix(line, "superd: "), "%d bytes in %d lines were dropped: %s", &lostBytes, &lostLines, &cause); n == 3 {
+			gaps++
+			next += lostLines
+			bytes += lostBytes
+			continue
+		}
+		if want := numberedLine(nil, next); line != string(want) {
+			t.Fatalf("line %d is %q after %d gaps", next, line, gaps)
+		}
+		next++
+		bytes += len(line)
+	}
+	if next != count || bytes != size {
+		t.Errorf("%d lines of %d bytes are there or in gaps, want %d of %d", next, bytes, count, size)
+	}
+	return gaps
+}
+
+// numberedLines returns lines from number first on.
+func numberedLines(first, count int) string {
+	var text []byte
+	for i := range count {
+		text = numberedLine(text, first+i)
+	}
+	return string(text)
+}
+
+// Row 25: the disk is full; the program goes on, and what is dropped is counted.
+func TestDropWhileFull(t *testing.T) {
+	for _, format := range []Format{Raw, Text, JSON} {
+		t.Run(string(format), func(t *testing.T) {
+			r := newRig(t)
+			path := filepath.Join(t.TempDir(), "web.log")
+			p := r.program(Options{Path: path, Format: format, Drop: true})
+			size, count := 0, 0
+			log := func(lines int) {
+				text := numberedLines(count, lines)
+				p.log(text)
+				size, count = size+len(text), count+lines
+			}
+			log(1000)
+			for _, into := range []func() error{
+				func() error { return os.Symlink("/dev/full", path) },
+				func() error { return os.Mkdir(path, 0o700) },
+			} {
+				kept := path + ".20261121T072045.000000Z"
+				if count > 1000 {
+					kept = path + ".20991121T072045.000000Z"
+				}
+				if err := os.Rename(path, kept); err != nil {
+					t.Fatal(err)
+				}
+				if err := into(); err != nil {
+					t.Fatal(err)
+				}
+				log(5000) // 200 KB: more than the pipe takes
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+				r.poll("the file", func() bool { // it is not tried all the time
+					log(10)
+					_, err := os.Stat(path)
+					return err == nil
+				})
+			}
+			contents, names := files(t, path)
+			if gaps := expectGaps(t, p, strings.Join(contents, ""), count, size); gaps != 2 {
+				t.Errorf("%d gaps in %v, want 2", gaps, names)
+			}
+			if _, lines := p.Dropped(); lines < 10_000 || int(lines) >= count {
+				t.Errorf("Dropped() = %d lines of %d, want those of two outages", lines, count)
+			}
+			if format == JSON {
+				var record Record
+				for line := range strings.Lines(strings.Join(contents, "")) {
+					if err := json.Unmarshal([]byte(line), &record); err != nil {
+						t.Fatalf("record %q: %v", line, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Row 26: the file stalls in mid-write; the program goes on.
+func TestDropWhileStalled(t *testing.T) {
+	for _, format := range []Format{Raw, Text} {
+		t.Run(string(format), func(t *testing.T) {
+			r := newRig(t)
+			r.store.stall = 20 * time.Millisecond
+			path := filepath.Join(t.TempDir(), "stalled")
+			if err := unix.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			reader, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer reader.Close()
+			p := r.program(Options{Path: path, Format: format, Drop: true})
+			text := numberedLines(0, 20_000)
+			p.print(text) // would wait for ever
+			r.awaitLog("stalls", func() {})
+			r.await(p.drained(), "what the stalled file doesn't take to be dropped")
+			if _, lines := p.Dropped(); lines < 10_000 {
+				t.Errorf("%d lines dropped, want most of 20,000", lines)
+			}
+			var got bytes.Buffer
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = io.Copy(&got, io.LimitReader(reader, 1<<30))
+			}()
+			r.awaitLog("does not stall any more", func() {})
+			last := numberedLines(20_000, 1)
+			p.log(last)
+			p.rig.do(p.scope.Close)
+			r.waitForStore()
+			end, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.poll("the reader", func() bool { return pipeBytes(int(end.Fd())) == 0 })
+			if err := reader.SetReadDeadline(time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			r.await(done, "the reader's end")
+			end.Close()
+			if gaps := expectGaps(t, p, got.String(), 20_001, len(text)+len(last)); gaps != 1 {
+				t.Errorf("%d gaps, want 1", gaps)
+			}
+		})
+	}
+}
+
+// Below the floor of free space the file system counts as full.
+func TestMinFree(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	o := Options{Path: filepath.Join(dir, "wait.log"), MinFree: 1 << 60}
+	waits := r.program(o)
+	r.awaitLog("min_free is", func() { waits.print("one\n") })
+	o.Path, o.Drop = filepath.Join(dir, "drop.log"), true
+	drops := r.program(o)
+	drops.log("one\ntwo")
+	drops.rig.do(drops.EndRun)
+	drops.log("three\n")
+	o.MinFree = 1
+	r.do(func() { drops.SetOptions(o) })
+	r.poll("the file to be written", func() bool {
+		drops.log("four\n")
+		return strings.Contains(readFile(t, o.Path), "four")
+	})
+	text := readFile(t, o.Path)
+	if !strings.HasPrefix(text, "superd: ") || !strings.Contains(text, "min_free is 1152921504606846976\nfour\n") {
+		t.Errorf("log = %q, want a gap and what came after it", text)
+	}
+	o = Options{Path: filepath.Join(dir, "wait.log")}
+	r.do(func() { waits.SetOptions(o) })
+	waits.log("two\n")
+	equal(t, "the log of who waits", readFile(t, o.Path), "one\ntwo\n")
+}
+
+// A loss that no file tells of is told in superd's own log.
+func TestLossUnrecorded(t *testing.T) {
+	r := newRig(t)
+	p := r.program(Options{Path: "/dev/full", Drop: true})
+	p.log("one\ntwo\n")
+	r.do(p.scope.Close)
+	r.waitForStore()
+	if said := r.log.String(); !strings.Contains(said, "does not say so") || !strings.Contains(said, "bytes=8 lines=2") {
+		t.Errorf("the log says %q, want what was lost", said)
+	}
+}

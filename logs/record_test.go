@@ -1,0 +1,168 @@
+package logs
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+var recordAt = time.Date(2026, 11, 21, 8, 20, 45, 123456789, time.FixedZone("", 3600))
+
+// records returns what a recorder makes of text, given to it in pieces as a pipe would show them, and the bytes it left.
+func records(format Format, text []byte, end ending, pieces func() int) (made []byte, rest []byte) {
+	var r recorder
+	r.at(&Options{Program: "web", Format: format}, "web@2", "run-1", stdout, recordAt)
+	seen := 0 // bytes in sight
+	for seen < len(text) || len(text) > 0 {
+		last := awaited
+		if seen = min(seen+pieces(), len(text), chunkBytes); seen == len(text) {
+			last = end
+		}
+		out, used := r.append(make([]byte, 0, 2*maxEscaped*maxRecord), text[:seen], last)
+		made = append(made, out...)
+		text = text[used:]
+		if seen -= used; used == 0 && seen == len(text) {
+			break
+		}
+	}
+	return made, text
+}
+
+func whole() int { return 1 << 30 }
+
+func TestRecords(t *testing.T) {
+	long := strings.Repeat("x", maxRecord-1)
+	tests := []struct {
+		name, text string
+		end        ending
+		want       []Record // of which Partial and Line count
+		rest       string
+	}{
+		{"whole lines", "one\n\ntwo\n", awaited, []Record{{Line: "one"}, {Line: ""}, {Line: "two"}}, ""},
+		{"a line that is not whole stays", "one\ntw", awaited, []Record{{Line: "one"}}, "tw"},
+		{"a line that has to go on", "tw", goesOn, []Record{{Line: "tw", Partial: true}}, ""},
+		{"a line that is complete without a newline", "tw", ended, []Record{{Line: "tw"}}, ""},
+		{"nothing has to go on", "", goesOn, nil, ""},
+		{"a longest line", long + "y\n", awaited, []Record{{Line: long + "y"}}, ""},
+		{"a longer line", long + "yz\n", awaited, []Record{{Line: long + "y", Partial: true}, {Line: "z"}}, ""},
+		{"a longer line is not cut in a character", long + "é\n", awaited, []Record{{Line: long, Partial: true}, {Line: "é"}}, ""},
+		{"no character is cut where the line has to go on", "aé"[:2], goesOn, []Record{{Line: "a", Partial: true}, {Line: "\ufffd", Partial: true}}, ""},
+		{"escapes", "\"\\/\t\r\x00\x1b[0m\x7f<\u2028>\n", awaited, []Record{{Line: "\"\\/\t\r\x00\x1b[0m\x7f<\u2028>"}}, ""},
+		{"what is not UTF-8", "a\xffb\xc3(\xed\xa0\x80é\n", awaited, []Record{{Line: "a\ufffdb\ufffd(\ufffd\ufffd\ufffdé"}}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			made, rest := records(JSON, []byte(tt.text), tt.end, whole)
+			if string(rest) != tt.rest {
+				t.Errorf("left %q, want %q", rest, tt.rest)
+			}
+			lines := bytes.SplitAfter(made, newline)
+			if lines = lines[:len(lines)-1]; len(lines) != len(tt.want) {
+				t.Fatalf("%d records, want %d: %q", len(lines), len(tt.want), made)
+			}
+			for i, want := range tt.want {
+				want.Time, want.Program, want.Instance, want.Run, want.Stream = "2026-11-21T07:20:45.123456Z", "web", "web@2", "run-1", "stdout"
+				var got Record
+				decoder := json.NewDecoder(bytes.NewReader(lines[i]))
+				decoder.DisallowUnknownFields()
+				if err := decoder.Decode(&got); err != nil || got != want || !utf8.Valid(lines[i]) {
+					t.Errorf("record %d = %.200q, want %.200v, valid JSON (%v)", i, lines[i], want, err)
+				}
+				if got := lineIn(JSON, lines[i]); string(got) != want.Line {
+					t.Errorf("lineIn(record %d) = %.80q, want %.80q", i, got, want.Line)
+				}
+			}
+		})
+	}
+}
+
+func TestTextRecords(t *testing.T) {
+	made, _ := records(Text, []byte("one line\n\n\xff\x00\x1b \nhalf"), goesOn, whole)
+	const at = "2026-11-21T07:20:45.123456Z stdout"
+	equal(t, "records", string(made), at+" one line\n"+at+" \n"+at+" \xff\x00\x1b \n"+at+"+ half\n")
+	for record, want := range map[string]string{at + " one line": "one line", at + "+ half": "half", at + " ": ""} {
+		if got := lineIn(Text, []byte(record)); string(got) != want {
+			t.Errorf("lineIn(%q) = %q, want %q", record, got, want)
+		}
+	}
+	for _, other := range []string{"not a record", "", "a b c", "2026-11-21 10:00:00 up"} {
+		if got := lineIn(Text, []byte(other)); string(got) != other {
+			t.Errorf("lineIn(%q) = %q, want it as it is", other, got)
+		}
+	}
+}
+
+func TestBeginsRecord(t *testing.T) {
+	for _, format := range []Format{Text, JSON} {
+		made, _ := records(format, []byte("some line\n"), awaited, whole)
+		for n := range len(made) {
+			if !beginsRecord(format, made[:n]) {
+				t.Errorf("beginsRecord(%s, %q) = false", format, made[:n])
+			}
+		}
+	}
+	for _, other := range []string{"x", "{}", `{"time":"soon"}`, "2026-11-21 10:00:00", "20:26"} {
+		if beginsRecord(Text, []byte(other)) || beginsRecord(JSON, []byte(other)) {
+			t.Errorf("beginsRecord(%q) = true", other)
+		}
+	}
+}
+
+// FuzzRecords has output of any kind come in pieces of any size: the lines are always the same, and JSON is always valid.
+func FuzzRecords(f *testing.F) {
+	f.Add([]byte("one\ntwo\n\nthree"), uint16(3), true)
+	f.Add([]byte("\"\\\x00\x1b\xff\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n"), uint16(1), true)
+	f.Add(bytes.Repeat([]byte("0123456789abcdé"), 3000), uint16(9999), false)
+	f.Add(bytes.Repeat([]byte("\x01"), 40_000), uint16(65535), true)
+	f.Fuzz(func(t *testing.T, text []byte, piece uint16, complete bool) {
+		end := goesOn
+		if complete {
+			end = ended
+		}
+		pieces := func() int { return int(piece) + 1 }
+		var want string
+		for line := range bytes.Lines(text) {
+			want += string(bytes.TrimSuffix(line, newline)) + "\n"
+		}
+		if !complete && len(text) > 0 && text[len(text)-1] != '\n' {
+			want = strings.TrimSuffix(want, "\n")
+		}
+
+		made, rest := records(Text, text, end, pieces)
+		if len(rest) > 0 {
+			t.Fatalf("%d bytes left", len(rest))
+		}
+		var got strings.Builder
+		for record := range bytes.Lines(made) {
+			at, line, _ := bytes.Cut(record, []byte(" std"))
+			if !isRecordTime(at) {
+				t.Fatalf("record begins with %q", at)
+			}
+			if partial, ok := bytes.CutPrefix(line, []byte("out+ ")); ok {
+				got.Write(bytes.TrimSuffix(partial, newline))
+			} else {
+				got.Write(bytes.TrimPrefix(line, []byte("out ")))
+			}
+		}
+		equal(t, "lines of text records joined", got.String(), want)
+
+		made, _ = records(JSON, text, end, pieces)
+		got.Reset()
+		for record := range bytes.Lines(made) {
+			var r Record
+			if err := json.Unmarshal(record, &r); err != nil || !utf8.Valid(record) {
+				t.Fatalf("record %.200q: %v", record, err)
+			}
+			got.WriteString(r.Line)
+			if !r.Partial {
+				got.WriteByte('\n')
+			}
+		}
+		if utf8.Valid(text) {
+			equal(t, "lines of JSON records joined", got.String(), want)
+		}
+	})
+}

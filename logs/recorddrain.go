@@ -1,0 +1,83 @@
+package logs
+
+import (
+	"bytes"
+
+	"superd/crashpoint"
+)
+
+// takeLines moves lines from the pipe into the file as records, of at most the given number of bytes, at the end of which
+// an unfinished line is what end says. It reports whether it took something out of the pipe, and how many bytes of it are in the
+// file: nothing without an error when there is no whole line. What it can't finish stays in the pipe, so that no line is lost with
+// superd.
+//
+// Bytes are taken out when their records are in the file: who dies in between writes those once more.
+func (c *Capture) takeLines(limit int64, end ending, look *glance) (moved int64, some bool, err error) {
+	there := pipeBytes(c.fd)
+	if there == 0 {
+		return 0, false, nil
+	}
+	text, err := look.at(c.fd, min(there, limit))
+	if err != nil || len(text) == 0 {
+		return 0, false, err
+	}
+	if int64(len(text)) < limit {
+		end = awaited
+	}
+	if c.loss.inLine > 0 {
+		c.skipLostLine(text, end)
+		return 0, true, nil
+	}
+	if _, ok := nextSpan(text, end); !ok {
+		if int64(len(text)) == there && (c.rest == nil || !c.rest.due) && !pipeFull(c.fd) {
+			return 0, false, nil
+		}
+		end = goesOn // no more of it comes into sight before this is taken out
+	}
+	if lines := bytes.LastIndexByte(text, '\n') + 1; c.file.Format == Raw && end == awaited && lines > 0 {
+		text = text[:lines]
+	}
+	c.rest = nil
+	c.mu.Lock()
+	run := c.runID
+	c.mu.Unlock()
+	bench := c.store.benches.Get().(*recordBench)
+	defer c.store.benches.Put(bench)
+	bench.recorder.at(c.file.Options, c.name, run, stdout, c.store.now())
+	for len(text) > 0 {
+		records, used := text, len(text)
+		if c.file.Format != Raw {
+			if records, used = bench.recorder.append(bench.records[:0], text, end); used == 0 {
+				break
+			}
+		}
+		gap, known := c.gap(c.file.Options, run), c.loss
+		var written int
+		overtaken, err := c.do(used, func() (err error) {
+			written, err = c.file.appendAfter(&gap, records)
+			return err
+		})
+		if gap == nil {
+			c.loss.bytes -= known.bytes // it has grown if this was overtaken
+			c.loss.lines -= known.lines
+		}
+		if written < len(records) && c.file.Format != Raw {
+			written = takenFor(bytes.Count(records[:written], newline), text, end)
+		} else if written == len(records) {
+			written = used
+		}
+		if overtaken { // what was not in sight is lost, too
+			c.loseFirst(text[written:used])
+			c.announce()
+			return moved, true, err
+		}
+		got, rerr := look.drop(c.fd, written)
+		crashpoint.Here("record.after-take")
+		moved += got
+		if err = firstError(err, rerr); err != nil {
+			return moved, true, err
+		}
+		text = text[used:]
+	}
+	return moved, moved > 0, nil
+}

@@ -1,0 +1,214 @@
+package logs
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// recorded returns the records of all files at path, oldest first.
+func recorded(t testing.TB, path string) []Record {
+	t.Helper()
+	var all []Record
+	for line := range strings.Lines(joined(t, path)) {
+		var r Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil || !strings.HasSuffix(line, "\n") {
+			t.Fatalf("record %.200q: %v", line, err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestRecordsOfARun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	r := newRig(t)
+	p := r.program(Options{Program: "web", Path: path, Format: JSON})
+	before := time.Now().Add(-time.Millisecond)
+	p.rig.do(func() { p.BeginRun("first") })
+	p.log("one\nhalf") // Drained: what there is has to be in the file
+	p.log(" a line\n")
+	p.print("last")
+	p.rig.do(p.EndRun)
+	p.rig.do(func() { p.BeginRun("second") })
+	r.await(p.drained(), "the first run's output") // a process takes longer to start
+	p.log("two\n")
+	want := []Record{
+		{Run: "first", Line: "one"}, {Run: "first", Line: "half", Partial: true}, {Run: "first", Line: " a line"},
+		{Run: "first", Line: "last"}, {Run: "second", Line: "two"},
+	}
+	got := recorded(t, path)
+	if len(got) != len(want) {
+		t.Fatalf("%d records, want %d: %+v", len(got), len(want), got)
+	}
+	for i, w := range want {
+		at, err := time.Parse(time.RFC3339Nano, got[i].Time)
+		if err != nil || at.Before(before) || at.After(time.Now()) {
+			t.Errorf("record %d is of %s, want now (%v)", i, got[i].Time, err)
+		}
+		w.Time, w.Program, w.Instance, w.Stream = got[i].Time, "web", "web", "stdout"
+		if got[i] != w {
+			t.Errorf("record %d = %+v, want %+v", i, got[i], w)
+		}
+	}
+	if got := p.lastLine(); got != "two" {
+		t.Errorf("lastLine() = %q, want two", got)
+	}
+	equal(t, "tail", p.tail(), "two\n")
+}
+
+// A line that isn't finished stays in the pipe for a while, where it is not lost with superd; then it is written as far as it is there.
+func TestUnfinishedLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := newRig(t).program(Options{Path: path, Format: Text})
+	start := time.Now()
+	p.print("one\nhal")
+	p.until("the first line", func() bool { return p.lastLine() == "one" })
+	if text := readFile(t, path); strings.Contains(text, "hal") && time.Since(start) < restPatience {
+		t.Errorf("the file has half a line too early: %q", text)
+	}
+	p.until("half a line", func() bool { return strings.HasSuffix(readFile(t, path), " stdout+ hal\n") })
+	p.print("f\n")
+	p.until("the rest", func() bool { return strings.HasSuffix(readFile(t, path), " stdout f\n") })
+}
+
+// Row 20: lines without an end, and pipes of any make that show no line's end.
+func TestEndlessRecords(t *testing.T) {
+	for _, pipe := range []int{4096, 8192, 65536, 1 << 20} {
+		t.Run(fmt.Sprint(pipe), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "web.log")
+			p := newRig(t).program(Options{Path: path, Format: JSON, MaxSize: 50_000, Keep: 1000})
+			if _, err := unix.FcntlInt(p.Fd(), unix.F_SETPIPE_SZ, pipe); err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Repeat("0123456789abcdé", 20_000)
+			p.log(text + "\nnext\n")
+			var line strings.Builder
+			for _, record := range recorded(t, path) {
+				if len(record.Line) > maxRecord {
+					t.Errorf("a record has %d bytes of a line", len(record.Line))
+				}
+				line.WriteString(record.Line)
+				if !record.Partial {
+					line.WriteByte('\n')
+				}
+			}
+			equal(t, "lines", line.String(), text+"\nnext\n")
+		})
+	}
+}
+
+// Records are rotated in whole, and a full disk tears and doubles none of them.
+func TestRecordsOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("cannot mount a small file system: %v", err)
+	}
+	r := newRig(t)
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(dir, "log", "web.log")
+	p := r.program(Options{Path: path, Format: JSON, MaxSize: 30_000, Keep: 1000})
+	const lines = 3000
+	written := make(chan error)
+	r.awaitLog("no space left on device", func() {
+		go func() {
+			for i := range lines {
+				fmt.Fprintf(p, "line %d\n", i)
+			}
+			written <- nil
+		}()
+	})
+	next := 0
+	take := func() { // makes room, as whoever ships logs would
+		_, names := files(t, path)
+		for _, name := range names[:max(0, len(names)-1)] {
+			for line := range strings.Lines(readFile(t, name)) {
+				var record Record
+				if err := json.Unmarshal([]byte(line), &record); err != nil || record.Line != fmt.Sprintf("line %d", next) {
+					t.Fatalf("%s has %q, want line %d (%v)", name, line, next, err)
+				}
+				next++
+			}
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for done := false; !done; {
+		take()
+		select {
+		case <-written:
+			done = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	drained := p.drained()
+	for done := false; !done; {
+		take()
+		select {
+		case <-drained:
+			done = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	for _, record := range recorded(t, path) {
+		if want := fmt.Sprintf("line %d", next); record.Line != want {
+			t.Fatalf("record %+v, want %s", record, want)
+		}
+		next++
+	}
+	if next != lines {
+		t.Errorf("%d lines, want %d", next, lines)
+	}
+}
+
+// What is at the end of the file when superd comes: a record it was killed over, or something else.
+func TestTornRecord(t *testing.T) {
+	const before = `{"time":"2026-11-21T07:20:45.123456Z","line":"whole"}` + "\n"
+	tests := []struct{ name, there, want string }{
+		{"nothing", "", ""},
+		{"a whole record", before, before},
+		{"half a record", before + `{"time":"2026-11-21T07:20:45.1234`, before},
+		{"a byte of a record", before + `{`, before},
+		{"half a record and nothing else", `{"time":"2026-11-21T07:20:45.123456Z","line":"wh`, ""},
+		{"something else", before + "half a raw line", before + "half a raw line\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "web.log")
+			writeFile(t, path, tt.there)
+			p := newRig(t).program(Options{Path: path, Format: JSON})
+			p.log("new\n")
+			got, ok := strings.CutPrefix(readFile(t, path), tt.want)
+			var record Record
+			if err := json.Unmarshal([]byte(got), &record); !ok || err != nil || record.Line != "new" {
+				t.Errorf("file = %q, want %q and a record (%v)", readFile(t, path), tt.want, err)
+			}
+		})
+	}
+}
+
+// The format changes in the middle of a line.
+func TestFormatChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := newRig(t).program(Options{Path: path})
+	p.log("raw\nhalf")
+	p.rig.do(func() { p.SetOptions(Options{Path: path, Format: Text}) })
+	p.log(" of it\n")
+	p.rig.do(func() { p.SetOptions(Options{Path: path}) })
+	p.log("raw\n")
+	lines := strings.Split(readFile(t, path), "\n")
+	if len(lines) != 5 || lines[0] != "raw" || lines[1] != "half" || !strings.HasSuffix(lines[2], "Z stdout  of it") || lines[3] != "raw" {
+		t.Errorf("file = %q", lines)
+	}
+}

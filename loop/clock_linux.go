@@ -1,0 +1,82 @@
+package loop
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A clockFD is a timer of the wall clock that never expires: it becomes readable when the clock is set, which to the kernel
+// includes waking from sleep. Source: timerfd_create(2), TFD_TIMER_CANCEL_ON_SET.
+type clockFD struct {
+	fd      int // -1: not open
+	changed bool
+}
+
+func openClockFD() (clockFD, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return clockFD{fd: -1}, err
+	}
+	c := clockFD{fd: fd}
+	if err := c.arm(); err != nil {
+		unix.Close(fd)
+		return clockFD{fd: -1}, err
+	}
+	return c, nil
+}
+
+func (c *clockFD) arm() error {
+	never := unix.ItimerSpec{}
+	never.Value.Sec = math.MaxInt32 // of int64 and int32 alike
+	if math.MaxInt == math.MaxInt64 {
+		never.Value.Sec <<= 28 // the kernel makes it its own greatest time
+	}
+	err := unix.TimerfdSettime(c.fd, unix.TFD_TIMER_ABSTIME|unix.TFD_TIMER_CANCEL_ON_SET, &never, nil)
+	if err == unix.ECANCELED { // armed all the same; the clock was set since it last was
+		c.changed = true
+		return nil
+	}
+	return err
+}
+
+// read takes what the timer tells.
+func (c *clockFD) read() {
+	var count [8]byte
+	_, err := retryEINTR(func() (int, error) { return unix.Read(c.fd, count[:]) })
+	if err == unix.EAGAIN {
+		return
+	}
+	c.changed = true
+	_ = c.arm() // it is armed still where the kernel keeps it so
+}
+
+func (e *epoll) watchClock() error {
+	if e.clock.fd >= 0 {
+		return nil
+	}
+	c, err := openClockFD()
+	if err != nil {
+		return err
+	}
+	if err := e.add(c.fd, registration{want: Readable}); err != nil {
+		unix.Close(c.fd)
+		return err
+	}
+	e.clock = c
+	return nil
+}
+
+func (e *epoll) clockChanged() bool {
+	changed := e.clock.changed
+	e.clock.changed = false
+	return changed
+}
+
+// boot can't fail: the clock is there since Linux 2.6.39.
+func (e *epoll) boot() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
+	return time.Duration(ts.Nano())
+}

@@ -1,0 +1,57 @@
+package loop
+
+import (
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// shiftClock sets the machine's clock forward or back by one nanosecond, which is a change like any other.
+func shiftClock(t *testing.T, back bool) {
+	t.Helper()
+	shift := unix.Timex{Modes: unix.ADJ_SETOFFSET | unix.ADJ_NANO}
+	shift.Time.Usec = 1
+	if back {
+		shift.Time.Sec, shift.Time.Usec = -1, 1e9-1
+	}
+	_, err := unix.ClockAdjtime(unix.CLOCK_REALTIME, &shift)
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("may not set the clock")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKernelTellsOfClockChanges sets the clock twice: the timer must be there for the second time, too.
+func TestKernelTellsOfClockChanges(t *testing.T) {
+	l, w := startEpoll(t)
+	r := &rig{t, l, w}
+	calls := 0
+	if _, err := l.Root().OnClockChange(func() {
+		switch calls++; calls {
+		case 1:
+			shiftClock(t, true)
+		case 2:
+			l.Stop()
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	shiftClock(t, false)
+	r.run()
+	if calls != 2 {
+		t.Errorf("%d calls for 2 changes of the clock", calls)
+	}
+}
+
+func TestBootIsNotBehind(t *testing.T) {
+	l, _ := startEpoll(t)
+	now := l.Now()
+	if boot := l.Boot(); boot < now {
+		t.Errorf("Boot() = %v, after Now() = %v", boot, now)
+	}
+	l.Stop()
+	_ = l.Run()
+}

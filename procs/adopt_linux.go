@@ -1,0 +1,257 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/logs"
+	"superd/pidfd"
+)
+
+// Adopt implements [System].
+func (k *Kernel) Adopt(all []*Adoptee) {
+	inParallel(len(all), func(i int) { k.adopt(all[i]) })
+}
+
+func (k *Kernel) adopt(a *Adoptee) {
+	if a.Process != (pidfd.Identity{}) {
+		p, err := reopen(a.Process, a.PidFD)
+		switch {
+		case err == nil:
+			a.Found = p
+		case !errors.Is(err, pidfd.ErrGone):
+			a.Err = err
+		}
+	} else {
+		closeInherited(a.PidFD)
+	}
+	if a.FIFO != "" {
+		a.ReadFD, a.OutputErr = k.adoptOutput(a)
+	}
+	a.Ended = a.Found == nil || readable(a.Found.FD()) // looked at when the read end is held
+	if tree, ok := a.Tree.(kernelTree); ok && a.Err == nil {
+		if err := tree.adopt(a); err != nil {
+			k.log.Warn("limits not in force until the next start", "instance", a.Instance, "error", err)
+		}
+	}
+}
+
+// reopen returns the process: from its pidfd, which is then owned, or by its identity.
+func reopen(id pidfd.Identity, fd int) (*pidfd.Process, error) {
+	if fd >= 0 {
+		p, err := pidfd.Take(fd, id)
+		if err == nil || errors.Is(err, pidfd.ErrGone) {
+			return p, err
+		}
+	}
+	return pidfd.Reopen(id)
+}
+
+// adoptOutput returns the read end of the instance's FIFO: the one that was kept, or that of the path, or, where something else lies there, by the
+// way of the process that writes to it.
+func (k *Kernel) adoptOutput(a *Adoptee) (int, error) {
+	if a.ReadFD >= 0 {
+		if isFIFO(a.ReadFD) {
+			return a.ReadFD, nil
+		}
+		closeInherited(a.ReadFD)
+	}
+	fd, err := logs.AdoptFIFO(a.FIFO)
+	if err == nil || a.Found == nil {
+		return fd, err
+	}
+	for _, n := range []string{"1", "2"} {
+		path := filepath.Join("/proc", strconv.Itoa(a.Process.Pid), "fd", n)
+		target, e := os.Readlink(path)
+		if e != nil || target != a.FIFO && target != a.FIFO+" (deleted)" {
+			continue
+		}
+		fd, e := retry(func() (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) })
+		if e == nil && isFIFO(fd) && !a.Found.(*pidfd.Process).Gone() {
+			k.log.Warn("FIFO is not where it was: taken from the program", "instance", a.Instance, "error", err)
+			return fd, nil
+		}
+		closeInherited(fd)
+	}
+	return -1, err
+}
+
+func isFIFO(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// readable reports whether fd is.
+func readable(fd int) bool {
+	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := retry(func() (int, error) { return unix.Poll(polled, 0) })
+	return err == nil && n > 0
+}
+
+// closeInherited closes fd, which may be -1.
+func closeInherited(fd int) {
+	if fd >= 0 {
+		unix.Close(fd)
+	}
+}
+
+// A trace is a process that an earlier superd of the same runtime directory has started, at whatever remove.
+type trace struct {
+	stat          procStat
+	instance, run string
+}
+
+// Search implements [System]. It looks at the environment of every process there is.
+func (k *Kernel) Search(sought []*Sought, known map[string]bool) ([]Stray, error) {
+	traces, err := findTraces(k.runtimeDir)
+	if err != nil {
+		return nil, err
+	}
+	var strays []Stray
+	wanted := map[string]*Sought{}
+	for _, w := range sought {
+		wanted[w.Run] = w
+	}
+	leaders := map[*Sought][]*trace{}
+	for i := range traces {
+		t := &traces[i]
+		w := wanted[t.run]
+		switch {
+		case w != nil && t.stat.session == t.stat.pid && t.stat.start+1 >= w.After: // as everyone is whom superd starts
+			leaders[w] = append(leaders[w], t)
+		case !known[t.run]:
+			strays = append(strays, t.stray())
+		}
+	}
+	for _, w := range sought {
+		found := leaders[w]
+		if len(found) == 1 {
+			if w.Found, err = identify(&found[0].stat); err == nil || errors.Is(err, pidfd.ErrGone) {
+				continue
+			}
+			return nil, err
+		}
+		for _, t := range found {
+			strays = append(strays, t.stray())
+		}
+	}
+	return strays, nil
+}
+
+func (t *trace) stray() Stray {
+	return Stray{Pid: t.stat.pid, Command: t.stat.command, Instance: t.instance, Run: t.run}
+}
+
+// identify returns the identity of the process that s was read from.
+func identify(s *procStat) (pidfd.Identity, error) {
+	p, err := openProcess(s)
+	if err != nil {
+		return pidfd.Identity{}, err
+	}
+	defer p.Close()
+	return p.Identity()
+}
+
+// findTraces looks through /proc for processes that carry an invocation id and the runtime directory in their environment. One that sleeps
+// uninterruptibly can't be asked.
+func findTraces(runtimeDir string) ([]trace, error) {
+	pids, err := allPids()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]trace, len(pids))
+	inParallel(len(pids), func(i int) {
+		s, err := readStat(pids[i])
+		if err != nil || s.dead || s.sleeps() || s.pid == os.Getpid() {
+			return
+		}
+		var owner, run, instance string
+		for key, value := range environOf(s.pid) {
+			switch key {
+			case "SUPERD_OWNER":
+				owner = value
+			case "SUPERD_INVOCATION_ID":
+				run = value
+			case "SUPERD_INSTANCE":
+				instance = value
+			}
+		}
+		if owner == runtimeDir && run != "" {
+			all[i] = trace{s, instance, run}
+		}
+	})
+	traces := all[:0]
+	for _, t := range all {
+		if t.run != "" {
+			traces = append(traces, t)
+		}
+	}
+	return traces, nil
+}
+
+// bootTicks returns the time since boot, in clock ticks, as /proc shows start times.
+func bootTicks() uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0
+	}
+	return uint64(ts.Nano()) / (1e9 / userHz)
+}
+
+// monotonic returns the time of the loop's clock. From any goroutine.
+func monotonic() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
+// A SurvivorsError is a start refused because programs of an earlier superd still live, and what that one has left can't be read.
+type SurvivorsError struct {
+	Survivors []Stray
+	Err       error // why
+}
+
+func (e *SurvivorsError) Error() string {
+	return fmt.Sprintf("take over from the superd before: %v; its programs still run: %s", e.Err, strayText(e.Survivors))
+}
+
+// Unwrap returns the cause.
+func (e *SurvivorsError) Unwrap() error { return e.Err }
+
+// RefuseSurvivors returns a [SurvivorsError] with the cause if processes live that an earlier superd of the runtime directory has started.
+func RefuseSurvivors(runtimeDir string, cause error) error {
+	traces, err := findTraces(runtimeDir)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	if len(traces) == 0 {
+		return nil
+	}
+	e := &SurvivorsError{Err: cause}
+	for _, t := range traces {
+		e.Survivors = append(e.Survivors, t.stray())
+	}
+	return e
+}
+
+// BootID tells this boot of the machine from all others.
+func BootID() (string, error) {
+	var buf [64]byte
+	const path = "/proc/sys/kernel/random/boot_id"
+	n, err := readSmall(path, buf[:])
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	for n > 0 && buf[n-1] == '\n' {
+		n--
+	}
+	return string(buf[:n]), nil
+}

@@ -1,0 +1,92 @@
+package procs
+
+import (
+	"strconv"
+
+	"superd/pidfd"
+)
+
+// maxNames bounds the names of what the keeper keeps: they come back in one variable of the environment, which holds 128 KiB.
+const maxNames = 100 << 10
+
+// A keeping is what the keeper keeps for this superd. A name is never used again as long as a record or the keeper may speak of it: which of the
+// two a superd that is killed has told last, the next one can't know.
+type keeping struct {
+	names map[string]bool // in use
+	next  int             // greater than any name so far
+	bytes int             // of the names, each with the colon behind it
+	told  bool            // that there are too many
+}
+
+// keep has the keeper keep a duplicate of fd and returns the name for it; "" where it doesn't. Where not everything can be kept, it is
+// output alone: that can't be had otherwise.
+func (s *Supervisor) keep(fd int, output bool) (name string) {
+	if s.keeper == Keeper(nobody{}) {
+		return ""
+	}
+	k := &s.keeping
+	name = strconv.Itoa(k.next)
+	room := maxNames - k.bytes - len(name) - 1
+	if !output {
+		room -= len(s.instances) * len("12345:") // for their output
+	}
+	if room < 0 {
+		if !k.told {
+			k.told = true
+			s.log.Warn("not everything can be kept for the next superd: there are too many programs", "kept", len(k.names), "output", !output)
+		}
+		return ""
+	}
+	k.use(name)
+	k.next++
+	s.keeper.Store(name, fd)
+	return name
+}
+
+// known notes a name that an earlier superd has given.
+func (k *keeping) known(name string) {
+	if n, err := strconv.Atoi(name); err == nil {
+		k.next = max(k.next, n+1)
+	}
+}
+
+// use notes that something is kept under the name.
+func (k *keeping) use(name string) {
+	if !k.names[name] {
+		k.names[name] = true
+		k.bytes += len(name) + 1
+	}
+}
+
+// keepProcess has the keeper keep the pidfd of a process, by which the next superd learns how it ended.
+func (s *Supervisor) keepProcess(p Process) (name string) { return s.keep(p.FD(), false) }
+
+// letGo has the keeper let go of what it has under the name, as soon as the journal doesn't speak of it any more.
+func (s *Supervisor) letGo(name string) {
+	if name == "" {
+		return
+	}
+	s.afterTurn(func() {
+		s.keeper.Discard(name)
+		k := &s.keeping
+		if k.names[name] {
+			delete(k.names, name)
+			k.bytes -= len(name) + 1
+		}
+	})
+}
+
+// saveExit tells the keeper that the exit of a process is known, as soon as that is in the journal.
+func (s *Supervisor) saveExit(id pidfd.Identity) {
+	key := processKey{id.Pid, id.Start}
+	if s.adopted[key] == nil {
+		return // a child of superd's own
+	}
+	delete(s.adopted, key)
+	s.afterTurn(func() { s.keeper.Acknowledge(id.Pid, id.Start) })
+}
+
+// afterTurn runs f on the loop when what is known at the end of this turn is in the journal.
+func (s *Supervisor) afterTurn(f func()) {
+	s.scope.Post(func() { s.afterSaving(f) })
+}

@@ -1,0 +1,229 @@
+package notify
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/loop"
+)
+
+// A Sender is whom the kernel names as the sender of a message.
+type Sender struct {
+	Pid, UID, GID int
+	// PIDFD refers to that process, also when it has ended and its number belongs to another. It is closed after the call
+	// that it came with. -1 where the kernel has none (SO_PASSPIDFD, Linux 6.5) and where the process is gone.
+	PIDFD int
+}
+
+// A Handler takes what comes to a socket. Its functions are called on the loop.
+type Handler struct {
+	// Accept reports whether the sender may speak for the program.
+	Accept func(Sender) bool
+	// Message takes a message of an accepted sender. It may close the scope.
+	Message func(Sender, Message)
+	// Refused tells why a message, or a part of it, was passed over: at most once in refusedPause, so that it may be logged.
+	Refused func(Sender, error)
+}
+
+// What a program can have the loop do.
+const (
+	messagesPerTurn   = 16
+	messagesPerWindow = 64 // what comes beyond waits in the socket, and then its sender does
+	window            = 100 * time.Millisecond
+	refusedPause      = time.Minute
+	watchPause        = time.Second // before a watch that failed is tried again
+)
+
+// Open makes the socket of a run at path, which becomes NOTIFY_SOCKET: mode 0600, owned by the user with these ids. One that
+// lies there already is replaced, in one instant, so that the program of a run that goes on finds the one or the other. It runs off the
+// loop. The path may have 107 bytes, less 4 for its making.
+func Open(path string, uid, gid int) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open notify socket: %w", err)
+	}
+	made := path + ".new"
+	if err := makeSocket(fd, path, made, uid, gid); err != nil {
+		unix.Close(fd)
+		os.Remove(made)
+		return -1, fmt.Errorf("make notify socket: %w", err)
+	}
+	return fd, nil
+}
+
+func makeSocket(fd int, path, made string, uid, gid int) error {
+	if len(made) >= len(unix.RawSockaddrUnix{}.Path) {
+		return &os.PathError{Op: "bind", Path: path, Err: fmt.Errorf("%w: choose a shorter runtime_dir", unix.ENAMETOOLONG)}
+	}
+	// Before there is a path: each message shall tell its sender.
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSPIDFD, 1)
+	// The mode of the socket is that of its file.
+	if err := unix.Fchmod(fd, 0o600); err != nil {
+		return os.NewSyscallError("fchmod", err)
+	}
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: made}); err != nil {
+		return &os.PathError{Op: "bind", Path: made, Err: err}
+	}
+	if err := os.Lchown(made, uid, gid); err != nil {
+		return err
+	}
+	return os.Rename(made, path)
+}
+
+// A receiver reads one socket.
+type receiver struct {
+	scope   *loop.Scope
+	fd      int
+	handler Handler
+	watch   *loop.Watch
+	buffer  [maxMessage]byte
+
+	windowEnds time.Duration // both on the loop's clock
+	count      int           // messages in the window
+	quietUntil time.Duration // for Refused
+}
+
+// Receive has the handler called for what comes to the socket fd, until the scope is closed. It takes ownership of fd, also when it
+// returns an error. What came before the call is not lost.
+//
+// Descriptors that come along are closed once the message has been handled, as BARRIER=1 wants it.
+func Receive(scope *loop.Scope, fd int, h Handler) error {
+	r := &receiver{scope: scope, fd: fd, handler: h}
+	scope.Defer(func() { unix.Close(fd) }) // older than the watch, so after it
+	watch, err := scope.OnReadable(fd, r.readable)
+	if err != nil {
+		return fmt.Errorf("receive notifications: %w", err)
+	}
+	r.watch = watch
+	return nil
+}
+
+// resume watches again after a pause.
+func (r *receiver) resume() {
+	var err error
+	if r.watch, err = r.scope.OnReadable(r.fd, r.readable); err != nil { // memory or watches are short
+		r.scope.After(watchPause, r.resume)
+	}
+}
+
+func (r *receiver) readable() {
+	for range messagesPerTurn {
+		if !r.inBudget() {
+			r.watch.Stop()
+			r.scope.After(r.windowEnds-r.scope.Loop().Now(), r.resume)
+			return
+		}
+		passed, more := r.take()
+		if len(passed) > 0 {
+			// Closing may hang, as on a dead network mount. Until it is done, nothing more is taken from this socket.
+			r.watch.Stop()
+			go func() {
+				closeAll(passed)
+				r.scope.Post(r.resume)
+			}()
+			return
+		}
+		if !more || r.scope.Closed() {
+			return
+		}
+	}
+}
+
+func (r *receiver) inBudget() bool {
+	if now := r.scope.Loop().Now(); now >= r.windowEnds {
+		r.windowEnds, r.count = now+window, 0
+	}
+	r.count++
+	return r.count <= messagesPerWindow
+}
+
+// take handles one message. It returns the descriptors that came along, and false if there may be no further message.
+func (r *receiver) take() (passed []int, more bool) {
+	var control [2048]byte // the kernel passes 253 descriptors at most (SCM_MAX_FD)
+	n, controlBytes, flags, err := recvmsg(r.fd, r.buffer[:], control[:])
+	if err != nil {
+		return nil, false // nothing is there
+	}
+	sender, passed := parseControl(control[:controlBytes])
+	if sender.PIDFD >= 0 {
+		defer unix.Close(sender.PIDFD)
+	}
+	switch {
+	case sender.Pid <= 0:
+		r.refuse(sender, errors.New("refuse message: its sender is not of this pid namespace"))
+	case !r.handler.Accept(sender):
+		r.refuse(sender, fmt.Errorf("refuse message: process %d is none of the program's", sender.Pid))
+	case flags&unix.MSG_TRUNC != 0:
+		r.refuse(sender, fmt.Errorf("refuse message: it has more than %d bytes", maxMessage))
+	default:
+		m, err := Parse(r.buffer[:n])
+		if err != nil {
+			r.refuse(sender, err)
+		}
+		r.handler.Message(sender, m)
+	}
+	return passed, true
+}
+
+func (r *receiver) refuse(s Sender, err error) {
+	if now := r.scope.Loop().Now(); now >= r.quietUntil {
+		r.quietUntil = now + refusedPause
+		r.handler.Refused(s, err)
+	}
+}
+
+func recvmsg(fd int, p, control []byte) (n, controlBytes, flags int, err error) {
+	for {
+		n, controlBytes, flags, _, err = unix.Recvmsg(fd, p, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			return n, controlBytes, flags, err
+		}
+	}
+}
+
+// parseControl returns who has sent a message, with Pid 0 if the kernel didn't say, and the descriptors that came along.
+func parseControl(control []byte) (s Sender, passed []int) {
+	s.PIDFD = -1
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return s, nil
+	}
+	for _, m := range messages {
+		if m.Header.Level != unix.SOL_SOCKET {
+			continue
+		}
+		switch m.Header.Type {
+		case unix.SCM_CREDENTIALS:
+			if cred, err := unix.ParseUnixCredentials(&m); err == nil {
+				s.Pid, s.UID, s.GID = int(cred.Pid), int(cred.Uid), int(cred.Gid)
+			}
+		case unix.SCM_PIDFD:
+			if len(m.Data) >= 4 {
+				s.PIDFD = max(int(int32(binary.NativeEndian.Uint32(m.Data))), -1) // an errno where the process is gone
+			}
+		case unix.SCM_RIGHTS:
+			if fds, err := unix.ParseUnixRights(&m); err == nil {
+				passed = append(passed, fds...)
+			}
+		}
+	}
+	return s, passed
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,278 @@
+package procs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"superd/config"
+	"superd/procs/journal"
+)
+
+// A Recovery is what the last superd has left for this one. It is read before a supervisor is made of it.
+type Recovery struct {
+	Incomplete bool // something may live of which the journal doesn't tell
+	Clean      bool // the last superd came to an orderly end: what lives was left alone
+
+	existed   bool
+	self      savedSuperd
+	configs   map[uint64]*config.Config
+	instances map[string]*savedInstance
+	births    map[string]*savedBirth // the newest of each instance
+	keys      []string               // that are not needed any more
+	lastBirth uint64
+}
+
+// A Restorer makes configurations of their archives, as [config.Restore] does.
+type Restorer func(archive []byte) (*config.Config, error)
+
+// ReadRecovery makes sense of a journal. log is told what can't be understood; what is missing then counts as not known, and makes the recovery
+// incomplete.
+func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Recovery {
+	r := &Recovery{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, births: map[string]*savedBirth{}}
+	if state.OtherBoot {
+		log.Info("journal of an earlier boot passed over: its programs are gone")
+		r.keys = slices.Collect(maps.Keys(state.Values))
+		return r
+	}
+	r.Incomplete = state.Damaged > 0
+	if text, ok := state.Values[superdKey]; ok {
+		if err := json.Unmarshal(text, &r.self); err != nil {
+			r.misread(superdKey, err, log)
+		}
+	} else {
+		r.Incomplete = true
+	}
+	r.readConfigs(state, restore, log)
+	r.readInstances(state, log)
+	for key, text := range state.Values {
+		if name, number, ok := instanceOfBirth(key); ok {
+			r.readBirth(name, number, key, text, log)
+		}
+	}
+	if r.Incomplete && state.Existed {
+		log.Warn("not everything is known of what the last superd has left: what lives of it is looked for in /proc")
+	}
+	return r
+}
+
+func (r *Recovery) misread(key string, err error, log *slog.Logger) {
+	r.Incomplete = true
+	log.Warn("record of the journal not understood", "key", key, "error", err)
+}
+
+func (r *Recovery) readConfigs(state *journal.State, restore Restorer, log *slog.Logger) {
+	for key, text := range state.Values {
+		rest, ok := strings.CutPrefix(key, "config/")
+		number, err := strconv.ParseUint(rest, 10, 64)
+		if !ok || err != nil {
+			continue
+		}
+		if number > r.self.Config || number < r.oldest() {
+			r.keys = append(r.keys, key) // it has not come into force, or is out of it
+			continue
+		}
+		conf, err := restore(text)
+		if err != nil {
+			r.misread(key, err, log)
+			continue
+		}
+		r.configs[number] = conf
+	}
+	// The number may be there before the configuration is. Of one that is not there nobody has been told that it is in force.
+	for r.self.Config > r.oldest() && r.configs[r.self.Config] == nil {
+		r.self.Config--
+	}
+}
+
+// oldest returns the number of the configuration that is in force until what follows from the next ones is done.
+func (r *Recovery) oldest() uint64 {
+	if r.self.Before != 0 {
+		return r.self.Before
+	}
+	return r.self.Config
+}
+
+// readInstances decodes the instances' records, on all processors: there may be ten thousand.
+func (r *Recovery) readInstances(state *journal.State, log *slog.Logger) {
+	var names []string
+	for key := range state.Values {
+		if name, ok := strings.CutPrefix(key, "instance/"); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	values, errs := make([]savedInstance, len(names)), make([]error, len(names))
+	inParallel(len(names), func(i int) {
+		if errs[i] = json.Unmarshal(state.Values[instanceKey(names[i])], &values[i]); errs[i] == nil {
+			errs[i] = values[i].check()
+		}
+	})
+	for i, name := range names {
+		if errs[i] != nil {
+			r.misread(instanceKey(name), errs[i], log)
+			continue
+		}
+		r.instances[name] = &values[i]
+		r.lastBirth = max(r.lastBirth, values[i].Settled)
+	}
+}
+
+// check reports what this superd can't make sense of.
+func (v *savedInstance) check() error {
+	state, err := nameOf[State](stateNames[:], v.State)
+	if err == nil {
+		_, err = nameOf[Event](eventNames[:], v.Verdict)
+	}
+	if err != nil {
+		return err
+	}
+	main, run := state == Running || state == Stopping || state == Killing, v.Run != nil
+	if run != (main || state == Spawning || state == Clearing) || main && v.Run.Main == nil {
+		return fmt.Errorf("state %s and run don't fit", v.State)
+	}
+	return nil
+}
+
+func (r *Recovery) readBirth(name string, number uint64, key string, text []byte, log *slog.Logger) {
+	r.keys = append(r.keys, key)
+	r.lastBirth = max(r.lastBirth, number)
+	b := &savedBirth{}
+	if err := json.Unmarshal(text, b); err != nil {
+		r.misread(key, err, log)
+		return
+	}
+	b.number = number
+	if known := r.births[name]; known == nil || known.number < number {
+		r.births[name] = b
+	}
+}
+
+// Config returns the configuration that was in force, nil where it is not known.
+func (r *Recovery) Config() *config.Config { return r.configs[r.self.Config] }
+
+// Lives reports whether the journal tells of programs that may live.
+func (r *Recovery) Lives() bool {
+	if len(r.births) > 0 {
+		return true
+	}
+	for _, v := range r.instances {
+		if v.Run != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// table returns the table of an instance in the configuration with that number, or the one that took its place; nil if there is none.
+func (r *Recovery) table(number uint64, instance string) *config.Program {
+	best := uint64(math.MaxUint64)
+	for n := range r.configs {
+		if n >= number && n < best {
+			best = n
+		}
+	}
+	conf := r.configs[best]
+	if conf == nil {
+		return nil
+	}
+	return programOf(conf, instance)
+}
+
+// programOf returns the program that has the instance; nil if none has.
+func programOf(conf *config.Config, instance string) *config.Program {
+	name, replica, _ := strings.Cut(instance, "@")
+	i, ok := slices.BinarySearchFunc(conf.Programs, name, func(p *config.Program, name string) int { return strings.Compare(p.Name, name) })
+	if !ok {
+		return nil
+	}
+	p := conf.Programs[i]
+	n, err := strconv.Atoi(replica)
+	switch {
+	case replica == "" && p.Replicas <= 1:
+		return p
+	case err != nil || n < 1 || n > p.Replicas || p.Replicas <= 1 || replica != strconv.Itoa(n):
+		return nil
+	}
+	return p
+}
+
+// merge returns what is to be known of an instance, with its newest birth. b is nil without one; v is nil where there is no record of the
+// instance: then its configuration, which has that number, says whether it is to be up.
+func merge(v *savedInstance, b *savedBirth, autostart bool, number uint64) *savedInstance {
+	if v == nil {
+		v = &savedInstance{Config: number, State: stateNames[Stopped], Verdict: eventNames[WantUp]}
+		if autostart {
+			v.Wanted = savedWish{true, "the configuration"}
+		}
+	}
+	if b == nil || b.number <= v.Settled {
+		return v
+	}
+	merged, run := *v, savedRun{ID: b.Run}
+	if v.Run != nil && v.Run.ID == b.Run {
+		run = *v.Run
+	} else { // nothing is left of the run before
+		merged.State, merged.Due, merged.Again = stateNames[Spawning], nil, false
+	}
+	run.Touched = true
+	merged.Run, merged.Settled = &run, b.number
+	merged.Output = true // it was made before
+	switch {
+	case b.Hook == nil:
+		run.PreStarted, run.Hook, run.birth = true, nil, b
+	default:
+		run.Hook = &savedHook{At: *b.Hook, birth: b}
+		if b.PostStop && merged.State != stateNames[Clearing] {
+			merged.State, run.ended = stateNames[Running], true
+		}
+	}
+	return &merged
+}
+
+// inParallel calls f for 0 to n-1 on all processors.
+func inParallel(n int, f func(i int)) {
+	const share = 64
+	workers := min(runtime.GOMAXPROCS(0), (n+share-1)/share)
+	if workers <= 1 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := w * n / workers; i < (w+1)*n/workers; i++ {
+				f(i)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// SameOr returns a [Restorer] that takes known for the configuration of its own archive, and restores others.
+func SameOr(known *config.Config, restore Restorer) Restorer {
+	var own []byte
+	if known != nil {
+		own = bytes.TrimSpace(known.Archive())
+	}
+	return func(archive []byte) (*config.Config, error) {
+		if known != nil && bytes.Equal(archive, own) {
+			return known, nil
+		}
+		conf, err := restore(archive)
+		if err != nil {
+			return nil, fmt.Errorf("restore configuration: %w", err)
+		}
+		return conf, nil
+	}
+}

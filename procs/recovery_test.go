@@ -1,0 +1,85 @@
+package procs
+
+import (
+	"encoding/json"
+	"log/slog"
+	"testing"
+
+	"superd/config"
+	"superd/logs"
+	"superd/loop"
+	"superd/procs/journal"
+)
+
+func TestMerge(t *testing.T) {
+	record := func(state State, settled uint64, run *savedRun) *savedInstance {
+		return &savedInstance{State: stateNames[state], Verdict: eventNames[EndRetry], Settled: settled, Run: run}
+	}
+	tests := []struct {
+		name  string
+		saved *savedInstance
+		birth *savedBirth
+		state State
+		main  bool // the birth is that of the main process
+		hook  int  // that it is the birth of; -1: of none
+		ended bool
+	}{
+		{"no record, a main process", nil, &savedBirth{Run: "a", number: 1}, Spawning, true, -1, false},
+		{"a run that is not in the record", record(Backoff, 1, nil), &savedBirth{Run: "b", number: 2}, Spawning, true, -1, false},
+		{"a birth that was dealt with", record(Backoff, 2, nil), &savedBirth{Run: "a", number: 2}, Backoff, false, -1, false},
+		{"a hook before", record(Spawning, 1, &savedRun{ID: "a"}), &savedBirth{Run: "a", Hook: new(1), number: 2}, Spawning, false, 1, false},
+		{"the main process after the hooks", record(Spawning, 1, &savedRun{ID: "a", Hook: &savedHook{At: 1}}),
+			&savedBirth{Run: "a", number: 2}, Spawning, true, -1, false},
+		{"a hook after, of a main process that seemed to run", record(Running, 1, &savedRun{ID: "a", Main: &savedProcess{Pid: 7}}),
+			&savedBirth{Run: "a", Hook: new(0), PostStop: true, number: 2}, Running, false, 0, true},
+		{"a hook after", record(Clearing, 1, &savedRun{ID: "a"}),
+			&savedBirth{Run: "a", Hook: new(0), PostStop: true, number: 2}, Clearing, false, 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := merge(tt.saved, tt.birth, true, 1)
+			if v.State != stateNames[tt.state] {
+				t.Errorf("state %s, want %s", v.State, stateNames[tt.state])
+			}
+			r := v.Run
+			if r == nil {
+				r = &savedRun{}
+			}
+			hook := -1
+			if r.Hook != nil {
+				hook = r.Hook.At
+			}
+			if main := r.birth != nil; main != tt.main || hook != tt.hook || r.ended != tt.ended {
+				t.Errorf("birth of the main process: %v, of hook %d, main process ended: %v; want %v, %d, %v", main, hook, r.ended, tt.main, tt.hook, tt.ended)
+			}
+		})
+	}
+}
+
+// TestJournalOfAnotherBoot: it says nothing, and what this superd writes stands in its place.
+func TestJournalOfAnotherBoot(t *testing.T) {
+	h := newHistory(1, defect{}, false)
+	state := &journal.State{Existed: true, OtherBoot: true, Values: map[string]json.RawMessage{
+		superdKey: json.RawMessage(`{"config":1}`), configKey(1): json.RawMessage(`0`), instanceKey("gone"): json.RawMessage(`{"state":"Running"}`),
+	}}
+	v := loop.NewVirtual(1)
+	o := h.options()
+	o.Loop, o.Store = v.Loop, logs.NewStore(v.Loop, slog.New(slog.DiscardHandler))
+	o.Config, o.Recovery = &config.Config{}, ReadRecovery(state, h.restore, slog.New(slog.DiscardHandler))
+	j := newSimJournal(h, 0)
+	for key, text := range state.Values {
+		j.values[key] = text
+	}
+	o.Journal = j
+	s := New(o)
+	if err := s.Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	h.v.RunFor(1e9) // writes
+	if len(s.instances) > 0 || j.values[instanceKey("gone")] != nil {
+		t.Errorf("instances %d, record of before: %s; want nothing", len(s.instances), j.values[instanceKey("gone")])
+	}
+	if _, ok := j.values[superdKey].(*savedSuperd); !ok || j.values[configKey(s.configNumber)] == nil {
+		t.Errorf("in the journal: %v, want this superd's own records", j.values)
+	}
+}

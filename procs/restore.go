@@ -1,0 +1,367 @@
+package procs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"superd/config"
+	"superd/pidfd"
+	"superd/procs/eventlog"
+)
+
+// An Adoptee is what an earlier superd has left of one instance: [System.Adopt] takes it up.
+type Adoptee struct {
+	Instance string
+	Program  *config.Program // with its limits
+	Tree     Tree
+	Process  pidfd.Identity // main process or hook; zero: none
+	PidFD    int            // its pidfd, -1 where the keeper had none; System.Adopt owns it
+	FIFO     string         // the path of the FIFO; empty: there is none
+	ReadFD   int            // its read end; -1 where the keeper had none, then System.Adopt opens the FIFO
+
+	Found     Process // nil: nothing is left of the process
+	Ended     bool    // it has ended, perhaps before the read end was opened
+	OutputErr error   // why the FIFO can't be had; ReadFD is -1 then
+	Err       error   // whether the process lives can't be found out
+}
+
+// A Sought is a process that was started, and of which only its run is known.
+type Sought struct {
+	Instance string
+	Run      string // invocation id
+	After    uint64 // it is not older, in clock ticks since boot
+
+	Found pidfd.Identity // zero: there is none
+}
+
+// A Stray is a process that an earlier superd has started and of which is not known what it is to an instance.
+type Stray struct {
+	Pid      int
+	Command  string // its name, as ps shows it
+	Instance string
+	Run      string // invocation id
+}
+
+// An adoption is what is known of an instance before it goes on.
+type adoption struct {
+	in      *instance
+	saved   *savedInstance
+	news    bool // its record lacks something of that
+	adoptee *Adoptee
+	lost    bool // a start of which nothing is found
+	gap     bool // nobody held the read end of its FIFO meanwhile
+	rekept  bool // the keeper has something of it under another name than its record says
+}
+
+// Adopt takes up what an earlier superd has left and goes on with it. It is called before the loop runs and before Start. After an error
+// nothing was changed, and nothing must be started.
+func (s *Supervisor) Adopt() error {
+	r := s.options.Recovery
+	if r == nil {
+		return nil
+	}
+	s.births = r.lastBirth
+	s.configNumber, s.configBefore = r.self.Config, r.self.Before
+	known := r.configs[r.oldest()]
+	if known != nil {
+		s.config = known
+	}
+	if sh := r.self.Shutdown; sh != nil && s.options.Resumed {
+		s.shutdown = &shutdown{why: sh.Why, hurry: sh.Hurry}
+		s.exitStatus, s.endDecided = sh.Status, sh.Status != 0
+	}
+	s.begun = r.self.Begun || r.Lives()
+	for name, fd := range s.options.Inherited.Files {
+		s.inherited[name] = fd
+		s.keeping.known(name)
+	}
+	for _, v := range r.instances {
+		s.keeping.known(v.Kept)
+		if p, _ := v.process(); p != nil {
+			s.keeping.known(p.Kept)
+		}
+	}
+	all := s.merged(r)
+	if err := s.search(r, all); err != nil {
+		return err
+	}
+	if err := s.takeUp(all); err != nil {
+		return err
+	}
+	if known == nil {
+		s.enactFirst()
+	} else {
+		s.saveSelf()
+	}
+	s.goOn(all)
+	return nil
+}
+
+// merged makes the instances of which the journal tells.
+func (s *Supervisor) merged(r *Recovery) []*adoption {
+	names := map[string]bool{}
+	for name := range r.instances {
+		names[name] = true
+	}
+	for name := range r.births {
+		names[name] = true
+	}
+	var all []*adoption
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		inForce := programOf(s.config, name)
+		v := merge(r.instances[name], r.births[name], inForce != nil && inForce.Autostart, r.oldest())
+		program := v.Table
+		if program == nil {
+			program = r.table(v.Config, name)
+		}
+		if program == nil {
+			program = inForce
+		}
+		unknown := program == nil
+		if unknown {
+			program = config.DefaultProgram(name)
+			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)
+		}
+		in := s.newInstance(name, program, v.Tree)
+		in.inherited = true
+		in.removed = v.Removed || unknown
+		in.restore(v)
+		s.byName[name] = in
+		s.instances = append(s.instances, in)
+		all = append(all, &adoption{in: in, saved: v, news: v != r.instances[name]})
+	}
+	slices.SortFunc(s.instances, compareInstances)
+	return all
+}
+
+// restore gives the machine its state, less what lives.
+func (in *instance) restore(v *savedInstance) {
+	m := in.machine
+	in.sup.counts[m.state]--
+	m.state, _ = nameOf[State](stateNames[:], v.State)
+	in.sup.counts[m.state]++
+	m.verdict, _ = nameOf[Event](eventNames[:], v.Verdict)
+	m.wanted, m.again, m.notStarted = v.Wanted.wish(), v.Again, v.NotStarted
+	if w := v.Overruled; w != nil {
+		m.overruled = new(w.wish())
+	}
+	m.attempts, m.failures, m.gaveUp, m.restarts, m.delay = v.Attempts, v.Failures, v.GaveUp, v.Restarts, v.Delay
+	m.why, m.ending, m.cause = v.Why, v.Ending, v.Cause
+	in.sinceAt, in.settled = v.Since, v.Settled
+	if w := v.Next; w != nil {
+		in.nextWish = new(w.wish())
+	}
+	if e := v.Exit; e != nil {
+		in.lastExit, in.lastExitAt = &ExitStatus{Known: e.Known, Code: e.Code, signal: e.Signal}, e.At
+		if e.Signal != 0 {
+			in.lastExit.Signal = signalName(syscall.Signal(e.Signal))
+		}
+	}
+}
+
+// process returns the process of the run that may live, and the start of which only the run is known.
+func (v *savedInstance) process() (p *savedProcess, b *savedBirth) {
+	r := v.Run
+	switch {
+	case r == nil || r.ended && r.Hook == nil:
+		return nil, nil
+	case r.Hook != nil:
+		p, b = r.Hook.Process, r.Hook.birth
+	default:
+		p, b = r.Main, r.birth
+	}
+	if p == nil && b != nil {
+		p = b.Process
+	}
+	return p, b
+}
+
+// search looks for processes that were started and not recorded, and for those of which the journal doesn't tell.
+func (s *Supervisor) search(r *Recovery, all []*adoption) error {
+	var sought []*Sought
+	held := false
+	where := map[*Sought]*adoption{}
+	for _, a := range all {
+		p, b := a.saved.process()
+		held = held || a.saved.Held
+		if p == nil && b != nil {
+			w := &Sought{Instance: a.in.name, Run: b.Run, After: b.After}
+			sought, where[w] = append(sought, w), a
+		}
+	}
+	if len(sought) == 0 && !r.Incomplete && !held {
+		return nil
+	}
+	strays, err := s.system.Search(sought, r.runs())
+	if err != nil {
+		return fmt.Errorf("look for programs of an earlier superd: %w", err)
+	}
+	for w, a := range where {
+		a.lost = w.Found == pidfd.Identity{}
+		if !a.lost {
+			_, b := a.saved.process()
+			b.Process = savedIdentity(w.Found, "")
+		}
+	}
+	for _, stray := range strays {
+		s.strays[stray.Instance] = append(s.strays[stray.Instance], stray)
+	}
+	return nil
+}
+
+// runs returns the runs that the journal tells of: whoever belongs to another one is a stray.
+func (r *Recovery) runs() map[string]bool {
+	runs := map[string]bool{}
+	for _, v := range r.instances {
+		if v.Run != nil {
+			runs[v.Run.ID] = true
+		}
+	}
+	for _, b := range r.births {
+		runs[b.Run] = true
+	}
+	return runs
+}
+
+// takeUp opens what lives.
+func (s *Supervisor) takeUp(all []*adoption) error {
+	var adoptees []*Adoptee
+	for _, a := range all {
+		t := &Adoptee{Instance: a.in.name, Program: a.in.program, Tree: a.in.tree, PidFD: -1, ReadFD: -1}
+		a.adoptee = t
+		p, _ := a.saved.process()
+		if p != nil {
+			t.Process = p.identity()
+			t.PidFD = s.inherit(p.Kept)
+		}
+		if a.saved.Output {
+			t.FIFO = s.fifo(a.in.name)
+			t.ReadFD = s.inherit(a.saved.Kept)
+			a.gap = t.ReadFD < 0
+		}
+		if p != nil || a.saved.Output {
+			adoptees = append(adoptees, t)
+		}
+	}
+	s.system.Adopt(adoptees)
+	var errs []error
+	for _, t := range adoptees {
+		if t.Err != nil {
+			errs = append(errs, fmt.Errorf("adopt %s: %w", t.Instance, t.Err))
+		}
+	}
+	if len(errs) > 0 {
+		for _, t := range adoptees {
+			if t.Found != nil {
+				t.Found.Close()
+			}
+			closeInherited(t.ReadFD)
+		}
+		return errors.Join(errs...)
+	}
+	for name, fd := range s.inherited {
+		s.keeper.Discard(name) // the journal doesn't speak of it
+		closeInherited(fd)
+	}
+	clear(s.inherited)
+	lost := false
+	for _, a := range all {
+		s.attachAdopted(a)
+		lost = a.tellGap() || lost
+	}
+	if lost && s.options.Events != nil {
+		// Before the journal forgets it: the next superd could not know.
+		ctx, cancel := context.WithTimeout(context.Background(), tellPatience)
+		defer cancel()
+		if err := s.options.Events.Flush(ctx); err != nil {
+			s.log.Warn("gaps in outputs are not recorded in time", "error", err)
+		}
+	}
+	return nil
+}
+
+// tellPatience bounds how long a start waits for the event log.
+const tellPatience = time.Second
+
+// inherit returns the descriptor that the keeper had under the name, -1 if it had none. Only the first who asks gets it.
+func (s *Supervisor) inherit(name string) int {
+	fd, ok := s.inherited[name]
+	if !ok || name == "" {
+		return -1
+	}
+	delete(s.inherited, name)
+	s.keeping.use(name)
+	return fd
+}
+
+// attachAdopted gives the instance the read end of its FIFO.
+func (s *Supervisor) attachAdopted(a *adoption) {
+	in, t := a.in, a.adoptee
+	if t.OutputErr != nil {
+		in.noOutput = t.OutputErr.Error()
+		if t.Found != nil {
+			s.log.Error("output is not captured", "instance", in.name, "error", t.OutputErr)
+		}
+	}
+	if t.ReadFD < 0 {
+		return
+	}
+	in.kept = a.saved.Kept
+	if a.gap {
+		in.kept, a.rekept = s.keep(t.ReadFD, true), true
+	}
+	if a.saved.Run != nil {
+		in.capture.ResumeRun(a.saved.Run.ID)
+	}
+	if err := in.capture.Attach(t.ReadFD); err != nil {
+		s.log.Error("output is not captured", "instance", in.name, "error", err)
+	}
+	if !a.gap && a.saved.Drain != "" {
+		in.drain(a.saved.Drain)
+	}
+}
+
+// outputLost says that nobody held the read end of a pipe when its program ended.
+const outputLost = "its last output may be lost, as no superd was there to take it"
+
+// tellGap records that output may be lost, and reports whether it is so: a process has ended while nobody held the read end of its pipe, or before
+// all of it was taken out.
+func (a *adoption) tellGap() bool {
+	if !a.gap {
+		return false
+	}
+	var runs []string
+	if p, b := a.saved.process(); (p != nil || b != nil) && a.adoptee.Ended {
+		runs = append(runs, a.saved.Run.ID)
+		a.in.note = outputLost
+	}
+	if a.saved.Drain != "" {
+		runs = append(runs, a.saved.Drain)
+	}
+	for _, run := range runs {
+		a.in.record(eventlog.Event{Kind: eventlog.Output, Run: run, Reason: outputLost})
+	}
+	return len(runs) > 0
+}
+
+// strayText names the processes that keep an instance from being started.
+func strayText(strays []Stray) string {
+	const shown = 5
+	text := ""
+	for i, stray := range strays {
+		if i == shown {
+			return text + fmt.Sprintf(" and %d more", len(strays)-shown)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += strconv.Itoa(stray.Pid) + " (" + stray.Command + ")"
+	}
+	return text
+}

@@ -1,0 +1,328 @@
+package procs
+
+import (
+	"slices"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// goOn has everything that was taken up go on where the last superd left off.
+func (s *Supervisor) goOn(all []*adoption) {
+	r, lives := s.options.Recovery, 0
+	for _, a := range all {
+		if a.adoptee.Found != nil {
+			lives++
+		}
+		a.resume()
+		if a.rekept {
+			a.in.save()
+		}
+	}
+	if r.existed {
+		s.log.Info("took over from the superd before", "instances", len(all), "processes", lives)
+	}
+	for _, key := range r.keys {
+		if key != superdKey && key != configKey(s.configNumber) { // those are this superd's own by now
+			s.journal.Queue(key, nil)
+		}
+	}
+	for _, e := range s.options.Inherited.Exits {
+		if s.adopted[processKey{e.Pid, e.Start}] == nil {
+			s.keeper.Acknowledge(e.Pid, e.Start) // nobody waits for it
+		}
+	}
+}
+
+// resume has an instance go on in the state that it was in.
+func (a *adoption) resume() {
+	in := a.in
+	switch {
+	case (a.lost || a.saved.Held) && len(in.sup.strays[in.name]) > 0, a.saved.Held && !in.tree.Empty():
+		in.hold(in.sup.strays[in.name])
+	case a.saved.Held && in.machine.wanted.up:
+		in.do(func() []Effect { return in.machine.wantUp(in.machine.wanted.by, false) })
+	case a.saved.Run != nil:
+		a.resumeRun()
+	case a.saved.Due != nil:
+		in.armRestart(*a.saved.Due - in.sup.loop.Now())
+	}
+	if in.removed {
+		in.leaveAgain()
+	}
+	if a.news {
+		in.save()
+	}
+}
+
+// resumeRun goes on with a run.
+func (a *adoption) resumeRun() {
+	in, v := a.in, a.saved.Run
+	r := &run{
+		scope: in.scope.Child(), program: in.program, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, group: v.Group,
+		oomKills: v.OOMKills, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
+	}
+	if v.Table != nil {
+		r.program = v.Table
+	}
+	in.run = r
+	if r.touched && in.tree.OOMKills() < r.oomKills {
+		r.oomKills = in.tree.OOMKills() // they are counted anew
+	}
+	switch in.machine.state {
+	case Spawning:
+		a.resumeSpawning(r)
+	case Running, Stopping, Killing:
+		if v.ended {
+			a.endedUnseen(r)
+			return
+		}
+		a.watchMain(r, v.Main)
+		a.resumeStop(r)
+	case Clearing:
+		a.resumeClearing(r)
+	}
+}
+
+// process returns the process of the adoption, be it alive or not, and the name under which the keeper has its pidfd.
+func (a *adoption) process(saved *savedProcess) (p Process, id pidfd.Identity, kept string) {
+	s := a.in.sup
+	id = saved.identity()
+	process := s.adopt(a.adoptee.Found, id)
+	switch {
+	case a.adoptee.Found == nil:
+		s.letGo(saved.Kept)
+		return process, id, ""
+	case s.keeping.names[saved.Kept]:
+		return process, id, saved.Kept
+	}
+	a.rekept = true
+	return process, id, s.keepProcess(process)
+}
+
+func (a *adoption) watchMain(r *run, saved *savedProcess) {
+	process, id, kept := a.process(saved)
+	a.in.watchMain(r, process, id, kept)
+}
+
+// resumeStop goes on with a stop of a main process, with what is left of its time.
+func (a *adoption) resumeStop(r *run) {
+	in := a.in
+	switch in.machine.state {
+	case Stopping:
+		in.armStop(r.stopDeadline - in.sup.loop.Now())
+	case Killing:
+		if a.adoptee.Found != nil {
+			in.signalKill()
+		}
+		in.perform(ArmKill)
+	}
+}
+
+// resumeSpawning goes on with a start.
+func (a *adoption) resumeSpawning(r *run) {
+	in, v, m := a.in, a.saved.Run, a.in.machine
+	unwanted := !m.wanted.up || m.again
+	switch {
+	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.birth != nil):
+		a.resumeHook(in.preStart(r), v.Hook)
+		if unwanted {
+			r.hook.stop()
+		}
+	case v.birth != nil && v.birth.Process != nil:
+		a.spawned(r, v.birth.Process)
+	case v.birth != nil && in.isOneShot():
+		// It may have run, and come to its end.
+		a.spawned(r, &savedProcess{})
+	case v.birth != nil && in.left(r):
+		in.do(func() []Effect { return m.interrupted(true) })
+	case unwanted:
+		in.do(func() []Effect { return m.calledOff(in.left(r)) })
+	case len(in.program.Invalid) > 0:
+		in.spawnFailed(r, in.program.Invalid, faultFinal)
+	case r.preStarted:
+		if v.birth != nil { // something may have run under this one
+			r.invocationID = in.sup.newInvocationID()
+		}
+		in.spawnMain(r)
+	case v.Hook != nil:
+		in.preStart(r).from(v.Hook.At).next()
+	default:
+		in.begin(r)
+	}
+}
+
+// spawned goes on with a main process whose start is not recorded.
+func (a *adoption) spawned(r *run, saved *savedProcess) {
+	in := a.in
+	if r.startedAt = a.saved.Run.birth.At; r.startedAt == 0 {
+		r.startedAt = in.sup.loop.Now()
+	}
+	if saved.Pid == 0 {
+		a.adoptee.Found = nil
+	}
+	a.watchMain(r, saved)
+	if saved.Pid != 0 {
+		in.recordStart()
+	}
+	in.do(in.machine.spawned)
+}
+
+// resumeHook goes on with a hook: one that ended meanwhile without a trace counts as one whose exit status is not known.
+func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
+	h.from(saved.At)
+	h.due, h.stopped = saved.Due, saved.Stopped
+	h.scope = h.run.scope.Child()
+	p := saved.Process
+	if p == nil {
+		p = saved.birth.Process
+	}
+	if p == nil {
+		p, a.adoptee.Found = &savedProcess{}, nil
+	}
+	now := h.in.sup.loop.Now()
+	if h.due == 0 {
+		h.due = now + h.timeout
+	}
+	process, id, kept := a.process(p)
+	h.watch(process, id, kept)
+	switch {
+	case a.adoptee.Found == nil:
+	case h.stopped:
+		h.scope.After(max(h.due-now, 0), h.kill)
+	default:
+		h.scope.After(max(h.due-now, 0), h.timedOut)
+	}
+}
+
+// resumeClearing goes on ending what is left of a run.
+func (a *adoption) resumeClearing(r *run) {
+	in, v := a.in, a.saved.Run
+	switch {
+	case v.Hook == nil:
+		in.clearLeft(r, r.clearBy)
+	case v.Hook.Process == nil && v.Hook.birth == nil:
+		in.postStop(r).from(v.Hook.At).next()
+	default:
+		a.resumeHook(in.postStop(r), v.Hook)
+	}
+}
+
+// endedUnseen goes on with the post_stop hook of a run whose main process has ended, of which there is no record.
+func (a *adoption) endedUnseen(r *run) {
+	in, m := a.in, a.in.machine
+	now := in.sup.loop.Now()
+	in.lastExit, in.lastExitAt = &ExitStatus{}, now
+	if r.startedAt == 0 {
+		r.startedAt = now
+	}
+	in.sup.counts[m.state]--
+	m.exited(now, pidfd.Exit{}, now-r.startedAt, "", true)
+	in.sup.counts[m.state]++
+	a.resumeHook(in.postStop(r), a.saved.Run.Hook)
+	in.save()
+}
+
+// leaveAgain goes on with the removal of an instance that is not in the configuration any more.
+func (in *instance) leaveAgain() {
+	if p := programOf(in.sup.config, in.name); p != nil {
+		in.next = p
+	}
+	by := in.machine.wanted
+	if by.up || by.by == "" {
+		in.do(func() []Effect { return in.machine.wantDown("the configuration: removed") })
+	} else if in.machine.state.AtRest() {
+		in.sup.atRest(in)
+	}
+}
+
+// startMissing starts what starts by itself and is not there yet, and puts the configuration in force that this superd was started with.
+func (s *Supervisor) startMissing() {
+	r := s.options.Recovery
+	if r == nil {
+		for _, in := range slices.Clone(s.instances) {
+			s.autostart(in)
+		}
+		return
+	}
+	for _, program := range s.config.Programs {
+		for _, name := range program.Instances() {
+			switch in := s.byName[name]; {
+			case in != nil:
+			case !r.Incomplete || r.Clean && program.KillMode != config.KillTree:
+				s.bring(name, program)
+			default:
+				s.bringUnlessHeld(name, program)
+			}
+		}
+	}
+	if !s.options.Resumed {
+		s.voidShutdown()
+	}
+	if next := r.Config(); s.configBefore != 0 && next != nil {
+		s.apply(next) // the superd before was about to
+	}
+	if !s.options.Resumed && s.options.Config != s.config {
+		s.apply(s.options.Config)
+	}
+	for _, in := range slices.Clone(s.instances) {
+		if in.endedForGood() {
+			s.endedForGood(in) // the superd before may not have come to it
+		}
+	}
+	s.endIfAllEnded()
+}
+
+// bringUnlessHeld adds an instance of which the journal tells nothing, although it may live.
+func (s *Supervisor) bringUnlessHeld(name string, program *config.Program) {
+	in := s.add(name, program)
+	strays := s.strays[name]
+	if len(strays) > 0 && in.tree.Empty() {
+		in.renewTree(anyPlace)
+	}
+	if len(strays) == 0 && in.tree.Empty() {
+		s.autostart(in)
+		return
+	}
+	if program.Autostart {
+		in.machine.wish(true, "the configuration")
+	}
+	in.hold(strays)
+}
+
+// goOnShuttingDown goes on with a shutdown that the superd before has begun, or that was asked for before the start.
+func (s *Supervisor) goOnShuttingDown() {
+	s.notify.Stopping()
+	for _, in := range slices.Clone(s.instances) {
+		in.next = nil
+		if in.machine.wanted.up || in.machine.wanted.by != theShutdown && !in.machine.state.AtRest() {
+			in.do(func() []Effect { return in.machine.wantDown(theShutdown) })
+		}
+		if s.shutdown.hurry {
+			in.hurry()
+		}
+	}
+	s.continueShutdown()
+}
+
+// voidShutdown has what the shutdown of the superd before has stopped, or was to stop, be as it was wanted before.
+func (s *Supervisor) voidShutdown() {
+	voided := false
+	for _, in := range slices.Clone(s.instances) {
+		m := in.machine
+		if m.wanted.by != theShutdown || m.overruled == nil || in.removed {
+			continue
+		}
+		voided = true
+		before := *m.overruled
+		if before.up {
+			in.do(func() []Effect { return m.wantUp(before.by, false) })
+		} else {
+			m.wish(false, before.by)
+			in.save()
+		}
+	}
+	if voided {
+		s.log.Warn("the shutdown that the superd before had begun is void: its programs are started again")
+	}
+}

@@ -1,0 +1,195 @@
+package procs
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// A Journal keeps values for the next superd. A [superd/procs/journal.Journal] is one.
+type Journal interface {
+	Put(key string, value any) error // before it returns; off the loop
+	Queue(key string, value any)     // soon, in order; value doesn't change any more. nil: there is none any more
+	Flush(done func())               // done when all that was queued is written, or can't be; on any goroutine
+}
+
+// A blank is the journal of a superd that leaves nothing.
+type blank struct{}
+
+func (blank) Put(string, any) error { return nil }
+func (blank) Queue(string, any)     {}
+func (blank) Flush(done func())     { done() }
+
+// afterSaving runs f on the loop when what is known now is in the journal, as far as it can be written.
+func (s *Supervisor) afterSaving(f func()) {
+	s.journal.Flush(func() { s.scope.Post(f) })
+}
+
+// save writes down what the next superd must know of the instance.
+func (in *instance) save() {
+	if in.scope.Closed() {
+		return
+	}
+	in.sup.journal.Queue(instanceKey(in.name), in.saved())
+}
+
+// saved returns what save writes down. It shares nothing that changes.
+func (in *instance) saved() *savedInstance {
+	m := in.machine
+	v := &savedInstance{
+		Config: in.sup.configNumber, Removed: in.removed,
+		State: stateNames[m.state], Held: in.held != nil, Wanted: saveWish(m.wanted), Again: m.again, Verdict: eventNames[m.verdict], NotStarted: m.notStarted,
+		Attempts: m.attempts, Failures: slices.Clone(m.failures), GaveUp: m.gaveUp, Restarts: m.restarts, Delay: m.delay,
+		Why: m.why, Ending: m.ending, Cause: m.cause,
+		Since: in.sinceAt, Settled: in.settled, Output: in.capture.FD() >= 0, Kept: in.kept, Drain: in.draining, Tree: in.tree.Place(),
+	}
+	if in.removed {
+		v.Table = savedTable(in.program)
+	}
+	if w := in.nextWish; w != nil {
+		v.Next = new(saveWish(*w))
+	}
+	if w := m.overruled; w != nil {
+		v.Overruled = new(saveWish(*w))
+	}
+	if t := in.restartTimer; t != nil {
+		v.Due = new(t.Due())
+	}
+	if e := in.lastExit; e != nil {
+		v.Exit = &savedExit{Known: e.Known, Code: e.Code, Signal: e.signal, At: in.lastExitAt}
+	}
+	if in.run != nil {
+		v.Run = in.run.saved(in)
+	}
+	return v
+}
+
+func (r *run) saved(in *instance) *savedRun {
+	v := &savedRun{
+		ID: r.invocationID, Touched: r.touched, StartedAt: r.startedAt, Group: r.group, OOMKills: r.oomKills,
+		StopDeadline: r.stopDeadline, ClearBy: r.clearBy, PreStarted: r.preStarted, PostStopped: r.postStopped,
+	}
+	if r.program != in.program {
+		v.Table = savedTable(r.program)
+	}
+	if r.process != nil {
+		v.Main = savedIdentity(r.id, r.kept)
+	}
+	if h := r.hook; h != nil {
+		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.doomed, Due: h.due}
+		if h.process != nil {
+			v.Hook.Process = savedIdentity(h.id, h.kept)
+		}
+	}
+	return v
+}
+
+func savedIdentity(id pidfd.Identity, kept string) *savedProcess {
+	return &savedProcess{Pid: id.Pid, Start: id.Start, Inode: id.Inode, Kept: kept}
+}
+
+// savedTable returns a program's table without its mistakes: what has begun to run has none.
+func savedTable(p *config.Program) *config.Program {
+	table := *p
+	table.Invalid = nil
+	return &table
+}
+
+// A birth is a start on its way: what the worker writes down about it.
+type birth struct {
+	in      *instance
+	key     string
+	value   savedBirth
+	written atomic.Bool
+}
+
+// newBirth returns the birth of the main process of the run, or of the hook at hand.
+func (in *instance) newBirth(r *run) *birth {
+	in.sup.births++
+	b := &birth{in: in, key: birthKey(in.name, in.sup.births), value: savedBirth{Run: r.invocationID, number: in.sup.births}}
+	if r.hook != nil {
+		b.value.Hook, b.value.PostStop = new(r.hook.at), in.machine.state == Clearing
+	}
+	return b
+}
+
+// expect writes down that a process, not older than after, is about to be born. It is called off the loop; after an error there must be no birth.
+func (b *birth) expect(after uint64) error {
+	b.written.Store(true)
+	b.value.After = after
+	return b.in.sup.journal.Put(b.key, b.value)
+}
+
+// happened writes down that the process is there. It is called off the loop. After an error the process is found by its environment, if it has to be.
+func (b *birth) happened(id pidfd.Identity, at time.Duration) error {
+	b.value.Process, b.value.At = savedIdentity(id, ""), at
+	return b.in.sup.journal.Put(b.key, b.value)
+}
+
+// settle has use take what came of the birth, whose record is not needed any more when that is saved.
+func (b *birth) settle(use func()) {
+	b.in.settled = b.value.number
+	use()
+	if b.written.Load() {
+		b.in.sup.journal.Queue(b.key, nil)
+	}
+}
+
+// saveSelf writes down what concerns superd as a whole.
+func (s *Supervisor) saveSelf() {
+	v := &savedSuperd{Config: s.configNumber, Before: s.configBefore, Begun: s.begun}
+	if s.shutdown != nil {
+		v.Shutdown = &savedShutdown{Why: s.shutdown.why, Hurry: s.shutdown.hurry, Status: s.exitStatus}
+	}
+	s.journal.Queue(superdKey, v)
+}
+
+// enact makes next the configuration in force and has follow do what follows from that. Until it is saved, the configuration before is kept,
+// too, so that the next superd can do what is missing.
+func (s *Supervisor) enact(next *config.Config, follow func()) {
+	if s.configBefore == 0 {
+		s.configBefore = s.configNumber
+	}
+	s.config = next
+	s.store.SetMaxTotal(next.Superd.LogMaxTotal)
+	s.configNumber++
+	number := s.configNumber
+	s.journal.Queue(configKey(number), archived{s.options.Archive, next})
+	s.saveSelf()
+	follow()
+	s.afterSaving(func() {
+		if s.configNumber != number {
+			return // the next one has come meanwhile
+		}
+		for old := s.configBefore; old < number; old++ {
+			s.journal.Queue(configKey(old), nil)
+		}
+		s.configBefore = 0
+		s.saveSelf()
+	})
+}
+
+// enactFirst makes the configuration that superd begins with the one in force.
+func (s *Supervisor) enactFirst() {
+	s.configNumber++
+	s.journal.Queue(configKey(s.configNumber), archived{s.options.Archive, s.config})
+	s.saveSelf()
+}
+
+// archived is a configuration, encoded when it is written.
+type archived struct {
+	archive func(*config.Config) []byte
+	config  *config.Config
+}
+
+// AppendJSON implements [superd/procs/journal.Appender].
+func (a archived) AppendJSON(b []byte) []byte {
+	text := a.archive(a.config)
+	for len(text) > 0 && text[len(text)-1] == '\n' {
+		text = text[:len(text)-1]
+	}
+	return append(b, text...)
+}

@@ -1,0 +1,339 @@
+package procs
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"superd/config"
+	"superd/loop"
+	"superd/procs/journal"
+)
+
+// A simJournal is the journal of the simulation: what is queued is written a while later, in order, and is lost with superd before.
+type simJournal struct {
+	h       *history
+	lag     time.Duration
+	session *loop.Scope
+	values  map[string]any // that are written
+	queue   []simEntry
+	writing bool
+}
+
+// A simEntry waits to be written; or somebody waits for what was queued before it.
+type simEntry struct {
+	key   string
+	value any
+	flush func()
+}
+
+func newSimJournal(h *history, lag time.Duration) *simJournal {
+	return &simJournal{h: h, lag: lag, session: h.v.Root().Child(), values: map[string]any{}}
+}
+
+// Put implements [Journal].
+func (j *simJournal) Put(key string, value any) error {
+	text, err := json.Marshal(value) // it may change later
+	j.values[key] = json.RawMessage(text)
+	return err
+}
+
+// Queue implements [Journal].
+func (j *simJournal) Queue(key string, value any) {
+	for i := range j.queue {
+		if j.queue[i].key == key {
+			j.queue[i].value = value
+			return
+		}
+	}
+	j.queue = append(j.queue, simEntry{key: key, value: value})
+	j.write()
+}
+
+// Flush implements [Journal].
+func (j *simJournal) Flush(done func()) {
+	if len(j.queue) == 0 || j.h.defect.hasty {
+		done()
+		return
+	}
+	j.queue = append(j.queue, simEntry{flush: done})
+	j.write()
+}
+
+// write writes some of what is queued, a while later.
+func (j *simJournal) write() {
+	if j.writing {
+		return
+	}
+	j.writing = true
+	j.session.After(j.h.kernel.upTo(j.lag), func() {
+		j.writing = false
+		n := len(j.queue)
+		if j.h.kernel.chance(0.3) {
+			n = 1 + j.h.rng.IntN(n)
+		}
+		batch := j.queue[:n]
+		j.queue = slices.Clone(j.queue[n:])
+		for _, e := range batch {
+			switch {
+			case e.flush != nil:
+				e.flush()
+			case e.value == nil:
+				delete(j.values, e.key)
+			default:
+				j.values[e.key] = e.value
+			}
+		}
+		if len(j.queue) > 0 {
+			j.write()
+		}
+	})
+}
+
+// checkReply holds that what an operator has asked for is written when he is told that it is done.
+func (j *simJournal) checkReply(name string, up bool) {
+	in := j.h.sup.byName[name]
+	if in == nil || in.removed || in.machine.wanted != (wish{up, operator}) {
+		return // somebody wants something else by now
+	}
+	if v, ok := j.values[instanceKey(name)].(*savedInstance); !ok || v.Wanted.Up != up {
+		j.h.fail("%s: the operator was answered before his wish was written", name)
+	}
+}
+
+// cut is the end of superd. It returns what is in the journal, and which keys were still to be written.
+func (j *simJournal) cut() (*journal.State, map[string]bool) {
+	j.session.Close()
+	state := &journal.State{Values: map[string]json.RawMessage{}, Existed: true}
+	for key, value := range j.values {
+		text, err := encoded(value)
+		if err != nil {
+			j.h.fail("encode %s: %v", key, err)
+		}
+		state.Values[key] = text
+	}
+	pending := map[string]bool{}
+	for _, e := range j.queue {
+		pending[e.key] = true
+	}
+	return state, pending
+}
+
+func encoded(value any) (json.RawMessage, error) {
+	if a, ok := value.(journal.Appender); ok {
+		return a.AppendJSON(nil), nil
+	}
+	return json.Marshal(value)
+}
+
+// archive gives a configuration a number, and restore gives the configuration of a number.
+func (h *history) archive(c *config.Config) []byte {
+	i := slices.Index(h.configs, c)
+	if i < 0 {
+		i = len(h.configs)
+		h.configs = append(h.configs, c)
+	}
+	return fmt.Appendf(nil, "%d", i)
+}
+
+func (h *history) restore(archive []byte) (*config.Config, error) {
+	var i int
+	if err := json.Unmarshal(archive, &i); err != nil {
+		return nil, err
+	}
+	return h.configs[i], nil
+}
+
+// A memory is what an instance was when superd was killed.
+type memory struct {
+	machine      machine
+	due          time.Duration // of the next start; 0: none
+	stopDeadline time.Duration
+	process      *simProcess // main process; nil: none
+	hook         *simProcess
+	removed      bool
+}
+
+func (in *instance) memory() memory {
+	m := memory{machine: *in.machine, removed: in.removed}
+	if t := in.restartTimer; t != nil {
+		m.due = t.Due()
+	}
+	if r := in.run; r != nil {
+		m.stopDeadline = r.stopDeadline
+		if r.process != nil {
+			m.process = simProcessOf(r.process)
+		}
+		if r.hook != nil && r.hook.process != nil {
+			m.hook = simProcessOf(r.hook.process)
+		}
+	}
+	return m
+}
+
+// simProcessOf returns the process behind what superd has; nil where it has nothing of it.
+func simProcessOf(p Process) *simProcess {
+	if a, ok := p.(*adopted); ok {
+		p = a.Process
+	}
+	if h, ok := p.(*simHandle); ok {
+		return h.p
+	}
+	return nil
+}
+
+// crash kills superd and begins another: in its place, or by hand.
+func (h *history) crash() {
+	if h.err != nil || h.ended {
+		return
+	}
+	resumed := h.kernel.chance(0.7)
+	before := map[string]memory{}
+	for _, in := range h.sup.instances {
+		before[in.name] = in.memory()
+	}
+	shuttingDown := h.sup.shutdown != nil
+	state, pending := h.journal.cut()
+	h.note("--- superd is killed; the next one goes on in its place: %v; not written: %v", resumed, sortedKeys(pending))
+	h.sup.scope.Close()
+	h.kernel.abandon()
+	if n := h.v.OpenFDs(); n > 0 {
+		h.fail("%d descriptors are open after the scope of superd is closed", n)
+	}
+	if h.kernel.chance(0.5) {
+		h.without(h.kernel.upTo(time.Duration(h.pick(0.001, 1, 20) * float64(time.Second))))
+	}
+	h.pending = 0
+	values := h.journal.values
+	h.journal = newSimJournal(h, h.journal.lag)
+	h.journal.values = values
+
+	recovery := ReadRecovery(state, h.restore, slog.New(slog.DiscardHandler))
+	if recovery.Incomplete && len(state.Values) > 0 && state.Values[superdKey] != nil {
+		h.fail("superd does not understand its own journal")
+	}
+	for run := range recovery.runs() { // what became of it may be forgotten
+		for name := range h.models {
+			v, b := recovery.instances[name], recovery.births[name]
+			if pending[instanceKey(name)] && (v != nil && v.Run != nil && v.Run.ID == run || b != nil && b.Run == run) {
+				delete(h.kernel.shortages, run)
+			}
+		}
+	}
+	recovery.Incomplete = false // it is cut off, and not damaged
+	if h.defect.recovery != nil {
+		h.defect.recovery(h, recovery)
+	}
+	o := h.options()
+	o.Recovery, o.Resumed = recovery, resumed
+	h.sup = New(o)
+	if err := h.sup.Adopt(); err != nil {
+		h.fail("adopt: %v", err)
+		return
+	}
+	reload := pending[superdKey] && h.sup.configBefore != 0
+	for key := range pending {
+		reload = reload || len(key) > 7 && key[:7] == "config/"
+	}
+	for _, in := range h.sup.instances {
+		was, ok := before[in.name]
+		if r := in.run; r != nil && h.kernel.mains[r.invocationID] != nil {
+			h.kernel.mains[r.invocationID].began = r.startedAt
+		}
+		h.checkIdentity(in)
+		if ok && !pending[instanceKey(in.name)] && !reload {
+			h.checkAdopted(in, was)
+		}
+	}
+	inForce := h.sup.config
+	h.sup.Start(func() { h.ended = true })
+	h.resync(before, pending, reload || pending[superdKey] || shuttingDown || h.sup.config != inForce)
+	h.check()
+}
+
+// without lets time pass in which there is no superd.
+func (h *history) without(d time.Duration) {
+	done := false
+	h.v.Root().After(d, func() { done = true })
+	for !done && h.err == nil && h.v.Step() {
+		h.steps++
+	}
+}
+
+// checkIdentity holds that a process which superd has taken up is the one.
+func (h *history) checkIdentity(in *instance) {
+	r := in.run
+	if r == nil || r.process == nil {
+		return
+	}
+	if p := simProcessOf(r.process); p != nil && (p.instance != in.name || p.run != r.invocationID || p.role != roleMain) {
+		h.fail("%s has taken up %d of %s, which is not its main process", in.name, p.pid, p.instance)
+	}
+}
+
+// checkAdopted holds that an instance is as it was, if that was written.
+func (h *history) checkAdopted(in *instance, was memory) {
+	is := in.memory()
+	if p := was.hook; p != nil && !p.zombie && is.hook != p {
+		h.fail("%s: its hook %d lives and was not taken up", in.name, p.pid)
+	}
+	a, b := was.machine, is.machine
+	if a.state == Spawning || in.run != nil && in.run.hook != nil || a.state == Clearing {
+		if a.wanted.up != b.wanted.up {
+			h.fail("%s: wanted up = %v, it was %v", in.name, b.wanted.up, a.wanted.up)
+		}
+		return // it may have gone on
+	}
+	if a.wanted != b.wanted || a.again != b.again || a.attempts != b.attempts || a.restarts != b.restarts || a.gaveUp != b.gaveUp ||
+		a.state != b.state || !slices.Equal(a.failures, b.failures) || a.ending != b.ending {
+		h.fail("%s is %s, wanted %v, attempts %d, failures %v; it was %s, wanted %v, attempts %d, failures %v", in.name,
+			b.state, b.wanted, b.attempts, b.failures, a.state, a.wanted, a.attempts, a.failures)
+	}
+	if a.state == Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
+		h.fail("%s: the stop time-out is over at %v, it was to be at %v", in.name, is.stopDeadline, was.stopDeadline)
+	}
+	if was.due != is.due && is.due > h.v.Now() {
+		h.fail("%s: the next start is due at %v, it was to be at %v", in.name, is.due, was.due)
+	}
+	if p := was.process; p != nil && !p.zombie && is.process != p {
+		h.fail("%s: its process %d lives and was not taken up", in.name, p.pid)
+	}
+}
+
+// resync has the observer see what is new: of what was not written it can't know what has become.
+func (h *history) resync(before map[string]memory, pending map[string]bool, all bool) {
+	p := &h.policy
+	if h.sup.shutdown == nil {
+		*p = policyModel{begun: p.begun}
+	}
+	p.restSince = 0
+	p.begun = p.begun && (h.sup.begun || !pending[superdKey])
+	for _, in := range h.sup.instances {
+		if h.models[in.name] == nil {
+			h.models[in.name] = &model{}
+		}
+		model := h.models[in.name]
+		_, known := before[in.name]
+		lost := all || pending[instanceKey(in.name)] || !known || in.machine.state == Spawning || in.removed
+		if lost {
+			model.wantUp, model.since = in.wish().up, h.v.Now()
+			if in.removed && in.next != nil && in.nextWish == nil {
+				model.wantUp = in.next.Autostart
+			}
+			model.retries, model.gaveUp = in.machine.attempts, in.machine.gaveUp
+			model.failures = slices.Clone(in.machine.failures)
+			model.unsure = in.machine.state == Clearing
+			model.state, model.stateAt = in.machine.state, h.v.Now()
+			if model.status = in.exitStatus(); in.machine.state.AtRest() {
+				model.stateAt = in.sinceAt
+			}
+		}
+		model.in, model.run, model.hook = in, in.run, nil
+		model.freeAt, model.rightAt, model.right = h.v.Now(), h.v.Now(), true
+		if h.sup.shutdown == nil && in.endedForGood() {
+			h.decides(in, model)
+		}
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !race
+
+package procs
+
+const (
+	usualHistories = 3000
+	plantDefects   = true
+)

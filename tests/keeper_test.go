@@ -1,0 +1,140 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// The keeper is as small as it is meant to be, and known.
+func TestKeeper(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "sleep infinity"
+		`)
+	d := s.Start()
+	s.WaitRunning()
+	var version struct {
+		Pid       int
+		KeeperPid *int `json:"keeper_pid"`
+	}
+	if err := json.Unmarshal([]byte(s.MustCtl("version", "--json").Out), &version); err != nil {
+		t.Fatal(err)
+	}
+	if version.Pid != d.Pid || version.KeeperPid == nil || *version.KeeperPid != d.KeeperPid {
+		t.Errorf("ctl version: %+v, want pid %d, keeper_pid %d", version, d.Pid, d.KeeperPid)
+	}
+	harness.Until(t, "the keeper takes less than 3 MiB", func() bool { return s.KiB(d.KeeperPid, "smaps_rollup", "Pss") < 3<<10 })
+	if fds := s.FDs(s.Status("web").Pid); len(fds) != 3 {
+		t.Errorf("descriptors of a program: %v, want three", fds)
+	}
+	s.MustCtl("shutdown")
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+}
+
+// What keeps superd from coming up is told as it always was, and the keeper does not try again.
+func TestKeeperOfFailedStart(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "[program.web]\ncomand = 'x'\n[superd.x]\n")
+	s.Write("broken.toml", "[program.web\n")
+	for _, args := range [][]string{{}, {"--no-keeper"}} {
+		r := s.Run(append([]string{"run", "-c", s.Path("broken.toml")}, args...)...)
+		if r.Exit != 2 || r.Out != "" || !strings.Contains(r.ErrOut, "broken.toml:1:") || strings.Contains(r.ErrOut, "keeper") {
+			t.Errorf("superd run %v with a broken file: exit status %d, %q", args, r.Exit, r.ErrOut)
+		}
+	}
+}
+
+// Each signal comes to superd once, also when the keeper's process group gets it as from a terminal.
+func TestKeeperForwardsOnce(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.deaf]
+		command = ["sh", "-c", "trap '' TERM; echo deaf; exec child hang"]
+		stop_timeout = "300ms"
+		`)
+	d := s.Start()
+	s.WaitLog("deaf", "deaf\n")
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGQUIT} {
+		if err := syscall.Kill(-d.KeeperPid, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.ErrOut.Wait(t, "configuration reloaded")
+	d.ErrOut.Wait(t, "log files reopened")
+	d.ErrOut.Wait(t, "state of superd")
+	if err := syscall.Kill(-d.KeeperPid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+	log := d.ErrOut.String()
+	for _, text := range []string{"configuration reloaded", "log files reopened", "state of superd", "msg=\"shutting down\""} {
+		if n := strings.Count(log, text); n != 1 {
+			t.Errorf("%q %d times, want once:\n%s", text, n, log)
+		}
+	}
+	if strings.Contains(log, "at once") {
+		t.Errorf("one SIGINT hurried:\n%s", log)
+	}
+}
+
+// A supervisor that ends in any way that it has not announced is followed by another, and clients notice a pause at most.
+func TestKilledSupervisor(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n")
+	d := s.Start()
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGABRT, syscall.SIGKILL} {
+		s.Kill(d.Pid, sig)
+		s.WaitState("later", "stopped") // fails when there is no answer
+		d.FindSupervisor()
+	}
+	if words := s.Read("run/crash.txt"); !strings.HasPrefix(words, "SIGABRT") || !strings.Contains(words, "goroutine ") {
+		t.Errorf("crash.txt: %q", words)
+	}
+	d.ErrOut.Wait(t, "superd crashed before")
+	d.ErrOut.WaitTimes(t, "superd crashed, it is started again", 3)
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+}
+
+// When the keeper is killed, the supervisor takes its place.
+func TestKilledKeeper(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n")
+	d := s.Start()
+	keeper := s.Hold(d.KeeperPid)
+	before := d.Pid
+	keeper.Kill()
+	d.KeeperPid = before
+	d.FindSupervisor()
+	s.WaitState("later", "stopped")
+	if out := s.MustCtl("version", "--json").Out; !strings.Contains(out, fmt.Sprintf(`"pid":%d,"keeper_pid":%d,`, d.Pid, before)) {
+		t.Errorf("ctl version: %s, want pid %d, keeper_pid %d", out, d.Pid, before)
+	}
+	s.MustCtl("shutdown")
+	harness.Until(t, "both have ended", func() bool { return len(s.Processes()) == 0 })
+}
+
+// A supervisor that does nothing any more is ended, and its last words are kept.
+func TestWatchdog(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n")
+	d := s.Start(func(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--watchdog=200ms") })
+	s.Kill(d.Pid, syscall.SIGSTOP)
+	d.Signal(syscall.SIGHUP)
+	d.ErrOut.Wait(t, "superd is stuck")
+	d.FindSupervisor()
+	s.WaitState("later", "stopped")
+}

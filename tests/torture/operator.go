@@ -1,0 +1,88 @@
+package torture
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"superd/control"
+	"superd/tests/child"
+)
+
+// An operator gives random commands, each again until superd has answered.
+type operator struct {
+	client *control.Client
+	toys   []program
+	rng    *rand.Rand
+
+	mu       sync.Mutex
+	wanted   map[string]bool // up or down, by the last command that was answered
+	asked    map[string]int  // how often a one-shot may have been asked to run
+	commands int
+	wrong    []error // answers that no kill explains
+}
+
+func newOperator(socket string, all []program, seed uint64) *operator {
+	return &operator{
+		client: control.NewClient(socket),
+		toys:   pick(all, func(p program) bool { return p.toy }),
+		rng:    rand.New(rand.NewPCG(seed, 1)),
+		wanted: map[string]bool{},
+		asked:  map[string]int{},
+	}
+}
+
+// work gives commands until ctx is done, and then sees the one at hand through.
+func (o *operator) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		toy := o.toys[o.rng.IntN(len(o.toys))]
+		verb := [...]string{"start", "stop", "restart", "start", "reload"}[o.rng.IntN(5)]
+		o.command(verb, toy, o.rng.IntN(3) == 0)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(o.rng.IntN(20)) * time.Millisecond):
+		}
+	}
+}
+
+// command gives one command until it is answered.
+func (o *operator) command(verb string, toy program, wait bool) {
+	for begin := time.Now(); ; {
+		if toy.kind == child.Once && verb != "stop" && verb != "reload" {
+			o.mu.Lock()
+			o.asked[toy.name]++
+			o.mu.Unlock()
+		}
+		err := o.ask(verb, toy.name, wait)
+		wait = false // superd may be killed sooner than what is waited for comes
+		o.mu.Lock()
+		switch {
+		case err == nil:
+			o.commands++
+			if verb != "reload" {
+				o.wanted[toy.name] = verb != "stop"
+			}
+		case time.Since(begin) > time.Minute:
+			o.wrong = append(o.wrong, err)
+		default:
+			o.mu.Unlock()
+			time.Sleep(10 * time.Millisecond) // superd is coming up
+			continue
+		}
+		o.mu.Unlock()
+		return
+	}
+}
+
+// ask returns an error when superd has not answered. That a one-shot fails, or is stopped meanwhile, is an answer.
+func (o *operator) ask(verb, name string, wait bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if verb == "reload" {
+		_, err := o.client.Reload(ctx)
+		return err
+	}
+	_, err := o.client.Command(ctx, verb, []string{name}, wait, 0)
+	return err
+}

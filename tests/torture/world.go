@@ -1,0 +1,390 @@
+package torture
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"superd/tests/child"
+	"superd/tests/harness"
+)
+
+// Whom to kill.
+type victim int
+
+const (
+	supervisor victim = iota
+	keeper
+	both
+	victims // how many there are
+)
+
+func (v victim) String() string { return [...]string{"supervisor", "keeper", "both"}[v] }
+
+// A world is superd with its fifty programs and an operator who does not stand still.
+type world struct {
+	*harness.Site
+	all          []program
+	operator     *operator
+	stopOperator func()
+	ledgers      []*ledger
+
+	now    version        // of the superd that answered last
+	steady map[string]int // pids that must never change
+	before resources      // before the first kill
+	after  resources
+	back   [victims][]time.Duration // from each kill until superd answered again
+	gaps   int                      // runs whose last lines are lost, as reported
+	events string                   // superd's, a JSON object a line
+}
+
+// A version is what superd tells of itself.
+type version struct {
+	Pid       int
+	KeeperPid *int `json:"keeper_pid"`
+}
+
+// A resources is what a supervisor holds when all is as it is wanted.
+type resources struct{ descriptors, rssKiB int }
+
+// strike kills and waits until superd is back.
+func (w *world) strike(v victim) {
+	w.T.Helper()
+	struck := w.now
+	begin := time.Now()
+	switch {
+	case struck.KeeperPid == nil || v == both:
+		// The keeper first: the supervisor has no time to take its place.
+		if struck.KeeperPid != nil {
+			w.kill(*struck.KeeperPid)
+		}
+		w.kill(struck.Pid)
+		w.launch()
+	case v == keeper:
+		w.kill(*struck.KeeperPid)
+	default:
+		w.kill(struck.Pid)
+	}
+	harness.Until(w.T, "superd is back after the end of its "+v.String(), func() bool {
+		now, err := w.version()
+		gone := now.Pid != struck.Pid && (v != keeper || now.KeeperPid == nil || *now.KeeperPid != *struck.KeeperPid)
+		if err != nil || !gone {
+			return false
+		}
+		w.now = now
+		return true
+	})
+	w.back[v] = append(w.back[v], time.Since(begin))
+	w.check()
+}
+
+// launch starts superd. Its messages go to a file, since the process that has been started may be killed and superd go on in another.
+func (w *world) launch() {
+	w.T.Helper()
+	messages, err := os.OpenFile(w.Path(messagesFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer messages.Close()
+	w.Launch(func(cmd *exec.Cmd) { cmd.Stderr = messages }).Abandon()
+}
+
+const messagesFile = "messages"
+
+// top returns the pid of the process whose end is that of superd.
+func (w *world) top() int {
+	if w.now.KeeperPid != nil {
+		return *w.now.KeeperPid
+	}
+	return w.now.Pid
+}
+
+// stop has superd end in order, and looks that nothing is left.
+func (w *world) stop() {
+	w.T.Helper()
+	top := w.top()
+	w.Kill(top, syscall.SIGTERM)
+	told := ""
+	w.T.Cleanup(func() {
+		if w.T.Failed() {
+			w.T.Logf("status, the last time that superd told it:\n%s", told)
+		}
+	})
+	harness.Until(w.T, "superd ends", func() bool {
+		if r := w.Ctl("status"); r.Exit == 0 {
+			told = r.Out
+		}
+		return !harness.Alive(top)
+	})
+	harness.Until(w.T, "nothing is left", func() bool { return len(w.Processes()) == 0 })
+	if dirs := w.Cgroups(); len(dirs) > 0 {
+		w.T.Errorf("cgroups left behind: %v", dirs)
+	}
+}
+
+// kill sends SIGKILL; that there is nobody any more is no matter.
+func (w *world) kill(pid int) {
+	w.T.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+		w.T.Fatalf("kill process %d: %v", pid, err)
+	}
+}
+
+func (w *world) version() (v version, err error) {
+	code, body, err := w.Request("GET", "/v1/version")
+	if err != nil {
+		return v, err
+	}
+	if code != 200 {
+		return v, fmt.Errorf("status %d: %s", code, body)
+	}
+	return v, json.Unmarshal(body, &v)
+}
+
+// awaitAnswer waits until superd answers and notes who does.
+func (w *world) awaitAnswer() {
+	w.T.Helper()
+	harness.Until(w.T, "superd answers", func() bool {
+		now, err := w.version()
+		if err == nil {
+			w.now = now
+		}
+		return err == nil
+	})
+}
+
+// awaitBack waits until superd answers and what nobody stops is running.
+func (w *world) awaitBack() {
+	w.T.Helper()
+	w.awaitAnswer()
+	harness.Until(w.T, "the steady programs run", func() bool { return len(w.steadyPids()) == steadyCount+fastCount })
+}
+
+// steadyPids returns the pids of the programs that nobody stops and that run; nil where superd does not answer.
+func (w *world) steadyPids() map[string]int {
+	code, body, err := w.Request("GET", "/v1/status")
+	var all []harness.Status
+	if err != nil || code != 200 || json.Unmarshal(body, &all) != nil {
+		return nil
+	}
+	pids := map[string]int{}
+	for _, st := range all {
+		if st.State == "running" && (strings.HasPrefix(st.Name, child.Steady) || strings.HasPrefix(st.Name, child.Fast)) {
+			pids[st.Name] = st.Pid
+		}
+	}
+	return pids
+}
+
+// provoke does what leads to a crashpoint, where the operator does not.
+func (w *world) provoke(crashpoint string) {
+	if strings.HasPrefix(crashpoint, "upgrade.") {
+		w.Ctl("upgrade") // superd is killed meanwhile: there is nothing to expect
+	}
+}
+
+// check looks at what must hold at any time.
+func (w *world) check() {
+	w.T.Helper()
+	if got := w.steadyPids(); !maps.Equal(got, w.steady) {
+		for name, pid := range w.steady {
+			if got[name] != pid {
+				w.T.Errorf("%s had pid %d, is now: %v", name, pid, w.Status(name))
+			}
+		}
+	}
+	if twice := w.Read("twice"); twice != "" {
+		w.T.Errorf("run while another run lives:\n%s", twice)
+	}
+	for _, l := range w.ledgers {
+		if err := l.readRotated(); err != nil {
+			w.T.Fatal(err)
+		}
+		w.report(l)
+	}
+}
+
+func (w *world) report(l *ledger) {
+	for _, fault := range l.faults {
+		w.T.Error(fault)
+	}
+	l.faults = nil
+}
+
+// finish lets everything come to rest, looks at it, shuts down and reads the logs.
+func (w *world) finish() {
+	w.T.Helper()
+	w.stopOperator()
+	for _, err := range w.operator.wrong {
+		w.T.Errorf("command not answered: %v", err)
+	}
+	for _, toy := range pick(w.all, func(p program) bool { return p.toy }) {
+		w.awaitWish(toy)
+	}
+	w.check()
+	w.after = w.resources()
+	w.checkZombies()
+
+	excused := w.gapsReported() // now: the event log goes with the runtime directory
+	w.stop()
+	for _, l := range w.ledgers {
+		if err := l.readAll(); err != nil {
+			w.T.Fatal(err)
+		}
+		w.report(l)
+		for _, end := range l.open {
+			if !excused[end.run] {
+				w.T.Errorf("%s: run %s: nothing after line %d, and no gap is reported. Events of this run:\n%s", l.instance, end.run, end.last, w.eventsOf(end.run))
+			}
+			w.gaps++
+		}
+	}
+	w.checkRuns()
+}
+
+// awaitWish waits until a toy is as the operator wanted it last.
+func (w *world) awaitWish(toy program) {
+	w.T.Helper()
+	up, said := w.operator.wanted[toy.name]
+	if !said {
+		up = toy.kind != child.Once
+	}
+	w.WaitStatus(toy.name, fmt.Sprintf("is as wanted, up: %v", up), func(st harness.Status) bool {
+		switch {
+		case !up:
+			return st.State == "stopped" || toy.kind == child.Once && st.State == "exited"
+		case toy.kind == child.Once:
+			// How a run ended that nobody saw end is not known, and one that may have run isn't run again.
+			return st.State == "exited" || st.State == "failed" && !st.Exit.Known
+		}
+		return st.State == "running"
+	})
+}
+
+// resources returns what the supervisor holds.
+func (w *world) resources() resources {
+	return resources{len(w.FDs(w.now.Pid)), w.KiB(w.now.Pid, "status", "VmRSS")}
+}
+
+// compareResources looks whether superd has grown. How many log files are open at a moment differs, and what the pools of the runtime hold.
+func (w *world) compareResources() {
+	w.T.Helper()
+	if w.after.descriptors > w.before.descriptors+len(w.all)+10 {
+		w.T.Errorf("superd has %d descriptors, had %d", w.after.descriptors, w.before.descriptors)
+	}
+	if w.after.rssKiB > 2*w.before.rssKiB {
+		w.T.Errorf("superd takes %d KiB, took %d", w.after.rssKiB, w.before.rssKiB)
+	}
+}
+
+// checkZombies looks for those who stay zombies below superd.
+func (w *world) checkZombies() {
+	w.T.Helper()
+	parents := []int{w.now.Pid}
+	if w.now.KeeperPid != nil {
+		parents = append(parents, *w.now.KeeperPid)
+	}
+	var zombies []int
+	harness.Until(w.T, "nothing below superd is a zombie for long", func() bool {
+		var now []int
+		for _, parent := range parents {
+			now = append(now, w.Zombies(parent)...)
+		}
+		still := slices.ContainsFunc(zombies, func(pid int) bool { return slices.Contains(now, pid) })
+		zombies = now
+		return !still
+	})
+}
+
+// gapsReported returns the runs of which superd has said that output is missing.
+func (w *world) gapsReported() map[string]bool {
+	w.events = w.MustCtl("events", "--json").Out
+	runs := map[string]bool{}
+	for line := range strings.Lines(w.events) {
+		var e struct{ Kind, Run, Reason string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			w.T.Fatalf("event %q: %v", line, err)
+		}
+		if e.Kind == "output" && strings.Contains(e.Reason, "lost") {
+			runs[e.Run] = true
+		}
+	}
+	return runs
+}
+
+// eventsOf returns the events in which the run is named.
+func (w *world) eventsOf(run string) string {
+	var b strings.Builder
+	for line := range strings.Lines(w.events) {
+		if strings.Contains(line, run) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// checkRuns looks whether one-shots have run oftener than they were asked to.
+func (w *world) checkRuns() {
+	w.T.Helper()
+	for _, p := range pick(w.all, func(p program) bool { return p.kind == child.Once }) {
+		runs := strings.Fields(w.Read(filepath.Join("runs", p.name)))
+		if distinct := len(slices.Compact(slices.Sorted(slices.Values(runs)))); distinct != len(runs) || len(runs) > w.operator.asked[p.name] {
+			w.T.Errorf("%s has run %d times, %d of them different, asked for at most %d", p.name, len(runs), distinct, w.operator.asked[p.name])
+		}
+	}
+}
+
+// table sums up.
+func (w *world) table() string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "killed\ttimes\tback after: median\tworst")
+	for v := range victims {
+		took := slices.Sorted(slices.Values(w.back[v]))
+		if len(took) > 0 {
+			fmt.Fprintf(t, "%v\t%d\t%v\t%v\n", v, len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
+		}
+	}
+	t.Flush()
+	lines, runs, missing := 0, 0, 0
+	for _, l := range w.ledgers {
+		lines += l.lines
+		runs += l.runs
+		missing += len(l.open)
+	}
+	fmt.Fprintf(&b, "%d programs, %d of them with the same pid throughout; %d commands answered\n", len(w.all), len(w.steady), w.operator.commands)
+	fmt.Fprintf(&b, "%d runs, %d numbered lines, each once and in order; %d runs with a reported gap\n", runs, lines, missing)
+	fmt.Fprintf(&b, "superd: %d descriptors and %d KiB before, %d and %d after\n",
+		w.before.descriptors, w.before.rssKiB, w.after.descriptors, w.after.rssKiB)
+	return b.String()
+}
+
+// crashpoints returns the names in superd's code.
+func crashpoints(t interface{ Fatal(...any) }) []string {
+	var names []string
+	call := regexp.MustCompile(`crashpoint\.Here\("([a-z.-]+)"\)`)
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range call.FindAllSubmatch(text, -1) {
+			names = append(names, string(found[1]))
+		}
+		return err
+	})
+	if err != nil || len(names) == 0 {
+		t.Fatal("crashpoints in superd's code: ", names, err)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

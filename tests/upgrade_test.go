@@ -1,0 +1,97 @@
+package tests
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+const laterOnly = "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n"
+
+// Another binary goes on in superd's place, and then in the keeper's.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, laterOnly+`
+		[program.counts]
+		command = ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"]
+		`)
+	d := s.Start(func(cmd *exec.Cmd) { cmd.Path = s.BuildVersion("one", "1.0") })
+	counts := s.WaitState("counts", "running").Pid
+	two := s.BuildVersion("two", "2.0")
+	if r := s.MustCtl("upgrade", "--binary", two); r.Out != "superd 2.0 runs, it was 1.0\n" {
+		t.Errorf("ctl upgrade: %q", r.Out)
+	}
+	harness.Until(t, "the keeper runs the new binary, too", func() bool { return s.Executable(d.KeeperPid) == two })
+	d.ErrOut.Wait(t, "the keeper runs the new binary, too")
+	if pid := d.Pid; s.Executable(pid) != two {
+		t.Errorf("process %d runs %s", pid, s.Executable(pid))
+	}
+	s.WaitState("later", "stopped")
+
+	// By signal, from the file that has been replaced meanwhile.
+	s.Move("one", "two")
+	d.Signal(syscall.SIGUSR2)
+	harness.Until(t, "the first version is back", func() bool { return strings.HasPrefix(s.Ctl("version").Out, "superd 1.0") })
+	d.ErrOut.WaitTimes(t, "the keeper runs the new binary, too", 2)
+	if st := s.Status("counts"); st.Pid != counts || st.Restarts != 0 || s.Parent(counts) != d.Pid {
+		t.Errorf("%v, a child of %d, want pid %d, a child of superd, %d", st, s.Parent(counts), counts, d.Pid)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(s.Log("counts")), "\n") {
+		if line != strconv.Itoa(i+1) {
+			t.Fatalf("line %d of the log is %q", i+1, line)
+		}
+	}
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+}
+
+// What is no superd, or does not come up, changes nothing.
+func TestUpgradeThatFails(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, laterOnly)
+	d := s.Start()
+	pid := d.Pid
+	s.Write("mute", "#!/bin/sh\nexit 0\n")
+	s.Write("picky", "#!/bin/sh\n[ $1 = version ] && echo '{\"version\":\"9\"}' || { echo 'superd.toml: no'; exit 2; }\n")
+	s.Write("dies", "#!/bin/sh\ncase $1 in version) echo '{\"version\":\"9\"}';; check) ;; *) exit 3;; esac\n")
+	for binary, want := range map[string]string{
+		s.Path("none"):  "no such file",
+		s.Path("mute"):  "it is not a superd",
+		s.Path("picky"): "superd.toml: no",
+	} {
+		if r := s.Ctl("upgrade", "--binary", binary); r.Exit != 1 || !strings.Contains(r.ErrOut, want) {
+			t.Errorf("upgrade to %s: exit status %d, %q, want %q", binary, r.Exit, r.ErrOut, want)
+		}
+	}
+	if out := s.MustCtl("version", "--json").Out; !strings.Contains(out, fmt.Sprintf(`"pid":%d,`, pid)) {
+		t.Errorf("after refused upgrades: %s, want pid %d", out, pid)
+	}
+	if r := s.Ctl("upgrade", "--binary", s.Path("dies")); r.Exit != 1 || !strings.Contains(r.ErrOut, "it did not come up") {
+		t.Errorf("upgrade to what dies: exit status %d, %q", r.Exit, r.ErrOut)
+	}
+	s.WaitState("later", "stopped")
+	d.ErrOut.Wait(t, "the old one is started again")
+}
+
+// Without a keeper there is no way back, and superd says so.
+func TestUpgradeWithoutKeeper(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, laterOnly)
+	d := s.Start(harness.NoKeeper)
+	s.MustCtl("stop", "later")
+	if r := s.MustCtl("upgrade"); !strings.Contains(r.Out, "no way back") {
+		t.Errorf("ctl upgrade: %q", r.Out)
+	}
+	s.WaitState("later", "stopped")
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+}
