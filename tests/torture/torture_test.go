@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,8 +52,9 @@ func TestCrashpoints(t *testing.T) {
 			w := begin(t, "SUPERD_CRASHPOINT="+name+passage, "SUPERD_CRASHPOINT_ONCE="+once)
 			w.provoke(name)
 			harness.Until(t, "superd has crashed at "+name, func() bool {
-				_, err := os.Stat(once)
-				return err == nil
+				text, _ := os.ReadFile(once)
+				crashed, err := strconv.Atoi(strings.TrimSpace(string(text)))
+				return err == nil && !harness.Alive(crashed)
 			})
 			w.awaitBack()
 			w.check()
@@ -97,8 +99,7 @@ func begin(t *testing.T, env ...string) *world {
 		}
 	})
 	w.launch()
-	w.awaitBack()
-	w.steady = w.steadyPids()
+	w.steady = w.awaitBack()
 	w.operator = newOperator(w.Socket(), all, *seed)
 	ctx, cancel := context.WithCancel(context.Background())
 	idle := make(chan struct{})

@@ -162,11 +162,15 @@ func (w *world) awaitAnswer() {
 	})
 }
 
-// awaitBack waits until superd answers and what nobody stops is running.
-func (w *world) awaitBack() {
+// awaitBack waits until superd answers and what nobody stops is running, and returns the pids of that.
+func (w *world) awaitBack() (steady map[string]int) {
 	w.T.Helper()
 	w.awaitAnswer()
-	harness.Until(w.T, "the steady programs run", func() bool { return len(w.steadyPids()) == steadyCount+fastCount })
+	harness.Until(w.T, "the steady programs run", func() bool {
+		steady = w.steadyPids()
+		return len(steady) == steadyCount+fastCount
+	})
+	return steady
 }
 
 // steadyPids returns the pids of the programs that nobody stops and that run; nil where superd does not answer.
