@@ -51,13 +51,6 @@ func (w *readiness) end() {
 	w.run.readiness, w.run.startDeadline = nil, 0
 }
 
-// became notes that the main process is ready.
-func (w *readiness) became() {
-	in, r := w.in, w.run
-	r.readyAt = in.sup.loop.Now()
-	in.do(func() []Effect { return in.machine.ready(r.readyAt - r.startedAt) })
-}
-
 // late is the end of the start time-out.
 func (w *readiness) late() {
 	reason := fmt.Sprintf("not ready after %s: %s", roundDuration(w.in.sup.loop.Now()-w.run.startedAt), w.stage())
