@@ -27,7 +27,7 @@ func (s *Supervisor) tellNotifier() {
 func (s *Supervisor) summary() string {
 	text := plural(len(s.instances), "instance")
 	separator := ": "
-	for _, states := range [][]State{{Running}, {Spawning, Starting}, {Stopping, Killing, Clearing}, {Backoff}, {Failed}, {Exited}, {Stopped}} {
+	for _, states := range [][]State{{Running}, {Spawning, Starting}, {Waiting}, {Stopping, Killing, Clearing}, {Backoff}, {Failed}, {Exited}, {Stopped}} {
 		count := 0
 		for _, state := range states {
 			count += s.counts[state]

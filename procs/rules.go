@@ -13,6 +13,13 @@ var rules = [stateCount][eventCount]*rule{
 	Stopped: {
 		WantUp:   to(Spawning, Spawn),
 		Again:    to(Spawning, Spawn),
+		Wait:     to(Waiting),
+		WantDown: to(Stopped),
+	},
+	Waiting: {
+		WantUp:   to(Spawning, Spawn),
+		Again:    to(Spawning, Spawn),
+		Wait:     to(Waiting),
 		WantDown: to(Stopped),
 	},
 	Spawning: {
@@ -28,6 +35,7 @@ var rules = [stateCount][eventCount]*rule{
 		EndFinal:       to(Failed, EndRun),
 		EndDown:        to(Stopped, EndRun),
 		EndAgain:       to(Spawning, EndRun, Spawn),
+		EndWait:        to(Waiting, EndRun),
 	},
 	Starting: {
 		WantUp:    to(Starting),
@@ -63,6 +71,7 @@ var rules = [stateCount][eventCount]*rule{
 		EndFinal:  to(Failed, EndRun),
 		EndDown:   to(Stopped, EndRun),
 		EndAgain:  to(Spawning, EndRun, Spawn),
+		EndWait:   to(Waiting, EndRun),
 	},
 	Killing: {
 		WantUp:    to(Killing),
@@ -75,6 +84,7 @@ var rules = [stateCount][eventCount]*rule{
 		EndFinal:  to(Failed, EndRun),
 		EndDown:   to(Stopped, EndRun),
 		EndAgain:  to(Spawning, EndRun, Spawn),
+		EndWait:   to(Waiting, EndRun),
 	},
 	Clearing: {
 		WantUp:    to(Clearing),
@@ -86,19 +96,23 @@ var rules = [stateCount][eventCount]*rule{
 		EndFinal:  to(Failed, EndRun),
 		EndDown:   to(Stopped, EndRun),
 		EndAgain:  to(Spawning, EndRun, Spawn),
+		EndWait:   to(Waiting, EndRun),
 	},
 	Backoff: {
+		Wait:       to(Waiting, Disarm),
 		WantUp:     to(Spawning, Disarm, Spawn),
 		Again:      to(Spawning, Disarm, Spawn),
 		WantDown:   to(Stopped, Disarm),
 		RestartDue: to(Spawning, Spawn),
 	},
 	Exited: {
+		Wait:     to(Waiting),
 		WantUp:   to(Spawning, Spawn),
 		Again:    to(Spawning, Spawn),
 		WantDown: to(Stopped),
 	},
 	Failed: {
+		Wait:       to(Waiting, Disarm),
 		WantUp:     to(Spawning, Disarm, Spawn),
 		Again:      to(Spawning, Disarm, Spawn),
 		WantDown:   to(Stopped, Disarm),
