@@ -54,6 +54,15 @@ func (k KeyChange) String() string {
 	return k.Key + " " + k.Old + " -> " + k.New
 }
 
+// Key returns the change of a key, nil where it means the same.
+func (c *Change) Key(name string) *KeyChange {
+	i := slices.IndexFunc(c.Keys, func(k KeyChange) bool { return k.Key == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Keys[i]
+}
+
 // Restarts reports whether any of the keys comes into force with a new run of the instances that stay. A number of
 // replicas does not, although it may give instances other names.
 func (c *Change) Restarts() bool {
@@ -63,6 +72,15 @@ func (c *Change) Restarts() bool {
 // Differs reports whether the two configurations mean something else.
 func (d *Diff) Differs() bool {
 	return len(d.Superd) > 0 || slices.ContainsFunc(d.Programs, func(c Change) bool { return c.Kind != Unchanged })
+}
+
+// Of returns what becomes of the program of that name; nil where neither configuration has it.
+func (d *Diff) Of(program string) *Change {
+	i, ok := slices.BinarySearchFunc(d.Programs, program, func(c Change, name string) int { return strings.Compare(c.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &d.Programs[i]
 }
 
 // Names returns the names of the programs with changes of these kinds, by name.
@@ -124,7 +142,7 @@ func Compare(before, after *Config) Diff {
 			diff.Programs = append(diff.Programs, Change{Name: next[0].Name, Kind: ProgramAdded, Program: next[0]})
 			next = next[1:]
 		default:
-			diff.Programs = append(diff.Programs, compare(old[0], next[0]))
+			diff.Programs = append(diff.Programs, CompareProgram(old[0], next[0]))
 			old, next = old[1:], next[1:]
 		}
 	}
@@ -134,8 +152,8 @@ func Compare(before, after *Config) Diff {
 	return diff
 }
 
-// compare returns what became of a program.
-func compare(before, after *Program) Change {
+// CompareProgram returns what became of a program.
+func CompareProgram(before, after *Program) Change {
 	c := Change{Name: after.Name, Kind: Unchanged, Program: after}
 	if before == after || before.equal(after) {
 		return c

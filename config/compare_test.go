@@ -143,7 +143,7 @@ func TestEachFieldIsCompared(t *testing.T) {
 				alter(t, leaf)
 			}
 		})
-		if c := compare(before, after); c.Kind == Unchanged || len(c.Keys) == 0 {
+		if c := CompareProgram(before, after); c.Kind == Unchanged || len(c.Keys) == 0 {
 			t.Errorf("a difference in Program%s is %s, by the keys %v", path, c.Kind, c.Keys)
 		}
 	})

@@ -10,7 +10,9 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -218,6 +220,15 @@ type Limits struct {
 	Memory *int64   // bytes
 	CPU    *float64 // CPUs, 0.5 being half of one
 	Tasks  *int64   // processes and threads
+}
+
+// Program returns the program of that name, nil where there is none.
+func (c *Config) Program(name string) *Program {
+	i, ok := slices.BinarySearchFunc(c.Programs, name, func(p *Program, name string) int { return strings.Compare(p.Name, name) })
+	if !ok {
+		return nil
+	}
+	return c.Programs[i]
 }
 
 // EnvFileSum returns the [EnvSum] of the program's env file as it was when c was loaded. ok is false where the program has
