@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"superd/config"
 	"superd/procs/eventlog"
@@ -88,6 +89,7 @@ func (s *Supervisor) reload() {
 				finish(Report{Diff: diff, Notes: s.notes(diff)}, nil)
 			default:
 				report := s.putInForce(next, diff)
+				s.recordReload(&diff)
 				s.afterSaving(func() { finish(report, nil) })
 			}
 		})
@@ -141,23 +143,38 @@ func (s *Supervisor) apply(next *config.Config) Report {
 // putInForce puts next in force, which differs from what is in force by diff. Where it doesn't, nothing happens.
 func (s *Supervisor) putInForce(next *config.Config, diff config.Diff) Report {
 	report := Report{Diff: diff, Notes: s.notes(diff)}
-	added, removed := diff.Names(config.ProgramAdded), diff.Names(config.ProgramRemoved)
-	lives, anew := diff.Names(config.AppliedLive), diff.Names(config.RestartNeeded)
 	if !diff.Differs() {
 		s.log.Info("configuration reloaded: nothing has changed")
 		return report
 	}
 	s.enact(next, func() { s.follow(diff) })
-	s.log.Info("configuration reloaded", "added", len(added), "removed", len(removed), "applied_live", len(lives), "restart_needed", len(anew))
+	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
+	s.log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
+		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))
 	for _, note := range report.Notes {
 		s.log.Warn(note)
 	}
-	s.record(eventlog.Event{Kind: eventlog.Reload,
-		Reason: fmt.Sprintf("%d added, %d removed, %d applied live, %d restart needed", len(added), len(removed), len(lives), len(anew))})
 	s.endIfAnyFailed()
 	s.endIfAllEnded()
 	s.changed()
 	return report
+}
+
+// recordReload records a reload that has changed something.
+func (s *Supervisor) recordReload(diff *config.Diff) {
+	if !diff.Differs() {
+		return
+	}
+	var parts []string
+	for _, kind := range []config.ChangeKind{config.ProgramAdded, config.ProgramRemoved, config.AppliedLive, config.RestartNeeded} {
+		if n := len(diff.Names(kind)); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	for _, k := range diff.Superd {
+		parts = append(parts, k.String())
+	}
+	s.record(eventlog.Event{Kind: eventlog.Reload, Reason: strings.Join(parts, ", ")})
 }
 
 // follow does what follows from a new configuration. Those who go make room before others come.
