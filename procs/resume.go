@@ -256,9 +256,7 @@ func (s *Supervisor) startMissing() {
 			}
 		}
 	}
-	if !s.options.Resumed {
-		s.voidShutdown()
-	}
+	s.voidShutdown()
 	if next := r.Config(); s.configBefore != 0 && next != nil {
 		s.apply(next) // the superd before was about to
 	}
@@ -305,7 +303,7 @@ func (s *Supervisor) goOnShuttingDown() {
 	s.continueShutdown()
 }
 
-// voidShutdown has what the shutdown of the superd before has stopped, or was to stop, be as it was wanted before.
+// voidShutdown has what a shutdown has stopped, or was to stop, that nobody goes on with be as it was wanted before.
 func (s *Supervisor) voidShutdown() {
 	voided := false
 	for _, in := range slices.Clone(s.instances) {

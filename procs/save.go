@@ -139,12 +139,14 @@ func (b *birth) settle(use func()) {
 }
 
 // saveSelf writes down what concerns superd as a whole.
-func (s *Supervisor) saveSelf() {
+func (s *Supervisor) saveSelf() { s.journal.Queue(superdKey, s.savedSelf()) }
+
+func (s *Supervisor) savedSelf() *savedSuperd {
 	v := &savedSuperd{Config: s.configNumber, Before: s.configBefore, Begun: s.begun}
 	if s.shutdown != nil {
 		v.Shutdown = &savedShutdown{Why: s.shutdown.why, Hurry: s.shutdown.hurry, Status: s.exitStatus}
 	}
-	s.journal.Queue(superdKey, v)
+	return v
 }
 
 // enact makes next the configuration in force and has follow do what follows from that. Until it is saved, the configuration before is kept,
