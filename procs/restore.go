@@ -130,6 +130,10 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 			program = inForce
 		}
 		unknown := program == nil
+		if unknown && r.self.Ended {
+			r.keys = append(r.keys, instanceKey(name)) // the operator's stop goes with the program, as at a reload
+			continue
+		}
 		if unknown {
 			program = config.DefaultProgram(name)
 			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)

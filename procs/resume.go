@@ -19,7 +19,10 @@ func (s *Supervisor) goOn(all []*adoption) {
 			a.in.save()
 		}
 	}
-	if r.existed {
+	switch {
+	case r.self.Ended && len(all) > 0:
+		s.log.Info("not started: the operator has stopped them before superd ended", "instances", namesOf(all))
+	case r.existed && !r.self.Ended:
 		s.log.Info("took over from the superd before", "instances", len(all), "processes", lives)
 	}
 	for _, key := range r.keys {
@@ -32,6 +35,13 @@ func (s *Supervisor) goOn(all []*adoption) {
 			s.keeper.Acknowledge(e.Pid, e.Start) // nobody waits for it
 		}
 	}
+}
+
+func namesOf(all []*adoption) (names []string) {
+	for _, a := range all {
+		names = append(names, a.in.name)
+	}
+	return names
 }
 
 // resume has an instance go on in the state that it was in.

@@ -30,6 +30,7 @@ type RuntimeDir struct {
 	lock *os.File
 	made bool // by this superd
 	left bool // see Leave
+	keep bool // see KeepJournal
 }
 
 // A BusyError is a runtime directory that another superd holds.
@@ -210,13 +211,17 @@ func (d *RuntimeDir) Close() error {
 	if d.left {
 		return d.lock.Close()
 	}
-	err := errors.Join(
-		journal.Remove(d.Path),
+	var err error
+	if !d.keep {
+		err = journal.Remove(d.Path)
+	}
+	err = errors.Join(
+		err,
 		os.RemoveAll(filepath.Join(d.Path, fifoDir)),
 		os.Remove(d.lock.Name()),
 		d.lock.Close(),
 	)
-	if d.made && eventlog.IsAlone(d.Path) {
+	if d.made && !d.keep && eventlog.IsAlone(d.Path) {
 		eventlog.Remove(d.Path)
 		os.Remove(d.Path)
 	}
@@ -225,6 +230,9 @@ func (d *RuntimeDir) Close() error {
 
 // Leave has Close give the lock back and leave everything else as it is, where that is so: programs use it, and the next superd.
 func (d *RuntimeDir) Leave(leave bool) { d.left = leave }
+
+// KeepJournal has Close leave the journal, where that is so: the next superd must know what is in it.
+func (d *RuntimeDir) KeepJournal(keep bool) { d.keep = keep }
 
 // pidsInLock returns the pids that the lock file names.
 func pidsInLock(lock *os.File) (pids []int) {

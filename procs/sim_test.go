@@ -264,11 +264,11 @@ func (h *history) run() (err error) {
 	h.sup.Start(func() { h.ended = true })
 	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
 	for range h.rng.IntN(30) {
-		if h.ended {
-			break
-		}
 		if h.kernel.chance(0.2) {
 			h.untilHookEnds()
+		}
+		if h.ended {
+			break
 		}
 		h.command()
 		h.check()

@@ -255,6 +255,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, s
 	}
 	err = l.Run()
 	dir.Leave(!d.ended)
+	dir.KeepJournal(d.supervisor.Leaves())
 	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
 	defer cancel()
 	if werr := options.Store.Wait(ctx); werr != nil {
