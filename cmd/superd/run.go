@@ -162,7 +162,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, s
 			return err
 		}
 	}
-	dir, err := procs.OpenRuntimeDir(runtimeDir)
+	dir, err := procs.OpenRuntimeDir(runtimeDir, link.Pid())
 	if err != nil {
 		return err
 	}
