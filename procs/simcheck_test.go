@@ -100,7 +100,11 @@ func (h *history) checkBound(in *instance, model *model) {
 	bound := time.Duration(0)
 	if r := in.run; r != nil {
 		stop = max(stop, r.program.StopTimeout)
-		bound = time.Duration(len(r.program.PostStop))*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
+		hooks := len(r.program.PostStop)
+		if r.hook != nil {
+			hooks = max(hooks, 1) // of a table that was never written
+		}
+		bound = time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
 	}
 	bound += stop + killPause + margin
 	if since := now - max(model.since, model.freeAt); since > bound {
