@@ -67,6 +67,13 @@ func TestHoldReleased(t *testing.T) {
 	}
 	defer caught.close()
 	unix.Kill(os.Getpid(), unix.SIGUSR1)
+	for polled := []unix.PollFd{{Fd: int32(caught.r), Events: unix.POLLIN}}; ; {
+		if n, err := unix.Poll(polled, int(deadline.Milliseconds())); n == 1 {
+			break
+		} else if err != unix.EINTR {
+			t.Fatalf("SIGUSR1 does not arrive: %v", err)
+		}
+	}
 	arrived, release := caught.Hold()
 	unix.Kill(os.Getpid(), unix.SIGUSR2) // ignored
 	if len(arrived) != 1 || arrived[0] != unix.SIGUSR1 {
