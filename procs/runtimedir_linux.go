@@ -283,7 +283,7 @@ func isAnother(key processKey) bool {
 		return false
 	}
 	s, err := readStat(key.pid)
-	return err == nil && s.start == key.start && !s.dead
+	return err == nil && s.start == key.start && !s.dead && !killed(key.pid)
 }
 
 func writeAt(file *os.File, text string) error {
