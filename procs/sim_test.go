@@ -98,15 +98,17 @@ type history struct {
 	configs []*config.Config
 	crashes float64 // how often superd is killed
 
-	models  map[string]*model // by instance
-	scales  map[string]int    // the operator's, by program
-	policy  policyModel
-	ended   bool
-	pending int // commands whose outcome is not in
-	err     error
-	steps   int
-	trace   bool
-	lines   []string
+	models   map[string]*model // by instance
+	scales   map[string]int    // the operator's, by program
+	asked    map[string]int    // number of the operator's last command, by instance
+	commands int               // so far
+	policy   policyModel
+	ended    bool
+	pending  int // commands whose outcome is not in
+	err      error
+	steps    int
+	trace    bool
+	lines    []string
 }
 
 // silent is the Notifier of the simulation.
@@ -123,6 +125,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		models: map[string]*model{},
 		scales: map[string]int{},
+		asked:  map[string]int{},
 		defect: d,
 		trace:  trace,
 	}
@@ -270,11 +273,11 @@ func (h *history) run() (err error) {
 	h.sup.Start(func() { h.ended = true })
 	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
 	for range h.rng.IntN(30) {
-		if h.ended {
-			break
-		}
 		if h.kernel.chance(0.2) {
 			h.untilHookEnds()
+		}
+		if h.ended {
+			break
 		}
 		h.command()
 		h.check()

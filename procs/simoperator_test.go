@@ -43,11 +43,16 @@ func (h *history) command() {
 		}
 	}
 	h.pending++
+	h.commands++
+	asked := h.commands
+	for _, in := range selected {
+		h.asked[in.name] = asked
+	}
 	if _, err := h.sup.Command(op, []string{name}, true, func(outcomes []Outcome) {
 		h.pending--
 		h.note("%s %s: %v", op, name, outcomes)
 		for _, o := range outcomes {
-			if o.OK {
+			if o.OK && h.asked[o.Name] == asked {
 				h.journal.checkReply(o.Name, op != OpStop)
 			}
 		}
