@@ -21,9 +21,9 @@ type streaming struct {
 	idle    func() error            // called when no further line is there yet; may be nil
 }
 
-// stream makes a request and passes on the lines of the answer, until one is refused or the answer is over. An endless one is over when superd is: then the
-// next request is made, since another superd may have come in its place, after a crash or an upgrade. Where there is none, the stream has
-// ended well.
+// stream makes a request and passes on the lines of the answer, until one is refused or superd ends the answer. Where an endless one is cut off, the
+// next request is made: another superd may have come in the place of this one, after a crash or an upgrade. Where there is none, the
+// stream has ended well.
 func (c *Client) stream(ctx context.Context, s streaming) error {
 	begun, pause, patience := false, repeatPause, time.Now().Add(c.repeat)
 	for {
@@ -31,17 +31,14 @@ func (c *Client) stream(ctx context.Context, s streaming) error {
 		switch {
 		case err == nil:
 			begun = true
-			var some, over bool
-			some, over, err = s.read(x)
+			var some, cut bool
+			some, cut, err = s.read(x)
 			x.Close()
-			if some {
-				pause = repeatPause
-			}
-			if some || over {
-				patience = time.Now().Add(c.repeat)
-			}
-			if ctx.Err() == nil && (err != nil && !over || !s.endless) {
+			if ctx.Err() == nil && !(cut && s.endless) {
 				return err
+			}
+			if patience = time.Now().Add(c.repeat); some {
+				pause = repeatPause
 			}
 		case begun && (errors.Is(err, ErrNoSuperd) || errors.Is(err, errEnded)):
 			return nil
@@ -65,9 +62,8 @@ func isBusy(err error) bool {
 	return errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable
 }
 
-// read passes on the lines of an answer. over tells that the answer has ended, rather than that a line was refused; err is nil where it has ended
-// as it should. A line that is cut off is none.
-func (s *streaming) read(answer io.Reader) (some, over bool, err error) {
+// read passes on the lines of an answer. cut tells that it has ended otherwise than it should, as where superd was killed. A line that is cut off is none.
+func (s *streaming) read(answer io.Reader) (some, cut bool, err error) {
 	for lines := bufio.NewReaderSize(answer, 64<<10); ; some = true {
 		if s.idle != nil && lines.Buffered() == 0 {
 			if err := s.idle(); err != nil {
@@ -77,7 +73,7 @@ func (s *streaming) read(answer io.Reader) (some, over bool, err error) {
 		line, err := lines.ReadBytes('\n')
 		switch {
 		case err == io.EOF && len(line) == 0:
-			return some, true, nil
+			return some, false, nil
 		case err != nil:
 			return some, ended(err), fmt.Errorf("read answer of superd: %w", err)
 		}

@@ -64,7 +64,7 @@ func TestExitStatuses(t *testing.T) {
 		"/v1/programs/signal":  fixed(400, `{"error":"unknown signal \"BOO\"","remedy":""}`),
 		"/v1/reload":           fixed(422, `{"error":"a.toml:1:1: x: bad\na.toml:2:1: y: bad","remedy":"correct it","mistakes":[{},{}]}`),
 		"/v1/version":          fixed(200, `{"version":"1.2.3","commit":null,"pid":7,"keeper_pid":null,"uptime_s":61,"features":{"pidfs":true}}`),
-		"/v1/logs":             fixed(200, `{"instance":"db@1","line":"a line \u001b[2J"}`+"\n"),
+		"/v1/logs":             fixed(200, `{"instance":"db@1","line":"a line \u001b[2J"}`),
 		"/v1/programs/db/why":  fixed(200, `[{"name":"db@1","state":"running","text":"db@1 runs\n  | \u001b[2J\n"},{"name":"db@2","state":"stopped","text":"db@2 rests\n"}]`),
 		"/v1/history":          fixed(200, `[{"name":"db","program":"db","run":"a","pid":7,"started_at":"2026-11-21T07:20:45Z","reason":"exit status 3"}]`),
 		"/v1/events": func(w http.ResponseWriter, r *http.Request) {
@@ -228,7 +228,7 @@ func TestPrintedLogs(t *testing.T) {
 		{"one, raw", `[{"name":"a","state":"running","pid":1}]`, strings.ReplaceAll(lines, "long", "a"), []string{"--raw"}, "a\x1b[2Jthree\n\xff"},
 	}
 	for _, tt := range tests {
-		dir := superdStub(t, map[string]http.HandlerFunc{"/v1/status": fixed(200, tt.status), "/v1/logs": fixed(200, tt.lines)})
+		dir := superdStub(t, map[string]http.HandlerFunc{"/v1/status": fixed(200, tt.status), "/v1/logs": fixed(200, strings.TrimSuffix(tt.lines, "\n"))})
 		var stdout, stderr bytes.Buffer
 		args := append([]string{"ctl", "--runtime-dir", dir, "logs", "*"}, tt.args...)
 		if status := run(t.Context(), args, &stdout, &stderr); status != 0 || stderr.String() != "superd: a: 3 bytes are missing\n" {

@@ -133,7 +133,7 @@ func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
 			return nil, badRequest("see https://pkg.go.dev/regexp/syntax", "parameter grep: %v", err)
 		}
 	}
-	if n, err := strconv.Atoi(q.run); q.run != "" && (err == nil && n > 0 || err != nil && !isRunID(q.run)) {
+	if n, byNumber := runNumber(q.run); q.run != "" && (byNumber && n > 0 || !byNumber && !isRunID(q.run)) {
 		return nil, badRequest("0 is the newest run, -1 the one before, or give a run's id as in the history", "parameter run: no run: %q", q.run)
 	} else if q.query.Follow && q.run != "" && q.run != "0" {
 		return nil, badRequest("leave out one of the two", "only the newest run can be followed, not run %s", q.run)
@@ -175,6 +175,12 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("neither a duration nor a time: %q", text)
 	}
 	return t, nil
+}
+
+// runNumber returns a number of a run, unless text is an id.
+func runNumber(text string) (n int, ok bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && !isRunID(text)
 }
 
 func isRunID(text string) bool {
@@ -290,8 +296,7 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 			}
 		}
 	}
-	back, err := strconv.Atoi(run)
-	byNumber := err == nil
+	back, byNumber := runNumber(run)
 	found := map[string]*logs.Span{}
 	for name, all := range runs {
 		all = slices.DeleteFunc(all, func(span *logs.Span) bool { return failed[span] && span.Begin == nil })
