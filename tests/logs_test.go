@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -35,13 +36,21 @@ func TestFollowersOutliveSuperd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.count]
-		command = ["sh", "-c", 'i=0; while read n < DIR/gate; do i=$$((i+1)); echo "number $$i"; done']
+		command = ["sh", "-c", 'i=0; while read n; do i=$$((i+1)); echo "number $$i"; done < DIR/steps']
 		log = { max_size = "100B", keep = 100 }
 		[program.text]
 		command = ["sh", "-c", "exec sleep infinity"]
 		log = { format = "text" }
 		`)
-	step := s.Gate("gate")
+	path := s.Path("steps")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer steps.Close()
 	d := s.Start()
 	s.WaitRunning()
 	logs := follow(t, s, "logs", "-f", "*")
@@ -52,11 +61,11 @@ func TestFollowersOutliveSuperd(t *testing.T) {
 	for i := 1; i <= 30; i++ {
 		switch i {
 		case 10:
-			d.Kill()
+			s.Kill(d.Pid, syscall.SIGKILL) // the keeper starts another
 		case 20:
 			s.MustCtl("upgrade")
 		}
-		step()
+		fmt.Fprintln(steps)
 		line := fmt.Sprintf("count | number %d\n", i)
 		logs.Wait(t, line)
 		want += line
