@@ -34,7 +34,7 @@ func TestLoadAfter(t *testing.T) {
 	pieces := []string{
 		"[program.%s]\ncommand = 'x'\n", "[program.%s]\ncommand = [\n  'x', # [program.a]\n]\n", "[program.%s]\ncommand = 'x'\nrestart = 'never'\n",
 		"[program.%s]\ncommand = \"\"\"x\n[program.a]\n\"\"\"\n", "[program.%s]\ncommand = '''x\n[program.b]\n'''\n[program.%[1]s.log]\nkeep = 3\n",
-		"[program.%s]\ncommand = 'x'\nenv_file = 'e.env'\n", "[program.%s]\ncommand = 'x'\ngroups = ['g']\n", "[program.%s]\ncommand = 'x'\ngroups = ['a']\n",
+		"[program.%s]\ncommand = 'x'\nenv_file = 'e.env'\n", "[program.%s]\ncommand = 'x ${A}'\nenv_file = 'e.env'\n", "[program.%s]\ncommand = 'x'\ngroups = ['g']\n", "[program.%s]\ncommand = 'x'\ngroups = ['a']\n",
 		"[program.%s]\ncommand = 'x'\nlog.file = 'b.log'\n", "[program.%s]\ncommand = 'x'\nreplicas = 2\n", "[program.%s] # [x]\ncommand = 'x'\nafter = []\n",
 		"[program.'%s']\ncommand = 'x'\n", "[program.%s]\ncommand = 'x'\n[program.c.log]\nkeep = 5\n", "[program.%s]\ncommand = 5\n",
 		"[program.%s]\ncommand = 'x'\nenvironment = { A = \"#\\\"[\" }\n", "[program.%s]\ncommand = \"\"\"x\n", "[program]\n%s.command = 'x'\n",
@@ -74,7 +74,7 @@ func TestLoadAfter(t *testing.T) {
 			}
 			switch tables := texts["superd.toml"]; rng.IntN(8) {
 			case 0:
-				files["e.env"] = draw([]string{"A=1\n", "A=2\n", "broken\n"})
+				files["e.env"] = draw([]string{"A=1\n", "A=2\n", "B=1\n", "broken\n"})
 			case 1:
 				texts["conf/e.toml"] = []string{fmt.Sprintf(draw(pieces), draw([]string{"e", "a"}))}
 			case 2:
