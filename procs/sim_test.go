@@ -131,7 +131,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.kernel = &simKernel{
 		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{},
-		mains: map[string]*simProcess{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
+		mains: map[string]*simProcess{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
 			crash:      h.pick(0, 0.5, 1),

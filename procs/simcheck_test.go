@@ -380,8 +380,16 @@ func (h *history) checkRest() {
 	}
 	for _, in := range h.sup.instances {
 		m, p := in.machine, in.program
+		if table := h.sup.config.Program(p.Name); table != nil {
+			p = table // what the configuration says, whatever the instance goes by
+		}
 		main, others := h.kernel.living(in.name)
 		mains += main
+		if table := h.sup.config.Program(p.Name); in.run != nil && table != nil && h.kernel.tables[in.run.invocationID] != nil {
+			if c := config.CompareProgram(h.kernel.tables[in.run.invocationID], table); c.Restarts() {
+				h.fail("%s runs by an older table: %v", in.name, c.Keys)
+			}
+		}
 		limited := p.StartLimit.Failures > 0 && p.StartLimit.RetryAfter == 0
 		switch {
 		case in.removed:
