@@ -18,6 +18,10 @@ func (in *instance) change(c *config.Change) {
 	if before == program && !outdated {
 		return // the superd before has done it
 	}
+	if path := in.sup.logOptions(in.name, program).Path; path != in.capture.Path() && in.sup.writer(path, in) != nil {
+		in.replace(program)
+		return
+	}
 	m := in.machine
 	startsNow := program.Autostart && !before.Autostart && m.wanted.by != operator && !m.wanted.up
 	restarts := outdated || in.run == nil && c.Restarts()
@@ -55,7 +59,11 @@ func (in *instance) setLogOptions() {
 		began := in.sup.logOptions(in.name, r.program)
 		o.Path, o.Format = began.Path, began.Format
 	}
+	moved := o.Path != in.capture.Path()
 	in.capture.SetOptions(o)
+	if moved {
+		in.sup.makeRoom()
+	}
 }
 
 // changeRun gives the present run a table that takes no restart. Its deadlines move by as much as the time-outs differ.
@@ -67,7 +75,12 @@ func (in *instance) changeRun(program *config.Program) {
 		}
 	}
 	start, stop := program.StartTimeout-r.program.StartTimeout, program.StopTimeout-r.program.StopTimeout
-	if r.hook != nil { // they are told apart by their numbers
+	if h := r.hook; h != nil { // they are told apart by their numbers
+		h.timeout += start
+		if h.limit.Active() {
+			h.due += start
+			shift(h.limit, start)
+		}
 		own := *program
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
 		program = &own

@@ -149,6 +149,10 @@ func (in *instance) settleWaiters() {
 	switch state {
 	case Stopping:
 		return
+	case Waiting:
+		if in.hinderer != nil {
+			return
+		}
 	case Spawning, Starting, Killing, Clearing:
 		if in.stuck == "" {
 			return

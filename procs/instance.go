@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -44,7 +45,7 @@ type instance struct {
 	departing bool            // it is, and its last output is being written
 	next      *config.Program // takes its place then, where the program was added again meanwhile
 	nextWish  *wish           // what the operator wants of next; nil: nothing in particular
-	followers []func()        // bring those who wait for its log file
+	hinderer  *instance       // has to be gone before it may be started; nil: nobody has
 }
 
 // newInstance returns an instance that is stopped. place is where an earlier superd had its tree; empty: it has none yet.
@@ -193,6 +194,9 @@ func (in *instance) armRestart(delay time.Duration) {
 func (in *instance) reason() string {
 	if in.stuck != "" {
 		return in.stuck
+	}
+	if in.machine.state == Waiting && in.hinderer != nil {
+		return fmt.Sprintf("waits until %s is gone, in whose place it comes: that is %s", in.hinderer.name, in.hinderer.machine.state)
 	}
 	if stage := in.stage(); stage != "" {
 		return in.machine.cause + ": " + stage

@@ -25,6 +25,7 @@ type machine struct {
 	state     State
 	wanted    wish
 	overruled *wish  // what was wanted before the shutdown; nil without one
+	hindered  bool   // somebody has to be gone before it may be started
 	again     bool   // a run that starts later than the present one is wanted
 	blame     string // why superd itself ends the present run, which then counts as a failure; empty if nothing
 	verdict   Event  // what follows the present run when nothing of it is left, unless something else is wanted by then
@@ -88,6 +89,23 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 		m.why = "by " + by
 		m.cause = "started by " + by
 	}
+	return m.step(m.unlessBlocked(WantUp))
+}
+
+// unlessBlocked returns e, a start, or what takes its place where that has to wait.
+func (m *machine) unlessBlocked(e Event) Event {
+	if m.blocked() && rules[m.state][Wait] != nil {
+		return Wait
+	}
+	return e
+}
+
+// blocked reports whether a start has to wait.
+func (m *machine) blocked() bool { return m.hindered }
+
+// freed is the end of the wait.
+func (m *machine) freed() []Effect {
+	m.cause = "started " + m.why
 	return m.step(WantUp)
 }
 
@@ -108,7 +126,7 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 	default:
 		m.cause = "started by " + by
 	}
-	return m.step(Again)
+	return m.step(m.unlessBlocked(Again))
 }
 
 // wantDown is a stop.

@@ -200,9 +200,9 @@ func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
 	switch {
 	case a.adoptee.Found == nil:
 	case h.stopped:
-		h.scope.After(max(h.due-now, 0), h.kill)
+		h.limit = h.scope.After(max(h.due-now, 0), h.kill)
 	default:
-		h.scope.After(max(h.due-now, 0), h.timedOut)
+		h.limit = h.scope.After(max(h.due-now, 0), h.timedOut)
 	}
 }
 
@@ -275,12 +275,22 @@ func (s *Supervisor) startMissing() {
 		s.apply(s.options.Config)
 	}
 	s.dropSurplus()
+	s.goOnWaiting()
 	for _, in := range slices.Clone(s.instances) {
 		if in.endedForGood() {
 			s.endedForGood(in) // the superd before may not have come to it
 		}
 	}
 	s.endIfAllEnded()
+}
+
+// goOnWaiting has those started for whom there is room by now.
+func (s *Supervisor) goOnWaiting() {
+	for _, in := range slices.Clone(s.instances) {
+		if m := in.machine; m.state == Waiting && !m.blocked() {
+			in.do(m.freed)
+		}
+	}
 }
 
 // bringUnlessHeld adds an instance of which the journal tells nothing, although it may live.

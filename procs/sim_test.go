@@ -98,17 +98,18 @@ type history struct {
 	configs []*config.Config
 	crashes float64 // how often superd is killed
 
-	models   map[string]*model // by instance
-	scales   map[string]int    // the operator's, by program
-	asked    map[string]int    // number of the operator's last command, by instance
-	commands int               // so far
-	policy   policyModel
-	ended    bool
-	pending  int // commands whose outcome is not in
-	err      error
-	steps    int
-	trace    bool
-	lines    []string
+	models     map[string]*model // by instance
+	scales     map[string]int    // the operator's, by program
+	asked      map[string]int    // number of the operator's last command, by instance
+	reloadedAt time.Duration     // a time-out may be a shorter one since
+	commands   int               // so far
+	policy     policyModel
+	ended      bool
+	pending    int // commands whose outcome is not in
+	err        error
+	steps      int
+	trace      bool
+	lines      []string
 }
 
 // silent is the Notifier of the simulation.

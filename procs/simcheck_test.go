@@ -108,7 +108,7 @@ func (h *history) checkBound(in *instance, model *model) {
 		bound = time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
 	}
 	bound += stop + killPause + margin
-	if since := now - max(model.since, model.freeAt); since > bound {
+	if since := now - max(model.since, model.freeAt, h.reloadedAt); since > bound {
 		h.fail("%s is to be down since %v and still %s", in.name, since, stateNames[m.state])
 	}
 }
@@ -152,7 +152,7 @@ func (h *history) checkHook(in *instance) {
 	if hook != model.hook || hook.at != model.hookAt {
 		model.hook, model.hookAt, model.hookOn = hook, hook.at, h.v.Now()
 	}
-	if since := h.v.Now() - max(model.hookOn, model.freeAt); since > hook.timeout+killPause+margin {
+	if since := h.v.Now() - max(model.hookOn, model.freeAt, h.reloadedAt); since > hook.timeout+killPause+margin {
 		h.fail("%s is in a hook since %v, time-out %v", in.name, since, hook.timeout)
 	}
 }

@@ -247,6 +247,9 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	if role.child() {
 		for _, other := range k.byPid {
 			twice := role == roleMain && other.role == roleMain
+			if !other.zombie && other.role == roleMain && role == roleMain && programOf(other.instance) == programOf(instance) && numbered(other.instance) != numbered(instance) {
+				k.fail("%s is started as %d while %d of %s lives", instance, pid, other.pid, other.instance)
+			}
 			if other.instance == instance && !other.zombie && (twice || other.run != run && !k.spares(instance)) {
 				k.fail("%s is started as %d while %d of it lives", instance, pid, other.pid)
 			}

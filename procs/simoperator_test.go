@@ -147,7 +147,7 @@ func (h *history) reload() {
 		h.expectChange(&diff.Programs[i])
 	}
 	h.note("reload: %v", programNames(next))
-	h.file = next
+	h.file, h.reloadedAt = next, h.v.Now()
 	if h.defect.reload != nil {
 		h.defect.reload(h, &diff)
 	}

@@ -74,6 +74,7 @@ type Supervisor struct {
 	instances []*instance // by name
 	byName    map[string]*instance
 	leaving   []*instance      // those that go when they are at rest
+	hindered  []*instance      // those that wait for room
 	scales    map[string]scale // the operator's, by program
 	byPid     map[int]func()   // reaps a child that an instance owns
 	counts    [stateCount]int  // instances in each state
@@ -176,6 +177,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
 	s.tellAdded()
+	in.findRoom()
 	return in
 }
 

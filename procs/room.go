@@ -1,0 +1,70 @@
+package procs
+
+import (
+	"slices"
+	"strings"
+
+	"superd/config"
+)
+
+// An instance waits for room until those are gone who may not live beside it: instances of its program that have numbers where it has
+// none, or none where it has one, and whoever has its log file.
+
+// hinderer returns somebody who has to be gone before in may be started; nil if there is nobody.
+func (s *Supervisor) hinderer(in *instance) *instance {
+	for _, other := range s.leaving {
+		if other != in && (other.program.Name == in.program.Name && numbered(other.name) != numbered(in.name) || other.capture.Path() == in.capture.Path()) {
+			return other
+		}
+	}
+	if in.program.Log.File != "" {
+		return s.writer(in.capture.Path(), in)
+	}
+	return nil
+}
+
+// writer returns another instance than in that has this log file; nil if there is none.
+func (s *Supervisor) writer(path string, in *instance) *instance {
+	i := slices.IndexFunc(s.instances, func(other *instance) bool {
+		return other != in && other.capture.Path() == path && !other.machine.hindered
+	})
+	if i < 0 {
+		return nil
+	}
+	return s.instances[i]
+}
+
+func numbered(instance string) bool { return strings.Contains(instance, "@") }
+
+// findRoom notes whether somebody has to be gone before the instance may be started.
+func (in *instance) findRoom() {
+	s := in.sup
+	in.hinderer = s.hinderer(in)
+	if in.machine.hindered = in.hinderer != nil; in.machine.hindered && !slices.Contains(s.hindered, in) {
+		s.hindered = append(s.hindered, in)
+	}
+}
+
+// makeRoom is told that somebody has gone, or has another log file: it has those started who have waited for that.
+func (s *Supervisor) makeRoom() {
+	waiting := s.hindered
+	s.hindered = nil
+	for _, in := range waiting {
+		if in.scope.Closed() {
+			continue
+		}
+		in.findRoom()
+		if m := in.machine; !m.hindered && m.state == Waiting && m.wanted.up {
+			in.do(m.freed)
+		}
+	}
+}
+
+// replace has another instance of that table take the place of this one, which has to go first: its log file is that of somebody who has not
+// moved yet.
+func (in *instance) replace(program *config.Program) {
+	w := in.machine.wanted
+	in.leave(byChange)
+	in.next, in.nextWish = program, &w
+	in.save()
+}
