@@ -17,6 +17,9 @@ type instance struct {
 	scope     *loop.Scope // until the instance is removed
 	inherited bool        // the tree is one that an earlier superd has made
 	machine   *machine
+	edges     []*edge  // to the programs that it names
+	published standing // what the others know of it
+	touched   bool     // it is about to be looked at
 	capture   *logs.Capture
 	settled   uint64 // number of the newest birth of which is known what came of it
 	kept      string // the name under which the keeper has the read end of its FIFO
@@ -62,6 +65,7 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 		in.runShown = s.options.OnCapture(in.capture)
 	}
 	s.watchLines(in)
+	in.join()
 	return in
 }
 
@@ -100,6 +104,9 @@ func (in *instance) do(step func() []Effect) {
 	after := in.machine.state
 	in.sup.counts[before]--
 	in.sup.counts[after]++
+	if after == Waiting {
+		in.machine.cause = in.waitReason()
+	}
 	if before.String() != after.String() || after == Spawning {
 		in.sinceAt = in.sup.loop.Now()
 	}
@@ -108,12 +115,16 @@ func (in *instance) do(step func() []Effect) {
 		in.recordState(before)
 	}
 	in.save()
+	in.publish()
+	if before != after && (len(in.edges) > 0 || len(in.machine.own.edges) > 0) {
+		in.touch()
+	}
 	in.settleWaiters()
 	in.sup.changed()
 	if before != after && in.endedForGood() {
 		in.sup.endedForGood(in)
 	}
-	if after.AtRest() {
+	if after.AtRest() || after == Waiting {
 		in.sup.atRest(in)
 	}
 }
@@ -182,6 +193,9 @@ func (in *instance) reason() string {
 	if in.stuck != "" {
 		return in.stuck
 	}
+	if in.machine.state == Waiting {
+		return in.waitReason()
+	}
 	if stage := in.stage(); stage != "" {
 		return in.machine.cause + ": " + stage
 	}
@@ -192,6 +206,8 @@ func (in *instance) reason() string {
 func (in *instance) stage() string {
 	switch r := in.run; {
 	case r == nil:
+	case in.machine.state == Lingering:
+		return "waits until " + in.lastUsers() + " down"
 	case r.clearing != nil:
 		return r.clearing.stage()
 	case r.hook != nil:

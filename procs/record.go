@@ -79,7 +79,7 @@ func (in *instance) recordExit(r *run, exit pidfd.Exit, ran time.Duration) {
 	}
 	in.record(e)
 	success := exit.Known && exit.Signal == 0 && slices.Contains(r.program.SuccessExitCodes, exit.Code)
-	if in.machine.state == Running && !success {
+	if state := in.machine.state; (state == Running || state == Lingering) && !success {
 		in.recordOutput()
 	}
 }

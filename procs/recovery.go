@@ -135,7 +135,7 @@ func (v *savedInstance) check() error {
 	if err != nil {
 		return err
 	}
-	main, run := state == Running || state == Stopping || state == Killing, v.Run != nil
+	main, run := state == Running || state == Lingering || state == Stopping || state == Killing, v.Run != nil
 	if run != (main || state == Spawning || state == Clearing) || main && v.Run.Main == nil {
 		return fmt.Errorf("state %s and run don't fit", v.State)
 	}
@@ -190,13 +190,11 @@ func (r *Recovery) table(number uint64, instance string) *config.Program {
 // programOf returns the program that has the instance; nil if none has.
 func programOf(conf *config.Config, instance string) *config.Program {
 	name, replica, _ := strings.Cut(instance, "@")
-	i, ok := slices.BinarySearchFunc(conf.Programs, name, func(p *config.Program, name string) int { return strings.Compare(p.Name, name) })
-	if !ok {
-		return nil
-	}
-	p := conf.Programs[i]
+	p := tableOf(conf, name)
 	n, err := strconv.Atoi(replica)
 	switch {
+	case p == nil:
+		return nil
 	case replica == "" && p.Replicas <= 1:
 		return p
 	case err != nil || n < 1 || n > p.Replicas || p.Replicas <= 1 || replica != strconv.Itoa(n):

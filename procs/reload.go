@@ -93,6 +93,7 @@ func (s *Supervisor) apply(next *config.Config) Report {
 
 // follow does what follows from a new configuration.
 func (s *Supervisor) follow(diff config.Diff) {
+	s.connect()
 	for _, in := range slices.Clone(s.instances) {
 		if slices.Contains(diff.Removed, in.program.Name) {
 			in.leave()
@@ -197,6 +198,7 @@ func (s *Supervisor) remove(in *instance) {
 	s.letGo(in.kept)
 	in.unwatchLines()
 	in.tree.Remove()
+	in.quit()
 	in.scope.Close()
 	s.log.Info("program removed", "instance", in.name)
 	s.changed()

@@ -132,6 +132,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 		in.inherited = true
 		in.removed = v.Removed || unknown
 		in.restore(v)
+		in.publish()
 		s.byName[name] = in
 		s.instances = append(s.instances, in)
 		all = append(all, &adoption{in: in, saved: v, news: v != r.instances[name]})

@@ -30,6 +30,10 @@ func (h *history) command() {
 	h.note("%s %s", op, name)
 	if op == OpStop || h.sup.refuses(op, in) == "" {
 		h.want(name, op != OpStop)
+		h.models[name].graph.heldDown = op == OpStop
+		if op != OpStop && !in.removed && in.held == nil {
+			h.revived(in)
+		}
 		if op != OpStop && !in.removed {
 			h.models[name].forgive()
 		}
@@ -62,6 +66,7 @@ func (h *history) reload() {
 		case h.kernel.chance(0.2): // not there, or removed
 			if had != nil {
 				h.want(name, false)
+				h.models[name].graph.heldDown = false
 			}
 		case had != nil && h.kernel.chance(0.7):
 			next.Programs = append(next.Programs, had)
@@ -72,6 +77,7 @@ func (h *history) reload() {
 			switch {
 			case had == nil:
 				h.want(name, p.Autostart)
+				h.models[name].graph.heldDown = false
 			case in.removed && in.nextWish == nil:
 				h.want(name, p.Autostart) // it is yet to take its place
 			case h.models[name].wantUp:
@@ -81,12 +87,17 @@ func (h *history) reload() {
 			}
 		}
 	}
+	keep := map[*config.Program]bool{}
+	for _, p := range h.sup.config.Programs {
+		keep[p] = true
+	}
+	h.drawDependencies(next, keep)
 	for _, name := range config.Compare(h.sup.config, next).Changed {
 		if in := h.sup.byName[name]; !in.removed && in.machine.state != Backoff && h.models[name].wantUp {
 			h.models[name].forgive()
 		}
 	}
-	h.note("reload: %v", programNames(next))
+	h.note("reload: %v", showDependencies(next))
 	h.file = next
 	h.sup.apply(next)
 	h.reloaded()
@@ -98,11 +109,4 @@ func (in *instance) wish() wish {
 		return *in.nextWish
 	}
 	return in.machine.wanted
-}
-
-func programNames(c *config.Config) (names []string) {
-	for _, p := range c.Programs {
-		names = append(names, p.Name)
-	}
-	return names
 }

@@ -2,32 +2,33 @@ package procs
 
 // A State is what one instance of a program is doing.
 //
-// Three share the name that is shown: Stopping, Killing, a stop whose time-out is over, and Clearing, in which the main
-// process is gone and what it left is not. Spawning begins with the pre_start hooks.
+// Four share the name that is shown: Lingering, Stopping, Killing, a stop whose time-out is over, and Clearing, in which the
+// main process is gone and what it left is not. Spawning begins with the pre_start hooks.
 type State uint8
 
 // The states of an instance.
 const (
-	Stopped  State = iota // not wanted up
-	Waiting               // wanted up; nothing of it lives, and something must happen before it may be started
-	Spawning              // a worker prepares and spawns it
-	Running               // its main process lives
-	Stopping              // the stop signal is sent; the stop time-out runs
-	Killing               // SIGKILL is sent
-	Clearing              // the main process is gone; what is left of its tree is ended, then the post_stop hooks run
-	Backoff               // it ended; the restart timer is pending
-	Exited                // it ended as it should and stays down
-	Failed                // it ended badly, or could not be started, and stays down
+	Stopped   State = iota // not wanted up
+	Waiting                // wanted up; nothing of it lives, and something must happen before it may be started
+	Spawning               // a worker prepares and spawns it
+	Running                // its main process lives
+	Lingering              // it is to be stopped, as soon as those who have to be down before it are
+	Stopping               // the stop signal is sent; the stop time-out runs
+	Killing                // SIGKILL is sent
+	Clearing               // the main process is gone; what is left of its tree is ended, then the post_stop hooks run
+	Backoff                // it ended; the restart timer is pending
+	Exited                 // it ended as it should and stays down
+	Failed                 // it ended badly, or could not be started, and stays down
 	stateCount
 )
 
 var stateNames = [stateCount]string{
-	Stopped: "Stopped", Waiting: "Waiting", Spawning: "Spawning", Running: "Running", Stopping: "Stopping",
+	Stopped: "Stopped", Waiting: "Waiting", Spawning: "Spawning", Running: "Running", Lingering: "Lingering", Stopping: "Stopping",
 	Killing: "Killing", Clearing: "Clearing", Backoff: "Backoff", Exited: "Exited", Failed: "Failed",
 }
 
 var shownNames = [stateCount]string{
-	Stopped: "stopped", Waiting: "waiting", Spawning: "starting", Running: "running", Stopping: "stopping",
+	Stopped: "stopped", Waiting: "waiting", Spawning: "starting", Running: "running", Lingering: "stopping", Stopping: "stopping",
 	Killing: "stopping", Clearing: "stopping", Backoff: "backoff", Exited: "exited", Failed: "failed",
 }
 
@@ -50,6 +51,7 @@ const (
 	WantUp       Event = iota // it is to be up
 	WantDown                  // it is to be down
 	Wait                      // it is to be up, and has to wait before it is started
+	Linger                    // it is to go, after others
 	Again                     // it is to be up, in a run that starts after this
 	Spawned                   // the main process was started
 	SpawnedStale              // so it was, but that run is not wanted any more
@@ -68,7 +70,7 @@ const (
 )
 
 var eventNames = [eventCount]string{
-	WantUp: "WantUp", WantDown: "WantDown", Wait: "Wait", Again: "Again", Spawned: "Spawned", SpawnedStale: "SpawnedStale", Left: "Left",
+	WantUp: "WantUp", WantDown: "WantDown", Wait: "Wait", Linger: "Linger", Again: "Again", Spawned: "Spawned", SpawnedStale: "SpawnedStale", Left: "Left",
 	EndRetry: "EndRetry", EndDone: "EndDone", EndGaveUp: "EndGaveUp", EndFinal: "EndFinal", EndDown: "EndDown", EndAgain: "EndAgain", EndWait: "EndWait",
 	StopDue: "StopDue", KillDue: "KillDue", RestartDue: "RestartDue",
 }

@@ -73,9 +73,11 @@ type Supervisor struct {
 
 	instances []*instance // by name
 	byName    map[string]*instance
-	byPid     map[int]func()  // reaps a child that an instance owns
-	counts    [stateCount]int // instances in each state
-	stuck     int             // instances with a process that SIGKILL did not end
+	nodes     map[string]*node // programs, and those that are named, by name
+	unsettled []*instance      // about to be looked at
+	byPid     map[int]func()   // reaps a child that an instance owns
+	counts    [stateCount]int  // instances in each state
+	stuck     int              // instances with a process that SIGKILL did not end
 
 	started    time.Time
 	startedAt  time.Duration
@@ -114,6 +116,7 @@ func New(o Options) *Supervisor {
 		rng:       rand.New(random),
 		config:    o.Config,
 		byName:    map[string]*instance{},
+		nodes:     map[string]*node{},
 		byPid:     map[int]func(){},
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
@@ -180,7 +183,7 @@ func compareInstances(a, b *instance) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// atRest is told whenever an instance is at rest.
+// atRest is told whenever an instance is at rest, or waits.
 func (s *Supervisor) atRest(in *instance) {
 	if in.removed {
 		s.depart(in)
