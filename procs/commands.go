@@ -153,7 +153,7 @@ func (in *instance) settleWaiters() {
 		if in.touched || in.level() == coming || in.machine.again && !in.machine.lastLeft() {
 			return
 		}
-	case Spawning, Killing, Clearing:
+	case Spawning, Starting, Killing, Clearing:
 		if in.stuck == "" {
 			return
 		}

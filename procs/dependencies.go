@@ -79,9 +79,6 @@ func (t *ties) stalled() bool {
 // lastLeft reports whether nobody lives any more who has to be down before it.
 func (t *ties) lastLeft() bool { return t.own.users == 0 && t.own.leaving == 0 }
 
-// ready reports whether those who require the instance may be started.
-func (in *instance) ready() bool { return in.level() == up }
-
 // level tells how far the instance is up.
 func (in *instance) level() level {
 	m := in.machine
@@ -97,7 +94,7 @@ func (in *instance) level() level {
 		}
 	case Backoff:
 		return paused
-	case Spawning:
+	case Spawning, Starting, Lingering, Stopping, Killing:
 		if !m.unwanted() {
 			return coming
 		}

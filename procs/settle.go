@@ -55,7 +55,7 @@ func (in *instance) settle() {
 		if !m.blocked() {
 			in.do(m.freed)
 		}
-	case Spawning, Running:
+	case Spawning, Starting, Running:
 		if m.lacking() && m.wanted.up && !m.again {
 			cause, why := in.loss()
 			in.do(func() []Effect { return m.block(cause, why) })
@@ -103,7 +103,7 @@ func (s *Supervisor) revive(in *instance) {
 			seen[e.to] = true
 			for _, other := range slices.Clone(e.to.instances) {
 				m := other.machine
-				if m.wanted.up && m.state.AtRest() && !other.ready() && other.held == nil {
+				if m.wanted.up && m.state.AtRest() && other.level() != up && other.held == nil {
 					other.do(func() []Effect { return m.wantUp(operator+forAnother+in.name, true) })
 				}
 				if m.wanted.up || other.published.unasked {

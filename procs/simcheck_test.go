@@ -58,7 +58,7 @@ func (h *history) checkState(in *instance) {
 	process := in.run != nil && in.run.process != nil
 	main, others := h.kernel.living(in.name)
 	switch m.state {
-	case Running, Lingering, Stopping, Killing:
+	case Starting, Running, Lingering, Stopping, Killing:
 		if !process {
 			h.fail("%s is %s without a process", in.name, m.state)
 		}

@@ -128,7 +128,7 @@ func (in *instance) predicament() string {
 			return "which has not ended yet"
 		}
 		return "which is running"
-	case Spawning:
+	case Spawning, Starting:
 		if !m.unwanted() {
 			return "which is starting"
 		}
