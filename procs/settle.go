@@ -47,7 +47,7 @@ func (s *Supervisor) settle() {
 func (in *instance) settle() {
 	in.publish()
 	m := in.machine
-	if m.wanted.up && m.unasked > 0 {
+	if m.wanted.up && m.unasked > 0 && in.held == nil {
 		in.askFor()
 	}
 	switch m.state {
