@@ -149,8 +149,8 @@ func (in *instance) settleWaiters() {
 	case Stopping, Lingering:
 		return
 	case Waiting:
-		// What it waits for may be yet to be told, or comes.
-		if in.touched || in.level() == coming || in.machine.again && !in.machine.lastLeft() {
+		// It comes, or it is not known yet what becomes of those for whom it waits.
+		if in.level() == coming || in.machine.again && !in.machine.lastLeft() || in.sup.unclear(in) {
 			return
 		}
 	case Spawning, Starting, Killing, Clearing:

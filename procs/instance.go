@@ -22,6 +22,7 @@ type instance struct {
 	edges     []*edge  // to the programs that it names
 	published standing // what the others know of it
 	touched   bool     // it is about to be looked at
+	asked     bool     // its waiters are told when nobody is about to be looked at any more
 	capture   *logs.Capture
 	settled   uint64 // number of the newest birth of which is known what came of it
 	kept      string // the name under which the keeper has the read end of its FIFO

@@ -28,19 +28,39 @@ func (s *Supervisor) settle() {
 	batch := s.unsettled[:min(len(s.unsettled), maxSettled)]
 	s.unsettled = slices.Clone(s.unsettled[len(batch):])
 	waiting := len(s.unsettled) > 0
+	s.settling = true
 	for _, in := range batch {
 		in.touched = false
 		if !in.scope.Closed() {
 			in.settle()
 		}
 	}
+	s.settling = false
 	if waiting {
 		s.scope.Post(s.settle)
 	}
 	if len(s.unsettled) == 0 {
+		asked := s.asked
+		s.asked = nil
+		for _, in := range asked {
+			in.asked = false
+			in.settleWaiters()
+		}
 		s.endIfAllEnded()
 		s.changed()
 	}
+}
+
+// unclear reports whether others are about to be looked at, so that who has asked for the instance can't be told yet what becomes of it. He is then.
+func (s *Supervisor) unclear(in *instance) bool {
+	if !s.settling && len(s.unsettled) == 0 {
+		return false
+	}
+	if len(in.waiters) > 0 && !in.asked {
+		in.asked = true
+		s.asked = append(s.asked, in)
+	}
+	return true
 }
 
 // settle does what follows for the instance from how the others are, whatever has happened before. It is all there is to ordered starts, stops and restarts.

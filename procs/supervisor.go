@@ -75,6 +75,8 @@ type Supervisor struct {
 	byName    map[string]*instance
 	nodes     map[string]*node // programs, and those that are named, by name
 	unsettled []*instance      // about to be looked at
+	settling  bool             // they are being looked at
+	asked     []*instance      // whose waiters are told then
 	byPid     map[int]func()   // reaps a child that an instance owns
 	counts    [stateCount]int  // instances in each state
 	stuck     int              // instances with a process that SIGKILL did not end
