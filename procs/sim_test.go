@@ -102,6 +102,7 @@ type history struct {
 	adopting bool
 
 	models  map[string]*model // by instance
+	asked   map[string]int    // what the operator has asked for, by instance
 	policy  policyModel
 	ended   bool
 	pending int // commands whose outcome is not in
@@ -125,6 +126,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		models: map[string]*model{},
 		begun:  map[string]bool{},
+		asked:  map[string]int{},
 		defect: d,
 		trace:  trace,
 	}
@@ -275,11 +277,11 @@ func (h *history) run() (err error) {
 	h.sup.Start(func() { h.ended = true })
 	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
 	for range h.rng.IntN(30) {
-		if h.ended {
-			break
-		}
 		if h.kernel.chance(0.2) {
 			h.untilHookEnds()
+		}
+		if h.ended {
+			break
 		}
 		h.command()
 		h.check()

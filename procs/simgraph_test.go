@@ -211,8 +211,8 @@ func (h *history) checkStop(in *instance) {
 	}
 }
 
-// asked notes that somebody who is wanted up has asked for what he requires.
-func (h *history) asked(in *instance) {
+// calledUp notes that somebody who is wanted up has asked for what he requires.
+func (h *history) calledUp(in *instance) {
 	if !in.machine.wanted.up || h.models[in.name].graph.heldDown {
 		return
 	}

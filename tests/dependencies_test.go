@@ -296,7 +296,7 @@ func TestDependenciesSurviveKill(t *testing.T) {
 		return st.State == "stopping" && strings.Contains(st.Reason, "waits until web is down")
 	})
 	d.Kill()
-	d = s.Start()
+	s.Start()
 	if st := s.Status("db"); st.State != "stopping" || st.Pid != db {
 		t.Errorf("after the kill: %v, want it stopping with pid %d", st, db)
 	}
