@@ -2,9 +2,6 @@ package procs
 
 import (
 	"slices"
-	"strings"
-
-	"superd/config"
 )
 
 // A level is how far an instance, or all of a program, is up, as those see it who require it.
@@ -229,9 +226,9 @@ func (s *Supervisor) node(name string) *node {
 // last one that had it: so the graph has no cycle, whatever was reloaded. One that goes while its program stays keeps nobody waiting.
 func (in *instance) join() {
 	s, program := in.sup, in.program
-	table := tableOf(s.config, program.Name)
+	table := s.config.Program(program.Name)
 	n := &node{name: program.Name}
-	if table == nil || slices.Contains(table.Instances(), in.name) {
+	if table == nil || s.has(table, in.name) {
 		n = s.node(program.Name)
 	}
 	if table != nil {
@@ -239,6 +236,7 @@ func (in *instance) join() {
 	}
 	in.machine.ties = ties{own: n}
 	in.published = in.standing()
+	in.seat = len(n.instances)
 	n.instances = append(n.instances, in)
 	n.count(in.published, 1)
 	n.tell()
@@ -285,11 +283,19 @@ func (in *instance) quit() {
 	}
 	in.edges = nil
 	n := in.machine.own
-	n.instances = slices.DeleteFunc(n.instances, func(other *instance) bool { return other == in })
+	last := n.instances[len(n.instances)-1]
+	n.instances[in.seat], last.seat = last, in.seat
+	n.instances = slices.Delete(n.instances, len(n.instances)-1, len(n.instances))
 	n.count(in.published, -1)
 	n.tell()
 	in.sup.forget(n)
 	in.machine.ties = ties{own: &node{name: in.program.Name}}
+}
+
+// rejoin puts the instance where it belongs by now.
+func (in *instance) rejoin() {
+	in.quit()
+	in.join()
 }
 
 // forget drops a node that nobody speaks of.
@@ -308,13 +314,4 @@ func (s *Supervisor) connect() {
 	for _, in := range s.instances {
 		in.join()
 	}
-}
-
-// tableOf returns the program of that name; nil if the configuration has none.
-func tableOf(conf *config.Config, name string) *config.Program {
-	i, ok := slices.BinarySearchFunc(conf.Programs, name, func(p *config.Program, name string) int { return strings.Compare(p.Name, name) })
-	if !ok {
-		return nil
-	}
-	return conf.Programs[i]
 }

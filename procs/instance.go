@@ -20,6 +20,7 @@ type instance struct {
 	inherited bool        // the tree is one that an earlier superd has made
 	machine   *machine
 	edges     []*edge  // to the programs that it names
+	seat      int      // its place in its program's node
 	published standing // what the others know of it
 	touched   bool     // it is about to be looked at
 	asked     bool     // its waiters are told when nobody is about to be looked at any more

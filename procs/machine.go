@@ -112,10 +112,11 @@ func (m *machine) blocked() bool { return m.short() || m.again && !m.lastLeft() 
 // unwanted reports whether a run that is there, or is about to be, has to end.
 func (m *machine) unwanted() bool { return !m.wanted.up || m.again || m.lacking() }
 
-// freed is the end of the wait.
+// freed is the end of the wait, or of that part of it which was for those who had to be down before a new run.
 func (m *machine) freed() []Effect {
+	m.again = false
 	m.cause = "started " + m.why
-	return m.step(WantUp)
+	return m.step(m.unlessBlocked(WantUp))
 }
 
 // block is the loss of something that it requires: it goes, and stays wanted up. cause tells what is lost, why what brings it back.
@@ -160,7 +161,11 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 	switch m.state {
 	case Starting, Running, Lingering, Stopping, Killing, Clearing:
 		m.cause = "stopping, to be restarted by " + by
+	case Spawning:
+		m.cause = "started by " + by
 	default:
+		m.again = !m.lastLeft() // it is down: there is only the question whether those who require it are
+		m.cause = "started by " + by
 		m.cause = "started by " + by
 	}
 	return m.end(m.unlessBlocked(Again))
@@ -337,6 +342,31 @@ func (m *machine) cleared() []Effect {
 		m.delay = restartDelay(m.program.Backoff, m.attempts, m.rng)
 	}
 	return m.step(m.verdict)
+}
+
+// reconsider decides anew what follows an end, before which the program had another table. success tells whether it ended well.
+func (m *machine) reconsider(before *config.Program, success bool) {
+	policy := m.program.Restart
+	switch {
+	case m.verdict == EndAgain, m.notStarted && policy == config.RestartNever: // it is not the policy that decides
+	case m.verdict == EndGaveUp, m.verdict == EndFinal && m.gaveUp && before.Restart != config.RestartNever:
+		if m.program.StartLimit.Failures == 0 {
+			m.verdict = m.retry()
+		}
+	case success && policy != config.RestartAlways:
+		m.verdict = EndDone
+	case !success && policy == config.RestartNever:
+		m.verdict = EndFinal
+	default:
+		m.verdict = m.retry()
+	}
+}
+
+// rest is the end of a wait in back-off, since the restart policy is another one by now. e is EndDone or EndFinal.
+func (m *machine) rest(e Event) []Effect {
+	m.verdict = e
+	m.cause = fmt.Sprintf("%s; restart = %q by now", m.ending, m.program.Restart)
+	return m.step(e)
 }
 
 // overLimit counts a failure at now and reports whether the start limit is reached.

@@ -72,7 +72,7 @@ func (in *instance) settle() {
 	}
 	switch m.state {
 	case Waiting:
-		if !m.blocked() {
+		if !m.blocked() || m.again && m.lastLeft() {
 			in.do(m.freed)
 		}
 	case Spawning, Starting, Running:

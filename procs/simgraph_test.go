@@ -13,7 +13,7 @@ const lag = 4
 
 // A graphModel is what an observer notes of an instance among the others: since which turn something is so that must not last; 0: it is not so.
 type graphModel struct {
-	heldDown  bool   // the operator has said so last
+	heldDown  bool   // the operator wanted it down when it was looked at last
 	unstuck   int    // turns since it was named as stuck last
 	by        string // who wants it up, or down
 	unasked   uint64 // what it requires has not been asked for
@@ -40,18 +40,19 @@ func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bo
 	for _, p := range c.Programs {
 		exists[p.Name] = true
 	}
-	missing := func(name string) bool { return !exists[name] }
+	unknown := func(name string) bool { return !exists[name] }
 	place := h.rng.Perm(8)
 	for i, p := range c.Programs {
 		if keep[p] {
-			if slices.ContainsFunc(p.Requires, missing) || slices.ContainsFunc(p.After, missing) {
+			if slices.ContainsFunc(p.Requires, unknown) || slices.ContainsFunc(p.After, unknown) {
 				changed := *p
-				changed.Requires = slices.DeleteFunc(slices.Clone(p.Requires), missing)
-				changed.After = slices.DeleteFunc(slices.Clone(p.After), missing)
+				changed.Requires = slices.DeleteFunc(slices.Clone(p.Requires), unknown)
+				changed.After = slices.DeleteFunc(slices.Clone(p.After), unknown)
 				c.Programs[i] = &changed
 			}
 			continue
 		}
+		p.Requires, p.After = nil, nil
 		for j, other := range c.Programs {
 			switch {
 			case place[j] >= place[i]:
@@ -82,46 +83,63 @@ func cyclic(c *config.Config) bool {
 		open[p.Name] = true
 		defer delete(open, p.Name)
 		return slices.ContainsFunc(slices.Concat(p.Requires, p.After), func(name string) bool {
-			other := tableOf(c, name)
+			other := c.Program(name)
 			return other != nil && visit(other)
 		})
 	}
 	return slices.ContainsFunc(c.Programs, visit)
 }
 
-// named returns what the program of an instance names, as it is in force.
-func (h *history) named(in *instance) (requires, after []*instance) {
-	table := tableOf(h.sup.config, in.program.Name)
+// named returns what the program of an instance names, as it is in force: the instances of each.
+func (h *history) named(in *instance) (requires, after [][]*instance) {
+	table := h.sup.config.Program(in.program.Name)
 	if table == nil {
 		table = in.program
 	}
-	all := func(names []string) (found []*instance) {
+	all := func(names []string) (found [][]*instance) {
 		for _, name := range names {
-			found = append(found, h.sup.byName[name])
+			found = append(found, h.peers(name))
 		}
 		return found
 	}
 	return all(table.Requires), all(table.After)
 }
 
-// there reports whether those who require the instance may be started. in may be nil: it is yet to come.
-func there(in *instance) bool {
-	if in == nil {
-		return false
+// peers returns the instances of a program that count for others: not those that go while it stays.
+func (h *history) peers(program string) []*instance {
+	all := h.sup.instancesOf(program)
+	if h.sup.config.Program(program) == nil {
+		return all
 	}
+	return slices.DeleteFunc(slices.Clone(all), func(in *instance) bool { return !h.belongs(in) })
+}
+
+// isUp reports whether an instance lets those start who require it.
+func isUp(in *instance) bool {
 	if in.program.Type == config.TypeOneshot {
 		return in.machine.state == Exited
 	}
 	return in.machine.state == Running
 }
 
-// onItsWay reports whether those who come after the instance wait for it.
-func onItsWay(in *instance) bool {
-	return in != nil && in.machine.wanted.up && !in.machine.state.AtRest() && !there(in)
+// there reports whether those who require a program may be started.
+func there(peers []*instance) bool {
+	return len(peers) > 0 && !slices.ContainsFunc(peers, func(in *instance) bool { return !isUp(in) })
 }
 
-// gone reports whether those who require the instance can't be up either.
-func gone(in *instance) bool { return in == nil || in.machine.state.AtRest() && !there(in) }
+func missing(peers []*instance) bool { return !there(peers) }
+
+// onItsWay reports whether those who come after a program wait for it.
+func onItsWay(peers []*instance) bool {
+	return slices.ContainsFunc(peers, func(in *instance) bool {
+		return in.machine.wanted.up && !in.machine.state.AtRest() && !isUp(in)
+	})
+}
+
+// gone reports whether those who require a program can't be up either.
+func gone(peers []*instance) bool {
+	return len(peers) == 0 || slices.ContainsFunc(peers, func(in *instance) bool { return in.machine.state.AtRest() && !isUp(in) })
+}
 
 // lives reports whether something of the instance lives that can be ended.
 func lives(in *instance) bool { return in.run != nil && in.stuck == "" }
@@ -129,16 +147,21 @@ func lives(in *instance) bool { return in.run != nil && in.stuck == "" }
 // going reports whether the instance is to end.
 func (h *history) going(in *instance) bool {
 	requires, _ := h.named(in)
-	return !in.machine.wanted.up || in.machine.again || slices.ContainsFunc(requires, func(r *instance) bool {
-		return r == nil || r.level() == down
+	return !in.machine.wanted.up || in.machine.again || slices.ContainsFunc(requires, func(peers []*instance) bool {
+		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.level() == down })
 	})
+}
+
+// among reports whether the instance is one of those.
+func among(all [][]*instance, in *instance) bool {
+	return slices.ContainsFunc(all, func(peers []*instance) bool { return slices.Contains(peers, in) })
 }
 
 // dependents returns the living ones that have to be down before the instance.
 func (h *history) dependents(in *instance) (all []*instance) {
 	for _, other := range h.sup.instances {
 		requires, after := h.named(other)
-		if lives(other) && (slices.Contains(requires, in) || slices.Contains(after, in) && h.going(other)) {
+		if lives(other) && (among(requires, in) || among(after, in) && h.going(other)) {
 			all = append(all, other)
 		}
 	}
@@ -153,10 +176,8 @@ func (h *history) checkStart(run string, name string) {
 	}
 	h.begun[run] = true
 	requires, after := h.named(in)
-	for _, r := range requires {
-		if !there(r) {
-			h.fail("%s is started before what it requires is ready", name)
-		}
+	if slices.ContainsFunc(requires, missing) {
+		h.fail("%s is started before what it requires is ready", name)
 	}
 	if slices.ContainsFunc(after, onItsWay) {
 		h.fail("%s is started before what it comes after is ready", name)
@@ -174,12 +195,13 @@ func (h *history) checkGraph(in *instance) {
 		model.forgive() // he has started somebody who requires it
 	}
 	model.graph.by = m.wanted.by
-	unasked := m.wanted.up && slices.ContainsFunc(requires, func(r *instance) bool {
-		return r != nil && !r.machine.wanted.up && !r.removed && r.machine.wanted.by != operator && r.machine.wanted.by != theShutdown
+	unasked := m.wanted.up && slices.ContainsFunc(slices.Concat(requires...), func(r *instance) bool {
+		return !r.machine.wanted.up && !r.removed && r.machine.wanted.by != operator && r.machine.wanted.by != theShutdown
 	})
 	if h.lasts(&model.graph.unasked, unasked) {
 		h.fail("%s is wanted up, and nobody has asked for what it requires", in.name)
 	}
+	model.graph.heldDown = !m.wanted.up && m.wanted.by == operator
 	unfounded := m.state == Running || m.state == Spawning && in.run.hook == nil && h.committed(in.run) == nil
 	if h.lasts(&model.graph.unfounded, unfounded && slices.ContainsFunc(requires, gone)) {
 		h.fail("%s is %s, and what it requires is down", in.name, m.state)
@@ -189,7 +211,7 @@ func (h *history) checkGraph(in *instance) {
 	case Lingering:
 		idle = len(h.dependents(in)) == 0
 	case Waiting:
-		free := !slices.ContainsFunc(requires, func(r *instance) bool { return !there(r) }) && !slices.ContainsFunc(after, onItsWay)
+		free := !slices.ContainsFunc(requires, missing) && !slices.ContainsFunc(after, onItsWay)
 		idle = free && (!m.again || len(h.dependents(in)) == 0)
 	}
 	if h.lasts(&model.graph.idle, idle) {
@@ -199,12 +221,12 @@ func (h *history) checkGraph(in *instance) {
 
 // checkStop holds that nobody is stopped before those who require him, and none in a shutdown before those who come after him.
 func (h *history) checkStop(in *instance) {
-	if h.sup.inHurry() || in.removed && tableOf(h.sup.config, in.program.Name) != nil {
+	if h.sup.inHurry() {
 		return
 	}
 	for _, other := range h.sup.instances {
 		requires, after := h.named(other)
-		first := slices.Contains(requires, in) || h.sup.shutdown != nil && slices.Contains(after, in)
+		first := among(requires, in) || h.sup.shutdown != nil && among(after, in)
 		if first && lives(other) && h.models[other.name].graph.unstuck != 1 {
 			h.fail("%s is stopped while %s is %s", in.name, other.name, stateNames[other.machine.state])
 		}
@@ -213,11 +235,11 @@ func (h *history) checkStop(in *instance) {
 
 // calledUp notes that somebody who is wanted up has asked for what he requires.
 func (h *history) calledUp(in *instance) {
-	if !in.machine.wanted.up || h.models[in.name].graph.heldDown {
+	if was := h.models[in.name].graph; !strings.Contains(in.machine.wanted.by, forAnother) || was.heldDown {
 		return
 	}
 	for _, other := range h.sup.instances {
-		if requires, _ := h.named(other); other.machine.wanted.up && slices.Contains(requires, in) {
+		if requires, _ := h.named(other); other.machine.wanted.up && among(requires, in) {
 			h.want(in.name, true)
 			return
 		}
@@ -227,15 +249,18 @@ func (h *history) calledUp(in *instance) {
 // revived forgives those whom the operator's start of in starts again.
 func (h *history) revived(in *instance) {
 	requires, _ := h.named(in)
-	for _, r := range requires {
-		if r == nil || there(r) {
+	for _, peers := range requires {
+		if there(peers) {
 			continue
 		}
-		if r.machine.wanted.up && r.machine.state.AtRest() {
-			h.models[r.name].forgive()
-		}
-		if r.machine.wanted.up || !h.models[r.name].graph.heldDown {
-			h.revived(r)
+		for _, r := range peers {
+			w := r.machine.wanted
+			if w.up && r.machine.state.AtRest() && !isUp(r) {
+				h.models[r.name].forgive()
+			}
+			if w.up || w.by != operator {
+				h.revived(r)
+			}
 		}
 	}
 }
@@ -243,7 +268,7 @@ func (h *history) revived(in *instance) {
 // rightlyWaits reports whether an instance may wait when the faults have ceased long ago.
 func (h *history) rightlyWaits(in *instance) bool {
 	requires, after := h.named(in)
-	return slices.ContainsFunc(requires, func(r *instance) bool { return !there(r) }) || slices.ContainsFunc(after, onItsWay)
+	return slices.ContainsFunc(requires, missing) || slices.ContainsFunc(after, onItsWay)
 }
 
 func showDependencies(c *config.Config) (text []string) {

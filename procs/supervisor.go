@@ -32,7 +32,7 @@ type Options struct {
 	Notify      Notifier      // systemd, or nobody
 	Events      *eventlog.Log // nil: events are not recorded
 	Config      *config.Config
-	Load        func() (*config.Config, error) // reads the configuration again, off the loop
+	Load        func(inForce *config.Config) (*config.Config, error) // reads the configuration again, off the loop
 	RuntimeDir  string
 	LogDir      string
 	Environment []string // superd's own, from which that of the programs is made
@@ -77,6 +77,8 @@ type Supervisor struct {
 	unsettled []*instance      // about to be looked at
 	settling  bool             // they are being looked at
 	asked     []*instance      // whose waiters are told then
+	leaving   []*instance      // those that go when they are at rest
+	scales    map[string]scale // the operator's, by program
 	byPid     map[int]func()   // reaps a child that an instance owns
 	counts    [stateCount]int  // instances in each state
 	stuck     int              // instances with a process that SIGKILL did not end
@@ -85,7 +87,7 @@ type Supervisor struct {
 	startedAt  time.Duration
 	ready      bool // everything that starts by itself has been spawned once
 	reloading  bool
-	reloads    []func(Report, error) // who waits for the next one
+	reloads    []reloading // who waits for the next one
 	shutdown   *shutdown
 	begun      bool // something was started
 	endDecided bool // an instance has decided that superd ends, and with what
@@ -121,6 +123,7 @@ func New(o Options) *Supervisor {
 		config:    o.Config,
 		byName:    map[string]*instance{},
 		nodes:     map[string]*node{},
+		scales:    map[string]scale{},
 		byPid:     map[int]func(){},
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
@@ -173,6 +176,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
+	in.save() // or the next superd would take it for one that is new
 	return in
 }
 
