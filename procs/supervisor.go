@@ -100,6 +100,9 @@ type Supervisor struct {
 
 	watchers     []*watcher
 	changePosted bool // tellChange is on its way
+
+	memberWatchers []*watcher
+	addedPosted    bool // tellAdded is on its way
 }
 
 // New returns a supervisor that has started nothing yet.
@@ -128,6 +131,7 @@ func New(o Options) *Supervisor {
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
 	}
+	s.store.TellRuns(s.tellRun)
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}
@@ -177,6 +181,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
 	in.save() // or the next superd would take it for one that is new
+	s.tellAdded()
 	return in
 }
 
