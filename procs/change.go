@@ -30,6 +30,7 @@ func (in *instance) change(c *config.Change) {
 		restarts = restarts || lives.Restarts()
 	}
 	in.program, m.program = program, program
+	m.stale = m.stale || restarts && in.run != nil
 	defer in.save()
 	if in.run != nil && !restarts {
 		in.changeRun(program)

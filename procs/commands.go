@@ -6,7 +6,6 @@ import (
 	"slices"
 	"syscall"
 
-	"superd/config"
 	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/eventlog"
@@ -47,7 +46,10 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outco
 	if err != nil {
 		return nil, err
 	}
-	selected = slices.Clone(selected) // a stop may remove instances
+	selected = slices.Clone(selected)                                     // a stop may remove instances
+	if op != OpStop && slices.ContainsFunc(selected, (*instance).stays) { // who only goes is not meant beside others
+		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !in.stays() })
+	}
 	outcomes := make([]Outcome, len(selected))
 	left, canceled := len(selected), false
 	finish := func() {
@@ -89,6 +91,9 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outco
 	return func() { canceled = true }, nil
 }
 
+// stays reports whether the instance, or one that takes its place, is in the configuration.
+func (in *instance) stays() bool { return !in.removed || in.next != nil }
+
 // String returns the command's name: start, stop or restart.
 func (op Op) String() string { return [...]string{"start", "stop", "restart"}[op] }
 
@@ -119,8 +124,6 @@ func (in *instance) already(op Op) string {
 	return ""
 }
 
-func (in *instance) isOneShot() bool { return in.program.Type == config.TypeOneshot }
-
 // command performs op without waiting. Every command is legal in every state.
 func (in *instance) command(op Op) {
 	if in.removed {
@@ -136,10 +139,12 @@ func (in *instance) command(op Op) {
 	switch op {
 	case OpStart:
 		in.do(func() []Effect { return in.machine.wantUp(operator, true) })
+		in.sup.revive(in)
 	case OpStop:
 		in.do(func() []Effect { return in.machine.wantDown(operator) })
 	case OpRestart:
 		in.do(func() []Effect { return in.machine.wantAgain(operator, true) })
+		in.sup.revive(in)
 	}
 }
 
@@ -147,10 +152,11 @@ func (in *instance) command(op Op) {
 func (in *instance) settleWaiters() {
 	state := in.machine.state
 	switch state {
-	case Stopping:
+	case Stopping, Lingering:
 		return
 	case Waiting:
-		if in.hinderer != nil {
+		// It comes, or it is not known yet what becomes of those for whom it waits.
+		if in.hinderer != nil || in.level() == coming || in.machine.again && !in.machine.lastLeft() || in.sup.unclear(in) {
 			return
 		}
 	case Spawning, Starting, Killing, Clearing:

@@ -15,6 +15,7 @@ func (s *Supervisor) goOn(all []*adoption) {
 			lives++
 		}
 		a.resume()
+		a.in.publish()
 		if a.rekept {
 			a.in.save()
 		}
@@ -74,6 +75,8 @@ func (a *adoption) resumeRun() {
 	}
 	if v.Table != nil {
 		r.program = v.Table
+		change := config.CompareProgram(r.program, in.program)
+		in.machine.stale = change.Restarts()
 	}
 	in.run = r
 	if r.touched && in.tree.OOMKills() < r.oomKills {
@@ -82,7 +85,7 @@ func (a *adoption) resumeRun() {
 	switch in.machine.state {
 	case Spawning:
 		a.resumeSpawning(r)
-	case Starting, Running, Stopping, Killing:
+	case Starting, Running, Lingering, Stopping, Killing:
 		if v.ended {
 			a.endedUnseen(r)
 			return
@@ -133,7 +136,7 @@ func (a *adoption) resumeStop(r *run) {
 // resumeSpawning goes on with a start.
 func (a *adoption) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, a.in.machine
-	unwanted := !m.wanted.up || m.again
+	unwanted := m.unwanted()
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.birth != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
@@ -275,22 +278,12 @@ func (s *Supervisor) startMissing() {
 		s.apply(s.options.Config)
 	}
 	s.dropSurplus()
-	s.goOnWaiting()
 	for _, in := range slices.Clone(s.instances) {
 		if in.endedForGood() {
 			s.endedForGood(in) // the superd before may not have come to it
 		}
 	}
 	s.endIfAllEnded()
-}
-
-// goOnWaiting has those started for whom there is room by now.
-func (s *Supervisor) goOnWaiting() {
-	for _, in := range slices.Clone(s.instances) {
-		if m := in.machine; m.state == Waiting && !m.blocked() {
-			in.do(m.freed)
-		}
-	}
 }
 
 // bringUnlessHeld adds an instance of which the journal tells nothing, although it may live.
@@ -339,6 +332,7 @@ func (s *Supervisor) voidShutdown() {
 			in.do(func() []Effect { return m.wantUp(before.by, false) })
 		} else {
 			m.wish(false, before.by)
+			in.publish()
 			in.save()
 		}
 	}

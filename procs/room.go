@@ -12,8 +12,18 @@ import (
 
 // hinderer returns somebody who has to be gone before in may be started; nil if there is nobody.
 func (s *Supervisor) hinderer(in *instance) *instance {
+	if other := s.byName[programOf(in.name)]; other != nil && other != in {
+		return other
+	}
+	if !numbered(in.name) {
+		for _, other := range s.instancesOf(in.program.Name) {
+			if other != in {
+				return other
+			}
+		}
+	}
 	for _, other := range s.leaving {
-		if other != in && (other.program.Name == in.program.Name && numbered(other.name) != numbered(in.name) || other.capture.Path() == in.capture.Path()) {
+		if other != in && other.capture.Path() == in.capture.Path() {
 			return other
 		}
 	}
@@ -54,8 +64,8 @@ func (s *Supervisor) makeRoom() {
 			continue
 		}
 		in.findRoom()
-		if m := in.machine; !m.hindered && m.state == Waiting && m.wanted.up {
-			in.do(m.freed)
+		if !in.machine.hindered {
+			in.touch()
 		}
 	}
 }
@@ -66,5 +76,6 @@ func (in *instance) replace(program *config.Program) {
 	w := in.machine.wanted
 	in.leave(byChange)
 	in.next, in.nextWish = program, &w
+	in.rejoin()
 	in.save()
 }
