@@ -158,16 +158,17 @@ type Health struct {
 
 // Log says where a program's output goes.
 type Log struct {
-	File     string // absolute or relative to the log directory, clean; "" with replicas: see [Program.LogPath]
-	Format   LogFormat
-	MaxSize  int64         // bytes; 0: never rotate for the size
-	MaxAge   time.Duration // 0: never rotate for the age
-	MaxTotal int64         // bytes of all the instance's files; 0: no bound
-	Keep     int           // rotated files kept beside the current one
-	Compress Compression   // of rotated files
-	Stderr   Stderr
-	Overflow Overflow
-	MinFree  int64 // bytes that logging leaves free on the file system; 0: none
+	File       string // absolute or relative to the log directory, clean; "" with replicas: see [Program.LogPath]
+	Format     LogFormat
+	MaxSize    int64         // bytes; 0: never rotate for the size
+	MaxAge     time.Duration // 0: never rotate for the age
+	MaxTotal   int64         // bytes of all the instance's files; 0: no bound
+	Keep       int           // rotated files kept beside the current one
+	Compress   Compression   // of rotated files
+	Stderr     Stderr
+	StderrFile string // as File; "" unless Stderr is separate
+	Overflow   Overflow
+	MinFree    int64 // bytes that logging leaves free on the file system; 0: none
 }
 
 // LogFormat is how lines are written to the log file.
@@ -233,9 +234,23 @@ func (p *Program) Instances() []string {
 
 // LogPath returns the log file of one of the program's instances.
 func (p *Program) LogPath(logDir, instance string) string {
-	file := p.Log.File
+	return logPath(logDir, p.Log.File, instance+".log")
+}
+
+// StderrPath returns the file that standard error of one of the program's instances has for itself, "" if it has none.
+func (p *Program) StderrPath(logDir, instance string) string {
+	if p.Log.Stderr != StderrSeparate {
+		return ""
+	}
+	return logPath(logDir, p.Log.StderrFile, instance+stderrSuffix)
+}
+
+// stderrSuffix follows the name of the instance in the name of the file that its standard error has by default.
+const stderrSuffix = ".err.log"
+
+func logPath(logDir, file, byDefault string) string {
 	if file == "" {
-		file = instance + ".log"
+		file = byDefault
 	}
 	if filepath.IsAbs(file) {
 		return file

@@ -166,6 +166,9 @@ func (d *draft) settle() {
 	if d.Log.File == "" && d.Replicas == 1 {
 		d.Log.File = d.Name + ".log"
 	}
+	if d.Log.StderrFile == "" && d.Replicas == 1 && d.Log.Stderr == StderrSeparate {
+		d.Log.StderrFile = d.Name + stderrSuffix
+	}
 	d.SuccessExitCodes = slices.Compact(slices.Sorted(slices.Values(d.SuccessExitCodes)))
 }
 

@@ -53,6 +53,7 @@ func (d *draft) check() {
 		d.blame("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>.log",
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
 	}
+	d.checkStderr()
 	if log := d.Log; log.MaxTotal > 0 && (log.MaxSize == 0 || log.MaxTotal < log.MaxSize) {
 		d.blame("log.max_total", "log.max_size").fail("log.max_total (%s) must not be less than log.max_size (%s), which must not be 0 then",
 			showSize(log.MaxTotal), showSize(log.MaxSize))
@@ -67,6 +68,20 @@ func (d *draft) check() {
 	if d.checkProbe("health", healthChecks) {
 		health := d.health
 		d.Health = &health
+	}
+}
+
+// checkStderr looks at where standard error goes.
+func (d *draft) checkStderr() {
+	log := d.Log
+	switch {
+	case log.Stderr == StderrLabel && !(log.Format == LogText || log.Format == LogJSON):
+		d.blame("log.stderr", "log.format").fail(`"label" needs records that name the stream: write format = "text" or "json", too, or stderr = "separate"`)
+	case log.StderrFile != "" && log.Stderr != StderrSeparate:
+		d.blame("log.stderr_file").failKey(`has no meaning without stderr = "separate": write that, too, or leave it out`)
+	case d.Replicas > 1 && log.StderrFile != "":
+		d.blame("log.stderr_file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>%s",
+			log.StderrFile, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1], stderrSuffix)
 	}
 }
 
@@ -138,25 +153,39 @@ func (l *loader) checkGroups() {
 	}
 }
 
-// checkLogs refuses one file for two programs. Who names the file is to blame, not who has it by default.
+// checkLogs refuses one file for two programs or streams. Who names the file is to blame, not who has it by default.
 func (l *loader) checkLogs() {
-	owners := map[string]*draft{}
+	type user struct {
+		*draft
+		key string
+	}
+	users := map[string]user{}
+	use := func(u user, file string) {
+		path := file
+		if !filepath.IsAbs(path) && l.root.superd.LogDir != "" {
+			path = filepath.Join(l.root.superd.LogDir, path)
+		}
+		first, taken := users[path]
+		switch {
+		case !taken:
+			users[path] = u
+		case first.draft == u.draft:
+			u.blame("log.stderr_file", "log.file").fail("%q is the file of both streams: give each its own, or write stderr = \"merge\"", file)
+		default:
+			u.blame(u.key).fail("%q is the log file of %q (%s) and of %q: give each its own", file, first.Name, first.blame(first.key).place(), u.Name)
+		}
+	}
 	for _, named := range []bool{false, true} {
 		for _, d := range l.programs {
-			if d.Replicas > 1 || d.anySet("log.file") != named {
+			if d.Replicas > 1 {
 				continue
 			}
-			path := d.Log.File
-			if !filepath.IsAbs(path) && l.root.superd.LogDir != "" {
-				path = filepath.Join(l.root.superd.LogDir, path)
+			if d.anySet("log.file") == named {
+				use(user{d, "log.file"}, d.Log.File)
 			}
-			first := owners[path]
-			if first == nil {
-				owners[path] = d
-				continue
+			if d.Log.Stderr == StderrSeparate && d.anySet("log.stderr_file") == named {
+				use(user{d, "log.stderr_file"}, d.Log.StderrFile)
 			}
-			d.blame("log.file").fail("%q is the log file of %q (%s) and of %q: give each its own", d.Log.File,
-				first.Name, first.blame("log.file").place(), d.Name)
 		}
 	}
 }

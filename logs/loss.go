@@ -22,7 +22,7 @@ var errStalled = errors.New("the file does not take it")
 func (c *Capture) Dropped() (bytes, lines int64) { return c.droppedBytes.Load(), c.droppedLines.Load() }
 
 // lose notes that p is dropped.
-func (c *Capture) lose(p []byte) {
+func (c *stream) lose(p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -39,14 +39,14 @@ func (c *Capture) lose(p []byte) {
 }
 
 // loseFirst notes that p is dropped, which came before what was dropped last.
-func (c *Capture) loseFirst(p []byte) {
+func (c *stream) loseFirst(p []byte) {
 	after := c.loss.inLine
 	c.lose(p)
 	c.loss.inLine = after
 }
 
 // endLostLine notes that the line that was dropped last is complete, without a newline.
-func (c *Capture) endLostLine() {
+func (c *stream) endLostLine() {
 	if c.loss.inLine > 0 {
 		c.loss.inLine = 0
 		c.loss.lines++
@@ -55,7 +55,7 @@ func (c *Capture) endLostLine() {
 }
 
 // gap returns the record of the loss.
-func (c *Capture) gap(o *Options, run string) []byte {
+func (c *stream) gap(o *Options, run string) []byte {
 	if c.loss.bytes == 0 {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (c *Capture) gap(o *Options, run string) []byte {
 // do runs op, which uses the file. If the program is not to wait for it, op has a goroutine and a slot of its own; when it
 // stalls, what is in the pipe is dropped until it comes back. flight, at the beginning of the pipe, is what op writes: then it is taken out
 // of the pipe, which overtaken tells.
-func (c *Capture) do(flight int, op func() error) (overtaken bool, err error) {
+func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	if !c.file.Drop {
 		return false, op()
 	}
@@ -102,7 +102,7 @@ func (c *Capture) do(flight int, op func() error) (overtaken bool, err error) {
 	c.discard(flight, false)
 	c.loss.cause = errStalled
 	c.log().Warn("the log file stalls, output is dropped meanwhile")
-	c.dropUntil(func() (over bool) {
+	c.dropUntil(true, func() (over bool) {
 		select {
 		case err = <-done:
 			return true
@@ -118,17 +118,18 @@ func (c *Capture) do(flight int, op func() error) (overtaken bool, err error) {
 }
 
 // dropFor drops what comes in a while. It reports false when closing.
-func (c *Capture) dropFor(while time.Duration, cause error) (open bool) {
+func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
 	c.loss.cause = cause
 	timer := time.NewTimer(while)
 	defer timer.Stop()
-	c.dropUntil(func() (over bool) {
+	c.dropUntil(false, func() (over bool) {
 		select {
 		case <-timer.C:
 			open = true
 			return true
 		case <-c.news:
-			return false
+			open = c.otherWaits()
+			return open
 		case <-c.quit:
 			return true
 		}
@@ -136,33 +137,48 @@ func (c *Capture) dropFor(while time.Duration, cause error) (open bool) {
 	return open
 }
 
-// dropUntil drops what is in the pipe whenever wait, which waits for news, says that it is not over.
-func (c *Capture) dropUntil(wait func() (over bool)) {
+// dropUntil drops what is in the pipe, and in those that share the fate of this one, whenever wait, which waits for news, says that it is
+// not over.
+func (c *stream) dropUntil(stalled bool, wait func() (over bool)) {
 	for over := false; !over; over = wait() {
-		if c.state.CompareAndSwap(muted, draining) {
-			c.scope.Post(c.watchAgain)
+		c.hear()
+		for _, s := range c.inOrder() {
+			switch {
+			case s == c:
+			case stalled || s.file == c.file || s.failures > 0:
+				s.loss.cause = c.loss.cause
+			default:
+				continue
+			}
+			s.dropAll()
 		}
-		c.state.CompareAndSwap(dirty, draining)
-		for {
-			limit, end := c.aim()
-			n := c.discard(int(min(limit, turnBytes)), true)
-			if int64(n) == limit && end == ended {
-				c.endLostLine()
-			}
-			c.reached(n == 0)
-			if n == 0 {
-				break
-			}
+	}
+}
+
+// dropAll drops what is in the pipe.
+func (c *stream) dropAll() {
+	for {
+		limit, end := c.aim()
+		if limit == 0 {
+			return // until the other stream has come so far, too
+		}
+		n := c.discard(int(min(limit, turnBytes)), true)
+		if int64(n) == limit && end == ended {
+			c.endLostLine()
+		}
+		c.reached(n == 0)
+		if n == 0 {
+			return
 		}
 	}
 }
 
 // discard takes at most n bytes out of the pipe, lost or not, and returns how many.
-func (c *Capture) discard(n int, lost bool) (taken int) {
+func (c *stream) discard(n int, lost bool) (taken int) {
 	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
 	defer c.store.buffers.Put(buffer)
 	for taken < n {
-		got, err := readPipe(c.fd, buffer[:min(n-taken, len(buffer))])
+		got, err := readPipe(c.pipe(), buffer[:min(n-taken, len(buffer))])
 		if got == 0 || err != nil {
 			break
 		}
@@ -177,7 +193,7 @@ func (c *Capture) discard(n int, lost bool) (taken int) {
 
 // skipLostLine drops the rest of a line of which the beginning was dropped, from text, which is in the pipe. A line longer than any that
 // is worth the name is not waited for.
-func (c *Capture) skipLostLine(text []byte, end ending) {
+func (c *stream) skipLostLine(text []byte, end ending) {
 	n := bytes.IndexByte(text, '\n') + 1
 	if n == 0 {
 		n = len(text)

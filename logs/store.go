@@ -43,7 +43,13 @@ const restPatience = 200 * time.Millisecond
 type Options struct {
 	Program string // its name, for records
 	Path    string // of the log file; it and its directory are made when first needed
-	Format  Format // "" is raw
+
+	// The program has a FIFO for standard error alone. What comes by it goes into a file of its own, if StderrPath is set, else into the
+	// one of standard output.
+	Split      bool
+	StderrPath string
+
+	Format Format // "" is raw
 
 	// The file is rotated rather than grow beyond MaxSize bytes (0: never), and when output comes and it is MaxAge old (0: never).
 	MaxSize int64
@@ -70,6 +76,24 @@ func (o Options) complete() Options {
 		o.MaxSize, o.MaxAge, o.MaxTotal, o.Compression, o.Drop, o.MinFree = 0, 0, 0, "", false, 0
 	}
 	return o
+}
+
+// ofStderr returns the options of the file that standard error has of its own, nil if it has none.
+func (o *Options) ofStderr() *Options {
+	if !o.Split || o.StderrPath == "" || o.StderrPath == o.Path {
+		return nil
+	}
+	own := *o
+	own.Path = o.StderrPath
+	return &own
+}
+
+// Files returns the paths of the log files.
+func (o Options) Files() []string {
+	if own := o.ofStderr(); own != nil {
+		return []string{o.Path, own.Path}
+	}
+	return []string{o.Path}
 }
 
 // byLine reports whether lines are put into the file, and not just bytes: it is as well to drop lines, too.
@@ -127,11 +151,14 @@ func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
 		store:   s,
 		scope:   scope,
 		name:    name,
-		fd:      -1,
 		quit:    make(chan struct{}),
 		options: &o,
-		file:    s.newFile(&o),
 	}
+	c.streams = []*stream{c.newStream(Stdout)}
+	if o.Split {
+		c.streams = append(c.streams, c.newStream(Stderr))
+	}
+	c.chooseFiles()
 	c.hearNews()
 	s.captures.Add(1)
 	scope.Defer(c.close)

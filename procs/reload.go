@@ -139,9 +139,9 @@ func (s *Supervisor) bring(name string, program *config.Program) {
 		old.save()
 		return
 	}
-	path := s.logOptions(name, program).Path
+	files := s.logOptions(name, program).Files()
 	for _, other := range s.instances {
-		if other.removed && other.capture.Path() == path {
+		if other.removed && slices.ContainsFunc(other.capture.Files(), func(f string) bool { return slices.Contains(files, f) }) {
 			other.followers = append(other.followers, func() { s.bringAfter(name, program.Name) })
 			return
 		}
@@ -193,8 +193,11 @@ func (s *Supervisor) remove(in *instance) {
 	delete(s.byName, in.name)
 	s.instances = slices.DeleteFunc(s.instances, func(other *instance) bool { return other == in })
 	s.counts[in.machine.state]--
+	s.outputs -= len(streamsOf(in.program))
 	s.journal.Queue(instanceKey(in.name), nil)
-	s.letGo(in.kept)
+	for _, kept := range in.kept {
+		s.letGo(kept)
+	}
 	in.unwatchLines()
 	in.tree.Remove()
 	in.scope.Close()
@@ -238,6 +241,7 @@ func (in *instance) change(program *config.Program) {
 	}
 	wasInvalid := len(in.program.Invalid) > 0
 	startsNow := program.Autostart && !in.program.Autostart && in.machine.wanted.by != operator
+	in.sup.outputs += len(streamsOf(program)) - len(streamsOf(in.program))
 	in.program, in.machine.program = program, program
 	defer in.save()
 	in.capture.SetOptions(in.sup.logOptions(in.name, program))

@@ -75,6 +75,7 @@ type Supervisor struct {
 	byName    map[string]*instance
 	byPid     map[int]func()  // reaps a child that an instance owns
 	counts    [stateCount]int // instances in each state
+	outputs   int             // FIFOs that the programs have, at most
 	stuck     int             // instances with a process that SIGKILL did not end
 
 	started    time.Time
