@@ -160,13 +160,14 @@ func (c *stream) turn() (more bool, err error) {
 			return false, nil
 		}
 		limit, end := c.aim()
-		if limit == 0 {
-			return true, nil // the other stream has to come so far, too
-		}
 		if c.reached(false) { // again: whoever waited for a mark may have changed the file since
 			if _, err := c.do(0, check); err != nil {
 				return true, err
 			}
+			limit, end = c.aim()
+		}
+		if limit == 0 {
+			return true, nil // the other stream has to come so far, too
 		}
 		var n int64
 		var some bool
@@ -283,16 +284,18 @@ func (s *stream) aim() (limit int64, end ending) {
 	return limit, end
 }
 
-// reached calls the marks up to here: those that have got their place, if the FIFO is found empty. It reports whether
-// there were any.
+// reached passes the marks up to here: those that have got their place, if the FIFO is found empty. It calls those that all streams have
+// passed, and reports whether there were any to pass.
 func (s *stream) reached(empty bool) bool {
 	c := s.Capture
 	c.mu.Lock()
+	some := false
 	for i := range c.marks {
 		at := &c.marks[i].at[s.which]
 		if *at == nowhere || *at > s.total && !empty {
 			break
 		}
+		some = some || *at != passed
 		*at = passed
 	}
 	n := 0
@@ -307,7 +310,7 @@ func (s *stream) reached(empty bool) bool {
 	for _, m := range complete {
 		m.reached()
 	}
-	return n > 0
+	return some
 }
 
 // wrote tells those who want to know that n bytes more are in the file.
