@@ -148,6 +148,9 @@ func status(st *procs.Status, lastLine string) control.Status {
 		Pid: present(st.Pid), Restarts: st.Restarts,
 		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 	}
+	if st.Capture != nil {
+		out.Stderr = st.Capture.StderrPath()
+	}
 	if out.Groups == nil {
 		out.Groups = []string{}
 	}
