@@ -42,12 +42,16 @@ type Capture struct {
 
 	reopen atomic.Bool // the file is to be opened anew, with options
 
+	sink sink // nil: files. The draining goroutine's own
+
 	mu       sync.Mutex
 	options  *Options      // never changed, but replaced
 	streams  []*stream     // never changed, but replaced: stdout, and stderr if it was ever apart
 	runID    string        // of the run whose output comes
 	newRun   [streams]bool // no process of it has opened the file that it writes by itself
 	marks    []mark
+	recent   []byte // the end of the output, where it goes to a sink, which it can't be read back from: tailBytes at most
+	before   int    // bytes of it that are not of the present run
 	watchers []*func()
 	released bool // descriptors are closed; nothing follows
 }
@@ -208,10 +212,13 @@ func (c *Capture) Notify(f func()) (cancel func()) {
 func (c *Capture) release() {
 	for _, s := range c.all() {
 		if s.loss.bytes > 0 {
-			s.log().Error("output was dropped, and its file does not say so", "bytes", s.loss.bytes, "lines", s.loss.lines)
+			s.log().Error("output was dropped, and its log does not say so", "bytes", s.loss.bytes, "lines", s.loss.lines)
 		} else if s.failures > 0 {
-			s.log().Error("output is lost, its file could not be written to the end", "bytes", s.bytes())
+			s.log().Error("output is lost, its log could not be written to the end", "bytes", s.bytes())
 		}
+	}
+	if c.sink != nil {
+		c.sink.close()
 	}
 	for _, f := range c.files() {
 		c.store.archive.remove(f.chain)

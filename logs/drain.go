@@ -54,6 +54,11 @@ func (s *stream) serve() (more, open bool) {
 		s.report(err)
 		return more, err == nil || s.dropFor(s.store.pause(s.failures-1), err)
 	}
+	if s.sink != nil { // no thread waits for it
+		more, err := s.turn()
+		s.report(err)
+		return more, err == nil || s.pause()
+	}
 	place := s.file.place()
 	if !s.store.slots.acquire(place, s.quit) {
 		return false, false
@@ -216,6 +221,12 @@ func (c *Capture) settle() {
 // chooseFiles gives each stream the file that the options have for it. The caller holds mu.
 func (c *Capture) chooseFiles() {
 	first := c.streams[0]
+	if first.file == nil || first.file.Sink != c.options.Sink || first.file.Address != c.options.Address {
+		if c.sink != nil {
+			c.sink.close()
+		}
+		c.sink = c.store.newSink(c.options)
+	}
 	first.file = c.fileFor(first.file, c.options)
 	for _, s := range c.streams[1:] {
 		switch own := c.options.ofStderr(); {
@@ -341,14 +352,14 @@ func (c *stream) report(err error) {
 		if c.failures++; c.failures == 1 {
 			c.since = c.store.now()
 			if c.file.Drop {
-				c.log().Warn("output does not get into its file, it is dropped", "error", err)
+				c.log().Warn("output does not get into its log, it is dropped", "error", err)
 			} else {
-				c.log().Warn("output does not get into its file, the program has to wait", "error", err)
+				c.log().Warn("output does not get into its log, the program has to wait", "error", err)
 			}
 		}
 	case c.failures > 0 && c.loss.bytes == 0: // else nothing has come that could have been written
 		c.failures = 0
-		c.log().Info("output gets into its file again", "after", c.store.now().Sub(c.since))
+		c.log().Info("output gets into its log again", "after", c.store.now().Sub(c.since))
 	}
 	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
 		if c.troubled = trouble != nil; c.troubled {
@@ -358,7 +369,7 @@ func (c *stream) report(err error) {
 }
 
 func (c *stream) log() *slog.Logger {
-	return c.store.log.With("instance", c.name, "path", c.file.Path)
+	return c.store.log.With("instance", c.name, "log", c.file.where())
 }
 
 // pause waits before a failed write is tried again, or until more comes of the other stream. It reports whether there is a point: false

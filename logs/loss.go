@@ -16,7 +16,7 @@ type loss struct {
 }
 
 // errStalled is why output is dropped when nothing else is known.
-var errStalled = errors.New("the file does not take it")
+var errStalled = errors.New("the log did not take it")
 
 // Dropped returns how much output was dropped rather than have the program wait. From any goroutine.
 func (c *Capture) Dropped() (bytes, lines int64) { return c.droppedBytes.Load(), c.droppedLines.Load() }
@@ -69,7 +69,7 @@ func (c *stream) gap(o *Options, run string) []byte {
 		return append([]byte("superd: "), text...)
 	}
 	var r recorder
-	r.at(o, c.name, run, "superd", c.store.now())
+	r.at(o, c.name, run, gapStream, c.store.now())
 	record, _ := r.append(make([]byte, 0, recordBytes/2), text, awaited)
 	return record
 }
@@ -83,13 +83,16 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	}
 	done := make(chan error, 1)
 	place := c.file.place()
+	waits := c.sink == nil // for a file system
 	go func() {
-		if !c.store.slots.acquire(place, c.quit) {
+		if waits && !c.store.slots.acquire(place, c.quit) {
 			done <- errStalled
 			return
 		}
 		err := op()
-		c.store.slots.release(place)
+		if waits {
+			c.store.slots.release(place)
+		}
 		done <- err
 	}()
 	stalled := time.NewTimer(c.store.stall)
@@ -101,7 +104,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	}
 	c.discard(flight, false)
 	c.loss.cause = errStalled
-	c.log().Warn("the log file stalls, output is dropped meanwhile")
+	c.log().Warn("the log stalls, output is dropped meanwhile")
 	c.dropUntil(true, func() (over bool) {
 		select {
 		case err = <-done:
@@ -113,7 +116,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 			return true
 		}
 	})
-	c.log().Info("the log file does not stall any more", "dropped_bytes", c.loss.bytes, "dropped_lines", c.loss.lines)
+	c.log().Info("the log does not stall any more", "dropped_bytes", c.loss.bytes, "dropped_lines", c.loss.lines)
 	return true, err
 }
 

@@ -20,6 +20,9 @@ func (c *Capture) BeginRun(id string) {
 		for _, f := range c.files() {
 			f.chain.beginRun()
 		}
+		c.mu.Lock()
+		c.before = len(c.recent)
+		c.mu.Unlock()
 	})
 }
 
@@ -45,6 +48,11 @@ func (c *Capture) EndRun() {
 // if the run has written into one: of a device there are none. f must not block; it runs on any goroutine but the loop's.
 func (c *Capture) Tail(f func(end []byte, cut bool)) {
 	read := func() {
+		if c.setting().Sink != "" {
+			end, cut := c.recentRun()
+			f(end, cut)
+			return
+		}
 		var outputs []runOutput
 		for _, file := range c.files() {
 			from, to := file.chain.lastRun() // now: a next run may begin any time

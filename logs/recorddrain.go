@@ -54,7 +54,11 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 		gap, known := c.gap(c.file.Options, run), c.loss
 		var written int
 		overtaken, err := c.do(used, func() (err error) {
-			written, err = c.file.appendAfter(&gap, records)
+			if to := c.sink; to != nil {
+				written, err = to.put(&gap, records, c.quit)
+			} else {
+				written, err = c.file.appendAfter(&gap, records)
+			}
 			return err
 		})
 		if gap == nil {
@@ -62,7 +66,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 			c.loss.lines -= known.lines
 		}
 		if written < len(records) && c.file.Format != Raw {
-			written = takenFor(bytes.Count(records[:written], newline), text, end)
+			written = takenFor(recordsIn(c.file.Format, records[:written]), text, end)
 		} else if written == len(records) {
 			written = used
 		}
@@ -71,6 +75,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 			c.announce()
 			return moved, true, err
 		}
+		c.remember(text[:written])
 		got, rerr := look.drop(c.pipe(), written)
 		crashpoint.Here("record.after-take")
 		moved += got
