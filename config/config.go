@@ -11,6 +11,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -169,7 +170,38 @@ type Log struct {
 	StderrFile string // as File; "" unless Stderr is separate
 	Overflow   Overflow
 	MinFree    int64 // bytes that logging leaves free on the file system; 0: none
+
+	Owner, Group string  // of the files; "" for superd's own
+	Mode         *uint32 // of the files; nil: 0640
+
+	Sink       Sink
+	Address    string // of journald or syslog: the path of a socket, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one
+	Identifier string // what they call the program; "" is its name
+	Facility   Facility
 }
+
+// Sink is where lines go.
+type Sink string
+
+// The values of log.sink.
+const (
+	SinkFile     Sink = "file"
+	SinkJournald Sink = "journald"
+	SinkSyslog   Sink = "syslog"
+	SinkStdout   Sink = "stdout"
+)
+
+// Facility is one of syslog's.
+type Facility string
+
+// facilities are the values of log.facility. Each has its place in the list as its number. Source: RFC 5424, table 1.
+var facilities = []Facility{
+	"kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp", "security", "console", "solaris-cron",
+	"local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+}
+
+// Number returns the number that syslog has for it.
+func (f Facility) Number() int { return slices.Index(facilities, f) }
 
 // LogFormat is how lines are written to the log file.
 type LogFormat string

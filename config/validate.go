@@ -54,11 +54,12 @@ func (d *draft) check() {
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
 	}
 	d.checkStderr()
+	d.checkSink()
 	if log := d.Log; log.MaxTotal > 0 && (log.MaxSize == 0 || log.MaxTotal < log.MaxSize) {
 		d.blame("log.max_total", "log.max_size").fail("log.max_total (%s) must not be less than log.max_size (%s), which must not be 0 then",
 			showSize(log.MaxTotal), showSize(log.MaxSize))
 	}
-	if d.Log.Format == LogDirect {
+	if d.Log.Format == LogDirect && d.Log.Sink == SinkFile {
 		d.checkDirect()
 	}
 	if d.checkProbe("ready", readyChecks) {
@@ -71,11 +72,55 @@ func (d *draft) check() {
 	}
 }
 
+// checkSink refuses what has no meaning where the output goes elsewhere than into a file, or does.
+func (d *draft) checkSink() {
+	log := d.Log
+	refuse := func(why string, names ...string) {
+		for _, name := range names {
+			if v, ok := d.set[name]; ok {
+				v.failKey("%s: leave it out", why)
+			}
+		}
+	}
+	ofFiles := []string{"log.file", "log.max_size", "log.max_age", "log.max_total", "log.keep", "log.compress", "log.min_free", "log.owner", "log.group", "log.mode",
+		"log.stderr_file", "ready.line"}
+	ofMessages := []string{"log.identifier", "log.facility"}
+	if written, ok := d.set["log.sink"]; ok && written.raw != string(log.Sink) {
+		return // a mistake by itself
+	}
+	if log.Sink == SinkFile {
+		refuse(`has no meaning without log.sink = "journald" or "syslog"`, append(ofMessages, "log.address")...)
+		return
+	}
+	for _, name := range ofFiles {
+		if v, ok := d.set[name]; ok {
+			v.failKey(`has no meaning with log.sink = %q, which is not a file: leave it out`, log.Sink)
+		}
+	}
+	if log.Stderr == StderrSeparate {
+		d.blame("log.stderr", "log.sink").fail(`"separate" needs files: with log.sink = %q write stderr = "merge" or "label"`, log.Sink)
+	}
+	switch log.Sink {
+	case SinkStdout:
+		refuse(`has no meaning with log.sink = "stdout"`, append(ofMessages, "log.address")...)
+		if log.Format != LogText && log.Format != LogJSON {
+			d.blame("log.format", "log.sink").fail(`%q does not tell whose lines they are: with log.sink = "stdout" write format = "text" or "json"`, log.Format)
+		}
+	default:
+		if v, ok := d.set["log.format"]; ok {
+			v.failKey("has no meaning with log.sink = %q, which has its own: leave it out", log.Sink)
+		}
+		if log.Sink == SinkJournald && strings.Contains(log.Address, "://") {
+			d.blame("log.address").fail("%q is not the path of a socket: journald has no other", log.Address)
+		}
+	}
+}
+
 // checkStderr looks at where standard error goes.
 func (d *draft) checkStderr() {
 	log := d.Log
 	switch {
-	case log.Stderr == StderrLabel && !(log.Format == LogText || log.Format == LogJSON):
+	case log.Stderr == StderrLabel && log.Sink == SinkFile && !(log.Format == LogText || log.Format == LogJSON):
 		d.blame("log.stderr", "log.format").fail(`"label" needs records that name the stream: write format = "text" or "json", too, or stderr = "separate"`)
 	case log.StderrFile != "" && log.Stderr != StderrSeparate:
 		d.blame("log.stderr_file").failKey(`has no meaning without stderr = "separate": write that, too, or leave it out`)
@@ -177,7 +222,7 @@ func (l *loader) checkLogs() {
 	}
 	for _, named := range []bool{false, true} {
 		for _, d := range l.programs {
-			if d.Replicas > 1 {
+			if d.Replicas > 1 || d.Log.Sink != SinkFile {
 				continue
 			}
 			if d.anySet("log.file") == named {

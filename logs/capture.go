@@ -78,6 +78,9 @@ func (c *Capture) Path() string { return c.setting().Path }
 // StderrPath returns the path of the log file of standard error, "" where it has none of its own. From any goroutine.
 func (c *Capture) StderrPath() string { return c.setting().StderrPath }
 
+// Sink returns where the output goes instead of a file. From any goroutine.
+func (c *Capture) Sink() Sink { return c.setting().Sink }
+
 // Files returns the paths of the log files. From any goroutine.
 func (c *Capture) Files() []string { return c.setting().Files() }
 

@@ -21,6 +21,9 @@ func (c *Capture) OpenDirect(which Stream) (fd int, err error) {
 	if err == nil {
 		info, err = statFD(fd)
 	}
+	if err == nil && info.regular {
+		err = o.giveAway(fd, info)
+	}
 	if err != nil {
 		closeFD(fd)
 		return -1, err

@@ -363,7 +363,7 @@ func (c *stream) report(err error) {
 	}
 	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
 		if c.troubled = trouble != nil; c.troubled {
-			c.log().Warn("log file is not rotated as it should be", "error", trouble)
+			c.log().Warn("log file is not as it should be", "error", trouble)
 		}
 	}
 }

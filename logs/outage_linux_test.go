@@ -90,7 +90,7 @@ func TestWriteError(t *testing.T) {
 	p.log("two\n")
 	equal(t, "log", readFile(t, path), "one\ntwo\n")
 	said := r.log.String()
-	for _, want := range []string{"has to wait", "no space left on device", "into its file again"} {
+	for _, want := range []string{"has to wait", "no space left on device", "into its log again"} {
 		if n := strings.Count(said, want); n != 1 {
 			t.Errorf("%q was logged %d times, want once:\n%s", want, n, said)
 		}

@@ -51,6 +51,10 @@ type Options struct {
 	Facility   int    // of syslog's; 0 to 23
 	host       string // this machine's name, as syslog is told
 
+	// The file's owners, by names or numbers, and mode; "" and 0: superd's own, and 0640.
+	Owner, Group string
+	Mode         uint32
+
 	// The program has a FIFO for standard error alone. What comes by it goes into a file of its own, if StderrPath is set, else into the
 	// one of standard output.
 	Split      bool
@@ -113,6 +117,9 @@ func (o *Options) ofStderr() *Options {
 
 // Files returns the paths of the log files.
 func (o Options) Files() []string {
+	if o.Sink != "" {
+		return nil
+	}
 	if own := o.ofStderr(); own != nil {
 		return []string{o.Path, own.Path}
 	}

@@ -92,7 +92,7 @@ func streamsOf(p *config.Program) []logs.Stream {
 }
 
 func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options {
-	return logs.Options{
+	o := logs.Options{
 		Program:     p.Name,
 		Path:        p.LogPath(s.options.LogDir, instance),
 		Split:       len(streamsOf(p)) > 1,
@@ -105,7 +105,16 @@ func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options
 		Compression: logs.Compression(p.Log.Compress),
 		Drop:        p.Log.Overflow == config.OverflowDrop,
 		MinFree:     p.Log.MinFree,
+		Owner:       p.Log.Owner,
+		Group:       p.Log.Group,
 	}
+	if p.Log.Mode != nil {
+		o.Mode = *p.Log.Mode
+	}
+	if p.Log.Sink != config.SinkFile {
+		o.Sink, o.Address, o.Identifier, o.Facility = logs.Sink(p.Log.Sink), p.Log.Address, p.Log.Identifier, p.Log.Facility.Number()
+	}
+	return o
 }
 
 // do performs the effects of one step of the machine and tells who wants to know.

@@ -150,6 +150,7 @@ func status(st *procs.Status, lastLine string) control.Status {
 	}
 	if st.Capture != nil {
 		out.Stderr = st.Capture.StderrPath()
+		out.LogSink = string(st.Capture.Sink())
 	}
 	if out.Groups == nil {
 		out.Groups = []string{}
