@@ -98,6 +98,7 @@ type history struct {
 	crashes float64 // how often superd is killed
 
 	models  map[string]*model // by instance
+	asked   map[string]int    // what the operator has asked for, by instance
 	policy  policyModel
 	ended   bool
 	pending int // commands whose outcome is not in
@@ -120,6 +121,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		v:      loop.NewVirtual(seed),
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		models: map[string]*model{},
+		asked:  map[string]int{},
 		defect: d,
 		trace:  trace,
 	}
@@ -262,11 +264,11 @@ func (h *history) run() (err error) {
 	h.sup.Start(func() { h.ended = true })
 	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
 	for range h.rng.IntN(30) {
-		if h.ended {
-			break
-		}
 		if h.kernel.chance(0.2) {
 			h.untilHookEnds()
+		}
+		if h.ended {
+			break
 		}
 		h.command()
 		h.check()
