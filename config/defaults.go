@@ -163,11 +163,8 @@ func (d *draft) settle() {
 	if d.Directory == "" {
 		d.Directory = escapeDollars(d.self.src.dir)
 	}
-	if d.Log.File == "" && d.Replicas == 1 {
-		d.Log.File = d.Name + ".log"
-	}
-	if d.Log.StderrFile == "" && d.Replicas == 1 && d.Log.Stderr == StderrSeparate {
-		d.Log.StderrFile = d.Name + stderrSuffix
+	if d.Log.File == d.Name+".log" && d.Replicas == 1 {
+		d.Log.File = "" // as it is anyway
 	}
 	if d.Log.Sink == SinkStdout && !d.anySet("log.format") {
 		d.Log.Format = LogText

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -198,41 +200,54 @@ func (l *loader) checkGroups() {
 	}
 }
 
-// checkLogs refuses one file for two programs or streams. Who names the file is to blame, not who has it by default.
+// checkLogs refuses one file for two instances or streams. Who names the file is to blame, not who has it by default.
 func (l *loader) checkLogs() {
 	type user struct {
 		*draft
 		key string
 	}
 	users := map[string]user{}
-	use := func(u user, file string) {
-		path := file
-		if !filepath.IsAbs(path) && l.root.superd.LogDir != "" {
-			path = filepath.Join(l.root.superd.LogDir, path)
+	logDir := l.root.superd.LogDir
+	use := func(u user, path, written string) {
+		named := u.anySet(u.key)
+		if other := l.numberedLog(path); named && other != nil && other != u.draft {
+			u.blame(u.key).fail("%q is the log file of an instance of %q (%s): choose another name", written, other.Name, other.self.place())
+			return
 		}
 		first, taken := users[path]
 		switch {
 		case !taken:
 			users[path] = u
 		case first.draft == u.draft:
-			u.blame("log.stderr_file", "log.file").fail("%q is the file of both streams: give each its own, or write stderr = \"merge\"", file)
+			u.blame("log.stderr_file", "log.file").fail("%q is the file of both streams: give each its own, or write stderr = \"merge\"", written)
 		default:
-			u.blame(u.key).fail("%q is the log file of %q (%s) and of %q: give each its own", file, first.Name, first.blame(first.key).place(), u.Name)
+			u.blame(u.key).fail("%q is the log file of %q (%s) and of %q: give each its own", written, first.Name, first.blame(first.key).place(), u.Name)
 		}
 	}
 	for _, named := range []bool{false, true} {
 		for _, d := range l.programs {
-			if d.Replicas > 1 || d.Log.Sink != SinkFile {
+			if d.Replicas != 1 || d.Log.Sink != SinkFile {
 				continue
 			}
 			if d.anySet("log.file") == named {
-				use(user{d, "log.file"}, d.Log.File)
+				use(user{d, "log.file"}, d.LogPath(logDir, d.Name), cmp.Or(d.Log.File, d.Name+".log"))
 			}
 			if d.Log.Stderr == StderrSeparate && d.anySet("log.stderr_file") == named {
-				use(user{d, "log.stderr_file"}, d.Log.StderrFile)
+				use(user{d, "log.stderr_file"}, d.StderrPath(logDir, d.Name), cmp.Or(d.Log.StderrFile, d.Name+stderrSuffix))
 			}
 		}
 	}
+}
+
+// numberedLog returns the program of which web@2 would have this log file; nil if there is none.
+func (l *loader) numberedLog(path string) *draft {
+	name, _ := strings.CutSuffix(filepath.Base(path), ".log")
+	program, number, _ := strings.Cut(name, "@")
+	d := l.drafts[program]
+	if _, err := strconv.Atoi(number); err != nil || d == nil || d.Log.File != "" || d.LogPath(l.root.superd.LogDir, name) != path {
+		return nil
+	}
+	return d
 }
 
 // checkVariables warns of references to variables that are not set, as far as can be known before a run.

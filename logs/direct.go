@@ -41,6 +41,7 @@ func (c *Capture) OpenDirect(which Stream) (fd int, err error) {
 	ch.opened(info)
 	if first { // and not another process of the same run
 		ch.beginRun()
+		c.tellRun()
 	}
 	return fd, nil
 }

@@ -23,6 +23,8 @@ func (c *Capture) BeginRun(id string) {
 		c.mu.Lock()
 		c.before = len(c.recent)
 		c.mu.Unlock()
+		ch, _ := c.chain()
+		c.silent.Store(ch.newest().format == Raw)
 	})
 }
 
@@ -40,6 +42,7 @@ func (c *Capture) EndRun() {
 		for _, f := range c.files() {
 			f.chain.endRun()
 		}
+		c.announce() // a line without an end is complete
 	})
 }
 

@@ -54,7 +54,7 @@ func newStarter(t testing.TB, program *config.Program) *starter {
 			Name: "web", Program: program,
 			Environment: []string{"PATH=/usr/bin:/bin", "HOME=/of/superd", "LANG=C"},
 			Own:         map[string]string{"SUPERD_NAME": "web"},
-			Outputs:     []Output{{FIFO: filepath.Join(t.TempDir(), "fifo"), ReadFD: -1}},
+			Outputs:     []Outlet{{FIFO: filepath.Join(t.TempDir(), "fifo"), ReadFD: -1}},
 		},
 	}
 }

@@ -193,7 +193,7 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 			done(Child{ReadFDs: made}, err)
 			return
 		}
-		done(Child{Process: process, ID: id, ReadFDs: made}, nil)
+		done(Child{Process: process, ID: id, ReadFDs: made, EnvSum: prepared.envSum}, nil)
 		k.known(process.Pid())
 	})
 }

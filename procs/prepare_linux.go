@@ -21,6 +21,7 @@ type prepared struct {
 	path      string
 	argv, env []string
 	dir       string
+	envSum    uint64
 	outputs   []int // the program's ends of its FIFOs, as far as they are open: one for standard error, too, or each its own
 	unseen    bool  // superd could not meet all that the exec will meet, as the user may
 	pending   *pendingSpawn
@@ -48,11 +49,13 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, err
 		return nil, err
 	}
 	var envFile map[string]string
+	var envSum uint64
 	if program.EnvFile != "" {
 		pending.enter("read env_file", program.EnvFile)
 		if envFile, err = config.ReadEnvFile(program.EnvFile); err != nil {
 			return nil, &SpawnError{Stage: "read env_file", Err: err, Fault: faultOf(err)}
 		}
+		envSum = config.EnvSum(envFile)
 	}
 	below := maps.Clone(spec.Own)
 	maps.Copy(below, id.variables)
@@ -60,7 +63,7 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, err
 	if err != nil {
 		return nil, &SpawnError{Stage: "expand configuration", Err: err}
 	}
-	p := &prepared{program: program, runAs: id, argv: argv, env: append(env, variables(spec.Own)...), dir: dir, pending: pending}
+	p := &prepared{program: program, runAs: id, argv: argv, env: append(env, variables(spec.Own)...), dir: dir, pending: pending, envSum: envSum}
 
 	pending.enter("enter directory", dir)
 	unseenDir, err := checkDirectory(dir, id.rights())
@@ -84,7 +87,7 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, err
 }
 
 // openOutput returns the program's end of an output. The read end of a FIFO that it had to make is left in made.
-func openOutput(output Output, id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
+func openOutput(output Outlet, id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
 	if output.Direct != nil {
 		pending.enter("open log file", "")
 		if fd, err = output.Direct(); err != nil {

@@ -41,6 +41,7 @@ type run struct {
 
 	startDeadline time.Duration // when the start time-out ends; 0 unless its readiness is awaited
 
+	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
 	oomKills     int           // of the tree when the run began
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopTimer    *loop.Timer   // StopDue; nil before a stop
@@ -57,6 +58,7 @@ func (in *instance) spawn() {
 	}
 	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID()}
 	in.run = r
+	in.setLogOptions() // the run before may have been begun with others
 	in.capture.BeginRun(r.invocationID)
 	fail := func(err error, fault spawnFault) {
 		r.scope.Post(func() { in.spawnFailed(r, err, fault) })
@@ -143,7 +145,7 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		},
 	}
 	for _, which := range streamsOf(program) {
-		output := Output{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
+		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
 		if program.Log.Format == config.LogDirect {
 			output.Direct = func() (int, error) { return in.capture.OpenDirect(which) }
 		}
@@ -175,7 +177,7 @@ func (in *instance) spawnResult(r *run, child Child, err error) {
 		in.spawnFailed(r, err, faultIn(err))
 		return
 	}
-	r.oomKills = in.tree.OOMKills()
+	r.oomKills, r.envSum = in.tree.OOMKills(), child.EnvSum
 	r.startedAt = in.sup.loop.Now()
 	in.watchMain(r, child.Process, child.ID, in.sup.keepProcess(child.Process))
 	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())

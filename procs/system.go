@@ -73,7 +73,7 @@ type SpawnSpec struct {
 	Program     *config.Program
 	Environment []string          // superd's own, before it is filtered
 	Own         map[string]string // the run's variables: SUPERD_NAME and so on
-	Outputs     []Output          // standard output, and standard error where that goes elsewhere
+	Outputs     []Outlet          // standard output, and standard error where that goes elsewhere
 
 	// Both may be nil. Expect is called off the loop just before the birth: after is the clock, in ticks since boot. If it fails, nobody is born.
 	// Happened is called just after it.
@@ -81,8 +81,8 @@ type SpawnSpec struct {
 	Happened func(id pidfd.Identity, at time.Duration) error // at: the loop's clock
 }
 
-// An Output says where a process writes.
-type Output struct {
+// An Outlet says where a process writes.
+type Outlet struct {
 	FIFO   string // its path
 	ReadFD int    // its read end; -1: make the FIFO first
 
@@ -95,6 +95,7 @@ type Child struct {
 	Process Process
 	ID      pidfd.Identity // zero but for the pid where that could not be read
 	ReadFDs []int          // read ends of FIFOs made for this spawn, in the order of the spec's outputs; -1 where it had one
+	EnvSum  uint64         // [config.EnvSum] of the env file; 0: it has none
 }
 
 // A PendingSpawn is a spawn whose result is not in yet.
