@@ -31,6 +31,7 @@ type Status struct {
 	StderrFile           string   `json:"stderr_file"`
 	DroppedBytes         int64    `json:"dropped_bytes"`
 	DroppedLines         int64    `json:"dropped_lines"`
+	LogSink              string   `json:"log_sink"`
 	LastLine             string   `json:"last_line"`
 	Reason               string
 }
