@@ -89,7 +89,7 @@ func (in *instance) begin(r *run) {
 func (in *instance) preStart(r *run) *hookRun {
 	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
-		case errors.Is(err, errHookStopped) || !in.machine.wanted.up || in.machine.again:
+		case errors.Is(err, errHookStopped) || in.machine.unwanted():
 			in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
 		case err != nil:
 			in.spawnFailed(r, err, faultIn(err))
@@ -269,7 +269,7 @@ func (in *instance) callOff(r *run) {
 	switch {
 	case r != in.run || in.machine.state != Spawning:
 		return
-	case in.machine.wanted.up && !in.machine.again:
+	case !in.machine.unwanted():
 		return // wanted after all
 	case r.hook != nil:
 		r.hook.stop() // its end ends the start
@@ -400,6 +400,7 @@ func (in *instance) stick(why string) {
 	in.stuck = why
 	in.sup.stuck++
 	in.sup.log.Error("program is stuck", "instance", in.name, "reason", why)
+	in.publish()
 	in.sup.changed()
 	in.settleWaiters()
 	in.sup.continueShutdown()
@@ -409,6 +410,7 @@ func (in *instance) unstick() {
 	if in.stuck != "" {
 		in.stuck = ""
 		in.sup.stuck--
+		in.publish()
 	}
 }
 
