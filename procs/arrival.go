@@ -114,8 +114,11 @@ func (s *Supervisor) remove(in *instance) {
 	}
 	s.leaving = slices.DeleteFunc(s.leaving, func(other *instance) bool { return other == in })
 	s.counts[in.machine.state]--
+	s.outputs -= len(streamsOf(in.program))
 	s.journal.Queue(instanceKey(in.name), nil)
-	s.letGo(in.kept)
+	for _, kept := range in.kept {
+		s.letGo(kept)
+	}
 	in.unwatchLines()
 	in.tree.Remove()
 	in.quit()

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"slices"
 	"time"
 
 	"superd/config"
@@ -18,7 +19,7 @@ func (in *instance) change(c *config.Change) {
 	if before == program && !outdated {
 		return // the superd before has done it
 	}
-	if path := in.sup.logOptions(in.name, program).Path; path != in.capture.Path() && in.sup.writer(path, in) != nil {
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.capture.Files()) && in.sup.writer(files, in) != nil {
 		in.replace(program)
 		return
 	}
@@ -29,6 +30,7 @@ func (in *instance) change(c *config.Change) {
 		lives := config.CompareProgram(r.program, program)
 		restarts = restarts || lives.Restarts()
 	}
+	in.sup.outputs += len(streamsOf(program)) - len(streamsOf(before))
 	in.program, m.program = program, program
 	m.stale = m.stale || restarts && in.run != nil
 	defer in.save()
@@ -52,15 +54,15 @@ func (in *instance) change(c *config.Change) {
 	}
 }
 
-// setLogOptions puts the program's log options in force. File and format stay as they are as long as a run lasts that was
-// begun with others: its output is in one file, in one format.
+// setLogOptions puts the program's log options in force. Files, sink and format stay as they are as long as a run lasts that was
+// begun with others: its output is in one place, in one format.
 func (in *instance) setLogOptions() {
 	o := in.sup.logOptions(in.name, in.program)
 	if r := in.run; r != nil {
 		began := in.sup.logOptions(in.name, r.program)
-		o.Path, o.Format = began.Path, began.Format
+		o.Path, o.Format, o.Split, o.StderrPath, o.Sink = began.Path, began.Format, began.Split, began.StderrPath, began.Sink
 	}
-	moved := o.Path != in.capture.Path()
+	moved := !slices.Equal(o.Files(), in.capture.Files())
 	in.capture.SetOptions(o)
 	if moved {
 		in.sup.makeRoom()

@@ -23,20 +23,27 @@ func (s *Supervisor) hinderer(in *instance) *instance {
 		}
 	}
 	for _, other := range s.leaving {
-		if other != in && other.capture.Path() == in.capture.Path() {
+		if other != in && share(other.capture.Files(), in.capture.Files()) {
 			return other
 		}
 	}
-	if in.program.Log.File != "" {
-		return s.writer(in.capture.Path(), in)
+	if namesLog(in.program) {
+		return s.writer(in.capture.Files(), in)
 	}
 	return nil
 }
 
-// writer returns another instance than in that has this log file; nil if there is none.
-func (s *Supervisor) writer(path string, in *instance) *instance {
+// namesLog reports whether the program's table names a log file: only then it may be that of somebody else.
+func namesLog(p *config.Program) bool { return p.Log.File != "" || p.Log.StderrFile != "" }
+
+func share(files, others []string) bool {
+	return slices.ContainsFunc(files, func(f string) bool { return slices.Contains(others, f) })
+}
+
+// writer returns another instance than in that has one of these log files; nil if there is none.
+func (s *Supervisor) writer(files []string, in *instance) *instance {
 	i := slices.IndexFunc(s.instances, func(other *instance) bool {
-		return other != in && other.capture.Path() == path && !other.machine.hindered
+		return other != in && !other.machine.hindered && share(other.capture.Files(), files)
 	})
 	if i < 0 {
 		return nil

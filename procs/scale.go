@@ -26,7 +26,7 @@ type scale struct {
 const scalePrefix = "scale/"
 
 // fits reports whether the scale holds for that table of its program.
-func (v scale) fits(p *config.Program) bool { return p.Replicas == v.File && p.Log.File == "" }
+func (v scale) fits(p *config.Program) bool { return p.Replicas == v.File && !namesLog(p) }
 
 func scaleKey(program string) string { return scalePrefix + program }
 
@@ -244,8 +244,8 @@ func (s *Supervisor) refusesScale(p *config.Program, replicas int) string {
 	case replicas == now:
 	case len(p.Invalid) > 0:
 		return "its configuration has a mistake: " + p.Invalid.Error()
-	case p.Log.File != "" && replicas > 0:
-		return fmt.Sprintf("log.file = %q would be the log file of several instances: leave it out, and each has <instance>.log", p.Log.File)
+	case namesLog(p) && replicas > 0:
+		return fmt.Sprintf("%q would be the log file of several instances: leave it out, and each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
 	}
 	return ""
 }
