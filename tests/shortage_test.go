@@ -49,6 +49,25 @@ func TestOutOfDescriptors(t *testing.T) {
 	s.WaitState("web", "running")
 }
 
+// A shutdown needs no descriptors that are not there.
+func TestShutdownWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, shortOf)
+	d := s.Start()
+	s.WaitRunning()
+	free := 0
+	for fds := s.FDs(d.Pid); fds[free] != ""; free++ {
+	}
+	s.LimitFiles(d.Pid, uint64(free)) // none is free below
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0", exit)
+	}
+	if log := d.ErrOut.String(); strings.Contains(log, "stuck") || strings.Contains(log, "tree not killed") || strings.Contains(log, "left behind") {
+		t.Errorf("without descriptors:\n%s", log)
+	}
+}
+
 // A low limit from the start: what fits runs, the rest says why not.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
