@@ -36,7 +36,7 @@ func (k *quickSystem) Spawn(_ *SpawnSpec, done func(Child, error)) PendingSpawn 
 	k.v.Post(func() {
 		k.pids++
 		p := &quickProcess{k: k, pid: k.pids, fd: k.v.NewFD()}
-		done(Child{Process: p, ID: pidfd.Identity{Pid: p.pid}, ReadFD: -1}, nil)
+		done(Child{Process: p, ID: pidfd.Identity{Pid: p.pid}}, nil)
 	})
 	return quickSpawn{}
 }
