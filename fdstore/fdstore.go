@@ -12,7 +12,9 @@
 package fdstore
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +75,7 @@ func environment(env, names []string, pid string) []string {
 
 func isOurs(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return name == "LISTEN_PID" || name == "LISTEN_FDS" || name == "LISTEN_FDNAMES"
+	return name == "LISTEN_PID" || name == "LISTEN_FDS" || name == "LISTEN_FDNAMES" || name == gapsVariable
 }
 
 // Handover returns what a child has to be started with so that its [Take] finds these descriptors, each a number of its own: those that
@@ -81,6 +83,36 @@ func isOurs(variable string) bool {
 func Handover(files map[string]int, env []string) (fds []int, childEnv []string) {
 	fds, names := inOrder(files)
 	return fds, environment(env, names, "")
+}
+
+// gapsVariable is the environment variable that tells where the descriptors lie, in ascending order, if not at 3, 4, …: for each of them
+// how many numbers above the one before it, the first above 2. In numbers as such ten thousand might exceed the 128 KiB of a variable.
+const gapsVariable = "SUPERD_FD_GAPS"
+
+// gapsOf returns the value of [gapsVariable] for fds, which ascend.
+func gapsOf(fds []int) string {
+	var b strings.Builder
+	before := FirstFD - 1
+	for _, fd := range fds {
+		fmt.Fprintf(&b, "%d,", fd-before)
+		before = fd
+	}
+	return b.String()
+}
+
+// placesOf returns what number the i-th descriptor has. It is asked for i = 0, 1, ….
+func placesOf(gaps string) func(i int) int {
+	before := FirstFD - 1
+	return func(i int) int {
+		text, rest, told := strings.Cut(gaps, ",")
+		gaps = rest
+		gap, err := strconv.Atoi(text)
+		if !told || err != nil || gap < 1 || gap > math.MaxInt32-before {
+			gap = 1
+		}
+		before += gap
+		return before
+	}
 }
 
 // inOrder returns descriptors and their names by number: so each has a number that is not below its place, and they can be moved

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// execHere executes the test binary with five descriptors, some of which lie where others have to go.
+// execHere executes the test binary with five descriptors that lie here and there.
 func execHere() error {
 	files := map[string]int{}
 	for i := range 5 {
@@ -100,6 +100,8 @@ func TestTake(t *testing.T) {
 		{"meant for another process", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=a:b", "LISTEN_PID=1", "FDSTORE_TRUST=1"}, "0\n"},
 		{"one name twice", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=a:a", "FDSTORE_TRUST=1"}, "a \"2\" true <nil>\n0\n"},
 		{"more than are open", []string{"LISTEN_FDS=4", "LISTEN_FDNAMES=a:b:c:d", "FDSTORE_TRUST=1"}, "a \"1\" true <nil>\nb \"2\" true <nil>\n0\n"},
+		{"they lie elsewhere", []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=b", "SUPERD_FD_GAPS=2,", "FDSTORE_TRUST=1"}, "b \"2\" true <nil>\n0\n"},
+		{"it is not clear where they lie", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=a:b", "SUPERD_FD_GAPS=x,-1", "FDSTORE_TRUST=1"}, "a \"1\" true <nil>\nb \"2\" true <nil>\n0\n"},
 		{"without names", []string{"LISTEN_FDS=1", "FDSTORE_TRUST=1"}, "unknown \"1\" true <nil>\n0\n"},
 		{"not a number", []string{"LISTEN_FDS=x", "FDSTORE_TRUST=1"}, "0\n"},
 	}

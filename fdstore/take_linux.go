@@ -20,7 +20,8 @@ import (
 // child before the fork.
 func Take(parent func(files map[string]int) bool) map[string]int {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), strings.Split(os.Getenv("LISTEN_FDNAMES"), ":")
-	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
+	place := placesOf(os.Getenv(gapsVariable))
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", gapsVariable} {
 		os.Unsetenv(name)
 	}
 	n, err := strconv.Atoi(count)
@@ -29,7 +30,7 @@ func Take(parent func(files map[string]int) bool) map[string]int {
 	}
 	files := make(map[string]int, min(n, len(names)))
 	for i := range n {
-		fd := FirstFD + i
+		fd := place(i)
 		// What was inherited was not close-on-exec; a number that was not is this program's own by now, or nobody's.
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
 			continue
@@ -53,20 +54,21 @@ func Take(parent func(files map[string]int) bool) map[string]int {
 // Exec replaces this process's program by path, which gets files as [Take] has it and everything else that is not close-on-exec. It
 // returns only if that failed; then nothing has changed. path has to be absolute, and each of files a number of its own.
 //
-// The descriptors have to lie at 3, 4, …, where this process has its own. So a thread gets a table of descriptors to itself, in which they are
-// put there and from which it executes; other threads never see it, and when the execution fails it goes with the thread.
+// The descriptors stay where they are, since at 3, 4, …, where the protocol has them, are those of Go's runtime, which uses them to the end:
+// [gapsVariable] tells the numbers. A thread gets a table of descriptors to itself, in which they are not close-on-exec and from which it
+// executes; other threads never see it, and when the execution fails it goes with the thread.
 //
 // Source: unshare(2), CLONE_FILES; execve(2).
 func Exec(path string, args, env []string, files map[string]int) error {
 	fds, names := inOrder(files)
-	env = environment(env, names, strconv.Itoa(os.Getpid()))
+	env = append(environment(env, names, strconv.Itoa(os.Getpid())), gapsVariable+"="+gapsOf(fds))
 	limit, limitErr := openFiles(nil)
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 		err := unix.Unshare(unix.CLONE_FILES)
 		if err == nil {
-			err = arrange(fds)
+			err = leaveOpen(fds)
 		}
 		if err == nil {
 			err = syscall.Exec(path, args, env)
@@ -90,14 +92,10 @@ func openFiles(limit *unix.Rlimit) (old unix.Rlimit, err error) {
 	return old, nil
 }
 
-// arrange puts fds, in ascending order, at 3, 4, … of the calling thread's table, without close-on-exec.
-func arrange(fds []int) error {
-	for i, fd := range fds {
-		if to := FirstFD + i; fd == to {
-			if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
-				return err
-			}
-		} else if err := unix.Dup3(fd, to, 0); err != nil {
+// leaveOpen has the calling thread's next program get fds.
+func leaveOpen(fds []int) error {
+	for _, fd := range fds {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
 			return err
 		}
 	}
