@@ -20,8 +20,8 @@ const (
 	closed
 )
 
-// muteAfter is how many events of a FIFO that is being drained the loop puts up with before it stops watching it: the
-// kernel reports each write of a program that writes faster than the goroutine reads.
+// muteAfter is how many events of a FIFO that is being drained the loop puts up with before it stops watching it: the kernel
+// reports each write, and the goroutine waits for more by itself.
 const muteAfter = 64
 
 // A Capture brings the output of one program into its log file. Its methods are for the loop, except where they say
@@ -35,7 +35,7 @@ type Capture struct {
 	news  chan struct{} // wakes a goroutine that waits for more; nil until lines are put into the file; made on the loop
 
 	watch   *loop.Watch // these three: loop only
-	repeats int         // events since the drain last caught up
+	repeats int         // events since the drain began
 	over    bool        // the scope is closed
 
 	state atomic.Uint32
@@ -106,15 +106,14 @@ func (c *Capture) startWatch(fd int) (err error) {
 
 // readable runs on the loop when bytes have come.
 func (c *Capture) readable() {
-	if c.state.Load() != dirty {
+	if c.state.Load() == idle {
 		c.repeats = 0
-		c.kick()
-		return
-	}
-	if c.repeats++; c.repeats >= muteAfter && c.state.CompareAndSwap(dirty, muted) {
+	} else if c.repeats++; c.repeats >= muteAfter && (c.state.CompareAndSwap(dirty, muted) || c.state.CompareAndSwap(draining, muted)) {
 		c.repeats = 0
 		c.watch.Stop()
+		return
 	}
+	c.kick()
 }
 
 // watchAgain begins the watch, at first and when the goroutine has caught up with a muted FIFO. An edge-triggered watch

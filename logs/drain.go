@@ -78,7 +78,7 @@ func (c *Capture) linger() bool {
 }
 
 func (c *Capture) lingerShortly(begun int64) bool {
-	if c.total-c.lingered < chunkBytes {
+	if c.total-c.lingered < lingerBytes {
 		return false
 	}
 	c.lingered = c.total
