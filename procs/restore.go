@@ -87,6 +87,7 @@ func (s *Supervisor) Adopt() error {
 			s.keeping.known(p.Kept)
 		}
 	}
+	s.restoreScales(r)
 	all := s.merged(r)
 	if err := s.search(r, all); err != nil {
 		return err
@@ -120,7 +121,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 	}
 	var all []*adoption
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		inForce := programOf(s.config, name)
+		inForce := s.config.Program(programOf(name))
 		v := merge(r.instances[name], r.births[name], inForce != nil && inForce.Autostart, r.oldest())
 		program := v.Table
 		if program == nil {
@@ -135,13 +136,16 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 			continue
 		}
 		if unknown {
-			program = config.DefaultProgram(name)
+			program = config.DefaultProgram(programOf(name))
 			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)
 		}
 		in := s.newInstance(name, program, v.Tree)
 		in.inherited = true
-		in.removed = v.Removed || unknown
+		if v.Removed || unknown {
+			in.setRemoved()
+		}
 		in.restore(v)
+		in.publish()
 		s.byName[name] = in
 		s.instances = append(s.instances, in)
 		all = append(all, &adoption{in: in, saved: v, news: v != r.instances[name]})

@@ -40,6 +40,7 @@ type run struct {
 
 	startDeadline time.Duration // when the start time-out ends; 0 unless its readiness is awaited
 
+	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
 	oomKills     int           // of the tree when the run began
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopTimer    *loop.Timer   // StopDue; nil before a stop
@@ -56,6 +57,7 @@ func (in *instance) spawn() {
 	}
 	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID()}
 	in.run = r
+	in.setLogOptions() // the run before may have been begun with others
 	in.capture.BeginRun(r.invocationID)
 	fail := func(err error, fault spawnFault) {
 		r.scope.Post(func() { in.spawnFailed(r, err, fault) })
@@ -86,7 +88,7 @@ func (in *instance) begin(r *run) {
 func (in *instance) preStart(r *run) *hookRun {
 	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
-		case errors.Is(err, errHookStopped) || !in.machine.wanted.up || in.machine.again:
+		case errors.Is(err, errHookStopped) || in.machine.unwanted():
 			in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
 		case err != nil:
 			in.spawnFailed(r, err, faultIn(err))
@@ -170,7 +172,7 @@ func (in *instance) spawnResult(r *run, child Child, err error) {
 		in.spawnFailed(r, err, faultIn(err))
 		return
 	}
-	r.oomKills = in.tree.OOMKills()
+	r.oomKills, r.envSum = in.tree.OOMKills(), child.EnvSum
 	r.startedAt = in.sup.loop.Now()
 	in.watchMain(r, child.Process, child.ID, in.sup.keepProcess(child.Process))
 	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())
@@ -262,7 +264,7 @@ func (in *instance) callOff(r *run) {
 	switch {
 	case r != in.run || in.machine.state != Spawning:
 		return
-	case in.machine.wanted.up && !in.machine.again:
+	case !in.machine.unwanted():
 		return // wanted after all
 	case r.hook != nil:
 		r.hook.stop() // its end ends the start
@@ -307,9 +309,9 @@ func (in *instance) reap(r *run) {
 	r.life.Close()
 	now := in.sup.loop.Now()
 	in.sup.saveExit(r.id)
-	pid, ran, before := r.process.Pid(), now-r.startedAt, in.machine.state
+	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state
 	if pid == 0 {
-		ran = 0 // nothing is known of it but that it was to be started
+		ran, stable = 0, 0 // nothing is known of it but that it was to be started
 	}
 	r.process, r.group = nil, pid
 	in.unstick()
@@ -337,7 +339,7 @@ func (in *instance) reap(r *run) {
 	if note == "" {
 		note, in.note = in.note, ""
 	}
-	in.do(func() []Effect { return in.machine.exited(now, exit, ran, r.stable(now), note, in.left(r)) })
+	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.left(r)) })
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", roundDuration(ran)}
 	if before == Stopping || before == Killing {
 		in.sup.log.Info("program stopped", append([]any{"instance", in.name}, attrs...)...)
@@ -393,6 +395,7 @@ func (in *instance) stick(why string) {
 	in.stuck = why
 	in.sup.stuck++
 	in.sup.log.Error("program is stuck", "instance", in.name, "reason", why)
+	in.publish()
 	in.sup.changed()
 	in.settleWaiters()
 	in.sup.continueShutdown()
@@ -402,6 +405,7 @@ func (in *instance) unstick() {
 	if in.stuck != "" {
 		in.stuck = ""
 		in.sup.stuck--
+		in.publish()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -96,16 +97,22 @@ type history struct {
 	file    *config.Config // what the operator has written
 	configs []*config.Config
 	crashes float64 // how often superd is killed
+	density float64 // how often a program names another one
 
-	models  map[string]*model // by instance
-	asked   map[string]int    // what the operator has asked for, by instance
-	policy  policyModel
-	ended   bool
-	pending int // commands whose outcome is not in
-	err     error
-	steps   int
-	trace   bool
-	lines   []string
+	begun    map[string]bool // runs of which something was spawned, or whose spawn waits for another one
+	adopting bool
+
+	models   map[string]*model // by instance
+	scales   map[string]int    // the operator's, by program
+	asked    map[string]int    // number of the operator's last command, by instance
+	commands int               // so far
+	policy   policyModel
+	ended    bool
+	pending  int // commands whose outcome is not in
+	err      error
+	steps    int
+	trace    bool
+	lines    []string
 }
 
 // silent is the Notifier of the simulation.
@@ -121,6 +128,8 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		v:      loop.NewVirtual(seed),
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		models: map[string]*model{},
+		begun:  map[string]bool{},
+		scales: map[string]int{},
 		asked:  map[string]int{},
 		defect: d,
 		trace:  trace,
@@ -162,6 +171,12 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			h.sup.KeptExit(e)
 		}
 	}
+	h.density = h.pick(0, 0.2, 0.6)
+	h.kernel.starts = func(spec *SpawnSpec) {
+		if !h.adopting {
+			h.checkStart(spec.Own["SUPERD_INVOCATION_ID"], spec.Name)
+		}
+	}
 	h.journal = newSimJournal(h, time.Duration(h.pick(0, 0.001, 1)*float64(time.Second)))
 	if d.asked != nil {
 		h.kernel.asked = func(instance string) { d.asked(h, instance) }
@@ -171,6 +186,8 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	for i := range 1 + h.rng.IntN(4) {
 		conf.Programs = append(conf.Programs, h.drawProgram(fmt.Sprintf("p%d", i)))
 	}
+	h.drawDependencies(conf, nil)
+	h.note("%v", showDependencies(conf))
 	h.file = conf
 	h.sup = New(h.options())
 	return h
@@ -181,7 +198,7 @@ func (h *history) options() Options {
 	o := Options{
 		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
 		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal,
-		Load:    func() (*config.Config, error) { panic("the simulation reloads through apply") },
+		Load:    func(*config.Config) (*config.Config, error) { panic("the simulation reloads through apply") },
 		Archive: h.archive, Inherited: Inheritance{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
 	}
 	if h.kernel.keeper {
@@ -223,6 +240,9 @@ func (h *history) drawProgram(name string) *config.Program {
 	p := testProgram()
 	p.Name = name
 	p.Autostart = h.kernel.chance(0.8)
+	if h.kernel.chance(0.2) {
+		p.Replicas = h.rng.IntN(4)
+	}
 	p.Restart = []config.Restart{config.RestartAlways, config.RestartOnFailure, config.RestartNever}[h.rng.IntN(3)]
 	p.Essential = h.kernel.chance(0.05)
 	if h.kernel.chance(0.2) {
@@ -254,12 +274,14 @@ func (h *history) drawProgram(name string) *config.Program {
 func (h *history) run() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.fail("panic: %v", p)
+			h.fail("panic: %v\n%s", p, debug.Stack())
 			err = h.err
 		}
 	}()
 	for _, p := range h.sup.config.Programs {
-		h.models[p.Name] = &model{wantUp: p.Autostart}
+		for _, name := range p.Instances() {
+			h.models[name] = &model{wantUp: p.Autostart}
+		}
 	}
 	h.sup.Start(func() { h.ended = true })
 	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))

@@ -19,10 +19,13 @@ type model struct {
 	state    State     // after the turn before
 	stateAt  time.Duration
 	run      *run
+	over     *run            // the last one whose end was seen
 	retries  int             // ends in a row that were followed by a restart, without a stable run or the operator between
 	failures []time.Duration // bad ends since the operator's last command, or the last time it was given up
 	gaveUp   bool            // since then, without a stable run between
-	status   int             // that its last end gives superd, if that was for good
+	graph    graphModel
+	retrying bool // it has given up and is to be tried again slowly
+	status   int  // that its last end gives superd, if that was for good
 
 	unsure  bool          // whether the end that is being cleared up is among the failures
 	held    bool          // it was named as stuck, or waited for a fork that is too late to call off
@@ -44,6 +47,7 @@ func (h *history) check() {
 	for _, in := range h.sup.instances {
 		h.observeHeld(in)
 		h.checkState(in)
+		h.checkGraph(in)
 		h.observe(in)
 		h.checkHook(in)
 		h.checkStuck(in)
@@ -57,7 +61,7 @@ func (h *history) checkState(in *instance) {
 	process := in.run != nil && in.run.process != nil
 	main, others := h.kernel.living(in.name)
 	switch m.state {
-	case Running, Stopping, Killing:
+	case Starting, Running, Lingering, Stopping, Killing:
 		if !process {
 			h.fail("%s is %s without a process", in.name, m.state)
 		}
@@ -69,7 +73,7 @@ func (h *history) checkState(in *instance) {
 		if in.run != nil || main > 0 {
 			h.fail("%s is %s with a run", in.name, m.state)
 		}
-		if others > 0 && !h.kernel.spared[in.name] {
+		if others > 0 && !h.kernel.spares(in.name) {
 			h.fail("%s is %s while %d processes of it live", in.name, m.state, others)
 		}
 	}
@@ -80,6 +84,9 @@ func (h *history) checkState(in *instance) {
 		return
 	}
 	model := h.models[in.name]
+	if m.wanted.up && !model.wantUp {
+		h.calledUp(in)
+	}
 	if m.wanted.up != model.wantUp {
 		h.fail("%s: wanted up = %v, but it should be %v", in.name, m.wanted.up, model.wantUp)
 	}
@@ -115,7 +122,13 @@ func (h *history) checkBound(in *instance, model *model) {
 // observeHeld notes what keeps superd from going on with the instance, and is on record.
 func (h *history) observeHeld(in *instance) {
 	model := h.models[in.name]
-	held := in.stuck != "" || in.run != nil && h.forking(in.run)
+	if in.stuck == "" {
+		model.graph.unstuck++
+	} else {
+		model.graph.unstuck = 0
+	}
+	// One that lingers waits for others to end, each in bounded time.
+	held := in.stuck != "" || in.machine.state == Lingering || in.run != nil && h.forking(in.run)
 	if held || model.held {
 		model.freeAt = h.v.Now()
 	}
@@ -220,6 +233,13 @@ func (h *history) observe(in *instance) {
 	if in.run != model.run && model.run != nil && !model.run.scope.Closed() {
 		h.fail("%s has begun a run while the scope of the one before is open", in.name)
 	}
+	if last := model.run; last != nil && last != in.run && last != model.over {
+		model.over = last
+		ran := h.kernel.mains[last.invocationID]
+		if ran != nil && in.lastExitAt-ran.began >= in.program.Backoff.ResetAfter {
+			model.retries, model.gaveUp = 0, false
+		}
+	}
 	if in.run != nil {
 		model.run, h.policy.begun = in.run, true
 	}
@@ -234,13 +254,18 @@ func (h *history) observe(in *instance) {
 		endedAt = model.stateAt
 	}
 	model.state, model.stateAt = after, h.v.Now()
+	if (before == Running || before == Lingering) && (after == Stopping || after == Killing) {
+		h.checkStop(in)
+	}
 	if after != Backoff && after != Failed && after != Exited {
 		return
 	}
-	p, ran := in.program, h.kernel.mains[model.run.invocationID]
-	if ran != nil && in.lastExitAt-ran.began >= p.Backoff.ResetAfter {
-		model.retries, model.gaveUp = 0, false
+	model.retrying = after == Failed && in.restartTimer != nil
+	if before == Backoff {
+		h.observeJudgement(in, model)
+		return
 	}
+	p, ran := in.program, h.kernel.mains[model.run.invocationID]
 	if e := in.lastExit; ran != nil && e.Known && (e.Code != ran.exit.Code || e.signal != int(ran.exit.Signal)) {
 		h.fail("%s ended with %v, superd says %v", in.name, ran.exit, *e)
 	}
@@ -260,6 +285,31 @@ func (h *history) observe(in *instance) {
 			h.fail("%s: restart %d in %v, want %v", in.name, model.retries, time.Duration(got), time.Duration(want))
 		}
 	}
+}
+
+// observeJudgement holds that an instance whose policy was changed while it waited for its next start is in the state in which an
+// end by that policy would have left it.
+func (h *history) observeJudgement(in *instance, model *model) {
+	if model.run == nil {
+		return // superd was killed since
+	}
+	p, ran := in.program, h.kernel.mains[model.run.invocationID]
+	success := ran != nil && in.lastExit.Known && succeeded(p, ran)
+	switch {
+	case in.machine.state == Exited:
+		h.expect(in, success && p.Restart != config.RestartAlways, "in back-off")
+	case in.machine.state == Failed:
+		h.expect(in, !success && p.Restart == config.RestartNever, "in back-off")
+	}
+	if in.restartTimer == nil {
+		h.endedForGood(in, ran)
+	}
+}
+
+// belongs reports whether the instance is one that its program is to have.
+func (h *history) belongs(in *instance) bool {
+	p := h.sup.config.Program(in.program.Name)
+	return p != nil && slices.Contains(h.instanceNames(p), in.name)
 }
 
 // checkVerdict holds what state follows an end, by the restart policy alone. ran is the main process; nil if the start failed.
@@ -324,8 +374,8 @@ func (m *model) renewed(in *instance) model {
 // checkRest holds what must be true when the faults have ceased long ago.
 func (h *history) checkRest() {
 	for _, in := range h.sup.instances {
-		if in.isOneShot() && in.machine.state == Running {
-			h.pending -= len(in.waiters) // it runs for ever here
+		if in.isOneShot() && in.machine.state == Running || in.machine.state == Waiting && in.level() == coming {
+			h.pending -= len(in.waiters) // it, or what it waits for, runs for ever here
 		}
 	}
 	if h.pending > 0 {
@@ -333,6 +383,13 @@ func (h *history) checkRest() {
 	}
 	if begun := h.sup.shutdown != nil; begun != h.ended {
 		h.fail("shutdown: begun %v, complete %v", begun, h.ended)
+	}
+	for _, p := range h.sup.config.Programs {
+		for _, name := range h.instanceNames(p) {
+			if h.sup.byName[name] == nil && h.sup.shutdown == nil {
+				h.fail("%s is not there", name)
+			}
+		}
 	}
 	mains, living := 0, 0
 	for _, p := range h.kernel.byPid {
@@ -348,11 +405,14 @@ func (h *history) checkRest() {
 		switch {
 		case in.removed:
 			h.fail("%s was removed and is still there: %s", in.name, m.state)
+		case !h.belongs(in):
+			h.fail("%s is there, which its program is not to have", in.name)
 		case !m.wanted.up && (main > 0 || !m.state.AtRest()):
 			h.fail("%s is to be down: %s with %d processes", in.name, m.state, main)
-		case !m.wanted.up && others > 0 && !h.kernel.spared[in.name]:
+		case !m.wanted.up && others > 0 && !h.kernel.spares(in.name):
 			h.fail("%s is to be down: %d processes are left", in.name, others)
 		case !m.wanted.up:
+		case m.state == Waiting && h.rightlyWaits(in):
 		case m.state == Running && main == 1:
 		case m.state == Exited && p.Restart != config.RestartAlways:
 		case m.state == Failed && (p.Restart == config.RestartNever || limited):

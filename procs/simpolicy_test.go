@@ -56,6 +56,15 @@ func (h *history) decides(in *instance, model *model) {
 // reloaded is told that a configuration has come into force. Where an instance that stays failed now decides, the first of them does.
 func (h *history) reloaded() {
 	p := &h.policy
+	for _, in := range h.sup.instances { // who has given up may have been tried again before
+		if model := h.models[in.name]; in.machine.state == Failed && in.restartTimer == nil && model.in == in && model.run != nil {
+			model.status = statusOf(in, h.kernel.mains[model.run.invocationID])
+			if model.retrying {
+				model.retrying = false
+				h.decides(in, model)
+			}
+		}
+	}
 	if h.sup.config.Superd.ExitWhen != config.ExitAnyFailed || p.seen || p.asked || p.statuses != nil {
 		return
 	}
@@ -111,15 +120,15 @@ func (h *history) checkPolicy() {
 		p.restSince = 0
 	case p.restSince == 0:
 		p.restSince = turn
-	case turn > p.restSince+1:
+	case turn > p.restSince+1+lag:
 		h.fail("superd goes on, but all have ended")
 	}
 }
 
-// allAtRest reports whether all instances are down and nobody is about to start one.
+// allAtRest reports whether all instances are down, or wait for one that is, and nobody is about to start one.
 func (h *history) allAtRest() bool {
 	for _, in := range h.sup.instances {
-		if !in.machine.state.AtRest() || in.restartTimer != nil || in.removed {
+		if !in.machine.state.AtRest() && (in.machine.state != Waiting || !h.rightlyWaits(in)) || in.restartTimer != nil || in.removed {
 			return false
 		}
 	}

@@ -32,7 +32,7 @@ type Options struct {
 	Notify      Notifier      // systemd, or nobody
 	Events      *eventlog.Log // nil: events are not recorded
 	Config      *config.Config
-	Load        func() (*config.Config, error) // reads the configuration again, off the loop
+	Load        func(inForce *config.Config) (*config.Config, error) // reads the configuration again, off the loop
 	RuntimeDir  string
 	LogDir      string
 	Environment []string // superd's own, from which that of the programs is made
@@ -73,15 +73,21 @@ type Supervisor struct {
 
 	instances []*instance // by name
 	byName    map[string]*instance
-	byPid     map[int]func()  // reaps a child that an instance owns
-	counts    [stateCount]int // instances in each state
-	stuck     int             // instances with a process that SIGKILL did not end
+	nodes     map[string]*node // programs, and those that are named, by name
+	unsettled []*instance      // about to be looked at
+	settling  bool             // they are being looked at
+	asked     []*instance      // whose waiters are told then
+	leaving   []*instance      // those that go when they are at rest
+	scales    map[string]scale // the operator's, by program
+	byPid     map[int]func()   // reaps a child that an instance owns
+	counts    [stateCount]int  // instances in each state
+	stuck     int              // instances with a process that SIGKILL did not end
 
 	started    time.Time
 	startedAt  time.Duration
 	ready      bool // everything that starts by itself has been spawned once
 	reloading  bool
-	reloads    []func(Report, error) // who waits for the next one
+	reloads    []reloading // who waits for the next one
 	shutdown   *shutdown
 	begun      bool // something was started
 	endDecided bool // an instance has decided that superd ends, and with what
@@ -119,6 +125,8 @@ func New(o Options) *Supervisor {
 		rng:       rand.New(random),
 		config:    o.Config,
 		byName:    map[string]*instance{},
+		nodes:     map[string]*node{},
+		scales:    map[string]scale{},
 		byPid:     map[int]func(){},
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
@@ -172,6 +180,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
+	in.save() // or the next superd would take it for one that is new
 	s.tellAdded()
 	return in
 }
@@ -187,7 +196,7 @@ func compareInstances(a, b *instance) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// atRest is told whenever an instance is at rest.
+// atRest is told whenever an instance is at rest, or waits.
 func (s *Supervisor) atRest(in *instance) {
 	if in.removed {
 		s.depart(in)
