@@ -18,8 +18,8 @@ const (
 	closed
 )
 
-// muteAfter is how many events of a FIFO that is being drained the loop puts up with before it stops watching it: the kernel
-// reports each write, and the goroutine waits for more by itself.
+// muteAfter is how many events of a FIFO that is being drained the loop puts up with before it stops watching it: the
+// kernel reports each write of a program that writes faster than the goroutine reads.
 const muteAfter = 64
 
 // A Capture brings the output of one program into its log files. Its methods are for the loop, except where they say
@@ -32,7 +32,7 @@ type Capture struct {
 	quit  chan struct{}
 	news  chan struct{} // wakes a goroutine that waits for more; nil until it is needed; made on the loop
 
-	repeats int    // these three: loop only. Events since the drain began or, of two streams, last caught up
+	repeats int    // these three: loop only. Events since the drain last caught up
 	events  uint64 // all of them
 	over    bool   // the scope is closed
 

@@ -90,7 +90,7 @@ func (c *Capture) linger() bool {
 }
 
 func (s *stream) lingerShortly(begun int64) bool {
-	if s.total-s.lingered < lingerBytes {
+	if s.total-s.lingered < chunkBytes {
 		return false
 	}
 	s.lingered = s.total

@@ -169,25 +169,17 @@ func (s *stream) readable() {
 	c := s.Capture
 	c.events++
 	s.turnAt.CompareAndSwap(0, c.events)
-	alone := len(c.all()) == 1 // of two, events tell the order
-	switch state := c.state.Load(); {
-	case state == idle, state == draining && !alone:
+	if c.state.Load() != dirty {
 		c.repeats = 0
-	default:
-		c.repeats++
+		c.kick()
+		return
 	}
-	if c.repeats >= muteAfter && (c.state.CompareAndSwap(dirty, muted) || alone && c.state.CompareAndSwap(draining, muted)) {
+	if c.repeats++; c.repeats >= muteAfter && c.state.CompareAndSwap(dirty, muted) {
 		c.repeats = 0
 		for _, s := range c.all() {
 			s.watch.Stop()
 		}
-		select {
-		case c.news <- struct{}{}: // for a goroutine that sleeps
-		default:
-		}
-		return
 	}
-	c.kick()
 }
 
 // watchAllAgain has the loop watch the FIFOs again.
