@@ -14,13 +14,14 @@ import (
 type defect struct {
 	name                                       string
 	rules                                      func(*table)
-	ungated                                    bool                              // the sweep doesn't wait for forks
-	program                                    func(p *config.Program)           // what the machines go by, unlike the observer
-	turn                                       func(in *instance)                // is done to each instance after each turn
-	hasty                                      bool                              // the operator is answered before his wish is written
-	unsought, unidentified, unwritten, invents bool                              // the kernel's side of adoption
-	recovery                                   func(h *history, r *Recovery)     // is done to what superd finds of the one before
-	asked                                      func(h *history, instance string) // is done when superd is about to name a process of it as stuck
+	ungated                                    bool                                // the sweep doesn't wait for forks
+	program                                    func(p *config.Program)             // what the machines go by, unlike the observer
+	turn                                       func(in *instance)                  // is done to each instance after each turn
+	reload                                     func(h *history, diff *config.Diff) // is done to what a reload goes by
+	hasty                                      bool                                // the operator is answered before his wish is written
+	unsought, unidentified, unwritten, invents bool                                // the kernel's side of adoption
+	recovery                                   func(h *history, r *Recovery)       // is done to what superd finds of the one before
+	asked                                      func(h *history, instance string)   // is done when superd is about to name a process of it as stuck
 }
 
 type table = [stateCount][eventCount]*rule
@@ -89,7 +90,54 @@ var defects = []defect{
 			v.Run.Hook = nil
 		}
 	})},
+	{name: "a program is started before what it requires is ready", rules: func(r *table) { r[Stopped][Wait] = to(Spawning, Spawn) }},
+	{name: "a program that is stopped for what it requires starts again at once", rules: func(r *table) { r[Stopping][EndWait] = to(Spawning, EndRun, Spawn) }},
+	{name: "a stop does not wait for those who require the program", rules: func(r *table) { r[Running][Linger] = to(Stopping, SignalStop, ArmStop) }},
+	{name: "a program that lingers is not stopped when its turn has come", rules: func(r *table) { r[Lingering][Again] = to(Lingering) }},
+	{name: "a wait after back-off keeps the timer", rules: func(r *table) { r[Backoff][Wait] = to(Waiting) }},
+	{name: "a change is not passed on", turn: func(in *instance) { in.sup.unsettled, in.touched = nil, false }},
+	{name: "what requires a program that is down is not counted", turn: func(in *instance) { in.machine.required[down] = 0 }},
+	{name: "a wait is not taken over", recovery: everySaved(func(_ *history, v *savedInstance) {
+		if v.State == stateNames[Waiting] {
+			v.State = stateNames[Stopped]
+		}
+	})},
+	{name: "a stop that waits for its turn is not taken over", recovery: everySaved(func(_ *history, v *savedInstance) {
+		if v.State == stateNames[Lingering] {
+			v.State = stateNames[Running]
+		}
+	})},
+	{name: "a change that takes a restart is not applied to what runs", reload: everyChange(config.RestartNeeded, func(h *history, c *config.Change) {
+		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = h.sup.config.Program(c.Name).Environment })
+	})},
+	{name: "a change that can be applied live restarts what runs", reload: everyChange(config.AppliedLive, func(_ *history, c *config.Change) {
+		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = map[string]string{"N": "another"} })
+	})},
+	{name: "a program that was removed stays", reload: everyChange(config.ProgramRemoved, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
+	{name: "a program that was added does not come", reload: everyChange(config.ProgramAdded, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
+	{name: "another restart policy is not looked at", reload: everyChange(config.AppliedLive, func(h *history, c *config.Change) {
+		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = h.sup.config.Program(c.Name).Restart })
+	})},
+	{name: "an operator's scale is not taken over", recovery: func(_ *history, r *Recovery) { clear(r.scales) }},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
+}
+
+// everyChange has f change what a reload goes by, of each program with a change of that kind.
+func everyChange(kind config.ChangeKind, f func(*history, *config.Change)) func(*history, *config.Diff) {
+	return func(h *history, diff *config.Diff) {
+		for i := range diff.Programs {
+			if c := &diff.Programs[i]; c.Kind == kind {
+				f(h, c)
+			}
+		}
+	}
+}
+
+// altered returns a table that is another one.
+func altered(p *config.Program, alter func(*config.Program)) *config.Program {
+	other := *p
+	alter(&other)
+	return &other
 }
 
 // everySaved has f change what is saved of each instance.
