@@ -62,11 +62,10 @@ func Exec(path string, args, env []string, files map[string]int) error {
 	fds, names := inOrder(files)
 	env = environment(env, names, strconv.Itoa(os.Getpid()))
 	limit, limitErr := openFiles(nil)
-	// In that thread the runtime's own epoll has another's number: a garbage collection that it began, or ended, would poll there and crash. So none
-	// is under way, and none begins.
+	// In that thread the runtime's own epoll has another's number: a garbage collection that it began would poll there and crash. So none
+	// begins.
 	usual := debug.SetGCPercent(-1)
 	defer debug.SetGCPercent(usual)
-	runtime.GC()
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
