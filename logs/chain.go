@@ -35,6 +35,17 @@ func (ch *chain) segment(r rotatedFile) segment {
 	}
 }
 
+// A newestFile is what is kept of the segment whose file has the path as its name.
+type newestFile struct {
+	start, end int64
+	identity
+}
+
+// newestSegment is for those who hold mu.
+func (ch *chain) newestSegment() segment {
+	return segment{name: ch.path, start: ch.current.start, end: ch.current.end, identity: ch.current.identity}
+}
+
 // rotated reports whether the file has its final name.
 func (s segment) rotated() bool { return s.stamp != 0 }
 
@@ -53,7 +64,7 @@ type chain struct {
 	mu      sync.Mutex
 	format  Format        // of what is written
 	rotated []rotatedFile // oldest first
-	current segment       // the newest file; that there is none yet shows in its identity
+	current newestFile    // the newest file; that there is none yet shows in its identity
 	began   int64         // position of the first byte that this capture wrote; math.MaxInt64 before
 	run     int64         // where the output of the present run begins; unknown: it began before this capture
 	ended   int64         // where that of the newest run that has ended ends; unknown: none has
@@ -63,7 +74,7 @@ type chain struct {
 const unknown = math.MinInt64
 
 func newChain(path string, format Format) *chain {
-	return &chain{path: path, format: format, current: segment{name: path}, began: math.MaxInt64, run: unknown, ended: unknown}
+	return &chain{path: path, format: format, began: math.MaxInt64, run: unknown, ended: unknown}
 }
 
 // list finds the rotated files that are there already, and the newest file if the capture has not opened it yet.
@@ -193,7 +204,7 @@ func (ch *chain) rotatedTo(s stamp) {
 	defer ch.mu.Unlock()
 	cur := ch.current
 	ch.rotated = append(ch.rotated, rotatedFile{stamp: s, start: cur.start, end: cur.end, size: cur.end - cur.start})
-	ch.current = segment{name: ch.path, start: cur.end, end: cur.end}
+	ch.current = newestFile{start: cur.end, end: cur.end}
 }
 
 // pruned forgets the oldest rotated files: all but the keep newest, and as many more as have to go until the others have at most that
@@ -229,7 +240,7 @@ func (ch *chain) at(p int64) segment {
 			return ch.segment(r)
 		}
 	}
-	return ch.current
+	return ch.newestSegment()
 }
 
 // before returns the segment that holds the byte before position p or else the last one before it, if there is one.
@@ -237,7 +248,7 @@ func (ch *chain) before(p int64) (segment, bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.current.start < min(p, ch.current.end) {
-		return ch.current, true
+		return ch.newestSegment(), true
 	}
 	for _, r := range slices.Backward(ch.rotated) {
 		if r.start < min(p, r.end) {

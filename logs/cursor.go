@@ -132,7 +132,7 @@ func (ch *chain) after(c Cursor) segment {
 			return ch.segment(r)
 		}
 	}
-	return ch.current
+	return ch.newestSegment()
 }
 
 // since returns the first segment that may hold output of that time or later.

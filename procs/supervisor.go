@@ -78,6 +78,7 @@ type Supervisor struct {
 	settling  bool             // they are being looked at
 	asked     []*instance      // whose waiters are told then
 	leaving   []*instance      // those that go when they are at rest
+	hindered  []*instance      // those that wait for room
 	scales    map[string]scale // the operator's, by program
 	byPid     map[int]func()   // reaps a child that an instance owns
 	counts    [stateCount]int  // instances in each state
@@ -133,6 +134,7 @@ func New(o Options) *Supervisor {
 		startedAt: o.Loop.Now(),
 	}
 	s.store.TellRuns(s.tellRun)
+	s.store.TellLosses(s.tellLoss)
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}
@@ -183,6 +185,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	s.instances = slices.Insert(s.instances, at, in)
 	in.save() // or the next superd would take it for one that is new
 	s.tellAdded()
+	in.findRoom()
 	return in
 }
 

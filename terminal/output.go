@@ -6,6 +6,7 @@ package terminal
 
 import (
 	"io"
+	"os"
 
 	"golang.org/x/term"
 )
@@ -30,4 +31,15 @@ func Detect(w io.Writer, getenv func(string) string) Output {
 		o.Width, o.Height = width, height
 	}
 	return o
+}
+
+// Discards reports whether nobody sees what is written to w, since it is /dev/null.
+func Discards(w io.Writer) bool {
+	f, ok := w.(interface{ Stat() (os.FileInfo, error) })
+	if !ok {
+		return false
+	}
+	own, err := f.Stat()
+	null, nullErr := os.Stat(os.DevNull)
+	return err == nil && nullErr == nil && os.SameFile(own, null)
 }

@@ -138,11 +138,20 @@ func TestLogsOfRunsAndOfWhatIsAdded(t *testing.T) {
 		t.Errorf("logs --since 1h = %q, want 12 lines", got)
 	}
 
-	out := follow(t, s, "logs", "-f", "-n", "0", "*")
+	out := follow(t, s, "logs", "-f", "-n", "1", "*")
+	for _, name := range names {
+		out.Wait(t, name) // it is there
+	}
 	s.Configure(formats + `
 		[program.late]
 		command = ["sh", "-c", "echo here I am"]
+		[program.many]
+		command = ["sh", "-c", 'echo $$SUPERD_INSTANCE']
+		replicas = 2
 		`)
 	s.MustCtl("reload")
 	out.Wait(t, "| here I am\n")
+	out.Wait(t, "| many@2\n")
+	s.MustCtl("scale", "--no-wait", "many=3")
+	out.Wait(t, "| many@3\n")
 }

@@ -70,7 +70,7 @@ superd's log.`,
 	f.StringVarP(&flags.config, "config", "c", "", "configuration `file`")
 	f.StringVar(&flags.runtimeDir, "runtime-dir", "", "`directory` of the control socket and the programs' pipes")
 	f.StringVar(&flags.logLevel, "log-level", "info", "least `level` of superd's own messages: debug, info, warn or error")
-	f.StringVar(&flags.output, "output", "auto", "show the programs' lines: `when` is auto (not under systemd), always or never")
+	f.StringVar(&flags.output, "output", "auto", "show the programs' lines: `when` is auto (not under systemd, nor to /dev/null), always or never")
 	f.StringVar(&flags.cgroups, "cgroups", "auto", "give each program a cgroup of its own: `when` is auto (where superd may make them) or never")
 	f.BoolVar(&flags.strict, "strict", false, "refuse a configuration with any mistake, instead of failing only the programs concerned")
 	f.BoolVar(&flags.noKeeper, "no-keeper", false, "be the supervisor alone, for a service manager such as systemd that starts it again and keeps its descriptors")
@@ -81,7 +81,7 @@ superd's log.`,
 
 // startRun is superd run: the keeper, or the supervisor where there is one already or is to be none.
 func startRun(flags runFlags, stdout, stderr io.Writer) error {
-	level, show, err := flags.parse()
+	level, show, err := flags.parse(stdout)
 	if err != nil {
 		return usageError{err}
 	}
@@ -475,7 +475,7 @@ func (d *daemon) onSignal(sig syscall.Signal) {
 	}
 }
 
-func (f runFlags) parse() (level slog.Level, show bool, err error) {
+func (f runFlags) parse(stdout io.Writer) (level slog.Level, show bool, err error) {
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return 0, false, fmt.Errorf("read --log-level: want debug, info, warn or error, got %q", f.logLevel)
 	}
@@ -484,7 +484,7 @@ func (f runFlags) parse() (level slog.Level, show bool, err error) {
 	}
 	switch f.output {
 	case "auto":
-		show = os.Getenv("NOTIFY_SOCKET") == "" && os.Getenv("JOURNAL_STREAM") == ""
+		show = os.Getenv("NOTIFY_SOCKET") == "" && os.Getenv("JOURNAL_STREAM") == "" && !terminal.Discards(stdout)
 	case "always":
 		show = true
 	case "never":

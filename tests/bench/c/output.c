@@ -1,0 +1,125 @@
+// What stands beside superd in the measurements of output: programs that print, and the least that moves what they print.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE = 100, CHUNK = 64 << 10 };
+
+static void fail(const char *what) {
+	perror(what);
+	exit(1);
+}
+
+static long long now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+// wait_for returns when a byte comes out of the FIFO.
+static void wait_for(const char *gate) {
+	char c;
+	int fd = open(gate, O_RDONLY);
+	if (fd < 0 || read(fd, &c, 1) < 0)
+		fail(gate);
+	close(fd);
+}
+
+static void tell(const char *path, const char *text) {
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		fail(path);
+	close(fd);
+}
+
+// print BYTES RESULT [GATE]: writes numbered lines of 100 bytes and tells how long that took, in nanoseconds.
+static void print(long long bytes, const char *result, const char *gate) {
+	static char chunk[CHUNK / LINE * LINE];
+	char text[64];
+	if (gate)
+		wait_for(gate);
+	long long begin = now(), number = 0;
+	memset(chunk, 'x', sizeof chunk);
+	for (long long left = bytes / LINE * LINE; left > 0;) {
+		size_t n = left < (long long)sizeof chunk ? (size_t)left : sizeof chunk;
+		for (size_t at = 0; at < n; at += LINE) {
+			long long rest = number++;
+			for (int digit = 11; digit >= 0; digit--, rest /= 10)
+				chunk[at + digit] = '0' + rest % 10;
+			chunk[at + 12] = ' ';
+			chunk[at + LINE - 1] = '\n';
+		}
+		for (size_t done = 0; done < n;) {
+			ssize_t w = write(1, chunk + done, n - done);
+			if (w < 0)
+				fail("write");
+			done += w;
+		}
+		left -= n;
+	}
+	snprintf(text, sizeof text, "%lld\n", now() - begin);
+	tell(result, text);
+}
+
+// splice FILE: moves what comes on standard input into the file, and nothing else.
+static void move(const char *file) {
+	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0)
+		fail(file);
+	fcntl(0, F_SETPIPE_SZ, 256 << 10); // as much as superd gives to who fills it
+	for (;;) {
+		ssize_t n = splice(0, NULL, fd, NULL, 1 << 20, 0);
+		if (n == 0)
+			return;
+		if (n < 0 && errno != EINTR)
+			fail("splice");
+	}
+}
+
+// latency FILE COUNT RESULT [GATE]: tells the time from each write to when the line is in the file, in nanoseconds.
+static void latency(const char *file, int count, const char *result, const char *gate) {
+	static char all[1 << 20];
+	size_t used = 0;
+	struct stat st;
+	int fd = -1;
+	if (gate)
+		wait_for(gate);
+	if (write(1, "begin\n", 6) != 6)
+		fail("write");
+	while ((fd = open(file, O_RDONLY)) < 0 || fstat(fd, &st) || st.st_size == 0) {
+		if (fd >= 0)
+			close(fd);
+		usleep(1000);
+	}
+	for (int i = 0; i < count && used < sizeof all - 32; i++) {
+		usleep(2000 + i % 7 * 300);
+		fstat(fd, &st);
+		off_t before = st.st_size;
+		long long begin = now();
+		if (write(1, "a line\n", 7) != 7)
+			fail("write");
+		do
+			fstat(fd, &st);
+		while (st.st_size == before);
+		used += snprintf(all + used, sizeof all - used, "%lld\n", now() - begin);
+	}
+	tell(result, all);
+}
+
+int main(int argc, char **argv) {
+	if (argc >= 4 && !strcmp(argv[1], "print"))
+		print(atoll(argv[2]), argv[3], argc > 4 ? argv[4] : NULL);
+	else if (argc == 3 && !strcmp(argv[1], "splice"))
+		move(argv[2]);
+	else if (argc >= 5 && !strcmp(argv[1], "latency"))
+		latency(argv[2], atoi(argv[3]), argv[4], argc > 5 ? argv[5] : NULL);
+	else
+		return 2;
+	return 0;
+}
