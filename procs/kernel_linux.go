@@ -181,18 +181,23 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		return
 	}
 	if err != nil {
-		k.loop.Post(func() { done(Child{ReadFD: made}, err) })
+		k.loop.Post(func() { done(Child{ReadFD: made, NotifyFD: -1, ReadyFD: -1}, err) })
 		return
 	}
 	p.enter("execute", prepared.path)
 	p.seat.settle()
 	process, id, err := k.fork(prepared, spec, cgroup)
+	child := Child{ReadFD: made, NotifyFD: -1, ReadyFD: -1}
+	if err == nil {
+		child.Process, child.ID, child.NotifyFD, child.ReadyFD = process, id, prepared.notify, prepared.ready[0]
+		prepared.notify, prepared.ready[0] = -1, -1
+	}
 	k.loop.Post(func() {
 		if err != nil {
-			done(Child{ReadFD: made}, err)
+			done(child, err)
 			return
 		}
-		done(Child{Process: process, ID: id, ReadFD: made}, nil)
+		done(child, nil)
 		k.known(process.Pid())
 	})
 }
@@ -206,11 +211,14 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 			return nil, pidfd.Identity{}, &SpawnError{Stage: "write down the start", Err: err, Fault: faultResource}
 		}
 	}
+	if spec.Made != nil {
+		spec.Made(p.notify, p.ready[0])
+	}
 	crashpoint.Here("spawn.before-fork")
 	spawn := func() (*pidfd.Process, error) {
 		defer closeCgroup(cgroup)
 		return k.execute(p, &pidfd.Attr{
-			Files:    []int{k.null, p.output, p.output},
+			Files:    p.files(k.null),
 			CgroupFD: cgroup,
 		})
 	}
@@ -240,6 +248,18 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 	}
 	tree.born(id, fifo)
 	return child, id, nil
+}
+
+// files returns what become the program's descriptors 0, 1, 2 and so on.
+func (p *prepared) files(null int) []int {
+	files := []int{null, p.output, p.output}
+	if p.readyNumber > 0 {
+		for len(files) < p.readyNumber {
+			files = append(files, -1)
+		}
+		files = append(files, p.ready[1])
+	}
+	return files
 }
 
 func closeCgroup(fd int) {

@@ -197,6 +197,9 @@ func (s *Supervisor) remove(in *instance) {
 	s.letGo(in.kept)
 	in.unwatchLines()
 	in.tree.Remove()
+	if in.site != nil {
+		in.site.tree.Remove()
+	}
 	in.scope.Close()
 	s.log.Info("program removed", "instance", in.name)
 	s.changed()

@@ -25,6 +25,11 @@ type Adoptee struct {
 	FIFO     string         // the path of the FIFO; empty: there is none
 	ReadFD   int            // its read end; -1 where the keeper had none, then System.Adopt opens the FIFO
 
+	NotifySocket string // path of the run's notify socket; empty: there is none
+	NotifyFD     int    // that; -1 where the keeper had none, then System.Adopt makes another in its place
+	ReadyNumber  int    // where the process has the pipe on which it tells that it is ready; 0: there is none
+	ReadyFD      int    // its reading end; -1 where the keeper had none, then System.Adopt takes it from the process
+
 	Found     Process // nil: nothing is left of the process
 	Ended     bool    // it has ended, perhaps before the read end was opened
 	OutputErr error   // why the FIFO can't be had; ReadFD is -1 then
@@ -56,6 +61,7 @@ type adoption struct {
 	adoptee *Adoptee
 	lost    bool // a start of which nothing is found
 	gap     bool // nobody held the read end of its FIFO meanwhile
+	heard   bool // what its main process tells is heard
 	rekept  bool // the keeper has something of it under another name than its record says
 }
 
@@ -86,6 +92,14 @@ func (s *Supervisor) Adopt() error {
 		if p, _ := v.process(); p != nil {
 			s.keeping.known(p.Kept)
 		}
+		if v.Run != nil {
+			s.keeping.known(v.Run.Notify)
+			s.keeping.known(v.Run.Ready)
+		}
+	}
+	for _, b := range r.births {
+		s.keeping.known(b.Notify)
+		s.keeping.known(b.Ready)
 	}
 	all := s.merged(r)
 	if err := s.search(r, all); err != nil {
@@ -233,13 +247,14 @@ func (r *Recovery) runs() map[string]bool {
 func (s *Supervisor) takeUp(all []*adoption) error {
 	var adoptees []*Adoptee
 	for _, a := range all {
-		t := &Adoptee{Instance: a.in.name, Program: a.in.program, Tree: a.in.tree, PidFD: -1, ReadFD: -1}
+		t := &Adoptee{Instance: a.in.name, Program: a.in.program, Tree: a.in.tree, PidFD: -1, ReadFD: -1, NotifyFD: -1, ReadyFD: -1}
 		a.adoptee = t
 		p, _ := a.saved.process()
 		if p != nil {
 			t.Process = p.identity()
 			t.PidFD = s.inherit(p.Kept)
 		}
+		a.inheritTold()
 		if a.saved.Output {
 			t.FIFO = s.fifo(a.in.name)
 			t.ReadFD = s.inherit(a.saved.Kept)
@@ -262,6 +277,8 @@ func (s *Supervisor) takeUp(all []*adoption) error {
 				t.Found.Close()
 			}
 			closeInherited(t.ReadFD)
+			closeInherited(t.NotifyFD)
+			closeInherited(t.ReadyFD)
 		}
 		return errors.Join(errs...)
 	}
@@ -284,6 +301,27 @@ func (s *Supervisor) takeUp(all []*adoption) error {
 		}
 	}
 	return nil
+}
+
+// inheritTold asks for what a main process tells superd by.
+func (a *adoption) inheritTold() {
+	r, in, t := a.saved.Run, a.in, a.adoptee
+	if r == nil || !in.machine.state.lives() && r.birth == nil {
+		return // no longer, or not yet
+	}
+	if r.birth != nil {
+		r.Notify, r.Ready = r.birth.Notify, r.birth.Ready
+	}
+	p := in.program
+	if r.Table != nil {
+		p = r.Table
+	}
+	if t.NotifySocket = in.notifySocket(p); t.NotifySocket != "" {
+		t.NotifyFD = in.sup.inherit(r.Notify)
+	}
+	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.state == Starting || in.machine.state == Spawning) {
+		t.ReadyNumber, t.ReadyFD = p.Ready.FD, in.sup.inherit(r.Ready)
+	}
 }
 
 // tellPatience bounds how long a start waits for the event log.

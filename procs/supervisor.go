@@ -17,11 +17,15 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/probe"
 )
 
 // sweepDelay gathers the SIGCHLDs of a burst: the supervisor's own children report through their pidfds, so only
 // orphans wait for it.
 const sweepDelay = 50 * time.Millisecond
+
+// checks is how many checks of readiness and health are under way at a time, those that hang aside.
+const checks = 32
 
 // Options are what a supervisor is made of.
 type Options struct {
@@ -60,6 +64,7 @@ type Supervisor struct {
 	keeping keeping
 	journal Journal
 	random  *rand.ChaCha8
+	prober  *probe.Prober
 	rng     *rand.Rand
 
 	config       *config.Config
@@ -73,9 +78,10 @@ type Supervisor struct {
 
 	instances []*instance // by name
 	byName    map[string]*instance
-	byPid     map[int]func()  // reaps a child that an instance owns
-	counts    [stateCount]int // instances in each state
-	stuck     int             // instances with a process that SIGKILL did not end
+	byPid     map[int]func()   // reaps a child that an instance owns
+	heirs     map[int]*adopted // by pid: whom an instance owns, and who may become superd's child
+	counts    [stateCount]int  // instances in each state
+	stuck     int              // instances with a process that SIGKILL did not end
 
 	started    time.Time
 	startedAt  time.Duration
@@ -115,9 +121,11 @@ func New(o Options) *Supervisor {
 		config:    o.Config,
 		byName:    map[string]*instance{},
 		byPid:     map[int]func(){},
+		heirs:     map[int]*adopted{},
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
 	}
+	s.prober = probe.New(o.Loop, checks, random.Uint64())
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}
@@ -204,6 +212,9 @@ func (s *Supervisor) Children() {
 func (s *Supervisor) childDied(pid int) {
 	if reap := s.byPid[pid]; reap != nil {
 		reap()
+		return
+	}
+	if heir := s.heirs[pid]; heir != nil && heir.reapHere() {
 		return
 	}
 	exit, err := s.system.ReapStranger(pid)
