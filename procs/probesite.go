@@ -50,7 +50,9 @@ type execCheck struct {
 func (in *instance) probes(place string) *probeSite {
 	if in.site == nil {
 		in.site = &probeSite{in: in, tree: in.sup.system.NewTree(in.name+probeSuffix, place)}
-		in.save()
+		if place == "" {
+			in.save()
+		}
 	}
 	return in.site
 }
@@ -139,6 +141,7 @@ func (k *execCheck) stop() {
 	}
 	k.stopped = true
 	switch {
+	case k.process != nil && k.scope.Closed(): // with superd
 	case k.process != nil:
 		k.kill()
 	case k.pending != nil && k.pending.CallOff(func() { k.end(errCheckStopped) }):

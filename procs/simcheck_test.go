@@ -24,14 +24,15 @@ type model struct {
 	gaveUp   bool            // since then, without a stable run between
 	status   int             // that its last end gives superd, if that was for good
 
-	unsure  bool          // whether the end that is being cleared up is among the failures
-	held    bool          // it was named as stuck, or waited for a fork that is too late to call off
-	freeAt  time.Duration // when it was so last
-	right   bool          // it is not named as stuck, or rightly so
-	rightAt time.Duration // when that was so last
-	hook    *hookRun      // under way
-	hookAt  int
-	hookOn  time.Duration // when that began
+	unsure    bool          // whether the end that is being cleared up is among the failures
+	held      bool          // it was named as stuck, or waited for a fork that is too late to call off
+	freeAt    time.Duration // when it was so last
+	right     bool          // it is not named as stuck, or rightly so
+	rightAt   time.Duration // when that was so last
+	hook      *hookRun      // under way
+	hookAt    int
+	hookOn    time.Duration // when that began
+	condemned bool          // superd itself ends the run
 }
 
 func (m *model) forgive() { m.retries, m.failures, m.gaveUp = 0, nil, false }
@@ -55,7 +56,7 @@ func (h *history) checkState(in *instance) {
 	process := in.run != nil && in.run.process != nil
 	main, others := h.kernel.living(in.name)
 	switch m.state {
-	case Running, Stopping, Killing:
+	case Starting, Running, Stopping, Killing:
 		if !process {
 			h.fail("%s is %s without a process", in.name, m.state)
 		}
@@ -156,7 +157,7 @@ func (h *history) checkStuck(in *instance) {
 	right := in.stuck == "" || in.run != nil && h.committed(in.run) != nil
 	if !right {
 		for _, p := range h.kernel.byPid {
-			right = right || p.instance == in.name && p.dying && !p.zombie
+			right = right || (p.instance == in.name || p.instance == in.name+probeSuffix) && p.dying && !p.zombie
 		}
 	}
 	if right || model.right {
@@ -212,8 +213,12 @@ func (h *history) observe(in *instance) {
 		h.fail("%s has begun a run while the scope of the one before is open", in.name)
 	}
 	if in.run != nil {
+		if model.run != in.run {
+			model.condemned = false
+		}
 		model.run, h.policy.begun = in.run, true
 	}
+	h.checkReady(in, model)
 	if before == after {
 		if late := h.v.Now() - max(model.stateAt, h.sup.startedAt); after == Killing && late > killPause+time.Second && in.stuck == "" {
 			h.fail("%s got SIGKILL %v ago, lives, and is not named", in.name, late)
@@ -229,7 +234,7 @@ func (h *history) observe(in *instance) {
 		return
 	}
 	p, ran := in.program, h.kernel.mains[model.run.invocationID]
-	if ran != nil && in.lastExitAt-ran.began >= p.Backoff.ResetAfter {
+	if ran != nil && model.run.readyAt != 0 && in.lastExitAt-model.run.readyAt >= p.Backoff.ResetAfter {
 		model.retries, model.gaveUp = 0, false
 	}
 	if e := in.lastExit; ran != nil && e.Known && (e.Code != ran.exit.Code || e.signal != int(ran.exit.Signal)) {
@@ -256,7 +261,7 @@ func (h *history) observe(in *instance) {
 // checkVerdict holds what state follows an end, by the restart policy alone. ran is the main process; nil if the start failed.
 func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
 	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
-	success := ran != nil && in.lastExit.Known && succeeded(p, ran)
+	success := ran != nil && in.lastExit.Known && succeeded(p, ran) && !model.condemned && model.run.readyAt != 0
 	switch {
 	case success && p.Restart != config.RestartAlways:
 		h.expect(in, got == Exited && !retry, "exited after success")
@@ -357,7 +362,7 @@ func (h *history) checkRest() {
 	if k := h.kernel; k.spawned != k.reaped+living {
 		h.fail("%d processes were born, %d reaped, %d live", k.spawned, k.reaped, living)
 	}
-	if fds := h.v.OpenFDs(); fds != mains {
-		h.fail("%d descriptors are open, %d main processes live", fds, mains)
+	if fds, want := h.v.OpenFDs(), mains+len(h.kernel.told); fds != want {
+		h.fail("%d descriptors are open, of %d main processes and %d that they tell superd by", fds, mains, len(h.kernel.told))
 	}
 }

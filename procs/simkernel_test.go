@@ -212,10 +212,6 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 
 // fork is what a worker does when a start can't be called off any more.
 func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Child, error)) {
-	notifyFD, readyFD := k.openTold(run, spec.NotifySocket != "", spec.ReadyFD != 0)
-	if spec.Made != nil {
-		spec.Made(notifyFD, readyFD)
-	}
 	p := k.born(spec.Tree.(*simTree).instance, run, role)
 	if role == roleMain {
 		p.watchdog = spec.Program.Watchdog
@@ -237,6 +233,7 @@ func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Ch
 			if role == roleMain {
 				k.mains[run] = p
 			}
+			notifyFD, readyFD := k.openTold(run, spec.NotifySocket != "", spec.ReadyFD != 0)
 			done(Child{Process: p.open(), ID: p.id(), ReadFD: -1, NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
 			k.forks--
 			if k.forks == 0 && k.sweep != nil {

@@ -2,6 +2,7 @@ package procs
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"superd/config"
@@ -252,4 +253,62 @@ func (h *history) drawChecks(p *config.Program) {
 	if h.kernel.chance(0.2) {
 		p.Watchdog = 10 * time.Second
 	}
+}
+
+// checkReady holds that a run is ready when its main process is, and ends for its readiness or its health only if those lack.
+func (h *history) checkReady(in *instance, model *model) {
+	r, now := in.run, h.v.Now()
+	if r == nil || r.process == nil {
+		return
+	}
+	p := h.kernel.mains[r.invocationID]
+	if p == nil {
+		return
+	}
+	switch in.machine.state {
+	case Running:
+		if r.program.Ready != nil && p.wellAt == 0 {
+			h.fail("%s is running, and its process was never ready", in.name)
+		}
+	case Starting:
+		if late := now - max(p.began, h.sup.startedAt); late > r.program.StartTimeout+simWaits {
+			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
+		}
+	}
+	if in.machine.blame != "" && !model.condemned {
+		model.condemned = true
+		h.checkBlame(in, r, p)
+	}
+}
+
+// checkBlame holds that superd has a reason for ending a run.
+func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
+	now, blame := h.v.Now(), in.machine.blame
+	switch {
+	case strings.HasPrefix(blame, "not ready"):
+		ready := r.program.Ready
+		told := ready != nil && (ready.Notify || ready.FD != 0)
+		if p.wellAt != 0 && now-p.wellAt > simWaits+2*ready.Interval && told && !h.kernel.socketOf(p.run).lost {
+			h.fail("%s ended since it was not ready; it is, for %v", in.name, now-p.wellAt)
+		}
+		if now-p.began < r.program.StartTimeout-simWaits {
+			h.fail("%s ended since it was not ready after %v only", in.name, now-p.began)
+		}
+	case strings.HasPrefix(blame, "unhealthy"):
+		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > time.Minute && h.kernel.mix.checkHangs == 0 && !h.faulty() {
+			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
+		}
+	case strings.HasPrefix(blame, "watchdog"):
+		if p.sickAt == 0 && now-p.fedAt < p.watchdog {
+			h.fail("%s ended by its watchdog, and was fed %v ago", in.name, now-p.fedAt)
+		}
+	default:
+		h.fail("%s ended: %s", in.name, blame)
+	}
+}
+
+// faulty reports whether commands may fail for reasons of their own.
+func (h *history) faulty() bool {
+	m := h.kernel.mix
+	return m.spawnFails > 0 || m.execHangs > 0 || m.spawnHangs > 0 || m.lateResult > 0 || m.slowSpawn > 0 || m.immortal > 0 || m.watchFails > 0 || m.forkTime > 0
 }
