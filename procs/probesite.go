@@ -32,6 +32,7 @@ type probeSite struct {
 	ridding  bool          // of what an earlier superd, or a check, has left
 	lookedAt time.Duration // when it was last found out that nothing is left
 	waiting  []func()      // for the end of both
+	hangsIn  string        // what a worker that was called off has not come back from; empty: none hangs
 }
 
 // An execCheck is one check.
@@ -93,11 +94,15 @@ func (c *execChecker) Check(done func(error)) (stop func()) {
 	k := &execCheck{site: s, done: done}
 	s.whenFree(func() {
 		s.check = k
-		if k.stopped {
+		switch {
+		case k.stopped:
 			c.in.scope.Post(func() { k.end(errCheckStopped) })
-			return
+		case s.hangsIn != "":
+			err := fmt.Errorf("a check before still hangs in %s; %s", s.hangsIn, hangHint)
+			c.in.scope.Post(func() { k.end(err) })
+		default:
+			k.spawn(c)
 		}
-		k.spawn(c)
 	})
 	return k.stop
 }
@@ -120,6 +125,7 @@ func (k *execCheck) spawn(c *execChecker) {
 func (k *execCheck) spawned(child Child, err error) {
 	in := k.site.in
 	k.pending = nil
+	in.unstickProbe()
 	if err != nil {
 		if faultIn(err) == faultResource {
 			err = probe.Uncounted{Err: err}
@@ -144,9 +150,29 @@ func (k *execCheck) stop() {
 	case k.process != nil && k.scope.Closed(): // with superd
 	case k.process != nil:
 		k.kill()
-	case k.pending != nil && k.pending.CallOff(func() { k.end(errCheckStopped) }):
-		k.pending = nil
+	case k.pending != nil:
+		k.callOff()
 	}
+}
+
+// callOff ends a check that is not started yet, unless it is too late for that. The worker may hang: nothing waits for it but further checks.
+func (k *execCheck) callOff() {
+	s, stage := k.site, k.pending.Stage()
+	back := func() {
+		s.hangsIn = ""
+		k.done(errCheckStopped)
+	}
+	if k.pending.CallOff(back) {
+		k.pending = nil
+		s.hangsIn, s.check = stage, nil
+		s.free()
+		return
+	}
+	s.in.scope.After(killPause, func() {
+		if k.pending != nil {
+			s.stuck("check: " + k.pending.Stage() + ": no answer; " + hangHint)
+		}
+	})
 }
 
 func (k *execCheck) kill() {
@@ -269,10 +295,15 @@ func (s *probeSite) nameStuck(pids ...int) {
 	for _, pid := range pids {
 		text = append(text, fmt.Sprintf("process %d of a check does not die: it waits in %s", pid, in.sup.system.WaitsIn(pid)))
 	}
-	if len(text) == 0 {
-		return
+	if len(text) > 0 {
+		s.stuck(strings.Join(text, "; "))
 	}
-	in.probeStuck = strings.Join(text, "; ")
+}
+
+// stuck notes that superd can do no more about a check than wait.
+func (s *probeSite) stuck(why string) {
+	in := s.in
+	in.probeStuck = why
 	in.sup.log.Error("check is stuck", "instance", in.name, "reason", in.probeStuck)
 	if r := in.run; r != nil && r.clearing == nil && in.machine.state == Clearing {
 		in.stick(in.probeStuck) // the end of the run waits for it

@@ -110,7 +110,7 @@ func (h *history) checkBound(in *instance, model *model) {
 // observeHeld notes what keeps superd from going on with the instance, and is on record.
 func (h *history) observeHeld(in *instance) {
 	model := h.models[in.name]
-	held := in.stuck != "" || in.run != nil && h.forking(in.run)
+	held := in.stuck != "" || in.run != nil && h.forking(in.run) || h.checkForking(in)
 	if held || model.held {
 		model.freeAt = h.v.Now()
 	}
@@ -121,6 +121,15 @@ func (h *history) observeHeld(in *instance) {
 func (h *history) forking(r *run) bool {
 	s := h.committed(r)
 	return s != nil && h.v.Now()-s.committedAt <= r.program.StartTimeout+killPause+margin
+}
+
+// checkForking is forking for a check.
+func (h *history) checkForking(in *instance) bool {
+	if in.site == nil || in.site.check == nil {
+		return false
+	}
+	s, ok := in.site.check.pending.(*simSpawn)
+	return ok && s.committed && h.v.Now()-s.committedAt <= 2*time.Second+killPause+margin
 }
 
 // committed returns the fork of the run that is too late to call off; nil if there is none.
@@ -154,7 +163,7 @@ func (h *history) checkHook(in *instance) {
 // checkStuck holds that superd names those that don't die, and nobody else.
 func (h *history) checkStuck(in *instance) {
 	model, now := h.models[in.name], h.v.Now()
-	right := in.stuck == "" || in.run != nil && h.committed(in.run) != nil
+	right := in.stuck == "" || in.run != nil && h.committed(in.run) != nil || in.site != nil && in.site.check != nil && in.site.check.pending != nil
 	if !right {
 		for _, p := range h.kernel.byPid {
 			right = right || (p.instance == in.name || p.instance == in.name+probeSuffix) && p.dying && !p.zombie
@@ -362,7 +371,13 @@ func (h *history) checkRest() {
 	if k := h.kernel; k.spawned != k.reaped+living {
 		h.fail("%d processes were born, %d reaped, %d live", k.spawned, k.reaped, living)
 	}
-	if fds, want := h.v.OpenFDs(), mains+len(h.kernel.told); fds != want {
+	checks := 0
+	for _, in := range h.sup.instances {
+		if in.probing() && in.site.check != nil && in.site.check.process != nil {
+			checks++
+		}
+	}
+	if fds, want := h.v.OpenFDs(), mains+len(h.kernel.told)+checks; fds != want {
 		h.fail("%d descriptors are open, of %d main processes and %d that they tell superd by", fds, mains, len(h.kernel.told))
 	}
 }
