@@ -100,7 +100,8 @@ type history struct {
 	models  map[string]*model // by instance
 	policy  policyModel
 	ended   bool
-	pending int // commands whose outcome is not in
+	pending int            // commands whose outcome is not in
+	asked   map[string]int // commands so far, by instance
 	err     error
 	steps   int
 	trace   bool
@@ -120,6 +121,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		v:      loop.NewVirtual(seed),
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		models: map[string]*model{},
+		asked:  map[string]int{},
 		defect: d,
 		trace:  trace,
 	}

@@ -182,11 +182,11 @@ func (p *simProcess) grow() {
 		s.newline = true
 		p.tell(notify.Message{Ready: true, HasStatus: true, Status: "up"})
 		if k.chance(k.mix.sick) {
-			p.alive.After(k.upTo(time.Minute), func() {
+			p.alive.After(k.upTo(5*time.Minute), func() {
 				k.note("%s (%d) falls ill", p.instance, p.pid)
 				p.sick, p.sickAt = true, k.v.Now()
 				if k.chance(0.5) {
-					p.alive.After(k.upTo(time.Minute), func() { p.sick = false })
+					p.alive.After(k.upTo(5*time.Minute), func() { p.sick = false })
 				}
 			})
 		}
@@ -240,7 +240,7 @@ func (h *history) drawChecks(p *config.Program) {
 		p.Ready = ready
 	}
 	if h.kernel.chance(0.3) {
-		p.Health = &config.Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 1 + h.rng.IntN(3), Action: config.HealthRestart}
+		p.Health = &config.Health{Interval: time.Minute, Timeout: 2 * time.Second, Failures: 1 + h.rng.IntN(3), Action: config.HealthRestart}
 		if h.kernel.chance(0.2) {
 			p.Health.Action = config.HealthNone
 		}
@@ -251,7 +251,7 @@ func (h *history) drawChecks(p *config.Program) {
 		}
 	}
 	if h.kernel.chance(0.2) {
-		p.Watchdog = 10 * time.Second
+		p.Watchdog = time.Minute
 	}
 }
 
@@ -295,7 +295,7 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 			h.fail("%s ended since it was not ready after %v only", in.name, now-p.began)
 		}
 	case strings.HasPrefix(blame, "unhealthy"):
-		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > time.Minute && h.kernel.mix.checkHangs == 0 && !h.faulty() {
+		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && h.kernel.mix.checkHangs == 0 && !h.faulty() {
 			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
 		}
 	case strings.HasPrefix(blame, "watchdog"):
