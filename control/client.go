@@ -128,10 +128,32 @@ func (c *Client) Logs(ctx context.Context, name string, lines int, follow bool, 
 }
 
 // Reload has superd read its configuration again and put it in force, unless there is a mistake in it.
-func (c *Client) Reload(ctx context.Context) (Report, error) {
+func (c *Client) Reload(ctx context.Context) (Report, error) { return c.reload(ctx, nil) }
+
+// DryReload tells what [Client.Reload] would change, and changes nothing.
+func (c *Client) DryReload(ctx context.Context) (Report, error) {
+	return c.reload(ctx, url.Values{"dry_run": {"1"}})
+}
+
+func (c *Client) reload(ctx context.Context, form url.Values) (Report, error) {
 	var r Report
-	err := c.post(ctx, "/v1/reload", nil, true, &r)
+	err := c.post(ctx, "/v1/reload", form, true, &r)
 	return r, err
+}
+
+// Scale has programs have so many instances. Names are those of programs or groups, or globs. With wait it returns when that is done, or
+// after timeout if that is positive; superd goes on with it all the same.
+func (c *Client) Scale(ctx context.Context, replicas map[string]int, wait bool, timeout time.Duration) ([]Scaled, error) {
+	form := url.Values{"wait": {strconv.FormatBool(wait)}}
+	for name, n := range replicas {
+		form.Add("scale", fmt.Sprintf("%s=%d", name, n))
+	}
+	if timeout > 0 {
+		form.Set("timeout", timeout.String())
+	}
+	var all []Scaled
+	err := c.post(ctx, "/v1/scale", form, wait, &all)
+	return all, err
 }
 
 // Shutdown has superd stop all programs and end. It returns as soon as superd has taken it up.
@@ -169,7 +191,9 @@ func (c *Client) post(ctx context.Context, path string, form url.Values, patient
 }
 
 // isRepeatable reports whether a post comes to the same when it is made twice. A start does not: a one-shot would run twice.
-func isRepeatable(path string) bool { return path == "/v1/programs/stop" || path == "/v1/reload" }
+func isRepeatable(path string) bool {
+	return path == "/v1/programs/stop" || path == "/v1/reload" || path == "/v1/scale"
+}
 
 // decode makes a request whose answer is one JSON value.
 func (c *Client) decode(ctx context.Context, r request, into any) error {

@@ -189,7 +189,8 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	process, id, err := k.fork(prepared, spec, cgroup)
 	child := Child{ReadFD: made, NotifyFD: -1, ReadyFD: -1}
 	if err == nil {
-		child.Process, child.ID, child.NotifyFD, child.ReadyFD = process, id, prepared.notify, prepared.ready[0]
+		child.Process, child.ID, child.EnvSum = process, id, prepared.envSum
+		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
 		prepared.notify, prepared.ready[0] = -1, -1
 	}
 	k.loop.Post(func() {

@@ -24,9 +24,10 @@ type monitor struct {
 	watchdog *loop.Timer   // WatchdogDue; nil without
 }
 
-// attend looks after a main process that is ready, by the instance's table as it is now. It may be called again.
+// attend looks after a main process that is ready, by its table as it is now. It may be called again.
 func (in *instance) attend() {
-	r, p := in.run, in.program
+	r := in.run
+	p := r.program
 	var before *monitor
 	if r.monitor != nil {
 		before = r.monitor
@@ -103,7 +104,7 @@ func (m *monitor) checked(result probe.Result) {
 		in.sup.changed()
 	}
 	healthy, known := m.health.Healthy()
-	if result.Outcome == probe.Failed && known && !healthy && in.program.Health.Action == config.HealthRestart {
+	if result.Outcome == probe.Failed && known && !healthy && m.run.program.Health.Action == config.HealthRestart {
 		in.do(func() []Effect { return in.machine.condemn(Unfit, m.complaint()) })
 	}
 }
@@ -132,10 +133,10 @@ func (m *monitor) complaint() string {
 
 // watchdogPeriod is within which time the program has to tell that it lives; 0: it need not.
 func (in *instance) watchdogPeriod() time.Duration {
-	if p := in.run.watchdogPeriod; p != 0 && in.program.Watchdog != 0 {
+	if p := in.run.watchdogPeriod; p != 0 && in.run.program.Watchdog != 0 {
 		return p
 	}
-	return in.program.Watchdog
+	return in.run.program.Watchdog
 }
 
 // fed has the watchdog begin anew.

@@ -40,9 +40,12 @@ func (in *instance) spawnedMain(r *run) {
 	in.do(func() []Effect { return in.machine.spawned(ready) })
 }
 
-// awaitReady waits until the main process is ready, until the deadline at most.
+// awaitReady waits until the main process is ready, until the deadline at most. It may be called again.
 func (in *instance) awaitReady(deadline time.Duration) {
 	r := in.run
+	if r.readiness != nil {
+		r.readiness.scope.Close()
+	}
 	w := &readiness{in: in, run: r, scope: r.life.Child()}
 	r.readiness, r.startDeadline = w, deadline
 	w.due = w.scope.After(max(deadline-in.sup.loop.Now(), 0), w.late)

@@ -101,12 +101,19 @@ func (s *Supervisor) Adopt() error {
 		s.keeping.known(b.Notify)
 		s.keeping.known(b.Ready)
 	}
+	s.restoreScales(r)
 	all := s.merged(r)
 	if err := s.search(r, all); err != nil {
 		return err
 	}
 	if err := s.takeUp(all); err != nil {
 		return err
+	}
+	if r.self.Shutdown != nil && s.shutdown == nil {
+		// Before anything follows from that: were superd killed now, the keeper's next one must not go on with the shutdown.
+		if err := s.journal.Put(superdKey, s.savedSelf()); err != nil {
+			s.log.Warn("not written down that the shutdown is void", "error", err)
+		}
 	}
 	if known == nil {
 		s.enactFirst()
@@ -128,7 +135,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 	}
 	var all []*adoption
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		inForce := programOf(s.config, name)
+		inForce := s.config.Program(programOf(name))
 		v := merge(r.instances[name], r.births[name], inForce != nil && inForce.Autostart, r.oldest())
 		program := v.Table
 		if program == nil {
@@ -138,13 +145,19 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 			program = inForce
 		}
 		unknown := program == nil
+		if unknown && r.self.Ended {
+			r.keys = append(r.keys, instanceKey(name)) // the operator's stop goes with the program, as at a reload
+			continue
+		}
 		if unknown {
 			program = config.DefaultProgram(name)
 			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)
 		}
 		in := s.newInstance(name, program, v.Tree)
 		in.inherited = true
-		in.removed = v.Removed || unknown
+		if v.Removed || unknown {
+			in.setRemoved()
+		}
 		in.restore(v)
 		s.byName[name] = in
 		s.instances = append(s.instances, in)

@@ -19,7 +19,10 @@ func (s *Supervisor) goOn(all []*adoption) {
 			a.in.save()
 		}
 	}
-	if r.existed {
+	switch {
+	case r.self.Ended && len(all) > 0:
+		s.log.Info("not started: the operator has stopped them before superd ended", "instances", namesOf(all))
+	case r.existed && !r.self.Ended:
 		s.log.Info("took over from the superd before", "instances", len(all), "processes", lives)
 	}
 	for _, key := range r.keys {
@@ -32,6 +35,13 @@ func (s *Supervisor) goOn(all []*adoption) {
 			s.keeper.Acknowledge(e.Pid, e.Start) // nobody waits for it
 		}
 	}
+}
+
+func namesOf(all []*adoption) (names []string) {
+	for _, a := range all {
+		names = append(names, a.in.name)
+	}
+	return names
 }
 
 // resume has an instance go on in the state that it was in.
@@ -66,7 +76,7 @@ func (a *adoption) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
 		scope: in.scope.Child(), program: in.program, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: v.Group,
-		oomKills: v.OOMKills, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
+		oomKills: v.OOMKills, envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
 	if v.Table != nil {
 		r.program = v.Table
@@ -270,7 +280,7 @@ func (a *adoption) endedUnseen(r *run) {
 
 // leaveAgain goes on with the removal of an instance that is not in the configuration any more.
 func (in *instance) leaveAgain() {
-	if p := programOf(in.sup.config, in.name); p != nil {
+	if p := in.sup.config.Program(programOf(in.name)); p != nil && in.sup.has(p, in.name) {
 		in.next = p
 	}
 	by := in.machine.wanted
@@ -291,25 +301,24 @@ func (s *Supervisor) startMissing() {
 		return
 	}
 	for _, program := range s.config.Programs {
-		for _, name := range program.Instances() {
+		for _, name := range s.namesOf(program) {
 			switch in := s.byName[name]; {
 			case in != nil:
 			case !r.Incomplete || r.Clean && program.KillMode != config.KillTree:
-				s.bring(name, program)
+				s.bring(name, program, s.wishFor(program.Name))
 			default:
 				s.bringUnlessHeld(name, program)
 			}
 		}
 	}
-	if !s.options.Resumed {
-		s.voidShutdown()
-	}
+	s.voidShutdown()
 	if next := r.Config(); s.configBefore != 0 && next != nil {
 		s.apply(next) // the superd before was about to
 	}
 	if !s.options.Resumed && s.options.Config != s.config {
 		s.apply(s.options.Config)
 	}
+	s.dropSurplus()
 	for _, in := range slices.Clone(s.instances) {
 		if in.endedForGood() {
 			s.endedForGood(in) // the superd before may not have come to it
@@ -350,7 +359,7 @@ func (s *Supervisor) goOnShuttingDown() {
 	s.continueShutdown()
 }
 
-// voidShutdown has what the shutdown of the superd before has stopped, or was to stop, be as it was wanted before.
+// voidShutdown has what a shutdown has stopped, or was to stop, that nobody goes on with be as it was wanted before.
 func (s *Supervisor) voidShutdown() {
 	voided := false
 	for _, in := range slices.Clone(s.instances) {

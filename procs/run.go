@@ -52,6 +52,7 @@ type run struct {
 	monitor        *monitor      // nil unless it is ready and looked after
 	savedHealth    *savedHealth  // what an earlier superd has known of its health; else nil
 
+	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
 	oomKills     int           // of the tree when the run began
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopLimit    time.Duration // how far the program can put that off
@@ -69,6 +70,7 @@ func (in *instance) spawn() {
 	}
 	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID(), readyFD: -1}
 	in.run = r
+	in.setLogOptions() // the run before may have been begun with others
 	in.capture.BeginRun(r.invocationID)
 	fail := func(err error, fault spawnFault) {
 		r.scope.Post(func() { in.spawnFailed(r, err, fault) })
@@ -196,7 +198,7 @@ func (in *instance) spawnResult(r *run, child Child, err error) {
 		in.spawnFailed(r, err, faultIn(err))
 		return
 	}
-	r.oomKills = in.tree.OOMKills()
+	r.oomKills, r.envSum = in.tree.OOMKills(), child.EnvSum
 	r.startedAt = in.sup.loop.Now()
 	in.watchMain(r, child.Process, child.ID, in.sup.keepProcess(child.Process))
 	in.hear(r, child.NotifyFD, child.ReadyFD)
@@ -370,6 +372,9 @@ func (in *instance) reap(r *run, process Process) {
 	now := in.sup.loop.Now()
 	in.sup.saveExit(r.id)
 	pid, ran, before := r.process.Pid(), now-r.startedAt, in.machine.state
+	if pid == 0 {
+		ran = 0 // nothing is known of it but that it was to be started
+	}
 	r.process, r.group = nil, pid
 	in.unstick()
 	in.lastExit = &ExitStatus{Known: exit.Known, Code: exit.Code}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,11 +17,11 @@ import (
 
 func TestRuntimeDirHasOneOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run", "superd")
-	first, err := OpenRuntimeDir(path)
+	first, err := OpenRuntimeDir(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = OpenRuntimeDir(path)
+	_, err = OpenRuntimeDir(path, 0)
 	busy, ok := errors.AsType[*BusyError](err)
 	if !ok || busy.Pid != os.Getpid() {
 		t.Errorf("OpenRuntimeDir while it is held = %v, want a BusyError with pid %d", err, os.Getpid())
@@ -33,6 +34,32 @@ func TestRuntimeDirHasOneOwner(t *testing.T) {
 	}
 }
 
+// A keeper whose supervisor has ended still has the directory.
+func TestRuntimeDirBetweenSupervisors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "superd")
+	keeper := exec.Command("sleep", "infinity")
+	if err := keeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := OpenRuntimeDir(path, keeper.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.lock.Close() // as at the supervisor's end
+	_, err = OpenRuntimeDir(path, 0)
+	busy, ok := errors.AsType[*BusyError](err)
+	if !ok || busy.Pid != keeper.Process.Pid || !busy.Between {
+		t.Errorf("OpenRuntimeDir while a keeper has it = %v, want a BusyError with pid %d", err, keeper.Process.Pid)
+	}
+	keeper.Process.Kill()
+	keeper.Wait()
+	second, err := OpenRuntimeDir(path, 0)
+	if err != nil {
+		t.Fatalf("OpenRuntimeDir when the keeper has gone: %v", err)
+	}
+	second.Close()
+}
+
 // TestRuntimeDirUnderContention has many contenders take and leave the lock, which each of them removes: at no time may two
 // hold it.
 func TestRuntimeDirUnderContention(t *testing.T) {
@@ -43,7 +70,7 @@ func TestRuntimeDirUnderContention(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 50 {
-				dir, err := OpenRuntimeDir(path)
+				dir, err := OpenRuntimeDir(path, 0)
 				if err != nil {
 					continue
 				}
@@ -62,13 +89,44 @@ func TestRuntimeDirUnderContention(t *testing.T) {
 	}
 }
 
+// A process that SIGKILL was sent to may hold what it has open for a moment. It is not to count any more.
+func TestKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	held := 0
+	for range 100 {
+		cmd := exec.CommandContext(t.Context(), "sleep", "infinity")
+		cmd.Stdout = file
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid := cmd.Process.Pid
+		if killed(pid) || !holdsFile(pid, path) {
+			t.Errorf("process %d lives: killed %t, holds the file %t", pid, killed(pid), holdsFile(pid, path))
+		}
+		cmd.Process.Kill()
+		if holdsFile(pid, path) {
+			held++
+		}
+		if !killed(pid) {
+			t.Errorf("process %d was sent SIGKILL and does not count as killed", pid)
+		}
+		cmd.Wait()
+	}
+	t.Logf("%d of 100 held the file after SIGKILL was sent", held)
+}
+
 func TestRuntimeDirThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, filepath.Join(file, "below")} {
-		_, err := OpenRuntimeDir(path)
+		_, err := OpenRuntimeDir(path, 0)
 		if err == nil || !strings.Contains(err.Error(), "not a directory") || !strings.Contains(err.Error(), "--runtime-dir") {
 			t.Errorf("OpenRuntimeDir(%s) = %v, want that it is not a directory, and the remedy", path, err)
 		}
@@ -93,7 +151,7 @@ func TestEventLogGoesWithItsDirectory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			dir, err := OpenRuntimeDir(path)
+			dir, err := OpenRuntimeDir(path, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

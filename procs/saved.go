@@ -16,6 +16,7 @@ import (
 //	superd          a [savedSuperd]
 //	config/N        a configuration, as [config.Config.Archive] gives it
 //	instance/NAME   a [savedInstance]
+//	scale/NAME      a [scale]: how many replicas the operator wants of a program
 //	birth/NAME/N    a [savedBirth]: a start whose result is not in the instance's record yet
 //
 // Fields may be added: who doesn't know one passes over it. Times are nanoseconds of CLOCK_MONOTONIC, the same for all processes until the
@@ -32,6 +33,7 @@ type savedSuperd struct {
 	Before   uint64         `json:"before,omitempty"`   // of the one that a reload under way takes out of force; 0: none
 	Begun    bool           `json:"begun,omitempty"`    // something was started
 	Shutdown *savedShutdown `json:"shutdown,omitempty"` // under way
+	Ended    bool           `json:"ended,omitempty"`    // in good order: of instances there is nothing but what the operator has stopped
 }
 
 type savedShutdown struct {
@@ -114,6 +116,7 @@ type savedRun struct {
 	Health        *savedHealth    `json:"health,omitempty"`
 	Group         int             `json:"group,omitempty"`
 	OOMKills      int             `json:"oom_kills,omitempty"`
+	EnvSum        uint64          `json:"env_sum,omitempty"` // of the env file that it was started with
 	StopDeadline  time.Duration   `json:"stop_deadline,omitempty"`
 	ClearBy       time.Duration   `json:"clear_by,omitempty"` // when what is left gets SIGKILL
 	Hook          *savedHook      `json:"hook,omitempty"`     // under way

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -97,15 +98,17 @@ type history struct {
 	configs []*config.Config
 	crashes float64 // how often superd is killed
 
-	models  map[string]*model // by instance
-	policy  policyModel
-	ended   bool
-	pending int            // commands whose outcome is not in
-	asked   map[string]int // commands so far, by instance
-	err     error
-	steps   int
-	trace   bool
-	lines   []string
+	models   map[string]*model // by instance
+	scales   map[string]int    // the operator's, by program
+	asked    map[string]int    // number of the operator's last command, by instance
+	commands int               // so far
+	policy   policyModel
+	ended    bool
+	pending  int // commands whose outcome is not in
+	err      error
+	steps    int
+	trace    bool
+	lines    []string
 }
 
 // silent is the Notifier of the simulation.
@@ -121,6 +124,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		v:      loop.NewVirtual(seed),
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		models: map[string]*model{},
+		scales: map[string]int{},
 		asked:  map[string]int{},
 		defect: d,
 		trace:  trace,
@@ -186,7 +190,7 @@ func (h *history) options() Options {
 	o := Options{
 		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
 		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal,
-		Load:    func() (*config.Config, error) { panic("the simulation reloads through apply") },
+		Load:    func(*config.Config) (*config.Config, error) { panic("the simulation reloads through apply") },
 		Archive: h.archive, Inherited: Inheritance{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
 	}
 	if h.kernel.keeper {
@@ -228,6 +232,9 @@ func (h *history) drawProgram(name string) *config.Program {
 	p := testProgram()
 	p.Name = name
 	p.Autostart = h.kernel.chance(0.8)
+	if h.kernel.chance(0.2) {
+		p.Replicas = h.rng.IntN(4)
+	}
 	p.Restart = []config.Restart{config.RestartAlways, config.RestartOnFailure, config.RestartNever}[h.rng.IntN(3)]
 	p.Essential = h.kernel.chance(0.05)
 	if h.kernel.chance(0.2) {
@@ -260,21 +267,23 @@ func (h *history) drawProgram(name string) *config.Program {
 func (h *history) run() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.fail("panic: %v", p)
+			h.fail("panic: %v\n%s", p, debug.Stack())
 			err = h.err
 		}
 	}()
 	for _, p := range h.sup.config.Programs {
-		h.models[p.Name] = &model{wantUp: p.Autostart}
+		for _, name := range p.Instances() {
+			h.models[name] = &model{wantUp: p.Autostart}
+		}
 	}
 	h.sup.Start(func() { h.ended = true })
 	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
 	for range h.rng.IntN(30) {
-		if h.ended {
-			break
-		}
 		if h.kernel.chance(0.2) {
 			h.untilHookEnds()
+		}
+		if h.ended {
+			break
 		}
 		h.command()
 		h.check()

@@ -22,6 +22,7 @@ type model struct {
 	retries  int             // ends in a row that were followed by a restart, without a stable run or the operator between
 	failures []time.Duration // bad ends since the operator's last command, or the last time it was given up
 	gaveUp   bool            // since then, without a stable run between
+	retrying bool            // it has given up and is to be tried again slowly
 	status   int             // that its last end gives superd, if that was for good
 
 	unsure    bool          // whether the end that is being cleared up is among the failures
@@ -29,6 +30,8 @@ type model struct {
 	freeAt    time.Duration // when it was so last
 	right     bool          // it is not named as stuck, or rightly so
 	rightAt   time.Duration // when that was so last
+	killing   *clearing     // that has come to SIGKILL
+	killAt    time.Duration // when it had
 	hook      *hookRun      // under way
 	hookAt    int
 	hookOn    time.Duration // when that began
@@ -68,7 +71,7 @@ func (h *history) checkState(in *instance) {
 		if in.run != nil || main > 0 {
 			h.fail("%s is %s with a run", in.name, m.state)
 		}
-		if others > 0 && !h.kernel.spared[in.name] {
+		if others > 0 && !h.kernel.spares(in.name) {
 			h.fail("%s is %s while %d processes of it live", in.name, m.state, others)
 		}
 	}
@@ -99,7 +102,11 @@ func (h *history) checkBound(in *instance, model *model) {
 	bound := time.Duration(0)
 	if r := in.run; r != nil {
 		stop = max(stop, r.program.StopTimeout)
-		bound = time.Duration(len(r.program.PostStop))*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
+		hooks := len(r.program.PostStop)
+		if r.hook != nil {
+			hooks = max(hooks, 1) // of a table that was never written
+		}
+		bound = time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
 	}
 	bound += stop + killPause + margin
 	if since := now - max(model.since, model.freeAt); since > bound {
@@ -179,9 +186,12 @@ func (h *history) checkStuck(in *instance) {
 	if in.run == nil || in.run.clearing == nil || !in.run.clearing.killing {
 		return
 	}
+	if model.killing != in.run.clearing {
+		model.killing, model.killAt = in.run.clearing, now
+	}
 	for pid := range in.run.clearing.living {
 		p := h.kernel.byPid[pid]
-		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.stateAt, h.sup.startedAt) <= killPause+margin {
+		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.killAt) <= killPause+margin {
 			continue
 		}
 		if !strings.Contains(in.stuck, fmt.Sprintf("process %d ", pid)) {
@@ -242,6 +252,11 @@ func (h *history) observe(in *instance) {
 	if after != Backoff && after != Failed && after != Exited {
 		return
 	}
+	model.retrying = after == Failed && in.restartTimer != nil
+	if before == Backoff {
+		h.observeJudgement(in, model)
+		return
+	}
 	p, ran := in.program, h.kernel.mains[model.run.invocationID]
 	if ran != nil && model.run.readyAt != 0 && in.lastExitAt-model.run.readyAt >= p.Backoff.ResetAfter {
 		model.retries, model.gaveUp = 0, false
@@ -265,6 +280,31 @@ func (h *history) observe(in *instance) {
 			h.fail("%s: restart %d in %v, want %v", in.name, model.retries, time.Duration(got), time.Duration(want))
 		}
 	}
+}
+
+// observeJudgement holds that an instance whose policy was changed while it waited for its next start is in the state in which an
+// end by that policy would have left it.
+func (h *history) observeJudgement(in *instance, model *model) {
+	if model.run == nil {
+		return // superd was killed since
+	}
+	p, ran := in.program, h.kernel.mains[model.run.invocationID]
+	success := ran != nil && in.lastExit.Known && succeeded(p, ran)
+	switch {
+	case in.machine.state == Exited:
+		h.expect(in, success && p.Restart != config.RestartAlways, "in back-off")
+	case in.machine.state == Failed:
+		h.expect(in, !success && p.Restart == config.RestartNever, "in back-off")
+	}
+	if in.restartTimer == nil {
+		h.endedForGood(in, ran)
+	}
+}
+
+// belongs reports whether the instance is one that its program is to have.
+func (h *history) belongs(in *instance) bool {
+	p := h.sup.config.Program(in.program.Name)
+	return p != nil && slices.Contains(h.instanceNames(p), in.name)
 }
 
 // checkVerdict holds what state follows an end, by the restart policy alone. ran is the main process; nil if the start failed.
@@ -339,6 +379,13 @@ func (h *history) checkRest() {
 	if begun := h.sup.shutdown != nil; begun != h.ended {
 		h.fail("shutdown: begun %v, complete %v", begun, h.ended)
 	}
+	for _, p := range h.sup.config.Programs {
+		for _, name := range h.instanceNames(p) {
+			if h.sup.byName[name] == nil && h.sup.shutdown == nil {
+				h.fail("%s is not there", name)
+			}
+		}
+	}
 	mains, living := 0, 0
 	for _, p := range h.kernel.byPid {
 		if !p.zombie {
@@ -353,9 +400,11 @@ func (h *history) checkRest() {
 		switch {
 		case in.removed:
 			h.fail("%s was removed and is still there: %s", in.name, m.state)
+		case !h.belongs(in):
+			h.fail("%s is there, which its program is not to have", in.name)
 		case !m.wanted.up && (main > 0 || !m.state.AtRest()):
 			h.fail("%s is to be down: %s with %d processes", in.name, m.state, main)
-		case !m.wanted.up && others > 0 && !h.kernel.spared[in.name]:
+		case !m.wanted.up && others > 0 && !h.kernel.spares(in.name):
 			h.fail("%s is to be down: %d processes are left", in.name, others)
 		case !m.wanted.up:
 		case m.state == Running && main == 1:

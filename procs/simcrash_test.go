@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"superd/config"
@@ -90,6 +91,11 @@ func (j *simJournal) write() {
 			j.write()
 		}
 	})
+}
+
+// queued reports whether a newer value of the key is yet to be written.
+func (j *simJournal) queued(key string) bool {
+	return slices.ContainsFunc(j.queue, func(e simEntry) bool { return e.key == key })
 }
 
 // checkReply holds that what an operator has asked for is written when he is told that it is done.
@@ -217,7 +223,9 @@ func (h *history) crash() {
 	for run := range recovery.runs() { // what became of it may be forgotten
 		for name := range h.models {
 			v, b := recovery.instances[name], recovery.births[name]
-			if pending[instanceKey(name)] && (v != nil && v.Run != nil && v.Run.ID == run || b != nil && b.Run == run) {
+			of := v != nil && v.Run != nil && v.Run.ID == run
+			judged := of && v.State == stateNames[Clearing]
+			if pending[instanceKey(name)] && !judged && (of || b != nil && b.Run == run) {
 				delete(h.kernel.shortages, run)
 			}
 		}
@@ -235,7 +243,7 @@ func (h *history) crash() {
 	}
 	reload := pending[superdKey] && h.sup.configBefore != 0
 	for key := range pending {
-		reload = reload || len(key) > 7 && key[:7] == "config/"
+		reload = reload || strings.HasPrefix(key, "config/") || strings.HasPrefix(key, scalePrefix)
 	}
 	for _, in := range h.sup.instances {
 		was, ok := before[in.name]
@@ -247,8 +255,15 @@ func (h *history) crash() {
 			h.checkAdopted(in, was)
 		}
 	}
+	h.checkScales(reload)
 	inForce := h.sup.config
 	h.sup.Start(func() { h.ended = true })
+	if reload || h.sup.config != inForce {
+		clear(h.scales)
+		for name, scaled := range h.sup.scales {
+			h.scales[name] = scaled.Replicas
+		}
+	}
 	h.resync(before, pending, reload || pending[superdKey] || shuttingDown || h.sup.config != inForce)
 	h.check()
 }
@@ -259,6 +274,20 @@ func (h *history) without(d time.Duration) {
 	h.v.Root().After(d, func() { done = true })
 	for !done && h.err == nil && h.v.Step() {
 		h.steps++
+	}
+}
+
+// checkScales holds that the operator's scales are as they were, if they were written.
+func (h *history) checkScales(lost bool) {
+	for name, scaled := range h.sup.scales {
+		if n, ok := h.scales[name]; !lost && (!ok || n != scaled.Replicas) {
+			h.fail("%s is scaled to %d, it was scaled to %d", name, scaled.Replicas, n)
+		}
+	}
+	for name := range h.scales {
+		if _, ok := h.sup.scales[name]; !ok && !lost {
+			h.fail("the scale of %s was forgotten", name)
+		}
 	}
 }
 
@@ -319,9 +348,6 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 		lost := all || pending[instanceKey(in.name)] || !known || in.machine.state == Spawning || in.removed
 		if lost {
 			model.wantUp, model.since = in.wish().up, h.v.Now()
-			if in.removed && in.next != nil && in.nextWish == nil {
-				model.wantUp = in.next.Autostart
-			}
 			model.retries, model.gaveUp = in.machine.attempts, in.machine.gaveUp
 			model.failures = slices.Clone(in.machine.failures)
 			model.unsure = in.machine.state == Clearing

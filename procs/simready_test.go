@@ -156,13 +156,10 @@ func (c *simChecker) Check(done func(error)) (stop func()) {
 
 var errSimRefused = errors.New("connection refused")
 
-// answer is what a check of the instance finds.
-func (k *simKernel) answer(instance string) error {
+// answer is what a check finds of an instance, or of a program, whose replicas share what they answer on.
+func (k *simKernel) answer(name string) error {
 	for _, p := range k.byPid {
-		if p.instance == instance && p.role == roleMain && !p.zombie {
-			if p.wellAt == 0 || p.sick {
-				return errSimRefused
-			}
+		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.role == roleMain && !p.zombie && p.wellAt != 0 && !p.sick {
 			return nil
 		}
 	}
@@ -267,7 +264,7 @@ func (h *history) checkReady(in *instance, model *model) {
 	}
 	switch in.machine.state {
 	case Running:
-		if r.program.Ready != nil && p.wellAt == 0 {
+		if r.program.Ready != nil && p.wellAt == 0 && !strings.Contains(in.name, "@") {
 			h.fail("%s is running, and its process was never ready", in.name)
 		}
 	case Starting:

@@ -36,7 +36,7 @@ type Options struct {
 	Notify      Notifier      // systemd, or nobody
 	Events      *eventlog.Log // nil: events are not recorded
 	Config      *config.Config
-	Load        func() (*config.Config, error) // reads the configuration again, off the loop
+	Load        func(inForce *config.Config) (*config.Config, error) // reads the configuration again, off the loop
 	RuntimeDir  string
 	LogDir      string
 	Environment []string // superd's own, from which that of the programs is made
@@ -78,6 +78,8 @@ type Supervisor struct {
 
 	instances []*instance // by name
 	byName    map[string]*instance
+	leaving   []*instance      // those that go when they are at rest
+	scales    map[string]scale // the operator's, by program
 	byPid     map[int]func()   // reaps a child that an instance owns
 	heirs     map[int]*adopted // by pid: whom an instance owns, and who may become superd's child
 	counts    [stateCount]int  // instances in each state
@@ -87,13 +89,15 @@ type Supervisor struct {
 	startedAt  time.Duration
 	ready      bool // everything that starts by itself has been spawned once
 	reloading  bool
-	reloads    []func(Report, error) // who waits for the next one
+	reloads    []reloading // who waits for the next one
 	shutdown   *shutdown
 	begun      bool // something was started
 	endDecided bool // an instance has decided that superd ends, and with what
 	endPosted  bool // a look whether all have ended is on its way
 	exitStatus int  // superd's own
 	onEnd      func()
+	ended      bool // in good order
+	leaves     bool // see Leaves
 	sweepTimer *loop.Timer
 
 	watchers     []*watcher
@@ -120,6 +124,7 @@ func New(o Options) *Supervisor {
 		rng:       rand.New(random),
 		config:    o.Config,
 		byName:    map[string]*instance{},
+		scales:    map[string]scale{},
 		byPid:     map[int]func(){},
 		heirs:     map[int]*adopted{},
 		started:   o.Loop.Wall(),

@@ -126,6 +126,7 @@ type Child struct {
 	Process Process
 	ID      pidfd.Identity // zero but for the pid where that could not be read
 	ReadFD  int            // read end of a FIFO made for this spawn; -1 when the spec had one
+	EnvSum  uint64         // [config.EnvSum] of the env file; 0: it has none
 
 	NotifyFD int // its notify socket; -1: none
 	ReadyFD  int // reading end of the pipe that it has for its readiness; -1: none

@@ -82,7 +82,21 @@ func (f *fakeSupervisor) Signal(names []string, sig syscall.Signal) ([]procs.Out
 	return []procs.Outcome{{Name: names[0], Message: "not running"}}, nil
 }
 
-func (f *fakeSupervisor) Reload(done func(procs.Report, error)) { done(f.report, f.loadErr) }
+func (f *fakeSupervisor) Reload(dryRun bool, done func(procs.Report, error)) {
+	report := f.report
+	report.DryRun = dryRun
+	done(report, f.loadErr)
+}
+
+func (f *fakeSupervisor) Scale(wanted []procs.Scaling, wait bool, done func([]procs.Scaled)) (func(), error) {
+	f.note("scale %v wait=%v", wanted, wait)
+	if wanted[0].Name == "db" {
+		return nil, &procs.ScaleError{Program: "db", Why: "its log file has a name"}
+	}
+	done([]procs.Scaled{{Program: wanted[0].Name, From: 1, To: wanted[0].Replicas,
+		Instances: []procs.Outcome{{Name: "web@1", OK: true, State: procs.Running, Message: "running, pid 7"}}}})
+	return func() { f.note("cancel") }, nil
+}
 
 func (f *fakeSupervisor) Shutdown(why string) {
 	f.note("shutdown: %s", why)
