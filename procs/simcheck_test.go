@@ -234,6 +234,9 @@ func (h *history) observe(in *instance) {
 	if in.run != nil {
 		if model.run != in.run {
 			model.condemned = false
+			if old := model.run; old != nil && (before.lives() || before == Clearing) && old.stable(in.lastExitAt) >= old.program.Backoff.ResetAfter {
+				model.retries, model.gaveUp = 0, false // the next one has followed at once
+			}
 		}
 		model.run, h.policy.begun = in.run, true
 	}
