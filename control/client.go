@@ -62,7 +62,7 @@ func (c *Client) Brief(ctx context.Context, names []string) ([]Brief, error) {
 }
 
 // Watch calls f with the status of names now, and again each time something has changed, until ctx is
-// done, f returns an error or superd ends. The error is nil only when superd ended the stream.
+// done, f returns an error or superd ends for good. The error is nil only when superd ended the stream.
 func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) error) error {
 	return c.WatchJSON(ctx, names, func(line []byte) error {
 		var all []Status
@@ -75,7 +75,8 @@ func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) err
 
 // WatchJSON is Watch with the status as it was sent, a JSON array on a line with its end.
 func (c *Client) WatchJSON(ctx context.Context, names []string, f func(line []byte) error) error {
-	return c.lines(ctx, request{path: "/v1/status/watch", query: url.Values{"name": names}}, true, f)
+	r := request{path: "/v1/status/watch", query: url.Values{"name": names}}
+	return c.stream(ctx, streaming{request: func() request { return r }, endless: true, line: f})
 }
 
 // ended tells whether a stream is over because superd is.
@@ -100,31 +101,6 @@ func (c *Client) Signal(ctx context.Context, signal string, names []string) ([]O
 	var all []Outcome
 	err := c.post(ctx, "/v1/programs/signal", url.Values{"name": names, "signal": {signal}}, false, &all)
 	return all, err
-}
-
-// Logs copies the last lines of an instance's output to w byte for byte, all that is kept when lines is
-// negative; with follow it goes on with what is written until ctx is done or superd ends.
-func (c *Client) Logs(ctx context.Context, name string, lines int, follow bool, w io.Writer) error {
-	query := url.Values{}
-	if lines >= 0 {
-		query.Set("lines", strconv.Itoa(lines))
-	}
-	if follow {
-		query.Set("follow", "1")
-	}
-	x, err := c.do(ctx, request{path: "/v1/programs/" + url.PathEscape(name) + "/logs", query: query})
-	if err != nil {
-		return err
-	}
-	defer x.Close()
-	_, err = io.Copy(w, x)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if follow && ended(err) {
-		return nil
-	}
-	return err
 }
 
 // Reload has superd read its configuration again and put it in force, unless there is a mistake in it.

@@ -34,8 +34,9 @@ type model struct {
 	killAt    time.Duration // when it had
 	hook      *hookRun      // under way
 	hookAt    int
-	hookOn    time.Duration // when that began
-	condemned bool          // superd itself ends the run
+	hookOn    time.Duration   // when that began
+	judgedBy  *config.Program // its table when what follows its last end was decided
+	condemned bool            // superd itself ends the run
 }
 
 func (m *model) forgive() { m.retries, m.failures, m.gaveUp = 0, nil, false }
@@ -251,7 +252,9 @@ func (h *history) observe(in *instance) {
 	if before == Clearing {
 		endedAt = model.stateAt
 	}
-	model.state, model.stateAt = after, h.v.Now()
+	if model.state, model.stateAt = after, h.v.Now(); before != Clearing {
+		model.judgedBy = in.program
+	}
 	if after != Backoff && after != Failed && after != Exited {
 		return
 	}
@@ -319,6 +322,7 @@ func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, ende
 		h.expect(in, got == Exited && !retry, "exited after success")
 	case success, ran == nil && h.kernel.shortages[model.run.invocationID]:
 		h.expect(in, got == Backoff, "in back-off")
+	case p.Restart == config.RestartNever && ran == nil && model.judgedBy != p: // of what has not started, a new policy decides nothing
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == Failed && !retry, "failed for good")
 	default:

@@ -102,6 +102,9 @@ type Supervisor struct {
 
 	watchers     []*watcher
 	changePosted bool // tellChange is on its way
+
+	memberWatchers []*watcher
+	addedPosted    bool // tellAdded is on its way
 }
 
 // New returns a supervisor that has started nothing yet.
@@ -131,6 +134,7 @@ func New(o Options) *Supervisor {
 		startedAt: o.Loop.Now(),
 	}
 	s.prober = probe.New(o.Loop, checks, random.Uint64())
+	s.store.TellRuns(s.tellRun)
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}
@@ -179,6 +183,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
+	s.tellAdded()
 	return in
 }
 

@@ -123,6 +123,19 @@ func (f *fakeSupervisor) Capture(name string) (*logs.Capture, error) {
 	return nil, &procs.UnknownNameError{Name: name}
 }
 
+func (f *fakeSupervisor) Outputs(names []string, noneToo bool) (all []procs.Output, err error) {
+	for _, name := range names {
+		if c := f.captures[name]; c != nil {
+			all = append(all, procs.Output{Instance: name, Capture: c})
+		} else if !noneToo {
+			return nil, &procs.UnknownNameError{Name: name}
+		}
+	}
+	return all, nil
+}
+
+func (f *fakeSupervisor) WatchInstances(added func()) func() { return f.Watch(added) }
+
 func (f *fakeSupervisor) Why(names []string) ([]procs.Facts, error) {
 	some, err := f.Status(names)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // A Kind says what an event is about.
 type Kind string
 
-// The kinds of events. Those up to Output are about one instance.
+// The kinds of events. Those up to Print are about one instance.
 const (
 	State    Kind = "state"    // its state has changed: from, state, reason; restart_in_s where a timer was set
 	Start    Kind = "start"    // its main process was started
@@ -19,6 +19,7 @@ const (
 	Exit     Kind = "exit"     // its main process has ended
 	Health   Kind = "health"   // it has become healthy or unhealthy: state, reason
 	Output   Kind = "output"   // the last lines of a run that failed
+	Print    Kind = "print"    // a run has printed something for the first time: log tells where
 	Command  Kind = "command"  // somebody asked for something: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused
 	Shutdown Kind = "shutdown" // superd begins to stop everything
@@ -50,6 +51,7 @@ type Event struct {
 	RSSBound  bool        `json:"max_rss_is_bound,omitempty"` // it had no more than that
 	RestartIn *float64    `json:"restart_in_s,omitempty"`
 	Output    []string    `json:"output,omitempty"` // lines, without their ends
+	Place     string      `json:"log,omitempty"`    // where in the log the output of the run begins, a logs.Cursor
 	Lost      uint64      `json:"lost,omitempty"`   // events that are missing; 0 in a gap: nobody knows how many
 }
 
