@@ -19,6 +19,11 @@ type instance struct {
 	scope     *loop.Scope // until the instance is removed
 	inherited bool        // the tree is one that an earlier superd has made
 	machine   *machine
+	edges     []*edge  // to the programs that it names
+	seat      int      // its place in its program's node
+	published standing // what the others know of it
+	touched   bool     // it is about to be looked at
+	asked     bool     // its waiters are told when nobody is about to be looked at any more
 	capture   *logs.Capture
 	settled   uint64 // number of the newest birth of which is known what came of it
 	kept      string // the name under which the keeper has the read end of its FIFO
@@ -66,6 +71,7 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 		in.runShown = s.options.OnCapture(in.capture)
 	}
 	s.watchLines(in)
+	in.join()
 	return in
 }
 
@@ -110,6 +116,9 @@ func (in *instance) do(step func() []Effect) {
 	if r := in.run; r != nil && r.monitor != nil && after != Running {
 		r.monitor.end()
 	}
+	if after == Waiting {
+		in.machine.cause = in.waitReason()
+	}
 	if before.String() != after.String() || after == Spawning {
 		in.sinceAt = in.sup.loop.Now()
 	}
@@ -118,12 +127,16 @@ func (in *instance) do(step func() []Effect) {
 		in.recordState(before)
 	}
 	in.save()
+	in.publish()
+	if before != after && (len(in.edges) > 0 || len(in.machine.own.edges) > 0) {
+		in.touch()
+	}
 	in.settleWaiters()
 	in.sup.changed()
 	if before != after && in.endedForGood() {
 		in.sup.endedForGood(in)
 	}
-	if after.AtRest() {
+	if after.AtRest() || after == Waiting {
 		in.sup.atRest(in)
 	}
 }
@@ -202,6 +215,9 @@ func (in *instance) reason() string {
 	if in.stuck != "" {
 		return in.stuck
 	}
+	if in.machine.state == Waiting {
+		return in.waitReason()
+	}
 	if stage := in.stage(); stage != "" {
 		return in.machine.cause + ": " + stage
 	}
@@ -212,6 +228,8 @@ func (in *instance) reason() string {
 func (in *instance) stage() string {
 	switch r := in.run; {
 	case r == nil:
+	case in.machine.state == Lingering:
+		return "waits until " + in.lastUsers() + " down"
 	case r.clearing != nil:
 		return r.clearing.stage()
 	case r.hook != nil:

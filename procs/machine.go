@@ -22,6 +22,7 @@ type machine struct {
 	program *config.Program // restart policy; a reload replaces it
 	rng     *rand.Rand      // draws the jitter
 
+	ties      // to other programs
 	state     State
 	wanted    wish
 	overruled *wish  // what was wanted before the shutdown; nil without one
@@ -43,7 +44,7 @@ type machine struct {
 }
 
 func newMachine(program *config.Program, rng *rand.Rand) *machine {
-	return &machine{program: program, rng: rng, cause: "not started yet"}
+	return &machine{program: program, rng: rng, ties: ties{own: &node{name: program.Name}}, cause: "not started yet"}
 }
 
 // theShutdown is who wants everything down, as reasons name it.
@@ -80,15 +81,70 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 	}
 	switch m.state {
 	case Starting, Running:
+	case Lingering:
+		if m.unwanted() {
+			return m.step(Linger)
+		}
+		return m.stay()
 	case Stopping, Killing, Clearing:
-		m.again = true
+		m.verdict, m.blame = EndAgain, ""
 		m.why = "by " + by
 		m.cause = "stopping; then started by " + by
 	default:
 		m.why = "by " + by
 		m.cause = "started by " + by
 	}
+	return m.step(m.unlessBlocked(WantUp))
+}
+
+// unlessBlocked returns e, a start, or what takes its place where that has to wait.
+func (m *machine) unlessBlocked(e Event) Event {
+	if m.blocked() && rules[m.state][Wait] != nil {
+		return Wait
+	}
+	return e
+}
+
+// blocked reports whether a start has to wait: for what it requires or comes after, or, where a new run was asked for, until those who require it
+// are down.
+func (m *machine) blocked() bool { return m.short() || m.again && !m.lastLeft() }
+
+// unwanted reports whether a run that is there, or is about to be, has to end.
+func (m *machine) unwanted() bool { return !m.wanted.up || m.again || m.lacking() }
+
+// freed is the end of the wait, or of that part of it which was for those who had to be down before a new run.
+func (m *machine) freed() []Effect {
+	m.again = false
+	m.cause = "started " + m.why
+	return m.step(m.unlessBlocked(WantUp))
+}
+
+// block is the loss of something that it requires: it goes, and stays wanted up. cause tells what is lost, why what brings it back.
+func (m *machine) block(cause, why string) []Effect {
+	m.cause, m.why = "stopping: "+cause, why
+	return m.end(Again)
+}
+
+// end is the beginning of the end of a run, be it by WantDown or by Again: others may have to be down before.
+func (m *machine) end(e Event) []Effect {
+	if m.state == Lingering || m.state == Running && (m.own.users > 0 || m.own.after > 0) {
+		return m.step(Linger)
+	}
+	return m.step(e)
+}
+
+// stay is the end of a stop that has not begun: it goes on as if nothing had been.
+func (m *machine) stay() []Effect {
+	m.cause = "running: the stop was taken back before its turn came"
 	return m.step(WantUp)
+}
+
+// leave is the stop when its turn has come.
+func (m *machine) leave() []Effect {
+	if m.wanted.up {
+		return m.step(Again)
+	}
+	return m.step(WantDown)
 }
 
 // wantAgain is a restart: whatever the state, a run is wanted that starts after this. From the operator it clears
@@ -103,12 +159,16 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 		m.attempts, m.failures, m.gaveUp = 0, nil, false
 	}
 	switch m.state {
-	case Starting, Running, Stopping, Killing, Clearing:
+	case Starting, Running, Lingering, Stopping, Killing, Clearing:
 		m.cause = "stopping, to be restarted by " + by
+	case Spawning:
+		m.cause = "started by " + by
 	default:
+		m.again = !m.lastLeft() // it is down: there is only the question whether those who require it are
+		m.cause = "started by " + by
 		m.cause = "started by " + by
 	}
-	return m.step(Again)
+	return m.end(m.unlessBlocked(Again))
 }
 
 // wantDown is a stop.
@@ -123,7 +183,7 @@ func (m *machine) wantDown(by string) []Effect {
 	default:
 		m.cause = "stopped by " + by
 	}
-	return m.step(WantDown)
+	return m.end(WantDown)
 }
 
 // forgive forgets what went wrong.
@@ -133,7 +193,7 @@ func (m *machine) forgive() {
 
 // spawned is a main process that was started. ready tells whether it is ready by that.
 func (m *machine) spawned(ready bool) []Effect {
-	if !m.wanted.up || m.again {
+	if m.unwanted() {
 		return m.step(SpawnedStale)
 	}
 	m.cause = "started " + m.why
@@ -170,7 +230,7 @@ const (
 func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault, left bool) []Effect {
 	m.ending, m.cause, m.notStarted = reason, reason, true
 	switch {
-	case !m.wanted.up || m.again:
+	case m.unwanted():
 		m.verdict = EndAgain // of what is not wanted any more: it doesn't count
 	case fault == faultResource:
 		m.verdict = m.retry()
@@ -187,7 +247,7 @@ func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault
 // interrupted is a start that superd's own end has cut short before its main process was there. left is as for spawnFailed.
 func (m *machine) interrupted(left bool) []Effect {
 	m.ending, m.verdict, m.notStarted = "start interrupted: superd was killed", EndAgain, true
-	m.cause = m.ending
+	m.cause, m.why = m.ending, "again: "+m.ending
 	return m.over(left)
 }
 
@@ -216,6 +276,7 @@ func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Du
 	case Running:
 		m.cause = m.ending
 		m.verdict = m.judge(now, exit)
+	case Lingering:
 	case Killing:
 		m.ending = fmt.Sprintf("killed after stop_timeout %s (%s)", m.program.StopTimeout, m.ending)
 	default:
@@ -223,7 +284,7 @@ func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Du
 	}
 	if m.blame != "" {
 		m.ending = m.blame + "; " + m.ending
-		if m.blame = ""; m.wanted.up && !m.again { // of what is not wanted any more: it doesn't count
+		if m.blame = ""; !m.unwanted() { // of what is not wanted any more: it doesn't count
 			m.cause = m.ending
 			m.verdict = m.failed(now)
 		}
@@ -269,7 +330,10 @@ func (m *machine) cleared() []Effect {
 	case !m.wanted.up:
 		m.cause = fmt.Sprintf("stopped by %s: %s", m.wanted.by, m.ending)
 		return m.step(EndDown)
-	case m.again:
+	case m.again || m.verdict == EndAgain:
+		if m.blocked() {
+			return m.step(EndWait)
+		}
 		m.cause = "started " + m.why
 		return m.step(EndAgain)
 	}
@@ -340,7 +404,7 @@ func (m *machine) retry() Event {
 func (m *machine) restartDue() []Effect {
 	m.restarts++
 	m.cause = "started " + m.why
-	return m.step(RestartDue)
+	return m.step(m.unlessBlocked(RestartDue))
 }
 
 // stopDue is the end of the stop time-out.

@@ -150,7 +150,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 			continue
 		}
 		if unknown {
-			program = config.DefaultProgram(name)
+			program = config.DefaultProgram(programOf(name))
 			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)
 		}
 		in := s.newInstance(name, program, v.Tree)
@@ -159,6 +159,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 			in.setRemoved()
 		}
 		in.restore(v)
+		in.publish()
 		s.byName[name] = in
 		s.instances = append(s.instances, in)
 		all = append(all, &adoption{in: in, saved: v, news: v != r.instances[name]})

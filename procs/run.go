@@ -101,7 +101,7 @@ func (in *instance) begin(r *run) {
 func (in *instance) preStart(r *run) *hookRun {
 	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
-		case errors.Is(err, errHookStopped) || !in.machine.wanted.up || in.machine.again:
+		case errors.Is(err, errHookStopped) || in.machine.unwanted():
 			in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
 		case err != nil:
 			in.spawnFailed(r, err, faultIn(err))
@@ -320,7 +320,7 @@ func (in *instance) callOff(r *run) {
 	switch {
 	case r != in.run || in.machine.state != Spawning:
 		return
-	case in.machine.wanted.up && !in.machine.again:
+	case !in.machine.unwanted():
 		return // wanted after all
 	case r.hook != nil:
 		r.hook.stop() // its end ends the start
@@ -457,6 +457,7 @@ func (in *instance) stick(why string) {
 	in.stuck = why
 	in.sup.stuck++
 	in.sup.log.Error("program is stuck", "instance", in.name, "reason", why)
+	in.publish()
 	in.sup.changed()
 	in.settleWaiters()
 	in.sup.continueShutdown()
@@ -466,6 +467,7 @@ func (in *instance) unstick() {
 	if in.stuck != "" {
 		in.stuck = ""
 		in.sup.stuck--
+		in.publish()
 	}
 }
 
