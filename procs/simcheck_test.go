@@ -271,7 +271,7 @@ func (h *history) observe(in *instance) {
 	if model.state, model.stateAt = after, h.v.Now(); before != Clearing {
 		model.judgedBy = in.program
 	}
-	if (before == Running || before == Lingering) && (after == Stopping || after == Killing) {
+	if (before == Running || before == Lingering) && (after == Stopping || after == Killing) && in.machine.blame == "" { // else it is like a crash
 		h.checkStop(in)
 	}
 	if after != Backoff && after != Failed && after != Exited {
