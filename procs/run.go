@@ -371,9 +371,9 @@ func (in *instance) reap(r *run, process Process) {
 	r.listener = nil
 	now := in.sup.loop.Now()
 	in.sup.saveExit(r.id)
-	pid, ran, before := r.process.Pid(), now-r.startedAt, in.machine.state
+	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state
 	if pid == 0 {
-		ran = 0 // nothing is known of it but that it was to be started
+		ran, stable = 0, 0 // nothing is known of it but that it was to be started
 	}
 	r.process, r.group = nil, pid
 	in.unstick()
@@ -401,7 +401,7 @@ func (in *instance) reap(r *run, process Process) {
 	if note == "" {
 		note, in.note = in.note, ""
 	}
-	in.do(func() []Effect { return in.machine.exited(now, exit, ran, r.stable(now), note, in.left(r)) })
+	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.left(r)) })
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", roundDuration(ran)}
 	if before == Stopping || before == Killing {
 		in.sup.log.Info("program stopped", append([]any{"instance", in.name}, attrs...)...)
