@@ -112,8 +112,9 @@ func (h *history) checkBound(in *instance, model *model) {
 		hooks := len(r.program.PostStop)
 		if r.hook != nil {
 			hooks = max(hooks, 1) // of a table that was never written
+			bound += max(r.hook.due-max(model.since, model.freeAt), 0) // it was perhaps begun with another time-out
 		}
-		bound = time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
+		bound += time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
 	}
 	bound += stop + killPause + margin
 	if since := now - max(model.since, model.freeAt); since > bound {
