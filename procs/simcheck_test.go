@@ -36,6 +36,7 @@ type model struct {
 	killAt    time.Duration // when it had
 	hook      *hookRun      // under way
 	hookAt    int
+	hookDue   time.Duration   // of the last one of its life
 	hookOn    time.Duration   // when that began
 	judgedBy  *config.Program // its table when what follows its last end was decided
 	condemned bool            // superd itself ends the run
@@ -112,8 +113,9 @@ func (h *history) checkBound(in *instance, model *model) {
 		hooks := len(r.program.PostStop)
 		if r.hook != nil {
 			hooks = max(hooks, 1) // of a table that was never written
-			bound += max(r.hook.due-max(model.since, model.freeAt), 0) // it was perhaps begun with another time-out
+			model.hookDue = max(model.hookDue, r.hook.due)
 		}
+		bound = max(model.hookDue-max(model.since, model.freeAt), 0) // hooks were perhaps begun with another time-out
 		bound += time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
 	}
 	bound += stop + killPause + margin
