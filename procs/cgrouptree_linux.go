@@ -363,7 +363,7 @@ func cpuMax(share float64) string {
 }
 
 // born implements [kernelTree]: the kernel knows.
-func (t *cgroupTree) born(pidfd.Identity, int) {}
+func (t *cgroupTree) born(pidfd.Identity, []int) {}
 
 // makeRoom implements [kernelTree]. A program may divide its cgroup as superd does, and end without tidying up: then nobody can be
 // born there, since it hands controllers down.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,8 +166,8 @@ func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 }
 
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
-	made := -1
-	prepared, err := prepare(spec, p, &made)
+	made := slices.Repeat([]int{-1}, len(spec.Outputs))
+	prepared, err := prepare(spec, p, made)
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -178,21 +179,21 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	if !p.commit() {
 		closeCgroup(cgroup)
 		k.loop.Post(func() {
-			if made >= 0 {
-				unix.Close(made)
+			for _, fd := range made {
+				closeInherited(fd)
 			}
 			p.returned()
 		})
 		return
 	}
 	if err != nil {
-		k.loop.Post(func() { done(Child{ReadFD: made, NotifyFD: -1, ReadyFD: -1}, err) })
+		k.loop.Post(func() { done(Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}, err) })
 		return
 	}
 	p.enter("execute", prepared.path)
 	p.seat.settle()
 	process, id, err := k.fork(prepared, spec, cgroup)
-	child := Child{ReadFD: made, NotifyFD: -1, ReadyFD: -1}
+	child := Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}
 	if err == nil {
 		child.Process, child.ID, child.EnvSum = process, id, prepared.envSum
 		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
@@ -221,10 +222,11 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 		spec.Made(p.notify, p.ready[0])
 	}
 	crashpoint.Here("spawn.before-fork")
+	stdout, stderr := p.stdoutAndStderr()
 	spawn := func() (*pidfd.Process, error) {
 		defer closeCgroup(cgroup)
 		return k.execute(p, &pidfd.Attr{
-			Files:    p.files(k.null),
+			Files:    p.files(k.null, stdout, stderr),
 			CgroupFD: cgroup,
 		})
 	}
@@ -248,17 +250,17 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 		}
 	}
 	crashpoint.Here("spawn.recorded")
-	fifo := p.output
+	fifos := p.outputs
 	if p.program.Log.Format == config.LogDirect {
-		fifo = -1 // a log file may be open elsewhere
+		fifos = nil // a log file may be open elsewhere
 	}
-	tree.born(id, fifo)
+	tree.born(id, fifos)
 	return child, id, nil
 }
 
 // files returns what become the program's descriptors 0, 1, 2 and so on.
-func (p *prepared) files(null int) []int {
-	files := []int{null, p.output, p.output}
+func (p *prepared) files(null, stdout, stderr int) []int {
+	files := []int{null, stdout, stderr}
 	if p.readyNumber > 0 {
 		for len(files) < p.readyNumber {
 			files = append(files, -1)

@@ -25,7 +25,7 @@ type prepared struct {
 	argv, env   []string
 	dir         string
 	envSum      uint64
-	output      int    // the program's end of its FIFO; -1 before it is open
+	outputs     []int  // the program's ends of its FIFOs, as far as they are open: one for standard error, too, or each its own
 	notify      int    // its notify socket; -1: none
 	readyNumber int    // where the program has the writing end of
 	ready       [2]int // the pipe on which it tells that it is ready; -1: none
@@ -34,7 +34,7 @@ type prepared struct {
 }
 
 func (p *prepared) close() {
-	for _, fd := range []int{p.output, p.notify, p.ready[0], p.ready[1]} {
+	for _, fd := range append([]int{p.notify, p.ready[0], p.ready[1]}, p.outputs...) {
 		closeInherited(fd)
 	}
 }
@@ -59,8 +59,8 @@ func (p *prepared) makeTold(spec *SpawnSpec) (err error) {
 }
 
 // prepare opens what the exec will open, by ordinary blocking calls: a hang costs this goroutine and nothing else.
-// The read end of a FIFO that it had to make is left in made.
-func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, error) {
+// The read ends of FIFOs that it had to make are left in made, which has a place for each output.
+func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, error) {
 	program := spec.Program
 	if err := checkHeadroom(); err != nil {
 		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
@@ -88,7 +88,7 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, erro
 	if err != nil {
 		return nil, &SpawnError{Stage: "expand configuration", Err: err}
 	}
-	p := &prepared{program: program, runAs: id, argv: argv, env: ownOnly(env, spec.Own), dir: dir, output: -1, notify: -1, ready: [2]int{-1, -1}, pending: pending, envSum: envSum}
+	p := &prepared{program: program, runAs: id, argv: argv, env: ownOnly(env, spec.Own), dir: dir, notify: -1, ready: [2]int{-1, -1}, pending: pending, envSum: envSum}
 
 	pending.enter("enter directory", dir)
 	unseenDir, err := checkDirectory(dir, id.rights())
@@ -107,33 +107,48 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, erro
 			return p, &SpawnError{Stage: "make notify socket", Err: err, Fault: faultOf(err)}
 		}
 	}
-	if spec.Direct != nil {
-		pending.enter("open log file", "")
-		if p.output, err = spec.Direct(); err != nil {
-			return p, &SpawnError{Stage: "open log file", Err: err, Fault: faultOf(err)}
+	for i, output := range spec.Outputs {
+		fd, err := openOutput(output, id, pending, &made[i])
+		if err != nil {
+			return p, err
 		}
-		return p, nil
+		p.outputs = append(p.outputs, fd)
 	}
-	pending.enter("open output", spec.FIFO)
-	read := spec.ReadFD
+	return p, nil
+}
+
+// openOutput returns the program's end of an output. The read end of a FIFO that it had to make is left in made.
+func openOutput(output Outlet, id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
+	if output.Direct != nil {
+		pending.enter("open log file", "")
+		if fd, err = output.Direct(); err != nil {
+			return -1, &SpawnError{Stage: "open log file", Err: err, Fault: faultOf(err)}
+		}
+		return fd, nil
+	}
+	pending.enter("open output", output.FIFO)
+	read := output.ReadFD
 	uid, gid := id.owner()
 	err = pending.unlessCalledOff(func() (err error) {
 		if read < 0 {
-			read, err = logs.MakeFIFO(spec.FIFO, uid, gid)
+			read, err = logs.MakeFIFO(output.FIFO, uid, gid)
 			*made = read
 		} else {
 			err = logs.GiveFIFO(read, uid, gid)
 		}
 		if err == nil {
-			p.output, err = logs.OpenWriter(read)
+			fd, err = logs.OpenWriter(read)
 		}
 		return err
 	})
 	if err != nil {
-		return p, &SpawnError{Stage: "make output", Err: err, Fault: faultOf(err)}
+		return -1, &SpawnError{Stage: "make output", Err: err, Fault: faultOf(err)}
 	}
-	return p, nil
+	return fd, nil
 }
+
+// stdoutAndStderr returns what becomes the program's descriptors 1 and 2.
+func (p *prepared) stdoutAndStderr() (int, int) { return p.outputs[0], p.outputs[len(p.outputs)-1] }
 
 // checkLimits refuses limits that superd may not set.
 func checkLimits(limits config.Limits) error {

@@ -115,8 +115,8 @@ func (k *execCheck) spawn(c *execChecker) {
 	program.Command = c.command
 	program.Log.Format = config.LogDirect
 	spec := c.in.spec(c.run, &program, nil)
-	spec.Tree, spec.ReadFD = k.site.tree, -1
-	spec.Direct = c.in.sup.system.Nowhere
+	spec.Tree = k.site.tree
+	spec.Outputs = []Outlet{{ReadFD: -1, Direct: c.in.sup.system.Nowhere}}
 	spec.Own["SUPERD_PROBE"] = "1"
 	k.pending = c.in.sup.system.Spawn(spec, k.spawned)
 }

@@ -202,7 +202,7 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 				if role != roleAfterHook && role != roleProbe && fault.Fault == faultResource {
 					k.shortages[run] = true
 				}
-				done(Child{ReadFD: -1, NotifyFD: -1, ReadyFD: -1}, fault)
+				done(Child{NotifyFD: -1, ReadyFD: -1}, fault)
 			})
 			return
 		}
@@ -236,7 +236,7 @@ func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Ch
 				k.mains[run] = p
 			}
 			notifyFD, readyFD := k.openTold(run, spec.NotifySocket != "", spec.ReadyFD != 0)
-			done(Child{Process: p.open(), ID: p.id(), ReadFD: -1, NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
+			done(Child{Process: p.open(), ID: p.id(), NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
 			k.forks--
 			if k.forks == 0 && k.sweep != nil {
 				k.Sweep(k.sweep)

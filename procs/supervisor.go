@@ -87,6 +87,7 @@ type Supervisor struct {
 	byPid     map[int]func()   // reaps a child that an instance owns
 	heirs     map[int]*adopted // by pid: whom an instance owns, and who may become superd's child
 	counts    [stateCount]int  // instances in each state
+	outputs   int              // FIFOs that the programs have, at most
 	stuck     int              // instances with a process that SIGKILL did not end
 
 	started    time.Time

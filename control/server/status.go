@@ -155,6 +155,10 @@ func status(st *procs.Status, lastLine string) control.Status {
 			out.HealthCheck.Passed = new(c.Outcome == probe.Passed)
 		}
 	}
+	if st.Capture != nil {
+		out.Stderr = st.Capture.StderrPath()
+		out.LogSink = string(st.Capture.Sink())
+	}
 	if out.Groups == nil {
 		out.Groups = []string{}
 	}
