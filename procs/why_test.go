@@ -82,6 +82,16 @@ Its start limit was reached: 1 failure within 1m. A run of 10s or a start by the
 			"web is stopped since 08:12:07 (0s): not started yet.\nNobody has asked for it to be up: `superd ctl start web` starts it.\n",
 		},
 		{
+			"waiting for others",
+			Facts{State: Waiting, Since: ago(2 * time.Second), Cause: "waits for db, which is starting; and for 1 more", WantedUp: true, WantedBy: "the operator, for front",
+				WaitsFor: []string{"db, which is starting", "api, which waits for net, which the operator has stopped"}}, nil,
+			`web is waiting since 08:12:05 (2s): waits for db, which is starting; and for 1 more.
+It is wanted up by the operator, for front.
+It waits for db, which is starting.
+It waits for api, which waits for net, which the operator has stopped.
+`,
+		},
+		{
 			"stopping for a restart",
 			Facts{State: Stopping, Since: ago(2 * time.Second), Cause: "stopping, to be restarted by the operator", Pid: 7, WantedUp: true, WantedBy: operator, Again: true, KillIn: new(8 * time.Second)}, nil,
 			`web is stopping since 08:12:05 (2s): stopping, to be restarted by the operator.
