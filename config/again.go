@@ -121,10 +121,11 @@ func (r *revision) concernsOthers(c *Config, fresh []*Program) bool {
 		if slices.ContainsFunc(p.Groups, func(group string) bool { return c.Program(group) != nil }) {
 			return true
 		}
-		named = named || p.Log.File != old.Log.File || p.Replicas != old.Replicas
+		files := func(l Log) Log { return Log{File: l.File, StderrFile: l.StderrFile, Stderr: l.Stderr, Sink: l.Sink} }
+		named = named || files(p.Log) != files(old.Log) || p.Replicas != old.Replicas
 	}
 	for _, p := range c.Programs {
-		if named && p.Log.File != "" || slices.ContainsFunc(p.Groups, func(group string) bool { return added[group] }) {
+		if named && (p.Log.File != "" || p.Log.StderrFile != "" || p.Log.Stderr == StderrSeparate) || slices.ContainsFunc(p.Groups, func(group string) bool { return added[group] }) {
 			return true
 		}
 		for _, others := range [][]string{p.Requires, p.After} {

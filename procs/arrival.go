@@ -39,33 +39,19 @@ func programOf(instance string) string {
 	return program
 }
 
-// bring adds an instance, as soon as whoever has its name or its log file has left. w is as for fit.
+// bring adds an instance, as soon as whoever has its name has left. w is as for fit.
 func (s *Supervisor) bring(name string, program *config.Program, w *wish) {
-	if old := s.byName[name]; old != nil {
-		if old.next == nil {
-			old.nextWish = w // what was asked for was asked of the old one
-		}
-		old.next = program
-		old.rejoin()
-		old.save()
+	old := s.byName[name]
+	if old == nil {
+		s.welcome(s.add(name, program), w)
 		return
 	}
-	files := s.logOptions(name, program).Files()
-	for _, other := range s.leaving {
-		if slices.ContainsFunc(other.capture.Files(), func(f string) bool { return slices.Contains(files, f) }) {
-			other.followers = append(other.followers, func() { s.bringAfter(name, program.Name, w) })
-			return
-		}
+	if old.next == nil {
+		old.nextWish = w // what was asked for was asked of the old one
 	}
-	s.welcome(s.add(name, program), w)
-}
-
-// bringAfter brings an instance that had to wait, if it is still in the configuration and has not come otherwise.
-func (s *Supervisor) bringAfter(name, programName string, w *wish) {
-	program := s.config.Program(programName)
-	if in := s.byName[name]; program != nil && s.has(program, name) && (in == nil || in.removed) {
-		s.bring(name, program, w)
-	}
+	old.next = program
+	old.rejoin()
+	old.save()
 }
 
 // welcome begins the life of an instance as it is wanted.
@@ -146,9 +132,7 @@ func (s *Supervisor) remove(in *instance) {
 		if in.next != nil {
 			s.add(in.name, in.next).takeOver(in)
 		}
-		for _, bring := range in.followers {
-			bring()
-		}
+		s.makeRoom()
 		s.endIfAllEnded()
 	}
 	for _, w := range in.waiters {

@@ -2,6 +2,7 @@ package procs
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"superd/config"
@@ -19,6 +20,10 @@ func (in *instance) change(c *config.Change) {
 	if before == program && !outdated {
 		return // the superd before has done it
 	}
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.capture.Files()) && in.sup.writer(files, in) != nil {
+		in.replace(program)
+		return
+	}
 	m := in.machine
 	startsNow := program.Autostart && !before.Autostart && m.wanted.by != operator && !m.wanted.up
 	restarts := outdated || in.run == nil && c.Restarts()
@@ -28,6 +33,7 @@ func (in *instance) change(c *config.Change) {
 	}
 	in.sup.outputs += len(streamsOf(program)) - len(streamsOf(before))
 	in.program, m.program = program, program
+	m.stale = m.stale || restarts && in.run != nil
 	defer in.save()
 	if in.run != nil && !restarts {
 		in.changeRun(program)
@@ -57,7 +63,11 @@ func (in *instance) setLogOptions() {
 		began := in.sup.logOptions(in.name, r.program)
 		o.Path, o.Format, o.Split, o.StderrPath, o.Sink = began.Path, began.Format, began.Split, began.StderrPath, began.Sink
 	}
+	moved := !slices.Equal(o.Files(), in.capture.Files())
 	in.capture.SetOptions(o)
+	if moved {
+		in.sup.makeRoom()
+	}
 }
 
 // changeRun gives the present run a table that takes no restart. Its deadlines move by as much as the time-outs differ.
@@ -69,7 +79,12 @@ func (in *instance) changeRun(program *config.Program) {
 		}
 	}
 	start, stop := program.StartTimeout-r.program.StartTimeout, program.StopTimeout-r.program.StopTimeout
-	if r.hook != nil { // they are told apart by their numbers
+	if h := r.hook; h != nil { // they are told apart by their numbers
+		h.timeout += start
+		if h.limit.Active() {
+			h.due += start
+			shift(h.limit, start)
+		}
 		own := *program
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
 		program = &own

@@ -46,7 +46,10 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outco
 	if err != nil {
 		return nil, err
 	}
-	selected = slices.Clone(selected) // a stop may remove instances
+	selected = slices.Clone(selected)                                     // a stop may remove instances
+	if op != OpStop && slices.ContainsFunc(selected, (*instance).stays) { // who only goes is not meant beside others
+		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !in.stays() })
+	}
 	outcomes := make([]Outcome, len(selected))
 	left, canceled := len(selected), false
 	finish := func() {
@@ -87,6 +90,9 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outco
 	}
 	return func() { canceled = true }, nil
 }
+
+// stays reports whether the instance, or one that takes its place, is in the configuration.
+func (in *instance) stays() bool { return !in.removed || in.next != nil }
 
 // String returns the command's name: start, stop or restart.
 func (op Op) String() string { return [...]string{"start", "stop", "restart"}[op] }
@@ -150,7 +156,7 @@ func (in *instance) settleWaiters() {
 		return
 	case Waiting:
 		// It comes, or it is not known yet what becomes of those for whom it waits.
-		if in.level() == coming || in.machine.again && !in.machine.lastLeft() || in.sup.unclear(in) {
+		if in.hinderer != nil || in.level() == coming || in.machine.again && !in.machine.lastLeft() || in.sup.unclear(in) {
 			return
 		}
 	case Spawning, Starting, Killing, Clearing:

@@ -27,6 +27,7 @@ type hookRun struct {
 	at      int
 	scope   *loop.Scope   // of the hook at hand
 	due     time.Duration // when it is killed
+	limit   *loop.Timer   // which tells that; nil where it is told already
 	pending PendingSpawn
 	process Process
 	id      pidfd.Identity
@@ -59,7 +60,7 @@ func (h *hookRun) from(at int) *hookRun {
 func (h *hookRun) next() {
 	h.scope = h.run.scope.Child()
 	h.due = h.in.sup.loop.Now() + h.timeout
-	h.scope.After(h.timeout, h.timedOut)
+	h.limit = h.scope.After(h.timeout, h.timedOut)
 	program := *h.run.program
 	program.Command = h.commands[h.at]
 	b := h.in.newBirth(h.run)

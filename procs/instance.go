@@ -51,7 +51,7 @@ type instance struct {
 	departing bool            // it is, and its last output is being written
 	next      *config.Program // takes its place then, where the program was added again meanwhile
 	nextWish  *wish           // what the operator wants of next; nil: nothing in particular
-	followers []func()        // bring those who wait for its log file
+	hinderer  *instance       // has to be gone before it may be started; nil: nobody has
 }
 
 // newInstance returns an instance that is stopped. place is where an earlier superd had its tree; empty: it has none yet.

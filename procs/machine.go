@@ -26,6 +26,8 @@ type machine struct {
 	state     State
 	wanted    wish
 	overruled *wish  // what was wanted before the shutdown; nil without one
+	stale     bool   // the present run is by another table than the program has now: it is not to go on, whatever is wanted
+	hindered  bool   // somebody has to be gone before it may be started
 	again     bool   // a run that starts later than the present one is wanted
 	blame     string // why superd itself ends the present run, which then counts as a failure; empty if nothing
 	verdict   Event  // what follows the present run when nothing of it is left, unless something else is wanted by then
@@ -70,6 +72,9 @@ func (m *machine) step(e Event) []Effect {
 	if slices.Contains(r.effects, Spawn) {
 		m.again = false
 	}
+	if slices.Contains(r.effects, EndRun) {
+		m.stale = false
+	}
 	return r.effects
 }
 
@@ -105,12 +110,12 @@ func (m *machine) unlessBlocked(e Event) Event {
 	return e
 }
 
-// blocked reports whether a start has to wait: for what it requires or comes after, or, where a new run was asked for, until those who require it
+// blocked reports whether a start has to wait: for room, for what it requires or comes after, or, where a new run was asked for, until those who require it
 // are down.
-func (m *machine) blocked() bool { return m.short() || m.again && !m.lastLeft() }
+func (m *machine) blocked() bool { return m.hindered || m.short() || m.again && !m.lastLeft() }
 
 // unwanted reports whether a run that is there, or is about to be, has to end.
-func (m *machine) unwanted() bool { return !m.wanted.up || m.again || m.lacking() }
+func (m *machine) unwanted() bool { return !m.wanted.up || m.again || m.stale || m.lacking() }
 
 // freed is the end of the wait, or of that part of it which was for those who had to be down before a new run.
 func (m *machine) freed() []Effect {
@@ -165,7 +170,6 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 		m.cause = "started by " + by
 	default:
 		m.again = !m.lastLeft() // it is down: there is only the question whether those who require it are
-		m.cause = "started by " + by
 		m.cause = "started by " + by
 	}
 	return m.end(m.unlessBlocked(Again))

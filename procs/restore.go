@@ -175,6 +175,9 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 		all = append(all, &adoption{in: in, saved: v, news: v != r.instances[name]})
 	}
 	slices.SortFunc(s.instances, compareInstances)
+	for _, in := range s.instances {
+		in.findRoom()
+	}
 	return all
 }
 

@@ -81,6 +81,8 @@ func (a *adoption) resumeRun() {
 	}
 	if v.Table != nil {
 		r.program = v.Table
+		change := config.CompareProgram(r.program, in.program)
+		in.machine.stale = change.Restarts()
 	}
 	in.run = r
 	if r.touched && in.tree.OOMKills() < r.oomKills {
@@ -248,9 +250,9 @@ func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
 	switch {
 	case a.adoptee.Found == nil:
 	case h.stopped:
-		h.scope.After(max(h.due-now, 0), h.kill)
+		h.limit = h.scope.After(max(h.due-now, 0), h.kill)
 	default:
-		h.scope.After(max(h.due-now, 0), h.timedOut)
+		h.limit = h.scope.After(max(h.due-now, 0), h.timedOut)
 	}
 }
 

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,9 @@ type scale struct {
 }
 
 const scalePrefix = "scale/"
+
+// fits reports whether the scale holds for that table of its program.
+func (v scale) fits(p *config.Program) bool { return p.Replicas == v.File && !namesLog(p) }
 
 func scaleKey(program string) string { return scalePrefix + program }
 
@@ -85,7 +89,7 @@ func (in *instance) wish() wish {
 
 // endsScale reports whether the operator's scale of a program, if there is one, doesn't hold any more after a change.
 func (s *Supervisor) endsScale(c *config.Change) bool {
-	return c.Kind == config.ProgramRemoved || c.Key("replicas") != nil || c.Program.Log.File != ""
+	return c.Kind == config.ProgramRemoved || !s.scales[c.Name].fits(c.Program)
 }
 
 func (s *Supervisor) dropScale(program string) {
@@ -240,8 +244,8 @@ func (s *Supervisor) refusesScale(p *config.Program, replicas int) string {
 	case replicas == now:
 	case len(p.Invalid) > 0:
 		return "its configuration has a mistake: " + p.Invalid.Error()
-	case p.Log.File != "" && replicas > 0:
-		return fmt.Sprintf("log.file = %q would be the log file of several instances: leave it out, and each has <instance>.log", p.Log.File)
+	case namesLog(p) && replicas > 0:
+		return fmt.Sprintf("%q would be the log file of several instances: leave it out, and each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
 	}
 	return ""
 }
@@ -278,10 +282,11 @@ func (r *Recovery) readScales(state *journal.State, log *slog.Logger) {
 	}
 }
 
-// restoreScales has those scales hold on that still fit the configuration in force.
+// restoreScales has those scales hold on that fit the newest configuration.
 func (s *Supervisor) restoreScales(r *Recovery) {
+	newest := cmp.Or(r.Config(), s.config)
 	for name, scaled := range r.scales {
-		if p := s.config.Program(name); p != nil && p.Replicas == scaled.File && p.Log.File == "" {
+		if p := newest.Program(name); p != nil && scaled.fits(p) {
 			s.scales[name] = scaled
 		} else {
 			s.journal.Queue(scaleKey(name), nil)

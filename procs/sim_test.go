@@ -102,17 +102,18 @@ type history struct {
 	begun    map[string]bool // runs of which something was spawned, or whose spawn waits for another one
 	adopting bool
 
-	models   map[string]*model // by instance
-	scales   map[string]int    // the operator's, by program
-	asked    map[string]int    // number of the operator's last command, by instance
-	commands int               // so far
-	policy   policyModel
-	ended    bool
-	pending  int // commands whose outcome is not in
-	err      error
-	steps    int
-	trace    bool
-	lines    []string
+	models     map[string]*model // by instance
+	scales     map[string]int    // the operator's, by program
+	asked      map[string]int    // number of the operator's last command, by instance
+	reloadedAt time.Duration     // a time-out may be a shorter one since
+	commands   int               // so far
+	policy     policyModel
+	ended      bool
+	pending    int // commands whose outcome is not in
+	err        error
+	steps      int
+	trace      bool
+	lines      []string
 }
 
 // silent is the Notifier of the simulation.
@@ -136,7 +137,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.kernel = &simKernel{
 		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{},
-		mains: map[string]*simProcess{}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
+		mains: map[string]*simProcess{}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
 			crash:      h.pick(0, 0.5, 1),

@@ -119,7 +119,7 @@ func (h *history) checkBound(in *instance, model *model) {
 		bound += time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
 	}
 	bound += stop + killPause + margin
-	if since := now - max(model.since, model.freeAt); since > bound {
+	if since := now - max(model.since, model.freeAt, h.reloadedAt); since > bound {
 		h.fail("%s is to be down since %v and still %s", in.name, since, stateNames[m.state])
 	}
 }
@@ -178,7 +178,7 @@ func (h *history) checkHook(in *instance) {
 	if hook != model.hook || hook.at != model.hookAt {
 		model.hook, model.hookAt, model.hookOn = hook, hook.at, h.v.Now()
 	}
-	from := max(model.hookOn, model.freeAt)
+	from := max(model.hookOn, model.freeAt, h.reloadedAt)
 	// One that an earlier superd has begun keeps the time-out that it had then.
 	if since := h.v.Now() - from; since > max(hook.timeout, hook.due-from)+killPause+margin {
 		h.fail("%s is in a hook since %v, time-out %v", in.name, since, hook.timeout)
@@ -422,8 +422,16 @@ func (h *history) checkRest() {
 	}
 	for _, in := range h.sup.instances {
 		m, p := in.machine, in.program
+		if table := h.sup.config.Program(p.Name); table != nil {
+			p = table // what the configuration says, whatever the instance goes by
+		}
 		main, others := h.kernel.living(in.name)
 		mains += main
+		if table := h.sup.config.Program(p.Name); in.run != nil && table != nil && h.kernel.tables[in.run.invocationID] != nil {
+			if c := config.CompareProgram(h.kernel.tables[in.run.invocationID], table); c.Restarts() {
+				h.fail("%s runs by an older table: %v", in.name, c.Keys)
+			}
+		}
 		limited := p.StartLimit.Failures > 0 && p.StartLimit.RetryAfter == 0
 		switch {
 		case in.removed:

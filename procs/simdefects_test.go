@@ -14,13 +14,14 @@ import (
 type defect struct {
 	name                                       string
 	rules                                      func(*table)
-	ungated                                    bool                              // the sweep doesn't wait for forks
-	program                                    func(p *config.Program)           // what the machines go by, unlike the observer
-	turn                                       func(in *instance)                // is done to each instance after each turn
-	hasty                                      bool                              // the operator is answered before his wish is written
-	unsought, unidentified, unwritten, invents bool                              // the kernel's side of adoption
-	recovery                                   func(h *history, r *Recovery)     // is done to what superd finds of the one before
-	asked                                      func(h *history, instance string) // is done when superd is about to name a process of it as stuck
+	ungated                                    bool                                // the sweep doesn't wait for forks
+	program                                    func(p *config.Program)             // what the machines go by, unlike the observer
+	turn                                       func(in *instance)                  // is done to each instance after each turn
+	reload                                     func(h *history, diff *config.Diff) // is done to what a reload goes by
+	hasty                                      bool                                // the operator is answered before his wish is written
+	unsought, unidentified, unwritten, invents bool                                // the kernel's side of adoption
+	recovery                                   func(h *history, r *Recovery)       // is done to what superd finds of the one before
+	asked                                      func(h *history, instance string)   // is done when superd is about to name a process of it as stuck
 }
 
 type table = [stateCount][eventCount]*rule
@@ -106,7 +107,37 @@ var defects = []defect{
 			v.State = stateNames[Running]
 		}
 	})},
+	{name: "a change that takes a restart is not applied to what runs", reload: everyChange(config.RestartNeeded, func(h *history, c *config.Change) {
+		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = h.sup.config.Program(c.Name).Environment })
+	})},
+	{name: "a change that can be applied live restarts what runs", reload: everyChange(config.AppliedLive, func(_ *history, c *config.Change) {
+		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = map[string]string{"N": "another"} })
+	})},
+	{name: "a program that was removed stays", reload: everyChange(config.ProgramRemoved, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
+	{name: "a program that was added does not come", reload: everyChange(config.ProgramAdded, func(_ *history, c *config.Change) { c.Kind = config.Unchanged })},
+	{name: "another restart policy is not looked at", reload: everyChange(config.AppliedLive, func(h *history, c *config.Change) {
+		c.Program = altered(c.Program, func(p *config.Program) { p.Restart = h.sup.config.Program(c.Name).Restart })
+	})},
+	{name: "an operator's scale is not taken over", recovery: func(_ *history, r *Recovery) { clear(r.scales) }},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
+}
+
+// everyChange has f change what a reload goes by, of each program with a change of that kind.
+func everyChange(kind config.ChangeKind, f func(*history, *config.Change)) func(*history, *config.Diff) {
+	return func(h *history, diff *config.Diff) {
+		for i := range diff.Programs {
+			if c := &diff.Programs[i]; c.Kind == kind {
+				f(h, c)
+			}
+		}
+	}
+}
+
+// altered returns a table that is another one.
+func altered(p *config.Program, alter func(*config.Program)) *config.Program {
+	other := *p
+	alter(&other)
+	return &other
 }
 
 // everySaved has f change what is saved of each instance.

@@ -211,7 +211,10 @@ func (h *history) checkGraph(in *instance) {
 	case Lingering:
 		idle = len(h.dependents(in)) == 0
 	case Waiting:
-		free := !slices.ContainsFunc(requires, missing) && !slices.ContainsFunc(after, onItsWay)
+		occupied := func(other *instance) bool {
+			return other.removed && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
+		}
+		free := !slices.ContainsFunc(h.sup.instances, occupied) && !slices.ContainsFunc(requires, missing) && !slices.ContainsFunc(after, onItsWay)
 		idle = free && (!m.again || len(h.dependents(in)) == 0)
 	}
 	if h.lasts(&model.graph.idle, idle) {

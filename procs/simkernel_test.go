@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
 )
@@ -41,11 +42,12 @@ type simKernel struct {
 	spared  map[string]bool // instances whose escaped processes kill_mode has spared at least once
 	ungated bool            // planted: the sweep doesn't wait for forks
 
-	sockets   map[string]*simSocket  // by run
-	told      map[int]*simSocket     // by descriptor
-	unheld    bool                   // planted: messages are taken out before what follows from them is saved
-	mains     map[string]*simProcess // by run: what superd has got as the main process
-	shortages map[string]bool        // runs whose start has failed for lack of something
+	sockets   map[string]*simSocket      // by run
+	told      map[int]*simSocket         // by descriptor
+	unheld    bool                       // planted: messages are taken out before what follows from them is saved
+	mains     map[string]*simProcess     // by run: what superd has got as the main process
+	shortages map[string]bool            // runs whose start has failed for lack of something
+	tables    map[string]*config.Program // by run: what it was started by
 	hookEnds  int
 	endedAt   map[int]time.Duration // by pid, of the last that had it
 	asked     func(instance string) // what a process waits in
@@ -184,6 +186,8 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 	}
 	role := roleMain
 	switch spec.Program.Command[0] {
+	default:
+		k.tables[run] = spec.Program
 	case simHook:
 		role = roleHook
 	case simAfterHook:
@@ -268,6 +272,9 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	if role.child() && role != roleProbe {
 		for _, other := range k.byPid {
 			twice := role == roleMain && other.role == roleMain
+			if !other.zombie && other.role == roleMain && role == roleMain && programOf(other.instance) == programOf(instance) && numbered(other.instance) != numbered(instance) {
+				k.fail("%s is started as %d while %d of %s lives", instance, pid, other.pid, other.instance)
+			}
 			if other.instance == instance && !other.zombie && (twice || other.run != run && !k.spares(instance)) {
 				k.fail("%s is started as %d while %d of it lives", instance, pid, other.pid)
 			}

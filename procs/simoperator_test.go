@@ -153,9 +153,44 @@ func (h *history) reload() {
 		h.expectChange(&diff.Programs[i])
 	}
 	h.note("reload: %v", showDependencies(next))
-	h.file = next
-	h.sup.apply(next)
+	h.file, h.reloadedAt = next, h.v.Now()
+	if h.defect.reload != nil {
+		h.defect.reload(h, &diff)
+	}
+	untouched := h.untouched(&diff)
+	h.sup.putInForce(next, diff)
+	for in, was := range untouched {
+		if in.machine.state != was.state || in.run != was.run {
+			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name, was.state, in.machine.state)
+		}
+	}
 	h.reloaded()
+}
+
+// A footing is where an instance stands.
+type footing struct {
+	state State
+	run   *run
+}
+
+// untouched returns the instances that a reload has no business to stop, start or restart.
+func (h *history) untouched(diff *config.Diff) map[*instance]footing {
+	all := map[*instance]footing{}
+	for _, in := range h.sup.instances {
+		program := h.file.Program(in.program.Name)
+		if c := diff.Of(in.program.Name); program == nil || c == nil || in.removed || !slices.Contains(h.instanceNames(program), in.name) {
+			continue
+		}
+		same := program == in.program
+		if r := in.run; r != nil && !same && in.machine.state == Running {
+			change := config.CompareProgram(r.program, program)
+			same = !change.Restarts()
+		}
+		if same {
+			all[in] = footing{in.machine.state, in.run}
+		}
+	}
+	return all
 }
 
 // expectChange notes what is wanted when a program is changed.

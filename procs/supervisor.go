@@ -83,6 +83,7 @@ type Supervisor struct {
 	settling  bool             // they are being looked at
 	asked     []*instance      // whose waiters are told then
 	leaving   []*instance      // those that go when they are at rest
+	hindered  []*instance      // those that wait for room
 	scales    map[string]scale // the operator's, by program
 	byPid     map[int]func()   // reaps a child that an instance owns
 	heirs     map[int]*adopted // by pid: whom an instance owns, and who may become superd's child
@@ -141,6 +142,7 @@ func New(o Options) *Supervisor {
 	}
 	s.prober = probe.New(o.Loop, checks, random.Uint64())
 	s.store.TellRuns(s.tellRun)
+	s.store.TellLosses(s.tellLoss)
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}
@@ -191,6 +193,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	s.instances = slices.Insert(s.instances, at, in)
 	in.save() // or the next superd would take it for one that is new
 	s.tellAdded()
+	in.findRoom()
 	return in
 }
 

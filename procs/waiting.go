@@ -14,6 +14,8 @@ func (in *instance) waitReason() string {
 	m := in.machine
 	e := in.obstacle()
 	switch {
+	case e == nil && in.hinderer != nil:
+		return fmt.Sprintf("waits until %s is gone, in whose place it comes and which is %s", in.hinderer.name, in.hinderer.machine.state)
 	case e != nil:
 	case m.again:
 		return "waits until " + in.lastUsers() + " down, to be started anew"

@@ -51,9 +51,11 @@ The last lines of the run that failed:
 		},
 		{
 			"running at once",
-			Facts{State: Running, Since: ago(50 * time.Hour), Cause: "started by the configuration", Pid: 7, WantedUp: true, WantedBy: "the configuration"}, nil,
+			Facts{State: Running, Since: ago(50 * time.Hour), Cause: "started by the configuration", Pid: 7, WantedUp: true, WantedBy: "the configuration",
+				Dropped: [2]int64{48211, 903}}, nil,
 			`web is running with pid 7 since 2026-11-19 06:12:07 (2d2h): started by the configuration.
 It is wanted up by the configuration.
+Of its output, 48211 bytes in 903 lines were dropped since superd started, rather than have it wait: its log or the events say why.
 `,
 		},
 		{
