@@ -108,7 +108,7 @@ var effects = map[string]effect{
 	"command": anew, "directory": anew, "environment": anew, "env_file": anew, "inherit_environment": anew,
 	"user": anew, "supplementary_groups": anew, "umask": anew,
 	"limits.nofile": anew, "limits.core": anew, "limits.memory": anew, "limits.cpu": anew, "limits.tasks": anew,
-	"type": anew, "ready.notify": anew, "ready.fd": anew,
+	"type": anew, "ready.notify": anew, "ready.fd": anew, "watchdog": anew,
 	"log.file": anew, "log.format": anew, "log.stderr": anew, "log.stderr_file": anew, "log.sink": anew,
 
 	"replicas": counted,
@@ -120,7 +120,7 @@ var effects = map[string]effect{
 	"start_timeout": live, "stop_signal": live, "stop_timeout": live, "kill_mode": live,
 	"log.owner": live, "log.group": live, "log.mode": live, "log.address": live, "log.identifier": live, "log.facility": live,
 	"ready.line": live, "ready.tcp": live, "ready.http": live, "ready.exec": live, "ready.interval": live, "ready.timeout": live,
-	"health.tcp": live, "health.http": live, "health.exec": live, "health.interval": live, "health.timeout": live, "health.failures": live,
+	"health.tcp": live, "health.http": live, "health.exec": live, "health.interval": live, "health.timeout": live, "health.failures": live, "health.action": live,
 	"pre_start": live, "post_stop": live,
 	"log.max_size": live, "log.keep": live, "log.max_age": live, "log.max_total": live, "log.compress": live,
 	"log.overflow": live, "log.min_free": live,

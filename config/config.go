@@ -80,8 +80,9 @@ type Program struct {
 	StopSignal       syscall.Signal
 	KillMode         KillMode
 
-	Ready    *Ready  // nil: ready once it is spawned
-	Health   *Health // nil: not checked
+	Watchdog time.Duration // 0: none
+	Ready    *Ready        // nil: ready once it is spawned
+	Health   *Health       // nil: not checked
 	PreStart [][]string
 	PostStop [][]string
 	Log      Log
@@ -157,7 +158,17 @@ type Health struct {
 	Interval time.Duration
 	Timeout  time.Duration
 	Failures int // so many in a row make it unhealthy; 1 or more
+	Action   HealthAction
 }
+
+// HealthAction is what follows when a program is unhealthy.
+type HealthAction string
+
+// The values of health.action.
+const (
+	HealthRestart HealthAction = "restart"
+	HealthNone    HealthAction = "none"
+)
 
 // Log says where a program's output goes.
 type Log struct {

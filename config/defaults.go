@@ -33,7 +33,7 @@ func builtin() *draft {
 		},
 	}
 	d.ready = Ready{Interval: time.Second, Timeout: 2 * time.Second}
-	d.health = Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3}
+	d.health = Health{Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 3, Action: HealthRestart}
 	return d
 }
 
@@ -140,7 +140,7 @@ func (d *draft) dropProbe(name string, table value) {
 	case name == "ready" && chooses(readyChecks):
 		d.ready = Ready{Interval: d.ready.Interval, Timeout: d.ready.Timeout}
 	case name == "health" && chooses(healthChecks):
-		d.health = Health{Interval: d.health.Interval, Timeout: d.health.Timeout, Failures: d.health.Failures}
+		d.health = Health{Interval: d.health.Interval, Timeout: d.health.Timeout, Failures: d.health.Failures, Action: d.health.Action}
 	}
 }
 

@@ -105,20 +105,19 @@ limits = { nofile = 1, core = 0 }
 	}
 }
 
-func TestKeysNotSupportedYetReachTheirFields(t *testing.T) {
+func TestMoreKeysReachTheirFields(t *testing.T) {
 	p := mustLoad(t, `
 [program.db]
 command = "db"
 [program.web]
 command = "web"
 replicas = 2
-type = "oneshot"
-schedule = "@every 5m"
 essential = true
 requires = ["db"]
 after = ["db"]
 ready = { exec = "check it", interval = "3s", timeout = "4s" }
-health = { http = "http://127.0.0.1/", failures = 5 }
+health = { http = "http://127.0.0.1/", failures = 5, action = "none" }
+watchdog = "6s"
 pre_start = [["a", "b"], "c d"]
 post_stop = [["e"]]
 log = { compress = true, stderr = "label", format = "text", overflow = "drop" }
@@ -127,10 +126,10 @@ limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
 	memory, cpu, tasks := int64(1000), 0.5, int64(2)
 	want := *p
 	want.Replicas = 2
-	want.Type, want.Schedule, want.Essential, want.Restart = TypeOneshot, "@every 5m", true, RestartNever
+	want.Essential, want.Watchdog = true, 6*time.Second
 	want.Requires, want.After = []string{"db"}, []string{"db"}
 	want.Ready = &Ready{Exec: []string{"check", "it"}, Interval: 3 * time.Second, Timeout: 4 * time.Second}
-	want.Health = &Health{HTTP: "http://127.0.0.1/", Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 5}
+	want.Health = &Health{HTTP: "http://127.0.0.1/", Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 5, Action: HealthNone}
 	want.PreStart, want.PostStop = [][]string{{"a", "b"}, {"c", "d"}}, [][]string{{"e"}}
 	want.Log.Compress, want.Log.Stderr, want.Log.Format, want.Log.Overflow = CompressGzip, StderrLabel, LogText, OverflowDrop
 	want.Log.File = "" // each instance has its own
@@ -138,8 +137,8 @@ limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
 	if !reflect.DeepEqual(*p, want) {
 		t.Errorf("load gives\n%+v\nwant\n%+v", *p, want)
 	}
-	if len(p.Invalid) == 0 {
-		t.Error("what is not supported yet is accepted")
+	if len(p.Invalid) > 0 {
+		t.Errorf("refused: %v", p.Invalid)
 	}
 	if got, want := p.LogPath("/log", p.Instances()[1]), "/log/web@2.log"; got != want {
 		t.Errorf("log path of the second instance = %s, want %s", got, want)

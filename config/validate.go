@@ -68,6 +68,12 @@ func (d *draft) check() {
 		ready := d.ready
 		d.Ready = &ready
 	}
+	if d.Type == TypeOneshot && d.Ready != nil {
+		// What [defaults] say is meant for services.
+		if d.Ready = nil; d.isSet(readyChecks...) {
+			d.blame(readyChecks...).failKey("is for services: a one-shot is ready when it has succeeded; leave it out")
+		}
+	}
 	if d.checkProbe("health", healthChecks) {
 		health := d.health
 		d.Health = &health

@@ -36,6 +36,9 @@ type Status struct {
 	LastLine *string    `json:"last_line"`            // newest complete line, as written; invalid UTF-8 replaced
 	Reason   *string    `json:"reason"`               // why it is in this state, in plain words
 
+	StatusText  *string      `json:"status_text"`  // what the program says of itself by sd_notify: STATUS=
+	HealthCheck *HealthCheck `json:"health_check"` // the last one of the present run; null: none has ended
+
 	// Output that was dropped rather than have the program wait, since superd started; absent where none was.
 	DroppedBytes int64 `json:"dropped_bytes,omitzero"`
 	DroppedLines int64 `json:"dropped_lines,omitzero"`
@@ -43,6 +46,15 @@ type Status struct {
 
 // Up tells whether the instance runs and is ready.
 func (s *Status) Up() bool { return s.State == "running" }
+
+// A HealthCheck is what came of a health check.
+type HealthCheck struct {
+	Passed   *bool     `json:"passed"` // null: it says nothing, as superd lacked something or the machine slept meanwhile
+	At       time.Time `json:"at"`     // when it began
+	Took     float64   `json:"took_s"`
+	Reason   *string   `json:"reason"`          // why it did not pass
+	Failures int       `json:"failures_in_row"` // by now
+}
 
 // An Exit is how a run ended: by a code, by a signal, or in a way that nobody saw (Known is false).
 type Exit struct {

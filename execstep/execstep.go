@@ -29,8 +29,12 @@ const Binary = "/proc/self/exe"
 // close-on-exec in the child; the step makes it so.
 const ReportFD = 3
 
+// ReadyFD is where the step gets what becomes the program's descriptor [Step.ReadyFD].
+const ReadyFD = 4
+
 // A Step is what is to be done, in the order of the fields, and what to execute then. nil: as inherited.
 type Step struct {
+	ReadyFD     int // 0: none
 	OOMScoreAdj *int
 	NoFile      *int64 // soft and hard limit
 	Core        *int64 // bytes; soft and hard limit
@@ -43,6 +47,7 @@ type Step struct {
 
 // Stages of a step, as [Error] names them.
 const (
+	StageReady   = "hand over ready.fd"
 	StageOOM     = "set oom_score_adj"
 	StageNoFile  = "set limits.nofile"
 	StageCore    = "set limits.core"
@@ -95,6 +100,9 @@ func (e *Error) report() []byte {
 func (s *Step) Command() (args, env []string) {
 	var settings []string
 	set := func(key, value string) { settings = append(settings, key+"="+value) }
+	if s.ReadyFD != 0 {
+		set("ready", strconv.Itoa(s.ReadyFD))
+	}
 	if s.OOMScoreAdj != nil {
 		set("oom", strconv.Itoa(*s.OOMScoreAdj))
 	}
@@ -147,6 +155,8 @@ func parse(args, env []string) (*Step, bool) {
 // set takes one setting; uid comes before gid and group.
 func (s *Step) set(key string, n int64) bool {
 	switch key {
+	case "ready":
+		s.ReadyFD = int(n)
 	case "oom":
 		score := int(n)
 		s.OOMScoreAdj = &score

@@ -22,21 +22,26 @@ func Run() {
 		os.Stderr.WriteString(Name + " is a part of superd that superd alone starts\n")
 		os.Exit(2)
 	}
-	failed := &Error{Stage: StageRead, Errno: unix.EINVAL}
+	failed, report := &Error{Stage: StageRead, Errno: unix.EINVAL}, ReportFD
 	if step, ok := parse(os.Args, syscall.Environ()); ok {
-		failed = step.run()
+		failed = step.run(&report)
 	}
-	_, _ = unix.Write(ReportFD, failed.report()) // no reader: superd has gone, and this is about to
+	_, _ = unix.Write(report, failed.report()) // no reader: superd has gone, and this is about to
 	os.Exit(2)
 }
 
-// run returns only when a stage has failed.
-func (s *Step) run() *Error {
+// run returns only when a stage has failed. report is where the report goes, which may be moved.
+func (s *Step) run(report *int) *Error {
 	failed := func(stage string, err error) *Error {
 		errno, _ := err.(syscall.Errno)
 		return &Error{Stage: stage, Errno: errno}
 	}
-	// It comes before the limit on open files: it opens one.
+	// Both come before the limit on open files: they make one.
+	if s.ReadyFD != 0 {
+		if err := s.handOver(report); err != nil {
+			return failed(StageReady, err)
+		}
+	}
 	if s.OOMScoreAdj != nil {
 		if err := setOOMScoreAdj(*s.OOMScoreAdj); err != nil {
 			return failed(StageOOM, err)
@@ -79,10 +84,28 @@ func (s *Step) run() *Error {
 	if err := unix.Chdir(s.Dir); err != nil {
 		return failed(StageDir, err)
 	}
-	if _, err := unix.Write(ReportFD, []byte{atExec}); err != nil {
+	if _, err := unix.Write(*report, []byte{atExec}); err != nil {
 		return failed(StageExecute, err)
 	}
 	return failed(StageExecute, syscall.Exec(s.Path, s.Args, s.Env))
+}
+
+// handOver puts the descriptor by which the program tells that it is ready where it belongs.
+func (s *Step) handOver(report *int) error {
+	if s.ReadyFD == *report {
+		moved, err := unix.FcntlInt(uintptr(*report), unix.F_DUPFD_CLOEXEC, ReadyFD+1)
+		if err != nil {
+			return err
+		}
+		*report = moved
+	}
+	if s.ReadyFD == ReadyFD {
+		return nil
+	}
+	if err := unix.Dup3(ReadyFD, s.ReadyFD, 0); err != nil {
+		return err
+	}
+	return unix.Close(ReadyFD)
 }
 
 func setLimit(resource int, value int64) error {

@@ -10,8 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/account"
 	"superd/logs"
 	"superd/pidfd"
+	"superd/procs/notify"
 )
 
 // Adopt implements [System].
@@ -34,6 +36,12 @@ func (k *Kernel) adopt(a *Adoptee) {
 	for i := range a.Outputs {
 		o := &a.Outputs[i]
 		o.ReadFD, o.Err = k.adoptOutput(a, o)
+	}
+	if a.NotifySocket != "" && a.NotifyFD < 0 {
+		a.NotifyFD = k.adoptNotify(a)
+	}
+	if a.ReadyNumber > 0 && a.ReadyFD < 0 && a.Found != nil {
+		a.ReadyFD = k.adoptReady(a)
 	}
 	a.Ended = a.Found == nil || readable(a.Found.FD()) // looked at when the read ends are held
 	if tree, ok := a.Tree.(kernelTree); ok && a.Err == nil {
@@ -83,6 +91,34 @@ func (k *Kernel) adoptOutput(a *Adoptee, o *AdoptedOutput) (int, error) {
 	return -1, err
 }
 
+// adoptNotify makes a notify socket in the place of one that nobody has any more. What was in that is lost.
+func (k *Kernel) adoptNotify(a *Adoptee) int {
+	id, err := lookUpRunAs(a.Program, account.System())
+	if err == nil {
+		uid, gid := id.owner()
+		var fd int
+		if fd, err = notify.Open(a.NotifySocket, uid, gid); err == nil {
+			return fd
+		}
+	}
+	k.log.Error("notifications are not heard", "instance", a.Instance, "error", err)
+	return -1
+}
+
+// adoptReady returns a reading end of the pipe on which the process tells that it is ready.
+func (k *Kernel) adoptReady(a *Adoptee) int {
+	path := filepath.Join("/proc", strconv.Itoa(a.Process.Pid), "fd", strconv.Itoa(a.ReadyNumber))
+	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return -1
+	}
+	if !isFIFO(fd) || a.Found.(*pidfd.Process).Gone() {
+		unix.Close(fd)
+		return -1
+	}
+	return fd
+}
+
 func isFIFO(fd int) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
@@ -106,6 +142,7 @@ func closeInherited(fd int) {
 type trace struct {
 	stat          procStat
 	instance, run string
+	probe         bool // it is a check's
 }
 
 // Search implements [System]. It looks at the environment of every process there is.
@@ -124,6 +161,7 @@ func (k *Kernel) Search(sought []*Sought, known map[string]bool) ([]Stray, error
 		t := &traces[i]
 		w := wanted[t.run]
 		switch {
+		case t.probe: // it is killed, see [probeSite]
 		case w != nil && t.stat.session == t.stat.pid && t.stat.start+1 >= w.After: // as everyone is whom superd starts
 			leaders[w] = append(leaders[w], t)
 		case !known[t.run]:
@@ -173,6 +211,7 @@ func findTraces(runtimeDir string) ([]trace, error) {
 			return
 		}
 		var owner, run, instance string
+		probe := false
 		for key, value := range environOf(s.pid) {
 			switch key {
 			case "SUPERD_OWNER":
@@ -181,10 +220,12 @@ func findTraces(runtimeDir string) ([]trace, error) {
 				run = value
 			case "SUPERD_INSTANCE":
 				instance = value
+			case "SUPERD_PROBE":
+				probe = true
 			}
 		}
 		if owner == runtimeDir && run != "" {
-			all[i] = trace{s, instance, run}
+			all[i] = trace{s, instance, run, probe}
 		}
 	})
 	traces := all[:0]

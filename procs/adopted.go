@@ -25,6 +25,20 @@ type adopted struct {
 	told    *pidfd.Exit   // by the keeper; nil before
 }
 
+// reapHere takes the status of the process if it has become superd's child, as one whose parent ends, and has ended.
+func (a *adopted) reapHere() bool {
+	if a.Process == nil {
+		return false
+	}
+	exit, ended, err := a.Process.Wait()
+	if err != nil || !ended {
+		return false
+	}
+	a.told = &exit
+	a.reap()
+	return true
+}
+
 // adopt returns the process as one that an earlier superd has started. p is nil where nothing is left of it.
 func (s *Supervisor) adopt(p Process, id pidfd.Identity) *adopted {
 	a := &adopted{Process: p, sup: s, id: id, gone: p == nil}

@@ -121,6 +121,9 @@ func (s *Supervisor) remove(in *instance) {
 	}
 	in.unwatchLines()
 	in.tree.Remove()
+	if in.site != nil {
+		in.site.tree.Remove()
+	}
 	in.quit()
 	in.scope.Close()
 	s.log.Info("program removed", "instance", in.name)

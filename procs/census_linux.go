@@ -370,7 +370,7 @@ func (c *census) byEnvironment(s *procStat) *censusTree {
 	if s.sleeps() {
 		return nil
 	}
-	var instance, dir, run string
+	var instance, dir, run, suffix string
 	for key, value := range environOf(s.pid) {
 		switch key {
 		case "SUPERD_INSTANCE":
@@ -379,6 +379,8 @@ func (c *census) byEnvironment(s *procStat) *censusTree {
 			dir = value
 		case "SUPERD_INVOCATION_ID":
 			run = value
+		case "SUPERD_PROBE":
+			suffix = probeSuffix
 		}
 	}
 	if run == "" || dir != c.runtimeDir {
@@ -386,7 +388,7 @@ func (c *census) byEnvironment(s *procStat) *censusTree {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.trees[instance]
+	return c.trees[instance+suffix]
 }
 
 // byFIFO looks for a FIFO of an instance among the descriptors of a process.

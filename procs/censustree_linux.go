@@ -2,6 +2,8 @@ package procs
 
 import (
 	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"superd/config"
@@ -97,6 +99,42 @@ func (t *censusTree) Look(found func([]Member)) {
 	c.request()
 }
 
+// maxAncestors is how many of a process's ancestors are asked whose tree they are in: it may bring forth as many as it likes.
+const maxAncestors = 64
+
+// Has implements [Tree]: by ancestors, session and group alone. To look into environments could take long.
+func (t *censusTree) Has(pid int) bool {
+	c := t.census
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	youngest := uint64(math.MaxUint64)
+	for range maxAncestors {
+		s, err := readStat(pid)
+		if err != nil || s.start > youngest || pid == c.self {
+			return false
+		}
+		if owner := c.known[s.key()]; owner != nil {
+			return owner == t
+		}
+		if c.orphans[s.key()] == t || t.leads(&s) {
+			return true
+		}
+		pid, youngest = s.parent, s.start
+	}
+	return false
+}
+
+// leads reports whether the session or group of s is that of a main process or hook of the tree. The caller holds c.mu.
+func (t *censusTree) leads(s *procStat) bool {
+	return slices.ContainsFunc(t.ids, func(id processKey) bool {
+		if id.pid != s.session && id.pid != s.group || id.start > s.start {
+			return false
+		}
+		now, err := readStat(id.pid)
+		return err != nil || now.key() == id // who has the pid now has the number, too
+	})
+}
+
 // Kill implements [Tree]: everybody gets SIGKILL soon and as long as somebody new is met, so that those who fork faster than their
 // parents die are met in the end.
 func (t *censusTree) Kill() error {
@@ -155,6 +193,13 @@ func (t *censusTree) born(id pidfd.Identity, open []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t.fifos = fifos
+	t.know(processKey{id.Pid, id.Start})
+}
+
+// meet tells of another main process, which the tree has had already.
+func (t *censusTree) meet(id pidfd.Identity) {
+	t.census.mu.Lock()
+	defer t.census.mu.Unlock()
 	t.know(processKey{id.Pid, id.Start})
 }
 

@@ -202,6 +202,9 @@ func (t *cgroupTree) holds(pid int) bool {
 	return false
 }
 
+// Has implements [Tree].
+func (t *cgroupTree) Has(pid int) bool { return t.made.Load() && t.holds(pid) }
+
 // Kill implements [Tree]. The signal is on its way when Kill has returned.
 func (t *cgroupTree) Kill() error {
 	if t.made.Load() {

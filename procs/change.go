@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -88,11 +89,18 @@ func (in *instance) changeRun(program *config.Program) {
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
 		program = &own
 	}
+	checks := !reflect.DeepEqual(r.program.Ready, program.Ready) || !reflect.DeepEqual(r.program.Health, program.Health)
 	r.program = program
 	shift(r.startLimit, start)
 	if w := r.readiness; w != nil {
 		r.startDeadline += start
 		shift(w.due, start)
+	}
+	switch {
+	case checks && r.readiness != nil:
+		in.awaitReady(r.startDeadline)
+	case checks && in.machine.state == Running:
+		in.attend()
 	}
 	if r.stopTimer.Active() {
 		r.stopDeadline += stop

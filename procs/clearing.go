@@ -59,6 +59,13 @@ func (in *instance) clear() {
 
 // leftCleared goes on when nothing is left of the main process, or of the post_stop hooks.
 func (in *instance) leftCleared(r *run) {
+	if in.probing() {
+		if in.probeStuck != "" {
+			in.stick(in.probeStuck)
+		}
+		in.site.whenFree(func() { in.leftCleared(r) })
+		return
+	}
 	if r.postStopped || len(r.program.PostStop) == 0 || in.sup.inHurry() {
 		in.do(in.machine.cleared)
 		return

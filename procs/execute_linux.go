@@ -19,7 +19,7 @@ func (k *Kernel) execute(p *prepared, attr *pidfd.Attr) (*pidfd.Process, error) 
 	attr.Path, attr.Args, attr.Env, attr.Dir = p.path, p.argv, p.env, p.dir
 	attr.Credential = p.runAs.credential
 	if step := k.stepFor(p); step != nil {
-		child, err := k.spawnStep(step, attr, p.pending)
+		child, err := k.spawnStep(step, attr, p.ready[1], p.pending)
 		if err != nil {
 			return nil, explainStep(p, err)
 		}
@@ -40,6 +40,7 @@ func (k *Kernel) stepFor(p *prepared) *execstep.Step {
 		return nil
 	}
 	return &execstep.Step{
+		ReadyFD:     p.readyNumber,
 		OOMScoreAdj: k.oomScoreAdj,
 		NoFile:      limits.NoFile,
 		Core:        limits.Core,
@@ -54,7 +55,7 @@ func (k *Kernel) stepFor(p *prepared) *execstep.Step {
 
 // spawnStep starts the step and returns once it has executed the program, or with the error that kept it from doing so;
 // then nothing is left of it.
-func (k *Kernel) spawnStep(step *execstep.Step, attr *pidfd.Attr, pending *pendingSpawn) (*pidfd.Process, error) {
+func (k *Kernel) spawnStep(step *execstep.Step, attr *pidfd.Attr, ready int, pending *pendingSpawn) (*pidfd.Process, error) {
 	var report [2]int
 	if err := unix.Pipe2(report[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("make pipe: %w", err)
@@ -63,6 +64,9 @@ func (k *Kernel) spawnStep(step *execstep.Step, attr *pidfd.Attr, pending *pendi
 	attr.Path, attr.Dir, attr.Credential = execstep.Binary, "", nil
 	attr.Args, attr.Env = step.Command()
 	attr.Files = append(attr.Files[:execstep.ReportFD:execstep.ReportFD], report[1])
+	if step.ReadyFD != 0 {
+		attr.Files = append(attr.Files, ready)
+	}
 	child, err := k.spawn(attr)
 	unix.Close(report[1])
 	switch {

@@ -15,8 +15,9 @@ import (
 
 // A quickSystem starts and ends processes at once, so that what is measured is the supervisor.
 type quickSystem struct {
-	v    *loop.Virtual
-	pids int
+	System // of which nothing else is needed
+	v      *loop.Virtual
+	pids   int
 }
 
 type quickProcess struct {
@@ -36,7 +37,7 @@ func (k *quickSystem) Spawn(_ *SpawnSpec, done func(Child, error)) PendingSpawn 
 	k.v.Post(func() {
 		k.pids++
 		p := &quickProcess{k: k, pid: k.pids, fd: k.v.NewFD()}
-		done(Child{Process: p, ID: pidfd.Identity{Pid: p.pid}}, nil)
+		done(Child{Process: p, ID: pidfd.Identity{Pid: p.pid}, NotifyFD: -1, ReadyFD: -1}, nil)
 	})
 	return quickSpawn{}
 }
@@ -68,6 +69,7 @@ type quickTree struct{}
 
 func (quickTree) Empty() bool               { return true }
 func (quickTree) Look(found func([]Member)) { found(nil) }
+func (quickTree) Has(int) bool              { return false }
 func (quickTree) Kill() error               { return nil }
 func (quickTree) OOMKills() int             { return 0 }
 func (quickTree) Place() string             { return "" }

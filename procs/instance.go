@@ -37,12 +37,14 @@ type instance struct {
 	sinceAt      time.Duration
 	lastExit     *ExitStatus
 	lastExitAt   time.Duration
-	stuck        string // names the processes that SIGKILL did not end
-	hanging      int    // workers that were called off and have not come back
-	hangsIn      string // what the last of them hangs in
-	noOutput     string // why its output is not captured; empty where it is
-	note         string // what else is to be said of the end of its run; empty if nothing
-	held         *hold  // keeps it from being started; else nil
+	stuck        string     // names the processes that SIGKILL did not end
+	hanging      int        // workers that were called off and have not come back
+	hangsIn      string     // what the last of them hangs in
+	noOutput     string     // why its output is not captured; empty where it is
+	note         string     // what else is to be said of the end of its run; empty if nothing
+	site         *probeSite // of its exec checks; nil before the first one
+	probeStuck   string     // names the processes of a check that SIGKILL did not end
+	held         *hold      // keeps it from being started; else nil
 	waiters      []*waiter
 
 	removed   bool            // goes away when it is at rest
@@ -132,8 +134,11 @@ func (in *instance) do(step func() []Effect) {
 	after := in.machine.state
 	in.sup.counts[before]--
 	in.sup.counts[after]++
-	if before == Starting && after != Starting && in.run != nil && in.run.readiness != nil {
-		in.run.readiness.end()
+	if r := in.run; r != nil && r.readiness != nil && after != Starting {
+		r.readiness.end()
+	}
+	if r := in.run; r != nil && r.monitor != nil && after != Running {
+		r.monitor.end()
 	}
 	if after == Waiting {
 		in.machine.cause = in.waitReason()
@@ -215,6 +220,9 @@ func (in *instance) armStop(patience time.Duration) {
 	}
 	r := in.run
 	r.stopDeadline = in.sup.loop.Now() + patience
+	if r.stopLimit == 0 {
+		r.stopLimit = in.sup.loop.Now() + maxExtension*r.program.StopTimeout
+	}
 	r.stopTimer = r.life.After(patience, func() { in.do(in.machine.stopDue) })
 }
 
@@ -256,6 +264,12 @@ func (in *instance) stage() string {
 		return r.pending.Stage()
 	case r.readiness != nil:
 		return "not ready yet: " + r.readiness.stage()
+	case r.leaving != nil && in.machine.state == Running:
+		return "it is about to end by itself"
+	case r.reloading != nil && in.machine.state == Running:
+		return "it reads its configuration anew"
+	case r.monitor != nil && r.monitor.healthy() != nil && !*r.monitor.healthy():
+		return r.monitor.complaint()
 	}
 	return ""
 }

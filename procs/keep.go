@@ -18,9 +18,17 @@ type keeping struct {
 	told  bool            // that there are too many
 }
 
-// keep has the keeper keep a duplicate of fd and returns the name for it; "" where it doesn't. Where not everything can be kept, it is
-// output alone: that can't be had otherwise.
+// keep has the keeper keep a duplicate of fd and returns the name for it; "" where it doesn't.
 func (s *Supervisor) keep(fd int, output bool) (name string) {
+	if name = s.reserve(output); name != "" {
+		s.keeper.Store(name, fd)
+	}
+	return name
+}
+
+// reserve returns a name for something that is to be kept; "" where it can't be. Where not everything can be kept, it is output alone: that
+// can't be had otherwise.
+func (s *Supervisor) reserve(output bool) (name string) {
 	if s.keeper == Keeper(nobody{}) {
 		return ""
 	}
@@ -39,7 +47,6 @@ func (s *Supervisor) keep(fd int, output bool) (name string) {
 	}
 	k.use(name)
 	k.next++
-	s.keeper.Store(name, fd)
 	return name
 }
 

@@ -6,7 +6,7 @@ import "superd/pidfd"
 // called on the loop and don't block.
 type Keeper interface {
 	// Store keeps a duplicate of fd under name, which is a short decimal number. The duplicate is made before Store returns. What
-	// was kept under that name is let go of.
+	// was kept under that name is let go of. It may be called from any goroutine.
 	Store(name string, fd int)
 	// Discard lets go of what is kept under name.
 	Discard(name string)

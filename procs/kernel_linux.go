@@ -187,18 +187,24 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		return
 	}
 	if err != nil {
-		k.loop.Post(func() { done(Child{ReadFDs: made}, err) })
+		k.loop.Post(func() { done(Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}, err) })
 		return
 	}
 	p.enter("execute", prepared.path)
 	p.seat.settle()
 	process, id, err := k.fork(prepared, spec, cgroup)
+	child := Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}
+	if err == nil {
+		child.Process, child.ID, child.EnvSum = process, id, prepared.envSum
+		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
+		prepared.notify, prepared.ready[0] = -1, -1
+	}
 	k.loop.Post(func() {
 		if err != nil {
-			done(Child{ReadFDs: made}, err)
+			done(child, err)
 			return
 		}
-		done(Child{Process: process, ID: id, ReadFDs: made, EnvSum: prepared.envSum}, nil)
+		done(child, nil)
 		k.known(process.Pid())
 	})
 }
@@ -212,12 +218,15 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 			return nil, pidfd.Identity{}, &SpawnError{Stage: "write down the start", Err: err, Fault: faultResource}
 		}
 	}
+	if spec.Made != nil {
+		spec.Made(p.notify, p.ready[0])
+	}
 	crashpoint.Here("spawn.before-fork")
 	stdout, stderr := p.stdoutAndStderr()
 	spawn := func() (*pidfd.Process, error) {
 		defer closeCgroup(cgroup)
 		return k.execute(p, &pidfd.Attr{
-			Files:    []int{k.null, stdout, stderr},
+			Files:    p.files(k.null, stdout, stderr),
 			CgroupFD: cgroup,
 		})
 	}
@@ -247,6 +256,18 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 	}
 	tree.born(id, fifos)
 	return child, id, nil
+}
+
+// files returns what become the program's descriptors 0, 1, 2 and so on.
+func (p *prepared) files(null, stdout, stderr int) []int {
+	files := []int{null, stdout, stderr}
+	if p.readyNumber > 0 {
+		for len(files) < p.readyNumber {
+			files = append(files, -1)
+		}
+		files = append(files, p.ready[1])
+	}
+	return files
 }
 
 func closeCgroup(fd int) {

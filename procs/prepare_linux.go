@@ -2,8 +2,10 @@ package procs
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -12,25 +14,48 @@ import (
 	"superd/execstep"
 	"superd/logs"
 	"superd/privilege"
+	"superd/procs/notify"
 )
 
 // A prepared start has met every file that the exec will meet, so that the exec itself does not hang.
 type prepared struct {
-	program   *config.Program
-	runAs     *runAs
-	path      string
-	argv, env []string
-	dir       string
-	envSum    uint64
-	outputs   []int // the program's ends of its FIFOs, as far as they are open: one for standard error, too, or each its own
-	unseen    bool  // superd could not meet all that the exec will meet, as the user may
-	pending   *pendingSpawn
+	program     *config.Program
+	runAs       *runAs
+	path        string
+	argv, env   []string
+	dir         string
+	envSum      uint64
+	outputs     []int  // the program's ends of its FIFOs, as far as they are open: one for standard error, too, or each its own
+	notify      int    // its notify socket; -1: none
+	readyNumber int    // where the program has the writing end of
+	ready       [2]int // the pipe on which it tells that it is ready; -1: none
+	unseen      bool   // superd could not meet all that the exec will meet, as the user may
+	pending     *pendingSpawn
 }
 
 func (p *prepared) close() {
-	for _, fd := range p.outputs {
-		unix.Close(fd)
+	for _, fd := range append([]int{p.notify, p.ready[0], p.ready[1]}, p.outputs...) {
+		closeInherited(fd)
 	}
+}
+
+// makeTold makes what the program is to tell superd by.
+func (p *prepared) makeTold(spec *SpawnSpec) (err error) {
+	if spec.NotifySocket != "" {
+		uid, gid := p.runAs.owner()
+		if p.notify, err = notify.Open(spec.NotifySocket, uid, gid); err != nil {
+			p.notify = -1
+			return err
+		}
+	}
+	if spec.ReadyFD > 0 {
+		if err := unix.Pipe2(p.ready[:], unix.O_CLOEXEC); err != nil {
+			p.ready = [2]int{-1, -1}
+			return fmt.Errorf("make pipe: %w", err)
+		}
+		p.readyNumber = spec.ReadyFD
+	}
+	return nil
 }
 
 // prepare opens what the exec will open, by ordinary blocking calls: a hang costs this goroutine and nothing else.
@@ -63,7 +88,7 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, err
 	if err != nil {
 		return nil, &SpawnError{Stage: "expand configuration", Err: err}
 	}
-	p := &prepared{program: program, runAs: id, argv: argv, env: append(env, variables(spec.Own)...), dir: dir, pending: pending, envSum: envSum}
+	p := &prepared{program: program, runAs: id, argv: argv, env: ownOnly(env, spec.Own), dir: dir, notify: -1, ready: [2]int{-1, -1}, pending: pending, envSum: envSum}
 
 	pending.enter("enter directory", dir)
 	unseenDir, err := checkDirectory(dir, id.rights())
@@ -76,6 +101,12 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, err
 		return p, err
 	}
 	p.unseen = search.unseen || unseenDir
+	if spec.NotifySocket != "" || spec.ReadyFD > 0 {
+		pending.enter("make notify socket", spec.NotifySocket)
+		if err := pending.unlessCalledOff(func() error { return p.makeTold(spec) }); err != nil {
+			return p, &SpawnError{Stage: "make notify socket", Err: err, Fault: faultOf(err)}
+		}
+	}
 	for i, output := range spec.Outputs {
 		fd, err := openOutput(output, id, pending, &made[i])
 		if err != nil {
@@ -137,6 +168,16 @@ func checkLimits(limits config.Limits) error {
 		}
 	}
 	return nil
+}
+
+// ownOnly returns env with the variables of the run, which nothing else sets.
+func ownOnly(env []string, own map[string]string) []string {
+	env = slices.DeleteFunc(env, func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		_, ours := own[name]
+		return ours
+	})
+	return append(env, variables(own)...)
 }
 
 // variables returns m as KEY=value, sorted.

@@ -2,9 +2,12 @@ package procs
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"superd/loop"
+	"superd/procs/probe"
 )
 
 // A readiness is the wait of a main process for its readiness.
@@ -37,22 +40,132 @@ func (in *instance) spawnedMain(r *run) {
 	in.do(func() []Effect { return in.machine.spawned(ready) })
 }
 
-// awaitReady waits until the main process is ready, until the deadline at most.
+// awaitReady waits until the main process is ready, until the deadline at most. It may be called again.
 func (in *instance) awaitReady(deadline time.Duration) {
 	r := in.run
+	if r.readiness != nil {
+		r.readiness.scope.Close()
+	}
 	w := &readiness{in: in, run: r, scope: r.life.Child()}
 	r.readiness, r.startDeadline = w, deadline
 	w.due = w.scope.After(max(deadline-in.sup.loop.Now(), 0), w.late)
+	switch p := r.program.Ready; {
+	case p == nil: // a superd before has known of one
+		w.scope.Post(w.became)
+	case p.Notify:
+		w.waits = "READY=1 by sd_notify"
+		if r.listener == nil {
+			w.lacking = "there is no notify socket"
+		}
+	case p.FD != 0:
+		w.waits = fmt.Sprintf("a line on descriptor %d", p.FD)
+		w.awaitNewline()
+	case p.Line != "":
+		w.waits = fmt.Sprintf("a line that matches %q", p.Line)
+		w.awaitLine(p.Line)
+	case p.TCP != "":
+		w.waits = "tcp " + p.TCP
+		w.check(in.sup.system.CheckTCP(p.TCP), nil)
+	case p.HTTP != "":
+		w.waits = "http " + p.HTTP
+		w.check(in.sup.system.CheckHTTP(p.HTTP))
+	default:
+		w.waits = "exec " + strings.Join(p.Exec, " ")
+		w.check(&execChecker{in, r, p.Exec}, nil)
+	}
+}
+
+// check tries again and again, until it passes.
+func (w *readiness) check(c probe.Checker, err error) {
+	if err != nil {
+		w.lacks(err.Error())
+		return
+	}
+	p := w.run.program.Ready
+	w.in.sup.prober.Start(w.scope, c, probe.Options{Interval: p.Interval, Timeout: p.Timeout, Eager: true}, func(result probe.Result) {
+		if result.Outcome == probe.Passed {
+			w.became()
+			return
+		}
+		w.lacks(strings.TrimPrefix(result.Reason, "connect to "+p.TCP+": "))
+	})
+}
+
+// awaitNewline waits for the newline that s6 programs write.
+func (w *readiness) awaitNewline() {
+	fd := w.run.readyFD
+	if w.run.readyFD = -1; fd < 0 {
+		w.lacks("superd has lost the other end of it")
+		return
+	}
+	err := w.in.sup.system.AwaitNewline(w.scope, fd, func(err error) {
+		if err != nil {
+			w.lacks(err.Error())
+			return
+		}
+		w.became()
+	})
+	if err != nil {
+		w.lacks(err.Error())
+	}
+}
+
+// awaitLine waits for a line of output.
+func (w *readiness) awaitLine(pattern string) {
+	expression, err := regexp.Compile(pattern)
+	if err != nil {
+		w.lacks(err.Error())
+		return
+	}
+	w.in.capture.AwaitLine(w.scope, expression, func(_ string, err error) {
+		if err != nil {
+			w.lacks(err.Error())
+			return
+		}
+		w.became()
+	})
+}
+
+// lacks notes why readiness has not come.
+func (w *readiness) lacks(why string) {
+	if w.lacking != why {
+		w.lacking = why
+		w.in.sup.changed()
+	}
 }
 
 // end stops waiting.
 func (w *readiness) end() {
 	w.scope.Close()
-	w.run.readiness, w.run.startDeadline = nil, 0
+	r := w.run
+	r.readiness, r.startDeadline = nil, 0
+	w.in.sup.letGo(r.readyKept)
+	r.readyKept = ""
+}
+
+// became notes that the main process is ready.
+func (w *readiness) became() {
+	in, r := w.in, w.run
+	r.readyAt = in.sup.loop.Now()
+	in.sup.log.Info("program ready", "instance", in.name, "pid", r.process.Pid(), "after", roundDuration(r.readyAt-r.startedAt))
+	in.do(func() []Effect { return in.machine.ready(r.readyAt - r.startedAt) })
+}
+
+// extend lets the start take until then at least.
+func (w *readiness) extend(until time.Duration) {
+	if until > w.run.startDeadline {
+		w.run.startDeadline = until
+		w.due.Reset(until - w.in.sup.loop.Now())
+	}
 }
 
 // late is the end of the start time-out.
 func (w *readiness) late() {
+	if l := w.run.listener; l != nil {
+		if l.Take(); w.run.readiness != w || w.due.Active() { // it has told just in time
+			return
+		}
+	}
 	reason := fmt.Sprintf("not ready after %s: %s", roundDuration(w.in.sup.loop.Now()-w.run.startedAt), w.stage())
 	w.in.sup.log.Warn("program not ready in time", "instance", w.in.name, "pid", w.run.process.Pid(), "reason", reason)
 	w.in.do(func() []Effect { return w.in.machine.condemn(StartDue, reason) })
@@ -66,12 +179,12 @@ func (w *readiness) stage() string {
 	return w.waits + ": " + w.lacking
 }
 
-// attend looks after a main process that is ready.
-func (in *instance) attend() {}
-
-// resumeReadiness goes on waiting for the readiness of a main process, with what is left of its time.
+// resumeReadiness goes on waiting for the readiness of a main process, with what is left of its time, or looking after one that is ready.
 func (a *adoption) resumeReadiness(r *run) {
-	if a.in.machine.state == Starting {
+	switch a.in.machine.state {
+	case Starting:
 		a.in.awaitReady(a.saved.Run.StartDeadline)
+	case Running:
+		a.in.attend()
 	}
 }

@@ -25,6 +25,11 @@ type Adoptee struct {
 	PidFD    int            // its pidfd, -1 where the keeper had none; System.Adopt owns it
 	Outputs  []AdoptedOutput
 
+	NotifySocket string // path of the run's notify socket; empty: there is none
+	NotifyFD     int    // that; -1 where the keeper had none, then System.Adopt makes another in its place
+	ReadyNumber  int    // where the process has the pipe on which it tells that it is ready; 0: there is none
+	ReadyFD      int    // its reading end; -1 where the keeper had none, then System.Adopt takes it from the process
+
 	Found Process // nil: nothing is left of the process
 	Ended bool    // it has ended, perhaps before the read ends were opened
 	Err   error   // whether the process lives can't be found out
@@ -65,6 +70,7 @@ type adoption struct {
 	adoptee *Adoptee
 	lost    bool // a start of which nothing is found
 	gap     bool // nobody held the read end of one of its FIFOs meanwhile
+	heard   bool // what its main process tells is heard
 	rekept  bool // the keeper has something of it under another name than its record says
 }
 
@@ -96,6 +102,14 @@ func (s *Supervisor) Adopt() error {
 		if p, _ := v.process(); p != nil {
 			s.keeping.known(p.Kept)
 		}
+		if v.Run != nil {
+			s.keeping.known(v.Run.Notify)
+			s.keeping.known(v.Run.Ready)
+		}
+	}
+	for _, b := range r.births {
+		s.keeping.known(b.Notify)
+		s.keeping.known(b.Ready)
 	}
 	s.restoreScales(r)
 	all := s.merged(r)
@@ -260,13 +274,14 @@ func (r *Recovery) runs() map[string]bool {
 func (s *Supervisor) takeUp(all []*adoption) error {
 	var adoptees []*Adoptee
 	for _, a := range all {
-		t := &Adoptee{Instance: a.in.name, Program: a.in.program, Tree: a.in.tree, PidFD: -1}
+		t := &Adoptee{Instance: a.in.name, Program: a.in.program, Tree: a.in.tree, PidFD: -1, NotifyFD: -1, ReadyFD: -1}
 		a.adoptee = t
 		p, _ := a.saved.process()
 		if p != nil {
 			t.Process = p.identity()
 			t.PidFD = s.inherit(p.Kept)
 		}
+		a.inheritTold()
 		there, kept := a.saved.outputs()
 		if a.news && a.saved.Output && len(streamsOf(a.in.program)) > 1 {
 			there[logs.Stderr] = true // as standard output, which merge knows of
@@ -296,6 +311,8 @@ func (s *Supervisor) takeUp(all []*adoption) error {
 			if t.Found != nil {
 				t.Found.Close()
 			}
+			closeInherited(t.NotifyFD)
+			closeInherited(t.ReadyFD)
 			for _, o := range t.Outputs {
 				closeInherited(o.ReadFD)
 			}
@@ -321,6 +338,27 @@ func (s *Supervisor) takeUp(all []*adoption) error {
 		}
 	}
 	return nil
+}
+
+// inheritTold asks for what a main process tells superd by.
+func (a *adoption) inheritTold() {
+	r, in, t := a.saved.Run, a.in, a.adoptee
+	if r == nil || !in.machine.state.lives() && r.birth == nil {
+		return // no longer, or not yet
+	}
+	if r.birth != nil {
+		r.Notify, r.Ready = r.birth.Notify, r.birth.Ready
+	}
+	p := in.program
+	if r.Table != nil {
+		p = r.Table
+	}
+	if t.NotifySocket = in.notifySocket(p); t.NotifySocket != "" {
+		t.NotifyFD = in.sup.inherit(r.Notify)
+	}
+	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.state == Starting || in.machine.state == Spawning) {
+		t.ReadyNumber, t.ReadyFD = p.Ready.FD, in.sup.inherit(r.Ready)
+	}
 }
 
 // tellPatience bounds how long a start waits for the event log.

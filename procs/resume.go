@@ -48,6 +48,9 @@ func namesOf(all []*adoption) (names []string) {
 // resume has an instance go on in the state that it was in.
 func (a *adoption) resume() {
 	in := a.in
+	if a.saved.Probes != "" { // a check may have been under way
+		in.probes(a.saved.Probes).rid(func() {})
+	}
 	switch {
 	case (a.lost || a.saved.Held) && len(in.sup.strays[in.name]) > 0, a.saved.Held && !in.tree.Empty():
 		in.hold(in.sup.strays[in.name])
@@ -57,6 +60,9 @@ func (a *adoption) resume() {
 		a.resumeRun()
 	case a.saved.Due != nil:
 		in.armRestart(*a.saved.Due - in.sup.loop.Now())
+	}
+	if !a.heard {
+		a.unheard()
 	}
 	if in.removed {
 		in.leaveAgain()
@@ -70,7 +76,7 @@ func (a *adoption) resume() {
 func (a *adoption) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
-		scope: in.scope.Child(), program: in.program, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, group: v.Group,
+		scope: in.scope.Child(), program: in.program, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: v.Group,
 		oomKills: v.OOMKills, envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
 	if v.Table != nil {
@@ -117,6 +123,44 @@ func (a *adoption) process(saved *savedProcess) (p Process, id pidfd.Identity, k
 func (a *adoption) watchMain(r *run, saved *savedProcess) {
 	process, id, kept := a.process(saved)
 	a.in.watchMain(r, process, id, kept)
+	a.hear(r)
+}
+
+// unheard lets go of what a main process tells superd by, where there is none to be heard.
+func (a *adoption) unheard() {
+	s, t := a.in.sup, a.adoptee
+	s.system.CloseFD(t.NotifyFD)
+	s.system.CloseFD(t.ReadyFD)
+	if v := a.saved.Run; v != nil {
+		s.letGo(v.Notify)
+		s.letGo(v.Ready)
+	}
+}
+
+// hear goes on hearing what a main process tells.
+func (a *adoption) hear(r *run) {
+	a.heard = true
+	in, t, v := a.in, a.adoptee, a.saved.Run
+	again := func(fd int, name string) string {
+		if fd >= 0 && !in.sup.keeping.names[name] {
+			a.rekept = true
+			return in.sup.keep(fd, false)
+		}
+		return name
+	}
+	r.notifyKept, r.readyKept = again(t.NotifyFD, v.Notify), again(t.ReadyFD, v.Ready)
+	in.letGoOfTold(r)
+	r.statusText, r.watchdogPeriod, r.savedHealth, r.stopLimit = v.StatusText, v.Watchdog, v.Health, v.StopLimit
+	in.hear(r, t.NotifyFD, t.ReadyFD)
+	if in.machine.state != Running {
+		return
+	}
+	if v.Reloading != nil {
+		in.reloads(r, *v.Reloading)
+	}
+	if v.Leaving != nil {
+		in.leaves(r, *v.Leaving)
+	}
 }
 
 // resumeStop goes on with a stop of a main process, with what is left of its time.

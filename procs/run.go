@@ -31,7 +31,8 @@ type run struct {
 	pending    PendingSpawn // of the main process; nil when its result is in
 	startLimit *loop.Timer  // the start time-out
 	process    Process      // the main process; nil before it is there
-	life       *loop.Scope  // of the main process: its descriptor and its timers
+	life       *loop.Scope  // of the main process: its timers, and what it tells
+	main       *loop.Scope  // its descriptor; within life, another one when another process becomes the main one
 	group      int          // number of its process group, when it has ended
 	id         pidfd.Identity
 	kept       string // the name under which the keeper has its pidfd
@@ -41,9 +42,21 @@ type run struct {
 
 	startDeadline time.Duration // when the start time-out ends; 0 unless its readiness is awaited
 
+	notifyKept     string        // the names under which the keeper has its notify socket
+	readyKept      string        // and the pipe on which it tells that it is ready
+	readyFD        int           // the reading end of that; -1: none, or it has another owner
+	listener       Listener      // on the notify socket; nil without
+	statusText     string        // what it has said of itself
+	watchdogPeriod time.Duration // that it has asked for; 0: that of the configuration
+	reloading      *loop.Timer   // until it is over; nil unless it reads its configuration
+	leaving        *loop.Timer   // until that is done for it; nil unless it is on its way out by itself
+	monitor        *monitor      // nil unless it is ready and looked after
+	savedHealth    *savedHealth  // what an earlier superd has known of its health; else nil
+
 	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
 	oomKills     int           // of the tree when the run began
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
+	stopLimit    time.Duration // how far the program can put that off
 	stopTimer    *loop.Timer   // StopDue; nil before a stop
 	clearBy      time.Duration // when what is left of it gets SIGKILL; 0 before the main process is gone
 	preStarted   bool          // its pre_start hooks are over
@@ -56,7 +69,7 @@ func (in *instance) spawn() {
 	if in.inherited && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID()}
+	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID(), readyFD: -1}
 	in.run = r
 	in.setLogOptions() // the run before may have been begun with others
 	in.capture.BeginRun(r.invocationID)
@@ -114,8 +127,20 @@ func (in *instance) spawnMain(r *run) {
 	r.startLimit.Stop()
 	r.startLimit = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
 	b := in.newBirth(r)
-	r.pending = in.sup.system.Spawn(in.spec(r, r.program, b), func(child Child, err error) {
+	spec := in.spec(r, r.program, b)
+	in.tell(spec, r.program, b)
+	r.notifyKept, r.readyKept = b.value.Notify, b.value.Ready
+	in.letGoOfTold(r)
+	r.pending = in.sup.system.Spawn(spec, func(child Child, err error) {
 		b.settle(func() { in.spawnResult(r, child, err) })
+	})
+}
+
+// letGoOfTold has the keeper let go at the end of the run of what the program tells superd by.
+func (in *instance) letGoOfTold(r *run) {
+	r.scope.Defer(func() {
+		in.sup.letGo(r.notifyKept)
+		in.sup.letGo(r.readyKept)
 	})
 }
 
@@ -128,11 +153,9 @@ func (in *instance) workerBack() {
 	}
 }
 
-// spec says how to start a process of the run.
+// spec says how to start a process of the run. b is nil for one that the next superd need not know of.
 func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 	spec := &SpawnSpec{
-		Expect:      b.expect,
-		Happened:    b.happened,
 		Name:        in.name,
 		Tree:        in.tree,
 		Program:     program,
@@ -143,6 +166,9 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 			"SUPERD_INVOCATION_ID": r.invocationID,
 			"SUPERD_OWNER":         in.sup.options.RuntimeDir,
 		},
+	}
+	if b != nil {
+		spec.Expect, spec.Happened = b.expect, b.happened
 	}
 	for _, which := range streamsOf(program) {
 		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
@@ -180,6 +206,7 @@ func (in *instance) spawnResult(r *run, child Child, err error) {
 	r.oomKills, r.envSum = in.tree.OOMKills(), child.EnvSum
 	r.startedAt = in.sup.loop.Now()
 	in.watchMain(r, child.Process, child.ID, in.sup.keepProcess(child.Process))
+	in.hear(r, child.NotifyFD, child.ReadyFD)
 	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())
 	in.recordStart()
 	in.spawnedMain(r)
@@ -188,19 +215,47 @@ func (in *instance) spawnResult(r *run, child Child, err error) {
 // watchMain makes process the main process of the run. kept is the name under which the keeper has its pidfd.
 func (in *instance) watchMain(r *run, process Process, id pidfd.Identity, kept string) {
 	r.touched = true
-	r.process, r.id, r.kept = process, id, kept
 	r.life = r.scope.Child()
-	r.life.Defer(func() { in.sup.letGo(r.kept) })
-	in.sup.own(r.life, r.process, func() { in.reap(r) })
+	in.ownMain(r, process, id, kept)
 }
 
-// own watches a child of superd until scope is closed. reap is called, at least once, when it has ended.
-func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) {
+// ownMain has the end of process be that of the main process.
+func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept string) {
+	r.process, r.id, r.kept = process, id, kept
+	r.main = r.life.Child()
+	r.main.Defer(func() { in.sup.letGo(kept) })
+	in.sup.own(r.main, process, func() { in.reap(r, process) })
+}
+
+// hear takes the ends of what the program tells superd by; -1: none.
+func (in *instance) hear(r *run, notify, ready int) {
+	if notify >= 0 {
+		in.listen(r, notify)
+	}
+	if ready >= 0 {
+		r.readyFD = ready
+		r.life.Defer(func() {
+			if r.readyFD >= 0 { // nobody has waited for it
+				in.sup.system.CloseFD(r.readyFD)
+			}
+		})
+	}
+}
+
+// own watches a child of superd until scope is closed. reap is called, at least once, when it has ended; where superd is short of something
+// it is called again and again, and watched is false.
+func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) (watched bool) {
 	pid := process.Pid()
 	scope.Defer(func() { process.Close() })
 	a, isAdopted := process.(*adopted)
 	if isAdopted && !a.isChild() {
 		a.reap = reap // a child of superd's may have its pid before that is known to have ended
+		s.heirs[pid] = a
+		scope.Defer(func() {
+			if s.heirs[pid] == a {
+				delete(s.heirs, pid)
+			}
+		})
 	} else {
 		s.byPid[pid] = reap
 	}
@@ -215,6 +270,7 @@ func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) {
 		scope.Every(unwatchedPause, reap)
 		s.log.Error("process is not watched", "pid", pid, "error", err)
 	}
+	return err == nil
 }
 
 // wait takes the status of a child that has ended, once.
@@ -232,7 +288,7 @@ func (s *Supervisor) wait(process Process) (exit pidfd.Exit, ended bool) {
 
 // left reports whether there is something to clear before the run is over.
 func (in *instance) left(r *run) bool {
-	return r.touched && (len(r.program.PostStop) > 0 || r.program.KillMode != config.KillProcess && !in.tree.Empty())
+	return in.probing() || r.touched && (len(r.program.PostStop) > 0 || r.program.KillMode != config.KillProcess && !in.tree.Empty())
 }
 
 func (in *instance) spawnFailed(r *run, err error, fault spawnFault) {
@@ -306,12 +362,18 @@ func (in *instance) callOffPending(pending PendingSpawn, hook string) bool {
 }
 
 // reap takes the status of the main process when it has ended.
-func (in *instance) reap(r *run) {
-	exit, ended := in.sup.wait(r.process)
+func (in *instance) reap(r *run, process Process) {
+	if r.listener != nil {
+		if r.listener.Take(); r.process != process { // what it has told at last is that another process is the main one
+			return
+		}
+	}
+	exit, ended := in.sup.wait(process)
 	if !ended || in.run != r {
 		return
 	}
 	r.life.Close()
+	r.listener = nil
 	now := in.sup.loop.Now()
 	in.sup.saveExit(r.id)
 	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state

@@ -93,10 +93,12 @@ func OpenRuntimeDir(path string, keeper int) (*RuntimeDir, error) {
 		lock.Close()
 		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
-	fifos := filepath.Join(path, fifoDir)
-	if err := errors.Join(os.MkdirAll(fifos, 0o711), os.Chmod(fifos, 0o711)); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
+	for _, name := range []string{fifoDir, notifyDir} {
+		dir := filepath.Join(path, name)
+		if err := errors.Join(os.MkdirAll(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
+			lock.Close()
+			return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
+		}
 	}
 	return &RuntimeDir{Path: path, Unclean: unclean, lock: lock, made: made}, nil
 }
@@ -228,6 +230,7 @@ func (d *RuntimeDir) Close() error {
 	err = errors.Join(
 		err,
 		os.RemoveAll(filepath.Join(d.Path, fifoDir)),
+		os.RemoveAll(filepath.Join(d.Path, notifyDir)),
 		os.Remove(d.lock.Name()),
 		d.lock.Close(),
 	)

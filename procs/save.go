@@ -52,6 +52,9 @@ func (in *instance) saved() *savedInstance {
 	if in.removed {
 		v.Table = savedTable(in.program)
 	}
+	if in.site != nil {
+		v.Probes = in.site.tree.Place()
+	}
 	if w := in.nextWish; w != nil {
 		v.Next = new(saveWish(*w))
 	}
@@ -74,6 +77,16 @@ func (r *run) saved(in *instance) *savedRun {
 	v := &savedRun{
 		ID: r.invocationID, Touched: r.touched, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: r.group, OOMKills: r.oomKills, EnvSum: r.envSum,
 		StopDeadline: r.stopDeadline, ClearBy: r.clearBy, PreStarted: r.preStarted, PostStopped: r.postStopped,
+	}
+	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyKept, r.readyKept, r.statusText, r.watchdogPeriod
+	if r.reloading.Active() {
+		v.Reloading = new(r.reloading.Due())
+	}
+	if r.leaving.Active() {
+		v.Leaving = new(r.leaving.Due())
+	}
+	if v.Health = r.savedHealth; r.monitor != nil {
+		v.Health = r.monitor.saved()
 	}
 	if r.program != in.program {
 		v.Table = savedTable(r.program)

@@ -85,8 +85,9 @@ type savedInstance struct {
 	Kept       string        `json:"kept,omitempty"`    // the name under which the keeper has its read end
 	Stderr     bool          `json:"stderr,omitempty"`  // there is one for standard error
 	KeptStderr string        `json:"kept_stderr,omitempty"`
-	Drain      string        `json:"drain,omitempty"` // the run that has ended and whose output is not all in the log
-	Tree       string        `json:"tree,omitempty"`  // its place
+	Drain      string        `json:"drain,omitempty"`  // the run that has ended and whose output is not all in the log
+	Tree       string        `json:"tree,omitempty"`   // its place
+	Probes     string        `json:"probes,omitempty"` // the place of the tree of its exec checks
 	Run        *savedRun     `json:"run,omitempty"`
 }
 
@@ -112,6 +113,14 @@ type savedRun struct {
 	StartedAt     time.Duration   `json:"started_at,omitempty"`
 	ReadyAt       time.Duration   `json:"ready_at,omitempty"`
 	StartDeadline time.Duration   `json:"start_deadline,omitempty"`
+	StopLimit     time.Duration   `json:"stop_limit,omitempty"` // how far the program can put StopDeadline off
+	Notify        string          `json:"notify,omitempty"`     // the names under which the keeper has its notify socket
+	Ready         string          `json:"ready,omitempty"`      // and the pipe on which it tells that it is ready
+	StatusText    string          `json:"status_text,omitempty"`
+	Watchdog      time.Duration   `json:"watchdog,omitempty"`  // the period that it has asked for
+	Reloading     *time.Duration  `json:"reloading,omitempty"` // until then at most
+	Leaving       *time.Duration  `json:"leaving,omitempty"`   // it is on its way out by itself, until then
+	Health        *savedHealth    `json:"health,omitempty"`
 	Group         int             `json:"group,omitempty"`
 	OOMKills      int             `json:"oom_kills,omitempty"`
 	EnvSum        uint64          `json:"env_sum,omitempty"` // of the env file that it was started with
@@ -155,6 +164,8 @@ type savedBirth struct {
 	PostStop bool          `json:"post_stop,omitempty"` // it is a post_stop hook
 	After    uint64        `json:"after,omitempty"`     // no process of it is older, in clock ticks since boot
 	Process  *savedProcess `json:"process,omitempty"`
+	Notify   string        `json:"notify,omitempty"` // as of a savedRun
+	Ready    string        `json:"ready,omitempty"`
 	At       time.Duration `json:"at,omitempty"` // when the process was born
 
 	number uint64

@@ -137,7 +137,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.kernel = &simKernel{
 		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{},
-		mains: map[string]*simProcess{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
+		mains: map[string]*simProcess{}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
 			crash:      h.pick(0, 0.5, 1),
@@ -161,6 +161,11 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			forkTime:   time.Duration(h.pick(0, 0, 0.1) * float64(time.Second)),
 			slowInit:   h.pick(0, 0.5),
 			exitInfo:   h.pick(0, 1),
+			neverReady: h.pick(0, 0.2, 0.7),
+			slowReady:  time.Duration(h.pick(0, 1, 10) * float64(time.Second)),
+			sick:       h.pick(0, 0, 0.3),
+			reloads:    h.pick(0, 0, 0.3),
+			checkHangs: h.pick(0, 0, 0.1),
 		},
 		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents,
 	}
@@ -268,6 +273,7 @@ func (h *history) drawProgram(name string) *config.Program {
 	if p.Restart != config.RestartAlways && h.kernel.chance(0.3) {
 		p.Type = config.TypeOneshot
 	}
+	h.drawChecks(p)
 	return p
 }
 

@@ -27,16 +27,19 @@ type model struct {
 	retrying bool // it has given up and is to be tried again slowly
 	status   int  // that its last end gives superd, if that was for good
 
-	unsure  bool          // whether the end that is being cleared up is among the failures
-	held    bool          // it was named as stuck, or waited for a fork that is too late to call off
-	freeAt  time.Duration // when it was so last
-	right   bool          // it is not named as stuck, or rightly so
-	rightAt time.Duration // when that was so last
-	killing *clearing     // that has come to SIGKILL
-	killAt  time.Duration // when it had
-	hook    *hookRun      // under way
-	hookAt  int
-	hookOn  time.Duration // when that began
+	unsure    bool          // whether the end that is being cleared up is among the failures
+	held      bool          // it was named as stuck, or waited for a fork that is too late to call off
+	freeAt    time.Duration // when it was so last
+	right     bool          // it is not named as stuck, or rightly so
+	rightAt   time.Duration // when that was so last
+	killing   *clearing     // that has come to SIGKILL
+	killAt    time.Duration // when it had
+	hook      *hookRun      // under way
+	hookAt    int
+	hookDue   time.Duration   // of the last one of its life
+	hookOn    time.Duration   // when that began
+	judgedBy  *config.Program // its table when what follows its last end was decided
+	condemned bool            // superd itself ends the run
 }
 
 func (m *model) forgive() { m.retries, m.failures, m.gaveUp = 0, nil, false }
@@ -110,8 +113,10 @@ func (h *history) checkBound(in *instance, model *model) {
 		hooks := len(r.program.PostStop)
 		if r.hook != nil {
 			hooks = max(hooks, 1) // of a table that was never written
+			model.hookDue = max(model.hookDue, r.hook.due)
 		}
-		bound = time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
+		bound = max(model.hookDue-max(model.since, model.freeAt), 0) // hooks were perhaps begun with another time-out
+		bound += time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
 	}
 	bound += stop + killPause + margin
 	if since := now - max(model.since, model.freeAt, h.reloadedAt); since > bound {
@@ -128,7 +133,7 @@ func (h *history) observeHeld(in *instance) {
 		model.graph.unstuck = 0
 	}
 	// One that lingers waits for others to end, each in bounded time.
-	held := in.stuck != "" || in.machine.state == Lingering || in.run != nil && h.forking(in.run)
+	held := in.stuck != "" || in.machine.state == Lingering || in.run != nil && h.forking(in.run) || h.checkForking(in)
 	if held || model.held {
 		model.freeAt = h.v.Now()
 	}
@@ -139,6 +144,15 @@ func (h *history) observeHeld(in *instance) {
 func (h *history) forking(r *run) bool {
 	s := h.committed(r)
 	return s != nil && h.v.Now()-s.committedAt <= r.program.StartTimeout+killPause+margin
+}
+
+// checkForking is forking for a check.
+func (h *history) checkForking(in *instance) bool {
+	if in.site == nil || in.site.check == nil {
+		return false
+	}
+	s, ok := in.site.check.pending.(*simSpawn)
+	return ok && s.committed && h.v.Now()-s.committedAt <= 2*time.Second+killPause+margin
 }
 
 // committed returns the fork of the run that is too late to call off; nil if there is none.
@@ -174,10 +188,10 @@ func (h *history) checkHook(in *instance) {
 // checkStuck holds that superd names those that don't die, and nobody else.
 func (h *history) checkStuck(in *instance) {
 	model, now := h.models[in.name], h.v.Now()
-	right := in.stuck == "" || in.run != nil && h.committed(in.run) != nil
+	right := in.stuck == "" || in.run != nil && h.committed(in.run) != nil || in.site != nil && in.site.check != nil && in.site.check.pending != nil
 	if !right {
 		for _, p := range h.kernel.byPid {
-			right = right || p.instance == in.name && p.dying && !p.zombie
+			right = right || (p.instance == in.name || p.instance == in.name+probeSuffix) && p.dying && !p.zombie
 		}
 	}
 	if right || model.right {
@@ -238,13 +252,17 @@ func (h *history) observe(in *instance) {
 	if last := model.run; last != nil && last != in.run && last != model.over {
 		model.over = last
 		ran := h.kernel.mains[last.invocationID]
-		if ran != nil && in.lastExitAt-ran.began >= in.program.Backoff.ResetAfter {
+		if ran != nil && last.stable(in.lastExitAt) >= in.program.Backoff.ResetAfter {
 			model.retries, model.gaveUp = 0, false
 		}
 	}
 	if in.run != nil {
+		if model.run != in.run {
+			model.condemned = false
+		}
 		model.run, h.policy.begun = in.run, true
 	}
+	h.checkReady(in, model)
 	if before == after {
 		if late := h.v.Now() - max(model.stateAt, h.sup.startedAt); after == Killing && late > killPause+time.Second && in.stuck == "" {
 			h.fail("%s got SIGKILL %v ago, lives, and is not named", in.name, late)
@@ -255,8 +273,10 @@ func (h *history) observe(in *instance) {
 	if before == Clearing {
 		endedAt = model.stateAt
 	}
-	model.state, model.stateAt = after, h.v.Now()
-	if (before == Running || before == Lingering) && (after == Stopping || after == Killing) {
+	if model.state, model.stateAt = after, h.v.Now(); before != Clearing {
+		model.judgedBy = in.program
+	}
+	if (before == Running || before == Lingering) && (after == Stopping || after == Killing) && in.machine.blame == "" { // else it is like a crash
 		h.checkStop(in)
 	}
 	if after != Backoff && after != Failed && after != Exited {
@@ -317,12 +337,13 @@ func (h *history) belongs(in *instance) bool {
 // checkVerdict holds what state follows an end, by the restart policy alone. ran is the main process; nil if the start failed.
 func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
 	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
-	success := ran != nil && in.lastExit.Known && succeeded(p, ran)
+	success := ran != nil && in.lastExit.Known && succeeded(p, ran) && !model.condemned && model.run.readyAt != 0
 	switch {
 	case success && p.Restart != config.RestartAlways:
 		h.expect(in, got == Exited && !retry, "exited after success")
 	case success, ran == nil && h.kernel.shortages[model.run.invocationID]:
 		h.expect(in, got == Backoff, "in back-off")
+	case p.Restart == config.RestartNever && ran == nil && model.judgedBy != p: // of what has not started, a new policy decides nothing
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == Failed && !retry, "failed for good")
 	default:
@@ -436,7 +457,13 @@ func (h *history) checkRest() {
 	if k := h.kernel; k.spawned != k.reaped+living {
 		h.fail("%d processes were born, %d reaped, %d live", k.spawned, k.reaped, living)
 	}
-	if fds := h.v.OpenFDs(); fds != mains {
-		h.fail("%d descriptors are open, %d main processes live", fds, mains)
+	checks := 0
+	for _, in := range h.sup.instances {
+		if in.probing() && in.site.check != nil && in.site.check.process != nil {
+			checks++
+		}
+	}
+	if fds, want := h.v.OpenFDs(), mains+len(h.kernel.told)+checks; fds != want {
+		h.fail("%d descriptors are open, of %d main processes and %d that they tell superd by", fds, mains, len(h.kernel.told))
 	}
 }

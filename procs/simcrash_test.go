@@ -360,7 +360,7 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 				model.stateAt = in.sinceAt
 			}
 		}
-		model.in, model.run, model.hook = in, in.run, nil
+		model.in, model.run, model.hook, model.condemned = in, in.run, nil, in.machine.blame != ""
 		model.freeAt, model.rightAt, model.right = h.v.Now(), h.v.Now(), true
 		if h.sup.shutdown == nil && in.endedForGood() {
 			h.decides(in, model)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,9 +42,12 @@ type simKernel struct {
 	spared  map[string]bool // instances whose escaped processes kill_mode has spared at least once
 	ungated bool            // planted: the sweep doesn't wait for forks
 
+	sockets   map[string]*simSocket      // by run
+	told      map[int]*simSocket         // by descriptor
+	unheld    bool                       // planted: messages are taken out before what follows from them is saved
 	mains     map[string]*simProcess     // by run: what superd has got as the main process
-	tables    map[string]*config.Program // by run: what it was started by
 	shortages map[string]bool            // runs whose start has failed for lack of something
+	tables    map[string]*config.Program // by run: what it was started by
 	hookEnds  int
 	endedAt   map[int]time.Duration // by pid, of the last that had it
 	asked     func(instance string) // what a process waits in
@@ -72,7 +76,12 @@ type faultMix struct {
 	forkTime   time.Duration // between what a worker does about a fork
 	slowInit   float64       // who is not superd's child is reaped late
 	exitInfo   float64       // the kernel tells then how he ended
-	census     float64       // a tree takes a while to be looked at, as without cgroups
+	neverReady float64
+	slowReady  time.Duration
+	sick       float64 // it answers no checks any more, and does not feed its watchdog
+	reloads    float64
+	checkHangs float64
+	census     float64 // a tree takes a while to be looked at, as without cgroups
 }
 
 // A simProcess is one process.
@@ -91,8 +100,13 @@ type simProcess struct {
 	dyingAt  time.Duration
 	deaf     bool
 	immortal bool
-	foreign  bool // superd is not its parent any more
-	exitInfo bool // the kernel tells how it ended
+	foreign  bool          // superd is not its parent any more
+	exitInfo bool          // the kernel tells how it ended
+	wellAt   time.Duration // when it was ready; 0 before
+	sick     bool
+	sickAt   time.Duration
+	watchdog time.Duration // it is to be fed within; 0: none
+	fedAt    time.Duration
 	alive    *loop.Scope
 	handles  []*simHandle
 }
@@ -105,10 +119,11 @@ const (
 	roleAfterHook
 	roleEscaped // a descendant that has left its group
 	roleOrphan  // nobody's
+	roleProbe   // of an exec check
 )
 
 // child reports whether superd has started it.
-func (r simRole) child() bool { return r <= roleAfterHook }
+func (r simRole) child() bool { return r <= roleAfterHook || r == roleProbe }
 
 // A simHandle is a pidfd, the Process that superd sees.
 type simHandle struct {
@@ -177,6 +192,8 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 		role = roleHook
 	case simAfterHook:
 		role = roleAfterHook
+	case simProbe:
+		role = roleProbe
 	}
 	s.timer = k.session.After(k.upTo(k.mix.slowSpawn), func() {
 		s.committed, s.committedAt = true, k.v.Now()
@@ -186,10 +203,10 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 		if fault != nil {
 			k.note("spawn of %s fails: %v", spec.Name, fault)
 			k.session.Post(func() {
-				if role != roleAfterHook && fault.Fault == faultResource {
+				if role != roleAfterHook && role != roleProbe && fault.Fault == faultResource {
 					k.shortages[run] = true
 				}
-				done(Child{}, fault)
+				done(Child{NotifyFD: -1, ReadyFD: -1}, fault)
 			})
 			return
 		}
@@ -201,9 +218,13 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 
 // fork is what a worker does when a start can't be called off any more.
 func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Child, error)) {
-	p := k.born(spec.Name, run, role)
+	p := k.born(spec.Tree.(*simTree).instance, run, role)
+	if role == roleMain {
+		p.watchdog = spec.Program.Watchdog
+		p.grow()
+	}
 	k.session.After(k.upTo(k.mix.forkTime), func() {
-		if !k.unwritten {
+		if !k.unwritten && spec.Happened != nil {
 			spec.Happened(p.id(), k.v.Now())
 		}
 		late := time.Millisecond
@@ -218,7 +239,8 @@ func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Ch
 			if role == roleMain {
 				k.mains[run] = p
 			}
-			done(Child{Process: p.open(), ID: p.id()}, nil)
+			notifyFD, readyFD := k.openTold(run, spec.NotifySocket != "", spec.ReadyFD != 0)
+			done(Child{Process: p.open(), ID: p.id(), NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
 			k.forks--
 			if k.forks == 0 && k.sweep != nil {
 				k.Sweep(k.sweep)
@@ -228,7 +250,7 @@ func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Ch
 }
 
 func (k *simKernel) expect(spec *SpawnSpec) error {
-	if k.unwritten {
+	if k.unwritten || spec.Expect == nil {
 		return nil
 	}
 	return spec.Expect(uint64(k.spawned))
@@ -238,6 +260,7 @@ func (k *simKernel) expect(spec *SpawnSpec) error {
 const (
 	simHook      = "/hook"
 	simAfterHook = "/after"
+	simProbe     = "/probe"
 )
 
 // born makes a process with the lowest free pid: the shortest way to a pid that is used again.
@@ -246,7 +269,7 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	for k.byPid[pid] != nil {
 		pid++
 	}
-	if role.child() {
+	if role.child() && role != roleProbe {
 		for _, other := range k.byPid {
 			twice := role == roleMain && other.role == roleMain
 			if !other.zombie && other.role == roleMain && role == roleMain && programOf(other.instance) == programOf(instance) && numbered(other.instance) != numbered(instance) {
@@ -266,6 +289,14 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	k.byPid[pid], k.byStart[p.start] = p, p
 	k.note("%s is born as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
 	switch role {
+	case roleProbe:
+		if !k.chance(k.mix.checkHangs) {
+			exit := pidfd.Exit{Known: true}
+			if k.answer(strings.TrimSuffix(instance, probeSuffix)) != nil {
+				exit.Code = 1
+			}
+			p.alive.After(k.upTo(50*time.Millisecond), func() { p.end(exit) })
+		}
 	case roleHook, roleAfterHook:
 		if !k.chance(k.mix.hookHangs) {
 			exit := pidfd.Exit{Known: true}
@@ -552,6 +583,13 @@ func (k *simKernel) Adopt(all []*Adoptee) {
 		if p := k.byStart[a.Process.Start]; p != nil && p.role == roleMain && k.mains[p.run] == nil {
 			k.mains[p.run], p.began = p, k.v.Now()
 		}
+		if p := k.byStart[a.Process.Start]; p != nil && (a.NotifySocket != "" || a.ReadyNumber != 0) {
+			s := k.socketOf(p.run)
+			if !k.keeper {
+				s.messages, s.lost = nil, true
+			}
+			a.NotifyFD, a.ReadyFD = k.openTold(p.run, a.NotifySocket != "", a.ReadyNumber != 0)
+		}
 		p := k.byPid[a.Process.Pid]
 		if p != nil && (p.start == a.Process.Start || k.unidentified) {
 			a.Found = p.open()
@@ -618,4 +656,10 @@ func (k *simKernel) Discard(string) {}
 // Acknowledge implements [Keeper].
 func (k *simKernel) Acknowledge(pid int, start uint64) {
 	k.exits = slices.DeleteFunc(k.exits, func(e KeptExit) bool { return e.Pid == pid && e.Start == start })
+}
+
+// Has implements [Tree].
+func (t *simTree) Has(pid int) bool {
+	p := t.k.byPid[pid]
+	return p != nil && p.instance == t.instance
 }

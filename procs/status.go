@@ -10,6 +10,7 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/procs/probe"
 )
 
 // A Status tells what one instance does and why.
@@ -19,7 +20,9 @@ type Status struct {
 	Groups     []string
 	State      State
 	Ready      bool
-	Healthy    *bool  // nil without a health check
+	Healthy    *bool  // nil without a health check, and before one has ended
+	StatusText string // what it has said of itself; empty if nothing
+	Check      *Check // the last check of its health; nil before one
 	Pid        int    // 0 without a main process
 	StartTicks uint64 // start time of the main process in clock ticks since boot, field 22 of /proc/pid/stat
 	Since      time.Time
@@ -31,6 +34,15 @@ type Status struct {
 	Capture    *logs.Capture // whose newest line [logs.LastLines] reads, off the loop
 	Reason     string
 	WantedUp   bool
+}
+
+// A Check is what came of a health check.
+type Check struct {
+	At       time.Time
+	Took     time.Duration
+	Outcome  probe.Outcome
+	Reason   string // why it did not pass
+	Failures int    // in a row
 }
 
 // An ExitStatus tells how a run ended.
@@ -117,6 +129,13 @@ func (in *instance) status() Status {
 		st.Pid = run.process.Pid()
 		st.StartTicks = run.id.Start
 		st.Uptime = now - run.startedAt
+		st.StatusText = run.statusText
+		if m := run.monitor; m != nil {
+			st.Healthy = m.healthy()
+			if last := m.last; last != nil {
+				st.Check = &Check{At: in.sup.wallAt(last.At), Took: last.Took, Outcome: last.Outcome, Reason: last.Reason, Failures: m.health.FailuresInRow()}
+			}
+		}
 	}
 	if t := in.restartTimer; t != nil {
 		left := max(t.Due()-now, 0)

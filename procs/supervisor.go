@@ -17,11 +17,15 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/probe"
 )
 
 // sweepDelay gathers the SIGCHLDs of a burst: the supervisor's own children report through their pidfds, so only
 // orphans wait for it.
 const sweepDelay = 50 * time.Millisecond
+
+// checks is how many checks of readiness and health are under way at a time, those that hang aside.
+const checks = 32
 
 // Options are what a supervisor is made of.
 type Options struct {
@@ -60,6 +64,7 @@ type Supervisor struct {
 	keeping keeping
 	journal Journal
 	random  *rand.ChaCha8
+	prober  *probe.Prober
 	rng     *rand.Rand
 
 	config       *config.Config
@@ -81,6 +86,7 @@ type Supervisor struct {
 	hindered  []*instance      // those that wait for room
 	scales    map[string]scale // the operator's, by program
 	byPid     map[int]func()   // reaps a child that an instance owns
+	heirs     map[int]*adopted // by pid: whom an instance owns, and who may become superd's child
 	counts    [stateCount]int  // instances in each state
 	outputs   int              // FIFOs that the programs have, at most
 	stuck     int              // instances with a process that SIGKILL did not end
@@ -130,9 +136,11 @@ func New(o Options) *Supervisor {
 		nodes:     map[string]*node{},
 		scales:    map[string]scale{},
 		byPid:     map[int]func(){},
+		heirs:     map[int]*adopted{},
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
 	}
+	s.prober = probe.New(o.Loop, checks, random.Uint64())
 	s.store.TellRuns(s.tellRun)
 	s.store.TellLosses(s.tellLoss)
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
@@ -224,6 +232,9 @@ func (s *Supervisor) Children() {
 func (s *Supervisor) childDied(pid int) {
 	if reap := s.byPid[pid]; reap != nil {
 		reap()
+		return
+	}
+	if heir := s.heirs[pid]; heir != nil && heir.reapHere() {
 		return
 	}
 	exit, err := s.system.ReapStranger(pid)

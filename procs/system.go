@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/notify"
+	"superd/procs/probe"
 )
 
 // A System starts processes and knows superd's children. The kernel is one; a simulation is the other.
@@ -33,8 +36,33 @@ type System interface {
 	// runs that are not known, and those among whom it can't be certain which one is sought.
 	Search(sought []*Sought, known map[string]bool) ([]Stray, error)
 
+	// CheckTCP and CheckHTTP return what [probe.TCP] and [probe.HTTP] return.
+	CheckTCP(address string) probe.Checker
+	CheckHTTP(address string) (probe.Checker, error)
+
+	// CloseFD closes a descriptor that superd has got from a spawn and does not watch.
+	CloseFD(fd int)
+
+	// Nowhere returns a descriptor that takes output which nobody is to see. Off the loop.
+	Nowhere() (int, error)
+
+	// Listen hears what comes to the notify socket of a run, see [notify.Receive]. It takes ownership of fd.
+	Listen(scope *loop.Scope, fd int, h notify.Handler) (Listener, error)
+
+	// AwaitNewline is [notify.AwaitNewline].
+	AwaitNewline(scope *loop.Scope, fd int, done func(error)) error
+
+	// Open opens the process of the tree that has this pid. If it is none of the tree's, the error is [pidfd.ErrGone].
+	Open(tree Tree, pid int) (Process, pidfd.Identity, error)
+
 	// WaitsIn tells what a process waits in, for a process that does not die: "D (disk sleep) in nfs_wait".
 	WaitsIn(pid int) string
+}
+
+// A Listener hears what comes to a notify socket.
+type Listener interface {
+	// Take takes what is there now, as far as a program may keep the loop busy.
+	Take()
 }
 
 // anyPlace is the place of a tree whose processes are looked for everywhere.
@@ -47,6 +75,8 @@ type Tree interface {
 	Empty() bool
 	// Look has found called on the loop, perhaps before it returns, with those who live in it. found owns them.
 	Look(found func([]Member))
+	// Has reports whether the process with this pid belongs to it, as far as that can be said at once.
+	Has(pid int) bool
 	// Kill sends SIGKILL to all of it at once where the kernel can do that, and does nothing elsewhere.
 	Kill() error
 	// OOMKills tells how many of its processes the kernel has killed for lack of memory so far: at the tree's own limit,
@@ -75,6 +105,12 @@ type SpawnSpec struct {
 	Own         map[string]string // the run's variables: SUPERD_NAME and so on
 	Outputs     []Outlet          // standard output, and standard error where that goes elsewhere
 
+	NotifySocket string // path of the notify socket to make; empty: none
+	ReadyFD      int    // the number at which the program has the writing end of a new pipe; 0: none
+
+	// Made is called off the loop, before Expect, with the notify socket and the reading end of that pipe; -1 where there is none. It may be nil.
+	Made func(notify, ready int)
+
 	// Both may be nil. Expect is called off the loop just before the birth: after is the clock, in ticks since boot. If it fails, nobody is born.
 	// Happened is called just after it.
 	Expect   func(after uint64) error
@@ -96,6 +132,9 @@ type Child struct {
 	ID      pidfd.Identity // zero but for the pid where that could not be read
 	ReadFDs []int          // read ends of FIFOs made for this spawn, in the order of the spec's outputs; -1 where it had one
 	EnvSum  uint64         // [config.EnvSum] of the env file; 0: it has none
+
+	NotifyFD int // its notify socket; -1: none
+	ReadyFD  int // reading end of the pipe that it has for its readiness; -1: none
 }
 
 // A PendingSpawn is a spawn whose result is not in yet.

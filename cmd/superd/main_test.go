@@ -41,8 +41,8 @@ func fixed(status int, body string) http.HandlerFunc {
 }
 
 const (
-	upAndDown = `[{"name":"db","program":"db","groups":[],"state":"running","ready":true,"healthy":null,"pid":7,"since":"2026-11-21T07:20:45Z","uptime_s":1,"restarts":0,"exit":null,"next_start_in_s":null,"cpu_s":0.5,"rss_bytes":1048576,"log_file":"/l","last_line":"hello","reason":"started"},` +
-		`{"name":"web","program":"web","groups":["g"],"state":"failed","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":2,"exit":{"code":3,"signal":null,"at":"2026-11-21T07:20:45Z","known":true},"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":"exit status 3"}]`
+	upAndDown = `[{"name":"db","program":"db","groups":[],"state":"running","ready":true,"healthy":null,"pid":7,"since":"2026-11-21T07:20:45Z","uptime_s":1,"restarts":0,"exit":null,"next_start_in_s":null,"cpu_s":0.5,"rss_bytes":1048576,"log_file":"/l","last_line":"hello","reason":"started","status_text":null,"health_check":null},` +
+		`{"name":"web","program":"web","groups":["g"],"state":"failed","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":2,"exit":{"code":3,"signal":null,"at":"2026-11-21T07:20:45Z","known":true},"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":"exit status 3","status_text":null,"health_check":null}]`
 	onlyUp = `[{"name":"db","state":"running","pid":7}]`
 )
 
@@ -66,13 +66,13 @@ func TestExitStatuses(t *testing.T) {
 		"/v1/version":          fixed(200, `{"version":"1.2.3","commit":null,"pid":7,"keeper_pid":null,"uptime_s":61,"features":{"pidfs":true}}`),
 		"/v1/logs":             fixed(200, `{"instance":"db@1","line":"a line \u001b[2J"}`),
 		"/v1/programs/db/why":  fixed(200, `[{"name":"db@1","state":"running","text":"db@1 runs\n  | \u001b[2J\n"},{"name":"db@2","state":"stopped","text":"db@2 rests\n"}]`),
-		"/v1/history":          fixed(200, `[{"name":"db","program":"db","run":"a","pid":7,"started_at":"2026-11-21T07:20:45Z","reason":"exit status 3"}]`),
+		"/v1/history":          fixed(200, `[{"name":"db","program":"db","run":"a","pid":7,"started_at":"2026-11-21T07:20:45Z","reason":"exit status 3","status_text":null,"health_check":null}]`),
 		"/v1/events": func(w http.ResponseWriter, r *http.Request) {
 			if r.FormValue("since") == "7" && r.FormValue("follow") == "1" {
-				fmt.Fprintln(w, `{"cursor":8,"at":"2026-11-21T07:20:45Z","kind":"shutdown","reason":"SIGTERM"}`)
+				fmt.Fprintln(w, `{"cursor":8,"at":"2026-11-21T07:20:45Z","kind":"shutdown","reason":"SIGTERM","status_text":null,"health_check":null}`)
 				return
 			}
-			fmt.Fprintln(w, `{"cursor":7,"at":"2026-11-21T07:20:45Z","kind":"reload","reason":"1 added"}`)
+			fmt.Fprintln(w, `{"cursor":7,"at":"2026-11-21T07:20:45Z","kind":"reload","reason":"1 added","status_text":null,"health_check":null}`)
 		},
 	})
 	files := t.TempDir()

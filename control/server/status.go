@@ -10,6 +10,7 @@ import (
 	"superd/control"
 	"superd/logs"
 	"superd/procs"
+	"superd/procs/probe"
 )
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
@@ -146,7 +147,13 @@ func status(st *procs.Status, lastLine string) control.Status {
 	out := control.Status{
 		Name: st.Name, Program: st.Program, Groups: st.Groups, State: st.State.String(), Ready: st.Ready, Healthy: st.Healthy,
 		Pid: present(st.Pid), Restarts: st.Restarts,
-		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
+		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason), StatusText: present(st.StatusText),
+	}
+	if c := st.Check; c != nil {
+		out.HealthCheck = &control.HealthCheck{At: c.At, Took: c.Took.Seconds(), Reason: present(c.Reason), Failures: c.Failures}
+		if c.Outcome != probe.Void {
+			out.HealthCheck.Passed = new(c.Outcome == probe.Passed)
+		}
 	}
 	if st.Capture != nil {
 		out.Stderr = st.Capture.StderrPath()

@@ -17,6 +17,7 @@ const (
 	Start    Kind = "start"    // its main process was started
 	NoStart  Kind = "no-start" // its main process could not be started: reason
 	Exit     Kind = "exit"     // its main process has ended
+	Health   Kind = "health"   // it has become healthy or unhealthy: state, reason
 	Output   Kind = "output"   // the last lines of a run that failed
 	Print    Kind = "print"    // a run has printed something for the first time: log tells where
 	Command  Kind = "command"  // somebody asked for something: reason, by

@@ -16,7 +16,8 @@ const maxBeforeNewline = 64 << 10
 
 // AwaitNewline has done called once, on the loop, when a program has written a newline to the other end of the pipe fd: with nil, or
 // with why that will not come. It takes ownership of fd, the read end, and closes it then or with the scope, also when it returns
-// an error. A program that goes on writing gets SIGPIPE, as with s6.
+// an error. A program that goes on writing gets SIGPIPE, as with s6. The newline itself stays in the pipe, so that who has the read end, too,
+// can wait for it once more.
 //
 // Source: s6:doc/notifywhenup.html.
 func AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
@@ -26,20 +27,19 @@ func AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
 		own.Close()
 		return fmt.Errorf("await newline: %w", os.NewSyscallError("fcntl", err))
 	}
-	var buffer [4096]byte
 	taken := 0
 	finish := func(err error) {
 		own.Close()
 		done(err)
 	}
 	_, err := own.OnReadable(fd, func() {
-		n, err := unix.Read(fd, buffer[:])
+		n, found, err := takeUpToNewline(fd)
 		taken += max(n, 0)
 		switch {
 		case err == unix.EAGAIN || err == unix.EINTR:
 		case err != nil:
-			finish(fmt.Errorf("await newline: %w", os.NewSyscallError("read", err)))
-		case bytes.IndexByte(buffer[:n], '\n') >= 0:
+			finish(fmt.Errorf("await newline: %w", err))
+		case found:
 			finish(nil)
 		case n == 0:
 			finish(errNoNewline)
@@ -55,3 +55,29 @@ func AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
 }
 
 var errNoNewline = errors.New("await newline: the descriptor was closed without one")
+
+// takeUpToNewline takes n bytes out of the pipe unless there is a newline among them: then it is found and nothing is taken. n is 0 at the end.
+func takeUpToNewline(fd int) (n int, found bool, err error) {
+	var buffer [4096]byte
+	var peek [2]int
+	if err := unix.Pipe2(peek[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil { // short of descriptors: nobody can look twice
+		n, err = unix.Read(fd, buffer[:])
+		return n, bytes.IndexByte(buffer[:max(n, 0)], '\n') >= 0, err
+	}
+	defer unix.Close(peek[0])
+	defer unix.Close(peek[1])
+	seen, err := unix.Tee(fd, peek[1], len(buffer), unix.SPLICE_F_NONBLOCK)
+	if err != nil || seen == 0 {
+		return 0, false, err
+	}
+	if n, err = unix.Read(peek[0], buffer[:seen]); err != nil {
+		return 0, false, os.NewSyscallError("read", err)
+	}
+	if bytes.IndexByte(buffer[:n], '\n') >= 0 {
+		return n, true, nil
+	}
+	if n, err = unix.Read(fd, buffer[:n]); err != nil {
+		return 0, false, os.NewSyscallError("read", err)
+	}
+	return n, false, nil
+}

@@ -25,8 +25,11 @@ type Sender struct {
 type Handler struct {
 	// Accept reports whether the sender may speak for the program.
 	Accept func(Sender) bool
-	// Message takes a message of an accepted sender. It may close the scope.
-	Message func(Sender, Message)
+	// Message takes a message of an accepted sender. It may close the scope. hold tells that the message must not be lost until what
+	// follows from it is settled: only then is it taken out of the socket. Who hears the socket next, if superd is killed before, gets it again.
+	Message func(Sender, Message) (hold bool)
+	// Settled calls done when that is so. It is needed where Message holds messages.
+	Settled func(done func())
 	// Refused tells why a message, or a part of it, was passed over: at most once in refusedPause, so that it may be logged.
 	Refused func(Sender, error)
 }
@@ -82,8 +85,8 @@ func makeSocket(fd int, path, made string, uid, gid int) error {
 	return os.Rename(made, path)
 }
 
-// A receiver reads one socket.
-type receiver struct {
+// A Receiver hears one socket.
+type Receiver struct {
 	scope   *loop.Scope
 	fd      int
 	handler Handler
@@ -91,6 +94,8 @@ type receiver struct {
 	buffer  [maxMessage]byte
 
 	windowEnds time.Duration // both on the loop's clock
+	held       bool          // the first message in the socket has been handled and is not settled
+	closing    bool          // what came along with a message is being closed
 	count      int           // messages in the window
 	quietUntil time.Duration // for Refused
 }
@@ -99,49 +104,91 @@ type receiver struct {
 // returns an error. What came before the call is not lost.
 //
 // Descriptors that come along are closed once the message has been handled, as BARRIER=1 wants it.
-func Receive(scope *loop.Scope, fd int, h Handler) error {
-	r := &receiver{scope: scope, fd: fd, handler: h}
+func Receive(scope *loop.Scope, fd int, h Handler) (*Receiver, error) {
+	r := &Receiver{scope: scope, fd: fd, handler: h}
 	scope.Defer(func() { unix.Close(fd) }) // older than the watch, so after it
-	watch, err := scope.OnReadable(fd, r.readable)
+	watch, err := scope.OnReadable(fd, r.Take)
 	if err != nil {
-		return fmt.Errorf("receive notifications: %w", err)
+		return nil, fmt.Errorf("receive notifications: %w", err)
 	}
 	r.watch = watch
-	return nil
+	return r, nil
 }
 
 // resume watches again after a pause.
-func (r *receiver) resume() {
+func (r *Receiver) resume() {
+	if r.held || r.closing {
+		return // there is another one to come
+	}
+	r.watch.Stop()
 	var err error
-	if r.watch, err = r.scope.OnReadable(r.fd, r.readable); err != nil { // memory or watches are short
+	if r.watch, err = r.scope.OnReadable(r.fd, r.Take); err != nil { // memory or watches are short
 		r.scope.After(watchPause, r.resume)
 	}
 }
 
-func (r *receiver) readable() {
+// Take takes what is there, as far as a program may keep the loop busy.
+func (r *Receiver) Take() {
 	for range messagesPerTurn {
+		if r.held || r.closing || r.scope.Closed() {
+			return
+		}
 		if !r.inBudget() {
 			r.watch.Stop()
 			r.scope.After(r.windowEnds-r.scope.Loop().Now(), r.resume)
 			return
 		}
-		passed, more := r.take()
-		if len(passed) > 0 {
-			// Closing may hang, as on a dead network mount. Until it is done, nothing more is taken from this socket.
-			r.watch.Stop()
-			go func() {
-				closeAll(passed)
-				r.scope.Post(r.resume)
-			}()
-			return
+		passed, hold, more := r.take()
+		switch {
+		case hold:
+			r.hold(passed)
+		case len(passed) > 0:
+			r.close(passed)
 		}
-		if !more || r.scope.Closed() {
+		if !more {
 			return
 		}
 	}
 }
 
-func (r *receiver) inBudget() bool {
+// close closes the descriptors that came along with a message. That may hang, as on a dead network mount. Until it is done, nothing more is
+// taken from this socket.
+func (r *Receiver) close(passed []int) {
+	r.watch.Stop()
+	r.closing = true
+	go func() {
+		closeAll(passed)
+		r.scope.Post(func() {
+			r.closing = false
+			r.resume()
+		})
+	}()
+}
+
+// hold leaves the message that was handled where it is until it is settled.
+func (r *Receiver) hold(passed []int) {
+	r.watch.Stop()
+	r.held = true
+	r.handler.Settled(func() {
+		if !r.scope.Closed() {
+			r.drop()
+		}
+		r.held = false
+		if len(passed) > 0 {
+			r.close(passed)
+			return
+		}
+		r.resume()
+	})
+}
+
+// drop takes a message that was handled out of the socket.
+func (r *Receiver) drop() {
+	var none [1]byte
+	recvmsg(r.fd, none[:], nil, 0)
+}
+
+func (r *Receiver) inBudget() bool {
 	if now := r.scope.Loop().Now(); now >= r.windowEnds {
 		r.windowEnds, r.count = now+window, 0
 	}
@@ -149,12 +196,12 @@ func (r *receiver) inBudget() bool {
 	return r.count <= messagesPerWindow
 }
 
-// take handles one message. It returns the descriptors that came along, and false if there may be no further message.
-func (r *receiver) take() (passed []int, more bool) {
+// take handles one message. It returns the descriptors that came along, whether it is to be held, and false if there may be no further message.
+func (r *Receiver) take() (passed []int, hold, more bool) {
 	var control [2048]byte // the kernel passes 253 descriptors at most (SCM_MAX_FD)
-	n, controlBytes, flags, err := recvmsg(r.fd, r.buffer[:], control[:])
+	n, controlBytes, flags, err := recvmsg(r.fd, r.buffer[:], control[:], unix.MSG_PEEK)
 	if err != nil {
-		return nil, false // nothing is there
+		return nil, false, false // nothing is there
 	}
 	sender, passed := parseControl(control[:controlBytes])
 	if sender.PIDFD >= 0 {
@@ -172,21 +219,24 @@ func (r *receiver) take() (passed []int, more bool) {
 		if err != nil {
 			r.refuse(sender, err)
 		}
-		r.handler.Message(sender, m)
+		hold = r.handler.Message(sender, m)
 	}
-	return passed, true
+	if !hold && !r.scope.Closed() {
+		r.drop()
+	}
+	return passed, hold, true
 }
 
-func (r *receiver) refuse(s Sender, err error) {
+func (r *Receiver) refuse(s Sender, err error) {
 	if now := r.scope.Loop().Now(); now >= r.quietUntil {
 		r.quietUntil = now + refusedPause
 		r.handler.Refused(s, err)
 	}
 }
 
-func recvmsg(fd int, p, control []byte) (n, controlBytes, flags int, err error) {
+func recvmsg(fd int, p, control []byte, how int) (n, controlBytes, flags int, err error) {
 	for {
-		n, controlBytes, flags, _, err = unix.Recvmsg(fd, p, control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		n, controlBytes, flags, _, err = unix.Recvmsg(fd, p, control, how|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 		if err != unix.EINTR {
 			return n, controlBytes, flags, err
 		}

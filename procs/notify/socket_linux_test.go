@@ -80,13 +80,14 @@ func (r *rig) hear(fd int) {
 			r.Stop()
 		}
 	}
-	if err := Receive(r.scope, fd, Handler{
+	if _, err := Receive(r.scope, fd, Handler{
 		Accept: func(s Sender) bool { return s.Pid == os.Getpid() },
-		Message: func(s Sender, m Message) {
+		Message: func(s Sender, m Message) bool {
 			if s.UID != os.Getuid() {
 				r.Errorf("message of user %d", s.UID)
 			}
 			note(m.Status)
+			return false
 		},
 		Refused: func(s Sender, err error) { note(strings.ReplaceAll(err.Error(), fmt.Sprint(s.Pid), "PID")) },
 	}); err != nil {
@@ -173,7 +174,7 @@ func TestPIDFD(t *testing.T) {
 		t.Skip("no SO_PASSPIDFD")
 	}
 	seen := -1
-	if err := Receive(r.scope, fd, Handler{
+	if _, err := Receive(r.scope, fd, Handler{
 		Accept: func(s Sender) bool {
 			seen = s.PIDFD
 			if err := unix.PidfdSendSignal(s.PIDFD, 0, nil, 0); err != nil {
@@ -181,7 +182,7 @@ func TestPIDFD(t *testing.T) {
 			}
 			return true
 		},
-		Message: func(Sender, Message) { r.Stop() },
+		Message: func(Sender, Message) bool { r.Stop(); return false },
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ func TestForeignDescriptorsAreClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Receive(r.scope, fd, Handler{Accept: func(Sender) bool { return false }, Refused: func(Sender, error) {}}); err != nil {
+	if _, err := Receive(r.scope, fd, Handler{Accept: func(Sender) bool { return false }, Refused: func(Sender, error) {}}); err != nil {
 		t.Fatal(err)
 	}
 	var p [2]int
@@ -318,9 +319,9 @@ func TestScopeClosedByHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	messages := 0
-	if err := Receive(r.scope, fd, Handler{
+	if _, err := Receive(r.scope, fd, Handler{
 		Accept:  func(Sender) bool { return true },
-		Message: func(Sender, Message) { messages++; r.scope.Close() },
+		Message: func(Sender, Message) bool { messages++; r.scope.Close(); return false },
 	}); err != nil {
 		t.Fatal(err)
 	}

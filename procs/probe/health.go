@@ -9,6 +9,14 @@ type Health struct {
 	known   bool
 }
 
+// Resume has the judgement go on from that of an earlier one: so many failures in a row; healthy is nil if there was none.
+func (h *Health) Resume(failuresInRow int, healthy *bool) {
+	h.inRow = failuresInRow
+	if h.known = healthy != nil; h.known {
+		h.healthy = *healthy
+	}
+}
+
 // Note takes a result. It reports whether the program has become healthy or unhealthy by it, the first time included.
 func (h *Health) Note(r Result) (changed bool) {
 	before, knew := h.healthy, h.known

@@ -1,0 +1,223 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"superd/config"
+	"superd/loop"
+	"superd/pidfd"
+	"superd/procs/notify"
+)
+
+// notifyDir is the directory of notify sockets, below the runtime directory.
+const notifyDir = "notify"
+
+// maxExtension is how many stop time-outs a stop may take, however often the program asks for more time.
+const maxExtension = 10
+
+// notifySocket returns the path of the notify socket of a run; empty where it gets none.
+func (in *instance) notifySocket(p *config.Program) string {
+	if p.Watchdog == 0 && (p.Ready == nil || !p.Ready.Notify) {
+		return ""
+	}
+	return filepath.Join(in.sup.options.RuntimeDir, notifyDir, in.name)
+}
+
+// tell puts what the program needs for telling superd something into the specification of its start.
+func (in *instance) tell(spec *SpawnSpec, p *config.Program, b *birth) {
+	if p.Ready != nil {
+		spec.ReadyFD = p.Ready.FD
+	}
+	if spec.NotifySocket = in.notifySocket(p); spec.NotifySocket != "" {
+		spec.Own["NOTIFY_SOCKET"] = spec.NotifySocket
+	}
+	if p.Watchdog > 0 {
+		spec.Own["WATCHDOG_USEC"] = strconv.FormatInt(p.Watchdog.Microseconds(), 10)
+	}
+	if spec.NotifySocket != "" {
+		b.value.Notify = in.sup.reserve(false)
+	}
+	if spec.ReadyFD != 0 {
+		b.value.Ready = in.sup.reserve(false)
+	}
+	spec.Made = b.made
+}
+
+// made has the keeper keep what was made for the birth: before it, since what the program tells at once must not be lost with superd. It is called
+// off the loop.
+func (b *birth) made(notify, ready int) {
+	for _, kept := range []struct {
+		name string
+		fd   int
+	}{{b.value.Notify, notify}, {b.value.Ready, ready}} {
+		if kept.name != "" && kept.fd >= 0 {
+			b.in.sup.keeper.Store(kept.name, kept.fd)
+		}
+	}
+}
+
+// listen hears what the processes of the run tell.
+func (in *instance) listen(r *run, fd int) {
+	listener, err := in.sup.system.Listen(r.life, fd, notify.Handler{
+		Accept: func(s notify.Sender) bool { return r.process.Pid() == s.Pid || in.tree.Has(s.Pid) },
+		Message: func(_ notify.Sender, m notify.Message) (hold bool) {
+			return in.told(r, m)
+		},
+		Settled: in.sup.afterTurn,
+		Refused: func(_ notify.Sender, err error) {
+			in.sup.log.Warn("notification not taken", "instance", in.name, "error", err)
+		},
+	})
+	if err != nil {
+		in.sup.log.Error("notifications are not heard", "instance", in.name, "error", err)
+		return
+	}
+	r.listener = listener
+}
+
+// told does what a message says. hold: it must not be lost before what follows from it is saved.
+func (in *instance) told(r *run, m notify.Message) (hold bool) {
+	now := in.sup.loop.Now()
+	if m.MainPID != 0 {
+		in.changeMain(r, m.MainPID)
+		hold = true
+	}
+	if m.HasStatus && m.Status != r.statusText {
+		r.statusText = m.Status
+		in.save()
+		in.sup.changed()
+	}
+	if m.WatchdogPeriod != 0 && r.watchdogPeriod != m.WatchdogPeriod {
+		r.watchdogPeriod, hold = m.WatchdogPeriod, true
+		in.fed(r)
+	}
+	if m.Reloading && in.machine.state == Running {
+		in.reloads(r, now+r.program.StartTimeout)
+		hold = true
+	}
+	if m.ExtendTimeout != 0 {
+		in.extend(r, now+m.ExtendTimeout)
+		hold = true
+	}
+	if m.Stopping && in.machine.state == Running && r.leaving == nil {
+		in.leaves(r, now+r.program.StopTimeout)
+		hold = true
+	}
+	if m.Watchdog {
+		in.fed(r)
+	}
+	if hold {
+		in.save()
+	}
+	switch state := in.machine.state; {
+	case m.Ready && state == Starting && r.readiness != nil && r.program.Ready != nil && r.program.Ready.Notify:
+		r.readiness.became()
+		return true
+	case m.Ready && r.reloading != nil:
+		r.reloading.Stop()
+		r.reloading = nil
+		in.save()
+		in.sup.changed()
+		return true
+	case m.WatchdogTrigger && r.monitor != nil && in.watchdogPeriod() > 0:
+		r.monitor.bite("watchdog: WATCHDOG=trigger")
+		return true
+	}
+	return hold
+}
+
+// fed is a sign of life.
+func (in *instance) fed(r *run) {
+	if r.monitor != nil {
+		r.monitor.fed()
+	}
+}
+
+// reloads notes that the program reads its configuration anew: until it says READY=1, or the start time-out is over, no check of its
+// health counts.
+func (in *instance) reloads(r *run, until time.Duration) {
+	r.reloading.Stop()
+	r.reloading = r.life.After(max(until-in.sup.loop.Now(), 0), func() {
+		r.reloading = nil
+		in.save()
+		in.sup.changed()
+	})
+	in.sup.changed()
+}
+
+// leaves notes that the program is on its way out by itself. What it does not do in time is done for it.
+func (in *instance) leaves(r *run, until time.Duration) {
+	r.leaving = r.life.After(max(until-in.sup.loop.Now(), 0), func() {
+		if in.machine.state == Running {
+			reason := fmt.Sprintf("it has said STOPPING=1, and has not ended for %s", plain(r.program.StopTimeout))
+			in.do(func() []Effect { return in.machine.condemn(Unfit, reason) })
+		}
+	})
+	in.fed(r)
+	in.sup.changed()
+}
+
+// extend gives the program more time for what it is about: its start, its end, or reading its configuration.
+func (in *instance) extend(r *run, until time.Duration) {
+	now := in.sup.loop.Now()
+	longer := func(t *loop.Timer) {
+		if t.Active() && until > t.Due() {
+			t.Reset(until - now)
+		}
+	}
+	switch in.machine.state {
+	case Starting:
+		if r.readiness != nil {
+			r.readiness.extend(until)
+		}
+	case Running:
+		longer(r.reloading)
+		longer(r.leaving)
+	case Stopping:
+		if until = min(until, r.stopLimit); until > r.stopDeadline && !in.sup.inHurry() {
+			r.stopDeadline = until
+			r.stopTimer.Reset(until - now)
+		}
+	}
+}
+
+// changeMain makes another process of the tree the main one, whose end is that of the run. The one before is like any other of the
+// tree from now on: superd reaps it as it reaps orphans.
+func (in *instance) changeMain(r *run, pid int) {
+	if r.process.Pid() == pid {
+		return
+	}
+	process, id, err := in.sup.system.Open(in.tree, pid)
+	if err != nil {
+		if errors.Is(err, pidfd.ErrGone) {
+			err = fmt.Errorf("process %d is none of the program's", pid)
+		}
+		in.sup.log.Warn("main process not changed", "instance", in.name, "error", err)
+		return
+	}
+	in.sup.log.Info("main process changed", "instance", in.name, "from", r.process.Pid(), "to", pid)
+	in.sup.disown(r.process)
+	r.main.Close()
+	adopted := in.sup.adopt(process, id)
+	in.ownMain(r, adopted, id, in.sup.keepProcess(adopted))
+	in.sup.changed()
+}
+
+// disown gives up a child that has not ended.
+func (s *Supervisor) disown(process Process) {
+	pid := process.Pid()
+	if a, ok := process.(*adopted); ok {
+		key := processKey{a.id.Pid, a.id.Start}
+		if s.adopted[key] == a {
+			delete(s.adopted, key)
+		}
+		if a.reap != nil {
+			return
+		}
+	}
+	delete(s.byPid, pid)
+}

@@ -1,0 +1,311 @@
+package procs
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"superd/config"
+	"superd/loop"
+	"superd/pidfd"
+	"superd/procs/notify"
+	"superd/procs/probe"
+)
+
+// A simSocket is what a run tells superd by: its notify socket, and the pipe for its readiness.
+type simSocket struct {
+	messages []notify.Message // not taken out yet
+	newline  bool             // was written to the pipe
+	heard    func()           // has superd look; nil while nobody listens
+	lost     bool             // something of it was lost with superd, since nobody kept it
+}
+
+// A simListener hears a socket.
+type simListener struct {
+	k      *simKernel
+	socket *simSocket
+	scope  *loop.Scope
+	h      notify.Handler
+	held   bool
+}
+
+// simWaits is how much longer than it should something may take in the simulation.
+const simWaits = 5 * time.Second
+
+// socketOf returns what the run tells superd by.
+func (k *simKernel) socketOf(run string) *simSocket {
+	s := k.sockets[run]
+	if s == nil {
+		s = &simSocket{}
+		k.sockets[run] = s
+	}
+	return s
+}
+
+// openTold gives superd descriptors of what the run tells it by.
+func (k *simKernel) openTold(run string, notify, ready bool) (notifyFD, readyFD int) {
+	notifyFD, readyFD = -1, -1
+	if notify {
+		notifyFD = k.v.NewFD()
+		k.told[notifyFD] = k.socketOf(run)
+	}
+	if ready {
+		readyFD = k.v.NewFD()
+		k.told[readyFD] = k.socketOf(run)
+	}
+	return notifyFD, readyFD
+}
+
+// Listen implements [System].
+func (k *simKernel) Listen(scope *loop.Scope, fd int, h notify.Handler) (Listener, error) {
+	l := &simListener{k: k, socket: k.told[fd], scope: scope, h: h}
+	scope.Defer(func() {
+		l.socket.heard = nil
+		k.CloseFD(fd)
+	})
+	l.socket.heard = func() { scope.Post(l.Take) }
+	l.socket.heard()
+	return l, nil
+}
+
+// Take implements [Listener].
+func (l *simListener) Take() {
+	for len(l.socket.messages) > 0 && !l.held && !l.scope.Closed() {
+		m := l.socket.messages[0]
+		if !l.h.Message(notify.Sender{}, m) || l.k.unheld {
+			l.socket.messages = l.socket.messages[1:]
+			continue
+		}
+		l.held = true
+		l.h.Settled(func() {
+			if !l.scope.Closed() {
+				l.held = false
+				l.socket.messages = l.socket.messages[1:]
+				l.Take()
+			}
+		})
+	}
+}
+
+// AwaitNewline implements [System].
+func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
+	socket, own := k.told[fd], scope.Child()
+	own.Defer(func() {
+		socket.heard = nil
+		k.CloseFD(fd)
+	})
+	look := func() {
+		if socket.newline {
+			own.Close()
+			done(nil)
+		}
+	}
+	socket.heard = func() { own.Post(look) }
+	socket.heard()
+	return nil
+}
+
+// CloseFD implements [System].
+func (k *simKernel) CloseFD(fd int) {
+	if fd >= 0 {
+		delete(k.told, fd)
+		k.v.CloseFD(fd)
+	}
+}
+
+// Nowhere implements [System].
+func (k *simKernel) Nowhere() (int, error) { return -1, nil }
+
+// Open implements [System].
+func (k *simKernel) Open(tree Tree, pid int) (Process, pidfd.Identity, error) {
+	if !tree.Has(pid) {
+		return nil, pidfd.Identity{}, pidfd.ErrGone
+	}
+	p := k.byPid[pid]
+	return p.open(), p.id(), nil
+}
+
+// A simChecker asks the program whose name is the address.
+type simChecker struct {
+	k        *simKernel
+	instance string
+}
+
+// CheckTCP implements [System].
+func (k *simKernel) CheckTCP(address string) probe.Checker { return &simChecker{k, address} }
+
+// CheckHTTP implements [System].
+func (k *simKernel) CheckHTTP(address string) (probe.Checker, error) { return k.CheckTCP(address), nil }
+
+// Check implements [probe.Checker].
+func (c *simChecker) Check(done func(error)) (stop func()) {
+	k := c.k
+	answered := false
+	answer := func(err error) {
+		if !answered {
+			answered = true
+			k.session.Post(func() { done(err) })
+		}
+	}
+	if k.chance(k.mix.checkHangs) {
+		return func() { answer(errors.New("stopped")) }
+	}
+	k.session.After(k.upTo(100*time.Millisecond), func() { answer(k.answer(c.instance)) })
+	return func() { answer(errors.New("stopped")) }
+}
+
+var errSimRefused = errors.New("connection refused")
+
+// answer is what a check finds of an instance, or of a program, whose replicas share what they answer on.
+func (k *simKernel) answer(name string) error {
+	for _, p := range k.byPid {
+		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.role == roleMain && !p.zombie && p.wellAt != 0 && !p.sick {
+			return nil
+		}
+	}
+	return errSimRefused
+}
+
+// grow has a main process become ready, and fall ill, if it does.
+func (p *simProcess) grow() {
+	k := p.k
+	if k.chance(k.mix.neverReady) {
+		return
+	}
+	p.alive.After(k.upTo(k.mix.slowReady), func() {
+		p.wellAt = k.v.Now()
+		k.note("%s (%d) is ready", p.instance, p.pid)
+		s := k.socketOf(p.run)
+		s.newline = true
+		p.tell(notify.Message{Ready: true, HasStatus: true, Status: "up"})
+		if k.chance(k.mix.sick) {
+			p.alive.After(k.upTo(5*time.Minute), func() {
+				k.note("%s (%d) falls ill", p.instance, p.pid)
+				p.sick, p.sickAt = true, k.v.Now()
+				if k.chance(0.5) {
+					p.alive.After(k.upTo(5*time.Minute), func() { p.sick = false })
+				}
+			})
+		}
+		if k.chance(k.mix.reloads) {
+			p.alive.After(k.upTo(30*time.Second), func() {
+				p.tell(notify.Message{Reloading: true})
+				if k.chance(0.7) {
+					p.alive.After(k.upTo(10*time.Second), func() { p.tell(notify.Message{Ready: true}) })
+				}
+			})
+		}
+		p.ping()
+	})
+}
+
+// ping feeds the watchdog until the process is ill.
+func (p *simProcess) ping() {
+	if p.watchdog == 0 {
+		return
+	}
+	if !p.sick {
+		p.fedAt = p.k.v.Now()
+		p.tell(notify.Message{Watchdog: true})
+	}
+	p.alive.After(p.watchdog/2, p.ping)
+}
+
+func (p *simProcess) tell(m notify.Message) {
+	s := p.k.socketOf(p.run)
+	s.messages = append(s.messages, m)
+	if s.heard != nil {
+		s.heard()
+	}
+}
+
+// drawChecks draws how the program tells that it is ready, and how it is looked after.
+func (h *history) drawChecks(p *config.Program) {
+	command := []string{simProbe}
+	if p.Type == config.TypeService && h.kernel.chance(0.4) {
+		ready := &config.Ready{Interval: time.Second, Timeout: 2 * time.Second}
+		switch h.rng.IntN(4) {
+		case 0:
+			ready.Notify = true
+		case 1:
+			ready.FD = 3
+		case 2:
+			ready.TCP = p.Name
+		case 3:
+			ready.Exec = command
+		}
+		p.Ready = ready
+	}
+	if h.kernel.chance(0.3) {
+		p.Health = &config.Health{Interval: time.Minute, Timeout: 2 * time.Second, Failures: 1 + h.rng.IntN(3), Action: config.HealthRestart}
+		if h.kernel.chance(0.2) {
+			p.Health.Action = config.HealthNone
+		}
+		if h.kernel.chance(0.5) {
+			p.Health.Exec = command
+		} else {
+			p.Health.TCP = p.Name
+		}
+	}
+	if h.kernel.chance(0.2) {
+		p.Watchdog = time.Minute
+	}
+}
+
+// checkReady holds that a run is ready when its main process is, and ends for its readiness or its health only if those lack.
+func (h *history) checkReady(in *instance, model *model) {
+	r, now := in.run, h.v.Now()
+	if r == nil || r.process == nil {
+		return
+	}
+	p := h.kernel.mains[r.invocationID]
+	if p == nil {
+		return
+	}
+	switch in.machine.state {
+	case Running:
+		if r.program.Ready != nil && p.wellAt == 0 && !strings.Contains(in.name, "@") {
+			h.fail("%s is running, and its process was never ready", in.name)
+		}
+	case Starting:
+		if late := now - max(p.began, h.sup.startedAt); late > r.program.StartTimeout+simWaits {
+			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
+		}
+	}
+	if in.machine.blame != "" && !model.condemned {
+		model.condemned = true
+		h.checkBlame(in, r, p)
+	}
+}
+
+// checkBlame holds that superd has a reason for ending a run.
+func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
+	now, blame := h.v.Now(), in.machine.blame
+	switch {
+	case strings.HasPrefix(blame, "not ready"):
+		ready := r.program.Ready
+		told := ready != nil && (ready.Notify || ready.FD != 0)
+		if p.wellAt != 0 && now-p.wellAt > simWaits+2*ready.Interval && told && !h.kernel.socketOf(p.run).lost {
+			h.fail("%s ended since it was not ready; it is, for %v", in.name, now-p.wellAt)
+		}
+		if now-p.began < r.program.StartTimeout-simWaits {
+			h.fail("%s ended since it was not ready after %v only", in.name, now-p.began)
+		}
+	case strings.HasPrefix(blame, "unhealthy"):
+		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && h.kernel.mix.checkHangs == 0 && !h.faulty() {
+			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
+		}
+	case strings.HasPrefix(blame, "watchdog"):
+		if p.sickAt == 0 && now-p.fedAt < p.watchdog {
+			h.fail("%s ended by its watchdog, and was fed %v ago", in.name, now-p.fedAt)
+		}
+	default:
+		h.fail("%s ended: %s", in.name, blame)
+	}
+}
+
+// faulty reports whether commands may fail for reasons of their own.
+func (h *history) faulty() bool {
+	m := h.kernel.mix
+	return m.spawnFails > 0 || m.execHangs > 0 || m.spawnHangs > 0 || m.lateResult > 0 || m.slowSpawn > 0 || m.immortal > 0 || m.watchFails > 0 || m.forkTime > 0
+}
