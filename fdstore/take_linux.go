@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,10 +63,6 @@ func Exec(path string, args, env []string, files map[string]int) error {
 	fds, names := inOrder(files)
 	env = append(environment(env, names, strconv.Itoa(os.Getpid())), gapsVariable+"="+gapsOf(fds))
 	limit, limitErr := openFiles(nil)
-	// In that thread the runtime's own epoll has another's number: a garbage collection that it began would poll there and crash. So none
-	// begins.
-	usual := debug.SetGCPercent(-1)
-	defer debug.SetGCPercent(usual)
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
