@@ -62,7 +62,7 @@ type Program struct {
 
 	Replicas   int // 1 or more
 	Type       Type
-	Schedule   string
+	Schedule   string // "" for none; else what [ParseSchedule] accepts
 	Autostart  bool
 	Essential  bool
 	Requires   []string
@@ -76,6 +76,9 @@ type Program struct {
 	StopTimeout      time.Duration // 0: SIGKILL follows the stop signal at once
 	StopSignal       syscall.Signal
 	KillMode         KillMode
+
+	ScheduleJitter time.Duration
+	ScheduleMissed Missed
 
 	Ready    *Ready  // nil: ready once it is spawned
 	Health   *Health // nil: not checked
@@ -95,6 +98,15 @@ type Type string
 const (
 	TypeService Type = "service"
 	TypeOneshot Type = "oneshot"
+)
+
+// Missed says what becomes of the times of a schedule that are missed.
+type Missed string
+
+// The values of schedule_missed.
+const (
+	MissedOnce Missed = "once" // one run makes up for all of them
+	MissedSkip Missed = "skip"
 )
 
 // Restart says after which ends a program is started again.

@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 	got := program(t, `program.web.command = "/usr/bin/web -x"`)
 	want := &Program{
 		Name: "web", Command: []string{"/usr/bin/web", "-x"}, Directory: "/etc/superd", InheritEnvironment: true,
-		Replicas: 1, Type: TypeService, Autostart: true, Restart: RestartAlways, SuccessExitCodes: []int{0},
+		Replicas: 1, Type: TypeService, ScheduleMissed: MissedOnce, Autostart: true, Restart: RestartAlways, SuccessExitCodes: []int{0},
 		Backoff:      Backoff{100 * time.Millisecond, time.Minute, 2, 0.1, 10 * time.Second},
 		StartLimit:   StartLimit{0, time.Minute, 10 * time.Minute},
 		StartTimeout: 30 * time.Second, StopSignal: syscall.SIGTERM, StopTimeout: 10 * time.Second, KillMode: KillTree,
@@ -93,7 +93,7 @@ limits = { nofile = 1, core = 0 }
 		Name: "web", Command: []string{"web", "a b"}, Directory: "/etc/superd/www", Environment: map[string]string{"PORT": "8080"},
 		EnvFile: "/etc/superd/web.env", Groups: []string{"frontend"},
 		User: "www-data", SupplementaryGroups: []string{"x"}, Umask: &mask, Limits: Limits{NoFile: &nofile, Core: &core},
-		Replicas: 1, Type: TypeService, Restart: RestartNever, SuccessExitCodes: []int{0, 3},
+		Replicas: 1, Type: TypeService, ScheduleMissed: MissedOnce, Restart: RestartNever, SuccessExitCodes: []int{0, 3},
 		Backoff:      Backoff{time.Second, 2 * time.Second, 3, 0, 0},
 		StartLimit:   StartLimit{4, 5 * time.Second, 6 * time.Second},
 		StartTimeout: 7 * time.Second, StopSignal: syscall.SIGINT, KillMode: KillGroup,
@@ -114,6 +114,8 @@ command = "web"
 replicas = 2
 type = "oneshot"
 schedule = "@every 5m"
+schedule_jitter = "6s"
+schedule_missed = "skip"
 essential = true
 requires = ["db"]
 after = ["db"]
@@ -128,6 +130,7 @@ limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
 	want := *p
 	want.Replicas = 2
 	want.Type, want.Schedule, want.Essential, want.Restart = TypeOneshot, "@every 5m", true, RestartNever
+	want.ScheduleJitter, want.ScheduleMissed = 6*time.Second, MissedSkip
 	want.Requires, want.After = []string{"db"}, []string{"db"}
 	want.Ready = &Ready{Exec: []string{"check", "it"}, Interval: 3 * time.Second, Timeout: 4 * time.Second}
 	want.Health = &Health{HTTP: "http://127.0.0.1/", Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 5}
