@@ -231,6 +231,9 @@ type Limits struct {
 	Tasks  *int64   // processes and threads
 }
 
+// Scheduled reports whether the program has a schedule that can be in force.
+func (p *Program) Scheduled() bool { return p.Schedule != "" && len(p.Invalid) == 0 }
+
 // Instances returns the names of the program's instances: its own, or web@1 to web@N with N replicas.
 func (p *Program) Instances() []string {
 	if p.Replicas <= 1 {

@@ -11,13 +11,14 @@ import (
 // A Kind says what an event is about.
 type Kind string
 
-// The kinds of events. Those up to Output are about one instance.
+// The kinds of events. Those up to Skip are about one instance.
 const (
 	State    Kind = "state"    // its state has changed: from, state, reason; restart_in_s where a timer was set
 	Start    Kind = "start"    // its main process was started
 	NoStart  Kind = "no-start" // its main process could not be started: reason
 	Exit     Kind = "exit"     // its main process has ended
 	Output   Kind = "output"   // the last lines of a run that failed
+	Skip     Kind = "skip"     // a time of its schedule has come, or was missed, and nothing was run: reason
 	Command  Kind = "command"  // somebody asked for something: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused
 	Shutdown Kind = "shutdown" // superd begins to stop everything
