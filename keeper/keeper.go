@@ -162,10 +162,10 @@ func (k *Keeper) onSignal(sig syscall.Signal) {
 
 // ended decides what follows the end of the supervisor.
 //
-// An end that it has announced is the keeper's, too: of a supervisor that was stopping, or of the first one, which could not come
+// An end that it has announced is the keeper's, too: of a supervisor that was stopping, or of the very first one, which could not come
 // up. When a later one can't, programs may live that need one, so the next is tried.
 func (k *Keeper) ended(exit pidfd.Exit) {
-	if k.life.announced && (k.life.stopping || k.crashes == 0 && !k.everReady) {
+	if k.life.announced && (k.life.stopping || k.first() && !k.everReady) {
 		k.status = k.life.status
 		k.loop.Stop()
 		return
@@ -181,6 +181,9 @@ func (k *Keeper) ended(exit pidfd.Exit) {
 	k.log.Error("superd crashed, it is started again", "exit", exit.String(), "restart_in", pause)
 	k.restart = k.loop.Root().After(pause, k.start)
 }
+
+// first reports whether no supervisor has come before the present one, under this keeper or the one whose place it has taken.
+func (k *Keeper) first() bool { return k.crashes == 0 && len(k.options.Files) == 0 }
 
 // pause returns the time before the next start.
 func (k *Keeper) pause() time.Duration {

@@ -91,7 +91,7 @@ func (k *Keeper) start() {
 	k.restart = nil
 	k.life = life{}
 	k.listening = true
-	if k.crashes > 0 || len(k.options.Files) > 0 {
+	if !k.first() {
 		k.send(keyResume + "=1")
 	}
 	k.tell() // before it is there, so that it finds all of it when it looks for the first time

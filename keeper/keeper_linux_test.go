@@ -289,7 +289,10 @@ var scenarios = map[string]func(*rig){
 			}
 			r.watch(func() {})
 			unix.Kill(r.link.Pid(), unix.SIGKILL)
-		case 2:
+		case 2: // can't come up: not the end, since programs may live that need a supervisor
+			r.link.Announce(1)
+			os.Exit(1)
+		case 3:
 			r.note("ends")
 			r.end(0)
 		}
@@ -349,7 +352,7 @@ func TestKeeper(t *testing.T) {
 		{"stopped", 0, 2, []string{"signal 1"}},
 		{"upgrade", 6, 5, []string{"1 runs keeper.test with 0 files, resumes: false", "2 runs keeper.test with 1 files, resumes: true",
 			"3 runs keeper.test with 1 files, resumes: true", "4 runs new with 1 files, resumes: true", "5 runs new with 1 files, resumes: true", "keeper runs new"}},
-		{"keeper is killed", -1, 2, []string{"has 0", "gone", "has 1", "ends"}},
+		{"keeper is killed", -1, 3, []string{"has 0", "gone", "has 1", "has 1", "ends"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.scenario, func(t *testing.T) {

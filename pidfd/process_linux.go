@@ -29,11 +29,14 @@ type Process struct {
 }
 
 // Open returns the process that has this pid now; it need not be a child and may be a zombie. The
-// error is ErrGone when there is none. Whether it is the one the caller has in mind, Identity tells.
+// error is ErrGone when there is none, also where a thread has that number now. Whether it is the one the caller has in mind, Identity tells.
 //
-// Source: pidfd_open(2).
+// Source: pidfd_open(2); for a thread it says EINVAL, from Linux 6.16 on ENOENT.
 func Open(pid int) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, 0) // always close-on-exec
+	if pid > 0 && (err == unix.EINVAL || err == unix.ENOENT) {
+		err = unix.ESRCH
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open process %d: %w", pid, translate(err))
 	}

@@ -2,6 +2,8 @@ package pidfd
 
 import (
 	"errors"
+	"os"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -58,5 +60,25 @@ func TestReopen(t *testing.T) {
 	}
 	if p, err := Reopen(id); !errors.Is(err, ErrGone) {
 		t.Errorf("Reopen(%v) = %v, %v after its end, want ErrGone", id, p, err)
+	}
+}
+
+// A pid may be given to a thread of somebody else.
+func TestOpenThread(t *testing.T) {
+	tids, done := make(chan int), make(chan bool)
+	defer close(done)
+	for range 2 { // one of them at least is not the first thread of the process, whose number is the pid
+		go func() {
+			runtime.LockOSThread()
+			tids <- unix.Gettid()
+			<-done
+		}()
+	}
+	for range 2 {
+		if id := <-tids; id != os.Getpid() {
+			if p, err := Open(id); !errors.Is(err, ErrGone) {
+				t.Errorf("Open(%d) = %v, %v; that is a thread: want ErrGone", id, p, err)
+			}
+		}
 	}
 }

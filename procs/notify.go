@@ -27,7 +27,7 @@ func (s *Supervisor) tellNotifier() {
 func (s *Supervisor) summary() string {
 	text := plural(len(s.instances), "instance")
 	separator := ": "
-	for _, state := range []State{Running, Spawning, Stopping, Killing, Clearing, Backoff, Failed, Exited, Stopped} {
+	for _, state := range []State{Running, Spawning, Waiting, Stopping, Killing, Clearing, Backoff, Failed, Exited, Stopped} {
 		if s.counts[state] > 0 {
 			text += fmt.Sprintf("%s%d %s", separator, s.counts[state], state)
 			separator = ", "

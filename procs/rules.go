@@ -13,6 +13,13 @@ var rules = [stateCount][eventCount]*rule{
 	Stopped: {
 		WantUp:   to(Spawning, Spawn),
 		Again:    to(Spawning, Spawn),
+		Wait:     to(Waiting),
+		WantDown: to(Stopped),
+	},
+	Waiting: {
+		WantUp:   to(Spawning, Spawn),
+		Again:    to(Spawning, Spawn),
+		Wait:     to(Waiting),
 		WantDown: to(Stopped),
 	},
 	Spawning: {
@@ -27,6 +34,7 @@ var rules = [stateCount][eventCount]*rule{
 		EndFinal:     to(Failed, EndRun),
 		EndDown:      to(Stopped, EndRun),
 		EndAgain:     to(Spawning, EndRun, Spawn),
+		EndWait:      to(Waiting, EndRun),
 	},
 	Running: {
 		WantUp:    to(Running),
@@ -46,6 +54,7 @@ var rules = [stateCount][eventCount]*rule{
 		Left:     to(Clearing, Clear),
 		EndDown:  to(Stopped, EndRun),
 		EndAgain: to(Spawning, EndRun, Spawn),
+		EndWait:  to(Waiting, EndRun),
 	},
 	Killing: {
 		WantUp:   to(Killing),
@@ -55,6 +64,7 @@ var rules = [stateCount][eventCount]*rule{
 		Left:     to(Clearing, Clear),
 		EndDown:  to(Stopped, EndRun),
 		EndAgain: to(Spawning, EndRun, Spawn),
+		EndWait:  to(Waiting, EndRun),
 	},
 	Clearing: {
 		WantUp:    to(Clearing),
@@ -66,19 +76,23 @@ var rules = [stateCount][eventCount]*rule{
 		EndFinal:  to(Failed, EndRun),
 		EndDown:   to(Stopped, EndRun),
 		EndAgain:  to(Spawning, EndRun, Spawn),
+		EndWait:   to(Waiting, EndRun),
 	},
 	Backoff: {
+		Wait:       to(Waiting, Disarm),
 		WantUp:     to(Spawning, Disarm, Spawn),
 		Again:      to(Spawning, Disarm, Spawn),
 		WantDown:   to(Stopped, Disarm),
 		RestartDue: to(Spawning, Spawn),
 	},
 	Exited: {
+		Wait:     to(Waiting),
 		WantUp:   to(Spawning, Spawn),
 		Again:    to(Spawning, Spawn),
 		WantDown: to(Stopped),
 	},
 	Failed: {
+		Wait:       to(Waiting, Disarm),
 		WantUp:     to(Spawning, Disarm, Spawn),
 		Again:      to(Spawning, Disarm, Spawn),
 		WantDown:   to(Stopped, Disarm),

@@ -9,6 +9,7 @@ type State uint8
 // The states of an instance.
 const (
 	Stopped  State = iota // not wanted up
+	Waiting               // wanted up; nothing of it lives, and something must happen before it may be started
 	Spawning              // a worker prepares and spawns it
 	Running               // its main process lives
 	Stopping              // the stop signal is sent; the stop time-out runs
@@ -21,17 +22,17 @@ const (
 )
 
 var stateNames = [stateCount]string{
-	Stopped: "Stopped", Spawning: "Spawning", Running: "Running", Stopping: "Stopping",
+	Stopped: "Stopped", Waiting: "Waiting", Spawning: "Spawning", Running: "Running", Stopping: "Stopping",
 	Killing: "Killing", Clearing: "Clearing", Backoff: "Backoff", Exited: "Exited", Failed: "Failed",
 }
 
 var shownNames = [stateCount]string{
-	Stopped: "stopped", Spawning: "starting", Running: "running", Stopping: "stopping",
+	Stopped: "stopped", Waiting: "waiting", Spawning: "starting", Running: "running", Stopping: "stopping",
 	Killing: "stopping", Clearing: "stopping", Backoff: "backoff", Exited: "exited", Failed: "failed",
 }
 
-// String returns the name under which the state is shown: stopped, starting, running, stopping, backoff,
-// exited or failed.
+// String returns the name under which the state is shown: stopped, waiting, starting, running, stopping,
+// backoff, exited or failed.
 func (s State) String() string { return shownNames[s] }
 
 // AtRest reports whether nothing of the instance lives and nothing is about to be started.
@@ -48,6 +49,7 @@ type Event uint8
 const (
 	WantUp       Event = iota // it is to be up
 	WantDown                  // it is to be down
+	Wait                      // it is to be up, and has to wait before it is started
 	Again                     // it is to be up, in a run that starts after this
 	Spawned                   // the main process was started
 	SpawnedStale              // so it was, but that run is not wanted any more
@@ -58,6 +60,7 @@ const (
 	EndFinal                  // the run is over, badly; it stays down
 	EndDown                   // the run is over; it is to be down
 	EndAgain                  // the run is over; the next one is wanted at once
+	EndWait                   // the run is over; the next one is wanted, and has to wait
 	StopDue                   // the stop time-out is over
 	KillDue                   // the process has not ended although SIGKILL was sent
 	RestartDue                // the delay before the next start is over
@@ -65,8 +68,8 @@ const (
 )
 
 var eventNames = [eventCount]string{
-	WantUp: "WantUp", WantDown: "WantDown", Again: "Again", Spawned: "Spawned", SpawnedStale: "SpawnedStale", Left: "Left",
-	EndRetry: "EndRetry", EndDone: "EndDone", EndGaveUp: "EndGaveUp", EndFinal: "EndFinal", EndDown: "EndDown", EndAgain: "EndAgain",
+	WantUp: "WantUp", WantDown: "WantDown", Wait: "Wait", Again: "Again", Spawned: "Spawned", SpawnedStale: "SpawnedStale", Left: "Left",
+	EndRetry: "EndRetry", EndDone: "EndDone", EndGaveUp: "EndGaveUp", EndFinal: "EndFinal", EndDown: "EndDown", EndAgain: "EndAgain", EndWait: "EndWait",
 	StopDue: "StopDue", KillDue: "KillDue", RestartDue: "RestartDue",
 }
 
