@@ -35,7 +35,8 @@ type instance struct {
 	hangsIn      string // what the last of them hangs in
 	noOutput     string // why its output is not captured; empty where it is
 	note         string // what else is to be said of the end of its run; empty if nothing
-	held         *hold  // keeps it from being started; else nil
+	sched        *scheduling
+	held         *hold // keeps it from being started; else nil
 	waiters      []*waiter
 
 	removed   bool            // goes away when it is at rest
@@ -103,6 +104,8 @@ func (in *instance) do(step func() []Effect) {
 	if before.String() != after.String() || after == Spawning {
 		in.sinceAt = in.sup.loop.Now()
 	}
+	in.keepSchedule()
+	in.tellSkipped()
 	if before != after {
 		in.sup.log.Debug("state changed", "instance", in.name, "from", before.String(), "to", after.String(), "reason", in.machine.cause)
 		in.recordState(before)
@@ -184,6 +187,9 @@ func (in *instance) reason() string {
 	}
 	if stage := in.stage(); stage != "" {
 		return in.machine.cause + ": " + stage
+	}
+	if in.awaitsSchedule() {
+		return in.machine.cause + "; " + in.nextRunText()
 	}
 	return in.machine.cause
 }

@@ -26,6 +26,7 @@ type machine struct {
 	wanted    wish
 	overruled *wish // what was wanted before the shutdown; nil without one
 	again     bool  // a run that starts later than the present one is wanted
+	owed      bool  // of a program with a schedule: a run is due or under way, its retries included
 	verdict   Event // what follows the present run when nothing of it is left, unless something else is wanted by then
 
 	attempts int             // ends in a row without a stable run: the exponent of the back-off
@@ -76,6 +77,7 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 	m.wish(true, by)
 	if operator {
 		m.forgive()
+		m.owed = true
 	}
 	switch m.state {
 	case Running:
@@ -87,7 +89,7 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 		m.why = "by " + by
 		m.cause = "started by " + by
 	}
-	return m.step(WantUp)
+	return m.step(m.unlessEarly(WantUp))
 }
 
 // wantAgain is a restart: whatever the state, a run is wanted that starts after this. From the operator it clears
@@ -98,6 +100,7 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 	m.why = "by " + by
 	if operator {
 		m.forgive()
+		m.owed = true
 	} else { // a changed program owes nothing to the old one
 		m.attempts, m.failures, m.gaveUp = 0, nil, false
 	}
@@ -107,13 +110,41 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 	default:
 		m.cause = "started by " + by
 	}
-	return m.step(Again)
+	return m.step(m.unlessEarly(Again))
+}
+
+// awaitsSchedule reports whether nothing is to be started before a time of the program's schedule comes.
+func (m *machine) awaitsSchedule() bool { return m.program.Scheduled() && !m.owed }
+
+// unlessEarly returns the event that starts something, or another one where that has to wait for the schedule.
+func (m *machine) unlessEarly(start Event) Event {
+	switch m.state {
+	case Stopped, Waiting, Backoff, Exited, Failed:
+		if m.awaitsSchedule() {
+			m.again = false
+			m.cause = "waits for its schedule"
+			if m.ending != "" {
+				m.cause = m.ending
+			}
+			return Wait
+		}
+	}
+	return start
+}
+
+// scheduleDue is a time of the schedule that has come. why says so, as a reason to be started.
+func (m *machine) scheduleDue(why string) []Effect {
+	m.owed, m.attempts, m.failures, m.gaveUp = true, 0, nil, false
+	m.why = why
+	m.cause = "started " + why
+	return m.step(WantUp)
 }
 
 // wantDown is a stop.
 func (m *machine) wantDown(by string) []Effect {
 	m.wish(false, by)
 	m.again = false
+	m.owed = m.owed && by == theShutdown // which may be void
 	switch {
 	case m.state == Running || m.state == Stopping || m.state == Killing || m.state == Clearing || m.state == Spawning:
 		m.cause = "stopping by " + by
@@ -234,15 +265,27 @@ func (m *machine) cleared() []Effect {
 	case !m.wanted.up:
 		m.cause = fmt.Sprintf("stopped by %s: %s", m.wanted.by, m.ending)
 		return m.step(EndDown)
-	case m.again:
+	case m.again && !m.awaitsSchedule():
 		m.cause = "started " + m.why
 		return m.step(EndAgain)
+	case m.program.Scheduled() && (!m.owed || m.verdict != EndRetry && m.verdict != EndAgain):
+		return m.untilNextTime()
 	}
 	if m.verdict == EndRetry {
 		m.attempts++
 		m.delay = restartDelay(m.program.Backoff, m.attempts, m.rng)
 	}
 	return m.step(m.verdict)
+}
+
+// untilNextTime is the end of what was to be run for a time of the schedule. Whatever came of it, the next time is another one.
+func (m *machine) untilNextTime() []Effect {
+	m.cause = m.ending
+	if m.verdict == EndGaveUp || m.gaveUp {
+		m.cause += fmt.Sprintf("; gave up after %s within %s", plural(m.program.StartLimit.Failures, "failure"), plain(m.program.StartLimit.Within))
+	}
+	m.owed, m.again, m.attempts, m.failures, m.gaveUp = false, false, 0, nil, false
+	return m.step(EndWait)
 }
 
 // overLimit counts a failure at now and reports whether the start limit is reached.

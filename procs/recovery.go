@@ -15,6 +15,7 @@ import (
 
 	"superd/config"
 	"superd/procs/journal"
+	"superd/procs/schedule"
 )
 
 // A Recovery is what the last superd has left for this one. It is read before a supervisor is made of it.
@@ -26,8 +27,9 @@ type Recovery struct {
 	self      savedSuperd
 	configs   map[uint64]*config.Config
 	instances map[string]*savedInstance
-	births    map[string]*savedBirth // the newest of each instance
-	keys      []string               // that are not needed any more
+	births    map[string]*savedBirth    // the newest of each instance
+	keys      []string                  // that are not needed any more
+	schedules map[string]schedule.State // of an earlier boot
 	lastBirth uint64
 }
 
@@ -37,10 +39,18 @@ type Restorer func(archive []byte) (*config.Config, error)
 // ReadRecovery makes sense of a journal. log is told what can't be understood; what is missing then counts as not known, and makes the recovery
 // incomplete.
 func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Recovery {
-	r := &Recovery{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, births: map[string]*savedBirth{}}
+	r := &Recovery{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, births: map[string]*savedBirth{}, schedules: map[string]schedule.State{}}
 	if state.OtherBoot {
 		log.Info("journal of an earlier boot passed over: its programs are gone")
 		r.keys = slices.Collect(maps.Keys(state.Values))
+		r.readInstances(state, log)
+		for name, v := range r.instances {
+			if v.Schedule != nil {
+				r.schedules[name] = *v.Schedule // the clock goes on
+			}
+		}
+		clear(r.instances)
+		r.lastBirth, r.Incomplete = 0, false
 		return r
 	}
 	r.Incomplete = state.Damaged > 0
@@ -225,6 +235,9 @@ func merge(v *savedInstance, b *savedBirth, autostart bool, number uint64) *save
 	}
 	run.Touched = true
 	merged.Run, merged.Settled = &run, b.number
+	if b.Schedule != nil {
+		merged.Schedule, merged.Owed = b.Schedule, true
+	}
 	merged.Output = true // it was made before
 	switch {
 	case b.Hook == nil:

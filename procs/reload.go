@@ -237,12 +237,14 @@ func (in *instance) change(program *config.Program) {
 		return // the superd before has done it
 	}
 	wasInvalid := len(in.program.Invalid) > 0
+	goesOn := in.run != nil && in.program.Scheduled() && program.Scheduled() && in.machine.wanted.up // the next run is by the new table
 	startsNow := program.Autostart && !in.program.Autostart && in.machine.wanted.by != operator
 	in.program, in.machine.program = program, program
 	defer in.save()
+	defer in.keepSchedule()
 	in.capture.SetOptions(in.sup.logOptions(in.name, program))
 	switch {
-	case in.held != nil:
+	case in.held != nil, goesOn:
 	case !in.machine.wanted.up && !startsNow:
 	case wasInvalid && !program.Autostart:
 		in.do(func() []Effect { return in.machine.wantDown(by) })

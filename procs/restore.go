@@ -67,6 +67,7 @@ func (s *Supervisor) Adopt() error {
 		return nil
 	}
 	s.births = r.lastBirth
+	maps.Copy(s.leftSchedules, r.schedules)
 	s.configNumber, s.configBefore = r.self.Config, r.self.Before
 	known := r.configs[r.oldest()]
 	if known != nil {
@@ -154,6 +155,9 @@ func (in *instance) restore(v *savedInstance) {
 	m.attempts, m.failures, m.gaveUp, m.restarts, m.delay = v.Attempts, v.Failures, v.GaveUp, v.Restarts, v.Delay
 	m.why, m.ending, m.cause = v.Why, v.Ending, v.Cause
 	in.sinceAt, in.settled = v.Since, v.Settled
+	if m.owed = v.Owed; v.Schedule != nil {
+		in.sched = &scheduling{before: v.Schedule, dueFor: v.DueFor, skipped: v.Skipped}
+	}
 	if w := v.Next; w != nil {
 		in.nextWish = new(w.wish())
 	}

@@ -15,6 +15,7 @@ func (s *Supervisor) goOn(all []*adoption) {
 			lives++
 		}
 		a.resume()
+		a.in.keepSchedule()
 		if a.rekept {
 			a.in.save()
 		}

@@ -45,6 +45,7 @@ var rules = [stateCount][eventCount]*rule{
 		EndDone:   to(Exited, EndRun),
 		EndGaveUp: to(Failed, EndRun, ArmRestart),
 		EndFinal:  to(Failed, EndRun),
+		EndWait:   to(Waiting, EndRun),
 	},
 	Stopping: {
 		WantUp:   to(Stopping),

@@ -46,6 +46,9 @@ func (in *instance) saved() *savedInstance {
 		Why: m.why, Ending: m.ending, Cause: m.cause,
 		Since: in.sinceAt, Settled: in.settled, Output: in.capture.FD() >= 0, Kept: in.kept, Drain: in.draining, Tree: in.tree.Place(),
 	}
+	if sc := in.sched; sc != nil {
+		v.Owed, v.Schedule, v.DueFor, v.Skipped = m.owed, sc.state(), sc.dueFor, sc.skipped
+	}
 	if in.removed {
 		v.Table = savedTable(in.program)
 	}
@@ -110,6 +113,7 @@ type birth struct {
 func (in *instance) newBirth(r *run) *birth {
 	in.sup.births++
 	b := &birth{in: in, key: birthKey(in.name, in.sup.births), value: savedBirth{Run: r.invocationID, number: in.sup.births}}
+	b.value.Schedule = in.sched.state()
 	if r.hook != nil {
 		b.value.Hook, b.value.PostStop = new(r.hook.at), in.machine.state == Clearing
 	}

@@ -9,6 +9,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/schedule"
 )
 
 // What the next superd must know is in the journal under these keys:
@@ -70,6 +71,11 @@ type savedInstance struct {
 	Restarts int             `json:"restarts,omitempty"`
 	Delay    time.Duration   `json:"delay,omitempty"`
 	Due      *time.Duration  `json:"due,omitempty"` // of the next start that happens by itself
+
+	Owed     bool            `json:"owed,omitempty"`
+	Schedule *schedule.State `json:"schedule,omitempty"`
+	DueFor   time.Time       `json:"due_for,omitzero"`  // the time of the schedule that was due last
+	Skipped  int             `json:"skipped,omitempty"` // due times since the run under way began
 
 	Why    string `json:"why,omitempty"`
 	Ending string `json:"ending,omitempty"`
@@ -142,6 +148,8 @@ type savedBirth struct {
 	After    uint64        `json:"after,omitempty"`     // no process of it is older, in clock ticks since boot
 	Process  *savedProcess `json:"process,omitempty"`
 	At       time.Duration `json:"at,omitempty"` // when the process was born
+
+	Schedule *schedule.State `json:"schedule,omitempty"` // so that nothing is run twice for one time
 
 	number uint64
 }

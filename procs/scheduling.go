@@ -129,13 +129,22 @@ func (in *instance) nextRun() (at time.Time, left time.Duration, ok bool) {
 	return in.sched.entry.Next()
 }
 
+// nextRunText says when the program runs next by itself.
+func (in *instance) nextRunText() string {
+	at, _, ok := in.nextRun()
+	if !ok {
+		return "its schedule never comes again"
+	}
+	return "next run at " + clockTime(at)
+}
+
 // awaitsSchedule reports whether the instance waits for nothing but its schedule.
 func (in *instance) awaitsSchedule() bool {
 	return in.machine.state == Waiting && in.machine.awaitsSchedule()
 }
 
 // clockTime shows a time of a schedule, by the machine's clock.
-func clockTime(t time.Time) string { return t.Local().Format(time.DateTime) }
+func clockTime(t time.Time) string { return t.Local().Round(time.Second).Format(time.DateTime) }
 
 // scheduleTable returns the table of all schedules, made when the first one comes into force.
 func (s *Supervisor) scheduleTable() *schedule.Table {

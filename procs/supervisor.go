@@ -8,6 +8,7 @@ package procs
 import (
 	"encoding/hex"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/schedule"
 )
 
 // sweepDelay gathers the SIGCHLDs of a burst: the supervisor's own children report through their pidfds, so only
@@ -43,6 +45,9 @@ type Options struct {
 	Recovery    *Recovery                             // what the superd before has left; nil: nothing
 	Resumed     bool                                  // the keeper has started this superd in the place of one that crashed
 	Archive     func(*config.Config) []byte           // nil: [config.Config.Archive]
+	BootID      string                                // of this boot of the machine, as [BootID] gives it
+	Machine     string                                // tells this machine from others, for the jitter of schedules
+	Schedules   map[string]schedule.State             // that an earlier superd has left at its orderly end, by instance
 	Seed        [32]byte                              // for invocation ids and jitter
 	OnCapture   func(*logs.Capture) (runEnded func()) // for who shows the lines; runEnded is called on the loop
 }
@@ -70,6 +75,9 @@ type Supervisor struct {
 	inherited map[string]int          // descriptors from the keeper that nobody has asked for yet
 	strays    map[string][]Stray      // by instance
 	adopted   map[processKey]*adopted // whose exit the keeper may tell
+
+	schedules     *schedule.Table           // nil before the first schedule is in force
+	leftSchedules map[string]schedule.State // by instance, until it asks for it
 
 	instances []*instance // by name
 	byName    map[string]*instance
@@ -110,6 +118,9 @@ func New(o Options) *Supervisor {
 		inherited: map[string]int{},
 		strays:    map[string][]Stray{},
 		adopted:   map[processKey]*adopted{},
+
+		leftSchedules: map[string]schedule.State{},
+
 		random:    random,
 		rng:       rand.New(random),
 		config:    o.Config,
@@ -118,6 +129,7 @@ func New(o Options) *Supervisor {
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
 	}
+	maps.Copy(s.leftSchedules, o.Schedules)
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}

@@ -9,7 +9,7 @@ type State struct {
 	Boot    time.Duration `json:"boottime"`
 	Grid    time.Duration `json:"grid,omitzero"`
 	MakeUp  time.Duration `json:"make_up,omitzero"` // when a run that was missed is due; 0: there is none
-	Wall    time.Time     `json:"wall"` // when Boot was read
+	Wall    time.Time     `json:"wall"`             // when Boot was read
 	Settled time.Time     `json:"settled,omitzero"`
 }
 
