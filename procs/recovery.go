@@ -236,7 +236,10 @@ func merge(v *savedInstance, b *savedBirth, autostart bool, number uint64) *save
 	run.Touched = true
 	merged.Run, merged.Settled = &run, b.number
 	if b.Schedule != nil {
-		merged.Schedule, merged.Owed = b.Schedule, true
+		merged.Owed = true
+		if v.Schedule == nil || v.Schedule.Boot <= b.Schedule.Boot { // else more was due while the start was on its way
+			merged.Schedule = b.Schedule
+		}
 	}
 	merged.Output = true // it was made before
 	switch {

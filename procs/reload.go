@@ -249,6 +249,7 @@ func (in *instance) change(program *config.Program) {
 	case wasInvalid && !program.Autostart:
 		in.do(func() []Effect { return in.machine.wantDown(by) })
 	case in.machine.state == Backoff:
+		in.machine.owed = true // also where it has got a schedule only now
 	default:
 		in.do(func() []Effect { return in.machine.wantAgain(by, false) })
 	}

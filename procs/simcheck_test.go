@@ -32,6 +32,8 @@ type model struct {
 	hook    *hookRun      // under way
 	hookAt  int
 	hookOn  time.Duration // when that began
+
+	schedule scheduleModel
 }
 
 func (m *model) forgive() { m.retries, m.failures, m.gaveUp = 0, nil, false }
@@ -43,6 +45,7 @@ func (h *history) check() {
 		h.observeHeld(in)
 		h.checkState(in)
 		h.observe(in)
+		h.checkSchedule(in, h.models[in.name])
 		h.checkHook(in)
 		h.checkStuck(in)
 		h.checkWaiters(in)
@@ -187,7 +190,7 @@ func (h *history) checkWaiters(in *instance) {
 		case in.removed && w.op != OpStop: // for what takes its place
 		case in.stuck != "":
 			h.fail("%s is stuck and somebody waits for its %s: %s", in.name, w.op, in.stuck)
-		case state.AtRest(), state == Running && !in.isOneShot():
+		case state.AtRest(), state == Running && !in.isOneShot(), in.awaitsSchedule():
 			h.fail("%s is %s and somebody waits for its %s", in.name, state, w.op)
 		}
 	}
@@ -225,8 +228,12 @@ func (h *history) observe(in *instance) {
 		endedAt = model.stateAt
 	}
 	model.state, model.stateAt = after, h.v.Now()
-	if after != Backoff && after != Failed && after != Exited {
+	if after != Backoff && after != Failed && after != Exited && (after != Waiting || before.AtRest() || before == Backoff) {
 		return
+	}
+	if after == Waiting && in.machine.verdict == EndAgain {
+		model.forgive()
+		return // it was asked for
 	}
 	p, ran := in.program, h.kernel.mains[model.run.invocationID]
 	if ran != nil && in.lastExitAt-ran.began >= p.Backoff.ResetAfter {
@@ -239,7 +246,10 @@ func (h *history) observe(in *instance) {
 		h.fail("%s: superd does not know how its own child ended", in.name)
 	}
 	h.checkVerdict(in, model, ran, endedAt)
-	if after != Backoff && in.restartTimer == nil {
+	if after == Waiting {
+		model.forgive()
+	}
+	if after != Backoff && after != Waiting && in.restartTimer == nil {
 		h.endedForGood(in, ran)
 	}
 	if after == Backoff {
@@ -258,6 +268,8 @@ func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, ende
 	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
 	success := ran != nil && in.lastExit.Known && succeeded(p, ran)
 	switch {
+	case p.Scheduled() && (success || p.Restart == config.RestartNever):
+		h.expect(in, got == Waiting && !retry || !success && h.kernel.shortages[model.run.invocationID] && got == Backoff, "waiting for the next time")
 	case success && p.Restart != config.RestartAlways:
 		h.expect(in, got == Exited && !retry, "exited after success")
 	case success, ran == nil && h.kernel.shortages[model.run.invocationID]:
@@ -270,7 +282,11 @@ func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, ende
 			surely, perhaps, model.unsure = false, true, false
 			model.failures = slices.Clone(in.machine.failures)
 		}
-		h.expect(in, got == Failed && retry == (p.StartLimit.RetryAfter > 0) || !surely, "given up")
+		gaveUp := got == Failed && retry == (p.StartLimit.RetryAfter > 0)
+		if p.Scheduled() {
+			gaveUp = got == Waiting && !retry
+		}
+		h.expect(in, gaveUp || !surely, "given up")
 		h.expect(in, got == Backoff || perhaps, "in back-off, below its limit")
 		if got == Failed {
 			model.gaveUp, model.failures = true, nil
@@ -345,6 +361,7 @@ func (h *history) checkRest() {
 			h.fail("%s is to be down: %d processes are left", in.name, others)
 		case !m.wanted.up:
 		case m.state == Running && main == 1:
+		case p.Scheduled() && in.awaitsSchedule():
 		case m.state == Exited && p.Restart != config.RestartAlways:
 		case m.state == Failed && (p.Restart == config.RestartNever || limited):
 		default:

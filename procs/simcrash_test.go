@@ -205,6 +205,9 @@ func (h *history) crash() {
 	if h.kernel.chance(0.5) {
 		h.without(h.kernel.upTo(time.Duration(h.pick(0.001, 1, 20) * float64(time.Second))))
 	}
+	if h.kernel.chance(h.jumps) {
+		h.jump()
+	}
 	h.pending = 0
 	values := h.journal.values
 	h.journal = newSimJournal(h, h.journal.lag)
@@ -228,6 +231,7 @@ func (h *history) crash() {
 	}
 	o := h.options()
 	o.Recovery, o.Resumed = recovery, resumed
+	h.startedBoot = h.v.Boot()
 	h.sup = New(o)
 	if err := h.sup.Adopt(); err != nil {
 		h.fail("adopt: %v", err)
@@ -332,6 +336,7 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 		}
 		model.in, model.run, model.hook = in, in.run, nil
 		model.freeAt, model.rightAt, model.right = h.v.Now(), h.v.Now(), true
+		h.resyncSchedule(in, model, !lost)
 		if h.sup.shutdown == nil && in.endedForGood() {
 			h.decides(in, model)
 		}

@@ -39,6 +39,7 @@ type simKernel struct {
 	spared  map[string]bool // instances whose escaped processes kill_mode has spared at least once
 	ungated bool            // planted: the sweep doesn't wait for forks
 
+	bornMains map[string]int         // by instance
 	mains     map[string]*simProcess // by run: what superd has got as the main process
 	shortages map[string]bool        // runs whose start has failed for lack of something
 	hookEnds  int
@@ -66,6 +67,7 @@ type faultMix struct {
 	hookFails  float64
 	hookHangs  float64
 	hookTime   time.Duration
+	work       time.Duration // how long a run of a schedule takes at most; 0: for ever
 	forkTime   time.Duration // between what a worker does about a fork
 	slowInit   float64       // who is not superd's child is reaped late
 	exitInfo   float64       // the kernel tells then how he ended
@@ -196,6 +198,11 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 // fork is what a worker does when a start can't be called off any more.
 func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Child, error)) {
 	p := k.born(spec.Name, run, role)
+	if role == roleMain {
+		if k.bornMains[spec.Name]++; spec.Program.Schedule != "" && k.mix.work > 0 {
+			p.alive.After(k.upTo(k.mix.work), func() { p.end(pidfd.Exit{Known: true}) })
+		}
+	}
 	k.session.After(k.upTo(k.mix.forkTime), func() {
 		if !k.unwritten {
 			spec.Happened(p.id(), k.v.Now())

@@ -82,7 +82,9 @@ func (h *history) reload() {
 		}
 	}
 	for _, name := range config.Compare(h.sup.config, next).Changed {
-		if in := h.sup.byName[name]; !in.removed && in.machine.state != Backoff && h.models[name].wantUp {
+		if in := h.sup.byName[name]; in.run != nil && in.program.Scheduled() && programOf(next, name).Scheduled() {
+			continue // the run goes on
+		} else if !in.removed && in.machine.state != Backoff && h.models[name].wantUp {
 			h.models[name].forgive()
 		}
 	}

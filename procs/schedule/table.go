@@ -118,6 +118,9 @@ func (e *Entry) Next() (at time.Time, in time.Duration, ok bool) {
 	return now.Wall.Add(due - now.Boot), max(due-now.Boot, 0), true
 }
 
+// Plan returns when the next run is due, on CLOCK_BOOTTIME, false if there is none.
+func (e *Entry) Plan() (time.Duration, bool) { return e.plan.Due() }
+
 // State returns what the next superd must know. It changes with each run and is up to date when run is called: who writes it
 // down before he starts the program will never run the same time of the schedule twice.
 func (e *Entry) State() State { return e.plan.State(e.table.bootID) }
