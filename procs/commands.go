@@ -149,7 +149,7 @@ func (in *instance) settleWaiters() {
 	switch state {
 	case Stopping:
 		return
-	case Spawning, Killing, Clearing:
+	case Spawning, Starting, Killing, Clearing:
 		if in.stuck == "" {
 			return
 		}

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
@@ -101,6 +103,9 @@ func (in *instance) do(step func() []Effect) {
 	after := in.machine.state
 	in.sup.counts[before]--
 	in.sup.counts[after]++
+	if before == Starting && after != Starting && in.run != nil && in.run.readiness != nil {
+		in.run.readiness.end()
+	}
 	if before.String() != after.String() || after == Spawning {
 		in.sinceAt = in.sup.loop.Now()
 	}
@@ -129,6 +134,10 @@ func (in *instance) perform(effect Effect) {
 			in.sup.saveSelf()
 		}
 		in.spawn()
+	case AwaitReady:
+		in.awaitReady(in.run.startedAt + in.run.program.StartTimeout)
+	case Attend:
+		in.attend()
 	case CallOff:
 		// The answer is a step of its own, after this one.
 		run := in.run
@@ -137,6 +146,9 @@ func (in *instance) perform(effect Effect) {
 		in.clear()
 	case SignalStop:
 		in.signalStop()
+	case SignalAbort:
+		in.send(unix.SIGABRT)
+		in.send(unix.SIGCONT)
 	case SignalKill:
 		in.signalKill()
 	case ArmStop:
@@ -206,6 +218,8 @@ func (in *instance) stage() string {
 		return "waits for the start before this one, which hangs in " + in.hangsIn
 	case r.pending != nil:
 		return r.pending.Stage()
+	case r.readiness != nil:
+		return "not ready yet: " + r.readiness.stage()
 	}
 	return ""
 }

@@ -24,10 +24,11 @@ type machine struct {
 
 	state     State
 	wanted    wish
-	overruled *wish // what was wanted before the shutdown; nil without one
-	again     bool  // a run that starts later than the present one is wanted
-	owed      bool  // of a program with a schedule: a run is due or under way, its retries included
-	verdict   Event // what follows the present run when nothing of it is left, unless something else is wanted by then
+	overruled *wish  // what was wanted before the shutdown; nil without one
+	again     bool   // a run that starts later than the present one is wanted
+	owed      bool   // of a program with a schedule: a run is due or under way, its retries included
+	blame     string // why superd itself ends the present run, which then counts as a failure; empty if nothing
+	verdict   Event  // what follows the present run when nothing of it is left, unless something else is wanted by then
 
 	attempts int             // ends in a row without a stable run: the exponent of the back-off
 	failures []time.Duration // when it failed, within the window of the start limit
@@ -80,7 +81,7 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 		m.owed = true
 	}
 	switch m.state {
-	case Running:
+	case Starting, Running:
 	case Stopping, Killing, Clearing:
 		m.again = true
 		m.why = "by " + by
@@ -105,7 +106,7 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 		m.attempts, m.failures, m.gaveUp = 0, nil, false
 	}
 	switch m.state {
-	case Running, Stopping, Killing, Clearing:
+	case Starting, Running, Stopping, Killing, Clearing:
 		m.cause = "stopping, to be restarted by " + by
 	default:
 		m.cause = "started by " + by
@@ -146,7 +147,7 @@ func (m *machine) wantDown(by string) []Effect {
 	m.again = false
 	m.owed = m.owed && by == theShutdown // which may be void
 	switch {
-	case m.state == Running || m.state == Stopping || m.state == Killing || m.state == Clearing || m.state == Spawning:
+	case m.state == Spawning || m.state.lives() || m.state == Clearing:
 		m.cause = "stopping by " + by
 	case m.ending != "":
 		m.cause = fmt.Sprintf("stopped by %s; before: %s", by, m.ending)
@@ -161,13 +162,29 @@ func (m *machine) forgive() {
 	m.attempts, m.failures, m.gaveUp, m.restarts = 0, nil, false, 0
 }
 
-// spawned is a main process that was started.
-func (m *machine) spawned() []Effect {
+// spawned is a main process that was started. ready tells whether it is ready by that.
+func (m *machine) spawned(ready bool) []Effect {
 	if !m.wanted.up || m.again {
 		return m.step(SpawnedStale)
 	}
 	m.cause = "started " + m.why
+	if !ready {
+		return m.step(SpawnedUnready)
+	}
 	return m.step(Spawned)
+}
+
+// ready is a main process that has become ready, so long after its start.
+func (m *machine) ready(after time.Duration) []Effect {
+	m.cause = fmt.Sprintf("started %s; ready after %s", m.why, roundDuration(after))
+	return m.step(Ready)
+}
+
+// condemn ends a run that is not as it should be, for the reason given. e is StartDue, Unfit or WatchdogDue.
+func (m *machine) condemn(e Event, reason string) []Effect {
+	m.blame = reason
+	m.cause = "stopping: " + reason
+	return m.step(e)
 }
 
 // A spawnFault tells how a failed spawn counts.
@@ -211,27 +228,36 @@ func (m *machine) calledOff(left bool) []Effect {
 	return m.over(left)
 }
 
-// exited is the end of the main process at now (monotonic), after it ran for so long. note is what else is known of it;
-// left tells whether there is
-// something to clear before the run is over.
-func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran time.Duration, note string, left bool) []Effect {
+// exited is the end of the main process at now (monotonic), after it ran for so long, and was ready for so long, 0 if it never was.
+// note is what else is known of it; left tells whether there is something to clear before the run is over.
+func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note string, left bool) []Effect {
 	m.ending, m.notStarted = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false
 	if note != "" {
 		m.ending += ", " + note
 	}
-	if ran >= m.program.Backoff.ResetAfter {
+	if stable >= m.program.Backoff.ResetAfter {
 		m.attempts, m.gaveUp = 0, false
 	}
+	m.verdict = EndAgain // it was to be ended: over, unless it is to be down
 	switch m.state {
+	case Starting:
+		m.ending += ", before it was ready"
+		m.cause = m.ending
+		m.verdict = m.failed(now)
 	case Running:
 		m.cause = m.ending
 		m.verdict = m.judge(now, exit)
 	case Killing:
 		m.ending = fmt.Sprintf("killed after stop_timeout %s (%s)", m.program.StopTimeout, m.ending)
-		m.verdict = EndAgain // it was to be ended: over, unless it is to be down
 	default:
 		m.ending = fmt.Sprintf("ended at the stop signal (%s)", m.ending)
-		m.verdict = EndAgain
+	}
+	if m.blame != "" {
+		m.ending = m.blame + "; " + m.ending
+		if m.blame = ""; m.wanted.up && !m.again { // of what is not wanted any more: it doesn't count
+			m.cause = m.ending
+			m.verdict = m.failed(now)
+		}
 	}
 	return m.over(left)
 }
@@ -242,10 +268,19 @@ func (m *machine) judge(now time.Duration, exit pidfd.Exit) Event {
 	switch {
 	case success && m.program.Restart != config.RestartAlways:
 		return EndDone
+	case success:
+		return m.retry()
+	}
+	return m.failed(now)
+}
+
+// failed decides what follows a run that has failed.
+func (m *machine) failed(now time.Duration) Event {
+	switch {
 	case m.program.Restart == config.RestartNever:
 		m.cause = m.ending + "; restart = \"never\""
 		return EndFinal
-	case !success && m.overLimit(now):
+	case m.overLimit(now):
 		return m.giveUp()
 	}
 	return m.retry()

@@ -82,8 +82,8 @@ func TestWhatFollowsAnExit(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := testMachine(func(p *config.Program) { p.Restart = tt.restart })
 			m.wantUp("the configuration", false)
-			m.spawned()
-			m.exited(time.Second, tt.exit, time.Millisecond, "", false)
+			m.spawned(true)
+			m.exited(time.Second, tt.exit, time.Millisecond, time.Millisecond, "", false)
 			if m.state != tt.want {
 				t.Errorf("after %v with restart = %v: state %v, want %v", tt.exit, tt.restart, m.state, tt.want)
 			}
@@ -95,8 +95,8 @@ func TestBackoffGrowsAndIsForgotten(t *testing.T) {
 	m := testMachine(nil)
 	m.wantUp("the configuration", false)
 	crash := func(ran time.Duration) time.Duration {
-		m.spawned()
-		m.exited(time.Hour, exitThree, ran, "", false)
+		m.spawned(true)
+		m.exited(time.Hour, exitThree, ran, ran, "", false)
 		delay := m.delay
 		m.restartDue()
 		return delay
@@ -145,8 +145,8 @@ func TestStartLimit(t *testing.T) {
 		return m
 	}
 	fail := func(m *machine, at time.Duration) {
-		m.spawned()
-		m.exited(at, exitThree, time.Millisecond, "", false)
+		m.spawned(true)
+		m.exited(at, exitThree, time.Millisecond, time.Millisecond, "", false)
 	}
 	t.Run("gives up, and tries again slowly", func(t *testing.T) {
 		m := limited(10 * time.Minute)
@@ -220,14 +220,14 @@ func TestWishesMeetASpawnUnderWay(t *testing.T) {
 		result func(*machine) []Effect
 		want   State
 	}{
-		{"stop, then it spawned", func(m *machine) { m.wantDown("the operator") }, (*machine).spawned, Stopping},
+		{"stop, then it spawned", func(m *machine) { m.wantDown("the operator") }, spawned, Stopping},
 		{"stop, then it was called off", func(m *machine) { m.wantDown("the operator") }, func(m *machine) []Effect { return m.calledOff(false) }, Stopped},
 		{"stop, then it failed", func(m *machine) { m.wantDown("the operator") },
 			func(m *machine) []Effect { return m.spawnFailed(0, "no such file", faultProgram, false) }, Stopped},
-		{"restart, then it spawned", func(m *machine) { m.wantAgain("the operator", true) }, (*machine).spawned, Stopping},
+		{"restart, then it spawned", func(m *machine) { m.wantAgain("the operator", true) }, spawned, Stopping},
 		{"restart, then it was called off", func(m *machine) { m.wantAgain("the operator", true) }, func(m *machine) []Effect { return m.calledOff(false) }, Spawning},
 		{"stop and start, then it spawned",
-			func(m *machine) { m.wantDown("the operator"); m.wantUp("the operator", true) }, (*machine).spawned, Running},
+			func(m *machine) { m.wantDown("the operator"); m.wantUp("the operator", true) }, spawned, Running},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -239,5 +239,97 @@ func TestWishesMeetASpawnUnderWay(t *testing.T) {
 				t.Errorf("state %v, want %v", stateNames[m.state], stateNames[tt.want])
 			}
 		})
+	}
+}
+
+func spawned(m *machine) []Effect { return m.spawned(true) }
+
+// TestStarting holds what follows when a program is not ready, or runs and is not as it should be.
+func TestStarting(t *testing.T) {
+	limit := config.StartLimit{Failures: 1, Within: time.Minute}
+	tests := []struct {
+		name    string
+		program func(p *config.Program)
+		steps   func(m *machine)
+		want    State
+		cause   string
+	}{
+		{"it is ready", nil, func(m *machine) { m.ready(time.Second) }, Running, "started by the configuration; ready after 1s"},
+		{"success before readiness is a failure", func(p *config.Program) { p.Restart = config.RestartOnFailure },
+			func(m *machine) { m.exited(0, exitZero, time.Second, 0, "", false) }, Backoff, "exit status 0 after 1s, before it was ready"},
+		{"so it is where it is not restarted", func(p *config.Program) { p.Restart = config.RestartNever },
+			func(m *machine) { m.exited(0, exitZero, time.Second, 0, "", false) }, Failed, `exit status 0 after 1s, before it was ready; restart = "never"`},
+		{"a start that takes too long backs off", nil, func(m *machine) {
+			m.condemn(StartDue, "not ready after 30s")
+			m.exited(0, exitKill, time.Second, 0, "", false)
+		}, Backoff, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
+		{"its tree is cleared before", nil, func(m *machine) {
+			m.condemn(StartDue, "not ready after 30s")
+			m.exited(0, exitKill, time.Second, 0, "", true)
+		}, Clearing, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
+		{"it counts for the limit", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
+			m.condemn(StartDue, "not ready after 30s")
+			m.exited(0, exitKill, time.Second, 0, "", false)
+		}, Failed, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s); gave up after 1 failures within 1m0s; retry_after = 0: not tried again"},
+		{"not if it is to be down by then", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
+			m.condemn(StartDue, "not ready after 30s")
+			m.wantDown("the operator")
+			m.exited(0, exitKill, time.Second, 0, "", false)
+		}, Stopped, "stopped by the operator: not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
+		{"a start by the operator follows at once", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
+			m.condemn(StartDue, "not ready after 30s")
+			m.wantUp("the operator", true)
+			m.exited(0, exitKill, time.Second, 0, "", false)
+		}, Spawning, "started by the operator"},
+		{"killed, it backs off, too", nil, func(m *machine) {
+			m.ready(time.Second)
+			m.condemn(WatchdogDue, "no word")
+			m.stopDue()
+			m.exited(0, exitKill, time.Second, 0, "", false)
+		}, Backoff, "no word; killed after stop_timeout 10s (killed by SIGKILL after 1s)"},
+		{"unhealthy, it backs off", nil, func(m *machine) {
+			m.ready(time.Second)
+			m.condemn(Unfit, "unhealthy")
+			m.exited(0, exitZero, time.Second, 0, "", false)
+		}, Backoff, "unhealthy; ended at the stop signal (exit status 0 after 1s)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := testMachine(func(p *config.Program) {
+				if tt.program != nil {
+					tt.program(p)
+				}
+			})
+			m.wantUp("the configuration", false)
+			m.spawned(false)
+			if m.state != Starting {
+				t.Fatalf("spawned, it is %s", stateNames[m.state])
+			}
+			tt.steps(m)
+			if m.state != tt.want || m.cause != tt.cause || m.blame != "" && tt.want != Clearing {
+				t.Errorf("state %s, cause %q, blame %q; want %s, %q", stateNames[m.state], m.cause, m.blame, stateNames[tt.want], tt.cause)
+			}
+		})
+	}
+}
+
+// TestBackoffGrowsWithoutReadiness: only a run that was ready makes the back-off begin anew.
+func TestBackoffGrowsWithoutReadiness(t *testing.T) {
+	m := testMachine(func(*config.Program) {})
+	m.wantUp("the configuration", false)
+	for i := range 3 {
+		m.spawned(false)
+		m.condemn(StartDue, "not ready after 30s")
+		m.exited(0, exitKill, time.Hour, 0, "", false)
+		if m.attempts != i+1 {
+			t.Fatalf("attempts %d after %d", m.attempts, i+1)
+		}
+		m.restartDue()
+	}
+	m.spawned(false)
+	m.ready(time.Second)
+	m.exited(0, exitKill, time.Hour, time.Hour-time.Second, "", false)
+	if m.attempts != 1 {
+		t.Errorf("attempts %d after a run that was ready for an hour", m.attempts)
 	}
 }

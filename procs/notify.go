@@ -27,9 +27,13 @@ func (s *Supervisor) tellNotifier() {
 func (s *Supervisor) summary() string {
 	text := plural(len(s.instances), "instance")
 	separator := ": "
-	for _, state := range []State{Running, Spawning, Waiting, Stopping, Killing, Clearing, Backoff, Failed, Exited, Stopped} {
-		if s.counts[state] > 0 {
-			text += fmt.Sprintf("%s%d %s", separator, s.counts[state], state)
+	for _, states := range [][]State{{Running}, {Spawning, Starting}, {Waiting}, {Stopping, Killing, Clearing}, {Backoff}, {Failed}, {Exited}, {Stopped}} {
+		count := 0
+		for _, state := range states {
+			count += s.counts[state]
+		}
+		if count > 0 {
+			text += fmt.Sprintf("%s%d %s", separator, count, states[0])
 			separator = ", "
 		}
 	}

@@ -22,6 +22,7 @@ type procStat struct {
 	command                     string        // its name, as ps shows it
 	state                       byte          // as proc_pid_stat(5) lists them
 	dead                        bool          // a zombie
+	exiting                     bool          // on its way to be one
 	cpu                         time.Duration // user and system time of all its threads
 	rss                         int64         // bytes of resident memory
 }
@@ -65,13 +66,38 @@ func readStat(pid int) (procStat, error) {
 	return parseStat(buf[:n])
 }
 
+// pfExiting is PF_EXITING of the kernel's include/linux/sched.h.
+const pfExiting = 4
+
+// killed reports whether SIGKILL was sent to the process, or it is ending for another reason, though it may still hold what it held.
+func killed(pid int) bool {
+	var buf [4096]byte
+	n, err := readSmall("/proc/"+strconv.Itoa(pid)+"/status", buf[:])
+	if err != nil {
+		return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH)
+	}
+	for line := range bytes.Lines(buf[:n]) {
+		key, value, _ := bytes.Cut(line, []byte(":"))
+		if name := string(key); name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		pending, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 16, 64)
+		if err == nil && pending&(1<<(unix.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	// The signal is taken first, then the process begins to exit.
+	s, err := readStat(pid)
+	return err == nil && (s.exiting || s.dead)
+}
+
 // parseStat reads the line of /proc/PID/stat. The name in it may hold anything, also spaces and parentheses.
 func parseStat(line []byte) (procStat, error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || end < open {
 		return procStat{}, errNoStat
 	}
-	const first, state, utime, stime, threads, start, last = 3, 3, 14, 15, 20, 22, 24 // numbers of fields, counted from 1
+	const first, state, flags, utime, stime, threads, start, last = 3, 3, 9, 14, 15, 20, 22, 24 // numbers of fields, counted from 1
 	var texts [last + 1][]byte
 	field := first
 	for text := range bytes.FieldsSeq(line[end+1:]) {
@@ -96,6 +122,7 @@ func parseStat(line []byte) (procStat, error) {
 		session: number(texts[6]),
 		command: string(line[open+1 : end]),
 		state:   texts[state][0],
+		exiting: number(texts[flags])&pfExiting != 0,
 		cpu:     time.Duration(number(texts[utime])+number(texts[stime])) * (time.Second / userHz),
 		rss:     int64(number(texts[last])) * int64(os.Getpagesize()),
 	}

@@ -145,7 +145,7 @@ func (v *savedInstance) check() error {
 	if err != nil {
 		return err
 	}
-	main, run := state == Running || state == Stopping || state == Killing, v.Run != nil
+	main, run := state.lives(), v.Run != nil
 	if run != (main || state == Spawning || state == Clearing) || main && v.Run.Main == nil {
 		return fmt.Errorf("state %s and run don't fit", v.State)
 	}

@@ -148,7 +148,7 @@ func (in *instance) restore(v *savedInstance) {
 	m.state, _ = nameOf[State](stateNames[:], v.State)
 	in.sup.counts[m.state]++
 	m.verdict, _ = nameOf[Event](eventNames[:], v.Verdict)
-	m.wanted, m.again, m.notStarted = v.Wanted.wish(), v.Again, v.NotStarted
+	m.wanted, m.again, m.notStarted, m.blame = v.Wanted.wish(), v.Again, v.NotStarted, v.Blame
 	if w := v.Overruled; w != nil {
 		m.overruled = new(w.wish())
 	}

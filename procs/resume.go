@@ -60,7 +60,7 @@ func (a *adoption) resume() {
 func (a *adoption) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
-		scope: in.scope.Child(), program: in.program, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, group: v.Group,
+		scope: in.scope.Child(), program: in.program, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, group: v.Group,
 		oomKills: v.OOMKills, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
 	if v.Table != nil {
@@ -73,13 +73,14 @@ func (a *adoption) resumeRun() {
 	switch in.machine.state {
 	case Spawning:
 		a.resumeSpawning(r)
-	case Running, Stopping, Killing:
+	case Starting, Running, Stopping, Killing:
 		if v.ended {
 			a.endedUnseen(r)
 			return
 		}
 		a.watchMain(r, v.Main)
 		a.resumeStop(r)
+		a.resumeReadiness(r)
 	case Clearing:
 		a.resumeClearing(r)
 	}
@@ -166,7 +167,7 @@ func (a *adoption) spawned(r *run, saved *savedProcess) {
 	if saved.Pid != 0 {
 		in.recordStart()
 	}
-	in.do(in.machine.spawned)
+	in.spawnedMain(r)
 }
 
 // resumeHook goes on with a hook: one that ended meanwhile without a trace counts as one whose exit status is not known.
@@ -218,7 +219,7 @@ func (a *adoption) endedUnseen(r *run) {
 		r.startedAt = now
 	}
 	in.sup.counts[m.state]--
-	m.exited(now, pidfd.Exit{}, now-r.startedAt, "", true)
+	m.exited(now, pidfd.Exit{}, now-r.startedAt, r.stable(now), "", true)
 	in.sup.counts[m.state]++
 	a.resumeHook(in.postStop(r), a.saved.Run.Hook)
 	in.save()

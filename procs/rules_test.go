@@ -65,8 +65,7 @@ func renderRules() string {
 // TestRulesAreWhole checks what holds for every table of this kind: each wish is legal in each state, each state can be
 // left, and each effect finds what it needs.
 func TestRulesAreWhole(t *testing.T) {
-	run := map[State]bool{Spawning: true, Running: true, Stopping: true, Killing: true, Clearing: true}
-	process := map[State]bool{Running: true, Stopping: true, Killing: true}
+	run := map[State]bool{Spawning: true, Starting: true, Running: true, Stopping: true, Killing: true, Clearing: true}
 	for state := range stateCount {
 		for _, wish := range []Event{WantUp, WantDown, Again} {
 			if rules[state][wish] == nil {
@@ -79,10 +78,10 @@ func TestRulesAreWhole(t *testing.T) {
 				continue
 			}
 			there := run[state]
-			main := process[state] || event == Spawned || event == SpawnedStale
+			main := state.lives() || event == Spawned || event == SpawnedUnready || event == SpawnedStale
 			for _, effect := range r.effects {
 				switch effect {
-				case SignalStop, SignalKill, ArmStop, ArmKill, NameStuck:
+				case SignalStop, SignalAbort, SignalKill, AwaitReady, Attend, ArmStop, ArmKill, NameStuck:
 					if !main {
 						t.Errorf("%s in %s: %s without a process", event, stateNames[state], effect)
 					}

@@ -35,6 +35,10 @@ type run struct {
 	id         pidfd.Identity
 	kept       string // the name under which the keeper has its pidfd
 	startedAt  time.Duration
+	readyAt    time.Duration // 0 before it is ready
+	readiness  *readiness    // nil unless it is awaited
+
+	startDeadline time.Duration // when the start time-out ends; 0 unless its readiness is awaited
 
 	oomKills     int           // of the tree when the run began
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
@@ -171,7 +175,7 @@ func (in *instance) spawnResult(r *run, child Child, err error) {
 	in.watchMain(r, child.Process, child.ID, in.sup.keepProcess(child.Process))
 	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())
 	in.recordStart()
-	in.do(in.machine.spawned)
+	in.spawnedMain(r)
 }
 
 // watchMain makes process the main process of the run. kept is the name under which the keeper has its pidfd.
@@ -330,7 +334,7 @@ func (in *instance) reap(r *run) {
 	if note == "" {
 		note, in.note = in.note, ""
 	}
-	in.do(func() []Effect { return in.machine.exited(now, exit, ran, note, in.left(r)) })
+	in.do(func() []Effect { return in.machine.exited(now, exit, ran, r.stable(now), note, in.left(r)) })
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", roundDuration(ran)}
 	if before == Stopping || before == Killing {
 		in.sup.log.Info("program stopped", append([]any{"instance", in.name}, attrs...)...)

@@ -94,9 +94,9 @@ func OpenRuntimeDir(path string) (*RuntimeDir, error) {
 	return &RuntimeDir{Path: path, Unclean: unclean, lock: lock, made: made}, nil
 }
 
-// lockPatience is how long a lock may be held whose owner is dead: a child that superd was spawning when it was killed
-// holds it until it is dead, too.
-const lockPatience = time.Second
+// lockPatience is how long a lock may be held whose owner was killed: by himself, until the kernel has ended all his threads, and by
+// a child that he was spawning, until it is dead, too.
+const lockPatience = 2 * time.Second
 
 // takeLock opens and locks the lock file of the directory. Who has it is told by the pids in it, not by the lock: that may also be held by children
 // whom a dead superd has forked and who have not executed their programs yet. Those are killed; one that the kernel doesn't let die keeps the
@@ -119,7 +119,7 @@ func takeLock(dir string) (*os.File, error) {
 		}
 		pids := pidsInLock(lock)
 		lock.Close()
-		owner := slices.IndexFunc(pids, func(pid int) bool { return pid != os.Getppid() && holdsFile(pid, path) })
+		owner := slices.IndexFunc(pids, func(pid int) bool { return pid != os.Getppid() && holdsFile(pid, path) && !killed(pid) })
 		switch {
 		case err == nil: // its last owner removed it just now: lock the new one
 		case !errors.Is(err, unix.EWOULDBLOCK):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -60,6 +61,37 @@ func TestRuntimeDirUnderContention(t *testing.T) {
 	if taken.Load() == 0 {
 		t.Error("nobody ever got the lock")
 	}
+}
+
+// A process that SIGKILL was sent to may hold what it has open for a moment. It is not to count any more.
+func TestKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	held := 0
+	for range 100 {
+		cmd := exec.CommandContext(t.Context(), "sleep", "infinity")
+		cmd.Stdout = file
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid := cmd.Process.Pid
+		if killed(pid) || !holdsFile(pid, path) {
+			t.Errorf("process %d lives: killed %t, holds the file %t", pid, killed(pid), holdsFile(pid, path))
+		}
+		cmd.Process.Kill()
+		if holdsFile(pid, path) {
+			held++
+		}
+		if !killed(pid) {
+			t.Errorf("process %d was sent SIGKILL and does not count as killed", pid)
+		}
+		cmd.Wait()
+	}
+	t.Logf("%d of 100 held the file after SIGKILL was sent", held)
 }
 
 func TestRuntimeDirThatCannotBe(t *testing.T) {

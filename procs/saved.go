@@ -63,6 +63,7 @@ type savedInstance struct {
 	Overruled  *savedWish `json:"overruled,omitempty"` // what was wanted before the shutdown
 	Again      bool       `json:"again,omitempty"`
 	Verdict    string     `json:"verdict"`
+	Blame      string     `json:"blame,omitempty"`
 	NotStarted bool       `json:"not_started,omitempty"`
 
 	Attempts int             `json:"attempts,omitempty"`
@@ -101,18 +102,20 @@ type savedExit struct {
 
 // A savedRun is a run that is not over.
 type savedRun struct {
-	ID           string          `json:"id"`              // invocation id
-	Table        *config.Program `json:"table,omitempty"` // as it was when the run began, where that is not the instance's
-	Touched      bool            `json:"touched,omitempty"`
-	Main         *savedProcess   `json:"main,omitempty"`
-	StartedAt    time.Duration   `json:"started_at,omitempty"`
-	Group        int             `json:"group,omitempty"`
-	OOMKills     int             `json:"oom_kills,omitempty"`
-	StopDeadline time.Duration   `json:"stop_deadline,omitempty"`
-	ClearBy      time.Duration   `json:"clear_by,omitempty"` // when what is left gets SIGKILL
-	Hook         *savedHook      `json:"hook,omitempty"`     // under way
-	PreStarted   bool            `json:"pre_started,omitempty"`
-	PostStopped  bool            `json:"post_stopped,omitempty"`
+	ID            string          `json:"id"`              // invocation id
+	Table         *config.Program `json:"table,omitempty"` // as it was when the run began, where that is not the instance's
+	Touched       bool            `json:"touched,omitempty"`
+	Main          *savedProcess   `json:"main,omitempty"`
+	StartedAt     time.Duration   `json:"started_at,omitempty"`
+	ReadyAt       time.Duration   `json:"ready_at,omitempty"`
+	StartDeadline time.Duration   `json:"start_deadline,omitempty"`
+	Group         int             `json:"group,omitempty"`
+	OOMKills      int             `json:"oom_kills,omitempty"`
+	StopDeadline  time.Duration   `json:"stop_deadline,omitempty"`
+	ClearBy       time.Duration   `json:"clear_by,omitempty"` // when what is left gets SIGKILL
+	Hook          *savedHook      `json:"hook,omitempty"`     // under way
+	PreStarted    bool            `json:"pre_started,omitempty"`
+	PostStopped   bool            `json:"post_stopped,omitempty"`
 
 	birth *savedBirth // of the main process, if its record doesn't have the process
 	ended bool        // the main process has ended, of which the record doesn't know

@@ -93,7 +93,7 @@ func (in *instance) status() Status {
 		Program:  in.program.Name,
 		Groups:   in.program.Groups,
 		State:    m.state,
-		Ready:    m.state == Running,
+		Ready:    in.ready(),
 		Since:    in.sup.wallAt(in.sinceAt),
 		Restarts: m.restarts,
 		LogFile:  in.capture.Path(),
