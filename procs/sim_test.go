@@ -157,6 +157,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents,
 	}
 	h.began = h.v.Now()
+	h.v.RefuseClockWatch(d.unwatched)
 	h.startedBoot = h.v.Boot()
 	h.crashes = h.pick(0, 0, 0.1, 0.5)
 	h.jumps = h.pick(0, 0, 0.2)
