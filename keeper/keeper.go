@@ -18,6 +18,7 @@ import (
 	"superd/fdstore"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/signals"
 )
 
 // Options are what a keeper needs to know.
@@ -25,6 +26,7 @@ type Options struct {
 	Log        *slog.Logger
 	Args       []string         // the supervisor's command line, with the program's name first
 	Env        []string         // its environment, and the keeper's own
+	Signals    *signals.Caught  // SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGCHLD and SIGPIPE
 	Files      map[string]int   // what an earlier keeper or supervisor has handed on, see fdstore.Take
 	Manager    *fdstore.Manager // who is told the states of the supervisor that are not for the keeper alone
 	Watchdog   time.Duration    // how long a turn of the supervisor's loop may take; 0: for ever
@@ -152,6 +154,10 @@ func (k *Keeper) send(lines string) bool {
 
 // onSignal hands a signal on, by a message: a supervisor that is just coming up would miss it or die of it.
 func (k *Keeper) onSignal(sig syscall.Signal) {
+	if !handedOn(sig) {
+		k.sweep()
+		return
+	}
 	k.signals = append(k.signals, sig)
 	k.tell()
 	if k.supervisor == nil && k.restart != nil && (sig == syscall.SIGTERM || sig == syscall.SIGINT) {
@@ -159,6 +165,9 @@ func (k *Keeper) onSignal(sig syscall.Signal) {
 		k.start() // to stop the programs
 	}
 }
+
+// handedOn reports whether a signal is for the supervisor.
+func handedOn(sig syscall.Signal) bool { return sig != syscall.SIGCHLD && sig != syscall.SIGPIPE }
 
 // ended decides what follows the end of the supervisor.
 //

@@ -71,11 +71,7 @@ func (k *Keeper) open() error {
 	if err := k.watchdog.open(k); err != nil {
 		return err
 	}
-	err = signals.Watch(root, k.onSignal, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGQUIT)
-	if err != nil {
-		return err
-	}
-	if err := signals.Watch(root, func(syscall.Signal) { k.sweep() }, unix.SIGCHLD, unix.SIGPIPE); err != nil {
+	if err := k.options.Signals.Watch(root, k.onSignal); err != nil {
 		return err
 	}
 	if again {

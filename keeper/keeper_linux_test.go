@@ -19,6 +19,7 @@ import (
 
 	"superd/fdstore"
 	"superd/loop"
+	"superd/signals"
 )
 
 const (
@@ -43,14 +44,21 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	time.AfterFunc(time.Minute, func() { os.Exit(99) }) // nobody stays when a test fails
-	link, err := Join()
+	caught, err := signals.Catch(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGQUIT, unix.SIGCHLD, unix.SIGPIPE)
+	if err == nil {
+		err = signals.ResetInherited()
+	}
+	if err != nil {
+		panic(err)
+	}
+	link, err := Join(caught)
 	if err != nil {
 		panic(err)
 	}
 	if link.Pid() != 0 {
 		supervise(link, scenarios[name])
 	}
-	status, err := Run(Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Args: os.Args, Env: os.Environ(), Files: link.Files(),
+	status, err := Run(Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Args: os.Args, Env: os.Environ(), Signals: caught, Files: link.Files(),
 		Manager: link.Manager, Watchdog: watchdogOf(name), Trial: trialOfTests, RestartMax: 20 * time.Millisecond})
 	if err != nil {
 		panic(err)

@@ -19,6 +19,7 @@ import (
 // A Link is the supervisor's side: what it tells who outlives it, superd's keeper or systemd, and hears of him.
 type Link struct {
 	*fdstore.Manager
+	caught   *signals.Caught
 	files    map[string]int // that were handed over
 	socket   int            // -1: no keeper
 	receiver *fdstore.Receiver
@@ -38,11 +39,11 @@ type Listener struct {
 
 // Join returns the link of this process to whom it has been started by: superd's keeper, else systemd where NOTIFY_SOCKET is set, else nobody.
 // What was handed over comes with it; a keeper that has ended meanwhile has left it to this process. Join comes before
-// signals.MarkInheritedCloexec.
-func Join() (*Link, error) {
+// signals.MarkInheritedCloexec. caught are on hold while another program takes this one's place.
+func Join(caught *signals.Caught) (*Link, error) {
 	pid, _ := strconv.Atoi(os.Getenv(keeperVariable))
 	os.Unsetenv(keeperVariable)
-	l := &Link{socket: -1, timer: -1}
+	l := &Link{caught: caught, socket: -1, timer: -1}
 	l.files = fdstore.Take(func(files map[string]int) bool {
 		fd, ok := files[linkFile]
 		return ok && madeBy(fd, pid)
@@ -212,7 +213,7 @@ func (l *Link) Upgrade(binary string, args, env []string) error {
 		}
 		l.Tell(keyUpgrade + "=1")
 	}
-	err := fdstore.Exec(binary, args, env, files)
+	err := l.exec(binary, args, env, files)
 	if l.keeper != nil {
 		l.Tell(keyUpgrade + "=0")
 	}
@@ -226,5 +227,12 @@ func (l *Link) TakeRole(args, env []string) error {
 	if err != nil {
 		return err
 	}
-	return fdstore.Exec(path, args, env, l.Kept())
+	return l.exec(path, args, env, l.Kept())
+}
+
+// exec executes a program in this process's place. Signals that arrive meanwhile don't kill it.
+func (l *Link) exec(path string, args, env []string, files map[string]int) error {
+	_, release := l.caught.Hold()
+	defer release()
+	return fdstore.Exec(path, args, env, files)
 }

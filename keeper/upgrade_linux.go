@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -73,9 +74,13 @@ func (k *Keeper) follow() {
 }
 
 func (k *Keeper) execute(path string) error {
+	arrived, release := k.options.Signals.Hold()
+	defer release()
 	state := handover{Supervisor: k.supervisor.Pid(), Ready: k.life.ready, EverReady: k.everReady, Crashes: k.crashes, Exits: k.exits.exits, Told: k.exits.told}
-	for _, sig := range k.signals {
-		state.Signals = append(state.Signals, int(sig))
+	for _, sig := range append(slices.Clip(k.signals), arrived...) {
+		if handedOn(sig) {
+			state.Signals = append(state.Signals, int(sig))
+		}
 	}
 	text, err := json.Marshal(state)
 	if err != nil {

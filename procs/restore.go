@@ -95,6 +95,12 @@ func (s *Supervisor) Adopt() error {
 	if err := s.takeUp(all); err != nil {
 		return err
 	}
+	if r.self.Shutdown != nil && s.shutdown == nil {
+		// Before anything follows from that: were superd killed now, the keeper's next one must not go on with the shutdown.
+		if err := s.journal.Put(superdKey, s.savedSelf()); err != nil {
+			s.log.Warn("not written down that the shutdown is void", "error", err)
+		}
+	}
 	if known == nil {
 		s.enactFirst()
 	} else {
@@ -125,6 +131,10 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 			program = inForce
 		}
 		unknown := program == nil
+		if unknown && r.self.Ended {
+			r.keys = append(r.keys, instanceKey(name)) // the operator's stop goes with the program, as at a reload
+			continue
+		}
 		if unknown {
 			program = config.DefaultProgram(name)
 			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)

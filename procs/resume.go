@@ -20,7 +20,10 @@ func (s *Supervisor) goOn(all []*adoption) {
 			a.in.save()
 		}
 	}
-	if r.existed {
+	switch {
+	case r.self.Ended && len(all) > 0:
+		s.log.Info("not started: the operator has stopped them before superd ended", "instances", namesOf(all))
+	case r.existed && !r.self.Ended:
 		s.log.Info("took over from the superd before", "instances", len(all), "processes", lives)
 	}
 	for _, key := range r.keys {
@@ -33,6 +36,13 @@ func (s *Supervisor) goOn(all []*adoption) {
 			s.keeper.Acknowledge(e.Pid, e.Start) // nobody waits for it
 		}
 	}
+}
+
+func namesOf(all []*adoption) (names []string) {
+	for _, a := range all {
+		names = append(names, a.in.name)
+	}
+	return names
 }
 
 // resume has an instance go on in the state that it was in.
@@ -258,9 +268,7 @@ func (s *Supervisor) startMissing() {
 			}
 		}
 	}
-	if !s.options.Resumed {
-		s.voidShutdown()
-	}
+	s.voidShutdown()
 	if next := r.Config(); s.configBefore != 0 && next != nil {
 		s.apply(next) // the superd before was about to
 	}
@@ -307,7 +315,7 @@ func (s *Supervisor) goOnShuttingDown() {
 	s.continueShutdown()
 }
 
-// voidShutdown has what the shutdown of the superd before has stopped, or was to stop, be as it was wanted before.
+// voidShutdown has what a shutdown has stopped, or was to stop, that nobody goes on with be as it was wanted before.
 func (s *Supervisor) voidShutdown() {
 	voided := false
 	for _, in := range slices.Clone(s.instances) {

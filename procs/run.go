@@ -308,6 +308,9 @@ func (in *instance) reap(r *run) {
 	now := in.sup.loop.Now()
 	in.sup.saveExit(r.id)
 	pid, ran, before := r.process.Pid(), now-r.startedAt, in.machine.state
+	if pid == 0 {
+		ran = 0 // nothing is known of it but that it was to be started
+	}
 	r.process, r.group = nil, pid
 	in.unstick()
 	in.lastExit = &ExitStatus{Known: exit.Known, Code: exit.Code}

@@ -30,12 +30,14 @@ type RuntimeDir struct {
 	lock *os.File
 	made bool // by this superd
 	left bool // see Leave
+	keep bool // see KeepJournal
 }
 
 // A BusyError is a runtime directory that another superd holds.
 type BusyError struct {
-	Path string
-	Pid  int // of the other one; 0 when it is not known
+	Path    string
+	Pid     int  // of the other one; 0 when it is not known
+	Between bool // it is a keeper that is about to start a supervisor
 }
 
 func (e *BusyError) Error() string {
@@ -43,11 +45,16 @@ func (e *BusyError) Error() string {
 	if e.Pid > 0 {
 		who += fmt.Sprintf(" (pid %d)", e.Pid)
 	}
+	if e.Between {
+		return fmt.Sprintf("lock runtime directory %s: the supervisor there has ended, and its keeper (pid %d) is about to start the next one: leave it to that, or end it by `kill %d`, or choose another directory with --runtime-dir",
+			e.Path, e.Pid, e.Pid)
+	}
 	return fmt.Sprintf("lock runtime directory %s: %s runs there; stop it with `superd ctl --runtime-dir %s shutdown`, or choose another directory with --runtime-dir", e.Path, who, e.Path)
 }
 
-// OpenRuntimeDir makes the directory if it is not there, 0711 for the programs' sake, and locks it.
-func OpenRuntimeDir(path string) (*RuntimeDir, error) {
+// OpenRuntimeDir makes the directory if it is not there, 0711 for the programs' sake, and locks it for this process and its keeper, whose
+// pid is 0 where there is none.
+func OpenRuntimeDir(path string, keeper int) (*RuntimeDir, error) {
 	const remedy = "choose another with --runtime-dir or runtime_dir in the configuration"
 	_, err := os.Lstat(path)
 	made := errors.Is(err, os.ErrNotExist)
@@ -82,7 +89,7 @@ func OpenRuntimeDir(path string) (*RuntimeDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
-	if err := errors.Join(lock.Truncate(0), writeAt(lock, strconv.Itoa(os.Getpid())+"\n")); err != nil {
+	if err := errors.Join(lock.Truncate(0), writeAt(lock, lockText(os.Getpid(), keeper))); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
@@ -98,9 +105,9 @@ func OpenRuntimeDir(path string) (*RuntimeDir, error) {
 // a child that he was spawning, until it is dead, too.
 const lockPatience = 2 * time.Second
 
-// takeLock opens and locks the lock file of the directory. Who has it is told by the pids in it, not by the lock: that may also be held by children
+// takeLock opens and locks the lock file of the directory. Who has it is told by what is in it, not by the lock: that may also be held by children
 // whom a dead superd has forked and who have not executed their programs yet. Those are killed; one that the kernel doesn't let die keeps the
-// old file.
+// old file. And nobody may hold it while a keeper is about to start the next supervisor, or while superd executes another binary.
 func takeLock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	turn, err := takeTurn(dir)
@@ -114,10 +121,14 @@ func takeLock(dir string) (*os.File, error) {
 			return nil, err
 		}
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		pids, owners := readLock(lock)
 		if err == nil && isStill(lock, path) {
+			if owner := slices.IndexFunc(owners, isAnother); owner >= 0 {
+				lock.Close()
+				return nil, &BusyError{Path: dir, Pid: owners[owner].pid, Between: true}
+			}
 			return lock, nil
 		}
-		pids := pidsInLock(lock)
 		lock.Close()
 		owner := slices.IndexFunc(pids, func(pid int) bool { return pid != os.Getppid() && holdsFile(pid, path) && !killed(pid) })
 		switch {
@@ -210,13 +221,17 @@ func (d *RuntimeDir) Close() error {
 	if d.left {
 		return d.lock.Close()
 	}
-	err := errors.Join(
-		journal.Remove(d.Path),
+	var err error
+	if !d.keep {
+		err = journal.Remove(d.Path)
+	}
+	err = errors.Join(
+		err,
 		os.RemoveAll(filepath.Join(d.Path, fifoDir)),
 		os.Remove(d.lock.Name()),
 		d.lock.Close(),
 	)
-	if d.made && eventlog.IsAlone(d.Path) {
+	if d.made && !d.keep && eventlog.IsAlone(d.Path) {
 		eventlog.Remove(d.Path)
 		os.Remove(d.Path)
 	}
@@ -226,16 +241,49 @@ func (d *RuntimeDir) Close() error {
 // Leave has Close give the lock back and leave everything else as it is, where that is so: programs use it, and the next superd.
 func (d *RuntimeDir) Leave(leave bool) { d.left = leave }
 
-// pidsInLock returns the pids that the lock file names.
-func pidsInLock(lock *os.File) (pids []int) {
-	buf := make([]byte, 64)
-	n, _ := lock.ReadAt(buf, 0)
-	for field := range strings.FieldsSeq(string(buf[:n])) {
-		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
-			pids = append(pids, pid)
+// KeepJournal has Close leave the journal, where that is so: the next superd must know what is in it.
+func (d *RuntimeDir) KeepJournal(keep bool) { d.keep = keep }
+
+// lockText is what the lock file says: the supervisor's pid, then the boot id, and pid and start time of supervisor and keeper.
+func lockText(pids ...int) string {
+	boot, err := BootID()
+	text := strconv.Itoa(pids[0]) + "\n" + boot
+	for _, pid := range pids {
+		if s, e := readStat(pid); err == nil && e == nil {
+			text += fmt.Sprintf(" %d:%d", pid, s.start)
 		}
 	}
-	return pids
+	return text + "\n"
+}
+
+// readLock returns the pids that the lock file names, and those of this boot of which it tells the start time.
+func readLock(lock *os.File) (pids []int, owners []processKey) {
+	buf := make([]byte, 256)
+	n, _ := lock.ReadAt(buf, 0)
+	first, rest, _ := strings.Cut(string(buf[:n]), "\n")
+	if pid, err := strconv.Atoi(strings.TrimSpace(first)); err == nil && pid > 0 {
+		pids = append(pids, pid)
+	}
+	boot, rest, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	if now, err := BootID(); err != nil || boot != now {
+		return pids, nil
+	}
+	for field := range strings.FieldsSeq(rest) {
+		var key processKey
+		if n, _ := fmt.Sscanf(field, "%d:%d", &key.pid, &key.start); n == 2 {
+			owners = append(owners, key)
+		}
+	}
+	return pids, owners
+}
+
+// isAnother reports whether a process lives that is neither this one nor its parent.
+func isAnother(key processKey) bool {
+	if key.pid == os.Getpid() || key.pid == os.Getppid() {
+		return false
+	}
+	s, err := readStat(key.pid)
+	return err == nil && s.start == key.start && !s.dead && !killed(key.pid)
 }
 
 func writeAt(file *os.File, text string) error {

@@ -17,11 +17,11 @@ import (
 
 func TestRuntimeDirHasOneOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run", "superd")
-	first, err := OpenRuntimeDir(path)
+	first, err := OpenRuntimeDir(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = OpenRuntimeDir(path)
+	_, err = OpenRuntimeDir(path, 0)
 	busy, ok := errors.AsType[*BusyError](err)
 	if !ok || busy.Pid != os.Getpid() {
 		t.Errorf("OpenRuntimeDir while it is held = %v, want a BusyError with pid %d", err, os.Getpid())
@@ -34,6 +34,32 @@ func TestRuntimeDirHasOneOwner(t *testing.T) {
 	}
 }
 
+// A keeper whose supervisor has ended still has the directory.
+func TestRuntimeDirBetweenSupervisors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "superd")
+	keeper := exec.Command("sleep", "infinity")
+	if err := keeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := OpenRuntimeDir(path, keeper.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.lock.Close() // as at the supervisor's end
+	_, err = OpenRuntimeDir(path, 0)
+	busy, ok := errors.AsType[*BusyError](err)
+	if !ok || busy.Pid != keeper.Process.Pid || !busy.Between {
+		t.Errorf("OpenRuntimeDir while a keeper has it = %v, want a BusyError with pid %d", err, keeper.Process.Pid)
+	}
+	keeper.Process.Kill()
+	keeper.Wait()
+	second, err := OpenRuntimeDir(path, 0)
+	if err != nil {
+		t.Fatalf("OpenRuntimeDir when the keeper has gone: %v", err)
+	}
+	second.Close()
+}
+
 // TestRuntimeDirUnderContention has many contenders take and leave the lock, which each of them removes: at no time may two
 // hold it.
 func TestRuntimeDirUnderContention(t *testing.T) {
@@ -44,7 +70,7 @@ func TestRuntimeDirUnderContention(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 50 {
-				dir, err := OpenRuntimeDir(path)
+				dir, err := OpenRuntimeDir(path, 0)
 				if err != nil {
 					continue
 				}
@@ -100,7 +126,7 @@ func TestRuntimeDirThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, filepath.Join(file, "below")} {
-		_, err := OpenRuntimeDir(path)
+		_, err := OpenRuntimeDir(path, 0)
 		if err == nil || !strings.Contains(err.Error(), "not a directory") || !strings.Contains(err.Error(), "--runtime-dir") {
 			t.Errorf("OpenRuntimeDir(%s) = %v, want that it is not a directory, and the remedy", path, err)
 		}
@@ -125,7 +151,7 @@ func TestEventLogGoesWithItsDirectory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			dir, err := OpenRuntimeDir(path)
+			dir, err := OpenRuntimeDir(path, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

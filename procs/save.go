@@ -30,7 +30,7 @@ func (s *Supervisor) afterSaving(f func()) {
 
 // save writes down what the next superd must know of the instance.
 func (in *instance) save() {
-	if in.scope.Closed() {
+	if in.scope.Closed() || in.sup.ended {
 		return
 	}
 	in.sup.journal.Queue(instanceKey(in.name), in.saved())
@@ -144,12 +144,47 @@ func (b *birth) settle(use func()) {
 
 // saveSelf writes down what concerns superd as a whole.
 func (s *Supervisor) saveSelf() {
+	if !s.ended {
+		s.journal.Queue(superdKey, s.savedSelf())
+	}
+}
+
+func (s *Supervisor) savedSelf() *savedSuperd {
 	v := &savedSuperd{Config: s.configNumber, Before: s.configBefore, Begun: s.begun}
 	if s.shutdown != nil {
 		v.Shutdown = &savedShutdown{Why: s.shutdown.why, Hurry: s.shutdown.hurry, Status: s.exitStatus}
 	}
-	s.journal.Queue(superdKey, v)
+	return v
 }
+
+// saveEnd leaves nothing to the next superd but what the operator has stopped: that holds until he starts it.
+func (s *Supervisor) saveEnd() {
+	s.ended = true
+	s.leaves = false
+	for _, in := range s.instances {
+		w := in.machine.wanted
+		if before := in.machine.overruled; before != nil {
+			w = *before
+		}
+		if in.removed || w != (wish{false, operator}) {
+			s.journal.Queue(instanceKey(in.name), nil)
+			continue
+		}
+		s.leaves = true
+		s.journal.Queue(instanceKey(in.name), &savedInstance{State: stateNames[Stopped], Verdict: eventNames[EndDown], Wanted: saveWish(w),
+			Cause: "stopped by " + operator, Since: in.sinceAt})
+	}
+	for number := s.configNumber; number > 0 && number >= s.configBefore; number-- {
+		s.journal.Queue(configKey(number), nil)
+		if s.configBefore == 0 {
+			break
+		}
+	}
+	s.journal.Queue(superdKey, &savedSuperd{Ended: true})
+}
+
+// Leaves reports whether there is something that the next superd must know, after an orderly end.
+func (s *Supervisor) Leaves() bool { return s.leaves }
 
 // enact makes next the configuration in force and has follow do what follows from that. Until it is saved, the configuration before is kept,
 // too, so that the next superd can do what is missing.

@@ -33,6 +33,7 @@ type savedSuperd struct {
 	Before   uint64         `json:"before,omitempty"`   // of the one that a reload under way takes out of force; 0: none
 	Begun    bool           `json:"begun,omitempty"`    // something was started
 	Shutdown *savedShutdown `json:"shutdown,omitempty"` // under way
+	Ended    bool           `json:"ended,omitempty"`    // in good order: of instances there is nothing but what the operator has stopped
 }
 
 type savedShutdown struct {

@@ -98,6 +98,7 @@ type history struct {
 	crashes float64 // how often superd is killed
 
 	models      map[string]*model // by instance
+	asked       map[string]int    // what the operator has asked for, by instance
 	jumps       float64           // how often time jumps
 	wokeAt      time.Duration     // when the machine has slept last, on CLOCK_BOOTTIME
 	startedBoot time.Duration     // when the present superd began
@@ -123,6 +124,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		v:      loop.NewVirtual(seed),
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		models: map[string]*model{},
+		asked:  map[string]int{},
 		defect: d,
 		trace:  trace,
 	}
@@ -273,11 +275,11 @@ func (h *history) run() (err error) {
 	h.sup.Start(func() { h.ended = true })
 	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
 	for range h.rng.IntN(30) {
-		if h.ended {
-			break
-		}
 		if h.kernel.chance(0.2) {
 			h.untilHookEnds()
+		}
+		if h.ended {
+			break
 		}
 		if h.kernel.chance(h.jumps) {
 			h.jump()

@@ -29,6 +29,8 @@ type model struct {
 	freeAt  time.Duration // when it was so last
 	right   bool          // it is not named as stuck, or rightly so
 	rightAt time.Duration // when that was so last
+	killing *clearing     // that has come to SIGKILL
+	killAt  time.Duration // when it had
 	hook    *hookRun      // under way
 	hookAt  int
 	hookOn  time.Duration // when that began
@@ -101,7 +103,11 @@ func (h *history) checkBound(in *instance, model *model) {
 	bound := time.Duration(0)
 	if r := in.run; r != nil {
 		stop = max(stop, r.program.StopTimeout)
-		bound = time.Duration(len(r.program.PostStop))*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
+		hooks := len(r.program.PostStop)
+		if r.hook != nil {
+			hooks = max(hooks, 1) // of a table that was never written
+		}
+		bound = time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
 	}
 	bound += stop + killPause + margin
 	if since := now - max(model.since, model.freeAt); since > bound {
@@ -172,9 +178,12 @@ func (h *history) checkStuck(in *instance) {
 	if in.run == nil || in.run.clearing == nil || !in.run.clearing.killing {
 		return
 	}
+	if model.killing != in.run.clearing {
+		model.killing, model.killAt = in.run.clearing, now
+	}
 	for pid := range in.run.clearing.living {
 		p := h.kernel.byPid[pid]
-		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.stateAt, h.sup.startedAt) <= killPause+margin {
+		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.killAt) <= killPause+margin {
 			continue
 		}
 		if !strings.Contains(in.stuck, fmt.Sprintf("process %d ", pid)) {

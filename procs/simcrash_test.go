@@ -220,7 +220,9 @@ func (h *history) crash() {
 	for run := range recovery.runs() { // what became of it may be forgotten
 		for name := range h.models {
 			v, b := recovery.instances[name], recovery.births[name]
-			if pending[instanceKey(name)] && (v != nil && v.Run != nil && v.Run.ID == run || b != nil && b.Run == run) {
+			of := v != nil && v.Run != nil && v.Run.ID == run
+			judged := of && v.State == stateNames[Clearing]
+			if pending[instanceKey(name)] && !judged && (of || b != nil && b.Run == run) {
 				delete(h.kernel.shortages, run)
 			}
 		}

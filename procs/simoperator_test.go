@@ -35,10 +35,12 @@ func (h *history) command() {
 		}
 	}
 	h.pending++
+	h.asked[name]++
+	asked := h.asked[name]
 	if _, err := h.sup.Command(op, []string{name}, true, func(outcomes []Outcome) {
 		h.pending--
 		h.note("%s %s: %v", op, name, outcomes)
-		if outcomes[0].OK {
+		if outcomes[0].OK && h.asked[name] == asked {
 			h.journal.checkReply(name, op != OpStop)
 		}
 	}); err != nil {

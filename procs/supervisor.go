@@ -96,6 +96,8 @@ type Supervisor struct {
 	endPosted  bool // a look whether all have ended is on its way
 	exitStatus int  // superd's own
 	onEnd      func()
+	ended      bool // in good order
+	leaves     bool // see Leaves
 	sweepTimer *loop.Timer
 
 	watchers     []*watcher

@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if left := os.Getenv(holdEnv); left != "" {
+		executeAgain(left)
+		return
+	}
 	// Whoever runs the tests may have signals blocked or ignored, too.
 	if err := ResetInherited(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -127,6 +127,24 @@ func TestKilledKeeper(t *testing.T) {
 	harness.Until(t, "both have ended", func() bool { return len(s.Processes()) == 0 })
 }
 
+// While the keeper has no supervisor, nobody else takes its place.
+func TestKeeperBetweenSupervisors(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")
+	d := s.Start()
+	web := s.WaitState("web", "running").Pid
+	s.Kill(d.KeeperPid, syscall.SIGSTOP)
+	supervisor := s.Hold(d.Pid)
+	supervisor.Kill()
+	harness.Until(t, "the supervisor has ended", func() bool { return !supervisor.Alive() })
+	wantMessage(t, s.Run("run", "-c", s.Config), 1, fmt.Sprintf("its keeper (pid %d)", d.KeeperPid), s.RuntimeDir)
+	s.Kill(d.KeeperPid, syscall.SIGCONT)
+	d.FindSupervisor()
+	if st := s.WaitState("web", "running"); st.Pid != web || len(s.Programs()) != 1 {
+		t.Errorf("%v, processes %v, want pid %d", st, s.Programs(), web)
+	}
+}
+
 // A supervisor that does nothing any more is ended, and its last words are kept.
 func TestWatchdog(t *testing.T) {
 	t.Parallel()

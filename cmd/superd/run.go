@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
@@ -89,12 +88,14 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	// A panic and SIGABRT, the watchdog's, must end superd by a signal: an exit status of 2 means wrong usage.
 	debug.SetTraceback("crash")
 	// From here to the very end these do not take their default action, whoever else watches them.
-	held := make(chan os.Signal, 1)
-	signal.Notify(held, unix.SIGPIPE, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	caught, err := signals.Catch(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGQUIT, unix.SIGCHLD, unix.SIGPIPE)
+	if err != nil {
+		return err
+	}
 	if err := signals.ResetInherited(); err != nil {
 		return fmt.Errorf("start with clean signals: %w", err)
 	}
-	link, err := keeper.Join()
+	link, err := keeper.Join(caught)
 	if err != nil {
 		return err
 	}
@@ -102,10 +103,10 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 		return fmt.Errorf("start with clean descriptors: %w", err)
 	}
 	if link.Pid() == 0 && !flags.noKeeper {
-		return keeperWanted(func() error { return runKeeper(flags, level, link, stderr) })
+		return keeperWanted(func() error { return runKeeper(flags, level, link, caught, stderr) })
 	}
 	crashpoint.SetRole("supervisor")
-	err = runDaemon(flags, level, show, link, stdout, stderr)
+	err = runDaemon(flags, level, show, link, caught, stdout, stderr)
 	link.Announce(statusOf(err))
 	link.Close(farewellTime)
 	return err
@@ -118,7 +119,7 @@ type keeperWanted func() error
 func (keeperWanted) Error() string { return "this process is to be the keeper" }
 
 // runKeeper is the keeper.
-func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, stderr io.Writer) error {
+func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *signals.Caught, stderr io.Writer) error {
 	crashpoint.SetRole("keeper")
 	keeper.StaySmall()
 	queue := logs.NewQueue(stderr, keeperLogQueue)
@@ -131,6 +132,7 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, stderr io.Wr
 		Log:        log,
 		Args:       os.Args,
 		Env:        os.Environ(),
+		Signals:    caught,
 		Files:      link.Files(),
 		Manager:    link.Manager,
 		Watchdog:   flags.watchdog,
@@ -145,7 +147,7 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, stderr io.Wr
 }
 
 // runDaemon is the supervisor.
-func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, stdout, stderr io.Writer) error {
+func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, stdout, stderr io.Writer) error {
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
 	if err != nil {
 		return usageError{err}
@@ -162,7 +164,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, s
 			return err
 		}
 	}
-	dir, err := procs.OpenRuntimeDir(runtimeDir)
+	dir, err := procs.OpenRuntimeDir(runtimeDir, link.Pid())
 	if err != nil {
 		return err
 	}
@@ -208,7 +210,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, s
 	if err != nil {
 		return err
 	}
-	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, watchdog: flags.watchdog}
+	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, watchdog: flags.watchdog}
 	var printed sync.WaitGroup
 	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
 	defer events.Close(farewellTime)
@@ -262,6 +264,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, s
 	}
 	err = l.Run()
 	dir.Leave(!d.ended)
+	dir.KeepJournal(d.supervisor.Leaves())
 	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
 	defer cancel()
 	if werr := options.Store.Wait(ctx); werr != nil {
@@ -305,6 +308,7 @@ type daemon struct {
 	supervisor *procs.Supervisor
 	server     *server.Server
 	link       *keeper.Link
+	caught     *signals.Caught
 	kernel     *procs.Kernel
 	upgrading  bool
 	watchdog   time.Duration
@@ -338,9 +342,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 		UID:        os.Geteuid(),
 		Upgrade:    d.upgrade,
 	})
-	err = signals.Watch(d.loop.Root(), d.onSignal, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2,
-		unix.SIGQUIT, unix.SIGCHLD, unix.SIGPIPE)
-	if err != nil {
+	if err := d.caught.Watch(d.loop.Root(), d.onSignal); err != nil {
 		return err
 	}
 	err = d.link.Watch(d.loop.Root(), d.watchdog, keeper.Listener{

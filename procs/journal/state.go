@@ -59,7 +59,7 @@ func Read(dir, boot string) (*State, error) {
 	return state, nil
 }
 
-// Remove removes the journal in dir, if there is one: there is nothing to be known of after an orderly end.
+// Remove removes the journal in dir, if there is one: there is nothing that the next superd must know.
 func Remove(dir string) error {
 	var errs []error
 	for _, name := range []string{fileName, newName} {

@@ -148,7 +148,7 @@ systemctl stop "$unit" || fail "stop"
 is ActiveState inactive && is Result success || fail "not stopped well: $(property ActiveState), $(property Result)"
 gone "$web" && gone "$deaf" || fail "stop left a program"
 [ ! -e "$cgroup" ] || fail "stop left processes: $(cat "$cgroup/cgroup.procs")"
-[ ! -e /run/superd ] || fail "stop left /run/superd"
+[ ! -e /run/superd/superd.sock ] || fail "stop left the control socket"
 ok "stop leaves nothing"
 
 # A superd that can't stop its programs itself: systemd ends it, and stop-post what is left.

@@ -1,0 +1,104 @@
+package signals
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"superd/loop"
+)
+
+// holdEnv set, the test binary executes itself so many times, with signals on hold meanwhile.
+const holdEnv = "SIGNALS_TEST_HOLD"
+
+func executeAgain(left string) {
+	caught, err := Catch(unix.SIGHUP, unix.SIGINT, unix.SIGUSR1)
+	if err != nil {
+		panic(err)
+	}
+	os.Stdout.WriteString("caught\n")
+	n, _ := strconv.Atoi(left)
+	if n == 0 {
+		return
+	}
+	caught.Hold()
+	os.Setenv(holdEnv, strconv.Itoa(n-1))
+	panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+}
+
+// Signals that come while a program executes itself don't kill it.
+func TestHold(t *testing.T) {
+	path, _ := executablePath(t)
+	cmd := exec.CommandContext(t.Context(), path)
+	cmd.Env = append(os.Environ(), holdEnv+"=20")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Scan() // it catches them from here on
+	go func() {
+		for cmd.Process.Signal(unix.SIGHUP) == nil {
+		}
+	}()
+	for n := 1; n <= 20; n++ {
+		if !lines.Scan() {
+			t.Fatalf("it ended after %d executions of 20: %v", n-1, cmd.Wait())
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What has arrived and was not delivered is not lost by a hold; without an execution everything is as before.
+func TestHoldReleased(t *testing.T) {
+	caught, err := Catch(unix.SIGUSR1, unix.SIGUSR2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caught.close()
+	unix.Kill(os.Getpid(), unix.SIGUSR1)
+	for polled := []unix.PollFd{{Fd: int32(caught.r), Events: unix.POLLIN}}; ; {
+		if n, err := unix.Poll(polled, int(deadline.Milliseconds())); n == 1 {
+			break
+		} else if err != unix.EINTR {
+			t.Fatalf("SIGUSR1 does not arrive: %v", err)
+		}
+	}
+	arrived, release := caught.Hold()
+	unix.Kill(os.Getpid(), unix.SIGUSR2) // ignored
+	if len(arrived) != 1 || arrived[0] != unix.SIGUSR1 {
+		t.Errorf("arrived before the hold: %v, want SIGUSR1", arrived)
+	}
+	release()
+	l, err := loop.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Root().After(deadline, l.Stop)
+	var got []syscall.Signal
+	if err := caught.Watch(l.Root(), func(sig syscall.Signal) {
+		got = append(got, sig)
+		if len(got) == 2 {
+			l.Stop()
+		}
+		unix.Kill(os.Getpid(), unix.SIGUSR2)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0] != unix.SIGUSR1 || got[1] != unix.SIGUSR2 {
+		t.Errorf("delivered after the hold: %v, want SIGUSR1, then SIGUSR2", got)
+	}
+}
