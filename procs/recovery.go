@@ -29,7 +29,7 @@ type Recovery struct {
 	instances map[string]*savedInstance
 	births    map[string]*savedBirth    // the newest of each instance
 	keys      []string                  // that are not needed any more
-	schedules map[string]schedule.State // of an earlier boot
+	schedules map[string]schedule.State // of those that ended in order, and of an earlier boot
 	lastBirth uint64
 }
 
@@ -43,6 +43,7 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 	if state.OtherBoot {
 		log.Info("journal of an earlier boot passed over: its programs are gone")
 		r.keys = slices.Collect(maps.Keys(state.Values))
+		r.readSchedules(state, log)
 		r.readInstances(state, log)
 		for name, v := range r.instances {
 			if v.Schedule != nil {
@@ -62,6 +63,7 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 		r.Incomplete = true
 	}
 	r.readConfigs(state, restore, log)
+	r.readSchedules(state, log)
 	r.readInstances(state, log)
 	for key, text := range state.Values {
 		if name, number, ok := instanceOfBirth(key); ok {
@@ -109,6 +111,22 @@ func (r *Recovery) oldest() uint64 {
 		return r.self.Before
 	}
 	return r.self.Config
+}
+
+func (r *Recovery) readSchedules(state *journal.State, log *slog.Logger) {
+	for key, text := range state.Values {
+		name, ok := strings.CutPrefix(key, "schedule/")
+		if !ok {
+			continue
+		}
+		var left schedule.State
+		if err := json.Unmarshal(text, &left); err != nil {
+			log.Warn("record of the journal not understood", "key", key, "error", err)
+			r.keys = append(r.keys, key)
+			continue
+		}
+		r.schedules[name] = left
+	}
 }
 
 // readInstances decodes the instances' records, on all processors: there may be ten thousand.

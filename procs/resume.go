@@ -280,6 +280,9 @@ func (s *Supervisor) startMissing() {
 			s.endedForGood(in) // the superd before may not have come to it
 		}
 	}
+	for name := range s.leftSchedules {
+		s.forgetSchedule(name)
+	}
 	s.endIfAllEnded()
 }
 

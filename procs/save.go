@@ -157,11 +157,16 @@ func (s *Supervisor) savedSelf() *savedSuperd {
 	return v
 }
 
-// saveEnd leaves nothing to the next superd but what the operator has stopped: that holds until he starts it.
+// saveEnd leaves nothing to the next superd but how far the schedules are, and what the operator has stopped: that holds
+// until he starts it.
 func (s *Supervisor) saveEnd() {
 	s.ended = true
 	s.leaves = false
 	for _, in := range s.instances {
+		if state := in.sched.state(); state != nil {
+			s.leaves = true
+			s.journal.Queue(scheduleKey(in.name), state)
+		}
 		w := in.machine.wanted
 		if before := in.machine.overruled; before != nil {
 			w = *before

@@ -17,6 +17,7 @@ import (
 //	superd          a [savedSuperd]
 //	config/N        a configuration, as [config.Config.Archive] gives it
 //	instance/NAME   a [savedInstance]
+//	schedule/NAME   a [schedule.State]: after an orderly end
 //	birth/NAME/N    a [savedBirth]: a start whose result is not in the instance's record yet
 //
 // Fields may be added: who doesn't know one passes over it. Times are nanoseconds of CLOCK_MONOTONIC, the same for all processes until the
@@ -25,6 +26,7 @@ const superdKey = "superd"
 
 func configKey(number uint64) string        { return "config/" + strconv.FormatUint(number, 10) }
 func instanceKey(name string) string        { return "instance/" + name }
+func scheduleKey(name string) string        { return "schedule/" + name }
 func birthKey(name string, n uint64) string { return fmt.Sprintf("birth/%s/%d", name, n) }
 
 // A savedSuperd is what concerns superd as a whole.

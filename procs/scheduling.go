@@ -169,17 +169,12 @@ func (s *Supervisor) leftSchedule(instance string) *schedule.State {
 	if !ok {
 		return nil
 	}
-	delete(s.leftSchedules, instance)
+	s.forgetSchedule(instance)
 	return &state
 }
 
-// Schedules returns what the next superd must know of the schedules, by instance, where this one has come to an orderly end.
-func (s *Supervisor) Schedules() map[string]schedule.State {
-	all := map[string]schedule.State{}
-	for _, in := range s.instances {
-		if state := in.sched.state(); state != nil {
-			all[in.name] = *state
-		}
-	}
-	return all
+// forgetSchedule is told that nobody needs any more what an earlier superd has left of the instance's schedule.
+func (s *Supervisor) forgetSchedule(instance string) {
+	delete(s.leftSchedules, instance)
+	s.journal.Queue(scheduleKey(instance), nil)
 }

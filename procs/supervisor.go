@@ -8,7 +8,6 @@ package procs
 import (
 	"encoding/hex"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -47,7 +46,6 @@ type Options struct {
 	Archive     func(*config.Config) []byte           // nil: [config.Config.Archive]
 	BootID      string                                // of this boot of the machine, as [BootID] gives it
 	Machine     string                                // tells this machine from others, for the jitter of schedules
-	Schedules   map[string]schedule.State             // that an earlier superd has left at its orderly end, by instance
 	Seed        [32]byte                              // for invocation ids and jitter
 	OnCapture   func(*logs.Capture) (runEnded func()) // for who shows the lines; runEnded is called on the loop
 }
@@ -131,7 +129,6 @@ func New(o Options) *Supervisor {
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
 	}
-	maps.Copy(s.leftSchedules, o.Schedules)
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}

@@ -232,9 +232,6 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		Keeper:      outliving{link, log},
 		Inherited:   inheritance(link),
 	}
-	if options.Schedules, err = procs.ReadSchedules(dir.Path); err != nil {
-		log.Warn("it is not known what the schedules have missed", "error", err)
-	}
 	if options.Machine, err = os.Hostname(); err != nil {
 		log.Warn("schedule_jitter is the same as on other machines", "error", err)
 	}
@@ -269,11 +266,6 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	defer cancel()
 	if werr := options.Store.Wait(ctx); werr != nil {
 		log.Warn("log files not closed: a file system does not answer", "waited", farewellTime)
-	}
-	if d.ended {
-		if err := procs.WriteSchedules(dir.Path, d.supervisor.Schedules()); err != nil {
-			log.Warn("the next superd will not know what its schedules have missed", "error", err)
-		}
 	}
 	forget()
 	events.Close(farewellTime) // those who follow them see the last ones before the server ends
