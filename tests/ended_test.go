@@ -53,7 +53,7 @@ func TestStoppedAcrossRestart(t *testing.T) {
 	s.MustCtl("shutdown") // that was not his wish
 
 	s.Configure(programs)
-	d = s.Start()
+	s.Start()
 	s.WaitState("kept", "running")
 	s.WaitState("gone", "running") // his wish went with the program
 	if st := s.Status("stopped"); st.State != "stopped" {
