@@ -16,7 +16,7 @@ func checkArchive(t *testing.T, c *Config) {
 	if err != nil {
 		t.Fatalf("restore: %v", err)
 	}
-	if diff := Compare(c, restored); len(diff.Added)+len(diff.Removed)+len(diff.Changed) > 0 || diff.Superd {
+	if diff := Compare(c, restored); diff.Differs() {
 		t.Fatalf("restored it is another one: %+v", diff)
 	}
 	for i, p := range c.Programs {

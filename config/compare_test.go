@@ -1,59 +1,222 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 )
 
+// told returns the differences as the tests write them.
+func told(d Diff) string {
+	var b strings.Builder
+	tell := func(name, kind string, keys []KeyChange) {
+		fmt.Fprintf(&b, "%s %s", name, kind)
+		for i, k := range keys {
+			fmt.Fprintf(&b, "%s %v", map[bool]string{true: ":", false: ","}[i == 0], k)
+			if k.Restart {
+				b.WriteString(" (restart)")
+			}
+		}
+		b.WriteString("\n")
+	}
+	for _, c := range d.Programs {
+		tell(c.Name, string(c.Kind), c.Keys)
+	}
+	if len(d.Superd) > 0 {
+		tell("[superd]", "differs", d.Superd)
+	}
+	return b.String()
+}
+
 func TestCompare(t *testing.T) {
-	const old = `
+	const one = "program.a.command = 'x'\n"
+	tests := []struct{ name, old, new, want string }{
+		{"all at once", `
 [program.gone]
 command = "x"
 [program.web]
 command = "x"
-environment = { A = "1" }
+stop_timeout = "5s"
 [program.db]
 command = "x"
 stop_timeout = "1500ms"
-`
-	same := func(names ...string) Diff { return Diff{Unchanged: names} }
-	tests := []struct {
-		name, old, new string
-		want           Diff
-	}{
-		{"all at once", old, `
+[program.run]
+command = "x"
+`, `
+[program.run]
+command = ["x", "y z"]
+umask = "022"
 [program.web]
 command = "x"
-environment = { A = "2" }
+stop_timeout = "6s"
 [program.db]
 command = "x"
 stop_timeout = "1.5s"
 [program.fresh]
 command = "x"
-`, Diff{Added: []string{"fresh"}, Removed: []string{"gone"}, Changed: []string{"web"}, Unchanged: []string{"db"}}},
-		{"places don't count", "program.a.command = 'x'", "# moved\n[program]\n  [program.a]\n  command = 'x'", same("a")},
-		{"ways to write don't count", "program.a.command = 'x y'", "[program.a]\ncommand = ['x', 'y']", same("a")},
-		{"a default written out doesn't count", "program.a.command = 'x'",
-			"[program.a]\ncommand = 'x'\nlog = { file = 'a.log', max_size = 10_000_000 }\ndirectory = '.'\nenvironment = {}\ngroups = []\nsuccess_exit_codes = [0]\nstop_signal = '15'", same("a")},
-		{"a default from the table counts", "program.a.command = 'x'", "defaults.restart = 'never'\nprogram.a.command = 'x'", Diff{Changed: []string{"a"}}},
-		{"a mistake counts", "program.a.command = 'x'", "program.a.command = 'x'\nprogram.a.stop_timeout = 5", Diff{Changed: []string{"a"}}},
-		{"the same mistake elsewhere doesn't", "program.a.comand = 'x'", "\n\nprogram.a.comand = 'x'", same("a")},
-		{"another mistake counts", "program.a.comand = 'x'", "program.a.commnd = 'x'", Diff{Changed: []string{"a"}}},
-		{"superd", "program.a.command = 'x'", "superd.log_dir = '/x'\nprogram.a.command = 'x'", Diff{Unchanged: []string{"a"}, Superd: true}},
+`, `db unchanged
+fresh added
+gone removed
+run restart needed: command ["x"] -> ["x", "y z"] (restart), umask = "022" (restart)
+web applied live: stop_timeout "5s" -> "6s"
+`},
+		{"places don't count", one, "# moved\n[program]\n  [program.a]\n  command = 'x'", "a unchanged\n"},
+		{"ways to write don't count", "program.a.command = 'x y'", "[program.a]\ncommand = ['x', 'y']", "a unchanged\n"},
+		{"a default written out doesn't count", one,
+			"[program.a]\ncommand = 'x'\nlog = { file = 'a.log', max_size = 10_000_000 }\ndirectory = '.'\nenvironment = {}\ngroups = []\nreplicas = 1\nsuccess_exit_codes = [0]\nstop_signal = '15'", "a unchanged\n"},
+		{"a default from the table counts", one, "defaults.restart = 'never'\n" + one, `a applied live: restart "always" -> "never"` + "\n"},
+		{"a value that was not there", one, one + "program.a.user = 'root'", `a restart needed: user = "root" (restart)` + "\n"},
+		{"a value that is no more", one + "program.a.user = 'root'", one, `a restart needed: user "root" taken out (restart)` + "\n"},
+		{"no secret is told", one + "program.a.environment = { A = 'secret', B = 'secret', C = 'c' }",
+			one + "program.a.environment = { A = 'hidden', D = 'hidden', C = 'c' }",
+			"a restart needed: environment.A changed (restart), environment.B taken out (restart), environment.D added (restart)\n"},
+		{"live and not", one, one + "program.a.environment.A = '1'\nprogram.a.groups = ['g']",
+			`a restart needed: environment.A added (restart), groups [] -> ["g"]` + "\n"},
+		{"log rotation is live", one, one + "program.a.log = { max_size = 5, keep = 1, compress = true }",
+			`a applied live: log.max_size "10MB" -> "5", log.keep 10 -> 1, log.compress false -> "gzip"` + "\n"},
+		{"the log file is not", one, one + "program.a.log.file = 'b.log'", `a restart needed: log.file = "b.log" (restart)` + "\n"},
+		{"more replicas", one + "program.a.replicas = 2", one + "program.a.replicas = 3", "a applied live: replicas 2 -> 3\n"},
+		{"numbers come", one, one + "program.a.replicas = 3", "a restart needed: replicas 1 -> 3 (restart)\n"},
+		{"numbers go", one + "program.a.replicas = 3", one, "a restart needed: replicas 3 -> 1 (restart)\n"},
+		{"the only one goes", one, one + "program.a.replicas = 0", "a applied live: replicas 1 -> 0\n"},
+		{"a mistake counts", one, one + "program.a.stop_timeout = 5",
+			`a restart needed: stop_timeout has a mistake: must be a duration such as "5s", got the integer 5: write "5s" (restart)` + "\n"},
+		{"a mistake that is corrected counts", one + "program.a.comand = 'x'", one, "a restart needed: comand corrected (restart)\n"},
+		{"the same mistake elsewhere doesn't", "program.a.comand = 'x'", "\n\nprogram.a.comand = 'x'", "a unchanged\n"},
+		{"superd", one, "superd.log_dir = '/x'\nsuperd.exit_when = 'all-exited'\n" + one,
+			`a unchanged` + "\n" + `[superd] differs: log_dir = "/x" (restart), exit_when "never" -> "all-exited"` + "\n"},
+		{"files that are included", one, "include = ['conf.d/*.toml']", "a removed\nincluded added\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var configs [2]*Config
 			for i, text := range []string{tt.old, tt.new} {
-				c, err := load("superd.toml", memory(map[string]string{"superd.toml": text}))
+				c, err := load("superd.toml", memory(map[string]string{"superd.toml": text, "conf.d/one.toml": "program.included.command = 'x'"}))
 				if err != nil {
 					t.Fatal(err)
 				}
 				configs[i] = c
 			}
-			if got := Compare(configs[0], configs[1]); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("Compare = %+v, want %+v", got, tt.want)
+			diff := Compare(configs[0], configs[1])
+			if got := told(diff); got != tt.want {
+				t.Errorf("Compare gives\n%swant\n%s", got, tt.want)
+			}
+			if got, want := diff.Differs(), tt.want != "a unchanged\n"; got != want {
+				t.Errorf("Differs() = %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// TestEachKeyIsClassified fails for a key of which nobody has said when it comes into force.
+func TestEachKeyIsClassified(t *testing.T) {
+	known := map[string]map[string]effect{"program": effects, "superd": superdEffects}
+	for _, k := range keys {
+		if of := known[k.table]; of != nil {
+			if _, ok := of[k.name]; !ok {
+				t.Errorf("%s.%s: say in effects when another value comes into force", k.table, k.name)
+			}
+		}
+	}
+	for table, of := range known {
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			if findKey(table, name) == nil {
+				t.Errorf("effects has %s.%s, which is no key", table, name)
+			}
+		}
+	}
+}
+
+// TestEachFieldIsCompared fails for a field of a program in which a difference goes unnoticed.
+func TestEachFieldIsCompared(t *testing.T) {
+	none := []string{"Name", "File", "Line", "Invalid"} // not what the table means, or compared by other means
+	visitLeaves(reflect.ValueOf(fullProgram()).Elem(), "", func(path string, _ reflect.Value) {
+		if slices.Contains(none, strings.TrimPrefix(path, ".")) {
+			return
+		}
+		before, after := fullProgram(), fullProgram()
+		visitLeaves(reflect.ValueOf(after).Elem(), "", func(other string, leaf reflect.Value) {
+			if other == path {
+				alter(t, leaf)
+			}
+		})
+		if c := CompareProgram(before, after); c.Kind == Unchanged || len(c.Keys) == 0 {
+			t.Errorf("a difference in Program%s is %s, by the keys %v", path, c.Kind, c.Keys)
+		}
+	})
+}
+
+// fullProgram returns a program without nil pointers.
+func fullProgram() *Program {
+	p := DefaultProgram("web")
+	p.Ready, p.Health, p.Umask = &Ready{}, &Health{}, new(uint32)
+	p.Limits = Limits{NoFile: new(int64), Core: new(int64), Memory: new(int64), CPU: new(float64), Tasks: new(int64)}
+	return p
+}
+
+// visitLeaves calls visit with each field that has no fields.
+func visitLeaves(v reflect.Value, path string, visit func(string, reflect.Value)) {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		visitLeaves(v.Elem(), path, visit)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			visitLeaves(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
+		}
+	default:
+		visit(path, v)
+	}
+}
+
+func alter(t *testing.T, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Uint32:
+		v.SetUint(v.Uint() + 1)
+	case reflect.Float64:
+		v.SetFloat(v.Float() + 1)
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Slice:
+		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{"X": "x"}))
+	default:
+		t.Fatalf("no other value for a %v", v.Kind())
+	}
+}
+
+func TestEnvFileSum(t *testing.T) {
+	text := map[string]string{"superd.toml": "[program.a]\ncommand='x'\nenv_file='a.env'\n[program.b]\ncommand='x'\nenv_file='none.env'"}
+	sum := func(env string) uint64 {
+		t.Helper()
+		text["a.env"] = env
+		c, err := load("superd.toml", memory(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := c.EnvFileSum(c.Programs[1]); ok {
+			t.Errorf("EnvFileSum of a file that can't be read = %d", got)
+		}
+		got, ok := c.EnvFileSum(c.Programs[0])
+		if !ok || got == 0 {
+			t.Fatalf("EnvFileSum = %d, %v", got, ok)
+		}
+		return got
+	}
+	first := sum("A=1\nB=2\n")
+	if again := sum("# said otherwise\nB='2'\nexport A=1\n"); again != first {
+		t.Error("the same variables have two sums")
+	}
+	for _, other := range []string{"A=1\nB=3\n", "A=1\n", "A=1\nB=2\nC=\n", "A=1B=2\n"} {
+		if sum(other) == first {
+			t.Errorf("%q has the sum of another file", other)
+		}
 	}
 }

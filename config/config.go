@@ -9,8 +9,10 @@
 package config
 
 import (
-	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -24,7 +26,8 @@ type Config struct {
 	Errors   Errors     // mistakes in the programs' tables, by place
 	Warnings Errors     // what is legal and hardly meant, by place
 
-	sources archive // what it was made of
+	sources archive           // what it was made of
+	envSums map[string]uint64 // of the env files that could be read, by path
 }
 
 // Superd holds the keys of the table [superd].
@@ -60,7 +63,7 @@ type Program struct {
 	SupplementaryGroups []string // nil: those of User; empty: none
 	Umask               *uint32  // nil: superd's own
 
-	Replicas   int // 1 or more
+	Replicas   int // 0: none runs
 	Type       Type
 	Schedule   string // "" for none; else what [ParseSchedule] accepts
 	Autostart  bool
@@ -170,7 +173,7 @@ type Health struct {
 
 // Log says where a program's output goes.
 type Log struct {
-	File     string // absolute or relative to the log directory, clean; "" with replicas: see [Program.LogPath]
+	File     string // absolute or relative to the log directory, clean; "": <instance>.log, see [Program.LogPath]
 	Format   LogFormat
 	MaxSize  int64         // bytes; 0: never rotate for the size
 	MaxAge   time.Duration // 0: never rotate for the age
@@ -234,14 +237,39 @@ type Limits struct {
 // Scheduled reports whether the program has a schedule that can be in force.
 func (p *Program) Scheduled() bool { return p.Schedule != "" && len(p.Invalid) == 0 }
 
-// Instances returns the names of the program's instances: its own, or web@1 to web@N with N replicas.
-func (p *Program) Instances() []string {
-	if p.Replicas <= 1 {
-		return []string{p.Name}
+// Program returns the program of that name, nil where there is none.
+func (c *Config) Program(name string) *Program {
+	i, ok := slices.BinarySearchFunc(c.Programs, name, func(p *Program, name string) int { return strings.Compare(p.Name, name) })
+	if !ok {
+		return nil
 	}
-	names := make([]string, p.Replicas)
+	return c.Programs[i]
+}
+
+// EnvFileSum returns the [EnvSum] of the program's env file as it was when c was loaded. ok is false where the program has
+// none, or it could not be read.
+func (c *Config) EnvFileSum(p *Program) (sum uint64, ok bool) {
+	sum, ok = c.envSums[p.EnvFile]
+	return sum, ok
+}
+
+// Instances returns the names of the program's instances: see [InstanceNames].
+func (p *Program) Instances() []string { return InstanceNames(p.Name, p.Replicas) }
+
+// InstanceNames returns the names of the instances of a program with so many replicas: its own of a single one, else
+// web@1 to web@N.
+func InstanceNames(program string, replicas int) []string {
+	if replicas == 1 {
+		return []string{program}
+	}
+	return NumberedNames(program, replicas)
+}
+
+// NumberedNames returns web@1 to web@N.
+func NumberedNames(program string, replicas int) []string {
+	names := make([]string, replicas)
 	for i := range names {
-		names[i] = fmt.Sprintf("%s@%d", p.Name, i+1)
+		names[i] = program + "@" + strconv.Itoa(i+1)
 	}
 	return names
 }

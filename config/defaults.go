@@ -164,8 +164,8 @@ func (d *draft) settle() {
 	if d.Directory == "" {
 		d.Directory = escapeDollars(d.self.src.dir)
 	}
-	if d.Log.File == "" && d.Replicas == 1 {
-		d.Log.File = d.Name + ".log"
+	if d.Log.File == d.Name+".log" && d.Replicas == 1 {
+		d.Log.File = "" // as it is anyway
 	}
 	d.SuccessExitCodes = slices.Compact(slices.Sorted(slices.Values(d.SuccessExitCodes)))
 }

@@ -3,6 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -25,6 +29,15 @@ func ReadEnvFile(path string) (map[string]string, error) {
 		return nil, errs
 	}
 	return vars, nil
+}
+
+// EnvSum returns a number that tells the variables of an env file from others, also to another superd. It is not 0.
+func EnvSum(vars map[string]string) uint64 {
+	sum := fnv.New64a()
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		io.WriteString(sum, name+"="+vars[name]+"\x00")
+	}
+	return max(sum.Sum64(), 1)
 }
 
 func parseEnvFile(path, text string) (map[string]string, Errors) {

@@ -62,7 +62,7 @@ func FuzzLoad(f *testing.F) {
 		checkMistakes(t, files, c.Errors)
 		checkMistakes(t, files, c.Warnings)
 		checkArchive(t, c)
-		if diff := Compare(c, again); len(diff.Added)+len(diff.Removed)+len(diff.Changed) > 0 || diff.Superd {
+		if diff := Compare(c, again); diff.Differs() {
 			t.Fatalf("compare finds a difference to itself: %+v", diff)
 		}
 		for _, p := range c.Programs {

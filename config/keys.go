@@ -47,6 +47,9 @@ func reading(text string, k key) key {
 	return k
 }
 
+// MaxReplicas is how many replicas a program may have.
+const MaxReplicas = 10_000
+
 const most = 1_000_000 // a bound for counts, far from where arithmetic could overflow
 
 // keys is the one table of all keys, in the order of the reference.
@@ -81,8 +84,8 @@ var keys = []key{
 		"Unix groups to run with beside the user's own, by name or number, instead of those that `/etc/group` gives the user; `[]`: none.")),
 	reading("superd's own", bind("program", "umask", umask, func(d *draft) **uint32 { return &d.Umask },
 		"The file mode creation mask: `\"022\"` or `0o022`.")),
-	notYet(bind("program", "replicas", integer(1, 10_000), func(d *draft) *int { return &d.Replicas },
-		"How many instances run: `web`, or `web@1` to `web@N`.")),
+	bind("program", "replicas", integer(0, MaxReplicas), func(d *draft) *int { return &d.Replicas },
+		"How many instances run: `web`, or `web@1` to `web@N`; 0: none. See [Replicas](#replicas)."),
 	bind("program", "type", choice(TypeService, TypeOneshot), func(d *draft) *Type { return &d.Type },
 		"A service runs on and on; a one-shot does its work and ends."),
 	bind("program", "schedule", scheduleLine, func(d *draft) *string { return &d.Schedule },

@@ -53,6 +53,12 @@ func (l *loader) config(path string) *Config {
 	c := &Config{
 		Path: path, Files: l.files, Superd: l.root.superd,
 		Errors: l.report.errors.sorted(l.files), Warnings: l.report.warnings.sorted(l.files),
+		envSums: map[string]uint64{},
+	}
+	for path, file := range l.envFiles {
+		if len(file.errs) == 0 {
+			c.envSums[path] = EnvSum(file.vars)
+		}
 	}
 	for _, d := range l.programs {
 		d.Invalid = d.Invalid.sorted(l.files)

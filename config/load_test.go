@@ -44,7 +44,7 @@ func TestDefaults(t *testing.T) {
 		Backoff:      Backoff{100 * time.Millisecond, time.Minute, 2, 0.1, 10 * time.Second},
 		StartLimit:   StartLimit{0, time.Minute, 10 * time.Minute},
 		StartTimeout: 30 * time.Second, StopSignal: syscall.SIGTERM, StopTimeout: 10 * time.Second, KillMode: KillTree,
-		Log:  Log{File: "web.log", Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock},
+		Log:  Log{Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock},
 		File: "superd.toml", Line: 1,
 	}
 	if !reflect.DeepEqual(got, want) {

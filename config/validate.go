@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -143,27 +145,39 @@ func (l *loader) checkGroups() {
 	}
 }
 
-// checkLogs refuses one file for two programs. Who names the file is to blame, not who has it by default.
+// checkLogs refuses one file for two instances. Who names the file is to blame, not who has it by default.
 func (l *loader) checkLogs() {
 	owners := map[string]*draft{}
 	for _, named := range []bool{false, true} {
 		for _, d := range l.programs {
-			if d.Replicas > 1 || d.anySet("log.file") != named {
+			if d.Replicas != 1 || d.anySet("log.file") != named {
 				continue
 			}
-			path := d.Log.File
-			if !filepath.IsAbs(path) && l.root.superd.LogDir != "" {
-				path = filepath.Join(l.root.superd.LogDir, path)
+			path := d.LogPath(l.root.superd.LogDir, d.Name)
+			if other := l.numberedLog(path); named && other != nil && other != d {
+				d.blame("log.file").fail("%q is the log file of an instance of %q (%s): choose another name", d.Log.File, other.Name, other.self.place())
+				continue
 			}
 			first := owners[path]
 			if first == nil {
 				owners[path] = d
 				continue
 			}
-			d.blame("log.file").fail("%q is the log file of %q (%s) and of %q: give each its own", d.Log.File,
+			d.blame("log.file").fail("%q is the log file of %q (%s) and of %q: give each its own", cmp.Or(d.Log.File, d.Name+".log"),
 				first.Name, first.blame("log.file").place(), d.Name)
 		}
 	}
+}
+
+// numberedLog returns the program of which web@2 would have this log file; nil if there is none.
+func (l *loader) numberedLog(path string) *draft {
+	name, _ := strings.CutSuffix(filepath.Base(path), ".log")
+	program, number, _ := strings.Cut(name, "@")
+	d := l.drafts[program]
+	if _, err := strconv.Atoi(number); err != nil || d == nil || d.Log.File != "" || d.LogPath(l.root.superd.LogDir, name) != path {
+		return nil
+	}
+	return d
 }
 
 // checkVariables warns of references to variables that are not set, as far as can be known before a run.

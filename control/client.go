@@ -62,7 +62,7 @@ func (c *Client) Brief(ctx context.Context, names []string) ([]Brief, error) {
 }
 
 // Watch calls f with the status of names now, and again each time something has changed, until ctx is
-// done, f returns an error or superd ends. The error is nil only when superd ended the stream.
+// done, f returns an error or superd ends for good. The error is nil only when superd ended the stream.
 func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) error) error {
 	return c.WatchJSON(ctx, names, func(line []byte) error {
 		var all []Status
@@ -75,7 +75,8 @@ func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) err
 
 // WatchJSON is Watch with the status as it was sent, a JSON array on a line with its end.
 func (c *Client) WatchJSON(ctx context.Context, names []string, f func(line []byte) error) error {
-	return c.lines(ctx, request{path: "/v1/status/watch", query: url.Values{"name": names}}, true, f)
+	r := request{path: "/v1/status/watch", query: url.Values{"name": names}}
+	return c.stream(ctx, streaming{request: func() request { return r }, endless: true, line: f})
 }
 
 // ended tells whether a stream is over because superd is.
@@ -102,36 +103,33 @@ func (c *Client) Signal(ctx context.Context, signal string, names []string) ([]O
 	return all, err
 }
 
-// Logs copies the last lines of an instance's output to w byte for byte, all that is kept when lines is
-// negative; with follow it goes on with what is written until ctx is done or superd ends.
-func (c *Client) Logs(ctx context.Context, name string, lines int, follow bool, w io.Writer) error {
-	query := url.Values{}
-	if lines >= 0 {
-		query.Set("lines", strconv.Itoa(lines))
-	}
-	if follow {
-		query.Set("follow", "1")
-	}
-	x, err := c.do(ctx, request{path: "/v1/programs/" + url.PathEscape(name) + "/logs", query: query})
-	if err != nil {
-		return err
-	}
-	defer x.Close()
-	_, err = io.Copy(w, x)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if follow && ended(err) {
-		return nil
-	}
-	return err
+// Reload has superd read its configuration again and put it in force, unless there is a mistake in it.
+func (c *Client) Reload(ctx context.Context) (Report, error) { return c.reload(ctx, nil) }
+
+// DryReload tells what [Client.Reload] would change, and changes nothing.
+func (c *Client) DryReload(ctx context.Context) (Report, error) {
+	return c.reload(ctx, url.Values{"dry_run": {"1"}})
 }
 
-// Reload has superd read its configuration again and put it in force, unless there is a mistake in it.
-func (c *Client) Reload(ctx context.Context) (Report, error) {
+func (c *Client) reload(ctx context.Context, form url.Values) (Report, error) {
 	var r Report
-	err := c.post(ctx, "/v1/reload", nil, true, &r)
+	err := c.post(ctx, "/v1/reload", form, true, &r)
 	return r, err
+}
+
+// Scale has programs have so many instances. Names are those of programs or groups, or globs. With wait it returns when that is done, or
+// after timeout if that is positive; superd goes on with it all the same.
+func (c *Client) Scale(ctx context.Context, replicas map[string]int, wait bool, timeout time.Duration) ([]Scaled, error) {
+	form := url.Values{"wait": {strconv.FormatBool(wait)}}
+	for name, n := range replicas {
+		form.Add("scale", fmt.Sprintf("%s=%d", name, n))
+	}
+	if timeout > 0 {
+		form.Set("timeout", timeout.String())
+	}
+	var all []Scaled
+	err := c.post(ctx, "/v1/scale", form, wait, &all)
+	return all, err
 }
 
 // Shutdown has superd stop all programs and end. It returns as soon as superd has taken it up.
@@ -169,7 +167,9 @@ func (c *Client) post(ctx context.Context, path string, form url.Values, patient
 }
 
 // isRepeatable reports whether a post comes to the same when it is made twice. A start does not: a one-shot would run twice.
-func isRepeatable(path string) bool { return path == "/v1/programs/stop" || path == "/v1/reload" }
+func isRepeatable(path string) bool {
+	return path == "/v1/programs/stop" || path == "/v1/reload" || path == "/v1/scale"
+}
 
 // decode makes a request whose answer is one JSON value.
 func (c *Client) decode(ctx context.Context, r request, into any) error {

@@ -2,15 +2,17 @@ package control
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,14 +178,57 @@ func TestRepeatedRequests(t *testing.T) {
 	}
 }
 
-func TestLogsOfEndedStream(t *testing.T) {
-	const cut = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nline\r\n"
-	var out bytes.Buffer
-	if err := answering(t, cut, false).Logs(t.Context(), "web", 1, true, &out); err != nil || out.String() != "line" {
-		t.Errorf("followed logs: %q, %v, want the line and no error: superd ended", &out, err)
+// A stream goes on after the last whole line, wherever the one before was cut, and ends when nobody answers any more.
+func TestStreamGoesOn(t *testing.T) {
+	l, path := listen(t)
+	asked := make(chan url.Values, 10)
+	go func() {
+		for i := range 3 {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r, err := http.ReadRequest(bufio.NewReader(conn))
+			if err != nil {
+				return
+			}
+			_ = r.ParseForm()
+			asked <- r.Form
+			line := fmt.Sprintf(`{"instance":"web","line":"%d","cursor":"web:r0.%d"}`, i, i) + "\n"
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(line)+5, line+"{\"lin")
+			if i == 2 {
+				l.Close()
+			}
+			conn.Close()
+		}
+	}()
+	var got []string
+	idle := 0
+	err := NewClient(path).Logs(t.Context(), LogQuery{Names: []string{"web"}, Lines: 1, Follow: true}, func(_ []byte, l *LogLine) error {
+		got = append(got, l.Text())
+		return nil
+	}, func() error { idle++; return nil })
+	if err != nil || strings.Join(got, " ") != "0 1 2" || idle == 0 {
+		t.Errorf("followed logs: %q, %v, idle %d times; want three lines and no error: superd ended", got, err, idle)
 	}
-	if err := answering(t, cut, false).Logs(t.Context(), "web", 1, false, io.Discard); !errors.Is(err, io.ErrUnexpectedEOF) {
+	for i := range 3 {
+		form := <-asked
+		if want := []string{fmt.Sprintf("web:r0.%d", i-1)}; i > 0 && !slices.Equal(form["cursor"], want) || i == 0 && form["cursor"] != nil {
+			t.Errorf("request %d asked for what follows %q", i, form["cursor"])
+		}
+	}
+}
+
+func TestStreamThatIsCutOff(t *testing.T) {
+	const cut = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
+	err := answering(t, cut, false).Logs(t.Context(), LogQuery{Names: []string{"web"}}, func([]byte, *LogLine) error { return nil }, nil)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("logs: %v, want %v: something is missing", err, io.ErrUnexpectedEOF)
+	}
+	own := fmt.Errorf("write: %w", unix.ECONNRESET)
+	err = answering(t, cut, false).Logs(t.Context(), LogQuery{Names: []string{"web"}, Follow: true}, func([]byte, *LogLine) error { return own }, nil)
+	if err != own {
+		t.Errorf("followed logs that can't be written: %v, want %v", err, own)
 	}
 }
 

@@ -1,11 +1,9 @@
 package control
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/url"
 	"strconv"
 	"time"
@@ -15,7 +13,7 @@ import (
 type Event struct {
 	Cursor    uint64     `json:"cursor"` // its number, counted from 1 without holes
 	At        time.Time  `json:"at"`
-	Kind      string     `json:"kind"` // state, start, no-start, exit, output, skip, command, reload, shutdown, superd or gap
+	Kind      string     `json:"kind"` // state, start, no-start, exit, output, print, skip, command, reload, shutdown, superd or gap
 	Instance  string     `json:"instance,omitempty"`
 	Program   string     `json:"program,omitempty"`
 	Run       string     `json:"run,omitempty"` // invocation id
@@ -32,6 +30,7 @@ type Event struct {
 	RSSBound  bool       `json:"max_rss_is_bound,omitempty"` // it had no more than that
 	RestartIn *float64   `json:"restart_in_s,omitempty"`
 	Output    []string   `json:"output,omitempty"` // lines, without their ends
+	Place     string     `json:"log,omitempty"`    // a cursor of the log
 	Lost      uint64     `json:"lost,omitempty"`   // how many events are missing; absent in a gap of unknown size
 }
 
@@ -66,13 +65,22 @@ type Why struct {
 }
 
 // Events calls f with the events after the one numbered since, as they were sent: a JSON object on a line with its end.
-// 0 is before the oldest that is kept. With follow it goes on with what happens until ctx is done or superd ends.
+// 0 is before the oldest that is kept. With follow it goes on with what happens until ctx is done or superd has ended for good.
 func (c *Client) Events(ctx context.Context, since uint64, follow bool, f func(line []byte) error) error {
-	query := url.Values{"since": {strconv.FormatUint(since, 10)}}
-	if follow {
-		query.Set("follow", "1")
+	next := func() request {
+		query := url.Values{"since": {strconv.FormatUint(since, 10)}}
+		if follow {
+			query.Set("follow", "1")
+		}
+		return request{path: "/v1/events", query: query}
 	}
-	return c.lines(ctx, request{path: "/v1/events", query: query}, follow, f)
+	return c.stream(ctx, streaming{request: next, endless: follow, line: func(line []byte) error {
+		var e struct{ Cursor uint64 }
+		if json.Unmarshal(line, &e) == nil && e.Cursor > 0 {
+			since = e.Cursor
+		}
+		return f(line)
+	}})
 }
 
 // History returns the runs of what names stand for, of all instances without names, in the order of their starts.
@@ -87,30 +95,6 @@ func (c *Client) Why(ctx context.Context, name string) ([]Why, error) {
 	var all []Why
 	err := c.get(ctx, "/v1/programs/"+url.PathEscape(name)+"/why", nil, &all)
 	return all, err
-}
-
-// lines calls f with each line of an answer until f returns an error or the answer is over, which for one that is
-// endless is the end of superd.
-func (c *Client) lines(ctx context.Context, r request, endless bool, f func(line []byte) error) error {
-	x, err := c.do(ctx, r)
-	if err != nil {
-		return err
-	}
-	defer x.Close()
-	for lines := bufio.NewReader(x); ; {
-		line, err := lines.ReadBytes('\n')
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err == io.EOF && len(line) == 0, endless && ended(err):
-			return nil
-		case err != nil:
-			return fmt.Errorf("read answer of superd: %w", err)
-		}
-		if err := f(line); err != nil {
-			return err
-		}
-	}
 }
 
 // DecodeEvent reads an event from a line of [Client.Events].

@@ -68,12 +68,39 @@ type Outcome struct {
 	Message string `json:"message"` // what happened, in plain words
 }
 
-// A Report is what a reload changed, by the names of programs, in order. No list is null.
+// A Report is what a reload has changed or, if it was a dry run, would change. No list is null.
 type Report struct {
-	Added   []string `json:"added"`
-	Removed []string `json:"removed"`
-	Changed []string `json:"changed"`
-	Notes   []string `json:"notes"` // what takes effect only when superd is started anew
+	DryRun   bool        `json:"dry_run"`
+	Added    []string    `json:"added"` // programs, by name; so are the next two
+	Removed  []string    `json:"removed"`
+	Changed  []string    `json:"changed"`  // applied live, or with a restart
+	Programs []Change    `json:"programs"` // all of the old and the new configuration, by name
+	Superd   []KeyChange `json:"superd"`   // what is different in [superd]
+	Notes    []string    `json:"notes"`    // what else is to be said of it
+}
+
+// A Change is what a reload makes of one program.
+type Change struct {
+	Program string      `json:"program"`
+	Change  string      `json:"change"` // unchanged, applied live, restart needed, added or removed
+	Keys    []KeyChange `json:"keys"`   // what is different; never null
+}
+
+// A KeyChange is a key of the configuration that means something else. Values are as in TOML, null for none and where they may be secret.
+type KeyChange struct {
+	Key     string  `json:"key"`
+	Old     *string `json:"old"`
+	New     *string `json:"new"`
+	Restart bool    `json:"restart"` // comes into force with a new run; of [superd], when superd is started anew
+	Text    string  `json:"text"`    // the change in words
+}
+
+// A Scaled is what became of the number of instances of a program.
+type Scaled struct {
+	Program   string    `json:"program"`
+	From      int       `json:"from"`
+	To        int       `json:"to"`
+	Instances []Outcome `json:"instances"` // those that come or leave; never null
 }
 
 // A Version describes a running superd.

@@ -40,6 +40,8 @@ type Capture struct {
 
 	state atomic.Uint32
 
+	silent atomic.Bool // a run has begun and has printed nothing yet
+
 	droppedBytes, droppedLines atomic.Int64
 
 	reopen atomic.Bool // the file is to be opened anew, with options

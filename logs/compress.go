@@ -104,8 +104,8 @@ func (c Compression) contentSize(path string) (int64, error) {
 		if err := header.Decode(begin[:n]); err != nil {
 			return 0, err
 		}
-		if !header.HasFCS {
-			return 0, errors.New("its header does not tell its size")
+		if !header.HasFCS { // as of content of less than 256 bytes
+			return c.count(file)
 		}
 		return int64(header.FrameContentSize), nil
 	}
@@ -114,6 +114,19 @@ func (c Compression) contentSize(path string) (int64, error) {
 		return 0, err
 	}
 	return info.Size(), nil
+}
+
+// count unpacks a file to count the bytes that it holds.
+func (c Compression) count(file *os.File) (int64, error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	content, err := c.reader(file)
+	if err != nil {
+		return 0, err
+	}
+	defer content.Close()
+	return io.Copy(io.Discard, content)
 }
 
 // open opens the segment's file for reading. A compressed one is unpacked into a file without a name beside it, or where

@@ -29,6 +29,7 @@ func (c *Capture) OpenDirect() (fd int, err error) {
 	c.mu.Unlock()
 	if first { // and not another process of the same run
 		ch.beginRun()
+		c.tellRun()
 	}
 	return fd, nil
 }

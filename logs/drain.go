@@ -239,7 +239,25 @@ func (c *Capture) wrote(n int64) {
 		return
 	}
 	c.total += n
+	if c.silent.Load() {
+		c.tellRun()
+	}
 	c.announce()
+}
+
+// tellRun tells where the output of the run begins that has just printed something.
+func (c *Capture) tellRun() {
+	c.silent.Store(false)
+	ch, _ := c.chain()
+	begin, _ := ch.lastRun()
+	if c.store.tellRun == nil || begin == unknown {
+		return
+	}
+	c.mu.Lock()
+	r := RunBegin{Program: c.options.Program, Instance: c.name, Run: c.runID}
+	c.mu.Unlock()
+	r.At = ch.cursor(begin)
+	c.store.tellRun(r)
 }
 
 // announce tells those who want to know that the file has grown.

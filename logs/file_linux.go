@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,7 @@ type identity struct{ device, inode uint64 }
 type fileInfo struct {
 	identity
 	size    int64 // bytes
+	changed time.Time
 	regular bool
 	named   bool // it has a name yet
 }
@@ -44,6 +46,7 @@ func newFileInfo(st *unix.Stat_t) fileInfo {
 	return fileInfo{
 		identity: identity{uint64(st.Dev), st.Ino},
 		size:     st.Size,
+		changed:  time.Unix(st.Mtim.Unix()),
 		regular:  st.Mode&unix.S_IFMT == unix.S_IFREG,
 		named:    st.Nlink > 0,
 	}

@@ -57,6 +57,9 @@ func (c *Capture) chain() (ch *chain, released bool) {
 	return c.file.chain, c.released
 }
 
+// forever is a position that no output reaches; far from the greatest number, as positions may be negative.
+const forever = math.MaxInt64 / 2
+
 // A follower reads along a chain.
 type follower struct {
 	ctx       context.Context
@@ -68,8 +71,9 @@ type follower struct {
 	chain    *chain
 	position int64 // of the next byte to show
 
-	open *os.File // nil, or
-	held segment  // the segment it belongs to, as it was when it was opened
+	open    *os.File  // nil, or
+	held    segment   // the segment it belongs to, as it was when it was opened
+	written time.Time // when that was written to last, as of then
 }
 
 // run shows c from where place sets the position.
@@ -83,7 +87,7 @@ func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan
 	}
 	end := f.chain.end()
 	if follow {
-		end = math.MaxInt64
+		end = forever
 	}
 	for f.position < end {
 		if err := ctx.Err(); err != nil {
@@ -277,7 +281,7 @@ func (f *follower) openFile(seg segment) (bool, error) {
 		return false, err
 	}
 	seg.identity = info.identity
-	f.open, f.held = open, seg
+	f.open, f.held, f.written = open, seg, info.changed
 	return true, nil
 }
 
@@ -303,10 +307,13 @@ func (f *follower) show(n int64) (int, error) {
 	return got, err
 }
 
+// A gapTaker is a writer of output that is told where some is missing, rather than shown a line that says so.
+type gapTaker interface{ gap(bytes int64) }
+
 // skip says that the bytes up to position to are missing.
 func (f *follower) skip(to int64) error {
-	if m, ok := f.w.(*lineMatcher); ok { // it is not to take that for output
-		m.gap()
+	if w, ok := f.w.(gapTaker); ok {
+		w.gap(to - f.position)
 		f.position = to
 		return nil
 	}

@@ -350,3 +350,27 @@ func TestFollowersOfAQuietProgramSleep(t *testing.T) {
 		t.Errorf("%d turns of the loop with a follower and nothing to show", n)
 	}
 }
+
+// Files that were rotated before the capture was made lie before position 0.
+func TestFollowFromOlderFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	writeFile(t, stamp(1).name(path), "one\n")
+	writeFile(t, path, "two\n")
+	p := newRig(t).program(Options{Path: path, Keep: 10})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got bytes.Buffer
+	err := p.Follow(ctx, -1, true, writerFunc(func(b []byte) (int, error) {
+		if got.Write(b); got.String() == "one\ntwo\n" {
+			cancel()
+		}
+		return len(b), nil
+	}))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Follow = %v after %q", err, &got)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

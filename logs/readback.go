@@ -17,6 +17,7 @@ func (c *Capture) BeginRun(id string) {
 		c.mu.Unlock()
 		ch, _ := c.chain()
 		ch.beginRun()
+		c.silent.Store(ch.newest().format == Raw)
 	})
 }
 
@@ -33,6 +34,7 @@ func (c *Capture) EndRun() {
 	c.mark(true, func() {
 		ch, _ := c.chain()
 		ch.endRun()
+		c.announce() // a line without an end is complete
 	})
 }
 

@@ -2,8 +2,10 @@ package logs
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -175,6 +177,46 @@ func (r *recorder) append(dst, text []byte, end ending) (records []byte, used in
 
 // maxEscaped is how many bytes one byte becomes at most in a JSON string.
 const maxEscaped = len(`\u0000`)
+
+// AppendJSON appends the entry as an object on a line, as docs/api.md describes it. name tells captures apart, for the cursor.
+func (e *Entry) AppendJSON(dst []byte, name string) []byte {
+	dst = append(dst, '{')
+	text := func(key, value string) {
+		dst = append(append(append(dst, '"'), key...), `":"`...)
+		dst = append(appendJSON(dst, []byte(value)), `",`...)
+	}
+	known := func(key, value string) {
+		if value != "" {
+			text(key, value)
+		} else {
+			dst = append(append(append(dst, '"'), key...), `":null,`...)
+		}
+	}
+	if !e.place {
+		known("time", e.Time)
+		text("program", e.Program)
+	}
+	text("instance", e.Instance)
+	switch {
+	case e.place:
+	case e.Note != "":
+		text("note", e.Note)
+		if e.Lost > 0 {
+			dst = append(strconv.AppendInt(append(dst, `"lost_bytes":`...), e.Lost, 10), ',')
+		}
+	default:
+		known("run", e.Run)
+		known("stream", e.Stream)
+		dst = append(strconv.AppendBool(append(dst, `"partial":`...), e.Partial), `,"line":"`...)
+		dst = append(appendJSON(dst, e.Line), `",`...)
+		if !utf8.Valid(e.Line) {
+			dst = append(base64.StdEncoding.AppendEncode(append(dst, `"bytes":"`...), e.Line), `",`...)
+		}
+	}
+	dst = append(dst, `"cursor":"`...)
+	dst = append(append(appendJSON(dst, []byte(name)), ':'), e.Cursor.String()...)
+	return append(dst, "\"}\n"...)
+}
 
 // appendJSON appends s as it stands in a JSON string, without its quotes. What is not UTF-8 becomes U+FFFD.
 func appendJSON(dst, s []byte) []byte {

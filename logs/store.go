@@ -87,6 +87,7 @@ type Store struct {
 	benches   sync.Pool      // of *recordBench
 	captures  sync.WaitGroup // and who works for them
 	archive   archive
+	tellRun   func(RunBegin) // nil: nobody wants to know
 	now       func() time.Time
 	stall     time.Duration                   // how long an operation on a file may take before output is dropped, where it is
 	pause     func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
@@ -110,6 +111,16 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
 	return s
 }
+
+// A RunBegin tells where in a log the output of a run begins, where the log itself doesn't tell.
+type RunBegin struct {
+	Program, Instance, Run string
+	At                     Cursor
+}
+
+// TellRuns has f called when a run has printed something for the first time, on the goroutine that writes it. f must not block. It is to be
+// called before there are captures.
+func (s *Store) TellRuns(f func(RunBegin)) { s.tellRun = f }
 
 // newFile returns a file as o has it.
 func (s *Store) newFile(o *Options) *file {

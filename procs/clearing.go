@@ -29,6 +29,7 @@ type clearing struct {
 	signaled map[processKey]bool
 	living   map[int]string // those of the round by pid, with their names
 	killing  bool
+	due      *loop.Timer     // when it sends SIGKILL; nil: it does already
 	killed   map[string]bool // names of those who got SIGKILL
 	looks    int             // how often it was time to name somebody, and there was nobody
 }
@@ -92,7 +93,7 @@ func (in *instance) clearLeft(r *run, deadline time.Duration) {
 		c.killing = true
 		c.scope.After(killPause, c.killDue)
 	} else {
-		c.scope.After(patience, c.kill)
+		c.due = c.scope.After(patience, c.kill)
 	}
 	c.scope.Post(c.look)
 }

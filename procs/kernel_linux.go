@@ -192,7 +192,7 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 			done(Child{ReadFD: made}, err)
 			return
 		}
-		done(Child{Process: process, ID: id, ReadFD: made}, nil)
+		done(Child{Process: process, ID: id, ReadFD: made, EnvSum: prepared.envSum}, nil)
 		k.known(process.Pid())
 	})
 }

@@ -319,8 +319,42 @@ func (m *machine) untilNextTime() []Effect {
 	if m.verdict == EndGaveUp || m.gaveUp {
 		m.cause += fmt.Sprintf("; gave up after %s within %s", plural(m.program.StartLimit.Failures, "failure"), plain(m.program.StartLimit.Within))
 	}
-	m.owed, m.again, m.attempts, m.failures, m.gaveUp = false, false, 0, nil, false
+	m.settleRun()
 	return m.step(EndWait)
+}
+
+// settleRun forgets a run that was owed.
+func (m *machine) settleRun() {
+	m.owed, m.again, m.attempts, m.failures, m.gaveUp = false, false, 0, nil, false
+}
+
+// reconsider decides anew what follows an end, before which the program had another table. success tells whether it ended well.
+func (m *machine) reconsider(before *config.Program, success bool) {
+	policy := m.program.Restart
+	switch {
+	case m.verdict == EndAgain, m.notStarted && policy == config.RestartNever: // it is not the policy that decides
+	case m.verdict == EndGaveUp, m.verdict == EndFinal && m.gaveUp && before.Restart != config.RestartNever:
+		if m.program.StartLimit.Failures == 0 {
+			m.verdict = m.retry()
+		}
+	case success && policy != config.RestartAlways:
+		m.verdict = EndDone
+	case !success && policy == config.RestartNever:
+		m.verdict = EndFinal
+	default:
+		m.verdict = m.retry()
+	}
+}
+
+// rest is the end of a wait in back-off, since the restart policy is another one by now. e is EndDone or EndFinal.
+func (m *machine) rest(e Event) []Effect {
+	m.verdict = e
+	m.cause = fmt.Sprintf("%s; restart = %q by now", m.ending, m.program.Restart)
+	if m.program.Scheduled() {
+		m.settleRun()
+		return m.step(Wait)
+	}
+	return m.step(e)
 }
 
 // overLimit counts a failure at now and reports whether the start limit is reached.

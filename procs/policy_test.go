@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,7 @@ func TestAllExited(t *testing.T) {
 	never := func(p *config.Program) { p.Restart = config.RestartNever }
 	held := func(p *config.Program) { p.Autostart = false }
 	conf := func(programs ...*config.Program) *config.Config {
+		slices.SortFunc(programs, func(a, b *config.Program) int { return strings.Compare(a.Name, b.Name) })
 		return &config.Config{Superd: config.Superd{ExitWhen: config.ExitAllExited}, Programs: programs}
 	}
 	web, job, idle := programNamed("web", nil), programNamed("job", never), programNamed("idle", held)

@@ -21,6 +21,7 @@ type prepared struct {
 	path      string
 	argv, env []string
 	dir       string
+	envSum    uint64
 	output    int  // the program's end of its FIFO; -1 before it is open
 	unseen    bool // superd could not meet all that the exec will meet, as the user may
 	pending   *pendingSpawn
@@ -48,11 +49,13 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, erro
 		return nil, err
 	}
 	var envFile map[string]string
+	var envSum uint64
 	if program.EnvFile != "" {
 		pending.enter("read env_file", program.EnvFile)
 		if envFile, err = config.ReadEnvFile(program.EnvFile); err != nil {
 			return nil, &SpawnError{Stage: "read env_file", Err: err, Fault: faultOf(err)}
 		}
+		envSum = config.EnvSum(envFile)
 	}
 	below := maps.Clone(spec.Own)
 	maps.Copy(below, id.variables)
@@ -60,7 +63,7 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, erro
 	if err != nil {
 		return nil, &SpawnError{Stage: "expand configuration", Err: err}
 	}
-	p := &prepared{program: program, runAs: id, argv: argv, env: append(env, variables(spec.Own)...), dir: dir, output: -1, pending: pending}
+	p := &prepared{program: program, runAs: id, argv: argv, env: append(env, variables(spec.Own)...), dir: dir, output: -1, pending: pending, envSum: envSum}
 
 	pending.enter("enter directory", dir)
 	unseenDir, err := checkDirectory(dir, id.rights())

@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -121,14 +120,4 @@ func lastLines(text string, cut bool, n int) []string {
 		lines[i] = strings.TrimSuffix(line, "\r")
 	}
 	return lines
-}
-
-func (s *Supervisor) recordReload(r Report, err error) {
-	e := eventlog.Event{Kind: eventlog.Reload}
-	if err != nil {
-		e.Reason = "the old configuration stays in force: " + err.Error()
-	} else {
-		e.Reason = fmt.Sprintf("%d added, %d removed, %d changed", len(r.Added), len(r.Removed), len(r.Changed))
-	}
-	s.record(e)
 }

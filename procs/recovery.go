@@ -28,6 +28,7 @@ type Recovery struct {
 	configs   map[uint64]*config.Config
 	instances map[string]*savedInstance
 	births    map[string]*savedBirth    // the newest of each instance
+	scales    map[string]scale          // by program
 	keys      []string                  // that are not needed any more
 	schedules map[string]schedule.State // of those that ended in order, and of an earlier boot
 	lastBirth uint64
@@ -65,6 +66,7 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 	r.readConfigs(state, restore, log)
 	r.readSchedules(state, log)
 	r.readInstances(state, log)
+	r.readScales(state, log)
 	for key, text := range state.Values {
 		if name, number, ok := instanceOfBirth(key); ok {
 			r.readBirth(name, number, key, text, log)
@@ -212,25 +214,7 @@ func (r *Recovery) table(number uint64, instance string) *config.Program {
 	if conf == nil {
 		return nil
 	}
-	return programOf(conf, instance)
-}
-
-// programOf returns the program that has the instance; nil if none has.
-func programOf(conf *config.Config, instance string) *config.Program {
-	name, replica, _ := strings.Cut(instance, "@")
-	i, ok := slices.BinarySearchFunc(conf.Programs, name, func(p *config.Program, name string) int { return strings.Compare(p.Name, name) })
-	if !ok {
-		return nil
-	}
-	p := conf.Programs[i]
-	n, err := strconv.Atoi(replica)
-	switch {
-	case replica == "" && p.Replicas <= 1:
-		return p
-	case err != nil || n < 1 || n > p.Replicas || p.Replicas <= 1 || replica != strconv.Itoa(n):
-		return nil
-	}
-	return p
+	return conf.Program(programOf(instance))
 }
 
 // merge returns what is to be known of an instance, with its newest birth. b is nil without one; v is nil where there is no record of the

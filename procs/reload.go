@@ -2,15 +2,25 @@ package procs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"superd/config"
+	"superd/procs/eventlog"
 )
 
-// A Report tells what a reload changed, by program.
+// A Report tells what a reload has changed, or would change.
 type Report struct {
-	Added, Removed, Changed []string
-	Notes                   []string // what the new configuration says that takes effect only when superd starts anew
+	config.Diff
+	DryRun bool
+	Notes  []string // what else is to be said of it
+}
+
+// A reloading is somebody who waits for a reload.
+type reloading struct {
+	dryRun bool
+	done   func(Report, error)
 }
 
 var (
@@ -19,69 +29,128 @@ var (
 )
 
 // Reload reads the configuration again, off the loop, and puts it in force: all of it or, when it has any mistake,
-// nothing. done runs on the loop. While a reload is under way, another one waits for its end: it may be that the file
-// was changed after it was read.
-func (s *Supervisor) Reload(done func(Report, error)) {
-	s.reloads = append(s.reloads, done)
+// nothing. With dryRun it only tells what that would change. done runs on the loop. While a reload is under way, another
+// one waits for its end: it may be that the file was changed after it was read.
+func (s *Supervisor) Reload(dryRun bool, done func(Report, error)) {
+	s.reloads = append(s.reloads, reloading{dryRun, done})
 	if !s.reloading {
 		s.reload()
 	}
 }
 
-// reload does what was asked for by all who wait.
+// reload does what was asked for by all who wait. Reading and comparing goes on off the loop.
 func (s *Supervisor) reload() {
 	waiting := s.reloads
 	s.reloads = nil
 	s.reloading = true
-	if s.ready && s.shutdown == nil {
+	dryRun := !slices.ContainsFunc(waiting, func(r reloading) bool { return !r.dryRun })
+	if !dryRun && s.ready && s.shutdown == nil {
 		s.notify.Reloading()
 	}
 	finish := func(report Report, err error) {
 		s.reloading = false
-		s.recordReload(report, err)
-		if err != nil {
+		if err != nil && !dryRun {
 			s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
+			s.record(eventlog.Event{Kind: eventlog.Reload, Reason: "the old configuration stays in force: " + err.Error()})
 		}
-		if s.ready && s.shutdown == nil {
+		if !dryRun && s.ready && s.shutdown == nil {
 			s.notify.Ready(s.summary())
 		}
-		for _, done := range waiting {
-			done(report, err)
+		for _, r := range waiting {
+			report.DryRun = r.dryRun
+			r.done(report, err)
 		}
 		if len(s.reloads) > 0 {
 			s.reload()
 		}
 	}
+	inForce := s.config
 	go func() {
-		loaded, err := s.options.Load()
-		if err == nil && len(loaded.Errors) > 0 {
-			err = loaded.Errors
+		next, err := s.options.Load(inForce)
+		if err == nil && len(next.Errors) > 0 {
+			err = next.Errors
+		}
+		var diff config.Diff
+		if err == nil {
+			diff = config.Compare(inForce, next)
 		}
 		s.scope.Post(func() {
+			if err == nil {
+				s.addOutdated(&diff, next)
+			}
 			switch {
 			case s.shutdown != nil:
 				finish(Report{}, errShuttingDown)
 			case err != nil:
 				finish(Report{}, err)
-			case len(loaded.Programs) == 0 && len(s.config.Programs) > 0:
+			case len(next.Programs) == 0 && len(s.config.Programs) > 0:
 				finish(Report{}, errNoPrograms)
+			case dryRun:
+				finish(Report{Diff: diff, Notes: s.notes(diff)}, nil)
 			default:
-				report := s.apply(loaded)
+				report := s.putInForce(next, diff)
+				s.recordReload(&diff)
 				s.afterSaving(func() { finish(report, nil) })
 			}
 		})
 	}()
 }
 
-// apply puts next in force.
+// addOutdated adds to the difference those programs whose env file says something else than when they were started.
+func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
+	for _, in := range s.instances {
+		if c := diff.Of(in.program.Name); in.outdated(next) && c.Key("env_file") == nil {
+			c.Keys = append(c.Keys, config.KeyChange{Key: "env_file", What: "has other variables than when " + in.name + " was started", Restart: true})
+			c.Kind = config.RestartNeeded
+		}
+	}
+}
+
+// outdated reports whether the present run was started with other variables than are in the program's env file by now.
+func (in *instance) outdated(conf *config.Config) bool {
+	if in.run == nil || in.run.envSum == 0 || in.removed {
+		return false
+	}
+	program := conf.Program(in.program.Name)
+	if program == nil {
+		return false
+	}
+	sum, ok := conf.EnvFileSum(program)
+	return ok && sum != in.run.envSum
+}
+
+// notes tells what a difference leads to beside what it says of each program.
+func (s *Supervisor) notes(diff config.Diff) (notes []string) {
+	for _, k := range diff.Superd {
+		if k.Restart {
+			notes = append(notes, k.Key+" takes effect when superd is started anew")
+		}
+	}
+	for i := range diff.Programs {
+		c := &diff.Programs[i]
+		if scaled, ok := s.scales[c.Name]; ok && s.endsScale(c) {
+			notes = append(notes, fmt.Sprintf("the operator's scale %s=%d ends", c.Name, scaled.Replicas))
+		}
+	}
+	return notes
+}
+
+// apply puts next in force, where nobody has compared it yet.
 func (s *Supervisor) apply(next *config.Config) Report {
-	diff := config.Compare(s.config, next)
-	report := Report{Added: diff.Added, Removed: diff.Removed, Changed: diff.Changed}
-	if was, is := s.config.Superd, next.Superd; was.RuntimeDir != is.RuntimeDir || was.LogDir != is.LogDir {
-		report.Notes = append(report.Notes, "runtime_dir and log_dir take effect when superd is started anew")
+	return s.putInForce(next, config.Compare(s.config, next))
+}
+
+// putInForce puts next in force, which differs from what is in force by diff. Where it doesn't, nothing happens.
+func (s *Supervisor) putInForce(next *config.Config, diff config.Diff) Report {
+	report := Report{Diff: diff, Notes: s.notes(diff)}
+	if !diff.Differs() {
+		s.log.Info("configuration reloaded: nothing has changed")
+		return report
 	}
 	s.enact(next, func() { s.follow(diff) })
-	s.log.Info("configuration reloaded", "added", len(diff.Added), "removed", len(diff.Removed), "changed", len(diff.Changed))
+	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
+	s.log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
+		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))
 	for _, note := range report.Notes {
 		s.log.Warn(note)
 	}
@@ -91,166 +160,53 @@ func (s *Supervisor) apply(next *config.Config) Report {
 	return report
 }
 
-// follow does what follows from a new configuration.
+// recordReload records a reload that has changed something.
+func (s *Supervisor) recordReload(diff *config.Diff) {
+	if !diff.Differs() {
+		return
+	}
+	var parts []string
+	for _, kind := range []config.ChangeKind{config.ProgramAdded, config.ProgramRemoved, config.AppliedLive, config.RestartNeeded} {
+		if n := len(diff.Names(kind)); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	for _, k := range diff.Superd {
+		parts = append(parts, k.String())
+	}
+	s.record(eventlog.Event{Kind: eventlog.Reload, Reason: strings.Join(parts, ", ")})
+}
+
+// follow does what follows from a new configuration. Those who go make room before others come.
 func (s *Supervisor) follow(diff config.Diff) {
-	for _, in := range slices.Clone(s.instances) {
-		if slices.Contains(diff.Removed, in.program.Name) {
-			in.leave()
-		}
-	}
-	for _, program := range s.config.Programs {
-		switch {
-		case slices.Contains(diff.Added, program.Name):
-			for _, name := range program.Instances() {
-				s.bring(name, program)
+	for i := range diff.Programs {
+		if c := &diff.Programs[i]; c.Kind == config.ProgramRemoved {
+			s.dropScale(c.Name)
+			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
+				in.leave("the configuration: removed")
 			}
-		case slices.Contains(diff.Changed, program.Name):
-			s.change(program)
+		}
+	}
+	for i := range diff.Programs {
+		switch c := &diff.Programs[i]; c.Kind {
+		case config.ProgramAdded:
+			s.fit(c.Program, nil)
+		case config.AppliedLive, config.RestartNeeded:
+			s.change(c)
 		}
 	}
 }
 
-// change gives a program its new table. Only the instances that are not to be any more leave.
-func (s *Supervisor) change(program *config.Program) {
-	names := program.Instances()
-	for _, in := range slices.Clone(s.instances) {
-		if in.program.Name == program.Name && !slices.Contains(names, in.name) {
-			in.leave()
+// change gives a program its new table, and the instances that it has by that.
+func (s *Supervisor) change(c *config.Change) {
+	w := s.wishFor(c.Name)
+	if s.endsScale(c) {
+		s.dropScale(c.Name)
+	}
+	for _, in := range slices.Clone(s.instancesOf(c.Name)) {
+		if !in.removed && s.has(c.Program, in.name) {
+			in.change(c)
 		}
 	}
-	for _, name := range names {
-		if in := s.byName[name]; in != nil && !in.removed {
-			in.change(program)
-		} else {
-			s.bring(name, program)
-		}
-	}
-}
-
-// bring adds an instance, as soon as whoever has its name or its log file has left.
-func (s *Supervisor) bring(name string, program *config.Program) {
-	if old := s.byName[name]; old != nil && !old.removed && old.program == program {
-		return // the superd before has done it
-	} else if old != nil {
-		if old.next == nil {
-			old.nextWish = nil // what was asked for was asked of the old one
-		}
-		old.next = program
-		old.save()
-		return
-	}
-	path := s.logOptions(name, program).Path
-	for _, other := range s.instances {
-		if other.removed && other.capture.Path() == path {
-			other.followers = append(other.followers, func() { s.bringAfter(name, program.Name) })
-			return
-		}
-	}
-	s.autostart(s.add(name, program))
-}
-
-// bringAfter brings an instance that had to wait, if it is still in the configuration and has not come otherwise.
-func (s *Supervisor) bringAfter(name, programName string) {
-	for _, program := range s.config.Programs {
-		if in := s.byName[name]; program.Name == programName && slices.Contains(program.Instances(), name) && (in == nil || in.removed) {
-			s.bring(name, program)
-		}
-	}
-}
-
-// leave stops the instance and removes it when it is at rest.
-func (in *instance) leave() {
-	if in.removed {
-		in.next, in.nextWish = nil, nil
-		return
-	}
-	in.removed = true
-	if in.held != nil {
-		in.release() // it is left alone
-	}
-	in.do(func() []Effect { return in.machine.wantDown("the configuration: removed") })
-}
-
-// depart begins the removal of an instance at rest: its last output is written first.
-func (s *Supervisor) depart(in *instance) {
-	if in.departing {
-		return
-	}
-	in.departing = true
-	gone := false
-	remove := func() {
-		if !gone && !in.scope.Closed() {
-			gone = true
-			s.remove(in)
-		}
-	}
-	in.capture.Drained(remove)
-	in.scope.After(drainLimit, remove)
-}
-
-// remove takes an instance away and lets those come who wait for its place.
-func (s *Supervisor) remove(in *instance) {
-	delete(s.byName, in.name)
-	s.instances = slices.DeleteFunc(s.instances, func(other *instance) bool { return other == in })
-	s.counts[in.machine.state]--
-	s.journal.Queue(instanceKey(in.name), nil)
-	s.letGo(in.kept)
-	in.unwatchLines()
-	in.tree.Remove()
-	in.scope.Close()
-	s.log.Info("program removed", "instance", in.name)
-	s.changed()
-	if s.shutdown == nil {
-		if in.next != nil {
-			s.add(in.name, in.next).takeOver(in)
-		}
-		for _, bring := range in.followers {
-			bring()
-		}
-		s.endIfAllEnded()
-	}
-	for _, w := range in.waiters {
-		w.done(Outcome{State: Stopped, Message: "removed from the configuration"})
-	}
-}
-
-// takeOver begins the life of an instance in the place of the one that had its name: as the operator asked meanwhile,
-// else as the configuration has it.
-func (in *instance) takeOver(old *instance) {
-	in.waiters, old.waiters = old.waiters, nil
-	switch w := old.nextWish; {
-	case w == nil:
-		in.sup.autostart(in)
-	case w.up:
-		in.command(OpStart)
-	default:
-		in.command(OpStop)
-	}
-	in.settleWaiters()
-}
-
-// change gives the instance its program's new table. What lives is restarted with it; a wait in back-off goes on; what
-// is to be down stays down.
-func (in *instance) change(program *config.Program) {
-	const by = "the configuration: changed"
-	if in.program == program {
-		return // the superd before has done it
-	}
-	wasInvalid := len(in.program.Invalid) > 0
-	goesOn := in.run != nil && in.program.Scheduled() && program.Scheduled() && in.machine.wanted.up // the next run is by the new table
-	startsNow := program.Autostart && !in.program.Autostart && in.machine.wanted.by != operator
-	in.program, in.machine.program = program, program
-	defer in.save()
-	defer in.keepSchedule()
-	in.capture.SetOptions(in.sup.logOptions(in.name, program))
-	switch {
-	case in.held != nil, goesOn:
-	case !in.machine.wanted.up && !startsNow:
-	case wasInvalid && !program.Autostart:
-		in.do(func() []Effect { return in.machine.wantDown(by) })
-	case in.machine.state == Backoff:
-		in.machine.owed = true // also where it has got a schedule only now
-	default:
-		in.do(func() []Effect { return in.machine.wantAgain(by, false) })
-	}
+	s.fit(c.Program, w)
 }

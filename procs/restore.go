@@ -88,6 +88,7 @@ func (s *Supervisor) Adopt() error {
 			s.keeping.known(p.Kept)
 		}
 	}
+	s.restoreScales(r)
 	all := s.merged(r)
 	if err := s.search(r, all); err != nil {
 		return err
@@ -121,7 +122,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 	}
 	var all []*adoption
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		inForce := programOf(s.config, name)
+		inForce := s.config.Program(programOf(name))
 		v := merge(r.instances[name], r.births[name], inForce != nil && inForce.Autostart, r.oldest())
 		program := v.Table
 		if program == nil {
@@ -141,7 +142,9 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 		}
 		in := s.newInstance(name, program, v.Tree)
 		in.inherited = true
-		in.removed = v.Removed || unknown
+		if v.Removed || unknown {
+			in.setRemoved()
+		}
 		in.restore(v)
 		s.byName[name] = in
 		s.instances = append(s.instances, in)

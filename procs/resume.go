@@ -71,7 +71,7 @@ func (a *adoption) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
 		scope: in.scope.Child(), program: in.program, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, group: v.Group,
-		oomKills: v.OOMKills, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
+		oomKills: v.OOMKills, envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
 	if v.Table != nil {
 		r.program = v.Table
@@ -237,7 +237,7 @@ func (a *adoption) endedUnseen(r *run) {
 
 // leaveAgain goes on with the removal of an instance that is not in the configuration any more.
 func (in *instance) leaveAgain() {
-	if p := programOf(in.sup.config, in.name); p != nil {
+	if p := in.sup.config.Program(programOf(in.name)); p != nil && in.sup.has(p, in.name) {
 		in.next = p
 	}
 	by := in.machine.wanted
@@ -258,11 +258,11 @@ func (s *Supervisor) startMissing() {
 		return
 	}
 	for _, program := range s.config.Programs {
-		for _, name := range program.Instances() {
+		for _, name := range s.namesOf(program) {
 			switch in := s.byName[name]; {
 			case in != nil:
 			case !r.Incomplete || r.Clean && program.KillMode != config.KillTree:
-				s.bring(name, program)
+				s.bring(name, program, s.wishFor(program.Name))
 			default:
 				s.bringUnlessHeld(name, program)
 			}
@@ -275,6 +275,7 @@ func (s *Supervisor) startMissing() {
 	if !s.options.Resumed && s.options.Config != s.config {
 		s.apply(s.options.Config)
 	}
+	s.dropSurplus()
 	for _, in := range slices.Clone(s.instances) {
 		if in.endedForGood() {
 			s.endedForGood(in) // the superd before may not have come to it

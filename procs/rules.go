@@ -106,6 +106,8 @@ var rules = [stateCount][eventCount]*rule{
 		Again:      to(Spawning, Disarm, Spawn),
 		WantDown:   to(Stopped, Disarm),
 		RestartDue: to(Spawning, Spawn),
+		EndDone:    to(Exited, Disarm),
+		EndFinal:   to(Failed, Disarm),
 	},
 	Exited: {
 		Wait:     to(Waiting),

@@ -40,6 +40,7 @@ type run struct {
 
 	startDeadline time.Duration // when the start time-out ends; 0 unless its readiness is awaited
 
+	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
 	oomKills     int           // of the tree when the run began
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopTimer    *loop.Timer   // StopDue; nil before a stop
@@ -56,6 +57,7 @@ func (in *instance) spawn() {
 	}
 	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID()}
 	in.run = r
+	in.setLogOptions() // the run before may have been begun with others
 	in.capture.BeginRun(r.invocationID)
 	fail := func(err error, fault spawnFault) {
 		r.scope.Post(func() { in.spawnFailed(r, err, fault) })
@@ -170,7 +172,7 @@ func (in *instance) spawnResult(r *run, child Child, err error) {
 		in.spawnFailed(r, err, faultIn(err))
 		return
 	}
-	r.oomKills = in.tree.OOMKills()
+	r.oomKills, r.envSum = in.tree.OOMKills(), child.EnvSum
 	r.startedAt = in.sup.loop.Now()
 	in.watchMain(r, child.Process, child.ID, in.sup.keepProcess(child.Process))
 	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())

@@ -72,7 +72,7 @@ func (in *instance) saved() *savedInstance {
 
 func (r *run) saved(in *instance) *savedRun {
 	v := &savedRun{
-		ID: r.invocationID, Touched: r.touched, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: r.group, OOMKills: r.oomKills,
+		ID: r.invocationID, Touched: r.touched, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: r.group, OOMKills: r.oomKills, EnvSum: r.envSum,
 		StopDeadline: r.stopDeadline, ClearBy: r.clearBy, PreStarted: r.preStarted, PostStopped: r.postStopped,
 	}
 	if r.program != in.program {

@@ -18,6 +18,7 @@ import (
 //	config/N        a configuration, as [config.Config.Archive] gives it
 //	instance/NAME   a [savedInstance]
 //	schedule/NAME   a [schedule.State]: after an orderly end
+//	scale/NAME      a [scale]: how many replicas the operator wants of a program
 //	birth/NAME/N    a [savedBirth]: a start whose result is not in the instance's record yet
 //
 // Fields may be added: who doesn't know one passes over it. Times are nanoseconds of CLOCK_MONOTONIC, the same for all processes until the
@@ -114,6 +115,7 @@ type savedRun struct {
 	StartDeadline time.Duration   `json:"start_deadline,omitempty"`
 	Group         int             `json:"group,omitempty"`
 	OOMKills      int             `json:"oom_kills,omitempty"`
+	EnvSum        uint64          `json:"env_sum,omitempty"` // of the env file that it was started with
 	StopDeadline  time.Duration   `json:"stop_deadline,omitempty"`
 	ClearBy       time.Duration   `json:"clear_by,omitempty"` // when what is left gets SIGKILL
 	Hook          *savedHook      `json:"hook,omitempty"`     // under way

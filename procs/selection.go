@@ -29,7 +29,7 @@ func (s *Supervisor) selectInstances(names []string) ([]*instance, error) {
 	}
 	wanted := map[*instance]bool{}
 	for _, name := range names {
-		found := false
+		found := len(s.selectPrograms(name)) > 0 // it may have no instance
 		if in := s.byName[name]; in != nil {
 			wanted[in], found = true, true
 		}
@@ -62,6 +62,9 @@ func (in *instance) answersTo(name string) bool {
 // names returns every name that selects something.
 func (s *Supervisor) names() []string {
 	var all []string
+	for _, p := range s.config.Programs {
+		all = append(all, p.Name)
+	}
 	for _, in := range s.instances {
 		all = append(all, in.name, in.program.Name)
 		all = append(all, in.program.Groups...)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -98,7 +99,9 @@ type history struct {
 	crashes float64 // how often superd is killed
 
 	models      map[string]*model // by instance
-	asked       map[string]int    // what the operator has asked for, by instance
+	scales      map[string]int    // the operator's, by program
+	asked       map[string]int    // number of the operator's last command, by instance
+	commands    int               // so far
 	jumps       float64           // how often time jumps
 	wokeAt      time.Duration     // when the machine has slept last, on CLOCK_BOOTTIME
 	startedBoot time.Duration     // when the present superd began
@@ -124,6 +127,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		v:      loop.NewVirtual(seed),
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		models: map[string]*model{},
+		scales: map[string]int{},
 		asked:  map[string]int{},
 		defect: d,
 		trace:  trace,
@@ -188,7 +192,7 @@ func (h *history) options() Options {
 	o := Options{
 		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
 		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal,
-		Load:    func() (*config.Config, error) { panic("the simulation reloads through apply") },
+		Load:    func(*config.Config) (*config.Config, error) { panic("the simulation reloads through apply") },
 		Archive: h.archive, Inherited: Inheritance{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
 		BootID: "boot", Machine: "simulated",
 	}
@@ -231,6 +235,9 @@ func (h *history) drawProgram(name string) *config.Program {
 	p := testProgram()
 	p.Name = name
 	p.Autostart = h.kernel.chance(0.8)
+	if h.kernel.chance(0.2) {
+		p.Replicas = h.rng.IntN(4)
+	}
 	p.Restart = []config.Restart{config.RestartAlways, config.RestartOnFailure, config.RestartNever}[h.rng.IntN(3)]
 	p.Essential = h.kernel.chance(0.05)
 	if h.kernel.chance(0.2) {
@@ -265,12 +272,14 @@ func (h *history) drawProgram(name string) *config.Program {
 func (h *history) run() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.fail("panic: %v", p)
+			h.fail("panic: %v\n%s", p, debug.Stack())
 			err = h.err
 		}
 	}()
 	for _, p := range h.sup.config.Programs {
-		h.models[p.Name] = &model{wantUp: p.Autostart}
+		for _, name := range p.Instances() {
+			h.models[name] = &model{wantUp: p.Autostart}
+		}
 	}
 	h.sup.Start(func() { h.ended = true })
 	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))

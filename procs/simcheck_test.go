@@ -22,6 +22,7 @@ type model struct {
 	retries  int             // ends in a row that were followed by a restart, without a stable run or the operator between
 	failures []time.Duration // bad ends since the operator's last command, or the last time it was given up
 	gaveUp   bool            // since then, without a stable run between
+	retrying bool            // it has given up and is to be tried again slowly
 	status   int             // that its last end gives superd, if that was for good
 
 	unsure  bool          // whether the end that is being cleared up is among the failures
@@ -72,7 +73,7 @@ func (h *history) checkState(in *instance) {
 		if in.run != nil || main > 0 {
 			h.fail("%s is %s with a run", in.name, m.state)
 		}
-		if others > 0 && !h.kernel.spared[in.name] {
+		if others > 0 && !h.kernel.spares(in.name) {
 			h.fail("%s is %s while %d processes of it live", in.name, m.state, others)
 		}
 	}
@@ -237,12 +238,17 @@ func (h *history) observe(in *instance) {
 		endedAt = model.stateAt
 	}
 	model.state, model.stateAt = after, h.v.Now()
-	if after != Backoff && after != Failed && after != Exited && (after != Waiting || before.AtRest() || before == Backoff) {
+	if after != Backoff && after != Failed && after != Exited && (after != Waiting || before.AtRest()) {
 		return
 	}
 	if after == Waiting && in.machine.verdict == EndAgain {
 		model.forgive()
 		return // it was asked for
+	}
+	model.retrying = after == Failed && in.restartTimer != nil
+	if before == Backoff {
+		h.observeJudgement(in, model)
+		return
 	}
 	p, ran := in.program, h.kernel.mains[model.run.invocationID]
 	if ran != nil && in.lastExitAt-ran.began >= p.Backoff.ResetAfter {
@@ -270,6 +276,35 @@ func (h *history) observe(in *instance) {
 			h.fail("%s: restart %d in %v, want %v", in.name, model.retries, time.Duration(got), time.Duration(want))
 		}
 	}
+}
+
+// observeJudgement holds that an instance whose policy was changed while it waited for its next start is in the state in which an
+// end by that policy would have left it.
+func (h *history) observeJudgement(in *instance, model *model) {
+	if model.run == nil {
+		return // superd was killed since
+	}
+	p, ran := in.program, h.kernel.mains[model.run.invocationID]
+	success := ran != nil && in.lastExit.Known && succeeded(p, ran)
+	switch {
+	case in.machine.state == Exited:
+		h.expect(in, success && p.Restart != config.RestartAlways, "in back-off")
+	case in.machine.state == Failed:
+		h.expect(in, !success && p.Restart == config.RestartNever, "in back-off")
+	case in.machine.state == Waiting:
+		h.expect(in, p.Scheduled() && (success || p.Restart == config.RestartNever), "in back-off")
+		model.forgive()
+		return
+	}
+	if in.restartTimer == nil {
+		h.endedForGood(in, ran)
+	}
+}
+
+// belongs reports whether the instance is one that its program is to have.
+func (h *history) belongs(in *instance) bool {
+	p := h.sup.config.Program(in.program.Name)
+	return p != nil && slices.Contains(h.instanceNames(p), in.name)
 }
 
 // checkVerdict holds what state follows an end, by the restart policy alone. ran is the main process; nil if the start failed.
@@ -350,6 +385,13 @@ func (h *history) checkRest() {
 	if begun := h.sup.shutdown != nil; begun != h.ended {
 		h.fail("shutdown: begun %v, complete %v", begun, h.ended)
 	}
+	for _, p := range h.sup.config.Programs {
+		for _, name := range h.instanceNames(p) {
+			if h.sup.byName[name] == nil && h.sup.shutdown == nil {
+				h.fail("%s is not there", name)
+			}
+		}
+	}
 	mains, living := 0, 0
 	for _, p := range h.kernel.byPid {
 		if !p.zombie {
@@ -364,9 +406,11 @@ func (h *history) checkRest() {
 		switch {
 		case in.removed:
 			h.fail("%s was removed and is still there: %s", in.name, m.state)
+		case !h.belongs(in):
+			h.fail("%s is there, which its program is not to have", in.name)
 		case !m.wanted.up && (main > 0 || !m.state.AtRest()):
 			h.fail("%s is to be down: %s with %d processes", in.name, m.state, main)
-		case !m.wanted.up && others > 0 && !h.kernel.spared[in.name]:
+		case !m.wanted.up && others > 0 && !h.kernel.spares(in.name):
 			h.fail("%s is to be down: %d processes are left", in.name, others)
 		case !m.wanted.up:
 		case m.state == Running && main == 1:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"superd/config"
@@ -90,6 +91,11 @@ func (j *simJournal) write() {
 			j.write()
 		}
 	})
+}
+
+// queued reports whether a newer value of the key is yet to be written.
+func (j *simJournal) queued(key string) bool {
+	return slices.ContainsFunc(j.queue, func(e simEntry) bool { return e.key == key })
 }
 
 // checkReply holds that what an operator has asked for is written when he is told that it is done.
@@ -241,7 +247,7 @@ func (h *history) crash() {
 	}
 	reload := pending[superdKey] && h.sup.configBefore != 0
 	for key := range pending {
-		reload = reload || len(key) > 7 && key[:7] == "config/"
+		reload = reload || strings.HasPrefix(key, "config/") || strings.HasPrefix(key, scalePrefix)
 	}
 	for _, in := range h.sup.instances {
 		was, ok := before[in.name]
@@ -253,8 +259,15 @@ func (h *history) crash() {
 			h.checkAdopted(in, was)
 		}
 	}
+	h.checkScales(reload)
 	inForce := h.sup.config
 	h.sup.Start(func() { h.ended = true })
+	if reload || h.sup.config != inForce {
+		clear(h.scales)
+		for name, scaled := range h.sup.scales {
+			h.scales[name] = scaled.Replicas
+		}
+	}
 	h.resync(before, pending, reload || pending[superdKey] || shuttingDown || h.sup.config != inForce)
 	h.check()
 }
@@ -265,6 +278,20 @@ func (h *history) without(d time.Duration) {
 	h.v.Root().After(d, func() { done = true })
 	for !done && h.err == nil && h.v.Step() {
 		h.steps++
+	}
+}
+
+// checkScales holds that the operator's scales are as they were, if they were written.
+func (h *history) checkScales(lost bool) {
+	for name, scaled := range h.sup.scales {
+		if n, ok := h.scales[name]; !lost && (!ok || n != scaled.Replicas) {
+			h.fail("%s is scaled to %d, it was scaled to %d", name, scaled.Replicas, n)
+		}
+	}
+	for name := range h.scales {
+		if _, ok := h.sup.scales[name]; !ok && !lost {
+			h.fail("the scale of %s was forgotten", name)
+		}
 	}
 }
 
@@ -325,9 +352,6 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 		lost := all || pending[instanceKey(in.name)] || !known || in.machine.state == Spawning || in.removed
 		if lost {
 			model.wantUp, model.since = in.wish().up, h.v.Now()
-			if in.removed && in.next != nil && in.nextWish == nil {
-				model.wantUp = in.next.Autostart
-			}
 			model.retries, model.gaveUp = in.machine.attempts, in.machine.gaveUp
 			model.failures = slices.Clone(in.machine.failures)
 			model.unsure = in.machine.state == Clearing

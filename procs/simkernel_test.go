@@ -250,7 +250,7 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	if role.child() {
 		for _, other := range k.byPid {
 			twice := role == roleMain && other.role == roleMain
-			if other.instance == instance && !other.zombie && (twice || other.run != run && !k.spared[instance]) {
+			if other.instance == instance && !other.zombie && (twice || other.run != run && !k.spares(instance)) {
 				k.fail("%s is started as %d while %d of it lives", instance, pid, other.pid)
 			}
 		}
@@ -524,10 +524,13 @@ func (t *simTree) Kill() error {
 
 // Remove implements [Tree].
 func (t *simTree) Remove() {
-	if main, others := t.k.living(t.instance); main+others > 0 && !t.k.spared[t.instance] {
+	if main, others := t.k.living(t.instance); main+others > 0 && !t.k.spares(t.instance) {
 		t.k.fail("the tree of %s is removed while %d processes live in it", t.instance, main+others)
 	}
 }
+
+// spares reports whether kill_mode has spared processes of the instance's program.
+func (k *simKernel) spares(instance string) bool { return k.spared[programOf(instance)] }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 

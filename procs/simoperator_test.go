@@ -2,6 +2,8 @@ package procs
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"superd/config"
 )
@@ -18,33 +20,107 @@ func (h *history) want(name string, up bool) {
 
 // command draws one command of the operator.
 func (h *history) command() {
-	if len(h.sup.instances) == 0 || h.rng.IntN(10) == 9 {
+	switch draw := h.rng.IntN(10); {
+	case len(h.sup.instances) == 0 || draw == 9:
 		if h.sup.shutdown == nil {
 			h.reload()
 		}
 		return
+	case draw == 8:
+		h.scale()
+		return
 	}
-	in := h.sup.instances[h.rng.IntN(len(h.sup.instances))]
-	name := in.name
+	name := h.sup.instances[h.rng.IntN(len(h.sup.instances))].name
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
 	h.note("%s %s", op, name)
-	if op == OpStop || h.sup.refuses(op, in) == "" {
-		h.want(name, op != OpStop)
-		if op != OpStop && !in.removed {
-			h.models[name].forgive()
+	selected, _ := h.sup.selectInstances([]string{name})
+	for _, in := range selected {
+		if op == OpStop || h.sup.refuses(op, in) == "" {
+			h.want(in.name, op != OpStop)
+			if op != OpStop && !in.removed {
+				h.models[in.name].forgive()
+			}
 		}
 	}
 	h.pending++
-	h.asked[name]++
-	asked := h.asked[name]
+	h.commands++
+	asked := h.commands
+	for _, in := range selected {
+		h.asked[in.name] = asked
+	}
 	if _, err := h.sup.Command(op, []string{name}, true, func(outcomes []Outcome) {
 		h.pending--
 		h.note("%s %s: %v", op, name, outcomes)
-		if outcomes[0].OK && h.asked[name] == asked {
-			h.journal.checkReply(name, op != OpStop)
+		for _, o := range outcomes {
+			if o.OK && h.asked[o.Name] == asked {
+				h.journal.checkReply(o.Name, op != OpStop)
+			}
 		}
 	}); err != nil {
 		h.fail("%s %s: %v", op, name, err)
+	}
+}
+
+// scale draws another number of replicas for a program.
+func (h *history) scale() {
+	programs := h.sup.config.Programs
+	if len(programs) == 0 || h.sup.shutdown != nil {
+		return
+	}
+	p := programs[h.rng.IntN(len(programs))]
+	n := h.rng.IntN(4)
+	h.note("scale %s=%d", p.Name, n)
+	before, w := h.instanceNames(p), h.sup.wishFor(p.Name)
+	if len(before) == 0 {
+		w = &wish{true, operator}
+	}
+	switch {
+	case n == len(before):
+	case n == p.Replicas && n != 1: // it has numbers without the operator, too
+		delete(h.scales, p.Name)
+	default:
+		h.scales[p.Name] = n
+	}
+	h.expectNames(p, w, h.instanceNames(p))
+	h.pending++
+	if _, err := h.sup.Scale([]Scaling{{p.Name, n}}, true, func(all []Scaled) {
+		h.pending--
+		h.note("scale %s=%d: %v", p.Name, n, all)
+		if _, ok := h.journal.values[scaleKey(p.Name)]; ok != (h.sup.scales[p.Name] != scale{}) && !h.journal.queued(scaleKey(p.Name)) {
+			h.fail("%s: the operator was answered before his scale was written", p.Name)
+		}
+	}); err != nil {
+		h.fail("scale %s=%d: %v", p.Name, n, err)
+	}
+}
+
+// instanceNames returns the names that a program's instances are to have.
+func (h *history) instanceNames(p *config.Program) []string {
+	if n, ok := h.scales[p.Name]; ok {
+		return config.NumberedNames(p.Name, n)
+	}
+	return p.Instances()
+}
+
+// expectNames notes what is wanted of the instances that a program has or is about to get when it is to have those of these names. w is
+// what is wanted of new ones; nil: what the configuration says.
+func (h *history) expectNames(p *config.Program, w *wish, names []string) {
+	for _, in := range h.sup.instancesOf(p.Name) {
+		if !slices.Contains(names, in.name) {
+			h.want(in.name, false)
+		}
+	}
+	up := p.Autostart
+	if w != nil {
+		up = w.up
+	}
+	for _, name := range names {
+		switch in := h.sup.byName[name]; {
+		case in == nil, in.removed && in.next == nil:
+			h.want(name, up)
+		case in.removed && in.nextWish == nil: // it is yet to take its place
+			h.want(name, p.Autostart)
+		}
 	}
 }
 
@@ -54,41 +130,21 @@ func (h *history) reload() {
 	if h.kernel.chance(0.2) {
 		next.Superd.ExitWhen = h.drawExitWhen()
 	}
-	old := map[string]*config.Program{}
-	for _, p := range h.sup.config.Programs {
-		old[p.Name] = p
-	}
 	for i := range 5 {
 		name := fmt.Sprintf("p%d", i)
-		switch had := old[name]; {
+		switch had := h.sup.config.Program(name); {
 		case h.kernel.chance(0.2): // not there, or removed
-			if had != nil {
-				h.want(name, false)
-			}
-		case had != nil && h.kernel.chance(0.7):
+		case had != nil && h.kernel.chance(0.5):
 			next.Programs = append(next.Programs, had)
+		case had != nil && h.kernel.chance(0.7):
+			next.Programs = append(next.Programs, h.alterProgram(had))
 		default:
-			p := h.drawProgram(name)
-			next.Programs = append(next.Programs, p)
-			in := h.sup.byName[name]
-			switch {
-			case had == nil:
-				h.want(name, p.Autostart)
-			case in.removed && in.nextWish == nil:
-				h.want(name, p.Autostart) // it is yet to take its place
-			case h.models[name].wantUp:
-				h.want(name, true)
-			case p.Autostart && !had.Autostart && in.wish().by != operator:
-				h.want(name, true)
-			}
+			next.Programs = append(next.Programs, h.drawProgram(name))
 		}
 	}
-	for _, name := range config.Compare(h.sup.config, next).Changed {
-		if in := h.sup.byName[name]; in.run != nil && in.program.Scheduled() && programOf(next, name).Scheduled() {
-			continue // the run goes on
-		} else if !in.removed && in.machine.state != Backoff && h.models[name].wantUp {
-			h.models[name].forgive()
-		}
+	diff := config.Compare(h.sup.config, next)
+	for i := range diff.Programs {
+		h.expectChange(&diff.Programs[i])
 	}
 	h.note("reload: %v", programNames(next))
 	h.file = next
@@ -96,12 +152,85 @@ func (h *history) reload() {
 	h.reloaded()
 }
 
-// wish returns what is wanted of the instance or of what will take its place.
-func (in *instance) wish() wish {
-	if in.nextWish != nil {
-		return *in.nextWish
+// expectChange notes what is wanted when a program is changed.
+func (h *history) expectChange(c *config.Change) {
+	p := c.Program
+	switch c.Kind {
+	case config.Unchanged:
+	case config.ProgramRemoved:
+		delete(h.scales, c.Name)
+		for _, in := range h.sup.instancesOf(c.Name) {
+			h.want(in.name, false)
+		}
+	case config.ProgramAdded:
+		h.expectNames(p, nil, p.Instances())
+	default:
+		w := h.sup.wishFor(c.Name)
+		if c.Key("replicas") != nil {
+			delete(h.scales, c.Name)
+		}
+		names := h.instanceNames(p)
+		h.expectNames(p, w, names)
+		for _, in := range h.sup.instancesOf(c.Name) {
+			if in.removed || !slices.Contains(names, in.name) {
+				continue
+			}
+			model := h.models[in.name]
+			model.unsure = model.unsure || in.machine.state == Clearing
+			starts := !model.wantUp && p.Autostart && !in.program.Autostart && in.machine.wanted.by != operator
+			if starts {
+				h.want(in.name, true)
+			}
+			anew := in.run == nil && c.Restarts()
+			if in.run != nil {
+				change := config.CompareProgram(in.run.program, p)
+				anew = change.Restarts()
+			}
+			if in.run != nil && in.program.Scheduled() && p.Scheduled() {
+				anew = false // the run goes on
+			}
+			if anew && model.wantUp && (in.machine.state != Backoff || starts) {
+				model.forgive()
+			}
+		}
 	}
-	return in.machine.wanted
+}
+
+// alterProgram draws another table in which some keys are as they were.
+func (h *history) alterProgram(had *config.Program) *config.Program {
+	p, other := *had, h.drawProgram(had.Name)
+	for range 1 + h.rng.IntN(3) {
+		switch h.rng.IntN(11) {
+		case 0:
+			p.Restart = other.Restart
+			if p.Type == config.TypeOneshot && p.Restart == config.RestartAlways {
+				p.Restart = config.RestartNever
+			}
+		case 1:
+			p.SuccessExitCodes = other.SuccessExitCodes
+		case 2:
+			p.Backoff.Max = time.Duration(h.pick(1, 60) * float64(time.Second))
+		case 3:
+			p.StartLimit = other.StartLimit
+		case 4:
+			p.StartTimeout, p.StopTimeout = other.StartTimeout, other.StopTimeout
+		case 5:
+			p.KillMode = other.KillMode
+		case 6:
+			p.PreStart, p.PostStop = other.PreStart, other.PostStop
+		case 7:
+			p.Autostart, p.Essential = other.Autostart, other.Essential
+		case 8:
+			p.Replicas = h.rng.IntN(4)
+		case 10:
+			if p.Schedule = ""; p.Type == config.TypeOneshot && h.kernel.chance(0.7) {
+				h.drawSchedule(&p)
+			}
+		case 9:
+			p.Environment = map[string]string{"N": fmt.Sprint(h.rng.IntN(3))}
+		}
+	}
+	return &p
 }
 
 func programNames(c *config.Config) (names []string) {

@@ -56,6 +56,15 @@ func (h *history) decides(in *instance, model *model) {
 // reloaded is told that a configuration has come into force. Where an instance that stays failed now decides, the first of them does.
 func (h *history) reloaded() {
 	p := &h.policy
+	for _, in := range h.sup.instances { // who has given up may have been tried again before
+		if model := h.models[in.name]; in.machine.state == Failed && in.restartTimer == nil && model.in == in && model.run != nil {
+			model.status = statusOf(in, h.kernel.mains[model.run.invocationID])
+			if model.retrying {
+				model.retrying = false
+				h.decides(in, model)
+			}
+		}
+	}
 	if h.sup.config.Superd.ExitWhen != config.ExitAnyFailed || p.seen || p.asked || p.statuses != nil {
 		return
 	}

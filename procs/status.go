@@ -2,11 +2,13 @@ package procs
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"superd/config"
 	"superd/logs"
 )
 
@@ -38,6 +40,11 @@ type ExitStatus struct {
 	At     time.Time
 	Known  bool
 	signal int // its number
+}
+
+// success reports whether a run of the program ended well.
+func (e *ExitStatus) success(p *config.Program) bool {
+	return e.Known && e.Signal == "" && slices.Contains(p.SuccessExitCodes, e.Code)
 }
 
 // signalName returns SIGTERM, SIGRTMIN+3 and so on.

@@ -33,7 +33,7 @@ type Options struct {
 	Notify      Notifier      // systemd, or nobody
 	Events      *eventlog.Log // nil: events are not recorded
 	Config      *config.Config
-	Load        func() (*config.Config, error) // reads the configuration again, off the loop
+	Load        func(inForce *config.Config) (*config.Config, error) // reads the configuration again, off the loop
 	RuntimeDir  string
 	LogDir      string
 	Environment []string // superd's own, from which that of the programs is made
@@ -79,15 +79,17 @@ type Supervisor struct {
 
 	instances []*instance // by name
 	byName    map[string]*instance
-	byPid     map[int]func()  // reaps a child that an instance owns
-	counts    [stateCount]int // instances in each state
-	stuck     int             // instances with a process that SIGKILL did not end
+	leaving   []*instance      // those that go when they are at rest
+	scales    map[string]scale // the operator's, by program
+	byPid     map[int]func()   // reaps a child that an instance owns
+	counts    [stateCount]int  // instances in each state
+	stuck     int              // instances with a process that SIGKILL did not end
 
 	started    time.Time
 	startedAt  time.Duration
 	ready      bool // everything that starts by itself has been spawned once
 	reloading  bool
-	reloads    []func(Report, error) // who waits for the next one
+	reloads    []reloading // who waits for the next one
 	shutdown   *shutdown
 	begun      bool // something was started
 	endDecided bool // an instance has decided that superd ends, and with what
@@ -100,6 +102,9 @@ type Supervisor struct {
 
 	watchers     []*watcher
 	changePosted bool // tellChange is on its way
+
+	memberWatchers []*watcher
+	addedPosted    bool // tellAdded is on its way
 }
 
 // New returns a supervisor that has started nothing yet.
@@ -125,10 +130,12 @@ func New(o Options) *Supervisor {
 		rng:       rand.New(random),
 		config:    o.Config,
 		byName:    map[string]*instance{},
+		scales:    map[string]scale{},
 		byPid:     map[int]func(){},
 		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
 	}
+	s.store.TellRuns(s.tellRun)
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}
@@ -177,6 +184,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
+	s.tellAdded()
 	return in
 }
 

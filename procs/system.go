@@ -90,6 +90,7 @@ type Child struct {
 	Process Process
 	ID      pidfd.Identity // zero but for the pid where that could not be read
 	ReadFD  int            // read end of a FIFO made for this spawn; -1 when the spec had one
+	EnvSum  uint64         // [config.EnvSum] of the env file; 0: it has none
 }
 
 // A PendingSpawn is a spawn whose result is not in yet.

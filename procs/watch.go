@@ -3,6 +3,10 @@ package procs
 import (
 	"slices"
 	"sync/atomic"
+	"time"
+
+	"superd/logs"
+	"superd/procs/eventlog"
 )
 
 // A watcher is told when something that [Supervisor.Status] shows has changed.
@@ -64,5 +68,62 @@ func (in *instance) unwatchLines() {
 	if in.cancelLines != nil {
 		in.cancelLines()
 		in.cancelLines = nil
+	}
+}
+
+// An Output is what one instance prints.
+type Output struct {
+	Instance string
+	Capture  *logs.Capture
+}
+
+// Outputs returns the output of the instances that names select, by name. A name that selects nothing is an [UnknownNameError], unless
+// none need be there.
+func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
+	var all []Output
+	selected, err := s.selectInstances(names)
+	if err != nil && noneToo {
+		known := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			_, err := s.selectInstances([]string{name})
+			return err != nil
+		})
+		if len(known) == 0 {
+			return nil, nil
+		}
+		selected, err = s.selectInstances(known)
+	}
+	for _, in := range selected {
+		all = append(all, Output{in.name, in.capture})
+	}
+	return all, err
+}
+
+// WatchInstances calls f on the loop after an instance was added, once for all of a turn.
+func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
+	w := &watcher{f}
+	s.memberWatchers = append(s.memberWatchers, w)
+	return func() {
+		s.memberWatchers = slices.DeleteFunc(s.memberWatchers, func(other *watcher) bool { return other == w })
+	}
+}
+
+// tellAdded tells those who want to know that there is another instance.
+func (s *Supervisor) tellAdded() {
+	if len(s.memberWatchers) == 0 || s.addedPosted {
+		return
+	}
+	s.addedPosted = true
+	s.scope.Post(func() {
+		s.addedPosted = false
+		for _, w := range slices.Clone(s.memberWatchers) {
+			w.f()
+		}
+	})
+}
+
+// tellRun records where the output of a run begins in its log. From any goroutine.
+func (s *Supervisor) tellRun(r logs.RunBegin) {
+	if events := s.options.Events; events != nil {
+		events.Append(eventlog.Event{At: time.Now(), Kind: eventlog.Print, Reason: "first output", Instance: r.Instance, Program: r.Program, Run: r.Run, Place: r.At.String()})
 	}
 }

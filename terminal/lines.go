@@ -111,39 +111,3 @@ func (l *ProgramLines) flush() error {
 	l.partial = l.partial[:0]
 	return err
 }
-
-// NewLineSanitizer returns a writer that passes lines on to w after [Sanitize], a last one without an end when
-// it is closed.
-func NewLineSanitizer(w io.Writer) io.WriteCloser { return &sanitizer{w: w} }
-
-type sanitizer struct {
-	w       io.Writer
-	partial []byte
-}
-
-func (s *sanitizer) Write(chunk []byte) (int, error) {
-	var out []byte
-	for piece := range bytes.Lines(chunk) {
-		s.partial = append(s.partial, piece...)
-		if piece[len(piece)-1] == '\n' || len(s.partial) >= maxLine {
-			out = append(append(out, Sanitize(string(s.partial))...), '\n')
-			s.partial = s.partial[:0]
-		}
-	}
-	if len(out) == 0 {
-		return len(chunk), nil
-	}
-	if _, err := s.w.Write(out); err != nil {
-		return 0, err
-	}
-	return len(chunk), nil
-}
-
-func (s *sanitizer) Close() error {
-	if len(s.partial) == 0 {
-		return nil
-	}
-	_, err := io.WriteString(s.w, Sanitize(string(s.partial))+"\n")
-	s.partial = nil
-	return err
-}

@@ -113,17 +113,3 @@ func TestLinePrinterNeverMixesLines(t *testing.T) {
 		}
 	}
 }
-
-func TestLineSanitizer(t *testing.T) {
-	var buf bytes.Buffer
-	w := NewLineSanitizer(&buf)
-	for _, chunk := range []string{"a\x1b", "[2Jb\nx\ny", "z"} {
-		if _, err := io.WriteString(w, chunk); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.Close()
-	if got, want := buf.String(), "a\\x1b[2Jb\nx\nyz\n"; got != want {
-		t.Errorf("passed on %q, want %q", got, want)
-	}
-}

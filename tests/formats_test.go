@@ -57,7 +57,7 @@ func TestLogFormats(t *testing.T) {
 	if got, want := s.Log("direct"), "one\ntwo \"words\"\n"+path+"\n"+path+"\nlast words"; got != want {
 		t.Errorf("direct log = %q, want %q", got, want)
 	}
-	if got := s.MustCtl("logs", "-n", "all", "direct").Out; got != s.Log("direct") {
+	if got := s.MustCtl("logs", "--raw", "-n", "all", "direct").Out; got != s.Log("direct") {
 		t.Errorf("ctl logs = %q, want the file", got)
 	}
 }

@@ -72,7 +72,7 @@ func TestLastLineWithoutNewline(t *testing.T) {
 	if got, want := s.Log("partial"), "first\nlast words"; got != want {
 		t.Errorf("log = %q, want %q", got, want)
 	}
-	if got, want := s.MustCtl("logs", "partial").Out, "first\nlast words"; got != want {
+	if got, want := s.MustCtl("logs", "--raw", "partial").Out, "first\nlast words"; got != want {
 		t.Errorf("ctl logs = %q, want %q", got, want)
 	}
 }
@@ -173,7 +173,7 @@ func TestAnyBytes(t *testing.T) {
 	if got := s.Log("binary"); got != all.String() {
 		t.Errorf("log of %d bytes differs from the %d bytes written", len(got), all.Len())
 	}
-	if got := s.MustCtl("logs", "-n", "-1", "binary").Out; got != all.String() {
+	if got := s.MustCtl("logs", "--raw", "-n", "-1", "binary").Out; got != all.String() {
 		t.Errorf("ctl logs of %d bytes differs from the %d bytes written", len(got), all.Len())
 	}
 	if got := s.WaitLog("escapes", "\n"); got != nasty {

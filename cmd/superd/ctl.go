@@ -40,7 +40,7 @@ NAME is a program, an instance such as web@2, a group, or a shell glob such as '
 	f.StringVarP(&flags.config, "config", "c", "", "configuration `file` that names the runtime directory")
 	f.StringVar(&flags.runtimeDir, "runtime-dir", "", "`directory` of the control socket")
 	cmd.AddCommand(newStatusCommand(&flags), newStartCommand(&flags), newStopCommand(&flags), newRestartCommand(&flags),
-		newSignalCommand(&flags), newLogsCommand(&flags), newWhyCommand(&flags), newHistoryCommand(&flags), newTreeCommand(&flags), newEventsCommand(&flags), newReloadCommand(&flags), newShutdownCommand(&flags), newUpgradeCommand(&flags), newCtlVersionCommand(&flags))
+		newSignalCommand(&flags), newLogsCommand(&flags), newWhyCommand(&flags), newHistoryCommand(&flags), newTreeCommand(&flags), newEventsCommand(&flags), newScaleCommand(&flags), newReloadCommand(&flags), newShutdownCommand(&flags), newUpgradeCommand(&flags), newCtlVersionCommand(&flags))
 	return cmd
 }
 

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -15,66 +15,135 @@ import (
 	"superd/terminal"
 )
 
+// usualLines is how many lines are shown of each program when nothing else says what is wanted.
+const usualLines = 30
+
 func newLogsCommand(flags *ctlFlags) *cobra.Command {
-	var lines string
-	var follow bool
+	var lines, run string
+	var asJSON bool
+	var query control.LogQuery
 	cmd := &cobra.Command{
 		Use:   "logs NAME...",
 		Short: "Show the output of programs",
-		Long: `Logs shows the last lines that programs have printed. The output of one program is copied byte for
-byte, unless it goes to a terminal: then it is made harmless. Lines of several programs carry their names.`,
+		Long: `Logs shows the last lines that programs have printed, in rotated and compressed files, too. Lines of several
+programs carry their names and come in the order of their times, as far as these are known: the log formats
+text and json have them. A line of a raw log counts as old as its file. What could upset a terminal is shown
+escaped, unless --raw is given.
+
+With --follow it goes on with what is printed, through rotations and restarts, also by programs that come to
+bear such a name later, and when superd is upgraded or crashes, until superd ends.`,
 		Args:              needArgs("NAME"),
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			n, err := strconv.Atoi(lines)
-			if lines == "all" {
+			switch {
+			case lines == "all", lines == "" && (query.Since != "" || run != "" || query.Grep != ""):
 				n, err = -1, nil
+			case lines == "":
+				n, err = usualLines, nil
 			}
 			if err != nil || n < -1 {
 				return usageError{fmt.Errorf("read --lines: want a number or all, got %q", lines)}
+			}
+			if asJSON && query.Raw {
+				return usageError{errors.New("read flags: --json and --raw do not go together")}
 			}
 			client, err := flags.client()
 			if err != nil {
 				return err
 			}
-			return showLogs(cmd.Context(), client, names, n, follow, cmd.OutOrStdout())
+			query.Names, query.Lines, query.Run = names, n, run
+			p := newLogPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), asJSON, query.Raw)
+			return showLogs(cmd.Context(), client, query, p)
 		},
 	}
-	cmd.Flags().StringVarP(&lines, "lines", "n", "30", "show this `many` lines, or all")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is printed from now on")
+	f := cmd.Flags()
+	f.StringVarP(&lines, "lines", "n", "", "show this `many` lines of each program, or all (default 30; all with --since, --run or --grep)")
+	f.BoolVarP(&query.Follow, "follow", "f", false, "go on with what is printed from now on")
+	f.StringVar(&query.Since, "since", "", "show only what is not older: a duration such as 10m, or a `time` as in RFC 3339")
+	f.StringVar(&run, "run", "", "show one run: 0 the newest, -1 the one before, or the `run`'s id")
+	f.StringVar(&query.Grep, "grep", "", "show only lines that match this regular `expression`")
+	f.BoolVar(&asJSON, "json", false, "print a JSON object a line")
+	f.BoolVar(&query.Raw, "raw", false, "print lines as they stand in the file, byte for byte")
 	return cmd
 }
 
-func showLogs(ctx context.Context, client *control.Client, names []string, lines int, follow bool, stdout io.Writer) error {
-	instances, err := client.Brief(ctx, names)
-	if err != nil {
+// showLogs prints what the query asks for.
+func showLogs(ctx context.Context, client *control.Client, query control.LogQuery, p *logPrinter) error {
+	if !p.json {
+		instances, err := client.Brief(ctx, query.Names)
+		if err != nil {
+			return err
+		}
+		for _, b := range instances {
+			p.know(b.Name)
+		}
+	}
+	err := client.Logs(ctx, query, p.print, p.out.Flush)
+	return errors.Join(err, p.out.Flush())
+}
+
+// A logPrinter prints lines of programs.
+type logPrinter struct {
+	out, stderr *bufio.Writer
+	json, raw   bool
+	lines       *terminal.LinePrinter
+	programs    map[string]*terminal.ProgramLines // by instance: those that are known of
+}
+
+func newLogPrinter(stdout, stderr io.Writer, asJSON, raw bool) *logPrinter {
+	p := &logPrinter{out: bufio.NewWriterSize(stdout, 64<<10), stderr: bufio.NewWriter(stderr), json: asJSON, raw: raw,
+		programs: map[string]*terminal.ProgramLines{}}
+	p.lines = terminal.NewLinePrinter(p.out, terminal.Output{Colour: terminal.Detect(stdout, os.Getenv).Colour})
+	return p
+}
+
+// know tells that there is an instance of this name. Lines carry names when there is more than one.
+func (p *logPrinter) know(instance string) *terminal.ProgramLines {
+	known := p.programs[instance]
+	if known == nil {
+		known = p.lines.Program(instance)
+		p.programs[instance] = known
+	}
+	return known
+}
+
+// print prints a line, or part of one.
+func (p *logPrinter) print(sent []byte, l *control.LogLine) error {
+	if p.json {
+		if l.Line == nil && l.Note == nil {
+			return nil
+		}
+		_, err := p.out.Write(sent)
 		return err
 	}
-	output := terminal.Detect(stdout, os.Getenv)
-	if len(instances) == 1 {
-		if !output.Terminal {
-			return client.Logs(ctx, instances[0].Name, lines, follow, stdout)
-		}
-		w := terminal.NewLineSanitizer(stdout)
-		return errors.Join(client.Logs(ctx, instances[0].Name, lines, follow, w), w.Close())
+	program := p.know(l.Instance)
+	switch {
+	case l.Note != nil:
+		fmt.Fprintf(p.stderr, "superd: %s: %s\n", terminal.Sanitize(l.Instance), terminal.Sanitize(*l.Note))
+		return errors.Join(p.out.Flush(), p.stderr.Flush())
+	case l.Line == nil:
+		return nil
 	}
-	printer := terminal.NewLinePrinter(stdout, output)
-	writers := make([]io.WriteCloser, len(instances))
-	for i, b := range instances {
-		writers[i] = printer.Program(b.Name)
-	}
-	show := func(i int) error {
-		return errors.Join(client.Logs(ctx, instances[i].Name, lines, follow, writers[i]), writers[i].Close())
-	}
-	errs := make([]error, len(instances))
-	var all sync.WaitGroup
-	for i := range instances {
-		if follow {
-			all.Go(func() { errs[i] = show(i) })
-		} else {
-			errs[i] = show(i)
+	text := l.Text()
+	if !p.raw {
+		text = terminal.Sanitize(text)
+		if l.Time != nil && l.Stream != nil {
+			goesOn := ""
+			if l.Partial {
+				goesOn = "+"
+			}
+			text = *l.Time + " " + terminal.Sanitize(*l.Stream) + goesOn + " " + text
 		}
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	several := len(p.programs) > 1
+	if several || !p.raw || !l.Partial {
+		text += "\n"
+	}
+	if several {
+		_, err := program.Write([]byte(text))
+		return err
+	}
+	_, err := p.out.WriteString(text)
+	return err
 }

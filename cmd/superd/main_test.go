@@ -64,7 +64,7 @@ func TestExitStatuses(t *testing.T) {
 		"/v1/programs/signal":  fixed(400, `{"error":"unknown signal \"BOO\"","remedy":""}`),
 		"/v1/reload":           fixed(422, `{"error":"a.toml:1:1: x: bad\na.toml:2:1: y: bad","remedy":"correct it","mistakes":[{},{}]}`),
 		"/v1/version":          fixed(200, `{"version":"1.2.3","commit":null,"pid":7,"keeper_pid":null,"uptime_s":61,"features":{"pidfs":true}}`),
-		"/v1/programs/db/logs": fixed(200, "a line \x1b[2J"),
+		"/v1/logs":             fixed(200, `{"instance":"db@1","line":"a line \u001b[2J"}`),
 		"/v1/programs/db/why":  fixed(200, `[{"name":"db@1","state":"running","text":"db@1 runs\n  | \u001b[2J\n"},{"name":"db@2","state":"stopped","text":"db@2 rests\n"}]`),
 		"/v1/history":          fixed(200, `[{"name":"db","program":"db","run":"a","pid":7,"started_at":"2026-11-21T07:20:45Z","reason":"exit status 3"}]`),
 		"/v1/events": func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +129,10 @@ func TestExitStatuses(t *testing.T) {
 		{ctl("reload"), 2, "", "a.toml:2:1: y: bad\nsuperd: 2 mistakes: correct it"},
 		{ctl("version"), 0, "superd 1.2.3, pid 7, up 1m1s\n+pidfs\n", ""},
 		{ctl("version", "--json"), 0, `"pid":7`, ""},
-		{ctl("logs", "db"), 0, "a line \x1b[2J\n", ""},
+		{ctl("logs", "db"), 0, "db@1 | a line \\x1b[2J\n", ""},
+		{ctl("logs", "db", "--raw"), 0, "db@1 | a line \x1b[2J\n", ""},
+		{ctl("logs", "db", "--json"), 0, `{"instance":"db@1","line":"a line`, ""},
+		{ctl("logs", "db", "--json", "--raw"), 2, "", "--raw"},
 		{ctl("logs", "db", "-n", "some"), 2, "", `"some"`},
 		{ctl("why", "db"), 0, "db@1 runs\n  | \\x1b[2J\n\ndb@2 rests\n", ""},
 		{ctl("why", "db", "--json"), 0, `"state":"stopped"`, ""},
@@ -205,30 +208,34 @@ func TestNamesComplete(t *testing.T) {
 	}
 }
 
-func TestLogsOfSeveralCarryNames(t *testing.T) {
-	dir := superdStub(t, map[string]http.HandlerFunc{
-		"/v1/status":              fixed(200, `[{"name":"a","state":"running","pid":1},{"name":"long","state":"stopped","pid":null}]`),
-		"/v1/programs/a/logs":     fixed(200, "one\ntwo"),
-		"/v1/programs/long/logs":  fixed(200, "three"),
-		"/v1/programs/wrong/logs": fixed(500, "never asked for"),
-	})
-	for _, follow := range []bool{false, true} {
+func TestPrintedLogs(t *testing.T) {
+	const all = `[{"name":"a","state":"running","pid":1},{"name":"long","state":"stopped","pid":null}]`
+	const lines = `{"instance":"a","cursor":"a:n0.0.0"}
+{"time":"2026-11-21T07:20:45.250123Z","instance":"a","stream":"stdout","partial":true,"line":"a\u001b[2J","cursor":"a:r1.0"}
+{"time":null,"instance":"long","stream":null,"partial":false,"line":"three","cursor":"long:r1.0"}
+{"time":null,"instance":"a","note":"3 bytes are missing","lost_bytes":3,"cursor":"a:r1.0"}
+{"time":null,"instance":"a","stream":null,"partial":true,"line":"\ufffd","bytes":"/w==","cursor":"a:r1.0"}
+`
+	tests := []struct {
+		name, status, lines string
+		args                []string
+		want                string
+	}{
+		{"several", all, lines, nil, "a    | 2026-11-21T07:20:45.250123Z stdout+ a\\x1b[2J\nlong | three\na    | \\xff\n"},
+		{"several, raw", all, lines, []string{"--raw"}, "a    | a\x1b[2J\nlong | three\na    | \xff\n"},
+		{"one, and another that comes", `[{"name":"a","state":"running","pid":1}]`, lines, nil,
+			"2026-11-21T07:20:45.250123Z stdout+ a\\x1b[2J\nlong | three\na    | \\xff\n"},
+		{"one, raw", `[{"name":"a","state":"running","pid":1}]`, strings.ReplaceAll(lines, "long", "a"), []string{"--raw"}, "a\x1b[2Jthree\n\xff"},
+	}
+	for _, tt := range tests {
+		dir := superdStub(t, map[string]http.HandlerFunc{"/v1/status": fixed(200, tt.status), "/v1/logs": fixed(200, strings.TrimSuffix(tt.lines, "\n"))})
 		var stdout, stderr bytes.Buffer
-		args := []string{"ctl", "--runtime-dir", dir, "logs", "*"}
-		if follow {
-			args = append(args, "-f")
+		args := append([]string{"ctl", "--runtime-dir", dir, "logs", "*"}, tt.args...)
+		if status := run(t.Context(), args, &stdout, &stderr); status != 0 || stderr.String() != "superd: a: 3 bytes are missing\n" {
+			t.Errorf("%s: status %d, stderr %q", tt.name, status, &stderr)
 		}
-		if status := run(t.Context(), args, &stdout, &stderr); status != 0 {
-			t.Errorf("logs: status %d: %s", status, &stderr)
-		}
-		lines := strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
-		if follow {
-			slices.Sort(lines)
-			slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(a[:4], b[:4]) })
-		}
-		want := []string{"a    | one", "a    | two", "long | three"}
-		if !slices.Equal(lines, want) {
-			t.Errorf("logs, follow=%v: %q, want %q", follow, lines, want)
+		if stdout.String() != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, &stdout, tt.want)
 		}
 	}
 }

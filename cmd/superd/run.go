@@ -220,7 +220,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		Log:         log,
 		Events:      events,
 		Config:      conf,
-		Load:        func() (*config.Config, error) { return config.Load(path) },
+		Load:        func(*config.Config) (*config.Config, error) { return config.Load(path) },
 		RuntimeDir:  dir.Path,
 		LogDir:      logDir,
 		Environment: os.Environ(),
@@ -460,7 +460,7 @@ func (d *daemon) onSignal(sig syscall.Signal) {
 	case unix.SIGTERM, unix.SIGINT:
 		d.supervisor.Shutdown(unix.SignalName(sig))
 	case unix.SIGHUP:
-		d.supervisor.Reload(func(procs.Report, error) {}) // the supervisor logs what came of it
+		d.supervisor.Reload(false, func(procs.Report, error) {}) // the supervisor logs what came of it
 	case unix.SIGUSR1:
 		d.supervisor.ReopenLogs()
 	case unix.SIGUSR2:

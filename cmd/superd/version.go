@@ -49,7 +49,7 @@ func newVersionCommand() *cobra.Command {
 				v.Features = nil
 			}
 			if asJSON {
-				return printVersionJSON(cmd.OutOrStdout(), binaryVersion{v.Version, v.Commit, v.Features})
+				return printObject(cmd.OutOrStdout(), binaryVersion{v.Version, v.Commit, v.Features})
 			}
 			printVersion(cmd.OutOrStdout(), v)
 			return nil
@@ -84,7 +84,7 @@ func newCtlVersionCommand(flags *ctlFlags) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printVersionJSON(cmd.OutOrStdout(), v)
+				return printObject(cmd.OutOrStdout(), v)
 			}
 			printVersion(cmd.OutOrStdout(), v)
 			return nil
@@ -113,7 +113,8 @@ func printVersion(w io.Writer, v control.Version) {
 	}
 }
 
-func printVersionJSON(w io.Writer, v any) error {
+// printObject prints a JSON object on a line.
+func printObject(w io.Writer, v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode JSON: %w", err)

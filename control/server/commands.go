@@ -2,7 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"superd/config"
@@ -21,16 +24,11 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 		if err != nil {
 			return err
 		}
-		ctx := r.Context()
-		if text := r.Form.Get("timeout"); text != "" {
-			timeout, err := time.ParseDuration(text)
-			if err != nil || timeout <= 0 {
-				return badRequest("write it as 10s or 1m30s", "parameter timeout: not a positive duration: %q", text)
-			}
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, timeout)
-			defer cancel()
+		ctx, cancel, err := withTimeout(r)
+		if err != nil {
+			return err
 		}
+		defer cancel()
 		done, err := s.perform(ctx, op, names, wait)
 		if err != nil {
 			return err
@@ -39,11 +37,32 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 	}
 }
 
+// withTimeout returns the context of a request, bounded by its parameter timeout.
+func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
+	text := r.Form.Get("timeout")
+	if text == "" {
+		return r.Context(), func() {}, nil
+	}
+	timeout, err := time.ParseDuration(text)
+	if err != nil || timeout <= 0 {
+		return nil, nil, badRequest("write it as 10s or 1m30s", "parameter timeout: not a positive duration: %q", text)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	return ctx, cancel, nil
+}
+
 // perform gives a command to the supervisor and waits for its end. When ctx is done first, nobody waits
 // any more, but the command stands.
 func (s *Server) perform(ctx context.Context, op procs.Op, names []string, wait bool) ([]procs.Outcome, error) {
+	return await(ctx, s, func(done func([]procs.Outcome)) (func(), error) {
+		return s.options.Supervisor.Command(op, names, wait, done)
+	})
+}
+
+// await has begin called on the loop and returns what it gives to done, unless it returns an error or ctx is done before; then cancel is called.
+func await[T any](ctx context.Context, s *Server, begin func(done func(T)) (cancel func(), err error)) (T, error) {
 	type result struct {
-		all []procs.Outcome
+		all T
 		err error
 	}
 	results := make(chan result, 1)
@@ -53,7 +72,7 @@ func (s *Server) perform(ctx context.Context, op procs.Op, names []string, wait 
 			return
 		}
 		var err error
-		cancel, err = s.options.Supervisor.Command(op, names, wait, func(all []procs.Outcome) { results <- result{all: all} })
+		cancel, err = begin(func(all T) { results <- result{all: all} })
 		if err != nil {
 			cancel = nil
 			results <- result{err: err}
@@ -68,8 +87,55 @@ func (s *Server) perform(ctx context.Context, op procs.Op, names []string, wait 
 				cancel()
 			}
 		})
-		return nil, context.Cause(ctx)
+		var none T
+		return none, context.Cause(ctx)
 	}
+}
+
+// scale has programs have other numbers of instances. Without "wait=0" it answers when that is done.
+func (s *Server) scale(w http.ResponseWriter, r *http.Request) error {
+	wanted, err := scalings(r.Form["scale"])
+	if err != nil {
+		return err
+	}
+	wait, err := flag(r, "wait", true)
+	if err != nil {
+		return err
+	}
+	ctx, cancel, err := withTimeout(r)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	done, err := await(ctx, s, func(done func([]procs.Scaled)) (func(), error) { return s.options.Supervisor.Scale(wanted, wait, done) })
+	if refused, ok := errors.AsType[*procs.ScaleError](err); ok {
+		return &control.Error{Status: http.StatusConflict, Message: refused.Error(), Remedy: "nothing was scaled"}
+	}
+	if err != nil {
+		return err
+	}
+	all := make([]control.Scaled, len(done))
+	for i, d := range done {
+		all[i] = control.Scaled{Program: d.Program, From: d.From, To: d.To, Instances: outcomes(d.Instances)}
+	}
+	return s.answer(w, http.StatusOK, all)
+}
+
+// scalings reads the parameters scale=web=5.
+func scalings(texts []string) ([]procs.Scaling, error) {
+	if len(texts) == 0 {
+		return nil, badRequest("add scale=NAME=N", "no program is named")
+	}
+	var all []procs.Scaling
+	for _, text := range texts {
+		name, number, ok := strings.Cut(text, "=")
+		n, err := strconv.Atoi(number)
+		if !ok || err != nil || name == "" {
+			return nil, badRequest("write it as scale=web=5", "parameter scale: not a name and a number: %q", text)
+		}
+		all = append(all, procs.Scaling{Name: name, Replicas: n})
+	}
+	return all, nil
 }
 
 func (s *Server) signal(w http.ResponseWriter, r *http.Request) error {

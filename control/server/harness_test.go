@@ -82,7 +82,21 @@ func (f *fakeSupervisor) Signal(names []string, sig syscall.Signal) ([]procs.Out
 	return []procs.Outcome{{Name: names[0], Message: "not running"}}, nil
 }
 
-func (f *fakeSupervisor) Reload(done func(procs.Report, error)) { done(f.report, f.loadErr) }
+func (f *fakeSupervisor) Reload(dryRun bool, done func(procs.Report, error)) {
+	report := f.report
+	report.DryRun = dryRun
+	done(report, f.loadErr)
+}
+
+func (f *fakeSupervisor) Scale(wanted []procs.Scaling, wait bool, done func([]procs.Scaled)) (func(), error) {
+	f.note("scale %v wait=%v", wanted, wait)
+	if wanted[0].Name == "db" {
+		return nil, &procs.ScaleError{Program: "db", Why: "its log file has a name"}
+	}
+	done([]procs.Scaled{{Program: wanted[0].Name, From: 1, To: wanted[0].Replicas,
+		Instances: []procs.Outcome{{Name: "web@1", OK: true, State: procs.Running, Message: "running, pid 7"}}}})
+	return func() { f.note("cancel") }, nil
+}
 
 func (f *fakeSupervisor) Shutdown(why string) {
 	f.note("shutdown: %s", why)
@@ -108,6 +122,19 @@ func (f *fakeSupervisor) Capture(name string) (*logs.Capture, error) {
 	}
 	return nil, &procs.UnknownNameError{Name: name}
 }
+
+func (f *fakeSupervisor) Outputs(names []string, noneToo bool) (all []procs.Output, err error) {
+	for _, name := range names {
+		if c := f.captures[name]; c != nil {
+			all = append(all, procs.Output{Instance: name, Capture: c})
+		} else if !noneToo {
+			return nil, &procs.UnknownNameError{Name: name}
+		}
+	}
+	return all, nil
+}
+
+func (f *fakeSupervisor) WatchInstances(added func()) func() { return f.Watch(added) }
 
 func (f *fakeSupervisor) Why(names []string) ([]procs.Facts, error) {
 	some, err := f.Status(names)

@@ -4,29 +4,54 @@ import (
 	"fmt"
 	"net/http"
 
+	"superd/config"
 	"superd/control"
 	"superd/procs"
 )
 
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
+	dryRun, err := flag(r, "dry_run", false)
+	if err != nil {
+		return err
+	}
 	type result struct {
 		report procs.Report
 		err    error
 	}
 	results := make(chan result, 1)
 	s.options.Post(func() {
-		s.options.Supervisor.Reload(func(report procs.Report, err error) { results <- result{report, err} })
+		s.options.Supervisor.Reload(dryRun, func(report procs.Report, err error) { results <- result{report, err} })
 	})
 	select {
 	case got := <-results:
 		if got.err != nil {
 			return reloadError(got.err)
 		}
-		return s.answer(w, http.StatusOK, control.Report{
-			Added: listed(got.report.Added), Removed: listed(got.report.Removed), Changed: listed(got.report.Changed), Notes: listed(got.report.Notes)})
+		return s.answer(w, http.StatusOK, report(&got.report))
 	case <-r.Context().Done():
 		return r.Context().Err()
 	}
+}
+
+func report(r *procs.Report) control.Report {
+	out := control.Report{
+		DryRun: r.DryRun, Added: listed(r.Names(config.ProgramAdded)), Removed: listed(r.Names(config.ProgramRemoved)),
+		Changed: listed(r.Names(config.AppliedLive, config.RestartNeeded)), Programs: make([]control.Change, len(r.Programs)),
+		Superd: keyChanges(r.Superd), Notes: listed(r.Notes),
+	}
+	for i := range r.Programs {
+		c := &r.Programs[i]
+		out.Programs[i] = control.Change{Program: c.Name, Change: string(c.Kind), Keys: keyChanges(c.Keys)}
+	}
+	return out
+}
+
+func keyChanges(all []config.KeyChange) []control.KeyChange {
+	list := make([]control.KeyChange, len(all))
+	for i, k := range all {
+		list[i] = control.KeyChange{Key: k.Key, Old: present(k.Old), New: present(k.New), Restart: k.Restart, Text: k.String()}
+	}
+	return list
 }
 
 func reloadError(err error) error {

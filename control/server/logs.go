@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"superd/control"
@@ -16,13 +15,9 @@ import (
 // A follower that does not read is not ended, since it may be a pager that somebody left open; it holds its
 // goroutine and a log file, and reads on where it was.
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
-	lines := -1 // all that is kept
-	if text := r.Form.Get("lines"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return badRequest("leave it out for all lines", "parameter lines: not a number of lines: %q", text)
-		}
-		lines = n
+	lines, err := lineCount(r)
+	if err != nil {
+		return err
 	}
 	follow, err := flag(r, "follow", false)
 	if err != nil {

@@ -21,17 +21,21 @@ type route struct {
 }
 
 func (s *Server) routes() []route {
+	logParams := []string{"name", "lines", "follow", "since", "run", "grep", "raw", "cursor"}
 	routes := []route{
 		{"GET", "/v1/status", []string{"name", "brief"}, s.status},
 		{"GET", "/v1/status/watch", []string{"name", "brief"}, s.watch},
 		{"GET", "/v1/programs/{name}/logs", []string{"lines", "follow"}, s.logs},
+		{"GET", "/v1/logs", logParams, s.readLogs},
+		{"POST", "/v1/logs", logParams, s.readLogs},
 		{"GET", "/v1/tree", []string{"name"}, s.tree},
 		{"GET", "/v1/programs/{name}/why", nil, s.why},
 		{"GET", "/v1/events", []string{"since", "follow"}, s.events},
 		{"GET", "/v1/history", []string{"name"}, s.history},
 		{"POST", "/v1/programs/signal", []string{"name", "signal"}, s.signal},
 		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal},
-		{"POST", "/v1/reload", nil, s.reload},
+		{"POST", "/v1/scale", []string{"scale", "wait", "timeout"}, s.scale},
+		{"POST", "/v1/reload", []string{"dry_run"}, s.reload},
 		{"POST", "/v1/shutdown", nil, s.shutdown},
 		{"POST", "/v1/upgrade", []string{"binary"}, s.upgrade},
 		{"GET", "/v1/version", nil, s.version},
@@ -47,9 +51,10 @@ func (s *Server) routes() []route {
 // handler returns the routes with what all of them have in common: bounds, parameters, errors as JSON.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
+	methods := map[string]string{} // by path
 	for _, r := range s.routes() {
 		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {
-			err := s.admit(w, req, r.params)
+			err := s.admit(w, req, &r)
 			if err == nil {
 				err = r.serve(w, req)
 			}
@@ -57,10 +62,16 @@ func (s *Server) handler() http.Handler {
 				s.refuse(w, req, err)
 			}
 		})
-		mux.HandleFunc(r.path, func(w http.ResponseWriter, req *http.Request) {
-			w.Header().Set("Allow", r.method)
+		if methods[r.path] != "" {
+			methods[r.path] += ", "
+		}
+		methods[r.path] += r.method
+	}
+	for path, allowed := range methods {
+		mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Allow", allowed)
 			s.refuse(w, req, &control.Error{Status: http.StatusMethodNotAllowed,
-				Message: fmt.Sprintf("%s does not take %s", req.URL.Path, req.Method), Remedy: "use " + r.method})
+				Message: fmt.Sprintf("%s does not take %s", req.URL.Path, req.Method), Remedy: "use " + allowed})
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
@@ -71,13 +82,17 @@ func (s *Server) handler() http.Handler {
 }
 
 // admit reads the request to its end, within bounds, and checks its parameters.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, params []string) error {
-	if r.ContentLength > maxBodyBytes {
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error {
+	limit := int64(maxBodyBytes)
+	if slices.Contains(to.params, "cursor") {
+		limit = maxCursorBytes
+	}
+	if r.ContentLength > limit {
 		return errTooLarge()
 	}
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(s.body))
-	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
 	err := r.ParseForm()
 	if err == nil {
 		_, err = io.Copy(io.Discard, r.Body)
@@ -90,8 +105,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, params []string) 
 	}
 	_ = connection.SetReadDeadline(time.Time{})
 	for name := range r.Form {
-		if !slices.Contains(params, name) {
-			return badRequest(fmt.Sprintf("the parameters are %q", params), "unknown parameter %q", name)
+		if !slices.Contains(to.params, name) {
+			return badRequest(fmt.Sprintf("the parameters are %q", to.params), "unknown parameter %q", name)
 		}
 	}
 	return nil

@@ -29,6 +29,7 @@ const (
 	maxConnections = 256
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 64 << 10
+	maxCursorBytes = 1 << 20 // a body with the cursors of all instances
 	headerTimeout  = 5 * time.Second
 	bodyTimeout    = 5 * time.Second
 	idleTimeout    = time.Minute
@@ -48,10 +49,13 @@ type Supervisor interface {
 	Status(names []string) ([]procs.Status, error)
 	Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (cancel func(), err error)
 	Signal(names []string, sig syscall.Signal) ([]procs.Outcome, error)
-	Reload(done func(procs.Report, error))
+	Reload(dryRun bool, done func(procs.Report, error))
+	Scale(wanted []procs.Scaling, wait bool, done func([]procs.Scaled)) (cancel func(), err error)
 	Shutdown(why string)
 	Watch(f func()) (cancel func())
 	Capture(name string) (*logs.Capture, error)
+	Outputs(names []string, noneToo bool) ([]procs.Output, error)
+	WatchInstances(f func()) (cancel func())
 	Why(names []string) ([]procs.Facts, error)
 	Tree(names []string, done func([]procs.Branch)) error
 	Info() procs.Info
@@ -85,6 +89,9 @@ type Server struct {
 	stall   time.Duration // bounds the time for an answer to be read
 	body    time.Duration // bounds the time for a request's body to come
 	looks   chan struct{} // held by those who look at processes
+	closing chan struct{} // closed when Close begins
+
+	closeOnce sync.Once
 
 	mu       sync.Mutex
 	listener *listener
@@ -92,7 +99,8 @@ type Server struct {
 
 // New returns a server that is not listening yet.
 func New(o Options) *Server {
-	s := &Server{options: o, log: o.Log, stall: stallTimeout, body: bodyTimeout, looks: make(chan struct{}, maxLooks)}
+	s := &Server{options: o, log: o.Log, stall: stallTimeout, body: bodyTimeout, looks: make(chan struct{}, maxLooks),
+		closing: make(chan struct{})}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.http = http.Server{
 		Handler:           mortal(s.handler()),
@@ -121,6 +129,7 @@ func (s *Server) Serve(l net.Listener) error {
 
 // Close ends all requests, also those that follow or watch, and removes the socket.
 func (s *Server) Close() error {
+	s.closeOnce.Do(func() { close(s.closing) })
 	farewell, cancel := context.WithTimeout(context.Background(), farewellTime)
 	defer cancel()
 	// Those who follow what has ended see its end; whoever has not gone by then is cut off below.

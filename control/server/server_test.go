@@ -174,8 +174,10 @@ func TestCommandIsCancelledWhenTheClientGoes(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	h := newHarness(t)
-	h.on(func() { h.fake.report = procs.Report{Added: []string{"web"}} })
-	if status, body := h.request("POST", "/v1/reload", ""); status != 200 || body != `{"added":["web"],"removed":[],"changed":[],"notes":[]}`+"\n" {
+	h.on(func() {
+		h.fake.report = procs.Report{Diff: config.Diff{Programs: []config.Change{{Name: "web", Kind: config.ProgramAdded}}}}
+	})
+	if status, body := h.request("POST", "/v1/reload", ""); status != 200 || body != `{"dry_run":false,"added":["web"],"removed":[],"changed":[],"programs":[{"program":"web","change":"added","keys":[]}],"superd":[],"notes":[]}`+"\n" {
 		t.Errorf("reload: %d %s", status, body)
 	}
 	h.on(func() {

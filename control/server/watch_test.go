@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -126,22 +126,30 @@ func TestLogs(t *testing.T) {
 	capture := h.capture("web", text.String())
 	h.on(func() { h.fake.captures["web"] = capture })
 	for lines, want := range map[int]string{-1: text.String(), 1: "line 999 \x1b[2J\x00\xff\r\n", 0: ""} {
+		query := ""
+		if lines >= 0 {
+			query = fmt.Sprint("?lines=", lines)
+		}
+		if status, got := h.request("GET", "/v1/programs/web/logs"+query, ""); status != 200 || got != want {
+			t.Errorf("logs, %d lines: status %d, %d bytes, want %d", lines, status, len(got), len(want))
+		}
 		var got bytes.Buffer
-		if err := h.client.Logs(t.Context(), "web", lines, false, &got); err != nil || got.String() != want {
-			t.Errorf("logs, %d lines: %v, %d bytes, want %d", lines, err, got.Len(), len(want))
+		err := h.client.Logs(t.Context(), control.LogQuery{Names: []string{"web"}, Lines: lines}, func(_ []byte, l *control.LogLine) error {
+			fmt.Fprintln(&got, l.Text())
+			return nil
+		}, nil)
+		if err != nil || got.String() != want {
+			t.Errorf("lines, %d of them: %v, %d bytes, want %d", lines, err, got.Len(), len(want))
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	r, w := net.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- h.client.Logs(ctx, "web", 1, true, w) }()
-	_ = r.SetDeadline(time.Now().Add(patience))
-	first := make([]byte, len("line 999 \x1b[2J\x00\xff\r\n"))
-	if _, err := io.ReadFull(r, first); err != nil || !bytes.HasPrefix(first, []byte("line 999")) {
-		t.Errorf("followed %q, %v, want line 999", first, err)
+	conn := h.dial()
+	fmt.Fprint(conn, "GET /v1/programs/web/logs?lines=1&follow=1 HTTP/1.1\r\nHost: superd\r\n\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	cancel()
-	if err := receive(t, ended, "the follower"); !errors.Is(err, context.Canceled) {
-		t.Errorf("logs: %v, want %v", err, context.Canceled)
+	first := make([]byte, len("line 999 \x1b[2J\x00\xff\r\n"))
+	if _, err := io.ReadFull(answer.Body, first); err != nil || !bytes.HasPrefix(first, []byte("line 999")) {
+		t.Errorf("followed %q, %v, want line 999", first, err)
 	}
 }

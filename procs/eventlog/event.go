@@ -18,6 +18,7 @@ const (
 	NoStart  Kind = "no-start" // its main process could not be started: reason
 	Exit     Kind = "exit"     // its main process has ended
 	Output   Kind = "output"   // the last lines of a run that failed
+	Print    Kind = "print"    // a run has printed something for the first time: log tells where
 	Skip     Kind = "skip"     // a time of its schedule has come, or was missed, and nothing was run: reason
 	Command  Kind = "command"  // somebody asked for something: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused
@@ -50,6 +51,7 @@ type Event struct {
 	RSSBound  bool        `json:"max_rss_is_bound,omitempty"` // it had no more than that
 	RestartIn *float64    `json:"restart_in_s,omitempty"`
 	Output    []string    `json:"output,omitempty"` // lines, without their ends
+	Place     string      `json:"log,omitempty"`    // where in the log the output of the run begins, a logs.Cursor
 	Lost      uint64      `json:"lost,omitempty"`   // events that are missing; 0 in a gap: nobody knows how many
 }
 

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"superd/control"
+	"superd/procs/eventlog"
+)
+
+// read returns the lines that q asks for, and what is noted.
+func (h *harness) read(q control.LogQuery) (string, error) {
+	var got strings.Builder
+	err := h.client.Logs(h.t.Context(), q, func(_ []byte, l *control.LogLine) error {
+		if l.Note != nil {
+			got.WriteString("[" + *l.Note + "] ")
+		} else if l.Line != nil {
+			got.WriteString(l.Instance + ":" + l.Text() + " ")
+		}
+		return nil
+	}, nil)
+	return got.String(), err
+}
+
+func TestLogsOfSeveral(t *testing.T) {
+	h := newHarness(t)
+	h.fake.captures["web"] = h.capture("web", "one\ntwo\n\xff\n")
+	h.fake.captures["db"] = h.capture("db", "three\n")
+	tests := []struct {
+		q    control.LogQuery
+		want string
+		err  string
+	}{
+		{control.LogQuery{Names: []string{"web", "db"}, Lines: 1}, "web:\xff db:three ", ""},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Grep: "^t"}, "web:two ", ""},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Since: "0s"}, "", ""},
+		{control.LogQuery{Names: []string{"wbe"}, Lines: -1}, "", "wbe"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Grep: "("}, "", "parameter grep"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Since: "yesterday"}, "", "parameter since"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "1"}, "", "parameter run"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "x"}, "", "parameter run"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "-1", Follow: true}, "", "only the newest run"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "-1"}, "", "no such run"},
+		{control.LogQuery{}, "", "no program is named"},
+	}
+	for _, tt := range tests {
+		got, err := h.read(tt.q)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%+v: %q, %v; want %q, %q", tt.q, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+// Runs are counted back from the newest one that was started, and lie between the places that the event log tells.
+func TestLogsOfRuns(t *testing.T) {
+	h := newHarness(t)
+	h.fake.captures["web"] = h.capture("web", "0\n1\n22\n4\n")
+	id := func(run int) string { return fmt.Sprintf("%032x", run) }
+	for run, place := range []string{"r0.0", "n0.INODE.2", "n0.INODE.4", "", "n0.INODE.7", ""} {
+		e := eventlog.Event{At: startOfTest.Add(time.Duration(run) * time.Second), Instance: "web", Run: id(run)}
+		e.Kind, e.State = eventlog.State, "starting"
+		h.events.Append(e)
+		e.Kind, e.State = eventlog.Start, ""
+		if run == 5 {
+			e.Kind = eventlog.NoStart
+		}
+		h.events.Append(e)
+		if e.Kind, e.Place = eventlog.Print, strings.Replace(place, "INODE", h.inode("web"), 1); place != "" {
+			h.events.Append(e)
+		}
+	}
+	for run, want := range map[string]string{"0": "web:4 ", "-1": "[it is not known where this run begins", "-2": "web:22 ", id(2): "web:22 ", id(4): "web:4 "} {
+		got, err := h.read(control.LogQuery{Names: []string{"web"}, Lines: -1, Run: run})
+		if err != nil || !strings.HasPrefix(got, want) || got != want && want[0] == 'w' {
+			t.Errorf("run %s: %q, %v, want %q", run, got, err, want)
+		}
+	}
+}
+
+// inode returns that of a capture's file as it stands in a cursor.
+func (h *harness) inode(name string) string {
+	h.t.Helper()
+	var st syscall.Stat_t
+	if err := syscall.Stat(h.fake.captures[name].Path(), &st); err != nil {
+		h.t.Fatal(err)
+	}
+	return strconv.FormatUint(st.Ino, 36)
+}
+
+// A follower's selector is kept: who comes to bear the name is followed, too.
+func TestFollowedLogsIncludeWhatIsAdded(t *testing.T) {
+	h := newHarness(t)
+	h.fake.captures["web"] = h.capture("web", "one\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	lines := make(chan string, 10)
+	go func() {
+		_ = h.client.Logs(ctx, control.LogQuery{Names: []string{"web", "late"}, Lines: 1, Follow: true}, func(_ []byte, l *control.LogLine) error {
+			lines <- l.Instance + ":" + l.Text()
+			return nil
+		}, nil)
+		close(lines)
+	}()
+	if got := receive(t, lines, "an answer"); got != "" {
+		t.Fatalf("logs of one that is not there yet: %q, want a refusal", got)
+	}
+	lines = make(chan string, 10)
+	go func() {
+		_ = h.client.Logs(ctx, control.LogQuery{Names: []string{"web"}, Lines: 1, Follow: true}, func(_ []byte, l *control.LogLine) error {
+			lines <- l.Instance + ":" + l.Text()
+			return nil
+		}, nil)
+		close(lines)
+	}()
+	for _, want := range []string{"web:", "web:one"} { // its place, its line
+		if got := receive(t, lines, want); got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+	again := h.capture("web", "") // the name has another capture by now
+	h.on(func() {
+		h.fake.captures["web"] = again
+		h.fake.changed()
+	})
+	if got := receive(t, lines, "the place of the other"); got != "web:" {
+		t.Errorf("%q, want the place of the other", got)
+	}
+	h.server.Close()
+	if got, open := <-lines; open {
+		t.Errorf("%q, want the end of superd", got)
+	}
+}
+
+func TestManyCursorsGoInTheBody(t *testing.T) {
+	h := newHarness(t)
+	h.fake.captures["web"] = h.capture("web", "one\n")
+	form := url.Values{"name": {"web"}, "cursor": {"web:n0.0.0"}}
+	for i := range 3000 {
+		form.Add("cursor", fmt.Sprintf("an-instance-of-a-long-name@%d:n123456789.12345.123456", i))
+	}
+	if status, text := h.request("POST", "/v1/logs", form.Encode()); status != 200 || !strings.Contains(text, `"line":"one"`) {
+		t.Errorf("answer %d %s", status, text)
+	}
+}

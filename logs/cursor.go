@@ -1,0 +1,148 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Cursor is a place in the log of a program that the next superd understands, too, however often the file was rotated and
+// compressed since. A rotated file is told by its stamp; the newest one, which has none yet, as the one after another, and by its inode.
+type Cursor struct {
+	rotated bool
+	stamp   stamp  // of the file or, where it is the newest one, of the one rotated before it
+	inode   uint64 // of the newest one; 0: it isn't there yet
+	offset  int64  // in the file, unpacked
+}
+
+// String returns the cursor as ParseCursor takes it.
+func (c Cursor) String() string {
+	b := make([]byte, 0, 40)
+	kind := byte('n')
+	if c.rotated {
+		kind = 'r'
+	}
+	b = strconv.AppendInt(append(b, kind), int64(c.stamp), 36)
+	if !c.rotated {
+		b = strconv.AppendUint(append(b, '.'), c.inode, 36)
+	}
+	return string(strconv.AppendInt(append(b, '.'), c.offset, 36))
+}
+
+// ParseCursor reads what String has made.
+func ParseCursor(text string) (c Cursor, err error) {
+	fields := strings.Split(text, ".")
+	want := 3
+	if c.rotated = strings.HasPrefix(text, "r"); c.rotated {
+		want = 2
+	}
+	if !c.rotated && !strings.HasPrefix(text, "n") || len(fields) != want {
+		return Cursor{}, fmt.Errorf("read cursor: not one of superd's: %q", text)
+	}
+	number := func(text string) int64 {
+		n, nerr := strconv.ParseInt(text, 36, 64)
+		if nerr == nil && n < 0 {
+			nerr = errors.New("negative")
+		}
+		err = errors.Join(err, nerr)
+		return n
+	}
+	c.stamp, c.offset = stamp(number(fields[0][1:])), number(fields[len(fields)-1])
+	if !c.rotated {
+		var ierr error
+		c.inode, ierr = strconv.ParseUint(fields[1], 36, 64)
+		err = errors.Join(err, ierr)
+	}
+	if err != nil {
+		return Cursor{}, fmt.Errorf("read cursor: not one of superd's: %q", text)
+	}
+	return c, nil
+}
+
+// cursor returns the place of a position.
+func (ch *chain) cursor(p int64) Cursor {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for _, r := range ch.rotated {
+		if r.end > p {
+			return Cursor{rotated: true, stamp: r.stamp, offset: max(p-r.start, 0)}
+		}
+	}
+	return ch.newestCursor(p)
+}
+
+// newestCursor is cursor in the newest file, for those who hold mu.
+func (ch *chain) newestCursor(p int64) Cursor {
+	c := Cursor{inode: ch.current.inode, offset: max(p-ch.current.start, 0)}
+	switch n := len(ch.rotated); {
+	case n > 0:
+		c.stamp = ch.rotated[n-1].stamp
+	case !ch.listed: // the stamp that it gets will be greater than the time that it is now
+		c.stamp = stamp(time.Now().UnixMicro())
+	}
+	return c
+}
+
+// cursorIn returns the place at which a segment begins that was read from and may have been rotated since, and from which position on
+// the offset of a place in it counts.
+func (ch *chain) cursorIn(s segment) (c Cursor, start int64) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for _, r := range ch.rotated {
+		if r.start == s.start && r.end > s.start {
+			return Cursor{rotated: true, stamp: r.stamp}, s.start
+		}
+	}
+	if s.start == ch.current.start {
+		return ch.newestCursor(s.start), s.start
+	}
+	return ch.newestCursor(ch.current.start), math.MaxInt64 // somebody has removed or truncated it: the next one follows
+}
+
+// locate returns the position of a place, or that of what is kept after it: then exact is false. It blocks on the file system.
+func (ch *chain) locate(c Cursor) (p int64, exact bool) {
+	seg := ch.after(c)
+	size := seg.end - seg.start
+	switch {
+	case c.rotated:
+		exact = seg.stamp == c.stamp && c.offset <= size
+	case c.inode == 0: // there was none yet
+		exact = c.offset == 0
+	case seg.compression != "": // nobody knows its inode any more
+		exact = c.offset <= size
+	default:
+		info, err := statPath(seg.name)
+		exact = err == nil && info.inode == c.inode && c.offset <= info.size
+	}
+	if exact {
+		return seg.start + c.offset, true
+	}
+	return seg.start, false
+}
+
+// after returns the segment of a place, if it is kept, else the one after it.
+func (ch *chain) after(c Cursor) segment {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for _, r := range ch.rotated {
+		if r.stamp > c.stamp || c.rotated && r.stamp == c.stamp {
+			return ch.segment(r)
+		}
+	}
+	return ch.current
+}
+
+// since returns the first segment that may hold output of that time or later.
+func (ch *chain) since(t time.Time) segment {
+	limit := stamp(t.UnixMicro())
+	for p := int64(math.MinInt64); ; {
+		seg := ch.at(p)
+		if !seg.rotated() || seg.stamp >= limit {
+			return seg
+		}
+		p = seg.end
+	}
+}

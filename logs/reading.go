@@ -1,0 +1,224 @@
+package logs
+
+import (
+	"cmp"
+	order "container/heap"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	readingBytes = 4 << 20 // what a reading may hold of all its captures together, about
+	leastRead    = 4 << 10 // read at a time
+)
+
+// A Reading gives lines of several captures: those that are there in the order of their times, then those that come. Output whose times
+// nobody knows counts as old as its file. It reads files, in the goroutine of its caller, who may be as slow as he likes.
+type Reading struct {
+	ctx     context.Context
+	query   Query
+	buffer  []byte
+	sources map[*Capture]*source
+	cancels map[*Capture]func()
+	ready   sourceHeap
+	given   *source // whose entry was given last
+	direct  bool    // some program writes into its file itself
+	order   int
+
+	looks, lookDue atomic.Bool // those are looked at soon, now
+
+	mu     sync.Mutex
+	due    []*source        // that may have more
+	queued map[*source]bool // they are in due
+	wake   chan struct{}
+}
+
+// A Wanted is a capture that a reading is to include.
+type Wanted struct {
+	Capture *Capture
+	Resume  *Cursor // goes on after this place, where somebody has read so far
+	Fresh   bool    // with all that this capture has brought, since it was not there when the reading began
+	Span    *Span   // nothing but this run; nil: any
+}
+
+// NewReading returns a reading that has nothing to read yet. ctx ends it.
+func NewReading(ctx context.Context, q Query) *Reading {
+	return &Reading{ctx: ctx, query: q, buffer: make([]byte, chunkBytes), sources: map[*Capture]*source{}, cancels: map[*Capture]func(){},
+		queued: map[*source]bool{}, wake: make(chan struct{}, 1)}
+}
+
+// Set has the reading include exactly these captures. What the others have brought so far is still given.
+func (r *Reading) Set(all []Wanted) error {
+	chunk := max(leastRead, min(chunkBytes, readingBytes/max(len(all), 1)))
+	wanted := make(map[*Capture]bool, len(all))
+	for _, w := range all {
+		wanted[w.Capture] = true
+		if r.sources[w.Capture] != nil {
+			continue
+		}
+		s := &source{capture: w.Capture, query: &r.query, span: w.Span}
+		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, w: s, buffer: r.buffer[:chunk], lineEnded: true}
+		r.sources[w.Capture] = s
+		if r.query.Follow {
+			r.cancels[w.Capture] = w.Capture.Notify(func() { r.look(s) })
+		}
+		if err := s.place(beginning{w.Resume, w.Fresh}); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		r.look(s)
+	}
+	for c := range r.sources {
+		if !wanted[c] {
+			r.look(r.sources[c])
+			r.leave(c)
+		}
+	}
+	return nil
+}
+
+// leave is told no more of a capture.
+func (r *Reading) leave(c *Capture) {
+	if cancel := r.cancels[c]; cancel != nil {
+		cancel()
+		delete(r.cancels, c)
+	}
+	delete(r.sources, c)
+}
+
+// Close lets go of all files.
+func (r *Reading) Close() {
+	for c, s := range r.sources {
+		r.leave(c)
+		s.leave()
+	}
+	for _, s := range r.ready.all {
+		s.leave()
+	}
+	if r.given != nil {
+		r.given.leave()
+	}
+}
+
+// look has a source be asked again. From any goroutine.
+func (r *Reading) look(s *source) {
+	r.mu.Lock()
+	if !r.queued[s] {
+		r.queued[s] = true
+		r.due = append(r.due, s)
+	}
+	r.mu.Unlock()
+	r.wakeUp()
+}
+
+func (r *Reading) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Next returns the next entry, nil when there is none now; without Query.Follow that is the end. The entry is good until the next call.
+func (r *Reading) Next() (*Entry, error) {
+	if s := r.given; s != nil {
+		r.given, s.ready = nil, false
+		if err := r.ask(s); err != nil {
+			return nil, err
+		}
+	}
+	if r.lookDue.Swap(false) {
+		for _, s := range r.sources {
+			if s.chain.newest().format == Direct {
+				r.look(s)
+			}
+		}
+	}
+	r.mu.Lock()
+	due := r.due
+	r.due = nil
+	for _, s := range due {
+		delete(r.queued, s)
+	}
+	r.mu.Unlock()
+	for _, s := range due {
+		if s.ready {
+			if !s.entered {
+				r.enter(s)
+			}
+			continue
+		}
+		if err := r.ask(s); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.ready.all) == 0 {
+		r.lookLater()
+		return nil, nil
+	}
+	s := order.Pop(&r.ready).(*source)
+	s.entered = false
+	r.given = s
+	return &s.entry, nil
+}
+
+// ask has a source make its next entry.
+func (r *Reading) ask(s *source) error {
+	ok, err := s.next()
+	if err != nil {
+		return err
+	}
+	if ok {
+		r.enter(s)
+	} else if s.over {
+		s.leave()
+		r.leave(s.capture)
+	}
+	r.direct = r.direct || s.chain.newest().format == Direct
+	return nil
+}
+
+func (r *Reading) enter(s *source) {
+	if s.order == 0 {
+		r.order++
+		s.order = r.order
+	}
+	s.entered = true
+	order.Push(&r.ready, s)
+}
+
+// Wake returns what tells that there may be more.
+func (r *Reading) Wake() <-chan struct{} { return r.wake }
+
+// lookLater has the programs looked at that write into their files themselves.
+func (r *Reading) lookLater() {
+	if !r.direct || !r.query.Follow || !r.looks.CompareAndSwap(false, true) {
+		return
+	}
+	time.AfterFunc(directLook, func() {
+		r.looks.Store(false)
+		r.lookDue.Store(true)
+		r.wakeUp()
+	})
+}
+
+// A sourceHeap has the source on top whose entry is the oldest, as far as is known.
+type sourceHeap struct{ all []*source }
+
+func (h *sourceHeap) Len() int      { return len(h.all) }
+func (h *sourceHeap) Swap(i, j int) { h.all[i], h.all[j] = h.all[j], h.all[i] }
+func (h *sourceHeap) Push(x any)    { h.all = append(h.all, x.(*source)) }
+func (h *sourceHeap) Less(i, j int) bool {
+	a, b := h.all[i], h.all[j]
+	return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.order, b.order)) < 0
+}
+
+func (h *sourceHeap) Pop() any {
+	last := h.all[len(h.all)-1]
+	h.all = slices.Delete(h.all, len(h.all)-1, len(h.all))
+	return last
+}

@@ -1,0 +1,469 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// at returns the record time of a second of a test.
+func at(second int) string {
+	return time.Date(2026, 11, 21, 7, 0, second, 0, time.UTC).Format(recordTime)
+}
+
+func instant(second int) time.Time { return time.Date(2026, 11, 21, 7, 0, second, 0, time.UTC) }
+
+// logDir makes log files: name to content, the time in seconds after @ for those rotated then.
+func (r *rig) logDir(files map[string]string) (dir string) {
+	r.Helper()
+	dir = r.TempDir()
+	for name, text := range files {
+		base, when, rotated := strings.Cut(name, "@")
+		path := filepath.Join(dir, base)
+		if rotated {
+			var second int
+			fmt.Sscan(when, &second)
+			path = stamp(instant(second).UnixMicro()).name(path)
+		}
+		writeFile(r, path, text)
+	}
+	return dir
+}
+
+// capture returns a capture of a log file that nobody writes to.
+func (r *rig) capture(dir, name string, format Format) (c *Capture) {
+	r.do(func() {
+		c = r.store.NewCapture(r.loop.Root().Child(), name, Options{Program: name, Path: filepath.Join(dir, name), Format: format, Keep: 100})
+	})
+	return c
+}
+
+// all reads what there is, as lines: instance, text, + where it goes on.
+func all(t testing.TB, q Query, wanted ...Wanted) string {
+	t.Helper()
+	r := NewReading(t.Context(), q)
+	defer r.Close()
+	if err := r.Set(wanted); err != nil {
+		t.Fatal(err)
+	}
+	return rest(t, r)
+}
+
+// rest returns what the reading has now.
+func rest(t testing.TB, r *Reading) string {
+	t.Helper()
+	var got strings.Builder
+	for {
+		e, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == nil {
+			return got.String()
+		}
+		got.WriteString(shown(e))
+	}
+}
+
+func shown(e *Entry) string {
+	switch {
+	case e.IsPlace():
+		return ""
+	case e.Note != "":
+		return fmt.Sprintf("[%d] ", e.Lost)
+	case e.Partial:
+		return fmt.Sprintf("%s:%s+ ", e.Instance, e.Line)
+	}
+	return fmt.Sprintf("%s:%s ", e.Instance, e.Line)
+}
+
+func texts(seconds ...int) string {
+	var b strings.Builder
+	for _, s := range seconds {
+		fmt.Fprintf(&b, "%s stdout line %d\n", at(s), s)
+	}
+	return b.String()
+}
+
+func jsons(run string, seconds ...int) string {
+	var b strings.Builder
+	for _, s := range seconds {
+		fmt.Fprintf(&b, `{"time":"%s","program":"j","instance":"j","run":"%s","stream":"stdout","partial":false,"line":"line %d"}`+"\n", at(s), run, s)
+	}
+	return b.String()
+}
+
+func TestReading(t *testing.T) {
+	r := newRig(t)
+	dir := r.logDir(map[string]string{
+		"t@10": texts(1, 3, 5), "t@20": texts(11), "t": texts(21, 23),
+		"j@10": jsons("aa", 2, 4), "j": jsons("aa", 22) + jsons("bb", 24, 26),
+		"r@12": "old\n", "r": "one\ntwo\nthr",
+	})
+	if err := os.Chtimes(filepath.Join(dir, "r"), time.Time{}, instant(25)); err != nil {
+		t.Fatal(err)
+	}
+	text, json, raw := r.capture(dir, "t", Text), r.capture(dir, "j", JSON), r.capture(dir, "r", Raw)
+	every := []Wanted{{Capture: text}, {Capture: json}, {Capture: raw}}
+	run := func(c *Capture, id string, from, to int) Wanted {
+		s := &Span{ID: id, From: instant(from)}
+		if to > 0 {
+			s.To = instant(to)
+		}
+		return Wanted{Capture: c, Span: s}
+	}
+	tests := []struct {
+		name   string
+		query  Query
+		wanted []Wanted
+		want   string
+	}{
+		{"in the order of their times, raw ones of their files", Query{Lines: -1}, every,
+			"t:line 1 j:line 2 t:line 3 j:line 4 t:line 5 t:line 11 r:old t:line 21 j:line 22 t:line 23 j:line 24 r:one r:two r:thr+ j:line 26 "},
+		{"the last of each", Query{Lines: 1}, every, "t:line 23 r:thr+ j:line 26 "},
+		{"none", Query{Lines: 0}, every, ""},
+		{"across files", Query{Lines: 3}, every[:1], "t:line 11 t:line 21 t:line 23 "},
+		{"since", Query{Lines: -1, Since: instant(5)}, every,
+			"[0] t:line 5 t:line 11 r:old t:line 21 j:line 22 t:line 23 j:line 24 r:one r:two r:thr+ j:line 26 "},
+		{"since a time after which nothing came", Query{Lines: -1, Since: instant(27)}, every, ""},
+		{"the last ones since", Query{Lines: 2, Since: instant(5)}, every[:1], "t:line 21 t:line 23 "},
+		{"that match", Query{Lines: -1, Grep: regexp.MustCompile("^line 2?3$|two")}, every, "t:line 3 t:line 23 r:two "},
+		{"the last ones that match", Query{Lines: 2, Grep: regexp.MustCompile("line .?[135]$")}, every[:1], "t:line 21 t:line 23 "},
+		{"no more than match", Query{Lines: 9, Grep: regexp.MustCompile("line [135]$")}, every[:1], "t:line 1 t:line 3 t:line 5 "},
+		{"a run of json", Query{Lines: -1}, []Wanted{run(json, "aa", 1, 23)}, "j:line 2 j:line 4 j:line 22 "},
+		{"the last line of a run", Query{Lines: 1}, []Wanted{run(json, "aa", 1, 23)}, "j:line 22 "},
+		{"the newest run of json", Query{Lines: -1}, []Wanted{run(json, "bb", 23, 0)}, "j:line 24 j:line 26 "},
+		{"a run of text", Query{Lines: -1}, []Wanted{run(text, "aa", 3, 21)}, "t:line 3 t:line 5 t:line 11 "},
+		{"a run of which only the time is known", Query{Lines: -1}, []Wanted{run(raw, "aa", 13, 0)}, "[0] r:one r:two r:thr+ "},
+		{"records as they stand in the file", Query{Lines: 1, Raw: true}, every[:1], "t:" + at(23) + " stdout line 23 "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := all(t, tt.query, tt.wanted...); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// --since finds its place among many records without reading them all, whatever lies between them.
+func TestSinceInLargeFile(t *testing.T) {
+	r := newRig(t)
+	var file strings.Builder
+	for i := range 100_000 {
+		if i%1000 == 500 {
+			file.WriteString("no record\n")
+		}
+		fmt.Fprintf(&file, "%s stdout %d\n", instant(0).Add(time.Duration(i)*time.Millisecond).Format(recordTime), i)
+	}
+	c := r.capture(r.logDir(map[string]string{"t": file.String()}), "t", Text)
+	s := &source{capture: c, query: &Query{}}
+	s.follower = follower{ctx: t.Context(), readers: &r.store.readers, w: s, buffer: make([]byte, leastRead)}
+	if err := s.begin(s.mustChain()); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{0, 1, 777, 50_000, 99_999} {
+		want := instant(0).Add(time.Duration(i) * time.Millisecond)
+		p, coarse, err := s.seek(want)
+		place := int64(strings.Index(file.String(), want.Format(recordTime)))
+		if err != nil || coarse || p > place || place-p > 3*leastRead {
+			t.Errorf("seek(%v) = %d, %v, %v; it is at %d", want, p, coarse, err, place)
+		}
+	}
+}
+
+func (s *source) mustChain() *chain {
+	ch, _ := s.capture.chain()
+	return ch
+}
+
+// A cursor leads to the same place in the eyes of another superd, whatever became of the file.
+func TestReadingResumes(t *testing.T) {
+	for _, compression := range []Compression{"", Gzip, Zstd} {
+		r := newRig(t)
+		o := Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 40, Keep: 1000, Compression: compression}
+		p := r.program(o)
+		want := ""
+		print := func(from, to int) {
+			for i := from; i < to; i++ {
+				p.log(fmt.Sprintf("line %d\n", i))
+				want += fmt.Sprintf("web:line %d ", i)
+			}
+		}
+		print(0, 3)
+		got := ""
+		var cursor *Cursor
+		for n := 3; n < 60; n += n / 3 {
+			reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
+			if err := reading.Set([]Wanted{{Capture: r.reader(o), Resume: cursor}}); err != nil {
+				t.Fatal(err)
+			}
+			for {
+				e, err := reading.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e == nil {
+					break
+				}
+				c, err := ParseCursor(e.Cursor.String())
+				if err != nil || c != e.Cursor {
+					t.Fatalf("cursor %v became %v, %v", e.Cursor, c, err)
+				}
+				cursor = &c
+				got += shown(e)
+				if !e.IsPlace() && len(got)%3 == 0 { // somewhere
+					break
+				}
+			}
+			reading.Close()
+			print(n, n+n/3)
+		}
+		got += all(t, Query{Lines: -1}, Wanted{Capture: r.reader(o), Resume: cursor})
+		equal(t, "what was read in pieces, compressed "+string(compression), got, want)
+	}
+}
+
+// reader returns a capture that knows nothing of what another has written.
+func (r *rig) reader(o Options) (c *Capture) {
+	r.poll("rotated files to be compressed", func() bool {
+		names, err := filepath.Glob(o.Path + ".*")
+		return err == nil && !slices.ContainsFunc(names, func(name string) bool { return !strings.HasSuffix(name, o.Compression.suffix()) })
+	})
+	r.do(func() { c = r.store.NewCapture(r.loop.Root().Child(), "web", o) })
+	return c
+}
+
+func TestResumeWhereFilesAreGone(t *testing.T) {
+	r := newRig(t)
+	dir := r.logDir(map[string]string{"r@10": "one\n", "r@20": "two\n", "r": "three\n"})
+	c := r.capture(dir, "r", Raw)
+	place := func(lines int) *Cursor {
+		reading := NewReading(t.Context(), Query{Lines: -1})
+		defer reading.Close()
+		if err := reading.Set([]Wanted{{Capture: c}}); err != nil {
+			t.Fatal(err)
+		}
+		var cursor Cursor
+		for range lines {
+			e, err := reading.Next()
+			if e == nil || err != nil {
+				t.Fatal(e, err)
+			}
+			cursor = e.Cursor
+		}
+		return &cursor
+	}
+	first, last := place(1), place(3)
+	first.offset-- // within the line
+	remove := func(name string) {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove(stamp(instant(10).UnixMicro()).name(filepath.Join(dir, "r")))
+	if got := all(t, Query{Lines: -1}, Wanted{Capture: r.capture(dir, "r", Raw), Resume: first}); got != "[-1] r:two r:three " {
+		t.Errorf("after a file that was removed: %s", got)
+	}
+	remove(filepath.Join(dir, "r"))
+	writeFile(t, filepath.Join(dir, "other"), "")
+	writeFile(t, filepath.Join(dir, "r"), "new\n")
+	if got := all(t, Query{Lines: -1}, Wanted{Capture: r.capture(dir, "r", Raw), Resume: last}); got != "[-1] r:new " {
+		t.Errorf("after one that was replaced: %s", got)
+	}
+	writeFile(t, filepath.Join(dir, "r"), "")
+	last = &Cursor{stamp: stamp(instant(20).UnixMicro()), inode: r.inode(filepath.Join(dir, "r")), offset: 4}
+	writeFile(t, filepath.Join(dir, "r"), "x\n")
+	if got := all(t, Query{Lines: -1}, Wanted{Capture: r.capture(dir, "r", Raw), Resume: last}); got != "[-1] r:x " {
+		t.Errorf("after one that was truncated: %s", got)
+	}
+}
+
+func (r *rig) inode(path string) uint64 {
+	info, err := statPath(path)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return info.inode
+}
+
+// What comes is read as it comes, through rotation, from those that were there and those that were not.
+func TestReadingFollows(t *testing.T) {
+	r := newRig(t)
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 40, Keep: 1000}
+	p := r.program(o)
+	p.log("before\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reading := NewReading(ctx, Query{Lines: 0, Follow: true})
+	defer reading.Close()
+	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+		t.Fatal(err)
+	}
+	got := rest(t, reading)
+	until := func(want string) {
+		t.Helper()
+		for got != want {
+			r.await(reading.Wake(), fmt.Sprintf("%q, got %q", want, got))
+			got += rest(t, reading)
+		}
+		got = ""
+	}
+	want := ""
+	for i := range 20 {
+		p.log(fmt.Sprintf("line %d\n", i))
+		want += fmt.Sprintf("web:line %d ", i)
+	}
+	until(want)
+	p.log("begun")
+	other := r.program(Options{Path: filepath.Join(t.TempDir(), "other.log")})
+	other.log("there already\n")
+	if err := reading.Set([]Wanted{{Capture: p.Capture}, {Capture: other.Capture, Fresh: true}}); err != nil {
+		t.Fatal(err)
+	}
+	until("web:there already ")
+	r.do(p.EndRun) // so that a line that has no end is complete
+	until("web:begun+ ")
+	p.log("more\n")
+	other.log("last")
+	until("web:more ")
+	r.do(other.scope.Close) // it goes
+	until("web:last+ ")
+	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+		t.Fatal(err)
+	}
+	p.log("end\n")
+	until("web:end ")
+}
+
+// Row 27: who reads slowly holds up nobody and is told what he has missed.
+func TestSlowReadingIsShownTheGap(t *testing.T) {
+	r := newRig(t)
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 64, Keep: 2})
+	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
+	defer reading.Close()
+	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+		t.Fatal(err)
+	}
+	p.log("line 1000\n")
+	if got := rest(t, reading); got != "web:line 1000 " {
+		t.Fatalf("at first: %s", got)
+	}
+	all := "line 1000\n"
+	for i := 1001; i < 1200; i++ {
+		p.log(fmt.Sprintf("line %d\n", i))
+		all += fmt.Sprintf("line %d\n", i)
+	}
+	e, err := reading.Next()
+	if err != nil || e == nil || e.Note == "" || e.Lost <= 0 {
+		t.Fatalf("after 200 lines of which few are kept: %+v, %v", e, err)
+	}
+	missing := e.Lost
+	left := rest(t, reading)
+	if got, kept := strings.Count(left, "web:"), len(all)/10-1-int(missing)/10; got != kept || !strings.HasSuffix(left, "web:line 1199 ") {
+		t.Errorf("%d bytes are missing, %d lines are shown, want %d", missing, got, kept)
+	}
+}
+
+func TestLongLinesAreReadInParts(t *testing.T) {
+	r := newRig(t)
+	line := strings.Repeat("x", 3*maxRecord) + "end"
+	c := r.capture(r.logDir(map[string]string{"r": line + "\nnext\n"}), "r", Raw)
+	reading := NewReading(t.Context(), Query{Lines: -1})
+	defer reading.Close()
+	if err := reading.Set([]Wanted{{Capture: c}}); err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	for {
+		e, err := reading.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == nil {
+			break
+		}
+		if len(e.Line) > maxRecord {
+			t.Errorf("a part of %d bytes", len(e.Line))
+		}
+		got.Write(e.Line)
+		if !e.Partial {
+			got.WriteByte('\n')
+		}
+	}
+	equal(t, "the parts", got.String(), line+"\nnext\n")
+}
+
+// The place where the output of a run begins is told once it has printed something, and is one that a span takes.
+func TestRunBegins(t *testing.T) {
+	r := newRig(t)
+	begins := make(chan RunBegin, 10)
+	r.store.TellRuns(func(b RunBegin) { begins <- b })
+	path := filepath.Join(t.TempDir(), "web.log")
+	writeFile(t, path, "of an earlier superd\n")
+	o := Options{Program: "w", Path: path, MaxSize: 40, Keep: 100, Compression: Gzip}
+	p := r.program(o)
+	var spans []*Span
+	for i, run := range []string{"one", "silent", "two", "three"} {
+		r.do(func() { p.BeginRun(run) })
+		if run != "silent" {
+			p.log(fmt.Sprintf("a of %s\nb of %s\n", run, run))
+			b := <-begins
+			if b.Run != run || b.Instance != "web" || b.Program != "w" {
+				t.Errorf("run %d begins as %+v", i, b)
+			}
+			if n := len(spans); n > 0 {
+				spans[n-1].End = &b.At
+			}
+			spans = append(spans, &Span{ID: run, Begin: &b.At})
+		}
+		r.do(p.EndRun)
+	}
+	for _, span := range spans {
+		want := fmt.Sprintf("web:a of %s web:b of %s ", span.ID, span.ID)
+		if got := all(t, Query{Lines: -1}, Wanted{Capture: r.reader(o), Span: span}); got != want {
+			t.Errorf("run %s: %s, want %s", span.ID, got, want)
+		}
+	}
+	select {
+	case b := <-begins:
+		t.Errorf("also told: %+v", b)
+	default:
+	}
+}
+
+func TestEntryAsJSON(t *testing.T) {
+	cursor := Cursor{rotated: true, stamp: 36, offset: 37}
+	tests := []struct {
+		entry Entry
+		want  string
+	}{
+		{Entry{Time: at(1), Program: "p", Instance: "p@1", Run: "r", Stream: "stdout", Line: []byte(`a"`), Cursor: cursor},
+			`{"time":"` + at(1) + `","program":"p","instance":"p@1","run":"r","stream":"stdout","partial":false,"line":"a\"","cursor":"p@1:r10.11"}`},
+		{Entry{Instance: "p", Line: []byte("\xff"), Partial: true, Cursor: cursor},
+			`{"time":null,"program":"","instance":"p","run":null,"stream":null,"partial":true,"line":"\ufffd","bytes":"/w==","cursor":"p:r10.11"}`},
+		{Entry{Instance: "p", Note: "gone", Lost: 3, Cursor: cursor},
+			`{"time":null,"program":"","instance":"p","note":"gone","lost_bytes":3,"cursor":"p:r10.11"}`},
+		{Entry{Instance: "p", place: true, Cursor: cursor}, `{"instance":"p","cursor":"p:r10.11"}`},
+	}
+	for _, tt := range tests {
+		if got := string(tt.entry.AppendJSON(nil, tt.entry.Instance)); got != tt.want+"\n" {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+func TestBadCursors(t *testing.T) {
+	for _, text := range []string{"", "n", "r", "x1.2", "r1", "r1.2.3", "n1.2", "r-1.2", "r1.-2", "n1.2.3.4", "n1.!.3", "r99999999999999999999.0"} {
+		if c, err := ParseCursor(text); err == nil {
+			t.Errorf("ParseCursor(%q) = %v, want an error", text, c)
+		}
+	}
+}

@@ -1,0 +1,489 @@
+package logs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"time"
+)
+
+// A Query tells what of the output is wanted.
+type Query struct {
+	Lines  int            // the last ones of each capture that are wanted; negative: all that are kept
+	Since  time.Time      // zero: whenever
+	Grep   *regexp.Regexp // what a line is to match; nil: anything
+	Raw    bool           // lines as they stand in the file, and the beginning of a line that has no end yet
+	Follow bool           // go on with what comes
+}
+
+// A Span is a run of a program, as far as is known.
+type Span struct {
+	ID         string
+	From, To   time.Time // To is zero while there is no next run
+	Begin, End *Cursor   // where its output begins, and that of the next run that printed something; nil: not known
+}
+
+// An Entry is a line of output, a part of one, or a note.
+type Entry struct {
+	Time     string // RFC 3339 with microseconds, UTC; "": not known
+	Program  string
+	Instance string
+	Run      string // "": not known
+	Stream   string // "": not known
+	Partial  bool   // no line end follows
+	Line     []byte // without its end
+	Note     string // what superd says itself; then there is no line
+	Lost     int64  // bytes that are missing here; -1: nobody knows how many
+	Cursor   Cursor // of what follows
+
+	place bool // neither line nor note: it tells the cursor
+}
+
+// IsPlace reports whether the entry tells nothing but the cursor.
+func (e *Entry) IsPlace() bool { return e.place }
+
+// A source gives the entries of one capture. It belongs to a [Reading].
+type source struct {
+	follower
+	capture *Capture
+	query   *Query
+	span    *Span // nil: any run
+	end     int64 // the position to stop at
+
+	pending []byte // read, from the position at on; given up to start
+	start   int
+	at      int64
+	base    Cursor // of the segment that pending was read from
+	origin  int64  // position of base
+	lost    int64  // bytes that are missing after pending; 0: none
+	rest    bool   // a line without an end in pending is given as it is
+	skip    int    // entries that are not wanted yet, of those that match
+	matched bool   // some entry was of the run
+	notes   []string
+	key     string // entries of several sources are given in the order of these
+	fileKey string // that of lines without a time
+	entry   Entry  // the next one, if ready
+	ready   bool
+	over    bool // nothing follows
+	entered bool // it is among those of the reading that are ready
+	order   int  // among those of the reading
+}
+
+// A beginning tells where a source begins.
+type beginning struct {
+	resume *Cursor // after this place
+	fresh  bool    // with what this capture has brought; otherwise as the query has it
+}
+
+// place goes to the beginning.
+func (s *source) place(b beginning) error {
+	ch, _ := s.capture.chain()
+	if err := s.begin(ch); err != nil {
+		return err
+	}
+	s.end = forever
+	if !s.query.Follow {
+		s.end = ch.end()
+	}
+	err := s.goTo(b)
+	s.at = s.position
+	s.base, s.origin = ch.cursor(s.position), s.position
+	s.base.offset, s.origin = 0, s.position-s.base.offset
+	if s.query.Follow && err == nil {
+		s.entry, s.ready = Entry{Program: s.program(), Instance: s.capture.name, Cursor: s.cursor(), place: true}, true
+	}
+	return err
+}
+
+func (s *source) goTo(b beginning) error {
+	switch {
+	case b.resume != nil:
+		return s.read(func() error {
+			var exact bool
+			if s.position, exact = s.chain.locate(*b.resume); !exact {
+				s.lost = -1
+			}
+			return nil
+		})
+	case b.fresh:
+		s.position = s.chain.first()
+		return nil
+	}
+	from, err := s.earliest()
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.query.Lines < 0:
+		s.position = from
+	case s.query.Grep == nil && s.span == nil && s.query.Since.IsZero():
+		err = s.back(s.ctx, s.query.Lines, min(s.end, s.chain.end()))
+	default:
+		err = s.lastWanted(from)
+	}
+	return err
+}
+
+// earliest returns the position before which nothing is wanted, and sets the end.
+func (s *source) earliest() (from int64, err error) {
+	from = s.chain.at(math.MinInt64).start
+	coarse := false
+	if !s.query.Since.IsZero() {
+		if from, coarse, err = s.seek(s.query.Since); err != nil {
+			return 0, err
+		}
+		if coarse {
+			s.note("the log tells no times: this is all of the file that was written to at that time or later")
+		}
+	}
+	if s.span == nil {
+		return from, nil
+	}
+	begins := int64(math.MinInt64)
+	if s.span.Begin != nil {
+		err = s.read(func() error {
+			var exact bool
+			if begins, exact = s.chain.locate(*s.span.Begin); !exact {
+				s.lost = -1
+			}
+			if s.span.End != nil {
+				end, _ := s.chain.locate(*s.span.End)
+				s.end = min(s.end, end)
+			}
+			return nil
+		})
+	} else if begins, coarse, err = s.seek(s.span.From); coarse {
+		s.note("it is not known where this run begins in the log: there may be lines of others, too")
+	}
+	return max(from, begins), err
+}
+
+func (s *source) note(text string) { s.notes = append(s.notes, text) }
+
+// seek returns a position before which there is only output older than t. coarse tells that there may be much of it after it,
+// too, since the output tells no times.
+func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
+	seg := s.chain.since(t)
+	if seg.end == seg.start {
+		return seg.start, false, nil
+	}
+	defer s.leave()
+	if ok, err := s.enter(seg); !ok || err != nil {
+		return seg.start, false, err
+	}
+	if !s.chain.newest().format.records() {
+		if !seg.rotated() && s.written.Before(t) {
+			return seg.end, false, nil
+		}
+		return seg.start, true, nil
+	}
+	// The last line that is known to be older begins at low, and that at high, if there is one, is not.
+	limit := t.UTC().Format(recordTime)
+	low, high := seg.start, seg.end
+	for high-low > int64(len(s.buffer)) {
+		if err := s.ctx.Err(); err != nil {
+			return 0, false, err
+		}
+		middle := low + (high-low)/2
+		n, err := s.readAt(s.buffer[:min(int64(len(s.buffer)), high-middle)], middle-seg.start)
+		if n == 0 {
+			return low, false, err
+		}
+		_, rest, _ := bytes.Cut(s.buffer[:n], newline)
+		line, _, whole := bytes.Cut(rest, newline)
+		var e Entry
+		if s.decode(&e, line); !whole || e.Time == "" || e.Time >= limit {
+			high = middle // or not known: then what lies before it is looked through
+			continue
+		}
+		low = middle + int64(n-len(rest))
+	}
+	return low, false, nil
+}
+
+// lastWanted goes to where the last wanted lines from a position on begin: it looks further and further back, and counts.
+func (s *source) lastWanted(from int64) error {
+	end := min(s.end, s.chain.end())
+	if s.query.Lines == 0 {
+		s.position = end
+		return nil
+	}
+	keep := *s
+	for lines := max(4*s.query.Lines, 256); ; lines *= 4 {
+		if err := s.back(s.ctx, lines, end); err != nil {
+			return err
+		}
+		all := s.position <= from
+		begin, wanted := max(s.position, from), 0
+		s.position, s.at, s.end, s.notes = begin, begin, end, nil
+		for {
+			ok, err := s.next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if s.ready = false; s.entry.Note == "" {
+				wanted++
+			}
+		}
+		s.leave()
+		*s = keep
+		s.position = begin
+		if wanted >= s.query.Lines || all {
+			s.skip = max(wanted-s.query.Lines, 0)
+			return nil
+		}
+	}
+}
+
+// next has the next wanted entry ready. It reports false when there is none now; over tells whether there will be one.
+func (s *source) next() (bool, error) {
+	for !s.ready {
+		if s.take() {
+			s.ready = s.wanted()
+			continue
+		}
+		if s.over {
+			return false, nil
+		}
+		if more, err := s.fill(); !more || err != nil {
+			s.idle()
+			return s.ready, err
+		}
+	}
+	return true, nil
+}
+
+// wanted reports whether the entry just made is one of those asked for.
+func (s *source) wanted() bool {
+	e := &s.entry
+	if e.Note != "" {
+		return true
+	}
+	if !s.query.Since.IsZero() && e.Time != "" && e.Time < s.query.Since.UTC().Format(recordTime) {
+		return false
+	}
+	if s.span != nil && !s.inSpan(e) {
+		return false
+	}
+	if s.query.Grep != nil && !s.query.Grep.Match(e.Line) {
+		return false
+	}
+	if s.skip > 0 {
+		s.skip--
+		return false
+	}
+	return true
+}
+
+func (s *source) inSpan(e *Entry) bool {
+	after := !s.span.To.IsZero() && e.Time >= s.span.To.UTC().Format(recordTime)
+	switch {
+	case e.Time == "": // by its position
+		return true
+	case s.matched && s.query.Follow: // all that comes after it, too
+		return true
+	case e.Run != "":
+		in := e.Run == s.span.ID
+		s.matched = s.matched || in
+		if !in && (s.matched || after) {
+			s.finish()
+		}
+		return in
+	case after:
+		s.finish()
+		return false
+	}
+	s.matched = s.matched || e.Time >= s.span.From.UTC().Format(recordTime)
+	return s.matched
+}
+
+// finish has nothing follow.
+func (s *source) finish() {
+	s.over = true
+	s.pending, s.start, s.lost = s.pending[:0], 0, 0
+}
+
+// fill reads more. It reports whether another call may bring something at once.
+func (s *source) fill() (more bool, err error) {
+	if err := s.ctx.Err(); err != nil {
+		return false, err
+	}
+	newest, released := s.capture.chain() // before the step, as in follower.run
+	if newest.newest().format == Direct {
+		if err := s.read(func() error { newest.refresh(); return nil }); err != nil {
+			return false, err
+		}
+	}
+	s.pending = append(s.pending[:0], s.pending[s.start:]...)
+	s.start = 0
+	before := len(s.pending)
+	if s.position < s.end {
+		if more, err = s.step(s.end); err != nil {
+			return false, fmt.Errorf("show output of %s: %w", s.capture.name, err)
+		}
+	}
+	if len(s.pending) > before {
+		s.rest = false
+		s.base, s.origin = s.chain.cursorIn(s.held)
+		s.fileKey = s.heldKey()
+	}
+	if more {
+		return true, nil
+	}
+	switch {
+	case !s.query.Follow:
+		s.rest, s.over = true, true
+		return true, nil
+	case newest != s.chain: // the path has changed
+		if err := s.begin(newest); err != nil {
+			return false, err
+		}
+		s.rest = true
+		s.position = newest.first()
+		s.take()
+		s.at = s.position
+		s.base, s.origin = newest.cursor(s.at), s.at
+		s.base.offset, s.origin = 0, s.at-s.base.offset
+		return true, nil
+	case released:
+		s.rest, s.over = true, true
+		return true, nil
+	case len(s.pending) > 0 && !s.rest && (s.query.Raw || newest.newest().ended == s.position):
+		s.rest = true
+		return true, nil
+	}
+	return false, nil
+}
+
+// heldKey is the order of output that tells no times: when the file was written to last, as far as is known.
+func (s *source) heldKey() string {
+	if s.held.rotated() {
+		return time.UnixMicro(int64(s.held.stamp)).UTC().Format(recordTime)
+	}
+	return s.written.UTC().Format(recordTime)
+}
+
+// idle lets go of what a source that waits does not need.
+func (s *source) idle() {
+	if len(s.pending) == s.start {
+		s.pending, s.start = nil, 0
+	}
+	if s.held.compression == "" {
+		s.leave()
+	}
+}
+
+// Write takes what the follower reads.
+func (s *source) Write(p []byte) (int, error) {
+	s.pending = append(s.pending, p...)
+	return len(p), nil
+}
+
+// gap takes what is missing.
+func (s *source) gap(bytes int64) {
+	if s.lost >= 0 {
+		s.lost += bytes
+	}
+}
+
+// cursor returns the place of what follows the entries given.
+func (s *source) cursor() Cursor {
+	c := s.base
+	c.offset = max(s.at-s.origin, 0)
+	return c
+}
+
+func (s *source) program() string {
+	s.capture.mu.Lock()
+	defer s.capture.mu.Unlock()
+	return s.capture.options.Program
+}
+
+// take makes an entry of what is pending. It reports false when more has to be read first.
+func (s *source) take() bool {
+	s.entry = Entry{Program: s.entry.Program, Instance: s.capture.name}
+	if s.entry.Program == "" {
+		s.entry.Program = s.program()
+	}
+	e := &s.entry
+	if len(s.notes) > 0 {
+		e.Note, s.notes = s.notes[0], s.notes[1:]
+		e.Cursor = s.cursor()
+		return true
+	}
+	text := s.pending[s.start:]
+	if len(text) == 0 {
+		if s.lost == 0 {
+			return false
+		}
+		e.Lost, s.lost = s.lost, 0
+		e.Note = "output is missing here: its file is gone"
+		if e.Lost > 0 {
+			e.Note = fmt.Sprintf("%d bytes were rotated away before they could be shown", e.Lost)
+		}
+		s.at = s.position
+		e.Cursor = s.chain.cursor(s.at)
+		return true
+	}
+	records := s.chain.newest().format.records()
+	most := maxRecord
+	if records {
+		most = recordBytes // a record must be whole
+	}
+	n := bytes.IndexByte(text[:min(len(text), most+1)], '\n')
+	taken := n + 1
+	switch {
+	case n >= 0:
+	case len(text) > most:
+		n = wholeRunes(text[:most])
+		taken, e.Partial = n, true
+	case s.rest || s.lost != 0:
+		n = len(text)
+		taken, e.Partial = n, true
+	default:
+		return false
+	}
+	s.start += taken
+	s.at += int64(taken)
+	e.Line, e.Cursor = text[:n], s.cursor()
+	if records {
+		s.decode(e, text[:n])
+	}
+	switch {
+	case e.Time != "":
+		s.key = max(s.key, e.Time)
+	case !records:
+		s.key = max(s.key, s.fileKey)
+	}
+	return true
+}
+
+// decode fills an entry from a record, or leaves it at the line if it is none.
+func (s *source) decode(e *Entry, record []byte) {
+	line, partial := record, false
+	switch s.chain.newest().format {
+	case Text:
+		text, goesOn, ok := textLine(record)
+		if !ok {
+			return
+		}
+		line, partial = text, goesOn
+		e.Time = string(record[:len(recordTime)])
+		e.Stream = string(bytes.TrimSuffix(record[len(recordTime)+1:len(record)-len(text)-1], []byte{'+'}))
+	case JSON:
+		var r Record
+		if json.Unmarshal(record, &r) != nil || len(r.Time) != len(recordTime) {
+			return
+		}
+		line, partial = []byte(r.Line), r.Partial
+		e.Time, e.Program, e.Run, e.Stream = r.Time, r.Program, r.Run, r.Stream
+	}
+	if e.Line != nil && !s.query.Raw {
+		e.Line, e.Partial = line, partial
+	}
+}

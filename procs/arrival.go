@@ -1,0 +1,162 @@
+package procs
+
+import (
+	"slices"
+	"sort"
+	"strings"
+
+	"superd/config"
+)
+
+// fit has the program have the instances that it is to have: those that are too many leave, those that are missing come. w is
+// what is wanted of these; nil: what the configuration says.
+func (s *Supervisor) fit(program *config.Program, w *wish) {
+	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
+		if !s.has(program, in.name) {
+			in.leave("the configuration: removed")
+		}
+	}
+	for _, name := range s.namesOf(program) {
+		if in := s.byName[name]; in == nil || in.removed {
+			s.bring(name, program, w)
+		}
+	}
+}
+
+// instancesOf returns the instances of a program, those among them that are going, in order. It is a part of s.instances.
+func (s *Supervisor) instancesOf(program string) []*instance {
+	from := sort.Search(len(s.instances), func(i int) bool { return s.instances[i].program.Name >= program })
+	to := from
+	for to < len(s.instances) && s.instances[to].program.Name == program {
+		to++
+	}
+	return s.instances[from:to]
+}
+
+// programOf returns the name of the program to which an instance of that name belongs.
+func programOf(instance string) string {
+	program, _, _ := strings.Cut(instance, "@")
+	return program
+}
+
+// bring adds an instance, as soon as whoever has its name or its log file has left. w is as for fit.
+func (s *Supervisor) bring(name string, program *config.Program, w *wish) {
+	if old := s.byName[name]; old != nil {
+		if old.next == nil {
+			old.nextWish = w // what was asked for was asked of the old one
+		}
+		old.next = program
+		old.save()
+		return
+	}
+	path := s.logOptions(name, program).Path
+	for _, other := range s.leaving {
+		if other.capture.Path() == path {
+			other.followers = append(other.followers, func() { s.bringAfter(name, program.Name, w) })
+			return
+		}
+	}
+	s.welcome(s.add(name, program), w)
+}
+
+// bringAfter brings an instance that had to wait, if it is still in the configuration and has not come otherwise.
+func (s *Supervisor) bringAfter(name, programName string, w *wish) {
+	program := s.config.Program(programName)
+	if in := s.byName[name]; program != nil && s.has(program, name) && (in == nil || in.removed) {
+		s.bring(name, program, w)
+	}
+}
+
+// welcome begins the life of an instance as it is wanted.
+func (s *Supervisor) welcome(in *instance, w *wish) {
+	switch {
+	case w == nil, len(in.program.Invalid) > 0:
+		s.autostart(in)
+	case w.up:
+		in.do(func() []Effect { return in.machine.wantUp(w.by, false) })
+	case w.by != "":
+		in.do(func() []Effect { return in.machine.wantDown(w.by) })
+	}
+}
+
+// leave stops the instance and removes it when it is at rest. by is who wants that.
+func (in *instance) leave(by string) {
+	if in.removed { // nobody takes its place any more
+		if in.next != nil {
+			in.next, in.nextWish = nil, nil
+			in.save()
+		}
+		return
+	}
+	in.setRemoved()
+	if in.held != nil {
+		in.release() // it is left alone
+	}
+	in.do(func() []Effect { return in.machine.wantDown(by) })
+}
+
+func (in *instance) setRemoved() {
+	in.removed = true
+	in.sup.leaving = append(in.sup.leaving, in)
+}
+
+// depart begins the removal of an instance at rest: its last output is written first.
+func (s *Supervisor) depart(in *instance) {
+	if in.departing {
+		return
+	}
+	in.departing = true
+	gone := false
+	remove := func() {
+		if !gone && !in.scope.Closed() {
+			gone = true
+			s.remove(in)
+		}
+	}
+	in.capture.Drained(remove)
+	in.scope.After(drainLimit, remove)
+}
+
+// remove takes an instance away and lets those come who wait for its place.
+func (s *Supervisor) remove(in *instance) {
+	delete(s.byName, in.name)
+	if i, ok := slices.BinarySearchFunc(s.instances, in, compareInstances); ok {
+		s.instances = slices.Delete(s.instances, i, i+1)
+	}
+	s.leaving = slices.DeleteFunc(s.leaving, func(other *instance) bool { return other == in })
+	s.counts[in.machine.state]--
+	s.journal.Queue(instanceKey(in.name), nil)
+	s.letGo(in.kept)
+	in.unwatchLines()
+	in.tree.Remove()
+	in.scope.Close()
+	s.log.Info("program removed", "instance", in.name)
+	s.changed()
+	if s.shutdown == nil {
+		if in.next != nil {
+			s.add(in.name, in.next).takeOver(in)
+		}
+		for _, bring := range in.followers {
+			bring()
+		}
+		s.endIfAllEnded()
+	}
+	for _, w := range in.waiters {
+		w.done(Outcome{State: Stopped, OK: w.op == OpStop, Message: "removed"})
+	}
+}
+
+// takeOver begins the life of an instance in the place of the one that had its name: as the operator asked meanwhile,
+// else as the configuration has it.
+func (in *instance) takeOver(old *instance) {
+	in.waiters, old.waiters = old.waiters, nil
+	switch w := old.nextWish; {
+	case w == nil || w.by != operator:
+		in.sup.welcome(in, w)
+	case w.up:
+		in.command(OpStart)
+	default:
+		in.command(OpStop)
+	}
+	in.settleWaiters()
+}

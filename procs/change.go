@@ -1,0 +1,144 @@
+package procs
+
+import (
+	"time"
+
+	"superd/config"
+	"superd/loop"
+)
+
+// byChange is who wants something because a program's table was changed.
+const byChange = "the configuration: changed"
+
+// change gives the instance its program's new table. What can't be applied to what lives takes a restart; a wait in back-off
+// goes on, by the new rules; what is to be down stays down.
+func (in *instance) change(c *config.Change) {
+	before, program := in.program, c.Program
+	outdated := in.outdated(in.sup.config)
+	if before == program && !outdated {
+		return // the superd before has done it
+	}
+	m := in.machine
+	startsNow := program.Autostart && !before.Autostart && m.wanted.by != operator && !m.wanted.up
+	restarts := outdated || in.run == nil && c.Restarts()
+	if r := in.run; r != nil {
+		lives := config.CompareProgram(r.program, program)
+		restarts = restarts || lives.Restarts()
+	}
+	goesOn := restarts && in.run != nil && before.Scheduled() && program.Scheduled() // the next run is by the new table
+	in.program, m.program = program, program
+	defer in.save()
+	defer in.keepSchedule()
+	if in.run != nil && !restarts {
+		in.changeRun(program)
+	}
+	in.setLogOptions()
+	switch {
+	case in.held != nil:
+	case startsNow && !restarts:
+		in.do(func() []Effect { return m.wantUp(byChange, false) })
+	case !m.wanted.up && !startsNow:
+	case !restarts || goesOn:
+		in.judgeAnew(before)
+	case len(before.Invalid) > 0 && !program.Autostart:
+		in.do(func() []Effect { return m.wantDown(byChange) })
+	case m.state == Backoff:
+		in.judgeAnew(before)
+	default:
+		in.do(func() []Effect { return m.wantAgain(byChange, false) })
+	}
+}
+
+// setLogOptions puts the program's log options in force. File and format stay as they are as long as a run lasts that was
+// begun with others: its output is in one file, in one format.
+func (in *instance) setLogOptions() {
+	o := in.sup.logOptions(in.name, in.program)
+	if r := in.run; r != nil {
+		began := in.sup.logOptions(in.name, r.program)
+		o.Path, o.Format = began.Path, began.Format
+	}
+	in.capture.SetOptions(o)
+}
+
+// changeRun gives the present run a table that takes no restart. Its deadlines move by as much as the time-outs differ.
+func (in *instance) changeRun(program *config.Program) {
+	r := in.run
+	shift := func(t *loop.Timer, by time.Duration) {
+		if t.Active() && by != 0 {
+			t.Reset(t.Due() + by - in.sup.loop.Now())
+		}
+	}
+	start, stop := program.StartTimeout-r.program.StartTimeout, program.StopTimeout-r.program.StopTimeout
+	if r.hook != nil { // they are told apart by their numbers
+		own := *program
+		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
+		program = &own
+	}
+	r.program = program
+	shift(r.startLimit, start)
+	if w := r.readiness; w != nil {
+		r.startDeadline += start
+		shift(w.due, start)
+	}
+	if r.stopTimer.Active() {
+		r.stopDeadline += stop
+		shift(r.stopTimer, stop)
+	}
+	if c := r.clearing; c != nil && c.due.Active() {
+		r.clearBy += stop
+		shift(c.due, stop)
+	}
+}
+
+// judgeAnew has an instance that is wanted up, and has ended, do what its table as it is now says of that end.
+func (in *instance) judgeAnew(before *config.Program) {
+	m, p := in.machine, in.program
+	e := in.lastExit
+	success := !m.notStarted && e != nil && e.success(p)
+	start := func() { in.do(func() []Effect { return m.wantUp(byChange, false) }) }
+	if before.Scheduled() != p.Scheduled() {
+		if m.state == Waiting || m.state == Exited || m.state == Failed {
+			start() // or wait for the schedule
+			return
+		}
+		m.owed = true // it has got a schedule, and a run is under way
+	}
+	switch m.state {
+	case Clearing:
+		m.reconsider(before, success)
+	case Backoff:
+		switch {
+		case m.notStarted && p.Restart == config.RestartNever: // for want of something: that is tried again whatever the policy
+		case success && p.Restart != config.RestartAlways:
+			in.do(func() []Effect { return m.rest(EndDone) })
+		case p.Restart == config.RestartNever:
+			in.do(func() []Effect { return m.rest(EndFinal) })
+		case p.Backoff != before.Backoff:
+			m.delay = restartDelay(p.Backoff, m.attempts, m.rng)
+			in.restartTimer.Reset(in.sinceAt + m.delay - in.sup.loop.Now())
+		}
+	case Exited:
+		if p.Restart == config.RestartAlways || !success && p.Restart == config.RestartOnFailure {
+			start()
+		}
+	case Failed:
+		switch {
+		case p.Restart == config.RestartNever:
+		case before.Restart == config.RestartNever, m.gaveUp && p.StartLimit.Failures == 0:
+			start()
+		case m.gaveUp && p.StartLimit.RetryAfter != before.StartLimit.RetryAfter:
+			in.retryAfter(p.StartLimit.RetryAfter)
+		}
+	}
+}
+
+// retryAfter has an instance that has given up tried again so long after that; 0: never.
+func (in *instance) retryAfter(delay time.Duration) {
+	in.perform(Disarm)
+	in.machine.delay = delay
+	if delay > 0 {
+		in.armRestart(in.sinceAt + delay - in.sup.loop.Now())
+		return
+	}
+	in.sup.endedForGood(in)
+}

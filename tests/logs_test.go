@@ -1,0 +1,148 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// follow starts `superd ctl ARGS…` and returns what it prints.
+func follow(t *testing.T, s *harness.Site, args ...string) *harness.Output {
+	t.Helper()
+	cmd := s.Command(append([]string{"ctl"}, args...)...)
+	var out harness.Output
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { end(cmd) })
+	return &out
+}
+
+func end(cmd *exec.Cmd) {
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+}
+
+// Whoever follows logs, events or the status goes on where he was when superd crashes or is upgraded: each line once.
+func TestFollowersOutliveSuperd(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.count]
+		command = ["sh", "-c", 'i=0; while read n; do i=$$((i+1)); echo "number $$i"; done < DIR/steps']
+		log = { max_size = "100B", keep = 100 }
+		[program.text]
+		command = ["sh", "-c", "exec sleep infinity"]
+		log = { format = "text" }
+		`)
+	path := s.Path("steps")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer steps.Close()
+	d := s.Start()
+	s.WaitRunning()
+	logs := follow(t, s, "logs", "-f", "*")
+	events := follow(t, s, "events", "-f", "--json")
+	status := follow(t, s, "status", "--watch", "--json")
+	events.Wait(t, `"state":"started"`)
+	want := ""
+	for i := 1; i <= 30; i++ {
+		switch i {
+		case 10:
+			s.Kill(d.Pid, syscall.SIGKILL) // the keeper starts another
+		case 20:
+			s.MustCtl("upgrade")
+		}
+		fmt.Fprintln(steps)
+		line := fmt.Sprintf("count | number %d\n", i)
+		logs.Wait(t, line)
+		want += line
+	}
+	if got := logs.String(); got != want {
+		t.Errorf("followed %q, want %q", got, want)
+	}
+	s.MustCtl("restart", "text")
+	events.Wait(t, `"reason":"restart"`)
+	cursors := regexp.MustCompile(`"cursor":(\d+)`).FindAllStringSubmatch(events.String(), -1)
+	for i, c := range cursors {
+		if c[1] != fmt.Sprint(i+1) {
+			t.Fatalf("event %d has the cursor %s:\n%s", i+1, c[1], events)
+		}
+	}
+	s.Ctl("stop", "text")
+	harness.Until(t, "the status goes on", func() bool {
+		lines := strings.Split(strings.TrimSpace(status.String()), "\n")
+		return strings.Contains(lines[len(lines)-1], `"state":"stopped"`)
+	})
+}
+
+// The selector is kept: a program that a reload adds is followed, too. Runs are told apart in every format.
+func TestLogsOfRunsAndOfWhatIsAdded(t *testing.T) {
+	t.Parallel()
+	const formats = `
+		[defaults]
+		restart = "never"
+		[program.raw]
+		command = ["sh", "-c", 'echo run $$SUPERD_INVOCATION_ID']
+		[program.text]
+		command = ["sh", "-c", 'echo run $$SUPERD_INVOCATION_ID']
+		log = { format = "text" }
+		[program.json]
+		command = ["sh", "-c", 'echo run $$SUPERD_INVOCATION_ID']
+		log = { format = "json" }
+		[program.direct]
+		command = ["sh", "-c", 'echo run $$SUPERD_INVOCATION_ID']
+		log = { format = "direct" }
+		`
+	s := harness.NewSite(t, formats)
+	s.Start()
+	names := []string{"raw", "text", "json", "direct"}
+	for run := range 3 {
+		for _, name := range names {
+			harness.Until(t, fmt.Sprintf("run %d of %s is over", run, name), func() bool { return strings.Count(s.Log(name), "run ") == run+1 })
+			s.WaitState(name, "exited")
+		}
+		if run < 2 {
+			s.MustCtl("restart", "--no-wait", "*")
+			for _, name := range names {
+				s.WaitStatus(name, "has started again", func(st harness.Status) bool { return strings.Count(s.Log(name), "run ") > run+1 })
+			}
+		}
+	}
+	line := regexp.MustCompile(`run [0-9a-f]{32}`)
+	for _, name := range names {
+		all := line.FindAllString(s.Log(name), -1)
+		for back := range 3 {
+			got := s.MustCtl("logs", "--run", fmt.Sprint(-back), name).Out
+			if found := line.FindAllString(got, -1); !slices.Equal(found, all[2-back:3-back]) {
+				t.Errorf("logs --run %d %s = %q, want %q", -back, name, got, all[2-back])
+			}
+		}
+	}
+	if got := s.MustCtl("logs", "--grep", "run", "-n", "1", "--json", "text").Out; !strings.Contains(got, `"stream":"stdout","partial":false,"line":"run `) {
+		t.Errorf("logs --json = %q", got)
+	}
+	if got := s.MustCtl("logs", "--since", "1h", "*").Out; len(line.FindAllString(got, -1)) != 12 {
+		t.Errorf("logs --since 1h = %q, want 12 lines", got)
+	}
+
+	out := follow(t, s, "logs", "-f", "-n", "0", "*")
+	s.Configure(formats + `
+		[program.late]
+		command = ["sh", "-c", "echo here I am"]
+		`)
+	s.MustCtl("reload")
+	out.Wait(t, "| here I am\n")
+}
