@@ -237,11 +237,9 @@ func merge(v *savedInstance, b *savedBirth, autostart bool, number uint64) *save
 	}
 	run.Touched = true
 	merged.Run, merged.Settled = &run, b.number
-	if b.Schedule != nil {
-		merged.Owed = true
-		if v.Schedule == nil || v.Schedule.Boot <= b.Schedule.Boot { // else more was due while the start was on its way
-			merged.Schedule = b.Schedule
-		}
+	merged.Owed = true // where there is a schedule
+	if b.Schedule != nil && (v.Schedule == nil || v.Schedule.Boot <= b.Schedule.Boot) {
+		merged.Schedule = b.Schedule // else more was due while the start was on its way
 	}
 	merged.Output = true // it was made before
 	switch {

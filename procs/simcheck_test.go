@@ -19,6 +19,7 @@ type model struct {
 	state    State     // after the turn before
 	stateAt  time.Duration
 	run      *run
+	over     *run            // the last of which the end was observed
 	retries  int             // ends in a row that were followed by a restart, without a stable run or the operator between
 	failures []time.Duration // bad ends since the operator's last command, or the last time it was given up
 	gaveUp   bool            // since then, without a stable run between
@@ -225,6 +226,11 @@ func (h *history) observe(in *instance) {
 		h.fail("%s has begun a run while the scope of the one before is open", in.name)
 	}
 	if in.run != nil {
+		if last := model.run; last != nil && last != in.run && last != model.over { // its end and the next start may fall into one turn
+			if ran := h.kernel.mains[last.invocationID]; ran != nil && in.lastExit != nil && in.lastExitAt-ran.began >= in.program.Backoff.ResetAfter {
+				model.retries, model.gaveUp = 0, false
+			}
+		}
 		model.run, h.policy.begun = in.run, true
 	}
 	if before == after {
@@ -250,6 +256,7 @@ func (h *history) observe(in *instance) {
 		h.observeJudgement(in, model)
 		return
 	}
+	model.over = model.run
 	p, ran := in.program, h.kernel.mains[model.run.invocationID]
 	if ran != nil && in.lastExitAt-ran.began >= p.Backoff.ResetAfter {
 		model.retries, model.gaveUp = 0, false
