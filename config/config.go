@@ -91,7 +91,7 @@ type Program struct {
 	Limits   Limits
 	Invalid  Errors // not empty: the program exists but may not run
 	File     string // where its table begins
-	Line     int
+	Line     int    // when it was read: see [LoadAfter]
 }
 
 // Type is what kind of program it is.

@@ -47,7 +47,7 @@ func (l *loader) config(path string) *Config {
 	}
 	l.top(main)
 	l.settle()
-	if len(l.tables) == 0 {
+	if len(l.tables) == 0 && l.revision == nil {
 		l.report.warnings = append(l.report.warnings, &KeyError{File: path, Err: errors.New("defines no program: add a [program.NAME] table")})
 	}
 	c := &Config{
@@ -79,6 +79,7 @@ type loader struct {
 	drafts   map[string]*draft // by name
 	programs []*draft          // by name, those with usable names
 	envFiles map[string]envFile
+	revision *revision // nil: all is read
 }
 
 // open reads one file of TOML.
@@ -91,6 +92,9 @@ func (l *loader) open(path string) (*source, *KeyError) {
 	data, err := l.read(path)
 	if err != nil {
 		return nil, &KeyError{File: path, Err: fmt.Errorf("read configuration: %w: name another file, or mend this one", err)}
+	}
+	if l.revision != nil {
+		data = l.revision.cut(path, data)
 	}
 	return parse(path, filepath.Dir(absolute), data)
 }
@@ -208,9 +212,13 @@ func (l *loader) settle() {
 			l.programs = append(l.programs, d)
 		}
 	}
-	l.checkGroups()
-	l.checkDependencies()
-	l.checkLogs()
+	if l.revision == nil {
+		l.checkGroups()
+		l.checkDependencies()
+		l.checkLogs()
+	} else {
+		l.revision.readEnvFiles(l)
+	}
 	l.checkVariables()
 	l.checkMachine()
 }

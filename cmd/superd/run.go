@@ -220,7 +220,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		Log:         log,
 		Events:      events,
 		Config:      conf,
-		Load:        func(*config.Config) (*config.Config, error) { return config.Load(path) },
+		Load:        func(inForce *config.Config) (*config.Config, error) { return config.LoadAfter(path, inForce) },
 		RuntimeDir:  dir.Path,
 		LogDir:      logDir,
 		Environment: os.Environ(),

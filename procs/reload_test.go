@@ -1,0 +1,267 @@
+package procs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"superd/config"
+)
+
+// change applies another table of the program web and returns what the reload says of it.
+func (h *history) changeTable(alter func(p *config.Program)) *config.Change {
+	table := *h.sup.config.Programs[0]
+	alter(&table)
+	report := h.sup.apply(&config.Config{Superd: h.sup.config.Superd, Programs: []*config.Program{&table}})
+	return &report.Programs[0]
+}
+
+// TestAppliedLive: what can be applied to what lives is, and comes into force there.
+func TestAppliedLive(t *testing.T) {
+	tests := []struct {
+		name    string
+		program func(p *config.Program)
+		bring   func(t *testing.T, h *history) // into the state in which the table is changed
+		alter   func(p *config.Program)
+		check   func(t *testing.T, h *history, in *instance)
+	}{
+		{"a shorter stop time-out of a stop under way", nil,
+			func(t *testing.T, h *history) { h.give(t, OpStop, "web") },
+			func(p *config.Program) { p.StopTimeout = 3 * time.Second },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(4 * time.Second)
+				if in.machine.state != Stopped {
+					t.Errorf("4s after the stop: %v, want stopped", in.machine.state)
+				}
+			}},
+		{"a longer one", nil,
+			func(t *testing.T, h *history) { h.give(t, OpStop, "web") },
+			func(p *config.Program) { p.StopTimeout = 30 * time.Second },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(29 * time.Second)
+				if in.machine.state != Stopping {
+					t.Errorf("29s after the stop: %v, want stopping", in.machine.state)
+				}
+			}},
+		{"a shorter back-off", func(p *config.Program) { p.Backoff.Initial, p.Backoff.Max = time.Minute, time.Minute },
+			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(p *config.Program) { p.Backoff.Initial = 2 * time.Second },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(2 * time.Second)
+				if in.machine.state != Running {
+					t.Errorf("3s after the end: %v, want running", in.machine.state)
+				}
+			}},
+		{"no restart any more, in back-off", func(p *config.Program) { p.Backoff.Initial = time.Minute },
+			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(p *config.Program) { p.Restart = config.RestartNever },
+			func(t *testing.T, _ *history, in *instance) {
+				if in.machine.state != Failed || in.restartTimer != nil || !strings.Contains(in.reason(), `restart = "never" by now`) {
+					t.Errorf("%v: %s, want failed for good", in.machine.state, in.reason())
+				}
+			}},
+		{"a restart after all", func(p *config.Program) { p.Restart = config.RestartNever },
+			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(p *config.Program) { p.Restart = config.RestartOnFailure },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(time.Second)
+				if in.machine.state != Running {
+					t.Errorf("%v, want running", in.machine.state)
+				}
+			}},
+		{"done stays done", func(p *config.Program) { p.Restart = config.RestartOnFailure },
+			func(_ *testing.T, h *history) { h.mainOf("web").end(exitZero); h.v.RunFor(time.Second) },
+			func(p *config.Program) { p.StartLimit.Failures, p.StartLimit.Within = 3, time.Minute },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(time.Minute)
+				if in.machine.state != Exited {
+					t.Errorf("%v, want exited", in.machine.state)
+				}
+			}},
+		{"who has given up is tried again sooner", func(p *config.Program) {
+			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
+		},
+			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(5 * time.Second)
+				if in.machine.state != Running {
+					t.Errorf("%v, want running", in.machine.state)
+				}
+			}},
+		{"there is no limit any more", func(p *config.Program) {
+			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute}
+		},
+			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(p *config.Program) { p.StartLimit.Failures = 0 },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(time.Second)
+				if in.machine.state != Running {
+					t.Errorf("%v, want running", in.machine.state)
+				}
+			}},
+		{"log rotation and groups", nil, func(*testing.T, *history) {},
+			func(p *config.Program) { p.Log.MaxSize, p.Groups = 5, []string{"g"} },
+			func(t *testing.T, h *history, in *instance) {
+				if all, err := h.sup.Status([]string{"g"}); err != nil || len(all) != 1 {
+					t.Errorf("the group is %v, %v", all, err)
+				}
+			}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			program := programNamed("web", func(p *config.Program) {
+				p.StopTimeout = 10 * time.Second
+				if tt.program != nil {
+					tt.program(p)
+				}
+			})
+			h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{program}})
+			h.v.RunFor(time.Second)
+			in := h.sup.byName["web"]
+			h.mainOf("web").deaf = true
+			tt.bring(t, h)
+			run := in.run
+			if c := h.changeTable(tt.alter); c.Kind != config.AppliedLive {
+				t.Fatalf("the change is %s: %v", c.Kind, c.Keys)
+			}
+			if run != nil && in.run != run {
+				t.Error("it has a new run at once")
+			}
+			tt.check(t, h, in)
+			if h.err != nil {
+				t.Error(h.err)
+			}
+		})
+	}
+}
+
+// TestNothingHasChanged: a reload without a difference writes nothing, and touches nobody.
+func TestNothingHasChanged(t *testing.T) {
+	web := programNamed("web", nil)
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{web}})
+	h.v.RunFor(time.Minute)
+	before, run, number := len(h.journal.queue), h.sup.byName["web"].run, h.sup.configNumber
+	turns := h.v.Turns()
+	same := *web
+	same.File, same.Line = "elsewhere.toml", 7
+	report := h.sup.apply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
+	if report.Differs() || len(h.journal.queue) != before || h.sup.byName["web"].run != run || h.sup.configNumber != number {
+		t.Errorf("the reload has changed something: %+v, %d records queued", report, len(h.journal.queue)-before)
+	}
+	h.v.RunFor(time.Hour)
+	if more := h.v.Turns() - turns; more > 1 {
+		t.Errorf("it has led to %d turns", more)
+	}
+}
+
+// TestChangedEnvFile: variables that are other ones than a run was started with take a restart, whoever has read them when.
+func TestChangedEnvFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "superd.toml")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("superd.toml", "[program.web]\ncommand = 'x'\nenv_file = 'web.env'\n[program.other]\ncommand = 'x'\n")
+	write("web.env", "A=1\n")
+	loaded := func() *config.Config {
+		t.Helper()
+		c, err := config.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	h, _ := quietWorld(1, loaded())
+	h.v.RunFor(time.Minute)
+	in := h.sup.byName["web"]
+	first := h.sup.config
+	in.run.envSum, _ = first.EnvFileSum(in.program)
+	kinds := func(next *config.Config) (kinds []config.ChangeKind) {
+		diff := config.Compare(h.sup.config, next)
+		h.sup.addOutdated(&diff, next)
+		for _, c := range diff.Programs {
+			kinds = append(kinds, c.Kind)
+		}
+		return kinds
+	}
+	unchanged := []config.ChangeKind{config.Unchanged, config.Unchanged}
+	if got := kinds(loaded()); !slices.Equal(got, unchanged) {
+		t.Errorf("the same variables: %v", got)
+	}
+	write("web.env", "A=2\n")
+	next := loaded()
+	if got, want := kinds(next), []config.ChangeKind{config.Unchanged, config.RestartNeeded}; !slices.Equal(got, want) {
+		t.Errorf("other variables: %v, want %v", got, want)
+	}
+	diff := config.Compare(h.sup.config, next)
+	h.sup.addOutdated(&diff, next)
+	run := in.run
+	h.sup.putInForce(next, diff)
+	h.v.RunFor(time.Minute)
+	if in.run == run {
+		t.Error("it was not restarted")
+	}
+	in.run.envSum, _ = next.EnvFileSum(in.program)
+	if got := kinds(loaded()); !slices.Equal(got, unchanged) {
+		t.Errorf("after the restart: %v", got)
+	}
+}
+
+// BenchmarkReload measures a reload of 10,000 programs that changes one: reading, comparing, and what the loop does.
+func BenchmarkReload(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "superd.toml")
+	write := func(changed string) {
+		var text strings.Builder
+		text.WriteString("[defaults]\nstop_timeout = '5s'\n")
+		for i := range 10_000 {
+			command := "sleep infinity"
+			if i == 5000 {
+				command = changed
+			}
+			fmt.Fprintf(&text, "[program.p%05d]\ncommand = '%s'\nenvironment = { A = '%d' }\ngroups = ['all']\n", i, command, i)
+		}
+		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	write("first")
+	conf, err := config.Load(path)
+	if err != nil || len(conf.Errors) > 0 {
+		b.Fatal(err, conf.Errors)
+	}
+	h, _ := quietWorld(1, conf)
+	h.v.RunFor(time.Minute)
+	h.sup.options.Archive = (*config.Config).Archive
+	onLoop, n := time.Duration(0), 0
+	for b.Loop() {
+		b.StopTimer()
+		n++
+		write(fmt.Sprint("other ", n))
+		b.StartTimer()
+		next, err := config.LoadAfter(path, h.sup.config)
+		if err != nil {
+			b.Fatal(err)
+		}
+		diff := config.Compare(h.sup.config, next)
+		began := time.Now()
+		h.sup.addOutdated(&diff, next)
+		report := h.sup.putInForce(next, diff)
+		onLoop += time.Since(began)
+		next.Archive() // which the journal does elsewhere
+		if got := report.Names(config.RestartNeeded); len(got) != 1 {
+			b.Fatalf("restarted: %v", got)
+		}
+		b.StopTimer()
+		h.v.RunFor(time.Minute)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(onLoop.Microseconds())/float64(n)/1000, "ms-on-loop/op")
+}
