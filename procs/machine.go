@@ -37,6 +37,7 @@ type machine struct {
 	delay    time.Duration   // until RestartDue, for ArmRestart
 
 	notStarted bool // the last run came to its end before its main process was there
+	short      bool // for want of something that the machine was short of
 
 	why    string // why the present or next run is started: "by the operator"
 	ending string // how the last run ended: "exit status 3 after 12ms"
@@ -199,7 +200,7 @@ const (
 // spawnFailed is a start that failed at now (monotonic) for the reason given. left tells whether its hooks have left
 // something to clear.
 func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault, left bool) []Effect {
-	m.ending, m.cause, m.notStarted = reason, reason, true
+	m.ending, m.cause, m.notStarted, m.short = reason, reason, true, fault == faultResource
 	switch {
 	case !m.wanted.up || m.again:
 		m.verdict = EndAgain // of what is not wanted any more: it doesn't count
@@ -217,7 +218,7 @@ func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault
 
 // interrupted is a start that superd's own end has cut short before its main process was there. left is as for spawnFailed.
 func (m *machine) interrupted(left bool) []Effect {
-	m.ending, m.verdict, m.notStarted = "start interrupted: superd was killed", EndAgain, true
+	m.ending, m.verdict, m.notStarted, m.short = "start interrupted: superd was killed", EndAgain, true, false
 	m.cause = m.ending
 	return m.over(left)
 }
@@ -231,7 +232,7 @@ func (m *machine) calledOff(left bool) []Effect {
 // exited is the end of the main process at now (monotonic), after it ran for so long, and was ready for so long, 0 if it never was.
 // note is what else is known of it; left tells whether there is something to clear before the run is over.
 func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note string, left bool) []Effect {
-	m.ending, m.notStarted = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false
+	m.ending, m.notStarted, m.short = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false, false
 	if note != "" {
 		m.ending += ", " + note
 	}
@@ -332,7 +333,7 @@ func (m *machine) settleRun() {
 func (m *machine) reconsider(before *config.Program, success bool) {
 	policy := m.program.Restart
 	switch {
-	case m.verdict == EndAgain, m.notStarted && policy == config.RestartNever: // it is not the policy that decides
+	case m.verdict == EndAgain, m.short: // it is not the policy that decides
 	case m.verdict == EndGaveUp, m.verdict == EndFinal && m.gaveUp && before.Restart != config.RestartNever:
 		if m.program.StartLimit.Failures == 0 {
 			m.verdict = m.retry()

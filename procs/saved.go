@@ -69,6 +69,7 @@ type savedInstance struct {
 	Verdict    string     `json:"verdict"`
 	Blame      string     `json:"blame,omitempty"`
 	NotStarted bool       `json:"not_started,omitempty"`
+	Short      bool       `json:"short,omitempty"`
 
 	Attempts int             `json:"attempts,omitempty"`
 	Failures []time.Duration `json:"failures,omitempty"`

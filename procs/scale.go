@@ -281,7 +281,11 @@ func (r *Recovery) readScales(state *journal.State, log *slog.Logger) {
 // restoreScales has those scales hold on that still fit the configuration in force.
 func (s *Supervisor) restoreScales(r *Recovery) {
 	for name, scaled := range r.scales {
-		if p := s.config.Program(name); p != nil && p.Replicas == scaled.File && p.Log.File == "" {
+		p := s.config.Program(name)
+		if next := r.Config(); p == nil && next != nil {
+			p = next.Program(name) // which the superd before was about to put in force
+		}
+		if p != nil && p.Replicas == scaled.File && p.Log.File == "" {
 			s.scales[name] = scaled
 		} else {
 			s.journal.Queue(scaleKey(name), nil)

@@ -175,7 +175,9 @@ func (s *Supervisor) Start(onEnd func()) {
 func (s *Supervisor) autostart(in *instance) {
 	if in.program.Autostart || len(in.program.Invalid) > 0 {
 		in.do(func() []Effect { return in.machine.wantUp("the configuration", false) })
+		return
 	}
+	in.save() // it is there, and not one that is to come
 }
 
 // add makes an instance, which is stopped.
