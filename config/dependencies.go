@@ -61,7 +61,11 @@ func (l *loader) checkCycles(names []string) {
 		return slices.DeleteFunc(slices.Concat(d.Requires, d.After), func(other string) bool { return other == name })
 	}
 	told := map[*draft]bool{} // one cycle is enough to keep a program from running
-	for _, cycle := range findCycles(names, waitsFor) {
+	cycles, others := findCycles(names, waitsFor)
+	for _, edge := range others {
+		l.drafts[edge[0]].dependency(edge[1]).fail("%q waits for this program in the end, which can't wait for it, too: take it out", edge[1])
+	}
+	for _, cycle := range cycles {
 		first := l.drafts[cycle[0]]
 		at := first.dependency(cycle[1%len(cycle)])
 		mistake := at.mistake(at.at.value, "each waits for the next: %s: take one of these out", showCycle(cycle))
@@ -88,9 +92,9 @@ func (d *draft) dependency(name string) value {
 	return d.self
 }
 
-// findCycles returns cycles of a graph, each as the names along it beginning with the least: without one edge of each,
-// the graph has none. Edges to what is not among names don't count. It neither recurses nor finds more than maxCycles.
-func findCycles(names []string, edges func(name string) []string) [][]string {
+// findCycles returns cycles of a graph, each as the names along it beginning with the least, maxCycles at most, and of further ones the edges that
+// close them: without one edge of each, the graph has none. Edges to what is not among names don't count. It does not recurse.
+func findCycles(names []string, edges func(name string) []string) (cycles [][]string, others [][2]string) {
 	const (
 		unseen = iota
 		open   // on the path
@@ -106,7 +110,6 @@ func findCycles(names []string, edges func(name string) []string) [][]string {
 	for _, name := range names {
 		exists[name] = true
 	}
-	var cycles [][]string
 	var path []step
 	enter := func(name string) {
 		state[name], depth[name] = open, len(path)
@@ -135,10 +138,12 @@ func findCycles(names []string, edges func(name string) []string) [][]string {
 					cycle = append(cycle, s.name)
 				}
 				cycles = append(cycles, fromLeast(cycle))
+			default:
+				others = append(others, [2]string{top.name, next})
 			}
 		}
 	}
-	return cycles
+	return cycles, others
 }
 
 // fromLeast turns a cycle so that it begins with its least name.

@@ -331,3 +331,37 @@ func BenchmarkLoad1000Programs(b *testing.B) {
 		}
 	}
 }
+
+// However many cycles there are, no program of one may run; a chain of any length is none.
+func TestManyDependencies(t *testing.T) {
+	t.Parallel()
+	const pairs, links = 300, 10_000
+	var text strings.Builder
+	for i := range pairs {
+		fmt.Fprintf(&text, "[program.a%d]\ncommand = 'x'\nrequires = ['b%d']\n[program.b%d]\ncommand = 'x'\nafter = ['a%d']\n", i, i, i, i)
+	}
+	for i := range links {
+		fmt.Fprintf(&text, "[program.p%d]\ncommand = 'x'\n", i)
+		if i > 0 {
+			fmt.Fprintf(&text, "requires = ['p%d']\n", i-1)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "superd.toml")
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.Programs {
+		if inChain := p.Name[0] == 'p'; inChain && len(p.Invalid) > 0 {
+			t.Fatalf("%s: %v; a chain is sound", p.Name, p.Invalid)
+		} else if p.Name[0] == 'a' && len(p.Invalid) == 0 && len(c.Program("b"+p.Name[1:]).Invalid) == 0 {
+			t.Errorf("%s and its partner wait for each other and may run", p.Name)
+		}
+	}
+	if got := len(c.Errors); got != pairs {
+		t.Errorf("%d mistakes, want one for each of %d cycles", got, pairs)
+	}
+}

@@ -244,7 +244,8 @@ func (d *draft) checkReferences(below func(name string) bool) {
 		all, _ := references(d.Environment[name])
 		return slices.DeleteFunc(all, func(other string) bool { return other == name })
 	}
-	for _, cycle := range findCycles(names, refersTo) {
+	cycles, _ := findCycles(names, refersTo)
+	for _, cycle := range cycles {
 		d.variable(cycle[0]).fail("refers to itself: %s", showCycle(cycle))
 	}
 }

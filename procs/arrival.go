@@ -46,6 +46,7 @@ func (s *Supervisor) bring(name string, program *config.Program, w *wish) {
 			old.nextWish = w // what was asked for was asked of the old one
 		}
 		old.next = program
+		old.rejoin()
 		old.save()
 		return
 	}
@@ -84,11 +85,13 @@ func (in *instance) leave(by string) {
 	if in.removed { // nobody takes its place any more
 		if in.next != nil {
 			in.next, in.nextWish = nil, nil
+			in.rejoin()
 			in.save()
 		}
 		return
 	}
 	in.setRemoved()
+	in.rejoin()
 	if in.held != nil {
 		in.release() // it is left alone
 	}
@@ -129,6 +132,7 @@ func (s *Supervisor) remove(in *instance) {
 	s.letGo(in.kept)
 	in.unwatchLines()
 	in.tree.Remove()
+	in.quit()
 	in.scope.Close()
 	s.log.Info("program removed", "instance", in.name)
 	s.changed()

@@ -108,7 +108,7 @@ func (in *instance) judgeAnew(before *config.Program) {
 		m.reconsider(before, success)
 	case Backoff:
 		switch {
-		case m.short: // that is tried again whatever the policy
+		case m.starved: // that is tried again whatever the policy
 		case success && p.Restart != config.RestartAlways:
 			in.do(func() []Effect { return m.rest(EndDone) })
 		case p.Restart == config.RestartNever:

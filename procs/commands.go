@@ -6,7 +6,6 @@ import (
 	"slices"
 	"syscall"
 
-	"superd/config"
 	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/eventlog"
@@ -119,8 +118,6 @@ func (in *instance) already(op Op) string {
 	return ""
 }
 
-func (in *instance) isOneShot() bool { return in.program.Type == config.TypeOneshot }
-
 // command performs op without waiting. Every command is legal in every state.
 func (in *instance) command(op Op) {
 	if in.removed {
@@ -136,10 +133,12 @@ func (in *instance) command(op Op) {
 	switch op {
 	case OpStart:
 		in.do(func() []Effect { return in.machine.wantUp(operator, true) })
+		in.sup.revive(in)
 	case OpStop:
 		in.do(func() []Effect { return in.machine.wantDown(operator) })
 	case OpRestart:
 		in.do(func() []Effect { return in.machine.wantAgain(operator, true) })
+		in.sup.revive(in)
 	}
 }
 
@@ -147,8 +146,13 @@ func (in *instance) command(op Op) {
 func (in *instance) settleWaiters() {
 	state := in.machine.state
 	switch state {
-	case Stopping:
+	case Stopping, Lingering:
 		return
+	case Waiting:
+		// It comes, or it is not known yet what becomes of those for whom it waits.
+		if in.level() == coming || in.machine.again && !in.machine.lastLeft() || in.sup.unclear(in) {
+			return
+		}
 	case Spawning, Starting, Killing, Clearing:
 		if in.stuck == "" {
 			return

@@ -102,7 +102,23 @@ func (s *execSearch) check(path string, depth int) error {
 	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
 		return fail(err)
 	}
+	s.meetLoader(file, head[:n])
 	return s.checkScript(path, string(head[:n]), depth)
+}
+
+// meetLoader opens the loader of a binary, as the exec will, and may hang in it. What is wrong with it the kernel tells.
+func (s *execSearch) meetLoader(file io.ReaderAt, head []byte) {
+	loader := loaderOf(file, head)
+	if loader == "" {
+		return
+	}
+	if !filepath.IsAbs(loader) {
+		loader = filepath.Join(s.dir, loader)
+	}
+	s.pending.enter("open loader", loader)
+	if opened, err := os.Open(loader); err == nil {
+		opened.Close()
+	}
 }
 
 // checkScript checks the interpreter of a script that begins with head; what is no script is fine.

@@ -23,6 +23,7 @@ func (in *instance) hold(strays []Stray) {
 	in.held = &hold{round: in.scope.Child()}
 	in.sup.log.Warn("program not started: processes that an earlier superd has started for it live, and it is not known what they are",
 		"instance", in.name, "processes", strayText(strays))
+	in.publish()
 	in.sup.changed()
 	in.save()
 	in.lookAtHeld()
@@ -68,6 +69,7 @@ func (in *instance) release() {
 	in.held.round.Close()
 	in.held = nil
 	in.machine.cause = "not started yet"
+	in.publish()
 	in.save()
 	in.sup.changed()
 }

@@ -19,6 +19,11 @@ type instance struct {
 	scope     *loop.Scope // until the instance is removed
 	inherited bool        // the tree is one that an earlier superd has made
 	machine   *machine
+	edges     []*edge  // to the programs that it names
+	seat      int      // its place in its program's node
+	published standing // what the others know of it
+	touched   bool     // it is about to be looked at
+	asked     bool     // its waiters are told when nobody is about to be looked at any more
 	capture   *logs.Capture
 	settled   uint64 // number of the newest birth of which is known what came of it
 	kept      string // the name under which the keeper has the read end of its FIFO
@@ -65,6 +70,7 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 		in.runShown = s.options.OnCapture(in.capture)
 	}
 	s.watchLines(in)
+	in.join()
 	return in
 }
 
@@ -106,22 +112,29 @@ func (in *instance) do(step func() []Effect) {
 	if before == Starting && after != Starting && in.run != nil && in.run.readiness != nil {
 		in.run.readiness.end()
 	}
+	in.keepSchedule()
+	in.tellSkipped()
+	if after == Waiting {
+		in.machine.cause = in.waitCause()
+	}
 	if before.String() != after.String() || after == Spawning {
 		in.sinceAt = in.sup.loop.Now()
 	}
-	in.keepSchedule()
-	in.tellSkipped()
 	if before != after {
 		in.sup.log.Debug("state changed", "instance", in.name, "from", before.String(), "to", after.String(), "reason", in.machine.cause)
 		in.recordState(before)
 	}
 	in.save()
+	in.publish()
+	if before != after && (len(in.edges) > 0 || len(in.machine.own.edges) > 0) {
+		in.touch()
+	}
 	in.settleWaiters()
 	in.sup.changed()
 	if before != after && in.endedForGood() {
 		in.sup.endedForGood(in)
 	}
-	if after.AtRest() {
+	if after.AtRest() || after == Waiting {
 		in.sup.atRest(in)
 	}
 }
@@ -197,11 +210,14 @@ func (in *instance) reason() string {
 	if in.stuck != "" {
 		return in.stuck
 	}
+	if in.awaitsSchedule() {
+		return in.waitCause() + "; " + in.nextRunText()
+	}
+	if in.machine.state == Waiting {
+		return in.waitReason()
+	}
 	if stage := in.stage(); stage != "" {
 		return in.machine.cause + ": " + stage
-	}
-	if in.awaitsSchedule() {
-		return in.machine.cause + "; " + in.nextRunText()
 	}
 	return in.machine.cause
 }
@@ -210,6 +226,8 @@ func (in *instance) reason() string {
 func (in *instance) stage() string {
 	switch r := in.run; {
 	case r == nil:
+	case in.machine.state == Lingering:
+		return "waits until " + in.lastUsers() + " down"
 	case r.clearing != nil:
 		return r.clearing.stage()
 	case r.hook != nil:

@@ -63,6 +63,7 @@ type pendingSpawn struct {
 	seat      *seat      // among the starts under way
 	step      Process    // a step under way; nil without one
 	killed    bool       // so it was
+	unwanted  bool       // somebody has tried to call it off when it was too late for that
 	committed bool       // it can't be called off: at the FIFO, at the fork, or failed: done will run
 	returned  func()     // set when it was called off
 }
@@ -76,6 +77,7 @@ func (p *pendingSpawn) CallOff(returned func()) bool {
 		p.killed = p.step.Signal(unix.SIGKILL) == nil
 	}
 	if p.committed {
+		p.unwanted = true
 		return false
 	}
 	p.returned = returned
@@ -91,6 +93,9 @@ func (p *pendingSpawn) stepBegins(step Process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.step = step
+	if p.unwanted { // since before it was known
+		p.killed = step.Signal(unix.SIGKILL) == nil
+	}
 }
 
 // stepEnds reports whether the step was killed, since nobody wants to wait for it any more.

@@ -22,6 +22,7 @@ type machine struct {
 	program *config.Program // restart policy; a reload replaces it
 	rng     *rand.Rand      // draws the jitter
 
+	ties      // to other programs
 	state     State
 	wanted    wish
 	overruled *wish  // what was wanted before the shutdown; nil without one
@@ -37,7 +38,7 @@ type machine struct {
 	delay    time.Duration   // until RestartDue, for ArmRestart
 
 	notStarted bool // the last run came to its end before its main process was there
-	short      bool // for want of something that the machine was short of
+	starved    bool // for want of something that the machine was short of
 
 	why    string // why the present or next run is started: "by the operator"
 	ending string // how the last run ended: "exit status 3 after 12ms"
@@ -45,7 +46,7 @@ type machine struct {
 }
 
 func newMachine(program *config.Program, rng *rand.Rand) *machine {
-	return &machine{program: program, rng: rng, cause: "not started yet"}
+	return &machine{program: program, rng: rng, ties: ties{own: &node{name: program.Name}}, cause: "not started yet"}
 }
 
 // theShutdown is who wants everything down, as reasons name it.
@@ -83,15 +84,71 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 	}
 	switch m.state {
 	case Starting, Running:
+	case Lingering:
+		if m.unwanted() {
+			return m.step(Linger)
+		}
+		return m.stay()
 	case Stopping, Killing, Clearing:
-		m.again = true
+		m.verdict, m.blame = EndAgain, ""
 		m.why = "by " + by
 		m.cause = "stopping; then started by " + by
 	default:
 		m.why = "by " + by
 		m.cause = "started by " + by
 	}
-	return m.step(m.unlessEarly(WantUp))
+	return m.step(m.unlessBlocked(WantUp))
+}
+
+// unlessBlocked returns e, a start, or what takes its place where that has to wait.
+func (m *machine) unlessBlocked(e Event) Event {
+	if m.blocked() && rules[m.state][Wait] != nil {
+		return Wait
+	}
+	return e
+}
+
+// blocked reports whether a start has to wait: for what it requires or comes after, for its
+// schedule, or, where a new run was asked for, until those who require it
+// are down.
+func (m *machine) blocked() bool { return m.short() || m.awaitsSchedule() || m.again && !m.lastLeft() }
+
+// unwanted reports whether a run that is there, or is about to be, has to end.
+func (m *machine) unwanted() bool { return !m.wanted.up || m.again || m.lacking() }
+
+// freed is the end of the wait, or of that part of it which was for those who had to be down before a new run.
+func (m *machine) freed() []Effect {
+	m.again = false
+	m.cause = "started " + m.why
+	return m.step(m.unlessBlocked(WantUp))
+}
+
+// block is the loss of something that it requires: it goes, and stays wanted up. cause tells what is lost, why what brings it back.
+func (m *machine) block(cause, why string) []Effect {
+	m.cause, m.why = "stopping: "+cause, why
+	return m.end(Again)
+}
+
+// end is the beginning of the end of a run, be it by WantDown or by Again: others may have to be down before.
+func (m *machine) end(e Event) []Effect {
+	if m.state == Lingering || m.state == Running && (m.own.users > 0 || m.own.after > 0) {
+		return m.step(Linger)
+	}
+	return m.step(e)
+}
+
+// stay is the end of a stop that has not begun: it goes on as if nothing had been.
+func (m *machine) stay() []Effect {
+	m.cause = "running: the stop was taken back before its turn came"
+	return m.step(WantUp)
+}
+
+// leave is the stop when its turn has come.
+func (m *machine) leave() []Effect {
+	if m.wanted.up {
+		return m.step(Again)
+	}
+	return m.step(WantDown)
 }
 
 // wantAgain is a restart: whatever the state, a run is wanted that starts after this. From the operator it clears
@@ -107,39 +164,27 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 		m.attempts, m.failures, m.gaveUp = 0, nil, false
 	}
 	switch m.state {
-	case Starting, Running, Stopping, Killing, Clearing:
+	case Starting, Running, Lingering, Stopping, Killing, Clearing:
 		m.cause = "stopping, to be restarted by " + by
+	case Spawning:
+		m.cause = "started by " + by
 	default:
+		m.again = !m.lastLeft() // it is down: there is only the question whether those who require it are
+		m.cause = "started by " + by
 		m.cause = "started by " + by
 	}
-	return m.step(m.unlessEarly(Again))
+	return m.end(m.unlessBlocked(Again))
 }
 
 // awaitsSchedule reports whether nothing is to be started before a time of the program's schedule comes.
 func (m *machine) awaitsSchedule() bool { return m.program.Scheduled() && !m.owed }
-
-// unlessEarly returns the event that starts something, or another one where that has to wait for the schedule.
-func (m *machine) unlessEarly(start Event) Event {
-	switch m.state {
-	case Stopped, Waiting, Backoff, Exited, Failed:
-		if m.awaitsSchedule() {
-			m.again = false
-			m.cause = "waits for its schedule"
-			if m.ending != "" {
-				m.cause = m.ending
-			}
-			return Wait
-		}
-	}
-	return start
-}
 
 // scheduleDue is a time of the schedule that has come. why says so, as a reason to be started.
 func (m *machine) scheduleDue(why string) []Effect {
 	m.owed, m.attempts, m.failures, m.gaveUp = true, 0, nil, false
 	m.why = why
 	m.cause = "started " + why
-	return m.step(WantUp)
+	return m.step(m.unlessBlocked(WantUp))
 }
 
 // wantDown is a stop.
@@ -155,7 +200,7 @@ func (m *machine) wantDown(by string) []Effect {
 	default:
 		m.cause = "stopped by " + by
 	}
-	return m.step(WantDown)
+	return m.end(WantDown)
 }
 
 // forgive forgets what went wrong.
@@ -165,7 +210,7 @@ func (m *machine) forgive() {
 
 // spawned is a main process that was started. ready tells whether it is ready by that.
 func (m *machine) spawned(ready bool) []Effect {
-	if !m.wanted.up || m.again {
+	if m.unwanted() {
 		return m.step(SpawnedStale)
 	}
 	m.cause = "started " + m.why
@@ -200,9 +245,9 @@ const (
 // spawnFailed is a start that failed at now (monotonic) for the reason given. left tells whether its hooks have left
 // something to clear.
 func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault, left bool) []Effect {
-	m.ending, m.cause, m.notStarted, m.short = reason, reason, true, fault == faultResource
+	m.ending, m.cause, m.notStarted, m.starved = reason, reason, true, fault == faultResource
 	switch {
-	case !m.wanted.up || m.again:
+	case m.unwanted():
 		m.verdict = EndAgain // of what is not wanted any more: it doesn't count
 	case fault == faultResource:
 		m.verdict = m.retry()
@@ -218,8 +263,8 @@ func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault
 
 // interrupted is a start that superd's own end has cut short before its main process was there. left is as for spawnFailed.
 func (m *machine) interrupted(left bool) []Effect {
-	m.ending, m.verdict, m.notStarted, m.short = "start interrupted: superd was killed", EndAgain, true, false
-	m.cause = m.ending
+	m.ending, m.verdict, m.notStarted, m.starved = "start interrupted: superd was killed", EndAgain, true, false
+	m.cause, m.why = m.ending, "again: "+m.ending
 	return m.over(left)
 }
 
@@ -232,7 +277,7 @@ func (m *machine) calledOff(left bool) []Effect {
 // exited is the end of the main process at now (monotonic), after it ran for so long, and was ready for so long, 0 if it never was.
 // note is what else is known of it; left tells whether there is something to clear before the run is over.
 func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note string, left bool) []Effect {
-	m.ending, m.notStarted, m.short = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false, false
+	m.ending, m.notStarted, m.starved = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false, false
 	if note != "" {
 		m.ending += ", " + note
 	}
@@ -248,6 +293,7 @@ func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Du
 	case Running:
 		m.cause = m.ending
 		m.verdict = m.judge(now, exit)
+	case Lingering:
 	case Killing:
 		m.ending = fmt.Sprintf("killed after stop_timeout %s (%s)", m.program.StopTimeout, m.ending)
 	default:
@@ -255,7 +301,7 @@ func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Du
 	}
 	if m.blame != "" {
 		m.ending = m.blame + "; " + m.ending
-		if m.blame = ""; m.wanted.up && !m.again { // of what is not wanted any more: it doesn't count
+		if m.blame = ""; !m.unwanted() { // of what is not wanted any more: it doesn't count
 			m.cause = m.ending
 			m.verdict = m.failed(now)
 		}
@@ -301,11 +347,14 @@ func (m *machine) cleared() []Effect {
 	case !m.wanted.up:
 		m.cause = fmt.Sprintf("stopped by %s: %s", m.wanted.by, m.ending)
 		return m.step(EndDown)
-	case m.again && !m.awaitsSchedule():
+	case m.program.Scheduled() && (!m.owed || !m.again && m.verdict != EndRetry && m.verdict != EndAgain):
+		return m.untilNextTime()
+	case m.again || m.verdict == EndAgain:
+		if m.blocked() {
+			return m.step(EndWait)
+		}
 		m.cause = "started " + m.why
 		return m.step(EndAgain)
-	case m.program.Scheduled() && (!m.owed || m.verdict != EndRetry && m.verdict != EndAgain):
-		return m.untilNextTime()
 	}
 	if m.verdict == EndRetry {
 		m.attempts++
@@ -316,9 +365,8 @@ func (m *machine) cleared() []Effect {
 
 // untilNextTime is the end of what was to be run for a time of the schedule. Whatever came of it, the next time is another one.
 func (m *machine) untilNextTime() []Effect {
-	m.cause = m.ending
 	if m.verdict == EndGaveUp || m.gaveUp {
-		m.cause += fmt.Sprintf("; gave up after %s within %s", plural(m.program.StartLimit.Failures, "failure"), plain(m.program.StartLimit.Within))
+		m.ending += fmt.Sprintf("; gave up after %s within %s", plural(m.program.StartLimit.Failures, "failure"), plain(m.program.StartLimit.Within))
 	}
 	m.settleRun()
 	return m.step(EndWait)
@@ -333,7 +381,7 @@ func (m *machine) settleRun() {
 func (m *machine) reconsider(before *config.Program, success bool) {
 	policy := m.program.Restart
 	switch {
-	case m.verdict == EndAgain, m.short: // it is not the policy that decides
+	case m.verdict == EndAgain, m.starved: // it is not the policy that decides
 	case m.verdict == EndGaveUp, m.verdict == EndFinal && m.gaveUp && before.Restart != config.RestartNever:
 		if m.program.StartLimit.Failures == 0 {
 			m.verdict = m.retry()
@@ -352,6 +400,7 @@ func (m *machine) rest(e Event) []Effect {
 	m.verdict = e
 	m.cause = fmt.Sprintf("%s; restart = %q by now", m.ending, m.program.Restart)
 	if m.program.Scheduled() {
+		m.ending = m.cause
 		m.settleRun()
 		return m.step(Wait)
 	}
@@ -393,7 +442,7 @@ func (m *machine) retry() Event {
 func (m *machine) restartDue() []Effect {
 	m.restarts++
 	m.cause = "started " + m.why
-	return m.step(RestartDue)
+	return m.step(m.unlessBlocked(RestartDue))
 }
 
 // stopDue is the end of the stop time-out.

@@ -16,7 +16,7 @@ func (s *Supervisor) tellNotifier() {
 	case s.onEnd == nil || s.shutdown != nil || s.reloading:
 	case s.ready:
 		s.notify.Status(s.summary())
-	case s.counts[Spawning] == 0:
+	case s.counts[Spawning] == 0 && len(s.unsettled) == 0:
 		s.ready = true
 		s.log.Info("ready", "state", s.summary())
 		s.notify.Ready(s.summary())
@@ -27,7 +27,7 @@ func (s *Supervisor) tellNotifier() {
 func (s *Supervisor) summary() string {
 	text := plural(len(s.instances), "instance")
 	separator := ": "
-	for _, states := range [][]State{{Running}, {Spawning, Starting}, {Waiting}, {Stopping, Killing, Clearing}, {Backoff}, {Failed}, {Exited}, {Stopped}} {
+	for _, states := range [][]State{{Running}, {Spawning, Starting}, {Waiting}, {Stopping, Lingering, Killing, Clearing}, {Backoff}, {Failed}, {Exited}, {Stopped}} {
 		count := 0
 		for _, state := range states {
 			count += s.counts[state]

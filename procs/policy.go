@@ -73,13 +73,15 @@ func (s *Supervisor) firstFailed() (first *instance) {
 	return first
 }
 
-// allEnded reports whether every instance is down and none will be started again by itself. Before the first start nothing has ended, and
+// allEnded reports whether every instance is down and none will be started again by itself: of those that wait, each does so for one that is down. Before the first start nothing has ended, and
 // one that is being removed may make room for another.
 func (s *Supervisor) allEnded() bool {
-	if !s.begun || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed] < len(s.instances) {
+	if !s.begun || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances) || len(s.unsettled) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(s.instances, func(in *instance) bool { return in.restartTimer != nil || in.removed })
+	return !slices.ContainsFunc(s.instances, func(in *instance) bool {
+		return in.restartTimer != nil || in.removed || in.machine.state == Waiting && in.level() == coming || in.awaitsSchedule()
+	})
 }
 
 // exitStatus returns what superd ends with if this instance decides it: its exit code, 128 and the signal's number if a

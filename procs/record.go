@@ -82,7 +82,7 @@ func (in *instance) recordExit(r *run, exit pidfd.Exit, ran time.Duration) {
 	in.record(e)
 	success := exit.Known && exit.Signal == 0 && slices.Contains(r.program.SuccessExitCodes, exit.Code)
 	switch m := in.machine; {
-	case m.state == Starting, m.state == Running && !success, m.blame != "":
+	case m.state == Starting, (m.state == Running || m.state == Lingering) && !success, m.blame != "":
 		in.recordOutput()
 	}
 }

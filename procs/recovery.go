@@ -43,6 +43,7 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 	r := &Recovery{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, births: map[string]*savedBirth{}, schedules: map[string]schedule.State{}}
 	if state.OtherBoot {
 		log.Info("journal of an earlier boot passed over: its programs are gone")
+		r.Incomplete = true // unless somebody has brought them back with their memory
 		r.keys = slices.Collect(maps.Keys(state.Values))
 		r.readSchedules(state, log)
 		r.readInstances(state, log)

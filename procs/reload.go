@@ -179,6 +179,7 @@ func (s *Supervisor) recordReload(diff *config.Diff) {
 
 // follow does what follows from a new configuration. Those who go make room before others come.
 func (s *Supervisor) follow(diff config.Diff) {
+	s.connect()
 	for i := range diff.Programs {
 		if c := &diff.Programs[i]; c.Kind == config.ProgramRemoved {
 			s.dropScale(c.Name)

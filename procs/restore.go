@@ -137,7 +137,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 			continue
 		}
 		if unknown {
-			program = config.DefaultProgram(name)
+			program = config.DefaultProgram(programOf(name))
 			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)
 		}
 		in := s.newInstance(name, program, v.Tree)
@@ -146,6 +146,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 			in.setRemoved()
 		}
 		in.restore(v)
+		in.publish()
 		s.byName[name] = in
 		s.instances = append(s.instances, in)
 		all = append(all, &adoption{in: in, saved: v, news: v != r.instances[name]})
@@ -161,7 +162,7 @@ func (in *instance) restore(v *savedInstance) {
 	m.state, _ = nameOf[State](stateNames[:], v.State)
 	in.sup.counts[m.state]++
 	m.verdict, _ = nameOf[Event](eventNames[:], v.Verdict)
-	m.wanted, m.again, m.notStarted, m.short, m.blame = v.Wanted.wish(), v.Again, v.NotStarted, v.Short, v.Blame
+	m.wanted, m.again, m.notStarted, m.starved, m.blame = v.Wanted.wish(), v.Again, v.NotStarted, v.Short, v.Blame
 	if w := v.Overruled; w != nil {
 		m.overruled = new(w.wish())
 	}

@@ -16,6 +16,7 @@ func (s *Supervisor) goOn(all []*adoption) {
 		}
 		a.resume()
 		a.in.keepSchedule()
+		a.in.publish()
 		if a.rekept {
 			a.in.save()
 		}
@@ -83,7 +84,7 @@ func (a *adoption) resumeRun() {
 	switch in.machine.state {
 	case Spawning:
 		a.resumeSpawning(r)
-	case Starting, Running, Stopping, Killing:
+	case Starting, Running, Lingering, Stopping, Killing:
 		if v.ended {
 			a.endedUnseen(r)
 			return
@@ -134,7 +135,7 @@ func (a *adoption) resumeStop(r *run) {
 // resumeSpawning goes on with a start.
 func (a *adoption) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, a.in.machine
-	unwanted := !m.wanted.up || m.again
+	unwanted := m.unwanted()
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.birth != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
@@ -333,6 +334,7 @@ func (s *Supervisor) voidShutdown() {
 			in.do(func() []Effect { return m.wantUp(before.by, false) })
 		} else {
 			m.wish(false, before.by)
+			in.publish()
 			in.save()
 		}
 	}

@@ -51,6 +51,7 @@ var rules = [stateCount][eventCount]*rule{
 	},
 	Running: {
 		WantUp:      to(Running),
+		Linger:      to(Lingering),
 		Again:       to(Stopping, SignalStop, ArmStop),
 		WantDown:    to(Stopping, SignalStop, ArmStop),
 		Unfit:       to(Stopping, SignalStop, ArmStop),
@@ -61,6 +62,16 @@ var rules = [stateCount][eventCount]*rule{
 		EndGaveUp:   to(Failed, EndRun, ArmRestart),
 		EndFinal:    to(Failed, EndRun),
 		EndWait:     to(Waiting, EndRun),
+	},
+	Lingering: {
+		WantUp:   to(Running, Attend),
+		Linger:   to(Lingering),
+		Again:    to(Stopping, SignalStop, ArmStop),
+		WantDown: to(Stopping, SignalStop, ArmStop),
+		Left:     to(Clearing, Clear),
+		EndDown:  to(Stopped, EndRun),
+		EndAgain: to(Spawning, EndRun, Spawn),
+		EndWait:  to(Waiting, EndRun),
 	},
 	Stopping: {
 		WantUp:    to(Stopping),

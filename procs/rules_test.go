@@ -65,7 +65,7 @@ func renderRules() string {
 // TestRulesAreWhole checks what holds for every table of this kind: each wish is legal in each state, each state can be
 // left, and each effect finds what it needs.
 func TestRulesAreWhole(t *testing.T) {
-	run := map[State]bool{Spawning: true, Starting: true, Running: true, Stopping: true, Killing: true, Clearing: true}
+	run := map[State]bool{Spawning: true, Starting: true, Running: true, Lingering: true, Stopping: true, Killing: true, Clearing: true}
 	for state := range stateCount {
 		for _, wish := range []Event{WantUp, WantDown, Again} {
 			if rules[state][wish] == nil {

@@ -88,7 +88,7 @@ func (in *instance) begin(r *run) {
 func (in *instance) preStart(r *run) *hookRun {
 	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
-		case errors.Is(err, errHookStopped) || !in.machine.wanted.up || in.machine.again:
+		case errors.Is(err, errHookStopped) || in.machine.unwanted():
 			in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
 		case err != nil:
 			in.spawnFailed(r, err, faultIn(err))
@@ -264,7 +264,7 @@ func (in *instance) callOff(r *run) {
 	switch {
 	case r != in.run || in.machine.state != Spawning:
 		return
-	case in.machine.wanted.up && !in.machine.again:
+	case !in.machine.unwanted():
 		return // wanted after all
 	case r.hook != nil:
 		r.hook.stop() // its end ends the start
@@ -309,9 +309,9 @@ func (in *instance) reap(r *run) {
 	r.life.Close()
 	now := in.sup.loop.Now()
 	in.sup.saveExit(r.id)
-	pid, ran, before := r.process.Pid(), now-r.startedAt, in.machine.state
+	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state
 	if pid == 0 {
-		ran = 0 // nothing is known of it but that it was to be started
+		ran, stable = 0, 0 // nothing is known of it but that it was to be started
 	}
 	r.process, r.group = nil, pid
 	in.unstick()
@@ -339,7 +339,7 @@ func (in *instance) reap(r *run) {
 	if note == "" {
 		note, in.note = in.note, ""
 	}
-	in.do(func() []Effect { return in.machine.exited(now, exit, ran, r.stable(now), note, in.left(r)) })
+	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.left(r)) })
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", roundDuration(ran)}
 	if before == Stopping || before == Killing {
 		in.sup.log.Info("program stopped", append([]any{"instance", in.name}, attrs...)...)
@@ -395,6 +395,7 @@ func (in *instance) stick(why string) {
 	in.stuck = why
 	in.sup.stuck++
 	in.sup.log.Error("program is stuck", "instance", in.name, "reason", why)
+	in.publish()
 	in.sup.changed()
 	in.settleWaiters()
 	in.sup.continueShutdown()
@@ -404,6 +405,7 @@ func (in *instance) unstick() {
 	if in.stuck != "" {
 		in.stuck = ""
 		in.sup.stuck--
+		in.publish()
 	}
 }
 

@@ -129,6 +129,17 @@ func (in *instance) nextRun() (at time.Time, left time.Duration, ok bool) {
 	return in.sched.entry.Next()
 }
 
+// waitCause tells why the instance waits, whatever the time is.
+func (in *instance) waitCause() string {
+	switch {
+	case !in.awaitsSchedule():
+		return in.waitReason()
+	case in.machine.ending != "":
+		return in.machine.ending
+	}
+	return "waits for its schedule"
+}
+
 // nextRunText says when the program runs next by itself.
 func (in *instance) nextRunText() string {
 	at, _, ok := in.nextRun()
@@ -138,7 +149,7 @@ func (in *instance) nextRunText() string {
 	return "next run at " + clockTime(at)
 }
 
-// awaitsSchedule reports whether the instance waits for nothing but its schedule.
+// awaitsSchedule reports whether the instance waits for its schedule. What else it may have to wait for matters when that has come.
 func (in *instance) awaitsSchedule() bool {
 	return in.machine.state == Waiting && in.machine.awaitsSchedule()
 }

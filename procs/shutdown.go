@@ -47,6 +47,8 @@ func (s *Supervisor) inHurry() bool { return s.shutdown != nil && s.shutdown.hur
 // hurry goes on with SIGKILL where the instance waits for an end.
 func (in *instance) hurry() {
 	switch r := in.run; {
+	case in.machine.state == Lingering:
+		in.do(in.machine.leave)
 	case in.machine.state == Stopping:
 		in.do(in.machine.stopDue)
 	case r != nil && r.clearing != nil:

@@ -97,6 +97,10 @@ type history struct {
 	file    *config.Config // what the operator has written
 	configs []*config.Config
 	crashes float64 // how often superd is killed
+	density float64 // how often a program names another one
+
+	begun    map[string]bool // runs of which something was spawned, or whose spawn waits for another one
+	adopting bool
 
 	models      map[string]*model // by instance
 	scales      map[string]int    // the operator's, by program
@@ -127,6 +131,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		v:      loop.NewVirtual(seed),
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		models: map[string]*model{},
+		begun:  map[string]bool{},
 		scales: map[string]int{},
 		asked:  map[string]int{},
 		defect: d,
@@ -173,6 +178,12 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			h.sup.KeptExit(e)
 		}
 	}
+	h.density = h.pick(0, 0.2, 0.6)
+	h.kernel.starts = func(spec *SpawnSpec) {
+		if !h.adopting {
+			h.checkStart(spec.Own["SUPERD_INVOCATION_ID"], spec.Name)
+		}
+	}
 	h.journal = newSimJournal(h, time.Duration(h.pick(0, 0.001, 1)*float64(time.Second)))
 	if d.asked != nil {
 		h.kernel.asked = func(instance string) { d.asked(h, instance) }
@@ -182,6 +193,8 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	for i := range 1 + h.rng.IntN(4) {
 		conf.Programs = append(conf.Programs, h.drawProgram(fmt.Sprintf("p%d", i)))
 	}
+	h.drawDependencies(conf, nil)
+	h.note("%v", showDependencies(conf))
 	h.file = conf
 	h.sup = New(h.options())
 	return h

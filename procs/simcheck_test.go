@@ -19,12 +19,13 @@ type model struct {
 	state    State     // after the turn before
 	stateAt  time.Duration
 	run      *run
-	over     *run            // the last of which the end was observed
+	over     *run            // the last one whose end was seen
 	retries  int             // ends in a row that were followed by a restart, without a stable run or the operator between
 	failures []time.Duration // bad ends since the operator's last command, or the last time it was given up
 	gaveUp   bool            // since then, without a stable run between
-	retrying bool            // it has given up and is to be tried again slowly
-	status   int             // that its last end gives superd, if that was for good
+	graph    graphModel
+	retrying bool // it has given up and is to be tried again slowly
+	status   int  // that its last end gives superd, if that was for good
 
 	unsure  bool          // whether the end that is being cleared up is among the failures
 	held    bool          // it was named as stuck, or waited for a fork that is too late to call off
@@ -48,6 +49,7 @@ func (h *history) check() {
 	for _, in := range h.sup.instances {
 		h.observeHeld(in)
 		h.checkState(in)
+		h.checkGraph(in)
 		h.observe(in)
 		h.checkSchedule(in, h.models[in.name])
 		h.checkHook(in)
@@ -62,7 +64,7 @@ func (h *history) checkState(in *instance) {
 	process := in.run != nil && in.run.process != nil
 	main, others := h.kernel.living(in.name)
 	switch m.state {
-	case Running, Stopping, Killing:
+	case Starting, Running, Lingering, Stopping, Killing:
 		if !process {
 			h.fail("%s is %s without a process", in.name, m.state)
 		}
@@ -85,6 +87,9 @@ func (h *history) checkState(in *instance) {
 		return
 	}
 	model := h.models[in.name]
+	if m.wanted.up && !model.wantUp {
+		h.calledUp(in)
+	}
 	if m.wanted.up != model.wantUp {
 		h.fail("%s: wanted up = %v, but it should be %v", in.name, m.wanted.up, model.wantUp)
 	}
@@ -120,7 +125,13 @@ func (h *history) checkBound(in *instance, model *model) {
 // observeHeld notes what keeps superd from going on with the instance, and is on record.
 func (h *history) observeHeld(in *instance) {
 	model := h.models[in.name]
-	held := in.stuck != "" || in.run != nil && h.forking(in.run)
+	if in.stuck == "" {
+		model.graph.unstuck++
+	} else {
+		model.graph.unstuck = 0
+	}
+	// One that lingers waits for others to end, each in bounded time.
+	held := in.stuck != "" || in.machine.state == Lingering || in.run != nil && h.forking(in.run)
 	if held || model.held {
 		model.freeAt = h.v.Now()
 	}
@@ -201,7 +212,7 @@ func (h *history) checkWaiters(in *instance) {
 		case in.removed && w.op != OpStop: // for what takes its place
 		case in.stuck != "":
 			h.fail("%s is stuck and somebody waits for its %s: %s", in.name, w.op, in.stuck)
-		case state.AtRest(), state == Running && !in.isOneShot(), in.awaitsSchedule():
+		case state.AtRest(), state == Running && !in.isOneShot(), in.awaitsSchedule() && !in.asked:
 			h.fail("%s is %s and somebody waits for its %s", in.name, state, w.op)
 		}
 	}
@@ -225,12 +236,14 @@ func (h *history) observe(in *instance) {
 	if in.run != model.run && model.run != nil && !model.run.scope.Closed() {
 		h.fail("%s has begun a run while the scope of the one before is open", in.name)
 	}
-	if in.run != nil {
-		if last := model.run; last != nil && last != in.run && last != model.over { // its end and the next start may fall into one turn
-			if ran := h.kernel.mains[last.invocationID]; ran != nil && in.lastExit != nil && in.lastExitAt-ran.began >= in.program.Backoff.ResetAfter {
-				model.retries, model.gaveUp = 0, false
-			}
+	if last := model.run; last != nil && last != in.run && last != model.over {
+		model.over = last
+		ran := h.kernel.mains[last.invocationID]
+		if ran != nil && ran.began > 0 && in.lastExitAt-ran.began >= in.program.Backoff.ResetAfter {
+			model.retries, model.gaveUp = 0, false
 		}
+	}
+	if in.run != nil {
 		model.run, h.policy.begun = in.run, true
 	}
 	if before == after {
@@ -244,7 +257,10 @@ func (h *history) observe(in *instance) {
 		endedAt = model.stateAt
 	}
 	model.state, model.stateAt = after, h.v.Now()
-	if after != Backoff && after != Failed && after != Exited && (after != Waiting || before.AtRest()) {
+	if (before == Running || before == Lingering) && (after == Stopping || after == Killing) {
+		h.checkStop(in)
+	}
+	if after != Backoff && after != Failed && after != Exited && (after != Waiting || before.AtRest() || !in.machine.awaitsSchedule()) {
 		return
 	}
 	if after == Waiting && in.machine.verdict == EndAgain {
@@ -256,11 +272,7 @@ func (h *history) observe(in *instance) {
 		h.observeJudgement(in, model)
 		return
 	}
-	model.over = model.run
 	p, ran := in.program, h.kernel.mains[model.run.invocationID]
-	if ran != nil && in.lastExitAt-ran.began >= p.Backoff.ResetAfter {
-		model.retries, model.gaveUp = 0, false
-	}
 	if e := in.lastExit; ran != nil && e.Known && (e.Code != ran.exit.Code || e.signal != int(ran.exit.Signal)) {
 		h.fail("%s ended with %v, superd says %v", in.name, ran.exit, *e)
 	}
@@ -382,8 +394,8 @@ func (m *model) renewed(in *instance) model {
 // checkRest holds what must be true when the faults have ceased long ago.
 func (h *history) checkRest() {
 	for _, in := range h.sup.instances {
-		if in.isOneShot() && in.machine.state == Running {
-			h.pending -= len(in.waiters) // it runs for ever here
+		if in.isOneShot() && in.machine.state == Running || in.machine.state == Waiting && in.level() == coming {
+			h.pending -= len(in.waiters) // it, or what it waits for, runs for ever here
 		}
 	}
 	if h.pending > 0 {
@@ -420,6 +432,7 @@ func (h *history) checkRest() {
 		case !m.wanted.up && others > 0 && !h.kernel.spares(in.name):
 			h.fail("%s is to be down: %d processes are left", in.name, others)
 		case !m.wanted.up:
+		case m.state == Waiting && h.rightlyWaits(in):
 		case m.state == Running && main == 1:
 		case p.Scheduled() && in.awaitsSchedule():
 		case m.state == Exited && p.Restart != config.RestartAlways:

@@ -241,7 +241,10 @@ func (h *history) crash() {
 	o.Recovery, o.Resumed = recovery, resumed
 	h.startedBoot = h.v.Boot()
 	h.sup = New(o)
-	if err := h.sup.Adopt(); err != nil {
+	h.adopting = true
+	err := h.sup.Adopt()
+	h.adopting = false
+	if err != nil {
 		h.fail("adopt: %v", err)
 		return
 	}
@@ -350,6 +353,7 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 		model := h.models[in.name]
 		_, known := before[in.name]
 		lost := all || pending[instanceKey(in.name)] || !known || in.machine.state == Spawning || in.removed
+		model.graph = graphModel{heldDown: in.wish().by == operator && !in.wish().up, by: in.machine.wanted.by}
 		if lost {
 			model.wantUp, model.since = in.wish().up, h.v.Now()
 			model.retries, model.gaveUp = in.machine.attempts, in.machine.gaveUp

@@ -20,6 +20,7 @@ type simKernel struct {
 	rng    *rand.Rand
 	mix    faultMix
 	notify func() // SIGCHLD
+	starts func(*SpawnSpec)
 	note   func(format string, args ...any)
 	fail   func(format string, args ...any)
 
@@ -153,6 +154,7 @@ func (s *simSpawn) CallOff(returned func()) bool {
 
 // Spawn implements [System].
 func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
+	k.starts(spec)
 	s := &simSpawn{k: k, hangs: k.chance(k.mix.spawnHangs)}
 	if s.hangs {
 		k.note("spawn of %s hangs", spec.Name)

@@ -38,6 +38,7 @@ func (h *history) command() {
 		if op == OpStop || h.sup.refuses(op, in) == "" {
 			h.want(in.name, op != OpStop)
 			if op != OpStop && !in.removed {
+				h.revived(in)
 				h.models[in.name].forgive()
 			}
 		}
@@ -142,11 +143,16 @@ func (h *history) reload() {
 			next.Programs = append(next.Programs, h.drawProgram(name))
 		}
 	}
+	keep := map[*config.Program]bool{}
+	for _, p := range h.sup.config.Programs {
+		keep[p] = true
+	}
+	h.drawDependencies(next, keep)
 	diff := config.Compare(h.sup.config, next)
 	for i := range diff.Programs {
 		h.expectChange(&diff.Programs[i])
 	}
-	h.note("reload: %v", programNames(next))
+	h.note("reload: %v", showDependencies(next))
 	h.file = next
 	h.sup.apply(next)
 	h.reloaded()
@@ -176,6 +182,7 @@ func (h *history) expectChange(c *config.Change) {
 				continue
 			}
 			model := h.models[in.name]
+			model.freeAt = h.v.Now() // its time-outs may be others
 			model.unsure = model.unsure || in.machine.state == Clearing
 			starts := !model.wantUp && p.Autostart && !in.program.Autostart && in.machine.wanted.by != operator
 			if starts {
@@ -231,11 +238,4 @@ func (h *history) alterProgram(had *config.Program) *config.Program {
 		}
 	}
 	return &p
-}
-
-func programNames(c *config.Config) (names []string) {
-	for _, p := range c.Programs {
-		names = append(names, p.Name)
-	}
-	return names
 }

@@ -120,15 +120,15 @@ func (h *history) checkPolicy() {
 		p.restSince = 0
 	case p.restSince == 0:
 		p.restSince = turn
-	case turn > p.restSince+1:
+	case turn > p.restSince+1+lag:
 		h.fail("superd goes on, but all have ended")
 	}
 }
 
-// allAtRest reports whether all instances are down and nobody is about to start one.
+// allAtRest reports whether all instances are down, or wait for one that is, and nobody is about to start one.
 func (h *history) allAtRest() bool {
 	for _, in := range h.sup.instances {
-		if !in.machine.state.AtRest() || in.restartTimer != nil || in.removed {
+		if !in.machine.state.AtRest() && (in.machine.state != Waiting || !h.rightlyWaits(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.removed {
 			return false
 		}
 	}

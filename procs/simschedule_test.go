@@ -83,7 +83,7 @@ func scheduleInForce(in *instance) *config.Program {
 // checkSchedule holds that each time of a schedule comes once, and is run for or was to be skipped.
 func (h *history) checkSchedule(in *instance, model *model) {
 	s, p, boot := &model.schedule, scheduleInForce(in), h.v.Boot()
-	early := in.machine.state == Waiting
+	early := in.awaitsSchedule()
 	defer func() { s.early = early }()
 	switch {
 	case p == nil:
@@ -136,12 +136,12 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 	}
 	skips := p.ScheduleMissed == config.MissedSkip
 	skip := skips && late > jitter+2*time.Second
-	early := in.machine.state == Waiting
+	early := in.awaitsSchedule()
 	switch {
 	case !s.early || skips && !skip && late > time.Second: // by its jitter, or it was missed
 	case skip && !early:
 		h.fail("%s was started for %v, which it had missed by %v and was to skip", in.name, dueFor, late)
-	case !skip && early && in.machine.awaitsSchedule():
+	case !skip && early:
 		h.fail("%s was not started for %v", in.name, dueFor)
 	}
 	s.last, s.dueFor, s.stepped = boot, dueFor, false

@@ -2,33 +2,34 @@ package procs
 
 // A State is what one instance of a program is doing.
 //
-// Some share the name that is shown: Spawning, which begins with the pre_start hooks, and Starting; Stopping, Killing, a stop whose
-// time-out is over, and Clearing, in which the main process is gone and what it left is not.
+// Some share the name that is shown: Spawning, which begins with the pre_start hooks, and Starting; Lingering, Stopping, Killing, a stop
+// whose time-out is over, and Clearing, in which the main process is gone and what it left is not.
 type State uint8
 
 // The states of an instance.
 const (
-	Stopped  State = iota // not wanted up
-	Waiting               // wanted up; nothing of it lives, and something must happen before it may be started
-	Spawning              // a worker prepares and spawns it
-	Starting              // its main process lives and is not ready yet; the start time-out runs
-	Running               // its main process lives, and is ready
-	Stopping              // the stop signal is sent; the stop time-out runs
-	Killing               // SIGKILL is sent
-	Clearing              // the main process is gone; what is left of its tree is ended, then the post_stop hooks run
-	Backoff               // it ended; the restart timer is pending
-	Exited                // it ended as it should and stays down
-	Failed                // it ended badly, or could not be started, and stays down
+	Stopped   State = iota // not wanted up
+	Waiting                // wanted up; nothing of it lives, and something must happen before it may be started
+	Spawning               // a worker prepares and spawns it
+	Starting               // its main process lives and is not ready yet; the start time-out runs
+	Running                // its main process lives, and is ready
+	Lingering              // it is to be stopped, as soon as those who have to be down before it are
+	Stopping               // the stop signal is sent; the stop time-out runs
+	Killing                // SIGKILL is sent
+	Clearing               // the main process is gone; what is left of its tree is ended, then the post_stop hooks run
+	Backoff                // it ended; the restart timer is pending
+	Exited                 // it ended as it should and stays down
+	Failed                 // it ended badly, or could not be started, and stays down
 	stateCount
 )
 
 var stateNames = [stateCount]string{
-	Stopped: "Stopped", Waiting: "Waiting", Spawning: "Spawning", Starting: "Starting", Running: "Running", Stopping: "Stopping",
+	Stopped: "Stopped", Waiting: "Waiting", Spawning: "Spawning", Starting: "Starting", Running: "Running", Lingering: "Lingering", Stopping: "Stopping",
 	Killing: "Killing", Clearing: "Clearing", Backoff: "Backoff", Exited: "Exited", Failed: "Failed",
 }
 
 var shownNames = [stateCount]string{
-	Stopped: "stopped", Waiting: "waiting", Spawning: "starting", Starting: "starting", Running: "running", Stopping: "stopping",
+	Stopped: "stopped", Waiting: "waiting", Spawning: "starting", Starting: "starting", Running: "running", Lingering: "stopping", Stopping: "stopping",
 	Killing: "stopping", Clearing: "stopping", Backoff: "backoff", Exited: "exited", Failed: "failed",
 }
 
@@ -41,7 +42,7 @@ func (s State) AtRest() bool { return s == Stopped || s == Exited || s == Failed
 
 // lives reports whether there is a main process.
 func (s State) lives() bool {
-	return s == Starting || s == Running || s == Stopping || s == Killing
+	return s == Starting || s == Running || s == Lingering || s == Stopping || s == Killing
 }
 
 // Up reports whether the instance does what it is there for.
@@ -56,6 +57,7 @@ const (
 	WantUp         Event = iota // it is to be up
 	WantDown                    // it is to be down
 	Wait                        // it is to be up, and has to wait before it is started
+	Linger                      // it is to go, after others
 	Again                       // it is to be up, in a run that starts after this
 	Spawned                     // the main process was started, and is ready by that
 	SpawnedUnready              // it was started, and has yet to become ready
@@ -79,7 +81,7 @@ const (
 )
 
 var eventNames = [eventCount]string{
-	WantUp: "WantUp", WantDown: "WantDown", Wait: "Wait", Again: "Again", Spawned: "Spawned", SpawnedUnready: "SpawnedUnready",
+	WantUp: "WantUp", WantDown: "WantDown", Wait: "Wait", Linger: "Linger", Again: "Again", Spawned: "Spawned", SpawnedUnready: "SpawnedUnready",
 	SpawnedStale: "SpawnedStale", Ready: "Ready", StartDue: "StartDue", Unfit: "Unfit", WatchdogDue: "WatchdogDue", Left: "Left",
 	EndRetry: "EndRetry", EndDone: "EndDone", EndGaveUp: "EndGaveUp", EndFinal: "EndFinal", EndDown: "EndDown", EndAgain: "EndAgain", EndWait: "EndWait",
 	StopDue: "StopDue", KillDue: "KillDue", RestartDue: "RestartDue",

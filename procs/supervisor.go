@@ -79,6 +79,10 @@ type Supervisor struct {
 
 	instances []*instance // by name
 	byName    map[string]*instance
+	nodes     map[string]*node // programs, and those that are named, by name
+	unsettled []*instance      // about to be looked at
+	settling  bool             // they are being looked at
+	asked     []*instance      // whose waiters are told then
 	leaving   []*instance      // those that go when they are at rest
 	scales    map[string]scale // the operator's, by program
 	byPid     map[int]func()   // reaps a child that an instance owns
@@ -130,6 +134,7 @@ func New(o Options) *Supervisor {
 		rng:       rand.New(random),
 		config:    o.Config,
 		byName:    map[string]*instance{},
+		nodes:     map[string]*node{},
 		scales:    map[string]scale{},
 		byPid:     map[int]func(){},
 		started:   o.Loop.Wall(),
@@ -186,6 +191,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
+	in.save() // or the next superd would take it for one that is new
 	s.tellAdded()
 	return in
 }
@@ -201,7 +207,7 @@ func compareInstances(a, b *instance) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// atRest is told whenever an instance is at rest.
+// atRest is told whenever an instance is at rest, or waits.
 func (s *Supervisor) atRest(in *instance) {
 	if in.removed {
 		s.depart(in)

@@ -25,6 +25,7 @@ type Facts struct {
 	Removed  bool // it is not in the configuration any more
 	Replaced bool // a new table of the same name waits for it to go
 
+	WaitsFor  []string       // what keeps it from being started, and what that waits for, down to the cause
 	Stage     string         // what goes on at the moment: a hook, a file that is opened, processes that are left
 	Stuck     string         // what superd can do no more about; empty if nothing
 	KillIn    *time.Duration // until SIGKILL; nil: none is due
@@ -61,8 +62,8 @@ func (in *instance) facts() Facts {
 	now := in.sup.loop.Now()
 	f := Facts{
 		Name: in.name, State: m.state, Now: in.sup.loop.Wall(), Since: st.Since, Cause: m.cause, Pid: st.Pid, Uptime: st.Uptime,
-		WantedUp: m.wanted.up, WantedBy: m.wanted.by, Again: m.again, Removed: in.removed, Replaced: in.next != nil,
-		Stage: in.stage(), Stuck: in.stuck, NoOutput: in.noOutput,
+		WantedUp: m.wanted.up, WantedBy: m.wanted.by, Again: in.comesAgain(), Removed: in.removed, Replaced: in.next != nil,
+		WaitsFor: in.waitsFor(), Stage: in.stage(), Stuck: in.stuck, NoOutput: in.noOutput,
 		NextStart: st.NextStart, Attempts: m.attempts, Restarts: m.restarts, GaveUp: m.gaveUp,
 		Backoff: in.program.Backoff, Limit: in.program.StartLimit,
 	}
@@ -84,6 +85,18 @@ func (in *instance) facts() Facts {
 	return f
 }
 
+// comesAgain reports whether the instance is started again as soon as it is down.
+func (in *instance) comesAgain() bool {
+	m := in.machine
+	switch m.state {
+	case Stopping, Killing:
+		return m.wanted.up && m.blame == "" && !m.lacking()
+	case Clearing:
+		return m.wanted.up && m.verdict == EndAgain && !m.lacking()
+	}
+	return m.again && !m.lacking()
+}
+
 // shownRuns is how many of the last runs an explanation lists.
 const shownRuns = 5
 
@@ -98,6 +111,9 @@ func (f *Facts) Explain(events []eventlog.Event) string {
 	f.explainWish(say)
 	if f.Stuck != "" {
 		say("superd can do no more about it: %s.", f.Stuck)
+	}
+	for _, what := range f.WaitsFor {
+		say("It waits for %s.", what)
 	}
 	if f.Stage != "" {
 		say("At the moment: %s.", f.Stage)

@@ -2,6 +2,8 @@ package tests
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,7 +89,7 @@ func TestExecFails(t *testing.T) {
 func TestHungFileSystem(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "")
-	mount := s.HungMount("mount")
+	mount := s.HungMount("m") // short: it has to fit into a binary
 	s.Configure(fmt.Sprintf(`
 		[program.executable]
 		command = "%[1]s/program"
@@ -99,6 +101,9 @@ func TestHungFileSystem(t *testing.T) {
 		[program.interpreter]
 		command = "DIR/script"
 		start_timeout = "1h"
+		[program.loader]
+		command = "DIR/binary infinity"
+		start_timeout = "1h"
 		[program.timeout]
 		command = "%[1]s/program"
 		start_timeout = "200ms"
@@ -106,10 +111,11 @@ func TestHungFileSystem(t *testing.T) {
 		command = "sleep infinity"
 		`, mount))
 	s.Write("script", "#!"+mount+"/interpreter\n")
+	writeWithLoader(t, s, "binary", mount+"/l")
 	s.Env = append(s.Env, "GOGC=1") // a collection with nearly every request
 	d := s.Start()
 	pid := s.WaitState("good", "running").Pid
-	for _, name := range []string{"executable", "directory", "interpreter"} {
+	for _, name := range []string{"executable", "directory", "interpreter", "loader"} {
 		s.WaitStatus(name, "hangs in its start", func(st harness.Status) bool {
 			return st.State == "starting" && strings.Contains(st.Reason, mount)
 		})
@@ -130,6 +136,24 @@ func TestHungFileSystem(t *testing.T) {
 	d.Signal(syscall.SIGTERM)
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+}
+
+// writeWithLoader writes a copy of sleep that names another loader.
+func writeWithLoader(t *testing.T, s *harness.Site, name, loader string) {
+	t.Helper()
+	program, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := regexp.MustCompile(`/lib[a-z0-9/._-]*/ld-[a-z0-9._-]+\x00`).FindIndex(program)
+	if at == nil || len(loader) >= at[1]-at[0] {
+		t.Skipf("no room for %s in the name of the loader", loader)
+	}
+	clear(program[at[0]:at[1]])
+	copy(program[at[0]:], loader)
+	if err := os.WriteFile(s.Path(name), program, 0o755); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -18,10 +18,10 @@ import (
 	"superd/control"
 )
 
-// Listen listens on the Unix socket at path, for everybody: who may say what is settled per connection.
+// Listen listens on the Unix socket at path, for everybody: who may say what is settled per connection. The caller holds the directory.
 //
-// A socket on which nobody listens any more, and a FIFO, are replaced; one that is alive is not touched,
-// and neither is anything else that lies there.
+// A socket and a FIFO are replaced; anything else that lies there is not touched. The socket may look alive: whoever was killed holds his
+// files until the kernel has ended all his threads.
 func Listen(path string) (*net.UnixListener, error) {
 	if len(path) > control.MaxSocketPath {
 		return nil, fmt.Errorf("listen on %s: the path has %d bytes, a socket can have %d: choose a shorter runtime directory",
@@ -82,15 +82,7 @@ func removeStale(path string) error {
 		return nil
 	case err != nil:
 		return err
-	case info.Mode()&fs.ModeSocket != 0:
-		conn, err := net.DialTimeout("unix", path, time.Second)
-		if err == nil {
-			conn.Close()
-		}
-		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return errors.New("a living superd listens there")
-		}
-	case info.Mode()&fs.ModeNamedPipe == 0:
+	case info.Mode()&(fs.ModeSocket|fs.ModeNamedPipe) == 0:
 		return errors.New("something that is not a socket lies there: remove it")
 	}
 	return os.Remove(path)

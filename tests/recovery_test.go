@@ -1,0 +1,330 @@
+package tests
+
+import (
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"superd/tests/harness"
+)
+
+const counting = `
+	[program.web]
+	command = ["sh", "-c", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.01; done"]
+	backoff.initial = "1ms"
+	`
+
+// shells counts the main processes.
+func shells(s *harness.Site) (n int) {
+	for _, p := range s.Programs() {
+		if strings.HasPrefix(p.Command, "sh ") {
+			n++
+		}
+	}
+	return n
+}
+
+// rewriteJournal changes the header of the journal that a killed superd has left.
+func rewriteJournal(t *testing.T, s *harness.Site, change func(header string) string) {
+	t.Helper()
+	path := filepath.Join(s.RuntimeDir, "journal")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, rest, _ := strings.Cut(string(text), "\n")
+	changed := change(header[len("01234567 "):])
+	if changed == header[len("01234567 "):] {
+		t.Fatalf("nothing to change in %s", header)
+	}
+	sum := crc32.Checksum([]byte(changed), crc32.MakeTable(crc32.Castagnoli))
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%08x %s\n%s", sum, changed, rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal in a format that superd doesn't know keeps it from starting anything as long as programs live of which it may tell.
+func TestJournalOfNewerSuperd(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, counting)
+	d := s.Start()
+	web := s.Hold(s.WaitState("web", "running").Pid)
+	s.MustCtl("start", "web") // what was queued is written
+	d.Kill()
+	rewriteJournal(t, s, func(header string) string { return strings.Replace(header, `"version":1,`, `"version":2,`, 1) })
+	wantMessage(t, s.Run("run", "-c", s.Config), 1, "format 2", fmt.Sprintf("its programs still run: %d (sh)", web.Pid))
+	if !web.Alive() || shells(s) != 1 {
+		t.Fatalf("processes %v, want %d alone", s.Programs(), web.Pid)
+	}
+	web.Kill()
+	harness.Until(t, "it is gone", func() bool { return !web.Alive() })
+	d = s.Start()
+	d.ErrOut.Wait(t, "journal of another superd removed")
+	s.WaitState("web", "running")
+}
+
+// A journal of another boot tells nothing of processes; if there are some nevertheless, they are not started a second time.
+func TestJournalOfAnotherBoot(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, counting)
+	boot := func(header string) string {
+		return regexp.MustCompile(`"boot":"[^"]*"`).ReplaceAllString(header, `"boot":"another"`)
+	}
+	d := s.Start()
+	web := s.Hold(s.WaitState("web", "running").Pid)
+	s.MustCtl("start", "web")
+	d.Kill()
+	rewriteJournal(t, s, boot)
+	d = s.Start()
+	d.ErrOut.Wait(t, "journal of an earlier boot")
+	if st := s.Status("web"); st.State != "stopped" || !strings.Contains(st.Reason, fmt.Sprint(web.Pid)) || !web.Alive() {
+		t.Errorf("%v, want that it is not started beside %d", st, web.Pid)
+	}
+	web.Kill()
+	s.WaitState("web", "running")
+	d.Kill()
+	for _, p := range s.Programs() {
+		p.Kill()
+	}
+	harness.Until(t, "the programs are gone, as after a boot", func() bool { return len(s.Programs()) == 0 })
+	rewriteJournal(t, s, boot)
+	d = s.Start()
+	s.WaitState("web", "running")
+	if log := d.ErrOut.String(); strings.Contains(log, "level=WARN") {
+		t.Errorf("after a boot:\n%s", log)
+	}
+}
+
+// Started by hand with another configuration, superd adopts what runs and then goes by the difference.
+func TestRecoveryWithAnotherConfiguration(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.kept]
+		command = "sleep infinity"
+		[program.changed]
+		command = "sleep infinity"
+		[program.gone]
+		command = "sleep infinity"
+		`)
+	d := s.Start()
+	before := map[string]*harness.Held{}
+	for name, pid := range s.WaitRunning() {
+		before[name] = s.Hold(pid)
+	}
+	s.MustCtl("start", "*")
+	d.Kill()
+	s.Configure(`
+		[program.kept]
+		command = "sleep infinity"
+		[program.changed]
+		command = "sleep 1d"
+		[program.new]
+		command = "sleep infinity"
+		`)
+	d = s.Start()
+	s.WaitState("new", "running")
+	changed := s.WaitStatus("changed", "is restarted", func(st harness.Status) bool { return st.State == "running" && st.Pid != before["changed"].Pid })
+	harness.Until(t, "three programs are left", func() bool { return len(s.Programs()) == 3 })
+	if kept := s.Status("kept"); kept.Pid != before["kept"].Pid || before["changed"].Alive() || before["gone"].Alive() {
+		t.Errorf("%v, %v; before: %d, %d and %d", kept, changed, before["kept"].Pid, before["changed"].Pid, before["gone"].Pid)
+	}
+
+	// A broken one is refused, and nothing happens.
+	d.Kill()
+	pids := fmt.Sprint(s.Programs())
+	s.Write("superd.toml", "[superd]\nruntime_dir = 'run'\nlog_dir = 'log'\n[program.kept\n")
+	wantMessage(t, s.Run("run", "-c", s.Config), 2, "superd.toml:4:")
+	if now := fmt.Sprint(s.Programs()); now != pids {
+		t.Errorf("after a superd that was refused: %s, before: %s", now, pids)
+	}
+}
+
+// What lies in the place of a FIFO or of the journal is never taken for one, and no program pays for it.
+func TestOtherFilesInTheirPlaces(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, counting)
+	d := s.Start()
+	web := s.WaitState("web", "running").Pid
+	s.MustCtl("start", "web")
+	for _, put := range []func(path string) error{
+		func(path string) error { return os.WriteFile(path, []byte("not a FIFO\n"), 0o600) },
+		func(path string) error { return os.Mkdir(path, 0o700) },
+		func(path string) error { return os.Symlink("/dev/null", path) },
+	} {
+		d.Kill()
+		fifo := filepath.Join(s.RuntimeDir, "fifo", "web")
+		if err := os.RemoveAll(fifo); err != nil {
+			t.Fatal(err)
+		}
+		if err := put(fifo); err != nil {
+			t.Fatal(err)
+		}
+		d = s.Start()
+		d.ErrOut.Wait(t, "FIFO is not where it was")
+		if st := s.Status("web"); st.Pid != web || st.State != "running" {
+			t.Fatalf("%v, want pid %d", st, web)
+		}
+		size := len(s.Log("web"))
+		harness.Until(t, "its output goes on", func() bool { return len(s.Log("web")) > size })
+	}
+	n := 0
+	for line := range strings.Lines(s.Log("web")) {
+		if n++; line != fmt.Sprintf("line %d\n", n) && strings.HasSuffix(line, "\n") {
+			t.Fatalf("line %d is %q", n, line)
+		}
+	}
+
+	d.Kill()
+	journal := filepath.Join(s.RuntimeDir, "journal")
+	text, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, put := range []func() error{
+		func() error { return os.Mkdir(journal, 0o700) },
+		func() error { return syscall.Mkfifo(journal, 0o600) },
+		func() error { return os.Symlink("/dev/null", journal) },
+	} {
+		if err := os.Remove(journal); err != nil {
+			t.Fatal(err)
+		}
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+		wantMessage(t, s.Run("run", "-c", s.Config), 1, journal, "it is not a regular file: remove it")
+		if shells(s) != 1 || !harness.Alive(web) {
+			t.Fatalf("processes %v, want %d alone", s.Programs(), web)
+		}
+	}
+	os.Remove(journal)
+	if err := os.WriteFile(journal, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	if st := s.Status("web"); st.Pid != web {
+		t.Errorf("with the journal back in its place: %v, want pid %d", st, web)
+	}
+}
+
+// On a full disk superd adopts what runs, says what it can't write, and writes again when there is room.
+func TestRecoveryOnFullDisk(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, counting)
+	s.Mkdir("run")
+	if err := unix.Mount("tmpfs", s.Path("run"), "tmpfs", 0, "size=512k"); err != nil {
+		t.Skipf("mount: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(s.Path("run"), unix.MNT_DETACH) })
+	d := s.Start()
+	web := s.WaitState("web", "running").Pid
+	s.MustCtl("start", "web")
+	d.Kill()
+	fill(t, s.Path("run/filler"))
+
+	d = s.Start()
+	d.ErrOut.Wait(t, "journal not written")
+	if st := s.Status("web"); st.Pid != web || st.State != "running" {
+		t.Fatalf("%v, want pid %d", st, web)
+	}
+	if r := s.Ctl("restart", "web", "--timeout", "1s"); r.Exit == 0 {
+		t.Errorf("restarted while its start can't be written down: %s", r.Out)
+	}
+	if n := shells(s); n > 1 {
+		t.Errorf("%d processes, want one at most", n)
+	}
+	if err := os.Remove(s.Path("run/filler")); err != nil {
+		t.Fatal(err)
+	}
+	again := s.WaitStatus("web", "runs again", func(st harness.Status) bool { return st.State == "running" && st.Pid != web }).Pid
+	s.MustCtl("start", "web")
+	d.Kill()
+	s.Start()
+	if st := s.Status("web"); st.Pid != again {
+		t.Errorf("%v, want pid %d", st, again)
+	}
+	s.MustCtl("shutdown")
+
+	// Without room for a journal nothing is started.
+	fill(t, s.Path("run/filler"))
+	wantMessage(t, s.Run("run", "-c", s.Config), 1, s.RuntimeDir, "no space left")
+	os.Remove(s.Path("run/filler"))
+}
+
+// fill makes a file as large as there is room.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		if _, err := f.Write(make([]byte, 4096)); err != nil {
+			return
+		}
+	}
+}
+
+// A superd that is killed between the fork and the exec of a start leaves a child that has its lock and its socket. The next one ends it first.
+func TestKilledWithSpawnInFlight(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.slow]
+		command = "sleep infinity"
+		[program.web]
+		command = "sleep infinity"
+		`)
+	s.Env = append(s.Env, "GOGC=off") // a collection would wait for the fork
+	d := s.Start()
+	s.WaitRunning()
+	web := s.Status("web").Pid
+	bases := s.Cgroups()
+	if len(bases) == 0 {
+		t.Skip("no cgroup v2 here")
+	}
+	// Who is born in a frozen cgroup comes no further.
+	s.MustCtl("stop", "slow")
+	frozen := filepath.Join(bases[0], "program-slow")
+	if err := os.WriteFile(filepath.Join(frozen, "cgroup.freeze"), []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.MustCtl("start", "slow", "--no-wait")
+	var child *harness.Held
+	harness.Until(t, "a child is in flight", func() bool {
+		text, _ := os.ReadFile(filepath.Join(frozen, "cgroup.procs"))
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		if pid > 0 {
+			child = s.Hold(pid)
+		}
+		return pid > 0
+	})
+	if exe := s.Executable(child.Pid); filepath.Base(exe) != "superd" && s.Executable(d.Pid) != exe {
+		t.Fatalf("process %d runs %s already", child.Pid, exe)
+	}
+	d.Kill()
+	if !child.Alive() {
+		t.Fatal("the child has ended with superd: there is nothing to see")
+	}
+	s.Start()
+	if st := s.Status("web"); st.Pid != web || st.State != "running" {
+		t.Errorf("%v, want pid %d", st, web)
+	}
+	if child.Alive() {
+		t.Errorf("process %d of the start in flight lives", child.Pid)
+	}
+	if st := s.WaitState("slow", "running"); st.Pid == child.Pid {
+		t.Errorf("%v, want another process", st)
+	}
+	if n := len(s.Programs()); n != 2 {
+		t.Errorf("processes %v, want two", s.Programs())
+	}
+}
