@@ -109,7 +109,7 @@ var effects = map[string]effect{
 	"user": anew, "supplementary_groups": anew, "umask": anew,
 	"limits.nofile": anew, "limits.core": anew, "limits.memory": anew, "limits.cpu": anew, "limits.tasks": anew,
 	"type": anew, "ready.notify": anew, "ready.fd": anew,
-	"log.file": anew, "log.format": anew, "log.stderr": anew,
+	"log.file": anew, "log.format": anew, "log.stderr": anew, "log.stderr_file": anew, "log.sink": anew,
 
 	"replicas": counted,
 
@@ -118,6 +118,7 @@ var effects = map[string]effect{
 	"backoff.initial": live, "backoff.max": live, "backoff.factor": live, "backoff.jitter": live, "backoff.reset_after": live,
 	"start_limit.failures": live, "start_limit.within": live, "start_limit.retry_after": live,
 	"start_timeout": live, "stop_signal": live, "stop_timeout": live, "kill_mode": live,
+	"log.owner": live, "log.group": live, "log.mode": live, "log.address": live, "log.identifier": live, "log.facility": live,
 	"ready.line": live, "ready.tcp": live, "ready.http": live, "ready.exec": live, "ready.interval": live, "ready.timeout": live,
 	"health.tcp": live, "health.http": live, "health.exec": live, "health.interval": live, "health.timeout": live, "health.failures": live,
 	"pre_start": live, "post_stop": live,

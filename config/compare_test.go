@@ -153,6 +153,7 @@ func TestEachFieldIsCompared(t *testing.T) {
 func fullProgram() *Program {
 	p := DefaultProgram("web")
 	p.Ready, p.Health, p.Umask = &Ready{}, &Health{}, new(uint32)
+	p.Log.Mode = new(uint32)
 	p.Limits = Limits{NoFile: new(int64), Core: new(int64), Memory: new(int64), CPU: new(float64), Tasks: new(int64)}
 	return p
 }

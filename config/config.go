@@ -173,17 +173,49 @@ type Health struct {
 
 // Log says where a program's output goes.
 type Log struct {
-	File     string // absolute or relative to the log directory, clean; "": <instance>.log, see [Program.LogPath]
-	Format   LogFormat
-	MaxSize  int64         // bytes; 0: never rotate for the size
-	MaxAge   time.Duration // 0: never rotate for the age
-	MaxTotal int64         // bytes of all the instance's files; 0: no bound
-	Keep     int           // rotated files kept beside the current one
-	Compress Compression   // of rotated files
-	Stderr   Stderr
-	Overflow Overflow
-	MinFree  int64 // bytes that logging leaves free on the file system; 0: none
+	File       string // absolute or relative to the log directory, clean; "": <instance>.log, see [Program.LogPath]
+	Format     LogFormat
+	MaxSize    int64         // bytes; 0: never rotate for the size
+	MaxAge     time.Duration // 0: never rotate for the age
+	MaxTotal   int64         // bytes of all the instance's files; 0: no bound
+	Keep       int           // rotated files kept beside the current one
+	Compress   Compression   // of rotated files
+	Stderr     Stderr
+	StderrFile string // as File; "": <instance>.err.log
+	Overflow   Overflow
+	MinFree    int64 // bytes that logging leaves free on the file system; 0: none
+
+	Owner, Group string  // of the files; "" for superd's own
+	Mode         *uint32 // of the files; nil: 0640
+
+	Sink       Sink
+	Address    string // of journald or syslog: the path of a socket, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one
+	Identifier string // what they call the program; "" is its name
+	Facility   Facility
 }
+
+// Sink is where lines go.
+type Sink string
+
+// The values of log.sink.
+const (
+	SinkFile     Sink = "file"
+	SinkJournald Sink = "journald"
+	SinkSyslog   Sink = "syslog"
+	SinkStdout   Sink = "stdout"
+)
+
+// Facility is one of syslog's.
+type Facility string
+
+// facilities are the values of log.facility. Each has its place in the list as its number. Source: RFC 5424, table 1.
+var facilities = []Facility{
+	"kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp", "security", "console", "solaris-cron",
+	"local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+}
+
+// Number returns the number that syslog has for it.
+func (f Facility) Number() int { return slices.Index(facilities, f) }
 
 // LogFormat is how lines are written to the log file.
 type LogFormat string
@@ -276,9 +308,23 @@ func NumberedNames(program string, replicas int) []string {
 
 // LogPath returns the log file of one of the program's instances.
 func (p *Program) LogPath(logDir, instance string) string {
-	file := p.Log.File
+	return logPath(logDir, p.Log.File, instance+".log")
+}
+
+// StderrPath returns the file that standard error of one of the program's instances has for itself, "" if it has none.
+func (p *Program) StderrPath(logDir, instance string) string {
+	if p.Log.Stderr != StderrSeparate {
+		return ""
+	}
+	return logPath(logDir, p.Log.StderrFile, instance+stderrSuffix)
+}
+
+// stderrSuffix follows the name of the instance in the name of the file that its standard error has by default.
+const stderrSuffix = ".err.log"
+
+func logPath(logDir, file, byDefault string) string {
 	if file == "" {
-		file = instance + ".log"
+		file = byDefault
 	}
 	if filepath.IsAbs(file) {
 		return file

@@ -30,7 +30,7 @@ func builtin() *draft {
 		StopTimeout:  10 * time.Second,
 		KillMode:     KillTree,
 		Log: Log{
-			Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock,
+			Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon",
 		},
 	}
 	d.ready = Ready{Interval: time.Second, Timeout: 2 * time.Second}
@@ -166,6 +166,9 @@ func (d *draft) settle() {
 	}
 	if d.Log.File == d.Name+".log" && d.Replicas == 1 {
 		d.Log.File = "" // as it is anyway
+	}
+	if d.Log.Sink == SinkStdout && !d.anySet("log.format") {
+		d.Log.Format = LogText
 	}
 	d.SuccessExitCodes = slices.Compact(slices.Sorted(slices.Values(d.SuccessExitCodes)))
 }

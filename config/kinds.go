@@ -344,6 +344,23 @@ var logFile = text("path", "a path", func(s string) (string, error) {
 	return path.Clean(s), nil
 }, quoteSet)
 
+// logAddress is the path of a socket, or the URL of a host and port.
+var logAddress = text("string", "an address", func(s string) (string, error) {
+	const remedy = `write a path such as "/dev/log", or "udp://HOST:PORT" or "tcp://HOST:PORT"`
+	if strings.HasPrefix(s, "/") {
+		return path.Clean(s), nil
+	}
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || scheme != "udp" && scheme != "tcp" {
+		return "", fmt.Errorf("%s is not an address of journald or syslog: %s", shorten(s), remedy)
+	}
+	host, port, err := net.SplitHostPort(rest)
+	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 || host == "" {
+		return "", fmt.Errorf("%s has no host and port: %s", shorten(s), remedy)
+	}
+	return s, nil
+}, quoteSet)
+
 // template reports whether the references in s can be read.
 func (v value) template(s string) bool {
 	if _, err := parseTemplate(s); err != nil {
@@ -442,37 +459,45 @@ var environment = kind[map[string]string]{
 var stopSignal = text("signal", `a signal such as "SIGTERM"`, ParseSignal,
 	func(sig syscall.Signal) string { return strconv.Quote(showSignal(sig)) })
 
-var umask = kind[*uint32]{
-	name: "octal string",
-	show: func(mask *uint32) string {
-		if mask == nil {
-			return ""
-		}
-		return fmt.Sprintf(`"%03o"`, *mask)
-	},
-	read: func(v value) (*uint32, bool) {
-		const remedy = `write "022" or 0o022`
-		digits, isString := v.raw.(string)
-		if n, ok := v.raw.(int64); ok {
-			// 22 would be 026 in the end: only what is written in octal can have been meant so.
-			if !strings.HasPrefix(v.text(), "0o") {
-				v.fail("must be octal, got %d: %s", n, remedy)
+var umask = octal("mask", "022")
+
+// fileMode is the mode of a file, as chmod takes it.
+var fileMode = octal("mode", "640")
+
+// octal reads nine bits, written in octal as in the example.
+func octal(what, example string) kind[*uint32] {
+	return kind[*uint32]{
+		name: "octal string",
+		show: func(mask *uint32) string {
+			if mask == nil {
+				return ""
+			}
+			return fmt.Sprintf(`"%03o"`, *mask)
+		},
+		read: func(v value) (*uint32, bool) {
+			remedy := fmt.Sprintf(`write "%s" or 0o%s`, example, example)
+			digits, isString := v.raw.(string)
+			if n, ok := v.raw.(int64); ok {
+				// 22 would be 026 in the end: only what is written in octal can have been meant so.
+				if !strings.HasPrefix(v.text(), "0o") {
+					v.fail("must be octal, got %d: %s", n, remedy)
+					return nil, false
+				}
+				digits, isString = strconv.FormatInt(n, 8), true
+			}
+			if !isString {
+				v.fail("must be an octal %s, got %s: %s", what, v.describe(), remedy)
 				return nil, false
 			}
-			digits, isString = strconv.FormatInt(n, 8), true
-		}
-		if !isString {
-			v.fail("must be an octal mask, got %s: %s", v.describe(), remedy)
-			return nil, false
-		}
-		n, err := strconv.ParseUint(digits, 8, 32)
-		if err != nil || n > 0o777 {
-			v.fail("must be an octal mask from 000 to 777, got %s: %s", shorten(digits), remedy)
-			return nil, false
-		}
-		mask := uint32(n)
-		return &mask, true
-	},
+			n, err := strconv.ParseUint(digits, 8, 32)
+			if err != nil || n > 0o777 {
+				v.fail("must be an octal %s from 000 to 777, got %s: %s", what, shorten(digits), remedy)
+				return nil, false
+			}
+			mask := uint32(n)
+			return &mask, true
+		},
+	}
 }
 
 var address = text("host:port", "a string", func(s string) (string, error) {

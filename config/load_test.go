@@ -44,7 +44,7 @@ func TestDefaults(t *testing.T) {
 		Backoff:      Backoff{100 * time.Millisecond, time.Minute, 2, 0.1, 10 * time.Second},
 		StartLimit:   StartLimit{0, time.Minute, 10 * time.Minute},
 		StartTimeout: 30 * time.Second, StopSignal: syscall.SIGTERM, StopTimeout: 10 * time.Second, KillMode: KillTree,
-		Log:  Log{Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock},
+		Log:  Log{Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon"},
 		File: "superd.toml", Line: 1,
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -97,7 +97,7 @@ limits = { nofile = 1, core = 0 }
 		Backoff:      Backoff{time.Second, 2 * time.Second, 3, 0, 0},
 		StartLimit:   StartLimit{4, 5 * time.Second, 6 * time.Second},
 		StartTimeout: 7 * time.Second, StopSignal: syscall.SIGINT, KillMode: KillGroup,
-		Log:  Log{File: "web.txt", Format: LogRaw, MaxSize: 1024, Keep: 8, Stderr: StderrMerge, Overflow: OverflowBlock},
+		Log:  Log{File: "web.txt", Format: LogRaw, MaxSize: 1024, Keep: 8, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon"},
 		File: "superd.toml", Line: 7,
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -123,7 +123,7 @@ ready = { exec = "check it", interval = "3s", timeout = "4s" }
 health = { http = "http://127.0.0.1/", failures = 5 }
 pre_start = [["a", "b"], "c d"]
 post_stop = [["e"]]
-log = { compress = true, stderr = "label", overflow = "drop" }
+log = { compress = true, stderr = "label", format = "text", overflow = "drop" }
 limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
 `).Programs[1]
 	memory, cpu, tasks := int64(1000), 0.5, int64(2)
@@ -135,7 +135,7 @@ limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
 	want.Ready = &Ready{Exec: []string{"check", "it"}, Interval: 3 * time.Second, Timeout: 4 * time.Second}
 	want.Health = &Health{HTTP: "http://127.0.0.1/", Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 5}
 	want.PreStart, want.PostStop = [][]string{{"a", "b"}, {"c", "d"}}, [][]string{{"e"}}
-	want.Log.Compress, want.Log.Stderr, want.Log.Overflow = CompressGzip, StderrLabel, OverflowDrop
+	want.Log.Compress, want.Log.Stderr, want.Log.Format, want.Log.Overflow = CompressGzip, StderrLabel, LogText, OverflowDrop
 	want.Log.File = "" // each instance has its own
 	want.Limits = Limits{Memory: &memory, CPU: &cpu, Tasks: &tasks}
 	if !reflect.DeepEqual(*p, want) {

@@ -18,6 +18,14 @@ func (l *loader) checkMachine() {
 			_, err := l.accounts.User(d.User)
 			d.blame("user").warnAccount(err)
 		}
+		if d.Log.Owner != "" {
+			_, err := l.accounts.User(d.Log.Owner)
+			d.blame("log.owner").warnAccount(err)
+		}
+		if d.Log.Group != "" {
+			_, err := l.accounts.Group(d.Log.Group)
+			d.blame("log.group").warnAccount(err)
+		}
 		items, _ := d.blame("supplementary_groups").items()
 		for _, item := range items {
 			if name, ok := item.raw.(string); ok {

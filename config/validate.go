@@ -60,11 +60,13 @@ func (d *draft) check() {
 		d.blame("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>.log",
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
 	}
+	d.checkStderr()
+	d.checkSink()
 	if log := d.Log; log.MaxTotal > 0 && (log.MaxSize == 0 || log.MaxTotal < log.MaxSize) {
 		d.blame("log.max_total", "log.max_size").fail("log.max_total (%s) must not be less than log.max_size (%s), which must not be 0 then",
 			showSize(log.MaxTotal), showSize(log.MaxSize))
 	}
-	if d.Log.Format == LogDirect {
+	if d.Log.Format == LogDirect && d.Log.Sink == SinkFile {
 		d.checkDirect()
 	}
 	if d.checkProbe("ready", readyChecks) {
@@ -74,6 +76,64 @@ func (d *draft) check() {
 	if d.checkProbe("health", healthChecks) {
 		health := d.health
 		d.Health = &health
+	}
+}
+
+// checkSink refuses what has no meaning where the output goes elsewhere than into a file, or does.
+func (d *draft) checkSink() {
+	log := d.Log
+	refuse := func(why string, names ...string) {
+		for _, name := range names {
+			if v, ok := d.set[name]; ok {
+				v.failKey("%s: leave it out", why)
+			}
+		}
+	}
+	ofFiles := []string{"log.file", "log.max_size", "log.max_age", "log.max_total", "log.keep", "log.compress", "log.min_free", "log.owner", "log.group", "log.mode",
+		"log.stderr_file", "ready.line"}
+	ofMessages := []string{"log.identifier", "log.facility"}
+	if written, ok := d.set["log.sink"]; ok && written.raw != string(log.Sink) {
+		return // a mistake by itself
+	}
+	if log.Sink == SinkFile {
+		refuse(`has no meaning without log.sink = "journald" or "syslog"`, append(ofMessages, "log.address")...)
+		return
+	}
+	for _, name := range ofFiles {
+		if v, ok := d.set[name]; ok {
+			v.failKey(`has no meaning with log.sink = %q, which is not a file: leave it out`, log.Sink)
+		}
+	}
+	if log.Stderr == StderrSeparate {
+		d.blame("log.stderr", "log.sink").fail(`"separate" needs files: with log.sink = %q write stderr = "merge" or "label"`, log.Sink)
+	}
+	switch log.Sink {
+	case SinkStdout:
+		refuse(`has no meaning with log.sink = "stdout"`, append(ofMessages, "log.address")...)
+		if log.Format != LogText && log.Format != LogJSON {
+			d.blame("log.format", "log.sink").fail(`%q does not tell whose lines they are: with log.sink = "stdout" write format = "text" or "json"`, log.Format)
+		}
+	default:
+		if v, ok := d.set["log.format"]; ok {
+			v.failKey("has no meaning with log.sink = %q, which has its own: leave it out", log.Sink)
+		}
+		if log.Sink == SinkJournald && strings.Contains(log.Address, "://") {
+			d.blame("log.address").fail("%q is not the path of a socket: journald has no other", log.Address)
+		}
+	}
+}
+
+// checkStderr looks at where standard error goes.
+func (d *draft) checkStderr() {
+	log := d.Log
+	switch {
+	case log.Stderr == StderrLabel && log.Sink == SinkFile && !(log.Format == LogText || log.Format == LogJSON):
+		d.blame("log.stderr", "log.format").fail(`"label" needs records that name the stream: write format = "text" or "json", too, or stderr = "separate"`)
+	case log.StderrFile != "" && log.Stderr != StderrSeparate:
+		d.blame("log.stderr_file").failKey(`has no meaning without stderr = "separate": write that, too, or leave it out`)
+	case d.Replicas > 1 && log.StderrFile != "":
+		d.blame("log.stderr_file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>%s",
+			log.StderrFile, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1], stderrSuffix)
 	}
 }
 
@@ -145,26 +205,41 @@ func (l *loader) checkGroups() {
 	}
 }
 
-// checkLogs refuses one file for two instances. Who names the file is to blame, not who has it by default.
+// checkLogs refuses one file for two instances or streams. Who names the file is to blame, not who has it by default.
 func (l *loader) checkLogs() {
-	owners := map[string]*draft{}
+	type user struct {
+		*draft
+		key string
+	}
+	users := map[string]user{}
+	logDir := l.root.superd.LogDir
+	use := func(u user, path, written string) {
+		named := u.anySet(u.key)
+		if other := l.numberedLog(path); named && other != nil && other != u.draft {
+			u.blame(u.key).fail("%q is the log file of an instance of %q (%s): choose another name", written, other.Name, other.self.place())
+			return
+		}
+		first, taken := users[path]
+		switch {
+		case !taken:
+			users[path] = u
+		case first.draft == u.draft:
+			u.blame("log.stderr_file", "log.file").fail("%q is the file of both streams: give each its own, or write stderr = \"merge\"", written)
+		default:
+			u.blame(u.key).fail("%q is the log file of %q (%s) and of %q: give each its own", written, first.Name, first.blame(first.key).place(), u.Name)
+		}
+	}
 	for _, named := range []bool{false, true} {
 		for _, d := range l.programs {
-			if d.Replicas != 1 || d.anySet("log.file") != named {
+			if d.Replicas != 1 || d.Log.Sink != SinkFile {
 				continue
 			}
-			path := d.LogPath(l.root.superd.LogDir, d.Name)
-			if other := l.numberedLog(path); named && other != nil && other != d {
-				d.blame("log.file").fail("%q is the log file of an instance of %q (%s): choose another name", d.Log.File, other.Name, other.self.place())
-				continue
+			if d.anySet("log.file") == named {
+				use(user{d, "log.file"}, d.LogPath(logDir, d.Name), cmp.Or(d.Log.File, d.Name+".log"))
 			}
-			first := owners[path]
-			if first == nil {
-				owners[path] = d
-				continue
+			if d.Log.Stderr == StderrSeparate && d.anySet("log.stderr_file") == named {
+				use(user{d, "log.stderr_file"}, d.StderrPath(logDir, d.Name), cmp.Or(d.Log.StderrFile, d.Name+stderrSuffix))
 			}
-			d.blame("log.file").fail("%q is the log file of %q (%s) and of %q: give each its own", cmp.Or(d.Log.File, d.Name+".log"),
-				first.Name, first.blame("log.file").place(), d.Name)
 		}
 	}
 }

@@ -31,8 +31,10 @@ type Status struct {
 	CPU      *float64   `json:"cpu_s"`           // processor seconds of the main process, user and system
 	RSS      *int64     `json:"rss_bytes"`       // resident memory of the main process
 	LogFile  *string    `json:"log_file"`
-	LastLine *string    `json:"last_line"` // newest complete line, as written; invalid UTF-8 replaced
-	Reason   *string    `json:"reason"`    // why it is in this state, in plain words
+	Stderr   string     `json:"stderr_file,omitzero"` // absent: standard error has no file of its own
+	LogSink  string     `json:"log_sink,omitzero"`    // journald, syslog or stdout, where the output goes instead of a file
+	LastLine *string    `json:"last_line"`            // newest complete line, as written; invalid UTF-8 replaced
+	Reason   *string    `json:"reason"`               // why it is in this state, in plain words
 
 	// Output that was dropped rather than have the program wait, since superd started; absent where none was.
 	DroppedBytes int64 `json:"dropped_bytes,omitzero"`

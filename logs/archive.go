@@ -207,6 +207,10 @@ func (ch *chain) compress(r rotatedFile, c Compression) (err error) {
 			err = errors.Join(err, removeFile(unfinished))
 		}
 	}()
+	if err := inheritRights(packed, file); err != nil {
+		packed.Close()
+		return err
+	}
 	err = c.compress(packed, file, info.Size())
 	crashpoint.Here("compress.written")
 	if err == nil {
@@ -227,6 +231,27 @@ func (ch *chain) compress(r rotatedFile, c Compression) (err error) {
 	crashpoint.Here("compress.renamed")
 	ch.replace(r)
 	return removeFile(from.name)
+}
+
+// inheritRights gives a file the owners and the mode of another one.
+func inheritRights(to, from *os.File) error {
+	want, err := statFD(int(from.Fd()))
+	if err != nil {
+		return err
+	}
+	have, err := statFD(int(to.Fd()))
+	if err != nil {
+		return err
+	}
+	if have.uid != want.uid || have.gid != want.gid {
+		if err := changeOwner(int(to.Fd()), want.uid, want.gid); err != nil {
+			return err
+		}
+	}
+	if have.mode != want.mode {
+		return changeMode(int(to.Fd()), want.mode)
+	}
+	return nil
 }
 
 // sizeOf closes a file that was written, perhaps with an error, and returns its size.

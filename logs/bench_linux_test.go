@@ -245,7 +245,7 @@ func BenchmarkQuiet(b *testing.B) {
 			scope = r.loop.Root().Child()
 			for i := range captures {
 				captures[i] = r.store.NewCapture(scope, "web", options[i])
-				if err := captures[i].Attach(reads[i]); err != nil {
+				if err := captures[i].Attach(Stdout, reads[i]); err != nil {
 					b.Error(err)
 				}
 			}

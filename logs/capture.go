@@ -1,11 +1,9 @@
 package logs
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"superd/loop"
 )
@@ -24,19 +22,19 @@ const (
 // kernel reports each write of a program that writes faster than the goroutine reads.
 const muteAfter = 64
 
-// A Capture brings the output of one program into its log file. Its methods are for the loop, except where they say
-// otherwise.
+// A Capture brings the output of one program into its log files. Its methods are for the loop, except where they say
+// otherwise. One goroutine drains both streams, so that their lines come into one file in the order in which they were written,
+// as far as that can be known.
 type Capture struct {
 	store *Store
 	scope *loop.Scope
 	name  string
-	fd    int // read end; set once
 	quit  chan struct{}
-	news  chan struct{} // wakes a goroutine that waits for more; nil until lines are put into the file; made on the loop
+	news  chan struct{} // wakes a goroutine that waits for more; nil until it is needed; made on the loop
 
-	watch   *loop.Watch // these three: loop only
-	repeats int         // events since the drain last caught up
-	over    bool        // the scope is closed
+	repeats int    // these three: loop only. Events since the drain last caught up
+	events  uint64 // all of them
+	over    bool   // the scope is closed
 
 	state atomic.Uint32
 
@@ -46,83 +44,53 @@ type Capture struct {
 
 	reopen atomic.Bool // the file is to be opened anew, with options
 
+	sink sink // nil: files. The draining goroutine's own
+
 	mu       sync.Mutex
-	options  *Options // never changed, but replaced
-	file     *file    // replaced when the path changes; used by the draining goroutine, its chain by followers, too
-	runID    string   // of the run whose output comes
-	newRun   bool     // no process of it has opened a file that it writes by itself
+	options  *Options      // never changed, but replaced
+	streams  []*stream     // never changed, but replaced: stdout, and stderr if it was ever apart
+	runID    string        // of the run whose output comes
+	newRun   [streams]bool // no process of it has opened the file that it writes by itself
 	marks    []mark
+	recent   []byte // the end of the output, where it goes to a sink, which it can't be read back from: tailBytes at most
+	before   int    // bytes of it that are not of the present run
 	watchers []*func()
 	released bool // descriptors are closed; nothing follows
-
-	drain // the goroutine's own
 }
 
 // A mark is a place in the output that something waits for.
 type mark struct {
-	reached func() // on the draining goroutine
-	at      int64  // how many bytes of output lie before it; -1: not known yet
-	ends    bool   // a line that has no newline before it is complete
+	reached func()         // on the draining goroutine
+	at      [streams]int64 // how many bytes of each stream lie before it; or one of the values below
+	ends    bool           // a line that has no newline before it is complete
 }
+
+// Where a mark is in a stream.
+const (
+	nowhere = -1 // that is not known yet
+	passed  = -2 // all before it is in the file
+)
 
 // Name returns the name given to NewCapture. From any goroutine.
 func (c *Capture) Name() string { return c.name }
 
 // Path returns the path of the log file. From any goroutine.
-func (c *Capture) Path() string {
+func (c *Capture) Path() string { return c.setting().Path }
+
+// StderrPath returns the path of the log file of standard error, "" where it has none of its own. From any goroutine.
+func (c *Capture) StderrPath() string { return c.setting().StderrPath }
+
+// Sink returns where the output goes instead of a file. From any goroutine.
+func (c *Capture) Sink() Sink { return c.setting().Sink }
+
+// Files returns the paths of the log files. From any goroutine.
+func (c *Capture) Files() []string { return c.setting().Files() }
+
+// setting returns the options.
+func (c *Capture) setting() *Options {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.options.Path
-}
-
-// FD returns the read end, -1 before Attach and after the scope is closed.
-func (c *Capture) FD() int {
-	if c.over {
-		return -1
-	}
-	return c.fd
-}
-
-// Attach gives the capture its read end, once in its life. It takes ownership, also when it returns an error: fd is
-// then closed. What is in the FIFO already is written.
-func (c *Capture) Attach(fd int) error {
-	switch {
-	case c.over:
-		closeFD(fd)
-		return fmt.Errorf("attach output of %s: %w", c.name, loop.ErrClosed)
-	case c.fd >= 0:
-		closeFD(fd)
-		return fmt.Errorf("attach output of %s: it has a read end", c.name)
-	}
-	c.fd = fd
-	c.watchAgain()
-	return nil
-}
-
-func (c *Capture) startWatch(fd int) (err error) {
-	c.watch, err = c.scope.OnReadableEdge(fd, c.readable)
-	return err
-}
-
-// readable runs on the loop when bytes have come.
-func (c *Capture) readable() {
-	if c.state.Load() != dirty {
-		c.repeats = 0
-		c.kick()
-		return
-	}
-	if c.repeats++; c.repeats >= muteAfter && c.state.CompareAndSwap(dirty, muted) {
-		c.repeats = 0
-		c.watch.Stop()
-	}
-}
-
-// watchAgain begins the watch, at first and when the goroutine has caught up with a muted FIFO. An edge-triggered watch
-// reports at once what is there when it begins.
-func (c *Capture) watchAgain() {
-	if err := c.startWatch(c.fd); err != nil { // memory or watches are short
-		c.scope.After(time.Second, c.watchAgain)
-	}
+	return c.options
 }
 
 // kick has a goroutine look at the FIFO from now on at the latest. From any goroutine.
@@ -171,15 +139,18 @@ func (c *Capture) SetOptions(o Options) {
 	changed := o != *c.options
 	c.options = &o
 	c.mu.Unlock()
+	if o.Split && c.stream(Stderr) == nil {
+		c.addStream(Stderr)
+	}
 	if changed {
 		c.hearNews()
 		c.Reopen()
 	}
 }
 
-// hearNews makes ready for a goroutine that waits for more of a line.
+// hearNews makes ready for a goroutine that waits for more of a line, or of the other stream.
 func (c *Capture) hearNews() {
-	if c.options.byLine() && c.news == nil {
+	if (c.options.byLine() || c.options.Split) && c.news == nil {
 		c.news = make(chan struct{}, 1)
 	}
 }
@@ -187,7 +158,7 @@ func (c *Capture) hearNews() {
 // Reopen closes the log file; the next write opens it by its path.
 func (c *Capture) Reopen() {
 	c.reopen.Store(true)
-	if c.fd >= 0 {
+	if c.hasPipe() {
 		c.kick()
 	}
 }
@@ -209,11 +180,11 @@ func (c *Capture) mark(ends bool, reached func()) {
 // markLater has reached called as mark does, but reports false when there is nothing to wait for.
 func (c *Capture) markLater(ends bool, reached func()) bool {
 	c.mu.Lock()
-	// At rest with nothing in the FIFO, it is so already; a mark that is only queued could be overtaken by what is
+	// At rest with nothing in the FIFOs, it is so already; a mark that is only queued could be overtaken by what is
 	// written next.
-	now := c.released || c.fd < 0 || c.state.Load() == idle && pipeBytes(c.fd) == 0 && c.loss.inLine == 0
+	now := c.released || !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 }) || c.state.Load() == idle && c.settled()
 	if !now {
-		c.marks = append(c.marks, mark{reached, -1, ends})
+		c.marks = append(c.marks, mark{reached, [streams]int64{nowhere, nowhere}, ends})
 	}
 	c.mu.Unlock()
 	if now {
@@ -221,6 +192,11 @@ func (c *Capture) markLater(ends bool, reached func()) bool {
 	}
 	c.kick()
 	return true
+}
+
+// settled reports whether everything that was written is in the files. The caller holds mu, and nobody drains.
+func (c *Capture) settled() bool {
+	return !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.bytes() > 0 || s.loss.inLine > 0 })
 }
 
 // Notify has f called whenever bytes were appended to the file, and once when the capture is closed. f must not block.
@@ -239,22 +215,31 @@ func (c *Capture) Notify(f func()) (cancel func()) {
 
 // release closes what the capture owns. It runs once, on the goroutine that used it last.
 func (c *Capture) release() {
-	if c.loss.bytes > 0 {
-		c.log().Error("output was dropped, and its file does not say so", "bytes", c.loss.bytes, "lines", c.loss.lines)
-	} else if c.failures > 0 {
-		c.log().Error("output is lost, its file could not be written to the end", "bytes", pipeBytes(c.fd))
+	for _, s := range c.all() {
+		if s.loss.bytes > 0 {
+			s.log().Error("output was dropped, and its log does not say so", "bytes", s.loss.bytes, "lines", s.loss.lines)
+		} else if s.failures > 0 {
+			s.log().Error("output is lost, its log could not be written to the end", "bytes", s.bytes())
+		}
 	}
-	c.store.archive.remove(c.file.chain)
-	if c.file.fd >= 0 {
-		place := c.file.place()
-		c.store.slots.acquire(place, nil)
-		c.file.close()
-		c.store.slots.release(place)
+	if c.sink != nil {
+		c.sink.close()
 	}
-	closeFD(c.fd)
+	for _, f := range c.files() {
+		c.store.archive.remove(f.chain)
+		if f.fd >= 0 {
+			place := f.place()
+			c.store.slots.acquire(place, nil)
+			f.close()
+			c.store.slots.release(place)
+		}
+	}
 
 	c.mu.Lock()
 	c.released = true
+	for _, s := range c.streams {
+		closeFD(s.pipe())
+	}
 	marks, watchers := c.marks, c.watchers
 	c.marks = nil
 	c.mu.Unlock()

@@ -52,10 +52,10 @@ func TestAttachWritesWhatIsThere(t *testing.T) {
 	r.do(func() {
 		p.Capture = r.store.NewCapture(r.loop.Root(), "web", Options{Path: path})
 		p.Notify(func() { wrote <- struct{}{} })
-		if p.FD() != -1 {
-			t.Errorf("FD() before Attach = %d, want -1", p.FD())
+		if p.FD(Stdout) != -1 {
+			t.Errorf("FD() before Attach = %d, want -1", p.FD(Stdout))
 		}
-		if err := p.Attach(read); err != nil {
+		if err := p.Attach(Stdout, read); err != nil {
 			t.Error(err)
 		}
 	})
@@ -69,7 +69,7 @@ func TestAttachWritesWhatIsThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Attach(other); err == nil {
+		if err := p.Attach(Stdout, other); err == nil {
 			t.Error("a second Attach succeeded")
 		}
 		if pipeIsOpen(other) {
@@ -109,7 +109,7 @@ func TestWritersComeAndGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	r := newRig(t)
 	p := r.program(Options{Path: path})
-	fd, err := OpenWriter(p.Capture.fd)
+	fd, err := OpenWriter(p.Capture.FD(Stdout))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestWritersComeAndGo(t *testing.T) {
 	if state := p.state.Load(); state != idle {
 		t.Errorf("state without a writer = %d, want idle", state)
 	}
-	if fd, err = OpenWriter(p.Capture.fd); err != nil {
+	if fd, err = OpenWriter(p.Capture.FD(Stdout)); err != nil {
 		t.Fatal(err)
 	}
 	p.File = os.NewFile(uintptr(fd), "next run")
@@ -227,12 +227,12 @@ func TestDrainedBeforeAttachAndAfterClose(t *testing.T) {
 	r.await(p.drained(), "Drained of a closed capture")
 	r.waitForStore()
 	r.await(p.drained(), "Drained of a released capture")
-	if got := p.FD(); got != -1 {
+	if got := p.FD(Stdout); got != -1 {
 		t.Errorf("FD() of a closed capture = %d, want -1", got)
 	}
 	read, _ := r.fifo()
 	r.do(func() {
-		if err := p.Attach(read); err == nil {
+		if err := p.Attach(Stdout, read); err == nil {
 			t.Error("Attach to a closed capture succeeded")
 		}
 	})
@@ -252,7 +252,7 @@ func TestCloseUnderFlood(t *testing.T) {
 		if i%2 == 0 {
 			p.until("bytes", func() bool { return p.lastLine() != "" })
 		}
-		fd := p.Capture.fd
+		fd := p.Capture.FD(Stdout)
 		r.do(p.scope.Close)
 		r.waitForStore()
 		if pipeIsOpen(fd) {
@@ -437,7 +437,7 @@ func TestLineCache(t *testing.T) {
 	r.do(q.scope.Close)
 	r.await(q.drained(), "the end of it")
 	r.poll("its line to be forgotten", func() bool {
-		_, fresh := r.store.lines.get(q.Capture, q.file.chain.newest())
+		_, fresh := r.store.lines.get(q.Capture, q.streams[0].file.chain.newest())
 		return !fresh
 	})
 }
@@ -451,7 +451,7 @@ func TestBusyPipeGrows(t *testing.T) {
 		p.log("a line now and then\n")
 	}
 	size := func() int {
-		n, err := unix.FcntlInt(uintptr(p.Capture.fd), unix.F_GETPIPE_SZ, 0)
+		n, err := unix.FcntlInt(uintptr(p.Capture.FD(Stdout)), unix.F_GETPIPE_SZ, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,7 +75,7 @@ func (ch *chain) list() error {
 
 // listLocked is list for those who hold disk.
 func (ch *chain) listLocked() error {
-	if ch.listed {
+	if ch.listed || ch.path == "" { // a sink
 		return nil
 	}
 	directory, base := filepath.Split(ch.path)

@@ -49,7 +49,7 @@ func captureForEver(fifo, log string) error {
 	}
 	store := NewStore(l, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	o := Options{Program: "web", Path: log, Format: Format(os.Getenv(captureFormat)), MaxSize: 1e6, Keep: 10_000, Compression: Compression(os.Getenv(captureCompression))}
-	if err := store.NewCapture(l.Root(), "web", o).Attach(fd); err != nil {
+	if err := store.NewCapture(l.Root(), "web", o).Attach(Stdout, fd); err != nil {
 		return err
 	}
 	return l.Run()

@@ -5,10 +5,14 @@ import "time"
 // directLook is how often a follower looks whether a program has written into its file by itself.
 const directLook = 200 * time.Millisecond
 
-// OpenDirect opens the log file for a program that writes to it by itself, as the format [Direct] has it, and returns a descriptor that
-// appends. It may block on the file system. From any goroutine.
-func (c *Capture) OpenDirect() (fd int, err error) {
-	fd, err = openLog(c.Path(), appending)
+// OpenDirect opens the log file of a stream for a program that writes to it by itself, as the format [Direct] has it, and returns a
+// descriptor that appends. It may block on the file system. From any goroutine.
+func (c *Capture) OpenDirect(which Stream) (fd int, err error) {
+	o := c.setting()
+	if own := o.ofStderr(); which == Stderr && own != nil {
+		o = own
+	}
+	fd, err = openLog(o.Path, appending)
 	if err != nil {
 		return -1, err
 	}
@@ -17,16 +21,24 @@ func (c *Capture) OpenDirect() (fd int, err error) {
 	if err == nil {
 		info, err = statFD(fd)
 	}
+	if err == nil && info.regular {
+		err = o.giveAway(fd, info)
+	}
 	if err != nil {
 		closeFD(fd)
 		return -1, err
 	}
-	ch, _ := c.chain()
-	ch.opened(info)
 	c.mu.Lock()
-	first := c.newRun
-	c.newRun = false
+	ch := c.streams[0].file.chain
+	for _, s := range c.streams {
+		if s.which == which {
+			ch = s.file.chain
+		}
+	}
+	first := c.newRun[which]
+	c.newRun[which] = false
 	c.mu.Unlock()
+	ch.opened(info)
 	if first { // and not another process of the same run
 		ch.beginRun()
 		c.tellRun()

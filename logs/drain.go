@@ -3,22 +3,11 @@ package logs
 import (
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 )
 
-// A drain is what the goroutine that moves bytes keeps from one time to the next.
-type drain struct {
-	total    int64     // bytes that are in the file
-	failures int       // turns that failed in a row
-	since    time.Time // of the first of these
-	troubled bool      // the trouble with rotation has been told
-	grown    bool      // the pipe was made bigger
-	lingered int64     // total when it last waited for more
-	loss     loss
-	rest     *unfinished // nil: none was seen
-}
-
-// run drains the FIFO until it is empty and nobody wants another look.
+// run drains the FIFOs until they are empty and nobody wants another look.
 func (c *Capture) run() {
 	for {
 		c.empty()
@@ -31,7 +20,7 @@ func (c *Capture) run() {
 			c.state.CompareAndSwap(dirty, draining)
 		case muted:
 			if c.state.CompareAndSwap(muted, draining) {
-				c.scope.Post(c.watchAgain)
+				c.scope.Post(c.watchAllAgain)
 			}
 		case closing:
 			c.state.Store(closed)
@@ -41,74 +30,108 @@ func (c *Capture) run() {
 	}
 }
 
-// empty moves bytes until the FIFO is empty or the capture is closing.
+// empty moves bytes until the FIFOs are empty or the capture is closing.
 func (c *Capture) empty() {
 	for more := true; more; {
-		var err error
-		if drops := c.file.Drop; drops { // it takes its slots itself
-			more, err = c.turn()
-			c.report(err)
-			if err != nil && !c.dropFor(c.store.pause(c.failures-1), err) {
+		more = false
+		for _, s := range c.inOrder() {
+			s.turnAt.Store(0)
+			again, open := s.serve()
+			if !open {
 				return
 			}
-		} else {
-			place := c.file.place()
-			if !c.store.slots.acquire(place, c.quit) {
-				return
-			}
-			more, err = c.turn()
-			c.store.slots.release(place)
-			c.report(err)
-			if err != nil && !c.pause() {
-				return
-			}
+			more = more || again
 		}
 		more = more || c.linger()
 	}
 }
 
+// serve moves bytes for a turn, and waits a while when that fails. It reports whether there may be more to move, and false for open when
+// the capture is closing.
+func (s *stream) serve() (more, open bool) {
+	if drops := s.file.Drop; drops { // it takes its slots itself
+		more, err := s.turn()
+		s.report(err)
+		return more, err == nil || s.dropFor(s.store.pause(s.failures-1), err)
+	}
+	if s.sink != nil { // no thread waits for it
+		more, err := s.turn()
+		s.report(err)
+		return more, err == nil || s.pause()
+	}
+	place := s.file.place()
+	if !s.store.slots.acquire(place, s.quit) {
+		return false, false
+	}
+	more, err := s.turn()
+	s.store.slots.release(place)
+	s.report(err)
+	return more, err == nil || s.pause()
+}
+
 // linger waits a moment for more from a program that has just written much, rather than end and be started by the loop
 // again, which takes longer than the program does; and for the rest of a line. It reports whether there is more to do.
 func (c *Capture) linger() bool {
-	begun := int64(0) // bytes of a line that has no end yet
-	if c.file.byLine() {
-		begun = pipeBytes(c.fd)
-	}
-	return c.lingerShortly(begun) || begun > 0 && c.awaitRest(begun)
-}
-
-func (c *Capture) lingerShortly(begun int64) bool {
-	if c.total-c.lingered < chunkBytes {
-		return false
-	}
-	c.lingered = c.total
-	select {
-	case c.store.lingering <- struct{}{}:
-	default:
-		return false // threads are dear
-	}
-	defer func() { <-c.store.lingering }()
-	return waitPipe(c.fd, begun, lingerTime)
-}
-
-// awaitRest waits for the rest of a line of which so many bytes are in the pipe; what doesn't come in time is not waited for any
-// more. It reports whether there is something to do: false also when an event has come, or closing.
-//
-// It can't rely on events alone: a write that has to wait for room in a pipe that was not empty makes none before it has ended.
-func (c *Capture) awaitRest(begun int64) bool {
-	if c.rest == nil || c.rest.at != c.total {
-		c.rest = &unfinished{at: c.total, since: time.Now()}
-	}
-	for pause := time.Millisecond; time.Since(c.rest.since) < restPatience; pause *= 2 {
-		if c.state.Load() != draining || !c.sleep(pause) {
-			return false
+	list := c.inOrder()
+	begun := make([]int64, len(list)) // bytes of a line that has no end yet
+	waits := false
+	for i, s := range list {
+		if s.file.byLine() {
+			begun[i] = s.bytes()
+			waits = waits || begun[i] > 0
 		}
-		if pipeBytes(c.fd) != begun {
+	}
+	for i, s := range list {
+		if s.lingerShortly(begun[i]) {
 			return true
 		}
 	}
-	c.rest.due = true
-	return true
+	return waits && c.awaitRest(list, begun)
+}
+
+func (s *stream) lingerShortly(begun int64) bool {
+	if s.total-s.lingered < chunkBytes {
+		return false
+	}
+	s.lingered = s.total
+	select {
+	case s.store.lingering <- struct{}{}:
+	default:
+		return false // threads are dear
+	}
+	defer func() { <-s.store.lingering }()
+	return waitPipe(s.pipe(), begun, lingerTime)
+}
+
+// awaitRest waits for the rest of lines of which so many bytes are in the pipes; what doesn't come in time is not waited for any
+// more. It reports whether there is something to do: false also when an event has come, or closing.
+//
+// It can't rely on events alone: a write that has to wait for room in a pipe that was not empty makes none before it has ended.
+func (c *Capture) awaitRest(list []*stream, begun []int64) bool {
+	for i, s := range list {
+		if begun[i] > 0 && (s.rest == nil || s.rest.at != s.total) {
+			s.rest = &unfinished{at: s.total, since: time.Now()}
+		}
+	}
+	for pause := time.Millisecond; ; pause *= 2 {
+		due := false
+		for i, s := range list {
+			if begun[i] > 0 && time.Since(s.rest.since) >= restPatience {
+				s.rest.due, due = true, true
+			}
+		}
+		if due {
+			return true
+		}
+		if c.state.Load() != draining || !c.sleep(pause) {
+			return false
+		}
+		for i, s := range list {
+			if s.bytes() != begun[i] {
+				return true
+			}
+		}
+	}
 }
 
 // An unfinished line is one that has no end yet.
@@ -119,7 +142,7 @@ type unfinished struct {
 }
 
 // turn moves bytes for as long as a slot may be held. It reports whether it left off before the FIFO was empty.
-func (c *Capture) turn() (more bool, err error) {
+func (c *stream) turn() (more bool, err error) {
 	look := glance{buffers: &c.store.buffers}
 	defer look.close()
 	drops := c.file.Drop
@@ -146,11 +169,15 @@ func (c *Capture) turn() (more bool, err error) {
 			if _, err := c.do(0, check); err != nil {
 				return true, err
 			}
+			limit, end = c.aim()
+		}
+		if limit == 0 {
+			return true, nil // the other stream has to come so far, too
 		}
 		var n int64
 		var some bool
 		if !c.file.byLine() {
-			n, err = c.file.take(c.fd, min(limit, turnBytes-moved), &look)
+			n, err = c.file.take(c.pipe(), min(limit, turnBytes-moved), &look)
 			some = n > 0
 		} else {
 			n, some, err = c.takeLines(limit, end, &look)
@@ -160,14 +187,14 @@ func (c *Capture) turn() (more bool, err error) {
 			return true, err
 		}
 		if !some {
-			c.reached(!c.file.byLine() || pipeBytes(c.fd) == 0) // else the rest of a line is awaited
+			c.reached(!c.file.byLine() || c.bytes() == 0) // else the rest of a line is awaited
 			return false, nil
 		}
 		moved += n
 	}
 	if !c.grown { // it writes faster than it is read
 		c.grown = true
-		growPipe(c.fd, busyPipe)
+		growPipe(c.pipe(), busyPipe)
 	}
 	return true, nil
 }
@@ -177,32 +204,86 @@ func (c *Capture) settle() {
 	if !c.reopen.Swap(false) {
 		return
 	}
-	c.file.close()
+	before := c.files()
+	for _, f := range before {
+		f.close()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if o := c.options; o.Path == c.file.Path {
-		c.file.Options = o
-		c.file.chain.setFormat(c.file.Format)
-	} else {
-		c.store.archive.remove(c.file.chain)
-		c.file = c.store.newFile(o)
+	c.chooseFiles()
+	for _, f := range before {
+		if !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.file == f }) {
+			c.store.archive.remove(f.chain)
+		}
 	}
 }
 
-// aim returns how many bytes may be moved at a time: up to the next mark, and what a line is that has no end there. New marks
-// get their place here, where everything taken is in the file: after what is in the pipe.
-func (c *Capture) aim() (limit int64, end ending) {
+// chooseFiles gives each stream the file that the options have for it. The caller holds mu.
+func (c *Capture) chooseFiles() {
+	first := c.streams[0]
+	if first.file == nil || first.file.Sink != c.options.Sink || first.file.Address != c.options.Address {
+		if c.sink != nil {
+			c.sink.close()
+		}
+		c.sink = c.store.newSink(c.options)
+	}
+	first.file = c.fileFor(first.file, c.options)
+	for _, s := range c.streams[1:] {
+		switch own := c.options.ofStderr(); {
+		case own == nil:
+			s.file = first.file
+		case s.file == first.file:
+			s.file = c.store.newFile(own)
+		default:
+			s.file = c.fileFor(s.file, own)
+		}
+	}
+}
+
+// fileFor returns the file that has been written to so far with other options, or another one where these name another.
+func (c *Capture) fileFor(f *file, o *Options) *file {
+	if f == nil || o.Path != f.Path {
+		return c.store.newFile(o)
+	}
+	f.Options = o
+	f.chain.setFormat(o.Format)
+	return f
+}
+
+// files returns the files of the streams, each once.
+func (c *Capture) files() []*file {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []*file
+	for _, s := range c.streams {
+		if !slices.Contains(list, s.file) {
+			list = append(list, s.file)
+		}
+	}
+	return list
+}
+
+// aim returns how many bytes may be moved at a time: up to the next mark, and what a line is that has no end there; 0 while the other
+// stream has not come to a mark that this one has passed. New marks get their place here, where everything taken is in the file: after
+// what is in the pipe.
+func (s *stream) aim() (limit int64, end ending) {
+	c := s.Capture
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit = math.MaxInt64
 	for i := range c.marks {
 		m := &c.marks[i]
-		if m.at < 0 {
-			m.at = c.total + pipeBytes(c.fd)
+		at := &m.at[s.which]
+		if *at == passed {
+			limit = 0
+			continue
 		}
-		ahead := m.at - c.total
+		if *at == nowhere {
+			*at = s.total + s.bytes()
+		}
+		ahead := *at - s.total
 		if ahead <= 0 && m.ends {
-			c.endLostLine()
+			s.endLostLine()
 		}
 		if ahead > 0 && ahead < limit {
 			limit, end = ahead, goesOn
@@ -214,27 +295,37 @@ func (c *Capture) aim() (limit int64, end ending) {
 	return limit, end
 }
 
-// reached calls the marks up to here: those that have got their place, if the FIFO is found empty. It reports whether
-// there were any.
-func (c *Capture) reached(empty bool) bool {
+// reached passes the marks up to here: those that have got their place, if the FIFO is found empty. It calls those that all streams have
+// passed, and reports whether there were any to pass.
+func (s *stream) reached(empty bool) bool {
+	c := s.Capture
 	c.mu.Lock()
+	some := false
+	for i := range c.marks {
+		at := &c.marks[i].at[s.which]
+		if *at == nowhere || *at > s.total && !empty {
+			break
+		}
+		some = some || *at != passed
+		*at = passed
+	}
 	n := 0
-	for n < len(c.marks) && c.marks[n].at >= 0 && (empty || c.marks[n].at <= c.total) {
+	for n < len(c.marks) && !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 && c.marks[n].at[s.which] != passed }) {
 		n++
 	}
-	passed := c.marks[:n:n]
+	complete := c.marks[:n:n]
 	if c.marks = c.marks[n:]; len(c.marks) == 0 {
 		c.marks = nil
 	}
 	c.mu.Unlock()
-	for _, m := range passed {
+	for _, m := range complete {
 		m.reached()
 	}
-	return n > 0
+	return some
 }
 
 // wrote tells those who want to know that n bytes more are in the file.
-func (c *Capture) wrote(n int64) {
+func (c *stream) wrote(n int64) {
 	if n == 0 {
 		return
 	}
@@ -271,7 +362,7 @@ func (c *Capture) announce() {
 }
 
 // report tells the log what has changed: err is that of the last turn. It holds no slot, as the log may stall, too.
-func (c *Capture) report(err error) {
+func (c *stream) report(err error) {
 	switch {
 	case c.state.Load() == closing:
 		return
@@ -279,36 +370,57 @@ func (c *Capture) report(err error) {
 		if c.failures++; c.failures == 1 {
 			c.since = c.store.now()
 			if c.file.Drop {
-				c.log().Warn("output does not get into its file, it is dropped", "error", err)
+				c.log().Warn("output does not get into its log, it is dropped", "error", err)
 			} else {
-				c.log().Warn("output does not get into its file, the program has to wait", "error", err)
+				c.log().Warn("output does not get into its log, the program has to wait", "error", err)
 			}
 		}
 	case c.failures > 0 && c.loss.bytes == 0: // else nothing has come that could have been written
 		c.failures = 0
-		c.log().Info("output gets into its file again", "after", c.store.now().Sub(c.since))
+		c.log().Info("output gets into its log again", "after", c.store.now().Sub(c.since))
 	}
 	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
 		if c.troubled = trouble != nil; c.troubled {
-			c.log().Warn("log file is not rotated as it should be", "error", trouble)
+			c.log().Warn("log file is not as it should be", "error", trouble)
 		}
 	}
 }
 
-func (c *Capture) log() *slog.Logger {
-	return c.store.log.With("instance", c.name, "path", c.Path())
+func (c *stream) log() *slog.Logger {
+	return c.store.log.With("instance", c.name, "log", c.file.where())
 }
 
-// pause waits before a failed write is tried again. It reports whether there is a point: false when closing.
-func (c *Capture) pause() bool {
+// pause waits before a failed write is tried again, or until more comes of the other stream. It reports whether there is a point: false
+// when closing.
+func (c *stream) pause() bool {
 	timer := time.NewTimer(c.store.pause(c.failures - 1))
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-c.quit:
-		return false
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-c.news:
+			c.hear()
+			if c.otherWaits() {
+				return true
+			}
+		case <-c.quit:
+			return false
+		}
 	}
+}
+
+// hear has further events count again, after news.
+func (c *Capture) hear() {
+	if c.state.CompareAndSwap(muted, draining) {
+		c.scope.Post(c.watchAllAgain)
+	}
+	c.state.CompareAndSwap(dirty, draining)
+}
+
+// otherWaits reports whether something of the other stream can be written: it has another file, which is not known to fail.
+func (c *stream) otherWaits() bool {
+	return slices.ContainsFunc(c.all(), func(s *stream) bool { return s.file != c.file && s.failures == 0 && s.bytes() > 0 })
 }
 
 // sleep waits, until the loop reports an event at the most. It reports false when closing.

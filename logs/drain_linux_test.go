@@ -15,7 +15,7 @@ func (r *rig) undrained() *program {
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
 		p.Capture = r.store.NewCapture(p.scope, "web", Options{Path: filepath.Join(r.TempDir(), "web.log")})
-		p.Capture.fd = read
+		p.streams[0].fd.Store(int32(read))
 		p.state.Store(draining)
 	})
 	r.Cleanup(func() {
@@ -27,7 +27,7 @@ func (r *rig) undrained() *program {
 
 func (p *program) mustTurn(wantMore bool) {
 	p.rig.Helper()
-	if more, err := p.turn(); more != wantMore || err != nil {
+	if more, err := p.streams[0].turn(); more != wantMore || err != nil {
 		p.rig.Fatalf("turn() = %v, %v, want %v", more, err, wantMore)
 	}
 }
@@ -35,7 +35,7 @@ func (p *program) mustTurn(wantMore bool) {
 // A slot is given up after a while, however much there is to read.
 func TestTurnEnds(t *testing.T) {
 	p := newRig(t).undrained()
-	if _, err := unix.FcntlInt(uintptr(p.Capture.fd), unix.F_SETPIPE_SZ, turnBytes); err != nil {
+	if _, err := unix.FcntlInt(uintptr(p.Capture.FD(Stdout)), unix.F_SETPIPE_SZ, turnBytes); err != nil {
 		t.Skipf("cannot make the pipe bigger: %v", err)
 	}
 	p.print(string(make([]byte, turnBytes)))
@@ -51,7 +51,7 @@ func TestTurnOfClosingCapture(t *testing.T) {
 	p.print("one\n")
 	p.state.Store(closing)
 	p.mustTurn(false)
-	if got := pipeBytes(p.Capture.fd); got != 4 {
+	if got := pipeBytes(p.Capture.FD(Stdout)); got != 4 {
 		t.Errorf("%d bytes are left in the FIFO, want all 4", got)
 	}
 }
@@ -63,7 +63,7 @@ func TestMarkHasItsPlace(t *testing.T) {
 	var atMark string
 	p.mark(false, func() { atMark = readFile(t, p.Path()) })
 	p.EndRun()
-	p.aim()
+	p.streams[0].aim()
 	p.print("new\n")
 	p.mustTurn(false)
 	if atMark != "old" {
@@ -80,7 +80,7 @@ func TestMarkIsReachedWhenFIFOIsEmpty(t *testing.T) {
 	p.print("gone")
 	reached := false
 	p.mark(false, func() { reached = true })
-	p.aim()
+	p.streams[0].aim()
 	if n, err := p.File.Read(make([]byte, 10)); n != 4 || err != nil {
 		t.Fatalf("read of the program's own output = %d, %v", n, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"superd/account"
 	"superd/crashpoint"
 )
 
@@ -228,12 +229,46 @@ func (f *file) openEnd() error {
 		closeFD(fd)
 		return err
 	}
+	if info.regular {
+		if err := f.giveAway(fd, info); err != nil {
+			f.trouble = err // better somebody else's than not written
+		}
+	}
 	f.fd, f.splices = fd, info.regular
 	if !f.begun {
 		f.begun = true
 		f.archive.rotated(task{f.chain, f.Compression})
 	}
 	return f.begin(info)
+}
+
+// giveAway gives an open log file the owners and the mode that the options have for it.
+func (o *Options) giveAway(fd int, info fileInfo) error {
+	uid, gid := info.uid, info.gid
+	if o.Owner != "" {
+		user, err := account.System().User(o.Owner)
+		if err != nil {
+			return fmt.Errorf("own %s: %w", o.Path, err)
+		}
+		uid = user.UID
+	}
+	if o.Group != "" {
+		var err error
+		if gid, err = account.System().Group(o.Group); err != nil {
+			return fmt.Errorf("own %s: %w", o.Path, err)
+		}
+	}
+	if uid != info.uid || gid != info.gid {
+		if err := changeOwner(fd, uid, gid); err != nil {
+			return &os.PathError{Op: "own", Path: o.Path, Err: err}
+		}
+	}
+	if o.Mode != 0 && o.Mode != info.mode {
+		if err := changeMode(fd, o.Mode); err != nil {
+			return &os.PathError{Op: "change mode of", Path: o.Path, Err: err}
+		}
+	}
+	return nil
 }
 
 // begin has the next byte go to the end of the open file, as info has it.

@@ -22,6 +22,8 @@ type fileInfo struct {
 	changed time.Time
 	regular bool
 	named   bool // it has a name yet
+
+	uid, gid, mode uint32
 }
 
 // statPath looks at the file that path names.
@@ -49,6 +51,9 @@ func newFileInfo(st *unix.Stat_t) fileInfo {
 		changed:  time.Unix(st.Mtim.Unix()),
 		regular:  st.Mode&unix.S_IFMT == unix.S_IFREG,
 		named:    st.Nlink > 0,
+		uid:      st.Uid,
+		gid:      st.Gid,
+		mode:     st.Mode & 0o7777,
 	}
 }
 
@@ -178,6 +183,12 @@ func readEnd(fd int, offset, most int64) ([]byte, error) {
 	n, err := readAt(read, p, offset-int64(len(p)))
 	return p[:n], err
 }
+
+// changeOwner gives an open file other owners.
+func changeOwner(fd int, uid, gid uint32) error { return unix.Fchown(fd, int(uid), int(gid)) }
+
+// changeMode gives an open file another mode, whatever the umask is.
+func changeMode(fd int, mode uint32) error { return unix.Fchmod(fd, mode) }
 
 // truncate cuts an open file off.
 func truncate(fd int, size int64) error {

@@ -54,7 +54,7 @@ func (c *Capture) show(ctx context.Context, w io.Writer, follow bool, place func
 func (c *Capture) chain() (ch *chain, released bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.file.chain, c.released
+	return c.streams[0].file.chain, c.released
 }
 
 // forever is a position that no output reaches; far from the greatest number, as positions may be negative.

@@ -19,6 +19,10 @@ func LastLines(captures []*Capture, patience time.Duration) []string {
 		if c == nil {
 			continue
 		}
+		if c.setting().Sink != "" {
+			found[i] = c.recentLine()
+			continue
+		}
 		ch, _ := c.chain()
 		var fresh bool
 		if found[i], fresh = c.store.lines.get(c, ch.newest()); !fresh {

@@ -84,7 +84,7 @@ func TestReadBack(t *testing.T) {
 			p := newRig(t).program(Options{Path: t.TempDir() + "/web.log", Keep: 10})
 			if tt.rotated != "" {
 				writeFile(t, stamp(1).name(p.Path()), tt.rotated)
-				if err := p.file.chain.list(); err != nil {
+				if err := p.streams[0].file.chain.list(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -94,7 +94,7 @@ func TestReadBack(t *testing.T) {
 			if got := p.lastLine(); got != tt.line {
 				t.Errorf("last line = %.40q of %d bytes, want %.40q of %d", got, len(got), tt.line, len(tt.line))
 			}
-			end, cut := p.file.chain.tail(p.file.chain.lastRun())
+			end, cut := p.streams[0].file.chain.tail(p.streams[0].file.chain.lastRun())
 			equal(t, "tail", string(end), tt.tail)
 			if cut != tt.cut {
 				t.Errorf("tail: cut = %v, want %v", cut, tt.cut)

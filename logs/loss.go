@@ -16,13 +16,13 @@ type loss struct {
 }
 
 // errStalled is why output is dropped when nothing else is known.
-var errStalled = errors.New("the file does not take it")
+var errStalled = errors.New("the log did not take it")
 
 // Dropped returns how much output was dropped rather than have the program wait. From any goroutine.
 func (c *Capture) Dropped() (bytes, lines int64) { return c.droppedBytes.Load(), c.droppedLines.Load() }
 
 // lose notes that p is dropped.
-func (c *Capture) lose(p []byte) {
+func (c *stream) lose(p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -39,14 +39,14 @@ func (c *Capture) lose(p []byte) {
 }
 
 // loseFirst notes that p is dropped, which came before what was dropped last.
-func (c *Capture) loseFirst(p []byte) {
+func (c *stream) loseFirst(p []byte) {
 	after := c.loss.inLine
 	c.lose(p)
 	c.loss.inLine = after
 }
 
 // endLostLine notes that the line that was dropped last is complete, without a newline.
-func (c *Capture) endLostLine() {
+func (c *stream) endLostLine() {
 	if c.loss.inLine > 0 {
 		c.loss.inLine = 0
 		c.loss.lines++
@@ -55,7 +55,7 @@ func (c *Capture) endLostLine() {
 }
 
 // gap returns the record of the loss.
-func (c *Capture) gap(o *Options, run string) []byte {
+func (c *stream) gap(o *Options, run string) []byte {
 	if c.loss.bytes == 0 {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (c *Capture) gap(o *Options, run string) []byte {
 		return append([]byte("superd: "), text...)
 	}
 	var r recorder
-	r.at(o, c.name, run, "superd", c.store.now())
+	r.at(o, c.name, run, gapStream, c.store.now())
 	record, _ := r.append(make([]byte, 0, recordBytes/2), text, awaited)
 	return record
 }
@@ -77,19 +77,22 @@ func (c *Capture) gap(o *Options, run string) []byte {
 // do runs op, which uses the file. If the program is not to wait for it, op has a goroutine and a slot of its own; when it
 // stalls, what is in the pipe is dropped until it comes back. flight, at the beginning of the pipe, is what op writes: then it is taken out
 // of the pipe, which overtaken tells.
-func (c *Capture) do(flight int, op func() error) (overtaken bool, err error) {
+func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	if !c.file.Drop {
 		return false, op()
 	}
 	done := make(chan error, 1)
 	place := c.file.place()
+	waits := c.sink == nil // for a file system
 	go func() {
-		if !c.store.slots.acquire(place, c.quit) {
+		if waits && !c.store.slots.acquire(place, c.quit) {
 			done <- errStalled
 			return
 		}
 		err := op()
-		c.store.slots.release(place)
+		if waits {
+			c.store.slots.release(place)
+		}
 		done <- err
 	}()
 	stalled := time.NewTimer(c.store.stall)
@@ -101,8 +104,8 @@ func (c *Capture) do(flight int, op func() error) (overtaken bool, err error) {
 	}
 	c.discard(flight, false)
 	c.loss.cause = errStalled
-	c.log().Warn("the log file stalls, output is dropped meanwhile")
-	c.dropUntil(func() (over bool) {
+	c.log().Warn("the log stalls, output is dropped meanwhile")
+	c.dropUntil(true, func() (over bool) {
 		select {
 		case err = <-done:
 			return true
@@ -113,22 +116,23 @@ func (c *Capture) do(flight int, op func() error) (overtaken bool, err error) {
 			return true
 		}
 	})
-	c.log().Info("the log file does not stall any more", "dropped_bytes", c.loss.bytes, "dropped_lines", c.loss.lines)
+	c.log().Info("the log does not stall any more", "dropped_bytes", c.loss.bytes, "dropped_lines", c.loss.lines)
 	return true, err
 }
 
 // dropFor drops what comes in a while. It reports false when closing.
-func (c *Capture) dropFor(while time.Duration, cause error) (open bool) {
+func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
 	c.loss.cause = cause
 	timer := time.NewTimer(while)
 	defer timer.Stop()
-	c.dropUntil(func() (over bool) {
+	c.dropUntil(false, func() (over bool) {
 		select {
 		case <-timer.C:
 			open = true
 			return true
 		case <-c.news:
-			return false
+			open = c.otherWaits()
+			return open
 		case <-c.quit:
 			return true
 		}
@@ -136,33 +140,48 @@ func (c *Capture) dropFor(while time.Duration, cause error) (open bool) {
 	return open
 }
 
-// dropUntil drops what is in the pipe whenever wait, which waits for news, says that it is not over.
-func (c *Capture) dropUntil(wait func() (over bool)) {
+// dropUntil drops what is in the pipe, and in those that share the fate of this one, whenever wait, which waits for news, says that it is
+// not over.
+func (c *stream) dropUntil(stalled bool, wait func() (over bool)) {
 	for over := false; !over; over = wait() {
-		if c.state.CompareAndSwap(muted, draining) {
-			c.scope.Post(c.watchAgain)
+		c.hear()
+		for _, s := range c.inOrder() {
+			switch {
+			case s == c:
+			case stalled || s.file == c.file || s.failures > 0:
+				s.loss.cause = c.loss.cause
+			default:
+				continue
+			}
+			s.dropAll()
 		}
-		c.state.CompareAndSwap(dirty, draining)
-		for {
-			limit, end := c.aim()
-			n := c.discard(int(min(limit, turnBytes)), true)
-			if int64(n) == limit && end == ended {
-				c.endLostLine()
-			}
-			c.reached(n == 0)
-			if n == 0 {
-				break
-			}
+	}
+}
+
+// dropAll drops what is in the pipe.
+func (c *stream) dropAll() {
+	for {
+		limit, end := c.aim()
+		if limit == 0 {
+			return // until the other stream has come so far, too
+		}
+		n := c.discard(int(min(limit, turnBytes)), true)
+		if int64(n) == limit && end == ended {
+			c.endLostLine()
+		}
+		c.reached(n == 0)
+		if n == 0 {
+			return
 		}
 	}
 }
 
 // discard takes at most n bytes out of the pipe, lost or not, and returns how many.
-func (c *Capture) discard(n int, lost bool) (taken int) {
+func (c *stream) discard(n int, lost bool) (taken int) {
 	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
 	defer c.store.buffers.Put(buffer)
 	for taken < n {
-		got, err := readPipe(c.fd, buffer[:min(n-taken, len(buffer))])
+		got, err := readPipe(c.pipe(), buffer[:min(n-taken, len(buffer))])
 		if got == 0 || err != nil {
 			break
 		}
@@ -177,7 +196,7 @@ func (c *Capture) discard(n int, lost bool) (taken int) {
 
 // skipLostLine drops the rest of a line of which the beginning was dropped, from text, which is in the pipe. A line longer than any that
 // is worth the name is not waited for.
-func (c *Capture) skipLostLine(text []byte, end ending) {
+func (c *stream) skipLostLine(text []byte, end ending) {
 	n := bytes.IndexByte(text, '\n') + 1
 	if n == 0 {
 		n = len(text)

@@ -90,7 +90,7 @@ func TestWriteError(t *testing.T) {
 	p.log("two\n")
 	equal(t, "log", readFile(t, path), "one\ntwo\n")
 	said := r.log.String()
-	for _, want := range []string{"has to wait", "no space left on device", "into its file again"} {
+	for _, want := range []string{"has to wait", "no space left on device", "into its log again"} {
 		if n := strings.Count(said, want); n != 1 {
 			t.Errorf("%q was logged %d times, want once:\n%s", want, n, said)
 		}
@@ -131,7 +131,7 @@ func TestDiskFull(t *testing.T) {
 			written <- err
 		}()
 	})
-	if pipeBytes(p.Capture.fd) == 0 {
+	if pipeBytes(p.Capture.FD(Stdout)) == 0 {
 		t.Error("the FIFO is empty: output is in the hands of superd, who may die")
 	}
 	if err := os.Remove(filler); err != nil {
@@ -239,7 +239,7 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 		t.Fatalf("last line = %q, want one", got)
 	}
 	there.log("two\n")
-	place := there.file.chain.place()
+	place := there.streams[0].file.chain.place()
 	for range readersPerPlace { // as many readers hang
 		if !r.store.readers.acquire(place, nil) {
 			t.Fatal("no slot")

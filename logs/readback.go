@@ -1,5 +1,7 @@
 package logs
 
+import "slices"
+
 // tailBytes is how much of the end of a run's output is shown for telling why it failed; recordTailBytes is where that is looked
 // for among records.
 const (
@@ -13,10 +15,15 @@ func (c *Capture) BeginRun(id string) {
 	c.mark(true, func() {
 		c.ResumeRun(id)
 		c.mu.Lock()
-		c.newRun = true
+		c.newRun = [streams]bool{true, true}
+		c.mu.Unlock()
+		for _, f := range c.files() {
+			f.chain.beginRun()
+		}
+		c.mu.Lock()
+		c.before = len(c.recent)
 		c.mu.Unlock()
 		ch, _ := c.chain()
-		ch.beginRun()
 		c.silent.Store(ch.newest().format == Raw)
 	})
 }
@@ -32,28 +39,36 @@ func (c *Capture) ResumeRun(id string) {
 // comes later begins a line of its own for [LastLines]; in the file, nothing is added.
 func (c *Capture) EndRun() {
 	c.mark(true, func() {
-		ch, _ := c.chain()
-		ch.endRun()
+		for _, f := range c.files() {
+			f.chain.endRun()
+		}
 		c.announce() // a line without an end is complete
 	})
 }
 
-// Tail has f called with the last bytes of the run's output, at most 1 KiB, once everything that is in the FIFO now is in
-// the file, and when the scope is closed; cut tells that there was more before them. They are read from the file: of a
-// device there are none. f must not block; it runs on any goroutine but the loop's.
+// Tail has f called with the last bytes of the run's output, at most 1 KiB, once everything that is in the FIFOs now is in
+// the files, and when the scope is closed; cut tells that there was more before them. They are read from the file, that of standard error
+// if the run has written into one: of a device there are none. f must not block; it runs on any goroutine but the loop's.
 func (c *Capture) Tail(f func(end []byte, cut bool)) {
 	read := func() {
-		ch, _ := c.chain()
-		from, to := ch.lastRun() // now: a next run may begin any time
+		if c.setting().Sink != "" {
+			end, cut := c.recentRun()
+			f(end, cut)
+			return
+		}
+		var outputs []runOutput
+		for _, file := range c.files() {
+			from, to := file.chain.lastRun() // now: a next run may begin any time
+			outputs = append(outputs, runOutput{file.chain, from, to})
+		}
 		c.store.captures.Go(func() {
-			place := ch.place()
-			c.store.readers.acquire(place, nil)
-			if ch.newest().format == Direct {
-				ch.refresh()
-				from, to = ch.lastRun()
+			var end []byte
+			var cut bool
+			for _, o := range slices.Backward(outputs) {
+				if end, cut = c.readTail(o); len(end) > 0 {
+					break
+				}
 			}
-			end, cut := ch.tail(from, to)
-			c.store.readers.release(place)
 			f(end, cut)
 		})
 	}
@@ -63,6 +78,23 @@ func (c *Capture) Tail(f func(end []byte, cut bool)) {
 	case !c.markLater(false, read):
 		read()
 	}
+}
+
+// A runOutput is where the output of a run lies.
+type runOutput struct {
+	chain    *chain
+	from, to int64
+}
+
+func (c *Capture) readTail(o runOutput) (end []byte, cut bool) {
+	place := o.chain.place()
+	c.store.readers.acquire(place, nil)
+	defer c.store.readers.release(place)
+	if o.chain.newest().format == Direct {
+		o.chain.refresh()
+		o.from, o.to = o.chain.lastRun()
+	}
+	return o.chain.tail(o.from, o.to)
 }
 
 func (ch *chain) beginRun() {

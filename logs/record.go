@@ -105,6 +105,8 @@ func takenFor(records int, text []byte, end ending) (taken int) {
 // A recorder makes records of lines.
 type recorder struct {
 	format      Format
+	usual       int    // priority of a line that doesn't tell one, and
+	facility    int    // of messages
 	whole, part []byte // what a record begins with, if the line is complete in it and if it is not
 }
 
@@ -116,14 +118,23 @@ type recordBench struct {
 
 // at has the records that follow be of that time, stream and run.
 func (r *recorder) at(o *Options, instance, run, stream string, now time.Time) {
-	r.format = o.Format
+	r.format, r.usual, r.facility = o.Format, usualPriority(stream), o.Facility
 	r.whole = r.begin(r.whole[:0], o, instance, run, stream, now, false)
 	r.part = r.begin(r.part[:0], o, instance, run, stream, now, true)
 }
 
 func (r *recorder) begin(dst []byte, o *Options, instance, run, stream string, now time.Time, partial bool) []byte {
-	if r.format != JSON {
+	switch r.format {
+	case journalFormat:
+		return r.beginJournal(dst, o, instance, run, stream, partial)
+	case syslogFormat:
+		return r.beginSyslog(dst, o, instance, run, stream, now, partial)
+	case JSON:
+	default:
 		dst = now.UTC().AppendFormat(dst, recordTime)
+		if o.Sink == OwnStdout { // where the lines of all programs are
+			dst = append(append(dst, ' '), instance...)
+		}
 		dst = append(append(dst, ' '), stream...)
 		if partial {
 			dst = append(dst, '+')
@@ -159,15 +170,17 @@ func (r *recorder) append(dst, text []byte, end ending) (records []byte, used in
 		if r.format == JSON {
 			most *= maxEscaped
 		}
-		if len(dst) > 0 && cap(dst)-len(dst) < len(head)+most+len("\"}\n") {
+		if len(dst) > 0 && cap(dst)-len(dst) < len(head)+most+moreOfMessage {
 			break
 		}
-		dst = append(dst, head...)
-		if r.format == JSON {
-			dst = appendJSON(dst, line)
+		switch r.format {
+		case journalFormat, syslogFormat:
+			dst = r.appendMessage(dst, head, line)
+		case JSON:
+			dst = appendJSON(append(dst, head...), line)
 			dst = append(dst, "\"}\n"...)
-		} else {
-			dst = append(dst, line...)
+		default:
+			dst = append(append(dst, head...), line...)
 			dst = append(dst, '\n')
 		}
 		used += s.taken

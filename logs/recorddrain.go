@@ -12,12 +12,12 @@ import (
 // superd.
 //
 // Bytes are taken out when their records are in the file: who dies in between writes those once more.
-func (c *Capture) takeLines(limit int64, end ending, look *glance) (moved int64, some bool, err error) {
-	there := pipeBytes(c.fd)
+func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, some bool, err error) {
+	there := c.bytes()
 	if there == 0 {
 		return 0, false, nil
 	}
-	text, err := look.at(c.fd, min(there, limit))
+	text, err := look.at(c.pipe(), min(there, limit))
 	if err != nil || len(text) == 0 {
 		return 0, false, err
 	}
@@ -29,7 +29,7 @@ func (c *Capture) takeLines(limit int64, end ending, look *glance) (moved int64,
 		return 0, true, nil
 	}
 	if _, ok := nextSpan(text, end); !ok {
-		if int64(len(text)) == there && (c.rest == nil || !c.rest.due) && !pipeFull(c.fd) {
+		if int64(len(text)) == there && (c.rest == nil || !c.rest.due) && !pipeFull(c.pipe()) {
 			return 0, false, nil
 		}
 		end = goesOn // no more of it comes into sight before this is taken out
@@ -43,7 +43,7 @@ func (c *Capture) takeLines(limit int64, end ending, look *glance) (moved int64,
 	c.mu.Unlock()
 	bench := c.store.benches.Get().(*recordBench)
 	defer c.store.benches.Put(bench)
-	bench.recorder.at(c.file.Options, c.name, run, stdout, c.store.now())
+	bench.recorder.at(c.file.Options, c.name, run, c.label(), c.store.now())
 	for len(text) > 0 {
 		records, used := text, len(text)
 		if c.file.Format != Raw {
@@ -54,7 +54,11 @@ func (c *Capture) takeLines(limit int64, end ending, look *glance) (moved int64,
 		gap, known := c.gap(c.file.Options, run), c.loss
 		var written int
 		overtaken, err := c.do(used, func() (err error) {
-			written, err = c.file.appendAfter(&gap, records)
+			if to := c.sink; to != nil {
+				written, err = to.put(&gap, records, c.quit)
+			} else {
+				written, err = c.file.appendAfter(&gap, records)
+			}
 			return err
 		})
 		if gap == nil {
@@ -62,7 +66,7 @@ func (c *Capture) takeLines(limit int64, end ending, look *glance) (moved int64,
 			c.loss.lines -= known.lines
 		}
 		if written < len(records) && c.file.Format != Raw {
-			written = takenFor(bytes.Count(records[:written], newline), text, end)
+			written = takenFor(recordsIn(c.file.Format, records[:written]), text, end)
 		} else if written == len(records) {
 			written = used
 		}
@@ -71,7 +75,8 @@ func (c *Capture) takeLines(limit int64, end ending, look *glance) (moved int64,
 			c.announce()
 			return moved, true, err
 		}
-		got, rerr := look.drop(c.fd, written)
+		c.remember(text[:written])
+		got, rerr := look.drop(c.pipe(), written)
 		crashpoint.Here("record.after-take")
 		moved += got
 		if err = firstError(err, rerr); err != nil {

@@ -115,7 +115,7 @@ func (r *rig) program(o Options) *program {
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
 		p.Capture = r.store.NewCapture(p.scope, "web", o)
-		if err := p.Attach(read); err != nil {
+		if err := p.Attach(Stdout, read); err != nil {
 			r.Error(err)
 		}
 	})

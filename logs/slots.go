@@ -18,8 +18,8 @@ const (
 	maxReaders = 8
 )
 
-// Threads is how many threads the captures of a [Store], its archive and a [Queue] may keep waiting in the kernel.
-const Threads = maxWriters + maxReaders + maxLingering + 2
+// Threads is how many threads the captures of a [Store], its archive, superd's standard output and a [Queue] may keep waiting in the kernel.
+const Threads = maxWriters + maxReaders + maxLingering + 3
 
 // A place is what may stall as one: a file system or, until a file on it is open and tells which one that is, a
 // directory. The one or the other is set.

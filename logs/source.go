@@ -87,6 +87,9 @@ func (s *source) place(b beginning) error {
 	if !s.query.Follow {
 		s.end = ch.end()
 	}
+	if o := s.capture.setting(); o.Sink != "" {
+		s.note("its output goes to " + o.where() + ", not into a file")
+	}
 	err := s.goTo(b)
 	s.at = s.position
 	s.base, s.origin = ch.cursor(s.position), s.position

@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -43,7 +44,23 @@ const restPatience = 200 * time.Millisecond
 type Options struct {
 	Program string // its name, for records
 	Path    string // of the log file; it and its directory are made when first needed
-	Format  Format // "" is raw
+
+	Sink       Sink   // where the output goes instead of a file
+	Address    string // of journald or syslog: the path of a socket of datagrams, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one
+	Identifier string // what they call the program; "" is its name
+	Facility   int    // of syslog's; 0 to 23
+	host       string // this machine's name, as syslog is told
+
+	// The file's owners, by names or numbers, and mode; "" and 0: superd's own, and 0640.
+	Owner, Group string
+	Mode         uint32
+
+	// The program has a FIFO for standard error alone. What comes by it goes into a file of its own, if StderrPath is set, else into the
+	// one of standard output.
+	Split      bool
+	StderrPath string
+
+	Format Format // "" is raw
 
 	// The file is rotated rather than grow beyond MaxSize bytes (0: never), and when output comes and it is MaxAge old (0: never).
 	MaxSize int64
@@ -66,31 +83,70 @@ func (o Options) complete() Options {
 	if o.Format == "" {
 		o.Format = Raw
 	}
+	switch o.Sink {
+	case Journald:
+		o.Format = journalFormat
+	case Syslog:
+		o.Format = syslogFormat
+		o.host, _ = os.Hostname() // else it stays away
+	}
+	if o.Sink != "" {
+		o.Path, o.StderrPath, o.MaxSize, o.MaxAge, o.MaxTotal, o.Compression, o.MinFree = "", "", 0, 0, 0, "", 0
+		if o.Address == "" {
+			o.Address = defaultAddress(o.Sink)
+		}
+		if o.Identifier == "" {
+			o.Identifier = o.Program
+		}
+	}
 	if o.Format == Direct {
 		o.MaxSize, o.MaxAge, o.MaxTotal, o.Compression, o.Drop, o.MinFree = 0, 0, 0, "", false, 0
 	}
 	return o
 }
 
+// ofStderr returns the options of the file that standard error has of its own, nil if it has none.
+func (o *Options) ofStderr() *Options {
+	if !o.Split || o.StderrPath == "" || o.StderrPath == o.Path {
+		return nil
+	}
+	own := *o
+	own.Path = o.StderrPath
+	return &own
+}
+
+// Files returns the paths of the log files.
+func (o Options) Files() []string {
+	if o.Sink != "" {
+		return nil
+	}
+	if own := o.ofStderr(); own != nil {
+		return []string{o.Path, own.Path}
+	}
+	return []string{o.Path}
+}
+
 // byLine reports whether lines are put into the file, and not just bytes: it is as well to drop lines, too.
-func (o Options) byLine() bool { return o.Format.records() || o.Drop }
+func (o Options) byLine() bool { return o.Format.records() || o.Drop || o.Sink != "" }
 
 // A Store holds what captures share. Its methods may be called from any goroutine.
 type Store struct {
-	loop      *loop.Loop
-	log       *slog.Logger
-	slots     slots // for those who write
-	readers   slots
-	lines     lineCache
-	lingering chan struct{}  // holds a token for each goroutine that waits for a busy program
-	buffers   sync.Pool      // of *[chunkBytes]byte
-	benches   sync.Pool      // of *recordBench
-	captures  sync.WaitGroup // and who works for them
-	archive   archive
-	tellRun   func(RunBegin) // nil: nobody wants to know
-	now       func() time.Time
-	stall     time.Duration                   // how long an operation on a file may take before output is dropped, where it is
-	pause     func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
+	loop       *loop.Loop
+	log        *slog.Logger
+	slots      slots // for those who write
+	readers    slots
+	lines      lineCache
+	lingering  chan struct{}  // holds a token for each goroutine that waits for a busy program
+	buffers    sync.Pool      // of *[chunkBytes]byte
+	benches    sync.Pool      // of *recordBench
+	captures   sync.WaitGroup // and who works for them
+	archive    archive
+	transports transports
+	stdout     *sharedOutput
+	tellRun    func(RunBegin) // nil: nobody wants to know
+	now        func() time.Time
+	stall      time.Duration                   // how long an operation on a file may take before output is dropped, where it is
+	pause      func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
 }
 
 // NewStore returns a Store for captures on l. It tells log when a file cannot be written and when it can be again.
@@ -108,6 +164,8 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
+	s.transports.log = log
+	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
 	return s
 }
@@ -138,11 +196,14 @@ func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
 		store:   s,
 		scope:   scope,
 		name:    name,
-		fd:      -1,
 		quit:    make(chan struct{}),
 		options: &o,
-		file:    s.newFile(&o),
 	}
+	c.streams = []*stream{c.newStream(Stdout)}
+	if o.Split {
+		c.streams = append(c.streams, c.newStream(Stderr))
+	}
+	c.chooseFiles()
 	c.hearNews()
 	s.captures.Add(1)
 	scope.Defer(c.close)

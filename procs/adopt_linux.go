@@ -31,10 +31,11 @@ func (k *Kernel) adopt(a *Adoptee) {
 	} else {
 		closeInherited(a.PidFD)
 	}
-	if a.FIFO != "" {
-		a.ReadFD, a.OutputErr = k.adoptOutput(a)
+	for i := range a.Outputs {
+		o := &a.Outputs[i]
+		o.ReadFD, o.Err = k.adoptOutput(a, o)
 	}
-	a.Ended = a.Found == nil || readable(a.Found.FD()) // looked at when the read end is held
+	a.Ended = a.Found == nil || readable(a.Found.FD()) // looked at when the read ends are held
 	if tree, ok := a.Tree.(kernelTree); ok && a.Err == nil {
 		if err := tree.adopt(a); err != nil {
 			k.log.Warn("limits not in force until the next start", "instance", a.Instance, "error", err)
@@ -53,23 +54,23 @@ func reopen(id pidfd.Identity, fd int) (*pidfd.Process, error) {
 	return pidfd.Reopen(id)
 }
 
-// adoptOutput returns the read end of the instance's FIFO: the one that was kept, or that of the path, or, where something else lies there, by the
+// adoptOutput returns the read end of a FIFO of the instance: the one that was kept, or that of the path, or, where something else lies there, by the
 // way of the process that writes to it.
-func (k *Kernel) adoptOutput(a *Adoptee) (int, error) {
-	if a.ReadFD >= 0 {
-		if isFIFO(a.ReadFD) {
-			return a.ReadFD, nil
+func (k *Kernel) adoptOutput(a *Adoptee, o *AdoptedOutput) (int, error) {
+	if o.ReadFD >= 0 {
+		if isFIFO(o.ReadFD) {
+			return o.ReadFD, nil
 		}
-		closeInherited(a.ReadFD)
+		closeInherited(o.ReadFD)
 	}
-	fd, err := logs.AdoptFIFO(a.FIFO)
+	fd, err := logs.AdoptFIFO(o.FIFO)
 	if err == nil || a.Found == nil {
 		return fd, err
 	}
 	for _, n := range []string{"1", "2"} {
 		path := filepath.Join("/proc", strconv.Itoa(a.Process.Pid), "fd", n)
 		target, e := os.Readlink(path)
-		if e != nil || target != a.FIFO && target != a.FIFO+" (deleted)" {
+		if e != nil || target != o.FIFO && target != o.FIFO+" (deleted)" {
 			continue
 		}
 		fd, e := retry(func() (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) })

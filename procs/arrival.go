@@ -50,9 +50,9 @@ func (s *Supervisor) bring(name string, program *config.Program, w *wish) {
 		old.save()
 		return
 	}
-	path := s.logOptions(name, program).Path
+	files := s.logOptions(name, program).Files()
 	for _, other := range s.leaving {
-		if other.capture.Path() == path {
+		if slices.ContainsFunc(other.capture.Files(), func(f string) bool { return slices.Contains(files, f) }) {
 			other.followers = append(other.followers, func() { s.bringAfter(name, program.Name, w) })
 			return
 		}
@@ -128,8 +128,11 @@ func (s *Supervisor) remove(in *instance) {
 	}
 	s.leaving = slices.DeleteFunc(s.leaving, func(other *instance) bool { return other == in })
 	s.counts[in.machine.state]--
+	s.outputs -= len(streamsOf(in.program))
 	s.journal.Queue(instanceKey(in.name), nil)
-	s.letGo(in.kept)
+	for _, kept := range in.kept {
+		s.letGo(kept)
+	}
 	in.unwatchLines()
 	in.tree.Remove()
 	in.quit()

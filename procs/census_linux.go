@@ -394,8 +394,10 @@ func (c *census) byFIFO(pid int) *censusTree {
 	c.mu.Lock()
 	fifos := map[string]*censusTree{}
 	for _, t := range c.trees {
-		if t.fifo != "" {
-			fifos[t.fifo] = t
+		for _, fifo := range t.fifos {
+			if fifo != "" {
+				fifos[fifo] = t
+			}
 		}
 	}
 	c.mu.Unlock()

@@ -18,7 +18,7 @@ type censusTree struct {
 	touched bool         // somebody may live in it
 	foreign bool         // an earlier superd may have started them
 	ids     []processKey // those in census.known, oldest first
-	fifo    string
+	fifos   []string     // as /proc shows them
 
 	killing   bool
 	killUntil time.Time
@@ -56,14 +56,18 @@ func (t *censusTree) Place() string { return anyPlace }
 
 // adopt implements [kernelTree].
 func (t *censusTree) adopt(a *Adoptee) error {
-	fifo := a.FIFO
-	if path := fifoPath(a.ReadFD); path != "" {
-		fifo = path
+	var fifos []string
+	for _, o := range a.Outputs {
+		fifo := o.FIFO
+		if path := fifoPath(o.ReadFD); path != "" {
+			fifo = path
+		}
+		fifos = append(fifos, fifo)
 	}
 	c := t.census
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.fifo = fifo
+	t.fifos = fifos
 	if a.Found != nil {
 		t.know(processKey{a.Process.Pid, a.Process.Start})
 	}
@@ -142,12 +146,15 @@ func (t *censusTree) admit(limits *config.Limits) (int, error) {
 }
 
 // born implements [kernelTree].
-func (t *censusTree) born(id pidfd.Identity, output int) {
-	fifo := fifoPath(output)
+func (t *censusTree) born(id pidfd.Identity, open []int) {
+	var fifos []string
+	for _, fd := range open {
+		fifos = append(fifos, fifoPath(fd))
+	}
 	c := t.census
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.fifo = fifo
+	t.fifos = fifos
 	t.know(processKey{id.Pid, id.Start})
 }
 

@@ -40,6 +40,7 @@ const (
 type cgroups struct {
 	keeper          int // pid of superd's keeper; 0: it has none
 	kernel          *Kernel
+	reserve         *reserve
 	log             *slog.Logger
 	own             string                 // directory of superd's cgroup, less the leaf it may be in
 	base            string                 // directory in it
@@ -77,7 +78,7 @@ func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*c
 	// The name is made from the runtime directory: no other superd has it, and the next one finds what this one leaves.
 	sum := sha256.Sum256([]byte(runtimeDir))
 	name := basePrefix + hex.EncodeToString(sum[:6])
-	c := &cgroups{kernel: k, log: log, keeper: keeper, own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
+	c := &cgroups{kernel: k, reserve: newReserve(), log: log, keeper: keeper, own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
 		trees: map[string]*cgroupTree{}, enabled: map[string]bool{},
 		kills: make(chan struct{}, killSlots), removals: make(chan struct{}, removeSlots)}
 	switch err := os.Mkdir(c.base, 0o755); {
@@ -310,6 +311,7 @@ func (c *cgroups) moveBack() error {
 func (c *cgroups) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.reserve.close()
 	err := removeCgroup(c.base, removePatience)
 	for _, base := range c.bases {
 		err = errors.Join(err, removeCgroup(base, removePatience))

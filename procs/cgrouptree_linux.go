@@ -95,7 +95,11 @@ func (t *cgroupTree) Empty() bool { return !t.made.Load() || !t.populated() }
 // populated reports whether a process lives in the cgroup or one in it. It reads a file that the kernel answers at once.
 func (t *cgroupTree) populated() bool {
 	var buf [256]byte
-	n, err := readSmall(t.dir+"/cgroup.events", buf[:])
+	n := 0
+	err := t.groups.reserve.use(func() (err error) {
+		n, err = readSmall(t.dir+"/cgroup.events", buf[:])
+		return err
+	})
 	if err != nil {
 		return err != unix.ENOENT && err != unix.ENODEV
 	}
@@ -205,7 +209,7 @@ func (t *cgroupTree) Kill() error {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.spoiled = true
-			err := writeFile(t.dir+"/cgroup.kill", "1")
+			err := t.groups.reserve.use(func() error { return writeFile(t.dir+"/cgroup.kill", "1") })
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 				err = t.killEach()
 			}
@@ -360,7 +364,7 @@ func cpuMax(share float64) string {
 }
 
 // born implements [kernelTree]: the kernel knows.
-func (t *cgroupTree) born(pidfd.Identity, int) {}
+func (t *cgroupTree) born(pidfd.Identity, []int) {}
 
 // makeRoom implements [kernelTree]. A program may divide its cgroup as superd does, and end without tidying up: then nobody can be
 // born there, since it hands controllers down.

@@ -26,6 +26,7 @@ func (in *instance) change(c *config.Change) {
 		restarts = restarts || lives.Restarts()
 	}
 	goesOn := restarts && in.run != nil && before.Scheduled() && program.Scheduled() // the next run is by the new table
+	in.sup.outputs += len(streamsOf(program)) - len(streamsOf(before))
 	in.program, m.program = program, program
 	defer in.save()
 	defer in.keepSchedule()
@@ -49,13 +50,13 @@ func (in *instance) change(c *config.Change) {
 	}
 }
 
-// setLogOptions puts the program's log options in force. File and format stay as they are as long as a run lasts that was
-// begun with others: its output is in one file, in one format.
+// setLogOptions puts the program's log options in force. Files, sink and format stay as they are as long as a run lasts that was
+// begun with others: its output is in one place, in one format.
 func (in *instance) setLogOptions() {
 	o := in.sup.logOptions(in.name, in.program)
 	if r := in.run; r != nil {
 		began := in.sup.logOptions(in.name, r.program)
-		o.Path, o.Format = began.Path, began.Format
+		o.Path, o.Format, o.Split, o.StderrPath, o.Sink = began.Path, began.Format, began.Split, began.StderrPath, began.Sink
 	}
 	in.capture.SetOptions(o)
 }

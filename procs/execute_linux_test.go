@@ -54,7 +54,7 @@ func newStarter(t testing.TB, program *config.Program) *starter {
 			Name: "web", Program: program,
 			Environment: []string{"PATH=/usr/bin:/bin", "HOME=/of/superd", "LANG=C"},
 			Own:         map[string]string{"SUPERD_NAME": "web"},
-			FIFO:        filepath.Join(t.TempDir(), "fifo"), ReadFD: -1,
+			Outputs:     []Outlet{{FIFO: filepath.Join(t.TempDir(), "fifo"), ReadFD: -1}},
 		},
 	}
 }
@@ -62,20 +62,20 @@ func newStarter(t testing.TB, program *config.Program) *starter {
 // start starts the program. The FIFO stays for the next one.
 func (s *starter) start(t testing.TB) (*pidfd.Process, error) {
 	t.Helper()
-	made := -1
-	p, err := prepare(s.spec, &pendingSpawn{}, &made)
+	made := []int{-1}
+	p, err := prepare(s.spec, &pendingSpawn{}, made)
 	if p != nil {
 		defer p.close()
 	}
-	if made >= 0 {
-		s.spec.ReadFD = made
-		t.Cleanup(func() { unix.Close(made) })
+	if read := made[0]; read >= 0 {
+		s.spec.Outputs[0].ReadFD = read
+		t.Cleanup(func() { unix.Close(read) })
 	}
 	if err != nil {
 		return nil, err
 	}
 	p.pending.seat = new(startQueue).sit()
-	return s.kernel.execute(p, &pidfd.Attr{Files: []int{s.kernel.null, p.output, p.output}, CgroupFD: -1})
+	return s.kernel.execute(p, &pidfd.Attr{Files: []int{s.kernel.null, p.outputs[0], p.outputs[0]}, CgroupFD: -1})
 }
 
 // run runs the program to its end and returns what it printed.
@@ -95,7 +95,7 @@ func (s *starter) run(t *testing.T) (string, pidfd.Exit) {
 	var out []byte
 	buf := make([]byte, 1<<16)
 	for {
-		n, err := unix.Read(s.spec.ReadFD, buf)
+		n, err := unix.Read(s.spec.Outputs[0].ReadFD, buf)
 		if n <= 0 || err != nil {
 			return string(out), exit
 		}
@@ -351,7 +351,7 @@ func TestExecuteOutputBelongsToUser(t *testing.T) {
 			t.Fatalf("start %d, as %q: it printed %q, %v", i, as, got, exit)
 		}
 	}
-	if out, err := exec.Command("stat", "-c", "%U %a", s.spec.FIFO).Output(); string(out) != user+" 600\n" {
+	if out, err := exec.Command("stat", "-c", "%U %a", s.spec.Outputs[0].FIFO).Output(); string(out) != user+" 600\n" {
 		t.Errorf("owner and mode = %s, %v", out, err)
 	}
 }

@@ -1,6 +1,9 @@
 package procs
 
 import (
+	"errors"
+	"sync"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -30,4 +33,48 @@ func checkHeadroom() error {
 		}
 	}
 	return nil
+}
+
+// A reserve is a descriptor to be given up where there is no other: to end what runs must not fail for lack of one.
+type reserve struct {
+	mu sync.Mutex
+	fd int // -1: it was given up, and there was none since
+}
+
+func newReserve() *reserve {
+	r := &reserve{fd: -1}
+	r.refill()
+	return r
+}
+
+func (r *reserve) refill() {
+	fd, err := unix.Open("/dev/null", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		fd = -1
+	}
+	r.fd = fd
+}
+
+// use calls f, and again with the descriptor given up if f finds none. f needs one at a time. From any goroutine.
+func (r *reserve) use(f func() error) error {
+	err := f()
+	if !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fd >= 0 {
+		unix.Close(r.fd)
+	}
+	defer r.refill()
+	return f()
+}
+
+func (r *reserve) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fd >= 0 {
+		unix.Close(r.fd)
+		r.fd = -1
+	}
 }

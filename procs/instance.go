@@ -25,9 +25,9 @@ type instance struct {
 	touched   bool     // it is about to be looked at
 	asked     bool     // its waiters are told when nobody is about to be looked at any more
 	capture   *logs.Capture
-	settled   uint64 // number of the newest birth of which is known what came of it
-	kept      string // the name under which the keeper has the read end of its FIFO
-	draining  string // invocation id of the last run that has ended, until all that it wrote is in the log
+	settled   uint64    // number of the newest birth of which is known what came of it
+	kept      [2]string // by stream: the names under which the keeper has the read ends of its FIFOs
+	draining  string    // invocation id of the last run that has ended, until all that it wrote is in the log
 	tree      Tree
 	run       *run // the present run; nil at rest and in back-off
 
@@ -65,6 +65,7 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 		sinceAt: s.loop.Now(),
 	}
 	s.counts[Stopped]++
+	s.outputs += len(streamsOf(program))
 	in.capture = s.store.NewCapture(in.scope, name, s.logOptions(name, program))
 	if s.options.OnCapture != nil {
 		in.runShown = s.options.OnCapture(in.capture)
@@ -81,14 +82,28 @@ func (in *instance) renewTree(place string) {
 	in.inherited = place != ""
 }
 
-func (s *Supervisor) fifo(instance string) string {
+// fifo returns the path of the FIFO of a stream. No instance has a name with a colon.
+func (s *Supervisor) fifo(instance string, which logs.Stream) string {
+	if which == logs.Stderr {
+		instance += ":stderr"
+	}
 	return filepath.Join(s.options.RuntimeDir, fifoDir, instance)
 }
 
+// streamsOf returns the streams for which the program has FIFOs.
+func streamsOf(p *config.Program) []logs.Stream {
+	if p.Log.Stderr == config.StderrMerge {
+		return []logs.Stream{logs.Stdout}
+	}
+	return []logs.Stream{logs.Stdout, logs.Stderr}
+}
+
 func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options {
-	return logs.Options{
+	o := logs.Options{
 		Program:     p.Name,
 		Path:        p.LogPath(s.options.LogDir, instance),
+		Split:       len(streamsOf(p)) > 1,
+		StderrPath:  p.StderrPath(s.options.LogDir, instance),
 		Format:      logs.Format(p.Log.Format),
 		MaxSize:     p.Log.MaxSize,
 		MaxAge:      p.Log.MaxAge,
@@ -97,7 +112,16 @@ func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options
 		Compression: logs.Compression(p.Log.Compress),
 		Drop:        p.Log.Overflow == config.OverflowDrop,
 		MinFree:     p.Log.MinFree,
+		Owner:       p.Log.Owner,
+		Group:       p.Log.Group,
 	}
+	if p.Log.Mode != nil {
+		o.Mode = *p.Log.Mode
+	}
+	if p.Log.Sink != config.SinkFile {
+		o.Sink, o.Address, o.Identifier, o.Facility = logs.Sink(p.Log.Sink), p.Log.Address, p.Log.Identifier, p.Log.Facility.Number()
+	}
+	return o
 }
 
 // do performs the effects of one step of the machine and tells who wants to know.

@@ -28,7 +28,7 @@ func (s *Supervisor) keep(fd int, output bool) (name string) {
 	name = strconv.Itoa(k.next)
 	room := maxNames - k.bytes - len(name) - 1
 	if !output {
-		room -= len(s.instances) * len("12345:") // for their output
+		room -= s.outputs * len("12345:") // for the output of all
 	}
 	if room < 0 {
 		if !k.told {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,8 +166,8 @@ func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 }
 
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
-	made := -1
-	prepared, err := prepare(spec, p, &made)
+	made := slices.Repeat([]int{-1}, len(spec.Outputs))
+	prepared, err := prepare(spec, p, made)
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -178,15 +179,15 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	if !p.commit() {
 		closeCgroup(cgroup)
 		k.loop.Post(func() {
-			if made >= 0 {
-				unix.Close(made)
+			for _, fd := range made {
+				closeInherited(fd)
 			}
 			p.returned()
 		})
 		return
 	}
 	if err != nil {
-		k.loop.Post(func() { done(Child{ReadFD: made}, err) })
+		k.loop.Post(func() { done(Child{ReadFDs: made}, err) })
 		return
 	}
 	p.enter("execute", prepared.path)
@@ -194,10 +195,10 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	process, id, err := k.fork(prepared, spec, cgroup)
 	k.loop.Post(func() {
 		if err != nil {
-			done(Child{ReadFD: made}, err)
+			done(Child{ReadFDs: made}, err)
 			return
 		}
-		done(Child{Process: process, ID: id, ReadFD: made, EnvSum: prepared.envSum}, nil)
+		done(Child{Process: process, ID: id, ReadFDs: made, EnvSum: prepared.envSum}, nil)
 		k.known(process.Pid())
 	})
 }
@@ -212,10 +213,11 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 		}
 	}
 	crashpoint.Here("spawn.before-fork")
+	stdout, stderr := p.stdoutAndStderr()
 	spawn := func() (*pidfd.Process, error) {
 		defer closeCgroup(cgroup)
 		return k.execute(p, &pidfd.Attr{
-			Files:    []int{k.null, p.output, p.output},
+			Files:    []int{k.null, stdout, stderr},
 			CgroupFD: cgroup,
 		})
 	}
@@ -239,11 +241,11 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 		}
 	}
 	crashpoint.Here("spawn.recorded")
-	fifo := p.output
+	fifos := p.outputs
 	if p.program.Log.Format == config.LogDirect {
-		fifo = -1 // a log file may be open elsewhere
+		fifos = nil // a log file may be open elsewhere
 	}
-	tree.born(id, fifo)
+	tree.born(id, fifos)
 	return child, id, nil
 }
 

@@ -22,20 +22,20 @@ type prepared struct {
 	argv, env []string
 	dir       string
 	envSum    uint64
-	output    int  // the program's end of its FIFO; -1 before it is open
-	unseen    bool // superd could not meet all that the exec will meet, as the user may
+	outputs   []int // the program's ends of its FIFOs, as far as they are open: one for standard error, too, or each its own
+	unseen    bool  // superd could not meet all that the exec will meet, as the user may
 	pending   *pendingSpawn
 }
 
 func (p *prepared) close() {
-	if p.output >= 0 {
-		unix.Close(p.output)
+	for _, fd := range p.outputs {
+		unix.Close(fd)
 	}
 }
 
 // prepare opens what the exec will open, by ordinary blocking calls: a hang costs this goroutine and nothing else.
-// The read end of a FIFO that it had to make is left in made.
-func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, error) {
+// The read ends of FIFOs that it had to make are left in made, which has a place for each output.
+func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, error) {
 	program := spec.Program
 	if err := checkHeadroom(); err != nil {
 		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
@@ -63,7 +63,7 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, erro
 	if err != nil {
 		return nil, &SpawnError{Stage: "expand configuration", Err: err}
 	}
-	p := &prepared{program: program, runAs: id, argv: argv, env: append(env, variables(spec.Own)...), dir: dir, output: -1, pending: pending, envSum: envSum}
+	p := &prepared{program: program, runAs: id, argv: argv, env: append(env, variables(spec.Own)...), dir: dir, pending: pending, envSum: envSum}
 
 	pending.enter("enter directory", dir)
 	unseenDir, err := checkDirectory(dir, id.rights())
@@ -76,33 +76,48 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made *int) (*prepared, erro
 		return p, err
 	}
 	p.unseen = search.unseen || unseenDir
-	if spec.Direct != nil {
-		pending.enter("open log file", "")
-		if p.output, err = spec.Direct(); err != nil {
-			return p, &SpawnError{Stage: "open log file", Err: err, Fault: faultOf(err)}
+	for i, output := range spec.Outputs {
+		fd, err := openOutput(output, id, pending, &made[i])
+		if err != nil {
+			return p, err
 		}
-		return p, nil
+		p.outputs = append(p.outputs, fd)
 	}
-	pending.enter("open output", spec.FIFO)
-	read := spec.ReadFD
+	return p, nil
+}
+
+// openOutput returns the program's end of an output. The read end of a FIFO that it had to make is left in made.
+func openOutput(output Outlet, id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
+	if output.Direct != nil {
+		pending.enter("open log file", "")
+		if fd, err = output.Direct(); err != nil {
+			return -1, &SpawnError{Stage: "open log file", Err: err, Fault: faultOf(err)}
+		}
+		return fd, nil
+	}
+	pending.enter("open output", output.FIFO)
+	read := output.ReadFD
 	uid, gid := id.owner()
 	err = pending.unlessCalledOff(func() (err error) {
 		if read < 0 {
-			read, err = logs.MakeFIFO(spec.FIFO, uid, gid)
+			read, err = logs.MakeFIFO(output.FIFO, uid, gid)
 			*made = read
 		} else {
 			err = logs.GiveFIFO(read, uid, gid)
 		}
 		if err == nil {
-			p.output, err = logs.OpenWriter(read)
+			fd, err = logs.OpenWriter(read)
 		}
 		return err
 	})
 	if err != nil {
-		return p, &SpawnError{Stage: "make output", Err: err, Fault: faultOf(err)}
+		return -1, &SpawnError{Stage: "make output", Err: err, Fault: faultOf(err)}
 	}
-	return p, nil
+	return fd, nil
 }
+
+// stdoutAndStderr returns what becomes the program's descriptors 1 and 2.
+func (p *prepared) stdoutAndStderr() (int, int) { return p.outputs[0], p.outputs[len(p.outputs)-1] }
 
 // checkLimits refuses limits that superd may not set.
 func checkLimits(limits config.Limits) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/eventlog"
 )
@@ -22,13 +23,21 @@ type Adoptee struct {
 	Tree     Tree
 	Process  pidfd.Identity // main process or hook; zero: none
 	PidFD    int            // its pidfd, -1 where the keeper had none; System.Adopt owns it
-	FIFO     string         // the path of the FIFO; empty: there is none
-	ReadFD   int            // its read end; -1 where the keeper had none, then System.Adopt opens the FIFO
+	Outputs  []AdoptedOutput
 
-	Found     Process // nil: nothing is left of the process
-	Ended     bool    // it has ended, perhaps before the read end was opened
-	OutputErr error   // why the FIFO can't be had; ReadFD is -1 then
-	Err       error   // whether the process lives can't be found out
+	Found Process // nil: nothing is left of the process
+	Ended bool    // it has ended, perhaps before the read ends were opened
+	Err   error   // whether the process lives can't be found out
+}
+
+// An AdoptedOutput is a FIFO that an earlier superd has left.
+type AdoptedOutput struct {
+	Stream logs.Stream
+	FIFO   string // its path
+	ReadFD int    // its read end; -1 where the keeper had none, then System.Adopt opens the FIFO
+
+	gap bool  // the keeper had none
+	Err error // why the FIFO can't be had; ReadFD is -1 then
 }
 
 // A Sought is a process that was started, and of which only its run is known.
@@ -55,7 +64,7 @@ type adoption struct {
 	news    bool // its record lacks something of that
 	adoptee *Adoptee
 	lost    bool // a start of which nothing is found
-	gap     bool // nobody held the read end of its FIFO meanwhile
+	gap     bool // nobody held the read end of one of its FIFOs meanwhile
 	rekept  bool // the keeper has something of it under another name than its record says
 }
 
@@ -84,6 +93,7 @@ func (s *Supervisor) Adopt() error {
 	}
 	for _, v := range r.instances {
 		s.keeping.known(v.Kept)
+		s.keeping.known(v.KeptStderr)
 		if p, _ := v.process(); p != nil {
 			s.keeping.known(p.Kept)
 		}
@@ -251,19 +261,27 @@ func (r *Recovery) runs() map[string]bool {
 func (s *Supervisor) takeUp(all []*adoption) error {
 	var adoptees []*Adoptee
 	for _, a := range all {
-		t := &Adoptee{Instance: a.in.name, Program: a.in.program, Tree: a.in.tree, PidFD: -1, ReadFD: -1}
+		t := &Adoptee{Instance: a.in.name, Program: a.in.program, Tree: a.in.tree, PidFD: -1}
 		a.adoptee = t
 		p, _ := a.saved.process()
 		if p != nil {
 			t.Process = p.identity()
 			t.PidFD = s.inherit(p.Kept)
 		}
-		if a.saved.Output {
-			t.FIFO = s.fifo(a.in.name)
-			t.ReadFD = s.inherit(a.saved.Kept)
-			a.gap = t.ReadFD < 0
+		there, kept := a.saved.outputs()
+		if a.news && a.saved.Output && len(streamsOf(a.in.program)) > 1 {
+			there[logs.Stderr] = true // as standard output, which merge knows of
 		}
-		if p != nil || a.saved.Output {
+		for which, is := range there {
+			if !is {
+				continue
+			}
+			o := AdoptedOutput{Stream: logs.Stream(which), FIFO: s.fifo(a.in.name, logs.Stream(which)), ReadFD: s.inherit(kept[which])}
+			o.gap = o.ReadFD < 0
+			a.gap = a.gap || o.gap
+			t.Outputs = append(t.Outputs, o)
+		}
+		if p != nil || len(t.Outputs) > 0 {
 			adoptees = append(adoptees, t)
 		}
 	}
@@ -279,7 +297,9 @@ func (s *Supervisor) takeUp(all []*adoption) error {
 			if t.Found != nil {
 				t.Found.Close()
 			}
-			closeInherited(t.ReadFD)
+			for _, o := range t.Outputs {
+				closeInherited(o.ReadFD)
+			}
 		}
 		return errors.Join(errs...)
 	}
@@ -318,27 +338,30 @@ func (s *Supervisor) inherit(name string) int {
 	return fd
 }
 
-// attachAdopted gives the instance the read end of its FIFO.
+// attachAdopted gives the instance the read ends of its FIFOs.
 func (s *Supervisor) attachAdopted(a *adoption) {
 	in, t := a.in, a.adoptee
-	if t.OutputErr != nil {
-		in.noOutput = t.OutputErr.Error()
-		if t.Found != nil {
-			s.log.Error("output is not captured", "instance", in.name, "error", t.OutputErr)
-		}
-	}
-	if t.ReadFD < 0 {
-		return
-	}
-	in.kept = a.saved.Kept
-	if a.gap {
-		in.kept, a.rekept = s.keep(t.ReadFD, true), true
-	}
+	_, kept := a.saved.outputs()
 	if a.saved.Run != nil {
 		in.capture.ResumeRun(a.saved.Run.ID)
 	}
-	if err := in.capture.Attach(t.ReadFD); err != nil {
-		s.log.Error("output is not captured", "instance", in.name, "error", err)
+	for _, o := range t.Outputs {
+		if o.Err != nil {
+			in.noOutput = o.Err.Error()
+			if t.Found != nil {
+				s.log.Error("output is not captured", "instance", in.name, "error", o.Err)
+			}
+		}
+		if o.ReadFD < 0 {
+			continue
+		}
+		in.kept[o.Stream] = kept[o.Stream]
+		if o.gap {
+			in.kept[o.Stream], a.rekept = s.keep(o.ReadFD, true), true
+		}
+		if err := in.capture.Attach(o.Stream, o.ReadFD); err != nil {
+			s.log.Error("output is not captured", "instance", in.name, "error", err)
+		}
 	}
 	if !a.gap && a.saved.Drain != "" {
 		in.drain(a.saved.Drain)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
 )
@@ -142,23 +143,27 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 			"SUPERD_INVOCATION_ID": r.invocationID,
 			"SUPERD_OWNER":         in.sup.options.RuntimeDir,
 		},
-		FIFO:   in.sup.fifo(in.name),
-		ReadFD: in.capture.FD(),
 	}
-	if program.Log.Format == config.LogDirect {
-		spec.Direct = in.capture.OpenDirect
+	for _, which := range streamsOf(program) {
+		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
+		if program.Log.Format == config.LogDirect {
+			output.Direct = func() (int, error) { return in.capture.OpenDirect(which) }
+		}
+		spec.Outputs = append(spec.Outputs, output)
 	}
 	return spec
 }
 
-// attach takes over the read end of a FIFO that a worker has made.
+// attach takes over the read ends of FIFOs that a worker has made, in the order of the streams.
 func (in *instance) attach(child Child) {
-	if child.ReadFD < 0 {
-		return
-	}
-	in.kept, in.noOutput = in.sup.keep(child.ReadFD, true), ""
-	if err := in.capture.Attach(child.ReadFD); err != nil {
-		in.sup.log.Error("output is not captured", "instance", in.name, "error", err)
+	for which, fd := range child.ReadFDs {
+		if fd < 0 {
+			continue
+		}
+		in.kept[which], in.noOutput = in.sup.keep(fd, true), ""
+		if err := in.capture.Attach(logs.Stream(which), fd); err != nil {
+			in.sup.log.Error("output is not captured", "instance", in.name, "error", err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs"
 	"superd/pidfd"
 )
 
@@ -44,11 +45,13 @@ func (in *instance) saved() *savedInstance {
 		State: stateNames[m.state], Held: in.held != nil, Wanted: saveWish(m.wanted), Again: m.again, Verdict: eventNames[m.verdict], Blame: m.blame, NotStarted: m.notStarted, Short: m.starved,
 		Attempts: m.attempts, Failures: slices.Clone(m.failures), GaveUp: m.gaveUp, Restarts: m.restarts, Delay: m.delay,
 		Why: m.why, Ending: m.ending, Cause: m.cause,
-		Since: in.sinceAt, Settled: in.settled, Output: in.capture.FD() >= 0, Kept: in.kept, Drain: in.draining, Tree: in.tree.Place(),
+		Since: in.sinceAt, Settled: in.settled, Drain: in.draining, Tree: in.tree.Place(),
 	}
 	if sc := in.sched; sc != nil {
 		v.Owed, v.Schedule, v.DueFor, v.Skipped = m.owed, sc.state(), sc.dueFor, sc.skipped
 	}
+	v.Output, v.Kept = in.capture.FD(logs.Stdout) >= 0, in.kept[logs.Stdout]
+	v.Stderr, v.KeptStderr = in.capture.FD(logs.Stderr) >= 0, in.kept[logs.Stderr]
 	if in.removed {
 		v.Table = savedTable(in.program)
 	}

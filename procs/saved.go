@@ -87,14 +87,21 @@ type savedInstance struct {
 	Ending string `json:"ending,omitempty"`
 	Cause  string `json:"cause,omitempty"`
 
-	Since   time.Duration `json:"since"`
-	Settled uint64        `json:"settled,omitempty"` // number of the newest birth of which this record has what came of it
-	Exit    *savedExit    `json:"exit,omitempty"`    // of the last run
-	Output  bool          `json:"output,omitempty"`  // there is a FIFO
-	Kept    string        `json:"kept,omitempty"`    // the name under which the keeper has its read end
-	Drain   string        `json:"drain,omitempty"`   // the run that has ended and whose output is not all in the log
-	Tree    string        `json:"tree,omitempty"`    // its place
-	Run     *savedRun     `json:"run,omitempty"`
+	Since      time.Duration `json:"since"`
+	Settled    uint64        `json:"settled,omitempty"` // number of the newest birth of which this record has what came of it
+	Exit       *savedExit    `json:"exit,omitempty"`    // of the last run
+	Output     bool          `json:"output,omitempty"`  // there is a FIFO
+	Kept       string        `json:"kept,omitempty"`    // the name under which the keeper has its read end
+	Stderr     bool          `json:"stderr,omitempty"`  // there is one for standard error
+	KeptStderr string        `json:"kept_stderr,omitempty"`
+	Drain      string        `json:"drain,omitempty"` // the run that has ended and whose output is not all in the log
+	Tree       string        `json:"tree,omitempty"`  // its place
+	Run        *savedRun     `json:"run,omitempty"`
+}
+
+// outputs returns for which streams there are FIFOs, and the names under which the keeper has their read ends.
+func (v *savedInstance) outputs() (there [2]bool, kept [2]string) {
+	return [2]bool{v.Output, v.Stderr}, [2]string{v.Kept, v.KeptStderr}
 }
 
 // A savedExit is how the last run ended, and when.

@@ -167,7 +167,9 @@ func (h *history) checkHook(in *instance) {
 	if hook != model.hook || hook.at != model.hookAt {
 		model.hook, model.hookAt, model.hookOn = hook, hook.at, h.v.Now()
 	}
-	if since := h.v.Now() - max(model.hookOn, model.freeAt); since > hook.timeout+killPause+margin {
+	from := max(model.hookOn, model.freeAt)
+	// One that an earlier superd has begun keeps the time-out that it had then.
+	if since := h.v.Now() - from; since > max(hook.timeout, hook.due-from)+killPause+margin {
 		h.fail("%s is in a hook since %v, time-out %v", in.name, since, hook.timeout)
 	}
 }

@@ -187,7 +187,7 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 				if role != roleAfterHook && fault.Fault == faultResource {
 					k.shortages[run] = true
 				}
-				done(Child{ReadFD: -1}, fault)
+				done(Child{}, fault)
 			})
 			return
 		}
@@ -221,7 +221,7 @@ func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Ch
 			if role == roleMain {
 				k.mains[run] = p
 			}
-			done(Child{Process: p.open(), ID: p.id(), ReadFD: -1}, nil)
+			done(Child{Process: p.open(), ID: p.id()}, nil)
 			k.forks--
 			if k.forks == 0 && k.sweep != nil {
 				k.Sweep(k.sweep)

@@ -87,6 +87,7 @@ type Supervisor struct {
 	scales    map[string]scale // the operator's, by program
 	byPid     map[int]func()   // reaps a child that an instance owns
 	counts    [stateCount]int  // instances in each state
+	outputs   int              // FIFOs that the programs have, at most
 	stuck     int              // instances with a process that SIGKILL did not end
 
 	started    time.Time

@@ -73,11 +73,7 @@ type SpawnSpec struct {
 	Program     *config.Program
 	Environment []string          // superd's own, before it is filtered
 	Own         map[string]string // the run's variables: SUPERD_NAME and so on
-	FIFO        string            // path of the instance's FIFO
-	ReadFD      int               // the FIFO's read end; -1: make the FIFO first
-
-	// Direct opens the log file, off the loop, for a program that writes to it by itself; nil: it writes to the FIFO.
-	Direct func() (fd int, err error)
+	Outputs     []Outlet          // standard output, and standard error where that goes elsewhere
 
 	// Both may be nil. Expect is called off the loop just before the birth: after is the clock, in ticks since boot. If it fails, nobody is born.
 	// Happened is called just after it.
@@ -85,11 +81,20 @@ type SpawnSpec struct {
 	Happened func(id pidfd.Identity, at time.Duration) error // at: the loop's clock
 }
 
+// An Outlet says where a process writes.
+type Outlet struct {
+	FIFO   string // its path
+	ReadFD int    // its read end; -1: make the FIFO first
+
+	// Direct opens the log file, off the loop, for a program that writes to it by itself; nil: it writes to the FIFO.
+	Direct func() (fd int, err error)
+}
+
 // A Child is a started process; the receiver owns what is in it.
 type Child struct {
 	Process Process
 	ID      pidfd.Identity // zero but for the pid where that could not be read
-	ReadFD  int            // read end of a FIFO made for this spawn; -1 when the spec had one
+	ReadFDs []int          // read ends of FIFOs made for this spawn, in the order of the spec's outputs; -1 where it had one
 	EnvSum  uint64         // [config.EnvSum] of the env file; 0: it has none
 }
 

@@ -34,7 +34,7 @@ type kernelTree interface {
 	adopt(a *Adoptee) error
 
 	// born tells of a main process or hook that lives in the tree from now on. Off the loop.
-	born(id pidfd.Identity, output int)
+	born(id pidfd.Identity, fifos []int)
 
 	// makeRoom removes what processes of the tree that are gone have made there and what keeps a birth out. It reports whether
 	// a second try is worth while. Off the loop.

@@ -116,8 +116,7 @@ func (b *treeBed) spec(tree Tree, program *config.Program) *SpawnSpec {
 		Environment: os.Environ(),
 		Own: map[string]string{"SUPERD_NAME": program.Name, "SUPERD_INSTANCE": program.Name,
 			"SUPERD_INVOCATION_ID": "id", "SUPERD_OWNER": b.dir},
-		FIFO:   filepath.Join(b.dir, fmt.Sprintf("fifo%d", b.noInstance)),
-		ReadFD: -1,
+		Outputs: []Outlet{{FIFO: filepath.Join(b.dir, fmt.Sprintf("fifo%d", b.noInstance)), ReadFD: -1}},
 	}
 }
 
@@ -144,8 +143,8 @@ func (b *treeBed) try(tree Tree, program *config.Program) (Child, error) {
 		})
 	})
 	r := await(b.t, results, "the start of "+program.Name)
-	if r.child.ReadFD >= 0 {
-		b.t.Cleanup(func() { unix.Close(r.child.ReadFD) })
+	if made := r.child.ReadFDs; len(made) > 0 && made[0] >= 0 {
+		b.t.Cleanup(func() { unix.Close(made[0]) })
 	}
 	return r.child, r.err
 }

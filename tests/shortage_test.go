@@ -3,6 +3,8 @@ package tests
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -46,6 +48,76 @@ func TestOutOfDescriptors(t *testing.T) {
 		t.Errorf("another program: %v, want it untouched, pid %d", after, before["db"])
 	}
 	s.LimitFiles(d.Pid, 1000)
+	s.WaitState("web", "running")
+}
+
+// A shutdown needs no descriptors that are not there.
+func TestShutdownWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, shortOf)
+	d := s.Start()
+	s.WaitRunning()
+	free := 0
+	for fds := s.FDs(d.Pid); fds[free] != ""; free++ {
+	}
+	s.LimitFiles(d.Pid, uint64(free)) // none is free below
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0", exit)
+	}
+	if log := d.ErrOut.String(); strings.Contains(log, "stuck") || strings.Contains(log, "tree not killed") || strings.Contains(log, "left behind") {
+		t.Errorf("without descriptors:\n%s", log)
+	}
+}
+
+// At the limit of a pids cgroup only those starts wait for which there is no room, and superd needs no new thread.
+func TestPidsCgroup(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, shortOf)
+	d := s.Start()
+	before := s.WaitRunning()
+	const parent = "/sys/fs/cgroup/pids" // that of v1; v2 is what tests/limits has
+	dir := filepath.Join(parent, filepath.Base(s.Dir))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no pids cgroup of v1: %v", err)
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	t.Cleanup(func() {
+		harness.Until(t, "the cgroup is left", func() bool {
+			for pid := range strings.FieldsSeq(read("cgroup.procs")) {
+				os.WriteFile(parent+"/cgroup.procs", []byte(pid), 0) // it may have ended
+			}
+			return os.Remove(dir) == nil
+		})
+	})
+	for _, pid := range []int{d.KeeperPid, d.Pid} {
+		write(dir+"/cgroup.procs", fmt.Sprint(pid))
+	}
+	write(dir+"/pids.max", read("pids.current"))
+	s.Kill(before["web"], syscall.SIGKILL)
+	s.WaitStatus("web", "can't be started", func(st harness.Status) bool {
+		return st.State == "backoff" && st.Restarts > 3 && strings.Contains(st.Reason, "no further process")
+	})
+	if r := s.MustCtl("why", "web"); !strings.Contains(r.Out, "pids cgroup") {
+		t.Errorf("ctl why: %q", r.Out)
+	}
+	if after := s.Status("db"); after.Pid != before["db"] {
+		t.Errorf("another program: %v, want it untouched, pid %d", after, before["db"])
+	}
+	write(dir+"/pids.max", "max")
 	s.WaitState("web", "running")
 }
 

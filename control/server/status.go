@@ -148,6 +148,10 @@ func status(st *procs.Status, lastLine string) control.Status {
 		Pid: present(st.Pid), Restarts: st.Restarts,
 		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
 	}
+	if st.Capture != nil {
+		out.Stderr = st.Capture.StderrPath()
+		out.LogSink = string(st.Capture.Sink())
+	}
 	if out.Groups == nil {
 		out.Groups = []string{}
 	}

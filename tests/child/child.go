@@ -57,6 +57,7 @@ var modes = map[string]mode{
 	"parent":       {1, parent},      // KIND: what is between the two: starts the next one, and ends
 	"escaped":      {1, escaped},     // KIND: what escapes leaves: prints KIND and its pid, and lives
 	"numbers":      {2, numbers},     // KIND DIR: print the numbered lines of a run (see numbers.go)
+	"numbers-both": {2, numbersBoth}, // KIND DIR: print them to standard output and to standard error
 	"echo":         {1, echo},        // FILE: send back what comes over TCP, on the port that is written to the file
 	"strangers":    {2, strangers},   // N FILE: run N short-lived processes, write what became of them to the file
 }

@@ -28,6 +28,10 @@ type Status struct {
 	CPUS                 *float64 `json:"cpu_s"`
 	RSSBytes             *int64   `json:"rss_bytes"`
 	LogFile              string   `json:"log_file"`
+	StderrFile           string   `json:"stderr_file"`
+	DroppedBytes         int64    `json:"dropped_bytes"`
+	DroppedLines         int64    `json:"dropped_lines"`
+	LogSink              string   `json:"log_sink"`
 	LastLine             string   `json:"last_line"`
 	Reason               string
 }

@@ -22,7 +22,10 @@ type ledger struct {
 	lines  int
 	runs   int
 	faults []string
-	open   []openEnd // runs of which the end is missing
+
+	labels  map[string]*ledger // by stream: what reads the lines of records that have one; nil: there are none
+	repeats map[string]int     // by run: its last line, where lines may come again; nil: they may not
+	open    []openEnd          // runs of which the end is missing
 }
 
 // An openEnd is a run that was followed by another one without having said its last number.
@@ -58,6 +61,10 @@ func (l *ledger) feed(b []byte) {
 }
 
 func (l *ledger) line(line []byte) {
+	if l.labels != nil {
+		l.record(line)
+		return
+	}
 	if begin := l.beginWithin(line); begin > 0 {
 		l.close()
 		l.run = ""
@@ -69,6 +76,9 @@ func (l *ledger) line(line []byte) {
 		return
 	}
 	run, number := fields[1], fields[2]
+	if l.again(run, number) {
+		return
+	}
 	if run != l.run {
 		l.close()
 		l.run, l.last, l.ended = run, 0, false
@@ -95,6 +105,59 @@ func (l *ledger) line(line []byte) {
 		l.last = n
 		l.lines++
 	}
+}
+
+// record hands a record to the ledger of its stream: time, stream, line.
+func (l *ledger) record(record []byte) {
+	_, rest, _ := bytes.Cut(record, []byte(" "))
+	stream, line, ok := bytes.Cut(rest, []byte(" "))
+	whole, goesOn := bytes.CutSuffix(stream, []byte("+"))
+	of := l.labels[string(whole)]
+	switch {
+	case of == nil || !ok:
+		l.fault("not a record of either stream: %.80q", record)
+	case bytes.HasPrefix(line, []byte(l.instance+" ")): // what there was of it comes again
+		of.rest = append(of.rest[:0], line...)
+	default:
+		of.rest = append(of.rest, line...)
+	}
+	if of != nil && !goesOn {
+		of.line(of.rest)
+		of.rest = of.rest[:0]
+	}
+}
+
+// again reports whether the line was read before, as those may be whose records were in flight when superd was killed.
+func (l *ledger) again(run, number string) bool {
+	if l.repeats == nil {
+		return false
+	}
+	last, known := l.repeats[run]
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		if known && last < 0 {
+			return true
+		}
+		l.repeats[run] = -1 // it has ended
+		return false
+	}
+	if known && (last < 0 || n <= last) {
+		return true
+	}
+	l.repeats[run] = n
+	return false
+}
+
+// sum returns the ledger, or those of its streams, with what they have found.
+func (l *ledger) sum() []*ledger {
+	if l.labels == nil {
+		return []*ledger{l}
+	}
+	for _, of := range l.labels {
+		l.faults = append(l.faults, of.faults...)
+		of.faults = nil
+	}
+	return []*ledger{l, l.labels["stdout"], l.labels["stderr"]}
 }
 
 // beginWithin returns where in a line the first line of another run begins: the run before has lost the end of its last one. 0: nowhere.
@@ -146,6 +209,9 @@ func (l *ledger) readAll() error {
 		l.fault("the log ends within a line: %.80q", l.rest)
 	}
 	l.close()
+	for _, of := range l.labels {
+		of.close()
+	}
 	return nil
 }
 

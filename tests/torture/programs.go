@@ -2,6 +2,7 @@ package torture
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,13 +23,36 @@ type program struct {
 	name string
 	kind string // of package child
 	toy  bool   // the operator's
+	log  string // the program's log table; empty: that of most
+}
+
+// The programs that write numbered lines to both streams, by name: their log tables and kinds.
+var twoStreams = []program{
+	{name: "apart0", kind: child.Crasher, log: "{ stderr = 'separate', max_size = '4MB', keep = 100000 }"},
+	{name: "apart1", kind: child.Steady, log: "{ stderr = 'separate', max_size = '4MB', keep = 100000 }"},
+	{name: "label0", kind: child.Crasher, log: "{ stderr = 'label', format = 'text', max_size = '4MB', keep = 100000 }"},
+	{name: "label1", kind: child.Steady, log: "{ stderr = 'label', format = 'text', max_size = '4MB', keep = 100000 }"},
+}
+
+func (p program) bothStreams() bool { return p.log != "" }
+
+// ledgers returns what reads the program's logs, which are in that directory.
+func (p program) ledgers(dir string) []*ledger {
+	l := &ledger{instance: p.name, path: filepath.Join(dir, p.name+".log")}
+	switch {
+	case strings.Contains(p.log, "separate"):
+		return []*ledger{l, {instance: p.name, path: filepath.Join(dir, p.name+".err.log")}}
+	case strings.Contains(p.log, "label"):
+		l.labels = map[string]*ledger{"stdout": {instance: p.name, repeats: map[string]int{}}, "stderr": {instance: p.name, repeats: map[string]int{}}}
+	}
+	return []*ledger{l}
 }
 
 // programs returns them: fifty, of which those that crash and those that the operator plays with have runs without number.
 func programs() (all []program) {
 	add := func(count int, prefix, kind string, toy bool) {
 		for i := range count {
-			all = append(all, program{fmt.Sprintf("%s%02d", prefix, i), kind, toy})
+			all = append(all, program{name: fmt.Sprintf("%s%02d", prefix, i), kind: kind, toy: toy})
 		}
 	}
 	add(steadyCount, "steady", child.Steady, false)
@@ -36,15 +60,18 @@ func programs() (all []program) {
 	add(crasherCount, "crash", child.Crasher, false)
 	add(onceCount, "once", child.Once, true)
 	add(toyCount, "toy", child.Steady, true)
-	return all
+	return append(all, twoStreams...)
 }
 
 // configuration returns the programs as TOML. DIR stands for the site's folder.
 func configuration(all []program) string {
 	var b strings.Builder
 	for _, p := range all {
-		fmt.Fprintf(&b, "[program.%s]\ncommand = 'child numbers %s DIR'\nstop_timeout = '1m'\n", p.name, p.kind)
-		b.WriteString("log = { max_size = '4MB', keep = 100000 }\n")
+		mode, log := "numbers", "{ max_size = '4MB', keep = 100000 }"
+		if p.bothStreams() {
+			mode, log = "numbers-both", p.log
+		}
+		fmt.Fprintf(&b, "[program.%s]\ncommand = 'child %s %s DIR'\nstop_timeout = '1m'\nlog = %s\n", p.name, mode, p.kind, log)
 		switch p.kind {
 		case child.Crasher:
 			b.WriteString("backoff = { initial = '10ms', max = '300ms' }\n")

@@ -91,7 +91,7 @@ func begin(t *testing.T, env ...string) *world {
 	w.Mkdir("alone")
 	w.Mkdir("runs")
 	for _, p := range all {
-		w.ledgers = append(w.ledgers, &ledger{instance: p.name, path: filepath.Join(w.LogDir, p.name+".log")})
+		w.ledgers = append(w.ledgers, p.ledgers(w.LogDir)...)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {

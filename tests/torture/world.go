@@ -213,6 +213,7 @@ func (w *world) check() {
 		if err := l.readRotated(); err != nil {
 			w.T.Fatal(err)
 		}
+		l.sum()
 		w.report(l)
 	}
 }
@@ -244,12 +245,14 @@ func (w *world) finish() {
 		if err := l.readAll(); err != nil {
 			w.T.Fatal(err)
 		}
-		w.report(l)
-		for _, end := range l.open {
-			if !excused[end.run] {
-				w.T.Errorf("%s: run %s: nothing after line %d, and no gap is reported. Events of this run:\n%s", l.instance, end.run, end.last, w.eventsOf(end.run))
+		for _, l := range l.sum() {
+			w.report(l)
+			for _, end := range l.open {
+				if !excused[end.run] {
+					w.T.Errorf("%s: run %s: nothing after line %d, and no gap is reported. Events of this run:\n%s", l.instance, end.run, end.last, w.eventsOf(end.run))
+				}
+				w.gaps++
 			}
-			w.gaps++
 		}
 	}
 	w.checkRuns()
@@ -361,9 +364,11 @@ func (w *world) table() string {
 	t.Flush()
 	lines, runs, missing := 0, 0, 0
 	for _, l := range w.ledgers {
-		lines += l.lines
-		runs += l.runs
-		missing += len(l.open)
+		for _, l := range l.sum() {
+			lines += l.lines
+			runs += l.runs
+			missing += len(l.open)
+		}
 	}
 	fmt.Fprintf(&b, "%d programs, %d of them with the same pid throughout; %d commands answered\n", len(w.all), len(w.steady), w.operator.commands)
 	fmt.Fprintf(&b, "%d runs, %d numbered lines, each once and in order; %d runs with a reported gap\n", runs, lines, missing)

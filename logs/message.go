@@ -1,0 +1,138 @@
+package logs
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+)
+
+// The formats of messages, which sinks have.
+const (
+	journalFormat Format = "journald"
+	syslogFormat  Format = "syslog"
+)
+
+// messages reports whether records are messages with their length before them.
+func (f Format) messages() bool { return f == journalFormat || f == syslogFormat }
+
+// Priorities of messages. Source: RFC 5424, section 6.2.1.
+const (
+	priorityError   = 3
+	priorityWarning = 4
+	priorityInfo    = 6
+)
+
+// usualPriority is that of a line that doesn't tell.
+func usualPriority(stream string) int {
+	switch stream {
+	case stderr:
+		return priorityError
+	case gapStream:
+		return priorityWarning
+	}
+	return priorityInfo
+}
+
+// gapStream is the stream of what superd has to say of an output.
+const gapStream = "superd"
+
+// prioritized returns the priority that a line begins with, as in <3>, and the rest of the line. Source: man 3 sd-daemon.
+func prioritized(line []byte, usual int) (priority int, rest []byte) {
+	if len(line) >= 3 && line[0] == '<' && line[1] >= '0' && line[1] <= '7' && line[2] == '>' {
+		return int(line[1] - '0'), line[3:]
+	}
+	return usual, line
+}
+
+// beginJournal appends what the entries of a stream have in common.
+//
+// Source: systemd.io/JOURNAL_NATIVE_PROTOCOL. No value has a newline in it.
+func (r *recorder) beginJournal(dst []byte, o *Options, instance, run, stream string, partial bool) []byte {
+	for _, field := range [...]struct{ name, value string }{
+		{"SYSLOG_IDENTIFIER", o.Identifier}, {"SYSLOG_FACILITY", strconv.Itoa(o.Facility)}, {"SUPERD_PROGRAM", o.Program}, {"SUPERD_INSTANCE", instance},
+		{"SUPERD_INVOCATION_ID", run}, {"SUPERD_STREAM", stream},
+	} {
+		if field.value != "" {
+			dst = append(append(append(append(dst, field.name...), '='), field.value...), '\n')
+		}
+	}
+	if partial {
+		dst = append(dst, "SUPERD_PARTIAL=1\n"...)
+	}
+	return dst
+}
+
+// beginSyslog appends the header of a message, from its version on, and its structured data.
+func (r *recorder) beginSyslog(dst []byte, o *Options, instance, run, stream string, now time.Time, partial bool) []byte {
+	dst = append(dst, "1 "...)
+	dst = now.UTC().AppendFormat(dst, recordTime)
+	dst = append(dst, ' ')
+	dst = appendName(dst, o.host, 255)
+	dst = append(dst, ' ')
+	dst = appendName(dst, o.Identifier, 48)
+	dst = append(dst, " - "...)
+	dst = append(dst, stream...)
+	dst = append(dst, " [superd@32473"...) // the enterprise number for examples: RFC 5612
+	dst = appendParameter(dst, "instance", instance)
+	dst = appendParameter(dst, "run", run)
+	if partial {
+		dst = appendParameter(dst, "partial", "1")
+	}
+	return append(dst, "] "...)
+}
+
+// appendName appends a name of the header, at most that many characters, none of which is a blank.
+func appendName(dst []byte, name string, most int) []byte {
+	if name == "" {
+		return append(dst, '-')
+	}
+	for i := range min(len(name), most) {
+		b := name[i]
+		if b <= ' ' || b > '~' {
+			b = '?'
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}
+
+// appendParameter appends structured data. Source: RFC 5424, section 6.3.3.
+func appendParameter(dst []byte, name, value string) []byte {
+	dst = append(append(append(dst, ' '), name...), `="`...)
+	for i := range len(value) {
+		if b := value[i]; b == '"' || b == '\\' || b == ']' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, value[i])
+	}
+	return append(dst, '"')
+}
+
+// appendMessage appends a message that head belongs to.
+func (r *recorder) appendMessage(dst, head, line []byte) []byte {
+	priority, line := prioritized(line, r.usual)
+	start := len(dst)
+	dst = append(dst, make([]byte, frameHead)...)
+	if r.format == syslogFormat {
+		dst = append(dst, '<')
+		dst = strconv.AppendInt(dst, int64(r.facility*8+priority), 10)
+		dst = append(append(append(dst, '>'), head...), line...)
+	} else {
+		dst = append(dst, head...)
+		dst = append(strconv.AppendInt(append(dst, "PRIORITY="...), int64(priority), 10), '\n')
+		dst = append(append(append(dst, "MESSAGE="...), line...), '\n')
+	}
+	return frame(dst, start)
+}
+
+// moreOfMessage is how much a message is longer at most than its head and line.
+const moreOfMessage = frameHead + len("PRIORITY=0\nMESSAGE=\n")
+
+// recordsIn returns how many records there are.
+func recordsIn(format Format, records []byte) (n int) {
+	if !format.messages() {
+		return bytes.Count(records, newline)
+	}
+	messages(records, func([]byte, int) bool { n++; return true })
+	return n
+}

@@ -1,0 +1,114 @@
+package logs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// A Sink is where lines go that don't go into a file.
+type Sink string
+
+// The sinks; "" is a file.
+const (
+	Journald  Sink = "journald" // by its native protocol
+	Syslog    Sink = "syslog"   // RFC 5424
+	OwnStdout Sink = "stdout"   // superd's own standard output
+)
+
+// A sink takes records. It belongs to one capture, and is used by one goroutine at a time.
+type sink interface {
+	// put writes records, after a gap, a record that is to be written first and is set to nil then. It returns how many bytes of them are
+	// delivered: whole records, also after an error. It gives up when quit is closed.
+	put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error)
+	close()
+}
+
+// newSink returns the sink that the options name, nil for a file.
+func (s *Store) newSink(o *Options) sink {
+	switch o.Sink {
+	case Journald, Syslog:
+		return &messenger{transport: s.transports.get(o.Address)}
+	case OwnStdout:
+		return s.stdout
+	}
+	return nil
+}
+
+// defaultAddress is where a sink is reached if nothing else is said.
+func defaultAddress(s Sink) string {
+	switch s {
+	case Journald:
+		return "/run/systemd/journal/socket"
+	case Syslog:
+		return "/dev/log"
+	}
+	return ""
+}
+
+// A dialAddress is an address as the package net has it.
+type dialAddress struct{ network, address string }
+
+// parseAddress tells how an address of a sink is reached: the path of a socket of datagrams, or udp://HOST:PORT or tcp://HOST:PORT.
+func parseAddress(address string) dialAddress {
+	if network, rest, ok := strings.Cut(address, "://"); ok {
+		return dialAddress{network, rest}
+	}
+	return dialAddress{"unixgram", address}
+}
+
+// frame returns dst with a message that begins at start, after the place for its length, as one record.
+func frame(dst []byte, start int) []byte {
+	binary.NativeEndian.PutUint32(dst[start:], uint32(len(dst)-start-frameHead))
+	return dst
+}
+
+const frameHead = 4 // bytes of the length before a message
+
+// messages calls yield with each message in records, and the end of its record.
+func messages(records []byte, yield func(message []byte, end int) bool) {
+	for at := 0; at+frameHead <= len(records); {
+		n := int(binary.NativeEndian.Uint32(records[at:]))
+		end := at + frameHead + n
+		if !yield(records[at+frameHead:end], end) {
+			return
+		}
+		at = end
+	}
+}
+
+// A messenger sends each record as a message.
+type messenger struct{ transport *transport }
+
+func (m *messenger) put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
+	if *gap != nil {
+		messages(*gap, func(message []byte, _ int) bool {
+			err = m.transport.send(message, quit)
+			return err == nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		*gap = nil
+	}
+	messages(records, func(message []byte, end int) bool {
+		if err = m.transport.send(message, quit); err == nil {
+			written = end
+		}
+		return err == nil
+	})
+	return written, err
+}
+
+func (m *messenger) close() { m.transport.leave() }
+
+// where names the sink in messages.
+func (o *Options) where() string {
+	switch {
+	case o.Sink == OwnStdout:
+		return "superd's standard output"
+	case o.Sink != "":
+		return fmt.Sprintf("%s at %s", o.Sink, o.Address)
+	}
+	return o.Path
+}

@@ -1,0 +1,323 @@
+package logs
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// listen returns a socket of datagrams at path.
+func listen(t *testing.T, path string) *net.UnixConn {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// receive returns the next message.
+func receive(t *testing.T, conn net.Conn) string {
+	t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 64<<10)
+	n, err := conn.Read(buffer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(buffer[:n])
+}
+
+func TestJournald(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "journal")
+	conn := listen(t, address)
+	p := newRig(t).twoStreams(Options{Program: "web", Sink: Journald, Address: address, Facility: 3})
+	p.rig.do(func() { p.BeginRun("abc") })
+	p.print("<5>one\n")
+	first, err := decodeJournal([]byte(receive(t, conn)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.complain("two\n")
+	second, err := decodeJournal([]byte(receive(t, conn)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(first["MESSAGE"], first["PRIORITY"], first["SUPERD_STREAM"], first["SUPERD_INVOCATION_ID"], second["MESSAGE"], second["PRIORITY"], second["SUPERD_STREAM"])
+	if want := fmt.Sprint("one", "5", stdout, "abc", "two", "3", stderr); got != want {
+		t.Errorf("entries say %s, want %s", got, want)
+	}
+	p.awaitDrained()
+	if got := p.lastLine(); got != "two" {
+		t.Errorf("last line = %q, want two", got)
+	}
+	if got := p.tail(); got != "<5>one\ntwo\n" {
+		t.Errorf("tail = %q, want both lines", got)
+	}
+}
+
+// Who listens may come late and go: no line is lost.
+func TestSinkComesAndGoes(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "log")
+	p := newRig(t).program(Options{Program: "web", Sink: Syslog, Address: address, Facility: 1})
+	for n := range 3 {
+		p.print(fmt.Sprintf("line %d\n", n))
+		p.rig.poll("the trouble is told", func() bool { return strings.Contains(p.rig.log.String(), "does not get into its log") })
+		conn := listen(t, address)
+		m, err := decodeSyslog([]byte(receive(t, conn)))
+		if err != nil || m.after != fmt.Sprintf("line %d", n) {
+			t.Fatalf("message %+v, %v, want line %d", m, err, n)
+		}
+		conn.Close()
+		os.Remove(address)
+	}
+}
+
+func TestSyslogByUDP(t *testing.T) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p := newRig(t).program(Options{Program: "web", Sink: Syslog, Address: "udp://" + conn.LocalAddr().String(), Facility: 1})
+	p.print("one\ntwo\n")
+	for _, want := range []string{"one", "two"} {
+		if m, err := decodeSyslog([]byte(receive(t, conn.(*net.UDPConn)))); err != nil || m.after != want {
+			t.Errorf("message %+v, %v, want %s", m, err, want)
+		}
+	}
+}
+
+// Messages of several programs share one stream, whole ones. The reader stalls for a while.
+func TestSyslogByTCP(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	const programs, lines = 4, 3000
+	r := newRig(t)
+	for n := range programs {
+		p := r.program(Options{Program: fmt.Sprint("p", n), Sink: Syslog, Address: "tcp://" + listener.Addr().String()})
+		go func() {
+			for line := range lines {
+				fmt.Fprintf(p.File, "%d %d %s\n", n, line, strings.Repeat("x", line%1000))
+			}
+		}()
+	}
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r.poll("the stall is told", func() bool { return strings.Contains(r.log.String(), "stalls") })
+	reader := bufio.NewReader(conn)
+	var next [programs]int
+	for range programs * lines {
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		head, err := reader.ReadString(' ')
+		size, aerr := strconv.Atoi(strings.TrimSuffix(head, " "))
+		if err != nil || aerr != nil {
+			t.Fatal(head, err, aerr)
+		}
+		message := make([]byte, size)
+		if _, err := io.ReadFull(reader, message); err != nil {
+			t.Fatal(err)
+		}
+		m, err := decodeSyslog(message)
+		var program, line int
+		if _, serr := fmt.Sscan(m.after, &program, &line); err != nil || serr != nil || line != next[program] {
+			t.Fatalf("message %q: %v, %v, want lines %v next", message, err, serr, next)
+		}
+		next[program]++
+	}
+}
+
+// What a sink that stalls doesn't take is dropped and counted, to the byte; what it gets is whole lines, and the gap is told.
+func TestSinkStallsAndDrops(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "log")
+	conn := listen(t, address)
+	r := newRig(t)
+	r.store.stall = 50 * time.Millisecond
+	p := r.program(Options{Program: "web", Sink: Journald, Address: address, Drop: true})
+	const lines = 50_000
+	total := 0
+	for n := range lines { // nobody reads the socket, and the program does not wait
+		line := fmt.Sprintf("line %d %s\n", n, strings.Repeat("x", n%100))
+		p.print(line)
+		total += len(line)
+	}
+	got, gaps := 0, 0
+	last := -1
+	for done := false; !done; {
+		fields, err := decodeJournal([]byte(receive(t, conn)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fields["SUPERD_STREAM"] == gapStream {
+			gaps++
+			continue
+		}
+		var n int
+		if _, err := fmt.Sscanf(fields["MESSAGE"], "line %d ", &n); err != nil || n <= last {
+			t.Fatalf("after line %d comes %q: %v", last, fields["MESSAGE"], err)
+		}
+		last = n
+		got += len(fields["MESSAGE"]) + 1
+		bytes, _ := p.Dropped()
+		if int64(got)+bytes == int64(total) && last >= 0 {
+			r.await(p.drained(), "the rest")
+			done = true
+		}
+		if last == lines-1 {
+			done = true
+		}
+	}
+	// What is in the socket's queue yet.
+	for {
+		if err := conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		buffer := make([]byte, 64<<10)
+		n, err := conn.Read(buffer)
+		if err != nil {
+			break
+		}
+		if fields, _ := decodeJournal(buffer[:n]); fields["SUPERD_STREAM"] != gapStream {
+			got += len(fields["MESSAGE"]) + 1
+		} else {
+			gaps++
+		}
+	}
+	dropped, _ := p.Dropped()
+	if dropped == 0 || int64(got)+dropped != int64(total) {
+		t.Errorf("%d bytes delivered and %d dropped, want %d in all", got, dropped, total)
+	}
+	p.print("after\n")
+	for {
+		fields, err := decodeJournal([]byte(receive(t, conn)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fields["SUPERD_STREAM"] == gapStream {
+			gaps++
+		}
+		if fields["MESSAGE"] == "after" {
+			break
+		}
+	}
+	if gaps == 0 {
+		t.Error("no gap is told")
+	}
+}
+
+// A capture that closes does not wait for who takes nothing.
+func TestClosingBesideStalledSink(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		address := filepath.Join(t.TempDir(), "log")
+		listen(t, address)
+		r := newRig(t)
+		p := r.program(Options{Program: "web", Sink: Journald, Address: address, Drop: drop})
+		p.print(strings.Repeat("line\n", 5000))
+		r.poll("the stall is told", func() bool { return strings.Contains(r.log.String(), "stalls") })
+		r.do(p.scope.Close)
+		r.waitForStore()
+	}
+}
+
+// superd's own standard output gets whole records of all programs, at the pace of who reads it.
+func TestOwnStandardOutput(t *testing.T) {
+	r := newRig(t)
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	read := os.NewFile(uintptr(ends[0]), "reader")
+	defer read.Close()
+	defer unix.Close(ends[1])
+	r.store.stdout = newSharedOutput(ends[1])
+	const programs, lines = 3, 2000
+	var scopes []*program
+	for n := range programs {
+		p := r.program(Options{Program: fmt.Sprint("p", n), Sink: OwnStdout, Format: Text})
+		scopes = append(scopes, p)
+		go func() {
+			for line := range lines {
+				fmt.Fprintf(p.File, "%d %d %s\n", n, line, strings.Repeat("x", line%7000))
+			}
+		}()
+	}
+	reader := bufio.NewReader(read)
+	var next [programs]int
+	for range programs * lines {
+		record, err := reader.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var at, instance, stream string
+		var program, line int
+		if _, err := fmt.Sscan(record, &at, &instance, &stream, &program, &line); err != nil || line != next[program] || instance != "web" || stream != stdout {
+			t.Fatalf("record %.80q: %v, want lines %v next", record, err, next)
+		}
+		next[program]++
+	}
+	for _, p := range scopes {
+		r.do(p.scope.Close)
+	}
+}
+
+func TestOwnersAndModes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	o := Options{Path: path, MaxSize: 1000, Keep: 100, Mode: 0o604, Compression: Gzip}
+	var wantGID uint32 = uint32(os.Getegid())
+	if os.Geteuid() == 0 {
+		o.Owner, o.Group = "1", "1"
+		if _, err := os.Stat("/etc/passwd"); err != nil {
+			t.Skip(err)
+		}
+		wantGID = 1
+	}
+	r := newRig(t)
+	p := r.program(o)
+	for n := range 100 {
+		p.log(fmt.Sprintf("line %d %s\n", n, strings.Repeat("x", 50)))
+	}
+	r.do(p.scope.Close)
+	r.waitForStore()
+	_, names := files(t, path)
+	if len(names) < 3 {
+		t.Fatalf("files %v, want some rotated ones", names)
+	}
+	for _, name := range names {
+		info, err := statPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.mode != 0o604 || info.gid != wantGID {
+			t.Errorf("%s has mode %o and group %d, want 604 and %d", name, info.mode, info.gid, wantGID)
+		}
+	}
+}
+
+// Where files can't be given away they are written all the same, and that is told.
+func TestUnknownOwner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := newRig(t).program(Options{Path: path, Owner: "nobody-of-that-name"})
+	p.log("one\n")
+	equal(t, "the file", readFile(t, path), "one\n")
+	p.rig.poll("the trouble is told", func() bool { return strings.Contains(p.rig.log.String(), "nobody-of-that-name") })
+}

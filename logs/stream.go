@@ -1,0 +1,192 @@
+package logs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"superd/loop"
+)
+
+// A Stream is one of the outputs of a program.
+type Stream int
+
+// The streams.
+const (
+	Stdout  Stream = iota // and standard error, where the program has one FIFO for both
+	Stderr                // where it has one of its own
+	streams               // how many there can be
+)
+
+// A stream is what a capture has of one FIFO.
+type stream struct {
+	*Capture
+	which Stream
+	fd    atomic.Int32 // read end; -1: none yet
+
+	watch  *loop.Watch   // loop only
+	turnAt atomic.Uint64 // when its FIFO became readable, among the events of the capture; 0: it is not known to be
+
+	file *file // as the capture's options have it; both streams may have the same. Used by the draining goroutine; its chain by followers, too
+
+	drain // the draining goroutine's own
+}
+
+// A drain is what the goroutine that moves bytes keeps from one time to the next.
+type drain struct {
+	total    int64     // bytes that are in the file
+	failures int       // turns that failed in a row
+	since    time.Time // of the first of these
+	troubled bool      // the trouble with rotation has been told
+	grown    bool      // the pipe was made bigger
+	lingered int64     // total when it last waited for more
+	loss     loss
+	rest     *unfinished // nil: none was seen
+}
+
+func (c *Capture) newStream(which Stream) *stream {
+	s := &stream{Capture: c, which: which}
+	s.fd.Store(-1)
+	return s
+}
+
+// pipe returns the read end, -1 without one.
+func (s *stream) pipe() int { return int(s.fd.Load()) }
+
+// bytes returns how many bytes are in the FIFO.
+func (s *stream) bytes() int64 {
+	if fd := s.pipe(); fd >= 0 {
+		return pipeBytes(fd)
+	}
+	return 0
+}
+
+// label is what its records say.
+func (s *stream) label() string {
+	if s.which == Stderr {
+		return stderr
+	}
+	return stdout
+}
+
+// all returns the streams. The list is never changed.
+func (c *Capture) all() []*stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.streams
+}
+
+// stream returns that one, nil if the capture doesn't have it.
+func (c *Capture) stream(which Stream) *stream {
+	for _, s := range c.all() {
+		if s.which == which {
+			return s
+		}
+	}
+	return nil
+}
+
+// inOrder returns the streams that have a FIFO, in the order in which these became readable.
+func (c *Capture) inOrder() []*stream {
+	list := make([]*stream, 0, streams)
+	for _, s := range c.all() {
+		if s.pipe() >= 0 {
+			list = append(list, s)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *stream) int {
+		return cmp.Compare(a.turnAt.Load()-1, b.turnAt.Load()-1) // 0 comes last
+	})
+	return list
+}
+
+// Attach gives a stream its read end, once in its life. The capture takes ownership, also when it returns an error: fd is then
+// closed. What is in the FIFO already is written.
+func (c *Capture) Attach(which Stream, fd int) error {
+	s := c.stream(which)
+	switch {
+	case c.over:
+		closeFD(fd)
+		return fmt.Errorf("attach output of %s: %w", c.name, loop.ErrClosed)
+	case s != nil && s.pipe() >= 0:
+		closeFD(fd)
+		return fmt.Errorf("attach output of %s: it has a read end", c.name)
+	case s == nil: // of an earlier configuration
+		s = c.addStream(which)
+	}
+	s.fd.Store(int32(fd))
+	s.watchAgain()
+	return nil
+}
+
+// addStream has the capture have one more stream.
+func (c *Capture) addStream(which Stream) *stream {
+	s := c.newStream(which)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.file = c.streams[0].file // until the goroutine has come to settle
+	c.streams = append(c.streams[:len(c.streams):len(c.streams)], s)
+	c.reopen.Store(true)
+	return s
+}
+
+// FD returns the read end of a stream, -1 where there is none and after the scope is closed.
+func (c *Capture) FD(which Stream) int {
+	if s := c.stream(which); s != nil && !c.over {
+		return s.pipe()
+	}
+	return -1
+}
+
+// hasPipe reports whether any stream has a read end.
+func (c *Capture) hasPipe() bool {
+	for _, s := range c.all() {
+		if s.pipe() >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stream) startWatch() (err error) {
+	s.watch, err = s.scope.OnReadableEdge(s.pipe(), s.readable)
+	return err
+}
+
+// watchAgain begins the watch, at first and when the goroutine has caught up with a muted FIFO. An edge-triggered watch
+// reports at once what is there when it begins.
+func (s *stream) watchAgain() {
+	s.watch.Stop()
+	if err := s.startWatch(); err != nil { // memory or watches are short
+		s.scope.After(time.Second, s.watchAgain)
+	}
+}
+
+// readable runs on the loop when bytes have come.
+func (s *stream) readable() {
+	c := s.Capture
+	c.events++
+	s.turnAt.CompareAndSwap(0, c.events)
+	if c.state.Load() != dirty {
+		c.repeats = 0
+		c.kick()
+		return
+	}
+	if c.repeats++; c.repeats >= muteAfter && c.state.CompareAndSwap(dirty, muted) {
+		c.repeats = 0
+		for _, s := range c.all() {
+			s.watch.Stop()
+		}
+	}
+}
+
+// watchAllAgain has the loop watch the FIFOs again.
+func (c *Capture) watchAllAgain() {
+	for _, s := range c.all() {
+		if s.pipe() >= 0 {
+			s.watchAgain()
+		}
+	}
+}

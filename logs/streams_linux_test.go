@@ -1,0 +1,272 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A twoStreams is a program with a FIFO for each stream.
+type twoStreams struct {
+	*program
+	stderr *os.File
+}
+
+func (r *rig) twoStreams(o Options) *twoStreams {
+	r.Helper()
+	o.Split = true
+	p := &twoStreams{program: r.program(o)}
+	p.attachStderr()
+	return p
+}
+
+func (p *twoStreams) attachStderr() {
+	p.rig.Helper()
+	read, write := p.rig.fifo()
+	p.stderr = write
+	p.rig.do(func() {
+		if err := p.Attach(Stderr, read); err != nil {
+			p.rig.Error(err)
+		}
+	})
+}
+
+func (p *twoStreams) complain(text string) {
+	p.rig.Helper()
+	if _, err := p.stderr.WriteString(text); err != nil {
+		p.rig.Fatal(err)
+	}
+}
+
+func (p *twoStreams) awaitDrained() {
+	p.rig.Helper()
+	p.rig.await(p.drained(), "output to be written")
+}
+
+func TestSeparateStreams(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		dir := t.TempDir()
+		o := Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "web.err.log"), Drop: drop}
+		p := newRig(t).twoStreams(o)
+		p.print("out\n")
+		p.complain("err\n")
+		p.awaitDrained()
+		equal(t, "standard output", readFile(t, o.Path), "out\n")
+		equal(t, "standard error", readFile(t, o.StderrPath), "err\n")
+	}
+}
+
+// Each line is in the file once and whole, marked with its stream, and the lines of each stream are in order.
+func TestLabelledStreams(t *testing.T) {
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, MaxSize: 100_000, Keep: 1000}
+	p := newRig(t).twoStreams(o)
+	const lines = 20_000
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := range lines {
+			fmt.Fprintf(p.stderr, "err %d\n", n)
+		}
+	}()
+	for n := range lines {
+		fmt.Fprintf(p.File, "out %d\n", n)
+	}
+	<-done
+	p.awaitDrained()
+	var next [streams]int
+	for line := range strings.Lines(joined(t, o.Path)) {
+		fields := strings.Fields(line)
+		which, want := Stdout, "stdout out"
+		if strings.HasPrefix(fields[2], "err") {
+			which, want = Stderr, "stderr err"
+		}
+		if got := strings.Join(fields[1:], " "); got != fmt.Sprintf("%s %d", want, next[which]) {
+			t.Fatalf("record %q, want %s %d", line, want, next[which])
+		}
+		next[which]++
+	}
+	if next != [streams]int{lines, lines} {
+		t.Errorf("%v lines of the streams, want %d each", next, lines)
+	}
+}
+
+// What was written to the one stream before something was written to the other comes before it, where superd can see both.
+func TestLabelledOrder(t *testing.T) {
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text}
+	r := newRig(t)
+	p := r.twoStreams(o)
+	var want []string
+	for n := range 200 {
+		r.do(func() { // both are there when the loop looks
+			if n%2 == 0 {
+				p.print("a\n")
+				p.complain("b\n")
+				want = append(want, "stdout a", "stderr b")
+			} else {
+				p.complain("b\n")
+				p.print("a\n")
+				want = append(want, "stderr b", "stdout a")
+			}
+		})
+		p.awaitDrained()
+	}
+	var got []string
+	for line := range strings.Lines(readFile(t, o.Path)) {
+		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		got = append(got, rest)
+	}
+	wrong := 0
+	for i := range want {
+		if i >= len(got) || got[i] != want[i] {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d of %d records are not where they were written", wrong, len(want))
+	}
+}
+
+// A line that is never finished in one stream holds up the other no longer than its patience.
+func TestUnfinishedLineOfOneStream(t *testing.T) {
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text}
+	p := newRig(t).twoStreams(o)
+	p.print("part")
+	begin := time.Now()
+	for n := range 3 {
+		p.complain("whole\n")
+		want := n + 1
+		p.until("the line of the other stream", func() bool { return strings.Count(readFileIfAny(o.Path), "stderr whole") == want })
+	}
+	p.until("the part", func() bool { return strings.Contains(readFile(t, o.Path), "stdout+ part") })
+	if took := time.Since(begin); took > patience/2 {
+		t.Errorf("that took %v", took)
+	}
+}
+
+func readFileIfAny(path string) string {
+	data, _ := os.ReadFile(path)
+	return string(data)
+}
+
+// The options may have the streams apart, together or in one FIFO, from one run to the next.
+func TestStreamsAreJoinedAndParted(t *testing.T) {
+	dir := t.TempDir()
+	together := Options{Path: filepath.Join(dir, "web.log"), Format: Text}
+	apart, labelled := together, together
+	apart.Split, apart.StderrPath = true, filepath.Join(dir, "web.err.log")
+	labelled.Split = true
+	r := newRig(t)
+	p := &twoStreams{program: r.program(together)}
+	say := func(text string) {
+		t.Helper()
+		p.print(text + "\n")
+		if p.stderr != nil {
+			p.complain(text + "\n")
+		}
+		p.awaitDrained()
+	}
+	say("1")
+	r.do(func() { p.SetOptions(apart) })
+	p.attachStderr()
+	say("2")
+	r.do(func() { p.SetOptions(labelled) })
+	say("3")
+	r.do(func() { p.SetOptions(together) }) // a survivor still writes to the second one
+	say("4")
+	r.do(func() { p.SetOptions(apart) })
+	say("5")
+	count := func(path, text string) int { return strings.Count(readFile(t, path), text+"\n") }
+	for _, tt := range []struct {
+		text      string
+		out, errs int
+	}{{"stdout 1", 1, 0}, {"stdout 2", 1, 0}, {"stderr 2", 0, 1}, {"stdout 3", 1, 0}, {"stderr 3", 1, 0}, {"stderr 4", 1, 0}, {"stderr 5", 0, 1}, {"stdout 5", 1, 0}} {
+		if out, errs := count(together.Path, tt.text), count(apart.StderrPath, tt.text); out != tt.out || errs != tt.errs {
+			t.Errorf("%q is %d times in the one file and %d times in the other, want %d and %d", tt.text, out, errs, tt.out, tt.errs)
+		}
+	}
+}
+
+// A run begins where both streams have come to its beginning: the first one that has waits for the other.
+func TestMarkInBothStreams(t *testing.T) {
+	r := newRig(t)
+	p := &twoStreams{program: r.undrained()}
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, Split: true}
+	r.do(func() {
+		p.SetOptions(o)
+		p.state.Store(draining)
+	})
+	p.attachStderr()
+	out, errs := p.streams[0], p.streams[1]
+	turn := func(s *stream, wantMore bool) {
+		t.Helper()
+		if more, err := s.turn(); more != wantMore || err != nil {
+			t.Fatalf("turn() = %v, %v, want %v", more, err, wantMore)
+		}
+	}
+	p.print("old out\n")
+	p.complain("old err\n")
+	began := ""
+	p.mark(true, func() { began = readFile(t, o.Path) })
+	out.aim()
+	errs.aim()
+	p.print("new out\n")
+	p.complain("new err\n")
+	turn(out, true)
+	turn(out, true)
+	if text := readFile(t, o.Path); strings.Contains(text, "new") || began != "" {
+		t.Fatalf("the mark is passed before standard error has come to it: %q", text)
+	}
+	turn(errs, false)
+	turn(out, false)
+	if strings.Count(began, "\n") != 2 || strings.Contains(began, "new") {
+		t.Errorf("the file at the mark is %q, want the old lines", began)
+	}
+	if got := strings.Count(readFile(t, o.Path), "new"); got != 2 {
+		t.Errorf("%d new lines in the file, want both", got)
+	}
+}
+
+// While one of two files can't be written, the other one is.
+func TestOneFileFails(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		dir := t.TempDir()
+		blocked := filepath.Join(dir, "blocked")
+		writeFile(t, blocked, "not a directory")
+		o := Options{Path: filepath.Join(blocked, "web.log"), StderrPath: filepath.Join(dir, "web.err.log"), Drop: drop}
+		r := newRig(t)
+		r.store.pause = func(int) time.Duration { return time.Hour }
+		p := r.twoStreams(o)
+		p.print("out\n")
+		want := ""
+		for n := range 5 {
+			line := fmt.Sprintf("err %d\n", n)
+			p.complain(line)
+			want += line
+			p.until("the line of the other stream", func() bool { return readFileIfAny(o.StderrPath) == want })
+		}
+		if _, lines := p.Dropped(); drop != (lines > 0) {
+			t.Errorf("%d lines are dropped, drop is %v", lines, drop)
+		}
+		r.do(p.scope.Close)
+	}
+}
+
+func TestTailIsOfStandardError(t *testing.T) {
+	dir := t.TempDir()
+	r := newRig(t)
+	p := r.twoStreams(Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "web.err.log")})
+	r.do(func() { p.BeginRun("a") })
+	p.print("out\n")
+	p.awaitDrained()
+	if got := p.tail(); got != "out\n" {
+		t.Errorf("tail = %q, want that of standard output where there is no other", got)
+	}
+	p.complain("failed\n")
+	p.awaitDrained()
+	if got := p.tail(); got != "failed\n" {
+		t.Errorf("tail = %q, want failed", got)
+	}
+}

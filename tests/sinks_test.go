@@ -1,0 +1,250 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"superd/tests/harness"
+)
+
+// A journal is what listens where journald would.
+type journal struct {
+	t    *testing.T
+	conn *net.UnixConn
+}
+
+func newJournal(t *testing.T, s *harness.Site) *journal {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.Path("journal"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &journal{t, conn}
+}
+
+// entry returns the fields of the next entry, nil if none comes within patience.
+func (j *journal) entry(patience time.Duration) map[string]string {
+	j.t.Helper()
+	if err := j.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		j.t.Fatal(err)
+	}
+	buffer := make([]byte, 64<<10)
+	n, err := j.conn.Read(buffer)
+	if err != nil {
+		return nil
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(string(buffer[:n])) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		fields[name] = value
+	}
+	return fields
+}
+
+// mustEntry returns the next entry.
+func (j *journal) mustEntry() map[string]string {
+	j.t.Helper()
+	fields := j.entry(harness.Deadline)
+	if fields == nil {
+		j.t.Fatal("no entry comes")
+	}
+	return fields
+}
+
+// superd is killed again and again: each line gets to journald, and none out of order but those that were in flight and come again.
+func TestJournaldAcrossKills(t *testing.T) {
+	t.Parallel()
+	const lines = 100_000
+	s := harness.NewSite(t, `
+		[program.web]
+		command = ["sh", "-c", "seq 100000; echo '<3>end' >&2; exec sleep infinity"]
+		log = { sink = "journald", address = "DIR/journal", stderr = "label", identifier = "site" }
+		`)
+	j := newJournal(t, s)
+	d := s.Start()
+	next, kills, repeats, ended := 1, 0, 0, false
+	for next <= lines || !ended {
+		e := j.mustEntry()
+		if e["SYSLOG_IDENTIFIER"] != "site" || e["SUPERD_INSTANCE"] != "web" || len(e["SUPERD_INVOCATION_ID"]) < 16 {
+			t.Fatalf("entry %v does not say whose it is", e)
+		}
+		if e["SUPERD_STREAM"] == "stderr" {
+			if e["MESSAGE"] != "end" || e["PRIORITY"] != "3" {
+				t.Fatalf("entry of standard error %v", e)
+			}
+			ended = true
+			continue
+		}
+		var n int
+		if _, err := fmt.Sscan(e["MESSAGE"], &n); err != nil || n > next || e["PRIORITY"] != "6" {
+			t.Fatalf("entry %v, want line %d", e, next)
+		}
+		if n < next {
+			repeats++
+		} else {
+			next++
+		}
+		if kills < 5 && n > (kills+1)*lines/10 {
+			kills++
+			pid := d.Pid
+			s.Kill(pid, 9)
+			harness.Until(t, "another superd answers", func() bool { d.FindSupervisor(); return d.Pid != pid })
+		}
+	}
+	t.Logf("%d kills, %d lines came again", kills, repeats)
+	s.WaitStatus("web", "says where its output goes", func(st harness.Status) bool { return st.LogFile == "" && st.LogSink == "journald" && st.LastLine != "" })
+	if out := s.MustCtl("logs", "web"); !strings.Contains(out.Out+out.ErrOut, "journald") {
+		t.Errorf("ctl logs = %q, %q, want it to say where the output is", out.Out, out.ErrOut)
+	}
+}
+
+// Rows 26 and 27 of a sink: it stalls, control answers, others go on; who may drop does, by exact count, who may not waits and loses nothing.
+func TestSinkStalls(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		restart = "never"
+		[program.drops]
+		command = ["seq", "100000"]
+		log = { sink = "journald", address = "DIR/journal", overflow = "drop" }
+		[program.waits]
+		command = ["seq", "50000"]
+		log = { sink = "journald", address = "DIR/journal" }
+		[program.other]
+		command = ["sh", "-c", "echo ready; exec sleep infinity"]
+		`)
+	j := newJournal(t, s)
+	s.Start()
+	s.WaitLog("other", "ready\n")
+	s.WaitState("drops", "exited")
+	if st := s.Status("waits"); st.State != "running" {
+		t.Errorf("beside a journald that stalls: %v, want it to wait", st)
+	}
+	begin := time.Now()
+	s.MustCtl("restart", "other")
+	s.WaitLog("other", "ready\nready\n")
+	t.Logf("another program was restarted in %v", time.Since(begin))
+
+	bytesOf := map[string]int{}
+	next, gaps := 1, 0
+	done := func() bool {
+		st := s.Status("drops")
+		return next > 50_000 && int64(bytesOf["drops"])+st.DroppedBytes == 588_895
+	}
+	for {
+		e := j.entry(100 * time.Millisecond)
+		if e == nil {
+			if done() {
+				break
+			}
+			continue
+		}
+		switch name := e["SUPERD_INSTANCE"]; {
+		case e["SUPERD_STREAM"] == "superd":
+			gaps++
+		case name == "waits":
+			if e["MESSAGE"] != fmt.Sprint(next) {
+				t.Fatalf("line %q, want %d", e["MESSAGE"], next)
+			}
+			next++
+		default:
+			bytesOf[name] += len(e["MESSAGE"]) + 1
+		}
+		if bytesOf["drops"] > 588_895 {
+			t.Fatalf("%d bytes of 588895", bytesOf["drops"])
+		}
+	}
+	if st := s.Status("drops"); st.DroppedBytes == 0 || st.DroppedLines == 0 {
+		t.Errorf("nothing is dropped: %v", st)
+	}
+}
+
+// superd's standard output has the lines of all programs, whole, beside what it has itself to say there.
+func TestStdoutSink(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `exit_when = "all-exited"
+		[defaults]
+		log = { sink = "stdout", format = "json", stderr = "label" }
+		restart = "never"
+		[program.one]
+		command = ["seq", "20000"]
+		[program.two]
+		command = ["sh", "-c", "seq 20000 >&2"]
+		`)
+	path := filepath.Join(s.Dir, "stdout")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	d := s.Launch(func(cmd *exec.Cmd) { cmd.Stdout = out })
+	if status := d.Wait(); status != 0 {
+		t.Fatalf("superd ended with status %d: %s", status, d.ErrOut)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := map[string]int{"one stdout": 1, "two stderr": 1}
+	for line := range bytes.Lines(text) {
+		var record struct{ Instance, Stream, Line string }
+		if err := json.Unmarshal(line, &record); err != nil {
+			t.Fatalf("record %q: %v", line, err)
+		}
+		whose := record.Instance + " " + record.Stream
+		if record.Line != fmt.Sprint(next[whose]) {
+			t.Fatalf("record %q, want line %d", line, next[whose])
+		}
+		next[whose]++
+	}
+	if len(next) != 2 || next["one stdout"] != 20_001 || next["two stderr"] != 20_001 {
+		t.Errorf("lines are %v, want 20000 of each", next)
+	}
+}
+
+// What is in the pipe at the exit is logged before the exit is told of, and what a survivor writes later is logged, too: in each format.
+func TestLingeringOutput(t *testing.T) {
+	t.Parallel()
+	var programs strings.Builder
+	logs := map[string]string{
+		"raw": `{ stderr = "separate" }`, "text": `{ format = "text", stderr = "label" }`, "json": `{ format = "json" }`, "dropping": `{ overflow = "drop" }`,
+		"direct": `{ format = "direct" }`,
+	}
+	for name, log := range logs {
+		fmt.Fprintf(&programs, "[program.%s]\ncommand = ['sh', '-c', '(read x < DIR/gate-%s; echo late; exec sleep infinity) & seq 5000; echo last words']\n"+
+			"restart = 'never'\nkill_mode = 'process'\nlog = %s\n", name, name, strings.ReplaceAll(log, `"`, "'"))
+	}
+	s := harness.NewSite(t, programs.String())
+	gates := map[string]func(){}
+	for name := range logs {
+		gates[name] = s.Gate("gate-" + name)
+	}
+	s.Start()
+	for name, open := range gates {
+		s.WaitState(name, "exited")
+		s.WaitLog(name, "last words")
+		open()
+		s.WaitLog(name, "late")
+		log := s.Log(name)
+		if got := strings.Count(log, "\n"); got != 5002 {
+			t.Errorf("log of %s has %d lines, want 5002", name, got)
+		}
+		if strings.Index(log, "last words") > strings.Index(log, "late") {
+			t.Errorf("log of %s: late words come before the last ones", name)
+		}
+	}
+	for _, p := range s.Processes() {
+		if strings.Contains(p.Command, "sleep") {
+			p.Kill()
+		}
+	}
+}
