@@ -3,7 +3,7 @@ package logs
 import (
 	"bytes"
 	"errors"
-	"strconv"
+	"fmt"
 	"time"
 )
 
@@ -59,12 +59,7 @@ func (c *stream) gap(o *Options, run string) []byte {
 	if c.loss.bytes == 0 {
 		return nil
 	}
-	text := strconv.AppendInt(nil, c.loss.bytes, 10)
-	text = append(text, " bytes in "...)
-	text = strconv.AppendInt(text, c.loss.lines, 10)
-	text = append(text, " lines were dropped: "...)
-	text = append(text, c.loss.cause.Error()...)
-	text = append(bytes.ReplaceAll(text, newline, []byte{' '}), '\n')
+	text := append(c.loss.text(), '\n')
 	if o.Format == Raw {
 		return append([]byte("superd: "), text...)
 	}
@@ -72,6 +67,19 @@ func (c *stream) gap(o *Options, run string) []byte {
 	r.at(o, c.name, run, gapStream, c.store.now())
 	record, _ := r.append(make([]byte, 0, recordBytes/2), text, awaited)
 	return record
+}
+
+// text tells how much was lost, and why.
+func (l *loss) text() []byte {
+	text := fmt.Sprintf("%d bytes in %d lines were dropped: %v", l.bytes, l.lines, l.cause)
+	return bytes.ReplaceAll([]byte(text), newline, []byte{' '})
+}
+
+// tell tells of a loss that the log has a record of.
+func (c *stream) tell(l loss, run string) {
+	if l.bytes > 0 && c.store.tellLoss != nil {
+		c.store.tellLoss(Loss{c.setting().Program, c.name, run, string(l.text())})
+	}
 }
 
 // do runs op, which uses the file. If the program is not to wait for it, op has a goroutine and a slot of its own; when it

@@ -64,6 +64,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 		if gap == nil {
 			c.loss.bytes -= known.bytes // it has grown if this was overtaken
 			c.loss.lines -= known.lines
+			c.tell(known, run)
 		}
 		if written < len(records) && c.file.Format != Raw {
 			written = takenFor(recordsIn(c.file.Format, records[:written]), text, end)

@@ -114,7 +114,8 @@ func (f *file) fitBytes(next []byte) int {
 	return split(size, f.MaxSize, ended, next)
 }
 
-// write writes records. What it can't write in whole it takes back, so that the next one stands on a line of its own.
+// write writes records. What it can't write in whole it takes back, so that the next one stands on a line of its own; but of a line of
+// output of which the beginning is in the file.
 func (f *file) write(records []byte) (written int, err error) {
 	for written < len(records) && err == nil {
 		var n int
@@ -126,10 +127,12 @@ func (f *file) write(records []byte) (written int, err error) {
 		written += n
 	}
 	whole := bytes.LastIndexByte(records[:written], '\n') + 1
-	if f.Format == Raw && (err == nil || whole == 0) {
+	if f.Format == Raw && (err == nil || whole == 0 && f.inLine) {
 		whole = written
 	}
-	f.inLine = whole > 0 && records[whole-1] != '\n'
+	if whole > 0 {
+		f.inLine = records[whole-1] != '\n'
+	}
 	if f.regular {
 		f.size += int64(whole)
 		f.chain.grown(int64(whole))

@@ -144,6 +144,7 @@ type Store struct {
 	transports transports
 	stdout     *sharedOutput
 	tellRun    func(RunBegin) // nil: nobody wants to know
+	tellLoss   func(Loss)     // as well
 	now        func() time.Time
 	stall      time.Duration                   // how long an operation on a file may take before output is dropped, where it is
 	pause      func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
@@ -169,6 +170,15 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
 	return s
 }
+
+// A Loss is output that was dropped, and that its log has a record of by now.
+type Loss struct {
+	Program, Instance, Run string
+	Text                   string // how much, and why
+}
+
+// TellLosses has f called after each loss, on the goroutine that writes. f must not block. It is to be set before there are captures.
+func (s *Store) TellLosses(f func(Loss)) { s.tellLoss = f }
 
 // A RunBegin tells where in a log the output of a run begins, where the log itself doesn't tell.
 type RunBegin struct {

@@ -185,6 +185,9 @@ func (a *adoption) spawned(r *run, saved *savedProcess) {
 func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
 	h.from(saved.At)
 	h.due, h.stopped = saved.Due, saved.Stopped
+	if saved.Timeout > 0 {
+		h.timeout = saved.Timeout
+	}
 	h.scope = h.run.scope.Child()
 	p := saved.Process
 	if p == nil {

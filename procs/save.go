@@ -85,7 +85,7 @@ func (r *run) saved(in *instance) *savedRun {
 		v.Main = savedIdentity(r.id, r.kept)
 	}
 	if h := r.hook; h != nil {
-		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.doomed, Due: h.due}
+		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.doomed, Due: h.due, Timeout: h.timeout}
 		if h.process != nil {
 			v.Hook.Process = savedIdentity(h.id, h.kept)
 		}

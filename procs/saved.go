@@ -140,6 +140,7 @@ type savedHook struct {
 	Process *savedProcess `json:"process,omitempty"` // nil: it is not started yet
 	Stopped bool          `json:"stopped,omitempty"` // it is to end
 	Due     time.Duration `json:"due"`               // when its patience is over, and it is killed
+	Timeout time.Duration `json:"timeout,omitempty"` // its patience, which a reload doesn't change; 0: that of the program
 
 	birth *savedBirth // its own, if the record doesn't have the process
 }

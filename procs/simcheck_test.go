@@ -427,7 +427,7 @@ func (h *history) checkRest() {
 		switch {
 		case in.removed:
 			h.fail("%s was removed and is still there: %s", in.name, m.state)
-		case !h.belongs(in):
+		case h.sup.shutdown == nil && !h.belongs(in): // a shutdown under way goes on, and nothing of a reload does
 			h.fail("%s is there, which its program is not to have", in.name)
 		case !m.wanted.up && (main > 0 || !m.state.AtRest()):
 			h.fail("%s is to be down: %s with %d processes", in.name, m.state, main)

@@ -100,6 +100,23 @@ var defects = []defect{
 			r.births[name].Schedule = nil
 		}
 	}},
+	{name: "a program is started before what it requires is ready", rules: func(r *table) { r[Stopped][Wait] = to(Spawning, Spawn) }},
+	{name: "a program that is stopped for what it requires starts again at once", rules: func(r *table) { r[Stopping][EndWait] = to(Spawning, EndRun, Spawn) }},
+	{name: "a stop does not wait for those who require the program", rules: func(r *table) { r[Running][Linger] = to(Stopping, SignalStop, ArmStop) }},
+	{name: "a program that lingers is not stopped when its turn has come", rules: func(r *table) { r[Lingering][Again] = to(Lingering) }},
+	{name: "a wait after back-off keeps the timer", rules: func(r *table) { r[Backoff][Wait] = to(Waiting) }},
+	{name: "a change is not passed on", turn: func(in *instance) { in.sup.unsettled, in.touched = nil, false }},
+	{name: "what requires a program that is down is not counted", turn: func(in *instance) { in.machine.required[down] = 0 }},
+	{name: "a wait is not taken over", recovery: everySaved(func(_ *history, v *savedInstance) {
+		if v.State == stateNames[Waiting] {
+			v.State = stateNames[Stopped]
+		}
+	})},
+	{name: "a stop that waits for its turn is not taken over", recovery: everySaved(func(_ *history, v *savedInstance) {
+		if v.State == stateNames[Lingering] {
+			v.State = stateNames[Running]
+		}
+	})},
 	{name: "on-failure restarts after success", program: func(p *config.Program) { p.Restart = config.RestartAlways }},
 }
 

@@ -142,6 +142,7 @@ func New(o Options) *Supervisor {
 		startedAt: o.Loop.Now(),
 	}
 	s.store.TellRuns(s.tellRun)
+	s.store.TellLosses(s.tellLoss)
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}

@@ -121,6 +121,13 @@ func (s *Supervisor) tellAdded() {
 	})
 }
 
+// tellLoss records that output was dropped. From any goroutine.
+func (s *Supervisor) tellLoss(l logs.Loss) {
+	if events := s.options.Events; events != nil {
+		events.Append(eventlog.Event{At: time.Now(), Kind: eventlog.Output, Instance: l.Instance, Program: l.Program, Run: l.Run, Reason: l.Text})
+	}
+}
+
 // tellRun records where the output of a run begins in its log. From any goroutine.
 func (s *Supervisor) tellRun(r logs.RunBegin) {
 	if events := s.options.Events; events != nil {

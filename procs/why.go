@@ -30,6 +30,7 @@ type Facts struct {
 	Stuck     string         // what superd can do no more about; empty if nothing
 	KillIn    *time.Duration // until SIGKILL; nil: none is due
 	NoOutput  string         // why its output is not captured; empty where it is
+	Dropped   [2]int64       // bytes and lines of its output that were dropped
 	HangsIn   string         // what an earlier start has not come back from; empty if nothing
 	NextStart *time.Duration // until the next start that happens by itself; nil: none is due
 	Attempts  int            // starts in a row that failed
@@ -71,6 +72,7 @@ func (in *instance) facts() Facts {
 		f.Schedule, f.Skipped = in.program.Schedule, sc.skipped
 		f.NextRun, _, _ = in.nextRun()
 	}
+	f.Dropped[0], f.Dropped[1] = in.capture.Dropped()
 	if in.hanging > 0 {
 		f.HangsIn = in.hangsIn
 	}
@@ -123,6 +125,9 @@ func (f *Facts) Explain(events []eventlog.Event) string {
 	}
 	if f.NoOutput != "" {
 		say("Its output is not captured until it is started again: %s.", f.NoOutput)
+	}
+	if f.Dropped[0] > 0 {
+		say("Of its output, %d bytes in %d lines were dropped since superd started, rather than have it wait: its log or the events say why.", f.Dropped[0], f.Dropped[1])
 	}
 	if f.HangsIn != "" {
 		say("An earlier start of it still hangs: %s. No further one is sent there until it comes back.", f.HangsIn)
@@ -210,7 +215,7 @@ func (f *Facts) explainRuns(events []eventlog.Event, say func(string, ...any)) {
 		case e.Instance != f.Name:
 		case e.Kind == eventlog.Exit || e.Kind == eventlog.NoStart || e.Kind == eventlog.Skip:
 			runs = append(runs, e)
-		case e.Kind == eventlog.Output:
+		case e.Kind == eventlog.Output && e.Output != nil:
 			output[e.Run] = e.Output
 		}
 	}

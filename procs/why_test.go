@@ -51,9 +51,11 @@ The last lines of the run that failed:
 		},
 		{
 			"running at once",
-			Facts{State: Running, Since: ago(50 * time.Hour), Cause: "started by the configuration", Pid: 7, WantedUp: true, WantedBy: "the configuration"}, nil,
+			Facts{State: Running, Since: ago(50 * time.Hour), Cause: "started by the configuration", Pid: 7, WantedUp: true, WantedBy: "the configuration",
+				Dropped: [2]int64{48211, 903}}, nil,
 			`web is running with pid 7 since 2026-11-19 06:12:07 (2d2h): started by the configuration.
 It is wanted up by the configuration.
+Of its output, 48211 bytes in 903 lines were dropped since superd started, rather than have it wait: its log or the events say why.
 `,
 		},
 		{
@@ -98,6 +100,16 @@ The last runs:
 			"never started",
 			Facts{State: Stopped, Since: now, Cause: "not started yet"}, nil,
 			"web is stopped since 08:12:07 (0s): not started yet.\nNobody has asked for it to be up: `superd ctl start web` starts it.\n",
+		},
+		{
+			"waiting for others",
+			Facts{State: Waiting, Since: ago(2 * time.Second), Cause: "waits for db, which is starting; and for 1 more", WantedUp: true, WantedBy: "the operator, for front",
+				WaitsFor: []string{"db, which is starting", "api, which waits for net, which the operator has stopped"}}, nil,
+			`web is waiting since 08:12:05 (2s): waits for db, which is starting; and for 1 more.
+It is wanted up by the operator, for front.
+It waits for db, which is starting.
+It waits for api, which waits for net, which the operator has stopped.
+`,
 		},
 		{
 			"stopping for a restart",

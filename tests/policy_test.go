@@ -38,6 +38,7 @@ func TestExitPolicies(t *testing.T) {
 		{"essential one-shot", essential("exit 5", "type = 'oneshot'"), 5},
 		{"all exited", exitWhen("all-exited") + "[program.a]\ncommand = 'true'\n[program.b]\ncommand = 'sleep 0.1'\n", 0},
 		{"all exited, first failure", exitWhen("all-exited") + "[program.a]\ncommand = ['sh', '-c', 'exit 4']\n[program.b]\ncommand = ['sh', '-c', 'sleep 0.2; exit 6']\n", 4},
+		{"all exited, and one waits for it", exitWhen("all-exited") + "[program.a]\ncommand = ['sh', '-c', 'exit 4']\n[program.b]\nrequires = ['a']\ncommand = 'true'\n", 4},
 		{"all exited, not the manual one", exitWhen("all-exited") + "[program.a]\ncommand = 'true'\n[program.b]\ncommand = 'sleep infinity'\nautostart = false\n", 0},
 		{"any failed", exitWhen("any-failed") + quiet + "[program.good]\ncommand = 'true'\n[program.bad]\ncommand = ['sh', '-c', 'sleep 0.1; exit 9']\n", 9},
 	}

@@ -169,6 +169,9 @@ func eventText(e *control.Event) string {
 			add("memory %s", peak(*e.MaxRSS, e.RSSBound))
 		}
 	case "output":
+		if e.Reason != "" {
+			add("%s", e.Reason)
+		}
 		for _, line := range e.Output {
 			add("%s", line)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"superd/control"
@@ -51,9 +52,12 @@ func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	return t
 }
 
-// lastWords returns the newest line of output; before it the reason, where that tells more than the state.
+// lastWords returns the newest line of output; before it what was dropped, and the reason, where that tells more than the state.
 func lastWords(s *control.Status) string {
 	line := shown(s.LastLine, terminal.Sanitize)
+	if s.DroppedBytes > 0 {
+		line = strings.TrimSuffix(fmt.Sprintf("(%s dropped) %s", count(int(s.DroppedLines), "line"), line), " ")
+	}
 	switch s.State {
 	case "failed", "backoff", "waiting":
 		if s.Reason != nil {

@@ -1,0 +1,161 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"syscall"
+	"testing"
+
+	"superd/config"
+	"superd/logs"
+	"superd/loop"
+	"superd/pidfd"
+)
+
+// A quickSystem starts and ends processes at once, so that what is measured is the supervisor.
+type quickSystem struct {
+	v    *loop.Virtual
+	pids int
+}
+
+type quickProcess struct {
+	k     *quickSystem
+	pid   int
+	fd    int
+	ended bool
+}
+
+type quickSpawn struct{}
+
+func (quickSpawn) CallOff(func()) bool { return false }
+func (quickSpawn) Stage() string       { return "" }
+func (quickSpawn) Queued() bool        { return false }
+
+func (k *quickSystem) Spawn(_ *SpawnSpec, done func(Child, error)) PendingSpawn {
+	k.v.Post(func() {
+		k.pids++
+		p := &quickProcess{k: k, pid: k.pids, fd: k.v.NewFD()}
+		done(Child{Process: p, ID: pidfd.Identity{Pid: p.pid}}, nil)
+	})
+	return quickSpawn{}
+}
+
+func (k *quickSystem) Sweep(func(int)) {}
+func (k *quickSystem) ReapStranger(int) (pidfd.Exit, error) {
+	return pidfd.Exit{}, errors.New("no child")
+}
+func (k *quickSystem) NewTree(string, string) Tree                        { return quickTree{} }
+func (k *quickSystem) Adopt([]*Adoptee)                                   {}
+func (k *quickSystem) Search([]*Sought, map[string]bool) ([]Stray, error) { return nil, nil }
+func (k *quickSystem) WaitsIn(int) string                                 { return "" }
+func (p *quickProcess) Pid() int                                          { return p.pid }
+func (p *quickProcess) FD() int                                           { return p.fd }
+func (p *quickProcess) Signal(sig syscall.Signal) error                   { return p.SignalGroup(sig) }
+func (p *quickProcess) Wait() (pidfd.Exit, bool, error)                   { return pidfd.Exit{Known: true}, p.ended, nil }
+func (p *quickProcess) ExitInfo() (pidfd.Exit, bool, error)               { return pidfd.Exit{}, false, nil }
+func (p *quickProcess) Close() error                                      { p.k.v.CloseFD(p.fd); return nil }
+
+func (p *quickProcess) SignalGroup(sig syscall.Signal) error {
+	if sig == syscall.SIGTERM && !p.ended {
+		p.ended = true
+		p.k.v.SetReady(p.fd, loop.Readable)
+	}
+	return nil
+}
+
+type quickTree struct{}
+
+func (quickTree) Empty() bool               { return true }
+func (quickTree) Look(found func([]Member)) { found(nil) }
+func (quickTree) Kill() error               { return nil }
+func (quickTree) OOMKills() int             { return 0 }
+func (quickTree) Place() string             { return "" }
+func (quickTree) Remove()                   {}
+
+// graphs are the shapes that an order has to be good at, each of n programs.
+var graphs = []struct {
+	name  string
+	needs func(i, n int) []int
+}{
+	{"chain", func(i, _ int) []int { return before(i, 1) }},
+	{"star", func(i, _ int) []int { return before(min(i, 1), 1) }}, // all require the first
+	{"funnel", func(i, n int) []int { // the last requires all
+		if i == n-1 {
+			return before(i, i)
+		}
+		return nil
+	}},
+}
+
+// before returns the k numbers below i, no less than 0; of a star, where i is 1, that is the hub.
+func before(i, k int) (all []int) {
+	for j := max(i-k, 0); j < i; j++ {
+		all = append(all, j)
+	}
+	return all
+}
+
+func graphConfig(n int, needs func(i, n int) []int) *config.Config {
+	c := &config.Config{}
+	name := func(i int) string { return fmt.Sprintf("p%06d", i) }
+	for i := range n {
+		p := testProgram()
+		p.Name = name(i)
+		for _, j := range needs(i, n) {
+			p.Requires = append(p.Requires, name(j))
+		}
+		c.Programs = append(c.Programs, p)
+	}
+	return c
+}
+
+func quickSupervisor(c *config.Config) (*loop.Virtual, *Supervisor) {
+	v := loop.NewVirtual(1)
+	silentLog := slog.New(slog.DiscardHandler)
+	s := New(Options{
+		Loop: v.Loop, System: &quickSystem{v: v}, Store: logs.NewStore(v.Loop, silentLog), Log: silentLog, Notify: silent{}, Config: c,
+		Archive: func(*config.Config) []byte { return nil },
+	})
+	return v, s
+}
+
+// BenchmarkOrder starts programs in the order of their graph and shuts them down: what it takes per program must not depend on their number.
+func BenchmarkOrder(b *testing.B) {
+	for _, graph := range graphs {
+		for _, n := range []int{1000, 10_000} {
+			b.Run(fmt.Sprintf("%s/%d", graph.name, n), func(b *testing.B) {
+				c := graphConfig(n, graph.needs)
+				for b.Loop() {
+					v, s := quickSupervisor(c)
+					ended := false
+					s.Start(func() { ended = true })
+					for s.counts[Running] < n && v.Step() {
+					}
+					if s.counts[Running] < n {
+						b.Fatalf("%d of %d run", s.counts[Running], n)
+					}
+					s.Shutdown("the benchmark")
+					for !ended && v.Step() {
+					}
+					if !ended {
+						b.Fatal("the shutdown has no end")
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/program")
+			})
+		}
+	}
+}
+
+// BenchmarkConnect draws the graph of 10,000 programs, as a reload does.
+func BenchmarkConnect(b *testing.B) {
+	for _, graph := range graphs {
+		b.Run(graph.name, func(b *testing.B) {
+			_, s := quickSupervisor(graphConfig(10_000, graph.needs))
+			for b.Loop() {
+				s.connect()
+			}
+		})
+	}
+}

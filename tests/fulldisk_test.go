@@ -1,0 +1,132 @@
+package tests
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"superd/tests/harness"
+)
+
+// smallDisk mounts a file system of a MiB on a folder of the site.
+func smallDisk(t *testing.T, s *harness.Site, name string) (dir string) {
+	t.Helper()
+	dir = s.Path(name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m")
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("may not mount a file system")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// Rows 25 and 46: the disk is full, then read-only, then neither. Who may drop goes on, and each of its bytes is in the log or counted; who may
+// not waits, and each of its lines is there in the end. Control answers throughout.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	const lines = 100_000
+	s := harness.NewSite(t, `
+		[defaults]
+		restart = "never"
+		autostart = false
+		[program.drops]
+		command = ["sh", "-c", "seq 100000; i=100001; while [ ! -e DIR/enough ]; do echo $i; i=$((i+1)); sleep 0.05; done; echo $i > DIR/count; echo $i"]
+		log = { file = "DIR/disk/drops.log", overflow = "drop", max_size = 0 }
+		[program.waits]
+		command = ["seq", "100000"]
+		log = { file = "DIR/disk/waits.log", max_size = 0 }
+		[program.other]
+		command = ["sh", "-c", "echo ready; exec sleep infinity"]
+		`)
+	disk := smallDisk(t, s, "disk")
+	filler := filepath.Join(disk, "filler")
+	if err := os.WriteFile(filler, make([]byte, 900_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	s.MustCtl("start", "drops", "waits", "other")
+	s.WaitLog("other", "ready\n")
+	s.WaitStatus("drops", "drops", func(st harness.Status) bool { return st.DroppedBytes > 0 })
+	if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil && !errors.Is(err, unix.EBUSY) { // a log file is open
+		t.Fatal(err)
+	}
+	if st := s.Status("waits"); st.State != "running" {
+		t.Errorf("on a full disk: %v, want it to wait", st)
+	}
+	s.MustCtl("restart", "other")
+	if err := unix.Mount("", disk, "", unix.MS_REMOUNT, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	s.WaitState("waits", "exited")
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(disk, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	var want strings.Builder
+	for n := 1; n <= lines; n++ {
+		fmt.Fprintln(&want, n)
+	}
+	harness.Until(t, "all is in the log of the one that waits", func() bool { return len(read("waits.log")) >= want.Len() })
+	if read("waits.log") != want.String() {
+		t.Error("the log of the one that waited is not what it wrote")
+	}
+
+	harness.Until(t, "the gap is told", func() bool { return strings.Contains(read("drops.log"), " lines were dropped: ") })
+	s.Write("enough", "")
+	s.WaitState("drops", "exited")
+	count := strings.TrimSpace(s.Read("count"))
+	harness.Until(t, "the last line is there", func() bool { return strings.HasSuffix(read("drops.log"), "\n"+count+"\n") })
+	total, err := strconv.Atoi(count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes := int64(0)
+	for n := 1; n <= total; n++ {
+		bytes += int64(len(strconv.Itoa(n)) + 1)
+	}
+	kept, last, gaps := int64(0), 0, 0
+	var told int64
+	for line := range strings.Lines(read("drops.log")) {
+		var n, b, l int
+		if c, _ := fmt.Sscanf(line, "superd: %d bytes in %d lines were dropped", &b, &l); c == 2 {
+			gaps++
+			told += int64(b)
+			continue
+		}
+		if _, err := fmt.Sscan(line, &n); err != nil || n <= last || line != fmt.Sprintln(n) {
+			t.Fatalf("line %q after %d", line, last)
+		}
+		last = n
+		kept += int64(len(line))
+	}
+	st := s.Status("drops")
+	if kept+st.DroppedBytes != bytes || told != st.DroppedBytes {
+		t.Errorf("%d bytes in the log, %d dropped, %d told by %d gaps: want %d in all", kept, st.DroppedBytes, told, gaps, bytes)
+	}
+	harness.Until(t, "an event tells of the loss", func() bool { return strings.Contains(s.MustCtl("events").Out, "lines were dropped: ") })
+	if why := s.MustCtl("why", "drops").Out; !strings.Contains(why, fmt.Sprintf("%d bytes in %d lines were dropped", st.DroppedBytes, st.DroppedLines)) {
+		t.Errorf("why = %q, want the loss", why)
+	}
+	if table := s.Ctl("status", "drops").Out; !strings.Contains(table, fmt.Sprintf("(%d lines dropped)", st.DroppedLines)) {
+		t.Errorf("status = %q, want the loss", table)
+	}
+}
