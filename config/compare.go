@@ -113,7 +113,7 @@ var effects = map[string]effect{
 
 	"replicas": counted,
 
-	"groups": live, "schedule": live, "autostart": live, "essential": live, "requires": live, "after": live,
+	"groups": live, "schedule": live, "schedule_jitter": live, "schedule_missed": live, "autostart": live, "essential": live, "requires": live, "after": live,
 	"restart": live, "success_exit_codes": live,
 	"backoff.initial": live, "backoff.max": live, "backoff.factor": live, "backoff.jitter": live, "backoff.reset_after": live,
 	"start_limit.failures": live, "start_limit.within": live, "start_limit.retry_after": live,

@@ -65,7 +65,7 @@ type Program struct {
 
 	Replicas   int // 0: none runs
 	Type       Type
-	Schedule   string
+	Schedule   string // "" for none; else what [ParseSchedule] accepts
 	Autostart  bool
 	Essential  bool
 	Requires   []string
@@ -83,6 +83,10 @@ type Program struct {
 	Watchdog time.Duration // 0: none
 	Ready    *Ready        // nil: ready once it is spawned
 	Health   *Health       // nil: not checked
+
+	ScheduleJitter time.Duration
+	ScheduleMissed Missed
+
 	PreStart [][]string
 	PostStop [][]string
 	Log      Log
@@ -99,6 +103,15 @@ type Type string
 const (
 	TypeService Type = "service"
 	TypeOneshot Type = "oneshot"
+)
+
+// Missed says what becomes of the times of a schedule that are missed.
+type Missed string
+
+// The values of schedule_missed.
+const (
+	MissedOnce Missed = "once" // one run makes up for all of them
+	MissedSkip Missed = "skip"
 )
 
 // Restart says after which ends a program is started again.
@@ -264,6 +277,9 @@ type Limits struct {
 	CPU    *float64 // CPUs, 0.5 being half of one
 	Tasks  *int64   // processes and threads
 }
+
+// Scheduled reports whether the program has a schedule that can be in force.
+func (p *Program) Scheduled() bool { return p.Schedule != "" && len(p.Invalid) == 0 }
 
 // Program returns the program of that name, nil where there is none.
 func (c *Config) Program(name string) *Program {

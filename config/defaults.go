@@ -17,6 +17,7 @@ func builtin() *draft {
 		InheritEnvironment: true,
 		Replicas:           1,
 		Type:               TypeService,
+		ScheduleMissed:     MissedOnce,
 		Autostart:          true,
 		Restart:            RestartAlways,
 		SuccessExitCodes:   []int{0},

@@ -30,6 +30,8 @@ func (l *loader) checkDependencies() {
 				name, _ := item.raw.(string)
 				program, _, isInstance := strings.Cut(name, "@")
 				switch {
+				case name != d.Name && l.drafts[name] != nil && l.drafts[name].Schedule != "":
+					item.fail("%q runs on a schedule, so it is not there to be waited for: take it out, or name a one-shot without a schedule", name)
 				case name == "" || l.drafts[name] != nil && name != d.Name:
 				case name == d.Name:
 					item.fail("%q can't wait for itself: take it out", name)

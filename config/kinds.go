@@ -527,6 +527,5 @@ var pattern = text("regular expression", "a string", func(s string) (string, err
 }, quoteSet)
 
 var scheduleLine = text(`"@every DURATION" or cron line`, "a string", func(s string) (string, error) {
-	_, err := ParseSchedule(s)
-	return s, err
+	return s, checkSchedule(s)
 }, quoteSet)

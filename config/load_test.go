@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 	got := program(t, `program.web.command = "/usr/bin/web -x"`)
 	want := &Program{
 		Name: "web", Command: []string{"/usr/bin/web", "-x"}, Directory: "/etc/superd", InheritEnvironment: true,
-		Replicas: 1, Type: TypeService, Autostart: true, Restart: RestartAlways, SuccessExitCodes: []int{0},
+		Replicas: 1, Type: TypeService, ScheduleMissed: MissedOnce, Autostart: true, Restart: RestartAlways, SuccessExitCodes: []int{0},
 		Backoff:      Backoff{100 * time.Millisecond, time.Minute, 2, 0.1, 10 * time.Second},
 		StartLimit:   StartLimit{0, time.Minute, 10 * time.Minute},
 		StartTimeout: 30 * time.Second, StopSignal: syscall.SIGTERM, StopTimeout: 10 * time.Second, KillMode: KillTree,
@@ -93,7 +93,7 @@ limits = { nofile = 1, core = 0 }
 		Name: "web", Command: []string{"web", "a b"}, Directory: "/etc/superd/www", Environment: map[string]string{"PORT": "8080"},
 		EnvFile: "/etc/superd/web.env", Groups: []string{"frontend"},
 		User: "www-data", SupplementaryGroups: []string{"x"}, Umask: &mask, Limits: Limits{NoFile: &nofile, Core: &core},
-		Replicas: 1, Type: TypeService, Restart: RestartNever, SuccessExitCodes: []int{0, 3},
+		Replicas: 1, Type: TypeService, ScheduleMissed: MissedOnce, Restart: RestartNever, SuccessExitCodes: []int{0, 3},
 		Backoff:      Backoff{time.Second, 2 * time.Second, 3, 0, 0},
 		StartLimit:   StartLimit{4, 5 * time.Second, 6 * time.Second},
 		StartTimeout: 7 * time.Second, StopSignal: syscall.SIGINT, KillMode: KillGroup,
@@ -106,7 +106,7 @@ limits = { nofile = 1, core = 0 }
 }
 
 func TestMoreKeysReachTheirFields(t *testing.T) {
-	p := mustLoad(t, `
+	all := mustLoad(t, `
 [program.db]
 command = "db"
 [program.web]
@@ -122,7 +122,17 @@ pre_start = [["a", "b"], "c d"]
 post_stop = [["e"]]
 log = { compress = true, stderr = "label", format = "text", overflow = "drop" }
 limits = { memory = "1KB", cpu = 0.5, tasks = 2 }
-`).Programs[1]
+[program.zap]
+command = "zap"
+type = "oneshot"
+schedule = "@every 5m"
+schedule_jitter = "6s"
+schedule_missed = "skip"
+`)
+	zap, p := all.Programs[2], all.Programs[1]
+	if zap.Type != TypeOneshot || zap.Schedule != "@every 5m" || zap.ScheduleJitter != 6*time.Second || zap.ScheduleMissed != MissedSkip || len(zap.Invalid) > 0 {
+		t.Errorf("load gives %+v, want a one-shot that runs every 5 minutes", zap)
+	}
 	memory, cpu, tasks := int64(1000), 0.5, int64(2)
 	want := *p
 	want.Replicas = 2

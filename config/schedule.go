@@ -15,6 +15,23 @@ type Schedule struct {
 	Cron  *cron.SpecSchedule // whose Next is for times without daylight saving: for those of UTC
 }
 
+// leastPeriod keeps superd from doing nothing but starting programs.
+const leastPeriod = time.Second
+
+// checkSchedule refuses what can't be a program's schedule.
+func checkSchedule(s string) error {
+	schedule, err := ParseSchedule(s)
+	switch {
+	case err != nil:
+		return err
+	case schedule.Cron == nil && schedule.Every < leastPeriod:
+		return fmt.Errorf("the period must be at least %s, got %s", showDuration(leastPeriod), shorten(s))
+	case schedule.Cron != nil && schedule.Cron.Next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero():
+		return fmt.Errorf("%s never comes: no such day is in any year", shorten(s))
+	}
+	return nil
+}
+
 // A cronField is one of the five fields of a cron line, as its mistakes are shown. Source: man 5 crontab.
 type cronField struct {
 	name        string

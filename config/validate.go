@@ -51,6 +51,11 @@ func (d *draft) check() {
 	if d.Type == TypeService && d.Schedule != "" {
 		d.blame("schedule", "type").fail(`only one-shots have a schedule: write type = "oneshot" too, or leave the schedule out`)
 	}
+	for _, name := range []string{"schedule_jitter", "schedule_missed"} {
+		if d.isSet(name) && !d.anySet("schedule") {
+			d.set[name].failKey("has no meaning without a schedule: add one, or leave it out")
+		}
+	}
 	if d.Replicas > 1 && d.Log.File != "" {
 		d.blame("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>.log",
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])

@@ -13,7 +13,7 @@ import (
 type Event struct {
 	Cursor    uint64     `json:"cursor"` // its number, counted from 1 without holes
 	At        time.Time  `json:"at"`
-	Kind      string     `json:"kind"` // state, start, no-start, exit, output, print, command, reload, shutdown, superd or gap
+	Kind      string     `json:"kind"` // state, start, no-start, exit, output, print, skip, command, reload, shutdown, superd or gap
 	Instance  string     `json:"instance,omitempty"`
 	Program   string     `json:"program,omitempty"`
 	Run       string     `json:"run,omitempty"` // invocation id

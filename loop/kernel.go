@@ -13,14 +13,15 @@ import (
 // the kernel's does, with a list of registrations that may be ready: a change of readiness puts one
 // there, and the wait takes it off again unless it is level-triggered and still ready.
 type kernel struct {
-	rng        *rand.Rand
-	clock      atomic.Int64 // atomic for now, which Post calls from anywhere
-	wallOffset time.Duration
-	slept      time.Duration
-	watched    bool // the clock is
-	changed    bool // it has been set, or the machine has slept
-	atOnce     int  // turns since the clock moved
-	woken      chan struct{}
+	rng          *rand.Rand
+	clock        atomic.Int64 // atomic for now, which Post calls from anywhere
+	wallOffset   time.Duration
+	slept        time.Duration
+	watched      bool // the clock is
+	clockRefused bool // it can't be watched
+	changed      bool // it has been set, or the machine has slept
+	atOnce       int  // turns since the clock moved
+	woken        chan struct{}
 
 	files   []*file // by descriptor number; nil: not open
 	lowest  int     // no number from firstFD to below it is free
@@ -203,6 +204,9 @@ func (k *kernel) setClock(d, slept time.Duration) {
 }
 
 func (k *kernel) watchClock() error {
+	if k.clockRefused {
+		return syscall.EMFILE
+	}
 	k.watched = true
 	return nil
 }

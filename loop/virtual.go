@@ -32,6 +32,9 @@ func (v *Virtual) SetReady(fd int, r Ready) { v.kernel.setReady(fd, r) }
 // RefuseWatch has watches of fd fail with syscall.ENOSPC, as at the limit of epoll watches.
 func (v *Virtual) RefuseWatch(fd int) { v.kernel.mustFile("refuse watch", fd).refused = true }
 
+// RefuseClockWatch has [Scope.OnClockChange] fail with syscall.EMFILE, or not any more.
+func (v *Virtual) RefuseClockWatch(refuse bool) { v.kernel.clockRefused = refuse }
+
 // CloseFD closes fd. Watching ends without a word, as it does in the kernel; what was reported for fd in
 // this turn still comes.
 func (v *Virtual) CloseFD(fd int) { v.kernel.closeFD(fd) }

@@ -31,10 +31,12 @@ func (in *instance) change(c *config.Change) {
 		lives := config.CompareProgram(r.program, program)
 		restarts = restarts || lives.Restarts()
 	}
+	goesOn := restarts && in.run != nil && before.Scheduled() && program.Scheduled() // the next run is by the new table
 	in.sup.outputs += len(streamsOf(program)) - len(streamsOf(before))
 	in.program, m.program = program, program
 	m.stale = m.stale || restarts && in.run != nil
 	defer in.save()
+	defer in.keepSchedule()
 	if in.run != nil && !restarts {
 		in.changeRun(program)
 	}
@@ -44,7 +46,7 @@ func (in *instance) change(c *config.Change) {
 	case startsNow && !restarts:
 		in.do(func() []Effect { return m.wantUp(byChange, false) })
 	case !m.wanted.up && !startsNow:
-	case !restarts:
+	case !restarts || goesOn:
 		in.judgeAnew(before)
 	case len(before.Invalid) > 0 && !program.Autostart:
 		in.do(func() []Effect { return m.wantDown(byChange) })
@@ -118,12 +120,19 @@ func (in *instance) judgeAnew(before *config.Program) {
 	e := in.lastExit
 	success := !m.notStarted && e != nil && e.success(p)
 	start := func() { in.do(func() []Effect { return m.wantUp(byChange, false) }) }
+	if before.Scheduled() != p.Scheduled() {
+		if m.state == Waiting || m.state == Exited || m.state == Failed {
+			start() // or wait for the schedule
+			return
+		}
+		m.owed = true // it has got a schedule, and a run is under way
+	}
 	switch m.state {
 	case Clearing:
 		m.reconsider(before, success)
 	case Backoff:
 		switch {
-		case m.notStarted && p.Restart == config.RestartNever: // for want of something: that is tried again whatever the policy
+		case m.starved: // that is tried again whatever the policy
 		case success && p.Restart != config.RestartAlways:
 			in.do(func() []Effect { return m.rest(EndDone) })
 		case p.Restart == config.RestartNever:

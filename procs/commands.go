@@ -176,7 +176,7 @@ func (in *instance) settleWaiters() {
 		case OpStop:
 			ok = state.AtRest()
 		default:
-			ok = state == Running || state == Exited
+			ok = state == Running || state == Exited || in.awaitsSchedule() && in.machine.verdict == EndDone
 		}
 		message := in.reason()
 		if state == Running {

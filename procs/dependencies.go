@@ -106,7 +106,7 @@ func (in *instance) level() level {
 	case Waiting:
 		switch {
 		case m.unwanted():
-		case m.stalled():
+		case m.stalled(), m.awaitsSchedule():
 			return paused
 		default:
 			return coming

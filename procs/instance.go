@@ -37,11 +37,12 @@ type instance struct {
 	sinceAt      time.Duration
 	lastExit     *ExitStatus
 	lastExitAt   time.Duration
-	stuck        string     // names the processes that SIGKILL did not end
-	hanging      int        // workers that were called off and have not come back
-	hangsIn      string     // what the last of them hangs in
-	noOutput     string     // why its output is not captured; empty where it is
-	note         string     // what else is to be said of the end of its run; empty if nothing
+	stuck        string // names the processes that SIGKILL did not end
+	hanging      int    // workers that were called off and have not come back
+	hangsIn      string // what the last of them hangs in
+	noOutput     string // why its output is not captured; empty where it is
+	note         string // what else is to be said of the end of its run; empty if nothing
+	sched        *scheduling
 	site         *probeSite // of its exec checks; nil before the first one
 	probeStuck   string     // names the processes of a check that SIGKILL did not end
 	held         *hold      // keeps it from being started; else nil
@@ -140,8 +141,10 @@ func (in *instance) do(step func() []Effect) {
 	if r := in.run; r != nil && r.monitor != nil && after != Running {
 		r.monitor.end()
 	}
+	in.keepSchedule()
+	in.tellSkipped()
 	if after == Waiting {
-		in.machine.cause = in.waitReason()
+		in.machine.cause = in.waitCause()
 	}
 	if before.String() != after.String() || after == Spawning {
 		in.sinceAt = in.sup.loop.Now()
@@ -238,6 +241,9 @@ func (in *instance) armRestart(delay time.Duration) {
 func (in *instance) reason() string {
 	if in.stuck != "" {
 		return in.stuck
+	}
+	if in.awaitsSchedule() {
+		return in.waitCause() + "; " + in.nextRunText()
 	}
 	if in.machine.state == Waiting {
 		return in.waitReason()

@@ -29,6 +29,7 @@ type machine struct {
 	stale     bool   // the present run is by another table than the program has now: it is not to go on, whatever is wanted
 	hindered  bool   // somebody has to be gone before it may be started
 	again     bool   // a run that starts later than the present one is wanted
+	owed      bool   // of a program with a schedule: a run is due or under way, its retries included
 	blame     string // why superd itself ends the present run, which then counts as a failure; empty if nothing
 	verdict   Event  // what follows the present run when nothing of it is left, unless something else is wanted by then
 
@@ -39,6 +40,7 @@ type machine struct {
 	delay    time.Duration   // until RestartDue, for ArmRestart
 
 	notStarted bool // the last run came to its end before its main process was there
+	starved    bool // for want of something that the machine was short of
 
 	why    string // why the present or next run is started: "by the operator"
 	ending string // how the last run ended: "exit status 3 after 12ms"
@@ -83,6 +85,7 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 	m.wish(true, by)
 	if operator {
 		m.forgive()
+		m.owed = true
 	}
 	switch m.state {
 	case Starting, Running:
@@ -110,9 +113,11 @@ func (m *machine) unlessBlocked(e Event) Event {
 	return e
 }
 
-// blocked reports whether a start has to wait: for room, for what it requires or comes after, or, where a new run was asked for, until those who require it
-// are down.
-func (m *machine) blocked() bool { return m.hindered || m.short() || m.again && !m.lastLeft() }
+// blocked reports whether a start has to wait: for room, for what it requires or comes after, for its schedule, or, where a new run was asked for,
+// until those who require it are down.
+func (m *machine) blocked() bool {
+	return m.hindered || m.short() || m.awaitsSchedule() || m.again && !m.lastLeft()
+}
 
 // unwanted reports whether a run that is there, or is about to be, has to end.
 func (m *machine) unwanted() bool { return !m.wanted.up || m.again || m.stale || m.lacking() }
@@ -160,6 +165,7 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 	m.why = "by " + by
 	if operator {
 		m.forgive()
+		m.owed = true
 	} else { // a changed program owes nothing to the old one
 		m.attempts, m.failures, m.gaveUp = 0, nil, false
 	}
@@ -175,10 +181,22 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 	return m.end(m.unlessBlocked(Again))
 }
 
+// awaitsSchedule reports whether nothing is to be started before a time of the program's schedule comes.
+func (m *machine) awaitsSchedule() bool { return m.program.Scheduled() && !m.owed }
+
+// scheduleDue is a time of the schedule that has come. why says so, as a reason to be started.
+func (m *machine) scheduleDue(why string) []Effect {
+	m.owed, m.attempts, m.failures, m.gaveUp = true, 0, nil, false
+	m.why = why
+	m.cause = "started " + why
+	return m.step(m.unlessBlocked(WantUp))
+}
+
 // wantDown is a stop.
 func (m *machine) wantDown(by string) []Effect {
 	m.wish(false, by)
 	m.again = false
+	m.owed = m.owed && by == theShutdown // which may be void
 	switch {
 	case m.state == Spawning || m.state.lives() || m.state == Clearing:
 		m.cause = "stopping by " + by
@@ -232,7 +250,7 @@ const (
 // spawnFailed is a start that failed at now (monotonic) for the reason given. left tells whether its hooks have left
 // something to clear.
 func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault, left bool) []Effect {
-	m.ending, m.cause, m.notStarted = reason, reason, true
+	m.ending, m.cause, m.notStarted, m.starved = reason, reason, true, fault == faultResource
 	switch {
 	case m.unwanted():
 		m.verdict = EndAgain // of what is not wanted any more: it doesn't count
@@ -250,7 +268,7 @@ func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault
 
 // interrupted is a start that superd's own end has cut short before its main process was there. left is as for spawnFailed.
 func (m *machine) interrupted(left bool) []Effect {
-	m.ending, m.verdict, m.notStarted = "start interrupted: superd was killed", EndAgain, true
+	m.ending, m.verdict, m.notStarted, m.starved = "start interrupted: superd was killed", EndAgain, true, false
 	m.cause, m.why = m.ending, "again: "+m.ending
 	return m.over(left)
 }
@@ -264,7 +282,7 @@ func (m *machine) calledOff(left bool) []Effect {
 // exited is the end of the main process at now (monotonic), after it ran for so long, and was ready for so long, 0 if it never was.
 // note is what else is known of it; left tells whether there is something to clear before the run is over.
 func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note string, left bool) []Effect {
-	m.ending, m.notStarted = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false
+	m.ending, m.notStarted, m.starved = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false, false
 	if note != "" {
 		m.ending += ", " + note
 	}
@@ -334,6 +352,8 @@ func (m *machine) cleared() []Effect {
 	case !m.wanted.up:
 		m.cause = fmt.Sprintf("stopped by %s: %s", m.wanted.by, m.ending)
 		return m.step(EndDown)
+	case m.program.Scheduled() && (!m.owed || !m.again && m.verdict != EndRetry && m.verdict != EndAgain):
+		return m.untilNextTime()
 	case m.again || m.verdict == EndAgain:
 		if m.blocked() {
 			return m.step(EndWait)
@@ -348,11 +368,25 @@ func (m *machine) cleared() []Effect {
 	return m.step(m.verdict)
 }
 
+// untilNextTime is the end of what was to be run for a time of the schedule. Whatever came of it, the next time is another one.
+func (m *machine) untilNextTime() []Effect {
+	if m.verdict == EndGaveUp || m.gaveUp {
+		m.ending += fmt.Sprintf("; gave up after %s within %s", plural(m.program.StartLimit.Failures, "failure"), plain(m.program.StartLimit.Within))
+	}
+	m.settleRun()
+	return m.step(EndWait)
+}
+
+// settleRun forgets a run that was owed.
+func (m *machine) settleRun() {
+	m.owed, m.again, m.attempts, m.failures, m.gaveUp = false, false, 0, nil, false
+}
+
 // reconsider decides anew what follows an end, before which the program had another table. success tells whether it ended well.
 func (m *machine) reconsider(before *config.Program, success bool) {
 	policy := m.program.Restart
 	switch {
-	case m.verdict == EndAgain, m.notStarted && policy == config.RestartNever: // it is not the policy that decides
+	case m.verdict == EndAgain, m.starved: // it is not the policy that decides
 	case m.verdict == EndGaveUp, m.verdict == EndFinal && m.gaveUp && before.Restart != config.RestartNever:
 		if m.program.StartLimit.Failures == 0 {
 			m.verdict = m.retry()
@@ -370,6 +404,11 @@ func (m *machine) reconsider(before *config.Program, success bool) {
 func (m *machine) rest(e Event) []Effect {
 	m.verdict = e
 	m.cause = fmt.Sprintf("%s; restart = %q by now", m.ending, m.program.Restart)
+	if m.program.Scheduled() {
+		m.ending = m.cause
+		m.settleRun()
+		return m.step(Wait)
+	}
 	return m.step(e)
 }
 

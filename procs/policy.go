@@ -80,7 +80,7 @@ func (s *Supervisor) allEnded() bool {
 		return false
 	}
 	return !slices.ContainsFunc(s.instances, func(in *instance) bool {
-		return in.restartTimer != nil || in.removed || in.machine.state == Waiting && in.level() == coming
+		return in.restartTimer != nil || in.removed || in.machine.state == Waiting && in.level() == coming || in.awaitsSchedule()
 	})
 }
 

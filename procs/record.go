@@ -38,6 +38,9 @@ func (in *instance) recordState(from State) {
 		return
 	}
 	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.machine.state.String(), Reason: in.machine.cause}
+	if in.awaitsSchedule() {
+		e.Reason = in.reason()
+	}
 	if in.restartTimer != nil {
 		e.RestartIn = new(in.machine.delay.Seconds())
 	}

@@ -15,6 +15,7 @@ import (
 
 	"superd/config"
 	"superd/procs/journal"
+	"superd/procs/schedule"
 )
 
 // A Recovery is what the last superd has left for this one. It is read before a supervisor is made of it.
@@ -26,9 +27,10 @@ type Recovery struct {
 	self      savedSuperd
 	configs   map[uint64]*config.Config
 	instances map[string]*savedInstance
-	births    map[string]*savedBirth // the newest of each instance
-	scales    map[string]scale       // by program
-	keys      []string               // that are not needed any more
+	births    map[string]*savedBirth    // the newest of each instance
+	scales    map[string]scale          // by program
+	keys      []string                  // that are not needed any more
+	schedules map[string]schedule.State // of those that ended in order, and of an earlier boot
 	lastBirth uint64
 }
 
@@ -38,11 +40,20 @@ type Restorer func(archive []byte) (*config.Config, error)
 // ReadRecovery makes sense of a journal. log is told what can't be understood; what is missing then counts as not known, and makes the recovery
 // incomplete.
 func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Recovery {
-	r := &Recovery{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, births: map[string]*savedBirth{}}
+	r := &Recovery{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, births: map[string]*savedBirth{}, schedules: map[string]schedule.State{}}
 	if state.OtherBoot {
 		log.Info("journal of an earlier boot passed over: its programs are gone")
 		r.Incomplete = true // unless somebody has brought them back with their memory
 		r.keys = slices.Collect(maps.Keys(state.Values))
+		r.readSchedules(state, log)
+		r.readInstances(state, log)
+		for name, v := range r.instances {
+			if v.Schedule != nil {
+				r.schedules[name] = *v.Schedule // the clock goes on
+			}
+		}
+		clear(r.instances)
+		r.lastBirth, r.Incomplete = 0, false
 		return r
 	}
 	r.Incomplete = state.Damaged > 0
@@ -54,6 +65,7 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 		r.Incomplete = true
 	}
 	r.readConfigs(state, restore, log)
+	r.readSchedules(state, log)
 	r.readInstances(state, log)
 	r.readScales(state, log)
 	for key, text := range state.Values {
@@ -102,6 +114,22 @@ func (r *Recovery) oldest() uint64 {
 		return r.self.Before
 	}
 	return r.self.Config
+}
+
+func (r *Recovery) readSchedules(state *journal.State, log *slog.Logger) {
+	for key, text := range state.Values {
+		name, ok := strings.CutPrefix(key, "schedule/")
+		if !ok {
+			continue
+		}
+		var left schedule.State
+		if err := json.Unmarshal(text, &left); err != nil {
+			log.Warn("record of the journal not understood", "key", key, "error", err)
+			r.keys = append(r.keys, key)
+			continue
+		}
+		r.schedules[name] = left
+	}
 }
 
 // readInstances decodes the instances' records, on all processors: there may be ten thousand.
@@ -210,6 +238,10 @@ func merge(v *savedInstance, b *savedBirth, autostart bool, number uint64) *save
 	}
 	run.Touched = true
 	merged.Run, merged.Settled = &run, b.number
+	merged.Owed = true // where there is a schedule
+	if b.Schedule != nil && (v.Schedule == nil || v.Schedule.Boot <= b.Schedule.Boot) {
+		merged.Schedule = b.Schedule // else more was due while the start was on its way
+	}
 	merged.Output = true // it was made before
 	switch {
 	case b.Hook == nil:

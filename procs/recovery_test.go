@@ -61,6 +61,7 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	h := newHistory(1, defect{}, false)
 	state := &journal.State{Existed: true, OtherBoot: true, Values: map[string]json.RawMessage{
 		superdKey: json.RawMessage(`{"config":1}`), configKey(1): json.RawMessage(`0`), instanceKey("gone"): json.RawMessage(`{"state":"Running"}`),
+		instanceKey("daily"): json.RawMessage(`{"state":"Waiting","verdict":"WantUp","schedule":{"line":"@daily","wall":"2026-01-01T00:00:00Z"}}`),
 	}}
 	v := loop.NewVirtual(1)
 	o := h.options()
@@ -76,6 +77,9 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.v.RunFor(1e9) // writes
+	if left := s.leftSchedule("daily"); left == nil || left.Line != "@daily" || s.leftSchedule("daily") != nil {
+		t.Errorf("of the schedule is left %v, want what was known, once", left)
+	}
 	if len(s.instances) > 0 || j.values[instanceKey("gone")] != nil {
 		t.Errorf("instances %d, record of before: %s; want nothing", len(s.instances), j.values[instanceKey("gone")])
 	}

@@ -82,6 +82,7 @@ func (s *Supervisor) Adopt() error {
 		return nil
 	}
 	s.births = r.lastBirth
+	maps.Copy(s.leftSchedules, r.schedules)
 	s.configNumber, s.configBefore = r.self.Config, r.self.Before
 	known := r.configs[r.oldest()]
 	if known != nil {
@@ -188,13 +189,16 @@ func (in *instance) restore(v *savedInstance) {
 	m.state, _ = nameOf[State](stateNames[:], v.State)
 	in.sup.counts[m.state]++
 	m.verdict, _ = nameOf[Event](eventNames[:], v.Verdict)
-	m.wanted, m.again, m.notStarted, m.blame = v.Wanted.wish(), v.Again, v.NotStarted, v.Blame
+	m.wanted, m.again, m.notStarted, m.starved, m.blame = v.Wanted.wish(), v.Again, v.NotStarted, v.Short, v.Blame
 	if w := v.Overruled; w != nil {
 		m.overruled = new(w.wish())
 	}
 	m.attempts, m.failures, m.gaveUp, m.restarts, m.delay = v.Attempts, v.Failures, v.GaveUp, v.Restarts, v.Delay
 	m.why, m.ending, m.cause = v.Why, v.Ending, v.Cause
 	in.sinceAt, in.settled = v.Since, v.Settled
+	if m.owed = v.Owed; v.Schedule != nil {
+		in.sched = &scheduling{before: v.Schedule, dueFor: v.DueFor, skipped: v.Skipped}
+	}
 	if w := v.Next; w != nil {
 		in.nextWish = new(w.wish())
 	}

@@ -15,6 +15,7 @@ func (s *Supervisor) goOn(all []*adoption) {
 			lives++
 		}
 		a.resume()
+		a.in.keepSchedule()
 		a.in.publish()
 		if a.rekept {
 			a.in.save()
@@ -329,6 +330,9 @@ func (s *Supervisor) startMissing() {
 		if in.endedForGood() {
 			s.endedForGood(in) // the superd before may not have come to it
 		}
+	}
+	for name := range s.leftSchedules {
+		s.forgetSchedule(name)
 	}
 	s.endIfAllEnded()
 }

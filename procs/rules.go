@@ -47,6 +47,7 @@ var rules = [stateCount][eventCount]*rule{
 		EndRetry:  to(Backoff, EndRun, ArmRestart),
 		EndGaveUp: to(Failed, EndRun, ArmRestart),
 		EndFinal:  to(Failed, EndRun),
+		EndWait:   to(Waiting, EndRun),
 	},
 	Running: {
 		WantUp:      to(Running),
@@ -60,6 +61,7 @@ var rules = [stateCount][eventCount]*rule{
 		EndDone:     to(Exited, EndRun),
 		EndGaveUp:   to(Failed, EndRun, ArmRestart),
 		EndFinal:    to(Failed, EndRun),
+		EndWait:     to(Waiting, EndRun),
 	},
 	Lingering: {
 		WantUp:   to(Running, Attend),

@@ -42,10 +42,13 @@ func (in *instance) saved() *savedInstance {
 	m := in.machine
 	v := &savedInstance{
 		Config: in.sup.configNumber, Removed: in.removed,
-		State: stateNames[m.state], Held: in.held != nil, Wanted: saveWish(m.wanted), Again: m.again, Verdict: eventNames[m.verdict], Blame: m.blame, NotStarted: m.notStarted,
+		State: stateNames[m.state], Held: in.held != nil, Wanted: saveWish(m.wanted), Again: m.again, Verdict: eventNames[m.verdict], Blame: m.blame, NotStarted: m.notStarted, Short: m.starved,
 		Attempts: m.attempts, Failures: slices.Clone(m.failures), GaveUp: m.gaveUp, Restarts: m.restarts, Delay: m.delay,
 		Why: m.why, Ending: m.ending, Cause: m.cause,
 		Since: in.sinceAt, Settled: in.settled, Drain: in.draining, Tree: in.tree.Place(),
+	}
+	if sc := in.sched; sc != nil {
+		v.Owed, v.Schedule, v.DueFor, v.Skipped = m.owed, sc.state(), sc.dueFor, sc.skipped
 	}
 	v.Output, v.Kept = in.capture.FD(logs.Stdout) >= 0, in.kept[logs.Stdout]
 	v.Stderr, v.KeptStderr = in.capture.FD(logs.Stderr) >= 0, in.kept[logs.Stderr]
@@ -126,6 +129,7 @@ type birth struct {
 func (in *instance) newBirth(r *run) *birth {
 	in.sup.births++
 	b := &birth{in: in, key: birthKey(in.name, in.sup.births), value: savedBirth{Run: r.invocationID, number: in.sup.births}}
+	b.value.Schedule = in.sched.state()
 	if r.hook != nil {
 		b.value.Hook, b.value.PostStop = new(r.hook.at), in.machine.state == Clearing
 	}
@@ -169,11 +173,16 @@ func (s *Supervisor) savedSelf() *savedSuperd {
 	return v
 }
 
-// saveEnd leaves nothing to the next superd but what the operator has stopped: that holds until he starts it.
+// saveEnd leaves nothing to the next superd but how far the schedules are, and what the operator has stopped: that holds
+// until he starts it.
 func (s *Supervisor) saveEnd() {
 	s.ended = true
 	s.leaves = false
 	for _, in := range s.instances {
+		if state := in.sched.state(); state != nil {
+			s.leaves = true
+			s.journal.Queue(scheduleKey(in.name), state)
+		}
 		w := in.machine.wanted
 		if before := in.machine.overruled; before != nil {
 			w = *before

@@ -9,6 +9,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/schedule"
 )
 
 // What the next superd must know is in the journal under these keys:
@@ -16,6 +17,7 @@ import (
 //	superd          a [savedSuperd]
 //	config/N        a configuration, as [config.Config.Archive] gives it
 //	instance/NAME   a [savedInstance]
+//	schedule/NAME   a [schedule.State]: after an orderly end
 //	scale/NAME      a [scale]: how many replicas the operator wants of a program
 //	birth/NAME/N    a [savedBirth]: a start whose result is not in the instance's record yet
 //
@@ -25,6 +27,7 @@ const superdKey = "superd"
 
 func configKey(number uint64) string        { return "config/" + strconv.FormatUint(number, 10) }
 func instanceKey(name string) string        { return "instance/" + name }
+func scheduleKey(name string) string        { return "schedule/" + name }
 func birthKey(name string, n uint64) string { return fmt.Sprintf("birth/%s/%d", name, n) }
 
 // A savedSuperd is what concerns superd as a whole.
@@ -66,6 +69,7 @@ type savedInstance struct {
 	Verdict    string     `json:"verdict"`
 	Blame      string     `json:"blame,omitempty"`
 	NotStarted bool       `json:"not_started,omitempty"`
+	Short      bool       `json:"short,omitempty"`
 
 	Attempts int             `json:"attempts,omitempty"`
 	Failures []time.Duration `json:"failures,omitempty"`
@@ -73,6 +77,11 @@ type savedInstance struct {
 	Restarts int             `json:"restarts,omitempty"`
 	Delay    time.Duration   `json:"delay,omitempty"`
 	Due      *time.Duration  `json:"due,omitempty"` // of the next start that happens by itself
+
+	Owed     bool            `json:"owed,omitempty"`
+	Schedule *schedule.State `json:"schedule,omitempty"`
+	DueFor   time.Time       `json:"due_for,omitzero"`  // the time of the schedule that was due last
+	Skipped  int             `json:"skipped,omitempty"` // due times since the run under way began
 
 	Why    string `json:"why,omitempty"`
 	Ending string `json:"ending,omitempty"`
@@ -167,6 +176,8 @@ type savedBirth struct {
 	Notify   string        `json:"notify,omitempty"` // as of a savedRun
 	Ready    string        `json:"ready,omitempty"`
 	At       time.Duration `json:"at,omitempty"` // when the process was born
+
+	Schedule *schedule.State `json:"schedule,omitempty"` // so that nothing is run twice for one time
 
 	number uint64
 }

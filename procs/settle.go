@@ -74,6 +74,8 @@ func (in *instance) settle() {
 	case Waiting:
 		if !m.blocked() || m.again && m.lastLeft() {
 			in.do(m.freed)
+		} else {
+			in.settleWaiters() // it may wait for something else now
 		}
 	case Spawning, Starting, Running:
 		if m.lacking() && m.wanted.up && !m.again {

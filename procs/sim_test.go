@@ -102,18 +102,21 @@ type history struct {
 	begun    map[string]bool // runs of which something was spawned, or whose spawn waits for another one
 	adopting bool
 
-	models     map[string]*model // by instance
-	scales     map[string]int    // the operator's, by program
-	asked      map[string]int    // number of the operator's last command, by instance
-	reloadedAt time.Duration     // a time-out may be a shorter one since
-	commands   int               // so far
-	policy     policyModel
-	ended      bool
-	pending    int // commands whose outcome is not in
-	err        error
-	steps      int
-	trace      bool
-	lines      []string
+	models      map[string]*model // by instance
+	scales      map[string]int    // the operator's, by program
+	asked       map[string]int    // number of the operator's last command, by instance
+	reloadedAt  time.Duration     // a time-out may be a shorter one since
+	commands    int               // so far
+	jumps       float64           // how often time jumps
+	wokeAt      time.Duration     // when the machine has slept last, on CLOCK_BOOTTIME
+	startedBoot time.Duration     // when the present superd began
+	policy      policyModel
+	ended       bool
+	pending     int // commands whose outcome is not in
+	err         error
+	steps       int
+	trace       bool
+	lines       []string
 }
 
 // silent is the Notifier of the simulation.
@@ -137,7 +140,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.kernel = &simKernel{
 		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{},
-		mains: map[string]*simProcess{}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
+		mains: map[string]*simProcess{}, bornMains: map[string]int{}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
 			crash:      h.pick(0, 0.5, 1),
@@ -158,6 +161,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			hookFails:  h.pick(0, 0.3),
 			hookHangs:  h.pick(0, 0, 0.1),
 			hookTime:   time.Second,
+			work:       time.Duration(h.pick(1, 30, 90) * float64(time.Second)),
 			forkTime:   time.Duration(h.pick(0, 0, 0.1) * float64(time.Second)),
 			slowInit:   h.pick(0, 0.5),
 			exitInfo:   h.pick(0, 1),
@@ -170,7 +174,10 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents,
 	}
 	h.began = h.v.Now()
+	h.v.RefuseClockWatch(d.unwatched)
+	h.startedBoot = h.v.Boot()
 	h.crashes = h.pick(0, 0, 0.1, 0.5)
+	h.jumps = h.pick(0, 0, 0.2)
 	h.kernel.keeper = h.kernel.chance(0.5)
 	h.kernel.tell = func(e KeptExit) {
 		if !h.sup.scope.Closed() {
@@ -206,6 +213,7 @@ func (h *history) options() Options {
 		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal,
 		Load:    func(*config.Config) (*config.Config, error) { panic("the simulation reloads through apply") },
 		Archive: h.archive, Inherited: Inheritance{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
+		BootID: "boot", Machine: "simulated",
 	}
 	if h.kernel.keeper {
 		o.Keeper = h.kernel
@@ -272,6 +280,9 @@ func (h *history) drawProgram(name string) *config.Program {
 	}
 	if p.Restart != config.RestartAlways && h.kernel.chance(0.3) {
 		p.Type = config.TypeOneshot
+		if h.kernel.chance(0.6) {
+			h.drawSchedule(p)
+		}
 	}
 	h.drawChecks(p)
 	return p
@@ -299,6 +310,9 @@ func (h *history) run() (err error) {
 		if h.ended {
 			break
 		}
+		if h.kernel.chance(h.jumps) {
+			h.jump()
+		}
 		h.command()
 		h.check()
 		if h.kernel.chance(h.crashes) {
@@ -316,7 +330,7 @@ func (h *history) run() (err error) {
 	}
 
 	h.note("--- no more faults")
-	h.kernel.mix = faultMix{}
+	h.kernel.mix = faultMix{work: time.Minute}
 	if h.kernel.chance(0.3) {
 		h.note("shutdown")
 		h.policy.asked = true
@@ -327,7 +341,12 @@ func (h *history) run() (err error) {
 			h.crash()
 		}
 	}
-	h.turns(3 * time.Hour)
+	h.turns(2 * time.Hour)
+	h.kernel.mix = faultMix{}
+	h.turns(time.Hour)
+	for h.err == nil && h.sup.counts[Spawning]+h.sup.counts[Clearing] > 0 && h.v.Step() { // a schedule may just have come
+		h.check()
+	}
 	if h.err == nil {
 		h.checkRest()
 	}

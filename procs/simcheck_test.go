@@ -40,6 +40,8 @@ type model struct {
 	hookOn    time.Duration   // when that began
 	judgedBy  *config.Program // its table when what follows its last end was decided
 	condemned bool            // superd itself ends the run
+
+	schedule scheduleModel
 }
 
 func (m *model) forgive() { m.retries, m.failures, m.gaveUp = 0, nil, false }
@@ -52,6 +54,7 @@ func (h *history) check() {
 		h.checkState(in)
 		h.checkGraph(in)
 		h.observe(in)
+		h.checkSchedule(in, h.models[in.name])
 		h.checkHook(in)
 		h.checkStuck(in)
 		h.checkWaiters(in)
@@ -225,7 +228,7 @@ func (h *history) checkWaiters(in *instance) {
 		case in.removed && w.op != OpStop: // for what takes its place
 		case in.stuck != "":
 			h.fail("%s is stuck and somebody waits for its %s: %s", in.name, w.op, in.stuck)
-		case state.AtRest(), state == Running && !in.isOneShot():
+		case state.AtRest(), state == Running && !in.isOneShot(), in.awaitsSchedule() && !in.asked && !in.touched && !in.machine.hindered:
 			h.fail("%s is %s and somebody waits for its %s", in.name, state, w.op)
 		}
 	}
@@ -279,8 +282,12 @@ func (h *history) observe(in *instance) {
 	if (before == Running || before == Lingering) && (after == Stopping || after == Killing) && in.machine.blame == "" { // else it is like a crash
 		h.checkStop(in)
 	}
-	if after != Backoff && after != Failed && after != Exited {
+	if after != Backoff && after != Failed && after != Exited && (after != Waiting || before.AtRest() || !in.machine.awaitsSchedule()) {
 		return
+	}
+	if after == Waiting && in.machine.verdict == EndAgain {
+		model.forgive()
+		return // it was asked for
 	}
 	model.retrying = after == Failed && in.restartTimer != nil
 	if before == Backoff {
@@ -295,7 +302,10 @@ func (h *history) observe(in *instance) {
 		h.fail("%s: superd does not know how its own child ended", in.name)
 	}
 	h.checkVerdict(in, model, ran, endedAt)
-	if after != Backoff && in.restartTimer == nil {
+	if after == Waiting {
+		model.forgive()
+	}
+	if after != Backoff && after != Waiting && in.restartTimer == nil {
 		h.endedForGood(in, ran)
 	}
 	if after == Backoff {
@@ -312,8 +322,11 @@ func (h *history) observe(in *instance) {
 // observeJudgement holds that an instance whose policy was changed while it waited for its next start is in the state in which an
 // end by that policy would have left it.
 func (h *history) observeJudgement(in *instance, model *model) {
-	if model.run == nil {
-		return // superd was killed since
+	if model.run == nil { // superd was killed since
+		if model.status = in.exitStatus(); in.endedForGood() {
+			h.decides(in, model)
+		}
+		return
 	}
 	p, ran := in.program, h.kernel.mains[model.run.invocationID]
 	success := ran != nil && in.lastExit.Known && succeeded(p, ran)
@@ -322,6 +335,10 @@ func (h *history) observeJudgement(in *instance, model *model) {
 		h.expect(in, success && p.Restart != config.RestartAlways, "in back-off")
 	case in.machine.state == Failed:
 		h.expect(in, !success && p.Restart == config.RestartNever, "in back-off")
+	case in.machine.state == Waiting:
+		h.expect(in, p.Scheduled() && (success || p.Restart == config.RestartNever), "in back-off")
+		model.forgive()
+		return
 	}
 	if in.restartTimer == nil {
 		h.endedForGood(in, ran)
@@ -339,6 +356,8 @@ func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, ende
 	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
 	success := ran != nil && in.lastExit.Known && succeeded(p, ran) && !model.condemned && model.run.readyAt != 0
 	switch {
+	case p.Scheduled() && (success || p.Restart == config.RestartNever):
+		h.expect(in, got == Waiting && !retry || !success && h.kernel.shortages[model.run.invocationID] && got == Backoff, "waiting for the next time")
 	case success && p.Restart != config.RestartAlways:
 		h.expect(in, got == Exited && !retry, "exited after success")
 	case success, ran == nil && h.kernel.shortages[model.run.invocationID]:
@@ -352,7 +371,11 @@ func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, ende
 			surely, perhaps, model.unsure = false, true, false
 			model.failures = slices.Clone(in.machine.failures)
 		}
-		h.expect(in, got == Failed && retry == (p.StartLimit.RetryAfter > 0) || !surely, "given up")
+		gaveUp := got == Failed && retry == (p.StartLimit.RetryAfter > 0)
+		if p.Scheduled() {
+			gaveUp = got == Waiting && !retry
+		}
+		h.expect(in, gaveUp || !surely, "given up")
 		h.expect(in, got == Backoff || perhaps, "in back-off, below its limit")
 		if got == Failed {
 			model.gaveUp, model.failures = true, nil
@@ -445,6 +468,7 @@ func (h *history) checkRest() {
 		case !m.wanted.up:
 		case m.state == Waiting && h.rightlyWaits(in):
 		case m.state == Running && main == 1:
+		case p.Scheduled() && in.awaitsSchedule():
 		case m.state == Exited && p.Restart != config.RestartAlways:
 		case m.state == Failed && (p.Restart == config.RestartNever || limited):
 		default:

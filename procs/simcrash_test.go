@@ -211,6 +211,9 @@ func (h *history) crash() {
 	if h.kernel.chance(0.5) {
 		h.without(h.kernel.upTo(time.Duration(h.pick(0.001, 1, 20) * float64(time.Second))))
 	}
+	if h.kernel.chance(h.jumps) {
+		h.jump()
+	}
 	h.pending = 0
 	values := h.journal.values
 	h.journal = newSimJournal(h, h.journal.lag)
@@ -236,6 +239,7 @@ func (h *history) crash() {
 	}
 	o := h.options()
 	o.Recovery, o.Resumed = recovery, resumed
+	h.startedBoot = h.v.Boot()
 	h.sup = New(o)
 	h.adopting = true
 	err := h.sup.Adopt()
@@ -362,6 +366,7 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 		}
 		model.in, model.run, model.hook, model.condemned = in, in.run, nil, in.machine.blame != ""
 		model.freeAt, model.rightAt, model.right = h.v.Now(), h.v.Now(), true
+		h.resyncSchedule(in, model, !lost)
 		if h.sup.shutdown == nil && in.endedForGood() {
 			h.decides(in, model)
 		}

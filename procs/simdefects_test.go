@@ -18,6 +18,7 @@ type defect struct {
 	program                                    func(p *config.Program)             // what the machines go by, unlike the observer
 	turn                                       func(in *instance)                  // is done to each instance after each turn
 	reload                                     func(h *history, diff *config.Diff) // is done to what a reload goes by
+	unwatched                                  bool                                // nobody tells that the clock was set
 	hasty                                      bool                                // the operator is answered before his wish is written
 	unsought, unidentified, unwritten, invents bool                                // the kernel's side of adoption
 	recovery                                   func(h *history, r *Recovery)       // is done to what superd finds of the one before
@@ -90,6 +91,16 @@ var defects = []defect{
 			v.Run.Hook = nil
 		}
 	})},
+	{name: "a run that is due is not started", rules: func(r *table) { r[Waiting][WantUp] = to(Waiting) }},
+	{name: "a scheduled program that has ended stays down", rules: func(r *table) { r[Running][EndWait] = to(Exited, EndRun) }},
+	{name: "a clock that is set and a machine that sleeps go unnoticed", unwatched: true},
+	{name: "what a schedule has done is not taken over", recovery: everySaved(func(_ *history, v *savedInstance) { v.Schedule = nil })},
+	{name: "a run that is owed is not taken over", recovery: everySaved(func(_ *history, v *savedInstance) { v.Owed = false })},
+	{name: "a start does not tell for which time it is", recovery: func(_ *history, r *Recovery) {
+		for _, name := range sortedKeys(r.births) {
+			r.births[name].Schedule = nil
+		}
+	}},
 	{name: "a program is started before what it requires is ready", rules: func(r *table) { r[Stopped][Wait] = to(Spawning, Spawn) }},
 	{name: "a program that is stopped for what it requires starts again at once", rules: func(r *table) { r[Stopping][EndWait] = to(Spawning, EndRun, Spawn) }},
 	{name: "a stop does not wait for those who require the program", rules: func(r *table) { r[Running][Linger] = to(Stopping, SignalStop, ArmStop) }},

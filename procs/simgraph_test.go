@@ -38,7 +38,7 @@ func (h *history) lasts(since *uint64, is bool) bool {
 func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bool) {
 	exists := map[string]bool{}
 	for _, p := range c.Programs {
-		exists[p.Name] = true
+		exists[p.Name] = p.Schedule == "" // for one that has a schedule nobody can wait
 	}
 	unknown := func(name string) bool { return !exists[name] }
 	place := h.rng.Perm(8)
@@ -55,7 +55,7 @@ func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bo
 		p.Requires, p.After = nil, nil
 		for j, other := range c.Programs {
 			switch {
-			case place[j] >= place[i]:
+			case place[j] >= place[i] || other.Schedule != "":
 			case h.kernel.chance(h.density):
 				p.Requires = append(p.Requires, other.Name)
 			case h.kernel.chance(h.density):
@@ -215,7 +215,7 @@ func (h *history) checkGraph(in *instance) {
 			return other.removed && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
 		}
 		free := !slices.ContainsFunc(h.sup.instances, occupied) && !slices.ContainsFunc(requires, missing) && !slices.ContainsFunc(after, onItsWay)
-		idle = free && (!m.again || len(h.dependents(in)) == 0)
+		idle = free && !m.awaitsSchedule() && (!m.again || len(h.dependents(in)) == 0)
 	}
 	if h.lasts(&model.graph.idle, idle) {
 		h.fail("%s is %s for nobody: %s", in.name, stateNames[m.state], in.reason())

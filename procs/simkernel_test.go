@@ -45,6 +45,7 @@ type simKernel struct {
 	sockets   map[string]*simSocket      // by run
 	told      map[int]*simSocket         // by descriptor
 	unheld    bool                       // planted: messages are taken out before what follows from them is saved
+	bornMains map[string]int             // by instance
 	mains     map[string]*simProcess     // by run: what superd has got as the main process
 	shortages map[string]bool            // runs whose start has failed for lack of something
 	tables    map[string]*config.Program // by run: what it was started by
@@ -73,6 +74,7 @@ type faultMix struct {
 	hookFails  float64
 	hookHangs  float64
 	hookTime   time.Duration
+	work       time.Duration // how long a run of a schedule takes at most; 0: for ever
 	forkTime   time.Duration // between what a worker does about a fork
 	slowInit   float64       // who is not superd's child is reaped late
 	exitInfo   float64       // the kernel tells then how he ended
@@ -221,6 +223,9 @@ func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Ch
 	p := k.born(spec.Tree.(*simTree).instance, run, role)
 	if role == roleMain {
 		p.watchdog = spec.Program.Watchdog
+		if k.bornMains[spec.Name]++; spec.Program.Schedule != "" && k.mix.work > 0 {
+			p.alive.After(k.upTo(k.mix.work), func() { p.end(pidfd.Exit{Known: true}) })
+		}
 		p.grow()
 	}
 	k.session.After(k.upTo(k.mix.forkTime), func() {

@@ -217,6 +217,7 @@ func (h *history) expectChange(c *config.Change) {
 				continue
 			}
 			model := h.models[in.name]
+			model.freeAt = h.v.Now() // its time-outs may be others
 			model.unsure = model.unsure || in.machine.state == Clearing
 			starts := !model.wantUp && p.Autostart && !in.program.Autostart && in.machine.wanted.by != operator
 			if starts {
@@ -226,6 +227,9 @@ func (h *history) expectChange(c *config.Change) {
 			if in.run != nil {
 				change := config.CompareProgram(in.run.program, p)
 				anew = change.Restarts()
+			}
+			if in.run != nil && in.program.Scheduled() && p.Scheduled() {
+				anew = false // the run goes on
 			}
 			if anew && model.wantUp && (in.machine.state != Backoff || starts) {
 				model.forgive()
@@ -238,7 +242,7 @@ func (h *history) expectChange(c *config.Change) {
 func (h *history) alterProgram(had *config.Program) *config.Program {
 	p, other := *had, h.drawProgram(had.Name)
 	for range 1 + h.rng.IntN(3) {
-		switch h.rng.IntN(10) {
+		switch h.rng.IntN(11) {
 		case 0:
 			p.Restart = other.Restart
 			if p.Type == config.TypeOneshot && p.Restart == config.RestartAlways {
@@ -260,6 +264,10 @@ func (h *history) alterProgram(had *config.Program) *config.Program {
 			p.Autostart, p.Essential = other.Autostart, other.Essential
 		case 8:
 			p.Replicas = h.rng.IntN(4)
+		case 10:
+			if p.Schedule = ""; p.Type == config.TypeOneshot && h.kernel.chance(0.7) {
+				h.drawSchedule(&p)
+			}
 		case 9:
 			p.Environment = map[string]string{"N": fmt.Sprint(h.rng.IntN(3))}
 		}

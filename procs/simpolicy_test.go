@@ -128,7 +128,7 @@ func (h *history) checkPolicy() {
 // allAtRest reports whether all instances are down, or wait for one that is, and nobody is about to start one.
 func (h *history) allAtRest() bool {
 	for _, in := range h.sup.instances {
-		if !in.machine.state.AtRest() && (in.machine.state != Waiting || !h.rightlyWaits(in)) || in.restartTimer != nil || in.removed {
+		if !in.machine.state.AtRest() && (in.machine.state != Waiting || !h.rightlyWaits(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.removed {
 			return false
 		}
 	}

@@ -140,6 +140,8 @@ func (in *instance) status() Status {
 	if t := in.restartTimer; t != nil {
 		left := max(t.Due()-now, 0)
 		st.NextStart = &left
+	} else if _, left, ok := in.nextRun(); ok {
+		st.NextStart = &left
 	}
 	return st
 }

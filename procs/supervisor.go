@@ -18,6 +18,7 @@ import (
 	"superd/loop"
 	"superd/procs/eventlog"
 	"superd/procs/probe"
+	"superd/procs/schedule"
 )
 
 // sweepDelay gathers the SIGCHLDs of a burst: the supervisor's own children report through their pidfds, so only
@@ -47,6 +48,8 @@ type Options struct {
 	Recovery    *Recovery                             // what the superd before has left; nil: nothing
 	Resumed     bool                                  // the keeper has started this superd in the place of one that crashed
 	Archive     func(*config.Config) []byte           // nil: [config.Config.Archive]
+	BootID      string                                // of this boot of the machine, as [BootID] gives it
+	Machine     string                                // tells this machine from others, for the jitter of schedules
 	Seed        [32]byte                              // for invocation ids and jitter
 	OnCapture   func(*logs.Capture) (runEnded func()) // for who shows the lines; runEnded is called on the loop
 }
@@ -75,6 +78,9 @@ type Supervisor struct {
 	inherited map[string]int          // descriptors from the keeper that nobody has asked for yet
 	strays    map[string][]Stray      // by instance
 	adopted   map[processKey]*adopted // whose exit the keeper may tell
+
+	schedules     *schedule.Table           // nil before the first schedule is in force
+	leftSchedules map[string]schedule.State // by instance, until it asks for it
 
 	instances []*instance // by name
 	byName    map[string]*instance
@@ -129,6 +135,9 @@ func New(o Options) *Supervisor {
 		inherited: map[string]int{},
 		strays:    map[string][]Stray{},
 		adopted:   map[processKey]*adopted{},
+
+		leftSchedules: map[string]schedule.State{},
+
 		random:    random,
 		rng:       rand.New(random),
 		config:    o.Config,
@@ -182,7 +191,9 @@ func (s *Supervisor) Start(onEnd func()) {
 func (s *Supervisor) autostart(in *instance) {
 	if in.program.Autostart || len(in.program.Invalid) > 0 {
 		in.do(func() []Effect { return in.machine.wantUp("the configuration", false) })
+		return
 	}
+	in.save() // it is there, and not one that is to come
 }
 
 // add makes an instance, which is stopped.

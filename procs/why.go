@@ -2,6 +2,7 @@ package procs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,10 @@ type Facts struct {
 	GaveUp    bool           // the start limit was reached
 	Backoff   config.Backoff
 	Limit     config.StartLimit
+
+	Schedule string    // in force; empty: none is
+	NextRun  time.Time // by the schedule, where the instance waits for that alone; zero: there is none
+	Skipped  int       // due times since the run began that is not over
 }
 
 // Why returns the facts about the instances that names select, by name. Its errors are those of [Supervisor.Status].
@@ -62,6 +67,10 @@ func (in *instance) facts() Facts {
 		WaitsFor: in.waitsFor(), Stage: in.stage(), Stuck: in.stuck, NoOutput: in.noOutput,
 		NextStart: st.NextStart, Attempts: m.attempts, Restarts: m.restarts, GaveUp: m.gaveUp,
 		Backoff: in.program.Backoff, Limit: in.program.StartLimit,
+	}
+	if sc := in.sched; sc != nil && sc.entry != nil {
+		f.Schedule, f.Skipped = in.program.Schedule, sc.skipped
+		f.NextRun, _, _ = in.nextRun()
 	}
 	f.Dropped[0], f.Dropped[1] = in.capture.Dropped()
 	if in.hanging > 0 {
@@ -161,7 +170,14 @@ func (f *Facts) explainWish(say func(string, ...any)) {
 }
 
 func (f *Facts) explainNext(say func(string, ...any)) {
+	if f.Skipped > 0 {
+		say("Its schedule %q was due %s since this run began: nothing was run for that.", f.Schedule, times(f.Skipped))
+	}
 	switch {
+	case !f.NextRun.IsZero():
+		say("Its schedule is %q: next run at %s, in %s.", f.Schedule, f.clock(f.NextRun.Round(time.Second)), span(*f.NextStart))
+	case f.Schedule != "" && f.State == Waiting && f.NextStart == nil:
+		say("Its schedule is %q.", f.Schedule)
 	case f.NextStart != nil && f.State == Failed:
 		say("Next start in %s: it has given up, and is tried again every %s.", span(*f.NextStart), plain(f.Limit.RetryAfter))
 	case f.NextStart != nil:
@@ -197,7 +213,7 @@ func (f *Facts) explainRuns(events []eventlog.Event, say func(string, ...any)) {
 	for _, e := range events {
 		switch {
 		case e.Instance != f.Name:
-		case e.Kind == eventlog.Exit || e.Kind == eventlog.NoStart:
+		case e.Kind == eventlog.Exit || e.Kind == eventlog.NoStart || e.Kind == eventlog.Skip:
 			runs = append(runs, e)
 		case e.Kind == eventlog.Output && e.Output != nil:
 			output[e.Run] = e.Output
@@ -211,18 +227,30 @@ func (f *Facts) explainRuns(events []eventlog.Event, say func(string, ...any)) {
 		switch {
 		case e.Kind == eventlog.NoStart:
 			say("  %s  not started: %s", f.clock(e.At), e.Reason)
+		case e.Kind == eventlog.Skip:
+			say("  %s  skipped: %s", f.clock(e.At), e.Reason)
 		case e.Duration != nil:
 			say("  %s  %s after %s", f.clock(e.At), e.Reason, span(time.Duration(*e.Duration*float64(time.Second))))
 		default:
 			say("  %s  %s", f.clock(e.At), e.Reason)
 		}
 	}
-	if lines := output[runs[len(runs)-1].Run]; len(lines) > 0 {
+	if lines := output[newestRun(runs)]; len(lines) > 0 {
 		say("The last lines of the run that failed:")
 		for _, line := range lines {
 			say("  | %s", line)
 		}
 	}
+}
+
+// newestRun returns the id of the newest run among events of which some are of what was not run.
+func newestRun(runs []eventlog.Event) string {
+	for _, e := range slices.Backward(runs) {
+		if e.Kind != eventlog.Skip {
+			return e.Run
+		}
+	}
+	return ""
 }
 
 // clock shows a time of today by the clock alone.

@@ -79,6 +79,24 @@ Its start limit was reached: 1 failure within 1m. A run of 10s or a start by the
 			"web is stopped since 08:12:07 (0s): stopped by the operator.\nIt is wanted down by the operator and stays so until `superd ctl start web`.\n",
 		},
 		{
+			"waiting for its schedule",
+			Facts{State: Waiting, Since: ago(time.Minute), Cause: "exit status 3 after 12ms", WantedUp: true, WantedBy: "the configuration", Schedule: "30 9 * * *",
+				NextRun: now.Add(time.Hour + time.Millisecond), NextStart: new(time.Hour)},
+			[]eventlog.Event{{Kind: eventlog.Skip, Instance: "web", At: ago(time.Minute), Reason: "due at 2026-11-20 08:11:07: the run before is not over"}},
+			`web is waiting since 08:11:07 (1m): exit status 3 after 12ms.
+It is wanted up by the configuration.
+Its schedule is "30 9 * * *": next run at 09:12:07, in 1h.
+The last runs:
+  08:11:07  skipped: due at 2026-11-20 08:11:07: the run before is not over
+`,
+		},
+		{
+			"a run that lasts",
+			Facts{State: Running, Since: now, Cause: "started by its schedule", Pid: 7, WantedUp: true, WantedBy: "the configuration", Schedule: "@every 1s", Skipped: 2}, nil,
+			"web is running with pid 7 since 08:12:07 (0s): started by its schedule.\nIt is wanted up by the configuration.\n" +
+				"Its schedule \"@every 1s\" was due 2 times since this run began: nothing was run for that.\n",
+		},
+		{
 			"never started",
 			Facts{State: Stopped, Since: now, Cause: "not started yet"}, nil,
 			"web is stopped since 08:12:07 (0s): not started yet.\nNobody has asked for it to be up: `superd ctl start web` starts it.\n",

@@ -195,7 +195,7 @@ func eventColour(e *control.Event) terminal.Colour {
 		return stateColour(e.State)
 	case "no-start":
 		return terminal.Red
-	case "gap":
+	case "gap", "skip":
 		return terminal.Yellow
 	}
 	return terminal.NoColour

@@ -14,6 +14,7 @@ import (
 type legacy struct {
 	journal  *journal.Journal
 	recovery *procs.Recovery
+	boot     string // this boot of the machine
 }
 
 // recoverFrom reads the journal in the runtime directory. conf is the configuration just loaded, nil without one. A journal that can't be read is an
@@ -39,5 +40,5 @@ func recoverFrom(dir *procs.RuntimeDir, conf *config.Config, log *slog.Logger) (
 	}
 	recovery := procs.ReadRecovery(state, procs.SameOr(conf, config.Restore), log)
 	recovery.Clean = !dir.Unclean
-	return &legacy{j, recovery}, nil
+	return &legacy{j, recovery, boot}, nil
 }

@@ -226,10 +226,14 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		Environment: os.Environ(),
 		Pid:         os.Getpid(),
 		Journal:     left.journal,
+		BootID:      left.boot,
 		Recovery:    left.recovery,
 		Resumed:     resumed,
 		Keeper:      outliving{link, log},
 		Inherited:   inheritance(link),
+	}
+	if options.Machine, err = os.Hostname(); err != nil {
+		log.Warn("schedule_jitter is the same as on other machines", "error", err)
 	}
 	if show {
 		printer := terminal.NewLinePrinter(stdout, terminal.Detect(stdout, os.Getenv))

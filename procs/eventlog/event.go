@@ -11,7 +11,7 @@ import (
 // A Kind says what an event is about.
 type Kind string
 
-// The kinds of events. Those up to Print are about one instance.
+// The kinds of events. Those up to Skip are about one instance.
 const (
 	State    Kind = "state"    // its state has changed: from, state, reason; restart_in_s where a timer was set
 	Start    Kind = "start"    // its main process was started
@@ -20,6 +20,7 @@ const (
 	Health   Kind = "health"   // it has become healthy or unhealthy: state, reason
 	Output   Kind = "output"   // the last lines of a run that failed
 	Print    Kind = "print"    // a run has printed something for the first time: log tells where
+	Skip     Kind = "skip"     // a time of its schedule has come, or was missed, and nothing was run: reason
 	Command  Kind = "command"  // somebody asked for something: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused
 	Shutdown Kind = "shutdown" // superd begins to stop everything

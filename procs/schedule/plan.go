@@ -13,6 +13,7 @@ import (
 type Spec struct {
 	Line     string         // "@every 5m" or a cron line, as [config.ParseSchedule] takes it
 	Location *time.Location // of a cron line; nil: the machine's
+	Skip     bool           // what was missed is not made up: [Table] tells of it at once, without a delay
 	Jitter   time.Duration  // each run is late by a share of this, and of the time to the next one at most
 	Seed     uint64         // decides how late; programs that are to differ have different ones
 }
@@ -26,7 +27,7 @@ type Reading struct {
 // A Run is due.
 type Run struct {
 	At     time.Time // the time of the schedule that it stands for, of several missed ones the first
-	MadeUp bool      // that time was missed
+	MadeUp bool      // that time was missed; with [Spec.Skip] nothing is to run for it
 }
 
 // A Plan knows when one program runs next. It does nothing by itself: whoever has it reads the clocks.
@@ -146,6 +147,8 @@ func (p *Plan) plan() {
 	switch {
 	case onTime > now.Boot-punctual:
 		p.due, p.madeUp = onTime, false
+	case p.spec.Skip:
+		p.due, p.madeUp = now.Boot, true
 	case !p.madeUp:
 		p.due, p.madeUp = now.Boot+p.delay(gap), true
 	}

@@ -5,10 +5,11 @@ import "time"
 // A State is what a plan must know after superd was started anew: one JSON value for the journal.
 type State struct {
 	Line    string        `json:"line"`
-	BootID  string        `json:"boot_id"` // of the machine's boot to which the next three belong
+	BootID  string        `json:"boot_id"` // of the machine's boot to which the next four belong
 	Boot    time.Duration `json:"boottime"`
 	Grid    time.Duration `json:"grid,omitzero"`
-	Wall    time.Time     `json:"wall"` // when Boot was read
+	MakeUp  time.Duration `json:"make_up,omitzero"` // when a run that was missed is due; 0: there is none
+	Wall    time.Time     `json:"wall"`             // when Boot was read
 	Settled time.Time     `json:"settled,omitzero"`
 }
 
@@ -19,6 +20,9 @@ func (p *Plan) State(bootID string) State {
 		s.Settled = p.after.UTC()
 	} else {
 		s.Grid = p.grid
+	}
+	if p.madeUp && !p.at.IsZero() {
+		s.MakeUp = p.due
 	}
 	return s
 }
@@ -38,6 +42,8 @@ func RestorePlan(spec Spec, s State, bootID string, now Reading) (*Plan, error) 
 	p.last, p.after, p.grid = Reading{s.Wall, s.Boot}, s.Settled, s.Grid
 	if s.BootID != bootID || bootID == "" {
 		p.reboot(s, now)
+	} else if s.MakeUp != 0 {
+		p.due, p.madeUp = s.MakeUp, true // it is not put off each time
 	}
 	p.Observe(now)
 	return p, nil

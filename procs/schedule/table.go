@@ -15,7 +15,6 @@ package schedule
 
 import (
 	"container/list"
-	"fmt"
 	"time"
 	_ "time/tzdata" // superd may be the only file of a container
 
@@ -25,17 +24,34 @@ import (
 // A Table is where the plans of one superd are carried out. It belongs to its loop.
 type Table struct {
 	loop    *loop.Loop
+	scope   *loop.Scope
 	bootID  string
 	entries list.List // of *Entry, in the order in which they were added
 }
 
-// NewTable returns an empty table, at work until the scope is closed. bootID names the machine's boot.
-func NewTable(scope *loop.Scope, bootID string) (*Table, error) {
-	t := &Table{loop: scope.Loop(), bootID: bootID}
-	if _, err := scope.OnClockChange(t.observe); err != nil {
-		return nil, fmt.Errorf("make schedules: %w", err)
+// watchPause is how long a table waits for a descriptor where there was none.
+const watchPause = 10 * time.Second
+
+// NewTable returns an empty table, at work until the scope is closed. bootID names the machine's boot. Where the clock can't be watched, warn is
+// told once, and the table tries again; until then a clock that was set is noticed when something else is due.
+func NewTable(scope *loop.Scope, bootID string, warn func(error)) *Table {
+	t := &Table{loop: scope.Loop(), scope: scope, bootID: bootID}
+	if err := t.watch(); err != nil {
+		warn(err)
+		var retry *loop.Timer
+		retry = scope.Every(watchPause, func() {
+			if t.watch() == nil {
+				retry.Stop()
+				t.observe()
+			}
+		})
 	}
-	return t, nil
+	return t
+}
+
+func (t *Table) watch() error {
+	_, err := t.scope.OnClockChange(t.observe)
+	return err
 }
 
 // observe has all plans look at clocks that were set.
@@ -92,15 +108,18 @@ func (t *Table) Add(scope *loop.Scope, spec Spec, before *State, run func(Run)) 
 	return e, nil
 }
 
-// Next returns when the program runs next by the wall clock, false if never.
-func (e *Entry) Next() (time.Time, bool) {
+// Next returns when the program runs next by the wall clock, and how long that is from now, false if never.
+func (e *Entry) Next() (at time.Time, in time.Duration, ok bool) {
 	due, ok := e.plan.Due()
 	if !ok {
-		return time.Time{}, false
+		return time.Time{}, 0, false
 	}
 	now := e.table.read()
-	return now.Wall.Add(due - now.Boot), true
+	return now.Wall.Add(due - now.Boot), max(due-now.Boot, 0), true
 }
+
+// Plan returns when the next run is due, on CLOCK_BOOTTIME, false if there is none.
+func (e *Entry) Plan() (time.Duration, bool) { return e.plan.Due() }
 
 // State returns what the next superd must know. It changes with each run and is up to date when run is called: who writes it
 // down before he starts the program will never run the same time of the schedule twice.

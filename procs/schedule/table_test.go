@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ type bench struct {
 	table *Table
 	runs  []string
 	start Reading
+	skip  bool
 }
 
 func newBench(t testing.TB) *bench {
@@ -30,11 +32,7 @@ func newBench(t testing.TB) *bench {
 
 // restart replaces the table, as a new superd has a new one.
 func (b *bench) restart() {
-	table, err := NewTable(b.Root().Child(), "boot 1")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.table = table
+	b.table = NewTable(b.Root().Child(), "boot 1", func(err error) { b.Fatal(err) })
 }
 
 // add notes each run, by the wall clock and with the time of the schedule where that is another.
@@ -43,6 +41,7 @@ func (b *bench) add(scope *loop.Scope, spec Spec, before *State) *Entry {
 	if spec.Location == nil {
 		spec.Location = time.UTC
 	}
+	spec.Skip = b.skip
 	e, err := b.table.Add(scope, spec, before, func(r Run) {
 		text := stamp(b.Wall())
 		if !r.At.Equal(b.Wall()) {
@@ -115,12 +114,15 @@ func TestRuns(t *testing.T) {
 			[]string{"01-01 00:10:00", "01-01 03:10:00"}},
 		{"slept and corrected: what was slept through counts", "30 4 * * *", func(b *bench) { b.RunFor(hour); b.Sleep(8 * hour); b.StepWall(31 * 24 * hour); b.RunFor(hour) },
 			[]string{"02-01 09:00:00 for 02-01 04:30:00 made up"}},
+		{"what was slept through is skipped at once", "30 4 * * *", func(b *bench) { b.RunFor(hour); b.Sleep(8 * hour); b.RunFor(24 * hour) },
+			[]string{"01-01 09:00:00 for 01-01 04:30:00 made up", "01-02 04:30:00"}},
 		{"a line that never comes", "0 0 31 2 *", func(b *bench) { b.RunFor(10 * hour); b.StepWall(year); b.RunFor(hour) }, nil},
 		{"an interval beyond all time", "@every 2562000h", func(b *bench) { b.RunFor(10 * hour); b.StepWall(year); b.RunFor(hour) }, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
+			b.skip = strings.Contains(tt.name, "is skipped at once")
 			b.add(b.Root().Child(), Spec{Line: tt.line}, nil)
 			tt.happens(b)
 			b.expect(tt.want...)
@@ -233,16 +235,61 @@ func TestJitterOfMadeUpRuns(t *testing.T) {
 	e := b.add(b.Root().Child(), Spec{Line: "30 4 * * *", Jitter: time.Hour, Seed: 7}, nil)
 	b.Sleep(8 * time.Hour)
 	b.RunFor(0)
-	due, _ := e.Next()
+	due, _, _ := e.Next()
 	if late := due.Sub(b.Wall()); late <= 0 || late >= time.Hour {
 		t.Fatalf("the run that is made up comes after %v", late)
 	}
 	b.RunFor(due.Sub(b.Wall()) / 2)
 	b.StepWall(time.Second)
 	b.RunFor(0)
-	if again, _ := e.Next(); !again.Equal(due.Add(time.Second)) {
+	if again, _, _ := e.Next(); !again.Equal(due.Add(time.Second)) {
 		t.Errorf("the run that is made up was put off from %v to %v", due, again)
 	}
+}
+
+// TestMadeUpRunIsNotPutOffByRestarts starts superd again and again before the run that is made up is due.
+func TestMadeUpRunIsNotPutOffByRestarts(t *testing.T) {
+	b := newBench(t)
+	spec := Spec{Line: "30 4 * * *", Jitter: time.Hour, Seed: 7}
+	scope := b.Root().Child()
+	e := b.add(scope, spec, nil)
+	b.Sleep(8 * time.Hour)
+	b.RunFor(0)
+	_, wait, _ := e.Next()
+	for range 8 {
+		b.RunFor(wait / 10)
+		state := e.State()
+		scope.Close()
+		scope = b.Root().Child()
+		b.restart()
+		e = b.add(scope, spec, &state)
+	}
+	b.RunFor(wait/10 + time.Second)
+	b.expect()
+	b.RunFor(wait / 10)
+	if len(b.runs) != 1 {
+		t.Errorf("runs %q, want one after %v", b.runs, wait)
+	}
+}
+
+// TestClockIsWatchedLater makes a table while there is no descriptor left.
+func TestClockIsWatchedLater(t *testing.T) {
+	b := newBench(t)
+	b.RefuseClockWatch(true)
+	warnings := 0
+	b.table = NewTable(b.Root().Child(), "boot 1", func(error) { warnings++ })
+	b.add(b.Root().Child(), Spec{Line: "0 12 * * *"}, nil)
+	b.RunFor(time.Hour)
+	b.StepWall(time.Hour)
+	b.RefuseClockWatch(false)
+	b.RunFor(watchPause)
+	before := b.Turns()
+	b.RunFor(9 * time.Hour)
+	if n := b.Turns() - before; warnings != 1 || n != 0 {
+		t.Errorf("%d warnings, %d turns while nothing is due; want 1, none", warnings, n)
+	}
+	b.RunFor(time.Hour)
+	b.expect("01-01 12:00:00")
 }
 
 // TestNothingHappensBetweenRuns counts the turns of the loop.
@@ -334,12 +381,12 @@ func TestRandomHistories(t *testing.T) {
 			}
 			b.RunFor(0)
 			history += fmt.Sprintf("now %v\n", b.table.read())
-			next, ok := e.Next()
+			_, wait, ok := e.Next()
 			most := line.pause + min(spec.Jitter, line.pause)
 			if line.line[0] != '@' && !line.repeat {
 				most += correction // times that come again are settled
 			}
-			if wait := next.Sub(b.Wall()); !ok || wait > most || wait < 0 {
+			if !ok || wait > most || wait < 0 {
 				fail("the next run is in %v", wait)
 			}
 		}
@@ -352,10 +399,7 @@ func TestOnARealLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := NewTable(l.Root(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := NewTable(l.Root(), "", func(err error) { t.Fatal(err) })
 	var runs []Run
 	e, err := table.Add(l.Root(), Spec{Line: "@every 10ms"}, nil, func(r Run) {
 		if runs = append(runs, r); len(runs) == 3 {
@@ -365,8 +409,8 @@ func TestOnARealLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if next, ok := e.Next(); !ok || time.Until(next) > 10*time.Millisecond {
-		t.Errorf("Next() = %v, %v", next, ok)
+	if next, in, ok := e.Next(); !ok || time.Until(next) > 10*time.Millisecond || in > 10*time.Millisecond {
+		t.Errorf("Next() = %v, %v, %v", next, in, ok)
 	}
 	l.Root().After(30*time.Second, func() {
 		t.Errorf("%d runs in 30s", len(runs))

@@ -1,0 +1,165 @@
+package procs
+
+import (
+	"fmt"
+	"time"
+
+	"superd/config"
+	"superd/procs/schedule"
+)
+
+// A scheduleModel is what an observer who knows the configuration and the clocks expects of a schedule.
+type scheduleModel struct {
+	program *config.Program // whose schedule is in force; nil: none is
+	origin  time.Duration   // of an interval: the first time that was due, on CLOCK_BOOTTIME; 0: none was
+	last    time.Duration   // when a time of it was due last, or it came into force, or a cron line had to begin anew
+	dueFor  time.Time       // that time
+	point   int64           // of an interval: its number in the grid, counted from 1
+	settled int64           // the newest point that must not come again
+	ran     int64           // the newest point for which a main process was born
+	stepped bool            // the clock was set since the last one was due
+	early   bool            // the instance waited for its schedule in the turn before
+	born    int             // main processes so far
+	plan    schedule.State
+}
+
+// A simLine is a schedule that the simulation draws.
+type simLine struct {
+	line  string
+	pause time.Duration // the longest between two times
+}
+
+var simLines = []simLine{{"@every 40s", 40 * time.Second}, {"@every 9m", 9 * time.Minute}, {"*/5 * * * *", 5 * time.Minute}, {"20 * * * *", time.Hour}}
+
+func (h *history) drawSchedule(p *config.Program) {
+	p.Schedule = simLines[h.rng.IntN(len(simLines))].line
+	p.ScheduleMissed = []config.Missed{config.MissedOnce, config.MissedSkip}[h.rng.IntN(2)]
+	p.ScheduleJitter = time.Duration(h.pick(0, 0, 30) * float64(time.Second))
+}
+
+func pauseOf(line string) time.Duration {
+	for _, l := range simLines {
+		if l.line == line {
+			return l.pause
+		}
+	}
+	panic(fmt.Sprintf("no such line: %q", line))
+}
+
+// jump sets the clock, a little or by much, or lets the machine sleep.
+func (h *history) jump() {
+	d := h.kernel.upTo(2 * time.Hour)
+	switch h.rng.IntN(4) {
+	case 0:
+		h.stepWall(d - time.Hour)
+	case 1:
+		h.stepWall(time.Duration(h.pick(-1, 1) * float64(365*24*time.Hour)))
+	default:
+		h.note("the machine sleeps for %v", d)
+		h.v.Sleep(d)
+		h.wokeAt = h.v.Boot()
+	}
+}
+
+func (h *history) stepWall(d time.Duration) {
+	h.note("the clock is set by %v", d)
+	h.v.StepWall(d)
+	for _, m := range h.models {
+		if s := &m.schedule; s.program != nil {
+			s.stepped = true
+			if s.program.Schedule[0] != '@' {
+				s.last = h.v.Boot()
+			}
+		}
+	}
+}
+
+// scheduleInForce returns the program whose schedule is to be in force.
+func scheduleInForce(in *instance) *config.Program {
+	if in.machine.wanted.up && !in.removed && in.program.Scheduled() {
+		return in.program
+	}
+	return nil
+}
+
+// checkSchedule holds that each time of a schedule comes once, and is run for or was to be skipped.
+func (h *history) checkSchedule(in *instance, model *model) {
+	s, p, boot := &model.schedule, scheduleInForce(in), h.v.Boot()
+	early := in.awaitsSchedule()
+	defer func() { s.early = early }()
+	switch {
+	case p == nil:
+		*s = scheduleModel{born: h.kernel.bornMains[in.name]}
+		if early && !in.machine.wanted.up {
+			h.fail("%s waits for its schedule and is not wanted up", in.name)
+		}
+		return
+	case s.program == nil || s.program.Schedule != p.Schedule:
+		*s = scheduleModel{program: p, last: boot, dueFor: in.sched.dueFor, stepped: true, born: h.kernel.bornMains[in.name]}
+		return
+	}
+	s.program = p
+	if _, ok := in.sched.entry.Plan(); !ok {
+		h.fail("%s: its schedule %q never comes", in.name, p.Schedule)
+	}
+	if plan := in.sched.entry.State(); plan != s.plan {
+		if s.plan = plan; s.stepped {
+			s.last = boot // the same time may have come again, which the instance doesn't show
+		}
+	}
+	pause := pauseOf(p.Schedule)
+	jitter := min(p.ScheduleJitter, pause)
+	if !in.sched.dueFor.Equal(s.dueFor) {
+		h.observeDue(in, s, pause, jitter)
+	}
+	if born := h.kernel.bornMains[in.name]; born > s.born {
+		s.born, s.ran = born, s.point
+	}
+	deadline := max(s.last+pause, h.wokeAt, h.startedBoot) + jitter + margin
+	if boot > deadline {
+		h.fail("%s: no time of %q was due for %v", in.name, p.Schedule, boot-s.last)
+	}
+}
+
+// observeDue is told that a time was due in this turn.
+func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.Duration) {
+	p, boot, wall := s.program, h.v.Boot(), h.v.Wall()
+	dueFor := in.sched.dueFor
+	late := wall.Sub(dueFor)
+	switch {
+	case late < -time.Second:
+		h.fail("%s: %v was due %v before it came", in.name, dueFor, -late)
+	case p.Schedule[0] == '@':
+		if s.origin == 0 {
+			s.origin = boot - late
+		}
+		s.point = 1 + int64((boot-late-s.origin+pause/2)/pause)
+		if s.point <= s.settled {
+			h.fail("%s: point %d of %q was due after point %d was settled", in.name, s.point, p.Schedule, s.settled)
+		}
+		s.settled = 1 + int64((boot-s.origin)/pause)
+	case !s.stepped && !dueFor.After(s.dueFor):
+		h.fail("%s: %v was due after %v", in.name, dueFor, s.dueFor)
+	}
+	skips := p.ScheduleMissed == config.MissedSkip
+	skip := skips && late > jitter+2*time.Second
+	early := in.awaitsSchedule()
+	switch {
+	case !s.early || skips && !skip && late > time.Second: // by its jitter, or it was missed
+	case skip && !early:
+		h.fail("%s was started for %v, which it had missed by %v and was to skip", in.name, dueFor, late)
+	case !skip && early:
+		h.fail("%s was not started for %v", in.name, dueFor)
+	}
+	s.last, s.dueFor, s.stepped = boot, dueFor, false
+}
+
+// resyncSchedule has the observer see what is new after superd was killed. known: what was before was written down.
+func (h *history) resyncSchedule(in *instance, model *model, known bool) {
+	s := &model.schedule
+	if in.sched == nil || !known {
+		s.program = nil // it may begin anew
+		return
+	}
+	s.dueFor, s.settled, s.early = in.sched.dueFor, s.ran, false
+}
