@@ -284,7 +284,7 @@ func TestKilledWithSpawnInFlight(t *testing.T) {
 		[program.web]
 		command = "sleep infinity"
 		`)
-	s.Env = append(s.Env, "GOGC=off") // a collection would wait for the fork
+	s.Env = append(s.Env, "GOGC=off")              // a collection would wait for the fork
 	messages, err := os.Create(s.Path("messages")) // a pipe would have no end while the child lives
 	if err != nil {
 		t.Fatal(err)
