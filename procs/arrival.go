@@ -63,6 +63,8 @@ func (s *Supervisor) welcome(in *instance, w *wish) {
 		in.do(func() []Effect { return in.machine.wantUp(w.by, false) })
 	case w.by != "":
 		in.do(func() []Effect { return in.machine.wantDown(w.by) })
+	default:
+		in.save()
 	}
 }
 

@@ -196,13 +196,13 @@ func (s *Supervisor) autostart(in *instance) {
 	in.save() // it is there, and not one that is to come
 }
 
-// add makes an instance, which is stopped.
+// add makes an instance, which is stopped. It is not saved before it is clear what is wanted of it: until then the next superd has to
+// take it for one that is new.
 func (s *Supervisor) add(name string, program *config.Program) *instance {
 	in := s.newInstance(name, program, "")
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
-	in.save() // or the next superd would take it for one that is new
 	s.tellAdded()
 	in.findRoom()
 	return in

@@ -43,7 +43,6 @@ func TestBadConfiguration(t *testing.T) {
 		{"duration as number", good + "stop_timeout = 5\n", []string{"superd.toml:3:", "program.web.stop_timeout", `"5s"`}},
 		{"unknown signal", good + "stop_signal = 'SIGTREM'\n", []string{"superd.toml:3:", "program.web.stop_signal", "SIGTREM"}},
 		{"no command", "[program.web]\nautostart = true\n", []string{"superd.toml:1:", "program.web", "command"}},
-		{"key of later", good + "replicas = 2\n", []string{"superd.toml:3:", "program.web.replicas", "not supported yet"}},
 		{"negative timeout", good + "stop_timeout = '-1s'\n", []string{"superd.toml:3:", "program.web.stop_timeout", "-1s"}},
 		{"no time to start", good + "start_timeout = '0s'\n", []string{"superd.toml:3:", "program.web.start_timeout", "0s"}},
 		{"oneshot for ever", good + "type = 'oneshot'\nrestart = 'always'\n", []string{"superd.toml:4:", "program.web.restart", "one-shot"}},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -283,8 +284,13 @@ func TestKilledWithSpawnInFlight(t *testing.T) {
 		[program.web]
 		command = "sleep infinity"
 		`)
-	s.Env = append(s.Env, "GOGC=off") // a collection would wait for the fork
-	d := s.Start()
+	s.Env = append(s.Env, "GOGC=off")              // a collection would wait for the fork
+	messages, err := os.Create(s.Path("messages")) // a pipe would have no end while the child lives
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer messages.Close()
+	d := s.Start(func(cmd *exec.Cmd) { cmd.Stderr = messages })
 	s.WaitRunning()
 	web := s.Status("web").Pid
 	bases := s.Cgroups()
