@@ -148,6 +148,9 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		inForce := s.config.Program(programOf(name))
 		v := merge(r.instances[name], r.births[name], inForce != nil && inForce.Autostart, r.oldest())
+		if b := r.births[name]; b != nil && v.Run != nil && v.Run.ID == b.Run {
+			v.Run.other = b.Config > r.self.Config // of a reload that has not come into the journal
+		}
 		program := v.Table
 		if program == nil {
 			program = r.table(v.Config, name)

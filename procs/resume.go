@@ -85,6 +85,7 @@ func (a *adoption) resumeRun() {
 		change := config.CompareProgram(r.program, in.program)
 		in.machine.stale = change.Restarts()
 	}
+	in.machine.stale = in.machine.stale || v.other
 	in.run = r
 	if r.touched && in.tree.OOMKills() < r.oomKills {
 		r.oomKills = in.tree.OOMKills() // they are counted anew

@@ -140,6 +140,7 @@ type savedRun struct {
 	PostStopped   bool            `json:"post_stopped,omitempty"`
 
 	birth *savedBirth // of the main process, if its record doesn't have the process
+	other bool        // it is by a table that the journal has not got
 	ended bool        // the main process has ended, of which the record doesn't know
 }
 
@@ -169,6 +170,7 @@ func (p *savedProcess) identity() pidfd.Identity {
 // A savedBirth is a start: written just before the fork, and again just after it, then with the process.
 type savedBirth struct {
 	Run      string        `json:"run"`                 // invocation id
+	Config   uint64        `json:"config,omitempty"`    // number of the configuration in force, which may not be in the journal yet
 	Hook     *int          `json:"hook,omitempty"`      // number of the hook, counted from 0; nil: the main process
 	PostStop bool          `json:"post_stop,omitempty"` // it is a post_stop hook
 	After    uint64        `json:"after,omitempty"`     // no process of it is older, in clock ticks since boot
