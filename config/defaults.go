@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,15 +110,7 @@ func (v value) decode(d *draft, table, prefix string) {
 
 func (v value) decodeKey(d *draft, k *key) {
 	d.set[k.name] = v
-	mistakes := len(v.report.errors)
 	k.set(d, v)
-	base := d
-	for base.parent != nil {
-		base = base.parent
-	}
-	if k.later && len(v.report.errors) == mistakes && !reflect.DeepEqual(k.get(d), k.get(base)) {
-		v.fail("is not supported yet: leave it out")
-	}
 }
 
 // The keys of a ready or health table of which one says how to check.

@@ -12,7 +12,6 @@ type key struct {
 	table string // where it is written: "superd", "program" (also [defaults]), "" for the top of the file
 	name  string // dotted below its table: "backoff.initial"
 	kind  string // how it is written, for the reference
-	later bool   // known and checked, but its effect is not built yet
 	doc   string // what it means, as Markdown
 
 	set         func(d *draft, v value) // reads v into its field
@@ -33,12 +32,6 @@ func bind[T any](table, name string, k kind[T], field func(d *draft) *T, doc str
 		get:   func(d *draft) any { return *field(d) },
 		shown: func(d *draft) string { return k.show(*field(d)) },
 	}
-}
-
-// notYet marks keys whose effect is not built yet: anything but their default is refused.
-func notYet(k key) key {
-	k.later = true
-	return k
 }
 
 // reading gives the reference another text for the default than the value itself.

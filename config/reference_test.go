@@ -48,11 +48,7 @@ func renderKeys() string {
 			if value := k.shown(base); shown == "" && value != "" {
 				shown = "`" + value + "`"
 			}
-			doc := k.doc
-			if k.later {
-				doc += " **Not supported yet.**"
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.kind, shown, doc)
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.kind, shown, k.doc)
 		}
 	}
 	return b.String() + "\n"

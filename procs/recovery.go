@@ -43,7 +43,6 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 	r := &Recovery{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, births: map[string]*savedBirth{}, schedules: map[string]schedule.State{}}
 	if state.OtherBoot {
 		log.Info("journal of an earlier boot passed over: its programs are gone")
-		r.Incomplete = true // unless somebody has brought them back with their memory
 		r.keys = slices.Collect(maps.Keys(state.Values))
 		r.readSchedules(state, log)
 		r.readInstances(state, log)
@@ -53,7 +52,7 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 			}
 		}
 		clear(r.instances)
-		r.lastBirth, r.Incomplete = 0, false
+		r.lastBirth, r.Incomplete = 0, true // unless somebody has brought them back with their memory
 		return r
 	}
 	r.Incomplete = state.Damaged > 0
