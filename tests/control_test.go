@@ -133,7 +133,7 @@ func TestStatusSurface(t *testing.T) {
 	}
 	keys := []string{
 		"name", "program", "groups", "state", "ready", "healthy", "pid", "since", "uptime_s", "restarts", "exit",
-		"next_start_in_s", "cpu_s", "rss_bytes", "log_file", "last_line", "reason",
+		"next_start_in_s", "cpu_s", "rss_bytes", "log_file", "last_line", "reason", "status_text", "health_check",
 	}
 	for _, o := range objects {
 		for _, key := range keys {

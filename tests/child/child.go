@@ -58,6 +58,7 @@ var modes = map[string]mode{
 	"escaped":      {1, escaped},     // KIND: what escapes leaves: prints KIND and its pid, and lives
 	"numbers":      {2, numbers},     // KIND DIR: print the numbered lines of a run (see numbers.go)
 	"numbers-both": {2, numbersBoth}, // KIND DIR: print them to standard output and to standard error
+	"tell":         {2, tell},        // GATE TEXT: send TEXT to NOTIFY_SOCKET when the gate opens, \n being a new line, and live
 	"echo":         {1, echo},        // FILE: send back what comes over TCP, on the port that is written to the file
 	"strangers":    {2, strangers},   // N FILE: run N short-lived processes, write what became of them to the file
 }
@@ -138,6 +139,20 @@ func deaf([]string) error {
 	signal.Ignore(syscall.SIGTERM)
 	fmt.Println("ready")
 	return live(syscall.SIGINT)
+}
+
+func tell(args []string) error {
+	if err := Pass(args[0]); err != nil {
+		return err
+	}
+	conn, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
+	if err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte(strings.ReplaceAll(args[1], `\n`, "\n"))); err != nil {
+		return err
+	}
+	select {}
 }
 
 func echo(args []string) error {

@@ -34,6 +34,12 @@ type Status struct {
 	LogSink              string   `json:"log_sink"`
 	LastLine             string   `json:"last_line"`
 	Reason               string
+	StatusText           string `json:"status_text"`
+	HealthCheck          *struct {
+		Passed   *bool
+		Reason   string
+		Failures int `json:"failures_in_row"`
+	} `json:"health_check"`
 }
 
 // ExitStatus is how the last run ended.

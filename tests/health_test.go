@@ -1,0 +1,140 @@
+package tests
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// Who is unhealthy is started again, or that is only told; the results are shown.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	var sick atomic.Bool
+	var asked atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		if sick.Load() {
+			http.Error(w, "out of order", http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(web.Close)
+	s := harness.NewSite(t, `
+		[defaults]
+		health = { http = "`+web.URL+`", interval = "50ms", failures = 2 }
+		[program.web]
+		command = "sleep infinity"
+		[program.told]
+		command = "sleep infinity"
+		health.action = "none"
+		[program.reloads]
+		command = ["child", "tell", "/dev/null", "RELOADING=1"]
+		ready = { tcp = "`+strings.TrimPrefix(web.URL, "http://")+`" }
+		watchdog = "1h"
+		`)
+	s.Start()
+	healthy := func(want bool) func(harness.Status) bool {
+		return func(st harness.Status) bool { return st.State == "running" && st.Healthy != nil && *st.Healthy == want }
+	}
+	before := s.WaitStatus("web", "is healthy", healthy(true))
+	told := s.WaitStatus("told", "is healthy", healthy(true))
+	reloads := s.WaitStatus("reloads", "reads its configuration", func(st harness.Status) bool { return strings.Contains(st.Reason, "configuration anew") })
+	sick.Store(true)
+	st := s.WaitStatus("web", "is started again", func(st harness.Status) bool { return st.Restarts > 0 })
+	if !strings.Contains(st.Reason, "unhealthy: 2 failed checks in a row: http "+web.URL+": HTTP 500") && !strings.Contains(st.Reason, "unhealthy: 2") {
+		t.Errorf("reason %q, was %q", st.Reason, before.Reason)
+	}
+	st = s.WaitStatus("told", "is unhealthy", healthy(false))
+	if st.Pid != told.Pid || st.HealthCheck == nil || st.HealthCheck.Passed == nil || *st.HealthCheck.Passed || !strings.Contains(st.HealthCheck.Reason, "out of order") {
+		t.Errorf("unhealthy, with action = none: %+v, %+v", st, st.HealthCheck)
+	}
+	if out := s.MustCtl("why", "told").Out; !strings.Contains(out, "unhealthy") {
+		t.Errorf("why: %s", out)
+	}
+	if st := s.Status("reloads"); st.Pid != reloads.Pid {
+		t.Errorf("it was started again while it read its configuration: %q", st.Reason)
+	}
+	if out := s.MustCtl("events", "--json").Out; !strings.Contains(out, `"kind":"health"`) {
+		t.Error("no event tells of it")
+	}
+	sick.Store(false)
+	s.WaitStatus("told", "is healthy again", healthy(true))
+}
+
+// A check that hangs, forks and leaves children is killed with all of them, and costs nobody else anything.
+func TestHangingChecksAreKilled(t *testing.T) {
+	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
+		s := harness.NewSite(t, `
+			[program.web]
+			command = "sleep 3601"
+			health = { exec = ["sh", "-c", "setsid sleep 3602 & sleep 3603 & echo x >> DIR/checks; sleep 3604"], interval = "100ms", timeout = "100ms", failures = 1000 }
+			[program.leaves]
+			command = "sleep 3605"
+			health = { exec = ["sh", "-c", "sleep 3606 & echo x >> DIR/passed; true"], interval = "50ms" }
+			[program.other]
+			command = "sleep 3607"
+			health = { exec = "true", interval = "50ms" }
+			`)
+		d := s.Start(options...)
+		lines := func(name string) int {
+			text, _ := os.ReadFile(s.Path(name))
+			return strings.Count(string(text), "\n")
+		}
+		few := func() bool {
+			count := 0
+			for _, p := range s.Processes() {
+				if strings.HasPrefix(p.Command, "sleep") || strings.HasPrefix(p.Command, "sh ") {
+					count++
+				}
+			}
+			return count <= 3+2*4
+		}
+		for _, want := range []int{3, 8} {
+			harness.Until(t, "checks were made", func() bool { return lines("checks") >= want && lines("passed") >= want })
+			harness.Until(t, "nothing is left of checks but of the last one", few)
+			if want == 3 {
+				s.Hold(d.Pid).Kill()
+				d.FindSupervisor()
+			}
+		}
+		for _, name := range []string{"leaves", "other"} {
+			s.WaitStatus(name, "is healthy", func(st harness.Status) bool { return st.Healthy != nil && *st.Healthy && st.Restarts == 0 })
+		}
+		if st := s.WaitStatus("web", "was checked", func(st harness.Status) bool { return st.HealthCheck != nil }); !strings.Contains(st.HealthCheck.Reason, "no answer within 100ms") &&
+			!strings.Contains(st.HealthCheck.Reason, "the check before") {
+			t.Errorf("the last check: %+v", st.HealthCheck)
+		}
+	})
+}
+
+// Who fails to feed his watchdog gets SIGABRT, and is started again.
+func TestWatchdogOfAProgram(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		ready = { notify = true }
+		watchdog = "500ms"
+		[program.fed]
+		command = ["sh", "-c", "systemd-notify --ready; while systemd-notify WATCHDOG=1; do sleep 0.05; done"]
+		watchdog = "20s"
+		[program.starved]
+		command = ["sh", "-c", "systemd-notify --ready; exec sleep infinity"]
+		`)
+	d := s.Start()
+	st := s.WaitStatus("starved", "is started again", func(st harness.Status) bool { return st.Restarts > 0 })
+	if st.Exit == nil || st.Exit.Signal == nil || *st.Exit.Signal != "SIGABRT" {
+		t.Errorf("it ended by %v", st.Exit)
+	}
+	fed := s.WaitState("fed", "running")
+	s.Hold(d.Pid).Kill()
+	d.FindSupervisor()
+	if st := s.WaitState("fed", "running"); st.Pid != fed.Pid || st.Restarts != 0 {
+		t.Errorf("who was fed: %+v", st)
+	}
+	s.WaitStatus("starved", "is started again by the next superd", func(now harness.Status) bool { return now.Restarts > st.Restarts })
+}

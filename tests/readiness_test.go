@@ -1,0 +1,253 @@
+package tests
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// A readyWorld is a site with a program of each kind of readiness. They become ready when open is called.
+type readyWorld struct {
+	*harness.Site
+	open  func()
+	kinds []string
+}
+
+func newReadyWorld(t *testing.T) *readyWorld {
+	var up atomic.Bool
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !up.Load() {
+			http.Error(w, "not yet", http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(web.Close)
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := port.Addr().String()
+	port.Close()
+	s := harness.NewSite(t, fmt.Sprintf(`
+		[defaults]
+		ready = { interval = "100ms" }
+		[program.notify]
+		command = ["child", "tell", "DIR/gate", 'READY=1\nSTATUS=serving']
+		ready = { notify = true }
+		[program.fd]
+		command = ["sh", "-c", "read x < DIR/gate; echo >&7; exec 7>&-; exec sleep infinity"]
+		ready = { fd = 7 }
+		[program.step]
+		command = ["sh", "-c", "read x < DIR/gate; echo >&3; exec 3>&-; exec sleep infinity"]
+		ready = { fd = 3 }
+		umask = "022"
+		[program.line]
+		command = ["sh", "-c", "echo preparing; read x < DIR/gate; echo listening on 80; exec sleep infinity"]
+		ready = { line = '^listening on \d+$' }
+		[program.tcp]
+		command = "sleep infinity"
+		ready = { tcp = %q }
+		[program.http]
+		command = "sleep infinity"
+		ready = { http = %q }
+		[program.exec]
+		command = "sleep infinity"
+		ready = { exec = ["test", "-e", "DIR/there"] }
+		`, address, web.URL))
+	open := s.Gate("gate")
+	return &readyWorld{s, func() {
+		open()
+		up.Store(true)
+		s.Write("there", "")
+		port, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { port.Close() })
+	}, []string{"notify", "fd", "step", "line", "tcp", "http", "exec"}}
+}
+
+// starting waits until each program is up, and not ready.
+func (w *readyWorld) starting() map[string]int {
+	w.T.Helper()
+	pids := map[string]int{}
+	for _, name := range w.kinds {
+		st := w.WaitStatus(name, "has been started", func(st harness.Status) bool { return st.Pid != 0 })
+		pids[name] = st.Pid
+		if st.State != "starting" || st.Ready || !strings.Contains(st.Reason, "not ready yet: ") {
+			w.T.Errorf("%s: %s, ready %v, reason %q; want it starting", name, st.State, st.Ready, st.Reason)
+		}
+	}
+	return pids
+}
+
+// ready waits until each program is ready, with the processes given.
+func (w *readyWorld) ready(pids map[string]int) {
+	w.T.Helper()
+	for _, name := range w.kinds {
+		st := w.WaitState(name, "running")
+		if st.Pid != pids[name] || !st.Ready || !strings.Contains(st.Reason, "; ready after ") {
+			w.T.Errorf("%s: pid %d, ready %v, reason %q; want pid %d", name, st.Pid, st.Ready, st.Reason, pids[name])
+		}
+	}
+	if st := w.Status("notify"); st.StatusText != "serving" {
+		w.T.Errorf("status text %q, want what the program said", st.StatusText)
+	}
+}
+
+// Each kind of readiness is waited for, and comes.
+func TestReadiness(t *testing.T) {
+	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
+		w := newReadyWorld(t)
+		w.Start(options...)
+		pids := w.starting()
+		if st := w.WaitStatus("http", "was asked", func(st harness.Status) bool { return strings.Contains(st.Reason, "503") }); !strings.Contains(st.Reason, "not yet") {
+			t.Errorf("reason %q, want what the server answered", st.Reason)
+		}
+		if r := w.Ctl("status", "tcp"); r.Exit != 3 {
+			t.Errorf("ctl status of one that is starting ends with %d, want 3", r.Exit)
+		}
+		w.open()
+		w.ready(pids)
+	})
+}
+
+// superd is killed while programs are starting: the next one goes on waiting for the readiness of each, be it told before or after.
+func TestReadinessIsTakenOver(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprint("told after ", late), func(t *testing.T) {
+			t.Parallel()
+			w := newReadyWorld(t)
+			d := w.Start()
+			pids := w.starting()
+			supervisor := w.Hold(d.Pid)
+			if !late {
+				w.Kill(d.Pid, syscall.SIGSTOP) // what is told now, the next one must hear
+				w.open()
+			}
+			supervisor.Kill()
+			d.FindSupervisor()
+			if late {
+				w.starting()
+				w.open()
+			}
+			w.ready(pids)
+		})
+	}
+}
+
+// A start that takes too long has failed, with what was lacking as the reason.
+func TestStartTimeout(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		start_timeout = "300ms"
+		backoff.initial = "100s"
+		backoff.max = "100s"
+		[program.tcp]
+		command = "sleep infinity"
+		ready = { tcp = "127.0.0.1:1", interval = "50ms" }
+		[program.mute]
+		command = "sleep infinity"
+		ready = { notify = true }
+		[program.ended]
+		command = "true"
+		ready = { notify = true }
+		[program.extended]
+		command = ["child", "tell", "/dev/null", "EXTEND_TIMEOUT_USEC=3600000000"]
+		ready = { notify = true }
+		`)
+	s.Start()
+	for name, reason := range map[string]string{
+		"tcp":   "tcp 127.0.0.1:1: connection refused; ended at the stop signal (killed by SIGTERM",
+		"mute":  "READY=1 by sd_notify; ended at the stop signal (killed by SIGTERM",
+		"ended": ", before it was ready",
+	} {
+		if st := s.WaitState(name, "backoff"); !strings.Contains(st.Reason, reason) || name != "ended" && !strings.HasPrefix(st.Reason, "not ready after 3") {
+			t.Errorf("%s: %q, want it to say %q", name, st.Reason, reason)
+		}
+	}
+	if st := s.Status("extended"); st.State != "starting" {
+		t.Errorf("extended: %s, %q; want it starting", st.State, st.Reason)
+	}
+	if out := s.MustCtl("why", "extended").Out; !strings.Contains(out, "not ready yet: READY=1 by sd_notify") {
+		t.Errorf("why: %s", out)
+	}
+}
+
+// systemd-notify speaks for the program that runs it, and can name another main process.
+func TestSystemdNotify(t *testing.T) {
+	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
+		s := harness.NewSite(t, `
+			[program.web]
+			command = ["sh", "-c", "systemd-notify --ready --status='3 clients'; exec sleep infinity"]
+			ready = { notify = true }
+			[program.daemon]
+			command = ["sh", "-c", "sleep infinity & systemd-notify --ready --pid=$$!; echo $$! > DIR/pid"]
+			ready = { notify = true }
+			backoff.initial = "100s"
+			backoff.max = "100s"
+			`)
+		d := s.Start(options...)
+		if st := s.WaitState("web", "running"); st.StatusText != "3 clients" {
+			t.Errorf("status text %q", st.StatusText)
+		}
+		var pid int
+		s.WaitStatus("daemon", "has changed its main process", func(st harness.Status) bool {
+			pid = st.Pid
+			text, err := os.ReadFile(s.Path("pid"))
+			return err == nil && st.State == "running" && strings.TrimSpace(string(text)) == fmt.Sprint(pid)
+		})
+		supervisor := s.Hold(d.Pid)
+		supervisor.Kill()
+		d.FindSupervisor()
+		if st := s.WaitState("daemon", "running"); st.Pid != pid {
+			t.Errorf("pid %d, want %d", st.Pid, pid)
+		}
+		s.Kill(pid, syscall.SIGKILL)
+		if st := s.WaitState("daemon", "backoff"); st.Exit == nil {
+			t.Errorf("daemon: %+v, want it to have ended", st)
+		}
+	})
+}
+
+// Nobody but the program's own processes may speak for it; garbage and floods do no harm.
+func TestForeignNotifications(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = ["child", "tell", "DIR/gate", 'READY=1']
+		ready = { notify = true }
+		[program.flood]
+		command = ["sh", "-c", "while :; do systemd-notify --no-block STATUS=$$i WATCHDOG=1 || :; i=x$$i; done"]
+		ready = { notify = true }
+		`)
+	open := s.Gate("gate")
+	d := s.Start()
+	s.WaitStatus("web", "has been started", func(st harness.Status) bool { return st.Pid != 0 })
+	conn, err := net.Dial("unixgram", s.RuntimeDir+"/notify/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, text := range []string{"READY=1", "\x00\xff garbage", "MAINPID=1", strings.Repeat("STATUS=x\n", 1000), "READY=1"} {
+		if _, err := conn.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.ErrOut.Wait(t, "is none of the program's")
+	if st := s.Status("web"); st.State != "starting" || st.StatusText != "" {
+		t.Errorf("%s, status text %q: somebody else was believed", st.State, st.StatusText)
+	}
+	open()
+	s.WaitState("web", "running")
+}
