@@ -11,6 +11,7 @@ need gcc gcc               # the race detector needs cgo
 need coreutils env
 need util-linux setpriv
 need bash bash
+need systemd systemd-notify   # a program that tells that it is ready
 need perl-base perl           # a chain of forks that is fast enough
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -n "${SSL_CERT_FILE:-}" ] || missing="$missing ca-certificates"
