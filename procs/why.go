@@ -8,6 +8,7 @@ import (
 
 	"superd/config"
 	"superd/procs/eventlog"
+	"superd/procs/probe"
 )
 
 // Facts are what superd knows of why an instance is in its state. With the instance's events they make the explanation.
@@ -29,6 +30,9 @@ type Facts struct {
 	Stage     string         // what goes on at the moment: a hook, a file that is opened, processes that are left
 	Stuck     string         // what superd can do no more about; empty if nothing
 	KillIn    *time.Duration // until SIGKILL; nil: none is due
+	Says      string         // what it says of itself; empty if nothing
+	Check     *Check         // the last check of its health; nil before one
+	Checked   string         // what is checked: "http http://127.0.0.1/healthz"
 	NoOutput  string         // why its output is not captured; empty where it is
 	Dropped   [2]int64       // bytes and lines of its output that were dropped
 	HangsIn   string         // what an earlier start has not come back from; empty if nothing
@@ -64,13 +68,16 @@ func (in *instance) facts() Facts {
 	f := Facts{
 		Name: in.name, State: m.state, Now: in.sup.loop.Wall(), Since: st.Since, Cause: m.cause, Pid: st.Pid, Uptime: st.Uptime,
 		WantedUp: m.wanted.up, WantedBy: m.wanted.by, Again: in.comesAgain(), Removed: in.removed, Replaced: in.next != nil,
-		WaitsFor: in.waitsFor(), Stage: in.stage(), Stuck: in.stuck, NoOutput: in.noOutput,
+		WaitsFor: in.waitsFor(), Stage: in.stage(), Says: st.StatusText, Stuck: in.stuck, NoOutput: in.noOutput,
 		NextStart: st.NextStart, Attempts: m.attempts, Restarts: m.restarts, GaveUp: m.gaveUp,
 		Backoff: in.program.Backoff, Limit: in.program.StartLimit,
 	}
 	if sc := in.sched; sc != nil && sc.entry != nil {
 		f.Schedule, f.Skipped = in.program.Schedule, sc.skipped
 		f.NextRun, _, _ = in.nextRun()
+	}
+	if r := in.run; r != nil && r.monitor != nil {
+		f.Check, f.Checked = st.Check, r.monitor.what
 	}
 	f.Dropped[0], f.Dropped[1] = in.capture.Dropped()
 	if in.hanging > 0 {
@@ -123,6 +130,10 @@ func (f *Facts) Explain(events []eventlog.Event) string {
 	if f.KillIn != nil {
 		say("If it has not ended in %s, it gets SIGKILL.", span(*f.KillIn))
 	}
+	if f.Says != "" {
+		say("It says of itself: %s.", f.Says)
+	}
+	f.explainCheck(say)
 	if f.NoOutput != "" {
 		say("Its output is not captured until it is started again: %s.", f.NoOutput)
 	}
@@ -167,6 +178,21 @@ func (f *Facts) explainWish(say func(string, ...any)) {
 	default:
 		say("It is wanted down by %s.", f.WantedBy)
 	}
+}
+
+func (f *Facts) explainCheck(say func(string, ...any)) {
+	c := f.Check
+	if c == nil {
+		return
+	}
+	said := "it passed"
+	switch c.Outcome {
+	case probe.Failed:
+		said = fmt.Sprintf("it failed: %s (%s in a row)", c.Reason, plural(c.Failures, "failure"))
+	case probe.Void:
+		said = "that tells nothing: " + c.Reason
+	}
+	say("Its health was last checked at %s, %s, in %s: %s.", f.clock(c.At), f.Checked, roundDuration(c.Took), said)
 }
 
 func (f *Facts) explainNext(say func(string, ...any)) {

@@ -52,11 +52,22 @@ func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	return t
 }
 
-// lastWords returns the newest line of output; before it what was dropped, and the reason, where that tells more than the state.
+// lastWords returns the newest line of output; before it what was dropped, what the program says of itself, that it is unhealthy, and the
+// reason, where that tells more than the state.
 func lastWords(s *control.Status) string {
 	line := shown(s.LastLine, terminal.Sanitize)
 	if s.DroppedBytes > 0 {
 		line = strings.TrimSuffix(fmt.Sprintf("(%s dropped) %s", count(int(s.DroppedLines), "line"), line), " ")
+	}
+	if s.StatusText != nil {
+		line = strings.TrimSuffix("["+terminal.Sanitize(*s.StatusText)+"] "+line, " ")
+	}
+	if s.Healthy != nil && !*s.Healthy {
+		why := ""
+		if s.HealthCheck != nil && s.HealthCheck.Reason != nil {
+			why = ": " + terminal.Sanitize(*s.HealthCheck.Reason)
+		}
+		line = strings.TrimSuffix("(unhealthy"+why+") "+line, " ")
 	}
 	switch s.State {
 	case "failed", "backoff", "waiting":

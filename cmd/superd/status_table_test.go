@@ -47,6 +47,8 @@ func TestLastWords(t *testing.T) {
 		{"a running program shows its line", control.Status{State: "running", LastLine: new("hello"), Reason: new("started")}, "hello"},
 		{"a failed one says why", control.Status{State: "failed", LastLine: new("oops"), Reason: new("exit status 3")}, "(exit status 3) oops"},
 		{"why without a line", control.Status{State: "backoff", Reason: new("no such file")}, "(no such file)"},
+		{"what it says of itself", control.Status{State: "running", LastLine: new("hello"), StatusText: new("3 clients")}, "[3 clients] hello"},
+		{"it is not well", control.Status{State: "running", Healthy: new(false), HealthCheck: &control.HealthCheck{Reason: new("connection refused")}}, "(unhealthy: connection refused)"},
 		{"nothing", control.Status{State: "stopped"}, ""},
 		{"escapes are harmless", control.Status{State: "running", LastLine: new("\x1b[2J\tx")}, `\x1b[2J x`},
 	}
