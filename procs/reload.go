@@ -179,7 +179,9 @@ func (s *Supervisor) recordReload(diff *config.Diff) {
 
 // follow does what follows from a new configuration. Those who go make room before others come.
 func (s *Supervisor) follow(diff config.Diff) {
-	s.connect()
+	if concernsGraph(diff) {
+		s.connect()
+	}
 	for i := range diff.Programs {
 		if c := &diff.Programs[i]; c.Kind == config.ProgramRemoved {
 			s.dropScale(c.Name)
@@ -196,6 +198,20 @@ func (s *Supervisor) follow(diff config.Diff) {
 			s.change(c)
 		}
 	}
+}
+
+// concernsGraph reports whether a difference is one of who waits for whom, or may be.
+func concernsGraph(diff config.Diff) bool {
+	return slices.ContainsFunc(diff.Programs, func(c config.Change) bool {
+		switch c.Kind {
+		case config.Unchanged:
+			return false
+		case config.ProgramAdded, config.ProgramRemoved:
+			return true
+		}
+		return c.Key("requires") != nil || c.Key("after") != nil || c.Key("replicas") != nil || c.Key("type") != nil ||
+			len(c.Program.Invalid) > 0 || slices.ContainsFunc(c.Keys, func(k config.KeyChange) bool { return k.What == "corrected" })
+	})
 }
 
 // change gives a program its new table, and the instances that it has by that.
