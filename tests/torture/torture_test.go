@@ -28,7 +28,10 @@ func TestKills(t *testing.T) {
 	w := begin(t)
 	w.before = w.resources()
 	rng := rand.New(rand.NewPCG(*seed, 2))
-	for range *kills {
+	for n := range *kills {
+		if n%100 == 99 {
+			w.noteGaps() // the event log is bounded
+		}
 		harness.Window(t, time.Duration(rng.IntN(150))*time.Millisecond)
 		w.strike(victim(rng.IntN(int(victims))))
 		if t.Failed() {

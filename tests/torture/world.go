@@ -38,13 +38,14 @@ type world struct {
 	stopOperator func()
 	ledgers      []*ledger
 
-	now    version        // of the superd that answered last
-	steady map[string]int // pids that must never change
-	before resources      // before the first kill
-	after  resources
-	back   [victims][]time.Duration // from each kill until superd answered again
-	gaps   int                      // runs whose last lines are lost, as reported
-	events string                   // superd's, a JSON object a line
+	now     version        // of the superd that answered last
+	steady  map[string]int // pids that must never change
+	before  resources      // before the first kill
+	after   resources
+	back    [victims][]time.Duration // from each kill until superd answered again
+	gaps    int                      // runs whose last lines are lost, as reported
+	excused map[string]bool          // runs of which superd has said that output is missing
+	events  string                   // superd's, a JSON object a line
 }
 
 // A version is what superd tells of itself.
@@ -239,7 +240,7 @@ func (w *world) finish() {
 	w.after = w.resources()
 	w.checkZombies()
 
-	excused := w.gapsReported() // now: the event log goes with the runtime directory
+	w.noteGaps() // now: the event log goes with the runtime directory
 	w.stop()
 	for _, l := range w.ledgers {
 		if err := l.readAll(); err != nil {
@@ -248,7 +249,7 @@ func (w *world) finish() {
 		for _, l := range l.sum() {
 			w.report(l)
 			for _, end := range l.open {
-				if !excused[end.run] {
+				if !w.excused[end.run] {
 					w.T.Errorf("%s: run %s: nothing after line %d, and no gap is reported. Events of this run:\n%s", l.instance, end.run, end.last, w.eventsOf(end.run))
 				}
 				w.gaps++
@@ -312,20 +313,22 @@ func (w *world) checkZombies() {
 	})
 }
 
-// gapsReported returns the runs of which superd has said that output is missing.
-func (w *world) gapsReported() map[string]bool {
+// noteGaps notes the runs of which superd has said that output is missing.
+func (w *world) noteGaps() {
+	w.T.Helper()
 	w.events = w.MustCtl("events", "--json").Out
-	runs := map[string]bool{}
+	if w.excused == nil {
+		w.excused = map[string]bool{}
+	}
 	for line := range strings.Lines(w.events) {
 		var e struct{ Kind, Run, Reason string }
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			w.T.Fatalf("event %q: %v", line, err)
 		}
 		if e.Kind == "output" && strings.Contains(e.Reason, "lost") {
-			runs[e.Run] = true
+			w.excused[e.Run] = true
 		}
 	}
-	return runs
 }
 
 // eventsOf returns the events in which the run is named.
