@@ -123,8 +123,9 @@ fi
 awk '$1 == 1 { n++ } END { exit n != 2 }' /var/log/superd/web.log || fail "web was not started once more: $(grep -n '^1$' /var/log/superd/web.log)"
 rm /etc/systemd/system/$unit.d/zz-slow.conf
 systemctl daemon-reload
+superd ctl stop web >/dev/null
 : >/var/log/superd/web.log
-superd ctl restart web >/dev/null
+superd ctl start web >/dev/null
 ok "an end without a superd"
 
 web=$(program_pid web)
