@@ -160,7 +160,7 @@ func TestScheduleOutlivesSuperd(t *testing.T) {
 			}
 			by(d)
 			ran := strings.Count(s.Log("missed"), "missed\n")
-			time.Sleep(4500 * time.Millisecond) // downtime: at least one time of the schedule passes, 2 at most
+			harness.Window(t, 4500*time.Millisecond) // downtime: at least one time of the schedule passes, 2 at most
 			s.Start()
 			s.WaitLog("missed", strings.Repeat("missed\n", ran+1))
 			waitEvents(s, "missed", "start", ran+1)
