@@ -22,7 +22,8 @@ import (
 )
 
 var (
-	simHistories = flag.Int("sim.n", usualHistories, "number of simulated histories")
+	simHistories = flag.Uint64("sim.n", usualHistories, "number of simulated histories")
+	simFrom      = flag.Uint64("sim.from", 1, "seed of the first of them")
 	simSeed      = flag.Uint64("sim.seed", 0, "replay the history of this seed alone, and show it")
 )
 
@@ -39,7 +40,7 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	began := time.Now()
-	hours, seed, err := simulate(uint64(*simHistories), defect{})
+	hours, seed, err := simulate(*simFrom, *simHistories, defect{})
 	if err != nil {
 		again := newHistory(seed, defect{}, true)
 		again.run()
@@ -47,11 +48,11 @@ func TestSimulation(t *testing.T) {
 		t.Fatalf("seed %d: %v\n%s\nreplay with -sim.seed %d", seed, err, strings.Join(lines, "\n"), seed)
 	}
 	spent := time.Since(began).Seconds()
-	t.Logf("%d histories, %.0f hours simulated, %.0f histories a second", *simHistories, hours, float64(*simHistories)/spent)
+	t.Logf("%d histories from seed %d on, %.0f hours simulated, %.0f histories a second", *simHistories, *simFrom, hours, float64(*simHistories)/spent)
 }
 
-// simulate lives through the histories of the seeds 1 to n, on all processors, and returns the first error with its seed.
-func simulate(n uint64, d defect) (hours float64, failedSeed uint64, failure error) {
+// simulate lives through n histories, those of the seeds from first on, on all processors, and returns the first error with its seed.
+func simulate(first, n uint64, d defect) (hours float64, failedSeed uint64, failure error) {
 	var next atomic.Uint64
 	var simulated atomic.Int64
 	var mu sync.Mutex
@@ -59,9 +60,9 @@ func simulate(n uint64, d defect) (hours float64, failedSeed uint64, failure err
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for {
-				seed := next.Add(1)
+				seed := first + next.Add(1) - 1
 				mu.Lock()
-				enough := seed > n || failure != nil && seed > failedSeed
+				enough := seed-first >= n || failure != nil && seed > failedSeed
 				mu.Unlock()
 				if enough {
 					return

@@ -179,7 +179,7 @@ func TestPlantedDefects(t *testing.T) {
 		if d.rules != nil {
 			d.rules(&rules)
 		}
-		_, seed, err := simulate(20_000, d)
+		_, seed, err := simulate(1, 20_000, d)
 		rules = whole
 		if err == nil {
 			t.Errorf("%s: not caught", d.name)
