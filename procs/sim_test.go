@@ -140,7 +140,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		trace:  trace,
 	}
 	h.kernel = &simKernel{
-		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{},
+		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{}, counts: map[string]*living{},
 		mains: map[string]*simProcess{}, bornMains: map[string]int{}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
@@ -345,13 +345,19 @@ func (h *history) run() (err error) {
 	h.turns(2 * time.Hour)
 	h.kernel.mix = faultMix{}
 	h.turns(time.Hour)
-	for h.err == nil && h.sup.counts[Spawning]+h.sup.counts[Clearing] > 0 && h.v.Step() { // a schedule may just have come
+	for h.err == nil && h.inMidst() && h.v.Step() {
 		h.check()
 	}
 	if h.err == nil {
 		h.checkRest()
 	}
 	return h.err
+}
+
+// inMidst reports whether something is just being started or ended, as a run whose time has come, or a check.
+func (h *history) inMidst() bool {
+	justEnded := func(z *simProcess) bool { return h.v.Now()-h.kernel.endedAt[z.pid] < time.Second }
+	return h.sup.counts[Spawning]+h.sup.counts[Clearing]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
 }
 
 // untilHookEnds lets time pass until a hook has just ended and superd does not know it yet, or for some seconds.
