@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"regexp"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -13,7 +12,7 @@ var loopLag = regexp.MustCompile(`loop_lag_max=(\S+)`)
 
 // lag notes by how much superd's loop was late at most since it was started.
 func (m *match) lag(measure string) {
-	if !strings.HasPrefix(m.c.name, "superd") {
+	if !m.isSuperd() {
 		return
 	}
 	read := func() []byte {

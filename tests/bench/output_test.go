@@ -60,7 +60,7 @@ func (b *bench) output(t *testing.B, c *contestant, measure string, programs int
 	if lines = countLines(t, m.path(c.logs), "supervise"); lines != want {
 		text := fmt.Sprintf("%d of %d lines are in the files", lines, want)
 		b.not(c.name, measure+" lines", "%s", text)
-		if strings.HasPrefix(c.name, "superd") {
+		if m.isSuperd() {
 			t.Error(text)
 		}
 	}

@@ -56,9 +56,8 @@ func (b *bench) recovery(t *testing.B, c *contestant, measure string, count int)
 	pause(t, b.time(2*time.Second)) // the writers never let it be quiet
 	_, before := m.processes()
 	victim := m.first.pid
-	isSuperd := strings.HasPrefix(c.name, "superd")
 	var ran map[string]int
-	if isSuperd {
+	if m.isSuperd() {
 		if ran = m.running(); len(ran) != count {
 			t.Fatalf("%d of %d programs run", len(ran), count)
 		}
@@ -75,7 +74,7 @@ func (b *bench) recovery(t *testing.B, c *contestant, measure string, count int)
 		m.first.wait()
 		m.first = m.start(m.command...)
 	}
-	if isSuperd {
+	if m.isSuperd() {
 		again := m.running()
 		b.addTime(c.name, measure, now()-begin)
 		for name, pid := range ran {
@@ -97,7 +96,7 @@ func (b *bench) recovery(t *testing.B, c *contestant, measure string, count int)
 	b.add(c.name, measure+" lost", float64(lost))
 	b.add(c.name, measure+" doubled", float64(max(0, len(after)-count)))
 	m.lag(measure)
-	if isSuperd {
+	if m.isSuperd() {
 		m.end()
 	} else {
 		m.endWriters() // whoever supervises them now
@@ -105,7 +104,7 @@ func (b *bench) recovery(t *testing.B, c *contestant, measure string, count int)
 	missing, cut := m.lines()
 	b.add(c.name, measure+" lines", float64(missing))
 	b.add(c.name, measure+" cut", float64(cut))
-	if isSuperd && lost+missing+cut+max(0, len(after)-count) > 0 {
+	if m.isSuperd() && lost+missing+cut+max(0, len(after)-count) > 0 {
 		t.Errorf("%s: %d programs lost, %d programs after %d, %d lines missing, %d writers cut off", c.name, lost, len(after), count, missing, cut)
 	}
 }
@@ -188,7 +187,7 @@ func (m *match) lines() (missing, cut int) {
 			missing += n - next
 			next, ended = n+1, isEnd
 		}
-		if !ended && strings.HasPrefix(m.c.name, "superd") {
+		if !ended && m.isSuperd() {
 			cut++ // the others were not asked to end in order
 		}
 	}

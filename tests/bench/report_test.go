@@ -47,6 +47,7 @@ func (b *bench) report(took time.Duration) string {
 		"Each had run for more than a second.", size(200), limitedCrashes, size(500), size(1000)),
 		[]column{{"median", "restart", seconds}, {"99th percentile", "restart p99", seconds},
 			{size(500) + " at once", fmt.Sprintf("killed %d", b.size(500)), seconds}, {size(1000) + " at once", fmt.Sprintf("killed %d", b.size(1000)), seconds}})
+	b.answersTable(&w)
 	b.section(&w, "Memory", "Proportional set size of all processes that supervise, loggers included, when they are quiet after the start.", per("memory", mebibytes, 10, 100, 1000, 5000))
 	b.growth(&w)
 	b.section(&w, "Quiet programs", "What those who supervise use while nothing happens: processor time and context switches of all their threads, with so many programs, over so long.", b.idleColumns())
@@ -70,8 +71,11 @@ func (b *bench) report(took time.Duration) string {
 	return w.String()
 }
 
-// section writes a table of all contestants.
+// section writes a table of all contestants, if any of it was measured.
 func (b *bench) section(w *strings.Builder, title, about string, columns []column) {
+	if !b.has(columns) {
+		return
+	}
 	head := []string{""}
 	for _, c := range columns {
 		head = append(head, c.title)
@@ -87,6 +91,17 @@ func (b *bench) section(w *strings.Builder, title, about string, columns []colum
 	fmt.Fprintf(w, "\n### %s\n\n%s\n\n%s", title, about, table.Markdown(head, rows))
 }
 
+func (b *bench) has(columns []column) bool {
+	for _, column := range columns {
+		for _, c := range b.contestants {
+			if _, ok := b.figure(c.name, column.measure); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (b *bench) idleColumns() (all []column) {
 	add := func(count int, window time.Duration) {
 		all = append(all, column{fmt.Sprintf("CPU, %s, %v", thousands(count), window), fmt.Sprintf("idle cpu %d %v", count, window), seconds},
@@ -96,6 +111,16 @@ func (b *bench) idleColumns() (all []column) {
 	add(b.size(1000), b.time(20*time.Second))
 	add(b.size(1000), b.time(time.Minute))
 	return all
+}
+
+// answersTable tells how long superd takes to answer in a storm.
+func (b *bench) answersTable(w *strings.Builder) {
+	p99, ok1 := b.figure("superd", "answers p99")
+	worst, ok2 := b.figure("superd", "answers worst")
+	if ok1 && ok2 {
+		fmt.Fprintf(w, "\nWhile %s programs that were killed at once are replaced, superd answers a `status` of one within %s (99th percentile; the greatest of all rounds %s), %s at worst (%s).\n",
+			thousands(b.size(1000)), seconds(p99.median), seconds(p99.most), seconds(worst.median), seconds(worst.most))
+	}
 }
 
 // grows returns by how many bytes memory grows with each program.

@@ -1,14 +1,19 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"superd/control"
 )
 
 // settled is how long programs run before one is killed: peers wait where it was less than a second.
@@ -85,6 +90,9 @@ func (b *bench) scale(t *testing.B, c *contestant, count int) {
 		m.storm(b.size(500))
 		m.storm(b.size(1000))
 		m.lag("storm")
+		if m.isSuperd() {
+			m.answers(b.size(1000))
+		}
 	}
 	if took, ok := m.end(); ok {
 		b.addTime(c.name, name("stop"), took)
@@ -96,6 +104,15 @@ func (b *bench) scale(t *testing.B, c *contestant, count int) {
 // storm kills so many programs at once and measures until each is replaced.
 func (m *match) storm(count int) {
 	measure := fmt.Sprintf("killed %d", count)
+	if took, ok := m.killed(count); ok {
+		m.addTime(m.c.name, measure, took)
+	} else {
+		m.not(m.c.name, measure, "%d of %d within %v", m.told(), count, longest)
+	}
+}
+
+func (m *match) killed(count int) (took time.Duration, ok bool) {
+	m.Helper()
 	pause(m, settled)
 	_, programs := m.processes()
 	m.forget()
@@ -106,12 +123,38 @@ func (m *match) storm(count int) {
 		}
 	}
 	at, ok := m.executed(count)
-	if !ok {
-		m.not(m.c.name, measure, "%d of %d within %v", m.told(), count, longest)
-		return
-	}
-	m.addTime(m.c.name, measure, at-begin)
+	return at - begin, ok
 }
+
+// answers measures how long superd's control takes to answer while so many programs that were killed at once are replaced: the state of one,
+// again and again, over a connection each.
+func (m *match) answers(count int) {
+	client := control.NewClient(filepath.Join(m.path("run"), control.SocketName))
+	ctx, cancel := context.WithCancel(m.Context())
+	defer cancel()
+	var all []float64
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for ctx.Err() == nil {
+			begin := now()
+			if _, err := client.Brief(ctx, []string{"p0000"}); err != nil && ctx.Err() == nil {
+				m.Errorf("status: %v", err)
+				return
+			}
+			all = append(all, (now() - begin).Seconds())
+		}
+	})
+	if _, ok := m.killed(count); !ok {
+		m.Errorf("%d of %d programs were replaced within %v", m.told(), count, longest)
+	}
+	cancel()
+	asking.Wait()
+	slices.Sort(all)
+	m.add(m.c.name, "answers p99", percentile(all, 99))
+	m.add(m.c.name, "answers worst", all[len(all)-1])
+}
+
+func (m *match) isSuperd() bool { return strings.HasPrefix(m.c.name, "superd") }
 
 // status measures what shows the state of all programs, as a whole command.
 func (m *match) status(count int) {
