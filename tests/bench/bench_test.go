@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ type bench struct {
 // size returns how many programs are taken for n.
 func (b *bench) size(n int) int {
 	if *quick {
-		return map[int]int{10: 3, 100: 10, 200: 15, 500: 20, 1000: 40, 5000: 60}[n]
+		return map[int]int{10: 3, 100: 5, 200: 10, 500: 10, 1000: 20, 5000: 30}[n]
 	}
 	return n
 }
@@ -117,6 +118,9 @@ func (c *contestant) own() bool { return !c.peer }
 // each measures all contestants, one after the other.
 func (b *bench) each(t *testing.B, name string, measure func(t *testing.B, c *contestant)) {
 	for _, c := range b.contestants {
+		if c.only != nil && !slices.Contains(c.only, name) {
+			continue
+		}
 		t.Run(fmt.Sprintf("%s/%s/round=%d", name, c.name, b.round+1), func(t *testing.B) { measure(t, c) })
 	}
 }

@@ -27,8 +27,9 @@ type contestant struct {
 	// What shows the state of all programs; nil: there is no one command that does. Full includes processor time, memory and the last line.
 	brief, full func(a *arena) []string
 
-	logs     string // the folder of its log files
-	logFile  string // of the program named %s, there
+	logs     string   // the folder of its log files
+	logFile  string   // of the program named %s, there
+	only     []string // what it takes part in, nil: everything
 	peer     bool
 	slow     bool           // writes logs at a fraction of the others' speed, and gets less to write
 	restless bool           // never quiet
@@ -107,6 +108,7 @@ func contestants(k *tools) []*contestant {
 		superdContestant("superd", "as its users run it: with the keeper, and logs by default"),
 		superdContestant("superd --no-keeper", "as under systemd, which is the keeper then", "--no-keeper"),
 	}
+	all[2].only = []string{"programs=10", "programs=1000", "recovery=1000"}
 	if k.peers == "" {
 		return all
 	}

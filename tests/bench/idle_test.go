@@ -25,7 +25,7 @@ func (b *bench) idle(t *testing.B, count int, windows ...time.Duration) {
 	}
 	var all []*watched
 	for _, c := range b.contestants {
-		if !b.fits(c, count) {
+		if c.only != nil || !b.fits(c, count) {
 			continue
 		}
 		m, _, ok := b.begin(t, c, func(a *arena) []program { return children(a, count) })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,7 +87,9 @@ func (b *bench) section(w *strings.Builder, title, about string, columns []colum
 		for _, column := range columns {
 			row = append(row, b.cell(c.name, column.measure, column.show))
 		}
-		rows = append(rows, row)
+		if slices.ContainsFunc(row[1:], func(cell string) bool { return cell != "–" }) {
+			rows = append(rows, row)
+		}
 	}
 	fmt.Fprintf(w, "\n### %s\n\n%s\n\n%s", title, about, table.Markdown(head, rows))
 }
@@ -142,7 +145,9 @@ func (b *bench) growth(w *strings.Builder) {
 				row = append(row, "–")
 			}
 		}
-		rows = append(rows, row)
+		if row[1] != "–" {
+			rows = append(rows, row)
+		}
 	}
 	w.WriteString("\n" + table.Markdown([]string{"growth per program", fmt.Sprintf("%s to %s", thousands(b.size(10)), thousands(b.size(1000))),
 		fmt.Sprintf("%s to %s", thousands(b.size(1000)), thousands(b.size(5000)))}, rows))
