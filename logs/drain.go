@@ -99,11 +99,12 @@ func (s *stream) lingerShortly(begun int64) bool {
 	s.lingered = s.total
 	select {
 	case s.store.lingering <- struct{}{}:
-	default:
-		return false // threads are dear
+		defer func() { <-s.store.lingering }()
+		return waitPipe(s.pipe(), begun, lingerTime)
+	default: // threads are dear, and with so many that are busy its pipe may as well fill
+		time.Sleep(napTime)
+		return s.bytes() > begun
 	}
-	defer func() { <-s.store.lingering }()
-	return waitPipe(s.pipe(), begun, lingerTime)
 }
 
 // awaitRest waits for the rest of lines of which so many bytes are in the pipes; what doesn't come in time is not waited for any

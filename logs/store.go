@@ -36,6 +36,7 @@ const (
 const (
 	lingerBytes  = 16 << 10
 	lingerTime   = 2 * time.Millisecond
+	napTime      = 500 * time.Microsecond // where that would take too many threads
 	maxLingering = 4
 )
 
