@@ -222,10 +222,9 @@ func (c *Capture) release() {
 	for _, f := range c.files() {
 		c.store.archive.remove(f.chain)
 		if f.fd >= 0 {
-			place := f.place()
-			c.store.slots.acquire(place, nil)
+			slot := f.enter(&c.store.slots, nil)
 			f.close()
-			c.store.slots.release(place)
+			slot.release()
 		}
 	}
 

@@ -62,12 +62,12 @@ func (s *stream) serve() (more, open bool) {
 		s.report(err)
 		return more, err == nil || s.pause()
 	}
-	place := s.file.place()
-	if !s.store.slots.acquire(place, s.quit) {
+	slot := s.file.enter(&s.store.slots, s.quit)
+	if slot == nil {
 		return false, false
 	}
 	more, err := s.turn()
-	s.store.slots.release(place)
+	slot.release()
 	s.report(err)
 	return more, err == nil || s.pause()
 }

@@ -90,17 +90,17 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 		return false, op()
 	}
 	done := make(chan error, 1)
-	place := c.file.place()
-	waits := c.sink == nil // for a file system
+	f, waits := c.file, c.sink == nil // for a file system
 	go func() {
-		if waits && !c.store.slots.acquire(place, c.quit) {
-			done <- errStalled
-			return
+		var slot *slot
+		if waits {
+			if slot = f.enter(&c.store.slots, c.quit); slot == nil {
+				done <- errStalled
+				return
+			}
 		}
 		err := op()
-		if waits {
-			c.store.slots.release(place)
-		}
+		slot.release()
 		done <- err
 	}()
 	stalled := time.NewTimer(c.store.stall)

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"superd/loop"
+	"superd/mounts"
 )
 
 const (
@@ -155,11 +156,12 @@ type Store struct {
 
 // NewStore returns a Store for captures on l. It tells log when a file cannot be written and when it can be again.
 func NewStore(l *loop.Loop, log *slog.Logger) *Store {
+	table := new(mounts.Table)
 	s := &Store{
 		loop:      l,
 		log:       log,
-		slots:     newSlots(writersPerPlace, maxWriters),
-		readers:   newSlots(readersPerPlace, maxReaders),
+		slots:     newSlots(table, writersPerPlace, maxWriters),
+		readers:   newSlots(table, readersPerPlace, maxReaders),
 		lingering: make(chan struct{}, maxLingering),
 		lines:     lineCache{lines: make(map[*Capture]cachedLine)},
 		buffers:   sync.Pool{New: func() any { return new([chunkBytes]byte) }},
