@@ -62,6 +62,9 @@ func (b *bench) report(took time.Duration) string {
 		b.bytes(1<<30)>>20, b.bytes(500<<20)>>20),
 		[]column{{"one program", "one program speed", speed}, {"CPU", "one program cpu", perGiB}, {"50 programs", "50 programs speed", speed}, {"CPU", "50 programs cpu", perGiB},
 			{"lines missing", "one program lines", number}})
+	if f, ok := b.figure("cat", "one program cpu"); ok {
+		fmt.Fprintf(&w, "\ncat, which rotates nothing, takes %s CPU seconds for a GiB of one program.\n", perGiB(f.median))
+	}
 	b.timesTable(&w)
 	b.section(&w, "Latency of a line", "From a write until the line is in the file.", []column{{"median", "latency", seconds}, {"99th percentile", "latency p99", seconds}})
 	b.section(&w, "Stop", "From the request until all programs and the process that was started first are gone.", per("stop", seconds, 10, 100, 1000, 5000))
@@ -149,6 +152,9 @@ func (b *bench) growth(w *strings.Builder) {
 			rows = append(rows, row)
 		}
 	}
+	if rows == nil {
+		return
+	}
 	w.WriteString("\n" + table.Markdown([]string{"growth per program", fmt.Sprintf("%s to %s", thousands(b.size(10)), thousands(b.size(1000))),
 		fmt.Sprintf("%s to %s", thousands(b.size(1000)), thousands(b.size(5000)))}, rows))
 }
@@ -156,7 +162,13 @@ func (b *bench) growth(w *strings.Builder) {
 func (b *bench) timesTable(w *strings.Builder) {
 	var rows [][]string
 	for _, name := range []string{"superd text", "superd json", "s6-log", "svlogd", "multilog"} {
+		if _, ok := b.figure(name, "times speed"); !ok {
+			continue
+		}
 		rows = append(rows, []string{name, b.cell(name, "times core", speed), b.cell(name, "times speed", speed), b.cell(name, "times cpu", perGiB)})
+	}
+	if rows == nil {
+		return
 	}
 	w.WriteString("\n" + table.Markdown([]string{"lines with their times", "for a second of CPU", "speed", "CPU seconds for a GiB"}, rows))
 }
