@@ -32,9 +32,12 @@ const (
 	busyPipe   = 256 << 10 // what the pipe of a program holds that has filled it for a turn, in bytes
 )
 
-// How long a goroutine waits for more from a busy program, and how many do so at once, each with a thread.
+// How much a program has to print to count as busy, how long a goroutine waits for more from it, and how many do so at once, each with a
+// thread.
 const (
+	lingerBytes  = 16 << 10
 	lingerTime   = 2 * time.Millisecond
+	napTime      = 500 * time.Microsecond // where that would take too many threads
 	maxLingering = 4
 )
 
