@@ -13,6 +13,7 @@ need util-linux setpriv
 need bash bash
 need systemd systemd-notify   # a program that tells that it is ready
 need perl-base perl           # a chain of forks that is fast enough
+need python3 python3          # its http.server, as a program
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -n "${SSL_CERT_FILE:-}" ] || missing="$missing ca-certificates"
 
