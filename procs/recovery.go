@@ -233,7 +233,7 @@ func merge(v *savedInstance, b *savedBirth, autostart bool, number uint64) *save
 	if v.Run != nil && v.Run.ID == b.Run {
 		run = *v.Run
 	} else { // nothing is left of the run before
-		merged.State, merged.Due, merged.Again = stateNames[Spawning], nil, false
+		merged.State, merged.Due, merged.Again, merged.Blame = stateNames[Spawning], nil, false, ""
 	}
 	run.Touched = true
 	merged.Run, merged.Settled = &run, b.number

@@ -147,7 +147,8 @@ func lives(in *instance) bool { return in.run != nil && in.stuck == "" }
 // going reports whether the instance is to end.
 func (h *history) going(in *instance) bool {
 	requires, _ := h.named(in)
-	return !in.machine.wanted.up || in.machine.again || slices.ContainsFunc(requires, func(peers []*instance) bool {
+	m := in.machine
+	return !m.wanted.up || m.again || m.stale || slices.ContainsFunc(requires, func(peers []*instance) bool {
 		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.level() == down })
 	})
 }

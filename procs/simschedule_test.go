@@ -111,6 +111,9 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	jitter := min(p.ScheduleJitter, pause)
 	if !in.sched.dueFor.Equal(s.dueFor) {
 		h.observeDue(in, s, pause, jitter)
+		if s.early && !early {
+			model.forgive() // each run has its tries
+		}
 	}
 	if born := h.kernel.bornMains[in.name]; born > s.born {
 		s.born, s.ran = born, s.point

@@ -175,7 +175,8 @@ func New(o Options) *Supervisor {
 	return s
 }
 
-// Start goes on with what Adopt has taken up and starts every program that starts by itself. onEnd runs when a shutdown is complete.
+// Start goes on with what Adopt has taken up and starts every program that starts by itself. onEnd runs when a shutdown is complete, before the
+// journal says so.
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
 	if s.shutdown == nil {
