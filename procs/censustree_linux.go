@@ -56,7 +56,7 @@ func (t *censusTree) bereft(births int) bool {
 	c := t.census
 	c.mu.Lock()
 	ids, since := slices.Clone(t.ids), t.since
-	certain := t.touched && !t.foreign && t.unknown == 0 && t.births == births
+	certain := t.touched && !t.foreign && t.unknown == 0 && t.births == births && !t.killing // or who is born next might be killed with them
 	c.mu.Unlock()
 	if !certain || slices.ContainsFunc(ids, isAlive) {
 		return false
@@ -67,7 +67,7 @@ func (t *censusTree) bereft(births int) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t.births != births {
+	if t.births != births || t.killing {
 		return false
 	}
 	t.settle()
