@@ -131,7 +131,9 @@ func TestAppliedLive(t *testing.T) {
 	onDescriptor := func(p *config.Program) { p.Ready = &config.Ready{FD: 3, Interval: time.Second, Timeout: time.Second} }
 	tests = append(tests, []test{
 		{"health, before it has told on its descriptor that it is ready", onDescriptor, awaiting,
-			func(p *config.Program) { p.Health = &config.Health{TCP: "web", Interval: time.Minute, Timeout: time.Second, Failures: 3} }, becomesReady},
+			func(p *config.Program) {
+				p.Health = &config.Health{TCP: "web", Interval: time.Minute, Timeout: time.Second, Failures: 3}
+			}, becomesReady},
 		{"the interval of other kinds of readiness, before that", onDescriptor, awaiting,
 			func(p *config.Program) { p.Ready = &config.Ready{FD: 3, Interval: time.Minute, Timeout: time.Second} }, becomesReady},
 	}...)
