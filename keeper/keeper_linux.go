@@ -34,11 +34,12 @@ func Run(o Options) (status int, err error) {
 	if k.loop, err = loop.New(); err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)
 	}
-	if err := k.open(); err != nil {
+	again, err := k.open()
+	if err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)
 	}
-	k.sweep() // who has ended before this process became the keeper
-	if k.supervisor == nil && k.restart == nil {
+	k.sweep()   // who has ended before this process became the keeper
+	if !again { // else there is a supervisor; or it has just been swept, and that is dealt with
 		k.start()
 	}
 	if err := k.loop.Run(); err != nil {
@@ -47,39 +48,38 @@ func Run(o Options) (status int, err error) {
 	return k.status, nil
 }
 
-// open makes what lives as long as the keeper.
-func (k *Keeper) open() error {
+// open makes what lives as long as the keeper. It reports whether the keeper has executed another binary, and goes on with the supervisor it had.
+func (k *Keeper) open() (again bool, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become child subreaper: %w", err)
+		return false, fmt.Errorf("become child subreaper: %w", err)
 	}
-	again, err := k.inherit()
-	if err != nil {
-		return err
+	if again, err = k.inherit(); err != nil {
+		return false, err
 	}
 	if !again {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
-			return fmt.Errorf("make socketpair: %w", err)
+			return false, fmt.Errorf("make socketpair: %w", err)
 		}
 		k.channel, k.theirs = pair[0], pair[1]
 	}
 	k.receiver, k.unread = fdstore.NewReceiver(k.channel), fdstore.NewReceiver(k.theirs)
 	root := k.loop.Root()
 	if _, err := root.OnReadable(k.channel, k.receive); err != nil {
-		return err
+		return false, err
 	}
 	if err := k.watchdog.open(k); err != nil {
-		return err
+		return false, err
 	}
 	if err := k.options.Signals.Watch(root, k.onSignal); err != nil {
-		return err
+		return false, err
 	}
 	if again {
 		k.attend()
 		k.log.Info("the keeper runs the new binary, too")
 		k.becomeSmallSoon()
 	}
-	return nil
+	return again, nil
 }
 
 // start starts a supervisor.

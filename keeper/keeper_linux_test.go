@@ -284,6 +284,24 @@ var scenarios = map[string]func(*rig){
 			r.end(6)
 		}
 	},
+	"a stop during an upgrade": func(r *rig) {
+		switch r.n {
+		case 1:
+			r.note("%v", r.link.Upgrade(filepath.Join(r.dir, "new"), os.Args, os.Environ()))
+		case 2: // the new one
+			r.link.Stopping()
+			r.link.Ready("well")
+			r.loop.Root().Every(time.Millisecond, func() {
+				if own, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", r.link.Pid())); filepath.Base(own) == "new" {
+					r.link.Announce(4)
+					r.link.Close(time.Minute)
+					os.Exit(0)
+				}
+			})
+		default:
+			r.end(0)
+		}
+	},
 	"keeper is killed": func(r *rig) {
 		r.note("has %v", len(r.link.Files()))
 		switch r.n {
@@ -314,7 +332,7 @@ func run(t *testing.T, scenario string) (status int, notes, messages string) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "gate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if scenario == "upgrade" {
+	if scenario == "upgrade" || scenario == "a stop during an upgrade" {
 		if err := copyFile(filepath.Join(dir, "new"), os.Args[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -360,6 +378,7 @@ func TestKeeper(t *testing.T) {
 		{"stopped", 0, 2, []string{"signal 1"}},
 		{"upgrade", 6, 5, []string{"1 runs keeper.test with 0 files, resumes: false", "2 runs keeper.test with 1 files, resumes: true",
 			"3 runs keeper.test with 1 files, resumes: true", "4 runs new with 1 files, resumes: true", "5 runs new with 1 files, resumes: true", "keeper runs new"}},
+		{"a stop during an upgrade", 4, 2, nil},
 		{"keeper is killed", -1, 3, []string{"has 0", "gone", "has 1", "has 1", "ends"}},
 	}
 	for _, tt := range tests {

@@ -57,6 +57,9 @@ const (
 type handover struct {
 	Supervisor int // pid
 	Ready      bool
+	Stopping   bool
+	Announced  bool
+	Status     int
 	EverReady  bool
 	Crashes    int
 	Exits      []Exit
@@ -76,7 +79,10 @@ func (k *Keeper) follow() {
 func (k *Keeper) execute(path string) error {
 	arrived, release := k.options.Signals.Hold()
 	defer release()
-	state := handover{Supervisor: k.supervisor.Pid(), Ready: k.life.ready, EverReady: k.everReady, Crashes: k.crashes, Exits: k.exits.exits, Told: k.exits.told}
+	state := handover{
+		Supervisor: k.supervisor.Pid(), Ready: k.life.ready, Stopping: k.life.stopping, Announced: k.life.announced, Status: k.life.status,
+		EverReady: k.everReady, Crashes: k.crashes, Exits: k.exits.exits, Told: k.exits.told,
+	}
 	for _, sig := range append(slices.Clip(k.signals), arrived...) {
 		if handedOn(sig) {
 			state.Signals = append(state.Signals, int(sig))
@@ -131,7 +137,8 @@ func (k *Keeper) inherit() (again bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("take over from the old keeper: %w", err)
 	}
-	k.life.ready, k.everReady, k.crashes = state.Ready, state.EverReady, state.Crashes
+	k.life = life{state.Ready, state.Stopping, state.Announced, state.Status}
+	k.everReady, k.crashes = state.EverReady, state.Crashes
 	k.exits = exitList{exits: state.Exits, told: min(state.Told, len(state.Exits))}
 	for _, sig := range state.Signals {
 		k.signals = append(k.signals, syscall.Signal(sig))

@@ -13,14 +13,9 @@ const (
 	idle     uint32 = iota // no goroutine; the next event starts one
 	draining               // a goroutine moves bytes
 	dirty                  // so it does, and more may have come since: it looks again before it ends
-	muted                  // as dirty, but the loop has stopped watching: the goroutine has it watch again
 	closing                // the goroutine is to end and close what the capture owns
 	closed
 )
-
-// muteAfter is how many events of a FIFO that is being drained the loop puts up with before it stops watching it: the
-// kernel reports each write of a program that writes faster than the goroutine reads.
-const muteAfter = 64
 
 // A Capture brings the output of one program into its log files. Its methods are for the loop, except where they say
 // otherwise. One goroutine drains both streams, so that their lines come into one file in the order in which they were written,
@@ -32,9 +27,8 @@ type Capture struct {
 	quit  chan struct{}
 	news  chan struct{} // wakes a goroutine that waits for more; nil until it is needed; made on the loop
 
-	repeats int    // these three: loop only. Events since the drain last caught up
-	events  uint64 // all of them
-	over    bool   // the scope is closed
+	events uint64 // that the loop was told of; loop only, as the next
+	over   bool   // the scope is closed
 
 	state atomic.Uint32
 
@@ -228,10 +222,9 @@ func (c *Capture) release() {
 	for _, f := range c.files() {
 		c.store.archive.remove(f.chain)
 		if f.fd >= 0 {
-			place := f.place()
-			c.store.slots.acquire(place, nil)
+			slot := f.enter(&c.store.slots, nil)
 			f.close()
-			c.store.slots.release(place)
+			slot.release()
 		}
 	}
 

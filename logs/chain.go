@@ -62,6 +62,7 @@ type chain struct {
 	listed bool // guarded by disk: rotated holds the files of earlier captures, too
 
 	mu      sync.Mutex
+	way     way           // to the newest file
 	format  Format        // of what is written
 	rotated []rotatedFile // oldest first
 	current newestFile    // the newest file; that there is none yet shows in its identity
@@ -74,7 +75,7 @@ type chain struct {
 const unknown = math.MinInt64
 
 func newChain(path string, format Format) *chain {
-	return &chain{path: path, format: format, began: math.MaxInt64, run: unknown, ended: unknown}
+	return &chain{path: path, way: newWay(path), format: format, began: math.MaxInt64, run: unknown, ended: unknown}
 }
 
 // list finds the rotated files that are there already, and the newest file if the capture has not opened it yet.

@@ -13,15 +13,14 @@ func (c *Capture) run() {
 		c.empty()
 		switch s := c.state.Load(); s {
 		case draining:
+			for _, s := range c.all() {
+				s.listen() // first: what has come since the last look has to be known before anybody rests
+			}
 			if c.state.CompareAndSwap(draining, idle) {
 				return
 			}
 		case dirty:
 			c.state.CompareAndSwap(dirty, draining)
-		case muted:
-			if c.state.CompareAndSwap(muted, draining) {
-				c.scope.Post(c.watchAllAgain)
-			}
 		case closing:
 			c.state.Store(closed)
 			c.release()
@@ -34,11 +33,15 @@ func (c *Capture) run() {
 func (c *Capture) empty() {
 	for more := true; more; {
 		more = false
-		for _, s := range c.inOrder() {
+		list := c.inOrder()
+		for _, s := range list {
 			s.turnAt.Store(0)
 			again, open := s.serve()
 			if !open {
 				return
+			}
+			if len(list) > 1 && !again && s.bytes() == 0 {
+				s.listen() // which of the two is next to have some
 			}
 			more = more || again
 		}
@@ -59,12 +62,12 @@ func (s *stream) serve() (more, open bool) {
 		s.report(err)
 		return more, err == nil || s.pause()
 	}
-	place := s.file.place()
-	if !s.store.slots.acquire(place, s.quit) {
+	slot := s.file.enter(&s.store.slots, s.quit)
+	if slot == nil {
 		return false, false
 	}
 	more, err := s.turn()
-	s.store.slots.release(place)
+	slot.release()
 	s.report(err)
 	return more, err == nil || s.pause()
 }
@@ -90,17 +93,18 @@ func (c *Capture) linger() bool {
 }
 
 func (s *stream) lingerShortly(begun int64) bool {
-	if s.total-s.lingered < chunkBytes {
+	if s.total-s.lingered < lingerBytes {
 		return false
 	}
 	s.lingered = s.total
 	select {
 	case s.store.lingering <- struct{}{}:
-	default:
-		return false // threads are dear
+		defer func() { <-s.store.lingering }()
+		return waitPipe(s.pipe(), begun, lingerTime)
+	default: // threads are dear, and with so many that are busy its pipe may as well fill
+		time.Sleep(napTime)
+		return s.bytes() > begun
 	}
-	defer func() { <-s.store.lingering }()
-	return waitPipe(s.pipe(), begun, lingerTime)
 }
 
 // awaitRest waits for the rest of lines of which so many bytes are in the pipes; what doesn't come in time is not waited for any
@@ -111,6 +115,11 @@ func (c *Capture) awaitRest(list []*stream, begun []int64) bool {
 	for i, s := range list {
 		if begun[i] > 0 && (s.rest == nil || s.rest.at != s.total) {
 			s.rest = &unfinished{at: s.total, since: time.Now()}
+		}
+	}
+	for i, s := range list {
+		if begun[i] == 0 {
+			s.listen()
 		}
 	}
 	for pause := time.Millisecond; ; pause *= 2 {
@@ -396,11 +405,16 @@ func (c *stream) pause() bool {
 	timer := time.NewTimer(c.store.pause(c.failures - 1))
 	defer timer.Stop()
 	for {
+		c.hear()
+		for _, s := range c.all() {
+			if c.mayOvertake(s) {
+				s.listen()
+			}
+		}
 		select {
 		case <-timer.C:
 			return true
 		case <-c.news:
-			c.hear()
 			if c.otherWaits() {
 				return true
 			}
@@ -410,17 +424,15 @@ func (c *stream) pause() bool {
 	}
 }
 
-// hear has further events count again, after news.
-func (c *Capture) hear() {
-	if c.state.CompareAndSwap(muted, draining) {
-		c.scope.Post(c.watchAllAgain)
-	}
-	c.state.CompareAndSwap(dirty, draining)
-}
+// hear has what comes be news again.
+func (c *Capture) hear() { c.state.CompareAndSwap(dirty, draining) }
 
-// otherWaits reports whether something of the other stream can be written: it has another file, which is not known to fail.
+// mayOvertake reports whether what s has can be written while c's file fails: it has another one, which is not known to.
+func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 }
+
+// otherWaits reports whether something of the other stream can be written.
 func (c *stream) otherWaits() bool {
-	return slices.ContainsFunc(c.all(), func(s *stream) bool { return s.file != c.file && s.failures == 0 && s.bytes() > 0 })
+	return slices.ContainsFunc(c.all(), func(s *stream) bool { return c.mayOvertake(s) && s.bytes() > 0 })
 }
 
 // sleep waits, until the loop reports an event at the most. It reports false when closing.

@@ -92,28 +92,3 @@ func TestMarkIsReachedWhenFIFOIsEmpty(t *testing.T) {
 		t.Error("a file was made without a byte for it")
 	}
 }
-
-func TestSlotsOfClosingCaptures(t *testing.T) {
-	s := newSlots(writersPerPlace, maxWriters)
-	here := place{device: 1}
-	quit := make(chan struct{})
-	for range writersPerPlace {
-		if !s.acquire(here, quit) {
-			t.Fatal("acquire() = false with slots left")
-		}
-	}
-	close(quit)
-	if s.acquire(here, quit) {
-		t.Error("acquire() = true without a slot left")
-	}
-	if !s.acquire(place{directory: "/elsewhere"}, make(chan struct{})) {
-		t.Error("acquire() elsewhere = false")
-	}
-	s.release(place{directory: "/elsewhere"})
-	for range writersPerPlace {
-		s.release(here)
-	}
-	if n := len(s.gates); n != 0 {
-		t.Errorf("%d gates are left, want none", n)
-	}
-}

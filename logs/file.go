@@ -24,6 +24,7 @@ type file struct {
 
 	begun    bool     // it has been open
 	fd       int      // -1: opened when next needed
+	at       place    // where it is open: what is mounted there may have changed since
 	identity identity // of the open file
 	regular  bool     // otherwise a device or FIFO, which is only written to
 	splices  bool     // it takes bytes from a pipe itself
@@ -39,12 +40,16 @@ func newFile(o *Options, now func() time.Time, archive *archive) *file {
 	return &file{Options: o, now: now, archive: archive, chain: newChain(o.Path, o.Format), fd: -1}
 }
 
-// place returns where the file is, as far as it is known without asking.
-func (f *file) place() place {
-	if f.fd < 0 {
-		return placeOf(f.Path, identity{})
+// enter waits for a slot in the place of the file. It is nil if quit was closed before there was one.
+func (f *file) enter(s *slots, quit <-chan struct{}) *slot {
+	if f.fd >= 0 {
+		return s.acquire(f.at, quit)
 	}
-	return placeOf(f.Path, f.identity)
+	in := s.enter(f.chain, quit)
+	if in != nil {
+		f.at = in.place
+	}
+	return in
 }
 
 // check lets go of the file if path names another one by now, or none.

@@ -72,6 +72,7 @@ type follower struct {
 	position int64 // of the next byte to show
 
 	open    *os.File  // nil, or
+	at      place     // where it is open
 	held    segment   // the segment it belongs to, as it was when it was opened
 	written time.Time // when that was written to last, as of then
 }
@@ -141,11 +142,16 @@ func (f *follower) begin(ch *chain) error {
 
 // read does what may wait for the file system.
 func (f *follower) read(do func() error) error {
-	place := f.chain.place()
-	if !f.readers.acquire(place, f.ctx.Done()) {
+	var slot *slot
+	if f.open != nil {
+		slot = f.readers.acquire(f.at, f.ctx.Done())
+	} else if slot = f.readers.enter(f.chain, f.ctx.Done()); slot != nil {
+		f.at = slot.place
+	}
+	if slot == nil {
 		return f.ctx.Err()
 	}
-	defer f.readers.release(place)
+	defer slot.release()
 	return do()
 }
 

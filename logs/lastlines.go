@@ -26,7 +26,7 @@ func LastLines(captures []*Capture, patience time.Duration) []string {
 		ch, _ := c.chain()
 		var fresh bool
 		if found[i], fresh = c.store.lines.get(c, ch.newest()); !fresh {
-			p := ch.place()
+			p := c.store.readers.placeOf(ch.wayTo())
 			wanted[p] = append(wanted[p], i)
 		}
 	}
@@ -45,7 +45,7 @@ func LastLines(captures []*Capture, patience time.Duration) []string {
 	answers := make(chan answer, missing)
 	quit := make(chan struct{}) // closed when nobody waits any more
 	defer close(quit)
-	for p, these := range wanted {
+	for _, these := range wanted {
 		next := make(chan int, len(these))
 		for _, i := range these {
 			next <- i
@@ -55,11 +55,13 @@ func LastLines(captures []*Capture, patience time.Duration) []string {
 			go func() {
 				for i := range next {
 					c := captures[i]
-					if !c.store.readers.acquire(p, quit) {
+					ch, _ := c.chain()
+					slot := c.store.readers.enter(ch, quit)
+					if slot == nil {
 						return
 					}
-					line := c.readLastLine()
-					c.store.readers.release(p)
+					line := c.readLastLine(ch)
+					slot.release()
 					answers <- answer{i, line}
 				}
 			}()
@@ -79,9 +81,8 @@ func LastLines(captures []*Capture, patience time.Duration) []string {
 	return found
 }
 
-// readLastLine reads the newest complete line from the file.
-func (c *Capture) readLastLine() string {
-	ch, _ := c.chain()
+// readLastLine reads the newest complete line from the file of a chain.
+func (c *Capture) readLastLine(ch *chain) string {
 	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
 	defer c.store.buffers.Put(buffer)
 	at := ch.newest()

@@ -90,17 +90,17 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 		return false, op()
 	}
 	done := make(chan error, 1)
-	place := c.file.place()
-	waits := c.sink == nil // for a file system
+	f, waits := c.file, c.sink == nil // for a file system
 	go func() {
-		if waits && !c.store.slots.acquire(place, c.quit) {
-			done <- errStalled
-			return
+		var slot *slot
+		if waits {
+			if slot = f.enter(&c.store.slots, c.quit); slot == nil {
+				done <- errStalled
+				return
+			}
 		}
 		err := op()
-		if waits {
-			c.store.slots.release(place)
-		}
+		slot.release()
 		done <- err
 	}()
 	stalled := time.NewTimer(c.store.stall)
@@ -153,33 +153,42 @@ func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
 func (c *stream) dropUntil(stalled bool, wait func() (over bool)) {
 	for over := false; !over; over = wait() {
 		c.hear()
-		for _, s := range c.inOrder() {
-			switch {
-			case s == c:
-			case stalled || s.file == c.file || s.failures > 0:
-				s.loss.cause = c.loss.cause
-			default:
-				continue
+		for moved, held := true, true; moved && held; { // what one of them has dropped may be what the other has to wait for
+			moved, held = false, false
+			for _, s := range c.inOrder() {
+				if s != c {
+					if !stalled && c.mayOvertake(s) {
+						s.listen()
+						continue
+					}
+					s.loss.cause = c.loss.cause
+				}
+				some, empty := s.dropAll()
+				if empty {
+					s.listen()
+				}
+				moved, held = moved || some, held || !empty
 			}
-			s.dropAll()
 		}
 	}
 }
 
-// dropAll drops what is in the pipe.
-func (c *stream) dropAll() {
+// dropAll drops what is in the pipe. It reports whether it dropped something or passed a mark, and whether it has found the pipe empty: else the
+// other stream has to come to a mark first.
+func (c *stream) dropAll() (some, empty bool) {
 	for {
 		limit, end := c.aim()
 		if limit == 0 {
-			return // until the other stream has come so far, too
+			return some, false
 		}
 		n := c.discard(int(min(limit, turnBytes)), true)
 		if int64(n) == limit && end == ended {
 			c.endLostLine()
 		}
-		c.reached(n == 0)
+		passed := c.reached(n == 0)
+		some = some || n > 0 || passed
 		if n == 0 {
-			return
+			return some, true
 		}
 	}
 }

@@ -87,9 +87,7 @@ type runOutput struct {
 }
 
 func (c *Capture) readTail(o runOutput) (end []byte, cut bool) {
-	place := o.chain.place()
-	c.store.readers.acquire(place, nil)
-	defer c.store.readers.release(place)
+	defer c.store.readers.enter(o.chain, nil).release()
 	if o.chain.newest().format == Direct {
 		o.chain.refresh()
 		o.from, o.to = o.chain.lastRun()
@@ -175,13 +173,6 @@ func (ch *chain) newest() outputEnd {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	return outputEnd{ch, ch.format, ch.current.end, ch.ended, ch.current.identity == (identity{}) || ch.format == Direct}
-}
-
-// place returns where the newest file is, as far as it is known without asking.
-func (ch *chain) place() place {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	return placeOf(ch.path, ch.current.identity)
 }
 
 // readBack reads what lies before a position, as much as goes into buffer, and less where it is gone or can't be read.

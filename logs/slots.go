@@ -1,8 +1,11 @@
 package logs
 
 import (
-	"path/filepath"
+	"slices"
 	"sync"
+	"time"
+
+	"superd/mounts"
 )
 
 // How many goroutines may be in the hands of one file system at once. Each may hold a thread and a buffer for as long as the
@@ -12,40 +15,39 @@ const (
 	readersPerPlace = 4
 )
 
-// And in the hands of all of them.
+// And in the hands of all of them: at first so many, and as many again while others are late.
 const (
-	maxWriters = 12
-	maxReaders = 8
+	maxWriters = 8
+	maxReaders = 6
 )
 
+// lateAfter is how long a slot is used before others don't wait for it any more. A turn takes milliseconds.
+const lateAfter = 200 * time.Millisecond
+
 // Threads is how many threads the captures of a [Store], its archive, superd's standard output and a [Queue] may keep waiting in the kernel.
-const Threads = maxWriters + maxReaders + maxLingering + 3
+const Threads = 2*maxWriters + 2*maxReaders + maxLingering + 3
 
-// A place is what may stall as one: a file system or, until a file on it is open and tells which one that is, a
-// directory. The one or the other is set.
+// A place is what may stall as one: a file system or, where nobody knows which one that is, a directory. The one or the other is set.
 type place struct {
-	device    uint64 // st_dev
+	device    uint64
 	directory string
-}
-
-func placeOf(path string, file identity) place {
-	if file == (identity{}) {
-		return place{directory: filepath.Dir(path)}
-	}
-	return place{device: file.device}
 }
 
 // slots bounds the goroutines at work in each place. A gate exists while someone uses or wants it.
 type slots struct {
+	mounts   *mounts.Table
 	perPlace int
-	all      chan struct{} // holds a token for each slot that is taken, wherever
+	most     int           // may be at work in all places together, and as many be late
+	all      chan struct{} // holds a token for each slot that is taken and not late
 
 	mu    sync.Mutex
 	gates map[place]*gate
+	taken []*slot // in the order in which they were
+	late  int     // of those
 }
 
-func newSlots(perPlace, all int) slots {
-	return slots{perPlace: perPlace, all: make(chan struct{}, all), gates: make(map[place]*gate)}
+func newSlots(m *mounts.Table, perPlace, most int) slots {
+	return slots{mounts: m, perPlace: perPlace, most: most, all: make(chan struct{}, most), gates: make(map[place]*gate)}
 }
 
 type gate struct {
@@ -53,8 +55,16 @@ type gate struct {
 	users int           // those who hold a seat or wait for one
 }
 
-// acquire waits for a slot at p. It reports whether it got one before quit was closed.
-func (s *slots) acquire(p place, quit <-chan struct{}) bool {
+// A slot is what its holder may touch a file system with, until he releases it.
+type slot struct {
+	of    *slots
+	place place
+	since time.Time
+	late  bool // its token was given to somebody else
+}
+
+// acquire waits for a slot at p. It is nil if quit was closed before there was one.
+func (s *slots) acquire(p place, quit <-chan struct{}) *slot {
 	s.mu.Lock()
 	g := s.gates[p]
 	if g == nil {
@@ -67,26 +77,81 @@ func (s *slots) acquire(p place, quit <-chan struct{}) bool {
 	case g.seats <- struct{}{}:
 	case <-quit:
 		s.leave(p, g)
-		return false
+		return nil
 	}
-	select {
-	case s.all <- struct{}{}:
-		return true
-	case <-quit:
+	if !s.token(quit) {
 		<-g.seats
 		s.leave(p, g)
-		return false
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := &slot{of: s, place: p, since: time.Now()}
+	s.taken = append(s.taken, taken)
+	return taken
+}
+
+// token waits for a token, also for those of slots that are late. It reports whether it got one before quit was closed.
+func (s *slots) token(quit <-chan struct{}) bool {
+	for {
+		select {
+		case s.all <- struct{}{}:
+			return true
+		default:
+		}
+		timer := time.NewTimer(s.overtake())
+		select {
+		case s.all <- struct{}{}:
+			timer.Stop()
+			return true
+		case <-timer.C:
+		case <-quit:
+			timer.Stop()
+			return false
+		}
 	}
 }
 
-// release gives back a slot at p.
-func (s *slots) release(p place) {
+// overtake takes their tokens from slots that are late, and returns when the next one may be.
+func (s *slots) overtake() (wait time.Duration) {
 	s.mu.Lock()
-	g := s.gates[p]
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, t := range s.taken {
+		if t.late {
+			continue
+		}
+		if wait := lateAfter - now.Sub(t.since); wait > 0 {
+			return wait
+		}
+		if s.late == s.most {
+			break
+		}
+		t.late = true
+		s.late++
+		<-s.all // its own
+	}
+	return lateAfter
+}
+
+// release gives the slot back. A nil slot is none.
+func (t *slot) release() {
+	if t == nil {
+		return
+	}
+	s := t.of
+	s.mu.Lock()
+	g := s.gates[t.place]
+	i := slices.Index(s.taken, t)
+	s.taken = slices.Delete(s.taken, i, i+1)
+	if t.late {
+		s.late--
+	} else {
+		<-s.all
+	}
 	s.mu.Unlock()
-	<-s.all
 	<-g.seats
-	s.leave(p, g)
+	s.leave(t.place, g)
 }
 
 func (s *slots) leave(p place, g *gate) {

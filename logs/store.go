@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"superd/loop"
+	"superd/mounts"
 )
 
 const (
@@ -31,9 +32,12 @@ const (
 	busyPipe   = 256 << 10 // what the pipe of a program holds that has filled it for a turn, in bytes
 )
 
-// How long a goroutine waits for more from a busy program, and how many do so at once, each with a thread.
+// How much a program has to print to count as busy, how long a goroutine waits for more from it, and how many do so at once, each with a
+// thread.
 const (
+	lingerBytes  = 16 << 10
 	lingerTime   = 2 * time.Millisecond
+	napTime      = 500 * time.Microsecond // where that would take too many threads
 	maxLingering = 4
 )
 
@@ -152,11 +156,12 @@ type Store struct {
 
 // NewStore returns a Store for captures on l. It tells log when a file cannot be written and when it can be again.
 func NewStore(l *loop.Loop, log *slog.Logger) *Store {
+	table := new(mounts.Table)
 	s := &Store{
 		loop:      l,
 		log:       log,
-		slots:     newSlots(writersPerPlace, maxWriters),
-		readers:   newSlots(readersPerPlace, maxReaders),
+		slots:     newSlots(table, writersPerPlace, maxWriters),
+		readers:   newSlots(table, readersPerPlace, maxReaders),
 		lingering: make(chan struct{}, maxLingering),
 		lines:     lineCache{lines: make(map[*Capture]cachedLine)},
 		buffers:   sync.Pool{New: func() any { return new([chunkBytes]byte) }},

@@ -26,8 +26,8 @@ type stream struct {
 	which Stream
 	fd    atomic.Int32 // read end; -1: none yet
 
-	watch  *loop.Watch   // loop only
-	turnAt atomic.Uint64 // when its FIFO became readable, among the events of the capture; 0: it is not known to be
+	watch  atomic.Pointer[loop.OneShot] // armed while nobody drains; nil: none yet
+	turnAt atomic.Uint64                // when its FIFO became readable, among the events of the capture; 0: it is not known to be
 
 	file *file // as the capture's options have it; both streams may have the same. Used by the draining goroutine; its chain by followers, too
 
@@ -117,7 +117,7 @@ func (c *Capture) Attach(which Stream, fd int) error {
 		s = c.addStream(which)
 	}
 	s.fd.Store(int32(fd))
-	s.watchAgain()
+	s.startWatch()
 	return nil
 }
 
@@ -150,43 +150,28 @@ func (c *Capture) hasPipe() bool {
 	return false
 }
 
-func (s *stream) startWatch() (err error) {
-	s.watch, err = s.scope.OnReadableEdge(s.pipe(), s.readable)
-	return err
-}
-
-// watchAgain begins the watch, at first and when the goroutine has caught up with a muted FIFO. An edge-triggered watch
-// reports at once what is there when it begins.
-func (s *stream) watchAgain() {
-	s.watch.Stop()
-	if err := s.startWatch(); err != nil { // memory or watches are short
-		s.scope.After(time.Second, s.watchAgain)
+// startWatch begins the watch, which reports at once what is there already.
+func (s *stream) startWatch() {
+	watch, err := s.scope.OnReadableOnce(s.pipe(), s.readable)
+	if err != nil { // memory or watches are short
+		s.scope.After(time.Second, s.startWatch)
+		return
 	}
+	s.watch.Store(watch)
 }
 
-// readable runs on the loop when bytes have come.
+// readable runs on the loop when bytes have come. Then there are no more events before [stream.listen], so that a program that prints
+// much does not wake the loop for each of its writes.
 func (s *stream) readable() {
 	c := s.Capture
 	c.events++
 	s.turnAt.CompareAndSwap(0, c.events)
-	if c.state.Load() != dirty {
-		c.repeats = 0
-		c.kick()
-		return
-	}
-	if c.repeats++; c.repeats >= muteAfter && c.state.CompareAndSwap(dirty, muted) {
-		c.repeats = 0
-		for _, s := range c.all() {
-			s.watch.Stop()
-		}
-	}
+	c.kick()
 }
 
-// watchAllAgain has the loop watch the FIFOs again.
-func (c *Capture) watchAllAgain() {
-	for _, s := range c.all() {
-		if s.pipe() >= 0 {
-			s.watchAgain()
-		}
+// listen has the loop told when there are bytes in the FIFO: at once, if some have come already. It is for the draining goroutine.
+func (s *stream) listen() {
+	if watch := s.watch.Load(); watch != nil {
+		watch.Rearm()
 	}
 }

@@ -100,7 +100,8 @@ func TestLabelledOrder(t *testing.T) {
 	p := r.twoStreams(o)
 	var want []string
 	for n := range 200 {
-		r.do(func() { // both are there when the loop looks
+		r.poll("the end of the drain", func() bool { return p.state.Load() == idle }) // else it may see the one before the other is there
+		r.do(func() {                                                                 // both are there when the loop looks
 			if n%2 == 0 {
 				p.print("a\n")
 				p.complain("b\n")

@@ -44,6 +44,109 @@ func TestLevelAndEdge(t *testing.T) {
 	})
 }
 
+func TestOneShot(t *testing.T) {
+	onEach(t, func(r *rig) {
+		fd := r.open()
+		calls := 0
+		w, err := r.Root().OnReadableOnce(fd, func() { calls++ })
+		if err != nil {
+			r.Fatal(err)
+		}
+		expect := func(what string, want int) {
+			if calls != want {
+				r.Errorf("%s: called %d times, want %d", what, calls, want)
+			}
+			calls = 0
+		}
+		steps := []func(){
+			func() { expect("before anything is there", 0); r.fill(fd) },
+			func() { expect("something has come", 1); r.fill(fd) },
+			func() { expect("more has come, and it is not armed", 0); w.Rearm() },
+			func() { expect("armed while something is there", 1); r.empty(fd); w.Rearm() },
+			func() { expect("armed while nothing is there", 0); r.fill(fd) },
+			func() { expect("something has come after that", 1); w.Rearm(); w.Rearm() },
+			func() { expect("armed twice", 1); r.hangUp(fd) },
+			func() { expect("hung up, and it is not armed", 0); w.Rearm() },
+			func() { expect("armed while it is hung up", 1); w.Rearm(); w.Stop() },
+			func() { expect("armed and stopped", 0); w.Rearm() },
+			func() { expect("armed after it was stopped", 0); r.Stop() },
+		}
+		var next func()
+		next = func() { // each in the second turn after the one before
+			steps[0]()
+			if steps = steps[1:]; len(steps) > 0 {
+				r.Post(func() { r.Post(next) })
+			}
+		}
+		r.Post(next)
+		r.run()
+	})
+}
+
+// Whoever has read what was there arms the watch; what came meanwhile is reported then.
+func TestOneShotIsArmedByAnotherGoroutine(t *testing.T) {
+	onEach(t, func(r *rig) {
+		fd := r.open()
+		const rounds = 200
+		calls := 0
+		var w *OneShot
+		armed := make(chan struct{})
+		w, err := r.Root().OnReadableOnce(fd, func() {
+			if calls++; calls == rounds {
+				r.Stop()
+				return
+			}
+			r.empty(fd)
+			go func() {
+				w.Rearm()
+				armed <- struct{}{}
+			}()
+			if calls%2 == 0 {
+				<-armed
+				r.fill(fd)
+			} else {
+				r.fill(fd)
+				<-armed
+			}
+		})
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.fill(fd)
+		r.run()
+		if calls != rounds {
+			r.Errorf("called %d times, want %d", calls, rounds)
+		}
+		w.Rearm() // the poller is closed
+	})
+}
+
+func TestOneShotDoesNotShare(t *testing.T) {
+	onEach(t, func(r *rig) {
+		shared, own := r.open(), r.open()
+		r.must(r.Root().OnReadable(shared, func() {}))
+		if _, err := r.Root().OnReadableOnce(shared, func() {}); err == nil || !strings.Contains(err.Error(), "one-shot") {
+			r.Errorf("OnReadableOnce beside OnReadable: %v", err)
+		}
+		if _, err := r.Root().OnReadableOnce(own, func() {}); err != nil {
+			r.Fatal(err)
+		}
+		for name, watch := range map[string]func(int, func()) (*Watch, error){"OnReadable": r.Root().OnReadable, "OnReadableEdge": r.Root().OnReadableEdge} {
+			if _, err := watch(own, func() {}); err == nil || !strings.Contains(err.Error(), "one-shot") {
+				r.Errorf("%s beside OnReadableOnce: %v", name, err)
+			}
+		}
+		if _, err := r.Root().OnReadableOnce(-1, func() {}); !errors.Is(err, syscall.EBADF) {
+			r.Errorf("OnReadableOnce(-1): %v", err)
+		}
+		s := r.Root().Child()
+		s.Close()
+		if _, err := s.OnReadableOnce(r.open(), func() {}); !errors.Is(err, ErrClosed) {
+			r.Errorf("OnReadableOnce in a closed scope: %v", err)
+		}
+	})
+}
+
 func TestReadableAndWritable(t *testing.T) {
 	onEach(t, func(r *rig) {
 		fd := r.duplex()

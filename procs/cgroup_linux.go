@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/mounts"
 	"superd/pidfd"
 )
 
@@ -58,7 +59,7 @@ type cgroups struct {
 // openCgroups finds superd's cgroup and makes the base directory in it, unless an earlier superd has left one, in which processes may live. The error
 // says why superd can't have cgroups.
 func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*cgroups, error) {
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*c
 	if err != nil {
 		return nil, err
 	}
-	dir, cgroup, err := findCgroup(string(mounts), string(membership))
+	dir, cgroup, err := findCgroup(string(mountinfo), string(membership))
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*c
 // /proc/self/cgroup. There may be a v1 hierarchy beside it, or v2 may be mounted beside v1 as /sys/fs/cgroup/unified.
 //
 // Source: proc_pid_mountinfo(5), cgroups(7).
-func findCgroup(mounts, membership string) (dir, cgroup string, err error) {
+func findCgroup(mountinfo, membership string) (dir, cgroup string, err error) {
 	for line := range strings.Lines(membership) {
 		if rest, ok := strings.CutPrefix(line, "0::"); ok {
 			cgroup = strings.TrimSuffix(rest, "\n")
@@ -111,14 +112,14 @@ func findCgroup(mounts, membership string) (dir, cgroup string, err error) {
 		return "", "", fmt.Errorf("superd's cgroup %s is outside of its cgroup namespace", cgroup)
 	}
 	mounted := false
-	for line := range strings.Lines(mounts) {
+	for line := range strings.Lines(mountinfo) {
 		before, after, _ := strings.Cut(line, " - ")
 		fields := strings.Fields(before)
 		if len(fields) < 6 || !strings.HasPrefix(after, "cgroup2 ") {
 			continue
 		}
 		mounted = true
-		root, point := unescape(fields[3]), unescape(fields[4])
+		root, point := mounts.Unescape(fields[3]), mounts.Unescape(fields[4])
 		below, ok := strings.CutPrefix(cgroup, strings.TrimSuffix(root, "/"))
 		if ok && (below == "" || below[0] == '/') && !slices.Contains(strings.Split(fields[5], ","), "ro") {
 			return filepath.Join(point, below), cgroup, nil
@@ -128,22 +129,6 @@ func findCgroup(mounts, membership string) (dir, cgroup string, err error) {
 		return "", "", errors.New("cgroup v2 is not mounted")
 	}
 	return "", "", fmt.Errorf("no writable mount of cgroup v2 shows superd's cgroup %s", cgroup)
-}
-
-// unescape resolves the octal escapes of /proc/self/mountinfo.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // isDelegated reports whether systemd has marked the cgroup as its user's to divide. Source: systemd's CGROUP_DELEGATION.md.

@@ -102,6 +102,6 @@ func (s *Supervisor) end() {
 	}
 	s.log.Info("shut down", "because", s.shutdown.why)
 	s.record(eventlog.Event{Kind: eventlog.Superd, State: "ended", Pid: s.options.Pid, Reason: s.shutdown.why})
+	s.onEnd() // first: who finds nothing in the journal any more starts everything
 	s.saveEnd()
-	s.onEnd()
 }

@@ -99,7 +99,8 @@ type Supervisor struct {
 
 	started    time.Time
 	startedAt  time.Duration
-	ready      bool // everything that starts by itself has been spawned once
+	ready      bool        // everything that starts by itself has been spawned once, or takes long
+	readyBy    *loop.Timer // when that is long enough
 	reloading  bool
 	reloads    []reloading // who waits for the next one
 	shutdown   *shutdown
@@ -175,9 +176,11 @@ func New(o Options) *Supervisor {
 	return s
 }
 
-// Start goes on with what Adopt has taken up and starts every program that starts by itself. onEnd runs when a shutdown is complete.
+// Start goes on with what Adopt has taken up and starts every program that starts by itself. onEnd runs when a shutdown is complete, before the
+// journal says so.
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
+	s.readyBy = s.scope.After(readyPatience, s.tellNotifier)
 	if s.shutdown == nil {
 		s.startMissing()
 	} else { // it came first, or goes on

@@ -3,6 +3,7 @@ package tests
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -58,7 +59,7 @@ func TestKeeperForwardsOnce(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.deaf]
-		command = ["sh", "-c", "trap '' TERM; echo deaf; exec child hang"]
+		command = ["sh", "-c", "trap '' TERM; echo deaf; exec sleep infinity"]
 		stop_timeout = "300ms"
 		`)
 	d := s.Start()
@@ -155,4 +156,31 @@ func TestWatchdog(t *testing.T) {
 	d.ErrOut.Wait(t, "superd is stuck")
 	d.FindSupervisor()
 	s.WaitState("later", "stopped")
+}
+
+// A supervisor that is killed when its shutdown is complete, but for its own end, is not followed by one that starts everything again.
+func TestKilledAtTheEnd(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "[program.loud]\ncommand = ['sh', '-c', 'seq 100000; exec sleep infinity']\n")
+	mute, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	d := s.Start(func(cmd *exec.Cmd) {
+		cmd.Args = append(cmd.Args, "--output=always")
+		cmd.Stdout = w // that nobody reads, so that the end takes a while
+	})
+	w.Close()
+	s.WaitLog("loud", "\n100000\n")
+	supervisor := s.Hold(d.Pid)
+	d.Signal(syscall.SIGTERM)
+	harness.Until(t, "the end is on record", func() bool { return strings.Contains(s.Read("run/journal"), `"ended":true`) })
+	supervisor.Kill()
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+	if n := strings.Count(d.ErrOut.String(), `msg="superd runs"`); n != 1 {
+		t.Errorf("%d supervisors, want 1:\n%s", n, d.ErrOut)
+	}
 }

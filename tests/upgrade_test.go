@@ -95,3 +95,36 @@ func TestUpgradeWithoutKeeper(t *testing.T) {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 	}
 }
+
+// A shutdown that begins while an upgrade is under way is what counts.
+func TestUpgradeThatMeetsAShutdown(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.deaf]
+		command = ["sh", "-c", "trap '' TERM; echo deaf; exec sleep infinity"]
+		stop_timeout = "1m"
+		`)
+	d := s.Start()
+	s.WaitLog("deaf", "deaf\n")
+	open := s.Gate("gate")
+	s.Write("slow", "#!/bin/sh\ncd "+s.Dir+"\ncase $1 in version) echo >asked; read line <gate; echo '{\"version\":\"9\"}';; check) ;; *) exit 3;; esac\n")
+	refused := make(chan harness.Result, 1)
+	go func() { refused <- s.Ctl("upgrade", "--binary", s.Path("slow")) }()
+	harness.Until(t, "the upgrade has begun", func() bool { return s.Read("asked") != "" })
+	d.Signal(syscall.SIGTERM)
+	s.WaitState("deaf", "stopping")
+	open()
+	for range 2 { // one that was under way, and one that comes now
+		if r := <-refused; r.Exit != 1 || !strings.Contains(r.ErrOut, "superd is shutting down") {
+			t.Errorf("upgrade during a shutdown: exit status %d, %q", r.Exit, r.ErrOut)
+		}
+		refused <- s.Ctl("upgrade")
+	}
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+	if log := d.ErrOut.String(); strings.Contains(log, "upgrading") || strings.Contains(log, "crashed") {
+		t.Errorf("superd's messages:\n%s", log)
+	}
+}

@@ -362,6 +362,8 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 		}
 		d.supervisor.Start(func() {
 			d.ended = true
+			// Now: killed in what is left to do, superd is not to be started again. It counts when this process has ended.
+			d.link.Announce(d.supervisor.ExitStatus())
 			d.loop.Stop()
 		})
 		if d.link.Resumes() { // it has taken over what there was: nobody is to wait for starts

@@ -27,26 +27,48 @@ func (d *daemon) upgrade(binary string, ready func(server.Upgrade, error)) {
 		ready(server.Upgrade{}, errors.New("an upgrade is under way already"))
 		return
 	}
+	if err := d.ending(); err != nil {
+		ready(server.Upgrade{}, err)
+		return
+	}
 	d.upgrading = true
 	go func() {
 		to, err := d.dryRun(&binary)
-		if err != nil {
-			d.loop.Post(func() {
-				d.upgrading = false
-				ready(server.Upgrade{}, err)
-			})
-			return
+		release := func() {}
+		if err == nil {
+			release = d.kernel.HoldForks(joinWorkers)
 		}
-		release := d.kernel.HoldForks(joinWorkers)
 		answer := control.Upgrade{Pid: os.Getpid(), Binary: binary, From: version, To: to, WayBack: d.link.Pid() != 0}
 		d.loop.Post(func() {
+			if err == nil {
+				err = d.ending()
+			}
+			if err != nil {
+				d.upgrading = false
+				release()
+				ready(server.Upgrade{}, err)
+				return
+			}
 			ready(server.Upgrade{Answer: answer, Go: func() { d.execute(binary, to, release) }}, nil)
 		})
 	}()
 }
 
+// ending returns why no other binary is executed while superd shuts down: nobody gains by it, and keeper and systemd know of the shutdown
+// already, by this process.
+func (d *daemon) ending() error {
+	if d.supervisor.Info().ShuttingDown {
+		return errors.New("superd is shutting down")
+	}
+	return nil
+}
+
 // execute is the upgrade itself. It returns only if it failed.
 func (d *daemon) execute(binary, to string, release func()) {
+	if err := d.ending(); err != nil {
+		d.notUpgraded(err, release)
+		return
+	}
 	way := "there is no way back: superd runs without a keeper"
 	if d.link.Pid() != 0 {
 		way = "the keeper starts this one again if the new one is not ready soon"
@@ -54,6 +76,10 @@ func (d *daemon) execute(binary, to string, release func()) {
 	d.log.Info("upgrading", "binary", binary, "from", version, "to", to, "way_back", way)
 	crashpoint.Here("upgrade.before-exec")
 	err := d.link.Upgrade(binary, os.Args, os.Environ())
+	d.notUpgraded(err, release)
+}
+
+func (d *daemon) notUpgraded(err error, release func()) {
 	d.log.Error("not upgraded", "error", err)
 	d.upgrading = false
 	release()

@@ -1,0 +1,156 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"superd/mounts"
+)
+
+// must returns a slot that was got.
+func must(t *testing.T, s *slot) *slot {
+	t.Helper()
+	if s == nil {
+		t.Fatal("no slot")
+	}
+	return s
+}
+
+// empty fails if somebody has a slot or wants one.
+func (s *slots) empty(t *testing.T) {
+	t.Helper()
+	if len(s.gates) != 0 || len(s.taken) != 0 || len(s.all) != 0 || s.late != 0 {
+		t.Errorf("%d gates, %d slots and %d tokens are left, %d slots are late, want none", len(s.gates), len(s.taken), len(s.all), s.late)
+	}
+}
+
+func closedQuit() <-chan struct{} {
+	quit := make(chan struct{})
+	close(quit)
+	return quit
+}
+
+func TestSlotsOfClosingCaptures(t *testing.T) {
+	s := newSlots(new(mounts.Table), writersPerPlace, maxWriters)
+	here := place{device: 1}
+	var held []*slot
+	for range writersPerPlace {
+		held = append(held, must(t, s.acquire(here, nil)))
+	}
+	if s.acquire(here, closedQuit()) != nil {
+		t.Error("acquire() = a slot where none is left")
+	}
+	must(t, s.acquire(place{device: 2}, nil)).release()
+	for _, h := range held {
+		h.release()
+	}
+	s.empty(t)
+}
+
+// File systems that stall hold up nobody else for longer than a moment, as long as they are not too many.
+func TestLateSlots(t *testing.T) {
+	s := newSlots(new(mounts.Table), writersPerPlace, maxWriters)
+	var held []*slot
+	for i := range 2 * maxWriters {
+		held = append(held, must(t, s.acquire(place{device: uint64(1 + i/writersPerPlace)}, nil)))
+	}
+	if s.late != maxWriters {
+		t.Errorf("%d slots are late, want %d", s.late, maxWriters)
+	}
+	elsewhere := place{device: 100}
+	if s.acquire(elsewhere, closedQuit()) != nil {
+		t.Error("acquire() = a slot beyond the threads that there are")
+	}
+	got := make(chan *slot)
+	go func() { got <- s.acquire(elsewhere, nil) }()
+	held[0].release() // which is late
+	must(t, <-got).release()
+	for _, h := range held[1:] {
+		h.release()
+	}
+	s.empty(t)
+}
+
+// Files that are not open yet are in the place where they are to lie, whatever their directories and the links on the way.
+func TestWay(t *testing.T) {
+	var table mounts.Table
+	here, other := t.TempDir(), t.TempDir()
+	shared, err := os.MkdirTemp("/dev/shm", "superd-test")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(shared)
+	if table.Device(here) == table.Device(shared) {
+		t.Skip("/dev/shm is not another file system")
+	}
+	link := func(target, name string) string {
+		t.Helper()
+		if err := os.Symlink(target, name); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	absolute := link(shared, filepath.Join(here, "absolute"))
+	relative := link("absolute/sub", filepath.Join(here, "relative"))
+	up := link("../"+filepath.Base(here)+"/absolute", filepath.Join(here, "up"))
+	loop := link("loop", filepath.Join(here, "loop"))
+	back := link(other, filepath.Join(shared, "back"))
+	file := link(filepath.Join(shared, "web.log"), filepath.Join(here, "web.log"))
+	tests := []struct{ path, at string }{
+		{here + "/a.log", here + "/a.log"},
+		{here + "/not/there/a.log", here + "/not/there/a.log"},
+		{shared + "/1/a.log", shared + "/1/a.log"},
+		{shared + "/2/a.log", shared + "/2/a.log"},
+		{absolute + "/a.log", shared + "/a.log"},
+		{relative + "/a.log", shared + "/sub/a.log"},
+		{up + "/a.log", shared + "/a.log"},
+		{back + "/a.log", other + "/a.log"},
+		{absolute + "/back/a.log", other + "/a.log"},
+		{file, shared + "/web.log"},
+		{loop + "/a.log", loop + "/a.log"},
+	}
+	s := newSlots(&table, writersPerPlace, maxWriters)
+	for _, tt := range tests {
+		ch := newChain(tt.path, Raw)
+		in := must(t, s.enter(ch, nil))
+		if want := (place{device: table.Device(tt.at)}); in.place != want || ch.way.at != tt.at {
+			t.Errorf("enter(%s) = place %v of %s, want %v of %s", tt.path, in.place, ch.way.at, want, tt.at)
+		}
+		in.release()
+	}
+	s.empty(t)
+}
+
+// A file system that stalls holds up who has yet to open files there, in however many directories, and nobody else.
+func TestStalledFileSystemBeforeFilesAreOpen(t *testing.T) {
+	shared, err := os.MkdirTemp("/dev/shm", "superd-test")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(shared)
+	r := newRig(t)
+	stalled := place{device: r.store.slots.mounts.Device(shared)}
+	if stalled.device == r.store.slots.mounts.Device(t.TempDir()) {
+		t.Skip("/dev/shm is not another file system")
+	}
+	var held []*slot
+	for range writersPerPlace { // as many writers hang
+		held = append(held, must(t, r.store.slots.acquire(stalled, nil)))
+	}
+	var waits []<-chan struct{}
+	for i := range 2 * maxWriters {
+		p := r.program(Options{Path: filepath.Join(shared, fmt.Sprint(i), "out.log")})
+		p.print("one\n")
+		waits = append(waits, p.drained())
+	}
+	r.poll("all to wait", func() bool { return r.users(stalled) == writersPerPlace+len(waits) })
+	r.program(Options{Path: filepath.Join(t.TempDir(), "elsewhere.log")}).log("one\n")
+	for _, h := range held {
+		h.release()
+	}
+	for _, done := range waits {
+		r.await(done, "a slot")
+	}
+}
