@@ -28,6 +28,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/privilege"
 	"superd/procs"
 	"superd/procs/eventlog"
 	"superd/signals"
@@ -95,6 +96,9 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	}
 	if err := signals.ResetInherited(); err != nil {
 		return fmt.Errorf("start with clean signals: %w", err)
+	}
+	if err := privilege.TakePrecedence(); err != nil {
+		return fmt.Errorf("take precedence over programs: %w", err)
 	}
 	openFiles, err := pidfd.InheritedOpenFiles()
 	if err != nil {
