@@ -37,6 +37,7 @@ func (in *instance) change(c *config.Change) {
 	goesOn := restarts && in.run != nil && before.Scheduled() && program.Scheduled() // the next run is by the new table
 	in.sup.outputs += len(streamsOf(program)) - len(streamsOf(before))
 	in.program, m.program = program, program
+	m.owed = m.owed && before.Scheduled() // without a schedule it says nothing
 	m.stale = m.stale || restarts && in.run != nil
 	defer in.save()
 	defer in.keepSchedule()

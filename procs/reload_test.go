@@ -158,6 +158,21 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("%v: %s, want back-off", in.machine.state, in.reason())
 				}
 			}},
+		{"a run that the operator has asked for is none of a schedule that comes later",
+			func(p *config.Program) { p.Type, p.Restart = config.TypeOneshot, config.RestartNever },
+			func(t *testing.T, h *history) {
+				h.give(t, OpRestart, "web")
+				h.v.RunFor(time.Minute)
+				h.mainOf("web").end(exitZero)
+				h.v.RunFor(time.Second)
+			},
+			func(p *config.Program) { p.Schedule, p.ScheduleMissed = "@every 9m", config.MissedSkip },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(time.Second)
+				if !in.awaitsSchedule() {
+					t.Errorf("%v: %s, want it waiting for its schedule", in.machine.state, in.reason())
+				}
+			}},
 		{"log rotation and groups", nil, func(*testing.T, *history) {},
 			func(p *config.Program) { p.Log.MaxSize, p.Groups = 5, []string{"g"} },
 			func(t *testing.T, h *history, in *instance) {

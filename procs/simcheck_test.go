@@ -91,6 +91,7 @@ func (h *history) checkState(in *instance) {
 	if in.removed {
 		return
 	}
+	h.checkPatience(in)
 	model := h.models[in.name]
 	if m.wanted.up && !model.wantUp {
 		h.calledUp(in)
@@ -99,6 +100,16 @@ func (h *history) checkState(in *instance) {
 		h.fail("%s: wanted up = %v, but it should be %v", in.name, m.wanted.up, model.wantUp)
 	}
 	h.checkBound(in, model)
+}
+
+// checkPatience holds that who has failed is tried again exactly if the table that is in force says so, whenever that has come.
+func (h *history) checkPatience(in *instance) {
+	limit := in.program.StartLimit
+	slowly := in.program.Restart != config.RestartNever && limit.Failures > 0 && limit.RetryAfter > 0
+	finally := in.program.Restart == config.RestartNever || limit.Failures > 0 && limit.RetryAfter == 0
+	if retry := in.restartTimer != nil; in.machine.state == Failed && (retry && !slowly || !retry && !finally) {
+		h.fail("%s is failed, retry pending: %v: restart %v, %+v: %s", in.name, retry, in.program.Restart, limit, in.reason())
+	}
 }
 
 // margin is for what takes no time to speak of.
@@ -283,7 +294,7 @@ func (h *history) observe(in *instance) {
 		model.amiss = model.condemned || model.run != nil && model.run.readyAt == 0
 	}
 	if (before == Running || before == Lingering) && (after == Stopping || after == Killing) && in.machine.blame == "" { // else it is like a crash
-		h.checkStop(in)
+		h.checkStop(in, before)
 	}
 	if after != Backoff && after != Failed && after != Exited && (after != Waiting || before.AtRest() || !in.machine.awaitsSchedule()) {
 		return

@@ -323,7 +323,7 @@ func (h *history) checkAdopted(in *instance, was memory) {
 		return // it may have gone on
 	}
 	if a.wanted != b.wanted || a.again != b.again || a.attempts != b.attempts || a.restarts != b.restarts || a.gaveUp != b.gaveUp ||
-		a.state != b.state || !slices.Equal(a.failures, b.failures) || a.ending != b.ending {
+		in.program.Scheduled() && a.owed != b.owed || a.blame != b.blame || a.amiss != b.amiss || a.notStarted != b.notStarted || a.starved != b.starved || !is.removed && a.stale != b.stale || a.state != b.state || !slices.Equal(a.failures, b.failures) || a.ending != b.ending {
 		h.fail("%s is %s, wanted %v, attempts %d, failures %v; it was %s, wanted %v, attempts %d, failures %v", in.name,
 			b.state, b.wanted, b.attempts, b.failures, a.state, a.wanted, a.attempts, a.failures)
 	}

@@ -224,13 +224,15 @@ func (h *history) checkGraph(in *instance) {
 }
 
 // checkStop holds that nobody is stopped before those who require him, and none in a shutdown before those who come after him.
-func (h *history) checkStop(in *instance) {
+func (h *history) checkStop(in *instance, before State) {
 	if h.sup.inHurry() {
 		return
 	}
+	// One that was to be stopped anyhow may have been, in this turn, before the shutdown began.
+	ordered := h.sup.shutdown != nil && (before != Lingering || h.policy.seenIn != h.v.Turns())
 	for _, other := range h.sup.instances {
 		requires, after := h.named(other)
-		first := among(requires, in) || h.sup.shutdown != nil && among(after, in)
+		first := among(requires, in) || ordered && among(after, in)
 		if first && lives(other) && h.models[other.name].graph.unstuck != 1 {
 			h.fail("%s is stopped while %s is %s", in.name, other.name, stateNames[other.machine.state])
 		}

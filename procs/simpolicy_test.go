@@ -11,6 +11,7 @@ type policyModel struct {
 	asked     bool   // the simulation has asked for it
 	begun     bool   // something was started
 	seen      bool   // superd is shutting down
+	seenIn    uint64 // since that turn
 	statuses  []int  // that superd may end with; nil: nothing has decided that yet. Several where several things happened in one turn
 	decidedIn uint64 // that turn
 	restSince uint64 // the turn since which all have ended; 0: they have not
@@ -22,7 +23,7 @@ func (h *history) observeShutdown() {
 	if p.seen || h.sup.shutdown == nil {
 		return
 	}
-	p.seen = true
+	p.seen, p.seenIn = true, h.v.Turns()
 	switch {
 	case p.asked && p.statuses == nil:
 		p.statuses = []int{0}

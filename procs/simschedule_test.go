@@ -181,7 +181,7 @@ func (h *history) resyncSchedule(in *instance, model *model, known bool) {
 		return
 	}
 	if !known { // but for what the start of its last run says, which is written down before that begins
-		s.settled = s.ran.number
+		s.settled, s.point = s.ran.number, s.ran.number
 	}
 	s.dueFor, s.early = in.sched.dueFor, false
 }
