@@ -112,6 +112,7 @@ type history struct {
 	wokeAt      time.Duration     // when the machine has slept last, on CLOCK_BOOTTIME
 	startedBoot time.Duration     // when the present superd began
 	policy      policyModel
+	graph       simGraph
 	ended       bool
 	pending     int // commands whose outcome is not in
 	err         error

@@ -2,6 +2,7 @@ package procs
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -90,8 +91,30 @@ func cyclic(c *config.Config) bool {
 	return slices.ContainsFunc(c.Programs, visit)
 }
 
+// A simGraph is who names whom, as long as the configuration, the scales and the instances stay the same.
+type simGraph struct {
+	config    *config.Config
+	scales    map[string]int
+	instances []*instance
+	edges     map[*instance][2][][]*instance
+}
+
 // named returns what the program of an instance names, as it is in force: the instances of each.
 func (h *history) named(in *instance) (requires, after [][]*instance) {
+	g := &h.graph
+	if g.config != h.sup.config || !slices.Equal(g.instances, h.sup.instances) || !maps.Equal(g.scales, h.scales) {
+		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.instances), map[*instance][2][][]*instance{}}
+	}
+	edges, ok := g.edges[in]
+	if !ok {
+		edges[0], edges[1] = h.drawn(in)
+		g.edges[in] = edges
+	}
+	return edges[0], edges[1]
+}
+
+// drawn finds what named returns.
+func (h *history) drawn(in *instance) (requires, after [][]*instance) {
 	table := h.sup.config.Program(in.program.Name)
 	if table == nil {
 		table = in.program
@@ -107,11 +130,11 @@ func (h *history) named(in *instance) (requires, after [][]*instance) {
 
 // peers returns the instances of a program that count for others: not those that go while it stays.
 func (h *history) peers(program string) []*instance {
-	all := h.sup.instancesOf(program)
+	all := slices.Clone(h.sup.instancesOf(program))
 	if h.sup.config.Program(program) == nil {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(in *instance) bool { return !h.belongs(in) })
+	return slices.DeleteFunc(all, func(in *instance) bool { return !h.belongs(in) })
 }
 
 // isUp reports whether an instance lets those start who require it.
