@@ -60,6 +60,7 @@ type ties struct {
 	required [levelCount]int // programs that it requires
 	ahead    [levelCount]int // programs that it comes after and that are on their way up
 	unasked  int             // of those that it requires, programs that it may ask for
+	follows  int             // programs that it comes after
 }
 
 // lacking reports whether something that it requires is down, so that it can't stay up either.
@@ -257,6 +258,7 @@ func (in *instance) link(names []string, order bool) {
 		in.edges = append(in.edges, e)
 		e.count(n.seen, 1)
 		if order {
+			in.machine.follows++
 			n.after++
 			n.leaving += one(in.published.going)
 		} else {

@@ -49,6 +49,52 @@ func TestWaitsForAreShort(t *testing.T) {
 	}
 }
 
+// Who comes after another waits for it, also where both are asked for in one breath, whoever is named first.
+func TestAfterHoldsForThoseAskedForAtOnce(t *testing.T) {
+	after := func(autostart bool) func(p *config.Program) {
+		return func(p *config.Program) {
+			if p.Autostart = autostart; p.Name == "app" {
+				p.After = []string{"web"}
+			}
+		}
+	}
+	tests := []struct {
+		name string
+		ask  func(t *testing.T, s *Supervisor)
+		base *config.Config
+	}{
+		{"by superd's start", func(*testing.T, *Supervisor) {}, namedPrograms(after(true), "app", "web")},
+		{"by a reload that adds them", func(_ *testing.T, s *Supervisor) { s.apply(namedPrograms(after(true), "app", "other", "web")) },
+			namedPrograms(after(true), "other")},
+		{"by a reload that changes them", func(_ *testing.T, s *Supervisor) { s.apply(namedPrograms(after(true), "app", "web")) },
+			namedPrograms(after(false), "app", "web")},
+		{"by the operator", func(t *testing.T, s *Supervisor) {
+			if _, err := s.Command(OpStart, []string{"*"}, false, func([]Outcome) {}); err != nil {
+				t.Fatal(err)
+			}
+		}, namedPrograms(after(false), "app", "web")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v, s := quickSupervisor(tt.base)
+			s.Start(func() {})
+			tt.ask(t, s)
+			for app := s.byName["app"]; app.machine.state != Spawning; {
+				if !v.Step() {
+					t.Fatalf("app is %s: %s", app.machine.state, app.reason())
+				}
+			}
+			if web := s.byName["web"].machine.state; web != Running {
+				t.Errorf("app is being started while web is %s", web)
+			}
+			settled(v, time.Second)
+			if s.counts[Running] != len(s.instances) {
+				t.Errorf("%s; want all running", s.summary())
+			}
+		})
+	}
+}
+
 // The graph has no cycle, whatever was reloaded: the old one of a name follows the table that is in force.
 func TestReloadTurnsDependencyAround(t *testing.T) {
 	requires := func(who, whom string) func(p *config.Program) {

@@ -104,7 +104,7 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 		m.why = "by " + by
 		m.cause = "started by " + by
 	}
-	return m.step(m.unlessBlocked(WantUp))
+	return m.step(m.unlessOrdered(WantUp))
 }
 
 // unlessBlocked returns e, a start, or what takes its place where that has to wait.
@@ -113,6 +113,15 @@ func (m *machine) unlessBlocked(e Event) Event {
 		return Wait
 	}
 	return e
+}
+
+// unlessOrdered is unlessBlocked for a start that somebody asks for. Where it comes after others it always waits until the turn's other work is done: those
+// may be asked for in the same breath, and only then is it known for whom it has to wait.
+func (m *machine) unlessOrdered(e Event) Event {
+	if m.follows > 0 && rules[m.state][Wait] != nil {
+		return Wait
+	}
+	return m.unlessBlocked(e)
 }
 
 // blocked reports whether a start has to wait: for room, for what it requires or comes after, for its schedule, or, where a new run was asked for,
@@ -180,7 +189,7 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 		m.again = !m.lastLeft() // it is down: there is only the question whether those who require it are
 		m.cause = "started by " + by
 	}
-	return m.end(m.unlessBlocked(Again))
+	return m.end(m.unlessOrdered(Again))
 }
 
 // awaitsSchedule reports whether nothing is to be started before a time of the program's schedule comes.

@@ -82,10 +82,8 @@ func (a *adoption) resumeRun() {
 	}
 	if v.Table != nil {
 		r.program = v.Table
-		change := config.CompareProgram(r.program, in.program)
-		in.machine.stale = change.Restarts()
 	}
-	in.machine.stale = in.machine.stale || v.other
+	in.machine.stale = v.Stale || v.other
 	in.run = r
 	if r.touched && in.tree.OOMKills() < r.oomKills {
 		r.oomKills = in.tree.OOMKills() // they are counted anew
@@ -182,12 +180,10 @@ func (a *adoption) resumeStop(r *run) {
 // resumeSpawning goes on with a start.
 func (a *adoption) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, a.in.machine
-	// Somebody may live beside whom it must not: it was about to go, and this superd does not know that.
-	unwanted := m.unwanted() || m.hindered
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.birth != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
-		if unwanted {
+		if m.unwanted() || m.hindered {
 			r.hook.stop()
 		}
 	case v.birth != nil && v.birth.Process != nil:
@@ -197,7 +193,8 @@ func (a *adoption) resumeSpawning(r *run) {
 		a.spawned(r, &savedProcess{})
 	case v.birth != nil && in.left(r):
 		in.do(func() []Effect { return m.interrupted(true) })
-	case unwanted:
+	case m.unwanted(), m.blocked():
+		// Things may have changed of which the journal doesn't tell: somebody may live beside whom it must not, or not be there for whom it waits.
 		in.do(func() []Effect { return m.calledOff(in.left(r)) })
 	case len(in.program.Invalid) > 0:
 		in.spawnFailed(r, in.program.Invalid, faultFinal)

@@ -118,6 +118,7 @@ type savedExit struct {
 type savedRun struct {
 	ID            string          `json:"id"`              // invocation id
 	Table         *config.Program `json:"table,omitempty"` // as it was when the run began, where that is not the instance's
+	Stale         bool            `json:"stale,omitempty"` // it is by another table than the program has by now, and not to go on
 	Touched       bool            `json:"touched,omitempty"`
 	Main          *savedProcess   `json:"main,omitempty"`
 	StartedAt     time.Duration   `json:"started_at,omitempty"`

@@ -188,9 +188,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.density = h.pick(0, 0.2, 0.6)
 	h.kernel.starts = func(spec *SpawnSpec) {
-		if !h.adopting {
-			h.checkStart(spec.Own["SUPERD_INVOCATION_ID"], spec.Name)
-		}
+		h.checkStart(spec.Own["SUPERD_INVOCATION_ID"], spec.Name)
 	}
 	h.journal = newSimJournal(h, time.Duration(h.pick(0, 0.001, 1)*float64(time.Second)))
 	if d.asked != nil {
@@ -301,6 +299,11 @@ func (h *history) run() (err error) {
 	for _, p := range h.sup.config.Programs {
 		for _, name := range p.Instances() {
 			h.models[name] = &model{wantUp: p.Autostart}
+		}
+	}
+	if h.defect.begin != nil {
+		for _, in := range h.sup.instances {
+			h.defect.begin(in)
 		}
 	}
 	h.sup.Start(func() { h.ended = true })

@@ -112,8 +112,10 @@ func (h *history) checkPatience(in *instance) {
 	}
 }
 
-// margin is for what takes no time to speak of.
-const margin = 5 * time.Second
+const (
+	margin     = 5 * time.Second  // for what takes no time to speak of
+	maxTimeout = 30 * time.Second // no start time-out is longer
+)
 
 // checkBound holds that what is to be down is down in bounded time: hooks, stop time-out, what is left, hooks again. Where somebody doesn't
 // die, it is bounded until he is named.
@@ -131,7 +133,7 @@ func (h *history) checkBound(in *instance, model *model) {
 			hooks = max(hooks, 1) // of a table that was never written
 			model.hookDue = max(model.hookDue, r.hook.due)
 		}
-		bound = max(model.hookDue-max(model.since, model.freeAt), 0) // hooks were perhaps begun with another time-out
+		bound = min(max(model.hookDue-max(model.since, model.freeAt), 0), maxTimeout) // hooks were perhaps begun with another time-out
 		bound += time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
 	}
 	bound += stop + killPause + margin
@@ -196,7 +198,7 @@ func (h *history) checkHook(in *instance) {
 	}
 	from := max(model.hookOn, model.freeAt, h.reloadedAt)
 	// One that an earlier superd has begun keeps the time-out that it had then.
-	if since := h.v.Now() - from; since > max(hook.timeout, hook.due-from)+killPause+margin {
+	if since := h.v.Now() - from; since > min(max(hook.timeout, hook.due-from), maxTimeout)+killPause+margin {
 		h.fail("%s is in a hook since %v, time-out %v", in.name, since, hook.timeout)
 	}
 }

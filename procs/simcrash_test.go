@@ -242,9 +242,7 @@ func (h *history) crash() {
 	h.startedBoot = h.v.Boot()
 	h.sup = New(o)
 	h.adopting = true
-	err := h.sup.Adopt()
-	h.adopting = false
-	if err != nil {
+	if err := h.sup.Adopt(); err != nil {
 		h.fail("adopt: %v", err)
 		return
 	}
@@ -265,13 +263,14 @@ func (h *history) crash() {
 	h.checkScales(reload)
 	inForce := h.sup.config
 	h.sup.Start(func() { h.ended = true })
+	h.adopting = false
 	if reload || h.sup.config != inForce {
 		clear(h.scales)
 		for name, scaled := range h.sup.scales {
 			h.scales[name] = scaled.Replicas
 		}
 	}
-	h.resync(before, pending, reload || pending[superdKey] || shuttingDown || h.sup.config != inForce)
+	h.resync(before, pending, reload || shuttingDown || h.sup.config != inForce)
 	h.check()
 }
 
@@ -352,7 +351,7 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 		}
 		model := h.models[in.name]
 		_, known := before[in.name]
-		lost := all || pending[instanceKey(in.name)] || !known || in.machine.state == Spawning || in.removed
+		lost := all || pending[instanceKey(in.name)] || !known || in.removed
 		model.graph = graphModel{heldDown: in.wish().by == operator && !in.wish().up, by: in.machine.wanted.by}
 		if lost {
 			model.wantUp, model.since = in.wish().up, h.v.Now()

@@ -18,6 +18,7 @@ type defect struct {
 	ungated                                    bool                                // the sweep doesn't wait for forks
 	program                                    func(p *config.Program)             // what the machines go by, unlike the observer
 	turn                                       func(in *instance)                  // is done to each instance after each turn
+	begin                                      func(in *instance)                  // is done to each instance before superd begins
 	reload                                     func(h *history, diff *config.Diff) // is done to what a reload goes by
 	unwatched                                  bool                                // nobody tells that the clock was set
 	hasty                                      bool                                // the operator is answered before his wish is written
@@ -103,6 +104,7 @@ var defects = []defect{
 		}
 	}},
 	{name: "a program is started before what it requires is ready", rules: func(r *table) { r[Stopped][Wait] = to(Spawning, Spawn) }},
+	{name: "who comes after another does not wait where both are asked for at once", begin: func(in *instance) { in.machine.follows = 0 }},
 	{name: "a program that is stopped for what it requires starts again at once", rules: func(r *table) { r[Stopping][EndWait] = to(Spawning, EndRun, Spawn) }},
 	{name: "a stop does not wait for those who require the program", rules: func(r *table) { r[Running][Linger] = to(Stopping, SignalStop, ArmStop) }},
 	{name: "a program that lingers is not stopped when its turn has come", rules: func(r *table) { r[Lingering][Again] = to(Lingering) }},

@@ -206,6 +206,26 @@ func (h *history) checkStart(run string, name string) {
 	if slices.ContainsFunc(after, onItsWay) {
 		h.fail("%s is started before what it comes after is ready", name)
 	}
+	for _, other := range h.yetToCome(in) {
+		h.fail("%s is started before %s, which it comes after and which was asked for at the same time", name, other)
+	}
+}
+
+// yetToCome returns those whom the instance comes after and who are wanted up, though superd has not come to that yet.
+func (h *history) yetToCome(in *instance) (names []string) {
+	table := h.sup.config.Program(in.program.Name)
+	if table == nil || h.adopting {
+		return nil
+	}
+	for _, program := range table.After {
+		for _, name := range h.instanceNames(h.sup.config.Program(program)) {
+			model, other := h.models[name], h.sup.byName[name]
+			if model != nil && model.wantUp && (other == nil || !other.removed && other.machine.state == Stopped) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // checkGraph holds what the graph says of an instance.

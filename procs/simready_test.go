@@ -275,7 +275,7 @@ func (h *history) checkReady(in *instance, model *model) {
 	}
 	switch in.machine.state {
 	case Running:
-		if r.program.Ready != nil && p.wellAt == 0 && !strings.Contains(in.name, "@") {
+		if ready := r.program.Ready; ready != nil && p.wellAt == 0 && (told(ready) || !numbered(in.name)) {
 			h.fail("%s is running, and its process was never ready", in.name)
 		}
 	case Starting:
@@ -289,14 +289,17 @@ func (h *history) checkReady(in *instance, model *model) {
 	}
 }
 
+// told reports whether a program tells itself that it is ready; else it is asked.
+func told(ready *config.Ready) bool { return ready.Notify || ready.FD != 0 }
+
 // checkBlame holds that superd has a reason for ending a run.
 func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 	now, blame := h.v.Now(), in.machine.blame
 	switch {
 	case strings.HasPrefix(blame, "not ready"):
 		ready := r.program.Ready
-		told := ready != nil && (ready.Notify || ready.FD != 0)
-		if p.wellAt != 0 && now-p.wellAt > simWaits+2*ready.Interval && told && !h.kernel.socketOf(p.run).lost {
+		missed := told(ready) && h.kernel.socketOf(p.run).lost || !told(ready) && h.kernel.mix.checkHangs > 0 || ready.Exec != nil && h.faulty(in)
+		if p.wellAt != 0 && now-p.wellAt > simWaits+2*ready.Interval && !missed {
 			h.fail("%s ended since it was not ready; it is, for %v", in.name, now-p.wellAt)
 		}
 		if now-p.began < r.program.StartTimeout-simWaits {
