@@ -38,6 +38,7 @@ func TestLoadAfter(t *testing.T) {
 		"[program.%s]\ncommand = 'x'\nlog.file = 'b.log'\n", "[program.%s]\ncommand = 'x'\nreplicas = 2\n", "[program.%s] # [x]\ncommand = 'x'\nafter = []\n",
 		"[program.'%s']\ncommand = 'x'\n", "[program.%s]\ncommand = 'x'\n[program.c.log]\nkeep = 5\n", "[program.%s]\ncommand = 5\n",
 		"[program.%s]\ncommand = 'x'\nenvironment = { A = \"#\\\"[\" }\n", "[program.%s]\ncommand = \"\"\"x\n", "[program]\n%s.command = 'x'\n",
+		"[program.%s]\ncommand = 'x'\nlog = { sink = 'command', command = 'y' }\n",
 	}
 	heads := []string{"", "[defaults]\nrestart = 'never'\n", "include = ['conf/*.toml']\n", "superd.exit_when = 'all-exited'\n"}
 	reused, loads := 0, 0

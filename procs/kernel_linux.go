@@ -167,7 +167,8 @@ func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
 	made := slices.Repeat([]int{-1}, len(spec.Outputs))
-	prepared, err := prepare(spec, p, made)
+	madeInput := -1
+	prepared, err := prepare(spec, p, made, &madeInput)
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -179,7 +180,7 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	if !p.commit() {
 		closeCgroup(cgroup)
 		k.loop.Post(func() {
-			for _, fd := range made {
+			for _, fd := range append(made, madeInput) {
 				closeInherited(fd)
 			}
 			p.returned()
@@ -187,13 +188,13 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		return
 	}
 	if err != nil {
-		k.loop.Post(func() { done(Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}, err) })
+		k.loop.Post(func() { done(Child{ReadFDs: made, InputFD: madeInput, NotifyFD: -1, ReadyFD: -1}, err) })
 		return
 	}
 	p.enter("execute", prepared.path)
 	p.seat.settle()
 	process, id, err := k.fork(prepared, spec, cgroup)
-	child := Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}
+	child := Child{ReadFDs: made, InputFD: madeInput, NotifyFD: -1, ReadyFD: -1}
 	if err == nil {
 		child.Process, child.ID, child.EnvSum = process, id, prepared.envSum
 		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
@@ -261,6 +262,9 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 // files returns what become the program's descriptors 0, 1, 2 and so on.
 func (p *prepared) files(null, stdout, stderr int) []int {
 	files := []int{null, stdout, stderr}
+	if p.input >= 0 {
+		files[0] = p.input
+	}
 	if p.readyNumber > 0 {
 		for len(files) < p.readyNumber {
 			files = append(files, -1)
