@@ -1,6 +1,13 @@
 package procs
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
+
+// readyPatience is how long superd itself waits, before it says that it is ready, for programs that take long to be started, as with a
+// pre_start hook. The service manager would end it otherwise: systemd after 90 s, on some systems 45 s (DefaultTimeoutStartSec=).
+const readyPatience = 30 * time.Second
 
 // A Notifier is told of superd's own state, as sd_notify(3) has it. Its methods do not block.
 type Notifier interface {
@@ -16,8 +23,9 @@ func (s *Supervisor) tellNotifier() {
 	case s.onEnd == nil || s.shutdown != nil || s.reloading:
 	case s.ready:
 		s.notify.Status(s.summary())
-	case s.counts[Spawning] == 0 && len(s.unsettled) == 0:
+	case s.counts[Spawning] == 0 && len(s.unsettled) == 0, !s.readyBy.Active():
 		s.ready = true
+		s.readyBy.Stop()
 		s.log.Info("ready", "state", s.summary())
 		s.notify.Ready(s.summary())
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/loop"
 	"superd/pidfd"
 )
 
@@ -162,5 +163,36 @@ func TestAllExited(t *testing.T) {
 				t.Errorf("superd has ended: %v, status %d; want %v, %d", got, h.sup.ExitStatus(), tt.want, tt.status)
 			}
 		})
+	}
+}
+
+// ready is a Notifier that notes when superd was ready.
+type ready struct {
+	silent
+	v  *loop.Virtual
+	at []time.Duration
+}
+
+func (r *ready) Ready(string) { r.at = append(r.at, r.v.Now()) }
+
+// TestReady: superd is ready when what starts by itself has been spawned, and does not wait for ever for that.
+func TestReady(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: readyPatience} {
+		h := newHistory(1, defect{}, false)
+		h.kernel.mix = faultMix{hookHangs: 1}
+		o := h.options()
+		told := &ready{v: h.v}
+		o.Notify = told
+		o.Config = &config.Config{Programs: []*config.Program{programNamed("web", nil), programNamed("db", func(p *config.Program) {
+			p.PreStart, p.StartTimeout = [][]string{{simHook}}, took
+			p.Restart = config.RestartNever
+		})}}
+		h.sup = New(o)
+		began := h.v.Now()
+		h.sup.Start(func() {})
+		h.v.RunFor(2 * time.Hour)
+		if len(told.at) != 1 || told.at[0]-began < want || told.at[0]-began > want+time.Second {
+			t.Errorf("with a hook of %v superd was ready %v after %v, want once after %v", took, told.at, began, want)
+		}
 	}
 }

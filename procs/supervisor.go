@@ -100,7 +100,8 @@ type Supervisor struct {
 
 	started    time.Time
 	startedAt  time.Duration
-	ready      bool // everything that starts by itself has been spawned once
+	ready      bool        // everything that starts by itself has been spawned once, or takes long
+	readyBy    *loop.Timer // when that is long enough
 	reloading  bool
 	reloads    []reloading // who waits for the next one
 	shutdown   *shutdown
@@ -180,6 +181,7 @@ func New(o Options) *Supervisor {
 // journal says so.
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
+	s.readyBy = s.scope.After(readyPatience, s.tellNotifier)
 	if s.shutdown == nil {
 		s.startMissing()
 	} else { // it came first, or goes on
