@@ -244,13 +244,21 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if show {
 		printer := terminal.NewLinePrinter(stdout, terminal.Detect(stdout, os.Getenv))
 		options.OnCapture = func(c *logs.Capture) func() {
-			lines := printer.Program(c.Name())
-			printed.Go(func() {
-				defer lines.Close()
-				// What can't be shown is still in the log file: a terminal that has gone is no failure.
-				_ = c.FollowFromStart(context.Background(), lines)
-			})
-			return func() { go lines.EndRun() } // showing may block
+			var all []*terminal.ProgramLines
+			for _, which := range c.Apart() {
+				lines := printer.Program(c.Name())
+				all = append(all, lines)
+				printed.Go(func() {
+					defer lines.Close()
+					// What can't be shown is still in the log file: a terminal that has gone is no failure.
+					_ = c.FollowFromStart(context.Background(), which, lines)
+				})
+			}
+			return func() {
+				for _, lines := range all {
+					go lines.EndRun() // showing may block
+				}
+			}
 		}
 	}
 	stored, err := storeListener(link, listener)
