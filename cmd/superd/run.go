@@ -28,7 +28,6 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
-	"superd/privilege"
 	"superd/procs"
 	"superd/procs/eventlog"
 	"superd/signals"
@@ -96,9 +95,6 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	}
 	if err := signals.ResetInherited(); err != nil {
 		return fmt.Errorf("start with clean signals: %w", err)
-	}
-	if err := privilege.TakePrecedence(); err != nil {
-		return fmt.Errorf("take precedence over programs: %w", err)
 	}
 	openFiles, err := pidfd.InheritedOpenFiles()
 	if err != nil {
