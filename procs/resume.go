@@ -182,7 +182,7 @@ func (a *adoption) resumeStop(r *run) {
 // resumeSpawning goes on with a start.
 func (a *adoption) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, a.in.machine
-	unwanted := m.unwanted()
+	unwanted := m.unwanted() || m.hindered // somebody was started in its place, which is not in its own record yet
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.birth != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
