@@ -219,6 +219,23 @@ func TestStreamGoesOn(t *testing.T) {
 	}
 }
 
+// TestManyCursors: who follows more instances than a form may have fields can go on.
+func TestManyCursors(t *testing.T) {
+	cursors := map[string]string{}
+	for i := range 12_000 {
+		name := fmt.Sprintf("web@%05d", i)
+		cursors[name] = name + ":r0.0"
+	}
+	q := LogQuery{Names: []string{"web"}, Lines: -1, Follow: true}
+	form, err := url.ParseQuery(q.request(cursors).form.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Fields(form.Get("cursor")); len(form["cursor"]) != 1 || len(got) != len(cursors) || got[0] != "web@00000:r0.0" {
+		t.Errorf("%d fields, the first with %d cursors, want one with all %d", len(form["cursor"]), len(got), len(cursors))
+	}
+}
+
 func TestStreamThatIsCutOff(t *testing.T) {
 	const cut = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
 	err := answering(t, cut, false).Logs(t.Context(), LogQuery{Names: []string{"web"}}, func([]byte, *LogLine) error { return nil }, nil)

@@ -91,7 +91,9 @@ func (in *instance) changeRun(program *config.Program) {
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
 		program = &own
 	}
-	checks := !reflect.DeepEqual(r.program.Ready, program.Ready) || !reflect.DeepEqual(r.program.Health, program.Health)
+	// A newline on a descriptor is waited for without any interval, and only once.
+	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
+	health := !reflect.DeepEqual(r.program.Health, program.Health)
 	r.program = program
 	shift(r.startLimit, start)
 	if w := r.readiness; w != nil {
@@ -99,9 +101,9 @@ func (in *instance) changeRun(program *config.Program) {
 		shift(w.due, start)
 	}
 	switch {
-	case checks && r.readiness != nil:
+	case ready && r.readiness != nil:
 		in.awaitReady(r.startDeadline)
-	case checks && in.machine.state == Running:
+	case health && in.machine.state == Running:
 		in.attend()
 	}
 	if r.stopTimer.Active() {

@@ -24,6 +24,8 @@ type Kernel struct {
 	loop        *loop.Loop
 	runtimeDir  string
 	log         *slog.Logger
+	openFiles   *unix.Rlimit
+	slots       *pidfd.Slots
 	null        int  // /dev/null, the programs' standard input
 	ambient     bool // superd has capabilities that programs of other users must not get
 	oomScoreAdj *int // what the programs get; nil: superd's own
@@ -37,6 +39,11 @@ type Kernel struct {
 
 // NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
+	slots, err := pidfd.ReserveSlots()
+	if err != nil {
+		return nil, err
+	}
+	l.Root().Defer(slots.Close)
 	oomScoreAdj, err := ownOOMScore()
 	if err != nil {
 		return nil, fmt.Errorf("read own oom_score_adj: %w", err)
@@ -45,7 +52,7 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
-	k := &Kernel{loop: l, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
+	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
@@ -295,6 +302,7 @@ func (g *forkGate) init() {
 // spawn forks and executes.
 func (k *Kernel) spawn(attr *pidfd.Attr) (*pidfd.Process, error) {
 	k.gate.enter()
+	attr.Slots, attr.OpenFiles = k.slots, k.openFiles
 	child, err := pidfd.Spawn(attr)
 	if err == nil {
 		k.gate.mu.Lock()

@@ -22,13 +22,14 @@ func (h *history) changeTable(alter func(p *config.Program)) *config.Change {
 
 // TestAppliedLive: what can be applied to what lives is, and comes into force there.
 func TestAppliedLive(t *testing.T) {
-	tests := []struct {
+	type test struct {
 		name    string
 		program func(p *config.Program)
 		bring   func(t *testing.T, h *history) // into the state in which the table is changed
 		alter   func(p *config.Program)
 		check   func(t *testing.T, h *history, in *instance)
-	}{
+	}
+	tests := []test{
 		{"a shorter stop time-out of a stop under way", nil,
 			func(t *testing.T, h *history) { h.give(t, OpStop, "web") },
 			func(p *config.Program) { p.StopTimeout = 3 * time.Second },
@@ -112,6 +113,30 @@ func TestAppliedLive(t *testing.T) {
 				}
 			}},
 	}
+	awaiting := func(_ *testing.T, h *history) {
+		h.kernel.mix.neverReady = 1
+		h.mainOf("web").end(exitThree)
+		h.v.RunFor(time.Second)
+	}
+	becomesReady := func(t *testing.T, h *history, in *instance) {
+		s := h.kernel.socketOf(in.run.invocationID)
+		if s.newline = true; s.heard != nil {
+			s.heard()
+		}
+		h.v.RunFor(time.Second)
+		if in.machine.state != Running {
+			t.Errorf("%v: %s, want running: it has told that it is ready", in.machine.state, in.reason())
+		}
+	}
+	onDescriptor := func(p *config.Program) { p.Ready = &config.Ready{FD: 3, Interval: time.Second, Timeout: time.Second} }
+	tests = append(tests, []test{
+		{"health, before it has told on its descriptor that it is ready", onDescriptor, awaiting,
+			func(p *config.Program) {
+				p.Health = &config.Health{TCP: "web", Interval: time.Minute, Timeout: time.Second, Failures: 3}
+			}, becomesReady},
+		{"the interval of other kinds of readiness, before that", onDescriptor, awaiting,
+			func(p *config.Program) { p.Ready = &config.Ready{FD: 3, Interval: time.Minute, Timeout: time.Second} }, becomesReady},
+	}...)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			program := programNamed("web", func(p *config.Program) {

@@ -221,7 +221,7 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 			return nil, &ScaleError{w.Name, fmt.Sprintf("it is an instance: scale its program, as in %s=%d", programName, max(w.Replicas, 1))}
 		}
 		if len(programs) == 0 {
-			return nil, &UnknownNameError{Name: w.Name, Nearest: config.Nearest(w.Name, s.names())}
+			return nil, &UnknownNameError{w.Name, s.names()}
 		}
 		for _, p := range programs {
 			if n, twice := counts[p.Name]; twice && n != w.Replicas {

@@ -27,6 +27,7 @@ type simListener struct {
 	scope  *loop.Scope
 	h      notify.Handler
 	held   bool
+	waits  []func() // until all is taken
 }
 
 // simWaits is how much longer than it should something may take in the simulation.
@@ -63,13 +64,18 @@ func (k *simKernel) Listen(scope *loop.Scope, fd int, h notify.Handler) (Listene
 		l.socket.heard = nil
 		k.CloseFD(fd)
 	})
-	l.socket.heard = func() { scope.Post(l.Take) }
+	l.socket.heard = func() { scope.Post(l.take) }
 	l.socket.heard()
 	return l, nil
 }
 
-// Take implements [Listener].
-func (l *simListener) Take() {
+// WhenTaken implements [Listener].
+func (l *simListener) WhenTaken(f func()) {
+	l.waits = append(l.waits, f)
+	l.take()
+}
+
+func (l *simListener) take() {
 	for len(l.socket.messages) > 0 && !l.held && !l.scope.Closed() {
 		m := l.socket.messages[0]
 		if !l.h.Message(notify.Sender{}, m) || l.k.unheld {
@@ -81,9 +87,14 @@ func (l *simListener) Take() {
 			if !l.scope.Closed() {
 				l.held = false
 				l.socket.messages = l.socket.messages[1:]
-				l.Take()
+				l.take()
 			}
 		})
+	}
+	for len(l.waits) > 0 && !l.held && !l.scope.Closed() {
+		first := l.waits[0]
+		l.waits = l.waits[1:]
+		first()
 	}
 }
 

@@ -80,22 +80,17 @@ type Output struct {
 // Outputs returns the output of the instances that names select, by name. A name that selects nothing is an [UnknownNameError], unless
 // none need be there.
 func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
-	var all []Output
 	selected, err := s.selectInstances(names)
 	if err != nil && noneToo {
-		known := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			_, err := s.selectInstances([]string{name})
-			return err != nil
-		})
-		if len(known) == 0 {
-			return nil, nil
-		}
-		selected, err = s.selectInstances(known)
+		selected, _ = s.find(names)
+	} else if err != nil {
+		return nil, err
 	}
-	for _, in := range selected {
-		all = append(all, Output{in.name, in.capture})
+	all := make([]Output, len(selected))
+	for i, in := range selected {
+		all[i] = Output{in.name, in.capture}
 	}
-	return all, err
+	return all, nil
 }
 
 // WatchInstances calls f on the loop after an instance was added, once for all of a turn.

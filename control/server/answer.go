@@ -52,8 +52,8 @@ func explain(err error) *control.Error {
 	if unknown, ok := errors.AsType[*procs.UnknownNameError](err); ok {
 		e := &control.Error{Status: http.StatusNotFound, Message: fmt.Sprintf("no program, instance or group is named %q", unknown.Name),
 			Remedy: "see `superd ctl status` for the names"}
-		if unknown.Nearest != "" {
-			e.Remedy = fmt.Sprintf("did you mean %q?", unknown.Nearest)
+		if nearest := unknown.Nearest(); nearest != "" {
+			e.Remedy = fmt.Sprintf("did you mean %q?", nearest)
 		}
 		return e
 	}
@@ -82,7 +82,7 @@ func badRequest(remedy, format string, args ...any) error {
 	return &control.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-func errTooLarge() error {
+func errTooLarge(limit int64) error {
 	return &control.Error{Status: http.StatusRequestEntityTooLarge,
-		Message: fmt.Sprintf("request body of more than %d bytes", maxBodyBytes), Remedy: "name fewer programs, or a group"}
+		Message: fmt.Sprintf("request body of more than %d bytes", limit), Remedy: "name fewer programs, or a group"}
 }

@@ -52,10 +52,23 @@ func (f *fakeSupervisor) Status(names []string) ([]procs.Status, error) {
 			}
 		}
 		if len(some) == before {
-			return nil, &procs.UnknownNameError{Name: name, Nearest: "web"}
+			return nil, &procs.UnknownNameError{Name: name, Known: []string{"web"}}
 		}
 	}
 	return some, nil
+}
+
+func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError) {
+	for _, name := range names {
+		some, err := f.Status([]string{name})
+		if err != nil {
+			unknown = append(unknown, err.(*procs.UnknownNameError))
+		}
+		for _, st := range some {
+			instances = append(instances, st.Name)
+		}
+	}
+	return instances, unknown
 }
 
 func (f *fakeSupervisor) Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (func(), error) {

@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"path"
-	"slices"
 	"strconv"
 	"time"
 
@@ -148,66 +146,59 @@ func (h *historian) take(e *eventlog.Event) {
 
 // A selection is what names stand for among events, which may be about instances that are gone.
 type selection struct {
-	names     []string
-	instances map[string]bool  // that there are now
-	unknown   map[string]error // names that stand for nothing now, unless an event bears them
+	all       bool
+	instances map[string]bool           // that there are now
+	unknown   []*procs.UnknownNameError // names that stand for nothing now, unless an event bears them
+	borne     map[string]bool           // by these names; true: an event does
+	globs     []string                  // among them
 }
 
 // selection looks names up; without names everything is selected.
 func (s *Server) selection(ctx context.Context, names []string) (*selection, error) {
-	sel := &selection{names: names, instances: map[string]bool{}, unknown: map[string]error{}}
 	if len(names) == 0 {
-		return sel, nil
+		return &selection{all: true}, nil
 	}
-	failed, err := ask(ctx, s, func() error {
-		for _, name := range names {
-			all, err := s.options.Supervisor.Status([]string{name})
-			if _, unknown := errors.AsType[*procs.UnknownNameError](err); err != nil && !unknown {
-				return err
-			}
-			if err != nil {
-				sel.unknown[name] = err
-			}
-			for i := range all {
-				sel.instances[all[i].Name] = true
+	return ask(ctx, s, func() *selection {
+		sel := &selection{instances: map[string]bool{}, borne: map[string]bool{}}
+		instances, unknown := s.options.Supervisor.Resolve(names)
+		for _, name := range instances {
+			sel.instances[name] = true
+		}
+		for _, u := range unknown {
+			sel.borne[u.Name] = false
+			if procs.IsPattern(u.Name) {
+				sel.globs = append(sel.globs, u.Name)
 			}
 		}
-		return nil
+		sel.unknown = unknown
+		return sel
 	})
-	if err == nil {
-		err = failed
-	}
-	return sel, err
 }
 
+// has reports whether e is about what was asked for: an instance or a program of a name or glob.
 func (sel *selection) has(e *eventlog.Event) bool {
-	if len(sel.names) == 0 || sel.instances[e.Instance] {
+	if sel.all || sel.instances[e.Instance] {
 		return true
 	}
-	for name := range sel.unknown {
-		if bears(e, name) {
-			sel.unknown[name] = nil
-			return true
-		}
-	}
-	return false
-}
-
-// bears reports whether e is about an instance or a program of this name or glob.
-func bears(e *eventlog.Event, name string) bool {
+	some := false
 	for _, own := range []string{e.Instance, e.Program} {
-		if match, err := path.Match(name, own); own == name || match && err == nil {
-			return true
+		if _, asked := sel.borne[own]; asked {
+			some, sel.borne[own] = true, true
+		}
+		for _, glob := range sel.globs {
+			if match, err := path.Match(glob, own); match && err == nil {
+				some, sel.borne[glob] = true, true
+			}
 		}
 	}
-	return false
+	return some
 }
 
 // unmatched returns an error if a name stands for nothing, neither now nor in an event.
 func (sel *selection) unmatched() error {
-	for _, name := range sel.names {
-		if err := sel.unknown[name]; err != nil {
-			return err
+	for _, u := range sel.unknown {
+		if !sel.borne[u.Name] {
+			return u
 		}
 	}
 	return nil
@@ -230,13 +221,17 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.flushEvents(r.Context())
+	about := make(map[string]bool, len(got.all))
+	for i := range got.all {
+		about[got.all[i].Name] = true
+	}
 	var events []eventlog.Event
 	for e, err := range s.options.Events.Since(0) {
 		if err != nil {
 			s.log.Warn("explanation without events", "error", err)
 			break
 		}
-		if slices.ContainsFunc(got.all, func(f procs.Facts) bool { return f.Name == e.Instance }) {
+		if about[e.Instance] {
 			events = append(events, e)
 		}
 	}

@@ -141,7 +141,7 @@ func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
 	if _, resumes := r.Form["cursor"]; resumes {
 		q.cursors = map[string]*logs.Cursor{}
 	}
-	for _, text := range r.Form["cursor"] {
+	for text := range strings.FieldsSeq(strings.Join(r.Form["cursor"], " ")) {
 		name, place, ok := cutLast(text, ":")
 		c, err := logs.ParseCursor(place)
 		if !ok || err != nil {

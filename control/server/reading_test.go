@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -141,10 +142,17 @@ func TestManyCursorsGoInTheBody(t *testing.T) {
 	h := newHarness(t)
 	h.fake.captures["web"] = h.capture("web", "one\n")
 	form := url.Values{"name": {"web"}, "cursor": {"web:n0.0.0"}}
-	for i := range 3000 {
-		form.Add("cursor", fmt.Sprintf("an-instance-of-a-long-name@%d:n123456789.12345.123456", i))
+	var more []string
+	for i := range 12_000 {
+		more = append(more, fmt.Sprintf("an-instance-of-a-long-name@%d:n123456789.12345.123456", i))
 	}
+	form.Add("cursor", strings.Join(more, " "))
 	if status, text := h.request("POST", "/v1/logs", form.Encode()); status != 200 || !strings.Contains(text, `"line":"one"`) {
 		t.Errorf("answer %d %s", status, text)
+	}
+	conn := h.dial()
+	fmt.Fprintf(conn, "POST /v1/logs HTTP/1.1\r\nHost: superd\r\nContent-Length: %d\r\n\r\n", maxCursorBytes+1)
+	if answer, err := io.ReadAll(conn); err != nil || !strings.Contains(string(answer), fmt.Sprint(maxCursorBytes, " bytes")) {
+		t.Errorf("answer to a body that is too large: %s, %v", answer, err)
 	}
 }

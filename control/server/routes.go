@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -88,7 +89,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error 
 		limit = maxCursorBytes
 	}
 	if r.ContentLength > limit {
-		return errTooLarge()
+		return errTooLarge(limit)
 	}
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(s.body))
@@ -98,7 +99,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error 
 		_, err = io.Copy(io.Discard, r.Body)
 	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return errTooLarge()
+		return errTooLarge(limit)
 	}
 	if err != nil {
 		return badRequest("", "read request: %v", err)
@@ -108,6 +109,20 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error 
 		if !slices.Contains(to.params, name) {
 			return badRequest(fmt.Sprintf("the parameters are %q", to.params), "unknown parameter %q", name)
 		}
+	}
+	return fewGlobs(r.Form)
+}
+
+// fewGlobs returns an error if a request has too many names that are globs.
+func fewGlobs(form url.Values) error {
+	globs := map[string]bool{}
+	for _, name := range slices.Concat(form["name"], form["scale"]) {
+		if procs.IsPattern(name) {
+			globs[name] = true
+		}
+	}
+	if len(globs) > maxGlobs {
+		return badRequest("name programs or groups instead", "%d different globs, at most %d are allowed", len(globs), maxGlobs)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ const (
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 64 << 10
 	maxCursorBytes = 1 << 20 // a body with the cursors of all instances
+	maxGlobs       = 32      // different ones in a request: each is compared with each instance, on the loop
 	headerTimeout  = 5 * time.Second
 	bodyTimeout    = 5 * time.Second
 	idleTimeout    = time.Minute
@@ -47,6 +48,7 @@ const Threads = maxLooks
 // A Supervisor is what the server asks. All of it runs on the loop.
 type Supervisor interface {
 	Status(names []string) ([]procs.Status, error)
+	Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError)
 	Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (cancel func(), err error)
 	Signal(names []string, sig syscall.Signal) ([]procs.Outcome, error)
 	Reload(dryRun bool, done func(procs.Report, error))

@@ -73,6 +73,15 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+// globs returns parameters with so many different globs.
+func globs(n int) string {
+	form := url.Values{}
+	for i := range n {
+		form.Add("name", fmt.Sprintf("%d*", i))
+	}
+	return form.Encode()
+}
+
 func TestRefusals(t *testing.T) {
 	h := newHarness(t)
 	tests := []struct {
@@ -82,6 +91,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"GET", "/v1/status?name=wob", "", 404, `did you mean \"web\"?`},
 		{"GET", "/v1/status?nam=web", "", 400, `unknown parameter \"nam\"`},
+		{"GET", "/v1/status?" + globs(maxGlobs+1), "", 400, "33 different globs"},
+		{"GET", "/v1/status?" + globs(maxGlobs) + "&" + globs(maxGlobs), "", 404, "no program"},
 		{"GET", "/v1/status?brief=perhaps", "", 400, `not a truth value: \"perhaps\"`},
 		{"GET", "/v1/status?name=%zz", "", 400, "read request"},
 		{"POST", "/v1/status", "", 405, "use GET"},
