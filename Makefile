@@ -6,7 +6,7 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim build run test check gofmt vet staticcheck tidy unit packages test-systemd test-limits bench bench-loop bench-output bench-quick clean
+.PHONY: help sim build run test check gofmt vet staticcheck tidy unit packages test-systemd test-limits bench bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -51,25 +51,24 @@ test-systemd: build ## run the unit in packaging/ under a real systemd (root; SD
 test-limits: build ## limits of memory, CPU and tasks on User Mode Linux (root; SDBED_UML=path of the bed's script)
 	SDBED_UML="$(SDBED_UML)" tests/limits/run.sh
 
-bench: bench-loop ## measure memory, start, restart and idle, and the loop (about 6 minutes); UPDATE=1 writes docs/design.md and docs/loops.md
-	go test -run '^$$' -bench Superd -benchtime 1x -timeout 15m ./tests/bench $(if $(UPDATE),-update)
+ONLY ?=
+bench: ## measure superd beside its peers and yardsticks (about 15 minutes; ONLY=restart a part); UPDATE=1 writes docs/benchmarks.md
+	go test -run '^$$' -bench 'Supervisors$(if $(ONLY),/$(ONLY))' -benchtime 1x -timeout 40m ./tests/bench $(if $(UPDATE),$(if $(ONLY),$(error a part is not written into the documentation),-update))
+
+bench-quick: ## run all that make bench measures in small, to see that it works (2 minutes)
+	go test -run '^$$' -bench Supervisors -benchtime 1x -timeout 10m ./tests/bench -quick
 
 bench-loop: ## measure the loop, against libuv and libev where libuv1-dev and libev-dev are installed (about 3 minutes); UPDATE=1 writes docs/loops.md
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./tests/loopbench $(if $(UPDATE),-update)
-
-bench-output: ## measure output beside splice(2), cat, s6-log, svlogd and multilog (about 8 minutes); UPDATE=1 writes docs/benchmarks.md
-	go test -run '^$$' -bench Output -benchtime 1x -timeout 30m ./tests/bench $(if $(UPDATE),-update)
-
-bench-quick: ## run the measurements of output in small, to see that they work
-	go test -run '^$$' -bench Output -benchtime 1x -timeout 5m ./tests/bench -output.bytes 268435456 -output.rounds 1
 
 KILLS ?= 1000
 torture: ## kill superd KILLS times at random instants and at each crashpoint, and upgrade it 200 times, under load (about 10 minutes)
 	go test ./tests/torture -v -count=1 -timeout 60m -torture.kills $(KILLS) -torture.upgrades 200 -torture.programs 200
 
-N ?= 1000000
-sim: ## simulate N histories (a million) and print how many a second
-	go test ./procs -run 'TestSimulation$$' -v -timeout 60m -sim.n $(N)
+N    ?= 1000000
+FROM ?= 1
+sim: ## simulate N histories (a million), those of the seeds from FROM on, and print how many a second
+	go test ./procs -run 'TestSimulation$$' -v -timeout 60m -sim.n $(N) -sim.from $(FROM)
 
 clean: ## remove what was built and what the example logged
 	rm -rf superd examples/random/log examples/random/run

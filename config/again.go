@@ -103,10 +103,10 @@ func (r *revision) cut(path string, data []byte) []byte {
 
 // concernsOthers reports whether what has changed may make a mistake of what has not: c has all programs, of which fresh were read anew.
 func (r *revision) concernsOthers(c *Config, fresh []*Program) bool {
-	named, added, removed := false, map[string]bool{}, map[string]bool{}
+	named, added, unnameable := false, map[string]bool{}, map[string]bool{} // unnameable: nobody may wait for them any more
 	for _, p := range r.before.Programs {
 		if c.Program(p.Name) == nil {
-			removed[p.Name] = true
+			unnameable[p.Name] = true
 		}
 	}
 	for _, p := range fresh {
@@ -114,6 +114,9 @@ func (r *revision) concernsOthers(c *Config, fresh []*Program) bool {
 		if old == nil {
 			added[p.Name] = true
 			old = &Program{}
+		}
+		if p.Schedule != "" && old.Schedule == "" {
+			unnameable[p.Name] = true
 		}
 		if !slices.Equal(p.Requires, old.Requires) || !slices.Equal(p.After, old.After) {
 			return true
@@ -129,7 +132,7 @@ func (r *revision) concernsOthers(c *Config, fresh []*Program) bool {
 			return true
 		}
 		for _, others := range [][]string{p.Requires, p.After} {
-			if slices.ContainsFunc(others, func(other string) bool { return removed[other] }) {
+			if slices.ContainsFunc(others, func(other string) bool { return unnameable[other] }) {
 				return true
 			}
 		}

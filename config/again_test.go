@@ -34,25 +34,38 @@ func TestLoadAfter(t *testing.T) {
 	pieces := []string{
 		"[program.%s]\ncommand = 'x'\n", "[program.%s]\ncommand = [\n  'x', # [program.a]\n]\n", "[program.%s]\ncommand = 'x'\nrestart = 'never'\n",
 		"[program.%s]\ncommand = \"\"\"x\n[program.a]\n\"\"\"\n", "[program.%s]\ncommand = '''x\n[program.b]\n'''\n[program.%[1]s.log]\nkeep = 3\n",
-		"[program.%s]\ncommand = 'x'\nenv_file = 'e.env'\n", "[program.%s]\ncommand = 'x ${A}'\nenv_file = 'e.env'\n", "[program.%s]\ncommand = 'x'\ngroups = ['g']\n", "[program.%s]\ncommand = 'x'\ngroups = ['a']\n",
+		"[program.%s]\ncommand = 'x'\nenv_file = 'e.env'\n", "[program.%s]\ncommand = 'x ${A}'\nenv_file = 'e.env'\n", "[program.%s]\ncommand = 'x'\ngroups = ['g']\n",
 		"[program.%s]\ncommand = 'x'\nlog.file = 'b.log'\n", "[program.%s]\ncommand = 'x'\nreplicas = 2\n", "[program.%s] # [x]\ncommand = 'x'\nafter = []\n",
-		"[program.'%s']\ncommand = 'x'\n", "[program.%s]\ncommand = 'x'\n[program.c.log]\nkeep = 5\n", "[program.%s]\ncommand = 5\n",
-		"[program.%s]\ncommand = 'x'\nenvironment = { A = \"#\\\"[\" }\n", "[program.%s]\ncommand = \"\"\"x\n", "[program]\n%s.command = 'x'\n",
+		"[program.'%s']\ncommand = 'x'\n", "[program.%s]\ncommand = 'x'\nenvironment = { A = \"#\\\"[\" }\n",
+		"[program.%s]\ncommand = 'x'\nrequires = ['d']\n", "[program.%s]\ncommand = 'x'\nafter = ['c']\n",
+		"[program.%s]\ncommand = 'x'\ntype = 'oneshot'\n", "[program.%s]\ncommand = 'x'\ntype = 'oneshot'\nschedule = '@every 5m'\n",
+	}
+	broken := []string{
+		"[program.%s]\ncommand = 5\n", "[program.%s]\ncommand = \"\"\"x\n", "[program.%s]\ncommand = 'x'\n[program.c.log]\nkeep = 5\n",
+		"[program]\n%s.command = 'x'\n", "[program.%s]\ncommand = 'x'\ngroups = ['a']\n",
 	}
 	heads := []string{"", "[defaults]\nrestart = 'never'\n", "include = ['conf/*.toml']\n", "superd.exit_when = 'all-exited'\n"}
 	reused, loads := 0, 0
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
+		rng.Shuffle(len(pieces), func(i, j int) { pieces[i], pieces[j] = pieces[j], pieces[i] })
+		pieces := pieces[:4] // so that those meet that concern each other
 		draw := func(from []string) string { return from[rng.IntN(len(from))] }
+		piece := func(name string) string {
+			if rng.IntN(20) == 0 {
+				return fmt.Sprintf(draw(broken), name)
+			}
+			return fmt.Sprintf(draw(pieces), name)
+		}
 		file := func() (tables []string) {
 			for _, name := range []string{"a", "b", "c", "d"} {
-				if rng.IntN(3) > 0 {
-					tables = append(tables, fmt.Sprintf(draw(pieces), name))
+				if rng.IntN(8) > 0 {
+					tables = append(tables, piece(name))
 				}
 			}
 			return tables
 		}
-		texts := map[string][]string{"superd.toml": append([]string{draw(heads)}, file()...), "conf/e.toml": {fmt.Sprintf(pieces[0], "e")}}
+		texts := map[string][]string{"superd.toml": append([]string{draw(heads)}, file()...), "conf/e.toml": {"[program.e]\ncommand = 'x'\n"}}
 		files := map[string]string{"e.env": "A=1\n"}
 		var before *Config
 		for range 20 {
@@ -76,7 +89,7 @@ func TestLoadAfter(t *testing.T) {
 			case 0:
 				files["e.env"] = draw([]string{"A=1\n", "A=2\n", "B=1\n", "broken\n"})
 			case 1:
-				texts["conf/e.toml"] = []string{fmt.Sprintf(draw(pieces), draw([]string{"e", "a"}))}
+				texts["conf/e.toml"] = []string{piece(draw([]string{"e", "a"}))}
 			case 2:
 				tables[0] = draw(heads)
 			case 3:
@@ -87,13 +100,46 @@ func TestLoadAfter(t *testing.T) {
 				}
 			default:
 				if i := rng.IntN(len(tables)); i > 0 {
-					tables[i] = fmt.Sprintf(draw(pieces), draw([]string{"a", "b", "c", "d"}))
+					name, _ := headerOf(tables[i])
+					if name == "" || rng.IntN(4) == 0 {
+						name = draw([]string{"a", "b", "c", "d"})
+					}
+					tables[i] = piece(name)
 				}
 			}
 		}
 	}
 	if loads < 500 || reused < loads {
 		t.Errorf("%d loads, %d programs taken over: the test shows nothing", loads, reused)
+	}
+}
+
+// TestLoadAfterConcernsOthers changes one program where that is another one's mistake.
+func TestLoadAfterConcernsOthers(t *testing.T) {
+	const (
+		other    = "[program.web]\ncommand = 'x'\n"
+		requires = "[program.web]\ncommand = 'x'\nrequires = ['db']\n"
+	)
+	tests := []struct{ name, web, before, after string }{
+		{"what is required gets a schedule", requires, "type = 'oneshot'", "type = 'oneshot'\nschedule = '@every 5m'"},
+		{"what is awaited gets a schedule", "[program.web]\ncommand = 'x'\nafter = ['db']\n", "", "type = 'oneshot'\nschedule = '@every 5m'"},
+		{"a cycle is closed", requires, "", "after = ['web']"},
+		{"a log file of another's", other, "", "log.file = 'web.log'"},
+		{"a group of that name", other, "", "groups = ['web']"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := func(db string) map[string]string {
+				return map[string]string{"superd.toml": tt.web + "[program.db]\ncommand = 'x'\n" + db + "\n"}
+			}
+			before, err := load("superd.toml", memory(text(tt.before)))
+			if err != nil || len(before.Errors)+len(before.Warnings) > 0 {
+				t.Fatal(err, before.Errors, before.Warnings)
+			}
+			if after := checkAgain(t, text(tt.after), before); after == nil || len(after.Errors) == 0 {
+				t.Errorf("load(%q) has no error", text(tt.after))
+			}
+		})
 	}
 }
 

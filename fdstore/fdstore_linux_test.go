@@ -57,7 +57,7 @@ func execHere() error {
 		files[fmt.Sprint("file", i)] = fd
 	}
 	before, _ := openFiles(nil)
-	if err := Exec("/nonexistent", nil, nil, files); !errors.Is(err, unix.ENOENT) {
+	if err := Exec("/nonexistent", nil, nil, files, nil); !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("an execution that can't be: %v", err)
 	}
 	if after, _ := openFiles(nil); after != before {
@@ -72,7 +72,7 @@ func execHere() error {
 	if err != nil {
 		return err
 	}
-	return Exec(self, os.Args, os.Environ(), files)
+	return Exec(self, os.Args, os.Environ(), files, nil)
 }
 
 func TestExecHandsDescriptorsOver(t *testing.T) {

@@ -54,15 +54,16 @@ func Take(parent func(files map[string]int) bool) map[string]int {
 // Exec replaces this process's program by path, which gets files as [Take] has it and everything else that is not close-on-exec. It
 // returns only if that failed; then nothing has changed. path has to be absolute, and each of files a number of its own.
 //
+// limit is the limit of open files that it gets, nil for ours: Go raises the soft one, which is not meant for others.
+//
 // The descriptors stay where they are, since at 3, 4, …, where the protocol has them, are those of Go's runtime, which uses them to the end:
 // [gapsVariable] tells the numbers. A thread gets a table of descriptors to itself, in which they are not close-on-exec and from which it
 // executes; other threads never see it, and when the execution fails it goes with the thread.
 //
 // Source: unshare(2), CLONE_FILES; execve(2).
-func Exec(path string, args, env []string, files map[string]int) error {
+func Exec(path string, args, env []string, files map[string]int, limit *unix.Rlimit) error {
 	fds, names := inOrder(files)
 	env = append(environment(env, names, strconv.Itoa(os.Getpid())), gapsVariable+"="+gapsOf(fds))
-	limit, limitErr := openFiles(nil)
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
@@ -71,15 +72,15 @@ func Exec(path string, args, env []string, files map[string]int) error {
 			err = leaveOpen(fds)
 		}
 		if err == nil {
+			old, limitErr := openFiles(limit)
 			err = syscall.Exec(path, args, env)
+			if limitErr == nil {
+				openFiles(&old)
+			}
 		}
 		failed <- fmt.Errorf("execute %s: %w", path, err)
 	}()
-	err := <-failed
-	if limitErr == nil {
-		openFiles(&limit) // syscall.Exec has given back what Go had raised
-	}
-	return err
+	return <-failed
 }
 
 // openFiles returns the limit of open files, and sets it unless limit is nil. It goes past package syscall, which would take a limit that is set

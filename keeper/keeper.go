@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"superd/fdstore"
 	"superd/loop"
 	"superd/pidfd"
@@ -29,6 +31,7 @@ type Options struct {
 	Signals    *signals.Caught  // SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGCHLD and SIGPIPE
 	Files      map[string]int   // what an earlier keeper or supervisor has handed on, see fdstore.Take
 	Manager    *fdstore.Manager // who is told the states of the supervisor that are not for the keeper alone
+	OpenFiles  *unix.Rlimit     // the limit of open files that the keeper was started with; nil: as it is
 	Watchdog   time.Duration    // how long a turn of the supervisor's loop may take; 0: for ever
 	Trial      time.Duration    // how long another binary may take to be ready before the old one is started again
 	RestartMax time.Duration    // longest pause before a supervisor that crashes again and again is started

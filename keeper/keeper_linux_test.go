@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	link, err := Join(caught)
+	link, err := Join(caught, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -28,6 +28,8 @@ type Link struct {
 	exits    []Exit
 	signals  []syscall.Signal
 	resumes  bool
+
+	openFiles *unix.Rlimit // of whoever is executed in this process's place; nil: as it is
 }
 
 // A Listener is told what the keeper sends, on the loop.
@@ -39,11 +41,11 @@ type Listener struct {
 
 // Join returns the link of this process to whom it has been started by: superd's keeper, else systemd where NOTIFY_SOCKET is set, else nobody.
 // What was handed over comes with it; a keeper that has ended meanwhile has left it to this process. Join comes before
-// signals.MarkInheritedCloexec. caught are on hold while another program takes this one's place.
-func Join(caught *signals.Caught) (*Link, error) {
+// signals.MarkInheritedCloexec. caught are on hold while another program takes this one's place, which gets openFiles as its limit of open files.
+func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 	pid, _ := strconv.Atoi(os.Getenv(keeperVariable))
 	os.Unsetenv(keeperVariable)
-	l := &Link{caught: caught, socket: -1, timer: -1}
+	l := &Link{caught: caught, openFiles: openFiles, socket: -1, timer: -1}
 	l.files = fdstore.Take(func(files map[string]int) bool {
 		fd, ok := files[linkFile]
 		return ok && madeBy(fd, pid)
@@ -234,5 +236,5 @@ func (l *Link) TakeRole(args, env []string) error {
 func (l *Link) exec(path string, args, env []string, files map[string]int) error {
 	_, release := l.caught.Hold()
 	defer release()
-	return fdstore.Exec(path, args, env, files)
+	return fdstore.Exec(path, args, env, files, l.openFiles)
 }

@@ -105,7 +105,7 @@ func (k *Keeper) execute(path string) error {
 	if k.watchdog.fd >= 0 {
 		files[ownWatchdogFile] = k.watchdog.fd
 	}
-	return fdstore.Exec(path, k.options.Args, k.options.Env, files)
+	return fdstore.Exec(path, k.options.Args, k.options.Env, files, k.options.OpenFiles)
 }
 
 // inherit takes up what the keeper has handed to itself, if it has.

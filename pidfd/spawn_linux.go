@@ -3,7 +3,10 @@ package pidfd
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +20,8 @@ type Attr struct {
 	Files      []int               // our descriptors that become its 0, 1, 2…; -1 leaves a number closed. They stay ours
 	Credential *syscall.Credential // user and groups, nil for ours
 	CgroupFD   int                 // an open cgroup v2 directory that it is born in (Linux 5.7), -1: ours
+	OpenFiles  *unix.Rlimit        // its limit of open files, see InheritedOpenFiles; nil: ours
+	Slots      *Slots              // through which it gets Files; nil: there are none. Calls with the same ones take turns
 }
 
 // Spawn starts a process and returns once it runs its own program, or with the error that kept it
@@ -31,33 +36,108 @@ type Attr struct {
 // the thread: a garbage collection meanwhile halts the whole program. A caller with doubts about a
 // file system opens the executable and the directory by itself first.
 //
-// The child of a failed exec is a zombie for a moment, until syscall.ForkExec reaps it by pid; and a
+// The child of a failed exec is a zombie for a moment, until it is reaped here by pid; and a
 // child may end before Spawn has returned. So a sweep by Peek leaves alone whom it does not know
 // while a Spawn is under way, and looks again after it.
 //
-// Source: clone(2), execve(2), src/syscall/exec_linux.go of Go.
+// It does not use syscall.ForkExec: that copies the whole table of descriptors, learns of a failed exec by a pipe, and lets one fork go on at a time.
+//
+// Source: clone(2), vfork(2), execve(2).
 func Spawn(a *Attr) (*Process, error) {
-	fd := -1
-	sys := &syscall.SysProcAttr{Setsid: true, Credential: a.Credential, PidFD: &fd}
-	if a.CgroupFD >= 0 {
-		sys.UseCgroupFD, sys.CgroupFD = true, a.CgroupFD
-	}
-	files := make([]uintptr, len(a.Files))
-	for i, f := range a.Files {
-		files[i] = uintptr(f)
-	}
-	pid, err := syscall.ForkExec(a.Path, a.Args, &syscall.ProcAttr{Dir: a.Dir, Env: a.Env, Files: files, Sys: sys})
+	f, err := a.fork()
 	if err != nil {
 		return nil, fmt.Errorf("spawn %s: %w", a.Path, err)
 	}
-	if fd < 0 {
-		// Without CLONE_PIDFD (Linux 5.2) there is no way to supervise it. It is our unreaped child,
-		// so the pid is still its own.
-		cause := errors.Join(ErrUnsupported, unix.Kill(pid, unix.SIGKILL))
-		if _, err := waitid(unix.P_PID, pid, unix.WEXITED, nil); err != nil {
-			cause = errors.Join(cause, err)
+	if s := a.Slots; s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		used, ok := s.fill(f.files)
+		defer s.clear(used)
+		if ok {
+			f.args.flags |= unix.CLONE_FILES
+			f.closeFrom = uintptr(s.end)
+		} else {
+			copy(f.files, a.Files)
 		}
-		return nil, fmt.Errorf("spawn %s: get a pidfd: %w", a.Path, cause)
 	}
-	return &Process{pid: pid, fd: fd}, nil
+	pid, errno := f.run()
+	runtime.KeepAlive(f)
+	if errno != 0 {
+		return nil, fmt.Errorf("spawn %s: %w", a.Path, errno)
+	}
+	// It is our unreaped child, so the pid is still its own.
+	child := &Process{pid: pid, fd: int(f.pidFD)}
+	if f.errno != 0 {
+		err = f.errno
+	} else if child.fd < 0 {
+		// Without CLONE_PIDFD (Linux 5.2) there is no way to supervise it.
+		err = fmt.Errorf("get a pidfd: %w", errors.Join(ErrUnsupported, unix.Kill(pid, unix.SIGKILL)))
+	}
+	if err == nil {
+		return child, nil
+	}
+	if _, waitErr := waitid(unix.P_PID, pid, unix.WEXITED, nil); waitErr != nil {
+		err = errors.Join(err, waitErr)
+	}
+	child.Close()
+	return nil, fmt.Errorf("spawn %s: %w", a.Path, err)
+}
+
+// fork returns what the child will need.
+func (a *Attr) fork() (*fork, error) {
+	f := &fork{files: slices.Clone(a.Files), openFiles: a.OpenFiles, credential: a.Credential, pidFD: -1}
+	var err error
+	if f.path, err = syscall.BytePtrFromString(a.Path); err != nil {
+		return nil, err
+	}
+	argv, err := syscall.SlicePtrFromStrings(a.Args)
+	if err != nil {
+		return nil, err
+	}
+	envv, err := syscall.SlicePtrFromStrings(a.Env)
+	if err != nil {
+		return nil, err
+	}
+	f.argv, f.envv = &argv[0], &envv[0]
+	if a.Dir != "" {
+		if f.dir, err = syscall.BytePtrFromString(a.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if c := a.Credential; c != nil && len(c.Groups) > 0 {
+		f.groups = &c.Groups[0]
+	}
+	f.args.flags = unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PIDFD
+	f.args.pidFD = uint64(uintptr(unsafe.Pointer(&f.pidFD)))
+	f.args.exitSignal = uint64(unix.SIGCHLD)
+	if a.CgroupFD >= 0 {
+		f.args.flags |= unix.CLONE_INTO_CGROUP
+		f.args.cgroup = uint64(a.CgroupFD)
+	}
+	return f, nil
+}
+
+// InheritedOpenFiles returns the limit of open files that the process was started with: Go raises the soft one, which is not meant for the programs that the
+// process starts. A program calls it at its start, before other goroutines open files, and keeps the answer.
+//
+// The runtime does not tell what it has changed, but takes it back before an exec: this has one fail.
+func InheritedOpenFiles() (unix.Rlimit, error) {
+	var raised, inherited unix.Rlimit
+	if err := prlimitFiles(nil, &raised); err != nil {
+		return inherited, fmt.Errorf("read limit of open files: %w", err)
+	}
+	syscall.Exec("", nil, nil) // there is no file without a name
+	err := prlimitFiles(&raised, &inherited)
+	if err != nil {
+		return inherited, fmt.Errorf("set limit of open files: %w", err)
+	}
+	return inherited, nil
+}
+
+// prlimitFiles goes past package syscall, which would take a limit that is set for one to hand to children.
+func prlimitFiles(limit, old *unix.Rlimit) error {
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(limit)), uintptr(unsafe.Pointer(old)), 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
 }

@@ -8,14 +8,17 @@ import (
 	"superd/config"
 )
 
-// fit has the program have the instances that it is to have: those that are too many leave, those that are missing come. w is
-// what is wanted of these; nil: what the configuration says.
-func (s *Supervisor) fit(program *config.Program, w *wish) {
+// dismiss has those instances of a program leave that are too many.
+func (s *Supervisor) dismiss(program *config.Program) {
 	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
 		if !s.has(program, in.name) {
-			in.leave("the configuration: removed")
+			in.leave(byRemoval)
 		}
 	}
+}
+
+// complete has those instances of a program come that are missing. w is what is wanted of them; nil: what the configuration says.
+func (s *Supervisor) complete(program *config.Program, w *wish) {
 	for _, name := range s.namesOf(program) {
 		if in := s.byName[name]; in == nil || in.removed {
 			s.bring(name, program, w)
@@ -39,7 +42,7 @@ func programOf(instance string) string {
 	return program
 }
 
-// bring adds an instance, as soon as whoever has its name has left. w is as for fit.
+// bring adds an instance, as soon as whoever has its name has left. w is as for complete.
 func (s *Supervisor) bring(name string, program *config.Program, w *wish) {
 	old := s.byName[name]
 	if old == nil {

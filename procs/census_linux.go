@@ -120,6 +120,10 @@ func (c *census) serve() {
 			}
 		}
 		c.mu.Unlock()
+		looks = slices.DeleteFunc(looks, c.answerAtOnce)
+		if len(looks)+len(kills) == 0 {
+			continue
+		}
 
 		w, err := c.walk()
 		again := looks
@@ -138,6 +142,15 @@ func (c *census) serve() {
 	}
 }
 
+// answerAtOnce reports whether the look was answered without a walk, since nobody is left of its tree.
+func (c *census) answerAtOnce(l *look) bool {
+	if !l.tree.bereft(l.births) {
+		return false
+	}
+	c.kernel.loop.Post(func() { l.found(nil) })
+	return true
+}
+
 // answer reports whether the walk has answered the look.
 //
 // A walk that meets nobody proves nothing by itself, since a process may end before it is met and leave a child that came too late to be
@@ -154,7 +167,6 @@ func (c *census) answer(l *look, w *headcount) bool {
 		c.mu.Lock()
 		if l.births == l.tree.births {
 			l.tree.settle()
-			l.tree.forget(l.tree.ids...) // others may get their numbers
 		}
 		c.mu.Unlock()
 	case l.tries < maxWalks:

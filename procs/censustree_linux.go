@@ -18,6 +18,8 @@ type censusTree struct {
 
 	births  int          // starts so far
 	touched bool         // somebody may live in it
+	since   uint64       // nobody in it is older, in clock ticks since boot; while it is touched and not foreign
+	unknown int          // starts since then of which the process is not in ids: it is not known yet, there is none, or there were too many
 	foreign bool         // an earlier superd may have started them
 	ids     []processKey // those in census.known, oldest first
 	fifos   []string     // as /proc shows them
@@ -45,6 +47,51 @@ func (t *censusTree) settle() {
 		t.foreign = false
 		t.census.foreign--
 	}
+	t.forget(t.ids...) // others may get their numbers
+}
+
+// bereft reports that nobody lives in the tree, if superd's own children tell; births is the number of its starts then. Whoever is left of it is one of
+// its main processes and hooks, or below one, or below a child that has come to superd since the tree's first start.
+func (t *censusTree) bereft(births int) bool {
+	c := t.census
+	c.mu.Lock()
+	ids, since := slices.Clone(t.ids), t.since
+	certain := t.touched && !t.foreign && t.unknown == 0 && t.births == births && !t.killing // or who is born next might be killed with them
+	c.mu.Unlock()
+	if !certain || slices.ContainsFunc(ids, isAlive) {
+		return false
+	}
+	children, ok := childrenNow(c.self)
+	if !ok || slices.ContainsFunc(children, func(pid int) bool { return c.mayBelong(pid, t, since) }) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.births != births || t.killing {
+		return false
+	}
+	t.settle()
+	return true
+}
+
+// mayBelong reports whether a child of superd that has just been one, or what is below it, may be of the tree.
+func (c *census) mayBelong(pid int, t *censusTree, since uint64) bool {
+	s, err := readStat(pid)
+	if err != nil {
+		return true // it is gone, and may have left others
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if owner := c.known[s.key()]; owner != nil {
+		return owner == t && !s.dead
+	}
+	return s.start >= since
+}
+
+// isAlive reports whether the process is there and has not ended.
+func isAlive(id processKey) bool {
+	s, err := readStat(id.pid)
+	return err == nil && s.key() == id && !s.dead
 }
 
 func (t *censusTree) isForeign() bool {
@@ -159,7 +206,6 @@ func (t *censusTree) Remove() {
 	if c.trees[t.instance] == t {
 		delete(c.trees, t.instance)
 	}
-	t.forget(t.ids...)
 	maps.DeleteFunc(c.orphans, func(_ processKey, other *censusTree) bool { return other == t })
 	t.settle()
 	t.killing = false
@@ -179,7 +225,10 @@ func (t *censusTree) admit(limits *config.Limits) (int, error) {
 		c.changed.Wait() // who is born now is not meant
 	}
 	t.births++
-	t.touched = true
+	t.unknown++
+	if !t.touched {
+		t.touched, t.since, t.unknown = true, bootTicks(), 1
+	}
 	return -1, nil
 }
 
@@ -193,6 +242,10 @@ func (t *censusTree) born(id pidfd.Identity, open []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t.fifos = fifos
+	t.unknown--
+	if !t.touched { // a look has come before the fork
+		t.touched, t.since, t.unknown = true, id.Start, 0
+	}
 	t.know(processKey{id.Pid, id.Start})
 }
 

@@ -12,6 +12,9 @@ import (
 // byChange is who wants something because a program's table was changed.
 const byChange = "the configuration: changed"
 
+// byRemoval is who has an instance leave that the configuration does not have any more.
+const byRemoval = "the configuration: removed"
+
 // change gives the instance its program's new table. What can't be applied to what lives takes a restart; a wait in back-off
 // goes on, by the new rules; what is to be down stays down.
 func (in *instance) change(c *config.Change) {
@@ -91,7 +94,9 @@ func (in *instance) changeRun(program *config.Program) {
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
 		program = &own
 	}
-	checks := !reflect.DeepEqual(r.program.Ready, program.Ready) || !reflect.DeepEqual(r.program.Health, program.Health)
+	// A newline on a descriptor is waited for without any interval, and only once.
+	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
+	health := !reflect.DeepEqual(r.program.Health, program.Health)
 	r.program = program
 	shift(r.startLimit, start)
 	if w := r.readiness; w != nil {
@@ -99,9 +104,9 @@ func (in *instance) changeRun(program *config.Program) {
 		shift(w.due, start)
 	}
 	switch {
-	case checks && r.readiness != nil:
+	case ready && r.readiness != nil:
 		in.awaitReady(r.startDeadline)
-	case checks && in.machine.state == Running:
+	case health && in.machine.state == Running:
 		in.attend()
 	}
 	if r.stopTimer.Active() {
@@ -118,7 +123,7 @@ func (in *instance) changeRun(program *config.Program) {
 func (in *instance) judgeAnew(before *config.Program) {
 	m, p := in.machine, in.program
 	e := in.lastExit
-	success := !m.notStarted && e != nil && e.success(p)
+	success := !m.notStarted && !m.amiss && e != nil && e.success(p)
 	start := func() { in.do(func() []Effect { return m.wantUp(byChange, false) }) }
 	if before.Scheduled() != p.Scheduled() {
 		if m.state == Waiting || m.state == Exited || m.state == Failed {
@@ -148,21 +153,25 @@ func (in *instance) judgeAnew(before *config.Program) {
 	case Failed:
 		switch {
 		case p.Restart == config.RestartNever:
+			if in.restartTimer != nil {
+				m.conclude(EndFinal)
+				in.tryNoMore()
+			}
 		case before.Restart == config.RestartNever, m.gaveUp && p.StartLimit.Failures == 0:
 			start()
 		case m.gaveUp && p.StartLimit.RetryAfter != before.StartLimit.RetryAfter:
-			in.retryAfter(p.StartLimit.RetryAfter)
+			if m.verdict = m.slowly(); m.verdict == EndFinal {
+				in.tryNoMore()
+				return
+			}
+			in.perform(Disarm)
+			in.armRestart(in.sinceAt + m.delay - in.sup.loop.Now())
 		}
 	}
 }
 
-// retryAfter has an instance that has given up tried again so long after that; 0: never.
-func (in *instance) retryAfter(delay time.Duration) {
+// tryNoMore has an instance that has given up stay down.
+func (in *instance) tryNoMore() {
 	in.perform(Disarm)
-	in.machine.delay = delay
-	if delay > 0 {
-		in.armRestart(in.sinceAt + delay - in.sup.loop.Now())
-		return
-	}
 	in.sup.endedForGood(in)
 }

@@ -255,8 +255,8 @@ func TestExecuteWithLimits(t *testing.T) {
 	})
 }
 
-// What Go raised for itself is given back, through the step, too.
-func TestExecuteGivesTheSoftLimitBack(t *testing.T) {
+// What Go raised for itself is not passed on, not through the step either.
+func TestExecuteKeepsTheSoftLimit(t *testing.T) {
 	cmd := exec.Command("sh", "-c", `ulimit -Sn 123 && exec "$0" -test.run='^TestShowSoftLimit$' -test.v`, os.Args[0])
 	cmd.Env = append(os.Environ(), "SHOW_SOFT_LIMIT=1")
 	out, err := cmd.CombinedOutput()
@@ -270,8 +270,14 @@ func TestShowSoftLimit(t *testing.T) {
 	if os.Getenv("SHOW_SOFT_LIMIT") == "" {
 		t.Skip("not started by its test")
 	}
+	inherited, err := pidfd.InheritedOpenFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, umask := range []*uint32{nil, ptr(uint32(0o22))} {
-		got, _ := newStarter(t, &config.Program{Umask: umask, Command: shell("ulimit -Sn")}).run(t)
+		s := newStarter(t, &config.Program{Umask: umask, Command: shell("ulimit -Sn")})
+		s.kernel.openFiles = &inherited
+		got, _ := s.run(t)
 		fmt.Print("limit: ", got)
 	}
 }

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,8 @@ type Kernel struct {
 	loop        *loop.Loop
 	runtimeDir  string
 	log         *slog.Logger
+	openFiles   *unix.Rlimit
+	slots       *pidfd.Slots
 	null        int  // /dev/null, the programs' standard input
 	ambient     bool // superd has capabilities that programs of other users must not get
 	oomScoreAdj *int // what the programs get; nil: superd's own
@@ -37,6 +40,11 @@ type Kernel struct {
 
 // NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
+	slots, err := pidfd.ReserveSlots()
+	if err != nil {
+		return nil, err
+	}
+	l.Root().Defer(slots.Close)
 	oomScoreAdj, err := ownOOMScore()
 	if err != nil {
 		return nil, fmt.Errorf("read own oom_score_adj: %w", err)
@@ -45,13 +53,27 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
-	k := &Kernel{loop: l, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
+	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
+	k.starts.crowded = k.precedence(cmp.Or(o.KeeperPid, os.Getpid()))
 	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
 		return nil, err
 	}
 	return k, nil
+}
+
+// precedence returns what to do when many starts begin to wait, and when nobody waits any more; nil where there is nothing to be done.
+func (k *Kernel) precedence(leader int) func(bool) {
+	set := privilege.Precedence(leader)
+	if set == nil {
+		return nil
+	}
+	return func(many bool) {
+		if err := set(many); err != nil {
+			k.log.Warn("superd's share of the processor is not set", "error", err)
+		}
+	}
 }
 
 // A pendingSpawn is the worker's side of a spawn.
@@ -295,6 +317,7 @@ func (g *forkGate) init() {
 // spawn forks and executes.
 func (k *Kernel) spawn(attr *pidfd.Attr) (*pidfd.Process, error) {
 	k.gate.enter()
+	attr.Slots, attr.OpenFiles = k.slots, k.openFiles
 	child, err := pidfd.Spawn(attr)
 	if err == nil {
 		k.gate.mu.Lock()

@@ -79,6 +79,50 @@ func (in *instance) listen(r *run, fd int) {
 	r.listener = listener
 }
 
+// heard has f called when all has been heard that the program has told by now.
+func (r *run) heard(f func()) {
+	if r.listener == nil {
+		f()
+		return
+	}
+	r.listener.WhenTaken(f)
+}
+
+// lastWordsLimit bounds how long the end of a main process goes unnoticed since what it, or another one, has told before can't be heard.
+const lastWordsLimit = 2 * time.Second
+
+// hearLastWords reports whether all has been heard that the program had told when its main process ended: it may be that another process
+// is the main one by then. If not, reap is called when it has.
+func (in *instance) hearLastWords(r *run, process Process) bool {
+	if r.lastWords != wordsNotAwaited {
+		return r.lastWords == wordsHeard
+	}
+	r.lastWords = wordsAwaited
+	inTime := true
+	var limit *loop.Timer
+	over := func() {
+		if r.process != process || r.lastWords == wordsHeard {
+			return
+		}
+		r.lastWords = wordsHeard
+		if inTime {
+			return
+		}
+		limit.Stop()
+		in.reap(r, process)
+		in.sup.Children() // a sweep has come no further than to this zombie
+		if r.process == process {
+			r.main.Every(unwatchedPause, func() { in.reap(r, process) }) // a tracer has it yet
+		}
+	}
+	r.heard(over)
+	if inTime = false; r.lastWords == wordsAwaited && r.process == process {
+		r.mainWatch.Stop() // it would have reap called in each turn
+		limit = r.life.After(lastWordsLimit, over)
+	}
+	return r.lastWords == wordsHeard && r.process == process
+}
+
 // told does what a message says. hold: it must not be lost before what follows from it is saved.
 func (in *instance) told(r *run, m notify.Message) (hold bool) {
 	now := in.sup.loop.Now()
@@ -202,6 +246,7 @@ func (in *instance) changeMain(r *run, pid int) {
 	in.sup.log.Info("main process changed", "instance", in.name, "from", r.process.Pid(), "to", pid)
 	in.sup.disown(r.process)
 	r.main.Close()
+	in.sup.Children() // if it has ended, a sweep may have left it to its owner
 	adopted := in.sup.adopt(process, id)
 	in.ownMain(r, adopted, id, in.sup.keepProcess(adopted))
 	in.sup.changed()

@@ -154,12 +154,12 @@ func (m *monitor) fed() {
 
 // starved is the end of the watchdog's period.
 func (m *monitor) starved() {
-	if l := m.run.listener; l != nil {
-		if l.Take(); m.run.monitor != m || m.watchdog.Active() { // it has told just in time, or superd was late
+	m.run.heard(func() {
+		if m.run.monitor != m || m.watchdog.Active() || m.run.leaving != nil { // it has told just in time, or superd was late
 			return
 		}
-	}
-	m.bite(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", plain(m.in.watchdogPeriod())))
+		m.bite(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", plain(m.in.watchdogPeriod())))
+	})
 }
 
 // bite ends a run of which the watchdog does not hear.

@@ -35,6 +35,11 @@ func (h *history) mainOf(name string) *simProcess {
 	return h.sup.byName[name].run.process.(*simHandle).p
 }
 
+// hookOf returns the hook under way of an instance.
+func (h *history) hookOf(name string) *simProcess {
+	return h.sup.byName[name].run.hook.process.(*simHandle).p
+}
+
 func (h *history) give(t *testing.T, op Op, name string) {
 	t.Helper()
 	if _, err := h.sup.Command(op, []string{name}, false, func([]Outcome) {}); err != nil {

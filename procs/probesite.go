@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,20 +18,15 @@ import (
 // probeSuffix makes the name of the tree of an instance's exec checks: no instance has a colon in its name.
 const probeSuffix = ":probe"
 
-// strayPause is how often, at most, a census looks for what checks that passed have left behind outside of their process group. With a
-// cgroup the kernel tells that nothing is left.
-const strayPause = time.Minute
-
 // A probeSite is where the exec checks of an instance run, one at a time: a tree of their own, so that a check is killed with all that it
 // has brought forth while the program lives.
 type probeSite struct {
-	in       *instance
-	tree     Tree
-	check    *execCheck    // under way; nil: none
-	ridding  bool          // of what an earlier superd, or a check, has left
-	lookedAt time.Duration // when it was last found out that nothing is left
-	waiting  []func()      // for the end of both
-	hangsIn  string        // what a worker that was called off has not come back from; empty: none hangs
+	in      *instance
+	tree    Tree
+	check   *execCheck // under way; nil: none
+	ridding bool       // of what an earlier superd, or a check, has left
+	waiting []func()   // for the end of both
+	hangsIn string     // what a worker that was called off has not come back from; empty: none hangs
 }
 
 // An execCheck is one check.
@@ -134,7 +128,7 @@ func (k *execCheck) spawned(child Child, err error) {
 		return
 	}
 	k.process, k.scope = child.Process, in.scope.Child()
-	k.watched = in.sup.own(k.scope, k.process, k.reap)
+	_, k.watched = in.sup.own(k.scope, k.process, k.reap)
 	if k.stopped {
 		k.kill()
 	}
@@ -207,12 +201,7 @@ func (k *execCheck) reap() {
 	if !exit.Success() {
 		err = errors.New(exit.String())
 	}
-	s, now := k.site, k.site.in.sup.loop.Now()
-	if err == nil && s.tree.Place() == anyPlace && now-s.lookedAt < strayPause {
-		k.end(nil)
-		return
-	}
-	s.rid(func() { k.end(err) })
+	k.site.rid(func() { k.end(err) })
 }
 
 // end tells what came of the check, of which nothing is left.
@@ -233,7 +222,7 @@ func (s *probeSite) rid(f func()) {
 	var round *loop.Scope
 	finish := func() {
 		scope.Close()
-		s.ridding, s.lookedAt = false, in.sup.loop.Now()
+		s.ridding = false
 		in.unstickProbe()
 		f()
 		s.free()

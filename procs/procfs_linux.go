@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -197,16 +198,44 @@ func allPids() ([]int, error) {
 // does not list them (CONFIG_PROC_CHILDREN).
 func childrenOf(pid int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		text, err := readChildren(pid)
 		if err != nil {
 			return
 		}
-		for field := range strings.FieldsSeq(string(text)) {
+		childrenIn(text)(yield)
+	}
+}
+
+func childrenIn(list []byte) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for field := range strings.FieldsSeq(string(list)) {
 			if child, err := strconv.Atoi(field); err == nil && !yield(child) {
 				return
 			}
 		}
 	}
+}
+
+// childrenNow is childrenOf as of one instant. The kernel may pass some over when others end while it writes the list: it is right when two
+// readings in a row are the same. ok is false if that is never so, or there is no list.
+func childrenNow(pid int) (children []int, ok bool) {
+	const tries = 5
+	before, err := readChildren(pid)
+	for range tries {
+		if err != nil {
+			return nil, false
+		}
+		var again []byte
+		if again, err = readChildren(pid); err == nil && bytes.Equal(again, before) {
+			return slices.Collect(childrenIn(again)), true
+		}
+		before = again
+	}
+	return nil, false
+}
+
+func readChildren(pid int) ([]byte, error) {
+	return os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 }
 
 // environOf gives the variables that a process was started with, as long as it has not overwritten them. No error: a process that

@@ -161,11 +161,15 @@ func (w *readiness) extend(until time.Duration) {
 
 // late is the end of the start time-out.
 func (w *readiness) late() {
-	if l := w.run.listener; l != nil {
-		if l.Take(); w.run.readiness != w || w.due.Active() { // it has told just in time
-			return
+	w.run.heard(func() {
+		if w.run.readiness == w && !w.due.Active() { // else it has told just in time
+			w.giveUp()
 		}
-	}
+	})
+}
+
+// giveUp ends a run that has not become ready in time.
+func (w *readiness) giveUp() {
 	reason := fmt.Sprintf("not ready after %s: %s", roundDuration(w.in.sup.loop.Now()-w.run.startedAt), w.stage())
 	w.in.sup.log.Warn("program not ready in time", "instance", w.in.name, "pid", w.run.process.Pid(), "reason", reason)
 	w.in.do(func() []Effect { return w.in.machine.condemn(StartDue, reason) })

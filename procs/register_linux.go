@@ -70,6 +70,7 @@ const maxKnown = 100
 func (t *censusTree) know(id processKey) {
 	if len(t.ids) == maxKnown {
 		t.forget(t.ids[0])
+		t.unknown++
 	}
 	t.ids = append(t.ids, id)
 	t.census.known[id] = t

@@ -192,7 +192,7 @@ func (in *instance) restore(v *savedInstance) {
 	m.state, _ = nameOf[State](stateNames[:], v.State)
 	in.sup.counts[m.state]++
 	m.verdict, _ = nameOf[Event](eventNames[:], v.Verdict)
-	m.wanted, m.again, m.notStarted, m.starved, m.blame = v.Wanted.wish(), v.Again, v.NotStarted, v.Short, v.Blame
+	m.wanted, m.again, m.notStarted, m.starved, m.amiss, m.blame = v.Wanted.wish(), v.Again, v.NotStarted, v.Short, v.Amiss, v.Blame
 	if w := v.Overruled; w != nil {
 		m.overruled = new(w.wish())
 	}

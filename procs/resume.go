@@ -182,7 +182,8 @@ func (a *adoption) resumeStop(r *run) {
 // resumeSpawning goes on with a start.
 func (a *adoption) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, a.in.machine
-	unwanted := m.unwanted()
+	// Somebody may live beside whom it must not: it was about to go, and this superd does not know that.
+	unwanted := m.unwanted() || m.hindered
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.birth != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
@@ -293,7 +294,7 @@ func (in *instance) leaveAgain() {
 	}
 	by := in.machine.wanted
 	if by.up || by.by == "" {
-		in.do(func() []Effect { return in.machine.wantDown("the configuration: removed") })
+		in.do(func() []Effect { return in.machine.wantDown(byRemoval) })
 	} else if in.machine.state.AtRest() {
 		in.sup.atRest(in)
 	}

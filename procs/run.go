@@ -33,6 +33,8 @@ type run struct {
 	process    Process      // the main process; nil before it is there
 	life       *loop.Scope  // of the main process: its timers, and what it tells
 	main       *loop.Scope  // its descriptor; within life, another one when another process becomes the main one
+	mainWatch  *loop.Watch  // of its end
+	lastWords  lastWords    // what it has told before its end
 	group      int          // number of its process group, when it has ended
 	id         pidfd.Identity
 	kept       string // the name under which the keeper has its pidfd
@@ -63,6 +65,15 @@ type run struct {
 	postStopped  bool          // so are its post_stop hooks
 	clearing     *clearing     // nil before the main process is gone
 }
+
+// lastWords is how far superd is with what was told before the end of a main process.
+type lastWords uint8
+
+const (
+	wordsNotAwaited lastWords = iota
+	wordsAwaited
+	wordsHeard
+)
 
 // spawn begins a run.
 func (in *instance) spawn() {
@@ -224,7 +235,8 @@ func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept str
 	r.process, r.id, r.kept = process, id, kept
 	r.main = r.life.Child()
 	r.main.Defer(func() { in.sup.letGo(kept) })
-	in.sup.own(r.main, process, func() { in.reap(r, process) })
+	r.lastWords = wordsNotAwaited
+	r.mainWatch, _ = in.sup.own(r.main, process, func() { in.reap(r, process) })
 }
 
 // hear takes the ends of what the program tells superd by; -1: none.
@@ -242,9 +254,9 @@ func (in *instance) hear(r *run, notify, ready int) {
 	}
 }
 
-// own watches a child of superd until scope is closed. reap is called, at least once, when it has ended; where superd is short of something
-// it is called again and again, and watched is false.
-func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) (watched bool) {
+// own watches a child of superd until scope is closed. reap is called when it has ended, in each turn until watch is stopped; where superd is
+// short of something it is called again and again, and watched is false. watch is nil where reap is not called in each turn.
+func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) (watch *loop.Watch, watched bool) {
 	pid := process.Pid()
 	scope.Defer(func() { process.Close() })
 	a, isAdopted := process.(*adopted)
@@ -263,14 +275,14 @@ func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) (watch
 	if isAdopted {
 		err = a.watch(scope, reap)
 	} else {
-		_, err = scope.OnReadable(process.FD(), reap)
+		watch, err = scope.OnReadable(process.FD(), reap)
 	}
 	if err != nil {
 		// The sweep may be held up, by a fork that hangs.
 		scope.Every(unwatchedPause, reap)
 		s.log.Error("process is not watched", "pid", pid, "error", err)
 	}
-	return err == nil
+	return watch, err == nil
 }
 
 // wait takes the status of a child that has ended, once.
@@ -363,10 +375,8 @@ func (in *instance) callOffPending(pending PendingSpawn, hook string) bool {
 
 // reap takes the status of the main process when it has ended.
 func (in *instance) reap(r *run, process Process) {
-	if r.listener != nil {
-		if r.listener.Take(); r.process != process { // what it has told at last is that another process is the main one
-			return
-		}
+	if r.process != process || !in.hearLastWords(r, process) {
+		return
 	}
 	exit, ended := in.sup.wait(process)
 	if !ended || in.run != r {

@@ -27,6 +27,7 @@ type simListener struct {
 	scope  *loop.Scope
 	h      notify.Handler
 	held   bool
+	waits  []func() // until all is taken
 }
 
 // simWaits is how much longer than it should something may take in the simulation.
@@ -63,13 +64,18 @@ func (k *simKernel) Listen(scope *loop.Scope, fd int, h notify.Handler) (Listene
 		l.socket.heard = nil
 		k.CloseFD(fd)
 	})
-	l.socket.heard = func() { scope.Post(l.Take) }
+	l.socket.heard = func() { scope.Post(l.take) }
 	l.socket.heard()
 	return l, nil
 }
 
-// Take implements [Listener].
-func (l *simListener) Take() {
+// WhenTaken implements [Listener].
+func (l *simListener) WhenTaken(f func()) {
+	l.waits = append(l.waits, f)
+	l.take()
+}
+
+func (l *simListener) take() {
 	for len(l.socket.messages) > 0 && !l.held && !l.scope.Closed() {
 		m := l.socket.messages[0]
 		if !l.h.Message(notify.Sender{}, m) || l.k.unheld {
@@ -81,9 +87,14 @@ func (l *simListener) Take() {
 			if !l.scope.Closed() {
 				l.held = false
 				l.socket.messages = l.socket.messages[1:]
-				l.Take()
+				l.take()
 			}
 		})
+	}
+	for len(l.waits) > 0 && !l.held && !l.scope.Closed() {
+		first := l.waits[0]
+		l.waits = l.waits[1:]
+		first()
 	}
 }
 
@@ -292,7 +303,8 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 			h.fail("%s ended since it was not ready after %v only", in.name, now-p.began)
 		}
 	case strings.HasPrefix(blame, "unhealthy"):
-		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && h.kernel.mix.checkHangs == 0 && !h.faulty() {
+		command := r.program.Health == nil || r.program.Health.Exec != nil
+		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && h.kernel.mix.checkHangs == 0 && !(command && h.faulty(in)) {
 			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
 		}
 	case strings.HasPrefix(blame, "watchdog"):
@@ -304,8 +316,14 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 	}
 }
 
-// faulty reports whether commands may fail for reasons of their own.
-func (h *history) faulty() bool {
+// faulty reports whether the instance's commands may fail for reasons of their own: they are short of something, or what one has brought forth
+// doesn't die, and until it does no other is begun.
+func (h *history) faulty(in *instance) bool {
+	for _, p := range h.kernel.byPid {
+		if p.instance == in.name+probeSuffix && p.immortal {
+			return true
+		}
+	}
 	m := h.kernel.mix
 	return m.spawnFails > 0 || m.execHangs > 0 || m.spawnHangs > 0 || m.lateResult > 0 || m.slowSpawn > 0 || m.immortal > 0 || m.watchFails > 0 || m.forkTime > 0
 }

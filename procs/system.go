@@ -61,8 +61,9 @@ type System interface {
 
 // A Listener hears what comes to a notify socket.
 type Listener interface {
-	// Take takes what is there now, as far as a program may keep the loop busy.
-	Take()
+	// WhenTaken has f called once, when all has been taken that is there now: before it returns, where nothing is in the way. A message that is
+	// held may be in the way for as long as the journal can't be written.
+	WhenTaken(f func())
 }
 
 // anyPlace is the place of a tree whose processes are looked for everywhere.

@@ -17,8 +17,9 @@ import (
 type KernelOptions struct {
 	RuntimeDir string
 	Log        *slog.Logger
-	KeeperPid  int  // of superd's keeper, 0 without one
-	NoCgroup   bool // make no cgroups, look through /proc instead
+	KeeperPid  int          // of superd's keeper, 0 without one
+	NoCgroup   bool         // make no cgroups, look through /proc instead
+	OpenFiles  *unix.Rlimit // the programs' limit of open files; nil: superd's own
 }
 
 // A kernelTree is a [Tree] of the kernel. There are two kinds: a cgroup of its own, which no process leaves unless it has the right

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"superd/tests/harness"
 )
@@ -75,7 +76,7 @@ func TestHangingChecksAreKilled(t *testing.T) {
 			health = { exec = ["sh", "-c", "setsid sleep 3602 & sleep 3603 & echo x >> DIR/checks; sleep 3604"], interval = "100ms", timeout = "100ms", failures = 1000 }
 			[program.leaves]
 			command = "sleep 3605"
-			health = { exec = ["sh", "-c", "sleep 3606 & echo x >> DIR/passed; true"], interval = "50ms" }
+			health = { exec = ["sh", "-c", "sleep 3606 & setsid -f sleep 3608; echo x >> DIR/passed; true"], interval = "50ms" }
 			[program.other]
 			command = "sleep 3607"
 			health = { exec = "true", interval = "50ms" }
@@ -137,4 +138,88 @@ func TestWatchdogOfAProgram(t *testing.T) {
 		t.Errorf("who was fed: %+v", st)
 	}
 	s.WaitStatus("starved", "is started again by the next superd", func(now harness.Status) bool { return now.Restarts > st.Restarts })
+}
+
+// While a program is stopping its health is not checked, and nothing follows from what a check says that was under way.
+func TestHealthWhileStopping(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = ["sh", "-c", "trap 'read x < DIR/gate; exit 0' TERM; echo up; while :; do sleep 0.05; done"]
+		stop_timeout = "1h"
+		health = { exec = ["sh", "-c", "echo asked >> DIR/asked; test ! -e DIR/sick"], interval = "20ms", failures = 1 }
+		`)
+	open := s.Gate("gate")
+	s.Start()
+	s.WaitLog("web", "up\n")
+	st := s.WaitStatus("web", "is healthy", func(st harness.Status) bool { return st.Healthy != nil && *st.Healthy })
+	s.MustCtl("stop", "--no-wait", "web")
+	s.WaitState("web", "stopping")
+	s.Write("sick", "")
+	asked := len(s.Read("asked"))
+	harness.Window(t, 500*time.Millisecond) // 25 checks long
+	if now := len(s.Read("asked")); now > asked+len("asked\n") {
+		t.Errorf("it was asked %d times while it was stopping, want once at most, by a check that was under way", (now-asked)/len("asked\n"))
+	}
+	if now := s.Status("web"); now.State != "stopping" || now.Pid != st.Pid || now.Restarts != 0 || strings.Contains(now.Reason, "unhealthy") {
+		t.Errorf("%v, want it stopping with pid %d", now, st.Pid)
+	}
+	open()
+	if st := s.WaitState("web", "stopped"); st.Restarts != 0 || st.Exit.String() != "0" {
+		t.Errorf("%v, want that it ended as it was told", st)
+	}
+	if n := len(eventsOf(s, "web", "start")); n != 1 {
+		t.Errorf("it was started %d times, want once", n)
+	}
+}
+
+// Checks go on for thousands of periods, flood, hang and fail, and superd holds no more for it.
+func TestThousandsOfChecks(t *testing.T) {
+	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
+		var asked atomic.Int64
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if n := asked.Add(1); n%3 == 0 {
+				http.Error(w, strings.Repeat("out of order\n", 1000), http.StatusInternalServerError)
+			}
+		}))
+		t.Cleanup(web.Close)
+		s := harness.NewSite(t, `
+			[defaults]
+			command = "sleep infinity"
+			health = { failures = 1000000, interval = "2ms" }
+			[program.asked]
+			health.http = "`+web.URL+`"
+			[program.again]
+			health.http = "`+web.URL+`"
+			[program.silent]
+			health = { tcp = "127.0.0.1:1" }
+			[program.fails]
+			health = { exec = ["sh", "-c", "echo x >> DIR/checks; exit 1"], interval = "10ms" }
+			[program.floods]
+			health = { exec = ["sh", "-c", "echo x >> DIR/floods; yes; yes >&2"], interval = "200ms", timeout = "30ms" }
+			`)
+		d := s.Start(options...)
+		s.WaitRunning()
+		done := func(exec, web int) func() bool {
+			return func() bool {
+				return strings.Count(s.Read("checks"), "\n") >= exec && strings.Count(s.Read("floods"), "\n") >= exec/50 && int(asked.Load()) >= web
+			}
+		}
+		harness.Until(t, "all kinds of checks were made", done(50, 500))
+		few := func(most int) func() bool { return func() bool { return len(s.FDs(d.Pid)) <= most } }
+		fds, memory, processes := len(s.FDs(d.Pid)), s.KiB(d.Pid, "status", "VmRSS"), 5+2*4
+		harness.Until(t, "thousands of checks were made", done(200, 3000))
+		// A check under way has some.
+		harness.Until(t, "superd has no more descriptors than before", few(fds+10))
+		harness.Until(t, "no more processes are left", func() bool { return len(s.Programs()) <= processes })
+		harness.Until(t, "no zombies are left", func() bool { return len(s.Zombies(d.Pid)) <= 4 })
+		if now := s.KiB(d.Pid, "status", "VmRSS"); now > memory+16<<10 {
+			t.Errorf("superd has %d KiB, after the first checks it had %d", now, memory)
+		}
+		for _, st := range s.All() {
+			if st.Restarts != 0 || st.State != "running" {
+				t.Errorf("%v, want it left alone", st)
+			}
+		}
+	})
 }

@@ -251,3 +251,43 @@ func TestForeignNotifications(t *testing.T) {
 	open()
 	s.WaitState("web", "running")
 }
+
+// Who has sent a message counts, though he has ended when it is read: one of the program's, and nobody else.
+func TestNotificationsOfTheDead(t *testing.T) {
+	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
+		s := harness.NewSite(t, `
+			[defaults]
+			ready = { notify = true }
+			[program.web]
+			command = ["sh", "-c", "read x < DIR/gate; systemd-notify --no-block --ready --status=mine; echo told; exec sleep infinity"]
+			[program.silent]
+			command = "sleep infinity"
+			`)
+		open := s.Gate("gate")
+		d := s.Start(options...)
+		for _, name := range []string{"web", "silent"} {
+			s.WaitStatus(name, "has been started", func(st harness.Status) bool { return st.Pid != 0 })
+		}
+		s.Kill(d.Pid, syscall.SIGSTOP)
+		open()
+		for _, name := range []string{"silent", "web"} {
+			for range 3 { // the socket has room for ten
+				foreign := exec.Command("systemd-notify", "--no-block", "--ready", "--status=foreign")
+				foreign.Env = append(s.Env, "NOTIFY_SOCKET="+s.RuntimeDir+"/notify/"+name)
+				if out, err := foreign.CombinedOutput(); err != nil {
+					t.Fatalf("systemd-notify: %v: %s", err, out)
+				}
+			}
+		}
+		told := s.Path("log/web.log")
+		s.Kill(d.Pid, syscall.SIGCONT)
+		harness.Until(t, "the program has told", func() bool { b, _ := os.ReadFile(told); return string(b) == "told\n" })
+		if st := s.WaitState("web", "running"); st.StatusText != "mine" {
+			t.Errorf("status text %q, want the program's own", st.StatusText)
+		}
+		d.ErrOut.Wait(t, "is none of the program's")
+		if st := s.Status("silent"); st.State != "starting" || st.StatusText != "" {
+			t.Errorf("%v, status text %q: somebody else was believed", st, st.StatusText)
+		}
+	})
+}

@@ -27,6 +27,7 @@ import (
 	"superd/keeper"
 	"superd/logs"
 	"superd/loop"
+	"superd/pidfd"
 	"superd/procs"
 	"superd/procs/eventlog"
 	"superd/signals"
@@ -95,7 +96,11 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	if err := signals.ResetInherited(); err != nil {
 		return fmt.Errorf("start with clean signals: %w", err)
 	}
-	link, err := keeper.Join(caught)
+	openFiles, err := pidfd.InheritedOpenFiles()
+	if err != nil {
+		return err
+	}
+	link, err := keeper.Join(caught, &openFiles)
 	if err != nil {
 		return err
 	}
@@ -103,10 +108,10 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 		return fmt.Errorf("start with clean descriptors: %w", err)
 	}
 	if link.Pid() == 0 && !flags.noKeeper {
-		return keeperWanted(func() error { return runKeeper(flags, level, link, caught, stderr) })
+		return keeperWanted(func() error { return runKeeper(flags, level, link, caught, &openFiles, stderr) })
 	}
 	crashpoint.SetRole("supervisor")
-	err = runDaemon(flags, level, show, link, caught, stdout, stderr)
+	err = runDaemon(flags, level, show, link, caught, &openFiles, stdout, stderr)
 	link.Announce(statusOf(err))
 	link.Close(farewellTime)
 	return err
@@ -119,7 +124,7 @@ type keeperWanted func() error
 func (keeperWanted) Error() string { return "this process is to be the keeper" }
 
 // runKeeper is the keeper.
-func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *signals.Caught, stderr io.Writer) error {
+func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stderr io.Writer) error {
 	crashpoint.SetRole("keeper")
 	keeper.StaySmall()
 	queue := logs.NewQueue(stderr, keeperLogQueue)
@@ -135,6 +140,7 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 		Signals:    caught,
 		Files:      link.Files(),
 		Manager:    link.Manager,
+		OpenFiles:  openFiles,
 		Watchdog:   flags.watchdog,
 		RestartMax: flags.restartMax,
 		Trial:      trialTime,
@@ -147,7 +153,7 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 }
 
 // runDaemon is the supervisor.
-func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, stdout, stderr io.Writer) error {
+func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
 	if err != nil {
 		return usageError{err}
@@ -210,7 +216,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if err != nil {
 		return err
 	}
-	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, watchdog: flags.watchdog}
+	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, watchdog: flags.watchdog}
 	var printed sync.WaitGroup
 	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
 	defer events.Close(farewellTime)
@@ -302,6 +308,7 @@ type daemon struct {
 	link       *keeper.Link
 	caught     *signals.Caught
 	kernel     *procs.Kernel
+	openFiles  *unix.Rlimit // what superd was started with
 	upgrading  bool
 	watchdog   time.Duration
 	ended      bool // in good order
@@ -309,7 +316,7 @@ type daemon struct {
 
 // start puts everything on the loop, which does not run yet.
 func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup})
+	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,9 +15,6 @@ import (
 // A Sender is whom the kernel names as the sender of a message.
 type Sender struct {
 	Pid, UID, GID int
-	// PIDFD refers to that process, also when it has ended and its number belongs to another. It is closed after the call
-	// that it came with. -1 where the kernel has none (SO_PASSPIDFD, Linux 6.5) and where the process is gone.
-	PIDFD int
 }
 
 // A Handler takes what comes to a socket. Its functions are called on the loop.
@@ -41,6 +37,7 @@ const (
 	window            = 100 * time.Millisecond
 	refusedPause      = time.Minute
 	watchPause        = time.Second // before a watch that failed is tried again
+	takePatience      = time.Second // how long a flood, or what can't be closed, may delay what waits for the messages before
 )
 
 // Open makes the socket of a run at path, which becomes NOTIFY_SOCKET: mode 0600, owned by the user with these ids. One that
@@ -68,7 +65,6 @@ func makeSocket(fd int, path, made string, uid, gid int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSPIDFD, 1)
 	// The mode of the socket is that of its file.
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		return os.NewSyscallError("fchmod", err)
@@ -98,6 +94,9 @@ type Receiver struct {
 	closing    bool          // what came along with a message is being closed
 	count      int           // messages in the window
 	quietUntil time.Duration // for Refused
+
+	waiting  []func()    // of WhenTaken
+	patience *loop.Timer // with what delays them; nil before
 }
 
 // Receive has the handler called for what comes to the socket fd, until the scope is closed. It takes ownership of fd, also when it
@@ -107,7 +106,7 @@ type Receiver struct {
 func Receive(scope *loop.Scope, fd int, h Handler) (*Receiver, error) {
 	r := &Receiver{scope: scope, fd: fd, handler: h}
 	scope.Defer(func() { unix.Close(fd) }) // older than the watch, so after it
-	watch, err := scope.OnReadable(fd, r.Take)
+	watch, err := scope.OnReadable(fd, r.take)
 	if err != nil {
 		return nil, fmt.Errorf("receive notifications: %w", err)
 	}
@@ -122,13 +121,43 @@ func (r *Receiver) resume() {
 	}
 	r.watch.Stop()
 	var err error
-	if r.watch, err = r.scope.OnReadable(r.fd, r.Take); err != nil { // memory or watches are short
+	if r.watch, err = r.scope.OnReadable(r.fd, r.take); err != nil { // memory or watches are short
 		r.scope.After(watchPause, r.resume)
+	}
+	if len(r.waiting) > 0 { // there may be no message that would tell
+		r.take()
 	}
 }
 
-// Take takes what is there, as far as a program may keep the loop busy.
-func (r *Receiver) Take() {
+// WhenTaken has f called once, when all has been taken that is in the socket now: before it returns, where nothing is in the way. A message
+// that is held may be in the way for as long as it takes, anything else for takePatience.
+func (r *Receiver) WhenTaken(f func()) {
+	r.waiting = append(r.waiting, f)
+	r.take()
+	r.bePatient()
+}
+
+// bePatient bounds how long those wait who wait.
+func (r *Receiver) bePatient() {
+	if len(r.waiting) > 0 && !r.held && !r.patience.Active() && !r.scope.Closed() {
+		r.patience = r.scope.After(takePatience, r.taken)
+	}
+}
+
+// taken tells those who wait.
+func (r *Receiver) taken() {
+	waiting := r.waiting
+	r.waiting = nil
+	r.patience.Stop()
+	for _, f := range waiting {
+		if !r.scope.Closed() {
+			f()
+		}
+	}
+}
+
+// take takes what is there, as far as a program may keep the loop busy.
+func (r *Receiver) take() {
 	for range messagesPerTurn {
 		if r.held || r.closing || r.scope.Closed() {
 			return
@@ -138,7 +167,7 @@ func (r *Receiver) Take() {
 			r.scope.After(r.windowEnds-r.scope.Loop().Now(), r.resume)
 			return
 		}
-		passed, hold, more := r.take()
+		passed, hold, more := r.takeOne()
 		switch {
 		case hold:
 			r.hold(passed)
@@ -146,6 +175,7 @@ func (r *Receiver) Take() {
 			r.close(passed)
 		}
 		if !more {
+			r.taken()
 			return
 		}
 	}
@@ -168,6 +198,7 @@ func (r *Receiver) close(passed []int) {
 // hold leaves the message that was handled where it is until it is settled.
 func (r *Receiver) hold(passed []int) {
 	r.watch.Stop()
+	r.patience.Stop()
 	r.held = true
 	r.handler.Settled(func() {
 		if !r.scope.Closed() {
@@ -176,9 +207,10 @@ func (r *Receiver) hold(passed []int) {
 		r.held = false
 		if len(passed) > 0 {
 			r.close(passed)
-			return
+		} else {
+			r.resume()
 		}
-		r.resume()
+		r.bePatient()
 	})
 }
 
@@ -196,17 +228,14 @@ func (r *Receiver) inBudget() bool {
 	return r.count <= messagesPerWindow
 }
 
-// take handles one message. It returns the descriptors that came along, whether it is to be held, and false if there may be no further message.
-func (r *Receiver) take() (passed []int, hold, more bool) {
+// takeOne handles one message. It returns the descriptors that came along, whether it is to be held, and false if there may be no further message.
+func (r *Receiver) takeOne() (passed []int, hold, more bool) {
 	var control [2048]byte // the kernel passes 253 descriptors at most (SCM_MAX_FD)
 	n, controlBytes, flags, err := recvmsg(r.fd, r.buffer[:], control[:], unix.MSG_PEEK)
 	if err != nil {
 		return nil, false, false // nothing is there
 	}
 	sender, passed := parseControl(control[:controlBytes])
-	if sender.PIDFD >= 0 {
-		defer unix.Close(sender.PIDFD)
-	}
 	switch {
 	case sender.Pid <= 0:
 		r.refuse(sender, errors.New("refuse message: its sender is not of this pid namespace"))
@@ -245,7 +274,6 @@ func recvmsg(fd int, p, control []byte, how int) (n, controlBytes, flags int, er
 
 // parseControl returns who has sent a message, with Pid 0 if the kernel didn't say, and the descriptors that came along.
 func parseControl(control []byte) (s Sender, passed []int) {
-	s.PIDFD = -1
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
 		return s, nil
@@ -258,10 +286,6 @@ func parseControl(control []byte) (s Sender, passed []int) {
 		case unix.SCM_CREDENTIALS:
 			if cred, err := unix.ParseUnixCredentials(&m); err == nil {
 				s.Pid, s.UID, s.GID = int(cred.Pid), int(cred.Uid), int(cred.Gid)
-			}
-		case unix.SCM_PIDFD:
-			if len(m.Data) >= 4 {
-				s.PIDFD = max(int(int32(binary.NativeEndian.Uint32(m.Data))), -1) // an errno where the process is gone
 			}
 		case unix.SCM_RIGHTS:
 			if fds, err := unix.ParseUnixRights(&m); err == nil {

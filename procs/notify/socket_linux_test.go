@@ -162,37 +162,6 @@ func TestForeignSender(t *testing.T) {
 	r.expect("refuse message: process PID is none of the program's", "last")
 }
 
-// TestPIDFD sees that the sender comes as a pidfd where the kernel can do that, which is closed after the call.
-func TestPIDFD(t *testing.T) {
-	r := newRig(t)
-	fd, err := Open(r.path, os.Geteuid(), os.Getegid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	passes, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSPIDFD)
-	if err != nil || passes == 0 {
-		t.Skip("no SO_PASSPIDFD")
-	}
-	seen := -1
-	if _, err := Receive(r.scope, fd, Handler{
-		Accept: func(s Sender) bool {
-			seen = s.PIDFD
-			if err := unix.PidfdSendSignal(s.PIDFD, 0, nil, 0); err != nil {
-				t.Errorf("pidfd %d: %v", s.PIDFD, err)
-			}
-			return true
-		},
-		Message: func(Sender, Message) bool { r.Stop(); return false },
-	}); err != nil {
-		t.Fatal(err)
-	}
-	r.send("READY=1")
-	r.run()
-	if err := unix.PidfdSendSignal(seen, 0, nil, 0); !errors.Is(err, unix.EBADF) {
-		t.Errorf("pidfd %d after the call: %v", seen, err)
-	}
-}
-
 // TestBarrier passes descriptors: they are closed, and in order.
 func TestBarrier(t *testing.T) {
 	r := newRig(t)
@@ -310,6 +279,53 @@ func TestNextSuperd(t *testing.T) {
 	if left, _ := filepath.Glob(first.path + "*"); len(left) != 1 {
 		t.Errorf("left there: %q", left)
 	}
+}
+
+// TestWhenTaken has something wait for the messages that are there, behind one that is held.
+func TestWhenTaken(t *testing.T) {
+	r := newRig(t)
+	fd, err := Open(r.path, os.Geteuid(), os.Getegid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settle func()
+	receiver, err := Receive(r.scope, fd, Handler{
+		Accept:  func(Sender) bool { return true },
+		Message: func(_ Sender, m Message) bool { r.heard = append(r.heard, m.Status); return m.Status == "held" },
+		Settled: func(done func()) { settle = done },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell := func(text string) func() { return func() { r.heard = append(r.heard, text) } }
+	receiver.WhenTaken(tell("nothing is there"))
+	r.send("STATUS=held")
+	receiver.WhenTaken(tell("all is taken"))
+	r.send("STATUS=behind it")
+	r.Root().After(2*takePatience, func() { tell("settled")(); settle() })
+	r.Root().After(3*takePatience, func() { receiver.WhenTaken(tell("nothing is there")); r.Stop() })
+	r.run()
+	r.expect("nothing is there", "held", "settled", "behind it", "all is taken", "nothing is there")
+}
+
+// TestWhenTakenDuringAFlood has something wait for the messages of one who does not cease to send.
+func TestWhenTakenDuringAFlood(t *testing.T) {
+	r := newRig(t)
+	fd, err := Open(r.path, os.Geteuid(), os.Getegid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver, err := Receive(r.scope, fd, Handler{
+		Accept:  func(Sender) bool { return true },
+		Message: func(Sender, Message) bool { r.send("STATUS=x"); return false },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.send("STATUS=x")
+	r.send("STATUS=x")
+	receiver.WhenTaken(r.Stop)
+	r.run()
 }
 
 func TestScopeClosedByHandler(t *testing.T) {

@@ -218,14 +218,23 @@ func (s *Site) MustCtl(args ...string) Result {
 }
 
 // Cgroups is the directories of the cgroups that superd of this site has made.
-func (s *Site) Cgroups() (found []string) {
+func (s *Site) Cgroups() []string {
 	s.T.Helper()
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	found, err := Cgroups(s.RuntimeDir)
 	if err != nil {
 		s.T.Fatal(err)
 	}
+	return found
+}
+
+// Cgroups is the directories of the cgroups that a superd with this runtime directory has made.
+func Cgroups(runtimeDir string) (found []string, err error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
 	// The base directory is named after the runtime directory.
-	sum := sha256.Sum256([]byte(s.RuntimeDir))
+	sum := sha256.Sum256([]byte(runtimeDir))
 	base := "superd-" + hex.EncodeToString(sum[:6])
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); strings.Contains(line, " - cgroup2 ") {
@@ -238,7 +247,7 @@ func (s *Site) Cgroups() (found []string) {
 			})
 		}
 	}
-	return found
+	return found, nil
 }
 
 // close ends superd and looks for what it left.

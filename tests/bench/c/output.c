@@ -38,7 +38,8 @@ static void tell(const char *path, const char *text) {
 	close(fd);
 }
 
-// print BYTES RESULT [GATE]: writes numbered lines of 100 bytes and tells how long that took, in nanoseconds.
+// print BYTES RESULT [GATE]: writes numbered lines of 100 bytes and tells how long that took, in nanoseconds. With a gate it stays, since
+// some who supervise it would start it again.
 static void print(long long bytes, const char *result, const char *gate) {
 	static char chunk[CHUNK / LINE * LINE];
 	char text[64];
@@ -65,6 +66,8 @@ static void print(long long bytes, const char *result, const char *gate) {
 	}
 	snprintf(text, sizeof text, "%lld\n", now() - begin);
 	tell(result, text);
+	while (gate)
+		pause();
 }
 
 // splice FILE: moves what comes on standard input into the file, and nothing else.
@@ -82,7 +85,7 @@ static void move(const char *file) {
 	}
 }
 
-// latency FILE COUNT RESULT [GATE]: tells the time from each write to when the line is in the file, in nanoseconds.
+// latency FILE COUNT RESULT [GATE]: tells the time from each write to when the line is in the file, in nanoseconds. With a gate it stays.
 static void latency(const char *file, int count, const char *result, const char *gate) {
 	static char all[1 << 20];
 	size_t used = 0;
@@ -110,9 +113,15 @@ static void latency(const char *file, int count, const char *result, const char 
 		used += snprintf(all + used, sizeof all - used, "%lld\n", now() - begin);
 	}
 	tell(result, all);
+	while (gate)
+		pause();
 }
 
 int main(int argc, char **argv) {
+	const char *path = getenv("BENCH_FIFO"); // of the arena: it is told of this program
+	int fd = path ? open(path, O_WRONLY) : -1;
+	if (path && (fd < 0 || write(fd, "x", 1) != 1))
+		fail(path);
 	if (argc >= 4 && !strcmp(argv[1], "print"))
 		print(atoll(argv[2]), argv[3], argc > 4 ? argv[4] : NULL);
 	else if (argc == 3 && !strcmp(argv[1], "splice"))

@@ -1,0 +1,144 @@
+package pidfd
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// openDescriptors returns the numbers that are open in the process.
+func openDescriptors(t *testing.T, pid int) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, e := range entries {
+		open = append(open, e.Name())
+	}
+	return open
+}
+
+// A child that gets its files through slots has those and no others, wherever ours lie; and the slots are empty again at once.
+func TestSpawnThroughSlots(t *testing.T) {
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		t.Skip(err)
+	}
+	s, err := ReserveSlots()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 100 { // they push what follows up
+		pipe(t)
+	}
+	for _, more := range []int{1, slots + 1} { // as many as there are slots with the three of spawnAttr, and too many
+		var ends []*os.File
+		attr := &Attr{Path: "/bin/sh", Args: []string{"sh", "-c", "echo ready; read x; echo >&4 $x"}, CgroupFD: -1, Slots: s, Files: []int{-1}}
+		want := []string{"0", "1", "2"}
+		for i := range more {
+			r, w := pipe(t)
+			ends = append(ends, r)
+			attr.Files = append(attr.Files, int(w.Fd()))
+			want = append(want, strconv.Itoa(4+i))
+		}
+		c := spawnAttr(t, attr)
+		c.line(t)
+		if got := openDescriptors(t, c.Pid()); !slices.Equal(got, want) {
+			t.Errorf("%d files more: descriptors of the child: %v, want %v", more, got, want)
+		}
+		if _, err := c.in.WriteString("through four\n"); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 64)
+		if n, err := ends[0].Read(buf); string(buf[:n]) != "through four\n" || err != nil {
+			t.Errorf("%d files more: read from the child's descriptor 4: %q, %v", more, buf[:n], err)
+		}
+		for _, fd := range s.fds {
+			if link, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); link != "/dev/null" || err != nil {
+				t.Errorf("slot %d holds %q, %v; want it empty", fd, link, err)
+			}
+		}
+	}
+}
+
+// What a child does with the descriptors it shares at first never reaches ours, also when it fails.
+func TestSlotsKeepOurDescriptors(t *testing.T) {
+	s, err := ReserveSlots()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 50 {
+		pipe(t)
+	}
+	before := openDescriptors(t, os.Getpid())
+	_, w := pipe(t)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 20 {
+				attr := &Attr{Path: "/nonexistent", CgroupFD: -1, Slots: s, Files: []int{-1, int(w.Fd()), int(w.Fd())}}
+				if _, err := Spawn(attr); !errors.Is(err, unix.ENOENT) {
+					t.Errorf("Spawn() = %v, want %v", err, unix.ENOENT)
+				}
+				attr.Path = "/bin/true"
+				child, err := Spawn(attr)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				mustExit(t, child)
+				child.Close()
+			}
+		})
+	}
+	all.Wait()
+	after := openDescriptors(t, os.Getpid())
+	if len(after) != len(before)+2 {
+		t.Errorf("%d descriptors are open, there were %d and a pipe", len(after), len(before))
+	}
+}
+
+// The limit that Go has raised for itself is not passed on.
+func TestInheritedOpenFiles(t *testing.T) {
+	if os.Getenv("PIDFD_TEST") != "open files" {
+		binary, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		c := spawnAttr(t, &Attr{
+			Path: "/bin/sh", Args: []string{"sh", "-c", "ulimit -Sn 200; exec " + binary + " -test.run '^TestInheritedOpenFiles$' >/dev/null"},
+			Env: []string{"PIDFD_TEST=open files", "TMPDIR=" + dir}, Dir: dir, CgroupFD: -1,
+		})
+		mustExit(t, c.Process)
+		said, err := os.ReadFile(filepath.Join(dir, "limits"))
+		if got, want := strings.Fields(string(said)), []string{"200", "200", "more"}; !slices.Equal(got, want) || err != nil {
+			t.Errorf("inherited, of a child, own: %v, %v; want %v", got, err, want)
+		}
+		return
+	}
+	inherited, err := InheritedOpenFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := spawnAttr(t, &Attr{Path: "/bin/sh", Args: []string{"sh", "-c", "ulimit -Sn"}, CgroupFD: -1, OpenFiles: &inherited})
+	own := "no more"
+	var limit unix.Rlimit
+	if err := prlimitFiles(nil, &limit); err == nil && limit.Cur > 200 {
+		own = "more"
+	}
+	if err := os.WriteFile("limits", []byte(strconv.FormatUint(inherited.Cur, 10)+" "+c.line(t)+" "+own), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

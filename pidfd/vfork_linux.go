@@ -1,0 +1,160 @@
+package pidfd
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A fork is all that a child needs between its birth and its exec. It lies where the garbage collector doesn't move it, and holds nothing
+// that would have to be looked up: the child may not allocate, lock or grow its stack.
+type fork struct {
+	path, dir  *byte
+	argv, envv **byte
+	files      []int   // become 0, 1, 2…; -1 leaves a number closed
+	closeFrom  uintptr // of our descriptors it gets a copy of those below only; 0: of all
+	openFiles  *unix.Rlimit
+	credential *syscall.Credential
+	groups     *uint32
+
+	args  cloneArgs
+	pidFD int32
+	errno syscall.Errno // why the child has not executed anything; the two share their memory until then
+}
+
+// cloneArgs is struct clone_args. Source: clone(2).
+type cloneArgs struct {
+	flags, pidFD, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+}
+
+// closeRangeUnshare is CLOSE_RANGE_UNSHARE. Source: close_range(2).
+const closeRangeUnshare = 2
+
+// vfork makes the system call trap, which is one of those after which a child goes on beside the caller, on its stack, while the caller waits for
+// it to execute or to end. It returns what the system call did: in the caller the pid or an errno below 0, in the child 0.
+func vfork(trap, a1, a2, a3 uintptr) (r uintptr)
+
+// What the runtime does around a fork: it keeps signals and the growth of the stack away, and gives the child handlers and a mask as they are to be.
+// These are for package syscall, and kept for others that fork by themselves (go.dev/issue/67401).
+//
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
+
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
+// run forks and executes, and returns the child's pid once it has executed or ended.
+func (f *fork) run() (pid int, errno syscall.Errno) {
+	r := f.split()
+	afterFork()
+	if r > -4096 && r < 0 {
+		return 0, syscall.Errno(-r)
+	}
+	return r, 0
+}
+
+// split is where the one process becomes two. In the parent it returns at once: below it on the stack the child has left its traces, and what
+// it has here may have been changed by the child, too.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func (f *fork) split() int {
+	var r uintptr
+	beforeFork()
+	if f.args.flags&unix.CLONE_INTO_CGROUP != 0 {
+		r = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args), 0)
+	} else {
+		// Where a filter of system calls does not know clone3, as in older containers, this one works.
+		r = vfork(unix.SYS_CLONE, uintptr(f.args.flags|f.args.exitSignal), 0, uintptr(unsafe.Pointer(&f.pidFD)))
+	}
+	if r != 0 {
+		return int(r)
+	}
+	f.errno = f.child()
+	for {
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)
+	}
+}
+
+// child is what the child does. It returns only when it could not execute.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (f *fork) child() (errno syscall.Errno) {
+	if _, _, errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	afterForkInChild()
+	if f.closeFrom != 0 {
+		if _, _, errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, f.closeFrom, 1<<32-1, closeRangeUnshare); errno != 0 {
+			return errno
+		}
+	}
+	if c := f.credential; c != nil {
+		if !c.NoSetGroups {
+			if _, _, errno = syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(c.Groups)), uintptr(unsafe.Pointer(f.groups)), 0); errno != 0 {
+				return errno
+			}
+		}
+		if _, _, errno = syscall.RawSyscall(unix.SYS_SETGID, uintptr(c.Gid), 0, 0); errno != 0 {
+			return errno
+		}
+		if _, _, errno = syscall.RawSyscall(unix.SYS_SETUID, uintptr(c.Uid), 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	if f.dir != nil {
+		if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(f.dir)), 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	if errno = f.place(); errno != 0 {
+		return errno
+	}
+	if f.openFiles != nil {
+		if _, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(f.openFiles)), 0, 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(f.path)), uintptr(unsafe.Pointer(f.argv)), uintptr(unsafe.Pointer(f.envv)))
+	return errno
+}
+
+// place gives each of the files its number.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (f *fork) place() syscall.Errno {
+	// One that lies where another is to be moves out of the way first: above all of them.
+	for i := 0; i < len(f.files); i++ {
+		if fd := f.files[i]; fd >= 0 && fd < i {
+			moved, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_DUPFD_CLOEXEC, uintptr(len(f.files)))
+			if errno != 0 {
+				return errno
+			}
+			f.files[i] = int(moved)
+		}
+	}
+	for i := 0; i < len(f.files); i++ {
+		var errno syscall.Errno
+		switch fd := f.files[i]; {
+		case fd < 0:
+			syscall.RawSyscall(unix.SYS_CLOSE, uintptr(i), 0, 0)
+		case fd == i:
+			_, _, errno = syscall.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0)
+		default:
+			_, _, errno = syscall.RawSyscall(unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
+		}
+		if errno != 0 {
+			return errno
+		}
+	}
+	return 0
+}

@@ -1,0 +1,104 @@
+package procs
+
+import (
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/procs/notify"
+)
+
+// stall has nothing written to the journal until the function it returns is called.
+func (j *simJournal) stall() (end func()) {
+	j.writing = true
+	return func() {
+		j.writing = false
+		j.write()
+	}
+}
+
+// TestJournalStalls: while a message can't be settled, since the journal can't be written, those behind it are not heard. That is no reason to
+// end a program that has told in time.
+func TestJournalStalls(t *testing.T) {
+	world := func(t *testing.T, neverReady float64, change func(*config.Program)) (*history, *instance, *simProcess, func()) {
+		h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+			p.Ready = &config.Ready{Notify: true}
+			p.Restart = config.RestartNever
+			p.StartTimeout, p.StopTimeout = 30*time.Second, 10*time.Second
+			p.Autostart = false
+			change(p)
+		})}})
+		h.kernel.mix.neverReady = neverReady
+		h.give(t, OpStart, "web")
+		h.v.RunFor(time.Second)
+		return h, h.sup.byName["web"], h.mainOf("web"), h.journal.stall()
+	}
+	t.Run("the watchdog", func(t *testing.T) {
+		h, in, p, resume := world(t, 0, func(p *config.Program) { p.Watchdog = time.Minute })
+		p.tell(notify.Message{Reloading: true})
+		h.v.RunFor(10 * time.Minute)
+		resume()
+		h.v.RunFor(10 * time.Minute)
+		if in.machine.state != Running || h.mainOf("web") != p {
+			t.Fatalf("%v: %s, want running", in.machine.state, in.reason())
+		}
+		resume = h.journal.stall()
+		p.sick = true
+		p.tell(notify.Message{Reloading: true})
+		h.v.RunFor(10 * time.Minute)
+		resume()
+		h.v.RunFor(2 * time.Minute)
+		if in.machine.state != Failed {
+			t.Errorf("%v: %s, want failed: it has not told", in.machine.state, in.reason())
+		}
+	})
+	t.Run("the start time-out", func(t *testing.T) {
+		h, in, p, resume := world(t, 1, func(*config.Program) {})
+		p.tell(notify.Message{ExtendTimeout: time.Second})
+		p.tell(notify.Message{Ready: true})
+		h.v.RunFor(10 * time.Minute)
+		resume()
+		h.v.RunFor(time.Second)
+		if in.machine.state != Running {
+			t.Errorf("%v: %s, want running", in.machine.state, in.reason())
+		}
+	})
+	t.Run("the start time-out of who tells nothing", func(t *testing.T) {
+		h, in, p, resume := world(t, 1, func(*config.Program) {})
+		p.tell(notify.Message{ExtendTimeout: time.Second})
+		h.v.RunFor(10 * time.Minute)
+		resume()
+		h.v.RunFor(time.Minute)
+		if in.machine.state != Failed {
+			t.Errorf("%v: %s, want failed", in.machine.state, in.reason())
+		}
+	})
+	for name, late := range map[string]time.Duration{"the end of the main process": time.Second, "its end, for too long": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			h, in, p, resume := world(t, 0, func(*config.Program) {})
+			p.tell(notify.Message{Reloading: true})
+			child := h.kernel.born("web", p.run, roleEscaped)
+			p.tell(notify.Message{MainPID: child.pid})
+			if late < lastWordsLimit {
+				p.role = roleEscaped // it is like any other of the tree then
+			}
+			turns := h.v.Turns()
+			p.end(exitZero)
+			h.v.RunFor(late)
+			if turns = h.v.Turns() - turns; turns > 100 {
+				t.Errorf("%d turns of the loop in %v", turns, late)
+			}
+			resume()
+			h.v.RunFor(time.Minute)
+			if taken := in.machine.state == Running && in.run.process.Pid() == child.pid; taken != (late < lastWordsLimit) {
+				t.Errorf("%v: %s, the new main process taken: %v", in.machine.state, in.reason(), taken)
+			}
+			if len(h.kernel.zombies) > 0 {
+				t.Errorf("%d zombies are left", len(h.kernel.zombies))
+			}
+			if h.err != nil {
+				t.Error(h.err)
+			}
+		})
+	}
+}
