@@ -54,6 +54,8 @@ type instance struct {
 	next      *config.Program // takes its place then, where the program was added again meanwhile
 	nextWish  *wish           // what the operator wants of next; nil: nothing in particular
 	hinderer  *instance       // has to be gone before it may be started; nil: nobody has
+	hinders   []*instance     // those whose hinderer it is, and some that are gone or wait for another by now
+	files     []string        // the log files that it has
 }
 
 // newInstance returns an instance that is stopped. place is where an earlier superd had its tree; empty: it has none yet.
@@ -69,7 +71,9 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 	}
 	s.counts[Stopped]++
 	s.outputs += len(streamsOf(program))
-	in.capture = s.store.NewCapture(in.scope, name, s.logOptions(name, program))
+	o := s.logOptions(name, program)
+	in.capture = s.store.NewCapture(in.scope, name, o)
+	in.occupy(o.Files())
 	if s.options.OnCapture != nil {
 		in.runShown = s.options.OnCapture(in.capture)
 	}
