@@ -112,6 +112,9 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 		return keeperWanted(func() error { return runKeeper(flags, level, link, caught, &openFiles, stderr) })
 	}
 	crashpoint.SetRole("supervisor")
+	if link.Resumes() {
+		link.ComesUp(flags.watchdog)
+	}
 	err = runDaemon(flags, level, show, link, caught, &openFiles, stdout, stderr)
 	link.Announce(statusOf(err))
 	link.Close(farewellTime)
@@ -196,7 +199,13 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		}
 	}
 	logDir := config.LogDir(conf, runtimeDir, os.Geteuid())
-	if err := procs.PrepareLogDir(logDir); err != nil {
+	if resumed { // programs live: they need a superd, whatever has become of the directory, and this may hang
+		go func() {
+			if err := procs.PrepareLogDir(logDir); err != nil {
+				log.Warn("logs can't be written", "error", err)
+			}
+		}()
+	} else if err := procs.PrepareLogDir(logDir); err != nil {
 		return err
 	}
 	listener, err := listen(link, filepath.Join(dir.Path, control.SocketName))
