@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -41,7 +42,8 @@ func (c *Capture) show(ctx context.Context, which Stream, w io.Writer, follow bo
 		}
 	})()
 
-	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, which: which, w: w, buffer: make([]byte, chunkBytes), lineEnded: true}
+	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, which: which, w: w, buffers: &c.store.buffers, lineEnded: true}
+	defer f.idle()
 	defer f.leave()
 	err := f.run(ctx, follow, wake, place)
 	if err != nil && err != ctx.Err() {
@@ -83,6 +85,8 @@ type follower struct {
 	capture   *Capture
 	which     Stream
 	w         io.Writer
+	buffers   *sync.Pool        // of *[chunkBytes]byte; nil: the buffer is its own
+	pooled    *[chunkBytes]byte // of these; nil while it waits
 	buffer    []byte
 	lineEnded bool // what was written last
 
@@ -112,6 +116,7 @@ func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, p
 	if err := f.begin(ch); err != nil {
 		return err
 	}
+	f.busy()
 	if err := place(f); err != nil {
 		return err
 	}
@@ -123,6 +128,7 @@ func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, p
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		f.busy()
 		newest, released := f.newest() // before the step: it sees all that was written before this
 		direct := newest.newest().format == Direct
 		if direct {
@@ -149,6 +155,7 @@ func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, p
 			if direct {
 				look = time.After(directLook)
 			}
+			f.idle()
 			select {
 			case <-wake:
 			case <-look:
@@ -157,6 +164,22 @@ func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, p
 		}
 	}
 	return nil
+}
+
+// busy gets the buffer. A thousand programs that are shown, and are quiet, share a few.
+func (f *follower) busy() {
+	if f.buffer == nil {
+		f.pooled = f.buffers.Get().(*[chunkBytes]byte)
+		f.buffer = f.pooled[:]
+	}
+}
+
+// idle gives the buffer back.
+func (f *follower) idle() {
+	if f.pooled != nil {
+		f.buffers.Put(f.pooled)
+		f.pooled, f.buffer = nil, nil
+	}
 }
 
 // begin turns to a chain.
