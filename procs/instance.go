@@ -13,23 +13,24 @@ import (
 
 // An instance is one instance of a program: its machine, and what the machine's effects are done to.
 type instance struct {
-	sup       *Supervisor
-	name      string
-	program   *config.Program
-	scope     *loop.Scope // until the instance is removed
-	inherited bool        // the tree is one that an earlier superd has made
-	machine   *machine
-	edges     []*edge  // to the programs that it names
-	seat      int      // its place in its program's node
-	published standing // what the others know of it
-	touched   bool     // it is about to be looked at
-	asked     bool     // its waiters are told when nobody is about to be looked at any more
-	capture   *logs.Capture
-	settled   uint64    // number of the newest birth of which is known what came of it
-	kept      [2]string // by stream: the names under which the keeper has the read ends of its FIFOs
-	draining  string    // invocation id of the last run that has ended, until all that it wrote is in the log
-	tree      Tree
-	run       *run // the present run; nil at rest and in back-off
+	sup         *Supervisor
+	name        string
+	program     *config.Program
+	scope       *loop.Scope // until the instance is removed
+	inherited   bool        // the tree is one that an earlier superd has made
+	machine     *machine
+	edges       []*edge  // to the programs that it names
+	seat        int      // its place in its program's node
+	published   standing // what the others know of it
+	touched     bool     // it is about to be looked at
+	asked       bool     // its waiters are told when nobody is about to be looked at any more
+	capture     *logs.Capture
+	settled     uint64    // number of the newest birth of which is known what came of it
+	kept        [2]string // by stream: the names under which the keeper has the read ends of its FIFOs
+	draining    string    // invocation id of the last run that has ended, until all that it wrote is in the log
+	drainsUntil string    // that of the run whose end in the log is waited for; "": none is
+	tree        Tree
+	run         *run // the present run; nil at rest and in back-off
 
 	restartTimer *loop.Timer // pending RestartDue; nil without one
 	runShown     func()      // tells who shows the lines that a run is over; may be nil

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,12 +54,26 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
 	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
+	k.starts.crowded = k.precedence(cmp.Or(o.KeeperPid, os.Getpid()))
 	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
 		return nil, err
 	}
 	return k, nil
+}
+
+// precedence returns what to do when many starts begin to wait, and when nobody waits any more; nil where there is nothing to be done.
+func (k *Kernel) precedence(leader int) func(bool) {
+	set := privilege.Precedence(leader)
+	if set == nil {
+		return nil
+	}
+	return func(many bool) {
+		if err := set(many); err != nil {
+			k.log.Warn("superd's share of the processor is not set", "error", err)
+		}
+	}
 }
 
 // A pendingSpawn is the worker's side of a spawn.

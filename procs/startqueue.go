@@ -13,6 +13,7 @@ const (
 	seatPatience   = 200 * time.Millisecond // then a worker hangs, rather than works
 	maxHanging     = 12                     // each takes a thread
 	hangingOnMount = 4                      // then no others are sent after them
+	crowd          = 16                     // starts that wait, with which superd itself has to be seen to
 )
 
 // A startQueue runs starts in the order in which they came, a few at a time: a thousand goroutines that want to run would
@@ -29,6 +30,9 @@ type startQueue struct {
 	working int      // goroutines that don't hang
 	hanging int
 	hangsOn map[uint64]int // how many of these on which device, as far as that is known
+
+	crowded func(bool) // is told, off the loop, when many begin to wait and when nobody waits any more; nil: nobody wants to know
+	told    bool       // so it is
 }
 
 // A start waits for its turn, or has it. The last three may be left out.
@@ -83,6 +87,7 @@ func (q *startQueue) work() {
 	defer q.mu.Unlock()
 	for q.working <= workers {
 		next := q.next()
+		q.tellCrowd()
 		if next == nil {
 			break
 		}
@@ -130,6 +135,15 @@ func (q *startQueue) next() *start {
 		q.aside = append(q.aside, s)
 	}
 	return nil
+}
+
+// tellCrowd tells whether many wait. The caller holds q.mu.
+func (q *startQueue) tellCrowd() {
+	many := len(q.waiting) >= crowd
+	if q.crowded != nil && (many && !q.told || len(q.waiting) == 0 && q.told) {
+		q.told = many
+		q.crowded(many)
+	}
 }
 
 // comeBack is told that one has come back who had hung on a device. The caller holds q.mu.

@@ -28,7 +28,6 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
-	"superd/privilege"
 	"superd/procs"
 	"superd/procs/eventlog"
 	"superd/signals"
@@ -97,9 +96,6 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	if err := signals.ResetInherited(); err != nil {
 		return fmt.Errorf("start with clean signals: %w", err)
 	}
-	if err := privilege.TakePrecedence(); err != nil {
-		return fmt.Errorf("take precedence over programs: %w", err)
-	}
 	openFiles, err := pidfd.InheritedOpenFiles()
 	if err != nil {
 		return err
@@ -115,6 +111,9 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 		return keeperWanted(func() error { return runKeeper(flags, level, link, caught, &openFiles, stderr) })
 	}
 	crashpoint.SetRole("supervisor")
+	if link.Resumes() {
+		link.ComesUp(flags.watchdog)
+	}
 	err = runDaemon(flags, level, show, link, caught, &openFiles, stdout, stderr)
 	link.Announce(statusOf(err))
 	link.Close(farewellTime)
@@ -199,7 +198,13 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		}
 	}
 	logDir := config.LogDir(conf, runtimeDir, os.Geteuid())
-	if err := procs.PrepareLogDir(logDir); err != nil {
+	if resumed { // programs live: they need a superd, whatever has become of the directory, and this may hang
+		go func() {
+			if err := procs.PrepareLogDir(logDir); err != nil {
+				log.Warn("logs can't be written", "error", err)
+			}
+		}()
+	} else if err := procs.PrepareLogDir(logDir); err != nil {
 		return err
 	}
 	listener, err := listen(link, filepath.Join(dir.Path, control.SocketName))
