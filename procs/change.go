@@ -23,7 +23,8 @@ func (in *instance) change(c *config.Change) {
 	if before == program && !outdated {
 		return // the superd before has done it
 	}
-	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.capture.Files()) && in.sup.writer(files, in) != nil {
+	taken := func(other *instance) bool { return other != in && !other.machine.hindered }
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.files) && in.sup.writer(files, taken) != nil {
 		in.replace(program)
 		return
 	}
@@ -68,11 +69,14 @@ func (in *instance) setLogOptions() {
 		began := in.sup.logOptions(in.name, r.program)
 		o.Path, o.Format, o.Split, o.StderrPath, o.Sink = began.Path, began.Format, began.Split, began.StderrPath, began.Sink
 	}
-	moved := !slices.Equal(o.Files(), in.capture.Files())
 	in.capture.SetOptions(o)
-	if moved {
-		in.sup.makeRoom()
+	if !in.occupy(o.Files()) {
+		return
 	}
+	if h := in.hinderer; h != nil {
+		h.makeRoom() // it may not have to wait for that one any more
+	}
+	in.makeRoom()
 }
 
 // changeRun gives the present run a table that takes no restart. Its deadlines move by as much as the time-outs differ.

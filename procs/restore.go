@@ -169,9 +169,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 		}
 		in := s.newInstance(name, program, v.Tree)
 		in.inherited = true
-		if v.Removed || unknown {
-			in.setRemoved()
-		}
+		in.removed = v.Removed || unknown
 		in.restore(v)
 		in.publish()
 		s.byName[name] = in

@@ -24,6 +24,7 @@ import (
 	"superd/control"
 	"superd/control/server"
 	"superd/crashpoint"
+	"superd/footprint"
 	"superd/keeper"
 	"superd/logs"
 	"superd/loop"
@@ -322,6 +323,7 @@ type daemon struct {
 	caught     *signals.Caught
 	kernel     *procs.Kernel
 	openFiles  *unix.Rlimit // what superd was started with
+	resting    *loop.Timer  // nil: not yet
 	upgrading  bool
 	watchdog   time.Duration
 	journal    *journal.Journal
@@ -330,9 +332,21 @@ type daemon struct {
 	ended      bool        // in good order
 }
 
+// restPause is how long superd may have more to do after a burst of work.
+const restPause = time.Second
+
+// rest gives back the memory of a burst of work, once it is over.
+func (d *daemon) rest() {
+	if d.resting == nil {
+		d.resting = d.loop.Root().After(restPause, func() { go footprint.Release() })
+	} else {
+		d.resting.Reset(restPause)
+	}
+}
+
 // start puts everything on the loop, which does not run yet.
 func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles})
+	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Rests: d.rest})
 	if err != nil {
 		return err
 	}
@@ -382,6 +396,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 			d.link.Announce(d.supervisor.ExitStatus())
 			d.loop.Stop()
 		})
+		d.rest()
 		if d.link.Resumes() { // it has taken over what there was: nobody is to wait for starts
 			d.link.Tell(sddaemon.SdNotifyReady)
 		}
