@@ -81,17 +81,12 @@ func (in *instance) leave(by string) {
 		}
 		return
 	}
-	in.setRemoved()
+	in.removed = true
 	in.rejoin()
 	if in.held != nil {
 		in.release() // it is left alone
 	}
 	in.do(func() []Effect { return in.machine.wantDown(by) })
-}
-
-func (in *instance) setRemoved() {
-	in.removed = true
-	in.sup.leaving = append(in.sup.leaving, in)
 }
 
 // depart begins the removal of an instance at rest: its last output is written first.
@@ -117,9 +112,10 @@ func (s *Supervisor) remove(in *instance) {
 	if i, ok := slices.BinarySearchFunc(s.instances, in, compareInstances); ok {
 		s.instances = slices.Delete(s.instances, i, i+1)
 	}
-	s.leaving = slices.DeleteFunc(s.leaving, func(other *instance) bool { return other == in })
+	in.occupy(nil)
 	s.counts[in.machine.state]--
-	s.outputs -= len(streamsOf(in.program))
+	s.outputs -= fifosOf(in.program)
+	s.loggers -= one(in.isLogger())
 	s.journal.Queue(instanceKey(in.name), nil)
 	for _, kept := range in.kept {
 		s.letGo(kept)
@@ -137,7 +133,7 @@ func (s *Supervisor) remove(in *instance) {
 		if in.next != nil {
 			s.add(in.name, in.next).takeOver(in)
 		}
-		s.makeRoom()
+		in.makeRoom()
 		s.endIfAllEnded()
 	}
 	for _, w := range in.waiters {

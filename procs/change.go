@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs"
 	"superd/loop"
 )
 
@@ -23,7 +24,8 @@ func (in *instance) change(c *config.Change) {
 	if before == program && !outdated {
 		return // the superd before has done it
 	}
-	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.capture.Files()) && in.sup.writer(files, in) != nil {
+	taken := func(other *instance) bool { return other != in && !other.machine.hindered }
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.files) && in.sup.writer(files, taken) != nil {
 		in.replace(program)
 		return
 	}
@@ -35,7 +37,8 @@ func (in *instance) change(c *config.Change) {
 		restarts = restarts || lives.Restarts()
 	}
 	goesOn := restarts && in.run != nil && before.Scheduled() && program.Scheduled() // the next run is by the new table
-	in.sup.outputs += len(streamsOf(program)) - len(streamsOf(before))
+	in.sup.outputs += fifosOf(program) - fifosOf(before)
+	in.sup.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
 	in.program, m.program = program, program
 	m.owed = m.owed && before.Scheduled() // without a schedule it says nothing
 	m.stale = m.stale || restarts && in.run != nil
@@ -68,12 +71,18 @@ func (in *instance) setLogOptions() {
 	if r := in.run; r != nil {
 		began := in.sup.logOptions(in.name, r.program)
 		o.Path, o.Format, o.Split, o.StderrPath, o.Sink = began.Path, began.Format, began.Split, began.StderrPath, began.Sink
+		if o.Sink == logs.Command {
+			o.Address = began.Address
+		}
 	}
-	moved := !slices.Equal(o.Files(), in.capture.Files())
 	in.capture.SetOptions(o)
-	if moved {
-		in.sup.makeRoom()
+	if !in.occupy(o.Files()) {
+		return
 	}
+	if h := in.hinderer; h != nil {
+		h.makeRoom() // it may not have to wait for that one any more
+	}
+	in.makeRoom()
 }
 
 // changeRun gives the present run a table that takes no restart. Its deadlines move by as much as the time-outs differ.
