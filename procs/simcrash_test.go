@@ -321,10 +321,8 @@ func (h *history) checkAdopted(in *instance, was memory) {
 		}
 		return // it may have gone on
 	}
-	if a.wanted != b.wanted || a.again != b.again || a.attempts != b.attempts || a.restarts != b.restarts || a.gaveUp != b.gaveUp ||
-		in.program.Scheduled() && a.owed != b.owed || a.blame != b.blame || a.amiss != b.amiss || a.notStarted != b.notStarted || a.starved != b.starved || !is.removed && a.stale != b.stale || a.state != b.state || !slices.Equal(a.failures, b.failures) || a.ending != b.ending {
-		h.fail("%s is %s, wanted %v, attempts %d, failures %v; it was %s, wanted %v, attempts %d, failures %v", in.name,
-			b.state, b.wanted, b.attempts, b.failures, a.state, a.wanted, a.attempts, a.failures)
+	if is, was := recordedOf(in, &b), recordedOf(in, &a); is != was {
+		h.fail("%s is taken over as %+v; it was %+v", in.name, is, was)
 	}
 	if a.state == Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
 		h.fail("%s: the stop time-out is over at %v, it was to be at %v", in.name, is.stopDeadline, was.stopDeadline)
@@ -334,6 +332,24 @@ func (h *history) checkAdopted(in *instance, was memory) {
 	}
 	if p := was.process; p != nil && !p.zombie && is.process != p {
 		h.fail("%s: its process %d lives and was not taken up", in.name, p.pid)
+	}
+}
+
+// A recorded is what is written down of a machine.
+type recorded struct {
+	state                                                  State
+	wanted                                                 wish
+	again, stale, owed, notStarted, starved, amiss, gaveUp bool
+	attempts, restarts                                     int
+	failures, ending, blame                                string
+}
+
+// recordedOf returns that.
+func recordedOf(in *instance, m *machine) recorded {
+	return recorded{
+		state: m.state, wanted: m.wanted, again: m.again, notStarted: m.notStarted, starved: m.starved, amiss: m.amiss, gaveUp: m.gaveUp,
+		stale: m.stale && !in.removed, owed: m.owed && in.program.Scheduled(),
+		attempts: m.attempts, restarts: m.restarts, failures: fmt.Sprint(m.failures), ending: m.ending, blame: m.blame,
 	}
 }
 

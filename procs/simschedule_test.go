@@ -32,6 +32,14 @@ type simPoint struct {
 	at     time.Time // zero: none was due, or the clock was set since
 }
 
+// newest returns the time that was due last.
+func (s *scheduleModel) newest() simPoint {
+	if s.stepped {
+		return simPoint{number: s.point}
+	}
+	return simPoint{s.point, s.dueFor}
+}
+
 // A simLine is a schedule that the simulation draws.
 type simLine struct {
 	line  string
@@ -121,6 +129,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	}
 	pause := pauseOf(p.Schedule)
 	jitter := min(p.ScheduleJitter, pause)
+	known := s.newest() // when a run began in this turn, if that was not for what was due in it
 	if !in.sched.dueFor.Equal(s.dueFor) {
 		h.observeDue(in, s, pause, jitter)
 		if s.early && !early {
@@ -128,8 +137,8 @@ func (h *history) checkSchedule(in *instance, model *model) {
 		}
 	}
 	if r := in.run; r != nil && r.invocationID != s.run {
-		if s.run, s.begun = r.invocationID, (simPoint{number: s.point}); !s.stepped {
-			s.begun.at = s.dueFor
+		if s.run, s.begun = r.invocationID, known; s.early {
+			s.begun = s.newest()
 		}
 	}
 	if born := h.kernel.bornMains[in.name]; born > s.born {
