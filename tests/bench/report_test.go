@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"superd/tests/table"
 )
@@ -24,7 +25,7 @@ func (b *bench) report(took time.Duration) string {
 	if *quick {
 		command = "make bench-quick"
 	}
-	fmt.Fprintf(&w, "Measured by `%s` in %v: %s; %s, files on %s; gcc %s. %d rounds.\n\n", command, took.Round(time.Second), table.Machine(), memory(), fileSystem(os.TempDir()), gcc(), *rounds)
+	fmt.Fprintf(&w, "Measured by `%s` in %v: %s; %s, files on %s; gcc %s. %d rounds, %d of them with the peers.\n\n", command, took.Round(time.Second), table.Machine(), memory(), fileSystem(os.TempDir()), gcc(), *rounds, min(*rounds, *others))
 	if b.tools.missing != "" {
 		fmt.Fprintf(&w, "The peers are missing: %s.\n\n", b.tools.missing)
 	}
@@ -72,7 +73,34 @@ func (b *bench) report(took time.Duration) string {
 		append(per("brief", seconds, 10, 1000), per("full status", seconds, 10, 1000)...))
 	b.recoveryTable(&w)
 	b.lags(&w)
-	return w.String()
+	return wrap(w.String(), 150)
+}
+
+// wrap breaks lines of text, though not of tables.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "|") {
+			b.WriteString(line)
+			continue
+		}
+		used := 0
+		for _, word := range strings.Fields(line) {
+			switch n := utf8.RuneCountInString(word); {
+			case used == 0:
+				used = n
+			case used+1+n > width:
+				b.WriteByte('\n')
+				used = n
+			default:
+				b.WriteByte(' ')
+				used += 1 + n
+			}
+			b.WriteString(word)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
 }
 
 // section writes a table of all contestants, if any of it was measured.
