@@ -46,7 +46,7 @@ func (b *bench) report(took time.Duration) string {
 	}
 	b.section(&w, "Start", "From the start of the supervisor until all programs were executed.", per("start", seconds, 10, 100, 1000, 5000))
 	b.section(&w, "Restart", fmt.Sprintf("From SIGKILL until the next run was executed: %s programs killed one by one, %d of those who wait by themselves; and %s and %s killed at once until all are replaced. "+
-		"Each had run for more than a second.", size(200), limitedCrashes, size(500), size(1000)),
+		"Each had run for more than a second.", size(200), b.repeats(limitedCrashes), size(500), size(1000)),
 		[]column{{"median", "restart", seconds}, {"99th percentile", "restart p99", seconds},
 			{size(500) + " at once", fmt.Sprintf("killed %d", b.size(500)), seconds}, {size(1000) + " at once", fmt.Sprintf("killed %d", b.size(1000)), seconds}})
 	b.answersTable(&w)
@@ -61,8 +61,8 @@ func (b *bench) report(took time.Duration) string {
 	b.section(&w, "Output", fmt.Sprintf("Programs print lines of 100 bytes as fast as they can, into files that are rotated at 100 MB (multilog: 16 MB) and all kept; every line is counted. "+
 		"One prints %d MiB, 50 print %d MiB together, an eighth of that for runit, s6 and daemontools. CPU is seconds of whoever supervises and writes, for a GiB. The yardstick splices into one file each.",
 		b.bytes(1<<30)>>20, b.bytes(500<<20)>>20),
-		[]column{{"one program", "one program speed", speed}, {"CPU", "one program cpu", perGiB}, {"50 programs", "50 programs speed", speed}, {"CPU", "50 programs cpu", perGiB},
-			{"lines missing", "one program lines", number}})
+		[]column{{"one program", "one program speed", speed}, {"CPU", "one program cpu", perGiB}, {"lines missing", "one program lines", number},
+			{"50 programs", "50 programs speed", speed}, {"CPU", "50 programs cpu", perGiB}, {"lines missing", "50 programs lines", number}})
 	if f, ok := b.figure("cat", "one program cpu"); ok {
 		fmt.Fprintf(&w, "\ncat, which rotates nothing, takes %s CPU seconds for a GiB of one program.\n", perGiB(f.median))
 	}
