@@ -158,6 +158,9 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 
 // runDaemon is the supervisor.
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
+	collect := footprint.Hurry()
+	threadsReady := make(chan error, 1)
+	go func() { threadsReady <- prepareThreads() }()
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
 	if err != nil {
 		return usageError{err}
@@ -214,7 +217,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	}
 	defer listener.Close()
 
-	if err := prepareThreads(); err != nil {
+	if err := <-threadsReady; err != nil {
 		log.Warn("superd is not safe from a limit of processes", "error", err)
 	}
 
@@ -226,7 +229,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if err != nil {
 		return err
 	}
-	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, watchdog: flags.watchdog}
+	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, collect: collect, watchdog: flags.watchdog}
 	var printed sync.WaitGroup
 	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
 	defer events.Close(farewellTime)
@@ -320,6 +323,7 @@ type daemon struct {
 	kernel     *procs.Kernel
 	openFiles  *unix.Rlimit // what superd was started with
 	resting    *loop.Timer  // nil: not yet
+	collect    func()       // has garbage collected as it was before superd hurried
 	upgrading  bool
 	watchdog   time.Duration
 	ended      bool // in good order
@@ -331,7 +335,10 @@ const restPause = time.Second
 // rest gives back the memory of a burst of work, once it is over.
 func (d *daemon) rest() {
 	if d.resting == nil {
-		d.resting = d.loop.Root().After(restPause, func() { go footprint.Release() })
+		d.resting = d.loop.Root().After(restPause, func() {
+			d.collect() // from now on as usual
+			go footprint.Release()
+		})
 	} else {
 		d.resting.Reset(restPause)
 	}
