@@ -235,7 +235,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	d := &daemon{
 		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, collect: collect,
 		watchdog: flags.watchdog,
-		journal: left.journal, events: events, messages: queue,
+		journal:  left.journal, events: events, messages: queue,
 	}
 	var printed sync.WaitGroup
 	options := procs.Options{
