@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ const (
 
 // watchdogOf returns the limit in a scenario: short only where somebody is stuck, since a busy machine is slow.
 func watchdogOf(scenario string) time.Duration {
-	if scenario == "a turn without an end" || scenario == "stopped" {
+	if slices.Contains([]string{"a turn without an end", "stopped", "does not come up"}, scenario) {
 		return 300 * time.Millisecond
 	}
 	return time.Minute
@@ -241,6 +242,16 @@ var scenarios = map[string]func(*rig){
 			}
 		})
 	},
+	"does not come up": func(r *rig) {
+		switch r.n {
+		case 1:
+			crash()
+		case 2:
+			r.link.ComesUp(watchdogOf("does not come up"))
+			time.Sleep(time.Hour)
+		}
+		r.end(0)
+	},
 	"stopped": func(r *rig) {
 		switch r.n {
 		case 1: // between two turns
@@ -287,6 +298,10 @@ var scenarios = map[string]func(*rig){
 	"a stop during an upgrade": func(r *rig) {
 		switch r.n {
 		case 1:
+			runtime.LockOSThread()
+			unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGHUP) // it has arrived before anything else is done
+			r.note("%v", r.link.Upgrade(filepath.Join(r.dir, "new"), os.Args, os.Environ()))
+			r.link.caught.Hold() // delivered
 			r.note("%v", r.link.Upgrade(filepath.Join(r.dir, "new"), os.Args, os.Environ()))
 		case 2: // the new one
 			r.link.Stopping()
@@ -375,10 +390,11 @@ func TestKeeper(t *testing.T) {
 		{"signals", 0, 2, nil},
 		{"orphans", 0, 4, []string{"left are 0"}},
 		{"a turn without an end", 0, 2, nil},
+		{"does not come up", 0, 3, nil},
 		{"stopped", 0, 2, []string{"signal 1"}},
 		{"upgrade", 6, 5, []string{"1 runs keeper.test with 0 files, resumes: false", "2 runs keeper.test with 1 files, resumes: true",
 			"3 runs keeper.test with 1 files, resumes: true", "4 runs new with 1 files, resumes: true", "5 runs new with 1 files, resumes: true", "keeper runs new"}},
-		{"a stop during an upgrade", 4, 2, nil},
+		{"a stop during an upgrade", 4, 2, []string{"a signal has just arrived"}},
 		{"keeper is killed", -1, 3, []string{"has 0", "gone", "has 1", "has 1", "ends"}},
 	}
 	for _, tt := range tests {
@@ -401,7 +417,7 @@ func TestKeeper(t *testing.T) {
 				if strings.Count(notes, "signal 1\n") != 1 || strings.Count(notes, "signal 15\n") != 1 {
 					t.Errorf("each signal is to come once:\n%s%s", notes, messages)
 				}
-			case "a turn without an end", "stopped":
+			case "a turn without an end", "does not come up", "stopped":
 				if !strings.Contains(messages, "goroutine ") || !strings.Contains(messages, "superd is stuck") {
 					t.Errorf("the stuck supervisor has not written down its goroutines:\n%s", messages)
 				}
@@ -473,5 +489,18 @@ func TestForward(t *testing.T) {
 	}
 	if !k.life.announced || k.life.status != 3 || !k.life.stopping {
 		t.Errorf("%+v", k.life)
+	}
+}
+
+// What a supervisor was told and has not acknowledged, the binary that it executes is told again.
+func TestExitsAreToldAgain(t *testing.T) {
+	v := loop.NewVirtual(1)
+	k := &Keeper{store: fdstore.Store{Files: map[string]int{}}, manager: fdstore.Nobody(), scope: v.Root(), options: Options{Trial: time.Hour}}
+	k.exits.add(Exit{Pid: 7, Start: 8})
+	_, told := k.exits.untold()
+	told()
+	k.handle(fdstore.Message{Lines: []string{keyUpgrade + "=1"}})
+	if lines, _ := k.exits.untold(); lines != (Exit{Pid: 7, Start: 8}).line() {
+		t.Errorf("the next one is told %q", lines)
 	}
 }

@@ -25,7 +25,7 @@ func (c *Capture) AwaitLine(scope *loop.Scope, pattern *regexp.Regexp, done func
 	ctx, cancel := context.WithCancel(context.Background())
 	scope.Defer(cancel)
 	// The mark of BeginRun was made before, so it is reached before: then it is known where the run begins.
-	c.mark(false, func() {
+	c.mark(ofRun, func() {
 		go func() {
 			m := &lineMatcher{pattern: pattern}
 			err := c.awaitLine(ctx, m)
@@ -47,10 +47,10 @@ func (c *Capture) awaitLine(ctx context.Context, m *lineMatcher) error {
 		default:
 		}
 	})()
-	f := &follower{ctx: ctx, readers: &c.store.readers, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
+	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
 	m.format = func() Format { return f.chain.newest().format }
 	defer f.leave()
-	return f.run(ctx, c, true, wake, func(f *follower) error {
+	return f.run(ctx, true, wake, func(f *follower) error {
 		from, _ := f.chain.lastRun()
 		if f.position = from; from == unknown {
 			f.position = f.chain.first()

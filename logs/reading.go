@@ -16,6 +16,7 @@ import (
 const (
 	readingBytes = 4 << 20 // what a reading may hold of all its captures together, about
 	leastRead    = 4 << 10 // read at a time
+	maxOpen      = 64      // files that a reading has open at a time: those that it has read from last
 )
 
 // A Reading gives lines of several captures: those that are there in the order of their times, then those that come. Output whose times
@@ -24,11 +25,12 @@ type Reading struct {
 	ctx     context.Context
 	query   Query
 	buffer  []byte
-	sources map[*Capture]*source
-	cancels map[*Capture]func()
+	sources map[origin]*source
+	cancels map[origin]func()
 	ready   sourceHeap
-	given   *source // whose entry was given last
-	direct  bool    // some program writes into its file itself
+	given   *source   // whose entry was given last
+	open    []*source // that have a file open: the one that was read from last comes last
+	direct  bool      // some program writes into its file itself
 	order   int
 
 	looks, lookDue atomic.Bool // those are looked at soon, now
@@ -42,31 +44,39 @@ type Reading struct {
 // A Wanted is a capture that a reading is to include.
 type Wanted struct {
 	Capture *Capture
+	Stream  Stream  // whose log it is: Stderr where that has a file of its own
 	Resume  *Cursor // goes on after this place, where somebody has read so far
 	Fresh   bool    // with all that this capture has brought, since it was not there when the reading began
 	Span    *Span   // nothing but this run; nil: any
 }
 
+// An origin is where entries come from.
+type origin struct {
+	*Capture
+	Stream
+}
+
 // NewReading returns a reading that has nothing to read yet. ctx ends it.
 func NewReading(ctx context.Context, q Query) *Reading {
-	return &Reading{ctx: ctx, query: q, buffer: make([]byte, chunkBytes), sources: map[*Capture]*source{}, cancels: map[*Capture]func(){},
+	return &Reading{ctx: ctx, query: q, buffer: make([]byte, chunkBytes), sources: map[origin]*source{}, cancels: map[origin]func(){},
 		queued: map[*source]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // Set has the reading include exactly these captures. What the others have brought so far is still given.
 func (r *Reading) Set(all []Wanted) error {
 	chunk := max(leastRead, min(chunkBytes, readingBytes/max(len(all), 1)))
-	wanted := make(map[*Capture]bool, len(all))
+	wanted := make(map[origin]bool, len(all))
 	for _, w := range all {
-		wanted[w.Capture] = true
-		if r.sources[w.Capture] != nil {
+		from := origin{w.Capture, w.Stream}
+		wanted[from] = true
+		if r.sources[from] != nil {
 			continue
 		}
-		s := &source{capture: w.Capture, query: &r.query, span: w.Span}
-		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, w: s, buffer: r.buffer[:chunk], lineEnded: true}
-		r.sources[w.Capture] = s
+		s := &source{query: &r.query, span: w.Span}
+		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, capture: w.Capture, which: w.Stream, w: s, buffer: r.buffer[:chunk], lineEnded: true}
+		r.sources[from] = s
 		if r.query.Follow {
-			r.cancels[w.Capture] = w.Capture.Notify(func() { r.look(s) })
+			r.cancels[from] = w.Capture.Notify(func() { r.look(s) })
 		}
 		if err := s.place(beginning{w.Resume, w.Fresh}); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
@@ -83,7 +93,7 @@ func (r *Reading) Set(all []Wanted) error {
 }
 
 // leave is told no more of a capture.
-func (r *Reading) leave(c *Capture) {
+func (r *Reading) leave(c origin) {
 	if cancel := r.cancels[c]; cancel != nil {
 		cancel()
 		delete(r.cancels, c)
@@ -97,11 +107,8 @@ func (r *Reading) Close() {
 		r.leave(c)
 		s.leave()
 	}
-	for _, s := range r.ready.all {
+	for _, s := range r.open {
 		s.leave()
-	}
-	if r.given != nil {
-		r.given.leave()
 	}
 }
 
@@ -169,17 +176,35 @@ func (r *Reading) Next() (*Entry, error) {
 // ask has a source make its next entry.
 func (r *Reading) ask(s *source) error {
 	ok, err := s.next()
+	r.keepOpen(s)
 	if err != nil {
 		return err
 	}
 	if ok {
 		r.enter(s)
 	} else if s.over {
-		s.leave()
-		r.leave(s.capture)
+		r.leave(origin{s.capture, s.which})
 	}
 	r.direct = r.direct || s.chain.newest().format == Direct
 	return nil
+}
+
+// keepOpen has the file of a source stay open that was just asked, unless nothing is left of it to give, in the place of the one that was
+// read from longest ago.
+func (r *Reading) keepOpen(s *source) {
+	if i := slices.Index(r.open, s); i >= 0 {
+		r.open = slices.Delete(r.open, i, i+1)
+	}
+	if s.over {
+		s.leave()
+	}
+	if s.follower.open == nil {
+		return
+	}
+	if r.open = append(r.open, s); len(r.open) > maxOpen {
+		r.open[0].leave()
+		r.open = slices.Delete(r.open, 0, 1)
+	}
 }
 
 func (r *Reading) enter(s *source) {

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,6 +54,7 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
 	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
+	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Rests)
 	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
@@ -61,10 +63,27 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	return k, nil
 }
 
+// crowded returns what to do when many starts begin to wait, and when nobody waits any more.
+func (k *Kernel) crowded(leader int, rests func()) func(bool) {
+	precede := privilege.Precedence(leader)
+	return func(many bool) {
+		if precede != nil {
+			if err := precede(many); err != nil {
+				k.log.Warn("superd's share of the processor is not set", "error", err)
+			}
+		}
+		if !many && rests != nil {
+			k.loop.Post(rests)
+		}
+	}
+}
+
 // A pendingSpawn is the worker's side of a spawn.
 type pendingSpawn struct {
 	loop  *loop.Loop
-	stage atomic.Pointer[string]
+	stage atomic.Pointer[stage]
+	queue *startQueue
+	start start // its place in the queue
 
 	mu        sync.Mutex // nobody blocks with it: the loop takes it
 	waits     bool       // no worker has come yet
@@ -90,6 +109,7 @@ func (p *pendingSpawn) CallOff(returned func()) bool {
 	}
 	p.returned = returned
 	if p.waits {
+		p.queue.drop(&p.start)
 		p.loop.Post(returned)
 	}
 	return true
@@ -128,13 +148,16 @@ func (p *pendingSpawn) Queued() bool { return strings.HasPrefix(p.Stage(), queue
 // queued begins the stages in which a worker waits for its turn.
 const queued = "wait for a turn to "
 
-// Stage implements [PendingSpawn].
-func (p *pendingSpawn) Stage() string { return *p.stage.Load() }
+// A stage is what a worker does, and to which file if it is about one.
+type stage struct{ does, path string }
 
-func (p *pendingSpawn) enter(stage, path string) {
-	text := strings.TrimSuffix(stage+" "+path, " ")
-	p.stage.Store(&text)
+// Stage implements [PendingSpawn].
+func (p *pendingSpawn) Stage() string {
+	s := p.stage.Load()
+	return strings.TrimSuffix(s.does+" "+s.path, " ")
 }
+
+func (p *pendingSpawn) enter(does, path string) { p.stage.Store(&stage{does, path}) }
 
 // unlessCalledOff runs f, unless the spawn was called off; and it can't be while f runs. What f uses of the instance, such
 // as its FIFO, is there for as long.
@@ -162,19 +185,26 @@ func (p *pendingSpawn) commit() bool {
 // Spawn implements [System]. Everything that can hang goes on before the fork: Go forks with vfork, and while a
 // vforked child waits in its exec a garbage collection would stop all of superd.
 func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
-	p := &pendingSpawn{loop: k.loop, waits: true}
+	p := &pendingSpawn{loop: k.loop, waits: true, queue: &k.starts}
 	p.enter(queued+"start", "")
-	k.starts.add(func(s *seat) {
-		if p.begin(s) {
-			k.work(spec, p, done)
-		}
-	})
+	p.start = start{
+		run: func(s *seat) {
+			if p.begin(s) {
+				k.work(spec, p, done)
+			}
+		},
+		paths:  []string{spec.Program.Directory, spec.Program.Command[0], spec.Program.EnvFile},
+		at:     func() string { return p.stage.Load().path },
+		passed: func(path string) { p.enter("wait for other starts that hang on the file system of", path) },
+	}
+	k.starts.add(&p.start)
 	return p
 }
 
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
 	made := slices.Repeat([]int{-1}, len(spec.Outputs))
-	prepared, err := prepare(spec, p, made)
+	madeInput := -1
+	prepared, err := prepare(spec, p, made, &madeInput)
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -186,7 +216,7 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	if !p.commit() {
 		closeCgroup(cgroup)
 		k.loop.Post(func() {
-			for _, fd := range made {
+			for _, fd := range append(made, madeInput) {
 				closeInherited(fd)
 			}
 			p.returned()
@@ -194,13 +224,13 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		return
 	}
 	if err != nil {
-		k.loop.Post(func() { done(Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}, err) })
+		k.loop.Post(func() { done(Child{ReadFDs: made, InputFD: madeInput, NotifyFD: -1, ReadyFD: -1}, err) })
 		return
 	}
 	p.enter("execute", prepared.path)
 	p.seat.settle()
 	process, id, err := k.fork(prepared, spec, cgroup)
-	child := Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}
+	child := Child{ReadFDs: made, InputFD: madeInput, NotifyFD: -1, ReadyFD: -1}
 	if err == nil {
 		child.Process, child.ID, child.EnvSum = process, id, prepared.envSum
 		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
@@ -268,6 +298,9 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 // files returns what become the program's descriptors 0, 1, 2 and so on.
 func (p *prepared) files(null, stdout, stderr int) []int {
 	files := []int{null, stdout, stderr}
+	if p.input >= 0 {
+		files[0] = p.input
+	}
 	if p.readyNumber > 0 {
 		for len(files) < p.readyNumber {
 			files = append(files, -1)

@@ -171,6 +171,9 @@ func (a *adoption) resumeStop(r *run) {
 	switch in.machine.state {
 	case Stopping:
 		in.armStop(r.stopDeadline - in.sup.loop.Now())
+		if in.isLogger() && in.goes() {
+			in.endInput()
+		}
 	case Killing:
 		if a.adoptee.Found != nil {
 			in.signalKill()
@@ -294,7 +297,7 @@ func (in *instance) leaveAgain() {
 	}
 	by := in.machine.wanted
 	if by.up || by.by == "" {
-		in.do(func() []Effect { return in.machine.wantDown("the configuration: removed") })
+		in.do(func() []Effect { return in.machine.wantDown(byRemoval) })
 	} else if in.machine.state.AtRest() {
 		in.sup.atRest(in)
 	}

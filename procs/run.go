@@ -188,11 +188,17 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		}
 		spec.Outputs = append(spec.Outputs, output)
 	}
+	if program.LoggerOf != "" && b != nil && b.value.Hook == nil {
+		spec.Input = &Outlet{FIFO: in.sup.fifo(in.name, input), ReadFD: in.inputFD}
+	}
 	return spec
 }
 
 // attach takes over the read ends of FIFOs that a worker has made, in the order of the streams.
 func (in *instance) attach(child Child) {
+	if child.InputFD > 0 {
+		in.takeInput(child.InputFD, in.sup.keep(child.InputFD, true))
+	}
 	for which, fd := range child.ReadFDs {
 		if fd < 0 {
 			continue
@@ -400,9 +406,6 @@ func (in *instance) reap(r *run, process Process) {
 	in.recordExit(r, exit, ran)
 	in.capture.EndRun()
 	in.drain(r.invocationID)
-	if in.runShown != nil {
-		in.capture.Drained(in.runShown)
-	}
 	note := ""
 	if kills := in.tree.OOMKills(); kills > r.oomKills {
 		note = "out of memory: the kernel killed a process of it"
@@ -428,10 +431,26 @@ func (in *instance) reap(r *run, process Process) {
 // drain remembers that the output of a run may still be in the pipe: were superd and its keeper killed now, it would be lost.
 func (in *instance) drain(run string) {
 	in.draining = run
+	if in.drainsUntil == "" {
+		in.awaitDrained()
+	}
+}
+
+// awaitDrained waits until what the run that has ended last has written is in the log. While that can't be written any number of others may
+// end: then it waits again.
+func (in *instance) awaitDrained() {
+	run := in.draining
+	in.drainsUntil = run
 	in.capture.Drained(func() {
-		if in.draining == run {
-			in.draining = ""
-			in.save()
+		in.drainsUntil = ""
+		if in.draining != run {
+			in.awaitDrained()
+			return
+		}
+		in.draining = ""
+		in.save()
+		if in.runShown != nil {
+			in.runShown()
 		}
 	})
 }
@@ -486,8 +505,14 @@ func (in *instance) unstick() {
 	}
 }
 
-// signalStop sends the stop signal to the process group, then SIGCONT, so that a stopped process handles it.
+// signalStop sends the stop signal to the process group, then SIGCONT, so that a stopped process handles it. A logger that goes for good sees the end
+// of its input instead.
 func (in *instance) signalStop() {
+	if in.isLogger() && in.goes() {
+		in.endInput()
+		in.send(unix.SIGCONT)
+		return
+	}
 	in.send(in.run.program.StopSignal)
 	in.send(unix.SIGCONT)
 }

@@ -21,6 +21,7 @@ type simKernel struct {
 	v      *loop.Virtual
 	rng    *rand.Rand
 	mix    faultMix
+	queued bool   // those starts that hang wait for their turn
 	notify func() // SIGCHLD
 	starts func(*SpawnSpec)
 	note   func(format string, args ...any)
@@ -35,6 +36,7 @@ type simKernel struct {
 	byPid   map[int]*simProcess // alive or zombie
 	byStart map[uint64]*simProcess
 	zombies []*simProcess // in the order of their ends
+	counts  map[string]*living
 	spawned int
 	reaped  int
 	forks   int // between commit and the moment the loop took the result
@@ -154,13 +156,13 @@ type simSpawn struct {
 
 func (s *simSpawn) Stage() string { return "open executable /sim" }
 
-func (s *simSpawn) Queued() bool { return false }
+func (s *simSpawn) Queued() bool { return s.hangs && s.k.queued }
 
 func (s *simSpawn) CallOff(returned func()) bool {
 	switch {
 	case s.committed:
 		return false
-	case s.hangs:
+	case s.hangs && !s.k.queued:
 		s.k.session.After(s.k.upTo(time.Hour), returned)
 	default:
 		s.timer.Stop()
@@ -292,6 +294,7 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 		alive: k.v.Root().Child(), exitInfo: k.chance(k.mix.exitInfo),
 	}
 	k.byPid[pid], k.byStart[p.start] = p, p
+	k.count(p, 1)
 	k.note("%s is born as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
 	switch role {
 	case roleProbe:
@@ -333,6 +336,7 @@ func (p *simProcess) end(exit pidfd.Exit) {
 	}
 	k.note("%s (%d) ends: %v", p.instance, p.pid, exit)
 	p.zombie, p.exit, k.endedAt[p.pid] = true, exit, k.v.Now()
+	k.count(p, -1)
 	p.alive.Close()
 	if p.foreign {
 		late := 10 * time.Millisecond
@@ -495,18 +499,29 @@ func (k *simKernel) WaitsIn(pid int) string {
 	return "D (disk sleep)"
 }
 
+// living is how many processes of an instance live.
+type living struct{ main, others int }
+
+// count notes that one more lives, or one less.
+func (k *simKernel) count(p *simProcess, by int) {
+	c := k.counts[p.instance]
+	if c == nil {
+		c = &living{}
+		k.counts[p.instance] = c
+	}
+	if p.role == roleMain {
+		c.main += by
+	} else {
+		c.others += by
+	}
+}
+
 // living counts the living processes of an instance.
 func (k *simKernel) living(instance string) (main, others int) {
-	for _, p := range k.byPid {
-		switch {
-		case p.instance != instance || p.zombie:
-		case p.role == roleMain:
-			main++
-		default:
-			others++
-		}
+	if c := k.counts[instance]; c != nil {
+		return c.main, c.others
 	}
-	return main, others
+	return 0, 0
 }
 
 // A simTree is the tree of an instance.

@@ -149,7 +149,7 @@ func (k *simKernel) CheckTCP(address string) probe.Checker { return &simChecker{
 func (k *simKernel) CheckHTTP(address string) (probe.Checker, error) { return k.CheckTCP(address), nil }
 
 // Check implements [probe.Checker].
-func (c *simChecker) Check(done func(error)) (stop func()) {
+func (c *simChecker) Check(done func(error)) (stop func() (begun bool)) {
 	k := c.k
 	answered := false
 	answer := func(err error) {
@@ -159,10 +159,10 @@ func (c *simChecker) Check(done func(error)) (stop func()) {
 		}
 	}
 	if k.chance(k.mix.checkHangs) {
-		return func() { answer(errors.New("stopped")) }
+		return func() bool { answer(errors.New("stopped")); return true }
 	}
 	k.session.After(k.upTo(100*time.Millisecond), func() { answer(k.answer(c.instance)) })
-	return func() { answer(errors.New("stopped")) }
+	return func() bool { answer(errors.New("stopped")); return true }
 }
 
 var errSimRefused = errors.New("connection refused")
@@ -303,7 +303,8 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 			h.fail("%s ended since it was not ready after %v only", in.name, now-p.began)
 		}
 	case strings.HasPrefix(blame, "unhealthy"):
-		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && h.kernel.mix.checkHangs == 0 && !h.faulty() {
+		command := r.program.Health == nil || r.program.Health.Exec != nil
+		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && h.kernel.mix.checkHangs == 0 && !(command && h.faulty(in)) {
 			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
 		}
 	case strings.HasPrefix(blame, "watchdog"):
@@ -315,8 +316,14 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 	}
 }
 
-// faulty reports whether commands may fail for reasons of their own.
-func (h *history) faulty() bool {
+// faulty reports whether the instance's commands may fail for reasons of their own: they are short of something, or what one has brought forth
+// doesn't die, and until it does no other is begun.
+func (h *history) faulty(in *instance) bool {
+	for _, p := range h.kernel.byPid {
+		if p.instance == in.name+probeSuffix && p.immortal {
+			return true
+		}
+	}
 	m := h.kernel.mix
 	return m.spawnFails > 0 || m.execHangs > 0 || m.spawnHangs > 0 || m.lateResult > 0 || m.slowSpawn > 0 || m.immortal > 0 || m.watchFails > 0 || m.forkTime > 0
 }

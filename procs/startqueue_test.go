@@ -2,9 +2,12 @@ package procs
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"superd/mounts"
 )
 
 func TestStartsThatHangLeaveTheirPlace(t *testing.T) {
@@ -12,19 +15,19 @@ func TestStartsThatHangLeaveTheirPlace(t *testing.T) {
 		var q startQueue
 		answer := make(chan struct{}) // of the file system
 		for range workers {
-			q.add(func(*seat) { <-answer })
+			q.add(&start{run: func(*seat) { <-answer }})
 		}
 		began := time.Now()
 		ran := make(chan time.Duration, 1)
-		q.add(func(*seat) { ran <- time.Since(began) })
+		q.add(&start{run: func(*seat) { ran <- time.Since(began) }})
 		if waited := <-ran; waited != seatPatience {
 			t.Errorf("waited %v for a place, want %v", waited, seatPatience)
 		}
 		for range maxHanging {
-			q.add(func(*seat) { <-answer })
+			q.add(&start{run: func(*seat) { <-answer }})
 		}
 		time.Sleep(time.Hour)
-		q.add(func(*seat) { ran <- 0 })
+		q.add(&start{run: func(*seat) { ran <- 0 }})
 		synctest.Wait()
 		if q.hanging != maxHanging || q.working != workers || len(q.waiting) != 1 {
 			t.Errorf("%d hang, %d work and %d wait; want %d, %d and 1", q.hanging, q.working, len(q.waiting), maxHanging, workers)
@@ -45,7 +48,7 @@ func TestStartsKeepTheirOrder(t *testing.T) {
 		var order []int // with the others, guarded by q.mu
 		working, most := 0, 0
 		for i := range n {
-			q.add(func(s *seat) {
+			q.add(&start{run: func(s *seat) {
 				s.settle()
 				q.mu.Lock()
 				order = append(order, i)
@@ -56,7 +59,7 @@ func TestStartsKeepTheirOrder(t *testing.T) {
 				q.mu.Lock()
 				working--
 				q.mu.Unlock()
-			})
+			}})
 			synctest.Wait()
 		}
 		time.Sleep(n * time.Hour)
@@ -73,4 +76,77 @@ func TestStartsKeepTheirOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestStartsThatWouldHang: where a few hang, the others that would are passed over, so that there are places for those on other file systems.
+func TestStartsThatWouldHang(t *testing.T) {
+	if d := new(mounts.Table).Device; d("/proc/x") == d("/x") || d("/x") == 0 {
+		t.Skip("/proc is not mounted")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var q startQueue
+		answer := make(chan struct{}) // of the file system
+		came, passed := 0, 0          // guarded by q.mu
+		const n = 100
+		var dead []*start
+		for range n {
+			s := &start{
+				run: func(*seat) {
+					<-answer
+					q.mu.Lock()
+					came++
+					q.mu.Unlock()
+				},
+				paths: []string{"", "/proc/dead"}, at: func() string { return "/proc/dead" },
+				passed: func(path string) { passed++ },
+			}
+			dead = append(dead, s)
+			q.add(s)
+		}
+		time.Sleep(time.Minute)
+		ran := make(chan string, 1)
+		q.add(&start{run: func(*seat) { ran <- "" }, paths: []string{"/bin/sh"}})
+		synctest.Wait()
+		select {
+		case <-ran:
+		default:
+			t.Fatalf("a start on another file system waits: %d hang, %d work", q.hanging, q.working)
+		}
+		if q.hanging < hangingOnMount || q.hanging > hangingOnMount+workers-1 || passed != n-q.hanging {
+			t.Errorf("%d hang, %d of %d were passed over", q.hanging, passed, n)
+		}
+		for _, s := range dead[n/2:] {
+			q.drop(s)
+		}
+		if left := len(q.waiting) + len(q.aside); left > n/2 {
+			t.Errorf("%d are remembered", left)
+		}
+		close(answer)
+		synctest.Wait()
+		if came != n/2 || len(q.aside)+len(q.waiting)+q.hanging+q.working+len(q.hangsOn) != 0 {
+			t.Errorf("%d of %d came when it answered; %+v", came, n/2, q.hangsOn)
+		}
+	})
+}
+
+// Whoever wants to know of a crowd is told once that there is one, and once that nobody waits any more.
+func TestStartQueueTellsOfACrowd(t *testing.T) {
+	for starts, want := range map[int][]bool{crowd: nil, 10 * crowd: {true, false}} {
+		var told []bool
+		q := &startQueue{crowded: func(many bool) { told = append(told, many) }}
+		var all sync.WaitGroup
+		all.Add(starts)
+		q.mu.Lock() // nobody takes one before all are there
+		for range starts {
+			q.waiting = append(q.waiting, &start{run: func(*seat) { all.Done() }})
+		}
+		q.fill()
+		q.mu.Unlock()
+		all.Wait()
+		q.mu.Lock()
+		if !slices.Equal(told, want) {
+			t.Errorf("%d starts: told %v, want %v", starts, told, want)
+		}
+		q.mu.Unlock()
+	}
 }

@@ -24,13 +24,14 @@ import (
 	"superd/control"
 	"superd/control/server"
 	"superd/crashpoint"
+	"superd/footprint"
 	"superd/keeper"
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
-	"superd/privilege"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/journal"
 	"superd/signals"
 	"superd/terminal"
 	"superd/threads"
@@ -97,9 +98,6 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	if err := signals.ResetInherited(); err != nil {
 		return fmt.Errorf("start with clean signals: %w", err)
 	}
-	if err := privilege.TakePrecedence(); err != nil {
-		return fmt.Errorf("take precedence over programs: %w", err)
-	}
 	openFiles, err := pidfd.InheritedOpenFiles()
 	if err != nil {
 		return err
@@ -115,6 +113,9 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 		return keeperWanted(func() error { return runKeeper(flags, level, link, caught, &openFiles, stderr) })
 	}
 	crashpoint.SetRole("supervisor")
+	if link.Resumes() {
+		link.ComesUp(flags.watchdog)
+	}
 	err = runDaemon(flags, level, show, link, caught, &openFiles, stdout, stderr)
 	link.Announce(statusOf(err))
 	link.Close(farewellTime)
@@ -158,6 +159,9 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 
 // runDaemon is the supervisor.
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
+	collect := footprint.Hurry()
+	threadsReady := make(chan error, 1)
+	go func() { threadsReady <- prepareThreads() }()
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
 	if err != nil {
 		return usageError{err}
@@ -199,7 +203,13 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		}
 	}
 	logDir := config.LogDir(conf, runtimeDir, os.Geteuid())
-	if err := procs.PrepareLogDir(logDir); err != nil {
+	if resumed { // programs live: they need a superd, whatever has become of the directory, and this may hang
+		go func() {
+			if err := procs.PrepareLogDir(logDir); err != nil {
+				log.Warn("logs can't be written", "error", err)
+			}
+		}()
+	} else if err := procs.PrepareLogDir(logDir); err != nil {
 		return err
 	}
 	listener, err := listen(link, filepath.Join(dir.Path, control.SocketName))
@@ -208,7 +218,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	}
 	defer listener.Close()
 
-	if err := prepareThreads(); err != nil {
+	if err := <-threadsReady; err != nil {
 		log.Warn("superd is not safe from a limit of processes", "error", err)
 	}
 
@@ -220,10 +230,14 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if err != nil {
 		return err
 	}
-	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, watchdog: flags.watchdog}
-	var printed sync.WaitGroup
 	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
 	defer events.Close(farewellTime)
+	d := &daemon{
+		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, collect: collect,
+		watchdog: flags.watchdog,
+		journal:  left.journal, events: events, messages: queue,
+	}
+	var printed sync.WaitGroup
 	options := procs.Options{
 		Loop:        l,
 		Store:       logs.NewStore(l, log),
@@ -248,13 +262,21 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if show {
 		printer := terminal.NewLinePrinter(stdout, terminal.Detect(stdout, os.Getenv))
 		options.OnCapture = func(c *logs.Capture) func() {
-			lines := printer.Program(c.Name())
-			printed.Go(func() {
-				defer lines.Close()
-				// What can't be shown is still in the log file: a terminal that has gone is no failure.
-				_ = c.FollowFromStart(context.Background(), lines)
-			})
-			return func() { go lines.EndRun() } // showing may block
+			var all []*terminal.ProgramLines
+			for _, which := range c.Apart() {
+				lines := printer.Program(c.Name())
+				all = append(all, lines)
+				printed.Go(func() {
+					defer lines.Close()
+					// What can't be shown is still in the log file: a terminal that has gone is no failure.
+					_ = c.FollowFromStart(context.Background(), which, lines)
+				})
+			}
+			return func() {
+				for _, lines := range all {
+					go lines.EndRun() // showing may block
+				}
+			}
 		}
 	}
 	stored, err := storeListener(link, listener)
@@ -313,14 +335,34 @@ type daemon struct {
 	caught     *signals.Caught
 	kernel     *procs.Kernel
 	openFiles  *unix.Rlimit // what superd was started with
+	resting    *loop.Timer  // nil: not yet
+	collect    func()       // has garbage collected as it was before superd hurried
 	upgrading  bool
 	watchdog   time.Duration
-	ended      bool // in good order
+	journal    *journal.Journal
+	events     *eventlog.Log
+	messages   *logs.Queue // superd's own
+	ended      bool        // in good order
+}
+
+// restPause is how long superd may have more to do after a burst of work.
+const restPause = time.Second
+
+// rest gives back the memory of a burst of work, once it is over.
+func (d *daemon) rest() {
+	if d.resting == nil {
+		d.resting = d.loop.Root().After(restPause, func() {
+			d.collect() // from now on as usual
+			go footprint.Release()
+		})
+	} else {
+		d.resting.Reset(restPause)
+	}
 }
 
 // start puts everything on the loop, which does not run yet.
 func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles})
+	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Rests: d.rest})
 	if err != nil {
 		return err
 	}
@@ -370,6 +412,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 			d.link.Announce(d.supervisor.ExitStatus())
 			d.loop.Stop()
 		})
+		d.rest()
 		if d.link.Resumes() { // it has taken over what there was: nobody is to wait for starts
 			d.link.Tell(sddaemon.SdNotifyReady)
 		}
@@ -465,6 +508,10 @@ func (d *daemon) version() control.Version {
 func (d *daemon) becomeKeeper() {
 	d.log.Warn("the keeper has ended: superd takes its place and starts another supervisor", "keeper", d.link.Pid())
 	err := d.link.TakeRole(os.Args, os.Environ())
+	if errors.Is(err, keeper.ErrSignalled) {
+		d.loop.Post(d.becomeKeeper)
+		return
+	}
 	d.log.Error("superd goes on without a keeper", "error", err)
 }
 

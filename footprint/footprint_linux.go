@@ -1,35 +1,33 @@
-package keeper
+// Package footprint has a process take memory when it is in a hurry, and give back what it does not need at rest.
+package footprint
 
 import (
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// StaySmall has Go spend time rather than memory. It comes first of all.
-func StaySmall() {
-	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(10)
-}
-
-// smallPause is how long a supervisor that is ready may have something to tell.
-const smallPause = time.Second
-
-// becomeSmallSoon has the keeper become small once it has come to rest.
-func (k *Keeper) becomeSmallSoon() {
-	k.scope.After(smallPause, func() { go becomeSmall() }) // it takes a while
-}
-
-// becomeSmall gives back the memory that the start took, and will not be needed again soon.
-func becomeSmall() {
+// Release gives back the memory that a burst of work took, as the start, and that will not be needed again soon. It takes a while: some milliseconds, and
+// more with a large heap.
+func Release() {
 	debug.FreeOSMemory()
 	releaseProgram()
+}
+
+// hurried is how much the heap may grow between two collections of a process that is in a hurry, in percent; GOGC says otherwise where it is set.
+const hurried = 400
+
+// Hurry has Go spend memory rather than time, until calm is called: for the start, when others wait.
+func Hurry() (calm func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	before := debug.SetGCPercent(hurried)
+	return func() { debug.SetGCPercent(before) }
 }
 
 // releaseProgram unmaps the pages of the executable that hold code and constants. Those that are needed come back from the page cache when
