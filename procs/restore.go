@@ -414,6 +414,9 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 			s.log.Error("output is not captured", "instance", in.name, "error", err)
 		}
 	}
+	if d := a.saved.Dropped; d != nil {
+		in.capture.RestoreDrops(*d)
+	}
 	if !a.gap && a.saved.Drain != "" {
 		in.drain(a.saved.Drain)
 	}
