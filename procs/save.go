@@ -142,6 +142,7 @@ type birth struct {
 	key     string
 	value   savedBirth
 	written atomic.Bool
+	kept    bool // the keeper keeps what was made for it; the worker's until it has come back
 }
 
 // newBirth returns the birth of the main process of the run, or of the hook at hand.

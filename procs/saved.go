@@ -182,7 +182,8 @@ type savedBirth struct {
 	Process  *savedProcess `json:"process,omitempty"`
 	Notify   string        `json:"notify,omitempty"` // as of a savedRun
 	Ready    string        `json:"ready,omitempty"`
-	At       time.Duration `json:"at,omitempty"` // when the process was born
+	Kept     [2]string     `json:"kept,omitzero"` // the names under which the keeper has the read ends of FIFOs that were made for it
+	At       time.Duration `json:"at,omitempty"`  // when the process was born
 
 	Schedule *schedule.State `json:"schedule,omitempty"` // so that nothing is run twice for one time
 
