@@ -108,6 +108,7 @@ type history struct {
 	reloadedAt  time.Duration     // a time-out may be a shorter one since
 	commands    int               // so far
 	jumps       float64           // how often time jumps
+	hangs       bool              // checks may hang
 	wokeAt      time.Duration     // when the machine has slept last, on CLOCK_BOOTTIME
 	startedBoot time.Duration     // when the present superd began
 	policy      policyModel
@@ -171,7 +172,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			reloads:    h.pick(0, 0, 0.3),
 			checkHangs: h.pick(0, 0, 0.1),
 		},
-		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents,
+		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld,
 	}
 	h.began = h.v.Now()
 	h.v.RefuseClockWatch(d.unwatched)
@@ -179,6 +180,11 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.crashes = h.pick(0, 0, 0.1, 0.5)
 	h.jumps = h.pick(0, 0, 0.2)
 	h.kernel.keeper = h.kernel.chance(0.5)
+	h.hangs = h.kernel.mix.checkHangs > 0
+	h.kernel.runs = func(instance string) bool {
+		in := h.sup.byName[instance]
+		return in != nil && in.machine.state == Running
+	}
 	h.kernel.tell = func(e KeptExit) {
 		if !h.sup.scope.Closed() {
 			h.sup.KeptExit(e)

@@ -48,8 +48,9 @@ type simKernel struct {
 	shortages map[string]bool            // runs whose start has failed for lack of something
 	tables    map[string]*config.Program // by run: what it was started by
 	hookEnds  int
-	endedAt   map[int]time.Duration // by pid, of the last that had it
-	asked     func(instance string) // what a process waits in
+	endedAt   map[int]time.Duration      // by pid, of the last that had it
+	asked     func(instance string)      // what a process waits in
+	runs      func(instance string) bool // superd calls it running
 }
 
 // A faultMix says how often what goes wrong, as probabilities. The zero value is a world without faults, in which

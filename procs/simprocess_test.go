@@ -32,6 +32,9 @@ type simProcess struct {
 	wellAt   time.Duration // when it was ready; 0 before
 	sick     bool
 	sickAt   time.Duration
+	busy     bool // it reads its configuration, has told superd, and answers no checks
+	busyAt   time.Duration
+	calmAt   time.Duration // when that was over last
 	watchdog time.Duration // it is to be fed within; 0: none
 	fedAt    time.Duration
 	alive    *loop.Scope

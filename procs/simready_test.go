@@ -170,7 +170,7 @@ var errSimRefused = errors.New("connection refused")
 // answer is what a check finds of an instance, or of a program, whose replicas share what they answer on.
 func (k *simKernel) answer(name string) error {
 	for _, p := range k.byPid {
-		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.role == roleMain && !p.zombie && p.wellAt != 0 && !p.sick {
+		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.role == roleMain && !p.zombie && p.wellAt != 0 && !p.sick && !p.busy {
 			return nil
 		}
 	}
@@ -200,14 +200,29 @@ func (p *simProcess) grow() {
 		}
 		if k.chance(k.mix.reloads) {
 			p.alive.After(k.upTo(30*time.Second), func() {
-				p.tell(notify.Message{Reloading: true})
-				if k.chance(0.7) {
-					p.alive.After(k.upTo(10*time.Second), func() { p.tell(notify.Message{Ready: true}) })
-				}
+				p.reload()
 			})
 		}
 		p.ping()
 	})
+}
+
+// reload has the process read its configuration, if it can tell superd and superd listens.
+func (p *simProcess) reload() {
+	k := p.k
+	p.tell(notify.Message{Reloading: true})
+	if s := k.socketOf(p.run); s.heard != nil && k.runs(p.instance) {
+		p.busy, p.busyAt = true, k.v.Now()
+	}
+	over := func() { p.busy, p.calmAt = false, k.v.Now() }
+	if k.chance(0.7) {
+		p.alive.After(k.upTo(10*time.Second), func() {
+			over()
+			p.tell(notify.Message{Ready: true})
+		})
+		return
+	}
+	p.alive.After(10*time.Minute, over)
 }
 
 // ping feeds the watchdog until the process is ill.
@@ -283,9 +298,29 @@ func (h *history) checkReady(in *instance, model *model) {
 			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
 		}
 	}
+	if in.machine.state == Running {
+		h.checkIll(in, r, p, model)
+	}
 	if in.machine.blame != "" && !model.condemned {
 		model.condemned = true
 		h.checkBlame(in, r, p)
+	}
+}
+
+// checkIll holds that who is ill is not left running for longer than his checks, or his watchdog, take to notice.
+func (h *history) checkIll(in *instance, r *run, p *simProcess, model *model) {
+	if !p.sick || r.reloading != nil || r.leaving != nil || p.wellAt == 0 {
+		return
+	}
+	ill := h.v.Now() - max(p.sickAt, h.sup.startedAt, h.reloadedAt, r.reloadedAt, model.stateAt)
+	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.faulty() && !strings.Contains(in.name, "@") {
+		// One check may have passed just before, and each may be late by a tenth and last until its time-out.
+		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simWaits; ill > most {
+			h.fail("%s is ill for %v and runs on, unhealthy after %d failures", in.name, ill, health.Failures)
+		}
+	}
+	if p.watchdog > 0 && ill > p.watchdog+simWaits {
+		h.fail("%s is ill for %v and runs on, watchdog %v", in.name, ill, p.watchdog)
 	}
 }
 
@@ -305,6 +340,17 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 	case strings.HasPrefix(blame, "unhealthy"):
 		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && h.kernel.mix.checkHangs == 0 && !h.faulty() {
 			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
+		}
+		lost := h.kernel.socketOf(p.run).lost
+		if health := r.program.Health; health != nil && health.TCP != "" && !h.hangs && p.sickAt == 0 && p.wellAt != 0 && !lost {
+			// What began before it was well, or while it read its configuration, has an answer by now.
+			settled := now > p.wellAt+health.Timeout+simWaits
+			if settled && p.busy && now < p.busyAt+r.program.StartTimeout-simWaits {
+				h.fail("%s ended as unhealthy while it reads its configuration", in.name)
+			}
+			if settled && !p.busy {
+				h.fail("%s ended as unhealthy, and answers: %s", in.name, blame)
+			}
 		}
 	case strings.HasPrefix(blame, "watchdog"):
 		if p.sickAt == 0 && now-p.fedAt < p.watchdog {
