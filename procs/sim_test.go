@@ -109,6 +109,7 @@ type history struct {
 	commands    int               // so far
 	jumps       float64           // how often time jumps
 	hangs       bool              // checks may hang
+	faults      bool              // commands may fail for reasons of their own
 	wokeAt      time.Duration     // when the machine has slept last, on CLOCK_BOOTTIME
 	startedBoot time.Duration     // when the present superd began
 	policy      policyModel
@@ -180,7 +181,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.crashes = h.pick(0, 0, 0.1, 0.5)
 	h.jumps = h.pick(0, 0, 0.2)
 	h.kernel.keeper = h.kernel.chance(0.5)
-	h.hangs = h.kernel.mix.checkHangs > 0
+	h.hangs, h.faults = h.kernel.mix.checkHangs > 0, h.faulty()
 	h.kernel.runs = func(instance string) bool {
 		in := h.sup.byName[instance]
 		return in != nil && in.machine.state == Running

@@ -214,17 +214,18 @@ func TestPlantedDefects(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("| planted defect | caught after | as |\n| --- | --- | --- |\n")
 	for _, d := range defects {
-		if d.rules != nil {
-			d.rules(&rules)
-		}
-		_, seed, err := simulate(20_000, d)
-		rules = whole
-		if err == nil {
-			t.Errorf("%s: not caught", d.name)
-			continue
-		}
-		t.Logf("%-50s caught after %5d: %v", d.name, seed, err)
-		fmt.Fprintf(&page, "| %s | %d | %v |\n", d.name, seed, err)
+		t.Run(d.name, func(t *testing.T) {
+			if d.rules != nil {
+				d.rules(&rules)
+			}
+			_, seed, err := simulate(20_000, d)
+			rules = whole
+			if err == nil {
+				t.Fatal("not caught")
+			}
+			t.Logf("caught after %5d: %v", seed, err)
+			fmt.Fprintf(&page, "| %s | %d | %v |\n", d.name, seed, err)
+		})
 	}
 	if !*update || t.Failed() {
 		return

@@ -248,7 +248,7 @@ func (p *simProcess) tell(m notify.Message) {
 // drawChecks draws how the program tells that it is ready, and how it is looked after.
 func (h *history) drawChecks(p *config.Program) {
 	command := []string{simProbe}
-	if p.Type == config.TypeService && h.kernel.chance(0.4) {
+	if p.Type != config.TypeOneshot && h.kernel.chance(0.4) {
 		ready := &config.Ready{Interval: time.Second, Timeout: 2 * time.Second}
 		switch h.rng.IntN(4) {
 		case 0:
@@ -290,11 +290,12 @@ func (h *history) checkReady(in *instance, model *model) {
 	}
 	switch in.machine.state {
 	case Running:
-		if r.program.Ready != nil && p.wellAt == 0 && !strings.Contains(in.name, "@") {
+		// A reload may have told another kind of readiness to who was ready by then.
+		if r.program.Ready != nil && p.wellAt == 0 && !strings.Contains(in.name, "@") && h.reloadedAt < p.began {
 			h.fail("%s is running, and its process was never ready", in.name)
 		}
 	case Starting:
-		if late := now - max(p.began, h.sup.startedAt); late > r.program.StartTimeout+simWaits {
+		if late := now - max(p.began, h.sup.startedAt, h.reloadedAt); late > r.program.StartTimeout+simWaits {
 			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
 		}
 	}
@@ -313,7 +314,7 @@ func (h *history) checkIll(in *instance, r *run, p *simProcess, model *model) {
 		return
 	}
 	ill := h.v.Now() - max(p.sickAt, h.sup.startedAt, h.reloadedAt, r.reloadedAt, model.stateAt)
-	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.faulty() && !strings.Contains(in.name, "@") {
+	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.faults && !strings.Contains(in.name, "@") {
 		// One check may have passed just before, and each may be late by a tenth and last until its time-out.
 		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simWaits; ill > most {
 			h.fail("%s is ill for %v and runs on, unhealthy after %d failures", in.name, ill, health.Failures)
@@ -338,7 +339,7 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 			h.fail("%s ended since it was not ready after %v only", in.name, now-p.began)
 		}
 	case strings.HasPrefix(blame, "unhealthy"):
-		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && h.kernel.mix.checkHangs == 0 && !h.faulty() {
+		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && !h.hangs && !h.faults {
 			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
 		}
 		lost := h.kernel.socketOf(p.run).lost
