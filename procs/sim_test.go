@@ -142,7 +142,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.kernel = &simKernel{
 		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{},
-		mains: map[string]*simProcess{}, bornMains: map[string]int{}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
+		mains: map[string]*simProcess{}, bornMains: map[string]int{}, checking: map[int]func(error){}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
 			crash:      h.pick(0, 0.5, 1),
@@ -318,7 +318,13 @@ func (h *history) run() (err error) {
 			break
 		}
 		if h.kernel.chance(h.jumps) {
+			if h.kernel.chance(0.5) {
+				h.untilStarting()
+			}
 			h.jump()
+		}
+		if h.ended {
+			break
 		}
 		h.command()
 		h.check()
@@ -365,6 +371,16 @@ func (h *history) untilHookEnds() {
 	ends, late := h.kernel.hookEnds, false
 	h.v.Root().After(10*time.Second, func() { late = true })
 	for !late && h.kernel.hookEnds == ends && h.err == nil && h.v.Step() {
+		h.steps++
+		h.check()
+	}
+}
+
+// untilStarting lets time pass until somebody is started and not ready, or for a minute.
+func (h *history) untilStarting() {
+	late := false
+	h.v.Root().After(time.Minute, func() { late = true })
+	for !late && h.sup.counts[Starting] == 0 && h.err == nil && h.v.Step() {
 		h.steps++
 		h.check()
 	}

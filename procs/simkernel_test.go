@@ -40,6 +40,8 @@ type simKernel struct {
 	spared  map[string]bool // instances whose escaped processes kill_mode has spared at least once
 	ungated bool            // planted: the sweep doesn't wait for forks
 
+	checks    int                        // begun so far, but for those of commands
+	checking  map[int]func(error)        // those under way, by number
 	sockets   map[string]*simSocket      // by run
 	told      map[int]*simSocket         // by descriptor
 	unheld    bool                       // planted: messages are taken out before what follows from them is saved

@@ -42,6 +42,7 @@ func (k *simKernel) abandon() {
 	k.session.Close()
 	k.session = k.v.Root().Child()
 	k.forks, k.sweep = 0, nil
+	clear(k.checking)
 	for _, pid := range sortedKeys(k.byPid) {
 		p := k.byPid[pid]
 		p.foreign = true

@@ -151,18 +151,27 @@ func (k *simKernel) CheckHTTP(address string) (probe.Checker, error) { return k.
 // Check implements [probe.Checker].
 func (c *simChecker) Check(done func(error)) (stop func()) {
 	k := c.k
-	answered := false
+	k.checks++
+	key := k.checks
 	answer := func(err error) {
-		if !answered {
-			answered = true
+		if k.checking[key] != nil {
+			delete(k.checking, key)
 			k.session.Post(func() { done(err) })
 		}
 	}
+	k.checking[key] = answer
 	if k.chance(k.mix.checkHangs) {
 		return func() { answer(errors.New("stopped")) }
 	}
 	k.session.After(k.upTo(100*time.Millisecond), func() { answer(k.answer(c.instance)) })
 	return func() { answer(errors.New("stopped")) }
+}
+
+// sleep is the machine's: the connections of checks under way are lost.
+func (k *simKernel) sleep() {
+	for _, key := range sortedKeys(k.checking) {
+		k.checking[key](errors.New("connection timed out"))
+	}
 }
 
 var errSimRefused = errors.New("connection refused")
