@@ -65,9 +65,10 @@ KILLS ?= 1000
 torture: ## kill superd KILLS times at random instants and at each crashpoint, and upgrade it 200 times, under load (about 10 minutes)
 	go test ./tests/torture -v -count=1 -timeout 60m -torture.kills $(KILLS) -torture.upgrades 200 -torture.programs 200
 
-N ?= 1000000
-sim: ## simulate N histories (a million) and print how many a second
-	go test ./procs -run 'TestSimulation$$' -v -timeout 60m -sim.n $(N)
+N    ?= 1000000
+FROM ?= 1
+sim: ## simulate N histories (a million), those of the seeds from FROM on, and print how many a second
+	go test ./procs -run 'TestSimulation$$' -v -timeout 60m -sim.n $(N) -sim.from $(FROM)
 
 clean: ## remove what was built and what the example logged
 	rm -rf superd examples/random/log examples/random/run

@@ -50,14 +50,28 @@ func NewClient(path string) *Client { return &Client{path, answerTimeout, answer
 // without names, ordered by name.
 func (c *Client) Status(ctx context.Context, names []string) ([]Status, error) {
 	var all []Status
-	err := c.get(ctx, "/v1/status", url.Values{"name": names}, &all)
+	// superd sends them as it finds them out: they are read meanwhile.
+	err := c.receive(ctx, request{path: "/v1/status", query: url.Values{"name": names}}, func(answer io.Reader) error {
+		all = nil
+		return readArray(answer, func(d *json.Decoder) error {
+			all = append(all, Status{})
+			return d.Decode(&all[len(all)-1])
+		})
+	})
 	return all, err
 }
 
 // Brief is Status without what has to be gathered.
 func (c *Client) Brief(ctx context.Context, names []string) ([]Brief, error) {
 	var all []Brief
-	err := c.get(ctx, "/v1/status", url.Values{"name": names, "brief": {"1"}}, &all)
+	err := c.receive(ctx, request{path: "/v1/status", query: url.Values{"name": names, "brief": {"1"}}}, func(answer io.Reader) error {
+		body, err := io.ReadAll(answer)
+		if err != nil {
+			return err
+		}
+		all, err = readBriefs(body)
+		return err
+	})
 	return all, err
 }
 
@@ -173,15 +187,23 @@ func isRepeatable(path string) bool {
 
 // decode makes a request whose answer is one JSON value.
 func (c *Client) decode(ctx context.Context, r request, into any) error {
+	return c.receive(ctx, r, func(answer io.Reader) error {
+		body, err := io.ReadAll(answer)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(body, into)
+	})
+}
+
+// receive makes a request and has read take its answer.
+func (c *Client) receive(ctx context.Context, r request, read func(answer io.Reader) error) error {
 	x, err := c.do(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer x.Close()
-	body, err := io.ReadAll(x)
-	if err == nil {
-		err = json.Unmarshal(body, into)
-	}
+	err = read(x)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -189,6 +211,23 @@ func (c *Client) decode(ctx context.Context, r request, into any) error {
 		return fmt.Errorf("read answer of superd: %w", err)
 	}
 	return nil
+}
+
+// readArray has each read the elements of a JSON array, one after the other.
+func readArray(answer io.Reader, each func(*json.Decoder) error) error {
+	d := json.NewDecoder(answer)
+	if begin, err := d.Token(); err != nil {
+		return err
+	} else if begin != json.Delim('[') {
+		return fmt.Errorf("it begins with %v, not with an array", begin)
+	}
+	for d.More() {
+		if err := each(d); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
 }
 
 type request struct {

@@ -25,7 +25,7 @@ func (c *Capture) AwaitLine(scope *loop.Scope, pattern *regexp.Regexp, done func
 	ctx, cancel := context.WithCancel(context.Background())
 	scope.Defer(cancel)
 	// The mark of BeginRun was made before, so it is reached before: then it is known where the run begins.
-	c.mark(false, func() {
+	c.mark(ofRun, func() {
 		go func() {
 			m := &lineMatcher{pattern: pattern}
 			err := c.awaitLine(ctx, m)

@@ -54,10 +54,23 @@ type Capture struct {
 
 // A mark is a place in the output that something waits for.
 type mark struct {
+	kind    markKind
 	reached func()         // on the draining goroutine
 	at      [streams]int64 // how many bytes of each stream lie before it; or one of the values below
-	ends    bool           // a line that has no newline before it is complete
 }
+
+// A markKind tells what a mark is for.
+type markKind int
+
+const (
+	ofOutput markKind = iota // all that was written before it
+	ofRun                    // what a run has written
+	runBegins
+	runEnds
+)
+
+// endsLine reports whether a line that has no newline before the mark is complete.
+func (m *mark) endsLine() bool { return m.kind == runBegins || m.kind == runEnds }
 
 // Where a mark is in a stream.
 const (
@@ -160,25 +173,28 @@ func (c *Capture) Reopen() {
 // Drained calls f on the loop once everything that is in the FIFO now is in the file. While the file can't be written,
 // that is not yet; when the scope is closed, f runs all the same.
 func (c *Capture) Drained(f func()) {
-	c.mark(false, func() { c.store.loop.Post(f) })
+	c.mark(ofOutput, func() { c.store.loop.Post(f) })
 }
 
-// mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing. ends tells
-// that lines end there.
-func (c *Capture) mark(ends bool, reached func()) {
-	if !c.markLater(ends, reached) {
+// mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing. Of a run that has written
+// nothing until the next one began, nothing is called.
+func (c *Capture) mark(kind markKind, reached func()) {
+	if !c.markLater(kind, reached) {
 		reached()
 	}
 }
 
 // markLater has reached called as mark does, but reports false when there is nothing to wait for.
-func (c *Capture) markLater(ends bool, reached func()) bool {
+func (c *Capture) markLater(kind markKind, reached func()) bool {
 	c.mu.Lock()
 	// At rest with nothing in the FIFOs, it is so already; a mark that is only queued could be overtaken by what is
 	// written next.
 	now := c.released || !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 }) || c.state.Load() == idle && c.settled()
 	if !now {
-		c.marks = append(c.marks, mark{reached, [streams]int64{nowhere, nowhere}, ends})
+		c.marks = append(c.marks, mark{kind, reached, [streams]int64{nowhere, nowhere}})
+		if kind == runBegins {
+			c.forgetSilentRuns()
+		}
 	}
 	c.mu.Unlock()
 	if now {
@@ -186,6 +202,25 @@ func (c *Capture) markLater(ends bool, reached func()) bool {
 	}
 	c.kick()
 	return true
+}
+
+// forgetSilentRuns forgets the marks of runs that have written nothing: those that begin where the next one does. A program that ends again and
+// again while its log can't be written would have any number of them. The caller holds mu.
+func (c *Capture) forgetSilentRuns() {
+	kept := c.marks[:0]
+	begun := -1 // where among those kept the newest run begins
+	for _, m := range c.marks {
+		if m.kind == runBegins {
+			if begun >= 0 && kept[begun].at == m.at {
+				silent := kept[begun:]
+				kept = append(kept[:begun], slices.DeleteFunc(silent, func(m mark) bool { return m.kind != ofOutput })...)
+			}
+			begun = len(kept)
+		}
+		kept = append(kept, m)
+	}
+	clear(c.marks[len(kept):])
+	c.marks = kept
 }
 
 // settled reports whether everything that was written is in the files. The caller holds mu, and nobody drains.

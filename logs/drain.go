@@ -280,6 +280,9 @@ func (s *stream) aim() (limit int64, end ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit = math.MaxInt64
+	if s.placeMarks() {
+		c.forgetSilentRuns()
+	}
 	for i := range c.marks {
 		m := &c.marks[i]
 		at := &m.at[s.which]
@@ -287,21 +290,28 @@ func (s *stream) aim() (limit int64, end ending) {
 			limit = 0
 			continue
 		}
-		if *at == nowhere {
-			*at = s.total + s.bytes()
-		}
 		ahead := *at - s.total
-		if ahead <= 0 && m.ends {
+		if ahead <= 0 && m.endsLine() {
 			s.endLostLine()
 		}
 		if ahead > 0 && ahead < limit {
 			limit, end = ahead, goesOn
 		}
-		if ahead == limit && m.ends {
+		if ahead == limit && m.endsLine() {
 			end = ended
 		}
 	}
 	return limit, end
+}
+
+// placeMarks gives new marks their place. It reports whether there are any. The caller holds mu.
+func (s *stream) placeMarks() (some bool) {
+	for i := range s.marks {
+		if at := &s.marks[i].at[s.which]; *at == nowhere {
+			*at, some = s.total+s.bytes(), true
+		}
+	}
+	return some
 }
 
 // reached passes the marks up to here: those that have got their place, if the FIFO is found empty. It calls those that all streams have

@@ -61,7 +61,7 @@ func TestMarkHasItsPlace(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("old")
 	var atMark string
-	p.mark(false, func() { atMark = readFile(t, p.Path()) })
+	p.mark(ofOutput, func() { atMark = readFile(t, p.Path()) })
 	p.EndRun()
 	p.streams[0].aim()
 	p.print("new\n")
@@ -79,7 +79,7 @@ func TestMarkIsReachedWhenFIFOIsEmpty(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("gone")
 	reached := false
-	p.mark(false, func() { reached = true })
+	p.mark(ofOutput, func() { reached = true })
 	p.streams[0].aim()
 	if n, err := p.File.Read(make([]byte, 10)); n != 4 || err != nil {
 		t.Fatalf("read of the program's own output = %d, %v", n, err)

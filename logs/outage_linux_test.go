@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -263,4 +264,92 @@ func (r *rig) users(p place) int {
 		return g.users
 	}
 	return 0
+}
+
+// A program that ends again and again while its log stalls leaves no more behind than what it has written, and what is told of runs that have
+// written something is right when the log takes it.
+func TestSilentRunsWhileALogStalls(t *testing.T) {
+	tests := []struct {
+		name  string
+		stall func(t *testing.T, r *rig) (p *program, end func())
+	}{
+		{"it hangs", func(t *testing.T, r *rig) (*program, func()) {
+			s := newStall(t, t.TempDir())
+			p := r.program(Options{Path: s.path})
+			s.fill(p)
+			r.poll("the log to stall", func() bool { return pipeBytes(p.FD(Stdout)) > 0 && p.state.Load() != idle })
+			return p, s.release
+		}},
+		{"it is full", func(t *testing.T, r *rig) (*program, func()) {
+			path := filepath.Join(t.TempDir(), "web.log")
+			if err := os.Symlink("/dev/full", path); err != nil {
+				t.Fatal(err)
+			}
+			p := r.program(Options{Path: path})
+			r.awaitLog("has to wait", func() { p.print("one\n") })
+			return p, func() {
+				if err := os.Remove(path); err != nil {
+					t.Error(err)
+				}
+			}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			p, end := tt.stall(t, r)
+			placed := func() bool {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return p.marks[len(p.marks)-1].at[Stdout] >= 0
+			}
+			run := func(i int, f func([]byte, bool)) {
+				r.do(func() {
+					p.BeginRun(fmt.Sprint(i))
+					p.AwaitLine(p.scope.Child(), regexp.MustCompile("ready"), func(string, error) {})
+				})
+				if f != nil {
+					r.poll("its beginning to be placed", placed)
+					p.print("last words\n")
+				}
+				r.do(func() {
+					p.EndRun()
+					p.Tail(func(end []byte, cut bool) {
+						if f != nil {
+							f(end, cut)
+						}
+					})
+				})
+			}
+			marks := func() int {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return len(p.marks)
+			}
+			for i := range 1000 {
+				run(i, nil)
+			}
+			r.poll("few marks", func() bool { return marks() <= 8 })
+			said := make(chan string, 1)
+			if tt.name == "it is full" { // else nobody knows where it begins
+				run(1000, func(end []byte, _ bool) { said <- string(end) })
+				for i := range 1000 {
+					run(1001+i, nil)
+				}
+				r.poll("few marks", func() bool { return marks() <= 12 })
+			}
+			end()
+			r.await(p.drained(), "the log to take it")
+			if tt.name == "it is full" {
+				if got := <-said; got != "last words\n" {
+					t.Errorf("the tail of the one run that has written something is %q", got)
+				}
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if len(p.marks) > 0 {
+				t.Errorf("%d marks are left", len(p.marks))
+			}
+		})
+	}
 }

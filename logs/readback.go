@@ -12,7 +12,7 @@ const (
 // BeginRun tells that a run of the program begins: what comes once the FIFO has been emptied of what is in it now is its
 // output. id names the run in records.
 func (c *Capture) BeginRun(id string) {
-	c.mark(true, func() {
+	c.mark(runBegins, func() {
 		c.ResumeRun(id)
 		c.mu.Lock()
 		c.newRun = [streams]bool{true, true}
@@ -38,7 +38,7 @@ func (c *Capture) ResumeRun(id string) {
 // EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What
 // comes later begins a line of its own for [LastLines]; in the file, nothing is added.
 func (c *Capture) EndRun() {
-	c.mark(true, func() {
+	c.mark(runEnds, func() {
 		for _, f := range c.files() {
 			f.chain.endRun()
 		}
@@ -47,7 +47,7 @@ func (c *Capture) EndRun() {
 }
 
 // Tail has f called with the last bytes of the run's output, at most 1 KiB, once everything that is in the FIFOs now is in
-// the files, and when the scope is closed; cut tells that there was more before them. They are read from the file, that of standard error
+// the files, and when the scope is closed, but not if there are none and the next run has begun by then; cut tells that there was more before them. They are read from the file, that of standard error
 // if the run has written into one: of a device there are none. f must not block; it runs on any goroutine but the loop's.
 func (c *Capture) Tail(f func(end []byte, cut bool)) {
 	read := func() {
@@ -75,7 +75,7 @@ func (c *Capture) Tail(f func(end []byte, cut bool)) {
 	switch _, released := c.chain(); {
 	case released:
 		go f(nil, false)
-	case !c.markLater(false, read):
+	case !c.markLater(ofRun, read):
 		read()
 	}
 }

@@ -16,6 +16,7 @@ import (
 const (
 	readingBytes = 4 << 20 // what a reading may hold of all its captures together, about
 	leastRead    = 4 << 10 // read at a time
+	maxOpen      = 64      // files that a reading has open at a time: those that it has read from last
 )
 
 // A Reading gives lines of several captures: those that are there in the order of their times, then those that come. Output whose times
@@ -27,8 +28,9 @@ type Reading struct {
 	sources map[*Capture]*source
 	cancels map[*Capture]func()
 	ready   sourceHeap
-	given   *source // whose entry was given last
-	direct  bool    // some program writes into its file itself
+	given   *source   // whose entry was given last
+	open    []*source // that have a file open: the one that was read from last comes last
+	direct  bool      // some program writes into its file itself
 	order   int
 
 	looks, lookDue atomic.Bool // those are looked at soon, now
@@ -97,11 +99,8 @@ func (r *Reading) Close() {
 		r.leave(c)
 		s.leave()
 	}
-	for _, s := range r.ready.all {
+	for _, s := range r.open {
 		s.leave()
-	}
-	if r.given != nil {
-		r.given.leave()
 	}
 }
 
@@ -169,17 +168,35 @@ func (r *Reading) Next() (*Entry, error) {
 // ask has a source make its next entry.
 func (r *Reading) ask(s *source) error {
 	ok, err := s.next()
+	r.keepOpen(s)
 	if err != nil {
 		return err
 	}
 	if ok {
 		r.enter(s)
 	} else if s.over {
-		s.leave()
 		r.leave(s.capture)
 	}
 	r.direct = r.direct || s.chain.newest().format == Direct
 	return nil
+}
+
+// keepOpen has the file of a source stay open that was just asked, unless nothing is left of it to give, in the place of the one that was
+// read from longest ago.
+func (r *Reading) keepOpen(s *source) {
+	if i := slices.Index(r.open, s); i >= 0 {
+		r.open = slices.Delete(r.open, i, i+1)
+	}
+	if s.over {
+		s.leave()
+	}
+	if s.follower.open == nil {
+		return
+	}
+	if r.open = append(r.open, s); len(r.open) > maxOpen {
+		r.open[0].leave()
+		r.open = slices.Delete(r.open, 0, 1)
+	}
 }
 
 func (r *Reading) enter(s *source) {

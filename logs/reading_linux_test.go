@@ -467,3 +467,58 @@ func TestBadCursors(t *testing.T) {
 		}
 	}
 }
+
+// A reading has few files open at a time, however many it reads and however slowly, and none in the end.
+func TestReadingHasFewFilesOpen(t *testing.T) {
+	r := newRig(t)
+	const captures, lines = maxOpen + 36, 1000 // of 80 bytes: more than is read at a time
+	files := map[string]string{}
+	for i := range captures {
+		var text strings.Builder
+		for line := range lines {
+			fmt.Fprintf(&text, "%s stdout %d of %d%s\n", at(line), line, i, strings.Repeat(".", 40))
+		}
+		files[fmt.Sprint(i)] = text.String()
+	}
+	dir := r.logDir(files)
+	var wanted []Wanted
+	for i := range captures {
+		wanted = append(wanted, Wanted{Capture: r.capture(dir, fmt.Sprint(i), Text)})
+	}
+	open := func() (n int) {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if target, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(target, dir+"/") {
+				n++
+			}
+		}
+		return n
+	}
+	reading := NewReading(t.Context(), Query{Lines: -1})
+	defer reading.Close()
+	if err := reading.Set(wanted); err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for n := range captures * lines {
+		e, err := reading.Next()
+		if err != nil || e == nil {
+			t.Fatalf("entry %d: %v, %v", n, e, err)
+		}
+		if want := fmt.Sprintf("%d of %d", n/captures, n%captures); !strings.HasPrefix(string(e.Line), want+".") {
+			t.Fatalf("entry %d: %q, want %s", n, e.Line, want)
+		}
+		if n%10_000 == 0 {
+			most = max(most, open())
+		}
+	}
+	if most == 0 || most > maxOpen {
+		t.Errorf("%d files were open at a time, want 1 to %d", most, maxOpen)
+	}
+	if e, err := reading.Next(); e != nil || err != nil || open() > 0 {
+		t.Errorf("at the end: %v, %v, %d files are open", e, err, open())
+	}
+}

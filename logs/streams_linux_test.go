@@ -210,7 +210,7 @@ func TestMarkInBothStreams(t *testing.T) {
 	p.print("old out\n")
 	p.complain("old err\n")
 	began := ""
-	p.mark(true, func() { began = readFile(t, o.Path) })
+	p.mark(runEnds, func() { began = readFile(t, o.Path) })
 	out.aim()
 	errs.aim()
 	p.print("new out\n")

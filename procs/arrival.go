@@ -8,14 +8,17 @@ import (
 	"superd/config"
 )
 
-// fit has the program have the instances that it is to have: those that are too many leave, those that are missing come. w is
-// what is wanted of these; nil: what the configuration says.
-func (s *Supervisor) fit(program *config.Program, w *wish) {
+// dismiss has those instances of a program leave that are too many.
+func (s *Supervisor) dismiss(program *config.Program) {
 	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
 		if !s.has(program, in.name) {
-			in.leave("the configuration: removed")
+			in.leave(byRemoval)
 		}
 	}
+}
+
+// complete has those instances of a program come that are missing. w is what is wanted of them; nil: what the configuration says.
+func (s *Supervisor) complete(program *config.Program, w *wish) {
 	for _, name := range s.namesOf(program) {
 		if in := s.byName[name]; in == nil || in.removed {
 			s.bring(name, program, w)
@@ -39,7 +42,7 @@ func programOf(instance string) string {
 	return program
 }
 
-// bring adds an instance, as soon as whoever has its name has left. w is as for fit.
+// bring adds an instance, as soon as whoever has its name has left. w is as for complete.
 func (s *Supervisor) bring(name string, program *config.Program, w *wish) {
 	old := s.byName[name]
 	if old == nil {
@@ -78,17 +81,12 @@ func (in *instance) leave(by string) {
 		}
 		return
 	}
-	in.setRemoved()
+	in.removed = true
 	in.rejoin()
 	if in.held != nil {
 		in.release() // it is left alone
 	}
 	in.do(func() []Effect { return in.machine.wantDown(by) })
-}
-
-func (in *instance) setRemoved() {
-	in.removed = true
-	in.sup.leaving = append(in.sup.leaving, in)
 }
 
 // depart begins the removal of an instance at rest: its last output is written first.
@@ -114,7 +112,7 @@ func (s *Supervisor) remove(in *instance) {
 	if i, ok := slices.BinarySearchFunc(s.instances, in, compareInstances); ok {
 		s.instances = slices.Delete(s.instances, i, i+1)
 	}
-	s.leaving = slices.DeleteFunc(s.leaving, func(other *instance) bool { return other == in })
+	in.occupy(nil)
 	s.counts[in.machine.state]--
 	s.outputs -= len(streamsOf(in.program))
 	s.journal.Queue(instanceKey(in.name), nil)
@@ -134,7 +132,7 @@ func (s *Supervisor) remove(in *instance) {
 		if in.next != nil {
 			s.add(in.name, in.next).takeOver(in)
 		}
-		s.makeRoom()
+		in.makeRoom()
 		s.endIfAllEnded()
 	}
 	for _, w := range in.waiters {

@@ -12,6 +12,9 @@ import (
 // byChange is who wants something because a program's table was changed.
 const byChange = "the configuration: changed"
 
+// byRemoval is who has an instance leave that the configuration does not have any more.
+const byRemoval = "the configuration: removed"
+
 // change gives the instance its program's new table. What can't be applied to what lives takes a restart; a wait in back-off
 // goes on, by the new rules; what is to be down stays down.
 func (in *instance) change(c *config.Change) {
@@ -20,7 +23,8 @@ func (in *instance) change(c *config.Change) {
 	if before == program && !outdated {
 		return // the superd before has done it
 	}
-	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.capture.Files()) && in.sup.writer(files, in) != nil {
+	taken := func(other *instance) bool { return other != in && !other.machine.hindered }
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.files) && in.sup.writer(files, taken) != nil {
 		in.replace(program)
 		return
 	}
@@ -65,11 +69,14 @@ func (in *instance) setLogOptions() {
 		began := in.sup.logOptions(in.name, r.program)
 		o.Path, o.Format, o.Split, o.StderrPath, o.Sink = began.Path, began.Format, began.Split, began.StderrPath, began.Sink
 	}
-	moved := !slices.Equal(o.Files(), in.capture.Files())
 	in.capture.SetOptions(o)
-	if moved {
-		in.sup.makeRoom()
+	if !in.occupy(o.Files()) {
+		return
 	}
+	if h := in.hinderer; h != nil {
+		h.makeRoom() // it may not have to wait for that one any more
+	}
+	in.makeRoom()
 }
 
 // changeRun gives the present run a table that takes no restart. Its deadlines move by as much as the time-outs differ.
@@ -120,7 +127,7 @@ func (in *instance) changeRun(program *config.Program) {
 func (in *instance) judgeAnew(before *config.Program) {
 	m, p := in.machine, in.program
 	e := in.lastExit
-	success := !m.notStarted && e != nil && e.success(p)
+	success := !m.notStarted && !m.amiss && e != nil && e.success(p)
 	start := func() { in.do(func() []Effect { return m.wantUp(byChange, false) }) }
 	if before.Scheduled() != p.Scheduled() {
 		if m.state == Waiting || m.state == Exited || m.state == Failed {
@@ -150,21 +157,25 @@ func (in *instance) judgeAnew(before *config.Program) {
 	case Failed:
 		switch {
 		case p.Restart == config.RestartNever:
+			if in.restartTimer != nil {
+				m.conclude(EndFinal)
+				in.tryNoMore()
+			}
 		case before.Restart == config.RestartNever, m.gaveUp && p.StartLimit.Failures == 0:
 			start()
 		case m.gaveUp && p.StartLimit.RetryAfter != before.StartLimit.RetryAfter:
-			in.retryAfter(p.StartLimit.RetryAfter)
+			if m.verdict = m.slowly(); m.verdict == EndFinal {
+				in.tryNoMore()
+				return
+			}
+			in.perform(Disarm)
+			in.armRestart(in.sinceAt + m.delay - in.sup.loop.Now())
 		}
 	}
 }
 
-// retryAfter has an instance that has given up tried again so long after that; 0: never.
-func (in *instance) retryAfter(delay time.Duration) {
+// tryNoMore has an instance that has given up stay down.
+func (in *instance) tryNoMore() {
 	in.perform(Disarm)
-	in.machine.delay = delay
-	if delay > 0 {
-		in.armRestart(in.sinceAt + delay - in.sup.loop.Now())
-		return
-	}
 	in.sup.endedForGood(in)
 }

@@ -36,6 +36,7 @@ type Outcome struct {
 type waiter struct {
 	op   Op
 	done func(Outcome)
+	of   *[]Outcome // the command it is part of
 }
 
 // Command gives op to the instances that names select. With wait, done runs when each of them has come to what was
@@ -81,14 +82,28 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outco
 			settle(Outcome{OK: true, State: in.machine.state, Message: "asked to " + op.String()})
 			continue
 		}
-		w := &waiter{op: op, done: settle}
+		w := &waiter{op: op, done: settle, of: &outcomes}
 		in.waiters = append(in.waiters, w)
 		in.settleWaiters()
 	}
 	if left == 0 && len(selected) == 0 {
 		s.scope.Post(finish)
 	}
-	return func() { canceled = true }, nil
+	cancel = func() {
+		canceled = true
+		for _, in := range selected {
+			in.forget(&outcomes)
+			if next := s.byName[in.name]; next != nil { // it has got its waiters
+				next.forget(&outcomes)
+			}
+		}
+	}
+	return cancel, nil
+}
+
+// forget has nobody wait any more for what becomes of a command.
+func (in *instance) forget(command *[]Outcome) {
+	in.waiters = slices.DeleteFunc(in.waiters, func(w *waiter) bool { return w.of == command })
 }
 
 // stays reports whether the instance, or one that takes its place, is in the configuration.

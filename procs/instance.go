@@ -13,23 +13,24 @@ import (
 
 // An instance is one instance of a program: its machine, and what the machine's effects are done to.
 type instance struct {
-	sup       *Supervisor
-	name      string
-	program   *config.Program
-	scope     *loop.Scope // until the instance is removed
-	inherited bool        // the tree is one that an earlier superd has made
-	machine   *machine
-	edges     []*edge  // to the programs that it names
-	seat      int      // its place in its program's node
-	published standing // what the others know of it
-	touched   bool     // it is about to be looked at
-	asked     bool     // its waiters are told when nobody is about to be looked at any more
-	capture   *logs.Capture
-	settled   uint64    // number of the newest birth of which is known what came of it
-	kept      [2]string // by stream: the names under which the keeper has the read ends of its FIFOs
-	draining  string    // invocation id of the last run that has ended, until all that it wrote is in the log
-	tree      Tree
-	run       *run // the present run; nil at rest and in back-off
+	sup         *Supervisor
+	name        string
+	program     *config.Program
+	scope       *loop.Scope // until the instance is removed
+	inherited   bool        // the tree is one that an earlier superd has made
+	machine     *machine
+	edges       []*edge  // to the programs that it names
+	seat        int      // its place in its program's node
+	published   standing // what the others know of it
+	touched     bool     // it is about to be looked at
+	asked       bool     // its waiters are told when nobody is about to be looked at any more
+	capture     *logs.Capture
+	settled     uint64    // number of the newest birth of which is known what came of it
+	kept        [2]string // by stream: the names under which the keeper has the read ends of its FIFOs
+	draining    string    // invocation id of the last run that has ended, until all that it wrote is in the log
+	drainsUntil string    // that of the run whose end in the log is waited for; "": none is
+	tree        Tree
+	run         *run // the present run; nil at rest and in back-off
 
 	restartTimer *loop.Timer // pending RestartDue; nil without one
 	runShown     func()      // tells who shows the lines that a run is over; may be nil
@@ -53,6 +54,8 @@ type instance struct {
 	next      *config.Program // takes its place then, where the program was added again meanwhile
 	nextWish  *wish           // what the operator wants of next; nil: nothing in particular
 	hinderer  *instance       // has to be gone before it may be started; nil: nobody has
+	hinders   []*instance     // those whose hinderer it is, and some that are gone or wait for another by now
+	files     []string        // the log files that it has
 }
 
 // newInstance returns an instance that is stopped. place is where an earlier superd had its tree; empty: it has none yet.
@@ -68,7 +71,9 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 	}
 	s.counts[Stopped]++
 	s.outputs += len(streamsOf(program))
-	in.capture = s.store.NewCapture(in.scope, name, s.logOptions(name, program))
+	o := s.logOptions(name, program)
+	in.capture = s.store.NewCapture(in.scope, name, o)
+	in.occupy(o.Files())
 	if s.options.OnCapture != nil {
 		in.runShown = s.options.OnCapture(in.capture)
 	}

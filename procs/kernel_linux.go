@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,12 +54,28 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
 	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
+	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Rests)
 	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
 		return nil, err
 	}
 	return k, nil
+}
+
+// crowded returns what to do when many starts begin to wait, and when nobody waits any more.
+func (k *Kernel) crowded(leader int, rests func()) func(bool) {
+	precede := privilege.Precedence(leader)
+	return func(many bool) {
+		if precede != nil {
+			if err := precede(many); err != nil {
+				k.log.Warn("superd's share of the processor is not set", "error", err)
+			}
+		}
+		if !many && rests != nil {
+			k.loop.Post(rests)
+		}
+	}
 }
 
 // A pendingSpawn is the worker's side of a spawn.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"superd/config"
@@ -40,6 +41,7 @@ type machine struct {
 	delay    time.Duration   // until RestartDue, for ArmRestart
 
 	notStarted bool // the last run came to its end before its main process was there
+	amiss      bool // it has failed, whatever its exit status: it was never ready, or superd itself has ended it
 	starved    bool // for want of something that the machine was short of
 
 	why    string // why the present or next run is started: "by the operator"
@@ -283,6 +285,7 @@ func (m *machine) calledOff(left bool) []Effect {
 // note is what else is known of it; left tells whether there is something to clear before the run is over.
 func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note string, left bool) []Effect {
 	m.ending, m.notStarted, m.starved = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false, false
+	m.amiss = m.state == Starting || m.blame != ""
 	if note != "" {
 		m.ending += ", " + note
 	}
@@ -385,25 +388,32 @@ func (m *machine) settleRun() {
 // reconsider decides anew what follows an end, before which the program had another table. success tells whether it ended well.
 func (m *machine) reconsider(before *config.Program, success bool) {
 	policy := m.program.Restart
+	gaveUp := m.verdict == EndGaveUp || m.verdict == EndFinal && m.gaveUp && before.Restart != config.RestartNever
 	switch {
 	case m.verdict == EndAgain, m.starved: // it is not the policy that decides
-	case m.verdict == EndGaveUp, m.verdict == EndFinal && m.gaveUp && before.Restart != config.RestartNever:
-		if m.program.StartLimit.Failures == 0 {
-			m.verdict = m.retry()
-		}
 	case success && policy != config.RestartAlways:
-		m.verdict = EndDone
-	case !success && policy == config.RestartNever:
-		m.verdict = EndFinal
+		m.conclude(EndDone)
+	case policy == config.RestartNever:
+		m.conclude(EndFinal)
+	case gaveUp && m.program.StartLimit.Failures > 0:
+		m.verdict = m.slowly()
 	default:
-		m.verdict = m.retry()
+		m.cause, m.verdict = m.ending, m.retry()
 	}
+}
+
+// conclude has an end be final, e is EndDone or EndFinal, where it was not: the restart policy is another one by now.
+func (m *machine) conclude(e Event) {
+	if m.verdict == e {
+		return
+	}
+	m.verdict = e
+	m.cause = fmt.Sprintf("%s; restart = %q by now", m.ending, m.program.Restart)
 }
 
 // rest is the end of a wait in back-off, since the restart policy is another one by now. e is EndDone or EndFinal.
 func (m *machine) rest(e Event) []Effect {
-	m.verdict = e
-	m.cause = fmt.Sprintf("%s; restart = %q by now", m.ending, m.program.Restart)
+	m.conclude(e)
 	if m.program.Scheduled() {
 		m.ending = m.cause
 		m.settleRun()
@@ -429,11 +439,18 @@ func (m *machine) giveUp() Event {
 	m.failures = nil
 	m.why = "by the slow retry after giving up"
 	m.cause = fmt.Sprintf("%s; gave up after %d failures within %s", m.ending, limit.Failures, limit.Within)
-	if limit.RetryAfter == 0 {
-		m.cause += "; retry_after = 0: not tried again"
+	return m.slowly()
+}
+
+const notTriedAgain = "; retry_after = 0: not tried again"
+
+// slowly decides whether a program that has given up is tried again, and notes when.
+func (m *machine) slowly() Event {
+	m.cause = strings.TrimSuffix(m.cause, notTriedAgain)
+	if m.delay = m.program.StartLimit.RetryAfter; m.delay == 0 {
+		m.cause += notTriedAgain
 		return EndFinal
 	}
-	m.delay = limit.RetryAfter
 	return EndGaveUp
 }
 

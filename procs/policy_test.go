@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/notify"
 )
 
 // quietWorld returns a world without faults in which the programs run for ever, and ended, which reports whether superd has ended.
@@ -35,10 +36,44 @@ func (h *history) mainOf(name string) *simProcess {
 	return h.sup.byName[name].run.process.(*simHandle).p
 }
 
+// hookOf returns the hook under way of an instance.
+func (h *history) hookOf(name string) *simProcess {
+	return h.sup.byName[name].run.hook.process.(*simHandle).p
+}
+
 func (h *history) give(t *testing.T, op Op, name string) {
 	t.Helper()
 	if _, err := h.sup.Command(op, []string{name}, false, func([]Outcome) {}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCancel: nobody waits any more for what becomes of a command that is canceled, and others do.
+func TestCancel(t *testing.T) {
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+		p.Autostart, p.Ready, p.StartTimeout = false, &config.Ready{Notify: true}, time.Hour
+	})}})
+	h.kernel.mix.neverReady = 1
+	answers := map[string]int{}
+	start := func(who string) (cancel func()) {
+		cancel, err := h.sup.Command(OpStart, []string{"web"}, true, func([]Outcome) { answers[who]++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cancel
+	}
+	start("who waits")
+	for range 10 {
+		start("who has gone")()
+	}
+	h.v.RunFor(time.Second)
+	if n := len(h.sup.byName["web"].waiters); n != 1 {
+		t.Errorf("%d wait, want 1", n)
+	}
+	h.mainOf("web").tell(notify.Message{Ready: true})
+	h.v.RunFor(time.Second)
+	if answers["who waits"] != 1 || answers["who has gone"] != 0 {
+		t.Errorf("answered: %v", answers)
 	}
 }
 

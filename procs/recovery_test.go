@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"testing"
+	"time"
 
 	"superd/config"
 	"superd/logs"
@@ -13,7 +14,7 @@ import (
 
 func TestMerge(t *testing.T) {
 	record := func(state State, settled uint64, run *savedRun) *savedInstance {
-		return &savedInstance{State: stateNames[state], Verdict: eventNames[EndRetry], Settled: settled, Run: run}
+		return &savedInstance{State: stateNames[state], Verdict: eventNames[EndRetry], Settled: settled, Run: run, Blame: "unhealthy"}
 	}
 	tests := []struct {
 		name  string
@@ -41,6 +42,9 @@ func TestMerge(t *testing.T) {
 			if v.State != stateNames[tt.state] {
 				t.Errorf("state %s, want %s", v.State, stateNames[tt.state])
 			}
+			if own := tt.saved != nil && (v.Run == nil || tt.saved.Run != nil && tt.saved.Run.ID == v.Run.ID); own != (v.Blame != "") {
+				t.Errorf("blame %q; only the run for which it is recorded has it", v.Blame)
+			}
 			r := v.Run
 			if r == nil {
 				r = &savedRun{}
@@ -53,6 +57,36 @@ func TestMerge(t *testing.T) {
 				t.Errorf("birth of the main process: %v, of hook %d, main process ended: %v; want %v, %d, %v", main, hook, r.ended, tt.main, tt.hook, tt.ended)
 			}
 		})
+	}
+}
+
+// TestNobodyLivesBesideWhomHeMustNot: superd was killed when web had been scaled, and only the processes of that are in the journal. web, of which
+// it says that it is being started, waits until web@1 is gone.
+func TestNobodyLivesBesideWhomHeMustNot(t *testing.T) {
+	conf := &config.Config{Programs: []*config.Program{programNamed("web", nil)}}
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
+	h.kernel.born("web@1", "b", roleMain)
+	h.configs = []*config.Config{conf}
+	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
+		superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
+		instanceKey("web"):   json.RawMessage(`{"config":1,"state":"Spawning","verdict":"EndRetry","wanted":{"up":true},"run":{"id":"a"}}`),
+		instanceKey("web@1"): json.RawMessage(`{"config":1,"state":"Running","verdict":"EndRetry","wanted":{"up":true},"run":{"id":"b","main":{"pid":2,"start":1}}}`),
+	}}
+	o := h.options()
+	o.Config, o.Resumed, o.Recovery = conf, true, ReadRecovery(state, h.restore, slog.New(slog.DiscardHandler))
+	h.adopting = true
+	h.sup = New(o)
+	if err := h.sup.Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	h.sup.Start(func() {})
+	if web := h.sup.byName["web"]; web.machine.state != Waiting {
+		t.Errorf("web is %v, want waiting", stateNames[web.machine.state])
+	}
+	h.v.RunFor(time.Minute)
+	if web := h.sup.byName["web"]; web.machine.state != Running || len(h.sup.instances) != 1 || h.err != nil {
+		t.Errorf("web is %v at last, beside %d others, %v", stateNames[web.machine.state], len(h.sup.instances)-1, h.err)
 	}
 }
 

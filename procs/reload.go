@@ -177,25 +177,42 @@ func (s *Supervisor) recordReload(diff *config.Diff) {
 	s.record(eventlog.Event{Kind: eventlog.Reload, Reason: strings.Join(parts, ", ")})
 }
 
-// follow does what follows from a new configuration. Those who go make room before others come.
+// follow does what follows from a new configuration. Those who go make room before others come, and nobody is started for whom somebody is there that is
+// about to go.
 func (s *Supervisor) follow(diff config.Diff) {
 	if concernsGraph(diff) {
 		s.connect()
 	}
+	wanted := make([]*wish, len(diff.Programs)) // of further instances, by those that are there now
 	for i := range diff.Programs {
-		if c := &diff.Programs[i]; c.Kind == config.ProgramRemoved {
+		switch c := &diff.Programs[i]; c.Kind {
+		case config.ProgramRemoved:
 			s.dropScale(c.Name)
 			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
-				in.leave("the configuration: removed")
+				in.leave(byRemoval)
+			}
+		case config.AppliedLive, config.RestartNeeded:
+			wanted[i] = s.wishFor(c.Name)
+			if s.endsScale(c) {
+				s.dropScale(c.Name)
+			}
+			s.dismiss(c.Program)
+		}
+	}
+	for i := range diff.Programs {
+		switch c := &diff.Programs[i]; c.Kind {
+		case config.AppliedLive, config.RestartNeeded:
+			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
+				if !in.removed {
+					in.change(c)
+				}
 			}
 		}
 	}
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
-		case config.ProgramAdded:
-			s.fit(c.Program, nil)
-		case config.AppliedLive, config.RestartNeeded:
-			s.change(c)
+		case config.ProgramAdded, config.AppliedLive, config.RestartNeeded:
+			s.complete(c.Program, wanted[i])
 		}
 	}
 }
@@ -212,18 +229,4 @@ func concernsGraph(diff config.Diff) bool {
 		return c.Key("requires") != nil || c.Key("after") != nil || c.Key("replicas") != nil || c.Key("type") != nil ||
 			len(c.Program.Invalid) > 0 || slices.ContainsFunc(c.Keys, func(k config.KeyChange) bool { return k.What == "corrected" })
 	})
-}
-
-// change gives a program its new table, and the instances that it has by that.
-func (s *Supervisor) change(c *config.Change) {
-	w := s.wishFor(c.Name)
-	if s.endsScale(c) {
-		s.dropScale(c.Name)
-	}
-	for _, in := range slices.Clone(s.instancesOf(c.Name)) {
-		if !in.removed && s.has(c.Program, in.name) {
-			in.change(c)
-		}
-	}
-	s.fit(c.Program, w)
 }

@@ -105,6 +105,59 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("%v, want running", in.machine.state)
 				}
 			}},
+		{"who has given up is not tried again: by retry_after", func(p *config.Program) {
+			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
+		},
+			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(p *config.Program) { p.StartLimit.RetryAfter = 0 },
+			failedForGood("gave up after 1 failures within 1m0s; retry_after = 0: not tried again")},
+		{"who has given up is not tried again: by restart", func(p *config.Program) {
+			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
+		},
+			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
+			func(p *config.Program) { p.Restart = config.RestartNever },
+			failedForGood(`restart = "never" by now`)},
+		{"nor while what it has left is ended", func(p *config.Program) {
+			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
+			p.PostStop = [][]string{{simAfterHook}}
+		},
+			inItsHook,
+			func(p *config.Program) { p.Restart = config.RestartNever },
+			failedForGood(`restart = "never" by now`)},
+		{"who is about to give up is tried again sooner", func(p *config.Program) {
+			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute}
+			p.PostStop = [][]string{{simAfterHook}}
+		},
+			inItsHook,
+			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(time.Second)
+				if in.machine.state != Failed || strings.Contains(in.reason(), "not tried again") {
+					t.Errorf("%v: %s, want failed, to be tried again", in.machine.state, in.reason())
+				}
+				h.v.RunFor(5 * time.Second)
+				if in.machine.state != Running {
+					t.Errorf("%v, want running", in.machine.state)
+				}
+			}},
+		{"an end before it was ready is no success", func(p *config.Program) {
+			p.Ready = &config.Ready{Notify: true}
+			p.Backoff.Initial = time.Hour
+			p.Backoff.Max = time.Hour
+		},
+			func(_ *testing.T, h *history) {
+				h.kernel.mix.neverReady = 1
+				h.mainOf("web").end(exitThree)
+				h.v.RunFor(time.Hour + time.Second)
+				h.mainOf("web").end(exitZero)
+				h.v.RunFor(time.Second)
+			},
+			func(p *config.Program) { p.Restart = config.RestartOnFailure },
+			func(t *testing.T, _ *history, in *instance) {
+				if in.machine.state != Backoff {
+					t.Errorf("%v: %s, want back-off", in.machine.state, in.reason())
+				}
+			}},
 		{"log rotation and groups", nil, func(*testing.T, *history) {},
 			func(p *config.Program) { p.Log.MaxSize, p.Groups = 5, []string{"g"} },
 			func(t *testing.T, h *history, in *instance) {
@@ -162,6 +215,45 @@ func TestAppliedLive(t *testing.T) {
 				t.Error(h.err)
 			}
 		})
+	}
+}
+
+// inItsHook has the program end and stops in the midst of its post_stop hook.
+func inItsHook(t *testing.T, h *history) {
+	h.kernel.mix.hookTime = time.Hour
+	h.mainOf("web").end(exitThree)
+	h.v.RunFor(10 * time.Millisecond)
+	if in := h.sup.byName["web"]; in.machine.state != Clearing || in.run.hook == nil {
+		t.Fatalf("web is %v, want it in its hook", stateNames[in.machine.state])
+	}
+	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").end(exitZero) })
+}
+
+// failedForGood holds that the program is not tried again, and that its reason says so.
+func failedForGood(says string) func(*testing.T, *history, *instance) {
+	return func(t *testing.T, h *history, in *instance) {
+		h.v.RunFor(time.Second)
+		if in.machine.state != Failed || in.restartTimer != nil || !strings.Contains(in.reason(), says) {
+			t.Errorf("%v, retry pending: %v: %s; want failed for good: %s", in.machine.state, in.restartTimer != nil, in.reason(), says)
+		}
+	}
+}
+
+// TestReloadBeginsWithThoseWhoGo: who is added, and requires a program whose instance is about to go, is not started beside that.
+func TestReloadBeginsWithThoseWhoGo(t *testing.T) {
+	db := func(replicas int) *config.Program {
+		return programNamed("db", func(p *config.Program) { p.Replicas = replicas })
+	}
+	app := programNamed("app", func(p *config.Program) { p.Requires = []string{"db"} })
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{db(1)}})
+	h.sup.apply(&config.Config{Programs: []*config.Program{app, db(2)}})
+	in := h.sup.byName["app"]
+	if in.machine.state != Waiting {
+		t.Errorf("app is %v right after the reload, want waiting", in.machine.state)
+	}
+	h.v.RunFor(time.Minute)
+	if in.machine.state != Running || h.err != nil {
+		t.Errorf("app is %v at last, %v", in.machine.state, h.err)
 	}
 }
 

@@ -169,9 +169,7 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 		}
 		in := s.newInstance(name, program, v.Tree)
 		in.inherited = true
-		if v.Removed || unknown {
-			in.setRemoved()
-		}
+		in.removed = v.Removed || unknown
 		in.restore(v)
 		in.publish()
 		s.byName[name] = in
@@ -192,7 +190,7 @@ func (in *instance) restore(v *savedInstance) {
 	m.state, _ = nameOf[State](stateNames[:], v.State)
 	in.sup.counts[m.state]++
 	m.verdict, _ = nameOf[Event](eventNames[:], v.Verdict)
-	m.wanted, m.again, m.notStarted, m.starved, m.blame = v.Wanted.wish(), v.Again, v.NotStarted, v.Short, v.Blame
+	m.wanted, m.again, m.notStarted, m.starved, m.amiss, m.blame = v.Wanted.wish(), v.Again, v.NotStarted, v.Short, v.Amiss, v.Blame
 	if w := v.Overruled; w != nil {
 		m.overruled = new(w.wish())
 	}

@@ -294,7 +294,7 @@ func (in *instance) leaveAgain() {
 	}
 	by := in.machine.wanted
 	if by.up || by.by == "" {
-		in.do(func() []Effect { return in.machine.wantDown("the configuration: removed") })
+		in.do(func() []Effect { return in.machine.wantDown(byRemoval) })
 	} else if in.machine.state.AtRest() {
 		in.sup.atRest(in)
 	}

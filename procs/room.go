@@ -22,57 +22,65 @@ func (s *Supervisor) hinderer(in *instance) *instance {
 			}
 		}
 	}
-	for _, other := range s.leaving {
-		if other != in && share(other.capture.Files(), in.capture.Files()) {
-			return other
-		}
-	}
-	if namesLog(in.program) {
-		return s.writer(in.capture.Files(), in)
-	}
-	return nil
+	named := namesLog(in.program)
+	return s.writer(in.files, func(other *instance) bool {
+		return other != in && (other.removed || named && !other.machine.hindered)
+	})
 }
 
 // namesLog reports whether the program's table names a log file: only then it may be that of somebody else.
 func namesLog(p *config.Program) bool { return p.Log.File != "" || p.Log.StderrFile != "" }
 
-func share(files, others []string) bool {
-	return slices.ContainsFunc(files, func(f string) bool { return slices.Contains(others, f) })
+// writer returns an instance that has one of these log files and that counts; nil if there is none.
+func (s *Supervisor) writer(files []string, counts func(*instance) bool) *instance {
+	for _, f := range files {
+		if i := slices.IndexFunc(s.writers[f], counts); i >= 0 {
+			return s.writers[f][i]
+		}
+	}
+	return nil
 }
 
-// writer returns another instance than in that has one of these log files; nil if there is none.
-func (s *Supervisor) writer(files []string, in *instance) *instance {
-	i := slices.IndexFunc(s.instances, func(other *instance) bool {
-		return other != in && !other.machine.hindered && share(other.capture.Files(), files)
-	})
-	if i < 0 {
-		return nil
+// occupy notes which log files the instance has now: those of its capture, or none. It reports whether these are others than before.
+func (in *instance) occupy(files []string) (moved bool) {
+	if slices.Equal(files, in.files) {
+		return false
 	}
-	return s.instances[i]
+	writers := in.sup.writers
+	for _, f := range in.files {
+		if writers[f] = slices.DeleteFunc(writers[f], func(other *instance) bool { return other == in }); len(writers[f]) == 0 {
+			delete(writers, f)
+		}
+	}
+	in.files = files
+	for _, f := range files {
+		writers[f] = append(writers[f], in)
+	}
+	return true
 }
 
 func numbered(instance string) bool { return strings.Contains(instance, "@") }
 
 // findRoom notes whether somebody has to be gone before the instance may be started.
 func (in *instance) findRoom() {
-	s := in.sup
-	in.hinderer = s.hinderer(in)
-	if in.machine.hindered = in.hinderer != nil; in.machine.hindered && !slices.Contains(s.hindered, in) {
-		s.hindered = append(s.hindered, in)
+	in.hinderer = in.sup.hinderer(in)
+	in.machine.hindered = in.hinderer != nil
+	if h := in.hinderer; h != nil {
+		h.hinders = append(h.hinders, in)
 	}
 }
 
-// makeRoom is told that somebody has gone, or has another log file: it has those started who have waited for that.
-func (s *Supervisor) makeRoom() {
-	waiting := s.hindered
-	s.hindered = nil
-	for _, in := range waiting {
-		if in.scope.Closed() {
+// makeRoom is told that the instance has gone, or has other log files: it has those started who have waited for that.
+func (in *instance) makeRoom() {
+	waiting := in.hinders
+	in.hinders = nil
+	for _, other := range waiting {
+		if other.scope.Closed() || other.hinderer != in {
 			continue
 		}
-		in.findRoom()
-		if !in.machine.hindered {
-			in.touch()
+		other.findRoom()
+		if !other.machine.hindered {
+			other.touch()
 		}
 	}
 }

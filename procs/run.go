@@ -401,9 +401,6 @@ func (in *instance) reap(r *run, process Process) {
 	in.recordExit(r, exit, ran)
 	in.capture.EndRun()
 	in.drain(r.invocationID)
-	if in.runShown != nil {
-		in.capture.Drained(in.runShown)
-	}
 	note := ""
 	if kills := in.tree.OOMKills(); kills > r.oomKills {
 		note = "out of memory: the kernel killed a process of it"
@@ -429,10 +426,26 @@ func (in *instance) reap(r *run, process Process) {
 // drain remembers that the output of a run may still be in the pipe: were superd and its keeper killed now, it would be lost.
 func (in *instance) drain(run string) {
 	in.draining = run
+	if in.drainsUntil == "" {
+		in.awaitDrained()
+	}
+}
+
+// awaitDrained waits until what the run that has ended last has written is in the log. While that can't be written any number of others may
+// end: then it waits again.
+func (in *instance) awaitDrained() {
+	run := in.draining
+	in.drainsUntil = run
 	in.capture.Drained(func() {
-		if in.draining == run {
-			in.draining = ""
-			in.save()
+		in.drainsUntil = ""
+		if in.draining != run {
+			in.awaitDrained()
+			return
+		}
+		in.draining = ""
+		in.save()
+		if in.runShown != nil {
+			in.runShown()
 		}
 	})
 }

@@ -42,7 +42,7 @@ func (in *instance) saved() *savedInstance {
 	m := in.machine
 	v := &savedInstance{
 		Config: in.sup.configNumber, Removed: in.removed,
-		State: stateNames[m.state], Held: in.held != nil, Wanted: saveWish(m.wanted), Again: m.again, Verdict: eventNames[m.verdict], Blame: m.blame, NotStarted: m.notStarted, Short: m.starved,
+		State: stateNames[m.state], Held: in.held != nil, Wanted: saveWish(m.wanted), Again: m.again, Verdict: eventNames[m.verdict], Blame: m.blame, NotStarted: m.notStarted, Short: m.starved, Amiss: m.amiss,
 		Attempts: m.attempts, Failures: slices.Clone(m.failures), GaveUp: m.gaveUp, Restarts: m.restarts, Delay: m.delay,
 		Why: m.why, Ending: m.ending, Cause: m.cause,
 		Since: in.sinceAt, Settled: in.settled, Drain: in.draining, Tree: in.tree.Place(),

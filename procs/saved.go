@@ -70,6 +70,7 @@ type savedInstance struct {
 	Blame      string     `json:"blame,omitempty"`
 	NotStarted bool       `json:"not_started,omitempty"`
 	Short      bool       `json:"short,omitempty"`
+	Amiss      bool       `json:"amiss,omitempty"`
 
 	Attempts int             `json:"attempts,omitempty"`
 	Failures []time.Duration `json:"failures,omitempty"`

@@ -22,7 +22,8 @@ import (
 )
 
 var (
-	simHistories = flag.Int("sim.n", usualHistories, "number of simulated histories")
+	simHistories = flag.Uint64("sim.n", usualHistories, "number of simulated histories")
+	simFrom      = flag.Uint64("sim.from", 1, "seed of the first of them")
 	simSeed      = flag.Uint64("sim.seed", 0, "replay the history of this seed alone, and show it")
 )
 
@@ -39,7 +40,7 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	began := time.Now()
-	hours, seed, err := simulate(uint64(*simHistories), defect{})
+	hours, seed, err := simulate(*simFrom, *simHistories, defect{})
 	if err != nil {
 		again := newHistory(seed, defect{}, true)
 		again.run()
@@ -47,11 +48,11 @@ func TestSimulation(t *testing.T) {
 		t.Fatalf("seed %d: %v\n%s\nreplay with -sim.seed %d", seed, err, strings.Join(lines, "\n"), seed)
 	}
 	spent := time.Since(began).Seconds()
-	t.Logf("%d histories, %.0f hours simulated, %.0f histories a second", *simHistories, hours, float64(*simHistories)/spent)
+	t.Logf("%d histories from seed %d on, %.0f hours simulated, %.0f histories a second", *simHistories, *simFrom, hours, float64(*simHistories)/spent)
 }
 
-// simulate lives through the histories of the seeds 1 to n, on all processors, and returns the first error with its seed.
-func simulate(n uint64, d defect) (hours float64, failedSeed uint64, failure error) {
+// simulate lives through n histories, those of the seeds from first on, on all processors, and returns the first error with its seed.
+func simulate(first, n uint64, d defect) (hours float64, failedSeed uint64, failure error) {
 	var next atomic.Uint64
 	var simulated atomic.Int64
 	var mu sync.Mutex
@@ -59,9 +60,9 @@ func simulate(n uint64, d defect) (hours float64, failedSeed uint64, failure err
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for {
-				seed := next.Add(1)
+				seed := first + next.Add(1) - 1
 				mu.Lock()
-				enough := seed > n || failure != nil && seed > failedSeed
+				enough := seed-first >= n || failure != nil && seed > failedSeed
 				mu.Unlock()
 				if enough {
 					return
@@ -141,7 +142,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		trace:  trace,
 	}
 	h.kernel = &simKernel{
-		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{},
+		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{}, counts: map[string]*living{},
 		mains: map[string]*simProcess{}, bornMains: map[string]int{}, checking: map[int]func(error){}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
@@ -181,7 +182,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.crashes = h.pick(0, 0, 0.1, 0.5)
 	h.jumps = h.pick(0, 0, 0.2)
 	h.kernel.keeper = h.kernel.chance(0.5)
-	h.hangs, h.faults = h.kernel.mix.checkHangs > 0, h.faulty()
+	h.hangs, h.faults = h.kernel.mix.checkHangs > 0, h.kernel.mix.hitsCommands()
 	h.kernel.runs = func(instance string) bool {
 		in := h.sup.byName[instance]
 		return in != nil && in.machine.state == Running
@@ -357,13 +358,19 @@ func (h *history) run() (err error) {
 	h.turns(2 * time.Hour)
 	h.kernel.mix = faultMix{}
 	h.turns(time.Hour)
-	for h.err == nil && h.sup.counts[Spawning]+h.sup.counts[Clearing] > 0 && h.v.Step() { // a schedule may just have come
+	for h.err == nil && h.inMidst() && h.v.Step() {
 		h.check()
 	}
 	if h.err == nil {
 		h.checkRest()
 	}
 	return h.err
+}
+
+// inMidst reports whether something is just being started or ended, as a run whose time has come, or a check.
+func (h *history) inMidst() bool {
+	justEnded := func(z *simProcess) bool { return h.v.Now()-h.kernel.endedAt[z.pid] < time.Second }
+	return h.sup.counts[Spawning]+h.sup.counts[Clearing]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
 }
 
 // untilHookEnds lets time pass until a hook has just ended and superd does not know it yet, or for some seconds.

@@ -20,6 +20,8 @@ type model struct {
 	stateAt  time.Duration
 	run      *run
 	over     *run            // the last one whose end was seen
+	last     string          // invocation id of the last one; empty: not known
+	anew     string          // of a run that a change of the program has overtaken: another one follows, whatever comes of it
 	retries  int             // ends in a row that were followed by a restart, without a stable run or the operator between
 	failures []time.Duration // bad ends since the operator's last command, or the last time it was given up
 	gaveUp   bool            // since then, without a stable run between
@@ -36,10 +38,10 @@ type model struct {
 	killAt    time.Duration // when it had
 	hook      *hookRun      // under way
 	hookAt    int
-	hookDue   time.Duration   // of the last one of its life
-	hookOn    time.Duration   // when that began
-	judgedBy  *config.Program // its table when what follows its last end was decided
-	condemned bool            // superd itself ends the run
+	hookDue   time.Duration // of the last one of its life
+	hookOn    time.Duration // when that began
+	condemned bool          // superd itself ends the run
+	amiss     bool          // the last run was so ended, or was never ready: whatever its exit status, it has failed
 
 	schedule scheduleModel
 }
@@ -263,7 +265,7 @@ func (h *history) observe(in *instance) {
 		if model.run != in.run {
 			model.condemned = false
 		}
-		model.run, h.policy.begun = in.run, true
+		model.run, model.last, h.policy.begun = in.run, in.run.invocationID, true
 	}
 	h.checkReady(in, model)
 	if before == after {
@@ -276,8 +278,9 @@ func (h *history) observe(in *instance) {
 	if before == Clearing {
 		endedAt = model.stateAt
 	}
-	if model.state, model.stateAt = after, h.v.Now(); before != Clearing {
-		model.judgedBy = in.program
+	model.state, model.stateAt = after, h.v.Now()
+	if before != Clearing && before != Backoff && !before.AtRest() {
+		model.amiss = model.condemned || model.run != nil && model.run.readyAt == 0
 	}
 	if (before == Running || before == Lingering) && (after == Stopping || after == Killing) && in.machine.blame == "" { // else it is like a crash
 		h.checkStop(in)
@@ -294,7 +297,7 @@ func (h *history) observe(in *instance) {
 		h.observeJudgement(in, model)
 		return
 	}
-	p, ran := in.program, h.kernel.mains[model.run.invocationID]
+	p, ran := in.program, h.kernel.mains[model.last]
 	if e := in.lastExit; ran != nil && e.Known && (e.Code != ran.exit.Code || e.signal != int(ran.exit.Signal)) {
 		h.fail("%s ended with %v, superd says %v", in.name, ran.exit, *e)
 	}
@@ -322,14 +325,14 @@ func (h *history) observe(in *instance) {
 // observeJudgement holds that an instance whose policy was changed while it waited for its next start is in the state in which an
 // end by that policy would have left it.
 func (h *history) observeJudgement(in *instance, model *model) {
-	if model.run == nil { // superd was killed since
+	if model.last == "" { // superd was killed since
 		if model.status = in.exitStatus(); in.endedForGood() {
 			h.decides(in, model)
 		}
 		return
 	}
-	p, ran := in.program, h.kernel.mains[model.run.invocationID]
-	success := ran != nil && in.lastExit.Known && succeeded(p, ran)
+	p, ran := in.program, h.kernel.mains[model.last]
+	success := h.succeeded(in, model, ran)
 	switch {
 	case in.machine.state == Exited:
 		h.expect(in, success && p.Restart != config.RestartAlways, "in back-off")
@@ -354,29 +357,39 @@ func (h *history) belongs(in *instance) bool {
 // checkVerdict holds what state follows an end, by the restart policy alone. ran is the main process; nil if the start failed.
 func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
 	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
-	success := ran != nil && in.lastExit.Known && succeeded(p, ran) && !model.condemned && model.run.readyAt != 0
+	success, unsure := h.succeeded(in, model, ran), model.unsure
+	model.unsure = false
 	switch {
+	case model.anew == model.last: // it is not judged any more; that its program has a schedule by now means that it waits for that
+		h.expect(in, got == Waiting && p.Scheduled(), "started anew")
+	case ran == nil && h.kernel.shortages[model.last]: // tried again whatever the policy
+		h.expect(in, got == Backoff, "in back-off")
 	case p.Scheduled() && (success || p.Restart == config.RestartNever):
-		h.expect(in, got == Waiting && !retry || !success && h.kernel.shortages[model.run.invocationID] && got == Backoff, "waiting for the next time")
+		h.expect(in, got == Waiting && !retry, "waiting for the next time")
 	case success && p.Restart != config.RestartAlways:
 		h.expect(in, got == Exited && !retry, "exited after success")
-	case success, ran == nil && h.kernel.shortages[model.run.invocationID]:
+	case success:
 		h.expect(in, got == Backoff, "in back-off")
-	case p.Restart == config.RestartNever && ran == nil && model.judgedBy != p: // of what has not started, a new policy decides nothing
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == Failed && !retry, "failed for good")
 	default:
 		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
-		if model.unsure {
-			surely, perhaps, model.unsure = false, true, false
+		if unsure {
+			surely, perhaps = false, true
 			model.failures = slices.Clone(in.machine.failures)
 		}
 		gaveUp := got == Failed && retry == (p.StartLimit.RetryAfter > 0)
 		if p.Scheduled() {
 			gaveUp = got == Waiting && !retry
 		}
-		h.expect(in, gaveUp || !surely, "given up")
-		h.expect(in, got == Backoff || perhaps, "in back-off, below its limit")
+		switch {
+		case surely:
+			h.expect(in, gaveUp, "given up")
+		case perhaps:
+			h.expect(in, gaveUp || got == Backoff, "in back-off, or given up")
+		default:
+			h.expect(in, got == Backoff, "in back-off, below its limit")
+		}
 		if got == Failed {
 			model.gaveUp, model.failures = true, nil
 		}
@@ -390,8 +403,9 @@ func (h *history) expect(in *instance, ok bool, what string) {
 	}
 }
 
-func succeeded(p *config.Program, ran *simProcess) bool {
-	return ran.exit.Signal == 0 && slices.Contains(p.SuccessExitCodes, ran.exit.Code)
+// succeeded reports whether the last run has ended well. ran is its main process; nil if the start failed.
+func (h *history) succeeded(in *instance, model *model, ran *simProcess) bool {
+	return ran != nil && in.lastExit.Known && !model.amiss && ran.exit.Signal == 0 && slices.Contains(in.program.SuccessExitCodes, ran.exit.Code)
 }
 
 // overLimit notes a failure and reports whether it reaches the start limit. At the edge of the window it is not sure: the clock creeps.
@@ -475,8 +489,8 @@ func (h *history) checkRest() {
 			h.fail("%s is to be up: %s with %d processes, reason %q", in.name, m.state, main, in.reason())
 		}
 	}
-	if zombies := len(h.kernel.zombies); zombies > 0 {
-		h.fail("%d zombies are left", zombies)
+	if zombies := h.kernel.zombies; len(zombies) > 0 {
+		h.fail("%d zombies are left, the first is %d of %q, in role %d, ended %v ago", len(zombies), zombies[0].pid, zombies[0].instance, zombies[0].role, h.v.Now()-h.kernel.endedAt[zombies[0].pid])
 	}
 	if k := h.kernel; k.spawned != k.reaped+living {
 		h.fail("%d processes were born, %d reaped, %d live", k.spawned, k.reaped, living)

@@ -363,12 +363,20 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 			model.retries, model.gaveUp = in.machine.attempts, in.machine.gaveUp
 			model.failures = slices.Clone(in.machine.failures)
 			model.unsure = in.machine.state == Clearing
+			model.last, model.anew, model.amiss = "", "", in.machine.amiss
+			model.retrying = in.machine.state == Failed && in.restartTimer != nil
 			model.state, model.stateAt = in.machine.state, h.v.Now()
 			if model.status = in.exitStatus(); in.machine.state.AtRest() {
 				model.stateAt = in.sinceAt
 			}
 		}
 		model.in, model.run, model.hook, model.condemned = in, in.run, nil, in.machine.blame != ""
+		if in.run != nil {
+			model.last = in.run.invocationID
+			if lost && in.machine.again {
+				model.anew = model.last
+			}
+		}
 		model.freeAt, model.rightAt, model.right = h.v.Now(), h.v.Now(), true
 		h.resyncSchedule(in, model, !lost)
 		if h.sup.shutdown == nil && in.endedForGood() {

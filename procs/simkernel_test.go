@@ -19,6 +19,7 @@ type simKernel struct {
 	v      *loop.Virtual
 	rng    *rand.Rand
 	mix    faultMix
+	queued bool   // those starts that hang wait for their turn
 	notify func() // SIGCHLD
 	starts func(*SpawnSpec)
 	note   func(format string, args ...any)
@@ -33,6 +34,7 @@ type simKernel struct {
 	byPid   map[int]*simProcess // alive or zombie
 	byStart map[uint64]*simProcess
 	zombies []*simProcess // in the order of their ends
+	counts  map[string]*living
 	spawned int
 	reaped  int
 	forks   int // between commit and the moment the loop took the result

@@ -233,6 +233,9 @@ func (h *history) expectChange(c *config.Change) {
 			}
 			if anew && model.wantUp && (in.machine.state != Backoff || starts) {
 				model.forgive()
+				if in.run != nil {
+					model.anew = in.run.invocationID
+				}
 			}
 		}
 	}

@@ -57,8 +57,10 @@ func (h *history) decides(in *instance, model *model) {
 func (h *history) reloaded() {
 	p := &h.policy
 	for _, in := range h.sup.instances { // who has given up may have been tried again before
-		if model := h.models[in.name]; in.machine.state == Failed && in.restartTimer == nil && model.in == in && model.run != nil {
-			model.status = statusOf(in, h.kernel.mains[model.run.invocationID])
+		if model := h.models[in.name]; in.machine.state == Failed && in.restartTimer == nil && model.in == in {
+			if model.last != "" {
+				model.status = statusOf(in, h.kernel.mains[model.last])
+			}
 			if model.retrying {
 				model.retrying = false
 				h.decides(in, model)

@@ -86,6 +86,7 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 		alive: k.v.Root().Child(), exitInfo: k.chance(k.mix.exitInfo),
 	}
 	k.byPid[pid], k.byStart[p.start] = p, p
+	k.count(p, 1)
 	k.note("%s is born as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
 	switch role {
 	case roleProbe:
@@ -127,6 +128,7 @@ func (p *simProcess) end(exit pidfd.Exit) {
 	}
 	k.note("%s (%d) ends: %v", p.instance, p.pid, exit)
 	p.zombie, p.exit, k.endedAt[p.pid] = true, exit, k.v.Now()
+	k.count(p, -1)
 	p.alive.Close()
 	if p.foreign {
 		late := 10 * time.Millisecond
@@ -247,18 +249,29 @@ func (k *simKernel) reap(p *simProcess) {
 	k.zombies = slices.DeleteFunc(k.zombies, func(z *simProcess) bool { return z == p })
 }
 
+// living is how many processes of an instance live.
+type living struct{ main, others int }
+
+// count notes that one more lives, or one less.
+func (k *simKernel) count(p *simProcess, by int) {
+	c := k.counts[p.instance]
+	if c == nil {
+		c = &living{}
+		k.counts[p.instance] = c
+	}
+	if p.role == roleMain {
+		c.main += by
+	} else {
+		c.others += by
+	}
+}
+
 // living counts the living processes of an instance.
 func (k *simKernel) living(instance string) (main, others int) {
-	for _, p := range k.byPid {
-		switch {
-		case p.instance != instance || p.zombie:
-		case p.role == roleMain:
-			main++
-		default:
-			others++
-		}
+	if c := k.counts[instance]; c != nil {
+		return c.main, c.others
 	}
-	return main, others
+	return 0, 0
 }
 
 func (p *simProcess) id() pidfd.Identity {

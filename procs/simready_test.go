@@ -323,7 +323,7 @@ func (h *history) checkIll(in *instance, r *run, p *simProcess, model *model) {
 		return
 	}
 	ill := h.v.Now() - max(p.sickAt, h.sup.startedAt, h.reloadedAt, r.reloadedAt, model.stateAt)
-	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.faults && !strings.Contains(in.name, "@") {
+	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.faulty(in) && !strings.Contains(in.name, "@") {
 		// One check may have passed just before, and each may be late by a tenth and last until its time-out.
 		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simWaits; ill > most {
 			h.fail("%s is ill for %v and runs on, unhealthy after %d failures", in.name, ill, health.Failures)
@@ -348,7 +348,8 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 			h.fail("%s ended since it was not ready after %v only", in.name, now-p.began)
 		}
 	case strings.HasPrefix(blame, "unhealthy"):
-		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && !h.hangs && !h.faults {
+		command := r.program.Health == nil || r.program.Health.Exec != nil
+		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && !h.hangs && !(command && h.faulty(in)) {
 			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
 		}
 		lost := h.kernel.socketOf(p.run).lost
@@ -371,8 +372,18 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 	}
 }
 
-// faulty reports whether commands may fail for reasons of their own.
-func (h *history) faulty() bool {
-	m := h.kernel.mix
+// faulty reports whether the instance's commands may fail for reasons of their own: they are short of something, or what one has brought forth
+// doesn't die, and until it does no other is begun.
+func (h *history) faulty(in *instance) bool {
+	for _, p := range h.kernel.byPid {
+		if p.instance == in.name+probeSuffix && p.immortal {
+			return true
+		}
+	}
+	return h.faults
+}
+
+// hitsCommands reports whether commands may fail for reasons of their own.
+func (m faultMix) hitsCommands() bool {
 	return m.spawnFails > 0 || m.execHangs > 0 || m.spawnHangs > 0 || m.lateResult > 0 || m.slowSpawn > 0 || m.immortal > 0 || m.watchFails > 0 || m.forkTime > 0
 }

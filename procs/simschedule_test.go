@@ -16,11 +16,19 @@ type scheduleModel struct {
 	dueFor  time.Time       // that time
 	point   int64           // of an interval: its number in the grid, counted from 1
 	settled int64           // the newest point that must not come again
-	ran     int64           // the newest point for which a main process was born
 	stepped bool            // the clock was set since the last one was due
+	run     string          // that was begun last
+	begun   simPoint        // the newest time that was due when it was
+	ran     simPoint        // that of the last run of which a main process was born: whatever is lost, nothing is run for that again
 	early   bool            // the instance waited for its schedule in the turn before
 	born    int             // main processes so far
 	plan    schedule.State
+}
+
+// A simPoint is a time of a schedule.
+type simPoint struct {
+	number int64     // of an interval: as [scheduleModel]'s point; 0: none was due
+	at     time.Time // zero: none was due, or the clock was set since
 }
 
 // A simLine is a schedule that the simulation draws.
@@ -67,7 +75,7 @@ func (h *history) stepWall(d time.Duration) {
 	h.v.StepWall(d)
 	for _, m := range h.models {
 		if s := &m.schedule; s.program != nil {
-			s.stepped = true
+			s.stepped, s.begun.at, s.ran.at = true, time.Time{}, time.Time{}
 			if s.program.Schedule[0] != '@' {
 				s.last = h.v.Boot()
 			}
@@ -116,8 +124,13 @@ func (h *history) checkSchedule(in *instance, model *model) {
 			model.forgive() // each run has its tries
 		}
 	}
+	if r := in.run; r != nil && r.invocationID != s.run {
+		if s.run, s.begun = r.invocationID, (simPoint{number: s.point}); !s.stepped {
+			s.begun.at = s.dueFor
+		}
+	}
 	if born := h.kernel.bornMains[in.name]; born > s.born {
-		s.born, s.ran = born, s.point
+		s.born, s.ran = born, s.begun
 	}
 	deadline := max(s.last+pause, h.wokeAt, h.startedBoot) + jitter + margin
 	if boot > deadline {
@@ -130,6 +143,9 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 	p, boot, wall := s.program, h.v.Boot(), h.v.Wall()
 	dueFor := in.sched.dueFor
 	late := wall.Sub(dueFor)
+	if !s.stepped && !s.ran.at.IsZero() && !dueFor.After(s.ran.at) {
+		h.fail("%s: %v was due after it was run for %v", in.name, dueFor, s.ran.at)
+	}
 	switch {
 	case late < -time.Second:
 		h.fail("%s: %v was due %v before it came", in.name, dueFor, -late)
@@ -161,9 +177,12 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 // resyncSchedule has the observer see what is new after superd was killed. known: what was before was written down.
 func (h *history) resyncSchedule(in *instance, model *model, known bool) {
 	s := &model.schedule
-	if in.sched == nil || !known {
+	if in.sched == nil || !known && s.ran == (simPoint{}) {
 		s.program = nil // it may begin anew
 		return
 	}
-	s.dueFor, s.settled, s.early = in.sched.dueFor, s.ran, false
+	if !known { // but for what the start of its last run says, which is written down before that begins
+		s.settled = s.ran.number
+	}
+	s.dueFor, s.early = in.sched.dueFor, false
 }

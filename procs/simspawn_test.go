@@ -18,13 +18,13 @@ type simSpawn struct {
 }
 
 func (s *simSpawn) Stage() string { return "open executable /sim" }
-func (s *simSpawn) Queued() bool  { return false }
+func (s *simSpawn) Queued() bool  { return s.hangs && s.k.queued }
 
 func (s *simSpawn) CallOff(returned func()) bool {
 	switch {
 	case s.committed:
 		return false
-	case s.hangs:
+	case s.hangs && !s.k.queued:
 		s.k.session.After(s.k.upTo(time.Hour), returned)
 	default:
 		s.timer.Stop()

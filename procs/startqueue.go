@@ -9,6 +9,7 @@ const (
 	workers      = 4                      // starts under way at a time; the kernel makes one fork after the other
 	seatPatience = 200 * time.Millisecond // then a worker hangs, rather than works
 	maxHanging   = 12                     // each takes a thread
+	crowd        = 16                     // starts that wait, with which superd itself has to be seen to
 )
 
 // A startQueue runs starts in the order in which they came, a few at a time: a thousand goroutines that want to run would
@@ -19,6 +20,8 @@ type startQueue struct {
 	waiting []func(*seat)
 	working int // goroutines that don't hang
 	hanging int
+	crowded func(bool) // is told, off the loop, when many begin to wait and when nobody waits any more; nil: nobody wants to know
+	told    bool       // so it is
 }
 
 // A seat is a start's place among those under way.
@@ -55,6 +58,10 @@ func (q *startQueue) work() {
 		q.waiting = q.waiting[1:]
 		if len(q.waiting) == 0 {
 			q.waiting = nil
+		}
+		if many := len(q.waiting) >= crowd; q.crowded != nil && (many && !q.told || q.waiting == nil && q.told) {
+			q.told = many
+			q.crowded(many)
 		}
 		s := q.sit()
 		q.fill()

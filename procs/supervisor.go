@@ -84,18 +84,17 @@ type Supervisor struct {
 
 	instances []*instance // by name
 	byName    map[string]*instance
-	nodes     map[string]*node // programs, and those that are named, by name
-	unsettled []*instance      // about to be looked at
-	settling  bool             // they are being looked at
-	asked     []*instance      // whose waiters are told then
-	leaving   []*instance      // those that go when they are at rest
-	hindered  []*instance      // those that wait for room
-	scales    map[string]scale // the operator's, by program
-	byPid     map[int]func()   // reaps a child that an instance owns
-	heirs     map[int]*adopted // by pid: whom an instance owns, and who may become superd's child
-	counts    [stateCount]int  // instances in each state
-	outputs   int              // FIFOs that the programs have, at most
-	stuck     int              // instances with a process that SIGKILL did not end
+	nodes     map[string]*node       // programs, and those that are named, by name
+	unsettled []*instance            // about to be looked at
+	settling  bool                   // they are being looked at
+	asked     []*instance            // whose waiters are told then
+	writers   map[string][]*instance // who has a log file, by its path
+	scales    map[string]scale       // the operator's, by program
+	byPid     map[int]func()         // reaps a child that an instance owns
+	heirs     map[int]*adopted       // by pid: whom an instance owns, and who may become superd's child
+	counts    [stateCount]int        // instances in each state
+	outputs   int                    // FIFOs that the programs have, at most
+	stuck     int                    // instances with a process that SIGKILL did not end
 
 	started    time.Time
 	startedAt  time.Duration
@@ -144,6 +143,7 @@ func New(o Options) *Supervisor {
 		config:    o.Config,
 		byName:    map[string]*instance{},
 		nodes:     map[string]*node{},
+		writers:   map[string][]*instance{},
 		scales:    map[string]scale{},
 		byPid:     map[int]func(){},
 		heirs:     map[int]*adopted{},

@@ -48,8 +48,11 @@ func NewPalette() *Palette {
 	return &Palette{free: nameColours(), given: map[string]Colour{}}
 }
 
-// Colour returns the colour of name.
+// Colour returns the colour of name. A nil palette is that of those who show none.
 func (p *Palette) Colour(name string) Colour {
+	if p == nil {
+		return NoColour
+	}
 	if c, ok := p.given[name]; ok {
 		return c
 	}

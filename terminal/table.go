@@ -1,9 +1,6 @@
 package terminal
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 const (
 	gap     = "  " // between columns
@@ -36,38 +33,67 @@ type Table struct {
 // the first; then these two are cut. No line is wider than o.Width, which has to be a few columns at least.
 func (t *Table) Lines(o Output) []string {
 	shown, widths := t.layout(o.Width)
-	lines := make([]string, 0, len(t.Rows)+1)
+	lineBytes := 1
+	for _, w := range widths {
+		lineBytes += w + len(gap)
+	}
+	all := make([]byte, 0, lineBytes*(len(t.Rows)+1))
+	ends := make([]int, 0, len(t.Rows)+1)
 	titles := make([]Cell, len(t.Columns))
 	for i, c := range t.Columns {
 		titles[i] = Cell{c.Title, Bold}
 	}
-	var b strings.Builder
-	for _, row := range append([][]Cell{titles}, t.Rows...) {
-		b.Reset()
-		for i, column := range shown {
-			cell := row[column]
-			text := cell.Text
-			if widths[i] < Width(text) {
-				text = Cut(text, widths[i])
-			}
-			pad := spaces(widths[i] - Width(text))
-			if o.Colour {
-				text = cell.Colour.Paint(text)
-			}
-			switch {
-			case t.Columns[column].Right:
-				text = pad + text
-			case i < len(shown)-1:
-				text += pad
-			}
-			if i > 0 {
-				b.WriteString(gap)
-			}
-			b.WriteString(text)
-		}
-		lines = append(lines, strings.TrimRight(b.String(), " "))
+	all = t.appendRow(all, titles, shown, widths, o.Colour)
+	ends = append(ends, len(all))
+	for _, row := range t.Rows {
+		all = t.appendRow(all, row, shown, widths, o.Colour)
+		ends = append(ends, len(all))
+	}
+	text, begin := string(all), 0
+	lines := make([]string, len(ends))
+	for i, end := range ends {
+		lines[i] = text[begin:end]
+		begin = end
 	}
 	return lines
+}
+
+// appendRow appends a line without its end and without spaces there.
+func (t *Table) appendRow(all []byte, row []Cell, shown, widths []int, colour bool) []byte {
+	begin := len(all)
+	for i, column := range shown {
+		cell := row[column]
+		text, width := cell.Text, Width(cell.Text)
+		if width > widths[i] {
+			text = Cut(text, widths[i])
+			width = Width(text)
+		}
+		if i > 0 {
+			all = append(all, gap...)
+		}
+		if t.Columns[column].Right {
+			all = appendSpaces(all, widths[i]-width)
+		}
+		if colour {
+			text = cell.Colour.Paint(text)
+		}
+		all = append(all, text...)
+		if !t.Columns[column].Right && i < len(shown)-1 {
+			all = appendSpaces(all, widths[i]-width)
+		}
+	}
+	end := len(all)
+	for end > begin && all[end-1] == ' ' {
+		end--
+	}
+	return all[:end]
+}
+
+func appendSpaces(b []byte, n int) []byte {
+	for range n {
+		b = append(b, ' ')
+	}
+	return b
 }
 
 // layout returns the columns to show and their widths.

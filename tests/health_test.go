@@ -35,7 +35,6 @@ func TestHealth(t *testing.T) {
 		health.action = "none"
 		[program.reloads]
 		command = ["child", "tell", "/dev/null", "RELOADING=1"]
-		ready = { tcp = "`+strings.TrimPrefix(web.URL, "http://")+`" }
 		watchdog = "1h"
 		`)
 	s.Start()

@@ -62,7 +62,7 @@ func showStatus(ctx context.Context, client *control.Client, names []string, asJ
 	if asJSON {
 		err = printJSON(stdout, all)
 	} else {
-		err = printTable(stdout, statusTable(all, time.Now(), terminal.NewPalette()))
+		err = printTable(stdout, statusTable(all, time.Now(), palette(stdout)))
 	}
 	if err == nil && len(names) > 0 && slices.ContainsFunc(all, func(s control.Status) bool { return !s.Up() }) {
 		return exitStatus(statusNotUp)
@@ -78,7 +78,7 @@ func showBrief(ctx context.Context, client *control.Client, names []string, asJS
 	if asJSON {
 		err = printJSON(stdout, all)
 	} else {
-		err = printTable(stdout, briefTable(all, terminal.NewPalette()))
+		err = printTable(stdout, briefTable(all, palette(stdout)))
 	}
 	if err == nil && len(names) > 0 && slices.ContainsFunc(all, func(b control.Brief) bool { return !b.Up() }) {
 		return exitStatus(statusNotUp)
@@ -90,6 +90,14 @@ func printTable(w io.Writer, t *terminal.Table) error {
 	lines := t.Lines(terminal.Detect(w, os.Getenv))
 	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 	return err
+}
+
+// palette returns the colours of names on w, nil where it shows none.
+func palette(w io.Writer) *terminal.Palette {
+	if !terminal.Detect(w, os.Getenv).Colour {
+		return nil
+	}
+	return terminal.NewPalette()
 }
 
 // watchStatus shows the status until somebody presses Ctrl-C, which is how it ends well.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"superd/control"
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
@@ -37,7 +38,13 @@ func BenchmarkStatus(b *testing.B) {
 	}
 	for name, f := range map[string]func() any{
 		"brief": func() any { return briefs(all) },
-		"full":  func() any { return New(Options{Log: slog.New(slog.DiscardHandler)}).statuses(all) },
+		"full": func() any {
+			var list []control.Status
+			for _, st := range New(Options{Log: slog.New(slog.DiscardHandler)}).statuses(all) {
+				list = append(list, st)
+			}
+			return list
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -37,6 +37,7 @@ const (
 	stallTimeout   = 30 * time.Second       // for a client that does not read its answer
 	farewellTime   = 500 * time.Millisecond // for those who follow something to its end
 	watchInterval  = 100 * time.Millisecond // between two answers to a watcher
+	statusPart     = 32 << 10               // bytes of a status that are sent at a time
 	maxLooks       = 2                      // at processes in /proc, at a time
 	linePatience   = 30 * time.Millisecond  // for the newest lines, where a file system stalls
 )

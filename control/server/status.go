@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
+	"strconv"
 	"time"
 
 	"superd/control"
@@ -18,11 +20,58 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.snapshot(r.Context(), r.Form["name"], brief)
-	if err != nil {
+	all, err := s.instances(r.Context(), r.Form["name"])
+	switch {
+	case err != nil:
 		return err
+	case brief:
+		return s.answer(w, http.StatusOK, briefs(all))
 	}
-	return s.answer(w, http.StatusOK, all)
+	return s.sendStatuses(w, all)
+}
+
+// sendStatuses answers with a JSON array on one line. What is to be gathered of many instances takes as long as reading it does: a client
+// reads one part while the next is gathered.
+func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status) error {
+	client := http.NewResponseController(w)
+	buffer := make([]byte, 0, statusPart+4096)
+	buffer = append(buffer, '[')
+	sent := false
+	send := func() (gone bool) {
+		_ = client.SetWriteDeadline(time.Now().Add(s.stall))
+		_, err := w.Write(buffer)
+		if err == nil && sent {
+			err = client.Flush()
+		}
+		buffer = buffer[:0]
+		return err != nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	for i, st := range s.statuses(all) {
+		text, err := json.Marshal(&st)
+		if err != nil && sent {
+			s.log.Warn("status not sent to its end", "error", err)
+			panic(http.ErrAbortHandler) // so that the client sees that something is missing
+		}
+		if err != nil {
+			return fmt.Errorf("encode status: %w", err)
+		}
+		if i > 0 {
+			buffer = append(buffer, ',')
+		}
+		if buffer = append(buffer, text...); len(buffer) >= statusPart {
+			sent = true
+			if send() {
+				return nil // that the client has gone concerns nobody
+			}
+		}
+	}
+	buffer = append(buffer, "]\n"...)
+	if !sent {
+		w.Header().Set("Content-Length", strconv.Itoa(len(buffer)))
+	}
+	send()
+	return nil
 }
 
 // watch sends the status now and whenever something has changed, an array on a line each time, until the
@@ -96,6 +145,22 @@ func (s *Server) sendLine(w http.ResponseWriter, v any) error {
 
 // snapshot returns a []control.Status, or a []control.Brief.
 func (s *Server) snapshot(ctx context.Context, names []string, brief bool) (any, error) {
+	all, err := s.instances(ctx, names)
+	switch {
+	case err != nil:
+		return nil, err
+	case brief:
+		return briefs(all), nil
+	}
+	list := make([]control.Status, 0, len(all))
+	for _, st := range s.statuses(all) {
+		list = append(list, st)
+	}
+	return list, nil
+}
+
+// instances asks for what the supervisor knows of the instances that names stand for.
+func (s *Server) instances(ctx context.Context, names []string) ([]procs.Status, error) {
 	type result struct {
 		all []procs.Status
 		err error
@@ -107,13 +172,7 @@ func (s *Server) snapshot(ctx context.Context, names []string, brief bool) (any,
 	if err == nil {
 		err = got.err
 	}
-	switch {
-	case err != nil:
-		return nil, err
-	case brief:
-		return briefs(got.all), nil
-	}
-	return s.statuses(got.all), nil
+	return got.all, err
 }
 
 func briefs(all []procs.Status) []control.Brief {
@@ -124,23 +183,32 @@ func briefs(all []procs.Status) []control.Brief {
 	return list
 }
 
-// statuses adds to what the supervisor knows what the kernel knows of each main process, and the newest line of its log.
-func (s *Server) statuses(all []procs.Status) []control.Status {
-	captures := make([]*logs.Capture, len(all))
-	for i := range all {
-		captures[i] = all[i].Capture
-	}
-	lines := logs.LastLines(captures, linePatience)
-	s.looks <- struct{}{}
-	defer func() { <-s.looks }()
-	list := make([]control.Status, len(all))
-	for i := range all {
-		list[i] = status(&all[i], lines[i])
-		if captures[i] != nil {
-			list[i].DroppedBytes, list[i].DroppedLines = captures[i].Dropped()
+// statuses adds to what the supervisor knows what the kernel knows of each main process, and the newest line of its log. It looks at the
+// processes one by one, as they are asked for.
+func (s *Server) statuses(all []procs.Status) iter.Seq2[int, control.Status] {
+	return func(yield func(int, control.Status) bool) {
+		captures := make([]*logs.Capture, len(all))
+		for i := range all {
+			captures[i] = all[i].Capture
+		}
+		lines := logs.LastLines(captures, linePatience)
+		for i := range all {
+			st := s.look(&all[i], lines[i])
+			if captures[i] != nil {
+				st.DroppedBytes, st.DroppedLines = captures[i].Dropped()
+			}
+			if !yield(i, st) {
+				return
+			}
 		}
 	}
-	return list
+}
+
+// look is status with a look at the process, of which only a few go on at a time.
+func (s *Server) look(st *procs.Status, lastLine string) control.Status {
+	s.looks <- struct{}{}
+	defer func() { <-s.looks }()
+	return status(st, lastLine)
 }
 
 func status(st *procs.Status, lastLine string) control.Status {

@@ -47,8 +47,8 @@ func (s *Site) Launch(options ...func(*exec.Cmd)) *Superd {
 	d.cmd.Dir = s.Dir
 	d.cmd.Env = s.Env
 	d.cmd.Stderr = d.ErrOut
-	// A process group of its own, as a shell gives it: a Ctrl-C for the tests is not one for superd.
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A session of its own, as a service manager gives it: a Ctrl-C for the tests is not one for superd.
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	for _, o := range options {
 		o(d.cmd)
 	}
