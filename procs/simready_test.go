@@ -16,7 +16,8 @@ import (
 type simSocket struct {
 	messages []notify.Message // not taken out yet
 	newline  bool             // was written to the pipe
-	heard    func()           // has superd look; nil while nobody listens
+	heard    func()           // has superd look at the messages; nil while nobody listens
+	written  func()           // has it look at the pipe; nil while nobody does
 	lost     bool             // something of it was lost with superd, since nobody kept it
 }
 
@@ -102,7 +103,7 @@ func (l *simListener) take() {
 func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
 	socket, own := k.told[fd], scope.Child()
 	own.Defer(func() {
-		socket.heard = nil
+		socket.written = nil
 		k.CloseFD(fd)
 	})
 	look := func() {
@@ -111,8 +112,8 @@ func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) er
 			done(nil)
 		}
 	}
-	socket.heard = func() { own.Post(look) }
-	socket.heard()
+	socket.written = func() { own.Post(look) }
+	socket.written()
 	return nil
 }
 
@@ -196,7 +197,9 @@ func (p *simProcess) grow() {
 		p.wellAt = k.v.Now()
 		k.note("%s (%d) is ready", p.instance, p.pid)
 		s := k.socketOf(p.run)
-		s.newline = true
+		if s.newline = true; s.written != nil {
+			s.written()
+		}
 		p.tell(notify.Message{Ready: true, HasStatus: true, Status: "up"})
 		if k.chance(k.mix.sick) {
 			p.alive.After(k.upTo(5*time.Minute), func() {
