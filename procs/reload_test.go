@@ -173,8 +173,8 @@ func TestAppliedLive(t *testing.T) {
 	}
 	becomesReady := func(t *testing.T, h *history, in *instance) {
 		s := h.kernel.socketOf(in.run.invocationID)
-		if s.newline = true; s.heard != nil {
-			s.heard()
+		if s.newline = true; s.written != nil {
+			s.written()
 		}
 		h.v.RunFor(time.Second)
 		if in.machine.state != Running {
