@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"errors"
 	"slices"
 
 	"superd/config"
@@ -236,6 +237,9 @@ func (a *adoption) spawned(r *run, saved *savedProcess) {
 func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
 	h.from(saved.At)
 	h.due, h.stopped = saved.Due, saved.Stopped
+	if saved.Failed != "" {
+		h.failed = errors.New(saved.Failed)
+	}
 	if saved.Timeout > 0 {
 		h.timeout = saved.Timeout
 	}
