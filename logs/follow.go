@@ -66,7 +66,8 @@ type follower struct {
 	readers   *slots
 	w         io.Writer
 	buffer    []byte
-	lineEnded bool // what was written last
+	lineEnded bool     // what was written last
+	listing   *listing // of who begins to follow many; nil: none
 
 	chain    *chain
 	position int64 // of the next byte to show
@@ -136,7 +137,7 @@ func (f *follower) begin(ch *chain) error {
 	f.chain = ch
 	return f.read(func() error {
 		ch.refresh()
-		return ch.list()
+		return ch.list(f.listing)
 	})
 }
 

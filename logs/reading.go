@@ -59,13 +59,14 @@ func NewReading(ctx context.Context, q Query) *Reading {
 func (r *Reading) Set(all []Wanted) error {
 	chunk := max(leastRead, min(chunkBytes, readingBytes/max(len(all), 1)))
 	wanted := make(map[*Capture]bool, len(all))
+	var l listing
 	for _, w := range all {
 		wanted[w.Capture] = true
 		if r.sources[w.Capture] != nil {
 			continue
 		}
 		s := &source{capture: w.Capture, query: &r.query, span: w.Span}
-		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, w: s, buffer: r.buffer[:chunk], lineEnded: true}
+		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, w: s, buffer: r.buffer[:chunk], lineEnded: true, listing: &l}
 		r.sources[w.Capture] = s
 		if r.query.Follow {
 			r.cancels[w.Capture] = w.Capture.Notify(func() { r.look(s) })
@@ -73,6 +74,7 @@ func (r *Reading) Set(all []Wanted) error {
 		if err := s.place(beginning{w.Resume, w.Fresh}); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
+		s.listing = nil
 		r.look(s)
 	}
 	for c := range r.sources {
