@@ -31,7 +31,7 @@ const (
 
 // watchdogOf returns the limit in a scenario: short only where somebody is stuck, since a busy machine is slow.
 func watchdogOf(scenario string) time.Duration {
-	if scenario == "a turn without an end" || scenario == "stopped" {
+	if slices.Contains([]string{"a turn without an end", "stopped", "does not come up"}, scenario) {
 		return 300 * time.Millisecond
 	}
 	return time.Minute
@@ -241,6 +241,16 @@ var scenarios = map[string]func(*rig){
 			}
 		})
 	},
+	"does not come up": func(r *rig) {
+		switch r.n {
+		case 1:
+			crash()
+		case 2:
+			r.link.ComesUp(watchdogOf("does not come up"))
+			time.Sleep(time.Hour)
+		}
+		r.end(0)
+	},
 	"stopped": func(r *rig) {
 		switch r.n {
 		case 1: // between two turns
@@ -375,6 +385,7 @@ func TestKeeper(t *testing.T) {
 		{"signals", 0, 2, nil},
 		{"orphans", 0, 4, []string{"left are 0"}},
 		{"a turn without an end", 0, 2, nil},
+		{"does not come up", 0, 3, nil},
 		{"stopped", 0, 2, []string{"signal 1"}},
 		{"upgrade", 6, 5, []string{"1 runs keeper.test with 0 files, resumes: false", "2 runs keeper.test with 1 files, resumes: true",
 			"3 runs keeper.test with 1 files, resumes: true", "4 runs new with 1 files, resumes: true", "5 runs new with 1 files, resumes: true", "keeper runs new"}},
@@ -401,7 +412,7 @@ func TestKeeper(t *testing.T) {
 				if strings.Count(notes, "signal 1\n") != 1 || strings.Count(notes, "signal 15\n") != 1 {
 					t.Errorf("each signal is to come once:\n%s%s", notes, messages)
 				}
-			case "a turn without an end", "stopped":
+			case "a turn without an end", "does not come up", "stopped":
 				if !strings.Contains(messages, "goroutine ") || !strings.Contains(messages, "superd is stuck") {
 					t.Errorf("the stuck supervisor has not written down its goroutines:\n%s", messages)
 				}

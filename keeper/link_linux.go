@@ -174,6 +174,13 @@ func (l *Link) Watch(scope *loop.Scope, limit time.Duration, to Listener) error 
 	return nil
 }
 
+// ComesUp has the keeper watch the process until the first turn of its loop has ended, as if that took since now. limit is that of Watch.
+func (l *Link) ComesUp(limit time.Duration) {
+	if l.timer >= 0 && limit > 0 {
+		newGuard(l.timer, limit).begin()
+	}
+}
+
 // listen reads what there is. It returns false when no more will come.
 func (l *Link) listen() bool {
 	for {

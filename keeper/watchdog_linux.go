@@ -16,7 +16,8 @@ const abortPatience = 5 * time.Second
 //
 // The supervisor arms a timer when a turn of its loop begins and disarms it when the turn ends: a timerfd, which the keeper watches. So the
 // keeper wakes up only when a turn has taken too long. And when the keeper has sent something that lies unread in the socket, it looks
-// once after that time: a supervisor that is stopped, or whose loop does not turn at all, reads nothing.
+// once after that time: a supervisor that is stopped, or whose loop does not turn at all, reads nothing. One that takes the place of another arms
+// the timer when it begins to come up.
 //
 // Who is stuck gets SIGABRT, which has Go write down all goroutines, then SIGKILL.
 type watchdog struct {

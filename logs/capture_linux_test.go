@@ -499,8 +499,8 @@ func TestLineCache(t *testing.T) {
 
 // A program that fills its pipe gets a bigger one, one that is quiet doesn't.
 func TestBusyPipeGrows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log") // goes after the rig, which may still write
 	r := newRig(t)
-	path := filepath.Join(t.TempDir(), "web.log")
 	p := r.program(Options{Path: path, MaxSize: 1e6, Keep: 1})
 	for range 100 {
 		p.log("a line now and then\n")

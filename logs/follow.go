@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -41,7 +42,8 @@ func (c *Capture) show(ctx context.Context, w io.Writer, follow bool, place func
 		}
 	})()
 
-	f := &follower{ctx: ctx, readers: &c.store.readers, w: w, buffer: make([]byte, chunkBytes), lineEnded: true}
+	f := &follower{ctx: ctx, readers: &c.store.readers, w: w, buffers: &c.store.buffers, lineEnded: true}
+	defer f.idle()
 	defer f.leave()
 	err := f.run(ctx, c, follow, wake, place)
 	if err != nil && err != ctx.Err() {
@@ -65,6 +67,8 @@ type follower struct {
 	ctx       context.Context
 	readers   *slots
 	w         io.Writer
+	buffers   *sync.Pool        // of *[chunkBytes]byte; nil: the buffer is its own
+	pooled    *[chunkBytes]byte // of these; nil while it waits
 	buffer    []byte
 	lineEnded bool     // what was written last
 	listing   *listing // of who begins to follow many; nil: none
@@ -84,6 +88,7 @@ func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan
 	if err := f.begin(ch); err != nil {
 		return err
 	}
+	f.busy()
 	if err := place(f); err != nil {
 		return err
 	}
@@ -95,6 +100,7 @@ func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		f.busy()
 		newest, released := c.chain() // before the step: it sees all that was written before this
 		direct := newest.newest().format == Direct
 		if direct {
@@ -121,6 +127,7 @@ func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan
 			if direct {
 				look = time.After(directLook)
 			}
+			f.idle()
 			select {
 			case <-wake:
 			case <-look:
@@ -129,6 +136,22 @@ func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan
 		}
 	}
 	return nil
+}
+
+// busy gets the buffer. A thousand programs that are shown, and are quiet, share a few.
+func (f *follower) busy() {
+	if f.buffer == nil {
+		f.pooled = f.buffers.Get().(*[chunkBytes]byte)
+		f.buffer = f.pooled[:]
+	}
+}
+
+// idle gives the buffer back.
+func (f *follower) idle() {
+	if f.pooled != nil {
+		f.buffers.Put(f.pooled)
+		f.pooled, f.buffer = nil, nil
+	}
 }
 
 // begin turns to a chain.

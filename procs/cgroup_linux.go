@@ -82,13 +82,21 @@ func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*c
 	c := &cgroups{kernel: k, reserve: newReserve(), log: log, keeper: keeper, own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
 		trees: map[string]*cgroupTree{}, enabled: map[string]bool{},
 		kills: make(chan struct{}, killSlots), removals: make(chan struct{}, removeSlots)}
-	switch err := os.Mkdir(c.base, 0o755); {
-	case errors.Is(err, fs.ErrExist):
+	err = os.Mkdir(c.base, 0o755)
+	existed := errors.Is(err, fs.ErrExist)
+	switch {
+	case existed:
 		c.takeOver()
 	case err != nil:
 		return nil, fmt.Errorf("make cgroup: %w", err)
 	}
-	if err := c.probe(); err != nil {
+	switch err := c.probe(); {
+	case err == nil:
+	case existed && faultOf(err) == faultResource: // it passes, and an earlier superd has found that it can be done
+	case existed: // whatever is there may be somebody's
+		c.reserve.close()
+		return nil, err
+	default:
 		c.close()
 		return nil, err
 	}
@@ -161,7 +169,7 @@ func (c *cgroups) takeOver() {
 // (seccomp) have a say in it.
 func (c *cgroups) probe() error {
 	dir := filepath.Join(c.base, probeName)
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // of a superd that was killed here
 		return fmt.Errorf("make cgroup: %w", err)
 	}
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -174,7 +182,8 @@ func (c *cgroups) probe() error {
 		child, err := pidfd.Spawn(&pidfd.Attr{CgroupFD: fd})
 		switch {
 		case errors.Is(err, unix.ENOENT):
-			return removeCgroup(dir, removePatience)
+			removeCgroup(dir, removePatience) // one that is left goes with base
+			return nil
 		case err != nil:
 			return fmt.Errorf("start a process in cgroup %s: %w", c.path, err)
 		}

@@ -159,6 +159,29 @@ func TestCgroupsOfAnEarlierSuperd(t *testing.T) {
 	b.on(again.Remove)
 }
 
+// TestCgroupsOfAnEarlierSuperdStay: neither what a superd that was killed has left of its look whether there can be cgroups, nor a shortage that
+// passes, takes them from the next one.
+func TestCgroupsOfAnEarlierSuperdStay(t *testing.T) {
+	b := newTreeBed(t, false)
+	if err := os.Mkdir(filepath.Join(b.kernel.cgroups.base, probeName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, descendants := range []string{"max", "0"} { // with none, to make one fails as a fork does: EAGAIN
+		if err := writeFile(filepath.Join(b.kernel.cgroups.base, "cgroup.max.descendants"), descendants); err != nil {
+			t.Fatal(err)
+		}
+		next, err := openCgroups(b.kernel, b.dir, 0, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Errorf("with at most %s cgroups in that of superd: %v", descendants, err)
+			continue
+		}
+		if _, err := os.Stat(next.base); err != nil {
+			t.Errorf("with at most %s cgroups: %v", descendants, err)
+		}
+		next.reserve.close()
+	}
+}
+
 func TestLookAtManyOpensSome(t *testing.T) {
 	bothKinds(t, func(t *testing.T, b *treeBed) {
 		var before unix.Rlimit

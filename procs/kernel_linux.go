@@ -54,7 +54,7 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
 	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
-	k.starts.crowded = k.precedence(cmp.Or(o.KeeperPid, os.Getpid()))
+	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Rests)
 	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
@@ -63,15 +63,17 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	return k, nil
 }
 
-// precedence returns what to do when many starts begin to wait, and when nobody waits any more; nil where there is nothing to be done.
-func (k *Kernel) precedence(leader int) func(bool) {
-	set := privilege.Precedence(leader)
-	if set == nil {
-		return nil
-	}
+// crowded returns what to do when many starts begin to wait, and when nobody waits any more.
+func (k *Kernel) crowded(leader int, rests func()) func(bool) {
+	precede := privilege.Precedence(leader)
 	return func(many bool) {
-		if err := set(many); err != nil {
-			k.log.Warn("superd's share of the processor is not set", "error", err)
+		if precede != nil {
+			if err := precede(many); err != nil {
+				k.log.Warn("superd's share of the processor is not set", "error", err)
+			}
+		}
+		if !many && rests != nil {
+			k.loop.Post(rests)
 		}
 	}
 }

@@ -159,3 +159,35 @@ func TestDamagedJournal(t *testing.T) {
 		})
 	}
 }
+
+// What has become of the log directory keeps no superd from taking over.
+func TestAdoptWithoutLogDirectory(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		spoil  func(s *harness.Site)
+		warned string
+	}{
+		{"something else is there", func(s *harness.Site) { s.Write("log", "") }, "logs can't be written"},
+		{"its file system hangs", func(s *harness.Site) { s.Link("log", s.HungMount("hung")+"/log") }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, "[program.web]\ncommand = ['sh', '-c', 'echo ready; exec sleep infinity']\n")
+			d := s.Start()
+			s.WaitLog("web", "ready\n")
+			pid := s.Status("web").Pid
+			s.Move("log", "log.moved")
+			tt.spoil(s)
+			s.Kill(d.Pid, syscall.SIGKILL)
+			d.FindSupervisor()
+			if st := s.WaitState("web", "running"); st.Pid != pid {
+				t.Errorf("%v, want pid %d", st, pid)
+			}
+			if tt.warned != "" {
+				d.ErrOut.Wait(t, tt.warned)
+			}
+		})
+	}
+}

@@ -24,6 +24,7 @@ import (
 	"superd/control"
 	"superd/control/server"
 	"superd/crashpoint"
+	"superd/footprint"
 	"superd/keeper"
 	"superd/logs"
 	"superd/loop"
@@ -111,6 +112,9 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 		return keeperWanted(func() error { return runKeeper(flags, level, link, caught, &openFiles, stderr) })
 	}
 	crashpoint.SetRole("supervisor")
+	if link.Resumes() {
+		link.ComesUp(flags.watchdog)
+	}
 	err = runDaemon(flags, level, show, link, caught, &openFiles, stdout, stderr)
 	link.Announce(statusOf(err))
 	link.Close(farewellTime)
@@ -195,7 +199,13 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		}
 	}
 	logDir := config.LogDir(conf, runtimeDir, os.Geteuid())
-	if err := procs.PrepareLogDir(logDir); err != nil {
+	if resumed { // programs live: they need a superd, whatever has become of the directory, and this may hang
+		go func() {
+			if err := procs.PrepareLogDir(logDir); err != nil {
+				log.Warn("logs can't be written", "error", err)
+			}
+		}()
+	} else if err := procs.PrepareLogDir(logDir); err != nil {
 		return err
 	}
 	listener, err := listen(link, filepath.Join(dir.Path, control.SocketName))
@@ -309,14 +319,27 @@ type daemon struct {
 	caught     *signals.Caught
 	kernel     *procs.Kernel
 	openFiles  *unix.Rlimit // what superd was started with
+	resting    *loop.Timer  // nil: not yet
 	upgrading  bool
 	watchdog   time.Duration
 	ended      bool // in good order
 }
 
+// restPause is how long superd may have more to do after a burst of work.
+const restPause = time.Second
+
+// rest gives back the memory of a burst of work, once it is over.
+func (d *daemon) rest() {
+	if d.resting == nil {
+		d.resting = d.loop.Root().After(restPause, func() { go footprint.Release() })
+	} else {
+		d.resting.Reset(restPause)
+	}
+}
+
 // start puts everything on the loop, which does not run yet.
 func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles})
+	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Rests: d.rest})
 	if err != nil {
 		return err
 	}
@@ -366,6 +389,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 			d.link.Announce(d.supervisor.ExitStatus())
 			d.loop.Stop()
 		})
+		d.rest()
 		if d.link.Resumes() { // it has taken over what there was: nobody is to wait for starts
 			d.link.Tell(sddaemon.SdNotifyReady)
 		}

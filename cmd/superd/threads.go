@@ -11,9 +11,9 @@ import (
 	"superd/threads"
 )
 
-// waiting is how many goroutines of superd may wait in the kernel at a time; two of them are the one that takes signals and the
-// one that shows lines.
-const waiting = procs.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 2
+// waiting is how many goroutines of superd may wait in the kernel at a time; three of them are the one that takes signals, the
+// one that shows lines and the one that looks whether there is a log directory.
+const waiting = procs.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 3
 
 // keeperWaiting is the same for the keeper: one goroutine for signals, one for its messages, one that starts a supervisor and one that
 // talks to it.

@@ -85,7 +85,8 @@ func Alive(pid int) bool {
 	return err == nil && state != "Z" && state != "X"
 }
 
-// Kill sends a signal to a process that the test started.
+// Kill sends a signal to a process that the test started. At SIGSTOP it returns when all its threads have stopped: on a busy machine that takes a
+// while.
 func (s *Site) Kill(pid int, sig syscall.Signal) {
 	s.T.Helper()
 	if pid <= 1 {
@@ -94,6 +95,21 @@ func (s *Site) Kill(pid int, sig syscall.Signal) {
 	if err := syscall.Kill(pid, sig); err != nil {
 		s.T.Fatalf("kill process %d with %v: %v", pid, sig, err)
 	}
+	if sig == syscall.SIGSTOP {
+		Until(s.T, fmt.Sprintf("process %d stops", pid), func() bool { return stopped(pid) })
+	}
+}
+
+// stopped reports whether no thread of a process runs.
+func stopped(pid int) bool {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, task := range tasks {
+		tid, _ := strconv.Atoi(task.Name())
+		if state, err := stat(tid, 0); err == nil && state != "T" {
+			return false
+		}
+	}
+	return err == nil
 }
 
 // stat is a field of /proc/PID/stat, counted from 0 for the state.

@@ -127,6 +127,14 @@ func (s *Site) Move(from, to string) {
 	}
 }
 
+// Link makes a symbolic link in the site.
+func (s *Site) Link(name, to string) {
+	s.T.Helper()
+	if err := os.Symlink(to, s.Path(name)); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
 // Files is the files of the site that match a glob, by name.
 func (s *Site) Files(glob string) []string {
 	s.T.Helper()

@@ -1,33 +1,19 @@
-package keeper
+// Package footprint gives back what a process that comes to rest does not need.
+package footprint
 
 import (
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// StaySmall has Go spend time rather than memory. It comes first of all.
-func StaySmall() {
-	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(10)
-}
-
-// smallPause is how long a supervisor that is ready may have something to tell.
-const smallPause = time.Second
-
-// becomeSmallSoon has the keeper become small once it has come to rest.
-func (k *Keeper) becomeSmallSoon() {
-	k.scope.After(smallPause, func() { go becomeSmall() }) // it takes a while
-}
-
-// becomeSmall gives back the memory that the start took, and will not be needed again soon.
-func becomeSmall() {
+// Release gives back the memory that a burst of work took, as the start, and that will not be needed again soon. It takes a while: some milliseconds, and
+// more with a large heap.
+func Release() {
 	debug.FreeOSMemory()
 	releaseProgram()
 }
