@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
