@@ -43,15 +43,13 @@ func (l *listing) rotatedFrom(path string) (names []string, err error) {
 }
 
 func readNames(directory string) ([]string, error) {
-	d, err := os.Open(filepath.Clean(directory))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	entries, err := os.ReadDir(filepath.Clean(directory)) // sorted
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	slices.Sort(names)
-	return names, err
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name()
+	}
+	return names, nil
 }

@@ -49,8 +49,7 @@ func TestTreeOfProcessesThatHang(t *testing.T) {
 			t.Errorf("tree: %s, want this process by its name", body)
 		}
 	}
-	all, err := h.client.Status(t.Context(), []string{"web"})
-	if err != nil || len(all) != 1 || all[0].CPU == nil {
-		t.Errorf("status: %+v, %v, want one with cpu_s", all, err)
+	if all, err := h.client.Status(t.Context(), []string{"web"}); err != nil || len(all) != 1 {
+		t.Errorf("status: %+v, %v, want that of web", all, err)
 	}
 }
