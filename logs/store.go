@@ -50,7 +50,7 @@ type Options struct {
 	Path    string // of the log file; it and its directory are made when first needed
 
 	Sink       Sink   // where the output goes instead of a file
-	Address    string // of journald or syslog: the path of a socket of datagrams, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one
+	Address    string // of journald or syslog: the path of a socket of datagrams, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one. Of a logger: its FIFO
 	Identifier string // what they call the program; "" is its name
 	Facility   int    // of syslog's; 0 to 23
 	host       string // this machine's name, as syslog is told
@@ -147,6 +147,7 @@ type Store struct {
 	archive    archive
 	transports transports
 	stdout     *sharedOutput
+	feeds      feeds
 	tellRun    func(RunBegin) // nil: nobody wants to know
 	tellLoss   func(Loss)     // as well
 	now        func() time.Time
@@ -170,7 +171,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
-	s.transports.log = log
+	s.transports.log, s.feeds.log = log, log
 	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
 	return s

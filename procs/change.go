@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs"
 	"superd/loop"
 )
 
@@ -36,7 +37,8 @@ func (in *instance) change(c *config.Change) {
 		restarts = restarts || lives.Restarts()
 	}
 	goesOn := restarts && in.run != nil && before.Scheduled() && program.Scheduled() // the next run is by the new table
-	in.sup.outputs += len(streamsOf(program)) - len(streamsOf(before))
+	in.sup.outputs += fifosOf(program) - fifosOf(before)
+	in.sup.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
 	in.program, m.program = program, program
 	m.stale = m.stale || restarts && in.run != nil
 	defer in.save()
@@ -68,6 +70,9 @@ func (in *instance) setLogOptions() {
 	if r := in.run; r != nil {
 		began := in.sup.logOptions(in.name, r.program)
 		o.Path, o.Format, o.Split, o.StderrPath, o.Sink = began.Path, began.Format, began.Split, began.StderrPath, began.Sink
+		if o.Sink == logs.Command {
+			o.Address = began.Address
+		}
 	}
 	in.capture.SetOptions(o)
 	if !in.occupy(o.Files()) {

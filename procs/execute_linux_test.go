@@ -63,7 +63,7 @@ func newStarter(t testing.TB, program *config.Program) *starter {
 func (s *starter) start(t testing.TB) (*pidfd.Process, error) {
 	t.Helper()
 	made := []int{-1}
-	p, err := prepare(s.spec, &pendingSpawn{}, made)
+	p, err := prepare(s.spec, &pendingSpawn{}, made, new(int))
 	if p != nil {
 		defer p.close()
 	}
@@ -74,7 +74,7 @@ func (s *starter) start(t testing.TB) (*pidfd.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.pending.seat = new(startQueue).sit()
+	p.pending.seat = new(startQueue).sit(&start{})
 	return s.kernel.execute(p, &pidfd.Attr{Files: []int{s.kernel.null, p.outputs[0], p.outputs[0]}, CgroupFD: -1})
 }
 

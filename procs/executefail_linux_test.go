@@ -192,7 +192,7 @@ func TestStepStages(t *testing.T) {
 				tt.step.Dir = "/"
 			}
 			tt.step.Args = []string{"true"}
-			_, err := k.spawnStep(&tt.step, &pidfd.Attr{Files: []int{null, null, null}, CgroupFD: -1}, -1, &pendingSpawn{seat: new(startQueue).sit()})
+			_, err := k.spawnStep(&tt.step, &pidfd.Attr{Files: []int{null, null, null}, CgroupFD: -1}, -1, &pendingSpawn{seat: new(startQueue).sit(&start{})})
 			failed, ok := errors.AsType[*execstep.Error](err)
 			if !ok || failed.Stage != tt.stage || failed.Errno != tt.errno {
 				t.Errorf("step fails with %v, want %s: %v", err, tt.stage, tt.errno)

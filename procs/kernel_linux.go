@@ -81,7 +81,9 @@ func (k *Kernel) crowded(leader int, rests func()) func(bool) {
 // A pendingSpawn is the worker's side of a spawn.
 type pendingSpawn struct {
 	loop  *loop.Loop
-	stage atomic.Pointer[string]
+	stage atomic.Pointer[stage]
+	queue *startQueue
+	start start // its place in the queue
 
 	mu        sync.Mutex // nobody blocks with it: the loop takes it
 	waits     bool       // no worker has come yet
@@ -107,6 +109,7 @@ func (p *pendingSpawn) CallOff(returned func()) bool {
 	}
 	p.returned = returned
 	if p.waits {
+		p.queue.drop(&p.start)
 		p.loop.Post(returned)
 	}
 	return true
@@ -145,13 +148,16 @@ func (p *pendingSpawn) Queued() bool { return strings.HasPrefix(p.Stage(), queue
 // queued begins the stages in which a worker waits for its turn.
 const queued = "wait for a turn to "
 
-// Stage implements [PendingSpawn].
-func (p *pendingSpawn) Stage() string { return *p.stage.Load() }
+// A stage is what a worker does, and to which file if it is about one.
+type stage struct{ does, path string }
 
-func (p *pendingSpawn) enter(stage, path string) {
-	text := strings.TrimSuffix(stage+" "+path, " ")
-	p.stage.Store(&text)
+// Stage implements [PendingSpawn].
+func (p *pendingSpawn) Stage() string {
+	s := p.stage.Load()
+	return strings.TrimSuffix(s.does+" "+s.path, " ")
 }
+
+func (p *pendingSpawn) enter(does, path string) { p.stage.Store(&stage{does, path}) }
 
 // unlessCalledOff runs f, unless the spawn was called off; and it can't be while f runs. What f uses of the instance, such
 // as its FIFO, is there for as long.
@@ -179,19 +185,26 @@ func (p *pendingSpawn) commit() bool {
 // Spawn implements [System]. Everything that can hang goes on before the fork: Go forks with vfork, and while a
 // vforked child waits in its exec a garbage collection would stop all of superd.
 func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
-	p := &pendingSpawn{loop: k.loop, waits: true}
+	p := &pendingSpawn{loop: k.loop, waits: true, queue: &k.starts}
 	p.enter(queued+"start", "")
-	k.starts.add(func(s *seat) {
-		if p.begin(s) {
-			k.work(spec, p, done)
-		}
-	})
+	p.start = start{
+		run: func(s *seat) {
+			if p.begin(s) {
+				k.work(spec, p, done)
+			}
+		},
+		paths:  []string{spec.Program.Directory, spec.Program.Command[0], spec.Program.EnvFile},
+		at:     func() string { return p.stage.Load().path },
+		passed: func(path string) { p.enter("wait for other starts that hang on the file system of", path) },
+	}
+	k.starts.add(&p.start)
 	return p
 }
 
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
 	made := slices.Repeat([]int{-1}, len(spec.Outputs))
-	prepared, err := prepare(spec, p, made)
+	madeInput := -1
+	prepared, err := prepare(spec, p, made, &madeInput)
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -203,7 +216,7 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	if !p.commit() {
 		closeCgroup(cgroup)
 		k.loop.Post(func() {
-			for _, fd := range made {
+			for _, fd := range append(made, madeInput) {
 				closeInherited(fd)
 			}
 			p.returned()
@@ -211,13 +224,13 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		return
 	}
 	if err != nil {
-		k.loop.Post(func() { done(Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}, err) })
+		k.loop.Post(func() { done(Child{ReadFDs: made, InputFD: madeInput, NotifyFD: -1, ReadyFD: -1}, err) })
 		return
 	}
 	p.enter("execute", prepared.path)
 	p.seat.settle()
 	process, id, err := k.fork(prepared, spec, cgroup)
-	child := Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}
+	child := Child{ReadFDs: made, InputFD: madeInput, NotifyFD: -1, ReadyFD: -1}
 	if err == nil {
 		child.Process, child.ID, child.EnvSum = process, id, prepared.envSum
 		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
@@ -285,6 +298,9 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 // files returns what become the program's descriptors 0, 1, 2 and so on.
 func (p *prepared) files(null, stdout, stderr int) []int {
 	files := []int{null, stdout, stderr}
+	if p.input >= 0 {
+		files[0] = p.input
+	}
 	if p.readyNumber > 0 {
 		for len(files) < p.readyNumber {
 			files = append(files, -1)

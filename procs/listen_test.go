@@ -102,3 +102,49 @@ func TestJournalStalls(t *testing.T) {
 		})
 	}
 }
+
+// TestChecksHaveToWait: a check whose turn does not come says nothing of its program.
+func TestChecksHaveToWait(t *testing.T) {
+	world := func(change func(*config.Program)) (*history, *instance) {
+		h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+			p.Restart = config.RestartNever
+			p.StartTimeout, p.StopTimeout = 10*time.Second, 10*time.Second
+			change(p)
+		})}})
+		return h, h.sup.byName["web"]
+	}
+	t.Run("health", func(t *testing.T) {
+		h, in := world(func(p *config.Program) {
+			p.Health = &config.Health{Exec: []string{simProbe}, Interval: 10 * time.Second, Timeout: time.Second, Failures: 2, Action: config.HealthRestart}
+		})
+		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
+		h.v.RunFor(time.Hour)
+		if in.machine.state != Running {
+			t.Fatalf("%v: %s, want running", in.machine.state, in.reason())
+		}
+		h.kernel.queued = false
+		h.v.RunFor(time.Hour)
+		if in.machine.state != Failed {
+			t.Errorf("%v: %s, want failed: its checks hang", in.machine.state, in.reason())
+		}
+	})
+	t.Run("readiness", func(t *testing.T) {
+		h, in := world(func(p *config.Program) {
+			p.Autostart = false
+			p.Ready = &config.Ready{Exec: []string{simProbe}, Interval: time.Second, Timeout: time.Second}
+		})
+		h.kernel.mix.slowReady = time.Minute
+		h.give(t, OpStart, "web")
+		h.v.RunFor(time.Millisecond)
+		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
+		h.v.RunFor(time.Hour)
+		if in.machine.state != Starting {
+			t.Fatalf("%v: %s, want starting", in.machine.state, in.reason())
+		}
+		h.kernel.mix.spawnHangs = 0
+		h.v.RunFor(time.Minute)
+		if in.machine.state != Running {
+			t.Errorf("%v: %s, want running", in.machine.state, in.reason())
+		}
+	})
+}

@@ -76,7 +76,7 @@ func (m *monitor) startChecks(h *config.Health, before *monitor) {
 		m.health.Resume(m.run.savedHealth.Failures, m.run.savedHealth.Healthy)
 	}
 	m.run.savedHealth = nil
-	m.probe = in.sup.prober.Start(m.scope, c, probe.Options{Interval: h.Interval, Timeout: h.Timeout}, m.checked)
+	m.probe = in.sup.prober.Start(m.scope, c, probe.Options{Interval: h.Interval, Timeout: h.Timeout, Light: h.Exec == nil}, m.checked)
 }
 
 // healthy returns the judgement; nil before there is one.

@@ -83,7 +83,7 @@ type execChecker struct {
 }
 
 // Check implements [probe.Checker].
-func (c *execChecker) Check(done func(error)) (stop func()) {
+func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
 	s := c.in.probes("")
 	k := &execCheck{site: s, done: done}
 	s.whenFree(func() {
@@ -135,11 +135,12 @@ func (k *execCheck) spawned(child Child, err error) {
 }
 
 // stop ends the check with all that it has brought forth.
-func (k *execCheck) stop() {
+func (k *execCheck) stop() (begun bool) {
 	if k.stopped {
-		return
+		return true
 	}
 	k.stopped = true
+	begun = k.pending == nil || !k.pending.Queued()
 	switch {
 	case k.process != nil && k.scope.Closed(): // with superd
 	case k.process != nil:
@@ -147,6 +148,7 @@ func (k *execCheck) stop() {
 	case k.pending != nil:
 		k.callOff()
 	}
+	return begun
 }
 
 // callOff ends a check that is not started yet, unless it is too late for that. The worker may hang: nothing waits for it but further checks.

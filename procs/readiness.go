@@ -15,9 +15,11 @@ type readiness struct {
 	in      *instance
 	run     *run
 	scope   *loop.Scope
-	due     *loop.Timer // StartDue
-	waits   string      // what it waits for: "tcp 127.0.0.1:5432"
-	lacking string      // what the last check said: "connection refused"; empty before
+	due     *loop.Timer  // StartDue
+	waits   string       // what it waits for: "tcp 127.0.0.1:5432"
+	lacking string       // what the last check said: "connection refused"; empty before
+	probe   *probe.Probe // nil unless it is checked
+	waited  bool         // the last check has waited for its turn in vain
 }
 
 // ready reports whether the instance does what it is there for: then who requires it may start.
@@ -82,7 +84,9 @@ func (w *readiness) check(c probe.Checker, err error) {
 		return
 	}
 	p := w.run.program.Ready
-	w.in.sup.prober.Start(w.scope, c, probe.Options{Interval: p.Interval, Timeout: p.Timeout, Eager: true}, func(result probe.Result) {
+	o := probe.Options{Interval: p.Interval, Timeout: p.Timeout, Eager: true, Light: p.Exec == nil}
+	w.probe = w.in.sup.prober.Start(w.scope, c, o, func(result probe.Result) {
+		w.waited = result.Waited
 		if result.Outcome == probe.Passed {
 			w.became()
 			return
@@ -162,7 +166,12 @@ func (w *readiness) extend(until time.Duration) {
 // late is the end of the start time-out.
 func (w *readiness) late() {
 	w.run.heard(func() {
-		if w.run.readiness == w && !w.due.Active() { // else it has told just in time
+		switch {
+		case w.run.readiness != w || w.due.Active(): // it has told just in time
+		case w.waited || w.probe != nil && w.probe.Waits(): // the machine is slow, not the program
+			w.extend(w.in.sup.loop.Now() + w.run.program.StartTimeout)
+			w.in.save()
+		default:
 			w.giveUp()
 		}
 	})

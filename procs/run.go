@@ -188,11 +188,17 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		}
 		spec.Outputs = append(spec.Outputs, output)
 	}
+	if program.LoggerOf != "" && b != nil && b.value.Hook == nil {
+		spec.Input = &Outlet{FIFO: in.sup.fifo(in.name, input), ReadFD: in.inputFD}
+	}
 	return spec
 }
 
 // attach takes over the read ends of FIFOs that a worker has made, in the order of the streams.
 func (in *instance) attach(child Child) {
+	if child.InputFD > 0 {
+		in.takeInput(child.InputFD, in.sup.keep(child.InputFD, true))
+	}
 	for which, fd := range child.ReadFDs {
 		if fd < 0 {
 			continue
@@ -499,8 +505,14 @@ func (in *instance) unstick() {
 	}
 }
 
-// signalStop sends the stop signal to the process group, then SIGCONT, so that a stopped process handles it.
+// signalStop sends the stop signal to the process group, then SIGCONT, so that a stopped process handles it. A logger that goes for good sees the end
+// of its input instead.
 func (in *instance) signalStop() {
+	if in.isLogger() && in.goes() {
+		in.endInput()
+		in.send(unix.SIGCONT)
+		return
+	}
 	in.send(in.run.program.StopSignal)
 	in.send(unix.SIGCONT)
 }

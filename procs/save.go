@@ -52,6 +52,7 @@ func (in *instance) saved() *savedInstance {
 	}
 	v.Output, v.Kept = in.capture.FD(logs.Stdout) >= 0, in.kept[logs.Stdout]
 	v.Stderr, v.KeptStderr = in.capture.FD(logs.Stderr) >= 0, in.kept[logs.Stderr]
+	v.Input, v.KeptInput = in.inputFD >= 0, in.kept[input]
 	if in.removed {
 		v.Table = savedTable(in.program)
 	}

@@ -21,6 +21,7 @@ type simKernel struct {
 	v      *loop.Virtual
 	rng    *rand.Rand
 	mix    faultMix
+	queued bool   // those starts that hang wait for their turn
 	notify func() // SIGCHLD
 	starts func(*SpawnSpec)
 	note   func(format string, args ...any)
@@ -155,13 +156,13 @@ type simSpawn struct {
 
 func (s *simSpawn) Stage() string { return "open executable /sim" }
 
-func (s *simSpawn) Queued() bool { return false }
+func (s *simSpawn) Queued() bool { return s.hangs && s.k.queued }
 
 func (s *simSpawn) CallOff(returned func()) bool {
 	switch {
 	case s.committed:
 		return false
-	case s.hangs:
+	case s.hangs && !s.k.queued:
 		s.k.session.After(s.k.upTo(time.Hour), returned)
 	default:
 		s.timer.Stop()

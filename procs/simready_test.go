@@ -149,7 +149,7 @@ func (k *simKernel) CheckTCP(address string) probe.Checker { return &simChecker{
 func (k *simKernel) CheckHTTP(address string) (probe.Checker, error) { return k.CheckTCP(address), nil }
 
 // Check implements [probe.Checker].
-func (c *simChecker) Check(done func(error)) (stop func()) {
+func (c *simChecker) Check(done func(error)) (stop func() (begun bool)) {
 	k := c.k
 	answered := false
 	answer := func(err error) {
@@ -159,10 +159,10 @@ func (c *simChecker) Check(done func(error)) (stop func()) {
 		}
 	}
 	if k.chance(k.mix.checkHangs) {
-		return func() { answer(errors.New("stopped")) }
+		return func() bool { answer(errors.New("stopped")); return true }
 	}
 	k.session.After(k.upTo(100*time.Millisecond), func() { answer(k.answer(c.instance)) })
-	return func() { answer(errors.New("stopped")) }
+	return func() bool { answer(errors.New("stopped")); return true }
 }
 
 var errSimRefused = errors.New("connection refused")

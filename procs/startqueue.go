@@ -1,43 +1,76 @@
 package procs
 
 import (
+	"slices"
 	"sync"
 	"time"
+
+	"superd/mounts"
 )
 
 const (
-	workers      = 4                      // starts under way at a time; the kernel makes one fork after the other
-	seatPatience = 200 * time.Millisecond // then a worker hangs, rather than works
-	maxHanging   = 12                     // each takes a thread
-	crowd        = 16                     // starts that wait, with which superd itself has to be seen to
+	workers        = 4                      // starts under way at a time; the kernel makes one fork after the other
+	seatPatience   = 200 * time.Millisecond // then a worker hangs, rather than works
+	maxHanging     = 12                     // each takes a thread
+	hangingOnMount = 4                      // then no others are sent after them
+	crowd          = 16                     // starts that wait, with which superd itself has to be seen to
 )
 
 // A startQueue runs starts in the order in which they came, a few at a time: a thousand goroutines that want to run would
 // hold up the one of the loop. A start that hangs in a file system leaves its place to the next after a while, so
-// that the others don't wait for it, as long as there are not too many of these.
+// that the others don't wait for it, as long as there are not too many of these. Where some hang already, those that would follow
+// them are passed over: a file system that does not answer must not take all places.
 type startQueue struct {
-	mu      sync.Mutex
-	waiting []func(*seat)
-	working int // goroutines that don't hang
+	mounts mounts.Table
+
+	mu      sync.Mutex // nobody blocks with it: the loop takes it
+	waiting []*start
+	aside   []*start // were passed over
+	off     int      // among both, were called off
+	working int      // goroutines that don't hang
 	hanging int
+	hangsOn map[uint64]int // how many of these on which device, as far as that is known
+
 	crowded func(bool) // is told, off the loop, when many begin to wait and when nobody waits any more; nil: nobody wants to know
 	told    bool       // so it is
+}
+
+// A start waits for its turn, or has it. The last three may be left out.
+type start struct {
+	run    func(*seat)
+	paths  []string          // what it will look at
+	at     func() string     // what it looks at now
+	passed func(path string) // tells that it is passed over for the sake of path
+	off    bool              // was called off; guarded by the queue's mutex
 }
 
 // A seat is a start's place among those under way.
 type seat struct {
 	queue   *startQueue
+	start   *start
 	timer   *time.Timer
-	settled bool // it has come through what may hang
-	hangs   bool // so it did; others may work meanwhile
+	settled bool   // it has come through what may hang
+	hangs   bool   // so it did; others may work meanwhile
+	device  uint64 // where it hangs; 0: not known
 }
 
-// add has start run when its turn has come.
-func (q *startQueue) add(start func(*seat)) {
+// add has s run when its turn has come.
+func (q *startQueue) add(s *start) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, start)
+	q.waiting = append(q.waiting, s)
 	q.fill()
+}
+
+// drop has s not run, if it waits.
+func (q *startQueue) drop(s *start) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.off = true
+	if q.off++; q.off > (len(q.waiting)+len(q.aside))/2 {
+		off := func(s *start) bool { return s.off }
+		q.waiting, q.aside, q.off = slices.DeleteFunc(q.waiting, off), slices.DeleteFunc(q.aside, off), 0
+	}
 }
 
 // fill brings up workers for those who wait. The caller holds q.mu.
@@ -52,34 +85,82 @@ func (q *startQueue) fill() {
 func (q *startQueue) work() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.working <= workers && len(q.waiting) > 0 {
-		start := q.waiting[0]
-		q.waiting[0] = nil
-		q.waiting = q.waiting[1:]
-		if len(q.waiting) == 0 {
-			q.waiting = nil
+	for q.working <= workers {
+		next := q.next()
+		q.tellCrowd()
+		if next == nil {
+			break
 		}
-		if many := len(q.waiting) >= crowd; q.crowded != nil && (many && !q.told || q.waiting == nil && q.told) {
-			q.told = many
-			q.crowded(many)
-		}
-		s := q.sit()
+		s := q.sit(next)
 		q.fill()
 		q.mu.Unlock()
-		start(s)
+		next.run(s)
 		s.settle()
 		q.mu.Lock()
 		if s.hangs {
 			q.hanging--
 			q.working++
+			q.comeBack(s.device)
 		}
 	}
 	q.working--
 }
 
+// next takes the first one from the queue that would not hang where others do; nil if there is none. The caller holds q.mu.
+func (q *startQueue) next() *start {
+	for len(q.waiting) > 0 {
+		s := q.waiting[0]
+		q.waiting[0] = nil
+		if q.waiting = q.waiting[1:]; len(q.waiting) == 0 {
+			q.waiting = nil
+		}
+		if s.off {
+			q.off--
+			continue
+		}
+		if len(q.hangsOn) == 0 {
+			return s
+		}
+		q.mu.Unlock()
+		devices := make([]uint64, len(s.paths))
+		for i, path := range s.paths {
+			devices[i] = q.mounts.Device(path)
+		}
+		q.mu.Lock()
+		i := slices.IndexFunc(devices, func(d uint64) bool { return q.hangsOn[d] >= hangingOnMount })
+		if i < 0 {
+			return s
+		}
+		s.passed(s.paths[i])
+		q.aside = append(q.aside, s)
+	}
+	return nil
+}
+
+// tellCrowd tells whether many wait. The caller holds q.mu.
+func (q *startQueue) tellCrowd() {
+	many := len(q.waiting) >= crowd
+	if q.crowded != nil && (many && !q.told || len(q.waiting) == 0 && q.told) {
+		q.told = many
+		q.crowded(many)
+	}
+}
+
+// comeBack is told that one has come back who had hung on a device. The caller holds q.mu.
+func (q *startQueue) comeBack(device uint64) {
+	if device == 0 {
+		return
+	}
+	if q.hangsOn[device]--; q.hangsOn[device] == 0 {
+		delete(q.hangsOn, device)
+	}
+	q.waiting = append(q.aside, q.waiting...)
+	q.aside = nil
+}
+
 // sit gives a start its place.
-func (q *startQueue) sit() *seat {
-	s := &seat{queue: q}
+func (q *startQueue) sit(start *start) *seat {
+	s := &seat{queue: q, start: start}
 	s.timer = time.AfterFunc(seatPatience, s.giveWay)
 	return s
 }
@@ -87,12 +168,22 @@ func (q *startQueue) sit() *seat {
 // giveWay lets another start go on instead of one that hangs.
 func (s *seat) giveWay() {
 	q := s.queue
+	var device uint64
+	if s.start.at != nil {
+		device = q.mounts.Device(s.start.at())
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !s.settled && !s.hangs && q.hanging < maxHanging {
-		s.hangs = true
+		s.hangs, s.device = true, device
 		q.hanging++
 		q.working--
+		if device != 0 {
+			if q.hangsOn == nil {
+				q.hangsOn = map[uint64]int{}
+			}
+			q.hangsOn[device]++
+		}
 		q.fill()
 	}
 }

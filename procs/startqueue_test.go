@@ -4,7 +4,130 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"superd/mounts"
 )
+
+func TestStartsThatHangLeaveTheirPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q startQueue
+		answer := make(chan struct{}) // of the file system
+		for range workers {
+			q.add(&start{run: func(*seat) { <-answer }})
+		}
+		began := time.Now()
+		ran := make(chan time.Duration, 1)
+		q.add(&start{run: func(*seat) { ran <- time.Since(began) }})
+		if waited := <-ran; waited != seatPatience {
+			t.Errorf("waited %v for a place, want %v", waited, seatPatience)
+		}
+		for range maxHanging {
+			q.add(&start{run: func(*seat) { <-answer }})
+		}
+		time.Sleep(time.Hour)
+		q.add(&start{run: func(*seat) { ran <- 0 }})
+		synctest.Wait()
+		if q.hanging != maxHanging || q.working != workers || len(q.waiting) != 1 {
+			t.Errorf("%d hang, %d work and %d wait; want %d, %d and 1", q.hanging, q.working, len(q.waiting), maxHanging, workers)
+		}
+		close(answer)
+		<-ran
+		synctest.Wait()
+		if q.hanging != 0 || q.working != 0 {
+			t.Errorf("%d hang, %d work; want none", q.hanging, q.working)
+		}
+	})
+}
+
+func TestStartsKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q startQueue
+		const n = 100
+		var order []int // with the others, guarded by q.mu
+		working, most := 0, 0
+		for i := range n {
+			q.add(&start{run: func(s *seat) {
+				s.settle()
+				q.mu.Lock()
+				order = append(order, i)
+				working++
+				most = max(most, working)
+				q.mu.Unlock()
+				time.Sleep(time.Hour) // an exec that takes long is no reason for more of them
+				q.mu.Lock()
+				working--
+				q.mu.Unlock()
+			}})
+			synctest.Wait()
+		}
+		time.Sleep(n * time.Hour)
+		synctest.Wait()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if len(order) != n || !slices.IsSorted(order[:workers]) || most != workers {
+			t.Errorf("%d starts, %d at a time, in the order %v; want %d, %d at a time", len(order), most, order, n, workers)
+		}
+		// Those who begin at the same instant may begin in any order among themselves.
+		for i, start := range order {
+			if start/workers != i/workers {
+				t.Errorf("start %d came at place %d", start, i)
+			}
+		}
+	})
+}
+
+// TestStartsThatWouldHang: where a few hang, the others that would are passed over, so that there are places for those on other file systems.
+func TestStartsThatWouldHang(t *testing.T) {
+	if d := new(mounts.Table).Device; d("/proc/x") == d("/x") || d("/x") == 0 {
+		t.Skip("/proc is not mounted")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var q startQueue
+		answer := make(chan struct{}) // of the file system
+		came, passed := 0, 0          // guarded by q.mu
+		const n = 100
+		var dead []*start
+		for range n {
+			s := &start{
+				run: func(*seat) {
+					<-answer
+					q.mu.Lock()
+					came++
+					q.mu.Unlock()
+				},
+				paths: []string{"", "/proc/dead"}, at: func() string { return "/proc/dead" },
+				passed: func(path string) { passed++ },
+			}
+			dead = append(dead, s)
+			q.add(s)
+		}
+		time.Sleep(time.Minute)
+		ran := make(chan string, 1)
+		q.add(&start{run: func(*seat) { ran <- "" }, paths: []string{"/bin/sh"}})
+		synctest.Wait()
+		select {
+		case <-ran:
+		default:
+			t.Fatalf("a start on another file system waits: %d hang, %d work", q.hanging, q.working)
+		}
+		if q.hanging < hangingOnMount || q.hanging > hangingOnMount+workers-1 || passed != n-q.hanging {
+			t.Errorf("%d hang, %d of %d were passed over", q.hanging, passed, n)
+		}
+		for _, s := range dead[n/2:] {
+			q.drop(s)
+		}
+		if left := len(q.waiting) + len(q.aside); left > n/2 {
+			t.Errorf("%d are remembered", left)
+		}
+		close(answer)
+		synctest.Wait()
+		if came != n/2 || len(q.aside)+len(q.waiting)+q.hanging+q.working+len(q.hangsOn) != 0 {
+			t.Errorf("%d of %d came when it answered; %+v", came, n/2, q.hangsOn)
+		}
+	})
+}
 
 // Whoever wants to know of a crowd is told once that there is one, and once that nobody waits any more.
 func TestStartQueueTellsOfACrowd(t *testing.T) {
@@ -15,7 +138,7 @@ func TestStartQueueTellsOfACrowd(t *testing.T) {
 		all.Add(starts)
 		q.mu.Lock() // nobody takes one before all are there
 		for range starts {
-			q.waiting = append(q.waiting, func(*seat) { all.Done() })
+			q.waiting = append(q.waiting, &start{run: func(*seat) { all.Done() }})
 		}
 		q.fill()
 		q.mu.Unlock()

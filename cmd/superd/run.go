@@ -31,6 +31,7 @@ import (
 	"superd/pidfd"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/journal"
 	"superd/signals"
 	"superd/terminal"
 	"superd/threads"
@@ -226,10 +227,13 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if err != nil {
 		return err
 	}
-	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, watchdog: flags.watchdog}
-	var printed sync.WaitGroup
 	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
 	defer events.Close(farewellTime)
+	d := &daemon{
+		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, watchdog: flags.watchdog,
+		journal: left.journal, events: events, messages: queue,
+	}
+	var printed sync.WaitGroup
 	options := procs.Options{
 		Loop:        l,
 		Store:       logs.NewStore(l, log),
@@ -254,13 +258,21 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if show {
 		printer := terminal.NewLinePrinter(stdout, terminal.Detect(stdout, os.Getenv))
 		options.OnCapture = func(c *logs.Capture) func() {
-			lines := printer.Program(c.Name())
-			printed.Go(func() {
-				defer lines.Close()
-				// What can't be shown is still in the log file: a terminal that has gone is no failure.
-				_ = c.FollowFromStart(context.Background(), lines)
-			})
-			return func() { go lines.EndRun() } // showing may block
+			var all []*terminal.ProgramLines
+			for _, which := range c.Apart() {
+				lines := printer.Program(c.Name())
+				all = append(all, lines)
+				printed.Go(func() {
+					defer lines.Close()
+					// What can't be shown is still in the log file: a terminal that has gone is no failure.
+					_ = c.FollowFromStart(context.Background(), which, lines)
+				})
+			}
+			return func() {
+				for _, lines := range all {
+					go lines.EndRun() // showing may block
+				}
+			}
 		}
 	}
 	stored, err := storeListener(link, listener)
@@ -322,7 +334,10 @@ type daemon struct {
 	resting    *loop.Timer  // nil: not yet
 	upgrading  bool
 	watchdog   time.Duration
-	ended      bool // in good order
+	journal    *journal.Journal
+	events     *eventlog.Log
+	messages   *logs.Queue // superd's own
+	ended      bool        // in good order
 }
 
 // restPause is how long superd may have more to do after a burst of work.
@@ -485,6 +500,10 @@ func (d *daemon) version() control.Version {
 func (d *daemon) becomeKeeper() {
 	d.log.Warn("the keeper has ended: superd takes its place and starts another supervisor", "keeper", d.link.Pid())
 	err := d.link.TakeRole(os.Args, os.Environ())
+	if errors.Is(err, keeper.ErrSignalled) {
+		d.loop.Post(d.becomeKeeper)
+		return
+	}
 	d.log.Error("superd goes on without a keeper", "error", err)
 }
 

@@ -29,14 +29,17 @@ type networkChecker struct {
 }
 
 // Check implements [Checker].
-func (c *networkChecker) Check(done func(error)) (stop func()) {
+func (c *networkChecker) Check(done func(error)) (stop func() (begun bool)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		err := c.check(ctx)
 		cancel()
 		c.loop.Post(func() { done(err) })
 	}()
-	return cancel
+	return func() bool {
+		cancel()
+		return true
+	}
 }
 
 // dialer has a name resolved by Go's own resolver, which can be stopped, and connections without keep-alive.

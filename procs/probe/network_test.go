@@ -35,7 +35,7 @@ func ask(t testing.TB, timeout time.Duration, checker func(*loop.Loop) (Checker,
 		l.Stop()
 	})
 	if timeout > 0 {
-		l.Root().After(timeout, stop)
+		l.Root().After(timeout, func() { stop() })
 	}
 	l.Root().After(patience, l.Stop)
 	if err := l.Run(); err != nil {

@@ -31,12 +31,13 @@ type target struct {
 	*bench
 	takes   time.Duration
 	lingers time.Duration
+	queued  bool              // their turn never comes
 	answer  func(n int) error // to the n-th check, counted from 0; nil: they pass
 	began   []time.Duration   // since the start of the bench
 	stopped int
 }
 
-func (t *target) Check(done func(error)) (stop func()) {
+func (t *target) Check(done func(error)) (stop func() (begun bool)) {
 	var err error
 	if t.answer != nil {
 		err = t.answer(len(t.began))
@@ -46,12 +47,13 @@ func (t *target) Check(done func(error)) (stop func()) {
 	t.most = max(t.most, t.running)
 	end := func() { t.running--; done(err) }
 	timer := t.Root().After(t.takes, end)
-	return func() {
+	return func() bool {
 		if timer.Active() {
 			t.stopped++
 			timer.Stop()
 			timer = t.Root().After(t.lingers, end)
 		}
+		return !t.queued
 	}
 }
 
@@ -73,6 +75,7 @@ func TestResults(t *testing.T) {
 		{"it answers", target{takes: 20 * time.Millisecond}, nil, "passed 20ms "},
 		{"it refuses", target{answer: func(int) error { return refused }}, nil, "failed 0s " + refused.Error()},
 		{"it hangs", target{takes: time.Hour}, nil, "failed 2s no answer within 2s"},
+		{"it has no turn", target{takes: time.Hour, queued: true}, nil, "void 2s its turn did not come within 2s"},
 		{"superd lacks something", target{answer: func(int) error { return Uncounted{errors.New("too many open files")} }}, nil, "void 0s too many open files"},
 		{"terminal escapes", target{answer: func(int) error { return errors.New("HTTP 500: \x1b]0;x\a" + strings.Repeat("y", 500)) }}, nil,
 			"failed 0s " + `HTTP 500: \x1b]0;x\x07` + strings.Repeat("y", 177) + "…"},
@@ -166,8 +169,8 @@ func TestManyWaitForOnePort(t *testing.T) {
 	}
 	up = true
 	b.RunFor(1200 * time.Millisecond)
-	if ready != programs || b.most > limit || b.running != 0 || b.prober.running != 0 {
-		t.Errorf("%d ready, %d checks at a time, %d left, %d places taken", ready, b.most, b.running, b.prober.running)
+	if ready != programs || b.most > limit || b.running != 0 || b.prober.heavy.running != 0 {
+		t.Errorf("%d ready, %d checks at a time, %d left, %d places taken", ready, b.most, b.running, b.prober.heavy.running)
 	}
 }
 
@@ -192,6 +195,61 @@ func TestHangingProbe(t *testing.T) {
 	}
 }
 
+// TestAnswersThatTakeLong: light checks that wait for their answers hold up no others, unless there are too many of them.
+func TestAnswersThatTakeLong(t *testing.T) {
+	const limit = 2
+	for _, light := range []bool{true, false} {
+		b := newBench(t, limit)
+		o := Options{Interval: 10 * time.Second, Timeout: 5 * time.Second, Light: light}
+		var scopes []*loop.Scope
+		hang := func(n int) {
+			for range n {
+				scope := b.Root().Child()
+				b.prober.Start(scope, &target{bench: b, takes: time.Hour}, o, func(Result) {})
+				scopes = append(scopes, scope)
+			}
+		}
+		hang(20)
+		fine := &target{bench: b, takes: time.Millisecond}
+		b.prober.Start(b.Root().Child(), fine, o, func(Result) {})
+		b.RunFor(10 * time.Minute)
+		if n := len(fine.began); light != (n > 55) || light != (b.most > limit+1) {
+			t.Errorf("light %v: %d checks of one that answers in 10m beside 20 that don't, %d at a time", light, n, b.most)
+		}
+		if light {
+			hang(2 * maxAway)
+			b.RunFor(time.Minute)
+			if b.most > maxAway+limit {
+				t.Errorf("%d checks at a time", b.most)
+			}
+		}
+		for _, scope := range scopes {
+			scope.Close()
+		}
+		b.RunFor(time.Minute)
+		if l := b.prober.light; l.running != 0 || l.away != 0 || b.running != 0 {
+			t.Errorf("%d places taken, %d away, %d checks run after the end", l.running, l.away, b.running)
+		}
+	}
+}
+
+// TestEagerFirst: whose readiness is awaited goes before whose health is checked.
+func TestEagerFirst(t *testing.T) {
+	b := newBench(t, 1)
+	o := Options{Interval: time.Second, Timeout: time.Minute}
+	for range 10 { // of which each has the place for 10 s
+		b.prober.Start(b.Root().Child(), &target{bench: b, takes: 10 * time.Second}, o, func(Result) {})
+	}
+	b.RunFor(5 * time.Second)
+	o.Eager = true
+	eager := &target{bench: b}
+	b.prober.Start(b.Root().Child(), eager, o, func(Result) {})
+	b.RunFor(10 * time.Second)
+	if len(eager.began) == 0 {
+		t.Error("it was not its turn next")
+	}
+}
+
 // TestClosedScope ends a probe in each of its states: no result comes any more, the place is free, the check is stopped.
 func TestClosedScope(t *testing.T) {
 	for _, at := range []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond, 4 * time.Second} {
@@ -205,9 +263,9 @@ func TestClosedScope(t *testing.T) {
 		scope.Close()
 		before := calls
 		b.RunFor(10 * time.Minute)
-		if calls != before || b.prober.running != 0 || b.running != 0 || waits.stopped != len(waits.began) {
+		if calls != before || b.prober.heavy.running != 0 || b.running != 0 || waits.stopped != len(waits.began) {
 			t.Errorf("closed after %v: %d more results, %d places taken, %d checks run, %d of %d stopped",
-				at, calls-before, b.prober.running, b.running, waits.stopped, len(waits.began))
+				at, calls-before, b.prober.heavy.running, b.running, waits.stopped, len(waits.began))
 		}
 		if first.began == 0 {
 			t.Error("the first probe had no check")
