@@ -34,7 +34,7 @@ type Capture struct {
 
 	silent atomic.Bool // a run has begun and has printed nothing yet
 
-	droppedBytes, droppedLines atomic.Int64
+	drops atomic.Pointer[drops] // nil: nothing was dropped
 
 	reopen atomic.Bool // the file is to be opened anew, with options
 

@@ -89,6 +89,9 @@ func (c *stream) put(records []byte, used int, run string) (written int, overtak
 	if gap == nil {
 		c.loss.bytes -= known.bytes // it has grown if this was overtaken
 		c.loss.lines -= known.lines
+		if known.bytes > 0 {
+			c.addDrops(Drops{ToldBytes: known.bytes, ToldLines: known.lines})
+		}
 		c.tell(known, run)
 	}
 	return written, overtaken, err

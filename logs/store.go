@@ -150,6 +150,7 @@ type Store struct {
 	feeds      feeds
 	tellRun    func(RunBegin) // nil: nobody wants to know
 	tellLoss   func(Loss)     // as well
+	tellDrops  func(*Capture) // as well
 	now        func() time.Time
 	stall      time.Duration                   // how long an operation on a file may take before output is dropped, where it is
 	pause      func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
@@ -185,6 +186,10 @@ type Loss struct {
 
 // TellLosses has f called after each loss, on the goroutine that writes. f must not block. It is to be set before there are captures.
 func (s *Store) TellLosses(f func(Loss)) { s.tellLoss = f }
+
+// TellDrops has f called when [Capture.Drops] are to be saved, on the goroutine that drops, and not again before [Capture.DropsSaved]. f must not block. It
+// is to be set before there are captures.
+func (s *Store) TellDrops(f func(*Capture)) { s.tellDrops = f }
 
 // A RunBegin tells where in a log the output of a run begins, where the log itself doesn't tell.
 type RunBegin struct {

@@ -112,6 +112,8 @@ func (s *Supervisor) Adopt() error {
 	for _, b := range r.births {
 		s.keeping.known(b.Notify)
 		s.keeping.known(b.Ready)
+		s.keeping.known(b.Kept[0])
+		s.keeping.known(b.Kept[1])
 	}
 	s.restoreScales(r)
 	all := s.merged(r)
@@ -413,6 +415,9 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 		if err := in.capture.Attach(o.Stream, o.ReadFD); err != nil {
 			s.log.Error("output is not captured", "instance", in.name, "error", err)
 		}
+	}
+	if d := a.saved.Dropped; d != nil {
+		in.capture.RestoreDrops(*d)
 	}
 	if !a.gap && a.saved.Drain != "" {
 		in.drain(a.saved.Drain)

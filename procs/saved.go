@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/schedule"
 )
@@ -97,6 +98,7 @@ type savedInstance struct {
 	KeptStderr string        `json:"kept_stderr,omitempty"`
 	Input      bool          `json:"input,omitempty"` // of a logger: there is a FIFO for its standard input
 	KeptInput  string        `json:"kept_input,omitempty"`
+	Dropped    *logs.Drops   `json:"dropped,omitempty"`
 	Drain      string        `json:"drain,omitempty"`  // the run that has ended and whose output is not all in the log
 	Tree       string        `json:"tree,omitempty"`   // its place
 	Probes     string        `json:"probes,omitempty"` // the place of the tree of its exec checks
@@ -180,7 +182,8 @@ type savedBirth struct {
 	Process  *savedProcess `json:"process,omitempty"`
 	Notify   string        `json:"notify,omitempty"` // as of a savedRun
 	Ready    string        `json:"ready,omitempty"`
-	At       time.Duration `json:"at,omitempty"` // when the process was born
+	Kept     [2]string     `json:"kept,omitzero"` // the names under which the keeper has the read ends of FIFOs that were made for it
+	At       time.Duration `json:"at,omitempty"`  // when the process was born
 
 	Schedule *schedule.State `json:"schedule,omitempty"` // so that nothing is run twice for one time
 

@@ -110,12 +110,11 @@ type SpawnSpec struct {
 	NotifySocket string // path of the notify socket to make; empty: none
 	ReadyFD      int    // the number at which the program has the writing end of a new pipe; 0: none
 
-	// Made is called off the loop, before Expect, with the notify socket and the reading end of that pipe; -1 where there is none. It may be nil.
-	Made func(notify, ready int)
-
-	// Both may be nil. Expect is called off the loop just before the birth: after is the clock, in ticks since boot. If it fails, nobody is born.
-	// Happened is called just after it.
+	// All three may be nil. Expect is called off the loop just before the birth: after is the clock, in ticks since boot. If it fails, nobody is born.
+	// Made is called between the two, with the notify socket, the reading end of that pipe and the ReadFDs of the Child, -1 where there is none.
+	// Happened is called just after the birth.
 	Expect   func(after uint64) error
+	Made     func(notify, ready int, outputs []int)
 	Happened func(id pidfd.Identity, at time.Duration) error // at: the loop's clock
 }
 

@@ -159,6 +159,9 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 
 // runDaemon is the supervisor.
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
+	collect := footprint.Hurry()
+	threadsReady := make(chan error, 1)
+	go func() { threadsReady <- prepareThreads() }()
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
 	if err != nil {
 		return usageError{err}
@@ -215,7 +218,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	}
 	defer listener.Close()
 
-	if err := prepareThreads(); err != nil {
+	if err := <-threadsReady; err != nil {
 		log.Warn("superd is not safe from a limit of processes", "error", err)
 	}
 
@@ -230,8 +233,9 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
 	defer events.Close(farewellTime)
 	d := &daemon{
-		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, watchdog: flags.watchdog,
-		journal: left.journal, events: events, messages: queue,
+		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, collect: collect,
+		watchdog: flags.watchdog,
+		journal:  left.journal, events: events, messages: queue,
 	}
 	var printed sync.WaitGroup
 	options := procs.Options{
@@ -332,6 +336,7 @@ type daemon struct {
 	kernel     *procs.Kernel
 	openFiles  *unix.Rlimit // what superd was started with
 	resting    *loop.Timer  // nil: not yet
+	collect    func()       // has garbage collected as it was before superd hurried
 	upgrading  bool
 	watchdog   time.Duration
 	journal    *journal.Journal
@@ -346,7 +351,10 @@ const restPause = time.Second
 // rest gives back the memory of a burst of work, once it is over.
 func (d *daemon) rest() {
 	if d.resting == nil {
-		d.resting = d.loop.Root().After(restPause, func() { go footprint.Release() })
+		d.resting = d.loop.Root().After(restPause, func() {
+			d.collect() // from now on as usual
+			go footprint.Release()
+		})
 	} else {
 		d.resting.Reset(restPause)
 	}
