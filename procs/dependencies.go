@@ -220,11 +220,14 @@ func (e *edge) count(v view, by int) {
 	}
 }
 
+// newNode returns a program without instances.
+func newNode(name string) *node { return &node{name: name, seen: view{ahead: levelCount}} }
+
 // node returns the program of that name in the graph.
 func (s *Supervisor) node(name string) *node {
 	n := s.nodes[name]
 	if n == nil {
-		n = &node{name: name}
+		n = newNode(name)
 		s.nodes[name] = n
 	}
 	return n
@@ -235,7 +238,7 @@ func (s *Supervisor) node(name string) *node {
 func (in *instance) join() {
 	s, program := in.sup, in.program
 	table := s.config.Program(program.Name)
-	n := &node{name: program.Name}
+	n := newNode(program.Name)
 	if table == nil || s.has(table, in.name) {
 		n = s.node(program.Name)
 	}
@@ -297,7 +300,7 @@ func (in *instance) quit() {
 	n.count(in.published, -1)
 	n.tell()
 	in.sup.forget(n)
-	in.machine.ties = ties{own: &node{name: in.program.Name}}
+	in.machine.ties = ties{own: newNode(in.program.Name)}
 }
 
 // rejoin puts the instance where it belongs by now.

@@ -128,6 +128,9 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	}
 	for i := range diff.Programs {
 		c := &diff.Programs[i]
+		if before := s.config.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && unschedules(before, c.Program) {
+			notes = append(notes, c.Name+" has no schedule any more: it is run when it is started")
+		}
 		if scaled, ok := s.scales[c.Name]; ok && s.endsScale(c) {
 			notes = append(notes, fmt.Sprintf("the operator's scale %s=%d ends", c.Name, scaled.Replicas))
 		}
