@@ -284,6 +284,50 @@ func TestReloadBeginsWithThoseWhoGo(t *testing.T) {
 	}
 }
 
+// TestReloadHangs: who asks for a reload is told when a file can't be read to its end; it comes into force when it can.
+func TestReloadHangs(t *testing.T) {
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
+	began, answer := make(chan bool, 10), make(chan bool)
+	h.sup.options.Load = func(inForce *config.Config, reading func(string)) (*config.Config, error) {
+		reading("/mnt/dead/web.toml")
+		began <- true
+		<-answer
+		return &config.Config{Superd: inForce.Superd, Programs: []*config.Program{programNamed("web", nil), programNamed("db", nil)}}, nil
+	}
+	told := map[string]error{}
+	reload := func(who string) {
+		h.sup.Reload(false, func(_ Report, err error) { told[who] = err })
+	}
+	expect := func(who string) {
+		t.Helper()
+		h.v.RunFor(time.Millisecond)
+		if err := told[who]; err == nil || !strings.Contains(err.Error(), "/mnt/dead/web.toml") {
+			t.Errorf("%s was told %v, want the file that hangs", who, err)
+		}
+	}
+	reload("the first")
+	<-began
+	reload("the second")
+	h.v.RunFor(reloadPatience)
+	expect("the first")
+	expect("the second")
+	reload("the third")
+	expect("the third")
+	close(answer)
+	over := func() {
+		for deadline := time.Now().Add(time.Minute); h.sup.reloading && time.Now().Before(deadline); {
+			h.v.RunFor(time.Millisecond)
+			time.Sleep(time.Millisecond) // reading goes on in a goroutine
+		}
+	}
+	over()
+	reload("the last")
+	over()
+	if err, ok := told["the last"]; !ok || err != nil || h.sup.byName["db"] == nil {
+		t.Errorf("the last was told %v, %v; db is %v", err, ok, h.sup.byName["db"])
+	}
+}
+
 // TestLogOptionsDuringRun: output goes on in the form and to the place in which it was begun; how that place is kept, and where a sink is, may change.
 func TestLogOptionsDuringRun(t *testing.T) {
 	file := logs.Options{Path: "/log/a", Format: logs.Text, MaxSize: 1}
@@ -413,7 +457,7 @@ func BenchmarkReload(b *testing.B) {
 		n++
 		write(fmt.Sprint("other ", n))
 		b.StartTimer()
-		next, err := config.LoadAfter(path, h.sup.config)
+		next, err := config.LoadAfter(path, h.sup.config, func(string) {})
 		if err != nil {
 			b.Fatal(err)
 		}
