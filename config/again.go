@@ -54,10 +54,13 @@ func again(path string, before *Config, h host) *Config {
 	if r.doubt || l.report.fatal || len(c.Errors)+len(c.Warnings) > 0 {
 		return nil
 	}
+	if slices.ContainsFunc(before.Programs, (*Program).usesLogger) || slices.ContainsFunc(c.Programs, (*Program).usesLogger) {
+		return nil // one of them follows from the other
+	}
 	c.sources = sources
 	fresh := c.Programs
 	c.Programs = append(slices.Clone(fresh), r.kept...)
-	slices.SortFunc(c.Programs, func(a, b *Program) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Programs, compareNames)
 	for i := 1; i < len(c.Programs); i++ {
 		if c.Programs[i-1].Name == c.Programs[i].Name {
 			return nil
@@ -125,7 +128,7 @@ func (r *revision) concernsOthers(c *Config, fresh []*Program) bool {
 		if slices.ContainsFunc(p.Groups, func(group string) bool { return c.Program(group) != nil }) {
 			return true
 		}
-		files := func(l Log) Log { return Log{File: l.File, StderrFile: l.StderrFile, Stderr: l.Stderr, Sink: l.Sink} }
+		files := func(l Log) [4]string { return [...]string{l.File, l.StderrFile, string(l.Stderr), string(l.Sink)} }
 		named = named || files(p.Log) != files(old.Log) || p.Replicas != old.Replicas
 	}
 	for _, p := range c.Programs {

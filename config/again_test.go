@@ -39,6 +39,7 @@ func TestLoadAfter(t *testing.T) {
 		"[program.'%s']\ncommand = 'x'\n", "[program.%s]\ncommand = 'x'\nenvironment = { A = \"#\\\"[\" }\n",
 		"[program.%s]\ncommand = 'x'\nrequires = ['d']\n", "[program.%s]\ncommand = 'x'\nafter = ['c']\n",
 		"[program.%s]\ncommand = 'x'\ntype = 'oneshot'\n", "[program.%s]\ncommand = 'x'\ntype = 'oneshot'\nschedule = '@every 5m'\n",
+		"[program.%s]\ncommand = 'x'\nlog = { sink = 'command', command = 'y' }\n",
 	}
 	broken := []string{
 		"[program.%s]\ncommand = 5\n", "[program.%s]\ncommand = \"\"\"x\n", "[program.%s]\ncommand = 'x'\n[program.c.log]\nkeep = 5\n",

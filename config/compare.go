@@ -109,7 +109,7 @@ var effects = map[string]effect{
 	"user": anew, "supplementary_groups": anew, "umask": anew,
 	"limits.nofile": anew, "limits.core": anew, "limits.memory": anew, "limits.cpu": anew, "limits.tasks": anew,
 	"type": anew, "ready.notify": anew, "ready.fd": anew, "watchdog": anew,
-	"log.file": anew, "log.format": anew, "log.stderr": anew, "log.stderr_file": anew, "log.sink": anew,
+	"log.file": anew, "log.format": anew, "log.stderr": anew, "log.stderr_file": anew, "log.sink": anew, "log.command": live, // it is that of another program
 
 	"replicas": counted,
 
@@ -160,6 +160,9 @@ func CompareProgram(before, after *Program) Change {
 		return c
 	}
 	c.Keys = append(compareMistakes(before.Invalid, after.Invalid), compareKeys("program", effects, before.draft(), after.draft())...)
+	if before.LoggerOf != after.LoggerOf {
+		c.Keys = append(c.Keys, KeyChange{Key: "log.command", What: "reads the output of another program", Restart: true})
+	}
 	c.Kind = AppliedLive
 	if slices.ContainsFunc(c.Keys, func(k KeyChange) bool { return k.Restart }) {
 		c.Kind = RestartNeeded

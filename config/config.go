@@ -90,6 +90,7 @@ type Program struct {
 	PreStart [][]string
 	PostStop [][]string
 	Log      Log
+	LoggerOf string // the program whose output it has as its standard input: that has [SinkCommand]; "": it is nobody's logger
 	Limits   Limits
 	Invalid  Errors // not empty: the program exists but may not run
 	File     string // where its table begins
@@ -204,6 +205,7 @@ type Log struct {
 	Address    string // of journald or syslog: the path of a socket, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one
 	Identifier string // what they call the program; "" is its name
 	Facility   Facility
+	Command    []string // of the logger, with [SinkCommand]
 }
 
 // Sink is where lines go.
@@ -215,6 +217,7 @@ const (
 	SinkJournald Sink = "journald"
 	SinkSyslog   Sink = "syslog"
 	SinkStdout   Sink = "stdout"
+	SinkCommand  Sink = "command" // a program of superd's own making reads it: see [Program.LoggerOf]
 )
 
 // Facility is one of syslog's.
@@ -280,6 +283,8 @@ type Limits struct {
 
 // Scheduled reports whether the program has a schedule that can be in force.
 func (p *Program) Scheduled() bool { return p.Schedule != "" && len(p.Invalid) == 0 }
+
+func compareNames(a, b *Program) int { return strings.Compare(a.Name, b.Name) }
 
 // Program returns the program of that name, nil where there is none.
 func (c *Config) Program(name string) *Program {

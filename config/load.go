@@ -212,6 +212,7 @@ func (l *loader) settle() {
 			l.programs = append(l.programs, d)
 		}
 	}
+	l.addLoggers()
 	if l.revision == nil {
 		l.checkGroups()
 		l.checkDependencies()

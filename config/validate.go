@@ -101,6 +101,9 @@ func (d *draft) checkSink() {
 	if written, ok := d.set["log.sink"]; ok && written.raw != string(log.Sink) {
 		return // a mistake by itself
 	}
+	if log.Sink != SinkCommand {
+		refuse(`has no meaning without log.sink = "command"`, "log.command")
+	}
 	if log.Sink == SinkFile {
 		refuse(`has no meaning without log.sink = "journald" or "syslog"`, append(ofMessages, "log.address")...)
 		return
@@ -114,6 +117,14 @@ func (d *draft) checkSink() {
 		d.blame("log.stderr", "log.sink").fail(`"separate" needs files: with log.sink = %q write stderr = "merge" or "label"`, log.Sink)
 	}
 	switch log.Sink {
+	case SinkCommand:
+		refuse(`has no meaning with log.sink = "command"`, append(ofMessages, "log.address")...)
+		switch {
+		case len(log.Command) == 0 && !d.anySet("log.command"):
+			d.blame("log.sink").fail(`"command" needs the command that reads the output: write log.command = ["/path/to/logger", "argument"], too`)
+		case log.Format == LogDirect:
+			d.blame("log.format", "log.sink").fail(`"direct" is for files: with log.sink = "command" write format = "raw", "text" or "json"`)
+		}
 	case SinkStdout:
 		refuse(`has no meaning with log.sink = "stdout"`, append(ofMessages, "log.address")...)
 		if log.Format != LogText && log.Format != LogJSON {
@@ -133,7 +144,7 @@ func (d *draft) checkSink() {
 func (d *draft) checkStderr() {
 	log := d.Log
 	switch {
-	case log.Stderr == StderrLabel && log.Sink == SinkFile && !(log.Format == LogText || log.Format == LogJSON):
+	case log.Stderr == StderrLabel && (log.Sink == SinkFile || log.Sink == SinkCommand) && !(log.Format == LogText || log.Format == LogJSON):
 		d.blame("log.stderr", "log.format").fail(`"label" needs records that name the stream: write format = "text" or "json", too, or stderr = "separate"`)
 	case log.StderrFile != "" && log.Stderr != StderrSeparate:
 		d.blame("log.stderr_file").failKey(`has no meaning without stderr = "separate": write that, too, or leave it out`)

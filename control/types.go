@@ -32,7 +32,7 @@ type Status struct {
 	RSS      *int64     `json:"rss_bytes"`       // resident memory of the main process
 	LogFile  *string    `json:"log_file"`
 	Stderr   string     `json:"stderr_file,omitzero"` // absent: standard error has no file of its own
-	LogSink  string     `json:"log_sink,omitzero"`    // journald, syslog or stdout, where the output goes instead of a file
+	LogSink  string     `json:"log_sink,omitzero"`    // journald, syslog, stdout or command, where the output goes instead of a file
 	LastLine *string    `json:"last_line"`            // newest complete line, as written; invalid UTF-8 replaced
 	Reason   *string    `json:"reason"`               // why it is in this state, in plain words
 

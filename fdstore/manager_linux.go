@@ -166,6 +166,13 @@ func (m *Manager) Tell(lines string) {
 	m.send(lines, -1)
 }
 
+// Idle reports whether all is sent but, perhaps, the status.
+func (m *Manager) Idle() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.queue) == 0 && !m.busy
+}
+
 // Close sends what is left, for at most patience, and returns whether all of it was sent.
 func (m *Manager) Close(patience time.Duration) bool {
 	close(m.closing)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -297,6 +298,10 @@ var scenarios = map[string]func(*rig){
 	"a stop during an upgrade": func(r *rig) {
 		switch r.n {
 		case 1:
+			runtime.LockOSThread()
+			unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGHUP) // it has arrived before anything else is done
+			r.note("%v", r.link.Upgrade(filepath.Join(r.dir, "new"), os.Args, os.Environ()))
+			r.link.caught.Hold() // delivered
 			r.note("%v", r.link.Upgrade(filepath.Join(r.dir, "new"), os.Args, os.Environ()))
 		case 2: // the new one
 			r.link.Stopping()
@@ -389,7 +394,7 @@ func TestKeeper(t *testing.T) {
 		{"stopped", 0, 2, []string{"signal 1"}},
 		{"upgrade", 6, 5, []string{"1 runs keeper.test with 0 files, resumes: false", "2 runs keeper.test with 1 files, resumes: true",
 			"3 runs keeper.test with 1 files, resumes: true", "4 runs new with 1 files, resumes: true", "5 runs new with 1 files, resumes: true", "keeper runs new"}},
-		{"a stop during an upgrade", 4, 2, nil},
+		{"a stop during an upgrade", 4, 2, []string{"a signal has just arrived"}},
 		{"keeper is killed", -1, 3, []string{"has 0", "gone", "has 1", "has 1", "ends"}},
 	}
 	for _, tt := range tests {
@@ -484,5 +489,18 @@ func TestForward(t *testing.T) {
 	}
 	if !k.life.announced || k.life.status != 3 || !k.life.stopping {
 		t.Errorf("%+v", k.life)
+	}
+}
+
+// What a supervisor was told and has not acknowledged, the binary that it executes is told again.
+func TestExitsAreToldAgain(t *testing.T) {
+	v := loop.NewVirtual(1)
+	k := &Keeper{store: fdstore.Store{Files: map[string]int{}}, manager: fdstore.Nobody(), scope: v.Root(), options: Options{Trial: time.Hour}}
+	k.exits.add(Exit{Pid: 7, Start: 8})
+	_, told := k.exits.untold()
+	told()
+	k.handle(fdstore.Message{Lines: []string{keyUpgrade + "=1"}})
+	if lines, _ := k.exits.untold(); lines != (Exit{Pid: 7, Start: 8}).line() {
+		t.Errorf("the next one is told %q", lines)
 	}
 }

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -209,8 +210,11 @@ func (l *Link) listen() bool {
 	}
 }
 
+// ErrSignalled is why another program was not executed: a signal has arrived, and would be lost. It is about to be delivered.
+var ErrSignalled = errors.New("a signal has just arrived")
+
 // Upgrade executes another binary in this process's place, which gets what is stored and the link. It returns only if that failed; then
-// everything is as before. With a keeper there is a way back: see trial.
+// everything is as before. What waits to be sent would be lost: see Idle. With a keeper there is a way back: see trial.
 func (l *Link) Upgrade(binary string, args, env []string) error {
 	files := l.Kept()
 	if l.keeper != nil {
@@ -222,7 +226,10 @@ func (l *Link) Upgrade(binary string, args, env []string) error {
 		}
 		l.Tell(keyUpgrade + "=1")
 	}
-	err := l.exec(binary, args, env, files)
+	err := errUnheard
+	if l.Idle() {
+		err = l.exec(binary, args, env, files)
+	}
 	if l.keeper != nil {
 		l.Tell(keyUpgrade + "=0")
 	}
@@ -239,9 +246,14 @@ func (l *Link) TakeRole(args, env []string) error {
 	return l.exec(path, args, env, l.Kept())
 }
 
+var errUnheard = errors.New("the keeper does not hear")
+
 // exec executes a program in this process's place. Signals that arrive meanwhile don't kill it.
 func (l *Link) exec(path string, args, env []string, files map[string]int) error {
-	_, release := l.caught.Hold()
+	arrived, release := l.caught.Hold()
 	defer release()
+	if slices.ContainsFunc(arrived, handedOn) {
+		return ErrSignalled
+	}
 	return fdstore.Exec(path, args, env, files, l.openFiles)
 }

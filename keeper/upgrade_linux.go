@@ -30,6 +30,7 @@ func (t *trial) begin(k *Keeper, really bool) {
 	if !really {
 		return
 	}
+	k.exits.told = 0 // what the other binary has not acknowledged, it is told
 	t.timer = k.scope.After(k.options.Trial, func() {
 		t.timer = nil
 		k.log.Error("superd's new binary is not ready: the old one is started again", "waited", k.options.Trial)

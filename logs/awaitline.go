@@ -47,10 +47,10 @@ func (c *Capture) awaitLine(ctx context.Context, m *lineMatcher) error {
 		default:
 		}
 	})()
-	f := &follower{ctx: ctx, readers: &c.store.readers, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
+	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
 	m.format = func() Format { return f.chain.newest().format }
 	defer f.leave()
-	return f.run(ctx, c, true, wake, func(f *follower) error {
+	return f.run(ctx, true, wake, func(f *follower) error {
 		from, _ := f.chain.lastRun()
 		if f.position = from; from == unknown {
 			f.position = f.chain.first()

@@ -34,7 +34,7 @@ type Capture struct {
 
 	silent atomic.Bool // a run has begun and has printed nothing yet
 
-	droppedBytes, droppedLines atomic.Int64
+	drops atomic.Pointer[drops] // nil: nothing was dropped
 
 	reopen atomic.Bool // the file is to be opened anew, with options
 
@@ -86,6 +86,14 @@ func (c *Capture) Path() string { return c.setting().Path }
 
 // StderrPath returns the path of the log file of standard error, "" where it has none of its own. From any goroutine.
 func (c *Capture) StderrPath() string { return c.setting().StderrPath }
+
+// Apart returns the streams that have log files, each its own. From any goroutine.
+func (c *Capture) Apart() []Stream {
+	if c.setting().ofStderr() != nil {
+		return []Stream{Stdout, Stderr}
+	}
+	return []Stream{Stdout}
+}
 
 // Sink returns where the output goes instead of a file. From any goroutine.
 func (c *Capture) Sink() Sink { return c.setting().Sink }

@@ -520,4 +520,5 @@ func TestBusyPipeGrows(t *testing.T) {
 	p.until("a bigger pipe", func() bool { return size() == busyPipe })
 	stop.set()
 	<-done
+	r.await(p.drained(), "the rest")
 }

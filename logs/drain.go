@@ -196,6 +196,9 @@ func (c *stream) turn() (more bool, err error) {
 			return true, err
 		}
 		if !some {
+			if err := c.putGap(); err != nil {
+				return true, err
+			}
 			c.reached(!c.file.byLine() || c.bytes() == 0) // else the rest of a line is awaited
 			return false, nil
 		}

@@ -81,6 +81,16 @@ func OpenWriter(readFD int) (fd int, err error) {
 	return fd, nil
 }
 
+// OpenReader returns a program's end of a FIFO that it is to read, of which fd is open for reading and writing: blocking, close-on-exec, and a
+// description of its own. It sees the end when nobody has the FIFO open for writing any more.
+func OpenReader(fd int) (reader int, err error) {
+	reader, err = openFD(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY)
+	if err != nil {
+		return -1, fmt.Errorf("open reader of FIFO: %w", err)
+	}
+	return reader, nil
+}
+
 // mkfifo makes a FIFO, removing first what is there.
 func mkfifo(path string) error {
 	for {

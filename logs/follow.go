@@ -21,19 +21,19 @@ import (
 // It reads files, with one buffer, so it may be as slow as it likes. Where that was too slow and files were removed before
 // they were shown, a line says how much is missing.
 func (c *Capture) Follow(ctx context.Context, lines int, follow bool, w io.Writer) error {
-	return c.show(ctx, w, follow, func(f *follower) error { return f.back(ctx, lines, f.chain.end()) })
+	return c.show(ctx, Stdout, w, follow, func(f *follower) error { return f.back(ctx, lines, f.chain.end()) })
 }
 
-// FollowFromStart writes to w what this capture has brought into the log since it was made, then what is appended, as
+// FollowFromStart writes to w what this capture has brought into the log of a stream since it was made, then what is appended, as
 // [Capture.Follow] does.
-func (c *Capture) FollowFromStart(ctx context.Context, w io.Writer) error {
-	return c.show(ctx, w, true, func(f *follower) error {
+func (c *Capture) FollowFromStart(ctx context.Context, which Stream, w io.Writer) error {
+	return c.show(ctx, which, w, true, func(f *follower) error {
 		f.position = f.chain.first()
 		return nil
 	})
 }
 
-func (c *Capture) show(ctx context.Context, w io.Writer, follow bool, place func(*follower) error) error {
+func (c *Capture) show(ctx context.Context, which Stream, w io.Writer, follow bool, place func(*follower) error) error {
 	wake := make(chan struct{}, 1)
 	defer c.Notify(func() {
 		select {
@@ -42,10 +42,10 @@ func (c *Capture) show(ctx context.Context, w io.Writer, follow bool, place func
 		}
 	})()
 
-	f := &follower{ctx: ctx, readers: &c.store.readers, w: w, buffers: &c.store.buffers, lineEnded: true}
+	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, which: which, w: w, buffers: &c.store.buffers, lineEnded: true}
 	defer f.idle()
 	defer f.leave()
-	err := f.run(ctx, c, follow, wake, place)
+	err := f.run(ctx, follow, wake, place)
 	if err != nil && err != ctx.Err() {
 		return fmt.Errorf("show output of %s: %w", c.name, err)
 	}
@@ -59,6 +59,22 @@ func (c *Capture) chain() (ch *chain, released bool) {
 	return c.streams[0].file.chain, c.released
 }
 
+// chainOf returns the chain of a stream's own log file, nil while nothing was written there, and whether nothing will be added to it any more.
+func (c *Capture) chainOf(which Stream) (ch *chain, released bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := c.streams[0].file
+	if which == Stdout {
+		return first.chain, c.released
+	}
+	for _, s := range c.streams[1:] {
+		if s.file != first {
+			return s.file.chain, c.released
+		}
+	}
+	return nil, c.released || c.options.ofStderr() == nil
+}
+
 // forever is a position that no output reaches; far from the greatest number, as positions may be negative.
 const forever = math.MaxInt64 / 2
 
@@ -66,6 +82,8 @@ const forever = math.MaxInt64 / 2
 type follower struct {
 	ctx       context.Context
 	readers   *slots
+	capture   *Capture
+	which     Stream
 	w         io.Writer
 	buffers   *sync.Pool        // of *[chunkBytes]byte; nil: the buffer is its own
 	pooled    *[chunkBytes]byte // of these; nil while it waits
@@ -81,9 +99,20 @@ type follower struct {
 	written time.Time // when that was written to last, as of then
 }
 
-// run shows c from where place sets the position.
-func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan struct{}, place func(*follower) error) error {
-	ch, _ := c.chain()
+// newest returns the chain that is written to, and whether nothing will be added to it any more.
+func (f *follower) newest() (ch *chain, released bool) {
+	if ch, released = f.capture.chainOf(f.which); ch == nil {
+		if ch = f.chain; ch == nil {
+			o := f.capture.setting()
+			ch = newChain(o.StderrPath, o.Format)
+		}
+	}
+	return ch, released
+}
+
+// run shows the log from where place sets the position.
+func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, place func(*follower) error) error {
+	ch, _ := f.newest()
 	if err := f.begin(ch); err != nil {
 		return err
 	}
@@ -100,7 +129,7 @@ func (f *follower) run(ctx context.Context, c *Capture, follow bool, wake <-chan
 			return err
 		}
 		f.busy()
-		newest, released := c.chain() // before the step: it sees all that was written before this
+		newest, released := f.newest() // before the step: it sees all that was written before this
 		direct := newest.newest().format == Direct
 		if direct {
 			if err := f.read(func() error { newest.refresh(); return nil }); err != nil {

@@ -267,7 +267,7 @@ func TestFollowFromStart(t *testing.T) {
 	r := &reader{program: p, gate: make(chan struct{}), came: make(chan struct{}, 1), wrote: make(chan struct{}, 1)}
 	close(r.gate)
 	ended := make(chan error)
-	go func() { ended <- p.FollowFromStart(ctx, r) }()
+	go func() { ended <- p.FollowFromStart(ctx, Stdout, r) }()
 	r.expect("one\ntwo\nthree\n")
 	p.log("four\n")
 	r.expect("one\ntwo\nthree\nfour\n")

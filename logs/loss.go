@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -18,8 +19,75 @@ type loss struct {
 // errStalled is why output is dropped when nothing else is known.
 var errStalled = errors.New("the log did not take it")
 
+// Drops are how much output was dropped rather than have the program wait, in all, and how much of that the log has a record of.
+type Drops struct{ Bytes, Lines, ToldBytes, ToldLines int64 }
+
+type drops struct {
+	mu sync.Mutex
+	Drops
+	saving bool // who saves them has been told, and has not saved them yet
+}
+
 // Dropped returns how much output was dropped rather than have the program wait. From any goroutine.
-func (c *Capture) Dropped() (bytes, lines int64) { return c.droppedBytes.Load(), c.droppedLines.Load() }
+func (c *Capture) Dropped() (bytes, lines int64) {
+	d := c.Drops()
+	return d.Bytes, d.Lines
+}
+
+// Drops returns what was dropped, in all, for [Capture.RestoreDrops] of the next superd. From any goroutine.
+func (c *Capture) Drops() Drops {
+	d := c.drops.Load()
+	if d == nil {
+		return Drops{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Drops
+}
+
+// addDrops adds to what was dropped, and has it saved.
+func (c *Capture) addDrops(by Drops) {
+	d := c.drops.Load()
+	if d == nil {
+		d = &drops{}
+		if !c.drops.CompareAndSwap(nil, d) {
+			d = c.drops.Load()
+		}
+	}
+	d.mu.Lock()
+	d.Bytes, d.Lines, d.ToldBytes, d.ToldLines = d.Bytes+by.Bytes, d.Lines+by.Lines, d.ToldBytes+by.ToldBytes, d.ToldLines+by.ToldLines
+	tell := !d.saving && c.store.tellDrops != nil
+	d.saving = d.saving || tell
+	d.mu.Unlock()
+	if tell {
+		c.store.tellDrops(c)
+	}
+}
+
+// DropsSaved tells that was is saved. It reports whether there is more to save by now.
+func (c *Capture) DropsSaved(was Drops) (more bool) {
+	d := c.drops.Load()
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.saving = d.Drops != was
+	return d.saving
+}
+
+// RestoreDrops tells what an earlier superd has dropped, before the loop runs. What the log has no record of yet gets one.
+func (c *Capture) RestoreDrops(was Drops) {
+	if was == (Drops{}) {
+		return
+	}
+	c.drops.Store(&drops{Drops: was})
+	if was.Bytes > was.ToldBytes && c.hasPipe() {
+		s := c.streams[0]
+		s.loss.bytes, s.loss.lines, s.loss.cause = was.Bytes-was.ToldBytes, was.Lines-was.ToldLines, errStalled
+		c.kick()
+	}
+}
 
 // lose notes that p is dropped.
 func (c *stream) lose(p []byte) {
@@ -34,8 +102,7 @@ func (c *stream) lose(p []byte) {
 	} else {
 		c.loss.inLine += len(p)
 	}
-	c.droppedBytes.Add(int64(len(p)))
-	c.droppedLines.Add(lines)
+	c.addDrops(Drops{Bytes: int64(len(p)), Lines: lines})
 }
 
 // loseFirst notes that p is dropped, which came before what was dropped last.
@@ -50,7 +117,7 @@ func (c *stream) endLostLine() {
 	if c.loss.inLine > 0 {
 		c.loss.inLine = 0
 		c.loss.lines++
-		c.droppedLines.Add(1)
+		c.addDrops(Drops{Lines: 1})
 	}
 }
 

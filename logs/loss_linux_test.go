@@ -82,10 +82,10 @@ func TestDropWhileFull(t *testing.T) {
 				if err := os.Remove(path); err != nil {
 					t.Fatal(err)
 				}
-				r.poll("the file", func() bool { // it is not tried all the time
+				r.poll("the gap", func() bool { // it is not tried all the time
 					log(10)
-					_, err := os.Stat(path)
-					return err == nil
+					text, err := os.ReadFile(path)
+					return err == nil && strings.Contains(string(text), "were dropped")
 				})
 			}
 			contents, names := files(t, path)
@@ -195,5 +195,29 @@ func TestLossUnrecorded(t *testing.T) {
 	r.waitForStore()
 	if said := r.log.String(); !strings.Contains(said, "does not say so") || !strings.Contains(said, "bytes=8 lines=2") {
 		t.Errorf("the log says %q, want what was lost", said)
+	}
+}
+
+// What tells of a loss does not wait for the program's next line.
+func TestGapIsToldWithoutAnotherLine(t *testing.T) {
+	for _, format := range []Format{Raw, Text, JSON} {
+		r := newRig(t)
+		path := filepath.Join(t.TempDir(), "web.log")
+		if err := os.Symlink("/dev/full", path); err != nil {
+			t.Fatal(err)
+		}
+		p := r.program(Options{Path: path, Format: format, Drop: true})
+		p.log("one\ntwo\n")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		r.poll("the gap", func() bool {
+			text, err := os.ReadFile(path)
+			return err == nil && strings.Contains(string(text), "8 bytes in 2 lines were dropped: ") && strings.HasSuffix(string(text), "\n")
+		})
+		p.log("three\n")
+		if text := readFile(t, path); strings.Count(text, "\n") != 2 || !strings.Contains(text, "three") {
+			t.Errorf("%s: the log is %q, want the gap and a line", format, text)
+		}
 	}
 }

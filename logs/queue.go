@@ -45,6 +45,13 @@ func (q *Queue) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Idle reports whether all that was written to it has been passed on.
+func (q *Queue) Idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.size == 0 && q.dropped == 0
+}
+
 // Close stops taking writes and waits, for at most patience, until what is queued has been written.
 func (q *Queue) Close(patience time.Duration) {
 	q.mu.Lock()

@@ -25,8 +25,8 @@ type Reading struct {
 	ctx     context.Context
 	query   Query
 	buffer  []byte
-	sources map[*Capture]*source
-	cancels map[*Capture]func()
+	sources map[origin]*source
+	cancels map[origin]func()
 	ready   sourceHeap
 	given   *source   // whose entry was given last
 	open    []*source // that have a file open: the one that was read from last comes last
@@ -44,31 +44,39 @@ type Reading struct {
 // A Wanted is a capture that a reading is to include.
 type Wanted struct {
 	Capture *Capture
+	Stream  Stream  // whose log it is: Stderr where that has a file of its own
 	Resume  *Cursor // goes on after this place, where somebody has read so far
 	Fresh   bool    // with all that this capture has brought, since it was not there when the reading began
 	Span    *Span   // nothing but this run; nil: any
 }
 
+// An origin is where entries come from.
+type origin struct {
+	*Capture
+	Stream
+}
+
 // NewReading returns a reading that has nothing to read yet. ctx ends it.
 func NewReading(ctx context.Context, q Query) *Reading {
-	return &Reading{ctx: ctx, query: q, buffer: make([]byte, chunkBytes), sources: map[*Capture]*source{}, cancels: map[*Capture]func(){},
+	return &Reading{ctx: ctx, query: q, buffer: make([]byte, chunkBytes), sources: map[origin]*source{}, cancels: map[origin]func(){},
 		queued: map[*source]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // Set has the reading include exactly these captures. What the others have brought so far is still given.
 func (r *Reading) Set(all []Wanted) error {
 	chunk := max(leastRead, min(chunkBytes, readingBytes/max(len(all), 1)))
-	wanted := make(map[*Capture]bool, len(all))
+	wanted := make(map[origin]bool, len(all))
 	for _, w := range all {
-		wanted[w.Capture] = true
-		if r.sources[w.Capture] != nil {
+		from := origin{w.Capture, w.Stream}
+		wanted[from] = true
+		if r.sources[from] != nil {
 			continue
 		}
-		s := &source{capture: w.Capture, query: &r.query, span: w.Span}
-		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, w: s, buffer: r.buffer[:chunk], lineEnded: true}
-		r.sources[w.Capture] = s
+		s := &source{query: &r.query, span: w.Span}
+		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, capture: w.Capture, which: w.Stream, w: s, buffer: r.buffer[:chunk], lineEnded: true}
+		r.sources[from] = s
 		if r.query.Follow {
-			r.cancels[w.Capture] = w.Capture.Notify(func() { r.look(s) })
+			r.cancels[from] = w.Capture.Notify(func() { r.look(s) })
 		}
 		if err := s.place(beginning{w.Resume, w.Fresh}); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
@@ -85,7 +93,7 @@ func (r *Reading) Set(all []Wanted) error {
 }
 
 // leave is told no more of a capture.
-func (r *Reading) leave(c *Capture) {
+func (r *Reading) leave(c origin) {
 	if cancel := r.cancels[c]; cancel != nil {
 		cancel()
 		delete(r.cancels, c)
@@ -175,7 +183,7 @@ func (r *Reading) ask(s *source) error {
 	if ok {
 		r.enter(s)
 	} else if s.over {
-		r.leave(s.capture)
+		r.leave(origin{s.capture, s.which})
 	}
 	r.direct = r.direct || s.chain.newest().format == Direct
 	return nil

@@ -164,8 +164,8 @@ func TestSinceInLargeFile(t *testing.T) {
 		fmt.Fprintf(&file, "%s stdout %d\n", instant(0).Add(time.Duration(i)*time.Millisecond).Format(recordTime), i)
 	}
 	c := r.capture(r.logDir(map[string]string{"t": file.String()}), "t", Text)
-	s := &source{capture: c, query: &Query{}}
-	s.follower = follower{ctx: t.Context(), readers: &r.store.readers, w: s, buffer: make([]byte, leastRead)}
+	s := &source{query: &Query{}}
+	s.follower = follower{ctx: t.Context(), capture: c, readers: &r.store.readers, w: s, buffer: make([]byte, leastRead)}
 	if err := s.begin(s.mustChain()); err != nil {
 		t.Fatal(err)
 	}

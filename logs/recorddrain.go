@@ -51,21 +51,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 				break
 			}
 		}
-		gap, known := c.gap(c.file.Options, run), c.loss
-		var written int
-		overtaken, err := c.do(used, func() (err error) {
-			if to := c.sink; to != nil {
-				written, err = to.put(&gap, records, c.quit)
-			} else {
-				written, err = c.file.appendAfter(&gap, records)
-			}
-			return err
-		})
-		if gap == nil {
-			c.loss.bytes -= known.bytes // it has grown if this was overtaken
-			c.loss.lines -= known.lines
-			c.tell(known, run)
-		}
+		written, overtaken, err := c.put(records, used, run)
 		if written < len(records) && c.file.Format != Raw {
 			written = takenFor(recordsIn(c.file.Format, records[:written]), text, end)
 		} else if written == len(records) {
@@ -86,4 +72,39 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 		text = text[used:]
 	}
 	return moved, moved > 0, nil
+}
+
+// put writes records, of which the output is at the beginning of the pipe, after what tells of a loss. It returns how many bytes of them are written,
+// and what do tells.
+func (c *stream) put(records []byte, used int, run string) (written int, overtaken bool, err error) {
+	gap, known := c.gap(c.file.Options, run), c.loss
+	overtaken, err = c.do(used, func() (err error) {
+		if to := c.sink; to != nil {
+			written, err = to.put(&gap, records, c.quit)
+		} else {
+			written, err = c.file.appendAfter(&gap, records)
+		}
+		return err
+	})
+	if gap == nil {
+		c.loss.bytes -= known.bytes // it has grown if this was overtaken
+		c.loss.lines -= known.lines
+		if known.bytes > 0 {
+			c.addDrops(Drops{ToldBytes: known.bytes, ToldLines: known.lines})
+		}
+		c.tell(known, run)
+	}
+	return written, overtaken, err
+}
+
+// putGap writes what tells of a loss after which nothing has come yet.
+func (c *stream) putGap() error {
+	if c.loss.bytes == 0 || c.loss.inLine > 0 {
+		return nil
+	}
+	c.mu.Lock()
+	run := c.runID
+	c.mu.Unlock()
+	_, _, err := c.put(nil, 0, run)
+	return err
 }

@@ -14,6 +14,7 @@ const (
 	Journald  Sink = "journald" // by its native protocol
 	Syslog    Sink = "syslog"   // RFC 5424
 	OwnStdout Sink = "stdout"   // superd's own standard output
+	Command   Sink = "command"  // the standard input of a logger, a FIFO whose path is the address
 )
 
 // A sink takes records. It belongs to one capture, and is used by one goroutine at a time.
@@ -31,6 +32,8 @@ func (s *Store) newSink(o *Options) sink {
 		return &messenger{transport: s.transports.get(o.Address)}
 	case OwnStdout:
 		return s.stdout
+	case Command:
+		return s.feeds.get(o.Address)
 	}
 	return nil
 }
@@ -107,6 +110,8 @@ func (o *Options) where() string {
 	switch {
 	case o.Sink == OwnStdout:
 		return "superd's standard output"
+	case o.Sink == Command:
+		return "its logger"
 	case o.Sink != "":
 		return fmt.Sprintf("%s at %s", o.Sink, o.Address)
 	}

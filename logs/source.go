@@ -32,6 +32,7 @@ type Entry struct {
 	Instance string
 	Run      string // "": not known
 	Stream   string // "": not known
+	Apart    bool   // of the file that standard error has for itself
 	Partial  bool   // no line end follows
 	Line     []byte // without its end
 	Note     string // what superd says itself; then there is no line
@@ -44,13 +45,12 @@ type Entry struct {
 // IsPlace reports whether the entry tells nothing but the cursor.
 func (e *Entry) IsPlace() bool { return e.place }
 
-// A source gives the entries of one capture. It belongs to a [Reading].
+// A source gives the entries of one log file of a capture. It belongs to a [Reading].
 type source struct {
 	follower
-	capture *Capture
-	query   *Query
-	span    *Span // nil: any run
-	end     int64 // the position to stop at
+	query *Query
+	span  *Span // nil: any run
+	end   int64 // the position to stop at
 
 	pending []byte // read, from the position at on; given up to start
 	start   int
@@ -79,7 +79,7 @@ type beginning struct {
 
 // place goes to the beginning.
 func (s *source) place(b beginning) error {
-	ch, _ := s.capture.chain()
+	ch, _ := s.newest()
 	if err := s.begin(ch); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *source) place(b beginning) error {
 	s.base, s.origin = ch.cursor(s.position), s.position
 	s.base.offset, s.origin = 0, s.position-s.base.offset
 	if s.query.Follow && err == nil {
-		s.entry, s.ready = Entry{Program: s.program(), Instance: s.capture.name, Cursor: s.cursor(), place: true}, true
+		s.entry, s.ready = Entry{Program: s.program(), Instance: s.capture.name, Apart: s.which == Stderr, Cursor: s.cursor(), place: true}, true
 	}
 	return err
 }
@@ -316,7 +316,7 @@ func (s *source) fill() (more bool, err error) {
 	if err := s.ctx.Err(); err != nil {
 		return false, err
 	}
-	newest, released := s.capture.chain() // before the step, as in follower.run
+	newest, released := s.newest() // before the step, as in follower.run
 	if newest.newest().format == Direct {
 		if err := s.read(func() error { newest.refresh(); return nil }); err != nil {
 			return false, err
@@ -409,7 +409,7 @@ func (s *source) program() string {
 
 // take makes an entry of what is pending. It reports false when more has to be read first.
 func (s *source) take() bool {
-	s.entry = Entry{Program: s.entry.Program, Instance: s.capture.name}
+	s.entry = Entry{Program: s.entry.Program, Instance: s.capture.name, Apart: s.which == Stderr}
 	if s.entry.Program == "" {
 		s.entry.Program = s.program()
 	}
@@ -462,6 +462,9 @@ func (s *source) take() bool {
 		s.key = max(s.key, e.Time)
 	case !records:
 		s.key = max(s.key, s.fileKey)
+	}
+	if e.Stream == "" && e.Apart {
+		e.Stream = stderr
 	}
 	return true
 }

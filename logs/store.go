@@ -50,7 +50,7 @@ type Options struct {
 	Path    string // of the log file; it and its directory are made when first needed
 
 	Sink       Sink   // where the output goes instead of a file
-	Address    string // of journald or syslog: the path of a socket of datagrams, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one
+	Address    string // of journald or syslog: the path of a socket of datagrams, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one. Of a logger: its FIFO
 	Identifier string // what they call the program; "" is its name
 	Facility   int    // of syslog's; 0 to 23
 	host       string // this machine's name, as syslog is told
@@ -147,8 +147,10 @@ type Store struct {
 	archive    archive
 	transports transports
 	stdout     *sharedOutput
+	feeds      feeds
 	tellRun    func(RunBegin) // nil: nobody wants to know
 	tellLoss   func(Loss)     // as well
+	tellDrops  func(*Capture) // as well
 	now        func() time.Time
 	stall      time.Duration                   // how long an operation on a file may take before output is dropped, where it is
 	pause      func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
@@ -170,7 +172,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
-	s.transports.log = log
+	s.transports.log, s.feeds.log = log, log
 	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
 	return s
@@ -184,6 +186,10 @@ type Loss struct {
 
 // TellLosses has f called after each loss, on the goroutine that writes. f must not block. It is to be set before there are captures.
 func (s *Store) TellLosses(f func(Loss)) { s.tellLoss = f }
+
+// TellDrops has f called when [Capture.Drops] are to be saved, on the goroutine that drops, and not again before [Capture.DropsSaved]. f must not block. It
+// is to be set before there are captures.
+func (s *Store) TellDrops(f func(*Capture)) { s.tellDrops = f }
 
 // A RunBegin tells where in a log the output of a run begins, where the log itself doesn't tell.
 type RunBegin struct {

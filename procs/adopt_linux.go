@@ -75,7 +75,7 @@ func (k *Kernel) adoptOutput(a *Adoptee, o *AdoptedOutput) (int, error) {
 	if err == nil || a.Found == nil {
 		return fd, err
 	}
-	for _, n := range []string{"1", "2"} {
+	for _, n := range []string{"0", "1", "2"} {
 		path := filepath.Join("/proc", strconv.Itoa(a.Process.Pid), "fd", n)
 		target, e := os.Readlink(path)
 		if e != nil || target != o.FIFO && target != o.FIFO+" (deleted)" {

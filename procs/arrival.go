@@ -114,7 +114,8 @@ func (s *Supervisor) remove(in *instance) {
 	}
 	in.occupy(nil)
 	s.counts[in.machine.state]--
-	s.outputs -= len(streamsOf(in.program))
+	s.outputs -= fifosOf(in.program)
+	s.loggers -= one(in.isLogger())
 	s.journal.Queue(instanceKey(in.name), nil)
 	for _, kept := range in.kept {
 		s.letGo(kept)

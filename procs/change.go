@@ -45,7 +45,8 @@ func (in *instance) change(c *config.Change) {
 		restarts = restarts || lives.Restarts()
 	}
 	goesOn := restarts && in.run != nil && before.Scheduled() && program.Scheduled() // the next run is by the new table
-	in.sup.outputs += len(streamsOf(program)) - len(streamsOf(before))
+	in.sup.outputs += fifosOf(program) - fifosOf(before)
+	in.sup.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
 	in.program, m.program = program, program
 	m.stale = m.stale || restarts && in.run != nil
 	defer in.save()
@@ -92,7 +93,7 @@ func (in *instance) setLogOptions() {
 // duringRun returns the options for the output of a run that was begun with others: those of now, less what its output can't change.
 func duringRun(began, now logs.Options) logs.Options {
 	now.Path, now.Format, now.Split, now.StderrPath = began.Path, began.Format, began.Split, began.StderrPath
-	if now.Sink != began.Sink { // what else says where a sink is, is for that sink
+	if now.Sink != began.Sink || began.Sink == logs.Command { // what else says where a sink is, is for that sink; a command is the sink itself
 		now.Sink, now.Address, now.Identifier, now.Facility = began.Sink, began.Address, began.Identifier, began.Facility
 	}
 	return now

@@ -63,7 +63,7 @@ func newStarter(t testing.TB, program *config.Program) *starter {
 func (s *starter) start(t testing.TB) (*pidfd.Process, error) {
 	t.Helper()
 	made := []int{-1}
-	p, err := prepare(s.spec, &pendingSpawn{}, made)
+	p, err := prepare(s.spec, &pendingSpawn{}, made, new(int))
 	if p != nil {
 		defer p.close()
 	}

@@ -65,16 +65,16 @@ func (h *hookRun) next() {
 	program.Command = h.commands[h.at]
 	b := h.in.newBirth(h.run)
 	h.pending = h.in.sup.system.Spawn(h.in.spec(h.run, &program, b), func(child Child, err error) {
-		b.settle(func() { h.result(child, err) })
+		b.settle(func() { h.result(b, child, err) })
 	})
 	h.in.save()
 }
 
 // result takes the worker's result.
-func (h *hookRun) result(child Child, err error) {
+func (h *hookRun) result(b *birth, child Child, err error) {
 	h.pending = nil
 	h.in.unstick()
-	h.in.attach(child)
+	h.in.attach(b, child)
 	if err != nil {
 		h.end(fmt.Errorf("%s: %w", h.name(), err))
 		return

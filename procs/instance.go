@@ -26,7 +26,8 @@ type instance struct {
 	asked       bool     // its waiters are told when nobody is about to be looked at any more
 	capture     *logs.Capture
 	settled     uint64    // number of the newest birth of which is known what came of it
-	kept        [2]string // by stream: the names under which the keeper has the read ends of its FIFOs
+	kept        [3]string // by stream, and of the input: the names under which the keeper has its FIFOs
+	inputFD     int       // of a logger: its input, open for reading and writing; -1: not made yet, or let go of
 	draining    string    // invocation id of the last run that has ended, until all that it wrote is in the log
 	drainsUntil string    // that of the run whose end in the log is waited for; "": none is
 	tree        Tree
@@ -68,9 +69,16 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 		machine: newMachine(program, s.rng),
 		tree:    s.system.NewTree(name, place),
 		sinceAt: s.loop.Now(),
+		inputFD: -1,
 	}
 	s.counts[Stopped]++
-	s.outputs += len(streamsOf(program))
+	s.outputs += fifosOf(program)
+	s.loggers += one(in.isLogger())
+	in.scope.Defer(func() {
+		if in.inputFD >= 0 {
+			s.system.CloseFD(in.inputFD)
+		}
+	})
 	o := s.logOptions(name, program)
 	in.capture = s.store.NewCapture(in.scope, name, o)
 	in.occupy(o.Files())
@@ -91,8 +99,11 @@ func (in *instance) renewTree(place string) {
 
 // fifo returns the path of the FIFO of a stream. No instance has a name with a colon.
 func (s *Supervisor) fifo(instance string, which logs.Stream) string {
-	if which == logs.Stderr {
+	switch which {
+	case logs.Stderr:
 		instance += ":stderr"
+	case input:
+		instance += ":stdin"
 	}
 	return filepath.Join(s.options.RuntimeDir, fifoDir, instance)
 }
@@ -127,6 +138,9 @@ func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options
 	}
 	if p.Log.Sink != config.SinkFile {
 		o.Sink, o.Address, o.Identifier, o.Facility = logs.Sink(p.Log.Sink), p.Log.Address, p.Log.Identifier, p.Log.Facility.Number()
+	}
+	if p.Log.Sink == config.SinkCommand {
+		o.Address = s.loggerInput(p)
 	}
 	return o
 }

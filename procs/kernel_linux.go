@@ -203,7 +203,8 @@ func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
 	made := slices.Repeat([]int{-1}, len(spec.Outputs))
-	prepared, err := prepare(spec, p, made)
+	madeInput := -1
+	prepared, err := prepare(spec, p, made, &madeInput)
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -215,7 +216,7 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	if !p.commit() {
 		closeCgroup(cgroup)
 		k.loop.Post(func() {
-			for _, fd := range made {
+			for _, fd := range append(made, madeInput) {
 				closeInherited(fd)
 			}
 			p.returned()
@@ -223,13 +224,13 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		return
 	}
 	if err != nil {
-		k.loop.Post(func() { done(Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}, err) })
+		k.loop.Post(func() { done(Child{ReadFDs: made, InputFD: madeInput, NotifyFD: -1, ReadyFD: -1}, err) })
 		return
 	}
 	p.enter("execute", prepared.path)
 	p.seat.settle()
-	process, id, err := k.fork(prepared, spec, cgroup)
-	child := Child{ReadFDs: made, NotifyFD: -1, ReadyFD: -1}
+	process, id, err := k.fork(prepared, spec, cgroup, made)
+	child := Child{ReadFDs: made, InputFD: madeInput, NotifyFD: -1, ReadyFD: -1}
 	if err == nil {
 		child.Process, child.ID, child.EnvSum = process, id, prepared.envSum
 		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
@@ -245,8 +246,9 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	})
 }
 
-// fork starts the program in its tree, and has it written down before and after. It closes cgroup.
-func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process, pidfd.Identity, error) {
+// fork starts the program in its tree, and has it written down before and after. outputs are the read ends of FIFOs that were made for it. It closes
+// cgroup.
+func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int, outputs []int) (*pidfd.Process, pidfd.Identity, error) {
 	tree := spec.Tree.(kernelTree)
 	if spec.Expect != nil {
 		if err := spec.Expect(bootTicks()); err != nil {
@@ -255,7 +257,7 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 		}
 	}
 	if spec.Made != nil {
-		spec.Made(p.notify, p.ready[0])
+		spec.Made(p.notify, p.ready[0], outputs)
 	}
 	crashpoint.Here("spawn.before-fork")
 	stdout, stderr := p.stdoutAndStderr()
@@ -297,6 +299,9 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 // files returns what become the program's descriptors 0, 1, 2 and so on.
 func (p *prepared) files(null, stdout, stderr int) []int {
 	files := []int{null, stdout, stderr}
+	if p.input >= 0 {
+		files[0] = p.input
+	}
 	if p.readyNumber > 0 {
 		for len(files) < p.readyNumber {
 			files = append(files, -1)

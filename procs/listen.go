@@ -44,20 +44,21 @@ func (in *instance) tell(spec *SpawnSpec, p *config.Program, b *birth) {
 	if spec.ReadyFD != 0 {
 		b.value.Ready = in.sup.reserve(false)
 	}
-	spec.Made = b.made
 }
 
-// made has the keeper keep what was made for the birth: before it, since what the program tells at once must not be lost with superd. It is called
-// off the loop.
-func (b *birth) made(notify, ready int) {
-	for _, kept := range []struct {
-		name string
-		fd   int
-	}{{b.value.Notify, notify}, {b.value.Ready, ready}} {
-		if kept.name != "" && kept.fd >= 0 {
-			b.in.sup.keeper.Store(kept.name, kept.fd)
+// made has the keeper keep what was made for the birth: before it, since what the program tells and prints at once must not be lost with superd. It is
+// called off the loop.
+func (b *birth) made(notify, ready int, outputs []int) {
+	names, fds := []string{b.value.Notify, b.value.Ready}, []int{notify, ready}
+	for which, fd := range outputs {
+		names, fds = append(names, b.value.Kept[which]), append(fds, fd)
+	}
+	for i, name := range names {
+		if name != "" && fds[i] >= 0 {
+			b.in.sup.keeper.Store(name, fds[i])
 		}
 	}
+	b.kept = true
 }
 
 // listen hears what the processes of the run tell.

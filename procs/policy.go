@@ -76,11 +76,14 @@ func (s *Supervisor) firstFailed() (first *instance) {
 // allEnded reports whether every instance is down and none will be started again by itself: of those that wait, each does so for one that is down. Before the first start nothing has ended, and
 // one that is being removed may make room for another.
 func (s *Supervisor) allEnded() bool {
-	if !s.begun || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances) || len(s.unsettled) > 0 {
+	if !s.begun || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances)-s.loggers || len(s.unsettled) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.instances, func(in *instance) bool {
-		return in.restartTimer != nil || in.removed || in.machine.state == Waiting && in.level() == coming || in.awaitsSchedule()
+		if in.isLogger() {
+			return false // it ends by the shutdown
+		}
+		return !in.machine.state.AtRest() && in.machine.state != Waiting || in.restartTimer != nil || in.removed || in.machine.state == Waiting && in.level() == coming || in.awaitsSchedule()
 	})
 }
 

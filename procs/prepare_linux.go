@@ -26,6 +26,7 @@ type prepared struct {
 	dir         string
 	envSum      uint64
 	outputs     []int  // the program's ends of its FIFOs, as far as they are open: one for standard error, too, or each its own
+	input       int    // its standard input; -1: /dev/null
 	notify      int    // its notify socket; -1: none
 	readyNumber int    // where the program has the writing end of
 	ready       [2]int // the pipe on which it tells that it is ready; -1: none
@@ -34,7 +35,7 @@ type prepared struct {
 }
 
 func (p *prepared) close() {
-	for _, fd := range append([]int{p.notify, p.ready[0], p.ready[1]}, p.outputs...) {
+	for _, fd := range append([]int{p.input, p.notify, p.ready[0], p.ready[1]}, p.outputs...) {
 		closeInherited(fd)
 	}
 }
@@ -59,8 +60,8 @@ func (p *prepared) makeTold(spec *SpawnSpec) (err error) {
 }
 
 // prepare opens what the exec will open, by ordinary blocking calls: a hang costs this goroutine and nothing else.
-// The read ends of FIFOs that it had to make are left in made, which has a place for each output.
-func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, error) {
+// The read ends of FIFOs that it had to make are left in made, which has a place for each output, and the FIFO for its input in madeInput.
+func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int) (*prepared, error) {
 	program := spec.Program
 	if err := checkHeadroom(); err != nil {
 		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
@@ -88,7 +89,7 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, err
 	if err != nil {
 		return nil, &SpawnError{Stage: "expand configuration", Err: err}
 	}
-	p := &prepared{program: program, runAs: id, argv: argv, env: ownOnly(env, spec.Own), dir: dir, notify: -1, ready: [2]int{-1, -1}, pending: pending, envSum: envSum}
+	p := &prepared{program: program, runAs: id, argv: argv, env: ownOnly(env, spec.Own), dir: dir, input: -1, notify: -1, ready: [2]int{-1, -1}, pending: pending, envSum: envSum}
 
 	pending.enter("enter directory", dir)
 	unseenDir, err := checkDirectory(dir, id.rights())
@@ -114,6 +115,11 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int) (*prepared, err
 		}
 		p.outputs = append(p.outputs, fd)
 	}
+	if spec.Input != nil {
+		if p.input, err = openFIFO(*spec.Input, logs.OpenReader, id, pending, madeInput); err != nil {
+			return p, err
+		}
+	}
 	return p, nil
 }
 
@@ -126,23 +132,28 @@ func openOutput(output Outlet, id *runAs, pending *pendingSpawn, made *int) (fd 
 		}
 		return fd, nil
 	}
-	pending.enter("open output", output.FIFO)
-	read := output.ReadFD
+	return openFIFO(output, logs.OpenWriter, id, pending, made)
+}
+
+// openFIFO returns the program's end of a FIFO. superd's, if it had to make that, is left in made.
+func openFIFO(outlet Outlet, open func(superds int) (int, error), id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
+	pending.enter("open FIFO", outlet.FIFO)
+	read := outlet.ReadFD
 	uid, gid := id.owner()
 	err = pending.unlessCalledOff(func() (err error) {
 		if read < 0 {
-			read, err = logs.MakeFIFO(output.FIFO, uid, gid)
+			read, err = logs.MakeFIFO(outlet.FIFO, uid, gid)
 			*made = read
 		} else {
 			err = logs.GiveFIFO(read, uid, gid)
 		}
 		if err == nil {
-			fd, err = logs.OpenWriter(read)
+			fd, err = open(read)
 		}
 		return err
 	})
 	if err != nil {
-		return -1, &SpawnError{Stage: "make output", Err: err, Fault: faultOf(err)}
+		return -1, &SpawnError{Stage: "make FIFO", Err: err, Fault: faultOf(err)}
 	}
 	return fd, nil
 }

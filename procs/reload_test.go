@@ -342,6 +342,7 @@ func TestLogOptionsDuringRun(t *testing.T) {
 		{"the sink is elsewhere", syslog, elsewhere, elsewhere},
 		{"another sink", syslog, journald, syslog},
 		{"a file instead of a sink", syslog, file, logs.Options{Sink: "syslog", Address: "unix:/dev/log", Identifier: "a", Facility: 3, MaxSize: 1}},
+		{"another command", logs.Options{Sink: logs.Command, Address: "a"}, logs.Options{Sink: logs.Command, Address: "b"}, logs.Options{Sink: logs.Command, Address: "a"}},
 		{"a sink instead of a file", file, elsewhere, logs.Options{Path: "/log/a", Format: logs.Text}},
 	}
 	for _, tt := range tests {

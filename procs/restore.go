@@ -37,9 +37,9 @@ type Adoptee struct {
 
 // An AdoptedOutput is a FIFO that an earlier superd has left.
 type AdoptedOutput struct {
-	Stream logs.Stream
-	FIFO   string // its path
-	ReadFD int    // its read end; -1 where the keeper had none, then System.Adopt opens the FIFO
+	Stream logs.Stream // or input
+	FIFO   string      // its path
+	ReadFD int         // its read end; -1 where the keeper had none, then System.Adopt opens the FIFO
 
 	gap bool  // the keeper had none
 	Err error // why the FIFO can't be had; ReadFD is -1 then
@@ -100,6 +100,7 @@ func (s *Supervisor) Adopt() error {
 	for _, v := range r.instances {
 		s.keeping.known(v.Kept)
 		s.keeping.known(v.KeptStderr)
+		s.keeping.known(v.KeptInput)
 		if p, _ := v.process(); p != nil {
 			s.keeping.known(p.Kept)
 		}
@@ -111,6 +112,8 @@ func (s *Supervisor) Adopt() error {
 	for _, b := range r.births {
 		s.keeping.known(b.Notify)
 		s.keeping.known(b.Ready)
+		s.keeping.known(b.Kept[0])
+		s.keeping.known(b.Kept[1])
 	}
 	s.restoreScales(r)
 	all := s.merged(r)
@@ -287,9 +290,12 @@ func (s *Supervisor) takeUp(all []*adoption) error {
 			t.PidFD = s.inherit(p.Kept)
 		}
 		a.inheritTold()
-		there, kept := a.saved.outputs()
+		there, kept := a.saved.fifos()
 		if a.news && a.saved.Output && len(streamsOf(a.in.program)) > 1 {
 			there[logs.Stderr] = true // as standard output, which merge knows of
+		}
+		if a.news && a.saved.Output && a.in.isLogger() {
+			there[input] = true // as well
 		}
 		for which, is := range there {
 			if !is {
@@ -297,7 +303,7 @@ func (s *Supervisor) takeUp(all []*adoption) error {
 			}
 			o := AdoptedOutput{Stream: logs.Stream(which), FIFO: s.fifo(a.in.name, logs.Stream(which)), ReadFD: s.inherit(kept[which])}
 			o.gap = o.ReadFD < 0
-			a.gap = a.gap || o.gap
+			a.gap = a.gap || o.gap && o.Stream != input
 			t.Outputs = append(t.Outputs, o)
 		}
 		if p != nil || len(t.Outputs) > 0 {
@@ -383,7 +389,7 @@ func (s *Supervisor) inherit(name string) int {
 // attachAdopted gives the instance the read ends of its FIFOs.
 func (s *Supervisor) attachAdopted(a *adoption) {
 	in, t := a.in, a.adoptee
-	_, kept := a.saved.outputs()
+	_, kept := a.saved.fifos()
 	if a.saved.Run != nil {
 		in.capture.ResumeRun(a.saved.Run.ID)
 	}
@@ -397,13 +403,21 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 		if o.ReadFD < 0 {
 			continue
 		}
-		in.kept[o.Stream] = kept[o.Stream]
+		name := kept[o.Stream]
 		if o.gap {
-			in.kept[o.Stream], a.rekept = s.keep(o.ReadFD, true), true
+			name, a.rekept = s.keep(o.ReadFD, true), true
 		}
+		if o.Stream == input {
+			in.takeInput(o.ReadFD, name)
+			continue
+		}
+		in.kept[o.Stream] = name
 		if err := in.capture.Attach(o.Stream, o.ReadFD); err != nil {
 			s.log.Error("output is not captured", "instance", in.name, "error", err)
 		}
+	}
+	if d := a.saved.Dropped; d != nil {
+		in.capture.RestoreDrops(*d)
 	}
 	if !a.gap && a.saved.Drain != "" {
 		in.drain(a.saved.Drain)

@@ -171,6 +171,9 @@ func (a *adoption) resumeStop(r *run) {
 	switch in.machine.state {
 	case Stopping:
 		in.armStop(r.stopDeadline - in.sup.loop.Now())
+		if in.isLogger() && in.goes() {
+			in.endInput()
+		}
 	case Killing:
 		if a.adoptee.Found != nil {
 			in.signalKill()

@@ -143,7 +143,7 @@ func (in *instance) spawnMain(r *run) {
 	r.notifyKept, r.readyKept = b.value.Notify, b.value.Ready
 	in.letGoOfTold(r)
 	r.pending = in.sup.system.Spawn(spec, func(child Child, err error) {
-		b.settle(func() { in.spawnResult(r, child, err) })
+		b.settle(func() { in.spawnResult(r, b, child, err) })
 	})
 }
 
@@ -179,25 +179,40 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		},
 	}
 	if b != nil {
-		spec.Expect, spec.Happened = b.expect, b.happened
+		spec.Expect, spec.Made, spec.Happened = b.expect, b.made, b.happened
 	}
 	for _, which := range streamsOf(program) {
+		if b != nil && in.capture.FD(which) < 0 {
+			if in.kept[which] == "" {
+				in.kept[which] = in.sup.reserve(true)
+			}
+			b.value.Kept[which] = in.kept[which]
+		}
 		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
 		if program.Log.Format == config.LogDirect {
 			output.Direct = func() (int, error) { return in.capture.OpenDirect(which) }
 		}
 		spec.Outputs = append(spec.Outputs, output)
 	}
+	if program.LoggerOf != "" && b != nil && b.value.Hook == nil {
+		spec.Input = &Outlet{FIFO: in.sup.fifo(in.name, input), ReadFD: in.inputFD}
+	}
 	return spec
 }
 
-// attach takes over the read ends of FIFOs that a worker has made, in the order of the streams.
-func (in *instance) attach(child Child) {
+// attach takes over the read ends of FIFOs that a worker has made for the birth, in the order of the streams.
+func (in *instance) attach(b *birth, child Child) {
+	if child.InputFD > 0 {
+		in.takeInput(child.InputFD, in.sup.keep(child.InputFD, true))
+	}
 	for which, fd := range child.ReadFDs {
 		if fd < 0 {
 			continue
 		}
-		in.kept[which], in.noOutput = in.sup.keep(fd, true), ""
+		in.noOutput = ""
+		if name := b.value.Kept[which]; name != "" && !b.kept {
+			in.sup.keeper.Store(name, fd)
+		}
 		if err := in.capture.Attach(logs.Stream(which), fd); err != nil {
 			in.sup.log.Error("output is not captured", "instance", in.name, "error", err)
 		}
@@ -205,11 +220,11 @@ func (in *instance) attach(child Child) {
 }
 
 // spawnResult takes the worker's result. It always comes, unless the spawn was called off.
-func (in *instance) spawnResult(r *run, child Child, err error) {
+func (in *instance) spawnResult(r *run, b *birth, child Child, err error) {
 	r.pending = nil
 	r.startLimit.Stop()
 	in.unstick()
-	in.attach(child)
+	in.attach(b, child)
 	if err != nil {
 		in.spawnFailed(r, err, faultIn(err))
 		return
@@ -499,8 +514,14 @@ func (in *instance) unstick() {
 	}
 }
 
-// signalStop sends the stop signal to the process group, then SIGCONT, so that a stopped process handles it.
+// signalStop sends the stop signal to the process group, then SIGCONT, so that a stopped process handles it. A logger that goes for good sees the end
+// of its input instead.
 func (in *instance) signalStop() {
+	if in.isLogger() && in.goes() {
+		in.endInput()
+		in.send(unix.SIGCONT)
+		return
+	}
 	in.send(in.run.program.StopSignal)
 	in.send(unix.SIGCONT)
 }

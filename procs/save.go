@@ -52,6 +52,10 @@ func (in *instance) saved() *savedInstance {
 	}
 	v.Output, v.Kept = in.capture.FD(logs.Stdout) >= 0, in.kept[logs.Stdout]
 	v.Stderr, v.KeptStderr = in.capture.FD(logs.Stderr) >= 0, in.kept[logs.Stderr]
+	if d := in.capture.Drops(); d != (logs.Drops{}) {
+		v.Dropped = &d
+	}
+	v.Input, v.KeptInput = in.inputFD >= 0, in.kept[input]
 	if in.removed {
 		v.Table = savedTable(in.program)
 	}
@@ -106,6 +110,21 @@ func (r *run) saved(in *instance) *savedRun {
 	return v
 }
 
+// saveDrops writes down what the capture has dropped, again and again as long as that changes.
+func (s *Supervisor) saveDrops(c *logs.Capture) {
+	in := s.byName[c.Name()]
+	if in == nil || in.capture != c {
+		return
+	}
+	was := c.Drops()
+	in.save()
+	s.afterSaving(func() {
+		if c.DropsSaved(was) {
+			s.saveDrops(c)
+		}
+	})
+}
+
 func savedIdentity(id pidfd.Identity, kept string) *savedProcess {
 	return &savedProcess{Pid: id.Pid, Start: id.Start, Inode: id.Inode, Kept: kept}
 }
@@ -123,6 +142,7 @@ type birth struct {
 	key     string
 	value   savedBirth
 	written atomic.Bool
+	kept    bool // the keeper keeps what was made for it; the worker's until it has come back
 }
 
 // newBirth returns the birth of the main process of the run, or of the hook at hand.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/schedule"
 )
@@ -95,15 +96,18 @@ type savedInstance struct {
 	Kept       string        `json:"kept,omitempty"`    // the name under which the keeper has its read end
 	Stderr     bool          `json:"stderr,omitempty"`  // there is one for standard error
 	KeptStderr string        `json:"kept_stderr,omitempty"`
+	Input      bool          `json:"input,omitempty"` // of a logger: there is a FIFO for its standard input
+	KeptInput  string        `json:"kept_input,omitempty"`
+	Dropped    *logs.Drops   `json:"dropped,omitempty"`
 	Drain      string        `json:"drain,omitempty"`  // the run that has ended and whose output is not all in the log
 	Tree       string        `json:"tree,omitempty"`   // its place
 	Probes     string        `json:"probes,omitempty"` // the place of the tree of its exec checks
 	Run        *savedRun     `json:"run,omitempty"`
 }
 
-// outputs returns for which streams there are FIFOs, and the names under which the keeper has their read ends.
-func (v *savedInstance) outputs() (there [2]bool, kept [2]string) {
-	return [2]bool{v.Output, v.Stderr}, [2]string{v.Kept, v.KeptStderr}
+// fifos returns for which streams, and whether for the input, there are FIFOs, and the names under which the keeper has them.
+func (v *savedInstance) fifos() (there [3]bool, kept [3]string) {
+	return [3]bool{v.Output, v.Stderr, v.Input}, [3]string{v.Kept, v.KeptStderr, v.KeptInput}
 }
 
 // A savedExit is how the last run ended, and when.
@@ -178,7 +182,8 @@ type savedBirth struct {
 	Process  *savedProcess `json:"process,omitempty"`
 	Notify   string        `json:"notify,omitempty"` // as of a savedRun
 	Ready    string        `json:"ready,omitempty"`
-	At       time.Duration `json:"at,omitempty"` // when the process was born
+	Kept     [2]string     `json:"kept,omitzero"` // the names under which the keeper has the read ends of FIFOs that were made for it
+	At       time.Duration `json:"at,omitempty"`  // when the process was born
 
 	Schedule *schedule.State `json:"schedule,omitempty"` // so that nothing is run twice for one time
 

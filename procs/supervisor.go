@@ -95,6 +95,7 @@ type Supervisor struct {
 	heirs     map[int]*adopted       // by pid: whom an instance owns, and who may become superd's child
 	counts    [stateCount]int        // instances in each state
 	outputs   int                    // FIFOs that the programs have, at most
+	loggers   int                    // instances that are loggers
 	stuck     int                    // instances with a process that SIGKILL did not end
 
 	started    time.Time
@@ -155,6 +156,7 @@ func New(o Options) *Supervisor {
 	s.prober = probe.New(o.Loop, checks, random.Uint64())
 	s.store.TellRuns(s.tellRun)
 	s.store.TellLosses(s.tellLoss)
+	s.store.TellDrops(func(c *logs.Capture) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = nobody{}

@@ -34,6 +34,8 @@ type Facts struct {
 	Check     *Check         // the last check of its health; nil before one
 	Checked   string         // what is checked: "http http://127.0.0.1/healthz"
 	NoOutput  string         // why its output is not captured; empty where it is
+	Reads     string         // the program whose logger it is; empty: it is none
+	Logger    string         // the program that is its logger; empty: it has none
 	Dropped   [2]int64       // bytes and lines of its output that were dropped
 	HangsIn   string         // what an earlier start has not come back from; empty if nothing
 	NextStart *time.Duration // until the next start that happens by itself; nil: none is due
@@ -80,6 +82,9 @@ func (in *instance) facts() Facts {
 		f.Check, f.Checked = st.Check, r.monitor.what
 	}
 	f.Dropped[0], f.Dropped[1] = in.capture.Dropped()
+	if f.Reads = in.program.LoggerOf; in.program.Log.Sink == config.SinkCommand {
+		f.Logger = config.LoggerName(in.program.Name)
+	}
 	if in.hanging > 0 {
 		f.HangsIn = in.hangsIn
 	}
@@ -134,6 +139,12 @@ func (f *Facts) Explain(events []eventlog.Event) string {
 		say("It says of itself: %s.", f.Says)
 	}
 	f.explainCheck(say)
+	if f.Reads != "" {
+		say("It is the logger of %s, whose output it reads.", f.Reads)
+	}
+	if f.Logger != "" {
+		say("Its output goes to %s.", f.Logger)
+	}
 	if f.NoOutput != "" {
 		say("Its output is not captured until it is started again: %s.", f.NoOutput)
 	}

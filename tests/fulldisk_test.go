@@ -130,3 +130,69 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("status = %q, want the loss", table)
 	}
 }
+
+// What was dropped is counted on by the next superd, and told of in the log once, by whichever of them can.
+func TestDropCountsOutliveSuperd(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.chatty]
+		command = ["sh", "-c", "exec 3<> DIR/go; while read from to <&3; do seq $from $to; done"]
+		log = { file = "DIR/chatty.log", overflow = "drop" }
+		`)
+	if err := unix.Mkfifo(s.Path("go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/full", s.Path("chatty.log")); err != nil {
+		t.Fatal(err)
+	}
+	d := s.Start()
+	last, bytes := 0, 0
+	print := func(lines int) {
+		t.Helper()
+		if err := os.WriteFile(s.Path("go"), fmt.Appendf(nil, "%d %d\n", last+1, last+lines), 0); err != nil {
+			t.Fatal(err)
+		}
+		bytes -= len(numbered(last))
+		last += lines
+		bytes += len(numbered(last))
+	}
+	counted := func(lines, bytes int) {
+		t.Helper()
+		s.WaitStatus("chatty", fmt.Sprintf("has dropped %d lines of %d bytes", lines, bytes), func(st harness.Status) bool {
+			if st.DroppedLines > int64(lines) || st.DroppedBytes > int64(bytes) {
+				t.Fatalf("%d lines of %d bytes are dropped, want %d of %d", st.DroppedLines, st.DroppedBytes, lines, bytes)
+			}
+			return st.DroppedLines == int64(lines) && st.DroppedBytes == int64(bytes)
+		})
+	}
+	kill := func() {
+		t.Helper()
+		pid := d.Pid
+		s.Kill(pid, unix.SIGKILL)
+		harness.Until(t, "another superd answers", func() bool { d.FindSupervisor(); return d.Pid != pid })
+	}
+	for range 3 {
+		print(20_000)
+		counted(last, bytes)
+		harness.Until(t, "the count is in the journal", func() bool { return strings.Contains(s.Read("run/journal"), fmt.Sprintf(`"Bytes":%d`, bytes)) })
+		kill()
+		counted(last, bytes)
+	}
+	dropped := last
+	if err := os.Remove(s.Path("chatty.log")); err != nil {
+		t.Fatal(err)
+	}
+	gap := fmt.Sprintf("superd: %d bytes in %d lines were dropped", bytes, last)
+	harness.Until(t, "the gap is told", func() bool { return strings.Contains(s.Read("chatty.log"), gap) })
+	droppedBytes := bytes
+	harness.Until(t, "that is in the journal", func() bool { return strings.Contains(s.Read("run/journal"), fmt.Sprintf(`"ToldBytes":%d`, bytes)) })
+	kill()
+	counted(dropped, droppedBytes)
+	print(1)
+	want := fmt.Sprintf("\n%d\n", last)
+	harness.Until(t, "the next line is there", func() bool { return strings.HasSuffix(s.Read("chatty.log"), want) })
+	if text := s.Read("chatty.log"); strings.Count(text, "\n") != 2 {
+		t.Errorf("the log is %q, want one gap and a line", text)
+	}
+	counted(dropped, droppedBytes)
+}

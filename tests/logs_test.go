@@ -155,3 +155,61 @@ func TestLogsOfRunsAndOfWhatIsAdded(t *testing.T) {
 	s.MustCtl("scale", "--no-wait", "many=3")
 	out.Wait(t, "| many@3\n")
 }
+
+// A file that standard error has for itself is read as the one of standard output is: last lines, each stream told, and followed across rotations and superd's
+// death, each line once.
+func TestLogsOfStderrApart(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.count]
+		command = ["sh", "-c", 'i=0; while read n; do i=$$((i+1)); echo "out $$i"; echo "err $$i" >&2; done < DIR/steps']
+		log = { stderr = "separate", max_size = "100B", keep = 100 }
+		[program.direct]
+		command = ["sh", "-c", 'echo out; echo err >&2; exec sleep infinity']
+		log = { stderr = "separate", format = "direct" }
+		`)
+	path := s.Path("steps")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer steps.Close()
+	d := s.Start()
+	s.WaitRunning()
+	logs := follow(t, s, "logs", "-f", "--json", "count")
+	for i := 1; i <= 30; i++ {
+		switch i {
+		case 10:
+			s.Kill(d.Pid, syscall.SIGKILL) // the keeper starts another
+		case 20:
+			s.MustCtl("upgrade")
+		}
+		fmt.Fprintln(steps)
+		logs.Wait(t, fmt.Sprintf(`"line":"out %d"`, i))
+		logs.Wait(t, fmt.Sprintf(`"line":"err %d"`, i))
+	}
+	next := map[string]int{"out": 1, "err": 1}
+	for line := range strings.Lines(logs.String()) {
+		name := "out"
+		if strings.Contains(line, `"stream":"stderr"`) {
+			name = "err"
+		}
+		if !strings.Contains(line, fmt.Sprintf(`"line":"%s %d"`, name, next[name])) {
+			t.Fatalf("followed %q, want number %d of %s", line, next[name], name)
+		}
+		next[name]++
+	}
+	if next["out"] != 31 || next["err"] != 31 {
+		t.Errorf("followed up to %v, want 30 of each", next)
+	}
+	if got := s.MustCtl("logs", "-n", "2", "count").Out; got != "out 29\nout 30\nerr 29\nerr 30\n" && got != "err 29\nerr 30\nout 29\nout 30\n" {
+		t.Errorf("the last two lines of each are %q", got)
+	}
+	if got := s.MustCtl("logs", "--run", "0", "--grep", "err 7", "count").Out; got != "err 7\n" {
+		t.Errorf("what matches is %q", got)
+	}
+	harness.Until(t, "what a program has written itself is shown", func() bool { return s.MustCtl("logs", "direct").Out == "out\nerr\n" })
+}

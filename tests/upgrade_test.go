@@ -2,11 +2,14 @@ package tests
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"superd/tests/harness"
 )
@@ -127,4 +130,31 @@ func TestUpgradeThatMeetsAShutdown(t *testing.T) {
 	if log := d.ErrOut.String(); strings.Contains(log, "upgrading") || strings.Contains(log, "crashed") {
 		t.Errorf("superd's messages:\n%s", log)
 	}
+}
+
+// Another binary is not executed while it could not know what superd knows.
+func TestUpgradeOnFullDisk(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, laterOnly)
+	s.Mkdir("run")
+	if err := unix.Mount("tmpfs", s.Path("run"), "tmpfs", 0, "size=512k"); err != nil {
+		t.Skipf("mount: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(s.Path("run"), unix.MNT_DETACH) })
+	d := s.Start()
+	fill(t, s.Path("run/filler"))
+	harness.Until(t, "the journal is full", func() bool { // there is room in its last page yet
+		s.Ctl("restart", "later", "--timeout", "100ms")
+		return strings.Contains(d.ErrOut.String(), "journal not written")
+	})
+	d.Signal(syscall.SIGUSR2)
+	d.ErrOut.Wait(t, "not upgraded")
+	if err := os.Remove(s.Path("run/filler")); err != nil {
+		t.Fatal(err)
+	}
+	s.WaitState("later", "running")
+	d.Signal(syscall.SIGUSR2)
+	d.ErrOut.Wait(t, "the keeper runs the new binary, too")
+	s.WaitState("later", "running")
 }

@@ -31,6 +31,7 @@ import (
 	"superd/pidfd"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/journal"
 	"superd/signals"
 	"superd/terminal"
 	"superd/threads"
@@ -158,6 +159,9 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 
 // runDaemon is the supervisor.
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
+	collect := footprint.Hurry()
+	threadsReady := make(chan error, 1)
+	go func() { threadsReady <- prepareThreads() }()
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
 	if err != nil {
 		return usageError{err}
@@ -214,7 +218,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	}
 	defer listener.Close()
 
-	if err := prepareThreads(); err != nil {
+	if err := <-threadsReady; err != nil {
 		log.Warn("superd is not safe from a limit of processes", "error", err)
 	}
 
@@ -226,10 +230,14 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if err != nil {
 		return err
 	}
-	d := &daemon{loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, watchdog: flags.watchdog}
-	var printed sync.WaitGroup
 	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
 	defer events.Close(farewellTime)
+	d := &daemon{
+		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, collect: collect,
+		watchdog: flags.watchdog,
+		journal:  left.journal, events: events, messages: queue,
+	}
+	var printed sync.WaitGroup
 	options := procs.Options{
 		Loop:   l,
 		Store:  logs.NewStore(l, log),
@@ -256,13 +264,21 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if show {
 		printer := terminal.NewLinePrinter(stdout, terminal.Detect(stdout, os.Getenv))
 		options.OnCapture = func(c *logs.Capture) func() {
-			lines := printer.Program(c.Name())
-			printed.Go(func() {
-				defer lines.Close()
-				// What can't be shown is still in the log file: a terminal that has gone is no failure.
-				_ = c.FollowFromStart(context.Background(), lines)
-			})
-			return func() { go lines.EndRun() } // showing may block
+			var all []*terminal.ProgramLines
+			for _, which := range c.Apart() {
+				lines := printer.Program(c.Name())
+				all = append(all, lines)
+				printed.Go(func() {
+					defer lines.Close()
+					// What can't be shown is still in the log file: a terminal that has gone is no failure.
+					_ = c.FollowFromStart(context.Background(), which, lines)
+				})
+			}
+			return func() {
+				for _, lines := range all {
+					go lines.EndRun() // showing may block
+				}
+			}
 		}
 	}
 	stored, err := storeListener(link, listener)
@@ -322,9 +338,13 @@ type daemon struct {
 	kernel     *procs.Kernel
 	openFiles  *unix.Rlimit // what superd was started with
 	resting    *loop.Timer  // nil: not yet
+	collect    func()       // has garbage collected as it was before superd hurried
 	upgrading  bool
 	watchdog   time.Duration
-	ended      bool // in good order
+	journal    *journal.Journal
+	events     *eventlog.Log
+	messages   *logs.Queue // superd's own
+	ended      bool        // in good order
 }
 
 // restPause is how long superd may have more to do after a burst of work.
@@ -333,7 +353,10 @@ const restPause = time.Second
 // rest gives back the memory of a burst of work, once it is over.
 func (d *daemon) rest() {
 	if d.resting == nil {
-		d.resting = d.loop.Root().After(restPause, func() { go footprint.Release() })
+		d.resting = d.loop.Root().After(restPause, func() {
+			d.collect() // from now on as usual
+			go footprint.Release()
+		})
 	} else {
 		d.resting.Reset(restPause)
 	}
@@ -487,6 +510,10 @@ func (d *daemon) version() control.Version {
 func (d *daemon) becomeKeeper() {
 	d.log.Warn("the keeper has ended: superd takes its place and starts another supervisor", "keeper", d.link.Pid())
 	err := d.link.TakeRole(os.Args, os.Environ())
+	if errors.Is(err, keeper.ErrSignalled) {
+		d.loop.Post(d.becomeKeeper)
+		return
+	}
 	d.log.Error("superd goes on without a keeper", "error", err)
 }
 

@@ -12,12 +12,15 @@ import (
 	"superd/control"
 	"superd/control/server"
 	"superd/crashpoint"
+	"superd/keeper"
 	"superd/pidfd"
 )
 
 const (
 	dryRunTime  = 10 * time.Second // for each step of a dry run
 	joinWorkers = 5 * time.Second  // for starts under way
+	writeTime   = 5 * time.Second  // for what is known to be written down
+	writePause  = 2 * time.Millisecond
 )
 
 // upgrade prepares to execute another binary in superd's place: its own file, which may be another by now, or the one given. ready
@@ -74,8 +77,31 @@ func (d *daemon) execute(binary, to string, release func()) {
 		way = "the keeper starts this one again if the new one is not ready soon"
 	}
 	d.log.Info("upgrading", "binary", binary, "from", version, "to", to, "way_back", way)
-	crashpoint.Here("upgrade.before-exec")
-	err := d.link.Upgrade(binary, os.Args, os.Environ())
+	d.executeWhenWritten(binary, release, d.loop.Now()+writeTime)
+}
+
+// executeWhenWritten executes the binary at an instant at which the journal has all that is known, and the keeper what it is to keep. Events and
+// superd's own messages are waited for, too, but only until then.
+func (d *daemon) executeWhenWritten(binary string, release func(), until time.Duration) {
+	late := d.loop.Now() >= until
+	again := func() {
+		d.loop.Root().After(writePause, func() { d.executeWhenWritten(binary, release, until) })
+	}
+	err := d.ending()
+	switch {
+	case err != nil:
+	case d.journal.Idle() && d.link.Idle() && (late || d.events.Idle() && d.messages.Idle()):
+		crashpoint.Here("upgrade.before-exec")
+		if err = d.link.Upgrade(binary, os.Args, os.Environ()); errors.Is(err, keeper.ErrSignalled) && !late {
+			again()
+			return
+		}
+	case late:
+		err = fmt.Errorf("what the new binary must know can't be written down: no end within %v", writeTime)
+	default:
+		again()
+		return
+	}
 	d.notUpgraded(err, release)
 }
 

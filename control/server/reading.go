@@ -94,7 +94,11 @@ func send(reading *logs.Reading, out *stream) error {
 			return err
 		}
 		if e != nil {
-			buffer = e.AppendJSON(buffer, e.Instance)
+			which := logs.Stdout
+			if e.Apart {
+				which = logs.Stderr
+			}
+			buffer = e.AppendJSON(buffer, logName(e.Instance, which))
 		}
 		if len(buffer) > 0 && (e == nil || len(buffer) >= writeBytes) {
 			if _, err := out.Write(buffer); err != nil {
@@ -236,22 +240,38 @@ func (s *Server) wanted(ctx context.Context, q *logRequest, outputs []procs.Outp
 	}
 	var all []logs.Wanted
 	for _, o := range outputs {
-		w := logs.Wanted{Capture: o.Capture, Resume: q.cursors[o.Instance]}
-		w.Fresh = q.cursors != nil && w.Resume == nil
-		if spans != nil {
-			if w.Span = spans[o.Instance]; w.Span == nil {
-				continue
+		for _, which := range o.Capture.Apart() {
+			w := logs.Wanted{Capture: o.Capture, Stream: which, Resume: q.cursors[logName(o.Instance, which)]}
+			w.Fresh = q.cursors != nil && w.Resume == nil
+			if spans != nil {
+				span := spans[o.Instance]
+				if span == nil {
+					continue
+				}
+				if w.Span = span; which == logs.Stderr { // places are known in the log of standard output
+					w.Span = &logs.Span{ID: span.ID, From: span.From, To: span.To}
+				}
 			}
+			all = append(all, w)
 		}
-		all = append(all, w)
 	}
 	return all, nil
 }
 
+// logName returns what cursors in a log are called by. No instance has a name with a colon.
+func logName(instance string, which logs.Stream) string {
+	if which == logs.Stderr {
+		return instance + ":stderr"
+	}
+	return instance
+}
+
 func fresh(outputs []procs.Output) []logs.Wanted {
-	all := make([]logs.Wanted, len(outputs))
-	for i, o := range outputs {
-		all[i] = logs.Wanted{Capture: o.Capture, Fresh: true}
+	var all []logs.Wanted
+	for _, o := range outputs {
+		for _, which := range o.Capture.Apart() {
+			all = append(all, logs.Wanted{Capture: o.Capture, Stream: which, Fresh: true})
+		}
 	}
 	return all
 }

@@ -92,6 +92,13 @@ func (l *Log) Flush(ctx context.Context) error {
 	}
 }
 
+// Idle reports whether all events so far are written or lost.
+func (l *Log) Idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.handled+1 == l.next
+}
+
 // Close takes no further event, waits, for at most patience, until those before are written, and ends the followers.
 func (l *Log) Close(patience time.Duration) {
 	l.mu.Lock()

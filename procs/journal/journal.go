@@ -144,6 +144,13 @@ func (j *Journal) Flush(done func()) {
 	j.mu.Unlock()
 }
 
+// Idle reports whether all that was queued is in the file.
+func (j *Journal) Idle() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.queue) == 0 && !j.busy
+}
+
 // Close writes what is queued, for at most patience. Later calls of Put fail, others do nothing.
 func (j *Journal) Close(patience time.Duration) {
 	j.mu.Lock()

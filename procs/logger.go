@@ -1,0 +1,67 @@
+package procs
+
+import (
+	"superd/config"
+	"superd/logs"
+)
+
+// A logger is an instance like any other, whose standard input is a FIFO into which the captures of another program write. superd has that FIFO open for
+// reading and writing, and the keeper, too: so what is in it outlives superd and the logger, and nobody sees its end before superd lets go of it.
+
+// input is where a logger's standard input stands among the FIFOs of an instance, after its outputs.
+const input = logs.Stderr + 1
+
+// isLogger reports whether the instance has the output of another program as its standard input.
+func (in *instance) isLogger() bool { return in.program.LoggerOf != "" }
+
+// loggerInput returns the path of the FIFO that the program's logger reads.
+func (s *Supervisor) loggerInput(p *config.Program) string {
+	return s.fifo(config.LoggerName(p.Name), input)
+}
+
+// fifosOf returns how many FIFOs an instance of the program has.
+func fifosOf(p *config.Program) int {
+	n := len(streamsOf(p))
+	if p.LoggerOf != "" {
+		n++
+	}
+	return n
+}
+
+// takeInput gives a logger the descriptor of its input, which the keeper has under that name.
+func (in *instance) takeInput(fd int, kept string) {
+	in.closeInput()
+	in.inputFD, in.kept[input] = fd, kept
+}
+
+// goes reports whether the instance is not to be started again by this superd.
+func (in *instance) goes() bool { return in.removed || in.sup.shutdown != nil }
+
+// endInput has the logger see the end of its input when it has read what the program has written: it is to go for good.
+func (in *instance) endInput() {
+	r, left := in.run, 1
+	written := func() {
+		if left--; left == 0 && in.run == r {
+			in.closeInput()
+		}
+	}
+	for _, of := range in.sup.instances {
+		if of.program.Name == in.program.LoggerOf {
+			left++
+			of.capture.Drained(written)
+		}
+	}
+	written()
+}
+
+// closeInput lets go of the logger's input.
+func (in *instance) closeInput() {
+	if in.inputFD < 0 {
+		return
+	}
+	in.sup.system.CloseFD(in.inputFD)
+	kept := in.kept[input]
+	in.inputFD, in.kept[input] = -1, ""
+	in.save()
+	in.sup.letGo(kept)
+}
