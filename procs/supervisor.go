@@ -184,6 +184,9 @@ func New(o Options) *Supervisor {
 // journal says so.
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
+	if s.options.Resumed {
+		s.Children() // of those that ended while this binary was executed, no signal tells any more
+	}
 	s.readyBy = s.scope.After(readyPatience, s.tellNotifier)
 	if s.shutdown == nil {
 		s.startMissing()
