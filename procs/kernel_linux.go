@@ -278,10 +278,7 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int, outputs []int) (
 		return nil, pidfd.Identity{}, err
 	}
 	crashpoint.Here("spawn.after-fork")
-	id, err := child.Identity()
-	if err != nil { // its pidfd is all that superd needs to go on
-		return child, pidfd.Identity{Pid: child.Pid()}, nil
-	}
+	id, _ := child.Identity() // as far as it can be told just now: its pidfd is all that superd needs to go on
 	if spec.Happened != nil {
 		if err := spec.Happened(id, monotonic()); err != nil {
 			k.log.Warn("start not written down: if superd is killed now, it has to be looked for", "instance", spec.Name, "pid", id.Pid, "error", err)

@@ -103,6 +103,9 @@ func (r *run) saved(in *instance) *savedRun {
 	}
 	if h := r.hook; h != nil {
 		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.doomed, Due: h.due, Timeout: h.timeout}
+		if h.failed != nil {
+			v.Hook.Failed = h.failed.Error()
+		}
 		if h.process != nil {
 			v.Hook.Process = savedIdentity(h.id, h.kept)
 		}

@@ -155,6 +155,7 @@ type savedHook struct {
 	At      int           `json:"at"`                // its number, counted from 0
 	Process *savedProcess `json:"process,omitempty"` // nil: it is not started yet
 	Stopped bool          `json:"stopped,omitempty"` // it is to end
+	Failed  string        `json:"failed,omitempty"`  // why it is being killed, if not because it was called off
 	Due     time.Duration `json:"due"`               // when its patience is over, and it is killed
 	Timeout time.Duration `json:"timeout,omitempty"` // its patience, which a reload doesn't change; 0: that of the program
 

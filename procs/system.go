@@ -130,7 +130,7 @@ type Outlet struct {
 // A Child is a started process; the receiver owns what is in it.
 type Child struct {
 	Process Process
-	ID      pidfd.Identity // zero but for the pid where that could not be read
+	ID      pidfd.Identity // pid and inode alone where its start could not be read
 	ReadFDs []int          // read ends of FIFOs made for this spawn, in the order of the spec's outputs; -1 where it had one
 	InputFD int            // the FIFO made for its input, open for reading and writing; 0: none was made
 	EnvSum  uint64         // [config.EnvSum] of the env file; 0: it has none
