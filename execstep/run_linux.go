@@ -26,7 +26,7 @@ func Run() {
 	if step, ok := parse(os.Args, syscall.Environ()); ok {
 		failed = step.run(&report)
 	}
-	_, _ = unix.Write(report, failed.report()) // no reader: superd has gone, and this is about to
+	_, _ = unix.Write(report, failed.report()) // no reader: superd has gone; the next one learns the exit status alone
 	os.Exit(2)
 }
 
@@ -84,7 +84,8 @@ func (s *Step) run(report *int) *Error {
 	if err := unix.Chdir(s.Dir); err != nil {
 		return failed(StageDir, err)
 	}
-	if _, err := unix.Write(*report, []byte{atExec}); err != nil {
+	// Superd may have gone. The start is on record: the next one finds the program, or ends the step before.
+	if _, err := unix.Write(*report, []byte{atExec}); err != nil && err != unix.EPIPE {
 		return failed(StageExecute, err)
 	}
 	return failed(StageExecute, syscall.Exec(s.Path, s.Args, s.Env))

@@ -2,7 +2,7 @@
 // sd_notify(3) and the descriptor store of systemd.
 //
 // A [Manager] is the supervised side: it sends states and descriptors to systemd by way of NOTIFY_SOCKET, or to superd's own keeper over
-// a socketpair. [Take] gets back what was kept. [Receive] and [Store] are the manager's side, for the keeper; [Exec] hands
+// a socketpair. [Take] gets back what was kept. [Receiver] and [Store] are the manager's side, for the keeper; [Exec] hands
 // descriptors to the program that takes this one's place.
 //
 // A packet is lines of the shape KEY=VALUE, with descriptors beside them (SCM_RIGHTS). What is kept has a name, and comes back in no

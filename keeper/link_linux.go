@@ -162,6 +162,8 @@ func (l *Link) Watch(scope *loop.Scope, limit time.Duration, to Listener) error 
 	}
 	gone, err = scope.OnReadable(l.keeper.FD(), func() {
 		gone.Stop()
+		l.listen() // what it has said last
+		deliver()
 		to.Gone()
 	})
 	if err != nil {

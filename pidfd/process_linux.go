@@ -106,10 +106,13 @@ func (p *Process) killGroup(sig syscall.Signal) error {
 	return unix.Kill(-p.pid, sig)
 }
 
-// Identity returns what tells the process from all others, or ErrGone when it was reaped.
+// Identity returns what tells the process from all others, or ErrGone when it was reaped. With any other error comes what can be told without
+// a further descriptor, which is pid and inode.
 func (p *Process) Identity() (Identity, error) {
 	fail := func(err error) (Identity, error) {
-		return Identity{}, fmt.Errorf("identify process %d: %w", p.pid, translate(err))
+		id := Identity{Pid: p.pid}
+		id.Inode, _ = p.inode()
+		return id, fmt.Errorf("identify process %d: %w", p.pid, translate(err))
 	}
 	path := fmt.Sprintf("/proc/%d/stat", p.pid)
 	stat, err := os.ReadFile(path)

@@ -209,3 +209,32 @@ func TestClose(t *testing.T) {
 		t.Errorf("Signal() after Close() = %v, want EBADF", err)
 	}
 }
+
+// TestIdentityWithoutADescriptor: what the pidfd itself tells needs none.
+func TestIdentityWithoutADescriptor(t *testing.T) {
+	p, err := Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	want, err := p.Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	none := before
+	none.Cur = 0
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Identity()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err == nil || got.Pid != want.Pid || got.Inode != want.Inode {
+		t.Errorf("Identity() = %+v, %v, want pid and inode of %+v", got, err, want)
+	}
+}

@@ -467,10 +467,10 @@ func (c *census) serveKills(trees []*censusTree, w *headcount) (pause time.Durat
 			t.killing = false
 			c.changed.Broadcast()
 		}
-		c.mu.Unlock()
 		if t.emptyWalk = nil; empty {
 			t.emptyWalk = w
 		}
+		c.mu.Unlock()
 	}
 	c.chase(trees, w)
 	return pause

@@ -334,19 +334,28 @@ const removePatience = 500 * time.Millisecond
 
 // removeCgroup removes a cgroup with those in it. It does nothing when there is none.
 func removeCgroup(dir string, patience time.Duration) error {
-	for deadline, pause := time.Now().Add(patience), time.Millisecond; ; pause *= 2 {
-		for _, nested := range cgroupsIn(dir) {
-			removeCgroup(nested, 0) // what can't be removed keeps dir from being removed, too
-		}
+	for deadline, pause := time.Now().Add(patience), time.Millisecond; ; {
 		err := unix.Rmdir(dir)
 		switch {
 		case err == nil || err == unix.ENOENT:
 			return nil
 		case err == unix.EINTR:
-		case err != unix.EBUSY || time.Now().After(deadline):
+			continue
+		case err != unix.EBUSY:
 			return &os.PathError{Op: "remove", Path: dir, Err: err}
 		}
-		time.Sleep(pause)
+		removed := false
+		for _, nested := range cgroupsIn(dir) { // what can't be removed keeps dir from being removed, too
+			removed = removeCgroup(nested, 0) == nil || removed
+		}
+		switch {
+		case removed:
+		case time.Now().After(deadline):
+			return &os.PathError{Op: "remove", Path: dir, Err: err}
+		default:
+			time.Sleep(pause)
+			pause *= 2
+		}
 	}
 }
 

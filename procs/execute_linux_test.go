@@ -412,3 +412,20 @@ func testKernel(null int) *Kernel {
 	k.gate.init()
 	return k
 }
+
+// TestStepOutlivesSuperd: a step whose superd has gone executes the program all the same.
+func TestStepOutlivesSuperd(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	defer w.Close()
+	step := &execstep.Step{Path: "/bin/echo", Args: []string{"echo", "ran"}, Dir: "/"}
+	cmd := exec.CommandContext(t.Context(), execstep.Binary)
+	cmd.Args, cmd.Env = step.Command()
+	cmd.ExtraFiles = []*os.File{w} // execstep.ReportFD
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ran\n" {
+		t.Errorf("it printed %q, %v", out, err)
+	}
+}

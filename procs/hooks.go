@@ -65,28 +65,31 @@ func (h *hookRun) next() {
 	program.Command = h.commands[h.at]
 	b := h.in.newBirth(h.run)
 	h.pending = h.in.sup.system.Spawn(h.in.spec(h.run, &program, b), func(child Child, err error) {
-		b.settle(func() { h.result(child, err) })
+		b.settle(func() { h.result(b, child, err) })
 	})
 	h.in.save()
 }
 
 // result takes the worker's result.
-func (h *hookRun) result(child Child, err error) {
+func (h *hookRun) result(b *birth, child Child, err error) {
 	h.pending = nil
 	h.in.unstick()
-	h.in.attach(child)
+	h.in.attach(b, child)
 	if err != nil {
 		h.end(fmt.Errorf("%s: %w", h.name(), err))
 		return
 	}
 	h.watch(child.Process, child.ID, h.in.sup.keepProcess(child.Process))
 	h.in.sup.log.Debug("hook started", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid())
-	h.in.save()
 	switch {
 	case h.doomed:
 		h.kill()
 	case h.stopped:
 		h.askToEnd()
+	default: // what it had to wait for is not its own
+		h.due = h.in.sup.loop.Now() + h.timeout
+		h.limit.Reset(h.timeout)
+		h.in.save()
 	}
 }
 
@@ -144,7 +147,7 @@ func (h *hookRun) stage() string {
 // timedOut is a hook that takes too long.
 func (h *hookRun) timedOut() {
 	if h.pending != nil && h.pending.Queued() {
-		h.scope.After(h.timeout, h.timedOut) // the machine is slow, not the hook
+		h.limit.Reset(h.timeout) // the machine is slow, not the hook
 		return
 	}
 	if h.pending != nil {

@@ -229,7 +229,7 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	}
 	p.enter("execute", prepared.path)
 	p.seat.settle()
-	process, id, err := k.fork(prepared, spec, cgroup)
+	process, id, err := k.fork(prepared, spec, cgroup, made)
 	child := Child{ReadFDs: made, InputFD: madeInput, NotifyFD: -1, ReadyFD: -1}
 	if err == nil {
 		child.Process, child.ID, child.EnvSum = process, id, prepared.envSum
@@ -246,8 +246,9 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 	})
 }
 
-// fork starts the program in its tree, and has it written down before and after. It closes cgroup.
-func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process, pidfd.Identity, error) {
+// fork starts the program in its tree, and has it written down before and after. outputs are the read ends of FIFOs that were made for it. It closes
+// cgroup.
+func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int, outputs []int) (*pidfd.Process, pidfd.Identity, error) {
 	tree := spec.Tree.(kernelTree)
 	if spec.Expect != nil {
 		if err := spec.Expect(bootTicks()); err != nil {
@@ -256,7 +257,7 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 		}
 	}
 	if spec.Made != nil {
-		spec.Made(p.notify, p.ready[0])
+		spec.Made(p.notify, p.ready[0], outputs)
 	}
 	crashpoint.Here("spawn.before-fork")
 	stdout, stderr := p.stdoutAndStderr()
@@ -277,10 +278,7 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int) (*pidfd.Process,
 		return nil, pidfd.Identity{}, err
 	}
 	crashpoint.Here("spawn.after-fork")
-	id, err := child.Identity()
-	if err != nil { // its pidfd is all that superd needs to go on
-		return child, pidfd.Identity{Pid: child.Pid()}, nil
-	}
+	id, _ := child.Identity() // as far as it can be told just now: its pidfd is all that superd needs to go on
 	if spec.Happened != nil {
 		if err := spec.Happened(id, monotonic()); err != nil {
 			k.log.Warn("start not written down: if superd is killed now, it has to be looked for", "instance", spec.Name, "pid", id.Pid, "error", err)

@@ -44,20 +44,21 @@ func (in *instance) tell(spec *SpawnSpec, p *config.Program, b *birth) {
 	if spec.ReadyFD != 0 {
 		b.value.Ready = in.sup.reserve(false)
 	}
-	spec.Made = b.made
 }
 
-// made has the keeper keep what was made for the birth: before it, since what the program tells at once must not be lost with superd. It is called
-// off the loop.
-func (b *birth) made(notify, ready int) {
-	for _, kept := range []struct {
-		name string
-		fd   int
-	}{{b.value.Notify, notify}, {b.value.Ready, ready}} {
-		if kept.name != "" && kept.fd >= 0 {
-			b.in.sup.keeper.Store(kept.name, kept.fd)
+// made has the keeper keep what was made for the birth: before it, since what the program tells and prints at once must not be lost with superd. It is
+// called off the loop.
+func (b *birth) made(notify, ready int, outputs []int) {
+	names, fds := []string{b.value.Notify, b.value.Ready}, []int{notify, ready}
+	for which, fd := range outputs {
+		names, fds = append(names, b.value.Kept[which]), append(fds, fd)
+	}
+	for i, name := range names {
+		if name != "" && fds[i] >= 0 {
+			b.in.sup.keeper.Store(name, fds[i])
 		}
 	}
+	b.kept = true
 }
 
 // listen hears what the processes of the run tell.
@@ -139,7 +140,7 @@ func (in *instance) told(r *run, m notify.Message) (hold bool) {
 		r.watchdogPeriod, hold = m.WatchdogPeriod, true
 		in.fed(r)
 	}
-	if m.Reloading && in.machine.state == Running {
+	if m.Reloading && (in.machine.state == Running || in.machine.state == Lingering) {
 		in.reloads(r, now+r.program.StartTimeout)
 		hold = true
 	}
@@ -163,9 +164,7 @@ func (in *instance) told(r *run, m notify.Message) (hold bool) {
 		return true
 	case m.Ready && r.reloading != nil:
 		r.reloading.Stop()
-		r.reloading = nil
-		in.save()
-		in.sup.changed()
+		in.reloaded(r)
 		return true
 	case m.WatchdogTrigger && r.monitor != nil && in.watchdogPeriod() > 0:
 		r.monitor.bite("watchdog: WATCHDOG=trigger")
@@ -185,11 +184,14 @@ func (in *instance) fed(r *run) {
 // health counts.
 func (in *instance) reloads(r *run, until time.Duration) {
 	r.reloading.Stop()
-	r.reloading = r.life.After(max(until-in.sup.loop.Now(), 0), func() {
-		r.reloading = nil
-		in.save()
-		in.sup.changed()
-	})
+	r.reloading = r.life.After(max(until-in.sup.loop.Now(), 0), func() { in.reloaded(r) })
+	in.sup.changed()
+}
+
+// reloaded notes that this is over.
+func (in *instance) reloaded(r *run) {
+	r.reloading, r.reloadedAt = nil, in.sup.loop.Now()
+	in.save()
 	in.sup.changed()
 }
 

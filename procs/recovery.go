@@ -2,6 +2,7 @@ package procs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -242,6 +243,7 @@ func merge(v *savedInstance, b *savedBirth, autostart bool, number uint64) *save
 		merged.Schedule = b.Schedule // else more was due while the start was on its way
 	}
 	merged.Output = true // it was made before
+	merged.Kept, merged.KeptStderr = cmp.Or(b.Kept[0], v.Kept), cmp.Or(b.Kept[1], v.KeptStderr)
 	switch {
 	case b.Hook == nil:
 		run.PreStarted, run.Hook, run.birth = true, nil, b

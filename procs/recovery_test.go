@@ -26,6 +26,7 @@ func TestMerge(t *testing.T) {
 		ended bool
 	}{
 		{"no record, a main process", nil, &savedBirth{Run: "a", number: 1}, Spawning, true, -1, false},
+		{"its output was kept", record(Backoff, 0, nil), &savedBirth{Run: "a", Kept: [2]string{"7"}, number: 1}, Spawning, true, -1, false},
 		{"a run that is not in the record", record(Backoff, 1, nil), &savedBirth{Run: "b", number: 2}, Spawning, true, -1, false},
 		{"a birth that was dealt with", record(Backoff, 2, nil), &savedBirth{Run: "a", number: 2}, Backoff, false, -1, false},
 		{"a hook before", record(Spawning, 1, &savedRun{ID: "a"}), &savedBirth{Run: "a", Hook: new(1), number: 2}, Spawning, false, 1, false},
@@ -41,6 +42,9 @@ func TestMerge(t *testing.T) {
 			v := merge(tt.saved, tt.birth, true, 1)
 			if v.State != stateNames[tt.state] {
 				t.Errorf("state %s, want %s", v.State, stateNames[tt.state])
+			}
+			if tt.birth.Kept[0] != "" && v.Kept != tt.birth.Kept[0] {
+				t.Errorf("the keeper has its output under %q, want %q", v.Kept, tt.birth.Kept[0])
 			}
 			if own := tt.saved != nil && (v.Run == nil || tt.saved.Run != nil && tt.saved.Run.ID == v.Run.ID); own != (v.Blame != "") {
 				t.Errorf("blame %q; only the run for which it is recorded has it", v.Blame)

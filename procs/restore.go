@@ -112,6 +112,8 @@ func (s *Supervisor) Adopt() error {
 	for _, b := range r.births {
 		s.keeping.known(b.Notify)
 		s.keeping.known(b.Ready)
+		s.keeping.known(b.Kept[0])
+		s.keeping.known(b.Kept[1])
 	}
 	s.restoreScales(r)
 	all := s.merged(r)

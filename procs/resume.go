@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"errors"
 	"slices"
 
 	"superd/config"
@@ -54,7 +55,7 @@ func (a *adoption) resume() {
 	}
 	switch {
 	case (a.lost || a.saved.Held) && len(in.sup.strays[in.name]) > 0, a.saved.Held && !in.tree.Empty():
-		in.hold(in.sup.strays[in.name])
+		in.holdAnywhere(in.sup.strays[in.name])
 	case a.saved.Held && in.machine.wanted.up:
 		in.do(func() []Effect { return in.machine.wantUp(in.machine.wanted.by, false) })
 	case a.saved.Run != nil:
@@ -236,6 +237,9 @@ func (a *adoption) spawned(r *run, saved *savedProcess) {
 func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
 	h.from(saved.At)
 	h.due, h.stopped = saved.Due, saved.Stopped
+	if saved.Failed != "" {
+		h.failed = errors.New(saved.Failed)
+	}
 	if saved.Timeout > 0 {
 		h.timeout = saved.Timeout
 	}
@@ -346,15 +350,20 @@ func (s *Supervisor) startMissing() {
 func (s *Supervisor) bringUnlessHeld(name string, program *config.Program) {
 	in := s.add(name, program)
 	strays := s.strays[name]
-	if len(strays) > 0 && in.tree.Empty() {
-		in.renewTree(anyPlace)
-	}
 	if len(strays) == 0 && in.tree.Empty() {
 		s.autostart(in)
 		return
 	}
 	if program.Autostart {
 		in.machine.wish(true, "the configuration")
+	}
+	in.holdAnywhere(strays)
+}
+
+// holdAnywhere is hold for processes that may live elsewhere than where the instance's would.
+func (in *instance) holdAnywhere(strays []Stray) {
+	if len(strays) > 0 && in.tree.Empty() {
+		in.renewTree(anyPlace)
 	}
 	in.hold(strays)
 }

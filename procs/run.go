@@ -51,6 +51,7 @@ type run struct {
 	statusText     string        // what it has said of itself
 	watchdogPeriod time.Duration // that it has asked for; 0: that of the configuration
 	reloading      *loop.Timer   // until it is over; nil unless it reads its configuration
+	reloadedAt     time.Duration // when it was over last; 0 before
 	leaving        *loop.Timer   // until that is done for it; nil unless it is on its way out by itself
 	monitor        *monitor      // nil unless it is ready and looked after
 	savedHealth    *savedHealth  // what an earlier superd has known of its health; else nil
@@ -143,7 +144,7 @@ func (in *instance) spawnMain(r *run) {
 	r.notifyKept, r.readyKept = b.value.Notify, b.value.Ready
 	in.letGoOfTold(r)
 	r.pending = in.sup.system.Spawn(spec, func(child Child, err error) {
-		b.settle(func() { in.spawnResult(r, child, err) })
+		b.settle(func() { in.spawnResult(r, b, child, err) })
 	})
 }
 
@@ -179,9 +180,15 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		},
 	}
 	if b != nil {
-		spec.Expect, spec.Happened = b.expect, b.happened
+		spec.Expect, spec.Made, spec.Happened = b.expect, b.made, b.happened
 	}
 	for _, which := range streamsOf(program) {
+		if b != nil && in.capture.FD(which) < 0 {
+			if in.kept[which] == "" {
+				in.kept[which] = in.sup.reserve(true)
+			}
+			b.value.Kept[which] = in.kept[which]
+		}
 		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
 		if program.Log.Format == config.LogDirect {
 			output.Direct = func() (int, error) { return in.capture.OpenDirect(which) }
@@ -194,8 +201,8 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 	return spec
 }
 
-// attach takes over the read ends of FIFOs that a worker has made, in the order of the streams.
-func (in *instance) attach(child Child) {
+// attach takes over the read ends of FIFOs that a worker has made for the birth, in the order of the streams.
+func (in *instance) attach(b *birth, child Child) {
 	if child.InputFD > 0 {
 		in.takeInput(child.InputFD, in.sup.keep(child.InputFD, true))
 	}
@@ -203,7 +210,10 @@ func (in *instance) attach(child Child) {
 		if fd < 0 {
 			continue
 		}
-		in.kept[which], in.noOutput = in.sup.keep(fd, true), ""
+		in.noOutput = ""
+		if name := b.value.Kept[which]; name != "" && !b.kept {
+			in.sup.keeper.Store(name, fd)
+		}
 		if err := in.capture.Attach(logs.Stream(which), fd); err != nil {
 			in.sup.log.Error("output is not captured", "instance", in.name, "error", err)
 		}
@@ -211,11 +221,11 @@ func (in *instance) attach(child Child) {
 }
 
 // spawnResult takes the worker's result. It always comes, unless the spawn was called off.
-func (in *instance) spawnResult(r *run, child Child, err error) {
+func (in *instance) spawnResult(r *run, b *birth, child Child, err error) {
 	r.pending = nil
 	r.startLimit.Stop()
 	in.unstick()
-	in.attach(child)
+	in.attach(b, child)
 	if err != nil {
 		in.spawnFailed(r, err, faultIn(err))
 		return

@@ -103,6 +103,9 @@ func (r *run) saved(in *instance) *savedRun {
 	}
 	if h := r.hook; h != nil {
 		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.doomed, Due: h.due, Timeout: h.timeout}
+		if h.failed != nil {
+			v.Hook.Failed = h.failed.Error()
+		}
 		if h.process != nil {
 			v.Hook.Process = savedIdentity(h.id, h.kept)
 		}
@@ -142,6 +145,7 @@ type birth struct {
 	key     string
 	value   savedBirth
 	written atomic.Bool
+	kept    bool // the keeper keeps what was made for it; the worker's until it has come back
 }
 
 // newBirth returns the birth of the main process of the run, or of the hook at hand.

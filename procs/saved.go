@@ -154,6 +154,7 @@ type savedHook struct {
 	At      int           `json:"at"`                // its number, counted from 0
 	Process *savedProcess `json:"process,omitempty"` // nil: it is not started yet
 	Stopped bool          `json:"stopped,omitempty"` // it is to end
+	Failed  string        `json:"failed,omitempty"`  // why it is being killed, if not because it was called off
 	Due     time.Duration `json:"due"`               // when its patience is over, and it is killed
 	Timeout time.Duration `json:"timeout,omitempty"` // its patience, which a reload doesn't change; 0: that of the program
 
@@ -182,7 +183,8 @@ type savedBirth struct {
 	Process  *savedProcess `json:"process,omitempty"`
 	Notify   string        `json:"notify,omitempty"` // as of a savedRun
 	Ready    string        `json:"ready,omitempty"`
-	At       time.Duration `json:"at,omitempty"` // when the process was born
+	Kept     [2]string     `json:"kept,omitzero"` // the names under which the keeper has the read ends of FIFOs that were made for it
+	At       time.Duration `json:"at,omitempty"`  // when the process was born
 
 	Schedule *schedule.State `json:"schedule,omitempty"` // so that nothing is run twice for one time
 

@@ -174,7 +174,11 @@ func (s *seat) giveWay() {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !s.settled && !s.hangs && q.hanging < maxHanging {
+	switch {
+	case s.settled || s.hangs:
+	case q.hanging == maxHanging:
+		s.timer.Reset(seatPatience) // some of these may come back
+	default:
 		s.hangs, s.device = true, device
 		q.hanging++
 		q.working--

@@ -150,3 +150,25 @@ func TestStartQueueTellsOfACrowd(t *testing.T) {
 		q.mu.Unlock()
 	}
 }
+
+// TestStartsThatHangFindALaterPlace: those for whom there was no place leave theirs when others have come back.
+func TestStartsThatHangFindALaterPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q startQueue
+		back, never := make(chan struct{}), make(chan struct{})
+		for _, c := range []struct {
+			answer chan struct{}
+			count  int
+		}{{back, maxHanging}, {never, workers}} {
+			for range c.count {
+				q.add(&start{run: func(*seat) { <-c.answer }})
+			}
+			time.Sleep(time.Hour)
+		}
+		close(back)
+		ran := make(chan struct{})
+		q.add(&start{run: func(*seat) { close(ran) }})
+		<-ran
+		close(never)
+	})
+}

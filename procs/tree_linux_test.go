@@ -16,6 +16,7 @@ import (
 
 	"superd/config"
 	"superd/loop"
+	"superd/pidfd"
 )
 
 // treePatience bounds every wait for something that is sure to happen.
@@ -295,4 +296,35 @@ func TestNothingEscapes(t *testing.T) {
 		}
 		b.end(bystander)
 	})
+}
+
+// TestOutputsAreKeptBeforeTheBirth: what a program prints at once outlives a superd that is killed just then.
+func TestOutputsAreKeptBeforeTheBirth(t *testing.T) {
+	b := newTreeBed(t, true)
+	spec := b.spec(b.newTree("web"), &config.Program{Name: "web", Command: []string{"/bin/true"}})
+	born, kept := false, -1
+	spec.Made = func(_, _ int, outputs []int) {
+		if !born {
+			kept = outputs[0]
+		}
+	}
+	spec.Happened = func(pidfd.Identity, time.Duration) error { born = true; return nil }
+	results := make(chan Child, 1)
+	b.on(func() {
+		b.kernel.Spawn(spec, func(c Child, err error) {
+			if err != nil {
+				t.Error(err)
+			} else {
+				b.byPid[c.Process.Pid()] = c.Process
+			}
+			results <- c
+		})
+	})
+	child := await(t, results, "the start")
+	if kept < 0 || kept != child.ReadFDs[0] {
+		t.Errorf("kept before the birth: descriptor %d, want %d", kept, child.ReadFDs[0])
+	}
+	for _, fd := range child.ReadFDs {
+		unix.Close(fd)
+	}
 }

@@ -65,7 +65,7 @@ func disableControllers(dir string) error {
 func (u *UnitCgroup) Kill(patience time.Duration) (killed int, err error) {
 	seen := map[int]bool{}
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		left := 0
+		left, opened := 0, map[int]*pidfd.Process{}
 		for _, pid := range pidsIn(u.dir) {
 			if s, err := readStat(pid); pid == os.Getpid() || err != nil || s.dead {
 				continue
@@ -73,9 +73,16 @@ func (u *UnitCgroup) Kill(patience time.Duration) (killed int, err error) {
 			left++
 			seen[pid] = true
 			if p, err := pidfd.Open(pid); err == nil {
-				p.Signal(unix.SIGKILL)
-				p.Close()
+				opened[pid] = p
 			}
+		}
+		for _, pid := range pidsIn(u.dir) { // whoever has got a pid since the first look is not in the cgroup
+			if p := opened[pid]; p != nil {
+				p.Signal(unix.SIGKILL)
+			}
+		}
+		for _, p := range opened {
+			p.Close()
 		}
 		if left == 0 {
 			return len(seen), nil

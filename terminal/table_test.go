@@ -102,3 +102,18 @@ func TestPaletteIsStable(t *testing.T) {
 		t.Error("no colour once every colour is taken")
 	}
 }
+
+func BenchmarkTable(b *testing.B) {
+	table := statusTable()
+	for len(table.Rows) < 1000 {
+		table.Rows = append(table.Rows, table.Rows[len(table.Rows)%4])
+	}
+	for _, o := range []Output{{}, {Width: 120, Colour: true}} {
+		b.Run(fmt.Sprintf("width=%d", o.Width), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				table.Lines(o)
+			}
+		})
+	}
+}

@@ -239,12 +239,14 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	}
 	var printed sync.WaitGroup
 	options := procs.Options{
-		Loop:        l,
-		Store:       logs.NewStore(l, log),
-		Log:         log,
-		Events:      events,
-		Config:      conf,
-		Load:        func(inForce *config.Config) (*config.Config, error) { return config.LoadAfter(path, inForce) },
+		Loop:   l,
+		Store:  logs.NewStore(l, log),
+		Log:    log,
+		Events: events,
+		Config: conf,
+		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
+			return config.LoadAfter(path, inForce, reading)
+		},
 		RuntimeDir:  dir.Path,
 		LogDir:      logDir,
 		Environment: os.Environ(),
@@ -507,9 +509,20 @@ func (d *daemon) version() control.Version {
 // becomeKeeper takes the place of the keeper, which has ended. It returns only if it can't.
 func (d *daemon) becomeKeeper() {
 	d.log.Warn("the keeper has ended: superd takes its place and starts another supervisor", "keeper", d.link.Pid())
+	d.takeRole(d.loop.Now() + writeTime)
+}
+
+// takeRole becomes the keeper when the journal has all that is known, which is waited for until then.
+func (d *daemon) takeRole(until time.Duration) {
+	late := d.loop.Now() >= until
+	again := func() { d.loop.Root().After(writePause, func() { d.takeRole(until) }) }
+	if !late && !d.journal.Idle() {
+		again()
+		return
+	}
 	err := d.link.TakeRole(os.Args, os.Environ())
-	if errors.Is(err, keeper.ErrSignalled) {
-		d.loop.Post(d.becomeKeeper)
+	if !late && errors.Is(err, keeper.ErrSignalled) {
+		again()
 		return
 	}
 	d.log.Error("superd goes on without a keeper", "error", err)

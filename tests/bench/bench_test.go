@@ -1,7 +1,7 @@
 // Package bench measures superd beside other supervisors and beside the least that could do the same: make bench.
 //
 // Each contestant runs in a PID namespace of its own ([arena]) and supervises the same small C program. They take turns, several rounds of them,
-// and are compared within a round. What each is and how it is set up stands in contestants_test.go, what is measured in scale_test.go,
+// and are compared within a round. What each is and how it is set up stands in contestants_linux_test.go, what is measured in scale_test.go,
 // idle_test.go, output_test.go and recovery_test.go.
 package bench
 
@@ -20,7 +20,8 @@ import (
 var (
 	update = flag.Bool("update", false, "write the tables into docs/benchmarks.md, between their markers")
 	quick  = flag.Bool("quick", false, "measure everything in small, to see that it works; the figures mean nothing")
-	rounds = flag.Int("rounds", 3, "how often each is measured, in turn")
+	rounds = flag.Int("rounds", 3, "how often superd and the yardstick are measured, in turn")
+	others = flag.Int("rounds.peers", 1, "in how many of the rounds the peers take part: they take long")
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
@@ -74,22 +75,14 @@ func BenchmarkSupervisors(t *testing.B) {
 	begin := time.Now()
 	for b.round = range *rounds {
 		for _, count := range []int{10, 100, 1000, 5000} {
-			b.each(t, fmt.Sprintf("programs=%d", count), func(t *testing.B, c *contestant) {
-				if b.round == 0 || c.own() || count == 1000 { // the peers take long
-					b.scale(t, c, b.size(count))
-				}
-			})
+			b.each(t, fmt.Sprintf("programs=%d", count), func(t *testing.B, c *contestant) { b.scale(t, c, b.size(count)) })
 		}
 		b.each(t, "restart", b.restart)
 		b.each(t, "output=1", func(t *testing.B, c *contestant) { b.raw(t, c, "one program", 1, 1<<30) })
 		b.each(t, "output=50", func(t *testing.B, c *contestant) { b.raw(t, c, "50 programs", 50, 500<<20) })
 		b.each(t, "latency", b.latency)
 		b.times(t)
-		b.each(t, "recovery=1000", func(t *testing.B, c *contestant) {
-			if b.round == 0 || c.own() {
-				b.recovery(t, c, "recovery", b.size(1000))
-			}
-		})
+		b.each(t, "recovery=1000", func(t *testing.B, c *contestant) { b.recovery(t, c, "recovery", b.size(1000)) })
 	}
 	b.round = 0
 	t.Run("recovery=many", func(t *testing.B) { b.recovery(t, b.contestants[1], "recovery of many", b.size5000(many())) })
@@ -112,13 +105,10 @@ func (b *bench) size5000(n int) int {
 	return n
 }
 
-// own tells whether it is superd or the yardstick.
-func (c *contestant) own() bool { return !c.peer }
-
 // each measures all contestants, one after the other.
 func (b *bench) each(t *testing.B, name string, measure func(t *testing.B, c *contestant)) {
 	for _, c := range b.contestants {
-		if c.only != nil && !slices.Contains(c.only, name) {
+		if c.only != nil && !slices.Contains(c.only, name) || c.peer && b.round >= *others {
 			continue
 		}
 		t.Run(fmt.Sprintf("%s/%s/round=%d", name, c.name, b.round+1), func(t *testing.B) { measure(t, c) })
@@ -147,7 +137,7 @@ func (b *bench) times(t *testing.B) {
 			b.output(t, c, "times", 1, size)
 		})
 	}
-	if b.tools.peers == "" {
+	if b.tools.peers == "" || b.round >= *others {
 		return
 	}
 	for _, name := range []string{"s6-log", "svlogd", "multilog"} {

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"superd/control"
 )
 
@@ -24,14 +22,8 @@ const writers = 10
 // afterKill is how long is watched what becomes of the programs of those who can't say that they have taken over.
 const afterKill = 8 * time.Second
 
-// many is as many of 10,000 programs as a limit on open files allows, of which superd takes two for each.
-func many() int {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return 1000
-	}
-	return int(min(10_000, (max(limit.Max, 400)-200)/2))
-}
+// many is as many of 10,000 programs as the limit on open files allows, of which superd takes two for each.
+func many() int { return min(10_000, (max(files(), 400)-200)/2) }
 
 // recovery kills the supervisor with SIGKILL, starts it again where nobody else does, and looks what became of the programs and their lines.
 func (b *bench) recovery(t *testing.B, c *contestant, measure string, count int) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"superd/tests/table"
 )
@@ -24,7 +25,7 @@ func (b *bench) report(took time.Duration) string {
 	if *quick {
 		command = "make bench-quick"
 	}
-	fmt.Fprintf(&w, "Measured by `%s` in %v: %s; %s, files on %s; gcc %s. %d rounds.\n\n", command, took.Round(time.Second), table.Machine(), memory(), fileSystem(os.TempDir()), gcc(), *rounds)
+	fmt.Fprintf(&w, "Measured by `%s` in %v: %s; %s, files on %s; gcc %s. %d rounds, %d of them with the peers.\n\n", command, took.Round(time.Second), table.Machine(), memory(), fileSystem(os.TempDir()), gcc(), *rounds, min(*rounds, *others))
 	if b.tools.missing != "" {
 		fmt.Fprintf(&w, "The peers are missing: %s.\n\n", b.tools.missing)
 	}
@@ -45,7 +46,7 @@ func (b *bench) report(took time.Duration) string {
 	}
 	b.section(&w, "Start", "From the start of the supervisor until all programs were executed.", per("start", seconds, 10, 100, 1000, 5000))
 	b.section(&w, "Restart", fmt.Sprintf("From SIGKILL until the next run was executed: %s programs killed one by one, %d of those who wait by themselves; and %s and %s killed at once until all are replaced. "+
-		"Each had run for more than a second.", size(200), limitedCrashes, size(500), size(1000)),
+		"Each had run for more than a second.", size(200), b.repeats(limitedCrashes), size(500), size(1000)),
 		[]column{{"median", "restart", seconds}, {"99th percentile", "restart p99", seconds},
 			{size(500) + " at once", fmt.Sprintf("killed %d", b.size(500)), seconds}, {size(1000) + " at once", fmt.Sprintf("killed %d", b.size(1000)), seconds}})
 	b.answersTable(&w)
@@ -60,8 +61,8 @@ func (b *bench) report(took time.Duration) string {
 	b.section(&w, "Output", fmt.Sprintf("Programs print lines of 100 bytes as fast as they can, into files that are rotated at 100 MB (multilog: 16 MB) and all kept; every line is counted. "+
 		"One prints %d MiB, 50 print %d MiB together, an eighth of that for runit, s6 and daemontools. CPU is seconds of whoever supervises and writes, for a GiB. The yardstick splices into one file each.",
 		b.bytes(1<<30)>>20, b.bytes(500<<20)>>20),
-		[]column{{"one program", "one program speed", speed}, {"CPU", "one program cpu", perGiB}, {"50 programs", "50 programs speed", speed}, {"CPU", "50 programs cpu", perGiB},
-			{"lines missing", "one program lines", number}})
+		[]column{{"one program", "one program speed", speed}, {"CPU", "one program cpu", perGiB}, {"lines missing", "one program lines", number},
+			{"50 programs", "50 programs speed", speed}, {"CPU", "50 programs cpu", perGiB}, {"lines missing", "50 programs lines", number}})
 	if f, ok := b.figure("cat", "one program cpu"); ok {
 		fmt.Fprintf(&w, "\ncat, which rotates nothing, takes %s CPU seconds for a GiB of one program.\n", perGiB(f.median))
 	}
@@ -72,7 +73,34 @@ func (b *bench) report(took time.Duration) string {
 		append(per("brief", seconds, 10, 1000), per("full status", seconds, 10, 1000)...))
 	b.recoveryTable(&w)
 	b.lags(&w)
-	return w.String()
+	return wrap(w.String(), 150)
+}
+
+// wrap breaks lines of text, though not of tables.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "|") {
+			b.WriteString(line)
+			continue
+		}
+		used := 0
+		for _, word := range strings.Fields(line) {
+			switch n := utf8.RuneCountInString(word); {
+			case used == 0:
+				used = n
+			case used+1+n > width:
+				b.WriteByte('\n')
+				used = n
+			default:
+				b.WriteByte(' ')
+				used += 1 + n
+			}
+			b.WriteString(word)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
 }
 
 // section writes a table of all contestants, if any of it was measured.

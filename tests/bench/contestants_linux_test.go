@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // A contestant is a way to supervise programs.
@@ -126,7 +128,7 @@ func supervisorContestant(k *tools) *contestant {
 			var b strings.Builder
 			fmt.Fprintf(&b, "[supervisord]\nnodaemon=true\nlogfile=%[1]s/supervisord.log\npidfile=%[1]s/pid\nchildlogdir=%[1]s/log\nminfds=%[2]d\nidentifier=bench\n"+
 				"[unix_http_server]\nfile=%[1]s/sock\n[supervisorctl]\nserverurl=unix://%[1]s/sock\n"+
-				"[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface\n", a.dir, 200+4*len(programs))
+				"[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface\n", a.dir, min(200+3*len(programs), files()))
 			for _, p := range programs {
 				fmt.Fprintf(&b, "[program:%s]\ncommand=%s\nautorestart=true\nredirect_stderr=true\nstdout_logfile=%s/log/%s.log\nstdout_logfile_maxbytes=100MB\nstdout_logfile_backups=1000\n",
 					p.name, strings.Join(p.command, " "), a.dir, p.name)
@@ -141,6 +143,15 @@ func supervisorContestant(k *tools) *contestant {
 		crashes:  limitedCrashes,
 		restless: true,
 	}
+}
+
+// files is the limit on open files.
+func files() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 1024
+	}
+	return int(min(limit.Max, 1<<20))
 }
 
 // prepareFolders writes a service directory for each program, with a logger of its own. run is the program itself where it has no arguments:
