@@ -196,21 +196,30 @@ func (c *Client) decode(ctx context.Context, r request, into any) error {
 	})
 }
 
-// receive makes a request and has read take its answer.
+// receive makes a request and has read take its answer. An answer that is cut off, as where superd is killed, is asked for again if that does no
+// harm: read then begins anew.
 func (c *Client) receive(ctx context.Context, r request, read func(answer io.Reader) error) error {
-	x, err := c.do(ctx, r)
-	if err != nil {
-		return err
+	for deadline := time.Now().Add(c.repeat); ; {
+		x, err := c.do(ctx, r)
+		if err != nil {
+			return err
+		}
+		err = read(x)
+		x.Close()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			return nil
+		case !ended(err) || r.post && !r.repeatable || time.Now().After(deadline):
+			return fmt.Errorf("read answer of superd: %w", err)
+		}
+		select {
+		case <-time.After(repeatPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	defer x.Close()
-	err = read(x)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		return fmt.Errorf("read answer of superd: %w", err)
-	}
-	return nil
 }
 
 // readArray has each read the elements of a JSON array, one after the other.

@@ -26,13 +26,17 @@ func someStatuses(t testing.TB, count int) (body []byte, all []Status) {
 	return append(body, '\n'), all
 }
 
-// An answer is read as it comes, in whatever parts; one that is cut off or no array is an error.
+// An answer is read as it comes, in whatever parts. One that is cut off is asked for again; what is no array is an error.
 func TestStatusInParts(t *testing.T) {
 	body, want := someStatuses(t, 300)
 	l, path := listen(t)
-	var parts []string
+	var parts, next []string // of the first answer and of all others
 	server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for _, part := range parts {
+		these := parts
+		if next != nil {
+			parts = next
+		}
+		for _, part := range these {
 			if part == "cut" {
 				panic(http.ErrAbortHandler)
 			}
@@ -49,16 +53,28 @@ func TestStatusInParts(t *testing.T) {
 			t.Fatalf("status in parts of %d and %d bytes: %d instances, %v; want %d", n, len(body)-n, len(got), err, len(want))
 		}
 		parts = []string{string(body[:n]), "cut"}
-		if got, err := NewClient(path).Status(t.Context(), nil); err == nil {
+		if got, err := hasty(path).Status(t.Context(), nil); err == nil {
 			t.Errorf("status cut off after %d bytes: %d instances, want an error", n, len(got))
 		}
+		next = []string{string(body)}
+		if got, err := NewClient(path).Status(t.Context(), nil); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("status cut off after %d bytes, then whole: %d instances, %v; want %d", n, len(got), err, len(want))
+		}
+		next = nil
 	}
 	for _, body := range []string{"{}", "12", "", "[", "[1]", "[{}"} {
 		parts = []string{body}
-		if _, err := NewClient(path).Status(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "read answer of superd") {
+		if _, err := hasty(path).Status(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "read answer of superd") {
 			t.Errorf("status of %q: %v, want that the answer can't be read", body, err)
 		}
 	}
+}
+
+// hasty is a client that hardly ever asks again.
+func hasty(path string) *Client {
+	c := NewClient(path)
+	c.repeat = time.Millisecond
+	return c
 }
 
 // BenchmarkStatus reads the answer with 1,000 instances.

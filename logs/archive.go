@@ -113,9 +113,10 @@ func (a *archive) prune(maxTotal int64) error {
 	}
 	var errs []error
 	var all []old
+	var l listing
 	total := int64(0)
 	for _, ch := range chains {
-		errs = append(errs, ch.list())
+		errs = append(errs, ch.list(&l))
 		rotated, current := ch.files()
 		total += current
 		for _, r := range rotated {
@@ -169,7 +170,7 @@ func (ch *chain) find(s stamp) (rotatedFile, bool) {
 
 // compressAll compresses the rotated files that are not, oldest first.
 func (ch *chain) compressAll(c Compression) error {
-	errs := []error{ch.list()}
+	errs := []error{ch.list(nil)}
 	rotated, _ := ch.files()
 	for _, r := range rotated {
 		if r.compression == "" {

@@ -78,28 +78,28 @@ func newChain(path string, format Format) *chain {
 	return &chain{path: path, way: newWay(path), format: format, began: math.MaxInt64, run: unknown, ended: unknown}
 }
 
-// list finds the rotated files that are there already, and the newest file if the capture has not opened it yet.
-func (ch *chain) list() error {
+// list finds the rotated files that are there already, and the newest file if the capture has not opened it yet. l may be nil.
+func (ch *chain) list(l *listing) error {
 	ch.disk.Lock()
 	defer ch.disk.Unlock()
-	return ch.listLocked()
+	return ch.listLocked(l)
 }
 
 // listLocked is list for those who hold disk.
-func (ch *chain) listLocked() error {
+func (ch *chain) listLocked(l *listing) error {
 	if ch.listed || ch.path == "" { // a sink
 		return nil
 	}
 	directory, base := filepath.Split(ch.path)
-	entries, err := os.ReadDir(filepath.Clean(directory))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names, err := l.rotatedFrom(ch.path)
+	if err != nil {
 		return err
 	}
 	var found []rotatedFile
-	for _, entry := range entries {
-		name := directory + entry.Name()
-		s, c, ok := parseStamp(base, entry.Name())
-		if _, _, unfinished := parseStamp(base, strings.TrimSuffix(entry.Name(), unfinishedSuffix)); !ok && unfinished {
+	for _, own := range names {
+		name := directory + own
+		s, c, ok := parseStamp(base, own)
+		if _, _, unfinished := parseStamp(base, strings.TrimSuffix(own, unfinishedSuffix)); !ok && unfinished {
 			if err := removeFile(name); err != nil { // an earlier superd was killed over it
 				return err
 			}
@@ -108,7 +108,7 @@ func (ch *chain) listLocked() error {
 			continue
 		}
 		if c != "" {
-			if _, err := os.Lstat(directory + strings.TrimSuffix(entry.Name(), c.suffix())); err == nil { // so it was over this one
+			if _, err := os.Lstat(strings.TrimSuffix(name, c.suffix())); err == nil { // so it was over this one
 				if err := removeFile(name); err != nil {
 					return err
 				}

@@ -321,7 +321,7 @@ func (f *file) rotate() {
 
 // rename gives the file a name that is newer than those of the files rotated before, and that nothing has yet.
 func (f *file) rename() error {
-	if err := f.chain.listLocked(); err != nil {
+	if err := f.chain.listLocked(nil); err != nil {
 		return fmt.Errorf("list rotated files: %w", err)
 	}
 	for s := nextStamp(f.now(), f.chain.newestStamp()); ; s++ {

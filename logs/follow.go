@@ -88,7 +88,8 @@ type follower struct {
 	buffers   *sync.Pool        // of *[chunkBytes]byte; nil: the buffer is its own
 	pooled    *[chunkBytes]byte // of these; nil while it waits
 	buffer    []byte
-	lineEnded bool // what was written last
+	lineEnded bool     // what was written last
+	listing   *listing // of who begins to follow many; nil: none
 
 	chain    *chain
 	position int64 // of the next byte to show
@@ -188,7 +189,7 @@ func (f *follower) begin(ch *chain) error {
 	f.chain = ch
 	return f.read(func() error {
 		ch.refresh()
-		return ch.list()
+		return ch.list(f.listing)
 	})
 }
 

@@ -84,7 +84,7 @@ func TestReadBack(t *testing.T) {
 			p := newRig(t).program(Options{Path: t.TempDir() + "/web.log", Keep: 10})
 			if tt.rotated != "" {
 				writeFile(t, stamp(1).name(p.Path()), tt.rotated)
-				if err := p.streams[0].file.chain.list(); err != nil {
+				if err := p.streams[0].file.chain.list(nil); err != nil {
 					t.Fatal(err)
 				}
 			}

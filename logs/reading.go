@@ -66,6 +66,7 @@ func NewReading(ctx context.Context, q Query) *Reading {
 func (r *Reading) Set(all []Wanted) error {
 	chunk := max(leastRead, min(chunkBytes, readingBytes/max(len(all), 1)))
 	wanted := make(map[origin]bool, len(all))
+	var l listing
 	for _, w := range all {
 		from := origin{w.Capture, w.Stream}
 		wanted[from] = true
@@ -73,7 +74,7 @@ func (r *Reading) Set(all []Wanted) error {
 			continue
 		}
 		s := &source{query: &r.query, span: w.Span}
-		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, capture: w.Capture, which: w.Stream, w: s, buffer: r.buffer[:chunk], lineEnded: true}
+		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, capture: w.Capture, which: w.Stream, w: s, buffer: r.buffer[:chunk], lineEnded: true, listing: &l}
 		r.sources[from] = s
 		if r.query.Follow {
 			r.cancels[from] = w.Capture.Notify(func() { r.look(s) })
@@ -81,6 +82,7 @@ func (r *Reading) Set(all []Wanted) error {
 		if err := s.place(beginning{w.Resume, w.Fresh}); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
+		s.listing = nil
 		r.look(s)
 	}
 	for c := range r.sources {

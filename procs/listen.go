@@ -140,7 +140,7 @@ func (in *instance) told(r *run, m notify.Message) (hold bool) {
 		r.watchdogPeriod, hold = m.WatchdogPeriod, true
 		in.fed(r)
 	}
-	if m.Reloading && in.machine.state == Running {
+	if m.Reloading && (in.machine.state == Running || in.machine.state == Lingering) {
 		in.reloads(r, now+r.program.StartTimeout)
 		hold = true
 	}
@@ -164,9 +164,7 @@ func (in *instance) told(r *run, m notify.Message) (hold bool) {
 		return true
 	case m.Ready && r.reloading != nil:
 		r.reloading.Stop()
-		r.reloading = nil
-		in.save()
-		in.sup.changed()
+		in.reloaded(r)
 		return true
 	case m.WatchdogTrigger && r.monitor != nil && in.watchdogPeriod() > 0:
 		r.monitor.bite("watchdog: WATCHDOG=trigger")
@@ -186,11 +184,14 @@ func (in *instance) fed(r *run) {
 // health counts.
 func (in *instance) reloads(r *run, until time.Duration) {
 	r.reloading.Stop()
-	r.reloading = r.life.After(max(until-in.sup.loop.Now(), 0), func() {
-		r.reloading = nil
-		in.save()
-		in.sup.changed()
-	})
+	r.reloading = r.life.After(max(until-in.sup.loop.Now(), 0), func() { in.reloaded(r) })
+	in.sup.changed()
+}
+
+// reloaded notes that this is over.
+func (in *instance) reloaded(r *run) {
+	r.reloading, r.reloadedAt = nil, in.sup.loop.Now()
+	in.save()
 	in.sup.changed()
 }
 

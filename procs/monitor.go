@@ -87,11 +87,25 @@ func (m *monitor) healthy() *bool {
 	return nil
 }
 
-// checked takes the result of a check. While the program reloads or is on its way out, nothing follows from it.
+// checked takes the result of a check. One that has failed counts when all has been heard that the program had told by then: it may be about something
+// in which it can't answer.
 func (m *monitor) checked(result probe.Result) {
-	in := m.in
 	m.last = &result
-	if m.run.reloading != nil || m.run.leaving != nil {
+	if result.Outcome != probe.Failed {
+		m.note(result)
+		return
+	}
+	m.run.heard(func() {
+		if m.run.monitor == m {
+			m.note(result)
+		}
+	})
+}
+
+// note does what follows from a result. While the program reloads or is on its way out nothing does, nor from a check that began then.
+func (m *monitor) note(result probe.Result) {
+	in := m.in
+	if m.run.reloading != nil || m.run.leaving != nil || result.At < m.run.reloadedAt {
 		return
 	}
 	before := m.health.FailuresInRow()

@@ -196,7 +196,11 @@ func (w *readiness) stage() string {
 func (a *adoption) resumeReadiness(r *run) {
 	switch a.in.machine.state {
 	case Starting:
-		a.in.awaitReady(a.saved.Run.StartDeadline)
+		deadline := a.saved.Run.StartDeadline
+		if p := r.program.Ready; p != nil {
+			deadline = max(deadline, a.in.sup.loop.Now()+p.Timeout) // it may have become ready while nobody looked
+		}
+		a.in.awaitReady(deadline)
 	case Running:
 		a.in.attend()
 	}

@@ -51,6 +51,7 @@ type run struct {
 	statusText     string        // what it has said of itself
 	watchdogPeriod time.Duration // that it has asked for; 0: that of the configuration
 	reloading      *loop.Timer   // until it is over; nil unless it reads its configuration
+	reloadedAt     time.Duration // when it was over last; 0 before
 	leaving        *loop.Timer   // until that is done for it; nil unless it is on its way out by itself
 	monitor        *monitor      // nil unless it is ready and looked after
 	savedHealth    *savedHealth  // what an earlier superd has known of its health; else nil

@@ -109,6 +109,8 @@ type history struct {
 	reloadedAt  time.Duration     // a time-out may be a shorter one since
 	commands    int               // so far
 	jumps       float64           // how often time jumps
+	hangs       bool              // checks may hang
+	faults      bool              // commands may fail for reasons of their own
 	wokeAt      time.Duration     // when the machine has slept last, on CLOCK_BOOTTIME
 	startedBoot time.Duration     // when the present superd began
 	policy      policyModel
@@ -141,7 +143,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.kernel = &simKernel{
 		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{}, counts: map[string]*living{},
-		mains: map[string]*simProcess{}, bornMains: map[string]int{}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
+		mains: map[string]*simProcess{}, bornMains: map[string]int{}, checking: map[int]func(error){}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
 		note: h.note, fail: h.fail, ungated: d.ungated,
 		mix: faultMix{
 			crash:      h.pick(0, 0.5, 1),
@@ -172,7 +174,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			reloads:    h.pick(0, 0, 0.3),
 			checkHangs: h.pick(0, 0, 0.1),
 		},
-		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents,
+		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld,
 	}
 	h.began = h.v.Now()
 	h.v.RefuseClockWatch(d.unwatched)
@@ -180,6 +182,11 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	h.crashes = h.pick(0, 0, 0.1, 0.5)
 	h.jumps = h.pick(0, 0, 0.2)
 	h.kernel.keeper = h.kernel.chance(0.5)
+	h.hangs, h.faults = h.kernel.mix.checkHangs > 0, h.kernel.mix.hitsCommands()
+	h.kernel.runs = func(instance string) bool {
+		in := h.sup.byName[instance]
+		return in != nil && in.machine.state == Running
+	}
 	h.kernel.tell = func(e KeptExit) {
 		if !h.sup.scope.Closed() {
 			h.sup.KeptExit(e)
@@ -212,7 +219,9 @@ func (h *history) options() Options {
 	o := Options{
 		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
 		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal,
-		Load:    func(*config.Config) (*config.Config, error) { panic("the simulation reloads through apply") },
+		Load: func(*config.Config, func(string)) (*config.Config, error) {
+			panic("the simulation reloads through apply")
+		},
 		Archive: h.archive, Inherited: Inheritance{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
 		BootID: "boot", Machine: "simulated",
 	}
@@ -312,7 +321,13 @@ func (h *history) run() (err error) {
 			break
 		}
 		if h.kernel.chance(h.jumps) {
+			if h.kernel.chance(0.5) {
+				h.untilStarting()
+			}
 			h.jump()
+		}
+		if h.ended {
+			break
 		}
 		h.command()
 		h.check()
@@ -365,6 +380,16 @@ func (h *history) untilHookEnds() {
 	ends, late := h.kernel.hookEnds, false
 	h.v.Root().After(10*time.Second, func() { late = true })
 	for !late && h.kernel.hookEnds == ends && h.err == nil && h.v.Step() {
+		h.steps++
+		h.check()
+	}
+}
+
+// untilStarting lets time pass until somebody is started and not ready, or for a minute.
+func (h *history) untilStarting() {
+	late := false
+	h.v.Root().After(time.Minute, func() { late = true })
+	for !late && h.sup.counts[Starting] == 0 && h.err == nil && h.v.Step() {
 		h.steps++
 		h.check()
 	}

@@ -154,12 +154,13 @@ func (h *history) restore(archive []byte) (*config.Config, error) {
 
 // A memory is what an instance was when superd was killed.
 type memory struct {
-	machine      machine
-	due          time.Duration // of the next start; 0: none
-	stopDeadline time.Duration
-	process      *simProcess // main process; nil: none
-	hook         *simProcess
-	removed      bool
+	machine       machine
+	due           time.Duration // of the next start; 0: none
+	stopDeadline  time.Duration
+	startDeadline time.Duration
+	process       *simProcess // main process; nil: none
+	hook          *simProcess
+	removed       bool
 }
 
 func (in *instance) memory() memory {
@@ -168,7 +169,7 @@ func (in *instance) memory() memory {
 		m.due = t.Due()
 	}
 	if r := in.run; r != nil {
-		m.stopDeadline = r.stopDeadline
+		m.stopDeadline, m.startDeadline = r.stopDeadline, r.startDeadline
 		if r.process != nil {
 			m.process = simProcessOf(r.process)
 		}
@@ -329,6 +330,9 @@ func (h *history) checkAdopted(in *instance, was memory) {
 	}
 	if a.state == Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
 		h.fail("%s: the stop time-out is over at %v, it was to be at %v", in.name, is.stopDeadline, was.stopDeadline)
+	}
+	if a.state == Starting && was.startDeadline != is.startDeadline && is.startDeadline > h.v.Now()+2*time.Second {
+		h.fail("%s: the start time-out is over at %v, it was to be at %v", in.name, is.startDeadline, was.startDeadline)
 	}
 	if was.due != is.due && is.due > h.v.Now() {
 		h.fail("%s: the next start is due at %v, it was to be at %v", in.name, is.due, was.due)

@@ -24,6 +24,7 @@ type defect struct {
 	unsought, unidentified, unwritten, invents bool                                // the kernel's side of adoption
 	recovery                                   func(h *history, r *Recovery)       // is done to what superd finds of the one before
 	asked                                      func(h *history, instance string)   // is done when superd is about to name a process of it as stuck
+	unheld                                     bool                                // messages are taken before what follows from them is saved
 }
 
 type table = [stateCount][eventCount]*rule
@@ -119,6 +120,43 @@ var defects = []defect{
 			v.State = stateNames[Running]
 		}
 	})},
+	{name: "a program counts as ready when it is started", rules: func(r *table) { r[Spawning][SpawnedUnready] = to(Running, Attend) }},
+	{name: "who is not ready in time is left alone", rules: func(r *table) { r[Starting][StartDue] = to(Starting) }},
+	{name: "readiness that comes is not noticed", turn: func(in *instance) {
+		if r := in.run; r != nil && r.readiness != nil {
+			r.readiness.scope.Close()
+		}
+	}},
+	{name: "who requires a program starts while that is starting", turn: func(in *instance) { in.machine.required[coming] = 0 }},
+	{name: "a wait for readiness is not taken over", recovery: everySaved(func(_ *history, v *savedInstance) {
+		if v.State == stateNames[Starting] {
+			v.State = stateNames[Running]
+		}
+	})},
+	{name: "a start time-out begins anew", recovery: everySaved(func(h *history, v *savedInstance) {
+		if r := v.Run; r != nil && r.StartDeadline > h.v.Now() {
+			r.StartDeadline = h.v.Now() + time.Minute
+		}
+	})},
+	{name: "a message is taken before what follows from it is saved", unheld: true},
+	{name: "an unhealthy program is left alone", rules: func(r *table) { r[Running][Unfit] = to(Running) }},
+	{name: "a program is checked while it stops", turn: func(in *instance) {
+		if r := in.run; in.machine.state == Stopping && r.process != nil && r.monitor == nil && r.program.Health != nil {
+			in.attend()
+		}
+	}},
+	{name: "a program is not looked after once superd was killed", turn: func(in *instance) {
+		if r := in.run; in.inherited && r != nil && r.monitor != nil {
+			r.monitor.end()
+		}
+	}},
+	{name: "a watchdog that is not fed does not bite", rules: func(r *table) { r[Running][WatchdogDue] = to(Running) }},
+	{name: "a failed check counts while the program reads its configuration", turn: func(in *instance) {
+		if r := in.run; r != nil && r.monitor != nil {
+			r.reloading.Stop()
+			r.reloading = nil
+		}
+	}},
 	{name: "a change that takes a restart is not applied to what runs", reload: everyChange(config.RestartNeeded, func(h *history, c *config.Change) {
 		c.Program = altered(c.Program, func(p *config.Program) { p.Environment = h.sup.config.Program(c.Name).Environment })
 	})},

@@ -16,7 +16,8 @@ import (
 type simSocket struct {
 	messages []notify.Message // not taken out yet
 	newline  bool             // was written to the pipe
-	heard    func()           // has superd look; nil while nobody listens
+	heard    func()           // has superd look at the messages; nil while nobody listens
+	written  func()           // has it look at the pipe; nil while nobody does
 	lost     bool             // something of it was lost with superd, since nobody kept it
 }
 
@@ -102,7 +103,7 @@ func (l *simListener) take() {
 func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
 	socket, own := k.told[fd], scope.Child()
 	own.Defer(func() {
-		socket.heard = nil
+		socket.written = nil
 		k.CloseFD(fd)
 	})
 	look := func() {
@@ -111,8 +112,8 @@ func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) er
 			done(nil)
 		}
 	}
-	socket.heard = func() { own.Post(look) }
-	socket.heard()
+	socket.written = func() { own.Post(look) }
+	socket.written()
 	return nil
 }
 
@@ -151,13 +152,15 @@ func (k *simKernel) CheckHTTP(address string) (probe.Checker, error) { return k.
 // Check implements [probe.Checker].
 func (c *simChecker) Check(done func(error)) (stop func() (begun bool)) {
 	k := c.k
-	answered := false
+	k.checks++
+	key := k.checks
 	answer := func(err error) {
-		if !answered {
-			answered = true
+		if k.checking[key] != nil {
+			delete(k.checking, key)
 			k.session.Post(func() { done(err) })
 		}
 	}
+	k.checking[key] = answer
 	if k.chance(k.mix.checkHangs) {
 		return func() bool { answer(errors.New("stopped")); return true }
 	}
@@ -165,12 +168,19 @@ func (c *simChecker) Check(done func(error)) (stop func() (begun bool)) {
 	return func() bool { answer(errors.New("stopped")); return true }
 }
 
+// sleep is the machine's: the connections of checks under way are lost.
+func (k *simKernel) sleep() {
+	for _, key := range sortedKeys(k.checking) {
+		k.checking[key](errors.New("connection timed out"))
+	}
+}
+
 var errSimRefused = errors.New("connection refused")
 
 // answer is what a check finds of an instance, or of a program, whose replicas share what they answer on.
 func (k *simKernel) answer(name string) error {
 	for _, p := range k.byPid {
-		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.role == roleMain && !p.zombie && p.wellAt != 0 && !p.sick {
+		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.role == roleMain && !p.zombie && p.wellAt != 0 && !p.sick && !p.busy {
 			return nil
 		}
 	}
@@ -187,7 +197,9 @@ func (p *simProcess) grow() {
 		p.wellAt = k.v.Now()
 		k.note("%s (%d) is ready", p.instance, p.pid)
 		s := k.socketOf(p.run)
-		s.newline = true
+		if s.newline = true; s.written != nil {
+			s.written()
+		}
 		p.tell(notify.Message{Ready: true, HasStatus: true, Status: "up"})
 		if k.chance(k.mix.sick) {
 			p.alive.After(k.upTo(5*time.Minute), func() {
@@ -200,14 +212,29 @@ func (p *simProcess) grow() {
 		}
 		if k.chance(k.mix.reloads) {
 			p.alive.After(k.upTo(30*time.Second), func() {
-				p.tell(notify.Message{Reloading: true})
-				if k.chance(0.7) {
-					p.alive.After(k.upTo(10*time.Second), func() { p.tell(notify.Message{Ready: true}) })
-				}
+				p.reload()
 			})
 		}
 		p.ping()
 	})
+}
+
+// reload has the process read its configuration, if it can tell superd and superd listens.
+func (p *simProcess) reload() {
+	k := p.k
+	p.tell(notify.Message{Reloading: true})
+	if s := k.socketOf(p.run); s.heard != nil && k.runs(p.instance) {
+		p.busy, p.busyAt = true, k.v.Now()
+	}
+	over := func() { p.busy, p.calmAt = false, k.v.Now() }
+	if k.chance(0.7) {
+		p.alive.After(k.upTo(10*time.Second), func() {
+			over()
+			p.tell(notify.Message{Ready: true})
+		})
+		return
+	}
+	p.alive.After(10*time.Minute, over)
 }
 
 // ping feeds the watchdog until the process is ill.
@@ -233,7 +260,7 @@ func (p *simProcess) tell(m notify.Message) {
 // drawChecks draws how the program tells that it is ready, and how it is looked after.
 func (h *history) drawChecks(p *config.Program) {
 	command := []string{simProbe}
-	if p.Type == config.TypeService && h.kernel.chance(0.4) {
+	if p.Type != config.TypeOneshot && h.kernel.chance(0.4) {
 		ready := &config.Ready{Interval: time.Second, Timeout: 2 * time.Second}
 		switch h.rng.IntN(4) {
 		case 0:
@@ -275,17 +302,38 @@ func (h *history) checkReady(in *instance, model *model) {
 	}
 	switch in.machine.state {
 	case Running:
-		if r.program.Ready != nil && p.wellAt == 0 && !strings.Contains(in.name, "@") {
+		// A reload may have told another kind of readiness to who was ready by then.
+		if r.program.Ready != nil && p.wellAt == 0 && !strings.Contains(in.name, "@") && h.reloadedAt < p.began {
 			h.fail("%s is running, and its process was never ready", in.name)
 		}
 	case Starting:
-		if late := now - max(p.began, h.sup.startedAt); late > r.program.StartTimeout+simWaits {
+		if late := now - max(p.began, h.sup.startedAt, h.reloadedAt); late > r.program.StartTimeout+simWaits {
 			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
 		}
+	}
+	if in.machine.state == Running {
+		h.checkIll(in, r, p, model)
 	}
 	if in.machine.blame != "" && !model.condemned {
 		model.condemned = true
 		h.checkBlame(in, r, p)
+	}
+}
+
+// checkIll holds that who is ill is not left running for longer than his checks, or his watchdog, take to notice.
+func (h *history) checkIll(in *instance, r *run, p *simProcess, model *model) {
+	if !p.sick || r.reloading != nil || r.leaving != nil || p.wellAt == 0 {
+		return
+	}
+	ill := h.v.Now() - max(p.sickAt, h.sup.startedAt, h.reloadedAt, r.reloadedAt, model.stateAt)
+	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.faulty(in) && !strings.Contains(in.name, "@") {
+		// One check may have passed just before, and each may be late by a tenth and last until its time-out.
+		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simWaits; ill > most {
+			h.fail("%s is ill for %v and runs on, unhealthy after %d failures", in.name, ill, health.Failures)
+		}
+	}
+	if p.watchdog > 0 && ill > p.watchdog+simWaits {
+		h.fail("%s is ill for %v and runs on, watchdog %v", in.name, ill, p.watchdog)
 	}
 }
 
@@ -304,8 +352,19 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 		}
 	case strings.HasPrefix(blame, "unhealthy"):
 		command := r.program.Health == nil || r.program.Health.Exec != nil
-		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && h.kernel.mix.checkHangs == 0 && !(command && h.faulty(in)) {
+		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && !h.hangs && !(command && h.faulty(in)) {
 			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
+		}
+		lost := h.kernel.socketOf(p.run).lost
+		if health := r.program.Health; health != nil && health.TCP != "" && !h.hangs && p.sickAt == 0 && p.wellAt != 0 && !lost {
+			// What began before it was well, or while it read its configuration, has an answer by now.
+			settled := now > p.wellAt+health.Timeout+simWaits
+			if settled && p.busy && now < p.busyAt+r.program.StartTimeout-simWaits {
+				h.fail("%s ended as unhealthy while it reads its configuration", in.name)
+			}
+			if settled && !p.busy {
+				h.fail("%s ended as unhealthy, and answers: %s", in.name, blame)
+			}
 		}
 	case strings.HasPrefix(blame, "watchdog"):
 		if p.sickAt == 0 && now-p.fedAt < p.watchdog {
@@ -324,6 +383,10 @@ func (h *history) faulty(in *instance) bool {
 			return true
 		}
 	}
-	m := h.kernel.mix
+	return h.faults
+}
+
+// hitsCommands reports whether commands may fail for reasons of their own.
+func (m faultMix) hitsCommands() bool {
 	return m.spawnFails > 0 || m.execHangs > 0 || m.spawnHangs > 0 || m.lateResult > 0 || m.slowSpawn > 0 || m.immortal > 0 || m.watchFails > 0 || m.forkTime > 0
 }

@@ -65,6 +65,7 @@ func (h *history) jump() {
 	default:
 		h.note("the machine sleeps for %v", d)
 		h.v.Sleep(d)
+		h.kernel.sleep()
 		h.wokeAt = h.v.Boot()
 	}
 }

@@ -39,12 +39,13 @@ const (
 	watchInterval  = 100 * time.Millisecond // between two answers to a watcher
 	statusPart     = 32 << 10               // bytes of a status that are sent at a time
 	maxLooks       = 2                      // at processes in /proc, at a time
-	linePatience   = 30 * time.Millisecond  // for the newest lines, where a file system stalls
+	maxArguments   = 2                      // readers of their arguments, which lie in memory that may take as long as a disk does
+	linePatience   = 30 * time.Millisecond  // for the newest lines and for arguments, where a file system stalls
 )
 
 // Threads is how many threads a server may keep waiting in the kernel. Connections don't wait there, and whoever reads logs and events
 // counts among the threads of those.
-const Threads = maxLooks
+const Threads = maxLooks + maxArguments
 
 // A Supervisor is what the server asks. All of it runs on the loop.
 type Supervisor interface {
@@ -84,15 +85,17 @@ type Upgrade struct {
 
 // A Server answers requests until it is closed.
 type Server struct {
-	options Options
-	log     *slog.Logger
-	http    http.Server
-	ctx     context.Context // of all requests; done at Close
-	end     context.CancelFunc
-	stall   time.Duration // bounds the time for an answer to be read
-	body    time.Duration // bounds the time for a request's body to come
-	looks   chan struct{} // held by those who look at processes
-	closing chan struct{} // closed when Close begins
+	options       Options
+	log           *slog.Logger
+	http          http.Server
+	ctx           context.Context // of all requests; done at Close
+	end           context.CancelFunc
+	stall         time.Duration // bounds the time for an answer to be read
+	body          time.Duration // bounds the time for a request's body to come
+	looks         chan struct{} // held by those who look at processes
+	reading       chan struct{} // held by those who read arguments
+	readArguments func(pid int) ([]byte, error)
+	closing       chan struct{} // closed when Close begins
 
 	closeOnce sync.Once
 
@@ -103,6 +106,7 @@ type Server struct {
 // New returns a server that is not listening yet.
 func New(o Options) *Server {
 	s := &Server{options: o, log: o.Log, stall: stallTimeout, body: bodyTimeout, looks: make(chan struct{}, maxLooks),
+		reading: make(chan struct{}, maxArguments), readArguments: readArguments,
 		closing: make(chan struct{})}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.http = http.Server{

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"superd/control"
 	"superd/procs"
@@ -37,13 +38,12 @@ func (s *Server) tree(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) branches(all []procs.Branch) []control.Branch {
-	s.looks <- struct{}{}
-	defer func() { <-s.looks }()
+	patience := linePatience
 	list := make([]control.Branch, len(all))
 	for i, b := range all {
 		list[i] = control.Branch{Name: b.Name, State: b.State.String(), Pid: present(b.Main), Processes: []control.Process{}}
 		for _, m := range b.Members {
-			if p, ok := readProcess(m); ok {
+			if p, ok := s.process(m, &patience); ok {
 				list[i].Processes = append(list[i].Processes, p)
 			}
 		}
@@ -52,19 +52,56 @@ func (s *Server) branches(all []procs.Branch) []control.Branch {
 	return list
 }
 
-// readProcess reads what /proc tells of a process; false when it has ended meanwhile.
-func readProcess(m procs.BranchMember) (control.Process, bool) {
+// process returns what /proc tells of a process; false when it has ended meanwhile.
+func (s *Server) process(m procs.BranchMember, patience *time.Duration) (control.Process, bool) {
+	s.looks <- struct{}{} // what is read here keeps nobody waiting
 	info, err := procs.ReadProcess(m.Pid)
+	<-s.looks
 	if err != nil || info.Start != m.Start {
 		return control.Process{}, false
 	}
 	p := control.Process{Pid: m.Pid, Parent: info.Parent, State: string(info.State), CPU: info.CPU.Seconds(), RSS: info.RSS}
 	p.Command = "[" + info.Command + "]" // as ps shows one without arguments
 	if info.State == 'D' {
-		return p, true // its arguments lie in memory that may take as long as the disk it waits for
+		return p, true // it waits for a disk: so may who asks for its arguments
 	}
-	if line, err := os.ReadFile("/proc/" + strconv.Itoa(m.Pid) + "/cmdline"); err == nil && len(line) > 0 {
+	if line := s.arguments(m.Pid, patience); len(line) > 0 {
 		p.Command = strings.ToValidUTF8(strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " "), "�")
 	}
 	return p, true
+}
+
+// arguments returns those of a process, none if they can't be had within patience. When nobody can read any more, because all hang who do, it
+// takes the patience away: those that follow are not worth the wait.
+func (s *Server) arguments(pid int, patience *time.Duration) []byte {
+	stalled := time.NewTimer(*patience)
+	defer stalled.Stop()
+	select {
+	case s.reading <- struct{}{}:
+	default:
+		select {
+		case s.reading <- struct{}{}:
+		case <-stalled.C:
+			*patience = 0
+			return nil
+		}
+	}
+	answer := make(chan []byte, 1)
+	go func() {
+		line, _ := s.readArguments(pid) // it has ended, or is somebody else's
+		<-s.reading
+		answer <- line
+	}()
+	stalled.Reset(linePatience)
+	select {
+	case line := <-answer:
+		return line
+	case <-stalled.C:
+		return nil
+	}
+}
+
+// readArguments reads what a process was executed with, each argument with a NUL at its end.
+func readArguments(pid int) ([]byte, error) {
+	return os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 }

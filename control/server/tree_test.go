@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"superd/control"
@@ -28,5 +29,27 @@ func TestTreeShowsOnlyThoseWhoAreMeant(t *testing.T) {
 	}
 	if status, body := h.request("GET", "/v1/tree?name=nobody", ""); status != 404 {
 		t.Errorf("tree of an unknown name: %d %s, want 404", status, body)
+	}
+}
+
+// Processes whose arguments can't be read are shown without, and hold up nobody else.
+func TestTreeOfProcessesThatHang(t *testing.T) {
+	release := make(chan struct{})
+	hang := func(int) ([]byte, error) { <-release; return nil, nil }
+	h := newHarness(t, func(s *Server) { s.readArguments = hang })
+	defer close(release)
+	for range maxArguments + 2 {
+		status, body := h.request("GET", "/v1/tree?name=web", "")
+		<-h.fake.calls
+		var all []control.Branch
+		if err := json.Unmarshal([]byte(body), &all); status != 200 || err != nil || len(all) != 1 || len(all[0].Processes) != 1 {
+			t.Fatalf("tree: %d %s, %v", status, body, err)
+		}
+		if p := all[0].Processes[0]; !strings.HasPrefix(p.Command, "[") || p.RSS <= 0 {
+			t.Errorf("tree: %s, want this process by its name", body)
+		}
+	}
+	if all, err := h.client.Status(t.Context(), []string{"web"}); err != nil || len(all) != 1 {
+		t.Errorf("status: %+v, %v, want that of web", all, err)
 	}
 }

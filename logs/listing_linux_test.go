@@ -1,0 +1,79 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Those who read or remove the logs of many programs read their directory once.
+func TestDirectoryIsListedOnce(t *testing.T) {
+	r := newRig(t)
+	const programs, rotated = 20, 3
+	files := map[string]string{"other.log": "", "10": "", "1.": "", "1.x": "", "1-": "", "0": "x"}
+	for i := range programs {
+		for k := range rotated {
+			files[fmt.Sprintf("%d@%d", i, k)] = "old\n"
+		}
+	}
+	dir := r.logDir(files)
+	var l listing
+	for i := range programs {
+		ch := newChain(filepath.Join(dir, fmt.Sprint(i)), Raw)
+		if err := ch.list(&l); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := ch.files(); len(got) != rotated {
+			t.Errorf("%s has %d rotated files, want %d", ch.path, len(got), rotated)
+		}
+	}
+	late := newChain(filepath.Join(dir, "late"), Raw)
+	writeFile(t, stamp(time.Now().UnixMicro()).name(late.path), "old\n")
+	for _, tt := range []struct {
+		l    *listing
+		want int
+	}{{&l, 0}, {nil, 1}} {
+		late.listed = false
+		if err := late.list(tt.l); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := late.files(); len(got) != tt.want {
+			t.Errorf("%d rotated files of what came after the first listing, want %d", len(got), tt.want)
+		}
+	}
+}
+
+// What it takes to begin to read the logs of many programs in one directory grows with their number, not with its square.
+func BenchmarkReadingOfADirectory(b *testing.B) {
+	for _, programs := range []int{500, 2000} {
+		b.Run(fmt.Sprint(programs), func(b *testing.B) {
+			r := newRig(b)
+			dir := b.TempDir()
+			for i := range programs {
+				for k := range 3 {
+					if err := os.WriteFile(stamp(k+1).name(filepath.Join(dir, fmt.Sprint(i))), nil, 0o600); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			for b.Loop() {
+				b.StopTimer()
+				var wanted []Wanted
+				for i := range programs {
+					wanted = append(wanted, Wanted{Capture: r.capture(dir, fmt.Sprint(i), Raw)})
+				}
+				reading := NewReading(b.Context(), Query{Lines: 1})
+				b.StartTimer()
+				if err := reading.Set(wanted); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				reading.Close()
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*programs), "ns/program")
+		})
+	}
+}

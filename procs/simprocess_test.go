@@ -1,0 +1,298 @@
+package procs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"superd/loop"
+	"superd/pidfd"
+)
+
+// A simProcess is one process.
+type simProcess struct {
+	k        *simKernel
+	instance string
+	run      string // invocation id
+	role     simRole
+	pid      int
+	start    uint64
+	began    time.Duration // when the loop heard of it
+	zombie   bool
+	reaped   bool
+	exit     pidfd.Exit
+	dying    bool
+	dyingAt  time.Duration
+	deaf     bool
+	immortal bool
+	foreign  bool          // superd is not its parent any more
+	exitInfo bool          // the kernel tells how it ended
+	wellAt   time.Duration // when it was ready; 0 before
+	sick     bool
+	sickAt   time.Duration
+	busy     bool // it reads its configuration, has told superd, and answers no checks
+	busyAt   time.Duration
+	calmAt   time.Duration // when that was over last
+	watchdog time.Duration // it is to be fed within; 0: none
+	fedAt    time.Duration
+	alive    *loop.Scope
+	handles  []*simHandle
+}
+
+type simRole uint8
+
+const (
+	roleMain simRole = iota
+	roleHook
+	roleAfterHook
+	roleEscaped // a descendant that has left its group
+	roleOrphan  // nobody's
+	roleProbe   // of an exec check
+)
+
+// child reports whether superd has started it.
+func (r simRole) child() bool { return r <= roleAfterHook || r == roleProbe }
+
+// A simHandle is a pidfd, the Process that superd sees.
+type simHandle struct {
+	p      *simProcess
+	fd     int
+	closed bool
+}
+
+// born makes a process with the lowest free pid: the shortest way to a pid that is used again.
+func (k *simKernel) born(instance, run string, role simRole) *simProcess {
+	pid := 2
+	for k.byPid[pid] != nil {
+		pid++
+	}
+	if role.child() && role != roleProbe {
+		for _, other := range k.byPid {
+			twice := role == roleMain && other.role == roleMain
+			if !other.zombie && other.role == roleMain && role == roleMain && programOf(other.instance) == programOf(instance) && numbered(other.instance) != numbered(instance) {
+				k.fail("%s is started as %d while %d of %s lives", instance, pid, other.pid, other.instance)
+			}
+			if other.instance == instance && !other.zombie && (twice || other.run != run && !k.spares(instance)) {
+				k.fail("%s is started as %d while %d of it lives", instance, pid, other.pid)
+			}
+		}
+	}
+	k.spawned++
+	p := &simProcess{
+		k: k, instance: instance, run: run, role: role, pid: pid, start: uint64(k.spawned),
+		deaf: k.chance(k.mix.deaf), immortal: k.chance(k.mix.immortal),
+		alive: k.v.Root().Child(), exitInfo: k.chance(k.mix.exitInfo),
+	}
+	k.byPid[pid], k.byStart[p.start] = p, p
+	k.count(p, 1)
+	k.note("%s is born as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
+	switch role {
+	case roleProbe:
+		if !k.chance(k.mix.checkHangs) {
+			exit := pidfd.Exit{Known: true}
+			if k.answer(strings.TrimSuffix(instance, probeSuffix)) != nil {
+				exit.Code = 1
+			}
+			p.alive.After(k.upTo(50*time.Millisecond), func() { p.end(exit) })
+		}
+	case roleHook, roleAfterHook:
+		if !k.chance(k.mix.hookHangs) {
+			exit := pidfd.Exit{Known: true}
+			if k.chance(k.mix.hookFails) {
+				exit.Code = 1
+			}
+			p.alive.After(k.upTo(max(k.mix.hookTime, 50*time.Millisecond)), func() { p.end(exit) })
+		}
+	case roleMain:
+		if k.chance(k.mix.crash) {
+			exit := pidfd.Exit{Known: true, Code: k.rng.IntN(3)}
+			if k.chance(0.3) {
+				exit = pidfd.Exit{Known: true, Signal: syscall.SIGSEGV}
+			}
+			p.alive.After(time.Duration(k.rng.ExpFloat64()*float64(k.mix.life)), func() { p.end(exit) })
+		}
+	}
+	if role != roleOrphan && k.chance(k.mix.breeds) {
+		p.alive.After(k.upTo(100*time.Millisecond), func() { k.born(instance, run, roleEscaped).foreign = p.foreign })
+	}
+	return p
+}
+
+// end makes p a zombie. An escaped one has lost its parent and is superd's child by then.
+func (p *simProcess) end(exit pidfd.Exit) {
+	k := p.k
+	if p.zombie {
+		return
+	}
+	k.note("%s (%d) ends: %v", p.instance, p.pid, exit)
+	p.zombie, p.exit, k.endedAt[p.pid] = true, exit, k.v.Now()
+	k.count(p, -1)
+	p.alive.Close()
+	if p.foreign {
+		late := 10 * time.Millisecond
+		if k.chance(k.mix.slowInit) {
+			late = 3 * time.Second
+		}
+		k.v.Root().After(k.upTo(late), func() { k.reapForeign(p) })
+	} else {
+		k.zombies = append(k.zombies, p)
+	}
+	for _, h := range p.handles {
+		if !h.closed {
+			k.v.SetReady(h.fd, loop.Readable)
+		}
+	}
+	if p.role == roleHook || p.role == roleAfterHook {
+		k.hookEnds++
+	}
+	if p.foreign {
+		return
+	}
+	if p.role != roleOrphan && k.chance(k.mix.orphans) {
+		k.born("", "", roleOrphan).end(pidfd.Exit{Known: true})
+	}
+	k.v.Root().After(k.upTo(10*time.Millisecond), k.notify)
+}
+
+func (p *simProcess) open() *simHandle {
+	h := &simHandle{p: p, fd: p.k.v.NewFD()}
+	p.handles = append(p.handles, h)
+	if p.k.chance(p.k.mix.watchFails) {
+		p.k.v.RefuseWatch(h.fd)
+	}
+	if p.zombie {
+		p.k.v.SetReady(h.fd, loop.Readable)
+	}
+	return h
+}
+
+func (h *simHandle) Pid() int { return h.p.pid }
+func (h *simHandle) FD() int  { return h.fd }
+
+// Signal implements [Process].
+func (h *simHandle) Signal(sig syscall.Signal) error {
+	p, k := h.p, h.p.k
+	switch {
+	case h.closed:
+		k.fail("%v for %s goes through pidfd %d, which is closed", sig, p.instance, h.fd)
+	case p.reaped:
+		return fmt.Errorf("signal: %w", pidfd.ErrGone)
+	case p.zombie || p.dying:
+	case sig == syscall.SIGKILL && p.immortal:
+		p.dying, p.dyingAt = true, k.v.Now()
+		p.alive.After(time.Minute+k.upTo(10*time.Minute), func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
+	case sig == syscall.SIGKILL:
+		p.dying, p.dyingAt = true, k.v.Now()
+		p.alive.After(k.upTo(5*time.Millisecond), func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
+	case sig == syscall.SIGTERM && !p.deaf:
+		delay := time.Duration(0)
+		if k.chance(k.mix.slowStop) {
+			delay = k.upTo(12 * time.Second)
+		}
+		p.alive.After(delay, func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
+	}
+	return nil
+}
+
+// SignalGroup implements [Process]: everyone is alone in his group.
+func (h *simHandle) SignalGroup(sig syscall.Signal) error { return h.Signal(sig) }
+
+// Wait implements [Process].
+func (h *simHandle) Wait() (pidfd.Exit, bool, error) {
+	switch p := h.p; {
+	case h.closed:
+		p.k.fail("wait for %s goes through pidfd %d, which is closed", p.instance, h.fd)
+	case p.foreign:
+		return pidfd.Exit{}, false, pidfd.ErrNotChild
+	case !p.zombie:
+		return pidfd.Exit{}, false, nil
+	case !p.reaped:
+		p.k.reap(p)
+	}
+	return h.p.exit, true, nil
+}
+
+// ExitInfo implements [Process].
+func (h *simHandle) ExitInfo() (pidfd.Exit, bool, error) {
+	switch p := h.p; {
+	case !p.reaped:
+		return pidfd.Exit{}, false, nil
+	case p.k.invents:
+		return pidfd.Exit{Known: true}, true, nil
+	case !p.exitInfo:
+		return pidfd.Exit{}, false, pidfd.ErrUnsupported
+	}
+	return h.p.exit, true, nil
+}
+
+// Close implements [Process].
+func (h *simHandle) Close() error {
+	if h.closed {
+		h.p.k.fail("pidfd %d of %s is closed twice", h.fd, h.p.instance)
+		return nil
+	}
+	h.closed = true
+	h.p.k.v.CloseFD(h.fd)
+	return nil
+}
+
+func (k *simKernel) reap(p *simProcess) {
+	if p.reaped {
+		k.fail("%d (%s) is reaped twice", p.pid, p.instance)
+		return
+	}
+	p.reaped = true
+	k.reaped++
+	delete(k.byPid, p.pid)
+	k.zombies = slices.DeleteFunc(k.zombies, func(z *simProcess) bool { return z == p })
+}
+
+// living is how many processes of an instance live.
+type living struct{ main, others int }
+
+// count notes that one more lives, or one less.
+func (k *simKernel) count(p *simProcess, by int) {
+	c := k.counts[p.instance]
+	if c == nil {
+		c = &living{}
+		k.counts[p.instance] = c
+	}
+	if p.role == roleMain {
+		c.main += by
+	} else {
+		c.others += by
+	}
+}
+
+// living counts the living processes of an instance.
+func (k *simKernel) living(instance string) (main, others int) {
+	if c := k.counts[instance]; c != nil {
+		return c.main, c.others
+	}
+	return 0, 0
+}
+
+func (p *simProcess) id() pidfd.Identity {
+	return pidfd.Identity{Pid: p.pid, Start: p.start, Inode: p.start}
+}
+
+// reapForeign is the reaping of a process that is not superd's child.
+func (k *simKernel) reapForeign(p *simProcess) {
+	if p.reaped {
+		return
+	}
+	k.reap(p)
+	k.endedAt[p.pid] = k.v.Now()
+	for _, h := range p.handles {
+		if !h.closed {
+			k.v.SetReady(h.fd, loop.Readable|loop.Hangup)
+		}
+	}
+	if k.keeper && p.role.child() {
+		e := KeptExit{p.pid, p.start, p.exit}
+		k.exits = append(k.exits, e)
+		k.session.After(k.upTo(20*time.Millisecond), func() { k.tell(e) })
+	}
+}

@@ -1,0 +1,79 @@
+package procs
+
+import (
+	"syscall"
+	"time"
+)
+
+// A simTree is the tree of an instance.
+type simTree struct {
+	k        *simKernel
+	instance string
+	census   bool
+}
+
+// NewTree implements [System].
+func (k *simKernel) NewTree(instance, _ string) Tree {
+	return &simTree{k, instance, k.chance(k.mix.census)}
+}
+
+// Empty implements [Tree].
+func (t *simTree) Empty() bool {
+	main, others := t.k.living(t.instance)
+	return !t.census && main+others == 0
+}
+
+// Look implements [Tree].
+func (t *simTree) Look(found func([]Member)) {
+	look := func() {
+		var members []Member
+		for _, pid := range sortedKeys(t.k.byPid) {
+			if p := t.k.byPid[pid]; p.instance == t.instance && !p.zombie {
+				members = append(members, Member{Process: p.open(), Start: p.start, Group: p.pid, Command: "sim"})
+			}
+		}
+		found(members)
+	}
+	if t.census {
+		t.k.session.After(t.k.upTo(10*time.Millisecond), look)
+		return
+	}
+	look()
+}
+
+// Kill implements [Tree].
+func (t *simTree) Kill() error {
+	if t.census {
+		return nil
+	}
+	for _, pid := range sortedKeys(t.k.byPid) {
+		if p := t.k.byPid[pid]; p.instance == t.instance && !p.zombie {
+			h := p.open()
+			h.Signal(syscall.SIGKILL)
+			h.Close()
+		}
+	}
+	return nil
+}
+
+// Remove implements [Tree].
+func (t *simTree) Remove() {
+	if main, others := t.k.living(t.instance); main+others > 0 && !t.k.spares(t.instance) {
+		t.k.fail("the tree of %s is removed while %d processes live in it", t.instance, main+others)
+	}
+}
+
+// spares reports whether kill_mode has spared processes of the instance's program.
+func (k *simKernel) spares(instance string) bool { return k.spared[programOf(instance)] }
+
+// Place implements [Tree].
+func (t *simTree) Place() string { return "sim" }
+
+// OOMKills implements [Tree].
+func (t *simTree) OOMKills() int { return 0 }
+
+// Has implements [Tree].
+func (t *simTree) Has(pid int) bool {
+	p := t.k.byPid[pid]
+	return p != nil && p.instance == t.instance
+}
