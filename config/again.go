@@ -6,9 +6,10 @@ import (
 )
 
 // LoadAfter is [Load] for who has loaded the file before: it reads anew only the programs' tables whose text has changed since,
-// where that can't make a difference, and else all. Programs that mean the same as before are the same *Program.
-func LoadAfter(path string, before *Config) (*Config, error) {
-	return loadAfter(path, before, machine())
+// where that can't make a difference, and else all. Programs that mean the same as before are the same *Program. reading is told each file, or
+// pattern of files, before it is looked at, which may take as long as its file system likes.
+func LoadAfter(path string, before *Config, reading func(path string)) (*Config, error) {
+	return loadAfter(path, before, machine().telling(reading))
 }
 
 func loadAfter(path string, before *Config, h host) (*Config, error) {

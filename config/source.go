@@ -40,6 +40,14 @@ func machine() host {
 	}
 }
 
+// telling returns a host that tells what it is about to look at.
+func (h host) telling(reading func(path string)) host {
+	read, glob := h.read, h.glob
+	h.read = func(path string) ([]byte, error) { reading(path); return read(path) }
+	h.glob = func(pattern string) ([]string, error) { reading(pattern); return glob(pattern) }
+	return h
+}
+
 func readFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -13,6 +13,14 @@ import (
 // byChange is who wants something because a program's table was changed.
 const byChange = "the configuration: changed"
 
+// byUnscheduled is who wants a one-shot down that waited for its schedule when that was taken out: it has had its turn.
+const byUnscheduled = "the configuration: it has no schedule any more"
+
+// unschedules reports whether a change takes the schedule out of a one-shot.
+func unschedules(before, after *config.Program) bool {
+	return before.Scheduled() && after.Schedule == "" && after.Type == config.TypeOneshot
+}
+
 // byRemoval is who has an instance leave that the configuration does not have any more.
 const byRemoval = "the configuration: removed"
 
@@ -30,7 +38,7 @@ func (in *instance) change(c *config.Change) {
 		return
 	}
 	m := in.machine
-	startsNow := program.Autostart && !before.Autostart && m.wanted.by != operator && !m.wanted.up
+	startsNow := !m.wanted.up && (program.Autostart && !before.Autostart && m.wanted.by != operator || program.Scheduled() && m.wanted.by == byUnscheduled)
 	restarts := outdated || in.run == nil && c.Restarts()
 	if r := in.run; r != nil {
 		lives := config.CompareProgram(r.program, program)
@@ -49,6 +57,8 @@ func (in *instance) change(c *config.Change) {
 	in.setLogOptions()
 	switch {
 	case in.held != nil:
+	case m.wanted.up && m.state == Waiting && !m.owed && unschedules(before, program):
+		in.do(func() []Effect { return m.wantDown(byUnscheduled) })
 	case startsNow && !restarts:
 		in.do(func() []Effect { return m.wantUp(byChange, false) })
 	case !m.wanted.up && !startsNow:
@@ -68,11 +78,7 @@ func (in *instance) change(c *config.Change) {
 func (in *instance) setLogOptions() {
 	o := in.sup.logOptions(in.name, in.program)
 	if r := in.run; r != nil {
-		began := in.sup.logOptions(in.name, r.program)
-		o.Path, o.Format, o.Split, o.StderrPath, o.Sink = began.Path, began.Format, began.Split, began.StderrPath, began.Sink
-		if o.Sink == logs.Command {
-			o.Address = began.Address
-		}
+		o = duringRun(in.sup.logOptions(in.name, r.program), o)
 	}
 	in.capture.SetOptions(o)
 	if !in.occupy(o.Files()) {
@@ -82,6 +88,15 @@ func (in *instance) setLogOptions() {
 		h.makeRoom() // it may not have to wait for that one any more
 	}
 	in.makeRoom()
+}
+
+// duringRun returns the options for the output of a run that was begun with others: those of now, less what its output can't change.
+func duringRun(began, now logs.Options) logs.Options {
+	now.Path, now.Format, now.Split, now.StderrPath = began.Path, began.Format, began.Split, began.StderrPath
+	if now.Sink != began.Sink || began.Sink == logs.Command { // what else says where a sink is, is for that sink; a command is the sink itself
+		now.Sink, now.Address, now.Identifier, now.Facility = began.Sink, began.Address, began.Identifier, began.Facility
+	}
+	return now
 }
 
 // changeRun gives the present run a table that takes no restart. Its deadlines move by as much as the time-outs differ.
@@ -136,7 +151,7 @@ func (in *instance) judgeAnew(before *config.Program) {
 	start := func() { in.do(func() []Effect { return m.wantUp(byChange, false) }) }
 	if before.Scheduled() != p.Scheduled() {
 		if m.state == Waiting || m.state == Exited || m.state == Failed {
-			start() // or wait for the schedule
+			start() // or wait for the schedule that it has got
 			return
 		}
 		m.owed = true // it has got a schedule, and a run is under way

@@ -34,7 +34,7 @@ type node struct {
 	seen      view    // as its edges know it
 
 	levels  [levelCount]int // instances
-	holding int             // instances
+	holding [levelCount]int // of them, those that are holding
 	unasked int             // instances
 	users   int             // instances that live and require it
 	leaving int             // instances that are going and come after it
@@ -42,8 +42,9 @@ type node struct {
 
 // A view is what an edge passes on of a node.
 type view struct {
-	level            level
-	holding, unasked bool
+	level   level // of who requires it
+	ahead   level // of who comes after it; levelCount: it need not wait
+	unasked bool
 }
 
 // An edge leads from an instance to a program that it names.
@@ -161,20 +162,27 @@ func one(b bool) int {
 // count adds by to the counts to which an instance of that standing belongs.
 func (n *node) count(s standing, by int) {
 	n.levels[s.level] += by
-	n.holding += by * one(s.holding)
+	n.holding[s.level] += by * one(s.holding)
 	n.unasked += by * one(s.unasked)
 }
 
-// view tells what those who name the program see of it: the lowest level of an instance, or that there is none.
+// view tells what those who name the program see of it: the lowest level of an instance, or that there is none, and the lowest of those on their way.
 func (n *node) view() view {
-	v := view{level: down, holding: n.holding > 0, unasked: n.unasked > 0}
-	for l := range levelCount {
-		if n.levels[l] > 0 {
-			v.level = l
-			break
-		}
+	v := view{level: lowest(&n.levels), ahead: lowest(&n.holding), unasked: n.unasked > 0}
+	if v.level == levelCount {
+		v.level = down
 	}
 	return v
+}
+
+// lowest returns the lowest level at which there is somebody; levelCount if there is nobody.
+func lowest(counts *[levelCount]int) level {
+	for l, n := range counts {
+		if n > 0 {
+			return level(l)
+		}
+	}
+	return levelCount
 }
 
 // tell passes on what has changed of the program to those who name it.
@@ -207,16 +215,19 @@ func (e *edge) count(v view, by int) {
 	case !e.order:
 		t.required[v.level] += by
 		t.unasked += by * one(v.unasked)
-	case v.holding:
-		t.ahead[v.level] += by
+	case v.ahead < levelCount:
+		t.ahead[v.ahead] += by
 	}
 }
+
+// newNode returns a program without instances.
+func newNode(name string) *node { return &node{name: name, seen: view{ahead: levelCount}} }
 
 // node returns the program of that name in the graph.
 func (s *Supervisor) node(name string) *node {
 	n := s.nodes[name]
 	if n == nil {
-		n = &node{name: name}
+		n = newNode(name)
 		s.nodes[name] = n
 	}
 	return n
@@ -227,7 +238,7 @@ func (s *Supervisor) node(name string) *node {
 func (in *instance) join() {
 	s, program := in.sup, in.program
 	table := s.config.Program(program.Name)
-	n := &node{name: program.Name}
+	n := newNode(program.Name)
 	if table == nil || s.has(table, in.name) {
 		n = s.node(program.Name)
 	}
@@ -289,7 +300,7 @@ func (in *instance) quit() {
 	n.count(in.published, -1)
 	n.tell()
 	in.sup.forget(n)
-	in.machine.ties = ties{own: &node{name: in.program.Name}}
+	in.machine.ties = ties{own: newNode(in.program.Name)}
 }
 
 // rejoin puts the instance where it belongs by now.

@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/loop"
+	"superd/procs/notify"
 )
 
 // settled lets superd do what it has to do at once.
@@ -74,5 +75,36 @@ func TestReloadTurnsDependencyAround(t *testing.T) {
 	settled(v, 10*time.Second)
 	if len(s.nodes) != 1 || len(s.instances) != 1 {
 		t.Errorf("%d nodes, %d instances; want those of web alone", len(s.nodes), len(s.instances))
+	}
+}
+
+// Who comes after a program waits for those of its instances that are on their way, and gives up, and tells why, by these alone.
+func TestAfterReplicasThatDiffer(t *testing.T) {
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{
+		programNamed("db", func(p *config.Program) {
+			p.Autostart, p.Replicas = false, 2
+			p.Ready, p.StartTimeout = &config.Ready{Notify: true}, time.Hour
+		}),
+		programNamed("web", func(p *config.Program) { p.Autostart, p.After = false, []string{"db"} }),
+	}})
+	h.kernel.mix.neverReady = 1
+	h.give(t, OpStop, "db@1")
+	h.give(t, OpStart, "db@2")
+	h.v.RunFor(time.Second)
+	var answer []Outcome
+	if _, err := h.sup.Command(OpStart, []string{"web"}, true, func(o []Outcome) { answer = o }); err != nil {
+		t.Fatal(err)
+	}
+	h.v.RunFor(time.Minute)
+	if answer != nil {
+		t.Errorf("answered %+v while db@2 is starting", answer)
+	}
+	if reason, want := h.sup.byName["web"].reason(), "waits for db@2, which is starting"; reason != want {
+		t.Errorf("reason %q, want %q", reason, want)
+	}
+	h.mainOf("db@2").tell(notify.Message{Ready: true})
+	h.v.RunFor(time.Minute)
+	if len(answer) != 1 || !answer[0].OK {
+		t.Errorf("answered %+v, want that it runs", answer)
 	}
 }

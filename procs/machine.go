@@ -50,7 +50,7 @@ type machine struct {
 }
 
 func newMachine(program *config.Program, rng *rand.Rand) *machine {
-	return &machine{program: program, rng: rng, ties: ties{own: &node{name: program.Name}}, cause: "not started yet"}
+	return &machine{program: program, rng: rng, ties: ties{own: newNode(program.Name)}, cause: "not started yet"}
 }
 
 // theShutdown is who wants everything down, as reasons name it.
@@ -137,7 +137,8 @@ func (m *machine) block(cause, why string) []Effect {
 	return m.end(Again)
 }
 
-// end is the beginning of the end of a run, be it by WantDown or by Again: others may have to be down before.
+// end is the beginning of the end of a run, be it by WantDown or by Again: others may have to be down before. What is not ready yet waits for
+// nobody: those who run on since they were started with the run before do without it anyway.
 func (m *machine) end(e Event) []Effect {
 	if m.state == Lingering || m.state == Running && (m.own.users > 0 || m.own.after > 0) {
 		return m.step(Linger)

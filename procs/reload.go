@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"superd/config"
 	"superd/procs/eventlog"
@@ -17,10 +19,20 @@ type Report struct {
 	Notes  []string // what else is to be said of it
 }
 
+// reloadPatience is how long who has asked for a reload waits for a file that can't be read to its end.
+const reloadPatience = 30 * time.Second
+
 // A reloading is somebody who waits for a reload.
 type reloading struct {
 	dryRun bool
-	done   func(Report, error)
+	done   func(Report, error) // nil: he was told
+}
+
+func (r *reloading) tell(report Report, err error) {
+	if done := r.done; done != nil {
+		r.done, report.DryRun = nil, r.dryRun
+		done(report, err)
+	}
 }
 
 var (
@@ -30,12 +42,26 @@ var (
 
 // Reload reads the configuration again, off the loop, and puts it in force: all of it or, when it has any mistake,
 // nothing. With dryRun it only tells what that would change. done runs on the loop. While a reload is under way, another
-// one waits for its end: it may be that the file was changed after it was read.
+// one waits for its end: it may be that the file was changed after it was read. Where reading hangs, all who wait are told, and it goes on.
 func (s *Supervisor) Reload(dryRun bool, done func(Report, error)) {
-	s.reloads = append(s.reloads, reloading{dryRun, done})
-	if !s.reloading {
+	r := &reloading{dryRun, done}
+	s.reloads = append(s.reloads, r)
+	switch {
+	case s.hangsIn != nil:
+		err := s.reloadHangs()
+		s.scope.Post(func() { r.tell(Report{}, err) })
+	case !s.reloading:
 		s.reload()
 	}
+}
+
+// reloadHangs says what a reload waits for that reads a file for too long.
+func (s *Supervisor) reloadHangs() error {
+	at := s.options.Config.Path
+	if path := s.hangsIn.Load(); path != nil {
+		at = *path
+	}
+	return fmt.Errorf("reload configuration: reading %s takes longer than %s; %s The reload goes on when it can be read", at, reloadPatience, hangHint)
 }
 
 // reload does what was asked for by all who wait. Reading and comparing goes on off the loop.
@@ -43,22 +69,33 @@ func (s *Supervisor) reload() {
 	waiting := s.reloads
 	s.reloads = nil
 	s.reloading = true
-	dryRun := !slices.ContainsFunc(waiting, func(r reloading) bool { return !r.dryRun })
-	if !dryRun && s.ready && s.shutdown == nil {
-		s.notify.Reloading()
+	dryRun := !slices.ContainsFunc(waiting, func(r *reloading) bool { return !r.dryRun })
+	tellSystem := func(tell func()) {
+		if !dryRun && s.ready && s.shutdown == nil {
+			tell()
+		}
 	}
+	tellSystem(s.notify.Reloading)
+	reading := new(atomic.Pointer[string])
+	patience := s.scope.After(reloadPatience, func() {
+		s.hangsIn = reading
+		err := s.reloadHangs()
+		s.log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
+		s.record(eventlog.Event{Kind: eventlog.Reload, Reason: "the old configuration stays in force: " + err.Error()})
+		tellSystem(func() { s.notify.Ready(s.summary()) })
+		for _, r := range slices.Concat(waiting, s.reloads) {
+			r.tell(Report{}, err)
+		}
+	})
 	finish := func(report Report, err error) {
 		s.reloading = false
 		if err != nil && !dryRun {
 			s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
 			s.record(eventlog.Event{Kind: eventlog.Reload, Reason: "the old configuration stays in force: " + err.Error()})
 		}
-		if !dryRun && s.ready && s.shutdown == nil {
-			s.notify.Ready(s.summary())
-		}
+		tellSystem(func() { s.notify.Ready(s.summary()) })
 		for _, r := range waiting {
-			report.DryRun = r.dryRun
-			r.done(report, err)
+			r.tell(report, err)
 		}
 		if len(s.reloads) > 0 {
 			s.reload()
@@ -66,7 +103,7 @@ func (s *Supervisor) reload() {
 	}
 	inForce := s.config
 	go func() {
-		next, err := s.options.Load(inForce)
+		next, err := s.options.Load(inForce, func(path string) { reading.Store(&path) })
 		if err == nil && len(next.Errors) > 0 {
 			err = next.Errors
 		}
@@ -75,6 +112,8 @@ func (s *Supervisor) reload() {
 			diff = config.Compare(inForce, next)
 		}
 		s.scope.Post(func() {
+			patience.Stop()
+			s.hangsIn = nil
 			if err == nil {
 				s.addOutdated(&diff, next)
 			}
@@ -128,6 +167,9 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	}
 	for i := range diff.Programs {
 		c := &diff.Programs[i]
+		if before := s.config.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && unschedules(before, c.Program) {
+			notes = append(notes, c.Name+" has no schedule any more: it is run when it is started")
+		}
 		if scaled, ok := s.scales[c.Name]; ok && s.endsScale(c) {
 			notes = append(notes, fmt.Sprintf("the operator's scale %s=%d ends", c.Name, scaled.Replicas))
 		}

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"superd/config"
+	"superd/logs"
 )
 
 // change applies another table of the program web and returns what the reload says of it.
@@ -181,8 +183,31 @@ func TestAppliedLive(t *testing.T) {
 			t.Errorf("%v: %s, want running: it has told that it is ready", in.machine.state, in.reason())
 		}
 	}
+	scheduled := func(p *config.Program) {
+		p.Type, p.Restart, p.Schedule = config.TypeOneshot, config.RestartNever, "@every 5m"
+	}
+	unscheduled := func(p *config.Program) { p.Schedule = "" }
 	onDescriptor := func(p *config.Program) { p.Ready = &config.Ready{FD: 3, Interval: time.Second, Timeout: time.Second} }
 	tests = append(tests, []test{
+		{"no schedule any more, while it waits for it", scheduled, func(*testing.T, *history) {}, unscheduled,
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(time.Hour)
+				if in.machine.state != Stopped || h.kernel.bornMains["web"] > 0 {
+					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.machine.state, in.reason(), h.kernel.bornMains["web"])
+				}
+				h.changeTable(scheduled)
+				if !in.awaitsSchedule() {
+					t.Errorf("%v: %s, want it waiting for the schedule that it has again", in.machine.state, in.reason())
+				}
+			}},
+		{"no schedule any more, during a run", scheduled, func(_ *testing.T, h *history) { h.v.RunFor(5 * time.Minute) }, unscheduled,
+			func(t *testing.T, h *history, in *instance) {
+				h.mainOf("web").end(exitZero)
+				h.v.RunFor(time.Hour)
+				if in.machine.state != Exited || h.kernel.bornMains["web"] != 1 {
+					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.state, in.reason(), h.kernel.bornMains["web"])
+				}
+			}},
 		{"health, before it has told on its descriptor that it is ready", onDescriptor, awaiting,
 			func(p *config.Program) {
 				p.Health = &config.Health{TCP: "web", Interval: time.Minute, Timeout: time.Second, Failures: 3}
@@ -201,7 +226,9 @@ func TestAppliedLive(t *testing.T) {
 			h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{program}})
 			h.v.RunFor(time.Second)
 			in := h.sup.byName["web"]
-			h.mainOf("web").deaf = true
+			if in.run != nil {
+				h.mainOf("web").deaf = true
+			}
 			tt.bring(t, h)
 			run := in.run
 			if c := h.changeTable(tt.alter); c.Kind != config.AppliedLive {
@@ -254,6 +281,74 @@ func TestReloadBeginsWithThoseWhoGo(t *testing.T) {
 	h.v.RunFor(time.Minute)
 	if in.machine.state != Running || h.err != nil {
 		t.Errorf("app is %v at last, %v", in.machine.state, h.err)
+	}
+}
+
+// TestReloadHangs: who asks for a reload is told when a file can't be read to its end; it comes into force when it can.
+func TestReloadHangs(t *testing.T) {
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
+	began, answer := make(chan bool, 10), make(chan bool)
+	h.sup.options.Load = func(inForce *config.Config, reading func(string)) (*config.Config, error) {
+		reading("/mnt/dead/web.toml")
+		began <- true
+		<-answer
+		return &config.Config{Superd: inForce.Superd, Programs: []*config.Program{programNamed("web", nil), programNamed("db", nil)}}, nil
+	}
+	told := map[string]error{}
+	reload := func(who string) {
+		h.sup.Reload(false, func(_ Report, err error) { told[who] = err })
+	}
+	expect := func(who string) {
+		t.Helper()
+		h.v.RunFor(time.Millisecond)
+		if err := told[who]; err == nil || !strings.Contains(err.Error(), "/mnt/dead/web.toml") {
+			t.Errorf("%s was told %v, want the file that hangs", who, err)
+		}
+	}
+	reload("the first")
+	<-began
+	reload("the second")
+	h.v.RunFor(reloadPatience)
+	expect("the first")
+	expect("the second")
+	reload("the third")
+	expect("the third")
+	close(answer)
+	over := func() {
+		for deadline := time.Now().Add(time.Minute); h.sup.reloading && time.Now().Before(deadline); {
+			h.v.RunFor(time.Millisecond)
+			time.Sleep(time.Millisecond) // reading goes on in a goroutine
+		}
+	}
+	over()
+	reload("the last")
+	over()
+	if err, ok := told["the last"]; !ok || err != nil || h.sup.byName["db"] == nil {
+		t.Errorf("the last was told %v, %v; db is %v", err, ok, h.sup.byName["db"])
+	}
+}
+
+// TestLogOptionsDuringRun: output goes on in the form and to the place in which it was begun; how that place is kept, and where a sink is, may change.
+func TestLogOptionsDuringRun(t *testing.T) {
+	file := logs.Options{Path: "/log/a", Format: logs.Text, MaxSize: 1}
+	syslog := logs.Options{Sink: "syslog", Address: "unix:/dev/log", Identifier: "a", Facility: 3}
+	elsewhere := logs.Options{Sink: "syslog", Address: "udp:10.0.0.1:514", Identifier: "b", Facility: 16}
+	journald := logs.Options{Sink: "journald", Address: "/run/journal", Identifier: "c"}
+	tests := []struct {
+		name             string
+		began, now, want logs.Options
+	}{
+		{"another file", file, logs.Options{Path: "/log/b", Format: logs.JSON, MaxSize: 2}, logs.Options{Path: "/log/a", Format: logs.Text, MaxSize: 2}},
+		{"the sink is elsewhere", syslog, elsewhere, elsewhere},
+		{"another sink", syslog, journald, syslog},
+		{"a file instead of a sink", syslog, file, logs.Options{Sink: "syslog", Address: "unix:/dev/log", Identifier: "a", Facility: 3, MaxSize: 1}},
+		{"another command", logs.Options{Sink: logs.Command, Address: "a"}, logs.Options{Sink: logs.Command, Address: "b"}, logs.Options{Sink: logs.Command, Address: "a"}},
+		{"a sink instead of a file", file, elsewhere, logs.Options{Path: "/log/a", Format: logs.Text}},
+	}
+	for _, tt := range tests {
+		if got := duringRun(tt.began, tt.now); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -363,7 +458,7 @@ func BenchmarkReload(b *testing.B) {
 		n++
 		write(fmt.Sprint("other ", n))
 		b.StartTimer()
-		next, err := config.LoadAfter(path, h.sup.config)
+		next, err := config.LoadAfter(path, h.sup.config, func(string) {})
 		if err != nil {
 			b.Fatal(err)
 		}

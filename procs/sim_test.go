@@ -219,7 +219,9 @@ func (h *history) options() Options {
 	o := Options{
 		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
 		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal,
-		Load:    func(*config.Config) (*config.Config, error) { panic("the simulation reloads through apply") },
+		Load: func(*config.Config, func(string)) (*config.Config, error) {
+			panic("the simulation reloads through apply")
+		},
 		Archive: h.archive, Inherited: Inheritance{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
 		BootID: "boot", Machine: "simulated",
 	}

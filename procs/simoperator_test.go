@@ -219,7 +219,10 @@ func (h *history) expectChange(c *config.Change) {
 			model := h.models[in.name]
 			model.freeAt = h.v.Now() // its time-outs may be others
 			model.unsure = model.unsure || in.machine.state == Clearing
-			starts := !model.wantUp && p.Autostart && !in.program.Autostart && in.machine.wanted.by != operator
+			starts := !model.wantUp && (p.Autostart && !in.program.Autostart && in.machine.wanted.by != operator || p.Scheduled() && in.machine.wanted.by == byUnscheduled)
+			if model.wantUp && in.machine.state == Waiting && !in.machine.owed && unschedules(in.program, p) {
+				h.want(in.name, false)
+			}
 			if starts {
 				h.want(in.name, true)
 			}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"superd/config"
@@ -37,7 +38,7 @@ type Options struct {
 	Notify      Notifier      // systemd, or nobody
 	Events      *eventlog.Log // nil: events are not recorded
 	Config      *config.Config
-	Load        func(inForce *config.Config) (*config.Config, error) // reads the configuration again, off the loop
+	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error) // [config.LoadAfter], off the loop
 	RuntimeDir  string
 	LogDir      string
 	Environment []string // superd's own, from which that of the programs is made
@@ -102,7 +103,8 @@ type Supervisor struct {
 	ready      bool        // everything that starts by itself has been spawned once, or takes long
 	readyBy    *loop.Timer // when that is long enough
 	reloading  bool
-	reloads    []reloading // who waits for the next one
+	reloads    []*reloading            // who waits for the next one
+	hangsIn    *atomic.Pointer[string] // the file that a reload reads, where that hangs; else nil
 	shutdown   *shutdown
 	begun      bool // something was started
 	endDecided bool // an instance has decided that superd ends, and with what

@@ -27,7 +27,7 @@ func (in *instance) waitReason() string {
 		if hop > 0 {
 			text.WriteString(", which ")
 		}
-		worst := e.to.worst()
+		worst := e.worst()
 		text.WriteString("waits for " + e.to.called(worst))
 		next := (*edge)(nil)
 		if worst != nil && worst.machine.state == Waiting {
@@ -54,10 +54,10 @@ func (in *instance) obstacle() (worst *edge) {
 		if e.met() {
 			continue
 		}
-		if worst == nil || e.to.seen.level < worst.to.seen.level {
+		if worst == nil || e.level() < worst.level() {
 			worst = e
 		}
-		if e.to.seen.level == down && !e.order {
+		if e.level() == down && !e.order {
 			return e
 		}
 	}
@@ -65,11 +65,22 @@ func (in *instance) obstacle() (worst *edge) {
 }
 
 // met reports whether nobody need wait for the edge's sake.
-func (e *edge) met() bool { return e.to.seen.level == up || e.order && !e.to.seen.holding }
+func (e *edge) met() bool { return e.level() >= up }
 
-// worst returns the instance that is farthest from being up; nil if there is none.
-func (n *node) worst() (worst *instance) {
-	for _, in := range n.instances {
+// level is how far the program is up, as far as that concerns the edge: levelCount where it is about an order, and nobody is on his way.
+func (e *edge) level() level {
+	if e.order {
+		return e.to.seen.ahead
+	}
+	return e.to.seen.level
+}
+
+// worst returns the instance that is farthest from being up, of those that concern the edge; nil if there is none.
+func (e *edge) worst() (worst *instance) {
+	for _, in := range e.to.instances {
+		if e.order && !in.published.holding {
+			continue
+		}
 		if worst == nil || in.published.level < worst.published.level {
 			worst = in
 		}
@@ -158,7 +169,7 @@ func (in *instance) shownTime(at time.Duration) string {
 // loss tells what the instance requires and has lost, and what brings it back.
 func (in *instance) loss() (cause, why string) {
 	e := in.obstacle()
-	worst := e.to.worst()
+	worst := e.worst()
 	name := e.to.called(worst)
 	return "it requires " + name + ", " + worst.predicament(), "again, as " + name + " is back"
 }
@@ -201,7 +212,7 @@ func (in *instance) waitsFor() []string {
 		last := in
 		for e := first; e != nil && !met[e.to]; {
 			met[e.to] = true
-			last = e.to.worst()
+			last = e.worst()
 			path = append(path, e.to.called(last))
 			if e = nil; last != nil && last.machine.state == Waiting {
 				e = last.obstacle()

@@ -239,12 +239,14 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	}
 	var printed sync.WaitGroup
 	options := procs.Options{
-		Loop:        l,
-		Store:       logs.NewStore(l, log),
-		Log:         log,
-		Events:      events,
-		Config:      conf,
-		Load:        func(inForce *config.Config) (*config.Config, error) { return config.LoadAfter(path, inForce) },
+		Loop:   l,
+		Store:  logs.NewStore(l, log),
+		Log:    log,
+		Events: events,
+		Config: conf,
+		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
+			return config.LoadAfter(path, inForce, reading)
+		},
 		RuntimeDir:  dir.Path,
 		LogDir:      logDir,
 		Environment: os.Environ(),
