@@ -261,12 +261,22 @@ func (l *loader) checkLogs() {
 	}
 }
 
-// numberedLog returns the program of which web@2 would have this log file; nil if there is none.
+// numberedLog returns the program of which web@2 would have this log file, for one of its streams; nil if there is none.
 func (l *loader) numberedLog(path string) *draft {
-	name, _ := strings.CutSuffix(filepath.Base(path), ".log")
+	name, ofStderr := strings.CutSuffix(filepath.Base(path), stderrSuffix)
+	if !ofStderr {
+		name = strings.TrimSuffix(name, ".log")
+	}
 	program, number, _ := strings.Cut(name, "@")
 	d := l.drafts[program]
-	if _, err := strconv.Atoi(number); err != nil || d == nil || d.Log.File != "" || d.LogPath(l.root.superd.LogDir, name) != path {
+	if _, err := strconv.Atoi(number); err != nil || d == nil {
+		return nil
+	}
+	logDir := l.root.superd.LogDir
+	switch {
+	case !ofStderr && d.Log.File == "" && d.LogPath(logDir, name) == path:
+	case ofStderr && d.Log.Stderr == StderrSeparate && d.Log.StderrFile == "" && d.StderrPath(logDir, name) == path:
+	default:
 		return nil
 	}
 	return d

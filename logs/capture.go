@@ -24,32 +24,26 @@ type Capture struct {
 	store *Store
 	scope *loop.Scope
 	name  string
-	quit  chan struct{}
+	quit  chan struct{} // closed when the goroutine is to end; nil without one. Its own; others hold mu
 	news  chan struct{} // wakes a goroutine that waits for more; nil until it is needed; made on the loop
 
-	events uint64 // that the loop was told of; loop only, as the next
-	over   bool   // the scope is closed
+	events uint64                // that the loop was told of; loop only
+	drops  atomic.Pointer[drops] // nil: nothing was dropped
+	outlet *outlet               // nil: files. The draining goroutine's own, but for what its comment says
 
-	state atomic.Uint32
-
-	silent atomic.Bool // a run has begun and has printed nothing yet
-
-	drops atomic.Pointer[drops] // nil: nothing was dropped
-
-	reopen atomic.Bool // the file is to be opened anew, with options
-
-	sink sink // nil: files. The draining goroutine's own
+	options  *Options  // guarded by mu, as the following; never changed, but replaced
+	streams  []*stream // never changed, but replaced: stdout, and stderr if it was ever apart
+	runID    string    // of the run whose output comes
+	marks    []mark
+	watchers []*func()
 
 	mu       sync.Mutex
-	options  *Options      // never changed, but replaced
-	streams  []*stream     // never changed, but replaced: stdout, and stderr if it was ever apart
-	runID    string        // of the run whose output comes
-	newRun   [streams]bool // no process of it has opened the file that it writes by itself
-	marks    []mark
-	recent   []byte // the end of the output, where it goes to a sink, which it can't be read back from: tailBytes at most
-	before   int    // bytes of it that are not of the present run
-	watchers []*func()
-	released bool // descriptors are closed; nothing follows
+	state    atomic.Uint32
+	silent   atomic.Bool   // a run has begun and has printed nothing yet
+	reopen   atomic.Bool   // the file is to be opened anew, with options
+	over     bool          // the scope is closed; loop only
+	newRun   [streams]bool // no process of it has opened the file that it writes by itself; guarded by mu, as the next
+	released bool          // descriptors are closed; nothing follows
 }
 
 // A mark is a place in the output that something waits for.
@@ -134,7 +128,6 @@ func (c *Capture) kick() {
 // close is the scope's clean-up; the watch is gone by then.
 func (c *Capture) close() {
 	c.over = true
-	close(c.quit)
 	for {
 		s := c.state.Load()
 		if s == idle && c.state.CompareAndSwap(idle, closed) {
@@ -142,8 +135,49 @@ func (c *Capture) close() {
 			return
 		}
 		if s != idle && c.state.CompareAndSwap(s, closing) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.wakeToQuit()
 			return
 		}
+	}
+}
+
+// begin has the goroutine be woken when it is to end.
+func (c *Capture) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.quit == nil {
+		c.quit = c.store.quits.Get().(chan struct{})
+	}
+	if c.state.Load() == closing {
+		c.wakeToQuit()
+	}
+}
+
+// retire reports whether nobody wants the goroutine to go on, which then must not.
+func (c *Capture) retire() bool {
+	c.mu.Lock()
+	quit := c.quit
+	c.quit = nil
+	c.mu.Unlock()
+	if !c.state.CompareAndSwap(draining, idle) {
+		c.begin()
+		return false
+	}
+	c.store.quits.Put(quit) // nobody has closed it: the state would be another one
+	return true
+}
+
+// wakeToQuit is for those who hold mu.
+func (c *Capture) wakeToQuit() {
+	if c.quit == nil {
+		return // there is no goroutine yet, or it is about to see the state
+	}
+	select {
+	case <-c.quit:
+	default:
+		close(c.quit)
 	}
 }
 
@@ -259,8 +293,8 @@ func (c *Capture) release() {
 			s.log().Error("output is lost, its log could not be written to the end", "bytes", s.bytes())
 		}
 	}
-	if c.sink != nil {
-		c.sink.close()
+	if c.outlet != nil {
+		c.outlet.close()
 	}
 	for _, f := range c.files() {
 		c.store.archive.remove(f.chain)

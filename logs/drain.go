@@ -9,6 +9,7 @@ import (
 
 // run drains the FIFOs until they are empty and nobody wants another look.
 func (c *Capture) run() {
+	c.begin()
 	for {
 		c.empty()
 		switch s := c.state.Load(); s {
@@ -16,7 +17,7 @@ func (c *Capture) run() {
 			for _, s := range c.all() {
 				s.listen() // first: what has come since the last look has to be known before anybody rests
 			}
-			if c.state.CompareAndSwap(draining, idle) {
+			if c.retire() {
 				return
 			}
 		case dirty:
@@ -55,9 +56,9 @@ func (s *stream) serve() (more, open bool) {
 	if drops := s.file.Drop; drops { // it takes its slots itself
 		more, err := s.turn()
 		s.report(err)
-		return more, err == nil || s.dropFor(s.store.pause(s.failures-1), err)
+		return more, err == nil || s.dropFor(s.store.pause(int(s.failures)-1), err)
 	}
-	if s.sink != nil { // no thread waits for it
+	if s.outlet != nil { // no thread waits for it
 		more, err := s.turn()
 		s.report(err)
 		return more, err == nil || s.pause()
@@ -234,10 +235,7 @@ func (c *Capture) settle() {
 func (c *Capture) chooseFiles() {
 	first := c.streams[0]
 	if first.file == nil || first.file.Sink != c.options.Sink || first.file.Address != c.options.Address {
-		if c.sink != nil {
-			c.sink.close()
-		}
-		c.sink = c.store.newSink(c.options)
+		c.outlet = c.outlet.next(c.store.newSink(c.options))
 	}
 	first.file = c.fileFor(first.file, c.options)
 	for _, s := range c.streams[1:] {
@@ -390,7 +388,7 @@ func (c *stream) report(err error) {
 		return
 	case err != nil:
 		if c.failures++; c.failures == 1 {
-			c.since = c.store.now()
+			c.since = c.store.now().UnixNano()
 			if c.file.Drop {
 				c.log().Warn("output does not get into its log, it is dropped", "error", err)
 			} else {
@@ -399,7 +397,7 @@ func (c *stream) report(err error) {
 		}
 	case c.failures > 0 && c.loss.bytes == 0: // else nothing has come that could have been written
 		c.failures = 0
-		c.log().Info("output gets into its log again", "after", c.store.now().Sub(c.since))
+		c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
 	}
 	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
 		if c.troubled = trouble != nil; c.troubled {
@@ -415,7 +413,7 @@ func (c *stream) log() *slog.Logger {
 // pause waits before a failed write is tried again, or until more comes of the other stream. It reports whether there is a point: false
 // when closing.
 func (c *stream) pause() bool {
-	timer := time.NewTimer(c.store.pause(c.failures - 1))
+	timer := time.NewTimer(c.store.pause(int(c.failures) - 1))
 	defer timer.Stop()
 	for {
 		c.hear()

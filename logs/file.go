@@ -22,17 +22,17 @@ type file struct {
 	archive  *archive // told of each rotation; may be nil
 	chain    *chain
 
-	begun    bool     // it has been open
 	fd       int      // -1: opened when next needed
 	at       place    // where it is open: what is mounted there may have changed since
 	identity identity // of the open file
-	regular  bool     // otherwise a device or FIFO, which is only written to
-	splices  bool     // it takes bytes from a pipe itself
 	born     int64    // when the open file was made, as far as is known: nanoseconds of the Unix epoch
 	size     int64    // where the next byte goes
-	inLine   bool     // what was appended last is not a whole line
 	floor    int64    // the size from which the limit counts: raised when a rotation fails
 	trouble  error    // why the last rotation failed; output goes on into the same file
+	begun    bool     // it has been open
+	regular  bool     // otherwise a device or FIFO, which is only written to
+	splices  bool     // it takes bytes from a pipe itself
+	inLine   bool     // what was appended last is not a whole line
 }
 
 // newFile returns a file as o has it, which is complete.

@@ -157,7 +157,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 		return false, op()
 	}
 	done := make(chan error, 1)
-	f, waits := c.file, c.sink == nil // for a file system
+	f, waits := c.file, c.outlet == nil // for a file system
 	go func() {
 		var slot *slot
 		if waits {

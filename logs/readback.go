@@ -21,7 +21,9 @@ func (c *Capture) BeginRun(id string) {
 			f.chain.beginRun()
 		}
 		c.mu.Lock()
-		c.before = len(c.recent)
+		if o := c.outlet; o != nil {
+			o.before = len(o.recent)
+		}
 		c.mu.Unlock()
 		ch, _ := c.chain()
 		c.silent.Store(ch.newest().format == Raw)

@@ -2,35 +2,64 @@ package logs
 
 import "bytes"
 
+// An outlet is a sink, and the end of what it was given, since it can't be read back from there: guarded by the capture's mu.
+type outlet struct {
+	sink
+	recent []byte // tailBytes at most
+	before int    // bytes of it that are not of the present run
+}
+
+// next returns the outlet to another sink, nil for files. o may be nil, too.
+func (o *outlet) next(to sink) *outlet {
+	if o != nil {
+		o.close()
+	}
+	switch {
+	case to == nil:
+		return nil
+	case o == nil:
+		return &outlet{sink: to}
+	}
+	return &outlet{to, o.recent, o.before}
+}
+
 // remember keeps the end of what was delivered to a sink.
 func (c *Capture) remember(text []byte) {
-	if c.sink == nil {
+	o := c.outlet
+	if o == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(text) >= tailBytes {
-		c.recent, c.before = append(c.recent[:0], text[len(text)-tailBytes:]...), 0
+		o.recent, o.before = append(o.recent[:0], text[len(text)-tailBytes:]...), 0
 		return
 	}
-	if over := len(c.recent) + len(text) - tailBytes; over > 0 {
-		c.recent = append(c.recent[:0], c.recent[over:]...)
-		c.before = max(0, c.before-over)
+	if over := len(o.recent) + len(text) - tailBytes; over > 0 {
+		o.recent = append(o.recent[:0], o.recent[over:]...)
+		o.before = max(0, o.before-over)
 	}
-	c.recent = append(c.recent, text...)
+	o.recent = append(o.recent, text...)
 }
 
 // recentRun returns the end of the run's output that went to a sink, and whether there was more before it.
 func (c *Capture) recentRun() (end []byte, cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return bytes.Clone(c.recent[c.before:]), c.before == 0 && len(c.recent) == tailBytes
+	o := c.outlet
+	if o == nil {
+		return nil, false
+	}
+	return bytes.Clone(o.recent[o.before:]), o.before == 0 && len(o.recent) == tailBytes
 }
 
 // recentLine returns the newest complete line of what went to a sink.
 func (c *Capture) recentLine() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	line, _ := newestLine(c.recent, -1)
+	if c.outlet == nil {
+		return ""
+	}
+	line, _ := newestLine(c.outlet.recent, -1)
 	return string(line)
 }

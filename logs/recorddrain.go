@@ -79,7 +79,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 func (c *stream) put(records []byte, used int, run string) (written int, overtaken bool, err error) {
 	gap, known := c.gap(c.file.Options, run), c.loss
 	overtaken, err = c.do(used, func() (err error) {
-		if to := c.sink; to != nil {
+		if to := c.outlet; to != nil {
 			written, err = to.put(&gap, records, c.quit)
 		} else {
 			written, err = c.file.appendAfter(&gap, records)

@@ -57,11 +57,9 @@ type Options struct {
 
 	// The file's owners, by names or numbers, and mode; "" and 0: superd's own, and 0640.
 	Owner, Group string
-	Mode         uint32
 
-	// The program has a FIFO for standard error alone. What comes by it goes into a file of its own, if StderrPath is set, else into the
+	// With Split the program has a FIFO for standard error alone. What comes by it goes into a file of its own, if StderrPath is set, else into the
 	// one of standard output.
-	Split      bool
 	StderrPath string
 
 	Format Format // "" is raw
@@ -78,8 +76,10 @@ type Options struct {
 
 	// While the file can't be written, output waits in the program's pipe or, with Drop, is dropped and counted. The file system counts as
 	// full when fewer than MinFree bytes are free for all users.
-	Drop    bool
 	MinFree int64
+	Drop    bool
+	Split   bool   // see StderrPath
+	Mode    uint32 // see Owner
 }
 
 // complete returns o with what is left out filled in.
@@ -143,6 +143,7 @@ type Store struct {
 	lingering  chan struct{}  // holds a token for each goroutine that waits for a busy program
 	buffers    sync.Pool      // of *[chunkBytes]byte
 	benches    sync.Pool      // of *recordBench
+	quits      sync.Pool      // of chan struct{}, not closed
 	captures   sync.WaitGroup // and who works for them
 	archive    archive
 	transports transports
@@ -168,6 +169,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		lines:     lineCache{lines: make(map[*Capture]cachedLine)},
 		buffers:   sync.Pool{New: func() any { return new([chunkBytes]byte) }},
 		benches:   sync.Pool{New: func() any { return new(recordBench) }},
+		quits:     sync.Pool{New: func() any { return make(chan struct{}) }},
 		now:       time.Now,
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
@@ -217,7 +219,6 @@ func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
 		store:   s,
 		scope:   scope,
 		name:    name,
-		quit:    make(chan struct{}),
 		options: &o,
 	}
 	c.streams = []*stream{c.newStream(Stdout)}

@@ -36,13 +36,13 @@ type stream struct {
 
 // A drain is what the goroutine that moves bytes keeps from one time to the next.
 type drain struct {
-	total    int64     // bytes that are in the file
-	failures int       // turns that failed in a row
-	since    time.Time // of the first of these
-	troubled bool      // the trouble with rotation has been told
-	grown    bool      // the pipe was made bigger
-	lingered int64     // total when it last waited for more
+	total    int64 // bytes that are in the file
+	since    int64 // of the first of these: nanoseconds of the Unix epoch
+	lingered int64 // total when it last waited for more
 	loss     loss
+	failures int32       // turns that failed in a row
+	troubled bool        // the trouble with rotation has been told
+	grown    bool        // the pipe was made bigger
 	rest     *unfinished // nil: none was seen
 }
 

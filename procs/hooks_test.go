@@ -43,3 +43,18 @@ func TestHookThatHangsIsNamed(t *testing.T) {
 		t.Errorf("at last %v, hangs in %q; want it to run", in.machine.state, f.HangsIn)
 	}
 }
+
+// TestHookHasItsTime: what a hook has to wait for before it runs does not count.
+func TestHookHasItsTime(t *testing.T) {
+	for seed := uint64(1); seed <= 10; seed++ {
+		h, _ := quietWorld(seed, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+			p.PreStart, p.StartTimeout, p.Autostart = [][]string{{simHook}}, 30*time.Second, false
+		})}})
+		h.kernel.mix.slowSpawn, h.kernel.mix.hookTime = 29*time.Second, 29*time.Second
+		h.give(t, OpStart, "web")
+		h.v.RunFor(2 * time.Minute)
+		if in := h.sup.byName["web"]; in.machine.state != Running || in.machine.attempts > 0 {
+			t.Errorf("seed %d: %v, %s, want it to run at once", seed, in.machine.state, in.reason())
+		}
+	}
+}

@@ -73,6 +73,38 @@ func TestJournalStalls(t *testing.T) {
 			t.Errorf("%v: %s, want failed", in.machine.state, in.reason())
 		}
 	})
+	t.Run("a failed check", func(t *testing.T) {
+		h, in, p, resume := world(t, 0, func(p *config.Program) {
+			p.Health = &config.Health{TCP: "web", Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 1, Action: config.HealthRestart}
+			p.StartTimeout = time.Hour
+		})
+		wantRunning := func(what string) {
+			t.Helper()
+			if in.machine.state != Running || h.mainOf("web") != p {
+				t.Fatalf("%s, %v: %s, want running", what, in.machine.state, in.reason())
+			}
+		}
+		p.tell(notify.Message{ExtendTimeout: time.Second}) // is held
+		p.tell(notify.Message{Reloading: true})
+		p.busy = true
+		h.v.RunFor(time.Minute)
+		wantRunning("it has told that it reads its configuration")
+		resume()
+		h.v.RunFor(time.Second)
+		for len(h.kernel.checking) == 0 && h.v.Step() {
+		}
+		p.tell(notify.Message{Ready: true})
+		h.v.RunFor(200 * time.Millisecond) // the check fails
+		p.busy = false
+		wantRunning("it has told that this is over, and a check began before")
+		h.v.RunFor(time.Minute)
+		wantRunning("it answers")
+		p.sick = true
+		h.v.RunFor(time.Minute)
+		if in.machine.state != Failed {
+			t.Errorf("%v: %s, want failed: it is ill", in.machine.state, in.reason())
+		}
+	})
 	for name, late := range map[string]time.Duration{"the end of the main process": time.Second, "its end, for too long": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			h, in, p, resume := world(t, 0, func(*config.Program) {})

@@ -105,7 +105,7 @@ func (m *monitor) checked(result probe.Result) {
 // note does what follows from a result. While the program reloads or is on its way out nothing does, nor from a check that began then.
 func (m *monitor) note(result probe.Result) {
 	in := m.in
-	if m.run.reloading != nil || m.run.leaving != nil || result.At < m.run.reloadedAt {
+	if m.run.reloading != nil || m.run.leaving != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
 		return
 	}
 	before := m.health.FailuresInRow()

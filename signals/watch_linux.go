@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -19,26 +18,6 @@ import (
 	"superd/loop"
 )
 
-// Watch has fn run on the loop when one of sigs has arrived, until s is closed. A burst coalesces:
-// in one turn fn runs once for each distinct signal that is pending, in ascending order of numbers,
-// and no distinct signal is lost. fn may close s.
-//
-// While a signal is watched, its default action in Go programs is off; it is back when the last watch
-// of it is closed. SIGKILL and SIGSTOP cannot be watched. An error leaves nothing behind.
-//
-// This is the self-pipe trick: one byte in a pipe wakes the loop, and which signals there are stands
-// in a set beside it.
-func Watch(s *loop.Scope, fn func(syscall.Signal), sigs ...syscall.Signal) error {
-	w, err := newWatch(s, fn)
-	if err != nil {
-		return fmt.Errorf("watch signals: %w", err)
-	}
-	for _, sig := range sigs {
-		w.receive(sig)
-	}
-	return nil
-}
-
 // A watch has a function called for what is caught.
 type watch struct {
 	*Caught
@@ -46,29 +25,14 @@ type watch struct {
 	fn    func(syscall.Signal)
 }
 
-// newWatch returns a watch that delivers what is raised, and closes with s.
-func newWatch(s *loop.Scope, fn func(syscall.Signal)) (*watch, error) {
-	c, err := newCaught()
-	if err != nil {
-		return nil, err
-	}
-	w := &watch{c, s.Child(), fn}
-	// Deferred before the pipe is watched, so done after that watch has ended.
-	w.scope.Defer(w.close)
-	if _, err := w.scope.OnReadable(w.r, w.deliver); err != nil {
-		w.scope.Close()
-		return nil, err
-	}
-	return w, nil
-}
-
 // A Caught is signals that don't take their default action, and wait for who watches them.
+//
+// This is the self-pipe trick: one byte in a pipe wakes the loop, and which signals there are stands in a set beside it.
 type Caught struct {
 	r, w int // the pipe, neither end ever blocks
 
 	pending  atomic.Uint64 // a set
 	channels []chan os.Signal
-	forwards sync.WaitGroup // one for each channel
 	sigs     []syscall.Signal
 	flushed  chan struct{}
 }
@@ -93,7 +57,9 @@ func newCaught() (*Caught, error) {
 	return &Caught{r: fds[0], w: fds[1], flushed: make(chan struct{})}, nil
 }
 
-// Watch is [Watch] for what is caught already: fn runs for what has arrived before, too. There is one watch at a time.
+// Watch has fn run on the loop when a signal has arrived, also for what has arrived before, until s is closed. A burst coalesces:
+// in one turn fn runs once for each distinct signal that is pending, in ascending order of numbers, and no distinct signal is lost. fn may close s.
+// There is one watch at a time.
 func (c *Caught) Watch(s *loop.Scope, fn func(syscall.Signal)) error {
 	w := &watch{c, s, fn}
 	if _, err := s.OnReadable(c.r, w.deliver); err != nil {
@@ -149,7 +115,7 @@ func (c *Caught) flush() {
 func (c *Caught) receive(sig syscall.Signal) {
 	arrivals := make(chan os.Signal, 1)
 	c.channels, c.sigs = append(c.channels, arrivals), append(c.sigs, sig)
-	c.forwards.Go(func() {
+	go func() {
 		for arrived := range arrivals {
 			if arrived == nil {
 				c.flushed <- struct{}{}
@@ -157,7 +123,7 @@ func (c *Caught) receive(sig syscall.Signal) {
 				c.raise(sig)
 			}
 		}
-	})
+	}()
 	signal.Notify(arrivals, sig)
 }
 
@@ -180,16 +146,4 @@ func (w *watch) deliver() {
 		}
 		w.fn(sig)
 	}
-}
-
-// close ends the forwarding, then closes the pipe that it wrote to. It waits for what os/signal is
-// delivering at the moment, which is short unless this process is flooded with signals.
-func (c *Caught) close() {
-	for _, arrivals := range c.channels {
-		signal.Stop(arrivals) // nothing is sent to it from here on
-		close(arrivals)
-	}
-	c.forwards.Wait()
-	unix.Close(c.w)
-	unix.Close(c.r)
 }

@@ -85,11 +85,38 @@ func openFDs(t *testing.T) []string {
 	return fds
 }
 
+// watchIn catches signals until s is closed.
+func watchIn(s *loop.Scope, fn func(syscall.Signal), sigs ...syscall.Signal) (*Caught, error) {
+	c, err := Catch(sigs...)
+	if err != nil {
+		return nil, err
+	}
+	s = s.Child()
+	s.Defer(c.close) // before the pipe is watched, so done after that watch has ended
+	if err := c.Watch(s, fn); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// close ends the forwarding, then closes the pipe that it wrote to.
+func (c *Caught) close() {
+	for _, arrivals := range c.channels {
+		signal.Stop(arrivals) // nothing is sent to it from here on
+		arrivals <- nil
+		<-c.flushed
+		close(arrivals)
+	}
+	unix.Close(c.w)
+	unix.Close(c.r)
+}
+
 func TestWatchDeliversEachSignal(t *testing.T) {
 	l := start(t)
 	got := make(chan syscall.Signal, 1)
 	on(t, l, func() {
-		if err := Watch(l.Root(), func(sig syscall.Signal) { got <- sig }, kinds...); err != nil {
+		if _, err := watchIn(l.Root(), func(sig syscall.Signal) { got <- sig }, kinds...); err != nil {
 			t.Error(err)
 		}
 	})
@@ -105,7 +132,7 @@ func TestWatchCoalescesInAscendingOrder(t *testing.T) {
 	l := start(t)
 	var got []syscall.Signal
 	on(t, l, func() {
-		w, err := newWatch(l.Root(), func(sig syscall.Signal) { got = append(got, sig) })
+		w, err := watchIn(l.Root(), func(sig syscall.Signal) { got = append(got, sig) })
 		if err != nil {
 			t.Error(err)
 			return
@@ -137,7 +164,7 @@ func TestWatchLosesNoneThatFollows(t *testing.T) {
 	l := start(t)
 	left, done := 5000, make(chan struct{})
 	on(t, l, func() {
-		err := Watch(l.Root(), func(sig syscall.Signal) {
+		_, err := watchIn(l.Root(), func(sig syscall.Signal) {
 			if left--; left == 0 {
 				close(done)
 				return
@@ -161,7 +188,7 @@ func TestWatchLosesNoKindInABurst(t *testing.T) {
 		all |= only(sig)
 	}
 	on(t, l, func() {
-		err := Watch(l.Root(), func(sig syscall.Signal) {
+		_, err := watchIn(l.Root(), func(sig syscall.Signal) {
 			if seen |= only(sig); seen == all {
 				seen = 0
 				select {
@@ -214,10 +241,10 @@ func TestWatchersOfTheSameSignal(t *testing.T) {
 	var scope *loop.Scope
 	on(t, l, func() {
 		scope = l.Root().Child()
-		if err := Watch(scope, func(sig syscall.Signal) { first <- sig }, unix.SIGUSR1); err != nil {
+		if _, err := watchIn(scope, func(sig syscall.Signal) { first <- sig }, unix.SIGUSR1); err != nil {
 			t.Error(err)
 		}
-		if err := Watch(l.Root(), func(sig syscall.Signal) { second <- sig }, unix.SIGUSR1); err != nil {
+		if _, err := watchIn(l.Root(), func(sig syscall.Signal) { second <- sig }, unix.SIGUSR1); err != nil {
 			t.Error(err)
 		}
 	})
@@ -238,7 +265,7 @@ func TestWatchClosedInItsCallback(t *testing.T) {
 	closed := make(chan struct{})
 	on(t, l, func() {
 		scope := l.Root().Child()
-		w, err := newWatch(scope, func(sig syscall.Signal) {
+		w, err := watchIn(scope, func(sig syscall.Signal) {
 			got = append(got, sig)
 			scope.Close()
 			close(closed)
@@ -272,7 +299,7 @@ func TestWatchClosedUnderFire(t *testing.T) {
 		called := make(chan struct{})
 		on(t, l, func() {
 			scope = l.Root().Child()
-			err := Watch(scope, func(syscall.Signal) {
+			_, err := watchIn(scope, func(syscall.Signal) {
 				if calls++; calls == len(kinds) {
 					close(called)
 				}
@@ -314,7 +341,7 @@ func TestWatchInAClosedScope(t *testing.T) {
 	on(t, l, func() {
 		scope := l.Root().Child()
 		scope.Close()
-		err := Watch(scope, func(syscall.Signal) { t.Error("called") }, unix.SIGUSR1)
+		_, err := watchIn(scope, func(syscall.Signal) { t.Error("called") }, unix.SIGUSR1)
 		if !errors.Is(err, loop.ErrClosed) {
 			t.Errorf("Watch() in a closed scope = %v, want loop.ErrClosed", err)
 		}
@@ -327,7 +354,7 @@ func TestWatchInAClosedScope(t *testing.T) {
 func TestWatchPipeIsCloseOnExecAndNeverBlocks(t *testing.T) {
 	l := start(t)
 	on(t, l, func() {
-		w, err := newWatch(l.Root(), func(syscall.Signal) {})
+		w, err := watchIn(l.Root(), func(syscall.Signal) {})
 		if err != nil {
 			t.Error(err)
 			return
