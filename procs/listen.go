@@ -128,7 +128,7 @@ func (in *instance) hearLastWords(r *run, process Process) bool {
 // the journal may still be of a time when something did.
 func (in *instance) told(r *run, m notify.Message) (hold bool) {
 	now := in.sup.loop.Now()
-	hold = m.Ready || m.Reloading || m.Stopping || m.WatchdogTrigger
+	hold = m.Ready && r.readyAt == 0 || m.Reloading || m.Stopping || m.WatchdogTrigger
 	if m.MainPID != 0 {
 		in.changeMain(r, m.MainPID)
 		hold = true
