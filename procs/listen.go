@@ -124,9 +124,11 @@ func (in *instance) hearLastWords(r *run, process Process) bool {
 	return r.lastWords == wordsHeard && r.process == process
 }
 
-// told does what a message says. hold: it must not be lost before what follows from it is saved.
+// told does what a message says. hold: it must not be lost before what follows from it is saved. Where nothing follows any more, as after a stop,
+// the journal may still be of a time when something did.
 func (in *instance) told(r *run, m notify.Message) (hold bool) {
 	now := in.sup.loop.Now()
+	hold = m.Ready && r.readyAt == 0 || m.Reloading || m.Stopping || m.WatchdogTrigger
 	if m.MainPID != 0 {
 		in.changeMain(r, m.MainPID)
 		hold = true

@@ -180,3 +180,56 @@ func TestChecksHaveToWait(t *testing.T) {
 		}
 	})
 }
+
+// TestReadyWhileNobodyLooks: a superd that is killed does not cost a program what it has told, and the time in which no superd was there, or knew of
+// the process, is not its own.
+func TestReadyWhileNobodyLooks(t *testing.T) {
+	world := func(seed uint64, ready *config.Ready) *history {
+		conf := &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+			p.Ready = ready
+			p.Restart, p.Autostart = config.RestartNever, false
+			p.StartTimeout, p.StopTimeout = 10*time.Second, 10*time.Second
+		})}}
+		h, _ := quietWorld(seed, conf)
+		h.file, h.kernel.keeper = conf, true
+		h.crash() // the next one has a keeper
+		h.models["web"].wantUp = true
+		return h
+	}
+	wantReady := func(t *testing.T, h *history, p *simProcess) {
+		t.Helper()
+		h.v.RunFor(time.Minute)
+		if in := h.sup.byName["web"]; in.machine.state != Running || simProcessOf(in.run.process) != p {
+			t.Errorf("%v: %s, want running as before", in.machine.state, in.reason())
+		}
+		if h.err != nil {
+			t.Error(h.err)
+		}
+	}
+	t.Run("READY=1 after a stop that is not written", func(t *testing.T) {
+		h := world(1, &config.Ready{Notify: true, Timeout: 2 * time.Second})
+		h.kernel.mix.neverReady = 1
+		h.give(t, OpStart, "web")
+		h.v.RunFor(time.Second)
+		p := h.mainOf("web")
+		p.deaf = true
+		h.journal.stall()
+		h.give(t, OpRestart, "web")
+		p.wellAt = h.v.Now()
+		p.tell(notify.Message{Ready: true})
+		h.v.RunFor(time.Second)
+		h.crash()
+		wantReady(t, h, p)
+	})
+	t.Run("a line, before superd knows of the process", func(t *testing.T) {
+		for seed := range uint64(20) { // the time-out may be looked at before the line is
+			h := world(seed, &config.Ready{FD: 3, Timeout: 2 * time.Second})
+			h.kernel.mix.execHangs = 1
+			h.give(t, OpStart, "web")
+			h.v.RunFor(30 * time.Second)
+			p := h.kernel.byPid[2]
+			h.crash()
+			wantReady(t, h, p)
+		}
+	})
+}

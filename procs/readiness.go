@@ -163,6 +163,13 @@ func (w *readiness) extend(until time.Duration) {
 	}
 }
 
+// catchUp gives time for a look: the main process may have become ready while no superd was there.
+func (w *readiness) catchUp() {
+	if p := w.run.program.Ready; p != nil {
+		w.extend(w.in.sup.loop.Now() + p.Timeout)
+	}
+}
+
 // late is the end of the start time-out.
 func (w *readiness) late() {
 	w.run.heard(func() {
@@ -196,11 +203,8 @@ func (w *readiness) stage() string {
 func (a *adoption) resumeReadiness(r *run) {
 	switch a.in.machine.state {
 	case Starting:
-		deadline := a.saved.Run.StartDeadline
-		if p := r.program.Ready; p != nil {
-			deadline = max(deadline, a.in.sup.loop.Now()+p.Timeout) // it may have become ready while nobody looked
-		}
-		a.in.awaitReady(deadline)
+		a.in.awaitReady(a.saved.Run.StartDeadline)
+		r.readiness.catchUp()
 	case Running:
 		a.in.attend()
 	}

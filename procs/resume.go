@@ -228,6 +228,10 @@ func (a *adoption) spawned(r *run, saved *savedProcess) {
 		in.recordStart()
 	}
 	in.spawnedMain(r)
+	if r.readiness != nil {
+		r.readiness.catchUp()
+		in.save()
+	}
 }
 
 // resumeHook goes on with a hook: one that ended meanwhile without a trace counts as one whose exit status is not known.

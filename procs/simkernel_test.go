@@ -129,9 +129,9 @@ func (k *simKernel) ReapStranger(pid int) (pidfd.Exit, error) {
 // WaitsIn implements [System].
 func (k *simKernel) WaitsIn(pid int) string {
 	p := k.byPid[pid]
-	// Of one that can't be watched, superd learns a while later.
+	// Of one that can't be watched, and of one that has told what is not settled, superd learns a while later.
 	// Of one that is not its child, only when that is reaped.
-	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie && !p.foreign) && ago > unwatchedPause+100*time.Millisecond {
+	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie && !p.foreign) && ago > max(unwatchedPause, lastWordsLimit)+100*time.Millisecond {
 		k.fail("superd asks what %d waits in, which has ended %v ago", pid, ago)
 	}
 	if p != nil && k.asked != nil {

@@ -29,7 +29,7 @@ func (k *simKernel) Search(sought []*Sought, _ map[string]bool) ([]Stray, error)
 	for _, w := range sought {
 		for _, pid := range sortedKeys(k.byPid) {
 			p := k.byPid[pid]
-			if p.run == w.Run && p.role.child() && p.start > w.After && !p.zombie && !k.unsought {
+			if p.run == w.Run && p.role.child() && p.role != roleProbe && p.start > w.After && !p.zombie && !k.unsought {
 				w.Found = p.id()
 			}
 		}

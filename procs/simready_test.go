@@ -311,7 +311,7 @@ func (h *history) checkReady(in *instance, model *model) {
 			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
 		}
 	}
-	if in.machine.state == Running {
+	if in.machine.state == Running && model.state == Running {
 		h.checkIll(in, r, p, model)
 	}
 	if in.machine.blame != "" && !model.condemned {

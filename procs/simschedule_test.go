@@ -14,6 +14,7 @@ type scheduleModel struct {
 	origin  time.Duration   // of an interval: the first time that was due, on CLOCK_BOOTTIME; 0: none was
 	last    time.Duration   // when a time of it was due last, or it came into force, or a cron line had to begin anew
 	dueFor  time.Time       // that time
+	first   time.Time       // the first that was due since the clock was set
 	point   int64           // of an interval: its number in the grid, counted from 1
 	settled int64           // the newest point that must not come again
 	stepped bool            // the clock was set since the last one was due
@@ -184,6 +185,9 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 	case !skip && early:
 		h.fail("%s was not started for %v", in.name, dueFor)
 	}
+	if s.stepped {
+		s.first = dueFor
+	}
 	s.last, s.dueFor, s.stepped = boot, dueFor, false
 }
 
@@ -196,6 +200,9 @@ func (h *history) resyncSchedule(in *instance, model *model, known bool) {
 	}
 	if !known { // but for what the start of its last run says, which is written down before that begins
 		s.settled, s.point = s.ran.number, s.ran.number
+	}
+	if d := in.sched.dueFor; !d.IsZero() && (d.Before(s.first) || d.After(s.dueFor)) {
+		s.stepped = true // what is on record is from before the clock was set
 	}
 	s.dueFor, s.early = in.sched.dueFor, false
 }
