@@ -40,7 +40,7 @@ type Attr struct {
 // child may end before Spawn has returned. So a sweep by Peek leaves alone whom it does not know
 // while a Spawn is under way, and looks again after it.
 //
-// It does not use syscall.ForkExec: that copies the whole table of descriptors, learns of a failed exec by a pipe, and lets one fork go on at a time.
+// It does not use syscall.ForkExec, which copies the whole table of descriptors and learns of a failed exec by a pipe.
 //
 // Source: clone(2), vfork(2), execve(2).
 func Spawn(a *Attr) (*Process, error) {
