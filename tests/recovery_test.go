@@ -26,7 +26,8 @@ const counting = `
 // shells counts the main processes.
 func shells(s *harness.Site) (n int) {
 	for _, p := range s.Programs() {
-		if strings.HasPrefix(p.Command, "sh ") {
+		// What superd has started leads a session; a child of the shell that has not executed yet looks like it, and does not.
+		if sid, err := unix.Getsid(p.Pid); err == nil && sid == p.Pid && strings.HasPrefix(p.Command, "sh ") {
 			n++
 		}
 	}
