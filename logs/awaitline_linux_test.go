@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -96,11 +95,7 @@ func TestAwaitLineOfThisRun(t *testing.T) {
 	p.print("ready 1 again\n")
 	p.beginRun("2") // while that is in the FIFO yet, perhaps
 	// The goroutine that drains sees it at its next look; a program is not executed as fast as that.
-	p.until("it is known where the run begins", func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return !slices.ContainsFunc(p.marks, func(m mark) bool { return m.at[Stdout] == nowhere })
-	})
+	p.rig.await(p.drained(), "the beginning of the run to be known")
 	found = p.awaitLine(p.child(), "ready")
 	p.print("ready 2\n")
 	p.expectLine(found, "ready 2")
