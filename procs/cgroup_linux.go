@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,6 +50,7 @@ type cgroups struct {
 	kills, removals chan struct{}          // held by those who are at it
 	trees           map[string]*cgroupTree // by instance, on the loop; kept, so that a program which is added again meets its old tree
 	bases           []string               // other base directories, of earlier superds that were in other cgroups
+	countsKills     atomic.Bool            // instances have the memory controller, which counts
 
 	mu      sync.Mutex
 	enabled map[string]bool // controllers that instances have
@@ -152,6 +154,7 @@ func isDelegated(dir string) bool {
 
 // takeOver takes note of what an earlier superd has changed in the cgroup that it was in.
 func (c *cgroups) takeOver() {
+	c.countsKills.Store(hasWord(filepath.Join(c.base, "cgroup.subtree_control"), "memory"))
 	leaf := filepath.Join(c.own, leafName)
 	if _, err := os.Stat(leaf); err != nil || isDelegated(c.own) {
 		return // it has not moved, so that there was nothing to raise, or systemd has made the leaf
@@ -234,6 +237,9 @@ func (c *cgroups) enable(controller string) error {
 		return err
 	}
 	c.enabled[controller] = true
+	if controller == "memory" {
+		c.countsKills.Store(true)
+	}
 	return nil
 }
 

@@ -118,6 +118,9 @@ func (t *cgroupTree) OOMKills() int {
 //
 // Source: memory.events in Documentation/admin-guide/cgroup-v2.rst.
 func (t *cgroupTree) countOOMKills() int64 {
+	if !t.groups.countsKills.Load() && filepath.Dir(t.dir) == t.groups.base {
+		return 0
+	}
 	var buf [512]byte
 	n, err := readSmall(t.dir+"/memory.events", buf[:])
 	if err != nil {
@@ -338,8 +341,10 @@ func (t *cgroupTree) limit(limits *config.Limits) error {
 		if !ok {
 			before = f.unset
 		}
-		if text, err := os.ReadFile(file); !ok && t.found && err == nil {
-			before = strings.TrimSpace(string(text))
+		if !ok && t.found {
+			if text, err := os.ReadFile(file); err == nil {
+				before = strings.TrimSpace(string(text))
+			}
 		}
 		if f.text == before {
 			continue

@@ -97,6 +97,7 @@ type Supervisor struct {
 	outputs   int                    // FIFOs that the programs have, at most
 	loggers   int                    // instances that are loggers
 	stuck     int                    // instances with a process that SIGKILL did not end
+	maxRSS    maxRSS                 // superd's own
 
 	started    time.Time
 	startedAt  time.Duration

@@ -20,7 +20,7 @@ type KernelOptions struct {
 	KeeperPid  int          // of superd's keeper, 0 without one
 	NoCgroup   bool         // make no cgroups, look through /proc instead
 	OpenFiles  *unix.Rlimit // the programs' limit of open files; nil: superd's own
-	Rests      func()       // is called on the loop when many starts have been begun and none waits any more; nil: nobody wants to know
+	Crowd      func(bool)   // is told on the loop when many starts begin to wait, and when none waits any more; nil: nobody wants to know
 }
 
 // A kernelTree is a [Tree] of the kernel. There are two kinds: a cgroup of its own, which no process leaves unless it has the right
