@@ -20,12 +20,18 @@ type Queue struct {
 	size    int
 	dropped int
 	closed  bool
+	closing chan struct{} // closed when that is set
 	ended   chan struct{}
 }
 
+const (
+	queuePiece = 4 << 10              // is written at a time, so that others may write to the same pipe: PIPE_BUF
+	queuePause = 2 * time.Millisecond // between two writes, so that a storm of messages takes few of them
+)
+
 // NewQueue returns a queue before out that holds at most limit bytes.
 func NewQueue(out io.Writer, limit int) *Queue {
-	q := &Queue{out: out, limit: limit, ended: make(chan struct{})}
+	q := &Queue{out: out, limit: limit, closing: make(chan struct{}), ended: make(chan struct{})}
 	q.changed.L = &q.mu
 	go q.run()
 	return q
@@ -55,7 +61,10 @@ func (q *Queue) Idle() bool {
 // Close stops taking writes and waits, for at most patience, until what is queued has been written.
 func (q *Queue) Close(patience time.Duration) {
 	q.mu.Lock()
-	q.closed = true
+	if !q.closed {
+		q.closed = true
+		close(q.closing)
+	}
 	q.changed.Signal()
 	q.mu.Unlock()
 	select {
@@ -78,16 +87,31 @@ func (q *Queue) run() {
 		batch, dropped := q.waiting, q.dropped
 		q.waiting, q.dropped = nil, 0
 		q.mu.Unlock()
-		// An error here has no place to be told: the place to tell it is out itself.
-		for _, p := range batch {
-			q.out.Write(p)
-		}
+		q.pass(batch)
 		if dropped > 0 {
 			fmt.Fprintf(q.out, "superd: %d messages dropped: the reader of this log was too slow\n", dropped)
 		}
 		q.mu.Lock()
 		for _, p := range batch {
 			q.size -= len(p)
+		}
+		q.mu.Unlock()
+		select {
+		case <-q.closing:
+		case <-time.After(queuePause):
+		}
+		q.mu.Lock()
+	}
+}
+
+// pass writes messages, as many at a time as fit into a piece. An error has no place to be told: the place to tell it is out itself.
+func (q *Queue) pass(messages [][]byte) {
+	var piece []byte
+	for i, p := range messages {
+		piece = append(piece, p...)
+		if i == len(messages)-1 || len(piece)+len(messages[i+1]) > queuePiece {
+			q.out.Write(piece)
+			piece = piece[:0]
 		}
 	}
 }

@@ -70,17 +70,22 @@ func (s *Supervisor) keepProcess(p Process) (name string) { return s.keep(p.FD()
 
 // letGo has the keeper let go of what it has under the name, as soon as the journal doesn't speak of it any more.
 func (s *Supervisor) letGo(name string) {
-	if name == "" {
-		return
+	if name != "" {
+		s.unneeded = append(s.unneeded, name)
+		s.writeSoon()
 	}
-	s.afterTurn(func() {
+}
+
+// discard has the keeper let go of what it has under these names.
+func (s *Supervisor) discard(names []string) {
+	k := &s.keeping
+	for _, name := range names {
 		s.keeper.Discard(name)
-		k := &s.keeping
 		if k.names[name] {
 			delete(k.names, name)
 			k.bytes -= len(name) + 1
 		}
-	})
+	}
 }
 
 // saveExit tells the keeper that the exit of a process is known, as soon as that is in the journal.

@@ -20,7 +20,8 @@ func (s *Supervisor) record(e eventlog.Event) {
 	if e.At.IsZero() {
 		e.At = s.loop.Wall()
 	}
-	s.options.Events.Append(e)
+	s.options.Events.Queue(e)
+	s.writeSoon()
 }
 
 // record puts an event of the instance into the event log.

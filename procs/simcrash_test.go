@@ -53,6 +53,9 @@ func (j *simJournal) Queue(key string, value any) {
 	j.write()
 }
 
+// Write implements [Journal].
+func (j *simJournal) Write() {}
+
 // Flush implements [Journal].
 func (j *simJournal) Flush(done func()) {
 	if len(j.queue) == 0 || j.h.defect.hasty {

@@ -57,19 +57,21 @@ type Options struct {
 
 // A Supervisor supervises the programs of one configuration.
 type Supervisor struct {
-	options Options
-	loop    *loop.Loop
-	scope   *loop.Scope
-	system  System
-	store   *logs.Store
-	log     *slog.Logger
-	notify  Notifier
-	keeper  Keeper
-	keeping keeping
-	journal Journal
-	random  *rand.ChaCha8
-	prober  *probe.Prober
-	rng     *rand.Rand
+	options  Options
+	loop     *loop.Loop
+	scope    *loop.Scope
+	system   System
+	store    *logs.Store
+	log      *slog.Logger
+	notify   Notifier
+	keeper   Keeper
+	keeping  keeping
+	writing  *loop.Timer // of what is queued for journal and event log; nil: nothing ever was
+	unneeded []string    // names of what the keeper is to let go of when that is written
+	journal  Journal
+	random   *rand.ChaCha8
+	prober   *probe.Prober
+	rng      *rand.Rand
 
 	config       *config.Config
 	configNumber uint64 // that it has in the journal
