@@ -20,18 +20,16 @@ type Queue struct {
 	size    int
 	dropped int
 	closed  bool
-	closing chan struct{} // closed when that is set
+	held    bool // those that wait are to be passed on by Pass
 	ended   chan struct{}
 }
 
-const (
-	queuePiece = 4 << 10              // is written at a time, so that others may write to the same pipe: PIPE_BUF
-	queuePause = 2 * time.Millisecond // between two writes, so that a storm of messages takes few of them
-)
+// queuePiece is written at a time, so that others may write to the same pipe: PIPE_BUF.
+const queuePiece = 4 << 10
 
 // NewQueue returns a queue before out that holds at most limit bytes.
 func NewQueue(out io.Writer, limit int) *Queue {
-	q := &Queue{out: out, limit: limit, closing: make(chan struct{}), ended: make(chan struct{})}
+	q := &Queue{out: out, limit: limit, ended: make(chan struct{})}
 	q.changed.L = &q.mu
 	go q.run()
 	return q
@@ -41,14 +39,52 @@ func NewQueue(out io.Writer, limit int) *Queue {
 func (q *Queue) Write(p []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.add(p)
+	q.held = false
+	q.changed.Signal()
+	return len(p), nil
+}
+
+// add queues a copy of p. The caller holds q.mu.
+func (q *Queue) add(p []byte) {
 	if q.closed || q.size+len(p) > q.limit {
 		q.dropped++
-		return len(p), nil
+		return
 	}
 	q.waiting = append(q.waiting, append([]byte(nil), p...))
 	q.size += len(p)
-	q.changed.Signal()
+}
+
+// Later returns a writer to q whose messages wait for others: soon, which must not block, is called when there are some, and has
+// [Queue.Pass] called in a while. So a storm of messages wakes nobody for each of them.
+func (q *Queue) Later(soon func()) io.Writer { return later{q, soon} }
+
+// A later is what Later returns.
+type later struct {
+	*Queue
+	soon func()
+}
+
+// Write queues a copy of p.
+func (l later) Write(p []byte) (int, error) {
+	q := l.Queue
+	q.mu.Lock()
+	first := !q.held
+	q.held = true
+	q.add(p)
+	q.mu.Unlock()
+	if first {
+		l.soon()
+	}
 	return len(p), nil
+}
+
+// Pass has the messages passed on that wait.
+func (q *Queue) Pass() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = false
+	q.changed.Signal()
 }
 
 // Idle reports whether all that was written to it has been passed on.
@@ -61,10 +97,7 @@ func (q *Queue) Idle() bool {
 // Close stops taking writes and waits, for at most patience, until what is queued has been written.
 func (q *Queue) Close(patience time.Duration) {
 	q.mu.Lock()
-	if !q.closed {
-		q.closed = true
-		close(q.closing)
-	}
+	q.closed = true
 	q.changed.Signal()
 	q.mu.Unlock()
 	select {
@@ -78,7 +111,7 @@ func (q *Queue) run() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		for len(q.waiting) == 0 && q.dropped == 0 && !q.closed {
+		for (len(q.waiting) == 0 && q.dropped == 0 || q.held) && !q.closed {
 			q.changed.Wait()
 		}
 		if len(q.waiting) == 0 && q.dropped == 0 {
@@ -95,12 +128,6 @@ func (q *Queue) run() {
 		for _, p := range batch {
 			q.size -= len(p)
 		}
-		q.mu.Unlock()
-		select {
-		case <-q.closing:
-		case <-time.After(queuePause):
-		}
-		q.mu.Lock()
 	}
 }
 

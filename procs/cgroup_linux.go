@@ -44,10 +44,10 @@ type cgroups struct {
 	kernel          *Kernel
 	reserve         *reserve
 	log             *slog.Logger
-	own             string                 // directory of superd's cgroup, less the leaf it may be in
-	base            string                 // directory in it
-	path            string                 // of base, as /proc/PID/cgroup shows it
-	kills, removals chan struct{}          // held by those who are at it
+	own             string // directory of superd's cgroup, less the leaf it may be in
+	base            string // directory in it
+	path            string // of base, as /proc/PID/cgroup shows it
+	kills, removals runners
 	trees           map[string]*cgroupTree // by instance, on the loop; kept, so that a program which is added again meets its old tree
 	bases           []string               // other base directories, of earlier superds that were in other cgroups
 	countsKills     atomic.Bool            // instances have the memory controller, which counts
@@ -83,7 +83,7 @@ func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*c
 	name := basePrefix + hex.EncodeToString(sum[:6])
 	c := &cgroups{kernel: k, reserve: newReserve(), log: log, keeper: keeper, own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
 		trees: map[string]*cgroupTree{}, enabled: map[string]bool{},
-		kills: make(chan struct{}, killSlots), removals: make(chan struct{}, removeSlots)}
+		kills: runners{most: killSlots}, removals: runners{most: removeSlots}}
 	err = os.Mkdir(c.base, 0o755)
 	existed := errors.Is(err, fs.ErrExist)
 	switch {

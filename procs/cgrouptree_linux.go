@@ -211,7 +211,7 @@ func (t *cgroupTree) Has(pid int) bool { return t.made.Load() && t.holds(pid) }
 // Kill implements [Tree]. The signal is on its way when Kill has returned.
 func (t *cgroupTree) Kill() error {
 	if t.made.Load() {
-		t.begin(t.groups.kills, func() {
+		t.begin(&t.groups.kills, func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.spoiled = true
@@ -257,7 +257,7 @@ func (t *cgroupTree) Remove() {
 	if !t.made.Load() {
 		return
 	}
-	t.begin(t.groups.removals, func() {
+	t.begin(&t.groups.removals, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if err := t.discard(); err != nil {

@@ -92,21 +92,19 @@ type errand struct {
 	count int
 }
 
-// begin runs f in a goroutine, when there is a slot.
-func (e *errand) begin(slots chan struct{}, f func()) {
+// begin has f run by one of those.
+func (e *errand) begin(runners *runners, f func()) {
 	e.mu.Lock()
 	e.count++
 	e.mu.Unlock()
-	go func() {
-		slots <- struct{}{}
+	runners.add(func() {
 		f()
-		<-slots
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.count--; e.count == 0 {
 			e.idle.Broadcast()
 		}
-	}()
+	})
 }
 
 // wait returns when nothing is under way.
@@ -116,6 +114,40 @@ func (e *errand) wait() {
 	for e.count > 0 {
 		e.idle.Wait()
 	}
+}
+
+// Runners are goroutines that do one errand after the other, and end when there is none.
+type runners struct {
+	mu      sync.Mutex
+	most    int // at a time
+	working int
+	waiting []func()
+}
+
+func (r *runners) add(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, f)
+	if r.working < r.most {
+		r.working++
+		go r.work()
+	}
+}
+
+func (r *runners) work() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.waiting) > 0 {
+		f := r.waiting[0]
+		r.waiting[0] = nil
+		if r.waiting = r.waiting[1:]; len(r.waiting) == 0 {
+			r.waiting = nil
+		}
+		r.mu.Unlock()
+		f()
+		r.mu.Lock()
+	}
+	r.working--
 }
 
 // memberLimit returns how many processes one look opens at most: a tree may hold more than superd may have descriptors. The others

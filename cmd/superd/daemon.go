@@ -50,6 +50,14 @@ type daemon struct {
 // restPause is how long superd may have more to do after a burst of work.
 const restPause = time.Second
 
+// messagePause is how long the supervisor's messages wait for others, to be written with them.
+const messagePause = time.Millisecond
+
+// passMessages has the messages that wait written soon.
+func (d *daemon) passMessages() {
+	d.loop.Post(func() { d.loop.Root().After(messagePause, d.messages.Pass) })
+}
+
 // crowd is told when many starts begin to wait, and when none waits any more.
 func (d *daemon) crowd(many bool) {
 	if many {

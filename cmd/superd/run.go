@@ -235,7 +235,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	options := procs.Options{
 		Loop:   l,
 		Store:  logs.NewStore(l, log),
-		Log:    log,
+		Log:    slog.New(newLogHandler(queue.Later(d.passMessages), terminal.Detect(stderr, os.Getenv), level)),
 		Events: events,
 		Config: conf,
 		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
