@@ -27,7 +27,7 @@ func (blank) Write()                {}
 func (blank) Flush(done func())     { done() }
 
 // writePause is how long records wait for others, to be written with them. Were superd killed meanwhile, the next one would know what was before.
-const writePause = time.Millisecond
+const writePause = 2 * time.Millisecond
 
 // queue has the value of key, nil for none any more, written to the journal soon.
 func (s *Supervisor) queue(key string, value any) {

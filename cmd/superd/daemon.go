@@ -51,7 +51,7 @@ type daemon struct {
 const restPause = time.Second
 
 // messagePause is how long the supervisor's messages wait for others, to be written with them.
-const messagePause = time.Millisecond
+const messagePause = 2 * time.Millisecond
 
 // passMessages has the messages that wait written soon.
 func (d *daemon) passMessages() {
