@@ -116,11 +116,8 @@ func TestAwaitLineAdopted(t *testing.T) {
 // TestAwaitLineOfPlacedRun finds the line that an earlier superd has brought into the log before it heard of it, however often the file was
 // rotated since, and none of the run before.
 func TestAwaitLineOfPlacedRun(t *testing.T) {
-	for _, format := range []Format{Raw, Text, JSON, Direct} {
+	for _, format := range []Format{Raw, Text, JSON} {
 		for _, rotated := range []Compression{"none", "", Gzip, Zstd} {
-			if format == Direct && rotated != "none" {
-				continue
-			}
 			t.Run(fmt.Sprint(format, " rotated ", rotated), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "web.log")
 				o := Options{Path: path, Format: format, Keep: 100}
@@ -141,18 +138,7 @@ func TestAwaitLineOfPlacedRun(t *testing.T) {
 					r.do(func() { p.BeginRun(id, true) })
 					r.await(p.drained(), "the beginning of the run to be known")
 					lines := fmt.Sprintf("starting %s\nready %s\n", id, id)
-					if format == Direct {
-						fd, err := p.OpenDirect(Stdout)
-						if err != nil {
-							t.Fatal(err)
-						}
-						defer closeFD(fd)
-						if _, err := write(fd, []byte(lines)); err != nil {
-							t.Fatal(err)
-						}
-					} else {
-						p.log(lines)
-					}
+					p.log(lines)
 					select {
 					case at := <-places:
 						return at

@@ -43,9 +43,6 @@ func (c *Capture) OpenDirect(which Stream) (fd int, err error) {
 		ch.beginRun()
 		c.tellRun()
 	}
-	if main, _ := c.chain(); ch == main {
-		c.placeAt(ch, nil)
-	}
 	return fd, nil
 }
 

@@ -12,10 +12,11 @@ func (s *Store) TellPlaces(f func(at RunBegin, saved func())) { s.tellPlace = f 
 
 // place tells where the present run begins that is to be placed, when something of it is in the FIFO. Nothing is in the file then.
 func (s *stream) place() error {
-	if !s.unplaced.Load() || s.outlet != nil || s.file.Format == Direct || s.bytes() == 0 {
+	if !s.unplaced.Load() || s.outlet != nil || s.bytes() == 0 {
 		return nil
 	}
-	if ch, _ := s.chain(); ch != s.file.chain { // nobody reads it
+	ch, _ := s.chain()
+	if ch != s.file.chain { // nobody waits for a line there
 		return nil
 	}
 	_, err := s.do(0, func() error {
@@ -25,26 +26,20 @@ func (s *stream) place() error {
 		}
 		return err
 	})
-	if err == nil {
-		s.placeAt(s.file.chain, s.quit)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// placeAt tells that the present run begins at the end of a chain, if that is to be told. quit ends the wait.
-func (c *Capture) placeAt(ch *chain, quit <-chan struct{}) {
-	if c.store.tellPlace == nil || !c.unplaced.CompareAndSwap(true, false) {
-		return
-	}
+	s.unplaced.Store(false)
 	saved := make(chan struct{})
-	c.store.tellPlace(c.runBegin(ch.cursor(ch.end())), sync.OnceFunc(func() { close(saved) }))
-	patience := time.NewTimer(c.store.stall)
+	s.store.tellPlace(s.runBegin(ch.cursor(ch.end())), sync.OnceFunc(func() { close(saved) }))
+	patience := time.NewTimer(s.store.stall)
 	defer patience.Stop()
 	select {
 	case <-saved:
 	case <-patience.C:
-	case <-quit:
+	case <-s.quit:
 	}
+	return nil
 }
 
 // runBegin is the beginning of the present run.

@@ -36,7 +36,7 @@ func (c *Capture) ResumeRun(id string, placed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runID = id
-	c.unplaced.Store(placed)
+	c.unplaced.Store(placed && c.store.tellPlace != nil)
 }
 
 // EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What
