@@ -86,6 +86,9 @@ func (r *run) saved(in *instance) *savedRun {
 		StopDeadline: r.stopDeadline, ClearBy: r.clearBy, PreStarted: r.preStarted, PostStopped: r.postStopped,
 	}
 	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyKept, r.readyKept, r.statusText, r.watchdogPeriod
+	if r.readyAt == 0 {
+		v.PrintsFrom = r.printsFrom
+	}
 	if r.reloading.Active() {
 		v.Reloading = new(r.reloading.Due())
 	}
