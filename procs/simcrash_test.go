@@ -56,6 +56,12 @@ func (j *simJournal) Queue(key string, value any) {
 // Write implements [Journal].
 func (j *simJournal) Write() {}
 
+// QueueFirst implements [Journal].
+func (j *simJournal) QueueFirst(key string, value any) {
+	j.queue = slices.Insert(j.queue, 0, simEntry{key: key, value: value})
+	j.write()
+}
+
 // Flush implements [Journal].
 func (j *simJournal) Flush(done func()) {
 	if len(j.queue) == 0 || j.h.defect.hasty {
@@ -238,6 +244,14 @@ func (h *history) crash() {
 		}
 	}
 	recovery.Incomplete = false // it is cut off, and not damaged
+	for key := range pending {
+		if strings.HasPrefix(key, scalePrefix) { // what was written counts from now on
+			clear(h.scales)
+			for name, scaled := range recovery.scales {
+				h.scales[name] = scaled.Replicas
+			}
+		}
+	}
 	if h.defect.recovery != nil {
 		h.defect.recovery(h, recovery)
 	}
