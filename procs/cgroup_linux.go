@@ -175,7 +175,7 @@ func (c *cgroups) probe() error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // of a superd that was killed here
 		return fmt.Errorf("make cgroup: %w", err)
 	}
-	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := openCgroup(dir)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: dir, Err: err}
 	}

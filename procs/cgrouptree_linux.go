@@ -299,21 +299,33 @@ func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
 			return -1, &SpawnError{Stage: "remove cgroup of the run before", Path: t.dir, Err: cause(err), Fault: faultResource}
 		}
 	}
-	switch err := os.Mkdir(t.dir, 0o755); {
-	case err == nil:
-		t.written, t.found = map[string]string{}, false
-	case !errors.Is(err, fs.ErrExist):
-		return -1, &SpawnError{Stage: "make cgroup", Path: t.dir, Err: cause(err), Fault: faultOf(err)}
+	fd, err := -1, error(unix.ENOENT)
+	if t.made.Load() { // by the run before
+		fd, err = openCgroup(t.dir)
 	}
-	t.made.Store(true)
-	if err := t.limit(limits); err != nil {
-		return -1, err
+	if err == unix.ENOENT {
+		switch err := os.Mkdir(t.dir, 0o755); {
+		case err == nil:
+			t.written, t.found = nil, false
+		case !errors.Is(err, fs.ErrExist):
+			return -1, &SpawnError{Stage: "make cgroup", Path: t.dir, Err: cause(err), Fault: faultOf(err)}
+		}
+		t.made.Store(true)
+		fd, err = openCgroup(t.dir)
 	}
-	fd, err := unix.Open(t.dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, &SpawnError{Stage: "open cgroup", Path: t.dir, Err: err, Fault: faultOf(err)}
 	}
+	if err := t.limit(limits); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
 	return fd, nil
+}
+
+// openCgroup opens a cgroup that somebody is to be born in.
+func openCgroup(dir string) (int, error) {
+	return retry(func() (int, error) { return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 }
 
 // limit puts the limits in force.

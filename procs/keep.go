@@ -72,7 +72,7 @@ func (s *Supervisor) keepProcess(p Process) (name string) { return s.keep(p.FD()
 func (s *Supervisor) letGo(name string) {
 	if name != "" {
 		s.unneeded = append(s.unneeded, name)
-		s.writeSoon()
+		s.WriteSoon()
 	}
 }
 

@@ -21,7 +21,7 @@ func (s *Supervisor) record(e eventlog.Event) {
 		e.At = s.loop.Wall()
 	}
 	s.options.Events.Queue(e)
-	s.writeSoon()
+	s.WriteSoon()
 }
 
 // record puts an event of the instance into the event log.

@@ -34,12 +34,12 @@ const writePause = 2 * time.Millisecond
 // queue has the value of key, nil for none any more, written to the journal soon.
 func (s *Supervisor) queue(key string, value any) {
 	s.journal.Queue(key, value)
-	s.writeSoon()
+	s.WriteSoon()
 }
 
-// writeSoon has all that is queued within a moment written to journal and event log, so that the goroutines that write are woken once for it.
+// WriteSoon has all that is queued within a moment written to journal and event log, so that the goroutines that write are woken once for it.
 // Until then whoever starts programs goes on undisturbed.
-func (s *Supervisor) writeSoon() {
+func (s *Supervisor) WriteSoon() {
 	switch {
 	case s.writing == nil:
 		s.writing = s.scope.After(writePause, s.write)
@@ -52,6 +52,9 @@ func (s *Supervisor) write() {
 	s.journal.Write()
 	if s.options.Events != nil {
 		s.options.Events.Write()
+	}
+	if s.options.OnWrite != nil {
+		s.options.OnWrite()
 	}
 	if names := s.unneeded; len(names) > 0 {
 		s.unneeded = nil

@@ -37,6 +37,7 @@ type Options struct {
 	Log         *slog.Logger
 	Notify      Notifier      // systemd, or nobody
 	Events      *eventlog.Log // nil: events are not recorded
+	OnWrite     func()        // has written what else was collected, when records are; nil: nothing is
 	Config      *config.Config
 	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error) // [config.LoadAfter], off the loop
 	RuntimeDir  string

@@ -50,12 +50,9 @@ type daemon struct {
 // restPause is how long superd may have more to do after a burst of work.
 const restPause = time.Second
 
-// messagePause is how long the supervisor's messages wait for others, to be written with them.
-const messagePause = 2 * time.Millisecond
-
-// passMessages has the messages that wait written soon.
+// passMessages has the supervisor's messages, which wait for others, written with its records.
 func (d *daemon) passMessages() {
-	d.loop.Post(func() { d.loop.Root().After(messagePause, d.messages.Pass) })
+	d.loop.Post(func() { d.supervisor.WriteSoon() })
 }
 
 // crowd is told when many starts begin to wait, and when none waits any more.
