@@ -230,7 +230,9 @@ func (m *machine) spawned(ready bool) []Effect {
 	if m.unwanted() {
 		return m.step(SpawnedStale)
 	}
-	m.cause = "started " + m.why
+	if m.cause != "started "+m.why { // usually it is
+		m.cause = "started " + m.why
+	}
 	if !ready {
 		return m.step(SpawnedUnready)
 	}

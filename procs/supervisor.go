@@ -167,7 +167,7 @@ func New(o Options) *Supervisor {
 	if s.options.Archive == nil {
 		s.options.Archive = (*config.Config).Archive
 	}
-	s.keeping.names = map[string]bool{}
+	s.keeping.names = map[int32]struct{}{}
 	s.record(eventlog.Event{Kind: eventlog.Superd, State: "started", Pid: s.options.Pid})
 	if o.Recovery == nil {
 		s.enactFirst()
