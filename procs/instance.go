@@ -58,6 +58,7 @@ type instance struct {
 	hinderer  *instance       // has to be gone before it may be started; nil: nobody has
 	hinders   []*instance     // those whose hinderer it is, and some that are gone or wait for another by now
 	files     []string        // the log files that it has
+	logsBy    *config.Program // whose log options are in force; nil: in part those of the program, in part those of its run
 }
 
 // newInstance returns an instance that is stopped. place is where an earlier superd had its tree; empty: it has none yet.
@@ -67,6 +68,7 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 		name:    name,
 		program: program,
 		machine: newMachine(program, s.rng),
+		logsBy:  program,
 		tree:    s.system.NewTree(name, place),
 		sinceAt: s.loop.Now(),
 		inputFD: -1,

@@ -33,7 +33,9 @@ func testMachine(change func(*config.Program)) *machine {
 	if change != nil {
 		change(program)
 	}
-	return newMachine(program, rand.New(rand.NewPCG(1, 1)))
+	m := newMachine(program, rand.New(rand.NewPCG(1, 1)))
+	m.ties = ties{own: newNode(program.Name)}
+	return m
 }
 
 var (

@@ -95,7 +95,7 @@ type Supervisor struct {
 	heirs     map[int]*adopted       // by pid: whom an instance owns, and who may become superd's child
 	counts    [stateCount]int        // instances in each state
 	outputs   int                    // FIFOs that the programs have, at most
-	loggers   int                    // instances that are loggers
+	loggers   int32                  // instances that are loggers
 	stuck     int                    // instances with a process that SIGKILL did not end
 
 	started    time.Time
