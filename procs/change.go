@@ -120,9 +120,9 @@ func (in *instance) changeRun(program *config.Program) {
 			h.due += start
 			shift(h.limit, start)
 		}
-		own := *program
+		own := program.Clone()
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
-		program = &own
+		program = own
 	}
 	// A newline on a descriptor is waited for without any interval, and only once.
 	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
