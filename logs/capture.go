@@ -40,6 +40,7 @@ type Capture struct {
 	mu       sync.Mutex
 	state    atomic.Uint32
 	silent   atomic.Bool   // a run has begun and has printed nothing yet
+	unplaced atomic.Bool   // as well, and where it begins is to be told before it has
 	reopen   atomic.Bool   // the file is to be opened anew, with options
 	over     bool          // the scope is closed; loop only
 	newRun   [streams]bool // no process of it has opened the file that it writes by itself; guarded by mu, as the next
