@@ -14,9 +14,7 @@ func (c *Capture) run() {
 		c.empty()
 		switch s := c.state.Load(); s {
 		case draining:
-			for _, s := range c.all() {
-				s.listen() // first: what has come since the last look has to be known before anybody rests
-			}
+			c.listen(c.all()...) // first: what has come since the last look has to be known before anybody rests
 			if c.retire() {
 				return
 			}
@@ -36,13 +34,15 @@ func (c *Capture) empty() {
 		more = false
 		list := c.inOrder()
 		for _, s := range list {
-			s.turnAt.Store(0)
+			s.turnAt = 0
 			again, open := s.serve()
 			if !open {
 				return
 			}
 			if len(list) > 1 && !again && s.bytes() == 0 {
-				s.listen() // which of the two is next to have some
+				c.mu.Lock()
+				c.order(s) // which of the two is next to have some
+				c.mu.Unlock()
 			}
 			more = more || again
 		}
@@ -120,7 +120,7 @@ func (c *Capture) awaitRest(list []*stream, begun []int64) bool {
 	}
 	for i, s := range list {
 		if begun[i] == 0 {
-			s.listen()
+			c.listen(s)
 		}
 	}
 	for pause := time.Millisecond; ; pause *= 2 {
@@ -417,9 +417,9 @@ func (c *stream) pause() bool {
 	defer timer.Stop()
 	for {
 		c.hear()
-		for _, s := range c.all() {
+		for _, s := range c.inOrder() {
 			if c.mayOvertake(s) {
-				s.listen()
+				c.listen(s)
 			}
 		}
 		select {

@@ -140,10 +140,11 @@ type Store struct {
 	slots      slots // for those who write
 	readers    slots
 	lines      lineCache
-	lingering  chan struct{}  // holds a token for each goroutine that waits for a busy program
-	buffers    sync.Pool      // of *[chunkBytes]byte
-	benches    sync.Pool      // of *recordBench
-	quits      sync.Pool      // of chan struct{}, not closed
+	lingering  chan struct{} // holds a token for each goroutine that waits for a busy program
+	buffers    sync.Pool     // of *[chunkBytes]byte
+	benches    sync.Pool     // of *recordBench
+	bells      sync.Pool     // of *bell, not rung
+	poller     poller
 	captures   sync.WaitGroup // and who works for them
 	archive    archive
 	transports transports
@@ -169,11 +170,12 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		lines:     lineCache{lines: make(map[*Capture]cachedLine)},
 		buffers:   sync.Pool{New: func() any { return new([chunkBytes]byte) }},
 		benches:   sync.Pool{New: func() any { return new(recordBench) }},
-		quits:     sync.Pool{New: func() any { return make(chan struct{}) }},
+		bells:     sync.Pool{New: func() any { return newBell() }},
 		now:       time.Now,
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
+	s.poller.captures = &s.captures
 	s.transports.log, s.feeds.log = log, log
 	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
@@ -226,7 +228,6 @@ func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
 		c.streams = append(c.streams, c.newStream(Stderr))
 	}
 	c.chooseFiles()
-	c.hearNews()
 	s.captures.Add(1)
 	scope.Defer(c.close)
 	return c
