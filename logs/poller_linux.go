@@ -3,6 +3,7 @@ package logs
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -263,6 +264,9 @@ func (p *poller) work(set *pollSet) {
 		}
 		p.mu.Unlock()
 		s.capture.readable()
+		// Go's monitor takes the processor away from a goroutine in a system call that has not been scheduled for 10 ms, and would have to be woken
+		// when the next line comes.
+		runtime.Gosched()
 		p.mu.Lock()
 		if p.set != set || set.waiting >= maxWaiting {
 			break
