@@ -110,6 +110,20 @@ type bell struct {
 
 func newBell() *bell { return &bell{make(chan struct{}), make(chan struct{}, 1)} }
 
+// again returns a bell that has not rung, this one if it can be used for that.
+func (b *bell) again() *bell {
+	select {
+	case <-b.quit:
+		return newBell()
+	default:
+	}
+	select {
+	case <-b.news:
+	default:
+	}
+	return b
+}
+
 // ring tells that something has come.
 func (b *bell) ring() {
 	select {
@@ -121,7 +135,7 @@ func (b *bell) ring() {
 // kick has a goroutine look at the FIFOs from now on at the latest. From any goroutine.
 func (c *Capture) kick() {
 	if c.claim() {
-		go c.run()
+		go c.run(newBell())
 	}
 }
 
@@ -167,13 +181,11 @@ func (c *Capture) close() {
 	}
 }
 
-// begin has the goroutine be woken when it is to end.
-func (c *Capture) begin() {
+// begin has the goroutine be woken by a bell.
+func (c *Capture) begin(b *bell) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bell == nil {
-		c.bell = c.store.bells.Get().(*bell)
-	}
+	c.bell = b
 	if c.state.Load() == closing {
 		c.wakeToQuit()
 	}
@@ -182,18 +194,13 @@ func (c *Capture) begin() {
 // retire reports whether nobody wants the goroutine to go on, which then must not.
 func (c *Capture) retire() bool {
 	c.mu.Lock()
-	mine := c.bell
+	b := c.bell
 	c.bell = nil
 	c.mu.Unlock()
 	if !c.state.CompareAndSwap(draining, idle) {
-		c.begin()
+		c.begin(b)
 		return false
 	}
-	select {
-	case <-mine.news:
-	default:
-	}
-	c.store.bells.Put(mine) // nobody has closed it: the state would be another one
 	return true
 }
 
@@ -327,6 +334,7 @@ func (c *Capture) release() {
 
 	c.mu.Lock()
 	c.released = true
+	c.bell = nil
 	if c.both > 0 {
 		closeFD(int(c.both))
 	}

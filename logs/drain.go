@@ -8,8 +8,8 @@ import (
 )
 
 // run drains the FIFOs until they are empty and nobody wants another look.
-func (c *Capture) run() {
-	c.begin()
+func (c *Capture) run(b *bell) {
+	c.begin(b)
 	for {
 		c.empty()
 		switch s := c.state.Load(); s {
@@ -77,7 +77,7 @@ func (s *stream) serve() (more, open bool) {
 // again, which takes longer than the program does; and for the rest of a line. It reports whether there is more to do.
 func (c *Capture) linger() bool {
 	list := c.inOrder()
-	begun := make([]int64, len(list)) // bytes of a line that has no end yet
+	var begun [streams]int64 // bytes of a line that has no end yet, in the order of the list
 	waits := false
 	for i, s := range list {
 		if s.file.byLine() {
@@ -90,7 +90,7 @@ func (c *Capture) linger() bool {
 			return true
 		}
 	}
-	return waits && c.awaitRest(list, begun)
+	return waits && c.awaitRest(list, begun[:])
 }
 
 func (s *stream) lingerShortly(begun int64) bool {
@@ -156,14 +156,7 @@ func (c *stream) turn() (more bool, err error) {
 	look := glance{buffers: &c.store.buffers}
 	defer look.close()
 	drops := c.file.Drop
-	check := func() error {
-		c.file.check()
-		return nil
-	}
-	if _, err := c.do(0, func() error {
-		c.settle()
-		return check()
-	}); err != nil {
+	if err := c.check(); err != nil {
 		return true, err
 	}
 	if drops != c.file.Drop {
@@ -176,7 +169,7 @@ func (c *stream) turn() (more bool, err error) {
 		}
 		limit, end := c.aim()
 		if c.reached(false) { // again: whoever waited for a mark may have changed the file since
-			if _, err := c.do(0, check); err != nil {
+			if err := c.check(); err != nil {
 				return true, err
 			}
 			limit, end = c.aim()
@@ -203,13 +196,42 @@ func (c *stream) turn() (more bool, err error) {
 			c.reached(!c.file.byLine() || c.bytes() == 0) // else the rest of a line is awaited
 			return false, nil
 		}
-		moved += n
+		if moved += n; moved < lingerBytes && c.mayRest() {
+			return false, nil // what comes now is told anew: that takes less than another look
+		}
 	}
 	if !c.grown { // it writes faster than it is read
 		c.grown = true
 		growPipe(c.pipe(), busyPipe)
 	}
 	return true, nil
+}
+
+// mayRest reports whether there is nothing to do beyond moving bytes.
+func (s *stream) mayRest() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.marks) == 0 && s.loss.bytes == 0 && !s.file.byLine()
+}
+
+// check does what Reopen and SetOptions asked for, and looks whether the file is still the one that its path names.
+func (c *stream) check() error {
+	if c.file.Drop {
+		return c.checkApart()
+	}
+	c.settle()
+	c.file.check()
+	return nil
+}
+
+// checkApart is check where the program doesn't wait for the file.
+func (c *stream) checkApart() error {
+	_, err := c.do(0, func() error {
+		c.settle()
+		c.file.check()
+		return nil
+	})
+	return err
 }
 
 // settle does what Reopen and SetOptions asked for.

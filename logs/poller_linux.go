@@ -247,7 +247,7 @@ func (p *poller) start(set *pollSet) {
 
 // work waits, and drains the capture that it is told of, again and again, as long as not enough others wait.
 func (p *poller) work(set *pollSet) {
-	for {
+	for b := newBell(); ; b = b.again() {
 		n, generation := set.wait()
 		p.mu.Lock()
 		p.returns++
@@ -263,7 +263,7 @@ func (p *poller) work(set *pollSet) {
 			p.start(set)
 		}
 		p.mu.Unlock()
-		s.capture.readable()
+		s.capture.readable(b)
 		// Go's monitor takes the processor away from a goroutine in a system call that has not been scheduled for 10 ms, and would have to be woken
 		// when the next line comes.
 		runtime.Gosched()

@@ -143,7 +143,6 @@ type Store struct {
 	lingering  chan struct{} // holds a token for each goroutine that waits for a busy program
 	buffers    sync.Pool     // of *[chunkBytes]byte
 	benches    sync.Pool     // of *recordBench
-	bells      sync.Pool     // of *bell, not rung
 	poller     poller
 	captures   sync.WaitGroup // and who works for them
 	archive    archive
@@ -170,7 +169,6 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		lines:     lineCache{lines: make(map[*Capture]cachedLine)},
 		buffers:   sync.Pool{New: func() any { return new([chunkBytes]byte) }},
 		benches:   sync.Pool{New: func() any { return new(recordBench) }},
-		bells:     sync.Pool{New: func() any { return newBell() }},
 		now:       time.Now,
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },

@@ -188,8 +188,8 @@ func (c *Capture) startWatch() {
 
 // readable drains, unless another goroutine does: that looks again then. There are no more events before [Capture.listen], so that
 // a program that prints much wakes nobody by each of its writes.
-func (c *Capture) readable() {
+func (c *Capture) readable(b *bell) {
 	if c.claim() {
-		c.run()
+		c.run(b)
 	}
 }
