@@ -124,6 +124,7 @@ func TestWritersComeAndGo(t *testing.T) {
 	r.await(p.drained(), "what a grandchild wrote")
 	equal(t, "log", readFile(t, path), "one\ntwo\n")
 
+	waits := r.store.poller.waits()
 	quiet := make(chan uint64)
 	r.do(func() {
 		before := r.loop.Turns()
@@ -131,6 +132,9 @@ func TestWritersComeAndGo(t *testing.T) {
 	})
 	if turns := <-quiet; turns > 3 {
 		t.Errorf("%d turns of the loop without a writer, want none but the timer's", turns)
+	}
+	if n := r.store.poller.waits() - waits; n > 0 {
+		t.Errorf("%d waits for output returned without a writer, want none", n)
 	}
 	if state := p.state.Load(); state != idle {
 		t.Errorf("state without a writer = %d, want idle", state)

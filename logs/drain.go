@@ -73,8 +73,8 @@ func (s *stream) serve() (more, open bool) {
 	return more, err == nil || s.pause()
 }
 
-// linger waits a moment for more from a program that has just written much, rather than end and be started by the loop
-// again, which takes longer than the program does; and for the rest of a line. It reports whether there is more to do.
+// linger waits a moment for more from a program that has just written much, rather than wait for it with the
+// others, which takes longer than the program does; and for the rest of a line. It reports whether there is more to do.
 func (c *Capture) linger() bool {
 	list := c.inOrder()
 	var begun [streams]int64 // bytes of a line that has no end yet, in the order of the list
@@ -468,7 +468,7 @@ func (c *stream) otherWaits() bool {
 	return slices.ContainsFunc(c.all(), func(s *stream) bool { return c.mayOvertake(s) && s.bytes() > 0 })
 }
 
-// sleep waits, until the loop reports an event at the most. It reports false when closing.
+// sleep waits, until there is news at the most. It reports false when closing.
 func (c *Capture) sleep(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

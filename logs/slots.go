@@ -25,7 +25,7 @@ const (
 const lateAfter = 200 * time.Millisecond
 
 // Threads is how many threads the captures of a [Store], its archive, superd's standard output and a [Queue] may keep waiting in the kernel.
-const Threads = 2*maxWriters + 2*maxReaders + maxLingering + 3
+const Threads = maxWaiting + 2*maxWriters + 2*maxReaders + maxLingering + 3
 
 // A place is what may stall as one: a file system or, where nobody knows which one that is, a directory. The one or the other is set.
 type place struct {

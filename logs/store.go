@@ -1,8 +1,8 @@
 // Package logs brings the output of programs into their log files, byte for byte, and reads it back.
 //
 // A program writes to a FIFO ([MakeFIFO], [OpenWriter]). A [Capture] owns the FIFO's read end, the log file and the
-// files rotated away from it. It lives on the loop, which only tells it that there is something to read: a goroutine of
-// its own then moves bytes until the FIFO is empty and ends. A quiet capture has no goroutine and no buffer. Bytes
+// files rotated away from it. It lives on the loop, which sees neither the bytes nor that there are some: the goroutines of
+// a [Store] wait for output, and the one that is told of some moves bytes until the FIFO is empty. A quiet capture has no goroutine and no buffer. Bytes
 // go from pipe to file inside the kernel (splice(2)), so that each of them is in the one or in the other whenever superd
 // dies; they are looked at only near the size at which a file is rotated. With another [Format] than raw they are peeked at,
 // written as records and only then taken out of the pipe: who dies in between repeats what was in flight and loses nothing.
