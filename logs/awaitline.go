@@ -18,17 +18,17 @@ const (
 // AwaitLine has done called once, on the loop, with the first line of the present run's output that matches the pattern, unless the
 // scope is closed before: with at most 1024 bytes of it, as they were written. Lines that the run wrote before the call count, from
 // [Capture.BeginRun] on. A line is complete with its newline, and of a longer one the first 16 KiB are matched. If the run began
-// before this capture, what was written by then doesn't count.
+// before this capture, from is where in the log that is; nil: nothing of it was there.
 //
 // The output is read from the log file, off the loop. An error tells that it can't be read; of a device no line ever matches.
-func (c *Capture) AwaitLine(scope *loop.Scope, pattern *regexp.Regexp, done func(line string, err error)) {
+func (c *Capture) AwaitLine(scope *loop.Scope, pattern *regexp.Regexp, from *Cursor, done func(line string, err error)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	scope.Defer(cancel)
 	// The mark of BeginRun was made before, so it is reached before: then it is known where the run begins.
 	c.mark(ofRun, func() {
 		go func() {
 			m := &lineMatcher{pattern: pattern}
-			err := c.awaitLine(ctx, m)
+			err := c.awaitLine(ctx, m, from)
 			if errors.Is(err, errMatched) {
 				scope.Post(func() { done(m.matched, nil) })
 			} else if err != nil && ctx.Err() == nil {
@@ -39,7 +39,7 @@ func (c *Capture) AwaitLine(scope *loop.Scope, pattern *regexp.Regexp, done func
 }
 
 // awaitLine reads until m has what it looks for, the capture is closed or ctx ends.
-func (c *Capture) awaitLine(ctx context.Context, m *lineMatcher) error {
+func (c *Capture) awaitLine(ctx context.Context, m *lineMatcher, begin *Cursor) error {
 	wake := make(chan struct{}, 1)
 	defer c.Notify(func() {
 		select {
@@ -51,6 +51,12 @@ func (c *Capture) awaitLine(ctx context.Context, m *lineMatcher) error {
 	m.format = func() Format { return f.chain.newest().format }
 	defer f.leave()
 	return f.run(ctx, true, wake, func(f *follower) error {
+		if begin != nil {
+			return f.read(func() error {
+				f.position, _ = f.chain.locate(*begin)
+				return nil
+			})
+		}
 		from, _ := f.chain.lastRun()
 		if f.position = from; from == unknown {
 			f.position = f.chain.first()

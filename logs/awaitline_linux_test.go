@@ -1,12 +1,14 @@
 package logs
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"superd/loop"
 )
@@ -15,7 +17,7 @@ import (
 func (p *program) awaitLine(scope *loop.Scope, pattern string) <-chan string {
 	found := make(chan string, 10)
 	p.rig.do(func() {
-		p.AwaitLine(scope, regexp.MustCompile(pattern), func(line string, err error) {
+		p.AwaitLine(scope, regexp.MustCompile(pattern), nil, func(line string, err error) {
 			if err != nil {
 				line = "error: " + err.Error()
 			}
@@ -25,7 +27,7 @@ func (p *program) awaitLine(scope *loop.Scope, pattern string) <-chan string {
 	return found
 }
 
-func (p *program) beginRun(id string) { p.rig.do(func() { p.BeginRun(id) }) }
+func (p *program) beginRun(id string) { p.rig.do(func() { p.BeginRun(id, false) }) }
 
 func (p *program) child() (scope *loop.Scope) {
 	p.rig.do(func() { scope = p.scope.Child() })
@@ -109,6 +111,127 @@ func TestAwaitLineAdopted(t *testing.T) {
 	found := p.awaitLine(p.child(), "ready")
 	p.print("ready 1\n")
 	p.expectLine(found, "ready 1")
+}
+
+// TestAwaitLineOfPlacedRun finds the line that an earlier superd has brought into the log before it heard of it, however often the file was
+// rotated since, and none of the run before.
+func TestAwaitLineOfPlacedRun(t *testing.T) {
+	for _, format := range []Format{Raw, Text, JSON} {
+		for _, rotated := range []Compression{"none", "", Gzip, Zstd} {
+			t.Run(fmt.Sprint(format, " rotated ", rotated), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "web.log")
+				o := Options{Path: path, Format: format, Keep: 100}
+				if rotated != "none" {
+					o.MaxSize, o.Compression = 40, rotated
+				}
+				r := newRig(t)
+				places := make(chan Cursor, 10)
+				r.store.TellPlaces(func(at RunBegin, saved func()) {
+					if data, _ := os.ReadFile(path); at.Run == "2" && bytes.Contains(data, []byte("ready 2")) {
+						t.Error("the place is told when the line is in the log")
+					}
+					places <- at.At
+					saved()
+				})
+				p := r.program(o)
+				run := func(id string) Cursor {
+					r.do(func() { p.BeginRun(id, true) })
+					r.await(p.drained(), "the beginning of the run to be known")
+					lines := fmt.Sprintf("starting %s\nready %s\n", id, id)
+					p.log(lines)
+					select {
+					case at := <-places:
+						return at
+					case <-time.After(patience):
+						t.Fatal("no place is told")
+					}
+					panic("unreachable")
+				}
+				run("1")
+				place := run("2")
+				if rotated != "none" {
+					p.log(strings.Repeat("more and more\n", 20))
+				}
+				r.do(p.scope.Close)
+				r.waitForStore() // and who compresses
+
+				next := newRig(t)
+				q := next.program(o)
+				next.do(func() { q.ResumeRun("2", false) })
+				expect := func(from *Cursor, pattern, want string) {
+					found := make(chan string, 1)
+					next.do(func() {
+						q.AwaitLine(q.scope.Child(), regexp.MustCompile(pattern), from, func(line string, err error) { found <- fmt.Sprint(line, err) })
+					})
+					q.expectLine(found, want+"<nil>")
+				}
+				expect(&place, "ready", "ready 2")
+			})
+		}
+	}
+}
+
+// TestPlaceIsSavedFirst has output wait until its place is saved, but not for long.
+func TestPlaceIsSavedFirst(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		t.Run(fmt.Sprint("drop ", drop), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "web.log")
+			writeFile(t, path, "before\n")
+			r := newRig(t)
+			r.store.stall = patience
+			told := make(chan func(), 10)
+			r.store.TellPlaces(func(at RunBegin, saved func()) {
+				if at.Run != "1" || at.At.offset != int64(len("before\n")) {
+					t.Errorf("run %q begins at %v", at.Run, at.At)
+				}
+				told <- saved
+			})
+			p := r.program(Options{Path: path, Drop: drop})
+			r.do(func() { p.BeginRun("1", true) })
+			p.print("ready\n")
+			var saved func()
+			select {
+			case saved = <-told:
+			case <-time.After(patience):
+				t.Fatal("no place is told")
+			}
+			if text := readFile(t, path); text != "before\n" {
+				t.Errorf("the file has %q before the place is saved", text)
+			}
+			saved()
+			saved() // it may come late, and twice
+			r.await(p.drained(), "output to be written")
+			equal(t, "file", readFile(t, path), "before\nready\n")
+		})
+	}
+}
+
+// TestPlaceIsNotSaved has output get into the log all the same, after a while.
+func TestPlaceIsNotSaved(t *testing.T) {
+	r := newRig(t)
+	r.store.stall = time.Millisecond
+	told := make(chan struct{}, 1)
+	r.store.TellPlaces(func(RunBegin, func()) { told <- struct{}{} })
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := r.program(Options{Path: path})
+	r.do(func() { p.BeginRun("1", true) })
+	p.log("ready\n")
+	<-told
+	equal(t, "file", readFile(t, path), "ready\n")
+}
+
+// TestPlaceWhileClosing does not keep a capture from being closed.
+func TestPlaceWhileClosing(t *testing.T) {
+	r := newRig(t)
+	r.store.stall = 10 * patience
+	told := make(chan struct{}, 1)
+	r.store.TellPlaces(func(RunBegin, func()) { told <- struct{}{} })
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
+	r.do(func() { p.BeginRun("1", true) })
+	p.print("ready\n")
+	<-told
+	r.do(p.scope.Close)
+	r.waitForStore()
 }
 
 // TestAwaitLineAcrossRotation reads files that are rotated all the while. What was removed before it was read is no line.

@@ -441,12 +441,12 @@ func TestTailIsOfOneRun(t *testing.T) {
 	end := p.tail
 	p.log("one\ntwo")
 	equal(t, "tail", end(), "one\ntwo")
-	p.rig.do(func() { p.BeginRun("") })
+	p.rig.do(func() { p.BeginRun("", false) })
 	equal(t, "tail of a run that prints nothing", end(), "")
 	p.print("three\n")
 	equal(t, "tail of the next run", end(), "three\n")
 	p.print("late\n") // it is in the FIFO before the next run begins
-	p.rig.do(func() { p.BeginRun("") })
+	p.rig.do(func() { p.BeginRun("", false) })
 	p.rig.await(p.drained(), "the place of the beginning")
 	p.print("four\n")
 	equal(t, "tail of the last run", end(), "four\n")
@@ -461,7 +461,7 @@ func TestLastWordsBeforeTheCapture(t *testing.T) {
 		t.Errorf("last line = %q, want two", got)
 	}
 	equal(t, "tail of an adopted run", p.tail(), "one\ntwo\n")
-	p.rig.do(func() { p.BeginRun("") })
+	p.rig.do(func() { p.BeginRun("", false) })
 	equal(t, "tail of a run that has begun since", p.tail(), "")
 	p.log("three\n")
 	equal(t, "tail of what it wrote", p.tail(), "three\n")

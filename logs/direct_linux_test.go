@@ -17,7 +17,7 @@ func TestDirect(t *testing.T) {
 		p.Capture = r.store.NewCapture(p.scope, "web", Options{Path: path, Format: Direct, MaxSize: 10, Drop: true})
 	})
 	start := func() *os.File {
-		r.do(func() { p.BeginRun("") })
+		r.do(func() { p.BeginRun("", false) })
 		fd, err := p.OpenDirect(Stdout)
 		if err != nil {
 			t.Fatal(err)

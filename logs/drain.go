@@ -177,6 +177,9 @@ func (c *stream) turn() (more bool, err error) {
 		if limit == 0 {
 			return true, nil // the other stream has to come so far, too
 		}
+		if err := c.place(); err != nil {
+			return true, err
+		}
 		var n int64
 		var some bool
 		if !c.file.byLine() {
@@ -386,11 +389,7 @@ func (c *Capture) tellRun() {
 	if c.store.tellRun == nil || begin == unknown {
 		return
 	}
-	c.mu.Lock()
-	r := RunBegin{Program: c.options.Program, Instance: c.name, Run: c.runID}
-	c.mu.Unlock()
-	r.At = ch.cursor(begin)
-	c.store.tellRun(r)
+	c.store.tellRun(c.runBegin(ch.cursor(begin)))
 }
 
 // announce tells those who want to know that the file has grown.

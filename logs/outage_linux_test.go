@@ -305,8 +305,8 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			}
 			run := func(i int, f func([]byte, bool)) {
 				r.do(func() {
-					p.BeginRun(fmt.Sprint(i))
-					p.AwaitLine(p.scope.Child(), regexp.MustCompile("ready"), func(string, error) {})
+					p.BeginRun(fmt.Sprint(i), false)
+					p.AwaitLine(p.scope.Child(), regexp.MustCompile("ready"), nil, func(string, error) {})
 				})
 				if f != nil {
 					r.poll("its beginning to be placed", placed)

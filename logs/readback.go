@@ -10,10 +10,10 @@ const (
 )
 
 // BeginRun tells that a run of the program begins: what comes once the FIFO has been emptied of what is in it now is its
-// output. id names the run in records.
-func (c *Capture) BeginRun(id string) {
+// output. id names the run in records. With placed, where it begins is told by what was given to [Store.TellPlaces].
+func (c *Capture) BeginRun(id string, placed bool) {
 	c.mark(runBegins, func() {
-		c.ResumeRun(id)
+		c.ResumeRun(id, placed)
 		c.mu.Lock()
 		c.newRun = [streams]bool{true, true}
 		c.mu.Unlock()
@@ -30,11 +30,13 @@ func (c *Capture) BeginRun(id string) {
 	})
 }
 
-// ResumeRun names a run that began before this capture. From any goroutine.
-func (c *Capture) ResumeRun(id string) {
+// ResumeRun names a run that began before this capture. placed, as for BeginRun, is for one of which no place is known: nothing of it is in the
+// log yet. From any goroutine.
+func (c *Capture) ResumeRun(id string, placed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runID = id
+	c.unplaced.Store(placed && c.store.tellPlace != nil)
 }
 
 // EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What

@@ -412,7 +412,7 @@ func TestRunBegins(t *testing.T) {
 	p := r.program(o)
 	var spans []*Span
 	for i, run := range []string{"one", "silent", "two", "three"} {
-		r.do(func() { p.BeginRun(run) })
+		r.do(func() { p.BeginRun(run, false) })
 		if run != "silent" {
 			p.log(fmt.Sprintf("a of %s\nb of %s\n", run, run))
 			b := <-begins

@@ -31,12 +31,12 @@ func TestRecordsOfARun(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Program: "web", Path: path, Format: JSON})
 	before := time.Now().Add(-time.Millisecond)
-	p.rig.do(func() { p.BeginRun("first") })
+	p.rig.do(func() { p.BeginRun("first", false) })
 	p.log("one\nhalf") // Drained: what there is has to be in the file
 	p.log(" a line\n")
 	p.print("last")
 	p.rig.do(p.EndRun)
-	p.rig.do(func() { p.BeginRun("second") })
+	p.rig.do(func() { p.BeginRun("second", false) })
 	r.await(p.drained(), "the first run's output") // a process takes longer to start
 	p.log("two\n")
 	want := []Record{

@@ -44,7 +44,7 @@ func TestJournald(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
 	conn := listen(t, address)
 	p := newRig(t).twoStreams(Options{Program: "web", Sink: Journald, Address: address, Facility: 3})
-	p.rig.do(func() { p.BeginRun("abc") })
+	p.rig.do(func() { p.BeginRun("abc", false) })
 	p.print("<5>one\n")
 	first, err := decodeJournal([]byte(receive(t, conn)))
 	if err != nil {

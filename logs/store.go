@@ -149,9 +149,10 @@ type Store struct {
 	transports transports
 	stdout     *sharedOutput
 	feeds      feeds
-	tellRun    func(RunBegin) // nil: nobody wants to know
-	tellLoss   func(Loss)     // as well
-	tellDrops  func(*Capture) // as well
+	tellRun    func(RunBegin)                  // nil: nobody wants to know
+	tellPlace  func(at RunBegin, saved func()) // as well
+	tellLoss   func(Loss)                      // as well
+	tellDrops  func(*Capture)                  // as well
 	now        func() time.Time
 	stall      time.Duration                   // how long an operation on a file may take before output is dropped, where it is
 	pause      func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0

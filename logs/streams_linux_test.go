@@ -259,7 +259,7 @@ func TestTailIsOfStandardError(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t)
 	p := r.twoStreams(Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "web.err.log")})
-	r.do(func() { p.BeginRun("a") })
+	r.do(func() { p.BeginRun("a", false) })
 	p.print("out\n")
 	p.awaitDrained()
 	if got := p.tail(); got != "out\n" {

@@ -43,15 +43,18 @@ type waiter struct {
 // asked for or can't; without, at once. done runs once, on the loop, not before Command has returned; after cancel it
 // doesn't run any more, while the command itself stands.
 func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outcome)) (cancel func(), err error) {
-	selected, err := s.selectInstances(names)
+	found, err := s.choose(names)
 	if err != nil {
 		return nil, err
 	}
-	selected = slices.Clone(selected)                                     // a stop may remove instances
+	selected := slices.Clone(found.instances)                             // a stop may remove instances
 	if op != OpStop && slices.ContainsFunc(selected, (*instance).stays) { // who only goes is not meant beside others
 		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !in.stays() })
 	}
 	outcomes := make([]Outcome, len(selected))
+	if op != OpStop { // there is nothing to be stopped
+		outcomes = append(outcomes, s.vacant(found)...)
+	}
 	left, canceled := len(selected), false
 	finish := func() {
 		if left == 0 && !canceled {
@@ -203,12 +206,12 @@ func (in *instance) settleWaiters() {
 
 // Signal sends sig to the main process of the instances that names select.
 func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]Outcome, error) {
-	selected, err := s.selectInstances(names)
+	found, err := s.choose(names)
 	if err != nil {
 		return nil, err
 	}
-	outcomes := make([]Outcome, 0, len(selected))
-	for _, in := range selected {
+	outcomes := s.vacant(found)
+	for _, in := range found.instances {
 		outcome := Outcome{Name: in.name, State: in.machine.state}
 		switch run := in.run; {
 		case run == nil || run.process == nil:
@@ -232,14 +235,26 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]Outcome, erro
 	return outcomes, nil
 }
 
+// vacant tells of names that stand for nothing now that there is nothing to be done for them.
+func (s *Supervisor) vacant(found selection) []Outcome {
+	var outcomes []Outcome
+	for _, name := range found.vacant {
+		outcomes = append(outcomes, Outcome{Name: name, State: Stopped, Message: s.vacancy(name)})
+	}
+	return outcomes
+}
+
 // Capture returns the output of the one instance that name selects.
 func (s *Supervisor) Capture(name string) (*logs.Capture, error) {
 	selected, err := s.selectInstances([]string{name})
 	if err != nil {
 		return nil, err
 	}
-	if len(selected) > 1 {
-		return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].name)
+	switch len(selected) {
+	case 1:
+		return selected[0].capture, nil
+	case 0: // a program, or a glob of some
+		return nil, fmt.Errorf("select %q: %s", name, s.vacancy(name))
 	}
-	return selected[0].capture, nil
+	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].name)
 }

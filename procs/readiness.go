@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"superd/config"
+	"superd/logs"
 	"superd/loop"
 	"superd/procs/probe"
 )
@@ -121,12 +123,31 @@ func (w *readiness) awaitLine(pattern string) {
 		w.lacks(err.Error())
 		return
 	}
-	w.in.capture.AwaitLine(w.scope, expression, func(_ string, err error) {
+	var from *logs.Cursor // nil: nothing of it was in the log when this superd came
+	if place, err := logs.ParseCursor(w.run.printsFrom); err == nil {
+		from = &place
+	}
+	w.in.capture.AwaitLine(w.scope, expression, from, func(_ string, err error) {
 		if err != nil {
 			w.lacks(err.Error())
 			return
 		}
 		w.became()
+	})
+}
+
+// awaitsLine reports whether a program tells that it is ready by a line of its output.
+func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line != "" }
+
+// placeRun saves where the output of a run begins in its log. What it prints waits for that: so the next superd finds the line by which it tells
+// that it is ready, also if this one has put that into the log and is killed before it has heard of it. From any goroutine.
+func (s *Supervisor) placeRun(at logs.RunBegin, saved func()) {
+	s.scope.Post(func() {
+		if in := s.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
+			in.run.printsFrom = at.At.String()
+			in.save()
+		}
+		s.journal.Flush(saved)
 	})
 }
 

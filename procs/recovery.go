@@ -64,15 +64,16 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 	} else {
 		r.Incomplete = true
 	}
-	r.readConfigs(state, restore, log)
-	r.readSchedules(state, log)
 	r.readInstances(state, log)
-	r.readScales(state, log)
 	for key, text := range state.Values {
 		if name, number, ok := instanceOfBirth(key); ok {
 			r.readBirth(name, number, key, text, log)
 		}
 	}
+	r.findNewest(state)
+	r.readConfigs(state, restore, log)
+	r.readSchedules(state, log)
+	r.readScales(state, log)
 	if r.Incomplete && state.Existed {
 		log.Warn("not everything is known of what the last superd has left: what lives of it is looked for in /proc")
 	}
@@ -82,6 +83,24 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 func (r *Recovery) misread(key string, err error, log *slog.Logger) {
 	r.Incomplete = true
 	log.Warn("record of the journal not understood", "key", key, "error", err)
+}
+
+// findNewest has the newest configuration be in force by which anything has happened, whatever superd's own record says: that may be an older one.
+func (r *Recovery) findNewest(state *journal.State) {
+	newest := r.self.Config
+	for _, v := range r.instances {
+		newest = max(newest, v.Config)
+	}
+	for _, b := range r.births {
+		newest = max(newest, b.Config)
+	}
+	for ; newest > r.self.Config; newest-- {
+		if state.Values[configKey(newest)] != nil {
+			r.self.Before = r.oldest()
+			r.self.Config = newest
+			return
+		}
+	}
 }
 
 func (r *Recovery) readConfigs(state *journal.State, restore Restorer, log *slog.Logger) {

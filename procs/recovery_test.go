@@ -2,6 +2,7 @@ package procs
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -61,6 +62,67 @@ func TestMerge(t *testing.T) {
 				t.Errorf("birth of the main process: %v, of hook %d, main process ended: %v; want %v, %d, %v", main, hook, r.ended, tt.main, tt.hook, tt.ended)
 			}
 		})
+	}
+}
+
+// TestNewestConfiguration is in force whose consequences are in the journal, whatever superd's own record says.
+func TestNewestConfiguration(t *testing.T) {
+	h := newHistory(1, defect{}, false)
+	h.configs = []*config.Config{{}, {}, {}}
+	tests := []struct {
+		name            string
+		self            string
+		instance, birth int // numbers of the configurations that they go by; 0: there is none
+		written         int // how many configurations
+		config, before  uint64
+	}{
+		{"superd's own record is the newest", `{"config":2,"before":1}`, 1, 1, 2, 2, 1},
+		{"an instance's is newer", `{"config":1}`, 2, 1, 2, 2, 1},
+		{"a birth is newer", `{"config":1}`, 1, 2, 2, 2, 1},
+		{"another reload was under way", `{"config":2,"before":1}`, 3, 0, 3, 3, 1},
+		{"the newest is lost", `{"config":1}`, 2, 0, 1, 1, 0},
+		{"nothing has followed from the newest", `{"config":1}`, 1, 0, 2, 1, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			values := map[string]json.RawMessage{superdKey: json.RawMessage(tt.self)}
+			for i := range tt.written {
+				values[configKey(uint64(i+1))] = fmt.Appendf(nil, "%d", i)
+			}
+			if tt.instance > 0 {
+				values[instanceKey("web")] = fmt.Appendf(nil, `{"config":%d,"state":"Stopped","verdict":"EndDown"}`, tt.instance)
+			}
+			if tt.birth > 0 {
+				values[birthKey("web", 1)] = fmt.Appendf(nil, `{"config":%d}`, tt.birth)
+			}
+			r := ReadRecovery(&journal.State{Existed: true, Values: values}, h.restore, slog.New(slog.DiscardHandler))
+			if r.self.Config != tt.config || r.self.Before != tt.before || r.Config() != h.configs[tt.config-1] {
+				t.Errorf("in force is %d (%p) after %d, want %d after %d", r.self.Config, r.Config(), r.self.Before, tt.config, tt.before)
+			}
+		})
+	}
+}
+
+// TestConfigurationIsWrittenBeforeWhatFollows: a record that waits to be written is replaced by one that goes by the new configuration.
+func TestConfigurationIsWrittenBeforeWhatFollows(t *testing.T) {
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix = faultMix{}
+	before, after := programNamed("web", nil), programNamed("web", nil)
+	after.Restart = config.RestartNever
+	h.journal = newSimJournal(h, time.Hour)
+	h.file = &config.Config{Programs: []*config.Program{before}}
+	h.sup = New(h.options())
+	h.sup.Start(func() {})
+	if !h.journal.queued(instanceKey("web")) {
+		t.Fatal("no record of web waits to be written")
+	}
+	h.sup.apply(&config.Config{Programs: []*config.Program{after}})
+	written := map[string]bool{}
+	for _, e := range h.journal.queue {
+		written[e.key] = true
+		if v, ok := e.value.(*savedInstance); ok && !written[configKey(v.Config)] {
+			t.Errorf("%s, by configuration %d, comes before that", e.key, v.Config)
+		}
 	}
 }
 

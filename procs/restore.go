@@ -391,7 +391,11 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 	in, t := a.in, a.adoptee
 	_, kept := a.saved.fifos()
 	if a.saved.Run != nil {
-		in.capture.ResumeRun(a.saved.Run.ID)
+		program := in.program
+		if a.saved.Run.Table != nil {
+			program = a.saved.Run.Table
+		}
+		in.capture.ResumeRun(a.saved.Run.ID, a.saved.Run.PrintsFrom == "" && a.saved.Run.ReadyAt == 0 && awaitsLine(program))
 	}
 	if d := a.saved.Dropped; d != nil {
 		in.capture.RestoreDrops(*d)

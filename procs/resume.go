@@ -84,6 +84,7 @@ func (a *adoption) resumeRun() {
 	if v.Table != nil {
 		r.program = v.Table
 	}
+	r.printsFrom = v.PrintsFrom
 	in.machine.stale = v.Stale || v.other
 	in.run = r
 	if r.touched && in.tree.OOMKills() < r.oomKills {

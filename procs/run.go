@@ -46,6 +46,7 @@ type run struct {
 
 	notifyKept     string        // the names under which the keeper has its notify socket
 	readyKept      string        // and the pipe on which it tells that it is ready
+	printsFrom     string        // where its output begins in its log, as a [logs.Cursor]; empty: not known, or not needed
 	readyFD        int           // the reading end of that; -1: none, or it has another owner
 	listener       Listener      // on the notify socket; nil without
 	statusText     string        // what it has said of itself
@@ -84,7 +85,7 @@ func (in *instance) spawn() {
 	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID(), readyFD: -1}
 	in.run = r
 	in.setLogOptions() // the run before may have been begun with others
-	in.capture.BeginRun(r.invocationID)
+	in.capture.BeginRun(r.invocationID, awaitsLine(r.program))
 	fail := func(err error, fault spawnFault) {
 		r.scope.Post(func() { in.spawnFailed(r, err, fault) })
 	}

@@ -12,17 +12,19 @@ import (
 
 // A Journal keeps values for the next superd. A [superd/procs/journal.Journal] is one.
 type Journal interface {
-	Put(key string, value any) error // before it returns; off the loop
-	Queue(key string, value any)     // soon, in order; value doesn't change any more. nil: there is none any more
-	Flush(done func())               // done when all that was queued is written, or can't be; on any goroutine
+	Put(key string, value any) error  // before it returns; off the loop
+	Queue(key string, value any)      // soon, in order; value doesn't change any more. nil: there is none any more
+	QueueFirst(key string, value any) // as Queue, but before all that is queued; of a new key
+	Flush(done func())                // done when all that was queued is written, or can't be; on any goroutine
 }
 
 // A blank is the journal of a superd that leaves nothing.
 type blank struct{}
 
-func (blank) Put(string, any) error { return nil }
-func (blank) Queue(string, any)     {}
-func (blank) Flush(done func())     { done() }
+func (blank) Put(string, any) error  { return nil }
+func (blank) Queue(string, any)      {}
+func (blank) QueueFirst(string, any) {}
+func (blank) Flush(done func())      { done() }
 
 // afterSaving runs f on the loop when what is known now is in the journal, as far as it can be written.
 func (s *Supervisor) afterSaving(f func()) {
@@ -86,6 +88,9 @@ func (r *run) saved(in *instance) *savedRun {
 		StopDeadline: r.stopDeadline, ClearBy: r.clearBy, PreStarted: r.preStarted, PostStopped: r.postStopped,
 	}
 	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyKept, r.readyKept, r.statusText, r.watchdogPeriod
+	if r.readyAt == 0 {
+		v.PrintsFrom = r.printsFrom
+	}
 	if r.reloading.Active() {
 		v.Reloading = new(r.reloading.Due())
 	}
@@ -240,7 +245,7 @@ func (s *Supervisor) enact(next *config.Config, follow func()) {
 	s.store.SetMaxTotal(next.Superd.LogMaxTotal)
 	s.configNumber++
 	number := s.configNumber
-	s.journal.Queue(configKey(number), archived{s.options.Archive, next})
+	s.journal.QueueFirst(configKey(number), archived{s.options.Archive, next}) // records that wait may be replaced by such as follow from it
 	s.saveSelf()
 	follow()
 	s.afterSaving(func() {

@@ -128,9 +128,10 @@ type savedRun struct {
 	StartedAt     time.Duration   `json:"started_at,omitempty"`
 	ReadyAt       time.Duration   `json:"ready_at,omitempty"`
 	StartDeadline time.Duration   `json:"start_deadline,omitempty"`
-	StopLimit     time.Duration   `json:"stop_limit,omitempty"` // how far the program can put StopDeadline off
-	Notify        string          `json:"notify,omitempty"`     // the names under which the keeper has its notify socket
-	Ready         string          `json:"ready,omitempty"`      // and the pipe on which it tells that it is ready
+	StopLimit     time.Duration   `json:"stop_limit,omitempty"`  // how far the program can put StopDeadline off
+	Notify        string          `json:"notify,omitempty"`      // the names under which the keeper has its notify socket
+	Ready         string          `json:"ready,omitempty"`       // and the pipe on which it tells that it is ready
+	PrintsFrom    string          `json:"prints_from,omitempty"` // where its output begins in its log, of one that is to be ready by a line
 	StatusText    string          `json:"status_text,omitempty"`
 	Watchdog      time.Duration   `json:"watchdog,omitempty"`  // the period that it has asked for
 	Reloading     *time.Duration  `json:"reloading,omitempty"` // until then at most

@@ -35,34 +35,46 @@ func IsPattern(name string) bool { return strings.ContainsAny(name, `*?[\`) }
 
 // selectInstances returns the instances that names select, in the order of all, each once; all for no names.
 func (s *Supervisor) selectInstances(names []string) ([]*instance, error) {
+	found, err := s.choose(names)
+	return found.instances, err
+}
+
+// choose returns what names stand for; all instances for no names. A name that stands for nothing is an error.
+func (s *Supervisor) choose(names []string) (selection, error) {
 	if len(names) == 0 {
-		return s.instances, nil
+		return selection{instances: s.instances}, nil
 	}
-	selected, unknown := s.find(names)
-	if len(unknown) > 0 {
-		return nil, &UnknownNameError{unknown[0], s.names()}
+	found := s.find(names)
+	if len(found.unknown) > 0 {
+		return selection{}, &UnknownNameError{found.unknown[0], s.names()}
 	}
-	return selected, nil
+	return found, nil
 }
 
 // Resolve returns the names of the instances that names select, and an error for each name that selects nothing.
 func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*UnknownNameError) {
-	selected, missing := s.find(names)
-	for _, in := range selected {
+	found := s.find(names)
+	for _, in := range found.instances {
 		instances = append(instances, in.name)
 	}
-	if len(missing) > 0 {
+	if len(found.unknown) > 0 {
 		known := s.names()
-		for _, name := range missing {
+		for _, name := range found.unknown {
 			unknown = append(unknown, &UnknownNameError{name, known})
 		}
 	}
 	return instances, unknown
 }
 
-// find returns the instances that names select, in the order of all, and the names that select nothing, in theirs, each once. What it takes
-// grows with the number of instances, and not with that of names, globs aside.
-func (s *Supervisor) find(names []string) (selected []*instance, unknown []string) {
+// A selection is what names stand for.
+type selection struct {
+	instances []*instance // in the order of all, each once
+	vacant    []string    // names of programs and groups that have no instances now, as they were given, each once
+	unknown   []string    // names that select nothing, likewise
+}
+
+// find returns what names stand for. What it takes grows with the number of instances, and not with that of names, globs aside.
+func (s *Supervisor) find(names []string) (found selection) {
 	w := wanted{found: make(map[string]bool, len(names))}
 	for _, name := range names {
 		if _, twice := w.found[name]; twice {
@@ -81,21 +93,39 @@ func (s *Supervisor) find(names []string) (selected []*instance, unknown []strin
 		}
 		own := in.name != program.Name && w.name(in.name)
 		if own || all {
-			selected = append(selected, in)
+			found.instances = append(found.instances, in)
 		}
 	}
-	if w.misses() {
-		for _, p := range s.config.Programs {
-			w.program(p) // it may have no instance
+	missed := w.missed(names)
+	if len(missed) == 0 {
+		return found
+	}
+	for _, p := range s.config.Programs {
+		w.program(p) // it may have no instance
+	}
+	found.unknown = w.missed(missed)
+	for _, name := range missed {
+		if w.found[name] && !IsPattern(name) {
+			found.vacant = append(found.vacant, name)
 		}
 	}
-	for _, name := range names {
-		if !w.found[name] {
-			unknown = append(unknown, name)
-			w.found[name] = true // once
-		}
+	return found
+}
+
+// vacancy tells why a program or group of this name has no instances, and what gives it some.
+func (s *Supervisor) vacancy(name string) string {
+	if s.config.Program(name) == nil {
+		return "no program of this group has instances"
 	}
-	return selected, unknown
+	return "it has no instances: " + s.emptied(name) + "; see `superd ctl scale`"
+}
+
+// emptied tells what a program without instances has none by.
+func (s *Supervisor) emptied(program string) string {
+	if _, scaled := s.scales[program]; scaled {
+		return "scaled to 0 by " + operator
+	}
+	return "replicas is 0"
 }
 
 // wanted is what is looked for.
@@ -115,14 +145,16 @@ func (w *wanted) name(name string) bool {
 	return yes
 }
 
-// misses reports whether a name was not found.
-func (w *wanted) misses() bool {
-	for _, found := range w.found {
-		if !found {
-			return true
+// missed returns which of the names were not found, each once.
+func (w *wanted) missed(names []string) (missed []string) {
+	seen := map[string]bool{}
+	for _, name := range names {
+		if !w.found[name] && !seen[name] {
+			seen[name] = true
+			missed = append(missed, name)
 		}
 	}
-	return false
+	return missed
 }
 
 func (w *wanted) exactly(name string) bool {

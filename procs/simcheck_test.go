@@ -243,6 +243,7 @@ func (h *history) checkWaiters(in *instance) {
 		case in.removed && w.op != OpStop: // for what takes its place
 		case in.stuck != "":
 			h.fail("%s is stuck and somebody waits for its %s: %s", in.name, w.op, in.stuck)
+		case in.machine.again && state == Waiting && len(h.dependents(in)) > 0: // for them to be down
 		case state.AtRest(), state == Running && !in.isOneShot(), in.awaitsSchedule() && !in.asked && !in.touched && !in.machine.hindered:
 			h.fail("%s is %s and somebody waits for its %s", in.name, state, w.op)
 		}

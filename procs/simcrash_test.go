@@ -53,6 +53,12 @@ func (j *simJournal) Queue(key string, value any) {
 	j.write()
 }
 
+// QueueFirst implements [Journal].
+func (j *simJournal) QueueFirst(key string, value any) {
+	j.queue = slices.Insert(j.queue, 0, simEntry{key: key, value: value})
+	j.write()
+}
+
 // Flush implements [Journal].
 func (j *simJournal) Flush(done func()) {
 	if len(j.queue) == 0 || j.h.defect.hasty {
@@ -235,6 +241,14 @@ func (h *history) crash() {
 		}
 	}
 	recovery.Incomplete = false // it is cut off, and not damaged
+	for key := range pending {
+		if strings.HasPrefix(key, scalePrefix) { // what was written counts from now on
+			clear(h.scales)
+			for name, scaled := range recovery.scales {
+				h.scales[name] = scaled.Replicas
+			}
+		}
+	}
 	if h.defect.recovery != nil {
 		h.defect.recovery(h, recovery)
 	}

@@ -155,6 +155,7 @@ func New(o Options) *Supervisor {
 	}
 	s.prober = probe.New(o.Loop, checks, random.Uint64())
 	s.store.TellRuns(s.tellRun)
+	s.store.TellPlaces(s.placeRun)
 	s.store.TellLosses(s.tellLoss)
 	s.store.TellDrops(func(c *logs.Capture) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)

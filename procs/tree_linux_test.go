@@ -20,7 +20,7 @@ import (
 )
 
 // treePatience bounds every wait for something that is sure to happen.
-const treePatience = 20 * time.Second
+const treePatience = 90 * time.Second
 
 // A treeBed is a kernel on a loop that runs, with real processes.
 type treeBed struct {

@@ -34,7 +34,7 @@ func (in *instance) waitReason() string {
 			next = worst.obstacle()
 		}
 		if next == nil || hop == shownHops-1 {
-			text.WriteString(", " + worst.predicament())
+			text.WriteString(", " + e.predicament(worst))
 			break
 		}
 		e = next
@@ -96,11 +96,16 @@ func (n *node) called(in *instance) string {
 	return in.name
 }
 
-// predicament tells what the instance does that others wait for: "which failed: exit status 3 after 12ms". in may be nil.
-func (in *instance) predicament() string {
+// predicament tells what the program does that the edge leads to, by the one of its instances that matters; nil if it has none.
+func (e *edge) predicament(in *instance) string {
 	if in == nil {
-		return "which is not there yet"
+		return "which has no instances: " + e.from.sup.emptied(e.to.name)
 	}
+	return in.predicament()
+}
+
+// predicament tells what the instance does that others wait for: "which failed: exit status 3 after 12ms".
+func (in *instance) predicament() string {
 	m := in.machine
 	switch {
 	case in.stuck != "":
@@ -171,7 +176,7 @@ func (in *instance) loss() (cause, why string) {
 	e := in.obstacle()
 	worst := e.worst()
 	name := e.to.called(worst)
-	return "it requires " + name + ", " + worst.predicament(), "again, as " + name + " is back"
+	return "it requires " + name + ", " + e.predicament(worst), "again, as " + name + " is back"
 }
 
 // lastUsers names one of those who have to be down before the instance, and counts the others: "web and 3 more are".
@@ -209,10 +214,10 @@ func (in *instance) waitsFor() []string {
 		}
 		var path []string
 		met := map[*node]bool{}
-		last := in
+		last, by := in, first
 		for e := first; e != nil && !met[e.to]; {
 			met[e.to] = true
-			last = e.worst()
+			last, by = e.worst(), e
 			path = append(path, e.to.called(last))
 			if e = nil; last != nil && last.machine.state == Waiting {
 				e = last.obstacle()
@@ -221,7 +226,7 @@ func (in *instance) waitsFor() []string {
 		if cut := len(path) - 2*ends; cut > 1 {
 			path = append(append(path[:ends:ends], fmt.Sprintf("… %d more …", cut)), path[len(path)-ends:]...)
 		}
-		lines = append(lines, strings.Join(path, ", which waits for ")+", "+last.predicament())
+		lines = append(lines, strings.Join(path, ", which waits for ")+", "+by.predicament(last))
 	}
 	if left > 0 {
 		lines = append(lines, fmt.Sprintf("%d more", left))

@@ -82,7 +82,7 @@ type Output struct {
 func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	selected, err := s.selectInstances(names)
 	if err != nil && noneToo {
-		selected, _ = s.find(names)
+		selected = s.find(names).instances
 	} else if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -240,5 +241,54 @@ func TestRenamedWhileStopping(t *testing.T) {
 	}
 	if log := s.Read("log/it.log"); strings.Contains(log, "twice") {
 		t.Errorf("two lived at a time: %q", log)
+	}
+}
+
+// TestProgramWithoutInstances: what is asked of it is answered by why there is nothing to do it with, and nothing happens to superd.
+func TestProgramWithoutInstances(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.db]
+		command = "sleep infinity"
+		[program.none]
+		command = "sleep infinity"
+		groups = ["empty"]
+		replicas = 0
+		[program.web]
+		command = "sleep infinity"
+		requires = ["db"]
+		`)
+	d := s.Start()
+	waitNames(t, s, "db", "web")
+	s.MustCtl("scale", "db=0")
+	const scaled = "no instances: scaled to 0 by the operator"
+	for _, tt := range []struct {
+		args string
+		exit int
+		says string
+	}{
+		{"start db", 1, "db: it has " + scaled + "; see `superd ctl scale`"},
+		{"restart db", 1, scaled},
+		{"signal HUP db web", 1, scaled},
+		{"start none", 1, "none: it has no instances: replicas is 0"},
+		{"start empty", 1, "empty: no program of this group has instances"},
+		{"start n*", 0, ""},
+		{"stop db", 0, ""},
+		{"status db", 3, ""},
+		{"status --brief none", 3, ""},
+		{"logs db", 0, ""},
+		{"why web", 0, "It waits for db, which has " + scaled},
+	} {
+		if r := s.Ctl(strings.Fields(tt.args)...); r.Exit != tt.exit || !strings.Contains(r.Out+r.ErrOut, tt.says) {
+			t.Errorf("ctl %s: exit status %d, want %d\n%s%s\nwant %q", tt.args, r.Exit, tt.exit, r.Out, r.ErrOut, tt.says)
+		}
+	}
+	if status, body, err := s.Request("GET", "/v1/programs/db/logs"); err != nil || status != 409 || !strings.Contains(string(body), scaled) {
+		t.Errorf("GET logs: %d, %v\n%s\nwant 409, %q", status, err, body, scaled)
+	}
+	s.MustCtl("scale", "db=1")
+	waitNames(t, s, "db@1", "web")
+	if out := s.MustCtl("version", "--json").Out; !strings.Contains(out, fmt.Sprintf(`"pid":%d,`, d.Pid)) {
+		t.Errorf("ctl version: %s, want pid %d: superd has died of a request", out, d.Pid)
 	}
 }

@@ -28,7 +28,7 @@ func newStatusCommand(flags *ctlFlags) *cobra.Command {
 		Use:   "status [NAME...]",
 		Short: "Show the state of programs",
 		Long: `Status shows all programs or those that are named. Its exit status is 3 when something that was asked
-for by name is not up.`,
+for by name is not up, or has no instances.`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.brief && f.watch {
@@ -64,7 +64,7 @@ func showStatus(ctx context.Context, client *control.Client, names []string, asJ
 	} else {
 		err = printTable(stdout, statusTable(all, time.Now(), palette(stdout)))
 	}
-	if err == nil && len(names) > 0 && slices.ContainsFunc(all, func(s control.Status) bool { return !s.Up() }) {
+	if err == nil && len(names) > 0 && (len(all) == 0 || slices.ContainsFunc(all, func(s control.Status) bool { return !s.Up() })) {
 		return exitStatus(statusNotUp)
 	}
 	return err
@@ -80,7 +80,7 @@ func showBrief(ctx context.Context, client *control.Client, names []string, asJS
 	} else {
 		err = printTable(stdout, briefTable(all, palette(stdout)))
 	}
-	if err == nil && len(names) > 0 && slices.ContainsFunc(all, func(b control.Brief) bool { return !b.Up() }) {
+	if err == nil && len(names) > 0 && (len(all) == 0 || slices.ContainsFunc(all, func(b control.Brief) bool { return !b.Up() })) {
 		return exitStatus(statusNotUp)
 	}
 	return err

@@ -75,5 +75,9 @@ func tellLastWords(said, kept string, log *slog.Logger) {
 		err = os.Rename(kept+".new", kept)
 	}
 	first, _, _ := bytes.Cut(words, []byte("\n"))
-	log.Error("superd crashed before", "words", string(first), "file", kept, "error", err)
+	if err != nil {
+		log.Error("superd crashed before, its last words are not kept", "words", string(first), "error", err)
+		return
+	}
+	log.Error("superd crashed before", "words", string(first), "file", kept)
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds every wait for something that is sure to happen.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // A fakeSupervisor answers from its fields and notes what it was asked. It lives on the loop.
 type fakeSupervisor struct {

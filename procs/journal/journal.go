@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -54,6 +55,7 @@ type entry struct {
 	key    string // "": Put has written something newer
 	value  any
 	number uint64 // of the call of Queue
+	first  bool   // it is before all others that are not
 }
 
 var errClosed = errors.New("the journal is closed")
@@ -120,14 +122,45 @@ func (j *Journal) Queue(key string, value any) {
 		return
 	}
 	j.queued++
-	e := entry{key, value, j.queued}
-	if i, ok := j.places[key]; ok {
+	e := entry{key: key, value: value, number: j.queued}
+	i, ok := j.places[key]
+	if ok && !j.queue[i].first {
 		j.queue[i] = e
 		return
+	}
+	if ok {
+		j.queue[i] = entry{first: true}
 	}
 	j.places[key] = len(j.queue)
 	j.queue = append(j.queue, e)
 	j.wake()
+}
+
+// QueueFirst has the value of a key that is new recorded soon, as Queue does, but before all that waits. It is for what later values speak of: such a
+// value may take the place of one that waits already.
+func (j *Journal) QueueFirst(key string, value any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return
+	}
+	j.queued++
+	j.insertFirst(entry{key, value, j.queued, true})
+	j.wake()
+}
+
+// insertFirst puts an entry behind those that come first. mu is held.
+func (j *Journal) insertFirst(e entry) {
+	n := 0
+	for n < len(j.queue) && j.queue[n].first {
+		n++
+	}
+	j.queue = slices.Insert(j.queue, n, e)
+	for i, e := range j.queue[n:] {
+		if e.key != "" {
+			j.places[e.key] = n + i
+		}
+	}
 }
 
 // Flush calls done when everything that was queued before is in the file, or could not be written: at once, or on
@@ -273,7 +306,9 @@ func (j *Journal) putBack(rest []entry) {
 		}
 	}
 	for _, e := range since {
-		if i, ok := j.places[e.key]; ok {
+		if i, ok := j.places[e.key]; e.first {
+			j.insertFirst(e)
+		} else if ok && !j.queue[i].first {
 			j.queue[i] = e
 		} else if e.key != "" {
 			j.places[e.key] = len(j.queue)

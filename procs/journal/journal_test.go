@@ -189,17 +189,60 @@ func TestValuesThatCannotBeRecorded(t *testing.T) {
 }
 
 func TestWhatCouldNotBeWrittenKeepsItsPlace(t *testing.T) {
+	of := func(key string, value int, number uint64) entry { return entry{key: key, value: value, number: number} }
 	j := &Journal{places: map[string]int{}}
-	j.queue = []entry{{"b", 2, 4}, {"c", 1, 5}}
+	j.queue = []entry{of("b", 2, 4), of("c", 1, 5)}
 	j.places["b"], j.places["c"] = 0, 1
-	j.putBack([]entry{{"a", 1, 1}, {}, {"b", 1, 2}})
-	want := []entry{{"a", 1, 1}, {}, {"b", 2, 4}, {"c", 1, 5}}
+	j.putBack([]entry{of("a", 1, 1), {}, of("b", 1, 2)})
+	want := []entry{of("a", 1, 1), {}, of("b", 2, 4), of("c", 1, 5)}
 	if !slices.Equal(j.queue, want) {
 		t.Errorf("queue = %v, want %v", j.queue, want)
 	}
 	if want := map[string]int{"a": 0, "b": 2, "c": 3}; !maps.Equal(j.places, want) {
 		t.Errorf("places = %v, want %v", j.places, want)
 	}
+}
+
+// TestFirst holds that what others speak of is written before all of them, also where writing has failed before.
+func TestFirst(t *testing.T) {
+	j := &Journal{places: map[string]int{}}
+	j.more.L = &j.mu
+	keys := func() (keys []string) {
+		for _, e := range j.queue {
+			if e.key != "" {
+				keys = append(keys, fmt.Sprint(e.key, e.value))
+			}
+		}
+		for key, at := range j.places {
+			if j.queue[at].key != key {
+				t.Errorf("%s is said to be at %d of %v", key, at, j.queue)
+			}
+		}
+		return keys
+	}
+	want := func(want ...string) {
+		t.Helper()
+		if got := keys(); !slices.Equal(got, want) {
+			t.Fatalf("queue = %v, want %v", got, want)
+		}
+	}
+	j.Queue("a", 1)
+	j.Queue("b", 1)
+	j.QueueFirst("config/1", 1)
+	j.Queue("a", 2)
+	j.QueueFirst("config/2", 1)
+	want("config/11", "config/21", "a2", "b1")
+	j.Queue("config/1", nil) // after what was queued by then
+	want("config/21", "a2", "b1", "config/1<nil>")
+
+	batch := j.queue
+	j.queue = nil
+	clear(j.places)
+	j.Queue("b", 2)
+	j.QueueFirst("config/3", 1)
+	j.Queue("a", 3)
+	j.putBack(batch)
+	want("config/21", "config/31", "a3", "b2", "config/1<nil>")
 }
 
 func TestManyWriters(t *testing.T) {

@@ -1,0 +1,41 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// TestReadyLineInTheLog kills superd when it has just brought the line into the log by which a program tells that it is ready: the next one finds it.
+func TestReadyLineInTheLog(t *testing.T) {
+	for _, tt := range []struct{ format, crashpoint string }{{"raw", "splice.after"}, {"text", "record.after-write"}, {"json", "record.after-take"}} {
+		t.Run(tt.format, func(t *testing.T) {
+			s := harness.NewSite(t, fmt.Sprintf(`
+				[program.web]
+				command = ["sh", "-c", "read x < DIR/gate; echo listening on 80; exec sleep infinity"]
+				ready = { line = '^listening on \d+$' }
+				log.format = %q
+				restart = "never"
+				`, tt.format))
+			once := s.Path("once")
+			s.Env = append(s.Env, "SUPERD_CRASHPOINT="+tt.crashpoint+":1", "SUPERD_CRASHPOINT_ONCE="+once)
+			open := s.Gate("gate")
+			d := s.Start()
+			web := s.WaitStatus("web", "has been started", func(st harness.Status) bool { return st.State == "starting" && st.Pid != 0 }).Pid
+			open()
+			harness.Until(t, "superd has crashed at "+tt.crashpoint, func() bool {
+				text, _ := os.ReadFile(once)
+				crashed, err := strconv.Atoi(strings.TrimSpace(string(text)))
+				return err == nil && !harness.Alive(crashed)
+			})
+			d.FindSupervisor()
+			if st := s.WaitState("web", "running"); st.Pid != web || !st.Ready {
+				t.Errorf("%v, want that %d is ready", st, web)
+			}
+		})
+	}
+}
