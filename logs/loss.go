@@ -76,7 +76,7 @@ func (c *Capture) DropsSaved(was Drops) (more bool) {
 	return d.saving
 }
 
-// RestoreDrops tells what an earlier superd has dropped, before [Capture.Attach]. What the log has no record of yet gets one.
+// RestoreDrops tells what an earlier superd has dropped, before the loop runs. What the log has no record of yet gets one.
 func (c *Capture) RestoreDrops(was Drops) {
 	if was == (Drops{}) {
 		return

@@ -142,11 +142,7 @@ func (c *Capture) Attach(which Stream, fd int) error {
 		s = c.addStream(which)
 	}
 	s.fd.Store(int32(fd))
-	c.startWatch()
-	if c.owing {
-		c.owing = false
-		c.kick()
-	}
+	c.scope.Post(c.startWatch) // a superd that takes over has more to tell the capture before
 	return nil
 }
 
@@ -183,6 +179,10 @@ func (c *Capture) hasPipe() bool {
 func (c *Capture) startWatch() {
 	if err := c.store.poller.add(c); err != nil { // memory, descriptors or watches are short
 		c.scope.After(time.Second, c.startWatch)
+	}
+	if c.owing {
+		c.owing = false
+		c.kick()
 	}
 }
 
