@@ -88,7 +88,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestResolveOfReferencesInACircle(t *testing.T) {
-	p := &Program{Command: []string{"x"}, Directory: "/", Environment: map[string]string{"A": "${B}", "B": "${C}", "C": "${A:-x}"}}
+	p := &Program{Command: []string{"x"}, Environment: map[string]string{"A": "${B}", "B": "${C}", "C": "${A:-x}"}, Settings: &Settings{Directory: "/"}}
 	_, _, _, err := p.Resolve(nil, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "expand environment.A: refers to itself by way of ${C}") {
 		t.Errorf("resolve gives error %v", err)
@@ -96,7 +96,7 @@ func TestResolveOfReferencesInACircle(t *testing.T) {
 }
 
 func TestResolveIsBounded(t *testing.T) {
-	p := &Program{Command: []string{"x"}, Directory: "/", Environment: map[string]string{"V0": "xxxxxxxx"}}
+	p := &Program{Command: []string{"x"}, Environment: map[string]string{"V0": "xxxxxxxx"}, Settings: &Settings{Directory: "/"}}
 	for i := range 60 {
 		p.Environment[fmt.Sprintf("V%d", i+1)] = fmt.Sprintf("${V%d}${V%d}", i, i)
 	}
