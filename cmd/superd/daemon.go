@@ -76,8 +76,10 @@ func (d *daemon) hurry() {
 func (d *daemon) rest() {
 	if d.resting == nil {
 		d.resting = d.loop.Root().After(restPause, func() {
-			d.collect() // from now on as usual
-			d.collect = nil
+			if d.collect != nil {
+				d.collect() // from now on as usual
+				d.collect = nil
+			}
 			go footprint.Release()
 		})
 	} else {
