@@ -147,3 +147,19 @@ P:7:1: the value of G contains a NUL byte`, "P", path)
 		t.Errorf("a missing file gives error %v", err)
 	}
 }
+
+// BenchmarkResolve is what each start does for arguments and environment.
+func BenchmarkResolve(b *testing.B) {
+	p := DefaultProgram("web")
+	p.Command, p.Directory, p.Environment = []string{"web", "--port", "${PORT}"}, "/", map[string]string{"PORT": "8080"}
+	var base []string
+	for i := range 25 {
+		base = append(base, fmt.Sprintf("VARIABLE_%d=%d", i, i))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, _, err := p.Resolve(base, map[string]string{"SUPERD_NAME": "web", "SUPERD_INSTANCE": "web"}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

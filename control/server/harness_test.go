@@ -58,6 +58,14 @@ func (f *fakeSupervisor) Status(names []string) ([]procs.Status, error) {
 	return some, nil
 }
 
+func (f *fakeSupervisor) Brief(names []string) (brief []procs.Brief, err error) {
+	all, err := f.Status(names)
+	for _, st := range all {
+		brief = append(brief, procs.Brief{Name: st.Name, State: st.State, Pid: st.Pid})
+	}
+	return brief, err
+}
+
 func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError) {
 	for _, name := range names {
 		some, err := f.Status([]string{name})
