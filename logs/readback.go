@@ -1,6 +1,9 @@
 package logs
 
-import "slices"
+import (
+	"io"
+	"slices"
+)
 
 // tailBytes is how much of the end of a run's output is shown for telling why it failed; recordTailBytes is where that is looked
 // for among records.
@@ -209,11 +212,23 @@ func (ch *chain) readBack(position int64, buffer []byte) []byte {
 
 // read fills p from an offset of the file. It reports false when the file isn't there any more or can't be read so far.
 func (s segment) read(p []byte, offset int64) (n int, ok bool) {
-	file, err := s.open()
+	file, err := s.openPacked()
 	if err != nil {
 		return 0, false
 	}
 	defer file.Close()
+	if s.compression != "" {
+		packed, err := s.compression.reader(file)
+		if err != nil {
+			return 0, false
+		}
+		defer packed.Close()
+		if _, err := io.CopyN(io.Discard, packed, offset); err != nil {
+			return 0, false
+		}
+		n, err = io.ReadFull(packed, p)
+		return n, err == nil
+	}
 	info, err := statFD(int(file.Fd()))
 	if err != nil || !info.regular || !s.rotated() && info.identity != s.identity {
 		return 0, false
