@@ -306,7 +306,11 @@ func (s *stream) aim() (limit int64, end ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit = math.MaxInt64
-	if s.placeMarks() {
+	for s.seekMarks() { // again: there may be more by now
+		c.mu.Unlock()
+		end := s.total + s.bytes() // without mu, as it may wait
+		c.mu.Lock()
+		s.placeMarks(end)
 		c.forgetSilentRuns()
 	}
 	for i := range c.marks {
@@ -330,14 +334,23 @@ func (s *stream) aim() (limit int64, end ending) {
 	return limit, end
 }
 
-// placeMarks gives new marks their place. It reports whether there are any. The caller holds mu.
-func (s *stream) placeMarks() (some bool) {
+// seekMarks reports whether there are new marks, which are to get their place then. The caller holds mu.
+func (s *stream) seekMarks() (some bool) {
 	for i := range s.marks {
 		if at := &s.marks[i].at[s.which]; *at == nowhere {
-			*at, some = s.total+s.bytes(), true
+			*at, some = sought, true
 		}
 	}
 	return some
+}
+
+// placeMarks gives those their place that were sought. The caller holds mu.
+func (s *stream) placeMarks(end int64) {
+	for i := range s.marks {
+		if at := &s.marks[i].at[s.which]; *at == sought {
+			*at = end
+		}
+	}
 }
 
 // reached passes the marks up to here: those that have got their place, if the FIFO is found empty. It calls those that all streams have
