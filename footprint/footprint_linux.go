@@ -14,7 +14,9 @@ import (
 // Release gives back the memory that a burst of work took, as the start, and that will not be needed again soon. It takes a while: some milliseconds, and
 // more with a large heap.
 func Release() {
-	debug.FreeOSMemory()
+	for range 2 { // what lies in a sync.Pool outlives the first collection
+		debug.FreeOSMemory()
+	}
 	releaseProgram()
 }
 
