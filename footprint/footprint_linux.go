@@ -14,9 +14,7 @@ import (
 // Release gives back the memory that a burst of work took, as the start, and that will not be needed again soon. It takes a while: some milliseconds, and
 // more with a large heap.
 func Release() {
-	for range 2 { // what lies in a sync.Pool outlives the first collection
-		debug.FreeOSMemory()
-	}
+	debug.FreeOSMemory()
 	releaseProgram()
 }
 
