@@ -49,6 +49,7 @@ func (s *Supervisor) WriteSoon() {
 }
 
 func (s *Supervisor) write() {
+	s.tellKeeper()
 	s.journal.Write()
 	if s.options.Events != nil {
 		s.options.Events.Write()
