@@ -62,6 +62,7 @@ type run struct {
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopLimit    time.Duration // how far the program can put that off
 	stopTimer    *loop.Timer   // StopDue; nil before a stop
+	killTimer    *loop.Timer   // KillDue; nil before SIGKILL
 	clearBy      time.Duration // when what is left of it gets SIGKILL; 0 before the main process is gone
 	preStarted   bool          // its pre_start hooks are over
 	postStopped  bool          // so are its post_stop hooks

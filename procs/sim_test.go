@@ -174,8 +174,9 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			sick:       h.pick(0, 0, 0.3),
 			reloads:    h.pick(0, 0, 0.3),
 			checkHangs: h.pick(0, 0, 0.1),
+			begets:     h.pick(0, 0.5),
 		},
-		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld,
+		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld, unheeding: d.unheeding, unasked: d.unasked,
 	}
 	h.began = h.v.Now()
 	h.v.RefuseClockWatch(d.unwatched)

@@ -65,6 +65,7 @@ func (h *history) check() {
 }
 
 func (h *history) checkState(in *instance) {
+	h.checkMain(in)
 	m := in.machine
 	process := in.run != nil && in.run.process != nil
 	main, others := h.kernel.living(in.name)
@@ -283,7 +284,11 @@ func (h *history) observe(in *instance) {
 	}
 	h.checkReady(in, model)
 	if before == after {
-		if late := h.v.Now() - max(model.stateAt, h.sup.startedAt); after == Killing && late > killPause+time.Second && in.stuck == "" {
+		since := max(model.stateAt, h.sup.startedAt)
+		if main := h.kernel.mains[model.last]; main != nil {
+			since = max(since, main.mainAt)
+		}
+		if late := h.v.Now() - since; after == Killing && late > killPause+time.Second && in.stuck == "" {
 			h.fail("%s got SIGKILL %v ago, lives, and is not named", in.name, late)
 		}
 		return

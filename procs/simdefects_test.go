@@ -25,6 +25,7 @@ type defect struct {
 	unsought, unidentified, unwritten, invents bool                                // the kernel's side of adoption
 	recovery                                   func(h *history, r *Recovery)       // is done to what superd finds of the one before
 	asked                                      func(h *history, instance string)   // is done when superd is about to name a process of it as stuck
+	unheeding, unasked                         bool                                // the kernel's side of MAINPID=
 	unheld                                     bool                                // messages are taken before what follows from them is saved
 }
 
@@ -141,6 +142,8 @@ var defects = []defect{
 		}
 	})},
 	{name: "a message is taken before what follows from it is saved", unheld: true},
+	{name: "another main process goes unnoticed", unheeding: true},
+	{name: "a process of another program is taken as the main one", unasked: true},
 	{name: "an unhealthy program is left alone", rules: func(r *table) { r[Running][Unfit] = to(Running) }},
 	{name: "a program is checked while it stops", turn: func(in *instance) {
 		if r := in.run; in.machine.state == Stopping && r.process != nil && r.monitor == nil && r.program.Health != nil {

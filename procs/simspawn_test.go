@@ -90,7 +90,9 @@ func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Ch
 		if k.bornMains[spec.Name]++; spec.Program.Schedule != "" && k.mix.work > 0 {
 			p.alive.After(k.upTo(k.mix.work), func() { p.end(pidfd.Exit{Known: true}) })
 		}
+		p.notifies = spec.NotifySocket != ""
 		p.grow()
+		p.beget()
 	}
 	k.session.After(k.upTo(k.mix.forkTime), func() {
 		if !k.unwritten && spec.Happened != nil {

@@ -1,0 +1,117 @@
+package procs
+
+import (
+	"time"
+
+	"superd/pidfd"
+	"superd/procs/notify"
+)
+
+// A simService is what a program does, whichever of its processes does it: a child goes on with what its parent has begun.
+type simService struct {
+	began    time.Duration // when the loop heard of it
+	wellAt   time.Duration // when it was ready; 0 before
+	sick     bool
+	sickAt   time.Duration
+	busy     bool // it reads its configuration, has told superd, and answers no checks
+	busyAt   time.Duration
+	calmAt   time.Duration // when that was over last
+	watchdog time.Duration // it is to be fed within; 0: none
+	fedAt    time.Duration
+}
+
+// beget has a main process hand over to a child, of which it tells superd by MAINPID=, if it does. It may be mistaken in the number.
+func (p *simProcess) beget() {
+	k := p.k
+	if !p.notifies || !k.chance(k.mix.begets) {
+		return
+	}
+	p.alive.After(k.upTo(time.Duration(k.pick(0.001, 1, 60)*float64(time.Second))), func() {
+		if p.dying {
+			return
+		}
+		heir := k.born(p.instance, p.run, roleHeir)
+		heir.simService, heir.parent, heir.foreign, heir.notifies = p.simService, p, true, true
+		p.children = append(p.children, heir)
+		pid := heir.pid
+		if k.chance(0.2) {
+			pid = 2 + k.rng.IntN(10)
+		}
+		heir.grow()
+		heir.ping()
+		heir.beget()
+		teller := p
+		if k.chance(0.5) {
+			teller = heir
+		}
+		teller.alive.After(k.upTo(time.Duration(k.pick(0, 1)*float64(time.Second))), func() {
+			if teller.dying {
+				return
+			}
+			k.note("%s (%d) tells that %d is its main process", p.instance, teller.pid, pid)
+			p.tell(notify.Message{MainPID: pid})
+			if k.chance(0.7) {
+				p.alive.After(k.upTo(time.Second), func() { p.end(pidfd.Exit{Known: true}) })
+			}
+		})
+	})
+}
+
+// serves reports whether the process does what its program is there for: as the main one, or for that, not yet or not any more.
+func (p *simProcess) serves() bool {
+	main := p.k.mains[p.run]
+	return p.role == roleMain || p.role == roleHeir && main != nil && main.simService == p.simService && !main.reaped
+}
+
+// announced is told that superd hears of another main process: it is to take it for that, if it is one of the program's.
+func (k *simKernel) announced(run string, pid int) {
+	main, p := k.mains[run], k.byPid[pid]
+	if main != nil && p != nil && p.instance == main.instance {
+		k.setMain(run, p)
+	}
+}
+
+// setMain has p be the main process of the run. The one before is like any other of the tree.
+func (k *simKernel) setMain(run string, p *simProcess) {
+	before := k.mains[run]
+	if before == p {
+		return
+	}
+	if before != nil {
+		before.become(roleEscaped)
+		p.simService = before.simService
+	}
+	p.become(roleMain)
+	k.mains[run], p.run, p.mainAt = p, run, k.v.Now() // it may be one that another run has left
+}
+
+// become changes the role of a process.
+func (p *simProcess) become(role simRole) {
+	if p.zombie {
+		p.role = role
+		return
+	}
+	p.k.count(p, -1)
+	p.role = role
+	p.k.count(p, 1)
+}
+
+// orphan has the children of a process that has ended be those of whoever was its parent.
+func (p *simProcess) orphan() {
+	for _, child := range p.children {
+		if !child.zombie {
+			child.parent, child.foreign = nil, p.foreign
+		}
+	}
+}
+
+// checkMain holds that superd has the main process which the program has told, and no other.
+func (h *history) checkMain(in *instance) {
+	if in.run == nil || in.run.process == nil {
+		return
+	}
+	has, want := simProcessOf(in.run.process), h.kernel.mains[in.run.invocationID]
+	if has != nil && want != nil && has != want {
+		h.fail("the main process of %s is %d of %s, superd has %d of %s", in.name, want.pid, want.instance, has.pid, has.instance)
+	}
+}
