@@ -1,8 +1,11 @@
 package procs
 
 import (
+	"syscall"
+	"testing"
 	"time"
 
+	"superd/config"
 	"superd/pidfd"
 	"superd/procs/notify"
 )
@@ -30,9 +33,7 @@ func (p *simProcess) beget() {
 		if p.dying {
 			return
 		}
-		heir := k.born(p.instance, p.run, roleHeir)
-		heir.simService, heir.parent, heir.foreign, heir.notifies = p.simService, p, true, true
-		p.children = append(p.children, heir)
+		heir := p.bear()
 		pid := heir.pid
 		if k.chance(0.2) {
 			pid = 2 + k.rng.IntN(10)
@@ -55,6 +56,22 @@ func (p *simProcess) beget() {
 			}
 		})
 	})
+}
+
+// bear returns a child that goes on with what the process does.
+func (p *simProcess) bear() *simProcess {
+	heir := p.k.born(p.instance, p.run, roleHeir)
+	heir.simService, heir.parent, heir.foreign, heir.notifies = p.simService, p, true, true
+	p.children = append(p.children, heir)
+	heir.work(p.k.tables[p.run])
+	return heir
+}
+
+// work has a process that was started by a schedule come to its end.
+func (p *simProcess) work(table *config.Program) {
+	if k := p.k; table != nil && table.Schedule != "" && k.mix.work > 0 {
+		p.alive.After(k.upTo(k.mix.work), func() { p.end(pidfd.Exit{Known: true}) })
+	}
 }
 
 // serves reports whether the process does what its program is there for: as the main one, or for that, not yet or not any more.
@@ -113,5 +130,47 @@ func (h *history) checkMain(in *instance) {
 	has, want := simProcessOf(in.run.process), h.kernel.mains[in.run.invocationID]
 	if has != nil && want != nil && has != want {
 		h.fail("the main process of %s is %d of %s, superd has %d of %s", in.name, want.pid, want.instance, has.pid, has.instance)
+	}
+}
+
+// TestMainWhileEnding: who becomes the main process while that is being ended is sent what the one before has got.
+func TestMainWhileEnding(t *testing.T) {
+	for _, state := range []State{Stopping, Killing} {
+		t.Run(stateNames[state], func(t *testing.T) {
+			h := newHistory(1, defect{}, false)
+			h.kernel.mix = faultMix{}
+			web := programNamed("web", nil)
+			web.Watchdog, web.KillMode, web.StopTimeout = time.Hour, config.KillProcess, time.Minute
+			h.kernel.spared["web"] = true
+			h.file = &config.Config{Programs: []*config.Program{web}}
+			h.sup = New(h.options())
+			h.sup.Start(func() {})
+			h.v.RunFor(time.Second)
+			in := h.sup.byName["web"]
+			if in.machine.state != Running {
+				t.Fatalf("web is %v", in.machine.state)
+			}
+			main := h.kernel.mains[in.run.invocationID]
+			main.deaf, main.immortal = true, true
+			if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]Outcome) {}); err != nil {
+				t.Fatal(err)
+			}
+			if state == Killing {
+				h.v.RunFor(web.StopTimeout + time.Second)
+			}
+			if in.machine.state != state {
+				t.Fatalf("web is %s, want it %s", stateNames[in.machine.state], stateNames[state])
+			}
+			heir := main.bear()
+			main.tell(notify.Message{MainPID: heir.pid})
+			h.v.RunFor(10 * time.Second) // how it ended, nobody can tell
+			want := syscall.SIGTERM
+			if state == Killing {
+				want = syscall.SIGKILL
+			}
+			if in.machine.state != Stopped || heir.exit.Signal != want || h.err != nil {
+				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", stateNames[in.machine.state], heir.exit, h.err, want)
+			}
+		})
 	}
 }
