@@ -239,15 +239,20 @@ func (in *instance) extend(r *run, until time.Duration) {
 // changeMain makes another process of the tree the main one, whose end is that of the run. The one before is like any other of the
 // tree from now on: superd reaps it as it reaps orphans.
 func (in *instance) changeMain(r *run, pid int) {
-	if r.process.Pid() == pid {
-		return
-	}
 	process, id, err := in.sup.system.Open(in.tree, pid)
+	own := r.process.Pid() == pid
 	if err != nil {
 		if errors.Is(err, pidfd.ErrGone) {
+			if own {
+				return
+			}
 			err = fmt.Errorf("process %d is none of the program's", pid)
 		}
 		in.sup.log.Warn("main process not changed", "instance", in.name, "error", err)
+		return
+	}
+	if own && (id == r.id || r.id.Start == 0) { // and not another one, which has got the number of the main process that has ended
+		process.Close()
 		return
 	}
 	in.sup.log.Info("main process changed", "instance", in.name, "from", r.process.Pid(), "to", pid)

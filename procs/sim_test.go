@@ -53,6 +53,7 @@ func TestSimulation(t *testing.T) {
 
 // simulate lives through n histories, those of the seeds from first on, on all processors, and returns the first error with its seed.
 func simulate(first, n uint64, d defect) (hours float64, failedSeed uint64, failure error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // histories are short, and live in little memory
 	var next atomic.Uint64
 	var simulated atomic.Int64
 	var mu sync.Mutex
@@ -104,6 +105,7 @@ type history struct {
 	adopting bool
 
 	models      map[string]*model // by instance
+	watched     []watched         // in the order of the instances
 	scales      map[string]int    // the operator's, by program
 	asked       map[string]int    // number of the operator's last command, by instance
 	reloadedAt  time.Duration     // a time-out may be a shorter one since

@@ -17,6 +17,7 @@ type graphModel struct {
 	heldDown  bool   // the operator wanted it down when it was looked at last
 	unstuck   int    // turns since it was named as stuck last
 	by        string // who wants it up, or down
+	run       *run   // that has begun
 	unasked   uint64 // what it requires has not been asked for
 	unfounded uint64 // it runs, and what it requires is down
 	idle      uint64 // it waits, or lingers, for nobody
@@ -97,13 +98,21 @@ type simGraph struct {
 	scales    map[string]int
 	instances []*instance
 	edges     map[*instance][2][][]*instance
+	checked   bool // that it is the same still, as nothing changes now
+}
+
+// renew begins anew where something has changed.
+func (g *simGraph) renew(h *history) {
+	if g.config != h.sup.config || !slices.Equal(g.instances, h.sup.instances) || !maps.Equal(g.scales, h.scales) {
+		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.instances), map[*instance][2][][]*instance{}, false}
+	}
 }
 
 // named returns what the program of an instance names, as it is in force: the instances of each.
 func (h *history) named(in *instance) (requires, after [][]*instance) {
 	g := &h.graph
-	if g.config != h.sup.config || !slices.Equal(g.instances, h.sup.instances) || !maps.Equal(g.scales, h.scales) {
-		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.instances), map[*instance][2][][]*instance{}}
+	if !g.checked {
+		g.renew(h)
 	}
 	edges, ok := g.edges[in]
 	if !ok {
@@ -229,9 +238,10 @@ func (h *history) yetToCome(in *instance) (names []string) {
 }
 
 // checkGraph holds what the graph says of an instance.
-func (h *history) checkGraph(in *instance) {
-	model, m := h.models[in.name], in.machine
-	if in.run != nil {
+func (h *history) checkGraph(in *instance, model *model) {
+	m := in.machine
+	if in.run != nil && in.run != model.graph.run {
+		model.graph.run = in.run
 		h.begun[in.run.invocationID] = true
 	}
 	requires, after := h.named(in)
@@ -239,8 +249,10 @@ func (h *history) checkGraph(in *instance) {
 		model.forgive() // he has started somebody who requires it
 	}
 	model.graph.by = m.wanted.by
-	unasked := m.wanted.up && slices.ContainsFunc(slices.Concat(requires...), func(r *instance) bool {
-		return !r.machine.wanted.up && !r.removed && r.machine.wanted.by != operator && r.machine.wanted.by != theShutdown
+	unasked := m.wanted.up && slices.ContainsFunc(requires, func(peers []*instance) bool {
+		return slices.ContainsFunc(peers, func(r *instance) bool {
+			return !r.machine.wanted.up && !r.removed && r.machine.wanted.by != operator && r.machine.wanted.by != theShutdown
+		})
 	})
 	if h.lasts(&model.graph.unasked, unasked) {
 		h.fail("%s is wanted up, and nobody has asked for what it requires", in.name)

@@ -127,8 +127,11 @@ func (h *history) checkMain(in *instance) {
 	if in.run == nil || in.run.process == nil {
 		return
 	}
-	has, want := simProcessOf(in.run.process), h.kernel.mains[in.run.invocationID]
-	if has != nil && want != nil && has != want {
+	has := simProcessOf(in.run.process)
+	if has == nil || has.role == roleMain && has.run == in.run.invocationID { // there is one such
+		return
+	}
+	if want := h.kernel.mains[in.run.invocationID]; want != nil && has != want {
 		h.fail("the main process of %s is %d of %s, superd has %d of %s", in.name, want.pid, want.instance, has.pid, has.instance)
 	}
 }
@@ -172,5 +175,34 @@ func TestMainWhileEnding(t *testing.T) {
 				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", stateNames[in.machine.state], heir.exit, h.err, want)
 			}
 		})
+	}
+}
+
+// TestMainWithTheSameNumber: the main process, whose parent superd is not, has ended and was reaped; a child of it has its number, and is the main one now.
+func TestMainWithTheSameNumber(t *testing.T) {
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix = faultMix{}
+	web := programNamed("web", nil)
+	web.Watchdog = time.Hour
+	h.file = &config.Config{Programs: []*config.Program{web}}
+	h.sup = New(h.options())
+	h.sup.Start(func() {})
+	h.v.RunFor(time.Second)
+	in := h.sup.byName["web"]
+	first := h.kernel.mains[in.run.invocationID]
+	second := first.bear()
+	first.tell(notify.Message{MainPID: second.pid})
+	h.v.RunFor(time.Second)
+	third := second.bear()
+	second.tell(notify.Message{MainPID: third.pid})
+	second.end(pidfd.Exit{Known: true})
+	h.kernel.reapForeign(second)
+	delete(h.kernel.byPid, third.pid)
+	third.pid = second.pid
+	h.kernel.byPid[third.pid] = third
+	h.kernel.socketOf(first.run).messages = []notify.Message{{MainPID: third.pid}} // it is not heard before that
+	h.v.RunFor(time.Minute)
+	if in.machine.state != Running || simProcessOf(in.run.process) != third || h.err != nil {
+		t.Errorf("web is %s, %v; want it running, with its third process", stateNames[in.machine.state], h.err)
 	}
 }

@@ -252,16 +252,22 @@ type living struct{ main, others int }
 
 // count notes that one more lives, or one less.
 func (k *simKernel) count(p *simProcess, by int) {
-	c := k.counts[p.instance]
-	if c == nil {
-		c = &living{}
-		k.counts[p.instance] = c
-	}
+	c := k.livingOf(p.instance)
 	if p.role == roleMain {
 		c.main += by
 	} else {
 		c.others += by
 	}
+}
+
+// livingOf returns the count of an instance, which stays the same one.
+func (k *simKernel) livingOf(instance string) *living {
+	c := k.counts[instance]
+	if c == nil {
+		c = &living{}
+		k.counts[instance] = c
+	}
+	return c
 }
 
 // living counts the living processes of an instance.

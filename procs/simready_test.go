@@ -306,7 +306,10 @@ func (h *history) checkReady(in *instance, model *model) {
 	if r == nil || r.process == nil {
 		return
 	}
-	p := h.kernel.mains[r.invocationID]
+	p := simProcessOf(r.process)
+	if p == nil || p.role != roleMain || p.run != r.invocationID {
+		p = h.kernel.mains[r.invocationID]
+	}
 	if p == nil {
 		return
 	}
