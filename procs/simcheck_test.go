@@ -60,11 +60,15 @@ func (h *history) check() {
 		}
 		w := &h.watched[i]
 		if w.in != in {
-			*w = watched{in, h.models[in.name], h.kernel.livingOf(in.name)}
+			*w = watched{in: in, model: h.models[in.name], living: h.kernel.livingOf(in.name)}
+		}
+		if w.graph != h.graph.number {
+			w.graph = h.graph.number
+			w.requires, w.after = h.named(in)
 		}
 		h.observeHeld(in, w.model)
 		h.checkState(in, w)
-		h.checkGraph(in, w.model)
+		h.checkGraph(in, w)
 		h.observe(in, w.model)
 		h.checkSchedule(in, w.model)
 		h.checkHook(in, w.model)
@@ -80,6 +84,9 @@ type watched struct {
 	in     *instance
 	model  *model
 	living *living
+
+	graph           int // the number of that of which these are
+	requires, after [][]*instance
 }
 
 func (h *history) checkState(in *instance, w *watched) {

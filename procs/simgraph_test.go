@@ -98,13 +98,15 @@ type simGraph struct {
 	scales    map[string]int
 	instances []*instance
 	edges     map[*instance][2][][]*instance
+	number    int  // another one whenever something has changed
 	checked   bool // that it is the same still, as nothing changes now
 }
 
 // renew begins anew where something has changed.
 func (g *simGraph) renew(h *history) {
-	if g.config != h.sup.config || !slices.Equal(g.instances, h.sup.instances) || !maps.Equal(g.scales, h.scales) {
-		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.instances), map[*instance][2][][]*instance{}, false}
+	same := len(g.scales) == len(h.scales) && (len(h.scales) == 0 || maps.Equal(g.scales, h.scales))
+	if g.config != h.sup.config || !same || !slices.Equal(g.instances, h.sup.instances) {
+		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.instances), map[*instance][2][][]*instance{}, g.number + 1, false}
 	}
 }
 
@@ -238,13 +240,12 @@ func (h *history) yetToCome(in *instance) (names []string) {
 }
 
 // checkGraph holds what the graph says of an instance.
-func (h *history) checkGraph(in *instance, model *model) {
-	m := in.machine
+func (h *history) checkGraph(in *instance, w *watched) {
+	m, model, requires, after := in.machine, w.model, w.requires, w.after
 	if in.run != nil && in.run != model.graph.run {
 		model.graph.run = in.run
 		h.begun[in.run.invocationID] = true
 	}
-	requires, after := h.named(in)
 	if strings.HasPrefix(m.wanted.by, operator+forAnother) && m.wanted.by != model.graph.by {
 		model.forgive() // he has started somebody who requires it
 	}
