@@ -23,6 +23,7 @@ const killPause = 2 * time.Second
 type run struct {
 	scope        *loop.Scope
 	program      *config.Program // as it was when the run began: a reload doesn't change how it is stopped
+	config       uint64          // number of the configuration that has this
 	invocationID string
 	touched      bool     // a process was started: there may be something to clear
 	hook         *hookRun // under way; nil without one
@@ -83,7 +84,7 @@ func (in *instance) spawn() {
 	if in.inherited && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID(), readyFD: -1}
+	r := &run{scope: in.scope.Child(), program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), readyFD: -1}
 	in.run = r
 	in.setLogOptions() // the run before may have been begun with others
 	in.capture.BeginRun(r.invocationID, awaitsLine(r.program))

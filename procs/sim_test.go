@@ -168,7 +168,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			hookHangs:  h.pick(0, 0, 0.1),
 			hookTime:   time.Second,
 			work:       time.Duration(h.pick(1, 30, 90) * float64(time.Second)),
-			forkTime:   time.Duration(h.pick(0, 0, 0.1) * float64(time.Second)),
+			forkTime:   time.Duration(h.pick(0, 0, 0.3) * float64(time.Second)),
 			slowInit:   h.pick(0, 0.5),
 			exitInfo:   h.pick(0, 1),
 			neverReady: h.pick(0, 0.2, 0.7),

@@ -286,6 +286,9 @@ func (h *history) drawChecks(p *config.Program) {
 	}
 	if h.kernel.chance(0.3) {
 		p.Health = &config.Health{Interval: time.Minute, Timeout: 2 * time.Second, Failures: 1 + h.rng.IntN(3), Action: config.HealthRestart}
+		if h.kernel.mix.reloads > 0 { // several may fail while it reads its configuration
+			p.Health.Interval = 10 * time.Second
+		}
 		if h.kernel.chance(0.2) {
 			p.Health.Action = config.HealthNone
 		}
