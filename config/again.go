@@ -50,6 +50,9 @@ func again(path string, before *Config, h host) *Config {
 	}
 	sources := archive{Version: archiveVersion, Path: exact(path)}
 	l := &loader{host: sources.recording(h), report: &report{}, drafts: map[string]*draft{}, envFiles: map[string]envFile{}, revision: r}
+	for _, p := range before.Programs {
+		l.sharing.know(p.Settings)
+	}
 	c := l.config(path)
 	if r.doubt || l.report.fatal || len(c.Errors)+len(c.Warnings) > 0 {
 		return nil
@@ -117,7 +120,7 @@ func (r *revision) concernsOthers(c *Config, fresh []*Program) bool {
 		old := r.before.Program(p.Name)
 		if old == nil {
 			added[p.Name] = true
-			old = &Program{}
+			old = &Program{Settings: &Settings{}}
 		}
 		if p.Schedule != "" && old.Schedule == "" {
 			unnameable[p.Name] = true

@@ -51,11 +51,20 @@ const (
 
 // A Program is one [program.NAME] table, with [defaults] and the built-in defaults filled in.
 type Program struct {
-	Name               string
-	Command            []string          // split into arguments, ${X} not expanded yet
-	Directory          string            // ${X} not expanded yet; relative to the file that holds it, made absolute
-	Environment        map[string]string // ${X} not expanded yet; nil when empty
-	EnvFile            string            // absolute; "" for none
+	Name        string
+	Command     []string          // split into arguments, ${X} not expanded yet
+	Environment map[string]string // ${X} not expanded yet; nil when empty
+	LoggerOf    string            // the program whose output it has as its standard input: that has [SinkCommand]; "": it is nobody's logger
+	Invalid     Errors            // not empty: the program exists but may not run
+	File        string            // where its table begins
+	Line        int               // when it was read: see [LoadAfter]
+	*Settings                     // programs may share them: whoever needs others takes a [Program.Clone]
+}
+
+// Settings are what programs usually have in common.
+type Settings struct {
+	Directory          string // ${X} not expanded yet; relative to the file that holds it, made absolute
+	EnvFile            string // absolute; "" for none
 	InheritEnvironment bool
 
 	User                string // "" for superd's own
@@ -90,11 +99,14 @@ type Program struct {
 	PreStart [][]string
 	PostStop [][]string
 	Log      Log
-	LoggerOf string // the program whose output it has as its standard input: that has [SinkCommand]; "": it is nobody's logger
 	Limits   Limits
-	Invalid  Errors // not empty: the program exists but may not run
-	File     string // where its table begins
-	Line     int    // when it was read: see [LoadAfter]
+}
+
+// Clone returns a program like p with settings of its own.
+func (p *Program) Clone() *Program {
+	c := *p
+	c.Settings = new(*p.Settings)
+	return &c
 }
 
 // Type is what kind of program it is.

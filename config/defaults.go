@@ -13,23 +13,25 @@ import (
 func builtin() *draft {
 	d := &draft{superd: Superd{ExitWhen: ExitNever}}
 	d.Program = Program{
-		InheritEnvironment: true,
-		Replicas:           1,
-		Type:               TypeService,
-		ScheduleMissed:     MissedOnce,
-		Autostart:          true,
-		Restart:            RestartAlways,
-		SuccessExitCodes:   []int{0},
-		Backoff: Backoff{
-			Initial: 100 * time.Millisecond, Max: time.Minute, Factor: 2, Jitter: 0.1, ResetAfter: 10 * time.Second,
-		},
-		StartLimit:   StartLimit{Failures: 0, Within: time.Minute, RetryAfter: 10 * time.Minute},
-		StartTimeout: 30 * time.Second,
-		StopSignal:   syscall.SIGTERM,
-		StopTimeout:  10 * time.Second,
-		KillMode:     KillTree,
-		Log: Log{
-			Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon",
+		Settings: &Settings{
+			InheritEnvironment: true,
+			Replicas:           1,
+			Type:               TypeService,
+			ScheduleMissed:     MissedOnce,
+			Autostart:          true,
+			Restart:            RestartAlways,
+			SuccessExitCodes:   []int{0},
+			Backoff: Backoff{
+				Initial: 100 * time.Millisecond, Max: time.Minute, Factor: 2, Jitter: 0.1, ResetAfter: 10 * time.Second,
+			},
+			StartLimit:   StartLimit{Failures: 0, Within: time.Minute, RetryAfter: 10 * time.Minute},
+			StartTimeout: 30 * time.Second,
+			StopSignal:   syscall.SIGTERM,
+			StopTimeout:  10 * time.Second,
+			KillMode:     KillTree,
+			Log: Log{
+				Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon",
+			},
 		},
 	}
 	d.ready = Ready{Interval: time.Second, Timeout: 2 * time.Second}
@@ -61,6 +63,7 @@ type draft struct {
 // child returns a draft in which all is as in d until something is set.
 func (d *draft) child(self value) *draft {
 	c := *d
+	c.Program = *d.Program.Clone()
 	c.parent, c.self, c.set, c.meant, c.Invalid = d, self, map[string]value{}, slices.Clip(d.meant), nil
 	return &c
 }

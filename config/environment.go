@@ -50,16 +50,7 @@ func inheritedFrom(base []string) map[string]string {
 //
 // The error names the key and each variable that is not set.
 func (p *Program) Resolve(base []string, identity, envFile map[string]string) (argv, env []string, dir string, err error) {
-	below := map[string]string{}
-	if p.InheritEnvironment {
-		below = inheritedFrom(base)
-	}
-	maps.Copy(below, identity)
-	for name, value := range envFile {
-		if !slices.Contains(runVariables, name) {
-			below[name] = value
-		}
-	}
+	below := p.below(base, identity, envFile)
 	vars := &variables{own: p.Environment, below: below, open: map[string]bool{}, done: map[string]string{}}
 
 	var errs []error
@@ -79,39 +70,77 @@ func (p *Program) Resolve(base []string, identity, envFile map[string]string) (a
 	if dir = expandKey("directory", p.Directory); len(errs) == 0 && !strings.HasPrefix(dir, "/") {
 		errs = append(errs, fmt.Errorf("expand directory: %s is not an absolute path", shorten(dir)))
 	}
-	final := maps.Clone(below)
+	env = make([]string, 0, len(below)+len(p.Environment))
+	add := func(name, text string) {
+		if !slices.Contains(runVariables, name) {
+			env = append(env, text)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
 		value, _, err := vars.lookup(name)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		final[name] = value
+		for ; len(below) > 0 && below[0].name <= name; below = below[1:] {
+			if below[0].name < name {
+				add(below[0].name, below[0].text)
+			}
+		}
+		add(name, name+"="+value)
 	}
 	if len(errs) > 0 {
 		return nil, nil, "", joinLine(errs)
 	}
-	for _, name := range slices.Sorted(maps.Keys(final)) {
-		if !slices.Contains(runVariables, name) {
-			env = append(env, name+"="+final[name])
-		}
+	for _, v := range below {
+		add(v.name, v.text)
 	}
 	return argv, env, dir, nil
+}
+
+// An assignment is one variable of an environment.
+type assignment struct{ name, value, text string } // text is KEY=VALUE
+
+// below returns the variables that the program's own win over, by name, each once. The arguments are those of [Program.Resolve].
+func (p *Program) below(base []string, identity, envFile map[string]string) []assignment {
+	all := make([]assignment, 0, len(envFile)+len(identity)+len(base))
+	for name, value := range envFile {
+		if !slices.Contains(runVariables, name) {
+			all = append(all, assignment{name, value, name + "=" + value})
+		}
+	}
+	for name, value := range identity {
+		all = append(all, assignment{name, value, name + "=" + value})
+	}
+	if p.InheritEnvironment {
+		for _, text := range base {
+			if name, value, ok := strings.Cut(text, "="); ok && inherited(name) {
+				all = append(all, assignment{name, value, text})
+			}
+		}
+	}
+	// Of those with one name the first wins: that of the env file, of the user, and of two of superd's own the first, as for getenv.
+	slices.SortStableFunc(all, func(a, b assignment) int { return strings.Compare(a.name, b.name) })
+	return slices.CompactFunc(all, func(a, b assignment) bool { return a.name == b.name })
 }
 
 // variables looks variables up in a program's final environment. A variable of the program's own that refers to itself
 // means the one below: PATH = "/opt/bin:${PATH}".
 type variables struct {
-	own, below map[string]string
-	done       map[string]string // own ones, expanded
-	open       map[string]bool   // own ones being expanded
-	current    string            // the innermost of them
+	own     map[string]string
+	below   []assignment      // by name
+	done    map[string]string // own ones, expanded
+	open    map[string]bool   // own ones being expanded
+	current string            // the innermost of them
 }
 
 func (v *variables) lookup(name string) (value string, ok bool, err error) {
 	template, own := v.own[name]
 	if !own || name == v.current {
-		value, ok = v.below[name]
-		return value, ok, nil
+		at, ok := slices.BinarySearchFunc(v.below, name, func(a assignment, name string) int { return strings.Compare(a.name, name) })
+		if !ok {
+			return "", false, nil
+		}
+		return v.below[at].value, true, nil
 	}
 	if value, ok = v.done[name]; ok {
 		return value, true, nil

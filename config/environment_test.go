@@ -88,7 +88,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestResolveOfReferencesInACircle(t *testing.T) {
-	p := &Program{Command: []string{"x"}, Directory: "/", Environment: map[string]string{"A": "${B}", "B": "${C}", "C": "${A:-x}"}}
+	p := &Program{Command: []string{"x"}, Environment: map[string]string{"A": "${B}", "B": "${C}", "C": "${A:-x}"}, Settings: &Settings{Directory: "/"}}
 	_, _, _, err := p.Resolve(nil, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "expand environment.A: refers to itself by way of ${C}") {
 		t.Errorf("resolve gives error %v", err)
@@ -96,7 +96,7 @@ func TestResolveOfReferencesInACircle(t *testing.T) {
 }
 
 func TestResolveIsBounded(t *testing.T) {
-	p := &Program{Command: []string{"x"}, Directory: "/", Environment: map[string]string{"V0": "xxxxxxxx"}}
+	p := &Program{Command: []string{"x"}, Environment: map[string]string{"V0": "xxxxxxxx"}, Settings: &Settings{Directory: "/"}}
 	for i := range 60 {
 		p.Environment[fmt.Sprintf("V%d", i+1)] = fmt.Sprintf("${V%d}${V%d}", i, i)
 	}
@@ -145,5 +145,21 @@ P:7:1: the value of G contains a NUL byte`, "P", path)
 	}
 	if _, err := ReadEnvFile(path + "x"); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), ": read env file: no such file or directory") {
 		t.Errorf("a missing file gives error %v", err)
+	}
+}
+
+// BenchmarkResolve is what each start does for arguments and environment.
+func BenchmarkResolve(b *testing.B) {
+	p := DefaultProgram("web")
+	p.Command, p.Directory, p.Environment = []string{"web", "--port", "${PORT}"}, "/", map[string]string{"PORT": "8080"}
+	var base []string
+	for i := range 25 {
+		base = append(base, fmt.Sprintf("VARIABLE_%d=%d", i, i))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, _, err := p.Resolve(base, map[string]string{"SUPERD_NAME": "web", "SUPERD_INSTANCE": "web"}, nil); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -63,6 +63,7 @@ func (l *loader) config(path string) *Config {
 	for _, d := range l.programs {
 		d.Invalid = d.Invalid.sorted(l.files)
 		program := d.Program
+		program.Settings = l.sharing.share(d.Settings)
 		c.Programs = append(c.Programs, &program)
 	}
 	return c
@@ -80,6 +81,7 @@ type loader struct {
 	programs []*draft          // by name, those with usable names
 	envFiles map[string]envFile
 	revision *revision // nil: all is read
+	sharing  sharing
 }
 
 // open reads one file of TOML.

@@ -37,13 +37,27 @@ func program(t *testing.T, text string) *Program {
 func TestDefaults(t *testing.T) {
 	got := program(t, `program.web.command = "/usr/bin/web -x"`)
 	want := &Program{
-		Name: "web", Command: []string{"/usr/bin/web", "-x"}, Directory: "/etc/superd", InheritEnvironment: true,
-		Replicas: 1, Type: TypeService, ScheduleMissed: MissedOnce, Autostart: true, Restart: RestartAlways, SuccessExitCodes: []int{0},
-		Backoff:      Backoff{100 * time.Millisecond, time.Minute, 2, 0.1, 10 * time.Second},
-		StartLimit:   StartLimit{0, time.Minute, 10 * time.Minute},
-		StartTimeout: 30 * time.Second, StopSignal: syscall.SIGTERM, StopTimeout: 10 * time.Second, KillMode: KillTree,
-		Log:  Log{Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon"},
-		File: "superd.toml", Line: 1,
+		Name:    "web",
+		Command: []string{"/usr/bin/web", "-x"},
+		File:    "superd.toml",
+		Line:    1,
+		Settings: &Settings{
+			Directory:          "/etc/superd",
+			InheritEnvironment: true,
+			Replicas:           1,
+			Type:               TypeService,
+			ScheduleMissed:     MissedOnce,
+			Autostart:          true,
+			Restart:            RestartAlways,
+			SuccessExitCodes:   []int{0},
+			Backoff:            Backoff{100 * time.Millisecond, time.Minute, 2, 0.1, 10 * time.Second},
+			StartLimit:         StartLimit{0, time.Minute, 10 * time.Minute},
+			StartTimeout:       30 * time.Second,
+			StopSignal:         syscall.SIGTERM,
+			StopTimeout:        10 * time.Second,
+			KillMode:           KillTree,
+			Log:                Log{Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon"},
+		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("load gives\n%+v\nwant\n%+v", got, want)
@@ -88,15 +102,31 @@ limits = { nofile = 1, core = 0 }
 	got := c.Programs[1]
 	mask, nofile, core := uint32(0o027), int64(1), int64(0)
 	want := &Program{
-		Name: "web", Command: []string{"web", "a b"}, Directory: "/etc/superd/www", Environment: map[string]string{"PORT": "8080"},
-		EnvFile: "/etc/superd/web.env", Groups: []string{"frontend"},
-		User: "www-data", SupplementaryGroups: []string{"x"}, Umask: &mask, Limits: Limits{NoFile: &nofile, Core: &core},
-		Replicas: 1, Type: TypeService, ScheduleMissed: MissedOnce, Restart: RestartNever, SuccessExitCodes: []int{0, 3},
-		Backoff:      Backoff{time.Second, 2 * time.Second, 3, 0, 0},
-		StartLimit:   StartLimit{4, 5 * time.Second, 6 * time.Second},
-		StartTimeout: 7 * time.Second, StopSignal: syscall.SIGINT, KillMode: KillGroup,
-		Log:  Log{File: "web.txt", Format: LogRaw, MaxSize: 1024, Keep: 8, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon"},
-		File: "superd.toml", Line: 7,
+		Name:        "web",
+		Command:     []string{"web", "a b"},
+		Environment: map[string]string{"PORT": "8080"},
+		File:        "superd.toml",
+		Line:        7,
+		Settings: &Settings{
+			Directory:           "/etc/superd/www",
+			EnvFile:             "/etc/superd/web.env",
+			Groups:              []string{"frontend"},
+			User:                "www-data",
+			SupplementaryGroups: []string{"x"},
+			Umask:               &mask,
+			Limits:              Limits{NoFile: &nofile, Core: &core},
+			Replicas:            1,
+			Type:                TypeService,
+			ScheduleMissed:      MissedOnce,
+			Restart:             RestartNever,
+			SuccessExitCodes:    []int{0, 3},
+			Backoff:             Backoff{time.Second, 2 * time.Second, 3, 0, 0},
+			StartLimit:          StartLimit{4, 5 * time.Second, 6 * time.Second},
+			StartTimeout:        7 * time.Second,
+			StopSignal:          syscall.SIGINT,
+			KillMode:            KillGroup,
+			Log:                 Log{File: "web.txt", Format: LogRaw, MaxSize: 1024, Keep: 8, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon"},
+		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("load gives\n%+v\nwant\n%+v", got, want)
@@ -132,7 +162,7 @@ schedule_missed = "skip"
 		t.Errorf("load gives %+v, want a one-shot that runs every 5 minutes", zap)
 	}
 	memory, cpu, tasks := int64(1000), 0.5, int64(2)
-	want := *p
+	want := p.Clone()
 	want.Replicas = 2
 	want.Essential, want.Watchdog = true, 6*time.Second
 	want.Requires, want.After = []string{"db"}, []string{"db"}
@@ -142,7 +172,7 @@ schedule_missed = "skip"
 	want.Log.Compress, want.Log.Stderr, want.Log.Format, want.Log.Overflow = CompressGzip, StderrLabel, LogText, OverflowDrop
 	want.Log.File = "" // each instance has its own
 	want.Limits = Limits{Memory: &memory, CPU: &cpu, Tasks: &tasks}
-	if !reflect.DeepEqual(*p, want) {
+	if !reflect.DeepEqual(p, want) {
 		t.Errorf("load gives\n%+v\nwant\n%+v", *p, want)
 	}
 	if len(p.Invalid) > 0 {

@@ -113,7 +113,7 @@ func TestInstances(t *testing.T) {
 		replicas int
 		want     []string
 	}{{1, []string{"web"}}, {3, []string{"web@1", "web@2", "web@3"}}} {
-		p := &Program{Name: "web", Replicas: tt.replicas}
+		p := &Program{Name: "web", Settings: &Settings{Replicas: tt.replicas}}
 		if got := p.Instances(); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("instances of %d replicas = %q, want %q", tt.replicas, got, tt.want)
 		}

@@ -41,9 +41,12 @@ type packet struct {
 
 // A keptFile is a descriptor of this process that the manager has a duplicate of.
 type keptFile struct {
-	fd       int
-	dev, ino uint64
+	fd  int32
+	dev uint32 // the kernel's own has 32 bits
+	ino uint64
 }
+
+func keptAs(fd int, st *unix.Stat_t) keptFile { return keptFile{int32(fd), uint32(st.Dev), st.Ino} }
 
 // Nobody returns a manager that what is told to goes nowhere.
 func Nobody() *Manager { return newManager(-1) }
@@ -89,7 +92,7 @@ func (m *Manager) Store(name string, fd int) error {
 	if err := m.send(keep+"\n"+nameKey+"="+name+"\n"+noPoll, fd); err != nil {
 		return fmt.Errorf("store descriptor %d: %w", fd, err)
 	}
-	m.kept[name] = keptFile{fd, st.Dev, st.Ino}
+	m.kept[name] = keptAs(fd, &st)
 	return nil
 }
 
@@ -101,7 +104,7 @@ func (m *Manager) Inherited(name string, fd int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept[name] = keptFile{fd, st.Dev, st.Ino}
+	m.kept[name] = keptAs(fd, &st)
 }
 
 // Discard has the manager let go of what it keeps under name.
@@ -127,8 +130,8 @@ func (m *Manager) Kept() map[string]int {
 	files := make(map[string]int, len(m.kept))
 	for name, k := range m.kept {
 		var st unix.Stat_t
-		if err := unix.Fstat(k.fd, &st); err == nil && st.Dev == k.dev && st.Ino == k.ino {
-			files[name] = k.fd
+		if err := unix.Fstat(int(k.fd), &st); err == nil && keptAs(int(k.fd), &st) == k {
+			files[name] = int(k.fd)
 		}
 	}
 	return files

@@ -21,13 +21,11 @@ const (
 // otherwise. One goroutine drains both streams, so that their lines come into one file in the order in which they were written,
 // as far as that can be known.
 type Capture struct {
-	store *Store
-	scope *loop.Scope
-	name  string
-	quit  chan struct{} // closed when the goroutine is to end; nil without one. Its own; others hold mu
-	news  chan struct{} // wakes a goroutine that waits for more; nil until it is needed; made on the loop
-
-	events uint64                // that the loop was told of; loop only
+	store  *Store
+	scope  *loop.Scope
+	name   string
+	*bell                        // of the goroutine; nil without one. Its own; others hold mu
+	turns  uint64                // of FIFOs that became readable, where there are two; the draining goroutine's own
 	drops  atomic.Pointer[drops] // nil: nothing was dropped
 	outlet *outlet               // nil: files. The draining goroutine's own, but for what its comment says
 
@@ -38,11 +36,13 @@ type Capture struct {
 	watchers []*func()
 
 	mu       sync.Mutex
+	watch    // of the FIFOs
 	state    atomic.Uint32
 	silent   atomic.Bool   // a run has begun and has printed nothing yet
 	unplaced atomic.Bool   // as well, and where it begins is to be told before it has
 	reopen   atomic.Bool   // the file is to be opened anew, with options
 	over     bool          // the scope is closed; loop only
+	owing    bool          // its log is to have a record of what an earlier superd has dropped; loop only
 	newRun   [streams]bool // no process of it has opened the file that it writes by itself; guarded by mu, as the next
 	released bool          // descriptors are closed; nothing follows
 }
@@ -103,32 +103,70 @@ func (c *Capture) setting() *Options {
 	return c.options
 }
 
-// kick has a goroutine look at the FIFO from now on at the latest. From any goroutine.
+// A bell is what a draining goroutine is woken by.
+type bell struct {
+	quit chan struct{} // closed when it is to end
+	news chan struct{} // holds one: something has come
+}
+
+func newBell() *bell { return &bell{make(chan struct{}), make(chan struct{}, 1)} }
+
+// again returns a bell that has not rung, this one if it can be used for that.
+func (b *bell) again() *bell {
+	select {
+	case <-b.quit:
+		return newBell()
+	default:
+	}
+	select {
+	case <-b.news:
+	default:
+	}
+	return b
+}
+
+// ring tells that something has come.
+func (b *bell) ring() {
+	select {
+	case b.news <- struct{}{}:
+	default:
+	}
+}
+
+// kick has a goroutine look at the FIFOs from now on at the latest. From any goroutine.
 func (c *Capture) kick() {
+	if c.claim() {
+		go c.run(newBell())
+	}
+}
+
+// claim reports whether the caller is to have the FIFOs drained, since nobody does; else who does looks again.
+func (c *Capture) claim() bool {
 	for {
 		switch c.state.Load() {
 		case idle:
 			if c.state.CompareAndSwap(idle, draining) {
-				go c.run()
-				return
+				return true
 			}
 		case draining:
 			if c.state.CompareAndSwap(draining, dirty) {
-				select {
-				case c.news <- struct{}{}:
-				default:
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if c.bell != nil {
+					c.ring()
 				}
-				return
+				return false
 			}
 		default: // it looks again anyway, or never more
-			return
+			return false
 		}
 	}
 }
 
-// close is the scope's clean-up; the watch is gone by then.
+// close is the scope's clean-up.
 func (c *Capture) close() {
 	c.over = true
+	c.store.poller.remove(c)
 	for {
 		s := c.state.Load()
 		if s == idle && c.state.CompareAndSwap(idle, closed) {
@@ -144,13 +182,11 @@ func (c *Capture) close() {
 	}
 }
 
-// begin has the goroutine be woken when it is to end.
-func (c *Capture) begin() {
+// begin has the goroutine be woken by a bell.
+func (c *Capture) begin(b *bell) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.quit == nil {
-		c.quit = c.store.quits.Get().(chan struct{})
-	}
+	c.bell = b
 	if c.state.Load() == closing {
 		c.wakeToQuit()
 	}
@@ -159,20 +195,19 @@ func (c *Capture) begin() {
 // retire reports whether nobody wants the goroutine to go on, which then must not.
 func (c *Capture) retire() bool {
 	c.mu.Lock()
-	quit := c.quit
-	c.quit = nil
+	b := c.bell
+	c.bell = nil
 	c.mu.Unlock()
 	if !c.state.CompareAndSwap(draining, idle) {
-		c.begin()
+		c.begin(b)
 		return false
 	}
-	c.store.quits.Put(quit) // nobody has closed it: the state would be another one
 	return true
 }
 
 // wakeToQuit is for those who hold mu.
 func (c *Capture) wakeToQuit() {
-	if c.quit == nil {
+	if c.bell == nil {
 		return // there is no goroutine yet, or it is about to see the state
 	}
 	select {
@@ -193,15 +228,7 @@ func (c *Capture) SetOptions(o Options) {
 		c.addStream(Stderr)
 	}
 	if changed {
-		c.hearNews()
 		c.Reopen()
-	}
-}
-
-// hearNews makes ready for a goroutine that waits for more of a line, or of the other stream.
-func (c *Capture) hearNews() {
-	if (c.options.byLine() || c.options.Split) && c.news == nil {
-		c.news = make(chan struct{}, 1)
 	}
 }
 
@@ -308,6 +335,10 @@ func (c *Capture) release() {
 
 	c.mu.Lock()
 	c.released = true
+	c.bell = nil
+	if c.both > 0 {
+		closeFD(int(c.both))
+	}
 	for _, s := range c.streams {
 		closeFD(s.pipe())
 	}

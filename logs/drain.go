@@ -8,15 +8,13 @@ import (
 )
 
 // run drains the FIFOs until they are empty and nobody wants another look.
-func (c *Capture) run() {
-	c.begin()
+func (c *Capture) run(b *bell) {
+	c.begin(b)
 	for {
 		c.empty()
 		switch s := c.state.Load(); s {
 		case draining:
-			for _, s := range c.all() {
-				s.listen() // first: what has come since the last look has to be known before anybody rests
-			}
+			c.listen(c.all()...) // first: what has come since the last look has to be known before anybody rests
 			if c.retire() {
 				return
 			}
@@ -36,13 +34,15 @@ func (c *Capture) empty() {
 		more = false
 		list := c.inOrder()
 		for _, s := range list {
-			s.turnAt.Store(0)
+			s.turnAt = 0
 			again, open := s.serve()
 			if !open {
 				return
 			}
 			if len(list) > 1 && !again && s.bytes() == 0 {
-				s.listen() // which of the two is next to have some
+				c.mu.Lock()
+				c.order(s) // which of the two is next to have some
+				c.mu.Unlock()
 			}
 			more = more || again
 		}
@@ -73,11 +73,11 @@ func (s *stream) serve() (more, open bool) {
 	return more, err == nil || s.pause()
 }
 
-// linger waits a moment for more from a program that has just written much, rather than end and be started by the loop
-// again, which takes longer than the program does; and for the rest of a line. It reports whether there is more to do.
+// linger waits a moment for more from a program that has just written much, rather than wait for it with the
+// others, which takes longer than the program does; and for the rest of a line. It reports whether there is more to do.
 func (c *Capture) linger() bool {
 	list := c.inOrder()
-	begun := make([]int64, len(list)) // bytes of a line that has no end yet
+	var begun [streams]int64 // bytes of a line that has no end yet, in the order of the list
 	waits := false
 	for i, s := range list {
 		if s.file.byLine() {
@@ -90,7 +90,7 @@ func (c *Capture) linger() bool {
 			return true
 		}
 	}
-	return waits && c.awaitRest(list, begun)
+	return waits && c.awaitRest(list, begun[:])
 }
 
 func (s *stream) lingerShortly(begun int64) bool {
@@ -120,7 +120,7 @@ func (c *Capture) awaitRest(list []*stream, begun []int64) bool {
 	}
 	for i, s := range list {
 		if begun[i] == 0 {
-			s.listen()
+			c.listen(s)
 		}
 	}
 	for pause := time.Millisecond; ; pause *= 2 {
@@ -156,14 +156,7 @@ func (c *stream) turn() (more bool, err error) {
 	look := glance{buffers: &c.store.buffers}
 	defer look.close()
 	drops := c.file.Drop
-	check := func() error {
-		c.file.check()
-		return nil
-	}
-	if _, err := c.do(0, func() error {
-		c.settle()
-		return check()
-	}); err != nil {
+	if err := c.check(); err != nil {
 		return true, err
 	}
 	if drops != c.file.Drop {
@@ -176,7 +169,7 @@ func (c *stream) turn() (more bool, err error) {
 		}
 		limit, end := c.aim()
 		if c.reached(false) { // again: whoever waited for a mark may have changed the file since
-			if _, err := c.do(0, check); err != nil {
+			if err := c.check(); err != nil {
 				return true, err
 			}
 			limit, end = c.aim()
@@ -206,13 +199,42 @@ func (c *stream) turn() (more bool, err error) {
 			c.reached(!c.file.byLine() || c.bytes() == 0) // else the rest of a line is awaited
 			return false, nil
 		}
-		moved += n
+		if moved += n; moved < lingerBytes && c.mayRest() {
+			return false, nil // what comes now is told anew: that takes less than another look
+		}
 	}
 	if !c.grown { // it writes faster than it is read
 		c.grown = true
 		growPipe(c.pipe(), busyPipe)
 	}
 	return true, nil
+}
+
+// mayRest reports whether there is nothing to do beyond moving bytes.
+func (s *stream) mayRest() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.marks) == 0 && s.loss.bytes == 0 && !s.file.byLine()
+}
+
+// check does what Reopen and SetOptions asked for, and looks whether the file is still the one that its path names.
+func (c *stream) check() error {
+	if c.file.Drop {
+		return c.checkApart()
+	}
+	c.settle()
+	c.file.check()
+	return nil
+}
+
+// checkApart is check where the program doesn't wait for the file.
+func (c *stream) checkApart() error {
+	_, err := c.do(0, func() error {
+		c.settle()
+		c.file.check()
+		return nil
+	})
+	return err
 }
 
 // settle does what Reopen and SetOptions asked for.
@@ -416,9 +438,9 @@ func (c *stream) pause() bool {
 	defer timer.Stop()
 	for {
 		c.hear()
-		for _, s := range c.all() {
+		for _, s := range c.inOrder() {
 			if c.mayOvertake(s) {
-				s.listen()
+				c.listen(s)
 			}
 		}
 		select {
@@ -445,7 +467,7 @@ func (c *stream) otherWaits() bool {
 	return slices.ContainsFunc(c.all(), func(s *stream) bool { return c.mayOvertake(s) && s.bytes() > 0 })
 }
 
-// sleep waits, until the loop reports an event at the most. It reports false when closing.
+// sleep waits, until there is news at the most. It reports false when closing.
 func (c *Capture) sleep(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -32,6 +32,7 @@ type file struct {
 	begun    bool     // it has been open
 	regular  bool     // otherwise a device or FIFO, which is only written to
 	splices  bool     // it takes bytes from a pipe itself
+	checked  bool     // it was just found to be as it was left
 	inLine   bool     // what was appended last is not a whole line
 }
 
@@ -61,6 +62,7 @@ func (f *file) check() {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.identity != f.identity {
 		f.close()
 	}
+	f.checked = err == nil && info.size == f.size && f.regular
 }
 
 // take moves bytes from the pipe to the end of the file, at most the given number, rotating where that is due, and
@@ -71,7 +73,20 @@ func (f *file) take(pipe int, most int64, look *glance) (moved int64, err error)
 			f.close()
 		}
 	}()
+	checked := f.checked
+	f.checked = false
 	for {
+		if n := f.room(); n > 0 { // for whatever is there
+			if !checked {
+				if err := f.ready(); err != nil {
+					return 0, err
+				}
+				n = f.room()
+			}
+			if n > 0 {
+				return f.move(pipe, min(n, most), look)
+			}
+		}
 		n := min(pipeBytes(pipe), most)
 		if n == 0 {
 			return 0, nil
@@ -87,6 +102,17 @@ func (f *file) take(pipe int, most int64, look *glance) (moved int64, err error)
 		}
 		f.rotate()
 	}
+}
+
+// room returns how many bytes go into the file, whatever they are; 0: that is not known, or takes more than to move them.
+func (f *file) room() int64 {
+	switch {
+	case f.fd < 0 || !f.splices || f.MinFree > 0 || f.outdated():
+		return 0
+	case f.MaxSize == 0:
+		return math.MaxInt64
+	}
+	return max(f.MaxSize-(f.size-f.floor)-chunkBytes, 0) // the line end is looked for in the last chunk
 }
 
 // fit returns how many of the next n bytes in the pipe go into the file; 0 means that it is to be rotated first. It looks

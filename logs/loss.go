@@ -82,10 +82,10 @@ func (c *Capture) RestoreDrops(was Drops) {
 		return
 	}
 	c.drops.Store(&drops{Drops: was})
-	if was.Bytes > was.ToldBytes && c.hasPipe() {
+	if was.Bytes > was.ToldBytes {
 		s := c.streams[0]
 		s.loss.bytes, s.loss.lines, s.loss.cause = was.Bytes-was.ToldBytes, was.Lines-was.ToldLines, errStalled
-		c.kick()
+		c.owing = true
 	}
 }
 
@@ -225,14 +225,14 @@ func (c *stream) dropUntil(stalled bool, wait func() (over bool)) {
 			for _, s := range c.inOrder() {
 				if s != c {
 					if !stalled && c.mayOvertake(s) {
-						s.listen()
+						c.listen(s)
 						continue
 					}
 					s.loss.cause = c.loss.cause
 				}
 				some, empty := s.dropAll()
 				if empty {
-					s.listen()
+					c.listen(s)
 				}
 				moved, held = moved || some, held || !empty
 			}

@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // A rig is a loop that runs and a store on it.
 type rig struct {

@@ -25,7 +25,7 @@ const (
 const lateAfter = 200 * time.Millisecond
 
 // Threads is how many threads the captures of a [Store], its archive, superd's standard output and a [Queue] may keep waiting in the kernel.
-const Threads = 2*maxWriters + 2*maxReaders + maxLingering + 3
+const Threads = maxWaiting + 2*maxWriters + 2*maxReaders + maxLingering + 3
 
 // A place is what may stall as one: a file system or, where nobody knows which one that is, a directory. The one or the other is set.
 type place struct {
@@ -44,6 +44,8 @@ type slots struct {
 	gates map[place]*gate
 	taken []*slot // in the order in which they were
 	late  int     // of those
+	spare *gate   // nobody's
+	free  []*slot // nobody's
 }
 
 func newSlots(m *mounts.Table, perPlace, most int) slots {
@@ -68,27 +70,60 @@ func (s *slots) acquire(p place, quit <-chan struct{}) *slot {
 	s.mu.Lock()
 	g := s.gates[p]
 	if g == nil {
-		g = &gate{seats: make(chan struct{}, s.perPlace)}
+		if g, s.spare = s.spare, nil; g == nil {
+			g = &gate{seats: make(chan struct{}, s.perPlace)}
+		}
 		s.gates[p] = g
 	}
 	g.users++
-	s.mu.Unlock()
+	if !s.sitNow(g) {
+		s.mu.Unlock()
+		if !s.sit(g, quit) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.leave(p, g)
+			return nil
+		}
+		s.mu.Lock()
+	}
+	defer s.mu.Unlock()
+	t := new(slot)
+	if last := len(s.free) - 1; last >= 0 {
+		t, s.free = s.free[last], s.free[:last]
+	}
+	*t = slot{of: s, place: p, since: time.Now()}
+	s.taken = append(s.taken, t)
+	return t
+}
+
+// sitNow reports whether there was a seat and a token.
+func (s *slots) sitNow(g *gate) bool {
+	select {
+	case g.seats <- struct{}{}:
+	default:
+		return false
+	}
+	select {
+	case s.all <- struct{}{}:
+		return true
+	default:
+		<-g.seats
+		return false
+	}
+}
+
+// sit waits for a seat and a token. It reports false if quit was closed before there were.
+func (s *slots) sit(g *gate, quit <-chan struct{}) bool {
 	select {
 	case g.seats <- struct{}{}:
 	case <-quit:
-		s.leave(p, g)
-		return nil
+		return false
 	}
 	if !s.token(quit) {
 		<-g.seats
-		s.leave(p, g)
-		return nil
+		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	taken := &slot{of: s, place: p, since: time.Now()}
-	s.taken = append(s.taken, taken)
-	return taken
+	return true
 }
 
 // token waits for a token, also for those of slots that are late. It reports whether it got one before quit was closed.
@@ -141,7 +176,7 @@ func (t *slot) release() {
 	}
 	s := t.of
 	s.mu.Lock()
-	g := s.gates[t.place]
+	defer s.mu.Unlock()
 	i := slices.Index(s.taken, t)
 	s.taken = slices.Delete(s.taken, i, i+1)
 	if t.late {
@@ -149,15 +184,17 @@ func (t *slot) release() {
 	} else {
 		<-s.all
 	}
-	s.mu.Unlock()
+	g := s.gates[t.place]
 	<-g.seats
 	s.leave(t.place, g)
+	*t = slot{}
+	s.free = append(s.free, t)
 }
 
+// leave is for those who hold mu.
 func (s *slots) leave(p place, g *gate) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if g.users--; g.users == 0 {
 		delete(s.gates, p)
+		s.spare = g
 	}
 }

@@ -1,8 +1,8 @@
 // Package logs brings the output of programs into their log files, byte for byte, and reads it back.
 //
 // A program writes to a FIFO ([MakeFIFO], [OpenWriter]). A [Capture] owns the FIFO's read end, the log file and the
-// files rotated away from it. It lives on the loop, which only tells it that there is something to read: a goroutine of
-// its own then moves bytes until the FIFO is empty and ends. A quiet capture has no goroutine and no buffer. Bytes
+// files rotated away from it. It lives on the loop, which sees neither the bytes nor that there are some: the goroutines of
+// a [Store] wait for output, and the one that is told of some moves bytes until the FIFO is empty. A quiet capture has no goroutine and no buffer. Bytes
 // go from pipe to file inside the kernel (splice(2)), so that each of them is in the one or in the other whenever superd
 // dies; they are looked at only near the size at which a file is rotated. With another [Format] than raw they are peeked at,
 // written as records and only then taken out of the pipe: who dies in between repeats what was in flight and loses nothing.
@@ -140,10 +140,10 @@ type Store struct {
 	slots      slots // for those who write
 	readers    slots
 	lines      lineCache
-	lingering  chan struct{}  // holds a token for each goroutine that waits for a busy program
-	buffers    sync.Pool      // of *[chunkBytes]byte
-	benches    sync.Pool      // of *recordBench
-	quits      sync.Pool      // of chan struct{}, not closed
+	lingering  chan struct{} // holds a token for each goroutine that waits for a busy program
+	buffers    sync.Pool     // of *[chunkBytes]byte
+	benches    sync.Pool     // of *recordBench
+	poller     poller
 	captures   sync.WaitGroup // and who works for them
 	archive    archive
 	transports transports
@@ -170,11 +170,11 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		lines:     lineCache{lines: make(map[*Capture]cachedLine)},
 		buffers:   sync.Pool{New: func() any { return new([chunkBytes]byte) }},
 		benches:   sync.Pool{New: func() any { return new(recordBench) }},
-		quits:     sync.Pool{New: func() any { return make(chan struct{}) }},
 		now:       time.Now,
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
+	s.poller.captures = &s.captures
 	s.transports.log, s.feeds.log = log, log
 	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
@@ -227,7 +227,6 @@ func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
 		c.streams = append(c.streams, c.newStream(Stderr))
 	}
 	c.chooseFiles()
-	c.hearNews()
 	s.captures.Add(1)
 	scope.Defer(c.close)
 	return c

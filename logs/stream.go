@@ -26,9 +26,6 @@ type stream struct {
 	which Stream
 	fd    atomic.Int32 // read end; -1: none yet
 
-	watch  atomic.Pointer[loop.OneShot] // armed while nobody drains; nil: none yet
-	turnAt atomic.Uint64                // when its FIFO became readable, among the events of the capture; 0: it is not known to be
-
 	file *file // as the capture's options have it; both streams may have the same. Used by the draining goroutine; its chain by followers, too
 
 	drain // the draining goroutine's own
@@ -36,9 +33,10 @@ type stream struct {
 
 // A drain is what the goroutine that moves bytes keeps from one time to the next.
 type drain struct {
-	total    int64 // bytes that are in the file
-	since    int64 // of the first of these: nanoseconds of the Unix epoch
-	lingered int64 // total when it last waited for more
+	turnAt   uint64 // when its FIFO became readable, among both of the capture; 0: it is not known to be
+	total    int64  // bytes that are in the file
+	since    int64  // of the first of these: nanoseconds of the Unix epoch
+	lingered int64  // total when it last waited for more
 	loss     loss
 	failures int32       // turns that failed in a row
 	troubled bool        // the trouble with rotation has been told
@@ -88,16 +86,43 @@ func (c *Capture) stream(which Stream) *stream {
 	return nil
 }
 
-// inOrder returns the streams that have a FIFO, in the order in which these became readable.
-func (c *Capture) inOrder() []*stream {
-	list := make([]*stream, 0, streams)
-	for _, s := range c.all() {
+// piped returns those of these streams that have a FIFO.
+func piped(all []*stream) []*stream {
+	n := 0
+	for _, s := range all {
+		if s.pipe() >= 0 {
+			n++
+		}
+	}
+	if n == len(all) {
+		return all
+	}
+	list := make([]*stream, 0, n)
+	for _, s := range all {
 		if s.pipe() >= 0 {
 			list = append(list, s)
 		}
 	}
+	return list
+}
+
+// inOrder returns the streams that have a FIFO, in the order in which these became readable. It is for the draining goroutine.
+func (c *Capture) inOrder() []*stream {
+	list := piped(c.all())
+	if len(list) < 2 {
+		return list
+	}
+	for _, which := range c.told() {
+		for _, s := range list {
+			if s.which == which && s.turnAt == 0 {
+				c.turns++
+				s.turnAt = c.turns
+			}
+		}
+	}
+	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *stream) int {
-		return cmp.Compare(a.turnAt.Load()-1, b.turnAt.Load()-1) // 0 comes last
+		return cmp.Compare(a.turnAt-1, b.turnAt-1) // 0 comes last
 	})
 	return list
 }
@@ -117,7 +142,7 @@ func (c *Capture) Attach(which Stream, fd int) error {
 		s = c.addStream(which)
 	}
 	s.fd.Store(int32(fd))
-	s.startWatch()
+	c.scope.Post(c.startWatch) // a superd that takes over has more to tell the capture before
 	return nil
 }
 
@@ -150,28 +175,21 @@ func (c *Capture) hasPipe() bool {
 	return false
 }
 
-// startWatch begins the watch, which reports at once what is there already.
-func (s *stream) startWatch() {
-	watch, err := s.scope.OnReadableOnce(s.pipe(), s.readable)
-	if err != nil { // memory or watches are short
-		s.scope.After(time.Second, s.startWatch)
-		return
+// startWatch begins the watch, which tells at once of what is there already.
+func (c *Capture) startWatch() {
+	if err := c.store.poller.add(c); err != nil { // memory, descriptors or watches are short
+		c.scope.After(time.Second, c.startWatch)
 	}
-	s.watch.Store(watch)
+	if c.owing {
+		c.owing = false
+		c.kick()
+	}
 }
 
-// readable runs on the loop when bytes have come. Then there are no more events before [stream.listen], so that a program that prints
-// much does not wake the loop for each of its writes.
-func (s *stream) readable() {
-	c := s.Capture
-	c.events++
-	s.turnAt.CompareAndSwap(0, c.events)
-	c.kick()
-}
-
-// listen has the loop told when there are bytes in the FIFO: at once, if some have come already. It is for the draining goroutine.
-func (s *stream) listen() {
-	if watch := s.watch.Load(); watch != nil {
-		watch.Rearm()
+// readable drains, unless another goroutine does: that looks again then. There are no more events before [Capture.listen], so that
+// a program that prints much wakes nobody by each of its writes.
+func (c *Capture) readable(b *bell) {
+	if c.claim() {
+		c.run(b)
 	}
 }

@@ -101,17 +101,17 @@ func TestLabelledOrder(t *testing.T) {
 	var want []string
 	for n := range 200 {
 		r.poll("the end of the drain", func() bool { return p.state.Load() == idle }) // else it may see the one before the other is there
-		r.do(func() {                                                                 // both are there when the loop looks
-			if n%2 == 0 {
-				p.print("a\n")
-				p.complain("b\n")
-				want = append(want, "stdout a", "stderr b")
-			} else {
-				p.complain("b\n")
-				p.print("a\n")
-				want = append(want, "stderr b", "stdout a")
-			}
-		})
+		r.store.poller.mu.Lock()                                                      // both are there when somebody looks
+		if n%2 == 0 {
+			p.print("a\n")
+			p.complain("b\n")
+			want = append(want, "stdout a", "stderr b")
+		} else {
+			p.complain("b\n")
+			p.print("a\n")
+			want = append(want, "stderr b", "stdout a")
+		}
+		r.store.poller.mu.Unlock()
 		p.awaitDrained()
 	}
 	var got []string

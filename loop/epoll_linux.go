@@ -34,7 +34,7 @@ func newEpoll() (*epoll, error) {
 	}
 	e := &epoll{fd: fd, eventFD: eventFD, clock: clockFD{fd: -1}}
 	// Each write to an eventfd is an edge, so that nobody has to read it.
-	if err := e.add(eventFD, registration{want: Readable, trigger: edge}); err != nil {
+	if err := e.add(eventFD, registration{want: Readable, edge: true}); err != nil {
 		e.close()
 		return nil, fmt.Errorf("watch eventfd: %w", err)
 	}
@@ -69,8 +69,6 @@ func (e *epoll) add(fd int, r registration) error {
 func (e *epoll) modify(fd int, r registration) error {
 	return unix.EpollCtl(e.fd, unix.EPOLL_CTL_MOD, fd, r.epollEvent(fd))
 }
-
-func (e *epoll) rearm(fd int, r registration) { _ = e.modify(fd, r) }
 
 // remove may find that fd is closed, which has removed it.
 func (e *epoll) remove(fd int) {
@@ -182,11 +180,8 @@ func (r registration) epollEvent(fd int) *unix.EpollEvent {
 	if r.want&Writable != 0 {
 		bits |= unix.EPOLLOUT
 	}
-	switch r.trigger {
-	case edge:
+	if r.edge {
 		bits |= unix.EPOLLET
-	case oneShot:
-		bits |= unix.EPOLLET | unix.EPOLLONESHOT // else the kernel looks once more before it forgets it
 	}
 	return &unix.EpollEvent{Events: bits, Fd: int32(fd), Pad: int32(r.generation)}
 }

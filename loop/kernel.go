@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,9 +27,6 @@ type kernel struct {
 	lowest  int     // no number from firstFD to below it is free
 	openFDs int
 	ready   []*interest
-
-	mu    sync.Mutex // guards armed
-	armed []interest // registrations that are to report once more
 }
 
 // A file is an open file with one descriptor.
@@ -46,7 +42,6 @@ type interest struct {
 	fd     int
 	file   *file // nil: removed
 	listed bool  // in kernel.ready
-	spent  bool  // a one-shot that has reported
 }
 
 const (
@@ -102,7 +97,7 @@ func (k *kernel) list(i *interest) {
 
 // events returns what is ready of what i is interested in. Hangup is always of interest.
 func (i *interest) events() Ready {
-	if i.file == nil || i.spent {
+	if i.file == nil {
 		return 0
 	}
 	return i.file.ready & (i.want | Hangup)
@@ -132,26 +127,9 @@ func (k *kernel) modify(fd int, r registration) error {
 	if f.interest == nil {
 		return syscall.ENOENT
 	}
-	f.interest.registration, f.interest.spent = r, false
+	f.interest.registration = r
 	k.list(f.interest)
 	return nil
-}
-
-// rearm takes effect when the loop looks next.
-func (k *kernel) rearm(fd int, r registration) {
-	k.mu.Lock()
-	k.armed = append(k.armed, interest{registration: r, fd: fd})
-	k.mu.Unlock()
-	k.wake()
-}
-
-func (k *kernel) arm() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, i := range k.armed {
-		_ = k.modify(i.fd, i.registration)
-	}
-	k.armed = k.armed[:0]
 }
 
 func (k *kernel) remove(fd int) {
@@ -169,7 +147,6 @@ func (k *kernel) forget(f *file) {
 
 // wait never waits for time to pass: without events it moves the clock to the deadline.
 func (k *kernel) wait(deadline time.Duration, events []event) (int, error) {
-	k.arm()
 	n := k.collect(events)
 	switch {
 	case n > 0 || k.changed || deadline <= k.now():
@@ -191,7 +168,7 @@ func (k *kernel) collect(events []event) int {
 	n := min(len(k.ready), len(events))
 	for j, i := range k.ready[:n] {
 		events[j] = event{i.fd, i.generation, i.events()}
-		i.listed, i.spent = i.trigger == level, i.trigger == oneShot
+		i.listed = !i.edge
 	}
 	k.ready = slices.DeleteFunc(k.ready, func(i *interest) bool { return !i.listed })
 	return n
@@ -206,7 +183,6 @@ func (k *kernel) prune() {
 }
 
 func (k *kernel) anyReady() bool {
-	k.arm()
 	k.prune()
 	return len(k.ready) > 0
 }

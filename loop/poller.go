@@ -23,7 +23,7 @@ const never time.Duration = math.MaxInt64
 // that one may vanish, or report after its descriptor was closed. Hence the generation, which comes
 // back in each event.
 type poller interface {
-	// now, wake and rearm may be called from any goroutine, the others only from that of the loop.
+	// now and wake may be called from any goroutine, the others only from that of the loop.
 	now() time.Duration
 	wake() // ends the present wait, or the next
 
@@ -42,9 +42,6 @@ type poller interface {
 	modify(fd int, r registration) error
 	remove(fd int)
 
-	// rearm has a one-shot registration report once more; at once, if it is ready. If there is none, it does nothing.
-	rearm(fd int, r registration)
-
 	// wait fills events and returns how many there are. It returns without any at the deadline, which
 	// is on the scale of now, or after wake.
 	wait(deadline time.Duration, events []event) (int, error)
@@ -55,18 +52,9 @@ type poller interface {
 // A registration is what a poller is to report about a descriptor.
 type registration struct {
 	want       Ready
-	trigger    trigger
+	edge       bool // only when something became ready, rather than while it is
 	generation uint32
 }
-
-// A trigger tells when a poller reports what is ready.
-type trigger uint8
-
-const (
-	level   trigger = iota // while it is
-	edge                   // when it became so, or more of it
-	oneShot                // when it became so, and then not before it is rearmed
-)
 
 // An event is what a poller reports.
 type event struct {

@@ -17,11 +17,17 @@ type Scope struct {
 
 // Child returns a new scope that is closed with s at the latest. It is closed already if s is.
 func (s *Scope) Child() *Scope {
-	c := &Scope{loop: s.loop, closed: s.closed}
-	if !s.closed {
-		s.adopt(&c.link, c)
-	}
+	c := new(Scope)
+	c.Open(s)
 	return c
+}
+
+// Open makes s, the zero Scope, what [Scope.Child] of parent returns: for a scope that is a field of what has that life, and no allocation of its own.
+func (s *Scope) Open(parent *Scope) {
+	s.loop, s.closed = parent.loop, parent.closed
+	if !s.closed {
+		parent.adopt(&s.link, s)
+	}
 }
 
 // Detach takes s from the scope that owns it. From then on only Close closes it, so that whoever has it must

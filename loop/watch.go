@@ -26,53 +26,24 @@ type Watch struct {
 // always ready as a regular file is, syscall.ENOSPC at the limit of epoll watches, and [ErrClosed] if s
 // is closed.
 func (s *Scope) OnReadable(fd int, f func()) (*Watch, error) {
-	return s.watch(fd, Readable, level, f)
+	return s.watch(fd, Readable, false, f)
 }
 
 // OnReadableEdge has f called when fd becomes readable, hung up or in error, and when more arrives. f
 // must read until there is nothing left, since what it leaves is not reported again. It may be called
 // without a cause.
 func (s *Scope) OnReadableEdge(fd int, f func()) (*Watch, error) {
-	return s.watch(fd, Readable, edge, f)
+	return s.watch(fd, Readable, true, f)
 }
 
 // OnWritable has f called in each turn in which fd is writable, hung up or in error.
 func (s *Scope) OnWritable(fd int, f func()) (*Watch, error) {
-	return s.watch(fd, Writable, level, f)
+	return s.watch(fd, Writable, false, f)
 }
 
 // OnHangup has f called in each turn in which fd is hung up or in error, readable or not.
 func (s *Scope) OnHangup(fd int, f func()) (*Watch, error) {
-	return s.watch(fd, Hangup, level, f)
-}
-
-// A OneShot is a watch that calls its function once and then rests until it is armed again: for a descriptor that another goroutine
-// reads, which is to have no more events while it does.
-type OneShot struct {
-	Watch
-	generation uint32
-}
-
-// OnReadableOnce has f called once when fd is readable, hung up or in error, and once more after each [OneShot.Rearm]. It shares its descriptor
-// with no other watch. It may be called without a cause.
-func (s *Scope) OnReadableOnce(fd int, f func()) (*OneShot, error) {
-	w := &OneShot{Watch: Watch{f: f, fd: int32(fd), want: Readable}}
-	if err := s.begin(&w.Watch, oneShot); err != nil {
-		return nil, err
-	}
-	w.generation = s.loop.slots[fd].generation
-	return w, nil
-}
-
-// Rearm has the function called once more: at once, if the descriptor is readable now. It may be called from any goroutine, and after the
-// watch was stopped, when it does nothing; but not when the descriptor has been closed or is watched anew.
-func (w *OneShot) Rearm() {
-	l := w.scope.loop
-	l.mu.Lock() // the poller may be closed after
-	defer l.mu.Unlock()
-	if !l.closed {
-		l.poller.rearm(int(w.fd), registration{w.want, oneShot, w.generation})
-	}
+	return s.watch(fd, Hangup, false, f)
 }
 
 // Stop ends the watch. It is not called again, even if it is ready in this turn. A nil or stopped watch
@@ -92,39 +63,31 @@ func (w *Watch) release() { w.Stop() }
 type slot struct {
 	newest     *Watch // nil: the number is not watched
 	generation uint32 // of the present registration, or the last
-	trigger    trigger
+	edge       bool
 }
 
-func (s *Scope) watch(fd int, want Ready, how trigger, f func()) (*Watch, error) {
+func (s *Scope) watch(fd int, want Ready, edge bool, f func()) (*Watch, error) {
 	w := &Watch{f: f, fd: int32(fd), want: want}
-	if err := s.begin(w, how); err != nil {
-		return nil, err
+	err := ErrClosed
+	if !s.closed {
+		err = s.loop.register(w, edge)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("watch descriptor %d: %w", fd, err)
+	}
+	s.adopt(&w.link, w)
 	return w, nil
 }
 
-// begin registers w, which s owns from then on.
-func (s *Scope) begin(w *Watch, how trigger) error {
-	err := ErrClosed
-	if !s.closed {
-		err = s.loop.register(w, how)
-	}
-	if err != nil {
-		return fmt.Errorf("watch descriptor %d: %w", w.fd, err)
-	}
-	s.adopt(&w.link, w)
-	return nil
-}
-
 // register adds w to the watches of its descriptor, and what it wants to the poller.
-func (l *Loop) register(w *Watch, how trigger) error {
+func (l *Loop) register(w *Watch, edge bool) error {
 	fd := int(w.fd)
 	var sl slot
 	if fd >= 0 && fd < len(l.slots) {
 		sl = l.slots[fd]
 	}
 	if sl.newest != nil {
-		err := l.share(w, sl, how)
+		err := l.share(w, sl, edge)
 		if !errors.Is(err, syscall.ENOENT) {
 			return err
 		}
@@ -134,8 +97,8 @@ func (l *Loop) register(w *Watch, how trigger) error {
 	}
 
 	sl.generation++
-	sl.trigger = how
-	if err := l.poller.add(fd, registration{w.want, how, sl.generation}); err != nil {
+	sl.edge = edge
+	if err := l.poller.add(fd, registration{w.want, edge, sl.generation}); err != nil {
 		return err
 	}
 	for len(l.slots) <= fd {
@@ -147,20 +110,17 @@ func (l *Loop) register(w *Watch, how trigger) error {
 }
 
 // share adds w to the watches that a descriptor has.
-func (l *Loop) share(w *Watch, sl slot, how trigger) error {
+func (l *Loop) share(w *Watch, sl slot, edge bool) error {
 	// The poller is asked even if nothing changes for it: it alone knows whether the descriptor is
 	// still the same.
-	r := registration{sl.want(), sl.trigger, sl.generation}
-	if how == sl.trigger {
+	r := registration{sl.want(), sl.edge, sl.generation}
+	if edge == sl.edge {
 		r.want |= w.want
 	}
 	if err := l.poller.modify(int(w.fd), r); err != nil {
 		return err
 	}
-	if how == oneShot || sl.trigger == oneShot {
-		return errors.New("a one-shot watch and others of one descriptor")
-	}
-	if how != sl.trigger {
+	if edge != sl.edge {
 		return errors.New("level-triggered and edge-triggered watches of one descriptor")
 	}
 	w.next = sl.newest
@@ -191,7 +151,7 @@ func (l *Loop) unregister(w *Watch) {
 		l.poller.remove(int(w.fd))
 	case want != before:
 		// It fails only if the descriptor is closed, and then there is nothing left to change.
-		_ = l.poller.modify(int(w.fd), registration{want, sl.trigger, sl.generation})
+		_ = l.poller.modify(int(w.fd), registration{want, sl.edge, sl.generation})
 	}
 }
 

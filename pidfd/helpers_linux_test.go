@@ -14,7 +14,7 @@ import (
 )
 
 // deadline bounds each wait for an event; only a failing test ever uses it up.
-const deadline = 20 * time.Second
+const deadline = 90 * time.Second
 
 // A child is a shell script under test: what it reads and prints are pipes of the test.
 type child struct {

@@ -73,7 +73,7 @@ func TestLimitsWithoutController(t *testing.T) {
 			if c := b.kernel.cgroups; c != nil && hasWord(filepath.Join(c.own, "cgroup.controllers"), controller) {
 				t.Skip("there are controllers")
 			}
-			_, err := b.try(b.newTree("web"), &config.Program{Name: "web", Command: []string{"/bin/true"}, Limits: limits})
+			_, err := b.try(b.newTree("web"), &config.Program{Name: "web", Command: []string{"/bin/true"}, Settings: &config.Settings{Limits: limits}})
 			se, ok := errors.AsType[*SpawnError](err)
 			want := fmt.Sprintf("no cgroup v2 controller %s here: ", controller)
 			if !ok || se.Fault != faultFinal || !strings.Contains(err.Error(), want) {

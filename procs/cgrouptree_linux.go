@@ -22,11 +22,11 @@ import (
 
 // A cgroupTree is the [Tree] of an instance that has a cgroup: every process is born there, and stays there whatever it calls.
 type cgroupTree struct {
-	errand // kills and removals
-	groups *cgroups
-	dir    string
-	path   string // as /proc/PID/cgroup shows it; empty: not known
-	found  bool   // an earlier superd has made it
+	errand  // kills and removals
+	groups  *cgroups
+	dir     string
+	strange bool // dir is not where superd would make it now: how /proc/PID/cgroup shows it is not known
+	found   bool // an earlier superd has made it
 
 	made     atomic.Bool  // there may be a directory
 	oomKills atomic.Int64 // that earlier directories have counted
@@ -42,8 +42,7 @@ func (c *cgroups) newTree(instance, place string) *cgroupTree {
 	home := filepath.Join(c.base, name)
 	t := c.trees[instance]
 	if t == nil || t.dir != home && place == "" {
-		t = &cgroupTree{groups: c, dir: home, path: path.Join(c.path, name)}
-		t.idle.L = &t.errand.mu
+		t = &cgroupTree{groups: c, dir: home}
 		c.trees[instance] = t
 		t.takeOver(place)
 	}
@@ -53,7 +52,7 @@ func (c *cgroups) newTree(instance, place string) *cgroupTree {
 // takeOver looks whether an earlier superd has left the directory.
 func (t *cgroupTree) takeOver(place string) {
 	if base := filepath.Dir(place); place != "" && place != t.dir && filepath.Base(place) == filepath.Base(t.dir) && isCgroup(place) {
-		t.dir, t.path = place, ""
+		t.dir, t.strange = place, true
 		if !slices.Contains(t.groups.bases, base) {
 			t.groups.bases = append(t.groups.bases, base)
 		}
@@ -191,11 +190,11 @@ func (t *cgroupTree) holds(pid int) bool {
 	if err != nil {
 		return false
 	}
-	if t.path == "" {
+	if t.strange {
 		return slices.Contains(pidsIn(t.dir), pid)
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "0::"+t.path); ok {
+		if rest, ok := strings.CutPrefix(line, "0::"+path.Join(t.groups.path, filepath.Base(t.dir))); ok {
 			return rest == "\n" || strings.HasPrefix(rest, "/")
 		}
 	}
@@ -217,7 +216,7 @@ func (t *cgroupTree) Kill() error {
 				err = t.killEach()
 			}
 			if err != nil {
-				t.groups.log.Error("tree not killed at once", "cgroup", t.path, "error", err)
+				t.groups.log.Error("tree not killed at once", "cgroup", t.dir, "error", err)
 			}
 		})
 	}
@@ -298,7 +297,7 @@ func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
 	}
 	switch err := os.Mkdir(t.dir, 0o755); {
 	case err == nil:
-		t.written, t.found = map[string]string{}, false
+		t.written, t.found = nil, false
 	case !errors.Is(err, fs.ErrExist):
 		return -1, &SpawnError{Stage: "make cgroup", Path: t.dir, Err: cause(err), Fault: faultOf(err)}
 	}

@@ -77,9 +77,14 @@ func (in *instance) change(c *config.Change) {
 // setLogOptions puts the program's log options in force. Files, sink and format stay as they are as long as a run lasts that was
 // begun with others: its output is in one place, in one format.
 func (in *instance) setLogOptions() {
+	if in.logsBy == in.program && (in.run == nil || in.run.program == in.program) {
+		return
+	}
 	o := in.sup.logOptions(in.name, in.program)
-	if r := in.run; r != nil {
+	in.logsBy = in.program
+	if r := in.run; r != nil && r.program != in.program {
 		o = duringRun(in.sup.logOptions(in.name, r.program), o)
+		in.logsBy = nil
 	}
 	in.capture.SetOptions(o)
 	if !in.occupy(o.Files()) {
@@ -115,9 +120,9 @@ func (in *instance) changeRun(program *config.Program) {
 			h.due += start
 			shift(h.limit, start)
 		}
-		own := *program
+		own := program.Clone()
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
-		program = &own
+		program = own
 	}
 	// A newline on a descriptor is waited for without any interval, and only once.
 	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)

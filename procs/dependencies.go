@@ -30,14 +30,14 @@ type node struct {
 	name      string
 	instances []*instance
 	edges     []*edge // from those who name it
-	after     int     // of them, those that are about the order alone
+	after     int32   // of them, those that are about the order alone
 	seen      view    // as its edges know it
 
-	levels  [levelCount]int // instances
-	holding [levelCount]int // of them, those that are holding
-	unasked int             // instances
-	users   int             // instances that live and require it
-	leaving int             // instances that are going and come after it
+	levels  [levelCount]int32 // instances
+	holding [levelCount]int32 // of them, those that are holding
+	unasked int32             // instances
+	users   int32             // instances that live and require it
+	leaving int32             // instances that are going and come after it
 }
 
 // A view is what an edge passes on of a node.
@@ -57,11 +57,11 @@ type edge struct {
 
 // ties are what a machine knows of the others. The supervisor keeps them up to date.
 type ties struct {
-	own      *node           // its own program; those who require it
-	required [levelCount]int // programs that it requires
-	ahead    [levelCount]int // programs that it comes after and that are on their way up
-	unasked  int             // of those that it requires, programs that it may ask for
-	follows  int             // programs that it comes after
+	own      *node             // its own program; those who require it
+	required [levelCount]int32 // programs that it requires
+	ahead    [levelCount]int32 // programs that it comes after and that are on their way up
+	unasked  int32             // of those that it requires, programs that it may ask for
+	follows  int32             // programs that it comes after
 }
 
 // lacking reports whether something that it requires is down, so that it can't stay up either.
@@ -153,7 +153,7 @@ func (in *instance) publish() {
 	}
 }
 
-func one(b bool) int {
+func one(b bool) int32 {
 	if b {
 		return 1
 	}
@@ -161,7 +161,7 @@ func one(b bool) int {
 }
 
 // count adds by to the counts to which an instance of that standing belongs.
-func (n *node) count(s standing, by int) {
+func (n *node) count(s standing, by int32) {
 	n.levels[s.level] += by
 	n.holding[s.level] += by * one(s.holding)
 	n.unasked += by * one(s.unasked)
@@ -177,7 +177,7 @@ func (n *node) view() view {
 }
 
 // lowest returns the lowest level at which there is somebody; levelCount if there is nobody.
-func lowest(counts *[levelCount]int) level {
+func lowest(counts *[levelCount]int32) level {
 	for l, n := range counts {
 		if n > 0 {
 			return level(l)
@@ -210,7 +210,7 @@ func (n *node) touch() {
 }
 
 // count adds by to what its instance knows of a node of that view.
-func (e *edge) count(v view, by int) {
+func (e *edge) count(v view, by int32) {
 	t := &e.from.machine.ties
 	switch {
 	case !e.order:
@@ -239,9 +239,11 @@ func (s *Supervisor) node(name string) *node {
 func (in *instance) join() {
 	s, program := in.sup, in.program
 	table := s.config.Program(program.Name)
-	n := newNode(program.Name)
+	var n *node
 	if table == nil || s.has(table, in.name) {
 		n = s.node(program.Name)
+	} else {
+		n = newNode(program.Name)
 	}
 	if table != nil {
 		program = table

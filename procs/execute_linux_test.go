@@ -117,7 +117,7 @@ func needUser(t *testing.T) string {
 	t.Helper()
 	needRoot(t)
 	for _, name := range []string{"www-data", "daemon", "nobody"} {
-		if _, err := lookUpRunAs(&config.Program{User: name}, account.System()); err == nil {
+		if _, err := lookUpRunAs(&config.Program{Settings: &config.Settings{User: name}}, account.System()); err == nil {
 			return name
 		}
 	}
@@ -143,10 +143,10 @@ func TestExecuteAsUser(t *testing.T) {
 	want := id("-u") + " " + id("-g") + " " + id("-G") + " " + strings.TrimSpace(string(home)) + " " + user + " " + user + " web\n"
 	script := `echo "$(id -u) $(id -g) $(id -G) $HOME:$SHELL $USER $LOGNAME $SUPERD_NAME"`
 	for name, program := range map[string]*config.Program{
-		"by the fork":           {},
-		"through a step":        {Umask: ptr(uint32(0o22))},
-		"by number":             {User: id("-u")},
-		"by number with a step": {User: id("-u"), Limits: config.Limits{Core: ptr(int64(0))}},
+		"by the fork":           {Settings: &config.Settings{}},
+		"through a step":        {Settings: &config.Settings{Umask: ptr(uint32(0o22))}},
+		"by number":             {Settings: &config.Settings{User: id("-u")}},
+		"by number with a step": {Settings: &config.Settings{User: id("-u"), Limits: config.Limits{Core: ptr(int64(0))}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if program.User == "" {
@@ -159,13 +159,13 @@ func TestExecuteAsUser(t *testing.T) {
 		})
 	}
 	t.Run("variables", func(t *testing.T) {
-		program := &config.Program{User: user, Command: shell(`echo "$HOME ${USER} $SHELL"`), Environment: map[string]string{"HOME": "/h/${USER}", "SHELL": "/s"}}
+		program := &config.Program{Command: shell(`echo "$HOME ${USER} $SHELL"`), Environment: map[string]string{"HOME": "/h/${USER}", "SHELL": "/s"}, Settings: &config.Settings{User: user}}
 		if got, want := first(newStarter(t, program).run(t)), "/h/"+user+" "+user+" /s\n"; got != want {
 			t.Errorf("it printed %q, want %q", got, want)
 		}
 	})
 	t.Run("without user they stay superd's", func(t *testing.T) {
-		program := &config.Program{InheritEnvironment: true, Command: shell(`echo "$(id -u) $HOME ${USER:-none}"`)}
+		program := &config.Program{Command: shell(`echo "$(id -u) $HOME ${USER:-none}"`), Settings: &config.Settings{InheritEnvironment: true}}
 		if got, want := first(newStarter(t, program).run(t)), "0 /of/superd none\n"; got != want {
 			t.Errorf("it printed %q, want %q", got, want)
 		}
@@ -176,7 +176,7 @@ func first[A, B any](a A, _ B) A { return a }
 
 func TestExecuteWithSupplementaryGroups(t *testing.T) {
 	user := needUser(t)
-	own := strings.Fields(first(newStarter(t, &config.Program{User: user, Command: shell("id -g")}).run(t)))[0]
+	own := strings.Fields(first(newStarter(t, &config.Program{Command: shell("id -g"), Settings: &config.Settings{User: user}}).run(t)))[0]
 	for _, limits := range []config.Limits{{}, {Core: ptr(int64(0))}} {
 		for _, tt := range []struct {
 			groups []string
@@ -185,7 +185,7 @@ func TestExecuteWithSupplementaryGroups(t *testing.T) {
 			{[]string{}, own},
 			{[]string{"12345", "root"}, own + " 12345 0"},
 		} {
-			program := &config.Program{User: user, SupplementaryGroups: tt.groups, Limits: limits, Command: shell("id -G")}
+			program := &config.Program{Command: shell("id -G"), Settings: &config.Settings{User: user, SupplementaryGroups: tt.groups, Limits: limits}}
 			// id prints the user's own group first, then the others in the kernel's order: by number.
 			got := strings.Fields(first(newStarter(t, program).run(t)))
 			want := strings.Fields(tt.want)
@@ -196,7 +196,7 @@ func TestExecuteWithSupplementaryGroups(t *testing.T) {
 			}
 		}
 	}
-	program := &config.Program{SupplementaryGroups: []string{"12345"}, Command: shell("echo $(id -u) $(id -g) $(id -G)")}
+	program := &config.Program{Command: shell("echo $(id -u) $(id -g) $(id -G)"), Settings: &config.Settings{SupplementaryGroups: []string{"12345"}}}
 	if got, want := first(newStarter(t, program).run(t)), "0 0 0 12345\n"; got != want {
 		t.Errorf("superd's user with another group: %q, want %q", got, want)
 	}
@@ -209,17 +209,17 @@ func TestExecuteWithLimits(t *testing.T) {
 	if err := errors.Join(unix.Getrlimit(unix.RLIMIT_NOFILE, &now), unix.Getrlimit(unix.RLIMIT_CORE, &core)); err != nil {
 		t.Fatal(err)
 	}
-	inherited := strings.Fields(first(newStarter(t, &config.Program{Command: show}).run(t)))
+	inherited := strings.Fields(first(newStarter(t, &config.Program{Command: show, Settings: &config.Settings{}}).run(t)))
 	tests := []struct {
 		name    string
 		program config.Program
 		want    []string // "": as inherited
 	}{
-		{"umask", config.Program{Umask: ptr(uint32(0o077))}, []string{"0077", "", "", "", ""}},
-		{"nofile", config.Program{Limits: config.Limits{NoFile: ptr(int64(77))}}, []string{"", "77", "77", "", ""}},
-		{"few files", config.Program{Limits: config.Limits{NoFile: ptr(int64(3))}}, []string{"", "3", "3", "", ""}},
-		{"core", config.Program{Limits: config.Limits{Core: ptr(int64(0))}}, []string{"", "", "", "0", "0"}},
-		{"all", config.Program{Umask: ptr(uint32(0)), Limits: config.Limits{NoFile: ptr(int64(100)), Core: ptr(int64(0))}}, []string{"0000", "100", "100", "0", "0"}},
+		{"umask", config.Program{Settings: &config.Settings{Umask: ptr(uint32(0o077))}}, []string{"0077", "", "", "", ""}},
+		{"nofile", config.Program{Settings: &config.Settings{Limits: config.Limits{NoFile: ptr(int64(77))}}}, []string{"", "77", "77", "", ""}},
+		{"few files", config.Program{Settings: &config.Settings{Limits: config.Limits{NoFile: ptr(int64(3))}}}, []string{"", "3", "3", "", ""}},
+		{"core", config.Program{Settings: &config.Settings{Limits: config.Limits{Core: ptr(int64(0))}}}, []string{"", "", "", "0", "0"}},
+		{"all", config.Program{Settings: &config.Settings{Umask: ptr(uint32(0)), Limits: config.Limits{NoFile: ptr(int64(100)), Core: ptr(int64(0))}}}, []string{"0000", "100", "100", "0", "0"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestExecuteWithLimits(t *testing.T) {
 		if err := privilege.SetLimit(unix.RLIMIT_NOFILE, int64(now.Max)+5); err != nil {
 			t.Skip(err)
 		}
-		program := &config.Program{User: needUser(t), Limits: config.Limits{NoFile: ptr(int64(now.Max) + 5)}, Command: shell("id -u; ulimit -n")}
+		program := &config.Program{Command: shell("id -u; ulimit -n"), Settings: &config.Settings{User: needUser(t), Limits: config.Limits{NoFile: ptr(int64(now.Max) + 5)}}}
 		got := strings.Fields(first(newStarter(t, program).run(t)))
 		if want := strconv.FormatUint(now.Max+5, 10); len(got) != 2 || got[0] == "0" || got[1] != want {
 			t.Errorf("user and limit = %v, want not 0, and %s", got, want)
@@ -275,7 +275,7 @@ func TestShowSoftLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, umask := range []*uint32{nil, ptr(uint32(0o22))} {
-		s := newStarter(t, &config.Program{Umask: umask, Command: shell("ulimit -Sn")})
+		s := newStarter(t, &config.Program{Command: shell("ulimit -Sn"), Settings: &config.Settings{Umask: umask}})
 		s.kernel.openFiles = &inherited
 		got, _ := s.run(t)
 		fmt.Print("limit: ", got)
@@ -286,8 +286,12 @@ func TestExecuteThroughStepChangesNothingElse(t *testing.T) {
 	dir := openTemp(t)
 	show := shell(`echo "$0 $# $*"; pwd; ls /proc/self/fd; grep -E '^(Sig|NSsid|NSpgid|Threads|OOM|Umask)' /proc/self/status; cat /proc/self/limits /proc/self/oom_score_adj; ps -o sid= -p $$$$ | grep -q $$$$ && echo leader`)
 	program := config.Program{
-		Command: append(show, "zero", "one", "", "two words"), Directory: dir, InheritEnvironment: true,
+		Command:     append(show, "zero", "one", "", "two words"),
 		Environment: map[string]string{"GOMEMLIMIT": "nonsense", "GODEBUG": "inittrace=1", "GOMAXPROCS": "1", "superd-exec:GOGC": "x", "EMPTY": ""},
+		Settings: &config.Settings{
+			Directory:          dir,
+			InheritEnvironment: true,
+		},
 	}
 	want, _ := newStarter(t, &program).run(t)
 	mask := unix.Umask(0o22)
@@ -317,7 +321,7 @@ func TestExecuteThroughStepChangesNothingElse(t *testing.T) {
 }
 
 func TestExecuteSetsOOMScore(t *testing.T) {
-	s := newStarter(t, &config.Program{Command: []string{"cat", "/proc/self/oom_score_adj"}})
+	s := newStarter(t, &config.Program{Command: []string{"cat", "/proc/self/oom_score_adj"}, Settings: &config.Settings{}})
 	s.kernel.oomScoreAdj = ptr(321) // anybody may raise it
 	if got, _ := s.run(t); got != "321\n" {
 		t.Errorf("oom_score_adj = %q, want 321", got)
@@ -335,7 +339,7 @@ func TestExecuteGivesOOMScoreBack(t *testing.T) {
 		t.Skip(err)
 	}
 	defer os.WriteFile(path, bytes.TrimSpace(before), 0)
-	s := newStarter(t, &config.Program{Command: []string{"cat", path}})
+	s := newStarter(t, &config.Program{Command: []string{"cat", path}, Settings: &config.Settings{}})
 	if got, _ := s.run(t); got != "-100\n" {
 		t.Fatalf("oom_score_adj by the fork = %q", got)
 	}
@@ -350,7 +354,7 @@ func TestExecuteGivesOOMScoreBack(t *testing.T) {
 // The program may open its output anew, whoever it ran as before.
 func TestExecuteOutputBelongsToUser(t *testing.T) {
 	user := needUser(t)
-	s := newStarter(t, &config.Program{Command: shell("echo again >/dev/stdout && echo too >/dev/stderr")})
+	s := newStarter(t, &config.Program{Command: shell("echo again >/dev/stdout && echo too >/dev/stderr"), Settings: &config.Settings{}})
 	for i, as := range []string{user, "", user, "root", user} {
 		s.spec.Program.User = as
 		if got, exit := s.run(t); got != "again\ntoo\n" || !exit.Success() {
@@ -367,7 +371,7 @@ func TestExecutePassesOnlyTheStandardDescriptors(t *testing.T) {
 	for _, umask := range []*uint32{nil, ptr(uint32(0))} {
 		var held []int
 		for range 3 {
-			s := newStarter(t, &config.Program{Umask: umask, Command: []string{"ls", "/proc/self/fd"}})
+			s := newStarter(t, &config.Program{Command: []string{"ls", "/proc/self/fd"}, Settings: &config.Settings{Umask: umask}})
 			if got, _ := s.run(t); got != "0\n1\n2\n3\n" { // 3 is ls's own
 				t.Errorf("descriptors of the program = %q", got)
 			}
@@ -387,7 +391,7 @@ func TestExecutePassesOnlyTheStandardDescriptors(t *testing.T) {
 
 func BenchmarkExecute(b *testing.B) {
 	for name, program := range map[string]config.Program{
-		"fork": {}, "step": {Umask: ptr(uint32(0o22))},
+		"fork": {Settings: &config.Settings{}}, "step": {Settings: &config.Settings{Umask: ptr(uint32(0o22))}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			program.Command = []string{"/bin/true"}

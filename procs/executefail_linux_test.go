@@ -22,7 +22,7 @@ import (
 // A superd that is not root can name its own user and groups, and says what it may not.
 func TestExecuteWithoutRoot(t *testing.T) {
 	user := needUser(t)
-	id, err := lookUpRunAs(&config.Program{User: user}, account.System())
+	id, err := lookUpRunAs(&config.Program{Settings: &config.Settings{User: user}}, account.System())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	uid, gid := os.Getuid(), os.Getgid()
 	show := shell("id -u; umask")
 	for _, program := range []config.Program{
-		{User: user}, {User: strconv.Itoa(uid)}, {SupplementaryGroups: []string{strconv.Itoa(gid)}},
+		{Settings: &config.Settings{User: user}}, {Settings: &config.Settings{User: strconv.Itoa(uid)}}, {Settings: &config.Settings{SupplementaryGroups: []string{strconv.Itoa(gid)}}},
 	} {
 		program.Umask, program.Command = ptr(uint32(0o27)), show
 		if got, want := first(newStarter(t, &program).run(t)), fmt.Sprintf("%d\n0027\n", uid); got != want {
@@ -61,11 +61,11 @@ func TestAsOrdinaryUser(t *testing.T) {
 		program config.Program
 		want    string
 	}{
-		{config.Program{User: "root"}, fmt.Sprintf("change user root: superd runs as user %d and group %d, and may not change to 0 and 0: only root may", uid, gid)},
-		{config.Program{SupplementaryGroups: []string{"0"}}, "change groups: superd may not change its supplementary groups: only root may"},
-		{config.Program{Limits: config.Limits{NoFile: ptr(int64(files.Max) + 1)}}, fmt.Sprintf("set limits.nofile: %d is above the hard limit, %d, which only root", files.Max+1, files.Max)},
-		{config.Program{Directory: closed}, fmt.Sprintf("enter directory %s: superd (user %d) may not enter /", closed, uid)},
-		{config.Program{Command: []string{closed + "/x"}}, fmt.Sprintf("open executable %s/x: superd (user %d) may not enter /", closed, uid)},
+		{config.Program{Settings: &config.Settings{User: "root"}}, fmt.Sprintf("change user root: superd runs as user %d and group %d, and may not change to 0 and 0: only root may", uid, gid)},
+		{config.Program{Settings: &config.Settings{SupplementaryGroups: []string{"0"}}}, "change groups: superd may not change its supplementary groups: only root may"},
+		{config.Program{Settings: &config.Settings{Limits: config.Limits{NoFile: ptr(int64(files.Max) + 1)}}}, fmt.Sprintf("set limits.nofile: %d is above the hard limit, %d, which only root", files.Max+1, files.Max)},
+		{config.Program{Settings: &config.Settings{Directory: closed}}, fmt.Sprintf("enter directory %s: superd (user %d) may not enter /", closed, uid)},
+		{config.Program{Command: []string{closed + "/x"}, Settings: &config.Settings{}}, fmt.Sprintf("open executable %s/x: superd (user %d) may not enter /", closed, uid)},
 	}
 	for _, tt := range tests {
 		if tt.program.Command == nil {
@@ -104,20 +104,20 @@ func TestExecuteFails(t *testing.T) {
 		program config.Program
 		want    string
 	}{
-		{"unknown user", config.Program{User: "nobody-here"}, `look up user nobody-here: there is no user "nobody-here" in /etc/passwd`},
-		{"unknown number", config.Program{User: "424242"}, `look up user 424242: there is no user "424242" in /etc/passwd`},
-		{"unknown group", config.Program{SupplementaryGroups: []string{"none-here"}}, `look up group none-here: there is no group "none-here" in /etc/group`},
-		{"executable in a closed directory", config.Program{User: user, Command: []string{hidden}}, "open executable DIR/private/x: user USER may not enter DIR/private (mode 0700, owner 0:0)"},
-		{"executable of root", config.Program{User: user, Command: []string{mine}}, "open executable DIR/mine: user USER may not execute DIR/mine (mode 0700, owner 0:0)"},
-		{"executable of root in PATH", config.Program{User: user, Command: []string{"mine"}, Environment: map[string]string{"PATH": dir}}, "open executable DIR/mine: user USER may not execute DIR/mine (mode 0700, owner 0:0)"},
-		{"interpreter in a closed directory", config.Program{User: user, Command: []string{script}}, `run script DIR/script: interpreter "DIR/private/x": user USER may not enter DIR/private (mode 0700, owner 0:0)`},
-		{"closed directory", config.Program{User: user, Directory: dir + "/private"}, "enter directory DIR/private: user USER may not enter DIR/private (mode 0700, owner 0:0)"},
-		{"missing directory", config.Program{User: user, Directory: dir + "/none"}, "enter directory DIR/none: no such file or directory"},
-		{"directory that is a file", config.Program{User: user, Directory: script}, "enter directory DIR/script: not a directory"},
-		{"too many files", config.Program{Limits: config.Limits{NoFile: many}}, "set limits.nofile: 1073741824 is more than fs.nr_open, "},
-		{"exec fails", config.Program{Command: []string{odd}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
-		{"exec fails in the step", config.Program{Command: []string{odd}, Limits: step}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
-		{"exec fails in the step as user", config.Program{User: user, Command: []string{odd}, Limits: step}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
+		{"unknown user", config.Program{Settings: &config.Settings{User: "nobody-here"}}, `look up user nobody-here: there is no user "nobody-here" in /etc/passwd`},
+		{"unknown number", config.Program{Settings: &config.Settings{User: "424242"}}, `look up user 424242: there is no user "424242" in /etc/passwd`},
+		{"unknown group", config.Program{Settings: &config.Settings{SupplementaryGroups: []string{"none-here"}}}, `look up group none-here: there is no group "none-here" in /etc/group`},
+		{"executable in a closed directory", config.Program{Command: []string{hidden}, Settings: &config.Settings{User: user}}, "open executable DIR/private/x: user USER may not enter DIR/private (mode 0700, owner 0:0)"},
+		{"executable of root", config.Program{Command: []string{mine}, Settings: &config.Settings{User: user}}, "open executable DIR/mine: user USER may not execute DIR/mine (mode 0700, owner 0:0)"},
+		{"executable of root in PATH", config.Program{Command: []string{"mine"}, Environment: map[string]string{"PATH": dir}, Settings: &config.Settings{User: user}}, "open executable DIR/mine: user USER may not execute DIR/mine (mode 0700, owner 0:0)"},
+		{"interpreter in a closed directory", config.Program{Command: []string{script}, Settings: &config.Settings{User: user}}, `run script DIR/script: interpreter "DIR/private/x": user USER may not enter DIR/private (mode 0700, owner 0:0)`},
+		{"closed directory", config.Program{Settings: &config.Settings{User: user, Directory: dir + "/private"}}, "enter directory DIR/private: user USER may not enter DIR/private (mode 0700, owner 0:0)"},
+		{"missing directory", config.Program{Settings: &config.Settings{User: user, Directory: dir + "/none"}}, "enter directory DIR/none: no such file or directory"},
+		{"directory that is a file", config.Program{Settings: &config.Settings{User: user, Directory: script}}, "enter directory DIR/script: not a directory"},
+		{"too many files", config.Program{Settings: &config.Settings{Limits: config.Limits{NoFile: many}}}, "set limits.nofile: 1073741824 is more than fs.nr_open, "},
+		{"exec fails", config.Program{Command: []string{odd}, Settings: &config.Settings{}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
+		{"exec fails in the step", config.Program{Command: []string{odd}, Settings: &config.Settings{Limits: step}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
+		{"exec fails in the step as user", config.Program{Command: []string{odd}, Settings: &config.Settings{User: user, Limits: step}}, "execute DIR/odd: neither a script with a #! line nor a binary for this machine"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

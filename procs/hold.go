@@ -78,7 +78,8 @@ func (in *instance) release() {
 func (in *instance) endHeld() {
 	in.release()
 	m := in.machine
-	in.run = &run{scope: in.scope.Child(), program: in.program, invocationID: in.sup.newInvocationID(), touched: true}
+	in.run = &run{program: in.program, invocationID: in.sup.newInvocationID(), touched: true}
+	in.run.scope.Open(&in.scope)
 	in.do(func() []Effect {
 		m.wish(false, operator)
 		m.state, m.verdict, m.ending, m.cause = Clearing, EndDown, "processes of an earlier run ended", "stopping by "+operator

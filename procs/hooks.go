@@ -97,8 +97,7 @@ func (h *hookRun) result(b *birth, child Child, err error) {
 func (h *hookRun) watch(process Process, id pidfd.Identity, kept string) {
 	h.run.touched = true
 	h.process, h.id, h.kept = process, id, kept
-	h.scope.Defer(func() { h.in.sup.letGo(kept) })
-	h.in.sup.own(h.scope, h.process, h.reap)
+	h.in.sup.own(h.scope, h.process, kept, h.reap)
 }
 
 func (h *hookRun) reap() {

@@ -16,8 +16,8 @@ type instance struct {
 	sup         *Supervisor
 	name        string
 	program     *config.Program
-	scope       *loop.Scope // until the instance is removed
-	inherited   bool        // the tree is one that an earlier superd has made
+	scope       loop.Scope // until the instance is removed
+	inherited   bool       // the tree is one that an earlier superd has made
 	machine     *machine
 	edges       []*edge  // to the programs that it names
 	seat        int      // its place in its program's node
@@ -28,8 +28,9 @@ type instance struct {
 	settled     uint64    // number of the newest birth of which is known what came of it
 	kept        [3]string // by stream, and of the input: the names under which the keeper has its FIFOs
 	inputFD     int       // of a logger: its input, open for reading and writing; -1: not made yet, or let go of
-	draining    string    // invocation id of the last run that has ended, until all that it wrote is in the log
-	drainsUntil string    // that of the run whose end in the log is waited for; "": none is
+	inputEnd    *loop.Deferred
+	draining    string // invocation id of the last run that has ended, until all that it wrote is in the log
+	drainsUntil string // that of the run whose end in the log is waited for; "": none is
 	tree        Tree
 	run         *run // the present run; nil at rest and in back-off
 
@@ -57,6 +58,7 @@ type instance struct {
 	hinderer  *instance       // has to be gone before it may be started; nil: nobody has
 	hinders   []*instance     // those whose hinderer it is, and some that are gone or wait for another by now
 	files     []string        // the log files that it has
+	logsBy    *config.Program // whose log options are in force; nil: in part those of the program, in part those of its run
 }
 
 // newInstance returns an instance that is stopped. place is where an earlier superd had its tree; empty: it has none yet.
@@ -65,22 +67,18 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 		sup:     s,
 		name:    name,
 		program: program,
-		scope:   s.scope.Child(),
 		machine: newMachine(program, s.rng),
+		logsBy:  program,
 		tree:    s.system.NewTree(name, place),
 		sinceAt: s.loop.Now(),
 		inputFD: -1,
 	}
+	in.scope.Open(s.scope)
 	s.counts[Stopped]++
 	s.outputs += fifosOf(program)
 	s.loggers += one(in.isLogger())
-	in.scope.Defer(func() {
-		if in.inputFD >= 0 {
-			s.system.CloseFD(in.inputFD)
-		}
-	})
 	o := s.logOptions(name, program)
-	in.capture = s.store.NewCapture(in.scope, name, o)
+	in.capture = s.store.NewCapture(&in.scope, name, o)
 	in.occupy(o.Files())
 	if s.options.OnCapture != nil {
 		in.runShown = s.options.OnCapture(in.capture)

@@ -9,13 +9,13 @@ import (
 // maxNames bounds the names of what the keeper keeps: they come back in one variable of the environment, which holds 128 KiB.
 const maxNames = 100 << 10
 
-// A keeping is what the keeper keeps for this superd. A name is never used again as long as a record or the keeper may speak of it: which of the
+// A keeping is what the keeper keeps for this superd. Names are numbers. One is never used again as long as a record or the keeper may speak of it: which of the
 // two a superd that is killed has told last, the next one can't know.
 type keeping struct {
-	names map[string]bool // in use
-	next  int             // greater than any name so far
-	bytes int             // of the names, each with the colon behind it
-	told  bool            // that there are too many
+	names map[int32]struct{} // in use
+	next  int32              // greater than any name so far
+	bytes int                // of the names, each with the colon behind it
+	told  bool               // that there are too many
 }
 
 // keep has the keeper keep a duplicate of fd and returns the name for it; "" where it doesn't.
@@ -33,7 +33,7 @@ func (s *Supervisor) reserve(output bool) (name string) {
 		return ""
 	}
 	k := &s.keeping
-	name = strconv.Itoa(k.next)
+	name = strconv.Itoa(int(k.next))
 	room := maxNames - k.bytes - len(name) - 1
 	if !output {
 		room -= s.outputs * len("12345:") // for the output of all
@@ -52,16 +52,31 @@ func (s *Supervisor) reserve(output bool) (name string) {
 
 // known notes a name that an earlier superd has given.
 func (k *keeping) known(name string) {
-	if n, err := strconv.Atoi(name); err == nil {
-		k.next = max(k.next, n+1)
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil {
+		k.next = max(k.next, int32(n)+1)
 	}
+}
+
+// has reports whether something is kept under the name.
+func (k *keeping) has(name string) bool {
+	n, err := strconv.ParseInt(name, 10, 32)
+	_, used := k.names[int32(n)]
+	return used && err == nil
 }
 
 // use notes that something is kept under the name.
 func (k *keeping) use(name string) {
-	if !k.names[name] {
-		k.names[name] = true
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil && !k.has(name) {
+		k.names[int32(n)] = struct{}{}
 		k.bytes += len(name) + 1
+	}
+}
+
+// drop notes that nothing is kept under the name any more.
+func (k *keeping) drop(name string) {
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil && k.has(name) {
+		delete(k.names, int32(n))
+		k.bytes -= len(name) + 1
 	}
 }
 
@@ -75,11 +90,7 @@ func (s *Supervisor) letGo(name string) {
 	}
 	s.afterTurn(func() {
 		s.keeper.Discard(name)
-		k := &s.keeping
-		if k.names[name] {
-			delete(k.names, name)
-			k.bytes -= len(name) + 1
-		}
+		s.keeping.drop(name)
 	})
 }
 

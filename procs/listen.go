@@ -66,7 +66,7 @@ func (b *birth) made(notify, ready int, outputs []int) {
 
 // listen hears what the processes of the run tell.
 func (in *instance) listen(r *run, fd int) {
-	listener, err := in.sup.system.Listen(r.life, fd, notify.Handler{
+	listener, err := in.sup.system.Listen(&r.life, fd, notify.Handler{
 		Accept: func(s notify.Sender) bool { return r.process.Pid() == s.Pid || in.tree.Has(s.Pid) },
 		Message: func(_ notify.Sender, m notify.Message) (hold bool) {
 			return in.told(r, m)

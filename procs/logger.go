@@ -32,6 +32,7 @@ func fifosOf(p *config.Program) int {
 func (in *instance) takeInput(fd int, kept string) {
 	in.closeInput()
 	in.inputFD, in.kept[input] = fd, kept
+	in.inputEnd = in.scope.Defer(func() { in.sup.system.CloseFD(fd) })
 }
 
 // goes reports whether the instance is not to be started again by this superd.
@@ -59,6 +60,7 @@ func (in *instance) closeInput() {
 	if in.inputFD < 0 {
 		return
 	}
+	in.inputEnd.Stop()
 	in.sup.system.CloseFD(in.inputFD)
 	kept := in.kept[input]
 	in.inputFD, in.kept[input] = -1, ""

@@ -49,8 +49,9 @@ type machine struct {
 	cause  string // why the state is what it is
 }
 
+// newMachine returns a machine without ties.
 func newMachine(program *config.Program, rng *rand.Rand) *machine {
-	return &machine{program: program, rng: rng, ties: ties{own: newNode(program.Name)}, cause: "not started yet"}
+	return &machine{program: program, rng: rng, cause: "not started yet"}
 }
 
 // theShutdown is who wants everything down, as reasons name it.
@@ -230,7 +231,9 @@ func (m *machine) spawned(ready bool) []Effect {
 	if m.unwanted() {
 		return m.step(SpawnedStale)
 	}
-	m.cause = "started " + m.why
+	if m.cause != "started "+m.why { // usually it is
+		m.cause = "started " + m.why
+	}
 	if !ready {
 		return m.step(SpawnedUnready)
 	}

@@ -14,17 +14,19 @@ import (
 
 func testProgram() *config.Program {
 	return &config.Program{
-		Name:             "web",
-		Command:          []string{"/bin/web"},
-		Replicas:         1,
-		Autostart:        true,
-		Restart:          config.RestartAlways,
-		SuccessExitCodes: []int{0},
-		Backoff:          config.Backoff{Initial: 100 * time.Millisecond, Max: time.Minute, Factor: 2, ResetAfter: 10 * time.Second},
-		StartTimeout:     30 * time.Second,
-		StopSignal:       syscall.SIGTERM,
-		StopTimeout:      10 * time.Second,
-		KillMode:         config.KillTree,
+		Name:    "web",
+		Command: []string{"/bin/web"},
+		Settings: &config.Settings{
+			Replicas:         1,
+			Autostart:        true,
+			Restart:          config.RestartAlways,
+			SuccessExitCodes: []int{0},
+			Backoff:          config.Backoff{Initial: 100 * time.Millisecond, Max: time.Minute, Factor: 2, ResetAfter: 10 * time.Second},
+			StartTimeout:     30 * time.Second,
+			StopSignal:       syscall.SIGTERM,
+			StopTimeout:      10 * time.Second,
+			KillMode:         config.KillTree,
+		},
 	}
 }
 
@@ -33,7 +35,9 @@ func testMachine(change func(*config.Program)) *machine {
 	if change != nil {
 		change(program)
 	}
-	return newMachine(program, rand.New(rand.NewPCG(1, 1)))
+	m := newMachine(program, rand.New(rand.NewPCG(1, 1)))
+	m.ties = ties{own: newNode(program.Name)}
+	return m
 }
 
 var (

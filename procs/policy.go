@@ -76,7 +76,7 @@ func (s *Supervisor) firstFailed() (first *instance) {
 // allEnded reports whether every instance is down and none will be started again by itself: of those that wait, each does so for one that is down. Before the first start nothing has ended, and
 // one that is being removed may make room for another.
 func (s *Supervisor) allEnded() bool {
-	if !s.begun || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances)-s.loggers || len(s.unsettled) > 0 {
+	if !s.begun || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances)-int(s.loggers) || len(s.unsettled) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.instances, func(in *instance) bool {

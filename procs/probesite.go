@@ -105,10 +105,10 @@ var errCheckStopped = errors.New("stopped")
 
 // spawn has a worker start the command: as the program, less its output, which nobody reads.
 func (k *execCheck) spawn(c *execChecker) {
-	program := *c.run.program
+	program := c.run.program.Clone()
 	program.Command = c.command
 	program.Log.Format = config.LogDirect
-	spec := c.in.spec(c.run, &program, nil)
+	spec := c.in.spec(c.run, program, nil)
 	spec.Tree = k.site.tree
 	spec.Outputs = []Outlet{{ReadFD: -1, Direct: c.in.sup.system.Nowhere}}
 	spec.Own["SUPERD_PROBE"] = "1"
@@ -128,7 +128,7 @@ func (k *execCheck) spawned(child Child, err error) {
 		return
 	}
 	k.process, k.scope = child.Process, in.scope.Child()
-	_, k.watched = in.sup.own(k.scope, k.process, k.reap)
+	_, k.watched = in.sup.own(k.scope, k.process, "", k.reap)
 	if k.stopped {
 		k.kill()
 	}

@@ -16,9 +16,9 @@ import (
 
 // change applies another table of the program web and returns what the reload says of it.
 func (h *history) changeTable(alter func(p *config.Program)) *config.Change {
-	table := *h.sup.config.Programs[0]
-	alter(&table)
-	report := h.sup.apply(&config.Config{Superd: h.sup.config.Superd, Programs: []*config.Program{&table}})
+	table := h.sup.config.Programs[0].Clone()
+	alter(table)
+	report := h.sup.apply(&config.Config{Superd: h.sup.config.Superd, Programs: []*config.Program{table}})
 	return &report.Programs[0]
 }
 

@@ -403,6 +403,9 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 		}
 		in.capture.ResumeRun(a.saved.Run.ID, a.saved.Run.PrintsFrom == "" && a.saved.Run.ReadyAt == 0 && awaitsLine(program))
 	}
+	if d := a.saved.Dropped; d != nil {
+		in.capture.RestoreDrops(*d)
+	}
 	for _, o := range t.Outputs {
 		if o.Err != nil {
 			in.noOutput = o.Err.Error()
@@ -425,9 +428,6 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 		if err := in.capture.Attach(o.Stream, o.ReadFD); err != nil {
 			s.log.Error("output is not captured", "instance", in.name, "error", err)
 		}
-	}
-	if d := a.saved.Dropped; d != nil {
-		in.capture.RestoreDrops(*d)
 	}
 	if !a.gap && a.saved.Drain != "" {
 		in.drain(a.saved.Drain)

@@ -78,9 +78,10 @@ func (a *adoption) resume() {
 func (a *adoption) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
-		scope: in.scope.Child(), program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: v.Group,
+		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: v.Group,
 		oomKills: v.OOMKills, envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
+	r.scope.Open(&in.scope)
 	if v.Table != nil {
 		r.program = v.Table
 	}
@@ -115,7 +116,7 @@ func (a *adoption) process(saved *savedProcess) (p Process, id pidfd.Identity, k
 	case a.adoptee.Found == nil:
 		s.letGo(saved.Kept)
 		return process, id, ""
-	case s.keeping.names[saved.Kept]:
+	case s.keeping.has(saved.Kept):
 		return process, id, saved.Kept
 	}
 	a.rekept = true
@@ -144,7 +145,7 @@ func (a *adoption) hear(r *run) {
 	a.heard = true
 	in, t, v := a.in, a.adoptee, a.saved.Run
 	again := func(fd int, name string) string {
-		if fd >= 0 && !in.sup.keeping.names[name] {
+		if fd >= 0 && !in.sup.keeping.has(name) {
 			a.rekept = true
 			return in.sup.keep(fd, false)
 		}

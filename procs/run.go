@@ -21,7 +21,7 @@ const killPause = 2 * time.Second
 // A run is the time from the first pre_start hook to the moment when nothing is left of the main process and the hooks.
 // Its scope owns what it needs meanwhile.
 type run struct {
-	scope        *loop.Scope
+	scope        loop.Scope
 	program      *config.Program // as it was when the run began: a reload doesn't change how it is stopped
 	config       uint64          // number of the configuration that has this
 	invocationID string
@@ -30,9 +30,9 @@ type run struct {
 
 	begin      func()       // waits for a worker of the run before, which has not come back; else nil
 	pending    PendingSpawn // of the main process; nil when its result is in
-	startLimit *loop.Timer  // the start time-out
+	startLimit *loop.Timer  // the start time-out; nil when the start is over
 	process    Process      // the main process; nil before it is there
-	life       *loop.Scope  // of the main process: its timers, and what it tells
+	life       loop.Scope   // of the main process: its timers, and what it tells
 	main       *loop.Scope  // its descriptor; within life, another one when another process becomes the main one
 	mainWatch  *loop.Watch  // of its end
 	lastWords  lastWords    // what it has told before its end
@@ -84,7 +84,8 @@ func (in *instance) spawn() {
 	if in.inherited && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{scope: in.scope.Child(), program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), readyFD: -1}
+	r := &run{program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), readyFD: -1}
+	r.scope.Open(&in.scope)
 	in.run = r
 	in.setLogOptions() // the run before may have been begun with others
 	in.capture.BeginRun(r.invocationID, awaitsLine(r.program))
@@ -153,10 +154,11 @@ func (in *instance) spawnMain(r *run) {
 
 // letGoOfTold has the keeper let go at the end of the run of what the program tells superd by.
 func (in *instance) letGoOfTold(r *run) {
-	r.scope.Defer(func() {
-		in.sup.letGo(r.notifyKept)
-		in.sup.letGo(r.readyKept)
-	})
+	for _, kept := range []string{r.notifyKept, r.readyKept} {
+		if kept != "" {
+			r.scope.Defer(func() { in.sup.letGo(kept) })
+		}
+	}
 }
 
 // workerBack is a worker that was called off and has come back.
@@ -204,6 +206,12 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 	return spec
 }
 
+// endStartLimit ends the start time-out.
+func (r *run) endStartLimit() {
+	r.startLimit.Stop()
+	r.startLimit = nil
+}
+
 // attach takes over the read ends of FIFOs that a worker has made for the birth, in the order of the streams.
 func (in *instance) attach(b *birth, child Child) {
 	if child.InputFD > 0 {
@@ -226,7 +234,7 @@ func (in *instance) attach(b *birth, child Child) {
 // spawnResult takes the worker's result. It always comes, unless the spawn was called off.
 func (in *instance) spawnResult(r *run, b *birth, child Child, err error) {
 	r.pending = nil
-	r.startLimit.Stop()
+	r.endStartLimit()
 	in.unstick()
 	in.attach(b, child)
 	if err != nil {
@@ -245,7 +253,7 @@ func (in *instance) spawnResult(r *run, b *birth, child Child, err error) {
 // watchMain makes process the main process of the run. kept is the name under which the keeper has its pidfd.
 func (in *instance) watchMain(r *run, process Process, id pidfd.Identity, kept string) {
 	r.touched = true
-	r.life = r.scope.Child()
+	r.life.Open(&r.scope)
 	in.ownMain(r, process, id, kept)
 }
 
@@ -253,9 +261,8 @@ func (in *instance) watchMain(r *run, process Process, id pidfd.Identity, kept s
 func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept string) {
 	r.process, r.id, r.kept = process, id, kept
 	r.main = r.life.Child()
-	r.main.Defer(func() { in.sup.letGo(kept) })
 	r.lastWords = wordsNotAwaited
-	r.mainWatch, _ = in.sup.own(r.main, process, func() { in.reap(r, process) })
+	r.mainWatch, _ = in.sup.own(r.main, process, kept, func() { in.reap(r, process) })
 }
 
 // hear takes the ends of what the program tells superd by; -1: none.
@@ -273,11 +280,14 @@ func (in *instance) hear(r *run, notify, ready int) {
 	}
 }
 
-// own watches a child of superd until scope is closed. reap is called when it has ended, in each turn until watch is stopped; where superd is
+// own watches a child of superd until scope is closed, when the keeper lets go of what it has of it under the name kept. reap is called when it has ended, in each turn until watch is stopped; where superd is
 // short of something it is called again and again, and watched is false. watch is nil where reap is not called in each turn.
-func (s *Supervisor) own(scope *loop.Scope, process Process, reap func()) (watch *loop.Watch, watched bool) {
+func (s *Supervisor) own(scope *loop.Scope, process Process, kept string, reap func()) (watch *loop.Watch, watched bool) {
 	pid := process.Pid()
-	scope.Defer(func() { process.Close() })
+	scope.Defer(func() {
+		process.Close()
+		s.letGo(kept)
+	})
 	a, isAdopted := process.(*adopted)
 	if isAdopted && !a.isChild() {
 		a.reap = reap // a child of superd's may have its pid before that is known to have ended
@@ -363,7 +373,7 @@ func (in *instance) callOff(r *run) {
 		return
 	case r.begin != nil:
 		r.begin = nil
-		r.startLimit.Stop()
+		r.endStartLimit()
 	case r.pending != nil && !in.callOffWorker(r):
 		return
 	}
@@ -376,7 +386,7 @@ func (in *instance) callOffWorker(r *run) bool {
 		return false
 	}
 	r.pending = nil
-	r.startLimit.Stop()
+	r.endStartLimit()
 	return true
 }
 

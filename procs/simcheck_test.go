@@ -280,9 +280,9 @@ func (h *history) observe(in *instance, model *model) {
 		*model = model.renewed(in)
 	}
 	if planted := h.defect.program; planted != nil && in.machine.program == in.program {
-		crooked := *in.program
-		planted(&crooked)
-		in.machine.program = &crooked
+		crooked := in.program.Clone()
+		planted(crooked)
+		in.machine.program = crooked
 	}
 	if h.defect.turn != nil {
 		h.defect.turn(in)

@@ -190,9 +190,9 @@ func everyChange(kind config.ChangeKind, f func(*history, *config.Change)) func(
 
 // altered returns a table that is another one.
 func altered(p *config.Program, alter func(*config.Program)) *config.Program {
-	other := *p
-	alter(&other)
-	return &other
+	other := p.Clone()
+	alter(other)
+	return other
 }
 
 // everySaved has f change what is saved of each instance.

@@ -47,10 +47,10 @@ func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bo
 	for i, p := range c.Programs {
 		if keep[p] {
 			if slices.ContainsFunc(p.Requires, unknown) || slices.ContainsFunc(p.After, unknown) {
-				changed := *p
+				changed := p.Clone()
 				changed.Requires = slices.DeleteFunc(slices.Clone(p.Requires), unknown)
 				changed.After = slices.DeleteFunc(slices.Clone(p.After), unknown)
-				c.Programs[i] = &changed
+				c.Programs[i] = changed
 			}
 			continue
 		}
@@ -67,9 +67,9 @@ func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bo
 	}
 	for i := 0; i < len(c.Programs) && cyclic(c); i++ {
 		if p := c.Programs[i]; len(p.Requires)+len(p.After) > 0 {
-			free := *p
+			free := p.Clone()
 			free.Requires, free.After = nil, nil
-			c.Programs[i] = &free
+			c.Programs[i] = free
 		}
 	}
 }

@@ -246,7 +246,7 @@ func (h *history) expectChange(c *config.Change) {
 
 // alterProgram draws another table in which some keys are as they were.
 func (h *history) alterProgram(had *config.Program) *config.Program {
-	p, other := *had, h.drawProgram(had.Name)
+	p, other := had.Clone(), h.drawProgram(had.Name)
 	for range 1 + h.rng.IntN(3) {
 		switch h.rng.IntN(11) {
 		case 0:
@@ -272,11 +272,11 @@ func (h *history) alterProgram(had *config.Program) *config.Program {
 			p.Replicas = h.rng.IntN(4)
 		case 10:
 			if p.Schedule = ""; p.Type == config.TypeOneshot && h.kernel.chance(0.7) {
-				h.drawSchedule(&p)
+				h.drawSchedule(p)
 			}
 		case 9:
 			p.Environment = map[string]string{"N": fmt.Sprint(h.rng.IntN(3))}
 		}
 	}
-	return &p
+	return p
 }

@@ -104,6 +104,34 @@ func (s *Supervisor) Status(names []string) ([]Status, error) {
 	return all, nil
 }
 
+// A Brief is the part of a [Status] that costs nothing to find out.
+type Brief struct {
+	Name  string
+	State State
+	Pid   int // 0 without a main process
+}
+
+// Brief is [Supervisor.Status] in brief.
+func (s *Supervisor) Brief(names []string) ([]Brief, error) {
+	selected, err := s.selectInstances(names)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Brief, 0, len(selected))
+	for _, in := range selected {
+		all = append(all, Brief{in.name, in.machine.state, in.pid()})
+	}
+	return all, nil
+}
+
+// pid returns the number of the main process, 0 without one.
+func (in *instance) pid() int {
+	if in.run == nil || in.run.process == nil {
+		return 0
+	}
+	return in.run.process.Pid()
+}
+
 func (in *instance) status() Status {
 	m := in.machine
 	now := in.sup.loop.Now()

@@ -95,7 +95,7 @@ type Supervisor struct {
 	heirs     map[int]*adopted       // by pid: whom an instance owns, and who may become superd's child
 	counts    [stateCount]int        // instances in each state
 	outputs   int                    // FIFOs that the programs have, at most
-	loggers   int                    // instances that are loggers
+	loggers   int32                  // instances that are loggers
 	stuck     int                    // instances with a process that SIGKILL did not end
 
 	started    time.Time
@@ -168,7 +168,7 @@ func New(o Options) *Supervisor {
 	if s.options.Archive == nil {
 		s.options.Archive = (*config.Config).Archive
 	}
-	s.keeping.names = map[string]bool{}
+	s.keeping.names = map[int32]struct{}{}
 	s.record(eventlog.Event{Kind: eventlog.Superd, State: "started", Pid: s.options.Pid})
 	if o.Recovery == nil {
 		s.enactFirst()

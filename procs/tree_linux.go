@@ -88,14 +88,16 @@ const Threads = workers + maxHanging + lookSlots + killSlots + removeSlots + 1 +
 // An errand counts what a tree has under way off the loop, so that a birth can wait for the end of it.
 type errand struct {
 	mu    sync.Mutex
-	idle  sync.Cond
 	count int
+	idle  chan struct{} // closed when nothing is under way any more; nil while nothing is
 }
 
 // begin runs f in a goroutine, when there is a slot.
 func (e *errand) begin(slots chan struct{}, f func()) {
 	e.mu.Lock()
-	e.count++
+	if e.count++; e.count == 1 {
+		e.idle = make(chan struct{})
+	}
 	e.mu.Unlock()
 	go func() {
 		slots <- struct{}{}
@@ -104,17 +106,22 @@ func (e *errand) begin(slots chan struct{}, f func()) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.count--; e.count == 0 {
-			e.idle.Broadcast()
+			close(e.idle)
+			e.idle = nil
 		}
 	}()
 }
 
 // wait returns when nothing is under way.
 func (e *errand) wait() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for e.count > 0 {
-		e.idle.Wait()
+	for {
+		e.mu.Lock()
+		idle := e.idle
+		e.mu.Unlock()
+		if idle == nil {
+			return
+		}
+		<-idle
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // treePatience bounds every wait for something that is sure to happen.
-const treePatience = 20 * time.Second
+const treePatience = 90 * time.Second
 
 // A treeBed is a kernel on a loop that runs, with real processes.
 type treeBed struct {
@@ -153,7 +153,7 @@ func (b *treeBed) try(tree Tree, program *config.Program) (Child, error) {
 // start starts a program as try does, and must succeed.
 func (b *treeBed) start(tree Tree, name string, command ...string) Child {
 	b.t.Helper()
-	child, err := b.try(tree, &config.Program{Name: name, Command: command})
+	child, err := b.try(tree, &config.Program{Name: name, Command: command, Settings: &config.Settings{}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestNothingEscapes(t *testing.T) {
 // TestOutputsAreKeptBeforeTheBirth: what a program prints at once outlives a superd that is killed just then.
 func TestOutputsAreKeptBeforeTheBirth(t *testing.T) {
 	b := newTreeBed(t, true)
-	spec := b.spec(b.newTree("web"), &config.Program{Name: "web", Command: []string{"/bin/true"}})
+	spec := b.spec(b.newTree("web"), &config.Program{Name: "web", Command: []string{"/bin/true"}, Settings: &config.Settings{}})
 	born, kept := false, -1
 	spec.Made = func(_, _ int, outputs []int) {
 		if !born {

@@ -15,7 +15,7 @@ import (
 )
 
 // deadline bounds each wait for an event; only a failing test ever uses it up.
-const deadline = 20 * time.Second
+const deadline = 90 * time.Second
 
 // kinds are signals of all sorts: ones that would end us, that nobody minds, and real-time ones.
 var kinds = []syscall.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGWINCH, 40, 63}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // openTerminal returns both ends of a pseudo-terminal of this size.
 func openTerminal(t *testing.T, columns, rows uint16) (user, program *os.File) {

@@ -20,13 +20,17 @@ func (s *Server) answer(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	body = append(body, '\n')
+	s.answerJSON(w, status, append(body, '\n'))
+	return nil
+}
+
+// answerJSON writes a line of JSON.
+func (s *Server) answerJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.stall))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // that the client has gone concerns nobody
-	return nil
 }
 
 // refuse answers with an error. The connection is closed when the request was not read to its end.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"superd/control"
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
@@ -36,22 +34,25 @@ func BenchmarkStatus(b *testing.B) {
 		all = append(all, procs.Status{Name: name, Program: name, State: procs.Running, Ready: true, Pid: os.Getpid(), StartTicks: self.Start,
 			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", Capture: store.NewCapture(l.Root(), name, logs.Options{Path: file}), Reason: "started"})
 	}
-	for name, f := range map[string]func() any{
-		"brief": func() any { return briefs(all) },
-		"full": func() any {
-			var list []control.Status
-			for _, st := range New(Options{Log: slog.New(slog.DiscardHandler)}).statuses(all) {
-				list = append(list, st)
+	var brief []procs.Brief
+	for _, st := range all {
+		brief = append(brief, procs.Brief{Name: st.Name, State: st.State, Pid: st.Pid})
+	}
+	s := New(Options{Log: slog.New(slog.DiscardHandler)})
+	var buffer []byte
+	for name, f := range map[string]func(){
+		"brief": func() { buffer = appendBriefs(buffer[:0], brief) },
+		"full": func() {
+			buffer = buffer[:0]
+			for _, st := range s.statuses(all) {
+				buffer = appendStatus(buffer, &st)
 			}
-			return list
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := json.Marshal(f()); err != nil {
-					b.Fatal(err)
-				}
+				f()
 			}
 		})
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds every wait for something that is sure to happen.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // A fakeSupervisor answers from its fields and notes what it was asked. It lives on the loop.
 type fakeSupervisor struct {
@@ -56,6 +56,14 @@ func (f *fakeSupervisor) Status(names []string) ([]procs.Status, error) {
 		}
 	}
 	return some, nil
+}
+
+func (f *fakeSupervisor) Brief(names []string) (brief []procs.Brief, err error) {
+	all, err := f.Status(names)
+	for _, st := range all {
+		brief = append(brief, procs.Brief{Name: st.Name, State: st.State, Pid: st.Pid})
+	}
+	return brief, err
 }
 
 func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError) {

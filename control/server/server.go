@@ -50,6 +50,7 @@ const Threads = maxLooks + maxArguments
 // A Supervisor is what the server asks. All of it runs on the loop.
 type Supervisor interface {
 	Status(names []string) ([]procs.Status, error)
+	Brief(names []string) ([]procs.Brief, error)
 	Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError)
 	Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (cancel func(), err error)
 	Signal(names []string, sig syscall.Signal) ([]procs.Outcome, error)

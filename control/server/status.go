@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
@@ -20,19 +18,24 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.instances(r.Context(), r.Form["name"])
-	switch {
-	case err != nil:
+	if brief {
+		line, err := s.briefs(r.Context(), r.Form["name"])
+		if err == nil {
+			s.answerJSON(w, http.StatusOK, line)
+		}
 		return err
-	case brief:
-		return s.answer(w, http.StatusOK, briefs(all))
 	}
-	return s.sendStatuses(w, all)
+	all, err := s.instances(r.Context(), r.Form["name"])
+	if err != nil {
+		return err
+	}
+	s.sendStatuses(w, all)
+	return nil
 }
 
 // sendStatuses answers with a JSON array on one line. What is to be gathered of many instances takes as long as reading it does: a client
 // reads one part while the next is gathered.
-func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status) error {
+func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status) {
 	client := http.NewResponseController(w)
 	buffer := make([]byte, 0, statusPart+4096)
 	buffer = append(buffer, '[')
@@ -48,21 +51,13 @@ func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	for i, st := range s.statuses(all) {
-		text, err := json.Marshal(&st)
-		if err != nil && sent {
-			s.log.Warn("status not sent to its end", "error", err)
-			panic(http.ErrAbortHandler) // so that the client sees that something is missing
-		}
-		if err != nil {
-			return fmt.Errorf("encode status: %w", err)
-		}
 		if i > 0 {
 			buffer = append(buffer, ',')
 		}
-		if buffer = append(buffer, text...); len(buffer) >= statusPart {
+		if buffer = appendStatus(buffer, &st); len(buffer) >= statusPart {
 			sent = true
 			if send() {
-				return nil // that the client has gone concerns nobody
+				return // that the client has gone concerns nobody
 			}
 		}
 	}
@@ -71,7 +66,6 @@ func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status) error {
 		w.Header().Set("Content-Length", strconv.Itoa(len(buffer)))
 	}
 	send()
-	return nil
 }
 
 // watch sends the status now and whenever something has changed, an array on a line each time, until the
@@ -86,16 +80,16 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) error {
 	cancel := s.watchChanges(changed)
 	defer cancel()
 
-	all, err := s.snapshot(ctx, r.Form["name"], brief)
+	line, err := s.snapshot(ctx, r.Form["name"], brief)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	for err == nil && s.sendLine(w, all) == nil {
+	for err == nil && s.sendLine(w, line) == nil {
 		if !sleep(ctx, watchInterval) || !received(ctx, changed) {
 			break
 		}
-		all, err = s.snapshot(ctx, r.Form["name"], brief)
+		line, err = s.snapshot(ctx, r.Form["name"], brief)
 	}
 	return nil // the stream has begun: all it can do is end
 }
@@ -127,60 +121,66 @@ func (s *Server) watchChanges(changed chan<- struct{}) (cancel func()) {
 	return func() { s.options.Post(func() { stop() }) }
 }
 
-// sendLine sends v as one line of a stream.
-func (s *Server) sendLine(w http.ResponseWriter, v any) error {
-	line, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode status: %w", err)
-	}
+// sendLine sends one line of a stream.
+func (s *Server) sendLine(w http.ResponseWriter, line []byte) error {
 	client := http.NewResponseController(w)
 	if err := client.SetWriteDeadline(time.Now().Add(s.stall)); err != nil {
 		return err
 	}
-	if _, err := w.Write(append(line, '\n')); err != nil {
+	if _, err := w.Write(line); err != nil {
 		return err
 	}
 	return client.Flush()
 }
 
-// snapshot returns a []control.Status, or a []control.Brief.
-func (s *Server) snapshot(ctx context.Context, names []string, brief bool) (any, error) {
+// snapshot returns the status of the instances that names stand for as a line of JSON.
+func (s *Server) snapshot(ctx context.Context, names []string, brief bool) (line []byte, err error) {
+	if brief {
+		return s.briefs(ctx, names)
+	}
 	all, err := s.instances(ctx, names)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case brief:
-		return briefs(all), nil
 	}
-	list := make([]control.Status, 0, len(all))
-	for _, st := range s.statuses(all) {
-		list = append(list, st)
+	line = append(line, '[')
+	for i, st := range s.statuses(all) {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		line = appendStatus(line, &st)
 	}
-	return list, nil
+	return append(line, "]\n"...), nil
 }
 
 // instances asks for what the supervisor knows of the instances that names stand for.
 func (s *Server) instances(ctx context.Context, names []string) ([]procs.Status, error) {
+	return askFor(ctx, s, names, s.options.Supervisor.Status)
+}
+
+// briefs is snapshot in brief.
+func (s *Server) briefs(ctx context.Context, names []string) (line []byte, err error) {
+	all, err := askFor(ctx, s, names, s.options.Supervisor.Brief)
+	if err != nil {
+		return nil, err
+	}
+	const usual = 64 // bytes of an instance
+	return append(appendBriefs(make([]byte, 0, usual*(len(all)+1)), all), '\n'), nil
+}
+
+// askFor has the loop look for what names stand for.
+func askFor[T any](ctx context.Context, s *Server, names []string, look func(names []string) ([]T, error)) ([]T, error) {
 	type result struct {
-		all []procs.Status
+		all []T
 		err error
 	}
 	got, err := ask(ctx, s, func() result {
-		all, err := s.options.Supervisor.Status(names)
+		all, err := look(names)
 		return result{all, err}
 	})
 	if err == nil {
 		err = got.err
 	}
 	return got.all, err
-}
-
-func briefs(all []procs.Status) []control.Brief {
-	list := make([]control.Brief, len(all))
-	for i, st := range all {
-		list[i] = control.Brief{Name: st.Name, State: st.State.String(), Pid: present(st.Pid)}
-	}
-	return list
 }
 
 // statuses adds to what the supervisor knows what the kernel knows of each main process, and the newest line of its log. It looks at the

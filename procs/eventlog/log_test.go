@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // notes is what was logged.
 type notes struct {

@@ -17,7 +17,7 @@ import (
 	"superd/loop"
 )
 
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // TestMain has the test binary send a message instead, for a sender that is another process.
 func TestMain(m *testing.M) {

@@ -16,7 +16,7 @@ import (
 	"superd/loop"
 )
 
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // ask runs a loop until a check has ended. With a timeout the check is stopped then.
 func ask(t testing.TB, timeout time.Duration, checker func(*loop.Loop) (Checker, error)) string {

@@ -21,7 +21,7 @@ import (
 )
 
 // Deadline bounds every wait. It is met only by what is broken: a busy machine is slow.
-const Deadline = 30 * time.Second
+const Deadline = 90 * time.Second
 
 // Main is the TestMain of a package of tests: it runs the child that the process was started as, or
 // the tests with superd and child on PATH.

@@ -1,0 +1,219 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"superd/loop"
+	"superd/mounts"
+)
+
+// waits returns how many waits of the poller have returned.
+func (p *poller) waits() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.returns
+}
+
+// at returns what has the epoll, and how many goroutines of it there are and wait.
+func (p *poller) at() (set *pollSet, alive, waiting int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.set == nil {
+		return nil, 0, 0
+	}
+	return p.set, p.set.alive, p.set.waiting
+}
+
+// With the last capture the epoll and all who wait for it go, and with the next one there are others.
+func TestPollerEndsWithTheLastCapture(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	var before *pollSet
+	for range 20 {
+		one, other := r.program(Options{Path: filepath.Join(dir, "one.log")}), r.program(Options{Path: filepath.Join(dir, "other.log")})
+		one.log("a line\n")
+		r.do(one.scope.Close)
+		other.log("a line\n")
+		set, alive, _ := r.store.poller.at()
+		if set == nil || set == before || alive == 0 {
+			t.Fatalf("the epoll is %p, before %p, %d goroutines of it, want a new one and some", set, before, alive)
+		}
+		before = set
+		r.do(other.scope.Close)
+		r.waitForStore() // for the goroutines, too
+		if set, _, _ := r.store.poller.at(); set != nil || before.alive != 0 {
+			t.Fatalf("nothing is watched, and there is an epoll (%p), or %d goroutines are left", set, before.alive)
+		}
+		for _, fd := range []int{before.epoll, before.over} {
+			if _, err := unix.EpollWait(fd, make([]unix.EpollEvent, 1), 0); err == nil {
+				t.Errorf("descriptor %d is an epoll after the last capture", fd)
+			}
+		}
+	}
+}
+
+// What the kernel tells of a capture that is gone concerns nobody, whoever has its seat now.
+func TestLateEventOfASeat(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	stay := r.program(Options{Path: filepath.Join(dir, "stay.log")})
+	gone := r.program(Options{Path: filepath.Join(dir, "gone.log")})
+	late, fd := gone.watch, gone.Capture.FD(Stdout)
+	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // as the keeper has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFD(kept)
+	r.do(gone.scope.Close)
+	next := r.undrained()
+	r.do(func() {
+		next.state.Store(idle)
+		next.mu.Lock()
+		defer next.mu.Unlock()
+		if err := r.store.poller.sit(next.Capture); err != nil {
+			t.Error(err)
+		}
+	})
+	if next.seat != late.seat || next.generation == late.generation {
+		t.Fatalf("seat %d, generation %d, want the seat %d of the one before and not its generation %d", next.seat, next.generation, late.seat, late.generation)
+	}
+	// An event of the one before comes after it has gone.
+	if err := control(late.epoll, unix.EPOLL_CTL_ADD, kept, late.seat, late.generation); err != nil {
+		t.Fatal(err)
+	}
+	next.print("a line\n")
+	before := r.store.poller.waits()
+	gone.print("too late\n")
+	r.poll("the late event", func() bool {
+		_, alive, waiting := r.store.poller.at()
+		return r.store.poller.waits() > before && alive == waiting
+	})
+	if n := next.unwritten(); n != int64(len("a line\n")) {
+		t.Errorf("%d bytes are in the FIFO after the event of another one, want all", n)
+	}
+	if n := pipeBytes(kept); n != int64(len("too late\n")) {
+		t.Errorf("%d bytes are left in the FIFO of the one that is gone", n)
+	}
+	stay.log("a line\n")
+	r.do(func() {
+		r.store.poller.remove(next.Capture)
+		next.startWatch()
+	})
+	r.await(next.drained(), "a line")
+	next.state.Store(draining)
+}
+
+// However many are held up, one more goroutine waits; and when all is well again, there are no more than are needed.
+func TestSomebodyAlwaysWaits(t *testing.T) {
+	const many = 30
+	r := newRig(t)
+	r.store.slots = newSlots(new(mounts.Table), 2*many, 2*many)
+	dir := t.TempDir()
+	block := make(chan struct{})
+	var held []*program
+	for i := range many {
+		p := r.program(Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i))})
+		there := make(chan struct{}, 1)
+		defer p.Notify(func() {
+			signal(there)
+			<-block
+		})()
+		p.print("a line\n")
+		r.await(there, "a line of one more that is held up")
+		held = append(held, p)
+	}
+	free := r.program(Options{Path: filepath.Join(dir, "free.log")})
+	free.log("a line\n")
+	close(block)
+	for _, p := range held {
+		r.await(p.drained(), "the end of what holds up")
+		equal(t, p.Path(), readFile(t, p.Path()), "a line\n")
+	}
+	r.poll("the others to end", func() bool {
+		_, alive, waiting := r.store.poller.at()
+		return alive == maxWaiting && waiting == maxWaiting
+	})
+}
+
+// A capture may come and go at any moment, with output on its way.
+func TestWatchesComeAndGo(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	stay := r.program(Options{Path: filepath.Join(dir, "stay.log")})
+	for i := range 200 {
+		p := r.program(Options{Path: filepath.Join(dir, "web.log"), Split: i%2 == 0})
+		if i%2 == 0 {
+			read, write := r.fifo()
+			r.do(func() {
+				if err := p.Attach(Stderr, read); err != nil {
+					t.Error(err)
+				}
+			})
+			if _, err := write.WriteString("a line\n"); err != nil {
+				t.Fatal(err)
+			}
+			write.Close()
+		}
+		p.print("a line\n")
+		stay.print("a line\n")
+		r.do(p.scope.Close)
+		p.File.Close()
+	}
+	r.await(stay.drained(), "the lines of the one that stays")
+	if got := len(readFile(t, stay.Path())); got != 200*len("a line\n") {
+		t.Errorf("%d bytes of the one that stays, want those of 200 lines", got)
+	}
+	r.poll("the seats of the others", func() bool {
+		r.store.poller.mu.Lock()
+		defer r.store.poller.mu.Unlock()
+		return len(r.store.poller.set.seats)-1-len(r.store.poller.set.free) == 1
+	})
+}
+
+// Where watches are short, output waits until there are some.
+func TestWatchFails(t *testing.T) {
+	r := newRig(t)
+	p := &program{rig: r}
+	read, write := r.fifo()
+	defer write.Close()
+	path := filepath.Join(t.TempDir(), "web.log")
+	dup, err := unix.FcntlInt(uintptr(read), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scope *loop.Scope
+	r.do(func() {
+		scope = r.loop.Root().Child()
+		p.Capture = r.store.NewCapture(scope, "web", Options{Path: path})
+		s := p.Capture.streams[0]
+		file, err := os.Open(os.DevNull) // epoll takes none of these: EPERM
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer file.Close()
+		s.fd.Store(int32(file.Fd()))
+		if err := r.store.poller.add(p.Capture); err == nil {
+			t.Error("what can't be watched is watched")
+		}
+		if set, _, _ := r.store.poller.at(); set != nil {
+			t.Error("an epoll is left for nothing")
+		}
+		s.fd.Store(-1)
+		if err := p.Attach(Stdout, dup); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := write.WriteString("a line\n"); err != nil {
+		t.Fatal(err)
+	}
+	r.await(p.drained(), "a line")
+	equal(t, "log", readFile(t, path), "a line\n")
+	closeFD(read)
+	r.do(scope.Close)
+}
