@@ -180,6 +180,9 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		},
 		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld, unheeding: d.unheeding, unasked: d.unasked,
 	}
+	if d.mix != nil {
+		d.mix(&h.kernel.mix)
+	}
 	h.began = h.v.Now()
 	h.v.RefuseClockWatch(d.unwatched)
 	h.startedBoot = h.v.Boot()
