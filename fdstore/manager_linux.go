@@ -30,6 +30,7 @@ type Manager struct {
 	queue  []packet
 	busy   bool   // the goroutine sends: what comes now goes after it
 	status string // the last text that was asked for
+	rests  bool   // a text was sent just now: a newer one is looked at when that is over
 	kept   map[string]keptFile
 }
 
@@ -146,9 +147,10 @@ func (m *Manager) Ready(status string) {
 // Status has status shown by systemctl status. Of those that come fast only the last is sent.
 func (m *Manager) Status(status string) {
 	m.mu.Lock()
-	m.status = status
-	m.mu.Unlock()
-	m.signal()
+	defer m.mu.Unlock()
+	if m.status = status; !m.rests {
+		m.signal()
+	}
 }
 
 // Reloading tells that a reload has begun.
@@ -233,6 +235,7 @@ func (m *Manager) run() {
 			rest = time.After(statusPause)
 			m.send("STATUS="+shown, -1)
 		}
+		m.rests = rest != nil
 		for len(m.queue) > 0 {
 			queue := m.queue
 			m.queue, m.busy = nil, true

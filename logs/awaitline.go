@@ -111,4 +111,4 @@ func keep(line, more []byte, most int) []byte {
 }
 
 // gap drops what has come of a line: its rest is missing.
-func (m *lineMatcher) gap(int64) { m.inFile, m.line = m.inFile[:0], m.line[:0] }
+func (m *lineMatcher) gap(int64, error) { m.inFile, m.line = m.inFile[:0], m.line[:0] }

@@ -29,7 +29,7 @@ type Capture struct {
 	drops  atomic.Pointer[drops] // nil: nothing was dropped
 	outlet *outlet               // nil: files. The draining goroutine's own, but for what its comment says
 
-	options  *Options  // guarded by mu, as the following; never changed, but replaced
+	options  *setting  // guarded by mu, as the following; never changed, but replaced
 	streams  []*stream // never changed, but replaced: stdout, and stderr if it was ever apart
 	runID    string    // of the run whose output comes
 	marks    []mark
@@ -94,10 +94,10 @@ func (c *Capture) Apart() []Stream {
 func (c *Capture) Sink() Sink { return c.setting().Sink }
 
 // Files returns the paths of the log files. From any goroutine.
-func (c *Capture) Files() []string { return c.setting().Files() }
+func (c *Capture) Files() []string { return c.setting().files() }
 
 // setting returns the options.
-func (c *Capture) setting() *Options {
+func (c *Capture) setting() *setting {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.options
@@ -219,10 +219,10 @@ func (c *Capture) wakeToQuit() {
 
 // SetOptions changes where the output goes from now on. Files of an earlier path are left as they are.
 func (c *Capture) SetOptions(o Options) {
-	o = o.complete()
+	next := c.store.settings.of(o.complete())
 	c.mu.Lock()
-	changed := o != *c.options
-	c.options = &o
+	changed := !next.same(c.options)
+	c.options = next
 	c.mu.Unlock()
 	if o.Split && c.stream(Stderr) == nil {
 		c.addStream(Stderr)

@@ -62,7 +62,7 @@ type chain struct {
 	listed bool // guarded by disk: rotated holds the files of earlier captures, too
 
 	mu      sync.Mutex
-	way     way           // to the newest file
+	way     *way          // to the newest file; nil: its path has no links
 	format  Format        // of what is written
 	rotated []rotatedFile // oldest first
 	current newestFile    // the newest file; that there is none yet shows in its identity

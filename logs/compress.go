@@ -130,46 +130,92 @@ func (c Compression) count(file *os.File) (int64, error) {
 }
 
 // open opens the segment's file for reading. A compressed one is unpacked into a file without a name beside it, or where
-// temporary files are.
-func (s segment) open() (*os.File, error) {
-	fd, err := openRead(s.name)
-	if err != nil {
-		return nil, err
-	}
-	file := os.NewFile(uintptr(fd), s.name)
-	if s.compression == "" {
-		return file, nil
+// temporary files are, if that leaves minFree bytes of the file system free; else it is an [unpackError].
+func (s segment) open(minFree int64) (*os.File, error) {
+	file, err := s.openPacked()
+	if err != nil || s.compression == "" {
+		return file, err
 	}
 	defer file.Close()
-	packed, err := s.compression.reader(file)
+	whole, err := s.unpack(file, minFree)
 	if err != nil {
-		return nil, fmt.Errorf("unpack %s: %w", s.name, err)
-	}
-	defer packed.Close()
-	whole, err := openNameless(filepath.Dir(s.name))
-	if err == nil {
-		_, err = io.Copy(whole, packed)
-	}
-	if err != nil && whole != nil {
-		whole.Close()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("unpack %s: %w", s.name, err)
+		return nil, unpackError{s.name, err}
 	}
 	return whole, nil
 }
 
-// openNameless makes a file that goes away when it is closed.
-func openNameless(directory string) (*os.File, error) {
-	for _, d := range []string{directory, os.TempDir()} {
-		fd, err := openTemporary(d)
-		if err == nil {
-			return os.NewFile(uintptr(fd), d), nil
-		}
+// openPacked opens the segment's file as it is.
+func (s segment) openPacked() (*os.File, error) {
+	fd, err := openRead(s.name)
+	if err != nil {
+		return nil, err
 	}
-	file, err := os.CreateTemp("", "superd-*") // O_TMPFILE is not everywhere
+	return os.NewFile(uintptr(fd), s.name), nil
+}
+
+// An unpackError tells that a file is there and can't be shown.
+type unpackError struct {
+	name  string
+	cause error
+}
+
+func (e unpackError) Error() string { return fmt.Sprintf("unpack %s: %v", e.name, e.cause) }
+func (e unpackError) Unwrap() error { return e.cause }
+
+func (s segment) unpack(file *os.File, minFree int64) (*os.File, error) {
+	packed, err := s.compression.reader(file)
+	if err != nil {
+		return nil, err
+	}
+	defer packed.Close()
+	whole, err := openNameless(filepath.Dir(s.name), s.end-s.start, minFree)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = io.Copy(whole, packed); err != nil {
+		whole.Close()
+		return nil, err
+	}
+	return whole, nil
+}
+
+// openNameless makes a file that goes away when it is closed, where size bytes more would leave minFree.
+func openNameless(directory string, size, minFree int64) (*os.File, error) {
+	var errs []error
+	for _, d := range []string{directory, os.TempDir()} {
+		file, err := openUnnamed(d)
+		if err == nil {
+			if err = leaves(file, size, minFree); err == nil {
+				return file, nil
+			}
+			file.Close()
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", d, err))
+	}
+	return nil, errors.Join(errs...)
+}
+
+func openUnnamed(directory string) (*os.File, error) {
+	if fd, err := openTemporary(directory); err == nil {
+		return os.NewFile(uintptr(fd), directory), nil
+	}
+	file, err := os.CreateTemp(directory, "superd-*") // O_TMPFILE is not everywhere
 	if err != nil {
 		return nil, err
 	}
 	return file, os.Remove(file.Name())
+}
+
+// leaves tells when size bytes more in a file would not leave minFree free on its file system.
+func leaves(file *os.File, size, minFree int64) error {
+	free, err := freeBytes(int(file.Fd()))
+	switch {
+	case err != nil:
+		return err
+	case minFree == 0 && free < size:
+		return fmt.Errorf("it takes %d bytes, and only %d are free", size, free)
+	case free-size < minFree:
+		return fmt.Errorf("it takes %d bytes, %d are free, and min_free is %d", size, free, minFree)
+	}
+	return nil
 }

@@ -276,11 +276,11 @@ func (c *Capture) chooseFiles() {
 }
 
 // fileFor returns the file that has been written to so far with other options, or another one where these name another.
-func (c *Capture) fileFor(f *file, o *Options) *file {
+func (c *Capture) fileFor(f *file, o *setting) *file {
 	if f == nil || o.Path != f.Path {
 		return c.store.newFile(o)
 	}
-	f.Options = o
+	f.setting = o
 	f.chain.setFormat(o.Format)
 	return f
 }

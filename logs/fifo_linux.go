@@ -117,7 +117,7 @@ func own(fd, uid, gid int) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFIFO || int(st.Uid) != os.Geteuid() {
 		return errors.New("someone put something else there")
 	}
-	return give(fd, uid, gid)
+	return giveTo(fd, &st, uid, gid)
 }
 
 // give changes the owners of fd if it has others.
@@ -126,6 +126,10 @@ func give(fd, uid, gid int) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
+	return giveTo(fd, &st, uid, gid)
+}
+
+func giveTo(fd int, st *unix.Stat_t, uid, gid int) error {
 	if int(st.Uid) == uid && int(st.Gid) == gid {
 		return nil
 	}

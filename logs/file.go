@@ -17,7 +17,7 @@ import (
 // A file is a log file that is rotated. It belongs to the goroutine that drains; followers only see its chain. Nobody else
 // writes to it, so the place of the next byte is known: splice(2) wants to be told.
 type file struct {
-	*Options // complete; never changed, but replaced
+	*setting // never changed, but replaced
 	now      func() time.Time
 	archive  *archive // told of each rotation; may be nil
 	chain    *chain
@@ -37,8 +37,8 @@ type file struct {
 }
 
 // newFile returns a file as o has it, which is complete.
-func newFile(o *Options, now func() time.Time, archive *archive) *file {
-	return &file{Options: o, now: now, archive: archive, chain: newChain(o.Path, o.Format), fd: -1}
+func newFile(o *setting, now func() time.Time, archive *archive) *file {
+	return &file{setting: o, now: now, archive: archive, chain: newChain(o.Path, o.Format), fd: -1}
 }
 
 // enter waits for a slot in the place of the file. It is nil if quit was closed before there was one.
@@ -274,7 +274,7 @@ func (f *file) openEnd() error {
 }
 
 // giveAway gives an open log file the owners and the mode that the options have for it.
-func (o *Options) giveAway(fd int, info fileInfo) error {
+func (o *setting) giveAway(fd int, info fileInfo) error {
 	uid, gid := info.uid, info.gid
 	if o.Owner != "" {
 		user, err := account.System().User(o.Owner)

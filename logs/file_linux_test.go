@@ -15,8 +15,7 @@ import (
 )
 
 func newTestFile(t testing.TB, o Options) *file {
-	o = o.complete()
-	f := newFile(&o, time.Now, nil)
+	f := newFile(o.complete().setting(), time.Now, nil)
 	t.Cleanup(f.close)
 	return f
 }

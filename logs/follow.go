@@ -240,9 +240,18 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 		}
 		if f.open == nil || f.held.start != seg.start {
 			f.leave()
-			if ok, err := f.enter(seg); err != nil {
+			ok, err := f.enter(seg)
+			if errors.As(err, new(unpackError)) {
+				f.position = seg.start // who reads on from there is told
+				if lines == 1 {
+					f.position = seg.end // it ends in a whole line: files do, but for endless ones
+				}
+				return nil
+			}
+			if err != nil {
 				return err
-			} else if !ok {
+			}
+			if !ok {
 				if again, _ := f.chain.before(p); again.name == seg.name {
 					return nil // somebody removed it: what is kept begins after it
 				}
@@ -288,13 +297,17 @@ func (f *follower) step(end int64) (more bool, err error) {
 		return true, nil
 	}
 	if f.position < seg.start {
-		return true, f.skip(seg.start)
+		return true, f.skip(seg.start, nil)
 	}
 	if f.position == seg.end {
 		return false, nil
 	}
 	if f.open == nil {
-		if ok, err := f.enter(seg); !ok || err != nil {
+		ok, err := f.enter(seg)
+		if errors.As(err, new(unpackError)) {
+			return true, f.skip(seg.end, err)
+		}
+		if !ok || err != nil {
 			return f.chain.at(f.position).start != seg.start, err
 		}
 	}
@@ -303,7 +316,7 @@ func (f *follower) step(end int64) (more bool, err error) {
 		return true, err
 	}
 	if seg.rotated() { // truncated
-		return true, f.skip(seg.end)
+		return true, f.skip(seg.end, nil)
 	}
 	return false, nil // truncated; the capture will notice and say how it goes on
 }
@@ -318,7 +331,7 @@ func (f *follower) enter(seg segment) (ok bool, err error) {
 }
 
 func (f *follower) openFile(seg segment) (bool, error) {
-	open, err := seg.open()
+	open, err := seg.open(f.capture.setting().MinFree)
 	for errors.Is(err, fs.ErrNotExist) {
 		if !seg.rotated() {
 			return false, nil
@@ -329,7 +342,7 @@ func (f *follower) openFile(seg segment) (bool, error) {
 			return false, nil
 		}
 		seg = again // it was compressed just now
-		open, err = seg.open()
+		open, err = seg.open(f.capture.setting().MinFree)
 	}
 	if err != nil {
 		return false, err
@@ -367,20 +380,31 @@ func (f *follower) show(n int64) (int, error) {
 }
 
 // A gapTaker is a writer of output that is told where some is missing, rather than shown a line that says so.
-type gapTaker interface{ gap(bytes int64) }
+type gapTaker interface {
+	gap(bytes int64, cause error) // nil: its file is gone
+}
 
-// skip says that the bytes up to position to are missing.
-func (f *follower) skip(to int64) error {
+// skip says that the bytes up to position to are missing: since their file is gone, or for a cause.
+func (f *follower) skip(to int64, cause error) error {
+	missing := to - f.position
+	f.position = to
 	if w, ok := f.w.(gapTaker); ok {
-		w.gap(to - f.position)
-		f.position = to
+		w.gap(missing, cause)
 		return nil
 	}
-	format := "superd: %d bytes were rotated away before they could be shown\n"
+	text := "superd: " + gapText(missing, cause) + "\n"
 	if !f.lineEnded {
-		format = "\n" + format
+		text = "\n" + text
 	}
-	_, err := fmt.Fprintf(f.w, format, to-f.position)
-	f.position, f.lineEnded = to, true
+	f.lineEnded = true
+	_, err := f.w.Write([]byte(text))
 	return err
+}
+
+// gapText tells that so many bytes are missing, and why.
+func gapText(bytes int64, cause error) string {
+	if cause != nil {
+		return fmt.Sprintf("%d bytes can't be shown: %v", bytes, cause)
+	}
+	return fmt.Sprintf("%d bytes were rotated away before they could be shown", bytes)
 }

@@ -122,7 +122,7 @@ func (c *stream) endLostLine() {
 }
 
 // gap returns the record of the loss.
-func (c *stream) gap(o *Options, run string) []byte {
+func (c *stream) gap(o *setting, run string) []byte {
 	if c.loss.bytes == 0 {
 		return nil
 	}

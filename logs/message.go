@@ -47,9 +47,9 @@ func prioritized(line []byte, usual int) (priority int, rest []byte) {
 // beginJournal appends what the entries of a stream have in common.
 //
 // Source: systemd.io/JOURNAL_NATIVE_PROTOCOL. No value has a newline in it.
-func (r *recorder) beginJournal(dst []byte, o *Options, instance, run, stream string, partial bool) []byte {
+func (r *recorder) beginJournal(dst []byte, o *setting, instance, run, stream string, partial bool) []byte {
 	for _, field := range [...]struct{ name, value string }{
-		{"SYSLOG_IDENTIFIER", o.Identifier}, {"SYSLOG_FACILITY", strconv.Itoa(o.Facility)}, {"SUPERD_PROGRAM", o.Program}, {"SUPERD_INSTANCE", instance},
+		{"SYSLOG_IDENTIFIER", o.identifier()}, {"SYSLOG_FACILITY", strconv.Itoa(o.Facility)}, {"SUPERD_PROGRAM", o.Program}, {"SUPERD_INSTANCE", instance},
 		{"SUPERD_INVOCATION_ID", run}, {"SUPERD_STREAM", stream},
 	} {
 		if field.value != "" {
@@ -63,13 +63,13 @@ func (r *recorder) beginJournal(dst []byte, o *Options, instance, run, stream st
 }
 
 // beginSyslog appends the header of a message, from its version on, and its structured data.
-func (r *recorder) beginSyslog(dst []byte, o *Options, instance, run, stream string, now time.Time, partial bool) []byte {
+func (r *recorder) beginSyslog(dst []byte, o *setting, instance, run, stream string, now time.Time, partial bool) []byte {
 	dst = append(dst, "1 "...)
 	dst = now.UTC().AppendFormat(dst, recordTime)
 	dst = append(dst, ' ')
 	dst = appendName(dst, o.host, 255)
 	dst = append(dst, ' ')
-	dst = appendName(dst, o.Identifier, 48)
+	dst = appendName(dst, o.identifier(), 48)
 	dst = append(dst, " - "...)
 	dst = append(dst, stream...)
 	dst = append(dst, " [superd@32473"...) // the enterprise number for examples: RFC 5612

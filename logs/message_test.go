@@ -121,7 +121,7 @@ func wantedLines(text []byte, end ending, usual int) (all []wantLine) {
 }
 
 // encoded returns the messages that the recorder makes of text, in as many batches as it takes.
-func encoded(t *testing.T, o *Options, instance, run, stream string, text []byte, end ending) (all [][]byte) {
+func encoded(t *testing.T, o *setting, instance, run, stream string, text []byte, end ending) (all [][]byte) {
 	var r recorder
 	r.at(o, instance, run, stream, time.Unix(1e9, 0))
 	dst := make([]byte, 0, 64<<10)
@@ -163,7 +163,7 @@ func FuzzJournal(f *testing.F) {
 			end = ended
 		}
 		want := wantedLines(text, end, priorityInfo)
-		got := encoded(t, &o, instance, run, stdout, text, end)
+		got := encoded(t, o.setting(), instance, run, stdout, text, end)
 		if len(got) != len(want) {
 			t.Fatalf("%d entries, want %d", len(got), len(want))
 		}
@@ -197,7 +197,7 @@ func FuzzSyslog(f *testing.F) {
 			end = ended
 		}
 		want := wantedLines(text, end, priorityError)
-		got := encoded(t, &o, instance, run, stderr, text, end)
+		got := encoded(t, o.setting(), instance, run, stderr, text, end)
 		if len(got) != len(want) {
 			t.Fatalf("%d messages, want %d", len(got), len(want))
 		}
@@ -224,7 +224,7 @@ func FuzzFraming(f *testing.F) {
 			o := o.complete()
 			piece := int(piece16) + 1
 			var r recorder
-			r.at(&o, "web", "run", stdout, time.Unix(1e9, 0))
+			r.at(o.setting(), "web", "run", stdout, time.Unix(1e9, 0))
 			dst := make([]byte, 0, recordBytes)
 			all := func(pieces bool) (records []byte) {
 				var pending []byte

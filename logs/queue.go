@@ -20,8 +20,12 @@ type Queue struct {
 	size    int
 	dropped int
 	closed  bool
+	held    bool // those that wait are to be passed on by Pass
 	ended   chan struct{}
 }
+
+// queuePiece is written at a time, so that others may write to the same pipe: PIPE_BUF.
+const queuePiece = 4 << 10
 
 // NewQueue returns a queue before out that holds at most limit bytes.
 func NewQueue(out io.Writer, limit int) *Queue {
@@ -35,14 +39,52 @@ func NewQueue(out io.Writer, limit int) *Queue {
 func (q *Queue) Write(p []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.add(p)
+	q.held = false
+	q.changed.Signal()
+	return len(p), nil
+}
+
+// add queues a copy of p. The caller holds q.mu.
+func (q *Queue) add(p []byte) {
 	if q.closed || q.size+len(p) > q.limit {
 		q.dropped++
-		return len(p), nil
+		return
 	}
 	q.waiting = append(q.waiting, append([]byte(nil), p...))
 	q.size += len(p)
-	q.changed.Signal()
+}
+
+// Later returns a writer to q whose messages wait for others: soon, which must not block, is called when there are some, and has
+// [Queue.Pass] called in a while. So a storm of messages wakes nobody for each of them.
+func (q *Queue) Later(soon func()) io.Writer { return later{q, soon} }
+
+// A later is what Later returns.
+type later struct {
+	*Queue
+	soon func()
+}
+
+// Write queues a copy of p.
+func (l later) Write(p []byte) (int, error) {
+	q := l.Queue
+	q.mu.Lock()
+	first := !q.held
+	q.held = true
+	q.add(p)
+	q.mu.Unlock()
+	if first {
+		l.soon()
+	}
 	return len(p), nil
+}
+
+// Pass has the messages passed on that wait.
+func (q *Queue) Pass() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = false
+	q.changed.Signal()
 }
 
 // Idle reports whether all that was written to it has been passed on.
@@ -69,7 +111,7 @@ func (q *Queue) run() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		for len(q.waiting) == 0 && q.dropped == 0 && !q.closed {
+		for (len(q.waiting) == 0 && q.dropped == 0 || q.held) && !q.closed {
 			q.changed.Wait()
 		}
 		if len(q.waiting) == 0 && q.dropped == 0 {
@@ -78,16 +120,25 @@ func (q *Queue) run() {
 		batch, dropped := q.waiting, q.dropped
 		q.waiting, q.dropped = nil, 0
 		q.mu.Unlock()
-		// An error here has no place to be told: the place to tell it is out itself.
-		for _, p := range batch {
-			q.out.Write(p)
-		}
+		q.pass(batch)
 		if dropped > 0 {
 			fmt.Fprintf(q.out, "superd: %d messages dropped: the reader of this log was too slow\n", dropped)
 		}
 		q.mu.Lock()
 		for _, p := range batch {
 			q.size -= len(p)
+		}
+	}
+}
+
+// pass writes messages, as many at a time as fit into a piece. An error has no place to be told: the place to tell it is out itself.
+func (q *Queue) pass(messages [][]byte) {
+	var piece []byte
+	for i, p := range messages {
+		piece = append(piece, p...)
+		if i == len(messages)-1 || len(piece)+len(messages[i+1]) > queuePiece {
+			q.out.Write(piece)
+			piece = piece[:0]
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package logs
 
-import "slices"
+import (
+	"io"
+	"slices"
+)
 
 // tailBytes is how much of the end of a run's output is shown for telling why it failed; recordTailBytes is where that is looked
 // for among records.
@@ -52,7 +55,7 @@ func (c *Capture) EndRun() {
 
 // Tail has f called with the last bytes of the run's output, at most 1 KiB, once everything that is in the FIFOs now is in
 // the files, and when the scope is closed, but not if there are none and the next run has begun by then; cut tells that there was more before them. They are read from the file, that of standard error
-// if the run has written into one: of a device there are none. f must not block; it runs on any goroutine but the loop's.
+// if the run has written into one: of a device there are none. f must not block; it runs on any goroutine, and at once where there are none.
 func (c *Capture) Tail(f func(end []byte, cut bool)) {
 	read := func() {
 		if c.setting().Sink != "" {
@@ -63,7 +66,13 @@ func (c *Capture) Tail(f func(end []byte, cut bool)) {
 		var outputs []runOutput
 		for _, file := range c.files() {
 			from, to := file.chain.lastRun() // now: a next run may begin any time
-			outputs = append(outputs, runOutput{file.chain, from, to})
+			if from != to || file.chain.newest().format == Direct {
+				outputs = append(outputs, runOutput{file.chain, from, to})
+			}
+		}
+		if len(outputs) == 0 {
+			f(nil, false)
+			return
 		}
 		c.store.captures.Go(func() {
 			var end []byte
@@ -203,11 +212,23 @@ func (ch *chain) readBack(position int64, buffer []byte) []byte {
 
 // read fills p from an offset of the file. It reports false when the file isn't there any more or can't be read so far.
 func (s segment) read(p []byte, offset int64) (n int, ok bool) {
-	file, err := s.open()
+	file, err := s.openPacked()
 	if err != nil {
 		return 0, false
 	}
 	defer file.Close()
+	if s.compression != "" {
+		packed, err := s.compression.reader(file)
+		if err != nil {
+			return 0, false
+		}
+		defer packed.Close()
+		if _, err := io.CopyN(io.Discard, packed, offset); err != nil {
+			return 0, false
+		}
+		n, err = io.ReadFull(packed, p)
+		return n, err == nil
+	}
 	info, err := statFD(int(file.Fd()))
 	if err != nil || !info.regular || !s.rotated() && info.identity != s.identity {
 		return 0, false

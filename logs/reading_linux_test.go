@@ -241,6 +241,47 @@ func (r *rig) reader(o Options) (c *Capture) {
 	return c
 }
 
+// Files that can't be unpacked without taking room that is to stay free are passed over, and it is told. Newest lines don't need any.
+func TestReadingLeavesMinFree(t *testing.T) {
+	for _, compression := range []Compression{Gzip, Zstd} {
+		r := newRig(t)
+		o := Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: compression}
+		p := r.program(o)
+		for i := range 7 {
+			p.log(fmt.Sprintf("line %d\n", i)) // two in a file
+		}
+		full := o
+		full.MinFree = 1 << 60
+		const gaps = "[14] [14] [14] "
+		for query, want := range map[*Query]string{
+			{Lines: -1}: gaps + "web:line 6 ",
+			{Lines: 1}:  "web:line 6 ",
+			{Lines: 4}:  "[14] web:line 6 ",
+			{Lines: 4, Grep: regexp.MustCompile("line")}:             "[14] web:line 6 ",
+			{Lines: -1, Since: time.Now().Add(-time.Hour)}:           gaps + "web:line 6 ",
+			{Lines: 3, Since: time.Now().Add(-time.Hour), Raw: true}: "[14] web:line 6 ",
+		} {
+			if got := all(t, *query, Wanted{Capture: r.reader(full)}); got != want {
+				t.Errorf("%s, %+v: %q, want %q", compression, *query, got, want)
+			}
+		}
+		reading := NewReading(t.Context(), Query{Lines: -1})
+		if err := reading.Set([]Wanted{{Capture: r.reader(full)}}); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := reading.Next(); err != nil || !strings.Contains(e.Note, "14 bytes can't be shown: unpack ") || !strings.Contains(e.Note, "min_free is 1152921504606846976") {
+			t.Errorf("the note is %+v, %v", e, err)
+		}
+		reading.Close()
+		var text bytes.Buffer
+		if err := r.reader(full).Follow(t.Context(), -1, false, &text); err != nil || strings.Count(text.String(), "superd: 14 bytes can't be shown: unpack ") != 3 {
+			t.Errorf("Follow() = %v, %q", err, text.String())
+		}
+		r.do(func() { p.SetOptions(full) })
+		equal(t, "the end of the run", p.tail(), "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\n")
+	}
+}
+
 func TestResumeWhereFilesAreGone(t *testing.T) {
 	r := newRig(t)
 	dir := r.logDir(map[string]string{"r@10": "one\n", "r@20": "two\n", "r": "three\n"})

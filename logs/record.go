@@ -117,13 +117,13 @@ type recordBench struct {
 }
 
 // at has the records that follow be of that time, stream and run.
-func (r *recorder) at(o *Options, instance, run, stream string, now time.Time) {
+func (r *recorder) at(o *setting, instance, run, stream string, now time.Time) {
 	r.format, r.usual, r.facility = o.Format, usualPriority(stream), o.Facility
 	r.whole = r.begin(r.whole[:0], o, instance, run, stream, now, false)
 	r.part = r.begin(r.part[:0], o, instance, run, stream, now, true)
 }
 
-func (r *recorder) begin(dst []byte, o *Options, instance, run, stream string, now time.Time, partial bool) []byte {
+func (r *recorder) begin(dst []byte, o *setting, instance, run, stream string, now time.Time, partial bool) []byte {
 	switch r.format {
 	case journalFormat:
 		return r.beginJournal(dst, o, instance, run, stream, partial)

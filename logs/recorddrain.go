@@ -43,7 +43,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 	c.mu.Unlock()
 	bench := c.store.benches.Get().(*recordBench)
 	defer c.store.benches.Put(bench)
-	bench.recorder.at(c.file.Options, c.name, run, c.label(), c.store.now())
+	bench.recorder.at(c.file.setting, c.name, run, c.label(), c.store.now())
 	for len(text) > 0 {
 		records, used := text, len(text)
 		if c.file.Format != Raw {
@@ -77,7 +77,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 // put writes records, of which the output is at the beginning of the pipe, after what tells of a loss. It returns how many bytes of them are written,
 // and what do tells.
 func (c *stream) put(records []byte, used int, run string) (written int, overtaken bool, err error) {
-	gap, known := c.gap(c.file.Options, run), c.loss
+	gap, known := c.gap(c.file.setting, run), c.loss
 	overtaken, err = c.do(used, func() (err error) {
 		if to := c.outlet; to != nil {
 			written, err = to.put(&gap, records, c.quit)

@@ -215,7 +215,7 @@ func unpacked(t testing.TB, name string) string {
 			s.compression = c
 		}
 	}
-	file, err := s.open()
+	file, err := s.open(0)
 	if err != nil {
 		t.Fatal(err)
 	}

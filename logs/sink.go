@@ -26,7 +26,7 @@ type sink interface {
 }
 
 // newSink returns the sink that the options name, nil for a file.
-func (s *Store) newSink(o *Options) sink {
+func (s *Store) newSink(o *setting) sink {
 	switch o.Sink {
 	case Journald, Syslog:
 		return &messenger{transport: s.transports.get(o.Address)}
@@ -106,7 +106,7 @@ func (m *messenger) put(gap *[]byte, records []byte, quit <-chan struct{}) (writ
 func (m *messenger) close() { m.transport.leave() }
 
 // where names the sink in messages.
-func (o *Options) where() string {
+func (o *setting) where() string {
 	switch {
 	case o.Sink == OwnStdout:
 		return "superd's standard output"

@@ -115,8 +115,8 @@ func TestWay(t *testing.T) {
 	for _, tt := range tests {
 		ch := newChain(tt.path, Raw)
 		in := must(t, s.enter(ch, nil))
-		if want := (place{device: table.Device(tt.at)}); in.place != want || ch.way.at != tt.at {
-			t.Errorf("enter(%s) = place %v of %s, want %v of %s", tt.path, in.place, ch.way.at, want, tt.at)
+		if want := (place{device: table.Device(tt.at)}); in.place != want || ch.wayTo().at != tt.at {
+			t.Errorf("enter(%s) = place %v of %s, want %v of %s", tt.path, in.place, ch.wayTo().at, want, tt.at)
 		}
 		in.release()
 	}

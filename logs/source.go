@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -58,6 +59,7 @@ type source struct {
 	base    Cursor // of the segment that pending was read from
 	origin  int64  // position of base
 	lost    int64  // bytes that are missing after pending; 0: none
+	hidden  error  // why they can't be shown; nil: they are gone
 	rest    bool   // a line without an end in pending is given as it is
 	skip    int    // entries that are not wanted yet, of those that match
 	matched bool   // some entry was of the run
@@ -174,6 +176,9 @@ func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
 	}
 	defer s.leave()
 	if ok, err := s.enter(seg); !ok || err != nil {
+		if errors.As(err, new(unpackError)) {
+			err = nil // who reads on from there is told
+		}
 		return seg.start, false, err
 	}
 	if !s.chain.newest().format.records() {
@@ -213,12 +218,13 @@ func (s *source) lastWanted(from int64) error {
 		s.position = end
 		return nil
 	}
-	keep := *s
+	keep, last := *s, end
 	for lines := max(4*s.query.Lines, 256); ; lines *= 4 {
 		if err := s.back(s.ctx, lines, end); err != nil {
 			return err
 		}
-		all := s.position <= from
+		all := s.position <= from || s.position == last
+		last = s.position
 		begin, wanted := max(s.position, from), 0
 		s.position, s.at, s.end, s.notes = begin, begin, end, nil
 		for {
@@ -388,9 +394,12 @@ func (s *source) Write(p []byte) (int, error) {
 }
 
 // gap takes what is missing.
-func (s *source) gap(bytes int64) {
+func (s *source) gap(bytes int64, cause error) {
 	if s.lost >= 0 {
 		s.lost += bytes
+	}
+	if cause != nil {
+		s.hidden = cause
 	}
 }
 
@@ -427,8 +436,9 @@ func (s *source) take() bool {
 		e.Lost, s.lost = s.lost, 0
 		e.Note = "output is missing here: its file is gone"
 		if e.Lost > 0 {
-			e.Note = fmt.Sprintf("%d bytes were rotated away before they could be shown", e.Lost)
+			e.Note = gapText(e.Lost, s.hidden)
 		}
+		s.hidden = nil
 		s.at = s.position
 		e.Cursor = s.chain.cursor(s.at)
 		return true

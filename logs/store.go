@@ -99,9 +99,6 @@ func (o Options) complete() Options {
 		if o.Address == "" {
 			o.Address = defaultAddress(o.Sink)
 		}
-		if o.Identifier == "" {
-			o.Identifier = o.Program
-		}
 	}
 	if o.Format == Direct {
 		o.MaxSize, o.MaxAge, o.MaxTotal, o.Compression, o.Drop, o.MinFree = 0, 0, 0, "", false, 0
@@ -109,25 +106,9 @@ func (o Options) complete() Options {
 	return o
 }
 
-// ofStderr returns the options of the file that standard error has of its own, nil if it has none.
-func (o *Options) ofStderr() *Options {
-	if !o.Split || o.StderrPath == "" || o.StderrPath == o.Path {
-		return nil
-	}
-	own := *o
-	own.Path = o.StderrPath
-	return &own
-}
-
 // Files returns the paths of the log files.
 func (o Options) Files() []string {
-	if o.Sink != "" {
-		return nil
-	}
-	if own := o.ofStderr(); own != nil {
-		return []string{o.Path, own.Path}
-	}
-	return []string{o.Path}
+	return o.setting().files()
 }
 
 // byLine reports whether lines are put into the file, and not just bytes: it is as well to drop lines, too.
@@ -144,6 +125,7 @@ type Store struct {
 	buffers    sync.Pool     // of *[chunkBytes]byte
 	benches    sync.Pool     // of *recordBench
 	poller     poller
+	settings   settings
 	captures   sync.WaitGroup // and who works for them
 	archive    archive
 	transports transports
@@ -205,7 +187,7 @@ type RunBegin struct {
 func (s *Store) TellRuns(f func(RunBegin)) { s.tellRun = f }
 
 // newFile returns a file as o has it.
-func (s *Store) newFile(o *Options) *file {
+func (s *Store) newFile(o *setting) *file {
 	f := newFile(o, s.now, &s.archive)
 	s.archive.add(f.chain)
 	return f
@@ -220,7 +202,7 @@ func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
 		store:   s,
 		scope:   scope,
 		name:    name,
-		options: &o,
+		options: s.settings.of(o),
 	}
 	c.streams = []*stream{c.newStream(Stdout)}
 	if o.Split {

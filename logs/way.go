@@ -17,11 +17,11 @@ type way struct {
 	links int    // that were followed
 }
 
-func newWay(path string) way {
+func newWay(path string) *way {
 	if !filepath.IsAbs(path) { // a sink's, which is none
-		return way{at: path}
+		return nil
 	}
-	return way{at: "/", rest: strings.TrimPrefix(path, "/")}
+	return &way{at: "/", rest: strings.TrimPrefix(path, "/")}
 }
 
 // step returns the way with the next name of its rest looked at.
@@ -71,16 +71,21 @@ func (s *slots) placeOf(w way) place {
 func (ch *chain) wayTo() way {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return ch.way
+	if ch.way == nil {
+		return way{at: ch.path}
+	}
+	return *ch.way
 }
 
 // goOn notes and returns the way as it is known by now.
 func (ch *chain) goOn(w way) way {
-	if w.rest == "" && w.at == ch.path {
-		w.at = ch.path // once in memory
+	var known *way
+	if w.rest != "" || w.at != ch.path {
+		copied := w
+		known = &copied
 	}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.way = w
+	ch.way = known
 	return w
 }

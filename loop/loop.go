@@ -74,6 +74,9 @@ type Loop struct {
 	free     chunks        // for posted
 	sleeping bool          // the loop waits, or is about to, and has to be woken
 	closed   bool
+
+	waking sync.RWMutex // held by those who wake the loop
+	gone   bool         // the poller is closed; guarded by waking
 }
 
 // A turn serves at least minShare ready descriptors, timers and posted functions, of each, and more while it is young: so
@@ -219,5 +222,8 @@ func (l *Loop) finish() {
 		return
 	}
 	l.root.Close()
+	l.waking.Lock()
+	defer l.waking.Unlock()
+	l.gone = true
 	l.poller.close()
 }

@@ -16,19 +16,32 @@ func (l *Loop) Post(f func()) { l.root.Post(f) }
 // Post has f run on the loop as [Loop.Post] does, unless s is closed by then. It may be called from any
 // goroutine.
 func (s *Scope) Post(f func()) {
-	l := s.loop
+	if l := s.loop; l.post(work{s, f}) {
+		l.wake()
+	}
+}
+
+// post queues w and reports whether the loop has to be woken for it: once for a burst.
+func (l *Loop) post(w work) (wake bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return
+		return false
 	}
 	if l.posted.first == nil {
 		l.postedAt = l.poller.now()
 	}
-	l.posted.push(work{s, f}, &l.free)
-	// One wake-up serves a burst. It happens under the lock, since the poller may be closed after.
-	if l.sleeping {
-		l.sleeping = false
+	l.posted.push(w, &l.free)
+	wake = l.sleeping
+	l.sleeping = false
+	return wake
+}
+
+// wake has the loop's wait return. It does not hold mu, which the loop wants next, but keeps the poller from being closed.
+func (l *Loop) wake() {
+	l.waking.RLock()
+	defer l.waking.RUnlock()
+	if !l.gone {
 		l.poller.wake()
 	}
 }

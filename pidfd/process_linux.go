@@ -12,7 +12,6 @@ package pidfd
 import (
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -115,7 +114,8 @@ func (p *Process) Identity() (Identity, error) {
 		return id, fmt.Errorf("identify process %d: %w", p.pid, translate(err))
 	}
 	path := fmt.Sprintf("/proc/%d/stat", p.pid)
-	stat, err := os.ReadFile(path)
+	var buf [statBytes]byte
+	stat, err := readStat(path, buf[:])
 	// The file was found by the pid, so it is the right one only if the process still holds its pid
 	// now. EPERM says that it does and belongs to another user.
 	if alive := unix.PidfdSendSignal(p.fd, 0, nil, 0); alive != nil && alive != unix.EPERM {
@@ -133,6 +133,23 @@ func (p *Process) Identity() (Identity, error) {
 		return fail(err)
 	}
 	return Identity{Pid: p.pid, Start: start, Inode: inode}, nil
+}
+
+// statBytes is more than a /proc/pid/stat has: 52 fields of at most 20 digits, and a name of at most 64 bytes.
+const statBytes = 2 << 10
+
+// readStat reads a file of the kernel that fits into buf, by plain system calls: an os.File would be offered to Go's poller first.
+func readStat(path string, buf []byte) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return nil, err
+	}
+	return buf[:n], nil
 }
 
 // inode returns the inode of a pidfd that lives on pidfs, else 0: before, all shared one anonymous inode.

@@ -111,8 +111,13 @@ func (a *Attr) fork() (*fork, error) {
 	f.args.pidFD = uint64(uintptr(unsafe.Pointer(&f.pidFD)))
 	f.args.exitSignal = uint64(unix.SIGCHLD)
 	if a.CgroupFD >= 0 {
-		f.args.flags |= unix.CLONE_INTO_CGROUP
+		// Who knows the one (Linux 5.7) knows the other (5.5), by which the kernel resets the handlers: the runtime would do it one by one, of some
+		// fifty signals, while we wait for the child.
+		f.args.flags |= unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND
 		f.args.cgroup = uint64(a.CgroupFD)
+		if err := unix.PthreadSigmask(unix.SIG_BLOCK, nil, &f.mask); err != nil {
+			return nil, err
+		}
 	}
 	return f, nil
 }

@@ -51,12 +51,37 @@ func TestSpawnResetsSignals(t *testing.T) {
 			t.Skipf("the tests were started with %s: %s, which Go passes on", name, s)
 		}
 	}
-	c := spawnAttr(t, &Attr{Path: "/bin/cat", Args: []string{"cat"}, CgroupFD: -1})
-	for _, name := range []string{"SigBlk", "SigIgn", "SigCgt"} {
-		if s := status(t, c.Pid(), name); s != none {
-			t.Errorf("%s of the child = %s, want none", name, s)
+	for where, cgroup := range map[string]int{"": -1, " born in a cgroup": ownCgroup(t)} {
+		c := spawnAttr(t, &Attr{Path: "/bin/cat", Args: []string{"cat"}, CgroupFD: cgroup})
+		for _, name := range []string{"SigBlk", "SigIgn", "SigCgt"} {
+			if s := status(t, c.Pid(), name); s != none {
+				t.Errorf("%s of the child%s = %s, want none", name, where, s)
+			}
 		}
 	}
+}
+
+// ownCgroup opens the cgroup v2 that the tests run in, in which a child may be born; -1 where there is none that may be written to.
+func ownCgroup(t *testing.T) int {
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		_, path, found := strings.Cut("\n"+string(own), "\n0::")
+		if len(fields) < 3 || fields[2] != "cgroup2" || !found || !Probe().CloneIntoCgroup {
+			continue
+		}
+		path, _, _ = strings.Cut(path, "\n")
+		fd, err := unix.Open(filepath.Join(fields[1], path), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil || unix.Faccessat(fd, "cgroup.procs", unix.W_OK, 0) != nil {
+			unix.Close(fd)
+			continue
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		return fd
+	}
+	t.Log("no cgroup to be born in")
+	return -1
 }
 
 func TestSpawnPassesOnlyTheGivenDescriptors(t *testing.T) {

@@ -17,6 +17,7 @@ type fork struct {
 	openFiles  *unix.Rlimit
 	credential *syscall.Credential
 	groups     *uint32
+	mask       unix.Sigset_t // of signals, where the kernel has the child's handlers be as they are to be; else the runtime takes care of both
 
 	args  cloneArgs
 	pidFD int32
@@ -30,6 +31,9 @@ type cloneArgs struct {
 
 // closeRangeUnshare is CLOSE_RANGE_UNSHARE. Source: close_range(2).
 const closeRangeUnshare = 2
+
+// sigsetBytes is the size of the kernel's sigset_t. Source: rt_sigprocmask(2).
+const sigsetBytes = 8
 
 // vfork makes the system call trap, which is one of those after which a child goes on beside the caller, on its stack, while the caller waits for
 // it to execute or to end. It returns what the system call did: in the caller the pid or an errno below 0, in the child 0.
@@ -90,7 +94,13 @@ func (f *fork) child() (errno syscall.Errno) {
 	if _, _, errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
 		return errno
 	}
-	afterForkInChild()
+	if f.args.flags&unix.CLONE_CLEAR_SIGHAND != 0 {
+		if _, _, errno = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&f.mask)), 0, sigsetBytes, 0, 0); errno != 0 {
+			return errno
+		}
+	} else {
+		afterForkInChild()
+	}
 	if f.closeFrom != 0 {
 		if _, _, errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, f.closeFrom, 1<<32-1, closeRangeUnshare); errno != 0 {
 			return errno

@@ -116,7 +116,7 @@ func (s *Supervisor) remove(in *instance) {
 	s.counts[in.machine.state]--
 	s.outputs -= fifosOf(in.program)
 	s.loggers -= one(in.isLogger())
-	s.journal.Queue(instanceKey(in.name), nil)
+	s.queue(instanceKey(in.name), nil)
 	for _, kept := range in.kept {
 		s.letGo(kept)
 	}

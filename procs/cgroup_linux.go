@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,12 +44,13 @@ type cgroups struct {
 	kernel          *Kernel
 	reserve         *reserve
 	log             *slog.Logger
-	own             string                 // directory of superd's cgroup, less the leaf it may be in
-	base            string                 // directory in it
-	path            string                 // of base, as /proc/PID/cgroup shows it
-	kills, removals chan struct{}          // held by those who are at it
+	own             string // directory of superd's cgroup, less the leaf it may be in
+	base            string // directory in it
+	path            string // of base, as /proc/PID/cgroup shows it
+	kills, removals runners
 	trees           map[string]*cgroupTree // by instance, on the loop; kept, so that a program which is added again meets its old tree
 	bases           []string               // other base directories, of earlier superds that were in other cgroups
+	countsKills     atomic.Bool            // instances have the memory controller, which counts
 
 	mu      sync.Mutex
 	enabled map[string]bool // controllers that instances have
@@ -81,7 +83,7 @@ func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*c
 	name := basePrefix + hex.EncodeToString(sum[:6])
 	c := &cgroups{kernel: k, reserve: newReserve(), log: log, keeper: keeper, own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
 		trees: map[string]*cgroupTree{}, enabled: map[string]bool{},
-		kills: make(chan struct{}, killSlots), removals: make(chan struct{}, removeSlots)}
+		kills: runners{most: killSlots}, removals: runners{most: removeSlots}}
 	err = os.Mkdir(c.base, 0o755)
 	existed := errors.Is(err, fs.ErrExist)
 	switch {
@@ -152,6 +154,7 @@ func isDelegated(dir string) bool {
 
 // takeOver takes note of what an earlier superd has changed in the cgroup that it was in.
 func (c *cgroups) takeOver() {
+	c.countsKills.Store(hasWord(filepath.Join(c.base, "cgroup.subtree_control"), "memory"))
 	leaf := filepath.Join(c.own, leafName)
 	if _, err := os.Stat(leaf); err != nil || isDelegated(c.own) {
 		return // it has not moved, so that there was nothing to raise, or systemd has made the leaf
@@ -172,7 +175,7 @@ func (c *cgroups) probe() error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // of a superd that was killed here
 		return fmt.Errorf("make cgroup: %w", err)
 	}
-	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := openCgroup(dir)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: dir, Err: err}
 	}
@@ -234,6 +237,9 @@ func (c *cgroups) enable(controller string) error {
 		return err
 	}
 	c.enabled[controller] = true
+	if controller == "memory" {
+		c.countsKills.Store(true)
+	}
 	return nil
 }
 

@@ -117,6 +117,9 @@ func (t *cgroupTree) OOMKills() int {
 //
 // Source: memory.events in Documentation/admin-guide/cgroup-v2.rst.
 func (t *cgroupTree) countOOMKills() int64 {
+	if !t.groups.countsKills.Load() && filepath.Dir(t.dir) == t.groups.base {
+		return 0
+	}
 	var buf [512]byte
 	n, err := readSmall(t.dir+"/memory.events", buf[:])
 	if err != nil {
@@ -207,7 +210,7 @@ func (t *cgroupTree) Has(pid int) bool { return t.made.Load() && t.holds(pid) }
 // Kill implements [Tree]. The signal is on its way when Kill has returned.
 func (t *cgroupTree) Kill() error {
 	if t.made.Load() {
-		t.begin(t.groups.kills, func() {
+		t.begin(&t.groups.kills, func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.spoiled = true
@@ -253,7 +256,7 @@ func (t *cgroupTree) Remove() {
 	if !t.made.Load() {
 		return
 	}
-	t.begin(t.groups.removals, func() {
+	t.begin(&t.groups.removals, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if err := t.discard(); err != nil {
@@ -295,21 +298,33 @@ func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
 			return -1, &SpawnError{Stage: "remove cgroup of the run before", Path: t.dir, Err: cause(err), Fault: faultResource}
 		}
 	}
-	switch err := os.Mkdir(t.dir, 0o755); {
-	case err == nil:
-		t.written, t.found = nil, false
-	case !errors.Is(err, fs.ErrExist):
-		return -1, &SpawnError{Stage: "make cgroup", Path: t.dir, Err: cause(err), Fault: faultOf(err)}
+	fd, err := -1, error(unix.ENOENT)
+	if t.made.Load() { // by the run before
+		fd, err = openCgroup(t.dir)
 	}
-	t.made.Store(true)
-	if err := t.limit(limits); err != nil {
-		return -1, err
+	if err == unix.ENOENT {
+		switch err := os.Mkdir(t.dir, 0o755); {
+		case err == nil:
+			t.written, t.found = nil, false
+		case !errors.Is(err, fs.ErrExist):
+			return -1, &SpawnError{Stage: "make cgroup", Path: t.dir, Err: cause(err), Fault: faultOf(err)}
+		}
+		t.made.Store(true)
+		fd, err = openCgroup(t.dir)
 	}
-	fd, err := unix.Open(t.dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, &SpawnError{Stage: "open cgroup", Path: t.dir, Err: err, Fault: faultOf(err)}
 	}
+	if err := t.limit(limits); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
 	return fd, nil
+}
+
+// openCgroup opens a cgroup that somebody is to be born in.
+func openCgroup(dir string) (int, error) {
+	return retry(func() (int, error) { return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 }
 
 // limit puts the limits in force.
@@ -337,8 +352,10 @@ func (t *cgroupTree) limit(limits *config.Limits) error {
 		if !ok {
 			before = f.unset
 		}
-		if text, err := os.ReadFile(file); !ok && t.found && err == nil {
-			before = strings.TrimSpace(string(text))
+		if !ok && t.found {
+			if text, err := os.ReadFile(file); err == nil {
+				before = strings.TrimSpace(string(text))
+			}
 		}
 		if f.text == before {
 			continue

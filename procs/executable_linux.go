@@ -88,18 +88,18 @@ func (s *execSearch) check(path string, depth int) error {
 	if err := refusedAccess(path, s.user, nil); err != nil {
 		return fail(err)
 	}
-	file, err := os.Open(path)
+	file, err := openPlain(path)
 	if errors.Is(err, os.ErrPermission) {
 		s.unseen = s.user != nil
 		return nil // it may be executed without being read
 	}
 	if err != nil {
-		return fail(errors.Unwrap(err))
+		return fail(err)
 	}
-	defer file.Close()
+	defer unix.Close(int(file))
 	head := make([]byte, 256) // as much as the kernel reads: BINPRM_BUF_SIZE
-	n, err := io.ReadFull(file, head)
-	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+	n, err := file.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
 		return fail(err)
 	}
 	s.meetLoader(file, head[:n])
@@ -116,8 +116,8 @@ func (s *execSearch) meetLoader(file io.ReaderAt, head []byte) {
 		loader = filepath.Join(s.dir, loader)
 	}
 	s.pending.enter("open loader", loader)
-	if opened, err := os.Open(loader); err == nil {
-		opened.Close()
+	if opened, err := openPlain(loader); err == nil {
+		unix.Close(int(opened))
 	}
 }
 

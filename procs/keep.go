@@ -85,13 +85,18 @@ func (s *Supervisor) keepProcess(p Process) (name string) { return s.keep(p.FD()
 
 // letGo has the keeper let go of what it has under the name, as soon as the journal doesn't speak of it any more.
 func (s *Supervisor) letGo(name string) {
-	if name == "" {
-		return
+	if name != "" {
+		s.unneeded = append(s.unneeded, name)
+		s.WriteSoon()
 	}
-	s.afterTurn(func() {
+}
+
+// discard has the keeper let go of what it has under these names.
+func (s *Supervisor) discard(names []string) {
+	for _, name := range names {
 		s.keeper.Discard(name)
 		s.keeping.drop(name)
-	})
+	}
 }
 
 // saveExit tells the keeper that the exit of a process is known, as soon as that is in the journal.

@@ -54,7 +54,7 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
 	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
-	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Rests)
+	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Crowd)
 	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
@@ -64,7 +64,7 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 }
 
 // crowded returns what to do when many starts begin to wait, and when nobody waits any more.
-func (k *Kernel) crowded(leader int, rests func()) func(bool) {
+func (k *Kernel) crowded(leader int, tell func(bool)) func(bool) {
 	precede := privilege.Precedence(leader)
 	return func(many bool) {
 		if precede != nil {
@@ -72,8 +72,8 @@ func (k *Kernel) crowded(leader int, rests func()) func(bool) {
 				k.log.Warn("superd's share of the processor is not set", "error", err)
 			}
 		}
-		if !many && rests != nil {
-			k.loop.Post(rests)
+		if tell != nil {
+			k.loop.Post(func() { tell(many) })
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"slices"
@@ -164,6 +165,30 @@ func readSmall(path string, buf []byte) (int, error) {
 	}
 	defer unix.Close(fd)
 	return retry(func() (int, error) { return unix.Read(fd, buf) })
+}
+
+// A plainFile is a descriptor that is read by plain system calls.
+type plainFile int
+
+// openPlain opens a file for reading. An os.File would ask Go's poller first whether it can watch a file, which it can't.
+func openPlain(path string) (plainFile, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	return plainFile(fd), err
+}
+
+// ReadAt implements [io.ReaderAt].
+func (f plainFile) ReadAt(p []byte, offset int64) (n int, err error) {
+	for n < len(p) {
+		more, err := retry(func() (int, error) { return unix.Pread(int(f), p[n:], offset+int64(n)) })
+		if err != nil {
+			return n, err
+		}
+		if more == 0 {
+			return n, io.EOF
+		}
+		n += more
+	}
+	return n, nil
 }
 
 func retry(f func() (int, error)) (int, error) {

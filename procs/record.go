@@ -20,7 +20,8 @@ func (s *Supervisor) record(e eventlog.Event) {
 	if e.At.IsZero() {
 		e.At = s.loop.Wall()
 	}
-	s.options.Events.Append(e)
+	s.options.Events.Queue(e)
+	s.WriteSoon()
 }
 
 // record puts an event of the instance into the event log.
@@ -77,7 +78,7 @@ func (in *instance) recordExit(r *run, exit pidfd.Exit, ran time.Duration) {
 	}
 	if exit.Known {
 		e.CPU = new((exit.UserTime + exit.SystemTime).Seconds())
-		e.MaxRSS, e.RSSBound = exit.MaxRSSBytes, exit.MaxRSSBytes <= ownMaxRSS()
+		e.MaxRSS, e.RSSBound = exit.MaxRSSBytes, in.sup.maxRSS.bounds(exit.MaxRSSBytes)
 	}
 	in.record(e)
 	success := exit.Known && exit.Signal == 0 && slices.Contains(r.program.SuccessExitCodes, exit.Code)

@@ -30,7 +30,7 @@ func (s *Supervisor) goOn(all []*adoption) {
 	}
 	for _, key := range r.keys {
 		if key != superdKey && key != configKey(s.configNumber) { // those are this superd's own by now
-			s.journal.Queue(key, nil)
+			s.queue(key, nil)
 		}
 	}
 	for _, e := range s.options.Inherited.Exits {

@@ -13,8 +13,9 @@ import (
 // A Journal keeps values for the next superd. A [superd/procs/journal.Journal] is one.
 type Journal interface {
 	Put(key string, value any) error  // before it returns; off the loop
-	Queue(key string, value any)      // soon, in order; value doesn't change any more. nil: there is none any more
+	Queue(key string, value any)      // in order, after Write; value doesn't change any more. nil: there is none any more
 	QueueFirst(key string, value any) // as Queue, but before all that is queued; of a new key
+	Write()                           // what is queued is written soon
 	Flush(done func())                // done when all that was queued is written, or can't be; on any goroutine
 }
 
@@ -24,7 +25,42 @@ type blank struct{}
 func (blank) Put(string, any) error  { return nil }
 func (blank) Queue(string, any)      {}
 func (blank) QueueFirst(string, any) {}
+func (blank) Write()                 {}
 func (blank) Flush(done func())      { done() }
+
+// writePause is how long records wait for others, to be written with them. Were superd killed meanwhile, the next one would know what was before.
+const writePause = 2 * time.Millisecond
+
+// queue has the value of key, nil for none any more, written to the journal soon.
+func (s *Supervisor) queue(key string, value any) {
+	s.journal.Queue(key, value)
+	s.WriteSoon()
+}
+
+// WriteSoon has all that is queued within a moment written to journal and event log, so that the goroutines that write are woken once for it.
+// Until then whoever starts programs goes on undisturbed.
+func (s *Supervisor) WriteSoon() {
+	switch {
+	case s.writing == nil:
+		s.writing = s.scope.After(writePause, s.write)
+	case !s.writing.Active():
+		s.writing.Reset(writePause)
+	}
+}
+
+func (s *Supervisor) write() {
+	s.journal.Write()
+	if s.options.Events != nil {
+		s.options.Events.Write()
+	}
+	if s.options.OnWrite != nil {
+		s.options.OnWrite()
+	}
+	if names := s.unneeded; len(names) > 0 {
+		s.unneeded = nil
+		s.afterTurn(func() { s.discard(names) })
+	}
+}
 
 // afterSaving runs f on the loop when what is known now is in the journal, as far as it can be written.
 func (s *Supervisor) afterSaving(f func()) {
@@ -36,7 +72,7 @@ func (in *instance) save() {
 	if in.scope.Closed() || in.sup.ended {
 		return
 	}
-	in.sup.journal.Queue(instanceKey(in.name), in.saved())
+	in.sup.queue(instanceKey(in.name), in.saved())
 }
 
 // saved returns what save writes down. It shares nothing that changes.
@@ -182,14 +218,14 @@ func (b *birth) settle(use func()) {
 	b.in.settled = b.value.number
 	use()
 	if b.written.Load() {
-		b.in.sup.journal.Queue(b.key, nil)
+		b.in.sup.queue(b.key, nil)
 	}
 }
 
 // saveSelf writes down what concerns superd as a whole.
 func (s *Supervisor) saveSelf() {
 	if !s.ended {
-		s.journal.Queue(superdKey, s.savedSelf())
+		s.queue(superdKey, s.savedSelf())
 	}
 }
 
@@ -209,27 +245,27 @@ func (s *Supervisor) saveEnd() {
 	for _, in := range s.instances {
 		if state := in.sched.state(); state != nil {
 			s.leaves = true
-			s.journal.Queue(scheduleKey(in.name), state)
+			s.queue(scheduleKey(in.name), state)
 		}
 		w := in.machine.wanted
 		if before := in.machine.overruled; before != nil {
 			w = *before
 		}
 		if in.removed || w != (wish{false, operator}) {
-			s.journal.Queue(instanceKey(in.name), nil)
+			s.queue(instanceKey(in.name), nil)
 			continue
 		}
 		s.leaves = true
-		s.journal.Queue(instanceKey(in.name), &savedInstance{State: stateNames[Stopped], Verdict: eventNames[EndDown], Wanted: saveWish(w),
+		s.queue(instanceKey(in.name), &savedInstance{State: stateNames[Stopped], Verdict: eventNames[EndDown], Wanted: saveWish(w),
 			Cause: "stopped by " + operator, Since: in.sinceAt})
 	}
 	for number := s.configNumber; number > 0 && number >= s.configBefore; number-- {
-		s.journal.Queue(configKey(number), nil)
+		s.queue(configKey(number), nil)
 		if s.configBefore == 0 {
 			break
 		}
 	}
-	s.journal.Queue(superdKey, &savedSuperd{Ended: true})
+	s.queue(superdKey, &savedSuperd{Ended: true})
 }
 
 // Leaves reports whether there is something that the next superd must know, after an orderly end.
@@ -253,7 +289,7 @@ func (s *Supervisor) enact(next *config.Config, follow func()) {
 			return // the next one has come meanwhile
 		}
 		for old := s.configBefore; old < number; old++ {
-			s.journal.Queue(configKey(old), nil)
+			s.queue(configKey(old), nil)
 		}
 		s.configBefore = 0
 		s.saveSelf()
@@ -263,7 +299,7 @@ func (s *Supervisor) enact(next *config.Config, follow func()) {
 // enactFirst makes the configuration that superd begins with the one in force.
 func (s *Supervisor) enactFirst() {
 	s.configNumber++
-	s.journal.Queue(configKey(s.configNumber), archived{s.options.Archive, s.config})
+	s.queue(configKey(s.configNumber), archived{s.options.Archive, s.config})
 	s.saveSelf()
 }
 

@@ -95,7 +95,7 @@ func (s *Supervisor) endsScale(c *config.Change) bool {
 func (s *Supervisor) dropScale(program string) {
 	if _, ok := s.scales[program]; ok {
 		delete(s.scales, program)
-		s.journal.Queue(scaleKey(program), nil)
+		s.queue(scaleKey(program), nil)
 	}
 }
 
@@ -186,7 +186,7 @@ func (s *Supervisor) scale(program *config.Program, replicas int, told *Scaled) 
 	} else {
 		scaled := scale{Replicas: replicas, File: program.Replicas}
 		s.scales[program.Name] = scaled
-		s.journal.Queue(scaleKey(program.Name), scaled)
+		s.queue(scaleKey(program.Name), scaled)
 	}
 	var touched []*instance
 	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
@@ -289,7 +289,7 @@ func (s *Supervisor) restoreScales(r *Recovery) {
 		if p := newest.Program(name); p != nil && scaled.fits(p) {
 			s.scales[name] = scaled
 		} else {
-			s.journal.Queue(scaleKey(name), nil)
+			s.queue(scaleKey(name), nil)
 		}
 	}
 }

@@ -187,5 +187,5 @@ func (s *Supervisor) leftSchedule(instance string) *schedule.State {
 // forgetSchedule is told that nobody needs any more what an earlier superd has left of the instance's schedule.
 func (s *Supervisor) forgetSchedule(instance string) {
 	delete(s.leftSchedules, instance)
-	s.journal.Queue(scheduleKey(instance), nil)
+	s.queue(scheduleKey(instance), nil)
 }

@@ -104,4 +104,5 @@ func (s *Supervisor) end() {
 	s.record(eventlog.Event{Kind: eventlog.Superd, State: "ended", Pid: s.options.Pid, Reason: s.shutdown.why})
 	s.onEnd() // first: who finds nothing in the journal any more starts everything
 	s.saveEnd()
+	s.write() // the loop ends
 }

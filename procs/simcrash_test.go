@@ -53,6 +53,9 @@ func (j *simJournal) Queue(key string, value any) {
 	j.write()
 }
 
+// Write implements [Journal].
+func (j *simJournal) Write() {}
+
 // QueueFirst implements [Journal].
 func (j *simJournal) QueueFirst(key string, value any) {
 	j.queue = slices.Insert(j.queue, 0, simEntry{key: key, value: value})

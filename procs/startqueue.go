@@ -30,6 +30,9 @@ type startQueue struct {
 	working int      // goroutines that don't hang
 	hanging int
 	hangsOn map[uint64]int // how many of these on which device, as far as that is known
+	watched []*seat        // that may hang, by due
+	clock   *time.Timer    // of these: one for all, since most are through long before; nil: there was none yet
+	ticks   bool           // it is pending
 
 	crowded func(bool) // is told, off the loop, when many begin to wait and when nobody waits any more; nil: nobody wants to know
 	told    bool       // so it is
@@ -48,10 +51,10 @@ type start struct {
 type seat struct {
 	queue   *startQueue
 	start   *start
-	timer   *time.Timer
-	settled bool   // it has come through what may hang
-	hangs   bool   // so it did; others may work meanwhile
-	device  uint64 // where it hangs; 0: not known
+	due     time.Time // when it counts as hanging, while it is watched
+	settled bool      // it has come through what may hang
+	hangs   bool      // so it did; others may work meanwhile
+	device  uint64    // where it hangs; 0: not known
 }
 
 // add has s run when its turn has come.
@@ -158,11 +161,49 @@ func (q *startQueue) comeBack(device uint64) {
 	q.aside = nil
 }
 
-// sit gives a start its place.
+// sit gives a start its place. The caller holds q.mu.
 func (q *startQueue) sit(start *start) *seat {
 	s := &seat{queue: q, start: start}
-	s.timer = time.AfterFunc(seatPatience, s.giveWay)
+	q.watch(s)
 	return s
+}
+
+// watch has s give way when it takes too long. The caller holds q.mu.
+func (q *startQueue) watch(s *seat) {
+	s.due = time.Now().Add(seatPatience)
+	q.watched = append(q.watched, s)
+	if !q.ticks {
+		q.tick(seatPatience)
+	}
+}
+
+// tick has the watched looked after. The caller holds q.mu.
+func (q *startQueue) tick(after time.Duration) {
+	q.ticks = true
+	if q.clock == nil {
+		q.clock = time.AfterFunc(after, q.lookAfter)
+	} else {
+		q.clock.Reset(after)
+	}
+}
+
+// lookAfter has those give way who are late.
+func (q *startQueue) lookAfter() {
+	q.mu.Lock()
+	now := time.Now()
+	n := slices.IndexFunc(q.watched, func(s *seat) bool { return s.due.After(now) })
+	if n < 0 {
+		n = len(q.watched)
+	}
+	late := slices.Clone(q.watched[:n])
+	q.watched = slices.Delete(q.watched, 0, n)
+	if q.ticks = false; len(q.watched) > 0 {
+		q.tick(q.watched[0].due.Sub(now))
+	}
+	q.mu.Unlock()
+	for _, s := range late {
+		s.giveWay()
+	}
 }
 
 // giveWay lets another start go on instead of one that hangs.
@@ -177,7 +218,7 @@ func (s *seat) giveWay() {
 	switch {
 	case s.settled || s.hangs:
 	case q.hanging == maxHanging:
-		s.timer.Reset(seatPatience) // some of these may come back
+		q.watch(s) // some of these may come back
 	default:
 		s.hangs, s.device = true, device
 		q.hanging++
@@ -194,16 +235,18 @@ func (s *seat) giveWay() {
 
 // settle tells that the start keeps its place from now on: it has come through what may hang.
 func (s *seat) settle() {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	s.timer.Stop()
+	q := s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	s.settled = true
+	q.watched = slices.DeleteFunc(q.watched, func(other *seat) bool { return other == s })
 }
 
 // mayHang tells that it may hang from now on.
 func (s *seat) mayHang() {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
+	q := s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	s.settled = false
-	s.timer.Reset(seatPatience)
+	q.watch(s)
 }

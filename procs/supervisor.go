@@ -37,6 +37,7 @@ type Options struct {
 	Log         *slog.Logger
 	Notify      Notifier      // systemd, or nobody
 	Events      *eventlog.Log // nil: events are not recorded
+	OnWrite     func()        // has written what else was collected, when records are; nil: nothing is
 	Config      *config.Config
 	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error) // [config.LoadAfter], off the loop
 	RuntimeDir  string
@@ -57,19 +58,21 @@ type Options struct {
 
 // A Supervisor supervises the programs of one configuration.
 type Supervisor struct {
-	options Options
-	loop    *loop.Loop
-	scope   *loop.Scope
-	system  System
-	store   *logs.Store
-	log     *slog.Logger
-	notify  Notifier
-	keeper  Keeper
-	keeping keeping
-	journal Journal
-	random  *rand.ChaCha8
-	prober  *probe.Prober
-	rng     *rand.Rand
+	options  Options
+	loop     *loop.Loop
+	scope    *loop.Scope
+	system   System
+	store    *logs.Store
+	log      *slog.Logger
+	notify   Notifier
+	keeper   Keeper
+	keeping  keeping
+	writing  *loop.Timer // of what is queued for journal and event log; nil: nothing ever was
+	unneeded []string    // names of what the keeper is to let go of when that is written
+	journal  Journal
+	random   *rand.ChaCha8
+	prober   *probe.Prober
+	rng      *rand.Rand
 
 	config       *config.Config
 	configNumber uint64 // that it has in the journal
@@ -97,6 +100,7 @@ type Supervisor struct {
 	outputs   int                    // FIFOs that the programs have, at most
 	loggers   int32                  // instances that are loggers
 	stuck     int                    // instances with a process that SIGKILL did not end
+	maxRSS    maxRSS                 // superd's own
 
 	started    time.Time
 	startedAt  time.Duration
@@ -234,6 +238,9 @@ func compareInstances(a, b *instance) int {
 func (s *Supervisor) atRest(in *instance) {
 	if in.removed {
 		s.depart(in)
+	}
+	if s.shutdown != nil && in.program.KillMode == config.KillTree && in.held == nil && in.machine.state.AtRest() {
+		in.tree.Remove() // now, beside others that end: a thousand at the end would take a while
 	}
 	s.endIfAllEnded()
 	s.continueShutdown()

@@ -20,7 +20,7 @@ type KernelOptions struct {
 	KeeperPid  int          // of superd's keeper, 0 without one
 	NoCgroup   bool         // make no cgroups, look through /proc instead
 	OpenFiles  *unix.Rlimit // the programs' limit of open files; nil: superd's own
-	Rests      func()       // is called on the loop when many starts have been begun and none waits any more; nil: nobody wants to know
+	Crowd      func(bool)   // is told on the loop when many starts begin to wait, and when none waits any more; nil: nobody wants to know
 }
 
 // A kernelTree is a [Tree] of the kernel. There are two kinds: a cgroup of its own, which no process leaves unless it has the right
@@ -92,24 +92,22 @@ type errand struct {
 	idle  chan struct{} // closed when nothing is under way any more; nil while nothing is
 }
 
-// begin runs f in a goroutine, when there is a slot.
-func (e *errand) begin(slots chan struct{}, f func()) {
+// begin has f run by one of those.
+func (e *errand) begin(runners *runners, f func()) {
 	e.mu.Lock()
 	if e.count++; e.count == 1 {
 		e.idle = make(chan struct{})
 	}
 	e.mu.Unlock()
-	go func() {
-		slots <- struct{}{}
+	runners.add(func() {
 		f()
-		<-slots
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.count--; e.count == 0 {
 			close(e.idle)
 			e.idle = nil
 		}
-	}()
+	})
 }
 
 // wait returns when nothing is under way.
@@ -123,6 +121,40 @@ func (e *errand) wait() {
 		}
 		<-idle
 	}
+}
+
+// Runners are goroutines that do one errand after the other, and end when there is none.
+type runners struct {
+	mu      sync.Mutex
+	most    int // at a time
+	working int
+	waiting []func()
+}
+
+func (r *runners) add(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, f)
+	if r.working < r.most {
+		r.working++
+		go r.work()
+	}
+}
+
+func (r *runners) work() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.waiting) > 0 {
+		f := r.waiting[0]
+		r.waiting[0] = nil
+		if r.waiting = r.waiting[1:]; len(r.waiting) == 0 {
+			r.waiting = nil
+		}
+		r.mu.Unlock()
+		f()
+		r.mu.Lock()
+	}
+	r.working--
 }
 
 // memberLimit returns how many processes one look opens at most: a tree may hold more than superd may have descriptors. The others

@@ -38,7 +38,7 @@ type daemon struct {
 	kernel     *procs.Kernel
 	openFiles  *unix.Rlimit // what superd was started with
 	resting    *loop.Timer  // nil: not yet
-	collect    func()       // has garbage collected as it was before superd hurried
+	collect    func()       // has garbage collected as it was before superd hurried; nil: it doesn't
 	upgrading  bool
 	watchdog   time.Duration
 	journal    *journal.Journal
@@ -50,11 +50,36 @@ type daemon struct {
 // restPause is how long superd may have more to do after a burst of work.
 const restPause = time.Second
 
+// passMessages has the supervisor's messages, which wait for others, written with its records.
+func (d *daemon) passMessages() {
+	d.loop.Post(func() { d.supervisor.WriteSoon() })
+}
+
+// crowd is told when many starts begin to wait, and when none waits any more.
+func (d *daemon) crowd(many bool) {
+	if many {
+		d.hurry()
+	} else {
+		d.rest()
+	}
+}
+
+// hurry spends memory rather than time until superd rests.
+func (d *daemon) hurry() {
+	d.resting.Stop()
+	if d.collect == nil {
+		d.collect = footprint.Hurry()
+	}
+}
+
 // rest gives back the memory of a burst of work, once it is over.
 func (d *daemon) rest() {
 	if d.resting == nil {
 		d.resting = d.loop.Root().After(restPause, func() {
-			d.collect() // from now on as usual
+			if d.collect != nil {
+				d.collect() // from now on as usual
+				d.collect = nil
+			}
 			go footprint.Release()
 		})
 	} else {
@@ -64,7 +89,7 @@ func (d *daemon) rest() {
 
 // start puts everything on the loop, which does not run yet.
 func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Rests: d.rest})
+	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Crowd: d.crowd})
 	if err != nil {
 		return err
 	}
@@ -72,7 +97,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 	if _, err := crand.Read(options.Seed[:]); err != nil {
 		return fmt.Errorf("draw a seed: %w", err)
 	}
-	options.Notify = stopper{d.link, d.loop.Root()}
+	options.Notify = stopper{d.link, d.loop.Root(), d.hurry}
 	if period, err := sddaemon.SdWatchdogEnabled(false); err == nil && period > 0 {
 		d.loop.Root().Every(period/2, d.link.Watchdog)
 	}
@@ -161,10 +186,12 @@ func storeListener(link *keeper.Link, listener *net.UnixListener) (fd int, err e
 type stopper struct {
 	*keeper.Link
 	scope *loop.Scope
+	hurry func()
 }
 
 // Stopping implements [procs.Notifier].
 func (s stopper) Stopping() {
+	s.hurry()
 	s.Link.Stopping()
 	extend := func() { s.Tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * extendPeriod).Microseconds())) }
 	extend()

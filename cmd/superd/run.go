@@ -233,11 +233,12 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	}
 	var printed sync.WaitGroup
 	options := procs.Options{
-		Loop:   l,
-		Store:  logs.NewStore(l, log),
-		Log:    log,
-		Events: events,
-		Config: conf,
+		Loop:    l,
+		Store:   logs.NewStore(l, log),
+		Log:     slog.New(newLogHandler(queue.Later(d.passMessages), terminal.Detect(stderr, os.Getenv), level)),
+		Events:  events,
+		OnWrite: queue.Pass,
+		Config:  conf,
 		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
 			return config.LoadAfter(path, inForce, reading)
 		},

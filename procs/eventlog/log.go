@@ -1,6 +1,6 @@
 // Package eventlog is the numbered log of what happens to programs, kept in two files of bounded size.
 //
-// Events get their numbers from [Log.Append], which never blocks; a goroutine writes them, as JSON a line each, without
+// Events get their numbers from [Log.Append] or [Log.Queue], which never block; a goroutine writes them, as JSON a line each, without
 // fsync. The numbers have no holes, so that a number that is not in the files is an event that was lost: because the
 // disk stalled and the queue was full, because it could not be written, or because it is too old to be kept. Readers
 // read the files and nothing else; where numbers are missing they give a [Gap] instead.
@@ -36,6 +36,7 @@ type Log struct {
 	dropped int           // events that did not fit since the writer last looked
 	next    uint64        // number of the next event
 	handled uint64        // newest number that is either written or lost
+	asked   bool          // what waits is to be written
 	closed  bool          // no further event is taken
 	changed chan struct{} // closed when handled grows or the log ends; nil while nobody waits
 }
@@ -57,8 +58,24 @@ func Open(dir string, maxSize int64, log *slog.Logger) *Log {
 	return l
 }
 
-// Append numbers the event and queues it.
+// Append numbers the event and has it written.
 func (l *Log) Append(e Event) {
+	l.Queue(e)
+	l.Write()
+}
+
+// Write has what is queued written.
+func (l *Log) Write() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.handled+1 != l.next && !l.closed {
+		l.asked = true
+		l.more.Signal()
+	}
+}
+
+// Queue numbers the event, to be written after the next call of Write, Append or Flush at the latest.
+func (l *Log) Queue(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -71,11 +88,11 @@ func (l *Log) Append(e Event) {
 		return
 	}
 	l.waiting = append(l.waiting, e)
-	l.more.Signal()
 }
 
 // Flush returns when all events so far are written or lost. The error is that of ctx, if that ends first.
 func (l *Log) Flush(ctx context.Context) error {
+	l.Write()
 	l.mu.Lock()
 	newest := l.next - 1
 	l.mu.Unlock()
@@ -130,9 +147,10 @@ func (l *Log) run() {
 	var batch []Event
 	for {
 		l.mu.Lock()
-		for l.handled+1 == l.next && !l.closed {
+		for !l.asked && !l.closed {
 			l.more.Wait()
 		}
+		l.asked = false
 		batch, l.waiting = l.waiting, batch
 		newest, closed, dropped := l.next-1, l.closed, l.dropped
 		l.dropped = 0

@@ -6,7 +6,7 @@
 // renamed; in memory there is nothing but what waits to be written.
 //
 // [Journal.Put] writes before it returns, for who must know that a record is there before he goes on. [Journal.Queue]
-// leaves it to a goroutine, for the loop, which must not wait for a disk.
+// leaves it to a goroutine, for the loop, which must not wait for a disk; [Journal.Write] wakes that.
 package journal
 
 import (
@@ -45,6 +45,7 @@ type Journal struct {
 	queued  uint64         // calls of Queue so far
 	flushes []func()       // to be called when queue has been handled
 	closed  bool
+	waits   bool // what could not be written waits in queue
 
 	failed bool   // the last attempt to write what was queued; the writing goroutine's own, as is
 	buffer []byte // what it writes
@@ -104,14 +105,14 @@ func (j *Journal) Put(key string, value any) error {
 		j.queue[i] = entry{}
 		delete(j.places, key)
 	}
-	if len(j.queue) > 0 || j.file.outgrown() {
-		j.wake() // after a failure, say, there is room again
+	if j.waits || j.file.outgrown() {
+		j.wake() // after a failure there is room again
 	}
 	return nil
 }
 
-// Queue has the value of key, nil for none any more, recorded soon. It does not wait and does no I/O. value is encoded
-// later, on another goroutine, so it must not change any more.
+// Queue has the value of key, nil for none any more, recorded after the next call of Write or Flush at the latest. It does not wait and does
+// no I/O. value is encoded later, on another goroutine, so it must not change any more.
 //
 // What is queued is written in order. A newer value of a key that still waits takes the older one's place, so that no
 // more waits than there are keys. What can't be written is tried again until it can; log is told once.
@@ -133,10 +134,18 @@ func (j *Journal) Queue(key string, value any) {
 	}
 	j.places[key] = len(j.queue)
 	j.queue = append(j.queue, e)
-	j.wake()
 }
 
-// QueueFirst has the value of a key that is new recorded soon, as Queue does, but before all that waits. It is for what later values speak of: such a
+// Write has what is queued written, by the goroutine: whoever queues much calls it once in a while.
+func (j *Journal) Write() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.queue) > 0 {
+		j.wake()
+	}
+}
+
+// QueueFirst has the value of a key that is new recorded soon, before all that waits. It is for what later values speak of: such a
 // value may take the place of one that waits already.
 func (j *Journal) QueueFirst(key string, value any) {
 	j.mu.Lock()
@@ -239,7 +248,7 @@ func (j *Journal) writeQueue() {
 
 	j.mu.Lock()
 	j.putBack(rest)
-	j.busy = false
+	j.busy, j.waits = false, len(rest) > 0
 	closed := j.closed
 	j.mu.Unlock()
 	j.io.Unlock()

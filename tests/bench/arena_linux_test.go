@@ -27,6 +27,7 @@ const longest = 90 * time.Second
 type arena struct {
 	testing.TB
 	dir   string // of the contestant's files
+	run   string // superd's runtime directory: in a tmpfs, as /run is
 	tools *tools
 	fifo  int // read end of what the programs tell on
 
@@ -56,6 +57,10 @@ func newArena(t testing.TB, tools *tools, c *contestant) *arena {
 	}
 	a := &arena{TB: t, dir: dir, tools: tools, fifo: -1, begun: make(chan *process, 1), running: map[int]*process{}, ended: make(chan struct{})}
 	t.Cleanup(a.close)
+	a.run = a.path("run")
+	if memory, err := os.MkdirTemp("/dev/shm", "bench-"); err == nil {
+		a.run = memory
+	}
 	if err := syscall.Mkfifo(a.path("fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +234,7 @@ func (a *arena) close() {
 	if a.Failed() {
 		a.Logf("its messages:\n%s", a.messages())
 	}
-	left, err := harness.Cgroups(a.path("run")) // by a superd that did not end in order
+	left, err := harness.Cgroups(a.run) // by a superd that did not end in order
 	if err != nil {
 		a.Error(err)
 	}
@@ -237,6 +242,7 @@ func (a *arena) close() {
 		removeCgroups(dir)
 	}
 	os.RemoveAll(a.dir)
+	os.RemoveAll(a.run)
 }
 
 // removeCgroups removes a cgroup without processes and those below it.

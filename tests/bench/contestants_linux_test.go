@@ -65,7 +65,7 @@ func children(a *arena, count int) []program {
 func prepareSuperd(log string, flags ...string) func(a *arena, programs []program) []string {
 	return func(a *arena, programs []program) []string {
 		var b strings.Builder
-		fmt.Fprintf(&b, "[superd]\nruntime_dir = 'run'\nlog_dir = 'log'\n[defaults]\nbackoff = { initial = '1ns' }\nlog = { %s }\n", log)
+		fmt.Fprintf(&b, "[superd]\nruntime_dir = '%s'\nlog_dir = 'log'\n[defaults]\nbackoff = { initial = '1ns' }\nlog = { %s }\n", a.run, log)
 		for _, p := range programs {
 			fmt.Fprintf(&b, "[program.%s]\ncommand = ['%s']\n", p.name, strings.Join(p.command, "', '"))
 		}
@@ -76,7 +76,7 @@ func prepareSuperd(log string, flags ...string) func(a *arena, programs []progra
 
 func superdStatus(more ...string) func(a *arena) []string {
 	return func(a *arena) []string {
-		return append([]string{a.tools.superd, "ctl", "--runtime-dir", a.path("run"), "status"}, more...)
+		return append([]string{a.tools.superd, "ctl", "--runtime-dir", a.run, "status"}, more...)
 	}
 }
 

@@ -103,7 +103,7 @@ func (b *bench) recovery(t *testing.B, c *contestant, measure string, count int)
 
 // running waits until superd says that all programs run, and returns their pids (in the namespace).
 func (m *match) running() map[string]int {
-	client := control.NewClient(filepath.Join(m.path("run"), control.SocketName))
+	client := control.NewClient(filepath.Join(m.run, control.SocketName))
 	ctx, cancel := context.WithTimeout(m.Context(), longest)
 	defer cancel()
 	for {

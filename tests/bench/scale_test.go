@@ -129,7 +129,7 @@ func (m *match) killed(count int) (took time.Duration, ok bool) {
 // answers measures how long superd's control takes to answer while so many programs that were killed at once are replaced: the state of one,
 // again and again, over a connection each.
 func (m *match) answers(count int) {
-	client := control.NewClient(filepath.Join(m.path("run"), control.SocketName))
+	client := control.NewClient(filepath.Join(m.run, control.SocketName))
 	ctx, cancel := context.WithCancel(m.Context())
 	defer cancel()
 	var all []float64
