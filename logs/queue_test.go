@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -46,4 +47,39 @@ func TestQueueWritesAllBeforeCloseReturns(t *testing.T) {
 	if got := strings.Count(out.String(), "line\n"); got != 1000 {
 		t.Errorf("wrote %d lines, want 1000", got)
 	}
+}
+
+// Messages that may wait are written in one piece when Pass is called, or with one that may not.
+func TestQueueLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pieces []string
+		q := NewQueue(writerFunc(func(p []byte) (int, error) {
+			pieces = append(pieces, string(p))
+			return len(p), nil
+		}), 1<<20)
+		asked := 0
+		w := q.Later(func() { asked++ })
+		for i, tt := range []struct {
+			name string
+			pass func()
+			want string
+		}{
+			{"Pass", q.Pass, "a\nb\n"},
+			{"a message that doesn't wait", func() { q.Write([]byte("c\n")) }, "a\nb\nc\n"},
+			{"Close", func() { q.Close(time.Minute) }, "a\nb\n"},
+		} {
+			pieces = nil
+			w.Write([]byte("a\n"))
+			w.Write([]byte("b\n"))
+			synctest.Wait()
+			if len(pieces) > 0 || asked != i+1 {
+				t.Errorf("before %s: %q is written, it was asked for %d times, want nothing and %d", tt.name, pieces, asked, i+1)
+			}
+			tt.pass()
+			synctest.Wait()
+			if len(pieces) != 1 || pieces[0] != tt.want {
+				t.Errorf("after %s: %q is written, want %q", tt.name, pieces, tt.want)
+			}
+		}
+	})
 }

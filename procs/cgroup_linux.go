@@ -51,6 +51,7 @@ type cgroups struct {
 	trees           map[string]*cgroupTree // by instance, on the loop; kept, so that a program which is added again meets its old tree
 	bases           []string               // other base directories, of earlier superds that were in other cgroups
 	countsKills     atomic.Bool            // instances have the memory controller, which counts
+	fresh           bool                   // no earlier superd has left anything in base
 
 	mu      sync.Mutex
 	enabled map[string]bool // controllers that instances have
@@ -91,6 +92,8 @@ func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*c
 		c.takeOver()
 	case err != nil:
 		return nil, fmt.Errorf("make cgroup: %w", err)
+	default:
+		c.fresh = true
 	}
 	switch err := c.probe(); {
 	case err == nil:

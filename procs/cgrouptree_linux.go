@@ -51,6 +51,9 @@ func (c *cgroups) newTree(instance, place string) *cgroupTree {
 
 // takeOver looks whether an earlier superd has left the directory.
 func (t *cgroupTree) takeOver(place string) {
+	if place == "" && t.groups.fresh {
+		return
+	}
 	if base := filepath.Dir(place); place != "" && place != t.dir && filepath.Base(place) == filepath.Base(t.dir) && isCgroup(place) {
 		t.dir, t.strange = place, true
 		if !slices.Contains(t.groups.bases, base) {

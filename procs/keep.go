@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"slices"
 	"strconv"
 
 	"superd/pidfd"
@@ -80,15 +81,38 @@ func (k *keeping) drop(name string) {
 	}
 }
 
-// keepProcess has the keeper keep the pidfd of a process, by which the next superd learns how it ended.
-func (s *Supervisor) keepProcess(p Process) (name string) { return s.keep(p.FD(), false) }
+// keepProcess has the keeper keep the pidfd of a process, by which the next superd learns how it ended. It is told with others: until then that one
+// finds the process by its identity.
+func (s *Supervisor) keepProcess(p Process) (name string) {
+	if name = s.reserve(false); name != "" {
+		s.toKeep = append(s.toKeep, toKeep{name, p.FD()})
+		s.WriteSoon()
+	}
+	return name
+}
+
+// A toKeep is a descriptor of which the keeper is to be told.
+type toKeep struct {
+	name string
+	fd   int
+}
+
+// tellKeeper has the keeper keep what waits for that.
+func (s *Supervisor) tellKeeper() {
+	for _, k := range s.toKeep {
+		s.keeper.Store(k.name, k.fd)
+	}
+	s.toKeep = s.toKeep[:0]
+}
 
 // letGo has the keeper let go of what it has under the name, as soon as the journal doesn't speak of it any more.
 func (s *Supervisor) letGo(name string) {
-	if name != "" {
-		s.unneeded = append(s.unneeded, name)
-		s.WriteSoon()
+	if name == "" {
+		return
 	}
+	s.toKeep = slices.DeleteFunc(s.toKeep, func(k toKeep) bool { return k.name == name }) // its descriptor is closed
+	s.unneeded = append(s.unneeded, name)
+	s.WriteSoon()
 }
 
 // discard has the keeper let go of what it has under these names.

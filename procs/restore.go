@@ -213,7 +213,7 @@ func (in *instance) restore(v *savedInstance) {
 		in.nextWish = new(w.wish())
 	}
 	if e := v.Exit; e != nil {
-		in.lastExit, in.lastExitAt = &ExitStatus{Known: e.Known, Code: e.Code, signal: e.Signal}, e.At
+		in.lastExit = &ExitStatus{Known: e.Known, Code: e.Code, signal: e.Signal, at: e.At}
 		if e.Signal != 0 {
 			in.lastExit.Signal = signalName(syscall.Signal(e.Signal))
 		}

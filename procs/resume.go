@@ -286,7 +286,7 @@ func (a *adoption) resumeClearing(r *run) {
 func (a *adoption) endedUnseen(r *run) {
 	in, m := a.in, a.in.machine
 	now := in.sup.loop.Now()
-	in.lastExit, in.lastExitAt = &ExitStatus{}, now
+	in.lastExit = &ExitStatus{at: now}
 	if r.startedAt == 0 {
 		r.startedAt = now
 	}

@@ -49,6 +49,7 @@ func (s *Supervisor) WriteSoon() {
 }
 
 func (s *Supervisor) write() {
+	s.tellKeeper()
 	s.journal.Write()
 	if s.options.Events != nil {
 		s.options.Events.Write()
@@ -93,7 +94,9 @@ func (in *instance) saved() *savedInstance {
 	if d := in.capture.Drops(); d != (logs.Drops{}) {
 		v.Dropped = &d
 	}
-	v.Input, v.KeptInput = in.inputFD >= 0, in.kept[input]
+	if in.feed != nil {
+		v.Input, v.KeptInput = true, in.feed.kept
+	}
 	if in.removed {
 		v.Table = savedTable(in.program)
 	}
@@ -110,7 +113,7 @@ func (in *instance) saved() *savedInstance {
 		v.Due = new(t.Due())
 	}
 	if e := in.lastExit; e != nil {
-		v.Exit = &savedExit{Known: e.Known, Code: e.Code, Signal: e.signal, At: in.lastExitAt}
+		v.Exit = &savedExit{Known: e.Known, Code: e.Code, Signal: e.signal, At: e.at}
 	}
 	if in.run != nil {
 		v.Run = in.run.saved(in)

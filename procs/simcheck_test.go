@@ -294,7 +294,11 @@ func (h *history) observe(in *instance, model *model) {
 	if last := model.run; last != nil && last != in.run && last != model.over {
 		model.over = last
 		ran := h.kernel.mains[last.invocationID]
-		if ran != nil && last.stable(in.lastExitAt) >= in.program.Backoff.ResetAfter {
+		var at time.Duration
+		if in.lastExit != nil {
+			at = in.lastExit.at
+		}
+		if ran != nil && last.stable(at) >= in.program.Backoff.ResetAfter {
 			model.retries, model.gaveUp = 0, false
 		}
 	}

@@ -68,6 +68,7 @@ type Supervisor struct {
 	keeper   Keeper
 	keeping  keeping
 	writing  *loop.Timer // of what is queued for journal and event log; nil: nothing ever was
+	toKeep   []toKeep    // told to the keeper then
 	unneeded []string    // names of what the keeper is to let go of when that is written
 	journal  Journal
 	random   *rand.ChaCha8

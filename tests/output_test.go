@@ -152,6 +152,10 @@ func TestAnyBytes(t *testing.T) {
 		[program.binary]
 		command = "cat DIR/bytes"
 		restart = "never"
+		[program.json]
+		command = "cat DIR/bytes"
+		restart = "never"
+		log = { format = "json" }
 		[program.escapes]
 		command = "cat DIR/escapes"
 		restart = "never"
@@ -175,6 +179,16 @@ func TestAnyBytes(t *testing.T) {
 	}
 	if got := s.MustCtl("logs", "--raw", "-n", "-1", "binary").Out; got != all.String() {
 		t.Errorf("ctl logs of %d bytes differs from the %d bytes written", len(got), all.Len())
+	}
+	s.WaitState("json", "exited")
+	records := strings.Split(strings.TrimSuffix(s.WaitLog("json", "a rune"), "\n"), "\n")
+	for _, record := range records {
+		if !json.Valid([]byte(record)) {
+			t.Errorf("%q is not JSON", record)
+		}
+	}
+	if want := bytes.Count(all.Bytes(), []byte("\n")); len(records) != want {
+		t.Errorf("%d records, want one for each of %d lines", len(records), want)
 	}
 	if got := s.WaitLog("escapes", "\n"); got != nasty {
 		t.Errorf("log = %q, want %q", got, nasty)

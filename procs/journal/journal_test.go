@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -273,4 +274,26 @@ func TestManyWriters(t *testing.T) {
 	got := values(t, dir)
 	delete(got, "all")
 	equal(t, "at the end", got, want)
+}
+
+// What is queued is written when Write is called, all together.
+func TestWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, _, err := Open(t.TempDir(), boot, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close(time.Minute)
+		j.Queue("a", 1)
+		mustPut(t, j, "b", 2)
+		synctest.Wait()
+		if j.Idle() {
+			t.Error("a was written before Write")
+		}
+		j.Write()
+		synctest.Wait()
+		if !j.Idle() {
+			t.Error("a was not written after Write")
+		}
+	})
 }
