@@ -86,7 +86,11 @@ func (in *instance) setLogOptions() {
 		o = duringRun(in.sup.logOptions(in.name, r.program), o)
 		in.logsBy = nil
 	}
+	logsBefore := len(in.capture.Apart())
 	in.capture.SetOptions(o)
+	if len(in.capture.Apart()) > logsBefore {
+		in.sup.tellAdded()
+	}
 	if !in.occupy(o.Files()) {
 		return
 	}
