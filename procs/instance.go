@@ -211,7 +211,8 @@ func (in *instance) perform(effect Effect) {
 	case ArmStop:
 		in.armStop(in.run.program.StopTimeout)
 	case ArmKill:
-		in.run.life.After(killPause, func() { in.do(in.machine.killDue) })
+		in.run.killTimer.Stop() // of another main process
+		in.run.killTimer = in.run.life.After(killPause, func() { in.do(in.machine.killDue) })
 	case NameStuck:
 		in.nameStuck(in.run.process.Pid())
 	case EndRun:

@@ -23,6 +23,7 @@ const killPause = 2 * time.Second
 type run struct {
 	scope        loop.Scope
 	program      *config.Program // as it was when the run began: a reload doesn't change how it is stopped
+	config       uint64          // number of the configuration that has this
 	invocationID string
 	hook         *hookRun // under way; nil without one
 
@@ -60,6 +61,7 @@ type run struct {
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopLimit    time.Duration // how far the program can put that off
 	stopTimer    *loop.Timer   // StopDue; nil before a stop
+	killTimer    *loop.Timer   // KillDue; nil before SIGKILL
 	clearBy      time.Duration // when what is left of it gets SIGKILL; 0 before the main process is gone
 	clearing     *clearing     // nil before the main process is gone
 
@@ -83,7 +85,7 @@ func (in *instance) spawn() {
 	if in.inherited && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{program: in.program, invocationID: in.sup.newInvocationID(), readyFD: -1}
+	r := &run{program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), readyFD: -1}
 	r.scope.Open(&in.scope)
 	in.run = r
 	in.setLogOptions() // the run before may have been begun with others

@@ -195,7 +195,7 @@ type birth struct {
 // newBirth returns the birth of the main process of the run, or of the hook at hand.
 func (in *instance) newBirth(r *run) *birth {
 	in.sup.births++
-	b := &birth{in: in, key: birthKey(in.name, in.sup.births), value: savedBirth{Run: r.invocationID, Config: in.sup.configNumber, number: in.sup.births}}
+	b := &birth{in: in, key: birthKey(in.name, in.sup.births), value: savedBirth{Run: r.invocationID, Config: r.config, number: in.sup.births}}
 	b.value.Schedule = in.sched.state()
 	if r.hook != nil {
 		b.value.Hook, b.value.PostStop = new(r.hook.at), in.machine.state == Clearing
