@@ -81,13 +81,13 @@ func again(path string, before *Config, h host) *Config {
 }
 
 // cut returns the text of a file without the tables of programs that are as they were. The lines stay where they are.
-func (r *revision) cut(path string, data []byte) []byte {
-	text, was := string(data), r.texts[path]
+func (r *revision) cut(path, text string) string {
+	was := r.texts[path]
 	tables, ok := splitTables(text)
 	old, okBefore := splitTables(was)
 	if !ok || !okBefore || path == string(r.before.sources.Path) && heads(tables) != heads(old) {
 		r.doubt = true
-		return data
+		return text
 	}
 	known := make(map[string]string, len(old))
 	for _, t := range old {
@@ -105,7 +105,7 @@ func (r *revision) cut(path string, data []byte) []byte {
 			left.WriteByte('\n')
 		}
 	}
-	return []byte(left.String())
+	return left.String()
 }
 
 // concernsOthers reports whether what has changed may make a mistake of what has not: c has all programs, of which fresh were read anew.

@@ -74,7 +74,7 @@ func (a *archive) recording(h host) host {
 		a.Directory = exact(directory)
 	}
 	read, glob := h.read, h.glob
-	h.read = func(path string) ([]byte, error) {
+	h.read = func(path string) (string, error) {
 		data, err := read(path)
 		f := archivedFile{Path: exact(path), Text: exact(data)}
 		if err != nil {
@@ -101,15 +101,15 @@ func (a *archive) host(h host) host {
 	for _, f := range a.Files {
 		files[string(f.Path)] = f
 	}
-	h.read = func(path string) ([]byte, error) {
+	h.read = func(path string) (string, error) {
 		f, ok := files[path]
 		switch {
 		case !ok:
-			return nil, fs.ErrNotExist
+			return "", fs.ErrNotExist
 		case f.Error != "":
-			return nil, errors.New(string(f.Error))
+			return "", errors.New(string(f.Error))
 		}
-		return []byte(f.Text), nil
+		return string(f.Text), nil
 	}
 	h.glob = func(pattern string) (paths []string, err error) {
 		for _, m := range a.Matches {

@@ -24,7 +24,7 @@ func ReadEnvFile(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, Errors{{File: path, Err: fmt.Errorf("read env file: %w", err)}}
 	}
-	vars, errs := parseEnvFile(path, string(data))
+	vars, errs := parseEnvFile(path, data)
 	if len(errs) > 0 {
 		return nil, errs
 	}

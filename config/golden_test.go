@@ -60,12 +60,12 @@ func memory(files map[string]string) host {
 		},
 		environ: []string{"HOME=/root", "PATH=/usr/bin:/bin", "NOTIFY_SOCKET=/run/notify"},
 		abs:     func(path string) (string, error) { return filepath.Join("/etc/superd", clean(path)), nil },
-		read: func(path string) ([]byte, error) {
+		read: func(path string) (string, error) {
 			text, ok := files[clean(path)]
 			if !ok {
-				return nil, fs.ErrNotExist
+				return "", fs.ErrNotExist
 			}
-			return []byte(text), nil
+			return text, nil
 		},
 		glob: func(pattern string) ([]string, error) {
 			var matches []string

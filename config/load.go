@@ -262,7 +262,7 @@ func (l *loader) envFile(path string) envFile {
 	if data, err := l.read(path); err != nil {
 		file.errs = Errors{{File: path, Err: fmt.Errorf("read env file: %w", err)}}
 	} else {
-		file.vars, file.errs = parseEnvFile(path, string(data))
+		file.vars, file.errs = parseEnvFile(path, data)
 	}
 	l.envFiles[path] = file
 	return file

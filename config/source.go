@@ -23,7 +23,7 @@ const maxFileBytes = 16 << 20
 
 // A host is where configuration comes from: the machine, or a test.
 type host struct {
-	read    func(path string) ([]byte, error)
+	read    func(path string) (string, error)
 	glob    func(pattern string) ([]string, error)
 	environ []string // this process's environment
 	abs     func(path string) (string, error)
@@ -43,25 +43,25 @@ func machine() host {
 // telling returns a host that tells what it is about to look at.
 func (h host) telling(reading func(path string)) host {
 	read, glob := h.read, h.glob
-	h.read = func(path string) ([]byte, error) { reading(path); return read(path) }
+	h.read = func(path string) (string, error) { reading(path); return read(path) }
 	h.glob = func(pattern string) ([]string, error) { reading(pattern); return glob(pattern) }
 	return h
 }
 
-func readFile(path string) ([]byte, error) {
+func readFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, withoutPath(err)
+		return "", withoutPath(err)
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	if err != nil {
-		return nil, withoutPath(err)
+		return "", withoutPath(err)
 	}
 	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("larger than %d MiB", maxFileBytes>>20)
+		return "", fmt.Errorf("larger than %d MiB", maxFileBytes>>20)
 	}
-	return data, nil
+	return string(data), nil
 }
 
 // withoutPath returns the cause alone: the place of the error names the path already.
@@ -83,9 +83,9 @@ type source struct {
 }
 
 // parse returns the source, or the mistake that keeps it from being read as TOML.
-func parse(name, dir string, data []byte) (*source, *KeyError) {
+func parse(name, dir, data string) (*source, *KeyError) {
 	// Columns don't count a byte order mark: no editor does.
-	text := strings.TrimPrefix(string(data), "\ufeff")
+	text := strings.TrimPrefix(data, "\ufeff")
 	s := &source{name: name, dir: dir, text: text, lines: indexLines(text)}
 	var tooDeep int
 	if s.root, tooDeep = locate(text); tooDeep >= 0 {

@@ -142,6 +142,12 @@ func (a *adopted) Wait() (pidfd.Exit, bool, error) {
 	return pidfd.Exit{}, false, nil
 }
 
+// endSeen reports whether the main process is known to have ended, though not how: that is about to be told.
+func (r *run) endSeen() bool {
+	a, ok := r.process.(*adopted)
+	return ok && a.endedAt != 0
+}
+
 // patience is how long to wait for the status: of who is gone without a trace, only the keeper can know it.
 func (a *adopted) patience() time.Duration {
 	if a.gone && a.sup.keeper == Keeper(nobody{}) {

@@ -120,6 +120,9 @@ func (s *Supervisor) remove(in *instance) {
 	for _, kept := range in.kept {
 		s.letGo(kept)
 	}
+	if in.feed != nil {
+		s.letGo(in.feed.kept)
+	}
 	in.unwatchLines()
 	in.tree.Remove()
 	if in.site != nil {

@@ -86,7 +86,11 @@ func (in *instance) setLogOptions() {
 		o = duringRun(in.sup.logOptions(in.name, r.program), o)
 		in.logsBy = nil
 	}
+	logsBefore := len(in.capture.Apart())
 	in.capture.SetOptions(o)
+	if len(in.capture.Apart()) > logsBefore {
+		in.sup.tellAdded()
+	}
 	if !in.occupy(o.Files()) {
 		return
 	}
@@ -127,7 +131,7 @@ func (in *instance) changeRun(program *config.Program) {
 	// A newline on a descriptor is waited for without any interval, and only once.
 	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
 	health := !reflect.DeepEqual(r.program.Health, program.Health)
-	r.program = program
+	r.program, r.config = program, in.sup.configNumber
 	shift(r.startLimit, start)
 	if w := r.readiness; w != nil {
 		r.startDeadline += start

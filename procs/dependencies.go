@@ -250,7 +250,7 @@ func (in *instance) join() {
 	}
 	in.machine.ties = ties{own: n}
 	in.published = in.standing()
-	in.seat = len(n.instances)
+	in.seat = int32(len(n.instances))
 	n.instances = append(n.instances, in)
 	n.count(in.published, 1)
 	n.tell()

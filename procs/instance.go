@@ -17,20 +17,14 @@ type instance struct {
 	name        string
 	program     *config.Program
 	scope       loop.Scope // until the instance is removed
-	inherited   bool       // the tree is one that an earlier superd has made
 	machine     *machine
-	edges       []*edge  // to the programs that it names
-	seat        int      // its place in its program's node
-	published   standing // what the others know of it
-	touched     bool     // it is about to be looked at
-	asked       bool     // its waiters are told when nobody is about to be looked at any more
+	edges       []*edge // to the programs that it names
 	capture     *logs.Capture
 	settled     uint64    // number of the newest birth of which is known what came of it
-	kept        [3]string // by stream, and of the input: the names under which the keeper has its FIFOs
-	inputFD     int       // of a logger: its input, open for reading and writing; -1: not made yet, or let go of
-	inputEnd    *loop.Deferred
-	draining    string // invocation id of the last run that has ended, until all that it wrote is in the log
-	drainsUntil string // that of the run whose end in the log is waited for; "": none is
+	kept        [2]string // by stream: the names under which the keeper has its FIFOs
+	feed        *feed     // a logger's; nil: not made yet, or let go of
+	draining    string    // invocation id of the last run that has ended, until all that it wrote is in the log
+	drainsUntil string    // that of the run whose end in the log is waited for; "": none is
 	tree        Tree
 	run         *run // the present run; nil at rest and in back-off
 
@@ -39,9 +33,7 @@ type instance struct {
 	cancelLines  func()      // ends the reports of new lines; nil while nobody watches
 	sinceAt      time.Duration
 	lastExit     *ExitStatus
-	lastExitAt   time.Duration
 	stuck        string // names the processes that SIGKILL did not end
-	hanging      int    // workers that were called off and have not come back
 	hangsIn      string // what the last of them hangs in
 	noOutput     string // why its output is not captured; empty where it is
 	note         string // what else is to be said of the end of its run; empty if nothing
@@ -51,14 +43,21 @@ type instance struct {
 	held         *hold      // keeps it from being started; else nil
 	waiters      []*waiter
 
-	removed   bool            // goes away when it is at rest
-	departing bool            // it is, and its last output is being written
-	next      *config.Program // takes its place then, where the program was added again meanwhile
-	nextWish  *wish           // what the operator wants of next; nil: nothing in particular
-	hinderer  *instance       // has to be gone before it may be started; nil: nobody has
-	hinders   []*instance     // those whose hinderer it is, and some that are gone or wait for another by now
-	files     []string        // the log files that it has
-	logsBy    *config.Program // whose log options are in force; nil: in part those of the program, in part those of its run
+	next     *config.Program // takes its place then, where the program was added again meanwhile
+	nextWish *wish           // what the operator wants of next; nil: nothing in particular
+	hinderer *instance       // has to be gone before it may be started; nil: nobody has
+	hinders  []*instance     // those whose hinderer it is, and some that are gone or wait for another by now
+	files    []string        // the log files that it has
+	logsBy   *config.Program // whose log options are in force; nil: in part those of the program, in part those of its run
+
+	published standing // what the others know of it
+	seat      int32    // its place in its program's node
+	hanging   int32    // workers that were called off and have not come back
+	inherited bool     // the tree is one that an earlier superd has made
+	touched   bool     // it is about to be looked at
+	asked     bool     // its waiters are told when nobody is about to be looked at any more
+	removed   bool     // goes away when it is at rest
+	departing bool     // it is, and its last output is being written
 }
 
 // newInstance returns an instance that is stopped. place is where an earlier superd had its tree; empty: it has none yet.
@@ -71,7 +70,6 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 		logsBy:  program,
 		tree:    s.system.NewTree(name, place),
 		sinceAt: s.loop.Now(),
-		inputFD: -1,
 	}
 	in.scope.Open(s.scope)
 	s.counts[Stopped]++
@@ -213,7 +211,8 @@ func (in *instance) perform(effect Effect) {
 	case ArmStop:
 		in.armStop(in.run.program.StopTimeout)
 	case ArmKill:
-		in.run.life.After(killPause, func() { in.do(in.machine.killDue) })
+		in.run.killTimer.Stop() // of another main process
+		in.run.killTimer = in.run.life.After(killPause, func() { in.do(in.machine.killDue) })
 	case NameStuck:
 		in.nameStuck(in.run.process.Pid())
 	case EndRun:

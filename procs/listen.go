@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"superd/config"
 	"superd/loop"
@@ -236,15 +239,20 @@ func (in *instance) extend(r *run, until time.Duration) {
 // changeMain makes another process of the tree the main one, whose end is that of the run. The one before is like any other of the
 // tree from now on: superd reaps it as it reaps orphans.
 func (in *instance) changeMain(r *run, pid int) {
-	if r.process.Pid() == pid {
-		return
-	}
 	process, id, err := in.sup.system.Open(in.tree, pid)
+	own := r.process.Pid() == pid
 	if err != nil {
 		if errors.Is(err, pidfd.ErrGone) {
+			if own {
+				return
+			}
 			err = fmt.Errorf("process %d is none of the program's", pid)
 		}
 		in.sup.log.Warn("main process not changed", "instance", in.name, "error", err)
+		return
+	}
+	if own && (id == r.id || r.id.Start == 0) { // and not another one, which has got the number of the main process that has ended
+		process.Close()
 		return
 	}
 	in.sup.log.Info("main process changed", "instance", in.name, "from", r.process.Pid(), "to", pid)
@@ -253,7 +261,25 @@ func (in *instance) changeMain(r *run, pid int) {
 	in.sup.Children() // if it has ended, a sweep may have left it to its owner
 	adopted := in.sup.adopt(process, id)
 	in.ownMain(r, adopted, id, in.sup.keepProcess(adopted))
+	in.signalMain(r)
 	in.sup.changed()
+}
+
+// signalMain sends to a process that has become the main one what the one before has got already, if that is to end. It may get a stop signal twice, that of
+// its group, too.
+func (in *instance) signalMain(r *run) {
+	switch in.machine.state {
+	case Stopping:
+		for _, sig := range []syscall.Signal{r.program.StopSignal, unix.SIGCONT} {
+			if err := r.process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
+				in.sup.log.Error("signal not sent", "instance", in.name, "pid", r.process.Pid(), "signal", signalName(sig), "error", err)
+			}
+		}
+	case Killing:
+		in.unstick()
+		in.signalKill()
+		in.perform(ArmKill)
+	}
 }
 
 // disown gives up a child that has not ended.

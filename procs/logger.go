@@ -3,6 +3,7 @@ package procs
 import (
 	"superd/config"
 	"superd/logs"
+	"superd/loop"
 )
 
 // A logger is an instance like any other, whose standard input is a FIFO into which the captures of another program write. superd has that FIFO open for
@@ -28,11 +29,25 @@ func fifosOf(p *config.Program) int {
 	return n
 }
 
+// A feed is the FIFO that a logger reads.
+type feed struct {
+	fd   int    // open for reading and writing
+	kept string // the name under which the keeper has it
+	end  *loop.Deferred
+}
+
 // takeInput gives a logger the descriptor of its input, which the keeper has under that name.
 func (in *instance) takeInput(fd int, kept string) {
 	in.closeInput()
-	in.inputFD, in.kept[input] = fd, kept
-	in.inputEnd = in.scope.Defer(func() { in.sup.system.CloseFD(fd) })
+	in.feed = &feed{fd, kept, in.scope.Defer(func() { in.sup.system.CloseFD(fd) })}
+}
+
+// inputFD returns the descriptor of a logger's input, -1 where it is not made yet, or let go of.
+func (in *instance) inputFD() int {
+	if in.feed == nil {
+		return -1
+	}
+	return in.feed.fd
 }
 
 // goes reports whether the instance is not to be started again by this superd.
@@ -57,13 +72,13 @@ func (in *instance) endInput() {
 
 // closeInput lets go of the logger's input.
 func (in *instance) closeInput() {
-	if in.inputFD < 0 {
+	f := in.feed
+	if f == nil {
 		return
 	}
-	in.inputEnd.Stop()
-	in.sup.system.CloseFD(in.inputFD)
-	kept := in.kept[input]
-	in.inputFD, in.kept[input] = -1, ""
+	in.feed = nil
+	f.end.Stop()
+	in.sup.system.CloseFD(f.fd)
 	in.save()
-	in.sup.letGo(kept)
+	in.sup.letGo(f.kept)
 }

@@ -102,10 +102,10 @@ func (m *monitor) checked(result probe.Result) {
 	})
 }
 
-// note does what follows from a result. While the program reloads or is on its way out nothing does, nor from a check that began then.
+// note does what follows from a result. While the program has ended and nobody knows how yet, reloads or is on its way out nothing does, nor from a check that began then.
 func (m *monitor) note(result probe.Result) {
 	in := m.in
-	if m.run.reloading != nil || m.run.leaving != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
+	if m.run.endSeen() || m.run.reloading != nil || m.run.leaving != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
 		return
 	}
 	before := m.health.FailuresInRow()
@@ -169,7 +169,7 @@ func (m *monitor) fed() {
 // starved is the end of the watchdog's period.
 func (m *monitor) starved() {
 	m.run.heard(func() {
-		if m.run.monitor != m || m.watchdog.Active() || m.run.leaving != nil { // it has told just in time, or superd was late
+		if m.run.monitor != m || m.watchdog.Active() || m.run.leaving != nil || m.run.endSeen() { // it has told just in time, or superd was late
 			return
 		}
 		m.bite(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", plain(m.in.watchdogPeriod())))

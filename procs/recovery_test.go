@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
+	"superd/pidfd"
 	"superd/procs/journal"
 )
 
@@ -123,6 +125,67 @@ func TestConfigurationIsWrittenBeforeWhatFollows(t *testing.T) {
 		if v, ok := e.value.(*savedInstance); ok && !written[configKey(v.Config)] {
 			t.Errorf("%s, by configuration %d, comes before that", e.key, v.Config)
 		}
+	}
+}
+
+// TestRunGoesByTheTableOfItsBirth: superd was killed when a reload had brought readiness for web and web was started by that; the record of the instance is
+// from before.
+func TestRunGoesByTheTableOfItsBirth(t *testing.T) {
+	before, after := programNamed("web", nil), programNamed("web", nil)
+	after.Ready = &config.Ready{Notify: true}
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
+	h.kernel.born("web", "a", roleMain)
+	h.configs = []*config.Config{{Programs: []*config.Program{before}}, {Programs: []*config.Program{after}}}
+	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
+		superdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`),
+		instanceKey("web"): json.RawMessage(`{"config":1,"state":"Stopped","verdict":"EndDown","wanted":{"up":true}}`),
+		birthKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
+	}}
+	o := h.options()
+	o.Config, o.Resumed, o.Recovery = h.configs[1], true, ReadRecovery(state, h.restore, slog.New(slog.DiscardHandler))
+	h.adopting = true
+	h.sup = New(o)
+	if err := h.sup.Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	h.sup.Start(func() {})
+	if web := h.sup.byName["web"]; web.machine.state != Starting {
+		t.Errorf("web is %v, want that its readiness is awaited", stateNames[web.machine.state])
+	}
+}
+
+// TestNoHealthOfTheDead: of a process that superd is not the parent of it takes a while to be known how it has ended. Checks fail meanwhile, which says nothing.
+func TestNoHealthOfTheDead(t *testing.T) {
+	web := programNamed("web", nil)
+	web.Restart = config.RestartNever
+	web.Health = &config.Health{TCP: "web", Interval: 200 * time.Millisecond, Timeout: time.Second, Failures: 1, Action: config.HealthRestart}
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix, h.models, h.kernel.keeper = faultMix{slowInit: 1}, map[string]*model{}, false
+	main := h.kernel.born("web", "a", roleMain)
+	main.foreign, main.wellAt = true, h.v.Now()
+	h.configs = []*config.Config{{Programs: []*config.Program{web}}}
+	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
+		superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
+		instanceKey("web"): json.RawMessage(`{"config":1,"state":"Running","verdict":"EndRetry","wanted":{"up":true},"run":{"id":"a","ready_at":1,"main":{"pid":2,"start":1}}}`),
+	}}
+	o := h.options()
+	o.Config, o.Resumed, o.Recovery = h.configs[0], true, ReadRecovery(state, h.restore, slog.New(slog.DiscardHandler))
+	h.adopting = true
+	h.sup = New(o)
+	if err := h.sup.Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	h.sup.Start(func() {})
+	h.v.RunFor(time.Minute)
+	in := h.sup.byName["web"]
+	if in.machine.state != Running || in.run.monitor.healthy() == nil || !*in.run.monitor.healthy() {
+		t.Fatalf("web is %s, want it healthy", stateNames[in.machine.state])
+	}
+	main.end(pidfd.Exit{Known: true})
+	h.v.RunFor(time.Minute)
+	if m := in.machine; m.state != Failed || strings.Contains(m.cause, "unhealthy") || h.err != nil {
+		t.Errorf("web is %s: %s, %v; want that it has ended by itself", stateNames[m.state], m.cause, h.err)
 	}
 }
 

@@ -151,7 +151,8 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		inForce := s.config.Program(programOf(name))
 		v := merge(r.instances[name], r.births[name], inForce != nil && inForce.Autostart, r.oldest())
-		if b := r.births[name]; b != nil && v.Run != nil && v.Run.ID == b.Run {
+		b := r.births[name]
+		if b != nil && v.Run != nil && v.Run.ID == b.Run {
 			v.Run.other = b.Config > r.self.Config // of a reload that has not come into the journal
 		}
 		program := v.Table
@@ -169,6 +170,11 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 		if unknown {
 			program = config.DefaultProgram(programOf(name))
 			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)
+		}
+		if v != r.instances[name] && v.Run.Table == nil && b.Config != v.Config && r.configs[b.Config] != nil { // the run has come after the record
+			if table := r.configs[b.Config].Program(program.Name); table != nil && table != program {
+				v.Run.Table = savedTable(table)
+			}
 		}
 		in := s.newInstance(name, program, v.Tree)
 		in.inherited = true
@@ -207,7 +213,7 @@ func (in *instance) restore(v *savedInstance) {
 		in.nextWish = new(w.wish())
 	}
 	if e := v.Exit; e != nil {
-		in.lastExit, in.lastExitAt = &ExitStatus{Known: e.Known, Code: e.Code, signal: e.Signal}, e.At
+		in.lastExit = &ExitStatus{Known: e.Known, Code: e.Code, signal: e.Signal, at: e.At}
 		if e.Signal != 0 {
 			in.lastExit.Signal = signalName(syscall.Signal(e.Signal))
 		}

@@ -78,7 +78,7 @@ func (a *adoption) resume() {
 func (a *adoption) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
-		program: in.program, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: v.Group,
+		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: v.Group,
 		oomKills: v.OOMKills, envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
 	r.scope.Open(&in.scope)
@@ -286,7 +286,7 @@ func (a *adoption) resumeClearing(r *run) {
 func (a *adoption) endedUnseen(r *run) {
 	in, m := a.in, a.in.machine
 	now := in.sup.loop.Now()
-	in.lastExit, in.lastExitAt = &ExitStatus{}, now
+	in.lastExit = &ExitStatus{at: now}
 	if r.startedAt == 0 {
 		r.startedAt = now
 	}

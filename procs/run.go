@@ -23,8 +23,8 @@ const killPause = 2 * time.Second
 type run struct {
 	scope        loop.Scope
 	program      *config.Program // as it was when the run began: a reload doesn't change how it is stopped
+	config       uint64          // number of the configuration that has this
 	invocationID string
-	touched      bool     // a process was started: there may be something to clear
 	hook         *hookRun // under way; nil without one
 
 	begin      func()       // waits for a worker of the run before, which has not come back; else nil
@@ -34,7 +34,6 @@ type run struct {
 	life       loop.Scope   // of the main process: its timers, and what it tells
 	main       *loop.Scope  // its descriptor; within life, another one when another process becomes the main one
 	mainWatch  *loop.Watch  // of its end
-	lastWords  lastWords    // what it has told before its end
 	group      int          // number of its process group, when it has ended
 	id         pidfd.Identity
 	kept       string // the name under which the keeper has its pidfd
@@ -62,10 +61,14 @@ type run struct {
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopLimit    time.Duration // how far the program can put that off
 	stopTimer    *loop.Timer   // StopDue; nil before a stop
+	killTimer    *loop.Timer   // KillDue; nil before SIGKILL
 	clearBy      time.Duration // when what is left of it gets SIGKILL; 0 before the main process is gone
-	preStarted   bool          // its pre_start hooks are over
-	postStopped  bool          // so are its post_stop hooks
 	clearing     *clearing     // nil before the main process is gone
+
+	touched     bool      // a process was started: there may be something to clear
+	preStarted  bool      // its pre_start hooks are over
+	postStopped bool      // so are its post_stop hooks
+	lastWords   lastWords // what the main process has told before its end
 }
 
 // lastWords is how far superd is with what was told before the end of a main process.
@@ -82,7 +85,7 @@ func (in *instance) spawn() {
 	if in.inherited && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{program: in.program, invocationID: in.sup.newInvocationID(), readyFD: -1}
+	r := &run{program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), readyFD: -1}
 	r.scope.Open(&in.scope)
 	in.run = r
 	in.setLogOptions() // the run before may have been begun with others
@@ -199,7 +202,7 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		spec.Outputs = append(spec.Outputs, output)
 	}
 	if program.LoggerOf != "" && b != nil && b.value.Hook == nil {
-		spec.Input = &Outlet{FIFO: in.sup.fifo(in.name, input), ReadFD: in.inputFD}
+		spec.Input = &Outlet{FIFO: in.sup.fifo(in.name, input), ReadFD: in.inputFD()}
 	}
 	return spec
 }
@@ -419,11 +422,10 @@ func (in *instance) reap(r *run, process Process) {
 	}
 	r.process, r.group = nil, pid
 	in.unstick()
-	in.lastExit = &ExitStatus{Known: exit.Known, Code: exit.Code}
+	in.lastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, at: now}
 	if exit.Signal != 0 {
 		in.lastExit.Signal, in.lastExit.signal = signalName(exit.Signal), int(exit.Signal)
 	}
-	in.lastExitAt = now
 	in.recordExit(r, exit, ran)
 	in.capture.EndRun()
 	in.drain(r.invocationID)

@@ -94,7 +94,9 @@ func (in *instance) saved() *savedInstance {
 	if d := in.capture.Drops(); d != (logs.Drops{}) {
 		v.Dropped = &d
 	}
-	v.Input, v.KeptInput = in.inputFD >= 0, in.kept[input]
+	if in.feed != nil {
+		v.Input, v.KeptInput = true, in.feed.kept
+	}
 	if in.removed {
 		v.Table = savedTable(in.program)
 	}
@@ -111,7 +113,7 @@ func (in *instance) saved() *savedInstance {
 		v.Due = new(t.Due())
 	}
 	if e := in.lastExit; e != nil {
-		v.Exit = &savedExit{Known: e.Known, Code: e.Code, Signal: e.signal, At: in.lastExitAt}
+		v.Exit = &savedExit{Known: e.Known, Code: e.Code, Signal: e.signal, At: e.at}
 	}
 	if in.run != nil {
 		v.Run = in.run.saved(in)
@@ -193,7 +195,7 @@ type birth struct {
 // newBirth returns the birth of the main process of the run, or of the hook at hand.
 func (in *instance) newBirth(r *run) *birth {
 	in.sup.births++
-	b := &birth{in: in, key: birthKey(in.name, in.sup.births), value: savedBirth{Run: r.invocationID, Config: in.sup.configNumber, number: in.sup.births}}
+	b := &birth{in: in, key: birthKey(in.name, in.sup.births), value: savedBirth{Run: r.invocationID, Config: r.config, number: in.sup.births}}
 	b.value.Schedule = in.sched.state()
 	if r.hook != nil {
 		b.value.Hook, b.value.PostStop = new(r.hook.at), in.machine.state == Clearing

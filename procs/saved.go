@@ -178,7 +178,7 @@ func (p *savedProcess) identity() pidfd.Identity {
 // A savedBirth is a start: written just before the fork, and again just after it, then with the process.
 type savedBirth struct {
 	Run      string        `json:"run"`                 // invocation id
-	Config   uint64        `json:"config,omitempty"`    // number of the configuration in force, which may not be in the journal yet
+	Config   uint64        `json:"config,omitempty"`    // number of the configuration by which the run goes, which may not be in the journal yet
 	Hook     *int          `json:"hook,omitempty"`      // number of the hook, counted from 0; nil: the main process
 	PostStop bool          `json:"post_stop,omitempty"` // it is a post_stop hook
 	After    uint64        `json:"after,omitempty"`     // no process of it is older, in clock ticks since boot

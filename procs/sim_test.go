@@ -53,6 +53,7 @@ func TestSimulation(t *testing.T) {
 
 // simulate lives through n histories, those of the seeds from first on, on all processors, and returns the first error with its seed.
 func simulate(first, n uint64, d defect) (hours float64, failedSeed uint64, failure error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // histories are short, and live in little memory
 	var next atomic.Uint64
 	var simulated atomic.Int64
 	var mu sync.Mutex
@@ -104,6 +105,7 @@ type history struct {
 	adopting bool
 
 	models      map[string]*model // by instance
+	watched     []watched         // in the order of the instances
 	scales      map[string]int    // the operator's, by program
 	asked       map[string]int    // number of the operator's last command, by instance
 	reloadedAt  time.Duration     // a time-out may be a shorter one since
@@ -166,7 +168,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			hookHangs:  h.pick(0, 0, 0.1),
 			hookTime:   time.Second,
 			work:       time.Duration(h.pick(1, 30, 90) * float64(time.Second)),
-			forkTime:   time.Duration(h.pick(0, 0, 0.1) * float64(time.Second)),
+			forkTime:   time.Duration(h.pick(0, 0, 0.3) * float64(time.Second)),
 			slowInit:   h.pick(0, 0.5),
 			exitInfo:   h.pick(0, 1),
 			neverReady: h.pick(0, 0.2, 0.7),
@@ -174,8 +176,12 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			sick:       h.pick(0, 0, 0.3),
 			reloads:    h.pick(0, 0, 0.3),
 			checkHangs: h.pick(0, 0, 0.1),
+			begets:     h.pick(0, 0.5),
 		},
-		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld,
+		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld, unheeding: d.unheeding, unasked: d.unasked,
+	}
+	if d.mix != nil {
+		d.mix(&h.kernel.mix)
 	}
 	h.began = h.v.Now()
 	h.v.RefuseClockWatch(d.unwatched)

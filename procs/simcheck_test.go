@@ -51,23 +51,49 @@ func (m *model) forgive() { m.retries, m.failures, m.gaveUp = 0, nil, false }
 // check holds the invariants of every moment.
 func (h *history) check() {
 	h.observeShutdown()
-	for _, in := range h.sup.instances {
-		h.observeHeld(in)
-		h.checkState(in)
-		h.checkGraph(in)
-		h.observe(in)
-		h.checkSchedule(in, h.models[in.name])
-		h.checkHook(in)
-		h.checkStuck(in)
+	h.graph.renew(h)
+	h.graph.checked = true
+	for i := 0; i < len(h.sup.instances); i++ {
+		in := h.sup.instances[i]
+		if i == len(h.watched) {
+			h.watched = append(h.watched, watched{})
+		}
+		w := &h.watched[i]
+		if w.in != in {
+			*w = watched{in: in, model: h.models[in.name], living: h.kernel.livingOf(in.name)}
+		}
+		if w.graph != h.graph.number {
+			w.graph = h.graph.number
+			w.requires, w.after = h.named(in)
+		}
+		h.observeHeld(in, w.model)
+		h.checkState(in, w)
+		h.checkGraph(in, w)
+		h.observe(in, w.model)
+		h.checkSchedule(in, w.model)
+		h.checkHook(in, w.model)
+		h.checkStuck(in, w.model)
 		h.checkWaiters(in)
 	}
+	h.graph.checked = false
 	h.checkPolicy()
 }
 
-func (h *history) checkState(in *instance) {
+// A watched is an instance with what the observer has of it, so that he need not look for that in each turn.
+type watched struct {
+	in     *instance
+	model  *model
+	living *living
+
+	graph           int // the number of that of which these are
+	requires, after [][]*instance
+}
+
+func (h *history) checkState(in *instance, w *watched) {
+	h.checkMain(in)
 	m := in.machine
 	process := in.run != nil && in.run.process != nil
-	main, others := h.kernel.living(in.name)
+	main, others := w.living.main, w.living.others
 	switch m.state {
 	case Starting, Running, Lingering, Stopping, Killing:
 		if !process {
@@ -92,7 +118,7 @@ func (h *history) checkState(in *instance) {
 		return
 	}
 	h.checkPatience(in)
-	model := h.models[in.name]
+	model := w.model
 	if m.wanted.up && !model.wantUp {
 		h.calledUp(in)
 	}
@@ -143,8 +169,7 @@ func (h *history) checkBound(in *instance, model *model) {
 }
 
 // observeHeld notes what keeps superd from going on with the instance, and is on record.
-func (h *history) observeHeld(in *instance) {
-	model := h.models[in.name]
+func (h *history) observeHeld(in *instance, model *model) {
 	if in.stuck == "" {
 		model.graph.unstuck++
 	} else {
@@ -186,8 +211,7 @@ func (h *history) committed(r *run) *simSpawn {
 }
 
 // checkHook holds that a hook ends in bounded time, or is named as one that doesn't die.
-func (h *history) checkHook(in *instance) {
-	model := h.models[in.name]
+func (h *history) checkHook(in *instance, model *model) {
 	if in.run == nil || in.run.hook == nil {
 		model.hook = nil
 		return
@@ -204,8 +228,8 @@ func (h *history) checkHook(in *instance) {
 }
 
 // checkStuck holds that superd names those that don't die, and nobody else.
-func (h *history) checkStuck(in *instance) {
-	model, now := h.models[in.name], h.v.Now()
+func (h *history) checkStuck(in *instance, model *model) {
+	now := h.v.Now()
 	right := in.stuck == "" || in.run != nil && h.committed(in.run) != nil || in.site != nil && in.site.check != nil && in.site.check.pending != nil
 	if !right {
 		for _, p := range h.kernel.byPid {
@@ -251,8 +275,7 @@ func (h *history) checkWaiters(in *instance) {
 }
 
 // observe follows an instance from turn to turn and compares what it does after an end with what its configuration says.
-func (h *history) observe(in *instance) {
-	model := h.models[in.name]
+func (h *history) observe(in *instance, model *model) {
 	if model.in != in {
 		*model = model.renewed(in)
 	}
@@ -271,7 +294,11 @@ func (h *history) observe(in *instance) {
 	if last := model.run; last != nil && last != in.run && last != model.over {
 		model.over = last
 		ran := h.kernel.mains[last.invocationID]
-		if ran != nil && last.stable(in.lastExitAt) >= in.program.Backoff.ResetAfter {
+		var at time.Duration
+		if in.lastExit != nil {
+			at = in.lastExit.at
+		}
+		if ran != nil && last.stable(at) >= in.program.Backoff.ResetAfter {
 			model.retries, model.gaveUp = 0, false
 		}
 	}
@@ -283,7 +310,14 @@ func (h *history) observe(in *instance) {
 	}
 	h.checkReady(in, model)
 	if before == after {
-		if late := h.v.Now() - max(model.stateAt, h.sup.startedAt); after == Killing && late > killPause+time.Second && in.stuck == "" {
+		if after != Killing {
+			return
+		}
+		since := max(model.stateAt, h.sup.startedAt)
+		if main := h.kernel.mains[model.last]; main != nil {
+			since = max(since, main.mainAt)
+		}
+		if late := h.v.Now() - since; late > killPause+time.Second && in.stuck == "" {
 			h.fail("%s got SIGKILL %v ago, lives, and is not named", in.name, late)
 		}
 		return

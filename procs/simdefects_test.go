@@ -25,6 +25,8 @@ type defect struct {
 	unsought, unidentified, unwritten, invents bool                                // the kernel's side of adoption
 	recovery                                   func(h *history, r *Recovery)       // is done to what superd finds of the one before
 	asked                                      func(h *history, instance string)   // is done when superd is about to name a process of it as stuck
+	mix                                        func(*faultMix)                     // has what matters happen more often
+	unheeding, unasked                         bool                                // the kernel's side of MAINPID=
 	unheld                                     bool                                // messages are taken before what follows from them is saved
 }
 
@@ -51,7 +53,9 @@ var defects = []defect{
 	{name: "the back-off does not grow", program: func(p *config.Program) { p.Backoff.Factor = 1 }},
 	{name: "the back-off has no cap", program: func(p *config.Program) { p.Backoff.Max = 1000 * time.Hour }},
 	{name: "the start limit is not counted", program: func(p *config.Program) { p.StartLimit.Failures = 0 }},
-	{name: "a hook's time-out is lost while its fork is under way", turn: func(in *instance) {
+	{name: "a hook's time-out is lost while its fork is under way", mix: func(m *faultMix) {
+		m.hookHangs, m.forkTime = 0.5, 300*time.Millisecond
+	}, turn: func(in *instance) {
 		if r := in.run; r != nil && r.hook != nil && r.hook.process == nil {
 			r.hook.doomed = false
 		}
@@ -141,6 +145,8 @@ var defects = []defect{
 		}
 	})},
 	{name: "a message is taken before what follows from it is saved", unheld: true},
+	{name: "another main process goes unnoticed", unheeding: true},
+	{name: "a process of another program is taken as the main one", unasked: true},
 	{name: "an unhealthy program is left alone", rules: func(r *table) { r[Running][Unfit] = to(Running) }},
 	{name: "a program is checked while it stops", turn: func(in *instance) {
 		if r := in.run; in.machine.state == Stopping && r.process != nil && r.monitor == nil && r.program.Health != nil {

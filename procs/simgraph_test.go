@@ -17,6 +17,7 @@ type graphModel struct {
 	heldDown  bool   // the operator wanted it down when it was looked at last
 	unstuck   int    // turns since it was named as stuck last
 	by        string // who wants it up, or down
+	run       *run   // that has begun
 	unasked   uint64 // what it requires has not been asked for
 	unfounded uint64 // it runs, and what it requires is down
 	idle      uint64 // it waits, or lingers, for nobody
@@ -97,13 +98,23 @@ type simGraph struct {
 	scales    map[string]int
 	instances []*instance
 	edges     map[*instance][2][][]*instance
+	number    int  // another one whenever something has changed
+	checked   bool // that it is the same still, as nothing changes now
+}
+
+// renew begins anew where something has changed.
+func (g *simGraph) renew(h *history) {
+	same := len(g.scales) == len(h.scales) && (len(h.scales) == 0 || maps.Equal(g.scales, h.scales))
+	if g.config != h.sup.config || !same || !slices.Equal(g.instances, h.sup.instances) {
+		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.instances), map[*instance][2][][]*instance{}, g.number + 1, false}
+	}
 }
 
 // named returns what the program of an instance names, as it is in force: the instances of each.
 func (h *history) named(in *instance) (requires, after [][]*instance) {
 	g := &h.graph
-	if g.config != h.sup.config || !slices.Equal(g.instances, h.sup.instances) || !maps.Equal(g.scales, h.scales) {
-		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.instances), map[*instance][2][][]*instance{}}
+	if !g.checked {
+		g.renew(h)
 	}
 	edges, ok := g.edges[in]
 	if !ok {
@@ -229,18 +240,20 @@ func (h *history) yetToCome(in *instance) (names []string) {
 }
 
 // checkGraph holds what the graph says of an instance.
-func (h *history) checkGraph(in *instance) {
-	model, m := h.models[in.name], in.machine
-	if in.run != nil {
+func (h *history) checkGraph(in *instance, w *watched) {
+	m, model, requires, after := in.machine, w.model, w.requires, w.after
+	if in.run != nil && in.run != model.graph.run {
+		model.graph.run = in.run
 		h.begun[in.run.invocationID] = true
 	}
-	requires, after := h.named(in)
 	if strings.HasPrefix(m.wanted.by, operator+forAnother) && m.wanted.by != model.graph.by {
 		model.forgive() // he has started somebody who requires it
 	}
 	model.graph.by = m.wanted.by
-	unasked := m.wanted.up && slices.ContainsFunc(slices.Concat(requires...), func(r *instance) bool {
-		return !r.machine.wanted.up && !r.removed && r.machine.wanted.by != operator && r.machine.wanted.by != theShutdown
+	unasked := m.wanted.up && slices.ContainsFunc(requires, func(peers []*instance) bool {
+		return slices.ContainsFunc(peers, func(r *instance) bool {
+			return !r.machine.wanted.up && !r.removed && r.machine.wanted.by != operator && r.machine.wanted.by != theShutdown
+		})
 	})
 	if h.lasts(&model.graph.unasked, unasked) {
 		h.fail("%s is wanted up, and nobody has asked for what it requires", in.name)

@@ -46,6 +46,8 @@ type simKernel struct {
 	checking  map[int]func(error)        // those under way, by number
 	sockets   map[string]*simSocket      // by run
 	told      map[int]*simSocket         // by descriptor
+	unheeding bool                       // planted: that another process is the main one goes unnoticed
+	unasked   bool                       // planted: any process may be the main one
 	unheld    bool                       // planted: messages are taken out before what follows from them is saved
 	bornMains map[string]int             // by instance
 	mains     map[string]*simProcess     // by run: what superd has got as the main process
@@ -86,10 +88,13 @@ type faultMix struct {
 	sick       float64 // it answers no checks any more, and does not feed its watchdog
 	reloads    float64
 	checkHangs float64
+	begets     float64 // a main process hands over to a child
 	census     float64 // a tree takes a while to be looked at, as without cgroups
 }
 
 func (k *simKernel) chance(p float64) bool { return p > 0 && k.rng.Float64() < p }
+
+func (k *simKernel) pick(among ...float64) float64 { return among[k.rng.IntN(len(among))] }
 
 func (k *simKernel) upTo(d time.Duration) time.Duration {
 	if d <= 0 {

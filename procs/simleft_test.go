@@ -7,8 +7,12 @@ import (
 // Adopt implements [System].
 func (k *simKernel) Adopt(all []*Adoptee) {
 	for _, a := range all {
-		if p := k.byStart[a.Process.Start]; p != nil && p.role == roleMain && k.mains[p.run] == nil {
-			k.mains[p.run], p.began = p, k.v.Now()
+		// What superd knows of the main process may be of before another one took its place.
+		if p := k.byStart[a.Process.Start]; p != nil && p.role != roleHook && p.role != roleAfterHook {
+			if k.mains[p.run] == nil {
+				p.began = k.v.Now()
+			}
+			k.setMain(p.run, p)
 		}
 		if p := k.byStart[a.Process.Start]; p != nil && (a.NotifySocket != "" || a.ReadyNumber != 0) {
 			s := k.socketOf(p.run)

@@ -19,7 +19,6 @@ type simProcess struct {
 	role     simRole
 	pid      int
 	start    uint64
-	began    time.Duration // when the loop heard of it
 	zombie   bool
 	reaped   bool
 	exit     pidfd.Exit
@@ -29,16 +28,13 @@ type simProcess struct {
 	immortal bool
 	foreign  bool          // superd is not its parent any more
 	exitInfo bool          // the kernel tells how it ended
-	wellAt   time.Duration // when it was ready; 0 before
-	sick     bool
-	sickAt   time.Duration
-	busy     bool // it reads its configuration, has told superd, and answers no checks
-	busyAt   time.Duration
-	calmAt   time.Duration // when that was over last
-	watchdog time.Duration // it is to be fed within; 0: none
-	fedAt    time.Duration
+	notifies bool          // it can tell superd something
+	mainAt   time.Duration // when another one had been the main process before
+	parent   *simProcess   // of a heir, as long as that lives
+	children []*simProcess // the heirs of it
 	alive    *loop.Scope
-	handles  []*simHandle
+	*simService
+	handles []*simHandle
 }
 
 type simRole uint8
@@ -50,6 +46,7 @@ const (
 	roleEscaped // a descendant that has left its group
 	roleOrphan  // nobody's
 	roleProbe   // of an exec check
+	roleHeir    // of a main process: is to be that
 )
 
 // child reports whether superd has started it.
@@ -83,7 +80,7 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 	p := &simProcess{
 		k: k, instance: instance, run: run, role: role, pid: pid, start: uint64(k.spawned),
 		deaf: k.chance(k.mix.deaf), immortal: k.chance(k.mix.immortal),
-		alive: k.v.Root().Child(), exitInfo: k.chance(k.mix.exitInfo),
+		alive: k.v.Root().Child(), simService: &simService{}, exitInfo: k.chance(k.mix.exitInfo),
 	}
 	k.byPid[pid], k.byStart[p.start] = p, p
 	k.count(p, 1)
@@ -105,7 +102,7 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 			}
 			p.alive.After(k.upTo(max(k.mix.hookTime, 50*time.Millisecond)), func() { p.end(exit) })
 		}
-	case roleMain:
+	case roleMain, roleHeir:
 		if k.chance(k.mix.crash) {
 			exit := pidfd.Exit{Known: true, Code: k.rng.IntN(3)}
 			if k.chance(0.3) {
@@ -130,6 +127,7 @@ func (p *simProcess) end(exit pidfd.Exit) {
 	p.zombie, p.exit, k.endedAt[p.pid] = true, exit, k.v.Now()
 	k.count(p, -1)
 	p.alive.Close()
+	p.orphan()
 	if p.foreign {
 		late := 10 * time.Millisecond
 		if k.chance(k.mix.slowInit) {
@@ -254,16 +252,22 @@ type living struct{ main, others int }
 
 // count notes that one more lives, or one less.
 func (k *simKernel) count(p *simProcess, by int) {
-	c := k.counts[p.instance]
-	if c == nil {
-		c = &living{}
-		k.counts[p.instance] = c
-	}
+	c := k.livingOf(p.instance)
 	if p.role == roleMain {
 		c.main += by
 	} else {
 		c.others += by
 	}
+}
+
+// livingOf returns the count of an instance, which stays the same one.
+func (k *simKernel) livingOf(instance string) *living {
+	c := k.counts[instance]
+	if c == nil {
+		c = &living{}
+		k.counts[instance] = c
+	}
+	return c
 }
 
 // living counts the living processes of an instance.
@@ -290,7 +294,7 @@ func (k *simKernel) reapForeign(p *simProcess) {
 			k.v.SetReady(h.fd, loop.Readable|loop.Hangup)
 		}
 	}
-	if k.keeper && p.role.child() {
+	if k.keeper && p.parent == nil && p.role.child() {
 		e := KeptExit{p.pid, p.start, p.exit}
 		k.exits = append(k.exits, e)
 		k.session.After(k.upTo(20*time.Millisecond), func() { k.tell(e) })

@@ -14,6 +14,7 @@ import (
 
 // A simSocket is what a run tells superd by: its notify socket, and the pipe for its readiness.
 type simSocket struct {
+	run      string
 	messages []notify.Message // not taken out yet
 	newline  bool             // was written to the pipe
 	heard    func()           // has superd look at the messages; nil while nobody listens
@@ -38,7 +39,7 @@ const simWaits = 5 * time.Second
 func (k *simKernel) socketOf(run string) *simSocket {
 	s := k.sockets[run]
 	if s == nil {
-		s = &simSocket{}
+		s = &simSocket{run: run}
 		k.sockets[run] = s
 	}
 	return s
@@ -79,6 +80,12 @@ func (l *simListener) WhenTaken(f func()) {
 func (l *simListener) take() {
 	for len(l.socket.messages) > 0 && !l.held && !l.scope.Closed() {
 		m := l.socket.messages[0]
+		if m.MainPID != 0 {
+			l.k.announced(l.socket.run, m.MainPID)
+			if l.k.unheeding {
+				m.MainPID = 0
+			}
+		}
 		if !l.h.Message(notify.Sender{}, m) || l.k.unheld {
 			l.socket.messages = l.socket.messages[1:]
 			continue
@@ -130,10 +137,10 @@ func (k *simKernel) Nowhere() (int, error) { return -1, nil }
 
 // Open implements [System].
 func (k *simKernel) Open(tree Tree, pid int) (Process, pidfd.Identity, error) {
-	if !tree.Has(pid) {
+	p := k.byPid[pid]
+	if p == nil || !tree.Has(pid) && !k.unasked {
 		return nil, pidfd.Identity{}, pidfd.ErrGone
 	}
-	p := k.byPid[pid]
 	return p.open(), p.id(), nil
 }
 
@@ -180,7 +187,7 @@ var errSimRefused = errors.New("connection refused")
 // answer is what a check finds of an instance, or of a program, whose replicas share what they answer on.
 func (k *simKernel) answer(name string) error {
 	for _, p := range k.byPid {
-		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.role == roleMain && !p.zombie && p.wellAt != 0 && !p.sick && !p.busy {
+		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.serves() && !p.zombie && p.wellAt != 0 && !p.sick && !p.busy {
 			return nil
 		}
 	}
@@ -190,10 +197,13 @@ func (k *simKernel) answer(name string) error {
 // grow has a main process become ready, and fall ill, if it does.
 func (p *simProcess) grow() {
 	k := p.k
-	if k.chance(k.mix.neverReady) {
+	if p.wellAt != 0 || k.chance(k.mix.neverReady) {
 		return
 	}
 	p.alive.After(k.upTo(k.mix.slowReady), func() {
+		if p.wellAt != 0 { // another one was faster
+			return
+		}
 		p.wellAt = k.v.Now()
 		k.note("%s (%d) is ready", p.instance, p.pid)
 		s := k.socketOf(p.run)
@@ -239,7 +249,7 @@ func (p *simProcess) reload() {
 
 // ping feeds the watchdog until the process is ill.
 func (p *simProcess) ping() {
-	if p.watchdog == 0 {
+	if p.watchdog == 0 || p.wellAt == 0 {
 		return
 	}
 	if !p.sick {
@@ -276,6 +286,9 @@ func (h *history) drawChecks(p *config.Program) {
 	}
 	if h.kernel.chance(0.3) {
 		p.Health = &config.Health{Interval: time.Minute, Timeout: 2 * time.Second, Failures: 1 + h.rng.IntN(3), Action: config.HealthRestart}
+		if h.kernel.mix.reloads > 0 { // several may fail while it reads its configuration
+			p.Health.Interval = 10 * time.Second
+		}
 		if h.kernel.chance(0.2) {
 			p.Health.Action = config.HealthNone
 		}
@@ -296,7 +309,10 @@ func (h *history) checkReady(in *instance, model *model) {
 	if r == nil || r.process == nil {
 		return
 	}
-	p := h.kernel.mains[r.invocationID]
+	p := simProcessOf(r.process)
+	if p == nil || p.role != roleMain || p.run != r.invocationID {
+		p = h.kernel.mains[r.invocationID]
+	}
 	if p == nil {
 		return
 	}

@@ -108,7 +108,9 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	defer func() { s.early = early }()
 	switch {
 	case p == nil:
-		*s = scheduleModel{born: h.kernel.bornMains[in.name]}
+		if s.program != nil {
+			*s = scheduleModel{}
+		}
 		if early && !in.machine.wanted.up {
 			h.fail("%s waits for its schedule and is not wanted up", in.name)
 		}
@@ -195,7 +197,7 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 func (h *history) resyncSchedule(in *instance, model *model, known bool) {
 	s := &model.schedule
 	if in.sched == nil || !known && s.ran == (simPoint{}) {
-		s.program = nil // it may begin anew
+		*s = scheduleModel{} // it may begin anew
 		return
 	}
 	if !known { // but for what the start of its last run says, which is written down before that begins

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"superd/loop"
-	"superd/pidfd"
 )
 
 // simSpawn is a spawn under way.
@@ -87,10 +86,11 @@ func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Ch
 	p := k.born(spec.Tree.(*simTree).instance, run, role)
 	if role == roleMain {
 		p.watchdog = spec.Program.Watchdog
-		if k.bornMains[spec.Name]++; spec.Program.Schedule != "" && k.mix.work > 0 {
-			p.alive.After(k.upTo(k.mix.work), func() { p.end(pidfd.Exit{Known: true}) })
-		}
+		k.bornMains[spec.Name]++
+		p.work(spec.Program)
+		p.notifies = spec.NotifySocket != ""
 		p.grow()
+		p.beget()
 	}
 	k.session.After(k.upTo(k.mix.forkTime), func() {
 		if !k.unwritten && spec.Happened != nil {

@@ -51,7 +51,8 @@ type ExitStatus struct {
 	Signal string // "SIGKILL"; "" when it exited
 	At     time.Time
 	Known  bool
-	signal int // its number
+	signal int           // its number
+	at     time.Duration // on the loop's clock
 }
 
 // success reports whether a run of the program ended well.
@@ -150,7 +151,7 @@ func (in *instance) status() Status {
 	}
 	if in.lastExit != nil {
 		exit := *in.lastExit
-		exit.At = in.sup.wallAt(in.lastExitAt)
+		exit.At = in.sup.wallAt(exit.at)
 		st.Exit = &exit
 	}
 	if run := in.run; run != nil && run.process != nil {

@@ -93,7 +93,7 @@ func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	return all, nil
 }
 
-// WatchInstances calls f on the loop after an instance was added, once for all of a turn.
+// WatchInstances calls f on the loop after an instance was added, or has got a log of its own for standard error, once for all of a turn.
 func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
 	w := &watcher{f}
 	s.memberWatchers = append(s.memberWatchers, w)
@@ -102,7 +102,7 @@ func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
 	}
 }
 
-// tellAdded tells those who want to know that there is another instance.
+// tellAdded tells those who want to know that there is another instance, or log of one.
 func (s *Supervisor) tellAdded() {
 	if len(s.memberWatchers) == 0 || s.addedPosted {
 		return

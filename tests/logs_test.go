@@ -156,6 +156,48 @@ func TestLogsOfRunsAndOfWhatIsAdded(t *testing.T) {
 	out.Wait(t, "| many@3\n")
 }
 
+// Who follows a program sees what it prints to standard error when a reload gives that a log of its own, takes it away and gives it again.
+func TestStderrBecomesApart(t *testing.T) {
+	t.Parallel()
+	const program = `
+		[program.count]
+		command = ["sh", "-c", 'while read n; do echo "out $$n"; echo "err $$n" >&2; done < DIR/steps']
+		log.stderr = %q
+		`
+	s := harness.NewSite(t, fmt.Sprintf(program, "merge"))
+	path := s.Path("steps")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer steps.Close()
+	s.Start()
+	s.WaitRunning()
+	logs := follow(t, s, "logs", "-f", "--json", "count")
+	n := 0
+	for _, stderr := range []string{"merge", "separate", "merge", "separate", "merge"} {
+		s.Configure(fmt.Sprintf(program, stderr))
+		s.MustCtl("reload")
+		s.WaitRunning()
+		for range 3 {
+			n++
+			fmt.Fprintln(steps, n)
+			logs.Wait(t, fmt.Sprintf(`"line":"out %d"`, n))
+			logs.Wait(t, fmt.Sprintf(`"line":"err %d"`, n))
+		}
+	}
+	for i := 1; i <= n; i++ {
+		for _, name := range []string{"out", "err"} {
+			if line := fmt.Sprintf(`"line":"%s %d"`, name, i); strings.Count(logs.String(), line) != 1 {
+				t.Errorf("%s was followed %d times, want once", line, strings.Count(logs.String(), line))
+			}
+		}
+	}
+}
+
 // A file that standard error has for itself is read as the one of standard output is: last lines, each stream told, and followed across rotations and superd's
 // death, each line once.
 func TestLogsOfStderrApart(t *testing.T) {

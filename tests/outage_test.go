@@ -287,7 +287,7 @@ func TestNumberedLinesToTheEnd(t *testing.T) {
 	if got := s.WaitLog("leaves", "\n2000\n"); got != numbered(2000) {
 		t.Errorf("log of %d bytes, want 2,000 lines", len(got))
 	}
-	harness.Until(t, "the output is closed", func() bool { return len(s.Files("closed")) > 0 })
+	harness.Until(t, "the output is closed", func() bool { _, err := os.Stat(s.Path("closed")); return err == nil })
 	if got := s.WaitLog("closes", "\n1000\n"); got != numbered(1000) || s.Status("closes").State != "running" {
 		t.Errorf("log of %d bytes, %v, want 1,000 lines, and that it runs", len(got), s.Status("closes"))
 	}

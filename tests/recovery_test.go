@@ -67,7 +67,7 @@ func TestJournalOfNewerSuperd(t *testing.T) {
 		t.Fatalf("processes %v, want %d alone", s.Programs(), web.Pid)
 	}
 	web.Kill()
-	harness.Until(t, "it is gone", func() bool { return !web.Alive() })
+	harness.Until(t, "it and the sleep of its shell are gone", func() bool { return len(s.Programs()) == 0 })
 	d = s.Start()
 	d.ErrOut.Wait(t, "journal of another superd removed")
 	s.WaitState("web", "running")

@@ -215,7 +215,7 @@ func (s *Server) outputs(ctx context.Context, names []string, noneToo bool) ([]p
 	return got.all, err
 }
 
-// watchInstances has a token put into added, if there is room, whenever there is another instance.
+// watchInstances has a token put into added, if there is room, whenever there is another instance, or log of one.
 func (s *Server) watchInstances(added chan<- struct{}) (cancel func()) {
 	var stop func() // on the loop only
 	s.options.Post(func() {
