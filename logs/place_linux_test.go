@@ -54,6 +54,7 @@ func TestPlaceOfFileThatChanges(t *testing.T) {
 			})
 			p := r.program(Options{Path: path})
 			p.log("of an earlier run\n")
+			r.poll("the capture to rest", func() bool { return p.state.Load() == idle }) // else what is printed may overtake the mark
 			r.do(func() { p.BeginRun("1", true) })
 			p.log("ready\n")
 			equal(t, "file", readFile(t, path), "ready\n")
