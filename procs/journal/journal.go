@@ -145,8 +145,8 @@ func (j *Journal) Write() {
 	}
 }
 
-// QueueFirst has the value of a key that is new recorded soon, before all that waits. It is for what later values speak of: such a
-// value may take the place of one that waits already.
+// QueueFirst has the value of key recorded soon, before all that waits, and instead of what waits for the key. It is for what later values
+// speak of: such a value may take the place of one that waits already.
 func (j *Journal) QueueFirst(key string, value any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -158,8 +158,11 @@ func (j *Journal) QueueFirst(key string, value any) {
 	j.wake()
 }
 
-// insertFirst puts an entry behind those that come first. mu is held.
+// insertFirst puts an entry behind those that come first, instead of an older one of its key. mu is held.
 func (j *Journal) insertFirst(e entry) {
+	if i, ok := j.places[e.key]; ok {
+		j.queue[i] = entry{first: j.queue[i].first}
+	}
 	n := 0
 	for n < len(j.queue) && j.queue[n].first {
 		n++

@@ -244,6 +244,9 @@ func TestFirst(t *testing.T) {
 	j.Queue("a", 3)
 	j.putBack(batch)
 	want("config/21", "config/31", "a3", "b2", "config/1<nil>")
+
+	j.QueueFirst("config/1", 2) // one that was to be removed is there again
+	want("config/21", "config/31", "config/12", "a3", "b2")
 }
 
 func TestManyWriters(t *testing.T) {
