@@ -28,8 +28,8 @@ func (blank) QueueFirst(string, any) {}
 func (blank) Write()                 {}
 func (blank) Flush(done func())      { done() }
 
-// writePause is how long records wait for others, to be written with them: it begins when the turn of the loop that has queued them is over, at the latest.
-// Were superd killed meanwhile, the next one would know what was before.
+// writePause is how long after the turn of the loop that has queued them records may wait for others, to be written with them: a timer comes after the
+// turn, however long that is. Were superd killed meanwhile, the next one would know what was before.
 const writePause = 2 * time.Millisecond
 
 // queue has the value of key, nil for none any more, written to the journal soon.
