@@ -13,7 +13,8 @@ import (
 )
 
 // An archive is what happens to rotated files: they are compressed, and removed when all of them together are too many. One
-// goroutine of low priority does it, while there is something to do.
+// goroutine does it, on a thread of low priority. Both are kept from the first time that there is something to do: the thread would not come back
+// to those that are reserved.
 type archive struct {
 	store *Store
 
@@ -22,6 +23,7 @@ type archive struct {
 	maxTotal int64               // bytes of all files; 0: no bound
 	waiting  []task
 	working  bool
+	wake     chan struct{} // the goroutine waits there; nil: there is none
 }
 
 // A task is a chain that has a newly rotated file, or may have some of an earlier superd.
@@ -66,13 +68,38 @@ func (a *archive) rotated(t task) {
 		return
 	}
 	a.waiting = append(a.waiting, t)
-	if !a.working {
-		a.working = true
-		a.store.captures.Go(func() { atLowPriority(a.work) })
+	if a.working {
+		return
+	}
+	a.working = true
+	a.store.captures.Add(1)
+	if a.wake == nil {
+		a.wake = make(chan struct{}, 1)
+		go a.run(a.wake)
+	}
+	a.wake <- struct{}{} // there is room: it has taken the one before
+}
+
+// run works whenever there is something to do, until wake is closed.
+func (a *archive) run(wake <-chan struct{}) {
+	lowerPriority()
+	for range wake {
+		a.work()
+		a.store.captures.Done()
 	}
 }
 
-// work does what is to be done and ends.
+// end ends the goroutine if it has nothing to do.
+func (a *archive) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wake != nil && !a.working {
+		close(a.wake)
+		a.wake = nil
+	}
+}
+
+// work does what is to be done.
 func (a *archive) work() {
 	for {
 		a.mu.Lock()

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fillFiles logs text that is rotated often, and returns it.
@@ -72,6 +76,97 @@ func TestCompression(t *testing.T) {
 			}
 			equal(t, "the last lines", last.String(), strings.Join(strings.SplitAfter(want, "\n")[1700:], ""))
 		})
+	}
+}
+
+// TestArchiveKeepsItsThread from one time to the next, and ends it with the store.
+func TestArchiveKeepsItsThread(t *testing.T) {
+	r := newRig(t)
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: Gzip})
+	fillFiles(p, 10)
+	r.archived()
+	before := lowThreads(t)
+	fillFiles(p, 10)
+	r.archived()
+	after := lowThreads(t)
+	after = slices.DeleteFunc(after, func(id string) bool { return !slices.Contains(before, id) })
+	if len(after) == 0 {
+		t.Errorf("none of the threads %v is left", before)
+	}
+	r.do(p.scope.Close)
+	r.waitForStore()
+	r.poll("the thread to end", func() bool {
+		return !slices.ContainsFunc(lowThreads(t), func(id string) bool {
+			return slices.Contains(after, id) && id != strconv.Itoa(os.Getpid()) // Go keeps the first thread, if it was that one
+		})
+	})
+}
+
+// lowThreads returns the threads of lowest priority.
+func lowThreads(t *testing.T) (ids []string) {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range all {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, id); err == nil && priority == 20-19 { // getpriority(2): the kernel's own form
+			ids = append(ids, thread.Name())
+		}
+	}
+	return ids
+}
+
+// Whoever can't unpack a file, since it has nowhere to do so, forgets nothing, and is told.
+func TestNowhereToUnpack(t *testing.T) {
+	r := newRig(t)
+	path := filepath.Join(t.TempDir(), "web.log")
+	o := Options{Path: path, MaxSize: 20, Keep: 1000, Compression: Gzip}
+	p := r.program(o)
+	for i := range 3 {
+		p.log(fmt.Sprintf("line %d\n", i)) // two in a file
+	}
+	r.archived()
+	o.MinFree = 1 << 60
+	reader := r.reader(o)
+	t.Setenv("TMPDIR", "/nowhere")
+	for range 2 {
+		var shown bytes.Buffer
+		if err := reader.Follow(t.Context(), -1, false, &shown); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown.String(); !strings.HasPrefix(got, "superd: 14 bytes can't be shown: unpack ") || !strings.HasSuffix(got, "\nline 2\n") {
+			t.Errorf("shown: %q", got)
+		}
+	}
+
+	if err := os.Truncate(path, 0); err != nil { // then the last line is in the file that can't be unpacked
+		t.Fatal(err)
+	}
+	var last bytes.Buffer
+	if err := r.reader(o).Follow(t.Context(), 1, false, &last); err != nil || !strings.HasPrefix(last.String(), "superd: 14 bytes can't be shown: unpack ") {
+		t.Errorf("the last line: %q, %v", last.String(), err)
+	}
+}
+
+// What a compressed file holds is bounded by what it tells of it.
+func TestUnpackedSize(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "web.log.gz")
+	var packed bytes.Buffer
+	if err := Gzip.compress(&packed, strings.NewReader("a line\n"), 7); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, name, packed.String())
+	if got := unpacked(t, name); got != "a line\n" {
+		t.Errorf("unpacked: %q", got)
+	}
+	_, err := segment{name: name, compression: Gzip, end: 6}.open(0)
+	if want := "unpack " + name + ": it holds more than the 6 bytes that it should"; err == nil || err.Error() != want {
+		t.Errorf("open() = %v, want %s", err, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"superd/loop"
 )
@@ -15,31 +16,24 @@ const (
 	maxAwaited  = 16 << 10 // how much of the beginning of a line is matched
 )
 
-// AwaitLine has done called once, on the loop, with the first line of the present run's output that matches the pattern, unless the
+// AwaitLine has done called, on the loop, with the first line of the present run's output that matches the pattern, unless the
 // scope is closed before: with at most 1024 bytes of it, as they were written. Lines that the run wrote before the call count, from
 // [Capture.BeginRun] on. A line is complete with its newline, and of a longer one the first 16 KiB are matched. If the run began
 // before this capture, from is where in the log that is; nil: nothing of it was there.
 //
-// The output is read from the log file, off the loop. An error tells that it can't be read; of a device no line ever matches.
+// The output is read from the log file, off the loop. While it can't be read, done is called with an error each time that was tried, every 2 s at
+// last. Of a device no line ever matches.
 func (c *Capture) AwaitLine(scope *loop.Scope, pattern *regexp.Regexp, from *Cursor, done func(line string, err error)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	scope.Defer(cancel)
 	// The mark of BeginRun was made before, so it is reached before: then it is known where the run begins.
 	c.mark(ofRun, func() {
-		go func() {
-			m := &lineMatcher{pattern: pattern}
-			err := c.awaitLine(ctx, m, from)
-			if errors.Is(err, errMatched) {
-				scope.Post(func() { done(m.matched, nil) })
-			} else if err != nil && ctx.Err() == nil {
-				scope.Post(func() { done("", fmt.Errorf("await line of %s: %w", c.name, err)) })
-			}
-		}()
+		go c.awaitLine(ctx, pattern, from, func(line string, err error) { scope.Post(func() { done(line, err) }) })
 	})
 }
 
-// awaitLine reads until m has what it looks for, the capture is closed or ctx ends.
-func (c *Capture) awaitLine(ctx context.Context, m *lineMatcher, begin *Cursor) error {
+// awaitLine reads until a line matches, the capture is closed or ctx ends.
+func (c *Capture) awaitLine(ctx context.Context, pattern *regexp.Regexp, begin *Cursor, tell func(line string, err error)) {
 	wake := make(chan struct{}, 1)
 	defer c.Notify(func() {
 		select {
@@ -47,22 +41,52 @@ func (c *Capture) awaitLine(ctx context.Context, m *lineMatcher, begin *Cursor) 
 		default:
 		}
 	})()
+	m := &lineMatcher{pattern: pattern}
 	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
 	m.format = func() Format { return f.chain.newest().format }
-	defer f.leave()
-	return f.run(ctx, true, wake, func(f *follower) error {
-		if begin != nil {
-			return f.read(func() error {
-				f.position, _ = f.chain.locate(*begin)
-				return nil
-			})
+	placed := false
+	place := func(f *follower) error {
+		err := f.placeRun(begin)
+		placed = err == nil
+		return err
+	}
+	for attempt := 0; ; attempt++ {
+		var err error
+		if placed {
+			err = f.goOn(ctx, true, wake)
+		} else {
+			err = f.run(ctx, true, wake, place)
 		}
-		from, _ := f.chain.lastRun()
-		if f.position = from; from == unknown {
-			f.position = f.chain.first()
+		f.leave()
+		switch {
+		case errors.Is(err, errMatched):
+			tell(m.matched, nil)
+			return
+		case err == nil || ctx.Err() != nil:
+			return
 		}
-		return nil
-	})
+		tell("", fmt.Errorf("await line of %s: %w", c.name, err))
+		select {
+		case <-time.After(c.store.pause(attempt)):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// placeRun sets the position to where the present run begins: at begin, if it began before this capture.
+func (f *follower) placeRun(begin *Cursor) error {
+	if begin != nil {
+		return f.read(func() error {
+			f.position, _ = f.chain.locate(*begin)
+			return nil
+		})
+	}
+	from, _ := f.chain.lastRun()
+	if f.position = from; from == unknown {
+		f.position = f.chain.first()
+	}
+	return nil
 }
 
 var errMatched = errors.New("a line matches")

@@ -273,14 +273,37 @@ func TestAwaitLineEnds(t *testing.T) {
 	}
 }
 
+// TestAwaitLineUnreadable: what can't be read is tried again, and read on from where that was.
 func TestAwaitLineUnreadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	p := newRig(t).program(Options{Path: filepath.Join(path, "web.log")})
 	writeFile(t, path, "not a directory")
 	p.beginRun("1")
-	found := p.awaitLine(p.child(), "ready")
-	p.expectLine(found, "error: await line of web: open "+path+": not a directory")
+	failed, found := make(chan struct{}, 1), make(chan struct{})
+	var first error
+	p.rig.do(func() {
+		p.AwaitLine(p.scope.Child(), regexp.MustCompile("ready"), nil, func(line string, err error) {
+			if err == nil {
+				if line != "ready" {
+					t.Errorf("found %q", line)
+				}
+				close(found)
+				return
+			}
+			if first == nil {
+				first = err
+			}
+			signal(failed)
+		})
+	})
+	p.rig.await(failed, "an error")
+	if want := "await line of web: open " + path + ": not a directory"; first.Error() != want {
+		t.Errorf("error %q, want %q", first, want)
+	}
+	<-failed
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
+	p.print("not yet\nready\n")
+	p.rig.await(found, "the line")
 }

@@ -71,6 +71,7 @@ func (m *mark) endsLine() bool { return m.kind == runBegins || m.kind == runEnds
 const (
 	nowhere = -1 // that is not known yet
 	passed  = -2 // all before it is in the file
+	sought  = -3 // the draining goroutine is finding that out
 )
 
 // Name returns the name given to NewCapture. From any goroutine.
@@ -293,9 +294,10 @@ func (c *Capture) forgetSilentRuns() {
 	c.marks = kept
 }
 
-// settled reports whether everything that was written is in the files. The caller holds mu, and nobody drains.
+// settled reports whether everything that was written is in the files. The caller holds mu and has found the capture idle: so nobody drains,
+// as whoever begins to now needs mu first. It is for the loop, too.
 func (c *Capture) settled() bool {
-	return !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.bytes() > 0 || s.loss.inLine > 0 })
+	return !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 && pipeHasSome(s.pipe()) || s.loss.inLine > 0 })
 }
 
 // Notify has f called whenever bytes were appended to the file, and once when the capture is closed. f must not block.
@@ -339,12 +341,12 @@ func (c *Capture) release() {
 	if c.both > 0 {
 		closeFD(int(c.both))
 	}
-	for _, s := range c.streams {
-		closeFD(s.pipe())
-	}
-	marks, watchers := c.marks, c.watchers
+	all, marks, watchers := c.streams, c.marks, c.watchers
 	c.marks = nil
 	c.mu.Unlock()
+	for _, s := range all {
+		closeFD(s.pipe()) // it waits for who writes, as pipeBytes does
+	}
 	for _, m := range marks {
 		m.reached()
 	}

@@ -172,7 +172,12 @@ func (s segment) unpack(file *os.File, minFree int64) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = io.Copy(whole, packed); err != nil {
+	size := s.end - s.start
+	n, err := io.Copy(whole, io.LimitReader(packed, size+1))
+	if err == nil && n > size {
+		err = fmt.Errorf("it holds more than the %d bytes that it should", size)
+	}
+	if err != nil {
 		whole.Close()
 		return nil, err
 	}

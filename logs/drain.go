@@ -55,6 +55,7 @@ func (c *Capture) empty() {
 func (s *stream) serve() (more, open bool) {
 	if drops := s.file.Drop; drops { // it takes its slots itself
 		more, err := s.turn()
+		s.awaitPlace()
 		s.report(err)
 		return more, err == nil || s.dropFor(s.store.pause(int(s.failures)-1), err)
 	}
@@ -69,6 +70,7 @@ func (s *stream) serve() (more, open bool) {
 	}
 	more, err := s.turn()
 	slot.release()
+	s.awaitPlace()
 	s.report(err)
 	return more, err == nil || s.pause()
 }
@@ -177,12 +179,17 @@ func (c *stream) turn() (more bool, err error) {
 		if limit == 0 {
 			return true, nil // the other stream has to come so far, too
 		}
-		if err := c.place(); err != nil {
+		placed, err := c.place()
+		if err != nil {
 			return true, err
+		}
+		if c.placing != nil {
+			return true, nil // that is waited for without a slot
 		}
 		var n int64
 		var some bool
-		if !c.file.byLine() {
+		if !placed { // nothing was there
+		} else if !c.file.byLine() {
 			n, err = c.file.take(c.pipe(), min(limit, turnBytes-moved), &look)
 			some = n > 0
 		} else {
@@ -217,23 +224,12 @@ func (s *stream) mayRest() bool {
 	return len(s.marks) == 0 && s.loss.bytes == 0 && !s.file.byLine()
 }
 
-// check does what Reopen and SetOptions asked for, and looks whether the file is still the one that its path names.
-func (c *stream) check() error {
-	if c.file.Drop {
-		return c.checkApart()
+// check does what Reopen and SetOptions asked for, and has it looked before the next byte whether the file is still the one that its path names.
+func (c *stream) check() (err error) {
+	if c.reopen.Load() {
+		_, err = c.do(0, func() error { c.settle(); return nil })
 	}
-	c.settle()
-	c.file.check()
-	return nil
-}
-
-// checkApart is check where the program doesn't wait for the file.
-func (c *stream) checkApart() error {
-	_, err := c.do(0, func() error {
-		c.settle()
-		c.file.check()
-		return nil
-	})
+	c.file.unsure = true
 	return err
 }
 
@@ -306,7 +302,11 @@ func (s *stream) aim() (limit int64, end ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit = math.MaxInt64
-	if s.placeMarks() {
+	for s.seekMarks() { // again: there may be more by now
+		c.mu.Unlock()
+		end := s.total + s.bytes() // without mu, as it may wait
+		c.mu.Lock()
+		s.placeMarks(end)
 		c.forgetSilentRuns()
 	}
 	for i := range c.marks {
@@ -330,14 +330,23 @@ func (s *stream) aim() (limit int64, end ending) {
 	return limit, end
 }
 
-// placeMarks gives new marks their place. It reports whether there are any. The caller holds mu.
-func (s *stream) placeMarks() (some bool) {
+// seekMarks reports whether there are new marks, which are to get their place then. The caller holds mu.
+func (s *stream) seekMarks() (some bool) {
 	for i := range s.marks {
 		if at := &s.marks[i].at[s.which]; *at == nowhere {
-			*at, some = s.total+s.bytes(), true
+			*at, some = sought, true
 		}
 	}
 	return some
+}
+
+// placeMarks gives those their place that were sought. The caller holds mu.
+func (s *stream) placeMarks(end int64) {
+	for i := range s.marks {
+		if at := &s.marks[i].at[s.which]; *at == sought {
+			*at = end
+		}
+	}
 }
 
 // reached passes the marks up to here: those that have got their place, if the FIFO is found empty. It calls those that all streams have

@@ -32,7 +32,7 @@ type file struct {
 	begun    bool     // it has been open
 	regular  bool     // otherwise a device or FIFO, which is only written to
 	splices  bool     // it takes bytes from a pipe itself
-	checked  bool     // it was just found to be as it was left
+	unsure   bool     // its path may name another one by now, which is looked at before the next byte
 	inLine   bool     // what was appended last is not a whole line
 }
 
@@ -53,16 +53,14 @@ func (f *file) enter(s *slots, quit <-chan struct{}) *slot {
 	return in
 }
 
-// check lets go of the file if path names another one by now, or none.
-func (f *file) check() {
-	if f.fd < 0 {
-		return
-	}
+// check lets go of the file if path names another one by now, or none. It reports whether it has found the file as it was left.
+func (f *file) check() (same bool) {
+	f.unsure = false
 	info, err := statPath(f.Path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.identity != f.identity {
 		f.close()
 	}
-	f.checked = err == nil && info.size == f.size && f.regular
+	return f.fd >= 0 && err == nil && info.size == f.size && f.regular
 }
 
 // take moves bytes from the pipe to the end of the file, at most the given number, rotating where that is due, and
@@ -73,17 +71,12 @@ func (f *file) take(pipe int, most int64, look *glance) (moved int64, err error)
 			f.close()
 		}
 	}()
-	checked := f.checked
-	f.checked = false
 	for {
 		if n := f.room(); n > 0 { // for whatever is there
-			if !checked {
-				if err := f.ready(); err != nil {
-					return 0, err
-				}
-				n = f.room()
+			if err := f.ready(); err != nil {
+				return 0, err
 			}
-			if n > 0 {
+			if n = f.room(); n > 0 {
 				return f.move(pipe, min(n, most), look)
 			}
 		}
@@ -208,7 +201,7 @@ func (f *file) copy(pipe int, n int64, look *glance) (moved int64, err error) {
 
 // ready makes sure that the file is open and that the next byte goes to its end, whatever others did to it.
 func (f *file) ready() error {
-	if f.fd >= 0 {
+	if same := f.fd >= 0 && f.unsure && f.check(); f.fd >= 0 && !same {
 		info, err := statFD(f.fd)
 		if err != nil {
 			return err

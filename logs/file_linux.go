@@ -103,18 +103,12 @@ func bornAt(fd int, otherwise int64) int64 {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
-// atLowPriority runs f on a thread that gets what processor and disk others leave, and is thrown away after it.
-func atLowPriority(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()            // for ever: the thread ends with the goroutine
-		const idle, ofThread = 3 << 13, 1 // IOPRIO_CLASS_IDLE, IOPRIO_WHO_PROCESS
-		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19)
-		_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ofThread, 0, idle)
-		f()
-	}()
-	<-done
+// lowerPriority has the goroutine run on a thread of its own from now on, which gets what processor and disk others leave, and ends with it.
+func lowerPriority() {
+	runtime.LockOSThread()
+	const idle, ofThread = 3 << 13, 1 // IOPRIO_CLASS_IDLE, IOPRIO_WHO_PROCESS
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 19)
+	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ofThread, 0, idle)
 }
 
 // openFile opens path, with the mode of a log file if it makes one.

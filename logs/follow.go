@@ -121,6 +121,11 @@ func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, p
 	if err := place(f); err != nil {
 		return err
 	}
+	return f.goOn(ctx, follow, wake)
+}
+
+// goOn shows the log from the position.
+func (f *follower) goOn(ctx context.Context, follow bool, wake <-chan struct{}) error {
 	end := f.chain.end()
 	if follow {
 		end = forever
@@ -183,14 +188,19 @@ func (f *follower) idle() {
 	}
 }
 
-// begin turns to a chain.
+// begin turns to a chain, unless that fails.
 func (f *follower) begin(ch *chain) error {
 	f.leave()
+	before := f.chain
 	f.chain = ch
-	return f.read(func() error {
+	err := f.read(func() error {
 		ch.refresh()
 		return ch.list(f.listing)
 	})
+	if err != nil && before != nil {
+		f.chain = before
+	}
+	return err
 }
 
 // read does what may wait for the file system.
@@ -242,8 +252,9 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 			f.leave()
 			ok, err := f.enter(seg)
 			if errors.As(err, new(unpackError)) {
-				f.position = seg.start // who reads on from there is told
-				if lines == 1 {
+				begun := f.position < end // a line, after it
+				f.position = seg.start    // who reads on from there is told
+				if lines == 1 && begun {
 					f.position = seg.end // it ends in a whole line: files do, but for endless ones
 				}
 				return nil
@@ -332,7 +343,7 @@ func (f *follower) enter(seg segment) (ok bool, err error) {
 
 func (f *follower) openFile(seg segment) (bool, error) {
 	open, err := seg.open(f.capture.setting().MinFree)
-	for errors.Is(err, fs.ErrNotExist) {
+	for errors.Is(err, fs.ErrNotExist) && !errors.As(err, new(unpackError)) { // where it is unpacked to may be missing
 		if !seg.rotated() {
 			return false, nil
 		}

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeBytes returns how many bytes are in the pipe. TIOCINQ, also known as FIONREAD, does not fail on one.
+// pipeBytes returns how many bytes are in the pipe. TIOCINQ, also known as FIONREAD, does not fail on one. It waits for who writes at the moment,
+// which takes as long as his memory does: so it is not for the loop, nor for who holds what the loop takes.
 func pipeBytes(fd int) int64 {
 	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
 	if err != nil {
@@ -64,6 +65,9 @@ func whileThere(f func() (int64, error)) (int64, error) {
 		}
 	}
 }
+
+// pipeHasSome reports whether something is in the pipe, or about to be. It waits for nobody.
+func pipeHasSome(fd int) bool { return waitPipe(fd, 0, 0) }
 
 // pipeFull reports whether who writes into the pipe would have to wait.
 func pipeFull(fd int) bool {

@@ -10,16 +10,20 @@ import (
 // goroutine that is about to write. It is to be set before there are captures.
 func (s *Store) TellPlaces(f func(at RunBegin, saved func())) { s.tellPlace = f }
 
-// place tells where the present run begins that is to be placed, when something of it is in the FIFO. Nothing is in the file then.
-func (s *stream) place() error {
-	if !s.unplaced.Load() || s.outlet != nil || s.bytes() == 0 {
-		return nil
+// place tells where the present run begins that is to be placed, when something of it is in the FIFO. Nothing is in the file then. It reports
+// whether what is in the FIFO may be moved, by now or after [stream.awaitPlace]; else nothing was there.
+func (s *stream) place() (placed bool, err error) {
+	if !s.unplaced.Load() || s.outlet != nil {
+		return true, nil
 	}
 	ch, _ := s.chain()
 	if ch != s.file.chain { // nobody waits for a line there
-		return nil
+		return true, nil
 	}
-	_, err := s.do(0, func() error {
+	if s.bytes() == 0 {
+		return false, nil
+	}
+	_, err = s.do(0, func() error {
 		err := s.file.ready() // what the chain knows of the file may be old
 		if err != nil {
 			s.file.close()
@@ -27,19 +31,28 @@ func (s *stream) place() error {
 		return err
 	})
 	if err != nil {
-		return err
+		return true, err
 	}
 	s.unplaced.Store(false)
 	saved := make(chan struct{})
+	s.placing = saved
 	s.store.tellPlace(s.runBegin(ch.cursor(ch.end())), sync.OnceFunc(func() { close(saved) }))
+	return true, nil
+}
+
+// awaitPlace waits until the place is saved that was told. Whoever calls it holds no slot: others that log in the same file system are not to wait.
+func (s *stream) awaitPlace() {
+	if s.placing == nil {
+		return
+	}
 	patience := time.NewTimer(s.store.stall)
 	defer patience.Stop()
 	select {
-	case <-saved:
+	case <-s.placing:
 	case <-patience.C:
 	case <-s.quit:
 	}
-	return nil
+	s.placing = nil
 }
 
 // runBegin is the beginning of the present run.

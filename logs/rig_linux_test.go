@@ -213,6 +213,10 @@ func unpacked(t testing.TB, name string) string {
 	for _, c := range []Compression{Gzip, Zstd} {
 		if strings.HasSuffix(name, c.suffix()) {
 			s.compression = c
+			var err error
+			if s.end, err = c.contentSize(name); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	file, err := s.open(0)

@@ -218,7 +218,11 @@ func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
 // write has returned. The error is that of ctx, if that ends first.
 func (s *Store) Wait(ctx context.Context) error {
 	done := make(chan struct{})
-	go func() { s.captures.Wait(); close(done) }()
+	go func() {
+		s.captures.Wait()
+		s.archive.end()
+		close(done)
+	}()
 	select {
 	case <-done:
 		return nil

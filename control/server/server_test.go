@@ -155,13 +155,17 @@ func TestCommands(t *testing.T) {
 	h.called("signal 10 [web]")
 }
 
+// TestCommandTimesOut: who is told that it goes on can rely on that, also when the time was over before the loop came to it.
 func TestCommandTimesOut(t *testing.T) {
 	h := newHarness(t)
 	h.on(func() { h.fake.hold = true })
+	goOn := make(chan struct{})
+	h.loop.Post(func() { <-goOn })
 	_, err := h.client.Command(t.Context(), "stop", []string{"web"}, true, time.Millisecond)
 	if e, ok := errors.AsType[*control.Error](err); !ok || e.Status != http.StatusGatewayTimeout {
 		t.Errorf("stop: %v, want status 504", err)
 	}
+	close(goOn)
 	h.called("stop [web] wait=true")
 	h.called("cancel")
 }

@@ -1,0 +1,86 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestPlacesHoldUpNobody: more programs than a file system has slots wait for their places to be saved, and others log there.
+func TestPlacesHoldUpNobody(t *testing.T) {
+	r := newRig(t)
+	r.store.stall = 10 * patience
+	const waiting = 2 * writersPerPlace
+	saved := make(chan func(), waiting)
+	r.store.TellPlaces(func(_ RunBegin, f func()) { saved <- f })
+	directory := t.TempDir()
+	var programs []*program
+	for i := range waiting {
+		p := r.program(Options{Path: filepath.Join(directory, fmt.Sprintf("%d.log", i))})
+		r.do(func() { p.BeginRun("1", true) })
+		p.print("ready\n")
+		programs = append(programs, p)
+	}
+	r.poll("all to be told of", func() bool { return len(saved) == waiting })
+	other := r.program(Options{Path: filepath.Join(directory, "other.log")})
+	other.log("a line\n")
+	for range waiting {
+		(<-saved)()
+	}
+	for _, p := range programs {
+		p.log("more\n")
+		equal(t, "file", readFile(t, p.Path()), "ready\nmore\n")
+	}
+}
+
+// TestPlaceOfFileThatChanges: what becomes of the file while the place is being saved loses no output.
+func TestPlaceOfFileThatChanges(t *testing.T) {
+	for what, change := range map[string]func(path string) error{
+		"truncated": func(path string) error { return os.Truncate(path, 0) },
+		"removed":   os.Remove,
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			r.store.stall = 10 * patience
+			path := filepath.Join(t.TempDir(), "web.log")
+			r.store.TellPlaces(func(_ RunBegin, saved func()) {
+				if err := change(path); err != nil {
+					t.Error(err)
+				}
+				saved()
+			})
+			p := r.program(Options{Path: path})
+			p.log("of an earlier run\n")
+			r.poll("the capture to rest", func() bool { return p.state.Load() == idle }) // else what is printed may overtake the mark
+			r.do(func() { p.BeginRun("1", true) })
+			p.log("ready\n")
+			equal(t, "file", readFile(t, path), "ready\n")
+		})
+	}
+}
+
+// TestNothingToPlace: a run that is to be placed has nothing moved that was not there when it was looked for: the file is not touched then.
+func TestNothingToPlace(t *testing.T) {
+	r := newRig(t)
+	told := make(chan struct{}, 1)
+	r.store.TellPlaces(func(_ RunBegin, saved func()) { told <- struct{}{}; saved() })
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := r.program(Options{Path: path})
+	p.log("of an earlier run\n")
+	r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r.do(func() { p.BeginRun("1", true) })
+	r.do(p.kick)
+	r.poll("a look", func() bool { return p.state.Load() == idle })
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file: %v", err)
+	}
+	p.log("ready\n")
+	<-told
+	equal(t, "file", readFile(t, path), "ready\n")
+}
