@@ -11,15 +11,14 @@ import (
 func (c *Capture) run(b *bell) {
 	c.begin(b)
 	for {
+		c.hear()
 		c.empty()
-		switch s := c.state.Load(); s {
+		switch c.state.Load() {
 		case draining:
 			c.listen(c.all()...) // first: what has come since the last look has to be known before anybody rests
 			if c.retire() {
 				return
 			}
-		case dirty:
-			c.state.CompareAndSwap(dirty, draining)
 		case closing:
 			c.state.Store(closed)
 			c.release()
@@ -436,8 +435,10 @@ func (c *stream) report(err error) {
 	}
 }
 
-func (c *stream) log() *slog.Logger {
-	return c.store.log.With("instance", c.name, "log", c.file.where())
+func (c *stream) log() *slog.Logger { return c.logOf(c.file.setting) }
+
+func (c *Capture) logOf(o *setting) *slog.Logger {
+	return c.store.log.With("instance", c.name, "log", o.where())
 }
 
 // pause waits before a failed write is tried again, or until more comes of the other stream. It reports whether there is a point: false

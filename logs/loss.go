@@ -158,6 +158,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	}
 	done := make(chan error, 1)
 	f, waits := c.file, c.outlet == nil // for a file system
+	before := f.setting                 // op may change what c and f are set to
 	go func() {
 		var slot *slot
 		if waits {
@@ -179,7 +180,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	}
 	c.discard(flight, false)
 	c.loss.cause = errStalled
-	c.log().Warn("the log stalls, output is dropped meanwhile")
+	c.logOf(before).Warn("the log stalls, output is dropped meanwhile")
 	c.dropUntil(true, func() (over bool) {
 		select {
 		case err = <-done:

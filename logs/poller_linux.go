@@ -46,7 +46,8 @@ type watch struct {
 	seat, generation int32 // 0: not watched
 }
 
-// add watches the FIFOs that a capture has by now. Of what is there already it tells at once.
+// add watches the FIFOs that a capture has by now. Of what is there already it tells at once. After an error those that can be are watched, and
+// it may be called again.
 func (p *poller) add(c *Capture) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,31 +56,40 @@ func (p *poller) add(c *Capture) error {
 	if before && (len(all) == 1 || w.both > 0) {
 		return nil
 	}
-	fd := all[0].pipe()
+	both := -1
+	var err error
 	if len(all) > 1 {
-		var err error
-		if fd, err = newBoth(all); err != nil {
-			return fmt.Errorf("watch output: %w", err)
+		both, err = newBoth(all)
+	}
+	if serr := p.sit(c); serr != nil {
+		closeFD(both)
+		return fmt.Errorf("watch output: %w", serr)
+	}
+	if both >= 0 {
+		if err = os.NewSyscallError("epoll_ctl", control(w.epoll, unix.EPOLL_CTL_ADD, both, w.seat, w.generation)); err == nil {
+			w.both = int32(both)
+			for _, s := range all { // they were there by themselves
+				_ = control(w.epoll, unix.EPOLL_CTL_DEL, s.pipe(), 0, 0)
+			}
+			return nil
+		}
+		closeFD(both)
+	}
+	watched := before
+	for _, s := range all { // of two, only their order is not known then
+		switch aerr := control(w.epoll, unix.EPOLL_CTL_ADD, s.pipe(), w.seat, w.generation); aerr {
+		case nil:
+			watched = true
+		case unix.EEXIST:
+		default:
+			err = os.NewSyscallError("epoll_ctl", aerr)
 		}
 	}
-	err := p.sit(c)
-	if err == nil {
-		err = os.NewSyscallError("epoll_ctl", control(w.epoll, unix.EPOLL_CTL_ADD, fd, w.seat, w.generation))
+	if !watched {
+		p.leave(w)
 	}
 	if err != nil {
-		if len(all) > 1 {
-			closeFD(fd)
-		}
-		if !before {
-			p.leave(w)
-		}
 		return fmt.Errorf("watch output: %w", err)
-	}
-	if len(all) > 1 {
-		w.both = int32(fd)
-		for _, s := range all { // one was there alone
-			_ = control(w.epoll, unix.EPOLL_CTL_DEL, s.pipe(), 0, 0)
-		}
 	}
 	return nil
 }

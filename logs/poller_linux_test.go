@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -216,4 +217,59 @@ func TestWatchFails(t *testing.T) {
 	equal(t, "log", readFile(t, path), "a line\n")
 	closeFD(read)
 	r.do(scope.Close)
+}
+
+// Where descriptors are short, two streams are watched all the same, and their order is known when there are some.
+func TestTwoStreamsWithoutDescriptors(t *testing.T) {
+	r := newRig(t)
+	r.program(Options{Path: filepath.Join(t.TempDir(), "other.log")}) // so that there is an epoll
+	path := filepath.Join(t.TempDir(), "web.log")
+	var writers [streams]*os.File
+	var c *Capture
+	var fds [streams]int
+	for i := range fds {
+		fds[i], writers[i] = r.fifo()
+	}
+	r.do(func() {
+		c = r.store.NewCapture(r.loop.Root().Child(), "web", Options{Path: path, Split: true})
+		for i, s := range c.streams {
+			s.fd.Store(int32(fds[i]))
+		}
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Error(err)
+		}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
+			t.Error(err)
+		}
+		err := r.store.poller.add(c)
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Error(err)
+		}
+		if !errors.Is(err, unix.EMFILE) {
+			t.Errorf("add() = %v", err)
+		}
+	})
+	want := ""
+	logBoth := func() {
+		for _, w := range writers {
+			if _, err := w.WriteString("a line\n"); err != nil {
+				t.Fatal(err)
+			}
+			want += "a line\n"
+			r.poll("the line", func() bool {
+				data, _ := os.ReadFile(path)
+				return string(data) == want
+			})
+		}
+	}
+	logBoth()
+	logBoth()
+	r.do(func() {
+		if err := r.store.poller.add(c); err != nil || c.both == 0 {
+			t.Errorf("add() = %v, both %d", err, c.both)
+		}
+	})
+	logBoth()
+	logBoth()
 }

@@ -3,8 +3,6 @@ package procs
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -499,73 +497,4 @@ func (in *instance) endRun() {
 	in.run.scope.Close()
 	in.run = nil
 	in.unstick()
-}
-
-// nameStuck says which processes SIGKILL did not end and what they wait in.
-func (in *instance) nameStuck(pids ...int) {
-	var text []string
-	for _, pid := range pids {
-		text = append(text, fmt.Sprintf("process %d does not die: it waits in %s", pid, in.sup.system.WaitsIn(pid)))
-	}
-	in.stick(strings.Join(text, "; "))
-}
-
-// stick notes that superd can do no more than wait. A shutdown goes on without the instance.
-func (in *instance) stick(why string) {
-	in.unstick()
-	in.stuck = why
-	in.sup.stuck++
-	in.sup.log.Error("program is stuck", "instance", in.name, "reason", why)
-	in.publish()
-	in.sup.changed()
-	in.settleWaiters()
-	in.sup.continueShutdown()
-}
-
-func (in *instance) unstick() {
-	if in.stuck != "" {
-		in.stuck = ""
-		in.sup.stuck--
-		in.publish()
-	}
-}
-
-// signalStop sends the stop signal to the process group, then SIGCONT, so that a stopped process handles it. A logger that goes for good sees the end
-// of its input instead.
-func (in *instance) signalStop() {
-	if in.isLogger() && in.goes() {
-		in.endInput()
-		in.send(unix.SIGCONT)
-		return
-	}
-	in.send(in.run.program.StopSignal)
-	in.send(unix.SIGCONT)
-}
-
-func (in *instance) signalKill() {
-	r := in.run
-	r.stopTimer.Stop() // somebody may have been in a hurry
-	in.sup.log.Warn("stop time-out, killing", "instance", in.name, "pid", r.process.Pid(), "stop_timeout", r.program.StopTimeout)
-	switch r.program.KillMode {
-	case config.KillProcess:
-		if err := r.process.Signal(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
-			in.sup.log.Error("process not killed", "instance", in.name, "pid", r.process.Pid(), "error", err)
-		}
-		return
-	case config.KillTree:
-		in.killTree()
-	}
-	in.send(unix.SIGKILL)
-}
-
-func (in *instance) killTree() {
-	if err := in.tree.Kill(); err != nil {
-		in.sup.log.Error("tree not killed at once", "instance", in.name, "error", err)
-	}
-}
-
-func (in *instance) send(sig syscall.Signal) {
-	if err := in.run.process.SignalGroup(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		in.sup.log.Error("signal not sent", "instance", in.name, "pid", in.run.process.Pid(), "signal", signalName(sig), "error", err)
-	}
 }
