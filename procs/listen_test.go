@@ -10,9 +10,9 @@ import (
 
 // stall has nothing written to the journal until the function it returns is called.
 func (j *simJournal) stall() (end func()) {
-	j.writing = true
+	j.stalled = true
 	return func() {
-		j.writing = false
+		j.stalled = false
 		j.write()
 	}
 }

@@ -147,6 +147,7 @@ func (s *Supervisor) placeRun(at logs.RunBegin, saved func()) {
 			in.run.printsFrom = at.At.String()
 			in.save()
 		}
+		s.writeEvents()
 		s.journal.Flush(saved)
 	})
 }

@@ -49,6 +49,9 @@ func (in *instance) recordState(from State) {
 }
 
 func (in *instance) recordStart() {
+	if in.run.told.Start {
+		return
+	}
 	in.record(eventlog.Event{Kind: eventlog.Start, Pid: in.run.process.Pid(), Reason: in.machine.why})
 }
 
@@ -80,7 +83,9 @@ func (in *instance) recordExit(r *run, exit pidfd.Exit, ran time.Duration) {
 		e.CPU = new((exit.UserTime + exit.SystemTime).Seconds())
 		e.MaxRSS, e.RSSBound = exit.MaxRSSBytes, in.sup.maxRSS.bounds(exit.MaxRSSBytes)
 	}
-	in.record(e)
+	if !r.told.Exit {
+		in.record(e)
+	}
 	success := exit.Known && exit.Signal == 0 && slices.Contains(r.program.SuccessExitCodes, exit.Code)
 	switch m := in.machine; {
 	case m.state == Starting, (m.state == Running || m.state == Lingering) && !success, m.blame != "":
@@ -97,7 +102,8 @@ func (in *instance) recordOutput() {
 	e := eventlog.Event{At: in.sup.loop.Wall(), Kind: eventlog.Output, Instance: in.name, Program: in.program.Name, Run: in.run.invocationID}
 	in.capture.Tail(func(end []byte, cut bool) {
 		if e.Output = lastLines(string(end), cut, outputLines); e.Output != nil {
-			events.Append(e)
+			events.Queue(e)
+			in.sup.scope.Post(in.sup.WriteSoon)
 		}
 	})
 }

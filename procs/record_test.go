@@ -90,3 +90,73 @@ func TestEventsOfALife(t *testing.T) {
 		t.Errorf("Why: %+v, %v; want web, held down by the operator", facts, err)
 	}
 }
+
+// TestRecordedOnce kills superd when the event log has a start, or an exit, and the journal has not: the next one doesn't record it again.
+func TestRecordedOnce(t *testing.T) {
+	for name, ends := range map[string]bool{"start": false, "exit": true} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+				p.Restart, p.Autostart = config.RestartNever, false
+			})}})
+			h.events = eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
+			defer h.events.Close(time.Minute)
+			h.sup.options.Events = h.events
+			if !ends {
+				h.journal.stall()
+			}
+			h.give(t, OpStart, "web")
+			h.v.RunFor(time.Second)
+			p := h.mainOf("web")
+			if ends {
+				h.journal.stall()
+				p.end(pidfd.Exit{Known: true, Code: 1})
+				h.v.RunFor(time.Second)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := h.events.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+			h.crash()
+			h.v.RunFor(time.Minute)
+			if in := h.sup.byName["web"]; in.run != nil { // without a wish in the journal it is stopped
+				t.Fatalf("web is %v after the crash", in.machine.state)
+			}
+			if err := h.events.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+			times := map[eventlog.Kind]int{}
+			for e, err := range h.events.Since(0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Run == p.run {
+					times[e.Kind]++
+				}
+			}
+			if times[eventlog.Start] != 1 || times[eventlog.Exit] != 1 {
+				t.Errorf("%d starts and %d exits are recorded, want one of each", times[eventlog.Start], times[eventlog.Exit])
+			}
+			if h.err != nil {
+				t.Error(h.err)
+			}
+		})
+	}
+}
+
+// TestShutdownIsWrittenFirst holds that a shutdown is on its way into the journal within the turn that begins it.
+func TestShutdownIsWrittenFirst(t *testing.T) {
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
+	for _, hurry := range []bool{false, true} {
+		h.sup.Shutdown("the test")
+		at := slices.IndexFunc(h.journal.batch, func(e simEntry) bool { return e.key == superdKey })
+		if at < 0 {
+			t.Fatalf("at once %v: in the hands of the journal's writer is %v, want the shutdown", hurry, h.journal.batch)
+		}
+		if v := h.journal.batch[at].value.(*savedSuperd); v.Shutdown == nil || v.Shutdown.Hurry != hurry {
+			t.Errorf("at once %v: %+v is being written", hurry, v.Shutdown)
+		}
+		h.journal.Put("x", nil) // writes it
+		h.journal.writing = false
+	}
+}

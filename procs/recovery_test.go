@@ -111,7 +111,8 @@ func TestConfigurationIsWrittenBeforeWhatFollows(t *testing.T) {
 	h.kernel.mix = faultMix{}
 	before, after := programNamed("web", nil), programNamed("web", nil)
 	after.Restart = config.RestartNever
-	h.journal = newSimJournal(h, time.Hour)
+	h.journal = newSimJournal(h, 0)
+	h.journal.stall()
 	h.file = &config.Config{Programs: []*config.Program{before}}
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
@@ -239,7 +240,8 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	if err := s.Adopt(); err != nil {
 		t.Fatal(err)
 	}
-	h.v.RunFor(1e9) // writes
+	v.RunFor(1e9) // has all written
+	h.v.RunFor(1e9)
 	if left := s.leftSchedule("daily"); left == nil || left.Line != "@daily" || s.leftSchedule("daily") != nil {
 		t.Errorf("of the schedule is left %v, want what was known, once", left)
 	}

@@ -68,6 +68,7 @@ type adoption struct {
 	saved   *savedInstance
 	news    bool // its record lacks something of that
 	adoptee *Adoptee
+	told    eventlog.Told
 	lost    bool // a start of which nothing is found
 	gap     bool // nobody held the read end of one of its FIFOs meanwhile
 	heard   bool // what its main process tells is heard

@@ -6,12 +6,17 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/eventlog"
 )
 
 // goOn has everything that was taken up go on where the last superd left off.
 func (s *Supervisor) goOn(all []*adoption) {
 	r, lives := s.options.Recovery, 0
+	told := s.told(all)
 	for _, a := range all {
+		if v := a.saved.Run; v != nil {
+			a.told = told[v.ID]
+		}
 		if a.adoptee.Found != nil {
 			lives++
 		}
@@ -38,6 +43,18 @@ func (s *Supervisor) goOn(all []*adoption) {
 			s.keeper.Acknowledge(e.Pid, e.Start) // nobody waits for it
 		}
 	}
+}
+
+// told returns what the event log has of the runs that go on: superd may have been killed between the write to it and the one to the journal.
+func (s *Supervisor) told(all []*adoption) map[string]eventlog.Told {
+	if s.options.Events == nil || !slices.ContainsFunc(all, func(a *adoption) bool { return a.saved.Run != nil }) {
+		return nil
+	}
+	told, err := s.options.Events.Told()
+	if err != nil {
+		s.log.Warn("starts and exits may be recorded twice: the event log can't be read", "error", err)
+	}
+	return told
 }
 
 func namesOf(all []*adoption) (names []string) {
@@ -85,7 +102,7 @@ func (a *adoption) resumeRun() {
 	if v.Table != nil {
 		r.program = v.Table
 	}
-	r.printsFrom = v.PrintsFrom
+	r.printsFrom, r.told = v.PrintsFrom, a.told
 	in.machine.stale = v.Stale || v.other
 	in.run = r
 	if r.touched && in.tree.OOMKills() < r.oomKills {

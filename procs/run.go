@@ -11,6 +11,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/eventlog"
 )
 
 // killPause is how long a process may take to end after SIGKILL before it is named as stuck.
@@ -63,10 +64,11 @@ type run struct {
 	clearBy      time.Duration // when what is left of it gets SIGKILL; 0 before the main process is gone
 	clearing     *clearing     // nil before the main process is gone
 
-	touched     bool      // a process was started: there may be something to clear
-	preStarted  bool      // its pre_start hooks are over
-	postStopped bool      // so are its post_stop hooks
-	lastWords   lastWords // what the main process has told before its end
+	told        eventlog.Told // what an earlier superd has recorded of it, and perhaps not written into the journal
+	touched     bool          // a process was started: there may be something to clear
+	preStarted  bool          // its pre_start hooks are over
+	postStopped bool          // so are its post_stop hooks
+	lastWords   lastWords     // what the main process has told before its end
 }
 
 // lastWords is how far superd is with what was told before the end of a main process.

@@ -14,7 +14,7 @@ import (
 type Journal interface {
 	Put(key string, value any) error  // before it returns; off the loop
 	Queue(key string, value any)      // in order, after Write; value doesn't change any more. nil: there is none any more
-	QueueFirst(key string, value any) // as Queue, but before all that is queued; of a new key
+	QueueFirst(key string, value any) // as Queue, but before all that is queued
 	Write()                           // what is queued is written soon
 	Flush(done func())                // done when all that was queued is written, or can't be; on any goroutine
 }
@@ -28,7 +28,8 @@ func (blank) QueueFirst(string, any) {}
 func (blank) Write()                 {}
 func (blank) Flush(done func())      { done() }
 
-// writePause is how long records wait for others, to be written with them. Were superd killed meanwhile, the next one would know what was before.
+// writePause is how long after the turn of the loop that has queued them records may wait for others, to be written with them: a timer comes after the
+// turn, however long that is. Were superd killed meanwhile, the next one would know what was before.
 const writePause = 2 * time.Millisecond
 
 // queue has the value of key, nil for none any more, written to the journal soon.
@@ -42,18 +43,18 @@ func (s *Supervisor) queue(key string, value any) {
 func (s *Supervisor) WriteSoon() {
 	switch {
 	case s.writing == nil:
-		s.writing = s.scope.After(writePause, s.write)
+		s.writing = s.scope.After(writePause, s.Write)
 	case !s.writing.Active():
 		s.writing.Reset(writePause)
 	}
 }
 
-func (s *Supervisor) write() {
+// Write has all that is queued written now: the keeper is told, the event log's goroutine is woken, then the journal's. Nothing waits for them.
+func (s *Supervisor) Write() {
+	s.writing.Stop()
 	s.tellKeeper()
+	s.writeEvents()
 	s.journal.Write()
-	if s.options.Events != nil {
-		s.options.Events.Write()
-	}
 	if s.options.OnWrite != nil {
 		s.options.OnWrite()
 	}
@@ -63,8 +64,16 @@ func (s *Supervisor) write() {
 	}
 }
 
+// writeEvents has what is queued for the event log written. It comes before the journal: what is in that is never recorded as an event again.
+func (s *Supervisor) writeEvents() {
+	if s.options.Events != nil {
+		s.options.Events.Write()
+	}
+}
+
 // afterSaving runs f on the loop when what is known now is in the journal, as far as it can be written.
 func (s *Supervisor) afterSaving(f func()) {
+	s.writeEvents()
 	s.journal.Flush(func() { s.scope.Post(f) })
 }
 

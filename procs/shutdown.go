@@ -24,6 +24,7 @@ func (s *Supervisor) Shutdown(why string) {
 		s.saveSelf()
 		s.log.Warn("shutting down at once", "because", why)
 		s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: "at once: " + why})
+		s.Write()
 		for _, in := range s.instances {
 			in.hurry()
 		}
@@ -33,6 +34,7 @@ func (s *Supervisor) Shutdown(why string) {
 	s.saveSelf()
 	s.log.Info("shutting down", "because", why)
 	s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: why})
+	s.Write() // before anybody is signalled: the next superd must not start them again
 	s.notify.Stopping()
 	for _, in := range slices.Clone(s.instances) {
 		in.next = nil
@@ -104,5 +106,5 @@ func (s *Supervisor) end() {
 	s.record(eventlog.Event{Kind: eventlog.Superd, State: "ended", Pid: s.options.Pid, Reason: s.shutdown.why})
 	s.onEnd() // first: who finds nothing in the journal any more starts everything
 	s.saveEnd()
-	s.write() // the loop ends
+	s.Write() // the loop ends
 }

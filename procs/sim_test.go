@@ -19,6 +19,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
+	"superd/procs/eventlog"
 )
 
 var (
@@ -96,6 +97,7 @@ type history struct {
 	defect defect
 
 	journal *simJournal
+	events  *eventlog.Log  // of the superds that follow; nil: none
 	file    *config.Config // what the operator has written
 	configs []*config.Config
 	crashes float64 // how often superd is killed
@@ -223,7 +225,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 func (h *history) options() Options {
 	o := Options{
 		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
-		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal,
+		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal, Events: h.events,
 		Load: func(*config.Config, func(string)) (*config.Config, error) {
 			panic("the simulation reloads through apply")
 		},

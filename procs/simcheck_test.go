@@ -77,6 +77,7 @@ func (h *history) check() {
 	}
 	h.graph.checked = false
 	h.checkPolicy()
+	h.journal.check()
 }
 
 // A watched is an instance with what the observer has of it, so that he need not look for that in each turn.

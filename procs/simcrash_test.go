@@ -13,14 +13,18 @@ import (
 	"superd/procs/journal"
 )
 
-// A simJournal is the journal of the simulation: what is queued is written a while later, in order, and is lost with superd before.
+// A simJournal is the journal of the simulation: what is queued is written a while after it was asked for, in order, and is lost with superd before.
 type simJournal struct {
 	h       *history
 	lag     time.Duration
 	session *loop.Scope
 	values  map[string]any // that are written
 	queue   []simEntry
-	writing bool
+	unasked time.Duration // when the first of these was queued that nobody has asked to be written; 0: there is none
+	batch   []simEntry    // being written
+	writing bool          // so it is
+	again   bool          // then what is queued follows
+	stalled bool          // nothing gets written
 }
 
 // A simEntry waits to be written; or somebody waits for what was queued before it.
@@ -36,13 +40,39 @@ func newSimJournal(h *history, lag time.Duration) *simJournal {
 
 // Put implements [Journal].
 func (j *simJournal) Put(key string, value any) error {
+	if !j.stalled {
+		j.batch, j.queue, j.unasked = j.put(j.batch), j.put(j.queue), 0
+	}
 	text, err := json.Marshal(value) // it may change later
 	j.values[key] = json.RawMessage(text)
 	return err
 }
 
+// put writes the values of entries and returns what is left: those who wait for it.
+func (j *simJournal) put(entries []simEntry) (flushes []simEntry) {
+	for _, e := range entries {
+		if e.flush != nil {
+			flushes = append(flushes, e)
+			continue
+		}
+		j.set(e)
+	}
+	return flushes
+}
+
+func (j *simJournal) set(e simEntry) {
+	if e.value == nil {
+		delete(j.values, e.key)
+	} else {
+		j.values[e.key] = e.value
+	}
+}
+
 // Queue implements [Journal].
 func (j *simJournal) Queue(key string, value any) {
+	if j.unasked == 0 {
+		j.unasked = j.h.v.Now()
+	}
 	for i := range j.queue {
 		if j.queue[i].key == key {
 			j.queue[i].value = value
@@ -50,21 +80,25 @@ func (j *simJournal) Queue(key string, value any) {
 		}
 	}
 	j.queue = append(j.queue, simEntry{key: key, value: value})
-	j.write()
 }
 
 // Write implements [Journal].
-func (j *simJournal) Write() {}
+func (j *simJournal) Write() {
+	if len(j.queue) > 0 {
+		j.write()
+	}
+}
 
 // QueueFirst implements [Journal].
 func (j *simJournal) QueueFirst(key string, value any) {
+	j.queue = slices.DeleteFunc(j.queue, func(e simEntry) bool { return e.key == key && e.flush == nil })
 	j.queue = slices.Insert(j.queue, 0, simEntry{key: key, value: value})
 	j.write()
 }
 
 // Flush implements [Journal].
 func (j *simJournal) Flush(done func()) {
-	if len(j.queue) == 0 || j.h.defect.hasty {
+	if len(j.queue)+len(j.batch) == 0 || j.h.defect.hasty {
 		done()
 		return
 	}
@@ -72,39 +106,55 @@ func (j *simJournal) Flush(done func()) {
 	j.write()
 }
 
-// write writes some of what is queued, a while later.
+// write has what is queued written, after what is being written.
 func (j *simJournal) write() {
-	if j.writing {
+	j.unasked = 0
+	if j.writing || j.stalled {
+		j.again = true
 		return
 	}
-	j.writing = true
+	j.writing, j.again = true, false
+	j.batch, j.queue = j.queue, nil
+	j.goOn()
+}
+
+// goOn writes some of the batch, a while later.
+func (j *simJournal) goOn() {
 	j.session.After(j.h.kernel.upTo(j.lag), func() {
-		j.writing = false
-		n := len(j.queue)
-		if j.h.kernel.chance(0.3) {
+		n := len(j.batch)
+		if n > 0 && j.h.kernel.chance(0.3) {
 			n = 1 + j.h.rng.IntN(n)
 		}
-		batch := j.queue[:n]
-		j.queue = slices.Clone(j.queue[n:])
-		for _, e := range batch {
-			switch {
-			case e.flush != nil:
+		some := j.batch[:n]
+		j.batch = j.batch[n:]
+		for _, e := range some {
+			if e.flush != nil {
 				e.flush()
-			case e.value == nil:
-				delete(j.values, e.key)
-			default:
-				j.values[e.key] = e.value
+			} else {
+				j.set(e)
 			}
 		}
-		if len(j.queue) > 0 {
+		if len(j.batch) > 0 {
+			j.goOn()
+			return
+		}
+		if j.writing = false; j.again {
 			j.write()
 		}
 	})
 }
 
+// check holds that nothing is queued for long without being asked for.
+func (j *simJournal) check() {
+	if waits := j.h.v.Now() - j.unasked; j.unasked > 0 && waits > writePause {
+		j.h.fail("%s waits for %v, and nobody has the journal written", j.queue[0].key, waits)
+	}
+}
+
 // queued reports whether a newer value of the key is yet to be written.
 func (j *simJournal) queued(key string) bool {
-	return slices.ContainsFunc(j.queue, func(e simEntry) bool { return e.key == key })
+	is := func(e simEntry) bool { return e.key == key }
+	return slices.ContainsFunc(j.queue, is) || slices.ContainsFunc(j.batch, is)
 }
 
 // checkReply holds that what an operator has asked for is written when he is told that it is done.
@@ -130,7 +180,7 @@ func (j *simJournal) cut() (*journal.State, map[string]bool) {
 		state.Values[key] = text
 	}
 	pending := map[string]bool{}
-	for _, e := range j.queue {
+	for _, e := range slices.Concat(j.batch, j.queue) {
 		pending[e.key] = true
 	}
 	return state, pending

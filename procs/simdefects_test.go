@@ -72,6 +72,7 @@ var defects = []defect{
 		h.v.Post(func() { in.waiters = append(waiters, in.waiters...) })
 	}},
 	{name: "the operator is answered before his wish is written", hasty: true},
+	{name: "a record waits for ever", turn: func(in *instance) { in.sup.writing.Stop() }},
 	{name: "a start is not written down", unwritten: true},
 	{name: "starts that are not recorded are not looked for", unsought: true},
 	{name: "a process is taken up by its pid alone", unidentified: true},

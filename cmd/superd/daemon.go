@@ -239,11 +239,12 @@ func (d *daemon) becomeKeeper() {
 	d.takeRole(d.loop.Now() + writeTime)
 }
 
-// takeRole becomes the keeper when the journal has all that is known, which is waited for until then.
+// takeRole becomes the keeper when all that is known is written down, which is waited for until then.
 func (d *daemon) takeRole(until time.Duration) {
+	d.supervisor.Write()
 	late := d.loop.Now() >= until
 	again := func() { d.loop.Root().After(writePause, func() { d.takeRole(until) }) }
-	if !late && !d.journal.Idle() {
+	if !late && !(d.journal.Idle() && d.events.Idle() && d.messages.Idle()) {
 		again()
 		return
 	}

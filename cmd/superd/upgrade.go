@@ -83,6 +83,7 @@ func (d *daemon) execute(binary, to string, release func()) {
 // executeWhenWritten executes the binary at an instant at which the journal has all that is known, and the keeper what it is to keep. Events and
 // superd's own messages are waited for, too, but only until then.
 func (d *daemon) executeWhenWritten(binary string, release func(), until time.Duration) {
+	d.supervisor.Write()
 	late := d.loop.Now() >= until
 	again := func() {
 		d.loop.Root().After(writePause, func() { d.executeWhenWritten(binary, release, until) })

@@ -156,6 +156,7 @@ func (f *fakeSupervisor) Outputs(names []string, noneToo bool) (all []procs.Outp
 }
 
 func (f *fakeSupervisor) WatchInstances(added func()) func() { return f.Watch(added) }
+func (f *fakeSupervisor) Write()                             {}
 
 func (f *fakeSupervisor) Why(names []string) ([]procs.Facts, error) {
 	some, err := f.Status(names)

@@ -78,10 +78,12 @@ func (s *Server) eventsFailed(out *stream, buffered *bufio.Writer, err error) er
 	panic(http.ErrAbortHandler)
 }
 
-// flushEvents has what happened before the request be among the answer.
+// flushEvents has what happened before the request be among the answer. What else is known is written with it, lest the event log be ahead
+// of the journal.
 func (s *Server) flushEvents(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushPatience)
 	defer cancel()
+	s.options.Post(s.options.Supervisor.Write)
 	_ = s.options.Events.Flush(ctx) // otherwise the answer is what is written so far
 }
 

@@ -64,6 +64,7 @@ type Supervisor interface {
 	Why(names []string) ([]procs.Facts, error)
 	Tree(names []string, done func([]procs.Branch)) error
 	Info() procs.Info
+	Write() // has all that is known written now
 }
 
 // Options are what a server is made of.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -558,5 +559,37 @@ func keys(from iter.Seq2[Event, error]) iter.Seq[Event] {
 				return
 			}
 		}
+	}
+}
+
+// TestTold asks which starts and exits are in the files: both files, and nothing but what they have whole.
+func TestTold(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := open(t, dir, 400)
+	for _, e := range []Event{
+		{Kind: Start, Run: "a", Pid: 1},
+		{Kind: Exit, Run: "a", Reason: `"kind":"start","run":"z"`, Exit: &ExitStatus{}},
+		{Kind: State, Run: "b"},
+		{Kind: Start, Run: "c", Pid: 2},
+	} {
+		e.At, e.Instance = now(), "web"
+		l.Append(e)
+		flush(t, l) // a write for each
+	}
+	if _, err := os.Stat(filepath.Join(dir, oldName)); err != nil {
+		t.Fatalf("it is to fill two files: %v", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, currentName), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(`{"cursor":5,"kind":"start","run":"d"`); err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.Told()
+	want := map[string]Told{"a": {true, true}, "c": {Start: true}}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("Told: %v, %v; want %v", got, err, want)
 	}
 }

@@ -159,6 +159,48 @@ func (r *reader) skip(cursor uint64, at time.Time) bool {
 	return r.yield(Event{Cursor: cursor, At: at, Kind: Gap, Lost: lost, Reason: text + ": too old to be kept, or not written"}, nil)
 }
 
+// Told says which events of a run are in the files.
+type Told struct {
+	Start, Exit bool
+}
+
+// Told returns, by invocation id, of which runs the files have a start or an exit. It reads them and may take its time; after an error
+// it returns those that it has seen.
+func (l *Log) Told() (map[string]Told, error) {
+	told := map[string]Told{}
+	held, _, err := l.files.open()
+	if err != nil {
+		return told, fmt.Errorf("read events: %w", err)
+	}
+	for _, file := range held {
+		lines := newLines(file)
+		for {
+			line, lineErr := lines.next()
+			if lineErr != nil {
+				if lineErr != io.EOF && err == nil {
+					err = fmt.Errorf("read events: %w", lineErr)
+				}
+				break
+			}
+			if _, ok := number(line); !ok {
+				continue
+			}
+			// Quotes within a value are escaped: these are keys. The line need not be decoded.
+			start, exit := bytes.Contains(line, []byte(`"kind":"start"`)), bytes.Contains(line, []byte(`"kind":"exit"`))
+			if !start && !exit {
+				continue
+			}
+			_, rest, _ := bytes.Cut(line, []byte(`"run":"`))
+			if run, _, ok := bytes.Cut(rest, []byte(`"`)); ok {
+				t := told[string(run)]
+				told[string(run)] = Told{t.Start || start, t.Exit || exit}
+			}
+		}
+		file.Close()
+	}
+	return told, err
+}
+
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // lines gives the complete lines of a file that grows. Lines longer than its buffer are passed over.

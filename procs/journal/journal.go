@@ -45,15 +45,14 @@ type Journal struct {
 	queued  uint64         // calls of Queue so far
 	flushes []func()       // to be called when queue has been handled
 	closed  bool
-	waits   bool // what could not be written waits in queue
 
-	failed bool   // the last attempt to write what was queued; the writing goroutine's own, as is
-	buffer []byte // what it writes
+	failed bool   // the last attempt to write what was queued; guarded by io, as is
+	buffer []byte // what is written
 }
 
 // An entry waits to be written.
 type entry struct {
-	key    string // "": Put has written something newer
+	key    string // "": something newer was written, or is queued elsewhere
 	value  any
 	number uint64 // of the call of Queue
 	first  bool   // it is before all others that are not
@@ -82,9 +81,9 @@ func Open(dir, boot string, log *slog.Logger) (*Journal, *State, error) {
 	return j, state, nil
 }
 
-// Put records the value of key, nil for none any more, before it returns: by one write, so it must not be called on the
-// loop. value is encoded by its AppendJSON, else as JSON. After an error the record is not in the file and never gets
-// there; else what was queued for the key before the call is void.
+// Put records the value of key, nil for none any more, before it returns: by a write, so it must not be called on the
+// loop. value is encoded by its AppendJSON, else as JSON. What was queued before goes with it, in front of it, lest the record be there without
+// what led to it. After an error the record is not in the file and never gets there; else what was queued for the key before the call is void.
 func (j *Journal) Put(key string, value any) error {
 	line, err := appendRecord(make([]byte, 0, 1<<10), key, value)
 	if err != nil {
@@ -96,17 +95,22 @@ func (j *Journal) Put(key string, value any) error {
 
 	j.io.Lock()
 	defer j.io.Unlock()
-	if err := j.file.write(line); err != nil {
-		return fmt.Errorf("record %s: %w", key, err)
-	}
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if i, ok := j.places[key]; ok && j.queue[i].number <= before {
-		j.queue[i] = entry{}
-		delete(j.places, key)
+	var newer entry // was queued since
+	if i, ok := j.places[key]; ok && j.queue[i].number > before {
+		newer = j.queue[i]
+		j.queue[i] = entry{first: newer.first}
 	}
-	if j.waits || j.file.outgrown() {
-		j.wake() // after a failure there is room again
+	batch := j.take()
+	j.mu.Unlock()
+	rest, err := j.writeAll(batch, line)
+	j.tell(len(batch), err)
+	if newer.key != "" {
+		rest = append(rest, newer)
+	}
+	j.giveBack(rest, newer.key != "" || err != nil || j.file.outgrown())
+	if err != nil {
+		return fmt.Errorf("record %s: %w", key, err)
 	}
 	return nil
 }
@@ -145,8 +149,8 @@ func (j *Journal) Write() {
 	}
 }
 
-// QueueFirst has the value of a key that is new recorded soon, before all that waits. It is for what later values speak of: such a
-// value may take the place of one that waits already.
+// QueueFirst has the value of key recorded soon, before all that waits, and instead of what waits for the key. It is for what later values
+// speak of: such a value may take the place of one that waits already.
 func (j *Journal) QueueFirst(key string, value any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -158,8 +162,11 @@ func (j *Journal) QueueFirst(key string, value any) {
 	j.wake()
 }
 
-// insertFirst puts an entry behind those that come first. mu is held.
+// insertFirst puts an entry behind those that come first, instead of an older one of its key. mu is held.
 func (j *Journal) insertFirst(e entry) {
+	if i, ok := j.places[e.key]; ok {
+		j.queue[i] = entry{first: j.queue[i].first}
+	}
 	n := 0
 	for n < len(j.queue) && j.queue[n].first {
 		n++
@@ -236,33 +243,18 @@ func (j *Journal) run() {
 func (j *Journal) writeQueue() {
 	j.io.Lock()
 	j.mu.Lock()
-	batch, flushes := j.queue, j.flushes
-	j.queue, j.flushes, j.busy = nil, nil, len(j.queue) > 0
-	clear(j.places)
+	flushes := j.flushes
+	j.flushes = nil
+	batch := j.take()
 	j.mu.Unlock()
-
-	rest, err := j.writeAll(batch)
+	rest, err := j.writeAll(batch, nil)
 	if j.file.outgrown() {
 		j.file.compact()
 	}
-
-	j.mu.Lock()
-	j.putBack(rest)
-	j.busy, j.waits = false, len(rest) > 0
-	closed := j.closed
-	j.mu.Unlock()
+	closed := j.giveBack(rest, false)
+	j.tell(len(batch), err)
 	j.io.Unlock()
 
-	switch {
-	case err != nil && !j.failed:
-		j.log.Warn("journal not written: if superd is killed now, the next one will not know the latest states; tried again each second",
-			"error", err)
-	case err == nil && j.failed && len(batch) > 0:
-		j.log.Info("journal is written again")
-	}
-	if len(batch) > 0 {
-		j.failed = err != nil
-	}
 	if err != nil && !closed {
 		time.AfterFunc(retryPause, func() {
 			j.mu.Lock()
@@ -275,8 +267,42 @@ func (j *Journal) writeQueue() {
 	}
 }
 
-// writeAll writes the entries and returns those from the first on that could not be written.
-func (j *Journal) writeAll(batch []entry) (rest []entry, err error) {
+// take returns what waits, to be written. io and mu are held.
+func (j *Journal) take() []entry {
+	batch := j.queue
+	j.queue, j.busy = nil, len(batch) > 0
+	clear(j.places)
+	return batch
+}
+
+// giveBack ends what take has begun: rest could not be written. look has the writing goroutine look. io is held.
+func (j *Journal) giveBack(rest []entry, look bool) (closed bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.putBack(rest)
+	j.busy = false
+	if look {
+		j.wake()
+	}
+	return j.closed
+}
+
+// tell has the log told when writing n entries has failed, and when it succeeds again. io is held.
+func (j *Journal) tell(n int, err error) {
+	switch {
+	case n == 0:
+		return
+	case err != nil && !j.failed:
+		j.log.Warn("journal not written: if superd is killed now, the next one will not know the latest states; tried again each second",
+			"error", err)
+	case err == nil && j.failed:
+		j.log.Info("journal is written again")
+	}
+	j.failed = err != nil
+}
+
+// writeAll writes the entries, and last behind them, and returns those from the first on that could not be written. io is held.
+func (j *Journal) writeAll(batch []entry, last []byte) (rest []entry, err error) {
 	if cap(j.buffer) > 2*writeBytes {
 		j.buffer = nil // after a large value
 	}
@@ -287,7 +313,9 @@ func (j *Journal) writeAll(batch []entry) (rest []entry, err error) {
 				j.log.Error("value not recorded", "key", e.key, "error", err)
 			}
 		}
-		if len(lines) < writeBytes && i < len(batch)-1 {
+		if i == len(batch)-1 {
+			lines, last = append(lines, last...), nil
+		} else if len(lines) < writeBytes {
 			continue
 		}
 		if len(lines) > 0 {
@@ -296,6 +324,9 @@ func (j *Journal) writeAll(batch []entry) (rest []entry, err error) {
 			}
 		}
 		j.buffer, lines, written = lines, lines[:0], i+1
+	}
+	if len(last) > 0 {
+		return nil, j.file.write(last)
 	}
 	return nil, nil
 }

@@ -244,6 +244,9 @@ func TestFirst(t *testing.T) {
 	j.Queue("a", 3)
 	j.putBack(batch)
 	want("config/21", "config/31", "a3", "b2", "config/1<nil>")
+
+	j.QueueFirst("config/1", 2) // one that was to be removed is there again
+	want("config/21", "config/31", "config/12", "a3", "b2")
 }
 
 func TestManyWriters(t *testing.T) {
@@ -285,7 +288,6 @@ func TestWrite(t *testing.T) {
 		}
 		defer j.Close(time.Minute)
 		j.Queue("a", 1)
-		mustPut(t, j, "b", 2)
 		synctest.Wait()
 		if j.Idle() {
 			t.Error("a was written before Write")
@@ -295,5 +297,65 @@ func TestWrite(t *testing.T) {
 		if !j.Idle() {
 			t.Error("a was not written after Write")
 		}
+	})
+}
+
+// TestPutTakesAlong holds that what was queued before a Put is in the file before it, in one write, and waits on where there is no room.
+func TestPutTakesAlong(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := mustOpen(t, dir)
+	path := filepath.Join(dir, fileName)
+	header, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Queue("instance/web", "ended")
+	j.Queue("birth/web/1", nil)
+	j.io.Lock() // so that something is queued while Put waits
+	put := make(chan error)
+	go func() { put <- j.Put("birth/web/2", "new") }()
+	j.Queue("instance/db", "x")
+	j.io.Unlock()
+	if err := <-put; err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(text[len(header):])) {
+		key, _, _ := strings.Cut(line[sumBytes+len(`{"k":"`):], `"`)
+		got = append(got, key)
+	}
+	if want := []string{"instance/web", "birth/web/1", "instance/db", "birth/web/2"}; !slices.Equal(got, want) {
+		t.Errorf("the file has %v, want %v", got, want)
+	}
+	if !j.Idle() {
+		t.Error("what was written with a Put still waits")
+	}
+
+	j.io.Lock()
+	f := j.file.f
+	readOnly, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.file.f = readOnly // no write succeeds
+	j.io.Unlock()
+	j.Queue("instance/web", "running")
+	if err := j.Put("birth/web/3", "new"); err == nil {
+		t.Fatal("a write to a file that is open for reading succeeds")
+	}
+	if j.Idle() {
+		t.Error("what could not be written is forgotten")
+	}
+	j.io.Lock()
+	j.file.f = f
+	j.io.Unlock()
+	readOnly.Close()
+	mustPut(t, j, "birth/web/4", "new")
+	equal(t, "at the end", values(t, dir), map[string]string{
+		"instance/web": `"running"`, "instance/db": `"x"`, "birth/web/2": `"new"`, "birth/web/4": `"new"`,
 	})
 }
