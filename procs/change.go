@@ -131,7 +131,9 @@ func (in *instance) changeRun(program *config.Program) {
 	// A newline on a descriptor is waited for without any interval, and only once.
 	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
 	health := !reflect.DeepEqual(r.program.Health, program.Health)
-	r.program, r.config = program, in.sup.configNumber
+	if r.program = program; r.hook == nil { // else it is no configuration's
+		r.config = in.sup.configNumber
+	}
 	shift(r.startLimit, start)
 	if w := r.readiness; w != nil {
 		r.startDeadline += start

@@ -256,6 +256,9 @@ func (in *instance) changeMain(r *run, pid int) {
 		return
 	}
 	in.sup.log.Info("main process changed", "instance", in.name, "from", r.process.Pid(), "to", pid)
+	if r.group == 0 {
+		r.group = r.process.Pid() // the group stays that of who was started
+	}
 	in.sup.disown(r.process)
 	r.main.Close()
 	in.sup.Children() // if it has ended, a sweep may have left it to its owner

@@ -64,12 +64,12 @@ func (in *instance) recordNoStart(r *run, err error) {
 }
 
 // recordExit records the end of the main process, before the machine is told.
-func (in *instance) recordExit(r *run, exit pidfd.Exit, ran time.Duration) {
+func (in *instance) recordExit(r *run, pid int, exit pidfd.Exit, ran time.Duration) {
 	if in.sup.options.Events == nil {
 		return
 	}
 	e := eventlog.Event{
-		Kind: eventlog.Exit, Pid: r.group, Reason: exit.String(), Exit: &eventlog.ExitStatus{Known: exit.Known},
+		Kind: eventlog.Exit, Pid: pid, Reason: exit.String(), Exit: &eventlog.ExitStatus{Known: exit.Known},
 		Started: in.sup.wallAt(r.startedAt), Duration: new(ran.Seconds()),
 	}
 	switch {

@@ -151,8 +151,11 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 	var all []*adoption
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		inForce := s.config.Program(programOf(name))
-		v := merge(r.instances[name], r.births[name], inForce != nil && inForce.Autostart, r.oldest())
-		b := r.births[name]
+		b, number, of := r.births[name], r.oldest(), inForce
+		if b != nil && r.configs[b.Config] != nil {
+			number, of = b.Config, r.configs[b.Config].Program(programOf(name)) // that by which it was started
+		}
+		v := merge(r.instances[name], b, of != nil && of.Autostart, number)
 		if b != nil && v.Run != nil && v.Run.ID == b.Run {
 			v.Run.other = b.Config > r.self.Config // of a reload that has not come into the journal
 		}
@@ -181,6 +184,12 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 		in.inherited = true
 		in.removed = v.Removed || unknown
 		in.restore(v)
+		if run := v.runBy(program); run != program { // its output stays where the run has begun it
+			o := duringRun(s.logOptions(name, run), s.logOptions(name, program))
+			in.capture.SetOptions(o)
+			in.occupy(o.Files())
+			in.logsBy = nil
+		}
 		in.publish()
 		s.byName[name] = in
 		s.instances = append(s.instances, in)
@@ -191,6 +200,14 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 		in.findRoom()
 	}
 	return all
+}
+
+// runBy returns the table by which the run goes, if there is one; else that of the instance.
+func (v *savedInstance) runBy(own *config.Program) *config.Program {
+	if v.Run != nil && v.Run.Table != nil {
+		return v.Run.Table
+	}
+	return own
 }
 
 // restore gives the machine its state, less what lives.
@@ -289,7 +306,8 @@ func (r *Recovery) runs() map[string]bool {
 func (s *Supervisor) takeUp(all []*adoption) error {
 	var adoptees []*Adoptee
 	for _, a := range all {
-		t := &Adoptee{Instance: a.in.name, Program: a.in.program, Tree: a.in.tree, PidFD: -1, NotifyFD: -1, ReadyFD: -1}
+		by := a.saved.runBy(a.in.program)
+		t := &Adoptee{Instance: a.in.name, Program: by, Tree: a.in.tree, PidFD: -1, NotifyFD: -1, ReadyFD: -1}
 		a.adoptee = t
 		p, _ := a.saved.process()
 		if p != nil {
@@ -298,7 +316,7 @@ func (s *Supervisor) takeUp(all []*adoption) error {
 		}
 		a.inheritTold()
 		there, kept := a.saved.fifos()
-		if a.news && a.saved.Output && len(streamsOf(a.in.program)) > 1 {
+		if a.news && a.saved.Output && len(streamsOf(by)) > 1 {
 			there[logs.Stderr] = true // as standard output, which merge knows of
 		}
 		if a.news && a.saved.Output && a.in.isLogger() {

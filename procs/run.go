@@ -420,13 +420,16 @@ func (in *instance) reap(r *run, process Process) {
 	if pid == 0 {
 		ran, stable = 0, 0 // nothing is known of it but that it was to be started
 	}
-	r.process, r.group = nil, pid
+	r.process = nil
+	if r.group == 0 {
+		r.group = pid
+	}
 	in.unstick()
 	in.lastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, at: now}
 	if exit.Signal != 0 {
 		in.lastExit.Signal, in.lastExit.signal = signalName(exit.Signal), int(exit.Signal)
 	}
-	in.recordExit(r, exit, ran)
+	in.recordExit(r, pid, exit, ran)
 	in.capture.EndRun()
 	in.drain(r.invocationID)
 	note := ""

@@ -61,7 +61,7 @@ func (p *simProcess) beget() {
 // bear returns a child that goes on with what the process does.
 func (p *simProcess) bear() *simProcess {
 	heir := p.k.born(p.instance, p.run, roleHeir)
-	heir.simService, heir.parent, heir.foreign, heir.notifies = p.simService, p, true, true
+	heir.simService, heir.parent, heir.foreign, heir.notifies, heir.follows = p.simService, p, true, true, true
 	p.children = append(p.children, heir)
 	heir.work(p.k.tables[p.run])
 	return heir

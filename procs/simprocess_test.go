@@ -31,6 +31,7 @@ type simProcess struct {
 	notifies bool          // it can tell superd something
 	mainAt   time.Duration // when another one had been the main process before
 	parent   *simProcess   // of a heir, as long as that lives
+	follows  bool          // a heir: it leads no group
 	children []*simProcess // the heirs of it
 	alive    *loop.Scope
 	*simService
@@ -194,8 +195,13 @@ func (h *simHandle) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// SignalGroup implements [Process]: everyone is alone in his group.
-func (h *simHandle) SignalGroup(sig syscall.Signal) error { return h.Signal(sig) }
+// SignalGroup implements [Process]: everyone is alone in his group, but for heirs.
+func (h *simHandle) SignalGroup(sig syscall.Signal) error {
+	if h.p.follows {
+		return fmt.Errorf("signal: %w", pidfd.ErrGone)
+	}
+	return h.Signal(sig)
+}
 
 // Wait implements [Process].
 func (h *simHandle) Wait() (pidfd.Exit, bool, error) {

@@ -46,8 +46,14 @@ func (in *instance) killTree() {
 	}
 }
 
+// send signals the group of the main process, or, where that leads none, since it has taken the leader's place by MAINPID=, the process alone: whoever
+// else is left gets the signal when that has ended.
 func (in *instance) send(sig syscall.Signal) {
-	if err := in.run.process.SignalGroup(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
+	err := in.run.process.SignalGroup(sig)
+	if errors.Is(err, pidfd.ErrGone) {
+		err = in.run.process.Signal(sig)
+	}
+	if err != nil && !errors.Is(err, pidfd.ErrGone) {
 		in.sup.log.Error("signal not sent", "instance", in.name, "pid", in.run.process.Pid(), "signal", signalName(sig), "error", err)
 	}
 }

@@ -220,6 +220,41 @@ func TestSystemdNotify(t *testing.T) {
 	})
 }
 
+// TestNewMainProcessIsStopped: who was named by MAINPID= gets the stop signal, and what is left of the group that it came from ends with it.
+func TestNewMainProcessIsStopped(t *testing.T) {
+	for _, mode := range []string{"tree", "group"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, `
+				[program.daemon]
+				command = ["sh", "-c", "sh DIR/child & systemd-notify --ready --pid=$$!"]
+				ready = { notify = true }
+				stop_timeout = "1h"
+				kill_mode = "`+mode+`"
+				`)
+			const child = `trap 'echo ended by its handler; exit 0' TERM; sleep infinity & echo $! $$ > DIR/pids; while :; do wait; done`
+			if err := os.WriteFile(s.Path("child"), []byte(strings.ReplaceAll(child, "DIR", s.Dir)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.Start()
+			var sleeper, main int
+			s.WaitStatus("daemon", "has changed its main process", func(st harness.Status) bool {
+				text, err := os.ReadFile(s.Path("pids"))
+				if err != nil {
+					return false
+				}
+				fmt.Sscan(string(text), &sleeper, &main)
+				return st.State == "running" && st.Pid == main
+			})
+			s.MustCtl("stop", "daemon")
+			s.WaitLog("daemon", "ended by its handler\n")
+			if harness.Alive(sleeper) || harness.Alive(main) {
+				t.Errorf("of processes %d and %d something lives after the stop", sleeper, main)
+			}
+		})
+	}
+}
+
 // Nobody but the program's own processes may speak for it; garbage and floods do no harm.
 func TestForeignNotifications(t *testing.T) {
 	t.Parallel()
