@@ -216,7 +216,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		log.Warn("superd is not safe from a limit of processes", "error", err)
 	}
 
-	forget, err := keepLastWords(dir.Path, log)
+	forget, err := keepLastWords(dir.Path, log, queue.Pass)
 	if err != nil {
 		return err
 	}
