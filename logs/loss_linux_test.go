@@ -221,3 +221,17 @@ func TestGapIsToldWithoutAnotherLine(t *testing.T) {
 		}
 	}
 }
+
+// Where it goes is changed by an operation that stalls: the race detector has nothing to say.
+func TestStalledWhileOptionsChange(t *testing.T) {
+	directory := t.TempDir() // outlives the rig
+	r := newRig(t)
+	r.store.stall = 1
+	o := Options{Path: filepath.Join(directory, "0.log"), Drop: true}
+	p := r.program(o)
+	for i := range 100 {
+		o.Path = filepath.Join(directory, fmt.Sprintf("%d.log", i%2))
+		r.do(func() { p.SetOptions(o) })
+		p.log("a line\n")
+	}
+}
