@@ -182,9 +182,11 @@ func TestStartThatIsNotLateAnyMore(t *testing.T) {
 		s.settle()
 		s.mayHang()
 		s.giveWay() // as if it had been late just before
+		q.mu.Lock()
 		if s.hangs || q.working != 1 {
 			t.Error("it counts as hanging before its time")
 		}
+		q.mu.Unlock()
 		time.Sleep(seatPatience)
 		synctest.Wait()
 		if !s.hangs || q.working != 0 {
