@@ -20,18 +20,28 @@ type Queue struct {
 	size    int
 	dropped int
 	closed  bool
-	held    bool // those that wait are to be passed on by Pass
+	asked   bool        // those that wait are to be passed on
+	soon    bool        // Pass is to be called for some that wait, see Later
+	late    *time.Timer // calls it where nobody does; nil: never needed. It runs only while soon
 	ended   chan struct{}
 }
 
 // queuePiece is written at a time, so that others may write to the same pipe: PIPE_BUF.
 const queuePiece = 4 << 10
 
+// passPatience is how long messages wait for others at most, whatever becomes of whoever is to call Pass.
+const passPatience = 100 * time.Millisecond
+
 // NewQueue returns a queue before out that holds at most limit bytes.
 func NewQueue(out io.Writer, limit int) *Queue {
+	q := newQueue(out, limit)
+	go q.run()
+	return q
+}
+
+func newQueue(out io.Writer, limit int) *Queue {
 	q := &Queue{out: out, limit: limit, ended: make(chan struct{})}
 	q.changed.L = &q.mu
-	go q.run()
 	return q
 }
 
@@ -40,7 +50,7 @@ func (q *Queue) Write(p []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.add(p)
-	q.held = false
+	q.asked = true
 	q.changed.Signal()
 	return len(p), nil
 }
@@ -56,7 +66,7 @@ func (q *Queue) add(p []byte) {
 }
 
 // Later returns a writer to q whose messages wait for others: soon, which must not block, is called when there are some, and has
-// [Queue.Pass] called in a while. So a storm of messages wakes nobody for each of them.
+// [Queue.Pass] called in a while; when it hangs, they are passed on nevertheless. So a storm of messages wakes nobody for each of them.
 func (q *Queue) Later(soon func()) io.Writer { return later{q, soon} }
 
 // A later is what Later returns.
@@ -69,9 +79,16 @@ type later struct {
 func (l later) Write(p []byte) (int, error) {
 	q := l.Queue
 	q.mu.Lock()
-	first := !q.held
-	q.held = true
 	q.add(p)
+	first := !q.soon && !q.closed
+	if first {
+		q.soon = true
+		if q.late == nil {
+			q.late = time.AfterFunc(passPatience, q.Pass)
+		} else {
+			q.late.Reset(passPatience)
+		}
+	}
 	q.mu.Unlock()
 	if first {
 		l.soon()
@@ -83,8 +100,14 @@ func (l later) Write(p []byte) (int, error) {
 func (q *Queue) Pass() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.held = false
-	q.changed.Signal()
+	if q.soon {
+		q.soon = false
+		q.late.Stop()
+	}
+	if len(q.waiting) > 0 || q.dropped > 0 {
+		q.asked = true
+		q.changed.Signal()
+	}
 }
 
 // Idle reports whether all that was written to it has been passed on.
@@ -111,11 +134,15 @@ func (q *Queue) run() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		for (len(q.waiting) == 0 && q.dropped == 0 || q.held) && !q.closed {
+		for !q.asked && !q.closed {
 			q.changed.Wait()
 		}
+		q.asked = false
 		if len(q.waiting) == 0 && q.dropped == 0 {
-			return
+			if q.closed {
+				return
+			}
+			continue // they have gone with others
 		}
 		batch, dropped := q.waiting, q.dropped
 		q.waiting, q.dropped = nil, 0

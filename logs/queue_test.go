@@ -59,27 +59,77 @@ func TestQueueLater(t *testing.T) {
 		}), 1<<20)
 		asked := 0
 		w := q.Later(func() { asked++ })
-		for i, tt := range []struct {
-			name string
-			pass func()
-			want string
+		for _, tt := range []struct {
+			name  string
+			pass  func()
+			want  string
+			asked int // for Pass, so far
 		}{
-			{"Pass", q.Pass, "a\nb\n"},
-			{"a message that doesn't wait", func() { q.Write([]byte("c\n")) }, "a\nb\nc\n"},
-			{"Close", func() { q.Close(time.Minute) }, "a\nb\n"},
+			{"Pass", q.Pass, "a\nb\n", 1},
+			{"a message that doesn't wait", func() { q.Write([]byte("c\n")) }, "a\nb\nc\n", 2},
+			{"Close, when Pass is still to come", func() { q.Close(time.Minute) }, "a\nb\n", 2},
 		} {
 			pieces = nil
 			w.Write([]byte("a\n"))
 			w.Write([]byte("b\n"))
 			synctest.Wait()
-			if len(pieces) > 0 || asked != i+1 {
-				t.Errorf("before %s: %q is written, it was asked for %d times, want nothing and %d", tt.name, pieces, asked, i+1)
+			if len(pieces) > 0 || asked != tt.asked {
+				t.Errorf("before %s: %q is written, it was asked for %d times, want nothing and %d", tt.name, pieces, asked, tt.asked)
 			}
 			tt.pass()
 			synctest.Wait()
 			if len(pieces) != 1 || pieces[0] != tt.want {
 				t.Errorf("after %s: %q is written, want %q", tt.name, pieces, tt.want)
 			}
+		}
+	})
+}
+
+// What was asked for is passed on, whatever waits for others since: the goroutine may come to look only then.
+func TestQueuePassesWhatWasAskedFor(t *testing.T) {
+	for name, ask := range map[string]func(*Queue){
+		"Pass":                        (*Queue).Pass,
+		"a message that doesn't wait": func(q *Queue) { q.Write([]byte("b\n")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				q := newQueue(&out, 1<<20)
+				w := q.Later(func() {})
+				w.Write([]byte("a\n"))
+				ask(q)
+				w.Write([]byte("c\n"))
+				go q.run()
+				synctest.Wait()
+				if got := strings.ReplaceAll(out.String(), "b\n", ""); got != "a\nc\n" {
+					t.Errorf("%q is written, want all", out.String())
+				}
+				q.Close(time.Minute)
+			})
+		})
+	}
+}
+
+// Where nobody calls Pass, messages are passed on nevertheless; where somebody does, no timer is left.
+func TestQueueLaterThanEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		q := NewQueue(&out, 1<<20)
+		defer q.Close(time.Minute)
+		w := q.Later(func() {})
+		for range 2 {
+			out.Reset()
+			w.Write([]byte("a\n"))
+			time.Sleep(passPatience)
+			synctest.Wait()
+			if out.String() != "a\n" {
+				t.Errorf("%q is written, want the message", out.String())
+			}
+		}
+		w.Write([]byte("b\n"))
+		q.Pass()
+		if q.late.Stop() {
+			t.Error("after Pass the timer runs")
 		}
 	})
 }

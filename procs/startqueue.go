@@ -216,7 +216,7 @@ func (s *seat) giveWay() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case s.settled || s.hangs:
+	case s.settled || s.hangs || time.Now().Before(s.due): // it has come through, and may hang in something else since
 	case q.hanging == maxHanging:
 		q.watch(s) // some of these may come back
 	default:

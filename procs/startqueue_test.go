@@ -172,3 +172,25 @@ func TestStartsThatHangFindALaterPlace(t *testing.T) {
 		close(never)
 	})
 }
+
+// TestStartThatIsNotLateAnyMore: whoever was found to be late keeps his place if he has come through meanwhile and is about to do something else.
+func TestStartThatIsNotLateAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := startQueue{working: 1}
+		s := q.sit(&start{})
+		time.Sleep(seatPatience / 2)
+		s.settle()
+		s.mayHang()
+		s.giveWay() // as if it had been late just before
+		q.mu.Lock()
+		if s.hangs || q.working != 1 {
+			t.Error("it counts as hanging before its time")
+		}
+		q.mu.Unlock()
+		time.Sleep(seatPatience)
+		synctest.Wait()
+		if !s.hangs || q.working != 0 {
+			t.Error("it doesn't count as hanging when its time has come")
+		}
+	})
+}

@@ -240,7 +240,7 @@ func (s *Supervisor) atRest(in *instance) {
 	if in.removed {
 		s.depart(in)
 	}
-	if s.shutdown != nil && in.program.KillMode == config.KillTree && in.held == nil && in.machine.state.AtRest() {
+	if s.shutdown != nil && in.program.KillMode == config.KillTree && in.held == nil && in.machine.state.AtRest() && in.tree.Empty() {
 		in.tree.Remove() // now, beside others that end: a thousand at the end would take a while
 	}
 	s.endIfAllEnded()

@@ -15,7 +15,6 @@ import (
 
 	"superd/control"
 	"superd/control/server"
-	"superd/footprint"
 	"superd/keeper"
 	"superd/logs"
 	"superd/loop"
@@ -37,8 +36,7 @@ type daemon struct {
 	caught     *signals.Caught
 	kernel     *procs.Kernel
 	openFiles  *unix.Rlimit // what superd was started with
-	resting    *loop.Timer  // nil: not yet
-	collect    func()       // has garbage collected as it was before superd hurried; nil: it doesn't
+	pace       *pace
 	upgrading  bool
 	watchdog   time.Duration
 	journal    *journal.Journal
@@ -47,49 +45,14 @@ type daemon struct {
 	ended      bool        // in good order
 }
 
-// restPause is how long superd may have more to do after a burst of work.
-const restPause = time.Second
-
 // passMessages has the supervisor's messages, which wait for others, written with its records.
 func (d *daemon) passMessages() {
 	d.loop.Post(func() { d.supervisor.WriteSoon() })
 }
 
-// crowd is told when many starts begin to wait, and when none waits any more.
-func (d *daemon) crowd(many bool) {
-	if many {
-		d.hurry()
-	} else {
-		d.rest()
-	}
-}
-
-// hurry spends memory rather than time until superd rests.
-func (d *daemon) hurry() {
-	d.resting.Stop()
-	if d.collect == nil {
-		d.collect = footprint.Hurry()
-	}
-}
-
-// rest gives back the memory of a burst of work, once it is over.
-func (d *daemon) rest() {
-	if d.resting == nil {
-		d.resting = d.loop.Root().After(restPause, func() {
-			if d.collect != nil {
-				d.collect() // from now on as usual
-				d.collect = nil
-			}
-			go footprint.Release()
-		})
-	} else {
-		d.resting.Reset(restPause)
-	}
-}
-
 // start puts everything on the loop, which does not run yet.
 func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Crowd: d.crowd})
+	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Crowd: d.pace.crowd})
 	if err != nil {
 		return err
 	}
@@ -97,7 +60,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 	if _, err := crand.Read(options.Seed[:]); err != nil {
 		return fmt.Errorf("draw a seed: %w", err)
 	}
-	options.Notify = stopper{d.link, d.loop.Root(), d.hurry}
+	options.Notify = stopper{d.link, d.loop.Root(), d.pace.hurry}
 	if period, err := sddaemon.SdWatchdogEnabled(false); err == nil && period > 0 {
 		d.loop.Root().Every(period/2, d.link.Watchdog)
 	}
@@ -139,7 +102,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 			d.link.Announce(d.supervisor.ExitStatus())
 			d.loop.Stop()
 		})
-		d.rest()
+		d.pace.rest()
 		if d.link.Resumes() { // it has taken over what there was: nobody is to wait for starts
 			d.link.Tell(sddaemon.SdNotifyReady)
 		}

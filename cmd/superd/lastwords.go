@@ -26,8 +26,9 @@ const (
 )
 
 // keepLastWords has the stacks of a panic, or of SIGABRT, written to a file of the runtime directory, beside standard error. What an earlier
-// superd has left there is kept as crash.txt and told. forget removes the file at an orderly end.
-func keepLastWords(dir string, log *slog.Logger) (forget func(), err error) {
+// superd has left there is kept as crash.txt and told. Before SIGABRT ends superd, pass has the messages passed on that wait. forget removes the
+// file at an orderly end.
+func keepLastWords(dir string, log *slog.Logger, pass func()) (forget func(), err error) {
 	path := filepath.Join(dir, newWordsFile)
 	tellLastWords(path, filepath.Join(dir, oldWordsFile), log)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
@@ -41,14 +42,15 @@ func keepLastWords(dir string, log *slog.Logger) (forget func(), err error) {
 	signal.Notify(aborted, unix.SIGABRT)
 	go func() {
 		<-aborted
-		abort(f)
+		abort(f, pass)
 	}()
 	return func() { os.Remove(path) }, nil
 }
 
 // abort writes down what all goroutines do and ends superd by SIGABRT. Go's own way with that signal has threads pass SIGQUIT on to each
 // other, which superd handles itself.
-func abort(words io.Writer) {
+func abort(words io.Writer, pass func()) {
+	pass()
 	stacks := make([]byte, maxWords)
 	text := append([]byte("SIGABRT: superd is to end; its goroutines are:\n\n"), stacks[:runtime.Stack(stacks, true)]...)
 	words.Write(text)

@@ -153,7 +153,7 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 
 // runDaemon is the supervisor.
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
-	collect := footprint.Hurry()
+	calm := footprint.Hurry()
 	threadsReady := make(chan error, 1)
 	go func() { threadsReady <- prepareThreads() }()
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
@@ -216,7 +216,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		log.Warn("superd is not safe from a limit of processes", "error", err)
 	}
 
-	forget, err := keepLastWords(dir.Path, log)
+	forget, err := keepLastWords(dir.Path, log, queue.Pass)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
 	defer events.Close(farewellTime)
 	d := &daemon{
-		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, collect: collect,
+		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, pace: newPace(l.Root(), calm),
 		watchdog: flags.watchdog,
 		journal:  left.journal, events: events, messages: queue,
 	}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"time"
+
+	"superd/footprint"
+	"superd/loop"
+)
+
+// restPause is how long superd may have more to do after a burst of work.
+const restPause = time.Second
+
+// A pace spends memory rather than time while there is much to do, and gives it back when that is over. It belongs to the loop.
+type pace struct {
+	scope   *loop.Scope
+	hasten  func() (calm func()) // [footprint.Hurry]
+	release func()               // has memory given back, elsewhere
+
+	calm    func()      // ends the hurry; nil: there is none
+	crowded bool        // many starts wait
+	resting *loop.Timer // until the memory is given back; nil: not yet
+}
+
+// newPace returns the pace of a superd that has been in a hurry since it began.
+func newPace(scope *loop.Scope, calm func()) *pace {
+	return &pace{scope: scope, calm: calm, hasten: footprint.Hurry, release: func() { go footprint.Release() }}
+}
+
+// crowd is told when many starts begin to wait, and when none waits any more.
+func (p *pace) crowd(many bool) {
+	if p.crowded = many; many {
+		p.hurry()
+	} else {
+		p.rest()
+	}
+}
+
+// hurry spends memory rather than time until superd rests.
+func (p *pace) hurry() {
+	p.resting.Stop()
+	if p.calm == nil {
+		p.calm = p.hasten()
+	}
+}
+
+// rest gives back the memory of a burst of work, once it is over. While there is a crowd it is not.
+func (p *pace) rest() {
+	switch {
+	case p.crowded:
+	case p.resting == nil:
+		p.resting = p.scope.After(restPause, func() {
+			if p.calm != nil {
+				p.calm()
+				p.calm = nil
+			}
+			p.release()
+		})
+	default:
+		p.resting.Reset(restPause)
+	}
+}
