@@ -43,7 +43,8 @@ func (h *history) takeOver(t *testing.T, state *journal.State) *adoptions {
 
 // TestStreamsByTheTableOfItsBirth: superd was killed when a program had been started by a new table, and before its record said so.
 func TestStreamsByTheTableOfItsBirth(t *testing.T) {
-	before, after := programNamed("web", nil), programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrSeparate })
+	before := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrMerge })
+	after := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrSeparate })
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
 	h.kernel.born("web", "a", roleMain)
@@ -51,7 +52,7 @@ func TestStreamsByTheTableOfItsBirth(t *testing.T) {
 	kernel := h.takeOver(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		superdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`),
 		instanceKey("web"): json.RawMessage(`{"config":1,"state":"Stopped","verdict":"EndDown","wanted":{"up":true}}`),
-		birthKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1},"kept":["7","8"]}`),
+		birthKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	taken := map[logs.Stream]bool{}
 	for _, o := range kernel.all[0].Outputs {
