@@ -64,7 +64,14 @@ func TestLateEventOfASeat(t *testing.T) {
 	dir := t.TempDir()
 	stay := r.program(Options{Path: filepath.Join(dir, "stay.log")})
 	gone := r.program(Options{Path: filepath.Join(dir, "gone.log")})
-	late, fd := gone.watch, gone.Capture.FD(Stdout)
+	var late watch
+	r.poll("the watch", func() bool { // it begins when the loop runs
+		gone.mu.Lock()
+		defer gone.mu.Unlock()
+		late = gone.watch
+		return late.seat > 0
+	})
+	fd := gone.Capture.FD(Stdout)
 	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // as the keeper has it
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +113,7 @@ func TestLateEventOfASeat(t *testing.T) {
 		next.startWatch()
 	})
 	r.await(next.drained(), "a line")
-	next.state.Store(draining)
+	r.poll("rest", func() bool { return next.state.CompareAndSwap(idle, draining) })
 }
 
 // However many are held up, one more goroutine waits; and when all is well again, there are no more than are needed.

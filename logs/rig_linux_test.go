@@ -29,6 +29,7 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
+	t.TempDir() // the first clean-up is the last: nobody writes there any more
 	l, err := loop.New()
 	if err != nil {
 		t.Fatal(err)
