@@ -110,6 +110,18 @@ func (c *Client) Command(ctx context.Context, verb string, names []string, wait 
 	return all, err
 }
 
+// RestartRolling restarts what names stand for one after the other, each when the one before runs, and ends with the first that can't. With a
+// timeout, as [Client.Command].
+func (c *Client) RestartRolling(ctx context.Context, names []string, timeout time.Duration) ([]Outcome, error) {
+	form := url.Values{"name": names, "rolling": {"true"}}
+	if timeout > 0 {
+		form.Set("timeout", timeout.String())
+	}
+	var all []Outcome
+	err := c.post(ctx, "/v1/programs/restart", form, true, &all)
+	return all, err
+}
+
 // Signal sends a signal ("HUP", "SIGHUP", "1") to the main process of what names stand for.
 func (c *Client) Signal(ctx context.Context, signal string, names []string) ([]Outcome, error) {
 	var all []Outcome

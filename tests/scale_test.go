@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -290,5 +291,42 @@ func TestProgramWithoutInstances(t *testing.T) {
 	waitNames(t, s, "db@1", "web")
 	if out := s.MustCtl("version", "--json").Out; !strings.Contains(out, fmt.Sprintf(`"pid":%d,`, d.Pid)) {
 		t.Errorf("ctl version: %s, want pid %d: superd has died of a request", out, d.Pid)
+	}
+}
+
+// TestRollingRestart: one after the other, each when the one before is ready; the first that does not get ready ends it.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = ["sh", "-c", "test -e DIR/broken || echo ready; exec sleep infinity"]
+		ready = { line = "ready" }
+		start_timeout = "2s"
+		start_limit = { failures = 1 }
+		replicas = 3
+		`)
+	s.Start()
+	before := waitNames(t, s, "web@1", "web@2", "web@3")
+	if r := s.MustCtl("restart", "--rolling", "web"); !strings.Contains(r.Out, "web@3: running") {
+		t.Errorf("ctl restart --rolling says %q", r.Out)
+	}
+	after := waitNames(t, s, "web@1", "web@2", "web@3")
+	if same := kept(before, after); len(same) > 0 {
+		t.Errorf("%v were not restarted", same)
+	}
+
+	if err := os.WriteFile(s.Path("broken"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Ctl("restart", "--rolling", "web"); r.Exit != 1 || !strings.Contains(r.Out+r.ErrOut, "web@3: not restarted, since web@1 could not be") {
+		t.Errorf("ctl restart --rolling: exit status %d\n%s%s", r.Exit, r.Out, r.ErrOut)
+	}
+	for _, name := range []string{"web@2", "web@3"} {
+		if st := s.Status(name); st.State != "running" || st.Pid != after[name] {
+			t.Errorf("%v, want it left alone with pid %d", st, after[name])
+		}
+	}
+	if r := s.Ctl("restart", "--rolling", "--no-wait", "web"); r.Exit != 2 {
+		t.Errorf("ctl restart --rolling --no-wait: exit status %d, want 2\n%s", r.Exit, r.ErrOut)
 	}
 }

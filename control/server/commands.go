@@ -13,7 +13,8 @@ import (
 	"superd/procs"
 )
 
-// command returns the handler that starts, stops or restarts. Without "wait=0" it answers when that is done.
+// command returns the handler that starts, stops or restarts. Without "wait=0" it answers when that is done. Restarts with "rolling=1" are made
+// one after the other.
 func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		names, err := someNames(r)
@@ -24,12 +25,19 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 		if err != nil {
 			return err
 		}
+		rolling, err := flag(r, "rolling", false)
+		if err == nil && rolling && !wait {
+			err = badRequest("leave one of them out", "parameter rolling: what goes on one after the other is waited for, and wait=0 is asked for")
+		}
+		if err != nil {
+			return err
+		}
 		ctx, cancel, err := withTimeout(r)
 		if err != nil {
 			return err
 		}
 		defer cancel()
-		done, err := s.perform(ctx, op, names, wait)
+		done, err := s.perform(ctx, op, names, wait, rolling)
 		if err != nil {
 			return err
 		}
@@ -53,8 +61,11 @@ func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 
 // perform gives a command to the supervisor and waits for its end. When ctx is done first, nobody waits
 // any more, but the command stands.
-func (s *Server) perform(ctx context.Context, op procs.Op, names []string, wait bool) ([]procs.Outcome, error) {
+func (s *Server) perform(ctx context.Context, op procs.Op, names []string, wait, rolling bool) ([]procs.Outcome, error) {
 	return await(ctx, s, func(done func([]procs.Outcome)) (func(), error) {
+		if rolling {
+			return s.options.Supervisor.RestartRolling(names, done)
+		}
 		return s.options.Supervisor.Command(op, names, wait, done)
 	})
 }

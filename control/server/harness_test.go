@@ -79,6 +79,12 @@ func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []
 	return instances, unknown
 }
 
+func (f *fakeSupervisor) RestartRolling(names []string, done func([]procs.Outcome)) (func(), error) {
+	f.calls <- fmt.Sprintf("rolling restart %v", names)
+	done(nil)
+	return func() {}, nil
+}
+
 func (f *fakeSupervisor) Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (func(), error) {
 	some, err := f.Status(names)
 	if err != nil {

@@ -42,9 +42,13 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/version", nil, s.version},
 	}
 	for _, op := range []procs.Op{procs.OpStart, procs.OpStop, procs.OpRestart} {
+		parameters := []string{"wait", "timeout"}
+		if op == procs.OpRestart {
+			parameters = append(parameters, "rolling")
+		}
 		routes = append(routes,
-			route{"POST", "/v1/programs/" + op.String(), []string{"name", "wait", "timeout"}, s.command(op)},
-			route{"POST", "/v1/programs/{name}/" + op.String(), []string{"wait", "timeout"}, s.command(op)})
+			route{"POST", "/v1/programs/" + op.String(), append([]string{"name"}, parameters...), s.command(op)},
+			route{"POST", "/v1/programs/{name}/" + op.String(), parameters, s.command(op)})
 	}
 	return routes
 }

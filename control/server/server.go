@@ -53,6 +53,7 @@ type Supervisor interface {
 	Brief(names []string) ([]procs.Brief, error)
 	Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError)
 	Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (cancel func(), err error)
+	RestartRolling(names []string, done func([]procs.Outcome)) (cancel func(), err error)
 	Signal(names []string, sig syscall.Signal) ([]procs.Outcome, error)
 	Reload(dryRun bool, done func(procs.Report, error))
 	Scale(wanted []procs.Scaling, wait bool, done func([]procs.Scaled)) (cancel func(), err error)

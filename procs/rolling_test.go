@@ -1,0 +1,55 @@
+package procs
+
+import (
+	"testing"
+	"time"
+
+	"superd/config"
+)
+
+// TestRestartRolling: of several replicas one at a time is down.
+func TestRestartRolling(t *testing.T) {
+	web := programNamed("web", func(p *config.Program) { p.Replicas = 3 })
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{web, programNamed("zero", func(p *config.Program) { p.Replicas = 0 })}})
+	h.v.RunFor(time.Minute)
+	before := map[string]string{}
+	for _, in := range h.sup.instances {
+		before[in.name] = in.run.invocationID
+	}
+	roll := func(names ...string) (all []Outcome) {
+		t.Helper()
+		ended := false
+		if _, err := h.sup.RestartRolling(names, func(o []Outcome) { all, ended = o, true }); err != nil {
+			t.Fatal(err)
+		}
+		for range 100_000 {
+			if ended {
+				return all
+			}
+			h.v.RunFor(time.Millisecond)
+			down := 0
+			for _, in := range h.sup.instances {
+				if in.machine.state != Running {
+					down++
+				}
+			}
+			if down > 1 {
+				t.Fatalf("%d instances are down at a time", down)
+			}
+		}
+		t.Fatal("it does not end")
+		return nil
+	}
+	all := roll("web", "zero")
+	if len(all) != 4 || all[0].Name != "zero" || all[0].OK {
+		t.Errorf("outcomes %+v, want that zero has no instances, and three more", all)
+	}
+	for _, o := range all[1:] {
+		if in := h.sup.byName[o.Name]; !o.OK || in.machine.state != Running || in.run.invocationID == before[o.Name] {
+			t.Errorf("%+v: run %s, %s before", o, in.run.invocationID, before[o.Name])
+		}
+	}
+	if _, err := h.sup.RestartRolling([]string{"nobody"}, nil); err == nil {
+		t.Error("an unknown name is no error")
+	}
+}
