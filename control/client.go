@@ -101,7 +101,10 @@ func ended(err error) bool {
 // Command starts, stops or restarts ("start", "stop", "restart") what names stand for. With wait it
 // returns when that is done, or after timeout if that is positive; superd goes on with it all the same.
 func (c *Client) Command(ctx context.Context, verb string, names []string, wait bool, timeout time.Duration) ([]Outcome, error) {
-	form := url.Values{"name": names, "wait": {strconv.FormatBool(wait)}}
+	return c.command(ctx, verb, url.Values{"name": names, "wait": {strconv.FormatBool(wait)}}, wait, timeout)
+}
+
+func (c *Client) command(ctx context.Context, verb string, form url.Values, wait bool, timeout time.Duration) ([]Outcome, error) {
 	if timeout > 0 {
 		form.Set("timeout", timeout.String())
 	}
@@ -113,13 +116,7 @@ func (c *Client) Command(ctx context.Context, verb string, names []string, wait 
 // RestartRolling restarts what names stand for one after the other, each when the one before runs, and ends with the first that can't. With a
 // timeout, as [Client.Command].
 func (c *Client) RestartRolling(ctx context.Context, names []string, timeout time.Duration) ([]Outcome, error) {
-	form := url.Values{"name": names, "rolling": {"true"}}
-	if timeout > 0 {
-		form.Set("timeout", timeout.String())
-	}
-	var all []Outcome
-	err := c.post(ctx, "/v1/programs/restart", form, true, &all)
-	return all, err
+	return c.command(ctx, "restart", url.Values{"name": names, "rolling": {"true"}}, true, timeout)
 }
 
 // Signal sends a signal ("HUP", "SIGHUP", "1") to the main process of what names stand for.

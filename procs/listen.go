@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"superd/config"
 	"superd/loop"
@@ -264,20 +261,16 @@ func (in *instance) changeMain(r *run, pid int) {
 	in.sup.Children() // if it has ended, a sweep may have left it to its owner
 	adopted := in.sup.adopt(process, id)
 	in.ownMain(r, adopted, id, in.sup.keepProcess(adopted))
-	in.signalMain(r)
+	in.signalMain()
 	in.sup.changed()
 }
 
 // signalMain sends to a process that has become the main one what the one before has got already, if that is to end. It may get a stop signal twice, that of
 // its group, too.
-func (in *instance) signalMain(r *run) {
+func (in *instance) signalMain() {
 	switch in.machine.state {
 	case Stopping:
-		for _, sig := range []syscall.Signal{r.program.StopSignal, unix.SIGCONT} {
-			if err := r.process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-				in.sup.log.Error("signal not sent", "instance", in.name, "pid", r.process.Pid(), "signal", signalName(sig), "error", err)
-			}
-		}
+		in.signalStop()
 	case Killing:
 		in.unstick()
 		in.signalKill()
