@@ -3,8 +3,10 @@ package procs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -140,29 +142,30 @@ func closeInherited(fd int) {
 
 // A trace is a process that an earlier superd of the same runtime directory has started, at whatever remove.
 type trace struct {
-	stat          procStat
-	instance, run string
-	probe         bool // it is a check's
+	stat procStat
+	marks
 }
 
 // Search implements [System]. It looks at the environment of every process there is.
 func (k *Kernel) Search(sought []*Sought, known map[string]bool) ([]Stray, error) {
-	traces, err := findTraces(k.runtimeDir)
+	wanted := map[string]*Sought{}
+	since := uint64(math.MaxUint64)
+	for _, w := range sought {
+		wanted[w.Run] = w
+		since = min(since, w.earliest())
+	}
+	traces, err := findTraces(k.runtimeDir, since)
 	if err != nil {
 		return nil, err
 	}
 	var strays []Stray
-	wanted := map[string]*Sought{}
-	for _, w := range sought {
-		wanted[w.Run] = w
-	}
 	leaders := map[*Sought][]*trace{}
 	for i := range traces {
 		t := &traces[i]
 		w := wanted[t.run]
 		switch {
 		case t.probe: // it is killed, see [probeSite]
-		case w != nil && t.stat.session == t.stat.pid && t.stat.start+1 >= w.After: // as everyone is whom superd starts
+		case w != nil && t.stat.session == t.stat.pid && t.stat.start >= w.earliest(): // as everyone is whom superd starts
 			leaders[w] = append(leaders[w], t)
 		case !known[t.run]:
 			strays = append(strays, t.stray())
@@ -183,6 +186,9 @@ func (k *Kernel) Search(sought []*Sought, known map[string]bool) ([]Stray, error
 	return strays, nil
 }
 
+// earliest is the least start time of whom w seeks, in clock ticks since boot: the kernel may round it otherwise than the clock.
+func (w *Sought) earliest() uint64 { return max(w.After, 1) - 1 }
+
 func (t *trace) stray() Stray {
 	return Stray{Pid: t.stat.pid, Command: t.stat.command, Instance: t.instance, Run: t.run}
 }
@@ -197,44 +203,29 @@ func identify(s *procStat) (pidfd.Identity, error) {
 	return p.Identity()
 }
 
-// findTraces looks through /proc for processes that carry an invocation id and the runtime directory in their environment. One that sleeps
-// uninterruptibly can't be asked.
-func findTraces(runtimeDir string) ([]trace, error) {
+// findTraces looks through /proc for processes that carry an invocation id and the runtime directory in their environment. It waits for a moment for
+// those who are not older than since, in clock ticks since boot, and can't tell theirs; others who can't it passes over.
+func findTraces(runtimeDir string, since uint64) ([]trace, error) {
 	pids, err := allPids()
 	if err != nil {
 		return nil, err
 	}
+	patience := time.Now().Add(askPatience)
 	all := make([]trace, len(pids))
 	inParallel(len(pids), func(i int) {
 		s, err := readStat(pids[i])
-		if err != nil || s.dead || s.sleeps() || s.pid == os.Getpid() {
+		if err != nil || s.dead || s.pid == os.Getpid() {
 			return
 		}
-		var owner, run, instance string
-		probe := false
-		for key, value := range environOf(s.pid) {
-			switch key {
-			case "SUPERD_OWNER":
-				owner = value
-			case "SUPERD_INVOCATION_ID":
-				run = value
-			case "SUPERD_INSTANCE":
-				instance = value
-			case "SUPERD_PROBE":
-				probe = true
-			}
+		until := time.Time{}
+		if s.start >= since {
+			until = patience
 		}
-		if owner == runtimeDir && run != "" {
-			all[i] = trace{s, instance, run, probe}
+		if m, _ := askMarks(s, until); m.owner == runtimeDir && m.run != "" {
+			all[i] = trace{s, m}
 		}
 	})
-	traces := all[:0]
-	for _, t := range all {
-		if t.run != "" {
-			traces = append(traces, t)
-		}
-	}
-	return traces, nil
+	return slices.DeleteFunc(all, func(t trace) bool { return t.run == "" }), nil
 }
 
 // bootTicks returns the time since boot, in clock ticks, as /proc shows start times.
@@ -270,7 +261,7 @@ func (e *SurvivorsError) Unwrap() error { return e.Err }
 
 // RefuseSurvivors returns a [SurvivorsError] with the cause if processes live that an earlier superd of the runtime directory has started.
 func RefuseSurvivors(runtimeDir string, cause error) error {
-	traces, err := findTraces(runtimeDir)
+	traces, err := findTraces(runtimeDir, 0)
 	if err != nil {
 		return errors.Join(cause, err)
 	}

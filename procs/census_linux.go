@@ -22,8 +22,8 @@ import (
 // one of a main process or hook, or by the instance's FIFO among its descriptors. Once known, an orphan stays known.
 //
 // An orphan that has cleared its environment, has a session of its own and no descriptor of the FIFO, and below which there is nobody
-// who has less thoroughly, can't be attributed to a tree. Neither can one that sleeps uninterruptibly, as long as its environment
-// would have to be read: the read might wait for as long as it sleeps. They are left alone.
+// who has less thoroughly, can't be attributed to a tree. Neither can one that sleeps uninterruptibly for longer than a walk waits for it, as long as
+// its environment would have to be read: the read might wait for as long as it sleeps. They are left alone.
 //
 // What an earlier superd has started is not below this one: its main processes and hooks are known by their identity, and others are below
 // them, or are looked for among all processes by the same signs. Nobody leaves a zombie with superd then, so that of those who fork faster than
@@ -47,6 +47,8 @@ type census struct {
 
 	foreign   int                        // trees whose processes may be nobody's whom superd can see below itself
 	outsiders map[processKey]*censusTree // walk's: those who are not below superd and have been examined; nil: they belong to no tree
+	learned   bool                       // what they were compared with has become more since they were examined
+	mute      map[processKey]bool        // walk's: for whose marks the last walk has waited in vain
 	keeper    int                        // pid of superd's parent, which may have the FIFOs open
 
 	unused     map[processKey]bool // walk's: the known whose number nobody had in the last walk
@@ -66,6 +68,8 @@ type look struct {
 type headcount struct {
 	stats   map[int]*procStat          // everybody by pid, zombies included
 	orphans map[int]*censusTree        // by pid: those whose tree was found out
+	mute    map[processKey]bool        // those who could not tell their marks
+	until   time.Time                  // it waits for marks
 	members map[*censusTree][]procStat // who lives, by tree
 	zombies map[processKey]*censusTree // orphans that have ended and are not reaped yet; nil where their tree is not known
 	from    uint64                     // orphans reaped when it began
@@ -233,7 +237,7 @@ func (c *census) meet(w *headcount, pid int, r register) bool {
 	if s.parent == c.self && r.known[s.key()] == nil {
 		tree := r.orphans[s.key()]
 		if tree == nil {
-			tree = c.treeOf(&s, r)
+			tree, _ = c.treeOf(&s, r, time.Time{}) // others may come meanwhile
 		}
 		if tree != nil {
 			w.orphans[pid] = tree
@@ -244,6 +248,8 @@ func (c *census) meet(w *headcount, pid int, r register) bool {
 
 // attribute fills in w.members and w.zombies.
 func (c *census) attribute(w *headcount, r register) {
+	w.until, w.mute = time.Now().Add(askPatience), map[processKey]bool{}
+	defer func() { c.mute = w.mute }()
 	heads := map[int]*procStat{} // by pid: the known process or the orphan that it is below, or is; nil: none of ours
 	var head func(s *procStat) *procStat
 	head = func(s *procStat) *procStat {
@@ -280,7 +286,7 @@ func (c *census) attribute(w *headcount, r register) {
 		if tree == nil {
 			tree = w.orphans[h.pid]
 			for i := 0; tree == nil && i < len(family); i++ {
-				tree = c.treeOf(family[i], r)
+				tree = c.ask(w, family[i], r)
 			}
 			if tree == nil {
 				continue
@@ -301,9 +307,11 @@ func (c *census) attribute(w *headcount, r register) {
 func (c *census) attributeOutsiders(w *headcount, heads map[int]*procStat, r register) {
 	c.mu.Lock()
 	foreign := c.foreign
+	if c.learned || foreign == 0 {
+		c.learned, c.outsiders = false, nil
+	}
 	c.mu.Unlock()
 	if foreign == 0 {
-		c.outsiders = nil
 		return
 	}
 	seen := make(map[processKey]*censusTree, len(w.stats))
@@ -316,7 +324,7 @@ func (c *census) attributeOutsiders(w *headcount, heads map[int]*procStat, r reg
 		}
 		seen[key] = nil // ends a circle
 		if tree, ok = c.outsiders[key]; !ok && s.pid != c.keeper {
-			tree = c.treeOf(s, r)
+			tree = c.ask(w, s, r)
 		}
 		if parent := w.stats[s.parent]; tree == nil && parent != nil && parent.start <= s.start && parent.pid != c.self {
 			tree = treeOf(parent)
@@ -334,8 +342,8 @@ func (c *census) attributeOutsiders(w *headcount, heads map[int]*procStat, r reg
 		}
 		if tree := treeOf(s); tree != nil {
 			w.members[tree] = append(w.members[tree], *s)
-		} else if s.sleeps() {
-			delete(seen, s.key()) // it could not be asked
+		} else if w.mute[s.key()] {
+			delete(seen, s.key())
 		}
 	}
 	c.outsiders = seen
@@ -359,45 +367,48 @@ func (c *census) parentIn(w *headcount, s *procStat) *procStat {
 	return nil
 }
 
-// treeOf finds out to which tree an orphan, or one who is below an orphan, belongs.
-func (c *census) treeOf(s *procStat, r register) *censusTree {
+// ask is treeOf for a walk that has met everybody: it waits for the marks of those who can't tell them just now, once.
+func (c *census) ask(w *headcount, s *procStat, r register) *censusTree {
+	until := w.until
+	if c.mute[s.key()] {
+		until = time.Time{}
+	}
+	tree, told := c.treeOf(s, r, until)
+	if !told {
+		w.mute[s.key()] = true
+	}
+	return tree
+}
+
+// treeOf finds out to which tree an orphan, or one who is below an orphan, belongs. told is false if that could not be told by the time until.
+func (c *census) treeOf(s *procStat, r register, until time.Time) (tree *censusTree, told bool) {
 	for _, number := range []int{s.session, s.group} {
 		if t := r.byNumber(s, number); t != nil {
-			return t
+			return t, true
 		}
 	}
 	if s.dead {
-		return nil
+		return nil, true
 	}
-	if t := c.byEnvironment(s); t != nil {
-		return t
+	m, told := askMarks(*s, until)
+	if t := c.byMarks(m); t != nil {
+		return t, true
 	}
-	return c.byFIFO(s.pid)
+	tree = c.byFIFO(s.pid)
+	return tree, told || tree != nil
 }
 
-func (c *census) byEnvironment(s *procStat) *censusTree {
-	if s.sleeps() {
+func (c *census) byMarks(m marks) *censusTree {
+	if m.run == "" || m.owner != c.runtimeDir {
 		return nil
 	}
-	var instance, dir, run, suffix string
-	for key, value := range environOf(s.pid) {
-		switch key {
-		case "SUPERD_INSTANCE":
-			instance = value
-		case "SUPERD_OWNER":
-			dir = value
-		case "SUPERD_INVOCATION_ID":
-			run = value
-		case "SUPERD_PROBE":
-			suffix = probeSuffix
-		}
-	}
-	if run == "" || dir != c.runtimeDir {
-		return nil
+	name := m.instance
+	if m.probe {
+		name += probeSuffix
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.trees[instance+suffix]
+	return c.trees[name]
 }
 
 // byFIFO looks for a FIFO of an instance among the descriptors of a process.

@@ -75,7 +75,7 @@ func (c *census) chase(trees []*censusTree, w *headcount) {
 			if err != nil || s.parent != c.self || met[s.key()] || register.known[s.key()] != nil {
 				continue
 			}
-			t := c.treeOf(&s, register)
+			t, _ := c.treeOf(&s, register, time.Time{})
 			met[s.key()] = t != nil || s.dead
 			switch {
 			case t == nil || !slices.Contains(trees, t):

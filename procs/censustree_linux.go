@@ -38,6 +38,7 @@ func (c *census) newTree(instance string, inherited bool) *censusTree {
 		c.foreign++
 	}
 	c.trees[instance] = t
+	c.learned = true
 	return t
 }
 
@@ -116,7 +117,7 @@ func (t *censusTree) adopt(a *Adoptee) error {
 	c := t.census
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.fifos = fifos
+	t.fifos, c.learned = fifos, true
 	if a.Found != nil {
 		t.know(processKey{a.Process.Pid, a.Process.Start})
 	}

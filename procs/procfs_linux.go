@@ -25,6 +25,8 @@ type procStat struct {
 	state                       byte          // as proc_pid_stat(5) lists them
 	dead                        bool          // a zombie
 	exiting                     bool          // on its way to be one
+	bare                        bool          // it has no program and so no environment, not even an empty one: it is in the midst of an exec
+	variables                   bool          // there are some in its environment
 	cpu                         time.Duration // user and system time of all its threads
 	rss                         int64         // bytes of resident memory
 }
@@ -68,8 +70,11 @@ func readStat(pid int) (procStat, error) {
 	return parseStat(buf[:n])
 }
 
-// pfExiting is PF_EXITING of the kernel's include/linux/sched.h.
-const pfExiting = 4
+// Of the kernel's include/linux/sched.h.
+const (
+	pfExiting = 4        // PF_EXITING
+	pfKthread = 0x200000 // PF_KTHREAD
+)
 
 // killed reports whether SIGKILL was sent to the process, or it is ending for another reason, though it may still hold what it held.
 func killed(pid int) bool {
@@ -99,7 +104,7 @@ func parseStat(line []byte) (procStat, error) {
 	if open < 1 || end < open {
 		return procStat{}, errNoStat
 	}
-	const first, state, flags, utime, stime, threads, start, last = 3, 3, 9, 14, 15, 20, 22, 24 // numbers of fields, counted from 1
+	const first, state, flags, utime, stime, threads, start, rss, endCode, environment, last = 3, 3, 9, 14, 15, 20, 22, 24, 27, 50, 51 // numbers of fields, counted from 1
 	var texts [last + 1][]byte
 	field := first
 	for text := range bytes.FieldsSeq(line[end+1:]) {
@@ -117,6 +122,7 @@ func parseStat(line []byte) (procStat, error) {
 		err = errors.Join(err, e)
 		return n
 	}
+	flag := number(texts[flags])
 	s := procStat{
 		pid:     number(bytes.TrimSpace(line[:open])),
 		parent:  number(texts[4]),
@@ -124,12 +130,15 @@ func parseStat(line []byte) (procStat, error) {
 		session: number(texts[6]),
 		command: string(line[open+1 : end]),
 		state:   texts[state][0],
-		exiting: number(texts[flags])&pfExiting != 0,
+		exiting: flag&pfExiting != 0,
 		cpu:     time.Duration(number(texts[utime])+number(texts[stime])) * (time.Second / userHz),
-		rss:     int64(number(texts[last])) * int64(os.Getpagesize()),
+		rss:     int64(number(texts[rss])) * int64(os.Getpagesize()),
 	}
 	// The first thread of a process that lives on may have ended before the others: it is no zombie yet.
 	s.dead = bytes.ContainsAny(texts[state], "ZXx") && number(texts[threads]) <= 1
+	s.variables = !bytes.Equal(texts[environment], texts[environment+1])
+	// An exec notes where the code ends when the environment is there. Source: the kernel's fs/binfmt_elf.c.
+	s.bare = string(texts[endCode]) == "0" && flag&(pfExiting|pfKthread) == 0 && !s.dead
 	var e error
 	s.start, e = strconv.ParseUint(string(texts[start]), 10, 64)
 	if err = errors.Join(err, e); err != nil {
@@ -261,22 +270,6 @@ func childrenNow(pid int) (children []int, ok bool) {
 
 func readChildren(pid int) ([]byte, error) {
 	return os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-}
-
-// environOf gives the variables that a process was started with, as long as it has not overwritten them. No error: a process that
-// can't be read tells nothing.
-func environOf(pid int) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if err != nil {
-			return
-		}
-		for variable := range strings.SplitSeq(string(text), "\x00") {
-			if key, value, ok := strings.Cut(variable, "="); ok && !yield(key, value) {
-				return
-			}
-		}
-	}
 }
 
 // maxDescriptors bounds how many descriptors of a process are looked at.

@@ -10,12 +10,24 @@ import (
 )
 
 func TestParseStat(t *testing.T) {
+	lineWith := func(name, state string, flags, threads, endCode int) string {
+		return fmt.Sprintf("42 (%s) %s 7 40 39 0 -1 %d 1 2 3 4 150 25 7 8 39 -19 %d 0 12345 99 300 18446744073709551615 4000 %d"+
+			strings.Repeat(" 1", 22)+" 9000 9000", name, state, flags, threads, endCode)
+	}
 	line := func(name, state string, threads int) string {
-		return fmt.Sprintf("42 (%s) %s 7 40 39 0 -1 4194560 1 2 3 4 150 25 7 8 39 -19 %d 0 12345 99 300 18446744073709551615 1", name, state, threads)
+		return lineWith(name, state, 0x400100, threads, 8000)
 	}
 	stat := func(name string, state byte, dead bool) procStat {
 		return procStat{pid: 42, parent: 7, group: 40, session: 39, start: 12345, command: name, state: state, dead: dead,
 			cpu: 1750 * time.Millisecond, rss: 300 * int64(os.Getpagesize())}
+	}
+	bare := func(s procStat) procStat {
+		s.bare = true
+		return s
+	}
+	withVariables := func(s procStat) procStat {
+		s.variables = true
+		return s
 	}
 	tests := []struct {
 		name, line string
@@ -26,6 +38,10 @@ func TestParseStat(t *testing.T) {
 		{"a zombie", line("sh", "Z", 1), stat("sh", 'Z', true)},
 		{"its first thread has ended", line("sh", "Z", 2), stat("sh", 'Z', false)},
 		{"it waits in the kernel", line("sh", "D", 1), stat("sh", 'D', false)},
+		{"in the midst of an exec", lineWith("sh", "R", 0x400100, 1, 0), bare(stat("sh", 'R', false))},
+		{"with variables", strings.Replace(line("sh", "S", 1), "9000 9000", "9000 9100", 1), withVariables(stat("sh", 'S', false))},
+		{"a zombie has no environment", lineWith("sh", "Z", 0x400100, 1, 0), stat("sh", 'Z', true)},
+		{"a thread of the kernel", lineWith("sh", "S", 0x208040, 1, 0), stat("sh", 'S', false)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

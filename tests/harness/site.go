@@ -269,6 +269,9 @@ func (s *Site) close() {
 		}
 		p.Kill()
 	}
+	if s.superd != nil && s.T.Failed() {
+		s.T.Logf("superd's messages:\n%s", s.superd.ErrOut)
+	}
 	for _, h := range s.held {
 		if h.Alive() {
 			if s.superd == nil || !s.superd.killed {

@@ -142,9 +142,6 @@ func (d *Superd) end() {
 		d.cmd.Process.Kill()
 		<-d.done
 	}
-	if d.T.Failed() {
-		d.T.Logf("superd's messages:\n%s", d.ErrOut)
-	}
 	if s := d.ErrOut.String(); strings.Contains(s, "panic:") || strings.Contains(s, "DATA RACE") {
 		d.T.Errorf("superd broke:\n%s", s)
 	}

@@ -1,0 +1,109 @@
+package procs
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/pidfd"
+)
+
+// markedProcess starts a process that carries the marks, in a session of its own.
+func markedProcess(t *testing.T, m marks, argv ...string) procStat {
+	t.Helper()
+	env := []string{"SUPERD_OWNER=" + m.owner, "SUPERD_INVOCATION_ID=" + m.run, "SUPERD_INSTANCE=" + m.instance}
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := pidfd.Spawn(&pidfd.Attr{Path: path, Args: argv, Env: env, CgroupFD: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.SignalGroup(unix.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(p.FD()), Events: unix.POLLIN}}, -1); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := p.Wait(); err != nil {
+			t.Error(err)
+		}
+		p.Close()
+	})
+	s, err := readStat(p.Pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestMarksInAnExec: who executes one program after the other has marks at all times, and has no environment for a part of them.
+func TestMarksInAnExec(t *testing.T) {
+	want := marks{owner: "/run/superd", run: "r1", instance: "web"}
+	s := markedProcess(t, want, "sh", "-c", `exec sh -c "$0" "$0"`, `exec sh -c "$0" "$0"`)
+	bare := 0
+	for i := 0; i < 1000 || bare == 0; i++ {
+		if i == 1_000_000 {
+			t.Fatal("it was never met in the midst of an exec")
+		}
+		if now, err := readStat(s.pid); err == nil && now.bare {
+			bare++
+		}
+		if got, told := askMarks(s, time.Now().Add(time.Minute)); got != want || !told {
+			t.Fatalf("askMarks = %+v, %v, want %+v", got, told, want)
+		}
+	}
+}
+
+// TestOutsidersAreExaminedAgain where superd has learned since to whom they could belong.
+func TestOutsidersAreExaminedAgain(t *testing.T) {
+	const nobody = 1 << 30
+	dir := t.TempDir()
+	c := newCensus(&Kernel{}, dir, nil)
+	c.self, c.keeper = nobody, nobody
+	s := markedProcess(t, marks{owner: dir, run: "r1", instance: "late"}, "sleep", "100")
+	unmarked := markedProcess(t, marks{}, "sh", "-c", "(sleep 100 &); exec sleep 100")
+	orphan := 0
+	for deadline := time.Now().Add(treePatience); orphan == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("there is no orphan")
+		}
+		pids, err := allPids()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pids {
+			if s, err := readStat(pid); err == nil && s.session == unmarked.pid && s.pid != unmarked.pid && s.command == "sleep" && s.parent != unmarked.pid {
+				orphan = pid
+			}
+		}
+	}
+	web := c.newTree("web", true)
+	meets := func(tree *censusTree, pids ...int) {
+		t.Helper()
+		w, err := c.walk()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for _, m := range w.members[tree] {
+			got = append(got, m.pid)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(pids) {
+			t.Errorf("members of %s: %v, want %v", tree.instance, got, pids)
+		}
+	}
+	meets(web)
+	late := c.newTree("late", true)
+	meets(late, s.pid)
+	// Who has lost his parent, and has no marks, is in the session of one who becomes known.
+	c.mu.Lock()
+	web.know(unmarked.key())
+	c.mu.Unlock()
+	meets(web, unmarked.pid, orphan)
+}
