@@ -24,7 +24,7 @@ func readBriefs(body []byte) ([]Brief, error) {
 func cutBriefs(text string, count int) (all []Brief, ok bool) {
 	const name, state, pid = `{"name":"`, `","state":"`, `","pid":`
 	text, ok = strings.CutPrefix(strings.TrimSuffix(text, "\n"), "[")
-	if !ok || !isPlain(text) {
+	if !ok {
 		return nil, false
 	}
 	all = make([]Brief, 0, count)
@@ -37,7 +37,7 @@ func cutBriefs(text string, count int) (all []Brief, ok bool) {
 		b.Name, text, found[1] = strings.Cut(text, state)
 		b.State, text, found[2] = strings.Cut(text, pid)
 		number, text, found[3] = strings.Cut(text, "}")
-		if found != [4]bool{true, true, true, true} || strings.Contains(b.Name, `"`) || strings.Contains(b.State, `"`) {
+		if found != [4]bool{true, true, true, true} || !isPlain(b.Name) || !isPlain(b.State) {
 			return nil, false
 		}
 		if number != "null" {
@@ -58,10 +58,10 @@ func cutBriefs(text string, count int) (all []Brief, ok bool) {
 	return nil, false
 }
 
-// isPlain tells whether text is nothing but printable ASCII without a backslash: then what is between quotes is what it means.
+// isPlain tells whether text is nothing but printable ASCII without a backslash and a quote: then what is between quotes is what it means.
 func isPlain(text string) bool {
 	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '\\' {
+		if c := text[i]; c < ' ' || c > '~' || c == '\\' || c == '"' {
 			return false
 		}
 	}

@@ -22,18 +22,19 @@ func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 		{Title: "MEMORY", Right: true, Rank: 5},
 		{Title: "LAST LINE", Rank: 1},
 	}}
+	t.Grow(len(all))
 	for i := range all {
 		s := &all[i]
-		t.Rows = append(t.Rows, []terminal.Cell{
-			{Text: s.Name, Colour: names.Colour(s.Name)},
-			{Text: s.State, Colour: stateColour(s.State)},
-			{Text: shown(s.Since, func(t time.Time) string { return age(now.Sub(t)) })},
-			{Text: shown(s.Pid, strconv.Itoa)},
-			{Text: strconv.Itoa(s.Restarts)},
-			{Text: shown(s.CPU, cpuTime)},
-			{Text: shown(s.RSS, memory)},
-			{Text: lastWords(s)},
-		})
+		t.Add(
+			terminal.Cell{Text: s.Name, Colour: names.Colour(s.Name)},
+			terminal.Cell{Text: s.State, Colour: stateColour(s.State)},
+			terminal.Cell{Text: shown(s.Since, func(t time.Time) string { return age(now.Sub(t)) })},
+			terminal.Cell{Text: shown(s.Pid, strconv.Itoa)},
+			terminal.Cell{Text: strconv.Itoa(s.Restarts)},
+			terminal.Cell{Text: shown(s.CPU, cpuTime)},
+			terminal.Cell{Text: shown(s.RSS, memory)},
+			terminal.Cell{Text: lastWords(s)},
+		)
 	}
 	return t
 }
@@ -41,13 +42,14 @@ func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 // briefTable is the table of status --brief.
 func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "NAME"}, {Title: "STATE"}, {Title: "PID", Rank: 1}}}
+	t.Grow(len(all))
 	for i := range all {
 		b := &all[i]
-		t.Rows = append(t.Rows, []terminal.Cell{
-			{Text: b.Name, Colour: names.Colour(b.Name)},
-			{Text: b.State, Colour: stateColour(b.State)},
-			{Text: shown(b.Pid, strconv.Itoa)},
-		})
+		t.Add(
+			terminal.Cell{Text: b.Name, Colour: names.Colour(b.Name)},
+			terminal.Cell{Text: b.State, Colour: stateColour(b.State)},
+			terminal.Cell{Text: shown(b.Pid, strconv.Itoa)},
+		)
 	}
 	return t
 }
