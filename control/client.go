@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,27 +53,21 @@ func NewClient(path string) *Client { return &Client{path, answerTimeout, answer
 // Status returns the instances that names stand for (programs, instances, groups, globs), all of them
 // without names, ordered by name.
 func (c *Client) Status(ctx context.Context, names []string) ([]Status, error) {
-	var all []Status
-	// superd sends them as it finds them out: they are read meanwhile.
-	err := c.receive(ctx, request{path: "/v1/status", query: url.Values{"name": names}}, func(answer *exchange) error {
-		all = nil
-		return readArray(answer, func(d *json.Decoder) error {
-			all = append(all, Status{})
-			return d.Decode(&all[len(all)-1])
-		})
-	})
-	return all, err
+	return readAll(ctx, c, url.Values{"name": names}, cutStatus)
 }
 
 // Brief is Status without what has to be gathered.
 func (c *Client) Brief(ctx context.Context, names []string) ([]Brief, error) {
-	var all []Brief
-	err := c.receive(ctx, request{path: "/v1/status", query: url.Values{"name": names, "brief": {"1"}}}, func(answer *exchange) error {
+	return readAll(ctx, c, url.Values{"name": names, "brief": {"1"}}, cutBrief)
+}
+
+// readAll asks for a status, of which cut cuts off an element.
+func readAll[T any](ctx context.Context, c *Client, query url.Values, cut func(*cutter) T) (all []T, err error) {
+	err = c.receive(ctx, request{path: "/v1/status", query: query}, func(answer *exchange) error {
 		body, err := answer.all()
-		if err != nil {
-			return err
+		if err == nil {
+			all, err = readArray(body, cut)
 		}
-		all, err = readBriefs(body)
 		return err
 	})
 	return all, err
@@ -82,8 +77,8 @@ func (c *Client) Brief(ctx context.Context, names []string) ([]Brief, error) {
 // done, f returns an error or superd ends for good. The error is nil only when superd ended the stream.
 func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) error) error {
 	return c.WatchJSON(ctx, names, func(line []byte) error {
-		var all []Status
-		if err := json.Unmarshal(line, &all); err != nil {
+		all, err := readArray(line, cutStatus)
+		if err != nil {
 			return fmt.Errorf("read status: %w", err)
 		}
 		return f(all)
@@ -234,23 +229,6 @@ func (c *Client) receive(ctx context.Context, r request, read func(answer *excha
 	}
 }
 
-// readArray has each read the elements of a JSON array, one after the other.
-func readArray(answer io.Reader, each func(*json.Decoder) error) error {
-	d := json.NewDecoder(answer)
-	if begin, err := d.Token(); err != nil {
-		return err
-	} else if begin != json.Delim('[') {
-		return fmt.Errorf("it begins with %v, not with an array", begin)
-	}
-	for d.More() {
-		if err := each(d); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token()
-	return err
-}
-
 type request struct {
 	post    bool
 	path    string
@@ -374,12 +352,15 @@ func (x *exchange) limit(t time.Time) {
 
 // all returns the body.
 func (x *exchange) all() ([]byte, error) {
-	if x.size < 0 || x.size > maxSize {
-		return io.ReadAll(x)
+	if 0 <= x.size && x.size <= maxSize {
+		body := make([]byte, x.size)
+		_, err := io.ReadFull(x, body)
+		return body, err
 	}
-	body := make([]byte, x.size)
-	_, err := io.ReadFull(x, body)
-	return body, err
+	const room = 1 << 20 // of which what is not needed is never touched
+	body := bytes.NewBuffer(make([]byte, 0, room))
+	_, err := body.ReadFrom(x)
+	return body.Bytes(), err
 }
 
 func (x *exchange) expire() { _ = x.conn.SetDeadline(time.Unix(1, 0)) }

@@ -109,13 +109,13 @@ func age(d time.Duration) string {
 	d = max(d, 0) // the wall clock may have been set back
 	switch {
 	case d < 100*time.Second:
-		return fmt.Sprintf("%ds", d/time.Second)
+		return strconv.Itoa(int(d/time.Second)) + "s"
 	case d < 100*time.Minute:
-		return fmt.Sprintf("%dm", d/time.Minute)
+		return strconv.Itoa(int(d/time.Minute)) + "m"
 	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
+		return strconv.Itoa(int(d/time.Hour)) + "h"
 	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
+	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 }
 
 // cpuTime returns processor seconds in about three digits.
@@ -123,9 +123,9 @@ func cpuTime(seconds float64) string {
 	whole := int64(seconds)
 	switch {
 	case seconds < 10:
-		return fmt.Sprintf("%.2fs", seconds)
+		return strconv.FormatFloat(seconds, 'f', 2, 64) + "s"
 	case seconds < 100:
-		return fmt.Sprintf("%.1fs", seconds)
+		return strconv.FormatFloat(seconds, 'f', 1, 64) + "s"
 	case seconds < 6000:
 		return fmt.Sprintf("%dm%02ds", whole/60, whole%60)
 	}
@@ -139,8 +139,9 @@ func memory(bytes int64) string {
 		value /= 1024
 		unit++
 	}
+	digits := 0
 	if value < 100 {
-		return fmt.Sprintf("%.1f%c", value, "KMGT"[unit])
+		digits = 1
 	}
-	return fmt.Sprintf("%.0f%c", value, "KMGT"[unit])
+	return strconv.FormatFloat(value, 'f', digits, 64) + "KMGT"[unit:unit+1]
 }
