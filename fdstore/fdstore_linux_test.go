@@ -23,6 +23,17 @@ func TestMain(m *testing.M) {
 		os.Setenv("FDSTORE_CHILD", "take")
 		fmt.Println(execHere())
 		os.Exit(1)
+	case "low":
+		files := Take(func(map[string]int) bool { return true })
+		open := map[int]bool{}
+		for _, fd := range files {
+			if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags == unix.FD_CLOEXEC {
+				open[fd] = true
+			}
+		}
+		own, err := unix.Open("/dev/null", unix.O_CLOEXEC, 0)
+		fmt.Println(len(files), len(open), err == nil && own < FirstFD+lowNumbers)
+		os.Exit(0)
 	case "take":
 		trust := os.Getenv("FDSTORE_TRUST") == "1"
 		files := Take(func(map[string]int) bool { return trust })
@@ -38,6 +49,22 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// TestTakeLeavesLowNumbers: of many descriptors none lies where this program's own had best lie, and each is there.
+func TestTakeLeavesLowNumbers(t *testing.T) {
+	const many = 200
+	var names []string
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	file := tempFile(t, "")
+	for i := range many {
+		names = append(names, fmt.Sprint("file", i))
+		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
+	}
+	cmd.Env = append(os.Environ(), "FDSTORE_CHILD=low", "FDSTORE_TRUST=1", "GORACE=atexit_sleep_ms=0", fmt.Sprint("LISTEN_FDS=", many), "LISTEN_FDNAMES="+strings.Join(names, ":"))
+	if got, err := cmd.CombinedOutput(); err != nil || string(got) != "200 200 true\n" {
+		t.Errorf("descriptors, different and open ones, and whether a new one lies low: %s%v", got, err)
+	}
 }
 
 // execHere executes the test binary with five descriptors that lie here and there.

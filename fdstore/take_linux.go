@@ -48,7 +48,27 @@ func Take(parent func(files map[string]int) bool) map[string]int {
 	if pid == "" && !parent(files) {
 		return nil
 	}
+	leaveLow(files)
 	return files
+}
+
+// lowNumbers is how many numbers are left to this program's own descriptors where there are more than that.
+const lowNumbers = 48
+
+// leaveLow moves files away from the lowest numbers: what lies there is what a child gets copies of, see pidfd.Slots.
+func leaveLow(files map[string]int) {
+	if len(files) <= lowNumbers {
+		return
+	}
+	for name, fd := range files {
+		if fd >= FirstFD+lowNumbers {
+			continue
+		}
+		if moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, FirstFD+lowNumbers); err == nil {
+			unix.Close(fd)
+			files[name] = moved
+		}
+	}
 }
 
 // Exec replaces this process's program by path, which gets files as [Take] has it and everything else that is not close-on-exec. It

@@ -21,8 +21,9 @@ type Slots struct {
 	end   int // above all of them
 }
 
-// ReserveSlots takes the numbers. Where the kernel or a filter of system calls does not know close_range (Linux 5.9), the children get copies of all.
-func ReserveSlots() (*Slots, error) {
+// ReserveSlots takes the numbers. Each child has held, too, until it executes its program; it had best lie low. Where the kernel or a filter of system calls
+// does not know close_range (Linux 5.9), the children get copies of all.
+func ReserveSlots(held int) (*Slots, error) {
 	s := &Slots{}
 	if unix.CloseRange(1, 0, closeRangeUnshare) != unix.EINVAL { // that, if it is known: the range is none
 		s.empty = -1
@@ -32,7 +33,7 @@ func ReserveSlots() (*Slots, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserve descriptors: %w", err)
 	}
-	s.empty, s.end = fd, fd+1
+	s.empty, s.end = fd, max(fd, held)+1
 	for range slots {
 		if fd, err = unix.FcntlInt(uintptr(s.empty), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 			s.Close()

@@ -33,7 +33,7 @@ func TestSpawnThroughSlots(t *testing.T) {
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		t.Skip(err)
 	}
-	s, err := ReserveSlots()
+	s, err := ReserveSlots(-1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +71,25 @@ func TestSpawnThroughSlots(t *testing.T) {
 	}
 }
 
+// A child has what is held until its exec, wherever it lies.
+func TestSlotsHold(t *testing.T) {
+	for range 50 {
+		pipe(t)
+	}
+	held, _ := pipe(t)
+	s, err := ReserveSlots(int(held.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if len(s.fds) > 0 && s.end <= int(held.Fd()) {
+		t.Errorf("a child leaves behind what lies at %d and above, %d is held", s.end, held.Fd())
+	}
+}
+
 // What a child does with the descriptors it shares at first never reaches ours, also when it fails.
 func TestSlotsKeepOurDescriptors(t *testing.T) {
-	s, err := ReserveSlots()
+	s, err := ReserveSlots(-1)
 	if err != nil {
 		t.Fatal(err)
 	}

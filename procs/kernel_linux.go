@@ -40,7 +40,7 @@ type Kernel struct {
 
 // NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
-	slots, err := pidfd.ReserveSlots()
+	slots, err := pidfd.ReserveSlots(o.LockFD)
 	if err != nil {
 		return nil, err
 	}

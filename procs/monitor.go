@@ -169,7 +169,11 @@ func (m *monitor) fed() {
 // starved is the end of the watchdog's period.
 func (m *monitor) starved() {
 	m.run.heard(func() {
-		if m.run.monitor != m || m.watchdog.Active() || m.run.leaving != nil || m.run.endSeen() { // it has told just in time, or superd was late
+		switch {
+		case m.run.monitor != m || m.watchdog.Active() || m.run.leaving != nil: // it has told just in time, or superd was late
+			return
+		case m.run.endSeen(): // another process may become the main one
+			m.fed()
 			return
 		}
 		m.bite(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", plain(m.in.watchdogPeriod())))

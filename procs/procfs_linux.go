@@ -72,8 +72,9 @@ func readStat(pid int) (procStat, error) {
 
 // Of the kernel's include/linux/sched.h.
 const (
-	pfExiting = 4        // PF_EXITING
-	pfKthread = 0x200000 // PF_KTHREAD
+	pfExiting  = 4        // PF_EXITING
+	pfSignaled = 0x400    // PF_SIGNALED: a signal is about to end it
+	pfKthread  = 0x200000 // PF_KTHREAD
 )
 
 // killed reports whether SIGKILL was sent to the process, or it is ending for another reason, though it may still hold what it held.
@@ -130,7 +131,7 @@ func parseStat(line []byte) (procStat, error) {
 		session: number(texts[6]),
 		command: string(line[open+1 : end]),
 		state:   texts[state][0],
-		exiting: flag&pfExiting != 0,
+		exiting: flag&(pfExiting|pfSignaled) != 0,
 		cpu:     time.Duration(number(texts[utime])+number(texts[stime])) * (time.Second / userHz),
 		rss:     int64(number(texts[rss])) * int64(os.Getpagesize()),
 	}

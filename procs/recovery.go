@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -94,20 +94,36 @@ func (r *Recovery) findNewest(state *journal.State) {
 	for _, b := range r.births {
 		newest = max(newest, b.Config)
 	}
-	for ; newest > r.self.Config; newest-- {
-		if state.Values[configKey(newest)] != nil {
-			r.self.Before = r.oldest()
-			r.self.Config = newest
-			return
+	if there, ok := newestConfig(configNumbers(state), r.self.Config, newest); ok {
+		r.self.Before = r.oldest()
+		r.self.Config = there
+	}
+}
+
+// configNumbers returns the numbers of the configurations that the journal has.
+func configNumbers(state *journal.State) (numbers []uint64) {
+	for key := range state.Values {
+		if n, ok := numberOfConfig(key); ok {
+			numbers = append(numbers, n)
 		}
 	}
+	return numbers
+}
+
+// newestConfig returns the greatest of the numbers above after and up to last.
+func newestConfig(numbers []uint64, after, last uint64) (newest uint64, ok bool) {
+	for _, n := range numbers {
+		if n > after && n <= last && n > newest {
+			newest, ok = n, true
+		}
+	}
+	return newest, ok
 }
 
 func (r *Recovery) readConfigs(state *journal.State, restore Restorer, log *slog.Logger) {
 	for key, text := range state.Values {
-		rest, ok := strings.CutPrefix(key, "config/")
-		number, err := strconv.ParseUint(rest, 10, 64)
-		if !ok || err != nil {
+		number, ok := numberOfConfig(key)
+		if !ok {
 			continue
 		}
 		if number > r.self.Config || number < r.oldest() {
@@ -122,8 +138,11 @@ func (r *Recovery) readConfigs(state *journal.State, restore Restorer, log *slog
 		r.configs[number] = conf
 	}
 	// The number may be there before the configuration is. Of one that is not there nobody has been told that it is in force.
-	for r.self.Config > r.oldest() && r.configs[r.self.Config] == nil {
-		r.self.Config--
+	if oldest := r.oldest(); r.self.Config > oldest {
+		r.self.Config = oldest
+		if there, ok := newestConfig(slices.Collect(maps.Keys(r.configs)), oldest, math.MaxUint64); ok {
+			r.self.Config = there
+		}
 	}
 }
 
@@ -179,9 +198,10 @@ func (r *Recovery) readInstances(state *journal.State, log *slog.Logger) {
 // check reports what this superd can't make sense of.
 func (v *savedInstance) check() error {
 	state, err := nameOf[State](stateNames[:], v.State)
-	if err == nil {
-		_, err = nameOf[Event](eventNames[:], v.Verdict)
+	if err != nil {
+		return err
 	}
+	verdict, err := nameOf[Event](eventNames[:], v.Verdict)
 	if err != nil {
 		return err
 	}
@@ -189,14 +209,36 @@ func (v *savedInstance) check() error {
 	if run != (main || state == Spawning || state == Clearing) || main && v.Run.Main == nil {
 		return fmt.Errorf("state %s and run don't fit", v.State)
 	}
+	if !v.Wanted.Up && (state == Starting || state == Running) {
+		return fmt.Errorf("it is %s and not wanted", v.State)
+	}
+	if state == Clearing && rules[Clearing][verdict] == nil {
+		return fmt.Errorf("state %s with the verdict %s", v.State, v.Verdict)
+	}
+	if v.Due != nil && rules[state][RestartDue] == nil {
+		return fmt.Errorf("state %s with a start that is due", v.State)
+	}
+	if run && v.Run.Hook != nil && !isHookNumber(v.Run.Hook.At) {
+		return fmt.Errorf("hook %d", v.Run.Hook.At)
+	}
+	if v.Table != nil && v.Table.Settings == nil || run && v.Run.Table != nil && v.Run.Table.Settings == nil {
+		return errors.New("a table of a program without settings")
+	}
 	return nil
 }
+
+// isHookNumber reports whether a program may have so many hooks before this one.
+func isHookNumber(at int) bool { return at >= 0 && at < 10_000 }
 
 func (r *Recovery) readBirth(name string, number uint64, key string, text []byte, log *slog.Logger) {
 	r.keys = append(r.keys, key)
 	r.lastBirth = max(r.lastBirth, number)
 	b := &savedBirth{}
-	if err := json.Unmarshal(text, b); err != nil {
+	err := json.Unmarshal(text, b)
+	if err == nil && b.Hook != nil && !isHookNumber(*b.Hook) {
+		err = fmt.Errorf("hook %d", *b.Hook)
+	}
+	if err != nil {
 		r.misread(key, err, log)
 		return
 	}

@@ -82,15 +82,11 @@ func OpenRuntimeDir(path string, keeper int) (*RuntimeDir, error) {
 	}
 	_, err = os.Lstat(filepath.Join(path, lockFile))
 	unclean := err == nil
-	lock, err := takeLock(path)
+	lock, err := takeLock(path, keeper)
 	if busy, ok := errors.AsType[*BusyError](err); ok {
 		return nil, busy
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
-	}
-	if err := errors.Join(lock.Truncate(0), writeAt(lock, lockText(os.Getpid(), keeper))); err != nil {
-		lock.Close()
 		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
 	for _, name := range []string{fifoDir, notifyDir} {
@@ -107,51 +103,77 @@ func OpenRuntimeDir(path string, keeper int) (*RuntimeDir, error) {
 // a child that he was spawning, until it is dead, too.
 const lockPatience = 2 * time.Second
 
-// takeLock opens and locks the lock file of the directory. Who has it is told by what is in it, not by the lock: that may also be held by children
-// whom a dead superd has forked and who have not executed their programs yet. Those are killed; one that the kernel doesn't let die keeps the
-// old file. And nobody may hold it while a keeper is about to start the next supervisor, or while superd executes another binary.
-func takeLock(dir string) (*os.File, error) {
+// takeLock opens and locks the lock file of the directory, and writes into it who has it. That is told by what is in it, not by the lock: the lock may also
+// be held by children whom a dead superd has forked and who have not executed their programs yet. Those are killed; one that the kernel doesn't let die keeps
+// the old file. And nobody may hold it while a keeper is about to start the next supervisor, or while superd executes another binary.
+func takeLock(dir string, keeper int) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	turn, err := takeTurn(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer turn.Close()
-	for deadline := time.Now().Add(lockPatience); ; {
+	var busy *BusyError
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
 		lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && !isStill(lock, path) { // its last owner removed it just now
+			lock.Close()
+			continue
+		}
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+			lock.Close()
+			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+		}
 		pids, owners := readLock(lock)
-		if err == nil && isStill(lock, path) {
-			if owner := slices.IndexFunc(owners, isAnother); owner >= 0 {
+		if owner := ownerOf(path, err == nil, pids, owners); owner != nil {
+			lock.Close()
+			if busy != nil && *busy == *owner { // at the first look it may just be dying
+				return nil, &BusyError{Path: dir, Pid: owner.Pid, Between: owner.Between}
+			}
+			busy = owner
+			continue
+		}
+		if err == nil {
+			if err := errors.Join(lock.Truncate(0), writeAt(lock, lockText(os.Getpid(), keeper))); err != nil {
 				lock.Close()
-				return nil, &BusyError{Path: dir, Pid: owners[owner].pid, Between: true}
+				return nil, err
 			}
 			return lock, nil
 		}
 		lock.Close()
-		owner := slices.IndexFunc(pids, func(pid int) bool { return pid != os.Getppid() && holdsFile(pid, path) && !killed(pid) })
-		switch {
-		case err == nil: // its last owner removed it just now: lock the new one
-		case !errors.Is(err, unix.EWOULDBLOCK):
-			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
-		case owner >= 0:
-			return nil, &BusyError{Path: dir, Pid: pids[owner]}
-		case len(pids) == 0 && time.Now().After(deadline): // a superd of another kind
+		switch late := time.Now().After(deadline); {
+		case late && len(pids) == 0: // a superd of another kind
 			return nil, &BusyError{Path: dir}
-		case time.Now().After(deadline):
+		case late:
 			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, err
 			}
 		case len(pids) > 0:
 			killSpawnsInFlight(path)
-			fallthrough
-		default:
-			time.Sleep(10 * time.Millisecond)
 		}
 	}
+}
+
+// ownerOf returns who has a lock file, nil if nobody has. free tells that it is not locked: then only a keeper can have it.
+func ownerOf(path string, free bool, pids []int, owners []processKey) *BusyError {
+	supervisor := func(pid int) bool { return slices.Contains(pids, pid) }
+	if i := slices.IndexFunc(owners, isAnother); i >= 0 {
+		return &BusyError{Pid: owners[i].pid, Between: free || !supervisor(owners[i].pid)}
+	}
+	if free {
+		return nil
+	}
+	// One whose start time it does not tell, as in the first versions, or whose boot can't be told.
+	for _, pid := range pids {
+		if pid != os.Getppid() && holdsFile(pid, path) && !killed(pid) {
+			return &BusyError{Pid: pid}
+		}
+	}
+	return nil
 }
 
 // takeTurn waits until no other superd is about to take the lock.
@@ -195,16 +217,14 @@ func killSpawnsInFlight(lock string) {
 
 // holdsFile reports whether a process has the file open, or whether that can't be found out.
 func holdsFile(pid int, path string) bool {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	if _, err := os.ReadDir(dir); err != nil {
+	links, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
 		return !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH)
 	}
-	for target := range filesOf(pid) {
-		if target == path {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(links, func(link os.DirEntry) bool {
+		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, link.Name()))
+		return err == nil && target == path
+	})
 }
 
 // isStill reports whether the open file is the one that path names.
@@ -240,6 +260,9 @@ func (d *RuntimeDir) Close() error {
 	}
 	return err
 }
+
+// LockFD returns the descriptor that holds the lock. Who has been forked and has not executed his program has it, too: by that the next superd finds him.
+func (d *RuntimeDir) LockFD() int { return int(d.lock.Fd()) }
 
 // Leave has Close give the lock back and leave everything else as it is, where that is so: programs use it, and the next superd.
 func (d *RuntimeDir) Leave(leave bool) { d.left = leave }

@@ -23,7 +23,7 @@ func TestRuntimeDirHasOneOwner(t *testing.T) {
 	}
 	_, err = OpenRuntimeDir(path, 0)
 	busy, ok := errors.AsType[*BusyError](err)
-	if !ok || busy.Pid != os.Getpid() {
+	if !ok || busy.Pid != os.Getpid() || busy.Between {
 		t.Errorf("OpenRuntimeDir while it is held = %v, want a BusyError with pid %d", err, os.Getpid())
 	}
 	if err := first.Close(); err != nil {
@@ -69,7 +69,7 @@ func TestRuntimeDirUnderContention(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for range 50 {
+			for range 20 {
 				dir, err := OpenRuntimeDir(path, 0)
 				if err != nil {
 					continue
@@ -118,6 +118,28 @@ func TestKilled(t *testing.T) {
 		cmd.Wait()
 	}
 	t.Logf("%d of 100 held the file after SIGKILL was sent", held)
+}
+
+// TestHeldAmongMany: a supervisor that has taken over thousands of descriptors has its lock above them.
+func TestHeldAmongMany(t *testing.T) {
+	for range 1100 {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+	}
+	dir, err := OpenRuntimeDir(filepath.Join(t.TempDir(), "superd"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if !holdsFile(os.Getpid(), dir.lock.Name()) {
+		t.Error("this process does not hold the lock that it has")
+	}
+	if holdsFile(os.Getpid(), dir.lock.Name()+"x") {
+		t.Error("this process holds a file that there is not")
+	}
 }
 
 func TestRuntimeDirThatCannotBe(t *testing.T) {

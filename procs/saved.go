@@ -193,6 +193,13 @@ type savedBirth struct {
 	number uint64
 }
 
+// numberOfConfig returns the number of a configuration's key.
+func numberOfConfig(key string) (number uint64, ok bool) {
+	rest, ok := strings.CutPrefix(key, "config/")
+	number, err := strconv.ParseUint(rest, 10, 64)
+	return number, ok && err == nil
+}
+
 // nameOf returns the entry of names that is s. The names are those of a table that a newer superd may have extended.
 func nameOf[T ~uint8](names []string, s string) (T, error) {
 	i := slices.Index(names, s)

@@ -206,3 +206,35 @@ func TestMainWithTheSameNumber(t *testing.T) {
 		t.Errorf("web is %s, %v; want it running, with its third process", stateNames[in.machine.state], h.err)
 	}
 }
+
+// TestWatchdogOfTheNextMain: who becomes the main process while it is found out how the one before has ended has to feed the watchdog, though that
+// has starved meanwhile.
+func TestWatchdogOfTheNextMain(t *testing.T) {
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix, h.kernel.keeper = faultMix{}, true // that could tell
+	web := programNamed("web", nil)
+	web.Watchdog = 300 * time.Millisecond
+	h.file = &config.Config{Programs: []*config.Program{web}}
+	h.sup = New(h.options())
+	h.sup.Start(func() {})
+	h.v.RunFor(time.Second)
+	in := h.sup.byName["web"]
+	first := h.kernel.mains[in.run.invocationID]
+	second := first.bear()
+	first.tell(notify.Message{MainPID: second.pid})
+	h.v.RunFor(20 * time.Millisecond)
+	run := in.run
+	third := second.bear()
+	third.sick = true
+	second.end(pidfd.Exit{Known: true})
+	h.kernel.reapForeign(second)
+	h.v.RunFor(web.Watchdog + 50*time.Millisecond)
+	if in.run != run || !run.endSeen() {
+		t.Fatalf("web is %s, want it to find out how its main process has ended", stateNames[in.machine.state])
+	}
+	second.tell(notify.Message{MainPID: third.pid})
+	h.v.RunFor(time.Minute)
+	if in.run == run {
+		t.Errorf("web is %s, with process %d: its watchdog has not bitten", stateNames[in.machine.state], in.run.process.Pid())
+	}
+}

@@ -16,6 +16,7 @@ import (
 // KernelOptions say how superd keeps its programs' processes together.
 type KernelOptions struct {
 	RuntimeDir string
+	LockFD     int // the descriptor that holds it, which a child has between fork and exec: see [RuntimeDir.LockFD]
 	Log        *slog.Logger
 	KeeperPid  int          // of superd's keeper, 0 without one
 	NoCgroup   bool         // make no cgroups, look through /proc instead

@@ -37,6 +37,7 @@ type daemon struct {
 	kernel     *procs.Kernel
 	openFiles  *unix.Rlimit // what superd was started with
 	pace       *pace
+	lockFD     int // of the runtime directory
 	upgrading  bool
 	watchdog   time.Duration
 	journal    *journal.Journal
@@ -52,7 +53,7 @@ func (d *daemon) passMessages() {
 
 // start puts everything on the loop, which does not run yet.
 func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Crowd: d.pace.crowd})
+	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, LockFD: d.lockFD, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Crowd: d.pace.crowd})
 	if err != nil {
 		return err
 	}

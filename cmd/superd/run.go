@@ -228,6 +228,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	defer events.Close(farewellTime)
 	d := &daemon{
 		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, pace: newPace(l.Root(), calm),
+		lockFD:   dir.LockFD(),
 		watchdog: flags.watchdog,
 		journal:  left.journal, events: events, messages: queue,
 	}
