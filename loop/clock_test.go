@@ -64,3 +64,45 @@ func TestClockWatchStops(t *testing.T) {
 		t.Error("a closed scope watches the clock")
 	}
 }
+
+// The clocks of a turn are those of its beginning, whenever in the turn they are asked for: however long that takes, no time passes between them.
+func TestClocksOfATurn(t *testing.T) {
+	const slow, unsure = 100 * time.Millisecond, 20 * time.Millisecond
+	onEach(t, func(r *rig) {
+		same := func(what string, a, b Clocks) {
+			r.Helper()
+			if wall, boot := b.Wall.Sub(a.Wall)-(b.Now-a.Now), (b.Boot-a.Boot)-(b.Now-a.Now); wall.Abs() > unsure || boot.Abs() > unsure {
+				r.Errorf("%s: the wall clock has gone on by %v more than the loop's, CLOCK_BOOTTIME by %v", what, wall, boot)
+			}
+		}
+		before := r.Clocks()
+		if late := r.Now() - before.Now; late < 0 {
+			r.Errorf("outside of a turn: Clocks are %v ahead of Now", -late)
+		}
+		var first Clocks
+		r.Post(func() {
+			r.spend(slow)
+			first = r.Clocks()
+			if first.Now != r.Now() {
+				r.Errorf("Clocks().Now = %v, Now() = %v", first.Now, r.Now())
+			}
+			same("a slow turn", before, first)
+			r.spend(slow)
+			if again := r.Clocks(); again != first || r.Wall() != first.Wall || r.Boot() != first.Boot {
+				r.Errorf("later in the turn Clocks() = %v, want %v", again, first)
+			}
+			if got, want := r.WallAt(r.Now()-time.Hour), first.Wall.Add(-time.Hour); got != want {
+				r.Errorf("WallAt(an hour ago) = %v, want %v", got, want)
+			}
+			r.Post(func() {
+				c := r.Clocks()
+				if c.Now-first.Now < 2*slow {
+					r.Errorf("the next turn begins %v later, want at least %v", c.Now-first.Now, 2*slow)
+				}
+				same("the next turn", first, c)
+				r.Stop()
+			})
+		})
+		r.run()
+	})
+}

@@ -60,6 +60,8 @@ type Loop struct {
 	armed  uint64 // number of the timer armed last, for order among those due at one instant
 	lag    Lag
 	clocks []*ClockWatch
+	read   Clocks // of the turn readIn
+	readIn uint64
 	locals []any // see Local
 
 	turnBegins, turnEnds func() // see OnTurn
@@ -132,10 +134,6 @@ func (l *Loop) Now() time.Duration {
 	}
 	return l.poller.now()
 }
-
-// Wall returns the wall clock, read at the call. It steps when someone sets it: for showing, and for
-// who follows it by [Scope.OnClockChange].
-func (l *Loop) Wall() time.Time { return l.poller.wall() }
 
 // OnTurn has begins called when a turn begins, after the wait, and ends when it has ended, for who watches that turns end. The
 // turn that it is called in only ends.

@@ -149,7 +149,7 @@ type trace struct {
 // Search implements [System]. It looks at the environment of every process there is.
 func (k *Kernel) Search(sought []*Sought, known map[string]bool) ([]Stray, error) {
 	wanted := map[string]*Sought{}
-	since := uint64(math.MaxUint64)
+	since := uint64(math.MaxUint64) // nobody is
 	for _, w := range sought {
 		wanted[w.Run] = w
 		since = min(since, w.earliest())
@@ -173,8 +173,8 @@ func (k *Kernel) Search(sought []*Sought, known map[string]bool) ([]Stray, error
 	}
 	for _, w := range sought {
 		found := leaders[w]
-		if len(found) == 1 {
-			if w.Found, err = identify(&found[0].stat); err == nil || errors.Is(err, pidfd.ErrGone) {
+		if first := eldest(found); first != nil {
+			if w.Found, err = identify(&first.stat); err == nil || errors.Is(err, pidfd.ErrGone) {
 				continue
 			}
 			return nil, err
@@ -184,6 +184,31 @@ func (k *Kernel) Search(sought []*Sought, known map[string]bool) ([]Stray, error
 		}
 	}
 	return strays, nil
+}
+
+// eldest returns the one of whom all others descend, nil where there is none.
+func eldest(all []*trace) *trace {
+	for _, t := range all {
+		if !slices.ContainsFunc(all, func(other *trace) bool { return other != t && !descends(other.stat, &t.stat) }) {
+			return t
+		}
+	}
+	return nil
+}
+
+// descends reports whether ancestor is one of s.
+func descends(s procStat, ancestor *procStat) bool {
+	for range maxAncestors {
+		parent, err := readStat(s.parent)
+		if err != nil || parent.start > s.start {
+			return false
+		}
+		if parent.key() == ancestor.key() {
+			return true
+		}
+		s = parent
+	}
+	return false
 }
 
 // earliest is the least start time of whom w seeks, in clock ticks since boot: the kernel may round it otherwise than the clock.
@@ -203,29 +228,47 @@ func identify(s *procStat) (pidfd.Identity, error) {
 	return p.Identity()
 }
 
-// findTraces looks through /proc for processes that carry an invocation id and the runtime directory in their environment. It waits for a moment for
-// those who are not older than since, in clock ticks since boot, and can't tell theirs; others who can't it passes over.
+// birthPatience bounds how long it is waited for one who may have been sought.
+const birthPatience = 5 * time.Second
+
+// findTraces looks through /proc for processes that carry an invocation id and the runtime directory in their environment. It waits for those who can't tell
+// theirs, longest for one who leads a session and is not older than since, in clock ticks since boot.
 func findTraces(runtimeDir string, since uint64) ([]trace, error) {
 	pids, err := allPids()
 	if err != nil {
 		return nil, err
 	}
-	patience := time.Now().Add(askPatience)
-	all := make([]trace, len(pids))
-	inParallel(len(pids), func(i int) {
+	all, errs := make([]trace, len(pids)), make([]error, len(pids))
+	mute := make([]bool, len(pids))
+	ask := func(i int) {
 		s, err := readStat(pids[i])
 		if err != nil || s.dead || s.pid == os.Getpid() {
+			errs[i] = shortage(err)
 			return
 		}
-		until := time.Time{}
-		if s.start >= since {
-			until = patience
+		m, told, err := readMarks(s.pid)
+		all[i], mute[i], errs[i] = trace{s, m}, !told, err
+	}
+	inParallel(len(pids), ask)
+	for began, waits := time.Now(), true; waits; {
+		waits = false
+		for i, is := range mute {
+			age := time.Since(began)
+			if s := &all[i].stat; !is || age > birthPatience || age > askPatience && (s.session != s.pid || s.start < since) {
+				continue
+			}
+			all[i], mute[i] = trace{}, false
+			ask(i)
+			waits = waits || mute[i]
 		}
-		if m, _ := askMarks(s, until); m.owner == runtimeDir && m.run != "" {
-			all[i] = trace{s, m}
+		if waits {
+			time.Sleep(time.Millisecond)
 		}
-	})
-	return slices.DeleteFunc(all, func(t trace) bool { return t.run == "" }), nil
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("read /proc: %w", err)
+	}
+	return slices.DeleteFunc(all, func(t trace) bool { return t.run == "" || t.owner != runtimeDir }), nil
 }
 
 // bootTicks returns the time since boot, in clock ticks, as /proc shows start times.

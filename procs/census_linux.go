@@ -47,8 +47,8 @@ type census struct {
 
 	foreign   int                        // trees whose processes may be nobody's whom superd can see below itself
 	outsiders map[processKey]*censusTree // walk's: those who are not below superd and have been examined; nil: they belong to no tree
-	learned   bool                       // what they were compared with has become more since they were examined
-	mute      map[processKey]bool        // walk's: for whose marks the last walk has waited in vain
+	learned   bool                       // they may belong to a tree of which something has become known since the last walk began
+	mute      map[processKey]bool        // walk's: for whom it has waited in vain
 	keeper    int                        // pid of superd's parent, which may have the FIFOs open
 
 	unused     map[processKey]bool // walk's: the known whose number nobody had in the last walk
@@ -68,8 +68,7 @@ type look struct {
 type headcount struct {
 	stats   map[int]*procStat          // everybody by pid, zombies included
 	orphans map[int]*censusTree        // by pid: those whose tree was found out
-	mute    map[processKey]bool        // those who could not tell their marks
-	until   time.Time                  // it waits for marks
+	mute    map[processKey]bool        // of whom it could not be told to which tree they belong
 	members map[*censusTree][]procStat // who lives, by tree
 	zombies map[processKey]*censusTree // orphans that have ended and are not reaped yet; nil where their tree is not known
 	from    uint64                     // orphans reaped when it began
@@ -196,60 +195,97 @@ func (w *headcount) zombiesOf(tree *censusTree) map[processKey]bool {
 
 // walk meets everybody and finds out who belongs to which tree.
 func (c *census) walk() (*headcount, error) {
-	w := &headcount{stats: map[int]*procStat{}, orphans: map[int]*censusTree{}, members: map[*censusTree][]procStat{},
-		zombies: map[processKey]*censusTree{}, from: c.reaped.Load()}
+	w := &headcount{stats: map[int]*procStat{}, orphans: map[int]*censusTree{}, from: c.reaped.Load()}
 	pids, err := allPids()
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	register := c.register.clone()
+	if c.learned {
+		c.learned, c.outsiders = false, nil
+	}
 	c.mu.Unlock()
 	for _, pid := range pids {
-		c.meet(w, pid, register)
+		if _, err := c.meet(w, pid, register); err != nil {
+			return nil, err
+		}
 	}
 	for range tailSteps { // those who came to superd meanwhile
-		fresh := false
+		any := false
 		for pid := range childrenOf(c.self) {
-			fresh = c.meet(w, pid, register) || fresh
+			fresh, err := c.meet(w, pid, register)
+			if err != nil {
+				return nil, err
+			}
+			any = any || fresh
 		}
-		if !fresh {
+		if !any {
 			break
 		}
 	}
 	w.to = c.reaped.Load()
 	c.attribute(w, register)
+	if c.await(w.mute) {
+		c.attribute(w, register)
+	}
+	c.mute = w.mute
 	c.forgetUnused(w, register)
 	return w, nil
 }
 
-// meet notes a process, and, if it is an orphan, at once what tells its tree: a moment later it may be gone. It reports whether it was not
-// known to the walk before.
-func (c *census) meet(w *headcount, pid int, r register) bool {
-	if w.stats[pid] != nil {
+// await waits for those who could not tell whose they are, until they can, but for nobody for whom it has waited in vain before. It reports whether
+// it has waited.
+func (c *census) await(mute map[processKey]bool) bool {
+	waits := maps.Clone(mute)
+	maps.DeleteFunc(waits, func(key processKey, _ bool) bool { return c.mute[key] })
+	if len(waits) == 0 {
 		return false
+	}
+	for until := time.Now().Add(askPatience); len(waits) > 0 && time.Now().Before(until); time.Sleep(time.Millisecond) {
+		maps.DeleteFunc(waits, func(key processKey, _ bool) bool {
+			_, told, _ := readMarks(key.pid)
+			return told
+		})
+	}
+	return true
+}
+
+// meet notes a process, and, if it is an orphan, at once what tells its tree: a moment later it may be gone. fresh tells that it was not
+// known to the walk before. The error is a shortage.
+func (c *census) meet(w *headcount, pid int, r register) (fresh bool, err error) {
+	if w.stats[pid] != nil {
+		return false, nil
 	}
 	s, err := readStat(pid)
 	if err != nil {
-		return true
+		return true, shortage(err)
 	}
 	w.stats[pid] = &s
 	if s.parent == c.self && r.known[s.key()] == nil {
 		tree := r.orphans[s.key()]
 		if tree == nil {
-			tree, _ = c.treeOf(&s, r, time.Time{}) // others may come meanwhile
+			tree, _ = c.treeOf(&s, r)
 		}
 		if tree != nil {
 			w.orphans[pid] = tree
 		}
 	}
-	return true
+	return true, nil
 }
 
-// attribute fills in w.members and w.zombies.
+// ask is treeOf for a walk that has met everybody.
+func (c *census) ask(w *headcount, s *procStat, r register) *censusTree {
+	tree, told := c.treeOf(s, r)
+	if !told {
+		w.mute[s.key()] = true
+	}
+	return tree
+}
+
+// attribute fills in w.members, w.zombies and w.mute.
 func (c *census) attribute(w *headcount, r register) {
-	w.until, w.mute = time.Now().Add(askPatience), map[processKey]bool{}
-	defer func() { c.mute = w.mute }()
+	w.members, w.zombies, w.mute = map[*censusTree][]procStat{}, map[processKey]*censusTree{}, map[processKey]bool{}
 	heads := map[int]*procStat{} // by pid: the known process or the orphan that it is below, or is; nil: none of ours
 	var head func(s *procStat) *procStat
 	head = func(s *procStat) *procStat {
@@ -307,11 +343,9 @@ func (c *census) attribute(w *headcount, r register) {
 func (c *census) attributeOutsiders(w *headcount, heads map[int]*procStat, r register) {
 	c.mu.Lock()
 	foreign := c.foreign
-	if c.learned || foreign == 0 {
-		c.learned, c.outsiders = false, nil
-	}
 	c.mu.Unlock()
 	if foreign == 0 {
+		c.outsiders = nil
 		return
 	}
 	seen := make(map[processKey]*censusTree, len(w.stats))
@@ -367,21 +401,8 @@ func (c *census) parentIn(w *headcount, s *procStat) *procStat {
 	return nil
 }
 
-// ask is treeOf for a walk that has met everybody: it waits for the marks of those who can't tell them just now, once.
-func (c *census) ask(w *headcount, s *procStat, r register) *censusTree {
-	until := w.until
-	if c.mute[s.key()] {
-		until = time.Time{}
-	}
-	tree, told := c.treeOf(s, r, until)
-	if !told {
-		w.mute[s.key()] = true
-	}
-	return tree
-}
-
-// treeOf finds out to which tree an orphan, or one who is below an orphan, belongs. told is false if that could not be told by the time until.
-func (c *census) treeOf(s *procStat, r register, until time.Time) (tree *censusTree, told bool) {
+// treeOf finds out to which tree an orphan, or one who is below an orphan, belongs. told is false if that can't be told just now.
+func (c *census) treeOf(s *procStat, r register) (tree *censusTree, told bool) {
 	for _, number := range []int{s.session, s.group} {
 		if t := r.byNumber(s, number); t != nil {
 			return t, true
@@ -390,12 +411,12 @@ func (c *census) treeOf(s *procStat, r register, until time.Time) (tree *censusT
 	if s.dead {
 		return nil, true
 	}
-	m, told := askMarks(*s, until)
+	m, marked, _ := readMarks(s.pid)
 	if t := c.byMarks(m); t != nil {
 		return t, true
 	}
-	tree = c.byFIFO(s.pid)
-	return tree, told || tree != nil
+	tree, told = c.byFIFO(s.pid)
+	return tree, tree != nil || marked && told
 }
 
 func (c *census) byMarks(m marks) *censusTree {
@@ -411,8 +432,8 @@ func (c *census) byMarks(m marks) *censusTree {
 	return c.trees[name]
 }
 
-// byFIFO looks for a FIFO of an instance among the descriptors of a process.
-func (c *census) byFIFO(pid int) *censusTree {
+// byFIFO looks for a FIFO of an instance among the descriptors of a process. told is false where it has others' descriptors yet, too.
+func (c *census) byFIFO(pid int) (tree *censusTree, told bool) {
 	c.mu.Lock()
 	fifos := map[string]*censusTree{}
 	for _, t := range c.trees {
@@ -423,17 +444,20 @@ func (c *census) byFIFO(pid int) *censusTree {
 		}
 	}
 	c.mu.Unlock()
-	// A child of superd that is superd still, between its fork and its exec, has all of superd's descriptors.
+	// A child of superd that is superd still, between its fork and its exec, has superd's descriptors, and for a part of the exec, too.
 	own, err := os.Readlink("/proc/self/exe")
 	if exe, e := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || e != nil || exe == own {
-		return nil
+		return nil, !isShortage(e)
+	}
+	if s, err := readStat(pid); err != nil || s.bare {
+		return nil, err != nil
 	}
 	for target := range filesOf(pid) {
 		if t := fifos[target]; t != nil {
-			return t
+			return t, true
 		}
 	}
-	return nil
+	return nil, true
 }
 
 // fifoPath returns the path by which /proc shows the FIFO that fd is open on.

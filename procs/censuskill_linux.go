@@ -75,7 +75,7 @@ func (c *census) chase(trees []*censusTree, w *headcount) {
 			if err != nil || s.parent != c.self || met[s.key()] || register.known[s.key()] != nil {
 				continue
 			}
-			t, _ := c.treeOf(&s, register, time.Time{})
+			t, _ := c.treeOf(&s, register)
 			met[s.key()] = t != nil || s.dead
 			switch {
 			case t == nil || !slices.Contains(trees, t):

@@ -38,7 +38,7 @@ func (c *census) newTree(instance string, inherited bool) *censusTree {
 		c.foreign++
 	}
 	c.trees[instance] = t
-	c.learned = true
+	c.learned = c.learned || inherited
 	return t
 }
 
@@ -117,7 +117,7 @@ func (t *censusTree) adopt(a *Adoptee) error {
 	c := t.census
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.fifos, c.learned = fifos, true
+	t.fifos, c.learned = fifos, c.learned || t.foreign
 	if a.Found != nil {
 		t.know(processKey{a.Process.Pid, a.Process.Start})
 	}

@@ -94,18 +94,27 @@ func (t *cgroupTree) adopt(a *Adoptee) error {
 // Empty implements [Tree].
 func (t *cgroupTree) Empty() bool { return !t.made.Load() || !t.populated() }
 
-// populated reports whether a process lives in the cgroup or one in it. It reads a file that the kernel answers at once.
 func (t *cgroupTree) populated() bool {
-	var buf [256]byte
-	n := 0
-	err := t.groups.reserve.use(func() (err error) {
-		n, err = readSmall(t.dir+"/cgroup.events", buf[:])
+	lives := true
+	// An error says that somebody may live there.
+	_ = t.groups.reserve.use(func() (err error) {
+		lives, err = populated(t.dir)
 		return err
 	})
-	if err != nil {
-		return err != unix.ENOENT && err != unix.ENODEV
+	return lives
+}
+
+// populated reports whether a process lives in the cgroup or one in it, true with an error. It reads a file that the kernel answers at once.
+func populated(dir string) (bool, error) {
+	var buf [256]byte
+	switch n, err := readSmall(dir+"/cgroup.events", buf[:]); {
+	case err == unix.ENOENT, err == unix.ENODEV:
+		return false, nil
+	case err != nil:
+		return true, err
+	default:
+		return !bytes.Contains(buf[:n], []byte("populated 0")), nil
 	}
-	return !bytes.Contains(buf[:n], []byte("populated 0"))
 }
 
 // OOMKills implements [Tree].

@@ -44,3 +44,23 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowTurnChangesNoTimes holds a turn up before it tells what it has seen: since when something is so does not follow that.
+func TestSlowTurnChangesNoTimes(t *testing.T) {
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
+	h.v.RunFor(time.Minute)
+	want := h.v.WallAt(h.sup.byName["web"].sinceAt)
+	asked := false
+	h.v.Post(func() {
+		asked = true
+		h.v.Advance(500 * time.Millisecond)
+		st, err := h.sup.Status([]string{"web"})
+		if err != nil || !st[0].Since.Equal(want) {
+			t.Errorf("in a turn that is held up: since %v, %v, want %v", st[0].Since, err, want)
+		}
+	})
+	h.v.RunFor(time.Second)
+	if !asked {
+		t.Error("the turn did not come")
+	}
+}

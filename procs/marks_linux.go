@@ -2,10 +2,14 @@ package procs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // marks are the variables by which superd knows those again whom it, or an earlier superd, has started, at whatever remove.
@@ -19,36 +23,26 @@ type marks struct {
 // takes as long as they wait for the processor.
 const askPatience = 500 * time.Millisecond
 
-// askMarks reads the marks of a process. told is false where it can't tell them by the time patience: it sleeps uninterruptibly, so that the read might
-// take as long, or is in the midst of an exec, in which it has left the one environment and has not got the other.
-func askMarks(s procStat, patience time.Time) (m marks, told bool) {
-	for {
-		if !s.sleeps() {
-			if m, told = readMarks(s.pid); told {
-				return m, true
-			}
-		}
-		if !time.Now().Before(patience) {
-			return marks{}, false
-		}
-		time.Sleep(time.Millisecond)
-		now, err := readStat(s.pid)
-		if err != nil || now.key() != s.key() || now.dead {
-			return marks{}, true
-		}
-		s = now
+// readMarks reads the marks of a process. told is false where it can't tell them just now: it sleeps uninterruptibly, so that the read might take as long, or is
+// in the midst of an exec, in which it has left the one environment and has not got the other. The error is a shortage; a process that we may not read, or
+// that is gone, tells nothing.
+func readMarks(pid int) (m marks, told bool, err error) {
+	s, err := readStat(pid)
+	if err != nil {
+		return marks{}, !isShortage(err), shortage(err)
 	}
-}
-
-// readMarks is askMarks for one that does not sleep. No error: a process that can't be read tells nothing.
-func readMarks(pid int) (m marks, told bool) {
+	switch {
+	case s.dead || s.kernel:
+		return marks{}, true, nil
+	case s.bare || s.sleeps():
+		return marks{}, false, nil
+	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
-		return marks{}, true
+		return marks{}, !isShortage(err), shortage(err)
 	}
-	if len(text) == 0 {
-		s, err := readStat(pid)
-		return marks{}, err != nil || !s.bare && !s.variables
+	if len(text) != s.environ { // it has executed something else since, and what is read of the one before ends where that was
+		return marks{}, false, nil
 	}
 	for variable := range bytes.SplitSeq(text, []byte{0}) {
 		if !bytes.HasPrefix(variable, []byte("SUPERD_")) {
@@ -65,5 +59,17 @@ func readMarks(pid int) (m marks, told bool) {
 			m.probe = true
 		}
 	}
-	return m, true
+	return m, true, nil
+}
+
+// shortage returns err if it says nothing of the process.
+func shortage(err error) error {
+	if isShortage(err) {
+		return err
+	}
+	return nil
+}
+
+func isShortage(err error) bool {
+	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM}, func(e error) bool { return errors.Is(err, e) })
 }

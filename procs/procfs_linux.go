@@ -26,7 +26,8 @@ type procStat struct {
 	dead                        bool          // a zombie
 	exiting                     bool          // on its way to be one
 	bare                        bool          // it has no program and so no environment, not even an empty one: it is in the midst of an exec
-	variables                   bool          // there are some in its environment
+	kernel                      bool          // a thread of the kernel
+	environ                     int           // bytes of its environment, as far as we may know
 	cpu                         time.Duration // user and system time of all its threads
 	rss                         int64         // bytes of resident memory
 }
@@ -34,7 +35,7 @@ type procStat struct {
 func (s *procStat) key() processKey { return processKey{s.pid, s.start} }
 
 // sleeps reports whether the process sleeps uninterruptibly: its memory may be out of reach for as long.
-func (s *procStat) sleeps() bool { return s.state == 'D' }
+func (s *procStat) sleeps() bool { return s.state == 'D' && !s.kernel }
 
 // A ProcessInfo is what /proc tells of a process.
 type ProcessInfo struct {
@@ -131,15 +132,16 @@ func parseStat(line []byte) (procStat, error) {
 		session: number(texts[6]),
 		command: string(line[open+1 : end]),
 		state:   texts[state][0],
+		kernel:  flag&pfKthread != 0,
 		exiting: flag&(pfExiting|pfSignaled) != 0,
 		cpu:     time.Duration(number(texts[utime])+number(texts[stime])) * (time.Second / userHz),
 		rss:     int64(number(texts[rss])) * int64(os.Getpagesize()),
 	}
 	// The first thread of a process that lives on may have ended before the others: it is no zombie yet.
 	s.dead = bytes.ContainsAny(texts[state], "ZXx") && number(texts[threads]) <= 1
-	s.variables = !bytes.Equal(texts[environment], texts[environment+1])
+	s.environ = number(texts[environment+1]) - number(texts[environment])
 	// An exec notes where the code ends when the environment is there. Source: the kernel's fs/binfmt_elf.c.
-	s.bare = string(texts[endCode]) == "0" && flag&(pfExiting|pfKthread) == 0 && !s.dead
+	s.bare = string(texts[endCode]) == "0" && !s.kernel && flag&pfExiting == 0 && !s.dead
 	var e error
 	s.start, e = strconv.ParseUint(string(texts[start]), 10, 64)
 	if err = errors.Join(err, e); err != nil {

@@ -26,7 +26,11 @@ func TestParseStat(t *testing.T) {
 		return s
 	}
 	withVariables := func(s procStat) procStat {
-		s.variables = true
+		s.environ = 100
+		return s
+	}
+	ofKernel := func(s procStat) procStat {
+		s.kernel = true
 		return s
 	}
 	tests := []struct {
@@ -41,7 +45,7 @@ func TestParseStat(t *testing.T) {
 		{"in the midst of an exec", lineWith("sh", "R", 0x400100, 1, 0), bare(stat("sh", 'R', false))},
 		{"with variables", strings.Replace(line("sh", "S", 1), "9000 9000", "9000 9100", 1), withVariables(stat("sh", 'S', false))},
 		{"a zombie has no environment", lineWith("sh", "Z", 0x400100, 1, 0), stat("sh", 'Z', true)},
-		{"a thread of the kernel", lineWith("sh", "S", 0x208040, 1, 0), stat("sh", 'S', false)},
+		{"a thread of the kernel", lineWith("sh", "S", 0x208040, 1, 0), ofKernel(stat("sh", 'S', false))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

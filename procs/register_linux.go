@@ -74,7 +74,7 @@ func (t *censusTree) know(id processKey) {
 	}
 	t.ids = append(t.ids, id)
 	t.census.known[id] = t
-	t.census.learned = true
+	t.census.learned = t.census.learned || t.foreign
 }
 
 // forget is the opposite. The caller holds c.mu.

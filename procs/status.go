@@ -83,7 +83,7 @@ type Info struct {
 func (s *Supervisor) Info() Info {
 	return Info{
 		Pid:          s.options.Pid,
-		Started:      s.started,
+		Started:      s.wallAt(s.startedAt),
 		Uptime:       s.loop.Now() - s.startedAt,
 		Programs:     len(s.instances),
 		Running:      s.counts[Running],
@@ -175,8 +175,8 @@ func (in *instance) status() Status {
 	return st
 }
 
-// wallAt shows a monotonic time on the wall clock. It is computed anew each time, so that it stays right when the
-// wall clock is stepped.
+// wallAt shows a time on the loop's clock on the wall clock. It is computed anew in each turn, so that it stays right when the wall clock is
+// stepped.
 func (s *Supervisor) wallAt(at time.Duration) time.Time {
-	return s.loop.Wall().Add(at - s.loop.Now())
+	return s.loop.WallAt(at)
 }

@@ -103,7 +103,6 @@ type Supervisor struct {
 	stuck     int                    // instances with a process that SIGKILL did not end
 	maxRSS    maxRSS                 // superd's own
 
-	started    time.Time
 	startedAt  time.Duration
 	ready      bool        // everything that starts by itself has been spawned once, or takes long
 	readyBy    *loop.Timer // when that is long enough
@@ -155,7 +154,6 @@ func New(o Options) *Supervisor {
 		scales:    map[string]scale{},
 		byPid:     map[int]func(){},
 		heirs:     map[int]*adopted{},
-		started:   o.Loop.Wall(),
 		startedAt: o.Loop.Now(),
 	}
 	s.prober = probe.New(o.Loop, checks, random.Uint64())

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -42,15 +41,7 @@ func TestFollowersOutliveSuperd(t *testing.T) {
 		command = ["sh", "-c", "exec sleep infinity"]
 		log = { format = "text" }
 		`)
-	path := s.Path("steps")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	steps, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer steps.Close()
+	step := s.Steps("steps")
 	d := s.Start()
 	s.WaitRunning()
 	logs := follow(t, s, "logs", "-f", "*")
@@ -65,7 +56,7 @@ func TestFollowersOutliveSuperd(t *testing.T) {
 		case 20:
 			s.MustCtl("upgrade")
 		}
-		fmt.Fprintln(steps)
+		step()
 		line := fmt.Sprintf("count | number %d\n", i)
 		logs.Wait(t, line)
 		want += line
@@ -165,15 +156,7 @@ func TestStderrBecomesApart(t *testing.T) {
 		log.stderr = %q
 		`
 	s := harness.NewSite(t, fmt.Sprintf(program, "merge"))
-	path := s.Path("steps")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	steps, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer steps.Close()
+	step := s.Steps("steps")
 	s.Start()
 	s.WaitRunning()
 	logs := follow(t, s, "logs", "-f", "--json", "count")
@@ -184,7 +167,7 @@ func TestStderrBecomesApart(t *testing.T) {
 		s.WaitRunning()
 		for range 3 {
 			n++
-			fmt.Fprintln(steps, n)
+			step(n)
 			logs.Wait(t, fmt.Sprintf(`"line":"out %d"`, n))
 			logs.Wait(t, fmt.Sprintf(`"line":"err %d"`, n))
 		}
@@ -210,15 +193,7 @@ func TestLogsOfStderrApart(t *testing.T) {
 		command = ["sh", "-c", 'echo out; echo err >&2; exec sleep infinity']
 		log = { stderr = "separate", format = "direct" }
 		`)
-	path := s.Path("steps")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	steps, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer steps.Close()
+	step := s.Steps("steps")
 	d := s.Start()
 	s.WaitRunning()
 	logs := follow(t, s, "logs", "-f", "--json", "count")
@@ -229,7 +204,7 @@ func TestLogsOfStderrApart(t *testing.T) {
 		case 20:
 			s.MustCtl("upgrade")
 		}
-		fmt.Fprintln(steps)
+		step()
 		logs.Wait(t, fmt.Sprintf(`"line":"out %d"`, i))
 		logs.Wait(t, fmt.Sprintf(`"line":"err %d"`, i))
 	}

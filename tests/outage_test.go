@@ -124,21 +124,13 @@ func TestLogFileChangesUnderneath(t *testing.T) {
 		[program.count]
 		command = ["sh", "-c", 'i=0; while read n; do i=$$((i+1)); echo "number $$i"; done < DIR/steps']
 		`)
-	path := s.Path("steps")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	steps, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer steps.Close()
+	tell := s.Steps("steps")
 	s.Start()
 	s.WaitRunning()
 	log, all, n := s.LogDir+"/count.log", "", 0
 	step := func() {
 		n++
-		fmt.Fprintln(steps)
+		tell()
 		s.WaitLog("count", fmt.Sprintf("number %d\n", n))
 	}
 	for round := range 30 {
@@ -146,6 +138,7 @@ func TestLogFileChangesUnderneath(t *testing.T) {
 			step()
 		}
 		part := s.Log("count")
+		var err error
 		switch round % 3 {
 		case 0:
 			err = os.Rename(log, fmt.Sprintf("%s.moved%d", log, round))

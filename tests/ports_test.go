@@ -85,9 +85,12 @@ func TestManyWaitForOnePort(t *testing.T) {
 		t.Fatalf("%d wait for the port, which is not there; want %d", n, 2*count)
 	}
 	p := listenAt(t, address)
-	var slowest time.Duration
+	var slowest, held time.Duration
+	before := time.Now()
 	harness.Until(t, "all are up", func() bool {
 		began := time.Now()
+		held = max(held, began.Sub(before)) // with the answer before
+		before = began
 		up := in("running", "")
 		slowest = max(slowest, time.Since(began))
 		return up == 2*count+1
@@ -96,7 +99,8 @@ func TestManyWaitForOnePort(t *testing.T) {
 	if all < count+1 || all > count+10 {
 		t.Errorf("%d connections, want one of each of the %d who wait for it", all, count+1)
 	}
-	if most > 3*count/4 {
+	// Those whose turn would have come while superd, or this test, was held up, come together. The pauses are from half a second to one and a half.
+	if most > 3*count/4 && held < 400*time.Millisecond {
 		t.Errorf("%d of %d connections came within %v", most, all, stretch)
 	}
 	if slowest > 2*time.Second {
@@ -107,5 +111,5 @@ func TestManyWaitForOnePort(t *testing.T) {
 			t.Errorf("%v, want no restart", st)
 		}
 	}
-	t.Logf("%d connections, %d at most within %v; slowest answer %v", all, most, stretch, slowest)
+	t.Logf("%d connections, %d at most within %v; slowest answer %v; held up for %v at most", all, most, stretch, slowest, held)
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,7 +21,10 @@ import (
 )
 
 func TestAbusiveRequests(t *testing.T) {
-	h := newHarness(t, func(s *Server) { s.http.ReadHeaderTimeout = 100 * time.Millisecond; s.body = 100 * time.Millisecond })
+	patient := newHarness(t)
+	// Its time is over while a request comes, and on a busy machine perhaps before one comes: then it is tried again.
+	hasty := newHarness(t, func(s *Server) { s.http.ReadHeaderTimeout = 100 * time.Millisecond; s.body = 100 * time.Millisecond })
+	cutShort := []string{"nothing", "half a request", "half a header", "half a body"}
 	tests := []struct {
 		name, send string
 		want       string // the start of the answer; empty: closed without one
@@ -43,22 +47,40 @@ func TestAbusiveRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			conn := h.dial()
-			go func() { _, _ = io.WriteString(conn, tt.send) }() // the server may stop reading
-			answer, err := io.ReadAll(conn)                      // until it closes: it must
-			if ne, ok := err.(net.Error); ok && ne.Timeout() {
-				t.Fatalf("not closed within %v; answered %q", patience, answer)
+			send := func(h *harness) (answer string, ok bool) {
+				conn := h.dial()
+				defer conn.Close()
+				go func() { _, _ = io.WriteString(conn, tt.send) }() // the server may stop reading
+				all, err := io.ReadAll(conn)                         // until it closes: it must
+				if ne, ok := err.(net.Error); ok && ne.Timeout() {
+					t.Fatalf("not closed within %v; answered %q", patience, all)
+				}
+				answer = string(all)
+				return answer, strings.HasPrefix(answer, tt.want) && (tt.want != "" || answer == "")
 			}
-			if got := string(answer); !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
+			if !slices.Contains(cutShort, tt.name) {
+				if got, ok := send(patient); !ok {
+					t.Errorf("answer is %.100q, want %q", got, tt.want)
+				}
+				patient.answers()
+				return
+			}
+			got, ok := send(hasty)
+			for end := time.Now().Add(patience); !ok && time.Now().Before(end); {
+				got, ok = send(hasty)
+			}
+			if !ok {
 				t.Errorf("answer is %.100q, want %q", got, tt.want)
 			}
-			h.answers()
+			hasty.answersInTheEnd()
 		})
 	}
-	select {
-	case call := <-h.fake.calls:
-		t.Errorf("supervisor was asked %q", call)
-	default:
+	for _, h := range []*harness{patient, hasty} {
+		select {
+		case call := <-h.fake.calls:
+			t.Errorf("supervisor was asked %q", call)
+		default:
+		}
 	}
 }
 
@@ -89,16 +111,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for _, conn := range conns {
 		conn.Close()
 	}
-	// The server learns of it in its own time; then it answers again.
-	for end := time.Now().Add(patience); ; {
-		_, err := h.client.Version(t.Context())
-		if err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("version: %v", err)
-		}
-	}
+	h.answersInTheEnd() // it learns of it in its own time
 }
 
 // TestForeignUserIsRefused connects as another user. Run as that user, by itself, it is the client.

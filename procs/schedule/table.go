@@ -64,15 +64,9 @@ func (t *Table) observe() {
 	}
 }
 
-// read reads both clocks as if at once. It tries again when it was interrupted between them.
 func (t *Table) read() Reading {
-	for try := 0; ; try++ {
-		before := t.loop.Boot()
-		wall := t.loop.Wall().Round(0) // without the monotonic reading, which would hide steps
-		if t.loop.Boot()-before < 10*time.Millisecond || try == 10 {
-			return Reading{Wall: wall, Boot: before}
-		}
-	}
+	c := t.loop.Clocks()
+	return Reading{Wall: c.Wall, Boot: c.Boot}
 }
 
 // An Entry is a program's place in a table.

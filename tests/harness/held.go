@@ -30,6 +30,9 @@ func (h *Held) Alive() bool {
 	return h.process.Signal(syscall.Signal(0)) == nil && Alive(h.Pid)
 }
 
+// Stop stops it, and reports whether it was still there.
+func (h *Held) Stop() bool { return h.process.Signal(syscall.SIGSTOP) == nil }
+
 // Kill kills it.
 func (h *Held) Kill() { h.process.Kill() }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -166,6 +167,25 @@ func (s *Site) Gate(name string) (open func()) {
 		s.T.Helper()
 		s.Write(name, "") // for who comes late
 		f.Close()         // for who waits
+	}
+}
+
+// Steps makes a FIFO whose lines a script reads one by one, with `read`, each as the word to take its next step, and returns what writes such a line.
+func (s *Site) Steps(name string) (step func(line ...any)) {
+	s.T.Helper()
+	if err := syscall.Mkfifo(s.Path(name), 0o600); err != nil {
+		s.T.Fatal(err)
+	}
+	f, err := os.OpenFile(s.Path(name), os.O_RDWR, 0) // does not wait for a reader
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.T.Cleanup(func() { f.Close() })
+	return func(line ...any) {
+		s.T.Helper()
+		if _, err := fmt.Fprintln(f, line...); err != nil {
+			s.T.Fatal(err)
+		}
 	}
 }
 
