@@ -2,7 +2,6 @@ package control
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +76,7 @@ func readAll[T any](ctx context.Context, c *Client, query url.Values, cut func(*
 // done, f returns an error or superd ends for good. The error is nil only when superd ended the stream.
 func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) error) error {
 	return c.WatchJSON(ctx, names, func(line []byte) error {
-		all, err := readArray(line, cutStatus)
+		all, err := readArray(string(line), cutStatus)
 		if err != nil {
 			return fmt.Errorf("read status: %w", err)
 		}
@@ -199,7 +198,7 @@ func (c *Client) decode(ctx context.Context, r request, into any) error {
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal(body, into)
+		return json.Unmarshal([]byte(body), into)
 	})
 }
 
@@ -351,16 +350,16 @@ func (x *exchange) limit(t time.Time) {
 }
 
 // all returns the body.
-func (x *exchange) all() ([]byte, error) {
+func (x *exchange) all() (string, error) {
+	const room = 1 << 20 // where the size is not known: what is not needed of it is never touched
+	var body strings.Builder
 	if 0 <= x.size && x.size <= maxSize {
-		body := make([]byte, x.size)
-		_, err := io.ReadFull(x, body)
-		return body, err
+		body.Grow(int(x.size))
+	} else {
+		body.Grow(room)
 	}
-	const room = 1 << 20 // of which what is not needed is never touched
-	body := bytes.NewBuffer(make([]byte, 0, room))
-	_, err := body.ReadFrom(x)
-	return body.Bytes(), err
+	_, err := io.Copy(&body, x)
+	return body.String(), err
 }
 
 func (x *exchange) expire() { _ = x.conn.SetDeadline(time.Unix(1, 0)) }

@@ -235,8 +235,8 @@ func cutHealthCheck(c *cutter) (h HealthCheck) {
 }
 
 // readArray reads the answer to a status, of which cut cuts off an element.
-func readArray[T any](body []byte, cut func(*cutter) T) ([]T, error) {
-	c := cutter{text: string(body)}
+func readArray[T any](body string, cut func(*cutter) T) ([]T, error) {
+	c := cutter{text: body}
 	all := make([]T, 0, strings.Count(c.text, `{"name":`))
 	c.array(func() { all = append(all, cut(&c)) })
 	c.has("\n")
@@ -244,6 +244,6 @@ func readArray[T any](body []byte, cut func(*cutter) T) ([]T, error) {
 		return all, nil
 	}
 	all = nil
-	err := json.Unmarshal(body, &all)
+	err := json.Unmarshal([]byte(body), &all)
 	return all, err
 }

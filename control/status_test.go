@@ -83,7 +83,7 @@ func BenchmarkStatus(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if all, err := readArray(body, cutStatus); err != nil || len(all) != 1000 {
+		if all, err := readArray(string(body), cutStatus); err != nil || len(all) != 1000 {
 			b.Fatal(len(all), err)
 		}
 	}
