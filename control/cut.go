@@ -51,10 +51,14 @@ func (c *cutter) plain() (s string, ok bool) {
 
 // string cuts a string off.
 func (c *cutter) string() string {
-	s, ok := c.plain()
-	if ok {
+	if s, ok := c.plain(); ok {
 		return s
 	}
+	return c.escaped()
+}
+
+// escaped is string where there may be escapes, or anything beyond ASCII.
+func (c *cutter) escaped() (s string) {
 	end := 1
 	for ; end < len(c.text) && c.text[end] != '"'; end++ {
 		if c.text[end] == '\\' {
