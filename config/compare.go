@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A Diff says how one configuration became another.
@@ -104,27 +105,29 @@ const (
 )
 
 // effects has each key of [program.NAME].
-var effects = map[string]effect{
-	"command": anew, "directory": anew, "environment": anew, "env_file": anew, "inherit_environment": anew,
-	"user": anew, "supplementary_groups": anew, "umask": anew,
-	"limits.nofile": anew, "limits.core": anew, "limits.memory": anew, "limits.cpu": anew, "limits.tasks": anew,
-	"type": anew, "ready.notify": anew, "ready.fd": anew, "watchdog": anew,
-	"log.file": anew, "log.format": anew, "log.stderr": anew, "log.stderr_file": anew, "log.sink": anew, "log.command": live, // it is that of another program
+var effects = sync.OnceValue(func() map[string]effect {
+	return map[string]effect{
+		"command": anew, "directory": anew, "environment": anew, "env_file": anew, "inherit_environment": anew,
+		"user": anew, "supplementary_groups": anew, "umask": anew,
+		"limits.nofile": anew, "limits.core": anew, "limits.memory": anew, "limits.cpu": anew, "limits.tasks": anew,
+		"type": anew, "ready.notify": anew, "ready.fd": anew, "watchdog": anew,
+		"log.file": anew, "log.format": anew, "log.stderr": anew, "log.stderr_file": anew, "log.sink": anew, "log.command": live, // it is that of another program
 
-	"replicas": counted,
+		"replicas": counted,
 
-	"groups": live, "schedule": live, "schedule_jitter": live, "schedule_missed": live, "autostart": live, "essential": live, "requires": live, "after": live,
-	"restart": live, "success_exit_codes": live,
-	"backoff.initial": live, "backoff.max": live, "backoff.factor": live, "backoff.jitter": live, "backoff.reset_after": live,
-	"start_limit.failures": live, "start_limit.within": live, "start_limit.retry_after": live,
-	"start_timeout": live, "stop_signal": live, "stop_timeout": live, "kill_mode": live,
-	"log.owner": live, "log.group": live, "log.mode": live, "log.address": live, "log.identifier": live, "log.facility": live,
-	"ready.line": live, "ready.tcp": live, "ready.http": live, "ready.exec": live, "ready.interval": live, "ready.timeout": live,
-	"health.tcp": live, "health.http": live, "health.exec": live, "health.interval": live, "health.timeout": live, "health.failures": live, "health.action": live,
-	"pre_start": live, "post_stop": live,
-	"log.max_size": live, "log.keep": live, "log.max_age": live, "log.max_total": live, "log.compress": live,
-	"log.overflow": live, "log.min_free": live,
-}
+		"groups": live, "schedule": live, "schedule_jitter": live, "schedule_missed": live, "autostart": live, "essential": live, "requires": live, "after": live,
+		"restart": live, "success_exit_codes": live,
+		"backoff.initial": live, "backoff.max": live, "backoff.factor": live, "backoff.jitter": live, "backoff.reset_after": live,
+		"start_limit.failures": live, "start_limit.within": live, "start_limit.retry_after": live,
+		"start_timeout": live, "stop_signal": live, "stop_timeout": live, "kill_mode": live,
+		"log.owner": live, "log.group": live, "log.mode": live, "log.address": live, "log.identifier": live, "log.facility": live,
+		"ready.line": live, "ready.tcp": live, "ready.http": live, "ready.exec": live, "ready.interval": live, "ready.timeout": live,
+		"health.tcp": live, "health.http": live, "health.exec": live, "health.interval": live, "health.timeout": live, "health.failures": live, "health.action": live,
+		"pre_start": live, "post_stop": live,
+		"log.max_size": live, "log.keep": live, "log.max_age": live, "log.max_total": live, "log.compress": live,
+		"log.overflow": live, "log.min_free": live,
+	}
+})
 
 // superdEffects has each key of [superd].
 var superdEffects = map[string]effect{"runtime_dir": anew, "log_dir": anew, "exit_when": live, "log_max_total": live}
@@ -159,7 +162,7 @@ func CompareProgram(before, after *Program) Change {
 	if before == after || before.equal(after) {
 		return c
 	}
-	c.Keys = append(compareMistakes(before.Invalid, after.Invalid), compareKeys("program", effects, before.draft(), after.draft())...)
+	c.Keys = append(compareMistakes(before.Invalid, after.Invalid), compareKeys("program", effects(), before.draft(), after.draft())...)
 	if before.LoggerOf != after.LoggerOf {
 		c.Keys = append(c.Keys, KeyChange{Key: "log.command", What: "reads the output of another program", Restart: true})
 	}
@@ -198,8 +201,9 @@ func (p *Program) draft() *draft {
 
 // compareKeys compares a table key by key.
 func compareKeys(table string, effects map[string]effect, before, after *draft) (changes []KeyChange) {
-	for i := range keys {
-		k := &keys[i]
+	all := keys()
+	for i := range all {
+		k := &all[i]
 		if k.table != table || reflect.DeepEqual(k.get(before), k.get(after)) {
 			continue
 		}

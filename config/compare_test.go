@@ -113,8 +113,8 @@ web applied live: stop_timeout "5s" -> "6s"
 
 // TestEachKeyIsClassified fails for a key of which nobody has said when it comes into force.
 func TestEachKeyIsClassified(t *testing.T) {
-	known := map[string]map[string]effect{"program": effects, "superd": superdEffects}
-	for _, k := range keys {
+	known := map[string]map[string]effect{"program": effects(), "superd": superdEffects}
+	for _, k := range keys() {
 		if of := known[k.table]; of != nil {
 			if _, ok := of[k.name]; !ok {
 				t.Errorf("%s.%s: say in effects when another value comes into force", k.table, k.name)

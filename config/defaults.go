@@ -182,7 +182,7 @@ func (v value) unknown(table, prefix string) (meant string) {
 	// Then one that belongs elsewhere, by its full name or the last part of it.
 	var names []string
 	at := map[string]key{}
-	for _, k := range keys {
+	for _, k := range keys() {
 		for _, n := range []string{k.name[strings.LastIndexByte(k.name, '.')+1:], k.name} {
 			if _, ok := at[n]; !ok || n == k.name {
 				at[n] = k
@@ -190,7 +190,7 @@ func (v value) unknown(table, prefix string) (meant string) {
 			}
 		}
 	}
-	for _, k := range keys {
+	for _, k := range keys() {
 		if first, _, nested := strings.Cut(k.name, "."); nested && at[first].name == "" {
 			at[first] = key{table: k.table, name: first}
 			names = append(names, first)

@@ -167,7 +167,7 @@ func TestGoldenCoversEachKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range keys {
+	for _, k := range keys() {
 		name := strings.TrimPrefix(k.table+"."+k.name+":", ".")
 		name = strings.Replace(name, "program.", "program.web.", 1)
 		if !strings.Contains(string(data), name) {

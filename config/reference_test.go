@@ -40,7 +40,7 @@ func renderKeys() string {
 		{"", "Top of the file"}, {"superd", "`[superd]`"}, {"program", "`[program.NAME]` and `[defaults]`"},
 	} {
 		fmt.Fprintf(&b, "\n### %s\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n", section.title)
-		for _, k := range keys {
+		for _, k := range keys() {
 			if k.table != section.table {
 				continue
 			}
@@ -56,7 +56,7 @@ func renderKeys() string {
 
 func TestKeysAreComplete(t *testing.T) {
 	seen := map[string]bool{}
-	for _, k := range keys {
+	for _, k := range keys() {
 		if id := k.table + "/" + k.name; seen[id] {
 			t.Errorf("%s stands twice in the table", id)
 		} else {

@@ -21,6 +21,9 @@ const (
 	// answerTimeout bounds the wait for an answer that superd gives at once, when it is well.
 	answerTimeout = 10 * time.Second
 
+	// maxSize is the size in bytes up to which that of an answer is believed before it has come.
+	maxSize = 16 << 20
+
 	// MaxSocketPath is the longest path a Unix socket can have: sun_path holds 108 bytes with the
 	// terminating NUL (unix(7)).
 	MaxSocketPath = 107
@@ -49,27 +52,21 @@ func NewClient(path string) *Client { return &Client{path, answerTimeout, answer
 // Status returns the instances that names stand for (programs, instances, groups, globs), all of them
 // without names, ordered by name.
 func (c *Client) Status(ctx context.Context, names []string) ([]Status, error) {
-	var all []Status
-	// superd sends them as it finds them out: they are read meanwhile.
-	err := c.receive(ctx, request{path: "/v1/status", query: url.Values{"name": names}}, func(answer io.Reader) error {
-		all = nil
-		return readArray(answer, func(d *json.Decoder) error {
-			all = append(all, Status{})
-			return d.Decode(&all[len(all)-1])
-		})
-	})
-	return all, err
+	return readAll(ctx, c, url.Values{"name": names}, cutStatus)
 }
 
 // Brief is Status without what has to be gathered.
 func (c *Client) Brief(ctx context.Context, names []string) ([]Brief, error) {
-	var all []Brief
-	err := c.receive(ctx, request{path: "/v1/status", query: url.Values{"name": names, "brief": {"1"}}}, func(answer io.Reader) error {
-		body, err := io.ReadAll(answer)
-		if err != nil {
-			return err
+	return readAll(ctx, c, url.Values{"name": names, "brief": {"1"}}, cutBrief)
+}
+
+// readAll asks for a status, of which cut cuts off an element.
+func readAll[T any](ctx context.Context, c *Client, query url.Values, cut func(*cutter) T) (all []T, err error) {
+	err = c.receive(ctx, request{path: "/v1/status", query: query}, func(answer *exchange) error {
+		body, err := answer.all()
+		if err == nil {
+			all, err = readArray(body, cut)
 		}
-		all, err = readBriefs(body)
 		return err
 	})
 	return all, err
@@ -79,8 +76,8 @@ func (c *Client) Brief(ctx context.Context, names []string) ([]Brief, error) {
 // done, f returns an error or superd ends for good. The error is nil only when superd ended the stream.
 func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) error) error {
 	return c.WatchJSON(ctx, names, func(line []byte) error {
-		var all []Status
-		if err := json.Unmarshal(line, &all); err != nil {
+		all, err := readArray(string(line), cutStatus)
+		if err != nil {
 			return fmt.Errorf("read status: %w", err)
 		}
 		return f(all)
@@ -196,18 +193,18 @@ func isRepeatable(path string) bool {
 
 // decode makes a request whose answer is one JSON value.
 func (c *Client) decode(ctx context.Context, r request, into any) error {
-	return c.receive(ctx, r, func(answer io.Reader) error {
-		body, err := io.ReadAll(answer)
+	return c.receive(ctx, r, func(answer *exchange) error {
+		body, err := answer.all()
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal(body, into)
+		return json.Unmarshal([]byte(body), into)
 	})
 }
 
 // receive makes a request and has read take its answer. An answer that is cut off, as where superd is killed, is asked for again if that does no
 // harm: read then begins anew.
-func (c *Client) receive(ctx context.Context, r request, read func(answer io.Reader) error) error {
+func (c *Client) receive(ctx context.Context, r request, read func(answer *exchange) error) error {
 	for deadline := time.Now().Add(c.repeat); ; {
 		x, err := c.do(ctx, r)
 		if err != nil {
@@ -231,23 +228,6 @@ func (c *Client) receive(ctx context.Context, r request, read func(answer io.Rea
 	}
 }
 
-// readArray has each read the elements of a JSON array, one after the other.
-func readArray(answer io.Reader, each func(*json.Decoder) error) error {
-	d := json.NewDecoder(answer)
-	if begin, err := d.Token(); err != nil {
-		return err
-	} else if begin != json.Delim('[') {
-		return fmt.Errorf("it begins with %v, not with an array", begin)
-	}
-	for d.More() {
-		if err := each(d); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token()
-	return err
-}
-
 type request struct {
 	post    bool
 	path    string
@@ -258,9 +238,9 @@ type request struct {
 	repeatable bool // a post that may be made twice; any get may
 }
 
-// do makes a request and returns the answer's body, to be closed. One that does no harm when it is made twice is repeated when superd ends before it
+// do makes a request and returns the answer, to be closed. One that does no harm when it is made twice is repeated when superd ends before it
 // answers, in a crash or an upgrade: the next superd answers in a moment.
-func (c *Client) do(ctx context.Context, r request) (io.ReadCloser, error) {
+func (c *Client) do(ctx context.Context, r request) (*exchange, error) {
 	var lost error
 	for deadline := time.Now().Add(c.repeat); ; {
 		answer, err := c.once(ctx, r)
@@ -283,29 +263,29 @@ func (c *Client) do(ctx context.Context, r request) (io.ReadCloser, error) {
 //
 // http.Client is left aside: its transport keeps connections, goroutines and proxies that a single
 // request over a Unix socket has no use for, and they would cost more than the request.
-func (c *Client) once(ctx context.Context, r request) (io.ReadCloser, error) {
+func (c *Client) once(ctx context.Context, r request) (*exchange, error) {
 	x, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.exchange(ctx, x, r)
-	if err != nil {
+	if err := c.exchange(ctx, x, r); err != nil {
 		x.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, err
 	}
-	return answer, nil
+	return x, nil
 }
 
-func (c *Client) exchange(ctx context.Context, x *exchange, r request) (io.ReadCloser, error) {
+// exchange sends a request and reads the answer up to its body.
+func (c *Client) exchange(ctx context.Context, x *exchange, r request) error {
 	if !r.patient {
 		x.limit(time.Now().Add(c.patience))
 	}
 	req, err := r.build(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return fmt.Errorf("make request: %w", err)
 	}
 	// A superd that refuses the connection answers without reading: look for the answer first.
 	writeErr := req.Write(x.conn)
@@ -316,20 +296,20 @@ func (c *Client) exchange(ctx context.Context, x *exchange, r request) (io.ReadC
 	var timeout net.Error
 	switch {
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return nil, &Error{Message: fmt.Sprintf("superd on %s does not answer", c.path),
+		return &Error{Message: fmt.Sprintf("superd on %s does not answer", c.path),
 			Remedy: "see whether it is stopped or the machine is short of something"}
 	case ended(err), errors.Is(err, syscall.EPIPE):
-		return nil, fmt.Errorf("ask superd on %s: %w", c.path, errEnded)
+		return fmt.Errorf("ask superd on %s: %w", c.path, errEnded)
 	case err != nil:
-		return nil, fmt.Errorf("ask superd on %s: %w", c.path, err)
+		return fmt.Errorf("ask superd on %s: %w", c.path, err)
 	}
 	if answer.StatusCode/100 != 2 {
 		body, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-		return nil, decodeError(answer.StatusCode, body)
+		return decodeError(answer.StatusCode, body)
 	}
 	x.limit(time.Time{})
-	x.Reader = answer.Body
-	return x, nil
+	x.Reader, x.size = answer.Body, answer.ContentLength
+	return nil
 }
 
 func (r *request) build(ctx context.Context) (*http.Request, error) {
@@ -354,7 +334,8 @@ func (r *request) build(ctx context.Context) (*http.Request, error) {
 
 // An exchange is a connection for one request. When its context is done, reads and writes fail.
 type exchange struct {
-	io.Reader // the body of the answer
+	io.Reader       // the body of the answer
+	size      int64 // of the body, in bytes; -1: not known beforehand
 	ctx       context.Context
 	conn      net.Conn
 	release   func() bool
@@ -366,6 +347,19 @@ func (x *exchange) limit(t time.Time) {
 	if x.ctx.Err() != nil {
 		x.expire() // it may have been done just before t replaced its deadline
 	}
+}
+
+// all returns the body.
+func (x *exchange) all() (string, error) {
+	const room = 1 << 20 // where the size is not known: what is not needed of it is never touched
+	var body strings.Builder
+	if 0 <= x.size && x.size <= maxSize {
+		body.Grow(int(x.size))
+	} else {
+		body.Grow(room)
+	}
+	_, err := io.Copy(&body, x)
+	return body.String(), err
 }
 
 func (x *exchange) expire() { _ = x.conn.SetDeadline(time.Unix(1, 0)) }

@@ -111,3 +111,50 @@ func TestOutsidersAreExaminedAgain(t *testing.T) {
 	c.mu.Unlock()
 	meets(web, unmarked.pid, orphan)
 }
+
+// TestEldest: of several who lead sessions and were started under one run, the main process is the one of whom the others descend.
+func TestEldest(t *testing.T) {
+	traceOf := func(pid int) *trace {
+		s, err := readStat(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &trace{stat: s}
+	}
+	main := traceOf(markedProcess(t, marks{}, "sh", "-c", "setsid sleep 100 & exec sleep 100").pid)
+	other := traceOf(markedProcess(t, marks{}, "sleep", "100").pid)
+	child := 0
+	for deadline := time.Now().Add(treePatience); child == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("there is no child")
+		}
+		for pid := range childrenOf(main.stat.pid) {
+			if s, err := readStat(pid); err == nil && s.session == pid {
+				child = pid
+			}
+		}
+	}
+	p, err := pidfd.Open(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	defer p.Signal(unix.SIGKILL)
+	tests := []struct {
+		name string
+		all  []*trace
+		want *trace
+	}{
+		{"one", []*trace{other}, other},
+		{"a child, too", []*trace{traceOf(child), main}, main},
+		{"two of which neither descends from the other", []*trace{main, other}, nil},
+		{"none", nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := eldest(tt.all); got != tt.want {
+				t.Errorf("eldest = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}

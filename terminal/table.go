@@ -1,6 +1,10 @@
 package terminal
 
-import "slices"
+import (
+	"iter"
+	"slices"
+	"strings"
+)
 
 const (
 	gap     = "  " // between columns
@@ -24,38 +28,44 @@ type Cell struct {
 // A Table is rows of cells under titles. Its last column takes the width that the others leave.
 type Table struct {
 	Columns []Column
-	Rows    [][]Cell // as many cells as there are columns
+
+	cells []Cell // row by row
 }
 
-// Lines returns the titles and the rows, one line each without its end, fitted to the width of o.
+// Grow makes room for so many rows.
+func (t *Table) Grow(rows int) { t.cells = slices.Grow(t.cells, rows*len(t.Columns)) }
+
+// Add adds a row, a cell for each column.
+func (t *Table) Add(row ...Cell) { t.cells = append(t.cells, row...) }
+
+// rows returns the rows.
+func (t *Table) rows() iter.Seq[[]Cell] { return slices.Chunk(t.cells, len(t.Columns)) }
+
+// Lines returns the lines of [Table.Text] without their ends.
+func (t *Table) Lines(o Output) []string {
+	return strings.Split(strings.TrimSuffix(string(t.Text(o)), "\n"), "\n")
+}
+
+// Text returns the titles and the rows, a line each, fitted to the width of o.
 //
 // Columns are dropped by rank until there is room for the last one and for a third of the width or so of
 // the first; then these two are cut. No line is wider than o.Width, which has to be a few columns at least.
-func (t *Table) Lines(o Output) []string {
+func (t *Table) Text(o Output) []byte {
 	shown, widths := t.layout(o.Width)
 	lineBytes := 1
 	for _, w := range widths {
 		lineBytes += w + len(gap)
 	}
-	all := make([]byte, 0, lineBytes*(len(t.Rows)+1))
-	ends := make([]int, 0, len(t.Rows)+1)
+	all := make([]byte, 0, lineBytes*(len(t.cells)/len(t.Columns)+1))
 	titles := make([]Cell, len(t.Columns))
 	for i, c := range t.Columns {
 		titles[i] = Cell{c.Title, Bold}
 	}
-	all = t.appendRow(all, titles, shown, widths, o.Colour)
-	ends = append(ends, len(all))
-	for _, row := range t.Rows {
-		all = t.appendRow(all, row, shown, widths, o.Colour)
-		ends = append(ends, len(all))
+	all = append(t.appendRow(all, titles, shown, widths, o.Colour), '\n')
+	for row := range t.rows() {
+		all = append(t.appendRow(all, row, shown, widths, o.Colour), '\n')
 	}
-	text, begin := string(all), 0
-	lines := make([]string, len(ends))
-	for i, end := range ends {
-		lines[i] = text[begin:end]
-		begin = end
-	}
-	return lines
+	return all
 }
 
 // appendRow appends a line without its end and without spaces there.
@@ -102,10 +112,12 @@ func (t *Table) layout(width int) (shown, widths []int) {
 	natural := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
 		natural[i] = Width(c.Title)
-		for _, row := range t.Rows {
+		shown = append(shown, i)
+	}
+	for row := range t.rows() {
+		for i := range row {
 			natural[i] = max(natural[i], Width(row[i].Text))
 		}
-		shown = append(shown, i)
 	}
 	need := func() int {
 		sum := len(gap) * (len(shown) - 1)

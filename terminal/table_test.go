@@ -19,23 +19,29 @@ func statusTable() *Table {
 		}
 		return row
 	}
-	return &Table{
+	t := &Table{
 		Columns: []Column{{Title: "NAME"}, {Title: "STATE"}, {Title: "SINCE", Right: true, Rank: 3}, {Title: "PID", Right: true, Rank: 2},
 			{Title: "RESTARTS", Right: true, Rank: 4}, {Title: "CPU", Right: true, Rank: 6}, {Title: "MEMORY", Right: true, Rank: 5}, {Title: "LAST LINE", Rank: 1}},
-		Rows: [][]Cell{
-			cells("cache", "running", "3h", "812", "0", "12.4s", "18.3M", "1:M 21 Nov 2026 07:20:45.123 * Ready to accept connections unix"),
-			cells("web@1", "running", "12s", "204817", "3", "0.02s", "9.1M", "要求を受け付けました：すべて正常に動作しています、次の要求を待っています"),
-			cells("worker-of-the-long-name", "backoff", "1s", "", "1412", "", "", "panic: oops"),
-			cells("x", "failed", "2d", "", "0", "", "", ""),
-		},
 	}
+	for _, row := range [][]Cell{
+		cells("cache", "running", "3h", "812", "0", "12.4s", "18.3M", "1:M 21 Nov 2026 07:20:45.123 * Ready to accept connections unix"),
+		cells("web@1", "running", "12s", "204817", "3", "0.02s", "9.1M", "要求を受け付けました：すべて正常に動作しています、次の要求を待っています"),
+		cells("worker-of-the-long-name", "backoff", "1s", "", "1412", "", "", "panic: oops"),
+		cells("x", "failed", "2d", "", "0", "", "", ""),
+	} {
+		t.Add(row...)
+	}
+	return t
 }
 
 func TestTableFitsWidth(t *testing.T) {
 	for _, width := range []int{0, 40, 80, 120, 200} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			lines := statusTable().Lines(Output{Width: width})
-			got := strings.Join(lines, "\n") + "\n"
+			got := string(statusTable().Text(Output{Width: width}))
+			if joined := strings.Join(lines, "\n") + "\n"; joined != got {
+				t.Errorf("lines of the table are\n%s\nits text\n%s", joined, got)
+			}
 			golden := filepath.Join("testdata", fmt.Sprintf("table-%d.txt", width))
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -105,14 +111,15 @@ func TestPaletteIsStable(t *testing.T) {
 
 func BenchmarkTable(b *testing.B) {
 	table := statusTable()
-	for len(table.Rows) < 1000 {
-		table.Rows = append(table.Rows, table.Rows[len(table.Rows)%4])
+	four := table.cells
+	for range 249 {
+		table.Add(four...)
 	}
 	for _, o := range []Output{{}, {Width: 120, Colour: true}} {
 		b.Run(fmt.Sprintf("width=%d", o.Width), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				table.Lines(o)
+				table.Text(o)
 			}
 		})
 	}

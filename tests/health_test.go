@@ -75,10 +75,10 @@ func TestHangingChecksAreKilled(t *testing.T) {
 			health = { exec = ["sh", "-c", "setsid sleep 3602 & sleep 3603 & echo x >> DIR/checks; sleep 3604"], interval = "100ms", timeout = "100ms", failures = 1000 }
 			[program.leaves]
 			command = "sleep 3605"
-			health = { exec = ["sh", "-c", "sleep 3606 & setsid -f sleep 3608; echo x >> DIR/passed; true"], interval = "50ms" }
+			health = { exec = ["sh", "-c", "sleep 3606 & setsid -f sleep 3608; echo x >> DIR/passed; true"], interval = "50ms", failures = 1000 }
 			[program.other]
 			command = "sleep 3607"
-			health = { exec = "true", interval = "50ms" }
+			health = { exec = "true", interval = "50ms", failures = 1000 }
 			`)
 		d := s.Start(options...)
 		lines := func(name string) int {

@@ -24,7 +24,7 @@ type ctlFlags struct {
 	config, runtimeDir string
 }
 
-func newCtlCommand() *cobra.Command {
+func newCtlCommand(args []string) *cobra.Command {
 	var flags ctlFlags
 	cmd := &cobra.Command{
 		Use:   "ctl",
@@ -39,8 +39,26 @@ NAME is a program, an instance such as web@2, a group, or a shell glob such as '
 	f := cmd.PersistentFlags()
 	f.StringVarP(&flags.config, "config", "c", "", "configuration `file` that names the runtime directory")
 	f.StringVar(&flags.runtimeDir, "runtime-dir", "", "`directory` of the control socket")
-	cmd.AddCommand(newStatusCommand(&flags), newStartCommand(&flags), newStopCommand(&flags), newRestartCommand(&flags),
-		newSignalCommand(&flags), newLogsCommand(&flags), newWhyCommand(&flags), newHistoryCommand(&flags), newTreeCommand(&flags), newEventsCommand(&flags), newScaleCommand(&flags), newReloadCommand(&flags), newShutdownCommand(&flags), newUpgradeCommand(&flags), newCtlVersionCommand(&flags))
+	of := func(newCommand func(*ctlFlags) *cobra.Command) func() *cobra.Command {
+		return func() *cobra.Command { return newCommand(&flags) }
+	}
+	addNamed(cmd, args, []subcommand{
+		{"status", of(newStatusCommand)},
+		{"start", of(newStartCommand)},
+		{"stop", of(newStopCommand)},
+		{"restart", of(newRestartCommand)},
+		{"signal", of(newSignalCommand)},
+		{"logs", of(newLogsCommand)},
+		{"why", of(newWhyCommand)},
+		{"history", of(newHistoryCommand)},
+		{"tree", of(newTreeCommand)},
+		{"events", of(newEventsCommand)},
+		{"scale", of(newScaleCommand)},
+		{"reload", of(newReloadCommand)},
+		{"shutdown", of(newShutdownCommand)},
+		{"upgrade", of(newUpgradeCommand)},
+		{"version", of(newCtlVersionCommand)},
+	})
 	return cmd
 }
 

@@ -121,13 +121,13 @@ func eventTable(all []control.Event, now time.Time, names *terminal.Palette) *te
 	}}
 	for i := range all {
 		e := &all[i]
-		t.Rows = append(t.Rows, []terminal.Cell{
-			{Text: eventCursor(e)},
-			{Text: clock(e.At, now)},
-			{Text: terminal.Sanitize(e.Instance), Colour: names.Colour(e.Instance)},
-			{Text: terminal.Sanitize(e.Kind), Colour: eventColour(e)},
-			{Text: eventText(e)},
-		})
+		t.Add(
+			terminal.Cell{Text: eventCursor(e)},
+			terminal.Cell{Text: clock(e.At, now)},
+			terminal.Cell{Text: terminal.Sanitize(e.Instance), Colour: names.Colour(e.Instance)},
+			terminal.Cell{Text: terminal.Sanitize(e.Kind), Colour: eventColour(e)},
+			terminal.Cell{Text: eventText(e)},
+		)
 	}
 	return t
 }

@@ -67,16 +67,16 @@ func historyTable(all []control.Run, now time.Time, names *terminal.Palette) *te
 			exit.Text = "running"
 			ran = shown(r.Started, func(t time.Time) string { return seconds(max(now.Sub(t), 0).Seconds()) })
 		}
-		t.Rows = append(t.Rows, []terminal.Cell{
-			{Text: terminal.Sanitize(r.Name), Colour: names.Colour(r.Name)},
-			{Text: shown(r.Started, func(t time.Time) string { return clock(t, now) })},
-			{Text: shown(r.Ended, func(t time.Time) string { return clock(t, now) })},
-			{Text: ran},
-			{Text: shown(r.CPU, cpuTime)},
-			{Text: shown(r.MaxRSS, func(bytes int64) string { return peak(bytes, r.RSSBound) })},
-			{Text: shown(r.Pid, strconv.Itoa)},
+		t.Add(
+			terminal.Cell{Text: terminal.Sanitize(r.Name), Colour: names.Colour(r.Name)},
+			terminal.Cell{Text: shown(r.Started, func(t time.Time) string { return clock(t, now) })},
+			terminal.Cell{Text: shown(r.Ended, func(t time.Time) string { return clock(t, now) })},
+			terminal.Cell{Text: ran},
+			terminal.Cell{Text: shown(r.CPU, cpuTime)},
+			terminal.Cell{Text: shown(r.MaxRSS, func(bytes int64) string { return peak(bytes, r.RSSBound) })},
+			terminal.Cell{Text: shown(r.Pid, strconv.Itoa)},
 			exit,
-		})
+		)
 	}
 	return t
 }

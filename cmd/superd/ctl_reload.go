@@ -77,8 +77,8 @@ func printReport(w io.Writer, r *control.Report) error {
 func reportTable(r *control.Report) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "PROGRAM"}, {Title: "CHANGE"}, {Title: "WHY"}}}
 	add := func(name, change string, keys []control.KeyChange) {
-		t.Rows = append(t.Rows, []terminal.Cell{
-			{Text: terminal.Sanitize(name)}, {Text: change, Colour: changeColour(change)}, {Text: terminal.Sanitize(why(keys, change == "restart needed"))}})
+		t.Add(terminal.Cell{Text: terminal.Sanitize(name)}, terminal.Cell{Text: change, Colour: changeColour(change)},
+			terminal.Cell{Text: terminal.Sanitize(why(keys, change == "restart needed"))})
 	}
 	if len(r.Superd) > 0 {
 		add("[superd]", "applied live", r.Superd)

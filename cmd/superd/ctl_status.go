@@ -87,8 +87,7 @@ func showBrief(ctx context.Context, client *control.Client, names []string, asJS
 }
 
 func printTable(w io.Writer, t *terminal.Table) error {
-	lines := t.Lines(terminal.Detect(w, os.Getenv))
-	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	_, err := w.Write(t.Text(terminal.Detect(w, os.Getenv)))
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -12,7 +13,7 @@ import (
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	// Whatever fails before the command itself begins is a wrong command line.
 	begun := false
-	root := newRootCommand()
+	root := newRootCommand(args)
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -24,7 +25,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return err
 }
 
-func newRootCommand() *cobra.Command {
+// newRootCommand returns the command with those below it that args may need.
+func newRootCommand(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "superd",
 		Short: "Supervise programs",
@@ -35,8 +37,34 @@ and tells what happened and why.`,
 		SilenceUsage:  true,
 		RunE:          needCommand,
 	}
-	root.AddCommand(newRunCommand(), newCheckCommand(), newCtlCommand(), newVersionCommand(), newStopPostCommand())
+	named := addNamed(root, args, []subcommand{
+		{"run", newRunCommand},
+		{"check", newCheckCommand},
+		{"ctl", func() *cobra.Command { return newCtlCommand(args) }},
+		{"version", newVersionCommand},
+		{"stop-post", newStopPostCommand},
+	})
+	root.CompletionOptions.DisableDefaultCmd = named && !slices.Contains(args, "completion")
 	return root
+}
+
+// A subcommand is a command below another.
+type subcommand struct {
+	name string
+	make func() *cobra.Command
+}
+
+// addNamed adds to parent those commands that args name, wherever they do, and reports whether there are any. Where there are none it adds all: the
+// help, a completion or a mistake may need them. To make them all takes a command that asks as long as a tenth of what else it does.
+func addNamed(parent *cobra.Command, args []string, all []subcommand) bool {
+	isNamed := func(c subcommand) bool { return slices.Contains(args, c.name) }
+	named := slices.ContainsFunc(all, isNamed)
+	for _, c := range all {
+		if !named || isNamed(c) {
+			parent.AddCommand(c.make())
+		}
+	}
+	return named
 }
 
 // needCommand is what a command does that only has others below it.

@@ -22,18 +22,19 @@ func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 		{Title: "MEMORY", Right: true, Rank: 5},
 		{Title: "LAST LINE", Rank: 1},
 	}}
+	t.Grow(len(all))
 	for i := range all {
 		s := &all[i]
-		t.Rows = append(t.Rows, []terminal.Cell{
-			{Text: s.Name, Colour: names.Colour(s.Name)},
-			{Text: s.State, Colour: stateColour(s.State)},
-			{Text: shown(s.Since, func(t time.Time) string { return age(now.Sub(t)) })},
-			{Text: shown(s.Pid, strconv.Itoa)},
-			{Text: strconv.Itoa(s.Restarts)},
-			{Text: shown(s.CPU, cpuTime)},
-			{Text: shown(s.RSS, memory)},
-			{Text: lastWords(s)},
-		})
+		t.Add(
+			terminal.Cell{Text: s.Name, Colour: names.Colour(s.Name)},
+			terminal.Cell{Text: s.State, Colour: stateColour(s.State)},
+			terminal.Cell{Text: shown(s.Since, func(t time.Time) string { return age(now.Sub(t)) })},
+			terminal.Cell{Text: shown(s.Pid, strconv.Itoa)},
+			terminal.Cell{Text: strconv.Itoa(s.Restarts)},
+			terminal.Cell{Text: shown(s.CPU, cpuTime)},
+			terminal.Cell{Text: shown(s.RSS, memory)},
+			terminal.Cell{Text: lastWords(s)},
+		)
 	}
 	return t
 }
@@ -41,13 +42,14 @@ func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 // briefTable is the table of status --brief.
 func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "NAME"}, {Title: "STATE"}, {Title: "PID", Rank: 1}}}
+	t.Grow(len(all))
 	for i := range all {
 		b := &all[i]
-		t.Rows = append(t.Rows, []terminal.Cell{
-			{Text: b.Name, Colour: names.Colour(b.Name)},
-			{Text: b.State, Colour: stateColour(b.State)},
-			{Text: shown(b.Pid, strconv.Itoa)},
-		})
+		t.Add(
+			terminal.Cell{Text: b.Name, Colour: names.Colour(b.Name)},
+			terminal.Cell{Text: b.State, Colour: stateColour(b.State)},
+			terminal.Cell{Text: shown(b.Pid, strconv.Itoa)},
+		)
 	}
 	return t
 }
@@ -107,13 +109,13 @@ func age(d time.Duration) string {
 	d = max(d, 0) // the wall clock may have been set back
 	switch {
 	case d < 100*time.Second:
-		return fmt.Sprintf("%ds", d/time.Second)
+		return strconv.Itoa(int(d/time.Second)) + "s"
 	case d < 100*time.Minute:
-		return fmt.Sprintf("%dm", d/time.Minute)
+		return strconv.Itoa(int(d/time.Minute)) + "m"
 	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
+		return strconv.Itoa(int(d/time.Hour)) + "h"
 	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
+	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 }
 
 // cpuTime returns processor seconds in about three digits.
@@ -121,9 +123,9 @@ func cpuTime(seconds float64) string {
 	whole := int64(seconds)
 	switch {
 	case seconds < 10:
-		return fmt.Sprintf("%.2fs", seconds)
+		return strconv.FormatFloat(seconds, 'f', 2, 64) + "s"
 	case seconds < 100:
-		return fmt.Sprintf("%.1fs", seconds)
+		return strconv.FormatFloat(seconds, 'f', 1, 64) + "s"
 	case seconds < 6000:
 		return fmt.Sprintf("%dm%02ds", whole/60, whole%60)
 	}
@@ -137,8 +139,9 @@ func memory(bytes int64) string {
 		value /= 1024
 		unit++
 	}
+	digits := 0
 	if value < 100 {
-		return fmt.Sprintf("%.1f%c", value, "KMGT"[unit])
+		digits = 1
 	}
-	return fmt.Sprintf("%.0f%c", value, "KMGT"[unit])
+	return strconv.FormatFloat(value, 'f', digits, 64) + "KMGT"[unit:unit+1]
 }

@@ -43,9 +43,8 @@ func BenchmarkStatus(b *testing.B) {
 	for name, f := range map[string]func(){
 		"brief": func() { buffer = appendBriefs(buffer[:0], brief) },
 		"full": func() {
-			buffer = buffer[:0]
-			for _, st := range s.statuses(all) {
-				buffer = appendStatus(buffer, &st)
+			for part := range s.statuses(all) {
+				buffer = part
 			}
 		},
 	} {

@@ -37,7 +37,7 @@ const (
 	stallTimeout   = 30 * time.Second       // for a client that does not read its answer
 	farewellTime   = 500 * time.Millisecond // for those who follow something to its end
 	watchInterval  = 100 * time.Millisecond // between two answers to a watcher
-	statusPart     = 32 << 10               // bytes of a status that are sent at a time
+	statusPart     = 64                     // instances of which the status is sent at a time
 	maxLooks       = 2                      // at processes in /proc, at a time
 	maxArguments   = 2                      // readers of their arguments, which lie in memory that may take as long as a disk does
 	linePatience   = 30 * time.Millisecond  // for the newest lines and for arguments, where a file system stalls

@@ -34,38 +34,23 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
 }
 
 // sendStatuses answers with a JSON array on one line. What is to be gathered of many instances takes as long as reading it does: a client
-// reads one part while the next is gathered.
+// reads one part while the next are gathered.
 func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status) {
+	w.Header().Set("Content-Type", "application/json")
 	client := http.NewResponseController(w)
-	buffer := make([]byte, 0, statusPart+4096)
-	buffer = append(buffer, '[')
-	sent := false
-	send := func() (gone bool) {
+	for part, last := range s.statuses(all) {
+		if last && len(all) <= statusPart {
+			w.Header().Set("Content-Length", strconv.Itoa(len(part)))
+		}
 		_ = client.SetWriteDeadline(time.Now().Add(s.stall))
-		_, err := w.Write(buffer)
-		if err == nil && sent {
+		_, err := w.Write(part)
+		if err == nil && !last {
 			err = client.Flush()
 		}
-		buffer = buffer[:0]
-		return err != nil
-	}
-	w.Header().Set("Content-Type", "application/json")
-	for i, st := range s.statuses(all) {
-		if i > 0 {
-			buffer = append(buffer, ',')
-		}
-		if buffer = appendStatus(buffer, &st); len(buffer) >= statusPart {
-			sent = true
-			if send() {
-				return // that the client has gone concerns nobody
-			}
+		if err != nil {
+			return // that the client has gone concerns nobody
 		}
 	}
-	buffer = append(buffer, "]\n"...)
-	if !sent {
-		w.Header().Set("Content-Length", strconv.Itoa(len(buffer)))
-	}
-	send()
 }
 
 // watch sends the status now and whenever something has changed, an array on a line each time, until the
@@ -142,14 +127,10 @@ func (s *Server) snapshot(ctx context.Context, names []string, brief bool) (line
 	if err != nil {
 		return nil, err
 	}
-	line = append(line, '[')
-	for i, st := range s.statuses(all) {
-		if i > 0 {
-			line = append(line, ',')
-		}
-		line = appendStatus(line, &st)
+	for part := range s.statuses(all) {
+		line = append(line, part...)
 	}
-	return append(line, "]\n"...), nil
+	return line, nil
 }
 
 // instances asks for what the supervisor knows of the instances that names stand for.
@@ -183,25 +164,67 @@ func askFor[T any](ctx context.Context, s *Server, names []string, look func(nam
 	return got.all, err
 }
 
-// statuses adds to what the supervisor knows what the kernel knows of each main process, and the newest line of its log. It looks at the
-// processes one by one, as they are asked for.
-func (s *Server) statuses(all []procs.Status) iter.Seq2[int, control.Status] {
-	return func(yield func(int, control.Status) bool) {
+// statuses adds to what the supervisor knows what the kernel knows of each main process, and the newest line of its log, and returns it as a line
+// with a JSON array, in parts that are valid until the next one; true with the last. Several look at processes at a time, each for a part of its own.
+func (s *Server) statuses(all []procs.Status) iter.Seq2[[]byte, bool] {
+	return func(yield func([]byte, bool) bool) {
 		captures := make([]*logs.Capture, len(all))
 		for i := range all {
 			captures[i] = all[i].Capture
 		}
 		lines := logs.LastLines(captures, linePatience)
-		for i := range all {
-			st := s.look(&all[i], lines[i])
-			if captures[i] != nil {
-				st.DroppedBytes, st.DroppedLines = captures[i].Dropped()
-			}
-			if !yield(i, st) {
+		count := max(1, (len(all)+statusPart-1)/statusPart)
+		if count == 1 {
+			yield(s.appendStatuses(nil, all, lines, 0), true)
+			return
+		}
+		quit := make(chan struct{})
+		defer close(quit)
+		var gathered [maxLooks]chan []byte
+		for worker := range gathered {
+			gathered[worker] = make(chan []byte)
+			go func() {
+				const usual = 512 // bytes of an instance
+				now, next := make([]byte, 0, usual*statusPart), make([]byte, 0, usual*statusPart)
+				for n := worker; n < count; n += maxLooks {
+					now, next = s.appendStatuses(next[:0], all, lines, n), now // whoever takes one is done with the one before
+					select {
+					case gathered[worker] <- now:
+					case <-quit:
+						return
+					}
+				}
+			}()
+		}
+		for n := range count {
+			if !yield(<-gathered[n%maxLooks], n == count-1) {
 				return
 			}
 		}
 	}
+}
+
+// appendStatuses appends the part of that number, the first one 0.
+func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string, number int) []byte {
+	begin := number * statusPart
+	end := min(begin+statusPart, len(all))
+	if begin == 0 {
+		part = append(part, '[')
+	}
+	for i := begin; i < end; i++ {
+		if i > 0 {
+			part = append(part, ',')
+		}
+		st := s.look(&all[i], lines[i])
+		if c := all[i].Capture; c != nil {
+			st.DroppedBytes, st.DroppedLines = c.Dropped()
+		}
+		part = appendStatus(part, &st)
+	}
+	if end == len(all) {
+		part = append(part, "]\n"...)
+	}
+	return part
 }
 
 // look is status with a look at the process, of which only a few go on at a time.

@@ -240,7 +240,11 @@ func (r *Receiver) takeOne() (passed []int, hold, more bool) {
 	case sender.Pid <= 0:
 		r.refuse(sender, errors.New("refuse message: its sender is not of this pid namespace"))
 	case !r.handler.Accept(sender):
-		r.refuse(sender, fmt.Errorf("refuse message: process %d is none of the program's", sender.Pid))
+		why := fmt.Sprintf("process %d is none of the program's", sender.Pid)
+		if errors.Is(unix.Kill(sender.Pid, 0), unix.ESRCH) {
+			why = fmt.Sprintf("process %d has ended, and whose it was can't be told: who tells something and ends must wait until it is taken (BARRIER=1; systemd-notify without --no-block)", sender.Pid)
+		}
+		r.refuse(sender, errors.New("refuse message: "+why))
 	case flags&unix.MSG_TRUNC != 0:
 		r.refuse(sender, fmt.Errorf("refuse message: it has more than %d bytes", maxMessage))
 	default:

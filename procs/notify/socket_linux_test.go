@@ -159,7 +159,7 @@ func TestForeignSender(t *testing.T) {
 	}
 	r.send("STATUS=last")
 	r.run()
-	r.expect("refuse message: process PID is none of the program's", "last")
+	r.expect("refuse message: process PID has ended, and whose it was can't be told: who tells something and ends must wait until it is taken (BARRIER=1; systemd-notify without --no-block)", "last")
 }
 
 // TestBarrier passes descriptors: they are closed, and in order.

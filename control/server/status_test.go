@@ -1,0 +1,50 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+	"testing/synctest"
+
+	"superd/control"
+	"superd/procs"
+)
+
+// manyStatuses returns so many instances, whose main process is this one.
+func manyStatuses(count int) []procs.Status {
+	all := make([]procs.Status, count)
+	for i := range all {
+		all[i] = procs.Status{Name: fmt.Sprint("p", i), State: procs.Running, Pid: os.Getpid()}
+	}
+	return all
+}
+
+// Instances are told in their order, all of them, whoever has looked at which.
+func TestStatusInParts(t *testing.T) {
+	h := newHarness(t)
+	for _, count := range []int{0, 1, statusPart, statusPart + 1, 2 * statusPart, 5*statusPart - 1, 1000} {
+		h.on(func() { h.fake.all = manyStatuses(count) })
+		_, body := h.request("GET", "/v1/status", "")
+		var got []control.Status
+		if err := json.Unmarshal([]byte(body), &got); err != nil || got == nil || len(got) != count || body[len(body)-1] != '\n' {
+			t.Fatalf("status of %d instances: %d, %v, %.40q", count, len(got), err, body)
+		}
+		for i := range got {
+			if want := fmt.Sprint("p", i); got[i].Name != want {
+				t.Fatalf("status of %d instances: %s at %d, want %s", count, got[i].Name, i, want)
+			}
+		}
+	}
+}
+
+// Nobody goes on gathering for a client that has gone.
+func TestStatusForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // fails if somebody is left
+		s := New(Options{Log: slog.New(slog.DiscardHandler)})
+		for range s.statuses(manyStatuses(1000)) {
+			break
+		}
+	})
+}
