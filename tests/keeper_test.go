@@ -153,7 +153,7 @@ func TestWatchdog(t *testing.T) {
 	s := harness.NewSite(t, "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n")
 	d := s.Start(func(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--watchdog=200ms") })
 	supervisor := s.Hold(d.Pid)
-	for !supervisor.Stop() {
+	for !supervisor.Stop(t) {
 		d.FindSupervisor()
 		supervisor = s.Hold(d.Pid)
 	}

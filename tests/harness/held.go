@@ -1,10 +1,14 @@
 package harness
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
+	"testing"
 )
 
 // A Held is a process that stays known when its pid is used again, and when nothing in it shows where it came from.
@@ -30,8 +34,21 @@ func (h *Held) Alive() bool {
 	return h.process.Signal(syscall.Signal(0)) == nil && Alive(h.Pid)
 }
 
-// Stop stops it, and reports whether it was still there.
-func (h *Held) Stop() bool { return h.process.Signal(syscall.SIGSTOP) == nil }
+// Stop stops it, and reports whether it was still there. When Stop returns, none of its threads runs any more.
+func (h *Held) Stop(t testing.TB) bool {
+	t.Helper()
+	if h.process.Signal(syscall.SIGSTOP) != nil {
+		return false
+	}
+	Until(t, "all threads have stopped", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", h.Pid))
+		return !h.Alive() || !slices.ContainsFunc(threads, func(path string) bool {
+			text, err := os.ReadFile(path)
+			return err == nil && !strings.Contains(string(text), ") T ")
+		})
+	})
+	return true
+}
 
 // Kill kills it.
 func (h *Held) Kill() { h.process.Kill() }
