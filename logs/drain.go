@@ -3,6 +3,7 @@ package logs
 import (
 	"log/slog"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -29,6 +30,7 @@ func (c *Capture) run(b *bell) {
 
 // empty moves bytes until the FIFOs are empty or the capture is closing.
 func (c *Capture) empty() {
+	var yielded time.Time
 	for more := true; more; {
 		more = false
 		list := c.inOrder()
@@ -45,8 +47,27 @@ func (c *Capture) empty() {
 			}
 			more = more || again
 		}
-		more = more || c.linger()
+		if more = more || c.linger(); more {
+			yielded = yield(yielded)
+		}
 	}
+}
+
+// yieldEvery is how often a goroutine yields that goes on moving bytes. Go's monitor takes the processor away from one that has not been scheduled
+// for 10 ms when it finds it in a system call, and then looks at all processors every 20 µs for a while.
+const yieldEvery = 5 * time.Millisecond
+
+// yield yields if that is due, and returns when it has done so last; at first, when there is no such time, now.
+func yield(last time.Time) time.Time {
+	now := time.Now()
+	switch {
+	case last.IsZero():
+		return now
+	case now.Sub(last) < yieldEvery:
+		return last
+	}
+	runtime.Gosched()
+	return now
 }
 
 // serve moves bytes for a turn, and waits a while when that fails. It reports whether there may be more to move, and false for open when

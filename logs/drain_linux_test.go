@@ -47,6 +47,24 @@ func TestTurnEnds(t *testing.T) {
 	}
 }
 
+// A look at a file that has been moved away makes none before there is a byte for it.
+func TestTurnMakesNoEmptyFile(t *testing.T) {
+	p := newRig(t).undrained()
+	p.print("one\n")
+	p.mustTurn(false)
+	if err := os.Rename(p.Path(), p.Path()+".1"); err != nil {
+		t.Fatal(err)
+	}
+	p.mustTurn(false)
+	if _, err := os.Stat(p.Path()); err == nil {
+		t.Error("a file was made without a byte for it")
+	}
+	p.print("two\n")
+	p.mustTurn(false)
+	equal(t, "the moved file", readFile(t, p.Path()+".1"), "one\n")
+	equal(t, "the new file", readFile(t, p.Path()), "two\n")
+}
+
 func TestTurnOfClosingCapture(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("one\n")

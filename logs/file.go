@@ -73,7 +73,7 @@ func (f *file) take(pipe int, most int64, look *glance) (moved int64, err error)
 	}()
 	for {
 		if n := f.room(); n > 0 { // for whatever is there
-			if err := f.ready(); err != nil {
+			if err := f.verify(); err != nil {
 				return 0, err
 			}
 			if n = f.room(); n > 0 {
@@ -199,8 +199,9 @@ func (f *file) copy(pipe int, n int64, look *glance) (moved int64, err error) {
 	return int64(written), err
 }
 
-// ready makes sure that the file is open and that the next byte goes to its end, whatever others did to it.
-func (f *file) ready() error {
+// verify lets go of the file if it has no name left or its path names another one, and else makes sure that the next byte goes to its end,
+// whatever others did to it.
+func (f *file) verify() error {
 	if same := f.fd >= 0 && f.unsure && f.check(); f.fd >= 0 && !same {
 		info, err := statFD(f.fd)
 		if err != nil {
@@ -214,6 +215,14 @@ func (f *file) ready() error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// ready makes sure that the file is open and that the next byte goes to its end.
+func (f *file) ready() error {
+	if err := f.verify(); err != nil {
+		return err
 	}
 	if f.fd < 0 {
 		if err := f.openEnd(); err != nil {

@@ -90,6 +90,7 @@ func TestWriteError(t *testing.T) {
 	r.await(done, "the file to be written again")
 	p.log("two\n")
 	equal(t, "log", readFile(t, path), "one\ntwo\n")
+	r.awaitLog("into its log again", func() {}) // it is told after the turn in which the second line may have come, too
 	said := r.log.String()
 	for _, want := range []string{"has to wait", "no space left on device", "into its log again"} {
 		if n := strings.Count(said, want); n != 1 {

@@ -49,5 +49,16 @@ func (p *Process) is(id Identity) (bool, error) {
 	return now == id, err
 }
 
+// Ended reports whether the process has ended, be it reaped or not. Source: pidfd_open(2).
+func (p *Process) Ended() bool {
+	polled := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(polled, 0)
+		if err != unix.EINTR {
+			return err == nil && n > 0
+		}
+	}
+}
+
 // Gone reports whether the process was reaped: nothing of it is left but what ExitInfo tells.
 func (p *Process) Gone() bool { return unix.PidfdSendSignal(p.fd, 0, nil, 0) == unix.ESRCH }

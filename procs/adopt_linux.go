@@ -45,7 +45,7 @@ func (k *Kernel) adopt(a *Adoptee) {
 	if a.ReadyNumber > 0 && a.ReadyFD < 0 && a.Found != nil {
 		a.ReadyFD = k.adoptReady(a)
 	}
-	a.Ended = a.Found == nil || readable(a.Found.FD()) // looked at when the read ends are held
+	a.Ended = a.Found == nil || a.Found.Ended() // looked at when the read ends are held
 	if tree, ok := a.Tree.(kernelTree); ok && a.Err == nil {
 		if err := tree.adopt(a); err != nil {
 			k.log.Warn("limits not in force until the next start", "instance", a.Instance, "error", err)
@@ -124,13 +124,6 @@ func (k *Kernel) adoptReady(a *Adoptee) int {
 func isFIFO(fd int) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
-}
-
-// readable reports whether fd is.
-func readable(fd int) bool {
-	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := retry(func() (int, error) { return unix.Poll(polled, 0) })
-	return err == nil && n > 0
 }
 
 // closeInherited closes fd, which may be -1.

@@ -142,11 +142,11 @@ func (a *adopted) Wait() (pidfd.Exit, bool, error) {
 	return pidfd.Exit{}, false, nil
 }
 
-// endSeen reports whether the main process is known to have ended, though not how: that is about to be told.
-func (r *run) endSeen() bool {
-	a, ok := r.process.(*adopted)
-	return ok && a.endedAt != 0
-}
+// mainEnded reports whether the main process has ended, though that, or how, may be about to be told.
+func (r *run) mainEnded() bool { return r.process == nil || r.process.Ended() }
+
+// Ended implements [Process].
+func (a *adopted) Ended() bool { return a.Process == nil || a.endedAt != 0 || a.Process.Ended() }
 
 // patience is how long to wait for the status: of who is gone without a trace, only the keeper can know it.
 func (a *adopted) patience() time.Duration {

@@ -54,6 +54,7 @@ func (p *quickProcess) Pid() int                                          { retu
 func (p *quickProcess) FD() int                                           { return p.fd }
 func (p *quickProcess) Signal(sig syscall.Signal) error                   { return p.SignalGroup(sig) }
 func (p *quickProcess) Wait() (pidfd.Exit, bool, error)                   { return pidfd.Exit{Known: true}, p.ended, nil }
+func (p *quickProcess) Ended() bool                                       { return false }
 func (p *quickProcess) ExitInfo() (pidfd.Exit, bool, error)               { return pidfd.Exit{}, false, nil }
 func (p *quickProcess) Close() error                                      { p.k.v.CloseFD(p.fd); return nil }
 

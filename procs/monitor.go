@@ -102,10 +102,10 @@ func (m *monitor) checked(result probe.Result) {
 	})
 }
 
-// note does what follows from a result. While the program has ended and nobody knows how yet, reloads or is on its way out nothing does, nor from a check that began then.
+// note does what follows from a result. While the program has ended and that, or how, is about to be told, reloads or is on its way out nothing does, nor from a check that began then.
 func (m *monitor) note(result probe.Result) {
 	in := m.in
-	if m.run.endSeen() || m.run.reloading != nil || m.run.leaving != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
+	if m.run.mainEnded() || m.run.reloading != nil || m.run.leaving != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
 		return
 	}
 	before := m.health.FailuresInRow()
@@ -172,7 +172,7 @@ func (m *monitor) starved() {
 		switch {
 		case m.run.monitor != m || m.watchdog.Active() || m.run.leaving != nil: // it has told just in time, or superd was late
 			return
-		case m.run.endSeen(): // another process may become the main one
+		case m.run.mainEnded(): // another process may become the main one
 			m.fed()
 			return
 		}

@@ -229,7 +229,7 @@ func TestWatchdogOfTheNextMain(t *testing.T) {
 	second.end(pidfd.Exit{Known: true})
 	h.kernel.reapForeign(second)
 	h.v.RunFor(web.Watchdog + 50*time.Millisecond)
-	if in.run != run || !run.endSeen() {
+	if in.run != run || !run.mainEnded() {
 		t.Fatalf("web is %s, want it to find out how its main process has ended", stateNames[in.machine.state])
 	}
 	second.tell(notify.Message{MainPID: third.pid})

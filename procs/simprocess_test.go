@@ -218,6 +218,9 @@ func (h *simHandle) Wait() (pidfd.Exit, bool, error) {
 	return h.p.exit, true, nil
 }
 
+// Ended implements [Process].
+func (h *simHandle) Ended() bool { return h.p.zombie || h.p.reaped }
+
 // ExitInfo implements [Process].
 func (h *simHandle) ExitInfo() (pidfd.Exit, bool, error) {
 	switch p := h.p; {

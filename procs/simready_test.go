@@ -370,7 +370,7 @@ func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
 		}
 	case strings.HasPrefix(blame, "unhealthy"):
 		command := r.program.Health == nil || r.program.Health.Exec != nil
-		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && !h.hangs && !(command && h.faulty(in)) {
+		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && !p.busy && !h.hangs && !(command && h.faulty(in)) {
 			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
 		}
 		lost := h.kernel.socketOf(p.run).lost

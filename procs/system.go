@@ -153,7 +153,8 @@ type PendingSpawn interface {
 // A Process is a main process. [pidfd.Process] is one.
 type Process interface {
 	Pid() int
-	FD() int // readable when the process has ended
+	FD() int     // readable when the process has ended
+	Ended() bool // whether it has, be it reaped or not
 	Signal(sig syscall.Signal) error
 	SignalGroup(sig syscall.Signal) error
 	Wait() (pidfd.Exit, bool, error)     // of a child; else the error is [pidfd.ErrNotChild]
