@@ -17,6 +17,7 @@ const slots = 4
 type Slots struct {
 	mu    sync.Mutex
 	empty int // what lies in a slot that is not in use
+	held  int // what each child has until its exec; -1: nothing
 	fds   []int
 	end   int // above all of them
 }
@@ -24,7 +25,7 @@ type Slots struct {
 // ReserveSlots takes the numbers. Each child has held, too, until it executes its program; it had best lie low. Where the kernel or a filter of system calls
 // does not know close_range (Linux 5.9), the children get copies of all.
 func ReserveSlots(held int) (*Slots, error) {
-	s := &Slots{}
+	s := &Slots{held: held}
 	if unix.CloseRange(1, 0, closeRangeUnshare) != unix.EINVAL { // that, if it is known: the range is none
 		s.empty = -1
 		return s, nil

@@ -85,6 +85,20 @@ func TestSlotsHold(t *testing.T) {
 	if len(s.fds) > 0 && s.end <= int(held.Fd()) {
 		t.Errorf("a child leaves behind what lies at %d and above, %d is held", s.end, held.Fd())
 	}
+	// Its own files may lie where that does; when it has executed it has these only.
+	_, w := pipe(t)
+	attr := &Attr{Path: "/bin/sh", Args: []string{"sh", "-c", "echo ready; read x"}, CgroupFD: -1, Slots: s, Files: slices.Repeat([]int{-1}, int(held.Fd())+10)}
+	attr.Files = append(attr.Files, int(w.Fd()))
+	c := spawnAttr(t, attr)
+	c.line(t)
+	want := []string{"0", "1", "2", strconv.Itoa(len(attr.Files) - 1)}
+	slices.Sort(want)
+	if got := openDescriptors(t, c.Pid()); !slices.Equal(got, want) {
+		t.Errorf("descriptors of the child: %v, want %v", got, want)
+	}
+	if _, err := c.in.WriteString("end\n"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // What a child does with the descriptors it shares at first never reaches ours, also when it fails.

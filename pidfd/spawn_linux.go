@@ -51,6 +51,7 @@ func Spawn(a *Attr) (*Process, error) {
 	if s := a.Slots; s != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		f.held = s.held
 		used, ok := s.fill(f.files)
 		defer s.clear(used)
 		if ok {
@@ -85,7 +86,7 @@ func Spawn(a *Attr) (*Process, error) {
 
 // fork returns what the child will need.
 func (a *Attr) fork() (*fork, error) {
-	f := &fork{files: slices.Clone(a.Files), openFiles: a.OpenFiles, credential: a.Credential, pidFD: -1}
+	f := &fork{files: slices.Clone(a.Files), openFiles: a.OpenFiles, credential: a.Credential, held: -1, pidFD: -1}
 	var err error
 	if f.path, err = syscall.BytePtrFromString(a.Path); err != nil {
 		return nil, err

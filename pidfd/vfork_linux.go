@@ -13,6 +13,7 @@ type fork struct {
 	path, dir  *byte
 	argv, envv **byte
 	files      []int   // become 0, 1, 2…; -1 leaves a number closed
+	held       int     // it keeps this one until its exec, close-on-exec; -1: none
 	closeFrom  uintptr // of our descriptors it gets a copy of those below only; 0: of all
 	openFiles  *unix.Rlimit
 	credential *syscall.Credential
@@ -142,6 +143,11 @@ func (f *fork) child() (errno syscall.Errno) {
 //go:nocheckptr
 //go:nosplit
 func (f *fork) place() syscall.Errno {
+	if f.held >= 0 && f.held < len(f.files) {
+		if _, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, uintptr(f.held), unix.F_DUPFD_CLOEXEC, uintptr(len(f.files))); errno != 0 {
+			return errno
+		}
+	}
 	// One that lies where another is to be moves out of the way first: above all of them.
 	for i := 0; i < len(f.files); i++ {
 		if fd := f.files[i]; fd >= 0 && fd < i {

@@ -222,7 +222,7 @@ func identify(s *procStat) (pidfd.Identity, error) {
 }
 
 // birthPatience bounds how long it is waited for one who may have been sought.
-const birthPatience = 5 * time.Second
+const birthPatience = 2 * time.Second
 
 // findTraces looks through /proc for processes that carry an invocation id and the runtime directory in their environment. It waits for those who can't tell
 // theirs, longest for one who leads a session and is not older than since, in clock ticks since boot.

@@ -226,8 +226,9 @@ func (c *census) walk() (*headcount, error) {
 	}
 	w.to = c.reaped.Load()
 	c.attribute(w, register)
-	if c.await(w.mute) {
+	if asked := w.mute; c.await(asked) {
 		c.attribute(w, register)
+		maps.DeleteFunc(w.mute, func(key processKey, _ bool) bool { return !asked[key] }) // nobody has waited for these
 	}
 	c.mute = w.mute
 	c.forgetUnused(w, register)
@@ -450,7 +451,7 @@ func (c *census) byFIFO(pid int) (tree *censusTree, told bool) {
 		return nil, !isShortage(e)
 	}
 	if s, err := readStat(pid); err != nil || s.bare {
-		return nil, err != nil
+		return nil, err != nil && !isShortage(err)
 	}
 	for target := range filesOf(pid) {
 		if t := fifos[target]; t != nil {

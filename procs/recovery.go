@@ -212,7 +212,7 @@ func (v *savedInstance) check() error {
 	if !v.Wanted.Up && (state == Starting || state == Running) {
 		return fmt.Errorf("it is %s and not wanted", v.State)
 	}
-	if state == Clearing && rules[Clearing][verdict] == nil {
+	if state == Clearing && (verdict < EndRetry || verdict > EndWait) {
 		return fmt.Errorf("state %s with the verdict %s", v.State, v.Verdict)
 	}
 	if v.Due != nil && rules[state][RestartDue] == nil {

@@ -79,6 +79,8 @@ func (a *adoption) resume() {
 		a.resumeRun()
 	case a.saved.Due != nil:
 		in.armRestart(*a.saved.Due - in.sup.loop.Now())
+	case in.machine.state == Backoff: // of no superd's making
+		in.armRestart(0)
 	}
 	if !a.heard {
 		a.unheard()

@@ -129,6 +129,9 @@ func takeLock(dir string, keeper int) (*os.File, error) {
 			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 		}
 		pids, owners := readLock(lock)
+		if err != nil {
+			lock.Close() // or this process would hold it
+		}
 		if owner := ownerOf(path, err == nil, pids, owners); owner != nil {
 			lock.Close()
 			if busy != nil && *busy == *owner { // at the first look it may just be dying
@@ -144,7 +147,6 @@ func takeLock(dir string, keeper int) (*os.File, error) {
 			}
 			return lock, nil
 		}
-		lock.Close()
 		switch late := time.Now().After(deadline); {
 		case late && len(pids) == 0: // a superd of another kind
 			return nil, &BusyError{Path: dir}

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Name is the name under which the test binary is a child.
@@ -152,7 +153,9 @@ func tell(args []string) error {
 	if _, err := conn.Write([]byte(strings.ReplaceAll(args[1], `\n`, "\n"))); err != nil {
 		return err
 	}
-	select {}
+	for { // not select: Go takes a program in which nobody can go on for stuck
+		time.Sleep(time.Hour)
+	}
 }
 
 func echo(args []string) error {
