@@ -171,7 +171,7 @@ func ownerOf(path string, free bool, pids []int, owners []processKey) *BusyError
 	}
 	// One whose start time it does not tell, as in the first versions, or whose boot can't be told.
 	for _, pid := range pids {
-		if pid != os.Getppid() && holdsFile(pid, path) && !killed(pid) {
+		if pid != os.Getppid() && !killed(pid) && holdsFile(pid, path) { // of one that is dying it may take long, with all that it had open
 			return &BusyError{Pid: pid}
 		}
 	}
@@ -208,7 +208,7 @@ func killSpawnsInFlight(lock string) {
 		if err != nil || name(exe) != name(own) || pid == os.Getpid() || pid == os.Getppid() {
 			continue
 		}
-		if s, err := readStat(pid); err == nil && holdsFile(pid, lock) {
+		if s, err := readStat(pid); err == nil && !killed(pid) && holdsFile(pid, lock) {
 			if p, err := openProcess(&s); err == nil {
 				p.Signal(unix.SIGKILL)
 				p.Close()
