@@ -419,6 +419,9 @@ func (h *history) checkVerdict(in *instance, model *model, ran *simProcess, ende
 		h.expect(in, got == Exited && !retry, "exited after success")
 	case success:
 		h.expect(in, got == Backoff, "in back-off")
+		if unsure { // a reload has changed what success is
+			model.failures = slices.Clone(in.machine.failures)
+		}
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == Failed && !retry, "failed for good")
 	default:
