@@ -55,7 +55,7 @@ ONLY ?=
 bench: ## measure superd beside its peers and yardsticks (about 15 minutes; ONLY=restart a part); UPDATE=1 writes docs/benchmarks.md
 	go test -run '^$$' -bench 'Supervisors$(if $(ONLY),/$(ONLY))' -benchtime 1x -timeout 40m ./tests/bench $(if $(UPDATE),$(if $(ONLY),$(error a part is not written into the documentation),-update))
 
-bench-quick: ## run all that make bench measures in small, to see that it works (2 minutes)
+bench-quick: ## run all that make bench measures in small, to see that it works (4 minutes)
 	go test -run '^$$' -bench Supervisors -benchtime 1x -timeout 10m ./tests/bench -quick
 
 bench-loop: ## measure the loop, against libuv and libev where libuv1-dev and libev-dev are installed (about 3 minutes); UPDATE=1 writes docs/loops.md
