@@ -136,20 +136,25 @@ func (h *history) checkMain(in *instance) {
 	}
 }
 
+// running returns a history without faults in which the program was started a second ago.
+func running(program *config.Program, keeper bool) (*history, *instance) {
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix, h.kernel.keeper = faultMix{}, keeper
+	h.file = &config.Config{Programs: []*config.Program{program}}
+	h.sup = New(h.options())
+	h.sup.Start(func() {})
+	h.v.RunFor(time.Second)
+	return h, h.sup.byName[program.Name]
+}
+
 // TestMainWhileEnding: who becomes the main process while that is being ended is sent what the one before has got.
 func TestMainWhileEnding(t *testing.T) {
 	for _, state := range []State{Stopping, Killing} {
 		t.Run(stateNames[state], func(t *testing.T) {
-			h := newHistory(1, defect{}, false)
-			h.kernel.mix = faultMix{}
 			web := programNamed("web", nil)
 			web.Watchdog, web.KillMode, web.StopTimeout = time.Hour, config.KillProcess, time.Minute
+			h, in := running(web, false)
 			h.kernel.spared["web"] = true
-			h.file = &config.Config{Programs: []*config.Program{web}}
-			h.sup = New(h.options())
-			h.sup.Start(func() {})
-			h.v.RunFor(time.Second)
-			in := h.sup.byName["web"]
 			if in.machine.state != Running {
 				t.Fatalf("web is %v", in.machine.state)
 			}
@@ -180,15 +185,9 @@ func TestMainWhileEnding(t *testing.T) {
 
 // TestMainWithTheSameNumber: the main process, whose parent superd is not, has ended and was reaped; a child of it has its number, and is the main one now.
 func TestMainWithTheSameNumber(t *testing.T) {
-	h := newHistory(1, defect{}, false)
-	h.kernel.mix = faultMix{}
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour
-	h.file = &config.Config{Programs: []*config.Program{web}}
-	h.sup = New(h.options())
-	h.sup.Start(func() {})
-	h.v.RunFor(time.Second)
-	in := h.sup.byName["web"]
+	h, in := running(web, false)
 	first := h.kernel.mains[in.run.invocationID]
 	second := first.bear()
 	first.tell(notify.Message{MainPID: second.pid})
@@ -210,15 +209,9 @@ func TestMainWithTheSameNumber(t *testing.T) {
 // TestWatchdogOfTheNextMain: who becomes the main process while it is found out how the one before has ended has to feed the watchdog, though that
 // has starved meanwhile.
 func TestWatchdogOfTheNextMain(t *testing.T) {
-	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.kernel.keeper = faultMix{}, true // that could tell
 	web := programNamed("web", nil)
 	web.Watchdog = 300 * time.Millisecond
-	h.file = &config.Config{Programs: []*config.Program{web}}
-	h.sup = New(h.options())
-	h.sup.Start(func() {})
-	h.v.RunFor(time.Second)
-	in := h.sup.byName["web"]
+	h, in := running(web, true) // the keeper could tell
 	first := h.kernel.mains[in.run.invocationID]
 	second := first.bear()
 	first.tell(notify.Message{MainPID: second.pid})
