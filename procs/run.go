@@ -287,7 +287,7 @@ func (s *Supervisor) own(scope *loop.Scope, process Process, kept string, reap f
 	pid := process.Pid()
 	scope.Defer(func() {
 		process.Close()
-		s.letGo(kept)
+		s.letGoOfProcess(kept)
 	})
 	a, isAdopted := process.(*adopted)
 	if isAdopted && !a.isChild() {
