@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +62,8 @@ func Spawn(a *Attr) (*Process, error) {
 			copy(f.files, a.Files)
 		}
 	}
+	var before unix.Timespec
+	unknown := unix.ClockGettime(unix.CLOCK_BOOTTIME, &before) != nil
 	pid, errno := f.run()
 	runtime.KeepAlive(f)
 	if errno != 0 {
@@ -68,6 +71,9 @@ func Spawn(a *Attr) (*Process, error) {
 	}
 	// It is our unreaped child, so the pid is still its own.
 	child := &Process{pid: pid, fd: int(f.pidFD)}
+	if !unknown {
+		child.start = startBetween(time.Duration(before.Nano()), time.Duration(f.born.Nano()))
+	}
 	if f.errno != 0 {
 		err = f.errno
 	} else if child.fd < 0 {

@@ -15,7 +15,13 @@ type shutdown struct {
 	why      string
 	hurry    bool // asked for a second time: no stop time-outs any more
 	draining bool // all programs are at rest; their last output is being written
+
+	untold []*instance // who has not been told yet
+	goesOn bool        // a superd before this one has begun it, and told some
 }
+
+// maxTold bounds how many instances one turn tells of a shutdown: each gets its signals meanwhile.
+const maxTold = 128
 
 // Shutdown stops every program, then ends. A second call does not wait for stop time-outs any more.
 func (s *Supervisor) Shutdown(why string) {
@@ -36,11 +42,47 @@ func (s *Supervisor) Shutdown(why string) {
 	s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: why})
 	s.Write() // before anybody is signalled: the next superd must not start them again
 	s.notify.Stopping()
-	for _, in := range slices.Clone(s.instances) {
-		in.next = nil
-		in.do(func() []Effect { return in.machine.wantDown(theShutdown) })
+	s.tellAllShutdown()
+}
+
+// tellAllShutdown has every instance be told of the shutdown.
+func (s *Supervisor) tellAllShutdown() {
+	underWay := len(s.shutdown.untold) > 0
+	s.shutdown.untold = slices.Clone(s.instances)
+	s.Children() // so many will end: no signal is to tell of each
+	if !underWay {
+		s.tellShutdown()
+	}
+}
+
+// tellShutdown tells as many as a turn has room for. What others do meanwhile they may do: they will be told, too, and so they will by the next superd
+// where this one is killed, since the shutdown is in the journal before.
+func (s *Supervisor) tellShutdown() {
+	all := s.shutdown.untold
+	batch := all[:min(len(all), maxTold)]
+	s.shutdown.untold = all[len(batch):]
+	for _, in := range batch {
+		if !in.scope.Closed() {
+			in.tellShutdown()
+		}
+	}
+	if len(s.shutdown.untold) > 0 {
+		s.scope.Post(s.tellShutdown)
+		return
 	}
 	s.continueShutdown()
+}
+
+// tellShutdown has the instance stop, once.
+func (in *instance) tellShutdown() {
+	in.next = nil
+	m, sd := in.machine, in.sup.shutdown
+	if !sd.goesOn || m.wanted.up || m.wanted.by != theShutdown && !m.state.AtRest() {
+		in.do(func() []Effect { return m.wantDown(theShutdown) })
+	}
+	if sd.goesOn && sd.hurry {
+		in.hurry()
+	}
 }
 
 // inHurry reports whether nobody wants to wait for stop time-outs any more.
@@ -68,7 +110,7 @@ func (in *instance) hurry() {
 
 // continueShutdown ends superd when nothing is left to wait for. A process that doesn't die holds nobody up.
 func (s *Supervisor) continueShutdown() {
-	if s.shutdown == nil || s.shutdown.draining || s.onEnd == nil {
+	if s.shutdown == nil || len(s.shutdown.untold) > 0 || s.shutdown.draining || s.onEnd == nil {
 		return
 	}
 	if s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.stuck < len(s.instances) {

@@ -250,6 +250,7 @@ func (s *Supervisor) Children() {
 	if s.sweepTimer != nil {
 		return
 	}
+	s.system.Hush()
 	s.sweepTimer = s.scope.After(sweepDelay, func() {
 		s.sweepTimer = nil
 		s.system.Sweep(s.childDied)
