@@ -70,8 +70,13 @@ func (s *Supervisor) tellShutdown() {
 		s.scope.Post(s.tellShutdown)
 		return
 	}
+	s.Children() // a sweep may have come no further than to one of those
 	s.continueShutdown()
 }
+
+// telling reports whether some have not been told of the shutdown yet. So long those who have ended can wait: the sooner the others get their signals, the more
+// of them end at the same time, and where all have, the kernel need not be asked for each what is left of it.
+func (s *Supervisor) telling() bool { return s.shutdown != nil && len(s.shutdown.untold) > 0 }
 
 // tellShutdown has the instance stop, once.
 func (in *instance) tellShutdown() {
@@ -110,7 +115,7 @@ func (in *instance) hurry() {
 
 // continueShutdown ends superd when nothing is left to wait for. A process that doesn't die holds nobody up.
 func (s *Supervisor) continueShutdown() {
-	if s.shutdown == nil || len(s.shutdown.untold) > 0 || s.shutdown.draining || s.onEnd == nil {
+	if s.shutdown == nil || s.telling() || s.shutdown.draining || s.onEnd == nil {
 		return
 	}
 	if s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.stuck < len(s.instances) {
