@@ -64,8 +64,9 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	return k, nil
 }
 
-// births is how many forks wait for their execs at a time. Each keeps one of Go's processors, of which there have to be some for the loop and control.
-func births() int { return min(workers, max(runtime.GOMAXPROCS(0)-1, 1)) }
+// births is how many forks wait for their execs at a time: as many as the machine has processors. Each keeps one of Go's until then, of which superd
+// has two more, for the loop and control.
+func births() int { return min(workers, max(runtime.GOMAXPROCS(0)-2, 1)) }
 
 // crowded returns what to do when many starts begin to wait, and when nobody waits any more.
 func (k *Kernel) crowded(leader int, tell func(bool)) func(bool) {
