@@ -55,8 +55,8 @@ ONLY ?=
 bench: ## measure superd beside its peers and yardsticks (about 15 minutes; ONLY=restart a part); UPDATE=1 writes docs/benchmarks.md
 	go test -run '^$$' -bench 'Supervisors$(if $(ONLY),/$(ONLY))' -benchtime 1x -timeout 40m ./tests/bench $(if $(UPDATE),$(if $(ONLY),$(error a part is not written into the documentation),-update))
 
-bench-quick: ## run all that make bench measures in small, to see that it works (4 minutes)
-	go test -run '^$$' -bench Supervisors -benchtime 1x -timeout 10m ./tests/bench -quick
+bench-quick: ## run all that make bench measures in small, to see that it works (1 minute)
+	go test -run Supervisors -count=1 -parallel 6 -timeout 10m ./tests/bench -quick
 
 bench-loop: ## measure the loop, against libuv and libev where libuv1-dev and libev-dev are installed (about 3 minutes); UPDATE=1 writes docs/loops.md
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./tests/loopbench $(if $(UPDATE),-update)

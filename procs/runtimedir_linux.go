@@ -38,12 +38,17 @@ type BusyError struct {
 	Path    string
 	Pid     int  // of the other one; 0 when it is not known
 	Between bool // it is a keeper that is about to start a supervisor
+	// Elsewhere tells that it is in another PID namespace, such as a container, or on another machine: the pid, if known, is one there.
+	Elsewhere bool
 }
 
 func (e *BusyError) Error() string {
 	who := "another superd"
 	if e.Pid > 0 {
 		who += fmt.Sprintf(" (pid %d)", e.Pid)
+	}
+	if e.Elsewhere {
+		return fmt.Sprintf("lock runtime directory %s: %s holds it in another PID namespace, such as a container's, or on another machine: stop it there, or choose another directory with --runtime-dir", e.Path, who)
 	}
 	if e.Between {
 		return fmt.Sprintf("lock runtime directory %s: the supervisor there has ended, and its keeper (pid %d) is about to start the next one: leave it to that, or end it by `kill %d`, or choose another directory with --runtime-dir",
@@ -105,7 +110,8 @@ const lockPatience = 2 * time.Second
 
 // takeLock opens and locks the lock file of the directory, and writes into it who has it. That is told by what is in it, not by the lock: the lock may also
 // be held by children whom a dead superd has forked and who have not executed their programs yet. Those are killed; one that the kernel doesn't let die keeps
-// the old file. And nobody may hold it while a keeper is about to start the next supervisor, or while superd executes another binary.
+// the old file. And nobody may hold it while a keeper is about to start the next supervisor, or while superd executes another binary. Whoever holds it in
+// another PID namespace can't be looked at, so there it is the lock that tells.
 func takeLock(dir string, keeper int) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	turn, err := takeTurn(dir)
@@ -128,14 +134,15 @@ func takeLock(dir string, keeper int) (*os.File, error) {
 			lock.Close()
 			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 		}
-		pids, owners := readLock(lock)
+		said := readLock(lock)
 		if err != nil {
 			lock.Close() // or this process would hold it
 		}
-		if owner := ownerOf(path, err == nil, pids, owners); owner != nil {
+		if owner := said.owner(path, err == nil); owner != nil {
 			lock.Close()
 			if busy != nil && *busy == *owner { // at the first look it may just be dying
-				return nil, &BusyError{Path: dir, Pid: owner.Pid, Between: owner.Between}
+				owner.Path = dir
+				return nil, owner
 			}
 			busy = owner
 			continue
@@ -148,34 +155,54 @@ func takeLock(dir string, keeper int) (*os.File, error) {
 			return lock, nil
 		}
 		switch late := time.Now().After(deadline); {
-		case late && len(pids) == 0: // a superd of another kind
+		case late && said.elsewhere:
+			return nil, &BusyError{Path: dir, Pid: said.pid(), Elsewhere: true}
+		case late && len(said.pids) == 0: // a superd of another kind
 			return nil, &BusyError{Path: dir}
 		case late:
 			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, err
 			}
-		case len(pids) > 0:
+		case len(said.pids) > 0 && !said.elsewhere:
 			killSpawnsInFlight(path)
 		}
 	}
 }
 
-// ownerOf returns who has a lock file, nil if nobody has. free tells that it is not locked: then only a keeper can have it.
-func ownerOf(path string, free bool, pids []int, owners []processKey) *BusyError {
-	supervisor := func(pid int) bool { return slices.Contains(pids, pid) }
-	if i := slices.IndexFunc(owners, isAnother); i >= 0 {
-		return &BusyError{Pid: owners[i].pid, Between: free || !supervisor(owners[i].pid)}
+// A lockSays is what a lock file tells about who took it last.
+type lockSays struct {
+	pids      []int        // the supervisor's
+	owners    []processKey // supervisor and keeper; none of another boot, or where the boot can't be told
+	elsewhere bool         // they are numbers of another PID namespace, or of another boot
+}
+
+// owner returns who has a lock file, nil if nobody has. free tells that it is not locked: then only a keeper can have it.
+func (l *lockSays) owner(path string, free bool) *BusyError {
+	if l.elsewhere {
+		return nil // whoever has these numbers here is somebody else
+	}
+	supervisor := func(pid int) bool { return slices.Contains(l.pids, pid) }
+	if i := slices.IndexFunc(l.owners, isAnother); i >= 0 {
+		return &BusyError{Pid: l.owners[i].pid, Between: free || !supervisor(l.owners[i].pid)}
 	}
 	if free {
 		return nil
 	}
 	// One whose start time it does not tell, as in the first versions, or whose boot can't be told.
-	for _, pid := range pids {
+	for _, pid := range l.pids {
 		if pid != os.Getppid() && !killed(pid) && holdsFile(pid, path) { // of one that is dying it may take long, with all that it had open
 			return &BusyError{Pid: pid}
 		}
 	}
 	return nil
+}
+
+// pid is the supervisor's; 0 if it is not known.
+func (l *lockSays) pid() int {
+	if len(l.pids) == 0 {
+		return 0
+	}
+	return l.pids[0]
 }
 
 // takeTurn waits until no other superd is about to take the lock.
@@ -272,7 +299,7 @@ func (d *RuntimeDir) Leave(leave bool) { d.left = leave }
 // KeepJournal has Close leave the journal, where that is so: the next superd must know what is in it.
 func (d *RuntimeDir) KeepJournal(keep bool) { d.keep = keep }
 
-// lockText is what the lock file says: the supervisor's pid, then the boot id, and pid and start time of supervisor and keeper.
+// lockText is what the lock file says: the supervisor's pid, then the boot id, pid and start time of supervisor and keeper, and the PID namespace.
 func lockText(pids ...int) string {
 	boot, err := BootID()
 	text := strconv.Itoa(pids[0]) + "\n" + boot
@@ -281,28 +308,48 @@ func lockText(pids ...int) string {
 			text += fmt.Sprintf(" %d:%d", pid, s.start)
 		}
 	}
-	return text + "\n"
+	return text + " " + pidNamespace() + "\n"
 }
 
-// readLock returns the pids that the lock file names, and those of this boot of which it tells the start time.
-func readLock(lock *os.File) (pids []int, owners []processKey) {
+const namespacePrefix = "pid:["
+
+// pidNamespace is the name of this process's PID namespace, pid:[4026531836], see namespaces(7); "" where it can't be told.
+func pidNamespace() string {
+	name, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// readLock returns what a lock file says.
+func readLock(lock *os.File) *lockSays {
+	l := &lockSays{}
 	buf := make([]byte, 256)
 	n, _ := lock.ReadAt(buf, 0)
 	first, rest, _ := strings.Cut(string(buf[:n]), "\n")
 	if pid, err := strconv.Atoi(strings.TrimSpace(first)); err == nil && pid > 0 {
-		pids = append(pids, pid)
+		l.pids = append(l.pids, pid)
 	}
 	boot, rest, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	if now, err := BootID(); err != nil || boot != now {
-		return pids, nil
+	now, err := BootID()
+	if err != nil || boot == "" {
+		return l
+	}
+	if boot != now {
+		l.elsewhere = true
+		return l
 	}
 	for field := range strings.FieldsSeq(rest) {
 		var key processKey
 		if n, _ := fmt.Sscanf(field, "%d:%d", &key.pid, &key.start); n == 2 {
-			owners = append(owners, key)
+			l.owners = append(l.owners, key)
+		}
+		if own := pidNamespace(); strings.HasPrefix(field, namespacePrefix) && own != "" && field != own {
+			l.elsewhere = true
 		}
 	}
-	return pids, owners
+	return l
 }
 
 // isAnother reports whether a process lives that is neither this one nor its parent.

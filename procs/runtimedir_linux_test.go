@@ -2,6 +2,7 @@ package procs
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -58,6 +59,51 @@ func TestRuntimeDirBetweenSupervisors(t *testing.T) {
 		t.Fatalf("OpenRuntimeDir when the keeper has gone: %v", err)
 	}
 	second.Close()
+}
+
+// Who has the lock in another PID namespace, or on another machine, is told by the lock alone: its numbers are somebody else's here.
+func TestRuntimeDirHeldElsewhere(t *testing.T) {
+	boot, err := BootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := readStat(os.Getppid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"namespace": fmt.Sprintf("%d\n%s %d:%d pid:[1]\n", s.pid, boot, s.pid, s.start),
+		"boot":      fmt.Sprintf("%d\nanother %d:%d\n", s.pid, s.pid, s.start),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "superd")
+			first, err := OpenRuntimeDir(path, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(first.lock.Truncate(0), writeAt(first.lock, text)); err != nil {
+				t.Fatal(err)
+			}
+			_, err = OpenRuntimeDir(path, 0)
+			busy, ok := errors.AsType[*BusyError](err)
+			if !ok || busy.Pid != s.pid || !busy.Elsewhere {
+				t.Errorf("OpenRuntimeDir while it is held elsewhere = %v, want a BusyError that says so", err)
+			}
+			if !isStill(first.lock, first.lock.Name()) {
+				t.Error("the lock was removed from who holds it")
+			}
+			first.lock.Close() // as when all processes there have ended
+			second, err := OpenRuntimeDir(path, 0)
+			if err != nil {
+				t.Fatalf("OpenRuntimeDir when nobody holds the lock: %v", err)
+			}
+			if says := readLock(second.lock); says.elsewhere || says.pid() != os.Getpid() {
+				t.Errorf("the lock file says %+v, want this process, in its own namespace", says)
+			}
+			second.Close()
+		})
+	}
 }
 
 // TestRuntimeDirUnderContention has many contenders take and leave the lock, which each of them removes: at no time may two

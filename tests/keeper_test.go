@@ -146,6 +146,25 @@ func TestKeeperBetweenSupervisors(t *testing.T) {
 	}
 }
 
+// A superd in a container and one outside of it may be given the same runtime directory. Neither can look the other's pids up.
+func TestRuntimeDirOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[program.quiet]
+		command = "sleep infinity"
+		`)
+	d := s.Start(harness.AsInit(""))
+	before := s.WaitState("quiet", "running")
+	wantMessage(t, s.Run("run", "-c", s.Config), 1, "in another PID namespace", s.RuntimeDir)
+	if st := s.Status("quiet"); st.Pid != before.Pid || st.Restarts != 0 {
+		t.Errorf("quiet is %v, want as it was: %v", st, before)
+	}
+	if text := d.ErrOut.String(); strings.Contains(text, "took over") {
+		t.Errorf("the superd there was killed:\n%s", text)
+	}
+}
+
 // A supervisor that does nothing any more is ended, and its last words are kept. So is one that the machine holds up for so long: then another one is
 // stopped, and answers may take several.
 func TestWatchdog(t *testing.T) {

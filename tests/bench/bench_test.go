@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,35 +66,95 @@ func (b *bench) time(d time.Duration) time.Duration {
 	return d
 }
 
-// BenchmarkSupervisors measures all and prints the tables. Run it with -benchtime 1x.
+// BenchmarkSupervisors measures all, one after the other, and prints the tables. Run it with -benchtime 1x.
 func BenchmarkSupervisors(t *testing.B) {
 	if *quick {
-		*rounds = 1
+		t.Skip("in small all is measured at once, by TestSupervisors")
 	}
-	b := &bench{results: newResults(), tools: newTools(t)}
-	b.contestants = contestants(b.tools)
+	b := newBench(t)
 	begin := time.Now()
 	for b.round = range *rounds {
-		for _, count := range []int{10, 100, 1000, 5000} {
-			b.each(t, fmt.Sprintf("programs=%d", count), func(t *testing.B, c *contestant) { b.scale(t, c, b.size(count)) })
+		for _, m := range b.contests() {
+			t.Run(fmt.Sprintf("%s/round=%d", m.name, b.round+1), func(t *testing.B) { m.take(t) })
 		}
-		b.each(t, "restart", b.restart)
-		b.each(t, "output=1", func(t *testing.B, c *contestant) { b.raw(t, c, "one program", 1, 1<<30) })
-		b.each(t, "output=50", func(t *testing.B, c *contestant) { b.raw(t, c, "50 programs", 50, 500<<20) })
-		b.each(t, "latency", b.latency)
-		b.times(t)
-		b.each(t, "recovery=1000", func(t *testing.B, c *contestant) { b.recovery(t, c, "recovery", b.size(1000)) })
 	}
 	b.round = 0
-	t.Run("recovery=many", func(t *testing.B) { b.recovery(t, b.contestants[1], "recovery of many", b.size5000(many())) })
-	t.Run("idle=200", func(t *testing.B) { b.idle(t, b.size(200), b.time(20*time.Second)) })
-	t.Run("idle=1000", func(t *testing.B) { b.idle(t, b.size(1000), b.time(20*time.Second), b.time(time.Minute)) })
+	for _, m := range b.alone() {
+		t.Run(m.name, func(t *testing.B) { m.take(t) })
+	}
 	text := b.report(time.Since(begin))
 	fmt.Print("\n", text)
 	if *update && !t.Failed() {
 		if err := table.Replace(filepath.Join("..", "..", "docs", "benchmarks.md"), "bench", text); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestSupervisors does all that BenchmarkSupervisors does, with little of everything and several at once.
+func TestSupervisors(t *testing.T) {
+	if !*quick {
+		t.Skip("make bench-quick")
+	}
+	*rounds = 1
+	b := newBench(t)
+	begin := time.Now()
+	t.Run("all", func(t *testing.T) {
+		for _, m := range append(b.contests(), b.alone()...) {
+			t.Run(m.name, func(t *testing.T) {
+				t.Parallel()
+				m.take(t)
+			})
+		}
+	})
+	fmt.Print("\n", b.report(time.Since(begin)))
+	for what, why := range b.why {
+		if name, measure, _ := strings.Cut(what, "\x00"); strings.HasPrefix(name, "superd") && measure != "epoll returns" { // which need strace
+			t.Errorf("%s: %s: %s", name, measure, why)
+		}
+	}
+}
+
+func newBench(t testing.TB) *bench {
+	b := &bench{results: newResults(), tools: newTools(t)}
+	b.contestants = contestants(b.tools)
+	return b
+}
+
+// A measurement is a part of the benchmark; make bench ONLY=… has its name up to the first slash.
+type measurement struct {
+	name string
+	take func(t testing.TB)
+}
+
+// contests are what is measured in each round, contestants in turn.
+func (b *bench) contests() (all []measurement) {
+	each := func(name string, measure func(t testing.TB, c *contestant)) {
+		for _, c := range b.contestants {
+			if c.only != nil && !slices.Contains(c.only, name) || c.peer && b.round >= *others {
+				continue
+			}
+			all = append(all, measurement{name + "/" + c.name, func(t testing.TB) { measure(t, c) }})
+		}
+	}
+	for _, count := range []int{10, 100, 1000, 5000} {
+		each(fmt.Sprintf("programs=%d", count), func(t testing.TB, c *contestant) { b.scale(t, c, b.size(count)) })
+	}
+	each("restart", b.restart)
+	each("output=1", func(t testing.TB, c *contestant) { b.raw(t, c, "one program", 1, 1<<30) })
+	each("output=50", func(t testing.TB, c *contestant) { b.raw(t, c, "50 programs", 50, 500<<20) })
+	each("latency", b.latency)
+	all = append(all, b.times()...)
+	each("recovery=1000", func(t testing.TB, c *contestant) { b.recovery(t, c, "recovery", b.size(1000)) })
+	return all
+}
+
+// alone are what is measured once: all contestants at the same time, or superd only.
+func (b *bench) alone() []measurement {
+	return []measurement{
+		{"recovery=many", func(t testing.TB) { b.recovery(t, b.contestants[1], "recovery of many", b.size5000(many())) }},
+		{"idle=200", func(t testing.TB) { b.idle(t, b.size(200), b.time(20*time.Second)) }},
+		{"idle=1000", func(t testing.TB) { b.idle(t, b.size(1000), b.time(20*time.Second), b.time(time.Minute)) }},
 	}
 }
 
@@ -105,18 +166,8 @@ func (b *bench) size5000(n int) int {
 	return n
 }
 
-// each measures all contestants, one after the other.
-func (b *bench) each(t *testing.B, name string, measure func(t *testing.B, c *contestant)) {
-	for _, c := range b.contestants {
-		if c.only != nil && !slices.Contains(c.only, name) || c.peer && b.round >= *others {
-			continue
-		}
-		t.Run(fmt.Sprintf("%s/%s/round=%d", name, c.name, b.round+1), func(t *testing.B) { measure(t, c) })
-	}
-}
-
 // raw measures output as it comes.
-func (b *bench) raw(t *testing.B, c *contestant, measure string, programs int, bytes int64) {
+func (b *bench) raw(t testing.TB, c *contestant, measure string, programs int, bytes int64) {
 	if c.name == yardstickName {
 		b.bare(t, c.name, measure, programs, b.bytes(bytes))
 		if programs == 1 {
@@ -127,20 +178,21 @@ func (b *bench) raw(t *testing.B, c *contestant, measure string, programs int, b
 	b.output(t, c, measure, programs, b.bytes(bytes))
 }
 
-// times measures output of which each line gets its time.
-func (b *bench) times(t *testing.B) {
+// times are measurements of output of which each line gets its time.
+func (b *bench) times() (all []measurement) {
 	size := b.bytes(256 << 20)
 	for _, format := range []string{"text", "json"} {
-		t.Run(fmt.Sprintf("times=%s/superd/round=%d", format, b.round+1), func(t *testing.B) {
+		all = append(all, measurement{"times=" + format + "/superd", func(t testing.TB) {
 			c := superdContestant("superd "+format, "")
 			c.prepare = prepareSuperd(bigFiles + ", format = '" + format + "'")
 			b.output(t, c, "times", 1, size)
-		})
+		}})
 	}
 	if b.tools.peers == "" || b.round >= *others {
-		return
+		return all
 	}
 	for _, name := range []string{"s6-log", "svlogd", "multilog"} {
-		t.Run(fmt.Sprintf("times/%s/round=%d", name, b.round+1), func(t *testing.B) { b.logger(t, name, size/4) })
+		all = append(all, measurement{"times/" + name, func(t testing.TB) { b.logger(t, name, size/4) }})
 	}
+	return all
 }

@@ -16,7 +16,7 @@ import (
 
 // idle counts what contestants do while their programs are quiet. All are watched over the same time, which costs nobody anything: each is
 // asked for its own processor time and switches only.
-func (b *bench) idle(t *testing.B, count int, windows ...time.Duration) {
+func (b *bench) idle(t testing.TB, count int, windows ...time.Duration) {
 	name := func(what string, window time.Duration) string { return fmt.Sprintf("%s %d %v", what, count, window) }
 	type watched struct {
 		*match

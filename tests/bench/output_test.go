@@ -21,7 +21,7 @@ import (
 
 // output measures how what programs print gets into rotated files: that many programs print so many bytes in all, as fast as they can, in
 // lines of 100 bytes, of which each is counted afterwards.
-func (b *bench) output(t *testing.B, c *contestant, measure string, programs int, bytes int64) {
+func (b *bench) output(t testing.TB, c *contestant, measure string, programs int, bytes int64) {
 	if c.slow {
 		bytes /= 8
 	}
@@ -141,7 +141,7 @@ func countLines(t testing.TB, dir, except string) (lines int64) {
 }
 
 // bare has programs print into pipes that a bare splice(2) loop, or cat, empties into a file each.
-func (b *bench) bare(t *testing.B, how, measure string, programs int, bytes int64) {
+func (b *bench) bare(t testing.TB, how, measure string, programs int, bytes int64) {
 	dir := t.TempDir()
 	result := filepath.Join(dir, "result")
 	open := newGate(t, dir)
@@ -226,7 +226,7 @@ func newGate(t testing.TB, dir string) (open func()) {
 }
 
 // logger has one of the peers' loggers alone write lines with their times.
-func (b *bench) logger(t *testing.B, name string, bytes int64) {
+func (b *bench) logger(t testing.TB, name string, bytes int64) {
 	dir := t.TempDir()
 	logs := filepath.Join(dir, "log")
 	if err := os.Mkdir(logs, 0o755); err != nil {
@@ -255,7 +255,7 @@ func (b *bench) logger(t *testing.B, name string, bytes int64) {
 const latencyLines = 500
 
 // latency measures from a write to the line in the file.
-func (b *bench) latency(t *testing.B, c *contestant) {
+func (b *bench) latency(t testing.TB, c *contestant) {
 	if c.name == yardstickName {
 		dir := t.TempDir()
 		file, result := filepath.Join(dir, "out"), filepath.Join(dir, "result")
@@ -284,7 +284,7 @@ func (b *bench) latency(t *testing.B, c *contestant) {
 	m.end()
 }
 
-func (b *bench) latencies(t *testing.B, c *contestant, result string) {
+func (b *bench) latencies(t testing.TB, c *contestant, result string) {
 	all := numbers(t, result)
 	slices.Sort(all)
 	b.add(c.name, "latency", median(all)/1e9)

@@ -26,7 +26,7 @@ const afterKill = 8 * time.Second
 func many() int { return min(10_000, (max(files(), 400)-200)/2) }
 
 // recovery kills the supervisor with SIGKILL, starts it again where nobody else does, and looks what became of the programs and their lines.
-func (b *bench) recovery(t *testing.B, c *contestant, measure string, count int) {
+func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int) {
 	if !b.fits(c, count, measure) {
 		return
 	}

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 // Results are what was measured: of each contestant and measure a value a round, or why there is none.
 type results struct {
-	round  int
+	round int
+
+	mu     sync.Mutex                 // in small, several measurements take place at once
 	values map[string]map[int]float64 // by contestant and measure
 	why    map[string]why
 }
@@ -21,6 +24,8 @@ func newResults() *results {
 func key(c, measure string) string { return c + "\x00" + measure }
 
 func (r *results) add(c, measure string, value float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	k := key(c, measure)
 	if r.values[k] == nil {
 		r.values[k] = map[int]float64{}
@@ -32,6 +37,8 @@ func (r *results) addTime(c, measure string, d time.Duration) { r.add(c, measure
 
 // not notes why there is no value.
 func (r *results) not(c, measure, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.why[key(c, measure)] = why(fmt.Sprintf(format, args...))
 }
 

@@ -30,7 +30,7 @@ type match struct {
 }
 
 // begin starts the contestant with programs and waits until all were executed.
-func (b *bench) begin(t *testing.B, c *contestant, programs func(a *arena) []program) (m *match, took time.Duration, ok bool) {
+func (b *bench) begin(t testing.TB, c *contestant, programs func(a *arena) []program) (m *match, took time.Duration, ok bool) {
 	a := newArena(t, b.tools, c)
 	all := programs(a)
 	m = &match{arena: a, bench: b, c: c, programs: len(all)}
@@ -70,7 +70,7 @@ func (b *bench) fits(c *contestant, programs int, measures ...string) bool {
 }
 
 // scale measures start, memory, status, kills at once and stop with so many programs.
-func (b *bench) scale(t *testing.B, c *contestant, count int) {
+func (b *bench) scale(t testing.TB, c *contestant, count int) {
 	name := func(what string) string { return fmt.Sprintf("%s %d", what, count) }
 	if !b.fits(c, count, name("start"), name("memory"), name("stop")) {
 		return
@@ -184,7 +184,7 @@ func (m *match) status(count int) {
 }
 
 // restart kills programs one by one and measures until each is replaced.
-func (b *bench) restart(t *testing.B, c *contestant) {
+func (b *bench) restart(t testing.TB, c *contestant) {
 	count := b.size(200)
 	m, _, ok := b.begin(t, c, func(a *arena) []program { return children(a, count) })
 	if !ok {
