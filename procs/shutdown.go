@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -45,10 +46,18 @@ func (s *Supervisor) Shutdown(why string) {
 	s.tellAllShutdown()
 }
 
-// tellAllShutdown has every instance be told of the shutdown.
+// tellAllShutdown has every instance be told of the shutdown: at once those who are to stop in an order, which is known when all of them are to.
 func (s *Supervisor) tellAllShutdown() {
-	underWay := len(s.shutdown.untold) > 0
-	s.shutdown.untold = slices.Clone(s.instances)
+	underWay := s.telling()
+	var untold []*instance
+	for _, in := range slices.Clone(s.instances) {
+		if in.ordered() {
+			in.tellShutdown()
+		} else {
+			untold = append(untold, in)
+		}
+	}
+	s.shutdown.untold = untold
 	s.Children() // so many will end: no signal is to tell of each
 	if !underWay {
 		s.tellShutdown()
@@ -59,7 +68,7 @@ func (s *Supervisor) tellAllShutdown() {
 // where this one is killed, since the shutdown is in the journal before.
 func (s *Supervisor) tellShutdown() {
 	all := s.shutdown.untold
-	batch := all[:min(len(all), maxTold)]
+	batch := all[:min(len(all), cmp.Or(s.options.toldAtOnce, maxTold))]
 	s.shutdown.untold = all[len(batch):]
 	for _, in := range batch {
 		if !in.scope.Closed() {
@@ -77,6 +86,9 @@ func (s *Supervisor) tellShutdown() {
 // telling reports whether some have not been told of the shutdown yet. So long those who have ended can wait: the sooner the others get their signals, the more
 // of them end at the same time, and where all have, the kernel need not be asked for each what is left of it.
 func (s *Supervisor) telling() bool { return s.shutdown != nil && len(s.shutdown.untold) > 0 }
+
+// ordered reports whether the instance names others, or others name it.
+func (in *instance) ordered() bool { return len(in.edges) > 0 || len(in.machine.own.edges) > 0 }
 
 // tellShutdown has the instance stop, once.
 func (in *instance) tellShutdown() {
