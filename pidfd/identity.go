@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // An Identity tells a process from every other one of the same boot, also from a later one of the
@@ -16,17 +15,8 @@ type Identity struct {
 	Inode uint64 // of its pidfd, never used twice in a boot; 0 where the kernel has no pidfs (before 6.9)
 }
 
-// tick is the unit of Start: 100 a second on every architecture that Go runs on (time(7)).
-const tick = time.Second / 100
-
-// startBetween returns the start time of a process that was started between two times of CLOCK_BOOTTIME, where both show the same tick; else 0, as at
-// the first tick of a boot.
-func startBetween(before, after time.Duration) uint64 {
-	if first, last := before/tick, after/tick; first == last {
-		return uint64(first)
-	}
-	return 0
-}
+// ticksPerSecond is the unit of times in /proc on every architecture that Go runs on. Source: time(7).
+const ticksPerSecond = 100
 
 // startField is the number of the start time among the fields of /proc/pid/stat, counted from 1.
 // Source: proc_pid_stat(5).

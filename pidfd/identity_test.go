@@ -3,7 +3,6 @@ package pidfd
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestParseStart(t *testing.T) {
@@ -38,21 +37,5 @@ func TestParseStart(t *testing.T) {
 				t.Errorf("parseStart(%q) failed with %q, want %q", tt.stat, err, tt.fail)
 			}
 		})
-	}
-}
-
-func TestStartBetween(t *testing.T) {
-	for _, c := range []struct {
-		before, after time.Duration
-		want          uint64
-	}{
-		{12_340_000_000, 12_349_999_999, 1234},
-		{12_349_999_999, 12_350_000_000, 0},
-		{12_340_000_000, 0, 0}, // the child could not read the clock
-		{0, 9_999_999, 0},
-	} {
-		if got := startBetween(c.before, c.after); got != c.want {
-			t.Errorf("between %d and %d: %d, want %d", c.before, c.after, got, c.want)
-		}
 	}
 }

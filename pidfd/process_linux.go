@@ -21,7 +21,7 @@ import (
 type Process struct {
 	pid   int
 	fd    int    // -1 once closed
-	start uint64 // as [Identity] has it; 0: it is not known
+	start uint64 // as in Identity, of one from Spawn; 0: not known
 	exit  Exit   // valid when reaped
 	// reaped is set when Wait has had the exit from the kernel. From then on pid may belong to
 	// somebody else.
@@ -109,15 +109,14 @@ func (p *Process) killGroup(sig syscall.Signal) error {
 // Identity returns what tells the process from all others, or ErrGone when it was reaped. With any other error comes what can be told without
 // a further descriptor, which is pid and inode.
 func (p *Process) Identity() (Identity, error) {
-	if p.start != 0 && !p.reaped { // /proc is not asked, where the kernel would keep an entry for it until it ends
-		if inode, err := p.inode(); err == nil {
-			return Identity{Pid: p.pid, Start: p.start, Inode: inode}, nil
-		}
-	}
 	fail := func(err error) (Identity, error) {
 		id := Identity{Pid: p.pid}
 		id.Inode, _ = p.inode()
 		return id, fmt.Errorf("identify process %d: %w", p.pid, translate(err))
+	}
+	if p.start > 0 && !p.reaped { // so the pid is its own
+		inode, err := p.inode()
+		return Identity{Pid: p.pid, Start: p.start, Inode: inode}, err
 	}
 	path := fmt.Sprintf("/proc/%d/stat", p.pid)
 	var buf [statBytes]byte

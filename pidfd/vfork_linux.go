@@ -22,7 +22,7 @@ type fork struct {
 
 	args  cloneArgs
 	pidFD int32
-	born  unix.Timespec // CLOCK_BOOTTIME just after the birth; 0 where it can't be told
+	born  unix.Timespec // CLOCK_BOOTTIME as the child has read it first of all; 0 where it could not
 	errno syscall.Errno // why the child has not executed anything; the two share their memory until then
 }
 
