@@ -338,6 +338,9 @@ func (s *source) fill() (more bool, err error) {
 	}
 	if len(s.pending) > before {
 		s.rest = false
+		if s.lost == 0 {
+			s.at = s.position - int64(len(s.pending)) // not all of it need have a position
+		}
 		s.base, s.origin = s.chain.cursorIn(s.held)
 		s.fileKey = s.heldKey()
 	}
