@@ -162,6 +162,7 @@ func New(o Options) *Supervisor {
 	s.store.TellRuns(s.tellRun)
 	s.store.TellPlaces(s.placeRun)
 	s.store.TellLosses(s.tellLoss)
+	s.store.TellOutages(s.tellOutage)
 	s.store.TellDrops(func(c *logs.Capture) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
