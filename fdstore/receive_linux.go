@@ -91,6 +91,14 @@ func (s *Store) Apply(m Message) {
 	}
 }
 
+// Close closes all of them.
+func (s *Store) Close() {
+	for _, fd := range s.Files {
+		unix.Close(fd)
+	}
+	clear(s.Files)
+}
+
 func (s *Store) remove(name string) {
 	if fd, ok := s.Files[name]; ok {
 		unix.Close(fd)

@@ -122,6 +122,9 @@ func (k *Keeper) handle(m fdstore.Message) {
 		case keyExit:
 			k.life.announced = true
 			k.life.status = number(value)
+			if k.life.stopping && k.supervisor != nil {
+				k.store.Close() // nobody is to get it any more: beside what the supervisor has left to do, and not when that waits for it
+			}
 		case keyUpgrade:
 			k.trial.begin(k, value == "1")
 		case keyAcknowledge:

@@ -21,6 +21,9 @@ import (
 // Adopt implements [System].
 func (k *Kernel) Adopt(all []*Adoptee) {
 	inParallel(len(all), func(i int) { k.adopt(all[i]) })
+	if k.cgroups != nil {
+		k.cgroups.left = nil // who comes later looks for himself
+	}
 }
 
 func (k *Kernel) adopt(a *Adoptee) {

@@ -52,6 +52,7 @@ type cgroups struct {
 	bases           []string               // other base directories, of earlier superds that were in other cgroups
 	countsKills     atomic.Bool            // instances have the memory controller, which counts
 	fresh           bool                   // no earlier superd has left anything in base
+	left            map[string]struct{}    // the names of what one has left there; nil: they could not be read
 	births          atomic.Uint64          // that are about to come, or just did, in all trees
 	seen            seen                   // on the loop
 
@@ -186,6 +187,12 @@ func isDelegated(dir string) bool {
 
 // takeOver takes note of what an earlier superd has changed in the cgroup that it was in.
 func (c *cgroups) takeOver() {
+	if entries, err := os.ReadDir(c.base); err == nil { // once, not each one
+		c.left = make(map[string]struct{}, len(entries))
+		for _, entry := range entries {
+			c.left[entry.Name()] = struct{}{}
+		}
+	}
 	c.countsKills.Store(hasWord(filepath.Join(c.base, "cgroup.subtree_control"), "memory"))
 	leaf := filepath.Join(c.own, leafName)
 	if _, err := os.Stat(leaf); err != nil || isDelegated(c.own) {

@@ -61,10 +61,20 @@ func (t *cgroupTree) takeOver(place string) {
 			t.groups.bases = append(t.groups.bases, base)
 		}
 	}
-	if _, err := os.Stat(t.dir); err == nil {
+	if t.isLeft() {
 		t.made.Store(true)
 		t.found = true
 	}
+}
+
+// isLeft reports whether an earlier superd has left the directory.
+func (t *cgroupTree) isLeft() bool {
+	if left := t.groups.left; left != nil && !t.strange {
+		_, ok := left[filepath.Base(t.dir)]
+		return ok
+	}
+	_, err := os.Stat(t.dir)
+	return err == nil
 }
 
 // isCgroup reports whether the directory is a cgroup's.

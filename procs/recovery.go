@@ -64,6 +64,7 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 	} else {
 		r.Incomplete = true
 	}
+	restored := restoreAhead(state, r.self.Config, restore)
 	r.readInstances(state, log)
 	for key, text := range state.Values {
 		if name, number, ok := instanceOfBirth(key); ok {
@@ -71,7 +72,7 @@ func ReadRecovery(state *journal.State, restore Restorer, log *slog.Logger) *Rec
 		}
 	}
 	r.findNewest(state)
-	r.readConfigs(state, restore, log)
+	r.readConfigs(state, restored(), log)
 	r.readSchedules(state, log)
 	r.readScales(state, log)
 	if r.Incomplete && state.Existed {
@@ -120,8 +121,29 @@ func newestConfig(numbers []uint64, after, last uint64) (newest uint64, ok bool)
 	return newest, ok
 }
 
-func (r *Recovery) readConfigs(state *journal.State, restore Restorer, log *slog.Logger) {
-	for key, text := range state.Values {
+// restoreAhead has the configuration of that number restored beside other work: it takes a while, and is most likely the one in force. What it returns waits for
+// that, and returns what gives each its configuration.
+func restoreAhead(state *journal.State, number uint64, restore Restorer) func() func(number uint64) (*config.Config, error) {
+	var conf *config.Config
+	var err error
+	var done sync.WaitGroup
+	archive, ok := state.Values[configKey(number)]
+	if ok {
+		done.Go(func() { conf, err = restore(archive) })
+	}
+	return func() func(uint64) (*config.Config, error) {
+		done.Wait()
+		return func(n uint64) (*config.Config, error) {
+			if ok && n == number {
+				return conf, err
+			}
+			return restore(state.Values[configKey(n)])
+		}
+	}
+}
+
+func (r *Recovery) readConfigs(state *journal.State, restore func(number uint64) (*config.Config, error), log *slog.Logger) {
+	for key := range state.Values {
 		number, ok := numberOfConfig(key)
 		if !ok {
 			continue
@@ -130,7 +152,7 @@ func (r *Recovery) readConfigs(state *journal.State, restore Restorer, log *slog
 			r.keys = append(r.keys, key) // it has not come into force, or is out of it
 			continue
 		}
-		conf, err := restore(text)
+		conf, err := restore(number)
 		if err != nil {
 			r.misread(key, err, log)
 			continue
