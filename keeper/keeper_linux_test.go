@@ -20,6 +20,7 @@ import (
 
 	"superd/fdstore"
 	"superd/loop"
+	"superd/pidfd"
 	"superd/signals"
 )
 
@@ -520,5 +521,29 @@ func TestExitsAreToldAgain(t *testing.T) {
 	k.handle(fdstore.Message{Lines: []string{keyUpgrade + "=1"}})
 	if lines, _ := k.exits.untold(); lines != (Exit{Pid: 7, Start: 8}).line() {
 		t.Errorf("the next one is told %q", lines)
+	}
+}
+
+// TestEndLetsGo: from the announced end of a supervisor that stops on, nobody is to get what is kept; else the next one is.
+func TestEndLetsGo(t *testing.T) {
+	for _, stopping := range []bool{true, false} {
+		var pipe [2]int
+		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			t.Fatal(err)
+		}
+		k := &Keeper{store: fdstore.Store{Files: map[string]int{"7": pipe[1]}}, manager: fdstore.Nobody(), supervisor: &pidfd.Process{}}
+		if stopping {
+			k.handle(fdstore.Message{Lines: []string{"STOPPING=1"}})
+		}
+		if len(k.store.Files) != 1 {
+			t.Error("what was kept is let go of before the end")
+		}
+		k.handle(fdstore.Message{Lines: []string{keyExit + "=0"}})
+		n, err := unix.Read(pipe[0], make([]byte, 1))
+		if closed := n == 0 && err == nil; closed != stopping || closed != (len(k.store.Files) == 0) {
+			t.Errorf("stopping %v: closed %v, kept %v", stopping, closed, k.store.Files)
+		}
+		k.store.Close()
+		unix.Close(pipe[0])
 	}
 }
