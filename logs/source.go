@@ -92,6 +92,9 @@ func (s *source) place(b beginning) error {
 	if o := s.capture.setting(); o.Sink != "" {
 		s.note("its output goes to " + o.where() + ", not into a file")
 	}
+	if o := s.capture.Outage(); o != nil && b.resume == nil {
+		s.note(o.text(s.capture.store.now()))
+	}
 	err := s.goTo(b)
 	s.at = s.position
 	s.base, s.origin = ch.cursor(s.position), s.position
