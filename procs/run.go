@@ -433,8 +433,11 @@ func (in *instance) reap(r *run, process Process) {
 		in.lastExit.Signal, in.lastExit.signal = signalName(exit.Signal), int(exit.Signal)
 	}
 	in.recordExit(r, pid, exit, ran)
-	in.capture.EndRun()
-	in.drain(r.invocationID)
+	if in.capture.EndRun() && in.drainsUntil == "" {
+		in.shown()
+	} else {
+		in.drain(r.invocationID)
+	}
 	note := ""
 	if kills := in.tree.OOMKills(); kills > r.oomKills {
 		note = "out of memory: the kernel killed a process of it"
@@ -478,10 +481,15 @@ func (in *instance) awaitDrained() {
 		}
 		in.draining = ""
 		in.save()
-		if in.runShown != nil {
-			in.runShown()
-		}
+		in.shown()
 	})
+}
+
+// shown tells who shows the lines that all of the run is in the log.
+func (in *instance) shown() {
+	if in.runShown != nil {
+		in.runShown()
+	}
 }
 
 // logFailure logs the end of a run with what comes next.
