@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -68,6 +69,9 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 // has two more, for the loop and control.
 func births() int { return min(workers, max(runtime.GOMAXPROCS(0)-2, 1)) }
 
+// gatherPause is how long a start that has succeeded waits for others, to be dealt with on the loop together, while many wait for their turn.
+const gatherPause = 4 * time.Millisecond
+
 // crowded returns what to do when many starts begin to wait, and when nobody waits any more.
 func (k *Kernel) crowded(leader int, tell func(bool)) func(bool) {
 	precede := privilege.Precedence(leader)
@@ -77,9 +81,12 @@ func (k *Kernel) crowded(leader int, tell func(bool)) func(bool) {
 				k.log.Warn("superd's share of the processor is not set", "error", err)
 			}
 		}
-		if tell != nil {
-			k.loop.Post(func() { tell(many) })
-		}
+		k.loop.Post(func() {
+			k.loop.Gather(gatherPause * time.Duration(one(many)))
+			if tell != nil {
+				tell(many)
+			}
+		})
 	}
 }
 
@@ -241,11 +248,11 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
 		prepared.notify, prepared.ready[0] = -1, -1
 	}
-	k.loop.Post(func() {
-		if err != nil {
-			done(child, err)
-			return
-		}
+	if err != nil {
+		k.loop.Post(func() { done(child, err) })
+		return
+	}
+	k.loop.PostSoon(func() {
 		done(child, nil)
 		k.known(process.Pid())
 	})
