@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +41,7 @@ type Kernel struct {
 
 // NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
-	slots, err := pidfd.ReserveSlots(o.LockFD, births())
+	slots, err := pidfd.ReserveSlots(o.LockFD, Births)
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +63,6 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	}
 	return k, nil
 }
-
-// births is how many forks wait for their execs at a time: as many as the machine has processors. Each keeps one of Go's until then, of which superd
-// has two more, for the loop and control.
-func births() int { return min(workers, max(runtime.GOMAXPROCS(0)-2, 1)) }
 
 // gatherPause is how long a start that has succeeded waits for others, to be dealt with on the loop together, while many wait for their turn.
 const gatherPause = 4 * time.Millisecond
