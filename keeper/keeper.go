@@ -53,6 +53,7 @@ type Keeper struct {
 	channel  int // the keeper's end of the socketpair
 	theirs   int // the supervisor's: open here, too, so that what it has not read stays there for the next
 	receiver *fdstore.Receiver
+	hears    *loop.Watch // of channel; stopped while more may gather there
 	unread   *fdstore.Receiver
 	store    fdstore.Store
 	exits    exitList
@@ -76,6 +77,28 @@ type Keeper struct {
 type life struct {
 	ready, stopping, announced bool
 	status                     int // if announced
+}
+
+// gatherPause is how long what comes after a message may gather: while many programs start or end, a supervisor sends thousands a second, and to wake up
+// for each of them costs more than all the rest. They lie in the socket, of which the keeper has both ends, so it makes no difference to who is killed
+// meanwhile.
+const gatherPause = 5 * time.Millisecond
+
+// listen has the keeper hear the supervisor.
+func (k *Keeper) listen() (err error) {
+	k.hears, err = k.loop.Root().OnReadable(k.channel, k.hear)
+	return err
+}
+
+// hear takes what the supervisor has sent, and looks again in a moment rather than at once.
+func (k *Keeper) hear() {
+	k.hears.Stop()
+	k.loop.Root().After(gatherPause, func() {
+		if err := k.listen(); err != nil { // only without the watch that open has set on it
+			k.log.Error("keeper can't hear the supervisor", "error", err)
+		}
+	})
+	k.receive()
 }
 
 // receive takes what the supervisor has sent.

@@ -65,7 +65,11 @@ func (k *Keeper) open() (again bool, err error) {
 	}
 	k.receiver, k.unread = fdstore.NewReceiver(k.channel), fdstore.NewReceiver(k.theirs)
 	root := k.loop.Root()
-	if _, err := root.OnReadable(k.channel, k.receive); err != nil {
+	// This watch, which is never called, keeps channel its place in the epoll: so to stop and to begin listening can't fail.
+	if _, err := root.OnHangup(k.channel, func() {}); err != nil {
+		return false, err
+	}
+	if err := k.listen(); err != nil {
 		return false, err
 	}
 	if err := k.watchdog.open(k); err != nil {

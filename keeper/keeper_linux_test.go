@@ -188,6 +188,19 @@ var scenarios = map[string]func(*rig){
 		}
 		r.end(0)
 	},
+	"tells again": func(r *rig) {
+		told := 0
+		r.loop.Root().Every(time.Millisecond, func() {
+			if unread, err := unix.IoctlGetInt(r.link.socket, unix.SIOCOUTQ); err != nil || unread > 0 {
+				return
+			}
+			r.note("heard %d", told)
+			if told++; told == 4 {
+				r.end(0)
+			}
+			r.link.Tell("STATUS=well")
+		})
+	},
 	"signals": func(r *rig) {
 		switch r.n {
 		case 1: // before it listens
@@ -391,6 +404,7 @@ func TestKeeper(t *testing.T) {
 		{"announced", 7, 1, nil},
 		{"crashes", 3, 5, nil},
 		{"descriptors", 0, 3, []string{`has []`, `has ["1 of 1" "2 of 2" "3 of 3"]`, `has ["1 of 1" "3 of 3"]`}},
+		{"tells again", 0, 1, []string{"heard 0", "heard 1", "heard 2", "heard 3"}},
 		{"signals", 0, 2, nil},
 		{"orphans", 0, 4, []string{"left are 0"}},
 		{"a turn without an end", 0, 2, nil},

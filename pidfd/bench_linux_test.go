@@ -14,7 +14,7 @@ func BenchmarkSpawn(b *testing.B) {
 			b.Run(fmt.Sprintf("descriptors=%d/slots=%t", descriptors, slotted), func(b *testing.B) {
 				attr := &Attr{Path: "/bin/true", Args: []string{"true"}, CgroupFD: -1}
 				if slotted {
-					s, err := ReserveSlots(-1)
+					s, err := ReserveSlots(-1, 1)
 					if err != nil {
 						b.Fatal(err)
 					}

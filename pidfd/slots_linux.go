@@ -2,7 +2,6 @@ package pidfd
 
 import (
 	"fmt"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,16 +14,16 @@ const slots = 4
 //
 // Source: close_range(2), CLOSE_RANGE_UNSHARE.
 type Slots struct {
-	mu    sync.Mutex
-	empty int // what lies in a slot that is not in use
-	held  int // what each child has until its exec; -1: nothing
-	fds   []int
-	end   int // above all of them
+	empty int        // what lies in a slot that is not in use
+	held  int        // what each child has until its exec; -1: nothing
+	sets  chan []int // those that no birth uses; nil: there are none at all
+	end   int        // above all of them
 }
 
-// ReserveSlots takes the numbers. Each child has held, too, until it executes its program; it had best lie low. Where the kernel or a filter of system calls
-// does not know close_range (Linux 5.9), the children get copies of all.
-func ReserveSlots(held int) (*Slots, error) {
+// ReserveSlots takes the numbers for so many births at a time, each of which keeps one of Go's processors: others wait for them, by ordinary means. Each child
+// has held, too, until it executes its program; it had best lie low. Where the kernel or a filter of system calls does not know close_range (Linux 5.9),
+// the children get copies of all.
+func ReserveSlots(held, births int) (*Slots, error) {
 	s := &Slots{held: held}
 	if unix.CloseRange(1, 0, closeRangeUnshare) != unix.EINVAL { // that, if it is known: the range is none
 		s.empty = -1
@@ -35,50 +34,72 @@ func ReserveSlots(held int) (*Slots, error) {
 		return nil, fmt.Errorf("reserve descriptors: %w", err)
 	}
 	s.empty, s.end = fd, max(fd, held)+1
-	for range slots {
-		if fd, err = unix.FcntlInt(uintptr(s.empty), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-			s.Close()
-			return nil, fmt.Errorf("reserve descriptors: %w", err)
+	s.sets = make(chan []int, births)
+	for range births {
+		set := make([]int, slots)
+		for i := range set {
+			if set[i], err = unix.FcntlInt(uintptr(s.empty), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+				closeAll(set[:i])
+				s.Close()
+				return nil, fmt.Errorf("reserve descriptors: %w", err)
+			}
+			s.end = max(s.end, set[i]+1)
 		}
-		s.fds = append(s.fds, fd)
-		s.end = max(s.end, fd+1)
+		s.sets <- set
 	}
 	return s, nil
 }
 
-// Close gives the numbers back.
+// Close gives the numbers back, but for those of births that are under way.
 func (s *Slots) Close() {
-	for _, fd := range s.fds {
-		unix.Close(fd)
+	for len(s.sets) > 0 {
+		closeAll(<-s.sets)
 	}
-	s.fds = nil
 	if s.empty >= 0 {
 		unix.Close(s.empty)
 	}
 	s.empty = -1
 }
 
-// fill puts files into the slots, has files say where each is, and reports whether there was room. The caller holds s.mu, and clears them in any case.
-func (s *Slots) fill(files []int) (used int, ok bool) {
-	if len(s.fds) == 0 {
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
+
+// take returns a set of slots when there is one that no birth uses.
+func (s *Slots) take() (set []int) {
+	if s.sets == nil {
+		return nil
+	}
+	return <-s.sets
+}
+
+// giveBack empties those slots of a set that were used.
+func (s *Slots) giveBack(set []int, used int) {
+	if s.sets == nil {
+		return
+	}
+	for _, fd := range set[:used] {
+		unix.Dup3(s.empty, fd, unix.O_CLOEXEC)
+	}
+	s.sets <- set
+}
+
+// fill puts files into the slots of a set, has files say where each is, and reports whether there was room.
+func (s *Slots) fill(set, files []int) (used int, ok bool) {
+	if set == nil {
 		return 0, false
 	}
 	for i, fd := range files {
 		if fd < s.end {
 			continue
 		}
-		if used == len(s.fds) || unix.Dup3(fd, s.fds[used], unix.O_CLOEXEC) != nil {
+		if used == len(set) || unix.Dup3(fd, set[used], unix.O_CLOEXEC) != nil {
 			return used, false
 		}
-		files[i] = s.fds[used]
+		files[i] = set[used]
 		used++
 	}
 	return used, true
-}
-
-// clear empties as many slots.
-func (s *Slots) clear(used int) {
-	for _, fd := range s.fds[:used] {
-		unix.Dup3(s.empty, fd, unix.O_CLOEXEC)
-	}
 }

@@ -33,7 +33,7 @@ func TestSpawnThroughSlots(t *testing.T) {
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		t.Skip(err)
 	}
-	s, err := ReserveSlots(-1)
+	s, err := ReserveSlots(-1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +63,17 @@ func TestSpawnThroughSlots(t *testing.T) {
 		if n, err := ends[0].Read(buf); string(buf[:n]) != "through four\n" || err != nil {
 			t.Errorf("%d files more: read from the child's descriptor 4: %q, %v", more, buf[:n], err)
 		}
-		for _, fd := range s.fds {
+		if len(s.sets) != 2 {
+			t.Fatalf("%d sets of slots are free, want 2", len(s.sets))
+		}
+		fds := slices.Concat(<-s.sets, <-s.sets)
+		for _, fd := range fds {
 			if link, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); link != "/dev/null" || err != nil {
 				t.Errorf("slot %d holds %q, %v; want it empty", fd, link, err)
 			}
 		}
+		s.sets <- fds[:slots]
+		s.sets <- fds[slots:]
 	}
 }
 
@@ -77,12 +83,12 @@ func TestSlotsHold(t *testing.T) {
 		pipe(t)
 	}
 	held, _ := pipe(t)
-	s, err := ReserveSlots(int(held.Fd()))
+	s, err := ReserveSlots(int(held.Fd()), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if len(s.fds) > 0 && s.end <= int(held.Fd()) {
+	if s.sets != nil && s.end <= int(held.Fd()) {
 		t.Errorf("a child leaves behind what lies at %d and above, %d is held", s.end, held.Fd())
 	}
 	// Its own files may lie where that does; when it has executed it has these only.
@@ -103,7 +109,7 @@ func TestSlotsHold(t *testing.T) {
 
 // What a child does with the descriptors it shares at first never reaches ours, also when it fails.
 func TestSlotsKeepOurDescriptors(t *testing.T) {
-	s, err := ReserveSlots(-1)
+	s, err := ReserveSlots(-1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type Attr struct {
 	Credential *syscall.Credential // user and groups, nil for ours
 	CgroupFD   int                 // an open cgroup v2 directory that it is born in (Linux 5.7), -1: ours
 	OpenFiles  *unix.Rlimit        // its limit of open files, see InheritedOpenFiles; nil: ours
-	Slots      *Slots              // through which it gets Files; nil: there are none. Calls with the same ones take turns
+	Slots      *Slots              // through which it gets Files; nil: there are none
 }
 
 // Spawn starts a process and returns once it runs its own program, or with the error that kept it
@@ -49,11 +49,10 @@ func Spawn(a *Attr) (*Process, error) {
 		return nil, fmt.Errorf("spawn %s: %w", a.Path, err)
 	}
 	if s := a.Slots; s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		set := s.take()
 		f.held = s.held
-		used, ok := s.fill(f.files)
-		defer s.clear(used)
+		used, ok := s.fill(set, f.files)
+		defer s.giveBack(set, used)
 		if ok {
 			f.args.flags |= unix.CLONE_FILES
 			f.closeFrom = uintptr(s.end)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ type Kernel struct {
 
 // NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
-	slots, err := pidfd.ReserveSlots(o.LockFD)
+	slots, err := pidfd.ReserveSlots(o.LockFD, births())
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +63,10 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	}
 	return k, nil
 }
+
+// births is how many forks wait for their execs at a time: as many as the machine has processors. Each keeps one of Go's until then, of which superd
+// has two more, for the loop and control.
+func births() int { return min(workers, max(runtime.GOMAXPROCS(0)-2, 1)) }
 
 // crowded returns what to do when many starts begin to wait, and when nobody waits any more.
 func (k *Kernel) crowded(leader int, tell func(bool)) func(bool) {
