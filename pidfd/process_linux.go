@@ -12,6 +12,7 @@ package pidfd
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -113,7 +114,7 @@ func (p *Process) Identity() (Identity, error) {
 		id.Inode, _ = p.inode()
 		return id, fmt.Errorf("identify process %d: %w", p.pid, translate(err))
 	}
-	path := fmt.Sprintf("/proc/%d/stat", p.pid)
+	path := "/proc/" + strconv.Itoa(p.pid) + "/stat"
 	var buf [statBytes]byte
 	stat, err := readStat(path, buf[:])
 	// The file was found by the pid, so it is the right one only if the process still holds its pid

@@ -33,10 +33,10 @@ func (in *instance) tell(spec *SpawnSpec, p *config.Program, b *birth) {
 		spec.ReadyFD = p.Ready.FD
 	}
 	if spec.NotifySocket = in.notifySocket(p); spec.NotifySocket != "" {
-		spec.Own["NOTIFY_SOCKET"] = spec.NotifySocket
+		spec.Own.Set("NOTIFY_SOCKET", spec.NotifySocket)
 	}
 	if p.Watchdog > 0 {
-		spec.Own["WATCHDOG_USEC"] = strconv.FormatInt(p.Watchdog.Microseconds(), 10)
+		spec.Own.Set("WATCHDOG_USEC", strconv.FormatInt(p.Watchdog.Microseconds(), 10))
 	}
 	if spec.NotifySocket != "" {
 		b.value.Notify = in.sup.reserve(false)

@@ -177,14 +177,13 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		Name:        in.name,
 		Tree:        in.tree,
 		Program:     program,
-		Environment: in.sup.options.Environment,
-		Own: map[string]string{
-			"SUPERD_NAME":          program.Name,
-			"SUPERD_INSTANCE":      in.name,
-			"SUPERD_INVOCATION_ID": r.invocationID,
-			"SUPERD_OWNER":         in.sup.options.RuntimeDir,
-		},
+		Environment: in.sup.environment,
+		Own:         make(config.Variables, 0, 6),
 	}
+	spec.Own.Set("SUPERD_INSTANCE", in.name)
+	spec.Own.Set("SUPERD_INVOCATION_ID", r.invocationID)
+	spec.Own.Set("SUPERD_NAME", program.Name)
+	spec.Own.Set("SUPERD_OWNER", in.sup.options.RuntimeDir)
 	if b != nil {
 		spec.Expect, spec.Made, spec.Happened = b.expect, b.made, b.happened
 	}

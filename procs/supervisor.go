@@ -73,6 +73,8 @@ type Supervisor struct {
 	journal  Journal
 	random   *rand.ChaCha8
 	prober   *probe.Prober
+
+	environment config.Variables // that programs inherit
 	rng      *rand.Rand
 
 	config       *config.Config
@@ -137,6 +139,9 @@ func New(o Options) *Supervisor {
 		store:     o.Store,
 		log:       o.Log,
 		notify:    o.Notify,
+
+		environment: config.Inherited(o.Environment),
+
 		keeper:    o.Keeper,
 		journal:   o.Journal,
 		inherited: map[string]int{},
