@@ -108,15 +108,16 @@ func (c *Capture) setting() *setting {
 type bell struct {
 	quit chan struct{} // closed when it is to end
 	news chan struct{} // holds one: something has come
+	hand *hand         // whose it is; nil: of a goroutine for one drain
 }
 
-func newBell() *bell { return &bell{make(chan struct{}), make(chan struct{}, 1)} }
+func newBell(h *hand) *bell { return &bell{make(chan struct{}), make(chan struct{}, 1), h} }
 
 // again returns a bell that has not rung, this one if it can be used for that.
 func (b *bell) again() *bell {
 	select {
 	case <-b.quit:
-		return newBell()
+		return newBell(b.hand)
 	default:
 	}
 	select {
@@ -137,7 +138,7 @@ func (b *bell) ring() {
 // kick has a goroutine look at the FIFOs from now on at the latest. From any goroutine.
 func (c *Capture) kick() {
 	if c.claim() {
-		go c.run(newBell())
+		go c.run(newBell(nil))
 	}
 }
 

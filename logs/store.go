@@ -37,7 +37,6 @@ const (
 const (
 	lingerBytes  = 16 << 10
 	lingerTime   = 2 * time.Millisecond
-	napTime      = 500 * time.Microsecond // where that would take too many threads
 	maxLingering = 4
 )
 
@@ -156,7 +155,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
-	s.poller.captures = &s.captures
+	s.poller.captures, s.poller.most, s.poller.patience = &s.captures, maxHands(), handPatience
 	s.transports.log, s.feeds.log = log, log
 	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s, chains: make(map[*chain]struct{})}

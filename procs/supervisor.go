@@ -75,7 +75,7 @@ type Supervisor struct {
 	prober   *probe.Prober
 
 	environment config.Variables // that programs inherit
-	rng      *rand.Rand
+	rng         *rand.Rand
 
 	config       *config.Config
 	configNumber uint64 // that it has in the journal
@@ -132,13 +132,13 @@ type Supervisor struct {
 func New(o Options) *Supervisor {
 	random := rand.NewChaCha8(o.Seed)
 	s := &Supervisor{
-		options:   o,
-		loop:      o.Loop,
-		scope:     o.Loop.Root().Child(),
-		system:    o.System,
-		store:     o.Store,
-		log:       o.Log,
-		notify:    o.Notify,
+		options: o,
+		loop:    o.Loop,
+		scope:   o.Loop.Root().Child(),
+		system:  o.System,
+		store:   o.Store,
+		log:     o.Log,
+		notify:  o.Notify,
 
 		environment: config.Inherited(o.Environment),
 

@@ -104,8 +104,8 @@ type SpawnSpec struct {
 	Program     *config.Program
 	Environment config.Variables // that programs inherit
 	Own         config.Variables // the run's: SUPERD_NAME and so on
-	Outputs     []Outlet          // standard output, and standard error where that goes elsewhere
-	Input       *Outlet           // a FIFO that becomes its standard input; nil: /dev/null
+	Outputs     []Outlet         // standard output, and standard error where that goes elsewhere
+	Input       *Outlet          // a FIFO that becomes its standard input; nil: /dev/null
 
 	NotifySocket string // path of the notify socket to make; empty: none
 	ReadyFD      int    // the number at which the program has the writing end of a new pipe; 0: none

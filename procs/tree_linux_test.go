@@ -116,7 +116,7 @@ func (b *treeBed) spec(tree Tree, program *config.Program) *SpawnSpec {
 		Name: program.Name, Tree: tree, Program: program,
 		Environment: config.Inherited(os.Environ()),
 		Own:         variables("SUPERD_NAME", program.Name, "SUPERD_INSTANCE", program.Name, "SUPERD_INVOCATION_ID", "id", "SUPERD_OWNER", b.dir),
-		Outputs: []Outlet{{FIFO: filepath.Join(b.dir, fmt.Sprintf("fifo%d", b.noInstance)), ReadFD: -1}},
+		Outputs:     []Outlet{{FIFO: filepath.Join(b.dir, fmt.Sprintf("fifo%d", b.noInstance)), ReadFD: -1}},
 	}
 }
 
