@@ -254,7 +254,7 @@ func (in *instance) changeMain(r *run, pid int) {
 	}
 	in.sup.log.Info("main process changed", "instance", in.name, "from", r.process.Pid(), "to", pid)
 	if r.group == 0 {
-		r.group = r.process.Pid() // the group stays that of who was started
+		r.group = int32(r.process.Pid()) // the group stays that of who was started
 	}
 	in.sup.disown(r.process)
 	r.main.Close()

@@ -132,7 +132,7 @@ func (in *instance) saved() *savedInstance {
 
 func (r *run) saved(in *instance) *savedRun {
 	v := &savedRun{
-		ID: r.invocationID, Stale: in.machine.stale, Touched: r.touched, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: r.group, OOMKills: r.oomKills, EnvSum: r.envSum,
+		ID: r.invocationID, Stale: in.machine.stale, Touched: r.touched, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: int(r.group), OOMKills: int(r.oomKills), EnvSum: r.envSum,
 		StopDeadline: r.stopDeadline, ClearBy: r.clearBy, PreStarted: r.preStarted, PostStopped: r.postStopped,
 	}
 	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyKept, r.readyKept, r.statusText, r.watchdogPeriod

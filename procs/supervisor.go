@@ -176,7 +176,7 @@ func New(o Options) *Supervisor {
 	if s.options.Archive == nil {
 		s.options.Archive = (*config.Config).Archive
 	}
-	s.keeping.names = map[int32]struct{}{}
+	s.keeping.names = map[int32]uint64{}
 	s.record(eventlog.Event{Kind: eventlog.Superd, State: "started", Pid: s.options.Pid})
 	if o.Recovery == nil {
 		s.enactFirst()
@@ -209,7 +209,7 @@ func (s *Supervisor) Start(onEnd func()) {
 // with the mistake as the reason.
 func (s *Supervisor) autostart(in *instance) {
 	if in.program.Autostart || len(in.program.Invalid) > 0 {
-		in.do(func() []Effect { return in.machine.wantUp("the configuration", false) })
+		in.do(func() []Effect { return in.machine.wantUp(theConfiguration, false) })
 		return
 	}
 	in.save() // it is there, and not one that is to come
