@@ -458,6 +458,7 @@ func (c *stream) report(err error) {
 	case c.state.Load() == closing:
 		return
 	case err != nil:
+		c.fail(err)
 		if c.failures++; c.failures == 1 {
 			c.since = c.store.now().UnixNano()
 			if c.file.Drop {
@@ -466,9 +467,12 @@ func (c *stream) report(err error) {
 				c.log().Warn("output does not get into its log, the program has to wait", "error", err)
 			}
 		}
-	case c.failures > 0 && c.loss.bytes == 0: // else nothing has come that could have been written
-		c.failures = 0
-		c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
+	case c.failing && c.loss.bytes == 0: // else nothing has come that could have been written
+		if c.failures > 0 {
+			c.failures = 0
+			c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
+		}
+		c.recover()
 	}
 	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
 		if c.troubled = trouble != nil; c.troubled {
