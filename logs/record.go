@@ -105,8 +105,8 @@ func takenFor(records int, text []byte, end ending) (taken int) {
 // A recorder makes records of lines.
 type recorder struct {
 	format      Format
-	usual       int    // priority of a line that doesn't tell one, and
-	facility    int    // of messages
+	usual       int // priority of a line that doesn't tell one, and
+	facility    int // of messages
 	line        openLine
 	whole, part []byte // what a record begins with, if the line is complete in it and if it is not
 }
