@@ -27,7 +27,8 @@ type Capture struct {
 	*bell                        // of the goroutine; nil without one. Its own; others hold mu
 	turns  uint64                // of FIFOs that became readable, where there are two; the draining goroutine's own
 	drops  atomic.Pointer[drops] // nil: nothing was dropped
-	outlet *outlet               // nil: files. The draining goroutine's own, but for what its comment says
+	outage atomic.Pointer[Outage]
+	outlet *outlet // nil: files. The draining goroutine's own, but for what its comment says
 
 	options  *setting  // guarded by mu, as the following; never changed, but replaced
 	streams  []*stream // never changed, but replaced: stdout, and stderr if it was ever apart
@@ -108,15 +109,16 @@ func (c *Capture) setting() *setting {
 type bell struct {
 	quit chan struct{} // closed when it is to end
 	news chan struct{} // holds one: something has come
+	hand *hand         // whose it is; nil: of a goroutine for one drain
 }
 
-func newBell() *bell { return &bell{make(chan struct{}), make(chan struct{}, 1)} }
+func newBell(h *hand) *bell { return &bell{make(chan struct{}), make(chan struct{}, 1), h} }
 
 // again returns a bell that has not rung, this one if it can be used for that.
 func (b *bell) again() *bell {
 	select {
 	case <-b.quit:
-		return newBell()
+		return newBell(b.hand)
 	default:
 	}
 	select {
@@ -137,7 +139,7 @@ func (b *bell) ring() {
 // kick has a goroutine look at the FIFOs from now on at the latest. From any goroutine.
 func (c *Capture) kick() {
 	if c.claim() {
-		go c.run(newBell())
+		go c.run(newBell(nil))
 	}
 }
 

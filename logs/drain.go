@@ -74,12 +74,14 @@ func yield(last time.Time) time.Time {
 // the capture is closing.
 func (s *stream) serve() (more, open bool) {
 	if drops := s.file.Drop; drops { // it takes its slots itself
+		s.store.poller.giveWay(s.bell)
 		more, err := s.turn()
 		s.awaitPlace()
 		s.report(err)
 		return more, err == nil || s.dropFor(s.store.pause(int(s.failures)-1), err)
 	}
 	if s.outlet != nil { // no thread waits for it
+		s.store.poller.giveWay(s.bell)
 		more, err := s.turn()
 		s.report(err)
 		return more, err == nil || s.pause()
@@ -120,13 +122,15 @@ func (s *stream) lingerShortly(begun int64) bool {
 		return false
 	}
 	s.lingered = s.total
+	if s.store.poller.short() {
+		return false // its pipe may as well fill meanwhile
+	}
 	select {
 	case s.store.lingering <- struct{}{}:
 		defer func() { <-s.store.lingering }()
 		return waitPipe(s.pipe(), begun, lingerTime)
-	default: // threads are dear, and with so many that are busy its pipe may as well fill
-		time.Sleep(napTime)
-		return s.bytes() > begun
+	default: // threads are dear
+		return false
 	}
 }
 
@@ -145,6 +149,7 @@ func (c *Capture) awaitRest(list []*stream, begun []int64) bool {
 			c.listen(s)
 		}
 	}
+	c.store.poller.giveWay(c.bell)
 	for pause := time.Millisecond; ; pause *= 2 {
 		due := false
 		for i, s := range list {
@@ -185,7 +190,8 @@ func (c *stream) turn() (more bool, err error) {
 		return true, nil // in the other way
 	}
 
-	for moved := int64(0); moved < turnBytes; {
+	moved := int64(0)
+	for moved < turnBytes {
 		if c.state.Load() == closing {
 			return false, nil
 		}
@@ -224,17 +230,32 @@ func (c *stream) turn() (more bool, err error) {
 				return true, err
 			}
 			c.reached(!c.file.byLine() || c.bytes() == 0) // else the rest of a line is awaited
+			c.filled(moved)
 			return false, nil
 		}
 		if moved += n; moved < lingerBytes && c.mayRest() {
 			return false, nil // what comes now is told anew: that takes less than another look
 		}
 	}
-	if !c.grown { // it writes faster than it is read
-		c.grown = true
-		growPipe(c.pipe(), busyPipe)
+	c.filled(moved)
+	if c.mayRest() && c.store.poller.short() {
+		return false, nil // it is told of it once more, after the others
 	}
 	return true, nil
+}
+
+// filled notes that so many bytes were in the pipe at a time. A program that fills it again and again gets a bigger one.
+func (s *stream) filled(bytes int64) {
+	if s.grown || bytes < lingerBytes {
+		return
+	}
+	if second := uint32(s.store.now().Unix()); second != s.second {
+		s.second, s.burst = second, 0
+	}
+	if s.burst += int32(bytes); s.burst >= turnBytes {
+		s.grown = true
+		growPipe(s.pipe(), busyPipe)
+	}
 }
 
 // mayRest reports whether there is nothing to do beyond moving bytes.
@@ -438,6 +459,7 @@ func (c *stream) report(err error) {
 	case c.state.Load() == closing:
 		return
 	case err != nil:
+		c.fail(err)
 		if c.failures++; c.failures == 1 {
 			c.since = c.store.now().UnixNano()
 			if c.file.Drop {
@@ -446,9 +468,12 @@ func (c *stream) report(err error) {
 				c.log().Warn("output does not get into its log, the program has to wait", "error", err)
 			}
 		}
-	case c.failures > 0 && c.loss.bytes == 0: // else nothing has come that could have been written
-		c.failures = 0
-		c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
+	case c.failing && c.loss.bytes == 0: // else nothing has come that could have been written
+		if c.failures > 0 {
+			c.failures = 0
+			c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
+		}
+		c.recover()
 	}
 	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
 		if c.troubled = trouble != nil; c.troubled {
@@ -466,6 +491,7 @@ func (c *Capture) logOf(o *setting) *slog.Logger {
 // pause waits before a failed write is tried again, or until more comes of the other stream. It reports whether there is a point: false
 // when closing.
 func (c *stream) pause() bool {
+	c.store.poller.giveWay(c.bell)
 	timer := time.NewTimer(c.store.pause(int(c.failures) - 1))
 	defer timer.Stop()
 	for {

@@ -17,7 +17,7 @@ func (r *rig) undrained() *program {
 		p.Capture = r.store.NewCapture(p.scope, "web", Options{Path: filepath.Join(r.TempDir(), "web.log")})
 		p.streams[0].fd.Store(int32(read))
 		p.state.Store(draining)
-		p.begin(newBell())
+		p.begin(newBell(nil))
 	})
 	r.Cleanup(func() {
 		r.do(p.scope.Close)

@@ -97,6 +97,7 @@ type follower struct {
 	open    *os.File  // nil, or
 	at      place     // where it is open
 	held    segment   // the segment it belongs to, as it was when it was opened
+	beyond  int64     // bytes of it that were shown and have no position: somebody has appended them after it was moved
 	written time.Time // when that was written to last, as of then
 }
 
@@ -299,8 +300,12 @@ func (f *follower) step(end int64) (more bool, err error) {
 		// The chain has moved on, so the file held is complete, even if it has no name by now. If it was truncated,
 		// its other bytes are gone.
 		if f.held.identity != seg.identity {
-			n, err := f.show(min(int64(len(f.buffer)), end-f.position))
-			if n > 0 || err != nil {
+			show, n := f.show, min(seg.start, end)-f.position
+			if n <= 0 {
+				show, n = f.showBeyond, int64(len(f.buffer))
+			}
+			got, err := show(min(int64(len(f.buffer)), n))
+			if got > 0 || err != nil {
 				return true, err
 			}
 		}
@@ -310,7 +315,7 @@ func (f *follower) step(end int64) (more bool, err error) {
 	if f.position < seg.start {
 		return true, f.skip(seg.start, nil)
 	}
-	if f.position == seg.end {
+	if f.position >= seg.end {
 		return false, nil
 	}
 	if f.open == nil {
@@ -371,20 +376,32 @@ func (f *follower) openFile(seg segment) (bool, error) {
 func (f *follower) leave() {
 	if f.open != nil {
 		f.open.Close()
-		f.open = nil
+		f.open, f.beyond = nil, 0
 	}
 }
 
 // show shows the next n bytes of the open file, or as many as it has.
 func (f *follower) show(n int64) (int, error) {
-	got, err := f.readAt(f.buffer[:n], f.position-f.held.start)
+	got, err := f.showAt(f.position-f.held.start, n)
+	f.position += int64(got)
+	return got, err
+}
+
+// showBeyond is show for what the open file has behind all that has a position.
+func (f *follower) showBeyond(n int64) (int, error) {
+	got, err := f.showAt(f.position-f.held.start+f.beyond, n)
+	f.beyond += int64(got)
+	return got, err
+}
+
+func (f *follower) showAt(offset, n int64) (int, error) {
+	got, err := f.readAt(f.buffer[:n], offset)
 	if got == 0 {
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 		return 0, err
 	}
-	f.position += int64(got)
 	f.lineEnded = f.buffer[got-1] == '\n'
 	_, err = f.w.Write(f.buffer[:got])
 	return got, err

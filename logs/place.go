@@ -45,6 +45,7 @@ func (s *stream) awaitPlace() {
 	if s.placing == nil {
 		return
 	}
+	s.store.poller.giveWay(s.bell)
 	patience := time.NewTimer(s.store.stall)
 	defer patience.Stop()
 	select {

@@ -3,20 +3,18 @@ package logs
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// maxWaiting is how many goroutines wait for output: with two, the one that is told of some need not wake another one first.
-const maxWaiting = 2
-
-// A poller tells of output. All FIFOs are in one epoll(7), and goroutines wait there by themselves, a leader and followers: the one that is told
-// of a FIFO drains it, so that a line is in its file after one wake-up of one thread. Before it does, it sees to it that another one waits: so
-// it doesn't matter how many are held up by file systems that stall.
+// A poller tells of output. All FIFOs are in one epoll(7), and goroutines wait there by themselves, its hands: the one that is told of a FIFO
+// drains it, so that a line is in its file after one wake-up of one thread.
 type poller struct {
 	captures *sync.WaitGroup // and those who wait for them
+	most     int             // hands that may work at a time, without those that are held up
+	patience time.Duration   // before somebody counts as held up
 
 	mu      sync.Mutex
 	set     *pollSet // nil: nothing is watched
@@ -29,8 +27,11 @@ type pollSet struct {
 	over    int     // an eventfd, readable when nothing is watched any more
 	seats   []seat  // by what the kernel tells; the first one is that of over
 	free    []int32 // seats that nobody has
-	waiting int     // goroutines that wait, or are about to
-	alive   int     // goroutines that have not ended
+	waiting int     // hands that wait, or are about to
+	alive   int     // hands that have not ended
+	working []*hand // those that drain, without those that are known to be held up
+	looking bool    // somebody will look soon who is held up
+	looks   uint64  // how often that was begun
 }
 
 // A seat is by what the kernel tells of a capture. The generation tells those apart who had it one after the other, as an event may be late.
@@ -190,7 +191,7 @@ func (p *poller) sit(c *Capture) error {
 			return err
 		}
 		p.set = set
-		p.start(set)
+		p.replenish(set)
 	}
 	set := p.set
 	n := int32(len(set.seats))
@@ -246,61 +247,4 @@ func newPollSet() (*pollSet, error) {
 func (set *pollSet) end() {
 	one := [8]byte{1}
 	_, _ = unix.Write(set.over, one[:])
-}
-
-// start has one more goroutine wait. The caller holds mu.
-func (p *poller) start(set *pollSet) {
-	set.waiting++
-	set.alive++
-	p.captures.Go(func() { p.work(set) })
-}
-
-// work waits, and drains the capture that it is told of, again and again, as long as not enough others wait.
-func (p *poller) work(set *pollSet) {
-	for b := newBell(); ; b = b.again() {
-		n, generation := set.wait()
-		p.mu.Lock()
-		p.returns++
-		if p.set != set {
-			break
-		}
-		s := set.seats[n]
-		if s.capture == nil || s.generation != generation {
-			p.mu.Unlock()
-			continue
-		}
-		if set.waiting--; set.waiting == 0 {
-			p.start(set)
-		}
-		p.mu.Unlock()
-		s.capture.readable(b)
-		// Go's monitor takes the processor away from a goroutine in a system call that has not been scheduled for 10 ms, and would have to be woken
-		// when the next line comes.
-		runtime.Gosched()
-		p.mu.Lock()
-		if p.set != set || set.waiting >= maxWaiting {
-			break
-		}
-		set.waiting++
-		p.mu.Unlock()
-	}
-	defer p.mu.Unlock()
-	if set.alive--; set.alive == 0 {
-		closeFD(set.epoll)
-		closeFD(set.over)
-	}
-}
-
-// wait returns the next that the kernel tells of: 0 when all is to end.
-func (set *pollSet) wait() (seat, generation int32) {
-	var events [1]unix.EpollEvent
-	for {
-		n, err := unix.EpollWait(set.epoll, events[:], -1)
-		switch {
-		case n == 1:
-			return events[0].Fd, events[0].Pad
-		case err != unix.EINTR:
-			panic(fmt.Sprintf("wait for output: %v", err))
-		}
-	}
 }

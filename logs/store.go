@@ -37,7 +37,6 @@ const (
 const (
 	lingerBytes  = 16 << 10
 	lingerTime   = 2 * time.Millisecond
-	napTime      = 500 * time.Microsecond // where that would take too many threads
 	maxLingering = 4
 )
 
@@ -135,6 +134,7 @@ type Store struct {
 	tellPlace  func(at RunBegin, saved func()) // as well
 	tellLoss   func(Loss)                      // as well
 	tellDrops  func(*Capture)                  // as well
+	tellOutage func(o Outage, over bool)       // as well
 	now        func() time.Time
 	stall      time.Duration                   // how long an operation on a file may take before output is dropped, where it is
 	pause      func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
@@ -156,7 +156,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
-	s.poller.captures = &s.captures
+	s.poller.captures, s.poller.most, s.poller.patience = &s.captures, maxHands(), handPatience
 	s.transports.log, s.feeds.log = log, log
 	s.transports.now = func() time.Time { return s.now() }
 	s.stdout = newSharedOutput(stdoutFD)

@@ -38,9 +38,12 @@ type drain struct {
 	since    int64  // of the first of these: nanoseconds of the Unix epoch
 	lingered int64  // total when it last waited for more
 	loss     loss
-	failures int32           // turns that failed in a row
-	troubled bool            // the trouble with rotation has been told
-	grown    bool            // the pipe was made bigger
+	failures int32  // turns that failed in a row
+	failing  bool   // its output does not get into its log
+	troubled bool   // the trouble with rotation has been told
+	grown    bool   // the pipe was made bigger
+	second   uint32 // of the Unix epoch; so many bytes came in it, much at a time
+	burst    int32
 	rest     *unfinished     // nil: none was seen
 	placing  <-chan struct{} // closed when the place of the run is saved; nil: nobody has been told one that is not
 }

@@ -15,6 +15,9 @@ type Identity struct {
 	Inode uint64 // of its pidfd, never used twice in a boot; 0 where the kernel has no pidfs (before 6.9)
 }
 
+// ticksPerSecond is the unit of times in /proc on every architecture that Go runs on. Source: time(7).
+const ticksPerSecond = 100
+
 // startField is the number of the start time among the fields of /proc/pid/stat, counted from 1.
 // Source: proc_pid_stat(5).
 const startField = 22

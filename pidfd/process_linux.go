@@ -19,9 +19,10 @@ import (
 
 // A Process owns one pidfd: of a child, from Spawn, or of any process, from Open.
 type Process struct {
-	pid  int
-	fd   int  // -1 once closed
-	exit Exit // valid when reaped
+	pid   int
+	fd    int    // -1 once closed
+	start uint64 // as in Identity, of one from Spawn; 0: not known
+	exit  Exit   // valid when reaped
 	// reaped is set when Wait has had the exit from the kernel. From then on pid may belong to
 	// somebody else.
 	reaped bool
@@ -112,6 +113,10 @@ func (p *Process) Identity() (Identity, error) {
 		id := Identity{Pid: p.pid}
 		id.Inode, _ = p.inode()
 		return id, fmt.Errorf("identify process %d: %w", p.pid, translate(err))
+	}
+	if p.start > 0 && !p.reaped { // so the pid is its own
+		inode, err := p.inode()
+		return Identity{Pid: p.pid, Start: p.start, Inode: inode}, err
 	}
 	path := fmt.Sprintf("/proc/%d/stat", p.pid)
 	var buf [statBytes]byte

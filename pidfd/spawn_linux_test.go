@@ -272,3 +272,24 @@ func descriptors(t *testing.T) int {
 	}
 	return len(entries)
 }
+
+// The start of a child, told by the clock, is that of /proc. So it is whenever a tick ends during the birth, when it is read there.
+func TestStartByTheClock(t *testing.T) {
+	told := 0
+	for range 60 {
+		c := spawn(t, "read x")
+		got, err := c.Identity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := open(t, c.Pid()).Identity(); err != nil || got != want {
+			t.Errorf("Identity() = %+v, by its pid %+v, %v", got, want, err)
+		}
+		if c.start > 0 {
+			told++
+		}
+	}
+	if told == 0 {
+		t.Error("the clock has told nobody's start")
+	}
+}

@@ -239,7 +239,7 @@ func findTraces(runtimeDir string, since uint64) ([]trace, error) {
 			errs[i] = shortage(err)
 			return
 		}
-		m, told, err := readMarks(s.pid)
+		m, told, err := s.readMarks()
 		all[i], mute[i], errs[i] = trace{s, m}, !told, err
 	}
 	inParallel(len(pids), ask)

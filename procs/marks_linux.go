@@ -3,9 +3,8 @@ package procs
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,17 +30,23 @@ func readMarks(pid int) (m marks, told bool, err error) {
 	if err != nil {
 		return marks{}, !isShortage(err), shortage(err)
 	}
+	return s.readMarks()
+}
+
+// readMarks is readMarks of the process that s was just read from.
+func (s *procStat) readMarks() (m marks, told bool, err error) {
 	switch {
 	case s.dead || s.kernel:
 		return marks{}, true, nil
 	case s.bare || s.sleeps():
 		return marks{}, false, nil
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	text := make([]byte, max(s.environ, 0)+1)
+	n, err := readSmall("/proc/"+strconv.Itoa(s.pid)+"/environ", text)
 	if err != nil {
 		return marks{}, !isShortage(err), shortage(err)
 	}
-	if len(text) != s.environ { // it has executed something else since, and what is read of the one before ends where that was
+	if text = text[:n]; n != s.environ { // it has executed something else since, and what is read of the one before ends where that was
 		return marks{}, false, nil
 	}
 	for variable := range bytes.SplitSeq(text, []byte{0}) {

@@ -13,30 +13,6 @@ import (
 	"superd/privilege"
 )
 
-// A gate is what goroutines wait for in the kernel: the end of a pipe.
-type gate [2]int
-
-func newGate() (g gate, err error) {
-	if err := unix.Pipe2(g[:], unix.O_CLOEXEC); err != nil {
-		return g, fmt.Errorf("make pipe: %w", err)
-	}
-	return g, nil
-}
-
-func (g gate) wait() {
-	var b [1]byte
-	for {
-		if _, err := unix.Read(g[0], b[:]); err != unix.EINTR {
-			return
-		}
-	}
-}
-
-func (g gate) open() { unix.Close(g[1]) }
-
-// close is for when it is open and nobody waits any more.
-func (g gate) close() { unix.Close(g[0]) }
-
 // A room is how many more processes, which threads count as, there may be.
 type room struct {
 	processes int

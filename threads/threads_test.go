@@ -18,6 +18,31 @@ func threadsNow(t *testing.T) int {
 	return len(tasks)
 }
 
+// A gate is what goroutines wait for in the kernel: the end of a pipe.
+type gate [2]int
+
+func newGate(t *testing.T) (g gate) {
+	t.Helper()
+	if err := unix.Pipe2(g[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (g gate) wait() {
+	var b [1]byte
+	for {
+		if _, err := unix.Read(g[0], b[:]); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+func (g gate) open() { unix.Close(g[1]) }
+
+// close is for when it is open and nobody waits any more.
+func (g gate) close() { unix.Close(g[0]) }
+
 // Once threads are reserved, as many goroutines may wait in the kernel without a new one.
 func TestReservedThreadsAreUsed(t *testing.T) {
 	const n = 50
@@ -30,10 +55,7 @@ func TestReservedThreadsAreUsed(t *testing.T) {
 	}
 	for range 5 {
 		var waiting, left sync.WaitGroup
-		g, err := newGate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := newGate(t)
 		waiting.Add(n)
 		for range n {
 			left.Go(func() { waiting.Done(); g.wait() })
