@@ -143,6 +143,9 @@ func giveTo(fd int, st *unix.Stat_t, uid, gid int) error {
 // setOpenLine has all who hold the open file description of a read end know what the next byte belongs to, the next superd among them: the number
 // of the signal by which the kernel would tell of input (fcntl(2), F_SETSIG), which nobody asks it for, says so. It waits for nobody.
 func setOpenLine(readFD int, l openLine) {
+	if openLineOf(readFD) == l {
+		return
+	}
 	_, _ = unix.FcntlInt(uintptr(readFD), unix.F_SETSIG, int(l)) // it fails where the kernel has no memory left
 }
 

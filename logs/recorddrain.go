@@ -132,9 +132,5 @@ func (c *stream) line() openLine {
 	return openLineOf(c.pipe())
 }
 
-// setLine notes what the first byte in the pipe belongs to. It waits for nobody.
-func (c *stream) setLine(l openLine) {
-	if c.file.Format.messages() {
-		setOpenLine(c.pipe(), l)
-	}
-}
+// setLine notes what the first byte in the pipe belongs to, whatever the format: that may be changing just now. It waits for nobody.
+func (c *stream) setLine(l openLine) { setOpenLine(c.pipe(), l) }
