@@ -93,6 +93,7 @@ type follower struct {
 
 	chain    *chain
 	position int64 // of the next byte to show
+	cuts     int   // how many of the chain's it knows of
 
 	open    *os.File  // nil, or
 	at      place     // where it is open
@@ -194,6 +195,7 @@ func (f *follower) begin(ch *chain) error {
 	f.leave()
 	before := f.chain
 	f.chain = ch
+	f.cuts, _ = ch.lastCut()
 	err := f.read(func() error {
 		ch.refresh()
 		return ch.list(f.listing)
@@ -295,6 +297,9 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 
 // step shows the next bytes before end, at most a buffer. It reports whether there may be more at once.
 func (f *follower) step(end int64) (more bool, err error) {
+	if err := f.takeBack(); err != nil {
+		return false, err
+	}
 	seg := f.chain.at(f.position)
 	if f.open != nil && f.held.start != seg.start {
 		// The chain has moved on, so the file held is complete, even if it has no name by now. If it was truncated,
@@ -426,6 +431,35 @@ func (f *follower) skip(to int64, cause error) error {
 	}
 	f.lineEnded = true
 	_, err := f.w.Write([]byte(text))
+	return err
+}
+
+// A retractor is a writer of output that takes back what it was given last.
+type retractor interface {
+	retract(bytes int64)
+}
+
+// takeBack goes back to where a torn record was taken away of which a part has been shown.
+func (f *follower) takeBack() error {
+	cuts, at := f.chain.lastCut()
+	if cuts == f.cuts {
+		return nil
+	}
+	f.cuts = cuts
+	torn := f.position - at
+	if torn <= 0 {
+		return nil
+	}
+	f.position = at
+	if w, ok := f.w.(retractor); ok {
+		w.retract(torn)
+		return nil
+	}
+	if f.lineEnded {
+		return nil
+	}
+	f.lineEnded = true
+	_, err := f.w.Write(newline)
 	return err
 }
 

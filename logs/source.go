@@ -409,6 +409,12 @@ func (s *source) gap(bytes int64, cause error) {
 	}
 }
 
+// retract takes back a part of a record that comes once more.
+func (s *source) retract(torn int64) {
+	s.pending = s.pending[:max(len(s.pending)-int(torn), s.start)]
+	s.at = min(s.at, s.position)
+}
+
 // cursor returns the place of what follows the entries given.
 func (s *source) cursor() Cursor {
 	c := s.base
