@@ -133,7 +133,7 @@ func (r *recorder) begin(dst []byte, o *setting, instance, run, stream string, n
 	case JSON:
 	default:
 		dst = now.UTC().AppendFormat(dst, recordTime)
-		if o.Sink == OwnStdout { // where the lines of all programs are
+		if o.Sink == OwnStdout || o.Sink == Command { // where the lines of several instances are
 			dst = append(append(dst, ' '), instance...)
 		}
 		dst = append(append(dst, ' '), stream...)

@@ -398,3 +398,27 @@ func TestSyslogByAStream(t *testing.T) {
 		}
 	}
 }
+
+// The lines of instances that have one logger tell whose they are.
+func TestInstancesAtOneLogger(t *testing.T) {
+	r := newRig(t)
+	read, err := MakeFIFO(filepath.Join(t.TempDir(), "in"), os.Geteuid(), os.Getegid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := os.NewFile(uintptr(read), "logger")
+	defer input.Close()
+	path, err := os.Readlink(fmt.Sprint("/proc/self/fd/", read))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.program(Options{Program: "p", Sink: Command, Address: path, Format: Text})
+	p.log("hello\n")
+	if err := input.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	record, err := bufio.NewReader(input).ReadString('\n')
+	if err != nil || len(record) < len(recordTime) || record[len(recordTime):] != " web stdout hello\n" {
+		t.Errorf("record %q, %v, want one of web", record, err)
+	}
+}
