@@ -40,10 +40,10 @@ func (s *stream) place() (placed bool, err error) {
 	return true, nil
 }
 
-// awaitPlace waits until the place is saved that was told. Whoever calls it holds no slot: others that log in the same file system are not to wait.
-func (s *stream) awaitPlace() {
+// awaitPlace waits until the place is saved that was told, and reports whether one was. Whoever calls it holds no slot: others that log in the same file system are not to wait.
+func (s *stream) awaitPlace() bool {
 	if s.placing == nil {
-		return
+		return false
 	}
 	s.store.poller.giveWay(s.bell)
 	patience := time.NewTimer(s.store.stall)
@@ -54,6 +54,7 @@ func (s *stream) awaitPlace() {
 	case <-s.quit:
 	}
 	s.placing = nil
+	return true
 }
 
 // runBegin is the beginning of the present run.
