@@ -446,7 +446,7 @@ func (c *Capture) tellRun() {
 	if c.store.tellRun == nil || begin == unknown {
 		return
 	}
-	c.store.tellRun(c.runBegin(ch.cursor(begin)))
+	c.store.tellRun(c.runBegin(Stdout, ch.cursor(begin)))
 }
 
 // announce tells those who want to know that the file has grown.
