@@ -197,7 +197,7 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		}
 		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
 		if program.Log.Format == config.LogDirect {
-			output.Direct = func() (int, error) { return in.capture.OpenDirect(which) }
+			output.Direct = func(uid uint32) (int, error) { return in.capture.OpenDirect(which, uid) }
 		}
 		spec.Outputs = append(spec.Outputs, output)
 	}
