@@ -324,6 +324,7 @@ func (c *Capture) fileFor(f *file, o *setting) *file {
 	if f == nil || o.Path != f.Path {
 		return c.store.newFile(o)
 	}
+	f.foreign = f.foreign || o.Format != f.Format
 	f.setting = o
 	f.chain.setFormat(o.Format)
 	return f

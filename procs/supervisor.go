@@ -54,6 +54,8 @@ type Options struct {
 	Machine     string                                // tells this machine from others, for the jitter of schedules
 	Seed        [32]byte                              // for invocation ids and jitter
 	OnCapture   func(*logs.Capture) (runEnded func()) // for who shows the lines; runEnded is called on the loop
+
+	toldAtOnce int // bound on how many instances one turn tells of a shutdown; 0: maxTold
 }
 
 // A Supervisor supervises the programs of one configuration.
@@ -251,6 +253,7 @@ func (s *Supervisor) Children() {
 	if s.sweepTimer != nil {
 		return
 	}
+	s.system.Hush()
 	s.sweepTimer = s.scope.After(sweepDelay, func() {
 		s.sweepTimer = nil
 		s.system.Sweep(s.childDied)
