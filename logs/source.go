@@ -66,6 +66,7 @@ type source struct {
 	skip    int          // lines that are not wanted yet, of those that match
 	lines   [3]lineState // of the present line of each stream, one that tells no stream first
 	matched bool         // some entry was of the run
+	some    bool         // some entry was of what is asked for, or a note
 	notes   []string
 	key     string // entries of several sources are given in the order of these
 	fileKey string // that of lines without a time
@@ -171,10 +172,23 @@ func (s *source) earliest() (from int64, err error) {
 			}
 			return nil
 		})
-	} else if begins, coarse, err = s.seek(s.span.From); coarse {
+	} else if begins, coarse, err = s.seek(s.span.From); coarse && begins < s.endBefore(s.span.End) {
 		s.note("it is not known where this run begins in the log: there may be lines of others, too")
 	}
 	return max(from, begins), err
+}
+
+// endBefore has the output end before a place, if that is in this log, and returns where it ends.
+func (s *source) endBefore(place *Cursor) (end int64) {
+	if place != nil {
+		_ = s.read(func() error { // its error comes again
+			if p, exact := s.chain.locate(*place); exact {
+				s.end = min(s.end, p)
+			}
+			return nil
+		})
+	}
+	return min(s.end, s.chain.end())
 }
 
 func (s *source) note(text string) { s.notes = append(s.notes, text) }
@@ -269,7 +283,11 @@ func (s *source) next() (bool, error) {
 			continue
 		}
 		if s.over {
-			return false, nil
+			if s.some || s.span == nil || s.query.Follow || s.query.Lines == 0 || s.which == Stderr {
+				return false, nil
+			}
+			s.note("nothing of that run is in this log: it printed nothing, into another log, or what is not kept any more")
+			continue
 		}
 		if more, err := s.fill(); !more || err != nil {
 			s.idle()
@@ -283,6 +301,7 @@ func (s *source) next() (bool, error) {
 func (s *source) wanted() bool {
 	e := &s.entry
 	if e.Note != "" {
+		s.some = true
 		s.lines = [len(s.lines)]lineState{}
 		return true
 	}
@@ -295,6 +314,7 @@ func (s *source) wanted() bool {
 	if s.span != nil && !s.inSpan(e) {
 		return false
 	}
+	s.some = true
 	if s.query.Grep != nil && !s.query.Grep.Match(e.Line) {
 		return false
 	}
