@@ -39,13 +39,13 @@ type Capture struct {
 	mu       sync.Mutex
 	watch    // of the FIFOs
 	state    atomic.Uint32
-	silent   atomic.Bool   // a run has begun and has printed nothing yet
-	unplaced atomic.Bool   // as well, and where it begins is to be told before it has
-	reopen   atomic.Bool   // the file is to be opened anew, with options
-	over     bool          // the scope is closed; loop only
-	owing    bool          // its log is to have a record of what an earlier superd has dropped; loop only
-	newRun   [streams]bool // no process of it has opened the file that it writes by itself; guarded by mu, as the next
-	released bool          // descriptors are closed; nothing follows
+	silent   atomic.Bool          // a run has begun and has printed nothing yet
+	reopen   atomic.Bool          // the file is to be opened anew, with options
+	over     bool                 // the scope is closed; loop only
+	owing    bool                 // its log is to have a record of what an earlier superd has dropped; loop only
+	unplaced [streams]atomic.Bool // a run has printed nothing yet into the log of a stream, and where it begins there is to be told before it has
+	newRun   [streams]bool        // no process of it has opened the file that it writes by itself; guarded by mu, as the next
+	released bool                 // descriptors are closed; nothing follows
 }
 
 // A mark is a place in the output that something waits for.
@@ -263,11 +263,14 @@ func (c *Capture) markLater(kind markKind, reached func()) bool {
 	// At rest with nothing in the FIFOs, it is so already; a mark that is only queued could be overtaken by what is
 	// written next.
 	now := c.released || !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 }) || c.state.Load() == idle && c.settled()
+	m := mark{kind, reached, [streams]int64{nowhere, nowhere}}
 	if !now {
-		c.marks = append(c.marks, mark{kind, reached, [streams]int64{nowhere, nowhere}})
+		c.marks = append(c.marks, m)
 		if kind == runBegins {
 			c.forgetSilentRuns()
 		}
+	} else if m.endsLine() && !c.released {
+		c.endLines()
 	}
 	c.mu.Unlock()
 	if now {
@@ -294,6 +297,15 @@ func (c *Capture) forgetSilentRuns() {
 	}
 	clear(c.marks[len(kept):])
 	c.marks = kept
+}
+
+// endLines ends lines of which there is a message already, and no more to come. The caller holds mu.
+func (c *Capture) endLines() {
+	for _, s := range c.streams {
+		if s.pipe() >= 0 {
+			s.setLine(atBeginning)
+		}
+	}
 }
 
 // settled reports whether everything that was written is in the files. The caller holds mu and has found the capture idle: so nobody drains,

@@ -71,12 +71,20 @@ func yield(last time.Time) time.Time {
 }
 
 // serve moves bytes for a turn, and waits a while when that fails. It reports whether there may be more to move, and false for open when
-// the capture is closing.
+// the capture is closing. Where the turn could only tell the place of a run, another one follows: what has come of the other stream meanwhile comes
+// after what is there.
 func (s *stream) serve() (more, open bool) {
+	more, open = s.serveTurn()
+	if s.awaitPlace() && open {
+		return s.serveTurn()
+	}
+	return more, open
+}
+
+func (s *stream) serveTurn() (more, open bool) {
 	if drops := s.file.Drop; drops { // it takes its slots itself
 		s.store.poller.giveWay(s.bell)
 		more, err := s.turn()
-		s.awaitPlace()
 		s.report(err)
 		return more, err == nil || s.dropFor(s.store.pause(int(s.failures)-1), err)
 	}
@@ -92,7 +100,6 @@ func (s *stream) serve() (more, open bool) {
 	}
 	more, err := s.turn()
 	slot.release()
-	s.awaitPlace()
 	s.report(err)
 	return more, err == nil || s.pause()
 }
@@ -361,6 +368,7 @@ func (s *stream) aim() (limit int64, end ending) {
 		ahead := *at - s.total
 		if ahead <= 0 && m.endsLine() {
 			s.endLostLine()
+			s.setLine(atBeginning)
 		}
 		if ahead > 0 && ahead < limit {
 			limit, end = ahead, goesOn
@@ -440,7 +448,7 @@ func (c *Capture) tellRun() {
 	if c.store.tellRun == nil || begin == unknown {
 		return
 	}
-	c.store.tellRun(c.runBegin(ch.cursor(begin)))
+	c.store.tellRun(c.runBegin(Stdout, ch.cursor(begin)))
 }
 
 // announce tells those who want to know that the file has grown.

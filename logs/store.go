@@ -158,6 +158,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	}
 	s.poller.captures, s.poller.most, s.poller.patience = &s.captures, maxHands(), handPatience
 	s.transports.log, s.feeds.log = log, log
+	s.transports.now = func() time.Time { return s.now() }
 	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
 	return s
@@ -179,6 +180,7 @@ func (s *Store) TellDrops(f func(*Capture)) { s.tellDrops = f }
 // A RunBegin tells where in a log the output of a run begins, where the log itself doesn't tell.
 type RunBegin struct {
 	Program, Instance, Run string
+	Stream                 Stream // in whose log
 	At                     Cursor
 }
 
