@@ -49,19 +49,14 @@ func (c *Capture) ResumeRun(id string, unplaced ...Stream) {
 }
 
 // EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What
-// comes later begins a line of its own for [LastLines]; in the file, nothing is added. It reports whether all that the program has written is in the file by now.
-func (c *Capture) EndRun() (written bool) {
-	ended := func() {
+// comes later begins a line of its own for [LastLines]; in the file, nothing is added.
+func (c *Capture) EndRun() {
+	c.mark(runEnds, func() {
 		for _, f := range c.files() {
 			f.chain.endRun()
 		}
 		c.announce() // a line without an end is complete
-	}
-	if c.markLater(runEnds, ended) {
-		return false
-	}
-	ended()
-	return true
+	})
 }
 
 // Tail has f called with the last bytes of the run's output, at most 1 KiB, once everything that is in the FIFOs now is in

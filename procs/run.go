@@ -432,11 +432,8 @@ func (in *instance) reap(r *run, process Process) {
 		in.lastExit.Signal, in.lastExit.signal = signalName(exit.Signal), int(exit.Signal)
 	}
 	in.recordExit(r, pid, exit, ran)
-	if in.capture.EndRun() && in.drainsUntil == "" {
-		in.shown()
-	} else {
-		in.drain(r.invocationID)
-	}
+	in.capture.EndRun()
+	in.drain(r.invocationID)
 	note := ""
 	if kills := in.tree.OOMKills(); kills > int(r.oomKills) {
 		note = "out of memory: the kernel killed a process of it"
@@ -480,15 +477,10 @@ func (in *instance) awaitDrained() {
 		}
 		in.draining = ""
 		in.save()
-		in.shown()
+		if in.runShown != nil {
+			in.runShown()
+		}
 	})
-}
-
-// shown tells who shows the lines that all of the run is in the log.
-func (in *instance) shown() {
-	if in.runShown != nil {
-		in.runShown()
-	}
 }
 
 // logFailure logs the end of a run with what comes next.
