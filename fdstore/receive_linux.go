@@ -143,10 +143,10 @@ func (s *Store) Apply(m Message) {
 
 // Close closes all of them.
 func (s *Store) Close() {
-	for _, fd := range s.Files {
+	for _, fd := range s.Files() {
 		unix.Close(fd)
 	}
-	clear(s.Files)
+	*s = Store{}
 }
 
 func (s *Store) remove(name string) {

@@ -531,17 +531,18 @@ func TestEndLetsGo(t *testing.T) {
 		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 			t.Fatal(err)
 		}
-		k := &Keeper{store: fdstore.Store{Files: map[string]int{"7": pipe[1]}}, manager: fdstore.Nobody(), supervisor: &pidfd.Process{}}
+		k := &Keeper{manager: fdstore.Nobody(), supervisor: &pidfd.Process{}}
+		k.store.Put("7", pipe[1])
 		if stopping {
 			k.handle(fdstore.Message{Lines: []string{"STOPPING=1"}})
 		}
-		if len(k.store.Files) != 1 {
+		if len(k.store.Files()) != 1 {
 			t.Error("what was kept is let go of before the end")
 		}
 		k.handle(fdstore.Message{Lines: []string{keyExit + "=0"}})
 		n, err := unix.Read(pipe[0], make([]byte, 1))
-		if closed := n == 0 && err == nil; closed != stopping || closed != (len(k.store.Files) == 0) {
-			t.Errorf("stopping %v: closed %v, kept %v", stopping, closed, k.store.Files)
+		if closed := n == 0 && err == nil; closed != stopping || closed != (len(k.store.Files()) == 0) {
+			t.Errorf("stopping %v: closed %v, kept %v", stopping, closed, k.store.Files())
 		}
 		k.store.Close()
 		unix.Close(pipe[0])
