@@ -3,7 +3,6 @@ package logs
 import (
 	"log/slog"
 	"math"
-	"runtime"
 	"slices"
 	"time"
 )
@@ -66,7 +65,7 @@ func yield(last time.Time) time.Time {
 	case now.Sub(last) < yieldEvery:
 		return last
 	}
-	runtime.Gosched()
+	giveUpProcessor()
 	return now
 }
 
