@@ -237,6 +237,7 @@ func (c *stream) turn() (more bool, err error) {
 		}
 	}
 	c.filled(moved)
+	c.file.unsure = true
 	if c.mayRest() && c.store.poller.short() {
 		return false, nil // it is told of it once more, after the others
 	}
@@ -269,7 +270,7 @@ func (c *stream) check() (err error) {
 	if c.reopen.Load() {
 		_, err = c.do(0, func() error { c.settle(); return nil })
 	}
-	c.file.unsure = true
+	c.file.doubt()
 	return err
 }
 
