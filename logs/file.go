@@ -279,6 +279,7 @@ func (f *file) openEnd() error {
 		}
 	}
 	f.fd, f.splices = fd, info.regular
+	f.unsure, f.looked = false, f.now().UnixNano()
 	if !f.begun {
 		f.begun = true
 		f.archive.rotated(task{f.chain, f.Compression})
