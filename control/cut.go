@@ -206,6 +206,9 @@ func cutStatus(c *cutter) (s Status) {
 	if c.has(`,"dropped_lines":`) {
 		s.DroppedLines = c.int64()
 	}
+	if c.has(`,"log_outage":`) {
+		s.LogOutage = new(cutLogOutage(c))
+	}
 	c.skip("}")
 	return s
 }
@@ -236,6 +239,17 @@ func cutHealthCheck(c *cutter) (h HealthCheck) {
 	h.Failures = c.int()
 	c.skip("}")
 	return h
+}
+
+func cutLogOutage(c *cutter) (o LogOutage) {
+	c.skip(`{"since":`)
+	o.Since = c.time()
+	c.skip(`,"reason":`)
+	o.Reason = c.string()
+	c.skip(`,"drops":`)
+	o.Drops = c.bool()
+	c.skip("}")
+	return o
 }
 
 // readArray reads the answer to a status, of which cut cuts off an element.

@@ -64,6 +64,7 @@ func manyStatuses() []Status {
 		Restarts: 3, Exit: &Exit{Code: new(1), Signal: new("SIGKILL"), At: at.UTC(), Known: true}, NextIn: new(0.5), CPU: new(100.0), RSS: new(int64(1 << 20)), LogFile: new("/l"),
 		Stderr: "/e", LogSink: "syslog", LastLine: new("a \"b\" \\ <c>\tü"), Reason: new(""), StatusText: new("s"),
 		HealthCheck: &HealthCheck{Passed: new(true), At: at, Took: 0.1, Reason: new("r"), Failures: 2}, DroppedBytes: 1, DroppedLines: 2,
+		LogOutage: &LogOutage{at, "full", true},
 	}}
 }
 

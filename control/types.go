@@ -42,6 +42,8 @@ type Status struct {
 	// Output that was dropped rather than have the program wait, since superd started; absent where none was.
 	DroppedBytes int64 `json:"dropped_bytes,omitzero"`
 	DroppedLines int64 `json:"dropped_lines,omitzero"`
+
+	LogOutage *LogOutage `json:"log_outage,omitzero"` // absent: its output gets into its log, as far as is known
 }
 
 // Up tells whether the instance runs and is ready.
@@ -54,6 +56,13 @@ type HealthCheck struct {
 	Took     float64   `json:"took_s"`
 	Reason   *string   `json:"reason"`          // why it did not pass
 	Failures int       `json:"failures_in_row"` // by now
+}
+
+// A LogOutage is a time in which output does not get into its log.
+type LogOutage struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"`
+	Drops  bool      `json:"drops"` // what comes is dropped; otherwise the program waits when its pipe is full
 }
 
 // An Exit is how a run ended: by a code, by a signal, or in a way that nobody saw (Known is false).

@@ -136,3 +136,6 @@ func keep(line, more []byte, most int) []byte {
 
 // gap drops what has come of a line: its rest is missing.
 func (m *lineMatcher) gap(int64, error) { m.inFile, m.line = m.inFile[:0], m.line[:0] }
+
+// retract drops what has come of a record that comes once more.
+func (m *lineMatcher) retract(int64) { m.inFile = m.inFile[:0] }

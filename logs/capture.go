@@ -27,7 +27,8 @@ type Capture struct {
 	*bell                        // of the goroutine; nil without one. Its own; others hold mu
 	turns  uint64                // of FIFOs that became readable, where there are two; the draining goroutine's own
 	drops  atomic.Pointer[drops] // nil: nothing was dropped
-	outlet *outlet               // nil: files. The draining goroutine's own, but for what its comment says
+	outage atomic.Pointer[Outage]
+	outlet *outlet // nil: files. The draining goroutine's own, but for what its comment says
 
 	options  *setting  // guarded by mu, as the following; never changed, but replaced
 	streams  []*stream // never changed, but replaced: stdout, and stderr if it was ever apart

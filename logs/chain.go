@@ -69,6 +69,8 @@ type chain struct {
 	began   int64         // position of the first byte that this capture wrote; math.MaxInt64 before
 	run     int64         // where the output of the present run begins; unknown: it began before this capture
 	ended   int64         // where that of the newest run that has ended ends; unknown: none has
+	cuts    int           // how often the end of the newest file was taken away, a torn record, and
+	cutAt   int64         // from where, the last time
 }
 
 // unknown is a position before all others.
@@ -187,6 +189,24 @@ func (ch *chain) grown(n int64) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.current.end += n
+}
+
+// cut records that the newest file has only so many bytes left: a torn record was taken away, which comes once more.
+func (ch *chain) cut(size int64) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	end := ch.current.start + size
+	ch.current.end = end
+	ch.began, ch.run, ch.ended = min(ch.began, end), min(ch.run, end), min(ch.ended, end)
+	ch.cuts++
+	ch.cutAt = end
+}
+
+// lastCut returns how many cuts there were, and the position of the last one.
+func (ch *chain) lastCut() (cuts int, at int64) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.cuts, ch.cutAt
 }
 
 // newestStamp returns the stamp of the file that was rotated last, 0 without one.

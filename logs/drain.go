@@ -317,6 +317,7 @@ func (c *Capture) fileFor(f *file, o *setting) *file {
 	if f == nil || o.Path != f.Path {
 		return c.store.newFile(o)
 	}
+	f.foreign = f.foreign || o.Format != f.Format
 	f.setting = o
 	f.chain.setFormat(o.Format)
 	return f
@@ -458,6 +459,7 @@ func (c *stream) report(err error) {
 	case c.state.Load() == closing:
 		return
 	case err != nil:
+		c.fail(err)
 		if c.failures++; c.failures == 1 {
 			c.since = c.store.now().UnixNano()
 			if c.file.Drop {
@@ -466,9 +468,12 @@ func (c *stream) report(err error) {
 				c.log().Warn("output does not get into its log, the program has to wait", "error", err)
 			}
 		}
-	case c.failures > 0 && c.loss.bytes == 0: // else nothing has come that could have been written
-		c.failures = 0
-		c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
+	case c.failing && c.loss.bytes == 0: // else nothing has come that could have been written
+		if c.failures > 0 {
+			c.failures = 0
+			c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
+		}
+		c.recover()
 	}
 	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
 		if c.troubled = trouble != nil; c.troubled {

@@ -35,6 +35,7 @@ type file struct {
 	unsure   bool     // its path may name another one by now, which is looked at before the next byte
 	looked   int64    // when that was done last: nanoseconds of the Unix epoch
 	inLine   bool     // what was appended last is not a whole line
+	foreign  bool     // what is at its end was written in another format
 }
 
 // newFile returns a file as o has it, which is complete.
@@ -325,13 +326,14 @@ func (f *file) begin(info fileInfo) error {
 	if f.MaxAge > 0 && f.size > 0 {
 		f.born = bornAt(f.fd, f.born)
 	}
-	var err error
-	if f.Format.records() && f.size > 0 {
-		err = f.mend()
-		info.size = f.size
-	}
 	f.chain.opened(info)
-	return err
+	if f.Format.records() && f.size > 0 {
+		if err := f.mend(); err != nil {
+			return err
+		}
+	}
+	f.foreign = false
+	return nil
 }
 
 // rotate gives the file its rotated name and removes the oldest ones. Where that fails, output goes on into the same

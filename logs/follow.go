@@ -93,10 +93,12 @@ type follower struct {
 
 	chain    *chain
 	position int64 // of the next byte to show
+	cuts     int   // how many of the chain's it knows of
 
 	open    *os.File  // nil, or
 	at      place     // where it is open
 	held    segment   // the segment it belongs to, as it was when it was opened
+	beyond  int64     // bytes of it that were shown and have no position: somebody has appended them after it was moved
 	written time.Time // when that was written to last, as of then
 }
 
@@ -193,6 +195,7 @@ func (f *follower) begin(ch *chain) error {
 	f.leave()
 	before := f.chain
 	f.chain = ch
+	f.cuts, _ = ch.lastCut()
 	err := f.read(func() error {
 		ch.refresh()
 		return ch.list(f.listing)
@@ -294,13 +297,20 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 
 // step shows the next bytes before end, at most a buffer. It reports whether there may be more at once.
 func (f *follower) step(end int64) (more bool, err error) {
+	if err := f.takeBack(); err != nil {
+		return false, err
+	}
 	seg := f.chain.at(f.position)
 	if f.open != nil && f.held.start != seg.start {
 		// The chain has moved on, so the file held is complete, even if it has no name by now. If it was truncated,
 		// its other bytes are gone.
 		if f.held.identity != seg.identity {
-			n, err := f.show(min(int64(len(f.buffer)), end-f.position))
-			if n > 0 || err != nil {
+			show, n := f.show, min(seg.start, end)-f.position
+			if n <= 0 {
+				show, n = f.showBeyond, int64(len(f.buffer))
+			}
+			got, err := show(min(int64(len(f.buffer)), n))
+			if got > 0 || err != nil {
 				return true, err
 			}
 		}
@@ -310,7 +320,7 @@ func (f *follower) step(end int64) (more bool, err error) {
 	if f.position < seg.start {
 		return true, f.skip(seg.start, nil)
 	}
-	if f.position == seg.end {
+	if f.position >= seg.end {
 		return false, nil
 	}
 	if f.open == nil {
@@ -371,20 +381,32 @@ func (f *follower) openFile(seg segment) (bool, error) {
 func (f *follower) leave() {
 	if f.open != nil {
 		f.open.Close()
-		f.open = nil
+		f.open, f.beyond = nil, 0
 	}
 }
 
 // show shows the next n bytes of the open file, or as many as it has.
 func (f *follower) show(n int64) (int, error) {
-	got, err := f.readAt(f.buffer[:n], f.position-f.held.start)
+	got, err := f.showAt(f.position-f.held.start, n)
+	f.position += int64(got)
+	return got, err
+}
+
+// showBeyond is show for what the open file has behind all that has a position.
+func (f *follower) showBeyond(n int64) (int, error) {
+	got, err := f.showAt(f.position-f.held.start+f.beyond, n)
+	f.beyond += int64(got)
+	return got, err
+}
+
+func (f *follower) showAt(offset, n int64) (int, error) {
+	got, err := f.readAt(f.buffer[:n], offset)
 	if got == 0 {
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 		return 0, err
 	}
-	f.position += int64(got)
 	f.lineEnded = f.buffer[got-1] == '\n'
 	_, err = f.w.Write(f.buffer[:got])
 	return got, err
@@ -409,6 +431,35 @@ func (f *follower) skip(to int64, cause error) error {
 	}
 	f.lineEnded = true
 	_, err := f.w.Write([]byte(text))
+	return err
+}
+
+// A retractor is a writer of output that takes back what it was given last.
+type retractor interface {
+	retract(bytes int64)
+}
+
+// takeBack goes back to where a torn record was taken away of which a part has been shown.
+func (f *follower) takeBack() error {
+	cuts, at := f.chain.lastCut()
+	if cuts == f.cuts {
+		return nil
+	}
+	f.cuts = cuts
+	torn := f.position - at
+	if torn <= 0 {
+		return nil
+	}
+	f.position = at
+	if w, ok := f.w.(retractor); ok {
+		w.retract(torn)
+		return nil
+	}
+	if f.lineEnded {
+		return nil
+	}
+	f.lineEnded = true
+	_, err := f.w.Write(newline)
 	return err
 }
 

@@ -180,6 +180,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	}
 	c.discard(flight, false)
 	c.loss.cause = errStalled
+	c.fail(errStalled)
 	c.logOf(before).Warn("the log stalls, output is dropped meanwhile")
 	c.dropUntil(true, func() (over bool) {
 		select {

@@ -341,12 +341,22 @@ func isRecordTime(text []byte) bool {
 	return true
 }
 
-// beginsRecord reports whether a line that has no end may be the beginning of a record.
-func beginsRecord(format Format, line []byte) bool {
+// beginsRecord reports whether a line that has no end may be the beginning of a record. sure tells that it says so itself: all is there by which one is told.
+func beginsRecord(format Format, line []byte) (may, sure bool) {
+	head, next := "", []string{" stdout ", " stdout+ ", " stderr ", " stderr+ ", " " + gapStream + " "}
 	if format == JSON {
-		const head = `{"time":"`
-		n := min(len(head), len(line))
-		return string(line[:n]) == head[:n] && isRecordTime(line[n:min(len(line), n+len(recordTime))])
+		head, next = `{"time":"`, []string{`","program":"`}
 	}
-	return isRecordTime(line[:min(len(line), len(recordTime))])
+	n := min(len(head), len(line))
+	at := line[n:min(len(line), n+len(recordTime))]
+	if string(line[:n]) != head[:n] || !isRecordTime(at) {
+		return false, false
+	}
+	rest := line[n+len(at):]
+	for _, want := range next {
+		if m := min(len(want), len(rest)); string(rest[:m]) == want[:m] {
+			may, sure = true, sure || m == len(want)
+		}
+	}
+	return may, sure
 }

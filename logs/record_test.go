@@ -99,14 +99,23 @@ func TestBeginsRecord(t *testing.T) {
 	for _, format := range []Format{Text, JSON} {
 		made, _ := records(format, []byte("some line\n"), awaited, whole)
 		for n := range len(made) {
-			if !beginsRecord(format, made[:n]) {
-				t.Errorf("beginsRecord(%s, %q) = false", format, made[:n])
+			may, sure := beginsRecord(format, made[:n])
+			if _, shorter := beginsRecord(format, made[:max(n-1, 0)]); !may || shorter && !sure {
+				t.Errorf("beginsRecord(%s, %q) = %t, %t", format, made[:n], may, sure)
 			}
 		}
+		if _, sure := beginsRecord(format, made); !sure {
+			t.Errorf("beginsRecord(%s, %q) = true, false", format, made)
+		}
 	}
-	for _, other := range []string{"x", "{}", `{"time":"soon"}`, "2026-11-21 10:00:00", "20:26"} {
-		if beginsRecord(Text, []byte(other)) || beginsRecord(JSON, []byte(other)) {
-			t.Errorf("beginsRecord(%q) = true", other)
+	for _, other := range []string{
+		"x", "{}", `{"time":"soon"}`, "2026-11-21 10:00:00", "20:26", "2026-11-21T07:00:04.000000Z  INFO", "2026-11-21T07:00:04.000000Z up",
+		`{"time":"2026-11-21T07:00:04.000000Z","level":"info"`,
+	} {
+		for _, format := range []Format{Text, JSON} {
+			if may, sure := beginsRecord(format, []byte(other)); may || sure {
+				t.Errorf("beginsRecord(%s, %q) = %t, %t", format, other, may, sure)
+			}
 		}
 	}
 }

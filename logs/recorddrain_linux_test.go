@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -174,14 +175,17 @@ func TestRecordsOnAFullDisk(t *testing.T) {
 
 // What is at the end of the file when superd comes: a record it was killed over, or something else.
 func TestTornRecord(t *testing.T) {
-	const before = `{"time":"2026-11-21T07:20:45.123456Z","line":"whole"}` + "\n"
+	const before = `{"time":"2026-11-21T07:20:45.123456Z","program":"web","instance":"web","run":"x","stream":"stdout","partial":false,"line":"whole"}` + "\n"
 	tests := []struct{ name, there, want string }{
 		{"nothing", "", ""},
 		{"a whole record", before, before},
 		{"half a record", before + `{"time":"2026-11-21T07:20:45.1234`, before},
 		{"a byte of a record", before + `{`, before},
-		{"half a record and nothing else", `{"time":"2026-11-21T07:20:45.123456Z","line":"wh`, ""},
+		{"half a record and nothing else", before[:len(before)-5], ""},
 		{"something else", before + "half a raw line", before + "half a raw line\n"},
+		{"raw output that could be the beginning of a record", "raw\n{", "raw\n{\n"},
+		{"as much, and nothing else", `{"time":"2026`, `{"time":"2026` + "\n"},
+		{"raw output much like a record", before + `{"time":"2026-11-21T07:20:45.123456Z","level":"info`, before + `{"time":"2026-11-21T07:20:45.123456Z","level":"info` + "\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -196,6 +200,108 @@ func TestTornRecord(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A raw line that has no end yet, and is in no pipe any more, stays when the format changes, whatever it looks like.
+func TestRawLineIsNoTornRecord(t *testing.T) {
+	for _, tail := range []string{"2026", at(1) + "  INFO last words", at(1) + " stdout last words"} {
+		for _, opened := range []bool{true, false} {
+			path := filepath.Join(t.TempDir(), "web.log")
+			there := at(0) + " stdout of superd's own\n" + tail
+			r := newRig(t)
+			var p *program
+			if opened {
+				p = r.program(Options{Path: path})
+				p.log(there)
+			} else { // it was written by an earlier superd, whose table this one takes over first
+				writeFile(t, path, there)
+				p = r.program(Options{Path: path})
+			}
+			r.do(func() { p.SetOptions(Options{Path: path, Format: Text}) })
+			p.log("new\n")
+			if got := readFile(t, path); !strings.HasPrefix(got, there+"\n") || !strings.HasSuffix(got, "Z stdout new\n") {
+				t.Errorf("opened before: %t: file = %q, want %q and a record", opened, got, there+"\n")
+			}
+		}
+	}
+}
+
+// Who has seen a part of the record over which superd was killed sees the record instead, and nothing else once more.
+func TestTornRecordIsTakenBack(t *testing.T) {
+	const begun = "2026-11-21T07:20:45.123456Z stdout ready\n2026-11-21T07:20:45.123456Z stdout the run before has ended\n"
+	const there = begun + "2026-11-21T07:20:45.123456Z stdout second\n"
+	const torn = "2026-11-21T07:20:45.123456Z stdout n"
+	begin := func(t *testing.T) *program {
+		path := filepath.Join(t.TempDir(), "web.log")
+		writeFile(t, path, there+torn)
+		return newRig(t).program(Options{Path: path, Format: Text})
+	}
+	t.Run("follower", func(t *testing.T) {
+		p := begin(t)
+		f := p.follow(10)
+		f.expect(there + torn)
+		p.log("new\n")
+		f.expect(there + torn + "\n" + readFile(t, p.Path())[len(there):])
+	})
+	t.Run("reading", func(t *testing.T) {
+		for _, raw := range []bool{false, true} {
+			p := begin(t)
+			reading := NewReading(t.Context(), Query{Lines: 1, Follow: true, Raw: raw})
+			defer reading.Close()
+			if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+				t.Fatal(err)
+			}
+			last, next := "", "web:new "
+			if raw {
+				last, next = "web:"+torn+"+ ", "web:"
+			}
+			if got := rest(t, reading); got != last {
+				t.Errorf("raw: %t: read %q first, want %q", raw, got, last)
+			}
+			p.log("new\n")
+			if raw {
+				next += readFile(t, p.Path())[len(there):]
+				next = next[:len(next)-1] + " "
+			}
+			if got := rest(t, reading); got != next {
+				t.Errorf("raw: %t: read %q then, want %q", raw, got, next)
+			}
+		}
+	})
+	t.Run("line awaited", func(t *testing.T) {
+		p := begin(t)
+		info, err := statPath(p.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &lineMatcher{pattern: regexp.MustCompile("^(ready|new)$"), format: func() Format { return Text }}
+		f := &follower{ctx: t.Context(), readers: &p.store.readers, capture: p.Capture, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
+		defer f.leave()
+		ch, _ := p.chain()
+		if err := f.begin(ch); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.placeRun(&Cursor{inode: info.inode, offset: int64(len(begun))}); err != nil {
+			t.Fatal(err)
+		}
+		read := func() (err error) {
+			for more := true; more && err == nil; {
+				more, err = f.step(forever)
+			}
+			return err
+		}
+		if err := read(); err != nil || string(m.inFile) != torn {
+			t.Fatalf("read %q so far, %v; want %q", m.inFile, err, torn)
+		}
+		p.log("not yet\n")
+		if err := read(); err != nil {
+			t.Fatalf("%v: %q", err, m.matched)
+		}
+		p.log("new\n")
+		if err := read(); err != errMatched || m.matched != "new" {
+			t.Errorf("read() = %v, %q", err, m.matched)
+		}
+	})
 }
 
 // The format changes in the middle of a line.

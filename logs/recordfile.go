@@ -151,22 +151,36 @@ func firstError(a, b error) error {
 }
 
 // mend sees to it that the file ends in a whole line. What an earlier superd was killed over is taken away, as it is in the
-// pipe yet; what somebody else has left there gets a line end.
+// pipe yet; what somebody else has left there, or was written in another format, gets a line end.
 func (f *file) mend() error {
 	end, err := readEnd(f.fd, f.size, recordBytes)
 	if err != nil || len(end) == 0 || end[len(end)-1] == '\n' {
 		return err
 	}
 	begin := bytes.LastIndexByte(end, '\n') + 1
-	if (begin > 0 || int64(len(end)) == f.size) && beginsRecord(f.Format, end[begin:]) {
+	if !f.foreign && (begin > 0 || int64(len(end)) == f.size) && tornRecord(f.Format, end[:begin], end[begin:]) {
 		whole := f.size - int64(len(end)-begin)
 		if err := truncate(f.fd, whole); err != nil {
 			return err
 		}
 		f.size = whole
+		f.chain.cut(whole)
 		return nil
 	}
 	n, err := writeAt(f.fd, newline, f.size)
 	f.size += int64(n)
+	f.chain.grown(int64(n))
 	return err
+}
+
+// tornRecord reports whether a line without an end is a part of a record, and not of raw output of which nothing is in a pipe any more: if
+// it says so itself, or may be one and stands behind one.
+func tornRecord(format Format, before, line []byte) bool {
+	may, sure := beginsRecord(format, line)
+	if sure || !may {
+		return sure
+	}
+	before = bytes.TrimSuffix(before, newline)
+	_, sure = beginsRecord(format, before[bytes.LastIndexByte(before, '\n')+1:])
+	return sure
 }

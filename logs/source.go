@@ -92,6 +92,9 @@ func (s *source) place(b beginning) error {
 	if o := s.capture.setting(); o.Sink != "" {
 		s.note("its output goes to " + o.where() + ", not into a file")
 	}
+	if o := s.capture.Outage(); o != nil && b.resume == nil {
+		s.note(o.text(s.capture.store.now()))
+	}
 	err := s.goTo(b)
 	s.at = s.position
 	s.base, s.origin = ch.cursor(s.position), s.position
@@ -338,6 +341,9 @@ func (s *source) fill() (more bool, err error) {
 	}
 	if len(s.pending) > before {
 		s.rest = false
+		if s.lost == 0 {
+			s.at = s.position - int64(len(s.pending)) // not all of it need have a position
+		}
 		s.base, s.origin = s.chain.cursorIn(s.held)
 		s.fileKey = s.heldKey()
 	}
@@ -401,6 +407,12 @@ func (s *source) gap(bytes int64, cause error) {
 	if cause != nil {
 		s.hidden = cause
 	}
+}
+
+// retract takes back a part of a record that comes once more.
+func (s *source) retract(torn int64) {
+	s.pending = s.pending[:max(len(s.pending)-int(torn), s.start)]
+	s.at = min(s.at, s.position)
 }
 
 // cursor returns the place of what follows the entries given.

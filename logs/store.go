@@ -134,6 +134,7 @@ type Store struct {
 	tellPlace  func(at RunBegin, saved func()) // as well
 	tellLoss   func(Loss)                      // as well
 	tellDrops  func(*Capture)                  // as well
+	tellOutage func(o Outage, over bool)       // as well
 	now        func() time.Time
 	stall      time.Duration                   // how long an operation on a file may take before output is dropped, where it is
 	pause      func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0

@@ -39,6 +39,7 @@ type drain struct {
 	lingered int64  // total when it last waited for more
 	loss     loss
 	failures int32  // turns that failed in a row
+	failing  bool   // its output does not get into its log
 	troubled bool   // the trouble with rotation has been told
 	grown    bool   // the pipe was made bigger
 	second   uint32 // of the Unix epoch; so many bytes came in it, much at a time

@@ -62,7 +62,7 @@ func Spawn(a *Attr) (*Process, error) {
 	}
 	before := ticks()
 	pid, errno := f.run()
-	after := ticks()
+	after := ticksAt(f.born) // not now: until the exec is done more than a tick may pass
 	runtime.KeepAlive(f)
 	if errno != 0 {
 		return nil, fmt.Errorf("spawn %s: %w", a.Path, errno)
@@ -97,8 +97,10 @@ func ticks() uint64 {
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return 0
 	}
-	return uint64(now.Nano()) / (1e9 / ticksPerSecond)
+	return ticksAt(now)
 }
+
+func ticksAt(t unix.Timespec) uint64 { return uint64(t.Nano()) / (1e9 / ticksPerSecond) }
 
 // fork returns what the child will need.
 func (a *Attr) fork() (*fork, error) {

@@ -22,6 +22,7 @@ type fork struct {
 
 	args  cloneArgs
 	pidFD int32
+	born  unix.Timespec // CLOCK_BOOTTIME as the child has read it first of all; 0 where it could not
 	errno syscall.Errno // why the child has not executed anything; the two share their memory until then
 }
 
@@ -92,6 +93,7 @@ func (f *fork) split() int {
 //go:nocheckptr
 //go:nosplit
 func (f *fork) child() (errno syscall.Errno) {
+	syscall.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&f.born)), 0)
 	if _, _, errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
 		return errno
 	}

@@ -52,11 +52,40 @@ type cgroups struct {
 	bases           []string               // other base directories, of earlier superds that were in other cgroups
 	countsKills     atomic.Bool            // instances have the memory controller, which counts
 	fresh           bool                   // no earlier superd has left anything in base
+	births          atomic.Uint64          // that are about to come, or just did, in all trees
+	seen            seen                   // on the loop
 
 	mu      sync.Mutex
 	enabled map[string]bool // controllers that instances have
 	raised  []string        // those that superd's cgroup hands down at our wish
 	leaf    string          // where superd has moved to; empty: it has not
+}
+
+// A seen is whether anybody lives in any of the cgroups, as the kernel has told when there had been so many births.
+type seen struct {
+	births uint64
+	asked  int // how often a tree was asked for since
+	nobody bool
+}
+
+// askPeriod is of how many questions for one tree one is put for all of them.
+const askPeriod = 16
+
+// deserted reports whether nobody is known to live in any of the cgroups in base: where a thousand programs have ended, that need not be read a thousand
+// times. As long as some are born it does not look, and otherwise not each time. On the loop.
+func (c *cgroups) deserted() bool {
+	if births := c.births.Load(); births != c.seen.births { // before it looks
+		c.seen = seen{births: births}
+	}
+	if c.seen.nobody {
+		return true
+	}
+	if c.seen.asked++; c.seen.asked%askPeriod != 0 {
+		return false
+	}
+	lives, err := populated(c.base)
+	c.seen.nobody = err == nil && !lives
+	return c.seen.nobody
 }
 
 // openCgroups finds superd's cgroup and makes the base directory in it, unless an earlier superd has left one, in which processes may live. The error

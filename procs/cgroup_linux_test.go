@@ -228,3 +228,54 @@ func BenchmarkKill(b *testing.B) {
 	}
 	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/kill")
 }
+
+// TestDeserted: what the kernel tells of all cgroups counts for each, once in a while, until somebody may have been born.
+func TestDeserted(t *testing.T) {
+	base := t.TempDir()
+	tell := func(dir, populated string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.events"), []byte("populated "+populated+"\nfrozen 0\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &cgroups{base: base, trees: map[string]*cgroupTree{}, reserve: newReserve()}
+	defer c.reserve.close()
+	var trees []*cgroupTree
+	for i := range 3 * askPeriod {
+		tree := c.newTree(fmt.Sprint(i), "")
+		if err := os.Mkdir(tree.dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		tree.made.Store(true)
+		tell(tree.dir, "1")
+		trees = append(trees, tree)
+	}
+	empty := func() (n int) {
+		for _, tree := range trees {
+			if tree.Empty() {
+				n++
+			}
+		}
+		return n
+	}
+	tell(base, "1")
+	if n := empty(); n != 0 {
+		t.Errorf("%d trees are empty, while all are populated", n)
+	}
+	tell(base, "0")
+	if n := empty(); n < len(trees)-askPeriod || n == len(trees) {
+		t.Errorf("%d of %d trees are empty, want all but the first ones, which were asked for one by one", n, len(trees))
+	}
+	tell(base, "1")
+	trees[len(trees)-1].settle() // somebody is born there
+	if trees[len(trees)-1].Empty() {
+		t.Error("a tree in which somebody was born since is empty")
+	}
+	if !trees[len(trees)-2].Empty() {
+		t.Error("one in which nobody was is not, though it was")
+	}
+	c.deserted()
+	if trees[0].vacant.Load() || trees[0].Empty() {
+		t.Error("a birth elsewhere: what was told of all must not count any more")
+	}
+}

@@ -29,6 +29,7 @@ type cgroupTree struct {
 	found   bool // an earlier superd has made it
 
 	made     atomic.Bool  // there may be a directory
+	vacant   atomic.Bool  // nobody lives there, nor was anybody born there since that was seen
 	oomKills atomic.Int64 // that earlier directories have counted
 
 	mu      sync.Mutex
@@ -91,8 +92,25 @@ func (t *cgroupTree) adopt(a *Adoptee) error {
 	return t.limit(limits)
 }
 
-// Empty implements [Tree].
-func (t *cgroupTree) Empty() bool { return !t.made.Load() || !t.populated() }
+// Empty implements [Tree]. Whoever is just being born there is known to be before he counts.
+func (t *cgroupTree) Empty() bool {
+	if !t.made.Load() || t.vacant.Load() {
+		return true
+	}
+	if t.strange || !t.groups.deserted() {
+		if t.populated() {
+			return false
+		}
+	}
+	t.vacant.Store(true)
+	return true
+}
+
+// settle tells that somebody is about to be born in the tree, or just was.
+func (t *cgroupTree) settle() {
+	t.vacant.Store(false)
+	t.groups.births.Add(1)
+}
 
 func (t *cgroupTree) populated() bool {
 	lives := true
@@ -297,6 +315,7 @@ func (t *cgroupTree) discard() error {
 //
 // Source: cgroup_css_set_fork and cgroup_post_fork in kernel/cgroup/cgroup.c.
 func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
+	t.settle()
 	t.wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -394,8 +413,8 @@ func cpuMax(share float64) string {
 	return strconv.FormatInt(quota, 10) + " " + strconv.Itoa(period)
 }
 
-// born implements [kernelTree]: the kernel knows.
-func (t *cgroupTree) born(pidfd.Identity, []int) {}
+// born implements [kernelTree]: who it is the kernel knows.
+func (t *cgroupTree) born(pidfd.Identity, []int) { t.settle() }
 
 // makeRoom implements [kernelTree]. A program may divide its cgroup as superd does, and end without tidying up: then nobody can be
 // born there, since it hands controllers down.

@@ -170,7 +170,7 @@ func (in *instance) do(step func() []Effect) {
 	}
 	in.save()
 	in.publish()
-	if m := in.machine; before != after && (len(in.edges) > 0 || len(m.own.edges) > 0) || after == Waiting && m.follows > 0 || m.wanted.up && m.unasked > 0 {
+	if m := in.machine; before != after && in.ordered() || after == Waiting && m.follows > 0 || m.wanted.up && m.unasked > 0 {
 		in.touch()
 	}
 	in.settleWaiters()

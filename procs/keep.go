@@ -110,9 +110,24 @@ func (s *Supervisor) letGo(name string) {
 	if name == "" {
 		return
 	}
-	s.toKeep = slices.DeleteFunc(s.toKeep, func(k toKeep) bool { return k.name == name }) // its descriptor is closed
+	s.forgetToKeep(name)
 	s.unneeded = append(s.unneeded, name)
 	s.WriteSoon()
+}
+
+// letGoOfProcess is letGo for a process that has ended. In a shutdown nobody has to let go of a thousand of these one by one: they go with the keeper, and
+// should another superd come before, it has the keeper let go of what the journal doesn't speak of.
+func (s *Supervisor) letGoOfProcess(name string) {
+	if s.shutdown == nil {
+		s.letGo(name)
+	} else {
+		s.forgetToKeep(name)
+	}
+}
+
+// forgetToKeep has the keeper not told of what waits under the name: its descriptor is closed.
+func (s *Supervisor) forgetToKeep(name string) {
+	s.toKeep = slices.DeleteFunc(s.toKeep, func(k toKeep) bool { return k.name == name })
 }
 
 // discard has the keeper let go of what it has under these names.

@@ -34,6 +34,7 @@ type Kernel struct {
 	starts      startQueue
 	gate        forkGate
 	sweep       func(pid int) // what the last sweep was to do; loop only
+	sigchld     Mutable       // may be nil
 	cgroups     *cgroups      // of the trees; nil: there are none, the census finds their processes
 	census      *census       // nil with cgroups
 	looks       chan struct{} // held by those who look at a cgroup
@@ -54,7 +55,7 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
-	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
+	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Crowd)
 	k.gate.init()
 	l.Root().Defer(func() { unix.Close(null) })
@@ -380,9 +381,19 @@ func (k *Kernel) known(pid int) {
 	}
 }
 
+// Hush implements [System].
+func (k *Kernel) Hush() {
+	if k.sigchld != nil {
+		k.sigchld.Mute()
+	}
+}
+
 // Sweep implements [System].
 func (k *Kernel) Sweep(dead func(pid int)) {
 	k.sweep = dead
+	if k.sigchld != nil {
+		k.sigchld.Unmute() // before it looks
+	}
 	k.sweepAgain()
 }
 

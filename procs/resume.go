@@ -393,16 +393,8 @@ func (in *instance) holdAnywhere(strays []Stray) {
 // goOnShuttingDown goes on with a shutdown that the superd before has begun, or that was asked for before the start.
 func (s *Supervisor) goOnShuttingDown() {
 	s.notify.Stopping()
-	for _, in := range slices.Clone(s.instances) {
-		in.next = nil
-		if in.machine.wanted.up || in.machine.wanted.by != theShutdown && !in.machine.state.AtRest() {
-			in.do(func() []Effect { return in.machine.wantDown(theShutdown) })
-		}
-		if s.shutdown.hurry {
-			in.hurry()
-		}
-	}
-	s.continueShutdown()
+	s.shutdown.goesOn = true
+	s.tellAllShutdown()
 }
 
 // voidShutdown has what a shutdown has stopped, or was to stop, that nobody goes on with be as it was wanted before.

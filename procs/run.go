@@ -287,7 +287,7 @@ func (s *Supervisor) own(scope *loop.Scope, process Process, kept string, reap f
 	pid := process.Pid()
 	scope.Defer(func() {
 		process.Close()
-		s.letGo(kept)
+		s.letGoOfProcess(kept)
 	})
 	a, isAdopted := process.(*adopted)
 	if isAdopted && !a.isChild() {
@@ -405,6 +405,9 @@ func (in *instance) callOffPending(pending PendingSpawn, hook string) bool {
 
 // reap takes the status of the main process when it has ended.
 func (in *instance) reap(r *run, process Process) {
+	if r.mainWatch != nil && r.lastWords == wordsNotAwaited && in.sup.telling() {
+		return // not yet: others are to get their signals first
+	}
 	if r.process != process || !in.hearLastWords(r, process) {
 		return
 	}

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -15,7 +16,13 @@ type shutdown struct {
 	why      string
 	hurry    bool // asked for a second time: no stop time-outs any more
 	draining bool // all programs are at rest; their last output is being written
+
+	untold []*instance // who has not been told yet
+	goesOn bool        // a superd before this one has begun it, and told some
 }
+
+// maxTold bounds how many instances one turn tells of a shutdown: each gets its signals meanwhile.
+const maxTold = 128
 
 // Shutdown stops every program, then ends. A second call does not wait for stop time-outs any more.
 func (s *Supervisor) Shutdown(why string) {
@@ -36,11 +43,63 @@ func (s *Supervisor) Shutdown(why string) {
 	s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: why})
 	s.Write() // before anybody is signalled: the next superd must not start them again
 	s.notify.Stopping()
+	s.tellAllShutdown()
+}
+
+// tellAllShutdown has every instance be told of the shutdown: at once those who are to stop in an order, which is known when all of them are to.
+func (s *Supervisor) tellAllShutdown() {
+	underWay := s.telling()
+	var untold []*instance
 	for _, in := range slices.Clone(s.instances) {
-		in.next = nil
-		in.do(func() []Effect { return in.machine.wantDown(theShutdown) })
+		if in.ordered() {
+			in.tellShutdown()
+		} else {
+			untold = append(untold, in)
+		}
 	}
+	s.shutdown.untold = untold
+	s.Children() // so many will end: no signal is to tell of each
+	if !underWay {
+		s.tellShutdown()
+	}
+}
+
+// tellShutdown tells as many as a turn has room for. What others do meanwhile they may do: they will be told, too, and so they will by the next superd
+// where this one is killed, since the shutdown is in the journal before.
+func (s *Supervisor) tellShutdown() {
+	all := s.shutdown.untold
+	batch := all[:min(len(all), cmp.Or(s.options.toldAtOnce, maxTold))]
+	s.shutdown.untold = all[len(batch):]
+	for _, in := range batch {
+		if !in.scope.Closed() {
+			in.tellShutdown()
+		}
+	}
+	if len(s.shutdown.untold) > 0 {
+		s.scope.Post(s.tellShutdown)
+		return
+	}
+	s.Children() // a sweep may have come no further than to one of those
 	s.continueShutdown()
+}
+
+// telling reports whether some have not been told of the shutdown yet. So long those who have ended can wait: the sooner the others get their signals, the more
+// of them end at the same time, and where all have, the kernel need not be asked for each what is left of it.
+func (s *Supervisor) telling() bool { return s.shutdown != nil && len(s.shutdown.untold) > 0 }
+
+// ordered reports whether the instance names others, or others name it.
+func (in *instance) ordered() bool { return len(in.edges) > 0 || len(in.machine.own.edges) > 0 }
+
+// tellShutdown has the instance stop, once.
+func (in *instance) tellShutdown() {
+	in.next = nil
+	m, sd := in.machine, in.sup.shutdown
+	if !sd.goesOn || m.wanted.up || m.wanted.by != theShutdown && !m.state.AtRest() {
+		in.do(func() []Effect { return m.wantDown(theShutdown) })
+	}
+	if sd.goesOn && sd.hurry {
+		in.hurry()
+	}
 }
 
 // inHurry reports whether nobody wants to wait for stop time-outs any more.
@@ -68,7 +127,7 @@ func (in *instance) hurry() {
 
 // continueShutdown ends superd when nothing is left to wait for. A process that doesn't die holds nobody up.
 func (s *Supervisor) continueShutdown() {
-	if s.shutdown == nil || s.shutdown.draining || s.onEnd == nil {
+	if s.shutdown == nil || s.telling() || s.shutdown.draining || s.onEnd == nil {
 		return
 	}
 	if s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.stuck < len(s.instances) {

@@ -120,7 +120,8 @@ type history struct {
 	policy      policyModel
 	graph       simGraph
 	ended       bool
-	pending     int // commands whose outcome is not in
+	pending     int  // commands whose outcome is not in
+	sliced      bool // a shutdown is told to one instance a turn
 	err         error
 	steps       int
 	trace       bool
@@ -145,6 +146,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		asked:  map[string]int{},
 		defect: d,
 		trace:  trace,
+		sliced: seed%2 == 0,
 	}
 	h.kernel = &simKernel{
 		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{}, counts: map[string]*living{},
@@ -234,6 +236,9 @@ func (h *history) options() Options {
 	}
 	if h.kernel.keeper {
 		o.Keeper = h.kernel
+	}
+	if h.sliced {
+		o.toldAtOnce = 1 // there are few
 	}
 	h.kernel.notify = func() { h.sup.Children() } // after its end it does nothing
 	return o

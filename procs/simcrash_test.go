@@ -441,7 +441,7 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 		lost := all || pending[instanceKey(in.name)] || !known || in.removed
 		model.graph = graphModel{heldDown: in.wish().by == operator && !in.wish().up, by: in.machine.wanted.by}
 		if lost {
-			model.wantUp, model.since = in.wish().up, h.v.Now()
+			model.wantUp, model.since = in.wish().up && h.sup.shutdown == nil, h.v.Now()
 			model.retries, model.gaveUp = in.machine.attempts, in.machine.gaveUp
 			model.failures = slices.Clone(in.machine.failures)
 			model.unsure = in.machine.state == Clearing

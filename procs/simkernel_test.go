@@ -103,6 +103,9 @@ func (k *simKernel) upTo(d time.Duration) time.Duration {
 	return time.Duration(k.rng.Int64N(int64(d)))
 }
 
+// Hush implements [System]: one signal in a burst is as good as all.
+func (k *simKernel) Hush() {}
+
 // Sweep implements [System].
 func (k *simKernel) Sweep(dead func(pid int)) {
 	if k.forks > 0 && !k.ungated {

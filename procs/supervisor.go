@@ -54,6 +54,8 @@ type Options struct {
 	Machine     string                                // tells this machine from others, for the jitter of schedules
 	Seed        [32]byte                              // for invocation ids and jitter
 	OnCapture   func(*logs.Capture) (runEnded func()) // for who shows the lines; runEnded is called on the loop
+
+	toldAtOnce int // bound on how many instances one turn tells of a shutdown; 0: maxTold
 }
 
 // A Supervisor supervises the programs of one configuration.
@@ -160,6 +162,7 @@ func New(o Options) *Supervisor {
 	s.store.TellRuns(s.tellRun)
 	s.store.TellPlaces(s.placeRun)
 	s.store.TellLosses(s.tellLoss)
+	s.store.TellOutages(s.tellOutage)
 	s.store.TellDrops(func(c *logs.Capture) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
@@ -250,6 +253,7 @@ func (s *Supervisor) Children() {
 	if s.sweepTimer != nil {
 		return
 	}
+	s.system.Hush()
 	s.sweepTimer = s.scope.After(sweepDelay, func() {
 		s.sweepTimer = nil
 		s.system.Sweep(s.childDied)

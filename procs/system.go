@@ -17,6 +17,9 @@ type System interface {
 	// Spawn starts the program of spec off the loop. done runs once on the loop, unless the spawn was called off.
 	Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 
+	// Hush has no signal tell of ended children until the next Sweep, where that can be had.
+	Hush()
+
 	// Sweep calls dead for each child that has ended and is still a zombie, until none is left or dead has
 	// met the same one twice. It does so when no spawn is between its fork and its result, at once if possible:
 	// so a zombie that nobody knows is a stranger, and not a child whose owner has not heard of it yet.

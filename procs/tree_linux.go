@@ -22,6 +22,13 @@ type KernelOptions struct {
 	NoCgroup   bool         // make no cgroups, look through /proc instead
 	OpenFiles  *unix.Rlimit // the programs' limit of open files; nil: superd's own
 	Crowd      func(bool)   // is told on the loop when many starts begin to wait, and when none waits any more; nil: nobody wants to know
+	SIGCHLD    Mutable      // nil: it is told as it comes
+}
+
+// A Mutable is a signal that need not be told. A [superd/signals.Caught] is SIGCHLD.
+type Mutable interface {
+	Mute()
+	Unmute()
 }
 
 // A kernelTree is a [Tree] of the kernel. There are two kinds: a cgroup of its own, which no process leaves unless it has the right

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -121,6 +122,19 @@ func (s *Supervisor) tellLoss(l logs.Loss) {
 	if events := s.options.Events; events != nil {
 		events.Append(eventlog.Event{At: time.Now(), Kind: eventlog.Output, Instance: l.Instance, Program: l.Program, Run: l.Run, Reason: l.Text})
 	}
+}
+
+// tellOutage records that output does not get into its log, or does again, and has those told who follow the status. From any goroutine.
+func (s *Supervisor) tellOutage(o logs.Outage, over bool) {
+	now := time.Now()
+	if events := s.options.Events; events != nil {
+		e := eventlog.Event{At: now, Kind: eventlog.Outage, Instance: o.Instance, Program: o.Program, Run: o.Run, State: "begun"}
+		if e.Reason = "output does not get into " + o.Log + ": " + o.Reason; over {
+			e.State, e.Reason = "over", fmt.Sprintf("output gets into its log again, after %s", span(now.Sub(o.Since)))
+		}
+		events.Append(e)
+	}
+	s.scope.Post(s.changed)
 }
 
 // tellRun records where the output of a run begins in its log. From any goroutine.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs"
 	"superd/procs/eventlog"
 	"superd/procs/probe"
 )
@@ -36,6 +37,7 @@ type Facts struct {
 	NoOutput  string         // why its output is not captured; empty where it is
 	Reads     string         // the program whose logger it is; empty: it is none
 	Logger    string         // the program that is its logger; empty: it has none
+	Outage    *logs.Outage   // its output does not get into its log; nil: it does
 	Dropped   [2]int64       // bytes and lines of its output that were dropped
 	HangsIn   string         // what an earlier start has not come back from; empty if nothing
 	NextStart *time.Duration // until the next start that happens by itself; nil: none is due
@@ -81,6 +83,7 @@ func (in *instance) facts() Facts {
 	if r := in.run; r != nil && r.monitor != nil {
 		f.Check, f.Checked = st.Check, r.monitor.what
 	}
+	f.Outage = in.capture.Outage()
 	f.Dropped[0], f.Dropped[1] = in.capture.Dropped()
 	if f.Reads = in.program.LoggerOf; in.program.Log.Sink == config.SinkCommand {
 		f.Logger = config.LoggerName(in.program.Name)
@@ -147,6 +150,13 @@ func (f *Facts) Explain(events []eventlog.Event) string {
 	}
 	if f.NoOutput != "" {
 		say("Its output is not captured until it is started again: %s.", f.NoOutput)
+	}
+	if o := f.Outage; o != nil {
+		meanwhile := "The program has to wait when its pipe is full"
+		if o.Drops {
+			meanwhile = "What it prints is dropped"
+		}
+		say("Its output does not get into its log since %s (%s): %s. %s; superd tries again and again.", f.clock(o.Since), span(f.Now.Sub(o.Since)), o.Reason, meanwhile)
 	}
 	if f.Dropped[0] > 0 {
 		say("Of its output, %d bytes in %d lines were dropped since superd started, rather than have it wait: its log or the events say why.", f.Dropped[0], f.Dropped[1])

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/logs"
 	"superd/procs/eventlog"
 	"superd/procs/probe"
 )
@@ -54,11 +55,13 @@ The last lines of the run that failed:
 			"running at once",
 			Facts{State: Running, Since: ago(50 * time.Hour), Cause: "started by the configuration", Pid: 7, WantedUp: true, WantedBy: "the configuration",
 				Dropped: [2]int64{48211, 903}, Says: "3 clients", Checked: "tcp 127.0.0.1:80",
-				Check: &Check{At: ago(time.Second), Took: 2 * time.Millisecond, Outcome: probe.Failed, Reason: "connection refused", Failures: 2}}, nil,
+				Outage: &logs.Outage{Since: ago(3 * time.Second), Reason: "write /l: no space left on device", Drops: true},
+				Check:  &Check{At: ago(time.Second), Took: 2 * time.Millisecond, Outcome: probe.Failed, Reason: "connection refused", Failures: 2}}, nil,
 			`web is running with pid 7 since 2026-11-19 06:12:07 (2d2h): started by the configuration.
 It is wanted up by the configuration.
 It says of itself: 3 clients.
 Its health was last checked at 08:12:06, tcp 127.0.0.1:80, in 2ms: it failed: connection refused (2 failures in a row).
+Its output does not get into its log since 08:12:04 (3s): write /l: no space left on device. What it prints is dropped; superd tries again and again.
 Of its output, 48211 bytes in 903 lines were dropped since superd started, rather than have it wait: its log or the events say why.
 `,
 		},

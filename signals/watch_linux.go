@@ -35,6 +35,7 @@ type Caught struct {
 	channels []chan os.Signal
 	sigs     []syscall.Signal
 	flushed  chan struct{}
+	muted    *sigaction // how SIGCHLD is caught otherwise; nil: it is
 }
 
 // Catch catches sigs as long as the process lives: also before there is a loop, and when it has ended.
@@ -94,6 +95,22 @@ func (c *Caught) Hold() (arrived []syscall.Signal, release func()) {
 		for _, sig := range arrived {
 			c.raise(sig)
 		}
+	}
+}
+
+// Mute has no further SIGCHLD arrive until [Caught.Unmute]. It is for who looks for ended children a while after the first one: so long no thread is
+// interrupted for each of the others. They stay zombies, as the default action is none. Both are for one goroutine.
+func (c *Caught) Mute() {
+	var caught sigaction
+	if c.muted == nil && rtSigaction(unix.SIGCHLD, &sigaction{handler: sigDfl}, &caught) == nil {
+		c.muted = &caught
+	}
+}
+
+// Unmute ends what Mute has begun, if it has. It is to be called before children are looked for.
+func (c *Caught) Unmute() {
+	if c.muted != nil && rtSigaction(unix.SIGCHLD, c.muted, nil) == nil {
+		c.muted = nil
 	}
 }
 

@@ -369,3 +369,31 @@ func TestWatchPipeIsCloseOnExecAndNeverBlocks(t *testing.T) {
 		}
 	})
 }
+
+// TestMute: a muted SIGCHLD does not arrive, others do, and it does again afterwards.
+func TestMute(t *testing.T) {
+	l := start(t)
+	got := make(chan syscall.Signal, 8)
+	var c *Caught
+	on(t, l, func() {
+		var err error
+		if c, err = watchIn(l.Root(), func(sig syscall.Signal) { got <- sig }, unix.SIGCHLD, unix.SIGHUP); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 2 {
+		c.Mute()
+		c.Mute() // is muted already
+		raise(t, unix.SIGCHLD)
+		raise(t, unix.SIGHUP)
+		if sig := receive(t, got); sig != unix.SIGHUP {
+			t.Errorf("got %v while it was muted", sig)
+		}
+		c.Unmute()
+		c.Unmute()
+		raise(t, unix.SIGCHLD)
+		if sig := receive(t, got); sig != unix.SIGCHLD {
+			t.Errorf("got %v, want SIGCHLD again", sig)
+		}
+	}
+}

@@ -195,6 +195,10 @@ func eventColour(e *control.Event) terminal.Colour {
 		return stateColour(e.State)
 	case "no-start":
 		return terminal.Red
+	case "outage":
+		if e.State == "begun" {
+			return terminal.Red
+		}
 	case "gap", "skip":
 		return terminal.Yellow
 	}

@@ -53,7 +53,7 @@ func (d *daemon) passMessages() {
 
 // start puts everything on the loop, which does not run yet.
 func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, LockFD: d.lockFD, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Crowd: d.pace.crowd})
+	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, LockFD: d.lockFD, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Crowd: d.pace.crowd, SIGCHLD: d.caught})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 			terminal.Cell{Text: strconv.Itoa(s.Restarts)},
 			terminal.Cell{Text: shown(s.CPU, cpuTime)},
 			terminal.Cell{Text: shown(s.RSS, memory)},
-			terminal.Cell{Text: lastWords(s)},
+			terminal.Cell{Text: lastWords(s, now)},
 		)
 	}
 	return t
@@ -54,12 +54,15 @@ func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	return t
 }
 
-// lastWords returns the newest line of output; before it what was dropped, what the program says of itself, that it is unhealthy, and the
-// reason, where that tells more than the state.
-func lastWords(s *control.Status) string {
+// lastWords returns the newest line of output; before it what was dropped, that output does not get into its log, what the program says of itself, that it is
+// unhealthy, and the reason, where that tells more than the state.
+func lastWords(s *control.Status, now time.Time) string {
 	line := shown(s.LastLine, terminal.Sanitize)
 	if s.DroppedBytes > 0 {
 		line = strings.TrimSuffix(fmt.Sprintf("(%s dropped) %s", count(int(s.DroppedLines), "line"), line), " ")
+	}
+	if o := s.LogOutage; o != nil {
+		line = strings.TrimSuffix(fmt.Sprintf("(no log for %s: %s) %s", age(now.Sub(o.Since)), terminal.Sanitize(o.Reason), line), " ")
 	}
 	if s.StatusText != nil {
 		line = strings.TrimSuffix("["+terminal.Sanitize(*s.StatusText)+"] "+line, " ")

@@ -39,6 +39,7 @@ func TestShortForms(t *testing.T) {
 }
 
 func TestLastWords(t *testing.T) {
+	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	tests := []struct {
 		name string
 		s    control.Status
@@ -49,11 +50,13 @@ func TestLastWords(t *testing.T) {
 		{"why without a line", control.Status{State: "backoff", Reason: new("no such file")}, "(no such file)"},
 		{"what it says of itself", control.Status{State: "running", LastLine: new("hello"), StatusText: new("3 clients")}, "[3 clients] hello"},
 		{"it is not well", control.Status{State: "running", Healthy: new(false), HealthCheck: &control.HealthCheck{Reason: new("connection refused")}}, "(unhealthy: connection refused)"},
+		{"its log takes nothing", control.Status{State: "running", LastLine: new("hello"), LogOutage: &control.LogOutage{Since: now.Add(-5 * time.Second), Reason: "write /l: no space left on device"}},
+			"(no log for 5s: write /l: no space left on device) hello"},
 		{"nothing", control.Status{State: "stopped"}, ""},
 		{"escapes are harmless", control.Status{State: "running", LastLine: new("\x1b[2J\tx")}, `\x1b[2J x`},
 	}
 	for _, tt := range tests {
-		if got := lastWords(&tt.s); got != tt.want {
+		if got := lastWords(&tt.s, now); got != tt.want {
 			t.Errorf("%s: lastWords is %q, want %q", tt.name, got, tt.want)
 		}
 	}

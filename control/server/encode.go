@@ -73,6 +73,9 @@ func appendStatus(b []byte, s *control.Status) []byte {
 	if s.DroppedLines != 0 {
 		b = appendInt(append(b, `,"dropped_lines":`...), s.DroppedLines)
 	}
+	if s.LogOutage != nil {
+		b = appendOther(append(b, `,"log_outage":`...), s.LogOutage)
+	}
 	return append(b, '}')
 }
 

@@ -218,6 +218,9 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 		st := s.look(&all[i], lines[i])
 		if c := all[i].Capture; c != nil {
 			st.DroppedBytes, st.DroppedLines = c.Dropped()
+			if o := c.Outage(); o != nil {
+				st.LogOutage = &control.LogOutage{Since: o.Since, Reason: o.Reason, Drops: o.Drops}
+			}
 		}
 		part = appendStatus(part, &st)
 	}

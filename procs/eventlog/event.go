@@ -20,6 +20,7 @@ const (
 	Health   Kind = "health"   // it has become healthy or unhealthy: state, reason
 	Output   Kind = "output"   // the last lines of a run that failed
 	Print    Kind = "print"    // a run has printed something for the first time: log tells where
+	Outage   Kind = "outage"   // its output does not get into its log (state: begun), or does again (over): reason
 	Skip     Kind = "skip"     // a time of its schedule has come, or was missed, and nothing was run: reason
 	Command  Kind = "command"  // somebody asked for something: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused

@@ -31,11 +31,16 @@ type Status struct {
 	StderrFile           string   `json:"stderr_file"`
 	DroppedBytes         int64    `json:"dropped_bytes"`
 	DroppedLines         int64    `json:"dropped_lines"`
-	LogSink              string   `json:"log_sink"`
-	LastLine             string   `json:"last_line"`
-	Reason               string
-	StatusText           string `json:"status_text"`
-	HealthCheck          *struct {
+	LogOutage            *struct {
+		Since  time.Time
+		Reason string
+		Drops  bool
+	} `json:"log_outage"`
+	LogSink     string `json:"log_sink"`
+	LastLine    string `json:"last_line"`
+	Reason      string
+	StatusText  string `json:"status_text"`
+	HealthCheck *struct {
 		Passed   *bool
 		Reason   string
 		Failures int `json:"failures_in_row"`

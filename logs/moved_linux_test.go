@@ -1,0 +1,118 @@
+package logs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// appendFile appends to a file that superd does not write to.
+func appendFile(t testing.TB, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openDirect begins a run of a program that writes into its file by itself.
+func (r *rig) openDirect(c *Capture) *os.File {
+	r.Helper()
+	r.do(func() { c.BeginRun("", false) })
+	fd, err := c.OpenDirect(Stdout)
+	if err != nil {
+		r.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), c.Path())
+	r.Cleanup(func() { f.Close() })
+	return f
+}
+
+// Who follows a file has it open when it is moved, and sees what is appended to it then, which has no position; then the next one from its beginning.
+func TestFollowMovedFileThatGrows(t *testing.T) {
+	for _, format := range []Format{Raw, Direct} {
+		t.Run(string(format), func(t *testing.T) {
+			r := newRig(t)
+			o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: format}
+			p := r.program(o)
+			shown := &syncBuffer{}
+			go func() { _ = p.FollowFromStart(t.Context(), Stdout, shown) }()
+			write, again := p.log, func() {}
+			if format == Direct {
+				var f *os.File
+				again = func() { f = r.openDirect(p.Capture) }
+				write = func(text string) {
+					if _, err := f.WriteString(text); err != nil {
+						t.Fatal(err)
+					}
+				}
+				again()
+			}
+			expect := func(want string) {
+				t.Helper()
+				r.poll(want, func() bool { return shown.Len() >= len(want) })
+				equal(t, "followed", shown.String(), want)
+			}
+			write("one\n")
+			expect("one\n")
+			if err := os.Rename(o.Path, o.Path+".1"); err != nil {
+				t.Fatal(err)
+			}
+			appendFile(t, o.Path+".1", "two, which is longer than all that follows\n")
+			again()
+			write("1\n")
+			expect("one\ntwo, which is longer than all that follows\n1\n")
+			write("2\n")
+			expect("one\ntwo, which is longer than all that follows\n1\n2\n")
+		})
+	}
+}
+
+// So does a slow reader, who then goes on where his cursor says.
+func TestReadMovedFileThatGrows(t *testing.T) {
+	r := newRig(t)
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
+	p.log(strings.Repeat("0123456789abcde\n", 2*chunkBytes/16))
+	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
+	defer reading.Close()
+	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, err := reading.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(p.Path(), p.Path()+".1"); err != nil {
+		t.Fatal(err)
+	}
+	appendFile(t, p.Path()+".1", "appended\n")
+	p.log("1\n2\n3\n")
+	var lines []string
+	var cursors []Cursor
+	for {
+		e, err := reading.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == nil {
+			break
+		}
+		lines, cursors = append(lines, string(e.Line)), append(cursors, e.Cursor)
+	}
+	const want = "0123456789abcde appended 1 2 3"
+	n := len(lines) - 5
+	if got := strings.Join(lines[max(n, 0):], " "); got != want {
+		t.Fatalf("read %q at the end, want %q", got, want)
+	}
+	for i, rest := range []string{"web:1 web:2 web:3 ", "web:2 web:3 ", "web:3 ", ""} {
+		if got := all(t, Query{Lines: -1}, Wanted{Capture: p.Capture, Resume: &cursors[n+1+i]}); got != rest {
+			t.Errorf("after %q follows %q, want %q", lines[n+1+i], got, rest)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package procs
+
+import (
+	"testing"
+)
+
+// TestShutdownOfMany: no turn tells more than a share of them, what is posted meanwhile is heard, all have their signals before the first end is looked at,
+// and then superd ends.
+func TestShutdownOfMany(t *testing.T) {
+	const programs = 5*maxTold + 1
+	v, s := quickSupervisor(graphConfig(programs, func(int, int) []int { return nil }))
+	ended := false
+	s.Start(func() { ended = true })
+	for s.counts[Running] < programs {
+		v.RunFor(1)
+	}
+	s.Shutdown("a test")
+	for told := maxTold; told < programs; told += maxTold {
+		if s.counts[Stopping] != told || s.counts[Stopped] > 0 {
+			t.Fatalf("%d stop and %d have stopped, want %d and none", s.counts[Stopping], s.counts[Stopped], told)
+		}
+		heard := false
+		s.scope.Post(func() { heard = true })
+		v.Step()
+		if !heard {
+			t.Fatal("what was posted is not heard in the turn after")
+		}
+	}
+	for range programs {
+		if ended {
+			return
+		}
+		v.RunFor(1)
+	}
+	t.Errorf("superd has not ended: %d have stopped", s.counts[Stopped])
+}
