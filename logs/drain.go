@@ -3,7 +3,6 @@ package logs
 import (
 	"log/slog"
 	"math"
-	"runtime"
 	"slices"
 	"time"
 )
@@ -66,7 +65,7 @@ func yield(last time.Time) time.Time {
 	case now.Sub(last) < yieldEvery:
 		return last
 	}
-	runtime.Gosched()
+	giveUpProcessor()
 	return now
 }
 
@@ -245,6 +244,7 @@ func (c *stream) turn() (more bool, err error) {
 		}
 	}
 	c.filled(moved)
+	c.file.unsure = true
 	if c.mayRest() && c.store.poller.short() {
 		return false, nil // it is told of it once more, after the others
 	}
@@ -277,7 +277,7 @@ func (c *stream) check() (err error) {
 	if c.reopen.Load() {
 		_, err = c.do(0, func() error { c.settle(); return nil })
 	}
-	c.file.unsure = true
+	c.file.doubt()
 	return err
 }
 
