@@ -329,12 +329,12 @@ func (c *Capture) release() {
 		c.outlet.close()
 	}
 	for _, f := range c.files() {
-		c.store.archive.remove(f.chain)
 		if f.fd >= 0 {
 			slot := f.enter(&c.store.slots, nil)
 			f.close()
 			slot.release()
 		}
+		c.store.paths.retire(f.chain)
 	}
 
 	c.mu.Lock()

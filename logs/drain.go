@@ -288,7 +288,7 @@ func (c *Capture) settle() {
 	c.chooseFiles()
 	for _, f := range before {
 		if !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.file == f }) {
-			c.store.archive.remove(f.chain)
+			c.store.paths.retire(f.chain)
 		}
 	}
 }

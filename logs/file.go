@@ -264,6 +264,10 @@ func (f *file) openEnd() error {
 		return err
 	}
 	if info.regular {
+		if !f.chain.claim() {
+			closeFD(fd)
+			return fmt.Errorf("write %s: a write that was begun for the program before hangs", f.Path)
+		}
 		if err := f.giveAway(fd, info); err != nil {
 			f.trouble = err // better somebody else's than not written
 		}
@@ -343,7 +347,8 @@ func (f *file) rotate() {
 	}
 	var errs []error
 	for _, old := range f.chain.pruned(f.Keep, bytes) {
-		errs = append(errs, removeFile(old))
+		f.chain.each(func(ch *chain) { ch.forget(old.stamp) })
+		errs = append(errs, removeFile(old.name))
 	}
 	f.trouble = errors.Join(errs...)
 	f.archive.rotated(task{f.chain, f.Compression})

@@ -127,6 +127,7 @@ type Store struct {
 	settings   settings
 	captures   sync.WaitGroup // and who works for them
 	archive    archive
+	paths      paths
 	transports transports
 	stdout     *sharedOutput
 	feeds      feeds
@@ -159,7 +160,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	s.poller.captures, s.poller.most, s.poller.patience = &s.captures, maxHands(), handPatience
 	s.transports.log, s.feeds.log = log, log
 	s.stdout = newSharedOutput(stdoutFD)
-	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
+	s.archive = archive{store: s}
 	return s
 }
 
@@ -189,7 +190,7 @@ func (s *Store) TellRuns(f func(RunBegin)) { s.tellRun = f }
 // newFile returns a file as o has it.
 func (s *Store) newFile(o *setting) *file {
 	f := newFile(o, s.now, &s.archive)
-	s.archive.add(f.chain)
+	s.paths.add(f.chain)
 	return f
 }
 
