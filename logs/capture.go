@@ -238,8 +238,11 @@ func (c *Capture) SetOptions(o Options) {
 // Reopen closes the log file; the next write opens it by its path.
 func (c *Capture) Reopen() {
 	c.reopen.Store(true)
-	if c.hasPipe() {
+	switch {
+	case c.hasPipe():
 		c.kick()
+	case !c.over: // nobody drains, and no file is open
+		c.settle()
 	}
 }
 

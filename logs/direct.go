@@ -38,6 +38,9 @@ func (c *Capture) OpenDirect(which Stream) (fd int, err error) {
 	first := c.newRun[which]
 	c.newRun[which] = false
 	c.mu.Unlock()
+	if ch.path != o.Path { // what the options say is not in force yet, since output of the run before is written
+		return fd, nil
+	}
 	ch.opened(info)
 	if first { // and not another process of the same run
 		ch.beginRun()
