@@ -192,11 +192,13 @@ func (ch *chain) setFormat(format Format) {
 	ch.format = format
 }
 
-// grown records that n bytes were appended to the newest file.
+// grown records that n bytes were appended to the newest file. Who writes to one that others write to, too, has it looked at instead.
 func (ch *chain) grown(n int64) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.current.end += n
+	if ch.format != Direct {
+		ch.current.end += n
+	}
 }
 
 // cutOff records that the newest file has only so many bytes left: a torn record was taken away, which comes once more.

@@ -1,8 +1,10 @@
 package logs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -109,5 +111,38 @@ func TestAnotherPathBeforeTheFIFO(t *testing.T) {
 	}
 	if got := all(t, Query{Lines: -1}, Wanted{Capture: c}); got != "web:of the run " {
 		t.Errorf("what is shown: %q", got)
+	}
+}
+
+// Several look at once how far the file has grown: who comes last need not have looked last, and a file that is longer than known is none that was truncated.
+func TestDirectIsLookedAtByMany(t *testing.T) {
+	r := newRig(t)
+	var c *Capture
+	r.do(func() {
+		c = r.store.NewCapture(r.loop.Root().Child(), "web", Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Direct})
+	})
+	f := r.openDirect(c)
+	ch, _ := c.chain()
+	written := make(chan struct{})
+	var looking sync.WaitGroup
+	for range 3 {
+		looking.Go(func() {
+			for {
+				select {
+				case <-written:
+					return
+				default:
+					ch.refresh()
+				}
+			}
+		})
+	}
+	for n := range 50_000 {
+		fmt.Fprintf(f, "line %d\n", n)
+	}
+	close(written)
+	looking.Wait()
+	if start := ch.newestSegment().start; start != 0 {
+		t.Errorf("the file begins at %d, want 0", start)
 	}
 }

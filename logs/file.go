@@ -318,7 +318,13 @@ func (f *file) begin(info fileInfo) error {
 	if f.MaxAge > 0 && f.size > 0 {
 		f.born = bornAt(f.fd, f.born)
 	}
-	f.chain.opened(info)
+	if f.Format == Direct {
+		if err := f.chain.look(func() (fileInfo, error) { return statFD(f.fd) }); err != nil {
+			return err
+		}
+	} else {
+		f.chain.opened(info)
+	}
 	if f.Format.records() && f.size > 0 {
 		if err := f.mend(); err != nil {
 			return err
