@@ -124,6 +124,8 @@ func (d *draft) checkSink() {
 			d.blame("log.sink").fail(`"command" needs the command that reads the output: write log.command = ["/path/to/logger", "argument"], too`)
 		case log.Format == LogDirect:
 			d.blame("log.format", "log.sink").fail(`"direct" is for files: with log.sink = "command" write format = "raw", "text" or "json"`)
+		case log.Format == LogRaw && d.Replicas > 1:
+			d.blame("log.format", "replicas").warn(`%q does not tell of which of %d instances a line is, and they have one logger: write format = "text" or "json"`, log.Format, d.Replicas)
 		}
 	case SinkStdout:
 		refuse(`has no meaning with log.sink = "stdout"`, append(ofMessages, "log.address")...)
@@ -284,7 +286,7 @@ func (l *loader) numberedLog(path string) *draft {
 
 // checkVariables warns of references to variables that are not set, as far as can be known before a run.
 func (l *loader) checkVariables() {
-	surroundings := inheritedFrom(l.environ)
+	surroundings := Inherited(l.environ)
 	for _, d := range l.programs {
 		var file envFile
 		if d.EnvFile != "" {
@@ -294,7 +296,7 @@ func (l *loader) checkVariables() {
 			}
 		}
 		d.checkReferences(func(name string) bool {
-			_, inherited := surroundings[name]
+			_, inherited := surroundings.Get(name)
 			_, inFile := file.vars[name]
 			return inherited && d.InheritEnvironment || inFile ||
 				d.User != "" && slices.Contains(identityVariables, name) || slices.Contains(runVariables, name)

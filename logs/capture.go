@@ -266,11 +266,14 @@ func (c *Capture) markLater(kind markKind, reached func()) bool {
 	// At rest with nothing in the FIFOs, it is so already; a mark that is only queued could be overtaken by what is
 	// written next.
 	now := c.released || !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 }) || c.state.Load() == idle && c.settled()
+	m := mark{kind, reached, [streams]int64{nowhere, nowhere}}
 	if !now {
-		c.marks = append(c.marks, mark{kind, reached, [streams]int64{nowhere, nowhere}})
+		c.marks = append(c.marks, m)
 		if kind == runBegins {
 			c.forgetSilentRuns()
 		}
+	} else if m.endsLine() && !c.released {
+		c.endLines()
 	}
 	c.mu.Unlock()
 	if now {
@@ -297,6 +300,15 @@ func (c *Capture) forgetSilentRuns() {
 	}
 	clear(c.marks[len(kept):])
 	c.marks = kept
+}
+
+// endLines ends lines of which there is a message already, and no more to come. The caller holds mu.
+func (c *Capture) endLines() {
+	for _, s := range c.streams {
+		if s.pipe() >= 0 {
+			s.setLine(atBeginning)
+		}
+	}
 }
 
 // settled reports whether everything that was written is in the files. The caller holds mu and has found the capture idle: so nobody drains,

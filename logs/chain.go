@@ -64,9 +64,10 @@ type chain struct {
 	users  int32
 	writes bool // its file is open, or was
 	listed bool // guarded by disk: rotated holds the files of earlier captures, too
+	gone   bool // guarded by mu: somebody has gone the way
 
 	mu      sync.Mutex
-	way     *way          // to the newest file; nil: its path has no links
+	way     *way          // to the newest file; nil: nobody has gone it, or else its path has no links
 	format  Format        // of what is written
 	rotated []rotatedFile // oldest first
 	current newestFile    // the newest file; that there is none yet shows in its identity
@@ -80,7 +81,7 @@ type chain struct {
 const unknown = math.MinInt64
 
 func newChain(path string, format Format) *chain {
-	ch := &chain{path: path, way: newWay(path), format: format, began: math.MaxInt64, run: unknown, ended: unknown}
+	ch := &chain{path: path, format: format, began: math.MaxInt64, run: unknown, ended: unknown}
 	ch.disk = &ch.lock
 	return ch
 }

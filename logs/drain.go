@@ -361,6 +361,7 @@ func (s *stream) aim() (limit int64, end ending) {
 		ahead := *at - s.total
 		if ahead <= 0 && m.endsLine() {
 			s.endLostLine()
+			s.setLine(atBeginning)
 		}
 		if ahead > 0 && ahead < limit {
 			limit, end = ahead, goesOn

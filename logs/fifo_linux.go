@@ -58,7 +58,11 @@ func adoptFIFO(path string) (int, error) {
 	case euid != 0 && int(st.Uid) != euid: // root's belong to the users of the programs
 		return -1, fmt.Errorf("it belongs to user %d", st.Uid)
 	}
-	return openFD(fmt.Sprintf("/proc/self/fd/%d", place), unix.O_RDWR|unix.O_NONBLOCK)
+	fd, err := openFD(fmt.Sprintf("/proc/self/fd/%d", place), unix.O_RDWR|unix.O_NONBLOCK)
+	if err == nil {
+		setOpenLine(fd, unknownLine)
+	}
+	return fd, err
 }
 
 // GiveFIFO makes uid and gid the owners of the FIFO whose read end is readFD: a program opens its /dev/stdout anew by
@@ -134,6 +138,24 @@ func giveTo(fd int, st *unix.Stat_t, uid, gid int) error {
 		return nil
 	}
 	return unix.Fchown(fd, uid, gid)
+}
+
+// setOpenLine has all who hold the open file description of a read end know what the next byte belongs to, the next superd among them: the number
+// of the signal by which the kernel would tell of input (fcntl(2), F_SETSIG), which nobody asks it for, says so. It waits for nobody.
+func setOpenLine(readFD int, l openLine) {
+	if openLineOf(readFD) == l {
+		return
+	}
+	_, _ = unix.FcntlInt(uintptr(readFD), unix.F_SETSIG, int(l)) // it fails where the kernel has no memory left
+}
+
+// openLineOf returns what [setOpenLine] has noted, the beginning of a line where it has not.
+func openLineOf(readFD int) openLine {
+	n, err := unix.FcntlInt(uintptr(readFD), unix.F_GETSIG, 0)
+	if err != nil || n > int(unknownLine) {
+		return unknownLine
+	}
+	return openLine(n)
 }
 
 func openFD(path string, flags int) (int, error) {

@@ -102,6 +102,11 @@ func (c *stream) lose(p []byte) {
 	} else {
 		c.loss.inLine += len(p)
 	}
+	if c.loss.inLine > 0 {
+		c.setLine(unknownLine) // until its end: the next superd does not know that it is lost
+	} else {
+		c.setLine(atBeginning)
+	}
 	c.addDrops(Drops{Bytes: int64(len(p)), Lines: lines})
 }
 
@@ -116,6 +121,7 @@ func (c *stream) loseFirst(p []byte) {
 func (c *stream) endLostLine() {
 	if c.loss.inLine > 0 {
 		c.loss.inLine = 0
+		c.setLine(atBeginning)
 		c.loss.lines++
 		c.addDrops(Drops{Lines: 1})
 	}
@@ -288,7 +294,11 @@ func (c *stream) skipLostLine(text []byte, end ending) {
 		n = len(text)
 	}
 	c.discard(n, true)
-	if n == len(text) && end == ended || c.loss.inLine >= maxOverrun {
+	switch {
+	case n == len(text) && end == ended:
 		c.endLostLine()
+	case c.loss.inLine >= maxOverrun:
+		c.endLostLine()
+		c.setLine(unknownLine)
 	}
 }

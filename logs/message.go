@@ -36,6 +36,38 @@ func usualPriority(stream string) int {
 // gapStream is the stream of what superd has to say of an output.
 const gapStream = "superd"
 
+// An openLine tells what the next byte of an output belongs to: a new line, which may begin with its priority, or the line of which a part is a
+// message already, with the priority of that. It is the priority and one.
+type openLine uint8
+
+const (
+	atBeginning openLine = 0
+	unknownLine openLine = 9 // it may be a new one: its priority is the usual one, and nothing of it is taken for a mark
+)
+
+// begin returns the priority of the next piece of a line, and what of the piece is to be shown.
+func (l openLine) begin(piece []byte, usual int) (priority int, shown []byte) {
+	switch l {
+	case atBeginning:
+		return prioritized(piece, usual)
+	case unknownLine:
+		return usual, piece
+	}
+	return int(l) - 1, piece
+}
+
+// after returns what follows text. Where a line ends without a newline, it is not to be asked.
+func (l openLine) after(text []byte, usual int) openLine {
+	if end := bytes.LastIndexByte(text, '\n'); end >= 0 {
+		l, text = atBeginning, text[end+1:]
+	}
+	if len(text) == 0 {
+		return l
+	}
+	priority, _ := l.begin(text, usual)
+	return openLine(priority + 1)
+}
+
 // prioritized returns the priority that a line begins with, as in <3>, and the rest of the line. Source: man 3 sd-daemon.
 func prioritized(line []byte, usual int) (priority int, rest []byte) {
 	if len(line) >= 3 && line[0] == '<' && line[1] >= '0' && line[1] <= '7' && line[2] == '>' {
@@ -109,8 +141,11 @@ func appendParameter(dst []byte, name, value string) []byte {
 }
 
 // appendMessage appends a message that head belongs to.
-func (r *recorder) appendMessage(dst, head, line []byte) []byte {
-	priority, line := prioritized(line, r.usual)
+func (r *recorder) appendMessage(dst, head, line []byte, partial bool) []byte {
+	priority, line := r.line.begin(line, r.usual)
+	if r.line = atBeginning; partial {
+		r.line = openLine(priority + 1)
+	}
 	start := len(dst)
 	dst = append(dst, make([]byte, frameHead)...)
 	if r.format == syslogFormat {

@@ -103,15 +103,19 @@ type wantLine struct {
 	partial  bool
 }
 
+// wantedLines tells it of text, of which each line alone may begin with a mark; its pieces have the same priority.
 func wantedLines(text []byte, end ending, usual int) (all []wantLine) {
+	priority, goesOn := usual, false
 	for used := 0; used < len(text); {
 		s, ok := nextSpan(text[used:], end)
 		if !ok {
 			break
 		}
 		line := string(text[used : used+s.line])
-		priority := usual
-		if len(line) > 2 && line[0] == '<' && line[2] == '>' && line[1] >= '0' && line[1] <= '7' {
+		if !goesOn {
+			priority = usual
+		}
+		if goesOn = s.partial; !(used > 0 && text[used-1] != '\n') && len(line) > 2 && line[0] == '<' && line[2] == '>' && line[1] >= '0' && line[1] <= '7' {
 			priority, line = int(line[1]-'0'), line[3:]
 		}
 		all = append(all, wantLine{line, priority, s.partial})
@@ -144,7 +148,7 @@ func encoded(t *testing.T, o *setting, instance, run, stream string, text []byte
 }
 
 func addTexts(f *testing.F) {
-	for _, text := range []string{"one\ntwo\n", "<3>bad\n<9>as it is\n<7>\n", "\x00\xff]\"\\=\n\n", "no end", "<3", strings.Repeat("x", 40_000) + "\n", "MESSAGE=a\n] \n"} {
+	for _, text := range []string{"one\ntwo\n", "<3>bad\n<9>as it is\n<7>\n", strings.Repeat("y", maxRecord) + "<0>" + strings.Repeat("x", maxRecord) + "\n<2>" + strings.Repeat("x", maxRecord) + "\nz\n", "\x00\xff]\"\\=\n\n", "no end", "<3", strings.Repeat("x", 40_000) + "\n", "MESSAGE=a\n] \n"} {
 		f.Add([]byte(text), "web@1", "0123", true)
 		f.Add([]byte(text), `a"]\`, "", false)
 	}
@@ -219,6 +223,7 @@ func FuzzFraming(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint16(3))
 	f.Add([]byte(strings.Repeat("é", 20_000)+"\nx\n"), uint16(1000))
 	f.Add([]byte("a\x00\xff\n<3>b\n"), uint16(0))
+	f.Add([]byte("<3>"+strings.Repeat("x", maxRecord)+"\n<4>y\n"), uint16(maxRecord+2))
 	f.Fuzz(func(t *testing.T, text []byte, piece16 uint16) {
 		for _, o := range []Options{{Format: Text}, {Format: JSON}, {Program: "web", Sink: Journald}, {Program: "web", Sink: Syslog}} {
 			o := o.complete()

@@ -105,8 +105,9 @@ func takenFor(records int, text []byte, end ending) (taken int) {
 // A recorder makes records of lines.
 type recorder struct {
 	format      Format
-	usual       int    // priority of a line that doesn't tell one, and
-	facility    int    // of messages
+	usual       int // priority of a line that doesn't tell one, and
+	facility    int // of messages
+	line        openLine
 	whole, part []byte // what a record begins with, if the line is complete in it and if it is not
 }
 
@@ -118,7 +119,7 @@ type recordBench struct {
 
 // at has the records that follow be of that time, stream and run.
 func (r *recorder) at(o *setting, instance, run, stream string, now time.Time) {
-	r.format, r.usual, r.facility = o.Format, usualPriority(stream), o.Facility
+	r.format, r.usual, r.facility, r.line = o.Format, usualPriority(stream), o.Facility, atBeginning
 	r.whole = r.begin(r.whole[:0], o, instance, run, stream, now, false)
 	r.part = r.begin(r.part[:0], o, instance, run, stream, now, true)
 }
@@ -132,7 +133,7 @@ func (r *recorder) begin(dst []byte, o *setting, instance, run, stream string, n
 	case JSON:
 	default:
 		dst = now.UTC().AppendFormat(dst, recordTime)
-		if o.Sink == OwnStdout { // where the lines of all programs are
+		if o.Sink == OwnStdout || o.Sink == Command { // where the lines of several instances are
 			dst = append(append(dst, ' '), instance...)
 		}
 		dst = append(append(dst, ' '), stream...)
@@ -175,7 +176,7 @@ func (r *recorder) append(dst, text []byte, end ending) (records []byte, used in
 		}
 		switch r.format {
 		case journalFormat, syslogFormat:
-			dst = r.appendMessage(dst, head, line)
+			dst = r.appendMessage(dst, head, line, s.partial)
 		case JSON:
 			dst = appendJSON(append(dst, head...), line)
 			dst = append(dst, "\"}\n"...)

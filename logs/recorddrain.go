@@ -44,8 +44,10 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 	bench := c.store.benches.Get().(*recordBench)
 	defer c.store.benches.Put(bench)
 	bench.recorder.at(c.file.setting, c.name, run, c.label(), c.store.now())
+	line := c.line()
 	for len(text) > 0 {
 		records, used := text, len(text)
+		bench.recorder.line = line
 		if c.file.Format != Raw {
 			if records, used = bench.recorder.append(bench.records[:0], text, end); used == 0 {
 				break
@@ -57,13 +59,26 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 		} else if written == len(records) {
 			written = used
 		}
+		before := line
+		if line = before.after(text[:written], bench.recorder.usual); end == ended && written == len(text) {
+			line = atBeginning
+		}
 		if overtaken { // what was not in sight is lost, too
+			if c.loss.bytes == 0 {
+				c.setLine(line)
+			}
 			c.loseFirst(text[written:used])
 			c.announce()
 			return moved, true, err
 		}
 		c.remember(text[:written])
+		if line != atBeginning && line != before {
+			c.setLine(line) // who dies in between sends a mark once more, as a part of the line
+		}
 		got, rerr := look.drop(c.pipe(), written)
+		if line == atBeginning && line != before {
+			c.setLine(line)
+		}
 		crashpoint.Here("record.after-take")
 		moved += got
 		if err = firstError(err, rerr); err != nil {
@@ -108,3 +123,14 @@ func (c *stream) putGap() error {
 	_, _, err := c.put(nil, 0, run)
 	return err
 }
+
+// line returns what the first byte in the pipe belongs to, as far as messages are concerned.
+func (c *stream) line() openLine {
+	if !c.file.Format.messages() {
+		return atBeginning
+	}
+	return openLineOf(c.pipe())
+}
+
+// setLine notes what the first byte in the pipe belongs to, whatever the format: that may be changing just now. It waits for nobody.
+func (c *stream) setLine(l openLine) { setOpenLine(c.pipe(), l) }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -320,4 +322,103 @@ func TestUnknownOwner(t *testing.T) {
 	p.log("one\n")
 	equal(t, "the file", readFile(t, path), "one\n")
 	p.rig.poll("the trouble is told", func() bool { return strings.Contains(p.rig.log.String(), "nobody-of-that-name") })
+}
+
+// A datagram that is refused is lost, which UDP may do: nobody waits, nothing is dropped, and it is told once, for all programs.
+func TestNobodyListensByUDP(t *testing.T) {
+	shared := func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+	}
+	elsewhere := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, Control: shared}
+	holder, err := elsewhere.Dial("udp", "127.0.0.1:9") // nobody else gets its port, and it takes from nobody else
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	address := holder.LocalAddr().String()
+	r := newRig(t)
+	clock := time.Now()
+	var mu sync.Mutex
+	r.store.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
+	programs := []*program{r.program(Options{Program: "a", Sink: Syslog, Address: "udp://" + address}), r.program(Options{Program: "b", Sink: Syslog, Address: "udp://" + address, Drop: true})}
+	for range 100 {
+		for _, p := range programs {
+			p.log("line\n")
+		}
+	}
+	if bytes, _ := programs[1].Dropped(); bytes != 0 || strings.Contains(r.log.String(), "does not get into") || strings.Count(r.log.String(), "messages are lost") != 1 {
+		t.Errorf("%d bytes are dropped, and the log says\n%s", bytes, r.log)
+	}
+	conn, err := (&net.ListenConfig{Control: shared}).ListenPacket(t.Context(), "udp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, after := range []string{"1", "2", "3"} {
+		programs[0].log(after + "\n")
+		if m, err := decodeSyslog([]byte(receive(t, conn.(*net.UDPConn)))); err != nil || m.after != after {
+			t.Errorf("message %+v, %v, want %s", m, err, after)
+		}
+		mu.Lock()
+		clock = clock.Add(calmAfter)
+		mu.Unlock()
+	}
+	r.poll("it is told", func() bool { return strings.Contains(r.log.String(), "messages are not lost any more") })
+}
+
+// Who listens at /dev/log may take a stream: of messages that end with NUL.
+func TestSyslogByAStream(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "log")
+	listener, err := net.Listen("unix", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	p := newRig(t).program(Options{Program: "web", Sink: Syslog, Address: address})
+	p.print("one\nt\x00wo\n")
+	if err := listener.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(conn)
+	for _, want := range []string{"one", "t?wo"} {
+		message, err := reader.ReadString(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := decodeSyslog([]byte(strings.TrimSuffix(message, "\x00"))); err != nil || m.after != want {
+			t.Errorf("message %+v, %v, want %s", m, err, want)
+		}
+	}
+}
+
+// The lines of instances that have one logger tell whose they are.
+func TestInstancesAtOneLogger(t *testing.T) {
+	r := newRig(t)
+	read, err := MakeFIFO(filepath.Join(t.TempDir(), "in"), os.Geteuid(), os.Getegid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := os.NewFile(uintptr(read), "logger")
+	defer input.Close()
+	path, err := os.Readlink(fmt.Sprint("/proc/self/fd/", read))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.program(Options{Program: "p", Sink: Command, Address: path, Format: Text})
+	p.log("hello\n")
+	if err := input.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	record, err := bufio.NewReader(input).ReadString('\n')
+	if err != nil || len(record) < len(recordTime) || record[len(recordTime):] != " web stdout hello\n" {
+		t.Errorf("record %q, %v, want one of web", record, err)
+	}
 }

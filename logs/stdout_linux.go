@@ -1,23 +1,28 @@
 package logs
 
 import (
+	"bytes"
 	"errors"
 	"time"
+
+	"superd/terminal"
 
 	"golang.org/x/sys/unix"
 )
 
 // A sharedOutput is superd's own standard output as a sink: all captures write whole records there, one after the other.
 type sharedOutput struct {
-	fd   int
-	busy chan struct{} // held by who writes
+	fd       int
+	terminal bool          // somebody looks at it: what a terminal would obey is shown instead
+	busy     chan struct{} // held by who writes
 }
 
 // stdoutFD is superd's own standard output.
 const stdoutFD = 1
 
 func newSharedOutput(fd int) *sharedOutput {
-	return &sharedOutput{fd: fd, busy: make(chan struct{}, 1)}
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return &sharedOutput{fd: fd, terminal: err == nil, busy: make(chan struct{}, 1)}
 }
 
 // pipeAtomic is how much is written at a time: a pipe that is writable takes that much without waiting, and in one piece.
@@ -46,11 +51,12 @@ func (s *sharedOutput) put(gap *[]byte, records []byte, quit <-chan struct{}) (w
 func (s *sharedOutput) write(records []byte, quit <-chan struct{}) (written int, err error) {
 	for rest := records; len(rest) > 0; {
 		next := wholeRecords(rest)
-		for done := 0; done < len(next); {
+		shown := s.shown(next)
+		for done := 0; done < len(shown); {
 			if err := s.await(quit); err != nil {
 				return written, err
 			}
-			n, err := write(s.fd, next[done:min(len(next), done+pipeAtomic)])
+			n, err := write(s.fd, shown[done:min(len(shown), done+pipeAtomic)])
 			if done += n; err != nil && !errors.Is(err, unix.EAGAIN) {
 				return written, err
 			}
@@ -59,6 +65,18 @@ func (s *sharedOutput) write(records []byte, quit <-chan struct{}) (written int,
 		rest = rest[len(next):]
 	}
 	return written, nil
+}
+
+// shown returns what is to be written of records.
+func (s *sharedOutput) shown(records []byte) []byte {
+	if !s.terminal {
+		return records
+	}
+	var text []byte
+	for record := range bytes.Lines(records) {
+		text = append(append(text, terminal.Sanitize(string(record))...), '\n')
+	}
+	return text
 }
 
 // wholeRecords returns as many records as can be written in one piece, and at least one.

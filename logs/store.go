@@ -159,6 +159,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	}
 	s.poller.captures, s.poller.most, s.poller.patience = &s.captures, maxHands(), handPatience
 	s.transports.log, s.feeds.log = log, log
+	s.transports.now = func() time.Time { return s.now() }
 	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s}
 	return s

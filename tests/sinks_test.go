@@ -211,6 +211,30 @@ func TestStdoutSink(t *testing.T) {
 	}
 }
 
+// Row 21: a terminal that is superd's standard output is not messed up by what programs print.
+func TestStdoutSinkInATerminal(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"text", "json"} {
+		s := harness.NewSite(t, `exit_when = "all-exited"
+			[program.web]
+			command = ["printf", 'a\033[2J\033]0;evil\007\177\302\233b\n']
+			restart = "never"
+			log = { sink = "stdout", format = "`+format+`" }
+			`)
+		screen := harness.NewTerminal(t, 80, 24)
+		d := s.Launch(screen.Run)
+		if status := d.Wait(); status != 0 {
+			t.Fatalf("superd ended with status %d: %s", status, d.ErrOut)
+		}
+		harness.Until(t, "the line is shown", func() bool { return strings.Contains(screen.Screen.String(), `\x7f\u009bb`) })
+		for _, evil := range []string{"\x1b[2J", "\x1b]", "\x07", "\x7f", "\u009b"} { // superd's own messages have colours
+			if text := screen.Screen.String(); strings.Contains(text, evil) {
+				t.Errorf("%s: the terminal gets %q", format, text)
+			}
+		}
+	}
+}
+
 // What is in the pipe at the exit is logged before the exit is told of, and what a survivor writes later is logged, too: in each format.
 func TestLingeringOutput(t *testing.T) {
 	t.Parallel()

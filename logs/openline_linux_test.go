@@ -1,0 +1,133 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Only a line's beginning is its priority, which is that of all its pieces: also where superd has written the beginning in vain for the rest, where
+// another superd writes the rest, and where a run ends before it.
+func TestPrioritiesOfPieces(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "journal")
+	conn := listen(t, address)
+	r := newRig(t)
+	o := Options{Program: "web", Sink: Journald, Address: address}
+	p := r.program(o)
+	r.do(func() { p.BeginRun("1", false) })
+	want := func(line, priority string, partial bool) {
+		t.Helper()
+		fields, err := decodeJournal([]byte(receive(t, conn)))
+		got := fmt.Sprintf("%.20q of %d, priority %s, partial %t", fields["MESSAGE"], len(fields["MESSAGE"]), fields["PRIORITY"], fields["SUPERD_PARTIAL"] == "1")
+		if want := fmt.Sprintf("%.20q of %d, priority %s, partial %t", line, len(line), priority, partial); err != nil || got != want {
+			t.Errorf("message is %s, %v, want %s", got, err, want)
+		}
+	}
+	takeOver := func(open func() int) {
+		t.Helper()
+		r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+		next := open()
+		r.do(p.scope.Close)
+		p = &program{rig: r, File: p.File}
+		r.do(func() {
+			p.scope = r.loop.Root().Child()
+			p.Capture = r.store.NewCapture(p.scope, "web", o)
+			if err := p.Attach(Stdout, next); err != nil {
+				r.Error(err)
+			}
+			p.ResumeRun("1", false)
+		})
+	}
+	kept := func() int { // as the keeper has it
+		fd, err := unix.FcntlInt(uintptr(p.FD(Stdout)), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	byPath := func() int {
+		path, err := os.Readlink(fmt.Sprint("/proc/self/fd/", p.File.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := AdoptFIFO(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	const usual = "6"
+
+	p.print("abc")
+	want("abc", usual, true)
+	p.print("<0>rest\n<2>next\n")
+	want("<0>rest", usual, false)
+	want("next", "2", false)
+
+	long := strings.Repeat("x", maxRecord-3)
+	p.print("<3>" + long + "<0>" + long + "y\n<7>\n")
+	want(long, "3", true)
+	want("<0>"+long, "3", true)
+	want("y", "3", false)
+	want("", "7", false)
+
+	p.print("<4>abc")
+	want("abc", "4", true)
+	takeOver(kept)
+	p.print("<0>")
+	want("<0>", "4", true)
+	takeOver(kept)
+	p.print("rest\n")
+	want("rest", "4", false)
+	takeOver(kept)
+	p.print("<5>line\n")
+	want("line", "5", false)
+	takeOver(byPath)
+	p.print("<0>rest?\n<5>line\n")
+	want("<0>rest?", usual, false)
+	want("line", "5", false)
+
+	p.print("<1>abc")
+	want("abc", "1", true)
+	r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+	r.do(func() { p.EndRun(); p.BeginRun("2", false) })
+	p.print("<5>of another run\n")
+	want("of another run", "5", false)
+}
+
+// What is left of a line of which the beginning is lost is no line of its own, whoever takes it.
+func TestPriorityAfterALostLine(t *testing.T) {
+	p := newRig(t).program(Options{Program: "web", Sink: Journald, Address: filepath.Join(t.TempDir(), "journal"), Drop: true})
+	p.print("<3>abc")
+	p.rig.poll("it is dropped", func() bool { bytes, _ := p.Dropped(); return bytes == 6 })
+	if got := openLineOf(p.FD(Stdout)); got != unknownLine {
+		t.Errorf("after a part of a line was dropped the next byte belongs to %d, want %d", got, unknownLine)
+	}
+	p.print("<0>rest\n")
+	p.rig.poll("the rest is", func() bool { bytes, _ := p.Dropped(); return bytes == 14 })
+	if got := openLineOf(p.FD(Stdout)); got != atBeginning {
+		t.Errorf("after all of it was dropped the next byte belongs to %d, want %d", got, atBeginning)
+	}
+}
+
+// A line of which there is a message ends with its run, also where something else is being written then.
+func TestPieceAtTheEndOfARun(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "journal")
+	conn := listen(t, address)
+	p := newRig(t).twoStreams(Options{Program: "web", Sink: Journald, Address: address})
+	p.print("<1>abc")
+	receive(t, conn)
+	p.complain("def")
+	p.rig.do(p.EndRun)
+	receive(t, conn)
+	p.awaitDrained() // what comes now comes after the end
+	p.print("<5>of another run\n")
+	fields, err := decodeJournal([]byte(receive(t, conn)))
+	if err != nil || fields["PRIORITY"] != "5" {
+		t.Errorf("message is %v, %v, want priority 5", fields, err)
+	}
+}
