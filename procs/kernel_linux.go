@@ -42,6 +42,12 @@ type Kernel struct {
 
 // NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
+	// It lies below the slots, so that it needs none.
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
+	}
+	l.Root().Defer(func() { unix.Close(null) })
 	slots, err := pidfd.ReserveSlots(o.LockFD, Births)
 	if err != nil {
 		return nil, err
@@ -51,14 +57,9 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read own oom_score_adj: %w", err)
 	}
-	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
-	}
 	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Crowd)
 	k.gate.init()
-	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
 		return nil, err
 	}
