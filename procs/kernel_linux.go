@@ -213,7 +213,7 @@ func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
 	made := slices.Repeat([]int{-1}, len(spec.Outputs))
 	madeInput := -1
-	prepared, err := prepare(spec, p, made, &madeInput)
+	prepared, err := k.prepare(spec, p, made, &madeInput)
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -253,6 +253,14 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		done(child, nil)
 		k.known(process.Pid())
 	})
+}
+
+// prepare is [prepare], unless there is too little left of what all starts take.
+func (k *Kernel) prepare(spec *SpawnSpec, p *pendingSpawn, made []int, madeInput *int) (*prepared, error) {
+	if err := checkHeadroom(k.null); err != nil {
+		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
+	}
+	return prepare(spec, p, made, madeInput)
 }
 
 // fork starts the program in its tree, and has it written down before and after. outputs are the read ends of FIFOs that were made for it. It closes
