@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,7 +24,8 @@ func expectGaps(t *testing.T, p *program, log string, count, size int) (gaps int
 		line := string(lineIn(p.options.Format, []byte(strings.TrimSuffix(record, "\n")))) + "\n"
 		var lostBytes, lostLines int
 		var cause string
-		if n, _ := fmt.Sscanf(strings.TrimPrefix(line, "superd: "), "%d bytes in %d lines were dropped: %s", &lostBytes, &lostLines, &cause); n == 3 {
+		singular := strings.NewReplacer("1 byte in", "1 bytes in", " in 1 line ", " in 1 lines ", " was dropped", " were dropped")
+		if n, _ := fmt.Sscanf(singular.Replace(strings.TrimPrefix(line, "superd: ")), "%d bytes in %d lines were dropped: %s", &lostBytes, &lostLines, &cause); n == 3 {
 			gaps++
 			next += lostLines
 			bytes += lostBytes
@@ -233,5 +235,19 @@ func TestStalledWhileOptionsChange(t *testing.T) {
 		o.Path = filepath.Join(directory, fmt.Sprintf("%d.log", i%2))
 		r.do(func() { p.SetOptions(o) })
 		p.log("a line\n")
+	}
+}
+
+func TestTextOfALoss(t *testing.T) {
+	for want, l := range map[string]loss{
+		"1 byte in 1 line was dropped: full":    {bytes: 1, lines: 1},
+		"6 bytes in 1 line were dropped: full":  {bytes: 6, lines: 1},
+		"6 bytes in 0 lines were dropped: full": {bytes: 6},
+		"8 bytes in 2 lines were dropped: full": {bytes: 8, lines: 2},
+	} {
+		l.cause = errors.New("full")
+		if got := string(l.text()); got != want {
+			t.Errorf("text() = %q, want %q", got, want)
+		}
 	}
 }
