@@ -60,9 +60,10 @@ type chain struct {
 	// disk is held while file names change or are listed; mu alone guards the fields, and never during a system call.
 	disk   sync.Mutex
 	listed bool // guarded by disk: rotated holds the files of earlier captures, too
+	gone   bool // guarded by mu: somebody has gone the way
 
 	mu      sync.Mutex
-	way     *way          // to the newest file; nil: its path has no links
+	way     *way          // to the newest file; nil: nobody has gone it, or else its path has no links
 	format  Format        // of what is written
 	rotated []rotatedFile // oldest first
 	current newestFile    // the newest file; that there is none yet shows in its identity
@@ -77,7 +78,7 @@ type chain struct {
 const unknown = math.MinInt64
 
 func newChain(path string, format Format) *chain {
-	return &chain{path: path, way: newWay(path), format: format, began: math.MaxInt64, run: unknown, ended: unknown}
+	return &chain{path: path, format: format, began: math.MaxInt64, run: unknown, ended: unknown}
 }
 
 // list finds the rotated files that are there already, and the newest file if the capture has not opened it yet. l may be nil.

@@ -111,7 +111,7 @@ func (k *execCheck) spawn(c *execChecker) {
 	spec := c.in.spec(c.run, program, nil)
 	spec.Tree = k.site.tree
 	spec.Outputs = []Outlet{{ReadFD: -1, Direct: c.in.sup.system.Nowhere}}
-	spec.Own["SUPERD_PROBE"] = "1"
+	spec.Own.Set("SUPERD_PROBE", "1")
 	k.pending = c.in.sup.system.Spawn(spec, k.spawned)
 }
 

@@ -105,10 +105,10 @@ type SpawnSpec struct {
 	Name        string // instance
 	Tree        Tree   // where it is born
 	Program     *config.Program
-	Environment []string          // superd's own, before it is filtered
-	Own         map[string]string // the run's variables: SUPERD_NAME and so on
-	Outputs     []Outlet          // standard output, and standard error where that goes elsewhere
-	Input       *Outlet           // a FIFO that becomes its standard input; nil: /dev/null
+	Environment config.Variables // that programs inherit
+	Own         config.Variables // the run's: SUPERD_NAME and so on
+	Outputs     []Outlet         // standard output, and standard error where that goes elsewhere
+	Input       *Outlet          // a FIFO that becomes its standard input; nil: /dev/null
 
 	NotifySocket string // path of the notify socket to make; empty: none
 	ReadyFD      int    // the number at which the program has the writing end of a new pipe; 0: none
