@@ -83,13 +83,13 @@ func TestSyslogByUDPAcrossKills(t *testing.T) {
 	}
 	defer conn.Close()
 	c := newCounter(t, fmt.Sprintf(`{ sink = "syslog", address = "udp://%s" }`, conn.LocalAddr()))
-	if err := conn.SetReadDeadline(time.Now().Add(10 * harness.Deadline)); err != nil {
-		t.Fatal(err)
-	}
 	n := &numbering{TB: t}
 	buffer := make([]byte, 64<<10)
 	for batch := range 12 {
 		for c.print(50); n.last < c.last; {
+			if err := conn.SetReadDeadline(time.Now().Add(harness.Deadline)); err != nil {
+				t.Fatal(err)
+			}
 			size, _, err := conn.ReadFrom(buffer)
 			if err != nil {
 				t.Fatal(err)
@@ -123,10 +123,10 @@ func TestSyslogByTCPAcrossKills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(10 * harness.Deadline)); err != nil {
-			t.Fatal(err)
-		}
 		for in := bufio.NewReader(conn); n.last < lines; {
+			if err := conn.SetReadDeadline(time.Now().Add(harness.Deadline)); err != nil {
+				t.Fatal(err)
+			}
 			message, err := octetCounted(in)
 			if err == io.EOF || err == io.ErrUnexpectedEOF {
 				break
