@@ -28,30 +28,60 @@ func inherited(name string) bool {
 	return name != ""
 }
 
-// inheritedFrom returns the variables of base (KEY=VALUE) that are passed on. Of two with one name the first counts, as
-// for getenv.
-func inheritedFrom(base []string) map[string]string {
-	vars := make(map[string]string, len(base))
-	for _, variable := range base {
-		name, value, ok := strings.Cut(variable, "=")
-		if _, twice := vars[name]; ok && !twice && inherited(name) {
-			vars[name] = value
+// Variables are those of an environment, by name, each once.
+type Variables []assignment
+
+// An assignment is one variable of an environment.
+type assignment struct{ name, value, text string } // text is KEY=VALUE
+
+// Inherited returns the variables of base (KEY=VALUE), superd's own environment, that programs may inherit: not what speaks of superd itself. Of two with one name
+// the first counts, as for getenv.
+func Inherited(base []string) Variables {
+	all := make(Variables, 0, len(base))
+	for _, text := range base {
+		if name, value, ok := strings.Cut(text, "="); ok && inherited(name) {
+			all = append(all, assignment{name, value, text})
 		}
 	}
-	return vars
+	slices.SortStableFunc(all, func(a, b assignment) int { return strings.Compare(a.name, b.name) })
+	return slices.CompactFunc(all, func(a, b assignment) bool { return a.name == b.name })
 }
 
-// Resolve returns what is executed: arguments, environment (KEY=VALUE, sorted) and absolute directory, all expanded.
+// Set sets a variable.
+func (v *Variables) Set(name, value string) {
+	at, ok := v.find(name)
+	a := assignment{name, value, name + "=" + value}
+	if ok {
+		(*v)[at] = a
+		return
+	}
+	*v = slices.Insert(*v, at, a)
+}
+
+// Get returns the value of a variable, and whether it is there.
+func (v Variables) Get(name string) (value string, ok bool) {
+	at, ok := v.find(name)
+	if !ok {
+		return "", false
+	}
+	return v[at].value, true
+}
+
+func (v Variables) find(name string) (at int, ok bool) {
+	return slices.BinarySearchFunc(v, name, func(a assignment, name string) int { return strings.Compare(a.name, name) })
+}
+
+// Resolve returns what is executed: arguments, environment (KEY=VALUE, by name) and absolute directory, all expanded.
 //
-// base is superd's own environment, of which what speaks of superd itself is left out, identity the variables of the
-// program's user (nil where it runs as superd's), envFile what [ReadEnvFile] returned. Later ones win, and the
-// program's own environment over all. The result lacks SUPERD_NAME and the other variables of the run, which the caller
-// appends; for ${SUPERD_INSTANCE} to work, they belong into identity, too.
+// base is what [Inherited] has returned, run the variables of the run, which nothing else sets, identity those of the program's user (nil where it runs
+// as superd's), envFile what [ReadEnvFile] returned. Later ones win over earlier ones, the program's own environment over these, and the run's over all.
 //
 // The error names the key and each variable that is not set.
-func (p *Program) Resolve(base []string, identity, envFile map[string]string) (argv, env []string, dir string, err error) {
-	below := p.below(base, identity, envFile)
-	vars := &variables{own: p.Environment, below: below, open: map[string]bool{}, done: map[string]string{}}
+func (p *Program) Resolve(base, run Variables, identity, envFile map[string]string) (argv, env []string, dir string, err error) {
+	if !p.InheritEnvironment {
+		base = nil
+	}
+	vars := &variables{own: p.Environment, above: above(run, identity, envFile), base: base}
 
 	var errs []error
 	expandKey := func(key, template string) string {
@@ -61,6 +91,7 @@ func (p *Program) Resolve(base []string, identity, envFile map[string]string) (a
 		}
 		return expanded
 	}
+	argv = make([]string, 0, len(p.Command))
 	for _, arg := range p.Command {
 		argv = append(argv, expandKey("command", arg))
 	}
@@ -70,10 +101,28 @@ func (p *Program) Resolve(base []string, identity, envFile map[string]string) (a
 	if dir = expandKey("directory", p.Directory); len(errs) == 0 && !strings.HasPrefix(dir, "/") {
 		errs = append(errs, fmt.Errorf("expand directory: %s is not an absolute path", shorten(dir)))
 	}
-	env = make([]string, 0, len(below)+len(p.Environment))
+	// Three lists by name become one. Of those with one name the program's own wins, then that of the list above.
+	env = make([]string, 0, len(base)+len(vars.above)+len(p.Environment)+len(run))
 	add := func(name, text string) {
-		if !slices.Contains(runVariables, name) {
+		if _, ours := run.find(name); !ours && !slices.Contains(runVariables, name) {
 			env = append(env, text)
+		}
+	}
+	over := vars.above
+	before := func(name string, all bool) { // adds those before name
+		for len(over) > 0 && (all || over[0].name <= name) || len(base) > 0 && (all || base[0].name <= name) {
+			var next assignment
+			switch {
+			case len(base) == 0 || len(over) > 0 && over[0].name < base[0].name:
+				next, over = over[0], over[1:]
+			case len(over) == 0 || base[0].name < over[0].name:
+				next, base = base[0], base[1:]
+			default:
+				next, over, base = over[0], over[1:], base[1:]
+			}
+			if all || next.name < name {
+				add(next.name, next.text)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
@@ -81,44 +130,35 @@ func (p *Program) Resolve(base []string, identity, envFile map[string]string) (a
 		if err != nil {
 			errs = append(errs, err)
 		}
-		for ; len(below) > 0 && below[0].name <= name; below = below[1:] {
-			if below[0].name < name {
-				add(below[0].name, below[0].text)
-			}
-		}
+		before(name, false)
 		add(name, name+"="+value)
 	}
 	if len(errs) > 0 {
 		return nil, nil, "", joinLine(errs)
 	}
-	for _, v := range below {
-		add(v.name, v.text)
+	before("", true)
+	for _, v := range run {
+		env = append(env, v.text)
 	}
 	return argv, env, dir, nil
 }
 
-// An assignment is one variable of an environment.
-type assignment struct{ name, value, text string } // text is KEY=VALUE
-
-// below returns the variables that the program's own win over, by name, each once. The arguments are those of [Program.Resolve].
-func (p *Program) below(base []string, identity, envFile map[string]string) []assignment {
-	all := make([]assignment, 0, len(envFile)+len(identity)+len(base))
+// above returns the variables that win over what is inherited and lose against the program's own. The arguments are those of [Program.Resolve].
+func above(run Variables, identity, envFile map[string]string) Variables {
+	if len(identity)+len(envFile) == 0 {
+		return run
+	}
+	all := make(Variables, 0, len(envFile)+len(identity)+len(run))
 	for name, value := range envFile {
 		if !slices.Contains(runVariables, name) {
 			all = append(all, assignment{name, value, name + "=" + value})
 		}
 	}
+	all = append(all, run...)
 	for name, value := range identity {
 		all = append(all, assignment{name, value, name + "=" + value})
 	}
-	if p.InheritEnvironment {
-		for _, text := range base {
-			if name, value, ok := strings.Cut(text, "="); ok && inherited(name) {
-				all = append(all, assignment{name, value, text})
-			}
-		}
-	}
-	// Of those with one name the first wins: that of the env file, of the user, and of two of superd's own the first, as for getenv.
+	// Of those with one name the first wins.
 	slices.SortStableFunc(all, func(a, b assignment) int { return strings.Compare(a.name, b.name) })
 	return slices.CompactFunc(all, func(a, b assignment) bool { return a.name == b.name })
 }
@@ -126,27 +166,29 @@ func (p *Program) below(base []string, identity, envFile map[string]string) []as
 // variables looks variables up in a program's final environment. A variable of the program's own that refers to itself
 // means the one below: PATH = "/opt/bin:${PATH}".
 type variables struct {
-	own     map[string]string
-	below   []assignment      // by name
-	done    map[string]string // own ones, expanded
-	open    map[string]bool   // own ones being expanded
-	current string            // the innermost of them
+	own         map[string]string
+	above, base Variables         // below the program's own, the first over the second
+	done        map[string]string // own ones, expanded; nil before the first, as is
+	open        map[string]bool   // own ones being expanded
+	current     string            // the innermost of them
 }
 
 func (v *variables) lookup(name string) (value string, ok bool, err error) {
 	template, own := v.own[name]
 	if !own || name == v.current {
-		at, ok := slices.BinarySearchFunc(v.below, name, func(a assignment, name string) int { return strings.Compare(a.name, name) })
-		if !ok {
-			return "", false, nil
+		if value, ok = v.above.Get(name); !ok {
+			value, ok = v.base.Get(name)
 		}
-		return v.below[at].value, true, nil
+		return value, ok, nil
 	}
 	if value, ok = v.done[name]; ok {
 		return value, true, nil
 	}
 	if v.open[name] {
 		return "", true, fmt.Errorf("expand environment.%s: refers to itself by way of ${%s}", name, v.current)
+	}
+	if v.open == nil {
+		v.open, v.done = map[string]bool{}, map[string]string{}
 	}
 	outer := v.current
 	v.open[name], v.current = true, name
@@ -158,6 +200,9 @@ func (v *variables) lookup(name string) (value string, ok bool, err error) {
 
 // expand expands the template of a key.
 func (v *variables) expand(key, template string) (string, error) {
+	if strings.IndexByte(template, '$') < 0 && len(template) <= maxExpanded {
+		return template, nil
+	}
 	var inner error
 	expanded, unset, err := expand(template, func(name string) (string, bool) {
 		value, ok, err := v.lookup(name)

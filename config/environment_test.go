@@ -73,7 +73,7 @@ func TestResolve(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := program(t, "[program.web]\n"+tt.text)
-			argv, env, dir, err := p.Resolve(base, identity, envFile)
+			argv, env, dir, err := p.Resolve(Inherited(base), nil, identity, envFile)
 			if tt.err != "" {
 				if err == nil || err.Error() != tt.err {
 					t.Fatalf("resolve gives error\n%v\nwant\n%s", err, tt.err)
@@ -89,7 +89,7 @@ func TestResolve(t *testing.T) {
 
 func TestResolveOfReferencesInACircle(t *testing.T) {
 	p := &Program{Command: []string{"x"}, Environment: map[string]string{"A": "${B}", "B": "${C}", "C": "${A:-x}"}, Settings: &Settings{Directory: "/"}}
-	_, _, _, err := p.Resolve(nil, nil, nil)
+	_, _, _, err := p.Resolve(nil, nil, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "expand environment.A: refers to itself by way of ${C}") {
 		t.Errorf("resolve gives error %v", err)
 	}
@@ -100,7 +100,7 @@ func TestResolveIsBounded(t *testing.T) {
 	for i := range 60 {
 		p.Environment[fmt.Sprintf("V%d", i+1)] = fmt.Sprintf("${V%d}${V%d}", i, i)
 	}
-	_, _, _, err := p.Resolve(nil, nil, nil)
+	_, _, _, err := p.Resolve(nil, nil, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "is longer than 131071 bytes once expanded") {
 		t.Errorf("resolve gives error %.200v", err)
 	}
@@ -156,9 +156,13 @@ func BenchmarkResolve(b *testing.B) {
 	for i := range 25 {
 		base = append(base, fmt.Sprintf("VARIABLE_%d=%d", i, i))
 	}
+	var run Variables
+	run.Set("SUPERD_NAME", "web")
+	run.Set("SUPERD_INSTANCE", "web")
+	inherited := Inherited(base)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, _, err := p.Resolve(base, map[string]string{"SUPERD_NAME": "web", "SUPERD_INSTANCE": "web"}, nil); err != nil {
+		if _, _, _, err := p.Resolve(inherited, run, nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -75,7 +75,7 @@ func (l *loader) checkPaths(d *draft) {
 func (l *loader) checkSearch(d *draft, name string) {
 	search, own := d.Environment["PATH"]
 	if !own && d.InheritEnvironment {
-		search = inheritedFrom(l.environ)["PATH"]
+		search, _ = Inherited(l.environ).Get("PATH")
 	}
 	if search == "" || strings.Contains(search, "$") || d.EnvFile != "" {
 		return // not known before the start

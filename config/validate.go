@@ -304,7 +304,7 @@ func (l *loader) numberedLog(path string) *draft {
 
 // checkVariables warns of references to variables that are not set, as far as can be known before a run.
 func (l *loader) checkVariables() {
-	surroundings := inheritedFrom(l.environ)
+	surroundings := Inherited(l.environ)
 	for _, d := range l.programs {
 		var file envFile
 		if d.EnvFile != "" {
@@ -314,7 +314,7 @@ func (l *loader) checkVariables() {
 			}
 		}
 		d.checkReferences(func(name string) bool {
-			_, inherited := surroundings[name]
+			_, inherited := surroundings.Get(name)
 			_, inFile := file.vars[name]
 			return inherited && d.InheritEnvironment || inFile ||
 				d.User != "" && slices.Contains(identityVariables, name) || slices.Contains(runVariables, name)

@@ -26,7 +26,7 @@ const FirstFD = 3
 // MaxNameBytes is the longest name of a kept descriptor.
 const MaxNameBytes = 255
 
-// A Message is one packet.
+// A Message is one packet, as long as its receiver doesn't receive the next one.
 type Message struct {
 	Lines []string
 	Files []int // close-on-exec; the receiver owns them

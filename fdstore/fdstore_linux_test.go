@@ -149,7 +149,7 @@ func TestTake(t *testing.T) {
 func TestStore(t *testing.T) {
 	ours, theirs := pair(t)
 	m := Over(ours)
-	receiver, store := NewReceiver(theirs), Store{map[string]int{}}
+	receiver, store := NewReceiver(theirs), Store{}
 	receive := func() {
 		for {
 			message, ok, err := receiver.Next()
@@ -187,11 +187,15 @@ func TestStore(t *testing.T) {
 		n, _ := unix.Pread(fd, b, 0)
 		return string(b[:n])
 	}
-	if len(store.Files) != 2 || text(store.Files["1"]) != "two" || text(store.Files["2"]) != "two" {
-		t.Errorf("kept are %v", store.Files)
+	if files := store.Files(); len(files) != 2 || text(files["1"]) != "two" || text(files["2"]) != "two" {
+		t.Errorf("kept are %v", files)
 	}
-	if kept := m.Kept(); len(kept) != 2 || kept["1"] != int(two.Fd()) {
-		t.Errorf("Kept() = %v", kept)
+	if kept := m.Kept(); len(kept) != 1 || kept["2"] != int(two.Fd()) {
+		t.Errorf("Kept() = %v, want the later one of two names of the same", kept)
+	}
+	m.Forget("2")
+	if kept := m.Kept(); len(kept) != 1 || kept["1"] != int(two.Fd()) {
+		t.Errorf("Kept() = %v, want the one that was not forgotten", kept)
 	}
 	// A number that is another file's now is not given out.
 	unix.Dup3(int(one.Fd()), int(two.Fd()), unix.O_CLOEXEC)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -31,7 +32,7 @@ type Manager struct {
 	busy   bool   // the goroutine sends: what comes now goes after it
 	status string // the last text that was asked for
 	rests  bool   // a text was sent just now: a newer one is looked at when that is over
-	kept   map[string]keptFile
+	kept   table[keptFile]
 }
 
 // A packet waits to be sent.
@@ -70,7 +71,7 @@ func Connect(path string) (*Manager, error) {
 func Over(socket int) *Manager { return newManager(socket) }
 
 func newManager(socket int) *Manager {
-	m := &Manager{socket: socket, wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}), kept: map[string]keptFile{}}
+	m := &Manager{socket: socket, wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
 	go m.run()
 	return m
 }
@@ -87,13 +88,13 @@ func (m *Manager) Store(name string, fd int) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, again := m.kept[name]; again {
+	if _, again := m.kept.get(name); again {
 		m.letGo(name)
 	}
 	if err := m.send(keep+"\n"+nameKey+"="+name+"\n"+noPoll, fd); err != nil {
 		return fmt.Errorf("store descriptor %d: %w", fd, err)
 	}
-	m.kept[name] = keptAs(fd, &st)
+	m.kept.set(name, keptAs(fd, &st))
 	return nil
 }
 
@@ -105,7 +106,7 @@ func (m *Manager) Inherited(name string, fd int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept[name] = keptAs(fd, &st)
+	m.kept.set(name, keptAs(fd, &st))
 }
 
 // Discard has the manager let go of what it keeps under name.
@@ -118,21 +119,30 @@ func (m *Manager) Discard(name string) {
 	m.letGo(name)
 }
 
+// Forget has [Manager.Kept] not give out what the manager keeps under name: it is closed here. The manager goes on keeping it.
+func (m *Manager) Forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept.remove(name)
+}
+
 func (m *Manager) letGo(name string) {
-	delete(m.kept, name)
+	m.kept.remove(name)
 	m.send(letGo+"\n"+nameKey+"="+name, -1)
 }
 
 // Kept returns the descriptors of this process that the manager has duplicates of, less those that were closed meanwhile and
-// are something else now.
+// are something else now. Before Linux 6.9 one pidfd can't be told from another: where a number is kept under two names, the later one has it.
 func (m *Manager) Kept() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	files := make(map[string]int, len(m.kept))
-	for name, k := range m.kept {
+	files := make(map[string]int, m.kept.len())
+	names := make(map[int32]string, m.kept.len())
+	for name, k := range m.kept.all() {
 		var st unix.Stat_t
 		if err := unix.Fstat(int(k.fd), &st); err == nil && keptAs(int(k.fd), &st) == k {
-			files[name] = int(k.fd)
+			delete(files, names[k.fd])
+			files[name], names[k.fd] = int(k.fd), name
 		}
 	}
 	return files
@@ -257,12 +267,19 @@ func (m *Manager) run() {
 
 // sendPacket sends one packet. fd may be -1.
 func sendPacket(socket int, text string, fd, flags int) error {
-	var rights []byte
+	var rights struct { // as unix.UnixRights makes it on the heap
+		unix.Cmsghdr
+		fd int32
+		_  int32
+	}
+	var control []byte
 	if fd >= 0 {
-		rights = unix.UnixRights(fd)
+		rights.Level, rights.Type, rights.fd = unix.SOL_SOCKET, unix.SCM_RIGHTS, int32(fd)
+		rights.SetLen(unix.CmsgLen(4))
+		control = unsafe.Slice((*byte)(unsafe.Pointer(&rights)), unix.CmsgSpace(4))
 	}
 	for {
-		_, err := unix.SendmsgN(socket, []byte(text), rights, nil, flags|unix.MSG_NOSIGNAL)
+		_, err := unix.SendmsgN(socket, unsafe.Slice(unsafe.StringData(text), len(text)), control, nil, flags|unix.MSG_NOSIGNAL)
 		if err != unix.EINTR {
 			return err
 		}

@@ -11,30 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Release gives back the memory that a burst of work took, as the start, and that will not be needed again soon. It takes a while: some milliseconds, and
-// more with a large heap.
-func Release() {
+// Release gives back what a burst of work took, as the start, and what will not be needed again soon. Then it is calm, and last come the pages of the program,
+// those among them that all this has needed. It takes a while: some milliseconds, and more with a large heap.
+func Release(calm func()) {
 	debug.FreeOSMemory()
-	releaseProgram()
+	calm()
+	ReleaseProgram()
 }
 
-// hurried is how much the heap may grow between two collections of a process that is in a hurry, in percent; GOGC says otherwise where it is set.
-const hurried = 400
-
-// Hurry has Go spend memory rather than time, until calm is called: for the start, when others wait.
-func Hurry() (calm func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
-	}
-	before := debug.SetGCPercent(hurried)
-	return func() { debug.SetGCPercent(before) }
-}
-
-// releaseProgram unmaps the pages of the executable that hold code and constants. Those that are needed come back from the page cache when
+// ReleaseProgram gives back the pages of the executable that hold code and constants. Those that are needed come back from the page cache when
 // they are touched; those that only the start has touched, as packages were initialised, don't. Pages that can be written are left.
 //
 // Source: madvise(2), MADV_DONTNEED; proc_pid_maps(5).
-func releaseProgram() {
+func ReleaseProgram() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return

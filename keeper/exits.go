@@ -40,8 +40,11 @@ func (l *exitList) remove(i int) {
 	}
 }
 
-// untold returns the next message about them, "" if there is nothing to tell; told is called when it is sent.
+// untold returns the next message about them; told is called when it is sent, and nil if there is nothing to tell.
 func (l *exitList) untold() (lines string, told func()) {
+	if l.told == len(l.exits) {
+		return "", nil
+	}
 	next := l.exits[l.told:min(l.told+exitsAtATime, len(l.exits))]
 	text := make([]string, len(next))
 	for i, e := range next {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/fdstore"
+	"superd/footprint"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/signals"
@@ -57,6 +58,7 @@ type Keeper struct {
 	store    fdstore.Store
 	exits    exitList
 	watchdog watchdog
+	pacer    *footprint.Pacer // nil until a supervisor is ready
 	trial    trial
 
 	supervisor *pidfd.Process // nil: none lives
@@ -116,7 +118,8 @@ func (k *Keeper) receive() {
 
 func (k *Keeper) handle(m fdstore.Message) {
 	k.store.Apply(m)
-	forward, upgraded := make([]string, 0, len(m.Lines)), false
+	var forward []string
+	upgraded := false
 	for _, line := range m.Lines {
 		switch key, value := cut(line); key {
 		case keyExit:
@@ -160,7 +163,7 @@ func (k *Keeper) tell() {
 	}
 	for {
 		lines, told := k.exits.untold()
-		if lines == "" || !k.send(lines) {
+		if told == nil || !k.send(lines) {
 			return
 		}
 		told()

@@ -27,9 +27,9 @@ const keeperVariable = "SUPERD_KEEPER"
 
 // Run is the life of a keeper. It returns the exit status that the supervisor has announced.
 func Run(o Options) (status int, err error) {
-	k := &Keeper{options: o, log: o.Log, manager: o.Manager, store: fdstore.Store{Files: map[string]int{}}}
+	k := &Keeper{options: o, log: o.Log, manager: o.Manager}
 	for name, fd := range o.Files {
-		k.store.Files[name] = fd
+		k.store.Put(name, fd)
 	}
 	if k.loop, err = loop.New(); err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)
@@ -95,12 +95,10 @@ func (k *Keeper) start() {
 		k.send(keyResume + "=1")
 	}
 	k.tell() // before it is there, so that it finds all of it when it looks for the first time
-	files := map[string]int{linkFile: k.theirs}
+	files := k.store.Files()
+	files[linkFile] = k.theirs
 	if k.watchdog.fd >= 0 {
 		files[watchdogFile] = k.watchdog.fd
-	}
-	for name, fd := range k.store.Files {
-		files[name] = fd
 	}
 	fds, env := fdstore.Handover(files, childEnvironment(k.options.Env))
 	path, err := signals.Executable()

@@ -487,7 +487,7 @@ func TestForward(t *testing.T) {
 	}
 	defer unix.Close(pair[0])
 	defer unix.Close(pair[1])
-	k := &Keeper{manager: fdstore.Over(pair[0]), store: fdstore.Store{Files: map[string]int{}}}
+	k := &Keeper{manager: fdstore.Over(pair[0])}
 	k.life.ready = true // nothing is given back here
 	for _, lines := range []string{"FDSTORE=1\nFDNAME=1", "READY=1", keyAcknowledge + "=1,2", "STOPPING=1\n" + keyExit + "=3", "STATUS=well"} {
 		k.handle(fdstore.Message{Lines: strings.Split(lines, "\n")})
@@ -513,7 +513,7 @@ func TestForward(t *testing.T) {
 // What a supervisor was told and has not acknowledged, the binary that it executes is told again.
 func TestExitsAreToldAgain(t *testing.T) {
 	v := loop.NewVirtual(1)
-	k := &Keeper{store: fdstore.Store{Files: map[string]int{}}, manager: fdstore.Nobody(), scope: v.Root(), options: Options{Trial: time.Hour}}
+	k := &Keeper{manager: fdstore.Nobody(), scope: v.Root(), options: Options{Trial: time.Hour}}
 	k.exits.add(Exit{Pid: 7, Start: 8})
 	_, told := k.exits.untold()
 	told()

@@ -3,7 +3,6 @@ package keeper
 import (
 	"os"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"superd/footprint"
@@ -12,7 +11,6 @@ import (
 // StaySmall has Go spend time rather than memory. It comes first of all.
 func StaySmall() {
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(10)
 	occupyPoller()
 }
 
@@ -31,7 +29,16 @@ func occupyPoller() {
 // smallPause is how long a supervisor that is ready may have something to tell.
 const smallPause = time.Second
 
-// becomeSmallSoon has the keeper become small once it has come to rest.
+// growth is by how many bytes the keeper's heap may grow between two collections: the start of a thousand programs takes a third of that.
+const growth = 1 << 20
+
+// becomeSmallSoon has the keeper become small once it has come to rest. Its heap is left as it is: a first collection makes lists of the runtime's for what it
+// has found, which take more than the garbage does that the keeper has made by then.
 func (k *Keeper) becomeSmallSoon() {
-	k.scope.After(smallPause, func() { go footprint.Release() }) // it takes a while
+	k.scope.After(smallPause, func() {
+		if k.pacer == nil {
+			k.pacer = footprint.NewPacer(growth)
+		}
+		go footprint.ReleaseProgram() // it takes a while
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"syscall"
@@ -101,7 +100,7 @@ func (k *Keeper) execute(path string) error {
 	if _, err := unix.Pwrite(fd, text, 0); err != nil {
 		return fmt.Errorf("hand over: %w", err)
 	}
-	files := maps.Clone(k.store.Files)
+	files := k.store.Files()
 	files[ownStateFile], files[ownChannelFile], files[ownLinkFile] = fd, k.channel, k.theirs
 	if k.watchdog.fd >= 0 {
 		files[ownWatchdogFile] = k.watchdog.fd
@@ -111,14 +110,7 @@ func (k *Keeper) execute(path string) error {
 
 // inherit takes up what the keeper has handed to itself, if it has.
 func (k *Keeper) inherit() (again bool, err error) {
-	take := func(name string) int {
-		fd, ok := k.store.Files[name]
-		if !ok {
-			return -1
-		}
-		delete(k.store.Files, name)
-		return fd
-	}
+	take := k.store.Take
 	fd := take(ownStateFile)
 	k.channel, k.theirs, k.watchdog.fd = take(ownChannelFile), take(ownLinkFile), take(ownWatchdogFile)
 	if fd < 0 || k.channel < 0 || k.theirs < 0 {

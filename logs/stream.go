@@ -11,7 +11,7 @@ import (
 )
 
 // A Stream is one of the outputs of a program.
-type Stream int
+type Stream int32
 
 // The streams.
 const (

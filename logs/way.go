@@ -17,11 +17,11 @@ type way struct {
 	links int    // that were followed
 }
 
-func newWay(path string) *way {
+func newWay(path string) way {
 	if !filepath.IsAbs(path) { // a sink's, which is none
-		return nil
+		return way{at: path}
 	}
-	return &way{at: "/", rest: strings.TrimPrefix(path, "/")}
+	return way{at: "/", rest: strings.TrimPrefix(path, "/")}
 }
 
 // step returns the way with the next name of its rest looked at.
@@ -71,10 +71,13 @@ func (s *slots) placeOf(w way) place {
 func (ch *chain) wayTo() way {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if ch.way == nil {
+	switch {
+	case ch.way != nil:
+		return *ch.way
+	case ch.gone:
 		return way{at: ch.path}
 	}
-	return *ch.way
+	return newWay(ch.path)
 }
 
 // goOn notes and returns the way as it is known by now.
@@ -86,6 +89,6 @@ func (ch *chain) goOn(w way) way {
 	}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.way = known
+	ch.way, ch.gone = known, true
 	return w
 }

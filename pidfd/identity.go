@@ -31,9 +31,17 @@ func parseStart(stat []byte) (uint64, error) {
 	if end < 0 {
 		return 0, errors.New("no command name")
 	}
-	fields := bytes.Fields(stat[end+1:]) // the first is field 3
-	if len(fields) <= startField-3 {
-		return 0, fmt.Errorf("%d fields, want at least %d", len(fields)+2, startField)
+	rest, field := stat[end+1:], []byte(nil)
+	for number := 3; number <= startField; number++ {
+		rest = bytes.TrimLeft(rest, " \n")
+		if len(rest) == 0 {
+			return 0, fmt.Errorf("%d fields, want at least %d", number-1, startField)
+		}
+		at := bytes.IndexByte(rest, ' ')
+		if at < 0 {
+			at = len(bytes.TrimRight(rest, "\n"))
+		}
+		field, rest = rest[:at], rest[at:]
 	}
-	return strconv.ParseUint(string(fields[startField-3]), 10, 64)
+	return strconv.ParseUint(string(field), 10, 64)
 }

@@ -12,6 +12,7 @@ package pidfd
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -118,7 +119,7 @@ func (p *Process) Identity() (Identity, error) {
 		inode, err := p.inode()
 		return Identity{Pid: p.pid, Start: p.start, Inode: inode}, err
 	}
-	path := fmt.Sprintf("/proc/%d/stat", p.pid)
+	path := "/proc/" + strconv.Itoa(p.pid) + "/stat"
 	var buf [statBytes]byte
 	stat, err := readStat(path, buf[:])
 	// The file was found by the pid, so it is the right one only if the process still holds its pid

@@ -2,6 +2,8 @@ package pidfd
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +20,27 @@ type Slots struct {
 	held  int        // what each child has until its exec; -1: nothing
 	sets  chan []int // those that no birth uses; nil: there are none at all
 	end   int        // above all of them
+	forks sync.Pool  // of *fork, for the next birth
+}
+
+// maxForkText is how much text a fork may have that is kept, in bytes: hardly any program has an environment as large.
+const maxForkText = 32 << 10
+
+// borrow returns a fork to be filled.
+func (s *Slots) borrow() *fork {
+	if f, ok := s.forks.Get().(*fork); ok {
+		return f
+	}
+	return new(fork)
+}
+
+// giveUp takes one back whose birth is over.
+func (s *Slots) giveUp(f *fork) {
+	if cap(f.text) <= maxForkText {
+		clear(f.pointers)
+		*f = fork{text: f.text, pointers: f.pointers, files: f.files}
+		s.forks.Put(f)
+	}
 }
 
 // ReserveSlots takes the numbers for so many births at a time, each of which keeps one of Go's processors: others wait for them, by ordinary means. Each child
@@ -91,14 +114,19 @@ func (s *Slots) fill(set, files []int) (used int, ok bool) {
 	if set == nil {
 		return 0, false
 	}
+	var from [slots]int
 	for i, fd := range files {
 		if fd < s.end {
+			continue
+		}
+		if j := slices.Index(from[:used], fd); j >= 0 {
+			files[i] = set[j]
 			continue
 		}
 		if used == len(set) || unix.Dup3(fd, set[used], unix.O_CLOEXEC) != nil {
 			return used, false
 		}
-		files[i] = set[used]
+		files[i], from[used] = set[used], fd
 		used++
 	}
 	return used, true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -44,7 +45,12 @@ type Attr struct {
 //
 // Source: clone(2), vfork(2), execve(2).
 func Spawn(a *Attr) (*Process, error) {
-	f, err := a.fork()
+	f := new(fork)
+	if a.Slots != nil {
+		f = a.Slots.borrow()
+		defer a.Slots.giveUp(f)
+	}
+	f, err := a.fork(f)
 	if err != nil {
 		return nil, fmt.Errorf("spawn %s: %w", a.Path, err)
 	}
@@ -102,24 +108,29 @@ func ticks() uint64 {
 
 func ticksAt(t unix.Timespec) uint64 { return uint64(t.Nano()) / (1e9 / ticksPerSecond) }
 
-// fork returns what the child will need.
-func (a *Attr) fork() (*fork, error) {
-	f := &fork{files: slices.Clone(a.Files), openFiles: a.OpenFiles, credential: a.Credential, held: -1, pidFD: -1}
+// fork returns what the child will need, made in f.
+func (a *Attr) fork(f *fork) (*fork, error) {
+	*f = fork{text: f.text[:0], pointers: f.pointers[:0], files: append(f.files[:0], a.Files...), openFiles: a.OpenFiles, credential: a.Credential, held: -1, pidFD: -1}
+	size := len(a.Path) + 1 + len(a.Dir) + 1
+	for _, list := range [...][]string{a.Args, a.Env} {
+		for _, s := range list {
+			size += len(s) + 1
+		}
+	}
+	f.text = slices.Grow(f.text, size) // it must not be moved below
+	f.pointers = slices.Grow(f.pointers, len(a.Args)+1+len(a.Env)+1)
 	var err error
-	if f.path, err = syscall.BytePtrFromString(a.Path); err != nil {
+	if f.path, err = f.cString(a.Path); err != nil {
 		return nil, err
 	}
-	argv, err := syscall.SlicePtrFromStrings(a.Args)
-	if err != nil {
+	if f.argv, err = f.cStrings(a.Args); err != nil {
 		return nil, err
 	}
-	envv, err := syscall.SlicePtrFromStrings(a.Env)
-	if err != nil {
+	if f.envv, err = f.cStrings(a.Env); err != nil {
 		return nil, err
 	}
-	f.argv, f.envv = &argv[0], &envv[0]
 	if a.Dir != "" {
-		if f.dir, err = syscall.BytePtrFromString(a.Dir); err != nil {
+		if f.dir, err = f.cString(a.Dir); err != nil {
 			return nil, err
 		}
 	}
@@ -139,6 +150,30 @@ func (a *Attr) fork() (*fork, error) {
 		}
 	}
 	return f, nil
+}
+
+// cString returns a copy of s in f.text as the kernel wants it.
+func (f *fork) cString(s string) (*byte, error) {
+	if strings.IndexByte(s, 0) >= 0 {
+		return nil, syscall.EINVAL
+	}
+	at := len(f.text)
+	f.text = append(append(f.text, s...), 0)
+	return &f.text[at], nil
+}
+
+// cStrings does the same with a list.
+func (f *fork) cStrings(list []string) (first **byte, err error) {
+	at := len(f.pointers)
+	for _, s := range list {
+		p, err := f.cString(s)
+		if err != nil {
+			return nil, err
+		}
+		f.pointers = append(f.pointers, p)
+	}
+	f.pointers = append(f.pointers, nil)
+	return &f.pointers[at], nil
 }
 
 // InheritedOpenFiles returns the limit of open files that the process was started with: Go raises the soft one, which is not meant for the programs that the

@@ -20,6 +20,9 @@ type fork struct {
 	groups     *uint32
 	mask       unix.Sigset_t // of signals, where the kernel has the child's handlers be as they are to be; else the runtime takes care of both
 
+	text     []byte  // what the pointers above point into
+	pointers []*byte // those of argv and envv, each with a nil behind them
+
 	args  cloneArgs
 	pidFD int32
 	born  unix.Timespec // CLOCK_BOOTTIME as the child has read it first of all; 0 where it could not

@@ -126,7 +126,7 @@ func (c *clearing) meet(round *loop.Scope, found []Member) {
 	c.living = map[int]string{}
 	unwatched := false
 	for _, m := range found {
-		if c.run.program.KillMode == config.KillGroup && m.Group != c.run.group {
+		if c.run.program.KillMode == config.KillGroup && m.Group != int(c.run.group) {
 			m.Process.Close()
 			continue
 		}

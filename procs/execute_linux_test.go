@@ -52,8 +52,8 @@ func newStarter(t testing.TB, program *config.Program) *starter {
 		kernel: testKernel(null),
 		spec: &SpawnSpec{
 			Name: "web", Program: program,
-			Environment: []string{"PATH=/usr/bin:/bin", "HOME=/of/superd", "LANG=C"},
-			Own:         map[string]string{"SUPERD_NAME": "web"},
+			Environment: config.Inherited([]string{"PATH=/usr/bin:/bin", "HOME=/of/superd", "LANG=C"}),
+			Own:         variables("SUPERD_NAME", "web"),
 			Outputs:     []Outlet{{FIFO: filepath.Join(t.TempDir(), "fifo"), ReadFD: -1}},
 		},
 	}

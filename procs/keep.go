@@ -13,10 +13,11 @@ const maxNames = 100 << 10
 // A keeping is what the keeper keeps for this superd. Names are numbers. One is never used again as long as a record or the keeper may speak of it: which of the
 // two a superd that is killed has told last, the next one can't know.
 type keeping struct {
-	names map[int32]struct{} // in use
-	next  int32              // greater than any name so far
-	bytes int                // of the names, each with the colon behind it
-	told  bool               // that there are too many
+	names map[int32]uint64 // a bit for each that is in use, by 64
+	count int              // of these
+	next  int32            // greater than any name so far
+	bytes int              // of the names, each with the colon behind it
+	told  bool             // that there are too many
 }
 
 // keep has the keeper keep a duplicate of fd and returns the name for it; "" where it doesn't.
@@ -42,7 +43,7 @@ func (s *Supervisor) reserve(output bool) (name string) {
 	if room < 0 {
 		if !k.told {
 			k.told = true
-			s.log.Warn("not everything can be kept for the next superd: there are too many programs", "kept", len(k.names), "output", !output)
+			s.log.Warn("not everything can be kept for the next superd: there are too many programs", "kept", k.count, "output", !output)
 		}
 		return ""
 	}
@@ -61,14 +62,14 @@ func (k *keeping) known(name string) {
 // has reports whether something is kept under the name.
 func (k *keeping) has(name string) bool {
 	n, err := strconv.ParseInt(name, 10, 32)
-	_, used := k.names[int32(n)]
-	return used && err == nil
+	return err == nil && n >= 0 && k.names[int32(n)/64]&(1<<(n%64)) != 0
 }
 
 // use notes that something is kept under the name.
 func (k *keeping) use(name string) {
-	if n, err := strconv.ParseInt(name, 10, 32); err == nil && !k.has(name) {
-		k.names[int32(n)] = struct{}{}
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil && n >= 0 && !k.has(name) {
+		k.names[int32(n)/64] |= 1 << (n % 64)
+		k.count++
 		k.bytes += len(name) + 1
 	}
 }
@@ -76,7 +77,10 @@ func (k *keeping) use(name string) {
 // drop notes that nothing is kept under the name any more.
 func (k *keeping) drop(name string) {
 	if n, err := strconv.ParseInt(name, 10, 32); err == nil && k.has(name) {
-		delete(k.names, int32(n))
+		if k.names[int32(n)/64] &^= 1 << (n % 64); k.names[int32(n)/64] == 0 {
+			delete(k.names, int32(n)/64)
+		}
+		k.count--
 		k.bytes -= len(name) + 1
 	}
 }
@@ -122,6 +126,7 @@ func (s *Supervisor) letGoOfProcess(name string) {
 		s.letGo(name)
 	} else {
 		s.forgetToKeep(name)
+		s.keeper.Forget(name)
 	}
 }
 

@@ -33,10 +33,10 @@ func (in *instance) tell(spec *SpawnSpec, p *config.Program, b *birth) {
 		spec.ReadyFD = p.Ready.FD
 	}
 	if spec.NotifySocket = in.notifySocket(p); spec.NotifySocket != "" {
-		spec.Own["NOTIFY_SOCKET"] = spec.NotifySocket
+		spec.Own.Set("NOTIFY_SOCKET", spec.NotifySocket)
 	}
 	if p.Watchdog > 0 {
-		spec.Own["WATCHDOG_USEC"] = strconv.FormatInt(p.Watchdog.Microseconds(), 10)
+		spec.Own.Set("WATCHDOG_USEC", strconv.FormatInt(p.Watchdog.Microseconds(), 10))
 	}
 	if spec.NotifySocket != "" {
 		b.value.Notify = in.sup.reserve(false)
@@ -254,7 +254,7 @@ func (in *instance) changeMain(r *run, pid int) {
 	}
 	in.sup.log.Info("main process changed", "instance", in.name, "from", r.process.Pid(), "to", pid)
 	if r.group == 0 {
-		r.group = r.process.Pid() // the group stays that of who was started
+		r.group = int32(r.process.Pid()) // the group stays that of who was started
 	}
 	in.sup.disown(r.process)
 	r.main.Close()

@@ -54,6 +54,9 @@ func newMachine(program *config.Program, rng *rand.Rand) *machine {
 	return &machine{program: program, rng: rng, cause: "not started yet"}
 }
 
+// theConfiguration is who wants up what nobody has asked for, as reasons name it.
+const theConfiguration = "the configuration"
+
 // theShutdown is who wants everything down, as reasons name it.
 const theShutdown = "the shutdown"
 
@@ -83,6 +86,27 @@ func (m *machine) step(e Event) []Effect {
 	return r.effects
 }
 
+// startedBy and byWhom say who has wanted it. Those who start thousands are said in the same words each time, which are in memory once.
+func startedBy(by string) string {
+	switch by {
+	case theConfiguration:
+		return "started by " + theConfiguration
+	case operator:
+		return "started by " + operator
+	}
+	return "started by " + by
+}
+
+func byWhom(by string) string {
+	switch by {
+	case theConfiguration:
+		return "by " + theConfiguration
+	case operator:
+		return "by " + operator
+	}
+	return "by " + by
+}
+
 // wantUp is a start. From the operator it clears every limit and counter.
 func (m *machine) wantUp(by string, operator bool) []Effect {
 	m.wish(true, by)
@@ -99,11 +123,11 @@ func (m *machine) wantUp(by string, operator bool) []Effect {
 		return m.stay()
 	case Stopping, Killing, Clearing:
 		m.verdict, m.blame = EndAgain, ""
-		m.why = "by " + by
+		m.why = byWhom(by)
 		m.cause = "stopping; then started by " + by
 	default:
-		m.why = "by " + by
-		m.cause = "started by " + by
+		m.why = byWhom(by)
+		m.cause = startedBy(by)
 	}
 	return m.step(m.unlessOrdered(WantUp))
 }
@@ -175,7 +199,7 @@ func (m *machine) leave() []Effect {
 func (m *machine) wantAgain(by string, operator bool) []Effect {
 	m.wish(true, by)
 	m.again = true
-	m.why = "by " + by
+	m.why = byWhom(by)
 	if operator {
 		m.forgive()
 		m.owed = true
@@ -186,10 +210,10 @@ func (m *machine) wantAgain(by string, operator bool) []Effect {
 	case Starting, Running, Lingering, Stopping, Killing, Clearing:
 		m.cause = "stopping, to be restarted by " + by
 	case Spawning:
-		m.cause = "started by " + by
+		m.cause = startedBy(by)
 	default:
 		m.again = !m.lastLeft() // it is down: there is only the question whether those who require it are
-		m.cause = "started by " + by
+		m.cause = startedBy(by)
 	}
 	return m.end(m.unlessOrdered(Again))
 }

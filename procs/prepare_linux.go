@@ -3,9 +3,6 @@ package procs
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -63,9 +60,6 @@ func (p *prepared) makeTold(spec *SpawnSpec) (err error) {
 // The read ends of FIFOs that it had to make are left in made, which has a place for each output, and the FIFO for its input in madeInput.
 func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int) (*prepared, error) {
 	program := spec.Program
-	if err := checkHeadroom(); err != nil {
-		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
-	}
 	pending.enter("look up user", program.User)
 	id, err := lookUpRunAs(program, account.System())
 	if err != nil {
@@ -83,13 +77,11 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int)
 		}
 		envSum = config.EnvSum(envFile)
 	}
-	below := maps.Clone(spec.Own)
-	maps.Copy(below, id.variables)
-	argv, env, dir, err := program.Resolve(spec.Environment, below, envFile)
+	argv, env, dir, err := program.Resolve(spec.Environment, spec.Own, id.variables, envFile)
 	if err != nil {
 		return nil, &SpawnError{Stage: "expand configuration", Err: err}
 	}
-	p := &prepared{program: program, runAs: id, argv: argv, env: ownOnly(env, spec.Own), dir: dir, input: -1, notify: -1, ready: [2]int{-1, -1}, pending: pending, envSum: envSum}
+	p := &prepared{program: program, runAs: id, argv: argv, env: env, dir: dir, input: -1, notify: -1, ready: [2]int{-1, -1}, pending: pending, envSum: envSum}
 
 	pending.enter("enter directory", dir)
 	unseenDir, err := checkDirectory(dir, id.rights())
@@ -127,7 +119,8 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int)
 func openOutput(output Outlet, id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
 	if output.Direct != nil {
 		pending.enter("open log file", "")
-		if fd, err = output.Direct(); err != nil {
+		uid, _ := id.owner()
+		if fd, err = output.Direct(uint32(uid)); err != nil {
 			return -1, &SpawnError{Stage: "open log file", Err: err, Fault: faultOf(err)}
 		}
 		return fd, nil
@@ -179,25 +172,6 @@ func checkLimits(limits config.Limits) error {
 		}
 	}
 	return nil
-}
-
-// ownOnly returns env with the variables of the run, which nothing else sets.
-func ownOnly(env []string, own map[string]string) []string {
-	env = slices.DeleteFunc(env, func(variable string) bool {
-		name, _, _ := strings.Cut(variable, "=")
-		_, ours := own[name]
-		return ours
-	})
-	return append(env, variables(own)...)
-}
-
-// variables returns m as KEY=value, sorted.
-func variables(m map[string]string) []string {
-	list := make([]string, 0, len(m))
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		list = append(list, key+"="+m[key])
-	}
-	return list
 }
 
 // checkDirectory finds out whether the program can enter its directory. user is nil where it may do what superd may. unseen tells

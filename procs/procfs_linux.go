@@ -109,8 +109,15 @@ func parseStat(line []byte) (procStat, error) {
 	const first, state, flags, utime, stime, threads, start, rss, endCode, environment, last = 3, 3, 9, 14, 15, 20, 22, 24, 27, 50, 51 // numbers of fields, counted from 1
 	var texts [last + 1][]byte
 	field := first
-	for text := range bytes.FieldsSeq(line[end+1:]) {
-		texts[field] = text
+	for rest := line[end+1:]; ; { // not by bytes.FieldsSeq, for which the caller's buffer would have to lie on the heap
+		if rest = bytes.TrimLeft(rest, " \n"); len(rest) == 0 {
+			break
+		}
+		length := bytes.IndexByte(rest, ' ')
+		if length < 0 {
+			length = len(bytes.TrimRight(rest, "\n"))
+		}
+		texts[field], rest = rest[:length], rest[length:]
 		if field++; field > last {
 			break
 		}

@@ -285,7 +285,7 @@ func merge(v *savedInstance, b *savedBirth, autostart bool, number uint64) *save
 	if v == nil {
 		v = &savedInstance{Config: number, State: stateNames[Stopped], Verdict: eventNames[WantUp]}
 		if autostart {
-			v.Wanted = savedWish{true, "the configuration"}
+			v.Wanted = savedWish{true, theConfiguration}
 		}
 	}
 	if b == nil || b.number <= v.Settled {

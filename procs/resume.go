@@ -97,18 +97,18 @@ func (a *adoption) resume() {
 func (a *adoption) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
-		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: v.Group,
-		oomKills: v.OOMKills, envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
+		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: int32(v.Group),
+		oomKills: int32(v.OOMKills), envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
 	r.scope.Open(&in.scope)
 	if v.Table != nil {
 		r.program = v.Table
 	}
-	r.printsFrom, r.told = v.PrintsFrom, a.told
+	r.printsFrom, r.told = [...]string{v.PrintsFrom, v.StderrFrom}, a.told
 	in.machine.stale = v.Stale || v.other
 	in.run = r
-	if r.touched && in.tree.OOMKills() < r.oomKills {
-		r.oomKills = in.tree.OOMKills() // they are counted anew
+	if r.touched && in.tree.OOMKills() < int(r.oomKills) {
+		r.oomKills = int32(in.tree.OOMKills()) // they are counted anew
 	}
 	switch in.machine.state {
 	case Spawning:
@@ -377,7 +377,7 @@ func (s *Supervisor) bringUnlessHeld(name string, program *config.Program) {
 		return
 	}
 	if program.Autostart {
-		in.machine.wish(true, "the configuration")
+		in.machine.wish(true, theConfiguration)
 	}
 	in.holdAnywhere(strays)
 }

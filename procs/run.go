@@ -33,7 +33,7 @@ type run struct {
 	life       loop.Scope   // of the main process: its timers, and what it tells
 	main       *loop.Scope  // its descriptor; within life, another one when another process becomes the main one
 	mainWatch  *loop.Watch  // of its end
-	group      int          // number of its process group, when it has ended
+	group      int32        // number of its process group, when it has ended
 	id         pidfd.Identity
 	kept       string // the name under which the keeper has its pidfd
 	startedAt  time.Duration
@@ -44,7 +44,7 @@ type run struct {
 
 	notifyKept     string        // the names under which the keeper has its notify socket
 	readyKept      string        // and the pipe on which it tells that it is ready
-	printsFrom     string        // where its output begins in its log, as a [logs.Cursor]; empty: not known, or not needed
+	printsFrom     [2]string     // where its output begins in the log of a [logs.Stream], as a [logs.Cursor]; empty: not known, or not needed
 	readyFD        int           // the reading end of that; -1: none, or it has another owner
 	listener       Listener      // on the notify socket; nil without
 	statusText     string        // what it has said of itself
@@ -56,7 +56,7 @@ type run struct {
 	savedHealth    *savedHealth  // what an earlier superd has known of its health; else nil
 
 	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
-	oomKills     int           // of the tree when the run began
+	oomKills     int32         // of the tree when the run began
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopLimit    time.Duration // how far the program can put that off
 	stopTimer    *loop.Timer   // StopDue; nil before a stop
@@ -177,14 +177,13 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		Name:        in.name,
 		Tree:        in.tree,
 		Program:     program,
-		Environment: in.sup.options.Environment,
-		Own: map[string]string{
-			"SUPERD_NAME":          program.Name,
-			"SUPERD_INSTANCE":      in.name,
-			"SUPERD_INVOCATION_ID": r.invocationID,
-			"SUPERD_OWNER":         in.sup.options.RuntimeDir,
-		},
+		Environment: in.sup.environment,
+		Own:         make(config.Variables, 0, 6),
 	}
+	spec.Own.Set("SUPERD_INSTANCE", in.name)
+	spec.Own.Set("SUPERD_INVOCATION_ID", r.invocationID)
+	spec.Own.Set("SUPERD_NAME", program.Name)
+	spec.Own.Set("SUPERD_OWNER", in.sup.options.RuntimeDir)
 	if b != nil {
 		spec.Expect, spec.Made, spec.Happened = b.expect, b.made, b.happened
 	}
@@ -197,7 +196,7 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		}
 		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
 		if program.Log.Format == config.LogDirect {
-			output.Direct = func() (int, error) { return in.capture.OpenDirect(which) }
+			output.Direct = func(uid uint32) (int, error) { return in.capture.OpenDirect(which, uid) }
 		}
 		spec.Outputs = append(spec.Outputs, output)
 	}
@@ -242,7 +241,7 @@ func (in *instance) spawnResult(r *run, b *birth, child Child, err error) {
 		in.spawnFailed(r, err, faultIn(err))
 		return
 	}
-	r.oomKills, r.envSum = in.tree.OOMKills(), child.EnvSum
+	r.oomKills, r.envSum = int32(in.tree.OOMKills()), child.EnvSum
 	r.startedAt = in.sup.loop.Now()
 	in.watchMain(r, child.Process, child.ID, in.sup.keepProcess(child.Process))
 	in.hear(r, child.NotifyFD, child.ReadyFD)
@@ -425,7 +424,7 @@ func (in *instance) reap(r *run, process Process) {
 	}
 	r.process = nil
 	if r.group == 0 {
-		r.group = pid
+		r.group = int32(pid)
 	}
 	in.unstick()
 	in.lastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, at: now}
@@ -436,7 +435,7 @@ func (in *instance) reap(r *run, process Process) {
 	in.capture.EndRun()
 	in.drain(r.invocationID)
 	note := ""
-	if kills := in.tree.OOMKills(); kills > r.oomKills {
+	if kills := in.tree.OOMKills(); kills > int(r.oomKills) {
 		note = "out of memory: the kernel killed a process of it"
 		if exit.Signal == unix.SIGKILL {
 			note = "out of memory: the kernel killed it"

@@ -132,12 +132,12 @@ func (in *instance) saved() *savedInstance {
 
 func (r *run) saved(in *instance) *savedRun {
 	v := &savedRun{
-		ID: r.invocationID, Stale: in.machine.stale, Touched: r.touched, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: r.group, OOMKills: r.oomKills, EnvSum: r.envSum,
+		ID: r.invocationID, Stale: in.machine.stale, Touched: r.touched, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: int(r.group), OOMKills: int(r.oomKills), EnvSum: r.envSum,
 		StopDeadline: r.stopDeadline, ClearBy: r.clearBy, PreStarted: r.preStarted, PostStopped: r.postStopped,
 	}
 	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyKept, r.readyKept, r.statusText, r.watchdogPeriod
 	if r.readyAt == 0 {
-		v.PrintsFrom = r.printsFrom
+		v.PrintsFrom, v.StderrFrom = r.printsFrom[logs.Stdout], r.printsFrom[logs.Stderr]
 	}
 	if r.reloading.Active() {
 		v.Reloading = new(r.reloading.Due())
@@ -216,13 +216,13 @@ func (in *instance) newBirth(r *run) *birth {
 func (b *birth) expect(after uint64) error {
 	b.written.Store(true)
 	b.value.After = after
-	return b.in.sup.journal.Put(b.key, b.value)
+	return b.in.sup.journal.Put(b.key, &b.value)
 }
 
 // happened writes down that the process is there. It is called off the loop. After an error the process is found by its environment, if it has to be.
 func (b *birth) happened(id pidfd.Identity, at time.Duration) error {
 	b.value.Process, b.value.At = savedIdentity(id, ""), at
-	return b.in.sup.journal.Put(b.key, b.value)
+	return b.in.sup.journal.Put(b.key, &b.value)
 }
 
 // settle has use take what came of the birth, whose record is not needed any more when that is saved.

@@ -82,7 +82,7 @@ func (in *instance) wish() wish {
 	case in.nextWish != nil:
 		return *in.nextWish
 	case in.next != nil && in.next.Autostart:
-		return wish{true, "the configuration"}
+		return wish{true, theConfiguration}
 	}
 	return wish{}
 }

@@ -205,7 +205,8 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	}
 	h.density = h.pick(0, 0.2, 0.6)
 	h.kernel.starts = func(spec *SpawnSpec) {
-		h.checkStart(spec.Own["SUPERD_INVOCATION_ID"], spec.Name)
+		run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
+		h.checkStart(run, spec.Name)
 	}
 	h.journal = newSimJournal(h, time.Duration(h.pick(0, 0.001, 1)*float64(time.Second)))
 	if d.asked != nil {

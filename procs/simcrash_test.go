@@ -43,8 +43,8 @@ func (j *simJournal) Put(key string, value any) error {
 	if !j.stalled {
 		j.batch, j.queue, j.unasked = j.put(j.batch), j.put(j.queue), 0
 	}
-	text, err := json.Marshal(value) // it may change later
-	j.values[key] = json.RawMessage(text)
+	text, err := encoded(value) // it may change later
+	j.values[key] = text
 	return err
 }
 

@@ -41,7 +41,7 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 		return s
 	}
 	var fault *SpawnError
-	run := spec.Own["SUPERD_INVOCATION_ID"]
+	run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
 	switch {
 	case !k.chance(k.mix.spawnFails):
 	case k.chance(k.mix.shortage):

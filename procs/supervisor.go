@@ -75,7 +75,9 @@ type Supervisor struct {
 	journal  Journal
 	random   *rand.ChaCha8
 	prober   *probe.Prober
-	rng      *rand.Rand
+
+	environment config.Variables // that programs inherit
+	rng         *rand.Rand
 
 	config       *config.Config
 	configNumber uint64 // that it has in the journal
@@ -132,13 +134,16 @@ type Supervisor struct {
 func New(o Options) *Supervisor {
 	random := rand.NewChaCha8(o.Seed)
 	s := &Supervisor{
-		options:   o,
-		loop:      o.Loop,
-		scope:     o.Loop.Root().Child(),
-		system:    o.System,
-		store:     o.Store,
-		log:       o.Log,
-		notify:    o.Notify,
+		options: o,
+		loop:    o.Loop,
+		scope:   o.Loop.Root().Child(),
+		system:  o.System,
+		store:   o.Store,
+		log:     o.Log,
+		notify:  o.Notify,
+
+		environment: config.Inherited(o.Environment),
+
 		keeper:    o.Keeper,
 		journal:   o.Journal,
 		inherited: map[string]int{},
@@ -174,7 +179,7 @@ func New(o Options) *Supervisor {
 	if s.options.Archive == nil {
 		s.options.Archive = (*config.Config).Archive
 	}
-	s.keeping.names = map[int32]struct{}{}
+	s.keeping.names = map[int32]uint64{}
 	s.record(eventlog.Event{Kind: eventlog.Superd, State: "started", Pid: s.options.Pid})
 	if o.Recovery == nil {
 		s.enactFirst()
@@ -207,7 +212,7 @@ func (s *Supervisor) Start(onEnd func()) {
 // with the mistake as the reason.
 func (s *Supervisor) autostart(in *instance) {
 	if in.program.Autostart || len(in.program.Invalid) > 0 {
-		in.do(func() []Effect { return in.machine.wantUp("the configuration", false) })
+		in.do(func() []Effect { return in.machine.wantUp(theConfiguration, false) })
 		return
 	}
 	in.save() // it is there, and not one that is to come
@@ -216,7 +221,7 @@ func (s *Supervisor) autostart(in *instance) {
 // add makes an instance, which is stopped. It is not saved before it is clear what is wanted of it: until then the next superd has to
 // take it for one that is new.
 func (s *Supervisor) add(name string, program *config.Program) *instance {
-	in := s.newInstance(name, program, "")
+	in := s.newInstance(name, program, program, "")
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)

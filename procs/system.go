@@ -105,10 +105,10 @@ type SpawnSpec struct {
 	Name        string // instance
 	Tree        Tree   // where it is born
 	Program     *config.Program
-	Environment []string          // superd's own, before it is filtered
-	Own         map[string]string // the run's variables: SUPERD_NAME and so on
-	Outputs     []Outlet          // standard output, and standard error where that goes elsewhere
-	Input       *Outlet           // a FIFO that becomes its standard input; nil: /dev/null
+	Environment config.Variables // that programs inherit
+	Own         config.Variables // the run's: SUPERD_NAME and so on
+	Outputs     []Outlet         // standard output, and standard error where that goes elsewhere
+	Input       *Outlet          // a FIFO that becomes its standard input; nil: /dev/null
 
 	NotifySocket string // path of the notify socket to make; empty: none
 	ReadyFD      int    // the number at which the program has the writing end of a new pipe; 0: none
@@ -126,8 +126,8 @@ type Outlet struct {
 	FIFO   string // its path
 	ReadFD int    // its read end; -1: make the FIFO first
 
-	// Direct opens the log file, off the loop, for a program that writes to it by itself; nil: it writes to the FIFO.
-	Direct func() (fd int, err error)
+	// Direct opens the log file, off the loop, for a program of that user that writes to it by itself; nil: it writes to the FIFO.
+	Direct func(uid uint32) (fd int, err error)
 }
 
 // A Child is a started process; the receiver owns what is in it.

@@ -114,11 +114,18 @@ func (b *treeBed) spec(tree Tree, program *config.Program) *SpawnSpec {
 	}
 	return &SpawnSpec{
 		Name: program.Name, Tree: tree, Program: program,
-		Environment: os.Environ(),
-		Own: map[string]string{"SUPERD_NAME": program.Name, "SUPERD_INSTANCE": program.Name,
-			"SUPERD_INVOCATION_ID": "id", "SUPERD_OWNER": b.dir},
-		Outputs: []Outlet{{FIFO: filepath.Join(b.dir, fmt.Sprintf("fifo%d", b.noInstance)), ReadFD: -1}},
+		Environment: config.Inherited(os.Environ()),
+		Own:         variables("SUPERD_NAME", program.Name, "SUPERD_INSTANCE", program.Name, "SUPERD_INVOCATION_ID", "id", "SUPERD_OWNER", b.dir),
+		Outputs:     []Outlet{{FIFO: filepath.Join(b.dir, fmt.Sprintf("fifo%d", b.noInstance)), ReadFD: -1}},
 	}
+}
+
+// variables returns those of names and values.
+func variables(namesAndValues ...string) (v config.Variables) {
+	for i := 0; i < len(namesAndValues); i += 2 {
+		v.Set(namesAndValues[i], namesAndValues[i+1])
+	}
+	return v
 }
 
 func (b *treeBed) newTree(name string) (tree Tree) {

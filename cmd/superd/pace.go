@@ -7,14 +7,17 @@ import (
 	"superd/loop"
 )
 
+// heapGrowth is by how many bytes the heap may always grow between two collections at rest, as much as Go itself allows.
+const heapGrowth = 4 << 20
+
 // restPause is how long superd may have more to do after a burst of work.
 const restPause = time.Second
 
 // A pace spends memory rather than time while there is much to do, and gives it back when that is over. It belongs to the loop.
 type pace struct {
 	scope   *loop.Scope
-	hasten  func() (calm func()) // [footprint.Hurry]
-	release func()               // has memory given back, elsewhere
+	hasten  func() (calm func()) // [footprint.Pacer.Hurry]
+	release func(calm func())    // has memory given back, elsewhere, and is calm then
 
 	calm    func()      // ends the hurry; nil: there is none
 	crowded bool        // many starts wait
@@ -22,8 +25,8 @@ type pace struct {
 }
 
 // newPace returns the pace of a superd that has been in a hurry since it began.
-func newPace(scope *loop.Scope, calm func()) *pace {
-	return &pace{scope: scope, calm: calm, hasten: footprint.Hurry, release: func() { go footprint.Release() }}
+func newPace(scope *loop.Scope, pacer *footprint.Pacer, calm func()) *pace {
+	return &pace{scope: scope, calm: calm, hasten: pacer.Hurry, release: func(calm func()) { go footprint.Release(calm) }}
 }
 
 // crowd is told when many starts begin to wait, and when none waits any more.
@@ -49,11 +52,11 @@ func (p *pace) rest() {
 	case p.crowded:
 	case p.resting == nil:
 		p.resting = p.scope.After(restPause, func() {
-			if p.calm != nil {
-				p.calm()
-				p.calm = nil
+			calm := p.calm
+			if p.calm = nil; calm == nil {
+				calm = func() {}
 			}
-			p.release()
+			p.release(calm)
 		})
 	default:
 		p.resting.Reset(restPause)

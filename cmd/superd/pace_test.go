@@ -35,9 +35,12 @@ func TestPace(t *testing.T) {
 			v := loop.NewVirtual(1)
 			var got counts
 			calm := func() { got.calms++ }
-			p := newPace(v.Root(), calm)
+			p := newPace(v.Root(), nil, calm)
 			p.hasten = func() func() { got.hurries++; return calm }
-			p.release = func() { got.releases++ }
+			p.release = func(calm func()) {
+				got.releases++
+				calm()
+			}
 			for _, step := range tt.steps {
 				step(p, v)
 			}

@@ -153,7 +153,8 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 
 // runDaemon is the supervisor.
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
-	calm := footprint.Hurry()
+	pacer := footprint.NewPacer(heapGrowth)
+	calm := pacer.Hurry()
 	threadsReady := make(chan error, 1)
 	go func() { threadsReady <- prepareThreads() }()
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
@@ -227,7 +228,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
 	defer events.Close(farewellTime)
 	d := &daemon{
-		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, pace: newPace(l.Root(), calm),
+		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, pace: newPace(l.Root(), pacer, calm),
 		lockFD:   dir.LockFD(),
 		watchdog: flags.watchdog,
 		journal:  left.journal, events: events, messages: queue,

@@ -17,8 +17,11 @@ const (
 	oldName     = "events.old.jsonl"
 )
 
-// writeBytes is about how much is written at a time.
-const writeBytes = 64 << 10
+// About how much is written at a time, and how large a buffer may be to be kept, in bytes.
+const (
+	writeBytes = 64 << 10
+	restBytes  = 16 << 10
+)
 
 // files are the two files of a log. The writer's goroutine owns them; readers open them by open.
 type files struct {
@@ -132,6 +135,9 @@ func (f *files) write(events []Event) {
 			f.buffer.Reset()
 			inPiece = 0
 		}
+	}
+	if f.buffer.Cap() > restBytes {
+		f.buffer = bytes.Buffer{}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -591,5 +592,42 @@ func TestTold(t *testing.T) {
 	want := map[string]Told{"a": {true, true}, "c": {Start: true}}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("Told: %v, %v; want %v", got, err, want)
+	}
+}
+
+// Each event is encoded as encoding/json has it: what readers know is one form.
+func TestEventsAreEncodedAsJSON(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	texts := []string{"", "web", "a b", "<&>", "\"\\", "tab\t", "ü€", "\xff", "\u2028", "\x7f"}
+	text := func() string { return texts[rng.IntN(len(texts))] }
+	seconds := func() *float64 {
+		return []*float64{nil, new(0.0), new(1.5), new(1e-9), new(1e21)}[rng.IntN(5)]
+	}
+	for range 5000 {
+		e := Event{
+			Cursor: rng.Uint64N(maxCursor), At: time.Unix(rng.Int64N(1<<31), rng.Int64N(1e9)), Kind: Kind(text()), Instance: text(), Program: text(), Run: text(), From: text(),
+			State: text(), Pid: rng.IntN(3), By: text(), Reason: text(), Duration: seconds(), CPU: seconds(), MaxRSS: rng.Int64N(3), RSSBound: rng.IntN(2) == 0,
+			RestartIn: seconds(), Place: text(), Lost: rng.Uint64N(3),
+		}
+		if rng.IntN(2) == 0 {
+			e.Exit = &ExitStatus{Known: true, Signal: new("SIGKILL")}
+			e.Started = time.Unix(rng.Int64N(1<<31), 5000)
+			e.Output = []string{text(), text()}
+		}
+		var got, want bytes.Buffer
+		if err := encode(&got, &e); err != nil {
+			t.Fatal(err)
+		}
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(e); err != nil {
+			t.Fatal(err)
+		}
+		if got.String() != want.String() {
+			t.Fatalf("encoded as\n%swant\n%s", got.String(), want.String())
+		}
+	}
+	if n, known := reflect.TypeFor[Event]().NumField(), 21; n != known {
+		t.Errorf("an event has %d fields; encode and this test know %d", n, known)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 const (
 	writeBytes = 64 << 10    // about as much is written at a time
+	restBytes  = 16 << 10    // a buffer may have that is kept
 	retryPause = time.Second // after a write that failed
 )
 
@@ -35,6 +36,8 @@ type Journal struct {
 
 	io   sync.Mutex // held while the file is used; taken before mu
 	file *file
+
+	lines sync.Pool // of *[]byte, for those who call Put
 
 	mu      sync.Mutex
 	more    sync.Cond      // for the writing goroutine
@@ -85,7 +88,13 @@ func Open(dir, boot string, log *slog.Logger) (*Journal, *State, error) {
 // loop. value is encoded by its AppendJSON, else as JSON. What was queued before goes with it, in front of it, lest the record be there without
 // what led to it. After an error the record is not in the file and never gets there; else what was queued for the key before the call is void.
 func (j *Journal) Put(key string, value any) error {
-	line, err := appendRecord(make([]byte, 0, 1<<10), key, value)
+	space, _ := j.lines.Get().(*[]byte)
+	if space == nil {
+		space = new([]byte)
+	}
+	defer j.lines.Put(space)
+	line, err := appendRecord((*space)[:0], key, value)
+	*space = line
 	if err != nil {
 		return fmt.Errorf("record %s: %w", key, err)
 	}
@@ -303,9 +312,11 @@ func (j *Journal) tell(n int, err error) {
 
 // writeAll writes the entries, and last behind them, and returns those from the first on that could not be written. io is held.
 func (j *Journal) writeAll(batch []entry, last []byte) (rest []entry, err error) {
-	if cap(j.buffer) > 2*writeBytes {
-		j.buffer = nil // after a large value
-	}
+	defer func() {
+		if cap(j.buffer) > restBytes {
+			j.buffer = nil // after much, or a large value
+		}
+	}()
 	lines, written := j.buffer[:0], 0
 	for i, e := range batch {
 		if e.key != "" {
