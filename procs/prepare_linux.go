@@ -60,9 +60,6 @@ func (p *prepared) makeTold(spec *SpawnSpec) (err error) {
 // The read ends of FIFOs that it had to make are left in made, which has a place for each output, and the FIFO for its input in madeInput.
 func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int) (*prepared, error) {
 	program := spec.Program
-	if err := checkHeadroom(); err != nil {
-		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
-	}
 	pending.enter("look up user", program.User)
 	id, err := lookUpRunAs(program, account.System())
 	if err != nil {
@@ -122,7 +119,8 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int)
 func openOutput(output Outlet, id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
 	if output.Direct != nil {
 		pending.enter("open log file", "")
-		if fd, err = output.Direct(); err != nil {
+		uid, _ := id.owner()
+		if fd, err = output.Direct(uint32(uid)); err != nil {
 			return -1, &SpawnError{Stage: "open log file", Err: err, Fault: faultOf(err)}
 		}
 		return fd, nil
