@@ -39,13 +39,13 @@ type Capture struct {
 	mu       sync.Mutex
 	watch    // of the FIFOs
 	state    atomic.Uint32
-	silent   atomic.Bool   // a run has begun and has printed nothing yet
-	unplaced atomic.Bool   // as well, and where it begins is to be told before it has
-	reopen   atomic.Bool   // the file is to be opened anew, with options
-	over     bool          // the scope is closed; loop only
-	owing    bool          // its log is to have a record of what an earlier superd has dropped; loop only
-	newRun   [streams]bool // no process of it has opened the file that it writes by itself; guarded by mu, as the next
-	released bool          // descriptors are closed; nothing follows
+	silent   atomic.Bool          // a run has begun and has printed nothing yet
+	reopen   atomic.Bool          // the file is to be opened anew, with options
+	over     bool                 // the scope is closed; loop only
+	owing    bool                 // its log is to have a record of what an earlier superd has dropped; loop only
+	unplaced [streams]atomic.Bool // a run has printed nothing yet into the log of a stream, and where it begins there is to be told before it has
+	newRun   [streams]bool        // no process of it has opened the file that it writes by itself; guarded by mu, as the next
+	released bool                 // descriptors are closed; nothing follows
 }
 
 // A mark is a place in the output that something waits for.
@@ -238,8 +238,11 @@ func (c *Capture) SetOptions(o Options) {
 // Reopen closes the log file; the next write opens it by its path.
 func (c *Capture) Reopen() {
 	c.reopen.Store(true)
-	if c.hasPipe() {
+	switch {
+	case c.hasPipe():
 		c.kick()
+	case !c.over: // nobody drains, and no file is open
+		c.settle()
 	}
 }
 
@@ -341,12 +344,12 @@ func (c *Capture) release() {
 		c.outlet.close()
 	}
 	for _, f := range c.files() {
-		c.store.archive.remove(f.chain)
 		if f.fd >= 0 {
 			slot := f.enter(&c.store.slots, nil)
 			f.close()
 			slot.release()
 		}
+		c.store.paths.retire(f.chain)
 	}
 
 	c.mu.Lock()

@@ -70,12 +70,20 @@ func yield(last time.Time) time.Time {
 }
 
 // serve moves bytes for a turn, and waits a while when that fails. It reports whether there may be more to move, and false for open when
-// the capture is closing.
+// the capture is closing. Where the turn could only tell the place of a run, another one follows: what has come of the other stream meanwhile comes
+// after what is there.
 func (s *stream) serve() (more, open bool) {
+	more, open = s.serveTurn()
+	if s.awaitPlace() && open {
+		return s.serveTurn()
+	}
+	return more, open
+}
+
+func (s *stream) serveTurn() (more, open bool) {
 	if drops := s.file.Drop; drops { // it takes its slots itself
 		s.store.poller.giveWay(s.bell)
 		more, err := s.turn()
-		s.awaitPlace()
 		s.report(err)
 		return more, err == nil || s.dropFor(s.store.pause(int(s.failures)-1), err)
 	}
@@ -91,7 +99,6 @@ func (s *stream) serve() (more, open bool) {
 	}
 	more, err := s.turn()
 	slot.release()
-	s.awaitPlace()
 	s.report(err)
 	return more, err == nil || s.pause()
 }
@@ -288,7 +295,7 @@ func (c *Capture) settle() {
 	c.chooseFiles()
 	for _, f := range before {
 		if !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.file == f }) {
-			c.store.archive.remove(f.chain)
+			c.store.paths.retire(f.chain)
 		}
 	}
 }
@@ -441,7 +448,7 @@ func (c *Capture) tellRun() {
 	if c.store.tellRun == nil || begin == unknown {
 		return
 	}
-	c.store.tellRun(c.runBegin(ch.cursor(begin)))
+	c.store.tellRun(c.runBegin(Stdout, ch.cursor(begin)))
 }
 
 // announce tells those who want to know that the file has grown.
@@ -518,8 +525,16 @@ func (c *stream) pause() bool {
 // hear has what comes be news again.
 func (c *Capture) hear() { c.state.CompareAndSwap(dirty, draining) }
 
-// mayOvertake reports whether what s has can be written while c's file fails: it has another one, which is not known to.
-func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 }
+// mayOvertake reports whether what s has can be written while c's file fails: it has another one, which is not known to, and need not wait for c
+// at a mark.
+func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 && !s.held() }
+
+// held reports whether the other stream has to come to a mark that this one has passed.
+func (s *stream) held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.marks, func(m mark) bool { return m.at[s.which] == passed })
+}
 
 // otherWaits reports whether something of the other stream can be written.
 func (c *stream) otherWaits() bool {

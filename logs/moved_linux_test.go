@@ -24,7 +24,7 @@ func appendFile(t testing.TB, path, text string) {
 func (r *rig) openDirect(c *Capture) *os.File {
 	r.Helper()
 	r.do(func() { c.BeginRun("", false) })
-	fd, err := c.OpenDirect(Stdout)
+	fd, err := c.OpenDirect(Stdout, uint32(os.Geteuid()))
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -180,16 +180,10 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 				v.Run.Table = savedTable(table)
 			}
 		}
-		in := s.newInstance(name, program, v.Tree)
+		in := s.newInstance(name, program, v.runBy(program), v.Tree)
 		in.inherited = true
 		in.removed = v.Removed || unknown
 		in.restore(v)
-		if run := v.runBy(program); run != program { // its output stays where the run has begun it
-			o := duringRun(s.logOptions(name, run), s.logOptions(name, program))
-			in.capture.SetOptions(o)
-			in.occupy(o.Files())
-			in.logsBy = nil
-		}
 		in.publish()
 		s.byName[name] = in
 		s.instances = append(s.instances, in)
@@ -420,7 +414,15 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 		if a.saved.Run.Table != nil {
 			program = a.saved.Run.Table
 		}
-		in.capture.ResumeRun(a.saved.Run.ID, a.saved.Run.PrintsFrom == "" && a.saved.Run.ReadyAt == 0 && awaitsLine(program))
+		var unplaced []logs.Stream
+		if r := a.saved.Run; r.ReadyAt == 0 && awaitsLine(program) {
+			for which, from := range [...]string{logs.Stdout: r.PrintsFrom, logs.Stderr: r.StderrFrom} {
+				if from == "" {
+					unplaced = append(unplaced, logs.Stream(which))
+				}
+			}
+		}
+		in.capture.ResumeRun(a.saved.Run.ID, unplaced...)
 	}
 	if d := a.saved.Dropped; d != nil {
 		in.capture.RestoreDrops(*d)
