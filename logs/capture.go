@@ -41,6 +41,7 @@ type Capture struct {
 	state    atomic.Uint32
 	silent   atomic.Bool   // a run has begun and has printed nothing yet
 	unplaced atomic.Bool   // as well, and where it begins is to be told before it has
+	resumed  atomic.Bool   // an earlier superd has begun the run with which it begins
 	reopen   atomic.Bool   // the file is to be opened anew, with options
 	over     bool          // the scope is closed; loop only
 	owing    bool          // its log is to have a record of what an earlier superd has dropped; loop only

@@ -16,7 +16,7 @@ const (
 // output. id names the run in records. With placed, where it begins is told by what was given to [Store.TellPlaces].
 func (c *Capture) BeginRun(id string, placed bool) {
 	c.mark(runBegins, func() {
-		c.ResumeRun(id, placed)
+		c.nameRun(id, placed)
 		c.mu.Lock()
 		c.newRun = [streams]bool{true, true}
 		c.mu.Unlock()
@@ -36,6 +36,11 @@ func (c *Capture) BeginRun(id string, placed bool) {
 // ResumeRun names a run that began before this capture. placed, as for BeginRun, is for one of which no place is known: nothing of it is in the
 // log yet. From any goroutine.
 func (c *Capture) ResumeRun(id string, placed bool) {
+	c.resumed.Store(true)
+	c.nameRun(id, placed)
+}
+
+func (c *Capture) nameRun(id string, placed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runID = id
