@@ -55,6 +55,7 @@ func TestDropWhileFull(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		t.Run(string(format), func(t *testing.T) {
 			r := newRig(t)
+			r.hurry()
 			path := filepath.Join(t.TempDir(), "web.log")
 			p := r.program(Options{Path: path, Format: format, Drop: true})
 			size, count := 0, 0
@@ -260,7 +261,7 @@ func TestLostLineOfAnEarlierSuperd(t *testing.T) {
 		r.do(func() {
 			next.scope = r.loop.Root().Child()
 			next.Capture = r.store.NewCapture(next.scope, "web", o)
-			next.ResumeRun("x", false)
+			next.ResumeRun("x")
 			next.RestoreDrops(p.Drops())
 			if err := next.Attach(Stdout, kept); err != nil {
 				t.Error(err)
@@ -289,7 +290,7 @@ func TestTornRawLine(t *testing.T) {
 			p.scope = r.loop.Root().Child()
 			p.Capture = r.store.NewCapture(p.scope, "web", Options{Path: path, Drop: true})
 			if resumed {
-				p.ResumeRun("x", false)
+				p.ResumeRun("x")
 			}
 			if err := p.Attach(Stdout, read); err != nil {
 				t.Error(err)
