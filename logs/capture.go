@@ -238,8 +238,11 @@ func (c *Capture) SetOptions(o Options) {
 // Reopen closes the log file; the next write opens it by its path.
 func (c *Capture) Reopen() {
 	c.reopen.Store(true)
-	if c.hasPipe() {
+	switch {
+	case c.hasPipe():
 		c.kick()
+	case !c.over: // nobody drains, and no file is open
+		c.settle()
 	}
 }
 
@@ -341,12 +344,12 @@ func (c *Capture) release() {
 		c.outlet.close()
 	}
 	for _, f := range c.files() {
-		c.store.archive.remove(f.chain)
 		if f.fd >= 0 {
 			slot := f.enter(&c.store.slots, nil)
 			f.close()
 			slot.release()
 		}
+		c.store.paths.retire(f.chain)
 	}
 
 	c.mu.Lock()

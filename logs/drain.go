@@ -3,7 +3,6 @@ package logs
 import (
 	"log/slog"
 	"math"
-	"runtime"
 	"slices"
 	"time"
 )
@@ -66,7 +65,7 @@ func yield(last time.Time) time.Time {
 	case now.Sub(last) < yieldEvery:
 		return last
 	}
-	runtime.Gosched()
+	giveUpProcessor()
 	return now
 }
 
@@ -245,6 +244,7 @@ func (c *stream) turn() (more bool, err error) {
 		}
 	}
 	c.filled(moved)
+	c.file.unsure = true
 	if c.mayRest() && c.store.poller.short() {
 		return false, nil // it is told of it once more, after the others
 	}
@@ -277,7 +277,7 @@ func (c *stream) check() (err error) {
 	if c.reopen.Load() {
 		_, err = c.do(0, func() error { c.settle(); return nil })
 	}
-	c.file.unsure = true
+	c.file.doubt()
 	return err
 }
 
@@ -295,7 +295,7 @@ func (c *Capture) settle() {
 	c.chooseFiles()
 	for _, f := range before {
 		if !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.file == f }) {
-			c.store.archive.remove(f.chain)
+			c.store.paths.retire(f.chain)
 		}
 	}
 }
@@ -525,8 +525,16 @@ func (c *stream) pause() bool {
 // hear has what comes be news again.
 func (c *Capture) hear() { c.state.CompareAndSwap(dirty, draining) }
 
-// mayOvertake reports whether what s has can be written while c's file fails: it has another one, which is not known to.
-func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 }
+// mayOvertake reports whether what s has can be written while c's file fails: it has another one, which is not known to, and need not wait for c
+// at a mark.
+func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 && !s.held() }
+
+// held reports whether the other stream has to come to a mark that this one has passed.
+func (s *stream) held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.marks, func(m mark) bool { return m.at[s.which] == passed })
+}
 
 // otherWaits reports whether something of the other stream can be written.
 func (c *stream) otherWaits() bool {

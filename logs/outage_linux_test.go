@@ -253,7 +253,7 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 	r.poll("all readers to be gone", func() bool {
 		r.store.readers.mu.Lock()
 		defer r.store.readers.mu.Unlock()
-		return len(r.store.readers.gates) == 0
+		return len(r.store.readers.taken) == 0
 	})
 }
 

@@ -164,7 +164,7 @@ func (f *file) mend() error {
 			return err
 		}
 		f.size = whole
-		f.chain.cut(whole)
+		f.chain.cutOff(whole)
 		return nil
 	}
 	n, err := writeAt(f.fd, newline, f.size)

@@ -2,6 +2,7 @@ package pidfd
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -113,14 +114,19 @@ func (s *Slots) fill(set, files []int) (used int, ok bool) {
 	if set == nil {
 		return 0, false
 	}
+	var from [slots]int
 	for i, fd := range files {
 		if fd < s.end {
+			continue
+		}
+		if j := slices.Index(from[:used], fd); j >= 0 {
+			files[i] = set[j]
 			continue
 		}
 		if used == len(set) || unix.Dup3(fd, set[used], unix.O_CLOEXEC) != nil {
 			return used, false
 		}
-		files[i] = set[used]
+		files[i], from[used] = set[used], fd
 		used++
 	}
 	return used, true

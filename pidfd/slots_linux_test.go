@@ -77,6 +77,27 @@ func TestSpawnThroughSlots(t *testing.T) {
 	}
 }
 
+// A file that becomes several of the child's needs one slot.
+func TestSlotOfOneFile(t *testing.T) {
+	s, err := ReserveSlots(-1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.sets == nil {
+		t.Skip("no close_range")
+	}
+	a, b := pipe(t)
+	low, one, other := s.empty, int(a.Fd()), int(b.Fd())
+	set := s.take()
+	files := slices.Concat([]int{low}, slices.Repeat([]int{one}, slots+1), []int{other, -1, one})
+	want := slices.Concat([]int{low}, slices.Repeat([]int{set[0]}, slots+1), []int{set[1], -1, set[0]})
+	if used, ok := s.fill(set, files); used != 2 || !ok || !slices.Equal(files, want) {
+		t.Errorf("fill() = %d, %t, files at %v; want 2 slots used, files at %v", used, ok, files, want)
+	}
+	s.giveBack(set, 2)
+}
+
 // A child has what is held until its exec, wherever it lies.
 func TestSlotsHold(t *testing.T) {
 	for range 50 {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -42,7 +42,13 @@ type Kernel struct {
 
 // NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
-	slots, err := pidfd.ReserveSlots(o.LockFD, births())
+	// It lies below the slots, so that it needs none.
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
+	}
+	l.Root().Defer(func() { unix.Close(null) })
+	slots, err := pidfd.ReserveSlots(o.LockFD, Births)
 	if err != nil {
 		return nil, err
 	}
@@ -51,23 +57,17 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read own oom_score_adj: %w", err)
 	}
-	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
-	}
 	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Crowd)
 	k.gate.init()
-	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
 		return nil, err
 	}
 	return k, nil
 }
 
-// births is how many forks wait for their execs at a time: as many as the machine has processors. Each keeps one of Go's until then, of which superd
-// has two more, for the loop and control.
-func births() int { return min(workers, max(runtime.GOMAXPROCS(0)-2, 1)) }
+// gatherPause is how long a start that has succeeded waits for others, to be dealt with on the loop together, while many wait for their turn.
+const gatherPause = 4 * time.Millisecond
 
 // crowded returns what to do when many starts begin to wait, and when nobody waits any more.
 func (k *Kernel) crowded(leader int, tell func(bool)) func(bool) {
@@ -78,9 +78,12 @@ func (k *Kernel) crowded(leader int, tell func(bool)) func(bool) {
 				k.log.Warn("superd's share of the processor is not set", "error", err)
 			}
 		}
-		if tell != nil {
-			k.loop.Post(func() { tell(many) })
-		}
+		k.loop.Post(func() {
+			k.loop.Gather(gatherPause * time.Duration(one(many)))
+			if tell != nil {
+				tell(many)
+			}
+		})
 	}
 }
 
@@ -210,7 +213,7 @@ func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
 	made := slices.Repeat([]int{-1}, len(spec.Outputs))
 	madeInput := -1
-	prepared, err := prepare(spec, p, made, &madeInput)
+	prepared, err := k.prepare(spec, p, made, &madeInput)
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -242,14 +245,22 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
 		prepared.notify, prepared.ready[0] = -1, -1
 	}
-	k.loop.Post(func() {
-		if err != nil {
-			done(child, err)
-			return
-		}
+	if err != nil {
+		k.loop.Post(func() { done(child, err) })
+		return
+	}
+	k.loop.PostSoon(func() {
 		done(child, nil)
 		k.known(process.Pid())
 	})
+}
+
+// prepare is [prepare], unless there is too little left of what all starts take.
+func (k *Kernel) prepare(spec *SpawnSpec, p *pendingSpawn, made []int, madeInput *int) (*prepared, error) {
+	if err := checkHeadroom(k.null); err != nil {
+		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
+	}
+	return prepare(spec, p, made, madeInput)
 }
 
 // fork starts the program in its tree, and has it written down before and after. outputs are the read ends of FIFOs that were made for it. It closes
