@@ -40,6 +40,7 @@ type Capture struct {
 	watch    // of the FIFOs
 	state    atomic.Uint32
 	silent   atomic.Bool          // a run has begun and has printed nothing yet
+	resumed  atomic.Bool          // an earlier superd has begun the run with which it begins
 	reopen   atomic.Bool          // the file is to be opened anew, with options
 	over     bool                 // the scope is closed; loop only
 	owing    bool                 // its log is to have a record of what an earlier superd has dropped; loop only
