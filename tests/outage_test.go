@@ -198,7 +198,7 @@ func TestFollowerStops(t *testing.T) {
 	d := s.Start()
 	s.WaitLog("flood", "first\n")
 	var out harness.Output
-	cmd := s.Command("ctl", "logs", "-f", "-n", "-1", "--raw", "flood")
+	cmd := s.Command("ctl", "logs", "-f", "-n", "all", "--raw", "flood")
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
