@@ -133,7 +133,7 @@ var keys = sync.OnceValue(func() []key {
 		reading("none", bind("program", "ready.fd", integer(3, 1023), func(d *draft) *int { return &d.ready.FD },
 			"Ready when it writes a line to this descriptor.")),
 		bind("program", "ready.line", pattern, func(d *draft) *string { return &d.ready.Line },
-			"Ready when a line of its output matches this regular expression (RE2)."),
+			"Ready when a line of its output, of either stream, matches this regular expression (RE2)."),
 		bind("program", "ready.tcp", address, func(d *draft) *string { return &d.ready.TCP },
 			"Ready when this address accepts a connection."),
 		bind("program", "ready.http", webAddress, func(d *draft) *string { return &d.ready.HTTP },

@@ -27,12 +27,13 @@ type LogLine struct {
 	Time     *string `json:"time"` // RFC 3339 with microseconds; null: not known
 	Program  string  `json:"program"`
 	Instance string  `json:"instance"`
-	Run      *string `json:"run"`     // null: not known
-	Stream   *string `json:"stream"`  // null: not known
-	Partial  bool    `json:"partial"` // no line end follows
-	Line     *string `json:"line"`    // what is not UTF-8 is replaced; absent from notes and places
-	Bytes    []byte  `json:"bytes"`   // the line, if it is not UTF-8
-	Note     *string `json:"note"`    // what superd says itself
+	Run      *string `json:"run"`       // null: not known
+	Stream   *string `json:"stream"`    // null: not known
+	Partial  bool    `json:"partial"`   // no line end follows
+	GoesOn   bool    `json:"continued"` // the line of the one before, of the same instance and stream, goes on
+	Line     *string `json:"line"`      // what is not UTF-8 is replaced; absent from notes and places
+	Bytes    []byte  `json:"bytes"`     // the line, if it is not UTF-8
+	Note     *string `json:"note"`      // what superd says itself
 	Lost     int64   `json:"lost_bytes"`
 	Cursor   string  `json:"cursor"` // of what follows
 }

@@ -16,24 +16,24 @@ const (
 	maxAwaited  = 16 << 10 // how much of the beginning of a line is matched
 )
 
-// AwaitLine has done called, on the loop, with the first line of the present run's output that matches the pattern, unless the
+// AwaitLine has done called, on the loop, with the first line of the present run's output, as the log of a stream has it, that matches the pattern, unless the
 // scope is closed before: with at most 1024 bytes of it, as they were written. Lines that the run wrote before the call count, from
 // [Capture.BeginRun] on. A line is complete with its newline, and of a longer one the first 16 KiB are matched. If the run began
 // before this capture, from is where in the log that is; nil: nothing of it was there.
 //
 // The output is read from the log file, off the loop. While it can't be read, done is called with an error each time that was tried, every 2 s at
 // last. Of a device no line ever matches.
-func (c *Capture) AwaitLine(scope *loop.Scope, pattern *regexp.Regexp, from *Cursor, done func(line string, err error)) {
+func (c *Capture) AwaitLine(scope *loop.Scope, which Stream, pattern *regexp.Regexp, from *Cursor, done func(line string, err error)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	scope.Defer(cancel)
 	// The mark of BeginRun was made before, so it is reached before: then it is known where the run begins.
 	c.mark(ofRun, func() {
-		go c.awaitLine(ctx, pattern, from, func(line string, err error) { scope.Post(func() { done(line, err) }) })
+		go c.awaitLine(ctx, which, pattern, from, func(line string, err error) { scope.Post(func() { done(line, err) }) })
 	})
 }
 
 // awaitLine reads until a line matches, the capture is closed or ctx ends.
-func (c *Capture) awaitLine(ctx context.Context, pattern *regexp.Regexp, begin *Cursor, tell func(line string, err error)) {
+func (c *Capture) awaitLine(ctx context.Context, which Stream, pattern *regexp.Regexp, begin *Cursor, tell func(line string, err error)) {
 	wake := make(chan struct{}, 1)
 	defer c.Notify(func() {
 		select {
@@ -42,7 +42,7 @@ func (c *Capture) awaitLine(ctx context.Context, pattern *regexp.Regexp, begin *
 		}
 	})()
 	m := &lineMatcher{pattern: pattern}
-	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
+	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, which: which, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
 	m.format = func() Format { return f.chain.newest().format }
 	placed := false
 	place := func(f *follower) error {

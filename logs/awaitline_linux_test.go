@@ -17,7 +17,7 @@ import (
 func (p *program) awaitLine(scope *loop.Scope, pattern string) <-chan string {
 	found := make(chan string, 10)
 	p.rig.do(func() {
-		p.AwaitLine(scope, regexp.MustCompile(pattern), nil, func(line string, err error) {
+		p.AwaitLine(scope, Stdout, regexp.MustCompile(pattern), nil, func(line string, err error) {
 			if err != nil {
 				line = "error: " + err.Error()
 			}
@@ -157,11 +157,11 @@ func TestAwaitLineOfPlacedRun(t *testing.T) {
 
 				next := newRig(t)
 				q := next.program(o)
-				next.do(func() { q.ResumeRun("2", false) })
+				next.do(func() { q.ResumeRun("2") })
 				expect := func(from *Cursor, pattern, want string) {
 					found := make(chan string, 1)
 					next.do(func() {
-						q.AwaitLine(q.scope.Child(), regexp.MustCompile(pattern), from, func(line string, err error) { found <- fmt.Sprint(line, err) })
+						q.AwaitLine(q.scope.Child(), Stdout, regexp.MustCompile(pattern), from, func(line string, err error) { found <- fmt.Sprint(line, err) })
 					})
 					q.expectLine(found, want+"<nil>")
 				}
@@ -282,7 +282,7 @@ func TestAwaitLineUnreadable(t *testing.T) {
 	failed, found := make(chan struct{}, 1), make(chan struct{})
 	var first error
 	p.rig.do(func() {
-		p.AwaitLine(p.scope.Child(), regexp.MustCompile("ready"), nil, func(line string, err error) {
+		p.AwaitLine(p.scope.Child(), Stdout, regexp.MustCompile("ready"), nil, func(line string, err error) {
 			if err == nil {
 				if line != "ready" {
 					t.Errorf("found %q", line)
@@ -306,4 +306,45 @@ func TestAwaitLineUnreadable(t *testing.T) {
 	}
 	p.print("not yet\nready\n")
 	p.rig.await(found, "the line")
+}
+
+// A run that has two log files has a place in each, told before anything of it is there, and from there a line is found in either.
+func TestLineOfEitherFile(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "web.err.log"), Split: true}
+	writeFile(t, o.Path, "ready of an earlier one\n")
+	writeFile(t, o.StderrPath, "ready of an earlier one\n")
+	r := newRig(t)
+	places := make(chan RunBegin, streams)
+	r.store.TellPlaces(func(at RunBegin, saved func()) { places <- at; saved() })
+	p := r.twoStreams(o)
+	r.do(func() { p.BeginRun("2", true) })
+	p.awaitDrained()
+	p.print("ready out\n")
+	p.awaitDrained()
+	p.complain("ready err\n")
+	p.awaitDrained()
+	p.print("more\n")
+	p.complain("more\n")
+	p.awaitDrained()
+	if n := len(places); n != int(streams) {
+		t.Fatalf("%d places are told, want %d", n, streams)
+	}
+	r.do(p.scope.Close)
+	r.waitForStore()
+
+	next := newRig(t)
+	q := next.twoStreams(o)
+	next.do(func() { q.ResumeRun("2") })
+	for which, want := range []string{Stdout: "ready out", Stderr: "ready err"} {
+		at := <-places
+		if at.Stream != Stream(which) || at.Run != "2" {
+			t.Errorf("the place of run %s in the log of stream %d is told, want that of run 2 in %d", at.Run, at.Stream, which)
+		}
+		found := make(chan string, 1)
+		next.do(func() {
+			q.AwaitLine(q.scope.Child(), at.Stream, regexp.MustCompile("ready"), &at.At, func(line string, err error) { found <- fmt.Sprint(line, err) })
+		})
+		q.expectLine(found, want+"<nil>")
+	}
 }

@@ -40,13 +40,13 @@ type Capture struct {
 	mu       sync.Mutex
 	watch    // of the FIFOs
 	state    atomic.Uint32
-	silent   atomic.Bool   // a run has begun and has printed nothing yet
-	unplaced atomic.Bool   // as well, and where it begins is to be told before it has
-	reopen   atomic.Bool   // the file is to be opened anew, with options
-	over     bool          // the scope is closed; loop only
-	owing    bool          // its log is to have a record of what an earlier superd has dropped; loop only
-	newRun   [streams]bool // no process of it has opened the file that it writes by itself; guarded by mu, as the next
-	released bool          // descriptors are closed; nothing follows
+	silent   atomic.Bool          // a run has begun and has printed nothing yet
+	reopen   atomic.Bool          // the file is to be opened anew, with options
+	over     bool                 // the scope is closed; loop only
+	owing    bool                 // its log is to have a record of what an earlier superd has dropped; loop only
+	unplaced [streams]atomic.Bool // a run has printed nothing yet into the log of a stream, and where it begins there is to be told before it has
+	newRun   [streams]bool        // no process of it has opened the file that it writes by itself; guarded by mu, as the next
+	released bool                 // descriptors are closed; nothing follows
 }
 
 // A mark is a place in the output that something waits for.

@@ -6,13 +6,15 @@ import "time"
 const directLook = 200 * time.Millisecond
 
 // OpenDirect opens the log file of a stream for a program that writes to it by itself, as the format [Direct] has it, and returns a
-// descriptor that appends. It may block on the file system. From any goroutine.
-func (c *Capture) OpenDirect(which Stream) (fd int, err error) {
+// descriptor that appends. A file that it makes belongs to the user uid, unless the options name another: the program may open it anew, as by
+// /dev/stdout. One that is there stays whose it is: in a directory where that user may write, its name may be a link to anybody's. It may block on
+// the file system. From any goroutine.
+func (c *Capture) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 	o := c.setting()
 	if own := o.ofStderr(); which == Stderr && own != nil {
 		o = own
 	}
-	fd, err = openLog(o.Path, appending)
+	fd, made, err := openOrMake(o.Path, appending)
 	if err != nil {
 		return -1, err
 	}
@@ -22,6 +24,9 @@ func (c *Capture) OpenDirect(which Stream) (fd int, err error) {
 		info, err = statFD(fd)
 	}
 	if err == nil && info.regular {
+		if made && o.Owner == "" && uid != info.uid && changeOwner(fd, uid, info.gid) == nil { // else it writes there all the same
+			info.uid = uid
+		}
 		err = o.giveAway(fd, info)
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ func TestDirect(t *testing.T) {
 	})
 	start := func() *os.File {
 		r.do(func() { p.BeginRun("", false) })
-		fd, err := p.OpenDirect(Stdout)
+		fd, err := p.OpenDirect(Stdout, uint32(os.Geteuid()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestDirect(t *testing.T) {
 	equal(t, "what is shown", p.all(), "one\ntwo, which is longer\n")
 
 	second := start()
-	hook, err := p.OpenDirect(Stdout) // another process of the same run
+	hook, err := p.OpenDirect(Stdout, uint32(os.Geteuid())) // another process of the same run
 	if err != nil {
 		t.Fatal(err)
 	}

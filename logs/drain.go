@@ -3,7 +3,6 @@ package logs
 import (
 	"log/slog"
 	"math"
-	"runtime"
 	"slices"
 	"time"
 )
@@ -66,17 +65,25 @@ func yield(last time.Time) time.Time {
 	case now.Sub(last) < yieldEvery:
 		return last
 	}
-	runtime.Gosched()
+	giveUpProcessor()
 	return now
 }
 
 // serve moves bytes for a turn, and waits a while when that fails. It reports whether there may be more to move, and false for open when
-// the capture is closing.
+// the capture is closing. Where the turn could only tell the place of a run, another one follows: what has come of the other stream meanwhile comes
+// after what is there.
 func (s *stream) serve() (more, open bool) {
+	more, open = s.serveTurn()
+	if s.awaitPlace() && open {
+		return s.serveTurn()
+	}
+	return more, open
+}
+
+func (s *stream) serveTurn() (more, open bool) {
 	if drops := s.file.Drop; drops { // it takes its slots itself
 		s.store.poller.giveWay(s.bell)
 		more, err := s.turn()
-		s.awaitPlace()
 		s.report(err)
 		return more, err == nil || s.dropFor(s.store.pause(int(s.failures)-1), err)
 	}
@@ -92,7 +99,6 @@ func (s *stream) serve() (more, open bool) {
 	}
 	more, err := s.turn()
 	slot.release()
-	s.awaitPlace()
 	s.report(err)
 	return more, err == nil || s.pause()
 }
@@ -238,6 +244,7 @@ func (c *stream) turn() (more bool, err error) {
 		}
 	}
 	c.filled(moved)
+	c.file.unsure = true
 	if c.mayRest() && c.store.poller.short() {
 		return false, nil // it is told of it once more, after the others
 	}
@@ -270,7 +277,7 @@ func (c *stream) check() (err error) {
 	if c.reopen.Load() {
 		_, err = c.do(0, func() error { c.settle(); return nil })
 	}
-	c.file.unsure = true
+	c.file.doubt()
 	return err
 }
 
@@ -441,7 +448,7 @@ func (c *Capture) tellRun() {
 	if c.store.tellRun == nil || begin == unknown {
 		return
 	}
-	c.store.tellRun(c.runBegin(ch.cursor(begin)))
+	c.store.tellRun(c.runBegin(Stdout, ch.cursor(begin)))
 }
 
 // announce tells those who want to know that the file has grown.

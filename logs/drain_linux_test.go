@@ -49,7 +49,9 @@ func TestTurnEnds(t *testing.T) {
 
 // A look at a file that has been moved away makes none before there is a byte for it.
 func TestTurnMakesNoEmptyFile(t *testing.T) {
-	p := newRig(t).undrained()
+	r := newRig(t)
+	r.hurry()
+	p := r.undrained()
 	p.print("one\n")
 	p.mustTurn(false)
 	if err := os.Rename(p.Path(), p.Path()+".1"); err != nil {

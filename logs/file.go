@@ -33,6 +33,7 @@ type file struct {
 	regular  bool     // otherwise a device or FIFO, which is only written to
 	splices  bool     // it takes bytes from a pipe itself
 	unsure   bool     // its path may name another one by now, which is looked at before the next byte
+	looked   int64    // when that was done last: nanoseconds of the Unix epoch
 	inLine   bool     // what was appended last is not a whole line
 	foreign  bool     // what is at its end was written in another format
 }
@@ -56,12 +57,22 @@ func (f *file) enter(s *slots, quit <-chan struct{}) *slot {
 
 // check lets go of the file if path names another one by now, or none. It reports whether it has found the file as it was left.
 func (f *file) check() (same bool) {
-	f.unsure = false
+	f.unsure, f.looked = false, f.now().UnixNano()
 	info, err := statPath(f.Path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.identity != f.identity {
 		f.close()
 	}
 	return f.fd >= 0 && err == nil && info.size == f.size && f.regular
+}
+
+// lookEvery is how long a path is believed to name the same file, which takes as long to find out as to move a line.
+const lookEvery = 100 * time.Millisecond
+
+// doubt has it looked before the next byte whether the path still names the file, where that was not done a moment ago.
+func (f *file) doubt() {
+	if since := f.now().UnixNano() - f.looked; since < 0 || since >= int64(lookEvery) {
+		f.unsure = true
+	}
 }
 
 // take moves bytes from the pipe to the end of the file, at most the given number, rotating where that is due, and
@@ -269,6 +280,7 @@ func (f *file) openEnd() error {
 		}
 	}
 	f.fd, f.splices = fd, info.regular
+	f.unsure, f.looked = false, f.now().UnixNano()
 	if !f.begun {
 		f.begun = true
 		f.archive.rotated(task{f.chain, f.Compression})

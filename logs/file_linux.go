@@ -74,6 +74,15 @@ func openLog(path string, more int) (int, error) {
 	return fd, err
 }
 
+// openOrMake is openLog, and tells whether it has made the file.
+func openOrMake(path string, more int) (fd int, made bool, err error) {
+	if fd, err = openLog(path, more|unix.O_EXCL); errors.Is(err, fs.ErrExist) {
+		fd, err = openLog(path, more)
+		return fd, false, err
+	}
+	return fd, err == nil, err
+}
+
 // openRead opens the file at path for reading, without waiting for anything that is not a file.
 func openRead(path string) (int, error) {
 	return openFile(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -183,7 +184,9 @@ func TestFileChangesUnderneath(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "log", "web.log")
-			p := newRig(t).program(Options{Path: path, MaxSize: 1000, Keep: 5})
+			r := newRig(t)
+			r.hurry()
+			p := r.program(Options{Path: path, MaxSize: 1000, Keep: 5})
 			p.log("one\n")
 			p.log("two\n")
 			if err := tt.change(path); err != nil {
@@ -193,6 +196,38 @@ func TestFileChangesUnderneath(t *testing.T) {
 			equal(t, "log", readFile(t, path), tt.want)
 		})
 	}
+}
+
+// A path is looked at again after a moment, and not for each line: so what is printed right after a file was moved goes into that. A file without a
+// name is noticed at once.
+func TestMovedFileIsNoticedSoon(t *testing.T) {
+	r := newRig(t)
+	begin := time.Now()
+	var passed atomic.Int64
+	r.store.now = func() time.Time { return begin.Add(time.Duration(passed.Load())) }
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := r.program(Options{Path: path})
+	p.log("one\n")
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	passed.Store(int64(lookEvery) - 1)
+	p.log("two\n")
+	passed.Store(int64(lookEvery))
+	p.log("three\n")
+	equal(t, "the file that was moved", readFile(t, path+".old"), "one\ntwo\n")
+	equal(t, "log", readFile(t, path), "three\n")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	p.log("four\n")
+	equal(t, "log", readFile(t, path), "four\n")
+	passed.Store(-int64(time.Hour)) // the clock was set
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	p.log("five\n")
+	equal(t, "log", readFile(t, path), "five\n")
 }
 
 // Where splice(2) is refused, output is copied, to the same effect.

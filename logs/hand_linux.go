@@ -95,7 +95,7 @@ func (p *poller) work(set *pollSet) {
 		s.capture.readable(b)
 		// Go's monitor takes the processor away from a goroutine in a system call that has not been scheduled for 10 ms, and would have to be woken
 		// when the next line comes.
-		runtime.Gosched()
+		giveUpProcessor()
 		p.mu.Lock()
 		h.stop()
 		if p.set != set || set.waiting >= maxWaiting {

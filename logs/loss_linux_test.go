@@ -55,6 +55,7 @@ func TestDropWhileFull(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		t.Run(string(format), func(t *testing.T) {
 			r := newRig(t)
+			r.hurry()
 			path := filepath.Join(t.TempDir(), "web.log")
 			p := r.program(Options{Path: path, Format: format, Drop: true})
 			size, count := 0, 0

@@ -24,7 +24,7 @@ func appendFile(t testing.TB, path, text string) {
 func (r *rig) openDirect(c *Capture) *os.File {
 	r.Helper()
 	r.do(func() { c.BeginRun("", false) })
-	fd, err := c.OpenDirect(Stdout)
+	fd, err := c.OpenDirect(Stdout, uint32(os.Geteuid()))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -76,6 +76,7 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 // So does a slow reader, who then goes on where his cursor says.
 func TestReadMovedFileThatGrows(t *testing.T) {
 	r := newRig(t)
+	r.hurry()
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
 	p.log(strings.Repeat("0123456789abcde\n", 2*chunkBytes/16))
 	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})

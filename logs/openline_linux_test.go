@@ -39,7 +39,7 @@ func TestPrioritiesOfPieces(t *testing.T) {
 			if err := p.Attach(Stdout, next); err != nil {
 				r.Error(err)
 			}
-			p.ResumeRun("1", false)
+			p.ResumeRun("1")
 		})
 	}
 	kept := func() int { // as the keeper has it

@@ -253,7 +253,7 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 	r.poll("all readers to be gone", func() bool {
 		r.store.readers.mu.Lock()
 		defer r.store.readers.mu.Unlock()
-		return len(r.store.readers.gates) == 0
+		return len(r.store.readers.taken) == 0
 	})
 }
 
@@ -307,7 +307,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			run := func(i int, f func([]byte, bool)) {
 				r.do(func() {
 					p.BeginRun(fmt.Sprint(i), false)
-					p.AwaitLine(p.scope.Child(), regexp.MustCompile("ready"), nil, func(string, error) {})
+					p.AwaitLine(p.scope.Child(), Stdout, regexp.MustCompile("ready"), nil, func(string, error) {})
 				})
 				if f != nil {
 					r.poll("its beginning to be placed", placed)

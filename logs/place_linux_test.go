@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -83,4 +85,29 @@ func TestNothingToPlace(t *testing.T) {
 	p.log("ready\n")
 	<-told
 	equal(t, "file", readFile(t, path), "ready\n")
+}
+
+// TestOrderAroundAPlace: what one stream has first comes first, also if the other has something by the time that the place of the run is saved.
+func TestOrderAroundAPlace(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		r := newRig(t)
+		r.store.stall = 10 * patience
+		told := make(chan func(), 1)
+		r.store.TellPlaces(func(_ RunBegin, saved func()) { told <- saved })
+		p := r.twoStreams(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, Drop: drop})
+		r.do(func() { p.BeginRun("1", true) })
+		r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+		p.complain("first\n")
+		saved := <-told
+		p.print("second\n")
+		saved()
+		p.awaitDrained()
+		var order []string
+		for line := range strings.Lines(readFile(t, p.Path())) {
+			order = append(order, strings.Fields(line)[2])
+		}
+		if !slices.Equal(order, []string{"first", "second"}) {
+			t.Errorf("drop = %v: the log has %q", drop, order)
+		}
+	}
 }

@@ -16,7 +16,11 @@ const (
 // output. id names the run in records. With placed, where it begins is told by what was given to [Store.TellPlaces].
 func (c *Capture) BeginRun(id string, placed bool) {
 	c.mark(runBegins, func() {
-		c.ResumeRun(id, placed)
+		if placed {
+			c.ResumeRun(id, Stdout, Stderr)
+		} else {
+			c.ResumeRun(id)
+		}
 		c.mu.Lock()
 		c.newRun = [streams]bool{true, true}
 		c.mu.Unlock()
@@ -33,13 +37,15 @@ func (c *Capture) BeginRun(id string, placed bool) {
 	})
 }
 
-// ResumeRun names a run that began before this capture. placed, as for BeginRun, is for one of which no place is known: nothing of it is in the
-// log yet. From any goroutine.
-func (c *Capture) ResumeRun(id string, placed bool) {
+// ResumeRun names a run that began before this capture. unplaced are the streams of one to be placed, as for BeginRun, of which no place is known:
+// nothing of it is in their logs yet. From any goroutine.
+func (c *Capture) ResumeRun(id string, unplaced ...Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runID = id
-	c.unplaced.Store(placed && c.store.tellPlace != nil)
+	for which := range c.unplaced {
+		c.unplaced[which].Store(c.store.tellPlace != nil && slices.Contains(unplaced, Stream(which)))
+	}
 }
 
 // EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What

@@ -442,6 +442,60 @@ func TestLongLinesAreReadInParts(t *testing.T) {
 	equal(t, "the parts", got.String(), line+"\nnext\n")
 }
 
+// The pieces of a line are one line, and it is told which go on.
+func TestPiecesOfALineCountOnce(t *testing.T) {
+	r := newRig(t)
+	long := strings.Repeat("x", 3*maxRecord)
+	record := func(stream, text string) string { return at(1) + " " + stream + " " + text + "\n" }
+	dir := r.logDir(map[string]string{
+		"r": "first\n" + long + "end\nlast\n",
+		"t": record("stdout", "first") + record("stdout+", long[:maxRecord]) + record("stderr+", "x") + record("stdout+", "y") + record("stderr", "end") + record("stdout", "end") + record("stdout", "last"),
+	})
+	pieces := func(c *Capture, q Query) (got []string) {
+		reading := NewReading(t.Context(), q)
+		defer reading.Close()
+		if err := reading.Set([]Wanted{{Capture: c}}); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			e, err := reading.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e == nil {
+				return got
+			}
+			text := fmt.Sprintf("%.1s%d", e.Line, len(e.Line))
+			if e.GoesOn {
+				text = "+" + text
+			}
+			got = append(got, text)
+		}
+	}
+	full := fmt.Sprint(maxRecord)
+	raw, labelled := r.capture(dir, "r", Raw), r.capture(dir, "t", Text)
+	tests := []struct {
+		name    string
+		capture *Capture
+		query   Query
+		want    []string
+	}{
+		{"raw", raw, Query{Lines: 2}, []string{"x" + full, "+x" + full, "+x" + full, "+e3", "l4"}},
+		{"raw, all", raw, Query{Lines: -1}, []string{"f5", "x" + full, "+x" + full, "+x" + full, "+e3", "l4"}},
+		{"raw, of those that match", raw, Query{Lines: 2, Grep: regexp.MustCompile("[xl]")}, []string{"x" + full, "+x" + full, "+x" + full, "l4"}},
+		{"raw, pieces that match", raw, Query{Lines: -1, Grep: regexp.MustCompile("end|last")}, []string{"e3", "l4"}},
+		{"labelled, one", labelled, Query{Lines: 1}, []string{"l4"}},
+		{"labelled, two", labelled, Query{Lines: 2}, []string{"x1", "+e3", "l4"}},
+		{"labelled, three", labelled, Query{Lines: 3}, []string{"x" + full, "x1", "+y1", "+e3", "+e3", "l4"}},
+		{"labelled, as it stands in the file", labelled, Query{Lines: 2, Raw: true}, []string{"23", "21"}},
+	}
+	for _, tt := range tests {
+		if got := pieces(tt.capture, tt.query); tt.query.Raw && len(got) != len(tt.want) || !tt.query.Raw && !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 // The place where the output of a run begins is told once it has printed something, and is one that a span takes.
 func TestRunBegins(t *testing.T) {
 	r := newRig(t)

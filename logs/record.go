@@ -221,7 +221,11 @@ func (e *Entry) AppendJSON(dst []byte, name string) []byte {
 	default:
 		known("run", e.Run)
 		known("stream", e.Stream)
-		dst = append(strconv.AppendBool(append(dst, `"partial":`...), e.Partial), `,"line":"`...)
+		dst = append(strconv.AppendBool(append(dst, `"partial":`...), e.Partial), ',')
+		if e.GoesOn {
+			dst = append(dst, `"continued":true,`...)
+		}
+		dst = append(dst, `"line":"`...)
 		dst = append(appendJSON(dst, e.Line), `",`...)
 		if !utf8.Valid(e.Line) {
 			dst = append(base64.StdEncoding.AppendEncode(append(dst, `"bytes":"`...), e.Line), `",`...)

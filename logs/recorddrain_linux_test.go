@@ -251,7 +251,7 @@ func TestTornRecordIsTakenBack(t *testing.T) {
 			if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
 				t.Fatal(err)
 			}
-			last, next := "", "web:new "
+			last, next := "web:second ", "web:new "
 			if raw {
 				last, next = "web:"+torn+"+ ", "web:"
 			}

@@ -33,7 +33,7 @@ type place struct {
 	directory string
 }
 
-// slots bounds the goroutines at work in each place. A gate exists while someone uses or wants it.
+// slots bounds the goroutines at work in each place. A gate exists while someone uses or wants it, and the last one until the next.
 type slots struct {
 	mounts   *mounts.Table
 	perPlace int
@@ -44,7 +44,7 @@ type slots struct {
 	gates map[place]*gate
 	taken []*slot // in the order in which they were
 	late  int     // of those
-	spare *gate   // nobody's
+	last  *gate   // the last one that was left, perhaps empty: mostly it is wanted next
 	free  []*slot // nobody's
 }
 
@@ -53,6 +53,7 @@ func newSlots(m *mounts.Table, perPlace, most int) slots {
 }
 
 type gate struct {
+	place place
 	seats chan struct{} // taken in the order in which they were asked for, as a channel serves its senders
 	users int           // those who hold a seat or wait for one
 }
@@ -68,20 +69,14 @@ type slot struct {
 // acquire waits for a slot at p. It is nil if quit was closed before there was one.
 func (s *slots) acquire(p place, quit <-chan struct{}) *slot {
 	s.mu.Lock()
-	g := s.gates[p]
-	if g == nil {
-		if g, s.spare = s.spare, nil; g == nil {
-			g = &gate{seats: make(chan struct{}, s.perPlace)}
-		}
-		s.gates[p] = g
-	}
+	g := s.gateOf(p)
 	g.users++
 	if !s.sitNow(g) {
 		s.mu.Unlock()
 		if !s.sit(g, quit) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.leave(p, g)
+			s.leave(g)
 			return nil
 		}
 		s.mu.Lock()
@@ -184,17 +179,33 @@ func (t *slot) release() {
 	} else {
 		<-s.all
 	}
-	g := s.gates[t.place]
+	g := s.gateOf(t.place)
 	<-g.seats
-	s.leave(t.place, g)
+	s.leave(g)
 	*t = slot{}
 	s.free = append(s.free, t)
 }
 
-// leave is for those who hold mu.
-func (s *slots) leave(p place, g *gate) {
-	if g.users--; g.users == 0 {
-		delete(s.gates, p)
-		s.spare = g
+// gateOf returns the gate of a place. The caller holds mu.
+func (s *slots) gateOf(p place) *gate {
+	if s.last != nil && s.last.place == p {
+		return s.last
 	}
+	g := s.gates[p]
+	if g == nil {
+		g = &gate{place: p, seats: make(chan struct{}, s.perPlace)}
+		s.gates[p] = g
+	}
+	return g
+}
+
+// leave is for those who hold mu.
+func (s *slots) leave(g *gate) {
+	if g.users--; g.users > 0 || g == s.last {
+		return
+	}
+	if s.last != nil && s.last.users == 0 {
+		delete(s.gates, s.last.place)
+	}
+	s.last = g
 }

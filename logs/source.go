@@ -35,6 +35,7 @@ type Entry struct {
 	Stream   string // "": not known
 	Apart    bool   // of the file that standard error has for itself
 	Partial  bool   // no line end follows
+	GoesOn   bool   // the line of the entry before, of the same source and stream, goes on
 	Line     []byte // without its end
 	Note     string // what superd says itself; then there is no line
 	Lost     int64  // bytes that are missing here; -1: nobody knows how many
@@ -56,13 +57,16 @@ type source struct {
 	pending []byte // read, from the position at on; given up to start
 	start   int
 	at      int64
-	base    Cursor // of the segment that pending was read from
-	origin  int64  // position of base
-	lost    int64  // bytes that are missing after pending; 0: none
-	hidden  error  // why they can't be shown; nil: they are gone
-	rest    bool   // a line without an end in pending is given as it is
-	skip    int    // entries that are not wanted yet, of those that match
-	matched bool   // some entry was of the run
+	base    Cursor       // of the segment that pending was read from
+	origin  int64        // position of base
+	lost    int64        // bytes that are missing after pending; 0: none
+	hidden  error        // why they can't be shown; nil: they are gone
+	rest    bool         // a line without an end in pending is given as it is
+	cut     bool         // the entry, if it is partial, goes on in the next one
+	skip    int          // lines that are not wanted yet, of those that match
+	lines   [3]lineState // of the present line of each stream, one that tells no stream first
+	matched bool         // some entry was of the run
+	some    bool         // some entry was of what is asked for, or a note
 	notes   []string
 	key     string // entries of several sources are given in the order of these
 	fileKey string // that of lines without a time
@@ -71,6 +75,12 @@ type source struct {
 	over    bool // nothing follows
 	entered bool // it is among those of the reading that are ready
 	order   int  // among those of the reading
+}
+
+// A lineState is what is known of the line that a stream has come to.
+type lineState struct {
+	goesOn  bool // in the next entry
+	skipped bool // it is not wanted yet
 }
 
 // A beginning tells where a source begins.
@@ -126,7 +136,7 @@ func (s *source) goTo(b beginning) error {
 	switch {
 	case s.query.Lines < 0:
 		s.position = from
-	case s.query.Grep == nil && s.span == nil && s.query.Since.IsZero():
+	case s.query.Grep == nil && s.span == nil && s.query.Since.IsZero() && !s.chain.newest().format.records(): // of which a line may have several
 		err = s.back(s.ctx, s.query.Lines, min(s.end, s.chain.end()))
 	default:
 		err = s.lastWanted(from)
@@ -162,10 +172,23 @@ func (s *source) earliest() (from int64, err error) {
 			}
 			return nil
 		})
-	} else if begins, coarse, err = s.seek(s.span.From); coarse {
+	} else if begins, coarse, err = s.seek(s.span.From); coarse && begins < s.endBefore(s.span.End) {
 		s.note("it is not known where this run begins in the log: there may be lines of others, too")
 	}
 	return max(from, begins), err
+}
+
+// endBefore has the output end before a place, if that is in this log, and returns where it ends.
+func (s *source) endBefore(place *Cursor) (end int64) {
+	if place != nil {
+		_ = s.read(func() error { // its error comes again
+			if p, exact := s.chain.locate(*place); exact {
+				s.end = min(s.end, p)
+			}
+			return nil
+		})
+	}
+	return min(s.end, s.chain.end())
 }
 
 func (s *source) note(text string) { s.notes = append(s.notes, text) }
@@ -238,14 +261,14 @@ func (s *source) lastWanted(from int64) error {
 			if !ok {
 				break
 			}
-			if s.ready = false; s.entry.Note == "" {
+			if s.ready = false; s.entry.Note == "" && !s.entry.GoesOn {
 				wanted++
 			}
 		}
 		s.leave()
 		*s = keep
 		s.position = begin
-		if wanted >= s.query.Lines || all {
+		if wanted > s.query.Lines || all { // of the first one that was found the beginning may lie before it
 			s.skip = max(wanted-s.query.Lines, 0)
 			return nil
 		}
@@ -260,7 +283,11 @@ func (s *source) next() (bool, error) {
 			continue
 		}
 		if s.over {
-			return false, nil
+			if s.some || s.span == nil || s.query.Follow || s.query.Lines == 0 || s.which == Stderr {
+				return false, nil
+			}
+			s.note("nothing of that run is in this log: it printed nothing, into another log, or what is not kept any more")
+			continue
 		}
 		if more, err := s.fill(); !more || err != nil {
 			s.idle()
@@ -274,22 +301,41 @@ func (s *source) next() (bool, error) {
 func (s *source) wanted() bool {
 	e := &s.entry
 	if e.Note != "" {
+		s.some = true
+		s.lines = [len(s.lines)]lineState{}
 		return true
 	}
+	line := &s.lines[lineOf(e.Stream)]
+	goesOn := line.goesOn
+	line.goesOn = false
 	if !s.query.Since.IsZero() && e.Time != "" && e.Time < s.query.Since.UTC().Format(recordTime) {
 		return false
 	}
 	if s.span != nil && !s.inSpan(e) {
 		return false
 	}
+	s.some = true
 	if s.query.Grep != nil && !s.query.Grep.Match(e.Line) {
 		return false
 	}
-	if s.skip > 0 {
-		s.skip--
-		return false
+	e.GoesOn, line.goesOn = goesOn, e.Partial && s.cut
+	if !goesOn {
+		if line.skipped = s.skip > 0; line.skipped {
+			s.skip--
+		}
 	}
-	return true
+	return !line.skipped
+}
+
+// lineOf returns which line an entry of that stream belongs to.
+func lineOf(stream string) int {
+	switch stream {
+	case stderr:
+		return 1
+	case gapStream:
+		return 2
+	}
+	return 0
 }
 
 func (s *source) inSpan(e *Entry) bool {
@@ -460,13 +506,14 @@ func (s *source) take() bool {
 	if records {
 		most = recordBytes // a record must be whole
 	}
+	s.cut = s.query.Raw // what comes next follows it in the file
 	n := bytes.IndexByte(text[:min(len(text), most+1)], '\n')
 	taken := n + 1
 	switch {
 	case n >= 0:
 	case len(text) > most:
 		n = wholeRunes(text[:most])
-		taken, e.Partial = n, true
+		taken, e.Partial, s.cut = n, true, true
 	case s.rest || s.lost != 0:
 		n = len(text)
 		taken, e.Partial = n, true
@@ -512,6 +559,6 @@ func (s *source) decode(e *Entry, record []byte) {
 		e.Time, e.Program, e.Run, e.Stream = r.Time, r.Program, r.Run, r.Stream
 	}
 	if e.Line != nil && !s.query.Raw {
-		e.Line, e.Partial = line, partial
+		e.Line, e.Partial, s.cut = line, partial, partial
 	}
 }

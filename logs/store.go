@@ -180,6 +180,7 @@ func (s *Store) TellDrops(f func(*Capture)) { s.tellDrops = f }
 // A RunBegin tells where in a log the output of a run begins, where the log itself doesn't tell.
 type RunBegin struct {
 	Program, Instance, Run string
+	Stream                 Stream // in whose log
 	At                     Cursor
 }
 

@@ -2,7 +2,7 @@
 // goroutines post work.
 //
 // A [Loop] belongs to the goroutine in [Loop.Run]. Everything of this package is called there, in a
-// callback or before Run; only [Loop.Post] and [Scope.Post] may be called from elsewhere. A callback
+// callback or before Run; only [Loop.Post], [Loop.PostSoon] and [Scope.Post] may be called from elsewhere. A callback
 // must not block, and a panic in one is not caught.
 //
 //	l, err := loop.New()
@@ -75,6 +75,7 @@ type Loop struct {
 	postedAt time.Duration // when the oldest of posted was
 	free     chunks        // for posted
 	sleeping bool          // the loop waits, or is about to, and has to be woken
+	gathers  time.Duration // see Gather
 	closed   bool
 
 	waking sync.RWMutex // held by those who wake the loop
@@ -204,10 +205,14 @@ func (l *Loop) deadline() time.Duration {
 		return 0
 	}
 	l.sleeping = true
+	due := never
 	if len(l.timers) > 0 {
-		return l.timers[0].due
+		due = l.timers[0].due
 	}
-	return never
+	if l.gathers > 0 {
+		due = min(due, l.poller.now()+l.gathers)
+	}
+	return due
 }
 
 func (l *Loop) finish() {

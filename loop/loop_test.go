@@ -258,6 +258,48 @@ func TestPostRunsInALaterTurn(t *testing.T) {
 	})
 }
 
+// While the loop gathers, what is posted to be run soon does not wake it, and is run before what does, or when the pause is over.
+func TestGather(t *testing.T) {
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- l.Run() }()
+	asleep := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.sleeping
+	}
+	gather := func(pause time.Duration) {
+		set := make(chan bool)
+		l.Post(func() { l.Gather(pause); close(set) })
+		for <-set; !asleep(); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	ran := make(chan string, 2)
+	gather(time.Hour)
+	l.PostSoon(func() { ran <- "soon" })
+	if !asleep() {
+		t.Error("the loop was woken by what it gathers")
+	}
+	l.Post(func() { ran <- "now" })
+	if first, second := <-ran, <-ran; first != "soon" || second != "now" {
+		t.Errorf("%s ran before %s", first, second)
+	}
+	gather(time.Millisecond)
+	l.PostSoon(func() { ran <- "after a pause" })
+	<-ran
+	gather(0)
+	l.PostSoon(func() { ran <- "at once" })
+	<-ran
+	l.Post(l.Stop)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPostIsDropped(t *testing.T) {
 	onEach(t, func(r *rig) {
 		s := r.Root().Child()

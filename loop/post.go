@@ -16,13 +16,28 @@ func (l *Loop) Post(f func()) { l.root.Post(f) }
 // Post has f run on the loop as [Loop.Post] does, unless s is closed by then. It may be called from any
 // goroutine.
 func (s *Scope) Post(f func()) {
-	if l := s.loop; l.post(work{s, f}) {
+	if l := s.loop; l.post(work{s, f}, false) {
 		l.wake()
 	}
 }
 
+// PostSoon has f run as [Loop.Post] does; but while the loop gathers, nobody wakes it for f.
+func (l *Loop) PostSoon(f func()) {
+	if l.post(work{l.root, f}, true) {
+		l.wake()
+	}
+}
+
+// Gather has what is posted by [Loop.PostSoon] wait for a wake-up that comes anyway, or for pause at most, from now on: to wake the loop for each of a
+// thousand results costs more than to take them. Meanwhile the loop wakes up after each pause. 0: not any more.
+func (l *Loop) Gather(pause time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gathers = pause
+}
+
 // post queues w and reports whether the loop has to be woken for it: once for a burst.
-func (l *Loop) post(w work) (wake bool) {
+func (l *Loop) post(w work, soon bool) (wake bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -32,6 +47,9 @@ func (l *Loop) post(w work) (wake bool) {
 		l.postedAt = l.poller.now()
 	}
 	l.posted.push(w, &l.free)
+	if soon && l.gathers > 0 {
+		return false
+	}
 	wake = l.sleeping
 	l.sleeping = false
 	return wake

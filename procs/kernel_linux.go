@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -42,7 +42,7 @@ type Kernel struct {
 
 // NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
-	slots, err := pidfd.ReserveSlots(o.LockFD, births())
+	slots, err := pidfd.ReserveSlots(o.LockFD, Births)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,8 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	return k, nil
 }
 
-// births is how many forks wait for their execs at a time: as many as the machine has processors. Each keeps one of Go's until then, of which superd
-// has two more, for the loop and control.
-func births() int { return min(workers, max(runtime.GOMAXPROCS(0)-2, 1)) }
+// gatherPause is how long a start that has succeeded waits for others, to be dealt with on the loop together, while many wait for their turn.
+const gatherPause = 4 * time.Millisecond
 
 // crowded returns what to do when many starts begin to wait, and when nobody waits any more.
 func (k *Kernel) crowded(leader int, tell func(bool)) func(bool) {
@@ -78,9 +77,12 @@ func (k *Kernel) crowded(leader int, tell func(bool)) func(bool) {
 				k.log.Warn("superd's share of the processor is not set", "error", err)
 			}
 		}
-		if tell != nil {
-			k.loop.Post(func() { tell(many) })
-		}
+		k.loop.Post(func() {
+			k.loop.Gather(gatherPause * time.Duration(one(many)))
+			if tell != nil {
+				tell(many)
+			}
+		})
 	}
 }
 
@@ -242,11 +244,11 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		child.NotifyFD, child.ReadyFD = prepared.notify, prepared.ready[0]
 		prepared.notify, prepared.ready[0] = -1, -1
 	}
-	k.loop.Post(func() {
-		if err != nil {
-			done(child, err)
-			return
-		}
+	if err != nil {
+		k.loop.Post(func() { done(child, err) })
+		return
+	}
+	k.loop.PostSoon(func() {
 		done(child, nil)
 		k.known(process.Pid())
 	})

@@ -122,7 +122,8 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int)
 func openOutput(output Outlet, id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
 	if output.Direct != nil {
 		pending.enter("open log file", "")
-		if fd, err = output.Direct(); err != nil {
+		uid, _ := id.owner()
+		if fd, err = output.Direct(uint32(uid)); err != nil {
 			return -1, &SpawnError{Stage: "open log file", Err: err, Fault: faultOf(err)}
 		}
 		return fd, nil

@@ -110,7 +110,7 @@ func (k *execCheck) spawn(c *execChecker) {
 	program.Log.Format = config.LogDirect
 	spec := c.in.spec(c.run, program, nil)
 	spec.Tree = k.site.tree
-	spec.Outputs = []Outlet{{ReadFD: -1, Direct: c.in.sup.system.Nowhere}}
+	spec.Outputs = []Outlet{{ReadFD: -1, Direct: func(uint32) (int, error) { return c.in.sup.system.Nowhere() }}}
 	spec.Own.Set("SUPERD_PROBE", "1")
 	k.pending = c.in.sup.system.Spawn(spec, k.spawned)
 }

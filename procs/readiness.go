@@ -123,17 +123,19 @@ func (w *readiness) awaitLine(pattern string) {
 		w.lacks(err.Error())
 		return
 	}
-	var from *logs.Cursor // nil: nothing of it was in the log when this superd came
-	if place, err := logs.ParseCursor(w.run.printsFrom); err == nil {
-		from = &place
-	}
-	w.in.capture.AwaitLine(w.scope, expression, from, func(_ string, err error) {
-		if err != nil {
-			w.lacks(err.Error())
-			return
+	for _, which := range w.in.capture.Apart() { // the first one that has it closes the scope
+		var from *logs.Cursor // nil: nothing of it was in the log when this superd came
+		if begun, err := logs.ParseCursor(w.run.printsFrom[which]); err == nil {
+			from = &begun
 		}
-		w.became()
-	})
+		w.in.capture.AwaitLine(w.scope, which, expression, from, func(_ string, err error) {
+			if err != nil {
+				w.lacks(err.Error())
+				return
+			}
+			w.became()
+		})
+	}
 }
 
 // awaitsLine reports whether a program tells that it is ready by a line of its output.
@@ -144,7 +146,7 @@ func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line 
 func (s *Supervisor) placeRun(at logs.RunBegin, saved func()) {
 	s.scope.Post(func() {
 		if in := s.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
-			in.run.printsFrom = at.At.String()
+			in.run.printsFrom[at.Stream] = at.At.String()
 			in.save()
 		}
 		s.writeEvents()

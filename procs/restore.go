@@ -420,7 +420,15 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 		if a.saved.Run.Table != nil {
 			program = a.saved.Run.Table
 		}
-		in.capture.ResumeRun(a.saved.Run.ID, a.saved.Run.PrintsFrom == "" && a.saved.Run.ReadyAt == 0 && awaitsLine(program))
+		var unplaced []logs.Stream
+		if r := a.saved.Run; r.ReadyAt == 0 && awaitsLine(program) {
+			for which, from := range [...]string{logs.Stdout: r.PrintsFrom, logs.Stderr: r.StderrFrom} {
+				if from == "" {
+					unplaced = append(unplaced, logs.Stream(which))
+				}
+			}
+		}
+		in.capture.ResumeRun(a.saved.Run.ID, unplaced...)
 	}
 	if d := a.saved.Dropped; d != nil {
 		in.capture.RestoreDrops(*d)

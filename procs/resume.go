@@ -105,7 +105,7 @@ func (a *adoption) resumeRun() {
 	if v.Table != nil {
 		r.program = v.Table
 	}
-	r.printsFrom, r.told = v.PrintsFrom, a.told
+	r.printsFrom, r.told = [...]string{v.PrintsFrom, v.StderrFrom}, a.told
 	in.machine.stale = v.Stale || v.other
 	in.run = r
 	if r.touched && in.tree.OOMKills() < int(r.oomKills) {

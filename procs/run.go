@@ -47,7 +47,7 @@ type run struct {
 
 	notifyKept     string        // the names under which the keeper has its notify socket
 	readyKept      string        // and the pipe on which it tells that it is ready
-	printsFrom     string        // where its output begins in its log, as a [logs.Cursor]; empty: not known, or not needed
+	printsFrom     [2]string     // where its output begins in the log of a [logs.Stream], as a [logs.Cursor]; empty: not known, or not needed
 	readyFD        int           // the reading end of that; -1: none, or it has another owner
 	listener       Listener      // on the notify socket; nil without
 	statusText     string        // what it has said of itself
@@ -200,7 +200,7 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 		}
 		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
 		if program.Log.Format == config.LogDirect {
-			output.Direct = func() (int, error) { return in.capture.OpenDirect(which) }
+			output.Direct = func(uid uint32) (int, error) { return in.capture.OpenDirect(which, uid) }
 		}
 		spec.Outputs = append(spec.Outputs, output)
 	}

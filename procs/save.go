@@ -137,7 +137,7 @@ func (r *run) saved(in *instance) *savedRun {
 	}
 	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyKept, r.readyKept, r.statusText, r.watchdogPeriod
 	if r.readyAt == 0 {
-		v.PrintsFrom = r.printsFrom
+		v.PrintsFrom, v.StderrFrom = r.printsFrom[logs.Stdout], r.printsFrom[logs.Stderr]
 	}
 	if r.reloading.Active() {
 		v.Reloading = new(r.reloading.Due())

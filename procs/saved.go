@@ -132,6 +132,7 @@ type savedRun struct {
 	Notify        string          `json:"notify,omitempty"`      // the names under which the keeper has its notify socket
 	Ready         string          `json:"ready,omitempty"`       // and the pipe on which it tells that it is ready
 	PrintsFrom    string          `json:"prints_from,omitempty"` // where its output begins in its log, of one that is to be ready by a line
+	StderrFrom    string          `json:"stderr_from,omitempty"` // as well, in that of standard error
 	StatusText    string          `json:"status_text,omitempty"`
 	Watchdog      time.Duration   `json:"watchdog,omitempty"`  // the period that it has asked for
 	Reloading     *time.Duration  `json:"reloading,omitempty"` // until then at most

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	workers        = 4                      // starts under way at a time; the kernel makes one fork after the other
+	workers        = 4                      // starts under way at a time
 	seatPatience   = 200 * time.Millisecond // then a worker hangs, rather than works
 	maxHanging     = 12                     // each takes a thread
 	hangingOnMount = 4                      // then no others are sent after them

@@ -126,8 +126,8 @@ type Outlet struct {
 	FIFO   string // its path
 	ReadFD int    // its read end; -1: make the FIFO first
 
-	// Direct opens the log file, off the loop, for a program that writes to it by itself; nil: it writes to the FIFO.
-	Direct func() (fd int, err error)
+	// Direct opens the log file, off the loop, for a program of that user that writes to it by itself; nil: it writes to the FIFO.
+	Direct func(uid uint32) (fd int, err error)
 }
 
 // A Child is a started process; the receiver owns what is in it.

@@ -1,8 +1,10 @@
 package tests
 
 import (
+	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -108,6 +110,50 @@ func TestOtherUserWithoutRoot(t *testing.T) {
 	st := s.WaitState("own", "running")
 	if got := s.Field(st.Pid, "status", "Uid"); !strings.HasPrefix(got, "65534") {
 		t.Errorf("Uid = %s, want 65534\n%s", got, d.ErrOut)
+	}
+}
+
+// A program of another user that writes its log file by itself may open /dev/stdout again, as it may where that is a pipe. A file that is there already is left
+// to whom it belongs: its name may be a link.
+func TestDirectLogBelongsToItsUser(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	s := harness.NewSite(t, `
+		[defaults]
+		directory = "/"
+		user = "daemon"
+		restart = "never"
+		command = ["sh", "-c", "echo one; echo two >> /dev/stdout; echo three; echo four >> /dev/stderr"]
+		[program.direct]
+		log = { format = "direct" }
+		[program.separate]
+		log = { format = "direct", stderr = "separate" }
+		[program.given]
+		log = { format = "direct", owner = "root" }
+		[program.linked]
+		log = { format = "direct", file = "DIR/linked.log" }
+		`)
+	s.Write("victim", "")
+	s.Link("linked.log", s.Path("victim"))
+	s.Start()
+	for name, want := range map[string]string{"direct": "one\ntwo\nthree\nfour\n", "separate": "one\ntwo\nthree\n"} {
+		s.WaitState(name, "exited")
+		if got := s.Log(name); got != want {
+			t.Errorf("the log of %s is %q, want %q", name, got, want)
+		}
+	}
+	if got := s.Read("log/separate.err.log"); got != "four\n" {
+		t.Errorf("the log of standard error is %q, want four", got)
+	}
+	for name, owner := range map[string]uint32{"given": 0, "linked": 0, "direct": 1} {
+		st := s.WaitStatus(name, "has ended", func(st harness.Status) bool { return st.Exit != nil })
+		info, err := os.Stat(st.LogFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != owner {
+			t.Errorf("the log file of %s belongs to user %d, want %d", name, uid, owner)
+		}
 	}
 }
 

@@ -230,3 +230,34 @@ func TestLogsOfStderrApart(t *testing.T) {
 	}
 	harness.Until(t, "what a program has written itself is shown", func() bool { return s.MustCtl("logs", "direct").Out == "out\nerr\n" })
 }
+
+// The output of a run of a program that has another log by now is not in it; so that is said rather than what others have printed shown.
+func TestRunInAnotherLog(t *testing.T) {
+	t.Parallel()
+	const other = "[program.other]\ncommand = \"sleep infinity\"\n"
+	program := func(log string) string {
+		return other + `
+			[program.web]
+			command = ["sh", "-c", "echo $SUPERD_INVOCATION_ID; exec sleep infinity"]
+			log = ` + log
+	}
+	for _, formats := range [][2]string{{"raw", "raw"}, {"text", "raw"}, {"raw", "text"}, {"text", "text"}} {
+		t.Run(formats[0]+" "+formats[1], func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, program(fmt.Sprintf(`{ file = "DIR/1.log", format = %q }`, formats[0])))
+			s.Start()
+			harness.Until(t, "the first run has printed something", func() bool { return strings.HasSuffix(s.MustCtl("logs", "--run", "0", "web").Out, "\n") })
+			s.Configure(other)
+			s.MustCtl("reload")
+			harness.Until(t, "it is gone", func() bool { return s.Ctl("status", "web").Exit != 0 })
+			s.Configure(program(fmt.Sprintf(`{ file = "DIR/2.log", format = %q }`, formats[1])))
+			s.MustCtl("reload")
+			var now string
+			harness.Until(t, "the second run has printed something", func() bool { now = s.Ctl("logs", "--run", "0", "web").Out; return strings.HasSuffix(now, "\n") })
+			before := s.MustCtl("logs", "--run", "-1", "web")
+			if before.Out != "" || !strings.Contains(before.ErrOut, "nothing of that run is in this log") && !strings.Contains(before.ErrOut, "output is missing here") {
+				t.Errorf("of the run before: %q, and %q; want nothing, and why\nthe present run: %q", before.Out, before.ErrOut, now)
+			}
+		})
+	}
+}

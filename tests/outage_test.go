@@ -128,10 +128,18 @@ func TestLogFileChangesUnderneath(t *testing.T) {
 	s.Start()
 	s.WaitRunning()
 	log, all, n := s.LogDir+"/count.log", "", 0
-	step := func() {
+	step := func(files ...string) {
 		n++
 		tell()
-		s.WaitLog("count", fmt.Sprintf("number %d\n", n))
+		harness.Until(t, fmt.Sprintf("line %d", n), func() bool {
+			for _, path := range append(files, log) {
+				text, _ := os.ReadFile(path)
+				if strings.Contains(string(text), fmt.Sprintf("number %d\n", n)) {
+					return true
+				}
+			}
+			return false
+		})
 	}
 	for round := range 30 {
 		for range 3 {
@@ -141,7 +149,18 @@ func TestLogFileChangesUnderneath(t *testing.T) {
 		var err error
 		switch round % 3 {
 		case 0:
-			err = os.Rename(log, fmt.Sprintf("%s.moved%d", log, round))
+			moved := fmt.Sprintf("%s.moved%d", log, round)
+			err = os.Rename(log, moved)
+			for there := false; err == nil && !there; { // it is noticed soon
+				step(moved)
+				_, serr := os.Stat(log)
+				there = serr == nil
+			}
+			if err == nil {
+				var text []byte
+				text, err = os.ReadFile(moved)
+				part = string(text)
+			}
 		case 1:
 			err = os.Remove(log)
 		case 2:

@@ -53,6 +53,10 @@ func newReadyWorld(t *testing.T) *readyWorld {
 		[program.line]
 		command = ["sh", "-c", "echo preparing; read x < DIR/gate; echo listening on 80; exec sleep infinity"]
 		ready = { line = '^listening on \d+$' }
+		[program.err]
+		command = ["sh", "-c", "echo preparing; echo preparing >&2; read x < DIR/gate; echo listening on 80 >&2; exec sleep infinity"]
+		ready = { line = '^listening on \d+$' }
+		log = { stderr = "separate" }
 		[program.tcp]
 		command = "sleep infinity"
 		ready = { tcp = %q }
@@ -73,7 +77,7 @@ func newReadyWorld(t *testing.T) *readyWorld {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { port.Close() })
-	}, []string{"notify", "fd", "step", "line", "tcp", "http", "exec"}}
+	}, []string{"notify", "fd", "step", "line", "err", "tcp", "http", "exec"}}
 }
 
 // starting waits until each program is up, and not ready.

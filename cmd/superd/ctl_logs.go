@@ -28,7 +28,8 @@ func newLogsCommand(flags *ctlFlags) *cobra.Command {
 		Long: `Logs shows the last lines that programs have printed, in rotated and compressed files, too. Lines of several
 programs carry their names and come in the order of their times, as far as these are known: the log formats
 text and json have them. A line of a raw log counts as old as its file. What could upset a terminal is shown
-escaped, unless --raw is given.
+escaped, unless --raw is given. Of a line longer than 16 KiB --grep matches pieces of that size, each by itself; a piece
+is shown like a line where its neighbours don't match, or where several programs are shown.
 
 With --follow it goes on with what is printed, through rotations and restarts, also by programs that come to
 bear such a name later, and when superd is upgraded or crashes, until superd ends.`,
@@ -54,6 +55,7 @@ bear such a name later, and when superd is upgraded or crashes, until superd end
 			}
 			query.Names, query.Lines, query.Run = names, n, run
 			p := newLogPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), asJSON, query.Raw)
+			p.pieces = query.Grep != ""
 			return showLogs(cmd.Context(), client, query, p)
 		},
 	}
@@ -80,7 +82,7 @@ func showLogs(ctx context.Context, client *control.Client, query control.LogQuer
 		}
 	}
 	err := client.Logs(ctx, query, p.print, p.out.Flush)
-	return errors.Join(err, p.out.Flush())
+	return errors.Join(err, p.end())
 }
 
 // A logPrinter prints lines of programs.
@@ -89,6 +91,8 @@ type logPrinter struct {
 	json, raw   bool
 	lines       *terminal.LinePrinter
 	programs    map[string]*terminal.ProgramLines // by instance: those that are known of
+	open        string                            // whose line was begun, and has no end yet; "": nobody's
+	pieces      bool                              // of lines: not all that is in the file is shown
 }
 
 func newLogPrinter(stdout, stderr io.Writer, asJSON, raw bool) *logPrinter {
@@ -128,22 +132,42 @@ func (p *logPrinter) print(sent []byte, l *control.LogLine) error {
 	text := l.Text()
 	if !p.raw {
 		text = terminal.Sanitize(text)
-		if l.Time != nil && l.Stream != nil {
-			goesOn := ""
-			if l.Partial {
-				goesOn = "+"
-			}
-			text = *l.Time + " " + terminal.Sanitize(*l.Stream) + goesOn + " " + text
-		}
+	}
+	whose := l.Instance + "/"
+	if l.Stream != nil {
+		whose += *l.Stream
 	}
 	several := len(p.programs) > 1
-	if several || !p.raw || !l.Partial {
-		text += "\n"
+	if goesOn := l.GoesOn && p.open == whose && !several; !goesOn {
+		if !p.raw && l.Time != nil && l.Stream != nil {
+			mark := ""
+			if l.Partial && (several || p.pieces) {
+				mark = "+"
+			}
+			text = *l.Time + " " + terminal.Sanitize(*l.Stream) + mark + " " + text
+		}
+		if p.open != "" && (!p.raw || p.pieces || several) {
+			p.out.WriteByte('\n') // what fails once fails again
+		}
 	}
+	p.open = ""
 	if several {
-		_, err := program.Write([]byte(text))
+		_, err := program.Write([]byte(text + "\n"))
 		return err
+	}
+	if l.Partial {
+		p.open = whose
+	} else {
+		text += "\n"
 	}
 	_, err := p.out.WriteString(text)
 	return err
+}
+
+// end ends a line that has no end.
+func (p *logPrinter) end() error {
+	if p.open != "" && !p.raw {
+		p.out.WriteByte('\n')
+	}
+	return p.out.Flush()
 }

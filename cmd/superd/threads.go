@@ -21,9 +21,9 @@ const keeperWaiting = 4
 
 // prepareThreads has superd do without new threads from here on.
 //
-// A fork keeps one of Go's processors until the program has been executed, which takes long where many start at once; with
-// two more than the machine has, the loop and control do not wait for that.
+// A fork keeps one of Go's processors until the program has been executed, which takes long where many start at once: so Go gets as many more than the machine
+// has, and neither the loop nor control nor another fork waits for one.
 func prepareThreads() error {
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + procs.Births)
 	return threads.Reserve(waiting)
 }
