@@ -190,8 +190,12 @@ func TestStore(t *testing.T) {
 	if files := store.Files(); len(files) != 2 || text(files["1"]) != "two" || text(files["2"]) != "two" {
 		t.Errorf("kept are %v", files)
 	}
-	if kept := m.Kept(); len(kept) != 2 || kept["1"] != int(two.Fd()) {
-		t.Errorf("Kept() = %v", kept)
+	if kept := m.Kept(); len(kept) != 1 || kept["2"] != int(two.Fd()) {
+		t.Errorf("Kept() = %v, want the later one of two names of the same", kept)
+	}
+	m.Forget("2")
+	if kept := m.Kept(); len(kept) != 1 || kept["1"] != int(two.Fd()) {
+		t.Errorf("Kept() = %v, want the one that was not forgotten", kept)
 	}
 	// A number that is another file's now is not given out.
 	unix.Dup3(int(one.Fd()), int(two.Fd()), unix.O_CLOEXEC)

@@ -119,21 +119,30 @@ func (m *Manager) Discard(name string) {
 	m.letGo(name)
 }
 
+// Forget has [Manager.Kept] not give out what the manager keeps under name: it is closed here. The manager goes on keeping it.
+func (m *Manager) Forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept.remove(name)
+}
+
 func (m *Manager) letGo(name string) {
 	m.kept.remove(name)
 	m.send(letGo+"\n"+nameKey+"="+name, -1)
 }
 
 // Kept returns the descriptors of this process that the manager has duplicates of, less those that were closed meanwhile and
-// are something else now.
+// are something else now. Before Linux 6.9 one pidfd can't be told from another: where a number is kept under two names, the later one has it.
 func (m *Manager) Kept() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	files := make(map[string]int, m.kept.len())
+	names := make(map[int32]string, m.kept.len())
 	for name, k := range m.kept.all() {
 		var st unix.Stat_t
 		if err := unix.Fstat(int(k.fd), &st); err == nil && keptAs(int(k.fd), &st) == k {
-			files[name] = int(k.fd)
+			delete(files, names[k.fd])
+			files[name], names[k.fd] = int(k.fd), name
 		}
 	}
 	return files

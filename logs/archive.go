@@ -19,8 +19,7 @@ type archive struct {
 	store *Store
 
 	mu       sync.Mutex
-	chains   map[*chain]struct{} // of all files that captures use
-	maxTotal int64               // bytes of all files; 0: no bound
+	maxTotal int64 // bytes of all files; 0: no bound
 	waiting  []task
 	working  bool
 	wake     chan struct{} // the goroutine waits there; nil: there is none
@@ -40,18 +39,6 @@ func (s *Store) SetMaxTotal(bytes int64) {
 	s.archive.maxTotal = bytes
 }
 
-func (a *archive) add(ch *chain) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.chains[ch] = struct{}{}
-}
-
-func (a *archive) remove(ch *chain) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.chains, ch)
-}
-
 // rotated has the worker look at a chain that has one more rotated file.
 func (a *archive) rotated(t task) {
 	if a == nil {
@@ -67,6 +54,7 @@ func (a *archive) rotated(t task) {
 		a.waiting[i] = t
 		return
 	}
+	a.store.paths.keep(t.chain)
 	a.waiting = append(a.waiting, t)
 	if a.working {
 		return
@@ -123,17 +111,12 @@ func (a *archive) work() {
 		if err != nil {
 			a.store.log.Warn("rotated log files are not kept as they should be", "path", next.chain.path, "error", err)
 		}
+		a.store.paths.leave(next.chain)
 	}
 }
 
 // prune removes the oldest rotated files until all files together have at most that many bytes.
 func (a *archive) prune(maxTotal int64) error {
-	a.mu.Lock()
-	chains := make([]*chain, 0, len(a.chains))
-	for ch := range a.chains {
-		chains = append(chains, ch)
-	}
-	a.mu.Unlock()
 	type old struct {
 		*chain
 		rotatedFile
@@ -142,7 +125,7 @@ func (a *archive) prune(maxTotal int64) error {
 	var all []old
 	var l listing
 	total := int64(0)
-	for _, ch := range chains {
+	for _, ch := range a.store.paths.all() {
 		errs = append(errs, ch.list(&l))
 		rotated, current := ch.files()
 		total += current
@@ -179,9 +162,8 @@ func (ch *chain) drop(r rotatedFile) error {
 	if !ok {
 		return nil
 	}
-	s := ch.segment(r)
-	ch.lost(s)
-	return removeFile(s.name)
+	ch.each(func(ch *chain) { ch.forget(r.stamp) })
+	return removeFile(ch.segment(r).name)
 }
 
 // find returns the rotated file of that stamp.
@@ -214,6 +196,8 @@ func (ch *chain) compress(r rotatedFile, c Compression) (err error) {
 	r.compression = c
 	to := ch.segment(r)
 	unfinished := to.name + unfinishedSuffix
+	ch.wrap(unfinished)
+	defer ch.wrap("")
 	file, err := os.Open(from.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it was one too many
@@ -257,7 +241,7 @@ func (ch *chain) compress(r rotatedFile, c Compression) (err error) {
 		return err
 	}
 	crashpoint.Here("compress.renamed")
-	ch.replace(r)
+	ch.each(func(ch *chain) { ch.replace(r) })
 	return removeFile(from.name)
 }
 
@@ -292,13 +276,13 @@ func sizeOf(file *os.File, err error) (int64, error) {
 	return info.Size(), nil
 }
 
-// replace notes what a rotated file is now.
-func (ch *chain) replace(r rotatedFile) {
+// replace notes what a rotated file is now. Its positions are those that this chain has for it.
+func (ch *chain) replace(by rotatedFile) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	for i := range ch.rotated {
-		if ch.rotated[i].stamp == r.stamp {
-			ch.rotated[i] = r
+		if r := &ch.rotated[i]; r.stamp == by.stamp {
+			r.compression, r.size = by.compression, by.size
 		}
 	}
 }

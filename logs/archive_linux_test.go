@@ -67,7 +67,7 @@ func TestCompression(t *testing.T) {
 
 			q := r.program(o) // the next superd
 			equal(t, "what is shown by one who finds the files", q.all(), want)
-			if n := len(r.store.archive.chains); n != 1 {
+			if n := len(r.store.paths.chains); n != 1 {
 				t.Errorf("the archive knows %d files, want that of the one program that is left", n)
 			}
 			var last bytes.Buffer

@@ -41,6 +41,7 @@ type Capture struct {
 	watch    // of the FIFOs
 	state    atomic.Uint32
 	silent   atomic.Bool          // a run has begun and has printed nothing yet
+	resumed  atomic.Bool          // an earlier superd has begun the run with which it begins
 	reopen   atomic.Bool          // the file is to be opened anew, with options
 	over     bool                 // the scope is closed; loop only
 	owing    bool                 // its log is to have a record of what an earlier superd has dropped; loop only
@@ -240,8 +241,11 @@ func (c *Capture) SetOptions(o Options) {
 // Reopen closes the log file; the next write opens it by its path.
 func (c *Capture) Reopen() {
 	c.reopen.Store(true)
-	if c.hasPipe() {
+	switch {
+	case c.hasPipe():
 		c.kick()
+	case !c.over: // nobody drains, and no file is open
+		c.settle()
 	}
 }
 
@@ -343,12 +347,12 @@ func (c *Capture) release() {
 		c.outlet.close()
 	}
 	for _, f := range c.files() {
-		c.store.archive.remove(f.chain)
 		if f.fd >= 0 {
 			slot := f.enter(&c.store.slots, nil)
 			f.close()
 			slot.release()
 		}
+		c.store.paths.retire(f.chain)
 	}
 
 	c.mu.Lock()

@@ -58,7 +58,11 @@ type chain struct {
 	path string
 
 	// disk is held while file names change or are listed; mu alone guards the fields, and never during a system call.
-	disk   sync.Mutex
+	disk   *sync.Mutex // of all chains of the path: lock, of one of them
+	lock   sync.Mutex
+	paths  *paths // guards the two that follow; never changed. nil: nobody else knows of the chain
+	users  int32
+	writes bool // its file is open, or was
 	listed bool // guarded by disk: rotated holds the files of earlier captures, too
 	gone   bool // guarded by mu: somebody has gone the way
 
@@ -70,15 +74,16 @@ type chain struct {
 	began   int64         // position of the first byte that this capture wrote; math.MaxInt64 before
 	run     int64         // where the output of the present run begins; unknown: it began before this capture
 	ended   int64         // where that of the newest run that has ended ends; unknown: none has
-	cuts    int           // how often the end of the newest file was taken away, a torn record, and
-	cutAt   int64         // from where, the last time
+	cut     *cut          // the newest one; nil: there was none
 }
 
 // unknown is a position before all others.
 const unknown = math.MinInt64
 
 func newChain(path string, format Format) *chain {
-	return &chain{path: path, format: format, began: math.MaxInt64, run: unknown, ended: unknown}
+	ch := &chain{path: path, format: format, began: math.MaxInt64, run: unknown, ended: unknown}
+	ch.disk = &ch.lock
+	return ch
 }
 
 // list finds the rotated files that are there already, and the newest file if the capture has not opened it yet. l may be nil.
@@ -93,6 +98,9 @@ func (ch *chain) listLocked(l *listing) error {
 	if ch.listed || ch.path == "" { // a sink
 		return nil
 	}
+	if !ch.alone() {
+		l = nil // what it tells may be older than what another one has done since
+	}
 	directory, base := filepath.Split(ch.path)
 	names, err := l.rotatedFrom(ch.path)
 	if err != nil {
@@ -102,7 +110,7 @@ func (ch *chain) listLocked(l *listing) error {
 	for _, own := range names {
 		name := directory + own
 		s, c, ok := parseStamp(base, own)
-		if _, _, unfinished := parseStamp(base, strings.TrimSuffix(own, unfinishedSuffix)); !ok && unfinished {
+		if _, _, unfinished := parseStamp(base, strings.TrimSuffix(own, unfinishedSuffix)); !ok && unfinished && !ch.wrapping(name) {
 			if err := removeFile(name); err != nil { // an earlier superd was killed over it
 				return err
 			}
@@ -185,29 +193,33 @@ func (ch *chain) setFormat(format Format) {
 	ch.format = format
 }
 
-// grown records that n bytes were appended to the newest file.
+// grown records that n bytes were appended to the newest file. Who writes to one that others write to, too, has it looked at instead.
 func (ch *chain) grown(n int64) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.current.end += n
+	if ch.format != Direct {
+		ch.current.end += n
+	}
 }
 
-// cut records that the newest file has only so many bytes left: a torn record was taken away, which comes once more.
-func (ch *chain) cut(size int64) {
+// cutOff records that the newest file has only so many bytes left: a torn record was taken away, which comes once more.
+func (ch *chain) cutOff(size int64) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	end := ch.current.start + size
 	ch.current.end = end
 	ch.began, ch.run, ch.ended = min(ch.began, end), min(ch.run, end), min(ch.ended, end)
-	ch.cuts++
-	ch.cutAt = end
+	ch.cut = &cut{end}
 }
 
-// lastCut returns how many cuts there were, and the position of the last one.
-func (ch *chain) lastCut() (cuts int, at int64) {
+// A cut is where the end of a newest file was taken away.
+type cut struct{ at int64 }
+
+// lastCut returns the newest cut, nil if there was none.
+func (ch *chain) lastCut() *cut {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return ch.cuts, ch.cutAt
+	return ch.cut
 }
 
 // newestStamp returns the stamp of the file that was rotated last, 0 without one.
@@ -230,8 +242,8 @@ func (ch *chain) rotatedTo(s stamp) {
 }
 
 // pruned forgets the oldest rotated files: all but the keep newest, and as many more as have to go until the others have at most that
-// many bytes on the disk. It returns the names of those forgotten, oldest first.
-func (ch *chain) pruned(keep int, bytes int64) (gone []string) {
+// many bytes on the disk. It returns those forgotten, oldest first.
+func (ch *chain) pruned(keep int, bytes int64) (gone []segment) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	n := len(ch.rotated)
@@ -240,7 +252,7 @@ func (ch *chain) pruned(keep int, bytes int64) (gone []string) {
 		bytes -= ch.rotated[n].size
 	}
 	for _, r := range ch.rotated[:n] {
-		gone = append(gone, ch.segment(r).name)
+		gone = append(gone, ch.segment(r))
 	}
 	ch.rotated = slices.Delete(ch.rotated, 0, n)
 	return gone
@@ -251,6 +263,13 @@ func (ch *chain) lost(gone segment) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.rotated = slices.DeleteFunc(ch.rotated, func(r rotatedFile) bool { return r.stamp == gone.stamp && r.compression == gone.compression })
+}
+
+// forget forgets a rotated file that was removed.
+func (ch *chain) forget(s stamp) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.rotated = slices.DeleteFunc(ch.rotated, func(r rotatedFile) bool { return r.stamp == s })
 }
 
 // at returns the segment that holds position p or else the first one after it; the newest file if there is none.

@@ -43,7 +43,13 @@ func (c *Capture) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 	first := c.newRun[which]
 	c.newRun[which] = false
 	c.mu.Unlock()
-	ch.opened(info)
+	if ch.path != o.Path { // what the options say is not in force yet, since output of the run before is written
+		return fd, nil
+	}
+	if err := ch.look(func() (fileInfo, error) { return statFD(fd) }); err != nil {
+		closeFD(fd)
+		return -1, err
+	}
 	if first { // and not another process of the same run
 		ch.beginRun()
 		c.tellRun()
@@ -56,12 +62,23 @@ func (ch *chain) refresh() {
 	if !ch.newest().unseen {
 		return
 	}
-	info, err := statPath(ch.path)
-	switch {
-	case err != nil:
-	case ch.newest().format == Direct:
-		ch.opened(info)
-	default:
+	if ch.newest().format == Direct {
+		_ = ch.look(func() (fileInfo, error) { return statPath(ch.path) }) // else it is as it was
+		return
+	}
+	if info, err := statPath(ch.path); err == nil {
 		ch.seen(info)
 	}
+}
+
+// look takes note of the newest file, which others write to, as stat tells of it: one at a time does, since a file that was longer at another one's
+// look than at this one counts as truncated.
+func (ch *chain) look(stat func() (fileInfo, error)) error {
+	ch.disk.Lock()
+	defer ch.disk.Unlock()
+	info, err := stat()
+	if err == nil {
+		ch.opened(info)
+	}
+	return err
 }

@@ -1,8 +1,10 @@
 package logs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -66,5 +68,81 @@ func TestDirect(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Error("who follows does not end")
+	}
+}
+
+// A program without a FIFO has nobody who drains, and another path from its next run on all the same.
+func TestDirectToAnotherPath(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	o := Options{Path: filepath.Join(dir, "a.log"), Format: Direct}
+	var c *Capture
+	r.do(func() { c = r.store.NewCapture(r.loop.Root().Child(), "web", o) })
+	run := func(text string) {
+		if _, err := r.openDirect(c).WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("old\n")
+	o.Path = filepath.Join(dir, "b.log")
+	r.do(func() { c.SetOptions(o) })
+	run("new\n")
+	if got := LastLines([]*Capture{c}, patience)[0]; got != "new" {
+		t.Errorf("LastLines() = %q", got)
+	}
+	if got := all(t, Query{Lines: -1}, Wanted{Capture: c}); got != "web:new " {
+		t.Errorf("what is shown: %q", got)
+	}
+}
+
+// Who takes over a run of an older table shows its log, though it prints nothing.
+func TestAnotherPathBeforeTheFIFO(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "begun.log"), "of the run\n")
+	writeFile(t, filepath.Join(dir, "next.log"), "of somebody else\n")
+	var c *Capture
+	r.do(func() {
+		c = r.store.NewCapture(r.loop.Root().Child(), "web", Options{Path: filepath.Join(dir, "next.log")})
+		c.SetOptions(Options{Path: filepath.Join(dir, "begun.log")})
+	})
+	if got := LastLines([]*Capture{c}, patience)[0]; got != "of the run" {
+		t.Errorf("LastLines() = %q", got)
+	}
+	if got := all(t, Query{Lines: -1}, Wanted{Capture: c}); got != "web:of the run " {
+		t.Errorf("what is shown: %q", got)
+	}
+}
+
+// Several look at once how far the file has grown: who comes last need not have looked last, and a file that is longer than known is none that was truncated.
+func TestDirectIsLookedAtByMany(t *testing.T) {
+	r := newRig(t)
+	var c *Capture
+	r.do(func() {
+		c = r.store.NewCapture(r.loop.Root().Child(), "web", Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Direct})
+	})
+	f := r.openDirect(c)
+	ch, _ := c.chain()
+	written := make(chan struct{})
+	var looking sync.WaitGroup
+	for range 3 {
+		looking.Go(func() {
+			for {
+				select {
+				case <-written:
+					return
+				default:
+					ch.refresh()
+				}
+			}
+		})
+	}
+	for n := range 50_000 {
+		fmt.Fprintf(f, "line %d\n", n)
+	}
+	close(written)
+	looking.Wait()
+	if start := ch.newestSegment().start; start != 0 {
+		t.Errorf("the file begins at %d, want 0", start)
 	}
 }

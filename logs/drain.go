@@ -295,7 +295,7 @@ func (c *Capture) settle() {
 	c.chooseFiles()
 	for _, f := range before {
 		if !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.file == f }) {
-			c.store.archive.remove(f.chain)
+			c.store.paths.retire(f.chain)
 		}
 	}
 }
@@ -525,8 +525,16 @@ func (c *stream) pause() bool {
 // hear has what comes be news again.
 func (c *Capture) hear() { c.state.CompareAndSwap(dirty, draining) }
 
-// mayOvertake reports whether what s has can be written while c's file fails: it has another one, which is not known to.
-func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 }
+// mayOvertake reports whether what s has can be written while c's file fails: it has another one, which is not known to, and need not wait for c
+// at a mark.
+func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 && !s.held() }
+
+// held reports whether the other stream has to come to a mark that this one has passed.
+func (s *stream) held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.marks, func(m mark) bool { return m.at[s.which] == passed })
+}
 
 // otherWaits reports whether something of the other stream can be written.
 func (c *stream) otherWaits() bool {

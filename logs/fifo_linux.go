@@ -152,7 +152,7 @@ func setOpenLine(readFD int, l openLine) {
 // openLineOf returns what [setOpenLine] has noted, the beginning of a line where it has not.
 func openLineOf(readFD int) openLine {
 	n, err := unix.FcntlInt(uintptr(readFD), unix.F_GETSIG, 0)
-	if err != nil || n > int(unknownLine) {
+	if err != nil || n > int(lostLine) {
 		return unknownLine
 	}
 	return openLine(n)

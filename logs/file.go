@@ -275,6 +275,10 @@ func (f *file) openEnd() error {
 		return err
 	}
 	if info.regular {
+		if !f.chain.claim() {
+			closeFD(fd)
+			return fmt.Errorf("write %s: a write that was begun for the program before hangs", f.Path)
+		}
 		if err := f.giveAway(fd, info); err != nil {
 			f.trouble = err // better somebody else's than not written
 		}
@@ -326,7 +330,13 @@ func (f *file) begin(info fileInfo) error {
 	if f.MaxAge > 0 && f.size > 0 {
 		f.born = bornAt(f.fd, f.born)
 	}
-	f.chain.opened(info)
+	if f.Format == Direct {
+		if err := f.chain.look(func() (fileInfo, error) { return statFD(f.fd) }); err != nil {
+			return err
+		}
+	} else {
+		f.chain.opened(info)
+	}
 	if f.Format.records() && f.size > 0 {
 		if err := f.mend(); err != nil {
 			return err
@@ -355,7 +365,8 @@ func (f *file) rotate() {
 	}
 	var errs []error
 	for _, old := range f.chain.pruned(f.Keep, bytes) {
-		errs = append(errs, removeFile(old))
+		f.chain.each(func(ch *chain) { ch.forget(old.stamp) })
+		errs = append(errs, removeFile(old.name))
 	}
 	f.trouble = errors.Join(errs...)
 	f.archive.rotated(task{f.chain, f.Compression})

@@ -93,7 +93,7 @@ type follower struct {
 
 	chain    *chain
 	position int64 // of the next byte to show
-	cuts     int   // how many of the chain's it knows of
+	cut      *cut  // the chain's newest one that it knows of
 
 	open    *os.File  // nil, or
 	at      place     // where it is open
@@ -195,7 +195,7 @@ func (f *follower) begin(ch *chain) error {
 	f.leave()
 	before := f.chain
 	f.chain = ch
-	f.cuts, _ = ch.lastCut()
+	f.cut = ch.lastCut()
 	err := f.read(func() error {
 		ch.refresh()
 		return ch.list(f.listing)
@@ -441,16 +441,16 @@ type retractor interface {
 
 // takeBack goes back to where a torn record was taken away of which a part has been shown.
 func (f *follower) takeBack() error {
-	cuts, at := f.chain.lastCut()
-	if cuts == f.cuts {
+	last := f.chain.lastCut()
+	if last == f.cut {
 		return nil
 	}
-	f.cuts = cuts
-	torn := f.position - at
+	f.cut = last
+	torn := f.position - last.at
 	if torn <= 0 {
 		return nil
 	}
-	f.position = at
+	f.position = last.at
 	if w, ok := f.w.(retractor); ok {
 		w.retract(torn)
 		return nil

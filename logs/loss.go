@@ -103,7 +103,7 @@ func (c *stream) lose(p []byte) {
 		c.loss.inLine += len(p)
 	}
 	if c.loss.inLine > 0 {
-		c.setLine(unknownLine) // until its end: the next superd does not know that it is lost
+		c.setLine(lostLine) // for the next superd, too
 	} else {
 		c.setLine(atBeginning)
 	}

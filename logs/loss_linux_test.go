@@ -236,3 +236,71 @@ func TestStalledWhileOptionsChange(t *testing.T) {
 		p.log("a line\n")
 	}
 }
+
+// A line of which superd had dropped the beginning when it was killed is lost to its end.
+func TestLostLineOfAnEarlierSuperd(t *testing.T) {
+	for _, format := range []Format{Raw, Text} {
+		dir := t.TempDir()
+		writeFile(t, filepath.Join(dir, "no"), "")
+		r := newRig(t)
+		o := Options{Path: filepath.Join(dir, "no", "web.log"), Format: format, Drop: true}
+		p := r.program(o)
+		kept, err := unix.Dup(p.FD(Stdout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.print("half")
+		r.poll("it to be dropped", func() bool { bytes, _ := p.Dropped(); return bytes == 4 })
+		r.do(p.scope.Close)
+		r.waitForStore()
+
+		if err := os.Remove(filepath.Join(dir, "no")); err != nil {
+			t.Fatal(err)
+		}
+		next := &program{rig: r, File: p.File}
+		r.do(func() {
+			next.scope = r.loop.Root().Child()
+			next.Capture = r.store.NewCapture(next.scope, "web", o)
+			next.ResumeRun("x")
+			next.RestoreDrops(p.Drops())
+			if err := next.Attach(Stdout, kept); err != nil {
+				t.Error(err)
+			}
+		})
+		next.log(" of it\nwhole\n")
+		var lines []string
+		for record := range strings.Lines(readFile(t, o.Path)) {
+			lines = append(lines, string(lineIn(format, []byte(record[:len(record)-1]))))
+		}
+		if got := strings.Join(lines, "|"); len(lines) != 2 || lines[1] != "whole" || !strings.Contains(lines[0], "11 bytes in 1 lines were dropped") {
+			t.Errorf("%s: file has %q, want a gap of 11 bytes in a line and the whole one", format, got)
+		}
+	}
+}
+
+// Over a line that is torn superd was killed: it is in the pipe yet.
+func TestTornRawLine(t *testing.T) {
+	for _, resumed := range []bool{true, false} {
+		r := newRig(t)
+		path := filepath.Join(t.TempDir(), "web.log")
+		writeFile(t, path, "one\ntwo, of wh")
+		read, write := r.fifo()
+		p := &program{rig: r, File: write}
+		r.do(func() {
+			p.scope = r.loop.Root().Child()
+			p.Capture = r.store.NewCapture(p.scope, "web", Options{Path: path, Drop: true})
+			if resumed {
+				p.ResumeRun("x")
+			}
+			if err := p.Attach(Stdout, read); err != nil {
+				t.Error(err)
+			}
+		})
+		p.log("two, of which a half is there\nthree\n")
+		want := "one\ntwo, of wh\ntwo, of which a half is there\nthree\n"
+		if !resumed { // another program's, or its last words
+			want = "one\ntwo, of whtwo, of which a half is there\nthree\n"
+		}
+		equal(t, "file", readFile(t, path), want)
+	}
+}

@@ -42,7 +42,8 @@ type openLine uint8
 
 const (
 	atBeginning openLine = 0
-	unknownLine openLine = 9 // it may be a new one: its priority is the usual one, and nothing of it is taken for a mark
+	lostLine    openLine = 10 // its beginning was dropped, and so is the rest
+	unknownLine openLine = 9  // it may be a new one: its priority is the usual one, and nothing of it is taken for a mark
 )
 
 // begin returns the priority of the next piece of a line, and what of the piece is to be shown.
@@ -50,7 +51,7 @@ func (l openLine) begin(piece []byte, usual int) (priority int, shown []byte) {
 	switch l {
 	case atBeginning:
 		return prioritized(piece, usual)
-	case unknownLine:
+	case unknownLine, lostLine:
 		return usual, piece
 	}
 	return int(l) - 1, piece

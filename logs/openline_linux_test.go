@@ -104,8 +104,8 @@ func TestPriorityAfterALostLine(t *testing.T) {
 	p := newRig(t).program(Options{Program: "web", Sink: Journald, Address: filepath.Join(t.TempDir(), "journal"), Drop: true})
 	p.print("<3>abc")
 	p.rig.poll("it is dropped", func() bool { bytes, _ := p.Dropped(); return bytes == 6 })
-	if got := openLineOf(p.FD(Stdout)); got != unknownLine {
-		t.Errorf("after a part of a line was dropped the next byte belongs to %d, want %d", got, unknownLine)
+	if got := openLineOf(p.FD(Stdout)); got != lostLine {
+		t.Errorf("after a part of a line was dropped the next byte belongs to %d, want %d", got, lostLine)
 	}
 	p.print("<0>rest\n")
 	p.rig.poll("the rest is", func() bool { bytes, _ := p.Dropped(); return bytes == 14 })

@@ -17,9 +17,9 @@ const (
 func (c *Capture) BeginRun(id string, placed bool) {
 	c.mark(runBegins, func() {
 		if placed {
-			c.ResumeRun(id, Stdout, Stderr)
+			c.nameRun(id, Stdout, Stderr)
 		} else {
-			c.ResumeRun(id)
+			c.nameRun(id)
 		}
 		c.mu.Lock()
 		c.newRun = [streams]bool{true, true}
@@ -40,6 +40,11 @@ func (c *Capture) BeginRun(id string, placed bool) {
 // ResumeRun names a run that began before this capture. unplaced are the streams of one to be placed, as for BeginRun, of which no place is known:
 // nothing of it is in their logs yet. From any goroutine.
 func (c *Capture) ResumeRun(id string, unplaced ...Stream) {
+	c.resumed.Store(true)
+	c.nameRun(id, unplaced...)
+}
+
+func (c *Capture) nameRun(id string, unplaced ...Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runID = id

@@ -384,6 +384,27 @@ func TestReadingFollows(t *testing.T) {
 	until("web:end ")
 }
 
+// A line that has no end when the path changes is given without one.
+func TestReadingAcrossPathsInMidLine(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	p := r.program(Options{Path: filepath.Join(dir, "a.log")})
+	p.log("one\nbegun")
+	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
+	defer reading.Close()
+	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := rest(t, reading); got != "web:one " {
+		t.Errorf("before: %q", got)
+	}
+	r.do(func() { p.SetOptions(Options{Path: filepath.Join(dir, "b.log")}) })
+	p.log("two\n")
+	if got := rest(t, reading); got != "web:begun+ web:two " {
+		t.Errorf("after: %q", got)
+	}
+}
+
 // Row 27: who reads slowly holds up nobody and is told what he has missed.
 func TestSlowReadingIsShownTheGap(t *testing.T) {
 	r := newRig(t)

@@ -93,11 +93,13 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 // and what do tells.
 func (c *stream) put(records []byte, used int, run string) (written int, overtaken bool, err error) {
 	gap, known := c.gap(c.file.setting, run), c.loss
+	// An earlier superd may have been killed over lines that are in the pipe yet.
+	torn := c.file.Format == Raw && !c.file.begun && c.resumed.Load() && openLineOf(c.pipe()) == atBeginning
 	overtaken, err = c.do(used, func() (err error) {
 		if to := c.outlet; to != nil {
 			written, err = to.put(&gap, records, c.quit)
 		} else {
-			written, err = c.file.appendAfter(&gap, records)
+			written, err = c.file.appendAfter(&gap, records, torn)
 		}
 		return err
 	})

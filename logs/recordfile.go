@@ -7,9 +7,10 @@ import (
 	"superd/crashpoint"
 )
 
-// appendAfter writes records as append does, after a gap, a line that is to be written first and is set to nil then.
-func (f *file) appendAfter(gap *[]byte, records []byte) (written int, err error) {
-	if *gap != nil {
+// appendAfter writes records as append does, after a gap, a line that is to be written first and is set to nil then. Where a line may be torn, the file
+// ends in a whole one first.
+func (f *file) appendAfter(gap *[]byte, records []byte, torn bool) (written int, err error) {
+	if *gap != nil || torn {
 		line := *gap
 		if err := f.ready(); err != nil {
 			f.close()
@@ -22,6 +23,9 @@ func (f *file) appendAfter(gap *[]byte, records []byte) (written int, err error)
 		}
 		if inLine {
 			line = append([]byte{'\n'}, line...)
+		}
+		if len(line) == 0 {
+			return f.append(records)
 		}
 		if n, err := f.append(line); n < len(line) {
 			return 0, err
@@ -164,7 +168,7 @@ func (f *file) mend() error {
 			return err
 		}
 		f.size = whole
-		f.chain.cut(whole)
+		f.chain.cutOff(whole)
 		return nil
 	}
 	n, err := writeAt(f.fd, newline, f.size)

@@ -400,13 +400,14 @@ func (s *source) fill() (more bool, err error) {
 	case !s.query.Follow:
 		s.rest, s.over = true, true
 		return true, nil
+	case newest != s.chain && len(s.pending) > 0:
+		s.rest = true // no more of the line comes
+		return true, nil
 	case newest != s.chain: // the path has changed
 		if err := s.begin(newest); err != nil {
 			return false, err
 		}
-		s.rest = true
 		s.position = newest.first()
-		s.take()
 		s.at = s.position
 		s.base, s.origin = newest.cursor(s.at), s.at
 		s.base.offset, s.origin = 0, s.at-s.base.offset

@@ -127,6 +127,7 @@ type Store struct {
 	settings   settings
 	captures   sync.WaitGroup // and who works for them
 	archive    archive
+	paths      paths
 	transports transports
 	stdout     *sharedOutput
 	feeds      feeds
@@ -160,7 +161,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	s.transports.log, s.feeds.log = log, log
 	s.transports.now = func() time.Time { return s.now() }
 	s.stdout = newSharedOutput(stdoutFD)
-	s.archive = archive{store: s, chains: make(map[*chain]struct{})}
+	s.archive = archive{store: s}
 	return s
 }
 
@@ -191,7 +192,7 @@ func (s *Store) TellRuns(f func(RunBegin)) { s.tellRun = f }
 // newFile returns a file as o has it.
 func (s *Store) newFile(o *setting) *file {
 	f := newFile(o, s.now, &s.archive)
-	s.archive.add(f.chain)
+	s.paths.add(f.chain)
 	return f
 }
 

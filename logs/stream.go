@@ -145,6 +145,9 @@ func (c *Capture) Attach(which Stream, fd int) error {
 	case s == nil: // of an earlier configuration
 		s = c.addStream(which)
 	}
+	if openLineOf(fd) == lostLine {
+		s.loss.inLine = 1
+	}
 	s.fd.Store(int32(fd))
 	c.scope.Post(c.startWatch) // a superd that takes over has more to tell the capture before
 	return nil

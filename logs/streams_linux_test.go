@@ -271,3 +271,49 @@ func TestTailIsOfStandardError(t *testing.T) {
 		t.Errorf("tail = %q, want failed", got)
 	}
 }
+
+// While the file of one stream can't be written, the other one may have to wait for it at a mark: then nobody runs in circles.
+func TestWaitsForTheOtherStreamAtRest(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		dir := t.TempDir()
+		writeFile(t, filepath.Join(dir, "no"), "")
+		r := newRig(t)
+		r.store.pause = func(int) time.Duration { return 200 * time.Millisecond }
+		o := Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "no", "web.err.log"), Drop: drop}
+		p := r.twoStreams(o)
+		r.do(func() { p.BeginRun("a", false) })
+		p.print("1\n")
+		p.complain("lost, or late\n")
+		r.poll("a word of the failure", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
+		r.do(func() { p.EndRun(); p.BeginRun("b", false) })
+		p.print("2\n")
+		if !drop { // else nobody waits: what can't be written is gone
+			r.poll("standard output to come to the mark", func() bool {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				return len(p.marks) > 0 && p.marks[0].at[Stdout] == passed
+			})
+		}
+		p.print("3\n")
+		returns := func() int {
+			p.store.poller.mu.Lock()
+			defer p.store.poller.mu.Unlock()
+			return int(p.store.poller.returns)
+		}
+		before, begun := returns(), time.Now()
+		for range 2000 {
+			r.do(func() {})
+		}
+		if n, most := returns()-before, 100+int(time.Since(begun)/time.Millisecond); n > most {
+			t.Errorf("drop: %t: %d events in %v, want %d at most", drop, n, time.Since(begun), most)
+		}
+		if err := os.Remove(filepath.Join(dir, "no")); err != nil {
+			t.Fatal(err)
+		}
+		p.awaitDrained()
+		equal(t, "standard output", readFile(t, o.Path), "1\n2\n3\n")
+		if !drop {
+			equal(t, "standard error", readFile(t, o.StderrPath), "lost, or late\n")
+		}
+	}
+}

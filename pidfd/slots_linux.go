@@ -2,6 +2,7 @@ package pidfd
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ const slots = 4
 type Slots struct {
 	empty int        // what lies in a slot that is not in use
 	held  int        // what each child has until its exec; -1: nothing
-	sets  chan []int // those that no birth uses; nil: there are none at all
+	sets  chan []int // those that no birth uses; where there are none at all, nil instead of each
 	end   int        // above all of them
 	forks sync.Pool  // of *fork, for the next birth
 }
@@ -37,7 +38,7 @@ func (s *Slots) borrow() *fork {
 func (s *Slots) giveUp(f *fork) {
 	if cap(f.text) <= maxForkText {
 		clear(f.pointers)
-		*f = fork{text: f.text, pointers: f.pointers, files: f.files}
+		*f = fork{text: f.text, pointers: f.pointers, files: f.files, leaves: f.leaves}
 		s.forks.Put(f)
 	}
 }
@@ -46,9 +47,12 @@ func (s *Slots) giveUp(f *fork) {
 // has held, too, until it executes its program; it had best lie low. Where the kernel or a filter of system calls does not know close_range (Linux 5.9),
 // the children get copies of all.
 func ReserveSlots(held, births int) (*Slots, error) {
-	s := &Slots{held: held}
+	s := &Slots{held: held, sets: make(chan []int, births)}
 	if unix.CloseRange(1, 0, closeRangeUnshare) != unix.EINVAL { // that, if it is known: the range is none
 		s.empty = -1
+		for range births {
+			s.sets <- nil
+		}
 		return s, nil
 	}
 	fd, err := unix.Open("/dev/null", unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -56,7 +60,6 @@ func ReserveSlots(held, births int) (*Slots, error) {
 		return nil, fmt.Errorf("reserve descriptors: %w", err)
 	}
 	s.empty, s.end = fd, max(fd, held)+1
-	s.sets = make(chan []int, births)
 	for range births {
 		set := make([]int, slots)
 		for i := range set {
@@ -90,18 +93,31 @@ func closeAll(fds []int) {
 }
 
 // take returns a set of slots when there is one that no birth uses.
-func (s *Slots) take() (set []int) {
-	if s.sets == nil {
-		return nil
+func (s *Slots) take() (set []int) { return <-s.sets }
+
+// leave appends to ranges the numbers that a child with these files need not have until its exec, from and to: what lies there would stay open for as long,
+// such as a pipe whose end somebody waits for.
+func (s *Slots) leave(ranges [][2]uintptr, files []int) [][2]uintptr {
+	for next := 0; next < s.end; {
+		kept := s.end // the lowest from next on
+		for _, fd := range files {
+			if fd >= next {
+				kept = min(kept, fd)
+			}
+		}
+		if s.held >= next {
+			kept = min(kept, s.held)
+		}
+		if kept > next {
+			ranges = append(ranges, [2]uintptr{uintptr(next), uintptr(kept - 1)})
+		}
+		next = kept + 1
 	}
-	return <-s.sets
+	return ranges
 }
 
 // giveBack empties those slots of a set that were used.
 func (s *Slots) giveBack(set []int, used int) {
-	if s.sets == nil {
-		return
-	}
 	for _, fd := range set[:used] {
 		unix.Dup3(s.empty, fd, unix.O_CLOEXEC)
 	}
@@ -113,14 +129,19 @@ func (s *Slots) fill(set, files []int) (used int, ok bool) {
 	if set == nil {
 		return 0, false
 	}
+	var from [slots]int
 	for i, fd := range files {
 		if fd < s.end {
+			continue
+		}
+		if j := slices.Index(from[:used], fd); j >= 0 {
+			files[i] = set[j]
 			continue
 		}
 		if used == len(set) || unix.Dup3(fd, set[used], unix.O_CLOEXEC) != nil {
 			return used, false
 		}
-		files[i] = set[used]
+		files[i], from[used] = set[used], fd
 		used++
 	}
 	return used, true

@@ -77,6 +77,47 @@ func TestSpawnThroughSlots(t *testing.T) {
 	}
 }
 
+// A file that becomes several of the child's needs one slot.
+func TestSlotOfOneFile(t *testing.T) {
+	s, err := ReserveSlots(-1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.end == 0 {
+		t.Skip("no close_range")
+	}
+	a, b := pipe(t)
+	low, one, other := s.empty, int(a.Fd()), int(b.Fd())
+	set := s.take()
+	files := slices.Concat([]int{low}, slices.Repeat([]int{one}, slots+1), []int{other, -1, one})
+	want := slices.Concat([]int{low}, slices.Repeat([]int{set[0]}, slots+1), []int{set[1], -1, set[0]})
+	if used, ok := s.fill(set, files); used != 2 || !ok || !slices.Equal(files, want) {
+		t.Errorf("fill() = %d, %t, files at %v; want 2 slots used, files at %v", used, ok, files, want)
+	}
+	s.giveBack(set, 2)
+}
+
+// What a child does not get itself it does not hold until its exec either.
+func TestSlotsLeave(t *testing.T) {
+	tests := []struct {
+		held  int
+		files []int
+		want  [][2]uintptr
+	}{
+		{-1, nil, [][2]uintptr{{0, 9}}},
+		{0, []int{9}, [][2]uintptr{{1, 8}}},
+		{4, []int{3, -1, 3, 7, 6, 12}, [][2]uintptr{{0, 2}, {5, 5}, {8, 9}}},
+		{12, []int{0, 1, 2}, [][2]uintptr{{3, 9}}},
+	}
+	for _, tt := range tests {
+		s := &Slots{held: tt.held, end: 10}
+		if got := s.leave(nil, tt.files); !slices.Equal(got, tt.want) {
+			t.Errorf("held %d, files %v: leaves %v, want %v", tt.held, tt.files, got, tt.want)
+		}
+	}
+}
+
 // A child has what is held until its exec, wherever it lies.
 func TestSlotsHold(t *testing.T) {
 	for range 50 {
@@ -88,7 +129,7 @@ func TestSlotsHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.sets != nil && s.end <= int(held.Fd()) {
+	if s.end > 0 && s.end <= int(held.Fd()) {
 		t.Errorf("a child leaves behind what lies at %d and above, %d is held", s.end, held.Fd())
 	}
 	// Its own files may lie where that does; when it has executed it has these only.

@@ -61,7 +61,7 @@ func Spawn(a *Attr) (*Process, error) {
 		defer s.giveBack(set, used)
 		if ok {
 			f.args.flags |= unix.CLONE_FILES
-			f.closeFrom = uintptr(s.end)
+			f.closeFrom, f.leaves = uintptr(s.end), s.leave(f.leaves[:0], f.files)
 		} else {
 			copy(f.files, a.Files)
 		}

@@ -12,9 +12,10 @@ import (
 type fork struct {
 	path, dir  *byte
 	argv, envv **byte
-	files      []int   // become 0, 1, 2…; -1 leaves a number closed
-	held       int     // it keeps this one until its exec, close-on-exec; -1: none
-	closeFrom  uintptr // of our descriptors it gets a copy of those below only; 0: of all
+	files      []int        // become 0, 1, 2…; -1 leaves a number closed
+	held       int          // it keeps this one until its exec, close-on-exec; -1: none
+	closeFrom  uintptr      // of our descriptors it gets a copy of those below only; 0: of all
+	leaves     [][2]uintptr // of these it closes, from and to
 	openFiles  *unix.Rlimit
 	credential *syscall.Credential
 	groups     *uint32
@@ -110,6 +111,9 @@ func (f *fork) child() (errno syscall.Errno) {
 	if f.closeFrom != 0 {
 		if _, _, errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, f.closeFrom, 1<<32-1, closeRangeUnshare); errno != 0 {
 			return errno
+		}
+		for _, r := range f.leaves {
+			syscall.RawSyscall(unix.SYS_CLOSE_RANGE, r[0], r[1], 0)
 		}
 	}
 	if c := f.credential; c != nil {

@@ -28,9 +28,10 @@ type cgroupTree struct {
 	strange bool // dir is not where superd would make it now: how /proc/PID/cgroup shows it is not known
 	found   bool // an earlier superd has made it
 
-	made     atomic.Bool  // there may be a directory
-	vacant   atomic.Bool  // nobody lives there, nor was anybody born there since that was seen
-	oomKills atomic.Int64 // that earlier directories have counted
+	made     atomic.Bool   // there may be a directory
+	births   atomic.Uint64 // that are about to come there, or just did
+	emptyAt  atomic.Uint64 // one more than births were when nobody lived there
+	oomKills atomic.Int64  // that earlier directories have counted
 
 	mu      sync.Mutex
 	spoiled bool              // by cgroup.kill: nobody must be born in this directory any more
@@ -92,9 +93,10 @@ func (t *cgroupTree) adopt(a *Adoptee) error {
 	return t.limit(limits)
 }
 
-// Empty implements [Tree]. Whoever is just being born there is known to be before he counts.
+// Empty implements [Tree]. As long as nobody has been born there since, it need not be asked for again.
 func (t *cgroupTree) Empty() bool {
-	if !t.made.Load() || t.vacant.Load() {
+	births := t.births.Load() + 1 // before it looks
+	if !t.made.Load() || t.emptyAt.Load() == births {
 		return true
 	}
 	if t.strange || !t.groups.deserted() {
@@ -102,13 +104,13 @@ func (t *cgroupTree) Empty() bool {
 			return false
 		}
 	}
-	t.vacant.Store(true)
+	t.emptyAt.Store(births)
 	return true
 }
 
 // settle tells that somebody is about to be born in the tree, or just was.
 func (t *cgroupTree) settle() {
-	t.vacant.Store(false)
+	t.births.Add(1)
 	t.groups.births.Add(1)
 }
 

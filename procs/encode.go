@@ -154,7 +154,7 @@ func (v *savedRun) appendTo(o object) object {
 	}
 	o = o.numberIf("started_at", int64(v.StartedAt)).numberIf("ready_at", int64(v.ReadyAt))
 	o = o.numberIf("start_deadline", int64(v.StartDeadline)).numberIf("stop_limit", int64(v.StopLimit))
-	o = o.textIf("notify", v.Notify).textIf("ready", v.Ready).textIf("prints_from", v.PrintsFrom).textIf("status_text", v.StatusText)
+	o = o.textIf("notify", v.Notify).textIf("ready", v.Ready).textIf("prints_from", v.PrintsFrom).textIf("stderr_from", v.StderrFrom).textIf("status_text", v.StatusText)
 	o = o.numberIf("watchdog", int64(v.Watchdog)).timeIf("reloading", v.Reloading).timeIf("leaving", v.Leaving)
 	o = otherIf(o, "health", v.Health)
 	o = o.numberIf("group", int64(v.Group)).numberIf("oom_kills", int64(v.OOMKills)).countIf("env_sum", v.EnvSum)

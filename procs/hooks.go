@@ -201,8 +201,12 @@ func (h *hookRun) askToEnd() {
 			h.in.sup.log.Error("hook not signalled", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)
 		}
 	}
-	h.due = min(h.due, h.in.sup.loop.Now()+h.run.program.StopTimeout)
-	h.scope.After(h.run.program.StopTimeout, h.kill)
+	patience := h.run.program.StopTimeout
+	if h.in.sup.inHurry() {
+		patience = 0
+	}
+	h.due = min(h.due, h.in.sup.loop.Now()+patience)
+	h.scope.After(patience, h.kill)
 	h.in.save()
 }
 

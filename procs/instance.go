@@ -60,8 +60,8 @@ type instance struct {
 	departing bool     // it is, and its last output is being written
 }
 
-// newInstance returns an instance that is stopped. place is where an earlier superd had its tree; empty: it has none yet.
-func (s *Supervisor) newInstance(name string, program *config.Program, place string) *instance {
+// newInstance returns an instance that is stopped. begun is the table by which its run was begun, if it has one, else its own; place is where an earlier superd had its tree; empty: it has none yet.
+func (s *Supervisor) newInstance(name string, program, begun *config.Program, place string) *instance {
 	in := &instance{
 		sup:     s,
 		name:    name,
@@ -76,6 +76,10 @@ func (s *Supervisor) newInstance(name string, program *config.Program, place str
 	s.outputs += fifosOf(program)
 	s.loggers += one(in.isLogger())
 	o := s.logOptions(name, program)
+	if begun != program { // its output stays where the run has begun it
+		o = duringRun(s.logOptions(name, begun), o)
+		in.logsBy = nil
+	}
 	in.capture = s.store.NewCapture(&in.scope, name, o)
 	in.occupy(o.Files())
 	if s.options.OnCapture != nil {

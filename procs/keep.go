@@ -126,6 +126,7 @@ func (s *Supervisor) letGoOfProcess(name string) {
 		s.letGo(name)
 	} else {
 		s.forgetToKeep(name)
+		s.keeper.Forget(name)
 	}
 }
 

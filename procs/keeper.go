@@ -10,6 +10,8 @@ type Keeper interface {
 	Store(name string, fd int)
 	// Discard lets go of what is kept under name.
 	Discard(name string)
+	// Forget has nothing of what is kept under name given to the next supervisor by this one: its descriptor here is closed. The keeper is not told.
+	Forget(name string)
 	// Acknowledge tells that the exit of a process is known and need not be told again.
 	Acknowledge(pid int, start uint64)
 }
@@ -32,4 +34,5 @@ type nobody struct{}
 
 func (nobody) Store(string, int)       {}
 func (nobody) Discard(string)          {}
+func (nobody) Forget(string)           {}
 func (nobody) Acknowledge(int, uint64) {}

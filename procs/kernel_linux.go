@@ -42,6 +42,12 @@ type Kernel struct {
 
 // NewKernel returns the system superd runs on.
 func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
+	// It lies below the slots, so that it needs none.
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
+	}
+	l.Root().Defer(func() { unix.Close(null) })
 	slots, err := pidfd.ReserveSlots(o.LockFD, Births)
 	if err != nil {
 		return nil, err
@@ -51,14 +57,9 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read own oom_score_adj: %w", err)
 	}
-	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
-	}
 	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Crowd)
 	k.gate.init()
-	l.Root().Defer(func() { unix.Close(null) })
 	if err := k.startTrees(o); err != nil {
 		return nil, err
 	}
@@ -212,7 +213,7 @@ func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error)) {
 	made := slices.Repeat([]int{-1}, len(spec.Outputs))
 	madeInput := -1
-	prepared, err := prepare(spec, p, made, &madeInput)
+	prepared, err := k.prepare(spec, p, made, &madeInput)
 	if prepared != nil {
 		defer prepared.close()
 	}
@@ -252,6 +253,14 @@ func (k *Kernel) work(spec *SpawnSpec, p *pendingSpawn, done func(Child, error))
 		done(child, nil)
 		k.known(process.Pid())
 	})
+}
+
+// prepare is [prepare], unless there is too little left of what all starts take.
+func (k *Kernel) prepare(spec *SpawnSpec, p *pendingSpawn, made []int, madeInput *int) (*prepared, error) {
+	if err := checkHeadroom(k.null); err != nil {
+		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
+	}
+	return prepare(spec, p, made, madeInput)
 }
 
 // fork starts the program in its tree, and has it written down before and after. outputs are the read ends of FIFOs that were made for it. It closes

@@ -22,6 +22,12 @@ type marks struct {
 // takes as long as they wait for the processor.
 const askPatience = 500 * time.Millisecond
 
+// mostEnviron is more than an exec gives a program, in bytes: arguments and environment together are 6 MiB at most. A process may claim more, see
+// PR_SET_MM_ENV_END in prctl(2).
+//
+// Source: execve(2).
+const mostEnviron = 8 << 20
+
 // readMarks reads the marks of a process. told is false where it can't tell them just now: it sleeps uninterruptibly, so that the read might take as long, or is
 // in the midst of an exec, in which it has left the one environment and has not got the other. The error is a shortage; a process that we may not read, or
 // that is gone, tells nothing.
@@ -36,7 +42,7 @@ func readMarks(pid int) (m marks, told bool, err error) {
 // readMarks is readMarks of the process that s was just read from.
 func (s *procStat) readMarks() (m marks, told bool, err error) {
 	switch {
-	case s.dead || s.kernel:
+	case s.dead || s.kernel, s.environ > mostEnviron:
 		return marks{}, true, nil
 	case s.bare || s.sleeps():
 		return marks{}, false, nil

@@ -2,6 +2,7 @@ package procs
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -42,6 +43,18 @@ func markedProcess(t *testing.T, m marks, argv ...string) procStat {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// A process may claim any place for its environment (PR_SET_MM_MAP), and need not be root for that.
+func TestMarksOfAnEnvironmentThatCannotBe(t *testing.T) {
+	s, err := readStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.environ = 1 << 47
+	if m, told, err := s.readMarks(); m != (marks{}) || !told || err != nil {
+		t.Errorf("readMarks = %+v, %v, %v, want that it has none", m, told, err)
+	}
 }
 
 // TestMarksInAnExec: who executes one program after the other has marks at all times, and has no environment for a part of them.

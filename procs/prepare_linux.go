@@ -60,9 +60,6 @@ func (p *prepared) makeTold(spec *SpawnSpec) (err error) {
 // The read ends of FIFOs that it had to make are left in made, which has a place for each output, and the FIFO for its input in madeInput.
 func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int) (*prepared, error) {
 	program := spec.Program
-	if err := checkHeadroom(); err != nil {
-		return nil, &SpawnError{Stage: "keep descriptors free for superd itself", Err: err, Fault: faultOf(err)}
-	}
 	pending.enter("look up user", program.User)
 	id, err := lookUpRunAs(program, account.System())
 	if err != nil {

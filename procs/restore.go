@@ -180,16 +180,10 @@ func (s *Supervisor) merged(r *Recovery) []*adoption {
 				v.Run.Table = savedTable(table)
 			}
 		}
-		in := s.newInstance(name, program, v.Tree)
+		in := s.newInstance(name, program, v.runBy(program), v.Tree)
 		in.inherited = true
 		in.removed = v.Removed || unknown
 		in.restore(v)
-		if run := v.runBy(program); run != program { // its output stays where the run has begun it
-			o := duringRun(s.logOptions(name, run), s.logOptions(name, program))
-			in.capture.SetOptions(o)
-			in.occupy(o.Files())
-			in.logsBy = nil
-		}
 		in.publish()
 		s.byName[name] = in
 		s.instances = append(s.instances, in)

@@ -97,7 +97,7 @@ func (in *instance) tellShutdown() {
 	if !sd.goesOn || m.wanted.up || m.wanted.by != theShutdown && !m.state.AtRest() {
 		in.do(func() []Effect { return m.wantDown(theShutdown) })
 	}
-	if sd.goesOn && sd.hurry {
+	if sd.hurry {
 		in.hurry()
 	}
 }

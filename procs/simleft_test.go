@@ -65,6 +65,7 @@ func (k *simKernel) Store(string, int) {}
 
 // Discard implements [Keeper].
 func (k *simKernel) Discard(string) {}
+func (k *simKernel) Forget(string)  {}
 
 // Acknowledge implements [Keeper].
 func (k *simKernel) Acknowledge(pid int, start uint64) {

@@ -221,7 +221,7 @@ func (s *Supervisor) autostart(in *instance) {
 // add makes an instance, which is stopped. It is not saved before it is clear what is wanted of it: until then the next superd has to
 // take it for one that is new.
 func (s *Supervisor) add(name string, program *config.Program) *instance {
-	in := s.newInstance(name, program, "")
+	in := s.newInstance(name, program, program, "")
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)

@@ -1,0 +1,83 @@
+package logs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// While the archive is at work for a program that is gone, another one has the same log: what is done to its files both know.
+func TestTwoChainsOfAPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	for i := range 2 {
+		writeFile(t, stamp(time.Now().Add(time.Duration(i-60)*time.Minute).UnixMicro()).name(path), strings.Repeat("old\n", 1000))
+	}
+	writeFile(t, path, "new\n")
+	r := newRig(t)
+	before := newChain(path, Raw)
+	r.store.paths.add(before)
+	if err := before.list(nil); err != nil {
+		t.Fatal(err)
+	}
+	rotated, _ := before.files()
+
+	p := r.program(Options{Path: path, Compression: Zstd, Keep: 10})
+	own, _ := p.chain()
+	if own.disk != before.disk {
+		t.Error("who lists the files may see both of a pair while one is compressed")
+	}
+	unfinished := before.segment(rotated[0]).name + Zstd.suffix() + unfinishedSuffix
+	writeFile(t, unfinished, "")
+	before.wrap(unfinished)
+	if err := own.list(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(unfinished); err != nil {
+		t.Errorf("what the archive was writing: %v", err)
+	}
+	before.wrap("")
+
+	if err := before.compress(rotated[0], Zstd); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "what is shown", p.all(), strings.Repeat("old\n", 2000)+"new\n")
+	if err := own.drop(rotated[1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := before.find(rotated[1].stamp); ok {
+		t.Error("a file that was removed would come back compressed")
+	}
+	_, names := files(t, path)
+	if len(names) != 2 || !strings.HasSuffix(names[0], Zstd.suffix()) {
+		t.Errorf("files %q", names)
+	}
+	r.store.paths.leave(before)
+	if _, left := r.store.paths.of(path); len(left) != 1 || left[0] != own {
+		t.Errorf("%d chains are known after one of two has gone, want the other", len(left))
+	}
+}
+
+// Whose program was removed while a write of it hangs may write yet; who has the file after him waits.
+func TestOneWriterOfAPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	r := newRig(t)
+	before := newChain(path, Raw)
+	r.store.paths.add(before)
+	before.claim()
+	p := r.program(Options{Path: path})
+	p.print("new\n")
+	r.poll("a word of what it waits for", func() bool { return strings.Contains(r.log.String(), "the program before hangs") })
+	equal(t, "file", readFile(t, path), "")
+	r.store.paths.retire(before)
+	r.await(p.drained(), "output to be written")
+	equal(t, "file", readFile(t, path), "new\n")
+
+	other := r.program(Options{Path: filepath.Join(t.TempDir(), "other.log")})
+	other.log("other\n")
+	r.do(p.scope.Close) // its program is removed; another one takes its path
+	r.do(func() { other.SetOptions(Options{Path: path}) })
+	other.log("newer\n")
+	equal(t, "file", readFile(t, path), "new\nnewer\n")
+}
