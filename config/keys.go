@@ -59,7 +59,7 @@ var keys = sync.OnceValue(func() []key {
 		bind("superd", "exit_when", choice(ExitNever, ExitAllExited, ExitAnyFailed), func(d *draft) *ExitWhen { return &d.superd.ExitWhen },
 			"When superd ends by itself; its status is the first failing program's, else 0."),
 		bind("superd", "log_max_total", size(0), func(d *draft) *int64 { return &d.superd.LogMaxTotal },
-			"What all programs' log files together may take; 0: no bound. Whenever a file is rotated, the oldest rotated ones beyond are removed, whosever they are."),
+			"What all programs' log files together may take; 0: no bound. Whenever a file is rotated, the oldest rotated ones beyond are removed, whosever they are. It should not be less than any `log.max_size`."),
 
 		reading("required", bind("program", "command", command, func(d *draft) *[]string { return &d.Command },
 			"What to run. A string is split as a shell would split it (quotes, backslashes), and no shell is involved. `${X}` is expanded.")),
@@ -197,7 +197,7 @@ var keys = sync.OnceValue(func() []key {
 		bind("program", "log.command", command, func(d *draft) *[]string { return &d.Log.Command },
 			"What reads the output, with `sink = \"command\"`: run by superd as the program `NAME.logger`. `${X}` is expanded. See [A logger of your own](#a-logger-of-your-own)."),
 		reading("`\"/run/systemd/journal/socket\"`, `\"/dev/log\"`", bind("program", "log.address", logAddress, func(d *draft) *string { return &d.Log.Address },
-			"Where journald or syslog listens: the path of a socket; for syslog also `udp://HOST:PORT` or `tcp://HOST:PORT`.")),
+			"Where journald or syslog listens: the path of a socket, relative to this file; for syslog also `udp://HOST:PORT` or `tcp://HOST:PORT`.")),
 		reading("the program's name", bind("program", "log.identifier", word, func(d *draft) *string { return &d.Log.Identifier },
 			"What journald and syslog call the program.")),
 		bind("program", "log.facility", choice(facilities...), func(d *draft) *Facility { return &d.Log.Facility },

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -345,21 +346,48 @@ var logFile = text("path", "a path", func(s string) (string, error) {
 }, quoteSet)
 
 // logAddress is the path of a socket, or the URL of a host and port.
-var logAddress = text("string", "an address", func(s string) (string, error) {
-	const remedy = `write a path such as "/dev/log", or "udp://HOST:PORT" or "tcp://HOST:PORT"`
-	if strings.HasPrefix(s, "/") {
-		return path.Clean(s), nil
+var logAddress = kind[string]{
+	name: "string",
+	show: quoteSet,
+	read: func(v value) (string, bool) {
+		s, ok := v.str("an address")
+		if !ok {
+			return "", false
+		}
+		scheme, rest, isURL := strings.Cut(s, "://")
+		if !isURL && !looksLikeHostPort(s) && s != "" {
+			return v.src.path(s), true
+		}
+		if isURL && (scheme == "udp" || scheme == "tcp") {
+			if err := checkHostPort(rest); err != nil {
+				v.fail("%s %w: write \"%s://HOST:PORT\"", shorten(s), err, scheme)
+				return "", false
+			}
+			return s, true
+		}
+		v.fail(`%s is not an address of journald or syslog: write a path such as "/dev/log", or for syslog "udp://HOST:PORT" or "tcp://HOST:PORT"`, shorten(s))
+		return "", false
+	},
+}
+
+// looksLikeHostPort reports whether s is HOST:PORT rather than a path.
+func looksLikeHostPort(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	_, perr := strconv.Atoi(port)
+	return err == nil && perr == nil && !strings.Contains(s, "/")
+}
+
+// checkHostPort refuses what is not HOST:PORT.
+func checkHostPort(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || host == "" || port == "" {
+		return errors.New("has no host and port")
 	}
-	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok || scheme != "udp" && scheme != "tcp" {
-		return "", fmt.Errorf("%s is not an address of journald or syslog: %s", shorten(s), remedy)
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("has the port %s, which must be a number from 1 to 65535", shorten(port))
 	}
-	host, port, err := net.SplitHostPort(rest)
-	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 1 || n > 65535 || host == "" {
-		return "", fmt.Errorf("%s has no host and port: %s", shorten(s), remedy)
-	}
-	return s, nil
-}, quoteSet)
+	return nil
+}
 
 // template reports whether the references in s can be read.
 func (v value) template(s string) bool {

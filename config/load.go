@@ -222,6 +222,7 @@ func (l *loader) settle() {
 	} else {
 		l.revision.readEnvFiles(l)
 	}
+	l.checkMaxTotal()
 	l.checkVariables()
 	l.checkMachine()
 }

@@ -394,3 +394,17 @@ func TestManyDependencies(t *testing.T) {
 		t.Errorf("%d mistakes, want one for each of %d cycles", got, pairs)
 	}
 }
+
+func TestRelativeAddressOfASink(t *testing.T) {
+	c, err := load("superd.toml", memory(map[string]string{"superd.toml": `include = ["conf.d/*"]`, "conf.d/web.toml": `
+		[program.web]
+		command = "x"
+		log = { sink = "journald", address = "../j.sock" }
+		`}))
+	if err != nil || len(c.Errors) > 0 {
+		t.Fatal(err, c.Errors)
+	}
+	if got, want := c.Program("web").Log.Address, "/etc/superd/j.sock"; got != want {
+		t.Errorf("address is %q, want %q", got, want)
+	}
+}

@@ -137,7 +137,7 @@ func (d *draft) checkSink() {
 			v.failKey("has no meaning with log.sink = %q, which has its own: leave it out", log.Sink)
 		}
 		if log.Sink == SinkJournald && strings.Contains(log.Address, "://") {
-			d.blame("log.address").fail("%q is not the path of a socket: journald has no other", log.Address)
+			d.blame("log.address").fail("%q is not the path of a socket, and journald has no other address: leave it out, or write log.sink = \"syslog\"", log.Address)
 		}
 	}
 }
@@ -221,6 +221,24 @@ func (l *loader) checkGroups() {
 				item.fail("a program is named %q, too: rename the group", name)
 			}
 		}
+	}
+}
+
+// checkMaxTotal warns of a bound on all log files together that a single one may exceed: then no rotated file of anybody is kept.
+func (l *loader) checkMaxTotal() {
+	most := l.root.superd.LogMaxTotal
+	if most == 0 {
+		return
+	}
+	var worst *draft
+	for _, d := range l.programs {
+		if d.Log.Sink == SinkFile && d.Log.Format != LogDirect && d.Log.MaxSize > most && (worst == nil || d.Log.MaxSize > worst.Log.MaxSize) {
+			worst = d
+		}
+	}
+	if worst != nil {
+		l.root.blame("log_max_total").warn("log_max_total (%s) is less than log.max_size (%s) of %q: with its log alone beyond that, no rotated file of any program is kept; raise it, or lower log.max_size",
+			showSize(most), showSize(worst.Log.MaxSize), worst.Name)
 	}
 }
 

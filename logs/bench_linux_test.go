@@ -237,7 +237,7 @@ func BenchmarkQuiet(b *testing.B) {
 
 // TestMemoryOfQuietCaptures bounds what BenchmarkQuiet measures, but for the lines that were asked for, which are kept in a cache of a fixed size.
 func TestMemoryOfQuietCaptures(t *testing.T) {
-	const most = 900 // bytes; 830 here, 850 with the race detector
+	const most = 950 // bytes; 860 to 890 here, as much with the race detector
 	each := newRig(t).quietMemory(t.TempDir(), 1000, false)
 	t.Logf("%.0f bytes", each)
 	if each > most {

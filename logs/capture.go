@@ -54,6 +54,7 @@ type Capture struct {
 type mark struct {
 	kind    markKind
 	reached func()         // on the draining goroutine
+	failed  func(error)    // when writing has failed since the mark has its place: reached is not called then; nil: it is waited for
 	at      [streams]int64 // how many bytes of each stream lie before it; or one of the values below
 }
 
@@ -255,6 +256,15 @@ func (c *Capture) Drained(f func()) {
 	c.mark(ofOutput, func() { c.store.loop.Post(f) })
 }
 
+// DrainedOrFailed calls f as Drained does, but with an error as soon as writing fails from now on. Where it has failed before it is tried at once.
+func (c *Capture) DrainedOrFailed(f func(err error)) {
+	tell := func(err error) { c.store.loop.Post(func() { f(err) }) }
+	m := mark{kind: ofOutput, reached: func() { tell(nil) }, failed: tell}
+	if !c.addMark(m) {
+		m.reached()
+	}
+}
+
 // mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing. Of a run that has written
 // nothing until the next one began, nothing is called.
 func (c *Capture) mark(kind markKind, reached func()) {
@@ -265,14 +275,19 @@ func (c *Capture) mark(kind markKind, reached func()) {
 
 // markLater has reached called as mark does, but reports false when there is nothing to wait for.
 func (c *Capture) markLater(kind markKind, reached func()) bool {
+	return c.addMark(mark{kind: kind, reached: reached})
+}
+
+// addMark has a mark be reached later. It reports false when there is nothing to wait for.
+func (c *Capture) addMark(m mark) bool {
+	m.at = [streams]int64{nowhere, nowhere}
 	c.mu.Lock()
 	// At rest with nothing in the FIFOs, it is so already; a mark that is only queued could be overtaken by what is
 	// written next.
 	now := c.released || !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 }) || c.state.Load() == idle && c.settled()
-	m := mark{kind, reached, [streams]int64{nowhere, nowhere}}
 	if !now {
 		c.marks = append(c.marks, m)
-		if kind == runBegins {
+		if m.kind == runBegins {
 			c.forgetSilentRuns()
 		}
 	} else if m.endsLine() && !c.released {
@@ -303,6 +318,23 @@ func (c *Capture) forgetSilentRuns() {
 	}
 	clear(c.marks[len(kept):])
 	c.marks = kept
+}
+
+// failMarks tells those who wait no longer than until writing fails.
+func (s *stream) failMarks(err error) {
+	var failed []func(error)
+	s.mu.Lock()
+	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool {
+		fails := m.failed != nil && m.at[s.which] != nowhere && m.at[s.which] != passed
+		if fails {
+			failed = append(failed, m.failed)
+		}
+		return fails
+	})
+	s.mu.Unlock()
+	for _, f := range failed {
+		f(err)
+	}
 }
 
 // endLines ends lines of which there is a message already, and no more to come. The caller holds mu.

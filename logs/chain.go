@@ -111,7 +111,7 @@ func (ch *chain) listLocked(l *listing) error {
 		name := directory + own
 		s, c, ok := parseStamp(base, own)
 		if _, _, unfinished := parseStamp(base, strings.TrimSuffix(own, unfinishedSuffix)); !ok && unfinished && !ch.wrapping(name) {
-			if err := removeFile(name); err != nil { // an earlier superd was killed over it
+			if err := ch.clear(name); err != nil { // an earlier superd was killed over it
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func (ch *chain) listLocked(l *listing) error {
 		}
 		if c != "" {
 			if _, err := os.Lstat(strings.TrimSuffix(name, c.suffix())); err == nil { // so it was over this one
-				if err := removeFile(name); err != nil {
+				if err := ch.clear(name); err != nil {
 					return err
 				}
 				continue
@@ -158,6 +158,14 @@ func (ch *chain) listLocked(l *listing) error {
 	ch.rotated = found
 	ch.listed = true
 	return nil
+}
+
+// clear removes what an earlier superd has left. A chain that others don't know of can't tell that from what the archive is about to finish.
+func (ch *chain) clear(name string) error {
+	if ch.paths == nil {
+		return nil
+	}
+	return removeFile(name)
 }
 
 // seen takes note of the newest file as it lies there before the capture has opened it.

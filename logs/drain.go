@@ -468,6 +468,7 @@ func (c *stream) report(err error) {
 		return
 	case err != nil:
 		c.fail(err)
+		c.failMarks(err)
 		if c.failures++; c.failures == 1 {
 			c.since = c.store.now().UnixNano()
 			if c.file.Drop {
@@ -513,7 +514,7 @@ func (c *stream) pause() bool {
 		case <-timer.C:
 			return true
 		case <-c.news:
-			if c.otherWaits() {
+			if c.otherWaits() || c.lastTry() {
 				return true
 			}
 		case <-c.quit:
@@ -524,6 +525,13 @@ func (c *stream) pause() bool {
 
 // hear has what comes be news again.
 func (c *Capture) hear() { c.state.CompareAndSwap(dirty, draining) }
+
+// lastTry reports whether somebody wants to know whether writing fails now, and not only before.
+func (s *stream) lastTry() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.marks, func(m mark) bool { return m.failed != nil && m.at[s.which] == nowhere })
+}
 
 // mayOvertake reports whether what s has can be written while c's file fails: it has another one, which is not known to, and need not wait for c
 // at a mark.

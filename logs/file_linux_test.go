@@ -208,24 +208,28 @@ func TestMovedFileIsNoticedSoon(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := r.program(Options{Path: path})
 	p.log("one\n")
+	p.rest()
 	if err := os.Rename(path, path+".old"); err != nil {
 		t.Fatal(err)
 	}
 	passed.Store(int64(lookEvery) - 1)
 	p.log("two\n")
+	p.rest()
 	passed.Store(int64(lookEvery))
 	p.log("three\n")
+	p.rest()
 	equal(t, "the file that was moved", readFile(t, path+".old"), "one\ntwo\n")
 	equal(t, "log", readFile(t, path), "three\n")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	p.log("four\n")
+	p.rest()
 	equal(t, "log", readFile(t, path), "four\n")
-	passed.Store(-int64(time.Hour)) // the clock was set
 	if err := os.Rename(path, path+".old"); err != nil {
 		t.Fatal(err)
 	}
+	passed.Store(-int64(time.Hour)) // the clock was set
 	p.log("five\n")
 	equal(t, "log", readFile(t, path), "five\n")
 }

@@ -144,8 +144,20 @@ func (c *stream) gap(o *setting, run string) []byte {
 
 // text tells how much was lost, and why.
 func (l *loss) text() []byte {
-	text := fmt.Sprintf("%d bytes in %d lines were dropped: %v", l.bytes, l.lines, l.cause)
+	were := "were"
+	if l.bytes == 1 {
+		were = "was"
+	}
+	text := fmt.Sprintf("%s in %s %s dropped: %v", counted(l.bytes, "byte"), counted(l.lines, "line"), were, l.cause)
 	return bytes.ReplaceAll([]byte(text), newline, []byte{' '})
+}
+
+// counted returns "1 line", "2 lines".
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // tell tells of a loss that the log has a record of.

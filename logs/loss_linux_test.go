@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,7 +24,8 @@ func expectGaps(t *testing.T, p *program, log string, count, size int) (gaps int
 		line := string(lineIn(p.options.Format, []byte(strings.TrimSuffix(record, "\n")))) + "\n"
 		var lostBytes, lostLines int
 		var cause string
-		if n, _ := fmt.Sscanf(strings.TrimPrefix(line, "superd: "), "%d bytes in %d lines were dropped: %s", &lostBytes, &lostLines, &cause); n == 3 {
+		singular := strings.NewReplacer("1 byte in", "1 bytes in", " in 1 line ", " in 1 lines ", " was dropped", " were dropped")
+		if n, _ := fmt.Sscanf(singular.Replace(strings.TrimPrefix(line, "superd: ")), "%d bytes in %d lines were dropped: %s", &lostBytes, &lostLines, &cause); n == 3 {
 			gaps++
 			next += lostLines
 			bytes += lostBytes
@@ -237,6 +239,20 @@ func TestStalledWhileOptionsChange(t *testing.T) {
 	}
 }
 
+func TestTextOfALoss(t *testing.T) {
+	for want, l := range map[string]loss{
+		"1 byte in 1 line was dropped: full":    {bytes: 1, lines: 1},
+		"6 bytes in 1 line were dropped: full":  {bytes: 6, lines: 1},
+		"6 bytes in 0 lines were dropped: full": {bytes: 6},
+		"8 bytes in 2 lines were dropped: full": {bytes: 8, lines: 2},
+	} {
+		l.cause = errors.New("full")
+		if got := string(l.text()); got != want {
+			t.Errorf("text() = %q, want %q", got, want)
+		}
+	}
+}
+
 // A line of which superd had dropped the beginning when it was killed is lost to its end.
 func TestLostLineOfAnEarlierSuperd(t *testing.T) {
 	for _, format := range []Format{Raw, Text} {
@@ -272,7 +288,7 @@ func TestLostLineOfAnEarlierSuperd(t *testing.T) {
 		for record := range strings.Lines(readFile(t, o.Path)) {
 			lines = append(lines, string(lineIn(format, []byte(record[:len(record)-1]))))
 		}
-		if got := strings.Join(lines, "|"); len(lines) != 2 || lines[1] != "whole" || !strings.Contains(lines[0], "11 bytes in 1 lines were dropped") {
+		if got := strings.Join(lines, "|"); len(lines) != 2 || lines[1] != "whole" || !strings.Contains(lines[0], "11 bytes in 1 line were dropped") {
 			t.Errorf("%s: file has %q, want a gap of 11 bytes in a line and the whole one", format, got)
 		}
 	}

@@ -89,6 +89,7 @@ func TestReadMovedFileThatGrows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	p.rest()
 	if err := os.Rename(p.Path(), p.Path()+".1"); err != nil {
 		t.Fatal(err)
 	}

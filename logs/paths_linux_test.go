@@ -38,6 +38,12 @@ func TestTwoChainsOfAPath(t *testing.T) {
 		t.Errorf("what the archive was writing: %v", err)
 	}
 	before.wrap("")
+	if err := newChain(path, Raw).list(nil); err != nil { // of who follows a stream that has none yet
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(unfinished); err != nil {
+		t.Errorf("what is nobody's business who only looks: %v", err)
+	}
 
 	if err := before.compress(rotated[0], Zstd); err != nil {
 		t.Fatal(err)

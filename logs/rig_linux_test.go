@@ -159,6 +159,12 @@ func (p *program) print(text string) {
 	}
 }
 
+// rest waits until nobody drains the program: who does may look at its file once more after the last line.
+func (p *program) rest() {
+	p.rig.Helper()
+	p.rig.poll("the hand to rest", func() bool { return p.state.Load() == idle })
+}
+
 // drained returns a channel that is closed once Drained calls back.
 func (p *program) drained() <-chan struct{} {
 	done := make(chan struct{})

@@ -422,3 +422,38 @@ func TestInstancesAtOneLogger(t *testing.T) {
 		t.Errorf("record %q, %v, want one of web", record, err)
 	}
 }
+
+// Who waits for the output no longer than until writing fails has it tried once more, and is told how that went.
+func TestDrainedOrFailed(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "journal")
+	r := newRig(t)
+	r.store.pause = func(int) time.Duration { return time.Hour }
+	p := r.program(Options{Program: "web", Sink: Journald, Address: address})
+	ask := func() error {
+		t.Helper()
+		told := make(chan error, 2)
+		r.do(func() { p.DrainedOrFailed(func(err error) { told <- err }) })
+		select {
+		case err := <-told:
+			return err
+		case <-time.After(patience):
+			t.Fatal("nothing is told")
+			return nil
+		}
+	}
+	if err := ask(); err != nil {
+		t.Errorf("without output: %v", err)
+	}
+	p.print("line\n")
+	r.poll("the trouble is told", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
+	if err := ask(); err == nil {
+		t.Error("while nobody listens it is said to be written")
+	}
+	conn := listen(t, address)
+	if err := ask(); err != nil {
+		t.Errorf("when somebody listens again: %v", err)
+	}
+	if fields, err := decodeJournal([]byte(receive(t, conn))); err != nil || fields["MESSAGE"] != "line" {
+		t.Errorf("entry %v, %v, want the line", fields, err)
+	}
+}

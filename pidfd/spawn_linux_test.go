@@ -275,8 +275,7 @@ func descriptors(t *testing.T) int {
 
 // The start of a child, told by the clock, is that of /proc. So it is whenever a tick ends during the birth, when it is read there.
 func TestStartByTheClock(t *testing.T) {
-	told := 0
-	for range 60 {
+	for n, told := 0, false; n < 30 || !told; n++ { // on a busy machine a birth may take as long as a tick, but not each
 		c := spawn(t, "read x")
 		got, err := c.Identity()
 		if err != nil {
@@ -285,11 +284,6 @@ func TestStartByTheClock(t *testing.T) {
 		if want, err := open(t, c.Pid()).Identity(); err != nil || got != want {
 			t.Errorf("Identity() = %+v, by its pid %+v, %v", got, want, err)
 		}
-		if c.start > 0 {
-			told++
-		}
-	}
-	if told == 0 {
-		t.Error("the clock has told nobody's start")
+		told = told || c.start > 0
 	}
 }

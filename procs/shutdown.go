@@ -2,9 +2,11 @@ package procs
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
+	"superd/logs"
 	"superd/procs/eventlog"
 )
 
@@ -134,25 +136,47 @@ func (s *Supervisor) continueShutdown() {
 		return
 	}
 	s.shutdown.draining = true
-	left := len(s.instances) + 1
+	left := make(map[*instance]struct{}, len(s.instances)+1)
+	left[nil] = struct{}{}
 	ended := false
-	drained := func() {
-		if left--; left <= 0 && !ended && !s.scope.Closed() {
+	drained := func(in *instance) {
+		if delete(left, in); len(left) == 0 && !ended && !s.scope.Closed() {
 			ended = true
 			s.end()
 		}
 	}
 	s.scope.After(drainLimit, func() {
-		if !ended {
-			ended = true
-			s.log.Warn("output not written: the log's file system does not answer", "waited", drainLimit)
-			s.end()
+		if ended {
+			return
 		}
+		ended = true
+		for _, in := range s.instances {
+			if _, waits := left[in]; waits {
+				s.log.Warn("output not written: "+in.unheard(), "instance", in.name, "waited", drainLimit)
+			}
+		}
+		s.end()
 	})
 	for _, in := range s.instances {
-		in.capture.Drained(drained)
+		left[in] = struct{}{}
 	}
-	s.scope.Post(drained)
+	for _, in := range s.instances {
+		in.capture.DrainedOrFailed(func(error) { drained(in) }) // whoever closes the capture tells of what is lost then
+	}
+	s.scope.Post(func() { drained(nil) })
+}
+
+// unheard tells who does not take the output.
+func (in *instance) unheard() string {
+	switch in.capture.Sink() {
+	case "":
+		return "the log's file system does not answer"
+	case logs.Command:
+		return "its logger does not read"
+	case logs.OwnStdout:
+		return "nobody reads superd's standard output"
+	}
+	return fmt.Sprintf("%s does not answer", in.capture.Sink())
 }
 
 func (s *Supervisor) end() {

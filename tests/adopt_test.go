@@ -95,7 +95,7 @@ func TestKilledSuperdIsTakenOver(t *testing.T) {
 func wantLines(t *testing.T, s *harness.Site, name string) {
 	t.Helper()
 	n := 0
-	for line := range strings.Lines(s.MustCtl("logs", "-n", "-1", name).Out) {
+	for line := range strings.Lines(s.MustCtl("logs", "-n", "all", name).Out) {
 		if n++; line != fmt.Sprintf("line %d\n", n) && strings.HasSuffix(line, "\n") {
 			t.Fatalf("line %d of %s is %q", n, name, line)
 		}

@@ -68,9 +68,8 @@ func TestLogDiskStalls(t *testing.T) {
 	harness.Until(t, "the gap is told", func() bool { return strings.HasSuffix(read("drops.log"), "the log did not take it\n") })
 	dropped, kept := 0, 0
 	for line := range strings.Lines(read("drops.log")) {
-		var b, l int
-		if n, _ := fmt.Sscanf(line, "superd: %d bytes in %d lines were dropped", &b, &l); n == 2 {
-			dropped += b
+		if b, _, ok := harness.ReadGap(line); ok {
+			dropped += int(b)
 		} else {
 			kept += len(line)
 		}
@@ -199,7 +198,7 @@ func TestFollowerStops(t *testing.T) {
 	d := s.Start()
 	s.WaitLog("flood", "first\n")
 	var out harness.Output
-	cmd := s.Command("ctl", "logs", "-f", "-n", "-1", "--raw", "flood")
+	cmd := s.Command("ctl", "logs", "-f", "-n", "all", "--raw", "flood")
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -177,7 +177,7 @@ func TestAnyBytes(t *testing.T) {
 	if got := s.Log("binary"); got != all.String() {
 		t.Errorf("log of %d bytes differs from the %d bytes written", len(got), all.Len())
 	}
-	if got := s.MustCtl("logs", "--raw", "-n", "-1", "binary").Out; got != all.String() {
+	if got := s.MustCtl("logs", "--raw", "-n", "all", "binary").Out; got != all.String() {
 		t.Errorf("ctl logs of %d bytes differs from the %d bytes written", len(got), all.Len())
 	}
 	s.WaitState("json", "exited")
@@ -233,7 +233,7 @@ func TestRotatedFilesJoined(t *testing.T) {
 			t.Fatalf("line %d of the files joined is %q", n, line)
 		}
 	}
-	if got := s.MustCtl("logs", "-n", "-1", "lines").Out; got != joined.String() {
+	if got := s.MustCtl("logs", "-n", "all", "lines").Out; got != joined.String() {
 		t.Errorf("ctl logs of all lines has %d bytes, the files have %d", len(got), joined.Len())
 	}
 	if got, want := s.MustCtl("logs", "-n", "2", "lines").Out, child.Line(count-1)+child.Line(count); got != want {

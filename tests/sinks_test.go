@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -208,6 +209,25 @@ func TestStdoutSink(t *testing.T) {
 	}
 	if len(next) != 2 || next["one stdout"] != 20_001 || next["two stderr"] != 20_001 {
 		t.Errorf("lines are %v, want 20000 of each", next)
+	}
+}
+
+// A sink that is not there holds up no shutdown, and what it does not get is told.
+func TestShutdownWithDeadSink(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = ["sh", "-c", "echo one; exec sleep infinity"]
+		log = { sink = "syslog", address = "DIR/log" }
+		`)
+	d := s.Start()
+	harness.Until(t, "the trouble is told", func() bool { return strings.Contains(d.ErrOut.String(), "does not get into its log") })
+	s.Kill(d.Pid, syscall.SIGTERM)
+	if status := d.Wait(); status != 0 {
+		t.Errorf("superd ended with status %d", status)
+	}
+	if text := d.ErrOut.String(); !strings.Contains(text, "output is lost, its log could not be written to the end") || strings.Contains(text, "waited") {
+		t.Errorf("superd said\n%s\nwant it to tell of the loss and not to wait", text)
 	}
 }
 

@@ -106,8 +106,11 @@ func why(keys []control.KeyChange, restart bool) string {
 		return cmp.Compare(rank(a), rank(b))
 	})
 	var text strings.Builder
-	for i, k := range keys {
-		if i > 0 {
+	for _, k := range keys {
+		if restart && !k.Restart && slices.ContainsFunc(keys, func(other control.KeyChange) bool { return other.Restart && other.Key == k.Key }) {
+			continue // such as the new value of what was a mistake
+		}
+		if text.Len() > 0 {
 			text.WriteString("; ")
 		}
 		if restart && !k.Restart {
