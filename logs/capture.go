@@ -23,6 +23,7 @@ const (
 type Capture struct {
 	store  *Store
 	scope  *loop.Scope
+	held   loop.Link // by which the scope owns it
 	name   string
 	*bell                        // of the goroutine; nil without one. Its own; others hold mu
 	turns  uint64                // of FIFOs that became readable, where there are two; the draining goroutine's own
@@ -168,8 +169,9 @@ func (c *Capture) claim() bool {
 	}
 }
 
-// close is the scope's clean-up.
-func (c *Capture) close() {
+// Release is the scope's clean-up: it implements [loop.Owned].
+func (c *Capture) Release() {
+	loop.Leave(&c.held)
 	c.over = true
 	c.store.poller.remove(c)
 	for {

@@ -213,7 +213,7 @@ func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
 	}
 	c.chooseFiles()
 	s.captures.Add(1)
-	scope.Defer(c.close)
+	scope.Adopt(&c.held, c)
 	return c
 }
 

@@ -26,7 +26,7 @@ func (s *Scope) OnClockChange(f func()) (*ClockWatch, error) {
 	if err := s.loop.poller.watchClock(); err != nil {
 		return nil, fmt.Errorf("watch clock: %w", err)
 	}
-	s.adopt(&w.link, w)
+	s.Adopt(&w.link, w)
 	s.loop.clocks = append(s.loop.clocks, w)
 	return w, nil
 }
@@ -39,7 +39,8 @@ func (w *ClockWatch) Stop() {
 	w.loop.clocks = slices.DeleteFunc(slices.Clone(w.loop.clocks), func(o *ClockWatch) bool { return o == w })
 }
 
-func (w *ClockWatch) release() { w.Stop() }
+// Release implements [Owned].
+func (w *ClockWatch) Release() { w.Stop() }
 
 // Clocks is what the clocks show at one instant.
 type Clocks struct {

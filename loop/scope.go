@@ -26,7 +26,7 @@ func (s *Scope) Child() *Scope {
 func (s *Scope) Open(parent *Scope) {
 	s.loop, s.closed = parent.loop, parent.closed
 	if !s.closed {
-		parent.adopt(&s.link, s)
+		parent.Adopt(&s.link, s)
 	}
 }
 
@@ -40,7 +40,7 @@ func (s *Scope) Defer(f func()) *Deferred {
 	if s.closed {
 		f()
 	} else {
-		s.adopt(&d.link, d)
+		s.Adopt(&d.link, d)
 	}
 	return d
 }
@@ -56,7 +56,7 @@ func (s *Scope) Close() {
 	if s == s.loop.root {
 		s.loop.Stop()
 	}
-	s.release()
+	s.Release()
 }
 
 // Loop returns the loop that s belongs to.
@@ -65,21 +65,27 @@ func (s *Scope) Loop() *Loop { return s.loop }
 // Closed reports whether s is closed or being closed.
 func (s *Scope) Closed() bool { return s.closed }
 
-func (s *Scope) release() {
+// Release implements [Owned]: it is Close, without the rule for the root.
+func (s *Scope) Release() {
 	s.closed = true
 	defer func() {
 		if s.newest != nil { // a deferred function has panicked
-			s.release()
+			s.Release()
 		}
 		s.leave() // last: closing the parent meanwhile has to find what is left
 	}()
 	for s.newest != nil {
-		s.newest.owned.release()
+		s.newest.owned.Release()
 	}
 }
 
-// adopt makes o, with k its link, the newest of what s owns.
-func (s *Scope) adopt(k *link, o owned) {
+// Adopt makes o, of which k is a field, what s owns: o is released when s is closed, or now if it is. So something that lives for long needs neither a deferred
+// function nor the allocations for one.
+func (s *Scope) Adopt(k *Link, o Owned) {
+	if s.closed {
+		o.Release()
+		return
+	}
 	k.scope, k.owned, k.older = s, o, s.newest
 	if s.newest != nil {
 		s.newest.newer = k
@@ -87,21 +93,27 @@ func (s *Scope) adopt(k *link, o owned) {
 	s.newest = k
 }
 
-// An owned is what a scope owns. When it is released it leaves the scope.
-type owned interface{ release() }
+// Leave takes out of its scope's list what is owned by way of k; that is what its Release begins with.
+func Leave(k *Link) { k.leave() }
 
-// A link is the place of an owned in the list of its scope. The list runs through what it holds, so
+// An Owned is what a scope owns. When it is released it leaves the scope, see [Leave].
+type Owned interface{ Release() }
+
+// A Link is the place of an [Owned] in the list of its scope.
+type Link = link
+
+// The list runs through what it holds, so
 // that a registration is one allocation and leaves without a search.
 type link struct {
 	scope        *Scope // that owns it, or has owned it; nil: never owned
-	owned        owned  // nil: not owned, or not any more
+	owned        Owned  // nil: not owned, or not any more
 	older, newer *link
 }
 
 // linked reports whether a scope owns what k is the place of.
 func (k *link) linked() bool { return k.owned != nil }
 
-// leave takes k out of its scope's list and reports whether it was in it.
+// leave reports whether k was in the list.
 func (k *link) leave() bool {
 	if !k.linked() {
 		return false
@@ -128,7 +140,8 @@ type Deferred struct {
 // Stop has the function not run. It does nothing if it has run already, or runs.
 func (d *Deferred) Stop() { d.leave() }
 
-func (d *Deferred) release() {
+// Release implements [Owned].
+func (d *Deferred) Release() {
 	d.leave()
 	d.f()
 }

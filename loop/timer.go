@@ -40,7 +40,8 @@ func (t *Timer) Stop() {
 	}
 }
 
-func (t *Timer) release() { t.Stop() }
+// Release implements [Owned].
+func (t *Timer) Release() { t.Stop() }
 
 // Reset has f called d after [Loop.Now] instead of when it was due, be the timer active or not: once, if it is one of
 // After, and at its period from then on, if it is one of Every. It is After and Stop for a timer that is set
@@ -82,7 +83,7 @@ func (t *Timer) set(d time.Duration) {
 		l.timers.fix(t)
 		return
 	}
-	t.scope.adopt(&t.link, t)
+	t.scope.Adopt(&t.link, t)
 	l.timers.push(t)
 }
 

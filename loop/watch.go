@@ -29,6 +29,12 @@ func (s *Scope) OnReadable(fd int, f func()) (*Watch, error) {
 	return s.watch(fd, Readable, false, f)
 }
 
+// OnReadable makes w, the zero Watch, what [Scope.OnReadable] of s returns: for a watch that is a field of what has that life. It is for one descriptor, and
+// never used again.
+func (w *Watch) OnReadable(s *Scope, fd int, f func()) error {
+	return w.begin(s, fd, Readable, false, f)
+}
+
 // OnReadableEdge has f called when fd becomes readable, hung up or in error, and when more arrives. f
 // must read until there is nothing left, since what it leaves is not reported again. It may be called
 // without a cause.
@@ -57,7 +63,8 @@ func (w *Watch) Stop() {
 	}
 }
 
-func (w *Watch) release() { w.Stop() }
+// Release implements [Owned].
+func (w *Watch) Release() { w.Stop() }
 
 // A slot is what the loop knows about a descriptor number.
 type slot struct {
@@ -67,16 +74,24 @@ type slot struct {
 }
 
 func (s *Scope) watch(fd int, want Ready, edge bool, f func()) (*Watch, error) {
-	w := &Watch{f: f, fd: int32(fd), want: want}
+	w := new(Watch)
+	if err := w.begin(s, fd, want, edge, f); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Watch) begin(s *Scope, fd int, want Ready, edge bool, f func()) error {
+	w.f, w.fd, w.want = f, int32(fd), want
 	err := ErrClosed
 	if !s.closed {
 		err = s.loop.register(w, edge)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("watch descriptor %d: %w", fd, err)
+		return fmt.Errorf("watch descriptor %d: %w", fd, err)
 	}
-	s.adopt(&w.link, w)
-	return w, nil
+	s.Adopt(&w.link, w)
+	return nil
 }
 
 // register adds w to the watches of its descriptor, and what it wants to the poller.

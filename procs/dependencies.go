@@ -29,9 +29,10 @@ type standing struct {
 type node struct {
 	name      string
 	instances []*instance
-	edges     []*edge // from those who name it
-	after     int32   // of them, those that are about the order alone
-	seen      view    // as its edges know it
+	only      [1]*instance // what that lies in where there are no replicas
+	edges     []*edge      // from those who name it
+	after     int32        // of them, those that are about the order alone
+	seen      view         // as its edges know it
 
 	levels  [levelCount]int32 // instances
 	holding [levelCount]int32 // of them, those that are holding
@@ -222,7 +223,11 @@ func (e *edge) count(v view, by int32) {
 }
 
 // newNode returns a program without instances.
-func newNode(name string) *node { return &node{name: name, seen: view{ahead: levelCount}} }
+func newNode(name string) *node {
+	n := &node{name: name, seen: view{ahead: levelCount}}
+	n.instances = n.only[:0]
+	return n
+}
 
 // node returns the program of that name in the graph.
 func (s *Supervisor) node(name string) *node {

@@ -128,7 +128,7 @@ func (k *execCheck) spawned(child Child, err error) {
 		return
 	}
 	k.process, k.scope = child.Process, in.scope.Child()
-	_, k.watched = in.sup.own(k.scope, k.process, "", k.reap)
+	k.watched = in.sup.own(k.scope, k.process, "", k.reap)
 	if k.stopped {
 		k.kill()
 	}

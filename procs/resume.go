@@ -97,6 +97,7 @@ func (a *adoption) resume() {
 func (a *adoption) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
+		in:      in,
 		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: int32(v.Group),
 		oomKills: int32(v.OOMKills), envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}

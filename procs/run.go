@@ -20,6 +20,7 @@ const killPause = 2 * time.Second
 // A run is the time from the first pre_start hook to the moment when nothing is left of the main process and the hooks.
 // Its scope owns what it needs meanwhile.
 type run struct {
+	in           *instance
 	scope        loop.Scope
 	program      *config.Program // as it was when the run began: a reload doesn't change how it is stopped
 	config       uint64          // number of the configuration that has this
@@ -31,8 +32,10 @@ type run struct {
 	startLimit *loop.Timer  // the start time-out; nil when the start is over
 	process    Process      // the main process; nil before it is there
 	life       loop.Scope   // of the main process: its timers, and what it tells
-	main       *loop.Scope  // its descriptor; within life, another one when another process becomes the main one
-	mainWatch  *loop.Watch  // of its end
+	main       loop.Scope   // its descriptor; within life, opened again when another process becomes the main one
+	held       loop.Link    // by which main owns the run: its process, and what the keeper has of that
+	mainWatch  *loop.Watch  // of its end; nil where that is not watched
+	firstWatch loop.Watch   // that of the first one
 	group      int32        // number of its process group, when it has ended
 	id         pidfd.Identity
 	kept       string // the name under which the keeper has its pidfd
@@ -56,6 +59,7 @@ type run struct {
 	savedHealth    *savedHealth  // what an earlier superd has known of its health; else nil
 
 	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
+	mains        int32         // main processes that it has had
 	oomKills     int32         // of the tree when the run began
 	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
 	stopLimit    time.Duration // how far the program can put that off
@@ -85,7 +89,7 @@ func (in *instance) spawn() {
 	if in.inherited && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), readyFD: -1}
+	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), readyFD: -1}
 	r.scope.Open(&in.scope)
 	in.run = r
 	in.setLogOptions() // the run before may have been begun with others
@@ -260,9 +264,30 @@ func (in *instance) watchMain(r *run, process Process, id pidfd.Identity, kept s
 // ownMain has the end of process be that of the main process.
 func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept string) {
 	r.process, r.id, r.kept = process, id, kept
-	r.main = r.life.Child()
+	r.main.Open(&r.life)
+	r.main.Adopt(&r.held, r)
 	r.lastWords = wordsNotAwaited
-	r.mainWatch, _ = in.sup.own(r.main, process, kept, func() { in.reap(r, process) })
+	r.mains++
+	number := r.mains
+	r.mainWatch = &r.firstWatch
+	if number > 1 {
+		r.mainWatch = new(loop.Watch) // the loop may not be through with that of the process before
+	}
+	watching, _ := in.sup.watchEnd(&r.main, r.mainWatch, process, func() {
+		if r.mains == number && r.process != nil {
+			r.in.reap(r, r.process)
+		}
+	})
+	if !watching {
+		r.mainWatch = nil
+	}
+}
+
+// Release gives up the main process when its scope is closed.
+func (r *run) Release() {
+	loop.Leave(&r.held)
+	r.process.Close()
+	r.in.sup.letGoOfProcess(r.kept)
 }
 
 // hear takes the ends of what the program tells superd by; -1: none.
@@ -280,14 +305,21 @@ func (in *instance) hear(r *run, notify, ready int) {
 	}
 }
 
-// own watches a child of superd until scope is closed, when the keeper lets go of what it has of it under the name kept. reap is called when it has ended, in each turn until watch is stopped; where superd is
-// short of something it is called again and again, and watched is false. watch is nil where reap is not called in each turn.
-func (s *Supervisor) own(scope *loop.Scope, process Process, kept string, reap func()) (watch *loop.Watch, watched bool) {
-	pid := process.Pid()
+// own watches a child of superd until scope is closed, when the keeper lets go of what it has of it under the name kept. reap is called when it has ended, in each turn; where superd is
+// short of something it is called again and again, and watched is false.
+func (s *Supervisor) own(scope *loop.Scope, process Process, kept string, reap func()) (watched bool) {
 	scope.Defer(func() {
 		process.Close()
 		s.letGoOfProcess(kept)
 	})
+	_, watched = s.watchEnd(scope, new(loop.Watch), process, reap)
+	return watched
+}
+
+// watchEnd has reap called when a child of superd has ended, until scope is closed: in each turn until watch is stopped. Where superd is short of something it is called again and
+// again, and watched is false. Where reap is not called in each turn, watching is.
+func (s *Supervisor) watchEnd(scope *loop.Scope, watch *loop.Watch, process Process, reap func()) (watching, watched bool) {
+	pid := process.Pid()
 	a, isAdopted := process.(*adopted)
 	if isAdopted && !a.isChild() {
 		a.reap = reap // a child of superd's may have its pid before that is known to have ended
@@ -304,14 +336,15 @@ func (s *Supervisor) own(scope *loop.Scope, process Process, kept string, reap f
 	if isAdopted {
 		err = a.watch(scope, reap)
 	} else {
-		watch, err = scope.OnReadable(process.FD(), reap)
+		err = watch.OnReadable(scope, process.FD(), reap)
+		watching = err == nil
 	}
 	if err != nil {
 		// The sweep may be held up, by a fork that hangs.
 		scope.Every(unwatchedPause, reap)
 		s.log.Error("process is not watched", "pid", pid, "error", err)
 	}
-	return watch, err == nil
+	return watching, err == nil
 }
 
 // wait takes the status of a child that has ended, once.

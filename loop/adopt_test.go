@@ -1,0 +1,74 @@
+package loop
+
+import (
+	"slices"
+	"testing"
+)
+
+// A tenant is owned by a scope, without a deferred function.
+type tenant struct {
+	held  Link
+	left  func()
+	times int
+}
+
+func (t *tenant) Release() {
+	Leave(&t.held)
+	t.times++
+	t.left()
+}
+
+// What a scope has adopted is released once, in turn with what else it owns; now where the scope is closed, and never where it has left.
+func TestAdopt(t *testing.T) {
+	v := NewVirtual(1)
+	var order []string
+	note := func(s string) func() { return func() { order = append(order, s) } }
+	s := v.Root().Child()
+	first, second, gone := &tenant{left: note("first")}, &tenant{left: note("second")}, &tenant{left: note("gone")}
+	s.Adopt(&first.held, first)
+	s.Defer(note("deferred"))
+	s.Adopt(&second.held, second)
+	s.Adopt(&gone.held, gone)
+	Leave(&gone.held)
+	s.Close()
+	s.Close()
+	if want := []string{"second", "deferred", "first"}; !slices.Equal(order, want) {
+		t.Errorf("released are %q, want %q", order, want)
+	}
+	late := &tenant{left: note("late")}
+	if s.Adopt(&late.held, late); late.times != 1 {
+		t.Errorf("what a closed scope adopts is released %d times, want once", late.times)
+	}
+	// A scope that was closed may be opened again, and what has left adopted.
+	s.Open(v.Root())
+	s.Adopt(&first.held, first)
+	if s.Close(); first.times != 2 {
+		t.Errorf("what was adopted twice is released %d times, want 2", first.times)
+	}
+}
+
+// A watch that is a field is as one that [Scope.OnReadable] returns.
+func TestWatchInAField(t *testing.T) {
+	onEach(t, func(r *rig) {
+		var w Watch
+		fd, calls := r.open(), 0
+		r.fill(fd)
+		s := r.Root().Child()
+		if err := w.OnReadable(s, fd, func() {
+			calls++
+			w.Stop()
+		}); err != nil {
+			r.Fatal(err)
+		}
+		r.stopAfter(3)
+		r.run()
+		if calls != 1 {
+			r.Errorf("called %d times, want once: it was stopped", calls)
+		}
+		s.Close()
+		var late Watch
+		if err := late.OnReadable(s, fd, func() {}); err == nil {
+			r.Error("a closed scope takes a watch")
+		}
+	})
+}
