@@ -69,40 +69,6 @@ func yield(last time.Time) time.Time {
 	return now
 }
 
-// serve moves bytes for a turn, and waits a while when that fails. It reports whether there may be more to move, and false for open when
-// the capture is closing. Where the turn could only tell the place of a run, another one follows: what has come of the other stream meanwhile comes
-// after what is there.
-func (s *stream) serve() (more, open bool) {
-	more, open = s.serveTurn()
-	if s.awaitPlace() && open {
-		return s.serveTurn()
-	}
-	return more, open
-}
-
-func (s *stream) serveTurn() (more, open bool) {
-	if drops := s.file.Drop; drops { // it takes its slots itself
-		s.store.poller.giveWay(s.bell)
-		more, err := s.turn()
-		s.report(err)
-		return more, err == nil || s.dropFor(s.store.pause(int(s.failures)-1), err)
-	}
-	if s.outlet != nil { // no thread waits for it
-		s.store.poller.giveWay(s.bell)
-		more, err := s.turn()
-		s.report(err)
-		return more, err == nil || s.pause()
-	}
-	slot := s.file.enter(&s.store.slots, s.quit)
-	if slot == nil {
-		return false, false
-	}
-	more, err := s.turn()
-	slot.release()
-	s.report(err)
-	return more, err == nil || s.pause()
-}
-
 // linger waits a moment for more from a program that has just written much, rather than wait for it with the
 // others, which takes longer than the program does; and for the rest of a line. It reports whether there is more to do.
 func (c *Capture) linger() bool {
@@ -110,7 +76,7 @@ func (c *Capture) linger() bool {
 	var begun [streams]int64 // bytes of a line that has no end yet, in the order of the list
 	waits := false
 	for i, s := range list {
-		if s.file.byLine() {
+		if s.byLine() {
 			begun[i] = s.bytes()
 			waits = waits || begun[i] > 0
 		}
@@ -182,94 +148,6 @@ type unfinished struct {
 	at    int64 // where it begins: bytes of output before it
 	since time.Time
 	due   bool // it is written as far as it is there
-}
-
-// turn moves bytes for as long as a slot may be held. It reports whether it left off before the FIFO was empty.
-func (c *stream) turn() (more bool, err error) {
-	look := glance{buffers: &c.store.buffers}
-	defer look.close()
-	drops := c.file.Drop
-	if err := c.check(); err != nil {
-		return true, err
-	}
-	if drops != c.file.Drop {
-		return true, nil // in the other way
-	}
-
-	moved := int64(0)
-	for moved < turnBytes {
-		if c.state.Load() == closing {
-			return false, nil
-		}
-		limit, end := c.aim()
-		if c.reached(false) { // again: whoever waited for a mark may have changed the file since
-			if err := c.check(); err != nil {
-				return true, err
-			}
-			limit, end = c.aim()
-		}
-		if limit == 0 {
-			return true, nil // the other stream has to come so far, too
-		}
-		placed, err := c.place()
-		if err != nil {
-			return true, err
-		}
-		if c.placing != nil {
-			return true, nil // that is waited for without a slot
-		}
-		var n int64
-		var some bool
-		if !placed { // nothing was there
-		} else if !c.file.byLine() {
-			n, err = c.file.take(c.pipe(), min(limit, turnBytes-moved), &look)
-			some = n > 0
-		} else {
-			n, some, err = c.takeLines(limit, end, &look)
-		}
-		c.wrote(n)
-		if err != nil {
-			return true, err
-		}
-		if !some {
-			if err := c.putGap(); err != nil {
-				return true, err
-			}
-			c.reached(!c.file.byLine() || c.bytes() == 0) // else the rest of a line is awaited
-			c.filled(moved)
-			return false, nil
-		}
-		if moved += n; moved < lingerBytes && c.mayRest() {
-			return false, nil // what comes now is told anew: that takes less than another look
-		}
-	}
-	c.filled(moved)
-	c.file.unsure = true
-	if c.mayRest() && c.store.poller.short() {
-		return false, nil // it is told of it once more, after the others
-	}
-	return true, nil
-}
-
-// filled notes that so many bytes were in the pipe at a time. A program that fills it again and again gets a bigger one.
-func (s *stream) filled(bytes int64) {
-	if s.grown || bytes < lingerBytes {
-		return
-	}
-	if second := uint32(s.store.now().Unix()); second != s.second {
-		s.second, s.burst = second, 0
-	}
-	if s.burst += int32(bytes); s.burst >= turnBytes {
-		s.grown = true
-		growPipe(s.pipe(), busyPipe)
-	}
-}
-
-// mayRest reports whether there is nothing to do beyond moving bytes.
-func (s *stream) mayRest() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.marks) == 0 && s.loss.bytes == 0 && !s.file.byLine()
 }
 
 // check does what Reopen and SetOptions asked for, and has it looked before the next byte whether the file is still the one that its path names.

@@ -102,19 +102,26 @@ func (c *stream) lose(p []byte) {
 	} else {
 		c.loss.inLine += len(p)
 	}
+	c.noteLost()
+	c.addDrops(Drops{Bytes: int64(len(p)), Lines: lines})
+}
+
+// loseFirst notes that p is dropped, which came before what was dropped last, if anything was.
+func (c *stream) loseFirst(p []byte) {
+	last, after := c.loss.bytes > 0, c.loss.inLine
+	if c.lose(p); len(p) > 0 && last {
+		c.loss.inLine = after
+		c.noteLost()
+	}
+}
+
+// noteLost notes what the next byte in the pipe belongs to, after what was dropped.
+func (c *stream) noteLost() {
 	if c.loss.inLine > 0 {
 		c.setLine(lostLine) // for the next superd, too
 	} else {
 		c.setLine(atBeginning)
 	}
-	c.addDrops(Drops{Bytes: int64(len(p)), Lines: lines})
-}
-
-// loseFirst notes that p is dropped, which came before what was dropped last.
-func (c *stream) loseFirst(p []byte) {
-	after := c.loss.inLine
-	c.lose(p)
-	c.loss.inLine = after
 }
 
 // endLostLine notes that the line that was dropped last is complete, without a newline.
@@ -194,6 +201,8 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	select {
 	case err := <-done:
 		return false, err
+	case <-c.quit: // what is in the pipe is for the next superd
+		return false, <-done
 	case <-stalled.C:
 	}
 	c.discard(flight, false)

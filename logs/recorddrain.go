@@ -44,7 +44,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 	bench := c.store.benches.Get().(*recordBench)
 	defer c.store.benches.Put(bench)
 	bench.recorder.at(c.file.setting, c.name, run, c.label(), c.store.now())
-	line := c.line()
+	line, noted := c.line(), openLineOf(c.pipe())
 	for len(text) > 0 {
 		records, used := text, len(text)
 		bench.recorder.line = line
@@ -59,8 +59,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 		} else if written == len(records) {
 			written = used
 		}
-		before := line
-		if line = before.after(text[:written], bench.recorder.usual); end == ended && written == len(text) {
+		if line = line.after(text[:written], bench.recorder.usual); end == ended && written == len(text) {
 			line = atBeginning
 		}
 		if overtaken { // what was not in sight is lost, too
@@ -72,12 +71,14 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 			return moved, true, err
 		}
 		c.remember(text[:written])
-		if line != atBeginning && line != before {
+		if line != atBeginning && line != noted {
 			c.setLine(line) // who dies in between sends a mark once more, as a part of the line
+			noted = line
 		}
 		got, rerr := look.drop(c.pipe(), written)
-		if line == atBeginning && line != before {
+		if line == atBeginning && line != noted {
 			c.setLine(line)
+			noted = line
 		}
 		crashpoint.Here("record.after-take")
 		moved += got

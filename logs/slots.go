@@ -91,6 +91,21 @@ func (s *slots) acquire(p place, quit <-chan struct{}) *slot {
 	return t
 }
 
+// stalls reports whether all seats of a place are taken, and one for so long that whoever waits for one there had best have others work meanwhile.
+func (s *slots) stalls(p place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gates[p]
+	if s.last != nil && s.last.place == p {
+		g = s.last
+	}
+	if g == nil || len(g.seats) < cap(g.seats) {
+		return false
+	}
+	i := slices.IndexFunc(s.taken, func(t *slot) bool { return t.place == p })
+	return i >= 0 && time.Since(s.taken[i].since) > handPatience
+}
+
 // sitNow reports whether there was a seat and a token.
 func (s *slots) sitNow(g *gate) bool {
 	select {

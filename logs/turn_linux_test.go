@@ -1,0 +1,173 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A turn that finds that the log is one of another kind by now leaves it to one that takes the slots of that kind.
+func TestTurnOfAnotherKind(t *testing.T) {
+	file := Options{Path: filepath.Join(t.TempDir(), "web.log")}
+	drops, sink := file, Options{Sink: Syslog, Address: filepath.Join(t.TempDir(), "none")}
+	drops.Drop = true
+	p := newRig(t).undrained()
+	s := p.streams[0]
+	for _, o := range []Options{drops, sink, file} {
+		p.print("line\n")
+		p.rig.do(func() { p.SetOptions(o) })
+		before := s.bytes()
+		if more, err := s.turn(); !more || !errors.Is(err, errAnotherWay) || s.bytes() != before {
+			t.Errorf("turn() = %v, %v with %d of %d bytes left, want that nothing is moved on the way to another kind of log", more, err, s.bytes(), before)
+		}
+	}
+	p.mustTurn(false)
+	if got := readFile(t, file.Path); got != "line\nline\nline\n" {
+		t.Errorf("the log is %q", got)
+	}
+}
+
+// The log changes to overflow = drop while a turn is under way that holds the only slot, which it must not wait for.
+func TestDropFromTheMidstOfATurn(t *testing.T) {
+	r := newRig(t)
+	r.store.slots.perPlace = 1
+	r.store.stall = 50 * time.Millisecond
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log")}
+	p := r.program(o)
+	p.log("first\n")
+	o.Drop = true
+	n := 0
+	cancel := p.Notify(func() {
+		switch n++; n {
+		case 1:
+			p.print("second\n")
+			r.do(func() {
+				p.EndRun()
+				p.SetOptions(o)
+			})
+		case 2:
+			p.print("third\n")
+		}
+	})
+	p.print("now\n")
+	r.poll("the second line is written", func() bool { return strings.Contains(p.tail(), "second\n") })
+	p.rest()
+	cancel()
+	p.log("last\n")
+	if d := p.Drops(); d != (Drops{}) {
+		t.Errorf("%+v: want nothing dropped", d)
+	}
+}
+
+// Programs whose file system stalls wait for a slot there, however many they are, and hold up nobody else.
+func TestHandsGiveWayForSlots(t *testing.T) {
+	const most = 2
+	r := newRig(t)
+	r.store.poller.most, r.store.poller.patience = most, time.Hour
+	dir, memory := t.TempDir(), "/dev/shm"
+	elsewhere, err := os.MkdirTemp(memory, "superd-test-")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(elsewhere) })
+	good := r.program(Options{Path: filepath.Join(elsewhere, "good.log")})
+	good.log("one\n")
+	var stuck []*program
+	for i := range 3 * most {
+		p := r.program(Options{Path: filepath.Join(dir, fmt.Sprint(i))})
+		p.log("one\n")
+		stuck = append(stuck, p)
+	}
+	there := r.store.slots.placeOf(way{at: filepath.Join(dir, "0")})
+	if there == r.store.slots.placeOf(way{at: good.Path()}) {
+		t.Skipf("%s and %s are one file system", dir, memory)
+	}
+	var held []*slot
+	for range writersPerPlace {
+		held = append(held, must(t, r.store.slots.acquire(there, nil)))
+	}
+	r.poll("the file system to stall", func() bool { return r.store.slots.stalls(there) })
+	for _, p := range stuck {
+		p.print("two\n")
+	}
+	good.print("two\n")
+	r.poll("a line that has nothing to wait for", func() bool { return readFile(t, good.Path()) == "one\ntwo\n" })
+	for _, h := range held {
+		h.release()
+	}
+	for _, p := range stuck {
+		r.await(p.drained(), "the end of the stall")
+	}
+	if r.store.slots.stalls(there) {
+		t.Error("it stalls yet")
+	}
+}
+
+// What was dropped in the midst of a line is on record, and so is the rest of that line, when the program may not lose output any more.
+func TestNothingIsDroppedAnyMore(t *testing.T) {
+	p := newRig(t).undrained()
+	s := p.streams[0]
+	s.loss.cause = errStalled
+	s.lose([]byte("one\nhalf a "))
+	p.print("line\ntwo\n")
+	p.mustTurn(false)
+	p.print("three\n")
+	p.mustTurn(false)
+	gap, rest, _ := strings.Cut(readFile(t, p.Path()), "\n")
+	if gap != "superd: 16 bytes in 2 lines were dropped: "+errStalled.Error() || rest != "two\nthree\n" {
+		t.Errorf("the log is %q, then %q; want a record of 16 bytes in 2 lines, and two lines", gap, rest)
+	}
+	if d := p.Drops(); d != (Drops{16, 2, 16, 2}) {
+		t.Errorf("%+v: want all of it told", d)
+	}
+}
+
+// The FIFO tells the next superd what the next byte belongs to, also after the rest of a line that was written in parts.
+func TestMarkAfterParts(t *testing.T) {
+	for _, o := range []Options{{Drop: true}, {Format: Text}, {Sink: Syslog}} {
+		r := newRig(t)
+		o.Path = filepath.Join(t.TempDir(), "web.log")
+		if o.Sink != "" {
+			o.Address = filepath.Join(t.TempDir(), "log")
+			conn := listen(t, o.Address)
+			go func() {
+				for buffer := make([]byte, 1000); ; {
+					if _, err := conn.Read(buffer); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		p := r.program(o)
+		p.print("Loading...")
+		r.poll("the part is marked", func() bool { return openLineOf(p.FD(Stdout)) != atBeginning && p.unwritten() == 0 })
+		p.print(" done\nanother\n")
+		r.poll("the mark is gone", func() bool { return openLineOf(p.FD(Stdout)) == atBeginning && p.unwritten() == 0 })
+	}
+}
+
+// What was in flight when its log stalled is lost before what came later, which is what the next byte follows.
+func TestMarkAfterAFlight(t *testing.T) {
+	tests := []struct {
+		name, later, flight string
+		inLine              int
+		want                openLine
+	}{
+		{"the later part of a line", "dropped\nhalf a ", "in flight\n", 7, lostLine},
+		{"the later end of a line", "f a line\n", "in flight\nhal", 0, atBeginning},
+		{"nothing came later", "", "in flight\nhal", 3, lostLine},
+		{"and nothing is lost", "half", "", 4, lostLine},
+	}
+	for _, tt := range tests {
+		s := newRig(t).undrained().streams[0]
+		s.lose([]byte(tt.later))
+		s.loseFirst([]byte(tt.flight))
+		if got := openLineOf(s.pipe()); got != tt.want || s.loss.inLine != tt.inLine {
+			t.Errorf("%s: the next byte belongs to %d, with %d of a lost line before it; want %d and %d", tt.name, got, s.loss.inLine, tt.want, tt.inLine)
+		}
+	}
+}
