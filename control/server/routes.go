@@ -92,11 +92,13 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error 
 	if slices.Contains(to.params, "cursor") {
 		limit = maxCursorBytes
 	}
-	if r.ContentLength > limit {
-		return errTooLarge(limit)
-	}
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(s.body))
+	if r.ContentLength > limit {
+		// Who has written all that he has to say reads the answer; the connection of others may be closed before.
+		_, _ = io.CopyN(io.Discard, r.Body, min(r.ContentLength, maxRefusedBytes))
+		return errTooLarge(limit)
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, limit)
 	err := r.ParseForm()
 	if err == nil {

@@ -26,21 +26,22 @@ import (
 
 // Limits on what a client may take up.
 const (
-	maxConnections = 256
-	maxHeaderBytes = 16 << 10
-	maxBodyBytes   = 64 << 10
-	maxCursorBytes = 1 << 20 // a body with the cursors of all instances
-	maxGlobs       = 32      // different ones in a request: each is compared with each instance, on the loop
-	headerTimeout  = 5 * time.Second
-	bodyTimeout    = 5 * time.Second
-	idleTimeout    = time.Minute
-	stallTimeout   = 30 * time.Second       // for a client that does not read its answer
-	farewellTime   = 500 * time.Millisecond // for those who follow something to its end
-	watchInterval  = 100 * time.Millisecond // between two answers to a watcher
-	statusPart     = 64                     // instances of which the status is sent at a time
-	maxLooks       = 2                      // at processes in /proc, at a time
-	maxArguments   = 2                      // readers of their arguments, which lie in memory that may take as long as a disk does
-	linePatience   = 30 * time.Millisecond  // for the newest lines and for arguments, where a file system stalls
+	maxConnections  = 256
+	maxHeaderBytes  = 16 << 10
+	maxBodyBytes    = 64 << 10
+	maxCursorBytes  = 1 << 20 // a body with the cursors of all instances
+	maxRefusedBytes = 4 << 20 // of a body that is too large are read before the answer
+	maxGlobs        = 32      // different ones in a request: each is compared with each instance, on the loop
+	headerTimeout   = 5 * time.Second
+	bodyTimeout     = 5 * time.Second
+	idleTimeout     = time.Minute
+	stallTimeout    = 30 * time.Second       // for a client that does not read its answer
+	farewellTime    = 500 * time.Millisecond // for those who follow something to its end
+	watchInterval   = 100 * time.Millisecond // between two answers to a watcher
+	statusPart      = 64                     // instances of which the status is sent at a time
+	maxLooks        = 2                      // at processes in /proc, at a time
+	maxArguments    = 2                      // readers of their arguments, which lie in memory that may take as long as a disk does
+	linePatience    = 30 * time.Millisecond  // for the newest lines and for arguments, where a file system stalls
 )
 
 // Threads is how many threads a server may keep waiting in the kernel. Connections don't wait there, and whoever reads logs and events
