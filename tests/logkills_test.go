@@ -185,7 +185,7 @@ func TestRotatedAndCompressedAcrossKills(t *testing.T) {
 			c.print(1000)
 			harness.Until(t, "the last line comes", func() bool { return strings.HasSuffix("\n"+c.Log("web"), fmt.Sprintf("\n%d\n", c.last)) })
 			harness.Until(t, "rotated files are compressed", func() bool {
-				if got := c.MustCtl("logs", "-n", "-1", "web").Out; got != numbered(c.last) {
+				if got := c.MustCtl("logs", "-n", "all", "web").Out; got != numbered(c.last) {
 					t.Fatalf("ctl logs of all lines has %d bytes, which are not the %d of the lines once and in order", len(got), len(numbered(c.last)))
 				}
 				return count("") == 0 && count(suffix) > 5
