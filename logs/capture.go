@@ -257,12 +257,10 @@ func (c *Capture) Drained(f func()) {
 }
 
 // DrainedOrFailed calls f as Drained does, but with an error as soon as writing fails from now on. Where it has failed before it is tried at once.
-func (c *Capture) DrainedOrFailed(f func(err error)) {
+// It reports true, and does not call f, where everything is in the file already.
+func (c *Capture) DrainedOrFailed(f func(err error)) (drained bool) {
 	tell := func(err error) { c.store.loop.Post(func() { f(err) }) }
-	m := mark{kind: ofOutput, reached: func() { tell(nil) }, failed: tell}
-	if !c.addMark(m) {
-		m.reached()
-	}
+	return !c.addMark(mark{kind: ofOutput, reached: func() { tell(nil) }, failed: tell})
 }
 
 // mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing. Of a run that has written
