@@ -177,7 +177,11 @@ func (c *Capture) Release() {
 	for {
 		s := c.state.Load()
 		if s == idle && c.state.CompareAndSwap(idle, closed) {
-			go c.release() // closing a file may block
+			if c.store.leaving.Load() && c.isBare() {
+				c.release()
+			} else {
+				go c.release() // closing a file may block
+			}
 			return
 		}
 		if s != idle && c.state.CompareAndSwap(s, closing) {
@@ -187,6 +191,12 @@ func (c *Capture) Release() {
 			return
 		}
 	}
+}
+
+// isBare reports whether there is nothing but the FIFOs, and nothing to be told of them. It is for who drains, or knows that nobody does.
+func (c *Capture) isBare() bool {
+	return c.outlet == nil && !slices.ContainsFunc(c.files(), func(f *file) bool { return f.fd >= 0 }) &&
+		!slices.ContainsFunc(c.all(), func(s *stream) bool { return s.loss.bytes > 0 || s.failures > 0 })
 }
 
 // begin has the goroutine be woken by a bell.
@@ -388,14 +398,17 @@ func (c *Capture) release() {
 	c.mu.Lock()
 	c.released = true
 	c.bell = nil
-	if c.both > 0 {
+	leaving := c.store.leaving.Load()
+	if c.both > 0 && !leaving {
 		closeFD(int(c.both))
 	}
 	all, marks, watchers := c.streams, c.marks, c.watchers
 	c.marks = nil
 	c.mu.Unlock()
-	for _, s := range all {
-		closeFD(s.pipe()) // it waits for who writes, as pipeBytes does
+	if !leaving {
+		for _, s := range all {
+			closeFD(s.pipe()) // it waits for who writes, as pipeBytes does
+		}
 	}
 	for _, m := range marks {
 		m.reached()
