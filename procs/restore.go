@@ -206,7 +206,7 @@ func (v *savedInstance) runBy(own *config.Program) *config.Program {
 
 // restore gives the machine its state, less what lives.
 func (in *instance) restore(v *savedInstance) {
-	m := in.machine
+	m := &in.machine
 	in.sup.counts[m.state]--
 	m.state, _ = nameOf[State](stateNames[:], v.State)
 	in.sup.counts[m.state]++

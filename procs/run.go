@@ -519,7 +519,7 @@ func (in *instance) awaitDrained() {
 // logFailure logs the end of a run with what comes next.
 func (in *instance) logFailure(message string, attrs ...any) {
 	attrs = append([]any{"instance", in.name}, attrs...)
-	switch m := in.machine; {
+	switch m := &in.machine; {
 	case m.state == Backoff:
 		in.sup.log.Warn(message, append(attrs, "restart_in", roundDuration(m.delay))...)
 	case m.verdict == EndRetry:

@@ -87,7 +87,7 @@ func (in *instance) save() {
 
 // saved returns what save writes down. It shares nothing that changes.
 func (in *instance) saved() *savedInstance {
-	m := in.machine
+	m := &in.machine
 	v := &savedInstance{
 		Config: in.sup.configNumber, Removed: in.removed,
 		State: stateNames[m.state], Held: in.held != nil, Wanted: saveWish(m.wanted), Again: m.again, Verdict: eventNames[m.verdict], Blame: m.blame, NotStarted: m.notStarted, Short: m.starved, Amiss: m.amiss,
@@ -169,7 +169,7 @@ func (r *run) saved(in *instance) *savedRun {
 // saveDrops writes down what the capture has dropped, again and again as long as that changes.
 func (s *Supervisor) saveDrops(c *logs.Capture) {
 	in := s.byName[c.Name()]
-	if in == nil || in.capture != c {
+	if in == nil || &in.capture != c {
 		return
 	}
 	was := c.Drops()
