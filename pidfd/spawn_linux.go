@@ -33,9 +33,8 @@ type Attr struct {
 // is what signal.Ignore set): a clean start needs signals.ResetInherited in this process first. Of
 // our descriptors it gets Files and each that is not close-on-exec, see signals.MarkInheritedCloexec.
 //
-// Spawn blocks while the kernel opens the executable, and while it does, the runtime cannot stop
-// the thread: a garbage collection meanwhile halts the whole program. A caller with doubts about a
-// file system opens the executable and the directory by itself first.
+// Spawn blocks, as any system call does, while the kernel opens the executable: a caller with doubts
+// about a file system opens the executable and the directory by itself first.
 //
 // The child of a failed exec is a zombie for a moment, until it is reaped here by pid; and a
 // child may end before Spawn has returned. So a sweep by Peek leaves alone whom it does not know
@@ -67,7 +66,7 @@ func Spawn(a *Attr) (*Process, error) {
 		}
 	}
 	before := ticks()
-	pid, errno := f.run()
+	pid, errno := f.split()
 	after := ticksAt(f.born) // not now: until the exec is done more than a tick may pass
 	runtime.KeepAlive(f)
 	if errno != 0 {
@@ -145,9 +144,6 @@ func (a *Attr) fork(f *fork) (*fork, error) {
 		// fifty signals, while we wait for the child.
 		f.args.flags |= unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND
 		f.args.cgroup = uint64(a.CgroupFD)
-		if err := unix.PthreadSigmask(unix.SIG_BLOCK, nil, &f.mask); err != nil {
-			return nil, err
-		}
 	}
 	return f, nil
 }
