@@ -20,11 +20,11 @@ type instance struct {
 	machine     machine
 	edges       []*edge // to the programs that it names
 	capture     logs.Capture
-	settled     uint64    // number of the newest birth of which is known what came of it
-	kept        [2]string // by stream: the names under which the keeper has its FIFOs
-	feed        *feed     // a logger's; nil: not made yet, or let go of
-	draining    string    // invocation id of the last run that has ended, until all that it wrote is in the log
-	drainsUntil string    // that of the run whose end in the log is waited for; "": none is
+	settled     uint64      // number of the newest birth of which is known what came of it
+	kept        [2]keptName // by stream: the names under which the keeper has its FIFOs
+	feed        *feed       // a logger's; nil: not made yet, or let go of
+	draining    string      // invocation id of the last run that has ended, until all that it wrote is in the log
+	drainsUntil string      // that of the run whose end in the log is waited for; "": none is
 	tree        Tree
 	run         *run // the present run; nil at rest and in back-off
 

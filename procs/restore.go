@@ -445,7 +445,7 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 			in.takeInput(o.ReadFD, name)
 			continue
 		}
-		in.kept[o.Stream] = name
+		in.kept[o.Stream] = keptNameOf(name)
 		if err := in.capture.Attach(o.Stream, o.ReadFD); err != nil {
 			s.log.Error("output is not captured", "instance", in.name, "error", err)
 		}
