@@ -22,7 +22,7 @@ func Probe() Features {
 		Pidfd:           true,
 		CloneIntoCgroup: probeCloneIntoCgroup(),
 		// Signal 0 is not delivered. That we may lead no group (ESRCH) is an answer, too.
-		GroupSignal: unix.PidfdSendSignal(self.fd, 0, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP) != unix.EINVAL,
+		GroupSignal: unix.PidfdSendSignal(int(self.fd), 0, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP) != unix.EINVAL,
 		Pidfs:       err == nil && inode != 0,
 		ExitInfo:    probeExitInfo(),
 	}

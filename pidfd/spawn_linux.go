@@ -23,6 +23,7 @@ type Attr struct {
 	CgroupFD   int                 // an open cgroup v2 directory that it is born in (Linux 5.7), -1: ours
 	OpenFiles  *unix.Rlimit        // its limit of open files, see InheritedOpenFiles; nil: ours
 	Slots      *Slots              // through which it gets Files; nil: there are none
+	Process    *Process            // what Spawn makes the process that it returns, as a part of what has that life; nil: an allocation of its own
 }
 
 // Spawn starts a process and returns once it runs its own program, or with the error that kept it
@@ -73,7 +74,11 @@ func Spawn(a *Attr) (*Process, error) {
 		return nil, fmt.Errorf("spawn %s: %w", a.Path, errno)
 	}
 	// It is our unreaped child, so the pid is still its own.
-	child := &Process{pid: pid, fd: int(f.pidFD)}
+	child := a.Process
+	if child == nil {
+		child = new(Process)
+	}
+	*child = Process{pid: int32(pid), fd: f.pidFD}
 	if before == after { // as it is most often: a tick is many times as long as a birth
 		child.start = before
 	}

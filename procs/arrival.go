@@ -118,7 +118,7 @@ func (s *Supervisor) remove(in *instance) {
 	s.loggers -= one(in.isLogger())
 	s.queue(instanceKey(in.name), nil)
 	for _, kept := range in.kept {
-		s.letGo(kept)
+		s.letGo(kept.String())
 	}
 	if in.feed != nil {
 		s.letGo(in.feed.kept)

@@ -37,7 +37,7 @@ func (in *instance) change(c *config.Change) {
 		in.replace(program)
 		return
 	}
-	m := in.machine
+	m := &in.machine
 	startsNow := !m.wanted.up && (program.Autostart && !before.Autostart && m.wanted.by != operator || program.Scheduled() && m.wanted.by == byUnscheduled)
 	restarts := outdated || in.run == nil && c.Restarts()
 	if r := in.run; r != nil {
@@ -157,7 +157,7 @@ func (in *instance) changeRun(program *config.Program) {
 
 // judgeAnew has an instance that is wanted up, and has ended, do what its table as it is now says of that end.
 func (in *instance) judgeAnew(before *config.Program) {
-	m, p := in.machine, in.program
+	m, p := &in.machine, in.program
 	e := in.lastExit
 	success := !m.notStarted && !m.amiss && e != nil && e.success(p)
 	start := func() { in.do(func() []Effect { return m.wantUp(byChange, false) }) }

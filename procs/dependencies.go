@@ -81,7 +81,7 @@ func (t *ties) lastLeft() bool { return t.own.users == 0 && t.own.leaving == 0 }
 
 // level tells how far the instance is up.
 func (in *instance) level() level {
-	m := in.machine
+	m := &in.machine
 	switch m.state {
 	case Running:
 		if in.isOneShot() {
@@ -120,7 +120,7 @@ func (in *instance) level() level {
 
 // standing tells what others see of the instance.
 func (in *instance) standing() standing {
-	m := in.machine
+	m := &in.machine
 	s := standing{level: in.level(), alive: in.run != nil && in.stuck == ""}
 	s.holding = m.wanted.up && s.level != up && !m.state.AtRest()
 	s.unasked = !m.wanted.up && m.wanted.by != operator && m.wanted.by != theShutdown && !in.removed && in.held == nil

@@ -17,14 +17,14 @@ type instance struct {
 	name        string
 	program     *config.Program
 	scope       loop.Scope // until the instance is removed
-	machine     *machine
+	machine     machine
 	edges       []*edge // to the programs that it names
-	capture     *logs.Capture
-	settled     uint64    // number of the newest birth of which is known what came of it
-	kept        [2]string // by stream: the names under which the keeper has its FIFOs
-	feed        *feed     // a logger's; nil: not made yet, or let go of
-	draining    string    // invocation id of the last run that has ended, until all that it wrote is in the log
-	drainsUntil string    // that of the run whose end in the log is waited for; "": none is
+	capture     logs.Capture
+	settled     uint64      // number of the newest birth of which is known what came of it
+	kept        [2]keptName // by stream: the names under which the keeper has its FIFOs
+	feed        *feed       // a logger's; nil: not made yet, or let go of
+	draining    string      // invocation id of the last run that has ended, until all that it wrote is in the log
+	drainsUntil string      // that of the run whose end in the log is waited for; "": none is
 	tree        Tree
 	run         *run // the present run; nil at rest and in back-off
 
@@ -80,10 +80,10 @@ func (s *Supervisor) newInstance(name string, program, begun *config.Program, pl
 		o = duringRun(s.logOptions(name, begun), o)
 		in.logsBy = nil
 	}
-	in.capture = s.store.NewCapture(&in.scope, name, o)
+	in.capture.Open(s.store, &in.scope, name, o)
 	in.occupy(o.Files())
 	if s.options.OnCapture != nil {
-		in.runShown = s.options.OnCapture(in.capture)
+		in.runShown = s.options.OnCapture(&in.capture)
 	}
 	s.watchLines(in)
 	in.join()
@@ -174,7 +174,7 @@ func (in *instance) do(step func() []Effect) {
 	}
 	in.save()
 	in.publish()
-	if m := in.machine; before != after && in.ordered() || after == Waiting && m.follows > 0 || m.wanted.up && m.unasked > 0 {
+	if m := &in.machine; before != after && in.ordered() || after == Waiting && m.follows > 0 || m.wanted.up && m.unasked > 0 {
 		in.touch()
 	}
 	in.settleWaiters()

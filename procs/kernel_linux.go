@@ -283,6 +283,7 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int, outputs []int) (
 		return k.execute(p, &pidfd.Attr{
 			Files:    p.files(k.null, stdout, stderr),
 			CgroupFD: cgroup,
+			Process:  spec.Process,
 		})
 	}
 	child, err := spawn()

@@ -49,9 +49,9 @@ type machine struct {
 	cause  string // why the state is what it is
 }
 
-// newMachine returns a machine without ties.
-func newMachine(program *config.Program, rng *rand.Rand) *machine {
-	return &machine{program: program, rng: rng, cause: "not started yet"}
+// newMachine returns a machine without ties: a part of its instance.
+func newMachine(program *config.Program, rng *rand.Rand) machine {
+	return machine{program: program, rng: rng, cause: "not started yet"}
 }
 
 // theConfiguration is who wants up what nobody has asked for, as reasons name it.

@@ -37,7 +37,7 @@ func testMachine(change func(*config.Program)) *machine {
 	}
 	m := newMachine(program, rand.New(rand.NewPCG(1, 1)))
 	m.ties = ties{own: newNode(program.Name)}
-	return m
+	return &m
 }
 
 var (

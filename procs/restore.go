@@ -206,7 +206,7 @@ func (v *savedInstance) runBy(own *config.Program) *config.Program {
 
 // restore gives the machine its state, less what lives.
 func (in *instance) restore(v *savedInstance) {
-	m := in.machine
+	m := &in.machine
 	in.sup.counts[m.state]--
 	m.state, _ = nameOf[State](stateNames[:], v.State)
 	in.sup.counts[m.state]++
@@ -445,7 +445,7 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 			in.takeInput(o.ReadFD, name)
 			continue
 		}
-		in.kept[o.Stream] = name
+		in.kept[o.Stream] = keptNameOf(name)
 		if err := in.capture.Attach(o.Stream, o.ReadFD); err != nil {
 			s.log.Error("output is not captured", "instance", in.name, "error", err)
 		}

@@ -205,7 +205,7 @@ func (a *adoption) resumeStop(r *run) {
 
 // resumeSpawning goes on with a start.
 func (a *adoption) resumeSpawning(r *run) {
-	in, v, m := a.in, a.saved.Run, a.in.machine
+	in, v, m := a.in, a.saved.Run, &a.in.machine
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.birth != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
@@ -304,7 +304,7 @@ func (a *adoption) resumeClearing(r *run) {
 
 // endedUnseen goes on with the post_stop hook of a run whose main process has ended, of which there is no record.
 func (a *adoption) endedUnseen(r *run) {
-	in, m := a.in, a.in.machine
+	in, m := a.in, &a.in.machine
 	now := in.sup.loop.Now()
 	in.lastExit = &ExitStatus{at: now}
 	if r.startedAt == 0 {
@@ -402,7 +402,7 @@ func (s *Supervisor) goOnShuttingDown() {
 func (s *Supervisor) voidShutdown() {
 	voided := false
 	for _, in := range slices.Clone(s.instances) {
-		m := in.machine
+		m := &in.machine
 		if m.wanted.by != theShutdown || m.overruled == nil || in.removed {
 			continue
 		}

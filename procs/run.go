@@ -27,18 +27,19 @@ type run struct {
 	invocationID string
 	hook         *hookRun // under way; nil without one
 
-	begin      func()       // waits for a worker of the run before, which has not come back; else nil
-	pending    PendingSpawn // of the main process; nil when its result is in
-	startLimit *loop.Timer  // the start time-out; nil when the start is over
-	process    Process      // the main process; nil before it is there
-	life       loop.Scope   // of the main process: its timers, and what it tells
-	main       loop.Scope   // its descriptor; within life, opened again when another process becomes the main one
-	held       loop.Link    // by which main owns the run: its process, and what the keeper has of that
-	mainWatch  *loop.Watch  // of its end; nil where that is not watched
-	firstWatch loop.Watch   // that of the first one
-	group      int32        // number of its process group, when it has ended
+	begin      func()        // waits for a worker of the run before, which has not come back; else nil
+	pending    PendingSpawn  // of the main process; nil when its result is in
+	startLimit *loop.Timer   // the start time-out; nil when the start is over
+	process    Process       // the main process; nil before it is there
+	first      pidfd.Process // what it is, if it is the one that was started
+	life       loop.Scope    // of the main process: its timers, and what it tells
+	main       loop.Scope    // its descriptor; within life, opened again when another process becomes the main one
+	held       loop.Link     // by which main owns the run: its process, and what the keeper has of that
+	mainWatch  *loop.Watch   // of its end; nil where that is not watched
+	firstWatch loop.Watch    // that of the first one
+	group      int32         // number of its process group, when it has ended
 	id         pidfd.Identity
-	kept       string // the name under which the keeper has its pidfd
+	kept       keptName // the name under which the keeper has its pidfd
 	startedAt  time.Duration
 	readyAt    time.Duration // 0 before it is ready
 	readiness  *readiness    // nil unless it is awaited
@@ -149,6 +150,7 @@ func (in *instance) spawnMain(r *run) {
 	r.startLimit = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
 	b := in.newBirth(r)
 	spec := in.spec(r, r.program, b)
+	spec.Process = &r.first
 	in.tell(spec, r.program, b)
 	r.notifyKept, r.readyKept = b.value.Notify, b.value.Ready
 	in.letGoOfTold(r)
@@ -193,10 +195,10 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 	}
 	for _, which := range streamsOf(program) {
 		if b != nil && in.capture.FD(which) < 0 {
-			if in.kept[which] == "" {
-				in.kept[which] = in.sup.reserve(true)
+			if in.kept[which] == 0 {
+				in.kept[which] = keptNameOf(in.sup.reserve(true))
 			}
-			b.value.Kept[which] = in.kept[which]
+			b.value.Kept[which] = in.kept[which].String()
 		}
 		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
 		if program.Log.Format == config.LogDirect {
@@ -263,7 +265,7 @@ func (in *instance) watchMain(r *run, process Process, id pidfd.Identity, kept s
 
 // ownMain has the end of process be that of the main process.
 func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept string) {
-	r.process, r.id, r.kept = process, id, kept
+	r.process, r.id, r.kept = process, id, keptNameOf(kept)
 	r.main.Open(&r.life)
 	r.main.Adopt(&r.held, r)
 	r.lastWords = wordsNotAwaited
@@ -287,7 +289,7 @@ func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept str
 func (r *run) Release() {
 	loop.Leave(&r.held)
 	r.process.Close()
-	r.in.sup.letGoOfProcess(r.kept)
+	r.in.sup.letGoOfProcess(r.kept.String())
 }
 
 // hear takes the ends of what the program tells superd by; -1: none.
@@ -522,7 +524,7 @@ func (in *instance) awaitDrained() {
 // logFailure logs the end of a run with what comes next.
 func (in *instance) logFailure(message string, attrs ...any) {
 	attrs = append([]any{"instance", in.name}, attrs...)
-	switch m := in.machine; {
+	switch m := &in.machine; {
 	case m.state == Backoff:
 		in.sup.log.Warn(message, append(attrs, "restart_in", roundDuration(m.delay))...)
 	case m.verdict == EndRetry:
