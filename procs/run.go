@@ -227,7 +227,9 @@ func (in *instance) attach(b *birth, child Child) {
 		if fd < 0 {
 			continue
 		}
-		in.noOutput = ""
+		if in.noOutput != "" {
+			in.noOutput = ""
+		}
 		if name := b.value.Kept[which]; name != "" && !b.kept {
 			in.sup.keeper.Store(name, fd)
 		}
@@ -433,7 +435,7 @@ func (in *instance) callOffPending(pending PendingSpawn, hook string) bool {
 		return false
 	}
 	in.hanging++
-	in.hangsIn = stage
+	in.remark().hangsIn = stage
 	return true
 }
 
@@ -479,7 +481,7 @@ func (in *instance) reap(r *run, process Process) {
 			note += fmt.Sprintf(" (its limit is %d bytes)", *limit)
 		}
 	}
-	if note == "" {
+	if note == "" && in.note != "" {
 		note, in.note = in.note, ""
 	}
 	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.left(r)) })
