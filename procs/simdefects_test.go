@@ -161,7 +161,7 @@ var defects = []defect{
 	}},
 	{name: "a watchdog that is not fed does not bite", rules: func(r *table) { r[Running][WatchdogDue] = to(Running) }},
 	{name: "a failed check counts while the program reads its configuration", turn: func(in *instance) {
-		if r := in.run; r != nil && r.monitor != nil {
+		if r := in.run; r != nil && r.monitor != nil && r.reloading != nil {
 			r.reloading.Stop()
 			r.reloading = nil
 		}
