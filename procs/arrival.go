@@ -112,7 +112,7 @@ func (s *Supervisor) remove(in *instance) {
 	if i, ok := slices.BinarySearchFunc(s.instances, in, compareInstances); ok {
 		s.instances = slices.Delete(s.instances, i, i+1)
 	}
-	in.occupy(nil)
+	in.occupy(in.capture.Files(), nil)
 	s.counts[in.machine.state]--
 	s.outputs -= fifosOf(in.program)
 	s.loggers -= one(in.isLogger())

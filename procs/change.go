@@ -33,7 +33,7 @@ func (in *instance) change(c *config.Change) {
 		return // the superd before has done it
 	}
 	taken := func(other *instance) bool { return other != in && !other.machine.hindered }
-	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.files) && in.sup.writer(files, taken) != nil {
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.capture.Files()) && in.sup.writer(files, taken) != nil {
 		in.replace(program)
 		return
 	}
@@ -86,12 +86,12 @@ func (in *instance) setLogOptions() {
 		o = duringRun(in.sup.logOptions(in.name, r.program), o)
 		in.logsBy = nil
 	}
-	logsBefore := len(in.capture.Apart())
+	logsBefore, before := len(in.capture.Apart()), in.capture.Files()
 	in.capture.SetOptions(o)
 	if len(in.capture.Apart()) > logsBefore {
 		in.sup.tellAdded()
 	}
-	if !in.occupy(o.Files()) {
+	if !in.occupy(before, in.capture.Files()) {
 		return
 	}
 	if h := in.hinderer; h != nil {

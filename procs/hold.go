@@ -78,7 +78,7 @@ func (in *instance) release() {
 func (in *instance) endHeld() {
 	in.release()
 	m := &in.machine
-	in.run = &run{in: in, program: in.program, invocationID: in.sup.newInvocationID(), touched: true}
+	in.run = &run{in: in, program: in.program, invocationID: in.sup.newInvocationID(), telling: &tellsNothing, touched: true}
 	in.run.scope.Open(&in.scope)
 	in.do(func() []Effect {
 		m.wish(false, operator)

@@ -36,7 +36,7 @@ func testMachine(change func(*config.Program)) *machine {
 		change(program)
 	}
 	m := newMachine(program, rand.New(rand.NewPCG(1, 1)))
-	m.ties = ties{own: newNode(program.Name)}
+	m.ties = tied(newNode(program.Name))
 	return &m
 }
 

@@ -429,7 +429,7 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 	}
 	for _, o := range t.Outputs {
 		if o.Err != nil {
-			in.noOutput = o.Err.Error()
+			in.remark().noOutput = o.Err.Error()
 			if t.Found != nil {
 				s.log.Error("output is not captured", "instance", in.name, "error", o.Err)
 			}
@@ -467,7 +467,7 @@ func (a *adoption) tellGap() bool {
 	var runs []string
 	if p, b := a.saved.process(); (p != nil || b != nil) && a.adoptee.Ended {
 		runs = append(runs, a.saved.Run.ID)
-		a.in.note = outputLost
+		a.in.remark().note = outputLost
 	}
 	if a.saved.Drain != "" {
 		runs = append(runs, a.saved.Drain)

@@ -46,18 +46,9 @@ type run struct {
 
 	startDeadline time.Duration // when the start time-out ends; 0 unless its readiness is awaited
 
-	notifyKept     string        // the names under which the keeper has its notify socket
-	readyKept      string        // and the pipe on which it tells that it is ready
-	printsFrom     [2]string     // where its output begins in the log of a [logs.Stream], as a [logs.Cursor]; empty: not known, or not needed
-	readyFD        int           // the reading end of that; -1: none, or it has another owner
-	listener       Listener      // on the notify socket; nil without
-	statusText     string        // what it has said of itself
-	watchdogPeriod time.Duration // that it has asked for; 0: that of the configuration
-	reloading      *loop.Timer   // until it is over; nil unless it reads its configuration
-	reloadedAt     time.Duration // when it was over last; 0 before
-	leaving        *loop.Timer   // until that is done for it; nil unless it is on its way out by itself
-	monitor        *monitor      // nil unless it is ready and looked after
-	savedHealth    *savedHealth  // what an earlier superd has known of its health; else nil
+	*telling                 // never nil
+	monitor     *monitor     // nil unless it is ready and looked after
+	savedHealth *savedHealth // what an earlier superd has known of its health; else nil
 
 	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
 	mains        int32         // main processes that it has had
@@ -90,7 +81,7 @@ func (in *instance) spawn() {
 	if in.inherited && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), readyFD: -1}
+	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), telling: &tellsNothing}
 	r.scope.Open(&in.scope)
 	in.run = r
 	in.setLogOptions() // the run before may have been begun with others
@@ -152,7 +143,10 @@ func (in *instance) spawnMain(r *run) {
 	spec := in.spec(r, r.program, b)
 	spec.Process = &r.first
 	in.tell(spec, r.program, b)
-	r.notifyKept, r.readyKept = b.value.Notify, b.value.Ready
+	if b.value.Notify != "" || b.value.Ready != "" {
+		t := r.tells()
+		t.notifyKept, t.readyKept = b.value.Notify, b.value.Ready
+	}
 	in.letGoOfTold(r)
 	r.pending = in.sup.system.Spawn(spec, func(child Child, err error) {
 		b.settle(func() { in.spawnResult(r, b, child, err) })
@@ -227,7 +221,9 @@ func (in *instance) attach(b *birth, child Child) {
 		if fd < 0 {
 			continue
 		}
-		in.noOutput = ""
+		if in.noOutput != "" {
+			in.noOutput = ""
+		}
 		if name := b.value.Kept[which]; name != "" && !b.kept {
 			in.sup.keeper.Store(name, fd)
 		}
@@ -298,7 +294,7 @@ func (in *instance) hear(r *run, notify, ready int) {
 		in.listen(r, notify)
 	}
 	if ready >= 0 {
-		r.readyFD = ready
+		r.tells().readyFD = ready
 		r.life.Defer(func() {
 			if r.readyFD >= 0 { // nobody has waited for it
 				in.sup.system.CloseFD(r.readyFD)
@@ -433,7 +429,7 @@ func (in *instance) callOffPending(pending PendingSpawn, hook string) bool {
 		return false
 	}
 	in.hanging++
-	in.hangsIn = stage
+	in.remark().hangsIn = stage
 	return true
 }
 
@@ -450,7 +446,9 @@ func (in *instance) reap(r *run, process Process) {
 		return
 	}
 	r.life.Close()
-	r.listener = nil
+	if r.listener != nil {
+		r.listener = nil
+	}
 	now := in.sup.loop.Now()
 	in.sup.saveExit(r.id)
 	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state
@@ -482,7 +480,7 @@ func (in *instance) reap(r *run, process Process) {
 			note += fmt.Sprintf(" (its limit is %d bytes)", *limit)
 		}
 	}
-	if note == "" {
+	if note == "" && in.note != "" {
 		note, in.note = in.note, ""
 	}
 	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.left(r)) })
