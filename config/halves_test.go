@@ -39,9 +39,9 @@ func TestHalves(t *testing.T) {
 		{"[program.a]\nx = [\n[program.b]\n]\n", false},
 		{"", false},
 		{"[program.a]\n", false},
-		{"program = { a = { x = 1 } }\n[program.b]\nx = 2\n", false},         // can't be added to
-		{"program.a.x = 1\n[program.b]\nx = 2\n", false},                     // likewise
-		{"program = 1\n[program.b]\nx = 2\n", false},                         // no table
+		{"\nprogram = { a = { x = 1 } }\n[program.b]\nx = 2\n", false},       // can't be added to
+		{"\nprogram.a.x = 1\n[program.b]\nx = 2\n", false},                   // likewise
+		{"\nprogram = 1\n[program.b]\nx = 2\n", false},                       // no table
 		{"[[program]]\na = 1\n[program.b]\nx = 2\n", false},                  // an array of them
 		{"[program.a]\nx = 1\n[program.a]\nx = 2\n", false},                  // twice
 		{"[program.a]\nx = 1\n[program.b]\nx = 2\n[program.a.log]\n", false}, // in both
