@@ -33,12 +33,13 @@ const smallPause = time.Second
 const growth = 1 << 20
 
 // becomeSmallSoon has the keeper become small once it has come to rest. Its heap is left as it is: a first collection makes lists of the runtime's for what it
-// has found, which take more than the garbage does that the keeper has made by then.
+// has found, which take more than the garbage does that the keeper has made by then. After the start of thousands the pacer finds one due, which reads much of the
+// program's constants: so the program's pages are given back after that.
 func (k *Keeper) becomeSmallSoon() {
 	k.scope.After(smallPause, func() {
 		if k.pacer == nil {
 			k.pacer = footprint.NewPacer(growth)
 		}
-		go footprint.ReleaseProgram() // it takes a while
+		k.scope.After(smallPause, func() { go footprint.ReleaseProgram() }) // it takes a while
 	})
 }

@@ -91,7 +91,7 @@ func BenchmarkRecords(b *testing.B) {
 			b.ReportAllocs()
 			var r recorder
 			for b.Loop() {
-				r.at(Options{Program: "web", Format: format}.setting(), "web", "0123456789abcdef0123456789abcdef", stdout, time.Now())
+				r.at(new(Options{Program: "web", Format: format}.setting()), "web", "0123456789abcdef0123456789abcdef", stdout, time.Now())
 				for used := 0; used < len(text)-100; {
 					_, n := r.append(made[:0], text[used:], awaited)
 					used += n

@@ -31,6 +31,7 @@ type Capture struct {
 	outage atomic.Pointer[Outage]
 	outlet *outlet // nil: files. The draining goroutine's own, but for what its comment says
 
+	own      parts
 	options  *setting  // guarded by mu, as the following; never changed, but replaced
 	streams  []*stream // never changed, but replaced: stdout, and stderr if it was ever apart
 	runID    string    // of the run whose output comes
@@ -48,6 +49,15 @@ type Capture struct {
 	unplaced [streams]atomic.Bool // a run has printed nothing yet into the log of a stream, and where it begins there is to be told before it has
 	newRun   [streams]bool        // no process of it has opened the file that it writes by itself; guarded by mu, as the next
 	released bool                 // descriptors are closed; nothing follows
+}
+
+// parts are what a capture begins with, and most have nothing else until they end: so these are one object, as objects that are small and stay keep a page
+// each from being given back. What takes their place later is made when it is needed.
+type parts struct {
+	setting setting
+	streams [1]*stream
+	stdout  stream
+	file    file
 }
 
 // A mark is a place in the output that something waits for.
@@ -226,7 +236,7 @@ func (c *Capture) wakeToQuit() {
 
 // SetOptions changes where the output goes from now on. Files of an earlier path are left as they are.
 func (c *Capture) SetOptions(o Options) {
-	next := c.store.settings.of(o.complete())
+	next := new(c.store.settings.of(o.complete()))
 	c.mu.Lock()
 	changed := !next.same(c.options)
 	c.options = next
@@ -384,7 +394,7 @@ func (c *Capture) release() {
 			f.close()
 			slot.release()
 		}
-		c.store.paths.retire(f.chain)
+		c.store.paths.retire(&f.chain)
 	}
 
 	c.mu.Lock()

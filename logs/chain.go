@@ -81,9 +81,15 @@ type chain struct {
 const unknown = math.MinInt64
 
 func newChain(path string, format Format) *chain {
-	ch := &chain{path: path, format: format, began: math.MaxInt64, run: unknown, ended: unknown}
-	ch.disk = &ch.lock
+	ch := new(chain)
+	ch.init(path, format)
 	return ch
+}
+
+// init makes ch, the zero chain, what [newChain] returns: for one that is a part of what has that life.
+func (ch *chain) init(path string, format Format) {
+	ch.path, ch.format, ch.began, ch.run, ch.ended = path, format, math.MaxInt64, unknown, unknown
+	ch.disk = &ch.lock
 }
 
 // list finds the rotated files that are there already, and the newest file if the capture has not opened it yet. l may be nil.

@@ -34,10 +34,10 @@ func (c *Capture) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 		return -1, err
 	}
 	c.mu.Lock()
-	ch := c.streams[0].file.chain
+	ch := &c.streams[0].file.chain
 	for _, s := range c.streams {
 		if s.which == which {
-			ch = s.file.chain
+			ch = &s.file.chain
 		}
 	}
 	first := c.newRun[which]

@@ -173,7 +173,7 @@ func (c *Capture) settle() {
 	c.chooseFiles()
 	for _, f := range before {
 		if !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.file == f }) {
-			c.store.paths.retire(f.chain)
+			c.store.paths.retire(&f.chain)
 		}
 	}
 }
@@ -184,13 +184,17 @@ func (c *Capture) chooseFiles() {
 	if first.file == nil || first.file.Sink != c.options.Sink || first.file.Address != c.options.Address {
 		c.outlet = c.outlet.next(c.store.newSink(c.options))
 	}
-	first.file = c.fileFor(first.file, c.options)
+	if first.file == nil {
+		first.file = c.store.begin(&c.own.file, c.options)
+	} else {
+		first.file = c.fileFor(first.file, c.options)
+	}
 	for _, s := range c.streams[1:] {
 		switch own := c.options.ofStderr(); {
 		case own == nil:
 			s.file = first.file
 		case s.file == first.file:
-			s.file = c.store.newFile(own)
+			s.file = c.store.begin(new(file), own)
 		default:
 			s.file = c.fileFor(s.file, own)
 		}
@@ -200,7 +204,7 @@ func (c *Capture) chooseFiles() {
 // fileFor returns the file that has been written to so far with other options, or another one where these name another.
 func (c *Capture) fileFor(f *file, o *setting) *file {
 	if f == nil || o.Path != f.Path {
-		return c.store.newFile(o)
+		return c.store.begin(new(file), o)
 	}
 	f.foreign = f.foreign || o.Format != f.Format
 	f.setting = o

@@ -20,7 +20,7 @@ type file struct {
 	*setting // never changed, but replaced
 	now      func() time.Time
 	archive  *archive // told of each rotation; may be nil
-	chain    *chain
+	chain    chain
 
 	fd       int      // -1: opened when next needed
 	at       place    // where it is open: what is mounted there may have changed since
@@ -38,9 +38,10 @@ type file struct {
 	foreign  bool     // what is at its end was written in another format
 }
 
-// newFile returns a file as o has it, which is complete.
-func newFile(o *setting, now func() time.Time, archive *archive) *file {
-	return &file{setting: o, now: now, archive: archive, chain: newChain(o.Path, o.Format), fd: -1}
+// init makes f, the zero file, one as o has it, which is complete.
+func (f *file) init(o *setting, now func() time.Time, archive *archive) {
+	f.setting, f.now, f.archive, f.fd = o, now, archive, -1
+	f.chain.init(o.Path, o.Format)
 }
 
 // enter waits for a slot in the place of the file. It is nil if quit was closed before there was one.
@@ -48,7 +49,7 @@ func (f *file) enter(s *slots, quit <-chan struct{}) *slot {
 	if f.fd >= 0 {
 		return s.acquire(f.at, quit)
 	}
-	in := s.enter(f.chain, quit)
+	in := s.enter(&f.chain, quit)
 	if in != nil {
 		f.at = in.place
 	}
@@ -287,7 +288,7 @@ func (f *file) openEnd() error {
 	f.unsure, f.looked = false, f.now().UnixNano()
 	if !f.begun {
 		f.begun = true
-		f.archive.rotated(task{f.chain, f.Compression})
+		f.archive.rotated(task{&f.chain, f.Compression})
 	}
 	return f.begin(info)
 }
@@ -369,7 +370,7 @@ func (f *file) rotate() {
 		errs = append(errs, removeFile(old.name))
 	}
 	f.trouble = errors.Join(errs...)
-	f.archive.rotated(task{f.chain, f.Compression})
+	f.archive.rotated(task{&f.chain, f.Compression})
 }
 
 // rename gives the file a name that is newer than those of the files rotated before, and that nothing has yet.

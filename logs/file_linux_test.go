@@ -16,7 +16,8 @@ import (
 )
 
 func newTestFile(t testing.TB, o Options) *file {
-	f := newFile(o.complete().setting(), time.Now, nil)
+	f := new(file)
+	f.init(new(o.complete().setting()), time.Now, nil)
 	t.Cleanup(f.close)
 	return f
 }

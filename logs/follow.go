@@ -56,7 +56,7 @@ func (c *Capture) show(ctx context.Context, which Stream, w io.Writer, follow bo
 func (c *Capture) chain() (ch *chain, released bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.streams[0].file.chain, c.released
+	return &c.streams[0].file.chain, c.released
 }
 
 // chainOf returns the chain of a stream's own log file, nil while nothing was written there, and whether nothing will be added to it any more.
@@ -65,11 +65,11 @@ func (c *Capture) chainOf(which Stream) (ch *chain, released bool) {
 	defer c.mu.Unlock()
 	first := c.streams[0].file
 	if which == Stdout {
-		return first.chain, c.released
+		return &first.chain, c.released
 	}
 	for _, s := range c.streams[1:] {
 		if s.file != first {
-			return s.file.chain, c.released
+			return &s.file.chain, c.released
 		}
 	}
 	return nil, c.released || c.options.ofStderr() == nil

@@ -167,7 +167,7 @@ func FuzzJournal(f *testing.F) {
 			end = ended
 		}
 		want := wantedLines(text, end, priorityInfo)
-		got := encoded(t, o.setting(), instance, run, stdout, text, end)
+		got := encoded(t, new(o.setting()), instance, run, stdout, text, end)
 		if len(got) != len(want) {
 			t.Fatalf("%d entries, want %d", len(got), len(want))
 		}
@@ -201,7 +201,7 @@ func FuzzSyslog(f *testing.F) {
 			end = ended
 		}
 		want := wantedLines(text, end, priorityError)
-		got := encoded(t, o.setting(), instance, run, stderr, text, end)
+		got := encoded(t, new(o.setting()), instance, run, stderr, text, end)
 		if len(got) != len(want) {
 			t.Fatalf("%d messages, want %d", len(got), len(want))
 		}
@@ -229,7 +229,7 @@ func FuzzFraming(f *testing.F) {
 			o := o.complete()
 			piece := int(piece16) + 1
 			var r recorder
-			r.at(o.setting(), "web", "run", stdout, time.Unix(1e9, 0))
+			r.at(new(o.setting()), "web", "run", stdout, time.Unix(1e9, 0))
 			dst := make([]byte, 0, recordBytes)
 			all := func(pieces bool) (records []byte) {
 				var pending []byte

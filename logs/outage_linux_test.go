@@ -238,7 +238,7 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 	there.log("two\n")
 	var held []*slot
 	for range readersPerPlace { // as many readers hang
-		held = append(held, must(t, r.store.readers.enter(there.streams[0].file.chain, nil)))
+		held = append(held, must(t, r.store.readers.enter(&there.streams[0].file.chain, nil)))
 	}
 	elsewhere := r.program(Options{Path: "/dev/shm/not there"})
 	if got := LastLines([]*Capture{there.Capture, nil, elsewhere.Capture}, time.Millisecond); !slices.Equal(got, []string{"one", "", ""}) {

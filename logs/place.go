@@ -14,7 +14,7 @@ func (s *Store) TellPlaces(f func(at RunBegin, saved func())) { s.tellPlace = f 
 // place tells where the present run begins that is to be placed, when something of it is in the FIFO. Nothing is in the file then. It reports
 // whether what is in the FIFO may be moved, by now or after [stream.awaitPlace]; else nothing was there.
 func (s *stream) place() (placed bool, err error) {
-	which, ch := Stdout, s.file.chain
+	which, ch := Stdout, &s.file.chain
 	if first, _ := s.chain(); first != ch {
 		which = Stderr
 	}

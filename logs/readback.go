@@ -78,7 +78,7 @@ func (c *Capture) Tail(f func(end []byte, cut bool)) {
 		for _, file := range c.files() {
 			from, to := file.chain.lastRun() // now: a next run may begin any time
 			if from != to || file.chain.newest().format == Direct {
-				outputs = append(outputs, runOutput{file.chain, from, to})
+				outputs = append(outputs, runOutput{&file.chain, from, to})
 			}
 		}
 		if len(outputs) == 0 {

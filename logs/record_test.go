@@ -14,7 +14,7 @@ var recordAt = time.Date(2026, 11, 21, 8, 20, 45, 123456789, time.FixedZone("", 
 // records returns what a recorder makes of text, given to it in pieces as a pipe would show them, and the bytes it left.
 func records(format Format, text []byte, end ending, pieces func() int) (made []byte, rest []byte) {
 	var r recorder
-	r.at(Options{Program: "web", Format: format}.setting(), "web@2", "run-1", stdout, recordAt)
+	r.at(new(Options{Program: "web", Format: format}.setting()), "web@2", "run-1", stdout, recordAt)
 	seen := 0 // bytes in sight
 	for seen < len(text) || len(text) > 0 {
 		last := awaited

@@ -16,14 +16,14 @@ type settings struct {
 }
 
 // setting returns a setting for complete options, which it shares with nobody.
-func (o Options) setting() *setting {
-	own := &setting{Program: o.Program, Path: o.Path, StderrPath: o.StderrPath, Options: &o}
+func (o Options) setting() setting {
+	own := setting{Program: o.Program, Path: o.Path, StderrPath: o.StderrPath, Options: &o}
 	o.Program, o.Path, o.StderrPath = "", "", ""
 	return own
 }
 
 // of returns a setting for complete options.
-func (s *settings) of(o Options) *setting {
+func (s *settings) of(o Options) setting {
 	own := o.setting()
 	s.mu.Lock()
 	defer s.mu.Unlock()

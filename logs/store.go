@@ -107,7 +107,8 @@ func (o Options) complete() Options {
 
 // Files returns the paths of the log files.
 func (o Options) Files() []string {
-	return o.setting().files()
+	own := o.setting()
+	return own.files()
 }
 
 // byLine reports whether lines are put into the file, and not just bytes: it is as well to drop lines, too.
@@ -189,10 +190,10 @@ type RunBegin struct {
 // called before there are captures.
 func (s *Store) TellRuns(f func(RunBegin)) { s.tellRun = f }
 
-// newFile returns a file as o has it.
-func (s *Store) newFile(o *setting) *file {
-	f := newFile(o, s.now, &s.archive)
-	s.paths.add(f.chain)
+// begin makes f, the zero file, one as o has it.
+func (s *Store) begin(f *file, o *setting) *file {
+	f.init(o, s.now, &s.archive)
+	s.paths.add(&f.chain)
 	return f
 }
 
@@ -200,21 +201,26 @@ func (s *Store) newFile(o *setting) *file {
 // written is finished, then the read end and the file are closed, by whichever goroutine used them last. What is still
 // in the FIFO is left there; see [Capture.Drained].
 func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
+	c := new(Capture)
+	c.Open(s, scope, name, o)
+	return c
+}
+
+// Open makes c, the zero Capture, what [Store.NewCapture] returns: for a capture that is a field of what has that life, and no allocation of its own.
+func (c *Capture) Open(s *Store, scope *loop.Scope, name string, o Options) {
 	o = o.complete()
-	c := &Capture{
-		store:   s,
-		scope:   scope,
-		name:    name,
-		options: s.settings.of(o),
-	}
-	c.streams = []*stream{c.newStream(Stdout)}
+	c.store, c.scope, c.name = s, scope, name
+	c.own.setting = s.settings.of(o)
+	c.options = &c.own.setting
+	c.own.stdout.init(c, Stdout)
+	c.own.streams[0] = &c.own.stdout
+	c.streams = c.own.streams[:]
 	if o.Split {
 		c.streams = append(c.streams, c.newStream(Stderr))
 	}
 	c.chooseFiles()
 	s.captures.Add(1)
 	scope.Adopt(&c.held, c)
-	return c
 }
 
 // Wait returns when every capture has let go of its descriptors, which each does once its scope is closed and its last

@@ -49,9 +49,14 @@ type drain struct {
 }
 
 func (c *Capture) newStream(which Stream) *stream {
-	s := &stream{Capture: c, which: which}
-	s.fd.Store(-1)
+	s := new(stream)
+	s.init(c, which)
 	return s
+}
+
+func (s *stream) init(c *Capture, which Stream) {
+	s.Capture, s.which = c, which
+	s.fd.Store(-1)
 }
 
 // pipe returns the read end, -1 without one.

@@ -22,7 +22,7 @@ func Probe() Features {
 		Pidfd:           true,
 		CloneIntoCgroup: probeCloneIntoCgroup(),
 		// Signal 0 is not delivered. That we may lead no group (ESRCH) is an answer, too.
-		GroupSignal: unix.PidfdSendSignal(self.fd, 0, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP) != unix.EINVAL,
+		GroupSignal: unix.PidfdSendSignal(int(self.fd), 0, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP) != unix.EINVAL,
 		Pidfs:       err == nil && inode != 0,
 		ExitInfo:    probeExitInfo(),
 	}
@@ -61,22 +61,9 @@ func probeExitInfo() bool {
 
 // forkAndExit forks a child that ends at once with status 0 and sends no SIGCHLD, and returns its pid.
 //
-// The child runs on our memory and stack while we wait, so it must do nothing but the system call. A copy of the memory would cost more than all the rest, and
-// then a fault for each page that is written to.
-//
-//go:norace
-//go:noinline
+// The child runs on our memory while we wait. A copy of the memory would cost more than all the rest, and then a fault for each page that is written to.
 func forkAndExit() (pid int, errno syscall.Errno) {
-	beforeFork()
-	r := int(vfork(unix.SYS_CLONE, unix.CLONE_VM|unix.CLONE_VFORK, 0, 0))
-	if r == 0 {
-		for {
-			syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
-		}
-	}
-	afterFork()
-	if r < 0 {
-		return 0, syscall.Errno(-r)
-	}
-	return r, 0
+	f := new(fork)
+	f.args.flags = unix.CLONE_VM | unix.CLONE_VFORK
+	return f.split()
 }

@@ -48,7 +48,7 @@ func spawnAttr(t *testing.T, a *Attr) *child {
 	stdin.Close()
 	stdout.Close()
 	t.Cleanup(func() {
-		if !p.reaped {
+		if p.exit == nil {
 			if err := p.SignalGroup(unix.SIGKILL); err != nil {
 				t.Error(err)
 			}

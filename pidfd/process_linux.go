@@ -20,13 +20,12 @@ import (
 
 // A Process owns one pidfd: of a child, from Spawn, or of any process, from Open.
 type Process struct {
-	pid   int
-	fd    int    // -1 once closed
+	pid   int32
+	fd    int32  // -1 once closed
 	start uint64 // as in Identity, of one from Spawn; 0: not known
-	exit  Exit   // valid when reaped
-	// reaped is set when Wait has had the exit from the kernel. From then on pid may belong to
+	// exit is set when Wait has had it from the kernel, and nil before. From then on pid may belong to
 	// somebody else.
-	reaped bool
+	exit *Exit
 }
 
 // Open returns the process that has this pid now; it need not be a child and may be a zombie. The
@@ -41,15 +40,15 @@ func Open(pid int) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open process %d: %w", pid, translate(err))
 	}
-	return &Process{pid: pid, fd: fd}, nil
+	return &Process{pid: int32(pid), fd: int32(fd)}, nil
 }
 
 // FD returns the descriptor, -1 once closed. It is readable from the moment the process ends (all of
 // its threads) and hangs up (EPOLLHUP) when it is reaped, the latter on kernels with pidfs only.
-func (p *Process) FD() int { return p.fd }
+func (p *Process) FD() int { return int(p.fd) }
 
 // Pid returns the process id, for showing and for looking into /proc, never for signalling.
-func (p *Process) Pid() int { return p.pid }
+func (p *Process) Pid() int { return int(p.pid) }
 
 // Close gives up the descriptor; the process goes on. Take the descriptor out of epoll first. What
 // Wait has returned is still there afterwards. Closing twice is allowed.
@@ -57,7 +56,7 @@ func (p *Process) Close() error {
 	if p.fd < 0 {
 		return nil
 	}
-	fd := p.fd
+	fd := int(p.fd)
 	p.fd = -1
 	if err := unix.Close(fd); err != nil {
 		return fmt.Errorf("close process %d: %w", p.pid, err)
@@ -70,7 +69,7 @@ func (p *Process) Close() error {
 //
 // Source: pidfd_send_signal(2).
 func (p *Process) Signal(sig syscall.Signal) error {
-	if err := unix.PidfdSendSignal(p.fd, sig, nil, 0); err != nil {
+	if err := unix.PidfdSendSignal(int(p.fd), sig, nil, 0); err != nil {
 		return fmt.Errorf("signal process %d: %w", p.pid, translate(err))
 	}
 	return nil
@@ -85,7 +84,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 //
 // Source: pidfd_send_signal(2), PIDFD_SIGNAL_PROCESS_GROUP.
 func (p *Process) SignalGroup(sig syscall.Signal) error {
-	err := unix.PidfdSendSignal(p.fd, sig, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
+	err := unix.PidfdSendSignal(int(p.fd), sig, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 	if err == unix.EINVAL { // an unknown flag, or a bad signal number: then kill refuses it, too
 		err = p.killGroup(sig)
 	}
@@ -97,34 +96,34 @@ func (p *Process) SignalGroup(sig syscall.Signal) error {
 
 // killGroup is SignalGroup for kernels that know a group by its number only.
 func (p *Process) killGroup(sig syscall.Signal) error {
-	if p.reaped {
+	if p.exit != nil {
 		return unix.ESRCH
 	}
 	// One owner waits for each child, and that is us: a child now is a child still at the kill.
-	if _, err := waitid(unix.P_PIDFD, p.fd, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
+	if _, err := waitid(unix.P_PIDFD, int(p.fd), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
 		return err
 	}
-	return unix.Kill(-p.pid, sig)
+	return unix.Kill(-int(p.pid), sig)
 }
 
 // Identity returns what tells the process from all others, or ErrGone when it was reaped. With any other error comes what can be told without
 // a further descriptor, which is pid and inode.
 func (p *Process) Identity() (Identity, error) {
 	fail := func(err error) (Identity, error) {
-		id := Identity{Pid: p.pid}
+		id := Identity{Pid: int(p.pid)}
 		id.Inode, _ = p.inode()
 		return id, fmt.Errorf("identify process %d: %w", p.pid, translate(err))
 	}
-	if p.start > 0 && !p.reaped { // so the pid is its own
+	if p.start > 0 && p.exit == nil { // so the pid is its own
 		inode, err := p.inode()
-		return Identity{Pid: p.pid, Start: p.start, Inode: inode}, err
+		return Identity{Pid: int(p.pid), Start: p.start, Inode: inode}, err
 	}
-	path := "/proc/" + strconv.Itoa(p.pid) + "/stat"
+	path := "/proc/" + strconv.Itoa(int(p.pid)) + "/stat"
 	var buf [statBytes]byte
 	stat, err := readStat(path, buf[:])
 	// The file was found by the pid, so it is the right one only if the process still holds its pid
 	// now. EPERM says that it does and belongs to another user.
-	if alive := unix.PidfdSendSignal(p.fd, 0, nil, 0); alive != nil && alive != unix.EPERM {
+	if alive := unix.PidfdSendSignal(int(p.fd), 0, nil, 0); alive != nil && alive != unix.EPERM {
 		return fail(alive)
 	}
 	if err != nil {
@@ -138,7 +137,7 @@ func (p *Process) Identity() (Identity, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return Identity{Pid: p.pid, Start: start, Inode: inode}, nil
+	return Identity{Pid: int(p.pid), Start: start, Inode: inode}, nil
 }
 
 // statBytes is more than a /proc/pid/stat has: 52 fields of at most 20 digits, and a name of at most 64 bytes.
@@ -161,14 +160,14 @@ func readStat(path string, buf []byte) ([]byte, error) {
 // inode returns the inode of a pidfd that lives on pidfs, else 0: before, all shared one anonymous inode.
 func (p *Process) inode() (uint64, error) {
 	var fs unix.Statfs_t
-	if err := unix.Fstatfs(p.fd, &fs); err != nil {
+	if err := unix.Fstatfs(int(p.fd), &fs); err != nil {
 		return 0, err
 	}
 	if fs.Type != unix.PID_FS_MAGIC {
 		return 0, nil
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(p.fd, &st); err != nil {
+	if err := unix.Fstat(int(p.fd), &st); err != nil {
 		return 0, err
 	}
 	return st.Ino, nil

@@ -162,7 +162,7 @@ func TestIdentity(t *testing.T) {
 func TestIdentityOfAReusedPid(t *testing.T) {
 	old := spawn(t, "exit 0")
 	mustExit(t, old.Process)
-	reused := &Process{pid: os.Getpid(), fd: old.FD()}
+	reused := &Process{pid: int32(os.Getpid()), fd: int32(old.FD())}
 	if id, err := reused.Identity(); !errors.Is(err, ErrGone) {
 		t.Errorf("Identity() = %+v, %v, want ErrGone", id, err)
 	}

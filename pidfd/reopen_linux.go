@@ -20,7 +20,7 @@ func Reopen(id Identity) (*Process, error) {
 // Take returns the process behind fd, a pidfd that somebody kept for this process, if it is the one that id was read from; else ErrGone.
 // It may have been reaped since: then ExitInfo tells how it ended where the kernel keeps that. Take owns fd, also when it fails.
 func Take(fd int, id Identity) (*Process, error) {
-	return (&Process{pid: id.Pid, fd: fd}).ifIs(id)
+	return (&Process{pid: int32(id.Pid), fd: int32(fd)}).ifIs(id)
 }
 
 // ifIs returns p if it is the process that id was read from, else closes it.
@@ -51,7 +51,7 @@ func (p *Process) is(id Identity) (bool, error) {
 
 // Ended reports whether the process has ended, be it reaped or not. Source: pidfd_open(2).
 func (p *Process) Ended() bool {
-	polled := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+	polled := []unix.PollFd{{Fd: p.fd, Events: unix.POLLIN}}
 	for {
 		n, err := unix.Poll(polled, 0)
 		if err != unix.EINTR {
@@ -61,4 +61,4 @@ func (p *Process) Ended() bool {
 }
 
 // Gone reports whether the process was reaped: nothing of it is left but what ExitInfo tells.
-func (p *Process) Gone() bool { return unix.PidfdSendSignal(p.fd, 0, nil, 0) == unix.ESRCH }
+func (p *Process) Gone() bool { return unix.PidfdSendSignal(int(p.fd), 0, nil, 0) == unix.ESRCH }

@@ -43,7 +43,7 @@ func (s *Slots) giveUp(f *fork) {
 	}
 }
 
-// ReserveSlots takes the numbers for so many births at a time, each of which keeps one of Go's processors: others wait for them, by ordinary means. Each child
+// ReserveSlots takes the numbers for so many births at a time: others wait for them, by ordinary means. Each child
 // has held, too, until it executes its program; it had best lie low. Where the kernel or a filter of system calls does not know close_range (Linux 5.9),
 // the children get copies of all.
 func ReserveSlots(held, births int) (*Slots, error) {

@@ -23,6 +23,7 @@ type Attr struct {
 	CgroupFD   int                 // an open cgroup v2 directory that it is born in (Linux 5.7), -1: ours
 	OpenFiles  *unix.Rlimit        // its limit of open files, see InheritedOpenFiles; nil: ours
 	Slots      *Slots              // through which it gets Files; nil: there are none
+	Process    *Process            // what Spawn makes the process that it returns, as a part of what has that life; nil: an allocation of its own
 }
 
 // Spawn starts a process and returns once it runs its own program, or with the error that kept it
@@ -33,9 +34,8 @@ type Attr struct {
 // is what signal.Ignore set): a clean start needs signals.ResetInherited in this process first. Of
 // our descriptors it gets Files and each that is not close-on-exec, see signals.MarkInheritedCloexec.
 //
-// Spawn blocks while the kernel opens the executable, and while it does, the runtime cannot stop
-// the thread: a garbage collection meanwhile halts the whole program. A caller with doubts about a
-// file system opens the executable and the directory by itself first.
+// Spawn blocks, as any system call does, while the kernel opens the executable: a caller with doubts
+// about a file system opens the executable and the directory by itself first.
 //
 // The child of a failed exec is a zombie for a moment, until it is reaped here by pid; and a
 // child may end before Spawn has returned. So a sweep by Peek leaves alone whom it does not know
@@ -67,14 +67,18 @@ func Spawn(a *Attr) (*Process, error) {
 		}
 	}
 	before := ticks()
-	pid, errno := f.run()
+	pid, errno := f.split()
 	after := ticksAt(f.born) // not now: until the exec is done more than a tick may pass
 	runtime.KeepAlive(f)
 	if errno != 0 {
 		return nil, fmt.Errorf("spawn %s: %w", a.Path, errno)
 	}
 	// It is our unreaped child, so the pid is still its own.
-	child := &Process{pid: pid, fd: int(f.pidFD)}
+	child := a.Process
+	if child == nil {
+		child = new(Process)
+	}
+	*child = Process{pid: int32(pid), fd: f.pidFD}
 	if before == after { // as it is most often: a tick is many times as long as a birth
 		child.start = before
 	}
@@ -145,9 +149,6 @@ func (a *Attr) fork(f *fork) (*fork, error) {
 		// fifty signals, while we wait for the child.
 		f.args.flags |= unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND
 		f.args.cgroup = uint64(a.CgroupFD)
-		if err := unix.PthreadSigmask(unix.SIG_BLOCK, nil, &f.mask); err != nil {
-			return nil, err
-		}
 	}
 	return f, nil
 }

@@ -1,17 +1,21 @@
 package pidfd
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,6 +80,65 @@ func TestSpawnResetsSignals(t *testing.T) {
 			}()
 			see("SIGUSR2 is ignored, which is passed on as by Go", "0000000000000800")
 		})
+	}
+}
+
+// TestSpawnHoldsUpNobody has more children wait before their execs than Go has processors, and has the runtime collect garbage meanwhile.
+func TestSpawnHoldsUpNobody(t *testing.T) {
+	own := ownCgroup(t)
+	dir := fmt.Sprintf("/proc/self/fd/%d/frozen-%d", own, os.Getpid())
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skip(err)
+	}
+	write := func(file, text string) {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	cgroup, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var births sync.WaitGroup
+	defer func() {
+		write("cgroup.freeze", "0")
+		births.Wait()
+		unix.Close(cgroup)
+		for unix.Rmdir(dir) == unix.EBUSY {
+			runtime.Gosched()
+		}
+	}()
+	write("cgroup.freeze", "1")
+	for range runtime.GOMAXPROCS(0) + 1 {
+		births.Go(func() {
+			c, err := Spawn(&Attr{Path: "/bin/true", Args: []string{"true"}, CgroupFD: cgroup})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			mustExit(t, c)
+		})
+	}
+	for {
+		born, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Count(born, []byte("\n")) > runtime.GOMAXPROCS(0) {
+			break
+		}
+		runtime.Gosched()
+	}
+	collected := make(chan struct{})
+	go func() {
+		runtime.GC()
+		close(collected)
+	}()
+	select {
+	case <-collected:
+	case <-time.After(deadline):
+		t.Error("a garbage collection waits for children that have not executed")
 	}
 }
 

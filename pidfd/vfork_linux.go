@@ -8,7 +8,7 @@ import (
 )
 
 // A fork is all that a child needs between its birth and its exec. It lies where the garbage collector doesn't move it, and holds nothing
-// that would have to be looked up: the child may not allocate, lock or grow its stack.
+// that would have to be looked up: the child may not allocate, lock or grow its stack. Without a path the child ends at once, with status 0.
 type fork struct {
 	path, dir  *byte
 	argv, envv **byte
@@ -19,7 +19,7 @@ type fork struct {
 	openFiles  *unix.Rlimit
 	credential *syscall.Credential
 	groups     *uint32
-	mask       unix.Sigset_t // of signals, where the kernel has the child's handlers be as they are to be; else the runtime takes care of both
+	mask       uint64 // the signals that the child has blocked: those of the thread that forks
 
 	text     []byte  // what the pointers above point into
 	pointers []*byte // those of argv and envv, each with a nil behind them
@@ -45,49 +45,65 @@ const sigsetBytes = 8
 // it to execute or to end. It returns what the system call did: in the caller the pid or an errno below 0, in the child 0.
 func vfork(trap, a1, a2, a3 uintptr) (r uintptr)
 
-// What the runtime does around a fork: it keeps signals and the growth of the stack away, and gives the child handlers and a mask as they are to be.
-// These are for package syscall, and kept for others that fork by themselves (go.dev/issue/67401).
+// To the runtime a birth is a system call that may block: as such it keeps none of Go's processors, and a garbage collection does not wait for it.
+// These two are what package syscall has around each, and kept for others that make some by themselves (go.dev/issue/67401).
 //
-//go:linkname beforeFork syscall.runtime_BeforeFork
-func beforeFork()
+//go:linkname enterSyscall runtime.entersyscall
+func enterSyscall()
 
-//go:linkname afterFork syscall.runtime_AfterFork
-func afterFork()
+//go:linkname exitSyscall runtime.exitsyscall
+func exitSyscall()
 
+// afterForkInChild gives each signal that Go handles its default, in a child that shares the memory of its parent.
+//
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// run forks and executes, and returns the child's pid once it has executed or ended.
-func (f *fork) run() (pid int, errno syscall.Errno) {
-	r := f.split()
-	afterFork()
-	if r > -4096 && r < 0 {
+// split is where the one process becomes two. It returns the child's pid once that has executed or ended.
+//
+// From the block of signals on, of which the child must not run a handler, to their return nothing may need the runtime: it has been told that the
+// goroutine is in the kernel, and may meanwhile look at its stack from here upwards. So what the child does goes on in calls below, and the
+// parent, which finds traces of that there, makes none but system calls before it leaves.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func (f *fork) split() (pid int, errno syscall.Errno) {
+	all := ^uint64(0)
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&f.mask)), sigsetBytes, 0, 0)
+	enterSyscall()
+	var r int
+	if f.args.flags&unix.CLONE_INTO_CGROUP != 0 {
+		r = int(vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args), 0))
+	} else {
+		// Where a filter of system calls does not know clone3, as in older containers, this one works.
+		r = int(vfork(unix.SYS_CLONE, uintptr(f.args.flags|f.args.exitSignal), 0, uintptr(unsafe.Pointer(&f.pidFD))))
+	}
+	if r == 0 {
+		f.live()
+	}
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&f.mask)), 0, sigsetBytes, 0, 0)
+	exitSyscall()
+	if r < 0 {
 		return 0, syscall.Errno(-r)
 	}
 	return r, 0
 }
 
-// split is where the one process becomes two. In the parent it returns at once: below it on the stack the child has left its traces, and what
-// it has here may have been changed by the child, too.
+// live is the child's life up to its exec, or to its end without one.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
-func (f *fork) split() int {
-	var r uintptr
-	beforeFork()
-	if f.args.flags&unix.CLONE_INTO_CGROUP != 0 {
-		r = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args), 0)
-	} else {
-		// Where a filter of system calls does not know clone3, as in older containers, this one works.
-		r = vfork(unix.SYS_CLONE, uintptr(f.args.flags|f.args.exitSignal), 0, uintptr(unsafe.Pointer(&f.pidFD)))
+//go:nosplit
+func (f *fork) live() {
+	status := uintptr(0)
+	if f.path != nil {
+		f.errno = f.child()
+		status = 127
 	}
-	if r != 0 {
-		return int(r)
-	}
-	f.errno = f.child()
 	for {
-		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, status, 0, 0)
 	}
 }
 
@@ -101,12 +117,11 @@ func (f *fork) child() (errno syscall.Errno) {
 	if _, _, errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
 		return errno
 	}
-	if f.args.flags&unix.CLONE_CLEAR_SIGHAND != 0 {
-		if _, _, errno = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&f.mask)), 0, sigsetBytes, 0, 0); errno != 0 {
-			return errno
-		}
-	} else {
+	if f.args.flags&unix.CLONE_CLEAR_SIGHAND == 0 {
 		afterForkInChild()
+	}
+	if _, _, errno = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&f.mask)), 0, sigsetBytes, 0, 0); errno != 0 {
+		return errno
 	}
 	if f.closeFrom != 0 {
 		if _, _, errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, f.closeFrom, 1<<32-1, closeRangeUnshare); errno != 0 {

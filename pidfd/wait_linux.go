@@ -16,15 +16,15 @@ import (
 //
 // Source: waitid(2), P_PIDFD.
 func (p *Process) Wait() (Exit, bool, error) {
-	if p.reaped {
-		return p.exit, true, nil
+	if p.exit != nil {
+		return *p.exit, true, nil
 	}
-	exit, ok, err := reap(unix.P_PIDFD, p.fd, 0)
+	exit, ok, err := reap(unix.P_PIDFD, int(p.fd), 0)
 	if err != nil {
 		return Exit{}, false, fmt.Errorf("wait for process %d: %w", p.pid, err)
 	}
 	if ok {
-		p.exit, p.reaped = exit, true
+		p.exit = new(exit)
 	}
 	return exit, ok, nil
 }
@@ -36,7 +36,7 @@ func (p *Process) Wait() (Exit, bool, error) {
 // Source: PIDFD_GET_INFO in include/uapi/linux/pidfd.h, fs/pidfs.c.
 func (p *Process) ExitInfo() (Exit, bool, error) {
 	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
-	err := unix.IoctlPidfdInfo(p.fd, &info)
+	err := unix.IoctlPidfdInfo(int(p.fd), &info)
 	switch err {
 	case nil:
 	case unix.ENOTTY, unix.EINVAL, unix.ESRCH: // ESRCH: reaped, and nothing kept (6.13, 6.14)

@@ -112,13 +112,13 @@ func (s *Supervisor) remove(in *instance) {
 	if i, ok := slices.BinarySearchFunc(s.instances, in, compareInstances); ok {
 		s.instances = slices.Delete(s.instances, i, i+1)
 	}
-	in.occupy(nil)
+	in.occupy(in.capture.Files(), nil)
 	s.counts[in.machine.state]--
 	s.outputs -= fifosOf(in.program)
 	s.loggers -= one(in.isLogger())
 	s.queue(instanceKey(in.name), nil)
 	for _, kept := range in.kept {
-		s.letGo(kept)
+		s.letGo(kept.String())
 	}
 	if in.feed != nil {
 		s.letGo(in.feed.kept)

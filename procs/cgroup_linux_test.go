@@ -88,9 +88,9 @@ func TestNestedCgroups(t *testing.T) {
 	b := newTreeBed(t, false)
 	const name = "memory.max@1" // as nasty as a name can be
 	tree := b.newTree(name).(*cgroupTree)
-	b.start(tree, name, "/bin/sh", "-c", `mkdir -p "$0/a/b" && echo $$$$ >"$0/a/b/cgroup.procs" && exec sleep 60`, tree.dir)
+	b.start(tree, name, "/bin/sh", "-c", `mkdir -p "$0/a/b" && echo $$$$ >"$0/a/b/cgroup.procs" && exec sleep 60`, tree.dir())
 	b.meets(tree, "a process that has moved", func(pids []int) bool {
-		return len(pids) == 1 && len(pidsIn(filepath.Join(tree.dir, "a"))) == 1
+		return len(pids) == 1 && len(pidsIn(filepath.Join(tree.dir(), "a"))) == 1
 	})
 	if tree.Empty() {
 		t.Error("the tree is empty, but somebody lives in a cgroup in it")
@@ -104,7 +104,7 @@ func TestNestedCgroups(t *testing.T) {
 	b.end(tree)
 	b.on(tree.Remove)
 	tree.wait()
-	if _, err := os.Stat(tree.dir); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(tree.dir()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after Remove: %v, want no directory", err)
 	}
 }
@@ -145,7 +145,7 @@ func TestCgroupsOfAnEarlierSuperd(t *testing.T) {
 	}
 	var again, other Tree
 	b.on(func() { again, other = next.newTree("web@1", tree.Place()), next.newTree("db", "") })
-	if err := writeFile(empty.dir+"/cgroup.kill", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := writeFile(empty.dir()+"/cgroup.kill", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
 	b.start(other, "db", "/bin/true") // it is not the one in which whoever is born dies
@@ -243,11 +243,11 @@ func TestDeserted(t *testing.T) {
 	var trees []*cgroupTree
 	for i := range 3 * askPeriod {
 		tree := c.newTree(fmt.Sprint(i), "")
-		if err := os.Mkdir(tree.dir, 0o755); err != nil {
+		if err := os.Mkdir(tree.dir(), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		tree.made.Store(true)
-		tell(tree.dir, "1")
+		tell(tree.dir(), "1")
 		trees = append(trees, tree)
 	}
 	empty := func() (n int) {

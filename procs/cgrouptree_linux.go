@@ -22,11 +22,12 @@ import (
 
 // A cgroupTree is the [Tree] of an instance that has a cgroup: every process is born there, and stays there whatever it calls.
 type cgroupTree struct {
-	errand  // kills and removals
-	groups  *cgroups
-	dir     string
-	strange bool // dir is not where superd would make it now: how /proc/PID/cgroup shows it is not known
-	found   bool // an earlier superd has made it
+	errand   // kills and removals
+	groups   *cgroups
+	instance string
+	base     string // the directory that its own lies in
+	found    bool   // an earlier superd has made it
+	spoiled  bool   // by cgroup.kill: nobody must be born in this directory any more; guarded by mu
 
 	made     atomic.Bool   // there may be a directory
 	births   atomic.Uint64 // that are about to come there, or just did
@@ -34,30 +35,36 @@ type cgroupTree struct {
 	oomKills atomic.Int64  // that earlier directories have counted
 
 	mu      sync.Mutex
-	spoiled bool              // by cgroup.kill: nobody must be born in this directory any more
 	written map[string]string // limits as they are in force, by file
 }
 
 // newTree returns the tree of the instance. place is its directory where an earlier superd has made it, empty otherwise.
 func (c *cgroups) newTree(instance, place string) *cgroupTree {
-	name := instancePrefix + instance
-	home := filepath.Join(c.base, name)
 	t := c.trees[instance]
-	if t == nil || t.dir != home && place == "" {
-		t = &cgroupTree{groups: c, dir: home}
+	if t == nil || t.strange() && place == "" {
+		t = &cgroupTree{groups: c, instance: instance, base: c.base}
 		c.trees[instance] = t
 		t.takeOver(place)
 	}
 	return t
 }
 
+// dir is its directory.
+func (t *cgroupTree) dir() string { return t.base + "/" + t.name() }
+
+// name is that of its directory.
+func (t *cgroupTree) name() string { return instancePrefix + t.instance }
+
+// strange reports whether its directory is not where superd would make it now: how /proc/PID/cgroup shows it is not known.
+func (t *cgroupTree) strange() bool { return t.base != t.groups.base }
+
 // takeOver looks whether an earlier superd has left the directory.
 func (t *cgroupTree) takeOver(place string) {
 	if place == "" && t.groups.fresh {
 		return
 	}
-	if base := filepath.Dir(place); place != "" && place != t.dir && filepath.Base(place) == filepath.Base(t.dir) && isCgroup(place) {
-		t.dir, t.strange = place, true
+	if base := filepath.Dir(place); place != "" && base != t.base && filepath.Base(place) == t.name() && isCgroup(place) {
+		t.base = base
 		if !slices.Contains(t.groups.bases, base) {
 			t.groups.bases = append(t.groups.bases, base)
 		}
@@ -70,11 +77,11 @@ func (t *cgroupTree) takeOver(place string) {
 
 // isLeft reports whether an earlier superd has left the directory.
 func (t *cgroupTree) isLeft() bool {
-	if left := t.groups.left; left != nil && !t.strange {
-		_, ok := left[filepath.Base(t.dir)]
+	if left := t.groups.left; left != nil && !t.strange() {
+		_, ok := left[t.name()]
 		return ok
 	}
-	_, err := os.Stat(t.dir)
+	_, err := os.Stat(t.dir())
 	return err == nil
 }
 
@@ -85,7 +92,7 @@ func isCgroup(dir string) bool {
 }
 
 // Place implements [Tree].
-func (t *cgroupTree) Place() string { return t.dir }
+func (t *cgroupTree) Place() string { return t.dir() }
 
 // adopt implements [kernelTree]: limits may have been out of force meanwhile.
 func (t *cgroupTree) adopt(a *Adoptee) error {
@@ -109,7 +116,7 @@ func (t *cgroupTree) Empty() bool {
 	if !t.made.Load() || t.emptyAt.Load() == births {
 		return true
 	}
-	if t.strange || !t.groups.deserted() {
+	if t.strange() || !t.groups.deserted() {
 		if t.populated() {
 			return false
 		}
@@ -128,7 +135,7 @@ func (t *cgroupTree) populated() bool {
 	lives := true
 	// An error says that somebody may live there.
 	_ = t.groups.reserve.use(func() (err error) {
-		lives, err = populated(t.dir)
+		lives, err = populated(t.dir())
 		return err
 	})
 	return lives
@@ -159,11 +166,11 @@ func (t *cgroupTree) OOMKills() int {
 //
 // Source: memory.events in Documentation/admin-guide/cgroup-v2.rst.
 func (t *cgroupTree) countOOMKills() int64 {
-	if !t.groups.countsKills.Load() && filepath.Dir(t.dir) == t.groups.base {
+	if !t.groups.countsKills.Load() && !t.strange() {
 		return 0
 	}
 	var buf [512]byte
-	n, err := readSmall(t.dir+"/memory.events", buf[:])
+	n, err := readSmall(t.dir()+"/memory.events", buf[:])
 	if err != nil {
 		return 0
 	}
@@ -205,7 +212,7 @@ func (t *cgroupTree) Look(found func([]Member)) {
 func (t *cgroupTree) members() ([]Member, error) {
 	var members []Member
 	limit := memberLimit()
-	for _, pid := range pidsIn(t.dir) {
+	for _, pid := range pidsIn(t.dir()) {
 		if len(members) == limit {
 			break
 		}
@@ -235,11 +242,11 @@ func (t *cgroupTree) holds(pid int) bool {
 	if err != nil {
 		return false
 	}
-	if t.strange {
-		return slices.Contains(pidsIn(t.dir), pid)
+	if t.strange() {
+		return slices.Contains(pidsIn(t.dir()), pid)
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "0::"+path.Join(t.groups.path, filepath.Base(t.dir))); ok {
+		if rest, ok := strings.CutPrefix(line, "0::"+path.Join(t.groups.path, t.name())); ok {
 			return rest == "\n" || strings.HasPrefix(rest, "/")
 		}
 	}
@@ -256,12 +263,12 @@ func (t *cgroupTree) Kill() error {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.spoiled = true
-			err := t.groups.reserve.use(func() error { return writeFile(t.dir+"/cgroup.kill", "1") })
+			err := t.groups.reserve.use(func() error { return writeFile(t.dir()+"/cgroup.kill", "1") })
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 				err = t.killEach()
 			}
 			if err != nil {
-				t.groups.log.Error("tree not killed at once", "cgroup", t.dir, "error", err)
+				t.groups.log.Error("tree not killed at once", "cgroup", t.dir(), "error", err)
 			}
 		})
 	}
@@ -274,7 +281,7 @@ const killRounds = 100
 // killEach is Kill for kernels before 5.14, which have no cgroup.kill. Frozen processes can't bring forth others meanwhile, and
 // die of SIGKILL as others do.
 func (t *cgroupTree) killEach() error {
-	freeze := t.dir + "/cgroup.freeze"
+	freeze := t.dir() + "/cgroup.freeze"
 	err := writeFile(freeze, "1")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the cgroup is gone, or the kernel is older than 5.2
@@ -310,7 +317,7 @@ func (t *cgroupTree) Remove() {
 // discard removes the directory. The caller holds t.mu.
 func (t *cgroupTree) discard() error {
 	kills := t.countOOMKills()
-	if err := removeCgroup(t.dir, removePatience); err != nil {
+	if err := removeCgroup(t.dir(), removePatience); err != nil {
 		return err
 	}
 	t.oomKills.Add(kills)
@@ -338,25 +345,25 @@ func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
 	}
 	if t.spoiled || t.found && !t.populated() { // whether it was killed, nobody knows
 		if err := t.discard(); err != nil {
-			return -1, &SpawnError{Stage: "remove cgroup of the run before", Path: t.dir, Err: cause(err), Fault: faultResource}
+			return -1, &SpawnError{Stage: "remove cgroup of the run before", Path: t.dir(), Err: cause(err), Fault: faultResource}
 		}
 	}
 	fd, err := -1, error(unix.ENOENT)
 	if t.made.Load() { // by the run before
-		fd, err = openCgroup(t.dir)
+		fd, err = openCgroup(t.dir())
 	}
 	if err == unix.ENOENT {
-		switch err := os.Mkdir(t.dir, 0o755); {
+		switch err := os.Mkdir(t.dir(), 0o755); {
 		case err == nil:
 			t.written, t.found = nil, false
 		case !errors.Is(err, fs.ErrExist):
-			return -1, &SpawnError{Stage: "make cgroup", Path: t.dir, Err: cause(err), Fault: faultOf(err)}
+			return -1, &SpawnError{Stage: "make cgroup", Path: t.dir(), Err: cause(err), Fault: faultOf(err)}
 		}
 		t.made.Store(true)
-		fd, err = openCgroup(t.dir)
+		fd, err = openCgroup(t.dir())
 	}
 	if err != nil {
-		return -1, &SpawnError{Stage: "open cgroup", Path: t.dir, Err: err, Fault: faultOf(err)}
+		return -1, &SpawnError{Stage: "open cgroup", Path: t.dir(), Err: err, Fault: faultOf(err)}
 	}
 	if err := t.limit(limits); err != nil {
 		unix.Close(fd)
@@ -390,7 +397,7 @@ func (t *cgroupTree) limit(limits *config.Limits) error {
 		{"cpu", "cpu.max", cpu, none},
 		{"tasks", "pids.max", tasks, none},
 	} {
-		file := filepath.Join(t.dir, f.file)
+		file := filepath.Join(t.dir(), f.file)
 		before, ok := t.written[f.file]
 		if !ok {
 			before = f.unset
@@ -434,10 +441,10 @@ func (t *cgroupTree) makeRoom(cause error) bool {
 	if !errors.Is(cause, unix.EBUSY) || t.populated() {
 		return false
 	}
-	for _, nested := range cgroupsIn(t.dir) {
+	for _, nested := range cgroupsIn(t.dir()) {
 		removeCgroup(nested, removePatience)
 	}
-	control := filepath.Join(t.dir, "cgroup.subtree_control")
+	control := filepath.Join(t.dir(), "cgroup.subtree_control")
 	text, err := os.ReadFile(control)
 	if err != nil {
 		return false

@@ -33,11 +33,11 @@ func (in *instance) change(c *config.Change) {
 		return // the superd before has done it
 	}
 	taken := func(other *instance) bool { return other != in && !other.machine.hindered }
-	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.files) && in.sup.writer(files, taken) != nil {
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.capture.Files()) && in.sup.writer(files, taken) != nil {
 		in.replace(program)
 		return
 	}
-	m := in.machine
+	m := &in.machine
 	startsNow := !m.wanted.up && (program.Autostart && !before.Autostart && m.wanted.by != operator || program.Scheduled() && m.wanted.by == byUnscheduled)
 	restarts := outdated || in.run == nil && c.Restarts()
 	if r := in.run; r != nil {
@@ -86,12 +86,12 @@ func (in *instance) setLogOptions() {
 		o = duringRun(in.sup.logOptions(in.name, r.program), o)
 		in.logsBy = nil
 	}
-	logsBefore := len(in.capture.Apart())
+	logsBefore, before := len(in.capture.Apart()), in.capture.Files()
 	in.capture.SetOptions(o)
 	if len(in.capture.Apart()) > logsBefore {
 		in.sup.tellAdded()
 	}
-	if !in.occupy(o.Files()) {
+	if !in.occupy(before, in.capture.Files()) {
 		return
 	}
 	if h := in.hinderer; h != nil {
@@ -157,7 +157,7 @@ func (in *instance) changeRun(program *config.Program) {
 
 // judgeAnew has an instance that is wanted up, and has ended, do what its table as it is now says of that end.
 func (in *instance) judgeAnew(before *config.Program) {
-	m, p := in.machine, in.program
+	m, p := &in.machine, in.program
 	e := in.lastExit
 	success := !m.notStarted && !m.amiss && e != nil && e.success(p)
 	start := func() { in.do(func() []Effect { return m.wantUp(byChange, false) }) }

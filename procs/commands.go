@@ -252,7 +252,7 @@ func (s *Supervisor) Capture(name string) (*logs.Capture, error) {
 	}
 	switch len(selected) {
 	case 1:
-		return selected[0].capture, nil
+		return &selected[0].capture, nil
 	case 0: // a program, or a glob of some
 		return nil, fmt.Errorf("select %q: %s", name, s.vacancy(name))
 	}

@@ -58,12 +58,23 @@ type edge struct {
 
 // ties are what a machine knows of the others. The supervisor keeps them up to date.
 type ties struct {
-	own      *node             // its own program; those who require it
+	own    *node // its own program; those who require it
+	*needs       // never nil
+}
+
+// needs are what a machine knows of the programs that its own names.
+type needs struct {
 	required [levelCount]int32 // programs that it requires
 	ahead    [levelCount]int32 // programs that it comes after and that are on their way up
 	unasked  int32             // of those that it requires, programs that it may ask for
 	follows  int32             // programs that it comes after
 }
+
+// noNeeds is what those have that name no other program: most have none. It is never changed.
+var noNeeds needs
+
+// tied returns the ties of who is of that program and names no other.
+func tied(own *node) ties { return ties{own, &noNeeds} }
 
 // lacking reports whether something that it requires is down, so that it can't stay up either.
 func (t *ties) lacking() bool { return t.required[down] > 0 }
@@ -81,7 +92,7 @@ func (t *ties) lastLeft() bool { return t.own.users == 0 && t.own.leaving == 0 }
 
 // level tells how far the instance is up.
 func (in *instance) level() level {
-	m := in.machine
+	m := &in.machine
 	switch m.state {
 	case Running:
 		if in.isOneShot() {
@@ -120,7 +131,7 @@ func (in *instance) level() level {
 
 // standing tells what others see of the instance.
 func (in *instance) standing() standing {
-	m := in.machine
+	m := &in.machine
 	s := standing{level: in.level(), alive: in.run != nil && in.stuck == ""}
 	s.holding = m.wanted.up && s.level != up && !m.state.AtRest()
 	s.unasked = !m.wanted.up && m.wanted.by != operator && m.wanted.by != theShutdown && !in.removed && in.held == nil
@@ -253,7 +264,7 @@ func (in *instance) join() {
 	if table != nil {
 		program = table
 	}
-	in.machine.ties = ties{own: n}
+	in.machine.ties = tied(n)
 	in.published = in.standing()
 	in.seat = int32(len(n.instances))
 	n.instances = append(n.instances, in)
@@ -270,6 +281,9 @@ func (in *instance) join() {
 // link draws edges from the instance to those programs.
 func (in *instance) link(names []string, order bool) {
 	for _, name := range names {
+		if len(in.edges) == 0 {
+			in.machine.needs = new(needs)
+		}
 		n := in.sup.node(name)
 		e := &edge{from: in, to: n, at: len(n.edges), order: order}
 		n.edges = append(n.edges, e)
@@ -309,7 +323,7 @@ func (in *instance) quit() {
 	n.count(in.published, -1)
 	n.tell()
 	in.sup.forget(n)
-	in.machine.ties = ties{own: newNode(in.program.Name)}
+	in.machine.ties = tied(newNode(in.program.Name))
 }
 
 // rejoin puts the instance where it belongs by now.

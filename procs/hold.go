@@ -14,7 +14,7 @@ type hold struct {
 
 // hold doesn't start the instance while these processes live.
 func (in *instance) hold(strays []Stray) {
-	m := in.machine
+	m := &in.machine
 	in.sup.counts[m.state]--
 	m.state = Stopped
 	in.sup.counts[m.state]++
@@ -77,8 +77,8 @@ func (in *instance) release() {
 // endHeld ends the processes that keep the instance from being started, as the operator wishes.
 func (in *instance) endHeld() {
 	in.release()
-	m := in.machine
-	in.run = &run{in: in, program: in.program, invocationID: in.sup.newInvocationID(), touched: true}
+	m := &in.machine
+	in.run = &run{in: in, program: in.program, invocationID: in.sup.newInvocationID(), telling: &tellsNothing, touched: true}
 	in.run.scope.Open(&in.scope)
 	in.do(func() []Effect {
 		m.wish(false, operator)

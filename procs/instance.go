@@ -17,14 +17,14 @@ type instance struct {
 	name        string
 	program     *config.Program
 	scope       loop.Scope // until the instance is removed
-	machine     *machine
+	machine     machine
 	edges       []*edge // to the programs that it names
-	capture     *logs.Capture
-	settled     uint64    // number of the newest birth of which is known what came of it
-	kept        [2]string // by stream: the names under which the keeper has its FIFOs
-	feed        *feed     // a logger's; nil: not made yet, or let go of
-	draining    string    // invocation id of the last run that has ended, until all that it wrote is in the log
-	drainsUntil string    // that of the run whose end in the log is waited for; "": none is
+	capture     logs.Capture
+	settled     uint64      // number of the newest birth of which is known what came of it
+	kept        [2]keptName // by stream: the names under which the keeper has its FIFOs
+	feed        *feed       // a logger's; nil: not made yet, or let go of
+	draining    string      // invocation id of the last run that has ended, until all that it wrote is in the log
+	drainsUntil string      // that of the run whose end in the log is waited for; "": none is
 	tree        Tree
 	run         *run // the present run; nil at rest and in back-off
 
@@ -33,13 +33,9 @@ type instance struct {
 	cancelLines  func()      // ends the reports of new lines; nil while nobody watches
 	sinceAt      time.Duration
 	lastExit     *ExitStatus
-	stuck        string // names the processes that SIGKILL did not end
-	hangsIn      string // what the last of them hangs in
-	noOutput     string // why its output is not captured; empty where it is
-	note         string // what else is to be said of the end of its run; empty if nothing
+	*remarks     // never nil
 	sched        *scheduling
 	site         *probeSite // of its exec checks; nil before the first one
-	probeStuck   string     // names the processes of a check that SIGKILL did not end
 	held         *hold      // keeps it from being started; else nil
 	waiters      []*waiter
 
@@ -47,7 +43,6 @@ type instance struct {
 	nextWish *wish           // what the operator wants of next; nil: nothing in particular
 	hinderer *instance       // has to be gone before it may be started; nil: nobody has
 	hinders  []*instance     // those whose hinderer it is, and some that are gone or wait for another by now
-	files    []string        // the log files that it has
 	logsBy   *config.Program // whose log options are in force; nil: in part those of the program, in part those of its run
 
 	published standing // what the others know of it
@@ -60,6 +55,26 @@ type instance struct {
 	departing bool     // it is, and its last output is being written
 }
 
+// remarks are what hardly ever is to be said of an instance.
+type remarks struct {
+	stuck      string // names the processes that SIGKILL did not end
+	hangsIn    string // what the last of them hangs in
+	probeStuck string // names the processes of a check that SIGKILL did not end
+	noOutput   string // why its output is not captured; empty where it is
+	note       string // what else is to be said of the end of its run; empty if nothing
+}
+
+// noRemarks are those of whom nothing of that was ever to be said: of most. It is never changed.
+var noRemarks remarks
+
+// remark has the instance have remarks of its own, to say something in.
+func (in *instance) remark() *remarks {
+	if in.remarks == &noRemarks {
+		in.remarks = new(remarks)
+	}
+	return in.remarks
+}
+
 // newInstance returns an instance that is stopped. begun is the table by which its run was begun, if it has one, else its own; place is where an earlier superd had its tree; empty: it has none yet.
 func (s *Supervisor) newInstance(name string, program, begun *config.Program, place string) *instance {
 	in := &instance{
@@ -67,6 +82,7 @@ func (s *Supervisor) newInstance(name string, program, begun *config.Program, pl
 		name:    name,
 		program: program,
 		machine: newMachine(program, s.rng),
+		remarks: &noRemarks,
 		logsBy:  program,
 		tree:    s.system.NewTree(name, place),
 		sinceAt: s.loop.Now(),
@@ -80,10 +96,10 @@ func (s *Supervisor) newInstance(name string, program, begun *config.Program, pl
 		o = duringRun(s.logOptions(name, begun), o)
 		in.logsBy = nil
 	}
-	in.capture = s.store.NewCapture(&in.scope, name, o)
-	in.occupy(o.Files())
+	in.capture.Open(s.store, &in.scope, name, o)
+	in.occupy(nil, in.capture.Files())
 	if s.options.OnCapture != nil {
-		in.runShown = s.options.OnCapture(in.capture)
+		in.runShown = s.options.OnCapture(&in.capture)
 	}
 	s.watchLines(in)
 	in.join()
@@ -174,7 +190,7 @@ func (in *instance) do(step func() []Effect) {
 	}
 	in.save()
 	in.publish()
-	if m := in.machine; before != after && in.ordered() || after == Waiting && m.follows > 0 || m.wanted.up && m.unasked > 0 {
+	if m := &in.machine; before != after && in.ordered() || after == Waiting && m.follows > 0 || m.wanted.up && m.unasked > 0 {
 		in.touch()
 	}
 	in.settleWaiters()

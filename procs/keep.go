@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -18,6 +19,26 @@ type keeping struct {
 	next  int32            // greater than any name so far
 	bytes int              // of the names, each with the colon behind it
 	told  bool             // that there are too many
+}
+
+// A keptName is the name of something that the keeper keeps, as who has thousands of them remembers it: one more than the number; 0: there is none.
+type keptName int32
+
+// keptNameOf returns the name as it is remembered; one that is no number is none.
+func keptNameOf(name string) keptName {
+	n, err := strconv.ParseInt(name, 10, 32)
+	if err != nil || n < 0 || n == math.MaxInt32 {
+		return 0
+	}
+	return keptName(n + 1)
+}
+
+// String returns the name, "" where there is none.
+func (k keptName) String() string {
+	if k == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(k) - 1)
 }
 
 // keep has the keeper keep a duplicate of fd and returns the name for it; "" where it doesn't.

@@ -48,7 +48,7 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 		return nil, &os.PathError{Op: "open", Path: "/dev/null", Err: err}
 	}
 	l.Root().Defer(func() { unix.Close(null) })
-	slots, err := pidfd.ReserveSlots(o.LockFD, Births)
+	slots, err := pidfd.ReserveSlots(o.LockFD, workers)
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +191,8 @@ func (p *pendingSpawn) commit() bool {
 	return p.committed
 }
 
-// Spawn implements [System]. Everything that can hang goes on before the fork: Go forks with vfork, and while a
-// vforked child waits in its exec a garbage collection would stop all of superd.
+// Spawn implements [System]. Everything that can hang goes on before the fork: a thread that waits for its child's exec
+// can neither be called off nor killed.
 func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 	p := &pendingSpawn{loop: k.loop, waits: true, queue: &k.starts}
 	p.enter(queued+"start", "")
@@ -283,6 +283,7 @@ func (k *Kernel) fork(p *prepared, spec *SpawnSpec, cgroup int, outputs []int) (
 		return k.execute(p, &pidfd.Attr{
 			Files:    p.files(k.null, stdout, stderr),
 			CgroupFD: cgroup,
+			Process:  spec.Process,
 		})
 	}
 	child, err := spawn()

@@ -61,6 +61,32 @@ func (b *birth) made(notify, ready int, outputs []int) {
 	b.kept = true
 }
 
+// A telling is by what a run's processes tell superd something, and what they have told. Most tell nothing.
+type telling struct {
+	notifyKept     string        // the names under which the keeper has the notify socket
+	readyKept      string        // and the pipe on which the main process tells that it is ready
+	printsFrom     [2]string     // where its output begins in the log of a [logs.Stream], as a [logs.Cursor]; empty: not known, or not needed
+	readyFD        int           // the reading end of that pipe; -1: none, or it has another owner
+	listener       Listener      // on the notify socket; nil without
+	statusText     string        // what it has said of itself
+	watchdogPeriod time.Duration // that it has asked for; 0: that of the configuration
+	reloading      *loop.Timer   // until it is over; nil unless it reads its configuration
+	reloadedAt     time.Duration // when it was over last; 0 before
+	leaving        *loop.Timer   // until that is done for it; nil unless it is on its way out by itself
+}
+
+// tellsNothing is that of a run of which nothing is told. It is never changed.
+var tellsNothing = telling{readyFD: -1}
+
+// tells has the run have one of its own, for what is told.
+func (r *run) tells() *telling {
+	if r.telling == &tellsNothing {
+		t := tellsNothing
+		r.telling = &t
+	}
+	return r.telling
+}
+
 // listen hears what the processes of the run tell.
 func (in *instance) listen(r *run, fd int) {
 	listener, err := in.sup.system.Listen(&r.life, fd, notify.Handler{
@@ -77,7 +103,7 @@ func (in *instance) listen(r *run, fd int) {
 		in.sup.log.Error("notifications are not heard", "instance", in.name, "error", err)
 		return
 	}
-	r.listener = listener
+	r.tells().listener = listener
 }
 
 // heard has f called when all has been heard that the program has told by now.
@@ -134,12 +160,12 @@ func (in *instance) told(r *run, m notify.Message) (hold bool) {
 		hold = true
 	}
 	if m.HasStatus && m.Status != r.statusText {
-		r.statusText = m.Status
+		r.tells().statusText = m.Status
 		in.save()
 		in.sup.changed()
 	}
 	if m.WatchdogPeriod != 0 && r.watchdogPeriod != m.WatchdogPeriod {
-		r.watchdogPeriod, hold = m.WatchdogPeriod, true
+		r.tells().watchdogPeriod, hold = m.WatchdogPeriod, true
 		in.fed(r)
 	}
 	if m.Reloading && (in.machine.state == Running || in.machine.state == Lingering) {
@@ -186,20 +212,21 @@ func (in *instance) fed(r *run) {
 // health counts.
 func (in *instance) reloads(r *run, until time.Duration) {
 	r.reloading.Stop()
-	r.reloading = r.life.After(max(until-in.sup.loop.Now(), 0), func() { in.reloaded(r) })
+	r.tells().reloading = r.life.After(max(until-in.sup.loop.Now(), 0), func() { in.reloaded(r) })
 	in.sup.changed()
 }
 
 // reloaded notes that this is over.
 func (in *instance) reloaded(r *run) {
-	r.reloading, r.reloadedAt = nil, in.sup.loop.Now()
+	t := r.tells()
+	t.reloading, t.reloadedAt = nil, in.sup.loop.Now()
 	in.save()
 	in.sup.changed()
 }
 
 // leaves notes that the program is on its way out by itself. What it does not do in time is done for it.
 func (in *instance) leaves(r *run, until time.Duration) {
-	r.leaving = r.life.After(max(until-in.sup.loop.Now(), 0), func() {
+	r.tells().leaving = r.life.After(max(until-in.sup.loop.Now(), 0), func() {
 		if in.machine.state == Running {
 			reason := fmt.Sprintf("it has said STOPPING=1, and has not ended for %s", plain(r.program.StopTimeout))
 			in.do(func() []Effect { return in.machine.condemn(Unfit, reason) })

@@ -24,34 +24,36 @@ type machine struct {
 	rng     *rand.Rand      // draws the jitter
 
 	ties      // to other programs
-	state     State
 	wanted    wish
 	overruled *wish  // what was wanted before the shutdown; nil without one
-	stale     bool   // the present run is by another table than the program has now: it is not to go on, whatever is wanted
-	hindered  bool   // somebody has to be gone before it may be started
-	again     bool   // a run that starts later than the present one is wanted
-	owed      bool   // of a program with a schedule: a run is due or under way, its retries included
 	blame     string // why superd itself ends the present run, which then counts as a failure; empty if nothing
-	verdict   Event  // what follows the present run when nothing of it is left, unless something else is wanted by then
 
 	attempts int             // ends in a row without a stable run: the exponent of the back-off
 	failures []time.Duration // when it failed, within the window of the start limit
-	gaveUp   bool            // the start limit was reached and no run was stable since
 	restarts int             // automatic ones since the operator's last start
 	delay    time.Duration   // until RestartDue, for ArmRestart
-
-	notStarted bool // the last run came to its end before its main process was there
-	amiss      bool // it has failed, whatever its exit status: it was never ready, or superd itself has ended it
-	starved    bool // for want of something that the machine was short of
 
 	why    string // why the present or next run is started: "by the operator"
 	ending string // how the last run ended: "exit status 3 after 12ms"
 	cause  string // why the state is what it is
+
+	state    State
+	verdict  Event // what follows the present run when nothing of it is left, unless something else is wanted by then
+	stale    bool  // the present run is by another table than the program has now: it is not to go on, whatever is wanted
+	hindered bool  // somebody has to be gone before it may be started
+	again    bool  // a run that starts later than the present one is wanted
+	owed     bool  // of a program with a schedule: a run is due or under way, its retries included
+	gaveUp   bool  // the start limit was reached and no run was stable since
+
+	// Of the last run:
+	notStarted bool // it came to its end before its main process was there
+	amiss      bool // it has failed, whatever its exit status: it was never ready, or superd itself has ended it
+	starved    bool // for want of something that the machine was short of
 }
 
-// newMachine returns a machine without ties.
-func newMachine(program *config.Program, rng *rand.Rand) *machine {
-	return &machine{program: program, rng: rng, cause: "not started yet"}
+// newMachine returns a machine without ties: a part of its instance.
+func newMachine(program *config.Program, rng *rand.Rand) machine {
+	return machine{program: program, rng: rng, cause: "not started yet"}
 }
 
 // theConfiguration is who wants up what nobody has asked for, as reasons name it.

@@ -36,8 +36,8 @@ func testMachine(change func(*config.Program)) *machine {
 		change(program)
 	}
 	m := newMachine(program, rand.New(rand.NewPCG(1, 1)))
-	m.ties = ties{own: newNode(program.Name)}
-	return m
+	m.ties = tied(newNode(program.Name))
+	return &m
 }
 
 var (

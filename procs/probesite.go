@@ -294,7 +294,7 @@ func (s *probeSite) nameStuck(pids ...int) {
 // stuck notes that superd can do no more about a check than wait.
 func (s *probeSite) stuck(why string) {
 	in := s.in
-	in.probeStuck = why
+	in.remark().probeStuck = why
 	in.sup.log.Error("check is stuck", "instance", in.name, "reason", in.probeStuck)
 	if r := in.run; r != nil && r.clearing == nil && in.machine.state == Clearing {
 		in.stick(in.probeStuck) // the end of the run waits for it
@@ -306,5 +306,7 @@ func (in *instance) unstickProbe() {
 	if in.probeStuck != "" && in.stuck == in.probeStuck {
 		in.unstick()
 	}
-	in.probeStuck = ""
+	if in.probeStuck != "" {
+		in.probeStuck = ""
+	}
 }

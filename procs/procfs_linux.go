@@ -108,27 +108,18 @@ func parseStat(line []byte) (procStat, error) {
 	}
 	const first, state, flags, utime, stime, threads, start, rss, endCode, environment, last = 3, 3, 9, 14, 15, 20, 22, 24, 27, 50, 51 // numbers of fields, counted from 1
 	var texts [last + 1][]byte
-	field := first
-	for rest := line[end+1:]; ; { // not by bytes.FieldsSeq, for which the caller's buffer would have to lie on the heap
-		if rest = bytes.TrimLeft(rest, " \n"); len(rest) == 0 {
-			break
+	_, rest, _ := bytes.Cut(bytes.TrimRight(line[end:], "\n"), []byte(" "))
+	for field := first; field <= last; field++ { // not by bytes.FieldsSeq, for which the caller's buffer would have to lie on the heap
+		if texts[field], rest, _ = bytes.Cut(rest, []byte(" ")); len(texts[field]) == 0 {
+			return procStat{}, errNoStat
 		}
-		length := bytes.IndexByte(rest, ' ')
-		if length < 0 {
-			length = len(bytes.TrimRight(rest, "\n"))
-		}
-		texts[field], rest = rest[:length], rest[length:]
-		if field++; field > last {
-			break
-		}
-	}
-	if field <= last {
-		return procStat{}, errNoStat
 	}
 	var err error
 	number := func(text []byte) int {
 		n, e := strconv.Atoi(string(text))
-		err = errors.Join(err, e)
+		if e != nil {
+			err = e
+		}
 		return n
 	}
 	flag := number(texts[flags])
@@ -150,8 +141,10 @@ func parseStat(line []byte) (procStat, error) {
 	// An exec notes where the code ends when the environment is there. Source: the kernel's fs/binfmt_elf.c.
 	s.bare = string(texts[endCode]) == "0" && !s.kernel && flag&pfExiting == 0 && !s.dead
 	var e error
-	s.start, e = strconv.ParseUint(string(texts[start]), 10, 64)
-	if err = errors.Join(err, e); err != nil {
+	if s.start, e = strconv.ParseUint(string(texts[start]), 10, 64); e != nil {
+		err = e
+	}
+	if err != nil {
 		return procStat{}, fmt.Errorf("%w: %w", errNoStat, err)
 	}
 	return s, nil

@@ -100,10 +100,11 @@ func (w *readiness) check(c probe.Checker, err error) {
 // awaitNewline waits for the newline that s6 programs write.
 func (w *readiness) awaitNewline() {
 	fd := w.run.readyFD
-	if w.run.readyFD = -1; fd < 0 {
+	if fd < 0 {
 		w.lacks("superd has lost the other end of it")
 		return
 	}
+	w.run.readyFD = -1
 	err := w.in.sup.system.AwaitNewline(w.scope, fd, func(err error) {
 		if err != nil {
 			w.lacks(err.Error())
@@ -146,7 +147,7 @@ func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line 
 func (s *Supervisor) placeRun(at logs.RunBegin, saved func()) {
 	s.scope.Post(func() {
 		if in := s.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
-			in.run.printsFrom[at.Stream] = at.At.String()
+			in.run.tells().printsFrom[at.Stream] = at.At.String()
 			in.save()
 		}
 		s.writeEvents()
@@ -167,8 +168,10 @@ func (w *readiness) end() {
 	w.scope.Close()
 	r := w.run
 	r.readiness, r.startDeadline = nil, 0
-	w.in.sup.letGo(r.readyKept)
-	r.readyKept = ""
+	if r.readyKept != "" {
+		w.in.sup.letGo(r.readyKept)
+		r.readyKept = ""
+	}
 }
 
 // became notes that the main process is ready.

@@ -87,7 +87,7 @@ func (in *instance) recordExit(r *run, pid int, exit pidfd.Exit, ran time.Durati
 		in.record(e)
 	}
 	success := exit.Known && exit.Signal == 0 && slices.Contains(r.program.SuccessExitCodes, exit.Code)
-	switch m := in.machine; {
+	switch m := &in.machine; {
 	case m.state == Starting, (m.state == Running || m.state == Lingering) && !success, m.blame != "":
 		in.recordOutput()
 	}

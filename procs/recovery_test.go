@@ -185,7 +185,7 @@ func TestNoHealthOfTheDead(t *testing.T) {
 	}
 	main.end(pidfd.Exit{Known: true})
 	h.v.RunFor(time.Minute)
-	if m := in.machine; m.state != Failed || strings.Contains(m.cause, "unhealthy") || h.err != nil {
+	if m := &in.machine; m.state != Failed || strings.Contains(m.cause, "unhealthy") || h.err != nil {
 		t.Errorf("web is %s: %s, %v; want that it has ended by itself", stateNames[m.state], m.cause, h.err)
 	}
 }

@@ -206,7 +206,7 @@ func (v *savedInstance) runBy(own *config.Program) *config.Program {
 
 // restore gives the machine its state, less what lives.
 func (in *instance) restore(v *savedInstance) {
-	m := in.machine
+	m := &in.machine
 	in.sup.counts[m.state]--
 	m.state, _ = nameOf[State](stateNames[:], v.State)
 	in.sup.counts[m.state]++
@@ -429,7 +429,7 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 	}
 	for _, o := range t.Outputs {
 		if o.Err != nil {
-			in.noOutput = o.Err.Error()
+			in.remark().noOutput = o.Err.Error()
 			if t.Found != nil {
 				s.log.Error("output is not captured", "instance", in.name, "error", o.Err)
 			}
@@ -445,7 +445,7 @@ func (s *Supervisor) attachAdopted(a *adoption) {
 			in.takeInput(o.ReadFD, name)
 			continue
 		}
-		in.kept[o.Stream] = name
+		in.kept[o.Stream] = keptNameOf(name)
 		if err := in.capture.Attach(o.Stream, o.ReadFD); err != nil {
 			s.log.Error("output is not captured", "instance", in.name, "error", err)
 		}
@@ -467,7 +467,7 @@ func (a *adoption) tellGap() bool {
 	var runs []string
 	if p, b := a.saved.process(); (p != nil || b != nil) && a.adoptee.Ended {
 		runs = append(runs, a.saved.Run.ID)
-		a.in.note = outputLost
+		a.in.remark().note = outputLost
 	}
 	if a.saved.Drain != "" {
 		runs = append(runs, a.saved.Drain)

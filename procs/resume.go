@@ -98,14 +98,17 @@ func (a *adoption) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
 		in:      in,
-		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, readyFD: -1, group: int32(v.Group),
+		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, telling: &tellsNothing, group: int32(v.Group),
 		oomKills: int32(v.OOMKills), envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
 	r.scope.Open(&in.scope)
 	if v.Table != nil {
 		r.program = v.Table
 	}
-	r.printsFrom, r.told = [...]string{v.PrintsFrom, v.StderrFrom}, a.told
+	if v.PrintsFrom != "" || v.StderrFrom != "" {
+		r.tells().printsFrom = [...]string{v.PrintsFrom, v.StderrFrom}
+	}
+	r.told = a.told
 	in.machine.stale = v.Stale || v.other
 	in.run = r
 	if r.touched && in.tree.OOMKills() < int(r.oomKills) {
@@ -171,9 +174,12 @@ func (a *adoption) hear(r *run) {
 		}
 		return name
 	}
-	r.notifyKept, r.readyKept = again(t.NotifyFD, v.Notify), again(t.ReadyFD, v.Ready)
+	if notify, ready := again(t.NotifyFD, v.Notify), again(t.ReadyFD, v.Ready); notify != "" || ready != "" || v.StatusText != "" || v.Watchdog != 0 {
+		told := r.tells()
+		told.notifyKept, told.readyKept, told.statusText, told.watchdogPeriod = notify, ready, v.StatusText, v.Watchdog
+	}
 	in.letGoOfTold(r)
-	r.statusText, r.watchdogPeriod, r.savedHealth, r.stopLimit = v.StatusText, v.Watchdog, v.Health, v.StopLimit
+	r.savedHealth, r.stopLimit = v.Health, v.StopLimit
 	in.hear(r, t.NotifyFD, t.ReadyFD)
 	if in.machine.state != Running {
 		return
@@ -205,7 +211,7 @@ func (a *adoption) resumeStop(r *run) {
 
 // resumeSpawning goes on with a start.
 func (a *adoption) resumeSpawning(r *run) {
-	in, v, m := a.in, a.saved.Run, a.in.machine
+	in, v, m := a.in, a.saved.Run, &a.in.machine
 	switch {
 	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.birth != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
@@ -304,7 +310,7 @@ func (a *adoption) resumeClearing(r *run) {
 
 // endedUnseen goes on with the post_stop hook of a run whose main process has ended, of which there is no record.
 func (a *adoption) endedUnseen(r *run) {
-	in, m := a.in, a.in.machine
+	in, m := a.in, &a.in.machine
 	now := in.sup.loop.Now()
 	in.lastExit = &ExitStatus{at: now}
 	if r.startedAt == 0 {
@@ -402,7 +408,7 @@ func (s *Supervisor) goOnShuttingDown() {
 func (s *Supervisor) voidShutdown() {
 	voided := false
 	for _, in := range slices.Clone(s.instances) {
-		m := in.machine
+		m := &in.machine
 		if m.wanted.by != theShutdown || m.overruled == nil || in.removed {
 			continue
 		}

@@ -23,7 +23,7 @@ func (s *Supervisor) hinderer(in *instance) *instance {
 		}
 	}
 	named := namesLog(in.program)
-	return s.writer(in.files, func(other *instance) bool {
+	return s.writer(in.capture.Files(), func(other *instance) bool {
 		return other != in && (other.removed || named && !other.machine.hindered)
 	})
 }
@@ -41,18 +41,17 @@ func (s *Supervisor) writer(files []string, counts func(*instance) bool) *instan
 	return nil
 }
 
-// occupy notes which log files the instance has now: those of its capture, or none. It reports whether these are others than before.
-func (in *instance) occupy(files []string) (moved bool) {
-	if slices.Equal(files, in.files) {
+// occupy notes which log files the instance has now, and which it had: those of its capture, or none. It reports whether these are others.
+func (in *instance) occupy(before, files []string) (moved bool) {
+	if slices.Equal(files, before) {
 		return false
 	}
 	writers := in.sup.writers
-	for _, f := range in.files {
+	for _, f := range before {
 		if writers[f] = slices.DeleteFunc(writers[f], func(other *instance) bool { return other == in }); len(writers[f]) == 0 {
 			delete(writers, f)
 		}
 	}
-	in.files = files
 	for _, f := range files {
 		writers[f] = append(writers[f], in)
 	}

@@ -27,36 +27,28 @@ type run struct {
 	invocationID string
 	hook         *hookRun // under way; nil without one
 
-	begin      func()       // waits for a worker of the run before, which has not come back; else nil
-	pending    PendingSpawn // of the main process; nil when its result is in
-	startLimit *loop.Timer  // the start time-out; nil when the start is over
-	process    Process      // the main process; nil before it is there
-	life       loop.Scope   // of the main process: its timers, and what it tells
-	main       loop.Scope   // its descriptor; within life, opened again when another process becomes the main one
-	held       loop.Link    // by which main owns the run: its process, and what the keeper has of that
-	mainWatch  *loop.Watch  // of its end; nil where that is not watched
-	firstWatch loop.Watch   // that of the first one
-	group      int32        // number of its process group, when it has ended
+	begin      func()        // waits for a worker of the run before, which has not come back; else nil
+	pending    PendingSpawn  // of the main process; nil when its result is in
+	startLimit *loop.Timer   // the start time-out; nil when the start is over
+	process    Process       // the main process; nil before it is there
+	first      pidfd.Process // what it is, if it is the one that was started
+	life       loop.Scope    // of the main process: its timers, and what it tells
+	main       loop.Scope    // its descriptor; within life, opened again when another process becomes the main one
+	held       loop.Link     // by which main owns the run: its process, and what the keeper has of that
+	mainWatch  *loop.Watch   // of its end; nil where that is not watched
+	firstWatch loop.Watch    // that of the first one
+	group      int32         // number of its process group, when it has ended
 	id         pidfd.Identity
-	kept       string // the name under which the keeper has its pidfd
+	kept       keptName // the name under which the keeper has its pidfd
 	startedAt  time.Duration
 	readyAt    time.Duration // 0 before it is ready
 	readiness  *readiness    // nil unless it is awaited
 
 	startDeadline time.Duration // when the start time-out ends; 0 unless its readiness is awaited
 
-	notifyKept     string        // the names under which the keeper has its notify socket
-	readyKept      string        // and the pipe on which it tells that it is ready
-	printsFrom     [2]string     // where its output begins in the log of a [logs.Stream], as a [logs.Cursor]; empty: not known, or not needed
-	readyFD        int           // the reading end of that; -1: none, or it has another owner
-	listener       Listener      // on the notify socket; nil without
-	statusText     string        // what it has said of itself
-	watchdogPeriod time.Duration // that it has asked for; 0: that of the configuration
-	reloading      *loop.Timer   // until it is over; nil unless it reads its configuration
-	reloadedAt     time.Duration // when it was over last; 0 before
-	leaving        *loop.Timer   // until that is done for it; nil unless it is on its way out by itself
-	monitor        *monitor      // nil unless it is ready and looked after
-	savedHealth    *savedHealth  // what an earlier superd has known of its health; else nil
+	*telling                 // never nil
+	monitor     *monitor     // nil unless it is ready and looked after
+	savedHealth *savedHealth // what an earlier superd has known of its health; else nil
 
 	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
 	mains        int32         // main processes that it has had
@@ -89,7 +81,7 @@ func (in *instance) spawn() {
 	if in.inherited && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), readyFD: -1}
+	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), telling: &tellsNothing}
 	r.scope.Open(&in.scope)
 	in.run = r
 	in.setLogOptions() // the run before may have been begun with others
@@ -149,8 +141,12 @@ func (in *instance) spawnMain(r *run) {
 	r.startLimit = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
 	b := in.newBirth(r)
 	spec := in.spec(r, r.program, b)
+	spec.Process = &r.first
 	in.tell(spec, r.program, b)
-	r.notifyKept, r.readyKept = b.value.Notify, b.value.Ready
+	if b.value.Notify != "" || b.value.Ready != "" {
+		t := r.tells()
+		t.notifyKept, t.readyKept = b.value.Notify, b.value.Ready
+	}
 	in.letGoOfTold(r)
 	r.pending = in.sup.system.Spawn(spec, func(child Child, err error) {
 		b.settle(func() { in.spawnResult(r, b, child, err) })
@@ -193,10 +189,10 @@ func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
 	}
 	for _, which := range streamsOf(program) {
 		if b != nil && in.capture.FD(which) < 0 {
-			if in.kept[which] == "" {
-				in.kept[which] = in.sup.reserve(true)
+			if in.kept[which] == 0 {
+				in.kept[which] = keptNameOf(in.sup.reserve(true))
 			}
-			b.value.Kept[which] = in.kept[which]
+			b.value.Kept[which] = in.kept[which].String()
 		}
 		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
 		if program.Log.Format == config.LogDirect {
@@ -225,7 +221,9 @@ func (in *instance) attach(b *birth, child Child) {
 		if fd < 0 {
 			continue
 		}
-		in.noOutput = ""
+		if in.noOutput != "" {
+			in.noOutput = ""
+		}
 		if name := b.value.Kept[which]; name != "" && !b.kept {
 			in.sup.keeper.Store(name, fd)
 		}
@@ -263,7 +261,7 @@ func (in *instance) watchMain(r *run, process Process, id pidfd.Identity, kept s
 
 // ownMain has the end of process be that of the main process.
 func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept string) {
-	r.process, r.id, r.kept = process, id, kept
+	r.process, r.id, r.kept = process, id, keptNameOf(kept)
 	r.main.Open(&r.life)
 	r.main.Adopt(&r.held, r)
 	r.lastWords = wordsNotAwaited
@@ -287,7 +285,7 @@ func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept str
 func (r *run) Release() {
 	loop.Leave(&r.held)
 	r.process.Close()
-	r.in.sup.letGoOfProcess(r.kept)
+	r.in.sup.letGoOfProcess(r.kept.String())
 }
 
 // hear takes the ends of what the program tells superd by; -1: none.
@@ -296,7 +294,7 @@ func (in *instance) hear(r *run, notify, ready int) {
 		in.listen(r, notify)
 	}
 	if ready >= 0 {
-		r.readyFD = ready
+		r.tells().readyFD = ready
 		r.life.Defer(func() {
 			if r.readyFD >= 0 { // nobody has waited for it
 				in.sup.system.CloseFD(r.readyFD)
@@ -431,7 +429,7 @@ func (in *instance) callOffPending(pending PendingSpawn, hook string) bool {
 		return false
 	}
 	in.hanging++
-	in.hangsIn = stage
+	in.remark().hangsIn = stage
 	return true
 }
 
@@ -448,7 +446,9 @@ func (in *instance) reap(r *run, process Process) {
 		return
 	}
 	r.life.Close()
-	r.listener = nil
+	if r.listener != nil {
+		r.listener = nil
+	}
 	now := in.sup.loop.Now()
 	in.sup.saveExit(r.id)
 	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state
@@ -477,7 +477,7 @@ func (in *instance) reap(r *run, process Process) {
 			note += fmt.Sprintf(" (its limit is %d bytes)", *limit)
 		}
 	}
-	if note == "" {
+	if note == "" && in.note != "" {
 		note, in.note = in.note, ""
 	}
 	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.left(r)) })
@@ -519,7 +519,7 @@ func (in *instance) awaitDrained() {
 // logFailure logs the end of a run with what comes next.
 func (in *instance) logFailure(message string, attrs ...any) {
 	attrs = append([]any{"instance", in.name}, attrs...)
-	switch m := in.machine; {
+	switch m := &in.machine; {
 	case m.state == Backoff:
 		in.sup.log.Warn(message, append(attrs, "restart_in", roundDuration(m.delay))...)
 	case m.verdict == EndRetry:

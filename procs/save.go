@@ -87,7 +87,7 @@ func (in *instance) save() {
 
 // saved returns what save writes down. It shares nothing that changes.
 func (in *instance) saved() *savedInstance {
-	m := in.machine
+	m := &in.machine
 	v := &savedInstance{
 		Config: in.sup.configNumber, Removed: in.removed,
 		State: stateNames[m.state], Held: in.held != nil, Wanted: saveWish(m.wanted), Again: m.again, Verdict: eventNames[m.verdict], Blame: m.blame, NotStarted: m.notStarted, Short: m.starved, Amiss: m.amiss,
@@ -98,8 +98,8 @@ func (in *instance) saved() *savedInstance {
 	if sc := in.sched; sc != nil {
 		v.Owed, v.Schedule, v.DueFor, v.Skipped = m.owed, sc.state(), sc.dueFor, sc.skipped
 	}
-	v.Output, v.Kept = in.capture.FD(logs.Stdout) >= 0, in.kept[logs.Stdout]
-	v.Stderr, v.KeptStderr = in.capture.FD(logs.Stderr) >= 0, in.kept[logs.Stderr]
+	v.Output, v.Kept = in.capture.FD(logs.Stdout) >= 0, in.kept[logs.Stdout].String()
+	v.Stderr, v.KeptStderr = in.capture.FD(logs.Stderr) >= 0, in.kept[logs.Stderr].String()
 	if d := in.capture.Drops(); d != (logs.Drops{}) {
 		v.Dropped = &d
 	}
@@ -152,7 +152,7 @@ func (r *run) saved(in *instance) *savedRun {
 		v.Table = savedTable(r.program)
 	}
 	if r.process != nil {
-		v.Main = savedIdentity(r.id, r.kept)
+		v.Main = savedIdentity(r.id, r.kept.String())
 	}
 	if h := r.hook; h != nil {
 		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.doomed, Due: h.due, Timeout: h.timeout}
@@ -169,7 +169,7 @@ func (r *run) saved(in *instance) *savedRun {
 // saveDrops writes down what the capture has dropped, again and again as long as that changes.
 func (s *Supervisor) saveDrops(c *logs.Capture) {
 	in := s.byName[c.Name()]
-	if in == nil || in.capture != c {
+	if in == nil || &in.capture != c {
 		return
 	}
 	was := c.Drops()

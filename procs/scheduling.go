@@ -80,7 +80,7 @@ func (sc *scheduling) state() *schedule.State {
 
 // due is told that a time of the schedule has come, or that one was missed.
 func (in *instance) due(r schedule.Run) {
-	sc, m := in.sched, in.machine
+	sc, m := in.sched, &in.machine
 	sc.dueFor = r.At
 	why := "by its schedule, due at " + clockTime(r.At)
 	if r.MadeUp {

@@ -66,7 +66,7 @@ func (s *Supervisor) unclear(in *instance) bool {
 // settle does what follows for the instance from how the others are, whatever has happened before. It is all there is to ordered starts, stops and restarts.
 func (in *instance) settle() {
 	in.publish()
-	m := in.machine
+	m := &in.machine
 	if m.wanted.up && m.unasked > 0 && in.held == nil {
 		in.askFor()
 	}
@@ -124,7 +124,7 @@ func (s *Supervisor) revive(in *instance) {
 			}
 			seen[e.to] = true
 			for _, other := range slices.Clone(e.to.instances) {
-				m := other.machine
+				m := &other.machine
 				if m.wanted.up && m.state.AtRest() && other.level() != up && other.held == nil {
 					other.do(func() []Effect { return m.wantUp(operator+forAnother+in.name, true) })
 				}

@@ -95,7 +95,7 @@ func (in *instance) ordered() bool { return len(in.edges) > 0 || len(in.machine.
 // tellShutdown has the instance stop, once.
 func (in *instance) tellShutdown() {
 	in.next = nil
-	m, sd := in.machine, in.sup.shutdown
+	m, sd := &in.machine, in.sup.shutdown
 	if !sd.goesOn || m.wanted.up || m.wanted.by != theShutdown && !m.state.AtRest() {
 		in.do(func() []Effect { return m.wantDown(theShutdown) })
 	}

@@ -92,7 +92,7 @@ type watched struct {
 
 func (h *history) checkState(in *instance, w *watched) {
 	h.checkMain(in)
-	m := in.machine
+	m := &in.machine
 	process := in.run != nil && in.run.process != nil
 	main, others := w.living.main, w.living.others
 	switch m.state {
@@ -148,7 +148,7 @@ const (
 // checkBound holds that what is to be down is down in bounded time: hooks, stop time-out, what is left, hooks again. Where somebody doesn't
 // die, it is bounded until he is named.
 func (h *history) checkBound(in *instance, model *model) {
-	m, now := in.machine, h.v.Now()
+	m, now := &in.machine, h.v.Now()
 	if m.wanted.up || m.state.AtRest() {
 		return
 	}
@@ -511,7 +511,7 @@ func (h *history) checkRest() {
 		}
 	}
 	for _, in := range h.sup.instances {
-		m, p := in.machine, in.program
+		m, p := &in.machine, in.program
 		if table := h.sup.config.Program(p.Name); table != nil {
 			p = table // what the configuration says, whatever the instance goes by
 		}

@@ -223,7 +223,7 @@ type memory struct {
 }
 
 func (in *instance) memory() memory {
-	m := memory{machine: *in.machine, removed: in.removed}
+	m := memory{machine: in.machine, removed: in.removed}
 	if t := in.restartTimer; t != nil {
 		m.due = t.Due()
 	}

@@ -110,13 +110,13 @@ var defects = []defect{
 		}
 	}},
 	{name: "a program is started before what it requires is ready", rules: func(r *table) { r[Stopped][Wait] = to(Spawning, Spawn) }},
-	{name: "who comes after another does not wait where both are asked for at once", begin: func(in *instance) { in.machine.follows = 0 }},
+	{name: "who comes after another does not wait where both are asked for at once", begin: needing(func(n *needs) { n.follows = 0 })},
 	{name: "a program that is stopped for what it requires starts again at once", rules: func(r *table) { r[Stopping][EndWait] = to(Spawning, EndRun, Spawn) }},
 	{name: "a stop does not wait for those who require the program", rules: func(r *table) { r[Running][Linger] = to(Stopping, SignalStop, ArmStop) }},
 	{name: "a program that lingers is not stopped when its turn has come", rules: func(r *table) { r[Lingering][Again] = to(Lingering) }},
 	{name: "a wait after back-off keeps the timer", rules: func(r *table) { r[Backoff][Wait] = to(Waiting) }},
 	{name: "a change is not passed on", turn: func(in *instance) { in.sup.unsettled, in.touched = nil, false }},
-	{name: "what requires a program that is down is not counted", turn: func(in *instance) { in.machine.required[down] = 0 }},
+	{name: "what requires a program that is down is not counted", turn: needing(func(n *needs) { n.required[down] = 0 })},
 	{name: "a wait is not taken over", recovery: everySaved(func(_ *history, v *savedInstance) {
 		if v.State == stateNames[Waiting] {
 			v.State = stateNames[Stopped]
@@ -134,7 +134,7 @@ var defects = []defect{
 			r.readiness.scope.Close()
 		}
 	}},
-	{name: "who requires a program starts while that is starting", turn: func(in *instance) { in.machine.required[coming] = 0 }},
+	{name: "who requires a program starts while that is starting", turn: needing(func(n *needs) { n.required[coming] = 0 })},
 	{name: "a wait for readiness is not taken over", recovery: everySaved(func(_ *history, v *savedInstance) {
 		if v.State == stateNames[Starting] {
 			v.State = stateNames[Running]
@@ -161,7 +161,7 @@ var defects = []defect{
 	}},
 	{name: "a watchdog that is not fed does not bite", rules: func(r *table) { r[Running][WatchdogDue] = to(Running) }},
 	{name: "a failed check counts while the program reads its configuration", turn: func(in *instance) {
-		if r := in.run; r != nil && r.monitor != nil {
+		if r := in.run; r != nil && r.monitor != nil && r.reloading != nil {
 			r.reloading.Stop()
 			r.reloading = nil
 		}
@@ -197,6 +197,15 @@ func altered(p *config.Program, alter func(*config.Program)) *config.Program {
 	other := p.Clone()
 	alter(other)
 	return other
+}
+
+// needing returns what changes what an instance knows of the programs that its own names, if it names any.
+func needing(change func(*needs)) func(*instance) {
+	return func(in *instance) {
+		if n := in.machine.needs; n != &noNeeds {
+			change(n)
+		}
+	}
 }
 
 // everySaved has f change what is saved of each instance.

@@ -181,7 +181,7 @@ func lives(in *instance) bool { return in.run != nil && in.stuck == "" }
 // going reports whether the instance is to end.
 func (h *history) going(in *instance) bool {
 	requires, _ := h.named(in)
-	m := in.machine
+	m := &in.machine
 	return !m.wanted.up || m.again || m.stale || slices.ContainsFunc(requires, func(peers []*instance) bool {
 		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.level() == down })
 	})
@@ -241,7 +241,7 @@ func (h *history) yetToCome(in *instance) (names []string) {
 
 // checkGraph holds what the graph says of an instance.
 func (h *history) checkGraph(in *instance, w *watched) {
-	m, model, requires, after := in.machine, w.model, w.requires, w.after
+	m, model, requires, after := &in.machine, w.model, w.requires, w.after
 	if in.run != nil && in.run != model.graph.run {
 		model.graph.run = in.run
 		h.begun[in.run.invocationID] = true

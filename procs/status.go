@@ -134,7 +134,7 @@ func (in *instance) pid() int {
 }
 
 func (in *instance) status() Status {
-	m := in.machine
+	m := &in.machine
 	now := in.sup.loop.Now()
 	st := Status{
 		Name:     in.name,
@@ -145,7 +145,7 @@ func (in *instance) status() Status {
 		Since:    in.sup.wallAt(in.sinceAt),
 		Restarts: m.restarts,
 		LogFile:  in.capture.Path(),
-		Capture:  in.capture,
+		Capture:  &in.capture,
 		Reason:   in.reason(),
 		WantedUp: m.wanted.up,
 	}

@@ -70,7 +70,7 @@ func (in *instance) nameStuck(pids ...int) {
 // stick notes that superd can do no more than wait. A shutdown goes on without the instance.
 func (in *instance) stick(why string) {
 	in.unstick()
-	in.stuck = why
+	in.remark().stuck = why
 	in.sup.stuck++
 	in.sup.log.Error("program is stuck", "instance", in.name, "reason", why)
 	in.publish()

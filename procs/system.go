@@ -113,6 +113,8 @@ type SpawnSpec struct {
 	NotifySocket string // path of the notify socket to make; empty: none
 	ReadyFD      int    // the number at which the program has the writing end of a new pipe; 0: none
 
+	Process *pidfd.Process // what a child of the kernel's is made, as a part of what has that life; nil: an allocation of its own
+
 	// All three may be nil. Expect is called off the loop just before the birth: after is the clock, in ticks since boot. If it fails, nobody is born.
 	// Made is called between the two, with the notify socket, the reading end of that pipe and the ReadFDs of the Child, -1 where there is none.
 	// Happened is called just after the birth.

@@ -89,9 +89,6 @@ const (
 	removeSlots = 2
 )
 
-// Births is how many forks of a [Kernel] wait for their execs at a time: one for each start that is under way. Each keeps one of Go's processors until then.
-const Births = workers
-
 // Threads is how many threads a [Kernel] and a [Supervisor] may keep waiting in the kernel: those of starts, of looks, kills and
 // removals, of the census, of a reload and of the notifier.
 const Threads = workers + maxHanging + lookSlots + killSlots + removeSlots + 1 + 1 + 1

@@ -11,7 +11,7 @@ const shownHops = 3
 
 // waitReason tells what keeps the instance from being started, and in a few steps the cause of that.
 func (in *instance) waitReason() string {
-	m := in.machine
+	m := &in.machine
 	e := in.obstacle()
 	switch {
 	case e == nil && in.hinderer != nil:
@@ -106,7 +106,7 @@ func (e *edge) predicament(in *instance) string {
 
 // predicament tells what the instance does that others wait for: "which failed: exit status 3 after 12ms".
 func (in *instance) predicament() string {
-	m := in.machine
+	m := &in.machine
 	switch {
 	case in.stuck != "":
 		return "which can't be stopped: " + in.stuck
@@ -198,7 +198,7 @@ func (in *instance) lastUsers() string {
 // waitsFor tells, line by line, what the instance waits for and what that waits for, down to the cause.
 func (in *instance) waitsFor() []string {
 	const shown, ends = 5, 6
-	m := in.machine
+	m := &in.machine
 	if m.state != Waiting {
 		return nil
 	}

@@ -89,7 +89,7 @@ func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	}
 	all := make([]Output, len(selected))
 	for i, in := range selected {
-		all[i] = Output{in.name, in.capture}
+		all[i] = Output{in.name, &in.capture}
 	}
 	return all, nil
 }

@@ -67,7 +67,7 @@ func (s *Supervisor) Why(names []string) ([]Facts, error) {
 }
 
 func (in *instance) facts() Facts {
-	m, st := in.machine, in.status()
+	m, st := &in.machine, in.status()
 	now := in.sup.loop.Now()
 	f := Facts{
 		Name: in.name, State: m.state, Now: in.sup.loop.Wall(), Since: st.Since, Cause: m.cause, Pid: st.Pid, Uptime: st.Uptime,
@@ -104,7 +104,7 @@ func (in *instance) facts() Facts {
 
 // comesAgain reports whether the instance is started again as soon as it is down.
 func (in *instance) comesAgain() bool {
-	m := in.machine
+	m := &in.machine
 	switch m.state {
 	case Stopping, Killing:
 		return m.wanted.up && m.blame == "" && !m.lacking()

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"runtime"
-
 	"superd/control/server"
 	"superd/logs"
 	"superd/procs"
@@ -20,10 +18,4 @@ const waiting = procs.Threads + logs.Threads + eventlog.Threads + journal.Thread
 const keeperWaiting = 4
 
 // prepareThreads has superd do without new threads from here on.
-//
-// A fork keeps one of Go's processors until the program has been executed, which takes long where many start at once: so Go gets as many more than the machine
-// has, and neither the loop nor control nor another fork waits for one.
-func prepareThreads() error {
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + procs.Births)
-	return threads.Reserve(waiting)
-}
+func prepareThreads() error { return threads.Reserve(waiting) }

@@ -204,8 +204,10 @@ func (s *Server) statuses(all []procs.Status) iter.Seq2[[]byte, bool] {
 	}
 }
 
-// appendStatuses appends the part of that number, the first one 0.
+// appendStatuses appends the part of that number, the first one 0. Only a few look at processes at a time.
 func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string, number int) []byte {
+	s.looks <- struct{}{}
+	defer func() { <-s.looks }()
 	begin := number * statusPart
 	end := min(begin+statusPart, len(all))
 	if begin == 0 {
@@ -215,7 +217,7 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 		if i > 0 {
 			part = append(part, ',')
 		}
-		st := s.look(&all[i], lines[i])
+		st := status(&all[i], lines[i])
 		if c := all[i].Capture; c != nil {
 			st.DroppedBytes, st.DroppedLines = c.Dropped()
 			if o := c.Outage(); o != nil {
@@ -228,13 +230,6 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 		part = append(part, "]\n"...)
 	}
 	return part
-}
-
-// look is status with a look at the process, of which only a few go on at a time.
-func (s *Server) look(st *procs.Status, lastLine string) control.Status {
-	s.looks <- struct{}{}
-	defer func() { <-s.looks }()
-	return status(st, lastLine)
 }
 
 func status(st *procs.Status, lastLine string) control.Status {
