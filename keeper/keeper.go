@@ -36,6 +36,7 @@ type Options struct {
 	Watchdog   time.Duration    // how long a turn of the supervisor's loop may take; 0: for ever
 	Trial      time.Duration    // how long another binary may take to be ready before the old one is started again
 	RestartMax time.Duration    // longest pause before a supervisor that crashes again and again is started
+	Begun      func()           // does what can wait until there is a supervisor, and goes on beside that as it comes up; nil: nothing
 }
 
 // restartPause is the pause before the third supervisor; the second one is started at once. It doubles from there on.

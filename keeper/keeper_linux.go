@@ -42,6 +42,9 @@ func Run(o Options) (status int, err error) {
 	if !again { // else there is a supervisor; or it has just been swept, and that is dealt with
 		k.start()
 	}
+	if o.Begun != nil {
+		o.Begun()
+	}
 	if err := k.loop.Run(); err != nil {
 		return 0, err
 	}

@@ -125,13 +125,9 @@ func (keeperWanted) Error() string { return "this process is to be the keeper" }
 // runKeeper is the keeper.
 func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stderr io.Writer) error {
 	crashpoint.SetRole("keeper")
-	keeper.StaySmall()
 	queue := logs.NewQueue(stderr, keeperLogQueue)
 	defer queue.Close(farewellTime)
 	log := slog.New(newLogHandler(queue, terminal.Detect(stderr, os.Getenv), level))
-	if err := threads.Reserve(keeperWaiting); err != nil {
-		log.Warn("superd's keeper is not safe from a limit of processes", "error", err)
-	}
 	status, err := keeper.Run(keeper.Options{
 		Log:        log,
 		Args:       os.Args,
@@ -143,6 +139,12 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 		Watchdog:   flags.watchdog,
 		RestartMax: flags.restartMax,
 		Trial:      trialTime,
+		Begun: func() {
+			keeper.StaySmall()
+			if err := threads.Reserve(keeperWaiting); err != nil {
+				log.Warn("superd's keeper is not safe from a limit of processes", "error", err)
+			}
+		},
 	})
 	link.Close(farewellTime)
 	if err == nil && status != 0 {
@@ -213,10 +215,6 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	}
 	defer listener.Close()
 
-	if err := <-threadsReady; err != nil {
-		log.Warn("superd is not safe from a limit of processes", "error", err)
-	}
-
 	forget, err := keepLastWords(dir.Path, log, queue.Pass)
 	if err != nil {
 		return err
@@ -231,7 +229,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, pace: newPace(l.Root(), pacer, calm),
 		lockFD:   dir.LockFD(),
 		watchdog: flags.watchdog,
-		journal:  left.journal, events: events, messages: queue,
+		journal:  left.journal, events: events, messages: queue, endServing: func() error { return nil },
 	}
 	var printed sync.WaitGroup
 	options := procs.Options{
@@ -290,6 +288,10 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if err := link.KeepRuntimeDir(dir.Path); err != nil {
 		log.Warn("a superd that is started in the place of this one will begin with the configuration file", "error", err)
 	}
+	// Nothing has been started so far but what an earlier superd was about to.
+	if err := <-threadsReady; err != nil {
+		log.Warn("superd is not safe from a limit of processes", "error", err)
+	}
 	err = l.Run()
 	dir.Leave(!d.ended)
 	dir.KeepJournal(d.supervisor.Leaves())
@@ -301,7 +303,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	forget()
 	events.Close(farewellTime) // those who follow them see the last ones before the server ends
 	waitFor(&printed, farewellTime)
-	if err := errors.Join(err, d.server.Close()); err != nil {
+	if err := errors.Join(err, d.endServing()); err != nil {
 		return err
 	}
 	if status := d.supervisor.ExitStatus(); status != 0 {
