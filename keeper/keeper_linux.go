@@ -28,8 +28,8 @@ const keeperVariable = "SUPERD_KEEPER"
 // Run is the life of a keeper. It returns the exit status that the supervisor has announced.
 func Run(o Options) (status int, err error) {
 	k := &Keeper{options: o, log: o.Log, manager: o.Manager}
-	for name, fd := range o.Files {
-		k.store.Put(name, fd)
+	for _, name := range fdstore.InTurn(o.Files) {
+		k.store.Put(name, o.Files[name])
 	}
 	if k.loop, err = loop.New(); err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)
