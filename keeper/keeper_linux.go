@@ -106,7 +106,7 @@ func (k *Keeper) start() {
 	fds, env := fdstore.Handover(files, childEnvironment(k.options.Env))
 	path, err := signals.Executable()
 	if err == nil {
-		k.supervisor, err = pidfd.Spawn(&pidfd.Attr{Path: path, Args: k.options.Args, Env: env, Files: append([]int{0, 1, 2}, fds...), CgroupFD: -1, OpenFiles: k.options.OpenFiles})
+		k.supervisor, err = pidfd.Spawn(&pidfd.Attr{Path: path, Args: k.options.Args, Env: env, Files: append([]int{0, 1, 2}, fds...), CgroupFD: -1, Room: k.options.Room, OpenFiles: k.options.OpenFiles})
 	}
 	if err != nil {
 		k.takeBack()
