@@ -115,3 +115,15 @@ func (t *table[T]) all() iter.Seq2[string, T] {
 		maps.All(t.named)(yield)
 	}
 }
+
+// values are what the names stand for.
+func (t *table[T]) values() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, n := range t.numbered {
+			if !n.gone && !yield(n.value) {
+				return
+			}
+		}
+		maps.Values(t.named)(yield)
+	}
+}

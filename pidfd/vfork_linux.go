@@ -70,28 +70,32 @@ func afterForkInChild()
 //go:norace
 //go:nocheckptr
 func (f *fork) split() (pid int, errno syscall.Errno) {
+	var trap, a1, a2, a3 uintptr = unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args), 0
+	if f.args.flags&unix.CLONE_INTO_CGROUP == 0 {
+		// Where a filter of system calls does not know clone3, as in older containers, this one works.
+		trap, a1, a2, a3 = unix.SYS_CLONE, uintptr(f.args.flags|f.args.exitSignal), 0, uintptr(unsafe.Pointer(&f.pidFD))
+	}
 	all := ^uint64(0)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&f.mask)), sigsetBytes, 0, 0)
-	enterSyscall()
-	var r int
-	if f.args.flags&unix.CLONE_INTO_CGROUP != 0 {
-		r = int(vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args), 0))
-	} else {
-		// Where a filter of system calls does not know clone3, as in older containers, this one works.
-		r = int(vfork(unix.SYS_CLONE, uintptr(f.args.flags|f.args.exitSignal), 0, uintptr(unsafe.Pointer(&f.pidFD))))
+	if !raceDetector {
+		enterSyscall()
 	}
+	r := int(vfork(trap, a1, a2, a3))
 	if r == 0 {
 		f.live()
 	}
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&f.mask)), 0, sigsetBytes, 0, 0)
-	exitSyscall()
+	if !raceDetector {
+		exitSyscall()
+	}
 	if r < 0 {
 		return 0, syscall.Errno(-r)
 	}
 	return r, 0
 }
 
-// live is the child's life up to its exec, or to its end without one.
+// live is the child's life up to its exec, or to its end without one. It never returns, of which the compiler must not know: it might let variables of split,
+// which the parent has use for, share their places with what the child is given.
 //
 //go:noinline
 //go:norace

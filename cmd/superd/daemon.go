@@ -92,6 +92,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 			d.ended = true
 			// Now: killed in what is left to do, superd is not to be started again. It counts when this process has ended.
 			d.link.Announce(d.supervisor.ExitStatus())
+			options.Store.Leave()
 			d.loop.Stop()
 		})
 		d.pace.rest()
