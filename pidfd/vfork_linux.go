@@ -16,6 +16,7 @@ type fork struct {
 	held       int          // it keeps this one until its exec, close-on-exec; -1: none
 	closeFrom  uintptr      // of our descriptors it gets a copy of those below only; 0: of all
 	leaves     [][2]uintptr // of these it closes, from and to
+	room       int          // its table has room for so many, at least
 	openFiles  *unix.Rlimit
 	credential *syscall.Credential
 	groups     *uint32
@@ -156,6 +157,7 @@ func (f *fork) child() (errno syscall.Errno) {
 	if errno = f.place(); errno != 0 {
 		return errno
 	}
+	f.makeRoom()
 	if f.openFiles != nil {
 		if _, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(f.openFiles)), 0, 0, 0); errno != 0 {
 			return errno
@@ -163,6 +165,20 @@ func (f *fork) child() (errno syscall.Errno) {
 	}
 	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(f.path)), uintptr(unsafe.Pointer(f.argv)), uintptr(unsafe.Pointer(f.envv)))
 	return errno
+}
+
+// makeRoom has the table be as large as it is to be, which nobody waits for as long as it is one thread's. What it opens for that is closed by the exec.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (f *fork) makeRoom() {
+	for i := 0; i < len(f.files) && f.room > 0; i++ {
+		if f.files[i] >= 0 {
+			syscall.RawSyscall(unix.SYS_FCNTL, uintptr(i), unix.F_DUPFD_CLOEXEC, uintptr(f.room-1)) // with less room it goes, too
+			return
+		}
+	}
 }
 
 // place gives each of the files its number.

@@ -37,6 +37,7 @@ const (
 	extendPeriod   = 10 * time.Second // of telling systemd that a shutdown goes on
 	trialTime      = 10 * time.Second // for a new binary to be ready
 	farewellTime   = 2 * time.Second  // for what is left to be shown when superd ends
+	usualFiles     = 4096             // that superd or its keeper may have open without a larger table: those of 1,000 programs
 )
 
 type runFlags struct {
@@ -136,11 +137,13 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 		Files:      link.Files(),
 		Manager:    link.Manager,
 		OpenFiles:  openFiles,
+		Room:       usualFiles,
 		Watchdog:   flags.watchdog,
 		RestartMax: flags.restartMax,
 		Trial:      trialTime,
 		Begun: func() {
 			keeper.StaySmall()
+			go pidfd.MakeRoom(usualFiles)
 			if err := threads.Reserve(keeperWaiting); err != nil {
 				log.Warn("superd's keeper is not safe from a limit of processes", "error", err)
 			}
@@ -157,6 +160,7 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
 	pacer := footprint.NewPacer(heapGrowth)
 	calm := pacer.Hurry()
+	go pidfd.MakeRoom(usualFiles) // there is, if the keeper has started this process
 	threadsReady := make(chan error, 1)
 	go func() { threadsReady <- prepareThreads() }()
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
