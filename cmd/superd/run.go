@@ -153,7 +153,7 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 
 // runDaemon is the supervisor.
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
-	pacer := footprint.NewPacer(heapGrowth)
+	pacer := footprint.NewPacer(heapGrowth, nil)
 	calm := pacer.Hurry()
 	threadsReady := make(chan error, 1)
 	go func() { threadsReady <- prepareThreads() }()
