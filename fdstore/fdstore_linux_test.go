@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -357,4 +358,35 @@ func openDescriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(entries)
+}
+
+func TestStoreClosesWhatItHasAndNothingElse(t *testing.T) {
+	var s Store
+	var fds []int
+	for range 9 {
+		fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fds = append(fds, fd)
+	}
+	kept := map[int]bool{fds[0]: true, fds[4]: true, fds[5]: true}
+	for i, fd := range fds {
+		if !kept[fd] {
+			s.Put([]string{strconv.Itoa(i), "file" + strconv.Itoa(i)}[i%2], fd)
+		}
+	}
+	s.Close()
+	for _, fd := range fds {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if open := err == nil; open != kept[fd] {
+			t.Errorf("descriptor %d of %v is open: %v, want %v", fd, fds, open, kept[fd])
+		}
+		if kept[fd] {
+			unix.Close(fd)
+		}
+	}
+	if len(s.Files()) > 0 {
+		t.Errorf("the store has %v", s.Files())
+	}
 }

@@ -40,6 +40,12 @@ func (t *table[T]) find(number int32) (at int, ok bool) {
 	return slices.BinarySearchFunc(t.numbered, number, func(n numbered[T], number int32) int { return cmp.Compare(n.number, number) })
 }
 
+// InTurn returns the names of descriptors that are told of together, numbers in ascending order: any other would have each new one
+// take its place among those that are there.
+func InTurn(files map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(files), func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+}
+
 // get returns what the name stands for, if it stands for anything.
 func (t *table[T]) get(name string) (value T, ok bool) {
 	number, ok := numberOf(name)
@@ -107,5 +113,17 @@ func (t *table[T]) all() iter.Seq2[string, T] {
 			}
 		}
 		maps.All(t.named)(yield)
+	}
+}
+
+// values are what the names stand for.
+func (t *table[T]) values() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, n := range t.numbered {
+			if !n.gone && !yield(n.value) {
+				return
+			}
+		}
+		maps.Values(t.named)(yield)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -45,6 +46,14 @@ func TestTable(t *testing.T) {
 }
 
 // What a thousand programs have kept takes little, and nothing by name.
+func TestNumbersComeInTurn(t *testing.T) {
+	got := InTurn(map[string]int{"10": 3, "9": 4, "control": 5, "100": 6, "2147483647": 7, "0": 8})
+	numbers := slices.DeleteFunc(got, func(name string) bool { _, ok := numberOf(name); return !ok })
+	if want := []string{"0", "9", "10", "100", "2147483647"}; !slices.Equal(numbers, want) {
+		t.Errorf("numbers come as %q, want %q", numbers, want)
+	}
+}
+
 func TestTableGrowsWithoutGarbage(t *testing.T) {
 	var tab table[int32]
 	names := make([]string, 2000)

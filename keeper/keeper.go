@@ -32,10 +32,12 @@ type Options struct {
 	Signals    *signals.Caught  // SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGCHLD and SIGPIPE
 	Files      map[string]int   // what an earlier keeper or supervisor has handed on, see fdstore.Take
 	Manager    *fdstore.Manager // who is told the states of the supervisor that are not for the keeper alone
+	Room       int              // for how many descriptors a supervisor is to have room at once, see pidfd.MakeRoom
 	OpenFiles  *unix.Rlimit     // the limit of open files that the keeper was started with; nil: as it is
 	Watchdog   time.Duration    // how long a turn of the supervisor's loop may take; 0: for ever
 	Trial      time.Duration    // how long another binary may take to be ready before the old one is started again
 	RestartMax time.Duration    // longest pause before a supervisor that crashes again and again is started
+	Begun      func()           // does what can wait until there is a supervisor, and goes on beside that as it comes up; nil: nothing
 }
 
 // restartPause is the pause before the third supervisor; the second one is started at once. It doubles from there on.

@@ -28,8 +28,8 @@ const keeperVariable = "SUPERD_KEEPER"
 // Run is the life of a keeper. It returns the exit status that the supervisor has announced.
 func Run(o Options) (status int, err error) {
 	k := &Keeper{options: o, log: o.Log, manager: o.Manager}
-	for name, fd := range o.Files {
-		k.store.Put(name, fd)
+	for _, name := range fdstore.InTurn(o.Files) {
+		k.store.Put(name, o.Files[name])
 	}
 	if k.loop, err = loop.New(); err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)
@@ -41,6 +41,9 @@ func Run(o Options) (status int, err error) {
 	k.sweep()   // who has ended before this process became the keeper
 	if !again { // else there is a supervisor; or it has just been swept, and that is dealt with
 		k.start()
+	}
+	if o.Begun != nil {
+		o.Begun()
 	}
 	if err := k.loop.Run(); err != nil {
 		return 0, err
@@ -103,7 +106,7 @@ func (k *Keeper) start() {
 	fds, env := fdstore.Handover(files, childEnvironment(k.options.Env))
 	path, err := signals.Executable()
 	if err == nil {
-		k.supervisor, err = pidfd.Spawn(&pidfd.Attr{Path: path, Args: k.options.Args, Env: env, Files: append([]int{0, 1, 2}, fds...), CgroupFD: -1, OpenFiles: k.options.OpenFiles})
+		k.supervisor, err = pidfd.Spawn(&pidfd.Attr{Path: path, Args: k.options.Args, Env: env, Files: append([]int{0, 1, 2}, fds...), CgroupFD: -1, Room: k.options.Room, OpenFiles: k.options.OpenFiles})
 	}
 	if err != nil {
 		k.takeBack()

@@ -74,8 +74,8 @@ func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 	default:
 		l.Manager = fdstore.Nobody()
 	}
-	for name, fd := range l.files {
-		l.Inherited(name, fd)
+	for _, name := range fdstore.InTurn(l.files) {
+		l.Inherited(name, l.files[name])
 		l.resumes = true
 	}
 	return l, nil

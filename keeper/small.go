@@ -8,7 +8,7 @@ import (
 	"superd/footprint"
 )
 
-// StaySmall has Go spend time rather than memory. It comes first of all.
+// StaySmall has Go spend time rather than memory.
 func StaySmall() {
 	runtime.GOMAXPROCS(1)
 	occupyPoller()

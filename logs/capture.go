@@ -187,7 +187,11 @@ func (c *Capture) Release() {
 	for {
 		s := c.state.Load()
 		if s == idle && c.state.CompareAndSwap(idle, closed) {
-			go c.release() // closing a file may block
+			if c.store.leaving.Load() && c.isBare() {
+				c.release()
+			} else {
+				go c.release() // closing a file may block
+			}
 			return
 		}
 		if s != idle && c.state.CompareAndSwap(s, closing) {
@@ -197,6 +201,12 @@ func (c *Capture) Release() {
 			return
 		}
 	}
+}
+
+// isBare reports whether there is nothing but the FIFOs, and nothing to be told of them. It is for who drains, or knows that nobody does.
+func (c *Capture) isBare() bool {
+	return c.outlet == nil && !slices.ContainsFunc(c.files(), func(f *file) bool { return f.fd >= 0 }) &&
+		!slices.ContainsFunc(c.all(), func(s *stream) bool { return s.loss.bytes > 0 || s.failures > 0 })
 }
 
 // begin has the goroutine be woken by a bell.
@@ -267,12 +277,10 @@ func (c *Capture) Drained(f func()) {
 }
 
 // DrainedOrFailed calls f as Drained does, but with an error as soon as writing fails from now on. Where it has failed before it is tried at once.
-func (c *Capture) DrainedOrFailed(f func(err error)) {
+// It reports true, and does not call f, where everything is in the file already.
+func (c *Capture) DrainedOrFailed(f func(err error)) (drained bool) {
 	tell := func(err error) { c.store.loop.Post(func() { f(err) }) }
-	m := mark{kind: ofOutput, reached: func() { tell(nil) }, failed: tell}
-	if !c.addMark(m) {
-		m.reached()
-	}
+	return !c.addMark(mark{kind: ofOutput, reached: func() { tell(nil) }, failed: tell})
 }
 
 // mark calls reached, off the loop, when what is in the FIFO now is in the file, and at once when there is nothing. Of a run that has written
@@ -400,14 +408,17 @@ func (c *Capture) release() {
 	c.mu.Lock()
 	c.released = true
 	c.bell = nil
-	if c.both > 0 {
+	leaving := c.store.leaving.Load()
+	if c.both > 0 && !leaving {
 		closeFD(int(c.both))
 	}
 	all, marks, watchers := c.streams, c.marks, c.watchers
 	c.marks = nil
 	c.mu.Unlock()
-	for _, s := range all {
-		closeFD(s.pipe()) // it waits for who writes, as pipeBytes does
+	if !leaving {
+		for _, s := range all {
+			closeFD(s.pipe()) // it waits for who writes, as pipeBytes does
+		}
 	}
 	for _, m := range marks {
 		m.reached()

@@ -92,7 +92,7 @@ func TestEndRunShowsThePartialLine(t *testing.T) {
 		t.Errorf("lastLine() = %q, want one", got)
 	}
 	p.print(", and more")
-	p.rig.do(p.EndRun)
+	p.rig.do(func() { p.EndRun() })
 	p.rig.await(p.drained(), "the end")
 	if got := p.lastLine(); got != "two, and more" {
 		t.Errorf("lastLine() after EndRun = %q, want the partial line", got)
@@ -116,7 +116,7 @@ func TestWritersComeAndGo(t *testing.T) {
 	grandchild := os.NewFile(uintptr(fd), "grandchild")
 	p.log("one\n")
 	p.File.Close()
-	r.do(p.EndRun)
+	r.do(func() { p.EndRun() })
 	if _, err := grandchild.WriteString("two\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func (p *poller) work(set *pollSet) {
 		p.mu.Unlock()
 	}
 	defer p.mu.Unlock()
-	if set.alive--; set.alive == 0 {
+	if set.alive--; set.alive == 0 && !p.over {
 		closeFD(set.epoll)
 		closeFD(set.over)
 	}

@@ -171,7 +171,7 @@ func TestMinFree(t *testing.T) {
 	o.Path, o.Drop = filepath.Join(dir, "drop.log"), true
 	drops := r.program(o)
 	drops.log("one\ntwo")
-	drops.rig.do(drops.EndRun)
+	drops.rig.do(func() { drops.EndRun() })
 	drops.log("three\n")
 	o.MinFree = 1
 	r.do(func() { drops.SetOptions(o) })

@@ -122,7 +122,7 @@ func TestPieceAtTheEndOfARun(t *testing.T) {
 	p.print("<1>abc")
 	receive(t, conn)
 	p.complain("def")
-	p.rig.do(p.EndRun)
+	p.rig.do(func() { p.EndRun() })
 	receive(t, conn)
 	p.awaitDrained() // what comes now comes after the end
 	p.print("<5>of another run\n")

@@ -18,6 +18,7 @@ type poller struct {
 
 	mu      sync.Mutex
 	set     *pollSet // nil: nothing is watched
+	over    bool     // nothing is watched any more, ever: see dismiss
 	returns uint64   // of waits, in all
 }
 
@@ -52,6 +53,9 @@ type watch struct {
 func (p *poller) add(c *Capture) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if p.dismissed() {
+		return nil
+	}
 	w, all := &c.watch, piped(c.streams)
 	before := w.seat > 0
 	if before && (len(all) == 1 || w.both > 0) {
@@ -122,7 +126,7 @@ func (p *poller) remove(c *Capture) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := &c.watch
-	if w.seat == 0 {
+	if w.seat == 0 || p.dismissed() {
 		return
 	}
 	// Closing would not do: the keeper has the FIFOs open, too.
@@ -133,6 +137,23 @@ func (p *poller) remove(c *Capture) {
 		_ = control(w.epoll, unix.EPOLL_CTL_DEL, s.pipe(), 0, 0)
 	}
 	p.leave(w)
+}
+
+// dismiss ends all watches at once, and the hands. The epoll stays open, as captures know its number.
+func (p *poller) dismiss() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	if set := p.set; set != nil {
+		p.set = nil
+		set.end()
+	}
+}
+
+func (p *poller) dismissed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.over
 }
 
 // listen has a capture told once more when one of these streams has something: at once, if one has. It is for who drains it.

@@ -55,13 +55,20 @@ func (c *Capture) nameRun(id string, unplaced ...Stream) {
 
 // EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What
 // comes later begins a line of its own for [LastLines]; in the file, nothing is added.
-func (c *Capture) EndRun() {
-	c.mark(runEnds, func() {
+//
+// It reports whether all that was written until now is in the files; else [Capture.Drained] tells when.
+func (c *Capture) EndRun() (drained bool) {
+	reached := func() {
 		for _, f := range c.files() {
 			f.chain.endRun()
 		}
 		c.announce() // a line without an end is complete
-	})
+	}
+	if c.markLater(runEnds, reached) {
+		return false
+	}
+	reached()
+	return true
 }
 
 // Tail has f called with the last bytes of the run's output, at most 1 KiB, once everything that is in the FIFOs now is in

@@ -370,7 +370,7 @@ func TestReadingFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("web:there already ")
-	r.do(p.EndRun) // so that a line that has no end is complete
+	r.do(func() { p.EndRun() }) // so that a line that has no end is complete
 	until("web:begun+ ")
 	p.log("more\n")
 	other.log("last")
@@ -540,7 +540,7 @@ func TestRunBegins(t *testing.T) {
 			}
 			spans = append(spans, &Span{ID: run, Begin: &b.At})
 		}
-		r.do(p.EndRun)
+		r.do(func() { p.EndRun() })
 	}
 	for _, span := range spans {
 		want := fmt.Sprintf("web:a of %s web:b of %s ", span.ID, span.ID)

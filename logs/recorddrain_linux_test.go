@@ -36,7 +36,7 @@ func TestRecordsOfARun(t *testing.T) {
 	p.log("one\nhalf") // Drained: what there is has to be in the file
 	p.log(" a line\n")
 	p.print("last")
-	p.rig.do(p.EndRun)
+	p.rig.do(func() { p.EndRun() })
 	p.rig.do(func() { p.BeginRun("second", false) })
 	r.await(p.drained(), "the first run's output") // a process takes longer to start
 	p.log("two\n")

@@ -432,7 +432,11 @@ func TestDrainedOrFailed(t *testing.T) {
 	ask := func() error {
 		t.Helper()
 		told := make(chan error, 2)
-		r.do(func() { p.DrainedOrFailed(func(err error) { told <- err }) })
+		r.do(func() {
+			if p.DrainedOrFailed(func(err error) { told <- err }) {
+				told <- nil
+			}
+		})
 		select {
 		case err := <-told:
 			return err

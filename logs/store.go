@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"superd/loop"
@@ -127,6 +128,7 @@ type Store struct {
 	poller     poller
 	settings   settings
 	captures   sync.WaitGroup // and who works for them
+	leaving    atomic.Bool    // see Leave
 	archive    archive
 	paths      paths
 	transports transports
@@ -221,6 +223,13 @@ func (c *Capture) Open(s *Store, scope *loop.Scope, name string, o Options) {
 	c.chooseFiles()
 	s.captures.Add(1)
 	scope.Adopt(&c.held, c)
+}
+
+// Leave tells that the process is about to end, before captures are closed. From then on what the kernel takes back then anyway, at once and by itself, is left
+// to it: read ends, and the watches of them. What may be lost, such as an open file or a message of what was lost, is not. To be called on the loop.
+func (s *Store) Leave() {
+	s.leaving.Store(true)
+	s.poller.dismiss()
 }
 
 // Wait returns when every capture has let go of its descriptors, which each does once its scope is closed and its last

@@ -23,6 +23,7 @@ type Attr struct {
 	CgroupFD   int                 // an open cgroup v2 directory that it is born in (Linux 5.7), -1: ours
 	OpenFiles  *unix.Rlimit        // its limit of open files, see InheritedOpenFiles; nil: ours
 	Slots      *Slots              // through which it gets Files; nil: there are none
+	Room       int                 // for how many descriptors there is to be room in its table at once, see MakeRoom; 0: as it comes
 	Process    *Process            // what Spawn makes the process that it returns, as a part of what has that life; nil: an allocation of its own
 }
 
@@ -114,7 +115,7 @@ func ticksAt(t unix.Timespec) uint64 { return uint64(t.Nano()) / (1e9 / ticksPer
 
 // fork returns what the child will need, made in f.
 func (a *Attr) fork(f *fork) (*fork, error) {
-	*f = fork{text: f.text[:0], pointers: f.pointers[:0], files: append(f.files[:0], a.Files...), openFiles: a.OpenFiles, credential: a.Credential, held: -1, pidFD: -1}
+	*f = fork{text: f.text[:0], pointers: f.pointers[:0], files: append(f.files[:0], a.Files...), room: a.Room, openFiles: a.OpenFiles, credential: a.Credential, held: -1, pidFD: -1}
 	size := len(a.Path) + 1 + len(a.Dir) + 1
 	for _, list := range [...][]string{a.Args, a.Env} {
 		for _, s := range list {

@@ -16,6 +16,7 @@ type fork struct {
 	held       int          // it keeps this one until its exec, close-on-exec; -1: none
 	closeFrom  uintptr      // of our descriptors it gets a copy of those below only; 0: of all
 	leaves     [][2]uintptr // of these it closes, from and to
+	room       int          // its table has room for so many, at least
 	openFiles  *unix.Rlimit
 	credential *syscall.Credential
 	groups     *uint32
@@ -69,28 +70,32 @@ func afterForkInChild()
 //go:norace
 //go:nocheckptr
 func (f *fork) split() (pid int, errno syscall.Errno) {
+	var trap, a1, a2, a3 uintptr = unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args), 0
+	if f.args.flags&unix.CLONE_INTO_CGROUP == 0 {
+		// Where a filter of system calls does not know clone3, as in older containers, this one works.
+		trap, a1, a2, a3 = unix.SYS_CLONE, uintptr(f.args.flags|f.args.exitSignal), 0, uintptr(unsafe.Pointer(&f.pidFD))
+	}
 	all := ^uint64(0)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&f.mask)), sigsetBytes, 0, 0)
-	enterSyscall()
-	var r int
-	if f.args.flags&unix.CLONE_INTO_CGROUP != 0 {
-		r = int(vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args), 0))
-	} else {
-		// Where a filter of system calls does not know clone3, as in older containers, this one works.
-		r = int(vfork(unix.SYS_CLONE, uintptr(f.args.flags|f.args.exitSignal), 0, uintptr(unsafe.Pointer(&f.pidFD))))
+	if !raceDetector {
+		enterSyscall()
 	}
+	r := int(vfork(trap, a1, a2, a3))
 	if r == 0 {
 		f.live()
 	}
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&f.mask)), 0, sigsetBytes, 0, 0)
-	exitSyscall()
+	if !raceDetector {
+		exitSyscall()
+	}
 	if r < 0 {
 		return 0, syscall.Errno(-r)
 	}
 	return r, 0
 }
 
-// live is the child's life up to its exec, or to its end without one.
+// live is the child's life up to its exec, or to its end without one. It never returns, of which the compiler must not know: it might let variables of split,
+// which the parent has use for, share their places with what the child is given.
 //
 //go:noinline
 //go:norace
@@ -152,6 +157,7 @@ func (f *fork) child() (errno syscall.Errno) {
 	if errno = f.place(); errno != 0 {
 		return errno
 	}
+	f.makeRoom()
 	if f.openFiles != nil {
 		if _, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(f.openFiles)), 0, 0, 0); errno != 0 {
 			return errno
@@ -159,6 +165,20 @@ func (f *fork) child() (errno syscall.Errno) {
 	}
 	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(f.path)), uintptr(unsafe.Pointer(f.argv)), uintptr(unsafe.Pointer(f.envv)))
 	return errno
+}
+
+// makeRoom has the table be as large as it is to be, which nobody waits for as long as it is one thread's. What it opens for that is closed by the exec.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (f *fork) makeRoom() {
+	for i := 0; i < len(f.files) && f.room > 0; i++ {
+		if f.files[i] >= 0 {
+			syscall.RawSyscall(unix.SYS_FCNTL, uintptr(i), unix.F_DUPFD_CLOEXEC, uintptr(f.room-1)) // with less room it goes, too
+			return
+		}
+	}
 }
 
 // place gives each of the files its number.

@@ -56,7 +56,7 @@ func (p *Process) ExitInfo() (Exit, bool, error) {
 //
 // Source: waitid(2), WNOWAIT.
 func Peek() (pid int, ok bool, err error) {
-	info, err := waitid(unix.P_ALL, 0, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	info, err := waitidNow(unix.P_ALL, 0, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
 	switch {
 	case err == unix.ECHILD: // no children at all
 		return 0, false, nil
@@ -79,7 +79,7 @@ func ReapStranger(pid int) (Exit, bool, error) {
 // reap waits for one child without blocking, and tells whether it had ended.
 func reap(idType, id, options int) (Exit, bool, error) {
 	var usage unix.Rusage
-	info, err := waitid(idType, id, unix.WEXITED|unix.WNOHANG|options, &usage)
+	info, err := waitidNow(idType, id, unix.WEXITED|options, &usage)
 	if err != nil {
 		return Exit{}, false, translate(err)
 	}
@@ -112,4 +112,15 @@ func waitid(idType, id, options int, usage *unix.Rusage) (childInfo, error) {
 			return info, err
 		}
 	}
+}
+
+// waitidNow calls waitid(2) with WNOHANG, as one of those that wait for nothing, see [sendSignal].
+func waitidNow(idType, id, options int, usage *unix.Rusage) (childInfo, error) {
+	var info childInfo
+	_, _, errno := unix.RawSyscall6(unix.SYS_WAITID, uintptr(idType), uintptr(id), uintptr(unsafe.Pointer(&info)),
+		uintptr(options|unix.WNOHANG), uintptr(unsafe.Pointer(usage)), 0)
+	if errno != 0 {
+		return childInfo{}, errno
+	}
+	return info, nil
 }

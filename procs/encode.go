@@ -105,7 +105,9 @@ func (v *savedInstance) AppendJSON(b []byte) []byte {
 	o = o.text("state", v.State)
 	o = o.flagIf("held", v.Held)
 	o = v.Wanted.appendTo(o.key("wanted"))
-	o = otherIf(o, "overruled", v.Overruled)
+	if v.Overruled != nil { // as a shutdown does it
+		o = v.Overruled.appendTo(o.key("overruled"))
+	}
 	o = o.flagIf("again", v.Again)
 	o = o.text("verdict", v.Verdict)
 	o = o.textIf("blame", v.Blame)

@@ -191,8 +191,8 @@ func (p *pendingSpawn) commit() bool {
 	return p.committed
 }
 
-// Spawn implements [System]. Everything that can hang goes on before the fork: a thread that waits for its child's exec
-// can neither be called off nor killed.
+// Spawn implements [System]. Everything that can hang goes on before the fork: a start can't be called off while a
+// thread waits for its child's exec.
 func (k *Kernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
 	p := &pendingSpawn{loop: k.loop, waits: true, queue: &k.starts}
 	p.enter(queued+"start", "")

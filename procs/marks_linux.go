@@ -47,15 +47,21 @@ func (s *procStat) readMarks() (m marks, told bool, err error) {
 	case s.bare || s.sleeps():
 		return marks{}, false, nil
 	}
-	text := make([]byte, max(s.environ, 0)+1)
+	var usual [8 << 10]byte // on the stack: there are as many environments as processes, and each would be in memory that is touched for the first time
+	text := usual[:]
+	if s.environ >= len(text) {
+		text = make([]byte, s.environ+1)
+	}
 	n, err := readSmall("/proc/"+strconv.Itoa(s.pid)+"/environ", text)
 	if err != nil {
 		return marks{}, !isShortage(err), shortage(err)
 	}
-	if text = text[:n]; n != s.environ { // it has executed something else since, and what is read of the one before ends where that was
+	if n != s.environ { // it has executed something else since, and what is read of the one before ends where that was
 		return marks{}, false, nil
 	}
-	for variable := range bytes.SplitSeq(text, []byte{0}) {
+	for rest := text[:n]; len(rest) > 0; { // not by bytes.SplitSeq, for which the text would have to lie on the heap
+		var variable []byte
+		variable, rest, _ = bytes.Cut(rest, []byte{0})
 		if !bytes.HasPrefix(variable, []byte("SUPERD_")) {
 			continue
 		}

@@ -362,12 +362,9 @@ func inParallel(n int, f func(i int)) {
 
 // SameOr returns a [Restorer] that takes known for the configuration of its own archive, and restores others.
 func SameOr(known *config.Config, restore Restorer) Restorer {
-	var own []byte
-	if known != nil {
-		own = bytes.TrimSpace(known.Archive())
-	}
+	own := sync.OnceValue(func() []byte { return bytes.TrimSpace(known.Archive()) })
 	return func(archive []byte) (*config.Config, error) {
-		if known != nil && bytes.Equal(archive, own) {
+		if known != nil && bytes.Equal(archive, own()) {
 			return known, nil
 		}
 		conf, err := restore(archive)

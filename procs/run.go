@@ -465,8 +465,11 @@ func (in *instance) reap(r *run, process Process) {
 		in.lastExit.Signal, in.lastExit.signal = signalName(exit.Signal), int(exit.Signal)
 	}
 	in.recordExit(r, pid, exit, ran)
-	in.capture.EndRun()
-	in.drain(r.invocationID)
+	if drained := in.capture.EndRun(); !drained || in.drainsUntil != "" {
+		in.drain(r.invocationID)
+	} else if in.runShown != nil {
+		in.runShown()
+	}
 	note := ""
 	if kills := in.tree.OOMKills(); kills > int(r.oomKills) {
 		note = "out of memory: the kernel killed a process of it"

@@ -136,8 +136,7 @@ func (s *Supervisor) continueShutdown() {
 		return
 	}
 	s.shutdown.draining = true
-	left := make(map[*instance]struct{}, len(s.instances)+1)
-	left[nil] = struct{}{}
+	left := map[*instance]struct{}{nil: {}}
 	ended := false
 	drained := func(in *instance) {
 		if delete(left, in); len(left) == 0 && !ended && !s.scope.Closed() {
@@ -158,10 +157,9 @@ func (s *Supervisor) continueShutdown() {
 		s.end()
 	})
 	for _, in := range s.instances {
-		left[in] = struct{}{}
-	}
-	for _, in := range s.instances {
-		in.capture.DrainedOrFailed(func(error) { drained(in) }) // whoever closes the capture tells of what is lost then
+		if !in.capture.DrainedOrFailed(func(error) { drained(in) }) { // whoever closes the capture tells of what is lost then
+			left[in] = struct{}{}
+		}
 	}
 	s.scope.Post(func() { drained(nil) })
 }

@@ -34,21 +34,18 @@ func Reserve(n int) error {
 	return nil
 }
 
-// bringUp has n goroutines have a thread of their own at the same time. Go makes a thread for the next one as soon as one that is bound to its thread waits; where
-// goroutines wait in the kernel, Go's monitor has to find that out first, 70 times.
+// bringUp has n goroutines wait in the kernel at the same time.
 func bringUp(n int) {
 	var came, left sync.WaitGroup
-	all := make(chan struct{})
+	g := new(gate)
 	came.Add(n)
 	for range n {
 		left.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread() // else the thread would end with the goroutine
 			came.Done()
-			<-all
+			g.wait()
 		})
 	}
 	came.Wait()
-	close(all)
+	g.open()
 	left.Wait()
 }

@@ -18,10 +18,10 @@ func threadsNow(t *testing.T) int {
 	return len(tasks)
 }
 
-// A gate is what goroutines wait for in the kernel: the end of a pipe.
-type gate [2]int
+// A pipe is what goroutines wait for in an ordinary system call: its end.
+type pipe [2]int
 
-func newGate(t *testing.T) (g gate) {
+func newPipe(t *testing.T) (g pipe) {
 	t.Helper()
 	if err := unix.Pipe2(g[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func newGate(t *testing.T) (g gate) {
 	return g
 }
 
-func (g gate) wait() {
+func (g pipe) wait() {
 	var b [1]byte
 	for {
 		if _, err := unix.Read(g[0], b[:]); err != unix.EINTR {
@@ -38,10 +38,10 @@ func (g gate) wait() {
 	}
 }
 
-func (g gate) open() { unix.Close(g[1]) }
+func (g pipe) open() { unix.Close(g[1]) }
 
 // close is for when it is open and nobody waits any more.
-func (g gate) close() { unix.Close(g[0]) }
+func (g pipe) close() { unix.Close(g[0]) }
 
 // Once threads are reserved, as many goroutines may wait in the kernel without a new one.
 func TestReservedThreadsAreUsed(t *testing.T) {
@@ -55,7 +55,7 @@ func TestReservedThreadsAreUsed(t *testing.T) {
 	}
 	for range 5 {
 		var waiting, left sync.WaitGroup
-		g := newGate(t)
+		g := newPipe(t)
 		waiting.Add(n)
 		for range n {
 			left.Go(func() { waiting.Done(); g.wait() })

@@ -31,7 +31,7 @@ type daemon struct {
 	configPath string
 	noCgroup   bool
 	supervisor *procs.Supervisor
-	server     *server.Server
+	endServing func() error // of control; not before the loop runs
 	link       *keeper.Link
 	caught     *signals.Caught
 	kernel     *procs.Kernel
@@ -69,15 +69,6 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 	if err := d.supervisor.Adopt(); err != nil {
 		return err
 	}
-	d.server = server.New(server.Options{
-		Post:       d.loop.Post,
-		Supervisor: d.supervisor,
-		Events:     options.Events,
-		Log:        d.log,
-		Version:    d.version(),
-		UID:        os.Geteuid(),
-		Upgrade:    d.upgrade,
-	})
 	if err := d.caught.Watch(d.loop.Root(), d.onSignal); err != nil {
 		return err
 	}
@@ -101,19 +92,35 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 			d.ended = true
 			// Now: killed in what is left to do, superd is not to be started again. It counts when this process has ended.
 			d.link.Announce(d.supervisor.ExitStatus())
+			options.Store.Leave()
 			d.loop.Stop()
 		})
 		d.pace.rest()
 		if d.link.Resumes() { // it has taken over what there was: nobody is to wait for starts
 			d.link.Tell(sddaemon.SdNotifyReady)
 		}
+		d.serve(listener) // now, while the first programs are born; whoever asks is answered after the start
 	})
-	go func() { // now, so that whoever asks is answered after the start
-		if err := d.server.Serve(listener); err != nil {
+	return nil
+}
+
+// serve has those answered who connect to the control socket.
+func (d *daemon) serve(listener net.Listener) {
+	s := server.New(server.Options{
+		Post:       d.loop.Post,
+		Supervisor: d.supervisor,
+		Events:     d.events,
+		Log:        d.log,
+		Version:    d.version(),
+		UID:        os.Geteuid(),
+		Upgrade:    d.upgrade,
+	})
+	d.endServing = s.Close
+	go func() {
+		if err := s.Serve(listener); err != nil {
 			d.log.Error("control socket not served", "error", err)
 		}
 	}()
-	return nil
 }
 
 // controlFile is the name under which the listening socket is stored, so that clients wait while there is no superd for a moment.

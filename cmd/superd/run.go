@@ -37,6 +37,7 @@ const (
 	extendPeriod   = 10 * time.Second // of telling systemd that a shutdown goes on
 	trialTime      = 10 * time.Second // for a new binary to be ready
 	farewellTime   = 2 * time.Second  // for what is left to be shown when superd ends
+	usualFiles     = 4096             // that superd or its keeper may have open without a larger table: those of 1,000 programs
 )
 
 type runFlags struct {
@@ -125,13 +126,9 @@ func (keeperWanted) Error() string { return "this process is to be the keeper" }
 // runKeeper is the keeper.
 func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stderr io.Writer) error {
 	crashpoint.SetRole("keeper")
-	keeper.StaySmall()
 	queue := logs.NewQueue(stderr, keeperLogQueue)
 	defer queue.Close(farewellTime)
 	log := slog.New(newLogHandler(queue, terminal.Detect(stderr, os.Getenv), level))
-	if err := threads.Reserve(keeperWaiting); err != nil {
-		log.Warn("superd's keeper is not safe from a limit of processes", "error", err)
-	}
 	status, err := keeper.Run(keeper.Options{
 		Log:        log,
 		Args:       os.Args,
@@ -140,9 +137,17 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 		Files:      link.Files(),
 		Manager:    link.Manager,
 		OpenFiles:  openFiles,
+		Room:       usualFiles,
 		Watchdog:   flags.watchdog,
 		RestartMax: flags.restartMax,
 		Trial:      trialTime,
+		Begun: func() {
+			keeper.StaySmall()
+			go pidfd.MakeRoom(usualFiles)
+			if err := threads.Reserve(keeperWaiting); err != nil {
+				log.Warn("superd's keeper is not safe from a limit of processes", "error", err)
+			}
+		},
 	})
 	link.Close(farewellTime)
 	if err == nil && status != 0 {
@@ -155,6 +160,7 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
 	pacer := footprint.NewPacer(heapGrowth, nil)
 	calm := pacer.Hurry()
+	go pidfd.MakeRoom(usualFiles) // there is, if the keeper has started this process
 	threadsReady := make(chan error, 1)
 	go func() { threadsReady <- prepareThreads() }()
 	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
@@ -213,10 +219,6 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	}
 	defer listener.Close()
 
-	if err := <-threadsReady; err != nil {
-		log.Warn("superd is not safe from a limit of processes", "error", err)
-	}
-
 	forget, err := keepLastWords(dir.Path, log, queue.Pass)
 	if err != nil {
 		return err
@@ -231,7 +233,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, pace: newPace(l.Root(), pacer, calm),
 		lockFD:   dir.LockFD(),
 		watchdog: flags.watchdog,
-		journal:  left.journal, events: events, messages: queue,
+		journal:  left.journal, events: events, messages: queue, endServing: func() error { return nil },
 	}
 	var printed sync.WaitGroup
 	options := procs.Options{
@@ -290,6 +292,10 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	if err := link.KeepRuntimeDir(dir.Path); err != nil {
 		log.Warn("a superd that is started in the place of this one will begin with the configuration file", "error", err)
 	}
+	// Nothing has been started so far but what an earlier superd was about to.
+	if err := <-threadsReady; err != nil {
+		log.Warn("superd is not safe from a limit of processes", "error", err)
+	}
 	err = l.Run()
 	dir.Leave(!d.ended)
 	dir.KeepJournal(d.supervisor.Leaves())
@@ -301,7 +307,7 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 	forget()
 	events.Close(farewellTime) // those who follow them see the last ones before the server ends
 	waitFor(&printed, farewellTime)
-	if err := errors.Join(err, d.server.Close()); err != nil {
+	if err := errors.Join(err, d.endServing()); err != nil {
 		return err
 	}
 	if status := d.supervisor.ExitStatus(); status != 0 {

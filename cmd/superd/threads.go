@@ -9,13 +9,13 @@ import (
 	"superd/threads"
 )
 
-// waiting is how many goroutines of superd may wait in the kernel at a time; three of them are the one that takes signals, the
-// one that shows lines and the one that looks whether there is a log directory.
-const waiting = procs.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 3
+// waiting is how many goroutines of superd may wait in the kernel at a time; four of them are the one that takes signals, the
+// one that shows lines, the one that looks whether there is a log directory and the one that makes room for descriptors.
+const waiting = procs.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 4
 
-// keeperWaiting is the same for the keeper: one goroutine for signals, one for its messages, one that starts a supervisor and one that
-// talks to it.
-const keeperWaiting = 4
+// keeperWaiting is the same for the keeper: one goroutine for signals, one for its messages, one that starts a supervisor, one that
+// talks to it and one that makes room for descriptors.
+const keeperWaiting = 5
 
 // prepareThreads has superd do without new threads from here on.
 func prepareThreads() error { return threads.Reserve(waiting) }

@@ -84,8 +84,7 @@ func encode(buffer *bytes.Buffer, e *Event) error {
 	buffer.Grow(256) // most have less than that
 	w := writer{buffer.AvailableBuffer(), nil}
 	w.line = strconv.AppendUint(append(w.line, prefix...), e.Cursor, 10)
-	w.key("at")
-	w.line = append(e.At.AppendFormat(append(w.line, '"'), time.RFC3339Nano), '"')
+	w.time("at", e.At)
 	w.key("kind")
 	w.text(string(e.Kind))
 	for _, f := range [...]struct{ name, text string }{
@@ -100,10 +99,10 @@ func encode(buffer *bytes.Buffer, e *Event) error {
 	w.textIf("by", e.By)
 	w.textIf("reason", e.Reason)
 	if e.Exit != nil {
-		w.other("exit", e.Exit)
+		w.exit(e.Exit)
 	}
 	if !e.Started.IsZero() {
-		w.other("started_at", e.Started)
+		w.time("started_at", e.Started)
 	}
 	w.secondsIf("duration_s", e.Duration)
 	w.secondsIf("cpu_s", e.CPU)
@@ -158,10 +157,38 @@ func (w *writer) textIf(name, s string) {
 	}
 }
 
+func (w *writer) time(name string, at time.Time) {
+	w.key(name)
+	w.line = append(at.AppendFormat(append(w.line, '"'), time.RFC3339Nano), '"')
+}
+
 func (w *writer) secondsIf(name string, seconds *float64) {
-	if seconds != nil {
+	switch {
+	case seconds == nil:
+	case *seconds == 0 || *seconds >= 1e-6 && *seconds < 1e21: // others have an exponent
+		w.key(name)
+		w.line = strconv.AppendFloat(w.line, *seconds, 'f', -1, 64)
+	default:
 		w.other(name, seconds)
 	}
+}
+
+func (w *writer) exit(e *ExitStatus) {
+	w.key("exit")
+	w.line = append(w.line, `{"code":`...)
+	if e.Code != nil {
+		w.line = strconv.AppendInt(w.line, int64(*e.Code), 10)
+	} else {
+		w.line = append(w.line, "null"...)
+	}
+	w.key("signal")
+	if e.Signal != nil {
+		w.text(*e.Signal)
+	} else {
+		w.line = append(w.line, "null"...)
+	}
+	w.key("known")
+	w.line = append(strconv.AppendBool(w.line, e.Known), '}')
 }
 
 // other appends a field that is rare.

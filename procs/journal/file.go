@@ -22,8 +22,11 @@ const (
 	newName  = "journal.new"
 )
 
-// minLimitBytes is the size below which a journal is not compacted.
-const minLimitBytes = 256 << 10
+// minLimitBytes is the size below which a journal is not compacted; patience is by what factor it may outgrow its limit while there is more to write.
+const (
+	minLimitBytes = 256 << 10
+	patience      = 8
+)
 
 // A file is the journal on disk, open for appending. It is used by one goroutine at a time.
 type file struct {
@@ -33,7 +36,7 @@ type file struct {
 
 	f       *os.File // nil after close
 	size    int64
-	limit   int64  // the size above which it is to be compacted
+	limit   int64  // the size above which it is to be compacted when nothing else is to be written
 	leading []byte // the header where it is still to be written, else nil
 }
 
@@ -157,7 +160,9 @@ func (j *file) writeTo(f *os.File, folded *fold, see func(line []byte)) (size in
 	return f.Seek(0, io.SeekCurrent)
 }
 
-func (j *file) outgrown() bool { return j.f != nil && j.size > j.limit }
+// outgrown reports whether the file is to be compacted when there is nothing else to do, and overgrown whether that must not wait.
+func (j *file) outgrown() bool  { return j.f != nil && j.size > j.limit }
+func (j *file) overgrown() bool { return j.f != nil && j.size > patience*j.limit }
 
 // compact makes the file as small as what it says. When that fails, it grows on.
 func (j *file) compact() {

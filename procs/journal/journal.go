@@ -22,6 +22,7 @@ const (
 	writeBytes = 64 << 10    // about as much is written at a time
 	restBytes  = 16 << 10    // a buffer may have that is kept
 	retryPause = time.Second // after a write that failed
+	restPause  = time.Second // without a write, after which the file may be compacted: whoever writes much is in a hurry
 )
 
 // An Appender encodes itself faster than encoding/json does.
@@ -42,6 +43,7 @@ type Journal struct {
 	mu      sync.Mutex
 	more    sync.Cond      // for the writing goroutine
 	work    bool           // there is some
+	rested  bool           // nothing was written for restPause
 	busy    bool           // it has taken what was queued and is not through with it
 	queue   []entry        //
 	places  map[string]int // in queue, by key
@@ -49,8 +51,9 @@ type Journal struct {
 	flushes []func()       // to be called when queue has been handled
 	closed  bool
 
-	failed bool   // the last attempt to write what was queued; guarded by io, as is
-	buffer []byte // what is written
+	failed  bool        // the last attempt to write what was queued; guarded by io, as are
+	buffer  []byte      // what is written
+	resting *time.Timer // until nothing was written for restPause; nil: the file was never outgrown
 }
 
 // An entry waits to be written.
@@ -117,7 +120,8 @@ func (j *Journal) Put(key string, value any) error {
 	if newer.key != "" {
 		rest = append(rest, newer)
 	}
-	j.giveBack(rest, newer.key != "" || err != nil || j.file.outgrown())
+	j.compactAtRest()
+	j.giveBack(rest, newer.key != "" || err != nil || j.file.overgrown())
 	if err != nil {
 		return fmt.Errorf("record %s: %w", key, err)
 	}
@@ -255,10 +259,14 @@ func (j *Journal) writeQueue() {
 	flushes := j.flushes
 	j.flushes = nil
 	batch := j.take()
+	rested := j.rested && len(batch) == 0
+	j.rested = false
 	j.mu.Unlock()
 	rest, err := j.writeAll(batch, nil)
-	if j.file.outgrown() {
+	if j.file.overgrown() || rested && j.file.outgrown() {
 		j.file.compact()
+	} else {
+		j.compactAtRest()
 	}
 	closed := j.giveBack(rest, false)
 	j.tell(len(batch), err)
@@ -273,6 +281,22 @@ func (j *Journal) writeQueue() {
 	}
 	for _, done := range flushes {
 		done()
+	}
+}
+
+// compactAtRest has a file that has outgrown its limit be compacted when nothing has been written for a while from now on. io is held.
+func (j *Journal) compactAtRest() {
+	switch {
+	case !j.file.outgrown():
+	case j.resting == nil:
+		j.resting = time.AfterFunc(restPause, func() {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.rested = true
+			j.wake()
+		})
+	default:
+		j.resting.Reset(restPause)
 	}
 }
 

@@ -112,23 +112,32 @@ func TestFileIsPrivateAndCompacted(t *testing.T) {
 	j, _ := mustOpen(t, dir)
 	path := filepath.Join(dir, fileName)
 	filler := bytes.Repeat([]byte("x"), 1000)
-	for i := range 2000 {
+	for i := range 4000 {
 		mustPut(t, j, fmt.Sprint("key", i%7), string(filler)+fmt.Sprint(i))
 	}
 	flush(j)
-	j.Close(time.Minute)
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if info.Size() <= 2*minLimitBytes {
+		t.Errorf("compacted after %d bytes, while there was more to write", info.Size())
+	}
+	if info.Size() > (patience+1)*minLimitBytes {
+		t.Errorf("7 keys take %d bytes after 4,000 writes of 1,000", info.Size())
+	}
+	for info.Size() > minLimitBytes { // it is compacted at rest
+		time.Sleep(10 * time.Millisecond)
+		if info, err = os.Stat(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.Close(time.Minute)
 	if info.Mode() != 0o600 {
 		t.Errorf("mode = %v, want 0600", info.Mode())
 	}
-	if info.Size() > 2*minLimitBytes {
-		t.Errorf("7 keys take %d bytes after 2,000 writes of 1,000", info.Size())
-	}
 	got := values(t, dir)
-	for i := 1993; i < 2000; i++ {
+	for i := 3993; i < 4000; i++ {
 		if want := fmt.Sprintf(`"%s%d"`, filler, i); got[fmt.Sprint("key", i%7)] != want {
 			t.Errorf("key%d is not the last value", i%7)
 		}

@@ -50,7 +50,7 @@ func write(dir string) {
 	var group sync.WaitGroup
 	for _, key := range []string{"put/a", "put/b"} {
 		group.Go(func() {
-			for n := last + 1; n < last+2000; n++ {
+			for n := last + 1; n < last+6000; n++ { // enough for several compactions, whatever the others write
 				say("start", key, n)
 				if err := j.Put(key, counted{n, pad}); err != nil {
 					fmt.Println("error", err)

@@ -1,0 +1,80 @@
+package logs
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// isOpen reports whether the descriptor is open.
+func isOpen(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil
+}
+
+// Who is about to end leaves its FIFOs to the kernel, and nothing else: log files are closed, who waits is told, and so is what is lost.
+func TestLeave(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	quiet := r.program(Options{Program: "quiet", Path: filepath.Join(dir, "quiet.log")})
+	wrote := r.program(Options{Program: "wrote", Path: filepath.Join(dir, "wrote.log")})
+	fails := r.program(Options{Program: "fails", Path: filepath.Join(dir, "quiet.log", "no-directory")})
+	wrote.log("line\n")
+	quiet.log("line\n")
+	wrote.rest()
+	fails.print("lost\n")
+	r.poll("the trouble is told", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
+	file := wrote.files()[0].fd
+	if !isOpen(file) {
+		t.Fatal("the log file is not open")
+	}
+	var fds []int
+	told := make(chan struct{}, 10)
+	r.do(func() {
+		r.store.Leave()
+		for _, p := range []*program{quiet, wrote, fails} {
+			fds = append(fds, p.FD(Stdout))
+			p.Notify(func() { told <- struct{}{} })
+			p.scope.Close()
+		}
+	})
+	r.waitForStore()
+	for _, fd := range fds {
+		if !isOpen(fd) {
+			t.Errorf("read end %d was closed", fd)
+		}
+		closeFD(fd)
+	}
+	if isOpen(file) {
+		t.Error("the log file is still open")
+	}
+	if len(told) != 3 {
+		t.Errorf("%d of 3 were told of the end", len(told))
+	}
+	if !strings.Contains(r.log.String(), "output is lost") {
+		t.Errorf("nobody was told of what is lost:\n%s", r.log.String())
+	}
+}
+
+// Whoever asks when the output of a run is in its log need not wait where it is there already.
+func TestDrainedAtOnce(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	p := r.program(Options{Path: filepath.Join(dir, "web.log")})
+	p.log("line\n")
+	p.rest()
+	r.do(func() {
+		if !p.EndRun() || !p.DrainedOrFailed(func(error) { t.Error("it was told later as well") }) {
+			t.Error("all is in the file, and it is not known")
+		}
+	})
+	stuck := r.program(Options{Path: filepath.Join(dir, "web.log", "no-directory")})
+	stuck.print("line\n")
+	r.do(func() {
+		if stuck.EndRun() {
+			t.Error("what can't be written is said to be in the file")
+		}
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package pidfd
+
+const raceDetector = false
