@@ -77,6 +77,9 @@ func (k *Kernel) adoptOutput(a *Adoptee, o *AdoptedOutput) (int, error) {
 		closeInherited(o.ReadFD)
 	}
 	fd, err := logs.AdoptFIFO(o.FIFO)
+	if a.Found == nil && errors.Is(err, os.ErrNotExist) {
+		return -1, nil // a shutdown has removed it; the next start makes another
+	}
 	if err == nil || a.Found == nil {
 		return fd, err
 	}

@@ -51,6 +51,7 @@ func (k *quickSystem) NewTree(string, string) Tree                        { retu
 func (k *quickSystem) Adopt([]*Adoptee)                                   {}
 func (k *quickSystem) Search([]*Sought, map[string]bool) ([]Stray, error) { return nil, nil }
 func (k *quickSystem) WaitsIn(int) string                                 { return "" }
+func (k *quickSystem) RemoveFIFOs([]string)                               {}
 func (p *quickProcess) Pid() int                                          { return p.pid }
 func (p *quickProcess) FD() int                                           { return p.fd }
 func (p *quickProcess) Signal(sig syscall.Signal) error                   { return p.SignalGroup(sig) }

@@ -38,6 +38,8 @@ type Kernel struct {
 	cgroups     *cgroups      // of the trees; nil: there are none, the census finds their processes
 	census      *census       // nil with cgroups
 	looks       chan struct{} // held by those who look at a cgroup
+	unlinks     runners       // that remove FIFOs
+	unlinking   errand
 }
 
 // NewKernel returns the system superd runs on.
@@ -60,6 +62,8 @@ func NewKernel(l *loop.Loop, o KernelOptions) (*Kernel, error) {
 	k := &Kernel{loop: l, openFiles: o.OpenFiles, slots: slots, runtimeDir: o.RuntimeDir, log: o.Log, sigchld: o.SIGCHLD, null: null, oomScoreAdj: oomScoreAdj, ambient: privilege.Ambient()}
 	k.starts.crowded = k.crowded(cmp.Or(o.KeeperPid, os.Getpid()), o.Crowd)
 	k.gate.init()
+	k.unlinks.most = unlinkSlots
+	l.Root().Defer(k.unlinking.wait) // the next superd is to find none of them that is still to go
 	if err := k.startTrees(o); err != nil {
 		return nil, err
 	}
@@ -447,6 +451,15 @@ func (k *Kernel) ReapStranger(pid int) (pidfd.Exit, error) {
 	}
 	exit, _, err := pidfd.ReapStranger(pid)
 	return exit, err
+}
+
+// RemoveFIFOs implements [System]. What can't be removed goes with the directory, or stays with it.
+func (k *Kernel) RemoveFIFOs(paths []string) {
+	k.unlinking.begin(&k.unlinks, func() {
+		for _, path := range paths {
+			_ = unix.Unlink(path)
+		}
+	})
 }
 
 // WaitsIn implements [System]. Source: man 5 proc_pid_stat, proc_pid_wchan.

@@ -19,6 +19,8 @@ type shutdown struct {
 	hurry    bool // asked for a second time: no stop time-outs any more
 	draining bool // all programs are at rest; their last output is being written
 
+	vacated []*instance // at rest: what they have in the system is about to be removed
+
 	untold []*instance // who has not been told yet
 	goesOn bool        // a superd before this one has begun it, and told some
 }
@@ -88,6 +90,26 @@ func (s *Supervisor) tellShutdown() {
 // telling reports whether some have not been told of the shutdown yet. So long those who have ended can wait: the sooner the others get their signals, the more
 // of them end at the same time, and where all have, the kernel need not be asked for each what is left of it.
 func (s *Supervisor) telling() bool { return s.shutdown != nil && len(s.shutdown.untold) > 0 }
+
+// removeSoon has the cgroup and the names of the FIFOs removed of an instance that is at rest, and of which nobody lives, with those of the others with whose end this
+// turn deals: to wake somebody for each of a thousand takes as long as that. What is in a FIFO needs no name: without a process, it is there as long as superd or its keeper
+// have the FIFO open.
+func (s *Supervisor) removeSoon(in *instance) {
+	if s.shutdown.vacated = append(s.shutdown.vacated, in); len(s.shutdown.vacated) > 1 {
+		return
+	}
+	s.scope.Post(func() {
+		var fifos []string
+		for _, in := range s.shutdown.vacated {
+			in.tree.Remove()
+			for _, which := range streamsOf(in.program) {
+				fifos = append(fifos, s.fifo(in.name, which))
+			}
+		}
+		s.shutdown.vacated = nil
+		s.system.RemoveFIFOs(fifos)
+	})
+}
 
 // ordered reports whether the instance names others, or others name it.
 func (in *instance) ordered() bool { return len(in.edges) > 0 || len(in.machine.own.edges) > 0 }

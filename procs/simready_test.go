@@ -125,6 +125,8 @@ func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) er
 }
 
 // CloseFD implements [System].
+func (k *simKernel) RemoveFIFOs([]string) {}
+
 func (k *simKernel) CloseFD(fd int) {
 	if fd >= 0 {
 		delete(k.told, fd)

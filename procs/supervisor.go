@@ -247,7 +247,7 @@ func (s *Supervisor) atRest(in *instance) {
 		s.depart(in)
 	}
 	if s.shutdown != nil && in.program.KillMode == config.KillTree && in.held == nil && in.machine.state.AtRest() && in.tree.Empty() {
-		in.tree.Remove() // now, beside others that end: a thousand at the end would take a while
+		s.removeSoon(in) // beside others that end: a thousand at the end would take a while
 	}
 	s.endIfAllEnded()
 	s.continueShutdown()

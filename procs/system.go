@@ -46,6 +46,9 @@ type System interface {
 	// CloseFD closes a descriptor that superd has got from a spawn and does not watch.
 	CloseFD(fd int)
 
+	// RemoveFIFOs has the names of FIFOs removed, off the loop. Nobody looks for them any more.
+	RemoveFIFOs(paths []string)
+
 	// Nowhere returns a descriptor that takes output which nobody is to see. Off the loop.
 	Nowhere() (int, error)
 

@@ -82,16 +82,17 @@ func (k *Kernel) startTrees(o KernelOptions) error {
 	return nil
 }
 
-// How many trees are looked at, killed and removed side by side. A removal may have to wait.
+// How many trees are looked at, killed and removed side by side, and who removes FIFOs. A removal may have to wait.
 const (
 	lookSlots   = 2
 	killSlots   = 2
 	removeSlots = 2
+	unlinkSlots = 1
 )
 
-// Threads is how many threads a [Kernel] and a [Supervisor] may keep waiting in the kernel: those of starts, of looks, kills and
-// removals, of the census, of a reload and of the notifier.
-const Threads = workers + maxHanging + lookSlots + killSlots + removeSlots + 1 + 1 + 1
+// Threads is how many threads a [Kernel] and a [Supervisor] may keep waiting in the kernel: those of starts, of looks, kills,
+// removals of cgroups and of FIFOs, of the census, of a reload and of the notifier.
+const Threads = workers + maxHanging + lookSlots + killSlots + removeSlots + unlinkSlots + 1 + 1 + 1
 
 // An errand counts what a tree has under way off the loop, so that a birth can wait for the end of it.
 type errand struct {

@@ -1,7 +1,9 @@
 package tests
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -189,5 +191,58 @@ func TestCommandsInAnyOrder(t *testing.T) {
 	s.WaitAll("stopped", func(st harness.Status) bool { return st.State == "stopped" && st.Pid == 0 })
 	if left := s.Programs(); len(left) != 0 {
 		t.Errorf("after the stop: %v, want none", left)
+	}
+}
+
+// Whoever is killed in the midst of a shutdown has left less of those that are at rest by then than of the others: the next superd, which the keeper has started,
+// goes on, and one that is started by hand starts them anew.
+func TestKilledInAShutdown(t *testing.T) {
+	t.Parallel()
+	for _, byHand := range []bool{false, true} {
+		t.Run(map[bool]string{false: "by the keeper", true: "by hand"}[byHand], func(t *testing.T) {
+			t.Parallel()
+			s := harness.NewSite(t, `
+				[program.quick]
+				command = ["sh", "-c", "echo up; exec sleep infinity"]
+				[program.deaf]
+				command = "child deaf"
+				stop_timeout = "1h"
+				`)
+			d := s.Start()
+			s.WaitLog("quick", "up\n")
+			s.WaitLog("deaf", "ready")
+			d.Signal(syscall.SIGTERM)
+			harness.Until(t, "the FIFO of one that is at rest is gone", func() bool {
+				_, err := os.Lstat(s.Path("run/fifo/quick"))
+				return errors.Is(err, os.ErrNotExist)
+			})
+			if _, err := os.Lstat(s.Path("run/fifo/deaf")); err != nil {
+				t.Errorf("the FIFO of one that lives: %v", err)
+			}
+			if byHand {
+				d.Kill()
+				d = s.Start()
+				s.WaitLog("quick", "up\nup\n")
+				d.Signal(syscall.SIGTERM)
+			} else {
+				s.Hold(d.Pid).Kill()
+				d.FindSupervisor()
+				s.WaitState("deaf", "stopping")
+				if status := s.Status("quick"); status.State != "stopped" {
+					t.Errorf("one that was at rest: %v, want stopped", status)
+				}
+			}
+			d.ErrOut.Wait(t, "shutting down")
+			d.Signal(syscall.SIGTERM) // deaf is not waited for
+			if exit := d.Wait(); exit != 0 {
+				t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+			}
+			if strings.Contains(d.ErrOut.String(), "output is not captured") {
+				t.Errorf("a FIFO was missed:\n%s", d.ErrOut)
+			}
+			if left := s.Processes(); len(left) != 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
 	}
 }
