@@ -19,16 +19,18 @@ const hurried = 400
 //
 // Where the environment has GOGC or GOMEMLIMIT, that holds, and a Pacer changes nothing.
 type Pacer struct {
-	least uint64 // bytes by which the heap may always grow
+	least     uint64 // bytes by which the heap may always grow
+	collected func() // called after each collection; may be nil
 
 	mu      sync.Mutex
 	samples []metrics.Sample
 	hurries int
 }
 
-// NewPacer returns a pacer that lets the heap grow between two collections by what lives in it, and by least bytes at least. There is one in a process.
-func NewPacer(least int) *Pacer {
-	p := &Pacer{least: uint64(least)}
+// NewPacer returns a pacer that lets the heap grow between two collections by what lives in it, and by least bytes at least. collected, which may be nil, is called after
+// each collection, on a goroutine that may wait. There is one in a process.
+func NewPacer(least int, collected func()) *Pacer {
+	p := &Pacer{least: uint64(least), collected: collected}
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return p
 	}
@@ -70,11 +72,14 @@ func (p *Pacer) await() {
 	mark := new([2]*byte) // with a pointer: what has none may lie in one object with others
 	runtime.AddCleanup(mark, func(p *Pacer) {
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		if p.hurries == 0 {
 			p.follow()
 		}
 		p.await()
+		p.mu.Unlock()
+		if p.collected != nil {
+			p.collected()
+		}
 	}, p)
 }
 

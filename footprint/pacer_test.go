@@ -39,13 +39,16 @@ func TestLimit(t *testing.T) {
 }
 
 // paced returns a pacer whose settings end with the test.
-func paced(t *testing.T, least int) *Pacer {
+func paced(t *testing.T, least int) *Pacer { return pacedTelling(t, least, nil) }
+
+// pacedTelling is paced for a pacer that tells of collections.
+func pacedTelling(t *testing.T, least int, collected func()) *Pacer {
 	t.Helper()
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	runtime.GC()
-	p := NewPacer(least)
+	p := NewPacer(least, collected)
 	t.Cleanup(func() {
 		p.mu.Lock()
 		p.hurries++ // it leaves the limit alone from here on
@@ -83,6 +86,21 @@ func TestCollectsWhenGrown(t *testing.T) {
 	// A collection begins somewhat earlier than at its goal, and may take its time while garbage is made.
 	if n := collections() - before; n < litters/4/4 || n > litters {
 		t.Errorf("%d collections of %d times %d bytes of garbage, want about %d", n, litters, least/4, litters/4)
+	}
+}
+
+// Each collection is told, also the second one: what is done after it need not be done again and again.
+func TestTellsOfCollections(t *testing.T) {
+	told := make(chan struct{}, 1)
+	pacedTelling(t, 4<<20, func() {
+		select {
+		case told <- struct{}{}:
+		default: // the test is over
+		}
+	})
+	for range 2 {
+		runtime.GC()
+		<-told
 	}
 }
 
@@ -155,7 +173,7 @@ func TestEnvironmentHolds(t *testing.T) {
 			defer debug.SetGCPercent(percent)
 			defer debug.SetMemoryLimit(limit)
 			t.Setenv(name, "100")
-			p := NewPacer(1)
+			p := NewPacer(1, nil)
 			p.Hurry()()
 			if now := debug.SetMemoryLimit(1 << 40); now != 1<<40 {
 				t.Errorf("the limit is %d", now)

@@ -33,13 +33,13 @@ const smallPause = time.Second
 const growth = 1 << 20
 
 // becomeSmallSoon has the keeper become small once it has come to rest. Its heap is left as it is: a first collection makes lists of the runtime's for what it
-// has found, which take more than the garbage does that the keeper has made by then. After the start of thousands the pacer finds one due, which reads much of the
-// program's constants: so the program's pages are given back after that.
+// has found, which take more than the garbage does that the keeper has made by then. One that is due later, as after the start of thousands, reads much of the
+// program's constants: so the program's pages are given back after each.
 func (k *Keeper) becomeSmallSoon() {
 	k.scope.After(smallPause, func() {
 		if k.pacer == nil {
-			k.pacer = footprint.NewPacer(growth)
+			k.pacer = footprint.NewPacer(growth, footprint.ReleaseProgram)
 		}
-		k.scope.After(smallPause, func() { go footprint.ReleaseProgram() }) // it takes a while
+		go footprint.ReleaseProgram() // it takes a while
 	})
 }

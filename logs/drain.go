@@ -113,7 +113,7 @@ func (s *stream) lingerShortly(begun int64) bool {
 func (c *Capture) awaitRest(list []*stream, begun []int64) bool {
 	for i, s := range list {
 		if begun[i] > 0 && (s.rest == nil || s.rest.at != s.total) {
-			s.rest = &unfinished{at: s.total, since: time.Now()}
+			s.meet().rest = &unfinished{at: s.total, since: time.Now()}
 		}
 	}
 	for i, s := range list {
@@ -351,14 +351,15 @@ func (c *stream) report(err error) {
 	case err != nil:
 		c.fail(err)
 		c.failMarks(err)
-		if c.failures++; c.failures == 1 {
-			c.since = c.store.now().UnixNano()
+		if o := c.meet(); o.failures == 0 {
+			o.since = c.store.now().UnixNano()
 			if c.file.Drop {
 				c.log().Warn("output does not get into its log, it is dropped", "error", err)
 			} else {
 				c.log().Warn("output does not get into its log, the program has to wait", "error", err)
 			}
 		}
+		c.failures++
 	case c.failing && c.loss.bytes == 0: // else nothing has come that could have been written
 		if c.failures > 0 {
 			c.failures = 0
@@ -367,7 +368,7 @@ func (c *stream) report(err error) {
 		c.recover()
 	}
 	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
-		if c.troubled = trouble != nil; c.troubled {
+		if c.meet().troubled = trouble != nil; c.troubled {
 			c.log().Warn("log file is not as it should be", "error", trouble)
 		}
 	}

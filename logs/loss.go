@@ -83,8 +83,8 @@ func (c *Capture) RestoreDrops(was Drops) {
 	}
 	c.drops.Store(&drops{Drops: was})
 	if was.Bytes > was.ToldBytes {
-		s := c.streams[0]
-		s.loss.bytes, s.loss.lines, s.loss.cause = was.Bytes-was.ToldBytes, was.Lines-was.ToldLines, errStalled
+		l := &c.streams[0].meet().loss
+		l.bytes, l.lines, l.cause = was.Bytes-was.ToldBytes, was.Lines-was.ToldLines, errStalled
 		c.owing = true
 	}
 }
@@ -95,12 +95,13 @@ func (c *stream) lose(p []byte) {
 		return
 	}
 	lines := int64(bytes.Count(p, newline))
-	c.loss.bytes += int64(len(p))
-	c.loss.lines += lines
+	l := &c.meet().loss
+	l.bytes += int64(len(p))
+	l.lines += lines
 	if end := bytes.LastIndexByte(p, '\n'); end >= 0 {
-		c.loss.inLine = len(p) - end - 1
+		l.inLine = len(p) - end - 1
 	} else {
-		c.loss.inLine += len(p)
+		l.inLine += len(p)
 	}
 	c.noteLost()
 	c.addDrops(Drops{Bytes: int64(len(p)), Lines: lines})
@@ -206,7 +207,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	case <-stalled.C:
 	}
 	c.discard(flight, false)
-	c.loss.cause = errStalled
+	c.meet().loss.cause = errStalled
 	c.fail(errStalled)
 	c.logOf(before).Warn("the log stalls, output is dropped meanwhile")
 	c.dropUntil(true, func() (over bool) {
@@ -226,7 +227,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 
 // dropFor drops what comes in a while. It reports false when closing.
 func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
-	c.loss.cause = cause
+	c.meet().loss.cause = cause
 	timer := time.NewTimer(while)
 	defer timer.Stop()
 	c.dropUntil(false, func() (over bool) {
@@ -257,7 +258,7 @@ func (c *stream) dropUntil(stalled bool, wait func() (over bool)) {
 						c.listen(s)
 						continue
 					}
-					s.loss.cause = c.loss.cause
+					s.meet().loss.cause = c.loss.cause
 				}
 				some, empty := s.dropAll()
 				if empty {

@@ -24,7 +24,7 @@ func (c *Capture) Outage() *Outage { return c.outage.Load() }
 
 // fail notes that output of the stream does not get into its log.
 func (s *stream) fail(cause error) {
-	s.failing = true
+	s.meet().failing = true
 	before := s.outage.Load()
 	if before != nil && before.Reason == cause.Error() {
 		return

@@ -36,7 +36,7 @@ func (s *stream) place() (placed bool, err error) {
 	}
 	s.unplaced[which].Store(false)
 	saved := make(chan struct{})
-	s.placing = saved
+	s.meet().placing = saved
 	s.store.tellPlace(s.runBegin(which, ch.cursor(ch.end())), sync.OnceFunc(func() { close(saved) }))
 	return true, nil
 }

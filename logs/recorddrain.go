@@ -37,7 +37,9 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 	if lines := bytes.LastIndexByte(text, '\n') + 1; c.file.Format == Raw && end == awaited && lines > 0 {
 		text = text[:lines]
 	}
-	c.rest = nil
+	if c.rest != nil {
+		c.rest = nil
+	}
 	c.mu.Lock()
 	run := c.runID
 	c.mu.Unlock()
@@ -105,8 +107,10 @@ func (c *stream) put(records []byte, used int, run string) (written int, overtak
 		return err
 	})
 	if gap == nil {
-		c.loss.bytes -= known.bytes // it has grown if this was overtaken
-		c.loss.lines -= known.lines
+		if known.bytes > 0 || known.lines > 0 {
+			c.loss.bytes -= known.bytes // it has grown if this was overtaken
+			c.loss.lines -= known.lines
+		}
 		if known.bytes > 0 {
 			c.addDrops(Drops{ToldBytes: known.bytes, ToldLines: known.lines})
 		}

@@ -33,19 +33,35 @@ type stream struct {
 
 // A drain is what the goroutine that moves bytes keeps from one time to the next.
 type drain struct {
-	turnAt   uint64 // when its FIFO became readable, among both of the capture; 0: it is not known to be
-	total    int64  // bytes that are in the file
-	since    int64  // of the first of these: nanoseconds of the Unix epoch
-	lingered int64  // total when it last waited for more
+	turnAt     uint64 // when its FIFO became readable, among both of the capture; 0: it is not known to be
+	total      int64  // bytes that are in the file
+	lingered   int64  // total when it last waited for more
+	second     uint32 // of the Unix epoch; so many bytes came in it, much at a time
+	burst      int32
+	grown      bool // the pipe was made bigger
+	*obstacles      // never nil
+}
+
+// Obstacles are what keeps the output of a stream from its log, or has. Most streams never have any.
+type obstacles struct {
 	loss     loss
-	failures int32  // turns that failed in a row
-	failing  bool   // its output does not get into its log
-	troubled bool   // the trouble with rotation has been told
-	grown    bool   // the pipe was made bigger
-	second   uint32 // of the Unix epoch; so many bytes came in it, much at a time
-	burst    int32
+	since    int64           // of the first of the failures: nanoseconds of the Unix epoch
+	failures int32           // turns that failed in a row
+	failing  bool            // its output does not get into its log
+	troubled bool            // the trouble with rotation has been told
 	rest     *unfinished     // nil: none was seen
 	placing  <-chan struct{} // closed when the place of the run is saved; nil: nobody has been told one that is not
+}
+
+// noObstacles are those of a stream that never had any. It is never changed.
+var noObstacles obstacles
+
+// meet has the stream have obstacles of its own.
+func (d *drain) meet() *obstacles {
+	if d.obstacles == &noObstacles {
+		d.obstacles = new(obstacles)
+	}
+	return d.obstacles
 }
 
 func (c *Capture) newStream(which Stream) *stream {
@@ -55,7 +71,7 @@ func (c *Capture) newStream(which Stream) *stream {
 }
 
 func (s *stream) init(c *Capture, which Stream) {
-	s.Capture, s.which = c, which
+	s.Capture, s.which, s.obstacles = c, which, &noObstacles
 	s.fd.Store(-1)
 }
 
@@ -151,7 +167,7 @@ func (c *Capture) Attach(which Stream, fd int) error {
 		s = c.addStream(which)
 	}
 	if openLineOf(fd) == lostLine {
-		s.loss.inLine = 1
+		s.meet().loss.inLine = 1
 	}
 	s.fd.Store(int32(fd))
 	c.scope.Post(c.startWatch) // a superd that takes over has more to tell the capture before

@@ -111,7 +111,7 @@ func TestHandsGiveWayForSlots(t *testing.T) {
 func TestNothingIsDroppedAnyMore(t *testing.T) {
 	p := newRig(t).undrained()
 	s := p.streams[0]
-	s.loss.cause = errStalled
+	s.meet().loss.cause = errStalled
 	s.lose([]byte("one\nhalf a "))
 	p.print("line\ntwo\n")
 	p.mustTurn(false)

@@ -15,7 +15,7 @@ import (
 // TestMemoryOfQuietPrograms bounds the live heap that a program takes that runs and does nothing: its table, its instance and the capture of its output,
 // less what the kernel's side has of it, which is simulated here.
 func TestMemoryOfQuietPrograms(t *testing.T) {
-	const programs, most = 2000, 3400
+	const programs, most = 2000, 2950
 	var file strings.Builder
 	for i := range programs {
 		fmt.Fprintf(&file, "[program.p%05d]\ncommand = 'sleep infinity'\n", i)

@@ -158,7 +158,7 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 
 // runDaemon is the supervisor.
 func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
-	pacer := footprint.NewPacer(heapGrowth)
+	pacer := footprint.NewPacer(heapGrowth, nil)
 	calm := pacer.Hurry()
 	go pidfd.MakeRoom(usualFiles) // there is, if the keeper has started this process
 	threadsReady := make(chan error, 1)
