@@ -91,8 +91,7 @@ func parse(name, dir, data string) (*source, *KeyError) {
 	if s.root, tooDeep = locate(text); tooDeep >= 0 {
 		return nil, s.mistake(tooDeep, fmt.Errorf("tables and arrays are nested more than %d deep", maxDepth))
 	}
-	var err error
-	s.table, err = decode(text, s.root)
+	_, err := toml.Decode(text, &s.table)
 	if parseErr, ok := errors.AsType[toml.ParseError](err); ok {
 		return nil, s.mistake(parseErr.Position.Start, fmt.Errorf("syntax error: %s", syntaxMessage(parseErr.Message)))
 	}
