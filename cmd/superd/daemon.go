@@ -80,6 +80,7 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
+	version := d.version() // it forks: not on the loop, nor beside births
 	d.log.Info("superd runs", "pid", os.Getpid(), "configuration", d.configPath, "runtime_dir", options.RuntimeDir, "log_dir", options.LogDir)
 	d.loop.Post(func() {
 		for _, mistake := range options.Config.Errors {
@@ -99,19 +100,19 @@ func (d *daemon) start(options procs.Options, listener net.Listener) error {
 		if d.link.Resumes() { // it has taken over what there was: nobody is to wait for starts
 			d.link.Tell(sddaemon.SdNotifyReady)
 		}
-		d.serve(listener) // now, while the first programs are born; whoever asks is answered after the start
+		d.serve(listener, version) // now, while the first programs are born; whoever asks is answered after the start
 	})
 	return nil
 }
 
 // serve has those answered who connect to the control socket.
-func (d *daemon) serve(listener net.Listener) {
+func (d *daemon) serve(listener net.Listener, version control.Version) {
 	s := server.New(server.Options{
 		Post:       d.loop.Post,
 		Supervisor: d.supervisor,
 		Events:     d.events,
 		Log:        d.log,
-		Version:    d.version(),
+		Version:    version,
 		UID:        os.Geteuid(),
 		Upgrade:    d.upgrade,
 	})

@@ -285,16 +285,15 @@ func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, c
 		return err
 	}
 	defer unix.Close(stored)
+	if err := <-threadsReady; err != nil { // now: what follows makes use of them
+		log.Warn("superd is not safe from a limit of processes", "error", err)
+	}
 	if err := d.start(options, listener); err != nil {
 		return err
 	}
 	dir.Leave(true)
 	if err := link.KeepRuntimeDir(dir.Path); err != nil {
 		log.Warn("a superd that is started in the place of this one will begin with the configuration file", "error", err)
-	}
-	// Nothing has been started so far but what an earlier superd was about to.
-	if err := <-threadsReady; err != nil {
-		log.Warn("superd is not safe from a limit of processes", "error", err)
 	}
 	err = l.Run()
 	dir.Leave(!d.ended)

@@ -22,10 +22,10 @@ const (
 	newName  = "journal.new"
 )
 
-// minLimitBytes is the size below which a journal is not compacted; patience is by what factor it may outgrow its limit while there is more to write.
+// minLimitBytes is the size below which a journal is not compacted; by excessBytes it may outgrow its limit at most while there is more to write.
 const (
 	minLimitBytes = 256 << 10
-	patience      = 8
+	excessBytes   = 4 << 20
 )
 
 // A file is the journal on disk, open for appending. It is used by one goroutine at a time.
@@ -160,9 +160,13 @@ func (j *file) writeTo(f *os.File, folded *fold, see func(line []byte)) (size in
 	return f.Seek(0, io.SeekCurrent)
 }
 
-// outgrown reports whether the file is to be compacted when there is nothing else to do, and overgrown whether that must not wait.
-func (j *file) outgrown() bool  { return j.f != nil && j.size > j.limit }
-func (j *file) overgrown() bool { return j.f != nil && j.size > patience*j.limit }
+// outgrown reports whether the file is to be compacted when there is nothing else to do.
+func (j *file) outgrown() bool { return j.f != nil && j.size > j.limit }
+
+// overgrown reports whether that must not wait: the file has become too large, or the room for it and another one might soon be gone.
+func (j *file) overgrown() bool {
+	return j.outgrown() && (j.size > j.limit+min(j.limit, excessBytes) || roomBeside(j.f) < 4*j.size)
+}
 
 // compact makes the file as small as what it says. When that fails, it grows on.
 func (j *file) compact() {

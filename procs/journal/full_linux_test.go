@@ -172,6 +172,17 @@ func TestOpenOnAFullDiskGoesOnWithTheOldFile(t *testing.T) {
 	}
 }
 
+// TestAJournalLeavesRoom writes without a pause, many times what the disk has room for.
+func TestAJournalLeavesRoom(t *testing.T) {
+	dir := smallDisk(t)
+	j, _ := mustOpen(t, dir)
+	defer j.Close(time.Minute)
+	filler := strings.Repeat("x", 1000)
+	for i := range 3000 {
+		mustPut(t, j, fmt.Sprint("key", i%20), filler)
+	}
+}
+
 func TestAJournalThatCannotBeCompactedGrowsOn(t *testing.T) {
 	dir := smallDisk(t)
 	var log syncBuffer

@@ -120,8 +120,8 @@ func (j *Journal) Put(key string, value any) error {
 	if newer.key != "" {
 		rest = append(rest, newer)
 	}
-	j.compactAtRest()
-	j.giveBack(rest, newer.key != "" || err != nil || j.file.overgrown())
+	j.tidy(err != nil)
+	j.giveBack(rest, newer.key != "" || err != nil)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", key, err)
 	}
@@ -206,7 +206,7 @@ func (j *Journal) Flush(done func()) {
 	j.mu.Unlock()
 }
 
-// Idle reports whether all that was queued is in the file.
+// Idle reports whether all that was queued is in the file, which may be compacted just now.
 func (j *Journal) Idle() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -263,11 +263,7 @@ func (j *Journal) writeQueue() {
 	j.rested = false
 	j.mu.Unlock()
 	rest, err := j.writeAll(batch, nil)
-	if j.file.overgrown() || rested && j.file.outgrown() {
-		j.file.compact()
-	} else {
-		j.compactAtRest()
-	}
+	j.tidy(rested || err != nil)
 	closed := j.giveBack(rest, false)
 	j.tell(len(batch), err)
 	j.io.Unlock()
@@ -284,10 +280,12 @@ func (j *Journal) writeQueue() {
 	}
 }
 
-// compactAtRest has a file that has outgrown its limit be compacted when nothing has been written for a while from now on. io is held.
-func (j *Journal) compactAtRest() {
+// tidy has a file that has outgrown its limit be compacted: now, or when nothing has been written for a while from now on. io is held.
+func (j *Journal) tidy(now bool) {
 	switch {
 	case !j.file.outgrown():
+	case now || j.file.overgrown():
+		j.file.compact()
 	case j.resting == nil:
 		j.resting = time.AfterFunc(restPause, func() {
 			j.mu.Lock()
