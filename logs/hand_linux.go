@@ -16,9 +16,9 @@ const maxWaiting = 2
 // is held up by a file system that stalls. A drain takes less than a millisecond.
 const handPatience = 10 * time.Millisecond
 
-// maxHands is how many hands are at work at a time. More of them than processors would take turns with the programs, and find in each pipe the little
+// Hands is how many hands are at work at a time, each of which keeps one of Go's processors while it moves output. More of them than processors would take turns with the programs, and find in each pipe the little
 // that has come meanwhile; one more is there for those who are quiet.
-func maxHands() int { return runtime.NumCPU() + 1 }
+func Hands() int { return runtime.NumCPU() + 1 }
 
 // A hand is a goroutine of a poller that waits for output and drains what it is told of. Before it drains, it sees to it that another one waits,
 // unless as many work as may. Those that are held up don't count: so it doesn't matter how many these are.

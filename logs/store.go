@@ -160,7 +160,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		stall:     time.Second,
 		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
-	s.poller.captures, s.poller.most, s.poller.patience = &s.captures, maxHands(), handPatience
+	s.poller.captures, s.poller.most, s.poller.patience = &s.captures, Hands(), handPatience
 	s.transports.log, s.feeds.log = log, log
 	s.transports.now = func() time.Time { return s.now() }
 	s.stdout = newSharedOutput(stdoutFD)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"runtime"
+
 	"superd/control/server"
 	"superd/logs"
 	"superd/procs"
@@ -17,5 +19,8 @@ const waiting = procs.Threads + logs.Threads + eventlog.Threads + journal.Thread
 // talks to it and one that makes room for descriptors.
 const keeperWaiting = 5
 
-// prepareThreads has superd do without new threads from here on.
-func prepareThreads() error { return threads.Reserve(waiting) }
+// prepareThreads has superd do without new threads from here on. Go gets processors for those who move output, beside those of the machine for all others.
+func prepareThreads() error {
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + logs.Hands())
+	return threads.Reserve(waiting)
+}
