@@ -39,10 +39,11 @@ tidy:
 	cd tools && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler; the tests build the static superd themselves.
-# Histories of one goroutine have no races, and the programs of the torture are to be fast: they run without it.
+# Histories of one goroutine have no races, the programs of the torture are to be fast, and under the detector a birth keeps one of Go's processors: these run without it.
 unit:
 	CGO_ENABLED=1 go test -race -timeout 10m $$(go list ./... | grep -v /tests/torture)
 	go test -run "Simulation|PlantedDefects" ./procs
+	go test -run HoldsUpNobody ./pidfd
 	go test ./tests/torture
 
 test-systemd: build ## run the unit in packaging/ under a real systemd (root; SDBED=path of the bed's script)

@@ -16,20 +16,21 @@ type gate struct{ opened uint32 }
 // thread that waits now: of who waits in an ordinary system call Go's monitor has to find that out first, and a thread to which a goroutine is bound has
 // another one make threads.
 //
-// Between the two calls of the runtime the goroutine has no processor: there may be nothing that could grow its stack or meet the collector.
+// Between the two calls of the runtime the goroutine has no processor: there may be nothing that could grow its stack or meet the collector, and no branch, where
+// -cover would count with what the race detector has for that.
 //
 //go:nosplit
 //go:norace
 func (g *gate) wait() {
-	entersyscallblock()
 	for {
+		entersyscallblock()
 		// That it is shut is looked at by the kernel: when it is not, the error is EAGAIN.
 		_, _, errno := syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&g.opened)), futexWait|futexPrivate, 0, 0, 0, 0)
+		exitsyscall()
 		if errno != unix.EINTR {
-			break
+			return
 		}
 	}
-	exitsyscall()
 }
 
 // open lets all pass, for good.
