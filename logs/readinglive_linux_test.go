@@ -1,0 +1,108 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What comes is read as it comes, through rotation, from those that were there and those that were not.
+func TestReadingFollows(t *testing.T) {
+	r := newRig(t)
+	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 40, Keep: 1000}
+	p := r.program(o)
+	p.log("before\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reading := NewReading(ctx, Query{Lines: 0, Follow: true})
+	defer reading.Close()
+	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+		t.Fatal(err)
+	}
+	got := rest(t, reading)
+	until := func(want string) {
+		t.Helper()
+		for got != want {
+			r.await(reading.Wake(), fmt.Sprintf("%q, got %q", want, got))
+			got += rest(t, reading)
+		}
+		got = ""
+	}
+	want := ""
+	for i := range 20 {
+		p.log(fmt.Sprintf("line %d\n", i))
+		want += fmt.Sprintf("web:line %d ", i)
+	}
+	until(want)
+	p.log("begun")
+	other := r.program(Options{Path: filepath.Join(t.TempDir(), "other.log")})
+	other.log("there already\n")
+	if err := reading.Set([]Wanted{{Capture: p.Capture}, {Capture: other.Capture, Fresh: true}}); err != nil {
+		t.Fatal(err)
+	}
+	until("web:there already ")
+	r.do(func() { p.EndRun() }) // so that a line that has no end is complete
+	until("web:begun+ ")
+	p.log("more\n")
+	other.log("last")
+	until("web:more ")
+	r.do(other.scope.Close) // it goes
+	until("web:last+ ")
+	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+		t.Fatal(err)
+	}
+	p.log("end\n")
+	until("web:end ")
+}
+
+// A line that has no end when the path changes is given without one.
+func TestReadingAcrossPathsInMidLine(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	p := r.program(Options{Path: filepath.Join(dir, "a.log")})
+	p.log("one\nbegun")
+	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
+	defer reading.Close()
+	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := rest(t, reading); got != "web:one " {
+		t.Errorf("before: %q", got)
+	}
+	r.do(func() { p.SetOptions(Options{Path: filepath.Join(dir, "b.log")}) })
+	p.log("two\n")
+	if got := rest(t, reading); got != "web:begun+ web:two " {
+		t.Errorf("after: %q", got)
+	}
+}
+
+// Row 27: who reads slowly holds up nobody and is told what he has missed.
+func TestSlowReadingIsShownTheGap(t *testing.T) {
+	r := newRig(t)
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 64, Keep: 2})
+	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
+	defer reading.Close()
+	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+		t.Fatal(err)
+	}
+	p.log("line 1000\n")
+	if got := rest(t, reading); got != "web:line 1000 " {
+		t.Fatalf("at first: %s", got)
+	}
+	all := "line 1000\n"
+	for i := 1001; i < 1200; i++ {
+		p.log(fmt.Sprintf("line %d\n", i))
+		all += fmt.Sprintf("line %d\n", i)
+	}
+	e, err := reading.Next()
+	if err != nil || e == nil || e.Note == "" || e.Lost <= 0 {
+		t.Fatalf("after 200 lines of which few are kept: %+v, %v", e, err)
+	}
+	missing := e.Lost
+	left := rest(t, reading)
+	if got, kept := strings.Count(left, "web:"), len(all)/10-1-int(missing)/10; got != kept || !strings.HasSuffix(left, "web:line 1199 ") {
+		t.Errorf("%d bytes are missing, %d lines are shown, want %d", missing, got, kept)
+	}
+}
