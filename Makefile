@@ -6,70 +6,131 @@ TOOL  = go tool -modfile=tools/go.mod
 SDBED ?= ../shared/testbed/sdbed-ns.sh
 SDBED_UML ?= ../shared/testbed/sdbed-uml.sh
 
-.PHONY: help sim build run test check gofmt vet staticcheck tidy unit packages test-systemd test-limits bench bench-loop bench-quick clean
+.PHONY: help sim backrefs fuzz build run test check gofmt columns vet lint cross cross-build vulncheck tidy unit quick deps test-systemd test-limits test-daemons test-containers bench bench-loop bench-quick clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
-run: build ## build superd and run two programs that print random numbers (Ctrl-C ends it)
+run: build ## build superd and run two programs that print random numbers, until Ctrl-C
 	@# A job of its own in the terminal, so that Ctrl-C reaches superd alone and make tells how it ended.
 	@bash -mc './superd run -c examples/random/superd.toml; exit $$?'
 
-build: ## build ./superd, one static binary
+build: ## build ./superd, a static binary
 	go build -trimpath -o superd ./cmd/superd
 
-test: packages check unit ## install what the tests need, then run every check and every test
+test: deps check unit ## run every check and test; installs what they need first, as root on Debian
 
-packages: ## install what the tests need
-	tests/install-packages.sh
+deps: ## install Debian packages that the tests need and that are missing (root)
+	tests/install-deps.sh
 
-check: gofmt vet staticcheck tidy build ## the checks that need no test run
+check: gofmt columns vet lint tidy build cross ## run all checks that need no test
 
 gofmt:
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "not gofmt'ed: $$files"; exit 1; }
 
+columns: ## check that comments and prose end at column 100
+	@go -C tools run ./columns
+
 vet:
 	go vet ./...
+	go -C tools vet ./...
 
-staticcheck:
-	$(TOOL) staticcheck ./...
+lint: ## run golangci-lint with the linters of .golangci.yml
+	$(TOOL) golangci-lint run ./...
+	cd tools && go tool golangci-lint run ./...
+
+# Types are checked for all platforms, which takes seconds. What has assembly is vetted and built, and
+# superd is built for arm64. On systems other than Linux there are superd check and superd ctl.
+ARCHITECTURES = arm64 riscv64 386 arm ppc64le s390x loong64
+cross: ## check the types for every architecture, and build some
+	go -C tools run ./typecheck $(ARCHITECTURES:%=linux/%) linux/amd64,superd_forkexec
+	go -C tools run ./typecheck darwin/arm64 -- ./cmd/superd
+	GOARCH=riscv64 go vet ./pidfd
+	GOARCH=riscv64 go build ./pidfd
+	GOARCH=arm64 go vet ./pidfd
+	GOARCH=arm64 go build -o /dev/null ./cmd/superd
+
+cross-build: ## build superd for every architecture and for macOS
+	@set -e; for arch in $(ARCHITECTURES); do \
+		echo "go build: linux/$$arch"; \
+		GOARCH=$$arch go build -o /dev/null ./cmd/superd; \
+	done
+	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/superd
+
+vulncheck: ## look for known vulnerabilities in what superd uses (needs vuln.go.dev)
+	$(TOOL) govulncheck ./...
 
 tidy:
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
 
 # The race detector needs cgo and a C compiler; the tests build the static superd themselves.
-# Histories of one goroutine have no races, the programs of the torture are to be fast, and under the detector a birth keeps one of Go's processors: these run without it.
+# Without it run the simulation (each history has one goroutine), the torture, whose programs have to
+# be fast, and what measures a birth, which keeps one of Go's processors under the detector. The tests
+# of superd as a whole wait more than they compute: eight of them run at a time.
+SIMULATION = Simulation|PlantedDefects
 unit:
-	CGO_ENABLED=1 go test -race -timeout 10m $$(go list ./... | grep -v /tests/torture)
-	go test -run "Simulation|PlantedDefects" ./procs
+	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(SIMULATION)' \
+		$$(go list ./... | grep -v -e /tests$$ -e /tests/torture)
+	CGO_ENABLED=1 go test -race -timeout 10m -parallel 4 ./tests
+	go test -v -run '$(SIMULATION)' ./procs
 	go test -run HoldsUpNobody ./pidfd
+	go test -tags superd_forkexec ./pidfd
 	go test ./tests/torture
+	go -C tools test ./...
 
-test-systemd: build ## run the unit in packaging/ under a real systemd (root; SDBED=path of the bed's script)
+# The program is built by the tests, which the cache of results does not know: -count=1.
+quick: ## run what tells most in little time: no race detector, no simulation (90 seconds)
+	go test -short -skip '$(SIMULATION)' $$(go list ./... | grep -v /tests) ./tests/house ./tests/table
+	go test -short -count=1 -parallel 8 -skip 'OnFullDisk|WithoutSupervisor' \
+		-run '^Test(Logs|Re|Status|Stop|Upgrade)' ./tests
+
+test-systemd: build ## test packaging/superd.service under systemd (root; SDBED=script of the test bed)
 	SDBED="$(SDBED)" tests/systemd/run.sh
 
-test-limits: build ## limits of memory, CPU and tasks on User Mode Linux (root; SDBED_UML=path of the bed's script)
+test-limits: build ## test limits of memory, CPU and tasks (root; SDBED_UML=script of the test bed)
 	SDBED_UML="$(SDBED_UML)" tests/limits/run.sh
 
+test-daemons: ## install and test daemons of Debian (root; 1 minute)
+	tests/daemons/install-deps.sh
+	go test ./tests/daemons -daemons -count=1 -v -timeout 10m
+
+test-containers: ## test superd as PID 1 of containers made by runc (root)
+	tests/containers/install-deps.sh
+	go test ./tests/containers -count=1 -timeout 10m -v -containers
+
 ONLY ?=
-bench: ## measure superd beside its peers and yardsticks (about 15 minutes; ONLY=restart a part); UPDATE=1 writes docs/benchmarks.md
+bench: ## compare with other supervisors (15 minutes; ONLY=part; UPDATE=1 writes docs)
 	go test -run '^$$' -bench 'Supervisors$(if $(ONLY),/$(ONLY))' -benchtime 1x -timeout 40m ./tests/bench $(if $(UPDATE),$(if $(ONLY),$(error a part is not written into the documentation),-update))
 
-bench-quick: ## run all that make bench measures in small, to see that it works (1 minute)
+bench-quick: ## run all of bench in small, to see that it works (1 minute)
 	go test -run Supervisors -count=1 -parallel 6 -timeout 10m ./tests/bench -quick
 
-bench-loop: ## measure the loop, against libuv and libev where libuv1-dev and libev-dev are installed (about 3 minutes); UPDATE=1 writes docs/loops.md
+bench-loop: ## compare the loop with libuv and libev (3 minutes; UPDATE=1 writes docs)
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./tests/loopbench $(if $(UPDATE),-update)
 
 KILLS ?= 1000
-torture: ## kill superd KILLS times at random instants and at each crashpoint, and upgrade it 200 times, under load (about 10 minutes)
+torture: ## kill superd KILLS=1000 times and upgrade it 200 times, under load (10 minutes)
 	go test ./tests/torture -v -count=1 -timeout 60m -torture.kills $(KILLS) -torture.upgrades 200 -torture.programs 200
+
+FUZZTIME ?= 30s
+fuzz: ## run each fuzz target for FUZZTIME=30s (10 minutes in all)
+	@listed=$$(go test -list '^Fuzz' $$(go list ./... | grep -v /tests)) || exit 1; \
+	echo "$$listed" | \
+	awk '/^Fuzz/ { names[n++] = $$1 } $$1 == "ok" { for (i = 0; i < n; i++) print $$2, names[i]; n = 0 }' | \
+	while read -r package name; do \
+		echo "$$package $$name"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+	done
 
 N    ?= 1000000
 FROM ?= 1
-sim: ## simulate N histories (a million), those of the seeds from FROM on, and print how many a second
-	go test ./procs -run 'TestSimulation$$' -v -timeout 60m -sim.n $(N) -sim.from $(FROM)
+sim: ## simulate N=1000000 histories from seed FROM=1; count violations by kind
+	go test ./procs -run 'TestSimulation$$' -v -timeout 6h -sim.n $(N) -sim.from $(FROM)
 
-clean: ## remove what was built and what the example logged
+PACKAGES ?= ./...
+backrefs: ## print how many uses between files run back (PACKAGES="./procs ./logs")
+	@go -C tools run ./backrefs $(PACKAGES)
+
+clean: ## remove what was built, and the output of the example
 	rm -rf superd examples/random/log examples/random/run

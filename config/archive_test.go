@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// checkArchive checks that c comes out of its archive as it is, on a machine without its files.
+// checkArchive checks that c is unchanged after its archive is read on a machine without its files.
 func checkArchive(t *testing.T, c *Config) {
 	t.Helper()
 	archive := c.Archive()
@@ -49,6 +49,20 @@ func TestAnArchiveHoldsWhatWasRead(t *testing.T) {
 		t.Fatalf("%d programs, %d files, errors %v, warnings %v", len(c.Programs), len(c.Files), c.Errors, c.Warnings)
 	}
 	checkArchive(t, c)
+}
+
+// TestConfigurationsAreBounded: a configuration that does not fit into a record of the journal is
+// refused before anything is started.
+func TestConfigurationsAreBounded(t *testing.T) {
+	files := map[string]string{"superd.toml": "include = [\"conf.d/*.toml\"]\n[program.web]\ncommand = \"web\"\n"}
+	large := "#" + strings.Repeat("x", 16<<20-2) + "\n"
+	for _, name := range []string{"a", "b", "c", "d"} {
+		files["conf.d/"+name+".toml"] = large
+	}
+	_, err := load("superd.toml", memory(files))
+	if err == nil || !strings.Contains(err.Error(), "conf.d/d.toml: read configuration: the files of the configuration have more than 64 MiB together") {
+		t.Errorf("load of 64 MiB and some: %v", err)
+	}
 }
 
 func TestRestoreNeedsNoFiles(t *testing.T) {

@@ -8,41 +8,46 @@ import (
 	"sync"
 )
 
-// A Diff says how one configuration became another.
+// A Diff holds the differences between two configurations.
 type Diff struct {
-	Programs []Change    // of all programs of either, by name
-	Superd   []KeyChange // of the table [superd]
+	Programs []Change    // all programs of either configuration, sorted by name
+	Superd   []KeyChange // changes of the table [superd]
 }
 
-// A Change is what becomes of one program.
+// A Change holds what changes for one program.
 type Change struct {
-	Name    string
-	Kind    ChangeKind
-	Keys    []KeyChange // what is different, in the order of the reference; of a program that was added or removed none
-	Program *Program    // as it is in the new configuration; of one that was removed, as it was
+	Name string
+	Kind ChangeKind
+	// The keys that differ, in the order of the reference; empty for a program added or removed
+	Keys []KeyChange
+	// The program of the new configuration; of the old one for a program removed
+	Program *Program
 }
 
-// ChangeKind is what it takes to follow a change.
+// ChangeKind is what applying a change requires.
 type ChangeKind string
 
 // The kinds of changes.
 const (
 	Unchanged      ChangeKind = "unchanged"
-	AppliedLive    ChangeKind = "applied live"   // comes into force while the program runs on
-	RestartNeeded  ChangeKind = "restart needed" // comes into force with a new run
+	AppliedLive    ChangeKind = "applied live"   // takes effect while the program runs
+	RestartNeeded  ChangeKind = "restart needed" // takes effect with the next run
 	ProgramAdded   ChangeKind = "added"
 	ProgramRemoved ChangeKind = "removed"
 )
 
-// A KeyChange is one key that means something else.
+// A KeyChange is one key whose meaning differs.
 type KeyChange struct {
 	Key      string // dotted below its table: "backoff.initial", "environment.PORT"
-	Old, New string // values as TOML, "" for none. Both are "" where they are not to be shown
-	What     string // what has happened to the key, where the values don't tell
-	Restart  bool   // comes into force with a new run; of [superd], when superd is started anew
+	Old, New string // values as TOML, "" for none; both "" if they must not be shown
+	What     string // what happened to the key, if the values don't show it
+
+	Corrected bool // a mistake in the key is gone
+	// Takes effect with the next run; for [superd], with the next start of superd
+	Restart bool
 }
 
-// String returns the change in words: `stop_timeout "5s" -> "10s"`.
+// String returns the change as text: `stop_timeout "5s" -> "10s"`.
 func (k KeyChange) String() string {
 	switch {
 	case k.What != "":
@@ -55,7 +60,7 @@ func (k KeyChange) String() string {
 	return k.Key + " " + k.Old + " -> " + k.New
 }
 
-// Key returns the change of a key, nil where it means the same.
+// Key returns the change of the key with that name, nil if its meaning is the same.
 func (c *Change) Key(name string) *KeyChange {
 	i := slices.IndexFunc(c.Keys, func(k KeyChange) bool { return k.Key == name })
 	if i < 0 {
@@ -64,18 +69,18 @@ func (c *Change) Key(name string) *KeyChange {
 	return &c.Keys[i]
 }
 
-// Restarts reports whether any of the keys comes into force with a new run of the instances that stay. A number of
-// replicas does not, although it may give instances other names.
+// Restarts reports whether a changed key takes effect only with a new run of the instances that
+// stay. A change of replicas does not count, although it may rename instances.
 func (c *Change) Restarts() bool {
 	return slices.ContainsFunc(c.Keys, func(k KeyChange) bool { return k.Restart && k.Key != "replicas" })
 }
 
-// Differs reports whether the two configurations mean something else.
+// Differs reports whether the two configurations differ in meaning.
 func (d *Diff) Differs() bool {
 	return len(d.Superd) > 0 || slices.ContainsFunc(d.Programs, func(c Change) bool { return c.Kind != Unchanged })
 }
 
-// Of returns what becomes of the program of that name; nil where neither configuration has it.
+// Of returns the change of the program with that name, nil if neither configuration has it.
 func (d *Diff) Of(program string) *Change {
 	i, ok := slices.BinarySearchFunc(d.Programs, program, func(c Change, name string) int { return strings.Compare(c.Name, name) })
 	if !ok {
@@ -84,7 +89,7 @@ func (d *Diff) Of(program string) *Change {
 	return &d.Programs[i]
 }
 
-// Names returns the names of the programs with changes of these kinds, by name.
+// Names returns the names of the programs with changes of these kinds, sorted.
 func (d *Diff) Names(kinds ...ChangeKind) []string {
 	var names []string
 	for i := range d.Programs {
@@ -95,48 +100,51 @@ func (d *Diff) Names(kinds ...ChangeKind) []string {
 	return names
 }
 
-// An effect is when another value of a key comes into force.
+// An effect says when a new value of a key takes effect.
 type effect uint8
 
 const (
-	live    effect = iota // at once, or when it matters next
-	anew                  // with a new run: it is part of what a process is born with, or of where its output goes
-	counted               // replicas: the difference starts or ends
+	atOnce effect = iota // at once, or at its next use
+	// With a new run: the key shapes the process at its spawn, or where its output goes
+	withNextRun
+	counted // replicas: the difference is started or stopped
 )
 
-// effects has each key of [program.NAME].
+// effects has an entry for each key of [program.NAME].
 var effects = sync.OnceValue(func() map[string]effect {
 	return map[string]effect{
-		"command": anew, "directory": anew, "environment": anew, "env_file": anew, "inherit_environment": anew,
-		"user": anew, "supplementary_groups": anew, "umask": anew,
-		"limits.nofile": anew, "limits.core": anew, "limits.memory": anew, "limits.cpu": anew, "limits.tasks": anew,
-		"type": anew, "ready.notify": anew, "ready.fd": anew, "watchdog": anew,
-		"log.file": anew, "log.format": anew, "log.stderr": anew, "log.stderr_file": anew, "log.sink": anew, "log.command": live, // it is that of another program
+		"command": withNextRun, "directory": withNextRun, "environment": withNextRun, "env_file": withNextRun, "inherit_environment": withNextRun,
+		"user": withNextRun, "supplementary_groups": withNextRun, "umask": withNextRun,
+		"limits.nofile": withNextRun, "limits.core": withNextRun, "limits.memory": withNextRun, "limits.cpu": withNextRun, "limits.tasks": withNextRun,
+		"type": withNextRun, "ready.notify": withNextRun, "ready.fd": withNextRun, "watchdog": withNextRun,
+		// Command of another program, the logger
+		"log.file": withNextRun, "log.format": withNextRun, "log.stderr": withNextRun, "log.stderr_file": withNextRun, "log.sink": withNextRun, "log.command": atOnce,
 
 		"replicas": counted,
 
-		"groups": live, "schedule": live, "schedule_jitter": live, "schedule_missed": live, "autostart": live, "essential": live, "requires": live, "after": live,
-		"restart": live, "success_exit_codes": live,
-		"backoff.initial": live, "backoff.max": live, "backoff.factor": live, "backoff.jitter": live, "backoff.reset_after": live,
-		"start_limit.failures": live, "start_limit.within": live, "start_limit.retry_after": live,
-		"start_timeout": live, "stop_signal": live, "stop_timeout": live, "kill_mode": live,
-		"log.owner": live, "log.group": live, "log.mode": live, "log.address": live, "log.identifier": live, "log.facility": live,
-		"ready.line": live, "ready.tcp": live, "ready.http": live, "ready.exec": live, "ready.interval": live, "ready.timeout": live,
-		"health.tcp": live, "health.http": live, "health.exec": live, "health.interval": live, "health.timeout": live, "health.failures": live, "health.action": live,
-		"pre_start": live, "post_stop": live,
-		"log.max_size": live, "log.keep": live, "log.max_age": live, "log.max_total": live, "log.compress": live,
-		"log.overflow": live, "log.min_free": live,
+		"groups": atOnce, "schedule": atOnce, "schedule_jitter": atOnce, "schedule_missed": atOnce, "autostart": atOnce, "essential": atOnce, "requires": atOnce, "after": atOnce,
+		"restart": atOnce, "success_exit_codes": atOnce,
+		"backoff.initial": atOnce, "backoff.max": atOnce, "backoff.factor": atOnce, "backoff.jitter": atOnce, "backoff.reset_after": atOnce,
+		"start_limit.failures": atOnce, "start_limit.within": atOnce, "start_limit.retry_after": atOnce,
+		"start_timeout": atOnce, "stop_signal": atOnce, "stop_timeout": atOnce, "kill_mode": atOnce,
+		"log.owner": atOnce, "log.group": atOnce, "log.mode": atOnce, "log.address": atOnce, "log.identifier": atOnce, "log.facility": atOnce,
+		"ready.line": atOnce, "ready.tcp": atOnce, "ready.http": atOnce, "ready.exec": atOnce, "ready.interval": atOnce, "ready.timeout": atOnce,
+		"health.tcp": atOnce, "health.http": atOnce, "health.exec": atOnce, "health.interval": atOnce, "health.timeout": atOnce, "health.failures": atOnce, "health.action": atOnce,
+		"pre_start": atOnce, "post_stop": atOnce,
+		"log.max_size": atOnce, "log.keep": atOnce, "log.max_age": atOnce, "log.max_total": atOnce, "log.compress": atOnce,
+		"log.overflow": atOnce, "log.min_free": atOnce,
 	}
 })
 
-// superdEffects has each key of [superd].
-var superdEffects = map[string]effect{"runtime_dir": anew, "log_dir": anew, "exit_when": live, "log_max_total": live}
+// superdEffects has an entry for each key of [superd].
+var superdEffects = map[string]effect{"runtime_dir": withNextRun, "log_dir": withNextRun, "exit_when": atOnce, "log_max_total": atOnce}
 
-// Compare returns what is different in after. What counts is what the tables mean, defaults included, and which
-// mistakes programs have; where they are written doesn't, nor does the content of an env file.
+// Compare returns the differences between before and after. It compares what the tables mean,
+// defaults included, and the mistakes of programs. Positions in the files and the contents of env
+// files do not count.
 func Compare(before, after *Config) Diff {
 	diff := Diff{Programs: make([]Change, 0, len(after.Programs))}
-	old, next := before.Programs, after.Programs // both by name
+	old, next := before.Programs, after.Programs // both sorted by name
 	for len(old) > 0 || len(next) > 0 {
 		switch {
 		case len(next) == 0 || len(old) > 0 && old[0].Name < next[0].Name:
@@ -151,18 +159,18 @@ func Compare(before, after *Config) Diff {
 		}
 	}
 	if before.Superd != after.Superd {
-		diff.Superd = compareKeys("superd", superdEffects, &draft{superd: before.Superd}, &draft{superd: after.Superd})
+		diff.Superd = compareKeys("superd", superdEffects, &builder{superd: before.Superd}, &builder{superd: after.Superd})
 	}
 	return diff
 }
 
-// CompareProgram returns what became of a program.
+// CompareProgram returns the changes of one program.
 func CompareProgram(before, after *Program) Change {
 	c := Change{Name: after.Name, Kind: Unchanged, Program: after}
 	if before == after || before.equal(after) {
 		return c
 	}
-	c.Keys = append(compareMistakes(before.Invalid, after.Invalid), compareKeys("program", effects(), before.draft(), after.draft())...)
+	c.Keys = append(compareMistakes(before.Invalid, after.Invalid), compareKeys("program", effects(), before.builder(), after.builder())...)
 	if before.LoggerOf != after.LoggerOf {
 		c.Keys = append(c.Keys, KeyChange{Key: "log.command", What: "reads the output of another program", Restart: true})
 	}
@@ -186,8 +194,8 @@ func (p *Program) equal(other *Program) bool {
 
 func sameMistake(a, b *KeyError) bool { return a.Key == b.Key && a.Err.Error() == b.Err.Error() }
 
-// draft returns a draft with what the program's table means.
-func (p *Program) draft() *draft {
+// builder returns a builder that holds the program's values.
+func (p *Program) builder() *builder {
 	d := builtin()
 	d.Program = *p
 	if p.Ready != nil {
@@ -200,20 +208,21 @@ func (p *Program) draft() *draft {
 }
 
 // compareKeys compares a table key by key.
-func compareKeys(table string, effects map[string]effect, before, after *draft) (changes []KeyChange) {
+func compareKeys(table string, effects map[string]effect, before, after *builder) (changes []KeyChange) {
 	all := keys()
 	for i := range all {
 		k := &all[i]
 		if k.table != table || reflect.DeepEqual(k.get(before), k.get(after)) {
 			continue
 		}
-		restart := effects[k.name] == anew
-		if k.name == "environment" { // its values may be secrets
+		restart := effects[k.name] == withNextRun
+		if k.name == "environment" { // values may be secrets
 			changes = append(changes, compareEnvironments(before.Environment, after.Environment)...)
 			continue
 		}
 		if effects[k.name] == counted {
-			restart = (before.Replicas == 1) != (after.Replicas == 1) && before.Replicas*after.Replicas > 0 // web becomes web@1
+			// The name web becomes web@1.
+			restart = (before.Replicas == 1) != (after.Replicas == 1) && before.Replicas*after.Replicas > 0
 		}
 		c := KeyChange{Key: k.name, Old: k.shown(before), New: k.shown(after), Restart: restart}
 		if c.Old == c.New {
@@ -224,7 +233,7 @@ func compareKeys(table string, effects map[string]effect, before, after *draft) 
 	return changes
 }
 
-// compareEnvironments tells which variables are different, and no value.
+// compareEnvironments returns which variables differ, without their values.
 func compareEnvironments(before, after map[string]string) (changes []KeyChange) {
 	names := slices.Sorted(maps.Keys(before))
 	for name := range after {
@@ -250,9 +259,10 @@ func compareEnvironments(before, after map[string]string) (changes []KeyChange) 
 	return changes
 }
 
-// compareMistakes tells which mistakes a program has come by, or is rid of. Either takes a start.
+// compareMistakes returns the mistakes that a program has gained or lost. Both kinds need a
+// restart.
 func compareMistakes(before, after Errors) (changes []KeyChange) {
-	tell := func(these, others Errors, what func(*KeyError) string) {
+	tell := func(these, others Errors, change func(*KeyError) KeyChange) {
 		for _, mistake := range these {
 			if slices.ContainsFunc(others, func(other *KeyError) bool { return sameMistake(mistake, other) }) {
 				continue
@@ -261,10 +271,16 @@ func compareMistakes(before, after Errors) (changes []KeyChange) {
 			if _, own, ok := strings.Cut(key, "."); ok {
 				key = own
 			}
-			changes = append(changes, KeyChange{Key: key, What: what(mistake), Restart: true})
+			c := change(mistake)
+			c.Key, c.Restart = key, true
+			changes = append(changes, c)
 		}
 	}
-	tell(before, after, func(*KeyError) string { return "corrected" })
-	tell(after, before, func(mistake *KeyError) string { return "has a mistake: " + mistake.Err.Error() })
+	tell(before, after, func(*KeyError) KeyChange {
+		return KeyChange{What: "corrected", Corrected: true}
+	})
+	tell(after, before, func(mistake *KeyError) KeyChange {
+		return KeyChange{What: "has a mistake: " + mistake.Err.Error()}
+	})
 	return changes
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// told returns the differences as the tests write them.
+// told returns the differences in the form of the tests.
 func told(d Diff) string {
 	var b strings.Builder
 	tell := func(name, kind string, keys []KeyChange) {
@@ -111,7 +111,7 @@ web applied live: stop_timeout "5s" -> "6s"
 	}
 }
 
-// TestEachKeyIsClassified fails for a key of which nobody has said when it comes into force.
+// TestEachKeyIsClassified fails for a key without an entry about when it takes effect.
 func TestEachKeyIsClassified(t *testing.T) {
 	known := map[string]map[string]effect{"program": effects(), "superd": superdEffects}
 	for _, k := range keys() {
@@ -132,7 +132,8 @@ func TestEachKeyIsClassified(t *testing.T) {
 
 // TestEachFieldIsCompared fails for a field of a program in which a difference goes unnoticed.
 func TestEachFieldIsCompared(t *testing.T) {
-	none := []string{"Name", "File", "Line", "Invalid"} // not what the table means, or compared by other means
+	// Not part of the definition, or compared by other means
+	none := []string{"Name", "File", "Line", "Invalid"}
 	visitLeaves(reflect.ValueOf(fullProgram()).Elem(), "", func(path string, _ reflect.Value) {
 		if slices.Contains(none, strings.TrimPrefix(path, ".")) {
 			return

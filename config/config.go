@@ -1,11 +1,14 @@
-// Package config turns a TOML file and the files it includes into validated, fully defaulted values.
+// Package config turns a TOML file and the files it includes into validated, fully defaulted
+// values.
 //
-// [Load] reports all mistakes of all files in one go, each with its file, line, column, key, cause and remedy. A
-// mistake in a program's table makes only that program invalid; any other makes the whole file useless. What Load
-// returns is never changed again, so it may be read from any goroutine. The package knows nothing of running
-// processes; it reads the configuration, the env files named there and this process's environment, and writes nothing.
+// [Load] reports all mistakes of all files at once, each with file, line, column, key, cause and
+// remedy. A mistake in a program's table makes only that program invalid; any other makes the whole
+// configuration unusable. What Load returns never changes, so any goroutine may read it. The
+// package does not know running processes. It reads the configuration, the env files named there
+// and this process's environment, and writes nothing.
 //
-// [keys] is the one table of all keys: decoding, defaults, suggestions and docs/reference.md come from it.
+// [keys] is the one table of all keys: decoding, defaults, suggestions and docs/reference.md are
+// derived from it.
 package config
 
 import (
@@ -15,31 +18,39 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"superd/config/document"
 )
 
-// A Config is a configuration file with the files it includes.
+// A Config is a configuration file together with the files it includes.
 type Config struct {
 	Path     string     // as given to Load
-	Files    []string   // Path and then the included files, in the order they were read
+	Files    []string   // Path, then the included files in the order they were read
 	Superd   Superd     //
-	Programs []*Program // by name; those with an unusable name are left out and stand in Errors
-	Errors   Errors     // mistakes in the programs' tables, by place
-	Warnings Errors     // what is legal and hardly meant, by place
+	Programs []*Program // sorted by name; programs with an unusable name are only in Errors
+	Errors   Errors     // mistakes in the programs' tables, sorted by position
+	Warnings Errors     // legal, but probably not intended; sorted by position
 
-	sources archive           // what it was made of
-	envSums map[string]uint64 // of the env files that could be read, by path
+	sources *document.Archive // sources that c was made from
+	envSums map[string]uint64 // sums of the readable env files, by path
 }
+
+// A KeyError is one mistake at one position in a file.
+type KeyError = document.KeyError
+
+// Errors are mistakes sorted by position. As an error they print one a line.
+type Errors = document.Errors
 
 // Superd holds the keys of the table [superd].
 type Superd struct {
-	RuntimeDir string // absolute, "" where it is not set: see [RuntimeDir]
-	LogDir     string // absolute, "" where it is not set: see [LogDir]
+	RuntimeDir string // absolute; "" if not set: see [RuntimeDir]
+	LogDir     string // absolute; "" if not set: see [LogDir]
 	ExitWhen   ExitWhen
 
-	LogMaxTotal int64 // bytes of all log files together; 0: no bound
+	LogMaxTotal int64 // bytes of all log files together; 0: no limit
 }
 
-// ExitWhen says when superd ends by itself.
+// ExitWhen says when superd exits by itself.
 type ExitWhen string
 
 // The values of exit_when.
@@ -52,25 +63,28 @@ const (
 // A Program is one [program.NAME] table, with [defaults] and the built-in defaults filled in.
 type Program struct {
 	Name        string
-	Command     []string          // split into arguments, ${X} not expanded yet
-	Environment map[string]string // ${X} not expanded yet; nil when empty
-	LoggerOf    string            // the program whose output it has as its standard input: that has [SinkCommand]; "": it is nobody's logger
-	Invalid     Errors            // not empty: the program exists but may not run
-	File        string            // where its table begins
-	Line        int               // when it was read: see [LoadAfter]
-	*Settings                     // programs may share them: whoever needs others takes a [Program.Clone]
+	Command     []string          // split into arguments, ${X} not yet expanded
+	Environment map[string]string // ${X} not yet expanded; nil when empty
+	// The program whose output this program, its logger, reads as standard input: that has
+	// [SinkCommand]; "" if it is no logger
+	LoggerOf  string
+	Invalid   Errors // if not empty, the program exists but must not run
+	File      string // file in which its table begins
+	Line      int    // its line when it was read: see [LoadAfter]
+	*Settings        // may be shared by programs: take a [Program.Clone] before changing them
 }
 
-// Settings are what programs usually have in common.
+// Settings are the values that programs often have in common.
 type Settings struct {
-	Directory          string // ${X} not expanded yet; relative to the file that holds it, made absolute
+	// ${X} not yet expanded; made absolute against the directory of its file
+	Directory          string
 	EnvFile            string // absolute; "" for none
 	InheritEnvironment bool
 
-	User                string // "" for superd's own
+	User                string // "" for the user of superd
 	Groups              []string
 	SupplementaryGroups []string // nil: those of User; empty: none
-	Umask               *uint32  // nil: superd's own
+	Umask               *uint32  // nil: the umask of superd
 
 	Replicas   int // 0: none runs
 	Type       Type
@@ -89,8 +103,8 @@ type Settings struct {
 	StopSignal       syscall.Signal
 	KillMode         KillMode
 
-	Watchdog time.Duration // 0: none
-	Ready    *Ready        // nil: ready once it is spawned
+	Watchdog time.Duration // 0: no watchdog
+	Ready    *Ready        // nil: ready once spawned
 	Health   *Health       // nil: not checked
 
 	ScheduleJitter time.Duration
@@ -102,14 +116,14 @@ type Settings struct {
 	Limits   Limits
 }
 
-// Clone returns a program like p with settings of its own.
+// Clone returns a copy of p with its own settings.
 func (p *Program) Clone() *Program {
 	c := *p
 	c.Settings = new(*p.Settings)
 	return &c
 }
 
-// Type is what kind of program it is.
+// Type is the kind of a program.
 type Type string
 
 // The values of type.
@@ -118,7 +132,7 @@ const (
 	TypeOneshot Type = "oneshot"
 )
 
-// Missed says what becomes of the times of a schedule that are missed.
+// Missed says what happens to missed times of a schedule.
 type Missed string
 
 // The values of schedule_missed.
@@ -127,7 +141,7 @@ const (
 	MissedSkip Missed = "skip"
 )
 
-// Restart says after which ends a program is started again.
+// Restart says after which outcomes a program is restarted.
 type Restart string
 
 // The values of restart.
@@ -137,57 +151,74 @@ const (
 	RestartNever     Restart = "never"
 )
 
-// KillMode says whom SIGKILL reaches when the stop timeout is over.
+// KillMode says which processes the stop signal and SIGKILL reach. For the reasons behind the five
+// modes and the default see docs/decisions/0001-kill-mode.md.
 type KillMode string
 
 // The values of kill_mode.
 const (
-	KillTree    KillMode = "tree"
-	KillGroup   KillMode = "group"
+	// KillMainFirst sends the stop signal to the main process, then to the rest of the tree when
+	// the main process has ended. It sends SIGKILL to the tree after the stop time-out.
+	KillMainFirst KillMode = "main-first"
+	// KillMixed sends the stop signal to the main process. It sends SIGKILL to the rest of the tree
+	// when the main process has ended or the stop time-out has passed.
+	KillMixed KillMode = "mixed"
+	// KillTree is KillMainFirst, except that the stop signal goes to the process group at once.
+	KillTree KillMode = "tree"
+	// KillGroup signals the process group only.
+	KillGroup KillMode = "group"
+	// KillProcess signals the main process only.
 	KillProcess KillMode = "process"
 )
 
-// Backoff says how long to wait before restart number n, counted from 1: min(Max, Initial·Factor^(n-1)), and at most
-// the share Jitter of that on top.
+// StopsGroup reports whether the stop signal goes to the process group instead of the main process
+// only.
+func (k KillMode) StopsGroup() bool { return k == KillTree || k == KillGroup }
+
+// KillsTree reports whether no process of a program is left after its stop.
+func (k KillMode) KillsTree() bool { return k != KillGroup && k != KillProcess }
+
+// Backoff defines the delay before restart number n, counted from 1: min(Max,
+// Initial·Factor^(n-1)), plus at most the share Jitter of that.
 type Backoff struct {
 	Initial    time.Duration // more than 0
 	Max        time.Duration // not less than Initial
 	Factor     float64       // 1 to 1000
 	Jitter     float64       // 0 to 1
-	ResetAfter time.Duration // a run of at least this long sets n back; 0: every run does
+	ResetAfter time.Duration // a run of at least this long resets n; 0: every run does
 }
 
-// StartLimit says when to give up: after Failures failed starts Within a time.
+// StartLimit says when to stop restarting: after Failures failed starts Within a time.
 type StartLimit struct {
-	Failures   int           // 0: never give up
+	Failures   int           // 0: no limit
 	Within     time.Duration // more than 0
-	RetryAfter time.Duration // slow retry after giving up; 0: never
+	RetryAfter time.Duration // interval of retries after the start limit was hit; 0: no retry
 }
 
-// Ready is how a program tells that it is ready. Exactly one of the first six is set.
+// Ready is how a program reports that it is ready. Exactly one of the first six fields is set.
 type Ready struct {
 	Notify   bool
 	FD       int      // 3 or more
 	Line     string   // a regular expression that compiles
 	TCP      string   // host:port
 	HTTP     string   // http:// or https://
-	Exec     []string // arguments, ${X} not expanded yet
+	Exec     []string // arguments, ${X} not yet expanded
 	Interval time.Duration
 	Timeout  time.Duration
 }
 
-// Health is how a running program is checked. Exactly one of the first three is set.
+// Health is how a running program is checked. Exactly one of the first three fields is set.
 type Health struct {
 	TCP      string
 	HTTP     string
 	Exec     []string
 	Interval time.Duration
 	Timeout  time.Duration
-	Failures int // so many in a row make it unhealthy; 1 or more
+	Failures int // consecutive failures that make it unhealthy; 1 or more
 	Action   HealthAction
 }
 
-// HealthAction is what follows when a program is unhealthy.
+// HealthAction is the reaction to an unhealthy program.
 type HealthAction string
 
 // The values of health.action.
@@ -196,31 +227,34 @@ const (
 	HealthNone    HealthAction = "none"
 )
 
-// Log says where a program's output goes.
+// Log says where the output of a program goes.
 type Log struct {
-	File       string // absolute or relative to the log directory, clean; "": <instance>.log, see [Program.LogPath]
+	// Absolute or relative to the log directory, clean; "": <instance>.log, see [Program.LogPath]
+	File       string
 	Format     LogFormat
-	MaxSize    int64         // bytes; 0: never rotate for the size
-	MaxAge     time.Duration // 0: never rotate for the age
-	MaxTotal   int64         // bytes of all the instance's files; 0: no bound
-	Keep       int           // rotated files kept beside the current one
+	MaxSize    int64         // bytes; 0: no rotation by size
+	MaxAge     time.Duration // 0: no rotation by age
+	MaxTotal   int64         // bytes of all files of the instance; 0: no limit
+	Keep       int           // number of rotated files kept beside the current one
 	Compress   Compression   // of rotated files
 	Stderr     Stderr
-	StderrFile string // as File; "": <instance>.err.log
+	StderrFile string // like File; "": <instance>.err.log
 	Overflow   Overflow
-	MinFree    int64 // bytes that logging leaves free on the file system; 0: none
+	MinFree    int64 // bytes to leave free on the file system; 0: none
 
-	Owner, Group string  // of the files; "" for superd's own
-	Mode         *uint32 // of the files; nil: 0640
+	Owner, Group string  // owner of the files; "" for that of superd
+	Mode         *uint32 // mode of the files; nil: 0640
 
-	Sink       Sink
-	Address    string // of journald or syslog: the path of a socket, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one
-	Identifier string // what they call the program; "" is its name
+	Sink Sink
+	// Address of journald or syslog: the path of a socket, udp://HOST:PORT or tcp://HOST:PORT; ""
+	// for the usual one
+	Address    string
+	Identifier string // name of the program in journald or syslog; "": its own name
 	Facility   Facility
-	Command    []string // of the logger, with [SinkCommand]
+	Command    []string // command of the logger, with [SinkCommand]
 }
 
-// Sink is where lines go.
+// Sink is the destination of lines.
 type Sink string
 
 // The values of log.sink.
@@ -229,22 +263,23 @@ const (
 	SinkJournald Sink = "journald"
 	SinkSyslog   Sink = "syslog"
 	SinkStdout   Sink = "stdout"
-	SinkCommand  Sink = "command" // a program of superd's own making reads it: see [Program.LoggerOf]
+	SinkCommand  Sink = "command" // read by a program that superd adds: see [Program.LoggerOf]
 )
 
-// Facility is one of syslog's.
+// Facility is a facility of syslog.
 type Facility string
 
-// facilities are the values of log.facility. Each has its place in the list as its number. Source: RFC 5424, table 1.
+// facilities are the values of log.facility; the index of each is its number. Source: RFC 5424,
+// table 1.
 var facilities = []Facility{
 	"kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp", "security", "console", "solaris-cron",
 	"local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 }
 
-// Number returns the number that syslog has for it.
+// Number returns the number of f in syslog.
 func (f Facility) Number() int { return slices.Index(facilities, f) }
 
-// LogFormat is how lines are written to the log file.
+// LogFormat is the format of lines in the log file.
 type LogFormat string
 
 // The values of log.format.
@@ -255,7 +290,7 @@ const (
 	LogJSON   LogFormat = "json"
 )
 
-// Compression is how rotated log files are compressed.
+// Compression is the compression of rotated log files.
 type Compression string
 
 // The values of log.compress.
@@ -265,7 +300,7 @@ const (
 	CompressZstd Compression = "zstd"
 )
 
-// Stderr says what becomes of a program's standard error.
+// Stderr says where a program's standard error goes.
 type Stderr string
 
 // The values of log.stderr.
@@ -284,7 +319,7 @@ const (
 	OverflowDrop  Overflow = "drop"
 )
 
-// Limits bound what a program may use. nil: not limited by superd.
+// Limits bound the resources of a program. nil: superd sets no limit.
 type Limits struct {
 	NoFile *int64   // open files; soft and hard limit
 	Core   *int64   // bytes of a core dump; soft and hard limit
@@ -293,12 +328,12 @@ type Limits struct {
 	Tasks  *int64   // processes and threads
 }
 
-// Scheduled reports whether the program has a schedule that can be in force.
+// Scheduled reports whether the program has a schedule and is valid.
 func (p *Program) Scheduled() bool { return p.Schedule != "" && len(p.Invalid) == 0 }
 
 func compareNames(a, b *Program) int { return strings.Compare(a.Name, b.Name) }
 
-// Program returns the program of that name, nil where there is none.
+// Program returns the program with that name, nil if there is none.
 func (c *Config) Program(name string) *Program {
 	i, ok := slices.BinarySearchFunc(c.Programs, name, func(p *Program, name string) int { return strings.Compare(p.Name, name) })
 	if !ok {
@@ -307,8 +342,8 @@ func (c *Config) Program(name string) *Program {
 	return c.Programs[i]
 }
 
-// EnvFileSum returns the [EnvSum] of the program's env file as it was when c was loaded. ok is false where the program has
-// none, or it could not be read.
+// EnvFileSum returns the [document.EnvSum] of the program's env file at the time when c was loaded.
+// ok is false if the program has none, or if it could not be read.
 func (c *Config) EnvFileSum(p *Program) (sum uint64, ok bool) {
 	sum, ok = c.envSums[p.EnvFile]
 	return sum, ok
@@ -317,8 +352,8 @@ func (c *Config) EnvFileSum(p *Program) (sum uint64, ok bool) {
 // Instances returns the names of the program's instances: see [InstanceNames].
 func (p *Program) Instances() []string { return InstanceNames(p.Name, p.Replicas) }
 
-// InstanceNames returns the names of the instances of a program with so many replicas: its own of a single one, else
-// web@1 to web@N.
+// InstanceNames returns the names of the instances of a program: the program's own name for one
+// replica, else web@1 to web@N.
 func InstanceNames(program string, replicas int) []string {
 	if replicas == 1 {
 		return []string{program}
@@ -326,7 +361,7 @@ func InstanceNames(program string, replicas int) []string {
 	return NumberedNames(program, replicas)
 }
 
-// NumberedNames returns web@1 to web@N.
+// NumberedNames returns web@1 to web@N for a program web.
 func NumberedNames(program string, replicas int) []string {
 	names := make([]string, replicas)
 	for i := range names {
@@ -335,12 +370,13 @@ func NumberedNames(program string, replicas int) []string {
 	return names
 }
 
-// LogPath returns the log file of one of the program's instances.
+// LogPath returns the path of an instance's log file.
 func (p *Program) LogPath(logDir, instance string) string {
 	return logPath(logDir, p.Log.File, instance+".log")
 }
 
-// StderrPath returns the file that standard error of one of the program's instances has for itself, "" if it has none.
+// StderrPath returns the path of the separate file for an instance's standard error, "" if there is
+// none.
 func (p *Program) StderrPath(logDir, instance string) string {
 	if p.Log.Stderr != StderrSeparate {
 		return ""
@@ -348,7 +384,7 @@ func (p *Program) StderrPath(logDir, instance string) string {
 	return logPath(logDir, p.Log.StderrFile, instance+stderrSuffix)
 }
 
-// stderrSuffix follows the name of the instance in the name of the file that its standard error has by default.
+// stderrSuffix follows the instance's name in the default file name for standard error.
 const stderrSuffix = ".err.log"
 
 func logPath(logDir, file, byDefault string) string {

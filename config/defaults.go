@@ -7,11 +7,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"superd/config/document"
 )
 
-// builtin returns what holds where the file says nothing.
-func builtin() *draft {
-	d := &draft{superd: Superd{ExitWhen: ExitNever}}
+// builtin returns a builder with the built-in defaults.
+func builtin() *builder {
+	d := &builder{superd: Superd{ExitWhen: ExitNever}}
 	d.Program = Program{
 		Settings: &Settings{
 			InheritEnvironment: true,
@@ -28,7 +30,7 @@ func builtin() *draft {
 			StartTimeout: 30 * time.Second,
 			StopSignal:   syscall.SIGTERM,
 			StopTimeout:  10 * time.Second,
-			KillMode:     KillTree,
+			KillMode:     KillMainFirst,
 			Log: Log{
 				Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon",
 			},
@@ -39,29 +41,29 @@ func builtin() *draft {
 	return d
 }
 
-// DefaultProgram returns a program of that name of which the file says nothing.
+// DefaultProgram returns a program of that name with the built-in defaults.
 func DefaultProgram(name string) *Program {
 	p := builtin().Program
 	p.Name = name
 	return &p
 }
 
-// A draft is a program (or [defaults], or the top of the file) while it is read.
-type draft struct {
+// A builder is a program (or [defaults], or the top of the file) while it is read.
+type builder struct {
 	Program
 	ready   Ready
 	health  Health
 	superd  Superd
 	include []string
 
-	parent *draft           // holds what is not set here; nil for the built-in one
-	self   value            // the table
-	set    map[string]value // what is set here, by dotted name
-	meant  []string         // keys that unknown ones were probably meant to be
+	parent *builder         // has the values not set here; nil for the built-in one
+	self   value            // the table itself
+	set    map[string]value // values set here, by dotted name
+	meant  []string         // known keys that unknown keys were probably meant to be
 }
 
-// child returns a draft in which all is as in d until something is set.
-func (d *draft) child(self value) *draft {
+// child returns a builder with the values of d, in which nothing is set yet.
+func (d *builder) child(self value) *builder {
 	c := *d
 	c.Program = *d.Program.Clone()
 	c.parent, c.self, c.set, c.meant, c.Invalid = d, self, map[string]value{}, slices.Clip(d.meant), nil
@@ -69,13 +71,13 @@ func (d *draft) child(self value) *draft {
 }
 
 // isSet reports whether the table itself sets one of the keys.
-func (d *draft) isSet(names ...string) bool {
+func (d *builder) isSet(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { _, ok := d.set[name]; return ok })
 }
 
-// blame returns where a mistake is to be shown: at the first of the keys that the table itself sets, else at the first
-// that [defaults] set, else at the table.
-func (d *draft) blame(names ...string) value {
+// mistakeAt returns the position to report for a mistake: the first of the keys that the table
+// itself sets, else the first that [defaults] sets, else the table.
+func (d *builder) mistakeAt(names ...string) value {
 	for from := d; from != nil; from = from.parent {
 		for _, name := range names {
 			if v, ok := from.set[name]; ok {
@@ -86,9 +88,9 @@ func (d *draft) blame(names ...string) value {
 	return d.self
 }
 
-// decode reads a table of a file into d. prefix is "" or that of a table within the table, as in "backoff.".
-func (v value) decode(d *draft, table, prefix string) {
-	entries, ok := v.raw.(map[string]any)
+// decode reads a table of a file into d. prefix is "", or that of a subtable, such as "backoff.".
+func (v value) decode(d *builder, table, prefix string) {
+	entries, ok := v.Raw.(map[string]any)
 	if !ok {
 		v.fail("must be a table, got %s", v.describe())
 		return
@@ -98,7 +100,7 @@ func (v value) decode(d *draft, table, prefix string) {
 		k := findKey(table, full)
 		switch {
 		case strings.Contains(name, ".") && k != nil:
-			entry.failKey("unknown key %s: write %s without quotes", shorten(name), name)
+			entry.failKey("unknown key %s: write %s without quotes", document.Quote(name), name)
 		case k != nil:
 			entry.decodeKey(d, k)
 		case len(subkeys(table, full+".")) > 0:
@@ -111,20 +113,20 @@ func (v value) decode(d *draft, table, prefix string) {
 	}
 }
 
-func (v value) decodeKey(d *draft, k *key) {
+func (v value) decodeKey(d *builder, k *key) {
 	d.set[k.name] = v
 	k.set(d, v)
 }
 
-// The keys of a ready or health table of which one says how to check.
+// Keys of a ready or health table that select the kind of check.
 var (
 	readyChecks  = []string{"ready.notify", "ready.fd", "ready.line", "ready.tcp", "ready.http", "ready.exec"}
 	healthChecks = []string{"health.tcp", "health.http", "health.exec"}
 )
 
-// dropProbe drops the check that [defaults] chose where the table of the program chooses one.
-func (d *draft) dropProbe(name string, table value) {
-	entries, _ := table.raw.(map[string]any)
+// dropProbe removes the check that [defaults] selects if the program's table selects one.
+func (d *builder) dropProbe(name string, table value) {
+	entries, _ := table.Raw.(map[string]any)
 	chooses := func(checks []string) bool {
 		return slices.ContainsFunc(checks, func(check string) bool {
 			_, ok := entries[strings.TrimPrefix(check, name+".")]
@@ -139,8 +141,8 @@ func (d *draft) dropProbe(name string, table value) {
 	}
 }
 
-// settle completes a program once its table is read.
-func (d *draft) settle() {
+// settle completes a program after its table was read.
+func (d *builder) settle() {
 	if own := d.Environment; d.isSet("environment") {
 		d.Environment = maps.Clone(d.parent.Environment)
 		if d.Environment == nil {
@@ -156,10 +158,10 @@ func (d *draft) settle() {
 		d.Restart = RestartNever
 	}
 	if d.Directory == "" {
-		d.Directory = escapeDollars(d.self.src.dir)
+		d.Directory = document.EscapeDollars(d.self.Dir)
 	}
 	if d.Log.File == d.Name+".log" && d.Replicas == 1 {
-		d.Log.File = "" // as it is anyway
+		d.Log.File = "" // the default
 	}
 	if d.Log.Sink == SinkStdout && !d.anySet("log.format") {
 		d.Log.Format = LogText
@@ -167,19 +169,19 @@ func (d *draft) settle() {
 	d.SuccessExitCodes = slices.Compact(slices.Sorted(slices.Values(d.SuccessExitCodes)))
 }
 
-// unknown reports a key that its table doesn't have, with the nearest one that exists, and returns that if it is one of
-// the same table.
+// unknown reports a key that its table does not have, and suggests the most similar one. It returns
+// the suggestion if that is a key of the same table.
 func (v value) unknown(table, prefix string) (meant string) {
-	name := v.key[len(v.key)-1]
+	name := v.Key[len(v.Key)-1]
 	here := subkeys(table, prefix)
 	if table == "" {
 		here = append(here, "superd", "defaults", "program")
 	}
 	if nearest := Nearest(name, here); nearest != "" {
-		v.failKey("unknown key %s: did you mean %q?", shorten(name), nearest)
+		v.failKey("unknown key %s: did you mean %q?", document.Quote(name), nearest)
 		return nearest
 	}
-	// Then one that belongs elsewhere, by its full name or the last part of it.
+	// Second, keys of other tables, by full name or last part.
 	var names []string
 	at := map[string]key{}
 	for _, k := range keys() {
@@ -200,22 +202,23 @@ func (v value) unknown(table, prefix string) (meant string) {
 	nearest := Nearest(name, names)
 	switch k := at[nearest]; {
 	case nearest != "" && k.name == name:
-		v.failKey("unknown key %s: it belongs %s", shorten(name), home(k.table))
+		v.failKey("unknown key %s: it belongs %s", document.Quote(name), home(k.table))
 	case nearest != "":
-		v.failKey("unknown key %s: did you mean %q %s?", shorten(name), k.name, home(k.table))
+		v.failKey("unknown key %s: did you mean %q %s?",
+			document.Quote(name), k.name, home(k.table))
 	case len(here) > few:
-		v.failKey("unknown key %s: see the reference for those that exist", shorten(name))
+		v.failKey("unknown key %s: see the reference for those that exist", document.Quote(name))
 	default:
 		quoted := make([]string, len(here))
 		for i, known := range here {
 			quoted[i] = strconv.Quote(known)
 		}
-		v.failKey("unknown key %s: it can be %s here", shorten(name), oneOf(quoted))
+		v.failKey("unknown key %s: it can be %s here", document.Quote(name), oneOf(quoted))
 	}
 	return ""
 }
 
-// home says where the keys of a table are written.
+// home returns text that says where to write the keys of a table.
 func home(table string) string {
 	switch table {
 	case "":

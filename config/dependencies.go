@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"superd/config/document"
 )
 
-// maxCycles and maxHints bound the work for a file that is wrong throughout.
+// maxCycles and maxHints bound the work for a file with many mistakes.
 const (
 	maxCycles = 100
 	maxHints  = 100
 )
 
-// checkDependencies checks requires and after: names that exist, and no program that waits for itself in the end.
+// checkDependencies checks requires and after: the names exist, and no program waits for itself,
+// directly or indirectly.
 func (l *loader) checkDependencies() {
 	groups := map[string]bool{}
 	var names []string
@@ -25,26 +28,26 @@ func (l *loader) checkDependencies() {
 	hints := 0
 	for _, d := range l.programs {
 		for _, key := range []string{"requires", "after"} {
-			items, _ := d.blame(key).items()
+			items, _ := d.mistakeAt(key).items()
 			for _, item := range items {
-				name, _ := item.raw.(string)
+				name, _ := item.Raw.(string)
 				program, _, isInstance := strings.Cut(name, "@")
 				switch {
-				case name != d.Name && l.drafts[name] != nil && l.drafts[name].Schedule != "":
+				case name != d.Name && l.builders[name] != nil && l.builders[name].Schedule != "":
 					item.fail("%q runs on a schedule, so it is not there to be waited for: take it out, or name a one-shot without a schedule", name)
-				case name == "" || l.drafts[name] != nil && name != d.Name:
+				case name == "" || l.builders[name] != nil && name != d.Name:
 				case name == d.Name:
 					item.fail("%q can't wait for itself: take it out", name)
 				case groups[name]:
 					item.fail("%q is a group: name its programs", name)
-				case isInstance && l.drafts[program] != nil:
+				case isInstance && l.builders[program] != nil:
 					item.fail("%q is an instance: name the program, %q, and all its instances are meant", name, program)
 				default:
 					hint := ": add it, or take it out here"
 					if hints++; hints <= maxHints {
 						hint = didYouMean(name, names, hint)
 					}
-					item.fail("there is no program %s%s", shorten(name), hint)
+					item.fail("there is no program %s%s", document.Quote(name), hint)
 				}
 			}
 		}
@@ -54,24 +57,26 @@ func (l *loader) checkDependencies() {
 
 func (l *loader) checkCycles(names []string) {
 	waitsFor := func(name string) []string {
-		d := l.drafts[name]
+		d := l.builders[name]
 		if d == nil {
 			return nil
 		}
 		return slices.DeleteFunc(slices.Concat(d.Requires, d.After), func(other string) bool { return other == name })
 	}
-	told := map[*draft]bool{} // one cycle is enough to keep a program from running
+	// Programs reported already: one cycle is enough to make a program invalid
+	told := map[*builder]bool{}
 	cycles, others := findCycles(names, waitsFor)
 	for _, edge := range others {
-		l.drafts[edge[0]].dependency(edge[1]).fail("%q waits for this program in the end, which can't wait for it, too: take it out", edge[1])
+		l.builders[edge[0]].dependency(edge[1]).fail("%q waits for this program in the end, which can't wait for it, too: take it out", edge[1])
 	}
 	for _, cycle := range cycles {
-		first := l.drafts[cycle[0]]
+		first := l.builders[cycle[0]]
 		at := first.dependency(cycle[1%len(cycle)])
-		mistake := at.mistake(at.at.value, "each waits for the next: %s: take one of these out", showCycle(cycle))
+		mistake := at.Mistake("each waits for the next: %s: take one of these out",
+			showCycle(cycle))
 		at.add(mistake)
 		for _, name := range cycle {
-			if d := l.drafts[name]; d != at.owner && !told[d] {
+			if d := l.builders[name]; d != at.owner && !told[d] {
 				told[d] = true
 				d.Invalid = append(d.Invalid, mistake)
 			}
@@ -79,12 +84,12 @@ func (l *loader) checkCycles(names []string) {
 	}
 }
 
-// dependency returns where the program names another one in requires or after.
-func (d *draft) dependency(name string) value {
+// dependency returns the position at which requires or after names that program.
+func (d *builder) dependency(name string) value {
 	for _, key := range []string{"requires", "after"} {
-		items, _ := d.blame(key).items()
+		items, _ := d.mistakeAt(key).items()
 		for _, item := range items {
-			if item.raw == name {
+			if item.Raw == name {
 				return item
 			}
 		}
@@ -92,8 +97,10 @@ func (d *draft) dependency(name string) value {
 	return d.self
 }
 
-// findCycles returns cycles of a graph, each as the names along it beginning with the least, maxCycles at most, and of further ones the edges that
-// close them: without one edge of each, the graph has none. Edges to what is not among names don't count. It does not recurse.
+// findCycles returns the cycles of a graph, each as the names along it beginning with the least. It
+// returns at most maxCycles; of any further cycles it returns the edges that close them. Without
+// one edge of each cycle the graph has none. It ignores edges to names that are not in names, and
+// does not recurse.
 func findCycles(names []string, edges func(name string) []string) (cycles [][]string, others [][2]string) {
 	const (
 		unseen = iota
@@ -102,10 +109,10 @@ func findCycles(names []string, edges func(name string) []string) (cycles [][]st
 	)
 	type step struct {
 		name string
-		next []string // edges still to follow
+		next []string // edges not yet followed
 	}
 	state := make(map[string]int, len(names))
-	depth := map[string]int{} // of what is on the path
+	depth := map[string]int{} // index in path, of the names on it
 	exists := make(map[string]bool, len(names))
 	for _, name := range names {
 		exists[name] = true
@@ -146,13 +153,13 @@ func findCycles(names []string, edges func(name string) []string) (cycles [][]st
 	return cycles, others
 }
 
-// fromLeast turns a cycle so that it begins with its least name.
+// fromLeast rotates a cycle so that it begins with its least name.
 func fromLeast(cycle []string) []string {
 	least := slices.Index(cycle, slices.Min(cycle))
 	return slices.Concat(cycle[least:], cycle[:least])
 }
 
-// showCycle returns "a -> b -> a", with the middle of a long cycle left out.
+// showCycle returns "a -> b -> a", without the middle of a long cycle.
 func showCycle(cycle []string) string {
 	const ends = 4
 	shown := slices.Clone(cycle)

@@ -3,27 +3,44 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"superd/config/document"
 )
 
-// parseDuration reads a duration as time.ParseDuration does, "1.5s" or "1h30m", and wants a unit even for 0.
-func parseDuration(s string) (time.Duration, error) {
+// ParseDuration parses a duration like time.ParseDuration, such as "1.5s" or "1h30m", but requires
+// a unit even for 0.
+func ParseDuration(s string) (time.Duration, error) {
+	return parseDuration(s, "", func(d time.Duration) bool { return d >= 0 })
+}
+
+// parseDuration is [ParseDuration] for a value with the prefix before. It proposes only durations
+// for which fits reports true.
+func parseDuration(s, before string, fits func(time.Duration) bool) (time.Duration, error) {
+	example := strconv.Quote(before + "5s")
 	if s == "" {
-		return 0, errors.New(`is empty: write a duration such as "5s"`)
+		return 0, errors.New("is empty: write a duration such as " + example)
 	}
 	compact := strings.Join(strings.Fields(s), "")
-	if _, err := time.ParseDuration(compact + "s"); err == nil && strings.IndexFunc(compact, isUnitLetter) < 0 {
-		return 0, fmt.Errorf("%s has no unit: write %q", shorten(s), compact+"s")
+	if d, err := time.ParseDuration(compact + "s"); err == nil && strings.IndexFunc(compact, isUnitLetter) < 0 {
+		if fits(d) {
+			example = strconv.Quote(before + compact + "s")
+		} else {
+			example = "a duration such as " + example
+		}
+		return 0, fmt.Errorf("%s has no unit: write %s", document.Quote(s), example)
 	}
 	d, err := time.ParseDuration(s)
 	if err == nil {
 		return d, nil
 	}
-	if _, err := time.ParseDuration(compact); err == nil {
-		return 0, fmt.Errorf("%s contains blanks: write %q", shorten(s), compact)
+	if d, err := time.ParseDuration(compact); err == nil && fits(d) {
+		return 0, fmt.Errorf("%s contains blanks: write %q", document.Quote(s), before+compact)
 	}
-	return 0, fmt.Errorf(`%s is not a duration: write numbers with the units h, m, s, ms, us or ns, as in "1h30m" or "1.5s"`, shorten(s))
+	return 0, fmt.Errorf("%s is not a duration: write numbers with the units h, m, s, ms, us or ns, as in %q or %q",
+		document.Quote(s), before+"1h30m", before+"1.5s")
 }
 
 func isUnitLetter(r rune) bool { return r != '.' && r != '+' && r != '-' && (r < '0' || r > '9') }

@@ -6,15 +6,20 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"superd/config/document"
 )
 
-// runVariables are set by superd for each run, whatever else says otherwise.
-var runVariables = []string{"SUPERD_INSTANCE", "SUPERD_INVOCATION_ID", "SUPERD_NAME", "SUPERD_OWNER"}
+// runVariables are set by superd for each run and can't be overridden.
+var runVariables = []string{
+	"SUPERD_INSTANCE", "SUPERD_INVOCATION_ID", "SUPERD_NAME", "SUPERD_OWNER", "SUPERD_REPLICA",
+}
 
-// identityVariables are those of the user that a program runs as.
+// identityVariables are set from the user that a program runs as.
 var identityVariables = []string{"HOME", "LOGNAME", "SHELL", "USER"}
 
-// inherited reports whether a variable of superd's own environment is passed on: not what speaks of superd itself.
+// inherited reports whether programs may inherit a variable of superd's environment. Variables
+// about superd itself are not inherited.
 func inherited(name string) bool {
 	switch name {
 	case "NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM":
@@ -28,14 +33,15 @@ func inherited(name string) bool {
 	return name != ""
 }
 
-// Variables are those of an environment, by name, each once.
+// Variables are the variables of an environment, sorted by name, each once.
 type Variables []assignment
 
 // An assignment is one variable of an environment.
 type assignment struct{ name, value, text string } // text is KEY=VALUE
 
-// Inherited returns the variables of base (KEY=VALUE), superd's own environment, that programs may inherit: not what speaks of superd itself. Of two with one name
-// the first counts, as for getenv.
+// Inherited returns the variables of base (KEY=VALUE), superd's own environment, that programs may
+// inherit: all except those about superd itself. Of two with the same name the first counts, as in
+// getenv.
 func Inherited(base []string) Variables {
 	all := make(Variables, 0, len(base))
 	for _, text := range base {
@@ -58,7 +64,7 @@ func (v *Variables) Set(name, value string) {
 	*v = slices.Insert(*v, at, a)
 }
 
-// Get returns the value of a variable, and whether it is there.
+// Get returns the value of a variable, and whether it is set.
 func (v Variables) Get(name string) (value string, ok bool) {
 	at, ok := v.find(name)
 	if !ok {
@@ -71,10 +77,13 @@ func (v Variables) find(name string) (at int, ok bool) {
 	return slices.BinarySearchFunc(v, name, func(a assignment, name string) int { return strings.Compare(a.name, name) })
 }
 
-// Resolve returns what is executed: arguments, environment (KEY=VALUE, by name) and absolute directory, all expanded.
+// Resolve returns what to execute: arguments, environment (KEY=VALUE, by name) and absolute
+// directory, all expanded.
 //
-// base is what [Inherited] has returned, run the variables of the run, which nothing else sets, identity those of the program's user (nil where it runs
-// as superd's), envFile what [ReadEnvFile] returned. Later ones win over earlier ones, the program's own environment over these, and the run's over all.
+// base is the result of [Inherited]; run has the variables of the run, which nothing else sets;
+// identity has those of the program's user (nil if it runs as the user of superd); envFile is the
+// result of [document.ReadEnvFile]. Of these identity overrides base and envFile overrides
+// identity. The program's own environment overrides them, and run overrides all.
 //
 // The error names the key and each variable that is not set.
 func (p *Program) Resolve(base, run Variables, identity, envFile map[string]string) (argv, env []string, dir string, err error) {
@@ -99,9 +108,11 @@ func (p *Program) Resolve(base, run Variables, identity, envFile map[string]stri
 		errs = append(errs, errors.New("expand command: the name of the program is empty"))
 	}
 	if dir = expandKey("directory", p.Directory); len(errs) == 0 && !strings.HasPrefix(dir, "/") {
-		errs = append(errs, fmt.Errorf("expand directory: %s is not an absolute path", shorten(dir)))
+		errs = append(errs, fmt.Errorf("expand directory: %s is not an absolute path",
+			document.Quote(dir)))
 	}
-	// Three lists by name become one. Of those with one name the program's own wins, then that of the list above.
+	// Merge three lists that are sorted by name. For equal names the program's own entry wins, then
+	// that of the upper list.
 	env = make([]string, 0, len(base)+len(vars.above)+len(p.Environment)+len(run))
 	add := func(name, text string) {
 		if _, ours := run.find(name); !ours && !slices.Contains(runVariables, name) {
@@ -109,7 +120,7 @@ func (p *Program) Resolve(base, run Variables, identity, envFile map[string]stri
 		}
 	}
 	over := vars.above
-	before := func(name string, all bool) { // adds those before name
+	before := func(name string, all bool) { // adds the entries before name
 		for len(over) > 0 && (all || over[0].name <= name) || len(base) > 0 && (all || base[0].name <= name) {
 			var next assignment
 			switch {
@@ -143,7 +154,8 @@ func (p *Program) Resolve(base, run Variables, identity, envFile map[string]stri
 	return argv, env, dir, nil
 }
 
-// above returns the variables that win over what is inherited and lose against the program's own. The arguments are those of [Program.Resolve].
+// above returns the variables that override inherited ones and are overridden by the program's own.
+// The arguments are those of [Program.Resolve].
 func above(run Variables, identity, envFile map[string]string) Variables {
 	if len(identity)+len(envFile) == 0 {
 		return run
@@ -158,19 +170,19 @@ func above(run Variables, identity, envFile map[string]string) Variables {
 	for name, value := range identity {
 		all = append(all, assignment{name, value, name + "=" + value})
 	}
-	// Of those with one name the first wins.
+	// Of equal names the first wins.
 	slices.SortStableFunc(all, func(a, b assignment) int { return strings.Compare(a.name, b.name) })
 	return slices.CompactFunc(all, func(a, b assignment) bool { return a.name == b.name })
 }
 
-// variables looks variables up in a program's final environment. A variable of the program's own that refers to itself
-// means the one below: PATH = "/opt/bin:${PATH}".
+// variables looks up variables in a program's final environment. If one of the program's own
+// variables refers to itself, it means the one below: PATH = "/opt/bin:${PATH}".
 type variables struct {
 	own         map[string]string
-	above, base Variables         // below the program's own, the first over the second
-	done        map[string]string // own ones, expanded; nil before the first, as is
-	open        map[string]bool   // own ones being expanded
-	current     string            // the innermost of them
+	above, base Variables         // below the program's own; above overrides base
+	done        map[string]string // expanded own variables; nil until the first
+	open        map[string]bool   // own variables that are being expanded
+	current     string            // innermost variable of open
 }
 
 func (v *variables) lookup(name string) (value string, ok bool, err error) {
@@ -200,11 +212,15 @@ func (v *variables) lookup(name string) (value string, ok bool, err error) {
 
 // expand expands the template of a key.
 func (v *variables) expand(key, template string) (string, error) {
-	if strings.IndexByte(template, '$') < 0 && len(template) <= maxExpanded {
-		return template, nil
+	if strings.IndexByte(template, '$') < 0 { // usual case: no lookup
+		expanded, _, err := document.Expand(template, nil)
+		if err != nil {
+			return "", fmt.Errorf("expand %s: %w", key, err)
+		}
+		return expanded, nil
 	}
 	var inner error
-	expanded, unset, err := expand(template, func(name string) (string, bool) {
+	expanded, unset, err := document.Expand(template, func(name string) (string, bool) {
 		value, ok, err := v.lookup(name)
 		inner = errors.Join(inner, err)
 		return value, ok
@@ -220,7 +236,7 @@ func (v *variables) expand(key, template string) (string, error) {
 	return expanded, nil
 }
 
-// unsetMessage says that variables are not set and what to do.
+// unsetMessage returns a message that variables are not set, with the remedy.
 func unsetMessage(names []string) string {
 	references := make([]string, len(names))
 	for i, name := range names {
@@ -233,7 +249,7 @@ func unsetMessage(names []string) string {
 	return fmt.Sprintf("%s %s not set: set it in environment or env_file, or write ${%s:-default}", strings.Join(references, " and "), verb, names[0])
 }
 
-// joinLine joins errors in one line, each text once.
+// joinLine joins errors into one line, each text once.
 func joinLine(errs []error) error {
 	var texts []string
 	for _, err := range errs {

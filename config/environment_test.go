@@ -1,11 +1,7 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -106,49 +102,7 @@ func TestResolveIsBounded(t *testing.T) {
 	}
 }
 
-func TestReadEnvFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "web.env")
-	text := "\ufeff# comment\r\n\r\n  \nA=1\nexport B=two words # no comment\nC='single \"$x\" \\n' # comment\n" +
-		"D=\"double \\\" \\\\ \\$x \\` \\n\"\nE=\nF = padded\nA=2\nexport=3\nG==x\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := ReadEnvFile(path)
-	want := map[string]string{
-		"A": "2", "B": "two words # no comment", "C": `single "$x" \n`, "D": "double \" \\ $x ` \\n", "E": "", "export": "3", "G": "=x",
-	}
-	if err == nil || !strings.Contains(err.Error(), `:9:1: "F " is not the name of a variable`) {
-		t.Errorf("a blank before = gives error %v", err)
-	}
-	if err := os.WriteFile(path, []byte(strings.Replace(text, "F = padded\n", "", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := ReadEnvFile(path); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("ReadEnvFile = %q, %v\nwant %q", got, err, want)
-	}
-}
-
-func TestReadEnvFileMistakes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "web.env")
-	if err := os.WriteFile(path, []byte("A=1\nB\n=x\nC=\"x\nD='x' y\nE F=1\nG=a\x00b\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := ReadEnvFile(path)
-	want := strings.ReplaceAll(`P:2:1: "B" has no "=": write KEY=VALUE, and # before a comment
-P:3:1: a variable needs a name: write KEY=VALUE
-P:4:1: the quote before "x" is not closed on its line
-P:5:1: "y" follows the closing quote: put all of the value in quotes
-P:6:1: "E F" is not the name of a variable: use letters, digits and _
-P:7:1: the value of G contains a NUL byte`, "P", path)
-	if err == nil || err.Error() != want {
-		t.Errorf("ReadEnvFile gives\n%v\nwant\n%s", err, want)
-	}
-	if _, err := ReadEnvFile(path + "x"); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), ": read env file: no such file or directory") {
-		t.Errorf("a missing file gives error %v", err)
-	}
-}
-
-// BenchmarkResolve is what each start does for arguments and environment.
+// BenchmarkResolve measures what each start does for arguments and environment.
 func BenchmarkResolve(b *testing.B) {
 	p := DefaultProgram("web")
 	p.Command, p.Directory, p.Environment = []string{"web", "--port", "${PORT}"}, "/", map[string]string{"PORT": "8080"}

@@ -12,9 +12,9 @@ import (
 
 const fileName = "superd.toml"
 
-// Find returns the configuration file to use: explicit if it isn't "", else the first that exists of ./superd.toml, for
-// users other than root (uid 0) $XDG_CONFIG_HOME/superd/superd.toml, and /etc/superd/superd.toml. The error lists where
-// it looked.
+// Find returns the configuration file to use: explicit unless it is "", else the first that exists
+// of ./superd.toml, $XDG_CONFIG_HOME/superd/superd.toml (for users other than root, uid 0), and
+// /etc/superd/superd.toml. The error lists the paths tried.
 func Find(explicit string, env func(string) string, uid int) (string, error) {
 	if explicit != "" {
 		return explicit, nil
@@ -25,7 +25,8 @@ func Find(explicit string, env func(string) string, uid int) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		// ENOTDIR, say, also means that it is not there; a file that is there and out of reach is not skipped.
+		// Other errors, such as ENOTDIR, also mean that the file does not exist. A file that exists
+		// but can't be accessed is not skipped.
 		if errors.Is(err, fs.ErrPermission) {
 			return "", fmt.Errorf("find configuration: %w", err)
 		}
@@ -37,8 +38,8 @@ func candidates(env func(string) string, uid int) []string {
 	paths := []string{"./" + fileName}
 	if uid != 0 {
 		home := env("XDG_CONFIG_HOME")
-		// The variable must hold an absolute path, and ~/.config stands in for it. Source: XDG Base Directory
-		// Specification.
+		// The variable must hold an absolute path; ~/.config replaces it otherwise. Source: XDG
+		// Base Directory Specification.
 		if !filepath.IsAbs(home) && env("HOME") != "" {
 			home = filepath.Join(env("HOME"), ".config")
 		}
@@ -49,15 +50,17 @@ func candidates(env func(string) string, uid int) []string {
 	return append(paths, filepath.Join("/etc/superd", fileName))
 }
 
-// RuntimeDir returns the runtime directory: flag, else $SUPERD_RUNTIME_DIR, else that of c (may be nil), else
-// $RUNTIME_DIRECTORY, which systemd sets, else /run/superd for root (uid 0), $XDG_RUNTIME_DIR/superd for others, and
-// /tmp/superd-UID where that is not set. It is absolute unless the working directory is gone.
+// RuntimeDir returns the runtime directory, from the first that is set: flag, $SUPERD_RUNTIME_DIR,
+// the one of c (c may be nil), $RUNTIME_DIRECTORY (set by systemd). Otherwise it is /run/superd for
+// root (uid 0), $XDG_RUNTIME_DIR/superd for others, or /tmp/superd-UID if that is not set. It is
+// absolute unless the working directory no longer exists.
 func RuntimeDir(flag string, c *Config, env func(string) string, uid int) string {
 	configured := ""
 	if c != nil {
 		configured = c.Superd.RuntimeDir
 	}
-	// With more than one RuntimeDirectory= the paths are separated by colons. Source: man 5 systemd.exec.
+	// With more than one RuntimeDirectory= the paths are separated by colons. Source: man 5
+	// systemd.exec.
 	ofUnit, _, _ := strings.Cut(env("RUNTIME_DIRECTORY"), ":")
 	for _, dir := range []string{flag, env("SUPERD_RUNTIME_DIR"), configured, ofUnit} {
 		if dir == "" {
@@ -77,8 +80,8 @@ func RuntimeDir(flag string, c *Config, env func(string) string, uid int) string
 	return "/tmp/superd-" + strconv.Itoa(uid)
 }
 
-// LogDir returns the directory that relative log files are in: that of c (may be nil), else /var/log/superd for root
-// (uid 0), else log in the runtime directory.
+// LogDir returns the base of relative log files: the one of c (c may be nil), else /var/log/superd
+// for root (uid 0), else log in the runtime directory.
 func LogDir(c *Config, runtimeDir string, uid int) string {
 	switch {
 	case c != nil && c.Superd.LogDir != "":
@@ -87,4 +90,15 @@ func LogDir(c *Config, runtimeDir string, uid int) string {
 		return "/var/log/superd"
 	}
 	return filepath.Join(runtimeDir, "log")
+}
+
+// LogsInto reports whether a program has a log file below dir, a result of [LogDir].
+func (c *Config) LogsInto(dir string) bool {
+	below := func(path string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
+	for _, p := range c.Programs {
+		if p.Log.Sink == SinkFile && (below(p.LogPath(dir, p.Name)) || below(p.StderrPath(dir, p.Name))) {
+			return true
+		}
+	}
+	return false
 }

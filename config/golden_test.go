@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -10,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"superd/account"
+	"superd/internal/passwd"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata and docs/reference.md with what comes out")
 
-// stat is the information about a file that has nothing but a mode.
+// stat is the information about a file that has only a mode.
 type stat struct{ mode fs.FileMode }
 
 func (s stat) Name() string       { return "" }
@@ -25,8 +26,9 @@ func (s stat) ModTime() time.Time { return time.Time{} }
 func (s stat) IsDir() bool        { return s.mode.IsDir() }
 func (s stat) Sys() any           { return nil }
 
-// memory is a host whose files are in memory, below /etc/superd, whose environment holds HOME, PATH and NOTIFY_SOCKET,
-// where what begins with missing is not there and what begins with plain is no executable, whose users are root and www-data, and where a limit may be a million at most.
+// memory is a host whose files are in memory, below /etc/superd. Its environment has HOME, PATH and
+// NOTIFY_SOCKET; its users are root and www-data; a limit may be a million at most. A name that
+// begins with missing does not exist, and one that begins with plain is not executable.
 func memory(files map[string]string) host {
 	clean := func(path string) string {
 		path, _ = strings.CutPrefix(path, "/etc/superd/")
@@ -36,7 +38,7 @@ func memory(files map[string]string) host {
 		"/etc/passwd": "root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/sh\n",
 		"/etc/group":  "root:x:0:\nwww-data:x:33:\nadm:x:4:www-data\nx:x:5:\n",
 	}
-	return host{
+	h := host{
 		stat: func(path string) (fs.FileInfo, error) {
 			switch base := filepath.Base(path); {
 			case strings.HasPrefix(base, "missing"):
@@ -49,39 +51,46 @@ func memory(files map[string]string) host {
 				return stat{0o755 | fs.ModeDir}, nil
 			}
 		},
-		accounts: account.Files{UserFile: "/etc/passwd", GroupFile: "/etc/group", Read: func(path string) ([]byte, error) {
-			return []byte(accounts[path]), nil
-		}},
-		setLimit: func(_ int, value int64) error {
-			if value > 1_000_000 {
-				return fmt.Errorf("%d is above the hard limit, 1000000: lower it", value)
-			}
-			return nil
+		machine: &machine{
+			accounts: passwd.Files{UserFile: "/etc/passwd", GroupFile: "/etc/group", Read: func(path string) ([]byte, error) {
+				return []byte(accounts[path]), nil
+			}},
+			setLimit: func(_ int, value int64) error {
+				if value > 1_000_000 {
+					return fmt.Errorf("%d is above the hard limit, 1000000: lower it", value)
+				}
+				return nil
+			},
 		},
 		environ: []string{"HOME=/root", "PATH=/usr/bin:/bin", "NOTIFY_SOCKET=/run/notify"},
-		abs:     func(path string) (string, error) { return filepath.Join("/etc/superd", clean(path)), nil },
-		read: func(path string) (string, error) {
-			text, ok := files[clean(path)]
-			if !ok {
-				return "", fs.ErrNotExist
-			}
-			return text, nil
-		},
-		glob: func(pattern string) ([]string, error) {
-			var matches []string
-			for name := range files {
-				if ok, err := filepath.Match(pattern, name); err != nil {
-					return nil, err
-				} else if ok {
-					matches = append(matches, name)
-				}
-			}
-			return matches, nil
-		},
 	}
+	h.files.Abs = func(path string) (string, error) {
+		return filepath.Join("/etc/superd",
+			clean(path)), nil
+	}
+	h.files.Read = func(path string) (string, error) {
+		text, ok := files[clean(path)]
+		if !ok {
+			return "", fs.ErrNotExist
+		}
+		return text, nil
+	}
+	h.files.ReadEnv = h.files.Read
+	h.files.Glob = func(pattern string) ([]string, error) {
+		var matches []string
+		for name := range files {
+			if ok, err := filepath.Match(pattern, name); err != nil {
+				return nil, err
+			} else if ok {
+				matches = append(matches, name)
+			}
+		}
+		return matches, nil
+	}
+	return h
 }
 
-// outcome lists what Load says: one line a mistake, those of the main file without its name.
+// outcome lists the results of Load: one line a mistake, those of the main file without its name.
 func outcome(files map[string]string) string {
 	var b strings.Builder
 	show := func(prefix string, mistakes Errors) {
@@ -91,15 +100,19 @@ func outcome(files map[string]string) string {
 	}
 	c, err := load("superd.toml", memory(files))
 	if err == nil {
-		// It comes out of its archive as it came out of the files.
+		// It must be the same after a way through its archive.
 		var restored *Config
 		if restored, err = restore(c.Archive(), memory(nil)); err == nil {
 			c = restored
 		}
 	}
 	if err != nil {
+		mistakes, ok := errors.AsType[Errors](err)
+		if !ok {
+			return fmt.Sprintf("%T, want Errors: %v", err, err)
+		}
 		b.WriteString("useless:\n")
-		show("", err.(Errors))
+		show("", mistakes)
 		return b.String()
 	}
 	show("", c.Errors)

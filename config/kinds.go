@@ -9,25 +9,31 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"superd/config/document"
 )
 
-// A kind is one way to write a value: how it is read and checked, and how it is shown again.
-type kind[T any] struct {
+// A codec defines how a kind of value is read, checked and shown.
+type codec[T any] struct {
 	name string                  // as the reference shows it
-	read func(v value) (T, bool) // reports what is wrong by v.fail
+	read func(v value) (T, bool) // reports mistakes through v.fail
 	show func(T) string          // as TOML; "" for none
 }
 
-// text reads a string that convert then accepts or refuses.
-func text[T any](name, what string, convert func(string) (T, error), show func(T) string) kind[T] {
-	return kind[T]{name: name, show: show, read: func(v value) (T, bool) {
+// text reads a string that convert accepts or refuses.
+func text[T any](name, what string, convert func(string) (T, error), show func(T) string) codec[T] {
+	return codec[T]{name: name, show: show, read: func(v value) (T, bool) {
 		var none T
-		s, ok := v.str(what)
+		s, ok := v.str(what, func(s string) bool {
+			_, err := convert(s)
+			return err == nil
+		})
 		if !ok {
 			return none, false
 		}
@@ -47,11 +53,11 @@ func quoteSet(s string) string {
 	return strconv.Quote(s)
 }
 
-var boolean = kind[bool]{
+var boolean = codec[bool]{
 	name: "boolean",
 	show: strconv.FormatBool,
 	read: func(v value) (bool, bool) {
-		b, ok := v.raw.(bool)
+		b, ok := v.Raw.(bool)
 		if !ok {
 			v.fail("must be true or false, got %s", v.describe())
 		}
@@ -60,12 +66,12 @@ var boolean = kind[bool]{
 }
 
 // integer reads an integer from least to most.
-func integer[T int | int64](least, most T) kind[T] {
-	return kind[T]{
+func integer[T int | int64](least, most T) codec[T] {
+	return codec[T]{
 		name: "integer",
 		show: func(n T) string { return strconv.FormatInt(int64(n), 10) },
 		read: func(v value) (T, bool) {
-			n, ok := v.raw.(int64)
+			n, ok := v.Raw.(int64)
 			if !ok {
 				v.fail("must be an integer, got %s", v.describe())
 				return 0, false
@@ -79,14 +85,14 @@ func integer[T int | int64](least, most T) kind[T] {
 	}
 }
 
-// number reads an integer or a float that ok accepts; bounds says in words which those are.
-func number(bounds string, ok func(float64) bool) kind[float64] {
-	return kind[float64]{
+// number reads an integer or float that ok accepts; bounds describes the range in words.
+func number(bounds string, ok func(float64) bool) codec[float64] {
+	return codec[float64]{
 		name: "number",
 		show: showFloat,
 		read: func(v value) (float64, bool) {
 			var f float64
-			switch raw := v.raw.(type) {
+			switch raw := v.Raw.(type) {
 			case int64:
 				f = float64(raw)
 			case float64:
@@ -104,23 +110,29 @@ func number(bounds string, ok func(float64) bool) kind[float64] {
 	}
 }
 
-// duration reads a duration, more than 0 unless zero is allowed.
-func duration(zero bool) kind[time.Duration] {
-	return kind[time.Duration]{
+// duration reads a duration greater than 0, or also 0 if zero is set.
+func duration(zero bool) codec[time.Duration] {
+	return codec[time.Duration]{
 		name: "duration",
 		show: func(d time.Duration) string { return strconv.Quote(showDuration(d)) },
 		read: func(v value) (time.Duration, bool) {
 			const what = `a duration such as "5s"`
-			switch raw := v.raw.(type) {
+			fits := func(d time.Duration) bool { return d > 0 || zero && d == 0 }
+			switch raw := v.Raw.(type) {
 			case int64, float64:
-				v.fail(`must be %s, got %s: write "%vs"`, what, v.describe(), raw)
+				remedy := ""
+				seconds := fmt.Sprint(raw) + "s"
+				if d, err := time.ParseDuration(seconds); err == nil && fits(d) {
+					remedy = fmt.Sprintf(": write %q", seconds)
+				}
+				v.fail("must be %s, got %s%s", what, v.describe(), remedy)
 				return 0, false
 			}
-			s, ok := v.str(what)
+			s, ok := v.str(what, func(string) bool { return false })
 			if !ok {
 				return 0, false
 			}
-			d, err := parseDuration(s)
+			d, err := parseDuration(s, "", fits)
 			switch {
 			case err != nil:
 				v.fail("%w", err)
@@ -136,9 +148,9 @@ func duration(zero bool) kind[time.Duration] {
 	}
 }
 
-// size reads a number of bytes, at least least.
-func size(least int64) kind[int64] {
-	return kind[int64]{
+// size reads a number of bytes of at least least.
+func size(least int64) codec[int64] {
+	return codec[int64]{
 		name: "size",
 		show: func(n int64) string {
 			if n == 0 {
@@ -147,13 +159,13 @@ func size(least int64) kind[int64] {
 			return strconv.Quote(showSize(n))
 		},
 		read: func(v value) (int64, bool) {
-			n, ok := v.raw.(int64)
+			n, ok := v.Raw.(int64)
 			if !ok {
-				if _, ok := v.raw.(string); !ok {
+				if _, ok := v.Raw.(string); !ok {
 					v.fail(`must be a size such as "10MB" or a number of bytes, got %s`, v.describe())
 					return 0, false
 				}
-				s, ok := v.str("a size")
+				s, ok := v.str("a size", anyString)
 				if !ok {
 					return 0, false
 				}
@@ -176,9 +188,9 @@ func size(least int64) kind[int64] {
 	}
 }
 
-// optional reads what k reads into a pointer, which is nil where the key isn't set.
-func optional[T any](k kind[T]) kind[*T] {
-	return kind[*T]{
+// optional reads a value of k into a pointer, nil if the key isn't set.
+func optional[T any](k codec[T]) codec[*T] {
+	return codec[*T]{
 		name: k.name,
 		show: func(p *T) string {
 			if p == nil {
@@ -193,8 +205,8 @@ func optional[T any](k kind[T]) kind[*T] {
 	}
 }
 
-// settable reads what k reads, and tells an empty list that is written down (not nil) from none.
-func settable[T any](k kind[[]T]) kind[[]T] {
+// settable reads a list of k; an empty list that is written down is not nil.
+func settable[T any](k codec[[]T]) codec[[]T] {
 	read := k.read
 	k.read = func(v value) ([]T, bool) {
 		items, ok := read(v)
@@ -206,22 +218,23 @@ func settable[T any](k kind[[]T]) kind[[]T] {
 	return k
 }
 
-// choice reads one of the values.
-func choice[T ~string](values ...T) kind[T] {
+// choice reads one of values.
+func choice[T ~string](values ...T) codec[T] {
 	words, quoted := make([]string, len(values)), make([]string, len(values))
 	for i, v := range values {
 		words[i], quoted[i] = string(v), strconv.Quote(string(v))
 	}
-	return kind[T]{
+	return codec[T]{
 		name: oneOf(quoted),
 		show: func(v T) string { return strconv.Quote(string(v)) },
 		read: func(v value) (T, bool) {
-			s, isString := v.raw.(string)
+			s, isString := v.Raw.(string)
 			switch {
 			case !isString:
 				v.fail("must be %s, got %s", oneOf(quoted), v.describe())
 			case !slices.Contains(words, s):
-				v.fail("must be %s, got %s%s", oneOf(quoted), shorten(s), didYouMean(s, words, ""))
+				v.fail("must be %s, got %s%s",
+					oneOf(quoted), document.Quote(s), didYouMean(s, words, ""))
 			default:
 				return T(s), true
 			}
@@ -230,8 +243,8 @@ func choice[T ~string](values ...T) kind[T] {
 	}
 }
 
-// compression reads false, true or the name of a way to compress.
-var compression = kind[Compression]{
+// compression reads false, true or the name of a compression.
+var compression = codec[Compression]{
 	name: `boolean, "gzip" or "zstd"`,
 	show: func(c Compression) string {
 		if c == CompressNot {
@@ -240,7 +253,7 @@ var compression = kind[Compression]{
 		return strconv.Quote(string(c))
 	},
 	read: func(v value) (Compression, bool) {
-		switch v.raw {
+		switch v.Raw {
 		case false:
 			return CompressNot, true
 		case true, string(CompressGzip):
@@ -253,9 +266,9 @@ var compression = kind[Compression]{
 	},
 }
 
-// list reads an array of what k reads, nil for an empty one.
-func list[T any](name string, k kind[T]) kind[[]T] {
-	return kind[[]T]{
+// list reads an array of values of k, nil for an empty array.
+func list[T any](name string, k codec[T]) codec[[]T] {
+	return codec[[]T]{
 		name: name,
 		show: func(items []T) string {
 			shown := make([]string, len(items))
@@ -268,11 +281,23 @@ func list[T any](name string, k kind[T]) kind[[]T] {
 			elements, ok := v.items()
 			if !ok {
 				remedy := ""
-				switch raw := v.raw.(type) {
+				fits := func(element any) bool {
+					one := v.alone()
+					one.Raw = element
+					_, ok := k.read(one)
+					return ok
+				}
+				switch raw := v.Raw.(type) {
 				case string:
-					remedy = ": write [" + shorten(raw) + "]"
+					if fits(raw) {
+						remedy = ": write [" + document.Quote(raw) + "]"
+					}
 				case int64:
-					remedy = fmt.Sprintf(": write [%d]", raw)
+					if digits := strconv.FormatInt(raw, 10); fits(raw) {
+						remedy = ": write [" + digits + "]"
+					} else if fits(digits) {
+						remedy = fmt.Sprintf(": write [%q]", digits)
+					}
 				}
 				v.fail("must be an %s, got %s%s", name, v.describe(), remedy)
 				return nil, false
@@ -288,7 +313,7 @@ func list[T any](name string, k kind[T]) kind[[]T] {
 	}
 }
 
-// word reads a string that is not empty.
+// word reads a non-empty string.
 var word = text("string", "a string", func(s string) (string, error) {
 	if s == "" {
 		return "", fmt.Errorf("is empty: leave the key out, or write a value")
@@ -296,7 +321,8 @@ var word = text("string", "a string", func(s string) (string, error) {
 	return s, nil
 }, quoteSet)
 
-// programRef reads the name of another program; whether it is there is seen when all are known.
+// programRef reads the name of another program; its existence is checked when all programs are
+// known.
 var programRef = text("string", "the name of a program", func(s string) (string, error) {
 	if s == "" {
 		return "", fmt.Errorf(`is empty: write the name of a program`)
@@ -306,7 +332,7 @@ var programRef = text("string", "the name of a program", func(s string) (string,
 
 var groupName = text("string", "the name of a group", func(s string) (string, error) { return s, checkName("group", s) }, strconv.Quote)
 
-var filePath = kind[string]{
+var filePath = codec[string]{
 	name: "path",
 	show: quoteSet,
 	read: func(v value) (string, bool) {
@@ -314,12 +340,12 @@ var filePath = kind[string]{
 		if !ok {
 			return "", false
 		}
-		return v.src.path(s), true
+		return v.Path(s), true
 	},
 }
 
-// directory is a path that may hold references; they keep it from being cleaned here.
-var directory = kind[string]{
+// directory reads a path that may hold references, and is not cleaned for that reason.
+var directory = codec[string]{
 	name: "path",
 	show: quoteSet,
 	read: func(v value) (string, bool) {
@@ -331,41 +357,42 @@ var directory = kind[string]{
 		case strings.HasPrefix(s, "/"), strings.HasPrefix(s, "${"):
 			return s, true
 		case strings.Contains(s, "$"):
-			return strings.TrimSuffix(escapeDollars(v.src.dir), "/") + "/" + s, true
+			return strings.TrimSuffix(document.EscapeDollars(v.Dir), "/") + "/" + s, true
 		}
-		return escapeDollars(v.src.path(s)), true
+		return document.EscapeDollars(v.Path(s)), true
 	},
 }
 
-// logFile stays relative: to the log directory, which is not known here.
+// logFile reads a path that stays relative to the log directory, which is unknown here.
 var logFile = text("path", "a path", func(s string) (string, error) {
 	if s == "" || strings.HasSuffix(s, "/") || path.Base(s) == "." || path.Base(s) == ".." {
-		return "", fmt.Errorf("%s is not a file: write a name such as \"web.log\"", shorten(s))
+		return "",
+			fmt.Errorf("%s is not a file: write a name such as \"web.log\"", document.Quote(s))
 	}
 	return path.Clean(s), nil
 }, quoteSet)
 
-// logAddress is the path of a socket, or the URL of a host and port.
-var logAddress = kind[string]{
+// logAddress reads the path of a socket, or a URL with host and port.
+var logAddress = codec[string]{
 	name: "string",
 	show: quoteSet,
 	read: func(v value) (string, bool) {
-		s, ok := v.str("an address")
+		s, ok := v.str("an address", func(string) bool { return false })
 		if !ok {
 			return "", false
 		}
 		scheme, rest, isURL := strings.Cut(s, "://")
 		if !isURL && !looksLikeHostPort(s) && s != "" {
-			return v.src.path(s), true
+			return v.Path(s), true
 		}
 		if isURL && (scheme == "udp" || scheme == "tcp") {
 			if err := checkHostPort(rest); err != nil {
-				v.fail("%s %w: write \"%s://HOST:PORT\"", shorten(s), err, scheme)
+				v.fail("%s %w: write \"%s://HOST:PORT\"", document.Quote(s), err, scheme)
 				return "", false
 			}
 			return s, true
 		}
-		v.fail(`%s is not an address of journald or syslog: write a path such as "/dev/log", or for syslog "udp://HOST:PORT" or "tcp://HOST:PORT"`, shorten(s))
+		v.fail(`%s is not an address of journald or syslog: write a path such as "/dev/log", or for syslog "udp://HOST:PORT" or "tcp://HOST:PORT"`, document.Quote(s))
 		return "", false
 	},
 }
@@ -377,28 +404,29 @@ func looksLikeHostPort(s string) bool {
 	return err == nil && perr == nil && !strings.Contains(s, "/")
 }
 
-// checkHostPort refuses what is not HOST:PORT.
+// checkHostPort returns an error if s is not HOST:PORT.
 func checkHostPort(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || host == "" || port == "" {
 		return errors.New("has no host and port")
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return fmt.Errorf("has the port %s, which must be a number from 1 to 65535", shorten(port))
+		return fmt.Errorf("has the port %s, which must be a number from 1 to 65535",
+			document.Quote(port))
 	}
 	return nil
 }
 
-// template reports whether the references in s can be read.
+// template reports whether the references in s are well-formed.
 func (v value) template(s string) bool {
-	if _, err := parseTemplate(s); err != nil {
+	if err := document.CheckTemplate(s); err != nil {
 		v.fail("%w", err)
 		return false
 	}
 	return true
 }
 
-var command = kind[[]string]{
+var command = codec[[]string]{
 	name: "array of strings, or a string",
 	show: func(args []string) string {
 		if len(args) == 0 {
@@ -411,15 +439,15 @@ var command = kind[[]string]{
 
 func readCommand(v value) ([]string, bool) {
 	var args []string
-	switch raw := v.raw.(type) {
+	switch raw := v.Raw.(type) {
 	case string:
-		if _, ok := v.str("a string"); !ok {
+		if _, ok := v.str("a string", anyString); !ok {
 			return nil, false
 		}
 		var unquoted string
 		var err error
-		if args, unquoted, err = splitCommand(raw); err != nil {
-			v.fail("split %s: %w", shorten(raw), err)
+		if args, unquoted, err = document.SplitCommand(raw); err != nil {
+			v.fail("split %s: %w", document.Quote(raw), err)
 			return nil, false
 		}
 		if unquoted != "" {
@@ -436,7 +464,7 @@ func readCommand(v value) ([]string, bool) {
 			return nil, false
 		}
 		for _, item := range items {
-			arg, itemOK := item.str("a string")
+			arg, itemOK := item.str("a string", anyString)
 			ok = ok && itemOK && item.template(arg)
 			args = append(args, arg)
 		}
@@ -449,18 +477,18 @@ func readCommand(v value) ([]string, bool) {
 		return nil, false
 	}
 	for _, arg := range args {
-		if _, isString := v.raw.(string); isString && !v.template(arg) {
+		if _, isString := v.Raw.(string); isString && !v.template(arg) {
 			return nil, false
 		}
 	}
 	return args, true
 }
 
-var environment = kind[map[string]string]{
+var environment = codec[map[string]string]{
 	name: "table of strings",
 	show: func(map[string]string) string { return "{}" },
 	read: func(v value) (map[string]string, bool) {
-		table, ok := v.raw.(map[string]any)
+		table, ok := v.Raw.(map[string]any)
 		if !ok {
 			v.fail(`must be a table such as { PORT = "8080" }, got %s`, v.describe())
 			return nil, false
@@ -468,7 +496,7 @@ var environment = kind[map[string]string]{
 		vars := make(map[string]string, len(table))
 		for _, name := range slices.Sorted(maps.Keys(table)) {
 			entry := v.kid(name)
-			if err := checkVariable(name); err != nil {
+			if err := document.CheckVariable(name); err != nil {
 				entry.failKey("%w", err)
 				ok = false
 			}
@@ -476,7 +504,7 @@ var environment = kind[map[string]string]{
 				entry.failKey("is set by superd itself: choose another name")
 				ok = false
 			}
-			s, isString := entry.str("a string")
+			s, isString := entry.str("a string", anyString)
 			ok = isString && entry.template(s) && ok
 			vars[name] = s
 		}
@@ -489,12 +517,12 @@ var stopSignal = text("signal", `a signal such as "SIGTERM"`, ParseSignal,
 
 var umask = octal("mask", "022")
 
-// fileMode is the mode of a file, as chmod takes it.
+// fileMode reads the mode of a file in octal, as for chmod.
 var fileMode = octal("mode", "640")
 
-// octal reads nine bits, written in octal as in the example.
-func octal(what, example string) kind[*uint32] {
-	return kind[*uint32]{
+// octal reads nine bits in octal notation, as in example.
+func octal(what, example string) codec[*uint32] {
+	return codec[*uint32]{
 		name: "octal string",
 		show: func(mask *uint32) string {
 			if mask == nil {
@@ -504,10 +532,10 @@ func octal(what, example string) kind[*uint32] {
 		},
 		read: func(v value) (*uint32, bool) {
 			remedy := fmt.Sprintf(`write "%s" or 0o%s`, example, example)
-			digits, isString := v.raw.(string)
-			if n, ok := v.raw.(int64); ok {
-				// 22 would be 026 in the end: only what is written in octal can have been meant so.
-				if !strings.HasPrefix(v.text(), "0o") {
+			digits, isString := v.Raw.(string)
+			if n, ok := v.Raw.(int64); ok {
+				// Decimal 22 would become 026, so only octal literals are accepted.
+				if !strings.HasPrefix(v.Text(), "0o") {
 					v.fail("must be octal, got %d: %s", n, remedy)
 					return nil, false
 				}
@@ -519,7 +547,8 @@ func octal(what, example string) kind[*uint32] {
 			}
 			n, err := strconv.ParseUint(digits, 8, 32)
 			if err != nil || n > 0o777 {
-				v.fail("must be an octal %s from 000 to 777, got %s: %s", what, shorten(digits), remedy)
+				v.fail("must be an octal %s from 000 to 777, got %s: %s",
+					what, document.Quote(digits), remedy)
 				return nil, false
 			}
 			mask := uint32(n)
@@ -531,7 +560,8 @@ func octal(what, example string) kind[*uint32] {
 var address = text("host:port", "a string", func(s string) (string, error) {
 	_, port, err := net.SplitHostPort(s)
 	if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 1 || n > 65535 {
-		return "", fmt.Errorf(`must be host:port, got %s: write "127.0.0.1:5432"`, shorten(s))
+		return "",
+			fmt.Errorf(`must be host:port, got %s: write "127.0.0.1:5432"`, document.Quote(s))
 	}
 	return s, nil
 }, quoteSet)
@@ -539,7 +569,8 @@ var address = text("host:port", "a string", func(s string) (string, error) {
 var webAddress = text("URL", "a string", func(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return "", fmt.Errorf(`must be a URL of http or https, got %s: write "http://127.0.0.1:8080/healthz"`, shorten(s))
+		return "", fmt.Errorf(`must be a URL of http or https, got %s: write "http://127.0.0.1:8080/healthz"`,
+			document.Quote(s))
 	}
 	return s, nil
 }, quoteSet)
@@ -549,7 +580,12 @@ var pattern = text("regular expression", "a string", func(s string) (string, err
 		return "", fmt.Errorf("is empty: write what the line looks like, as in \"listening on\"")
 	}
 	if _, err := regexp.Compile(s); err != nil {
-		return "", fmt.Errorf("compile %s: %s", shorten(s), printable(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
+		cause := err.Error()
+		if e, ok := errors.AsType[*syntax.Error](err); ok {
+			cause = e.Code.String()
+		}
+		return "", fmt.Errorf("%s is not a regular expression: %s",
+			document.Quote(s), document.Printable(cause))
 	}
 	return s, nil
 }, quoteSet)

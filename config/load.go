@@ -2,68 +2,120 @@ package config
 
 import (
 	"errors"
-	"fmt"
+	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
+
+	"superd/config/document"
+	"superd/internal/passwd"
 )
 
-// Load reads the configuration at path with all it includes. Relative paths in a file begin at its own directory.
+// Load reads the configuration at path with all files it includes. Relative paths in a file begin
+// at its directory.
 //
-// A mistake in a program's table stands in [Config.Errors] and in that program's Invalid. The error, an [Errors] with
-// all mistakes there are, says that the whole file is useless: it can't be read or isn't TOML, or something outside of
-// the programs' tables is wrong. References to variables are looked up in this process's environment for warnings only.
+// A mistake in a program's table is in [Config.Errors] and in that program's Invalid. The error, an
+// [Errors] with all mistakes, means that the whole configuration is unusable: the file can't be
+// read, is not TOML, or has a mistake outside the programs' tables. References to variables are
+// looked up in this process's environment for warnings only.
 func Load(path string) (*Config, error) {
-	return load(path, machine())
+	return load(path, thisHost())
 }
 
-// Examine is [Load] for who wants to know more: it also warns of directories and executables that are not there. To look
-// at them may take as long as their file systems like, so superd itself does it at each start, where it holds up no other.
+// Examine is [Load] with more checks: it also warns of missing directories and executables. These
+// checks may block on their file systems, so superd itself makes them at each start, where they
+// delay no other program.
 func Examine(path string) (*Config, error) {
-	from := machine()
-	from.stat = os.Stat
+	from := thisHost()
+	if from.machine != nil {
+		from.stat = os.Stat
+	}
 	return load(path, from)
 }
 
-func load(path string, h host) (*Config, error) {
-	sources := archive{Version: archiveVersion, Path: exact(path)}
-	l := &loader{host: sources.recording(h), report: &report{}, drafts: map[string]*draft{}, envFiles: map[string]envFile{}}
+// LoadAfter is [Load] for a reload. A program with the same meaning as in before is the same
+// *Program, so that [Compare] is cheap and memory is shared. reading is called with each file or
+// pattern before it is accessed, since the access may block on its file system.
+func LoadAfter(path string, before *Config, reading func(path string)) (*Config, error) {
+	h := thisHost()
+	h.files = h.files.Telling(reading)
+	return loadAfter(path, before, h)
+}
+
+func loadAfter(path string, before *Config, h host) (*Config, error) {
+	c, err := load(path, h, before.Programs...)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range c.Programs {
+		if old := before.Program(p.Name); old != nil && old.equal(p) {
+			c.Programs[i] = old
+		}
+	}
+	return c, nil
+}
+
+// A host is the environment in which a configuration is loaded: the machine, or a test.
+type host struct {
+	files   document.Files
+	environ []string // this process's environment
+
+	stat    func(path string) (fs.FileInfo, error) // nil: the programs' files are not checked
+	machine *machine                               // nil: programs can't run here
+}
+
+// A machine has the users, groups and limits that programs need.
+type machine struct {
+	accounts passwd.Files
+	// Returns why a limit can't be set, nil if it can
+	setLimit func(resource int, value int64) error
+}
+
+// thisHost returns the host that superd runs on. Its machine is nil except on Linux, where programs
+// can run.
+func thisHost() host {
+	return host{files: document.FileSystem(), environ: os.Environ(), machine: thisMachine()}
+}
+
+// load reads the configuration at path. Programs share settings with those of known.
+func load(path string, h host, known ...*Program) (*Config, error) {
+	l := &loader{
+		host: h, reader: document.NewReader(path, h.files),
+		report: &report{}, builders: map[string]*builder{},
+	}
+	for _, p := range known {
+		l.interning.know(p.Settings)
+	}
 	c := l.config(path)
 	if l.report.fatal {
 		return nil, c.Errors
 	}
-	c.sources = sources
+	c.sources = l.reader.Archive()
 	return c, nil
 }
 
-// config reads the file at path, as far as that goes.
+// config reads the file at path as far as possible.
 func (l *loader) config(path string) *Config {
-	main, mistake := l.open(path)
+	main, mistake := l.reader.Open(path)
 	if mistake != nil {
 		l.report.fatal = true
 		return &Config{Errors: Errors{mistake}}
 	}
 	l.top(main)
 	l.settle()
-	if len(l.tables) == 0 && l.revision == nil {
+	if len(l.tables) == 0 {
 		l.report.warnings = append(l.report.warnings, &KeyError{File: path, Err: errors.New("defines no program: add a [program.NAME] table")})
 	}
+	names := l.reader.Names()
 	c := &Config{
-		Path: path, Files: l.files, Superd: l.root.superd,
-		Errors: l.report.errors.sorted(l.files), Warnings: l.report.warnings.sorted(l.files),
-		envSums: map[string]uint64{},
-	}
-	for path, file := range l.envFiles {
-		if len(file.errs) == 0 {
-			c.envSums[path] = EnvSum(file.vars)
-		}
+		Path: path, Files: names, Superd: l.root.superd,
+		Errors: l.report.errors.Sorted(names), Warnings: l.report.warnings.Sorted(names),
+		envSums: l.reader.EnvSums(),
 	}
 	for _, d := range l.programs {
-		d.Invalid = d.Invalid.sorted(l.files)
+		d.Invalid = d.Invalid.Sorted(names)
 		program := d.Program
-		program.Settings = l.sharing.share(d.Settings)
+		program.Settings = l.interning.share(d.Settings)
 		c.Programs = append(c.Programs, &program)
 	}
 	return c
@@ -72,46 +124,27 @@ func (l *loader) config(path string) *Config {
 // A loader reads one configuration.
 type loader struct {
 	host
-	report   *report
-	files    []string
-	root     *draft            // include and [superd]
-	defaults *draft            // [defaults]
-	tables   []value           // [program.NAME] of all files
-	drafts   map[string]*draft // by name
-	programs []*draft          // by name, those with usable names
-	envFiles map[string]envFile
-	revision *revision // nil: all is read
-	sharing  sharing
+	reader    *document.Reader
+	report    *report
+	root      *builder            // include and [superd]
+	defaults  *builder            // [defaults]
+	tables    []value             // all [program.NAME] tables
+	builders  map[string]*builder // by name
+	programs  []*builder          // programs with usable names, sorted by name
+	interning interning
 }
 
-// open reads one file of TOML.
-func (l *loader) open(path string) (*source, *KeyError) {
-	l.files = append(l.files, path)
-	absolute, err := l.abs(path)
-	if err != nil {
-		return nil, &KeyError{File: path, Err: fmt.Errorf("read configuration: %w", err)}
-	}
-	data, err := l.read(path)
-	if err != nil {
-		return nil, &KeyError{File: path, Err: fmt.Errorf("read configuration: %w: name another file, or mend this one", err)}
-	}
-	if l.revision != nil {
-		data = l.revision.cut(path, data)
-	}
-	return parse(path, filepath.Dir(absolute), data)
+// whole returns the whole file as a value.
+func (l *loader) whole(file *document.Document) value {
+	return value{Value: file.Top(), report: l.report}
 }
 
-// whole returns all of a file as a value.
-func (l *loader) whole(src *source) value {
-	return value{src: src, report: l.report, at: src.root, raw: src.table}
-}
-
-// top reads the file that was named, and opens what it includes.
-func (l *loader) top(src *source) {
-	file := l.whole(src)
+// top reads the main file and opens the files it includes.
+func (l *loader) top(main *document.Document) {
+	file := l.whole(main)
 	l.root = builtin().child(file)
 	l.defaults = builtin().child(file)
-	for _, name := range slices.Sorted(maps.Keys(src.table)) {
+	for _, name := range file.keys() {
 		entry := file.kid(name)
 		switch name {
 		case "include":
@@ -131,9 +164,9 @@ func (l *loader) top(src *source) {
 	}
 }
 
-// collect notes the [program.NAME] tables of a file.
+// collect records the [program.NAME] tables of a file.
 func (l *loader) collect(v value) {
-	programs, ok := v.raw.(map[string]any)
+	programs, ok := v.Raw.(map[string]any)
 	if !ok {
 		v.fail("must be a table of programs, got %s: write [program.NAME]", v.describe())
 		return
@@ -145,59 +178,39 @@ func (l *loader) collect(v value) {
 
 // includes opens the files that the patterns in v match, each once.
 func (l *loader) includes(v value) {
-	seen := map[string]bool{}
-	if absolute, err := l.abs(v.src.name); err == nil {
-		seen[absolute] = true // conf/*.toml may match the file it stands in
-	}
 	items, _ := v.items()
 	for i, pattern := range l.root.include {
-		item := items[i]
-		literal := !strings.ContainsAny(pattern, `*?[\`)
-		// Matched and shown in the way the including file was named.
-		if !filepath.IsAbs(pattern) {
-			pattern = filepath.Join(escapeGlob(filepath.Dir(v.src.name)), pattern)
+		matches, err := l.reader.Match(v.Document, pattern)
+		if err != nil {
+			items[i].fail("%w", err)
 		}
-		matches, err := l.glob(pattern)
-		switch {
-		case err != nil:
-			item.fail("%s is not a pattern: close each [, and don't end with a backslash", shorten(pattern))
-		case len(matches) == 0 && literal:
-			item.fail(`there is no file %s: create it, or write a pattern such as "conf.d/*.toml", which may match nothing`, shorten(pattern))
-		}
-		slices.Sort(matches)
 		for _, match := range matches {
-			if absolute, err := l.abs(match); err == nil && !seen[absolute] {
-				seen[absolute] = true
-				l.included(item, match)
-			}
+			l.included(items[i], match)
 		}
 	}
-}
-
-// escapeGlob returns the pattern that matches path alone.
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // included reads a file that v includes.
 func (l *loader) included(v value, path string) {
-	src, mistake := l.open(path)
+	doc, mistake := l.reader.Open(path)
 	if mistake != nil {
 		v.add(mistake)
 		return
 	}
-	file := l.whole(src)
-	for _, name := range slices.Sorted(maps.Keys(src.table)) {
+	file := l.whole(doc)
+	for _, name := range file.keys() {
 		entry := file.kid(name)
 		switch name {
 		case "program":
 			l.collect(entry)
 		case "include":
-			entry.failKey("an included file can't include others: list them in %s", v.src.name)
+			entry.failKey("an included file can't include others: list them in %s", v.Name)
 		case "superd", "defaults":
-			entry.failKey("an included file may hold [program.NAME] tables only: move this to %s", v.src.name)
+			entry.failKey("an included file may hold [program.NAME] tables only: move this to %s",
+				v.Name)
 		default:
-			entry.failKey("unknown key %s: an included file may hold [program.NAME] tables only", shorten(name))
+			entry.failKey("unknown key %s: an included file may hold [program.NAME] tables only",
+				document.Quote(name))
 		}
 	}
 }
@@ -207,21 +220,17 @@ func (l *loader) settle() {
 	for _, table := range l.tables {
 		l.program(table)
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.drafts)) {
-		d := l.drafts[name]
+	for _, name := range slices.Sorted(maps.Keys(l.builders)) {
+		d := l.builders[name]
 		d.check()
 		if checkName("program", name) == nil {
 			l.programs = append(l.programs, d)
 		}
 	}
 	l.addLoggers()
-	if l.revision == nil {
-		l.checkGroups()
-		l.checkDependencies()
-		l.checkLogs()
-	} else {
-		l.revision.readEnvFiles(l)
-	}
+	l.checkGroups()
+	l.checkDependencies()
+	l.checkLogs()
 	l.checkMaxTotal()
 	l.checkVariables()
 	l.checkMachine()
@@ -229,42 +238,22 @@ func (l *loader) settle() {
 
 // program reads one program's table.
 func (l *loader) program(table value) {
-	name := table.key[len(table.key)-1]
+	name := table.Key[len(table.Key)-1]
 	d := l.defaults.child(table)
-	if first := l.drafts[name]; first != nil {
+	if first := l.builders[name]; first != nil {
 		table.owner = first
-		table.failKey("is already defined at %s: rename one of them", first.self.mistake(first.self.at.key, "").place())
+		table.failKey("is already defined at %s: rename one of them",
+			first.self.KeyMistake("").Place())
 	} else {
-		l.drafts[name] = d
+		l.builders[name] = d
 		table.owner = d
 	}
 	d.self = table
-	d.Name, d.File = name, table.src.name
-	d.Line, _ = table.src.lines.place(table.at.key)
+	d.Name, d.File = name, table.Name
+	d.Line = table.Line()
 	if err := checkName("program", name); err != nil {
 		table.failKey("%w", err)
 	}
 	table.decode(d, "program", "")
 	d.settle()
-}
-
-// envFile is the outcome of reading one.
-type envFile struct {
-	vars map[string]string
-	errs Errors
-}
-
-// envFile reads an env file, each once.
-func (l *loader) envFile(path string) envFile {
-	if file, ok := l.envFiles[path]; ok {
-		return file
-	}
-	var file envFile
-	if data, err := l.read(path); err != nil {
-		file.errs = Errors{{File: path, Err: fmt.Errorf("read env file: %w", err)}}
-	} else {
-		file.vars, file.errs = parseEnvFile(path, data)
-	}
-	l.envFiles[path] = file
-	return file
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,11 +16,10 @@ import (
 // mustLoad loads text as /etc/superd/superd.toml, and fails if it has a mistake.
 func mustLoad(t *testing.T, text string) *Config {
 	t.Helper()
-	l := &loader{
-		host:   memory(map[string]string{"superd.toml": text}),
-		report: &report{}, drafts: map[string]*draft{}, envFiles: map[string]envFile{},
+	c, err := load("superd.toml", memory(map[string]string{"superd.toml": text}))
+	if err != nil {
+		t.Fatal(err)
 	}
-	c := l.config("superd.toml")
 	for _, e := range c.Errors {
 		t.Fatal(e)
 	}
@@ -55,7 +53,7 @@ func TestDefaults(t *testing.T) {
 			StartTimeout:       30 * time.Second,
 			StopSignal:         syscall.SIGTERM,
 			StopTimeout:        10 * time.Second,
-			KillMode:           KillTree,
+			KillMode:           KillMainFirst,
 			Log:                Log{Format: LogRaw, MaxSize: 10_000_000, Keep: 10, Stderr: StderrMerge, Overflow: OverflowBlock, Sink: SinkFile, Facility: "daemon"},
 		},
 	}
@@ -280,7 +278,7 @@ func TestLoadOfWhatCannotBeRead(t *testing.T) {
 	if err := os.WriteFile(big, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(big, maxFileBytes+1); err != nil {
+	if err := os.Truncate(big, 16<<20+1); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -298,14 +296,8 @@ func TestLoadOfWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestKeyErrorAsJSON(t *testing.T) {
-	got, err := json.Marshal(Errors{{File: "a.toml", Line: 2, Column: 3, Key: "superd.log_dir", Err: errors.New("is \"x\"")}})
-	if want := `[{"file":"a.toml","line":2,"column":3,"key":"superd.log_dir","message":"is \"x\""}]`; err != nil || string(got) != want {
-		t.Errorf("json = %s, %v, want %s", got, err, want)
-	}
-}
-
-// chain returns a configuration of n programs of which each requires the next, and the last one last.
+// chain returns a configuration of n programs of which each requires the next, and the last one
+// last.
 func chain(n int, last string) string {
 	var b strings.Builder
 	for i := range n {
@@ -361,7 +353,8 @@ func BenchmarkLoad1000Programs(b *testing.B) {
 	}
 }
 
-// However many cycles there are, no program of one may run; a chain of any length is none.
+// TestManyDependencies: however many cycles there are, no program of one may run; a chain of any
+// length is not a cycle.
 func TestManyDependencies(t *testing.T) {
 	t.Parallel()
 	const pairs, links = 300, 10_000

@@ -2,34 +2,40 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
-	"superd/account"
+	"superd/config/document"
+	"superd/internal/passwd"
 )
 
-// checkMachine warns of what this machine lacks for a program. It is no mistake of the file: the machine where it is
-// checked need not be the one where it runs, nor its users stay as they are.
+// checkMachine warns of what a program needs and this machine lacks. These are not mistakes of the
+// file: it may be checked on a machine other than the one it is for, and users may change.
 func (l *loader) checkMachine() {
+	if l.machine == nil {
+		return
+	}
 	for _, d := range l.programs {
 		if d.User != "" {
-			_, err := l.accounts.User(d.User)
-			d.blame("user").warnAccount(err)
+			_, err := l.machine.accounts.User(d.User)
+			d.mistakeAt("user").warnAccount(err)
 		}
 		if d.Log.Owner != "" {
-			_, err := l.accounts.User(d.Log.Owner)
-			d.blame("log.owner").warnAccount(err)
+			_, err := l.machine.accounts.User(d.Log.Owner)
+			d.mistakeAt("log.owner").warnAccount(err)
 		}
 		if d.Log.Group != "" {
-			_, err := l.accounts.Group(d.Log.Group)
-			d.blame("log.group").warnAccount(err)
+			_, err := l.machine.accounts.Group(d.Log.Group)
+			d.mistakeAt("log.group").warnAccount(err)
 		}
-		items, _ := d.blame("supplementary_groups").items()
+		items, _ := d.mistakeAt("supplementary_groups").items()
 		for _, item := range items {
-			if name, ok := item.raw.(string); ok {
-				_, err := l.accounts.Group(name)
+			if name, ok := item.Raw.(string); ok {
+				_, err := l.machine.accounts.Group(name)
 				item.warnAccount(err)
 			}
 		}
@@ -39,16 +45,17 @@ func (l *loader) checkMachine() {
 	}
 }
 
-// checkPaths warns of a directory or an executable that is not there. What holds ${X} is not known before the start.
-func (l *loader) checkPaths(d *draft) {
+// checkPaths warns of a missing directory or executable. Paths with ${X} are unknown before the
+// start, and are skipped.
+func (l *loader) checkPaths(d *builder) {
 	if l.stat == nil || len(d.Command) == 0 || strings.Contains(d.Directory, "$") {
 		return
 	}
 	switch info, err := l.stat(d.Directory); {
 	case errors.Is(err, fs.ErrNotExist):
-		d.blame("directory").warn("no directory %s on this machine: make it, or write another one", d.Directory)
+		d.mistakeAt("directory").warn("no directory %s on this machine: make it, or write another one", d.Directory)
 	case err == nil && !info.IsDir():
-		d.blame("directory").warn("%s is not a directory: write another one", d.Directory)
+		d.mistakeAt("directory").warn("%s is not a directory: write another one", d.Directory)
 	}
 	name := d.Command[0]
 	switch {
@@ -60,19 +67,36 @@ func (l *loader) checkPaths(d *draft) {
 		}
 		switch info, err := l.stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
-			d.blame("command").warn("no executable %s on this machine: install it, or correct the path", path)
+			d.mistakeAt("command").warn("no executable %s on this machine: %s", path, SplitRemedy(d.Command, "install it, or correct the path"))
 		case err == nil && info.IsDir():
-			d.blame("command").warn("%s is a directory: name the executable in it", path)
+			d.mistakeAt("command").warn("%s is a directory: name the executable in it", path)
 		case err == nil && info.Mode()&0o111 == 0:
-			d.blame("command").warn("%s is not executable: try chmod +x", path)
+			d.mistakeAt("command").warn("%s is not executable: try chmod +x", path)
 		}
 	default:
 		l.checkSearch(d, name)
 	}
 }
 
-// checkSearch warns of an executable that is not in the program's PATH.
-func (l *loader) checkSearch(d *draft, name string) {
+// SplitRemedy returns a remedy for a command whose executable does not exist. It proposes to split
+// the arguments if all of them are in the first string of an array, else it returns otherwise.
+func SplitRemedy(command []string, otherwise string) string {
+	if len(command) != 1 {
+		return otherwise
+	}
+	args, unquoted, err := document.SplitCommand(command[0])
+	if err != nil || unquoted != "" || len(args) < 2 {
+		return otherwise
+	}
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		quoted[i] = strconv.Quote(arg)
+	}
+	return fmt.Sprintf("split it, write [%s], or %s without the brackets", strings.Join(quoted, ", "), strconv.Quote(command[0]))
+}
+
+// checkSearch warns of an executable that is missing from the program's PATH.
+func (l *loader) checkSearch(d *builder, name string) {
 	search, own := d.Environment["PATH"]
 	if !own && d.InheritEnvironment {
 		search, _ = Inherited(l.environ).Get("PATH")
@@ -85,24 +109,25 @@ func (l *loader) checkSearch(d *draft, name string) {
 			return
 		}
 	}
-	d.blame("command").warn("no executable %q in PATH %s on this machine: install it, or write its path", name, search)
+	remedy := SplitRemedy(d.Command, "install it, or write its path")
+	d.mistakeAt("command").warn("no executable %q in PATH %s on this machine: %s", name, search, remedy)
 }
 
-// warnAccount warns of a user or group that is not there. err may be nil.
+// warnAccount warns of a user or group that does not exist. err may be nil.
 func (v value) warnAccount(err error) {
-	if unknown, ok := errors.AsType[*account.UnknownError](err); ok {
+	if unknown, ok := errors.AsType[*passwd.UnknownError](err); ok {
 		v.warn("%w on this machine%s", err, didYouMean(unknown.Name, unknown.Known, ": add it, or write another one"))
 	} else if err != nil {
 		v.warn("%w", err)
 	}
 }
 
-// checkLimit warns of a limit that could not be set if superd ran as whoever checks.
-func (l *loader) checkLimit(d *draft, key string, resource int, value *int64) {
+// checkLimit warns of a limit that superd could not set with the rights of this process.
+func (l *loader) checkLimit(d *builder, key string, resource int, value *int64) {
 	if value == nil {
 		return
 	}
-	if err := l.setLimit(resource, *value); err != nil {
-		d.blame(key).warn("%w", err)
+	if err := l.machine.setLimit(resource, *value); err != nil {
+		d.mistakeAt(key).warn("%w", err)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Nearest returns the candidate that is most like name, "" where none is like it: at most a third of its letters are
-// wrong, missing or too many, or two neighbours are swapped; failing that, one of the two begins with the other. Case,
-// '-' and '_' don't count.
+// Nearest returns the candidate most similar to name, "" if none is similar. Similar means that at
+// most a third of the letters are wrong, missing or extra, or that two neighbours are swapped;
+// failing that, that one of the two begins with the other. Case, '-' and '_' are ignored.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance, prefix := "", 0, ""
 	plain := plainName(name)
@@ -28,7 +28,7 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// didYouMean returns `: did you mean "web"?`, or otherwise where no candidate is near.
+// didYouMean returns `: did you mean "web"?`, or otherwise if no candidate is similar.
 func didYouMean(name string, candidates []string, otherwise string) string {
 	if nearest := Nearest(name, candidates); nearest != "" {
 		return fmt.Sprintf(": did you mean %q?", nearest)
@@ -40,8 +40,9 @@ var separators = strings.NewReplacer("-", "", "_", "")
 
 func plainName(s string) string { return strings.ToLower(separators.Replace(s)) }
 
-// editDistance returns how many bytes must be put in, taken out, changed or swapped with their neighbour to make b of a
-// (optimal string alignment); anything above limit where it is more than that.
+// editDistance returns how many bytes must be inserted, deleted, replaced or swapped with a
+// neighbour to turn a into b (optimal string alignment). If that exceeds limit, it returns some
+// number above limit.
 func editDistance(a, b string, limit int) int {
 	if diff := len(a) - len(b); diff > limit || -diff > limit {
 		return limit + 1

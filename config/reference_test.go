@@ -9,7 +9,8 @@ import (
 
 const reference = "../docs/reference.md"
 
-// TestReferenceIsUpToDate renders the table of keys into docs/reference.md: go test ./config -update
+// TestReferenceIsUpToDate renders the table of keys into docs/reference.md: go test ./config
+// -update
 func TestReferenceIsUpToDate(t *testing.T) {
 	data, err := os.ReadFile(reference)
 	if err != nil {
@@ -48,7 +49,7 @@ func renderKeys() string {
 			if value := k.shown(base); shown == "" && value != "" {
 				shown = "`" + value + "`"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.kind, shown, k.doc)
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.name, k.codec, shown, k.doc)
 		}
 	}
 	return b.String() + "\n"
@@ -62,7 +63,7 @@ func TestKeysAreComplete(t *testing.T) {
 		} else {
 			seen[id] = true
 		}
-		if k.kind == "" || !strings.HasSuffix(k.doc, ".") || strings.Contains(k.doc+k.kind+k.defaultText, "|") {
+		if k.codec == "" || !strings.HasSuffix(k.doc, ".") || strings.Contains(k.doc+k.codec+k.defaultText, "|") {
 			t.Errorf("%s.%s lacks a type or a meaning, or would break the table", k.table, k.name)
 		}
 	}

@@ -7,32 +7,36 @@ import (
 	"time"
 
 	"github.com/netresearch/go-cron"
+
+	"superd/config/document"
 )
 
 // A Schedule says when a one-shot runs. Exactly one of its fields is set.
 type Schedule struct {
 	Every time.Duration      // more than 0
-	Cron  *cron.SpecSchedule // whose Next is for times without daylight saving: for those of UTC
+	Cron  *cron.SpecSchedule // with a Next that expects times without daylight saving, such as UTC
 }
 
-// leastPeriod keeps superd from doing nothing but starting programs.
+// leastPeriod is the shortest period of a schedule, so that superd does not spend its time starting
+// programs.
 const leastPeriod = time.Second
 
-// checkSchedule refuses what can't be a program's schedule.
+// checkSchedule returns an error if s is not a valid schedule of a program.
 func checkSchedule(s string) error {
 	schedule, err := ParseSchedule(s)
 	switch {
 	case err != nil:
 		return err
 	case schedule.Cron == nil && schedule.Every < leastPeriod:
-		return fmt.Errorf("the period must be at least %s, got %s", showDuration(leastPeriod), shorten(s))
+		return fmt.Errorf("the period must be at least %s, got %s",
+			showDuration(leastPeriod), document.Quote(s))
 	case schedule.Cron != nil && schedule.Cron.Next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero():
-		return fmt.Errorf("%s never comes: no such day is in any year", shorten(s))
+		return fmt.Errorf("%s never comes: no such day is in any year", document.Quote(s))
 	}
 	return nil
 }
 
-// A cronField is one of the five fields of a cron line, as its mistakes are shown. Source: man 5 crontab.
+// A cronField is one of the five fields of a cron line, for messages. Source: man 5 crontab.
 type cronField struct {
 	name        string
 	least, most int
@@ -50,8 +54,8 @@ var cronWords = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily"
 
 const cronOptions = cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor
 
-// ParseSchedule reads "@every 5m", "@daily" and its like, and cron lines of five fields. As cron does, a line with both a
-// day of month and a day of week means the days that are either.
+// ParseSchedule parses "@every 5m", words such as "@daily", and cron lines of five fields. As in
+// cron, a line with both a day of month and a day of week matches days that are either.
 func ParseSchedule(s string) (Schedule, error) {
 	const remedy = `: write "@every 5m", "@daily" or a cron line such as "30 4 * * mon-fri"`
 	fields := strings.Fields(s)
@@ -61,43 +65,47 @@ func ParseSchedule(s string) (Schedule, error) {
 	case fields[0] == "@every":
 		return parsePeriod(s, strings.Join(fields[1:], " "))
 	case strings.HasPrefix(s, "@") && !slices.Contains(cronWords, s):
-		return Schedule{}, fmt.Errorf("unknown schedule %s%s", shorten(s), didYouMean(s, append([]string{"@every"}, cronWords...), remedy))
+		return Schedule{}, fmt.Errorf("unknown schedule %s%s",
+			document.Quote(s), didYouMean(s, append([]string{"@every"}, cronWords...), remedy))
 	case !strings.HasPrefix(s, "@") && len(fields) != len(cronFields):
-		return Schedule{}, fmt.Errorf("must have %d fields, got %d in %s%s", len(cronFields), len(fields), shorten(s), remedy)
+		return Schedule{}, fmt.Errorf("must have %d fields, got %d in %s%s",
+			len(cronFields), len(fields), document.Quote(s), remedy)
 	}
 	if err := checkCronFields(fields); err != nil {
 		return Schedule{}, fmt.Errorf("%w%s", err, remedy)
 	}
 	parsed, err := parseCron(fields)
 	if err != nil {
-		return Schedule{}, fmt.Errorf("%s%s", printable(err.Error()), remedy)
+		return Schedule{}, fmt.Errorf("%s%s", document.Printable(err.Error()), remedy)
 	}
 	line, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
-		return Schedule{}, fmt.Errorf("unknown schedule %s%s", shorten(s), remedy)
+		return Schedule{}, fmt.Errorf("unknown schedule %s%s", document.Quote(s), remedy)
 	}
 	line.Location = time.UTC
 	return Schedule{Cron: line}, nil
 }
 
-// maxSearchYears is the longest pause of a line that has a next time: from one 29 February to the next, over a year such as 2100.
+// maxSearchYears is the longest possible interval between two times of a line: from one 29 February
+// to the next, across a year such as 2100.
 const maxSearchYears = 8
 
 func parsePeriod(s, period string) (Schedule, error) {
-	every, err := parseDuration(period)
+	every, err := parseDuration(period, "@every ", func(d time.Duration) bool { return d > 0 })
 	switch {
 	case err != nil:
-		return Schedule{}, fmt.Errorf("in %s: %w", shorten(s), err)
+		return Schedule{}, fmt.Errorf("in %s: %w", document.Quote(s), err)
 	case every <= 0:
-		return Schedule{}, fmt.Errorf("the period must be more than 0s, got %s", shorten(s))
+		return Schedule{}, fmt.Errorf("the period must be more than 0s, got %s", document.Quote(s))
 	}
 	return Schedule{Every: every}, nil
 }
 
-// checkCronFields names the item that the parser does not accept, or that only it would.
+// checkCronFields returns an error that names the item which the parser refuses, or which only this
+// parser accepts.
 func checkCronFields(fields []string) error {
 	if len(fields) != len(cronFields) {
-		return nil // @daily
+		return nil // a word such as @daily
 	}
 	for i, field := range fields {
 		for item := range strings.SplitSeq(field, ",") {
@@ -105,14 +113,16 @@ func checkCronFields(fields []string) error {
 			alone[i] = item
 			if _, err := parseCron(alone); err != nil || item == "" || strings.Contains(item, "+") {
 				f := cronFields[i]
-				return fmt.Errorf("%s is not a %s (%d to %d)", shorten(item), f.name, f.least, f.most)
+				return fmt.Errorf("%s is not a %s (%d to %d)",
+					document.Quote(item), f.name, f.least, f.most)
 			}
 		}
 	}
 	return nil
 }
 
-// parseCron has the library parse a line. It takes names of days in either case, but THU for a hash, which begins with H.
+// parseCron parses a line with the library. The line is put in lower case: the library accepts
+// names of days in either case, but reads the H of THU as a hash.
 func parseCron(fields []string) (cron.Schedule, error) {
 	line := strings.ToLower(strings.Join(fields, " "))
 	return cron.MustNewParser(cronOptions).WithMaxSearchYears(maxSearchYears).Parse(line)

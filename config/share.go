@@ -5,14 +5,16 @@ import (
 	"slices"
 )
 
-// sharers is how many different settings those of a program are compared with: files of thousands of programs have few kinds of them.
+// sharers is how many recent settings those of a program are compared with. Files with thousands of
+// programs have few different settings.
 const sharers = 4
 
-// A sharing has the last different settings, so that programs with the same have one copy between them.
-type sharing []*Settings
+// An interning holds the last different settings, so that programs with equal settings share one
+// copy.
+type interning []*Settings
 
-// share returns settings that say what s says: those of other programs where they are among the last.
-func (all *sharing) share(s *Settings) *Settings {
+// share returns settings equal to s: those of an earlier program if they are among the last.
+func (all *interning) share(s *Settings) *Settings {
 	if i := slices.IndexFunc(*all, func(known *Settings) bool { return reflect.DeepEqual(known, s) }); i >= 0 {
 		return (*all)[i]
 	}
@@ -20,8 +22,8 @@ func (all *sharing) share(s *Settings) *Settings {
 	return s
 }
 
-// know has s be shared by those who say the same.
-func (all *sharing) know(s *Settings) {
+// know adds s to the settings that later programs may share.
+func (all *interning) know(s *Settings) {
 	if !slices.Contains(*all, s) {
 		*all = append((*all)[max(0, len(*all)+1-sharers):], s)
 	}

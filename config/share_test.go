@@ -2,7 +2,8 @@ package config
 
 import "testing"
 
-// TestProgramsShareSettings: what many programs have in common is in memory once, after a reload, too.
+// TestProgramsShareSettings: settings that many programs have in common are in memory once, after a
+// reload, too.
 func TestProgramsShareSettings(t *testing.T) {
 	const defaults = "[defaults]\ncommand = 'sleep 1'\nstop_timeout = '3s'\n"
 	const table = "[program.a]\n[program.b]\ncommand = 'sleep 2'\nenvironment = { B = '1' }\n[program.c]\nstop_timeout = '4s'\n"
@@ -28,7 +29,7 @@ func TestProgramsShareSettings(t *testing.T) {
 	before := load(defaults+table, &Config{})
 	after := load(defaults+table+"[program.d]\ncommand = 'sleep 3'\nstop_timeout = '4s'\n", before)
 	if after.Program("a") != before.Program("a") {
-		t.Fatal("the reload has read all anew")
+		t.Fatal("the reload has made another one of a program that means the same")
 	}
 	if after.Program("d").Settings != before.Program("c").Settings {
 		t.Error("a program that was added has settings of its own, which are those of another")

@@ -2,43 +2,49 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"superd/config/document"
 )
 
-// The real-time signals that glibc leaves to programs. Source: man 7 signal.
+// signalNames are the signal names of Linux by number, from 1 on. A configuration may be checked on
+// another system, where the numbers differ or a name does not exist.
+//
+// Source: signal(7), the numbers of x86, arm and most others.
+var signalNames = [...]string{1: "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS",
+	"SIGFPE", "SIGKILL", "SIGUSR1", "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT",
+	"SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ",
+	"SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS"}
+
+// Real-time signals that glibc leaves to programs. Source: man 7 signal.
 const (
 	realtimeMin = 34
 	realtimeMax = 64
 )
 
-// ParseSignal reads a signal: "SIGTERM", "TERM", "15", "SIGRTMIN+3", "SIGRTMAX-1", in any case. The error names the
-// nearest signal.
+// ParseSignal parses a signal: "SIGTERM", "TERM", "15", "SIGRTMIN+3", "SIGRTMAX-1", in any case.
+// The error suggests the most similar name.
 func ParseSignal(s string) (syscall.Signal, error) {
 	name := strings.ToUpper(strings.TrimSpace(s))
 	if number, err := strconv.Atoi(name); err == nil {
 		if number < 1 || number > realtimeMax {
-			return 0, fmt.Errorf("no signal has the number %s: they go from 1 to %d", shorten(s), realtimeMax)
+			return 0, fmt.Errorf("no signal has the number %s: they go from 1 to %d",
+				document.Quote(s), realtimeMax)
 		}
 		return syscall.Signal(number), nil
 	}
 	name = "SIG" + strings.TrimPrefix(name, "SIG")
-	if sig := unix.SignalNum(name); sig != 0 {
-		return sig, nil
+	if number := slices.Index(signalNames[1:], name); number >= 0 {
+		return syscall.Signal(number + 1), nil
 	}
 	if sig, ok := realtime(name); ok {
 		return sig, nil
 	}
-	var names []string
-	for sig := syscall.Signal(1); sig < realtimeMin; sig++ {
-		if name := unix.SignalName(sig); name != "" {
-			names = append(names, name)
-		}
-	}
-	return 0, fmt.Errorf("unknown signal %s%s", shorten(s), didYouMean(name, names, `: write a name as "SIGTERM" or a number as "15"`))
+	return 0, fmt.Errorf("unknown signal %s%s", document.Quote(s),
+		didYouMean(name, signalNames[1:], `: write a name as "SIGTERM" or a number as "15"`))
 }
 
 func realtime(name string) (syscall.Signal, bool) {
@@ -64,8 +70,11 @@ func realtime(name string) (syscall.Signal, bool) {
 }
 
 func showSignal(sig syscall.Signal) string {
-	if name := unix.SignalName(sig); name != "" {
-		return name
+	switch {
+	case int(sig) < len(signalNames):
+		return signalNames[sig]
+	case sig < realtimeMin: // reserved by glibc, without names
+		return strconv.Itoa(int(sig))
 	}
 	return "SIGRTMIN+" + strconv.Itoa(int(sig)-realtimeMin)
 }

@@ -1,15 +1,17 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"strconv"
 	"strings"
+
+	"superd/config/document"
 )
 
-// sizeUnits are powers of 1000 and, with an i, of 1024. The order is that of showSize: the largest that fits wins.
+// sizeUnits are powers of 1000 and, with an i, of 1024. showSize takes the first unit that divides
+// a size.
 var sizeUnits = []struct {
 	name  string
 	bytes int64
@@ -18,20 +20,21 @@ var sizeUnits = []struct {
 	{"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"KB", 1e3}, {"B", 1},
 }
 
-// parseSize reads a number of bytes: "10MB" (10^7), "10MiB", "1.5GB", "512". Units are read in any case; a fraction of
-// a byte is dropped.
+// parseSize parses a number of bytes: "10MB" (10^7), "10MiB", "1.5GB", "512". Units are
+// case-insensitive; a fraction of a byte is dropped.
 func parseSize(s string) (int64, error) {
 	const remedy = `write it as "512KB", "10MB" (10^7 bytes) or "10MiB"`
 	number := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	unit := s[len(number):]
 	number = strings.TrimSpace(number)
 	if strings.HasPrefix(number, "-") {
-		return 0, fmt.Errorf("must not be negative, got %s", shorten(s))
+		return 0, fmt.Errorf("must not be negative, got %s", document.Quote(s))
 	}
-	// A bound on the length bounds the arithmetic; the characters keep out exponents and fractions such as 1/3.
+	// The length limit bounds the arithmetic; the character check excludes exponents and fractions
+	// such as 1/3.
 	value, ok := new(big.Rat).SetString(number)
 	if !ok || len(number) > 40 || strings.Trim(number, "0123456789.") != "" {
-		return 0, fmt.Errorf("%s is not a size: %s", shorten(s), remedy)
+		return 0, fmt.Errorf("%s is not a size: %s", document.Quote(s), remedy)
 	}
 	factor := int64(0)
 	for _, u := range sizeUnits {
@@ -46,19 +49,20 @@ func parseSize(s string) (int64, error) {
 	if factor == 0 {
 		if strings.Contains("kmgt", strings.ToLower(unit)) {
 			upper := strings.ToUpper(unit)
-			return 0, fmt.Errorf("%s has no full unit: write %q (powers of 1000) or %q (powers of 1024)", shorten(s), number+upper+"B", number+upper+"iB")
+			return 0, fmt.Errorf("%s has no full unit: write %q (powers of 1000) or %q (powers of 1024)",
+				document.Quote(s), number+upper+"B", number+upper+"iB")
 		}
-		return 0, fmt.Errorf("%s has the unknown unit %q: %s", shorten(s), unit, remedy)
+		return 0, fmt.Errorf("%s has the unknown unit %q: %s", document.Quote(s), unit, remedy)
 	}
 	value.Mul(value, new(big.Rat).SetInt64(factor))
 	bytes := new(big.Int).Quo(value.Num(), value.Denom())
 	if !bytes.IsInt64() {
-		return 0, errors.New("is too large, got " + shorten(s) + ": at most " + strconv.FormatInt(math.MaxInt64, 10) + " bytes")
+		return 0, fmt.Errorf("is too large, got %s: at most %d bytes", document.Quote(s), int64(math.MaxInt64))
 	}
 	return bytes.Int64(), nil
 }
 
-// showSize returns the shortest exact way to write n.
+// showSize returns the shortest exact notation of n.
 func showSize(n int64) string {
 	for _, u := range sizeUnits {
 		if u.bytes > 1 && n != 0 && n%u.bytes == 0 {

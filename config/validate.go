@@ -9,47 +9,59 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"superd/config/document"
 )
 
-// maxName leaves room in a file name (255 bytes) for what is appended: instance, ".log", the time of a rotation.
+// maxName leaves room in a file name (255 bytes) for suffixes: instance, ".log", the time of a
+// rotation.
 const maxName = 100
 
-// checkName accepts names of programs and groups. They become file names and words of a command line, where globs and
-// the @ of instances have their own meaning.
+// checkName returns an error for an invalid name of a program or group. Names become file names and
+// words of a command line, where glob characters and the @ of instances have another meaning.
 func checkName(what, name string) error {
-	bad := strings.IndexFunc(name, func(r rune) bool { return r != '.' && (r > 0x7f || !isBare(byte(r))) })
+	bad := strings.IndexFunc(name, func(r rune) bool { return !isNameLetter(r) })
 	switch {
 	case name == "":
 		return fmt.Errorf("the name of a %s must not be empty", what)
 	case strings.Contains(name, "@"):
-		return fmt.Errorf("the %s name %s must not contain @, which names instances: web@2", what, shorten(name))
+		return fmt.Errorf("the %s name %s must not contain @, which names instances: web@2",
+			what, document.Quote(name))
 	case bad >= 0:
-		return fmt.Errorf("the %s name %s may consist of letters, digits, '.', '_' and '-' only", what, shorten(name))
+		return fmt.Errorf("the %s name %s may consist of letters, digits, '.', '_' and '-' only",
+			what, document.Quote(name))
 	case name[0] == '.' || name[0] == '-':
-		return fmt.Errorf("the %s name %s must not begin with %q", what, shorten(name), name[0])
+		return fmt.Errorf("the %s name %s must not begin with %q",
+			what, document.Quote(name), name[0])
 	case len(name) > maxName:
-		return fmt.Errorf("the %s name %s is longer than %d bytes, too long for the files named after it", what, shorten(name), maxName)
+		return fmt.Errorf("the %s name %s is longer than %d bytes, too long for the files named after it",
+			what, document.Quote(name), maxName)
 	}
 	return nil
 }
 
-// check looks at what the keys of one program say together.
-func (d *draft) check() {
-	if _, isTable := d.self.raw.(map[string]any); !isTable {
+func isNameLetter(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-",
+		r)
+}
+
+// check checks the keys of one program in combination.
+func (d *builder) check() {
+	if _, isTable := d.self.Raw.(map[string]any); !isTable {
 		return
 	}
 	if len(d.Command) == 0 && !d.anySet("command") && !slices.Contains(d.meant, "command") {
 		d.self.failKey(`has no command: write command = ["/path/to/program", "argument"]`)
 	}
 	if d.Backoff.Max < d.Backoff.Initial {
-		d.blame("backoff.max", "backoff.initial").fail("backoff.max (%s) must not be less than backoff.initial (%s)",
+		d.mistakeAt("backoff.max", "backoff.initial").fail("backoff.max (%s) must not be less than backoff.initial (%s)",
 			showDuration(d.Backoff.Max), showDuration(d.Backoff.Initial))
 	}
 	if d.Type == TypeOneshot && d.Restart == RestartAlways {
-		d.blame("restart").fail(`a one-shot can't be restarted always: write "on-failure" or "never", or a schedule`)
+		d.mistakeAt("restart").fail(`a one-shot can't be restarted always: write "on-failure" or "never", or a schedule`)
 	}
 	if d.Type == TypeService && d.Schedule != "" {
-		d.blame("schedule", "type").fail(`only one-shots have a schedule: write type = "oneshot" too, or leave the schedule out`)
+		d.mistakeAt("schedule", "type").fail(`only one-shots have a schedule: write type = "oneshot" too, or leave the schedule out`)
 	}
 	for _, name := range []string{"schedule_jitter", "schedule_missed"} {
 		if d.isSet(name) && !d.anySet("schedule") {
@@ -57,13 +69,13 @@ func (d *draft) check() {
 		}
 	}
 	if d.Replicas > 1 && d.Log.File != "" {
-		d.blame("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>.log",
+		d.mistakeAt("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>.log",
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
 	}
 	d.checkStderr()
 	d.checkSink()
 	if log := d.Log; log.MaxTotal > 0 && (log.MaxSize == 0 || log.MaxTotal < log.MaxSize) {
-		d.blame("log.max_total", "log.max_size").fail("log.max_total (%s) must not be less than log.max_size (%s), which must not be 0 then",
+		d.mistakeAt("log.max_total", "log.max_size").fail("log.max_total (%s) must not be less than log.max_size (%s), which must not be 0 then",
 			showSize(log.MaxTotal), showSize(log.MaxSize))
 	}
 	if d.Log.Format == LogDirect && d.Log.Sink == SinkFile {
@@ -74,9 +86,9 @@ func (d *draft) check() {
 		d.Ready = &ready
 	}
 	if d.Type == TypeOneshot && d.Ready != nil {
-		// What [defaults] say is meant for services.
+		// Readiness checks in [defaults] are meant for services.
 		if d.Ready = nil; d.isSet(readyChecks...) {
-			d.blame(readyChecks...).failKey("is for services: a one-shot is ready when it has succeeded; leave it out")
+			d.mistakeAt(readyChecks...).failKey("is for services: a one-shot is ready when it has succeeded; leave it out")
 		}
 	}
 	if d.checkProbe("health", healthChecks) {
@@ -85,8 +97,8 @@ func (d *draft) check() {
 	}
 }
 
-// checkSink refuses what has no meaning where the output goes elsewhere than into a file, or does.
-func (d *draft) checkSink() {
+// checkSink reports keys that have no effect with the program's sink.
+func (d *builder) checkSink() {
 	log := d.Log
 	refuse := func(why string, names ...string) {
 		for _, name := range names {
@@ -98,8 +110,8 @@ func (d *draft) checkSink() {
 	ofFiles := []string{"log.file", "log.max_size", "log.max_age", "log.max_total", "log.keep", "log.compress", "log.min_free", "log.owner", "log.group", "log.mode",
 		"log.stderr_file", "ready.line"}
 	ofMessages := []string{"log.identifier", "log.facility"}
-	if written, ok := d.set["log.sink"]; ok && written.raw != string(log.Sink) {
-		return // a mistake by itself
+	if written, ok := d.set["log.sink"]; ok && written.Raw != string(log.Sink) {
+		return // reported elsewhere
 	}
 	if log.Sink != SinkCommand {
 		refuse(`has no meaning without log.sink = "command"`, "log.command")
@@ -114,50 +126,50 @@ func (d *draft) checkSink() {
 		}
 	}
 	if log.Stderr == StderrSeparate {
-		d.blame("log.stderr", "log.sink").fail(`"separate" needs files: with log.sink = %q write stderr = "merge" or "label"`, log.Sink)
+		d.mistakeAt("log.stderr", "log.sink").fail(`"separate" needs files: with log.sink = %q write stderr = "merge" or "label"`, log.Sink)
 	}
 	switch log.Sink {
 	case SinkCommand:
 		refuse(`has no meaning with log.sink = "command"`, append(ofMessages, "log.address")...)
 		switch {
 		case len(log.Command) == 0 && !d.anySet("log.command"):
-			d.blame("log.sink").fail(`"command" needs the command that reads the output: write log.command = ["/path/to/logger", "argument"], too`)
+			d.mistakeAt("log.sink").fail(`"command" needs the command that reads the output: write log.command = ["/path/to/logger", "argument"], too`)
 		case log.Format == LogDirect:
-			d.blame("log.format", "log.sink").fail(`"direct" is for files: with log.sink = "command" write format = "raw", "text" or "json"`)
+			d.mistakeAt("log.format", "log.sink").fail(`"direct" is for files: with log.sink = "command" write format = "raw", "text" or "json"`)
 		case log.Format == LogRaw && d.Replicas > 1:
-			d.blame("log.format", "replicas").warn(`%q does not tell of which of %d instances a line is, and they have one logger: write format = "text" or "json"`, log.Format, d.Replicas)
+			d.mistakeAt("log.format", "replicas").warn(`%q does not tell of which of %d instances a line is, and they have one logger: write format = "text" or "json"`, log.Format, d.Replicas)
 		}
 	case SinkStdout:
 		refuse(`has no meaning with log.sink = "stdout"`, append(ofMessages, "log.address")...)
-		if log.Format != LogText && log.Format != LogJSON {
-			d.blame("log.format", "log.sink").fail(`%q does not tell whose lines they are: with log.sink = "stdout" write format = "text" or "json"`, log.Format)
+		if log.Format == LogDirect {
+			d.mistakeAt("log.format", "log.sink").fail(`"direct" is for files: with log.sink = "stdout" write format = "raw", "text" or "json"`)
 		}
 	default:
 		if v, ok := d.set["log.format"]; ok {
 			v.failKey("has no meaning with log.sink = %q, which has its own: leave it out", log.Sink)
 		}
 		if log.Sink == SinkJournald && strings.Contains(log.Address, "://") {
-			d.blame("log.address").fail("%q is not the path of a socket, and journald has no other address: leave it out, or write log.sink = \"syslog\"", log.Address)
+			d.mistakeAt("log.address").fail("%q is not the path of a socket, and journald has no other address: leave it out, or write log.sink = \"syslog\"", log.Address)
 		}
 	}
 }
 
-// checkStderr looks at where standard error goes.
-func (d *draft) checkStderr() {
+// checkStderr checks the keys for the destination of standard error.
+func (d *builder) checkStderr() {
 	log := d.Log
 	switch {
-	case log.Stderr == StderrLabel && (log.Sink == SinkFile || log.Sink == SinkCommand) && !(log.Format == LogText || log.Format == LogJSON):
-		d.blame("log.stderr", "log.format").fail(`"label" needs records that name the stream: write format = "text" or "json", too, or stderr = "separate"`)
+	case log.Stderr == StderrLabel && (log.Sink == SinkFile || log.Sink == SinkCommand || log.Sink == SinkStdout) && !(log.Format == LogText || log.Format == LogJSON):
+		d.mistakeAt("log.stderr", "log.format").fail(`"label" needs records that name the stream: write format = "text" or "json", too, or stderr = "separate"`)
 	case log.StderrFile != "" && log.Stderr != StderrSeparate:
-		d.blame("log.stderr_file").failKey(`has no meaning without stderr = "separate": write that, too, or leave it out`)
+		d.mistakeAt("log.stderr_file").failKey(`has no meaning without stderr = "separate": write that, too, or leave it out`)
 	case d.Replicas > 1 && log.StderrFile != "":
-		d.blame("log.stderr_file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>%s",
+		d.mistakeAt("log.stderr_file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>%s",
 			log.StderrFile, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1], stderrSuffix)
 	}
 }
 
-// checkDirect refuses what superd can't do for a program that writes its log file itself.
-func (d *draft) checkDirect() {
+// checkDirect reports keys that superd can't apply if the program writes its log file itself.
+func (d *builder) checkDirect() {
 	for _, name := range []string{"log.max_size", "log.max_age", "log.max_total", "log.keep", "log.compress", "log.overflow", "log.min_free", "ready.line"} {
 		if v, ok := d.set[name]; ok {
 			v.failKey(`has no meaning with log.format = "direct", where the program writes the file itself: leave it out`)
@@ -165,13 +177,14 @@ func (d *draft) checkDirect() {
 	}
 }
 
-// anySet reports whether the table or [defaults] set the key.
-func (d *draft) anySet(name string) bool {
+// anySet reports whether the table or [defaults] sets the key.
+func (d *builder) anySet(name string) bool {
 	return d.isSet(name) || d.parent.isSet(name)
 }
 
-// checkProbe reports whether a readiness or health check is configured. checks are the keys of which one may be set.
-func (d *draft) checkProbe(table string, checks []string) bool {
+// checkProbe reports whether a readiness or health check is configured. At most one of the keys
+// checks may be set.
+func (d *builder) checkProbe(table string, checks []string) bool {
 	from := d
 	if !d.isSet(checks...) {
 		from = d.parent
@@ -182,7 +195,7 @@ func (d *draft) checkProbe(table string, checks []string) bool {
 		v, ok := from.set[check]
 		switch {
 		case !ok:
-		case v.raw == false: // notify = false
+		case v.Raw == false: // notify = false
 			off = true
 		default:
 			chosen = append(chosen, check)
@@ -190,10 +203,10 @@ func (d *draft) checkProbe(table string, checks []string) bool {
 	}
 	switch {
 	case len(chosen) > 1:
-		from.blame(chosen[1]).failKey("only one check can be used, and %s is set, too: keep one of them", strings.TrimPrefix(chosen[0], table+"."))
+		from.mistakeAt(chosen[1]).failKey("only one check can be used, and %s is set, too: keep one of them", strings.TrimPrefix(chosen[0], table+"."))
 		return false
 	case len(chosen) == 0:
-		if _, isTable := d.set[table].raw.(map[string]any); isTable && !off {
+		if _, isTable := d.set[table].Raw.(map[string]any); isTable && !off {
 			names := make([]string, len(checks))
 			for i, check := range checks {
 				names[i] = strings.TrimPrefix(check, table+".")
@@ -211,59 +224,61 @@ func (d *draft) checkProbe(table string, checks []string) bool {
 	return true
 }
 
-// checkGroups refuses groups that are named like a program.
+// checkGroups reports groups that have the name of a program.
 func (l *loader) checkGroups() {
 	for _, d := range l.programs {
-		groups := d.blame("groups")
+		groups := d.mistakeAt("groups")
 		items, _ := groups.items()
 		for _, item := range items {
-			if name, _ := item.raw.(string); l.drafts[name] != nil {
+			if name, _ := item.Raw.(string); l.builders[name] != nil {
 				item.fail("a program is named %q, too: rename the group", name)
 			}
 		}
 	}
 }
 
-// checkMaxTotal warns of a bound on all log files together that a single one may exceed: then no rotated file of anybody is kept.
+// checkMaxTotal warns if a single log file may exceed the limit for all log files together. Then no
+// rotated file of any program is kept.
 func (l *loader) checkMaxTotal() {
 	most := l.root.superd.LogMaxTotal
 	if most == 0 {
 		return
 	}
-	var worst *draft
+	var worst *builder
 	for _, d := range l.programs {
 		if d.Log.Sink == SinkFile && d.Log.Format != LogDirect && d.Log.MaxSize > most && (worst == nil || d.Log.MaxSize > worst.Log.MaxSize) {
 			worst = d
 		}
 	}
 	if worst != nil {
-		l.root.blame("log_max_total").warn("log_max_total (%s) is less than log.max_size (%s) of %q: with its log alone beyond that, no rotated file of any program is kept; raise it, or lower log.max_size",
+		l.root.mistakeAt("log_max_total").warn("log_max_total (%s) is less than log.max_size (%s) of %q: with its log alone beyond that, no rotated file of any program is kept; raise it, or lower log.max_size",
 			showSize(most), showSize(worst.Log.MaxSize), worst.Name)
 	}
 }
 
-// checkLogs refuses one file for two instances or streams. Who names the file is to blame, not who has it by default.
+// checkLogs reports a log file that two instances or streams would share. The mistake is placed
+// where the file is named, not at a program that uses it by default.
 func (l *loader) checkLogs() {
 	type user struct {
-		*draft
+		*builder
 		key string
 	}
 	users := map[string]user{}
 	logDir := l.root.superd.LogDir
 	use := func(u user, path, written string) {
 		named := u.anySet(u.key)
-		if other := l.numberedLog(path); named && other != nil && other != u.draft {
-			u.blame(u.key).fail("%q is the log file of an instance of %q (%s): choose another name", written, other.Name, other.self.place())
+		if other := l.numberedLog(path); named && other != nil && other != u.builder {
+			u.mistakeAt(u.key).fail("%q is the log file of an instance of %q (%s): choose another name", written, other.Name, other.self.place())
 			return
 		}
 		first, taken := users[path]
 		switch {
 		case !taken:
 			users[path] = u
-		case first.draft == u.draft:
-			u.blame("log.stderr_file", "log.file").fail("%q is the file of both streams: give each its own, or write stderr = \"merge\"", written)
+		case first.builder == u.builder:
+			u.mistakeAt("log.stderr_file", "log.file").fail("%q is the file of both streams: give each its own, or write stderr = \"merge\"", written)
 		default:
-			u.blame(u.key).fail("%q is the log file of %q (%s) and of %q: give each its own", written, first.Name, first.blame(first.key).place(), u.Name)
+			u.mistakeAt(u.key).fail("%q is the log file of %q (%s) and of %q: give each its own", written, first.Name, first.mistakeAt(first.key).place(), u.Name)
 		}
 	}
 	for _, named := range []bool{false, true} {
@@ -281,14 +296,15 @@ func (l *loader) checkLogs() {
 	}
 }
 
-// numberedLog returns the program of which web@2 would have this log file, for one of its streams; nil if there is none.
-func (l *loader) numberedLog(path string) *draft {
+// numberedLog returns the program whose instance with a number, such as web@2, would have this log
+// file for one of its streams; nil if there is none.
+func (l *loader) numberedLog(path string) *builder {
 	name, ofStderr := strings.CutSuffix(filepath.Base(path), stderrSuffix)
 	if !ofStderr {
 		name = strings.TrimSuffix(name, ".log")
 	}
 	program, number, _ := strings.Cut(name, "@")
-	d := l.drafts[program]
+	d := l.builders[program]
 	if _, err := strconv.Atoi(number); err != nil || d == nil {
 		return nil
 	}
@@ -302,51 +318,56 @@ func (l *loader) numberedLog(path string) *draft {
 	return d
 }
 
-// checkVariables warns of references to variables that are not set, as far as can be known before a run.
+// checkVariables warns of references to variables that are not set, as far as this is known before
+// a run.
 func (l *loader) checkVariables() {
 	surroundings := Inherited(l.environ)
 	for _, d := range l.programs {
-		var file envFile
+		var envFile map[string]string
 		if d.EnvFile != "" {
-			file = l.envFile(d.EnvFile)
-			if unreadable := l.reportEnvFile(d, file); unreadable {
+			var mistakes Errors
+			envFile, mistakes = l.reader.EnvFile(d.EnvFile)
+			if unreadable := d.reportEnvFile(mistakes); unreadable {
 				continue
 			}
 		}
 		d.checkReferences(func(name string) bool {
 			_, inherited := surroundings.Get(name)
-			_, inFile := file.vars[name]
+			_, inFile := envFile[name]
 			return inherited && d.InheritEnvironment || inFile ||
 				d.User != "" && slices.Contains(identityVariables, name) || slices.Contains(runVariables, name)
 		})
 	}
 }
 
-// reportEnvFile reports the broken lines of an env file. One that can't be read may be there when the program starts.
-func (l *loader) reportEnvFile(d *draft, file envFile) (unreadable bool) {
-	v := d.blame("env_file")
-	for _, e := range file.errs {
+// reportEnvFile reports the malformed lines of an env file. An unreadable file only causes a
+// warning, since it may exist when the program starts.
+func (d *builder) reportEnvFile(mistakes Errors) (unreadable bool) {
+	v := d.mistakeAt("env_file")
+	for _, e := range mistakes {
 		if e.Line == 0 {
-			v.warn("read %s: %w", shorten(d.EnvFile), errors.Unwrap(e.Err))
+			v.warn("read %s: %w", document.Quote(d.EnvFile), errors.Unwrap(e.Err))
 			return true
 		}
-		v.add(&KeyError{File: e.File, Line: e.Line, Column: e.Column, Key: dotted(v.key), Err: e.Err})
+		named := *e
+		named.Key = document.Dotted(v.Key)
+		v.add(&named)
 	}
 	return false
 }
 
-// checkReferences looks at each ${X} of a program. below reports whether a variable is set apart from the program's own
-// environment.
-func (d *draft) checkReferences(below func(name string) bool) {
+// checkReferences checks each ${X} of a program. below reports whether a variable is set outside
+// the program's own environment.
+func (d *builder) checkReferences(below func(name string) bool) {
 	known := func(name string) bool { _, own := d.Environment[name]; return own || below(name) }
 	warn := func(v value, template string, known func(string) bool) {
-		_, needed := references(template)
+		_, needed := document.References(template)
 		slices.Sort(needed)
 		if unset := slices.DeleteFunc(slices.Compact(needed), known); len(unset) > 0 {
 			v.warn("%s", unsetMessage(unset))
 		}
 	}
-	written := d.blame("command")
+	written := d.mistakeAt("command")
 	items, isArray := written.items()
 	for i, arg := range d.Command {
 		at := written
@@ -355,15 +376,15 @@ func (d *draft) checkReferences(below func(name string) bool) {
 		}
 		warn(at, arg, known)
 	}
-	warn(d.blame("directory"), d.Directory, known)
+	warn(d.mistakeAt("directory"), d.Directory, known)
 
 	names := slices.Sorted(maps.Keys(d.Environment))
 	for _, name := range names {
-		// Within its own value a variable means the one below.
+		// In its own value a variable refers to the one below.
 		warn(d.variable(name), d.Environment[name], func(other string) bool { return other != name && known(other) || below(other) })
 	}
 	refersTo := func(name string) []string {
-		all, _ := references(d.Environment[name])
+		all, _ := document.References(d.Environment[name])
 		return slices.DeleteFunc(all, func(other string) bool { return other == name })
 	}
 	cycles, _ := findCycles(names, refersTo)
@@ -372,11 +393,11 @@ func (d *draft) checkReferences(below func(name string) bool) {
 	}
 }
 
-// variable returns where a variable of the program's environment is written.
-func (d *draft) variable(name string) value {
+// variable returns the position of a variable of the program's environment.
+func (d *builder) variable(name string) value {
 	for from := d; from != nil; from = from.parent {
 		if table, ok := from.set["environment"]; ok {
-			if entries, _ := table.raw.(map[string]any); entries[name] != nil {
+			if entries, _ := table.Raw.(map[string]any); entries[name] != nil {
 				return table.kid(name)
 			}
 		}

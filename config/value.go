@@ -2,77 +2,59 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"superd/config/document"
 )
 
 // A report collects mistakes while a configuration is read.
 type report struct {
 	errors, warnings Errors
-	fatal            bool // one of the errors makes the whole file useless
+	fatal            bool // an error makes the whole configuration unusable
 }
 
-// A value is something written in a source: what it is, where it stands and whose it is.
+// A value is a value of a document, with its owner.
 type value struct {
-	src    *source
+	document.Value
 	report *report
-	owner  *draft // the program that a mistake makes invalid; nil: the whole file
-	key    []string
-	at     *node
-	raw    any // as the TOML decoder returns it
+	owner  *builder // program that a mistake makes invalid; nil: the whole configuration
 }
 
 // kid returns the entry of a table.
 func (v value) kid(name string) value {
-	table, _ := v.raw.(map[string]any)
-	v.key = append(slices.Clip(v.key), name)
-	v.at = v.at.kid(name)
-	v.raw = table[name]
+	v.Value = v.Value.Kid(name)
 	return v
+}
+
+// keys returns the keys of a table, sorted.
+func (v value) keys() []string {
+	table, _ := v.Raw.(map[string]any)
+	return slices.Sorted(maps.Keys(table))
 }
 
 // items returns the elements of an array.
 func (v value) items() ([]value, bool) {
-	var raws []any
-	switch raw := v.raw.(type) {
-	case []any:
-		raws = raw
-	case []map[string]any:
-		for _, table := range raw {
-			raws = append(raws, table)
-		}
-	default:
-		return nil, false
+	elements, ok := v.Value.Items()
+	items := make([]value, len(elements))
+	for i, element := range elements {
+		items[i] = value{element, v.report, v.owner}
 	}
-	items := make([]value, len(raws))
-	for i, raw := range raws {
-		items[i] = v
-		items[i].at, items[i].raw = v.at.item(i), raw
-	}
-	return items, true
+	return items, ok
 }
 
 // fail reports a mistake at the value.
-func (v value) fail(format string, args ...any) {
-	v.add(v.mistake(v.at.value, format, args...))
-}
+func (v value) fail(format string, args ...any) { v.add(v.Mistake(format, args...)) }
 
 // failKey reports a mistake at the value's key.
-func (v value) failKey(format string, args ...any) {
-	v.add(v.mistake(v.at.key, format, args...))
-}
+func (v value) failKey(format string, args ...any) { v.add(v.KeyMistake(format, args...)) }
 
 func (v value) warn(format string, args ...any) {
-	v.report.warnings = append(v.report.warnings, v.mistake(v.at.value, format, args...))
-}
-
-func (v value) mistake(offset int, format string, args ...any) *KeyError {
-	e := v.src.mistake(offset, fmt.Errorf(format, args...))
-	e.Key = dotted(v.key)
-	return e
+	v.report.warnings = append(v.report.warnings, v.Mistake(format, args...))
 }
 
 // add reports e and makes the owner invalid.
@@ -86,35 +68,44 @@ func (v value) add(e *KeyError) {
 }
 
 // place returns file:line:column of the value.
-func (v value) place() string { return v.mistake(v.at.value, "").place() }
+func (v value) place() string { return v.Mistake("").Place() }
 
-// text returns what is written in the file from the value on.
-func (v value) text() string { return v.src.text[v.at.value:] }
-
-// str reads a string; what says what kind of string is wanted, as in "a duration such as "5s"".
-func (v value) str(what string) (string, bool) {
-	s, ok := v.raw.(string)
+// str reads a string; what describes the expected string, as in "a duration such as "5s"". For a
+// value of another type it suggests quotes if fits accepts the quoted text.
+func (v value) str(what string, fits func(string) bool) (string, bool) {
+	s, ok := v.Raw.(string)
 	if !ok {
 		remedy := ""
-		switch raw := v.raw.(type) {
+		switch raw := v.Raw.(type) {
 		case int64, float64, bool:
-			remedy = fmt.Sprintf(": write %q", fmt.Sprint(raw))
+			if quoted := fmt.Sprint(raw); fits(quoted) {
+				remedy = fmt.Sprintf(": write %q", quoted)
+			}
 		}
 		v.fail("must be %s, got %s%s", what, v.describe(), remedy)
 		return "", false
 	}
 	if strings.ContainsRune(s, 0) {
-		v.fail("must not contain a NUL byte, got %s", shorten(s))
+		v.fail("must not contain a NUL byte, got %s", document.Quote(s))
 		return "", false
 	}
 	return s, true
 }
 
-// describe returns the value as messages show it.
+// anyString is the fits of [value.str] that accepts any string.
+func anyString(string) bool { return true }
+
+// alone returns v with a separate report, to test whether a suggested value would be valid.
+func (v value) alone() value {
+	v.report, v.owner = &report{}, nil
+	return v
+}
+
+// describe returns the value in the form used in messages.
 func (v value) describe() string {
-	switch raw := v.raw.(type) {
+	switch raw := v.Raw.(type) {
 	case string:
-		return "the string " + shorten(raw)
+		return "the string " + document.Quote(raw)
 	case int64:
 		return "the integer " + strconv.FormatInt(raw, 10)
 	case float64:
@@ -130,15 +121,6 @@ func (v value) describe() string {
 	}
 }
 
-// shorten quotes s for a message of one line.
-func shorten(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strconv.Quote(s[:most]) + "…"
-	}
-	return strconv.Quote(s)
-}
-
 func showFloat(f float64) string {
 	s := strconv.FormatFloat(f, 'g', -1, 64)
 	if math.IsInf(f, 0) || math.IsNaN(f) {
@@ -148,4 +130,13 @@ func showFloat(f float64) string {
 		s += ".0"
 	}
 	return s
+}
+
+// oneOf returns "a", "a or b", "a, b or c".
+func oneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

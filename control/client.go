@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,85 +19,76 @@ import (
 )
 
 const (
-	// answerTimeout bounds the wait for an answer that superd gives at once, when it is well.
+	// answerTimeout bounds the wait for an answer that a healthy superd gives at once.
 	answerTimeout = 10 * time.Second
 
-	// maxSize is the size in bytes up to which that of an answer is believed before it has come.
+	// maxSize is the largest announced size, in bytes, for which a buffer is allocated in advance.
 	maxSize = 16 << 20
 
-	// MaxSocketPath is the longest path a Unix socket can have: sun_path holds 108 bytes with the
+	// MaxSocketPath is the longest path of a Unix socket: sun_path holds 108 bytes with the
 	// terminating NUL (unix(7)).
 	MaxSocketPath = 107
 )
 
-// repeatPause is the pause before a request is made again that superd has not come to answer.
+// repeatPause is the pause before a request is repeated that superd did not answer.
 const repeatPause = 20 * time.Millisecond
 
-// errEnded is wrapped by the error of a request that got no answer, since its connection has ended.
+// errEnded is wrapped by the error of a request whose connection ended before the answer.
 var errEnded = errors.New("it ended before it answered")
 
-// ErrNoSuperd is wrapped by the error of a request when no superd listens on the socket.
+// ErrNoSuperd is wrapped by the error of a request if no superd listens on the socket.
 var ErrNoSuperd = errors.New("no superd answers")
 
-// A Client asks the superd that listens on one socket. It keeps no connection between requests and
-// may be used by several goroutines at once.
+// A Client sends requests to the superd that listens on one socket. It keeps no connection between
+// requests; several goroutines may use it at once.
 type Client struct {
 	path     string
-	patience time.Duration // for answers that superd gives at once
-	repeat   time.Duration // for which requests are repeated that superd has not come to answer
+	patience time.Duration // time-out of answers that superd gives at once
+	repeat   time.Duration // time during which unanswered requests are repeated
 }
 
 // NewClient returns a client of the superd whose control socket is at path.
 func NewClient(path string) *Client { return &Client{path, answerTimeout, answerTimeout} }
 
-// Status returns the instances that names stand for (programs, instances, groups, globs), all of them
-// without names, ordered by name.
-func (c *Client) Status(ctx context.Context, names []string) ([]Status, error) {
-	return readAll(ctx, c, url.Values{"name": names}, cutStatus)
-}
-
-// Brief is Status without what has to be gathered.
-func (c *Client) Brief(ctx context.Context, names []string) ([]Brief, error) {
-	return readAll(ctx, c, url.Values{"name": names, "brief": {"1"}}, cutBrief)
-}
-
-// readAll asks for a status, of which cut cuts off an element.
-func readAll[T any](ctx context.Context, c *Client, query url.Values, cut func(*cutter) T) (all []T, err error) {
-	err = c.receive(ctx, request{path: "/v1/status", query: query}, func(answer *exchange) error {
-		body, err := answer.all()
-		if err == nil {
-			all, err = readArray(body, cut)
-		}
-		return err
-	})
+// Status returns the instances that match names (programs, instances, groups, globs), all of them
+// if there are no names, ordered by name.
+func (c *Client) Status(ctx context.Context, names []string) (all []Status, err error) {
+	err = c.get(ctx, "/v1/status", url.Values{"name": names}, &all)
 	return all, err
 }
 
-// Watch calls f with the status of names now, and again each time something has changed, until ctx is
-// done, f returns an error or superd ends for good. The error is nil only when superd ended the stream.
+// Brief is Status without the values that superd has to collect.
+func (c *Client) Brief(ctx context.Context, names []string) (all []Brief, err error) {
+	err = c.get(ctx, "/v1/status", url.Values{"name": names, "brief": {"1"}}, &all)
+	return all, err
+}
+
+// Watch calls f with the current status of names, and again after each change, until ctx is done, f
+// returns an error or superd ends for good. The error is nil only if superd ended the stream.
 func (c *Client) Watch(ctx context.Context, names []string, f func([]Status) error) error {
 	return c.WatchJSON(ctx, names, func(line []byte) error {
-		all, err := readArray(string(line), cutStatus)
-		if err != nil {
+		var all []Status
+		if err := json.Unmarshal(line, &all); err != nil {
 			return fmt.Errorf("read status: %w", err)
 		}
 		return f(all)
 	})
 }
 
-// WatchJSON is Watch with the status as it was sent, a JSON array on a line with its end.
+// WatchJSON is Watch with the status as sent: a JSON array on one line, with its line end.
 func (c *Client) WatchJSON(ctx context.Context, names []string, f func(line []byte) error) error {
 	r := request{path: "/v1/status/watch", query: url.Values{"name": names}}
 	return c.stream(ctx, streaming{request: func() request { return r }, endless: true, line: f})
 }
 
-// ended tells whether a stream is over because superd is.
+// ended reports whether a stream ended since superd did.
 func ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// Command starts, stops or restarts ("start", "stop", "restart") what names stand for. With wait it
-// returns when that is done, or after timeout if that is positive; superd goes on with it all the same.
+// Command starts, stops or restarts ("start", "stop", "restart") the instances that match names.
+// With wait it returns when that is done, or after timeout if that is positive; superd continues in
+// either case.
 func (c *Client) Command(ctx context.Context, verb string, names []string, wait bool, timeout time.Duration) ([]Outcome, error) {
 	return c.command(ctx, verb, url.Values{"name": names, "wait": {strconv.FormatBool(wait)}}, wait, timeout)
 }
@@ -110,23 +102,24 @@ func (c *Client) command(ctx context.Context, verb string, form url.Values, wait
 	return all, err
 }
 
-// RestartRolling restarts what names stand for one after the other, each when the one before runs, and ends with the first that can't. With a
-// timeout, as [Client.Command].
+// RestartRolling restarts the instances that match names one after the other, each when the
+// previous one runs, and stops at the first failure. timeout is as for [Client.Command].
 func (c *Client) RestartRolling(ctx context.Context, names []string, timeout time.Duration) ([]Outcome, error) {
 	return c.command(ctx, "restart", url.Values{"name": names, "rolling": {"true"}}, true, timeout)
 }
 
-// Signal sends a signal ("HUP", "SIGHUP", "1") to the main process of what names stand for.
+// Signal sends a signal ("HUP", "SIGHUP", "1") to the main processes of the instances that match
+// names.
 func (c *Client) Signal(ctx context.Context, signal string, names []string) ([]Outcome, error) {
 	var all []Outcome
 	err := c.post(ctx, "/v1/programs/signal", url.Values{"name": names, "signal": {signal}}, false, &all)
 	return all, err
 }
 
-// Reload has superd read its configuration again and put it in force, unless there is a mistake in it.
+// Reload makes superd read its configuration again and activate it, unless it has a mistake.
 func (c *Client) Reload(ctx context.Context) (Report, error) { return c.reload(ctx, nil) }
 
-// DryReload tells what [Client.Reload] would change, and changes nothing.
+// DryReload returns what [Client.Reload] would change, and changes nothing.
 func (c *Client) DryReload(ctx context.Context) (Report, error) {
 	return c.reload(ctx, url.Values{"dry_run": {"1"}})
 }
@@ -137,8 +130,9 @@ func (c *Client) reload(ctx context.Context, form url.Values) (Report, error) {
 	return r, err
 }
 
-// Scale has programs have so many instances. Names are those of programs or groups, or globs. With wait it returns when that is done, or
-// after timeout if that is positive; superd goes on with it all the same.
+// Scale sets the number of instances of programs. The keys of replicas are names of programs or
+// groups, or globs. With wait it returns when that is done, or after timeout if that is positive;
+// superd continues in either case.
 func (c *Client) Scale(ctx context.Context, replicas map[string]int, wait bool, timeout time.Duration) ([]Scaled, error) {
 	form := url.Values{"wait": {strconv.FormatBool(wait)}}
 	for name, n := range replicas {
@@ -152,15 +146,17 @@ func (c *Client) Scale(ctx context.Context, replicas map[string]int, wait bool, 
 	return all, err
 }
 
-// Shutdown has superd stop all programs and end. It returns as soon as superd has taken it up.
+// Shutdown makes superd stop all programs and exit. It returns once superd has accepted the
+// request.
 func (c *Client) Shutdown(ctx context.Context) (Shutdown, error) {
 	var s Shutdown
 	err := c.post(ctx, "/v1/shutdown", nil, false, &s)
 	return s, err
 }
 
-// Upgrade has superd go on with another binary, an absolute path; "" is the file it was started from. It returns just before superd executes it,
-// or with what is wrong with it.
+// Upgrade makes superd continue with another binary, an absolute path; "" is the file it was
+// started from. It returns just before superd executes the binary, or with the error that prevents
+// it.
 func (c *Client) Upgrade(ctx context.Context, binary string) (Upgrade, error) {
 	form := url.Values{}
 	if binary != "" {
@@ -171,7 +167,7 @@ func (c *Client) Upgrade(ctx context.Context, binary string) (Upgrade, error) {
 	return u, err
 }
 
-// Version asks which superd it is.
+// Version returns the version and identity of the running superd.
 func (c *Client) Version(ctx context.Context) (Version, error) {
 	var v Version
 	err := c.get(ctx, "/v1/version", nil, &v)
@@ -186,24 +182,25 @@ func (c *Client) post(ctx context.Context, path string, form url.Values, patient
 	return c.decode(ctx, request{path: path, form: form, post: true, patient: patient, repeatable: isRepeatable(path)}, into)
 }
 
-// isRepeatable reports whether a post comes to the same when it is made twice. A start does not: a one-shot would run twice.
+// isRepeatable reports whether a post has the same effect when it is made twice. A start does not:
+// a one-shot would run twice.
 func isRepeatable(path string) bool {
 	return path == "/v1/programs/stop" || path == "/v1/reload" || path == "/v1/scale"
 }
 
-// decode makes a request whose answer is one JSON value.
+// decode makes a request whose answer is one JSON value, and stores that in into.
 func (c *Client) decode(ctx context.Context, r request, into any) error {
 	return c.receive(ctx, r, func(answer *exchange) error {
 		body, err := answer.all()
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal([]byte(body), into)
+		return json.Unmarshal(body, into)
 	})
 }
 
-// receive makes a request and has read take its answer. An answer that is cut off, as where superd is killed, is asked for again if that does no
-// harm: read then begins anew.
+// receive makes a request and calls read with the answer. If the answer is cut off, as when superd
+// is killed, it repeats the request if that is harmless; read is then called again.
 func (c *Client) receive(ctx context.Context, r request, read func(answer *exchange) error) error {
 	for deadline := time.Now().Add(c.repeat); ; {
 		x, err := c.do(ctx, r)
@@ -235,18 +232,19 @@ type request struct {
 	form    url.Values // sent as the body, which may be longer than a request line
 	patient bool       // the answer may take any time
 
-	repeatable bool // a post that may be made twice; any get may
+	repeatable bool // a post that may be repeated; any get may
 }
 
-// do makes a request and returns the answer, to be closed. One that does no harm when it is made twice is repeated when superd ends before it
-// answers, in a crash or an upgrade: the next superd answers in a moment.
+// do makes a request and returns the answer, which the caller closes. If superd ends before it
+// answers, in a crash or an upgrade, a request that is safe to repeat is sent again: the successor
+// answers soon.
 func (c *Client) do(ctx context.Context, r request) (*exchange, error) {
 	var lost error
 	for deadline := time.Now().Add(c.repeat); ; {
 		answer, err := c.once(ctx, r)
 		switch {
 		case lost != nil && errors.Is(err, ErrNoSuperd):
-			return nil, lost // it has ended indeed
+			return nil, lost // superd has ended for good
 		case !errors.Is(err, errEnded) || r.post && !r.repeatable || time.Now().After(deadline):
 			return answer, err
 		}
@@ -259,10 +257,10 @@ func (c *Client) do(ctx context.Context, r request) (*exchange, error) {
 	}
 }
 
-// once sends one request over a connection of its own.
+// once sends one request over a new connection.
 //
-// http.Client is left aside: its transport keeps connections, goroutines and proxies that a single
-// request over a Unix socket has no use for, and they would cost more than the request.
+// It does not use http.Client: its transport keeps connections, goroutines and proxies that a
+// single request over a Unix socket does not need, and they would cost more than the request.
 func (c *Client) once(ctx context.Context, r request) (*exchange, error) {
 	x, err := c.dial(ctx)
 	if err != nil {
@@ -287,7 +285,8 @@ func (c *Client) exchange(ctx context.Context, x *exchange, r request) error {
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
 	}
-	// A superd that refuses the connection answers without reading: look for the answer first.
+	// A superd that refuses the connection answers without reading, so look for the answer even
+	// after a write error.
 	writeErr := req.Write(x.conn)
 	answer, err := http.ReadResponse(bufio.NewReader(x.conn), req)
 	if writeErr != nil && err != nil {
@@ -334,8 +333,8 @@ func (r *request) build(ctx context.Context) (*http.Request, error) {
 
 // An exchange is a connection for one request. When its context is done, reads and writes fail.
 type exchange struct {
-	io.Reader       // the body of the answer
-	size      int64 // of the body, in bytes; -1: not known beforehand
+	io.Reader       // body of the answer
+	size      int64 // bytes of the body; -1: unknown
 	ctx       context.Context
 	conn      net.Conn
 	release   func() bool
@@ -345,21 +344,21 @@ type exchange struct {
 func (x *exchange) limit(t time.Time) {
 	_ = x.conn.SetDeadline(t)
 	if x.ctx.Err() != nil {
-		x.expire() // it may have been done just before t replaced its deadline
+		x.expire() // ctx may have been done just before t replaced its deadline
 	}
 }
 
 // all returns the body.
-func (x *exchange) all() (string, error) {
-	const room = 1 << 20 // where the size is not known: what is not needed of it is never touched
-	var body strings.Builder
+func (x *exchange) all() ([]byte, error) {
+	const room = 1 << 20 // capacity for a body of unknown size; unused pages are never touched
+	var body bytes.Buffer
 	if 0 <= x.size && x.size <= maxSize {
-		body.Grow(int(x.size))
+		body.Grow(int(x.size) + bytes.MinRead)
 	} else {
 		body.Grow(room)
 	}
 	_, err := io.Copy(&body, x)
-	return body.String(), err
+	return body.Bytes(), err
 }
 
 func (x *exchange) expire() { _ = x.conn.SetDeadline(time.Unix(1, 0)) }
@@ -383,7 +382,7 @@ func (c *Client) dial(ctx context.Context) (*exchange, error) {
 		}
 		return nil, ctx.Err()
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
-		return nil, fmt.Errorf("%w on %s: start one with `superd run`, or name its directory with --runtime-dir", ErrNoSuperd, c.path)
+		return nil, fmt.Errorf("%w on %s: start one with `superd run`, or name its configuration with -c or its directory with --runtime-dir", ErrNoSuperd, c.path)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &Error{Status: http.StatusForbidden, Message: fmt.Sprintf("may not connect to %s", c.path),
 			Remedy: "become root or the user that superd runs as"}

@@ -32,7 +32,7 @@ func listen(t *testing.T) (net.Listener, string) {
 	return l, path
 }
 
-// answering answers each connection with text, without reading first if it is hasty, and closes it.
+// answering answers each connection with text and closes it. With hasty it does not read first.
 func answering(t *testing.T, text string, hasty bool) *Client {
 	t.Helper()
 	l, path := listen(t)
@@ -103,7 +103,7 @@ func TestLongPath(t *testing.T) {
 }
 
 func TestSuperdThatDoesNotAnswer(t *testing.T) {
-	_, path := listen(t) // nobody accepts
+	_, path := listen(t) // without accept
 	c := NewClient(path)
 	c.patience = 10 * time.Millisecond
 	if _, err := c.Version(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") {
@@ -141,7 +141,8 @@ func TestStrangeAnswers(t *testing.T) {
 	}
 }
 
-// What may be made twice is, when superd ends before it answers.
+// TestRepeatedRequests: a request that may be made twice is repeated if superd ends before it
+// answers.
 func TestRepeatedRequests(t *testing.T) {
 	l, path := listen(t)
 	accepted := 0
@@ -178,7 +179,8 @@ func TestRepeatedRequests(t *testing.T) {
 	}
 }
 
-// A stream goes on after the last whole line, wherever the one before was cut, and ends when nobody answers any more.
+// TestStreamGoesOn: a stream continues after the last whole line, wherever the one before was cut,
+// and ends when there is no answer any more.
 func TestStreamGoesOn(t *testing.T) {
 	l, path := listen(t)
 	asked := make(chan url.Values, 10)
@@ -219,7 +221,7 @@ func TestStreamGoesOn(t *testing.T) {
 	}
 }
 
-// TestManyCursors: who follows more instances than a form may have fields can go on.
+// TestManyCursors: a follower of more instances than a form may have fields can continue.
 func TestManyCursors(t *testing.T) {
 	cursors := map[string]string{}
 	for i := range 12_000 {
@@ -244,7 +246,7 @@ func TestStreamThatIsCutOff(t *testing.T) {
 	}
 	own := fmt.Errorf("write: %w", unix.ECONNRESET)
 	err = answering(t, cut, false).Logs(t.Context(), LogQuery{Names: []string{"web"}, Follow: true}, func([]byte, *LogLine) error { return own }, nil)
-	if err != own {
+	if !errors.Is(err, own) {
 		t.Errorf("followed logs that can't be written: %v, want %v", err, own)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerPid returns the pid, as seen from here, of the process that listens on the socket; 0 if it can't be seen
-// (SO_PEERCRED, unix(7)).
+// PeerPid returns the pid, in this process's pid namespace, of the process that listens on the
+// socket; 0 if that is not visible (SO_PEERCRED, unix(7)).
 func (c *Client) PeerPid(ctx context.Context) (int, error) {
 	x, err := c.dial(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// someStatuses returns an answer with so many instances.
+// someStatuses returns an answer with that many instances.
 func someStatuses(t testing.TB, count int) (body []byte, all []Status) {
 	t.Helper()
 	at := time.Date(2026, 11, 21, 7, 20, 45, 0, time.UTC)
@@ -26,7 +26,8 @@ func someStatuses(t testing.TB, count int) (body []byte, all []Status) {
 	return append(body, '\n'), all
 }
 
-// An answer is read as it comes, in whatever parts. One that is cut off is asked for again; what is no array is an error.
+// TestStatusInParts: an answer is read as it comes, in any parts. A truncated one is requested
+// again; one that is no array is an error.
 func TestStatusInParts(t *testing.T) {
 	body, want := someStatuses(t, 300)
 	l, path := listen(t)
@@ -70,7 +71,7 @@ func TestStatusInParts(t *testing.T) {
 	}
 }
 
-// hasty is a client that hardly ever asks again.
+// hasty returns a client with a short time for repeated requests.
 func hasty(path string) *Client {
 	c := NewClient(path)
 	c.repeat = time.Millisecond
@@ -83,7 +84,27 @@ func BenchmarkStatus(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if all, err := readArray(string(body), cutStatus); err != nil || len(all) != 1000 {
+		var all []Status
+		if err := json.Unmarshal(body, &all); err != nil || len(all) != 1000 {
+			b.Fatal(len(all), err)
+		}
+	}
+}
+
+// BenchmarkBriefs reads the brief answer with 1,000 instances.
+func BenchmarkBriefs(b *testing.B) {
+	var sent []Brief
+	for i := range 1000 {
+		sent = append(sent, Brief{Name: fmt.Sprintf("p%04d", i), State: "running", Pid: new(1000 + i)})
+	}
+	body, err := json.Marshal(sent)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		var all []Brief
+		if err := json.Unmarshal(body, &all); err != nil || len(all) != 1000 {
 			b.Fatal(len(all), err)
 		}
 	}

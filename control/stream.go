@@ -10,20 +10,21 @@ import (
 	"time"
 )
 
-// maxRepeatPause is the longest pause between two attempts to go on with a stream that has ended.
+// maxRepeatPause is the longest pause between two attempts to continue a stream.
 const maxRepeatPause = 500 * time.Millisecond
 
-// A streaming is an answer in lines; if it is endless, the next request goes on where the last line was.
+// A streaming is an answer in lines; if it is endless, the next request continues after the last
+// line.
 type streaming struct {
 	request func() request
 	endless bool
-	line    func(line []byte) error // gets each line with its end
-	idle    func() error            // called when no further line is there yet; may be nil
+	line    func(line []byte) error // called with each line and its line end
+	idle    func() error            // called when no further line has arrived yet; may be nil
 }
 
-// stream makes a request and passes on the lines of the answer, until one is refused or superd ends the answer. Where an endless one is cut off, the
-// next request is made: another superd may have come in the place of this one, after a crash or an upgrade. Where there is none, the
-// stream has ended well.
+// stream makes a request and passes the lines of the answer to line, until that returns an error or
+// the answer ends. If an endless stream is cut off, it makes the next request, since a successor
+// may run after a crash or an upgrade. If none does, the stream ends without an error.
 func (c *Client) stream(ctx context.Context, s streaming) error {
 	begun, pause, patience := false, repeatPause, time.Now().Add(c.repeat)
 	for {
@@ -56,13 +57,14 @@ func (c *Client) stream(ctx context.Context, s streaming) error {
 	}
 }
 
-// isBusy tells whether superd has no time for anybody: it ends, or has too many clients.
+// isBusy reports whether superd refused a request because it is ending, or has too many clients.
 func isBusy(err error) bool {
 	var refused *Error
 	return errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable
 }
 
-// read passes on the lines of an answer. cut tells that it has ended otherwise than it should, as where superd was killed. A line that is cut off is none.
+// read passes on the lines of an answer. cut reports that the answer did not end regularly, as when
+// superd was killed. An incomplete last line is dropped.
 func (s *streaming) read(answer io.Reader) (some, cut bool, err error) {
 	for lines := bufio.NewReaderSize(answer, 64<<10); ; some = true {
 		if s.idle != nil && lines.Buffered() == 0 {

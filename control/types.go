@@ -1,8 +1,9 @@
-// Package control is superd's control socket as a client sees it: the JSON that goes over it and a
-// [Client] that speaks HTTP over the Unix socket of one runtime directory.
+// Package control is the client side of superd's control socket: the JSON types, and a [Client]
+// that speaks HTTP over the Unix socket of one runtime directory.
 //
-// It knows nothing of how programs are supervised, so that a command that only asks stays small and
-// starts fast. The other side is the package control/server; both are described in docs/api.md.
+// It does not depend on the code that supervises programs, so that a command that only sends
+// requests is small and starts fast. The other side is the package control/server; docs/api.md
+// describes both.
 package control
 
 import (
@@ -11,162 +12,180 @@ import (
 	"time"
 )
 
-// SocketName is the name of the control socket inside the runtime directory.
+// SocketName is the name of the control socket in the runtime directory.
 const SocketName = "superd.sock"
 
-// A Status is what superd says of one instance of a program. Absent values are null.
+// A Status is the state of one instance of a program. Missing values are null.
 type Status struct {
-	Name     string     `json:"name"`
-	Program  string     `json:"program"`
-	Groups   []string   `json:"groups"` // never null
-	State    string     `json:"state"`  // stopped, waiting, starting, running, stopping, backoff, exited or failed
-	Ready    bool       `json:"ready"`
-	Healthy  *bool      `json:"healthy"`         // null: no health check, or none has ended yet
-	Pid      *int       `json:"pid"`             // null: no main process
-	Since    *time.Time `json:"since"`           // when it came into this state, wall clock
-	Uptime   *float64   `json:"uptime_s"`        // seconds its main process has run; null: there is none
-	Restarts int        `json:"restarts"`        // automatic ones since the operator's last start
-	Exit     *Exit      `json:"exit"`            // how the last run ended; null: none has
-	NextIn   *float64   `json:"next_start_in_s"` // seconds until the next start that is due by itself
-	CPU      *float64   `json:"cpu_s"`           // processor seconds of the main process, user and system
-	RSS      *int64     `json:"rss_bytes"`       // resident memory of the main process
-	LogFile  *string    `json:"log_file"`
-	Stderr   string     `json:"stderr_file,omitzero"` // absent: standard error has no file of its own
-	LogSink  string     `json:"log_sink,omitzero"`    // journald, syslog, stdout or command, where the output goes instead of a file
-	LastLine *string    `json:"last_line"`            // newest complete line, as written; invalid UTF-8 replaced
-	Reason   *string    `json:"reason"`               // why it is in this state, in plain words
+	Name    string   `json:"name"`
+	Program string   `json:"program"`
+	Groups  []string `json:"groups"` // never null
+	// One of stopped, waiting, starting, running, stopping, backoff, exited and failed
+	State   string     `json:"state"`
+	Ready   bool       `json:"ready"`
+	Healthy *bool      `json:"healthy"` // null: no health check, or none has finished yet
+	Pid     *int       `json:"pid"`     // null: no main process
+	Since   *time.Time `json:"since"`   // when it entered this state, wall clock
+	// Seconds since its main process started; null: none
+	Uptime   *float64 `json:"uptime_s"`
+	Restarts int      `json:"restarts"`        // automatic restarts since the operator's last start
+	Exit     *Exit    `json:"exit"`            // end of the last run; null: none has ended
+	NextIn   *float64 `json:"next_start_in_s"` // seconds until the next automatic start
+	// Processor seconds of its processes, user and system, and of children they waited for
+	CPU     *float64 `json:"cpu_s"`
+	RSS     *int64   `json:"rss_bytes"` // resident memory of its processes
+	LogFile *string  `json:"log_file"`
+	Stderr  string   `json:"stderr_file,omitzero"` // absent: standard error has no separate file
+	// One of journald, syslog, stdout and command, if the output does not go to a file
+	LogSink string `json:"log_sink,omitzero"`
+	// Newest complete line, as written; invalid UTF-8 replaced
+	LastLine   *string `json:"last_line"`
+	Reason     *string `json:"reason"`      // why it is in this state, as a sentence
+	ReasonKind *string `json:"reason_kind"` // kind of the reason: docs/api.md lists the kinds
 
-	StatusText  *string      `json:"status_text"`  // what the program says of itself by sd_notify: STATUS=
-	HealthCheck *HealthCheck `json:"health_check"` // the last one of the present run; null: none has ended
+	// Status text that the program sent by sd_notify: STATUS=
+	StatusText *string `json:"status_text"`
+	// Last check of the current run; null: none has finished
+	HealthCheck *HealthCheck `json:"health_check"`
 
-	// Output that was dropped rather than have the program wait, since superd started; absent where none was.
+	// Output dropped instead of blocking the program, since superd started; absent if none.
 	DroppedBytes int64 `json:"dropped_bytes,omitzero"`
 	DroppedLines int64 `json:"dropped_lines,omitzero"`
 
-	LogOutage *LogOutage `json:"log_outage,omitzero"` // absent: its output gets into its log, as far as is known
+	// Absent: no failure to write its log is known
+	LogOutage *LogOutage `json:"log_outage,omitzero"`
 }
 
-// Up tells whether the instance runs and is ready.
-func (s *Status) Up() bool { return s.State == "running" }
+// Up reports whether the instance runs and is ready.
+func (s *Status) Up() bool { return s.State == StateRunning }
 
-// A HealthCheck is what came of a health check.
+// A HealthCheck is the result of a health check.
 type HealthCheck struct {
-	Passed   *bool     `json:"passed"` // null: it says nothing, as superd lacked something or the machine slept meanwhile
-	At       time.Time `json:"at"`     // when it began
+	// Null: no result, since superd lacked a resource or the machine slept during the check
+	Passed   *bool     `json:"passed"`
+	At       time.Time `json:"at"` // when it began
 	Took     float64   `json:"took_s"`
 	Reason   *string   `json:"reason"`          // why it did not pass
-	Failures int       `json:"failures_in_row"` // by now
+	Failures int       `json:"failures_in_row"` // including this one
 }
 
-// A LogOutage is a time in which output does not get into its log.
+// A LogOutage is a time in which output can't be written to its log.
 type LogOutage struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
-	Drops  bool      `json:"drops"` // what comes is dropped; otherwise the program waits when its pipe is full
+	// Output is dropped; otherwise the program blocks when its pipe is full
+	Drops bool `json:"drops"`
 }
 
-// An Exit is how a run ended: by a code, by a signal, or in a way that nobody saw (Known is false).
+// An Exit says how a run ended: by a code, by a signal, or unobserved (Known is false).
 type Exit struct {
-	Code   *int      `json:"code"`   // null when a signal ended it
-	Signal *string   `json:"signal"` // "SIGKILL"; null when it exited by itself
+	Code   *int      `json:"code"`   // null if a signal ended it
+	Signal *string   `json:"signal"` // such as "SIGKILL"; null if it exited by itself
 	At     time.Time `json:"at"`
 	Known  bool      `json:"known"`
 }
 
-// A Brief is the part of a [Status] that costs nothing to find out.
+// A Brief is the part of a [Status] that costs nothing to collect.
 type Brief struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 	Pid   *int   `json:"pid"`
 }
 
-// Up tells whether the instance runs and is ready.
-func (b *Brief) Up() bool { return b.State == "running" }
+// Up reports whether the instance runs and is ready.
+func (b *Brief) Up() bool { return b.State == StateRunning }
 
-// An Outcome is what a command did to one instance.
+// An Outcome is the effect of a command on one instance.
 type Outcome struct {
 	Name    string `json:"name"`
 	OK      bool   `json:"ok"`
-	State   string `json:"state"`   // the state it is in now
-	Message string `json:"message"` // what happened, in plain words
+	State   string `json:"state"`   // current state
+	Message string `json:"message"` // what happened, as a sentence
+
+	// Unrecorded says why the change is not in superd's journal: a crash of superd would undo it.
+	// OK is false then. Absent if the change is recorded.
+	Unrecorded string `json:"unrecorded,omitzero"`
 }
 
-// A Report is what a reload has changed or, if it was a dry run, would change. No list is null.
+// A Report holds what a reload has changed, or would change for a dry run. No list is null.
 type Report struct {
-	DryRun   bool        `json:"dry_run"`
-	Added    []string    `json:"added"` // programs, by name; so are the next two
-	Removed  []string    `json:"removed"`
-	Changed  []string    `json:"changed"`  // applied live, or with a restart
-	Programs []Change    `json:"programs"` // all of the old and the new configuration, by name
-	Superd   []KeyChange `json:"superd"`   // what is different in [superd]
-	Notes    []string    `json:"notes"`    // what else is to be said of it
+	DryRun  bool     `json:"dry_run"`
+	Added   []string `json:"added"` // programs, sorted by name, as in the next two
+	Removed []string `json:"removed"`
+	Changed []string `json:"changed"` // applied live, or with a restart
+	// All programs of the old and the new configuration, sorted by name
+	Programs []Change    `json:"programs"`
+	Superd   []KeyChange `json:"superd"` // changed keys of [superd]
+	Notes    []string    `json:"notes"`  // further notes for the user
+
+	Unrecorded string `json:"unrecorded,omitzero"` // as in an Outcome
 }
 
-// A Change is what a reload makes of one program.
+// A Change is the effect of a reload on one program.
 type Change struct {
 	Program string      `json:"program"`
 	Change  string      `json:"change"` // unchanged, applied live, restart needed, added or removed
-	Keys    []KeyChange `json:"keys"`   // what is different; never null
+	Keys    []KeyChange `json:"keys"`   // changed keys; never null
 }
 
-// A KeyChange is a key of the configuration that means something else. Values are as in TOML, null for none and where they may be secret.
+// A KeyChange is a key of the configuration with a new meaning. Values are in TOML; null for none
+// and for possible secrets.
 type KeyChange struct {
-	Key     string  `json:"key"`
-	Old     *string `json:"old"`
-	New     *string `json:"new"`
-	Restart bool    `json:"restart"` // comes into force with a new run; of [superd], when superd is started anew
-	Text    string  `json:"text"`    // the change in words
+	Key string  `json:"key"`
+	Old *string `json:"old"`
+	New *string `json:"new"`
+	// Takes effect with the next run; for [superd], with the next start of superd
+	Restart bool   `json:"restart"`
+	Text    string `json:"text"` // the change as text
 }
 
-// A Scaled is what became of the number of instances of a program.
+// A Scaled is the change of the number of instances of a program.
 type Scaled struct {
 	Program   string    `json:"program"`
 	From      int       `json:"from"`
 	To        int       `json:"to"`
-	Instances []Outcome `json:"instances"` // those that come or leave; never null
+	Instances []Outcome `json:"instances"` // instances added or removed; never null
+
+	Unrecorded string `json:"unrecorded,omitzero"` // as in an Outcome
 }
 
 // A Version describes a running superd.
 type Version struct {
-	Version   string          `json:"version"`
-	Commit    *string         `json:"commit"` // null: not built from a repository
-	Pid       int             `json:"pid"`
-	KeeperPid *int            `json:"keeper_pid"` // null: it runs without a keeper
-	Uptime    float64         `json:"uptime_s"`
-	Features  map[string]bool `json:"features"` // newer kernel features, and whether the kernel has them
+	Version   string  `json:"version"`
+	Commit    *string `json:"commit"` // null: not built from a repository
+	Pid       int     `json:"pid"`
+	KeeperPid *int    `json:"keeper_pid"` // null: it runs without a keeper
+	Uptime    float64 `json:"uptime_s"`
+	// Newer kernel features, and whether the kernel has them
+	Features map[string]bool `json:"features"`
 }
 
-// A Shutdown is the answer to a request to shut down, given before the programs are stopped.
+// A Shutdown is the answer to a shutdown request, sent before the programs have ended.
 type Shutdown struct {
-	Pid     int    `json:"pid"` // superd's own
-	Message string `json:"message"`
+	Pid        int    `json:"pid"` // pid of superd
+	Message    string `json:"message"`
+	Unrecorded string `json:"unrecorded,omitzero"` // as in an Outcome
 }
 
-// An Upgrade is the answer to a request to go on with another binary, given before superd executes it.
+// An Upgrade is the answer to an upgrade request, sent before superd executes the other binary.
 type Upgrade struct {
-	Pid     int    `json:"pid"`    // superd's own, which the new binary keeps
-	Binary  string `json:"binary"` // path
-	From    string `json:"from"`   // version
-	To      string `json:"to"`
-	WayBack bool   `json:"way_back"` // the keeper starts the old one if the new one is not ready soon
+	Pid    int    `json:"pid"`    // pid of superd, unchanged by the upgrade
+	Binary string `json:"binary"` // path
+	From   string `json:"from"`   // version
+	To     string `json:"to"`
+	// The keeper starts the old binary if the new one is not ready soon
+	WayBack bool `json:"way_back"`
 }
 
-// A Mistake is one thing wrong in a configuration file.
-type Mistake struct {
-	File     string `json:"file"`
-	Line     int    `json:"line"`   // counted from 1; 0: the file as a whole
-	Column   int    `json:"column"` // counted from 1; 0: the line as a whole
-	Key      string `json:"key"`    // dotted: program.web.stop_timeout
-	Message  string `json:"message"`
-	Severity string `json:"severity"` // error or warning
-}
-
-// An Error is what superd answers when it does not do what was asked.
+// An Error is superd's answer when it refuses or fails a request.
 type Error struct {
-	Status   int       `json:"-"` // of HTTP
-	Message  string    `json:"error"`
-	Remedy   string    `json:"remedy"`             // what to do about it; may be empty
-	Mistakes []Mistake `json:"mistakes,omitempty"` // of a configuration that was refused
+	Status  int    `json:"-"` // HTTP status
+	Message string `json:"error"`
+	// Parameter of the request whose value was refused
+	Parameter string    `json:"parameter,omitempty"`
+	Problem   string    `json:"problem,omitempty"`  // the message without the name of the parameter
+	Remedy    string    `json:"remedy"`             // what to do; may be empty
+	Mistakes  []Mistake `json:"mistakes,omitempty"` // mistakes of a refused configuration
 }
 
 func (e *Error) Error() string {
@@ -176,7 +195,7 @@ func (e *Error) Error() string {
 	return e.Message + "; " + e.Remedy
 }
 
-// decodeError makes an Error of an answer that is not a success, whoever sent it.
+// decodeError returns the Error of an answer other than a success, from superd or another server.
 func decodeError(status int, body []byte) *Error {
 	e := &Error{}
 	if err := json.Unmarshal(body, e); err != nil || e.Message == "" {

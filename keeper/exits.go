@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	maxExits     = 4096 // kept until they are acknowledged; then the oldest go
-	exitsAtATime = 200  // in one message
+	maxExits     = 4096 // stored until acknowledged; beyond that the oldest are dropped
+	exitsAtATime = 200  // per message
 )
 
-// An exitList is the ends of processes that no supervisor has acknowledged, oldest first.
+// An exitList holds the exits of processes that no supervisor has acknowledged, oldest first.
 type exitList struct {
 	exits []Exit
-	told  int // how many of them this supervisor has been told
+	told  int // how many were sent to this supervisor
 }
 
 func (l *exitList) add(e Exit) {
@@ -40,7 +40,8 @@ func (l *exitList) remove(i int) {
 	}
 }
 
-// untold returns the next message about them; told is called when it is sent, and nil if there is nothing to tell.
+// untold returns the next message with exits not yet sent; told must be called when it is sent, and
+// is nil if there are none.
 func (l *exitList) untold() (lines string, told func()) {
 	if l.told == len(l.exits) {
 		return "", nil

@@ -1,113 +1,136 @@
 // Package keeper is the small process above superd's supervisor, and the supervisor's link to it.
 //
-// The keeper starts the supervisor and, when that crashes, the next one. It is their child subreaper, so that programs whose supervisor has
-// gone become its children; it reaps them and tells the next supervisor how they ended. It holds the descriptors that the supervisor has
-// stored with it, hands the signals it gets on to the supervisor, and ends one whose loop is stuck. It knows nothing of programs
-// or configurations: what it does not do can't break.
+// The keeper starts the supervisor and, after a crash, its successor. As child subreaper it becomes
+// the parent of programs whose supervisor has ended; it reaps them and reports their exits to the
+// next supervisor. It holds the descriptors that the supervisor stores, forwards signals to the
+// supervisor, and kills one whose loop hangs. It knows nothing of programs or configurations: what
+// it does not do can't fail.
 //
-// Both talk over a socketpair that lives as long as the keeper, in the protocol of package fdstore: what one supervisor has not read
-// is not lost. The supervisor's side is a [Link], which stands for systemd, too, where that is the keeper.
+// The two communicate over a socketpair that lives as long as the keeper, with the protocol of
+// package fdstore: what one supervisor has not read is not lost. The supervisor's side is a [Link].
+// It also represents systemd, where that is the keeper.
 package keeper
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"superd/fdstore"
-	"superd/footprint"
+	"superd/internal/gcpacer"
+	"superd/keeper/fdstore"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/signals"
 )
 
-// Options are what a keeper needs to know.
+// Options are the arguments of Run.
 type Options struct {
-	Log        *slog.Logger
-	Args       []string         // the supervisor's command line, with the program's name first
-	Env        []string         // its environment, and the keeper's own
-	Signals    *signals.Caught  // SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGCHLD and SIGPIPE
-	Files      map[string]int   // what an earlier keeper or supervisor has handed on, see fdstore.Take
-	Manager    *fdstore.Manager // who is told the states of the supervisor that are not for the keeper alone
-	Room       int              // for how many descriptors a supervisor is to have room at once, see pidfd.MakeRoom
-	OpenFiles  *unix.Rlimit     // the limit of open files that the keeper was started with; nil: as it is
-	Watchdog   time.Duration    // how long a turn of the supervisor's loop may take; 0: for ever
-	Trial      time.Duration    // how long another binary may take to be ready before the old one is started again
-	RestartMax time.Duration    // longest pause before a supervisor that crashes again and again is started
-	Begun      func()           // does what can wait until there is a supervisor, and goes on beside that as it comes up; nil: nothing
+	Log  *slog.Logger
+	Args []string // command line of the supervisor, beginning with the program's name
+	Env  []string // environment of the supervisor and of the keeper
+	// SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGCHLD and SIGPIPE
+	Signals *signals.Caught
+	// Descriptors from an earlier keeper or supervisor, see fdstore.Take
+	Files map[string]int
+	// Receives the states of the supervisor that are not for the keeper alone
+	Manager *fdstore.Manager
+	// Number of descriptors for which a supervisor gets room in its table, see pidfd.MakeRoom
+	Room int
+	// Limit on open files that the keeper was started with; nil: unchanged
+	OpenFiles *unix.Rlimit
+	Watchdog  time.Duration // longest turn of the supervisor's loop; 0: unlimited
+	// Time for another binary to become ready before the old one is started again
+	Trial time.Duration
+	// Longest pause before the restart of a supervisor that crashes repeatedly
+	RestartMax  time.Duration
+	Terminal    *Terminal // terminal whose hangup superd ignores; nil: none
+	HadChildren bool      // the process had children before it ran superd
+	// Does what may run beside the start of the supervisor; may be nil
+	Begun func()
 }
 
-// restartPause is the pause before the third supervisor; the second one is started at once. It doubles from there on.
+// restartPause is the pause before the third supervisor; the second is started at once. Later
+// pauses double.
 const restartPause = 100 * time.Millisecond
 
-// stableTime is how long a supervisor has to live for its crash to count as the first.
+// stableTime is how long a supervisor must run for its crash to count as the first.
 const stableTime = 10 * time.Second
 
-// A Keeper lives on its loop's goroutine.
+// A Keeper is the state of the keeper. It lives on its loop's goroutine.
 type Keeper struct {
-	options  Options
-	loop     *loop.Loop
-	log      *slog.Logger
-	manager  *fdstore.Manager
-	channel  int // the keeper's end of the socketpair
-	theirs   int // the supervisor's: open here, too, so that what it has not read stays there for the next
+	options Options
+	loop    *loop.Loop
+	log     *slog.Logger
+	manager *fdstore.Manager
+	channel int // keeper's end of the socketpair
+	front   int // keeper's end of the socketpair to the front process; -1: none
+	// Supervisor's end, open here, too, so that unread messages stay for the next one
+	theirs   int
 	receiver *fdstore.Receiver
-	hears    *loop.Watch // of channel; stopped while more may gather there
+	hears    *loop.Watch // watch of channel; stopped while messages may gather
 	unread   *fdstore.Receiver
 	store    fdstore.Store
 	exits    exitList
 	watchdog watchdog
-	pacer    *footprint.Pacer // nil until a supervisor is ready
+	pacer    *gcpacer.Pacer // nil until a supervisor is ready
 	trial    trial
 
-	supervisor *pidfd.Process // nil: none lives
-	scope      *loop.Scope    // of the supervisor
-	listening  bool           // it lives or is just being started
+	supervisor *pidfd.Process // nil: none is running
+	scope      *loop.Scope    // scope of the running supervisor
+	listening  bool           // a supervisor runs or is being started
 	started    time.Duration
 	restart    *loop.Timer // nil: none is due
-	crashes    int         // in a row
+	crashes    int         // consecutive crashes
+	newborn    bool        // there was no keeper before
 	everReady  bool
 	life       life
-	signals    []syscall.Signal // that the socket had no room for
-	status     int              // the keeper's own, in the end
+	signals    []syscall.Signal // signals for which the socket had no room
+	told       []syscall.Signal // signals sent that the supervisor has not acknowledged
+	stop       stopRequest
+	alone      *lonely // nil while a supervisor runs, or may be started
+	status     int     // exit status of the keeper
 }
 
-// A life is what a supervisor has told so far.
+// A life is what a supervisor has reported so far.
 type life struct {
 	ready, stopping, announced bool
-	status                     int // if announced
+	status                     int // valid if announced
 }
 
-// gatherPause is how long what comes after a message may gather: while many programs start or end, a supervisor sends thousands a second, and to wake up
-// for each of them costs more than all the rest. They lie in the socket, of which the keeper has both ends, so it makes no difference to who is killed
-// meanwhile.
+// gatherPause is how long messages may gather in the socket after one was read. While many programs
+// start or end, a supervisor sends thousands a second, and a wakeup for each would cost more than
+// the rest of the work. The keeper has both ends of the socket open, so a kill meanwhile loses
+// nothing.
 const gatherPause = 5 * time.Millisecond
 
-// listen has the keeper hear the supervisor.
+// listen watches the supervisor's messages.
 func (k *Keeper) listen() (err error) {
 	k.hears, err = k.loop.Root().OnReadable(k.channel, k.hear)
 	return err
 }
 
-// hear takes what the supervisor has sent, and looks again in a moment rather than at once.
+// hear reads the supervisor's messages, and watches for more after gatherPause.
 func (k *Keeper) hear() {
 	k.hears.Stop()
 	k.loop.Root().After(gatherPause, func() {
-		if err := k.listen(); err != nil { // only without the watch that open has set on it
+		if err := k.listen(); err != nil { // fails only without the watch that open has set on it
 			k.log.Error("keeper can't hear the supervisor", "error", err)
 		}
 	})
 	k.receive()
 }
 
-// receive takes what the supervisor has sent.
+// receive handles the messages that the supervisor has sent.
 func (k *Keeper) receive() {
 	for {
 		m, ok, err := k.receiver.Next()
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			k.log.Error("keeper can't hear the supervisor", "error", err)
 		}
 		if err != nil || !ok {
@@ -120,6 +143,9 @@ func (k *Keeper) receive() {
 
 func (k *Keeper) handle(m fdstore.Message) {
 	k.store.Apply(m)
+	if name, _ := m.Value("FDNAME"); name == runtimeFile {
+		k.showRuntimeDir()
+	}
 	var forward []string
 	upgraded := false
 	for _, line := range m.Lines {
@@ -128,12 +154,18 @@ func (k *Keeper) handle(m fdstore.Message) {
 			k.life.announced = true
 			k.life.status = number(value)
 			if k.life.stopping && k.supervisor != nil {
-				k.store.Close() // nobody is to get it any more: beside what the supervisor has left to do, and not when that waits for it
+				// The stored descriptors are no longer needed. Closing them now, beside the
+				// supervisor's last work, does not delay the exit.
+				k.store.Close()
 			}
 		case keyUpgrade:
 			k.trial.begin(k, value == "1")
 		case keyAcknowledge:
 			k.exits.acknowledge(value)
+		case keySignalled:
+			if i := slices.Index(k.told, syscall.Signal(number(value))); i >= 0 {
+				k.told = slices.Delete(k.told, i, i+1)
+			}
 		case "FDSTORE", "FDSTOREREMOVE", "FDNAME", "FDPOLL":
 		case "READY":
 			if !k.life.ready {
@@ -155,15 +187,23 @@ func (k *Keeper) handle(m fdstore.Message) {
 	}
 }
 
-// tell sends the supervisor what it has not been told. Who is just being started finds it in the socket.
+// tell sends the supervisor all that is not yet sent. A supervisor that is being started finds it
+// in the socket.
 func (k *Keeper) tell() {
 	if !k.listening {
 		return
+	}
+	if k.stop.untold {
+		if !k.send(fmt.Sprintf("%s=%d", keyStop, int(k.stop.signal))) {
+			return
+		}
+		k.stop.untold = false
 	}
 	for len(k.signals) > 0 {
 		if !k.send(signalLine(k.signals[0])) {
 			return
 		}
+		k.told = append(k.told, k.signals[0])
 		k.signals = k.signals[1:]
 	}
 	for {
@@ -186,32 +226,40 @@ func (k *Keeper) send(lines string) bool {
 	return sent
 }
 
-// onSignal hands a signal on, by a message: a supervisor that is just coming up would miss it or die of it.
+// onSignal forwards a signal as a message: a supervisor that is being started would miss a real one
+// or die of it.
 func (k *Keeper) onSignal(sig syscall.Signal) {
 	if !handedOn(sig) {
 		k.sweep()
 		return
 	}
+	switch {
+	case isStop(sig):
+		k.askToStop(sig)
+		return
+	case sig == syscall.SIGHUP && k.options.Terminal.Hangup(k.loop.Now()):
+		return // superd outlives its terminal, as with nohup(1)
+	}
 	k.signals = append(k.signals, sig)
 	k.tell()
-	if k.supervisor == nil && k.restart != nil && (sig == syscall.SIGTERM || sig == syscall.SIGINT) {
-		k.restart.Stop()
-		k.start() // to stop the programs
-	}
 }
 
-// handedOn reports whether a signal is for the supervisor.
+// handedOn reports whether a signal is forwarded to the supervisor.
 func handedOn(sig syscall.Signal) bool { return sig != syscall.SIGCHLD && sig != syscall.SIGPIPE }
 
 // ended decides what follows the end of the supervisor.
 //
-// An end that it has announced is the keeper's, too: of a supervisor that was stopping, or of the very first one, which could not come
-// up. When a later one can't, programs may live that need one, so the next is tried.
+// The keeper ends, too, if the supervisor announced its end while stopping, or if it is the first
+// one and could not start. If a later one fails, running programs may need a supervisor, so another
+// is tried.
 func (k *Keeper) ended(exit pidfd.Exit) {
 	if k.life.announced && (k.life.stopping || k.first() && !k.everReady) {
 		k.status = k.life.status
 		k.loop.Stop()
 		return
+	}
+	if k.life.ready || k.life.stopping {
+		k.stop.upTo = k.loop.Now()
 	}
 	if k.loop.Now()-k.started >= stableTime {
 		k.crashes = 0
@@ -222,17 +270,29 @@ func (k *Keeper) ended(exit pidfd.Exit) {
 	k.crashes++
 	pause := k.pause()
 	k.log.Error("superd crashed, it is started again", "exit", exit.String(), "restart_in", pause)
+	k.startAfter(pause)
+}
+
+// startAfter starts the next supervisor after a pause, unless it is too late for that.
+func (k *Keeper) startAfter(pause time.Duration) {
+	if k.tooLate() {
+		k.endAlone()
+		return
+	}
 	k.restart = k.loop.Root().After(pause, k.start)
 }
 
-// first reports whether no supervisor has come before the present one, under this keeper or the one whose place it has taken.
-func (k *Keeper) first() bool { return k.crashes == 0 && len(k.options.Files) == 0 }
+// first reports whether the current supervisor is the first under this keeper and its predecessors.
+func (k *Keeper) first() bool { return k.crashes == 0 && k.newborn }
 
 // pause returns the time before the next start.
 func (k *Keeper) pause() time.Duration {
 	pause := time.Duration(0)
 	for range min(k.crashes-1, 30) {
 		pause = min(max(2*pause, restartPause), k.options.RestartMax)
+	}
+	if k.stop.signal != 0 {
+		pause = min(pause, stopRetry)
 	}
 	return pause
 }

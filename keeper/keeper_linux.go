@@ -1,36 +1,39 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"superd/fdstore"
+	"superd/keeper/fdstore"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/signals"
 )
 
-// Names of descriptors that are the keeper's own business, beside those that the supervisor has stored.
+// Names of the keeper's own descriptors, beside those that the supervisor has stored.
 const (
 	linkFile     = "keeper"
 	watchdogFile = "watchdog"
 )
 
-// environment variable of the supervisor: the keeper's pid.
+// keeperVariable is the environment variable with the keeper's pid, for the supervisor.
 const keeperVariable = "SUPERD_KEEPER"
 
-// Run is the life of a keeper. It returns the exit status that the supervisor has announced.
+// Run runs the keeper. It returns the exit status that the supervisor has announced.
 func Run(o Options) (status int, err error) {
 	k := &Keeper{options: o, log: o.Log, manager: o.Manager}
 	for _, name := range fdstore.InTurn(o.Files) {
 		k.store.Put(name, o.Files[name])
 	}
+	k.front = k.store.Take(frontFile)
+	k.newborn = len(k.store.Files()) == 0
+	k.showRuntimeDir()
 	if k.loop, err = loop.New(); err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)
 	}
@@ -38,8 +41,9 @@ func Run(o Options) (status int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)
 	}
-	k.sweep()   // who has ended before this process became the keeper
-	if !again { // else there is a supervisor; or it has just been swept, and that is dealt with
+	k.sweep() // children that ended before this process became the keeper
+	// Otherwise a supervisor runs, or the sweep has handled its end.
+	if !again {
 		k.start()
 	}
 	if o.Begun != nil {
@@ -48,10 +52,12 @@ func Run(o Options) (status int, err error) {
 	if err := k.loop.Run(); err != nil {
 		return 0, err
 	}
+	k.tellFront(keyExit, strconv.Itoa(k.status))
 	return k.status, nil
 }
 
-// open makes what lives as long as the keeper. It reports whether the keeper has executed another binary, and goes on with the supervisor it had.
+// open creates what lives as long as the keeper. It reports whether the keeper has executed another
+// binary and continues with its running supervisor.
 func (k *Keeper) open() (again bool, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return false, fmt.Errorf("become child subreaper: %w", err)
@@ -68,7 +74,8 @@ func (k *Keeper) open() (again bool, err error) {
 	}
 	k.receiver, k.unread = fdstore.NewReceiver(k.channel), fdstore.NewReceiver(k.theirs)
 	root := k.loop.Root()
-	// This watch, which is never called, keeps channel its place in the epoll: so to stop and to begin listening can't fail.
+	// This watch is never called; it keeps channel registered in epoll, so that stopping and
+	// restarting the other watch can't fail.
 	if _, err := root.OnHangup(k.channel, func() {}); err != nil {
 		return false, err
 	}
@@ -81,12 +88,28 @@ func (k *Keeper) open() (again bool, err error) {
 	if err := k.options.Signals.Watch(root, k.onSignal); err != nil {
 		return false, err
 	}
+	if err := k.options.Terminal.Watch(root); err != nil {
+		return false, err
+	}
+	if err := k.openFront(); err != nil {
+		return false, err
+	}
 	if again {
 		k.attend()
 		k.log.Info("the keeper runs the new binary, too")
 		k.becomeSmallSoon()
 	}
 	return again, nil
+}
+
+// showRuntimeDir puts the runtime directory into the titles of this process and of the front
+// process.
+func (k *Keeper) showRuntimeDir() {
+	dir := k.runtimeDir()
+	SetTitle(keeperTitle, dir)
+	if dir != "" {
+		k.tellFront(keyRuntimeDir, dir)
+	}
 }
 
 // start starts a supervisor.
@@ -97,9 +120,13 @@ func (k *Keeper) start() {
 	if !k.first() {
 		k.send(keyResume + "=1")
 	}
-	k.tell() // before it is there, so that it finds all of it when it looks for the first time
+	k.stop.untold = k.stop.signal != 0
+	k.tell() // before it runs, so that it finds all of it when it first reads
 	files := k.store.Files()
 	files[linkFile] = k.theirs
+	if k.front >= 0 {
+		files[frontFile] = k.front
+	}
 	if k.watchdog.fd >= 0 {
 		files[watchdogFile] = k.watchdog.fd
 	}
@@ -113,24 +140,27 @@ func (k *Keeper) start() {
 		k.crashes++
 		pause := k.pause()
 		k.log.Error("superd not started", "error", err, "again_in", pause)
-		k.restart = k.loop.Root().After(pause, k.start)
+		k.startAfter(pause)
 		return
 	}
 	k.log.Debug("keeper started a supervisor", "pid", k.supervisor.Pid(), "crashes", k.crashes)
 	k.attend()
 }
 
-// attend watches the supervisor, which has just been started or taken over.
+// attend watches the supervisor, which was just started or taken over.
 func (k *Keeper) attend() {
 	k.listening = true
 	k.started = k.loop.Now()
 	k.scope = k.loop.Root().Child()
-	if _, err := k.scope.OnReadable(k.supervisor.FD(), k.reap); err != nil {
-		k.log.Error("keeper can't watch the supervisor", "error", err) // SIGCHLD tells, too
+	// As without pidfd_open.
+	if _, err := k.scope.OnReadable(k.supervisor.FD(), k.reap); err != nil && !errors.Is(err, unix.EPERM) {
+		// SIGCHLD reports the end, too
+		k.log.Error("keeper can't watch the supervisor", "error", err)
 	}
 }
 
-// childEnvironment returns the environment of a supervisor. It feeds the watchdog of systemd if that is the keeper's.
+// childEnvironment returns the environment of a supervisor. It keeps the variables of systemd's
+// watchdog if that watches the keeper.
 func childEnvironment(env []string) []string {
 	pid := strconv.Itoa(os.Getpid())
 	watched := os.Getenv("WATCHDOG_PID")
@@ -141,7 +171,7 @@ func childEnvironment(env []string) []string {
 	return append(env, keeperVariable+"="+pid)
 }
 
-// reap takes note of the supervisor's end, if it has ended.
+// reap handles the end of the supervisor, if it has ended.
 func (k *Keeper) reap() {
 	exit, ended, err := k.supervisor.Wait()
 	if err != nil {
@@ -153,33 +183,29 @@ func (k *Keeper) reap() {
 	k.scope.Close()
 	k.supervisor.Close()
 	k.supervisor = nil
-	k.receive() // what it has sent before
+	k.receive() // messages sent before its end
 	k.takeBack()
 	k.watchdog.rest()
 	k.ended(exit)
 }
 
-// takeBack takes what the supervisor has not read out of the socket, for the next one.
+// takeBack removes from the socket what the supervisor has not read, and queues the signals that it
+// has not acknowledged for the next one.
 func (k *Keeper) takeBack() {
 	k.listening = false
 	k.exits.told = 0
-	var again []syscall.Signal
 	for {
-		m, ok, err := k.unread.Next()
-		if err != nil || !ok {
+		if _, ok, err := k.unread.Next(); err != nil || !ok {
 			break
 		}
-		for _, line := range m.Lines {
-			if key, value := cut(line); key == keySignal {
-				again = append(again, syscall.Signal(number(value)))
-			}
-		}
 	}
-	k.signals = append(again, k.signals...)
+	// A stop request is sent to the next supervisor in any case.
+	k.signals = slices.DeleteFunc(append(k.told, k.signals...), isStop)
+	k.told = nil
 }
 
-// sweep reaps the children that have ended, and notes how. They are orphans of a supervisor, of its programs, or of anybody where the keeper
-// is PID 1.
+// sweep reaps the children that have ended and records their exits. They are orphans of a
+// supervisor, of its programs, or of any process if the keeper is PID 1.
 func (k *Keeper) sweep() {
 	for {
 		pid, ok, err := pidfd.Peek()
@@ -193,7 +219,7 @@ func (k *Keeper) sweep() {
 			k.reap()
 			continue
 		}
-		start := startOf(pid) // while it is a zombie
+		start := startOf(pid) // only while it is a zombie
 		exit, _, err := pidfd.ReapStranger(pid)
 		if err != nil {
 			k.log.Error("orphan not reaped", "error", err)
@@ -204,7 +230,7 @@ func (k *Keeper) sweep() {
 	k.tell()
 }
 
-// startOf returns when a process was started, 0 if that can't be told.
+// startOf returns the start time of a process, 0 if unknown.
 func startOf(pid int) uint64 {
 	p, err := pidfd.Open(pid)
 	if err != nil {
@@ -215,7 +241,7 @@ func startOf(pid int) uint64 {
 	return id.Start
 }
 
-// forward tells the manager above what is for it.
+// forward sends to the manager above the lines that are for it.
 func (k *Keeper) forward(lines []string) {
 	if len(lines) > 0 {
 		k.manager.Tell(strings.Join(lines, "\n"))

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/fdstore"
+	"superd/keeper/fdstore"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/signals"
@@ -28,10 +28,12 @@ const (
 	scenarioVariable = "KEEPER_SCENARIO"
 	dirVariable      = "KEEPER_DIR"
 
-	trialOfTests = 5 * time.Second // the good binary has to make it, on a busy machine, and the one that hangs is waited for
+	// Enough for the good binary on a busy machine; the one that hangs uses it up
+	trialOfTests = 5 * time.Second
 )
 
-// watchdogOf returns the limit in a scenario: short only where somebody is stuck, since a busy machine is slow.
+// watchdogOf returns the watchdog time-out in a scenario. It is short only where a supervisor
+// hangs, since a busy machine is slow.
 func watchdogOf(scenario string) time.Duration {
 	if slices.Contains([]string{"a turn without an end", "stopped", "does not come up"}, scenario) {
 		return 300 * time.Millisecond
@@ -39,16 +41,16 @@ func watchdogOf(scenario string) time.Duration {
 	return time.Minute
 }
 
-// The test binary is keeper and supervisor, too.
+// TestMain makes the test binary keeper and supervisor, too.
 func TestMain(m *testing.M) {
 	name := os.Getenv(scenarioVariable)
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	time.AfterFunc(time.Minute, func() { os.Exit(99) }) // nobody stays when a test fails
+	time.AfterFunc(time.Minute, func() { os.Exit(99) }) // no process stays when a test fails
 	caught, err := signals.Catch(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGQUIT, unix.SIGCHLD, unix.SIGPIPE)
 	if err == nil {
-		err = signals.ResetInherited()
+		err = signals.ResetInherited(caught)
 	}
 	if err != nil {
 		panic(err)
@@ -68,7 +70,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// A rig is a supervisor of a test: the n-th, counted from 1.
+// A rig is the n-th supervisor of a test, counted from 1.
 type rig struct {
 	n    int
 	link *Link
@@ -92,19 +94,20 @@ func supervise(link *Link, scenario func(*rig)) {
 	os.Exit(0)
 }
 
-// watch notes what the keeper tells.
+// watch records the keeper's messages.
 func (r *rig) watch(then func()) {
 	limit := time.Minute
-	if r.n == 1 { // who comes after the one that is stuck may be slow
+	if r.n == 1 { // the successors of one that hangs may be slow
 		limit = watchdogOf(os.Getenv(scenarioVariable))
 	}
 	err := r.link.Watch(r.loop.Root(), limit, Listener{
 		Signal: func(sig syscall.Signal) { r.note("signal %d", int(sig)); then() },
+		Stop:   func(sig syscall.Signal) { r.note("stop %d", int(sig)); then() },
 		Exit:   func(e Exit) { r.note("exit %d, pid %d, start %t", e.Status.ExitStatus(), e.Pid, e.Start > 0); then() },
 		Gone: func() {
 			r.note("gone")
 			if r.n > 1 {
-				os.Exit(98) // nobody stays when a test fails
+				os.Exit(98) // no process stays when a test fails
 			}
 			r.note("%v", r.link.TakeRole(os.Args, os.Environ()))
 		},
@@ -144,7 +147,7 @@ func crash() {
 var scenarios = map[string]func(*rig){
 	"announced": func(r *rig) {
 		r.link.Announce(7)
-		os.Exit(0) // the word counts
+		os.Exit(0) // the announced status counts
 	},
 	"crashes": func(r *rig) {
 		switch r.n {
@@ -155,7 +158,7 @@ var scenarios = map[string]func(*rig){
 		case 3:
 			r.link.Ready("well")
 			crash()
-		case 4: // a later one that can't come up
+		case 4: // a later one that can't start
 			r.link.Announce(1)
 			os.Exit(1)
 		}
@@ -211,7 +214,7 @@ var scenarios = map[string]func(*rig){
 			crash()
 		}
 		r.watch(func() {
-			if strings.Contains(r.notes(), "signal 1\n") && strings.Contains(r.notes(), "signal 15\n") {
+			if strings.Contains(r.notes(), "signal 1\n") && strings.Contains(r.notes(), "stop 15\n") {
 				r.end(0)
 			}
 		})
@@ -233,7 +236,7 @@ var scenarios = map[string]func(*rig){
 			}
 			fmt.Fprint(gate, "\n\n")
 			crash()
-		case 2, 3: // the keeper tells now or later
+		case 2, 3: // the keeper reports now or later
 			seen := 0
 			r.link.Watch(r.loop.Root(), 0, Listener{Exit: func(e Exit) {
 				r.note("%d is told: exit %d of %d, start known: %t", r.n, e.Status.ExitStatus(), e.Pid, e.Start > 0)
@@ -297,11 +300,11 @@ var scenarios = map[string]func(*rig){
 		case 1:
 			upgradeTo("none")
 			upgradeTo("crashes") // a script
-		case 2: // the old one again
+		case 2: // the old binary again
 			upgradeTo("hangs")
-		case 3: // so again
+		case 3: // again
 			upgradeTo("new")
-		case 4: // the new one, with the old one's pid
+		case 4: // the new binary, with the old keeper's pid
 			r.link.Ready("well")
 			r.loop.Root().Every(time.Millisecond, func() {
 				if own, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", r.link.Pid())); filepath.Base(own) == "new" {
@@ -317,11 +320,12 @@ var scenarios = map[string]func(*rig){
 		switch r.n {
 		case 1:
 			runtime.LockOSThread()
-			unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGHUP) // it has arrived before anything else is done
+			// Pending before anything else is done
+			unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGHUP)
 			r.note("%v", r.link.Upgrade(filepath.Join(r.dir, "new"), os.Args, os.Environ()))
 			r.link.caught.Hold() // delivered
 			r.note("%v", r.link.Upgrade(filepath.Join(r.dir, "new"), os.Args, os.Environ()))
-		case 2: // the new one
+		case 2: // the new binary
 			r.link.Stopping()
 			r.link.Ready("well")
 			r.loop.Root().Every(time.Millisecond, func() {
@@ -348,7 +352,7 @@ var scenarios = map[string]func(*rig){
 			}
 			r.watch(func() {})
 			unix.Kill(r.link.Pid(), unix.SIGKILL)
-		case 2: // can't come up: not the end, since programs may live that need a supervisor
+		case 2: // can't start: not the end, since programs may live that need a supervisor
 			r.link.Announce(1)
 			os.Exit(1)
 		case 3:
@@ -358,7 +362,7 @@ var scenarios = map[string]func(*rig){
 	},
 }
 
-// run runs a scenario, and returns the exit status of the keeper, what was noted, and the messages.
+// run runs a scenario, and returns the keeper's exit status, the notes and the messages.
 func run(t *testing.T, scenario string) (status int, notes, messages string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -379,7 +383,8 @@ func run(t *testing.T, scenario string) (status int, notes, messages string) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	_ = cmd.Run()                                      // waits for all who have its output
+	// Waits for all processes that have its output
+	_ = cmd.Run()
 	b, err := os.ReadFile(filepath.Join(dir, "notes")) // of supervisors
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
@@ -400,7 +405,7 @@ func TestKeeper(t *testing.T) {
 		scenario    string
 		status      int
 		supervisors int
-		want        []string // notes, regardless of pids
+		want        []string // notes, without pids
 	}{
 		{"announced", 7, 1, nil},
 		{"crashes", 3, 5, nil},
@@ -433,7 +438,7 @@ func TestKeeper(t *testing.T) {
 			}
 			switch tt.scenario {
 			case "signals":
-				if strings.Count(notes, "signal 1\n") != 1 || strings.Count(notes, "signal 15\n") != 1 {
+				if strings.Count(notes, "signal 1\n") != 1 || strings.Count(notes, "stop 15\n") != 1 {
 					t.Errorf("each signal is to come once:\n%s%s", notes, messages)
 				}
 			case "a turn without an end", "does not come up", "stopped":
@@ -480,7 +485,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// What is for the manager above the keeper goes there, and nothing else.
+// TestForward: messages for the manager above the keeper are forwarded, and no others.
 func TestForward(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -489,7 +494,7 @@ func TestForward(t *testing.T) {
 	defer unix.Close(pair[0])
 	defer unix.Close(pair[1])
 	k := &Keeper{manager: fdstore.Over(pair[0])}
-	k.life.ready = true // nothing is given back here
+	k.life.ready = true // so that nothing is returned here
 	for _, lines := range []string{"FDSTORE=1\nFDNAME=1", "READY=1", keyAcknowledge + "=1,2", "STOPPING=1\n" + keyExit + "=3", "STATUS=well"} {
 		k.handle(fdstore.Message{Lines: strings.Split(lines, "\n")})
 	}
@@ -511,10 +516,11 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// What a supervisor was told and has not acknowledged, the binary that it executes is told again.
+// TestExitsAreToldAgain: exits reported to a supervisor and not acknowledged are reported again to
+// the binary that it executes.
 func TestExitsAreToldAgain(t *testing.T) {
 	v := loop.NewVirtual(1)
-	k := &Keeper{manager: fdstore.Nobody(), scope: v.Root(), options: Options{Trial: time.Hour}}
+	k := &Keeper{manager: fdstore.Noop(), scope: v.Root(), options: Options{Trial: time.Hour}}
 	k.exits.add(Exit{Pid: 7, Start: 8})
 	_, told := k.exits.untold()
 	told()
@@ -524,14 +530,15 @@ func TestExitsAreToldAgain(t *testing.T) {
 	}
 }
 
-// TestEndLetsGo: from the announced end of a supervisor that stops on, nobody is to get what is kept; else the next one is.
+// TestEndLetsGo: once a supervisor that is stopping announces its end, the stored descriptors are
+// released; otherwise the next supervisor gets them.
 func TestEndLetsGo(t *testing.T) {
 	for _, stopping := range []bool{true, false} {
 		var pipe [2]int
 		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 			t.Fatal(err)
 		}
-		k := &Keeper{manager: fdstore.Nobody(), supervisor: &pidfd.Process{}}
+		k := &Keeper{manager: fdstore.Noop(), supervisor: &pidfd.Process{}}
 		k.store.Put("7", pipe[1])
 		if stopping {
 			k.handle(fdstore.Message{Lines: []string{"STOPPING=1"}})

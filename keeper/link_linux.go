@@ -11,58 +11,73 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/fdstore"
+	"superd/keeper/fdstore"
 	"superd/loop"
-	"superd/pidfd"
 	"superd/signals"
 )
 
-// A Link is the supervisor's side: what it tells who outlives it, superd's keeper or systemd, and hears of him.
+// A Link is the supervisor's side of the connection to the process that outlives it: superd's
+// keeper or systemd.
 type Link struct {
 	*fdstore.Manager
 	caught   *signals.Caught
-	files    map[string]int // that were handed over
+	files    map[string]int // descriptors that were passed to this process
 	socket   int            // -1: no keeper
 	receiver *fdstore.Receiver
-	keeper   *pidfd.Process // nil: no keeper
-	timer    int            // the watchdog's; -1: none
+	keeper   int // pid of the keeper; 0: no keeper
+	timer    int // timer of the watchdog; -1: none
 	exits    []Exit
 	signals  []syscall.Signal
+	stop     syscall.Signal // signal of a stop request from before this supervisor; 0: none
 	resumes  bool
+	children bool // this process had children before it ran superd
 
-	openFiles *unix.Rlimit // of whoever is executed in this process's place; nil: as it is
+	// Limit on open files for a program executed in this process; nil: unchanged
+	openFiles *unix.Rlimit
 }
 
-// A Listener is told what the keeper sends, on the loop.
+// A Listener has callbacks, run on the loop, for messages of the keeper.
 type Listener struct {
-	Signal func(syscall.Signal) // the keeper got one
-	Exit   func(Exit)           // a process that the keeper has reaped
-	Gone   func()               // the keeper has ended
+	Signal func(syscall.Signal) // the keeper received a signal
+	// The keeper received a signal earlier, and superd must end if it does not already
+	Stop func(syscall.Signal)
+	Exit func(Exit) // the keeper reaped a process
+	Gone func()     // the keeper has ended
 }
 
-// Join returns the link of this process to whom it has been started by: superd's keeper, else systemd where NOTIFY_SOCKET is set, else nobody.
-// What was handed over comes with it; a keeper that has ended meanwhile has left it to this process. Join comes before
-// signals.MarkInheritedCloexec. caught are on hold while another program takes this one's place, which gets openFiles as its limit of open files.
+// Join returns the link of this process to its parent: superd's keeper, else systemd if
+// NOTIFY_SOCKET is set, else none. The link has the descriptors that were passed; those of a keeper
+// that has ended since belong to this process. Call it before signals.MarkInheritedCloexec. caught
+// is held while another program is executed in this process; that program gets openFiles as its
+// limit on open files.
+//
+// Whether there is a keeper depends on two facts that no system call filter can hide: the
+// environment names it, and it is this process's parent until it ends. So a process below a live
+// keeper gets a link or an error, and never becomes a keeper itself.
 func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 	pid, _ := strconv.Atoi(os.Getenv(keeperVariable))
 	os.Unsetenv(keeperVariable)
 	l := &Link{caught: caught, openFiles: openFiles, socket: -1, timer: -1}
 	l.files = fdstore.Take(func(files map[string]int) bool {
-		fd, ok := files[linkFile]
-		return ok && madeBy(fd, pid)
+		if fd, ok := files[linkFile]; ok {
+			return madeBy(fd, pid)
+		}
+		fd, ok := files[frontFile]
+		return ok && madeBy(fd, os.Getppid()) // the front process starts nothing else
 	})
 	socket, timer := l.Take(linkFile), l.Take(watchdogFile)
-	if pid > 0 && socket >= 0 {
-		if keeper, err := pidfd.Open(pid); err == nil && os.Getppid() == pid { // so it is the one, and lives
-			l.keeper, l.socket, l.timer = keeper, socket, timer
+	if pid > 0 && os.Getppid() == pid {
+		if socket < 0 {
+			return nil, fmt.Errorf("join keeper: %s says that the parent, process %d, is superd's keeper, "+
+				"but it has handed over no socket of its own: start superd without that variable", keeperVariable, pid)
 		}
-	}
-	if l.keeper == nil {
-		unix.Close(socket) // of a keeper that has ended, if any
+		l.keeper, l.socket, l.timer = pid, socket, timer
+	} else {
+		unix.Close(socket) // closes those of a keeper that has ended, if any
 		unix.Close(timer)
 	}
 	switch path := os.Getenv("NOTIFY_SOCKET"); {
-	case l.keeper != nil:
+	case l.keeper > 0:
 		l.Manager, l.receiver = fdstore.Over(socket), fdstore.NewReceiver(socket)
 		l.listen()
 	case path != "":
@@ -72,16 +87,25 @@ func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 		}
 		l.Manager = manager
 	default:
-		l.Manager = fdstore.Nobody()
+		l.Manager = fdstore.Noop()
 	}
+	if fd, ok := l.files[frontFile]; ok && l.keeper > 0 {
+		delete(l.files, frontFile)
+		l.Inherited(frontFile, fd) // for a program executed in this process
+	}
+	l.children = l.keeper == 0 && hadChildren(len(l.files) == 0)
 	for _, name := range fdstore.InTurn(l.files) {
+		if name == frontFile {
+			continue // the keeper takes it
+		}
 		l.Inherited(name, l.files[name])
 		l.resumes = true
 	}
 	return l, nil
 }
 
-// Take takes a descriptor out of those that were stored, -1 if it is not among them. The caller owns it.
+// Take removes a stored descriptor and returns it, -1 if there is none with that name. The caller
+// owns it.
 func (l *Link) Take(name string) int {
 	fd, ok := l.files[name]
 	if !ok {
@@ -91,50 +115,48 @@ func (l *Link) Take(name string) int {
 	return fd
 }
 
-// madeBy reports whether a descriptor is an end of a socketpair that the process has made.
+// madeBy reports whether a descriptor is an end of a socketpair created by that process.
 func madeBy(fd, pid int) bool {
 	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	return err == nil && int(peer.Pid) == pid
 }
 
-// Pid returns the keeper's pid, 0 where there is none.
-func (l *Link) Pid() int {
-	if l.keeper == nil {
-		return 0
-	}
-	return l.keeper.Pid()
-}
+// Pid returns the keeper's pid, 0 if there is none.
+func (l *Link) Pid() int { return l.keeper }
 
-// Files returns the descriptors that were stored by an earlier supervisor. The caller owns them.
+// Files returns the descriptors stored by a predecessor. The caller owns them.
 func (l *Link) Files() map[string]int { return l.files }
 
-// Resumes reports whether this supervisor takes the place of one that did not come to an orderly end: the keeper says so, or there is
-// what that one has stored.
+// HadChildren reports whether this process had children before it ran superd.
+func (l *Link) HadChildren() bool { return l.children }
+
+// Resumes reports whether this supervisor replaces one that did not end in order: the keeper says
+// so, or there are stored descriptors.
 func (l *Link) Resumes() bool { return l.resumes }
 
-// Exits returns the ends of processes that the keeper has reaped before this supervisor came.
+// Exits returns the exits of processes that the keeper reaped before this supervisor started.
 func (l *Link) Exits() []Exit {
 	exits := l.exits
 	l.exits = nil
 	return exits
 }
 
-// Acknowledge tells that the exit of a process is noted.
+// Acknowledge confirms to the keeper that the exit of a process is recorded.
 func (l *Link) Acknowledge(pid int, start uint64) {
 	if l.socket >= 0 {
 		l.Tell(acknowledgeLine(pid, start))
 	}
 }
 
-// Announce tells the keeper that superd ends for good, with this status.
+// Announce sends the keeper the status with which superd ends for good.
 func (l *Link) Announce(status int) {
 	if l.socket >= 0 {
 		l.Tell(fmt.Sprintf("%s=%d", keyExit, status))
 	}
 }
 
-// Watch has what the keeper sends told to the listener until scope is closed, and has it watch the loop, a turn of which may
-// take limit.
+// Watch calls the listener for messages of the keeper until scope is closed. It also makes the
+// keeper watch the loop, of which a turn may take limit.
 func (l *Link) Watch(scope *loop.Scope, limit time.Duration, to Listener) error {
 	if l.socket < 0 {
 		return nil
@@ -143,9 +165,16 @@ func (l *Link) Watch(scope *loop.Scope, limit time.Duration, to Listener) error 
 		for _, e := range l.Exits() {
 			to.Exit(e)
 		}
+		if sig := l.stop; sig != 0 {
+			l.stop = 0
+			to.Stop(sig)
+		}
 		received := l.signals
 		l.signals = nil
 		for _, sig := range received {
+			// Before the call: a signal that crashes the supervisor must not be delivered
+			// repeatedly.
+			l.Tell(fmt.Sprintf("%s=%d", keySignalled, int(sig)))
 			to.Signal(sig)
 		}
 	}
@@ -153,16 +182,18 @@ func (l *Link) Watch(scope *loop.Scope, limit time.Duration, to Listener) error 
 	var err error
 	heard, err = scope.OnReadable(l.socket, func() {
 		if !l.listen() {
-			heard.Stop() // the pidfd tells of the keeper's end
+			heard.Stop() // the hangup reports the keeper's end
 		}
 		deliver()
 	})
 	if err != nil {
 		return fmt.Errorf("listen to keeper: %w", err)
 	}
-	gone, err = scope.OnReadable(l.keeper.FD(), func() {
+	// Only the keeper has the other end open, so a hangup means its end. A pidfd would show the
+	// same, but system call filters may refuse it.
+	gone, err = scope.OnHangup(l.socket, func() {
 		gone.Stop()
-		l.listen() // what it has said last
+		l.listen() // its last messages
 		deliver()
 		to.Gone()
 	})
@@ -177,14 +208,15 @@ func (l *Link) Watch(scope *loop.Scope, limit time.Duration, to Listener) error 
 	return nil
 }
 
-// ComesUp has the keeper watch the process until the first turn of its loop has ended, as if that took since now. limit is that of Watch.
+// ComesUp makes the keeper watch this process until the first turn of its loop has ended, like a
+// turn that begins now. limit is as for Watch.
 func (l *Link) ComesUp(limit time.Duration) {
 	if l.timer >= 0 && limit > 0 {
 		newGuard(l.timer, limit).begin()
 	}
 }
 
-// listen reads what there is. It returns false when no more will come.
+// listen reads all available messages. It returns false when no more can come.
 func (l *Link) listen() bool {
 	for {
 		m, ok, err := l.receiver.Next()
@@ -205,6 +237,8 @@ func (l *Link) listen() bool {
 				}
 			case keyResume:
 				l.resumes = true
+			case keyStop:
+				l.stop = syscall.Signal(number(value))
 			case keySignal:
 				l.signals = append(l.signals, syscall.Signal(number(value)))
 			}
@@ -212,50 +246,55 @@ func (l *Link) listen() bool {
 	}
 }
 
-// ErrSignalled is why another program was not executed: a signal has arrived, and would be lost. It is about to be delivered.
+// ErrSignalled says that another program was not executed since a signal has arrived and would be
+// lost. The signal will be delivered.
 var ErrSignalled = errors.New("a signal has just arrived")
 
-// Upgrade executes another binary in this process's place, which gets what is stored and the link. It returns only if that failed; then
-// everything is as before. What waits to be sent would be lost: see Idle. With a keeper there is a way back: see trial.
+// Upgrade executes another binary in this process, with the stored descriptors and the link. It
+// returns only on failure; then nothing has changed. Queued messages would be lost: see Idle. With
+// a keeper a failed upgrade is reverted: see trial.
 func (l *Link) Upgrade(binary string, args, env []string) error {
 	files := l.Kept()
-	if l.keeper != nil {
+	if l.keeper > 0 {
 		files[linkFile] = l.socket
 		env = append(slices.Clip(env), fmt.Sprintf("%s=%d", keeperVariable, l.Pid()))
 		if l.timer >= 0 {
 			files[watchdogFile] = l.timer
-			newGuard(l.timer, 0).end() // this turn ends nowhere
+			newGuard(l.timer, 0).end() // this turn does not end
 		}
 		l.Tell(keyUpgrade + "=1")
+	} else {
+		env = childrenTold(env, l.children)
 	}
 	err := errUnheard
 	if l.Idle() {
 		err = l.exec(binary, args, env, files)
 	}
-	if l.keeper != nil {
+	if l.keeper > 0 {
 		l.Tell(keyUpgrade + "=0")
 	}
 	return err
 }
 
-// TakeRole makes this process the keeper, after the keeper has ended: it executes its program again with what it has stored. It returns only
-// if that failed.
+// TakeRole makes this process the keeper after the keeper has ended: it executes its program again
+// with the stored descriptors. It returns only on failure.
 func (l *Link) TakeRole(args, env []string) error {
 	path, err := signals.Executable()
 	if err != nil {
 		return err
 	}
-	return l.exec(path, args, env, l.Kept())
+	// Any children were started by superd.
+	return l.exec(path, args, childrenTold(env, false), l.Kept())
 }
 
 var errUnheard = errors.New("the keeper does not hear")
 
-// exec executes a program in this process's place. Signals that arrive meanwhile don't kill it.
+// exec executes a program in this process. Signals that arrive meanwhile do not kill it.
 func (l *Link) exec(path string, args, env []string, files map[string]int) error {
 	arrived, release := l.caught.Hold()
 	defer release()
 	if slices.ContainsFunc(arrived, handedOn) {
 		return ErrSignalled
 	}
-	return fdstore.Exec(path, args, env, files, l.openFiles)
+	return fdstore.Exec(path, args, l.caught.Environment(env), files, l.openFiles)
 }

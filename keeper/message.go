@@ -9,31 +9,46 @@ import (
 	"superd/pidfd"
 )
 
-// What keeper and supervisor say to each other beside what sd_notify(3) has.
+// Messages between keeper and supervisor, in addition to those of sd_notify(3).
 const (
-	keySignal      = "X_SUPERD_SIGNAL"      // to the supervisor: the number of a signal that the keeper got
-	keyResume      = "X_SUPERD_RESUME"      // to the supervisor: 1, it takes the place of one that did not come to an orderly end
-	keyExited      = "X_SUPERD_EXITED"      // to the supervisor: pid,start,status of a process that the keeper has reaped
-	keyAcknowledge = "X_SUPERD_ACKNOWLEDGE" // to the keeper: pid,start of one that the supervisor has noted
-	keyUpgrade     = "X_SUPERD_UPGRADE"     // to the keeper: 1, the supervisor executes another binary next; 0, it has not
-	keyExit        = "X_SUPERD_EXIT"        // to the keeper: the supervisor ends for good, with this status
+	// To the supervisor: number of a signal that the keeper received
+	keySignal = "X_SUPERD_SIGNAL"
+	// To the keeper: number of such a signal that the supervisor handles now
+	keySignalled = "X_SUPERD_SIGNALLED"
+	// To the supervisor: number of a signal that a predecessor received, and for which superd must
+	// end
+	keyStop = "X_SUPERD_STOP"
+	// To the supervisor: 1, its predecessor did not end in order
+	keyResume = "X_SUPERD_RESUME"
+	// To the supervisor: pid,start,status of a process that the keeper has reaped
+	keyExited = "X_SUPERD_EXITED"
+	// To the keeper: pid,start of an exit that the supervisor has recorded
+	keyAcknowledge = "X_SUPERD_ACKNOWLEDGE"
+	// To the keeper: 1, the supervisor is about to execute another binary; 0, it did not
+	keyUpgrade = "X_SUPERD_UPGRADE"
+	// Front process to keeper: 1, the terminal has hung up
+	keyHangup = "X_SUPERD_HANGUP"
+	// Keeper to front process: the runtime directory
+	keyRuntimeDir = "X_SUPERD_RUNTIME_DIR"
+	// To the keeper, and to the front process: superd ends for good, with this status
+	keyExit = "X_SUPERD_EXIT"
 )
 
-// An Exit is the end of a process that the keeper has reaped.
+// An Exit is the exit of a process that the keeper has reaped.
 type Exit struct {
 	Pid    int
 	Start  uint64 // clock ticks since boot
 	Status syscall.WaitStatus
 }
 
-// Of returns how the process ended, as package pidfd has it.
+// Of returns the exit in the form of package pidfd.
 func (e Exit) Of() pidfd.Exit { return pidfd.ExitOf(e.Status) }
 
 func (e Exit) line() string {
 	return fmt.Sprintf("%s=%d,%d,%d", keyExited, e.Pid, e.Start, uint32(e.Status))
 }
 
-// parseExit reads the value of keyExited, or that of keyAcknowledge, which has no status.
+// parseExit parses the value of keyExited, or of keyAcknowledge, which has no status.
 func parseExit(value string) (e Exit, ok bool) {
 	fields := strings.Split(value, ",")
 	if len(fields) < 2 || len(fields) > 3 {
@@ -49,7 +64,7 @@ func parseExit(value string) (e Exit, ok bool) {
 	return Exit{pid, start, syscall.WaitStatus(status)}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// waitStatus returns the wait status as of wait4(2) of an exit.
+// waitStatus returns an exit as a wait status of wait4(2).
 func waitStatus(e pidfd.Exit) syscall.WaitStatus {
 	status := syscall.WaitStatus(e.Code<<8) | syscall.WaitStatus(e.Signal)
 	if e.Core {
@@ -69,7 +84,7 @@ func cut(line string) (key, value string) {
 	return key, value
 }
 
-// number returns 0 for what is none.
+// number returns the number in value, 0 if it is none.
 func number(value string) int {
 	n, _ := strconv.Atoi(value)
 	return n

@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runtimeFile is the name under which the runtime directory is stored.
+// runtimeFile is the name of the stored runtime directory.
 const runtimeFile = "runtime"
 
-// KeepRuntimeDir has the next supervisor find the runtime directory, whatever has become of the configuration file that names it.
+// KeepRuntimeDir stores the runtime directory for the next supervisor, since the configuration file
+// that names it may change.
 func (l *Link) KeepRuntimeDir(path string) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -21,11 +22,11 @@ func (l *Link) KeepRuntimeDir(path string) error {
 		unix.Close(fd)
 		return fmt.Errorf("keep runtime directory: %w", err)
 	}
-	return nil // open for as long as it is stored
+	return nil // stays open while it is stored
 }
 
-// RuntimeDir returns the runtime directory of the supervisor in whose place this one was started; not ok: there was none, or it is not
-// known.
+// RuntimeDir returns the runtime directory of the predecessor; ok is false if there was none, or it
+// is unknown.
 func (l *Link) RuntimeDir() (path string, ok bool) {
 	fd := l.Take(runtimeFile)
 	if fd < 0 {

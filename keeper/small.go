@@ -5,20 +5,21 @@ import (
 	"runtime"
 	"time"
 
-	"superd/footprint"
+	"superd/internal/gcpacer"
 )
 
-// StaySmall has Go spend time rather than memory.
+// StaySmall configures the Go runtime to save memory at the expense of time.
 func StaySmall() {
 	runtime.GOMAXPROCS(1)
 	occupyPoller()
 }
 
-// occupyPoller has a thread wait in Go's own epoll, for what never comes: where none does, the runtime's monitor wakes up each minute to look there.
+// occupyPoller blocks a thread in Go's own epoll forever. Without one the runtime's monitor would
+// wake up each minute to poll.
 func occupyPoller() {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return // it costs no more than that
+		return // the only loss is the wakeup each minute
 	}
 	go func() {
 		r.Read(make([]byte, 1))
@@ -26,20 +27,22 @@ func occupyPoller() {
 	}()
 }
 
-// smallPause is how long a supervisor that is ready may have something to tell.
+// smallPause is how long a ready supervisor may still send messages of its start.
 const smallPause = time.Second
 
-// growth is by how many bytes the keeper's heap may grow between two collections: the start of a thousand programs takes a third of that.
+// growth is how many bytes the keeper's heap may grow between two collections. The start of a
+// thousand programs takes a third of that.
 const growth = 1 << 20
 
-// becomeSmallSoon has the keeper become small once it has come to rest. Its heap is left as it is: a first collection makes lists of the runtime's for what it
-// has found, which take more than the garbage does that the keeper has made by then. One that is due later, as after the start of thousands, reads much of the
-// program's constants: so the program's pages are given back after each.
+// becomeSmallSoon reduces the keeper's memory once it is idle. It does not collect garbage: a first
+// collection makes the runtime allocate lists that take more than the garbage so far. A later
+// collection, such as after the start of thousands, reads many constants of the program, so the
+// program's pages are released after each.
 func (k *Keeper) becomeSmallSoon() {
 	k.scope.After(smallPause, func() {
 		if k.pacer == nil {
-			k.pacer = footprint.NewPacer(growth, footprint.ReleaseProgram)
+			k.pacer = gcpacer.NewPacer(growth, gcpacer.ReleaseProgram)
 		}
-		go footprint.ReleaseProgram() // it takes a while
+		go gcpacer.ReleaseProgram() // takes a while
 	})
 }

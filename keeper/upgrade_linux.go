@@ -7,29 +7,32 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"superd/fdstore"
+	"superd/keeper/fdstore"
 	"superd/loop"
 	"superd/pidfd"
 	"superd/signals"
 )
 
-// A trial is the time between a supervisor's word that it is about to execute another binary and that binary's READY=1. Should it end before
-// that, or take too long, the next supervisor is started from the keeper's own binary, which is the old one until the trial is over: then the keeper
-// executes the new one, too.
+// A trial is the time between a supervisor's message that it will execute another binary and
+// READY=1 of that binary. If the process ends before that or takes too long, the next supervisor
+// runs the keeper's own binary, which is still the old one. After the trial the keeper executes the
+// new binary, too.
 type trial struct {
 	timer *loop.Timer // nil: no trial
 }
 
-// begin is told when the supervisor is about to execute another binary, or has not done so after all.
+// begin starts the trial when the supervisor is about to execute another binary, or ends it if the
+// supervisor did not (really is false).
 func (t *trial) begin(k *Keeper, really bool) {
 	t.end()
 	if !really {
 		return
 	}
-	k.exits.told = 0 // what the other binary has not acknowledged, it is told
+	k.exits.told = 0 // resend exits that are not acknowledged
 	t.timer = k.scope.After(k.options.Trial, func() {
 		t.timer = nil
 		k.log.Error("superd's new binary is not ready: the old one is started again", "waited", k.options.Trial)
@@ -37,7 +40,7 @@ func (t *trial) begin(k *Keeper, really bool) {
 	})
 }
 
-// end reports whether there was one.
+// end ends the trial, and reports whether there was one.
 func (t *trial) end() bool {
 	was := t.timer != nil
 	t.timer.Stop()
@@ -45,7 +48,7 @@ func (t *trial) end() bool {
 	return was
 }
 
-// Names of descriptors that a keeper hands to itself.
+// Names of descriptors that a keeper passes to itself.
 const (
 	ownChannelFile  = "keeper-channel"
 	ownLinkFile     = "keeper-link"
@@ -53,21 +56,25 @@ const (
 	ownStateFile    = "keeper-state"
 )
 
-// A handover is what a keeper knows, for itself after an execution.
+// A handover is the state that a keeper passes to itself through an exec.
 type handover struct {
-	Supervisor int // pid
-	Ready      bool
-	Stopping   bool
-	Announced  bool
-	Status     int
-	EverReady  bool
-	Crashes    int
-	Exits      []Exit
-	Told       int
-	Signals    []int
+	Supervisor  int // pid of the supervisor
+	Ready       bool
+	Stopping    bool
+	Announced   bool
+	Status      int
+	EverReady   bool
+	Crashes     int
+	Exits       []Exit
+	Told        int
+	Signals     []int
+	Undelivered []int         // signals sent to the supervisor
+	Stop        int           // signal; 0: no request
+	StopAt      time.Duration // on CLOCK_MONOTONIC
 }
 
-// follow executes the binary that the supervisor runs. It returns if that fails; the keeper goes on with the old one.
+// follow executes the binary that the supervisor runs. It returns on failure; the keeper then
+// continues with the old one.
 func (k *Keeper) follow() {
 	path, err := signals.ExecutableOf(k.supervisor.Pid())
 	if err == nil {
@@ -82,6 +89,10 @@ func (k *Keeper) execute(path string) error {
 	state := handover{
 		Supervisor: k.supervisor.Pid(), Ready: k.life.ready, Stopping: k.life.stopping, Announced: k.life.announced, Status: k.life.status,
 		EverReady: k.everReady, Crashes: k.crashes, Exits: k.exits.exits, Told: k.exits.told,
+		Stop: int(k.stop.signal), StopAt: k.stop.at,
+	}
+	for _, sig := range k.told {
+		state.Undelivered = append(state.Undelivered, int(sig))
 	}
 	for _, sig := range append(slices.Clip(k.signals), arrived...) {
 		if handedOn(sig) {
@@ -102,13 +113,17 @@ func (k *Keeper) execute(path string) error {
 	}
 	files := k.store.Files()
 	files[ownStateFile], files[ownChannelFile], files[ownLinkFile] = fd, k.channel, k.theirs
+	if k.front >= 0 {
+		files[frontFile] = k.front
+	}
 	if k.watchdog.fd >= 0 {
 		files[ownWatchdogFile] = k.watchdog.fd
 	}
-	return fdstore.Exec(path, k.options.Args, k.options.Env, files, k.options.OpenFiles)
+	env := childrenTold(k.options.Signals.Environment(k.options.Env), k.options.HadChildren)
+	return fdstore.Exec(path, k.options.Args, env, files, k.options.OpenFiles)
 }
 
-// inherit takes up what the keeper has handed to itself, if it has.
+// inherit takes over what the keeper has passed to itself, and reports whether it has.
 func (k *Keeper) inherit() (again bool, err error) {
 	take := k.store.Take
 	fd := take(ownStateFile)
@@ -126,13 +141,17 @@ func (k *Keeper) inherit() (again bool, err error) {
 	if err := json.Unmarshal(text, &state); err != nil {
 		return false, fmt.Errorf("take over from the old keeper: %w", err)
 	}
-	k.supervisor, err = pidfd.Open(state.Supervisor) // its child still
+	k.supervisor, err = pidfd.Open(state.Supervisor) // still a child of this process
 	if err != nil {
 		return false, fmt.Errorf("take over from the old keeper: %w", err)
 	}
 	k.life = life{state.Ready, state.Stopping, state.Announced, state.Status}
 	k.everReady, k.crashes = state.EverReady, state.Crashes
 	k.exits = exitList{exits: state.Exits, told: min(state.Told, len(state.Exits))}
+	k.stop.signal, k.stop.at = syscall.Signal(state.Stop), state.StopAt
+	for _, sig := range state.Undelivered {
+		k.told = append(k.told, syscall.Signal(sig))
+	}
 	for _, sig := range state.Signals {
 		k.signals = append(k.signals, syscall.Signal(sig))
 	}

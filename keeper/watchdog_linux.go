@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,22 +10,24 @@ import (
 	"superd/loop"
 )
 
-// abortPatience is how long a supervisor may take to write down its goroutines.
+// abortPatience is how long a supervisor may take to write its goroutine traces.
 const abortPatience = 5 * time.Second
 
-// A watchdog notices a supervisor whose loop is stuck, and costs nothing while all is well: no clock ticks for it in either process.
+// A watchdog detects a supervisor whose loop hangs. It needs no wakeups in either process while the
+// loop runs.
 //
-// The supervisor arms a timer when a turn of its loop begins and disarms it when the turn ends: a timerfd, which the keeper watches. So the
-// keeper wakes up only when a turn has taken too long. And when the keeper has sent something that lies unread in the socket, it looks
-// once after that time: a supervisor that is stopped, or whose loop does not turn at all, reads nothing. One that takes the place of another arms
-// the timer when it begins to come up.
+// The supervisor arms a timer when a turn of its loop begins and disarms it when the turn ends. The
+// timer is a timerfd that the keeper watches, so the keeper wakes up only if a turn has taken too
+// long. Also, when the keeper has sent a message, it checks once after that time whether it was
+// read: a stopped supervisor, or one whose loop does not turn, reads nothing. A supervisor that
+// replaces another arms the timer when its start begins.
 //
-// Who is stuck gets SIGABRT, which has Go write down all goroutines, then SIGKILL.
+// A hanging supervisor gets SIGABRT, which makes Go write all goroutine traces, then SIGKILL.
 type watchdog struct {
 	k        *Keeper
 	fd       int // the timer; -1: no watchdog
 	lastSent time.Duration
-	look     *loop.Timer // nil: nothing was sent lately
+	look     *loop.Timer // nil: no message was sent lately
 	aborting bool        // SIGABRT was sent
 }
 
@@ -35,6 +38,11 @@ func (w *watchdog) open(k *Keeper) error {
 	}
 	if w.fd < 0 {
 		fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+		if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+			k.log.Warn("superd's keeper does not notice a supervisor that is stuck: timerfd_create is refused; "+
+				"allow it in the filter of system calls (seccomp)", "error", err)
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("make watchdog's timer: %w", err)
 		}
@@ -44,15 +52,15 @@ func (w *watchdog) open(k *Keeper) error {
 	return err
 }
 
-// expired is told by the timer.
+// expired handles the expiry of the timer.
 func (w *watchdog) expired() {
 	var count [8]byte
-	if n, _ := unix.Read(w.fd, count[:]); n == len(count) { // else the turn has just ended
+	if n, _ := unix.Read(w.fd, count[:]); n == len(count) { // otherwise the turn has just ended
 		w.stuck("a turn of its loop does not end")
 	}
 }
 
-// sent is told when something was sent.
+// sent schedules a check after a message was sent.
 func (w *watchdog) sent() {
 	if w.fd < 0 || w.k.supervisor == nil {
 		return
@@ -63,7 +71,7 @@ func (w *watchdog) sent() {
 	}
 }
 
-// lookWhetherRead looks whether what was sent has been read.
+// lookWhetherRead checks whether messages were read.
 func (w *watchdog) lookWhetherRead() {
 	w.look = nil
 	unread, err := unix.IoctlGetInt(w.k.channel, unix.SIOCOUTQ)
@@ -76,7 +84,7 @@ func (w *watchdog) lookWhetherRead() {
 	}
 }
 
-// stuck ends a supervisor.
+// stuck kills a hanging supervisor, after it has written its goroutine traces.
 func (w *watchdog) stuck(how string) {
 	if w.k.supervisor == nil || w.aborting {
 		return
@@ -85,11 +93,11 @@ func (w *watchdog) stuck(how string) {
 	w.k.log.Error("superd is stuck: it is to write down what it does, and is started anew", "pid", w.k.supervisor.Pid(),
 		"because", how, "watchdog", w.k.options.Watchdog)
 	w.k.supervisor.Signal(unix.SIGABRT)
-	w.k.supervisor.Signal(unix.SIGCONT) // one that is stopped can't act on it
+	w.k.supervisor.Signal(unix.SIGCONT) // a stopped process can't handle SIGABRT
 	w.k.scope.After(abortPatience, func() { w.k.supervisor.Signal(unix.SIGKILL) })
 }
 
-// rest forgets a supervisor that has ended.
+// rest resets the watchdog after the end of a supervisor.
 func (w *watchdog) rest() {
 	w.look, w.aborting = nil, false
 	if w.fd >= 0 {

@@ -9,37 +9,37 @@ import (
 	"slices"
 	"sync"
 
-	"superd/crashpoint"
+	"superd/internal/failpoint"
 )
 
-// An archive is what happens to rotated files: they are compressed, and removed when all of them together are too many. One
-// goroutine does it, on a thread of low priority. Both are kept from the first time that there is something to do: the thread would not come back
-// to those that are reserved.
+// An archive compresses rotated files, and removes the oldest ones when all of them together exceed
+// maxTotal. One goroutine does it, on a thread of low priority. Both stay once there was something
+// to do: such a thread can't return to the reserved ones.
 type archive struct {
 	store *Store
 
 	mu       sync.Mutex
-	maxTotal int64 // bytes of all files; 0: no bound
+	maxTotal int64 // bytes of all files; 0: no limit
 	waiting  []task
 	working  bool
-	wake     chan struct{} // the goroutine waits there; nil: there is none
+	wake     chan struct{} // the goroutine waits for it; nil: there is none
 }
 
-// A task is a chain that has a newly rotated file, or may have some of an earlier superd.
+// A task is a log that has a newly rotated file, or may have some of a predecessor.
 type task struct {
-	chain       *chain
+	segments    *segments
 	compression Compression
 }
 
-// SetMaxTotal bounds the bytes of all log files of captures together: at each rotation, the oldest rotated ones beyond are
-// removed. 0 is no bound.
+// SetMaxTotal limits the bytes of all log files of collectors together. At each rotation the oldest
+// rotated files beyond the limit are removed. 0 is no limit.
 func (s *Store) SetMaxTotal(bytes int64) {
 	s.archive.mu.Lock()
 	defer s.archive.mu.Unlock()
 	s.archive.maxTotal = bytes
 }
 
-// rotated has the worker look at a chain that has one more rotated file.
+// rotated queues a log that has one more rotated file.
 func (a *archive) rotated(t task) {
 	if a == nil {
 		return
@@ -49,23 +49,23 @@ func (a *archive) rotated(t task) {
 	if t.compression == "" && a.maxTotal == 0 {
 		return
 	}
-	same := func(other task) bool { return other.chain == t.chain }
+	same := func(other task) bool { return other.segments == t.segments }
 	if i := slices.IndexFunc(a.waiting, same); i >= 0 {
 		a.waiting[i] = t
 		return
 	}
-	a.store.paths.keep(t.chain)
+	a.store.paths.keep(t.segments)
 	a.waiting = append(a.waiting, t)
 	if a.working {
 		return
 	}
 	a.working = true
-	a.store.captures.Add(1)
+	a.store.collectors.Add(1)
 	if a.wake == nil {
 		a.wake = make(chan struct{}, 1)
 		go a.run(a.wake)
 	}
-	a.wake <- struct{}{} // there is room: it has taken the one before
+	a.wake <- struct{}{} // does not block: the goroutine has taken the previous token
 }
 
 // run works whenever there is something to do, until wake is closed.
@@ -73,7 +73,7 @@ func (a *archive) run(wake <-chan struct{}) {
 	lowerPriority()
 	for range wake {
 		a.work()
-		a.store.captures.Done()
+		a.store.collectors.Done()
 	}
 }
 
@@ -87,7 +87,6 @@ func (a *archive) end() {
 	}
 }
 
-// work does what is to be done.
 func (a *archive) work() {
 	for {
 		a.mu.Lock()
@@ -103,22 +102,22 @@ func (a *archive) work() {
 
 		var err error
 		if next.compression != "" {
-			err = next.chain.compressAll(next.compression)
+			err = next.segments.compressAll(next.compression)
 		}
 		if maxTotal > 0 {
 			err = errors.Join(err, a.prune(maxTotal))
 		}
 		if err != nil {
-			a.store.log.Warn("rotated log files are not kept as they should be", "path", next.chain.path, "error", err)
+			a.store.log.Warn("rotated log files are not kept as they should be", "path", next.segments.path, "error", err)
 		}
-		a.store.paths.leave(next.chain)
+		a.store.paths.leave(next.segments)
 	}
 }
 
-// prune removes the oldest rotated files until all files together have at most that many bytes.
+// prune removes the oldest rotated files until all files together have at most maxTotal bytes.
 func (a *archive) prune(maxTotal int64) error {
 	type old struct {
-		*chain
+		*segments
 		rotatedFile
 	}
 	var errs []error
@@ -147,27 +146,26 @@ func (a *archive) prune(maxTotal int64) error {
 	return errors.Join(errs...)
 }
 
-// files returns the rotated files, oldest first, and the size of the newest one.
-func (ch *chain) files() (rotated []rotatedFile, current int64) {
+// files returns the rotated files, oldest first, and how many bytes of the current file are on the
+// disk.
+func (ch *segments) files() (rotated []rotatedFile, current int64) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return slices.Clone(ch.rotated), ch.current.end - ch.current.start
+	return slices.Clone(ch.rotated), ch.current.onDisk()
 }
 
-// drop removes a rotated file.
-func (ch *chain) drop(r rotatedFile) error {
+func (ch *segments) drop(r rotatedFile) error {
 	ch.disk.Lock()
 	defer ch.disk.Unlock()
 	r, ok := ch.find(r.stamp) // it may have been compressed
 	if !ok {
 		return nil
 	}
-	ch.each(func(ch *chain) { ch.forget(r.stamp) })
-	return removeFile(ch.segment(r).name)
+	ch.each(func(ch *segments) { ch.forget(r.stamp) })
+	return ch.location().remove(r.suffix())
 }
 
-// find returns the rotated file of that stamp.
-func (ch *chain) find(s stamp) (rotatedFile, bool) {
+func (ch *segments) find(s stamp) (rotatedFile, bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	i := slices.IndexFunc(ch.rotated, func(r rotatedFile) bool { return r.stamp == s })
@@ -177,8 +175,8 @@ func (ch *chain) find(s stamp) (rotatedFile, bool) {
 	return ch.rotated[i], true
 }
 
-// compressAll compresses the rotated files that are not, oldest first.
-func (ch *chain) compressAll(c Compression) error {
+// compressAll compresses the uncompressed rotated files, oldest first.
+func (ch *segments) compressAll(c Compression) error {
 	errs := []error{ch.list(nil)}
 	rotated, _ := ch.files()
 	for _, r := range rotated {
@@ -189,68 +187,81 @@ func (ch *chain) compressAll(c Compression) error {
 	return errors.Join(errs...)
 }
 
-// compress has a compressed file take the place of a rotated one. Whenever superd is killed, one of the two is there in whole: the
-// compressed one gets its name when it is on the disk, and the other one is removed after that.
-func (ch *chain) compress(r rotatedFile, c Compression) (err error) {
-	from := ch.segment(r)
-	r.compression = c
-	to := ch.segment(r)
-	unfinished := to.name + unfinishedSuffix
-	ch.wrap(unfinished)
-	defer ch.wrap("")
-	file, err := os.Open(from.name)
+// compress replaces a rotated file by a compressed one. Whenever superd is killed, one of the two
+// is complete. The compressed one gets its name when it is on the disk, and only then the other one
+// is removed.
+func (ch *segments) compress(r rotatedFile, c Compression) (err error) {
+	at := ch.location()
+	dir, base, err := at.dir()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was one too many
+		return nil // removed with its directory
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	from := r.stamp.name(base)
+	to := from + c.suffix()
+	unfinished := to + unfinishedSuffix
+	name := r.stamp.name(ch.path)
+	ch.wrap(name + c.suffix() + unfinishedSuffix)
+	defer ch.wrap("")
+	file, info, err := at.openReadIn(dir, from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
+	if info.mostlyHoles() {
+		return nil
 	}
-	packed, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	packed, err := at.createIn(dir, unfinished)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, removeFile(unfinished))
+			err = errors.Join(err, removeIn(dir, unfinished))
 		}
 	}()
-	if err := inheritRights(packed, file); err != nil {
+	if err := inheritRights(packed, info); err != nil {
 		packed.Close()
 		return err
 	}
-	err = c.compress(packed, file, info.Size())
-	crashpoint.Here("compress.written")
+	err = c.compress(packed, file, info.size)
+	failpoint.Here("compress.written")
 	if err == nil {
 		err = packed.Sync()
 	}
+	r.compression = c
 	if r.size, err = sizeOf(packed, err); err != nil {
-		return fmt.Errorf("compress %s: %w", from.name, err)
+		return fmt.Errorf("compress %s: %w", name, err)
 	}
 
 	ch.disk.Lock()
 	defer ch.disk.Unlock()
 	if _, ok := ch.find(r.stamp); !ok {
-		return removeFile(unfinished) // it has become one too many
+		return removeIn(dir, unfinished) // pruned meanwhile
 	}
-	if err := renameNew(unfinished, to.name); err != nil {
+	if err := dir.RenameNew(unfinished, to); err != nil {
 		return err
 	}
-	crashpoint.Here("compress.renamed")
-	ch.each(func(ch *chain) { ch.replace(r) })
-	return removeFile(from.name)
+	failpoint.Here("compress.renamed")
+	ch.each(func(ch *segments) { ch.replace(r) })
+	return removeIn(dir, from)
 }
 
-// inheritRights gives a file the owners and the mode of another one.
-func inheritRights(to, from *os.File) error {
-	want, err := statFD(int(from.Fd()))
-	if err != nil {
-		return err
-	}
+// mostlyHoles reports whether a file is much larger than its space on the disk. Compression would
+// gain nothing and could take hours. If the file system doesn't report the space yet, the file is
+// compressed at a later rotation. A file that the file system itself compresses well never is.
+func (i fileInfo) mostlyHoles() bool {
+	const least, times = 1 << 20, 16
+	return i.size > least && i.size/times > i.room
+}
+
+func inheritRights(to *os.File, want fileInfo) error {
 	have, err := statFD(int(to.Fd()))
 	if err != nil {
 		return err
@@ -276,8 +287,8 @@ func sizeOf(file *os.File, err error) (int64, error) {
 	return info.Size(), nil
 }
 
-// replace notes what a rotated file is now. Its positions are those that this chain has for it.
-func (ch *chain) replace(by rotatedFile) {
+// replace updates a rotated file. Its positions stay, as they are those of this segments.
+func (ch *segments) replace(by rotatedFile) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	for i := range ch.rotated {
@@ -285,12 +296,4 @@ func (ch *chain) replace(by rotatedFile) {
 			r.compression, r.size = by.compression, by.size
 		}
 	}
-}
-
-// removeFile removes a file that may be gone already.
-func removeFile(name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

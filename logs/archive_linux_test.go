@@ -25,7 +25,7 @@ func fillFiles(p *program, lines int) string {
 	return all.String()
 }
 
-// all returns what is kept of the program's output.
+// all returns the program's stored output.
 func (p *program) all() string {
 	p.rig.Helper()
 	var shown bytes.Buffer
@@ -35,7 +35,7 @@ func (p *program) all() string {
 	return shown.String()
 }
 
-// archived waits until the worker has nothing to do.
+// archived waits until the archive has nothing to do.
 func (r *rig) archived() {
 	r.Helper()
 	r.poll("rotated files to be taken care of", func() bool {
@@ -65,9 +65,9 @@ func TestCompression(t *testing.T) {
 			r.do(p.scope.Close)
 			r.waitForStore()
 
-			q := r.program(o) // the next superd
+			q := r.program(o) // a successor
 			equal(t, "what is shown by one who finds the files", q.all(), want)
-			if n := len(r.store.paths.chains); n != 1 {
+			if n := len(r.store.paths.segments); n != 1 {
 				t.Errorf("the archive knows %d files, want that of the one program that is left", n)
 			}
 			var last bytes.Buffer
@@ -79,7 +79,8 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// TestArchiveKeepsItsThread from one time to the next, and ends it with the store.
+// TestArchiveKeepsItsThread: the archive uses one thread from one job to the next, and ends it with
+// the store.
 func TestArchiveKeepsItsThread(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: Gzip})
@@ -97,7 +98,8 @@ func TestArchiveKeepsItsThread(t *testing.T) {
 	r.waitForStore()
 	r.poll("the thread to end", func() bool {
 		return !slices.ContainsFunc(lowThreads(t), func(id string) bool {
-			return slices.Contains(after, id) && id != strconv.Itoa(os.Getpid()) // Go keeps the first thread, if it was that one
+			// Go keeps the first thread, if it was that one
+			return slices.Contains(after, id) && id != strconv.Itoa(os.Getpid())
 		})
 	})
 }
@@ -114,21 +116,23 @@ func lowThreads(t *testing.T) (ids []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, id); err == nil && priority == 20-19 { // getpriority(2): the kernel's own form
+		// getpriority(2): the kernel's own form
+		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, id); err == nil && priority == 20-19 {
 			ids = append(ids, thread.Name())
 		}
 	}
 	return ids
 }
 
-// Whoever can't unpack a file, since it has nowhere to do so, forgets nothing, and is told.
+// TestNowhereToUnpack: a reader that can't unpack a segment, as it has no directory for that, skips
+// nothing silently, but reports it.
 func TestNowhereToUnpack(t *testing.T) {
 	r := newRig(t)
 	path := filepath.Join(t.TempDir(), "web.log")
 	o := Options{Path: path, MaxSize: 20, Keep: 1000, Compression: Gzip}
 	p := r.program(o)
 	for i := range 3 {
-		p.log(fmt.Sprintf("line %d\n", i)) // two in a file
+		p.log(fmt.Sprintf("line %d\n", i)) // two in a segment
 	}
 	r.archived()
 	o.MinFree = 1 << 60
@@ -144,7 +148,8 @@ func TestNowhereToUnpack(t *testing.T) {
 		}
 	}
 
-	if err := os.Truncate(path, 0); err != nil { // then the last line is in the file that can't be unpacked
+	// Then the last line is in the segment that can't be unpacked
+	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
 	var last bytes.Buffer
@@ -153,7 +158,7 @@ func TestNowhereToUnpack(t *testing.T) {
 	}
 }
 
-// What a compressed file holds is bounded by what it tells of it.
+// TestUnpackedSize: the size recorded in a compressed segment bounds what is unpacked of it.
 func TestUnpackedSize(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "web.log.gz")
 	var packed bytes.Buffer
@@ -164,13 +169,13 @@ func TestUnpackedSize(t *testing.T) {
 	if got := unpacked(t, name); got != "a line\n" {
 		t.Errorf("unpacked: %q", got)
 	}
-	_, err := segment{name: name, compression: Gzip, end: 6}.open(0)
+	_, err := segment{location: location{path: name}, name: name, compression: Gzip, end: 6}.open(0)
 	if want := "unpack " + name + ": it holds more than the 6 bytes that it should"; err == nil || err.Error() != want {
 		t.Errorf("open() = %v, want %s", err, want)
 	}
 }
 
-// Files of an earlier superd that was killed over them.
+// TestKilledOverCompression: files of an earlier superd that was killed while it compressed.
 func TestKilledOverCompression(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	plain, packed := stamp(1).name(path), stamp(2).name(path)
@@ -207,7 +212,8 @@ func TestMaxTotal(t *testing.T) {
 	}
 }
 
-// All programs together: the oldest goes first, whosever it is.
+// TestMaxTotalOfAll: over the total of all programs, the oldest segment goes first, whichever
+// program's it is.
 func TestMaxTotalOfAll(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t)
@@ -254,7 +260,7 @@ func TestMaxAge(t *testing.T) {
 			add(t, "one\n")
 			clock = clock.Add(59 * time.Minute)
 			add(t, "two\n")
-			f.close() // superd ends; the next one finds the file
+			f.close() // superd ends; its successor finds the file
 			clock = clock.Add(2 * time.Minute)
 			add(t, "three\n")
 			if format == Raw {

@@ -12,28 +12,32 @@ import (
 )
 
 const (
-	awaitBuffer = 4 << 10  // of each who waits for a line; a thousand may do so at a time
-	maxAwaited  = 16 << 10 // how much of the beginning of a line is matched
+	awaitBuffer = 4 << 10  // bytes for each AwaitLine; a thousand may be active
+	maxAwaited  = 16 << 10 // bytes of the start of a line that are matched
 )
 
-// AwaitLine has done called, on the loop, with the first line of the present run's output, as the log of a stream has it, that matches the pattern, unless the
-// scope is closed before: with at most 1024 bytes of it, as they were written. Lines that the run wrote before the call count, from
-// [Capture.BeginRun] on. A line is complete with its newline, and of a longer one the first 16 KiB are matched. If the run began
-// before this capture, from is where in the log that is; nil: nothing of it was there.
+// AwaitLine calls done on the loop with the first line of the present run's output that matches the
+// pattern, unless the scope is closed before. It reads the log of the stream. done gets at most
+// 1024 bytes of the line, as they were written.
 //
-// The output is read from the log file, off the loop. While it can't be read, done is called with an error each time that was tried, every 2 s at
-// last. Of a device no line ever matches.
-func (c *Capture) AwaitLine(scope *loop.Scope, which Stream, pattern *regexp.Regexp, from *Cursor, done func(line string, err error)) {
+// Lines that the run wrote before the call count, from [Collector.BeginRun] on. A line is complete
+// with its newline; of a longer one the first 16 KiB are matched. If the run began before this
+// collector, from is where in the log; nil: the log had nothing of it.
+//
+// The output is read from the log file, off the loop. While it can't be read, done is called with
+// an error after each attempt, with a delay of up to 2 s. In a device no line ever matches.
+func (c *Collector) AwaitLine(scope *loop.Scope, which Stream, pattern *regexp.Regexp, from *Cursor, done func(line string, err error)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	scope.Defer(cancel)
-	// The mark of BeginRun was made before, so it is reached before: then it is known where the run begins.
-	c.mark(ofRun, func() {
+	// BeginRun's barrier was added before, so it is reached before this one: then the run's start
+	// is known.
+	c.addBarrier(ofRun, func() {
 		go c.awaitLine(ctx, which, pattern, from, func(line string, err error) { scope.Post(func() { done(line, err) }) })
 	})
 }
 
-// awaitLine reads until a line matches, the capture is closed or ctx ends.
-func (c *Capture) awaitLine(ctx context.Context, which Stream, pattern *regexp.Regexp, begin *Cursor, tell func(line string, err error)) {
+// awaitLine reads until a line matches, the collector is closed or ctx ends.
+func (c *Collector) awaitLine(ctx context.Context, which Stream, pattern *regexp.Regexp, begin *Cursor, tell func(line string, err error)) {
 	wake := make(chan struct{}, 1)
 	defer c.Notify(func() {
 		select {
@@ -42,8 +46,8 @@ func (c *Capture) awaitLine(ctx context.Context, which Stream, pattern *regexp.R
 		}
 	})()
 	m := &lineMatcher{pattern: pattern}
-	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, which: which, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
-	m.format = func() Format { return f.chain.newest().format }
+	f := &follower{ctx: ctx, readers: &c.store.readers, collector: c, which: which, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
+	m.format = func() Format { return f.segments.newest().format }
 	placed := false
 	place := func(f *follower) error {
 		err := f.placeRun(begin)
@@ -74,29 +78,30 @@ func (c *Capture) awaitLine(ctx context.Context, which Stream, pattern *regexp.R
 	}
 }
 
-// placeRun sets the position to where the present run begins: at begin, if it began before this capture.
+// placeRun sets the position to where the present run begins: at begin, if it began before this
+// collector.
 func (f *follower) placeRun(begin *Cursor) error {
 	if begin != nil {
 		return f.read(func() error {
-			f.position, _ = f.chain.locate(*begin)
+			f.position, _ = f.segments.locate(*begin)
 			return nil
 		})
 	}
-	from, _ := f.chain.lastRun()
+	from, _ := f.segments.lastRun()
 	if f.position = from; from == unknown {
-		f.position = f.chain.first()
+		f.position = f.segments.first()
 	}
 	return nil
 }
 
 var errMatched = errors.New("a line matches")
 
-// A lineMatcher takes output as a writer and looks for a line.
+// A lineMatcher is a writer of output that looks for a line.
 type lineMatcher struct {
 	pattern *regexp.Regexp
 	format  func() Format
-	inFile  []byte // what has come of a line of the file, and is kept
-	line    []byte // what has come of a line of output: of records that go on it has several
+	inFile  []byte // bytes so far of a line of the file
+	line    []byte // bytes so far of a line of output, which may be several records
 	matched string
 }
 
@@ -129,13 +134,13 @@ func (m *lineMatcher) Write(p []byte) (int, error) {
 	}
 }
 
-// keep appends as much of more as has room in most.
+// keep appends as much of more as fits into most bytes.
 func keep(line, more []byte, most int) []byte {
 	return append(line, more[:min(len(more), max(0, most-len(line)))]...)
 }
 
-// gap drops what has come of a line: its rest is missing.
-func (m *lineMatcher) gap(int64, error) { m.inFile, m.line = m.inFile[:0], m.line[:0] }
+// dropRecord discards the start of a line: its rest is missing.
+func (m *lineMatcher) dropRecord(int64, error) { m.inFile, m.line = m.inFile[:0], m.line[:0] }
 
-// retract drops what has come of a record that comes once more.
+// retract discards the start of a record that comes again.
 func (m *lineMatcher) retract(int64) { m.inFile = m.inFile[:0] }

@@ -13,7 +13,7 @@ import (
 	"superd/loop"
 )
 
-// await waits for a line from now on; the channel gets it.
+// awaitLine waits for a line from now on; the channel receives it.
 func (p *program) awaitLine(scope *loop.Scope, pattern string) <-chan string {
 	found := make(chan string, 10)
 	p.rig.do(func() {
@@ -65,7 +65,7 @@ func TestAwaitLine(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		for _, tt := range tests {
 			if format == JSON && strings.Contains(tt.after, "\xff") {
-				continue // it holds text
+				continue // JSON holds valid text
 			}
 			t.Run(fmt.Sprint(format, " ", tt.name), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "web.log")
@@ -83,7 +83,8 @@ func TestAwaitLine(t *testing.T) {
 	}
 }
 
-// TestAwaitLineOfThisRun does not find what was written before: by another, by an earlier superd or in an earlier run.
+// TestAwaitLineOfThisRun does not find older lines: of another writer, an earlier superd or an
+// earlier run.
 func TestAwaitLineOfThisRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	writeFile(t, path, "ready 0\n")
@@ -95,15 +96,15 @@ func TestAwaitLineOfThisRun(t *testing.T) {
 	p.expectLine(found, "ready 1")
 
 	p.print("ready 1 again\n")
-	p.beginRun("2") // while that is in the FIFO yet, perhaps
-	// The goroutine that drains sees it at its next look; a program is not executed as fast as that.
+	p.beginRun("2") // while the output may still be in the FIFO
+	// The draining goroutine sees the new run at its next turn; a program's exec takes longer.
 	p.rig.await(p.drained(), "the beginning of the run to be known")
 	found = p.awaitLine(p.child(), "ready")
 	p.print("ready 2\n")
 	p.expectLine(found, "ready 2")
 }
 
-// TestAwaitLineAdopted has no BeginRun, as of a run that an earlier superd has begun.
+// TestAwaitLineAdopted has no BeginRun, as in a run that an earlier superd has begun.
 func TestAwaitLineAdopted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	writeFile(t, path, "ready 0\n")
@@ -113,8 +114,8 @@ func TestAwaitLineAdopted(t *testing.T) {
 	p.expectLine(found, "ready 1")
 }
 
-// TestAwaitLineOfPlacedRun finds the line that an earlier superd has brought into the log before it heard of it, however often the file was
-// rotated since, and none of the run before.
+// TestAwaitLineOfPlacedRun finds the line that an earlier superd wrote to the log without reading
+// it, however often the file was rotated since, and no line of the run before.
 func TestAwaitLineOfPlacedRun(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		for _, rotated := range []Compression{"none", "", Gzip, Zstd} {
@@ -153,7 +154,7 @@ func TestAwaitLineOfPlacedRun(t *testing.T) {
 					p.log(strings.Repeat("more and more\n", 20))
 				}
 				r.do(p.scope.Close)
-				r.waitForStore() // and who compresses
+				r.waitForStore() // and for the archive
 
 				next := newRig(t)
 				q := next.program(o)
@@ -171,7 +172,7 @@ func TestAwaitLineOfPlacedRun(t *testing.T) {
 	}
 }
 
-// TestPlaceIsSavedFirst has output wait until its place is saved, but not for long.
+// TestPlaceIsSavedFirst: output waits until its place is saved, but not for long.
 func TestPlaceIsSavedFirst(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		t.Run(fmt.Sprint("drop ", drop), func(t *testing.T) {
@@ -199,14 +200,14 @@ func TestPlaceIsSavedFirst(t *testing.T) {
 				t.Errorf("the file has %q before the place is saved", text)
 			}
 			saved()
-			saved() // it may come late, and twice
+			saved() // may come late, and twice
 			r.await(p.drained(), "output to be written")
 			equal(t, "file", readFile(t, path), "before\nready\n")
 		})
 	}
 }
 
-// TestPlaceIsNotSaved has output get into the log all the same, after a while.
+// TestPlaceIsNotSaved: without an answer, output is written after a while.
 func TestPlaceIsNotSaved(t *testing.T) {
 	r := newRig(t)
 	r.store.stall = time.Millisecond
@@ -220,7 +221,7 @@ func TestPlaceIsNotSaved(t *testing.T) {
 	equal(t, "file", readFile(t, path), "ready\n")
 }
 
-// TestPlaceWhileClosing does not keep a capture from being closed.
+// TestPlaceWhileClosing: a wait for an answer does not delay the close of a collector.
 func TestPlaceWhileClosing(t *testing.T) {
 	r := newRig(t)
 	r.store.stall = 10 * patience
@@ -234,7 +235,8 @@ func TestPlaceWhileClosing(t *testing.T) {
 	r.waitForStore()
 }
 
-// TestAwaitLineAcrossRotation reads files that are rotated all the while. What was removed before it was read is no line.
+// TestAwaitLineAcrossRotation reads segments during frequent rotations. A segment removed before it
+// was read yields no line.
 func TestAwaitLineAcrossRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, MaxSize: 1000, Keep: 1})
@@ -246,7 +248,8 @@ func TestAwaitLineAcrossRotation(t *testing.T) {
 	p.expectLine(found, "ready")
 }
 
-// TestAwaitLineEnds with its scope and with the capture: nothing is found then and nothing left.
+// TestAwaitLineEnds: after the end of its scope, or of the collector, nothing is found and no
+// resource is left.
 func TestAwaitLineEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path})
@@ -254,8 +257,8 @@ func TestAwaitLineEnds(t *testing.T) {
 	scope := p.child()
 	found := p.awaitLine(scope, "ready")
 	watchers := func() int {
-		p.Capture.mu.Lock()
-		defer p.Capture.mu.Unlock()
+		p.Collector.mu.Lock()
+		defer p.Collector.mu.Unlock()
 		return len(p.watchers)
 	}
 	p.rig.poll("the follower", func() bool { return watchers() == 1 })
@@ -273,7 +276,7 @@ func TestAwaitLineEnds(t *testing.T) {
 	}
 }
 
-// TestAwaitLineUnreadable: what can't be read is tried again, and read on from where that was.
+// TestAwaitLineUnreadable: after a read error, it retries and continues from the same place.
 func TestAwaitLineUnreadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	p := newRig(t).program(Options{Path: filepath.Join(path, "web.log")})
@@ -297,7 +300,7 @@ func TestAwaitLineUnreadable(t *testing.T) {
 		})
 	})
 	p.rig.await(failed, "an error")
-	if want := "await line of web: open " + path + ": not a directory"; first.Error() != want {
+	if want := "await line of web: open " + p.Path() + ": not a directory"; first.Error() != want {
 		t.Errorf("error %q, want %q", first, want)
 	}
 	<-failed
@@ -308,7 +311,8 @@ func TestAwaitLineUnreadable(t *testing.T) {
 	p.rig.await(found, "the line")
 }
 
-// A run that has two log files has a place in each, told before anything of it is there, and from there a line is found in either.
+// TestLineOfEitherFile: a run with two log files has a place in each, reported before any of its
+// output is written. From there, a line is found in either.
 func TestLineOfEitherFile(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "web.err.log"), Split: true}

@@ -15,7 +15,7 @@ import (
 	"superd/loop"
 )
 
-// lines100 is a block of lines of 100 bytes, a multiple of what a pipe takes at once.
+// lines100 is a block of lines of 100 bytes, a multiple of the capacity of a pipe.
 var lines100 = bytes.Repeat(append(bytes.Repeat([]byte("x"), 99), '\n'), 1024)
 
 func benchDir(b *testing.B) string {
@@ -25,9 +25,10 @@ func benchDir(b *testing.B) string {
 	return b.TempDir()
 }
 
-// BenchmarkCapture is programs that write 100-byte lines in big writes as fast as they can, to files rotated at 100 MB,
-// in ratio to bare splice loops that do nothing else, each from an ordinary pipe into one file. Both take turns, a GiB at
-// a time, and the best time of each counts: others are at work on the machine.
+// BenchmarkCapture measures programs that write 100-byte lines in big writes as fast as they can,
+// to files rotated at 100 MB. The baseline is bare splice loops, each from an ordinary pipe into
+// one file. Both take turns, a GiB at a time, and the best time of each counts, as the machine has
+// other load.
 func BenchmarkCapture(b *testing.B) {
 	for _, n := range []int{1, 50} {
 		b.Run(fmt.Sprintf("programs=%d", n), func(b *testing.B) {
@@ -48,10 +49,10 @@ func BenchmarkCapture(b *testing.B) {
 	}
 }
 
-// measured is what the fastest of several rounds took.
+// measured is the fastest of several rounds.
 type measured struct {
 	wall time.Duration
-	cpu  float64 // seconds, of writers, too
+	cpu  float64 // seconds, including the writers'
 }
 
 func (m *measured) add(b *testing.B, f func()) {
@@ -62,9 +63,9 @@ func (m *measured) add(b *testing.B, f func()) {
 	}
 }
 
-// BenchmarkFormats is one program that writes 100-byte lines in big writes as fast as it can, in each format. What counts is the
-// output, not what is made of it: by the clock, and by the processor time of superd's side, the writer's left out, which others on the
-// machine concern less.
+// BenchmarkFormats measures one program that writes 100-byte lines in big writes as fast as it can,
+// in each format. It counts output bytes, not record bytes, by the clock and by superd's processor
+// time without the writer's, which depends less on other load.
 func BenchmarkFormats(b *testing.B) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		b.Run(string(format), func(b *testing.B) {
@@ -82,7 +83,7 @@ func BenchmarkFormats(b *testing.B) {
 	}
 }
 
-// BenchmarkRecords is making records of 100-byte lines, without any pipe or file.
+// BenchmarkRecords measures the making of records of 100-byte lines, without any pipe or file.
 func BenchmarkRecords(b *testing.B) {
 	for _, format := range []Format{Text, JSON} {
 		b.Run(string(format), func(b *testing.B) {
@@ -101,8 +102,8 @@ func BenchmarkRecords(b *testing.B) {
 	}
 }
 
-// captureAll has n programs write that many blocks each, and waits until all is in their files. It returns the processor time of the
-// writers in seconds.
+// captureAll lets n programs write that many blocks each, and waits until all is in their files. It
+// returns the processor time of the writers in seconds.
 func captureAll(b *testing.B, n, blocks int, o Options) (writing float64) {
 	r := newRig(b)
 	dir, err := os.MkdirTemp(benchDir(b), "capture")
@@ -147,7 +148,7 @@ func spliceAll(b *testing.B, n, blocks int) {
 	defer os.RemoveAll(dir)
 	var all sync.WaitGroup
 	for i := range n {
-		var pipe [2]int // not os.Pipe: its ends wait in Go's poller, a program's don't
+		var pipe [2]int // not os.Pipe: its ends wait in Go's poller, unlike a program's
 		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 			b.Fatal(err)
 		}
@@ -184,7 +185,7 @@ func writeBlocks(fd, blocks int) {
 	}
 }
 
-// BenchmarkWrites is one program that makes a system call for each line of 100 bytes.
+// BenchmarkWrites measures one program that makes a system call for each line of 100 bytes.
 func BenchmarkWrites(b *testing.B) {
 	r := newRig(b)
 	p := r.program(Options{Path: filepath.Join(benchDir(b), "web.log"), MaxSize: 20e6, Keep: 1})
@@ -203,7 +204,7 @@ func BenchmarkWrites(b *testing.B) {
 	b.ReportMetric(float64(turns)/float64(b.N), "turns/op")
 }
 
-// BenchmarkLatency is from the write of a line to the line in its file.
+// BenchmarkLatency measures from the write of a line to the line in its file.
 func BenchmarkLatency(b *testing.B) {
 	r := newRig(b)
 	p := r.program(Options{Path: filepath.Join(benchDir(b), "web.log"), MaxSize: 20e6, Keep: 1})
@@ -218,8 +219,8 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// BenchmarkQuiet is the memory of a capture that has logged a line, was asked for it, and is quiet now: of 10,000 or as many
-// as there are descriptors for.
+// BenchmarkQuiet measures the memory of an idle collector that has logged a line and was asked for
+// it: of 10,000 or as many as there are descriptors for.
 func BenchmarkQuiet(b *testing.B) {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
@@ -235,7 +236,8 @@ func BenchmarkQuiet(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// TestMemoryOfQuietCaptures bounds what BenchmarkQuiet measures, but for the lines that were asked for, which are kept in a cache of a fixed size.
+// TestMemoryOfQuietCaptures bounds what BenchmarkQuiet measures, except for the cache of last
+// lines, which has a fixed size.
 func TestMemoryOfQuietCaptures(t *testing.T) {
 	const most = 950 // bytes; 860 to 890 here, as much with the race detector
 	each := newRig(t).quietMemory(t.TempDir(), 1000, false)
@@ -245,8 +247,8 @@ func TestMemoryOfQuietCaptures(t *testing.T) {
 	}
 }
 
-// quietMemory returns how many bytes are in use for each of n captures that have logged a line and are quiet. Where they are asked for their last
-// lines, some of these are kept.
+// quietMemory returns the bytes in use for each of n idle collectors that have logged a line. With
+// ask, their last lines are read, so that the cache has some of them.
 func (r *rig) quietMemory(dir string, n int, ask bool) float64 {
 	reads, options := make([]int, n), make([]Options, n)
 	for i := range n {
@@ -256,7 +258,7 @@ func (r *rig) quietMemory(dir string, n int, ask bool) float64 {
 		}
 		options[i] = Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i)), MaxSize: 20e6, Keep: 10}
 	}
-	captures := make([]*Capture, n)
+	captures := make([]*Collector, n)
 	start := heapInUse()
 	var scope *loop.Scope
 	r.do(func() {
@@ -276,7 +278,7 @@ func (r *rig) quietMemory(dir string, n int, ask bool) float64 {
 		if _, err := unix.Write(fd, lines100[:100]); err != nil {
 			r.Fatal(err)
 		}
-		p := &program{rig: r, Capture: c}
+		p := &program{rig: r, Collector: c}
 		r.await(p.drained(), "a line")
 		closeFD(fd)
 	}
@@ -296,11 +298,12 @@ func (r *rig) quietMemory(dir string, n int, ask bool) float64 {
 	return float64(used) / float64(n)
 }
 
-// BenchmarkLastLines is 1,000 programs asked for their newest lines, when each has written one since and when none has.
+// BenchmarkLastLines asks 1,000 programs for their newest lines, when each has written one since
+// and when none has.
 func BenchmarkLastLines(b *testing.B) {
 	r := newRig(b)
 	dir := benchDir(b)
-	captures := make([]*Capture, 1000)
+	captures := make([]*Collector, 1000)
 	r.do(func() {
 		for i := range captures {
 			path := filepath.Join(dir, fmt.Sprintf("%d.log", i))

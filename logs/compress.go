@@ -7,10 +7,11 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"superd/internal/safepath"
 )
 
 // A Compression is how rotated files are compressed.
@@ -22,7 +23,7 @@ const (
 	Zstd Compression = "zstd"
 )
 
-// suffix is what the name of a compressed file ends in.
+// suffix returns the end of the name of a compressed file.
 func (c Compression) suffix() string {
 	switch c {
 	case Gzip:
@@ -33,19 +34,19 @@ func (c Compression) suffix() string {
 	return ""
 }
 
-// unfinishedSuffix is what the name of a file ends in that is being compressed into.
+// unfinishedSuffix is the end of the name of a file while it is written by compress.
 const unfinishedSuffix = ".tmp"
 
-// zstdWindow bounds the memory of who compresses or reads, in bytes.
+// zstdWindow limits the memory of compression and reading, in bytes.
 const zstdWindow = 1 << 20
 
-// compress writes what is in from, which has size bytes, into to.
 func (c Compression) compress(to io.Writer, from io.Reader, size int64) error {
 	var w io.WriteCloser
 	switch c {
 	case Gzip:
 		if size > math.MaxUint32 {
-			return errors.New("gzip can't tell the size of a file of 4 GiB or more") // contentSize reads it
+			// contentSize reads it
+			return errors.New("gzip can't tell the size of a file of 4 GiB or more")
 		}
 		w = gzip.NewWriter(to)
 	case Zstd:
@@ -63,7 +64,6 @@ func (c Compression) compress(to io.Writer, from io.Reader, size int64) error {
 	return errors.Join(err, w.Close())
 }
 
-// reader returns what the compressed file holds.
 func (c Compression) reader(file io.Reader) (io.ReadCloser, error) {
 	switch c {
 	case Gzip:
@@ -78,14 +78,13 @@ func (c Compression) reader(file io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(file), nil
 }
 
-// contentSize returns how many bytes the compressed file at path holds, which it says itself: gzip at its end (RFC 1952), zstd in
-// its header (RFC 8878).
-func (c Compression) contentSize(path string) (int64, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
+// maxCounted limits the bytes that are unpacked only to count them. A program may have made a small
+// file that would take hours.
+const maxCounted = 1 << 20
+
+// contentSize returns the size of a compressed file's content in bytes, as the file states it: gzip
+// at its end (RFC 1952), zstd in its header (RFC 8878).
+func (c Compression) contentSize(file *os.File) (int64, error) {
 	switch c {
 	case Gzip:
 		var size [4]byte
@@ -104,8 +103,11 @@ func (c Compression) contentSize(path string) (int64, error) {
 		if err := header.Decode(begin[:n]); err != nil {
 			return 0, err
 		}
-		if !header.HasFCS { // as of content of less than 256 bytes
+		if !header.HasFCS { // as for content of less than 256 bytes
 			return c.count(file)
+		}
+		if header.FrameContentSize > maxContent {
+			return 0, fmt.Errorf("it says that it holds %d bytes", header.FrameContentSize)
 		}
 		return int64(header.FrameContentSize), nil
 	}
@@ -116,7 +118,7 @@ func (c Compression) contentSize(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// count unpacks a file to count the bytes that it holds.
+// count unpacks a file to count the bytes of its content, at most maxCounted.
 func (c Compression) count(file *os.File) (int64, error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -126,13 +128,21 @@ func (c Compression) count(file *os.File) (int64, error) {
 		return 0, err
 	}
 	defer content.Close()
-	return io.Copy(io.Discard, content)
+	n, err := io.Copy(io.Discard, io.LimitReader(content, maxCounted+1))
+	if err == nil && n > maxCounted {
+		err = fmt.Errorf("it does not say how many bytes it holds, and they are more than %d", maxCounted)
+	}
+	return n, err
 }
 
-// open opens the segment's file for reading. A compressed one is unpacked into a file without a name beside it, or where
-// temporary files are, if that leaves minFree bytes of the file system free; else it is an [unpackError].
+// open opens the segment's file for reading. A compressed one is unpacked into a nameless file
+// beside it, or in the directory of temporary files. That has to leave minFree bytes of the file
+// system free. Otherwise, and for a file that is not superd's, the error is an [unpackError].
 func (s segment) open(minFree int64) (*os.File, error) {
 	file, err := s.openPacked()
+	if _, refused := errors.AsType[*safepath.RefusedError](err); refused {
+		return nil, unpackError{s.name, err}
+	}
 	if err != nil || s.compression == "" {
 		return file, err
 	}
@@ -144,22 +154,23 @@ func (s segment) open(minFree int64) (*os.File, error) {
 	return whole, nil
 }
 
-// openPacked opens the segment's file as it is.
 func (s segment) openPacked() (*os.File, error) {
-	fd, err := openRead(s.name)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), s.name), nil
+	return s.openRead(s.suffix())
 }
 
-// An unpackError tells that a file is there and can't be shown.
+// An unpackError means that a file exists and can't be shown.
 type unpackError struct {
 	name  string
 	cause error
 }
 
-func (e unpackError) Error() string { return fmt.Sprintf("unpack %s: %v", e.name, e.cause) }
+func (e unpackError) Error() string {
+	if _, refused := errors.AsType[*safepath.RefusedError](e.cause); refused {
+		return e.cause.Error()
+	}
+	return fmt.Sprintf("unpack %s: %v", e.name, e.cause)
+}
+
 func (e unpackError) Unwrap() error { return e.cause }
 
 func (s segment) unpack(file *os.File, minFree int64) (*os.File, error) {
@@ -168,7 +179,7 @@ func (s segment) unpack(file *os.File, minFree int64) (*os.File, error) {
 		return nil, err
 	}
 	defer packed.Close()
-	whole, err := openNameless(filepath.Dir(s.name), s.end-s.start, minFree)
+	whole, err := s.makeRoom(s.end-s.start, minFree)
 	if err != nil {
 		return nil, err
 	}
@@ -184,34 +195,25 @@ func (s segment) unpack(file *os.File, minFree int64) (*os.File, error) {
 	return whole, nil
 }
 
-// openNameless makes a file that goes away when it is closed, where size bytes more would leave minFree.
-func openNameless(directory string, size, minFree int64) (*os.File, error) {
+// makeRoom makes a nameless file on a file system where size bytes more leave minFree.
+func (l location) makeRoom(size, minFree int64) (*os.File, error) {
 	var errs []error
-	for _, d := range []string{directory, os.TempDir()} {
-		file, err := openUnnamed(d)
+	for _, open := range []func() (*os.File, error){l.openNameless, openTemporary} {
+		file, err := open()
 		if err == nil {
 			if err = leaves(file, size, minFree); err == nil {
 				return file, nil
 			}
+			err = fmt.Errorf("%s: %w", file.Name(), err)
 			file.Close()
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", d, err))
+		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)
 }
 
-func openUnnamed(directory string) (*os.File, error) {
-	if fd, err := openTemporary(directory); err == nil {
-		return os.NewFile(uintptr(fd), directory), nil
-	}
-	file, err := os.CreateTemp(directory, "superd-*") // O_TMPFILE is not everywhere
-	if err != nil {
-		return nil, err
-	}
-	return file, os.Remove(file.Name())
-}
-
-// leaves tells when size bytes more in a file would not leave minFree free on its file system.
+// leaves returns an error if size bytes more in a file would not leave minFree free on its file
+// system.
 func leaves(file *os.File, size, minFree int64) error {
 	free, err := freeBytes(int(file.Fd()))
 	switch {

@@ -18,7 +18,7 @@ import (
 	"superd/loop"
 )
 
-// The test binary is a superd that does nothing but capture, where the environment names a FIFO and a log file.
+// If the environment names a FIFO and a log file, the test binary is a superd that only captures.
 const (
 	captureFIFO   = "SUPERD_TEST_FIFO"
 	captureLog    = "SUPERD_TEST_LOG"
@@ -55,7 +55,7 @@ func captureForEver(fifo, log string) error {
 	return l.Run()
 }
 
-// A doomed is what a superd leaves behind that is killed: its FIFO, which a program has open, and its log file.
+// A doomed is what a killed superd leaves: its FIFO, which a program has open, and its log file.
 type doomed struct {
 	testing.TB
 	fifo, log string
@@ -81,7 +81,7 @@ func newDoomed(t *testing.T, format Format) *doomed {
 	return d
 }
 
-// life has the test binary capture. end is to see to it that it is killed.
+// life lets the test binary capture. end makes sure that it is killed.
 func (d *doomed) life(binary string, end func(*os.Process), environment ...string) {
 	d.Helper()
 	cmd := exec.CommandContext(d.Context(), binary)
@@ -98,7 +98,7 @@ func (d *doomed) life(binary string, end func(*os.Process), environment ...strin
 	}
 }
 
-// drain has the test binary capture until nothing is left in the FIFO.
+// drain lets the test binary capture until nothing is left in the FIFO.
 func (d *doomed) drain() {
 	d.life(os.Args[0], func(p *os.Process) {
 		for start := time.Now(); pipeBytes(int(d.program.Fd())) > 0; time.Sleep(time.Millisecond) {
@@ -141,13 +141,15 @@ func numbered(w io.Writer, stop <-chan struct{}) <-chan int {
 	return count
 }
 
-// expectNumbered checks that the files joined hold count numbered lines, and that the rotated ones are whole. Raw lines are there
-// once each; of records, those in flight may be there twice, after each kill.
+// expectNumbered checks that the segments together hold count numbered lines, and that the rotated
+// ones end with a newline. Raw lines are there once each; records in flight may be there twice,
+// after each kill.
 func (d *doomed) expectNumbered(count int) {
 	d.Helper()
 	contents, names := files(d, d.log)
 	for i := len(names) - 1; i > 0; i-- {
-		if strings.TrimSuffix(names[i], d.packed.suffix()) == names[i-1] { // killed before it could remove what it had compressed
+		// Killed before it could remove what it had compressed
+		if strings.TrimSuffix(names[i], d.packed.suffix()) == names[i-1] {
 			contents, names = slices.Delete(contents, i, i+1), slices.Delete(names, i, i+1)
 		}
 	}
@@ -181,6 +183,7 @@ func (d *doomed) expectNumbered(count int) {
 				continue
 			}
 			line, partial = partial+text, ""
+		default: // the line as it was written
 		}
 		if want := numberedLine(nil, n); line != string(want) {
 			number, _, _ := strings.Cut(strings.TrimPrefix(line, "line "), " ")
@@ -201,7 +204,8 @@ func (d *doomed) expectNumbered(count int) {
 	}
 }
 
-// Whoever captures is killed at any instant, again and again, while a program writes as fast as it can.
+// TestKilledAtAnyInstant kills the capturing process at random instants while a program writes as
+// fast as it can.
 func TestKilledAtAnyInstant(t *testing.T) {
 	for format, kills := range map[Format]int{Raw: 30, Text: 10, JSON: 10} {
 		t.Run(string(format), func(t *testing.T) {
@@ -213,7 +217,8 @@ func TestKilledAtAnyInstant(t *testing.T) {
 			}
 			for range kills {
 				d.life(os.Args[0], func(p *os.Process) {
-					time.Sleep(rand.N(30 * time.Millisecond)) // the instant is what is tested
+					// Random instants are what the test is about
+					time.Sleep(rand.N(30 * time.Millisecond))
 					_ = p.Kill()
 				})
 			}
@@ -222,25 +227,26 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	}
 }
 
-// end stops the writer and expects all of what it wrote.
+// end stops the writer and expects all of its output.
 func (d *doomed) end(stop chan struct{}, count <-chan int) {
 	d.Helper()
 	close(stop)
 	var lines int
 	d.life(os.Args[0], func(p *os.Process) {
-		lines = <-count // its last write may wait for room
+		lines = <-count // its last write may wait for space
 		_ = p.Kill()
 	})
 	d.drain()
 	d.expectNumbered(lines)
 }
 
-// Row 24, and the steps beside it: killed at each of them, early and late.
+// TestKilledAtEachStep kills the process at each failpoint, early and late. Source: row 24 of the
+// failure table.
 func TestKilledAtEachStep(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "logs.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "crashpoints", "-o", binary, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "failpoints", "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build with crashpoints: %v\n%s", err, out)
+		t.Fatalf("build with failpoints: %v\n%s", err, out)
 	}
 	for _, at := range []struct {
 		step   string
@@ -258,10 +264,10 @@ func TestKilledAtEachStep(t *testing.T) {
 			count := numbered(d.program, stop)
 			passages := []int{1, 1, 2, 3, 7, 1}
 			if at.packed != "" {
-				passages = []int{1, 2, 1} // compressing takes its time
+				passages = []int{1, 2, 1} // compression is slow
 			}
 			for _, passage := range passages {
-				d.life(binary, func(*os.Process) {}, fmt.Sprintf("SUPERD_CRASHPOINT=%s:%d", at.step, passage))
+				d.life(binary, func(*os.Process) {}, fmt.Sprintf("SUPERD_FAILPOINT=%s:%d", at.step, passage))
 			}
 			d.end(stop, count)
 		})

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// A Cursor is a place in the log of a program that the next superd understands, too, however often the file was rotated and
-// compressed since. A rotated file is told by its stamp; the newest one, which has none yet, as the one after another, and by its inode.
+// A Cursor is a place in a program's log. It stays valid for successors, and when the file is
+// rotated and compressed. A rotated file is identified by its stamp. The current file, which has
+// none yet, is identified by its inode and the stamp of the file before it.
 type Cursor struct {
 	rotated bool
-	stamp   stamp  // of the file or, where it is the newest one, of the one rotated before it
-	inode   uint64 // of the newest one; 0: it isn't there yet
+	stamp   stamp  // of the file, or of the one rotated before the current file
+	inode   uint64 // of the current file; 0: there is none yet
 	offset  int64  // in the file, unpacked
 }
 
-// String returns the cursor as ParseCursor takes it.
+// String returns the cursor in the form that ParseCursor reads.
 func (c Cursor) String() string {
 	b := make([]byte, 0, 40)
 	kind := byte('n')
@@ -32,7 +33,7 @@ func (c Cursor) String() string {
 	return string(strconv.AppendInt(append(b, '.'), c.offset, 36))
 }
 
-// ParseCursor reads what String has made.
+// ParseCursor reads the result of String.
 func ParseCursor(text string) (c Cursor, err error) {
 	fields := strings.Split(text, ".")
 	want := 3
@@ -63,7 +64,7 @@ func ParseCursor(text string) (c Cursor, err error) {
 }
 
 // cursor returns the place of a position.
-func (ch *chain) cursor(p int64) Cursor {
+func (ch *segments) cursor(p int64) Cursor {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	for _, r := range ch.rotated {
@@ -74,21 +75,21 @@ func (ch *chain) cursor(p int64) Cursor {
 	return ch.newestCursor(p)
 }
 
-// newestCursor is cursor in the newest file, for those who hold mu.
-func (ch *chain) newestCursor(p int64) Cursor {
+// newestCursor is cursor for the current file. The caller holds mu.
+func (ch *segments) newestCursor(p int64) Cursor {
 	c := Cursor{inode: ch.current.inode, offset: max(p-ch.current.start, 0)}
 	switch n := len(ch.rotated); {
 	case n > 0:
 		c.stamp = ch.rotated[n-1].stamp
-	case !ch.listed: // the stamp that it gets will be greater than the time that it is now
+	case !ch.listed: // the file's future stamp will be greater than the present time
 		c.stamp = stamp(time.Now().UnixMicro())
 	}
 	return c
 }
 
-// cursorIn returns the place at which a segment begins that was read from and may have been rotated since, and from which position on
-// the offset of a place in it counts.
-func (ch *chain) cursorIn(s segment) (c Cursor, start int64) {
+// cursorIn returns the place where segment s begins, which was read from and may have been rotated
+// since. Offsets count from position start.
+func (ch *segments) cursorIn(s segment) (c Cursor, start int64) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	for _, r := range ch.rotated {
@@ -99,22 +100,24 @@ func (ch *chain) cursorIn(s segment) (c Cursor, start int64) {
 	if s.start == ch.current.start {
 		return ch.newestCursor(s.start), s.start
 	}
-	return ch.newestCursor(ch.current.start), math.MaxInt64 // somebody has removed or truncated it: the next one follows
+	// removed or truncated by another process: the next one follows
+	return ch.newestCursor(ch.current.start), math.MaxInt64
 }
 
-// locate returns the position of a place, or that of what is kept after it: then exact is false. It blocks on the file system.
-func (ch *chain) locate(c Cursor) (p int64, exact bool) {
+// locate returns the position of a place. If that is gone, exact is false, and p is the position of
+// what is left after it. It blocks on the file system.
+func (ch *segments) locate(c Cursor) (p int64, exact bool) {
 	seg := ch.after(c)
 	size := seg.end - seg.start
 	switch {
 	case c.rotated:
 		exact = seg.stamp == c.stamp && c.offset <= size
-	case c.inode == 0: // there was none yet
+	case c.inode == 0: // there was no file yet
 		exact = c.offset == 0
-	case seg.compression != "": // nobody knows its inode any more
+	case seg.compression != "": // its inode is no longer known
 		exact = c.offset <= size
 	default:
-		info, err := statPath(seg.name)
+		info, err := seg.stat(seg.suffix())
 		exact = err == nil && info.inode == c.inode && c.offset <= info.size
 	}
 	if exact {
@@ -123,8 +126,8 @@ func (ch *chain) locate(c Cursor) (p int64, exact bool) {
 	return seg.start, false
 }
 
-// after returns the segment of a place, if it is kept, else the one after it.
-func (ch *chain) after(c Cursor) segment {
+// after returns the segment of a place if it exists, else the one after it.
+func (ch *segments) after(c Cursor) segment {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	for _, r := range ch.rotated {
@@ -135,8 +138,8 @@ func (ch *chain) after(c Cursor) segment {
 	return ch.newestSegment()
 }
 
-// since returns the first segment that may hold output of that time or later.
-func (ch *chain) since(t time.Time) segment {
+// since returns the first segment that may hold output of time t or later.
+func (ch *segments) since(t time.Time) segment {
 	limit := stamp(t.UnixMicro())
 	for p := int64(math.MinInt64); ; {
 		seg := ch.at(p)

@@ -1,49 +1,62 @@
 package logs
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// directLook is how often a follower looks whether a program has written into its file by itself.
+// directLook is how often a follower checks whether a program has written into its file itself.
 const directLook = 200 * time.Millisecond
 
-// OpenDirect opens the log file of a stream for a program that writes to it by itself, as the format [Direct] has it, and returns a
-// descriptor that appends. A file that it makes belongs to the user uid, unless the options name another: the program may open it anew, as by
-// /dev/stdout. One that is there stays whose it is: in a directory where that user may write, its name may be a link to anybody's. It may block on
-// the file system. From any goroutine.
-func (c *Capture) OpenDirect(which Stream, uid uint32) (fd int, err error) {
+// OpenDirect opens the log file of a stream for a program that writes to it itself, with the format
+// [Direct]. It returns a descriptor that appends.
+//
+// A new file belongs to the user uid, unless the options name an owner: the program may open it
+// again, for example by /dev/stdout. The owner of an existing file stays. If others may have put it
+// there, it is refused unless it belongs to uid or log.owner. Otherwise the program could get
+// write access that it must not have.
+//
+// It may block on the file system. Safe for concurrent use.
+func (c *Collector) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 	o := c.setting()
 	if own := o.ofStderr(); which == Stderr && own != nil {
 		o = own
 	}
-	fd, made, err := openOrMake(o.Path, appending)
+	f, err := (location{o.Path, o.Options}).openLog(appending, uid)
 	if err != nil {
 		return -1, err
 	}
+	fd = f.fd
 	err = setBlocking(fd)
-	var info fileInfo
-	if err == nil {
-		info, err = statFD(fd)
-	}
-	if err == nil && info.regular {
-		if made && o.Owner == "" && uid != info.uid && changeOwner(fd, uid, info.gid) == nil { // else it writes there all the same
+	if err == nil && f.info.regular {
+		switch info := &f.info; {
+		case f.made && o.Owner == "" && uid != info.uid && changeOwner(fd, uid, info.gid) == nil:
+			// if changeOwner fails, the program can write there all the same
 			info.uid = uid
+		case f.exposed != "" && uid != 0 && uid != info.uid && (info.uid == 0 || o.Owner == ""):
+			err = fmt.Errorf("open %s for user %d: it belongs to user %d, and %s: remove it, or give it to user %d",
+				o.Path, uid, info.uid, f.exposed, uid)
 		}
-		err = o.giveAway(fd, info)
+		if err == nil {
+			err = o.giveAway(f)
+		}
 	}
 	if err != nil {
 		closeFD(fd)
 		return -1, err
 	}
 	c.mu.Lock()
-	ch := &c.streams[0].file.chain
+	ch := &c.streams[0].file.segments
 	for _, s := range c.streams {
 		if s.which == which {
-			ch = &s.file.chain
+			ch = &s.file.segments
 		}
 	}
 	first := c.newRun[which]
 	c.newRun[which] = false
 	c.mu.Unlock()
-	if ch.path != o.Path { // what the options say is not in force yet, since output of the run before is written
+	// the options are not active yet, as output of the preceding run is still written
+	if ch.path != o.Path {
 		return fd, nil
 	}
 	if err := ch.look(func() (fileInfo, error) { return statFD(fd) }); err != nil {
@@ -57,23 +70,25 @@ func (c *Capture) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// refresh looks how far the newest file has grown where superd is not the one who writes it. It may block on the file system.
-func (ch *chain) refresh() {
+// refresh updates the size of the current file if superd is not its writer. It may block on the
+// file system.
+func (ch *segments) refresh() {
 	if !ch.newest().unseen {
 		return
 	}
 	if ch.newest().format == Direct {
-		_ = ch.look(func() (fileInfo, error) { return statPath(ch.path) }) // else it is as it was
+		// after an error the recorded size stays
+		_ = ch.look(func() (fileInfo, error) { return ch.location().stat("") })
 		return
 	}
-	if info, err := statPath(ch.path); err == nil {
+	if info, err := ch.location().stat(""); err == nil {
 		ch.seen(info)
 	}
 }
 
-// look takes note of the newest file, which others write to, as stat tells of it: one at a time does, since a file that was longer at another one's
-// look than at this one counts as truncated.
-func (ch *chain) look(stat func() (fileInfo, error)) error {
+// look records the current file, to which others write, as stat reports it. It holds disk during
+// stat: with concurrent calls, a smaller size that is recorded later would count as a truncation.
+func (ch *segments) look(stat func() (fileInfo, error)) error {
 	ch.disk.Lock()
 	defer ch.disk.Unlock()
 	info, err := stat()

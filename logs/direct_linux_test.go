@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// The program writes into the file by itself, and whoever rotates it copies and truncates.
+// TestDirect: the program itself writes to the file, which is rotated by copy and truncation.
 func TestDirect(t *testing.T) {
 	r := newRig(t)
 	path := filepath.Join(t.TempDir(), "log", "web.log")
 	p := &program{rig: r}
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
-		p.Capture = r.store.NewCapture(p.scope, "web", Options{Path: path, Format: Direct, MaxSize: 10, Drop: true})
+		p.Collector = r.store.NewCapture(p.scope, "web", Options{Path: path, Format: Direct, MaxSize: 10, Drop: true})
 	})
 	start := func() *os.File {
 		r.do(func() { p.BeginRun("", false) })
@@ -71,12 +71,13 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// A program without a FIFO has nobody who drains, and another path from its next run on all the same.
+// TestDirectToAnotherPath: a program without a FIFO, and so without a drain, gets another path from
+// its next run on.
 func TestDirectToAnotherPath(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
 	o := Options{Path: filepath.Join(dir, "a.log"), Format: Direct}
-	var c *Capture
+	var c *Collector
 	r.do(func() { c = r.store.NewCapture(r.loop.Root().Child(), "web", o) })
 	run := func(text string) {
 		if _, err := r.openDirect(c).WriteString(text); err != nil {
@@ -87,42 +88,44 @@ func TestDirectToAnotherPath(t *testing.T) {
 	o.Path = filepath.Join(dir, "b.log")
 	r.do(func() { c.SetOptions(o) })
 	run("new\n")
-	if got := LastLines([]*Capture{c}, patience)[0]; got != "new" {
+	if got := LastLines([]*Collector{c}, patience)[0]; got != "new" {
 		t.Errorf("LastLines() = %q", got)
 	}
-	if got := all(t, Query{Lines: -1}, Wanted{Capture: c}); got != "web:new " {
+	if got := all(t, Query{Lines: -1}, Wanted{Collector: c}); got != "web:new " {
 		t.Errorf("what is shown: %q", got)
 	}
 }
 
-// Who takes over a run of an older table shows its log, though it prints nothing.
+// TestAnotherPathBeforeTheFIFO: a superd that takes over a run of an older definition shows that
+// run's log, even without new output.
 func TestAnotherPathBeforeTheFIFO(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "begun.log"), "of the run\n")
 	writeFile(t, filepath.Join(dir, "next.log"), "of somebody else\n")
-	var c *Capture
+	var c *Collector
 	r.do(func() {
 		c = r.store.NewCapture(r.loop.Root().Child(), "web", Options{Path: filepath.Join(dir, "next.log")})
 		c.SetOptions(Options{Path: filepath.Join(dir, "begun.log")})
 	})
-	if got := LastLines([]*Capture{c}, patience)[0]; got != "of the run" {
+	if got := LastLines([]*Collector{c}, patience)[0]; got != "of the run" {
 		t.Errorf("LastLines() = %q", got)
 	}
-	if got := all(t, Query{Lines: -1}, Wanted{Capture: c}); got != "web:of the run " {
+	if got := all(t, Query{Lines: -1}, Wanted{Collector: c}); got != "web:of the run " {
 		t.Errorf("what is shown: %q", got)
 	}
 }
 
-// Several look at once how far the file has grown: who comes last need not have looked last, and a file that is longer than known is none that was truncated.
+// TestDirectIsLookedAtByMany: of concurrent looks at the size of the file, the last to report may
+// not be the newest. A file longer than known was not truncated.
 func TestDirectIsLookedAtByMany(t *testing.T) {
 	r := newRig(t)
-	var c *Capture
+	var c *Collector
 	r.do(func() {
 		c = r.store.NewCapture(r.loop.Root().Child(), "web", Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Direct})
 	})
 	f := r.openDirect(c)
-	ch, _ := c.chain()
+	ch, _ := c.segments()
 	written := make(chan struct{})
 	var looking sync.WaitGroup
 	for range 3 {

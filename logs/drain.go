@@ -7,19 +7,21 @@ import (
 	"time"
 )
 
-// run drains the FIFOs until they are empty and nobody wants another look.
-func (c *Capture) run(b *bell) {
+// run drains the FIFOs until they are empty and no further look is requested.
+func (c *Collector) run(b *wakeup) {
 	c.begin(b)
 	for {
 		c.hear()
 		c.empty()
 		switch c.state.Load() {
 		case draining:
-			c.listen(c.all()...) // first: what has come since the last look has to be known before anybody rests
+			// first: output since the last look must be known before the goroutine rests
+			c.listen(c.all()...)
 			if c.retire() {
 				return
 			}
 		case closing:
+			c.writeAhead()
 			c.state.Store(closed)
 			c.release()
 			return
@@ -27,8 +29,51 @@ func (c *Capture) run(b *bell) {
 	}
 }
 
-// empty moves bytes until the FIFOs are empty or the capture is closing.
-func (c *Capture) empty() {
+// writeAhead writes what was read ahead when the collector is about to end, as the pipe no longer
+// has it. It gives up after store.stall.
+func (c *Collector) writeAhead() {
+	held := func(s *stream) bool { return len(s.ahead.text()) > 0 }
+	list := c.all()
+	if !slices.ContainsFunc(list, held) {
+		return
+	}
+	c.mu.Lock()
+	b := newWakeup(nil) // quit of the other one is closed
+	c.wakeup = b
+	c.mu.Unlock()
+	defer time.AfterFunc(c.store.stall, func() { close(b.quit) }).Stop()
+	for _, s := range list {
+		for held(s) {
+			if !s.writeHeld() {
+				break
+			}
+		}
+	}
+}
+
+// writeHeld writes some of what was read ahead. It reports whether it did.
+func (s *stream) writeHeld() bool {
+	look := s.look()
+	defer look.close()
+	if !s.file.Drop && s.outlet == nil {
+		slot := s.file.enter(&s.store.slots, s.quit)
+		if slot == nil {
+			return false
+		}
+		defer slot.release()
+	}
+	n, err := look.held(), error(nil)
+	if s.byLine() {
+		n, _, err = s.takeLines(n, goesOn, &look)
+	} else {
+		n, err = s.file.take(s.pipe(), n, &look)
+	}
+	s.wrote(n)
+	return n > 0 && err == nil
+}
+
+// empty moves bytes until the FIFOs are empty or the collector is closing.
+func (c *Collector) empty() {
 	var yielded time.Time
 	for more := true; more; {
 		more = false
@@ -41,7 +86,7 @@ func (c *Capture) empty() {
 			}
 			if len(list) > 1 && !again && s.bytes() == 0 {
 				c.mu.Lock()
-				c.order(s) // which of the two is next to have some
+				c.order(s) // to learn which stream has output next
 				c.mu.Unlock()
 			}
 			more = more || again
@@ -52,11 +97,13 @@ func (c *Capture) empty() {
 	}
 }
 
-// yieldEvery is how often a goroutine yields that goes on moving bytes. Go's monitor takes the processor away from one that has not been scheduled
-// for 10 ms when it finds it in a system call, and then looks at all processors every 20 µs for a while.
+// yieldEvery is how often a goroutine yields while it moves bytes. Go's monitor (sysmon) retakes
+// the processor of a goroutine in a system call that has not been scheduled for 10 ms. It then
+// polls all processors each 20 µs for a while.
 const yieldEvery = 5 * time.Millisecond
 
-// yield yields if that is due, and returns when it has done so last; at first, when there is no such time, now.
+// yield yields if yieldEvery has passed since last, and returns when it last did. For the zero time
+// it only returns now.
 func yield(last time.Time) time.Time {
 	now := time.Now()
 	switch {
@@ -69,11 +116,11 @@ func yield(last time.Time) time.Time {
 	return now
 }
 
-// linger waits a moment for more from a program that has just written much, rather than wait for it with the
-// others, which takes longer than the program does; and for the rest of a line. It reports whether there is more to do.
-func (c *Capture) linger() bool {
+// linger waits briefly for more output of a program that has just written much, and for the rest of
+// a line. That is shorter than a wait in the poller. It reports whether there is more to do.
+func (c *Collector) linger() bool {
 	list := c.inOrder()
-	var begun [streams]int64 // bytes of a line that has no end yet, in the order of the list
+	var begun [streams]int64 // bytes of a line without an end, in the order of list
 	waits := false
 	for i, s := range list {
 		if s.byLine() {
@@ -95,22 +142,24 @@ func (s *stream) lingerShortly(begun int64) bool {
 	}
 	s.lingered = s.total
 	if s.store.poller.short() {
-		return false // its pipe may as well fill meanwhile
+		return false // let the pipe fill meanwhile
 	}
 	select {
-	case s.store.lingering <- struct{}{}:
-		defer func() { <-s.store.lingering }()
-		return waitPipe(s.pipe(), begun, lingerTime)
-	default: // threads are dear
+	case s.store.waiting <- struct{}{}:
+		defer func() { <-s.store.waiting }()
+		return waitPipe(s.pipe(), max(begun-int64(len(s.ahead.text())), 0), lingerTime)
+	default: // each waiting goroutine costs a thread
 		return false
 	}
 }
 
-// awaitRest waits for the rest of lines of which so many bytes are in the pipes; what doesn't come in time is not waited for any
-// more. It reports whether there is something to do: false also when an event has come, or closing.
+// awaitRest waits for the rest of lines; begun is how many bytes of each are in the pipes. After
+// restPatience a line is no longer waited for. It reports whether there is something to do; false
+// also if an event has come, or when closing.
 //
-// It can't rely on events alone: a write that has to wait for room in a pipe that was not empty makes none before it has ended.
-func (c *Capture) awaitRest(list []*stream, begun []int64) bool {
+// It polls, as events do not suffice: a write that waits for room in a non-empty pipe causes none
+// before it ends.
+func (c *Collector) awaitRest(list []*stream, begun []int64) bool {
 	for i, s := range list {
 		if begun[i] > 0 && (s.rest == nil || s.rest.at != s.total) {
 			s.meet().rest = &unfinished{at: s.total, since: time.Now()}
@@ -121,7 +170,7 @@ func (c *Capture) awaitRest(list []*stream, begun []int64) bool {
 			c.listen(s)
 		}
 	}
-	c.store.poller.giveWay(c.bell)
+	c.store.poller.giveWay(c.wakeup)
 	for pause := time.Millisecond; ; pause *= 2 {
 		due := false
 		for i, s := range list {
@@ -143,14 +192,15 @@ func (c *Capture) awaitRest(list []*stream, begun []int64) bool {
 	}
 }
 
-// An unfinished line is one that has no end yet.
+// An unfinished line has no end yet.
 type unfinished struct {
-	at    int64 // where it begins: bytes of output before it
+	at    int64 // position of its start: bytes of output before it
 	since time.Time
-	due   bool // it is written as far as it is there
+	due   bool // write what is there as a partial line
 }
 
-// check does what Reopen and SetOptions asked for, and has it looked before the next byte whether the file is still the one that its path names.
+// check applies Reopen and SetOptions. It also requests a check, before the next byte is written,
+// that the path still names the open file.
 func (c *stream) check() (err error) {
 	if c.reopen.Load() {
 		_, err = c.do(0, func() error { c.settle(); return nil })
@@ -159,8 +209,8 @@ func (c *stream) check() (err error) {
 	return err
 }
 
-// settle does what Reopen and SetOptions asked for.
-func (c *Capture) settle() {
+// settle applies Reopen and SetOptions.
+func (c *Collector) settle() {
 	if !c.reopen.Swap(false) {
 		return
 	}
@@ -173,13 +223,13 @@ func (c *Capture) settle() {
 	c.chooseFiles()
 	for _, f := range before {
 		if !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.file == f }) {
-			c.store.paths.retire(&f.chain)
+			c.store.paths.retire(&f.segments)
 		}
 	}
 }
 
-// chooseFiles gives each stream the file that the options have for it. The caller holds mu.
-func (c *Capture) chooseFiles() {
+// chooseFiles gives each stream its file by the options. The caller holds mu.
+func (c *Collector) chooseFiles() {
 	first := c.streams[0]
 	if first.file == nil || first.file.Sink != c.options.Sink || first.file.Address != c.options.Address {
 		c.outlet = c.outlet.next(c.store.newSink(c.options))
@@ -201,19 +251,19 @@ func (c *Capture) chooseFiles() {
 	}
 }
 
-// fileFor returns the file that has been written to so far with other options, or another one where these name another.
-func (c *Capture) fileFor(f *file, o *setting) *file {
+// fileFor returns f with the options o, or another file if o names another path.
+func (c *Collector) fileFor(f *file, o *setting) *file {
 	if f == nil || o.Path != f.Path {
 		return c.store.begin(new(file), o)
 	}
 	f.foreign = f.foreign || o.Format != f.Format
 	f.setting = o
-	f.chain.setFormat(o.Format)
+	f.segments.setOptions(o.Options)
 	return f
 }
 
 // files returns the files of the streams, each once.
-func (c *Capture) files() []*file {
+func (c *Collector) files() []*file {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []*file
@@ -225,23 +275,26 @@ func (c *Capture) files() []*file {
 	return list
 }
 
-// aim returns how many bytes may be moved at a time: up to the next mark, and what a line is that has no end there; 0 while the other
-// stream has not come to a mark that this one has passed. New marks get their place here, where everything taken is in the file: after
-// what is in the pipe.
-func (s *stream) aim() (limit int64, end ending) {
-	c := s.Capture
+// nextLimit returns how many bytes may be moved at a time, and whether a line without a newline
+// ends there. The limit is the next barrier. It is 0 while the other stream has not reached a
+// barrier that this one has passed.
+//
+// New barriers get their place here, after what is in the pipe, as everything taken is in the file
+// now.
+func (s *stream) nextLimit() (limit int64, end ending) {
+	c := s.Collector
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit = math.MaxInt64
-	for s.seekMarks() { // again: there may be more by now
+	for s.seekMarks() { // repeatedly: there may be more by now
 		c.mu.Unlock()
 		end := s.total + s.bytes() // without mu, as it may wait
 		c.mu.Lock()
 		s.placeMarks(end)
 		c.forgetSilentRuns()
 	}
-	for i := range c.marks {
-		m := &c.marks[i]
+	for i := range c.barriers {
+		m := &c.barriers[i]
 		at := &m.at[s.which]
 		if *at == passed {
 			limit = 0
@@ -262,33 +315,33 @@ func (s *stream) aim() (limit int64, end ending) {
 	return limit, end
 }
 
-// seekMarks reports whether there are new marks, which are to get their place then. The caller holds mu.
+// seekMarks marks new barriers as searching and reports whether there are any. The caller holds mu.
 func (s *stream) seekMarks() (some bool) {
-	for i := range s.marks {
-		if at := &s.marks[i].at[s.which]; *at == nowhere {
-			*at, some = sought, true
+	for i := range s.barriers {
+		if at := &s.barriers[i].at[s.which]; *at == nowhere {
+			*at, some = searching, true
 		}
 	}
 	return some
 }
 
-// placeMarks gives those their place that were sought. The caller holds mu.
+// placeMarks gives the searching barriers their place. The caller holds mu.
 func (s *stream) placeMarks(end int64) {
-	for i := range s.marks {
-		if at := &s.marks[i].at[s.which]; *at == sought {
+	for i := range s.barriers {
+		if at := &s.barriers[i].at[s.which]; *at == searching {
 			*at = end
 		}
 	}
 }
 
-// reached passes the marks up to here: those that have got their place, if the FIFO is found empty. It calls those that all streams have
-// passed, and reports whether there were any to pass.
-func (s *stream) reached(empty bool) bool {
-	c := s.Capture
+// barrierReached passes the barriers up to s.total, or all that have a place if the FIFO was found
+// empty. It calls reached of those that all streams have passed, and reports whether it passed any.
+func (s *stream) barrierReached(empty bool) bool {
+	c := s.Collector
 	c.mu.Lock()
 	some := false
-	for i := range c.marks {
-		at := &c.marks[i].at[s.which]
+	for i := range c.barriers {
+		at := &c.barriers[i].at[s.which]
 		if *at == nowhere || *at > s.total && !empty {
 			break
 		}
@@ -296,12 +349,12 @@ func (s *stream) reached(empty bool) bool {
 		*at = passed
 	}
 	n := 0
-	for n < len(c.marks) && !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 && c.marks[n].at[s.which] != passed }) {
+	for n < len(c.barriers) && !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 && c.barriers[n].at[s.which] != passed }) {
 		n++
 	}
-	complete := c.marks[:n:n]
-	if c.marks = c.marks[n:]; len(c.marks) == 0 {
-		c.marks = nil
+	complete := c.barriers[:n:n]
+	if c.barriers = c.barriers[n:]; len(c.barriers) == 0 {
+		c.barriers = nil
 	}
 	c.mu.Unlock()
 	for _, m := range complete {
@@ -310,7 +363,7 @@ func (s *stream) reached(empty bool) bool {
 	return some
 }
 
-// wrote tells those who want to know that n bytes more are in the file.
+// wrote counts n more bytes in the file and calls those that watch it.
 func (c *stream) wrote(n int64) {
 	if n == 0 {
 		return
@@ -322,10 +375,10 @@ func (c *stream) wrote(n int64) {
 	c.announce()
 }
 
-// tellRun tells where the output of the run begins that has just printed something.
-func (c *Capture) tellRun() {
+// tellRun reports where the output of the run begins that has just printed for the first time.
+func (c *Collector) tellRun() {
 	c.silent.Store(false)
-	ch, _ := c.chain()
+	ch, _ := c.segments()
 	begin, _ := ch.lastRun()
 	if c.store.tellRun == nil || begin == unknown {
 		return
@@ -333,8 +386,7 @@ func (c *Capture) tellRun() {
 	c.store.tellRun(c.runBegin(Stdout, ch.cursor(begin)))
 }
 
-// announce tells those who want to know that the file has grown.
-func (c *Capture) announce() {
+func (c *Collector) announce() {
 	c.mu.Lock()
 	watchers := c.watchers
 	c.mu.Unlock()
@@ -343,7 +395,8 @@ func (c *Capture) announce() {
 	}
 }
 
-// report tells the log what has changed: err is that of the last turn. It holds no slot, as the log may stall, too.
+// report logs what has changed; err is the error of the last turn. It holds no slot, as writing
+// superd's log may stall, too.
 func (c *stream) report(err error) {
 	switch {
 	case c.state.Load() == closing:
@@ -360,14 +413,15 @@ func (c *stream) report(err error) {
 			}
 		}
 		c.failures++
-	case c.failing && c.loss.bytes == 0: // else nothing has come that could have been written
+	case c.failing && c.dropped.bytes == 0:
+		// if something is dropped, no output has come that could have been written
 		if c.failures > 0 {
 			c.failures = 0
 			c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
 		}
 		c.recover()
 	}
-	if trouble := c.file.trouble; (trouble != nil) != c.troubled {
+	if trouble := c.file.rotationError; (trouble != nil) != c.troubled {
 		if c.meet().troubled = trouble != nil; c.troubled {
 			c.log().Warn("log file is not as it should be", "error", trouble)
 		}
@@ -376,14 +430,14 @@ func (c *stream) report(err error) {
 
 func (c *stream) log() *slog.Logger { return c.logOf(c.file.setting) }
 
-func (c *Capture) logOf(o *setting) *slog.Logger {
+func (c *Collector) logOf(o *setting) *slog.Logger {
 	return c.store.log.With("instance", c.name, "log", o.where())
 }
 
-// pause waits before a failed write is tried again, or until more comes of the other stream. It reports whether there is a point: false
-// when closing.
+// pause waits before a failed write is tried again, or until the other stream has output. It
+// reports false when closing.
 func (c *stream) pause() bool {
-	c.store.poller.giveWay(c.bell)
+	c.store.poller.giveWay(c.wakeup)
 	timer := time.NewTimer(c.store.pause(int(c.failures) - 1))
 	defer timer.Stop()
 	for {
@@ -406,34 +460,34 @@ func (c *stream) pause() bool {
 	}
 }
 
-// hear has what comes be news again.
-func (c *Capture) hear() { c.state.CompareAndSwap(dirty, draining) }
+// hear resets dirty, so that the next output rings the wakeup again.
+func (c *Collector) hear() { c.state.CompareAndSwap(dirty, draining) }
 
-// lastTry reports whether somebody wants to know whether writing fails now, and not only before.
+// lastTry reports whether a new barrier requires another write now, to see whether it fails.
 func (s *stream) lastTry() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.marks, func(m mark) bool { return m.failed != nil && m.at[s.which] == nowhere })
+	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.failed != nil && m.at[s.which] == nowhere })
 }
 
-// mayOvertake reports whether what s has can be written while c's file fails: it has another one, which is not known to, and need not wait for c
-// at a mark.
+// mayOvertake reports whether output of s can be written while c's file fails: s has another file,
+// without failures, and need not wait for c at a barrier.
 func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 && !s.held() }
 
-// held reports whether the other stream has to come to a mark that this one has passed.
+// held reports whether the other stream still has to reach a barrier that this one has passed.
 func (s *stream) held() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.marks, func(m mark) bool { return m.at[s.which] == passed })
+	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.at[s.which] == passed })
 }
 
-// otherWaits reports whether something of the other stream can be written.
+// otherWaits reports whether the other stream has output that can be written.
 func (c *stream) otherWaits() bool {
 	return slices.ContainsFunc(c.all(), func(s *stream) bool { return c.mayOvertake(s) && s.bytes() > 0 })
 }
 
-// sleep waits, until there is news at the most. It reports false when closing.
-func (c *Capture) sleep(pause time.Duration) bool {
+// sleep waits for pause at most, or until output comes. It reports false when closing.
+func (c *Collector) sleep(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// undrained returns a program whose drain is left to the test, which calls turn.
+// undrained returns a program without a drain of its own: the test calls turn.
 func (r *rig) undrained() *program {
 	read, write := r.fifo()
 	p := &program{rig: r, File: write}
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
-		p.Capture = r.store.NewCapture(p.scope, "web", Options{Path: filepath.Join(r.TempDir(), "web.log")})
+		p.Collector = r.store.NewCapture(p.scope, "web", Options{Path: filepath.Join(r.TempDir(), "web.log")})
 		p.streams[0].fd.Store(int32(read))
 		p.state.Store(draining)
-		p.begin(newBell(nil))
+		p.begin(newWakeup(nil))
 	})
 	r.Cleanup(func() {
 		r.do(p.scope.Close)
@@ -33,10 +33,10 @@ func (p *program) mustTurn(wantMore bool) {
 	}
 }
 
-// A slot is given up after a while, however much there is to read.
+// TestTurnEnds: a turn releases its slot after a while, however much there is to read.
 func TestTurnEnds(t *testing.T) {
 	p := newRig(t).undrained()
-	if _, err := unix.FcntlInt(uintptr(p.Capture.FD(Stdout)), unix.F_SETPIPE_SZ, turnBytes); err != nil {
+	if _, err := unix.FcntlInt(uintptr(p.Collector.FD(Stdout)), unix.F_SETPIPE_SZ, turnBytes); err != nil {
 		t.Skipf("cannot make the pipe bigger: %v", err)
 	}
 	p.print(string(make([]byte, turnBytes)))
@@ -47,7 +47,8 @@ func TestTurnEnds(t *testing.T) {
 	}
 }
 
-// A look at a file that has been moved away makes none before there is a byte for it.
+// TestTurnMakesNoEmptyFile: after a log file was moved away, no new one is made before there is a
+// byte for it.
 func TestTurnMakesNoEmptyFile(t *testing.T) {
 	r := newRig(t)
 	r.hurry()
@@ -72,19 +73,20 @@ func TestTurnOfClosingCapture(t *testing.T) {
 	p.print("one\n")
 	p.state.Store(closing)
 	p.mustTurn(false)
-	if got := pipeBytes(p.Capture.FD(Stdout)); got != 4 {
+	if got := pipeBytes(p.Collector.FD(Stdout)); got != 4 {
 		t.Errorf("%d bytes are left in the FIFO, want all 4", got)
 	}
 }
 
-// A mark is where the output was when it was made: what comes later is neither waited for nor taken along.
+// TestMarkHasItsPlace: a barrier stands for the output at its creation: it neither waits for later
+// output nor includes it.
 func TestMarkHasItsPlace(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("old")
 	var atMark string
-	p.mark(ofOutput, func() { atMark = readFile(t, p.Path()) })
+	p.addBarrier(ofOutput, func() { atMark = readFile(t, p.Path()) })
 	p.EndRun()
-	p.streams[0].aim()
+	p.streams[0].nextLimit()
 	p.print("new\n")
 	p.mustTurn(false)
 	if atMark != "old" {
@@ -95,13 +97,14 @@ func TestMarkHasItsPlace(t *testing.T) {
 	}
 }
 
-// A program that reads its own output back takes it from under a mark.
+// TestMarkIsReachedWhenFIFOIsEmpty: a barrier is reached although the program has read its own
+// output back.
 func TestMarkIsReachedWhenFIFOIsEmpty(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("gone")
 	reached := false
-	p.mark(ofOutput, func() { reached = true })
-	p.streams[0].aim()
+	p.addBarrier(ofOutput, func() { reached = true })
+	p.streams[0].nextLimit()
 	if n, err := p.File.Read(make([]byte, 10)); n != 4 || err != nil {
 		t.Fatalf("read of the program's own output = %d, %v", n, err)
 	}

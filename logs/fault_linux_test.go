@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWriterThatFaults: a write(2) holds the lock of its pipe while its memory is fetched, which may take for ever.
+// TestWriterThatFaults: a write(2) holds the lock of its pipe while its memory is fetched, which
+// may take without end.
 func TestWriterThatFaults(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "a.log")})
@@ -27,11 +28,12 @@ func TestWriterThatFaults(t *testing.T) {
 	r.poll("the first page to be in the pipe", func() bool { return pipeHasSome(p.FD(Stdout)) })
 
 	done := make(chan struct{})
-	r.do(func() { p.Drained(func() { close(done) }) }) // the capture was at rest
+	r.do(func() { p.Drained(func() { close(done) }) }) // the collector was idle
 	asking := fmt.Sprintf("%d %#x %#x ", unix.SYS_IOCTL, p.FD(Stdout), unix.TIOCINQ)
-	moving := fmt.Sprintf("%d %#x ", unix.SYS_SPLICE, p.FD(Stdout)) // it was told of the first page: the pipe was armed again just then
+	// After the first page, whose event has just re-armed the watch
+	moving := fmt.Sprintf("%d %#x ", unix.SYS_SPLICE, p.FD(Stdout))
 	r.poll("the drain to wait for the pipe", func() bool { return inSyscall(t, asking) || inSyscall(t, moving) })
-	r.do(func() { p.EndRun() }) // it drains
+	r.do(func() { p.EndRun() }) // starts a drain
 	fetched()
 	r.await(done, "the output")
 	r.await(written, "the write")
@@ -39,7 +41,7 @@ func TestWriterThatFaults(t *testing.T) {
 	equal(t, "log", readFile(t, p.Path()), "begin\n"+strings.Repeat("\x00", len(memory)))
 }
 
-// faulting returns two pages, the second of which nobody gets before fetched is called.
+// faulting returns two pages, of which the second is missing until fetched is called.
 func faulting(t *testing.T) (memory []byte, fetched func()) {
 	t.Helper()
 	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
@@ -51,9 +53,10 @@ func faulting(t *testing.T) (memory []byte, fetched func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory[0] = 0 // it is there then
+	memory[0] = 0 // present from now on
 	second := uint64(uintptr(unsafe.Pointer(&memory[page])))
-	const uffdioAPI, uffdioRegister, apiVersion, missing = 0xc018aa3f, 0xc020aa00, 0xaa, 1 // linux/userfaultfd.h
+	// linux/userfaultfd.h
+	const uffdioAPI, uffdioRegister, apiVersion, missing = 0xc018aa3f, 0xc020aa00, 0xaa, 1
 	api := [3]uint64{apiVersion}
 	register := [4]uint64{second, uint64(page), missing}
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, uffdioAPI, uintptr(unsafe.Pointer(&api))); errno != 0 {
@@ -71,7 +74,8 @@ func faulting(t *testing.T) (memory []byte, fetched func()) {
 	}
 }
 
-// inSyscall reports whether a thread waits in the system call that begins so in /proc/PID/task/TID/syscall.
+// inSyscall reports whether a thread waits in a system call whose line in
+// /proc/PID/task/TID/syscall begins with call.
 func inSyscall(t *testing.T, call string) bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/syscall")

@@ -12,19 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Feeds are the FIFOs that loggers read, one each for all instances of a program.
+// feeds are the FIFOs that loggers read, one for all instances of a program.
 type feeds struct {
 	log *slog.Logger
 	mu  sync.Mutex
 	by  map[string]*feed
 }
 
-// A feed is a FIFO that a logger has as its standard input. Somebody else has it open for reading and writing, so that what is in it outlives the
-// logger and superd. This end is open only while something is written: else the logger would not see the end of its input when it is to.
+// A feed is the FIFO that is the standard input of a logger. The supervisor has it open for reading
+// and writing, so its content outlives the logger and superd. This end is open only during a write:
+// otherwise the logger could not see the end of its input.
 type feed struct {
 	of      *feeds
 	path    string
-	busy    chan struct{} // held by who writes
+	busy    chan struct{} // holds a token of the writer
 	users   int           // guarded by of.mu
 	stalled time.Time     // since when nothing is read; zero: it is
 }
@@ -53,11 +54,11 @@ func (f *feed) close() {
 	}
 }
 
-// errNoLogger is why nothing can be written before the logger's first start.
+// errNoLogger is the error before the logger's first start.
 var errNoLogger = errors.New("the logger has not been started yet")
 
-// put implements sink. What is written can't be taken back, so that of a record that is too long to be written in one piece a part may be there
-// when nobody waits any more.
+// put implements sink. A write can't be undone, so a part of a record that is too long for one
+// piece may be there after quit.
 func (f *feed) put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
 	select {
 	case f.busy <- struct{}{}:
@@ -83,11 +84,11 @@ func (f *feed) put(gap *[]byte, records []byte, quit <-chan struct{}) (written i
 	return w.write(records, quit)
 }
 
-// A feedWriter is the end of a feed while something is written.
+// A feedWriter is the writing end of a feed, for one put.
 type feedWriter struct {
 	*feed
 	fd   int
-	file *os.File // has fd since it was full; else nil
+	file *os.File // owns fd after the FIFO was full; else nil
 }
 
 func (w *feedWriter) close() {
@@ -98,7 +99,8 @@ func (w *feedWriter) close() {
 	}
 }
 
-// write writes in pieces that are there in whole or not at all, whenever superd is killed: as many lines as fit into one, or a part of a longer line.
+// write writes in pieces that are written whole or not at all, whenever superd is killed. A piece
+// is as many lines as fit, or a part of a longer line.
 func (w *feedWriter) write(text []byte, quit <-chan struct{}) (written int, err error) {
 	for written < len(text) {
 		n, err := w.once(pieceOf(text[written:]))
@@ -136,11 +138,11 @@ func pieceOf(text []byte) []byte {
 	return text[:pipeAtomic]
 }
 
-// await waits until the FIFO has room. No thread waits.
+// await waits until the FIFO has room. It blocks no thread.
 func (w *feedWriter) await(quit <-chan struct{}) error {
 	if w.file == nil {
 		growPipe(w.fd, busyPipe)
-		w.file = os.NewFile(uintptr(w.fd), w.path) // it is non-blocking, so that Go's poller watches it
+		w.file = os.NewFile(uintptr(w.fd), w.path) // fd is non-blocking, so Go's poller watches it
 	}
 	raw, err := w.file.SyscallConn()
 	if err != nil {

@@ -8,11 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeFIFO makes a FIFO at path, mode 0600 and owned by uid and gid, and returns its read end. What else lies at path
-// is replaced, be it a FIFO left over, a socket or a file; a directory is an error. It may block on the file system.
+// MakeFIFO makes a FIFO at path, mode 0600 and owned by uid and gid, and returns its read end. It
+// replaces what is at path, such as an old FIFO, a socket or a file; a directory is an error. It
+// may block on the file system.
 //
-// The read end is opened for reading and writing, non-blocking and close-on-exec: it never sees an end of file, nor a
-// hang-up when a writer closes, and what is in the pipe stays there as long as it is open (fifo(7)).
+// The read end is open for reading and writing, non-blocking and close-on-exec. It never sees an
+// end of file, nor a hang-up when a writer closes, and the content of the pipe stays while it is
+// open (fifo(7)).
 func MakeFIFO(path string, uid, gid int) (fd int, err error) {
 	if err := mkfifo(path); err != nil {
 		return -1, fmt.Errorf("make FIFO %s: %w", path, err)
@@ -28,9 +30,9 @@ func MakeFIFO(path string, uid, gid int) (fd int, err error) {
 	return fd, nil
 }
 
-// AdoptFIFO opens the FIFO that an earlier superd made at path, as [MakeFIFO] does: what is in its pipe is there, if
-// anybody still has it open. What is not a FIFO that only its owner may use, or belongs to somebody else where this superd
-// can't have given it away, is an error. It may block on the file system.
+// AdoptFIFO opens the FIFO that a predecessor made at path, as [MakeFIFO] does. The content of its
+// pipe is still there if any process has it open. It is an error if path is not a FIFO with mode
+// 0600, or belongs to another user, unless superd is root. It may block on the file system.
 func AdoptFIFO(path string) (fd int, err error) {
 	fd, err = adoptFIFO(path)
 	if err != nil {
@@ -40,7 +42,7 @@ func AdoptFIFO(path string) (fd int, err error) {
 }
 
 func adoptFIFO(path string) (int, error) {
-	place, err := openFD(path, unix.O_PATH|unix.O_NOFOLLOW) // opening a device may do something
+	place, err := openFD(path, unix.O_PATH|unix.O_NOFOLLOW) // opening a device may have an effect
 	if err != nil {
 		return -1, err
 	}
@@ -55,7 +57,7 @@ func adoptFIFO(path string) (int, error) {
 		return -1, errors.New("it is not a FIFO")
 	case st.Mode&0o7777 != 0o600:
 		return -1, fmt.Errorf("its mode is %o, not 600", st.Mode&0o7777)
-	case euid != 0 && int(st.Uid) != euid: // root's belong to the users of the programs
+	case euid != 0 && int(st.Uid) != euid: // root's FIFOs belong to the users of the programs
 		return -1, fmt.Errorf("it belongs to user %d", st.Uid)
 	}
 	fd, err := openFD(fmt.Sprintf("/proc/self/fd/%d", place), unix.O_RDWR|unix.O_NONBLOCK)
@@ -65,8 +67,9 @@ func adoptFIFO(path string) (int, error) {
 	return fd, err
 }
 
-// GiveFIFO makes uid and gid the owners of the FIFO whose read end is readFD: a program opens its /dev/stdout anew by
-// the rights of its user, which may be another one than at its last start. It may block on the file system.
+// GiveFIFO changes the owners of the FIFO with read end readFD to uid and gid. A program opens its
+// /dev/stdout with the rights of its user, which may differ from that of the last start. It may
+// block on the file system.
 func GiveFIFO(readFD, uid, gid int) error {
 	if err := give(readFD, uid, gid); err != nil {
 		return fmt.Errorf("own FIFO: %w", err)
@@ -74,9 +77,10 @@ func GiveFIFO(readFD, uid, gid int) error {
 	return nil
 }
 
-// OpenWriter returns a program's end of the FIFO whose read end is readFD: blocking, close-on-exec, and a description
-// of its own, so that the program can't change the flags of the read end. It is open for reading, too, so that the
-// program gets no SIGPIPE while no superd lives.
+// OpenWriter returns a program's end of the FIFO with read end readFD. It is blocking and
+// close-on-exec. It has an open file description of its own, so the program can't change the flags
+// of the read end. It is open for reading, too, so the program gets no SIGPIPE while no supervisor
+// runs.
 func OpenWriter(readFD int) (fd int, err error) {
 	fd, err = openFD(fmt.Sprintf("/proc/self/fd/%d", readFD), unix.O_RDWR)
 	if err != nil {
@@ -85,8 +89,9 @@ func OpenWriter(readFD int) (fd int, err error) {
 	return fd, nil
 }
 
-// OpenReader returns a program's end of a FIFO that it is to read, of which fd is open for reading and writing: blocking, close-on-exec, and a
-// description of its own. It sees the end when nobody has the FIFO open for writing any more.
+// OpenReader returns a program's end of a FIFO that the program reads, of which fd is open for
+// reading and writing. It is blocking and close-on-exec, with an open file description of its own.
+// It sees the end of file when no process has the FIFO open for writing.
 func OpenReader(fd int) (reader int, err error) {
 	reader, err = openFD(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY)
 	if err != nil {
@@ -95,7 +100,7 @@ func OpenReader(fd int) (reader int, err error) {
 	return reader, nil
 }
 
-// mkfifo makes a FIFO, removing first what is there.
+// mkfifo makes a FIFO after it has removed what is there.
 func mkfifo(path string) error {
 	for {
 		err := unix.Mkfifo(path, 0o600)
@@ -140,16 +145,18 @@ func giveTo(fd int, st *unix.Stat_t, uid, gid int) error {
 	return unix.Fchown(fd, uid, gid)
 }
 
-// setOpenLine has all who hold the open file description of a read end know what the next byte belongs to, the next superd among them: the number
-// of the signal by which the kernel would tell of input (fcntl(2), F_SETSIG), which nobody asks it for, says so. It waits for nobody.
+// setOpenLine stores in the open file description of a read end what the next byte belongs to, so
+// that a successor can read it. It is stored as the number of the signal for input (fcntl(2),
+// F_SETSIG), which is otherwise unused. It never blocks.
 func setOpenLine(readFD int, l openLine) {
 	if openLineOf(readFD) == l {
 		return
 	}
-	_, _ = unix.FcntlInt(uintptr(readFD), unix.F_SETSIG, int(l)) // it fails where the kernel has no memory left
+	// it fails if the kernel has no memory left
+	_, _ = unix.FcntlInt(uintptr(readFD), unix.F_SETSIG, int(l))
 }
 
-// openLineOf returns what [setOpenLine] has noted, the beginning of a line where it has not.
+// openLineOf returns what [setOpenLine] has stored, by default atBeginning.
 func openLineOf(readFD int) openLine {
 	n, err := unix.FcntlInt(uintptr(readFD), unix.F_GETSIG, 0)
 	if err != nil || n > int(lostLine) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Row 28: whatever lies there is replaced.
+// TestMakeFIFOReplaces: any existing file is replaced. Source: row 28 of the failure table.
 func TestMakeFIFOReplaces(t *testing.T) {
 	tests := []struct {
 		name string
@@ -94,7 +94,8 @@ func TestMakeFIFOForAnotherUser(t *testing.T) {
 	}
 }
 
-// Row 28 of those who go on: only what superd has made itself is adopted.
+// TestAdoptFIFO: only a FIFO that superd has made itself is adopted. Source: row 28 of the failure
+// table.
 func TestAdoptFIFO(t *testing.T) {
 	tests := []struct {
 		name string

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,82 +11,93 @@ import (
 	"syscall"
 	"time"
 
-	"superd/account"
-	"superd/crashpoint"
+	"superd/internal/failpoint"
+	"superd/internal/passwd"
 )
 
-// A file is a log file that is rotated. It belongs to the goroutine that drains; followers only see its chain. Nobody else
-// writes to it, so the place of the next byte is known: splice(2) wants to be told.
+// A file is a log file that is rotated. It belongs to the draining goroutine; followers see only
+// its segments. It has no other writer, so the offset of the next byte, which splice(2) needs, is
+// known.
 type file struct {
-	*setting // never changed, but replaced
+	*setting // replaced, never modified
 	now      func() time.Time
-	archive  *archive // told of each rotation; may be nil
-	chain    chain
+	archive  *archive // gets each rotation; may be nil
+	segments segments
 
 	fd       int      // -1: opened when next needed
-	at       place    // where it is open: what is mounted there may have changed since
+	at       place    // where it was opened; a mount may have changed that since
 	identity identity // of the open file
-	born     int64    // when the open file was made, as far as is known: nanoseconds of the Unix epoch
-	size     int64    // where the next byte goes
-	floor    int64    // the size from which the limit counts: raised when a rotation fails
-	trouble  error    // why the last rotation failed; output goes on into the same file
-	begun    bool     // it has been open
-	regular  bool     // otherwise a device or FIFO, which is only written to
-	splices  bool     // it takes bytes from a pipe itself
-	unsure   bool     // its path may name another one by now, which is looked at before the next byte
-	looked   int64    // when that was done last: nanoseconds of the Unix epoch
-	inLine   bool     // what was appended last is not a whole line
-	foreign  bool     // what is at its end was written in another format
+	// born is when the open file was made, as far as it is known, in nanoseconds of Unix time.
+	born  int64
+	size  int64 // offset of the next byte
+	floor int64 // size from which the limit counts: raised when a rotation fails
+	// apart reports that the path was no regular file when last opened: it has its own place.
+	apart         bool
+	rotationError error // why the last rotation failed; output continues in the same file
+	begun         bool  // it was open before
+	guarded       bool  // no other user may replace it
+	regular       bool  // otherwise a device or FIFO, which is only written to
+	splices       bool  // splice(2) can write to it
+	unsure        bool  // its path may name another file now: check before the next byte
+	looked        int64 // when that was checked last, in nanoseconds of Unix time
+	inLine        bool  // what was appended last is not a whole line
+	foreign       bool  // its end was written in another format
 }
 
-// init makes f, the zero file, one as o has it, which is complete.
+// init makes f, which is zero, a file with the complete options o.
 func (f *file) init(o *setting, now func() time.Time, archive *archive) {
 	f.setting, f.now, f.archive, f.fd = o, now, archive, -1
-	f.chain.init(o.Path, o.Format)
+	f.segments.init(o.Path, o.Options)
 }
 
-// enter waits for a slot in the place of the file. It is nil if quit was closed before there was one.
+// enter waits for a slot in the place of the file. It returns nil if quit was closed first.
 func (f *file) enter(s *slots, quit <-chan struct{}) *slot {
-	if f.fd >= 0 {
+	if f.fd >= 0 || f.apart {
 		return s.acquire(f.at, quit)
 	}
-	in := s.enter(&f.chain, quit)
+	in := s.enter(&f.segments, quit)
 	if in != nil {
 		f.at = in.place
 	}
 	return in
 }
 
-// check lets go of the file if path names another one by now, or none. It reports whether it has found the file as it was left.
+// check closes the file if its path names another one now, or none. It reports whether the file is
+// unchanged.
 func (f *file) check() (same bool) {
 	f.unsure, f.looked = false, f.now().UnixNano()
-	info, err := statPath(f.Path)
+	look := f.location().stat
+	if f.guarded { // then one call suffices
+		look = f.location().statGuarded
+	}
+	info, err := look("")
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.identity != f.identity {
 		f.close()
 	}
 	return f.fd >= 0 && err == nil && info.size == f.size && f.regular
 }
 
-// lookEvery is how long a path is believed to name the same file, which takes as long to find out as to move a line.
+// lookEvery is how long a check of a path counts. A check takes as long as moving a line.
 const lookEvery = 100 * time.Millisecond
 
-// doubt has it looked before the next byte whether the path still names the file, where that was not done a moment ago.
+// doubt requests a check of the path before the next byte, unless one was made within lookEvery.
 func (f *file) doubt() {
 	if since := f.now().UnixNano() - f.looked; since < 0 || since >= int64(lookEvery) {
 		f.unsure = true
 	}
 }
 
-// take moves bytes from the pipe to the end of the file, at most the given number, rotating where that is due, and
-// returns how many: 0 without an error when the pipe is empty. After an error the file is opened anew by the next take.
-func (f *file) take(pipe int, most int64, look *glance) (moved int64, err error) {
+// take moves at most that many bytes from the pipe to the end of the file, rotates it if necessary,
+// and returns how many. 0 without an error means that the pipe is empty. After an error the next
+// take opens the file again.
+func (f *file) take(pipe int, most int64, look *peekBuffer) (moved int64, err error) {
 	defer func() {
 		if err != nil {
 			f.close()
 		}
 	}()
 	for {
-		if n := f.room(); n > 0 { // for whatever is there
+		if n := f.room(); n > 0 { // whatever is in the pipe
 			if err := f.verify(); err != nil {
 				return 0, err
 			}
@@ -93,7 +105,7 @@ func (f *file) take(pipe int, most int64, look *glance) (moved int64, err error)
 				return f.move(pipe, min(n, most), look)
 			}
 		}
-		n := min(pipeBytes(pipe), most)
+		n := min(look.bytes(pipe), most)
 		if n == 0 {
 			return 0, nil
 		}
@@ -110,7 +122,8 @@ func (f *file) take(pipe int, most int64, look *glance) (moved int64, err error)
 	}
 }
 
-// room returns how many bytes go into the file, whatever they are; 0: that is not known, or takes more than to move them.
+// room returns how many bytes fit into the file without a look at them; 0: unknown, or expensive to
+// find out.
 func (f *file) room() int64 {
 	switch {
 	case f.fd < 0 || !f.splices || f.MinFree > 0 || f.outdated():
@@ -118,12 +131,13 @@ func (f *file) room() int64 {
 	case f.MaxSize == 0:
 		return math.MaxInt64
 	}
-	return max(f.MaxSize-(f.size-f.floor)-chunkBytes, 0) // the line end is looked for in the last chunk
+	// the line end is searched in the last chunk
+	return max(f.MaxSize-(f.size-f.floor)-chunkBytes, 0)
 }
 
-// fit returns how many of the next n bytes in the pipe go into the file; 0 means that it is to be rotated first. It looks
-// at them only near the limit.
-func (f *file) fit(pipe int, n int64, look *glance) (int64, error) {
+// fit returns how many of the next n bytes in the pipe fit into the file; 0 means that it has to be
+// rotated first. It looks at them only near the limit.
+func (f *file) fit(pipe int, n int64, look *peekBuffer) (int64, error) {
 	if f.outdated() {
 		var err error
 		if n, err = f.toLineEnd(pipe, n, look); n == 0 || err != nil {
@@ -136,7 +150,7 @@ func (f *file) fit(pipe int, n int64, look *glance) (int64, error) {
 		return n, nil
 	}
 	if room > chunkBytes {
-		return room - chunkBytes, nil // the line end is looked for in the last chunk
+		return room - chunkBytes, nil // the line end is searched in the last chunk
 	}
 	next, err := look.at(pipe, n)
 	if err != nil || len(next) == 0 {
@@ -145,21 +159,22 @@ func (f *file) fit(pipe int, n int64, look *glance) (int64, error) {
 	ended := true
 	if size > 0 {
 		if ended, err = endsLine(f.fd, f.size); err != nil {
-			ended = true // it can't be read: better cut a line than grow for ever
+			ended = true // unreadable: a cut line is better than endless growth
 		}
 	}
 	return int64(split(size, f.MaxSize, ended, next)), nil
 }
 
-// outdated reports whether the file is to be rotated for its age.
+// outdated reports whether the file has to be rotated for its age.
 func (f *file) outdated() bool {
 	return f.MaxAge > 0 && f.regular && f.size > f.floor && f.now().UnixNano()-f.born >= int64(f.MaxAge)
 }
 
-// toLineEnd returns how many of the next n bytes in the pipe are to go into the file before it ends in a whole line.
-func (f *file) toLineEnd(pipe int, n int64, look *glance) (int64, error) {
+// toLineEnd returns how many of the next n bytes in the pipe go into the file until it ends in a
+// whole line.
+func (f *file) toLineEnd(pipe int, n int64, look *peekBuffer) (int64, error) {
 	if ended, err := endsLine(f.fd, f.size); ended || err != nil {
-		return 0, nil // where it can't be read, better cut a line than grow for ever
+		return 0, nil // unreadable: a cut line is better than endless growth
 	}
 	next, err := look.at(pipe, n)
 	if end := bytes.IndexByte(next, '\n'); end >= 0 {
@@ -169,14 +184,16 @@ func (f *file) toLineEnd(pipe int, n int64, look *glance) (int64, error) {
 }
 
 // move moves n bytes or, without an error, fewer, from the pipe to the end of the file.
-func (f *file) move(pipe int, n int64, look *glance) (moved int64, err error) {
-	if f.splices {
-		crashpoint.Here("splice.before")
+func (f *file) move(pipe int, n int64, look *peekBuffer) (moved int64, err error) {
+	f.splices = f.splices && !look.refused.splice.Load()
+	splices := f.splices && look.held() == 0 // bytes read ahead come first
+	if splices {
+		failpoint.Here("splice.before")
 		moved, err = splicePipe(pipe, f.fd, f.size, n)
-		crashpoint.Here("splice.after")
-		f.splices = !errors.Is(err, syscall.EINVAL)
+		failpoint.Here("splice.after")
+		f.splices = !look.refused.isSplice(err) && !errors.Is(err, syscall.EINVAL)
 	}
-	if !f.splices {
+	if !splices || !f.splices {
 		moved, err = f.copy(pipe, n, look)
 	}
 	if err != nil {
@@ -184,14 +201,15 @@ func (f *file) move(pipe int, n int64, look *glance) (moved int64, err error) {
 	}
 	if f.regular {
 		f.size += moved
-		f.chain.grown(moved)
+		f.segments.grown(moved)
 	}
 	return moved, err
 }
 
-// copy is move for a file that doesn't take bytes from a pipe itself. They are taken out of the pipe when they are in the
-// file: who dies in between writes them once more, a chunk at most.
-func (f *file) copy(pipe int, n int64, look *glance) (moved int64, err error) {
+// copy is move for a file that splice(2) can't write to. Bytes are taken out of the pipe when they
+// are in the file, so a crash in between repeats a chunk at most. (Without tee(2) it is the other
+// way round.)
+func (f *file) copy(pipe int, n int64, look *peekBuffer) (moved int64, err error) {
 	next, err := look.at(pipe, n)
 	if err != nil {
 		return 0, err
@@ -200,9 +218,9 @@ func (f *file) copy(pipe int, n int64, look *glance) (moved int64, err error) {
 	if f.regular {
 		written, err = writeAt(f.fd, next, f.size)
 	} else {
-		written, err = write(f.fd, next)
+		written, err = writeOut(f.fd, next)
 	}
-	for taken := 0; taken < written; {
+	for taken := len(look.drain.ahead.take(written)); taken < written; {
 		got, rerr := readPipe(pipe, next[taken:written])
 		if got == 0 || rerr != nil {
 			return int64(written), errors.Join(err, rerr)
@@ -212,8 +230,8 @@ func (f *file) copy(pipe int, n int64, look *glance) (moved int64, err error) {
 	return int64(written), err
 }
 
-// verify lets go of the file if it has no name left or its path names another one, and else makes sure that the next byte goes to its end,
-// whatever others did to it.
+// verify closes the file if it was removed or its path names another one. Otherwise it makes sure
+// that the next byte goes to the end, whatever others did to the file.
 func (f *file) verify() error {
 	if same := f.fd >= 0 && f.unsure && f.check(); f.fd >= 0 && !same {
 		info, err := statFD(f.fd)
@@ -248,7 +266,7 @@ func (f *file) ready() error {
 	return nil
 }
 
-// enoughFree tells when the file system is to count as full.
+// enoughFree returns an error if less than MinFree is free.
 func (f *file) enoughFree() error {
 	free, err := freeBytes(f.fd)
 	if err == nil && free < f.MinFree {
@@ -257,47 +275,45 @@ func (f *file) enoughFree() error {
 	return err
 }
 
-// openEnd opens the file, makes it and its directory if need be, and goes to its end.
+// openEnd opens the file at its end. It makes the file and its directory if necessary.
 func (f *file) openEnd() error {
 	more := 0
-	if f.Format == Direct { // output of who was started before that
+	if f.Format == Direct { // output of processes started before the change to Direct
 		more = appending
 	}
-	fd, err := openLog(f.Path, more)
+	opened, err := f.location().openLog(more)
 	if err != nil {
 		return err
 	}
-	info, err := statFD(fd)
-	if err == nil && !info.regular {
-		err = setBlocking(fd)
-	}
-	if err != nil {
-		closeFD(fd)
-		return err
-	}
+	info := opened.info
 	if info.regular {
-		if !f.chain.claim() {
-			closeFD(fd)
+		if !f.segments.claim() {
+			closeFD(opened.fd)
 			return fmt.Errorf("write %s: a write that was begun for the program before hangs", f.Path)
 		}
-		if err := f.giveAway(fd, info); err != nil {
-			f.trouble = err // better somebody else's than not written
+		if err := f.giveAway(opened); err != nil {
+			f.rotationError = err // a file with a wrong owner is better than lost output
 		}
 	}
-	f.fd, f.splices = fd, info.regular
+	f.fd, f.splices, f.apart, f.guarded = opened.fd, info.regular, !info.regular, opened.guarded
+	if f.apart { // its reader may stall, which must not block other logs of its file system
+		f.at = place{directory: f.Path}
+	}
 	f.unsure, f.looked = false, f.now().UnixNano()
 	if !f.begun {
 		f.begun = true
-		f.archive.rotated(task{&f.chain, f.Compression})
+		f.archive.rotated(task{&f.segments, f.Compression})
 	}
 	return f.begin(info)
 }
 
-// giveAway gives an open log file the owners and the mode that the options have for it.
-func (o *setting) giveAway(fd int, info fileInfo) error {
+// giveAway sets the owners and mode of an open log file by the options. It is an error for a file
+// that another user may have put there: it may be one of root's files.
+func (o *setting) giveAway(f logFile) error {
+	info := f.info
 	uid, gid := info.uid, info.gid
 	if o.Owner != "" {
-		user, err := account.System().User(o.Owner)
+		user, err := passwd.System().User(o.Owner)
 		if err != nil {
 			return fmt.Errorf("own %s: %w", o.Path, err)
 		}
@@ -305,24 +321,28 @@ func (o *setting) giveAway(fd int, info fileInfo) error {
 	}
 	if o.Group != "" {
 		var err error
-		if gid, err = account.System().Group(o.Group); err != nil {
+		if gid, err = passwd.System().Group(o.Group); err != nil {
 			return fmt.Errorf("own %s: %w", o.Path, err)
 		}
 	}
+	mode := cmp.Or(o.Mode, info.mode)
+	if f.exposed != "" && (uid != info.uid || gid != info.gid || mode != info.mode) {
+		return fmt.Errorf("own %s: it was there already, and %s: remove it, and it is made anew", o.Path, f.exposed)
+	}
 	if uid != info.uid || gid != info.gid {
-		if err := changeOwner(fd, uid, gid); err != nil {
+		if err := changeOwner(f.fd, uid, gid); err != nil {
 			return &os.PathError{Op: "own", Path: o.Path, Err: err}
 		}
 	}
-	if o.Mode != 0 && o.Mode != info.mode {
-		if err := changeMode(fd, o.Mode); err != nil {
+	if mode != info.mode {
+		if err := changeMode(f.fd, mode); err != nil {
 			return &os.PathError{Op: "change mode of", Path: o.Path, Err: err}
 		}
 	}
 	return nil
 }
 
-// begin has the next byte go to the end of the open file, as info has it.
+// begin continues at the end of the open file described by info.
 func (f *file) begin(info fileInfo) error {
 	f.identity, f.regular, f.size, f.floor, f.born = info.identity, info.regular, 0, 0, f.now().UnixNano()
 	if info.regular {
@@ -332,11 +352,11 @@ func (f *file) begin(info fileInfo) error {
 		f.born = bornAt(f.fd, f.born)
 	}
 	if f.Format == Direct {
-		if err := f.chain.look(func() (fileInfo, error) { return statFD(f.fd) }); err != nil {
+		if err := f.segments.look(func() (fileInfo, error) { return statFD(f.fd) }); err != nil {
 			return err
 		}
 	} else {
-		f.chain.opened(info)
+		f.segments.opened(info)
 	}
 	if f.Format.records() && f.size > 0 {
 		if err := f.mend(); err != nil {
@@ -347,15 +367,16 @@ func (f *file) begin(info fileInfo) error {
 	return nil
 }
 
-// rotate gives the file its rotated name and removes the oldest ones. Where that fails, output goes on into the same
-// file until as much again was written: a full file is better than a program that waits for ever.
+// rotate renames the file and removes the oldest rotated ones. If that fails, output continues in
+// the same file until as much again was written: a file that is too large is better than a program
+// that waits forever.
 func (f *file) rotate() {
-	f.chain.disk.Lock()
-	defer f.chain.disk.Unlock()
-	crashpoint.Here("rotate.before-rename")
-	f.trouble = f.rename()
-	crashpoint.Here("rotate.after-rename")
-	if f.trouble != nil {
+	f.segments.disk.Lock()
+	defer f.segments.disk.Unlock()
+	failpoint.Here("rotate.before-rename")
+	f.rotationError = f.rename()
+	failpoint.Here("rotate.after-rename")
+	if f.rotationError != nil {
 		f.floor, f.born = f.size, f.now().UnixNano()
 		return
 	}
@@ -365,36 +386,38 @@ func (f *file) rotate() {
 		bytes = f.MaxTotal - f.MaxSize // the next file may become as large
 	}
 	var errs []error
-	for _, old := range f.chain.pruned(f.Keep, bytes) {
-		f.chain.each(func(ch *chain) { ch.forget(old.stamp) })
-		errs = append(errs, removeFile(old.name))
+	for _, old := range f.segments.pruned(f.Keep, bytes) {
+		f.segments.each(func(ch *segments) { ch.forget(old.stamp) })
+		errs = append(errs, old.remove(old.suffix()))
 	}
-	f.trouble = errors.Join(errs...)
-	f.archive.rotated(task{&f.chain, f.Compression})
+	f.rotationError = errors.Join(errs...)
+	f.archive.rotated(task{&f.segments, f.Compression})
 }
 
-// rename gives the file a name that is newer than those of the files rotated before, and that nothing has yet.
+// rename gives the file a name that is newer than those of the rotated files, and unused.
 func (f *file) rename() error {
-	if err := f.chain.listLocked(nil); err != nil {
+	if err := f.segments.listLocked(nil); err != nil {
 		return fmt.Errorf("list rotated files: %w", err)
 	}
-	for s := nextStamp(f.now(), f.chain.newestStamp()); ; s++ {
-		err := renameNew(f.Path, s.name(f.Path))
+	for s := nextStamp(f.now(), f.segments.newestStamp()); ; s++ {
+		err := f.location().rename(s.name(""))
 		switch {
 		case errors.Is(err, fs.ErrExist):
-		case errors.Is(err, fs.ErrNotExist): // somebody was faster: the next file is made all the same
+		case errors.Is(err, fs.ErrNotExist):
+			// removed by another process; the next file is made all the same
 			return nil
 		case err != nil:
 			return err
 		default:
-			f.chain.rotatedTo(s)
+			f.segments.rotatedTo(s)
 			return nil
 		}
 	}
 }
 
-// close lets go of the file. Its error would be one of writing, which nothing could be done about: what was written
-// last is in the hands of the kernel.
+func (f *file) location() location { return location{f.Path, f.Options} }
+
+// close closes the file. It ignores the error, as the kernel already has what was written last.
 func (f *file) close() {
 	closeFD(f.fd)
 	f.fd = -1

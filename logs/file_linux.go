@@ -3,106 +3,68 @@ package logs
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/safepath"
 )
 
-// An identity tells one file from another.
+// An identity identifies a file.
 type identity struct{ device, inode uint64 }
 
-// A fileInfo is what a capture asks about a file.
+// A fileInfo is what the package needs of stat(2).
 type fileInfo struct {
 	identity
 	size    int64 // bytes
+	room    int64 // bytes on the disk, see [takes]; at most size
 	changed time.Time
 	regular bool
-	named   bool // it has a name yet
+	named   bool // it still has a name
 
 	uid, gid, mode uint32
 }
 
-// statPath looks at the file that path names.
-func statPath(path string) (fileInfo, error) {
-	var st unix.Stat_t
-	if err := retryEINTR(func() error { return unix.Stat(path, &st) }); err != nil {
-		return fileInfo{}, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	return newFileInfo(&st), nil
-}
-
-// statFD looks at an open file.
 func statFD(fd int) (fileInfo, error) {
-	var st unix.Stat_t
-	if err := retryEINTR(func() error { return unix.Fstat(fd, &st) }); err != nil {
-		return fileInfo{}, os.NewSyscallError("fstat", err)
-	}
-	return newFileInfo(&st), nil
+	info, err := safepath.StatFD(fd)
+	return newFileInfo(&info), err
 }
 
-func newFileInfo(st *unix.Stat_t) fileInfo {
+func newFileInfo(info *safepath.Info) fileInfo {
 	return fileInfo{
-		identity: identity{uint64(st.Dev), st.Ino},
-		size:     st.Size,
-		changed:  time.Unix(st.Mtim.Unix()),
-		regular:  st.Mode&unix.S_IFMT == unix.S_IFREG,
-		named:    st.Nlink > 0,
-		uid:      st.Uid,
-		gid:      st.Gid,
-		mode:     st.Mode & 0o7777,
+		identity: identity{info.Device, info.Inode},
+		size:     info.Size,
+		room:     takes(info),
+		changed:  info.Changed,
+		regular:  info.Mode.IsRegular(),
+		named:    info.Links > 0,
+		uid:      info.UID,
+		gid:      info.GID,
+		mode:     uint32(info.Mode.Perm()),
 	}
 }
 
-// appending is for files that others write to, too. splice(2) refuses it.
-const appending = unix.O_APPEND
-
-// openLog opens the file at path for writing and makes it and its directory if need be. more is appending or 0.
-func openLog(path string, more int) (int, error) {
-	// O_NONBLOCK: a FIFO without a reader is an error instead of waiting for one.
-	flags := unix.O_WRONLY | unix.O_CREAT | unix.O_NONBLOCK | unix.O_NOCTTY | more
-	fd, err := openFile(path, flags)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			return -1, err
-		}
-		fd, err = openFile(path, flags)
-	}
-	return fd, err
+// takes returns how many bytes on the disk a file counts for. Any user who may write to a directory
+// of logs can make a huge file that is one hole, or give a file a thousand names. Those must not
+// cause the removal of other logs. So the size of a file with several names is divided by their
+// number.
+func takes(info *safepath.Info) int64 {
+	return min(info.Size, info.Allocated) / int64(max(info.Links, 1))
 }
 
-// openOrMake is openLog, and tells whether it has made the file.
-func openOrMake(path string, more int) (fd int, made bool, err error) {
-	if fd, err = openLog(path, more|unix.O_EXCL); errors.Is(err, fs.ErrExist) {
-		fd, err = openLog(path, more)
-		return fd, false, err
-	}
-	return fd, err == nil, err
-}
-
-// openRead opens the file at path for reading, without waiting for anything that is not a file.
-func openRead(path string) (int, error) {
-	return openFile(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
-}
-
-// openTemporary makes a file without a name in directory.
-func openTemporary(directory string) (int, error) {
-	return openFile(directory, unix.O_TMPFILE|unix.O_RDWR)
-}
-
-// freeBytes returns how much is free for all users on the file system of an open file.
+// freeBytes returns how many bytes are free for all users on the file system of an open file.
 func freeBytes(fd int) (int64, error) {
 	var st unix.Statfs_t
 	if err := retryEINTR(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
 		return 0, os.NewSyscallError("fstatfs", err)
 	}
-	return int64(st.Bavail) * st.Bsize, nil
+	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-// bornAt returns when an open file was made, in nanoseconds of the Unix epoch, or otherwise where the file system doesn't tell.
+// bornAt returns when an open file was made, in nanoseconds of Unix time; otherwise if the file
+// system doesn't have that.
 func bornAt(fd int, otherwise int64) int64 {
 	var st unix.Statx_t
 	err := retryEINTR(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) })
@@ -112,7 +74,8 @@ func bornAt(fd int, otherwise int64) int64 {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
-// lowerPriority has the goroutine run on a thread of its own from now on, which gets what processor and disk others leave, and ends with it.
+// lowerPriority locks the goroutine to a thread, which gets the processor and disk time that others
+// leave. The thread ends with the goroutine.
 func lowerPriority() {
 	runtime.LockOSThread()
 	const idle, ofThread = 3 << 13, 1 // IOPRIO_CLASS_IDLE, IOPRIO_WHO_PROCESS
@@ -120,19 +83,7 @@ func lowerPriority() {
 	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ofThread, 0, idle)
 }
 
-// openFile opens path, with the mode of a log file if it makes one.
-func openFile(path string, flags int) (fd int, err error) {
-	err = retryEINTR(func() (err error) {
-		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0o640)
-		return err
-	})
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	return fd, nil
-}
-
-// writeAt writes p into a regular file at offset and returns how much of it is there.
+// writeAt writes p into a regular file at offset and returns how many bytes were written.
 func writeAt(fd int, p []byte, offset int64) (n int, err error) {
 	err = retryEINTR(func() (err error) {
 		n, err = unix.Pwrite(fd, p, offset)
@@ -141,7 +92,40 @@ func writeAt(fd int, p []byte, offset int64) (n int, err error) {
 	return max(n, 0), err
 }
 
-// write writes p to what is not a regular file and returns how much of it is taken. It waits where that stalls.
+// errNotTaken is the error when a FIFO or device takes no output.
+var errNotTaken = errors.New("it takes nothing: whoever reads it stalls")
+
+// writeOut writes p to a non-blocking FIFO or device, and returns how many bytes were written. It
+// writes pieces that a FIFO takes whole or not at all. If that stalls, it waits only briefly, as
+// the goroutine serves other streams, too.
+func writeOut(fd int, p []byte) (n int, err error) {
+	for waited := false; n < len(p); {
+		got, err := write(fd, pieceOf(p[n:]))
+		n += got
+		switch {
+		case err == nil:
+			waited = false
+		case err == unix.EAGAIN && !waited:
+			waited = true
+			err := retryEINTR(func() error {
+				events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+				_, err := unix.Poll(events, int(patienceOfPoll.Milliseconds()))
+				return err
+			})
+			if err != nil {
+				return n, err
+			}
+		case err == unix.EAGAIN:
+			return n, errNotTaken
+		default:
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// write writes p to a FIFO or device and returns how many bytes were written. It waits if fd is
+// blocking.
 func write(fd int, p []byte) (n int, err error) {
 	err = retryEINTR(func() (err error) {
 		n, err = unix.Write(fd, p)
@@ -150,10 +134,9 @@ func write(fd int, p []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-// setBlocking has calls on fd wait.
 func setBlocking(fd int) error { return os.NewSyscallError("fcntl", unix.SetNonblock(fd, false)) }
 
-// readAt reads into p from a regular file at offset, and less at its end.
+// readAt fills p from a regular file at offset, with less at its end.
 func readAt(fd int, p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
 		var got int
@@ -169,13 +152,15 @@ func readAt(fd int, p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// endsLine reports whether the byte before offset is a newline, in an open file that need not be open for reading.
+// endsLine reports whether the byte before offset is a newline, in an open file that need not be
+// open for reading.
 func endsLine(fd int, offset int64) (bool, error) {
 	last, err := readEnd(fd, offset, 1)
 	return len(last) > 0 && last[0] == '\n', err
 }
 
-// readEnd returns the last bytes before offset, at most that many, of an open file that need not be open for reading.
+// readEnd returns at most most bytes before offset, of an open file that need not be open for
+// reading.
 func readEnd(fd int, offset, most int64) ([]byte, error) {
 	read, err := openFD(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY)
 	if err != nil {
@@ -187,31 +172,13 @@ func readEnd(fd int, offset, most int64) ([]byte, error) {
 	return p[:n], err
 }
 
-// changeOwner gives an open file other owners.
 func changeOwner(fd int, uid, gid uint32) error { return unix.Fchown(fd, int(uid), int(gid)) }
 
-// changeMode gives an open file another mode, whatever the umask is.
+// changeMode changes the mode of an open file, whatever the umask is.
 func changeMode(fd int, mode uint32) error { return unix.Fchmod(fd, mode) }
 
-// truncate cuts an open file off.
 func truncate(fd int, size int64) error {
 	return os.NewSyscallError("ftruncate", retryEINTR(func() error { return unix.Ftruncate(fd, size) }))
-}
-
-// renameNew renames a file; that something has the new name is an error (os.ErrExist).
-func renameNew(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not on every file system: rename(2)
-		if _, lerr := os.Lstat(to); lerr == nil {
-			err = unix.EEXIST
-		} else {
-			return os.Rename(from, to)
-		}
-	}
-	if err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-	}
-	return nil
 }
 
 func retryEINTR(f func() error) error {

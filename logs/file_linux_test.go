@@ -37,7 +37,10 @@ func (f *file) mustAppend(t *testing.T, text string) {
 	if n, err := unix.Write(pipe[1], []byte(text)); n < len(text) || err != nil {
 		t.Fatalf("write %d bytes into a pipe: %d, %v", len(text), n, err)
 	}
-	look := glance{buffers: &sync.Pool{New: func() any { return new([chunkBytes]byte) }}}
+	look := peekBuffer{
+		buffers: &sync.Pool{New: func() any { return new([chunkBytes]byte) }},
+		refused: new(refusedCalls), drain: &drain{writeErrors: &noWriteErrors},
+	}
 	defer look.close()
 	for left := int64(len(text)); left > 0; {
 		n, err := f.take(pipe[0], left, &look)
@@ -48,7 +51,7 @@ func (f *file) mustAppend(t *testing.T, text string) {
 	}
 }
 
-// appendOnly has splice(2) refuse the file, as it does where a file system has no support for it.
+// appendOnly makes splice(2) fail on the file, as on a file system without support for it.
 func (f *file) appendOnly(t *testing.T) {
 	t.Helper()
 	if f.fd < 0 {
@@ -59,7 +62,8 @@ func (f *file) appendOnly(t *testing.T) {
 	}
 }
 
-// Rows 23 and 24: rotated files are the exact sequence, cut at line ends, whatever the clock does and whatever lies there.
+// TestRotation: rotated segments are the exact output, cut at line ends, whatever the clock does
+// and whatever files exist. Source: rows 23 and 24 of the failure table.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	const limit = 1000
@@ -67,7 +71,7 @@ func TestRotation(t *testing.T) {
 	start := time.Date(2026, 11, 21, 7, 20, 45, 0, time.UTC)
 	clock := start
 	f.now = func() time.Time { return clock }
-	foreign := (nextStamp(start, 0) + 1).name(path) // put there after the listing of what is there
+	foreign := (nextStamp(start, 0) + 1).name(path) // made after the directory was listed
 	writeFile(t, path+".notes", "not a log file")
 	var want strings.Builder
 	for i := range 2000 {
@@ -150,12 +154,13 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// Row 22: moved, deleted or truncated underneath.
+// TestFileChangesUnderneath: the log file is moved, deleted or truncated. Source: row 22 of the
+// failure table.
 func TestFileChangesUnderneath(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(path string) error
-		want   string // in the file at path after "three" was logged
+		want   string // content of the file at path after "three" was logged
 	}{
 		{"moved", func(path string) error { return os.Rename(path, path+".old") }, "three\n"},
 		{"deleted", os.Remove, "three\n"},
@@ -199,8 +204,8 @@ func TestFileChangesUnderneath(t *testing.T) {
 	}
 }
 
-// A path is looked at again after a moment, and not for each line: so what is printed right after a file was moved goes into that. A file without a
-// name is noticed at once.
+// TestMovedFileIsNoticedSoon: the path is checked after a moment, not for each line, so that output
+// right after a move goes to the moved file. A file without a name is noticed at once.
 func TestMovedFileIsNoticedSoon(t *testing.T) {
 	r := newRig(t)
 	begin := time.Now()
@@ -235,7 +240,7 @@ func TestMovedFileIsNoticedSoon(t *testing.T) {
 	equal(t, "log", readFile(t, path), "five\n")
 }
 
-// Where splice(2) is refused, output is copied, to the same effect.
+// TestFileWithoutSplice: where splice(2) fails, output is copied, with the same result.
 func TestFileWithoutSplice(t *testing.T) {
 	f := newTestFile(t, Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 5000, Keep: 100})
 	f.mustAppend(t, "first\n")
@@ -292,10 +297,12 @@ func holdsOpen(t *testing.T, path string) bool {
 	})
 }
 
-// Where files can't be rotated, output goes on into the same one, and superd says so once.
+// TestRotationFails: if a file can't be rotated, output continues in it, and superd reports that
+// once.
 func TestRotationFails(t *testing.T) {
 	r := newRig(t)
-	path := filepath.Join(t.TempDir(), strings.Repeat("n", unix.NAME_MAX-10)) // no room for the time
+	// Too long for the time of a segment
+	path := filepath.Join(t.TempDir(), strings.Repeat("n", unix.NAME_MAX-10))
 	p := r.program(Options{Path: path, MaxSize: 100, Keep: 3})
 	var want strings.Builder
 	for i := range 100 {

@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// Follow writes the last lines of the output to w, then, with follow, what is appended, byte for byte and across rotated
-// files. lines -1 is all that is kept; a last line without a newline counts. Without follow it ends with what is in the
-// files at the call; with follow, when the capture is closed or ctx ends, whose error it then returns. It runs off the
-// loop.
+// Follow writes the last lines of the output to w, byte for byte and across rotated files. With
+// follow it then writes what is appended. lines -1 is all that exists; a last line without a
+// newline counts. Without follow it ends with what the files hold at the call. With follow it ends
+// when the collector is closed, or with the error of ctx. It must not run on the loop.
 //
-// It reads files, with one buffer, so it may be as slow as it likes. Where that was too slow and files were removed before
-// they were shown, a line says how much is missing.
-func (c *Capture) Follow(ctx context.Context, lines int, follow bool, w io.Writer) error {
-	return c.show(ctx, Stdout, w, follow, func(f *follower) error { return f.back(ctx, lines, f.chain.end()) })
+// It reads files, with one buffer, so w may be slow. If files were removed before they were shown,
+// a line says how much is missing.
+func (c *Collector) Follow(ctx context.Context, lines int, follow bool, w io.Writer) error {
+	return c.show(ctx, Stdout, w, follow, func(f *follower) error { return f.back(ctx, lines, f.segments.end()) })
 }
 
-// FollowFromStart writes to w what this capture has brought into the log of a stream since it was made, then what is appended, as
-// [Capture.Follow] does.
-func (c *Capture) FollowFromStart(ctx context.Context, which Stream, w io.Writer) error {
+// FollowFromStart is Follow for all that this collector has written to the log of a stream since it
+// was made.
+func (c *Collector) FollowFromStart(ctx context.Context, which Stream, w io.Writer) error {
 	return c.show(ctx, which, w, true, func(f *follower) error {
-		f.position = f.chain.first()
+		f.position = f.segments.first()
 		return nil
 	})
 }
 
-func (c *Capture) show(ctx context.Context, which Stream, w io.Writer, follow bool, place func(*follower) error) error {
+func (c *Collector) show(ctx context.Context, which Stream, w io.Writer, follow bool, place func(*follower) error) error {
 	wake := make(chan struct{}, 1)
 	defer c.Notify(func() {
 		select {
@@ -42,78 +42,81 @@ func (c *Capture) show(ctx context.Context, which Stream, w io.Writer, follow bo
 		}
 	})()
 
-	f := &follower{ctx: ctx, readers: &c.store.readers, capture: c, which: which, w: w, buffers: &c.store.buffers, lineEnded: true}
+	f := &follower{ctx: ctx, readers: &c.store.readers, collector: c, which: which, w: w, buffers: &c.store.buffers, lineEnded: true}
 	defer f.idle()
 	defer f.leave()
 	err := f.run(ctx, follow, wake, place)
-	if err != nil && err != ctx.Err() {
+	if err != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("show output of %s: %w", c.name, err)
 	}
 	return err
 }
 
-// chain returns the chain of the log file, and whether nothing will be added to it any more.
-func (c *Capture) chain() (ch *chain, released bool) {
+// segments returns the segments of the log file, and whether they are final.
+func (c *Collector) segments() (ch *segments, released bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return &c.streams[0].file.chain, c.released
+	return &c.streams[0].file.segments, c.released
 }
 
-// chainOf returns the chain of a stream's own log file, nil while nothing was written there, and whether nothing will be added to it any more.
-func (c *Capture) chainOf(which Stream) (ch *chain, released bool) {
+// segmentsOf returns the segments of a stream's own log file, nil while nothing was written there,
+// and whether they are final.
+func (c *Collector) segmentsOf(which Stream) (ch *segments, released bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := c.streams[0].file
 	if which == Stdout {
-		return &first.chain, c.released
+		return &first.segments, c.released
 	}
 	for _, s := range c.streams[1:] {
 		if s.file != first {
-			return &s.file.chain, c.released
+			return &s.file.segments, c.released
 		}
 	}
 	return nil, c.released || c.options.ofStderr() == nil
 }
 
-// forever is a position that no output reaches; far from the greatest number, as positions may be negative.
+// forever is a position that no output reaches. It is not math.MaxInt64, as positions may be
+// negative.
 const forever = math.MaxInt64 / 2
 
-// A follower reads along a chain.
+// A follower reads along the segments of a log.
 type follower struct {
 	ctx       context.Context
 	readers   *slots
-	capture   *Capture
+	collector *Collector
 	which     Stream
 	w         io.Writer
-	buffers   *sync.Pool        // of *[chunkBytes]byte; nil: the buffer is its own
-	pooled    *[chunkBytes]byte // of these; nil while it waits
+	buffers   *sync.Pool        // of *[chunkBytes]byte; nil: the follower owns buffer
+	pooled    *[chunkBytes]byte // buffer from buffers; nil while it waits
 	buffer    []byte
-	lineEnded bool     // what was written last
-	listing   *listing // of who begins to follow many; nil: none
+	lineEnded bool     // the last bytes written end in a newline
+	listing   *listing // shared by many followers that begin at once; nil: none
 
-	chain    *chain
+	segments *segments
 	position int64 // of the next byte to show
-	cut      *cut  // the chain's newest one that it knows of
+	cut      *cut  // the newest cut of segments that was handled
 
-	open    *os.File  // nil, or
-	at      place     // where it is open
-	held    segment   // the segment it belongs to, as it was when it was opened
-	beyond  int64     // bytes of it that were shown and have no position: somebody has appended them after it was moved
-	written time.Time // when that was written to last, as of then
+	open *os.File // nil, or the file that is read
+	at   place    // place of open
+	held segment  // segment of open, as it was when it was opened
+	// beyond counts bytes of open that were shown and have no position: another process appended
+	// them after the rotation.
+	beyond  int64
+	written time.Time // when open was last written to, as of its opening
 }
 
-// newest returns the chain that is written to, and whether nothing will be added to it any more.
-func (f *follower) newest() (ch *chain, released bool) {
-	if ch, released = f.capture.chainOf(f.which); ch == nil {
-		if ch = f.chain; ch == nil {
-			o := f.capture.setting()
-			ch = newChain(o.StderrPath, o.Format)
+// newest returns the segments that are written to, and whether they are final.
+func (f *follower) newest() (ch *segments, released bool) {
+	if ch, released = f.collector.segmentsOf(f.which); ch == nil {
+		if ch = f.segments; ch == nil {
+			o := f.collector.setting()
+			ch = newChain(o.StderrPath, o.Options)
 		}
 	}
 	return ch, released
 }
 
-// run shows the log from where place sets the position.
 func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, place func(*follower) error) error {
 	ch, _ := f.newest()
 	if err := f.begin(ch); err != nil {
@@ -128,7 +131,7 @@ func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, p
 
 // goOn shows the log from the position.
 func (f *follower) goOn(ctx context.Context, follow bool, wake <-chan struct{}) error {
-	end := f.chain.end()
+	end := f.segments.end()
 	if follow {
 		end = forever
 	}
@@ -137,7 +140,8 @@ func (f *follower) goOn(ctx context.Context, follow bool, wake <-chan struct{}) 
 			return err
 		}
 		f.busy()
-		newest, released := f.newest() // before the step: it sees all that was written before this
+		// before the step, which so sees all that was written earlier
+		newest, released := f.newest()
 		direct := newest.newest().format == Direct
 		if direct {
 			if err := f.read(func() error { newest.refresh(); return nil }); err != nil {
@@ -151,7 +155,7 @@ func (f *follower) goOn(ctx context.Context, follow bool, wake <-chan struct{}) 
 		case more:
 		case !follow:
 			return nil
-		case newest != f.chain: // the path has changed
+		case newest != f.segments: // the path has changed
 			if err := f.begin(newest); err != nil {
 				return err
 			}
@@ -174,7 +178,7 @@ func (f *follower) goOn(ctx context.Context, follow bool, wake <-chan struct{}) 
 	return nil
 }
 
-// busy gets the buffer. A thousand programs that are shown, and are quiet, share a few.
+// busy gets a buffer. A thousand followers of quiet programs share a few.
 func (f *follower) busy() {
 	if f.buffer == nil {
 		f.pooled = f.buffers.Get().(*[chunkBytes]byte)
@@ -182,7 +186,7 @@ func (f *follower) busy() {
 	}
 }
 
-// idle gives the buffer back.
+// idle returns the buffer.
 func (f *follower) idle() {
 	if f.pooled != nil {
 		f.buffers.Put(f.pooled)
@@ -190,28 +194,28 @@ func (f *follower) idle() {
 	}
 }
 
-// begin turns to a chain, unless that fails.
-func (f *follower) begin(ch *chain) error {
+// begin changes to other segments, unless that fails.
+func (f *follower) begin(ch *segments) error {
 	f.leave()
-	before := f.chain
-	f.chain = ch
+	before := f.segments
+	f.segments = ch
 	f.cut = ch.lastCut()
 	err := f.read(func() error {
 		ch.refresh()
 		return ch.list(f.listing)
 	})
 	if err != nil && before != nil {
-		f.chain = before
+		f.segments = before
 	}
 	return err
 }
 
-// read does what may wait for the file system.
+// read calls do, which may wait for the file system, in a slot.
 func (f *follower) read(do func() error) error {
 	var slot *slot
 	if f.open != nil {
 		slot = f.readers.acquire(f.at, f.ctx.Done())
-	} else if slot = f.readers.enter(f.chain, f.ctx.Done()); slot != nil {
+	} else if slot = f.readers.enter(f.segments, f.ctx.Done()); slot != nil {
 		f.at = slot.place
 	}
 	if slot == nil {
@@ -221,7 +225,6 @@ func (f *follower) read(do func() error) error {
 	return do()
 }
 
-// readAt reads from the open file.
 func (f *follower) readAt(b []byte, offset int64) (n int, err error) {
 	err = f.read(func() (err error) {
 		n, err = f.open.ReadAt(b, offset)
@@ -230,13 +233,13 @@ func (f *follower) readAt(b []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-// back sets the position to where the last lines before end begin; -1 is all there is. It reads backwards, a buffer at a
-// time.
+// back sets the position to where the last lines before end begin; -1 is all. It reads backwards, a
+// buffer at a time.
 func (f *follower) back(ctx context.Context, lines int, end int64) error {
 	defer f.leave()
 	f.position = end
 	if lines < 0 {
-		f.position = f.chain.at(math.MinInt64).start
+		f.position = f.segments.at(math.MinInt64).start
 	}
 	if lines <= 0 {
 		return nil
@@ -246,19 +249,20 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		seg, ok := f.chain.before(p)
+		seg, ok := f.segments.before(p)
 		if !ok {
-			f.position = f.chain.at(math.MinInt64).start
+			f.position = f.segments.at(math.MinInt64).start
 			return nil
 		}
 		if f.open == nil || f.held.start != seg.start {
 			f.leave()
 			ok, err := f.enter(seg)
 			if errors.As(err, new(unpackError)) {
-				begun := f.position < end // a line, after it
-				f.position = seg.start    // who reads on from there is told
+				begun := f.position < end // a line after seg
+				f.position = seg.start    // reading on from there reports it
 				if lines == 1 && begun {
-					f.position = seg.end // it ends in a whole line: files do, but for endless ones
+					// it ends in a whole line, as files do unless a line is endless
+					f.position = seg.end
 				}
 				return nil
 			}
@@ -266,10 +270,10 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 				return err
 			}
 			if !ok {
-				if again, _ := f.chain.before(p); again.name == seg.name {
-					return nil // somebody removed it: what is kept begins after it
+				if again, _ := f.segments.before(p); again.name == seg.name {
+					return nil // removed by another process: what is left begins after it
 				}
-				continue // it was rotated just now
+				continue // rotated just now
 			}
 		}
 		p = min(p, seg.end)
@@ -277,7 +281,7 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 		block := f.buffer[:p-from]
 		if n, err := f.readAt(block, from-seg.start); n < len(block) {
 			if errors.Is(err, io.EOF) {
-				return nil // somebody truncated it
+				return nil // truncated by another process
 			}
 			return err
 		}
@@ -290,20 +294,22 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 			block = block[:bytes.LastIndexByte(block, '\n')]
 		}
 		f.position = from + int64(len(block)) + 1
-		f.position = max(f.position, f.chain.at(f.position).start) // what is missing before them doesn't matter
+		// ignore what is missing before them
+		f.position = max(f.position, f.segments.at(f.position).start)
 		return nil
 	}
 }
 
-// step shows the next bytes before end, at most a buffer. It reports whether there may be more at once.
+// step shows the next bytes before end, at most a buffer. It reports whether there may be more at
+// once.
 func (f *follower) step(end int64) (more bool, err error) {
 	if err := f.takeBack(); err != nil {
 		return false, err
 	}
-	seg := f.chain.at(f.position)
+	seg := f.segments.at(f.position)
 	if f.open != nil && f.held.start != seg.start {
-		// The chain has moved on, so the file held is complete, even if it has no name by now. If it was truncated,
-		// its other bytes are gone.
+		// The log has moved on, so the open file is complete, even if it was removed. If it was
+		// truncated, its other bytes are gone.
 		if f.held.identity != seg.identity {
 			show, n := f.show, min(seg.start, end)-f.position
 			if n <= 0 {
@@ -329,7 +335,7 @@ func (f *follower) step(end int64) (more bool, err error) {
 			return true, f.skip(seg.end, err)
 		}
 		if !ok || err != nil {
-			return f.chain.at(f.position).start != seg.start, err
+			return f.segments.at(f.position).start != seg.start, err
 		}
 	}
 	n, err := f.show(min(int64(len(f.buffer)), seg.end-f.position, end-f.position))
@@ -339,10 +345,10 @@ func (f *follower) step(end int64) (more bool, err error) {
 	if seg.rotated() { // truncated
 		return true, f.skip(seg.end, nil)
 	}
-	return false, nil // truncated; the capture will notice and say how it goes on
+	return false, nil // truncated; the collector will notice and begin another segment
 }
 
-// enter opens the file of seg. It reports false when that file isn't there any more.
+// enter opens the file of seg. It reports false if that file is gone.
 func (f *follower) enter(seg segment) (ok bool, err error) {
 	err = f.read(func() (err error) {
 		ok, err = f.openFile(seg)
@@ -352,18 +358,19 @@ func (f *follower) enter(seg segment) (ok bool, err error) {
 }
 
 func (f *follower) openFile(seg segment) (bool, error) {
-	open, err := seg.open(f.capture.setting().MinFree)
-	for errors.Is(err, fs.ErrNotExist) && !errors.As(err, new(unpackError)) { // where it is unpacked to may be missing
+	open, err := seg.open(f.collector.setting().MinFree)
+	// in an unpackError it is the directory for unpacking that may be missing
+	for errors.Is(err, fs.ErrNotExist) && !errors.As(err, new(unpackError)) {
 		if !seg.rotated() {
 			return false, nil
 		}
-		again := f.chain.at(seg.start)
+		again := f.segments.at(seg.start)
 		if again.stamp != seg.stamp || again.compression == seg.compression {
-			f.chain.lost(seg)
+			f.segments.lost(seg)
 			return false, nil
 		}
-		seg = again // it was compressed just now
-		open, err = seg.open(f.capture.setting().MinFree)
+		seg = again // compressed just now
+		open, err = seg.open(f.collector.setting().MinFree)
 	}
 	if err != nil {
 		return false, err
@@ -392,7 +399,7 @@ func (f *follower) show(n int64) (int, error) {
 	return got, err
 }
 
-// showBeyond is show for what the open file has behind all that has a position.
+// showBeyond is show for the bytes of the open file after all that have a position.
 func (f *follower) showBeyond(n int64) (int, error) {
 	got, err := f.showAt(f.position-f.held.start+f.beyond, n)
 	f.beyond += int64(got)
@@ -412,20 +419,21 @@ func (f *follower) showAt(offset, n int64) (int, error) {
 	return got, err
 }
 
-// A gapTaker is a writer of output that is told where some is missing, rather than shown a line that says so.
-type gapTaker interface {
-	gap(bytes int64, cause error) // nil: its file is gone
+// A dropTaker is a writer of output whose dropRecord is called if output is missing. Other writers
+// get a line instead.
+type dropTaker interface {
+	dropRecord(bytes int64, cause error) // cause nil: its file is gone
 }
 
-// skip says that the bytes up to position to are missing: since their file is gone, or for a cause.
+// skip reports the bytes up to position to as missing, for cause; nil: their file is gone.
 func (f *follower) skip(to int64, cause error) error {
 	missing := to - f.position
 	f.position = to
-	if w, ok := f.w.(gapTaker); ok {
-		w.gap(missing, cause)
+	if w, ok := f.w.(dropTaker); ok {
+		w.dropRecord(missing, cause)
 		return nil
 	}
-	text := "superd: " + gapText(missing, cause) + "\n"
+	text := "superd: " + dropRecordText(missing, cause) + "\n"
 	if !f.lineEnded {
 		text = "\n" + text
 	}
@@ -434,14 +442,14 @@ func (f *follower) skip(to int64, cause error) error {
 	return err
 }
 
-// A retractor is a writer of output that takes back what it was given last.
+// A retractor is a writer of output that can remove its last bytes.
 type retractor interface {
 	retract(bytes int64)
 }
 
-// takeBack goes back to where a torn record was taken away of which a part has been shown.
+// takeBack returns to where a torn record was cut off of which a part was shown.
 func (f *follower) takeBack() error {
-	last := f.chain.lastCut()
+	last := f.segments.lastCut()
 	if last == f.cut {
 		return nil
 	}
@@ -463,8 +471,8 @@ func (f *follower) takeBack() error {
 	return err
 }
 
-// gapText tells that so many bytes are missing, and why.
-func gapText(bytes int64, cause error) string {
+// dropRecordText returns how many bytes are missing, and why.
+func dropRecordText(bytes int64, cause error) string {
 	if cause != nil {
 		return fmt.Sprintf("%d bytes can't be shown: %v", bytes, cause)
 	}

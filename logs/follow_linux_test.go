@@ -77,14 +77,14 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// A reader is a follower at work.
+// A reader is a running follower.
 type reader struct {
 	syncBuffer
 	*program
 	cancel context.CancelFunc
 	err    chan error
 	gate   chan struct{} // closed: Write goes on
-	came   chan struct{} // something came to Write
+	came   chan struct{} // Write was called
 	wrote  chan struct{}
 }
 
@@ -102,7 +102,7 @@ func (p *program) follow(lines int) *reader {
 	return r
 }
 
-// followStopped is a follow whose reader doesn't read before its gate is closed.
+// followStopped starts a follower that does not read before its gate is closed.
 func (p *program) followStopped(lines int) *reader {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &reader{
@@ -165,7 +165,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A follower that starts at any moment and keeps up sees every byte once, whatever rotation does.
+// TestFollowThroughRotation: a follower that starts at any time and keeps up sees every byte once,
+// whatever rotation does.
 func TestFollowThroughRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, MaxSize: 2000, Keep: 10000})
@@ -188,7 +189,8 @@ func TestFollowThroughRotation(t *testing.T) {
 	equal(t, "files joined", joined(t, path), want.String())
 }
 
-// Row 27: a reader that stops holds up nobody, and is told what it missed.
+// TestFollowTooSlow: a follower that stops reading delays nothing, and learns what it missed.
+// Source: row 27 of the failure table.
 func TestFollowTooSlow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, MaxSize: 1000, Keep: 2})
@@ -277,7 +279,7 @@ func TestFollowFromStart(t *testing.T) {
 	}
 }
 
-// What is missing in between is skipped, backwards and forwards.
+// TestTailAcrossGap: a missing segment is skipped, backward and forward.
 func TestTailAcrossGap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, MaxSize: 12, Keep: 10})
@@ -351,7 +353,7 @@ func TestFollowersOfAQuietProgramSleep(t *testing.T) {
 	}
 }
 
-// Files that were rotated before the capture was made lie before position 0.
+// TestFollowFromOlderFiles: segments rotated before the collector was made have negative positions.
 func TestFollowFromOlderFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	writeFile(t, stamp(1).name(path), "one\n")

@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// LastLines returns the newest complete line of each capture's log, in their order, without its newline and as it was
-// written: at most 1024 bytes, its beginning, or the beginning of what the last 64 KiB have of it. A line without a newline
-// counts once EndRun was called and it is in the file. It is "" where there is none, and for a capture that is nil.
+// LastLines returns the newest complete line of each collector's newest run, in their order. A line
+// has no newline and is as it was written. It has at most 1024 bytes: its start, or the start of
+// its part in the last 64 KiB. A line without a newline counts once EndRun was called and it is in
+// the file. It is "" if there is none, and for a nil collector.
 //
-// It reads files, a few at a time in each file system, as far as they have grown since it last did. When no answer has come
-// for patience, since a file system stalls, the lines still missing are those of the time before. From any goroutine but
-// the loop's.
-func LastLines(captures []*Capture, patience time.Duration) []string {
+// It reads what the files have gained since it last did, a few files at a time in each file system.
+// If no answer comes within patience, as a file system stalls, the missing lines are those of the
+// call before. It must not run on the loop.
+func LastLines(captures []*Collector, patience time.Duration) []string {
 	found := make([]string, len(captures))
-	wanted := map[place][]int{} // which captures are to be read
+	wanted := map[place][]int{} // indexes of the collectors to read
 	for i, c := range captures {
 		if c == nil {
 			continue
@@ -23,10 +24,10 @@ func LastLines(captures []*Capture, patience time.Duration) []string {
 			found[i] = c.recentLine()
 			continue
 		}
-		ch, _ := c.chain()
+		ch, _ := c.segments()
 		var fresh bool
 		if found[i], fresh = c.store.lines.get(c, ch.newest()); !fresh {
-			p := c.store.readers.placeOf(ch.wayTo())
+			p := c.store.readers.placeOf(ch.resolverFor())
 			wanted[p] = append(wanted[p], i)
 		}
 	}
@@ -43,7 +44,7 @@ func LastLines(captures []*Capture, patience time.Duration) []string {
 		missing += len(these)
 	}
 	answers := make(chan answer, missing)
-	quit := make(chan struct{}) // closed when nobody waits any more
+	quit := make(chan struct{}) // closed when LastLines returns
 	defer close(quit)
 	for _, these := range wanted {
 		next := make(chan int, len(these))
@@ -55,7 +56,7 @@ func LastLines(captures []*Capture, patience time.Duration) []string {
 			go func() {
 				for i := range next {
 					c := captures[i]
-					ch, _ := c.chain()
+					ch, _ := c.segments()
 					slot := c.store.readers.enter(ch, quit)
 					if slot == nil {
 						return
@@ -81,8 +82,8 @@ func LastLines(captures []*Capture, patience time.Duration) []string {
 	return found
 }
 
-// readLastLine reads the newest complete line from the file of a chain.
-func (c *Capture) readLastLine(ch *chain) string {
+// readLastLine reads the newest complete line from the files of ch.
+func (c *Collector) readLastLine(ch *segments) string {
 	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
 	defer c.store.buffers.Put(buffer)
 	at := ch.newest()
@@ -91,13 +92,13 @@ func (c *Capture) readLastLine(ch *chain) string {
 	return line
 }
 
-// cacheBytes bounds what a lineCache holds: some thousand lines.
+// cacheBytes limits a lineCache: some thousand lines.
 const cacheBytes = 256 << 10
 
-// A lineCache knows the newest lines of some captures.
+// A lineCache holds the newest lines of some collectors.
 type lineCache struct {
 	mu    sync.Mutex
-	lines map[*Capture]cachedLine
+	lines map[*Collector]cachedLine
 	bytes int
 }
 
@@ -107,18 +108,19 @@ type cachedLine struct {
 	line string
 }
 
-// entryBytes is what an entry takes beside its line, about.
+// entryBytes is the approximate size of an entry without its line.
 const entryBytes = 128
 
-// get returns the line that was put last, if it still is here, and whether it is the newest one for at.
-func (l *lineCache) get(c *Capture, at outputEnd) (line string, fresh bool) {
+// get returns the line that was put last, if it is still here, and whether it is the newest one for
+// at.
+func (l *lineCache) get(c *Collector, at outputEnd) (line string, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known, ok := l.lines[c]
 	return known.line, ok && known.at == at && !at.unseen
 }
 
-func (l *lineCache) put(c *Capture, at outputEnd, line string) {
+func (l *lineCache) put(c *Collector, at outputEnd, line string) {
 	l.forget(c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +131,7 @@ func (l *lineCache) put(c *Capture, at outputEnd, line string) {
 	l.lines[c] = cachedLine{at, line}
 }
 
-func (l *lineCache) forget(c *Capture) {
+func (l *lineCache) forget(c *Collector) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known, ok := l.lines[c]; ok {

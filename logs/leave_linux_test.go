@@ -14,7 +14,8 @@ func isOpen(fd int) bool {
 	return err == nil
 }
 
-// Who is about to end leaves its FIFOs to the kernel, and nothing else: log files are closed, who waits is told, and so is what is lost.
+// TestLeave: a superd about to end leaves only its FIFOs to the kernel: it closes log files, calls
+// waiting callbacks and reports lost output.
 func TestLeave(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -58,7 +59,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// Whoever asks when the output of a run is in its log need not wait where it is there already.
+// TestDrainedAtOnce: Drained calls back at once if the output of the run is in its log already.
 func TestDrainedAtOnce(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()

@@ -2,12 +2,12 @@ package logs
 
 import "bytes"
 
-// maxLineBytes is how much of a line is kept for showing it.
+// maxLineBytes is how many bytes of a line are stored to show it.
 const maxLineBytes = 1024
 
-// newestLine returns the newest complete line in text, the end of an output, without its newline, and where it begins; -1
-// when there is none. ended, where it is not negative, is the place at which the output of a run ended: a line that was
-// begun before it is complete there.
+// newestLine returns the newest complete line in text, the end of an output, without its newline,
+// and where it begins; -1 if there is none. ended, if not negative, is where the output of a run
+// ended: a line begun before it is complete there.
 func newestLine(text []byte, ended int) (line []byte, start int) {
 	first := min(max(ended, 0), len(text))
 	end := bytes.LastIndexByte(text[first:], '\n')

@@ -38,7 +38,7 @@ func TestNewestLine(t *testing.T) {
 	}
 }
 
-// FuzzNewestLine compares with one that reads forward, line by line.
+// FuzzNewestLine compares the result with that of a forward reading, line by line.
 func FuzzNewestLine(f *testing.F) {
 	f.Add([]byte("one\ntwo\nthr"), 7)
 	f.Add([]byte("\n\n"), -1)
@@ -62,7 +62,8 @@ func FuzzNewestLine(f *testing.F) {
 	})
 }
 
-// What LastLines and Tail show lies in one file or in two, before it was written or after, and may be long.
+// TestReadBack: LastLines and Tail show a line that is in one file or two, written before or after
+// the start, and perhaps long.
 func TestReadBack(t *testing.T) {
 	long := strings.Repeat("0123456789", 20_000)
 	tests := []struct {
@@ -84,7 +85,7 @@ func TestReadBack(t *testing.T) {
 			p := newRig(t).program(Options{Path: t.TempDir() + "/web.log", Keep: 10})
 			if tt.rotated != "" {
 				writeFile(t, stamp(1).name(p.Path()), tt.rotated)
-				if err := p.streams[0].file.chain.list(nil); err != nil {
+				if err := p.streams[0].file.segments.list(nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -94,7 +95,7 @@ func TestReadBack(t *testing.T) {
 			if got := p.lastLine(); got != tt.line {
 				t.Errorf("last line = %.40q of %d bytes, want %.40q of %d", got, len(got), tt.line, len(tt.line))
 			}
-			end, cut := p.streams[0].file.chain.tail(p.streams[0].file.chain.lastRun())
+			end, cut := p.streams[0].file.segments.tail(p.streams[0].file.segments.lastRun())
 			equal(t, "tail", string(end), tt.tail)
 			if cut != tt.cut {
 				t.Errorf("tail: cut = %v, want %v", cut, tt.cut)

@@ -1,29 +1,28 @@
 package logs
 
 import (
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"superd/internal/safepath"
 )
 
-// A listing is what lies in the directories that one task looks at, each of which it reads once: most logs are in one directory, and each
-// would read all of it. Nil reads them anew. It is used by one goroutine at a time.
+// A listing caches the names in directories for one task. Most logs are in one directory, which
+// would otherwise be read once for each log. A nil listing reads the directory each time. Not safe
+// for concurrent use.
 type listing struct {
 	names map[string][]string // by directory, sorted
 }
 
-// rotatedFrom returns the names of files in the directory of path that may have been rotated away from it. A directory that isn't there has none.
-func (l *listing) rotatedFrom(path string) (names []string, err error) {
-	directory, base := filepath.Split(path)
+// rotatedFrom returns the names in a directory that may be files rotated from the one named base.
+func (l *listing) rotatedFrom(dir *safepath.Dir, base string) (names []string, err error) {
+	directory := dir.Path()
 	all, known := []string(nil), false
 	if l != nil {
 		all, known = l.names[directory]
 	}
 	if !known {
-		if all, err = readNames(directory); err != nil {
+		if all, err = dir.Names(); err != nil {
 			return nil, err
 		}
 		if l != nil {
@@ -40,16 +39,4 @@ func (l *listing) rotatedFrom(path string) (names []string, err error) {
 		end++
 	}
 	return all[first:end], nil
-}
-
-func readNames(directory string) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Clean(directory)) // sorted
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	names := make([]string, len(entries))
-	for i, entry := range entries {
-		names[i] = entry.Name()
-	}
-	return names, nil
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Those who read or remove the logs of many programs read their directory once.
+// TestDirectoryIsListedOnce: readers of the logs of many programs, and their removal, list the
+// directory once.
 func TestDirectoryIsListedOnce(t *testing.T) {
 	r := newRig(t)
 	const programs, rotated = 20, 3
@@ -21,7 +22,7 @@ func TestDirectoryIsListedOnce(t *testing.T) {
 	dir := r.logDir(files)
 	var l listing
 	for i := range programs {
-		ch := newChain(filepath.Join(dir, fmt.Sprint(i)), Raw)
+		ch := newChain(filepath.Join(dir, fmt.Sprint(i)), &Options{Format: Raw})
 		if err := ch.list(&l); err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +30,7 @@ func TestDirectoryIsListedOnce(t *testing.T) {
 			t.Errorf("%s has %d rotated files, want %d", ch.path, len(got), rotated)
 		}
 	}
-	late := newChain(filepath.Join(dir, "late"), Raw)
+	late := newChain(filepath.Join(dir, "late"), &Options{Format: Raw})
 	writeFile(t, stamp(time.Now().UnixMicro()).name(late.path), "old\n")
 	for _, tt := range []struct {
 		l    *listing
@@ -45,7 +46,8 @@ func TestDirectoryIsListedOnce(t *testing.T) {
 	}
 }
 
-// What it takes to begin to read the logs of many programs in one directory grows with their number, not with its square.
+// BenchmarkReadingOfADirectory: the time to begin reading the logs of many programs in one
+// directory is linear in their number, not quadratic.
 func BenchmarkReadingOfADirectory(b *testing.B) {
 	for _, programs := range []int{500, 2000} {
 		b.Run(fmt.Sprint(programs), func(b *testing.B) {
@@ -62,7 +64,7 @@ func BenchmarkReadingOfADirectory(b *testing.B) {
 				b.StopTimer()
 				var wanted []Wanted
 				for i := range programs {
-					wanted = append(wanted, Wanted{Capture: r.capture(dir, fmt.Sprint(i), Raw)})
+					wanted = append(wanted, Wanted{Collector: r.capture(dir, fmt.Sprint(i), Raw)})
 				}
 				reading := NewReading(b.Context(), Query{Lines: 1})
 				b.StartTimer()

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// The formats of messages, which sinks have.
+// The formats of messages to sinks.
 const (
 	journalFormat Format = "journald"
 	syslogFormat  Format = "syslog"
 )
 
-// messages reports whether records are messages with their length before them.
+// messages reports whether records are messages, each preceded by its length.
 func (f Format) messages() bool { return f == journalFormat || f == syslogFormat }
 
 // Priorities of messages. Source: RFC 5424, section 6.2.1.
@@ -22,31 +22,33 @@ const (
 	priorityInfo    = 6
 )
 
-// usualPriority is that of a line that doesn't tell.
+// usualPriority returns the priority of a line without one.
 func usualPriority(stream string) int {
 	switch stream {
 	case stderr:
 		return priorityError
-	case gapStream:
+	case dropStream:
 		return priorityWarning
 	}
 	return priorityInfo
 }
 
-// gapStream is the stream of what superd has to say of an output.
-const gapStream = "superd"
+// dropStream is the stream of superd's own messages about an output.
+const dropStream = "superd"
 
-// An openLine tells what the next byte of an output belongs to: a new line, which may begin with its priority, or the line of which a part is a
-// message already, with the priority of that. It is the priority and one.
+// An openLine is what the next byte of an output belongs to: a new line, which may begin with its
+// priority, or a line of which a part is a message already. For the latter it is that message's
+// priority plus one.
 type openLine uint8
 
 const (
 	atBeginning openLine = 0
-	lostLine    openLine = 10 // its beginning was dropped, and so is the rest
-	unknownLine openLine = 9  // it may be a new one: its priority is the usual one, and nothing of it is taken for a mark
+	lostLine    openLine = 10 // the line's start was dropped, so its rest will be
+	// unknownLine is perhaps a new line: it has the usual priority, and <N> in it is text.
+	unknownLine openLine = 9
 )
 
-// begin returns the priority of the next piece of a line, and what of the piece is to be shown.
+// begin returns the priority of the next piece of a line, and what of the piece is shown.
 func (l openLine) begin(piece []byte, usual int) (priority int, shown []byte) {
 	switch l {
 	case atBeginning:
@@ -57,7 +59,7 @@ func (l openLine) begin(piece []byte, usual int) (priority int, shown []byte) {
 	return int(l) - 1, piece
 }
 
-// after returns what follows text. Where a line ends without a newline, it is not to be asked.
+// after returns what follows text. It must not be called where a line ends without a newline.
 func (l openLine) after(text []byte, usual int) openLine {
 	if end := bytes.LastIndexByte(text, '\n'); end >= 0 {
 		l, text = atBeginning, text[end+1:]
@@ -69,7 +71,8 @@ func (l openLine) after(text []byte, usual int) openLine {
 	return openLine(priority + 1)
 }
 
-// prioritized returns the priority that a line begins with, as in <3>, and the rest of the line. Source: man 3 sd-daemon.
+// prioritized returns the priority that a line begins with, as in <3>, and the rest of the line.
+// Source: man 3 sd-daemon.
 func prioritized(line []byte, usual int) (priority int, rest []byte) {
 	if len(line) >= 3 && line[0] == '<' && line[1] >= '0' && line[1] <= '7' && line[2] == '>' {
 		return int(line[1] - '0'), line[3:]
@@ -77,7 +80,7 @@ func prioritized(line []byte, usual int) (priority int, rest []byte) {
 	return usual, line
 }
 
-// beginJournal appends what the entries of a stream have in common.
+// beginJournal appends the fields that all entries of a stream share.
 //
 // Source: systemd.io/JOURNAL_NATIVE_PROTOCOL. No value has a newline in it.
 func (r *recorder) beginJournal(dst []byte, o *setting, instance, run, stream string, partial bool) []byte {
@@ -114,7 +117,7 @@ func (r *recorder) beginSyslog(dst []byte, o *setting, instance, run, stream str
 	return append(dst, "] "...)
 }
 
-// appendName appends a name of the header, at most that many characters, none of which is a blank.
+// appendName appends a name of the header: at most most characters, without blanks.
 func appendName(dst []byte, name string, most int) []byte {
 	if name == "" {
 		return append(dst, '-')
@@ -141,7 +144,7 @@ func appendParameter(dst []byte, name, value string) []byte {
 	return append(dst, '"')
 }
 
-// appendMessage appends a message that head belongs to.
+// appendMessage appends a message that begins with head.
 func (r *recorder) appendMessage(dst, head, line []byte, partial bool) []byte {
 	priority, line := r.line.begin(line, r.usual)
 	if r.line = atBeginning; partial {
@@ -161,10 +164,9 @@ func (r *recorder) appendMessage(dst, head, line []byte, partial bool) []byte {
 	return frame(dst, start)
 }
 
-// moreOfMessage is how much a message is longer at most than its head and line.
+// moreOfMessage is how many bytes a message has at most beyond its head and line.
 const moreOfMessage = frameHead + len("PRIORITY=0\nMESSAGE=\n")
 
-// recordsIn returns how many records there are.
 func recordsIn(format Format, records []byte) (n int) {
 	if !format.messages() {
 		return bytes.Count(records, newline)

@@ -96,14 +96,15 @@ func decodeSyslog(message []byte) (m syslogMessage, err error) {
 	return m, nil
 }
 
-// wantLine is what a sink is to get of a span of a line.
+// wantLine is what a sink should get for a span of a line.
 type wantLine struct {
 	line     string
 	priority int
 	partial  bool
 }
 
-// wantedLines tells it of text, of which each line alone may begin with a mark; its pieces have the same priority.
+// wantedLines computes the wantLines of text. Only the begin of a line may have a priority prefix,
+// which applies to all its pieces.
 func wantedLines(text []byte, end ending, usual int) (all []wantLine) {
 	priority, goesOn := usual, false
 	for used := 0; used < len(text); {
@@ -154,7 +155,7 @@ func addTexts(f *testing.F) {
 	}
 }
 
-// FuzzJournal has entries read again that were made of any output.
+// FuzzJournal decodes the entries made of any output.
 func FuzzJournal(f *testing.F) {
 	addTexts(f)
 	f.Fuzz(func(t *testing.T, text []byte, instance, run string, ends bool) {
@@ -190,7 +191,7 @@ func FuzzJournal(f *testing.F) {
 	})
 }
 
-// FuzzSyslog has messages read again that were made of any output.
+// FuzzSyslog decodes the messages made of any output.
 func FuzzSyslog(f *testing.F) {
 	addTexts(f)
 	f.Fuzz(func(t *testing.T, text []byte, instance, run string, ends bool) {
@@ -218,7 +219,8 @@ func FuzzSyslog(f *testing.F) {
 	})
 }
 
-// FuzzFraming has the same lines come out of an output however it is cut into pieces: what is awaited is in the next one.
+// FuzzFraming: the lines of an output are the same however it is cut into pieces: an incomplete
+// line is in the next piece again.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint16(3))
 	f.Add([]byte(strings.Repeat("é", 20_000)+"\nx\n"), uint16(1000))

@@ -20,8 +20,8 @@ func appendFile(t testing.TB, path, text string) {
 	}
 }
 
-// openDirect begins a run of a program that writes into its file by itself.
-func (r *rig) openDirect(c *Capture) *os.File {
+// openDirect begins a run of a program that writes to its file itself.
+func (r *rig) openDirect(c *Collector) *os.File {
 	r.Helper()
 	r.do(func() { c.BeginRun("", false) })
 	fd, err := c.OpenDirect(Stdout, uint32(os.Geteuid()))
@@ -33,7 +33,8 @@ func (r *rig) openDirect(c *Capture) *os.File {
 	return f
 }
 
-// Who follows a file has it open when it is moved, and sees what is appended to it then, which has no position; then the next one from its beginning.
+// TestFollowMovedFileThatGrows: a follower keeps a moved file open, and sees what is appended to
+// it, which has no position; then it reads the next file from its begin.
 func TestFollowMovedFileThatGrows(t *testing.T) {
 	for _, format := range []Format{Raw, Direct} {
 		t.Run(string(format), func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 			write, again := p.log, func() {}
 			if format == Direct {
 				var f *os.File
-				again = func() { f = r.openDirect(p.Capture) }
+				again = func() { f = r.openDirect(p.Collector) }
 				write = func(text string) {
 					if _, err := f.WriteString(text); err != nil {
 						t.Fatal(err)
@@ -73,7 +74,7 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 	}
 }
 
-// So does a slow reader, who then goes on where his cursor says.
+// TestReadMovedFileThatGrows: the same for a slow reader, which then continues at its cursor.
 func TestReadMovedFileThatGrows(t *testing.T) {
 	r := newRig(t)
 	r.hurry()
@@ -81,7 +82,7 @@ func TestReadMovedFileThatGrows(t *testing.T) {
 	p.log(strings.Repeat("0123456789abcde\n", 2*chunkBytes/16))
 	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -113,7 +114,7 @@ func TestReadMovedFileThatGrows(t *testing.T) {
 		t.Fatalf("read %q at the end, want %q", got, want)
 	}
 	for i, rest := range []string{"web:1 web:2 web:3 ", "web:2 web:3 ", "web:3 ", ""} {
-		if got := all(t, Query{Lines: -1}, Wanted{Capture: p.Capture, Resume: &cursors[n+1+i]}); got != rest {
+		if got := all(t, Query{Lines: -1}, Wanted{Collector: p.Collector, Resume: &cursors[n+1+i]}); got != rest {
 			t.Errorf("after %q follows %q, want %q", lines[n+1+i], got, rest)
 		}
 	}

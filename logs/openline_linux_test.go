@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Only a line's beginning is its priority, which is that of all its pieces: also where superd has written the beginning in vain for the rest, where
-// another superd writes the rest, and where a run ends before it.
+// TestPrioritiesOfPieces: only the begin of a line can have a priority, which applies to all its
+// pieces: also if a write of the rest fails, if another superd writes the rest, and if a run ends
+// before it.
 func TestPrioritiesOfPieces(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
 	conn := listen(t, address)
@@ -35,14 +36,14 @@ func TestPrioritiesOfPieces(t *testing.T) {
 		p = &program{rig: r, File: p.File}
 		r.do(func() {
 			p.scope = r.loop.Root().Child()
-			p.Capture = r.store.NewCapture(p.scope, "web", o)
+			p.Collector = r.store.NewCapture(p.scope, "web", o)
 			if err := p.Attach(Stdout, next); err != nil {
 				r.Error(err)
 			}
 			p.ResumeRun("1")
 		})
 	}
-	kept := func() int { // as the keeper has it
+	kept := func() int { // as the keeper stores it
 		fd, err := unix.FcntlInt(uintptr(p.FD(Stdout)), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +100,8 @@ func TestPrioritiesOfPieces(t *testing.T) {
 	want("of another run", "5", false)
 }
 
-// What is left of a line of which the beginning is lost is no line of its own, whoever takes it.
+// TestPriorityAfterALostLine: the rest of a line whose begin is lost is not a line of its own for
+// any writer.
 func TestPriorityAfterALostLine(t *testing.T) {
 	p := newRig(t).program(Options{Program: "web", Sink: Journald, Address: filepath.Join(t.TempDir(), "journal"), Drop: true})
 	p.print("<3>abc")
@@ -114,7 +116,8 @@ func TestPriorityAfterALostLine(t *testing.T) {
 	}
 }
 
-// A line of which there is a message ends with its run, also where something else is being written then.
+// TestPieceAtTheEndOfARun: a line with a message already sent ends with its run, even if another
+// line is being written then.
 func TestPieceAtTheEndOfARun(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
 	conn := listen(t, address)
@@ -124,7 +127,7 @@ func TestPieceAtTheEndOfARun(t *testing.T) {
 	p.complain("def")
 	p.rig.do(func() { p.EndRun() })
 	receive(t, conn)
-	p.awaitDrained() // what comes now comes after the end
+	p.awaitDrained() // later output comes after the end
 	p.print("<5>of another run\n")
 	fields, err := decodeJournal([]byte(receive(t, conn)))
 	if err != nil || fields["PRIORITY"] != "5" {

@@ -10,19 +10,20 @@ import (
 type Outage struct {
 	Program, Instance, Run string
 	Since                  time.Time
-	Log                    string // which one: a path, or a sink
+	Log                    string // its path, or a sink
 	Reason                 string
-	Drops                  bool // what comes is dropped; otherwise the program waits when its pipe is full
+	// Drops reports that output is dropped; otherwise the program waits when its pipe is full.
+	Drops bool
 }
 
-// TellOutages has f called when an outage begins and when it is over, once each, on the goroutine that writes. f must not block. It is to be set
-// before there are captures.
+// TellOutages registers f, which is called once when an outage begins and once when it is over, on
+// the goroutine that writes. f must not block. It has to be set before there are collectors.
 func (s *Store) TellOutages(f func(o Outage, over bool)) { s.tellOutage = f }
 
-// Outage returns the outage that lasts, nil if output gets into its log, as far as is known. From any goroutine.
-func (c *Capture) Outage() *Outage { return c.outage.Load() }
+// Outage returns the present outage, nil if output gets into its log, as far as it is known. Safe
+// for concurrent use.
+func (c *Collector) Outage() *Outage { return c.outage.Load() }
 
-// fail notes that output of the stream does not get into its log.
 func (s *stream) fail(cause error) {
 	s.meet().failing = true
 	before := s.outage.Load()
@@ -41,7 +42,6 @@ func (s *stream) fail(cause error) {
 	}
 }
 
-// recover notes that output of the stream gets into its log again.
 func (s *stream) recover() {
 	s.failing = false
 	if slices.ContainsFunc(s.all(), func(other *stream) bool { return other.failing }) {
@@ -52,7 +52,6 @@ func (s *stream) recover() {
 	}
 }
 
-// text tells readers of the log why it does not go on.
 func (o *Outage) text(now time.Time) string {
 	meanwhile := "it waits in the program's pipe"
 	if o.Drops {

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stall is a log file that takes no more after a while: a FIFO whose reader doesn't read.
+// A stall is a log file that blocks after some output: a FIFO whose reader does not read.
 type stall struct {
 	testing.TB
 	path   string
 	reader *os.File
-	done   chan struct{} // set by release
+	done   chan struct{} // closed by release
 	once   sync.Once
 }
 
@@ -51,7 +51,7 @@ func (s *stall) fill(p *program) {
 	p.print("\n")
 }
 
-// release has the reader read.
+// release makes the reader read.
 func (s *stall) release() {
 	s.once.Do(func() {
 		go func() {
@@ -61,7 +61,8 @@ func (s *stall) release() {
 	})
 }
 
-// Row 25: the disk is full; the program waits, superd says so once, and all goes on by itself.
+// TestWriteError: the disk is full; the program waits, superd reports that once, and everything
+// recovers by itself. Source: row 25 of the failure table.
 func TestWriteError(t *testing.T) {
 	r := newRig(t)
 	tried := make(chan struct{}, 1)
@@ -90,7 +91,8 @@ func TestWriteError(t *testing.T) {
 	r.await(done, "the file to be written again")
 	p.log("two\n")
 	equal(t, "log", readFile(t, path), "one\ntwo\n")
-	r.awaitLog("into its log again", func() {}) // it is told after the turn in which the second line may have come, too
+	// Reported after the turn in which the second line may have come, too
+	r.awaitLog("into its log again", func() {})
 	said := r.log.String()
 	for _, want := range []string{"has to wait", "no space left on device", "into its log again"} {
 		if n := strings.Count(said, want); n != 1 {
@@ -99,14 +101,14 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// awaitLog waits until what is in the store's log after f.
+// awaitLog calls f and waits until what is in the store's log.
 func (r *rig) awaitLog(what string, f func()) {
 	r.Helper()
 	f()
 	r.poll(fmt.Sprintf("%q in the log", what), func() bool { return strings.Contains(r.log.String(), what) })
 }
 
-// Row 25 on a real file system.
+// TestDiskFull is TestWriteError on a real file system. Source: row 25 of the failure table.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
@@ -133,7 +135,7 @@ func TestDiskFull(t *testing.T) {
 			written <- err
 		}()
 	})
-	if pipeBytes(p.Capture.FD(Stdout)) == 0 {
+	if pipeBytes(p.Collector.FD(Stdout)) == 0 {
 		t.Error("the FIFO is empty: output is in the hands of superd, who may die")
 	}
 	if err := os.Remove(filler); err != nil {
@@ -146,7 +148,8 @@ func TestDiskFull(t *testing.T) {
 	equal(t, "log", readFile(t, path), text.String())
 }
 
-// Row 46, and a log file that nobody can make: the path leads through a file.
+// TestNoSuchDirectory: a log file that can't be made, as its path leads through a file. Source: row
+// 46 of the failure table.
 func TestNoSuchDirectory(t *testing.T) {
 	r := newRig(t)
 	base := filepath.Join(t.TempDir(), "logs")
@@ -173,7 +176,8 @@ func TestCloseWhileFileCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Row 26: a file system that stalls holds up who logs there, as many goroutines as it has slots, and nobody else.
+// TestStalledFileSystem: a stalled file system blocks the programs that log there, and as many
+// goroutines as it has slots, but nothing else. Source: row 26 of the failure table.
 func TestStalledFileSystem(t *testing.T) {
 	other := "/dev/shm"
 	here, err := statPath(t.TempDir())
@@ -191,23 +195,14 @@ func TestStalledFileSystem(t *testing.T) {
 
 	r := newRig(t)
 	neighbour := r.program(Options{Path: filepath.Join(dir, "neighbour.log")})
-	var stalls []*stall
-	var stuck []*program
-	for i := range writersPerPlace {
-		sub := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.Mkdir(sub, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		s := newStall(t, sub)
-		p := r.program(Options{Path: s.path})
-		s.fill(p)
-		stalls, stuck = append(stalls, s), append(stuck, p)
+	var held []*slot
+	for range writersPerPlace { // as many writers hang
+		held = append(held, must(t, r.store.slots.enter(&neighbour.streams[0].file.segments, nil)))
 	}
-	device := place{device: r.store.slots.mounts.Device(dir)}
-	r.poll("every slot to be taken", func() bool { return r.users(device) == writersPerPlace })
-
 	neighbour.print("one\n")
 	waits := neighbour.drained()
+	device := place{device: r.store.slots.mounts.Device(dir)}
+	r.poll("the neighbour to wait", func() bool { return r.users(device) == writersPerPlace+1 })
 
 	elsewhere := r.program(Options{Path: filepath.Join(t.TempDir(), "elsewhere.log")})
 	for i := range 100 {
@@ -218,16 +213,47 @@ func TestStalledFileSystem(t *testing.T) {
 		t.Error("a program got a slot of a file system that has none left")
 	default:
 	}
-	for _, s := range stalls {
-		s.release()
+	for _, h := range held {
+		h.release()
 	}
 	r.await(waits, "a slot")
+}
+
+// TestStalledFIFOsHoldUpNobody: a FIFO without a reader, configured as a log, blocks its own
+// program, but no other that logs on its file system.
+func TestStalledFIFOsHoldUpNobody(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	var stalls []*stall
+	var stuck []*program
+	for i := range writersPerPlace + 1 {
+		sub := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := newStall(t, sub)
+		p := r.program(Options{Path: s.path})
+		s.fill(p)
+		stalls, stuck = append(stalls, s), append(stuck, p)
+	}
 	for _, p := range stuck {
-		r.await(p.drained(), "the end of the stall")
+		r.poll("an outage", func() bool { return p.Outage() != nil })
+	}
+	if got := stuck[0].Outage().Reason; !strings.HasSuffix(got, errNotTaken.Error()) {
+		t.Errorf("the outage's reason is %q, want %q", got, errNotTaken)
+	}
+	neighbour := r.program(Options{Path: filepath.Join(dir, "neighbour.log")})
+	for i := range 100 {
+		neighbour.log(fmt.Sprintf("%d\n", i))
+	}
+	for i, s := range stalls {
+		s.release()
+		r.await(stuck[i].drained(), "the end of the stall")
 	}
 }
 
-// Row 26 of those who ask: a file system that stalls has them wait a moment, and only for what lies there.
+// TestLastLinesOfAStalledFileSystem: a query of last lines waits for a stalled file system for a
+// moment, and only for logs there. Source: row 26 of the failure table.
 func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 	r := newRig(t)
 	there := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
@@ -238,10 +264,10 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 	there.log("two\n")
 	var held []*slot
 	for range readersPerPlace { // as many readers hang
-		held = append(held, must(t, r.store.readers.enter(&there.streams[0].file.chain, nil)))
+		held = append(held, must(t, r.store.readers.enter(&there.streams[0].file.segments, nil)))
 	}
 	elsewhere := r.program(Options{Path: "/dev/shm/not there"})
-	if got := LastLines([]*Capture{there.Capture, nil, elsewhere.Capture}, time.Millisecond); !slices.Equal(got, []string{"one", "", ""}) {
+	if got := LastLines([]*Collector{there.Collector, nil, elsewhere.Collector}, time.Millisecond); !slices.Equal(got, []string{"one", "", ""}) {
 		t.Errorf("last lines in a stall = %q, want the one of before", got)
 	}
 	for _, h := range held {
@@ -257,7 +283,7 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 	})
 }
 
-// users returns how many goroutines have a slot at p or wait for one.
+// users returns the number of goroutines that have a slot at p or wait for one.
 func (r *rig) users(p place) int {
 	r.store.slots.mu.Lock()
 	defer r.store.slots.mu.Unlock()
@@ -267,8 +293,8 @@ func (r *rig) users(p place) int {
 	return 0
 }
 
-// A program that ends again and again while its log stalls leaves no more behind than what it has written, and what is told of runs that have
-// written something is right when the log takes it.
+// TestSilentRunsWhileALogStalls: a program that repeatedly ends while its log stalls leaves no more
+// behind than its output. The begins of runs with output are right when the log recovers.
 func TestSilentRunsWhileALogStalls(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -302,7 +328,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			placed := func() bool {
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				return p.marks[len(p.marks)-1].at[Stdout] >= 0
+				return p.barriers[len(p.barriers)-1].at[Stdout] >= 0
 			}
 			run := func(i int, f func([]byte, bool)) {
 				r.do(func() {
@@ -325,14 +351,14 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			marks := func() int {
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				return len(p.marks)
+				return len(p.barriers)
 			}
 			for i := range 1000 {
 				run(i, nil)
 			}
 			r.poll("few marks", func() bool { return marks() <= 8 })
 			said := make(chan string, 1)
-			if tt.name == "it is full" { // else nobody knows where it begins
+			if tt.name == "it is full" { // otherwise the begin of the output is unknown
 				run(1000, func(end []byte, _ bool) { said <- string(end) })
 				for i := range 1000 {
 					run(1001+i, nil)
@@ -348,8 +374,8 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if len(p.marks) > 0 {
-				t.Errorf("%d marks are left", len(p.marks))
+			if len(p.barriers) > 0 {
+				t.Errorf("%d marks are left", len(p.barriers))
 			}
 		})
 	}

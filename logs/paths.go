@@ -7,18 +7,20 @@ import (
 	"time"
 )
 
-// paths knows the chains of each path. There are several while a program is removed and added again, or its log goes elsewhere and comes back, and
-// somebody is at work for the one of before yet: the archive, or a write that hangs. What one of them does to files the others are told, under a
-// lock that they have in common, and one of them writes.
+// paths holds the segments of each path. A path has several while the archive or a hanging write
+// still uses older ones: its program was removed and added again, or its log moved elsewhere and
+// back. They share a lock, and changes to files are applied to all of them. Only one of them
+// writes.
 type paths struct {
-	mu     sync.Mutex
-	chains []*chain      // by path, the newest one of each first
-	freed  chan struct{} // closed when a chain that was written to has gone; nil: nobody waits for that
-	wraps  string        // the compressed file that is being written
+	mu       sync.Mutex
+	segments []*segments // by path, the newest of each first
+	// freed is closed when segments that were written to are retired; nil: nothing waits for that.
+	freed chan struct{}
+	wraps string // path of the compressed file that is being written
 }
 
-// add has a new chain be known, with one user.
-func (p *paths) add(ch *chain) {
+// add registers new segments, with one user.
+func (p *paths) add(ch *segments) {
 	if ch.path == "" { // a sink
 		return
 	}
@@ -29,28 +31,28 @@ func (p *paths) add(ch *chain) {
 	if len(twins) > 0 {
 		ch.disk = twins[0].disk
 	}
-	p.chains = slices.Insert(p.chains, at, ch)
+	p.segments = slices.Insert(p.segments, at, ch)
 }
 
-// of returns the chains of a path, and where they are. The caller holds mu.
-func (p *paths) of(path string) (at int, twins []*chain) {
-	at = sort.Search(len(p.chains), func(i int) bool { return p.chains[i].path >= path })
+// of returns the segments of a path, and their index. The caller holds mu.
+func (p *paths) of(path string) (at int, twins []*segments) {
+	at = sort.Search(len(p.segments), func(i int) bool { return p.segments[i].path >= path })
 	end := at
-	for end < len(p.chains) && p.chains[end].path == path {
+	for end < len(p.segments) && p.segments[end].path == path {
 		end++
 	}
-	return at, p.chains[at:end]
+	return at, p.segments[at:end]
 }
 
-// keep has a chain have one user more.
-func (p *paths) keep(ch *chain) {
+// keep counts one more user.
+func (p *paths) keep(ch *segments) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ch.users++
 }
 
-// leave has it have one less; after the last one it is forgotten.
-func (p *paths) leave(ch *chain) {
+// leave counts one user less; after the last one the segments are removed.
+func (p *paths) leave(ch *segments) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ch.users--; ch.users > 0 || ch.path == "" {
@@ -58,18 +60,18 @@ func (p *paths) leave(ch *chain) {
 	}
 	at, twins := p.of(ch.path)
 	at += slices.Index(twins, ch)
-	p.chains = slices.Delete(p.chains, at, at+1)
+	p.segments = slices.Delete(p.segments, at, at+1)
 }
 
-// all returns the chains of all paths, of each the newest one.
-func (p *paths) all() []*chain {
+// all returns the newest segments of each path.
+func (p *paths) all() []*segments {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.CompactFunc(slices.Clone(p.chains), func(a, b *chain) bool { return a.path == b.path })
+	return slices.CompactFunc(slices.Clone(p.segments), func(a, b *segments) bool { return a.path == b.path })
 }
 
-// each calls f for all chains of the path of one, that one among them. It is for those who hold disk.
-func (ch *chain) each(f func(*chain)) {
+// each calls f for all segments of the path of ch, with ch. The caller holds disk.
+func (ch *segments) each(f func(*segments)) {
 	if ch.paths == nil {
 		f(ch)
 		return
@@ -82,8 +84,9 @@ func (ch *chain) each(f func(*chain)) {
 	}
 }
 
-// claim has a chain be the one of its path that is written to. It waits a moment if that is another one yet, and reports false if it stays so.
-func (ch *chain) claim() bool {
+// claim makes ch the segments that write to the path. If others still do, it waits for lateAfter at
+// most, and then reports false.
+func (ch *segments) claim() bool {
 	p := ch.paths
 	if p == nil {
 		return true
@@ -92,7 +95,7 @@ func (ch *chain) claim() bool {
 	for {
 		p.mu.Lock()
 		_, twins := p.of(ch.path)
-		if !slices.ContainsFunc(twins, func(one *chain) bool { return one != ch && one.writes }) {
+		if !slices.ContainsFunc(twins, func(one *segments) bool { return one != ch && one.writes }) {
 			ch.writes = true
 			p.mu.Unlock()
 			return true
@@ -113,8 +116,8 @@ func (ch *chain) claim() bool {
 	}
 }
 
-// retire tells that a chain is not written to any more, and has one user less.
-func (p *paths) retire(ch *chain) {
+// retire ends the writing to ch and counts one user less.
+func (p *paths) retire(ch *segments) {
 	p.mu.Lock()
 	if ch.writes && p.freed != nil {
 		close(p.freed)
@@ -125,15 +128,15 @@ func (p *paths) retire(ch *chain) {
 	p.leave(ch)
 }
 
-// alone reports whether no other chain has this path.
-func (ch *chain) alone() bool {
+// alone reports whether ch are the only segments of the path.
+func (ch *segments) alone() bool {
 	n := 0
-	ch.each(func(*chain) { n++ })
+	ch.each(func(*segments) { n++ })
 	return n <= 1
 }
 
-// wrap notes which compressed file is being written; "": none.
-func (ch *chain) wrap(name string) {
+// wrap records which compressed file is being written; "": none.
+func (ch *segments) wrap(name string) {
 	if p := ch.paths; p != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -141,8 +144,8 @@ func (ch *chain) wrap(name string) {
 	}
 }
 
-// wrapping reports whether that is the compressed file that is being written.
-func (ch *chain) wrapping(name string) bool {
+// wrapping reports whether name is the compressed file that is being written.
+func (ch *segments) wrapping(name string) bool {
 	if ch.paths == nil {
 		return false
 	}

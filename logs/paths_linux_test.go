@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// While the archive is at work for a program that is gone, another one has the same log: what is done to its files both know.
+// TestTwoChainsOfAPath: while the archive works for a removed program, another one has the same
+// log: both know of each change of its segments.
 func TestTwoChainsOfAPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	for i := range 2 {
@@ -16,7 +17,7 @@ func TestTwoChainsOfAPath(t *testing.T) {
 	}
 	writeFile(t, path, "new\n")
 	r := newRig(t)
-	before := newChain(path, Raw)
+	before := newChain(path, &Options{Format: Raw})
 	r.store.paths.add(before)
 	if err := before.list(nil); err != nil {
 		t.Fatal(err)
@@ -24,7 +25,7 @@ func TestTwoChainsOfAPath(t *testing.T) {
 	rotated, _ := before.files()
 
 	p := r.program(Options{Path: path, Compression: Zstd, Keep: 10})
-	own, _ := p.chain()
+	own, _ := p.segments()
 	if own.disk != before.disk {
 		t.Error("who lists the files may see both of a pair while one is compressed")
 	}
@@ -38,7 +39,8 @@ func TestTwoChainsOfAPath(t *testing.T) {
 		t.Errorf("what the archive was writing: %v", err)
 	}
 	before.wrap("")
-	if err := newChain(path, Raw).list(nil); err != nil { // of who follows a stream that has none yet
+	// As for a follower of a stream without a collector
+	if err := newChain(path, &Options{Format: Raw}).list(nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(unfinished); err != nil {
@@ -65,11 +67,12 @@ func TestTwoChainsOfAPath(t *testing.T) {
 	}
 }
 
-// Whose program was removed while a write of it hangs may write yet; who has the file after him waits.
+// TestOneWriterOfAPath: a write for a removed program may still hang; the next owner of the file
+// waits for it.
 func TestOneWriterOfAPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	r := newRig(t)
-	before := newChain(path, Raw)
+	before := newChain(path, &Options{Format: Raw})
 	r.store.paths.add(before)
 	before.claim()
 	p := r.program(Options{Path: path})

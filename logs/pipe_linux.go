@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeBytes returns how many bytes are in the pipe. TIOCINQ, also known as FIONREAD, does not fail on one. It waits for who writes at the moment,
-// which takes as long as his memory does: so it is not for the loop, nor for who holds what the loop takes.
+// pipeBytes returns how many bytes are in the pipe. TIOCINQ, also known as FIONREAD, does not fail
+// on one. It waits for a present write to the pipe, which may take as long as the writer's page
+// faults. So it must not be called on the loop, nor while a lock is held that the loop takes.
 func pipeBytes(fd int) int64 {
 	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
 	if err != nil {
@@ -19,7 +20,7 @@ func pipeBytes(fd int) int64 {
 	return int64(n)
 }
 
-// readPipe reads what is in the pipe into p. It returns 0 when the pipe is empty.
+// readPipe reads what is in the pipe into p. It returns 0 if the pipe is empty.
 func readPipe(fd int, p []byte) (int, error) {
 	for {
 		n, err := unix.Read(fd, p)
@@ -35,23 +36,34 @@ func readPipe(fd int, p []byte) (int, error) {
 	}
 }
 
-// splicePipe moves at most n bytes from the pipe into the file at offset and returns how many: 0 when the pipe is empty.
-// A byte leaves the pipe when it is in the file, even where a signal, SIGKILL too, or an error ends this in between.
+// splicePipe moves at most n bytes from the pipe into the file at offset and returns how many: 0 if
+// the pipe is empty. A byte leaves the pipe when it is in the file, even if a signal, SIGKILL too,
+// or an error interrupts it.
 func splicePipe(pipe, file int, offset, n int64) (int64, error) {
-	return whileThere(func() (int64, error) { return unix.Splice(pipe, nil, file, &offset, int(n), unix.SPLICE_F_NONBLOCK) })
+	return whileThere(func() (int64, error) { return splice(pipe, file, &offset, n) })
 }
 
-// spliceAway moves at most n bytes from the pipe into /dev/null, which costs no copy.
+// spliceAway moves at most n bytes from the pipe into /dev/null, without a copy.
 func spliceAway(pipe, null int, n int64) (int64, error) {
-	return whileThere(func() (int64, error) { return unix.Splice(pipe, nil, null, nil, int(n), unix.SPLICE_F_NONBLOCK) })
+	return whileThere(func() (int64, error) { return splice(pipe, null, nil, n) })
 }
 
-// teePipe has the other pipe hold the next bytes in the pipe, too.
+// maxSplice limits one splice, in bytes. The kernel's own limit is higher; this one fits into an
+// int of 32 bits.
+const maxSplice = 1 << 30
+
+func splice(pipe, file int, offset *int64, n int64) (int64, error) {
+	moved, err := unix.Splice(pipe, nil, file, offset, int(min(n, maxSplice)), unix.SPLICE_F_NONBLOCK)
+	return int64(moved), err // its type depends on the architecture
+}
+
+// teePipe duplicates the next bytes of the pipe into the other one.
 func teePipe(pipe, other int, n int64) (int64, error) {
 	return whileThere(func() (int64, error) { return unix.Tee(pipe, other, int(n), unix.SPLICE_F_NONBLOCK) })
 }
 
-// whileThere calls f, which takes bytes from a pipe, again where a signal interrupted it. An empty pipe is 0 bytes.
+// whileThere repeats f, which takes bytes from a pipe, while signals interrupt it. It returns 0 for
+// an empty pipe.
 func whileThere(f func() (int64, error)) (int64, error) {
 	for {
 		n, err := f()
@@ -67,31 +79,35 @@ func whileThere(f func() (int64, error)) (int64, error) {
 	}
 }
 
-// pipeHasSome reports whether something is in the pipe, or about to be. It waits for nobody.
+// pipeHasSome reports whether something is in the pipe, or about to be. It never blocks.
 func pipeHasSome(fd int) bool {
 	var atOnce unix.Timespec
 	events := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
-	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&events)), 1, uintptr(unsafe.Pointer(&atOnce)), 0, 0, 0) // as it does not wait, Go's runtime is not told
+	// as it does not block, Go's scheduler need not know
+	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&events)), 1, uintptr(unsafe.Pointer(&atOnce)), 0, 0, 0)
 	return n > 0 && errno == 0
 }
 
-// pipeFull reports whether who writes into the pipe would have to wait.
+// pipeFull reports whether a write to the pipe would block.
 func pipeFull(fd int) bool {
 	events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	n, err := unix.Poll(events, 0)
 	return n == 0 && err == nil
 }
 
-// waitPipe waits until there are more bytes in the pipe than rest, and reports whether there are, for at most that long.
+// waitPipe waits for patience at most until more than rest bytes are in the pipe, and reports
+// whether there are.
 func waitPipe(fd int, rest int64, patience time.Duration) bool {
 	if rest == 0 {
 		events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(events, int(patience.Milliseconds()))
 		return n > 0 && err == nil
 	}
-	const pause = 50 * time.Microsecond // the kernel doesn't tell of more bytes in a pipe that holds some
+	// poll(2) reports nothing new for a pipe that has bytes already
+	const pause = 50 * time.Microsecond
 	for ; patience > 0; patience -= 2 * pause {
-		_ = unix.Nanosleep(&unix.Timespec{Nsec: int64(pause)}, nil)
+		request := unix.NsecToTimespec(int64(pause))
+		_ = unix.Nanosleep(&request, nil)
 		if pipeBytes(fd) > rest {
 			return true
 		}
@@ -99,25 +115,54 @@ func waitPipe(fd int, rest int64, patience time.Duration) bool {
 	return false
 }
 
-// growPipe makes the pipe hold size bytes if it holds less. Where the limits of the system or of the user don't allow
-// that, it stays as it is.
+// growPipe raises the pipe's capacity to size bytes. It changes nothing if the limits of the system
+// or the user forbid it.
 func growPipe(fd, size int) {
 	if now, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err == nil && now < size {
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, size)
 	}
 }
 
-// A glance looks at what is in a pipe without taking it out. It makes a pipe of its own when first needed.
-type glance struct {
-	buffers *sync.Pool // of *[chunkBytes]byte
-	buffer  *[chunkBytes]byte
-	ends    [2]int
-	null    int // /dev/null; 0: not opened yet; -1: can't be had
+// isRefused reports whether the kernel or a filter refuses a system call.
+func isRefused(err error) bool { return err == unix.ENOSYS || err == unix.EPERM || err == unix.EACCES }
+
+// trySplice moves a byte between two new pipes by splice(2) and returns the error.
+func trySplice() error {
+	var from, to [2]int
+	for _, ends := range []*[2]int{&from, &to} {
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			return fmt.Errorf("make pipe: %w", err)
+		}
+		defer closeFD(ends[0])
+		defer closeFD(ends[1])
+	}
+	if _, err := write(from[1], newline); err != nil {
+		return err
+	}
+	_, err := whileThere(func() (int64, error) { return splice(from[0], to[1], nil, 1) })
+	return err
 }
 
-// at returns the next bytes in the pipe, at most n and at most a chunk, or fewer if they lie in many pages. They are
-// good until the next call.
-func (g *glance) at(pipe int, n int64) ([]byte, error) {
+// A peekBuffer reads what is in a pipe without taking it out. It makes a pipe of its own when first
+// needed.
+type peekBuffer struct {
+	buffers *sync.Pool // of *[chunkBytes]byte
+	refused *refusedCalls
+	drain   *drain // has what had to be taken out
+	buffer  *[chunkBytes]byte
+	ends    [2]int
+	null    int // /dev/null; 0: not opened yet; -1: not available
+}
+
+// at returns the next bytes in the pipe: at most n and at most a chunk, or fewer if they are spread
+// over many pages. They are valid until the next call.
+func (g *peekBuffer) at(pipe int, n int64) ([]byte, error) {
+	if g.refused.tee.Load() {
+		ahead := g.drain.hold()
+		err := ahead.fill(pipe, n)
+		text := ahead.text()
+		return text[:min(n, int64(len(text)))], err
+	}
 	if g.buffer == nil {
 		if err := unix.Pipe2(g.ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 			return nil, fmt.Errorf("make pipe: %w", err)
@@ -125,6 +170,10 @@ func (g *glance) at(pipe int, n int64) ([]byte, error) {
 		g.buffer = g.buffers.Get().(*[chunkBytes]byte)
 	}
 	there, err := teePipe(pipe, g.ends[1], min(n, chunkBytes))
+	if isRefused(err) {
+		g.refused.noTee()
+		return g.at(pipe, n)
+	}
 	text := g.buffer[:0]
 	for int64(len(text)) < there && err == nil {
 		var got int
@@ -134,18 +183,28 @@ func (g *glance) at(pipe int, n int64) ([]byte, error) {
 	return text, err
 }
 
-// drop takes n bytes out of the pipe, and fewer where somebody else was faster. It doesn't touch what at has returned.
-func (g *glance) drop(pipe, n int) (taken int64, err error) {
+// held returns how many of the next bytes were read ahead, out of the pipe.
+func (g *peekBuffer) held() int64 { return int64(len(g.drain.ahead.text())) }
+
+// bytes returns how many bytes are in the pipe or were read ahead.
+func (g *peekBuffer) bytes(pipe int) int64 { return pipeBytes(pipe) + g.held() }
+
+// drop takes n bytes out of the pipe, or fewer if another reader took some. It does not touch what
+// at returned.
+func (g *peekBuffer) drop(pipe, n int) (taken int64, err error) {
+	if taken = int64(len(g.drain.ahead.take(n))); taken == int64(n) {
+		return taken, nil
+	}
 	if g.null == 0 {
 		if g.null, err = openFD("/dev/null", unix.O_WRONLY); err != nil {
-			g.null = -1 // read them
+			g.null = -1 // then read them
 		}
 	}
 	var scratch []byte
-	for rest := int64(n); rest > 0; rest = int64(n) - taken {
+	for rest := int64(n) - taken; rest > 0; rest = int64(n) - taken {
 		var got int64
 		if g.null >= 0 {
-			if got, err = spliceAway(pipe, g.null, rest); err == unix.EINVAL {
+			if got, err = spliceAway(pipe, g.null, rest); err == unix.EINVAL || isRefused(err) {
 				closeFD(g.null)
 				g.null = -1
 				continue
@@ -166,8 +225,8 @@ func (g *glance) drop(pipe, n int) (taken int64, err error) {
 	return taken, nil
 }
 
-// close lets go of what at and drop have needed.
-func (g *glance) close() {
+// close releases what at and drop have needed.
+func (g *peekBuffer) close() {
 	if g.buffer != nil {
 		closeFD(g.ends[0])
 		closeFD(g.ends[1])

@@ -5,17 +5,21 @@ import (
 	"time"
 )
 
-// TellPlaces has f called with where in a log the output of a run begins that is to be placed, before any of it is there; that of a stream
-// which has a log of its own begins somewhere else. It stays in the
-// FIFOs until saved is called, but for a second at most, since output matters more than its place. f must not block and is called on the
-// goroutine that is about to write. It is to be set before there are captures.
+// TellPlaces registers f, which is called with the place in a log where a run's output begins,
+// before any of it is there. A stream with a log of its own has a place of its own. f applies to
+// runs for which BeginRun was called with placed.
+//
+// The output stays in the FIFOs until saved is called, but for a second at most: output matters
+// more than its place. f runs on the goroutine that is about to write and must not block. It has to
+// be set before there are collectors.
 func (s *Store) TellPlaces(f func(at RunBegin, saved func())) { s.tellPlace = f }
 
-// place tells where the present run begins that is to be placed, when something of it is in the FIFO. Nothing is in the file then. It reports
-// whether what is in the FIFO may be moved, by now or after [stream.awaitPlace]; else nothing was there.
+// place reports where the present run begins, if that is requested and its first output is in the
+// FIFO. Nothing is in the file then. It reports whether what is in the FIFO may be moved, now or
+// after [stream.awaitPlace]; false means that the FIFO was empty.
 func (s *stream) place() (placed bool, err error) {
-	which, ch := Stdout, &s.file.chain
-	if first, _ := s.chain(); first != ch {
+	which, ch := Stdout, &s.file.segments
+	if first, _ := s.segments(); first != ch {
 		which = Stderr
 	}
 	if !s.unplaced[which].Load() || s.outlet != nil {
@@ -25,7 +29,7 @@ func (s *stream) place() (placed bool, err error) {
 		return false, nil
 	}
 	_, err = s.do(0, func() error {
-		err := s.file.ready() // what the chain knows of the file may be old
+		err := s.file.ready() // the recorded state of the file may be old
 		if err != nil {
 			s.file.close()
 		}
@@ -41,12 +45,13 @@ func (s *stream) place() (placed bool, err error) {
 	return true, nil
 }
 
-// awaitPlace waits until the place is saved that was told, and reports whether one was. Whoever calls it holds no slot: others that log in the same file system are not to wait.
+// awaitPlace waits until the place that was reported is saved, and reports whether there was one.
+// The caller must hold no slot, so that other logs of the file system need not wait.
 func (s *stream) awaitPlace() bool {
 	if s.placing == nil {
 		return false
 	}
-	s.store.poller.giveWay(s.bell)
+	s.store.poller.giveWay(s.wakeup)
 	patience := time.NewTimer(s.store.stall)
 	defer patience.Stop()
 	select {
@@ -58,8 +63,8 @@ func (s *stream) awaitPlace() bool {
 	return true
 }
 
-// runBegin is the beginning of the present run in the log of a stream.
-func (c *Capture) runBegin(which Stream, at Cursor) RunBegin {
+// runBegin returns the start of the present run in the log of a stream.
+func (c *Collector) runBegin(which Stream, at Cursor) RunBegin {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return RunBegin{Program: c.options.Program, Instance: c.name, Run: c.runID, Stream: which, At: at}

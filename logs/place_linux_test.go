@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestPlacesHoldUpNobody: more programs than a file system has slots wait for their places to be saved, and others log there.
+// TestPlacesHoldUpNobody: more programs than a file system has slots wait for their places to be
+// saved, and others log there.
 func TestPlacesHoldUpNobody(t *testing.T) {
 	r := newRig(t)
 	r.store.stall = 10 * patience
@@ -38,7 +39,7 @@ func TestPlacesHoldUpNobody(t *testing.T) {
 	}
 }
 
-// TestPlaceOfFileThatChanges: what becomes of the file while the place is being saved loses no output.
+// TestPlaceOfFileThatChanges: a change of the file while the place is being saved loses no output.
 func TestPlaceOfFileThatChanges(t *testing.T) {
 	for what, change := range map[string]func(path string) error{
 		"truncated": func(path string) error { return os.Truncate(path, 0) },
@@ -56,7 +57,8 @@ func TestPlaceOfFileThatChanges(t *testing.T) {
 			})
 			p := r.program(Options{Path: path})
 			p.log("of an earlier run\n")
-			r.poll("the capture to rest", func() bool { return p.state.Load() == idle }) // else what is printed may overtake the mark
+			// Otherwise output may overtake the barrier
+			r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
 			r.do(func() { p.BeginRun("1", true) })
 			p.log("ready\n")
 			equal(t, "file", readFile(t, path), "ready\n")
@@ -64,7 +66,8 @@ func TestPlaceOfFileThatChanges(t *testing.T) {
 	}
 }
 
-// TestNothingToPlace: a run that is to be placed has nothing moved that was not there when it was looked for: the file is not touched then.
+// TestNothingToPlace: if the pipes were empty when the place of a run was determined, later output
+// is not moved: the file is not touched then.
 func TestNothingToPlace(t *testing.T) {
 	r := newRig(t)
 	told := make(chan struct{}, 1)
@@ -87,7 +90,8 @@ func TestNothingToPlace(t *testing.T) {
 	equal(t, "file", readFile(t, path), "ready\n")
 }
 
-// TestOrderAroundAPlace: what one stream has first comes first, also if the other has something by the time that the place of the run is saved.
+// TestOrderAroundAPlace: the order of output is kept, even if the other stream has output when the
+// place of the run is saved.
 func TestOrderAroundAPlace(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		r := newRig(t)

@@ -9,48 +9,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A poller tells of output. All FIFOs are in one epoll(7), and goroutines wait there by themselves, its hands: the one that is told of a FIFO
-// drains it, so that a line is in its file after one wake-up of one thread.
+// A poller waits for output. All FIFOs are in one epoll(7), in which its workers wait. The worker
+// that gets a FIFO's event drains it, so a line is in its file after one wake-up of one thread.
 type poller struct {
-	captures *sync.WaitGroup // and those who wait for them
-	most     int             // hands that may work at a time, without those that are held up
-	patience time.Duration   // before somebody counts as held up
+	collectors *sync.WaitGroup // counts collectors and workers
+	most       int             // how many workers may work at a time, blocked ones not counted
+	patience   time.Duration   // after which a worker counts as blocked
 
 	mu      sync.Mutex
 	set     *pollSet // nil: nothing is watched
-	over    bool     // nothing is watched any more, ever: see dismiss
-	returns uint64   // of waits, in all
+	over    bool     // nothing is watched any more: see dismiss
+	returns uint64   // counts returns of epoll_wait
 }
 
-// A pollSet is an epoll from the first FIFO that is watched to the last one. What changes is guarded by the mu of the poller.
+// A pollSet is an epoll, from the first FIFO that is watched to the last. The poller's mu guards
+// what changes.
 type pollSet struct {
 	epoll   int
-	over    int     // an eventfd, readable when nothing is watched any more
-	seats   []seat  // by what the kernel tells; the first one is that of over
-	free    []int32 // seats that nobody has
-	waiting int     // hands that wait, or are about to
-	alive   int     // hands that have not ended
-	working []*hand // those that drain, without those that are known to be held up
-	looking bool    // somebody will look soon who is held up
-	looks   uint64  // how often that was begun
+	over    int    // an eventfd, readable when the set ends
+	seats   []seat // by the number in an event; seat 0 is that of over
+	free    []int32
+	waiting int       // workers that wait, or are about to
+	alive   int       // workers that have not ended
+	working []*worker // workers that drain, without those known to be blocked
+	looking bool      // a call of look is scheduled
+	looks   uint64    // counts scheduled calls of look
 }
 
-// A seat is by what the kernel tells of a capture. The generation tells those apart who had it one after the other, as an event may be late.
+// A seat connects the number in an event with a collector. As events may be late, the generation
+// distinguishes the collectors that have had the same seat.
 type seat struct {
-	capture    *Capture // nil: nobody has it
+	collector  *Collector // nil: unused
 	generation int32
 }
 
-// A watch is what a capture has of the poller, guarded by the mu of the capture.
+// A watch is a collector's state in the poller. The collector's mu guards it.
 type watch struct {
-	epoll            int32 // that of the poller
-	both             int32 // one that is in it and has the FIFOs in it, if there are two, and so knows which was readable first; else 0
+	epoll int32 // epoll of the poller
+	// both is, with two FIFOs, an epoll inside epoll that holds them. So it has the order in which
+	// they became readable. Otherwise it is 0.
+	both             int32
 	seat, generation int32 // 0: not watched
 }
 
-// add watches the FIFOs that a capture has by now. Of what is there already it tells at once. After an error those that can be are watched, and
-// it may be called again.
-func (p *poller) add(c *Capture) error {
+// add watches the FIFOs that a collector has by now. Output that is there already causes an event
+// at once. After an error the FIFOs for which it worked are watched, and it may be called again.
+func (p *poller) add(c *Collector) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.dismissed() {
@@ -73,7 +77,7 @@ func (p *poller) add(c *Capture) error {
 	if both >= 0 {
 		if err = os.NewSyscallError("epoll_ctl", control(w.epoll, unix.EPOLL_CTL_ADD, both, w.seat, w.generation)); err == nil {
 			w.both = int32(both)
-			for _, s := range all { // they were there by themselves
+			for _, s := range all { // remove those that were watched directly
 				_ = control(w.epoll, unix.EPOLL_CTL_DEL, s.pipe(), 0, 0)
 			}
 			return nil
@@ -81,7 +85,7 @@ func (p *poller) add(c *Capture) error {
 		closeFD(both)
 	}
 	watched := before
-	for _, s := range all { // of two, only their order is not known then
+	for _, s := range all { // with two, only their order is not known then
 		switch aerr := control(w.epoll, unix.EPOLL_CTL_ADD, s.pipe(), w.seat, w.generation); aerr {
 		case nil:
 			watched = true
@@ -113,23 +117,25 @@ func newBoth(all []*stream) (epoll int, err error) {
 	return epoll, nil
 }
 
-// control changes what an epoll is to tell of a descriptor: that it is readable, once, by these two numbers.
+// control changes the watch of a descriptor in an epoll: one event with number and generation when
+// it is readable.
 func control(epoll int32, op, fd int, number, generation int32) error {
 	return unix.EpollCtl(int(epoll), op, fd, &unix.EpollEvent{
-		Events: unix.EPOLLIN | unix.EPOLLET | unix.EPOLLONESHOT, // without EPOLLET the kernel looks once more before it forgets it
+		// without EPOLLET the kernel checks once more before it removes the event
+		Events: unix.EPOLLIN | unix.EPOLLET | unix.EPOLLONESHOT,
 		Fd:     number, Pad: generation,
 	})
 }
 
-// remove ends the watch. Somebody may be about to tell of what came before.
-func (p *poller) remove(c *Capture) {
+// remove ends the watch. A worker may still be about to handle an earlier event.
+func (p *poller) remove(c *Collector) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := &c.watch
 	if w.seat == 0 || p.dismissed() {
 		return
 	}
-	// Closing would not do: the keeper has the FIFOs open, too.
+	// Closing is not enough: the keeper has the FIFOs open, too.
 	if w.both > 0 {
 		_ = control(w.epoll, unix.EPOLL_CTL_DEL, int(w.both), 0, 0)
 	}
@@ -139,7 +145,8 @@ func (p *poller) remove(c *Capture) {
 	p.leave(w)
 }
 
-// dismiss ends all watches at once, and the hands. The epoll stays open, as captures know its number.
+// dismiss ends all watches at once, and the workers. The epoll stays open, as collectors have its
+// number.
 func (p *poller) dismiss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,8 +163,9 @@ func (p *poller) dismissed() bool {
 	return p.over
 }
 
-// listen has a capture told once more when one of these streams has something: at once, if one has. It is for who drains it.
-func (c *Capture) listen(all ...*stream) {
+// listen requests one more event for when one of these streams has output, at once if one has some.
+// Only the draining goroutine may call it.
+func (c *Collector) listen(all ...*stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.seat == 0 {
@@ -175,15 +183,16 @@ func (c *Capture) listen(all ...*stream) {
 	}
 }
 
-// order has told return this stream once more. The caller holds mu.
-func (c *Capture) order(s *stream) {
+// order makes told return this stream once more. The caller holds mu.
+func (c *Collector) order(s *stream) {
 	if c.both > 0 {
 		_ = control(c.both, unix.EPOLL_CTL_MOD, s.pipe(), int32(s.which), 0)
 	}
 }
 
-// told returns which of two streams have become readable since they were listened to, in that order. It is for who drains them.
-func (c *Capture) told() (which []Stream) {
+// told returns which of two streams have become readable since listen, in that order. Only the
+// draining goroutine may call it.
+func (c *Collector) told() (which []Stream) {
 	c.mu.Lock()
 	both := int(c.both)
 	c.mu.Unlock()
@@ -198,8 +207,7 @@ func (c *Capture) told() (which []Stream) {
 	return which
 }
 
-// sit gives a capture a seat.
-func (p *poller) sit(c *Capture) error {
+func (p *poller) sit(c *Collector) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := &c.watch
@@ -222,12 +230,12 @@ func (p *poller) sit(c *Capture) error {
 		set.seats = append(set.seats, seat{})
 	}
 	s := &set.seats[n]
-	s.capture = c
+	s.collector = c
 	w.epoll, w.seat, w.generation = int32(set.epoll), n, s.generation
 	return nil
 }
 
-// leave takes the seat back. With the last one all ends.
+// leave releases the seat. With the last one the set ends.
 func (p *poller) leave(w *watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +244,7 @@ func (p *poller) leave(w *watch) {
 	}
 	set := p.set
 	s := &set.seats[w.seat]
-	s.capture = nil
+	s.collector = nil
 	s.generation++
 	set.free = append(set.free, w.seat)
 	w.seat = 0
@@ -264,7 +272,7 @@ func newPollSet() (*pollSet, error) {
 	return &pollSet{epoll: epoll, over: over, seats: make([]seat, 1)}, nil
 }
 
-// end has all who wait end. It can't fail: the counter is nowhere near its end.
+// end ends all waiting workers. The write can't fail: the counter is nowhere near its limit.
 func (set *pollSet) end() {
 	one := [8]byte{1}
 	_, _ = unix.Write(set.over, one[:])

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/internal/mounts"
 	"superd/loop"
-	"superd/mounts"
 )
 
 // waits returns how many waits of the poller have returned.
@@ -20,7 +20,7 @@ func (p *poller) waits() uint64 {
 	return p.returns
 }
 
-// at returns what has the epoll, and how many goroutines of it there are and wait.
+// at returns the poll set, and how many of its goroutines exist and wait.
 func (p *poller) at() (set *pollSet, alive, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -30,7 +30,8 @@ func (p *poller) at() (set *pollSet, alive, waiting int) {
 	return p.set, p.set.alive, p.set.waiting
 }
 
-// With the last capture the epoll and all who wait for it go, and with the next one there are others.
+// TestPollerEndsWithTheLastCapture: the last collector ends the epoll and its goroutines; the next
+// collector starts new ones.
 func TestPollerEndsWithTheLastCapture(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -58,7 +59,8 @@ func TestPollerEndsWithTheLastCapture(t *testing.T) {
 	}
 }
 
-// What the kernel tells of a capture that is gone concerns nobody, whoever has its seat now.
+// TestLateEventOfASeat: an event for a removed collector is ignored, even if another has its index
+// now.
 func TestLateEventOfASeat(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -71,8 +73,8 @@ func TestLateEventOfASeat(t *testing.T) {
 		late = gone.watch
 		return late.seat > 0
 	})
-	fd := gone.Capture.FD(Stdout)
-	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // as the keeper has it
+	fd := gone.Collector.FD(Stdout)
+	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // as the keeper stores it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,14 +85,14 @@ func TestLateEventOfASeat(t *testing.T) {
 		next.state.Store(idle)
 		next.mu.Lock()
 		defer next.mu.Unlock()
-		if err := r.store.poller.sit(next.Capture); err != nil {
+		if err := r.store.poller.sit(next.Collector); err != nil {
 			t.Error(err)
 		}
 	})
 	if next.seat != late.seat || next.generation == late.generation {
 		t.Fatalf("seat %d, generation %d, want the seat %d of the one before and not its generation %d", next.seat, next.generation, late.seat, late.generation)
 	}
-	// An event of the one before comes after it has gone.
+	// An event for the old collector comes after its removal.
 	if err := control(late.epoll, unix.EPOLL_CTL_ADD, kept, late.seat, late.generation); err != nil {
 		t.Fatal(err)
 	}
@@ -109,14 +111,15 @@ func TestLateEventOfASeat(t *testing.T) {
 	}
 	stay.log("a line\n")
 	r.do(func() {
-		r.store.poller.remove(next.Capture)
+		r.store.poller.remove(next.Collector)
 		next.startWatch()
 	})
 	r.await(next.drained(), "a line")
 	r.poll("rest", func() bool { return next.state.CompareAndSwap(idle, draining) })
 }
 
-// However many are held up, one more goroutine waits; and when all is well again, there are no more than are needed.
+// TestSomebodyAlwaysWaits: however many goroutines are blocked, a further one waits for events.
+// After that there are no more than needed.
 func TestSomebodyAlwaysWaits(t *testing.T) {
 	const many = 30
 	r := newRig(t)
@@ -148,7 +151,7 @@ func TestSomebodyAlwaysWaits(t *testing.T) {
 	})
 }
 
-// A capture may come and go at any moment, with output on its way.
+// TestWatchesComeAndGo: a collector may be made and closed at any time, with output on its way.
 func TestWatchesComeAndGo(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -183,7 +186,7 @@ func TestWatchesComeAndGo(t *testing.T) {
 	})
 }
 
-// Where watches are short, output waits until there are some.
+// TestWatchFails: if no watch can be made, output waits until one can.
 func TestWatchFails(t *testing.T) {
 	r := newRig(t)
 	p := &program{rig: r}
@@ -197,16 +200,16 @@ func TestWatchFails(t *testing.T) {
 	var scope *loop.Scope
 	r.do(func() {
 		scope = r.loop.Root().Child()
-		p.Capture = r.store.NewCapture(scope, "web", Options{Path: path})
-		s := p.Capture.streams[0]
-		file, err := os.Open(os.DevNull) // epoll takes none of these: EPERM
+		p.Collector = r.store.NewCapture(scope, "web", Options{Path: path})
+		s := p.Collector.streams[0]
+		file, err := os.Open(os.DevNull) // epoll accepts no such file: EPERM
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer file.Close()
 		s.fd.Store(int32(file.Fd()))
-		if err := r.store.poller.add(p.Capture); err == nil {
+		if err := r.store.poller.add(p.Collector); err == nil {
 			t.Error("what can't be watched is watched")
 		}
 		if set, _, _ := r.store.poller.at(); set != nil {
@@ -226,13 +229,14 @@ func TestWatchFails(t *testing.T) {
 	r.do(scope.Close)
 }
 
-// Where descriptors are short, two streams are watched all the same, and their order is known when there are some.
+// TestTwoStreamsWithoutDescriptors: without free descriptors, two streams are watched nevertheless,
+// and their order is known when there are some.
 func TestTwoStreamsWithoutDescriptors(t *testing.T) {
 	r := newRig(t)
 	r.program(Options{Path: filepath.Join(t.TempDir(), "other.log")}) // so that there is an epoll
 	path := filepath.Join(t.TempDir(), "web.log")
 	var writers [streams]*os.File
-	var c *Capture
+	var c *Collector
 	var fds [streams]int
 	for i := range fds {
 		fds[i], writers[i] = r.fifo()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Queue is a writer that does not block: what is written to it is copied, and a goroutine passes it on. It is for
-// superd's own messages, whose reader may stall while the loop may not. Writes beyond its limit are dropped whole and
-// counted; a line tells how many when it goes on.
+// A Queue is a writer that does not block: a goroutine passes on copies of what is written. It is
+// for superd's own messages: their reader may stall, but the loop may not. Writes beyond the limit
+// are dropped whole and counted; a line says how many when output continues.
 type Queue struct {
 	out   io.Writer
 	limit int // bytes
@@ -20,16 +20,17 @@ type Queue struct {
 	size    int
 	dropped int
 	closed  bool
-	asked   bool        // those that wait are to be passed on
-	soon    bool        // Pass is to be called for some that wait, see Later
-	late    *time.Timer // calls it where nobody does; nil: never needed. It runs only while soon
+	asked   bool        // waiting messages have to be passed on
+	soon    bool        // Pass has to be called for waiting messages, see Later
+	late    *time.Timer // calls Pass as a fallback; runs only while soon; nil: never needed
 	ended   chan struct{}
 }
 
-// queuePiece is written at a time, so that others may write to the same pipe: PIPE_BUF.
+// queuePiece is how many bytes are written at a time: PIPE_BUF, so that others may write to the
+// same pipe.
 const queuePiece = 4 << 10
 
-// passPatience is how long messages wait for others at most, whatever becomes of whoever is to call Pass.
+// passPatience is how long messages wait at most if Pass is not called.
 const passPatience = 100 * time.Millisecond
 
 // NewQueue returns a queue before out that holds at most limit bytes.
@@ -65,11 +66,12 @@ func (q *Queue) add(p []byte) {
 	q.size += len(p)
 }
 
-// Later returns a writer to q whose messages wait for others: soon, which must not block, is called when there are some, and has
-// [Queue.Pass] called in a while; when it hangs, they are passed on nevertheless. So a storm of messages wakes nobody for each of them.
+// Later returns a writer to q whose messages are batched. It calls soon, which must not block, for
+// the first message; soon has to arrange a later call of [Queue.Pass]. Without that call they are
+// passed on after passPatience. So a burst of messages causes no wake-up for each.
 func (q *Queue) Later(soon func()) io.Writer { return later{q, soon} }
 
-// A later is what Later returns.
+// A later is the writer that Later returns.
 type later struct {
 	*Queue
 	soon func()
@@ -96,7 +98,7 @@ func (l later) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Pass has the messages passed on that wait.
+// Pass passes on the messages that wait.
 func (q *Queue) Pass() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,14 +112,15 @@ func (q *Queue) Pass() {
 	}
 }
 
-// Idle reports whether all that was written to it has been passed on.
+// Idle reports whether all that was written has been passed on.
 func (q *Queue) Idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.size == 0 && q.dropped == 0
 }
 
-// Close stops taking writes and waits, for at most patience, until what is queued has been written.
+// Close rejects further writes and waits, for at most patience, until what is queued has been
+// written.
 func (q *Queue) Close(patience time.Duration) {
 	q.mu.Lock()
 	q.closed = true
@@ -142,7 +145,7 @@ func (q *Queue) run() {
 			if q.closed {
 				return
 			}
-			continue // they have gone with others
+			continue // they were passed on with others
 		}
 		batch, dropped := q.waiting, q.dropped
 		q.waiting, q.dropped = nil, 0
@@ -158,7 +161,8 @@ func (q *Queue) run() {
 	}
 }
 
-// pass writes messages, as many at a time as fit into a piece. An error has no place to be told: the place to tell it is out itself.
+// pass writes messages, as many at a time as fit into a piece. It ignores errors, as out is where
+// they would be logged.
 func (q *Queue) pass(messages [][]byte) {
 	var piece []byte
 	for i, p := range messages {

@@ -14,11 +14,12 @@ func TestQueueNeverBlocksAndCountsDrops(t *testing.T) {
 	q := NewQueue(w, 10)
 	first := make([]byte, 1)
 	q.Write([]byte("a"))
-	if _, err := r.Read(first); err != nil || first[0] != 'a' { // from now on the next write to w stalls
+	// From now on the next write to w stalls
+	if _, err := r.Read(first); err != nil || first[0] != 'a' {
 		t.Fatalf("read %q, %v; want a", first, err)
 	}
 	for range 100 {
-		q.Write([]byte("12345\n")) // returns although nobody reads
+		q.Write([]byte("12345\n")) // returns although there is no reader
 	}
 	rest := make(chan string)
 	go func() {
@@ -49,7 +50,8 @@ func TestQueueWritesAllBeforeCloseReturns(t *testing.T) {
 	}
 }
 
-// Messages that may wait are written in one piece when Pass is called, or with one that may not.
+// TestQueueLater: messages that may wait are written in one piece, at a call of Pass or with a
+// message that may not wait.
 func TestQueueLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pieces []string
@@ -63,7 +65,7 @@ func TestQueueLater(t *testing.T) {
 			name  string
 			pass  func()
 			want  string
-			asked int // for Pass, so far
+			asked int // calls of Pass requested so far
 		}{
 			{"Pass", q.Pass, "a\nb\n", 1},
 			{"a message that doesn't wait", func() { q.Write([]byte("c\n")) }, "a\nb\nc\n", 2},
@@ -85,7 +87,8 @@ func TestQueueLater(t *testing.T) {
 	})
 }
 
-// What was asked for is passed on, whatever waits for others since: the goroutine may come to look only then.
+// TestQueuePassesWhatWasAskedFor: requested messages are passed on even if later ones may wait: the
+// goroutine may be late.
 func TestQueuePassesWhatWasAskedFor(t *testing.T) {
 	for name, ask := range map[string]func(*Queue){
 		"Pass":                        (*Queue).Pass,
@@ -110,7 +113,8 @@ func TestQueuePassesWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// Where nobody calls Pass, messages are passed on nevertheless; where somebody does, no timer is left.
+// TestQueueLaterThanEver: without a call of Pass, messages are passed on after a time; with one, no
+// timer is left.
 func TestQueueLaterThanEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

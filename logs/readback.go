@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// tailBytes is how much of the end of a run's output is shown for telling why it failed; recordTailBytes is where that is looked
-// for among records.
+// tailBytes is how much of the end of a run's output is shown for a failure; recordTailBytes is how
+// much of the end of records is searched for it.
 const (
 	tailBytes       = 1024
 	recordTailBytes = 16 << 10
 )
 
-// BeginRun tells that a run of the program begins: what comes once the FIFO has been emptied of what is in it now is its
-// output. id names the run in records. With placed, where it begins is told by what was given to [Store.TellPlaces].
-func (c *Capture) BeginRun(id string, placed bool) {
-	c.mark(runBegins, func() {
+// BeginRun begins a run: output after what is in the FIFO now belongs to it. id names the run in
+// records. With placed, the start is reported to the function given to [Store.TellPlaces].
+func (c *Collector) BeginRun(id string, placed bool) {
+	c.addBarrier(runBegins, func() {
 		if placed {
 			c.nameRun(id, Stdout, Stderr)
 		} else {
@@ -25,26 +25,27 @@ func (c *Capture) BeginRun(id string, placed bool) {
 		c.newRun = [streams]bool{true, true}
 		c.mu.Unlock()
 		for _, f := range c.files() {
-			f.chain.beginRun()
+			f.segments.beginRun()
 		}
 		c.mu.Lock()
 		if o := c.outlet; o != nil {
 			o.before = len(o.recent)
 		}
 		c.mu.Unlock()
-		ch, _ := c.chain()
+		ch, _ := c.segments()
 		c.silent.Store(ch.newest().format == Raw)
 	})
 }
 
-// ResumeRun names a run that began before this capture. unplaced are the streams of one to be placed, as for BeginRun, of which no place is known:
-// nothing of it is in their logs yet. From any goroutine.
-func (c *Capture) ResumeRun(id string, unplaced ...Stream) {
+// ResumeRun names a run that began before this collector. unplaced are the streams whose start is
+// still to be reported, as with placed of BeginRun: their logs have nothing of the run yet. Safe
+// for concurrent use.
+func (c *Collector) ResumeRun(id string, unplaced ...Stream) {
 	c.resumed.Store(true)
 	c.nameRun(id, unplaced...)
 }
 
-func (c *Capture) nameRun(id string, unplaced ...Stream) {
+func (c *Collector) nameRun(id string, unplaced ...Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runID = id
@@ -53,28 +54,32 @@ func (c *Capture) nameRun(id string, unplaced ...Stream) {
 	}
 }
 
-// EndRun tells that the program's main process has ended: a last line without a newline is as complete as it gets. What
-// comes later begins a line of its own for [LastLines]; in the file, nothing is added.
+// EndRun ends a run, as the program's main process has exited: a last line without a newline is
+// complete. Later output begins a new line for [LastLines]; nothing is added to the file.
 //
-// It reports whether all that was written until now is in the files; else [Capture.Drained] tells when.
-func (c *Capture) EndRun() (drained bool) {
+// It reports whether all output until now is in the files; else [Collector.Drained] reports when it
+// is.
+func (c *Collector) EndRun() (drained bool) {
 	reached := func() {
 		for _, f := range c.files() {
-			f.chain.endRun()
+			f.segments.endRun()
 		}
 		c.announce() // a line without an end is complete
 	}
-	if c.markLater(runEnds, reached) {
+	if c.addBarrierLater(runEnds, reached) {
 		return false
 	}
 	reached()
 	return true
 }
 
-// Tail has f called with the last bytes of the run's output, at most 1 KiB, once everything that is in the FIFOs now is in
-// the files, and when the scope is closed, but not if there are none and the next run has begun by then; cut tells that there was more before them. They are read from the file, that of standard error
-// if the run has written into one: of a device there are none. f must not block; it runs on any goroutine, and at once where there are none.
-func (c *Capture) Tail(f func(end []byte, cut bool)) {
+// Tail calls f with the last bytes of the run's output, at most 1 KiB. It does so when everything
+// that is in the FIFOs now is in the files, or when the scope is closed. It does not call f for a
+// run without output if the next run has begun by then. cut reports that there was more before.
+//
+// The bytes are read from the file: that of standard error if the run has written to one. A device
+// has none. f must not block. It runs on any goroutine, and at once if there is no output.
+func (c *Collector) Tail(f func(end []byte, cut bool)) {
 	read := func() {
 		if c.setting().Sink != "" {
 			end, cut := c.recentRun()
@@ -83,16 +88,16 @@ func (c *Capture) Tail(f func(end []byte, cut bool)) {
 		}
 		var outputs []runOutput
 		for _, file := range c.files() {
-			from, to := file.chain.lastRun() // now: a next run may begin any time
-			if from != to || file.chain.newest().format == Direct {
-				outputs = append(outputs, runOutput{&file.chain, from, to})
+			from, to := file.segments.lastRun() // now, as the next run may begin any time
+			if from != to || file.segments.newest().format == Direct {
+				outputs = append(outputs, runOutput{&file.segments, from, to})
 			}
 		}
 		if len(outputs) == 0 {
 			f(nil, false)
 			return
 		}
-		c.store.captures.Go(func() {
+		c.store.collectors.Go(func() {
 			var end []byte
 			var cut bool
 			for _, o := range slices.Backward(outputs) {
@@ -103,46 +108,51 @@ func (c *Capture) Tail(f func(end []byte, cut bool)) {
 			f(end, cut)
 		})
 	}
-	switch _, released := c.chain(); {
+	switch _, released := c.segments(); {
 	case released:
 		go f(nil, false)
-	case !c.markLater(ofRun, read):
+	case !c.addBarrierLater(ofRun, read):
 		read()
 	}
 }
 
-// A runOutput is where the output of a run lies.
+// A runOutput is where the output of a run is.
 type runOutput struct {
-	chain    *chain
+	segments *segments
 	from, to int64
 }
 
-func (c *Capture) readTail(o runOutput) (end []byte, cut bool) {
-	defer c.store.readers.enter(o.chain, nil).release()
-	if o.chain.newest().format == Direct {
-		o.chain.refresh()
-		o.from, o.to = o.chain.lastRun()
+func (c *Collector) readTail(o runOutput) (end []byte, cut bool) {
+	defer c.store.readers.enter(o.segments, nil).release()
+	if o.segments.newest().format == Direct {
+		o.segments.refresh()
+		o.from, o.to = o.segments.lastRun()
 	}
-	return o.chain.tail(o.from, o.to)
+	return o.segments.tail(o.from, o.to)
 }
 
-func (ch *chain) beginRun() {
+func (ch *segments) beginRun() {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.run = ch.current.end
 }
 
-func (ch *chain) endRun() {
+func (ch *segments) endRun() {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.ended = ch.current.end
 }
 
-// lastRun returns where the output of the newest run lies. What was there before this capture wrote anything doesn't
-// belong to a run that began in its time.
-func (ch *chain) lastRun() (from, to int64) {
+// lastRun returns where the output of the newest run is. What was there before this collector wrote
+// does not belong to a run that it began.
+func (ch *segments) lastRun() (from, to int64) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
+	return ch.newestRun()
+}
+
+// newestRun is lastRun for callers that hold mu.
+func (ch *segments) newestRun() (from, to int64) {
 	to = ch.current.end
 	if ch.run == unknown {
 		return unknown, to
@@ -150,8 +160,8 @@ func (ch *chain) lastRun() (from, to int64) {
 	return min(max(ch.run, ch.began), to), to
 }
 
-// tail reads the end of what lies between two positions: of records, the lines.
-func (ch *chain) tail(from, to int64) (end []byte, cut bool) {
+// tail reads the end of what is between two positions; of records, the lines.
+func (ch *segments) tail(from, to int64) (end []byte, cut bool) {
 	if from == to {
 		return nil, false
 	}
@@ -172,13 +182,18 @@ func (ch *chain) tail(from, to int64) (end []byte, cut bool) {
 	return end, cut
 }
 
-// lastLine returns the newest complete line, at most maxLineBytes of it: its beginning if that lies in the last
-// len(buffer) bytes of the output, which it uses meanwhile. It blocks on the file system.
-func (ch *chain) lastLine(buffer []byte) string {
+// lastLine returns the newest complete line of the newest run, at most maxLineBytes of it. That is
+// its start, if it is in the last len(buffer) bytes of the output. It reads into buffer, and blocks
+// on the file system.
+func (ch *segments) lastLine(buffer []byte) string {
 	ch.refresh()
 	at := ch.newest()
 	for n := min(maxLineBytes+1, len(buffer)); ; n = len(buffer) {
 		text := ch.readBack(at.end, buffer[:n])
+		if own := at.end - at.from; at.from != unknown && own <= int64(len(text)) {
+			// a line of the run can't begin further back
+			text, n = text[int64(len(text))-own:], len(buffer)
+		}
 		ended := -1
 		if begin := at.end - int64(len(text)); at.ended >= begin {
 			ended = int(at.ended - begin)
@@ -194,20 +209,23 @@ func (ch *chain) lastLine(buffer []byte) string {
 
 // An outputEnd is what the newest line depends on.
 type outputEnd struct {
-	chain      *chain
+	segments   *segments
 	format     Format
+	from       int64 // where the output of the newest run begins, see [segments.lastRun]
 	end, ended int64
-	unseen     bool // nobody has looked at the file yet, or not for long
+	unseen     bool // the file was not looked at yet, or has other writers
 }
 
-func (ch *chain) newest() outputEnd {
+func (ch *segments) newest() outputEnd {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return outputEnd{ch, ch.format, ch.current.end, ch.ended, ch.current.identity == (identity{}) || ch.format == Direct}
+	from, end := ch.newestRun()
+	format := ch.options.Format
+	return outputEnd{ch, format, from, end, ch.ended, ch.current.identity == (identity{}) || format == Direct}
 }
 
-// readBack reads what lies before a position, as much as goes into buffer, and less where it is gone or can't be read.
-func (ch *chain) readBack(position int64, buffer []byte) []byte {
+// readBack reads the bytes before a position into buffer, fewer if they are gone or can't be read.
+func (ch *segments) readBack(position int64, buffer []byte) []byte {
 	begin := len(buffer)
 	for begin > 0 {
 		seg, ok := ch.before(position)
@@ -217,7 +235,7 @@ func (ch *chain) readBack(position int64, buffer []byte) []byte {
 		n := min(int64(begin), position-seg.start)
 		got, ok := seg.read(buffer[begin-int(n):begin], position-n-seg.start)
 		if again, _ := ch.before(position); !ok && again.name != seg.name {
-			continue // it was rotated just now
+			continue // rotated just now
 		}
 		if !ok {
 			break
@@ -228,7 +246,12 @@ func (ch *chain) readBack(position int64, buffer []byte) []byte {
 	return buffer[begin:]
 }
 
-// read fills p from an offset of the file. It reports false when the file isn't there any more or can't be read so far.
+// maxReadBack is how many bytes of a compressed file are unpacked at most to see its end, which
+// takes a second or two. A program may have made a small file of 1 TiB.
+const maxReadBack = 1 << 30
+
+// read fills p from an offset of the file. It reports false if the file is gone or can't be read
+// that far.
 func (s segment) read(p []byte, offset int64) (n int, ok bool) {
 	file, err := s.openPacked()
 	if err != nil {
@@ -236,6 +259,9 @@ func (s segment) read(p []byte, offset int64) (n int, ok bool) {
 	}
 	defer file.Close()
 	if s.compression != "" {
+		if offset > maxReadBack {
+			return 0, false
+		}
 		packed, err := s.compression.reader(file)
 		if err != nil {
 			return 0, false

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	readingBytes = 4 << 20 // what a reading may hold of all its captures together, about
-	leastRead    = 4 << 10 // read at a time
-	maxOpen      = 64      // files that a reading has open at a time: those that it has read from last
+	readingBytes = 4 << 20 // approximate memory of a reading for all its collectors
+	leastRead    = 4 << 10 // bytes read at a time, at least
+	maxOpen      = 64      // open files of a reading: those most recently read from
 )
 
-// A Reading gives lines of several captures: those that are there in the order of their times, then those that come. Output whose times
-// nobody knows counts as old as its file. It reads files, in the goroutine of its caller, who may be as slow as he likes.
+// A Reading returns lines of several collectors: those that exist in the order of their times, then
+// new ones. Output without times counts as old as its file. It reads files on the goroutine of its
+// caller, which may be slow.
 type Reading struct {
 	ctx     context.Context
 	query   Query
@@ -28,56 +29,56 @@ type Reading struct {
 	sources map[origin]*source
 	cancels map[origin]func()
 	ready   sourceHeap
-	given   *source   // whose entry was given last
-	open    []*source // that have a file open: the one that was read from last comes last
-	direct  bool      // some program writes into its file itself
+	given   *source   // source of the entry returned last
+	open    []*source // sources with an open file, the most recently read one last
+	direct  bool      // a program writes into its file itself
 	order   int
 
-	looks, lookDue atomic.Bool // those are looked at soon, now
+	looks, lookDue atomic.Bool // check the Direct sources soon, now
 
 	mu     sync.Mutex
-	due    []*source        // that may have more
-	queued map[*source]bool // they are in due
+	due    []*source        // may have more
+	queued map[*source]bool // those in due
 	wake   chan struct{}
 }
 
-// A Wanted is a capture that a reading is to include.
+// A Wanted is a collector that a reading includes.
 type Wanted struct {
-	Capture *Capture
-	Stream  Stream  // whose log it is: Stderr where that has a file of its own
-	Resume  *Cursor // goes on after this place, where somebody has read so far
-	Fresh   bool    // with all that this capture has brought, since it was not there when the reading began
-	Span    *Span   // nothing but this run; nil: any
+	Collector *Collector
+	Stream    Stream  // Stderr for standard error's own file
+	Resume    *Cursor // continue after this place; nil: by the query
+	Fresh     bool    // show all that this collector has written, as it is newer than the reading
+	Span      *Span   // show only this run; nil: any
 }
 
-// An origin is where entries come from.
 type origin struct {
-	*Capture
+	*Collector
 	Stream
 }
 
-// NewReading returns a reading that has nothing to read yet. ctx ends it.
+// NewReading returns a reading without collectors. ctx ends it.
 func NewReading(ctx context.Context, q Query) *Reading {
 	return &Reading{ctx: ctx, query: q, buffer: make([]byte, chunkBytes), sources: map[origin]*source{}, cancels: map[origin]func(){},
 		queued: map[*source]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Set has the reading include exactly these captures. What the others have brought so far is still given.
+// Set makes the reading include exactly these collectors. What the others have written so far is
+// still returned.
 func (r *Reading) Set(all []Wanted) error {
 	chunk := max(leastRead, min(chunkBytes, readingBytes/max(len(all), 1)))
 	wanted := make(map[origin]bool, len(all))
 	var l listing
 	for _, w := range all {
-		from := origin{w.Capture, w.Stream}
+		from := origin{w.Collector, w.Stream}
 		wanted[from] = true
 		if r.sources[from] != nil {
 			continue
 		}
 		s := &source{query: &r.query, span: w.Span}
-		s.follower = follower{ctx: r.ctx, readers: &w.Capture.store.readers, capture: w.Capture, which: w.Stream, w: s, buffer: r.buffer[:chunk], lineEnded: true, listing: &l}
+		s.follower = follower{ctx: r.ctx, readers: &w.Collector.store.readers, collector: w.Collector, which: w.Stream, w: s, buffer: r.buffer[:chunk], lineEnded: true, listing: &l}
 		r.sources[from] = s
 		if r.query.Follow {
-			r.cancels[from] = w.Capture.Notify(func() { r.look(s) })
+			r.cancels[from] = w.Collector.Notify(func() { r.look(s) })
 		}
 		if err := s.place(beginning{w.Resume, w.Fresh}); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
@@ -94,7 +95,6 @@ func (r *Reading) Set(all []Wanted) error {
 	return nil
 }
 
-// leave is told no more of a capture.
 func (r *Reading) leave(c origin) {
 	if cancel := r.cancels[c]; cancel != nil {
 		cancel()
@@ -103,7 +103,7 @@ func (r *Reading) leave(c origin) {
 	delete(r.sources, c)
 }
 
-// Close lets go of all files.
+// Close closes all files.
 func (r *Reading) Close() {
 	for c, s := range r.sources {
 		r.leave(c)
@@ -114,7 +114,7 @@ func (r *Reading) Close() {
 	}
 }
 
-// look has a source be asked again. From any goroutine.
+// look queues a source to be asked again. Safe for concurrent use.
 func (r *Reading) look(s *source) {
 	r.mu.Lock()
 	if !r.queued[s] {
@@ -132,7 +132,8 @@ func (r *Reading) wakeUp() {
 	}
 }
 
-// Next returns the next entry, nil when there is none now; without Query.Follow that is the end. The entry is good until the next call.
+// Next returns the next entry, nil if there is none now; without Query.Follow that is the end. The
+// entry is valid until the next call.
 func (r *Reading) Next() (*Entry, error) {
 	if s := r.given; s != nil {
 		r.given, s.ready = nil, false
@@ -142,7 +143,7 @@ func (r *Reading) Next() (*Entry, error) {
 	}
 	if r.lookDue.Swap(false) {
 		for _, s := range r.sources {
-			if s.chain.newest().format == Direct {
+			if s.segments.newest().format == Direct {
 				r.look(s)
 			}
 		}
@@ -175,7 +176,7 @@ func (r *Reading) Next() (*Entry, error) {
 	return &s.entry, nil
 }
 
-// ask has a source make its next entry.
+// ask makes a source prepare its next entry.
 func (r *Reading) ask(s *source) error {
 	ok, err := s.next()
 	r.keepOpen(s)
@@ -185,14 +186,14 @@ func (r *Reading) ask(s *source) error {
 	if ok {
 		r.enter(s)
 	} else if s.over {
-		r.leave(origin{s.capture, s.which})
+		r.leave(origin{s.collector, s.which})
 	}
-	r.direct = r.direct || s.chain.newest().format == Direct
+	r.direct = r.direct || s.segments.newest().format == Direct
 	return nil
 }
 
-// keepOpen has the file of a source stay open that was just asked, unless nothing is left of it to give, in the place of the one that was
-// read from longest ago.
+// keepOpen leaves the file of the source just asked open, unless the source is over. It closes the
+// least recently read file beyond maxOpen.
 func (r *Reading) keepOpen(s *source) {
 	if i := slices.Index(r.open, s); i >= 0 {
 		r.open = slices.Delete(r.open, i, i+1)
@@ -218,10 +219,10 @@ func (r *Reading) enter(s *source) {
 	order.Push(&r.ready, s)
 }
 
-// Wake returns what tells that there may be more.
+// Wake returns a channel that receives when there may be more.
 func (r *Reading) Wake() <-chan struct{} { return r.wake }
 
-// lookLater has the programs looked at that write into their files themselves.
+// lookLater schedules a check of files that programs write themselves.
 func (r *Reading) lookLater() {
 	if !r.direct || !r.query.Follow || !r.looks.CompareAndSwap(false, true) {
 		return
@@ -233,7 +234,7 @@ func (r *Reading) lookLater() {
 	})
 }
 
-// A sourceHeap has the source on top whose entry is the oldest, as far as is known.
+// A sourceHeap has the source with the oldest entry on top, as far as times are known.
 type sourceHeap struct{ all []*source }
 
 func (h *sourceHeap) Len() int      { return len(h.all) }

@@ -19,7 +19,7 @@ func at(second int) string {
 
 func instant(second int) time.Time { return time.Date(2026, 11, 21, 7, 0, second, 0, time.UTC) }
 
-// logDir makes log files: name to content, the time in seconds after @ for those rotated then.
+// logDir makes log files: name to content, with the time of rotation in seconds after @.
 func (r *rig) logDir(files map[string]string) (dir string) {
 	r.Helper()
 	dir = r.TempDir()
@@ -36,15 +36,15 @@ func (r *rig) logDir(files map[string]string) (dir string) {
 	return dir
 }
 
-// capture returns a capture of a log file that nobody writes to.
-func (r *rig) capture(dir, name string, format Format) (c *Capture) {
+// capture returns a collector of a log file without a writer.
+func (r *rig) capture(dir, name string, format Format) (c *Collector) {
 	r.do(func() {
 		c = r.store.NewCapture(r.loop.Root().Child(), name, Options{Program: name, Path: filepath.Join(dir, name), Format: format, Keep: 100})
 	})
 	return c
 }
 
-// all reads what there is, as lines: instance, text, + where it goes on.
+// all reads what there is, as lines: instance, text, + if the line continues.
 func all(t testing.TB, q Query, wanted ...Wanted) string {
 	t.Helper()
 	r := NewReading(t.Context(), q)
@@ -110,13 +110,13 @@ func TestReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, json, raw := r.capture(dir, "t", Text), r.capture(dir, "j", JSON), r.capture(dir, "r", Raw)
-	every := []Wanted{{Capture: text}, {Capture: json}, {Capture: raw}}
-	run := func(c *Capture, id string, from, to int) Wanted {
+	every := []Wanted{{Collector: text}, {Collector: json}, {Collector: raw}}
+	run := func(c *Collector, id string, from, to int) Wanted {
 		s := &Span{ID: id, From: instant(from)}
 		if to > 0 {
 			s.To = instant(to)
 		}
-		return Wanted{Capture: c, Span: s}
+		return Wanted{Collector: c, Span: s}
 	}
 	tests := []struct {
 		name   string
@@ -152,7 +152,8 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// --since finds its place among many records without reading them all, whatever lies between them.
+// TestSinceInLargeFile: --since finds its place among many records without reading them all,
+// whatever is between them.
 func TestSinceInLargeFile(t *testing.T) {
 	r := newRig(t)
 	var file strings.Builder
@@ -164,7 +165,7 @@ func TestSinceInLargeFile(t *testing.T) {
 	}
 	c := r.capture(r.logDir(map[string]string{"t": file.String()}), "t", Text)
 	s := &source{query: &Query{}}
-	s.follower = follower{ctx: t.Context(), capture: c, readers: &r.store.readers, w: s, buffer: make([]byte, leastRead)}
+	s.follower = follower{ctx: t.Context(), collector: c, readers: &r.store.readers, w: s, buffer: make([]byte, leastRead)}
 	if err := s.begin(s.mustChain()); err != nil {
 		t.Fatal(err)
 	}
@@ -178,12 +179,13 @@ func TestSinceInLargeFile(t *testing.T) {
 	}
 }
 
-func (s *source) mustChain() *chain {
-	ch, _ := s.capture.chain()
+func (s *source) mustChain() *segments {
+	ch, _ := s.collector.segments()
 	return ch
 }
 
-// A cursor leads to the same place in the eyes of another superd, whatever became of the file.
+// TestReadingResumes: a cursor leads another superd to the same place, whatever happened to the
+// file.
 func TestReadingResumes(t *testing.T) {
 	for _, compression := range []Compression{"", Gzip, Zstd} {
 		r := newRig(t)
@@ -201,7 +203,7 @@ func TestReadingResumes(t *testing.T) {
 		var cursor *Cursor
 		for n := 3; n < 60; n += n / 3 {
 			reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
-			if err := reading.Set([]Wanted{{Capture: r.reader(o), Resume: cursor}}); err != nil {
+			if err := reading.Set([]Wanted{{Collector: r.reader(o), Resume: cursor}}); err != nil {
 				t.Fatal(err)
 			}
 			for {
@@ -225,13 +227,13 @@ func TestReadingResumes(t *testing.T) {
 			reading.Close()
 			print(n, n+n/3)
 		}
-		got += all(t, Query{Lines: -1}, Wanted{Capture: r.reader(o), Resume: cursor})
+		got += all(t, Query{Lines: -1}, Wanted{Collector: r.reader(o), Resume: cursor})
 		equal(t, "what was read in pieces, compressed "+string(compression), got, want)
 	}
 }
 
-// reader returns a capture that knows nothing of what another has written.
-func (r *rig) reader(o Options) (c *Capture) {
+// reader returns a collector without knowledge of what another has written.
+func (r *rig) reader(o Options) (c *Collector) {
 	r.poll("rotated files to be compressed", func() bool {
 		names, err := filepath.Glob(o.Path + ".*")
 		return err == nil && !slices.ContainsFunc(names, func(name string) bool { return !strings.HasSuffix(name, o.Compression.suffix()) })
@@ -240,14 +242,15 @@ func (r *rig) reader(o Options) (c *Capture) {
 	return c
 }
 
-// Files that can't be unpacked without taking room that is to stay free are passed over, and it is told. Newest lines don't need any.
+// TestReadingLeavesMinFree: a segment that can't be unpacked without using reserved space is
+// skipped, and that is shown. Newest lines need no unpacking.
 func TestReadingLeavesMinFree(t *testing.T) {
 	for _, compression := range []Compression{Gzip, Zstd} {
 		r := newRig(t)
 		o := Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: compression}
 		p := r.program(o)
 		for i := range 7 {
-			p.log(fmt.Sprintf("line %d\n", i)) // two in a file
+			p.log(fmt.Sprintf("line %d\n", i)) // two in a segment
 		}
 		full := o
 		full.MinFree = 1 << 60
@@ -260,12 +263,12 @@ func TestReadingLeavesMinFree(t *testing.T) {
 			{Lines: -1, Since: time.Now().Add(-time.Hour)}:           gaps + "web:line 6 ",
 			{Lines: 3, Since: time.Now().Add(-time.Hour), Raw: true}: "[14] web:line 6 ",
 		} {
-			if got := all(t, *query, Wanted{Capture: r.reader(full)}); got != want {
+			if got := all(t, *query, Wanted{Collector: r.reader(full)}); got != want {
 				t.Errorf("%s, %+v: %q, want %q", compression, *query, got, want)
 			}
 		}
 		reading := NewReading(t.Context(), Query{Lines: -1})
-		if err := reading.Set([]Wanted{{Capture: r.reader(full)}}); err != nil {
+		if err := reading.Set([]Wanted{{Collector: r.reader(full)}}); err != nil {
 			t.Fatal(err)
 		}
 		if e, err := reading.Next(); err != nil || !strings.Contains(e.Note, "14 bytes can't be shown: unpack ") || !strings.Contains(e.Note, "min_free is 1152921504606846976") {
@@ -288,7 +291,7 @@ func TestResumeWhereFilesAreGone(t *testing.T) {
 	place := func(lines int) *Cursor {
 		reading := NewReading(t.Context(), Query{Lines: -1})
 		defer reading.Close()
-		if err := reading.Set([]Wanted{{Capture: c}}); err != nil {
+		if err := reading.Set([]Wanted{{Collector: c}}); err != nil {
 			t.Fatal(err)
 		}
 		var cursor Cursor
@@ -309,19 +312,19 @@ func TestResumeWhereFilesAreGone(t *testing.T) {
 		}
 	}
 	remove(stamp(instant(10).UnixMicro()).name(filepath.Join(dir, "r")))
-	if got := all(t, Query{Lines: -1}, Wanted{Capture: r.capture(dir, "r", Raw), Resume: first}); got != "[-1] r:two r:three " {
+	if got := all(t, Query{Lines: -1}, Wanted{Collector: r.capture(dir, "r", Raw), Resume: first}); got != "[-1] r:two r:three " {
 		t.Errorf("after a file that was removed: %s", got)
 	}
 	remove(filepath.Join(dir, "r"))
 	writeFile(t, filepath.Join(dir, "other"), "")
 	writeFile(t, filepath.Join(dir, "r"), "new\n")
-	if got := all(t, Query{Lines: -1}, Wanted{Capture: r.capture(dir, "r", Raw), Resume: last}); got != "[-1] r:new " {
+	if got := all(t, Query{Lines: -1}, Wanted{Collector: r.capture(dir, "r", Raw), Resume: last}); got != "[-1] r:new " {
 		t.Errorf("after one that was replaced: %s", got)
 	}
 	writeFile(t, filepath.Join(dir, "r"), "")
 	last = &Cursor{stamp: stamp(instant(20).UnixMicro()), inode: r.inode(filepath.Join(dir, "r")), offset: 4}
 	writeFile(t, filepath.Join(dir, "r"), "x\n")
-	if got := all(t, Query{Lines: -1}, Wanted{Capture: r.capture(dir, "r", Raw), Resume: last}); got != "[-1] r:x " {
+	if got := all(t, Query{Lines: -1}, Wanted{Collector: r.capture(dir, "r", Raw), Resume: last}); got != "[-1] r:x " {
 		t.Errorf("after one that was truncated: %s", got)
 	}
 }
@@ -340,7 +343,7 @@ func TestLongLinesAreReadInParts(t *testing.T) {
 	c := r.capture(r.logDir(map[string]string{"r": line + "\nnext\n"}), "r", Raw)
 	reading := NewReading(t.Context(), Query{Lines: -1})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Capture: c}}); err != nil {
+	if err := reading.Set([]Wanted{{Collector: c}}); err != nil {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
@@ -363,7 +366,7 @@ func TestLongLinesAreReadInParts(t *testing.T) {
 	equal(t, "the parts", got.String(), line+"\nnext\n")
 }
 
-// The pieces of a line are one line, and it is told which go on.
+// TestPiecesOfALineCountOnce: the pieces of a line count as one line, and show that they continue.
 func TestPiecesOfALineCountOnce(t *testing.T) {
 	r := newRig(t)
 	long := strings.Repeat("x", 3*maxRecord)
@@ -372,10 +375,10 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 		"r": "first\n" + long + "end\nlast\n",
 		"t": record("stdout", "first") + record("stdout+", long[:maxRecord]) + record("stderr+", "x") + record("stdout+", "y") + record("stderr", "end") + record("stdout", "end") + record("stdout", "last"),
 	})
-	pieces := func(c *Capture, q Query) (got []string) {
+	pieces := func(c *Collector, q Query) (got []string) {
 		reading := NewReading(t.Context(), q)
 		defer reading.Close()
-		if err := reading.Set([]Wanted{{Capture: c}}); err != nil {
+		if err := reading.Set([]Wanted{{Collector: c}}); err != nil {
 			t.Fatal(err)
 		}
 		for {
@@ -397,7 +400,7 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 	raw, labelled := r.capture(dir, "r", Raw), r.capture(dir, "t", Text)
 	tests := []struct {
 		name    string
-		capture *Capture
+		capture *Collector
 		query   Query
 		want    []string
 	}{
@@ -417,7 +420,8 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 	}
 }
 
-// The place where the output of a run begins is told once it has printed something, and is one that a span takes.
+// TestRunBegins: the place of a run's begin is reported once it has printed something, and a span
+// accepts it.
 func TestRunBegins(t *testing.T) {
 	r := newRig(t)
 	begins := make(chan RunBegin, 10)
@@ -444,7 +448,7 @@ func TestRunBegins(t *testing.T) {
 	}
 	for _, span := range spans {
 		want := fmt.Sprintf("web:a of %s web:b of %s ", span.ID, span.ID)
-		if got := all(t, Query{Lines: -1}, Wanted{Capture: r.reader(o), Span: span}); got != want {
+		if got := all(t, Query{Lines: -1}, Wanted{Collector: r.reader(o), Span: span}); got != want {
 			t.Errorf("run %s: %s, want %s", span.ID, got, want)
 		}
 	}
@@ -484,7 +488,8 @@ func TestBadCursors(t *testing.T) {
 	}
 }
 
-// A reading has few files open at a time, however many it reads and however slowly, and none in the end.
+// TestReadingHasFewFilesOpen: a reading has few files open at a time, however many it reads and
+// however slowly, and none in the end.
 func TestReadingHasFewFilesOpen(t *testing.T) {
 	r := newRig(t)
 	const captures, lines = maxOpen + 36, 1000 // of 80 bytes: more than is read at a time
@@ -499,7 +504,7 @@ func TestReadingHasFewFilesOpen(t *testing.T) {
 	dir := r.logDir(files)
 	var wanted []Wanted
 	for i := range captures {
-		wanted = append(wanted, Wanted{Capture: r.capture(dir, fmt.Sprint(i), Text)})
+		wanted = append(wanted, Wanted{Collector: r.capture(dir, fmt.Sprint(i), Text)})
 	}
 	open := func() (n int) {
 		entries, err := os.ReadDir("/proc/self/fd")

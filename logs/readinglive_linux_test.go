@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What comes is read as it comes, through rotation, from those that were there and those that were not.
+// TestReadingFollows: new output is read as it comes, across rotations, of old and new instances.
 func TestReadingFollows(t *testing.T) {
 	r := newRig(t)
 	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 40, Keep: 1000}
@@ -18,7 +18,7 @@ func TestReadingFollows(t *testing.T) {
 	defer cancel()
 	reading := NewReading(ctx, Query{Lines: 0, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	got := rest(t, reading)
@@ -39,25 +39,26 @@ func TestReadingFollows(t *testing.T) {
 	p.log("begun")
 	other := r.program(Options{Path: filepath.Join(t.TempDir(), "other.log")})
 	other.log("there already\n")
-	if err := reading.Set([]Wanted{{Capture: p.Capture}, {Capture: other.Capture, Fresh: true}}); err != nil {
+	if err := reading.Set([]Wanted{{Collector: p.Collector}, {Collector: other.Collector, Fresh: true}}); err != nil {
 		t.Fatal(err)
 	}
 	until("web:there already ")
-	r.do(func() { p.EndRun() }) // so that a line that has no end is complete
+	r.do(func() { p.EndRun() }) // so that a line without a newline is complete
 	until("web:begun+ ")
 	p.log("more\n")
 	other.log("last")
 	until("web:more ")
-	r.do(other.scope.Close) // it goes
+	r.do(other.scope.Close) // removed
 	until("web:last+ ")
-	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	p.log("end\n")
 	until("web:end ")
 }
 
-// A line that has no end when the path changes is given without one.
+// TestReadingAcrossPathsInMidLine: a line without a newline when the path changes is returned
+// without one.
 func TestReadingAcrossPathsInMidLine(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -65,7 +66,7 @@ func TestReadingAcrossPathsInMidLine(t *testing.T) {
 	p.log("one\nbegun")
 	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := rest(t, reading); got != "web:one " {
@@ -78,13 +79,14 @@ func TestReadingAcrossPathsInMidLine(t *testing.T) {
 	}
 }
 
-// Row 27: who reads slowly holds up nobody and is told what he has missed.
+// TestSlowReadingIsShownTheGap: a slow reader delays nothing and learns what it has missed. Source:
+// row 27 of the failure table.
 func TestSlowReadingIsShownTheGap(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 64, Keep: 2})
 	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	p.log("line 1000\n")

@@ -2,14 +2,15 @@ package logs
 
 import "bytes"
 
-// An outlet is a sink, and the end of what it was given, since it can't be read back from there: guarded by the capture's mu.
+// An outlet is a sink, and the end of what was delivered to it, which can't be read back. The
+// collector's mu guards recent and before.
 type outlet struct {
 	sink
-	recent []byte // tailBytes at most
-	before int    // bytes of it that are not of the present run
+	recent []byte // at most tailBytes
+	before int    // bytes of it from before the present run
 }
 
-// next returns the outlet to another sink, nil for files. o may be nil, too.
+// next returns the outlet for another sink, nil for files. o may be nil.
 func (o *outlet) next(to sink) *outlet {
 	if o != nil {
 		o.close()
@@ -23,8 +24,8 @@ func (o *outlet) next(to sink) *outlet {
 	return &outlet{to, o.recent, o.before}
 }
 
-// remember keeps the end of what was delivered to a sink.
-func (c *Capture) remember(text []byte) {
+// remember stores the end of what was delivered to a sink.
+func (c *Collector) remember(text []byte) {
 	o := c.outlet
 	if o == nil {
 		return
@@ -42,8 +43,9 @@ func (c *Capture) remember(text []byte) {
 	o.recent = append(o.recent, text...)
 }
 
-// recentRun returns the end of the run's output that went to a sink, and whether there was more before it.
-func (c *Capture) recentRun() (end []byte, cut bool) {
+// recentRun returns the end of the run's output that went to a sink, and whether there was more
+// before it.
+func (c *Collector) recentRun() (end []byte, cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.outlet
@@ -53,13 +55,13 @@ func (c *Capture) recentRun() (end []byte, cut bool) {
 	return bytes.Clone(o.recent[o.before:]), o.before == 0 && len(o.recent) == tailBytes
 }
 
-// recentLine returns the newest complete line of what went to a sink.
-func (c *Capture) recentLine() string {
+// recentLine returns the newest complete line of the present run that went to a sink.
+func (c *Collector) recentLine() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.outlet == nil {
 		return ""
 	}
-	line, _ := newestLine(c.outlet.recent, -1)
+	line, _ := newestLine(c.outlet.recent[c.outlet.before:], -1)
 	return string(line)
 }

@@ -8,21 +8,25 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"superd/internal/escape"
 )
 
 // A Format is how output is written to its file.
 type Format string
 
-// The formats. A record is a line of the file; a line of output that is longer than 16 KiB is in several ones, all but the
-// last of which say that it goes on.
+// The formats. A record is a line of the file. A line of output longer than 16 KiB becomes several
+// records, of which all but the last are marked as partial.
 const (
-	Raw    Format = "raw"    // byte for byte
-	Direct Format = "direct" // as raw, but the program writes into the file itself, and nobody rotates it
-	Text   Format = "text"   // records: time, stream, line, separated by blanks; the stream of a line that goes on ends in +
-	JSON   Format = "json"   // records: objects as in [Record]
+	Raw Format = "raw" // byte for byte
+	// Direct is as raw, but the program writes to the file itself, which is not rotated.
+	Direct Format = "direct"
+	// Text has records: time, stream, line, separated by blanks. A + after the stream means that
+	// the line is partial.
+	Text Format = "text"
+	JSON Format = "json" // records: objects as in [Record]
 )
 
-// records reports whether the file holds records.
 func (f Format) records() bool { return f == Text || f == JSON }
 
 // A Record is what the format json writes for a line.
@@ -31,9 +35,9 @@ type Record struct {
 	Program  string `json:"program"`
 	Instance string `json:"instance"`
 	Run      string `json:"run"`     // the SUPERD_INVOCATION_ID of the run
-	Stream   string `json:"stream"`  // stdout; stderr; superd for a gap
-	Partial  bool   `json:"partial"` // the line goes on in the next record of the stream
-	Line     string `json:"line"`    // what is not UTF-8 is U+FFFD
+	Stream   string `json:"stream"`  // stdout; stderr; superd for a drop record
+	Partial  bool   `json:"partial"` // the line continues in the next record of the stream
+	Line     string `json:"line"`    // invalid UTF-8 becomes U+FFFD
 }
 
 // The names of streams in records.
@@ -43,27 +47,28 @@ const (
 )
 
 const (
-	maxRecord   = 16 << 10  // how much of a line goes into one record
-	recordBytes = 256 << 10 // of records written at a time; the longest one is less than half of this
+	maxRecord = 16 << 10 // bytes of a line in one record
+	// recordBytes is how much is written at a time; the longest record is less than half of it.
+	recordBytes = 256 << 10
 )
 
-// recordTime makes times that sort as text does.
+// recordTime is a time layout whose results sort as text.
 const recordTime = "2006-01-02T15:04:05.000000Z"
 
-// An ending says what the end of the bytes in sight is, if it is not a line's end.
+// An ending is what the end of the visible bytes is, if it is not a line's end.
 type ending uint8
 
 const (
 	awaited ending = iota // more of the line will come
-	goesOn                // as much, but what there is has to be written now
+	goesOn                // likewise, but what is there has to be written now
 	ended                 // the line is complete without a newline
 )
 
-// A span is what goes into one record.
+// A span is the text of one record.
 type span struct {
 	line    int  // bytes of the line
-	taken   int  // of these and the newline
-	partial bool // the line goes on in the next one
+	taken   int  // line, and the newline if there is one
+	partial bool // the line continues in the next record
 }
 
 // nextSpan returns the first span of text, if it is there in whole.
@@ -80,7 +85,8 @@ func nextSpan(text []byte, end ending) (s span, ok bool) {
 	return span{}, false
 }
 
-// wholeRunes returns how long text is without a character at its end that is cut; all of it, if it is nothing else.
+// wholeRunes returns the length of text without a truncated character at its end; all of it if it
+// has nothing else.
 func wholeRunes(text []byte) int {
 	for i := len(text) - 1; i > 0 && i > len(text)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(text[i]) {
@@ -105,19 +111,19 @@ func takenFor(records int, text []byte, end ending) (taken int) {
 // A recorder makes records of lines.
 type recorder struct {
 	format      Format
-	usual       int // priority of a line that doesn't tell one, and
+	usual       int // priority of a line without one
 	facility    int // of messages
 	line        openLine
-	whole, part []byte // what a record begins with, if the line is complete in it and if it is not
+	whole, part []byte // start of a record with a complete line, and with a partial one
 }
 
-// A recordBench is where records are made.
+// A recordBench is the memory in which records are made.
 type recordBench struct {
 	recorder recorder
 	records  [recordBytes]byte
 }
 
-// at has the records that follow be of that time, stream and run.
+// at sets time, stream and run of the following records.
 func (r *recorder) at(o *setting, instance, run, stream string, now time.Time) {
 	r.format, r.usual, r.facility, r.line = o.Format, usualPriority(stream), o.Facility, atBeginning
 	r.whole = r.begin(r.whole[:0], o, instance, run, stream, now, false)
@@ -133,7 +139,7 @@ func (r *recorder) begin(dst []byte, o *setting, instance, run, stream string, n
 	case JSON:
 	default:
 		dst = now.UTC().AppendFormat(dst, recordTime)
-		if o.Sink == OwnStdout || o.Sink == Command { // where the lines of several instances are
+		if o.Sink == OwnStdout || o.Sink == Command { // lines of several instances go there
 			dst = append(append(dst, ' '), instance...)
 		}
 		dst = append(append(dst, ' '), stream...)
@@ -156,7 +162,8 @@ func (r *recorder) begin(dst []byte, o *setting, instance, run, stream string, n
 	return append(dst, `","partial":false,"line":"`...)
 }
 
-// append appends records of what is in text to dst, as many as its capacity allows, and returns of how much of it.
+// append appends records of the lines in text to dst, as many as its capacity allows, and returns
+// how many bytes of text it used.
 func (r *recorder) append(dst, text []byte, end ending) (records []byte, used int) {
 	for used < len(text) {
 		s, ok := nextSpan(text[used:], end)
@@ -192,7 +199,8 @@ func (r *recorder) append(dst, text []byte, end ending) (records []byte, used in
 // maxEscaped is how many bytes one byte becomes at most in a JSON string.
 const maxEscaped = len(`\u0000`)
 
-// AppendJSON appends the entry as an object on a line, as docs/api.md describes it. name tells captures apart, for the cursor.
+// AppendJSON appends the entry as an object on a line, as docs/api.md describes it. name identifies
+// the collector in the cursor.
 func (e *Entry) AppendJSON(dst []byte, name string) []byte {
 	dst = append(dst, '{')
 	text := func(key, value string) {
@@ -236,16 +244,21 @@ func (e *Entry) AppendJSON(dst []byte, name string) []byte {
 	return append(dst, "\"}\n"...)
 }
 
-// appendJSON appends s as it stands in a JSON string, without its quotes. What is not UTF-8 becomes U+FFFD.
+// appendJSON appends s as the content of a JSON string, without quotes. Invalid UTF-8 becomes
+// U+FFFD, and what would control a terminal becomes an escape.
 func appendJSON(dst, s []byte) []byte {
 	done := 0
 	for i := plain(s); i < len(s); i += plain(s[i:]) {
 		b := s[i]
 		if b >= utf8.RuneSelf {
 			r, size := utf8.DecodeRune(s[i:])
-			if r == utf8.RuneError && size == 1 {
+			switch {
+			case r == utf8.RuneError && size == 1:
 				dst = append(append(dst, s[done:i]...), `\ufffd`...)
 				done = i + 1
+			case escape.Needed(r):
+				dst = escape.AppendRune(append(dst, s[done:i]...), r)
+				done = i + size
 			}
 			i += size
 			continue
@@ -259,8 +272,7 @@ func appendJSON(dst, s []byte) []byte {
 		case '\r':
 			dst = append(dst, '\\', 'r')
 		default:
-			const digits = "0123456789abcdef"
-			dst = append(dst, '\\', 'u', '0', '0', digits[b>>4], digits[b&0xf])
+			dst = escape.AppendRune(dst, rune(b))
 		}
 		i++
 		done = i
@@ -268,8 +280,8 @@ func appendJSON(dst, s []byte) []byte {
 	return append(dst, s[done:]...)
 }
 
-// plain returns how many bytes s begins with that stand in a JSON string as they are, each a character. It looks at eight at a time:
-// the top bit of each byte of the masks tells.
+// plain returns how many bytes at the start of s are characters that a JSON string has unchanged.
+// It checks eight at a time: the masks set the top bit of each byte that is not plain.
 //
 // Source: "Determine if a word has a byte less than n", Bit Twiddling Hacks by Sean Eron Anderson.
 func plain(s []byte) int {
@@ -277,24 +289,24 @@ func plain(s []byte) int {
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
 		w := binary.LittleEndian.Uint64(s[i:])
-		quote, backslash := w^each*'"', w^each*'\\'
-		if (w|(w-each*' ')|(quote-each)|(backslash-each))&top != 0 {
-			break // it is one of these eight: a borrow comes only from one that is meant
+		quote, backslash, del := w^each*'"', w^each*'\\', w^each*0x7f
+		if (w|(w-each*' ')|(quote-each)|(backslash-each)|(del-each))&top != 0 {
+			break // one of these eight: a borrow comes only from a byte that is not plain
 		}
 	}
-	for i < len(s) && s[i] >= ' ' && s[i] < utf8.RuneSelf && s[i] != '"' && s[i] != '\\' {
+	for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' {
 		i++
 	}
 	return i
 }
 
-// lineIn returns the line that a record holds; a line of another format as it is.
+// lineIn returns the line of a record; a line of another format as it is.
 func lineIn(format Format, record []byte) []byte {
 	line, _ := partIn(format, record)
 	return line
 }
 
-// partIn is lineIn that also tells whether the line goes on in the next record.
+// partIn is lineIn that also reports whether the line continues in the next record.
 func partIn(format Format, record []byte) (line []byte, partial bool) {
 	switch format {
 	case Text:
@@ -306,11 +318,12 @@ func partIn(format Format, record []byte) (line []byte, partial bool) {
 		if json.Unmarshal(record, &r) == nil && r.Time != "" {
 			return []byte(r.Line), r.Partial
 		}
+	default: // a line that is no record stays as it is
 	}
 	return record, false
 }
 
-// linesIn returns the lines that records hold. cut tells that the first record has lost its beginning.
+// linesIn returns the lines of records. cut reports that the start of the first record is missing.
 func linesIn(format Format, records []byte, cut bool) []byte {
 	if cut {
 		_, records, _ = bytes.Cut(records, newline)
@@ -329,7 +342,7 @@ func textLine(record []byte) (line []byte, partial, ok bool) {
 	return line, bytes.HasSuffix(stream, []byte{'+'}), ok && len(at) == len(recordTime) && isRecordTime(at)
 }
 
-// isRecordTime reports whether text is the time of a record, or begins like one where it is shorter.
+// isRecordTime reports whether text is the time of a record or, if shorter, the start of one.
 func isRecordTime(text []byte) bool {
 	for i, b := range text {
 		if i == len(recordTime) {
@@ -346,9 +359,10 @@ func isRecordTime(text []byte) bool {
 	return true
 }
 
-// beginsRecord reports whether a line that has no end may be the beginning of a record. sure tells that it says so itself: all is there by which one is told.
+// beginsRecord reports whether a line without an end may be the start of a record. sure reports
+// that it certainly is: all that identifies a record is there.
 func beginsRecord(format Format, line []byte) (may, sure bool) {
-	head, next := "", []string{" stdout ", " stdout+ ", " stderr ", " stderr+ ", " " + gapStream + " "}
+	head, next := "", []string{" stdout ", " stdout+ ", " stderr ", " stderr+ ", " " + dropStream + " "}
 	if format == JSON {
 		head, next = `{"time":"`, []string{`","program":"`}
 	}

@@ -11,7 +11,8 @@ import (
 
 var recordAt = time.Date(2026, 11, 21, 8, 20, 45, 123456789, time.FixedZone("", 3600))
 
-// records returns what a recorder makes of text, given to it in pieces as a pipe would show them, and the bytes it left.
+// records returns what a recorder makes of text, given to it in pieces as a pipe would show them,
+// and the bytes it left.
 func records(format Format, text []byte, end ending, pieces func() int) (made []byte, rest []byte) {
 	var r recorder
 	r.at(new(Options{Program: "web", Format: format}.setting()), "web@2", "run-1", stdout, recordAt)
@@ -38,7 +39,7 @@ func TestRecords(t *testing.T) {
 	tests := []struct {
 		name, text string
 		end        ending
-		want       []Record // of which Partial and Line count
+		want       []Record // Partial and Line are compared
 		rest       string
 	}{
 		{"whole lines", "one\n\ntwo\n", awaited, []Record{{Line: "one"}, {Line: ""}, {Line: "two"}}, ""},
@@ -120,7 +121,8 @@ func TestBeginsRecord(t *testing.T) {
 	}
 }
 
-// FuzzRecords has output of any kind come in pieces of any size: the lines are always the same, and JSON is always valid.
+// FuzzRecords passes any output in pieces of any size: the lines are always the same, and JSON is
+// always valid.
 func FuzzRecords(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint16(3), true)
 	f.Add([]byte("\"\\\x00\x1b\xff\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n"), uint16(1), true)

@@ -3,16 +3,17 @@ package logs
 import (
 	"bytes"
 
-	"superd/crashpoint"
+	"superd/internal/failpoint"
 )
 
-// takeLines moves lines from the pipe into the file as records, of at most the given number of bytes, at the end of which
-// an unfinished line is what end says. It reports whether it took something out of the pipe, and how many bytes of it are in the
-// file: nothing without an error when there is no whole line. What it can't finish stays in the pipe, so that no line is lost with
-// superd.
+// takeLines moves lines from the pipe into the file as records, at most limit bytes; end is what an
+// unfinished line at the limit is. It reports whether it took something out of the pipe, and how
+// many of these bytes are in the file. Without a whole line it does nothing, without an error. An
+// unfinished line stays in the pipe, so a crash of superd loses no line.
 //
-// Bytes are taken out when their records are in the file: who dies in between writes those once more.
-func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, some bool, err error) {
+// Bytes are taken out when their records are in the file, so a crash in between writes those once
+// more.
+func (c *stream) takeLines(limit int64, end ending, look *peekBuffer) (moved int64, some bool, err error) {
 	there := c.bytes()
 	if there == 0 {
 		return 0, false, nil
@@ -24,7 +25,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 	if int64(len(text)) < limit {
 		end = awaited
 	}
-	if c.loss.inLine > 0 {
+	if c.dropped.inLine > 0 {
 		c.skipLostLine(text, end)
 		return 0, true, nil
 	}
@@ -32,7 +33,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 		if int64(len(text)) == there && (c.rest == nil || !c.rest.due) && !pipeFull(c.pipe()) {
 			return 0, false, nil
 		}
-		end = goesOn // no more of it comes into sight before this is taken out
+		end = goesOn // no more of it becomes visible before this is taken out
 	}
 	if lines := bytes.LastIndexByte(text, '\n') + 1; c.file.Format == Raw && end == awaited && lines > 0 {
 		text = text[:lines]
@@ -64,17 +65,17 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 		if line = line.after(text[:written], bench.recorder.usual); end == ended && written == len(text) {
 			line = atBeginning
 		}
-		if overtaken { // what was not in sight is lost, too
-			if c.loss.bytes == 0 {
+		if overtaken { // what was not visible is lost, too
+			if c.dropped.bytes == 0 {
 				c.setLine(line)
 			}
-			c.loseFirst(text[written:used])
+			c.dropFirst(text[written:used])
 			c.announce()
 			return moved, true, err
 		}
 		c.remember(text[:written])
 		if line != atBeginning && line != noted {
-			c.setLine(line) // who dies in between sends a mark once more, as a part of the line
+			c.setLine(line) // a crash in between repeats the priority mark as text of the line
 			noted = line
 		}
 		got, rerr := look.drop(c.pipe(), written)
@@ -82,7 +83,7 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 			c.setLine(line)
 			noted = line
 		}
-		crashpoint.Here("record.after-take")
+		failpoint.Here("record.after-take")
 		moved += got
 		if err = firstError(err, rerr); err != nil {
 			return moved, true, err
@@ -92,11 +93,11 @@ func (c *stream) takeLines(limit int64, end ending, look *glance) (moved int64, 
 	return moved, moved > 0, nil
 }
 
-// put writes records, of which the output is at the beginning of the pipe, after what tells of a loss. It returns how many bytes of them are written,
-// and what do tells.
+// put writes records after the drop record, if there is one. Their output is the first used bytes
+// in the pipe. It returns how many bytes of records are written, and what do reports.
 func (c *stream) put(records []byte, used int, run string) (written int, overtaken bool, err error) {
-	gap, known := c.gap(c.file.setting, run), c.loss
-	// An earlier superd may have been killed over lines that are in the pipe yet.
+	gap, known := c.dropRecord(c.file.setting, run), c.dropped
+	// A predecessor may have been killed while it wrote lines that are still in the pipe.
 	torn := c.file.Format == Raw && !c.file.begun && c.resumed.Load() && openLineOf(c.pipe()) == atBeginning
 	overtaken, err = c.do(used, func() (err error) {
 		if to := c.outlet; to != nil {
@@ -108,8 +109,8 @@ func (c *stream) put(records []byte, used int, run string) (written int, overtak
 	})
 	if gap == nil {
 		if known.bytes > 0 || known.lines > 0 {
-			c.loss.bytes -= known.bytes // it has grown if this was overtaken
-			c.loss.lines -= known.lines
+			c.dropped.bytes -= known.bytes // it has grown if this was overtaken
+			c.dropped.lines -= known.lines
 		}
 		if known.bytes > 0 {
 			c.addDrops(Drops{ToldBytes: known.bytes, ToldLines: known.lines})
@@ -119,9 +120,9 @@ func (c *stream) put(records []byte, used int, run string) (written int, overtak
 	return written, overtaken, err
 }
 
-// putGap writes what tells of a loss after which nothing has come yet.
+// putGap writes the drop record if no output has come since the drop.
 func (c *stream) putGap() error {
-	if c.loss.bytes == 0 || c.loss.inLine > 0 {
+	if c.dropped.bytes == 0 || c.dropped.inLine > 0 {
 		return nil
 	}
 	c.mu.Lock()
@@ -131,7 +132,8 @@ func (c *stream) putGap() error {
 	return err
 }
 
-// line returns what the first byte in the pipe belongs to, as far as messages are concerned.
+// line returns what the first byte in the pipe belongs to; atBeginning if the format has no
+// messages.
 func (c *stream) line() openLine {
 	if !c.file.Format.messages() {
 		return atBeginning
@@ -139,5 +141,6 @@ func (c *stream) line() openLine {
 	return openLineOf(c.pipe())
 }
 
-// setLine notes what the first byte in the pipe belongs to, whatever the format: that may be changing just now. It waits for nobody.
+// setLine stores what the first byte in the pipe belongs to. It does so for any format, as that may
+// be changing. It never blocks.
 func (c *stream) setLine(l openLine) { setOpenLine(c.pipe(), l) }

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recorded returns the records of all files at path, oldest first.
+// recorded returns the records of all segments at path, oldest first.
 func recorded(t testing.TB, path string) []Record {
 	t.Helper()
 	var all []Record
@@ -33,7 +34,7 @@ func TestRecordsOfARun(t *testing.T) {
 	p := r.program(Options{Program: "web", Path: path, Format: JSON})
 	before := time.Now().Add(-time.Millisecond)
 	p.rig.do(func() { p.BeginRun("first", false) })
-	p.log("one\nhalf") // Drained: what there is has to be in the file
+	p.log("one\nhalf") // Drained: all output has to be in the file
 	p.log(" a line\n")
 	p.print("last")
 	p.rig.do(func() { p.EndRun() })
@@ -64,7 +65,8 @@ func TestRecordsOfARun(t *testing.T) {
 	equal(t, "tail", p.tail(), "two\n")
 }
 
-// A line that isn't finished stays in the pipe for a while, where it is not lost with superd; then it is written as far as it is there.
+// TestUnfinishedLine: an incomplete line stays in the pipe for a while, where a crash of superd
+// does not lose it; then it is written as a partial record.
 func TestUnfinishedLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, Format: Text})
@@ -79,7 +81,8 @@ func TestUnfinishedLine(t *testing.T) {
 	p.until("the rest", func() bool { return strings.HasSuffix(readFile(t, path), " stdout f\n") })
 }
 
-// Row 20: lines without an end, and pipes of any make that show no line's end.
+// TestEndlessRecords: lines without an end, and pipes of any size that show no line's end. Source:
+// row 20 of the failure table.
 func TestEndlessRecords(t *testing.T) {
 	for _, pipe := range []int{4096, 8192, 65536, 1 << 20} {
 		t.Run(fmt.Sprint(pipe), func(t *testing.T) {
@@ -105,7 +108,8 @@ func TestEndlessRecords(t *testing.T) {
 	}
 }
 
-// Records are rotated in whole, and a full disk tears and doubles none of them.
+// TestRecordsOnAFullDisk: rotation cuts between records, and a full disk tears or repeats none of
+// them.
 func TestRecordsOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -130,7 +134,7 @@ func TestRecordsOnAFullDisk(t *testing.T) {
 		}()
 	})
 	next := 0
-	take := func() { // makes room, as whoever ships logs would
+	take := func() { // makes space, as a log shipper would
 		_, names := files(t, path)
 		for _, name := range names[:max(0, len(names)-1)] {
 			for line := range strings.Lines(readFile(t, name)) {
@@ -173,7 +177,8 @@ func TestRecordsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// What is at the end of the file when superd comes: a record it was killed over, or something else.
+// TestTornRecord: the end of the file that a superd finds: a record during which the last one was
+// killed, or something else.
 func TestTornRecord(t *testing.T) {
 	const before = `{"time":"2026-11-21T07:20:45.123456Z","program":"web","instance":"web","run":"x","stream":"stdout","partial":false,"line":"whole"}` + "\n"
 	tests := []struct{ name, there, want string }{
@@ -202,7 +207,8 @@ func TestTornRecord(t *testing.T) {
 	}
 }
 
-// A raw line that has no end yet, and is in no pipe any more, stays when the format changes, whatever it looks like.
+// TestRawLineIsNoTornRecord: a raw line without an end, and in no pipe any more, stays when the
+// format changes, whatever it looks like.
 func TestRawLineIsNoTornRecord(t *testing.T) {
 	for _, tail := range []string{"2026", at(1) + "  INFO last words", at(1) + " stdout last words"} {
 		for _, opened := range []bool{true, false} {
@@ -213,7 +219,7 @@ func TestRawLineIsNoTornRecord(t *testing.T) {
 			if opened {
 				p = r.program(Options{Path: path})
 				p.log(there)
-			} else { // it was written by an earlier superd, whose table this one takes over first
+			} else { // written by an earlier superd, whose options this one has first
 				writeFile(t, path, there)
 				p = r.program(Options{Path: path})
 			}
@@ -226,7 +232,8 @@ func TestRawLineIsNoTornRecord(t *testing.T) {
 	}
 }
 
-// Who has seen a part of the record over which superd was killed sees the record instead, and nothing else once more.
+// TestTornRecordIsTakenBack: a reader that has seen a part of the record during which superd was
+// killed gets the whole record instead, and nothing else twice.
 func TestTornRecordIsTakenBack(t *testing.T) {
 	const begun = "2026-11-21T07:20:45.123456Z stdout ready\n2026-11-21T07:20:45.123456Z stdout the run before has ended\n"
 	const there = begun + "2026-11-21T07:20:45.123456Z stdout second\n"
@@ -248,7 +255,7 @@ func TestTornRecordIsTakenBack(t *testing.T) {
 			p := begin(t)
 			reading := NewReading(t.Context(), Query{Lines: 1, Follow: true, Raw: raw})
 			defer reading.Close()
-			if err := reading.Set([]Wanted{{Capture: p.Capture}}); err != nil {
+			if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
 				t.Fatal(err)
 			}
 			last, next := "web:second ", "web:new "
@@ -275,9 +282,9 @@ func TestTornRecordIsTakenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &lineMatcher{pattern: regexp.MustCompile("^(ready|new)$"), format: func() Format { return Text }}
-		f := &follower{ctx: t.Context(), readers: &p.store.readers, capture: p.Capture, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
+		f := &follower{ctx: t.Context(), readers: &p.store.readers, collector: p.Collector, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
 		defer f.leave()
-		ch, _ := p.chain()
+		ch, _ := p.segments()
 		if err := f.begin(ch); err != nil {
 			t.Fatal(err)
 		}
@@ -298,13 +305,13 @@ func TestTornRecordIsTakenBack(t *testing.T) {
 			t.Fatalf("%v: %q", err, m.matched)
 		}
 		p.log("new\n")
-		if err := read(); err != errMatched || m.matched != "new" {
+		if err := read(); !errors.Is(err, errMatched) || m.matched != "new" {
 			t.Errorf("read() = %v, %q", err, m.matched)
 		}
 	})
 }
 
-// The format changes in the middle of a line.
+// TestFormatChanges: the format changes within a line.
 func TestFormatChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path})

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"os"
 
-	"superd/crashpoint"
+	"superd/internal/failpoint"
 )
 
-// appendAfter writes records as append does, after a gap, a line that is to be written first and is set to nil then. Where a line may be torn, the file
-// ends in a whole one first.
+// appendAfter is append, after a gap: a line that is written first, and set to nil then. If torn is
+// true, the file may end in a torn line, to which it first appends a newline.
 func (f *file) appendAfter(gap *[]byte, records []byte, torn bool) (written int, err error) {
 	if *gap != nil || torn {
 		line := *gap
@@ -35,8 +35,9 @@ func (f *file) appendAfter(gap *[]byte, records []byte, torn bool) (written int,
 	return f.append(records)
 }
 
-// append writes records, whole lines but in the raw format, at the end of the file, rotating where that is due. It returns how many bytes of
-// them are there: whole records, also after an error. The file is opened anew by the next one then.
+// append writes records at the end of the file and rotates it if necessary. Except for the raw
+// format they are whole lines. It returns how many bytes were written: whole records, even after an
+// error. The next append then opens the file again.
 func (f *file) append(records []byte) (written int, err error) {
 	defer func() {
 		if err != nil {
@@ -58,9 +59,9 @@ func (f *file) append(records []byte) (written int, err error) {
 			f.rotate()
 			continue
 		}
-		crashpoint.Here("record.before-write")
+		failpoint.Here("record.before-write")
 		wrote, err := f.write(rest[:n])
-		crashpoint.Here("record.after-write")
+		failpoint.Here("record.after-write")
 		written += wrote
 		if err != nil {
 			return written, &os.PathError{Op: "write", Path: f.Path, Err: err}
@@ -69,8 +70,8 @@ func (f *file) append(records []byte) (written int, err error) {
 	return written, nil
 }
 
-// fitRecords returns how many bytes of records go into the file, at a record's end; 0 means that it is to be rotated first.
-// A record that is longer than the limit has a file of its own.
+// fitRecords returns how many bytes of records fit into the file, at a record's end; 0 means that
+// it has to be rotated first. A record that is longer than the limit gets a file of its own.
 func (f *file) fitRecords(records []byte) int {
 	if f.outdated() {
 		return 0
@@ -101,7 +102,7 @@ func (f *file) fitBytes(next []byte) int {
 	if size > 0 {
 		var err error
 		if ended, err = endsLine(f.fd, f.size); err != nil {
-			ended = true // as in fit
+			ended = true
 		}
 	}
 	if f.outdated() {
@@ -118,15 +119,15 @@ func (f *file) fitBytes(next []byte) int {
 	return split(size, f.MaxSize, ended, next)
 }
 
-// write writes records. What it can't write in whole it takes back, so that the next one stands on a line of its own; but of a line of
-// output of which the beginning is in the file.
+// write writes records. It removes a record that was written in part, so that the next one begins a
+// line. It does not do so for the rest of a line whose start is in the file.
 func (f *file) write(records []byte) (written int, err error) {
 	for written < len(records) && err == nil {
 		var n int
 		if f.regular {
 			n, err = writeAt(f.fd, records[written:], f.size+int64(written))
 		} else {
-			n, err = write(f.fd, records[written:])
+			n, err = writeOut(f.fd, records[written:])
 		}
 		written += n
 	}
@@ -139,7 +140,7 @@ func (f *file) write(records []byte) (written int, err error) {
 	}
 	if f.regular {
 		f.size += int64(whole)
-		f.chain.grown(int64(whole))
+		f.segments.grown(int64(whole))
 		if written > whole {
 			err = firstError(err, truncate(f.fd, f.size))
 		}
@@ -154,8 +155,9 @@ func firstError(a, b error) error {
 	return b
 }
 
-// mend sees to it that the file ends in a whole line. What an earlier superd was killed over is taken away, as it is in the
-// pipe yet; what somebody else has left there, or was written in another format, gets a line end.
+// mend makes sure that the file ends in a whole line. It removes a record that a predecessor did
+// not finish, as its output is still in the pipe. An unfinished line of another writer or format
+// gets a newline.
 func (f *file) mend() error {
 	end, err := readEnd(f.fd, f.size, recordBytes)
 	if err != nil || len(end) == 0 || end[len(end)-1] == '\n' {
@@ -168,17 +170,17 @@ func (f *file) mend() error {
 			return err
 		}
 		f.size = whole
-		f.chain.cutOff(whole)
+		f.segments.cutOff(whole)
 		return nil
 	}
 	n, err := writeAt(f.fd, newline, f.size)
 	f.size += int64(n)
-	f.chain.grown(int64(n))
+	f.segments.grown(int64(n))
 	return err
 }
 
-// tornRecord reports whether a line without an end is a part of a record, and not of raw output of which nothing is in a pipe any more: if
-// it says so itself, or may be one and stands behind one.
+// tornRecord reports whether a line without an end is a part of a record, rather than raw output
+// that is no longer in a pipe. It is if it certainly begins a record, or may and follows a record.
 func tornRecord(format Format, before, line []byte) bool {
 	may, sure := beginsRecord(format, line)
 	if sure || !may {

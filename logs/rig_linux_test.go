@@ -17,20 +17,20 @@ import (
 	"superd/loop"
 )
 
-// patience is how long a test waits for what must come.
+// patience bounds each wait for something that must come.
 const patience = 90 * time.Second
 
-// A rig is a loop that runs and a store on it.
+// A rig is a running loop with a store on it.
 type rig struct {
 	testing.TB
 	loop  *loop.Loop
 	store *Store
-	log   *syncBuffer // what the store said
+	log   *syncBuffer // the store's log
 }
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	t.TempDir() // the first clean-up is the last: nobody writes there any more
+	t.TempDir() // its clean-up, the first registered, runs last, when there are no writers any more
 	l, err := loop.New()
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +50,8 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// hurry has a second pass whenever somebody asks what time it is, so that each path is looked at before each line. It is to be called before there
-// are programs.
+// hurry lets a second pass at each query of the time, so that each path is checked before each
+// line. Call it before there are programs.
 func (r *rig) hurry() {
 	var seconds atomic.Int64
 	r.store.now = func() time.Time { return time.Now().Add(time.Duration(seconds.Add(1)) * time.Second) }
@@ -82,7 +82,7 @@ func (r *rig) await(done <-chan struct{}, what string) {
 	}
 }
 
-// poll waits for what tells nobody when it is so: it asks each time the loop has gone round.
+// poll waits for a condition without an event: it calls ok after each turn of the loop.
 func (r *rig) poll(what string, ok func() bool) {
 	r.Helper()
 	for start := time.Now(); !ok(); {
@@ -93,9 +93,9 @@ func (r *rig) poll(what string, ok func() bool) {
 	}
 }
 
-// A program is a capture with a writer: what superd has of a program that logs.
+// A program is a collector with a writer: superd's side of a program that logs.
 type program struct {
-	*Capture
+	*Collector
 	rig   *rig
 	scope *loop.Scope
 	*os.File
@@ -123,7 +123,7 @@ func (r *rig) program(o Options) *program {
 	p := &program{rig: r, File: write}
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
-		p.Capture = r.store.NewCapture(p.scope, "web", o)
+		p.Collector = r.store.NewCapture(p.scope, "web", o)
 		if err := p.Attach(Stdout, read); err != nil {
 			r.Error(err)
 		}
@@ -131,10 +131,10 @@ func (r *rig) program(o Options) *program {
 	return p
 }
 
-func (p *program) Name() string { return p.Capture.Name() }
+func (p *program) Name() string { return p.Collector.Name() }
 
 // lastLine returns the newest complete line.
-func (p *program) lastLine() string { return LastLines([]*Capture{p.Capture}, patience)[0] }
+func (p *program) lastLine() string { return LastLines([]*Collector{p.Collector}, patience)[0] }
 
 // tail returns the last bytes of the run's output.
 func (p *program) tail() string {
@@ -159,7 +159,8 @@ func (p *program) print(text string) {
 	}
 }
 
-// rest waits until nobody drains the program: who does may look at its file once more after the last line.
+// rest waits until no worker drains the program: a worker may check the file once more after the
+// last line.
 func (p *program) rest() {
 	p.rig.Helper()
 	p.rig.poll("the hand to rest", func() bool { return p.state.Load() == idle })
@@ -179,7 +180,7 @@ func (p *program) log(text string) {
 	p.rig.await(p.drained(), "output to be written")
 }
 
-// until waits until ok, which is asked whenever bytes were appended.
+// until waits until ok returns true; it calls ok whenever bytes were appended.
 func (p *program) until(what string, ok func() bool) {
 	p.rig.Helper()
 	wake := make(chan struct{}, 1)
@@ -190,7 +191,7 @@ func (p *program) until(what string, ok func() bool) {
 	}
 }
 
-// signal makes c, which holds one, ready.
+// signal makes c ready; c has a buffer of one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -198,7 +199,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// files returns the contents of the log file and of those rotated from it, oldest first, and their names.
+// files returns the contents of the log file and of those rotated from it, oldest first, and their
+// names.
 func files(t testing.TB, path string) (contents, names []string) {
 	t.Helper()
 	names, err := filepath.Glob(path + ".*") // sorted by name
@@ -221,15 +223,19 @@ func joined(t testing.TB, path string) string {
 	return strings.Join(contents, "")
 }
 
-// unpacked returns what a log file holds, which may be compressed.
+// unpacked returns the content of a log file, which may be compressed.
 func unpacked(t testing.TB, name string) string {
 	t.Helper()
-	s := segment{name: name}
+	s := segment{location: location{path: name}, name: name}
 	for _, c := range []Compression{Gzip, Zstd} {
 		if strings.HasSuffix(name, c.suffix()) {
 			s.compression = c
-			var err error
-			if s.end, err = c.contentSize(name); err != nil {
+			file, err := os.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if s.end, err = c.contentSize(file); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -262,7 +268,7 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// equal fails without printing megabytes.
+// equal compares, and fails without printing megabytes.
 func equal(t testing.TB, what, got, want string) {
 	t.Helper()
 	if got == want {
@@ -299,3 +305,6 @@ func (b *syncBuffer) Len() int {
 	defer b.mu.Unlock()
 	return b.buf.Len()
 }
+
+// statPath returns the fileInfo of the file at path.
+func statPath(path string) (fileInfo, error) { return location{path: path}.stat("") }

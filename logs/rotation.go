@@ -6,17 +6,19 @@ import (
 	"time"
 )
 
-// maxOverrun is by how much at most a file may exceed its limit for the sake of a line.
+// maxOverrun is by how many bytes a file may exceed its limit to end in a whole line.
 const maxOverrun = 1 << 20
 
-// overrun returns by how much a file of that limit may exceed it: a file is less than twice as long.
+// overrun returns by how much a file may exceed the limit: a file is less than twice as long.
 func overrun(limit int64) int64 { return min(limit, maxOverrun) }
 
-// split returns how many bytes of next, of which not all may fit, go into a file that holds size bytes; 0 means that it
-// is to be rotated first. next is not empty. ended tells that the file holds whole lines only.
+// split returns how many bytes of next, of which not all may fit, go into a file that holds size
+// bytes. 0 means that the file has to be rotated first. next is not empty. ended reports that the
+// file holds whole lines only.
 //
-// Files are cut at line ends. A file holds at most limit bytes, with one exception: a line that was begun in time and
-// did not end in time runs over, by [overrun] at most. So a line that is longer than that may be cut, others never are.
+// Files are cut at line ends. A file holds at most limit bytes, with one exception: a line that
+// began before the limit may exceed it by [overrun] at most. So a line that is longer may be cut,
+// others never are.
 func split(size, limit int64, ended bool, next []byte) int {
 	if room := limit - size; room > 0 {
 		fits := next[:min(room, int64(len(next)))]
@@ -40,24 +42,25 @@ func split(size, limit int64, ended bool, next []byte) int {
 	return int(rest)
 }
 
-// stampLayout makes names that sort by time.
+// stampLayout is a time layout whose results sort by time.
 const stampLayout = "20060102T150405.000000Z"
 
-// A stamp is the time at which a file was rotated, in microseconds of the Unix epoch.
+// A stamp is the time at which a file was rotated, in microseconds of Unix time.
 type stamp int64
 
-// nextStamp returns the stamp for a file rotated at now, where newest is that of the newest rotated one. Stamps
-// increase even where the clock does not.
+// nextStamp returns the stamp for a file rotated at now, where newest is that of the newest rotated
+// file. Stamps increase even if the clock does not.
 func nextStamp(now time.Time, newest stamp) stamp {
 	return max(stamp(now.UnixMicro()), newest+1)
 }
 
-// name returns the name of the file rotated away from path at s: path.20261121T072045.123456Z, in UTC.
+// name returns the name of the file rotated from path at s: path.20261121T072045.123456Z, in UTC.
 func (s stamp) name(path string) string {
 	return path + "." + time.UnixMicro(int64(s)).UTC().Format(stampLayout)
 }
 
-// parseStamp returns the stamp of a file named name if it was rotated away from one named base, and how it is compressed.
+// parseStamp returns the stamp of a file named name if it was rotated from one named base, and its
+// compression.
 func parseStamp(base, name string) (s stamp, c Compression, ok bool) {
 	suffix, ok := strings.CutPrefix(name, base+".")
 	if !ok {
@@ -70,5 +73,5 @@ func parseStamp(base, name string) (s stamp, c Compression, ok bool) {
 	}
 	t, err := time.Parse(stampLayout, suffix)
 	s = stamp(t.UnixMicro())
-	return s, c, err == nil && s.name(base) == base+"."+suffix // Parse also takes other spellings
+	return s, c, err == nil && s.name(base) == base+"."+suffix // Parse also accepts other spellings
 }

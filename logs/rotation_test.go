@@ -40,8 +40,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// FuzzRotation has real files take any output, coming in pieces of any size and in marks of any size, from a pipe, by
-// splice and by copy.
+// FuzzRotation appends any output to real files, in pieces and with size limits of any size, from a
+// pipe, by splice and by copy.
 func FuzzRotation(f *testing.F) {
 	f.Add([]byte("one\ntwo\nthree\n"), uint16(8), uint16(3), true)
 	f.Add([]byte("one long line that has no end"), uint16(5), uint16(7), true)
@@ -49,7 +49,7 @@ func FuzzRotation(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("0123456789abcde\n"), 10_000), uint16(10_000), uint16(50_000), true)
 	f.Fuzz(func(t *testing.T, text []byte, limit16, piece16 uint16, splices bool) {
 		limit, piece := int64(limit16)+1, int(piece16)+1
-		text = text[:min(int64(len(text)), limit*100)] // a hundred files are enough
+		text = text[:min(int64(len(text)), limit*100)] // a hundred segments are enough
 		file := newTestFile(t, Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: limit, Keep: 1000})
 		for rest := text; len(rest) > 0; {
 			next := rest[:min(piece, len(rest))]
@@ -67,7 +67,8 @@ func FuzzRotation(f *testing.F) {
 			if int64(len(content)) > limit+overrun(limit) {
 				t.Errorf("file %d has %d bytes, want at most the limit of %d and %d more", i, len(content), limit, overrun(limit))
 			}
-			whole := content[:strings.LastIndexByte(strings.TrimSuffix(content, "\n"), '\n')+1] // without its last line
+			// Without its last line
+			whole := content[:strings.LastIndexByte(strings.TrimSuffix(content, "\n"), '\n')+1]
 			if int64(len(whole)) > limit {
 				t.Errorf("file %d has a line that begins beyond the limit of %d", i, limit)
 			}

@@ -2,20 +2,20 @@ package logs
 
 import "sync"
 
-// A setting is the complete options of one capture, or of one of its files. What others are likely to have as well they share: a program
-// of its own name and path has little else that is its own.
+// A setting is the complete options of one collector, or of one of its files. Options are shared
+// between settings, as programs often differ only in name and path.
 type setting struct {
-	*Options                  // never changed, but replaced; without what follows
+	*Options                  // replaced, never modified; without the fields below
 	Program, Path, StderrPath string
 }
 
-// settings remembers options that were used of late, to have those share them that are the same.
+// settings caches recently used options, so that equal ones are shared.
 type settings struct {
 	mu     sync.Mutex
 	recent [8]*Options // the newest first
 }
 
-// setting returns a setting for complete options, which it shares with nobody.
+// setting returns a setting for complete options, not shared.
 func (o Options) setting() setting {
 	own := setting{Program: o.Program, Path: o.Path, StderrPath: o.StderrPath, Options: &o}
 	o.Program, o.Path, o.StderrPath = "", "", ""
@@ -39,12 +39,11 @@ func (s *settings) of(o Options) setting {
 	return own
 }
 
-// same reports whether nothing differs.
 func (s *setting) same(other *setting) bool {
 	return s.Program == other.Program && s.Path == other.Path && s.StderrPath == other.StderrPath && *s.Options == *other.Options
 }
 
-// ofStderr returns the setting of the file that standard error has of its own, nil if it has none.
+// ofStderr returns the setting of standard error's own file, nil if it has none.
 func (s *setting) ofStderr() *setting {
 	if !s.Split || s.StderrPath == "" || s.StderrPath == s.Path {
 		return nil
@@ -52,7 +51,6 @@ func (s *setting) ofStderr() *setting {
 	return &setting{Options: s.Options, Program: s.Program, Path: s.StderrPath, StderrPath: s.StderrPath}
 }
 
-// files returns the paths of the log files.
 func (s *setting) files() []string {
 	if s.Sink != "" {
 		return nil
@@ -63,7 +61,7 @@ func (s *setting) files() []string {
 	return []string{s.Path}
 }
 
-// identifier is what sinks call the program.
+// identifier returns the name of the program in sinks.
 func (s *setting) identifier() string {
 	if s.Identifier != "" {
 		return s.Identifier

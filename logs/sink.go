@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Sink is where lines go that don't go into a file.
+// A Sink is where lines go instead of a file.
 type Sink string
 
 // The sinks; "" is a file.
@@ -17,10 +17,11 @@ const (
 	Command   Sink = "command"  // the standard input of a logger, a FIFO whose path is the address
 )
 
-// A sink takes records. It belongs to one capture, and is used by one goroutine at a time.
+// A sink takes records. It belongs to one collector, and is used by one goroutine at a time.
 type sink interface {
-	// put writes records, after a gap, a record that is to be written first and is set to nil then. It returns how many bytes of them are
-	// delivered: whole records, also after an error. It gives up when quit is closed.
+	// put writes records after a gap: a record that is written first, and set to nil then. It
+	// returns how many bytes are delivered: whole records, even after an error. It ends early when
+	// quit is closed.
 	put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error)
 	close()
 }
@@ -31,28 +32,30 @@ func (s *Store) newSink(o *setting) sink {
 	case Journald, Syslog:
 		return &messenger{transport: s.transports.get(o.Address)}
 	case OwnStdout:
-		return s.stdout
+		return &ownOutput{s.stdout}
 	case Command:
 		return s.feeds.get(o.Address)
 	}
 	return nil
 }
 
-// defaultAddress is where a sink is reached if nothing else is said.
+// defaultAddress returns the address of a sink if the options have none.
 func defaultAddress(s Sink) string {
 	switch s {
 	case Journald:
 		return "/run/systemd/journal/socket"
 	case Syslog:
 		return "/dev/log"
+	default:
+		return ""
 	}
-	return ""
 }
 
-// A dialAddress is an address as the package net has it.
+// A dialAddress is an address in the form of package net.
 type dialAddress struct{ network, address string }
 
-// parseAddress tells how an address of a sink is reached: the path of a socket of datagrams, or udp://HOST:PORT or tcp://HOST:PORT.
+// parseAddress returns how a sink is reached. An address is the path of a datagram socket,
+// udp://HOST:PORT or tcp://HOST:PORT.
 func parseAddress(address string) dialAddress {
 	if network, rest, ok := strings.Cut(address, "://"); ok {
 		return dialAddress{network, rest}
@@ -60,7 +63,8 @@ func parseAddress(address string) dialAddress {
 	return dialAddress{"unixgram", address}
 }
 
-// frame returns dst with a message that begins at start, after the place for its length, as one record.
+// frame completes a record in dst by the length of its message. The record begins at start with
+// room for the length.
 func frame(dst []byte, start int) []byte {
 	binary.NativeEndian.PutUint32(dst[start:], uint32(len(dst)-start-frameHead))
 	return dst
@@ -80,7 +84,6 @@ func messages(records []byte, yield func(message []byte, end int) bool) {
 	}
 }
 
-// A messenger sends each record as a message.
 type messenger struct{ transport *transport }
 
 func (m *messenger) put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
@@ -105,7 +108,7 @@ func (m *messenger) put(gap *[]byte, records []byte, quit <-chan struct{}) (writ
 
 func (m *messenger) close() { m.transport.leave() }
 
-// where names the sink in messages.
+// where returns the name of the sink or file for messages.
 func (o *setting) where() string {
 	switch {
 	case o.Sink == OwnStdout:

@@ -70,7 +70,7 @@ func TestJournald(t *testing.T) {
 	}
 }
 
-// Who listens may come late and go: no line is lost.
+// TestSinkComesAndGoes: the listener may come late and go: no line is lost.
 func TestSinkComesAndGoes(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "log")
 	p := newRig(t).program(Options{Program: "web", Sink: Syslog, Address: address, Facility: 1})
@@ -102,7 +102,8 @@ func TestSyslogByUDP(t *testing.T) {
 	}
 }
 
-// Messages of several programs share one stream, whole ones. The reader stalls for a while.
+// TestSyslogByTCP: several programs share one stream of whole messages. The reader stalls for a
+// while.
 func TestSyslogByTCP(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -149,7 +150,8 @@ func TestSyslogByTCP(t *testing.T) {
 	}
 }
 
-// What a sink that stalls doesn't take is dropped and counted, to the byte; what it gets is whole lines, and the gap is told.
+// TestSinkStallsAndDrops: what a stalled sink does not take is dropped and counted, to the byte. It
+// gets whole lines and a drop record.
 func TestSinkStallsAndDrops(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "log")
 	conn := listen(t, address)
@@ -158,7 +160,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 	p := r.program(Options{Program: "web", Sink: Journald, Address: address, Drop: true})
 	const lines = 50_000
 	total := 0
-	for n := range lines { // nobody reads the socket, and the program does not wait
+	for n := range lines { // the socket is not read, and the program does not wait
 		line := fmt.Sprintf("line %d %s\n", n, strings.Repeat("x", n%100))
 		p.print(line)
 		total += len(line)
@@ -170,7 +172,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fields["SUPERD_STREAM"] == gapStream {
+		if fields["SUPERD_STREAM"] == dropStream {
 			gaps++
 			continue
 		}
@@ -189,7 +191,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 			done = true
 		}
 	}
-	// What is in the socket's queue yet.
+	// What is still in the socket's queue.
 	for {
 		if err := conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
 			t.Fatal(err)
@@ -199,7 +201,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if fields, _ := decodeJournal(buffer[:n]); fields["SUPERD_STREAM"] != gapStream {
+		if fields, _ := decodeJournal(buffer[:n]); fields["SUPERD_STREAM"] != dropStream {
 			got += len(fields["MESSAGE"]) + 1
 		} else {
 			gaps++
@@ -215,7 +217,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fields["SUPERD_STREAM"] == gapStream {
+		if fields["SUPERD_STREAM"] == dropStream {
 			gaps++
 		}
 		if fields["MESSAGE"] == "after" {
@@ -227,7 +229,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 	}
 }
 
-// A capture that closes does not wait for who takes nothing.
+// TestClosingBesideStalledSink: the close of a collector does not wait for a stalled sink.
 func TestClosingBesideStalledSink(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		address := filepath.Join(t.TempDir(), "log")
@@ -241,7 +243,8 @@ func TestClosingBesideStalledSink(t *testing.T) {
 	}
 }
 
-// superd's own standard output gets whole records of all programs, at the pace of who reads it.
+// TestOwnStandardOutput: superd's own standard output gets whole records of all programs, at the
+// pace of its reader.
 func TestOwnStandardOutput(t *testing.T) {
 	r := newRig(t)
 	var ends [2]int
@@ -282,10 +285,46 @@ func TestOwnStandardOutput(t *testing.T) {
 	}
 }
 
+// TestRawOnOwnStandardOutput: raw output may lack the end of its line: a newline is added before
+// another collector writes, and only then.
+func TestRawOnOwnStandardOutput(t *testing.T) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ends[0])
+	out := os.NewFile(uintptr(ends[1]), "stdout")
+	defer out.Close()
+	shared := newSharedOutput(ends[1])
+	raw, records := &ownOutput{shared}, &ownOutput{shared}
+	beside := &besideRecords{shared, out}
+	long := strings.Repeat("x", pipeAtomic+10)
+	var none []byte
+	for _, step := range []struct {
+		to   *ownOutput // nil: another writer
+		text string
+	}{
+		{raw, "one\ntw"}, {raw, "o\nthr"}, {records, "{}\n"}, {records, "{}\n"}, {raw, long}, {raw, "\n"}, {raw, "four"}, {nil, "shown\n"}, {raw, "five\n"},
+	} {
+		if step.to == nil {
+			if _, err := beside.Write([]byte(step.text)); err != nil {
+				t.Fatal(err)
+			}
+		} else if n, err := step.to.put(&none, []byte(step.text), nil); n != len(step.text) || err != nil {
+			t.Fatalf("put(%.10q) = %d, %v, want %d", step.text, n, err, len(step.text))
+		}
+	}
+	got := make([]byte, 3*pipeAtomic)
+	n, err := unix.Read(ends[0], got)
+	if want := "one\ntwo\nthr\n{}\n{}\n" + long + "\nfour\nshown\nfive\n"; err != nil || string(got[:n]) != want {
+		t.Errorf("standard output has %q, %v, want %q", got[:n], err, want)
+	}
+}
+
 func TestOwnersAndModes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	o := Options{Path: path, MaxSize: 1000, Keep: 100, Mode: 0o604, Compression: Gzip}
-	var wantGID uint32 = uint32(os.Getegid())
+	wantGID := uint32(os.Getegid())
 	if os.Geteuid() == 0 {
 		o.Owner, o.Group = "1", "1"
 		if _, err := os.Stat("/etc/passwd"); err != nil {
@@ -315,7 +354,8 @@ func TestOwnersAndModes(t *testing.T) {
 	}
 }
 
-// Where files can't be given away they are written all the same, and that is told.
+// TestUnknownOwner: if a file's owner can't be set, it is written nevertheless, and that is
+// reported.
 func TestUnknownOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, Owner: "nobody-of-that-name"})
@@ -324,13 +364,15 @@ func TestUnknownOwner(t *testing.T) {
 	p.rig.poll("the trouble is told", func() bool { return strings.Contains(p.rig.log.String(), "nobody-of-that-name") })
 }
 
-// A datagram that is refused is lost, which UDP may do: nobody waits, nothing is dropped, and it is told once, for all programs.
+// TestNobodyListensByUDP: a refused datagram is lost, as UDP allows: no program waits, nothing
+// counts as dropped, and it is reported once for all programs.
 func TestNobodyListensByUDP(t *testing.T) {
 	shared := func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
 	}
 	elsewhere := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, Control: shared}
-	holder, err := elsewhere.Dial("udp", "127.0.0.1:9") // nobody else gets its port, and it takes from nobody else
+	// Its port is taken, and it receives from its peer only
+	holder, err := elsewhere.Dial("udp", "127.0.0.1:9")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +408,7 @@ func TestNobodyListensByUDP(t *testing.T) {
 	r.poll("it is told", func() bool { return strings.Contains(r.log.String(), "messages are not lost any more") })
 }
 
-// Who listens at /dev/log may take a stream: of messages that end with NUL.
+// TestSyslogByAStream: the listener at /dev/log may expect a stream, of messages that end with NUL.
 func TestSyslogByAStream(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "log")
 	listener, err := net.Listen("unix", address)
@@ -399,7 +441,7 @@ func TestSyslogByAStream(t *testing.T) {
 	}
 }
 
-// The lines of instances that have one logger tell whose they are.
+// TestInstancesAtOneLogger: lines of instances that share a logger have the instance's name.
 func TestInstancesAtOneLogger(t *testing.T) {
 	r := newRig(t)
 	read, err := MakeFIFO(filepath.Join(t.TempDir(), "in"), os.Geteuid(), os.Getegid())
@@ -423,7 +465,8 @@ func TestInstancesAtOneLogger(t *testing.T) {
 	}
 }
 
-// Who waits for the output no longer than until writing fails has it tried once more, and is told how that went.
+// TestDrainedOrFailed: a wait for output that ends at the first failed write starts another
+// attempt, and gets its result.
 func TestDrainedOrFailed(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
 	r := newRig(t)

@@ -5,35 +5,39 @@ import (
 	"sync"
 	"time"
 
-	"superd/mounts"
+	"superd/internal/mounts"
 )
 
-// How many goroutines may be in the hands of one file system at once. Each may hold a thread and a buffer for as long as the
-// file system stalls.
+// How many goroutines may use one file system at once. Each may occupy a thread and a buffer while
+// the file system stalls.
 const (
 	writersPerPlace = 4
 	readersPerPlace = 4
 )
 
-// And in the hands of all of them: at first so many, and as many again while others are late.
+// How many may use all file systems together; as many more may while others are late.
 const (
 	maxWriters = 8
 	maxReaders = 6
 )
 
-// lateAfter is how long a slot is used before others don't wait for it any more. A turn takes milliseconds.
+// lateAfter is how long a slot is used before it counts as late and its token is passed on. A turn
+// takes milliseconds.
 const lateAfter = 200 * time.Millisecond
 
-// Threads is how many threads the captures of a [Store], its archive, superd's standard output and a [Queue] may keep waiting in the kernel.
-const Threads = maxWaiting + 2*maxWriters + 2*maxReaders + maxLingering + 3
+// Threads is how many threads the collectors of a [Store], its archive, superd's standard output
+// and a [Queue] may block in the kernel.
+const Threads = maxWaiting + 2*maxWriters + 2*maxReaders + maxWaitingForProgram + 3
 
-// A place is what may stall as one: a file system or, where nobody knows which one that is, a directory. The one or the other is set.
+// A place is what may stall as a unit: a file system or, if that is not known, a directory. One of
+// the fields is set.
 type place struct {
 	device    uint64
 	directory string
 }
 
-// slots bounds the goroutines at work in each place. A gate exists while someone uses or wants it, and the last one until the next.
+// slots limits the goroutines at work in each place. A gate exists while it is used or waited for;
+// the last one exists until the next.
 type slots struct {
 	mounts   *mounts.Table
 	perPlace int
@@ -42,10 +46,10 @@ type slots struct {
 
 	mu    sync.Mutex
 	gates map[place]*gate
-	taken []*slot // in the order in which they were
-	late  int     // of those
-	last  *gate   // the last one that was left, perhaps empty: mostly it is wanted next
-	free  []*slot // nobody's
+	taken []*slot // in the order in which they were taken
+	late  int     // how many of them are late
+	last  *gate   // the gate left last, perhaps unused: mostly it is the next one
+	free  []*slot // for reuse
 }
 
 func newSlots(m *mounts.Table, perPlace, most int) slots {
@@ -54,19 +58,19 @@ func newSlots(m *mounts.Table, perPlace, most int) slots {
 
 type gate struct {
 	place place
-	seats chan struct{} // taken in the order in which they were asked for, as a channel serves its senders
-	users int           // those who hold a seat or wait for one
+	seats chan struct{} // taken in the order of requests, as a channel serves its senders
+	users int           // goroutines that have a seat or wait for one
 }
 
-// A slot is what its holder may touch a file system with, until he releases it.
+// A slot is the right of its holder to access a file system, until its release.
 type slot struct {
 	of    *slots
 	place place
 	since time.Time
-	late  bool // its token was given to somebody else
+	late  bool // its token was passed on
 }
 
-// acquire waits for a slot at p. It is nil if quit was closed before there was one.
+// acquire waits for a slot at p. It returns nil if quit was closed first.
 func (s *slots) acquire(p place, quit <-chan struct{}) *slot {
 	s.mu.Lock()
 	g := s.gateOf(p)
@@ -91,7 +95,8 @@ func (s *slots) acquire(p place, quit <-chan struct{}) *slot {
 	return t
 }
 
-// stalls reports whether all seats of a place are taken, and one for so long that whoever waits for one there had best have others work meanwhile.
+// stalls reports whether all seats of a place are taken, one of them for longer than
+// workerPatience. A worker that waits there should let others work meanwhile.
 func (s *slots) stalls(p place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,10 +108,10 @@ func (s *slots) stalls(p place) bool {
 		return false
 	}
 	i := slices.IndexFunc(s.taken, func(t *slot) bool { return t.place == p })
-	return i >= 0 && time.Since(s.taken[i].since) > handPatience
+	return i >= 0 && time.Since(s.taken[i].since) > workerPatience
 }
 
-// sitNow reports whether there was a seat and a token.
+// sitNow takes a seat and a token, and reports whether both were free.
 func (s *slots) sitNow(g *gate) bool {
 	select {
 	case g.seats <- struct{}{}:
@@ -122,7 +127,7 @@ func (s *slots) sitNow(g *gate) bool {
 	}
 }
 
-// sit waits for a seat and a token. It reports false if quit was closed before there were.
+// sit waits for a seat and a token. It reports false if quit was closed first.
 func (s *slots) sit(g *gate, quit <-chan struct{}) bool {
 	select {
 	case g.seats <- struct{}{}:
@@ -136,7 +141,7 @@ func (s *slots) sit(g *gate, quit <-chan struct{}) bool {
 	return true
 }
 
-// token waits for a token, also for those of slots that are late. It reports whether it got one before quit was closed.
+// token waits for a token, also for those of late slots. It reports false if quit was closed first.
 func (s *slots) token(quit <-chan struct{}) bool {
 	for {
 		select {
@@ -157,7 +162,7 @@ func (s *slots) token(quit <-chan struct{}) bool {
 	}
 }
 
-// overtake takes their tokens from slots that are late, and returns when the next one may be.
+// overtake takes the tokens of late slots, and returns when the next slot may be late.
 func (s *slots) overtake() (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,12 +179,12 @@ func (s *slots) overtake() (wait time.Duration) {
 		}
 		t.late = true
 		s.late++
-		<-s.all // its own
+		<-s.all
 	}
 	return lateAfter
 }
 
-// release gives the slot back. A nil slot is none.
+// release returns the slot. t may be nil.
 func (t *slot) release() {
 	if t == nil {
 		return
@@ -214,7 +219,7 @@ func (s *slots) gateOf(p place) *gate {
 	return g
 }
 
-// leave is for those who hold mu.
+// leave counts one user less of g. The caller holds mu.
 func (s *slots) leave(g *gate) {
 	if g.users--; g.users > 0 || g == s.last {
 		return

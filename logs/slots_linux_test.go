@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"superd/mounts"
+	"superd/internal/mounts"
 )
 
-// must returns a slot that was got.
+// must returns s and fails if it is nil.
 func must(t *testing.T, s *slot) *slot {
 	t.Helper()
 	if s == nil {
@@ -18,7 +18,7 @@ func must(t *testing.T, s *slot) *slot {
 	return s
 }
 
-// empty fails if somebody has a slot or wants one.
+// empty fails if a goroutine has a slot or waits for one.
 func (s *slots) empty(t *testing.T) {
 	t.Helper()
 	if len(s.gates) > 1 || len(s.taken) != 0 || len(s.all) != 0 || s.late != 0 || s.last != nil && s.last.users > 0 {
@@ -49,7 +49,7 @@ func TestSlotsOfClosingCaptures(t *testing.T) {
 	s.empty(t)
 }
 
-// File systems that stall hold up nobody else for longer than a moment, as long as they are not too many.
+// TestLateSlots: stalled file systems delay others for a moment only, unless they are too many.
 func TestLateSlots(t *testing.T) {
 	s := newSlots(new(mounts.Table), writersPerPlace, maxWriters)
 	var held []*slot
@@ -65,7 +65,7 @@ func TestLateSlots(t *testing.T) {
 	}
 	got := make(chan *slot)
 	go func() { got <- s.acquire(elsewhere, nil) }()
-	held[0].release() // which is late
+	held[0].release() // a late one
 	must(t, <-got).release()
 	for _, h := range held[1:] {
 		h.release()
@@ -73,7 +73,8 @@ func TestLateSlots(t *testing.T) {
 	s.empty(t)
 }
 
-// Files that are not open yet are in the place where they are to lie, whatever their directories and the links on the way.
+// TestWay: a file that is not open yet belongs to the place where it will be, through missing
+// directories and links.
 func TestWay(t *testing.T) {
 	var table mounts.Table
 	here, other := t.TempDir(), t.TempDir()
@@ -113,17 +114,18 @@ func TestWay(t *testing.T) {
 	}
 	s := newSlots(&table, writersPerPlace, maxWriters)
 	for _, tt := range tests {
-		ch := newChain(tt.path, Raw)
+		ch := newChain(tt.path, &Options{Format: Raw})
 		in := must(t, s.enter(ch, nil))
-		if want := (place{device: table.Device(tt.at)}); in.place != want || ch.wayTo().at != tt.at {
-			t.Errorf("enter(%s) = place %v of %s, want %v of %s", tt.path, in.place, ch.wayTo().at, want, tt.at)
+		if want := (place{device: table.Device(tt.at)}); in.place != want || ch.resolverFor().at != tt.at {
+			t.Errorf("enter(%s) = place %v of %s, want %v of %s", tt.path, in.place, ch.resolverFor().at, want, tt.at)
 		}
 		in.release()
 	}
 	s.empty(t)
 }
 
-// A file system that stalls holds up who has yet to open files there, in however many directories, and nobody else.
+// TestStalledFileSystemBeforeFilesAreOpen: a stalled file system blocks programs that have to open
+// files there, in any number of directories, and no others.
 func TestStalledFileSystemBeforeFilesAreOpen(t *testing.T) {
 	shared, err := os.MkdirTemp("/dev/shm", "superd-test")
 	if err != nil {

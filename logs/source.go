@@ -10,86 +10,93 @@ import (
 	"time"
 )
 
-// A Query tells what of the output is wanted.
+// A Query selects output.
 type Query struct {
-	Lines  int            // the last ones of each capture that are wanted; negative: all that are kept
-	Since  time.Time      // zero: whenever
-	Grep   *regexp.Regexp // what a line is to match; nil: anything
-	Raw    bool           // lines as they stand in the file, and the beginning of a line that has no end yet
-	Follow bool           // go on with what comes
+	Lines int       // number of last lines of each collector; negative: all that are left
+	Since time.Time // zero: no limit
+	// Until is a limit unless it is zero. Lines without a time are left out if their file was begun
+	// later.
+	Until  time.Time
+	Grep   *regexp.Regexp // what a line has to match; nil: anything
+	Raw    bool           // lines as they are in the file, and the start of a line without an end
+	Follow bool           // continue with new output
 }
 
-// A Span is a run of a program, as far as is known.
+// A Span is a run of a program, as far as it is known.
 type Span struct {
-	ID         string
-	From, To   time.Time // To is zero while there is no next run
-	Begin, End *Cursor   // where its output begins, and that of the next run that printed something; nil: not known
+	ID       string
+	From, To time.Time // To is zero while there is no next run
+	// Begin is where its output begins, End that of the next run that printed something; nil: not
+	// known.
+	Begin, End *Cursor
 }
 
-// An Entry is a line of output, a part of one, or a note.
+// An Entry is a line of output, a part of a line, or a note.
 type Entry struct {
 	Time     string // RFC 3339 with microseconds, UTC; "": not known
 	Program  string
 	Instance string
 	Run      string // "": not known
 	Stream   string // "": not known
-	Apart    bool   // of the file that standard error has for itself
+	Apart    bool   // of standard error's own file
 	Partial  bool   // no line end follows
-	GoesOn   bool   // the line of the entry before, of the same source and stream, goes on
-	Line     []byte // without its end
-	Note     string // what superd says itself; then there is no line
-	Lost     int64  // bytes that are missing here; -1: nobody knows how many
-	Cursor   Cursor // of what follows
+	// GoesOn reports that the entry continues the line of the preceding one of the same source and
+	// stream.
+	GoesOn bool
+	Line   []byte // without its end
+	Note   string // message of superd, then without a line
+	Lost   int64  // bytes missing here; -1: unknown how many
+	Cursor Cursor // place of what follows
 
-	place bool // neither line nor note: it tells the cursor
+	place bool // neither line nor note, only a cursor
 }
 
-// IsPlace reports whether the entry tells nothing but the cursor.
+// IsPlace reports whether the entry has nothing but a cursor.
 func (e *Entry) IsPlace() bool { return e.place }
 
-// A source gives the entries of one log file of a capture. It belongs to a [Reading].
+// A source returns the entries of one log file of a collector. It belongs to a [Reading].
 type source struct {
 	follower
 	query *Query
 	span  *Span // nil: any run
-	end   int64 // the position to stop at
+	end   int64 // position to stop at
 
-	pending []byte // read, from the position at on; given up to start
+	pending []byte // bytes read, from position at on; returned up to start
 	start   int
 	at      int64
-	base    Cursor       // of the segment that pending was read from
+	base    Cursor       // cursor of the segment from which pending was read
 	origin  int64        // position of base
-	lost    int64        // bytes that are missing after pending; 0: none
-	hidden  error        // why they can't be shown; nil: they are gone
-	rest    bool         // a line without an end in pending is given as it is
-	cut     bool         // the entry, if it is partial, goes on in the next one
-	skip    int          // lines that are not wanted yet, of those that match
-	lines   [3]lineState // of the present line of each stream, one that tells no stream first
-	matched bool         // some entry was of the run
-	some    bool         // some entry was of what is asked for, or a note
+	lost    int64        // bytes missing after pending; 0: none; -1: unknown how many
+	hidden  error        // why they can't be shown; nil: their file is gone
+	rest    bool         // return a line without an end in pending as it is
+	cut     bool         // a partial entry continues in the next one
+	skip    int          // matching lines still to skip
+	lines   [3]lineState // of each stream's present line; first that of lines without a stream
+	matched bool         // an entry of the run was seen
+	some    bool         // an entry that matches, or a note, was returned
 	notes   []string
-	key     string // entries of several sources are given in the order of these
-	fileKey string // that of lines without a time
+	key     string // entries of several sources are returned in the order of key
+	fileKey string // key of lines without a time
 	entry   Entry  // the next one, if ready
 	ready   bool
-	over    bool // nothing follows
-	entered bool // it is among those of the reading that are ready
-	order   int  // among those of the reading
+	over    bool
+	entered bool // it is among the ready ones of the reading
+	order   int  // index in the reading
 }
 
-// A lineState is what is known of the line that a stream has come to.
+// A lineState is the state of the present line of a stream.
 type lineState struct {
 	goesOn  bool // in the next entry
-	skipped bool // it is not wanted yet
+	skipped bool // it is one of those to skip
 }
 
-// A beginning tells where a source begins.
+// A beginning is where a source begins.
 type beginning struct {
 	resume *Cursor // after this place
-	fresh  bool    // with what this capture has brought; otherwise as the query has it
+	fresh  bool    // with what this collector has written; otherwise by the query
 }
 
-// place goes to the beginning.
+// place moves to the beginning.
 func (s *source) place(b beginning) error {
 	ch, _ := s.newest()
 	if err := s.begin(ch); err != nil {
@@ -99,18 +106,18 @@ func (s *source) place(b beginning) error {
 	if !s.query.Follow {
 		s.end = ch.end()
 	}
-	if o := s.capture.setting(); o.Sink != "" {
+	if o := s.collector.setting(); o.Sink != "" {
 		s.note("its output goes to " + o.where() + ", not into a file")
 	}
-	if o := s.capture.Outage(); o != nil && b.resume == nil {
-		s.note(o.text(s.capture.store.now()))
+	if o := s.collector.Outage(); o != nil && b.resume == nil {
+		s.note(o.text(s.collector.store.now()))
 	}
 	err := s.goTo(b)
 	s.at = s.position
 	s.base, s.origin = ch.cursor(s.position), s.position
 	s.base.offset, s.origin = 0, s.position-s.base.offset
 	if s.query.Follow && err == nil {
-		s.entry, s.ready = Entry{Program: s.program(), Instance: s.capture.name, Apart: s.which == Stderr, Cursor: s.cursor(), place: true}, true
+		s.entry, s.ready = Entry{Program: s.program(), Instance: s.collector.name, Apart: s.which == Stderr, Cursor: s.cursor(), place: true}, true
 	}
 	return err
 }
@@ -120,13 +127,13 @@ func (s *source) goTo(b beginning) error {
 	case b.resume != nil:
 		return s.read(func() error {
 			var exact bool
-			if s.position, exact = s.chain.locate(*b.resume); !exact {
+			if s.position, exact = s.segments.locate(*b.resume); !exact {
 				s.lost = -1
 			}
 			return nil
 		})
 	case b.fresh:
-		s.position = s.chain.first()
+		s.position = s.segments.first()
 		return nil
 	}
 	from, err := s.earliest()
@@ -136,17 +143,18 @@ func (s *source) goTo(b beginning) error {
 	switch {
 	case s.query.Lines < 0:
 		s.position = from
-	case s.query.Grep == nil && s.span == nil && s.query.Since.IsZero() && !s.chain.newest().format.records(): // of which a line may have several
-		err = s.back(s.ctx, s.query.Lines, min(s.end, s.chain.end()))
+	case s.query.Grep == nil && s.span == nil && s.query.Since.IsZero() && s.query.Until.IsZero() && !s.segments.newest().format.records():
+		// a line may be several records
+		err = s.back(s.ctx, s.query.Lines, min(s.end, s.segments.end()))
 	default:
 		err = s.lastWanted(from)
 	}
 	return err
 }
 
-// earliest returns the position before which nothing is wanted, and sets the end.
+// earliest returns the position at which a match may begin first, and sets the end.
 func (s *source) earliest() (from int64, err error) {
-	from = s.chain.at(math.MinInt64).start
+	from = s.segments.at(math.MinInt64).start
 	coarse := false
 	if !s.query.Since.IsZero() {
 		if from, coarse, err = s.seek(s.query.Since); err != nil {
@@ -156,6 +164,13 @@ func (s *source) earliest() (from int64, err error) {
 			s.note("the log tells no times: this is all of the file that was written to at that time or later")
 		}
 	}
+	if !s.query.Until.IsZero() {
+		last := s.segments.since(s.query.Until)
+		s.end = min(s.end, last.end)
+		if !s.segments.newest().format.records() && last.end > last.start {
+			s.note("the log tells no times: this goes on to the end of the file that was written to at that time or later")
+		}
+	}
 	if s.span == nil {
 		return from, nil
 	}
@@ -163,11 +178,11 @@ func (s *source) earliest() (from int64, err error) {
 	if s.span.Begin != nil {
 		err = s.read(func() error {
 			var exact bool
-			if begins, exact = s.chain.locate(*s.span.Begin); !exact {
+			if begins, exact = s.segments.locate(*s.span.Begin); !exact {
 				s.lost = -1
 			}
 			if s.span.End != nil {
-				end, _ := s.chain.locate(*s.span.End)
+				end, _ := s.segments.locate(*s.span.End)
 				s.end = min(s.end, end)
 			}
 			return nil
@@ -178,42 +193,43 @@ func (s *source) earliest() (from int64, err error) {
 	return max(from, begins), err
 }
 
-// endBefore has the output end before a place, if that is in this log, and returns where it ends.
+// endBefore makes the output end before place, if that is in this log, and returns where it ends.
 func (s *source) endBefore(place *Cursor) (end int64) {
 	if place != nil {
-		_ = s.read(func() error { // its error comes again
-			if p, exact := s.chain.locate(*place); exact {
+		_ = s.read(func() error { // the next read returns its error
+			if p, exact := s.segments.locate(*place); exact {
 				s.end = min(s.end, p)
 			}
 			return nil
 		})
 	}
-	return min(s.end, s.chain.end())
+	return min(s.end, s.segments.end())
 }
 
 func (s *source) note(text string) { s.notes = append(s.notes, text) }
 
-// seek returns a position before which there is only output older than t. coarse tells that there may be much of it after it,
-// too, since the output tells no times.
+// seek returns a position before which all output is older than t. coarse reports that much older
+// output may follow it, as the log has no times.
 func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
-	seg := s.chain.since(t)
+	seg := s.segments.since(t)
 	if seg.end == seg.start {
 		return seg.start, false, nil
 	}
 	defer s.leave()
 	if ok, err := s.enter(seg); !ok || err != nil {
 		if errors.As(err, new(unpackError)) {
-			err = nil // who reads on from there is told
+			err = nil // reading on from there reports it
 		}
 		return seg.start, false, err
 	}
-	if !s.chain.newest().format.records() {
+	if !s.segments.newest().format.records() {
 		if !seg.rotated() && s.written.Before(t) {
 			return seg.end, false, nil
 		}
 		return seg.start, true, nil
 	}
-	// The last line that is known to be older begins at low, and that at high, if there is one, is not.
+	// The last line known to be older begins at low. The line at high, if there is one, is not
+	// older.
 	limit := t.UTC().Format(recordTime)
 	low, high := seg.start, seg.end
 	for high-low > int64(len(s.buffer)) {
@@ -229,7 +245,7 @@ func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
 		line, _, whole := bytes.Cut(rest, newline)
 		var e Entry
 		if s.decode(&e, line); !whole || e.Time == "" || e.Time >= limit {
-			high = middle // or not known: then what lies before it is looked through
+			high = middle // or has no time: then what lies before it is searched
 			continue
 		}
 		low = middle + int64(n-len(rest))
@@ -237,9 +253,10 @@ func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
 	return low, false, nil
 }
 
-// lastWanted goes to where the last wanted lines from a position on begin: it looks further and further back, and counts.
+// lastWanted moves to where the last matching lines after from begin. It looks further and further
+// back, and counts.
 func (s *source) lastWanted(from int64) error {
-	end := min(s.end, s.chain.end())
+	end := min(s.end, s.segments.end())
 	if s.query.Lines == 0 {
 		s.position = end
 		return nil
@@ -268,14 +285,15 @@ func (s *source) lastWanted(from int64) error {
 		s.leave()
 		*s = keep
 		s.position = begin
-		if wanted > s.query.Lines || all { // of the first one that was found the beginning may lie before it
+		if wanted > s.query.Lines || all { // the first one that was found may begin earlier
 			s.skip = max(wanted-s.query.Lines, 0)
 			return nil
 		}
 	}
 }
 
-// next has the next wanted entry ready. It reports false when there is none now; over tells whether there will be one.
+// next makes the next matching entry ready. It reports false if there is none now; over tells
+// whether there will be one.
 func (s *source) next() (bool, error) {
 	for !s.ready {
 		if s.take() {
@@ -297,7 +315,7 @@ func (s *source) next() (bool, error) {
 	return true, nil
 }
 
-// wanted reports whether the entry just made is one of those asked for.
+// wanted reports whether the entry just made matches the query.
 func (s *source) wanted() bool {
 	e := &s.entry
 	if e.Note != "" {
@@ -309,6 +327,9 @@ func (s *source) wanted() bool {
 	goesOn := line.goesOn
 	line.goesOn = false
 	if !s.query.Since.IsZero() && e.Time != "" && e.Time < s.query.Since.UTC().Format(recordTime) {
+		return false
+	}
+	if !s.query.Until.IsZero() && e.Time > s.query.Until.UTC().Format(recordTime) {
 		return false
 	}
 	if s.span != nil && !s.inSpan(e) {
@@ -327,12 +348,12 @@ func (s *source) wanted() bool {
 	return !line.skipped
 }
 
-// lineOf returns which line an entry of that stream belongs to.
+// lineOf returns the index in source.lines for a stream.
 func lineOf(stream string) int {
 	switch stream {
 	case stderr:
 		return 1
-	case gapStream:
+	case dropStream:
 		return 2
 	}
 	return 0
@@ -341,9 +362,9 @@ func lineOf(stream string) int {
 func (s *source) inSpan(e *Entry) bool {
 	after := !s.span.To.IsZero() && e.Time >= s.span.To.UTC().Format(recordTime)
 	switch {
-	case e.Time == "": // by its position
+	case e.Time == "": // its position decides
 		return true
-	case s.matched && s.query.Follow: // all that comes after it, too
+	case s.matched && s.query.Follow: // all later output, too
 		return true
 	case e.Run != "":
 		in := e.Run == s.span.ID
@@ -360,13 +381,12 @@ func (s *source) inSpan(e *Entry) bool {
 	return s.matched
 }
 
-// finish has nothing follow.
 func (s *source) finish() {
 	s.over = true
 	s.pending, s.start, s.lost = s.pending[:0], 0, 0
 }
 
-// fill reads more. It reports whether another call may bring something at once.
+// fill reads more. It reports whether another call may return something at once.
 func (s *source) fill() (more bool, err error) {
 	if err := s.ctx.Err(); err != nil {
 		return false, err
@@ -382,7 +402,7 @@ func (s *source) fill() (more bool, err error) {
 	before := len(s.pending)
 	if s.position < s.end {
 		if more, err = s.step(s.end); err != nil {
-			return false, fmt.Errorf("show output of %s: %w", s.capture.name, err)
+			return false, fmt.Errorf("show output of %s: %w", s.collector.name, err)
 		}
 	}
 	if len(s.pending) > before {
@@ -390,7 +410,7 @@ func (s *source) fill() (more bool, err error) {
 		if s.lost == 0 {
 			s.at = s.position - int64(len(s.pending)) // not all of it need have a position
 		}
-		s.base, s.origin = s.chain.cursorIn(s.held)
+		s.base, s.origin = s.segments.cursorIn(s.held)
 		s.fileKey = s.heldKey()
 	}
 	if more {
@@ -400,10 +420,10 @@ func (s *source) fill() (more bool, err error) {
 	case !s.query.Follow:
 		s.rest, s.over = true, true
 		return true, nil
-	case newest != s.chain && len(s.pending) > 0:
+	case newest != s.segments && len(s.pending) > 0:
 		s.rest = true // no more of the line comes
 		return true, nil
-	case newest != s.chain: // the path has changed
+	case newest != s.segments: // the path has changed
 		if err := s.begin(newest); err != nil {
 			return false, err
 		}
@@ -422,7 +442,8 @@ func (s *source) fill() (more bool, err error) {
 	return false, nil
 }
 
-// heldKey is the order of output that tells no times: when the file was written to last, as far as is known.
+// heldKey returns the key of output without times: when the file was last written to, as far as it
+// is known.
 func (s *source) heldKey() string {
 	if s.held.rotated() {
 		return time.UnixMicro(int64(s.held.stamp)).UTC().Format(recordTime)
@@ -430,7 +451,7 @@ func (s *source) heldKey() string {
 	return s.written.UTC().Format(recordTime)
 }
 
-// idle lets go of what a source that waits does not need.
+// idle releases what a waiting source does not need.
 func (s *source) idle() {
 	if len(s.pending) == s.start {
 		s.pending, s.start = nil, 0
@@ -440,14 +461,13 @@ func (s *source) idle() {
 	}
 }
 
-// Write takes what the follower reads.
 func (s *source) Write(p []byte) (int, error) {
 	s.pending = append(s.pending, p...)
 	return len(p), nil
 }
 
-// gap takes what is missing.
-func (s *source) gap(bytes int64, cause error) {
+// dropRecord counts bytes that are missing.
+func (s *source) dropRecord(bytes int64, cause error) {
 	if s.lost >= 0 {
 		s.lost += bytes
 	}
@@ -456,13 +476,13 @@ func (s *source) gap(bytes int64, cause error) {
 	}
 }
 
-// retract takes back a part of a record that comes once more.
+// retract removes the last bytes of pending, a torn record that comes again.
 func (s *source) retract(torn int64) {
 	s.pending = s.pending[:max(len(s.pending)-int(torn), s.start)]
 	s.at = min(s.at, s.position)
 }
 
-// cursor returns the place of what follows the entries given.
+// cursor returns the place after the entries returned.
 func (s *source) cursor() Cursor {
 	c := s.base
 	c.offset = max(s.at-s.origin, 0)
@@ -470,14 +490,14 @@ func (s *source) cursor() Cursor {
 }
 
 func (s *source) program() string {
-	s.capture.mu.Lock()
-	defer s.capture.mu.Unlock()
-	return s.capture.options.Program
+	s.collector.mu.Lock()
+	defer s.collector.mu.Unlock()
+	return s.collector.options.Program
 }
 
-// take makes an entry of what is pending. It reports false when more has to be read first.
+// take makes an entry of what is pending. It reports false if more has to be read first.
 func (s *source) take() bool {
-	s.entry = Entry{Program: s.entry.Program, Instance: s.capture.name, Apart: s.which == Stderr}
+	s.entry = Entry{Program: s.entry.Program, Instance: s.collector.name, Apart: s.which == Stderr}
 	if s.entry.Program == "" {
 		s.entry.Program = s.program()
 	}
@@ -495,14 +515,14 @@ func (s *source) take() bool {
 		e.Lost, s.lost = s.lost, 0
 		e.Note = "output is missing here: its file is gone"
 		if e.Lost > 0 {
-			e.Note = gapText(e.Lost, s.hidden)
+			e.Note = dropRecordText(e.Lost, s.hidden)
 		}
 		s.hidden = nil
 		s.at = s.position
-		e.Cursor = s.chain.cursor(s.at)
+		e.Cursor = s.segments.cursor(s.at)
 		return true
 	}
-	records := s.chain.newest().format.records()
+	records := s.segments.newest().format.records()
 	most := maxRecord
 	if records {
 		most = recordBytes // a record must be whole
@@ -539,10 +559,10 @@ func (s *source) take() bool {
 	return true
 }
 
-// decode fills an entry from a record, or leaves it at the line if it is none.
+// decode fills an entry from a record. If record is none, the entry keeps the line.
 func (s *source) decode(e *Entry, record []byte) {
 	line, partial := record, false
-	switch s.chain.newest().format {
+	switch s.segments.newest().format {
 	case Text:
 		text, goesOn, ok := textLine(record)
 		if !ok {
@@ -558,6 +578,7 @@ func (s *source) decode(e *Entry, record []byte) {
 		}
 		line, partial = []byte(r.Line), r.Partial
 		e.Time, e.Program, e.Run, e.Stream = r.Time, r.Program, r.Run, r.Stream
+	default: // a line that is no record stays as it is
 	}
 	if e.Line != nil && !s.query.Raw {
 		e.Line, e.Partial, s.cut = line, partial, partial

@@ -3,18 +3,32 @@ package logs
 import (
 	"bytes"
 	"errors"
+	"io"
 	"time"
 
-	"superd/terminal"
+	"superd/internal/terminal"
 
 	"golang.org/x/sys/unix"
 )
 
-// A sharedOutput is superd's own standard output as a sink: all captures write whole records there, one after the other.
+// A sharedOutput is superd's own standard output as a sink. All collectors write whole records to
+// it, one after the other.
 type sharedOutput struct {
 	fd       int
-	terminal bool          // somebody looks at it: what a terminal would obey is shown instead
-	busy     chan struct{} // held by who writes
+	terminal bool          // it is a terminal: control characters are written in a visible form
+	busy     chan struct{} // holds a token of the writer
+	// open wrote last, without a line end; nil: the last line is whole. busy guards it.
+	open *ownOutput
+}
+
+// An ownOutput is the sharedOutput as the sink of one collector. Only raw output may leave a line
+// without its end; the line is ended before another collector writes.
+type ownOutput struct{ shared *sharedOutput }
+
+func (o *ownOutput) close() {}
+
+func (o *ownOutput) put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
+	return o.shared.put(o, gap, records, quit)
 }
 
 // stdoutFD is superd's own standard output.
@@ -25,29 +39,43 @@ func newSharedOutput(fd int) *sharedOutput {
 	return &sharedOutput{fd: fd, terminal: err == nil, busy: make(chan struct{}, 1)}
 }
 
-// pipeAtomic is how much is written at a time: a pipe that is writable takes that much without waiting, and in one piece.
-// Source: man 7 pipe, PIPE_BUF.
+// pipeAtomic is how many bytes are written at a time. A writable pipe takes that much without
+// waiting, and in one piece. Source: man 7 pipe, PIPE_BUF.
 const pipeAtomic = 4096
 
-// put implements sink. Standard output may be a description that others have, too, so it stays as it is, blocking: it is asked first whether
-// it takes something.
-func (s *sharedOutput) put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
+// put implements sink for from. Standard output may be a file description shared with other
+// processes. So it stays blocking, and is polled before each write.
+func (s *sharedOutput) put(from *ownOutput, gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
 	select {
 	case s.busy <- struct{}{}:
 	case <-quit:
 		return 0, errQuit
 	}
 	defer func() { <-s.busy }()
+	if s.open != nil && (s.open != from || *gap != nil) {
+		if _, err := s.write([]byte{'\n'}, quit); err != nil {
+			return 0, err
+		}
+		s.open = nil
+	}
 	if *gap != nil {
 		if n, err := s.write(*gap, quit); n < len(*gap) {
 			return 0, err
 		}
 		*gap = nil
 	}
-	return s.write(records, quit)
+	written, err = s.write(records, quit)
+	if written > 0 {
+		s.open = nil
+		if records[written-1] != '\n' {
+			s.open = from
+		}
+	}
+	return written, err
 }
 
-// write writes records and returns how many bytes of them are there: whole ones, but for the last one where that stalls and nobody waits any more.
+// write writes records and returns how many bytes are written: whole records, except the last one
+// if quit is closed while it stalls.
 func (s *sharedOutput) write(records []byte, quit <-chan struct{}) (written int, err error) {
 	for rest := records; len(rest) > 0; {
 		next := wholeRecords(rest)
@@ -67,19 +95,23 @@ func (s *sharedOutput) write(records []byte, quit <-chan struct{}) (written int,
 	return written, nil
 }
 
-// shown returns what is to be written of records.
 func (s *sharedOutput) shown(records []byte) []byte {
 	if !s.terminal {
 		return records
 	}
 	var text []byte
 	for record := range bytes.Lines(records) {
-		text = append(append(text, terminal.Sanitize(string(record))...), '\n')
+		line, whole := bytes.CutSuffix(record, []byte{'\n'})
+		text = append(text, terminal.Sanitize(string(line))...)
+		if whole {
+			text = append(text, '\n')
+		}
 	}
 	return text
 }
 
-// wholeRecords returns as many records as can be written in one piece, and at least one.
+// wholeRecords returns as many records as can be written in one piece, and at least one; of a raw
+// line without an end, a piece.
 func wholeRecords(records []byte) []byte {
 	end := 0
 	for i, b := range records {
@@ -93,10 +125,13 @@ func wholeRecords(records []byte) []byte {
 			break
 		}
 	}
+	if end == 0 {
+		end = wholeRunes(records[:min(len(records), pipeAtomic)])
+	}
 	return records[:end]
 }
 
-// await waits until standard output takes something.
+// await waits until standard output is writable.
 func (s *sharedOutput) await(quit <-chan struct{}) error {
 	for {
 		events := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLOUT}}
@@ -112,7 +147,26 @@ func (s *sharedOutput) await(quit <-chan struct{}) error {
 	}
 }
 
-// patienceOfPoll is how long one look at standard output takes at most.
+// patienceOfPoll is how long one poll of standard output takes at most.
 const patienceOfPoll = 250 * time.Millisecond
 
-func (s *sharedOutput) close() {}
+// Beside returns a writer to w, which has the same target as superd's own standard output. Each
+// write waits until no record is being written there, so that none is torn by what is written to w.
+func (s *Store) Beside(w io.Writer) io.Writer { return &besideRecords{s.stdout, w} }
+
+type besideRecords struct {
+	records *sharedOutput
+	io.Writer
+}
+
+func (w *besideRecords) Write(p []byte) (int, error) {
+	w.records.busy <- struct{}{}
+	defer func() { <-w.records.busy }()
+	if w.records.open != nil {
+		if _, err := w.Writer.Write([]byte{'\n'}); err != nil {
+			return 0, err
+		}
+		w.records.open = nil
+	}
+	return w.Writer.Write(p)
+}

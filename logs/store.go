@@ -1,17 +1,20 @@
-// Package logs brings the output of programs into their log files, byte for byte, and reads it back.
+// Package logs moves the output of programs into their log files, byte for byte, and reads it back.
 //
-// A program writes to a FIFO ([MakeFIFO], [OpenWriter]). A [Capture] owns the FIFO's read end, the log file and the
-// files rotated away from it. It lives on the loop, which sees neither the bytes nor that there are some: the goroutines of
-// a [Store] wait for output, and the one that is told of some moves bytes until the FIFO is empty. A quiet capture has no goroutine and no buffer. Bytes
-// go from pipe to file inside the kernel (splice(2)), so that each of them is in the one or in the other whenever superd
-// dies; they are looked at only near the size at which a file is rotated. With another [Format] than raw they are peeked at,
-// written as records and only then taken out of the pipe: who dies in between repeats what was in flight and loses nothing.
+// A program writes to a FIFO ([MakeFIFO], [OpenWriter]). A [Collector] owns the FIFO's read end,
+// the log file and the files rotated from it. It lives on the loop, but the loop does not see the
+// bytes. Goroutines of a [Store] wait for output; the one that gets an event moves bytes until the
+// FIFO is empty. A quiet collector has no goroutine and no buffer.
 //
-// The [Store] hands out the slots in which these goroutines write. Each file system has slots of its own, so that one
-// that stalls holds up the programs that log there and nothing else; their output waits in their FIFOs.
+// Bytes go from pipe to file inside the kernel (splice(2)), so each is in one of the two whenever
+// superd dies. They are looked at only near the size at which a file is rotated. With a [Format]
+// other than raw they are peeked at, written as records and only then taken out of the pipe. A
+// crash in between repeats what was in flight and loses nothing.
 //
-// Who wants to see output reads the files, never the FIFO, and never on the loop: [Capture.Follow], [LastLines],
-// [Capture.Tail]. A slow reader holds up nobody.
+// The [Store] limits these goroutines by slots. Each file system has slots of its own. So one that
+// stalls blocks only the programs that log there; their output waits in their FIFOs.
+//
+// Readers of output read the files, never the FIFO, and never on the loop: [Collector.Follow],
+// [LastLines], [Collector.Tail]. A slow reader blocks nothing.
 package logs
 
 import (
@@ -23,66 +26,76 @@ import (
 	"sync/atomic"
 	"time"
 
+	"superd/internal/mounts"
 	"superd/loop"
-	"superd/mounts"
 )
 
 const (
-	chunkBytes = 64 << 10  // searched for line ends, and copied where that has to be, at a time
-	turnBytes  = 1 << 20   // moved before a slot is offered to those who wait for one
-	busyPipe   = 256 << 10 // what the pipe of a program holds that has filled it for a turn, in bytes
+	chunkBytes = 64 << 10 // searched for line ends, and copied if necessary, at a time
+	turnBytes  = 1 << 20  // moved before the slot is offered to waiting goroutines
+	// busyPipe is the capacity in bytes of a pipe that a program has filled for a turn.
+	busyPipe = 256 << 10
 )
 
-// How much a program has to print to count as busy, how long a goroutine waits for more from it, and how many do so at once, each with a
-// thread.
+// A program that has printed lingerBytes is busy. A goroutine waits lingerTime for more from it. At
+// most maxWaitingForProgram goroutines wait so at once, each with a thread.
 const (
-	lingerBytes  = 16 << 10
-	lingerTime   = 2 * time.Millisecond
-	maxLingering = 4
+	lingerBytes          = 16 << 10
+	lingerTime           = 2 * time.Millisecond
+	maxWaitingForProgram = 4
 )
 
-// restPatience is how long the rest of a line is waited for, before what is there of it becomes a record.
+// restPatience is how long the rest of a line is waited for. After that what is there becomes a
+// record.
 const restPatience = 200 * time.Millisecond
 
-// Options tell where the output of a program goes.
+// Options are where the output of a program goes, and how.
 type Options struct {
 	Program string // its name, for records
-	Path    string // of the log file; it and its directory are made when first needed
+	Path    string // log file; the file and its directory are made when first needed
 
-	Sink       Sink   // where the output goes instead of a file
-	Address    string // of journald or syslog: the path of a socket of datagrams, or udp://HOST:PORT or tcp://HOST:PORT; "" is the usual one. Of a logger: its FIFO
-	Identifier string // what they call the program; "" is its name
-	Facility   int    // of syslog's; 0 to 23
-	host       string // this machine's name, as syslog is told
+	Sink Sink // where the output goes instead of a file
+	// Address of journald or syslog is the path of a datagram socket, udp://HOST:PORT or
+	// tcp://HOST:PORT; "" is the usual one. That of a logger is the path of its FIFO.
+	Address    string
+	Identifier string // name of the program there; "": Program
+	Facility   int    // of syslog; 0 to 23
+	host       string // name of this machine, for syslog
 
-	// The file's owners, by names or numbers, and mode; "" and 0: superd's own, and 0640.
+	// User of the program, by name or number; "" is superd's. Files may belong to it where it may
+	// write.
+	User string
+
+	// The file's owners, by name or number, and its mode; "" and 0: superd's own, and 0640.
 	Owner, Group string
 
-	// With Split the program has a FIFO for standard error alone. What comes by it goes into a file of its own, if StderrPath is set, else into the
-	// one of standard output.
+	// With Split the program has another FIFO for standard error. Its output goes into the file
+	// StderrPath, or into that of standard output if StderrPath is empty.
 	StderrPath string
 
 	Format Format // "" is raw
 
-	// The file is rotated rather than grow beyond MaxSize bytes (0: never), and when output comes and it is MaxAge old (0: never).
+	// The file is rotated before it exceeds MaxSize bytes (0: never), and when output comes and it
+	// is MaxAge old (0: never).
 	MaxSize int64
 	MaxAge  time.Duration
 
-	// The oldest rotated files are removed: those beyond the number Keep, and those that would let all of them and a full newest
-	// one have more than MaxTotal bytes (0: no bound).
+	// The oldest rotated files are removed: those beyond the number Keep, and those by which all of
+	// them and a full current one would exceed MaxTotal bytes (0: no limit).
 	Keep        int
 	MaxTotal    int64
 	Compression Compression // of rotated files
 
-	// While the file can't be written, output waits in the program's pipe or, with Drop, is dropped and counted. The file system counts as
-	// full when fewer than MinFree bytes are free for all users.
+	// While the file can't be written, output waits in the program's pipe or, with Drop, is dropped
+	// and counted. The file system counts as full when fewer than MinFree bytes are free for all
+	// users.
 	MinFree int64
 	Drop    bool
 	Split   bool   // see StderrPath
 	Mode    uint32 // see Owner
 }
 
-// complete returns o with what is left out filled in.
+// complete returns o with defaults filled in.
 func (o Options) complete() Options {
 	if o.Format == "" {
 		o.Format = Raw
@@ -92,7 +105,8 @@ func (o Options) complete() Options {
 		o.Format = journalFormat
 	case Syslog:
 		o.Format = syslogFormat
-		o.host, _ = os.Hostname() // else it stays away
+		o.host, _ = os.Hostname() // on an error it stays empty
+	case OwnStdout, Command: // the format is the one configured
 	}
 	if o.Sink != "" {
 		o.Path, o.StderrPath, o.MaxSize, o.MaxAge, o.MaxTotal, o.Compression, o.MinFree = "", "", 0, 0, 0, "", 0
@@ -112,104 +126,112 @@ func (o Options) Files() []string {
 	return own.files()
 }
 
-// byLine reports whether lines are put into the file, and not just bytes: it is as well to drop lines, too.
+// byLine reports whether output is written by lines instead of bytes. That is also so with Drop,
+// which drops whole lines.
 func (o Options) byLine() bool { return o.Format.records() || o.Drop || o.Sink != "" }
 
-// A Store holds what captures share. Its methods may be called from any goroutine.
+// A Store holds what collectors share. Its methods are safe for concurrent use.
 type Store struct {
 	loop       *loop.Loop
 	log        *slog.Logger
-	slots      slots // for those who write
+	slots      slots // of writers
 	readers    slots
 	lines      lineCache
-	lingering  chan struct{} // holds a token for each goroutine that waits for a busy program
+	waiting    chan struct{} // a token for each goroutine that waits for a busy program
 	buffers    sync.Pool     // of *[chunkBytes]byte
 	benches    sync.Pool     // of *recordBench
 	poller     poller
 	settings   settings
-	captures   sync.WaitGroup // and who works for them
+	collectors sync.WaitGroup // counts collectors and the goroutines that work for them
 	leaving    atomic.Bool    // see Leave
 	archive    archive
 	paths      paths
 	transports transports
 	stdout     *sharedOutput
 	feeds      feeds
-	tellRun    func(RunBegin)                  // nil: nobody wants to know
-	tellPlace  func(at RunBegin, saved func()) // as well
-	tellLoss   func(Loss)                      // as well
-	tellDrops  func(*Capture)                  // as well
-	tellOutage func(o Outage, over bool)       // as well
+	refused    refusedCalls
+	tellRun    func(RunBegin)                  // nil: not set
+	tellPlace  func(at RunBegin, saved func()) // nil: not set
+	onDropped  func(DroppedOutput)             // nil: not set
+	tellDrops  func(*Collector)                // nil: not set
+	tellOutage func(o Outage, over bool)       // nil: not set
 	now        func() time.Time
-	stall      time.Duration                   // how long an operation on a file may take before output is dropped, where it is
-	pause      func(attempt int) time.Duration // before a failed write is tried again; attempt counts from 0
+	// stall is how long a file operation may take before output is dropped, with Drop.
+	stall time.Duration
+	// pause returns the delay before a failed write is tried again; attempt counts from 0.
+	pause func(attempt int) time.Duration
 }
 
-// NewStore returns a Store for captures on l. It tells log when a file cannot be written and when it can be again.
+// NewStore returns a Store for collectors on l. It logs to log when a file can't be written and
+// when it can be again.
 func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	table := new(mounts.Table)
 	s := &Store{
-		loop:      l,
-		log:       log,
-		slots:     newSlots(table, writersPerPlace, maxWriters),
-		readers:   newSlots(table, readersPerPlace, maxReaders),
-		lingering: make(chan struct{}, maxLingering),
-		lines:     lineCache{lines: make(map[*Capture]cachedLine)},
-		buffers:   sync.Pool{New: func() any { return new([chunkBytes]byte) }},
-		benches:   sync.Pool{New: func() any { return new(recordBench) }},
-		now:       time.Now,
-		stall:     time.Second,
-		pause:     func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
+		loop:    l,
+		log:     log,
+		slots:   newSlots(table, writersPerPlace, maxWriters),
+		readers: newSlots(table, readersPerPlace, maxReaders),
+		waiting: make(chan struct{}, maxWaitingForProgram),
+		lines:   lineCache{lines: make(map[*Collector]cachedLine)},
+		buffers: sync.Pool{New: func() any { return new([chunkBytes]byte) }},
+		benches: sync.Pool{New: func() any { return new(recordBench) }},
+		now:     time.Now,
+		stall:   time.Second,
+		pause:   func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
-	s.poller.captures, s.poller.most, s.poller.patience = &s.captures, Hands(), handPatience
-	s.transports.log, s.feeds.log = log, log
+	s.poller.collectors, s.poller.most, s.poller.patience = &s.collectors, Workers(), workerPatience
+	s.transports.log, s.feeds.log, s.refused.log = log, log, log
 	s.transports.now = func() time.Time { return s.now() }
 	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s}
 	return s
 }
 
-// A Loss is output that was dropped, and that its log has a record of by now.
-type Loss struct {
+// A DroppedOutput is output that was dropped, and of which its log has a record.
+type DroppedOutput struct {
 	Program, Instance, Run string
 	Text                   string // how much, and why
 }
 
-// TellLosses has f called after each loss, on the goroutine that writes. f must not block. It is to be set before there are captures.
-func (s *Store) TellLosses(f func(Loss)) { s.tellLoss = f }
+// OnDropped registers f, which is called after each drop, on the goroutine that writes. f must not
+// block. It has to be set before there are collectors.
+func (s *Store) OnDropped(f func(DroppedOutput)) { s.onDropped = f }
 
-// TellDrops has f called when [Capture.Drops] are to be saved, on the goroutine that drops, and not again before [Capture.DropsSaved]. f must not block. It
-// is to be set before there are captures.
-func (s *Store) TellDrops(f func(*Capture)) { s.tellDrops = f }
+// TellDrops registers f, which is called on the goroutine that drops when [Collector.Drops] have to
+// be saved, and not again before [Collector.DropsSaved]. f must not block. It has to be set before
+// there are collectors.
+func (s *Store) TellDrops(f func(*Collector)) { s.tellDrops = f }
 
-// A RunBegin tells where in a log the output of a run begins, where the log itself doesn't tell.
+// A RunBegin is where in a log the output of a run begins, if the log itself doesn't have that.
 type RunBegin struct {
 	Program, Instance, Run string
 	Stream                 Stream // in whose log
 	At                     Cursor
 }
 
-// TellRuns has f called when a run has printed something for the first time, on the goroutine that writes it. f must not block. It is to be
-// called before there are captures.
+// TellRuns registers f, which is called when a run has printed for the first time, on the goroutine
+// that writes. f must not block. It has to be set before there are collectors.
 func (s *Store) TellRuns(f func(RunBegin)) { s.tellRun = f }
 
-// begin makes f, the zero file, one as o has it.
+// begin initializes f, which is zero, with the options o.
 func (s *Store) begin(f *file, o *setting) *file {
 	f.init(o, s.now, &s.archive)
-	s.paths.add(&f.chain)
+	s.paths.add(&f.segments)
 	return f
 }
 
-// NewCapture returns a capture named name that belongs to scope. Closing the scope closes it: a chunk that is being
-// written is finished, then the read end and the file are closed, by whichever goroutine used them last. What is still
-// in the FIFO is left there; see [Capture.Drained].
-func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Capture {
-	c := new(Capture)
+// NewCapture returns a collector named name that belongs to scope. When the scope is closed, a
+// chunk that is being written is finished. Then the last goroutine that used the read end and the
+// file closes them. What is still in the FIFO stays there; see [Collector.Drained].
+func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Collector {
+	c := new(Collector)
 	c.Open(s, scope, name, o)
 	return c
 }
 
-// Open makes c, the zero Capture, what [Store.NewCapture] returns: for a capture that is a field of what has that life, and no allocation of its own.
-func (c *Capture) Open(s *Store, scope *loop.Scope, name string, o Options) {
+// Open makes c, which is zero, what [Store.NewCapture] returns. It saves an allocation if c is a
+// field.
+func (c *Collector) Open(s *Store, scope *loop.Scope, name string, o Options) {
 	o = o.complete()
 	c.store, c.scope, c.name = s, scope, name
 	c.own.setting = s.settings.of(o)
@@ -221,23 +243,24 @@ func (c *Capture) Open(s *Store, scope *loop.Scope, name string, o Options) {
 		c.streams = append(c.streams, c.newStream(Stderr))
 	}
 	c.chooseFiles()
-	s.captures.Add(1)
+	s.collectors.Add(1)
 	scope.Adopt(&c.held, c)
 }
 
-// Leave tells that the process is about to end, before captures are closed. From then on what the kernel takes back then anyway, at once and by itself, is left
-// to it: read ends, and the watches of them. What may be lost, such as an open file or a message of what was lost, is not. To be called on the loop.
+// Leave announces that the process is about to end, before collectors are closed. From then on read
+// ends and their watches are left for the kernel to close. Open files are still closed, and lost
+// output is still logged. It has to be called on the loop.
 func (s *Store) Leave() {
 	s.leaving.Store(true)
 	s.poller.dismiss()
 }
 
-// Wait returns when every capture has let go of its descriptors, which each does once its scope is closed and its last
-// write has returned. The error is that of ctx, if that ends first.
+// Wait returns when every collector has closed its descriptors. Each does so after its scope is
+// closed and its last write has returned. If ctx ends first, it returns the error of ctx.
 func (s *Store) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
-		s.captures.Wait()
+		s.collectors.Wait()
 		s.archive.end()
 		close(done)
 	}()

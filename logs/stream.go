@@ -13,80 +13,84 @@ import (
 // A Stream is one of the outputs of a program.
 type Stream int32
 
-// The streams.
+// The streams of a program.
 const (
-	Stdout  Stream = iota // and standard error, where the program has one FIFO for both
-	Stderr                // where it has one of its own
+	Stdout  Stream = iota // with standard error, if both share one FIFO
+	Stderr                // if it has a FIFO of its own
 	streams               // how many there can be
 )
 
-// A stream is what a capture has of one FIFO.
+// A stream is a collector's state for one FIFO.
 type stream struct {
-	*Capture
+	*Collector
 	which Stream
 	fd    atomic.Int32 // read end; -1: none yet
 
-	file *file // as the capture's options have it; both streams may have the same. Used by the draining goroutine; its chain by followers, too
+	// file is that of the collector's options; both streams may share one. It is for the draining
+	// goroutine, its segments also for followers.
+	file *file
 
-	drain // the draining goroutine's own
+	drain // used by the draining goroutine only
 }
 
-// A drain is what the goroutine that moves bytes keeps from one time to the next.
+// A drain is the state that the draining goroutine keeps between drains.
 type drain struct {
-	turnAt     uint64 // when its FIFO became readable, among both of the capture; 0: it is not known to be
-	total      int64  // bytes that are in the file
-	lingered   int64  // total when it last waited for more
-	second     uint32 // of the Unix epoch; so many bytes came in it, much at a time
-	burst      int32
-	grown      bool // the pipe was made bigger
-	*obstacles      // never nil
+	// turnAt is the order in which the collector's FIFOs became readable; 0: not known to be.
+	turnAt       uint64
+	total        int64  // bytes written to the file
+	lingered     int64  // total when it last waited for more
+	second       uint32 // Unix time of burst, the bytes that came in that second in large portions
+	burst        int32
+	grown        bool // the pipe was made bigger
+	*writeErrors      // never nil
 }
 
-// Obstacles are what keeps the output of a stream from its log, or has. Most streams never have any.
-type obstacles struct {
-	loss     loss
-	since    int64           // of the first of the failures: nanoseconds of the Unix epoch
-	failures int32           // turns that failed in a row
-	failing  bool            // its output does not get into its log
-	troubled bool            // the trouble with rotation has been told
+// writeErrors is what keeps the output of a stream from its log, or did. Most streams never have
+// any.
+type writeErrors struct {
+	dropped  dropped
+	since    int64           // first of the failures, in nanoseconds of Unix time
+	failures int32           // failed turns in a row
+	failing  bool            // output does not get into the log
+	troubled bool            // the problem with rotation has been logged
 	rest     *unfinished     // nil: none was seen
-	placing  <-chan struct{} // closed when the place of the run is saved; nil: nobody has been told one that is not
+	ahead    *readAhead      // nil: nothing was ever read ahead
+	placing  <-chan struct{} // closed when the start of the run is saved; nil: no save is under way
 }
 
-// noObstacles are those of a stream that never had any. It is never changed.
-var noObstacles obstacles
+// noWriteErrors is shared by the streams that never had any. It is never modified.
+var noWriteErrors writeErrors
 
-// meet has the stream have obstacles of its own.
-func (d *drain) meet() *obstacles {
-	if d.obstacles == &noObstacles {
-		d.obstacles = new(obstacles)
+// meet returns the stream's writeErrors, which it allocates on first use.
+func (d *drain) meet() *writeErrors {
+	if d.writeErrors == &noWriteErrors {
+		d.writeErrors = new(writeErrors)
 	}
-	return d.obstacles
+	return d.writeErrors
 }
 
-func (c *Capture) newStream(which Stream) *stream {
+func (c *Collector) newStream(which Stream) *stream {
 	s := new(stream)
 	s.init(c, which)
 	return s
 }
 
-func (s *stream) init(c *Capture, which Stream) {
-	s.Capture, s.which, s.obstacles = c, which, &noObstacles
+func (s *stream) init(c *Collector, which Stream) {
+	s.Collector, s.which, s.writeErrors = c, which, &noWriteErrors
 	s.fd.Store(-1)
 }
 
-// pipe returns the read end, -1 without one.
+// pipe returns the read end, -1 if there is none.
 func (s *stream) pipe() int { return int(s.fd.Load()) }
 
-// bytes returns how many bytes are in the FIFO.
+// bytes returns how many bytes are in the FIFO or were read ahead.
 func (s *stream) bytes() int64 {
 	if fd := s.pipe(); fd >= 0 {
-		return pipeBytes(fd)
+		return pipeBytes(fd) + int64(len(s.ahead.text()))
 	}
 	return 0
 }
 
-// label is what its records say.
 func (s *stream) label() string {
 	if s.which == Stderr {
 		return stderr
@@ -94,15 +98,15 @@ func (s *stream) label() string {
 	return stdout
 }
 
-// all returns the streams. The list is never changed.
-func (c *Capture) all() []*stream {
+// all returns the streams. The list is never modified.
+func (c *Collector) all() []*stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.streams
 }
 
-// stream returns that one, nil if the capture doesn't have it.
-func (c *Capture) stream(which Stream) *stream {
+// stream returns the stream which, nil if the collector doesn't have it.
+func (c *Collector) stream(which Stream) *stream {
 	for _, s := range c.all() {
 		if s.which == which {
 			return s
@@ -111,7 +115,7 @@ func (c *Capture) stream(which Stream) *stream {
 	return nil
 }
 
-// piped returns those of these streams that have a FIFO.
+// piped returns the streams of all that have a FIFO.
 func piped(all []*stream) []*stream {
 	n := 0
 	for _, s := range all {
@@ -131,8 +135,9 @@ func piped(all []*stream) []*stream {
 	return list
 }
 
-// inOrder returns the streams that have a FIFO, in the order in which these became readable. It is for the draining goroutine.
-func (c *Capture) inOrder() []*stream {
+// inOrder returns the streams that have a FIFO, in the order in which these became readable. Only
+// the draining goroutine may call it.
+func (c *Collector) inOrder() []*stream {
 	list := piped(c.all())
 	if len(list) < 2 {
 		return list
@@ -152,9 +157,9 @@ func (c *Capture) inOrder() []*stream {
 	return list
 }
 
-// Attach gives a stream its read end, once in its life. The capture takes ownership, also when it returns an error: fd is then
-// closed. What is in the FIFO already is written.
-func (c *Capture) Attach(which Stream, fd int) error {
+// Attach gives a stream its read end, once in its life. The collector owns fd from now on; after an
+// error fd is closed. What is in the FIFO already is written.
+func (c *Collector) Attach(which Stream, fd int) error {
 	s := c.stream(which)
 	switch {
 	case c.over:
@@ -167,34 +172,32 @@ func (c *Capture) Attach(which Stream, fd int) error {
 		s = c.addStream(which)
 	}
 	if openLineOf(fd) == lostLine {
-		s.meet().loss.inLine = 1
+		s.meet().dropped.inLine = 1
 	}
 	s.fd.Store(int32(fd))
-	c.scope.Post(c.startWatch) // a superd that takes over has more to tell the capture before
+	c.scope.Post(c.startWatch) // posted, as recovery calls more of the collector's methods first
 	return nil
 }
 
-// addStream has the capture have one more stream.
-func (c *Capture) addStream(which Stream) *stream {
+func (c *Collector) addStream(which Stream) *stream {
 	s := c.newStream(which)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.file = c.streams[0].file // until the goroutine has come to settle
+	s.file = c.streams[0].file // until the draining goroutine calls settle
 	c.streams = append(c.streams[:len(c.streams):len(c.streams)], s)
 	c.reopen.Store(true)
 	return s
 }
 
-// FD returns the read end of a stream, -1 where there is none and after the scope is closed.
-func (c *Capture) FD(which Stream) int {
+// FD returns the read end of a stream, -1 if there is none or the scope is closed.
+func (c *Collector) FD(which Stream) int {
 	if s := c.stream(which); s != nil && !c.over {
 		return s.pipe()
 	}
 	return -1
 }
 
-// hasPipe reports whether any stream has a read end.
-func (c *Capture) hasPipe() bool {
+func (c *Collector) hasPipe() bool {
 	for _, s := range c.all() {
 		if s.pipe() >= 0 {
 			return true
@@ -203,8 +206,8 @@ func (c *Capture) hasPipe() bool {
 	return false
 }
 
-// startWatch begins the watch, which tells at once of what is there already.
-func (c *Capture) startWatch() {
+// startWatch begins the watch. Output that is there already causes an event at once.
+func (c *Collector) startWatch() {
 	if err := c.store.poller.add(c); err != nil { // memory, descriptors or watches are short
 		c.scope.After(time.Second, c.startWatch)
 	}
@@ -214,9 +217,9 @@ func (c *Capture) startWatch() {
 	}
 }
 
-// readable drains, unless another goroutine does: that looks again then. There are no more events before [Capture.listen], so that
-// a program that prints much wakes nobody by each of its writes.
-func (c *Capture) readable(b *bell) {
+// readable drains, unless another goroutine does, which then looks again. There are no more events
+// before [Collector.listen], so a program that prints much causes no wake-up by each write.
+func (c *Collector) readable(b *wakeup) {
 	if c.claim() {
 		c.run(b)
 	}

@@ -59,7 +59,8 @@ func TestSeparateStreams(t *testing.T) {
 	}
 }
 
-// Each line is in the file once and whole, marked with its stream, and the lines of each stream are in order.
+// TestLabelledStreams: each line is in the file once and whole, labelled with its stream, and the
+// lines of each stream are in order.
 func TestLabelledStreams(t *testing.T) {
 	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, MaxSize: 100_000, Keep: 1000}
 	p := newRig(t).twoStreams(o)
@@ -93,15 +94,18 @@ func TestLabelledStreams(t *testing.T) {
 	}
 }
 
-// What was written to the one stream before something was written to the other comes before it, where superd can see both.
+// TestLabelledOrder: output to one stream comes before later output to the other, if superd can see
+// both.
 func TestLabelledOrder(t *testing.T) {
 	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text}
 	r := newRig(t)
 	p := r.twoStreams(o)
 	var want []string
 	for n := range 200 {
-		r.poll("the end of the drain", func() bool { return p.state.Load() == idle }) // else it may see the one before the other is there
-		r.store.poller.mu.Lock()                                                      // both are there when somebody looks
+		// A drain at work might see only the first line
+		r.poll("the end of the drain", func() bool { return p.state.Load() == idle })
+		// Both lines are there before a worker looks
+		r.store.poller.mu.Lock()
 		if n%2 == 0 {
 			p.print("a\n")
 			p.complain("b\n")
@@ -130,7 +134,8 @@ func TestLabelledOrder(t *testing.T) {
 	}
 }
 
-// A line that is never finished in one stream holds up the other no longer than its patience.
+// TestUnfinishedLineOfOneStream: an incomplete line in one stream delays the other only for a
+// limited time.
 func TestUnfinishedLineOfOneStream(t *testing.T) {
 	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text}
 	p := newRig(t).twoStreams(o)
@@ -152,7 +157,8 @@ func readFileIfAny(path string) string {
 	return string(data)
 }
 
-// The options may have the streams apart, together or in one FIFO, from one run to the next.
+// TestStreamsAreJoinedAndParted: the options may separate the streams, merge them or use one FIFO,
+// from one run to the next.
 func TestStreamsAreJoinedAndParted(t *testing.T) {
 	dir := t.TempDir()
 	together := Options{Path: filepath.Join(dir, "web.log"), Format: Text}
@@ -175,7 +181,7 @@ func TestStreamsAreJoinedAndParted(t *testing.T) {
 	say("2")
 	r.do(func() { p.SetOptions(labelled) })
 	say("3")
-	r.do(func() { p.SetOptions(together) }) // a survivor still writes to the second one
+	r.do(func() { p.SetOptions(together) }) // a leftover process still writes to the second one
 	say("4")
 	r.do(func() { p.SetOptions(apart) })
 	say("5")
@@ -190,7 +196,8 @@ func TestStreamsAreJoinedAndParted(t *testing.T) {
 	}
 }
 
-// A run begins where both streams have come to its beginning: the first one that has waits for the other.
+// TestMarkInBothStreams: a run begins where both streams have reached its barrier: the first one
+// waits for the other.
 func TestMarkInBothStreams(t *testing.T) {
 	r := newRig(t)
 	p := &twoStreams{program: r.undrained()}
@@ -210,9 +217,9 @@ func TestMarkInBothStreams(t *testing.T) {
 	p.print("old out\n")
 	p.complain("old err\n")
 	began := ""
-	p.mark(runEnds, func() { began = readFile(t, o.Path) })
-	out.aim()
-	errs.aim()
+	p.addBarrier(runEnds, func() { began = readFile(t, o.Path) })
+	out.nextLimit()
+	errs.nextLimit()
 	p.print("new out\n")
 	p.complain("new err\n")
 	turn(out, true)
@@ -230,7 +237,7 @@ func TestMarkInBothStreams(t *testing.T) {
 	}
 }
 
-// While one of two files can't be written, the other one is.
+// TestOneFileFails: while one of two files can't be written, the other one is.
 func TestOneFileFails(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		dir := t.TempDir()
@@ -272,7 +279,8 @@ func TestTailIsOfStandardError(t *testing.T) {
 	}
 }
 
-// While the file of one stream can't be written, the other one may have to wait for it at a mark: then nobody runs in circles.
+// TestWaitsForTheOtherStreamAtRest: while the file of one stream can't be written, the other may
+// have to wait at a barrier: then no worker spins.
 func TestWaitsForTheOtherStreamAtRest(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		dir := t.TempDir()
@@ -287,11 +295,11 @@ func TestWaitsForTheOtherStreamAtRest(t *testing.T) {
 		r.poll("a word of the failure", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
 		r.do(func() { p.EndRun(); p.BeginRun("b", false) })
 		p.print("2\n")
-		if !drop { // else nobody waits: what can't be written is gone
+		if !drop { // otherwise there is no wait: what can't be written is dropped
 			r.poll("standard output to come to the mark", func() bool {
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				return len(p.marks) > 0 && p.marks[0].at[Stdout] == passed
+				return len(p.barriers) > 0 && p.barriers[0].at[Stdout] == passed
 			})
 		}
 		p.print("3\n")

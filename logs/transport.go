@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Transports are the connections to syslog and journald, one to each address for all programs that log there.
+// transports are the connections to syslog and journald, one for each address, shared by all
+// programs.
 type transports struct {
 	log *slog.Logger
 	now func() time.Time
@@ -21,26 +22,28 @@ type transports struct {
 	by  map[string]*transport
 }
 
-// A transport sends messages to one address. No thread waits where the other side stalls.
+// A transport sends messages to one address. It blocks no thread if the receiver stalls.
 type transport struct {
 	of    *transports
-	name  string // the address as it is written
+	name  string // address as configured
 	where dialAddress
-	busy  chan struct{} // held by who sends
-	conn  net.Conn      // nil: to be made
+	busy  chan struct{} // holds a token of the sender
+	conn  net.Conn      // nil: not connected
 	users int           // guarded by of.mu
-	frame []byte        // of a message on its way in a stream
+	frame []byte        // a message as framed for a stream
 	lossy refusals      // of datagrams
 }
 
-// Refusals are errors that earlier datagrams have met, by UDP: an error is told to whoever sends next, and then is no more. So the message is sent once
-// more at once, and what was refused is lost, as it is where nobody tells.
+// refusals is the state of errors of earlier datagrams, with UDP. The system returns such an error
+// for the next send, once. So that message is sent again at once. What was refused is lost, as it
+// also is if there is no error.
 type refusals struct {
 	told  bool
-	since time.Time // when the first datagram after the last one of them was sent
+	since time.Time // when the first datagram after the last refused one was sent
 }
 
-// patienceOfSend is how long a message may take before it is tried again, by which time it is told that the other side stalls.
+// patienceOfSend is how long one attempt to send a message takes. After the first the stall is
+// logged.
 const patienceOfSend = time.Second
 
 var errQuit = errors.New("the output is not wanted any more")
@@ -61,7 +64,7 @@ func (t *transports) get(address string) *transport {
 	return to
 }
 
-// leave is called by a user that needs it no more.
+// leave counts one user less; the last one closes the connection.
 func (t *transport) leave() {
 	t.of.mu.Lock()
 	t.users--
@@ -75,7 +78,8 @@ func (t *transport) leave() {
 	}
 }
 
-// send sends a message. It waits for as long as the other side takes nothing, until quit is closed; an error tells that it can't be reached.
+// send sends a message. It waits while the receiver stalls, until quit is closed. An error means
+// that the receiver can't be reached.
 func (t *transport) send(message []byte, quit <-chan struct{}) error {
 	select {
 	case t.busy <- struct{}{}:
@@ -103,7 +107,7 @@ func (t *transport) send(message []byte, quit <-chan struct{}) error {
 		message = t.frame
 	}
 	stalled := time.Time{}
-	var refused []error // what earlier datagrams have met
+	var refused []error // errors of earlier datagrams
 	for {
 		if err := t.conn.SetWriteDeadline(time.Now().Add(patienceOfSend)); err != nil {
 			t.hangUp()
@@ -131,20 +135,22 @@ func (t *transport) send(message []byte, quit <-chan struct{}) error {
 		}
 		select {
 		case <-quit:
-			t.hangUp() // part of the message may be there
+			t.hangUp() // part of the message may have been sent
 			return errQuit
 		default:
 		}
 	}
 }
 
-// refusedAgain is how many errors of earlier datagrams a message may meet. One that is its own comes again each time.
+// refusedAgain is how many errors of earlier datagrams a message may get. An error of its own comes
+// again each time.
 const refusedAgain = 10
 
-// calmAfter is how long no datagram has to be refused until they count as taken again. Who refuses them says so once a second at least.
+// calmAfter is how long no datagram may be refused before they count as received again. A host that
+// refuses them reports it once a second at least.
 const calmAfter = 10 * time.Second
 
-// sent notes that a message is sent, before which earlier ones turned out to be refused.
+// sent records that a message was sent, after errors of earlier datagrams.
 func (r *refusals) sent(t *transport, refused []error) {
 	switch {
 	case len(refused) > 0:
@@ -174,7 +180,7 @@ func (t *transport) dial(quit <-chan struct{}) error {
 		}
 	}()
 	conn, err := new(net.Dialer).DialContext(ctx, t.where.network, t.where.address)
-	if errors.Is(err, syscall.EPROTOTYPE) { // a stream listens there, as syslog-ng may make it
+	if errors.Is(err, syscall.EPROTOTYPE) { // a stream socket, as syslog-ng may make it
 		conn, err = new(net.Dialer).DialContext(ctx, "unix", t.where.address)
 	}
 	if err != nil {
@@ -184,7 +190,7 @@ func (t *transport) dial(quit <-chan struct{}) error {
 	return nil
 }
 
-// hangUp lets go of the connection; the next message makes another one.
+// hangUp closes the connection; the next message makes another one.
 func (t *transport) hangUp() {
 	if t.conn != nil {
 		t.conn.Close()

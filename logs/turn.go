@@ -2,9 +2,9 @@ package logs
 
 import "errors"
 
-// serve moves bytes for a turn, and waits a while when that fails. It reports whether there may be more to move, and false for open when
-// the capture is closing. Where the turn could only tell the place of a run, another one follows: what has come of the other stream meanwhile comes
-// after what is there.
+// serve moves bytes for a turn, and waits a while if that fails. It reports whether there may be
+// more to move; open is false when the collector is closing. If the turn only reported the place of
+// a run, another turn follows at once, so that newer output of the other stream does not overtake.
 func (s *stream) serve() (more, open bool) {
 	more, open = s.serveTurn()
 	if s.awaitPlace() && open {
@@ -16,12 +16,12 @@ func (s *stream) serve() (more, open bool) {
 func (s *stream) serveTurn() (more, open bool) {
 	var err error
 	drops := s.file.Drop
-	if drops || s.outlet != nil { // it takes its slots itself, or no thread waits for it
-		s.store.poller.giveWay(s.bell)
+	if drops || s.outlet != nil { // it takes its slots itself, or it blocks no thread
+		s.store.poller.giveWay(s.wakeup)
 		more, err = s.turn()
 	} else {
 		if s.store.slots.stalls(s.file.at) {
-			s.store.poller.giveWay(s.bell)
+			s.store.poller.giveWay(s.wakeup)
 		}
 		slot := s.file.enter(&s.store.slots, s.quit)
 		if slot == nil {
@@ -30,7 +30,7 @@ func (s *stream) serveTurn() (more, open bool) {
 		more, err = s.turn()
 		slot.release()
 	}
-	if err == errAnotherWay {
+	if errors.Is(err, errAnotherWay) {
 		return true, true
 	}
 	s.report(err)
@@ -44,18 +44,19 @@ func (s *stream) serveTurn() (more, open bool) {
 	}
 }
 
-// A route is how a turn gets to its log.
+// A route is what decides how a turn reaches its log.
 type route struct{ drops, outlet bool }
 
 func (s *stream) route() route { return route{s.file.Drop, s.outlet != nil} }
 
-// errAnotherWay is that of a turn in the midst of which the log has become another one, which takes other slots.
+// errAnotherWay is the error of a turn during which the route has changed, so that it needs other
+// slots.
 var errAnotherWay = errors.New("the log is another one now")
 
-// turn moves bytes for as long as a slot may be held. It reports whether it left off before the FIFO was empty; the error is errAnotherWay where it has
-// to be begun anew.
+// turn moves bytes for as long as a slot may be held. It reports whether it stopped before the FIFO
+// was empty. The error is errAnotherWay if the turn has to begin again.
 func (c *stream) turn() (more bool, err error) {
-	look := glance{buffers: &c.store.buffers}
+	look := c.look()
 	defer look.close()
 	route := c.route()
 	if err := c.check(); err != nil {
@@ -70,29 +71,30 @@ func (c *stream) turn() (more bool, err error) {
 		if c.state.Load() == closing {
 			return false, nil
 		}
-		limit, end := c.aim()
-		if c.reached(false) { // again: whoever waited for a mark may have changed the file since
+		limit, end := c.nextLimit()
+		// check again: a function that waited for a barrier may have changed the file
+		if c.barrierReached(false) {
 			if err := c.check(); err != nil {
 				return true, err
 			}
 			if c.route() != route {
 				return true, errAnotherWay
 			}
-			limit, end = c.aim()
+			limit, end = c.nextLimit()
 		}
 		if limit == 0 {
-			return true, nil // the other stream has to come so far, too
+			return true, nil // the other stream has to reach the barrier, too
 		}
 		placed, err := c.place()
 		if err != nil {
 			return true, err
 		}
 		if c.placing != nil {
-			return true, nil // that is waited for without a slot
+			return true, nil // wait for that without a slot
 		}
 		var n int64
 		var some bool
-		if !placed { // nothing was there
+		if !placed { // the FIFO was empty
 		} else if !c.byLine() {
 			n, err = c.file.take(c.pipe(), min(limit, turnBytes-moved), &look)
 			some = n > 0
@@ -107,23 +109,29 @@ func (c *stream) turn() (more bool, err error) {
 			if err := c.putGap(); err != nil {
 				return true, err
 			}
-			c.reached(!c.byLine() || c.bytes() == 0) // else the rest of a line is awaited
+			// if some is left, the rest of a line is awaited
+			c.barrierReached(!c.byLine() || c.bytes() == 0)
 			c.filled(moved)
 			return false, nil
 		}
 		if moved += n; moved < lingerBytes && c.mayRest() {
-			return false, nil // what comes now is told anew: that takes less than another look
+			return false, nil // new output causes an event, which is cheaper than another look
 		}
 	}
 	c.filled(moved)
 	c.file.unsure = true
 	if c.mayRest() && c.store.poller.short() {
-		return false, nil // it is told of it once more, after the others
+		return false, nil // it gets an event again, after the others
 	}
 	return true, nil
 }
 
-// filled notes that so many bytes were in the pipe at a time. A program that fills it again and again gets a bigger one.
+func (s *stream) look() peekBuffer {
+	return peekBuffer{buffers: &s.store.buffers, refused: &s.store.refused, drain: &s.drain}
+}
+
+// filled records how many bytes were in the pipe at a time. A program that fills it again and again
+// gets a bigger one.
 func (s *stream) filled(bytes int64) {
 	if s.grown || bytes < lingerBytes {
 		return
@@ -137,13 +145,13 @@ func (s *stream) filled(bytes int64) {
 	}
 }
 
-// byLine reports whether lines are moved, not just bytes: also where bytes would do, as long as the log has no record of what was dropped before, or the
-// rest of a line is to be dropped.
-func (s *stream) byLine() bool { return s.file.byLine() || s.loss.bytes > 0 || s.loss.inLine > 0 }
+// byLine reports whether lines are moved instead of bytes. That is also so while the log lacks a
+// drop record, or the rest of a line has to be dropped.
+func (s *stream) byLine() bool { return s.file.byLine() || s.dropped.bytes > 0 || s.dropped.inLine > 0 }
 
 // mayRest reports whether there is nothing to do beyond moving bytes.
 func (s *stream) mayRest() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.marks) == 0 && !s.byLine()
+	return len(s.barriers) == 0 && !s.byLine() && len(s.ahead.text()) == 0
 }

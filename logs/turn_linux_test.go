@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A turn that finds that the log is one of another kind by now leaves it to one that takes the slots of that kind.
+// TestTurnOfAnotherKind: if the options have changed the kind of the log, a turn leaves it to one
+// with the slots of the new kind.
 func TestTurnOfAnotherKind(t *testing.T) {
 	file := Options{Path: filepath.Join(t.TempDir(), "web.log")}
 	drops, sink := file, Options{Sink: Syslog, Address: filepath.Join(t.TempDir(), "none")}
@@ -31,7 +32,8 @@ func TestTurnOfAnotherKind(t *testing.T) {
 	}
 }
 
-// The log changes to overflow = drop while a turn is under way that holds the only slot, which it must not wait for.
+// TestDropFromTheMidstOfATurn: the log changes to overflow = drop during a turn that holds the only
+// slot; the change must not wait for it.
 func TestDropFromTheMidstOfATurn(t *testing.T) {
 	r := newRig(t)
 	r.store.slots.perPlace = 1
@@ -63,7 +65,8 @@ func TestDropFromTheMidstOfATurn(t *testing.T) {
 	}
 }
 
-// Programs whose file system stalls wait for a slot there, however many they are, and hold up nobody else.
+// TestHandsGiveWayForSlots: any number of programs whose file system stalls wait for a slot there,
+// and delay no others.
 func TestHandsGiveWayForSlots(t *testing.T) {
 	const most = 2
 	r := newRig(t)
@@ -82,8 +85,8 @@ func TestHandsGiveWayForSlots(t *testing.T) {
 		p.log("one\n")
 		stuck = append(stuck, p)
 	}
-	there := r.store.slots.placeOf(way{at: filepath.Join(dir, "0")})
-	if there == r.store.slots.placeOf(way{at: good.Path()}) {
+	there := r.store.slots.placeOf(pathResolver{at: filepath.Join(dir, "0")})
+	if there == r.store.slots.placeOf(pathResolver{at: good.Path()}) {
 		t.Skipf("%s and %s are one file system", dir, memory)
 	}
 	var held []*slot
@@ -107,12 +110,13 @@ func TestHandsGiveWayForSlots(t *testing.T) {
 	}
 }
 
-// What was dropped in the midst of a line is on record, and so is the rest of that line, when the program may not lose output any more.
+// TestNothingIsDroppedAnyMore: when a program must not lose output any more, what was dropped
+// within a line is recorded, and so is the rest of that line.
 func TestNothingIsDroppedAnyMore(t *testing.T) {
 	p := newRig(t).undrained()
 	s := p.streams[0]
-	s.meet().loss.cause = errStalled
-	s.lose([]byte("one\nhalf a "))
+	s.meet().dropped.cause = errStalled
+	s.drop([]byte("one\nhalf a "))
 	p.print("line\ntwo\n")
 	p.mustTurn(false)
 	p.print("three\n")
@@ -126,7 +130,8 @@ func TestNothingIsDroppedAnyMore(t *testing.T) {
 	}
 }
 
-// The FIFO tells the next superd what the next byte belongs to, also after the rest of a line that was written in parts.
+// TestMarkAfterParts: the FIFO records for the successor what its next byte belongs to, also after
+// the rest of a line that was written in parts.
 func TestMarkAfterParts(t *testing.T) {
 	for _, o := range []Options{{Drop: true}, {Format: Text}, {Sink: Syslog}} {
 		r := newRig(t)
@@ -150,7 +155,8 @@ func TestMarkAfterParts(t *testing.T) {
 	}
 }
 
-// What was in flight when its log stalled is lost before what came later, which is what the next byte follows.
+// TestMarkAfterAFlight: output in flight when its log stalled is dropped before later output, which
+// the next byte follows.
 func TestMarkAfterAFlight(t *testing.T) {
 	tests := []struct {
 		name, later, flight string
@@ -164,10 +170,10 @@ func TestMarkAfterAFlight(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := newRig(t).undrained().streams[0]
-		s.lose([]byte(tt.later))
-		s.loseFirst([]byte(tt.flight))
-		if got := openLineOf(s.pipe()); got != tt.want || s.loss.inLine != tt.inLine {
-			t.Errorf("%s: the next byte belongs to %d, with %d of a lost line before it; want %d and %d", tt.name, got, s.loss.inLine, tt.want, tt.inLine)
+		s.drop([]byte(tt.later))
+		s.dropFirst([]byte(tt.flight))
+		if got := openLineOf(s.pipe()); got != tt.want || s.dropped.inLine != tt.inLine {
+			t.Errorf("%s: the next byte belongs to %d, with %d of a lost line before it; want %d and %d", tt.name, got, s.dropped.inLine, tt.want, tt.inLine)
 		}
 	}
 }

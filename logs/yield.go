@@ -2,8 +2,8 @@ package logs
 
 import _ "unsafe" // for go:linkname
 
-// giveUpProcessor lets other goroutines run and goes on. Unlike [runtime.Gosched] it wakes no thread to look for some: the runtime's own way to yield
-// when a goroutine has run for long.
+// giveUpProcessor lets other goroutines run. Unlike [runtime.Gosched] it wakes no thread to look
+// for them: it is how the runtime itself preempts a goroutine that has run for long.
 //
 //go:linkname giveUpProcessor runtime.goyield
 func giveUpProcessor()

@@ -18,7 +18,8 @@ func (t *tenant) Release() {
 	t.left()
 }
 
-// What a scope has adopted is released once, in turn with what else it owns; now where the scope is closed, and never where it has left.
+// TestAdopt: a scope releases what it has adopted once, in order with its other resources; at once
+// if it is closed, and never if that was removed.
 func TestAdopt(t *testing.T) {
 	v := NewVirtual(1)
 	var order []string
@@ -39,7 +40,7 @@ func TestAdopt(t *testing.T) {
 	if s.Adopt(&late.held, late); late.times != 1 {
 		t.Errorf("what a closed scope adopts is released %d times, want once", late.times)
 	}
-	// A scope that was closed may be opened again, and what has left adopted.
+	// A closed scope may be opened again, and adopt again what was released.
 	s.Open(v.Root())
 	s.Adopt(&first.held, first)
 	if s.Close(); first.times != 2 {
@@ -47,7 +48,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// A watch that is a field is as one that [Scope.OnReadable] returns.
+// TestWatchInAField: a watch that is a field behaves like one from [Scope.OnReadable].
 func TestWatchInAField(t *testing.T) {
 	onEach(t, func(r *rig) {
 		var w Watch

@@ -28,7 +28,7 @@ func benchTurn(b *testing.B, l *Loop) {
 	}
 }
 
-// BenchmarkDispatch is a turn in which n descriptors are ready.
+// BenchmarkDispatch measures a turn in which n descriptors are ready.
 func BenchmarkDispatch(b *testing.B) {
 	for _, n := range []int{1, maxEvents} {
 		b.Run(fmt.Sprint("ready=", n), func(b *testing.B) {
@@ -137,7 +137,7 @@ func BenchmarkPostRoundTrip(b *testing.B) {
 	}
 }
 
-// heapGrowth returns how many bytes the heap is larger for each of n things that f makes.
+// heapGrowth returns by how many bytes the heap grows for each of the n things that f makes.
 func heapGrowth(n int, f func()) float64 {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -148,8 +148,8 @@ func heapGrowth(n int, f func()) float64 {
 	return float64(after.HeapAlloc-before.HeapAlloc) / float64(n)
 }
 
-// TestMemory measures the memory of an idle timer and of an idle watch, with its place in the tables,
-// the callback excepted.
+// TestMemory measures the memory of an idle timer and of an idle watch, with its share of the
+// tables, but without the callback.
 func TestMemory(t *testing.T) {
 	const timers, watches = 100_000, 500
 	f := func() {}

@@ -6,18 +6,20 @@ import (
 	"time"
 )
 
-// A ClockWatch calls a function when somebody has set the wall clock, and when the machine has slept. While neither
-// happens it costs nothing: the kernel tells.
+// A ClockWatch calls a function when the wall clock was set, and when the machine has slept. It
+// needs no wakeups in between, since the kernel reports both.
 type ClockWatch struct {
 	link
 	loop *Loop
 	f    func()
 }
 
-// OnClockChange has f called when the wall clock was set, however little, and when the machine has woken from sleep: whenever
-// [Loop.Wall] and [Loop.Now] have not gone on together. It may be called without a cause. The clocks tell what happened.
+// OnClockChange calls f when the wall clock was set, by any amount, and when the machine has
+// resumed from sleep: whenever [Loop.Wall] and [Loop.Now] have advanced differently. f may also be
+// called without cause; the clocks show what happened.
 //
-// The first one of a loop takes a descriptor, and fails where there is none. In a closed scope f is never called.
+// The first one of a loop opens a descriptor, and fails if there is none. In a closed scope f is
+// never called.
 func (s *Scope) OnClockChange(f func()) (*ClockWatch, error) {
 	w := &ClockWatch{loop: s.loop, f: f}
 	if s.closed {
@@ -31,7 +33,7 @@ func (s *Scope) OnClockChange(f func()) (*ClockWatch, error) {
 	return w, nil
 }
 
-// Stop ends the watch. A nil or stopped one stays as it is.
+// Stop ends the watch. It does nothing for a nil or stopped one.
 func (w *ClockWatch) Stop() {
 	if w == nil || !w.leave() {
 		return
@@ -42,16 +44,19 @@ func (w *ClockWatch) Stop() {
 // Release implements [Owned].
 func (w *ClockWatch) Release() { w.Stop() }
 
-// Clocks is what the clocks show at one instant.
+// Clocks are readings of several clocks at one instant.
 type Clocks struct {
-	Now  time.Duration // see [Loop.Now]
-	Wall time.Time     // the time of day, which steps when someone sets it; without a monotonic reading, which would hide that
-	Boot time.Duration // CLOCK_BOOTTIME: as Now it has no steps, but it goes on while the machine sleeps
+	Now time.Duration // see [Loop.Now]
+	// Time of day, which steps when it is set; without a monotonic reading, which would hide that
+	Wall time.Time
+	// CLOCK_BOOTTIME: like Now without steps, but it advances while the machine sleeps
+	Boot time.Duration
 }
 
-// Clocks returns the clocks as they were when this turn began, outside of a turn as they are: what has happened between two instants on the one is
-// the same on the others, however long a turn takes, unless somebody has set the clock or the machine has slept.
-// Who follows these is told by [Scope.OnClockChange]. A turn that does not ask reads no clock for it.
+// Clocks returns the clocks as of the beginning of this turn, or the current ones outside a turn.
+// The time between two instants is equal on all clocks, however long a turn takes, unless the clock
+// was set or the machine slept; [Scope.OnClockChange] reports these. Turns that do not call it read
+// no extra clock.
 func (l *Loop) Clocks() Clocks {
 	if !l.inTurn {
 		return l.readClocks()
@@ -67,7 +72,7 @@ func (l *Loop) Clocks() Clocks {
 // Wall returns the wall clock of [Loop.Clocks].
 func (l *Loop) Wall() time.Time { return l.Clocks().Wall }
 
-// WallAt returns what the wall clock shows, as it is set now, at a time on the scale of Now.
+// WallAt returns the reading of the wall clock, as currently set, at a time on the scale of Now.
 func (l *Loop) WallAt(at time.Duration) time.Time {
 	c := l.Clocks()
 	return c.Wall.Add(at - c.Now)
@@ -77,11 +82,11 @@ func (l *Loop) WallAt(at time.Duration) time.Time {
 func (l *Loop) Boot() time.Duration { return l.Clocks().Boot }
 
 const (
-	atOnce       = time.Millisecond // what reading three clocks takes at most, where nobody interrupts it
+	atOnce       = time.Millisecond // longest time to read three clocks without an interruption
 	readingTries = 10
 )
 
-// readClocks reads the clocks as if at once. It tries again when it was interrupted between them.
+// readClocks reads the clocks as if at one instant. It retries if it was interrupted between them.
 func (l *Loop) readClocks() Clocks {
 	for try := 1; ; try++ {
 		c := Clocks{Now: l.poller.now(), Wall: l.poller.wall().Round(0), Boot: l.poller.boot()}
@@ -91,12 +96,13 @@ func (l *Loop) readClocks() Clocks {
 	}
 }
 
-// tellClocks calls the clock watches if the clock has changed. One that was stopped by another is not called.
+// tellClocks calls the clock watches if the clock has changed, except those that another one has
+// stopped.
 func (l *Loop) tellClocks() {
 	if !l.poller.clockChanged() {
 		return
 	}
-	for _, w := range l.clocks { // Stop replaces the slice rather than change it
+	for _, w := range l.clocks { // Stop replaces the slice instead of changing it
 		if w.linked() {
 			w.f()
 		}

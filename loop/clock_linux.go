@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clockFD is a timer of the wall clock that never expires: it becomes readable when the clock is set, which to the kernel
-// includes waking from sleep. Source: timerfd_create(2), TFD_TIMER_CANCEL_ON_SET.
+// A clockFD is a timer of the wall clock that never expires. It becomes readable when the clock is
+// set; for the kernel that includes resuming from sleep. Source: timerfd_create(2),
+// TFD_TIMER_CANCEL_ON_SET.
 type clockFD struct {
 	fd      int // -1: not open
 	changed bool
@@ -29,19 +30,19 @@ func openClockFD() (clockFD, error) {
 
 func (c *clockFD) arm() error {
 	never := unix.ItimerSpec{}
-	never.Value.Sec = math.MaxInt32 // of int64 and int32 alike
+	never.Value.Sec = math.MaxInt32 // fits int64 and int32
 	if math.MaxInt == math.MaxInt64 {
-		never.Value.Sec <<= 28 // the kernel makes it its own greatest time
+		never.Value.Sec <<= 28 // the kernel caps it at its latest time
 	}
 	err := unix.TimerfdSettime(c.fd, unix.TFD_TIMER_ABSTIME|unix.TFD_TIMER_CANCEL_ON_SET, &never, nil)
-	if err == unix.ECANCELED { // armed all the same; the clock was set since it last was
+	if err == unix.ECANCELED { // armed all the same; the clock was set since the last time
 		c.changed = true
 		return nil
 	}
 	return err
 }
 
-// read takes what the timer tells.
+// read reads the state of the timer.
 func (c *clockFD) read() {
 	var count [8]byte
 	_, err := retryEINTR(func() (int, error) { return unix.Read(c.fd, count[:]) })
@@ -49,7 +50,7 @@ func (c *clockFD) read() {
 		return
 	}
 	c.changed = true
-	_ = c.arm() // it is armed still where the kernel keeps it so
+	_ = c.arm() // stays armed if the kernel keeps it armed
 }
 
 func (e *epoll) watchClock() error {
@@ -74,7 +75,7 @@ func (e *epoll) clockChanged() bool {
 	return changed
 }
 
-// boot can't fail: the clock is there since Linux 2.6.39.
+// boot returns CLOCK_BOOTTIME, which exists since Linux 2.6.39, so that reading it can't fail.
 func (e *epoll) boot() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shiftClock sets the machine's clock forward or back by one nanosecond, which is a change like any other.
+// shiftClock sets the machine's clock forward or back by one nanosecond, which is a change like any
+// other.
 func shiftClock(t *testing.T, back bool) {
 	t.Helper()
 	shift := unix.Timex{Modes: unix.ADJ_SETOFFSET | unix.ADJ_NANO}
@@ -24,7 +25,7 @@ func shiftClock(t *testing.T, back bool) {
 	}
 }
 
-// TestKernelTellsOfClockChanges sets the clock twice: the timer must be there for the second time, too.
+// TestKernelTellsOfClockChanges sets the clock twice: the second change must be noticed, too.
 func TestKernelTellsOfClockChanges(t *testing.T) {
 	l, w := startEpoll(t)
 	r := &rig{t, l, w}

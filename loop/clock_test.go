@@ -10,7 +10,7 @@ func TestClockChanges(t *testing.T) {
 	tests := []struct {
 		name              string
 		change            func(*Virtual)
-		now, boot, toWall time.Duration // by how much the clocks go on
+		now, boot, toWall time.Duration // expected changes of the clocks
 		calls             int
 	}{
 		{"time passes", func(v *Virtual) { v.RunFor(hour) }, hour, hour, hour, 0},
@@ -65,7 +65,8 @@ func TestClockWatchStops(t *testing.T) {
 	}
 }
 
-// The clocks of a turn are those of its beginning, whenever in the turn they are asked for: however long that takes, no time passes between them.
+// TestClocksOfATurn: the clocks are those of the begin of the turn, whenever in the turn they are
+// read: however long it takes, no time passes in it.
 func TestClocksOfATurn(t *testing.T) {
 	const slow, unsure = 100 * time.Millisecond, 20 * time.Millisecond
 	onEach(t, func(r *rig) {

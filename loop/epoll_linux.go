@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An epoll is the poller of the kernel: epoll(7), with an eventfd(2) to be woken by.
+// An epoll is the poller of the kernel: epoll(7), with an eventfd(2) for wakeups.
 type epoll struct {
 	fd      int
 	eventFD int
-	precise bool // epoll_pwait2(2), of Linux 5.11, takes nanoseconds
+	precise bool // epoll_pwait2(2), since Linux 5.11, takes nanoseconds
 	start   time.Time
 	offset  time.Duration // CLOCK_MONOTONIC at start
-	busy    bool          // the last wait found something
+	busy    bool          // the last wait returned events
 	clock   clockFD
 	buf     [maxEvents]unix.EpollEvent
 }
@@ -33,7 +33,7 @@ func newEpoll() (*epoll, error) {
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
 	e := &epoll{fd: fd, eventFD: eventFD, clock: clockFD{fd: -1}}
-	// Each write to an eventfd is an edge, so that nobody has to read it.
+	// Each write to an eventfd is an edge, so it need not be read.
 	if err := e.add(eventFD, registration{want: Readable, edge: true}); err != nil {
 		e.close()
 		return nil, fmt.Errorf("watch eventfd: %w", err)
@@ -44,18 +44,18 @@ func newEpoll() (*epoll, error) {
 		return nil, fmt.Errorf("read clock: %w", err)
 	}
 	e.start, e.offset = time.Now(), time.Duration(ts.Nano())
-	// An old kernel says ENOSYS, an old seccomp filter EPERM.
+	// Old kernels return ENOSYS, old seccomp filters EPERM.
 	_, err = e.pwait2(e.buf[:], 0)
 	e.precise = err == nil
 	return e, nil
 }
 
-// now reads CLOCK_MONOTONIC by way of package time, which needs no system call.
+// now returns CLOCK_MONOTONIC through package time, which needs no system call.
 func (e *epoll) now() time.Duration { return e.offset + time.Since(e.start) }
 
 func (e *epoll) wall() time.Time { return time.Now() }
 
-// wake can't fail: a counter that is only added to is full after 2^64 times.
+// wake ends a wait. It can't fail: the counter would overflow only after 2^64 writes.
 func (e *epoll) wake() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
@@ -70,7 +70,7 @@ func (e *epoll) modify(fd int, r registration) error {
 	return unix.EpollCtl(e.fd, unix.EPOLL_CTL_MOD, fd, r.epollEvent(fd))
 }
 
-// remove may find that fd is closed, which has removed it.
+// remove ignores an error, since a closed fd was removed with its close.
 func (e *epoll) remove(fd int) {
 	_ = unix.EpollCtl(e.fd, unix.EPOLL_CTL_DEL, fd, nil)
 }
@@ -94,7 +94,7 @@ func (e *epoll) wait(deadline time.Duration, events []event) (int, error) {
 	return k, nil
 }
 
-// waitOnce fills buf and returns how many events there are.
+// waitOnce fills buf and returns the number of events.
 func (e *epoll) waitOnce(deadline time.Duration, buf []unix.EpollEvent) (n int, err error) {
 	defer func() { e.busy = n > 0 }()
 	if e.busy || deadline == 0 {
@@ -112,8 +112,8 @@ func (e *epoll) waitOnce(deadline time.Duration, buf []unix.EpollEvent) (n int, 
 	return unix.EpollWait(e.fd, buf, milliseconds(timeout))
 }
 
-// look is epoll_pwait(2) that does not wait. So the runtime need not be told, which would take as long as a few
-// callbacks: a busy loop looks before it waits.
+// look is an epoll_pwait(2) that does not block. It bypasses the runtime's bookkeeping of system
+// calls, which costs as much as a few callbacks; a busy loop looks before it waits.
 func (e *epoll) look(buf []unix.EpollEvent) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(e.fd),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0, 0)
@@ -123,16 +123,16 @@ func (e *epoll) look(buf []unix.EpollEvent) (int, error) {
 	return int(n), nil
 }
 
-// pwait2 is epoll_pwait2(2) without a signal mask. A negative timeout is none.
+// pwait2 is epoll_pwait2(2) without a signal mask. A negative timeout means none.
 func (e *epoll) pwait2(buf []unix.EpollEvent, timeout time.Duration) (int, error) {
-	ts := struct{ sec, nsec int64 }{ // the kernel's own, of 64 bits everywhere
+	ts := struct{ sec, nsec int64 }{ // the kernel's type, 64 bits on all platforms
 		int64(timeout / time.Second), int64(timeout % time.Second),
 	}
 	p := unsafe.Pointer(&ts)
 	if timeout < 0 {
 		p = nil
 	}
-	// Not RawSyscall: the runtime has to know that this goroutine may block.
+	// Not RawSyscall: the runtime must know that this goroutine may block.
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(e.fd),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(p), 0, 0)
 	if errno != 0 {
@@ -149,7 +149,8 @@ func (e *epoll) close() {
 	unix.Close(e.fd)
 }
 
-// milliseconds returns the timeout of epoll_wait(2), rounded up, since waking early is waking twice.
+// milliseconds returns the timeout for epoll_wait(2), rounded up, since an early wakeup requires a
+// second one.
 func milliseconds(timeout time.Duration) int {
 	if timeout < 0 {
 		return -1
@@ -161,7 +162,7 @@ func milliseconds(timeout time.Duration) int {
 	return int(min(ms, math.MaxInt32))
 }
 
-// retryEINTR calls f until no signal interrupts it.
+// retryEINTR calls f again while a signal interrupts it.
 func retryEINTR(f func() (int, error)) (int, error) {
 	for {
 		n, err := f()
@@ -171,7 +172,7 @@ func retryEINTR(f func() (int, error)) (int, error) {
 	}
 }
 
-// epollEvent has the descriptor and the generation in the 64 bits that epoll gives back.
+// epollEvent packs the descriptor and the generation into the 64 bits of user data of epoll.
 func (r registration) epollEvent(fd int) *unix.EpollEvent {
 	var bits uint32
 	if r.want&Readable != 0 {

@@ -28,9 +28,9 @@ func TestIdleLoopSleeps(t *testing.T) {
 		}
 		s.Every(time.Hour, func() { t.Error("a timer fired") })
 	}
-	l.poller.wake() // it is to end one wait, and no more
-	// Not Post: one that comes just after a wait has ended wakes the loop once more, in vain.
-	l.Root().After(200*time.Millisecond, l.Stop) // the time in which nothing is to happen
+	l.poller.wake() // ends one wait, and no more
+	// Not Post: one that comes just after a wait has ended would wake the loop once more, in vain.
+	l.Root().After(200*time.Millisecond, l.Stop) // the time in which nothing must happen
 	if err := l.Run(); err != nil {
 		t.Error(err)
 	}
@@ -103,8 +103,8 @@ func TestSignalsDoNotEndTheWait(t *testing.T) {
 	}
 }
 
-// TestLateEventOfASharedFile closes a descriptor while it is watched and its file is open elsewhere, as
-// in a child before its exec. Epoll then goes on reporting it under the old number.
+// TestLateEventOfASharedFile closes a watched descriptor whose file is open elsewhere, as in a
+// child before its exec. Epoll continues to report it under the old number.
 func TestLateEventOfASharedFile(t *testing.T) {
 	l, w := startEpoll(t)
 	r := &rig{t, l, w}
@@ -179,7 +179,7 @@ func TestRunClosesItsDescriptors(t *testing.T) {
 	}
 
 	w := newReal(t)
-	fd := w.open() // has one of their numbers
+	fd := w.open() // has one of the loop's former numbers
 	if err := l.Run(); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func Example() {
 	// tick 3
 }
 
-// Something that is to happen once, unless something else happens first.
+// A timer calls once, unless another event stops it first.
 func ExampleScope_After() {
 	v := loop.NewVirtual(1)
 	start := v.Now()
@@ -44,8 +44,8 @@ func ExampleScope_After() {
 	// Output: answered after 3s
 }
 
-// An interval does not drift: a callback that takes longer than the period misses ticks, and the next one is
-// on time again.
+// An interval does not drift: a callback that takes longer than the period misses ticks, and the
+// next tick is on time again.
 func ExampleScope_Every() {
 	v := loop.NewVirtual(1)
 	start := v.Now()
@@ -53,7 +53,7 @@ func ExampleScope_Every() {
 	v.Root().Every(time.Second, func() {
 		fmt.Println("called after", v.Now()-start)
 		if n++; n == 1 {
-			v.Advance(2500 * time.Millisecond) // it is slow
+			v.Advance(2500 * time.Millisecond) // a slow callback
 		}
 	})
 	v.RunFor(5 * time.Second)
@@ -64,7 +64,7 @@ func ExampleScope_Every() {
 	// called after 5s
 }
 
-// A watchdog: a timer that is set again whenever there is a sign of life.
+// A watchdog: a timer that each sign of life sets again.
 func ExampleTimer_Reset() {
 	v := loop.NewVirtual(1)
 	start := v.Now()
@@ -90,10 +90,10 @@ func ExampleScope_Defer() {
 	// close the listener
 }
 
-// A slow callback makes those after it late.
+// A slow callback delays those after it.
 func ExampleLoop_Lag() {
 	v := loop.NewVirtual(1)
-	v.Root().After(time.Second, func() { v.Advance(200 * time.Millisecond) }) // it is slow
+	v.Root().After(time.Second, func() { v.Advance(200 * time.Millisecond) }) // a slow callback
 	v.RunFor(time.Minute)
 	fmt.Println(v.Lag().Max)
 	// Output: 200ms
@@ -122,7 +122,7 @@ func ExampleScope() {
 	// job cleaned up
 }
 
-// What blocks runs in a goroutine, and its result comes back to the loop.
+// Blocking work runs in a goroutine, and its result is posted to the loop.
 func ExampleLoop_Post() {
 	l, err := loop.New()
 	if err != nil {
@@ -144,7 +144,7 @@ func ExampleLoop_Post() {
 	// Output: 42
 }
 
-// Work for a scope that is gone is dropped.
+// Work for a closed scope is dropped.
 func ExampleScope_Post() {
 	v := loop.NewVirtual(1)
 	run := v.Root().Child()
@@ -162,7 +162,7 @@ func ExampleVirtual() {
 	fd := v.NewFD()
 	_, err := v.Root().OnReadable(fd, func() {
 		fmt.Println("readable after", v.Now()-start)
-		v.SetReady(fd, 0) // it was read
+		v.SetReady(fd, 0) // after a read
 	})
 	if err != nil {
 		fmt.Println(err)

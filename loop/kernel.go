@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// A kernel simulates what a poller needs of Linux: descriptors, epoll and clocks. Its epoll works as
-// the kernel's does, with a list of registrations that may be ready: a change of readiness puts one
-// there, and the wait takes it off again unless it is level-triggered and still ready.
+// A kernel simulates the parts of Linux that a poller uses: descriptors, epoll and clocks. Its
+// epoll works like the kernel's, with a list of registrations that may be ready. A change of
+// readiness adds one to the list; the wait removes it unless it is level-triggered and still ready.
 type kernel struct {
 	rng          *rand.Rand
-	clock        atomic.Int64 // atomic for now, which Post calls from anywhere
+	clock        atomic.Int64 // atomic since Post calls now from any goroutine
 	wallOffset   time.Duration
 	slept        time.Duration
-	watched      bool // the clock is
-	clockRefused bool // it can't be watched
-	changed      bool // it has been set, or the machine has slept
-	atOnce       int  // turns since the clock moved
+	watched      bool // the clock is watched
+	clockRefused bool // the clock can't be watched
+	changed      bool // the clock was set, or the machine has slept
+	atOnce       int  // turns since the clock advanced
 	woken        chan struct{}
 
-	files   []*file // by descriptor number; nil: not open
-	lowest  int     // no number from firstFD to below it is free
+	files   []*file // by descriptor number; nil: closed
+	lowest  int     // all numbers from firstFD up to it are in use
 	openFDs int
 	ready   []*interest
 }
@@ -45,10 +45,10 @@ type interest struct {
 }
 
 const (
-	bootTime = time.Hour // no clock of a running system is at zero
+	bootTime = time.Hour // clocks of a running system are not at zero
 	firstFD  = 3         // after standard input, output and error
 
-	maxAtOnce = 1000 // turns at one instant
+	maxAtOnce = 1000 // turns at one instant before the clock advances by creep
 	creep     = 10 * time.Microsecond
 )
 
@@ -87,7 +87,7 @@ func (k *kernel) setReady(fd int, r Ready) {
 	k.list(f.interest)
 }
 
-// list puts i on the ready list if what it is interested in is so.
+// list adds i to the ready list if it has events.
 func (k *kernel) list(i *interest) {
 	if i != nil && !i.listed && i.events() != 0 {
 		i.listed = true
@@ -95,7 +95,7 @@ func (k *kernel) list(i *interest) {
 	}
 }
 
-// events returns what is ready of what i is interested in. Hangup is always of interest.
+// events returns the ready conditions among those of interest to i. Hangup is always of interest.
 func (i *interest) events() Ready {
 	if i.file == nil {
 		return 0
@@ -145,7 +145,7 @@ func (k *kernel) forget(f *file) {
 	}
 }
 
-// wait never waits for time to pass: without events it moves the clock to the deadline.
+// wait does not block for time to pass: without events it advances the clock to the deadline.
 func (k *kernel) wait(deadline time.Duration, events []event) (int, error) {
 	n := k.collect(events)
 	switch {
@@ -161,7 +161,7 @@ func (k *kernel) wait(deadline time.Duration, events []event) (int, error) {
 	return n, nil
 }
 
-// collect reports as much of what is ready as fits, in an order drawn from the seed.
+// collect reports ready conditions as far as they fit, in an order drawn from the seed.
 func (k *kernel) collect(events []event) int {
 	k.prune()
 	k.rng.Shuffle(len(k.ready), func(a, b int) { k.ready[a], k.ready[b] = k.ready[b], k.ready[a] })
@@ -174,7 +174,7 @@ func (k *kernel) collect(events []event) int {
 	return n
 }
 
-// prune takes off the ready list what is not ready any more.
+// prune removes from the ready list what is no longer ready.
 func (k *kernel) prune() {
 	k.ready = slices.DeleteFunc(k.ready, func(i *interest) bool {
 		i.listed = i.events() != 0
@@ -189,14 +189,16 @@ func (k *kernel) anyReady() bool {
 
 func (k *kernel) now() time.Duration { return time.Duration(k.clock.Load()) }
 
+// bootedAt is the boot time of the simulated machine: 2026-01-01T00:00:00Z.
+const bootedAt = 1767225600
+
 func (k *kernel) wall() time.Time {
-	boot := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
-	return boot.Add(k.now() + k.wallOffset)
+	return time.Unix(bootedAt, 0).UTC().Add(k.now() + k.wallOffset)
 }
 
 func (k *kernel) boot() time.Duration { return k.now() + k.slept }
 
-// setClock moves the wall clock by d, slept of which the machine has slept.
+// setClock advances the wall clock by d, of which the machine slept for slept.
 func (k *kernel) setClock(d, slept time.Duration) {
 	k.wallOffset += d
 	k.slept += slept
@@ -241,7 +243,7 @@ func (k *kernel) file(fd int) *file {
 	return k.files[fd]
 }
 
-// mustFile is for calls that only a mistake in the code under test can fail.
+// mustFile is file for calls that fail only by a mistake in the code under test; it panics then.
 func (k *kernel) mustFile(call string, fd int) *file {
 	f := k.file(fd)
 	if f == nil {

@@ -2,21 +2,21 @@ package loop
 
 import "time"
 
-// Lag tells how late a loop runs what is due.
+// Lag is the delay with which a loop runs due work.
 //
-// It is measured once a turn, for turns that ran a timer or posted work: from the instant at which the
-// first of it was due, or was posted, to the end of the turn. So it bounds from above how long
-// anything in that turn had to wait to be run, and one slow callback counts, be it in this turn or in
-// the one before.
+// It is measured once a turn, for turns that ran a timer or posted work: from the instant at which
+// the first of it was due or posted to the end of the turn. So it is an upper bound for the delay
+// of anything in that turn, and one slow callback counts, be it in this turn or in the previous
+// one.
 type Lag struct {
-	Last time.Duration // of the latest such turn
-	Max  time.Duration // the largest since the start or ResetLag
+	Last time.Duration // lag of the latest such turn
+	Max  time.Duration // largest since the start or ResetLag
 }
 
-// Lag returns the lag as measured until the turn before this one.
+// Lag returns the lag as measured up to the previous turn.
 func (l *Loop) Lag() Lag { return l.lag }
 
-// ResetLag starts the measurement anew.
+// ResetLag restarts the measurement.
 func (l *Loop) ResetLag() { l.lag = Lag{} }
 
 func (l *Loop) noteLag(d time.Duration) {

@@ -1,9 +1,9 @@
 // Package loop runs callbacks when descriptors become ready, when timers expire and when other
 // goroutines post work.
 //
-// A [Loop] belongs to the goroutine in [Loop.Run]. Everything of this package is called there, in a
-// callback or before Run; only [Loop.Post], [Loop.PostSoon] and [Scope.Post] may be called from elsewhere. A callback
-// must not block, and a panic in one is not caught.
+// A [Loop] belongs to the goroutine in [Loop.Run]. All of this package must be called there, in a
+// callback or before Run; only [Loop.Post], [Loop.PostSoon] and [Scope.Post] may be called from
+// elsewhere. A callback must not block, and a panic in one is not caught.
 //
 //	l, err := loop.New()
 //	if err != nil {
@@ -15,28 +15,29 @@
 //
 // # Turns
 //
-// Each turn waits for a descriptor, a timer or posted work, reads the clock, and then gives each of
-// the three its share: first the descriptors that the wait reported, then the timers due at that
-// reading, then the work posted before it. What these callbacks cause comes in a later turn, so that
-// nothing that is always busy starves the rest. [Lag] tells how late callbacks are.
+// Each turn waits for a descriptor, a timer or posted work, reads the clock, and then serves a
+// share of each: first the descriptors that the wait reported, then the timers due at that reading,
+// then the work posted before it. What these callbacks cause comes in a later turn, so that no busy
+// source starves the others. [Lag] is the delay of callbacks.
 //
 // # Scopes
 //
-// Every registration belongs to a [Scope], which releases it when it is closed. What has a life, such as a
-// connection, has a scope of its own, a child of the one that it is part of: [Scope.OnReadable] and the
-// like watch descriptors for it, [Scope.After] and [Scope.Every] set its timers, [Scope.Defer] says what else
-// there is to clean up, and one [Scope.Close] ends it all. A callback may stop any watch or timer and close
-// any scope, its own among them; what is stopped is never called again, even if it is ready in the same turn.
+// Every registration belongs to a [Scope], which releases it when it is closed. Anything with a
+// lifetime, such as a connection, has its own scope, a child of the scope that it is part of.
+// [Scope.OnReadable] and similar methods watch its descriptors, [Scope.After] and [Scope.Every] set
+// its timers, [Scope.Defer] registers other cleanup, and one [Scope.Close] ends it all. A callback
+// may stop any watch or timer and close any scope, including its own. What is stopped is never
+// called again, even if it is ready in the same turn.
 //
 // # Other goroutines
 //
-// What blocks runs in a goroutine of its own, and its result comes back by [Loop.Post]. Whoever prefers
-// straight-line code to callbacks finds coroutines in the package task.
+// Blocking work runs in its own goroutine, and its result comes back by [Loop.Post]. For
+// straight-line code instead of callbacks, package task has coroutines.
 //
 // # Tests
 //
-// [New] gives a loop over epoll, [NewVirtual] one over a simulated clock and descriptors in memory, on
-// which hours pass at once, and in the same way each time.
+// [New] returns a loop over epoll, [NewVirtual] one over a simulated clock and descriptors in
+// memory, on which hours pass at once, and reproducibly.
 package loop
 
 import (
@@ -45,55 +46,56 @@ import (
 	"time"
 )
 
-// A Loop is an event loop: the owner of a poller, a heap of timers and a queue of posted work.
+// A Loop is an event loop. It owns a poller, a heap of timers and a queue of posted work.
 type Loop struct {
 	poller poller
 	root   *Scope
-	now    time.Duration // the clock as the turn read it
+	now    time.Duration // clock at the beginning of the turn
 	inTurn bool
 	stop   bool
 	turns  uint64
-	events []event // what one wait reports
+	events []event // result of one wait
 	width  int     // how much of events the next wait may fill
 	slots  []slot  // by descriptor number
 	timers timerHeap
-	armed  uint64 // number of the timer armed last, for order among those due at one instant
+	armed  uint64 // number of the last timer armed, for the order of those due at one instant
 	lag    Lag
 	clocks []*ClockWatch
-	read   Clocks // of the turn readIn
+	read   Clocks // clocks of the turn readIn
 	readIn uint64
 	locals []any // see Local
 
 	turnBegins, turnEnds func() // see OnTurn
 
-	taken   queue         // posted earlier, and not run yet
-	takenAt time.Duration // when the oldest of it was posted
-	used    chunks        // that taken has no more use for
+	taken   queue         // work posted earlier and not yet run
+	takenAt time.Duration // when its oldest entry was posted
+	used    chunks        // chunks that taken no longer uses
 
-	mu       sync.Mutex // guards what follows, for Post
+	mu       sync.Mutex // guards the following fields, for Post
 	posted   queue
-	postedAt time.Duration // when the oldest of posted was
-	free     chunks        // for posted
-	sleeping bool          // the loop waits, or is about to, and has to be woken
+	postedAt time.Duration // when its oldest entry was posted
+	free     chunks        // spare chunks for posted
+	sleeping bool          // the loop waits, or is about to, and must be woken
 	gathers  time.Duration // see Gather
 	closed   bool
 
-	waking sync.RWMutex // held by those who wake the loop
+	waking sync.RWMutex // held by goroutines that wake the loop
 	gone   bool         // the poller is closed; guarded by waking
 }
 
-// A turn serves at least minShare ready descriptors, timers and posted functions, of each, and more while it is young: so
-// what was posted when a thousand timers are due does not wait for all of them if they are slow, and if they are
-// quick they need not pay for many turns. What is ready beyond its share comes next: epoll goes round.
+// A turn serves at least minShare ready descriptors, timers and posted functions each, and more
+// within its first youth. So posted work does not wait for a thousand due timers if they are slow,
+// and quick ones need not pay for many turns. Ready descriptors beyond the share come next: epoll
+// rotates.
 const (
 	minShare  = 16
 	maxShare  = 1024
-	maxEvents = 128 // that one wait reports, instead of maxShare
+	maxEvents = 128 // events of one wait at most, instead of maxShare
 	youth     = time.Millisecond
 )
 
-// New returns a loop over epoll, with CLOCK_MONOTONIC for its timers. It holds two descriptors, which
-// Run closes in the end.
+// New returns a loop over epoll, with CLOCK_MONOTONIC for its timers. It holds two descriptors
+// until Run ends.
 func New() (*Loop, error) {
 	p, err := newEpoll()
 	if err != nil {
@@ -108,9 +110,9 @@ func newLoop(p poller) *Loop {
 	return l
 }
 
-// Run runs the loop on the calling goroutine until [Loop.Stop] or until Root is closed. Then it closes
-// Root and the poller: the loop can't be used again. The error is one of the poller, which no
-// callback can cause.
+// Run runs the loop on the calling goroutine until [Loop.Stop] or until Root is closed. Then it
+// closes Root and the poller; the loop can't be used again. The error is one of the poller; no
+// callback can cause it.
 func (l *Loop) Run() error {
 	var err error
 	for !l.stop && err == nil {
@@ -120,15 +122,14 @@ func (l *Loop) Run() error {
 	return err
 }
 
-// Stop has Run return after this turn. Before Run, it has Run only close what there is.
+// Stop makes Run return after this turn. Before Run, it makes Run only close the loop.
 func (l *Loop) Stop() { l.stop = true }
 
-// Root returns the scope that all others descend from. Closing it stops the loop.
+// Root returns the scope from which all others descend. Closing it stops the loop.
 func (l *Loop) Root() *Scope { return l.root }
 
-// Now returns the monotonic clock as read at the start of this turn: the same instant for all its
-// callbacks. Outside of a turn it reads the clock. It does not tell the time of day, and it has no
-// steps.
+// Now returns the monotonic clock at the start of this turn, the same for all its callbacks.
+// Outside a turn it reads the clock. It is not the time of day, and has no steps.
 func (l *Loop) Now() time.Duration {
 	if l.inTurn {
 		return l.now
@@ -136,11 +137,11 @@ func (l *Loop) Now() time.Duration {
 	return l.poller.now()
 }
 
-// OnTurn has begins called when a turn begins, after the wait, and ends when it has ended, for who watches that turns end. The
-// turn that it is called in only ends.
+// OnTurn sets functions to call when a turn begins, after the wait, and when it ends. A watchdog
+// uses them. For the turn in which it is called, only ends is called.
 func (l *Loop) OnTurn(begins, ends func()) { l.turnBegins, l.turnEnds = begins, ends }
 
-// Turns returns how many turns the loop has begun. It stands still while nothing happens.
+// Turns returns how many turns the loop has begun. An idle loop has no turns.
 func (l *Loop) Turns() uint64 { return l.turns }
 
 func (l *Loop) turn() error {
@@ -176,8 +177,8 @@ func (l *Loop) turn() error {
 	return nil
 }
 
-// adapt follows a wait that was full. What it reports has to be served in its turn, so that the next one must not report
-// more than there is time for.
+// adapt sets how many events the next wait may report, after a wait that was full. All reported
+// events are served in their turn, so the number must fit the time they take.
 func (l *Loop) adapt() {
 	if l.young() {
 		l.width = min(2*l.width, maxEvents)
@@ -186,15 +187,15 @@ func (l *Loop) adapt() {
 	}
 }
 
-// more reports whether a turn may call another timer, or posted function, after n of them.
+// more reports whether a turn may call another timer or posted function after n of them.
 func (l *Loop) more(n int) bool {
 	return n < minShare || n < maxShare && (n%minShare != 0 || l.young())
 }
 
 func (l *Loop) young() bool { return l.poller.now()-l.now < youth }
 
-// deadline returns until when the next wait may last, on the scale of Now: zero to look only, never
-// when there is neither a timer nor work.
+// deadline returns the deadline of the next wait, on the scale of Now: zero to poll only, never if
+// there are neither timers nor work.
 func (l *Loop) deadline() time.Duration {
 	if l.taken.first != nil {
 		return 0

@@ -21,7 +21,7 @@ func TestNothingStarves(t *testing.T) {
 		repost = func() { posts++; r.Post(repost) }
 		repost()
 
-		// These want to be served just once.
+		// These are to be served just once.
 		var read, timed bool
 		other := r.open()
 		r.fill(other)
@@ -44,13 +44,14 @@ func TestNothingStarves(t *testing.T) {
 	})
 }
 
-// Where very much is due at once, each of the three has its share of every turn, and the order of each is kept.
+// TestBurstIsServedInShares: when very much is due at once, each of the three kinds has its share
+// of every turn, in order.
 func TestBurstIsServedInShares(t *testing.T) {
 	onEach(t, func(r *rig) {
 		const n = 10 * maxShare
 		fd := r.open()
 		r.fill(fd)
-		served := 0 // turns in which the descriptor was
+		served := 0 // turns in which the descriptor was served
 		r.must(r.Root().OnReadable(fd, func() { served++ }))
 		var timers, posts []int
 		for i := range n {
@@ -58,7 +59,7 @@ func TestBurstIsServedInShares(t *testing.T) {
 			r.Post(func() { posts = append(posts, i) })
 		}
 		r.Post(func() {
-			// At once on a virtual loop, where no time passes; on a real one it may.
+			// Exactly on a virtual loop, where no time passes; on a real one it takes more.
 			most := n/maxShare + 1
 			if _, virtual := r.world.(simulated); !virtual {
 				most = n/minShare + 1
@@ -76,7 +77,8 @@ func TestBurstIsServedInShares(t *testing.T) {
 	})
 }
 
-// What is posted among many slow timers waits for few of them, also after quick ones.
+// TestSlowBurstIsServedInSmallShares: posted work waits for few of many slow timers, also after
+// quick ones.
 func TestSlowBurstIsServedInSmallShares(t *testing.T) {
 	onEach(t, func(r *rig) {
 		const n = 10 * minShare
@@ -108,7 +110,8 @@ func TestSlowBurstIsServedInSmallShares(t *testing.T) {
 	})
 }
 
-// A wait reports few descriptors while their callbacks are slow, and more while they are quick.
+// TestWaitReportsWhatThereIsTimeFor: a wait reports few descriptors while their callbacks are slow,
+// and more while they are quick.
 func TestWaitReportsWhatThereIsTimeFor(t *testing.T) {
 	onEach(t, func(r *rig) {
 		var cost time.Duration
@@ -169,7 +172,7 @@ func TestMoreReadyThanAShare(t *testing.T) {
 			}))
 		}
 		r.run()
-		// Epoll goes round, the virtual loop draws lots.
+		// Epoll takes turns, the virtual loop draws at random.
 		if turns := r.Turns(); turns > 60 {
 			r.Errorf("it took %d turns to serve %d descriptors that are always ready", turns, n)
 		}
@@ -231,7 +234,8 @@ func TestPostFromManyGoroutines(t *testing.T) {
 				})
 			}()
 		}
-		// Not run: its timer would fire at once in a loop whose time does not depend on goroutines.
+		// Not r.run: its timer would fire at once in a loop whose time does not depend on
+		// goroutines.
 		if err := r.Loop.Run(); err != nil {
 			r.Error(err)
 		}
@@ -258,7 +262,8 @@ func TestPostRunsInALaterTurn(t *testing.T) {
 	})
 }
 
-// While the loop gathers, what is posted to be run soon does not wake it, and is run before what does, or when the pause is over.
+// TestGather: while the loop gathers, PostSoon does not wake it. Its work runs before that of Post,
+// which does, or when the pause is over.
 func TestGather(t *testing.T) {
 	l, err := New()
 	if err != nil {

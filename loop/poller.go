@@ -11,52 +11,52 @@ type Ready uint8
 const (
 	Readable Ready = 1 << iota // EPOLLIN
 	Writable                   // EPOLLOUT
-	Hangup                     // EPOLLHUP or EPOLLERR: reported whether asked for or not
+	Hangup                     // EPOLLHUP or EPOLLERR, always reported
 )
 
-// never is the deadline of a wait that nothing but an event ends.
+// never is the deadline of a wait that only an event ends.
 const never time.Duration = math.MaxInt64
 
 // A poller waits for events and has the clocks. The loop adds scopes, timers and fairness to it.
 //
-// Its registrations have the meaning of epoll's: one for each descriptor, kept by the open file, so
-// that one may vanish, or report after its descriptor was closed. Hence the generation, which comes
-// back in each event.
+// Its registrations have the semantics of epoll: one for each descriptor, owned by the open file,
+// so that one may vanish, or report after its descriptor was closed. Therefore each event has the
+// generation of its registration.
 type poller interface {
-	// now and wake may be called from any goroutine, the others only from that of the loop.
+	// now and wake may be called from any goroutine, the others only from the loop's.
 	now() time.Duration
-	wake() // ends the present wait, or the next
+	wake() // ends the current wait, or the next
 
 	wall() time.Time
 	boot() time.Duration
 
-	// watchClock has clockChanged report, after a wait that it ends, whether the wall clock was set or the machine has slept
-	// since it last was asked.
+	// watchClock makes clockChanged report whether the wall clock was set or the machine has slept
+	// since the last call. Such a change ends a wait.
 	watchClock() error
 	clockChanged() bool
 
-	// add fails with syscall.EPERM for a file that is always ready, as regular files are. modify fails
-	// with syscall.ENOENT if the number is now that of another file. It reports anew what is ready, so
-	// that no edge is lost. remove does nothing if there is no such registration.
+	// add fails with syscall.EPERM for a file that is always ready, such as a regular file. modify
+	// fails with syscall.ENOENT if the number belongs to another file now. It reports anew what is
+	// ready, so that no edge is lost. remove does nothing if there is no such registration.
 	add(fd int, r registration) error
 	modify(fd int, r registration) error
 	remove(fd int)
 
-	// wait fills events and returns how many there are. It returns without any at the deadline, which
-	// is on the scale of now, or after wake.
+	// wait fills events and returns their number. It returns 0 at the deadline, which is on the
+	// scale of now, or after wake.
 	wait(deadline time.Duration, events []event) (int, error)
 
 	close()
 }
 
-// A registration is what a poller is to report about a descriptor.
+// A registration says what a poller reports about a descriptor.
 type registration struct {
 	want       Ready
-	edge       bool // only when something became ready, rather than while it is
+	edge       bool // report only changes to ready, not the state
 	generation uint32
 }
 
-// An event is what a poller reports.
+// An event is one report of a poller.
 type event struct {
 	fd         int
 	generation uint32

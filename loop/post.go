@@ -2,18 +2,18 @@ package loop
 
 import "time"
 
-// A work is a function posted to the loop, and the scope it belongs to.
+// A work is a posted function with the scope it belongs to.
 type work struct {
 	scope *Scope
 	f     func()
 }
 
-// Post has f run on the loop, after all that was posted before. It may be called from any goroutine
-// and does not block. What is posted in a turn runs in the next one. Once Root is closed, f is
+// Post runs f on the loop, after all that was posted before. It may be called from any goroutine
+// and does not block. Work posted in a turn runs in the next one. Once Root is closed, f is
 // dropped.
 func (l *Loop) Post(f func()) { l.root.Post(f) }
 
-// Post has f run on the loop as [Loop.Post] does, unless s is closed by then. It may be called from any
+// Post runs f on the loop like [Loop.Post], unless s is closed by then. It may be called from any
 // goroutine.
 func (s *Scope) Post(f func()) {
 	if l := s.loop; l.post(work{s, f}, false) {
@@ -21,22 +21,23 @@ func (s *Scope) Post(f func()) {
 	}
 }
 
-// PostSoon has f run as [Loop.Post] does; but while the loop gathers, nobody wakes it for f.
+// PostSoon runs f like [Loop.Post], but does not wake a gathering loop.
 func (l *Loop) PostSoon(f func()) {
 	if l.post(work{l.root, f}, true) {
 		l.wake()
 	}
 }
 
-// Gather has what is posted by [Loop.PostSoon] wait for a wake-up that comes anyway, or for pause at most, from now on: to wake the loop for each of a
-// thousand results costs more than to take them. Meanwhile the loop wakes up after each pause. 0: not any more.
+// Gather makes work posted by [Loop.PostSoon] wait for another wakeup, or for at most pause: waking
+// the loop for each of a thousand results costs more than running them. Meanwhile the loop wakes up
+// after each pause. 0 ends gathering.
 func (l *Loop) Gather(pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gathers = pause
 }
 
-// post queues w and reports whether the loop has to be woken for it: once for a burst.
+// post queues w and reports whether the loop must be woken for it, once for a burst.
 func (l *Loop) post(w work, soon bool) (wake bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +56,8 @@ func (l *Loop) post(w work, soon bool) (wake bool) {
 	return wake
 }
 
-// wake has the loop's wait return. It does not hold mu, which the loop wants next, but keeps the poller from being closed.
+// wake ends the loop's wait. It does not hold mu, which the loop needs next, but prevents the
+// poller from being closed.
 func (l *Loop) wake() {
 	l.waking.RLock()
 	defer l.waking.RUnlock()
@@ -64,8 +66,8 @@ func (l *Loop) wake() {
 	}
 }
 
-// takePosted takes what was posted until now, once all that it took before has been run. It returns when the oldest of
-// what is to be run was posted: never, if there is nothing.
+// takePosted takes the work posted until now if all earlier work has been run. It returns when the
+// oldest work to run was posted, never if there is none.
 func (l *Loop) takePosted() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +83,7 @@ func (l *Loop) takePosted() time.Duration {
 	return l.takenAt
 }
 
-// runPosted runs this turn's share of what was taken.
+// runPosted runs this turn's share of the work taken.
 func (l *Loop) runPosted() {
 	for n := 0; l.taken.first != nil && l.more(n); n++ {
 		if w := l.taken.pop(&l.used); !w.scope.closed {
@@ -90,13 +92,14 @@ func (l *Loop) runPosted() {
 	}
 }
 
-// A queue of work is in chunks, so that one that has grown long is not copied, and what a burst took is given back.
+// A queue of work consists of chunks, so that a long one is not copied, and the memory of a burst
+// is freed.
 type queue struct{ first, last *chunk }
 
-// A chunk in a queue is not empty.
+// A chunk is a part of a queue. In a queue it is not empty.
 type chunk struct {
 	next     *chunk
-	from, to int // in work: what is in the queue
+	from, to int // range of work that is in the queue
 	work     [64]work
 }
 
@@ -123,13 +126,14 @@ func (q *queue) pop(used *chunks) work {
 	return w
 }
 
-// Chunks are empty ones for reuse, few, so that a burst does not hold its memory for ever.
+// Chunks is a short list of empty chunks for reuse; its length is bounded, so that the memory of a
+// burst is freed.
 type chunks struct {
 	first *chunk
 	n     int
 }
 
-// maxChunks is how many chunks are kept.
+// maxChunks is how many empty chunks are kept.
 const maxChunks = 16
 
 func (s *chunks) get() *chunk {
@@ -150,7 +154,7 @@ func (s *chunks) put(c *chunk) {
 	}
 }
 
-// take moves to s what o has.
+// take moves chunks from o to s.
 func (s *chunks) take(o *chunks) {
 	for o.first != nil && s.n < maxChunks {
 		s.put(o.get())

@@ -27,7 +27,7 @@ func startEpoll(t *testing.T) (*Loop, world) {
 	return l, newReal(t)
 }
 
-// startMilliseconds has the loop of a kernel without epoll_pwait2.
+// startMilliseconds returns the loop of a kernel without epoll_pwait2.
 func startMilliseconds(t *testing.T) (*Loop, world) {
 	l, w := startEpoll(t)
 	l.poller.(*epoll).precise = false

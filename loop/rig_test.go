@@ -12,18 +12,18 @@ type rig struct {
 	world
 }
 
-// A world is what happens to a loop from outside.
+// A world acts on a loop from outside.
 type world interface {
 	open() int           // a new descriptor, not ready: the read end of a pipe
 	duplex() int         // a new descriptor, writable: an end of a socket pair
-	fill(fd int)         // makes fd readable; if it is, that is one more edge
+	fill(fd int)         // makes fd readable; if it is already, that is one more edge
 	empty(fd int)        // reads all there is
 	hangUp(fd int)       // closes the other end
-	close(fd int)        // says nothing to the loop
-	spend(time.Duration) // what a slow callback does
+	close(fd int)        // without the loop's knowledge
+	spend(time.Duration) // lets time pass, as a slow callback does
 }
 
-// onEach runs a test body that holds for every poller.
+// onEach runs a test body for every poller.
 func onEach(t *testing.T, body func(*rig)) {
 	for name, start := range pollers {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func onEach(t *testing.T, body func(*rig)) {
 	}
 }
 
-// run runs the loop until the test stops it. It fails a test that never does.
+// run runs the loop until the test stops it, and fails a test that never does.
 func (r *rig) run() {
 	r.Helper()
 	r.Root().After(20*time.Second, func() {

@@ -2,12 +2,12 @@ package loop
 
 import "errors"
 
-// ErrClosed is the cause when a descriptor is to be watched in a scope that is closed.
+// ErrClosed is the error when a descriptor is watched in a closed scope.
 var ErrClosed = errors.New("scope is closed")
 
-// A Scope owns watches, timers, deferred functions and further scopes, and releases them when it is
-// closed. Whatever has a life, such as a connection or the run of a program, has a scope: what it
-// registers there can't be forgotten.
+// A Scope owns watches, timers, deferred functions and child scopes, and releases them when it is
+// closed. Anything with a lifetime, such as a connection or the run of a program, has a scope, so
+// that none of its registrations can be forgotten.
 type Scope struct {
 	link
 	loop   *Loop
@@ -15,14 +15,15 @@ type Scope struct {
 	closed bool
 }
 
-// Child returns a new scope that is closed with s at the latest. It is closed already if s is.
+// Child returns a new scope that is closed with s at the latest. If s is closed, so is the child.
 func (s *Scope) Child() *Scope {
 	c := new(Scope)
 	c.Open(s)
 	return c
 }
 
-// Open makes s, the zero Scope, what [Scope.Child] of parent returns: for a scope that is a field of what has that life, and no allocation of its own.
+// Open turns s, the zero Scope, into what [Scope.Child] of parent returns. It serves scopes that
+// are fields of a larger object, without an allocation.
 func (s *Scope) Open(parent *Scope) {
 	s.loop, s.closed = parent.loop, parent.closed
 	if !s.closed {
@@ -30,11 +31,10 @@ func (s *Scope) Open(parent *Scope) {
 	}
 }
 
-// Detach takes s from the scope that owns it. From then on only Close closes it, so that whoever has it must
-// not forget to.
+// Detach removes s from the scope that owns it. After that only Close closes it.
 func (s *Scope) Detach() { s.leave() }
 
-// Defer has f run when s is closed. If s is closed, it runs at once.
+// Defer runs f when s is closed. If s is closed already, it runs f at once.
 func (s *Scope) Defer(f func()) *Deferred {
 	d := &Deferred{f: f}
 	if s.closed {
@@ -46,11 +46,11 @@ func (s *Scope) Defer(f func()) *Deferred {
 }
 
 // Close releases what s owns, newest first, each exactly once: it stops watches and timers, runs
-// deferred functions and closes child scopes. It may be called in any callback, in a deferred function
-// too, and again: when it returns everything is released but for the deferred functions that it was
-// called from. If a deferred function panics, the rest is released before the panic goes on.
+// deferred functions and closes child scopes. It may be called in any callback, also in a deferred
+// function, and repeatedly. When it returns everything is released, except deferred functions that
+// are its callers. If a deferred function panics, the rest is released before the panic continues.
 //
-// A closed scope accepts everything and does nothing: its timers never fire, and watching returns
+// A closed scope accepts all calls and ignores them: its timers never fire, and watching returns
 // [ErrClosed].
 func (s *Scope) Close() {
 	if s == s.loop.root {
@@ -65,22 +65,22 @@ func (s *Scope) Loop() *Loop { return s.loop }
 // Closed reports whether s is closed or being closed.
 func (s *Scope) Closed() bool { return s.closed }
 
-// Release implements [Owned]: it is Close, without the rule for the root.
+// Release implements [Owned]. It is Close without the special case of the root.
 func (s *Scope) Release() {
 	s.closed = true
 	defer func() {
 		if s.newest != nil { // a deferred function has panicked
 			s.Release()
 		}
-		s.leave() // last: closing the parent meanwhile has to find what is left
+		s.leave() // last, so that closing the parent meanwhile finds what is left
 	}()
 	for s.newest != nil {
 		s.newest.owned.Release()
 	}
 }
 
-// Adopt makes o, of which k is a field, what s owns: o is released when s is closed, or now if it is. So something that lives for long needs neither a deferred
-// function nor the allocations for one.
+// Adopt makes s own o, of which k is a field: o is released when s is closed, or now if it is. So a
+// long-lived object needs no deferred function, and no allocations for one.
 func (s *Scope) Adopt(k *Link, o Owned) {
 	if s.closed {
 		o.Release()
@@ -93,27 +93,26 @@ func (s *Scope) Adopt(k *Link, o Owned) {
 	s.newest = k
 }
 
-// Leave takes out of its scope's list what is owned by way of k; that is what its Release begins with.
+// Leave removes the owner of k from its scope. Release must call it first.
 func Leave(k *Link) { k.leave() }
 
-// An Owned is what a scope owns. When it is released it leaves the scope, see [Leave].
+// An Owned is an object that a scope owns. Its Release must call [Leave].
 type Owned interface{ Release() }
 
-// A Link is the place of an [Owned] in the list of its scope.
+// A Link is the position of an [Owned] in the list of its scope.
 type Link = link
 
-// The list runs through what it holds, so
-// that a registration is one allocation and leaves without a search.
+// The list is intrusive, so that a registration is one allocation and is removed without a search.
 type link struct {
-	scope        *Scope // that owns it, or has owned it; nil: never owned
-	owned        Owned  // nil: not owned, or not any more
+	scope        *Scope // current or former owner; nil: never owned
+	owned        Owned  // nil: not owned
 	older, newer *link
 }
 
-// linked reports whether a scope owns what k is the place of.
+// linked reports whether a scope owns the object of k.
 func (k *link) linked() bool { return k.owned != nil }
 
-// leave reports whether k was in the list.
+// leave removes k from its list, and reports whether it was in one.
 func (k *link) leave() bool {
 	if !k.linked() {
 		return false
@@ -131,13 +130,13 @@ func (k *link) leave() bool {
 	return true
 }
 
-// A Deferred is a function for the end of a scope.
+// A Deferred is a function to run at the end of a scope.
 type Deferred struct {
 	link
 	f func()
 }
 
-// Stop has the function not run. It does nothing if it has run already, or runs.
+// Stop removes the function. It does nothing if the function has run, or is running.
 func (d *Deferred) Stop() { d.leave() }
 
 // Release implements [Owned].

@@ -200,8 +200,8 @@ func TestClosingRootStopsRun(t *testing.T) {
 	})
 }
 
-// TestCloseInAnyCallback has everything ready in one turn, in a tree of scopes, and closes one of the
-// scopes in one of the callbacks. None may be called whose scope is closed.
+// TestCloseInAnyCallback makes everything ready in one turn, in a tree of scopes, and closes one of
+// the scopes in one of the callbacks. No callback of a closed scope may be called.
 func TestCloseInAnyCallback(t *testing.T) {
 	kinds := []string{"readable", "edge", "writable", "hangup", "timer", "tick", "work", "deferred"}
 	targets := []string{"itself", "older", "newer", "own scope", "parent", "sibling", "root"}

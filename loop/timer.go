@@ -7,21 +7,21 @@ type Timer struct {
 	link
 	f      func()
 	due    time.Duration
-	period time.Duration // zero: once
-	armed  uint64        // orders timers that are due at one instant
-	index  int           // in the heap
+	period time.Duration // zero: the timer fires once
+	armed  uint64        // orders timers that are due at the same instant
+	index  int           // index in the heap
 }
 
-// After has f called once, d after [Loop.Now]: never earlier, but as much later as the loop is busy.
-// Timers due at one instant are called in the order in which they were armed. A d of zero or less is
-// due in the next turn.
+// After calls f once, d after [Loop.Now]: never earlier, and later if the loop is busy. Timers due
+// at the same instant are called in the order in which they were armed. A d of zero or less is due
+// in the next turn.
 func (s *Scope) After(d time.Duration, f func()) *Timer {
 	return s.arm(max(d, 0), 0, f)
 }
 
-// Every has f called again and again: the n-th tick, counted from 1, is due n periods after
-// [Loop.Now], however late the ones before were called. If several are due by then f is called once for
-// them all. A period that is not positive panics, as that of [time.NewTicker] does.
+// Every calls f periodically: the n-th call, counted from 1, is due n periods after [Loop.Now],
+// however late earlier ones were. If several are due, f is called once for all of them. A period
+// that is not positive panics, as in [time.NewTicker].
 func (s *Scope) Every(period time.Duration, f func()) *Timer {
 	if period <= 0 {
 		panic("loop: period of Every is not positive")
@@ -29,8 +29,8 @@ func (s *Scope) Every(period time.Duration, f func()) *Timer {
 	return s.arm(period, period, f)
 }
 
-// Stop ends the timer. It is not called again, even if it is due in this turn. A nil or stopped timer
-// stays as it is.
+// Stop ends the timer. It is not called again, even if it is due in this turn. It does nothing for
+// a nil or stopped timer.
 func (t *Timer) Stop() {
 	if t == nil {
 		return
@@ -43,9 +43,9 @@ func (t *Timer) Stop() {
 // Release implements [Owned].
 func (t *Timer) Release() { t.Stop() }
 
-// Reset has f called d after [Loop.Now] instead of when it was due, be the timer active or not: once, if it is one of
-// After, and at its period from then on, if it is one of Every. It is After and Stop for a timer that is set
-// again and again. A timer of a closed scope stays as it is.
+// Reset makes f due d after [Loop.Now], whether the timer is active or not: once for a timer of
+// After, and at its period from then on for one of Every. It replaces Stop and After for a timer
+// that is set repeatedly. It does nothing for a timer of a closed scope.
 func (t *Timer) Reset(d time.Duration) {
 	if !t.scope.closed {
 		t.set(max(d, 0))
@@ -55,8 +55,8 @@ func (t *Timer) Reset(d time.Duration) {
 // Active reports whether f will be called. In f itself it is false for After.
 func (t *Timer) Active() bool { return t != nil && t.linked() }
 
-// Due returns when f is to be called next, on the scale of [Loop.Now]. If the timer is not active it
-// is when f was called, or would have been.
+// Due returns when f is called next, on the scale of [Loop.Now]. If the timer is not active it is
+// when f was called, or would have been.
 func (t *Timer) Due() time.Duration { return t.due }
 
 func (s *Scope) arm(d, period time.Duration, f func()) *Timer {
@@ -70,7 +70,7 @@ func (s *Scope) arm(d, period time.Duration, f func()) *Timer {
 	return t
 }
 
-// set makes t due in d, and active if it is not.
+// set makes t due in d, and activates it if necessary.
 func (t *Timer) set(d time.Duration) {
 	l := t.scope.loop
 	t.due = l.Now() + d
@@ -87,11 +87,12 @@ func (t *Timer) set(d time.Duration) {
 	l.timers.push(t)
 }
 
-// fire calls this turn's share of the timers that are due at its start. last is the timer armed last by then.
+// fire calls this turn's share of the due timers. last is the number of the last timer armed
+// before.
 func (l *Loop) fire(last uint64) {
 	for n := 0; len(l.timers) > 0 && l.more(n); n++ {
 		t := l.timers[0].timer
-		// A timer armed in this turn comes after all that are due.
+		// Timers armed in this turn come after all that are due.
 		if t.due > l.now || t.armed > last {
 			return
 		}
@@ -108,10 +109,10 @@ func (l *Loop) fire(last uint64) {
 	}
 }
 
-// A timerHeap is a heap of four children a node, the timer due first at the top.
+// A timerHeap is a heap with four children per node and the earliest timer at the top.
 type timerHeap []entry
 
-// An entry repeats due, so that most comparisons do not touch the timer.
+// An entry has a copy of due, so that most comparisons do not access the timer.
 type entry struct {
 	due   time.Duration
 	timer *Timer
@@ -139,10 +140,10 @@ func (h *timerHeap) remove(t *Timer) {
 	}
 }
 
-// fix moves t to where it belongs after its due time changed.
+// fix moves t to its position after its due time changed.
 func (h timerHeap) fix(t *Timer) { h.place(t.index, entry{t.due, t}) }
 
-// place puts e at index i, or above or below it.
+// place puts e at index i, or moves it up or down from there.
 func (h timerHeap) place(i int, e entry) {
 	if i > 0 && e.before(h[(i-1)/4]) {
 		h.up(i, e)

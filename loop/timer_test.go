@@ -78,8 +78,8 @@ func TestEveryDoesNotDrift(t *testing.T) {
 		r.Post(func() {
 			start = r.Now()
 			tm = r.Root().Every(period, func() {
-				// Due says when the next tick is due. Whatever was missed, it is a whole number of
-				// periods after the start, and the first that is yet to come.
+				// Due is the time of the next tick: whatever was missed, a whole number of periods
+				// after the start, and the first in the future.
 				n = (r.Now() - start) / period
 				if want := start + (n+1)*period; tm.Due() != want {
 					r.Errorf("at %v the next tick is due at %v, want %v", r.Now()-start, tm.Due()-start, want-start)
@@ -233,7 +233,7 @@ func TestReset(t *testing.T) {
 				if _, virtual := r.world.(simulated); virtual && !slices.Equal(got, tt.want) {
 					r.Errorf("the timer fired after %v, want %v", got, tt.want)
 				}
-				// On a real loop what is due late may be called together with what came after.
+				// On a real loop, late timers may fire together with later ones.
 				for i := range min(len(got), len(tt.want)) {
 					if got[i] < tt.want[i] {
 						r.Errorf("the timer fired after %v, want not before %v", got[i], tt.want[i])
@@ -283,7 +283,7 @@ func TestMillionTimers(t *testing.T) {
 			})
 			timers[i] = tm
 		}
-		// Half of those that are far away are stopped one by one, the rest with their scope.
+		// Half of the distant timers are stopped one by one, the rest with their scope.
 		for _, i := range rng.Perm(n)[:n/2] {
 			if timers[i].Due() > r.Now()+time.Minute {
 				timers[i].Stop()

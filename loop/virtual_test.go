@@ -98,8 +98,8 @@ func TestVirtualDescriptors(t *testing.T) {
 	v.CloseFD(b)
 }
 
-// TestVirtualReplays runs random histories: the same seed has to give the same history, and no history
-// may break the rules of the loop.
+// TestVirtualReplays runs random histories: the same seed has to give the same history, and no
+// history may break the rules of the loop.
 func TestVirtualReplays(t *testing.T) {
 	const seeds = 50
 	histories := make(map[string]bool)
@@ -115,7 +115,7 @@ func TestVirtualReplays(t *testing.T) {
 	}
 }
 
-// A history is a random one. Whatever is called does something at random.
+// A history is a random one: each callback acts at random.
 type history struct {
 	*testing.T
 	*Virtual
@@ -192,7 +192,7 @@ func (h *history) check() {
 	}
 }
 
-// event notes that something was called, and acts. It must not be called for a closed scope.
+// event records a callback, and acts. It must not be called for a closed scope.
 func (h *history) event(what string, s *Scope) {
 	h.serial++
 	fmt.Fprintf(&h.log, "%d %v %s\n", h.Turns(), h.Now(), what)
@@ -282,7 +282,7 @@ func (h *history) open(s *Scope) {
 	}
 }
 
-// close closes a descriptor, the watches of which are stopped before or not at all.
+// close closes a descriptor, with its watches stopped before or not at all.
 func (h *history) close() {
 	if len(h.fds) == 0 {
 		return

@@ -9,51 +9,52 @@ import (
 // A Watch calls a function when a descriptor is ready. The watch does not own the descriptor: stop
 // it, or close its scope, before the descriptor is closed.
 //
-// Several watches may share a descriptor, either all level-triggered or all edge-triggered. They are
-// called newest first, and since the one may take what the other was to be called for, descriptors
-// had best be non-blocking.
+// Several watches may share a descriptor, either all level-triggered or all edge-triggered. They
+// are called newest first. Since one may consume what another was to be called for, descriptors
+// should be non-blocking.
 type Watch struct {
 	link
-	f    func()
-	next *Watch // the next older one of the same descriptor; still set when stopped, for dispatch
+	f func()
+	// Next older watch of the same descriptor; stays set when stopped, for dispatch
+	next *Watch
 	fd   int32
 	want Ready
 }
 
-// OnReadable has f called in each turn in which fd is readable, hung up or in error.
+// OnReadable calls f in each turn in which fd is readable, hung up or in error.
 //
-// It fails, as the others do, with the cause syscall.EBADF if fd is not open, syscall.EPERM if it is
-// always ready as a regular file is, syscall.ENOSPC at the limit of epoll watches, and [ErrClosed] if s
-// is closed.
+// Like the others, it fails with syscall.EBADF if fd is closed, syscall.EPERM if fd is always ready
+// like a regular file, syscall.ENOSPC at the limit of epoll watches, and [ErrClosed] if s is
+// closed.
 func (s *Scope) OnReadable(fd int, f func()) (*Watch, error) {
 	return s.watch(fd, Readable, false, f)
 }
 
-// OnReadable makes w, the zero Watch, what [Scope.OnReadable] of s returns: for a watch that is a field of what has that life. It is for one descriptor, and
-// never used again.
+// OnReadable turns w, the zero Watch, into what [Scope.OnReadable] of s returns. It serves watches
+// that are fields of a larger object. w is for one descriptor, and must not be reused.
 func (w *Watch) OnReadable(s *Scope, fd int, f func()) error {
 	return w.begin(s, fd, Readable, false, f)
 }
 
-// OnReadableEdge has f called when fd becomes readable, hung up or in error, and when more arrives. f
-// must read until there is nothing left, since what it leaves is not reported again. It may be called
-// without a cause.
+// OnReadableEdge calls f when fd becomes readable, hung up or in error, and when more arrives. f
+// must read all available data, since the rest is not reported again. It may be called without
+// cause.
 func (s *Scope) OnReadableEdge(fd int, f func()) (*Watch, error) {
 	return s.watch(fd, Readable, true, f)
 }
 
-// OnWritable has f called in each turn in which fd is writable, hung up or in error.
+// OnWritable calls f in each turn in which fd is writable, hung up or in error.
 func (s *Scope) OnWritable(fd int, f func()) (*Watch, error) {
 	return s.watch(fd, Writable, false, f)
 }
 
-// OnHangup has f called in each turn in which fd is hung up or in error, readable or not.
+// OnHangup calls f in each turn in which fd is hung up or in error, readable or not.
 func (s *Scope) OnHangup(fd int, f func()) (*Watch, error) {
 	return s.watch(fd, Hangup, false, f)
 }
 
-// Stop ends the watch. It is not called again, even if it is ready in this turn. A nil or stopped watch
-// stays as it is.
+// Stop ends the watch. It is not called again, even if it is ready in this turn. It does nothing
+// for a nil or stopped watch.
 func (w *Watch) Stop() {
 	if w == nil {
 		return
@@ -66,10 +67,10 @@ func (w *Watch) Stop() {
 // Release implements [Owned].
 func (w *Watch) Release() { w.Stop() }
 
-// A slot is what the loop knows about a descriptor number.
+// A slot is the state of a descriptor number.
 type slot struct {
-	newest     *Watch // nil: the number is not watched
-	generation uint32 // of the present registration, or the last
+	newest     *Watch // nil: not watched
+	generation uint32 // generation of the current or last registration
 	edge       bool
 }
 
@@ -94,7 +95,7 @@ func (w *Watch) begin(s *Scope, fd int, want Ready, edge bool, f func()) error {
 	return nil
 }
 
-// register adds w to the watches of its descriptor, and what it wants to the poller.
+// register adds w to the watches of its descriptor, and its conditions to the poller.
 func (l *Loop) register(w *Watch, edge bool) error {
 	fd := int(w.fd)
 	var sl slot
@@ -106,7 +107,7 @@ func (l *Loop) register(w *Watch, edge bool) error {
 		if !errors.Is(err, syscall.ENOENT) {
 			return err
 		}
-		// The descriptor was closed while it was watched, and this is another of the same number.
+		// The descriptor was closed while it was watched; this is another one with the same number.
 		l.disown(fd)
 		sl.newest = nil
 	}
@@ -124,10 +125,10 @@ func (l *Loop) register(w *Watch, edge bool) error {
 	return nil
 }
 
-// share adds w to the watches that a descriptor has.
+// share adds w to the existing watches of a descriptor.
 func (l *Loop) share(w *Watch, sl slot, edge bool) error {
-	// The poller is asked even if nothing changes for it: it alone knows whether the descriptor is
-	// still the same.
+	// Call the poller even if nothing changes for it: only it knows whether the descriptor is still
+	// the same.
 	r := registration{sl.want(), sl.edge, sl.generation}
 	if edge == sl.edge {
 		r.want |= w.want
@@ -143,7 +144,7 @@ func (l *Loop) share(w *Watch, sl slot, edge bool) error {
 	return nil
 }
 
-// disown drops the watches of a number whose registration is gone.
+// disown removes the watches of a number whose registration no longer exists.
 func (l *Loop) disown(fd int) {
 	for w := l.slots[fd].newest; w != nil; w = w.next {
 		w.leave()
@@ -151,7 +152,8 @@ func (l *Loop) disown(fd int) {
 	l.slots[fd].newest = nil
 }
 
-// unregister takes w from the watches of its descriptor, and what it alone wants from the poller.
+// unregister removes w from the watches of its descriptor, and conditions that only w needs from
+// the poller.
 func (l *Loop) unregister(w *Watch) {
 	sl := &l.slots[w.fd]
 	before := sl.want()
@@ -165,12 +167,12 @@ func (l *Loop) unregister(w *Watch) {
 	case sl.newest == nil:
 		l.poller.remove(int(w.fd))
 	case want != before:
-		// It fails only if the descriptor is closed, and then there is nothing left to change.
+		// It fails only if the descriptor is closed; then there is nothing to change.
 		_ = l.poller.modify(int(w.fd), registration{want, sl.edge, sl.generation})
 	}
 }
 
-// want returns what the watches of a number want together.
+// want returns the conditions that the watches of a number need together.
 func (s slot) want() Ready {
 	var want Ready
 	for w := s.newest; w != nil; w = w.next {
@@ -179,14 +181,14 @@ func (s slot) want() Ready {
 	return want
 }
 
-// dispatch calls the watches that e is for. An event of an earlier generation belonged to another
-// descriptor of the same number, or to a watch that was stopped.
+// dispatch calls the watches that e is for. An event of an earlier generation was for another
+// descriptor with the same number, or for a stopped watch.
 func (l *Loop) dispatch(e event) {
 	if e.fd >= len(l.slots) || l.slots[e.fd].generation != e.generation {
 		return
 	}
-	// A callback may stop any of them and add more. Those added are before w; from one that was stopped
-	// the chain leads on to older ones.
+	// A callback may stop and add watches. New ones are inserted before w; a stopped one still
+	// links to older ones.
 	for w := l.slots[e.fd].newest; w != nil; w = w.next {
 		if w.linked() && e.ready&(w.want|Hangup) != 0 {
 			w.f()

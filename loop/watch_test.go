@@ -35,7 +35,8 @@ func TestLevelAndEdge(t *testing.T) {
 		}))
 		r.Post(func() { r.Post(func() { r.Post(func() { r.fill(level) }) }) })
 		r.run()
-		// Both are ready in turn 1, in either order. Level is emptied in turn 2, and filled in turn 3.
+		// Both are ready in turn 1, in either order. Level is emptied in turn 2, and filled in turn
+		// 3.
 		slices.Sort(got)
 		want := []string{"1 edge", "1 level", "2 level", "3 edge", "4 level"}
 		if !slices.Equal(got, want) {
@@ -171,8 +172,9 @@ func TestSharedDescriptorIsClosedInACallback(t *testing.T) {
 	})
 }
 
-// TestReusedDescriptor has two descriptors ready in one turn. The callback of one closes the other and
-// opens a new descriptor with its number: the event of the old one must not reach the new one.
+// TestReusedDescriptor makes two descriptors ready in one turn. The callback of one closes the
+// other and opens a new descriptor with its number: the event of the old one must not reach the new
+// one.
 func TestReusedDescriptor(t *testing.T) {
 	for _, stop := range []bool{true, false} {
 		t.Run(fmt.Sprintf("stopped first %v", stop), func(t *testing.T) {
@@ -206,7 +208,8 @@ func TestReusedDescriptor(t *testing.T) {
 							replaced++
 						}))
 						r.Post(func() {
-							watches[1-i].Stop() // if not stopped before: must not touch the new one
+							// If not stopped before: must not affect the new one
+							watches[1-i].Stop()
 							full = true
 							r.fill(other)
 							r.stopAfter(3)

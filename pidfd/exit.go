@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Exit tells how a process ended. The zero value is the exit that nobody saw.
+// An Exit says how a process ended. The zero Exit is an unknown one.
 type Exit struct {
-	Known       bool           // false: it ended, but how was lost; the other fields are zero
-	Code        int            // exit status, 0 to 255; meaningful when Signal is 0
-	Signal      syscall.Signal // the signal that killed it, 0 if it exited by itself
-	Core        bool           // it was killed and dumped core
-	UserTime    time.Duration  // its own and its waited-for children's, as are the next two
+	Known  bool           // false: how it ended is unknown; the other fields are zero
+	Code   int            // exit status, 0 to 255; valid when Signal is 0
+	Signal syscall.Signal // signal that killed it, 0 if it exited by itself
+	Core   bool           // it dumped core
+	// Of the process and the children it waited for, as in the next two fields
+	UserTime    time.Duration
 	SystemTime  time.Duration
 	MaxRSSBytes int64 // of the largest of them, not the sum
 }
@@ -23,8 +24,8 @@ type Exit struct {
 // Success reports whether the process is known to have exited with status 0.
 func (e Exit) Success() bool { return e.Known && e.Signal == 0 && e.Code == 0 }
 
-// String returns "exit status 3", "killed by SIGKILL", "killed by SIGSEGV (core dumped)" or
-// "exit status unknown". A signal without a name, as the real-time ones are, is "signal 40".
+// String returns "exit status 3", "killed by SIGKILL", "killed by SIGSEGV (core dumped)" or "exit
+// status unknown". A signal without a name, such as a real-time signal, is "signal 40".
 func (e Exit) String() string {
 	switch {
 	case !e.Known:
@@ -42,7 +43,7 @@ func (e Exit) String() string {
 	return "killed by " + name
 }
 
-// ExitOf returns the Exit that a wait status as of wait4(2) stands for, without resource usage.
+// ExitOf converts a wait status of wait4(2) to an Exit without resource usage.
 func ExitOf(status syscall.WaitStatus) Exit {
 	if status.Signaled() {
 		return Exit{Known: true, Signal: status.Signal(), Core: status.CoreDump()}
@@ -57,8 +58,8 @@ const (
 	cldDumped = 3
 )
 
-// exitOfChild returns the Exit that waitid(2) reports: code is its si_code, one of the three above,
-// status its si_status, an exit status or a signal number.
+// exitOfChild converts the result of waitid(2) to an Exit: code is si_code, one of the three above;
+// status is si_status, an exit status or a signal number.
 func exitOfChild(code, status int32) Exit {
 	if code == cldExited {
 		return Exit{Known: true, Code: int(status)}
@@ -66,13 +67,13 @@ func exitOfChild(code, status int32) Exit {
 	return Exit{Known: true, Signal: syscall.Signal(status), Core: code == cldDumped}
 }
 
-// Errors a caller may test for. Each wraps the errno (or the error of package errors) behind it.
+// Errors for callers to test. Each wraps its errno or an error of package errors.
 var (
 	// ErrGone reports that the process, or every member of its group, has ended and was reaped.
 	ErrGone error = &sentinel{"process is gone", syscall.ESRCH}
-	// ErrNotChild reports that the process is not (or no longer) an unreaped child of this one.
+	// ErrNotChild reports that the process is not (or no longer) an unreaped child of this process.
 	ErrNotChild error = &sentinel{"not a child of this process", syscall.ECHILD}
-	// ErrUnsupported reports that the running kernel does not have what was asked for.
+	// ErrUnsupported reports that the running kernel lacks the requested feature.
 	ErrUnsupported error = &sentinel{"not supported by this kernel", errors.ErrUnsupported}
 )
 

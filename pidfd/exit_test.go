@@ -48,7 +48,7 @@ func TestExitSuccess(t *testing.T) {
 	}
 }
 
-// Both ways the kernel tells an exit must mean the same.
+// TestExitFromKernel: both of the kernel's forms of an exit mean the same.
 func TestExitFromKernel(t *testing.T) {
 	tests := []struct {
 		name         string

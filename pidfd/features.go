@@ -1,10 +1,45 @@
 package pidfd
 
-// Features tells what the running kernel can do, beyond what the package needs in any case.
+// Features says what the running kernel supports and permits.
 type Features struct {
-	Pidfd           bool // pidfds at all: without, neither Spawn nor Open works (Linux 5.4)
+	// Nil: a child has a pidfd from its start (Linux 5.2), by which it can be waited for (5.4);
+	// needed by Spawn
+	Pidfd           error
+	PidfdOpen       bool // Open gets a pidfd (5.3), which epoll can watch
+	PidfdSignal     bool // signals are sent through the pidfd (5.1)
 	CloneIntoCgroup bool // Attr.CgroupFD (5.7)
-	GroupSignal     bool // SignalGroup also after the leader was reaped, or without being its parent (6.9)
-	Pidfs           bool // Identity has an inode, and a descriptor hangs up when its process is reaped (6.9)
-	ExitInfo        bool // ExitInfo (6.15)
+	CloseRange      bool // Slots (5.9)
+	// SignalGroup also works after the leader was reaped, or if it is not a child (6.9)
+	GroupSignal bool
+	// Identity has an inode, and a descriptor hangs up when its process is reaped (6.9)
+	Pidfs    bool
+	ExitInfo bool // ExitInfo (6.15)
+}
+
+// A Feature is one of Features, described for people.
+type Feature struct {
+	Name    string
+	Has     bool
+	For     string // what superd uses it for
+	Instead string // what superd does without it; "": superd needs it
+}
+
+// List returns all features, the needed one first.
+func (f Features) List() []Feature {
+	return []Feature{
+		{"pidfd", f.Pidfd == nil, "follow a process from its birth to its end", ""},
+		{"pidfd_open", f.PidfdOpen, "wait for the end of processes that are not its children",
+			"looks in /proc, and looks again after a moment"},
+		{"pidfd_send_signal", f.PidfdSignal, "send signals that reach no other process",
+			"kill, after a look that the process still has its pid"},
+		{"clone_into_cgroup", f.CloneIntoCgroup, "have a program born in its cgroup",
+			"programs get no cgroups; their processes are looked for in /proc"},
+		{"close_range", f.CloseRange, "start a program at the same cost however many there are",
+			"a start copies all of superd's descriptors"},
+		{"group_signal", f.GroupSignal, "signal a process group after its leader has ended",
+			"signals the group by its number while the leader is its child, else each process"},
+		{"pidfs", f.Pidfs, "tell a process from all others by an inode", "by its pid and start time"},
+		{"exit_info", f.ExitInfo, "learn how a process ended that is not its child",
+			"the keeper tells; of a process that ended while there was none, nothing is known"},
+	}
 }

@@ -1,6 +1,7 @@
 package pidfd
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"syscall"
@@ -9,28 +10,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe finds out what the running kernel can do, by trying it. It forks once and waits for that
-// child, so a program calls it at its start, before it has children, and keeps the answer.
+// Probe determines by trial what the running kernel supports and permits. It forks once and waits
+// for the child, so call it at the start of a program, before it has children.
 func Probe() Features {
-	self, err := Open(os.Getpid())
+	f := Features{CloneIntoCgroup: probeCloneIntoCgroup(), CloseRange: hasCloseRange()}
+	if self, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
+		f.PidfdOpen = true
+		unix.Close(self)
+	}
+	child, err := forkAndExit()
 	if err != nil {
-		return Features{}
+		f.Pidfd = err
+		return f
 	}
-	defer self.Close()
-	inode, err := self.inode()
-	return Features{
-		Pidfd:           true,
-		CloneIntoCgroup: probeCloneIntoCgroup(),
-		// Signal 0 is not delivered. That we may lead no group (ESRCH) is an answer, too.
-		GroupSignal: unix.PidfdSendSignal(int(self.fd), 0, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP) != unix.EINVAL,
-		Pidfs:       err == nil && inode != 0,
-		ExitInfo:    probeExitInfo(),
+	defer child.Close()
+	// Signal 0 is not delivered. ESRCH, since the child leads no group, also shows support.
+	f.PidfdSignal = sendSignal(child.fd, 0, 0) == nil
+	group := sendSignal(child.fd, 0, unix.PIDFD_SIGNAL_PROCESS_GROUP)
+	f.GroupSignal = group == nil || group == unix.ESRCH
+	inode, err := child.inode()
+	f.Pidfs = err == nil && inode != 0
+	if f.Pidfd = waitid(unix.P_PIDFD, int(child.fd), unix.WEXITED|unix.WALL); f.Pidfd != nil {
+		f.Pidfd = fmt.Errorf("waitid with P_PIDFD: %w", f.Pidfd)
+		_ = waitid(unix.P_PID, int(child.pid), unix.WEXITED|unix.WALL)
+		return f
 	}
+	// Only a reaped child shows whether the kernel keeps its exit.
+	exit, ok, err := child.ExitInfo()
+	f.ExitInfo = err == nil && ok && exit.Success()
+	return f
 }
 
-// probeCloneIntoCgroup asks for a child in a cgroup whose descriptor cannot be open: a kernel that
-// knows the flag says EBADF, an older one EINVAL or ENOSYS. Nothing is cloned, nor is our memory before
-// it says so, as it would be without CLONE_VM.
+// probeCloneIntoCgroup requests a child in a cgroup whose descriptor can't be open. A kernel that
+// knows the flag returns EBADF, an older one EINVAL or ENOSYS. Nothing is cloned; CLONE_VM avoids a
+// copy of the memory before the error.
 //
 // Source: clone(2), struct clone_args.
 func probeCloneIntoCgroup() bool {
@@ -41,29 +54,5 @@ func probeCloneIntoCgroup() bool {
 	return errno == unix.EBADF
 }
 
-// probeExitInfo lets a child end and be reaped, and asks for its exit: nothing less shows whether
-// the kernel keeps it.
-func probeExitInfo() bool {
-	pid, errno := forkAndExit()
-	if errno != 0 {
-		return false
-	}
-	child, err := Open(pid)
-	if err == nil {
-		defer child.Close()
-	}
-	if _, err := waitid(unix.P_PID, pid, unix.WEXITED|unix.WALL, nil); err != nil || child == nil {
-		return false
-	}
-	exit, ok, err := child.ExitInfo()
-	return err == nil && ok && exit.Success()
-}
-
-// forkAndExit forks a child that ends at once with status 0 and sends no SIGCHLD, and returns its pid.
-//
-// The child runs on our memory while we wait. A copy of the memory would cost more than all the rest, and then a fault for each page that is written to.
-func forkAndExit() (pid int, errno syscall.Errno) {
-	f := new(fork)
-	f.args.flags = unix.CLONE_VM | unix.CLONE_VFORK
-	return f.split()
-}
+// hasCloseRange passes an invalid range: EINVAL means that the call is known and permitted.
+func hasCloseRange() bool { return unix.CloseRange(1, 0, unix.CLOSE_RANGE_UNSHARE) == unix.EINVAL }

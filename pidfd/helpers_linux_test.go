@@ -16,21 +16,21 @@ import (
 // deadline bounds each wait for an event; only a failing test ever uses it up.
 const deadline = 90 * time.Second
 
-// A child is a shell script under test: what it reads and prints are pipes of the test.
+// A child is a shell script under test, with pipes of the test as input and output.
 type child struct {
 	*Process
 	in  *os.File // its standard input
 	out *bufio.Reader
-	end *os.File // the read end under out: end of file when the last process that holds the other end is gone
+	end *os.File // read end under out: end of file when the last process with the other end is gone
 }
 
-// spawn runs a shell script. Whatever is left of it is killed and reaped at the end of the test.
+// spawn runs a shell script. Its leftover processes are killed and reaped at the end of the test.
 func spawn(t *testing.T, script string) *child {
 	t.Helper()
 	return spawnAttr(t, &Attr{Path: "/bin/sh", Args: []string{"sh", "-c", script}, CgroupFD: -1})
 }
 
-// spawnAttr runs a, with its descriptors 0 and 1 (and 2, which is /dev/null) filled in.
+// spawnAttr runs a, with descriptors 0 and 1 (and 2, which is /dev/null) filled in.
 func spawnAttr(t *testing.T, a *Attr) *child {
 	t.Helper()
 	stdin, in := pipe(t)
@@ -93,7 +93,7 @@ func (c *child) number(t *testing.T) int {
 	return n
 }
 
-// silent waits until no process holds the child's output any more, and returns what was left in it.
+// silent waits until no process has the child's output open, and returns the rest of it.
 func (c *child) silent(t *testing.T) string {
 	t.Helper()
 	c.end.SetReadDeadline(time.Now().Add(deadline))
@@ -119,7 +119,7 @@ func await(t *testing.T, p *Process, events int16) {
 	}
 }
 
-// mustExit waits for the end of the process, reaps it and returns how it ended.
+// mustExit waits for the end of the process, reaps it and returns its exit.
 func mustExit(t *testing.T, p *Process) Exit {
 	t.Helper()
 	await(t, p, unix.POLLIN)
@@ -141,7 +141,7 @@ func open(t *testing.T, pid int) *Process {
 	return p
 }
 
-// becomeSubreaper has orphaned descendants come to this process until the end of the test.
+// becomeSubreaper makes this process the parent of orphaned descendants until the end of the test.
 func becomeSubreaper(t *testing.T) {
 	t.Helper()
 	set := func(on uintptr) {
@@ -169,10 +169,10 @@ func status(t *testing.T, pid int, name string) string {
 	return ""
 }
 
-// killed is the exit of a process that a signal ended.
+// killed returns the exit of a process that a signal ended.
 func killed(sig syscall.Signal) Exit { return Exit{Known: true, Signal: sig} }
 
-// outcome is e without its resource usage.
+// outcome returns e without its resource usage.
 func outcome(e Exit) Exit {
 	e.UserTime, e.SystemTime, e.MaxRSSBytes = 0, 0, 0
 	return e

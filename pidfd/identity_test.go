@@ -6,7 +6,7 @@ import (
 )
 
 func TestParseStart(t *testing.T) {
-	// Fields 3 to 21, then the start time, then some of what follows.
+	// Fields 3 to 21, then the start time, then some further fields.
 	const rest = " S 1 4242 4242 0 -1 4194560 167 0 0 0 1 2 3 4 20 0 1 0 123456 2621440 230 18446744073709551615"
 	tests := []struct {
 		name string

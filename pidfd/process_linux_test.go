@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noPid is above the largest pid there can be (PID_MAX_LIMIT, 2^22).
+// noPid is above the largest possible pid (PID_MAX_LIMIT, 2^22).
 const noPid = 1 << 23
 
 func TestOpenNobody(t *testing.T) {
@@ -47,7 +47,7 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// groupSignals are both ways to signal a group, whichever this kernel would take.
+// groupSignals are both ways to signal a group, whichever this kernel supports.
 var groupSignals = map[string]func(*Process, unix.Signal) error{
 	"SignalGroup": (*Process).SignalGroup, "killGroup": (*Process).killGroup,
 }
@@ -68,7 +68,8 @@ func TestSignalGroupReachesGrandchildren(t *testing.T) {
 	}
 }
 
-// A zombie leader still holds its number, so its group can be signalled by either means.
+// TestSignalGroupOfAZombie: a zombie leader still holds its number, so its group can be signalled
+// by either means.
 func TestSignalGroupOfAZombie(t *testing.T) {
 	for name, signal := range groupSignals {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +118,8 @@ func TestSignalGroupAfterTheReaping(t *testing.T) {
 	}
 }
 
-// The number of a process that is not our child may be reused at any moment.
+// TestKillGroupRefusesForeigners: the pid of a process that is not our child may be reused at any
+// time.
 func TestKillGroupRefusesForeigners(t *testing.T) {
 	c := spawn(t, "sleep 1000 & echo $!; wait")
 	p := open(t, c.number(t))
@@ -157,8 +159,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A reused pid is played by a Process whose pid is that of another: what is read by pid is then
-// somebody else's, and only the pidfd can tell.
+// TestIdentityOfAReusedPid simulates a reused pid by a Process with the pid of another: what is
+// read by pid belongs to the other, and only the pidfd shows that.
 func TestIdentityOfAReusedPid(t *testing.T) {
 	old := spawn(t, "exit 0")
 	mustExit(t, old.Process)
@@ -177,7 +179,8 @@ func TestIdentityOfAnotherUsersProcess(t *testing.T) {
 	}
 }
 
-// What Identity reads, seen on a process that chose a command name to deceive it.
+// TestIdentityIgnoresTheCommandName: Identity is right for a process with a misleading command
+// name.
 func TestIdentityIgnoresTheCommandName(t *testing.T) {
 	c := spawn(t, "read x; printf ') R 1 (' > /proc/$$/comm; echo named; read x")
 	before, err := c.Identity()
@@ -210,7 +213,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestIdentityWithoutADescriptor: what the pidfd itself tells needs none.
+// TestIdentityWithoutADescriptor: what the pidfd itself shows needs no further descriptor.
 func TestIdentityWithoutADescriptor(t *testing.T) {
 	p, err := Open(os.Getpid())
 	if err != nil {

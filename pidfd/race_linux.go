@@ -2,6 +2,7 @@
 
 package pidfd
 
-// raceDetector: what it does at each atomic operation needs one of Go's processors. With -cover the compiler puts such operations everywhere, also where a
-// birth goes on. So under the race detector a birth keeps its processor.
+// raceDetector reports a build with the race detector, whose atomic operations need one of Go's
+// processors. With -cover the compiler adds such operations everywhere, also around the clone. So
+// under the race detector a clone keeps its processor.
 const raceDetector = true

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reopen returns the process that id was read from, which need not be a child of this one, and may be a zombie. The error is
-// ErrGone if it was reaped, whoever has its pid now.
+// Reopen returns the process with that identity, which need not be a child and may be a zombie. The
+// error is ErrGone if it was reaped, even if another process has its pid.
 func Reopen(id Identity) (*Process, error) {
 	p, err := Open(id.Pid)
 	if err != nil {
@@ -17,13 +17,14 @@ func Reopen(id Identity) (*Process, error) {
 	return p.ifIs(id)
 }
 
-// Take returns the process behind fd, a pidfd that somebody kept for this process, if it is the one that id was read from; else ErrGone.
-// It may have been reaped since: then ExitInfo tells how it ended where the kernel keeps that. Take owns fd, also when it fails.
+// Take returns the process of fd, a stored pidfd, if it has that identity, else ErrGone. It may
+// have been reaped since; then ExitInfo says how it ended if the kernel keeps that. Take owns fd,
+// also when it fails.
 func Take(fd int, id Identity) (*Process, error) {
 	return (&Process{pid: int32(id.Pid), fd: int32(fd)}).ifIs(id)
 }
 
-// ifIs returns p if it is the process that id was read from, else closes it.
+// ifIs returns p if it has that identity, else closes it.
 func (p *Process) ifIs(id Identity) (*Process, error) {
 	is, err := p.is(id)
 	if is && err == nil {
@@ -36,21 +37,25 @@ func (p *Process) ifIs(id Identity) (*Process, error) {
 	return nil, fmt.Errorf("reopen process %d: %w", id.Pid, err)
 }
 
-// is reports whether p is the process that id was read from. The inode tells where the kernel has it, without a look into /proc.
+// is reports whether p has that identity. It compares inodes if the kernel has them, which needs no
+// access to /proc.
 func (p *Process) is(id Identity) (bool, error) {
 	inode, err := p.inode()
 	if err != nil {
 		return false, err
 	}
-	if id.Inode != 0 || inode != 0 {
+	if !p.directory && (id.Inode != 0 || inode != 0) {
 		return id.Inode == inode, nil
 	}
 	now, err := p.Identity()
-	return now == id, err
+	return now.Pid == id.Pid && now.Start == id.Start, err
 }
 
-// Ended reports whether the process has ended, be it reaped or not. Source: pidfd_open(2).
+// Ended reports whether the process has ended, reaped or not. Source: pidfd_open(2).
 func (p *Process) Ended() bool {
+	if p.directory {
+		return p.ended()
+	}
 	polled := []unix.PollFd{{Fd: p.fd, Events: unix.POLLIN}}
 	for {
 		n, err := unix.Poll(polled, 0)
@@ -60,5 +65,5 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Gone reports whether the process was reaped: nothing of it is left but what ExitInfo tells.
-func (p *Process) Gone() bool { return unix.PidfdSendSignal(int(p.fd), 0, nil, 0) == unix.ESRCH }
+// Gone reports whether the process was reaped. Then only ExitInfo is available.
+func (p *Process) Gone() bool { return p.signal(0) == unix.ESRCH }

@@ -63,11 +63,11 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// A pid may be given to a thread of somebody else.
+// TestOpenThread: a pid may be that of another process's thread.
 func TestOpenThread(t *testing.T) {
 	tids, done := make(chan int), make(chan bool)
 	defer close(done)
-	for range 2 { // one of them at least is not the first thread of the process, whose number is the pid
+	for range 2 { // at least one of them is not the main thread, whose number is the pid
 		go func() {
 			runtime.LockOSThread()
 			tids <- unix.Gettid()

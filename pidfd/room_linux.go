@@ -4,10 +4,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeRoom has this process's table of descriptors have room for n of them, as far as its limit of open files goes, unless it has. Where there is more than one
-// thread, each time that the table doubles the kernel waits until nobody can be looking at the smaller one: 8 to 24 ms, in which nobody gets a
-// descriptor for which there is no room. So whoever is going to have many had best make room before, beside other work. What a process is to have
-// from its birth on is [Attr].Room.
+// MakeRoom enlarges this process's descriptor table to n entries, within its limit on open files,
+// unless it is that large. With several threads each doubling of the table makes the kernel wait
+// until none can use the old one: 8 to 24 ms, in which calls that need new room block. So a process
+// that will have many descriptors should make room in advance, beside other work. For room in a new
+// process see [Attr].Room.
 //
 // Source: the kernel's expand_fdtable, which calls synchronize_rcu.
 func MakeRoom(n int) {
@@ -17,7 +18,7 @@ func MakeRoom(n int) {
 	}
 	fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // then there is more amiss than room
+		return // there are worse problems than room
 	}
 	defer unix.Close(fd)
 	if last, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, min(n, int(min(limit.Cur, 1<<30)))-1); err == nil {

@@ -1,58 +1,65 @@
+//go:build (amd64 || arm64 || riscv64) && !superd_forkexec
+
 package pidfd
 
 import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
-// slots is how many descriptors, other than those that lie low anyway, a child may get through Slots.
+// slots is how many descriptors, other than low ones, a child may get through Slots.
 const slots = 4
 
-// Slots are a few descriptor numbers, taken while there are few descriptors. A child that gets its files through them needs a copy of the lowest part of
-// our table only: without, each birth copies all of it and each exec closes the copy, so that starting n programs takes time that grows with n².
+// Slots are a few low descriptor numbers, reserved at the start. A child that gets its files
+// through them needs a copy of only the lowest part of this process's table. Otherwise each fork
+// copies all of it and each exec closes the copy, so that starting n programs takes time that grows
+// with n².
 //
 // Source: close_range(2), CLOSE_RANGE_UNSHARE.
 type Slots struct {
-	empty int        // what lies in a slot that is not in use
-	held  int        // what each child has until its exec; -1: nothing
-	sets  chan []int // those that no birth uses; where there are none at all, nil instead of each
-	end   int        // above all of them
-	forks sync.Pool  // of *fork, for the next birth
+	empty int       // duplicated into unused slots
+	held  int       // descriptor that each child keeps until its exec; -1: none
+	end   int       // above all slots; 0: there are none
+	forks sync.Pool // of *cloneSpec, for reuse
+
+	mu   sync.Mutex
+	free [][]int      // sets not in use
+	busy []*cloneSpec // forks in progress that have a set
 }
 
-// maxForkText is how much text a fork may have that is kept, in bytes: hardly any program has an environment as large.
+// maxForkText is the largest text, in bytes, of a cloneSpec that is reused: few programs have an
+// environment as large.
 const maxForkText = 32 << 10
 
-// borrow returns a fork to be filled.
-func (s *Slots) borrow() *fork {
-	if f, ok := s.forks.Get().(*fork); ok {
+// borrow returns a cloneSpec to fill.
+func (s *Slots) borrow() *cloneSpec {
+	if f, ok := s.forks.Get().(*cloneSpec); ok {
 		return f
 	}
-	return new(fork)
+	return new(cloneSpec)
 }
 
-// giveUp takes one back whose birth is over.
-func (s *Slots) giveUp(f *fork) {
+// giveUp returns a cloneSpec after its fork.
+func (s *Slots) giveUp(f *cloneSpec) {
 	if cap(f.text) <= maxForkText {
 		clear(f.pointers)
-		*f = fork{text: f.text, pointers: f.pointers, files: f.files, leaves: f.leaves}
+		*f = cloneSpec{text: f.text, pointers: f.pointers, files: f.files, leaves: f.leaves}
 		s.forks.Put(f)
 	}
 }
 
-// ReserveSlots takes the numbers for so many births at a time: others wait for them, by ordinary means. Each child
-// has held, too, until it executes its program; it had best lie low. Where the kernel or a filter of system calls does not know close_range (Linux 5.9),
-// the children get copies of all.
-func ReserveSlots(held, births int) (*Slots, error) {
-	s := &Slots{held: held, sets: make(chan []int, births)}
-	if unix.CloseRange(1, 0, closeRangeUnshare) != unix.EINVAL { // that, if it is known: the range is none
+// ReserveSlots reserves the numbers for as many concurrent forks as all says. Children beyond that
+// get copies of all descriptors, and so do all children if the kernel or a filter lacks close_range
+// (Linux 5.9). Each child also keeps held, which should be a low number, until it executes its
+// program.
+func ReserveSlots(held, all int) (*Slots, error) {
+	s := &Slots{held: held}
+	if !hasCloseRange() {
 		s.empty = -1
-		for range births {
-			s.sets <- nil
-		}
 		return s, nil
 	}
 	fd, err := unix.Open("/dev/null", unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -60,7 +67,7 @@ func ReserveSlots(held, births int) (*Slots, error) {
 		return nil, fmt.Errorf("reserve descriptors: %w", err)
 	}
 	s.empty, s.end = fd, max(fd, held)+1
-	for range births {
+	for range all {
 		set := make([]int, slots)
 		for i := range set {
 			if set[i], err = unix.FcntlInt(uintptr(s.empty), unix.F_DUPFD_CLOEXEC, 0); err != nil {
@@ -70,16 +77,17 @@ func ReserveSlots(held, births int) (*Slots, error) {
 			}
 			s.end = max(s.end, set[i]+1)
 		}
-		s.sets <- set
+		s.free = append(s.free, set)
 	}
 	return s, nil
 }
 
-// Close gives the numbers back, but for those of births that are under way.
+// Close releases the numbers, except those of forks in progress.
 func (s *Slots) Close() {
-	for len(s.sets) > 0 {
-		closeAll(<-s.sets)
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	closeAll(slices.Concat(s.free...))
+	s.free = nil
 	if s.empty >= 0 {
 		unix.Close(s.empty)
 	}
@@ -92,14 +100,52 @@ func closeAll(fds []int) {
 	}
 }
 
-// take returns a set of slots when there is one that no birth uses.
-func (s *Slots) take() (set []int) { return <-s.sets }
+// take gives f a set of slots, if one is free. A child with its own descriptor table no longer
+// needs its set, though its exec may hang.
+func (s *Slots) take(f *cloneSpec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) == 0 {
+		for _, other := range s.busy {
+			if atomic.LoadUint32(&other.apart) != 0 {
+				s.release(other)
+				break
+			}
+		}
+	}
+	if n := len(s.free); n > 0 {
+		f.set = s.free[n-1]
+		s.free = s.free[:n-1]
+		s.busy = append(s.busy, f)
+	}
+}
 
-// leave appends to ranges the numbers that a child with these files need not have until its exec, from and to: what lies there would stay open for as long,
-// such as a pipe whose end somebody waits for.
+// giveBack returns the set of f.
+func (s *Slots) giveBack(f *cloneSpec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release(f)
+}
+
+// release empties the used slots of f, and frees the set. The caller holds s.mu.
+func (s *Slots) release(f *cloneSpec) {
+	if f.set == nil {
+		return
+	}
+	for _, fd := range f.set[:f.used] {
+		unix.Dup3(s.empty, fd, unix.O_CLOEXEC)
+	}
+	s.free = append(s.free, f.set)
+	s.busy = slices.DeleteFunc(s.busy, func(other *cloneSpec) bool { return other == f })
+	f.set, f.used = nil, 0
+}
+
+// leave appends to ranges the numbers, from and to, that a child with these files does not need
+// until its exec. Otherwise they would stay open until then, such as a pipe whose end another
+// process awaits.
 func (s *Slots) leave(ranges [][2]uintptr, files []int) [][2]uintptr {
 	for next := 0; next < s.end; {
-		kept := s.end // the lowest from next on
+		kept := s.end // the lowest one from next on
 		for _, fd := range files {
 			if fd >= next {
 				kept = min(kept, fd)
@@ -116,33 +162,30 @@ func (s *Slots) leave(ranges [][2]uintptr, files []int) [][2]uintptr {
 	return ranges
 }
 
-// giveBack empties those slots of a set that were used.
-func (s *Slots) giveBack(set []int, used int) {
-	for _, fd := range set[:used] {
-		unix.Dup3(s.empty, fd, unix.O_CLOEXEC)
-	}
-	s.sets <- set
-}
-
-// fill puts files into the slots of a set, has files say where each is, and reports whether there was room.
-func (s *Slots) fill(set, files []int) (used int, ok bool) {
-	if set == nil {
-		return 0, false
+// fill puts files into the slots of f and updates files with their numbers. It reports whether
+// there was room.
+func (s *Slots) fill(f *cloneSpec, files []int) (ok bool) {
+	// The slots of f may be reused once its child has its own table. That is after this code, but
+	// the race detector can't see it, since the child is another process.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.set == nil {
+		return false
 	}
 	var from [slots]int
 	for i, fd := range files {
 		if fd < s.end {
 			continue
 		}
-		if j := slices.Index(from[:used], fd); j >= 0 {
-			files[i] = set[j]
+		if j := slices.Index(from[:f.used], fd); j >= 0 {
+			files[i] = f.set[j]
 			continue
 		}
-		if used == len(set) || unix.Dup3(fd, set[used], unix.O_CLOEXEC) != nil {
-			return used, false
+		if f.used == len(f.set) || unix.Dup3(fd, f.set[f.used], unix.O_CLOEXEC) != nil {
+			return false
 		}
-		files[i], from[used] = set[used], fd
-		used++
+		files[i], from[f.used] = f.set[f.used], fd
+		f.used++
 	}
-	return used, true
+	return true
 }

@@ -1,3 +1,5 @@
+//go:build (amd64 || arm64 || riscv64) && !superd_forkexec
+
 package pidfd
 
 import (
@@ -28,7 +30,8 @@ func openDescriptors(t *testing.T, pid int) []string {
 	return open
 }
 
-// A child that gets its files through slots has those and no others, wherever ours lie; and the slots are empty again at once.
+// TestSpawnThroughSlots: a child that gets its files through slots has those and no others,
+// whatever our numbers; the slots are empty again at once.
 func TestSpawnThroughSlots(t *testing.T) {
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		t.Skip(err)
@@ -38,10 +41,11 @@ func TestSpawnThroughSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for range 100 { // they push what follows up
+	for range 100 { // so that later numbers are high
 		pipe(t)
 	}
-	for _, more := range []int{1, slots + 1} { // as many as there are slots with the three of spawnAttr, and too many
+	// As many as there are slots with the three of spawnAttr, and too many
+	for _, more := range []int{1, slots + 1} {
 		var ends []*os.File
 		attr := &Attr{Path: "/bin/sh", Args: []string{"sh", "-c", "echo ready; read x; echo >&4 $x"}, CgroupFD: -1, Slots: s, Files: []int{-1}}
 		want := []string{"0", "1", "2"}
@@ -63,21 +67,18 @@ func TestSpawnThroughSlots(t *testing.T) {
 		if n, err := ends[0].Read(buf); string(buf[:n]) != "through four\n" || err != nil {
 			t.Errorf("%d files more: read from the child's descriptor 4: %q, %v", more, buf[:n], err)
 		}
-		if len(s.sets) != 2 {
-			t.Fatalf("%d sets of slots are free, want 2", len(s.sets))
+		if len(s.free) != 2 {
+			t.Fatalf("%d sets of slots are free, want 2", len(s.free))
 		}
-		fds := slices.Concat(<-s.sets, <-s.sets)
-		for _, fd := range fds {
+		for _, fd := range slices.Concat(s.free...) {
 			if link, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); link != "/dev/null" || err != nil {
 				t.Errorf("slot %d holds %q, %v; want it empty", fd, link, err)
 			}
 		}
-		s.sets <- fds[:slots]
-		s.sets <- fds[slots:]
 	}
 }
 
-// A file that becomes several of the child's needs one slot.
+// TestSlotOfOneFile: a file with several numbers in the child needs one slot.
 func TestSlotOfOneFile(t *testing.T) {
 	s, err := ReserveSlots(-1, 1)
 	if err != nil {
@@ -89,16 +90,18 @@ func TestSlotOfOneFile(t *testing.T) {
 	}
 	a, b := pipe(t)
 	low, one, other := s.empty, int(a.Fd()), int(b.Fd())
-	set := s.take()
+	f := new(cloneSpec)
+	s.take(f)
+	set := f.set
 	files := slices.Concat([]int{low}, slices.Repeat([]int{one}, slots+1), []int{other, -1, one})
 	want := slices.Concat([]int{low}, slices.Repeat([]int{set[0]}, slots+1), []int{set[1], -1, set[0]})
-	if used, ok := s.fill(set, files); used != 2 || !ok || !slices.Equal(files, want) {
-		t.Errorf("fill() = %d, %t, files at %v; want 2 slots used, files at %v", used, ok, files, want)
+	if ok := s.fill(f, files); f.used != 2 || !ok || !slices.Equal(files, want) {
+		t.Errorf("fill() = %t, %d slots used, files at %v; want 2 slots used, files at %v", ok, f.used, files, want)
 	}
-	s.giveBack(set, 2)
+	s.giveBack(f)
 }
 
-// What a child does not get itself it does not hold until its exec either.
+// TestSlotsLeave: a child does not hold files that are not for it, not even until its exec.
 func TestSlotsLeave(t *testing.T) {
 	tests := []struct {
 		held  int
@@ -118,7 +121,7 @@ func TestSlotsLeave(t *testing.T) {
 	}
 }
 
-// A child has what is held until its exec, wherever it lies.
+// TestSlotsHold: a child has the held descriptor until its exec, whatever its number.
 func TestSlotsHold(t *testing.T) {
 	for range 50 {
 		pipe(t)
@@ -132,7 +135,7 @@ func TestSlotsHold(t *testing.T) {
 	if s.end > 0 && s.end <= int(held.Fd()) {
 		t.Errorf("a child leaves behind what lies at %d and above, %d is held", s.end, held.Fd())
 	}
-	// Its own files may lie where that does; when it has executed it has these only.
+	// Its own files may have that number; after the exec it has only these.
 	_, w := pipe(t)
 	attr := &Attr{Path: "/bin/sh", Args: []string{"sh", "-c", "echo ready; read x"}, CgroupFD: -1, Slots: s, Files: slices.Repeat([]int{-1}, int(held.Fd())+10)}
 	attr.Files = append(attr.Files, int(w.Fd()))
@@ -148,7 +151,8 @@ func TestSlotsHold(t *testing.T) {
 	}
 }
 
-// What a child does with the descriptors it shares at first never reaches ours, also when it fails.
+// TestSlotsKeepOurDescriptors: a child shares our descriptors at first, but what it does with them
+// never affects ours, even if it fails.
 func TestSlotsKeepOurDescriptors(t *testing.T) {
 	s, err := ReserveSlots(-1, 2)
 	if err != nil {
@@ -186,7 +190,7 @@ func TestSlotsKeepOurDescriptors(t *testing.T) {
 	}
 }
 
-// The limit that Go has raised for itself is not passed on.
+// TestInheritedOpenFiles: the limit that Go has raised for itself is not passed on.
 func TestInheritedOpenFiles(t *testing.T) {
 	if os.Getenv("PIDFD_TEST") != "open files" {
 		binary, err := os.Executable()

@@ -1,11 +1,7 @@
 package pidfd
 
 import (
-	"errors"
 	"fmt"
-	"runtime"
-	"slices"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -14,180 +10,68 @@ import (
 
 // An Attr says what to spawn and what the new process gets.
 type Attr struct {
-	Path       string              // the executable; not searched for in PATH
-	Args       []string            // with the program's name as the first
-	Env        []string            // all of it: nil is an empty environment
-	Dir        string              // the working directory, "" for ours; a relative Path is looked up in it
-	Files      []int               // our descriptors that become its 0, 1, 2…; -1 leaves a number closed. They stay ours
-	Credential *syscall.Credential // user and groups, nil for ours
-	CgroupFD   int                 // an open cgroup v2 directory that it is born in (Linux 5.7), -1: ours
-	OpenFiles  *unix.Rlimit        // its limit of open files, see InheritedOpenFiles; nil: ours
-	Slots      *Slots              // through which it gets Files; nil: there are none
-	Room       int                 // for how many descriptors there is to be room in its table at once, see MakeRoom; 0: as it comes
-	Process    *Process            // what Spawn makes the process that it returns, as a part of what has that life; nil: an allocation of its own
+	Path string   // path of the executable; PATH is not searched
+	Args []string // arguments, beginning with the program's name
+	Env  []string // complete environment; nil is an empty one
+	// Working directory, "" for this process's; base of a relative Path
+	Dir string
+	// Descriptors that become its 0, 1, 2…; -1 leaves a number closed. The caller still owns them.
+	Files      []int
+	Credential *syscall.Credential // user and groups, nil for this process's
+	// Open cgroup v2 directory in which it starts (Linux 5.7), -1: that of this process
+	CgroupFD int
+	// Its limit on open files, see InheritedOpenFiles; nil: this process's
+	OpenFiles *unix.Rlimit
+	Slots     *Slots // passes Files to the child; nil: none
+	// Number of descriptors for which its table has room from the start, see MakeRoom; 0: default
+	Room     int
+	Progress *Progress // shows the child to other goroutines meanwhile; may be nil
+	// Memory for the result of Spawn, such as a field of a larger object; nil: allocated
+	Process *Process
 }
 
-// Spawn starts a process and returns once it runs its own program, or with the error that kept it
-// from doing so, which wraps the errno; then nothing is left of it. Calls may run side by side.
+// Spawn starts a process and returns once it runs its own program, or with the error that prevented
+// it, which wraps the errno; then no process is left. Calls may be concurrent.
 //
-// The process leads a session of its own, without a terminal. Signals that Go handles are at their
-// defaults in it, while what this process has inherited as blocked or ignored is passed on (and so
-// is what signal.Ignore set): a clean start needs signals.ResetInherited in this process first. Of
-// our descriptors it gets Files and each that is not close-on-exec, see signals.MarkInheritedCloexec.
+// The process leads a session of its own, without a terminal. Signals that Go handles have their
+// defaults in it; inherited blocked and ignored signals are passed on, and so are those of
+// signal.Ignore. For a clean start call signals.ResetInherited in this process first. Of this
+// process's descriptors it gets Files and all that are not close-on-exec, see
+// signals.MarkInheritedCloexec.
 //
-// Spawn blocks, as any system call does, while the kernel opens the executable: a caller with doubts
-// about a file system opens the executable and the directory by itself first.
+// Spawn blocks, like any system call, while the kernel opens the executable. If a file system may
+// hang, open the executable and the directory first.
 //
-// The child of a failed exec is a zombie for a moment, until it is reaped here by pid; and a
-// child may end before Spawn has returned. So a sweep by Peek leaves alone whom it does not know
-// while a Spawn is under way, and looks again after it.
+// The child of a failed exec is a zombie until Spawn reaps it by pid, and a child may end before
+// Spawn returns. So a sweep by Peek must skip a child whose pid a Progress owns, and look again
+// after that.
 //
-// It does not use syscall.ForkExec, which copies the whole table of descriptors and learns of a failed exec by a pipe.
+// On amd64, arm64 and riscv64 Spawn has its own fork: syscall.ForkExec copies the whole descriptor
+// table, learns of a failed exec through a pipe, and makes the whole process wait for an exec that
+// hangs. On other architectures, and with the build tag superd_forkexec, Spawn uses
+// syscall.ForkExec; see [Portable].
 //
 // Source: clone(2), vfork(2), execve(2).
 func Spawn(a *Attr) (*Process, error) {
-	f := new(fork)
-	if a.Slots != nil {
-		f = a.Slots.borrow()
-		defer a.Slots.giveUp(f)
-	}
-	f, err := a.fork(f)
+	child, err := a.spawn()
 	if err != nil {
 		return nil, fmt.Errorf("spawn %s: %w", a.Path, err)
 	}
-	if s := a.Slots; s != nil {
-		set := s.take()
-		f.held = s.held
-		used, ok := s.fill(set, f.files)
-		defer s.giveBack(set, used)
-		if ok {
-			f.args.flags |= unix.CLONE_FILES
-			f.closeFrom, f.leaves = uintptr(s.end), s.leave(f.leaves[:0], f.files)
-		} else {
-			copy(f.files, a.Files)
-		}
-	}
-	before := ticks()
-	pid, errno := f.split()
-	after := ticksAt(f.born) // not now: until the exec is done more than a tick may pass
-	runtime.KeepAlive(f)
-	if errno != 0 {
-		return nil, fmt.Errorf("spawn %s: %w", a.Path, errno)
-	}
-	// It is our unreaped child, so the pid is still its own.
-	child := a.Process
-	if child == nil {
-		child = new(Process)
-	}
-	*child = Process{pid: int32(pid), fd: f.pidFD}
-	if before == after { // as it is most often: a tick is many times as long as a birth
-		child.start = before
-	}
-	if f.errno != 0 {
-		err = f.errno
-	} else if child.fd < 0 {
-		// Without CLONE_PIDFD (Linux 5.2) there is no way to supervise it.
-		err = fmt.Errorf("get a pidfd: %w", errors.Join(ErrUnsupported, unix.Kill(pid, unix.SIGKILL)))
-	}
-	if err == nil {
-		return child, nil
-	}
-	if _, waitErr := waitid(unix.P_PID, pid, unix.WEXITED, nil); waitErr != nil {
-		err = errors.Join(err, waitErr)
-	}
-	child.Close()
-	return nil, fmt.Errorf("spawn %s: %w", a.Path, err)
+	return child, nil
 }
 
-// ticks returns the time in the unit of Identity, by the clock from which the kernel takes the start of a process; 0 without one.
+// InheritedOpenFiles returns the limit on open files that this process was started with: Go raises
+// the soft one for itself, not for programs that it starts. Call it at the start, before other
+// goroutines open files.
 //
-// Source: proc_pid_stat(5); the kernel's copy_process takes CLOCK_BOOTTIME, and do_task_stat divides it, with the offset that the reader's time namespace
-// has for both.
-func ticks() uint64 {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return 0
-	}
-	return ticksAt(now)
-}
-
-func ticksAt(t unix.Timespec) uint64 { return uint64(t.Nano()) / (1e9 / ticksPerSecond) }
-
-// fork returns what the child will need, made in f.
-func (a *Attr) fork(f *fork) (*fork, error) {
-	*f = fork{text: f.text[:0], pointers: f.pointers[:0], files: append(f.files[:0], a.Files...), room: a.Room, openFiles: a.OpenFiles, credential: a.Credential, held: -1, pidFD: -1}
-	size := len(a.Path) + 1 + len(a.Dir) + 1
-	for _, list := range [...][]string{a.Args, a.Env} {
-		for _, s := range list {
-			size += len(s) + 1
-		}
-	}
-	f.text = slices.Grow(f.text, size) // it must not be moved below
-	f.pointers = slices.Grow(f.pointers, len(a.Args)+1+len(a.Env)+1)
-	var err error
-	if f.path, err = f.cString(a.Path); err != nil {
-		return nil, err
-	}
-	if f.argv, err = f.cStrings(a.Args); err != nil {
-		return nil, err
-	}
-	if f.envv, err = f.cStrings(a.Env); err != nil {
-		return nil, err
-	}
-	if a.Dir != "" {
-		if f.dir, err = f.cString(a.Dir); err != nil {
-			return nil, err
-		}
-	}
-	if c := a.Credential; c != nil && len(c.Groups) > 0 {
-		f.groups = &c.Groups[0]
-	}
-	f.args.flags = unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PIDFD
-	f.args.pidFD = uint64(uintptr(unsafe.Pointer(&f.pidFD)))
-	f.args.exitSignal = uint64(unix.SIGCHLD)
-	if a.CgroupFD >= 0 {
-		// Who knows the one (Linux 5.7) knows the other (5.5), by which the kernel resets the handlers: the runtime would do it one by one, of some
-		// fifty signals, while we wait for the child.
-		f.args.flags |= unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND
-		f.args.cgroup = uint64(a.CgroupFD)
-	}
-	return f, nil
-}
-
-// cString returns a copy of s in f.text as the kernel wants it.
-func (f *fork) cString(s string) (*byte, error) {
-	if strings.IndexByte(s, 0) >= 0 {
-		return nil, syscall.EINVAL
-	}
-	at := len(f.text)
-	f.text = append(append(f.text, s...), 0)
-	return &f.text[at], nil
-}
-
-// cStrings does the same with a list.
-func (f *fork) cStrings(list []string) (first **byte, err error) {
-	at := len(f.pointers)
-	for _, s := range list {
-		p, err := f.cString(s)
-		if err != nil {
-			return nil, err
-		}
-		f.pointers = append(f.pointers, p)
-	}
-	f.pointers = append(f.pointers, nil)
-	return &f.pointers[at], nil
-}
-
-// InheritedOpenFiles returns the limit of open files that the process was started with: Go raises the soft one, which is not meant for the programs that the
-// process starts. A program calls it at its start, before other goroutines open files, and keeps the answer.
-//
-// The runtime does not tell what it has changed, but takes it back before an exec: this has one fail.
+// The runtime does not export the original limit, but restores it before an exec, so this makes an
+// exec fail.
 func InheritedOpenFiles() (unix.Rlimit, error) {
 	var raised, inherited unix.Rlimit
 	if err := prlimitFiles(nil, &raised); err != nil {
 		return inherited, fmt.Errorf("read limit of open files: %w", err)
 	}
-	syscall.Exec("", nil, nil) // there is no file without a name
+	syscall.Exec("", nil, nil) // fails, since there is no file without a name
 	err := prlimitFiles(&raised, &inherited)
 	if err != nil {
 		return inherited, fmt.Errorf("set limit of open files: %w", err)
@@ -195,7 +79,7 @@ func InheritedOpenFiles() (unix.Rlimit, error) {
 	return inherited, nil
 }
 
-// prlimitFiles goes past package syscall, which would take a limit that is set for one to hand to children.
+// prlimitFiles bypasses package syscall, which would pass the limit on to children.
 func prlimitFiles(limit, old *unix.Rlimit) error {
 	if _, _, errno := syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(limit)), uintptr(unsafe.Pointer(old)), 0, 0); errno != 0 {
 		return errno

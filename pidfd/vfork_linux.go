@@ -1,3 +1,5 @@
+//go:build (amd64 || arm64 || riscv64) && !superd_forkexec
+
 package pidfd
 
 import (
@@ -7,28 +9,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fork is all that a child needs between its birth and its exec. It lies where the garbage collector doesn't move it, and holds nothing
-// that would have to be looked up: the child may not allocate, lock or grow its stack. Without a path the child ends at once, with status 0.
-type fork struct {
+// A cloneSpec is all that a child needs between fork and exec. It is in memory that the garbage
+// collector doesn't move, and needs no lookups: the child must not allocate, lock or grow its
+// stack. Without a path the child exits at once with status 0.
+type cloneSpec struct {
 	path, dir  *byte
 	argv, envv **byte
-	files      []int        // become 0, 1, 2…; -1 leaves a number closed
-	held       int          // it keeps this one until its exec, close-on-exec; -1: none
-	closeFrom  uintptr      // of our descriptors it gets a copy of those below only; 0: of all
-	leaves     [][2]uintptr // of these it closes, from and to
-	room       int          // its table has room for so many, at least
+	files      []int // become 0, 1, 2…; -1 leaves a number closed
+	// Descriptor that it keeps until its exec, close-on-exec; -1: none
+	held int
+	// It gets copies of the descriptors below this number only; 0: of all
+	closeFrom  uintptr
+	leaves     [][2]uintptr // ranges that it closes, from and to
+	room       int          // least number of entries of its descriptor table
 	openFiles  *unix.Rlimit
 	credential *syscall.Credential
 	groups     *uint32
-	mask       uint64 // the signals that the child has blocked: those of the thread that forks
+	// Signals blocked in the child: those of the thread that forks
+	mask uint64
 
 	text     []byte  // what the pointers above point into
-	pointers []*byte // those of argv and envv, each with a nil behind them
+	pointers []*byte // pointers of argv and envv, each list with a final nil
 
-	args  cloneArgs
-	pidFD int32
-	born  unix.Timespec // CLOCK_BOOTTIME as the child has read it first of all; 0 where it could not
-	errno syscall.Errno // why the child has not executed anything; the two share their memory until then
+	set  []int // its slots; nil: none
+	used int   // how many of set are in use
+	// 1 once the child has its own descriptor table
+	apart uint32
+
+	args     cloneArgs
+	progress *Progress
+	// CLOCK_BOOTTIME as first read by the child; 0 if that failed
+	born unix.Timespec
+	// Why the child has not executed its program; parent and child share the memory until then
+	errno syscall.Errno
 }
 
 // cloneArgs is struct clone_args. Source: clone(2).
@@ -42,12 +55,15 @@ const closeRangeUnshare = 2
 // sigsetBytes is the size of the kernel's sigset_t. Source: rt_sigprocmask(2).
 const sigsetBytes = 8
 
-// vfork makes the system call trap, which is one of those after which a child goes on beside the caller, on its stack, while the caller waits for
-// it to execute or to end. It returns what the system call did: in the caller the pid or an errno below 0, in the child 0.
-func vfork(trap, a1, a2, a3 uintptr) (r uintptr)
+// vfork makes the system call trap, after which a child runs on the caller's stack while the caller
+// waits for the child's exec or exit. It returns the result of the system call: in the caller the
+// pid or an errno below 0, in the child 0. childTID is both the fourth and the fifth argument:
+// which of them is clone's child_tid depends on the architecture, and the other one is ignored.
+func vfork(trap, a1, a2, a3, childTID uintptr) (r uintptr)
 
-// To the runtime a birth is a system call that may block: as such it keeps none of Go's processors, and a garbage collection does not wait for it.
-// These two are what package syscall has around each, and kept for others that make some by themselves (go.dev/issue/67401).
+// For the runtime a fork is a system call that may block: it occupies none of Go's processors, and
+// a garbage collection does not wait for it. Package syscall calls these two around each system
+// call; Go keeps them accessible for other packages (go.dev/issue/67401).
 //
 //go:linkname enterSyscall runtime.entersyscall
 func enterSyscall()
@@ -55,34 +71,37 @@ func enterSyscall()
 //go:linkname exitSyscall runtime.exitsyscall
 func exitSyscall()
 
-// afterForkInChild gives each signal that Go handles its default, in a child that shares the memory of its parent.
+// afterForkInChild resets each signal that Go handles to its default, in a child that shares its
+// parent's memory.
 //
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// split is where the one process becomes two. It returns the child's pid once that has executed or ended.
+// clone forks, and returns the child's pid once that has executed its program or ended.
 //
-// From the block of signals on, of which the child must not run a handler, to their return nothing may need the runtime: it has been told that the
-// goroutine is in the kernel, and may meanwhile look at its stack from here upwards. So what the child does goes on in calls below, and the
-// parent, which finds traces of that there, makes none but system calls before it leaves.
+// While signals are blocked, so that the child runs no handler, nothing may need the runtime. The
+// runtime believes that the goroutine is in the kernel, and may read its stack from here upwards.
+// So the child runs in calls below this frame. The parent finds traces of these there, and makes
+// only system calls before it returns.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
-func (f *fork) split() (pid int, errno syscall.Errno) {
-	var trap, a1, a2, a3 uintptr = unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args), 0
+func (f *cloneSpec) clone() (pid int, errno syscall.Errno) {
+	var trap, a1, a2, a3, childTID uintptr = unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.args)), unsafe.Sizeof(f.args), 0, 0
 	if f.args.flags&unix.CLONE_INTO_CGROUP == 0 {
-		// Where a filter of system calls does not know clone3, as in older containers, this one works.
-		trap, a1, a2, a3 = unix.SYS_CLONE, uintptr(f.args.flags|f.args.exitSignal), 0, uintptr(unsafe.Pointer(&f.pidFD))
+		// clone works under filters that do not know clone3, as in older containers.
+		trap, a1, a2, a3 = unix.SYS_CLONE, uintptr(f.args.flags|f.args.exitSignal), 0, uintptr(f.args.pidFD)
+		childTID = uintptr(f.args.childTID)
 	}
 	all := ^uint64(0)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&f.mask)), sigsetBytes, 0, 0)
 	if !raceDetector {
 		enterSyscall()
 	}
-	r := int(vfork(trap, a1, a2, a3))
+	r := int(vfork(trap, a1, a2, a3, childTID))
 	if r == 0 {
-		f.live()
+		f.childMain()
 	}
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&f.mask)), 0, sigsetBytes, 0, 0)
 	if !raceDetector {
@@ -94,14 +113,15 @@ func (f *fork) split() (pid int, errno syscall.Errno) {
 	return r, 0
 }
 
-// live is the child's life up to its exec, or to its end without one. It never returns, of which the compiler must not know: it might let variables of split,
-// which the parent has use for, share their places with what the child is given.
+// childMain runs the child up to its exec or exit. It never returns. The compiler must not know
+// that: it might let variables of clone, which the parent needs, share memory with arguments of the
+// child.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func (f *fork) live() {
+func (f *cloneSpec) childMain() {
 	status := uintptr(0)
 	if f.path != nil {
 		f.errno = f.child()
@@ -112,12 +132,12 @@ func (f *fork) live() {
 	}
 }
 
-// child is what the child does. It returns only when it could not execute.
+// child executes the program. It returns only on failure.
 //
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func (f *fork) child() (errno syscall.Errno) {
+func (f *cloneSpec) child() (errno syscall.Errno) {
 	syscall.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&f.born)), 0)
 	if _, _, errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
 		return errno
@@ -132,6 +152,7 @@ func (f *fork) child() (errno syscall.Errno) {
 		if _, _, errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, f.closeFrom, 1<<32-1, closeRangeUnshare); errno != 0 {
 			return errno
 		}
+		f.apart = 1
 		for _, r := range f.leaves {
 			syscall.RawSyscall(unix.SYS_CLOSE_RANGE, r[0], r[1], 0)
 		}
@@ -167,32 +188,34 @@ func (f *fork) child() (errno syscall.Errno) {
 	return errno
 }
 
-// makeRoom has the table be as large as it is to be, which nobody waits for as long as it is one thread's. What it opens for that is closed by the exec.
+// makeRoom enlarges the descriptor table, which is fast while only one thread has it. The exec
+// closes the descriptor opened for that.
 //
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func (f *fork) makeRoom() {
+func (f *cloneSpec) makeRoom() {
 	for i := 0; i < len(f.files) && f.room > 0; i++ {
 		if f.files[i] >= 0 {
-			syscall.RawSyscall(unix.SYS_FCNTL, uintptr(i), unix.F_DUPFD_CLOEXEC, uintptr(f.room-1)) // with less room it goes, too
+			// An error is harmless.
+			syscall.RawSyscall(unix.SYS_FCNTL, uintptr(i), unix.F_DUPFD_CLOEXEC, uintptr(f.room-1))
 			return
 		}
 	}
 }
 
-// place gives each of the files its number.
+// place moves each of the files to its number.
 //
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func (f *fork) place() syscall.Errno {
+func (f *cloneSpec) place() syscall.Errno {
 	if f.held >= 0 && f.held < len(f.files) {
 		if _, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, uintptr(f.held), unix.F_DUPFD_CLOEXEC, uintptr(len(f.files))); errno != 0 {
 			return errno
 		}
 	}
-	// One that lies where another is to be moves out of the way first: above all of them.
+	// First move files out of the way whose numbers others need: above all of them.
 	for i := 0; i < len(f.files); i++ {
 		if fd := f.files[i]; fd >= 0 && fd < i {
 			moved, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_DUPFD_CLOEXEC, uintptr(len(f.files)))

@@ -1,15 +1,17 @@
+//go:build !superd_forkexec
+
 #include "textflag.h"
 
-// func vfork(trap, a1, a2, a3 uintptr) (r uintptr)
+// func vfork(trap, a1, a2, a3, childTID uintptr) (r uintptr)
 //
 // The return address is in a register, so the child, which comes back first on the same stack, can't overwrite it.
-TEXT ·vfork(SB), NOSPLIT, $0-40
+TEXT ·vfork(SB), NOSPLIT, $0-48
 	MOVD trap+0(FP), R8
 	MOVD a1+8(FP), R0
 	MOVD a2+16(FP), R1
 	MOVD a3+24(FP), R2
-	MOVD ZR, R3
-	MOVD ZR, R4
+	MOVD childTID+32(FP), R3
+	MOVD R3, R4
 	SVC
-	MOVD R0, r+32(FP)
+	MOVD R0, r+40(FP)
 	RET

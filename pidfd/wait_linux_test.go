@@ -78,11 +78,11 @@ func TestWaitTellsResourceUsage(t *testing.T) {
 	}
 }
 
-// Reaping late must make no difference: a zombie waits for its owner.
+// TestWaitLate: late reaping makes no difference: a zombie waits for its parent.
 func TestWaitLate(t *testing.T) {
 	c := spawn(t, "exit 5")
 	await(t, c.Process, unix.POLLIN)
-	spawned := spawn(t, "exit 6") // others come and go meanwhile
+	spawned := spawn(t, "exit 6") // other processes come and go meanwhile
 	mustExit(t, spawned.Process)
 	if e := mustExit(t, c.Process); outcome(e) != (Exit{Known: true, Code: 5}) {
 		t.Errorf("Wait() = %v, want exit status 5", e)
@@ -101,7 +101,8 @@ func TestWaitForAStranger(t *testing.T) {
 	}
 }
 
-// A process that its own parent reaps: the keeper's case after a crash of the supervisor.
+// TestExitInfoOfAProcessReapedElsewhere: a process is reaped by another parent, as the keeper does
+// after a crash of the supervisor.
 func TestExitInfoOfAProcessReapedElsewhere(t *testing.T) {
 	if !Probe().ExitInfo {
 		t.Skip("the kernel keeps no exit status for pidfds")
@@ -115,7 +116,7 @@ func TestExitInfoOfAProcessReapedElsewhere(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// The middle shell reaps only when told, so that the zombie can be looked at.
+			// The middle shell reaps on command only, so that the zombie can be seen.
 			r, w := pipe(t)
 			c := spawnAttr(t, &Attr{
 				Path:  "/bin/sh",
@@ -185,7 +186,8 @@ func TestPeekLeavesAlone(t *testing.T) {
 	}
 }
 
-// A detached grandchild comes back to us, a subreaper, as a stranger.
+// TestReapStranger: an orphaned grandchild becomes our child, as we are a subreaper, and is unknown
+// to us.
 func TestReapStranger(t *testing.T) {
 	becomeSubreaper(t)
 	r, w := pipe(t)
@@ -227,10 +229,10 @@ func TestChildInfoLayout(t *testing.T) {
 func TestProbe(t *testing.T) {
 	f := Probe()
 	t.Logf("%+v", f)
-	if !f.Pidfd {
+	if f.Pidfd != nil {
 		t.Error("no pidfds, and yet these tests run")
 	}
-	// Each came after the one before it.
+	// Each feature came after the one before it.
 	if f.ExitInfo && !f.Pidfs || f.GroupSignal && !f.CloneIntoCgroup {
 		t.Errorf("Probe() = %+v: no kernel is like that", f)
 	}

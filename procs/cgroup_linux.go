@@ -19,12 +19,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/mounts"
+	"superd/internal/mounts"
 	"superd/pidfd"
 )
 
-// Names of directories. Those of instances have a prefix, since the kernel's files lie beside them: a program may be called
-// memory.max.
+// Names of directories. Those of instances have a prefix, as the kernel's files are in the same
+// directory: a program may be called memory.max.
 const (
 	basePrefix     = "superd-"
 	instancePrefix = "program-"
@@ -32,51 +32,57 @@ const (
 	probeName      = "probe"
 )
 
-// cgroups is a directory in the cgroup v2 hierarchy, below superd's own cgroup, with a cgroup for each instance in it. What is
-// done here may wait for a lock of the kernel's, so it is done off the loop.
+// cgroups is a directory in the cgroup v2 hierarchy, below superd's own cgroup, with a cgroup for
+// each instance. Its operations may wait for a lock of the kernel, so they run off the loop.
 //
-// Controllers are another matter. A cgroup that hands controllers down to the cgroups in it must not hold processes itself, the root
-// excepted, and superd's own cgroup holds superd. So superd moves into a cgroup "supervisor" beside those of the programs, but only when
-// a program has a limit that needs a controller: for everybody else nothing moves, and a systemd that restarts superd while programs
-// live on finds its cgroup as it has made it. Source: Documentation/admin-guide/cgroup-v2.rst, "No Internal Process Constraint".
+// A cgroup that passes controllers on to its child cgroups must not hold processes itself, the root
+// excepted, and superd's own cgroup holds superd. So superd moves into a cgroup "supervisor" beside
+// those of the programs, but only when a program has a limit that needs a controller. Without
+// limits nothing moves, and a systemd that restarts superd while programs live finds its cgroup
+// unchanged. Source: Documentation/admin-guide/cgroup-v2.rst, "No Internal Process Constraint".
 type cgroups struct {
-	keeper          int // pid of superd's keeper; 0: it has none
+	keeper          int // pid of superd's keeper; 0: none
 	kernel          *Kernel
 	reserve         *reserve
 	log             *slog.Logger
-	own             string // directory of superd's cgroup, less the leaf it may be in
-	base            string // directory in it
-	path            string // of base, as /proc/PID/cgroup shows it
-	kills, removals runners
-	trees           map[string]*cgroupTree // by instance, on the loop; kept, so that a program which is added again meets its old tree
-	bases           []string               // other base directories, of earlier superds that were in other cgroups
-	countsKills     atomic.Bool            // instances have the memory controller, which counts
-	fresh           bool                   // no earlier superd has left anything in base
-	left            map[string]struct{}    // the names of what one has left there; nil: they could not be read
-	births          atomic.Uint64          // that are about to come, or just did, in all trees
-	seen            seen                   // on the loop
+	own             string // directory of superd's cgroup, without the leaf it may be in
+	base            string // directory in own
+	path            string // of base, as in /proc/PID/cgroup
+	kills, removals workerPool
+	trees           treesByInstance
+	bases           []string    // base directories of predecessors that were in other cgroups
+	countsKills     atomic.Bool // instances have the memory controller, which counts OOM kills
+	fresh           bool        // no predecessor has left anything in base
+	// names a predecessor has left in base; nil: they could not be read
+	left   map[string]struct{}
+	spawns atomic.Uint64 // number of spawns begun or completed, in all trees
+	seen   seen          // loop only
+
+	lack lack // why no cgroups can be made at present
 
 	mu      sync.Mutex
+	unready bool            // base, or the probe in it, could not be made yet
 	enabled map[string]bool // controllers that instances have
-	raised  []string        // those that superd's cgroup hands down at our wish
-	leaf    string          // where superd has moved to; empty: it has not
+	raised  []string        // controllers that superd has enabled in its own cgroup
+	leaf    string          // leaf that superd has moved to; empty: it has not
 }
 
-// A seen is whether anybody lives in any of the cgroups, as the kernel has told when there had been so many births.
+// A seen caches whether no process lives in any of the cgroups, for a count of spawns.
 type seen struct {
-	births uint64
-	asked  int // how often a tree was asked for since
+	spawns uint64
+	asked  int // number of questions since then
 	nobody bool
 }
 
-// askPeriod is of how many questions for one tree one is put for all of them.
+// askPeriod is how many questions about one tree lead to one about all.
 const askPeriod = 16
 
-// deserted reports whether nobody is known to live in any of the cgroups in base: where a thousand programs have ended, that need not be read a thousand
-// times. As long as some are born it does not look, and otherwise not each time. On the loop.
+// deserted reports whether no process is known to live in any cgroup in base, which saves reading a
+// thousand cgroups at a shutdown. It looks only between spawns, and once in askPeriod calls. It is
+// called on the loop.
 func (c *cgroups) deserted() bool {
-	if births := c.births.Load(); births != c.seen.births { // before it looks
-		c.seen = seen{births: births}
+	if spawns := c.spawns.Load(); spawns != c.seen.spawns { // read before the look
+		c.seen = seen{spawns: spawns}
 	}
 	if c.seen.nobody {
 		return true
@@ -89,8 +95,8 @@ func (c *cgroups) deserted() bool {
 	return c.seen.nobody
 }
 
-// openCgroups finds superd's cgroup and makes the base directory in it, unless an earlier superd has left one, in which processes may live. The error
-// says why superd can't have cgroups.
+// openCgroups finds superd's cgroup and makes the base directory in it. A predecessor may have left
+// one, in which processes may live. The error says why superd can't have cgroups.
 func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*cgroups, error) {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -105,30 +111,35 @@ func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*c
 		return nil, err
 	}
 	if cgroup != "/" && (path.Base(cgroup) == leafName || !isDelegated(dir) && isDelegated(filepath.Dir(dir))) {
-		// Superd is in a leaf already: an earlier superd, of which this is an upgrade, has moved there, or systemd has
+		// Superd is in a leaf already: a predecessor of an upgrade has moved there, or systemd has
 		// started it there (DelegateSubgroup=).
 		dir, cgroup = filepath.Dir(dir), path.Dir(cgroup)
 	}
-	// The name is made from the runtime directory: no other superd has it, and the next one finds what this one leaves.
+	// The name depends on the runtime directory only: it is unique to this superd, and a successor
+	// finds the directory.
 	sum := sha256.Sum256([]byte(runtimeDir))
 	name := basePrefix + hex.EncodeToString(sum[:6])
 	c := &cgroups{kernel: k, reserve: newReserve(), log: log, keeper: keeper, own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
-		trees: map[string]*cgroupTree{}, enabled: map[string]bool{},
-		kills: runners{most: killSlots}, removals: runners{most: removeSlots}}
+		enabled: map[string]bool{},
+		kills:   workerPool{most: killSlots}, removals: workerPool{most: removeSlots}}
 	err = os.Mkdir(c.base, 0o755)
 	existed := errors.Is(err, fs.ErrExist)
+	c.fresh = !existed
 	switch {
 	case existed:
 		c.takeOver()
-	case err != nil:
-		return nil, fmt.Errorf("make cgroup: %w", err)
-	default:
-		c.fresh = true
-	}
-	switch err := c.probe(); {
+		err = c.probe()
 	case err == nil:
-	case existed && faultOf(err) == faultResource: // it passes, and an earlier superd has found that it can be done
-	case existed: // whatever is there may be somebody's
+		err = c.probe()
+	default:
+		err = fmt.Errorf("make cgroup: %w", err)
+	}
+	switch {
+	case err == nil:
+	case faultOf(err) == faultResource: // temporary
+		c.unready = !existed // otherwise a predecessor has proved that it works
+		c.lack.note(c.log, c.explain(filepath.Join(c.base, probeName), err))
+	case existed: // it may be in use
 		c.reserve.close()
 		return nil, err
 	default:
@@ -138,8 +149,32 @@ func openCgroups(k *Kernel, runtimeDir string, keeper int, log *slog.Logger) (*c
 	return c, nil
 }
 
-// findCgroup returns the directory of superd's cgroup v2 and its path in the hierarchy, from the texts of /proc/self/mountinfo and
-// /proc/self/cgroup. There may be a v1 hierarchy beside it, or v2 may be mounted beside v1 as /sys/fs/cgroup/unified.
+// TryCgroups finds out whether superd can have cgroups here, as at its start, and why controllers
+// that limits need are missing. It leaves the cgroup as it was.
+func TryCgroups() (missing map[string]error, err error) {
+	name := fmt.Sprintf("try %d", os.Getpid()) // unique, as runtime directories are absolute paths
+	k := new(Kernel)                           // without programs; the probe's fork uses its gate
+	k.gate.init()
+	c, err := openCgroups(k, name, 0, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	if why := c.lack.current(); why != "" {
+		return nil, errors.New(why)
+	}
+	missing = map[string]error{}
+	for _, controller := range []string{"memory", "cpu", "pids"} {
+		if !hasWord(filepath.Join(c.own, "cgroup.controllers"), controller) {
+			missing[controller] = errors.New(c.whyMissing(controller))
+		}
+	}
+	return missing, nil
+}
+
+// findCgroup returns the directory of superd's cgroup v2 and its path in the hierarchy, from the
+// texts of /proc/self/mountinfo and /proc/self/cgroup. A v1 hierarchy may exist beside it, with v2
+// mounted as /sys/fs/cgroup/unified.
 //
 // Source: proc_pid_mountinfo(5), cgroups(7).
 func findCgroup(mountinfo, membership string) (dir, cgroup string, err error) {
@@ -174,7 +209,8 @@ func findCgroup(mountinfo, membership string) (dir, cgroup string, err error) {
 	return "", "", fmt.Errorf("no writable mount of cgroup v2 shows superd's cgroup %s", cgroup)
 }
 
-// isDelegated reports whether systemd has marked the cgroup as its user's to divide. Source: systemd's CGROUP_DELEGATION.md.
+// isDelegated reports whether systemd has delegated the cgroup. Source: systemd's
+// CGROUP_DELEGATION.md.
 func isDelegated(dir string) bool {
 	var value [1]byte
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
@@ -185,9 +221,9 @@ func isDelegated(dir string) bool {
 	return false
 }
 
-// takeOver takes note of what an earlier superd has changed in the cgroup that it was in.
+// takeOver reads what a predecessor has changed in the cgroup that it was in.
 func (c *cgroups) takeOver() {
-	if entries, err := os.ReadDir(c.base); err == nil { // once, not each one
+	if entries, err := os.ReadDir(c.base); err == nil { // one read for all trees
 		c.left = make(map[string]struct{}, len(entries))
 		for _, entry := range entries {
 			c.left[entry.Name()] = struct{}{}
@@ -196,7 +232,7 @@ func (c *cgroups) takeOver() {
 	c.countsKills.Store(hasWord(filepath.Join(c.base, "cgroup.subtree_control"), "memory"))
 	leaf := filepath.Join(c.own, leafName)
 	if _, err := os.Stat(leaf); err != nil || isDelegated(c.own) {
-		return // it has not moved, so that there was nothing to raise, or systemd has made the leaf
+		return // it has not moved, so it enabled nothing, or systemd made the leaf
 	}
 	c.leaf = leaf
 	if err := c.enter(leaf); err != nil {
@@ -207,11 +243,12 @@ func (c *cgroups) takeOver() {
 	}
 }
 
-// probe finds out whether a process can be born in a cgroup. A version check would not do: rights and filters of system calls
-// (seccomp) have a say in it.
+// probe checks whether a process can be started in a cgroup. The kernel's version does not tell:
+// permissions and filters of system calls (seccomp) matter, too.
 func (c *cgroups) probe() error {
 	dir := filepath.Join(c.base, probeName)
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // of a superd that was killed here
+	// left by a superd that was killed here
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
 	fd, err := openCgroup(dir)
@@ -220,18 +257,21 @@ func (c *cgroups) probe() error {
 	}
 	defer unix.Close(fd)
 	for {
-		// There is no file without a name: when the exec fails of that, the birth before it went well.
-		child, err := pidfd.Spawn(&pidfd.Attr{CgroupFD: fd})
+		// The empty path does not exist: an exec that fails with ENOENT proves that the fork
+		// worked.
+		child, err := c.kernel.spawn(&pidfd.Attr{CgroupFD: fd}, nil)
 		switch {
 		case errors.Is(err, unix.ENOENT):
-			removeCgroup(dir, removePatience) // one that is left goes with base
+			removeCgroup(dir, removePatience) // if that fails, it is removed with base
 			return nil
 		case err != nil:
 			return fmt.Errorf("start a process in cgroup %s: %w", c.path, err)
 		}
-		// It did not come as far as that: it was killed, since superd's own cgroup has been killed before (see admit). A new one has not.
+		// The child was killed before the exec, as superd's own cgroup has been killed before (see
+		// prepareSpawn). A new cgroup has not.
 		exit, err := awaitExit(child)
 		child.Close()
+		c.kernel.announced(child.Pid())
 		if err == nil && c.leaf == "" && path.Dir(c.path) != "/" {
 			if err = c.move(); err == nil {
 				continue
@@ -241,7 +281,7 @@ func (c *cgroups) probe() error {
 	}
 }
 
-// enable has the controller in force for each instance. The error says why it can't be had.
+// enable enables the controller for the instances' cgroups. The error says why that is impossible.
 func (c *cgroups) enable(controller string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -288,9 +328,11 @@ func underSystemd() bool {
 	return err == nil
 }
 
-// whyMissing tells why superd's cgroup lacks a controller, and what to do about it. Source: cgroups(7), /proc/cgroups.
+// whyMissing returns why superd's cgroup lacks a controller, and a remedy. Source: cgroups(7),
+// /proc/cgroups.
 func (c *cgroups) whyMissing(controller string) string {
-	text, err := os.ReadFile("/proc/cgroups") // subsystem, hierarchy, number of cgroups, enabled
+	// columns: subsystem, hierarchy, number of cgroups, enabled
+	text, err := os.ReadFile("/proc/cgroups")
 	if err != nil {
 		return fmt.Sprintf("superd's cgroup %s does not have it", path.Dir(c.path))
 	}
@@ -308,7 +350,8 @@ func (c *cgroups) whyMissing(controller string) string {
 	return "the kernel is built without it"
 }
 
-// enter moves superd into a cgroup, its keeper first: what it starts has to be born there.
+// enter moves superd into a cgroup, its keeper first: supervisors that the keeper starts must begin
+// there.
 func (c *cgroups) enter(dir string) error {
 	file := filepath.Join(dir, "cgroup.procs")
 	if c.keeper > 0 {
@@ -319,11 +362,11 @@ func (c *cgroups) enter(dir string) error {
 	return writeFile(file, "0")
 }
 
-// move takes superd out of its own cgroup into a leaf of it.
+// move moves superd from its own cgroup into a leaf of it.
 func (c *cgroups) move() error {
 	leaf := filepath.Join(c.own, leafName)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+		return c.explain(leaf, err)
 	}
 	if err := c.enter(leaf); err != nil {
 		c.enter(c.own)
@@ -346,7 +389,7 @@ func (c *cgroups) moveBack() error {
 	return os.Remove(leaf)
 }
 
-// close leaves superd's cgroup as it was.
+// close restores superd's cgroup.
 func (c *cgroups) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -368,16 +411,17 @@ func (c *cgroups) close() {
 	}
 }
 
-// hasWord reports whether a file of words separated by spaces has word in it.
+// hasWord reports whether a file has word in a list separated by spaces.
 func hasWord(file, word string) bool {
 	text, err := os.ReadFile(file)
 	return err == nil && slices.Contains(strings.Fields(string(text)), word)
 }
 
-// removePatience is how long the kernel may take to let a cgroup go whose last process has just ended.
+// removePatience is how long the kernel may take to release a cgroup whose last process has just
+// ended.
 const removePatience = 500 * time.Millisecond
 
-// removeCgroup removes a cgroup with those in it. It does nothing when there is none.
+// removeCgroup removes a cgroup and its descendants. It does nothing if there is none.
 func removeCgroup(dir string, patience time.Duration) error {
 	for deadline, pause := time.Now().Add(patience), time.Millisecond; ; {
 		err := unix.Rmdir(dir)
@@ -390,7 +434,7 @@ func removeCgroup(dir string, patience time.Duration) error {
 			return &os.PathError{Op: "remove", Path: dir, Err: err}
 		}
 		removed := false
-		for _, nested := range cgroupsIn(dir) { // what can't be removed keeps dir from being removed, too
+		for _, nested := range cgroupsIn(dir) { // one that can't be removed blocks dir, too
 			removed = removeCgroup(nested, 0) == nil || removed
 		}
 		switch {
@@ -404,7 +448,6 @@ func removeCgroup(dir string, patience time.Duration) error {
 	}
 }
 
-// cgroupsIn returns the directories of the cgroups in a cgroup.
 func cgroupsIn(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -419,21 +462,22 @@ func cgroupsIn(dir string) []string {
 	return dirs
 }
 
-// pidsIn returns the processes of a cgroup and of those in it.
+// pidsIn returns the processes of a cgroup and its descendants.
 func pidsIn(dir string) []int {
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // a threaded cgroup: its processes are in the one above
+	// a threaded cgroup: the parent lists its processes
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
 		return nil
 	}
 	var pids []int
 	for field := range strings.FieldsSeq(string(text)) {
-		if pid, err := strconv.Atoi(field); err == nil && pid > 0 { // 0: of another pid namespace
+		if pid, err := strconv.Atoi(field); err == nil && pid > 0 { // 0: in another pid namespace
 			pids = append(pids, pid)
 		}
 	}
 	var stat unix.Stat_t
 	if unix.Stat(dir, &stat) == nil && stat.Nlink <= 2 {
-		return pids // the kernel counts the cgroups in it as links
+		return pids // no children: the kernel counts them as links
 	}
 	for _, nested := range cgroupsIn(dir) {
 		pids = append(pids, pidsIn(nested)...)

@@ -64,7 +64,7 @@ func TestCPUMax(t *testing.T) {
 	}
 }
 
-// TestLimitsWithoutController refuses for good what can't be kept here.
+// TestLimitsWithoutController: a limit whose controller is missing is a final error.
 func TestLimitsWithoutController(t *testing.T) {
 	const one = 1 << 30
 	half, n := 0.5, int64(one)
@@ -83,10 +83,11 @@ func TestLimitsWithoutController(t *testing.T) {
 	})
 }
 
-// TestNestedCgroups: a program may divide its cgroup; what lives there is the tree's.
+// TestNestedCgroups: a program may divide its cgroup; processes in the cgroups below belong to its
+// tree.
 func TestNestedCgroups(t *testing.T) {
 	b := newTreeBed(t, false)
-	const name = "memory.max@1" // as nasty as a name can be
+	const name = "memory.max@1" // as awkward as a name can be
 	tree := b.newTree(name).(*cgroupTree)
 	b.start(tree, name, "/bin/sh", "-c", `mkdir -p "$0/a/b" && echo $$$$ >"$0/a/b/cgroup.procs" && exec sleep 60`, tree.dir())
 	b.meets(tree, "a process that has moved", func(pids []int) bool {
@@ -99,7 +100,7 @@ func TestNestedCgroups(t *testing.T) {
 		t.Errorf("killEach: %v", err)
 	}
 	b.meets(tree, "nobody", many(0))
-	b.start(tree, name, "/bin/sleep", "60") // beside the cgroups left over
+	b.start(tree, name, "/bin/sleep", "60") // beside the nested cgroups of the last run
 	b.meets(tree, "the next run", many(1))
 	b.end(tree)
 	b.on(tree.Remove)
@@ -109,7 +110,7 @@ func TestNestedCgroups(t *testing.T) {
 	}
 }
 
-// TestKillMeansThoseWhoAreThere: what is born after Kill was called lives.
+// TestKillMeansThoseWhoAreThere: a process spawned after the call of Kill survives.
 func TestKillMeansThoseWhoAreThere(t *testing.T) {
 	bothKinds(t, func(t *testing.T, b *treeBed) {
 		tree := b.newTree("web")
@@ -120,8 +121,8 @@ func TestKillMeansThoseWhoAreThere(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			if b.kernel.census != nil {
-				b.meets(tree, "nobody", many(0)) // a birth calls a kill off that is not over
+			if b.kernel.cgroups == nil {
+				b.meets(tree, "nobody", many(0)) // a spawn cancels a kill that is still under way
 			}
 			next := b.start(tree, "web", "/bin/sleep", "60").Process.Pid()
 			b.meets(tree, fmt.Sprintf("%d and not %d", next, old), func(pids []int) bool { return slices.Equal(pids, []int{next}) })
@@ -130,7 +131,7 @@ func TestKillMeansThoseWhoAreThere(t *testing.T) {
 	})
 }
 
-// TestCgroupsOfAnEarlierSuperd: those in which processes live are taken over, the others made anew.
+// TestCgroupsOfAnEarlierSuperd: cgroups with processes are taken over, empty ones are recreated.
 func TestCgroupsOfAnEarlierSuperd(t *testing.T) {
 	b := newTreeBed(t, false)
 	tree := b.newTree("web@1")
@@ -144,29 +145,30 @@ func TestCgroupsOfAnEarlierSuperd(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again, other Tree
-	b.on(func() { again, other = next.newTree("web@1", tree.Place()), next.newTree("db", "") })
+	b.on(func() { again, other = next.newTree("web@1", tree.Path()), next.newTree("db", "") })
 	if err := writeFile(empty.dir()+"/cgroup.kill", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
-	b.start(other, "db", "/bin/true") // it is not the one in which whoever is born dies
+	b.start(other, "db", "/bin/true") // not the cgroup in which new processes are killed
 	b.meets(other, "nobody", many(0))
 	b.on(other.Remove)
 	b.meets(again, "the process of before", func(pids []int) bool { return slices.Equal(pids, []int{pid}) })
-	if again.Place() != tree.Place() {
-		t.Errorf("the tree is at %s now, it was at %s", again.Place(), tree.Place())
+	if again.Path() != tree.Path() {
+		t.Errorf("the tree is at %s now, it was at %s", again.Path(), tree.Path())
 	}
 	b.end(again)
 	b.on(again.Remove)
 }
 
-// TestCgroupsOfAnEarlierSuperdStay: neither what a superd that was killed has left of its look whether there can be cgroups, nor a shortage that
-// passes, takes them from the next one.
+// TestCgroupsOfAnEarlierSuperdStay: the next superd uses cgroups even if a killed one has left its
+// trial cgroup behind, or a shortage prevents a new one for a time.
 func TestCgroupsOfAnEarlierSuperdStay(t *testing.T) {
 	b := newTreeBed(t, false)
 	if err := os.Mkdir(filepath.Join(b.kernel.cgroups.base, probeName), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, descendants := range []string{"max", "0"} { // with none, to make one fails as a fork does: EAGAIN
+	// With "0", mkdir fails as a fork does: EAGAIN
+	for _, descendants := range []string{"max", "0"} {
 		if err := writeFile(filepath.Join(b.kernel.cgroups.base, "cgroup.max.descendants"), descendants); err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +203,7 @@ func TestLookAtManyOpensSome(t *testing.T) {
 	})
 }
 
-// BenchmarkEmpty is what the loop pays at the end of each run.
+// BenchmarkEmpty measures what the loop spends at the end of each run.
 func BenchmarkEmpty(b *testing.B) {
 	bed := newTreeBed(b, false)
 	tree := bed.newTree("web")
@@ -229,7 +231,8 @@ func BenchmarkKill(b *testing.B) {
 	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/kill")
 }
 
-// TestDeserted: what the kernel tells of all cgroups counts for each, once in a while, until somebody may have been born.
+// TestDeserted: the kernel's event for the parent of all cgroups counts for each of them, once in a
+// while, until a process may have been spawned there.
 func TestDeserted(t *testing.T) {
 	base := t.TempDir()
 	tell := func(dir, populated string) {
@@ -238,7 +241,7 @@ func TestDeserted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := &cgroups{base: base, trees: map[string]*cgroupTree{}, reserve: newReserve()}
+	c := &cgroups{base: base, reserve: newReserve()}
 	defer c.reserve.close()
 	var trees []*cgroupTree
 	for i := range 3 * askPeriod {
@@ -267,7 +270,7 @@ func TestDeserted(t *testing.T) {
 		t.Errorf("%d of %d trees are empty, want all but the first ones, which were asked for one by one", n, len(trees))
 	}
 	tell(base, "1")
-	trees[len(trees)-1].settle() // somebody is born there
+	trees[len(trees)-1].noteSpawn() // a spawn there
 	if trees[len(trees)-1].Empty() {
 		t.Error("a tree in which somebody was born since is empty")
 	}
@@ -277,5 +280,38 @@ func TestDeserted(t *testing.T) {
 	c.deserted()
 	if trees[0].Empty() {
 		t.Error("a birth elsewhere: what was told of all must not count any more")
+	}
+}
+
+// TestTreesOfRemovedPrograms: superd forgets a tree with its directory, not earlier: a program that
+// comes back finds its old processes.
+func TestTreesOfRemovedPrograms(t *testing.T) {
+	b := newTreeBed(t, false)
+	trees := &b.kernel.cgroups.trees
+	known := func() int {
+		trees.mu.Lock()
+		defer trees.mu.Unlock()
+		return len(trees.by)
+	}
+	unborn, web := b.newTree("unborn"), b.newTree("web")
+	b.start(web, "web", "/bin/true")
+	b.end(web)
+	b.on(func() {
+		unborn.Remove()
+		web.Remove()
+		if again := b.kernel.NewTree("web", ""); again != web {
+			t.Error("a program that comes back before its cgroup is removed gets another tree")
+		}
+	})
+	web.(*cgroupTree).wait()
+	if n := known(); n != 1 {
+		t.Errorf("%d trees are known, want that of the program that came back", n)
+	}
+	b.start(web, "web", "/bin/true")
+	b.end(web)
+	b.on(web.Remove)
+	web.(*cgroupTree).wait()
+	if n := known(); n != 0 {
+		t.Errorf("%d trees are known after the last was removed", n)
 	}
 }

@@ -2,7 +2,9 @@ package procs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -17,48 +19,44 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/internal/procfs"
 	"superd/pidfd"
 )
 
-// A cgroupTree is the [Tree] of an instance that has a cgroup: every process is born there, and stays there whatever it calls.
+// A cgroupTree is the [Tree] of an instance that has a cgroup: every process starts there and can't
+// leave it.
 type cgroupTree struct {
-	errand   // kills and removals
+	job      // kills and removals
 	groups   *cgroups
 	instance string
-	base     string // the directory that its own lies in
-	found    bool   // an earlier superd has made it
-	spoiled  bool   // by cgroup.kill: nobody must be born in this directory any more; guarded by mu
+	base     string // parent of its directory
+	found    bool   // a predecessor made the directory
+	// cgroup.kill was used: no process must be started in this directory any more; guarded by mu
+	spoiled bool
+	used    bool // an instance has it; guarded by trees.mu
 
-	made     atomic.Bool   // there may be a directory
-	births   atomic.Uint64 // that are about to come there, or just did
-	emptyAt  atomic.Uint64 // one more than births were when nobody lived there
-	oomKills atomic.Int64  // that earlier directories have counted
+	made     atomic.Bool   // the directory may exist
+	spawns   atomic.Uint64 // number of spawns begun or completed in it
+	emptyAt  atomic.Uint64 // spawns+1 when it was last seen empty
+	oomKills atomic.Int64  // counted by earlier directories
+
+	// Processes that were started while no cgroup could be made; nil: none.
+	scan atomic.Pointer[scanTree]
 
 	mu      sync.Mutex
-	written map[string]string // limits as they are in force, by file
+	written map[string]string // active limits, by file
+	scanned bool              // the last prepared spawn belongs to scan
 }
 
-// newTree returns the tree of the instance. place is its directory where an earlier superd has made it, empty otherwise.
-func (c *cgroups) newTree(instance, place string) *cgroupTree {
-	t := c.trees[instance]
-	if t == nil || t.strange() && place == "" {
-		t = &cgroupTree{groups: c, instance: instance, base: c.base}
-		c.trees[instance] = t
-		t.takeOver(place)
-	}
-	return t
-}
-
-// dir is its directory.
 func (t *cgroupTree) dir() string { return t.base + "/" + t.name() }
 
-// name is that of its directory.
 func (t *cgroupTree) name() string { return instancePrefix + t.instance }
 
-// strange reports whether its directory is not where superd would make it now: how /proc/PID/cgroup shows it is not known.
+// strange reports whether its directory is not where superd would make it now: then its path in
+// /proc/PID/cgroup is unknown.
 func (t *cgroupTree) strange() bool { return t.base != t.groups.base }
 
-// takeOver looks whether an earlier superd has left the directory.
+// takeOver checks whether a predecessor has left the directory.
 func (t *cgroupTree) takeOver(place string) {
 	if place == "" && t.groups.fresh {
 		return
@@ -75,7 +73,6 @@ func (t *cgroupTree) takeOver(place string) {
 	}
 }
 
-// isLeft reports whether an earlier superd has left the directory.
 func (t *cgroupTree) isLeft() bool {
 	if left := t.groups.left; left != nil && !t.strange() {
 		_, ok := left[t.name()]
@@ -85,17 +82,47 @@ func (t *cgroupTree) isLeft() bool {
 	return err == nil
 }
 
-// isCgroup reports whether the directory is a cgroup's.
 func isCgroup(dir string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(dir, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// Place implements [Tree].
-func (t *cgroupTree) Place() string { return t.dir() }
+// Path implements [Tree].
+func (t *cgroupTree) Path() string {
+	if t.scanning() != nil {
+		return anyPlace
+	}
+	return t.dir()
+}
 
-// adopt implements [kernelTree]: limits may have been out of force meanwhile.
-func (t *cgroupTree) adopt(a *Adoptee) error {
+// scanning returns the tree of processes that were started while no cgroup could be made; nil if
+// none of them lives.
+func (t *cgroupTree) scanning() *scanTree {
+	if scan := t.scan.Load(); scan != nil && !scan.Empty() {
+		return scan
+	}
+	return nil
+}
+
+// Lack implements [Tree].
+func (t *cgroupTree) Lack() string {
+	if t.scanning() == nil {
+		return ""
+	}
+	l := &t.groups.lack
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.why, "none could be made when it was started")
+}
+
+// adopt implements [kernelTree]: it sets limits again that may have been lost.
+func (t *cgroupTree) adopt(a *RecoveredProcess) error {
+	// superd was killed before it recorded that there is no cgroup
+	if a.Found != nil && !a.Ended && !t.Has(a.Process.Pid) {
+		scan := t.groups.kernel.scan.newTree(t.instance, true)
+		t.scan.Store(scan)
+		return scan.adopt(a)
+	}
 	limits := &a.Program.Limits
 	if !t.made.Load() || len(limitsIn(limits)) == 0 {
 		return nil
@@ -110,10 +137,13 @@ func (t *cgroupTree) adopt(a *Adoptee) error {
 	return t.limit(limits)
 }
 
-// Empty implements [Tree]. As long as nobody has been born there since, it need not be asked for again.
-func (t *cgroupTree) Empty() bool {
-	births := t.births.Load() + 1 // before it looks
-	if !t.made.Load() || t.emptyAt.Load() == births {
+// Empty implements [Tree]. The answer is cached until the next spawn.
+func (t *cgroupTree) Empty() bool { return t.scanning() == nil && t.vacant() }
+
+// vacant reports whether no process lives in the cgroup.
+func (t *cgroupTree) vacant() bool {
+	spawns := t.spawns.Load() + 1 // read before the look
+	if !t.made.Load() || t.emptyAt.Load() == spawns {
 		return true
 	}
 	if t.strange() || !t.groups.deserted() {
@@ -121,19 +151,19 @@ func (t *cgroupTree) Empty() bool {
 			return false
 		}
 	}
-	t.emptyAt.Store(births)
+	t.emptyAt.Store(spawns)
 	return true
 }
 
-// settle tells that somebody is about to be born in the tree, or just was.
-func (t *cgroupTree) settle() {
-	t.births.Add(1)
-	t.groups.births.Add(1)
+// noteSpawn counts a spawn that is about to happen in the tree, or just did.
+func (t *cgroupTree) noteSpawn() {
+	t.spawns.Add(1)
+	t.groups.spawns.Add(1)
 }
 
 func (t *cgroupTree) populated() bool {
 	lives := true
-	// An error says that somebody may live there.
+	// After an error, processes may live there.
 	_ = t.groups.reserve.use(func() (err error) {
 		lives, err = populated(t.dir())
 		return err
@@ -141,10 +171,11 @@ func (t *cgroupTree) populated() bool {
 	return lives
 }
 
-// populated reports whether a process lives in the cgroup or one in it, true with an error. It reads a file that the kernel answers at once.
+// populated reports whether a process lives in the cgroup or its descendants, true with an error.
+// It reads a file that the kernel serves at once.
 func populated(dir string) (bool, error) {
 	var buf [256]byte
-	switch n, err := readSmall(dir+"/cgroup.events", buf[:]); {
+	switch n, err := procfs.ReadSmall(dir+"/cgroup.events", buf[:]); {
 	case err == unix.ENOENT, err == unix.ENODEV:
 		return false, nil
 	case err != nil:
@@ -162,7 +193,7 @@ func (t *cgroupTree) OOMKills() int {
 	return int(t.oomKills.Load() + t.countOOMKills())
 }
 
-// countOOMKills reads what the present directory has counted, 0 without the memory controller.
+// countOOMKills reads the count of the present directory, 0 without the memory controller.
 //
 // Source: memory.events in Documentation/admin-guide/cgroup-v2.rst.
 func (t *cgroupTree) countOOMKills() int64 {
@@ -170,7 +201,7 @@ func (t *cgroupTree) countOOMKills() int64 {
 		return 0
 	}
 	var buf [512]byte
-	n, err := readSmall(t.dir()+"/memory.events", buf[:])
+	n, err := procfs.ReadSmall(t.dir()+"/memory.events", buf[:])
 	if err != nil {
 		return 0
 	}
@@ -183,12 +214,25 @@ func (t *cgroupTree) countOOMKills() int64 {
 	return 0
 }
 
-// lookPause is how long a look that met nobody, though somebody lives there, waits before the next one, at most.
+// lookPause is the longest pause between two looks that found no process although the cgroup is
+// populated.
 const lookPause = 50 * time.Millisecond
 
 // Look implements [Tree].
 func (t *cgroupTree) Look(found func([]Member)) {
-	if t.Empty() {
+	scan := t.scanning()
+	if scan == nil {
+		t.look(found)
+		return
+	}
+	t.look(func(members []Member) {
+		scan.Look(func(others []Member) { found(append(members, others...)) })
+	})
+}
+
+// look is Look for the processes in the cgroup.
+func (t *cgroupTree) look(found func([]Member)) {
+	if t.vacant() {
 		found(nil)
 		return
 	}
@@ -198,7 +242,8 @@ func (t *cgroupTree) Look(found func([]Member)) {
 			k.looks <- struct{}{}
 			members, err := t.members()
 			<-k.looks
-			// Whom a list names may have ended before he is opened, and have left a child that the list doesn't name.
+			// A listed process may have ended before it is opened, and have left a child that is
+			// not listed.
 			if len(members) > 0 || err == nil && !t.populated() {
 				k.loop.Post(func() { found(members) })
 				return
@@ -208,7 +253,7 @@ func (t *cgroupTree) Look(found func([]Member)) {
 	}()
 }
 
-// members opens those who live in the cgroup.
+// members opens the processes in the cgroup.
 func (t *cgroupTree) members() ([]Member, error) {
 	var members []Member
 	limit := memberLimit()
@@ -216,11 +261,11 @@ func (t *cgroupTree) members() ([]Member, error) {
 		if len(members) == limit {
 			break
 		}
-		s, err := readStat(pid)
-		if err != nil || s.dead {
+		s, err := procfs.ReadStat(pid)
+		if err != nil || s.Dead {
 			continue
 		}
-		p, err := openProcess(&s)
+		p, err := procfs.OpenProcess(&s)
 		switch {
 		case errors.Is(err, pidfd.ErrGone):
 		case err != nil && len(members) > 0:
@@ -228,15 +273,15 @@ func (t *cgroupTree) members() ([]Member, error) {
 		case err != nil:
 			return nil, err
 		case !t.holds(pid):
-			p.Close() // the pid has got another owner since it was listed
+			p.Close() // the pid was reused since it was listed
 		default:
-			members = append(members, Member{Process: p, Start: s.start, Group: s.group, Command: s.command})
+			members = append(members, Member{Process: p, Start: s.Start, Group: s.Group, Command: s.Command})
 		}
 	}
 	return members, nil
 }
 
-// holds reports whether the process that has this pid lives in the cgroup or one in it.
+// holds reports whether the process with this pid is in the cgroup or its descendants.
 func (t *cgroupTree) holds(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
@@ -254,10 +299,18 @@ func (t *cgroupTree) holds(pid int) bool {
 }
 
 // Has implements [Tree].
-func (t *cgroupTree) Has(pid int) bool { return t.made.Load() && t.holds(pid) }
+func (t *cgroupTree) Has(pid int) bool {
+	scan := t.scanning()
+	return t.made.Load() && t.holds(pid) || scan != nil && scan.Has(pid)
+}
 
-// Kill implements [Tree]. The signal is on its way when Kill has returned.
+// Kill implements [Tree]. It returns before the signal is sent.
 func (t *cgroupTree) Kill() error {
+	if scan := t.scanning(); scan != nil {
+		if err := scan.Kill(); err != nil {
+			return err
+		}
+	}
 	if t.made.Load() {
 		t.begin(&t.groups.kills, func() {
 			t.mu.Lock()
@@ -275,11 +328,11 @@ func (t *cgroupTree) Kill() error {
 	return nil
 }
 
-// killRounds bounds how often killEach looks whether somebody is left.
+// killRounds bounds how often killEach looks for remaining processes.
 const killRounds = 100
 
-// killEach is Kill for kernels before 5.14, which have no cgroup.kill. Frozen processes can't bring forth others meanwhile, and
-// die of SIGKILL as others do.
+// killEach is Kill for kernels before 5.14, which have no cgroup.kill. Frozen processes can't fork
+// meanwhile, but die of SIGKILL.
 func (t *cgroupTree) killEach() error {
 	freeze := t.dir() + "/cgroup.freeze"
 	err := writeFile(freeze, "1")
@@ -302,6 +355,10 @@ func (t *cgroupTree) killEach() error {
 
 // Remove implements [Tree].
 func (t *cgroupTree) Remove() {
+	if scan := t.scan.Swap(nil); scan != nil {
+		scan.Remove()
+	}
+	t.groups.trees.leave(t)
 	if !t.made.Load() {
 		return
 	}
@@ -311,6 +368,7 @@ func (t *cgroupTree) Remove() {
 		if err := t.discard(); err != nil {
 			t.groups.log.Warn("cgroup not removed: does a process live in it?", "error", err)
 		}
+		t.groups.trees.drop(t)
 	})
 }
 
@@ -326,15 +384,16 @@ func (t *cgroupTree) discard() error {
 	return nil
 }
 
-// admit implements [kernelTree].
+// prepareSpawn implements [kernelTree].
 //
-// After cgroup.kill the directory is made anew. From 6.14 on, the kernel kills a process that is born while its cgroup is killed: it compares
-// the number of kills before and after the birth, but of a process that is born in another cgroup than its parent's it takes the first
-// number from the parent's, so that once a cgroup was killed whoever is born in it dies at once.
+// After cgroup.kill the directory is made anew. Since 6.14, the kernel kills a process that is
+// forked while its cgroup is killed: it compares the number of kills before and after the fork. For
+// a fork into another cgroup than the parent's, it takes the first number from the parent's cgroup.
+// So once a cgroup was killed, each process forked into it dies at once.
 //
 // Source: cgroup_css_set_fork and cgroup_post_fork in kernel/cgroup/cgroup.c.
-func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
-	t.settle()
+func (t *cgroupTree) prepareSpawn(limits *config.Limits) (int, error) {
+	t.noteSpawn()
 	t.wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -343,23 +402,26 @@ func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
 			return -1, limitsError(l.limit, l.controller, err)
 		}
 	}
-	if t.spoiled || t.found && !t.populated() { // whether it was killed, nobody knows
+	if t.spoiled || t.found && !t.populated() { // it may have been killed
 		if err := t.discard(); err != nil {
 			return -1, &SpawnError{Stage: "remove cgroup of the run before", Path: t.dir(), Err: cause(err), Fault: faultResource}
 		}
 	}
+	t.scanned = false
 	fd, err := -1, error(unix.ENOENT)
 	if t.made.Load() { // by the run before
 		fd, err = openCgroup(t.dir())
 	}
 	if err == unix.ENOENT {
-		switch err := os.Mkdir(t.dir(), 0o755); {
-		case err == nil:
-			t.written, t.found = nil, false
-		case !errors.Is(err, fs.ErrExist):
-			return -1, &SpawnError{Stage: "make cgroup", Path: t.dir(), Err: cause(err), Fault: faultOf(err)}
+		if err := t.make(); err != nil {
+			why := t.groups.explain(t.dir(), cause(err))
+			t.groups.lack.note(t.groups.log, fmt.Errorf("make cgroup %s: %w", t.dir(), why))
+			if len(limitsIn(limits)) > 0 {
+				return -1, &SpawnError{Stage: "make cgroup", Path: t.dir(), Err: why, Fault: faultOf(err)}
+			}
+			return t.prepareScanned(limits)
 		}
-		t.made.Store(true)
+		t.groups.lack.end(t.groups.log)
 		fd, err = openCgroup(t.dir())
 	}
 	if err != nil {
@@ -372,17 +434,43 @@ func (t *cgroupTree) admit(limits *config.Limits) (int, error) {
 	return fd, nil
 }
 
-// openCgroup opens a cgroup that somebody is to be born in.
+// make makes the directory. The caller holds t.mu.
+func (t *cgroupTree) make() error {
+	if err := t.groups.ready(); err != nil {
+		return err
+	}
+	switch err := os.Mkdir(t.dir(), 0o755); {
+	case err == nil:
+		t.written, t.found = nil, false
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	t.made.Store(true)
+	return nil
+}
+
+// prepareScanned is prepareSpawn while no cgroup can be made. The caller holds t.mu.
+func (t *cgroupTree) prepareScanned(limits *config.Limits) (int, error) {
+	scan := t.scan.Load()
+	if scan == nil {
+		scan = t.groups.kernel.scan.newTree(t.instance, false)
+		t.scan.Store(scan)
+	}
+	t.scanned = true
+	return scan.prepareSpawn(limits)
+}
+
+// openCgroup opens a cgroup as the target of a fork.
 func openCgroup(dir string) (int, error) {
 	return retry(func() (int, error) { return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 }
 
-// limit puts the limits in force.
 func (t *cgroupTree) limit(limits *config.Limits) error {
 	const none = "max"
 	memory, group, cpu, tasks := none, "0", none, none
 	if limits.Memory != nil {
-		// Together: what is left of a program that has lost one of its processes at random is worth nothing.
+		// The OOM killer must end all processes together: a program that has lost a random process
+		// is of no use.
 		memory, group = strconv.FormatInt(*limits.Memory, 10), "1"
 	}
 	if limits.CPU != nil {
@@ -421,7 +509,8 @@ func (t *cgroupTree) limit(limits *config.Limits) error {
 	return nil
 }
 
-// cpuMax returns a share of CPUs as cpu.max has it: microseconds in each period. The kernel takes quotas from 1 ms and periods up to 1 s.
+// cpuMax returns a number of CPUs in the form of cpu.max: microseconds per period. The kernel
+// accepts quotas from 1 ms and periods up to 1 s.
 func cpuMax(share float64) string {
 	const least, usual, longest = 1_000, 100_000, 1_000_000
 	period := usual
@@ -432,11 +521,18 @@ func cpuMax(share float64) string {
 	return strconv.FormatInt(quota, 10) + " " + strconv.Itoa(period)
 }
 
-// born implements [kernelTree]: who it is the kernel knows.
-func (t *cgroupTree) born(pidfd.Identity, []int) { t.settle() }
+// registerSpawned implements [kernelTree]: the kernel knows the processes in the cgroup.
+func (t *cgroupTree) registerSpawned(id pidfd.Identity, fifos []int) {
+	t.noteSpawn()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.scanned {
+		t.scan.Load().registerSpawned(id, fifos)
+	}
+}
 
-// makeRoom implements [kernelTree]. A program may divide its cgroup as superd does, and end without tidying up: then nobody can be
-// born there, since it hands controllers down.
+// makeRoom implements [kernelTree]. A program may divide its cgroup as superd does, and end without
+// cleaning up. Then no process can be started there, as the cgroup passes controllers on.
 func (t *cgroupTree) makeRoom(cause error) bool {
 	if !errors.Is(cause, unix.EBUSY) || t.populated() {
 		return false
@@ -455,4 +551,12 @@ func (t *cgroupTree) makeRoom(cause error) bool {
 		}
 	}
 	return true
+}
+
+// cause removes operation and path from an error: the message around it has them.
+func cause(err error) error {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		return pe.Err
+	}
+	return err
 }

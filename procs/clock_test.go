@@ -8,8 +8,8 @@ import (
 	"superd/pidfd"
 )
 
-// TestWallClockStepsChangeNothing steps the wall clock by a year, there and back, around a crash: neither the restart nor
-// what is shown may follow it.
+// TestWallClockStepsChangeNothing steps the wall clock by a year, forward and backward, around a
+// crash: neither the restart nor the times shown follow it.
 func TestWallClockStepsChangeNothing(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, step := range []time.Duration{year, -year} {
@@ -18,7 +18,7 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 		h.models["web"] = &model{wantUp: true}
 		p := testProgram()
 		p.Name = "web"
-		h.sup.apply(&config.Config{Programs: []*config.Program{p}})
+		h.sup.compareAndApply(&config.Config{Programs: []*config.Program{p}})
 		h.v.RunFor(time.Minute)
 		in := h.sup.byName["web"]
 		first := in.run.process.(*simHandle).p
@@ -45,7 +45,8 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestSlowTurnChangesNoTimes holds a turn up before it tells what it has seen: since when something is so does not follow that.
+// TestSlowTurnChangesNoTimes delays the rest of a turn after its wait: the times of state changes
+// are those of the turn's begin.
 func TestSlowTurnChangesNoTimes(t *testing.T) {
 	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	h.v.RunFor(time.Minute)

@@ -11,7 +11,7 @@ import (
 	"superd/procs/eventlog"
 )
 
-// An Op is what an operator asks for.
+// An Op is an operator's command.
 type Op uint8
 
 // The operator's commands.
@@ -21,48 +21,65 @@ const (
 	OpRestart
 )
 
-// operator is who gives commands, as reasons name him.
-const operator = "the operator"
-
-// An Outcome tells what became of a command for one instance.
-type Outcome struct {
+// A CommandResult is the result of a command for one instance.
+type CommandResult struct {
 	Name    string
 	OK      bool
 	State   State
-	Message string // what happened, in plain words
+	Message string // what happened, as text
+
+	// Unrecorded is why the command is not in the journal: a crash of superd would undo it; nil: it
+	// is. OK is then false, although the command was carried out.
+	Unrecorded error
 }
 
-// A waiter waits for what a command leads to in one instance.
+// A waiter waits for the result of a command for one instance.
 type waiter struct {
 	op   Op
-	done func(Outcome)
-	of   *[]Outcome // the command it is part of
+	done func(CommandResult)
+	of   *[]CommandResult // results of the command it is part of
+
+	dependent bool // the instance is restarted because it requires another one
 }
 
-// Command gives op to the instances that names select. With wait, done runs when each of them has come to what was
-// asked for or can't; without, at once. done runs once, on the loop, not before Command has returned; after cancel it
-// doesn't run any more, while the command itself stands.
-func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outcome)) (cancel func(), err error) {
+// Command applies op to the instances that names select. With wait, done runs when each of them has
+// reached the desired state or can't; without, at once. A restart also waits for the live
+// dependents that it stops, and has results for them.
+//
+// done runs once, on the loop, after Command has returned. After cancel it does not run; the
+// command itself is not undone.
+func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
 	found, err := s.choose(names)
 	if err != nil {
 		return nil, err
 	}
-	selected := slices.Clone(found.instances)                             // a stop may remove instances
-	if op != OpStop && slices.ContainsFunc(selected, (*instance).stays) { // who only goes is not meant beside others
+	selected := slices.Clone(found.instances) // a copy, as a stop may remove instances
+	// instances that are only being removed are not meant beside others
+	if op != OpStop && slices.ContainsFunc(selected, (*instance).stays) {
 		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !in.stays() })
 	}
-	outcomes := make([]Outcome, len(selected))
-	if op != OpStop { // there is nothing to be stopped
+	var dependents []*instance
+	if op == OpRestart && wait {
+		dependents = s.liveDependents(selected)
+	}
+	outcomes := make([]CommandResult, len(selected)+len(dependents))
+	if op != OpStop { // programs without instances need no stop
 		outcomes = append(outcomes, s.vacant(found)...)
 	}
-	left, canceled := len(selected), false
-	finish := func() {
-		if left == 0 && !canceled {
-			done(outcomes)
+	left, canceled := len(selected)+len(dependents), false
+	finish := func(unrecorded error) {
+		if left != 0 || canceled {
+			return
 		}
+		if unrecorded != nil {
+			for i := range outcomes[:len(selected)] {
+				outcomes[i].unrecord(unrecorded)
+			}
+		}
+		done(outcomes)
 	}
 	for i, in := range selected {
-		settle := func(o Outcome) {
+		settle := func(o CommandResult) {
 			o.Name = in.name
 			outcomes[i] = o
 			left--
@@ -71,32 +88,44 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outco
 			}
 		}
 		if refusal := s.refuses(op, in); refusal != "" {
-			settle(Outcome{State: in.machine.state, Message: refusal})
+			settle(CommandResult{State: in.machine.state, Message: refusal})
 			continue
 		}
-		in.record(eventlog.Event{Kind: eventlog.Command, By: operator, Reason: op.String()})
+		in.record(because(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
 		if already := in.already(op); already != "" {
 			in.command(op)
-			settle(Outcome{OK: true, State: in.machine.state, Message: already})
+			settle(CommandResult{OK: true, State: in.machine.state, Message: already})
 			continue
 		}
 		in.command(op)
 		if !wait {
-			settle(Outcome{OK: true, State: in.machine.state, Message: "asked to " + op.String()})
+			settle(CommandResult{OK: true, State: in.machine.state, Message: "asked to " + op.String()})
 			continue
 		}
 		w := &waiter{op: op, done: settle, of: &outcomes}
 		in.waiters = append(in.waiters, w)
-		in.settleWaiters()
+		in.answerWaiters()
+	}
+	for i, in := range dependents {
+		in.waiters = append(in.waiters, &waiter{op: op, of: &outcomes, dependent: true, done: func(o CommandResult) {
+			o.Name = in.name
+			outcomes[len(selected)+i] = o
+			left--
+			if left == 0 {
+				s.afterSaving(finish)
+			}
+		}})
+		in.answerWaiters()
 	}
 	if left == 0 && len(selected) == 0 {
-		s.scope.Post(finish)
+		s.scope.Post(func() { finish(nil) })
 	}
 	cancel = func() {
 		canceled = true
-		for _, in := range selected {
+		for _, in := range slices.Concat(selected, dependents) {
 			in.forget(&outcomes)
-			if next := s.byName[in.name]; next != nil { // it has got its waiters
+			// the replacement, which has taken over the waiters
+			if next := s.byName[in.name]; next != nil {
 				next.forget(&outcomes)
 			}
 		}
@@ -104,36 +133,75 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Outco
 	return cancel, nil
 }
 
-// forget has nobody wait any more for what becomes of a command.
-func (in *instance) forget(command *[]Outcome) {
+// unrecord makes a successful result say that the command is not in the journal. A failed one keeps
+// its message.
+func (o *CommandResult) unrecord(cause error) {
+	if o.OK {
+		o.OK, o.Unrecorded = false, cause
+		o.Message += ", " + unrecordedText(cause)
+	}
+}
+
+// unrecordedText returns the consequence of a command that is not in the journal.
+func unrecordedText(cause error) string {
+	return fmt.Sprintf("but this is not on record, and a crash of superd would undo it: %v", cause)
+}
+
+// liveDependents returns the live instances that require one of the restarted, directly or
+// indirectly. They are stopped and started with them.
+func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
+	seen := map[*instance]bool{}
+	for _, in := range restarted {
+		seen[in] = true
+	}
+	for open := restarted; len(open) > 0; open = open[1:] {
+		if s.refuses(OpRestart, open[0]) != "" {
+			continue
+		}
+		for _, e := range open[0].machine.own.edges {
+			if in := e.from; !e.order && !seen[in] && in.published.alive && in.machine.desired.up {
+				seen[in] = true
+				found, open = append(found, in), append(open, in)
+			}
+		}
+	}
+	return found
+}
+
+// forget removes the waiters of a command.
+func (in *instance) forget(command *[]CommandResult) {
 	in.waiters = slices.DeleteFunc(in.waiters, func(w *waiter) bool { return w.of == command })
 }
 
-// stays reports whether the instance, or one that takes its place, is in the configuration.
-func (in *instance) stays() bool { return !in.removed || in.next != nil }
+// stays reports whether the instance, or its replacement, is in the configuration.
+func (in *instance) stays() bool { return !in.removed || in.replacement != nil }
 
 // String returns the command's name: start, stop or restart.
 func (op Op) String() string { return [...]string{"start", "stop", "restart"}[op] }
 
-// refuses returns why op is not to be had for in just now; empty when it is.
+func (op Op) reason() Reason {
+	return Reason{Kind: [...]ReasonKind{ReasonAskedStart, ReasonAskedStop, ReasonAskedRestart}[op]}
+}
+
+// refuses returns why op is not possible for in at present; empty if it is.
 func (s *Supervisor) refuses(op Op, in *instance) string {
 	switch {
 	case op == OpStop:
 		return ""
 	case s.shutdown != nil:
 		return "superd is shutting down"
-	case in.held != nil:
-		return in.machine.cause
-	case in.removed && in.next == nil:
+	case in.quarantine != nil:
+		return in.machine.stateReason.String()
+	case in.removed && in.replacement == nil:
 		return "it was removed from the configuration and is stopping"
 	}
 	return ""
 }
 
-// already returns what to say when there is nothing to wait for.
+// already returns the message for a command that needs no wait; empty otherwise.
 func (in *instance) already(op Op) string {
 	switch {
-	case in.removed, in.held != nil:
+	case in.removed, in.quarantine != nil:
 	case op == OpStart && in.machine.state == Running && !in.isOneShot():
 		return fmt.Sprintf("already running, pid %d", in.run.process.Pid())
 	case op == OpStop && in.machine.state.AtRest():
@@ -145,48 +213,54 @@ func (in *instance) already(op Op) string {
 // command performs op without waiting. Every command is legal in every state.
 func (in *instance) command(op Op) {
 	if in.removed {
-		// What is stopping here is history; the command is for what takes its place.
-		in.nextWish = &wish{op != OpStop, operator}
+		// The instance is being removed: the command applies to its replacement.
+		in.replacementTarget = &target{op != OpStop, actor(ActorOperator)}
 		in.save()
 		return
 	}
-	if in.held != nil {
-		in.endHeld()
+	if in.quarantine != nil {
+		in.endQuarantine()
 		return
 	}
 	switch op {
 	case OpStart:
-		in.do(func() []Effect { return in.machine.wantUp(operator, true) })
-		in.sup.revive(in)
+		in.do(func() []Effect { return in.machine.wantUp(actor(ActorOperator), true) })
+		in.sup.startWithRequirements(in)
 	case OpStop:
-		in.do(func() []Effect { return in.machine.wantDown(operator) })
+		in.do(func() []Effect { return in.machine.wantDown(actor(ActorOperator)) })
 	case OpRestart:
-		in.do(func() []Effect { return in.machine.wantAgain(operator, true) })
-		in.sup.revive(in)
+		in.do(func() []Effect { return in.machine.wantAgain(actor(ActorOperator), true) })
+		in.sup.startWithRequirements(in)
 	}
 }
 
-// settleWaiters tells those whose command has come to its end.
-func (in *instance) settleWaiters() {
+// answerWaiters calls done for the waiters whose command is complete.
+func (in *instance) answerWaiters() {
 	state := in.machine.state
 	switch state {
-	case Stopping, Lingering:
+	case Stopping, StopPending:
 		return
 	case Waiting:
-		// It comes, or it is not known yet what becomes of those for whom it waits.
-		if in.hinderer != nil || in.level() == coming || in.machine.again && !in.machine.lastLeft() || in.sup.unclear(in) {
+		// It will start, or the state of its requirements is not known yet.
+		if in.conflict != nil || in.comes() || in.machine.restartPending && !in.machine.dependentsDown() || in.sup.pending(in) {
 			return
 		}
-	case Spawning, Starting, Killing, Clearing:
-		if in.stuck == "" {
+	case Spawning, Starting, Killing, TearingDown:
+		if in.unkillable == "" {
 			return
 		}
 	}
+	mayStop := state == Running && (in.sup.pending(in) || in.machine.mustEnd())
 	waiters := in.waiters
 	in.waiters = nil
 	for _, w := range waiters {
 		if in.removed && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == Running {
-			in.waiters = append(in.waiters, w) // for what takes its place; for the end of a one-shot
+			// they wait for the replacement, or for the end of a one-shot
+			in.waiters = append(in.waiters, w)
+			continue
+		}
+		if w.dependent && mayStop {
+			in.waiters = append(in.waiters, w)
 			continue
 		}
 		var ok bool
@@ -194,25 +268,25 @@ func (in *instance) settleWaiters() {
 		case OpStop:
 			ok = state.AtRest()
 		default:
-			ok = state == Running || state == Exited || in.awaitsSchedule() && in.machine.verdict == EndDone
+			ok = state == Running || state == Exited || in.awaitsSchedule() && in.machine.outcome == RunEndedDone
 		}
 		message := in.reason()
 		if state == Running {
 			message = fmt.Sprintf("running, pid %d", in.run.process.Pid())
 		}
-		w.done(Outcome{OK: ok, State: state, Message: message})
+		w.done(CommandResult{OK: ok, State: state, Message: message})
 	}
 }
 
 // Signal sends sig to the main process of the instances that names select.
-func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]Outcome, error) {
+func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult, error) {
 	found, err := s.choose(names)
 	if err != nil {
 		return nil, err
 	}
 	outcomes := s.vacant(found)
 	for _, in := range found.instances {
-		outcome := Outcome{Name: in.name, State: in.machine.state}
+		outcome := CommandResult{Name: in.name, State: in.machine.state}
 		switch run := in.run; {
 		case run == nil || run.process == nil:
 			outcome.Message = "not running"
@@ -226,8 +300,10 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]Outcome, erro
 			default:
 				outcome.OK = true
 				outcome.Message = fmt.Sprintf("%s sent to process %d", signalName(sig), pid)
-				s.log.Info("signal sent", "instance", in.name, "pid", pid, "signal", signalName(sig), "by", operator)
-				in.record(eventlog.Event{Kind: eventlog.Command, By: operator, Reason: "signal " + signalName(sig)})
+				s.log.Info("signal sent", "instance", in.name, "pid", pid, "signal", signalName(sig),
+					"by", actor(ActorOperator).String())
+				in.record(because(byOperator(eventlog.Event{Kind: eventlog.Command}),
+					Reason{ReasonAskedSignal, signalName(sig)}))
 			}
 		}
 		outcomes = append(outcomes, outcome)
@@ -235,25 +311,25 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]Outcome, erro
 	return outcomes, nil
 }
 
-// vacant tells of names that stand for nothing now that there is nothing to be done for them.
-func (s *Supervisor) vacant(found selection) []Outcome {
-	var outcomes []Outcome
+// vacant returns results for selected names without instances: nothing to do.
+func (s *Supervisor) vacant(found selection) []CommandResult {
+	var outcomes []CommandResult
 	for _, name := range found.vacant {
-		outcomes = append(outcomes, Outcome{Name: name, State: Stopped, Message: s.vacancy(name)})
+		outcomes = append(outcomes, CommandResult{Name: name, State: Stopped, Message: s.vacancy(name)})
 	}
 	return outcomes
 }
 
-// Capture returns the output of the one instance that name selects.
-func (s *Supervisor) Capture(name string) (*logs.Capture, error) {
+// Collector returns the output of the one instance that name selects.
+func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
 	selected, err := s.selectInstances([]string{name})
 	if err != nil {
 		return nil, err
 	}
 	switch len(selected) {
 	case 1:
-		return &selected[0].capture, nil
-	case 0: // a program, or a glob of some
+		return &selected[0].collector, nil
+	case 0: // a program or a glob, without instances
 		return nil, fmt.Errorf("select %q: %s", name, s.vacancy(name))
 	}
 	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].name)

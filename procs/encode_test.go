@@ -12,7 +12,7 @@ import (
 	"superd/procs/journal"
 )
 
-// fill sets v, and what it points to, to something, of each field sometimes to nothing.
+// fill sets v, and what it points to, to random values, each at times to its zero value.
 func fill(rng *rand.Rand, v reflect.Value) {
 	if rng.IntN(3) == 0 {
 		v.SetZero()
@@ -61,12 +61,13 @@ func fill(rng *rand.Rand, v reflect.Value) {
 	}
 }
 
-// Each record is encoded as encoding/json has it, so that what reads it knows of one form: whatever its fields are, and also of fields that come later.
+// TestRecordsAreEncodedAsJSON: each record is encoded exactly as encoding/json does it, so that its
+// readers know one form. It covers fields added later, too.
 func TestRecordsAreEncodedAsJSON(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, record := range []func() journal.Appender{
 		func() journal.Appender { return new(savedInstance) },
-		func() journal.Appender { return new(savedBirth) },
+		func() journal.Appender { return new(savedStart) },
 	} {
 		for range 5000 {
 			v := record()

@@ -13,9 +13,9 @@ import (
 	"superd/pidfd"
 )
 
-// A quickSystem starts and ends processes at once, so that what is measured is the supervisor.
+// A quickSystem starts and ends processes at once, so that a benchmark measures the supervisor.
 type quickSystem struct {
-	System // of which nothing else is needed
+	System // nil: its other methods are not called
 	v      *loop.Virtual
 	pids   int
 }
@@ -29,9 +29,10 @@ type quickProcess struct {
 
 type quickSpawn struct{}
 
-func (quickSpawn) CallOff(func()) bool { return false }
-func (quickSpawn) Stage() string       { return "" }
-func (quickSpawn) Queued() bool        { return false }
+func (quickSpawn) Cancel(func()) bool { return false }
+func (quickSpawn) Stage() string      { return "" }
+func (quickSpawn) Child() int         { return 0 }
+func (quickSpawn) Queued() bool       { return false }
 
 func (k *quickSystem) Spawn(_ *SpawnSpec, done func(Child, error)) PendingSpawn {
 	k.v.Post(func() {
@@ -42,23 +43,29 @@ func (k *quickSystem) Spawn(_ *SpawnSpec, done func(Child, error)) PendingSpawn 
 	return quickSpawn{}
 }
 
-func (k *quickSystem) Hush()           {}
-func (k *quickSystem) Sweep(func(int)) {}
-func (k *quickSystem) ReapStranger(int) (pidfd.Exit, error) {
+func (k *quickSystem) MaskSIGCHLD()                      {}
+func (k *quickSystem) ReapOrphans(func(int))             {}
+func (k *quickSystem) Unattributed(found func([]Member)) { found(nil) }
+func (k *quickSystem) Unowned() []UnattributedProcess    { return nil }
+func (k *quickSystem) ReapUnknown(int) (pidfd.Exit, error) {
 	return pidfd.Exit{}, errors.New("no child")
 }
-func (k *quickSystem) NewTree(string, string) Tree                        { return quickTree{} }
-func (k *quickSystem) Adopt([]*Adoptee)                                   {}
-func (k *quickSystem) Search([]*Sought, map[string]bool) ([]Stray, error) { return nil, nil }
-func (k *quickSystem) WaitsIn(int) string                                 { return "" }
-func (k *quickSystem) RemoveFIFOs([]string)                               {}
-func (p *quickProcess) Pid() int                                          { return p.pid }
-func (p *quickProcess) FD() int                                           { return p.fd }
-func (p *quickProcess) Signal(sig syscall.Signal) error                   { return p.SignalGroup(sig) }
-func (p *quickProcess) Wait() (pidfd.Exit, bool, error)                   { return pidfd.Exit{Known: true}, p.ended, nil }
-func (p *quickProcess) Ended() bool                                       { return false }
-func (p *quickProcess) ExitInfo() (pidfd.Exit, bool, error)               { return pidfd.Exit{}, false, nil }
-func (p *quickProcess) Close() error                                      { p.k.v.CloseFD(p.fd); return nil }
+func (k *quickSystem) NewTree(string, string) Tree { return quickTree{} }
+func (k *quickSystem) Adopt([]*RecoveredProcess)   {}
+func (k *quickSystem) Lives(pidfd.Identity) bool   { return false }
+func (k *quickSystem) WaitsIn(int) WaitState       { return WaitState{} }
+func (k *quickSystem) Search([]*LookupRequest, map[string]bool, func(string) []string) ([]Leftover, error) {
+	return nil, nil
+}
+func (k *quickSystem) RemoveNames([]string)                 {}
+func (k *quickSystem) RemoveOtherNames(dirs, keep []string) {}
+func (p *quickProcess) Pid() int                            { return p.pid }
+func (p *quickProcess) FD() int                             { return p.fd }
+func (p *quickProcess) Signal(sig syscall.Signal) error     { return p.SignalGroup(sig) }
+func (p *quickProcess) Wait() (pidfd.Exit, bool, error)     { return pidfd.Exit{Known: true}, p.ended, nil }
+func (p *quickProcess) Ended() bool                         { return false }
+func (p *quickProcess) ExitInfo() (pidfd.Exit, bool, error) { return pidfd.Exit{}, false, nil }
+func (p *quickProcess) Close() error                        { p.k.v.CloseFD(p.fd); return nil }
 
 func (p *quickProcess) SignalGroup(sig syscall.Signal) error {
 	if sig == syscall.SIGTERM && !p.ended {
@@ -75,13 +82,14 @@ func (quickTree) Look(found func([]Member)) { found(nil) }
 func (quickTree) Has(int) bool              { return false }
 func (quickTree) Kill() error               { return nil }
 func (quickTree) OOMKills() int             { return 0 }
-func (quickTree) Place() string             { return "" }
+func (quickTree) Lack() string              { return "" }
+func (quickTree) Path() string              { return "" }
 func (quickTree) Remove()                   {}
 
-// graphs are the shapes that an order has to be good at, each of n programs.
+// graphs are the shapes that the benchmarks cover, each of n programs.
 var graphs = []struct {
-	name  string
-	needs func(i, n int) []int
+	name         string
+	requirements func(i, n int) []int
 }{
 	{"chain", func(i, _ int) []int { return before(i, 1) }},
 	{"star", func(i, _ int) []int { return before(min(i, 1), 1) }}, // all require the first
@@ -93,7 +101,8 @@ var graphs = []struct {
 	}},
 }
 
-// before returns the k numbers below i, no less than 0; of a star, where i is 1, that is the hub.
+// before returns the k numbers below i that are not negative; for a star, where i is 1, that is the
+// hub.
 func before(i, k int) (all []int) {
 	for j := max(i-k, 0); j < i; j++ {
 		all = append(all, j)
@@ -125,12 +134,13 @@ func quickSupervisor(c *config.Config) (*loop.Virtual, *Supervisor) {
 	return v, s
 }
 
-// BenchmarkOrder starts programs in the order of their graph and shuts them down: what it takes per program must not depend on their number.
+// BenchmarkOrder starts programs in the order of their graph and shuts them down. The time per
+// program must not depend on their number.
 func BenchmarkOrder(b *testing.B) {
 	for _, graph := range graphs {
 		for _, n := range []int{1000, 10_000} {
 			b.Run(fmt.Sprintf("%s/%d", graph.name, n), func(b *testing.B) {
-				c := graphConfig(n, graph.needs)
+				c := graphConfig(n, graph.requirements)
 				for b.Loop() {
 					v, s := quickSupervisor(c)
 					ended := false
@@ -153,13 +163,13 @@ func BenchmarkOrder(b *testing.B) {
 	}
 }
 
-// BenchmarkConnect draws the graph of 10,000 programs, as a reload does.
+// BenchmarkConnect builds the graph of 10,000 programs, as a reload does.
 func BenchmarkConnect(b *testing.B) {
 	for _, graph := range graphs {
 		b.Run(graph.name, func(b *testing.B) {
-			_, s := quickSupervisor(graphConfig(10_000, graph.needs))
+			_, s := quickSupervisor(graphConfig(10_000, graph.requirements))
 			for b.Loop() {
-				s.connect()
+				s.rebuildGraph()
 			}
 		})
 	}

@@ -14,40 +14,41 @@ import (
 	"superd/pidfd"
 )
 
-// A hookRun runs the hooks of one key one after the other, as processes of the instance's tree whose output goes into
-// the program's log.
+// A hookRun runs the hooks of one key in order, as processes of the instance's tree. Their output
+// goes into the program's log.
 type hookRun struct {
 	in       *instance
 	run      *run
 	key      string // pre_start or post_stop
 	commands [][]string
-	timeout  time.Duration // of each
-	done     func(error)
+	timeout  time.Duration // of each hook
+	done     func(error)   // called once at the end
 
-	at      int
-	scope   *loop.Scope   // of the hook at hand
+	at      int           // index of the present hook
+	scope   *loop.Scope   // of the present hook, as the fields below
 	due     time.Duration // when it is killed
-	limit   *loop.Timer   // which tells that; nil where it is told already
+	limit   *loop.Timer   // fires at due; nil once it has fired
 	pending PendingSpawn
 	process Process
 	id      pidfd.Identity
-	kept    string      // the name under which the keeper has its pidfd
-	stopped bool        // called off
-	doomed  bool        // to be killed as soon as it is there
-	failed  error       // why the hook at hand is being killed
-	killDue *loop.Timer // until it is named as stuck; nil before it is being killed
+	fdName  string      // name of its pidfd in the descriptor store
+	stopped bool        // the hooks were cancelled
+	doomed  bool        // kill it as soon as its process exists
+	failed  error       // why it is being killed
+	killDue *loop.Timer // until it is reported as unkillable; nil before it is killed
 }
 
 var errHookStopped = errors.New("called off")
 
-// newHooks returns a run of hooks that begins with next. done is called on the loop, not before next has returned, with the error of the
-// first one that fails. No further hook is run then.
+// newHooks returns a run of hooks, which next begins. done is called on the loop, not before next
+// has returned, with the error of the first hook that fails. No further hook runs then.
 func (in *instance) newHooks(r *run, key string, commands [][]string, done func(error)) *hookRun {
 	r.hook = &hookRun{in: in, run: r, key: key, commands: commands, timeout: r.program.StartTimeout, done: done}
 	return r.hook
 }
 
-// from has the hooks begin with that one, counted from 0. Where there are fewer, the table has changed since: it is the last.
+// from sets the first hook, counted from 0. If the definition has fewer hooks by now, it appends a
+// placeholder as the last one.
 func (h *hookRun) from(at int) *hookRun {
 	h.at = max(at, 0)
 	for len(h.commands) <= h.at {
@@ -56,47 +57,52 @@ func (h *hookRun) from(at int) *hookRun {
 	return h
 }
 
-// next starts the hook at hand.
+// next starts the present hook.
 func (h *hookRun) next() {
 	h.scope = h.run.scope.Child()
 	h.due = h.in.sup.loop.Now() + h.timeout
 	h.limit = h.scope.After(h.timeout, h.timedOut)
 	program := *h.run.program
 	program.Command = h.commands[h.at]
-	b := h.in.newBirth(h.run)
+	b := h.in.newStartRecord(h.run)
 	h.pending = h.in.sup.system.Spawn(h.in.spec(h.run, &program, b), func(child Child, err error) {
-		b.settle(func() { h.result(b, child, err) })
+		b.complete(func() { h.result(b, child, err) })
 	})
 	h.in.save()
 }
 
 // result takes the worker's result.
-func (h *hookRun) result(b *birth, child Child, err error) {
+func (h *hookRun) result(b *startRecord, child Child, err error) {
 	h.pending = nil
-	h.in.unstick()
+	h.in.clearUnkillable()
 	h.in.attach(b, child)
+	if isKilled(err) && h.stopped && h.failed == nil {
+		h.end(errHookStopped)
+		return
+	}
 	if err != nil {
 		h.end(fmt.Errorf("%s: %w", h.name(), err))
 		return
 	}
-	h.watch(child.Process, child.ID, h.in.sup.keepProcess(child.Process))
+	h.watch(child.Process, child.ID, h.in.sup.storeProcess(child.Process))
 	h.in.sup.log.Debug("hook started", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid())
 	switch {
 	case h.doomed:
 		h.kill()
 	case h.stopped:
 		h.askToEnd()
-	default: // what it had to wait for is not its own
+	default: // the wait for a worker does not count for the hook
 		h.due = h.in.sup.loop.Now() + h.timeout
 		h.limit.Reset(h.timeout)
 		h.in.save()
 	}
 }
 
-// watch makes process that of the hook at hand. kept is the name under which the keeper has its pidfd.
+// watch makes process the process of the present hook. kept is the name of its pidfd in the
+// descriptor store.
 func (h *hookRun) watch(process Process, id pidfd.Identity, kept string) {
 	h.run.touched = true
-	h.process, h.id, h.kept = process, id, kept
+	h.process, h.id, h.fdName = process, id, kept
 	h.in.sup.own(h.scope, h.process, kept, h.reap)
 }
 
@@ -106,7 +112,7 @@ func (h *hookRun) reap() {
 		return
 	}
 	h.in.sup.saveExit(h.id)
-	h.in.unstick()
+	h.in.clearUnkillable()
 	switch {
 	case h.failed != nil:
 		h.end(h.failed)
@@ -132,10 +138,10 @@ func (h *hookRun) end(err error) {
 	h.done(err)
 }
 
-// name shows the hook at hand.
+// name returns the key and command of the present hook.
 func (h *hookRun) name() string { return h.key + " " + strings.Join(h.commands[h.at], " ") }
 
-// stage tells what the hook at hand does.
+// stage returns what the present hook does.
 func (h *hookRun) stage() string {
 	if h.pending != nil {
 		return h.name() + ": " + h.pending.Stage()
@@ -143,7 +149,7 @@ func (h *hookRun) stage() string {
 	return h.name() + " runs"
 }
 
-// timedOut is a hook that takes too long.
+// timedOut handles the end of the hook's time-out.
 func (h *hookRun) timedOut() {
 	if h.pending != nil && h.pending.Queued() {
 		h.limit.Reset(h.timeout) // the machine is slow, not the hook
@@ -157,15 +163,15 @@ func (h *hookRun) timedOut() {
 	h.kill()
 }
 
-// kill ends the hook at hand at once.
+// kill ends the present hook at once.
 func (h *hookRun) kill() {
 	h.doomed = true
 	h.due = h.in.sup.loop.Now()
 	h.in.save()
 	h.killDue.Stop()
-	h.killDue = h.scope.After(killPause, h.nameStuck)
+	h.killDue = h.scope.After(killPause, h.reportUnkillable)
 	if h.process == nil {
-		h.callOff()
+		h.cancel()
 		return
 	}
 	if err := h.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
@@ -173,23 +179,25 @@ func (h *hookRun) kill() {
 	}
 }
 
-// nameStuck tells what SIGKILL did not end, or what there is nothing yet to be sent to.
-func (h *hookRun) nameStuck() {
+// reportUnkillable reports a process that SIGKILL did not end, or a start that hangs.
+func (h *hookRun) reportUnkillable() {
 	if h.process == nil {
-		h.in.stick(h.stage() + ": no answer; " + hangHint)
+		if !h.cancel() { // its child may not have run at the first attempt
+			h.in.markUnkillable(h.name() + ": " + h.in.sup.hungStart(h.pending))
+		}
 		return
 	}
-	h.in.nameStuck(h.process.Pid())
+	h.in.reportUnkillable(h.process.Pid())
 }
 
-// stop asks the hook at hand to end and kills it after the stop time-out.
+// stop asks the present hook to end, and kills it after the stop time-out.
 func (h *hookRun) stop() {
 	if h.stopped {
 		return
 	}
 	h.stopped = true
 	if h.process == nil {
-		h.callOff()
+		h.cancel()
 		return
 	}
 	h.askToEnd()
@@ -210,15 +218,16 @@ func (h *hookRun) askToEnd() {
 	h.in.save()
 }
 
-// callOff ends a hook that is not started yet. If it is too late for that, its result is about to come, unless the kernel itself
-// hangs in the exec.
-func (h *hookRun) callOff() {
-	if h.pending == nil || !h.in.callOffPending(h.pending, h.name()+": ") {
-		return
+// cancel ends a hook that has not started, and reports whether it did. If it is too late, the
+// result is about to come: a child that had not executed the hook was killed.
+func (h *hookRun) cancel() bool {
+	if h.pending == nil || !h.in.cancelPending(h.pending, h.name()+": ") {
+		return false
 	}
 	err := h.failed
 	if err == nil {
 		err = errHookStopped
 	}
 	h.end(err)
+	return true
 }

@@ -8,8 +8,8 @@ import (
 	"superd/config"
 )
 
-// TestHookThatHangsIsNamed: a pre_start hook hangs in a file system before its fork. Its own failure names it, and so does that of the
-// next start, which waits for it in vain.
+// TestHookThatHangsIsNamed: a pre_start hook hangs in a file system before its fork. Its own
+// failure names the hook, and so does the failure of the next start, which waits for it in vain.
 func TestHookThatHangsIsNamed(t *testing.T) {
 	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 		p.PreStart, p.Autostart = [][]string{{simHook, "db"}}, false
@@ -34,17 +34,17 @@ func TestHookThatHangsIsNamed(t *testing.T) {
 			t.Errorf("state %v, reason %q; want %v, %q", stateNames[in.machine.state], in.reason(), stateNames[want.state], want.says)
 		}
 	}
-	if f := in.facts(); f.HangsIn != hook {
+	if f := in.diagnosis(); f.HangsIn != hook {
 		t.Errorf("HangsIn = %q, want %q", f.HangsIn, hook)
 	}
 	h.kernel.mix.spawnHangs = 0
-	h.v.RunFor(2 * time.Hour) // it comes back
-	if f := in.facts(); in.machine.state != Running || f.HangsIn != "" {
+	h.v.RunFor(2 * time.Hour) // the file system answers
+	if f := in.diagnosis(); in.machine.state != Running || f.HangsIn != "" {
 		t.Errorf("at last %v, hangs in %q; want it to run", in.machine.state, f.HangsIn)
 	}
 }
 
-// TestHookHasItsTime: what a hook has to wait for before it runs does not count.
+// TestHookHasItsTime: the time that a hook waits before it runs does not count for its time-out.
 func TestHookHasItsTime(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
 		h, _ := quietWorld(seed, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
@@ -53,7 +53,7 @@ func TestHookHasItsTime(t *testing.T) {
 		h.kernel.mix.slowSpawn, h.kernel.mix.hookTime = 29*time.Second, 29*time.Second
 		h.give(t, OpStart, "web")
 		h.v.RunFor(2 * time.Minute)
-		if in := h.sup.byName["web"]; in.machine.state != Running || in.machine.attempts > 0 {
+		if in := h.sup.byName["web"]; in.machine.state != Running || in.machine.restartAttempts > 0 {
 			t.Errorf("seed %d: %v, %s, want it to run at once", seed, in.machine.state, in.reason())
 		}
 	}

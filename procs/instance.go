@@ -11,117 +11,134 @@ import (
 	"superd/loop"
 )
 
-// An instance is one instance of a program: its machine, and what the machine's effects are done to.
+// An instance is one instance of a program: its machine, and what the machine's effects act on.
 type instance struct {
-	sup         *Supervisor
-	name        string
-	program     *config.Program
-	scope       loop.Scope // until the instance is removed
-	machine     machine
-	edges       []*edge // to the programs that it names
-	capture     logs.Capture
-	settled     uint64      // number of the newest birth of which is known what came of it
-	kept        [2]keptName // by stream: the names under which the keeper has its FIFOs
-	feed        *feed       // a logger's; nil: not made yet, or let go of
-	draining    string      // invocation id of the last run that has ended, until all that it wrote is in the log
-	drainsUntil string      // that of the run whose end in the log is waited for; "": none is
+	sup                *Supervisor
+	name               string
+	program            *config.Program
+	scope              loop.Scope // open until the instance is removed
+	machine            machine
+	edges              []*edge // to the programs that it names
+	collector          logs.Collector
+	lastCompletedStart uint64    // number of the newest start whose result is known
+	fifoNames          [2]fdName // by stream: the names of its FIFOs in the descriptor store
+	feed               *feed     // a logger's input; nil before it is made and after it is released
+	// Invocation id of the last run that ended, until all its output is in the log
+	draining string
+	// Invocation id of the run whose output is being awaited in the log; "" without one
+	drainsUntil string
 	tree        Tree
-	run         *run // the present run; nil at rest and in back-off
+	run         *run // the present run; nil at rest and in backoff
 
 	restartTimer *loop.Timer // pending RestartDue; nil without one
-	runShown     func()      // tells who shows the lines that a run is over; may be nil
-	cancelLines  func()      // ends the reports of new lines; nil while nobody watches
+	runShown     func()      // reports the end of a run to the viewer of its lines; may be nil
+	cancelLines  func()      // ends the reports of new lines; nil without a viewer
 	sinceAt      time.Duration
 	lastExit     *ExitStatus
-	*remarks     // never nil
+	*problems    // never nil
 	sched        *scheduling
-	site         *probeSite // of its exec checks; nil before the first one
-	held         *hold      // keeps it from being started; else nil
+	execProbe    *execProbe  // of its exec checks; nil before the first one
+	quarantine   *quarantine // keeps back its start; nil without one
 	waiters      []*waiter
 
-	next     *config.Program // takes its place then, where the program was added again meanwhile
-	nextWish *wish           // what the operator wants of next; nil: nothing in particular
-	hinderer *instance       // has to be gone before it may be started; nil: nobody has
-	hinders  []*instance     // those whose hinderer it is, and some that are gone or wait for another by now
-	logsBy   *config.Program // whose log options are in force; nil: in part those of the program, in part those of its run
+	// Definition of the instance that takes its place, where the program was added again
+	replacement *config.Program
+	// Desired state of the replacement; nil: none set by the operator
+	replacementTarget *target
+	conflict          *instance // must be gone before the start; nil without a conflict
+	// Instances that wait for this one to go; some are gone or wait for another by now
+	conflicting []*instance
+	// Definition whose log options apply; nil: a mixture of the program's and its run's
+	logsBy *config.Program
 
-	published standing // what the others know of it
-	seat      int32    // its place in its program's node
-	hanging   int32    // workers that were called off and have not come back
-	inherited bool     // the tree is one that an earlier superd has made
-	touched   bool     // it is about to be looked at
-	asked     bool     // its waiters are told when nobody is about to be looked at any more
-	removed   bool     // goes away when it is at rest
-	departing bool     // it is, and its last output is being written
+	published     dependencyStatus // the status that other instances see
+	index         int32            // its index in its program's node
+	hanging       int32            // cancelled workers that have not returned
+	treeRecovered bool             // an earlier superd made the tree
+	enqueued      bool             // it is in the reconcile queue
+	answerQueued  bool             // its waiters are answered when the reconcile queue is empty
+	removed       bool             // it goes away when it is at rest
+	removing      bool             // it is going away, and its last output is being written
 }
 
-// remarks are what hardly ever is to be said of an instance.
-type remarks struct {
-	stuck      string // names the processes that SIGKILL did not end
-	hangsIn    string // what the last of them hangs in
-	probeStuck string // names the processes of a check that SIGKILL did not end
-	noOutput   string // why its output is not captured; empty where it is
-	note       string // what else is to be said of the end of its run; empty if nothing
+// problems holds what is rarely needed of an instance.
+type problems struct {
+	unkillable      string // describes the processes that SIGKILL did not end
+	hangsIn         string // what the last cancelled worker hangs in
+	probeUnkillable string // describes the processes of a check that SIGKILL did not end
+	noOutput        string // why its output is not captured; empty where it is
+	exitNote        Reason // what else is known of the end of its run; or none
+	mains           sayLimit
 }
 
-// noRemarks are those of whom nothing of that was ever to be said: of most. It is never changed.
-var noRemarks remarks
+// noProblems is shared by all instances without problems: most of them. It is never changed.
+var noProblems problems
 
-// remark has the instance have remarks of its own, to say something in.
-func (in *instance) remark() *remarks {
-	if in.remarks == &noRemarks {
-		in.remarks = new(remarks)
+// ownProblems returns the instance's own problems, for writing, and makes them if necessary.
+func (in *instance) ownProblems() *problems {
+	if in.problems == &noProblems {
+		in.problems = new(problems)
 	}
-	return in.remarks
+	return in.problems
 }
 
-// newInstance returns an instance that is stopped. begun is the table by which its run was begun, if it has one, else its own; place is where an earlier superd had its tree; empty: it has none yet.
+// newInstance returns a stopped instance. begun is the definition its run began with, or program if
+// there is no run. place is the path of the tree that an earlier superd made; empty: none.
 func (s *Supervisor) newInstance(name string, program, begun *config.Program, place string) *instance {
 	in := &instance{
-		sup:     s,
-		name:    name,
-		program: program,
-		machine: newMachine(program, s.rng),
-		remarks: &noRemarks,
-		logsBy:  program,
-		tree:    s.system.NewTree(name, place),
-		sinceAt: s.loop.Now(),
+		sup:      s,
+		name:     name,
+		program:  program,
+		machine:  newMachine(program, s.rng),
+		problems: &noProblems,
+		logsBy:   program,
+		tree:     s.system.NewTree(name, place),
+		sinceAt:  s.loop.Now(),
 	}
 	in.scope.Open(s.scope)
 	s.counts[Stopped]++
 	s.outputs += fifosOf(program)
 	s.loggers += one(in.isLogger())
 	o := s.logOptions(name, program)
-	if begun != program { // its output stays where the run has begun it
+	if begun != program { // the output of the run stays where it began
 		o = duringRun(s.logOptions(name, begun), o)
 		in.logsBy = nil
 	}
-	in.capture.Open(s.store, &in.scope, name, o)
-	in.occupy(nil, in.capture.Files())
-	if s.options.OnCapture != nil {
-		in.runShown = s.options.OnCapture(&in.capture)
+	in.collector.Open(s.store, &in.scope, name, o)
+	in.claimLogFiles(nil, in.collector.Files())
+	if s.options.OnCollector != nil {
+		in.runShown = s.options.OnCollector(&in.collector)
 	}
 	s.watchLines(in)
-	in.join()
+	in.addToGraph()
 	return in
 }
 
-// renewTree gives the instance a tree at that place, in which nothing lives that it has not had before.
+// renewTree replaces the instance's tree by one at place. It contains no process that was not the
+// instance's before.
 func (in *instance) renewTree(place string) {
 	in.tree.Remove()
 	in.tree = in.sup.system.NewTree(in.name, place)
-	in.inherited = place != ""
+	in.treeRecovered = place != ""
 }
 
-// fifo returns the path of the FIFO of a stream. No instance has a name with a colon.
+// fifo returns the path of the FIFO of a stream. It is unambiguous: no instance name has a colon.
 func (s *Supervisor) fifo(instance string, which logs.Stream) string {
 	switch which {
 	case logs.Stderr:
 		instance += ":stderr"
 	case input:
 		instance += ":stdin"
+	case logs.Stdout: // has the plain name
 	}
-	return filepath.Join(s.options.RuntimeDir, fifoDir, instance)
+	return filepath.Join(s.options.FIFODir, instance)
+}
+
+// names returns the paths of all FIFOs and notify sockets that the instance may have made, under
+// any definition of its program.
+func (in *instance) names() []string {
+	s := in.sup
+	return []string{s.fifo(in.name, logs.Stdout), s.fifo(in.name, logs.Stderr), s.fifo(in.name, input), in.socket()}
 }
 
 // streamsOf returns the streams for which the program has FIFOs.
@@ -135,6 +152,7 @@ func streamsOf(p *config.Program) []logs.Stream {
 func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options {
 	o := logs.Options{
 		Program:     p.Name,
+		User:        p.User,
 		Path:        p.LogPath(s.options.LogDir, instance),
 		Split:       len(streamsOf(p)) > 1,
 		StderrPath:  p.StderrPath(s.options.LogDir, instance),
@@ -161,7 +179,7 @@ func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options
 	return o
 }
 
-// do performs the effects of one step of the machine and tells who wants to know.
+// do performs the effects of one step of the machine and notifies its observers.
 func (in *instance) do(step func() []Effect) {
 	before := in.machine.state
 	for _, effect := range step() {
@@ -179,21 +197,22 @@ func (in *instance) do(step func() []Effect) {
 	in.keepSchedule()
 	in.tellSkipped()
 	if after == Waiting {
-		in.machine.cause = in.waitCause()
+		in.machine.stateReason = in.waitCause()
 	}
 	if before.String() != after.String() || after == Spawning {
 		in.sinceAt = in.sup.loop.Now()
 	}
 	if before != after {
-		in.sup.log.Debug("state changed", "instance", in.name, "from", before.String(), "to", after.String(), "reason", in.machine.cause)
+		in.sup.log.Debug("state changed", "instance", in.name, "from", before.String(), "to", after.String(),
+			"reason", in.machine.stateReason.String())
 		in.recordState(before)
 	}
 	in.save()
 	in.publish()
-	if m := &in.machine; before != after && in.ordered() || after == Waiting && m.follows > 0 || m.wanted.up && m.unasked > 0 {
-		in.touch()
+	if m := &in.machine; before != after && in.ordered() || after == Waiting && m.follows > 0 || m.desired.up && m.startable > 0 {
+		in.enqueue()
 	}
-	in.settleWaiters()
+	in.answerWaiters()
 	in.sup.changed()
 	if before != after && in.endedForGood() {
 		in.sup.endedForGood(in)
@@ -212,29 +231,33 @@ func (in *instance) perform(effect Effect) {
 		}
 		in.spawn()
 	case AwaitReady:
-		in.awaitReady(in.run.startedAt + in.run.program.StartTimeout)
-	case Attend:
-		in.attend()
-	case CallOff:
-		// The answer is a step of its own, after this one.
+		// The fork may have hung, so the time-out begins now
+		in.awaitReady(in.sup.loop.Now() + in.run.program.StartTimeout)
+	case StartMonitoring:
+		in.startMonitoring()
+	case CancelSpawn:
+		// The answer is a separate step, after this one.
 		run := in.run
-		run.scope.Post(func() { in.callOff(run) })
-	case Clear:
-		in.clear()
+		run.scope.Post(func() { in.cancelSpawn(run) })
+	case Teardown:
+		in.tearDown()
 	case SignalStop:
 		in.signalStop()
 	case SignalAbort:
-		in.send(unix.SIGABRT)
-		in.send(unix.SIGCONT)
+		in.sendStop(unix.SIGABRT)
 	case SignalKill:
 		in.signalKill()
 	case ArmStop:
 		in.armStop(in.run.program.StopTimeout)
 	case ArmKill:
-		in.run.killTimer.Stop() // of another main process
-		in.run.killTimer = in.run.life.After(killPause, func() { in.do(in.machine.killDue) })
-	case NameStuck:
-		in.nameStuck(in.run.process.Pid())
+		in.run.killTimer.Stop() // of an earlier main process
+		in.run.killTimer = in.run.life.After(killPause, func() { in.do(in.machine.killTimeout) })
+	case ReportUnkillable:
+		if in.run.endAwaited() {
+			in.perform(ArmKill)
+			return
+		}
+		in.reportUnkillable(in.run.process.Pid())
 	case EndRun:
 		in.endRun()
 	case ArmRestart:
@@ -247,12 +270,12 @@ func (in *instance) perform(effect Effect) {
 	}
 }
 
-// endedForGood reports whether the instance stays down by itself.
+// endedForGood reports whether the instance ended by itself and stays down.
 func (in *instance) endedForGood() bool {
 	return in.machine.state == Exited || in.machine.state == Failed && in.restartTimer == nil
 }
 
-// armStop has StopDue come in a while.
+// armStop arms StopTimeout after patience: at once if that is negative, or in a hurried shutdown.
 func (in *instance) armStop(patience time.Duration) {
 	if patience < 0 || in.sup.inHurry() {
 		patience = 0
@@ -262,10 +285,10 @@ func (in *instance) armStop(patience time.Duration) {
 	if r.stopLimit == 0 {
 		r.stopLimit = in.sup.loop.Now() + maxExtension*r.program.StopTimeout
 	}
-	r.stopTimer = r.life.After(patience, func() { in.do(in.machine.stopDue) })
+	r.stopTimer = r.life.After(patience, func() { in.do(in.machine.stopTimeout) })
 }
 
-// armRestart has RestartDue come in a while.
+// armRestart arms RestartDue after delay.
 func (in *instance) armRestart(delay time.Duration) {
 	in.restartTimer = in.scope.After(max(delay, 0), func() {
 		in.restartTimer = nil
@@ -273,31 +296,37 @@ func (in *instance) armRestart(delay time.Duration) {
 	})
 }
 
-// reason tells why the state is what it is.
+// reason returns why the state is what it is.
 func (in *instance) reason() string {
-	if in.stuck != "" {
-		return in.stuck
-	}
-	if in.awaitsSchedule() {
-		return in.waitCause() + "; " + in.nextRunText()
-	}
-	if in.machine.state == Waiting {
-		return in.waitReason()
-	}
-	if stage := in.stage(); stage != "" {
-		return in.machine.cause + ": " + stage
-	}
-	return in.machine.cause
+	_, text := in.explained()
+	return text
 }
 
-// stage tells what goes on at the moment, where that is more than the state says.
+// explained returns why the state is what it is, and the present stage of it.
+func (in *instance) explained() (kind ReasonKind, text string) {
+	if in.unkillable != "" {
+		return ReasonUnkillable, in.unkillable
+	}
+	r, more := in.machine.stateReason, ""
+	switch stage := in.stage(); {
+	case in.awaitsSchedule():
+		r, more = in.waitCause(), "; "+in.nextRunText()
+	case in.machine.state == Waiting:
+		r = in.waitReason()
+	case stage != "":
+		more = ": " + stage
+	}
+	return r.Kind, r.String() + more
+}
+
+// stage returns what happens at the moment, where that is more than the state says; else "".
 func (in *instance) stage() string {
 	switch r := in.run; {
 	case r == nil:
-	case in.machine.state == Lingering:
+	case in.machine.state == StopPending:
 		return "waits until " + in.lastUsers() + " down"
-	case r.clearing != nil:
-		return r.clearing.stage()
+	case r.teardown != nil:
+		return r.teardown.stage()
 	case r.hook != nil:
 		return r.hook.stage()
 	case r.begin != nil:
@@ -306,7 +335,7 @@ func (in *instance) stage() string {
 		return r.pending.Stage()
 	case r.readiness != nil:
 		return "not ready yet: " + r.readiness.stage()
-	case r.leaving != nil && in.machine.state == Running:
+	case r.stopping != nil && in.machine.state == Running:
 		return "it is about to end by itself"
 	case r.reloading != nil && in.machine.state == Running:
 		return "it reads its configuration anew"

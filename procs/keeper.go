@@ -2,37 +2,41 @@ package procs
 
 import "superd/pidfd"
 
-// A Keeper is who outlives this superd and hands what it keeps to the next one: superd's keeper process, or systemd. Its methods are
-// called on the loop and don't block.
+// A Keeper outlives this superd and passes the stored descriptors to its successor. It is superd's
+// keeper process, or systemd. Its methods are called on the loop and do not block.
 type Keeper interface {
-	// Store keeps a duplicate of fd under name, which is a short decimal number. The duplicate is made before Store returns. What
-	// was kept under that name is let go of. It may be called from any goroutine.
+	// Store stores a duplicate of fd under name, a short decimal number, in place of what was
+	// stored there. The duplicate is made before Store returns. It may be called from any
+	// goroutine.
 	Store(name string, fd int)
-	// Discard lets go of what is kept under name.
+	// Discard removes what is stored under name.
 	Discard(name string)
-	// Forget has nothing of what is kept under name given to the next supervisor by this one: its descriptor here is closed. The keeper is not told.
+	// Forget closes this process's descriptor for name, so that it is not passed to a successor. It
+	// sends nothing to the keeper.
 	Forget(name string)
-	// Acknowledge tells that the exit of a process is known and need not be told again.
+	// Acknowledge tells the keeper that the exit of a process is known and need not be reported
+	// again.
 	Acknowledge(pid int, start uint64)
 }
 
-// An Inheritance is what came with this superd from its keeper. The supervisor owns the descriptors.
-type Inheritance struct {
+// A StoredFDs is what the keeper passed to this superd. The supervisor owns the descriptors.
+type StoredFDs struct {
 	Files map[string]int // by the names under which they were stored
-	Exits []KeptExit     // of processes that ended while no superd lived
+	Exits []StoredExit   // exits of processes that ended while no supervisor lived
 }
 
-// A KeptExit is the end of a process that the keeper has reaped: of one that outlived the superd which started it.
-type KeptExit struct {
+// A StoredExit is the exit of a process that the keeper has reaped, since the superd that started
+// it had ended.
+type StoredExit struct {
 	Pid   int
 	Start uint64 // clock ticks since boot
 	Exit  pidfd.Exit
 }
 
-// nobody keeps nothing.
-type nobody struct{}
+// A noopKeeper stores nothing.
+type noopKeeper struct{}
 
-func (nobody) Store(string, int)       {}
-func (nobody) Discard(string)          {}
-func (nobody) Forget(string)           {}
-func (nobody) Acknowledge(int, uint64) {}
+func (noopKeeper) Store(string, int)       {}
+func (noopKeeper) Discard(string)          {}
+func (noopKeeper) Forget(string)           {}
+func (noopKeeper) Acknowledge(int, uint64) {}

@@ -4,75 +4,77 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"superd/config"
 	"superd/pidfd"
 )
 
-// A wish is what somebody wants of an instance. It is kept apart from what the instance does.
-type wish struct {
+// A target is a desired state of an instance and the actor that set it. It is kept apart from the
+// state.
+type target struct {
 	up bool
-	by string // "the configuration", "the operator", "the shutdown"
+	by Actor
 }
 
-// A machine decides the life of one instance. It does no I/O: each method takes one thing that happened and
-// returns what is to be done, so that the same code runs in production and in simulation.
+// A machine decides the life of one instance. It does no I/O: each method takes one occurrence and
+// returns the effects to perform, so that the same code runs in production and in simulation.
 type machine struct {
 	program *config.Program // restart policy; a reload replaces it
 	rng     *rand.Rand      // draws the jitter
 
-	ties      // to other programs
-	wanted    wish
-	overruled *wish  // what was wanted before the shutdown; nil without one
-	blame     string // why superd itself ends the present run, which then counts as a failure; empty if nothing
+	deps                  // links to other programs
+	desired               target
+	desiredBeforeShutdown *target // desired state before the shutdown; nil without a shutdown
+	// Why superd ends the present run, which then counts as a failure; or none
+	failureReason Reason
 
-	attempts int             // ends in a row without a stable run: the exponent of the back-off
-	failures []time.Duration // when it failed, within the window of the start limit
-	restarts int             // automatic ones since the operator's last start
-	delay    time.Duration   // until RestartDue, for ArmRestart
+	// Consecutive restarts without a stable run: the exponent of the backoff
+	restartAttempts int
+	failures        []time.Duration // times of failures within the window of the start limit
+	restarts        int             // automatic restarts since the operator's last start
+	delay           time.Duration   // until RestartDue, for ArmRestart
 
-	why    string // why the present or next run is started: "by the operator"
-	ending string // how the last run ended: "exit status 3 after 12ms"
-	cause  string // why the state is what it is
+	startReason Reason // why the present or next run starts
+	exitReason  Reason // how the last run ended
+	stateReason Reason // why the state is what it is
 
-	state    State
-	verdict  Event // what follows the present run when nothing of it is left, unless something else is wanted by then
-	stale    bool  // the present run is by another table than the program has now: it is not to go on, whatever is wanted
-	hindered bool  // somebody has to be gone before it may be started
-	again    bool  // a run that starts later than the present one is wanted
-	owed     bool  // of a program with a schedule: a run is due or under way, its retries included
-	gaveUp   bool  // the start limit was reached and no run was stable since
+	state State
+	// How the run ends once nothing of it is left, unless the desired state has changed by then
+	outcome Event
+	// The present run uses a superseded definition: it must end, whatever the desired state
+	outdated          bool
+	blockedByConflict bool // a conflicting instance must be gone before the start
+	restartPending    bool // a run that starts later than the present one is requested
+	// For a program with a schedule: a run is due or under way, its retries included
+	runPending    bool
+	startLimitHit bool // the start limit was reached, and no run was stable since
 
 	// Of the last run:
-	notStarted bool // it came to its end before its main process was there
-	amiss      bool // it has failed, whatever its exit status: it was never ready, or superd itself has ended it
-	starved    bool // for want of something that the machine was short of
+	notStarted bool // it ended before its main process existed
+	// It failed, whatever its exit status: it never became ready, or superd ended it
+	failed           bool
+	resourceShortage bool // its start failed for want of a resource of the machine
 }
 
-// newMachine returns a machine without ties: a part of its instance.
+// newMachine returns the machine of a new instance, without links to other programs.
 func newMachine(program *config.Program, rng *rand.Rand) machine {
-	return machine{program: program, rng: rng, cause: "not started yet"}
+	return machine{program: program, rng: rng, stateReason: Reason{Kind: ReasonNotStarted}}
 }
 
-// theConfiguration is who wants up what nobody has asked for, as reasons name it.
-const theConfiguration = "the configuration"
-
-// theShutdown is who wants everything down, as reasons name it.
-const theShutdown = "the shutdown"
-
-// wish notes what is wanted now.
-func (m *machine) wish(up bool, by string) {
-	if by != theShutdown {
-		m.overruled = nil
-	} else if m.wanted.by != theShutdown {
-		m.overruled = new(m.wanted)
+// setDesired records the desired state and its actor. The first shutdown request saves the target
+// before it; a request by any other actor clears that.
+func (m *machine) setDesired(up bool, by Actor) {
+	if by.Kind != ActorShutdown {
+		m.desiredBeforeShutdown = nil
+	} else if m.desired.by.Kind != ActorShutdown {
+		m.desiredBeforeShutdown = new(m.desired)
 	}
-	m.wanted = wish{up, by}
+	m.desired = target{up, by}
 }
 
-// step looks up the table. An event that the table does not know in this state is a bug and panics.
+// step applies e by the table and returns the effects. It panics on an event that the table does
+// not have in this state: that is a bug.
 func (m *machine) step(e Event) []Effect {
 	r := rules[m.state][e]
 	if r == nil {
@@ -80,70 +82,53 @@ func (m *machine) step(e Event) []Effect {
 	}
 	m.state = r.next
 	if slices.Contains(r.effects, Spawn) {
-		m.again = false
+		m.restartPending = false
 	}
 	if slices.Contains(r.effects, EndRun) {
-		m.stale = false
+		m.outdated = false
 	}
 	return r.effects
 }
 
-// startedBy and byWhom say who has wanted it. Those who start thousands are said in the same words each time, which are in memory once.
-func startedBy(by string) string {
-	switch by {
-	case theConfiguration:
-		return "started by " + theConfiguration
-	case operator:
-		return "started by " + operator
-	}
-	return "started by " + by
-}
+// startedBy returns the reason of a run that an actor requested.
+func startedBy(by Actor) Reason { return Reason{ReasonStarted, by.String()} }
 
-func byWhom(by string) string {
-	switch by {
-	case theConfiguration:
-		return "by " + theConfiguration
-	case operator:
-		return "by " + operator
-	}
-	return "by " + by
-}
-
-// wantUp is a start. From the operator it clears every limit and counter.
-func (m *machine) wantUp(by string, operator bool) []Effect {
-	m.wish(true, by)
+// wantUp requests a start. A start by the operator clears every limit and counter.
+func (m *machine) wantUp(by Actor, operator bool) []Effect {
+	m.setDesired(true, by)
 	if operator {
-		m.forgive()
-		m.owed = true
+		m.resetFailed()
+		m.runPending = true
 	}
 	switch m.state {
 	case Starting, Running:
-	case Lingering:
-		if m.unwanted() {
-			return m.step(Linger)
+	case StopPending:
+		if m.mustEnd() {
+			return m.step(DeferStop)
 		}
-		return m.stay()
-	case Stopping, Killing, Clearing:
-		m.verdict, m.blame = EndAgain, ""
-		m.why = byWhom(by)
-		m.cause = "stopping; then started by " + by
+		return m.cancelStop()
+	case Stopping, Killing, TearingDown:
+		m.outcome, m.failureReason = RunEndedRestart, Reason{}
+		m.startReason = startedBy(by)
+		m.stateReason = Reason{ReasonStoppingToStart, by.String()}
 	default:
-		m.why = byWhom(by)
-		m.cause = startedBy(by)
+		m.startReason = startedBy(by)
+		m.stateReason = m.startReason
 	}
 	return m.step(m.unlessOrdered(WantUp))
 }
 
-// unlessBlocked returns e, a start, or what takes its place where that has to wait.
+// unlessBlocked returns e, which starts a run, or Wait where the start has to wait.
 func (m *machine) unlessBlocked(e Event) Event {
-	if m.blocked() && rules[m.state][Wait] != nil {
+	if m.startBlocked() && rules[m.state][Wait] != nil {
 		return Wait
 	}
 	return e
 }
 
-// unlessOrdered is unlessBlocked for a start that somebody asks for. Where it comes after others it always waits until the turn's other work is done: those
-// may be asked for in the same breath, and only then is it known for whom it has to wait.
+// unlessOrdered is unlessBlocked for a requested start. A program with orderings always waits until
+// the turn's other work is done: the same request may start the programs it comes after, and only
+// then is it known which of them it waits for.
 func (m *machine) unlessOrdered(e Event) Event {
 	if m.follows > 0 && rules[m.state][Wait] != nil {
 		return Wait
@@ -151,311 +136,363 @@ func (m *machine) unlessOrdered(e Event) Event {
 	return m.unlessBlocked(e)
 }
 
-// blocked reports whether a start has to wait: for room, for what it requires or comes after, for its schedule, or, where a new run was asked for,
-// until those who require it are down.
-func (m *machine) blocked() bool {
-	return m.hindered || m.short() || m.awaitsSchedule() || m.again && !m.lastLeft()
+// startBlocked reports whether a start has to wait: for a conflicting instance, for requirements
+// and orderings, for the schedule or, if a new run was requested, until the dependents are down.
+func (m *machine) startBlocked() bool {
+	return m.blockedByConflict || m.waiting() || m.awaitsSchedule() || m.restartPending && !m.dependentsDown()
 }
 
-// unwanted reports whether a run that is there, or is about to be, has to end.
-func (m *machine) unwanted() bool { return !m.wanted.up || m.again || m.stale || m.lacking() }
+// mustEnd reports whether a run that exists, or is about to, has to end.
+func (m *machine) mustEnd() bool {
+	return !m.desired.up || m.restartPending || m.outdated || m.requirementsLost()
+}
 
-// freed is the end of the wait, or of that part of it which was for those who had to be down before a new run.
-func (m *machine) freed() []Effect {
-	m.again = false
-	m.cause = "started " + m.why
+// unblocked ends the wait for a start. Where the instance waited for its dependents to go down
+// before a new run, it ends only that part of the wait.
+func (m *machine) unblocked() []Effect {
+	m.restartPending = false
+	m.stateReason = m.startReason
 	return m.step(m.unlessBlocked(WantUp))
 }
 
-// block is the loss of something that it requires: it goes, and stays wanted up. cause tells what is lost, why what brings it back.
-func (m *machine) block(cause, why string) []Effect {
-	m.cause, m.why = "stopping: "+cause, why
-	return m.end(Again)
+// requirementLost ends the run because a requirement is lost. The instance stays wanted up. cause
+// describes the loss, why what restores the requirement.
+func (m *machine) requirementLost(cause, why Reason) []Effect {
+	m.stateReason, m.startReason = cause, why
+	return m.end(Restart)
 }
 
-// end is the beginning of the end of a run, be it by WantDown or by Again: others may have to be down before. What is not ready yet waits for
-// nobody: those who run on since they were started with the run before do without it anyway.
+// end begins the end of a run, by WantDown or Restart. A ready run with dependents first waits
+// until they are down. A run that is not ready does not wait: the dependents that still run were
+// started with the run before, and already do without it.
 func (m *machine) end(e Event) []Effect {
-	if m.state == Lingering || m.state == Running && (m.own.users > 0 || m.own.after > 0) {
-		return m.step(Linger)
+	if m.state == StopPending || m.state == Running && (m.own.dependents > 0 || m.own.after > 0) {
+		return m.step(DeferStop)
 	}
 	return m.step(e)
 }
 
-// stay is the end of a stop that has not begun: it goes on as if nothing had been.
-func (m *machine) stay() []Effect {
-	m.cause = "running: the stop was taken back before its turn came"
+// cancelStop cancels a stop that has not begun: the run continues unchanged.
+func (m *machine) cancelStop() []Effect {
+	m.stateReason = Reason{Kind: ReasonStopTakenBack}
 	return m.step(WantUp)
 }
 
-// leave is the stop when its turn has come.
-func (m *machine) leave() []Effect {
-	if m.wanted.up {
-		return m.step(Again)
+// stopNow performs a pending stop once the dependents are down.
+func (m *machine) stopNow() []Effect {
+	if m.desired.up {
+		return m.step(Restart)
 	}
 	return m.step(WantDown)
 }
 
-// wantAgain is a restart: whatever the state, a run is wanted that starts after this. From the operator it clears
-// every limit and counter.
-func (m *machine) wantAgain(by string, operator bool) []Effect {
-	m.wish(true, by)
-	m.again = true
-	m.why = byWhom(by)
+// wantAgain requests a restart: in any state, a run that starts after this is requested. A restart
+// by the operator clears every limit and counter.
+func (m *machine) wantAgain(by Actor, operator bool) []Effect {
+	m.setDesired(true, by)
+	m.restartPending = true
+	m.startReason = startedBy(by)
 	if operator {
-		m.forgive()
-		m.owed = true
-	} else { // a changed program owes nothing to the old one
-		m.attempts, m.failures, m.gaveUp = 0, nil, false
+		m.resetFailed()
+		m.runPending = true
+	} else { // a changed definition does not inherit the failures of the old one
+		m.restartAttempts, m.failures, m.startLimitHit = 0, nil, false
 	}
 	switch m.state {
-	case Starting, Running, Lingering, Stopping, Killing, Clearing:
-		m.cause = "stopping, to be restarted by " + by
+	case Starting, Running, StopPending, Stopping, Killing, TearingDown:
+		m.stateReason = Reason{ReasonStoppingToRestart, by.String()}
 	case Spawning:
-		m.cause = startedBy(by)
+		m.stateReason = m.startReason
 	default:
-		m.again = !m.lastLeft() // it is down: there is only the question whether those who require it are
-		m.cause = startedBy(by)
+		// No run to end: only live dependents can delay the start
+		m.restartPending = !m.dependentsDown()
+		m.stateReason = m.startReason
 	}
-	return m.end(m.unlessOrdered(Again))
+	return m.end(m.unlessOrdered(Restart))
 }
 
-// awaitsSchedule reports whether nothing is to be started before a time of the program's schedule comes.
-func (m *machine) awaitsSchedule() bool { return m.program.Scheduled() && !m.owed }
+// awaitsSchedule reports whether no run may start before the next time of the program's schedule.
+func (m *machine) awaitsSchedule() bool { return m.program.Scheduled() && !m.runPending }
 
-// scheduleDue is a time of the schedule that has come. why says so, as a reason to be started.
-func (m *machine) scheduleDue(why string) []Effect {
-	m.owed, m.attempts, m.failures, m.gaveUp = true, 0, nil, false
-	m.why = why
-	m.cause = "started " + why
+// scheduleDue starts the run for a time of the schedule that has come. why is the reason of that
+// start.
+func (m *machine) scheduleDue(why Reason) []Effect {
+	m.runPending, m.restartAttempts, m.failures, m.startLimitHit = true, 0, nil, false
+	m.startReason, m.stateReason = why, why
 	return m.step(m.unlessBlocked(WantUp))
 }
 
-// wantDown is a stop.
-func (m *machine) wantDown(by string) []Effect {
-	m.wish(false, by)
-	m.again = false
-	m.owed = m.owed && by == theShutdown // which may be void
+// wantDown requests a stop.
+func (m *machine) wantDown(by Actor) []Effect {
+	m.setDesired(false, by)
+	m.restartPending = false
+	m.runPending = m.runPending && by.Kind == ActorShutdown // recovery may undo a shutdown
 	switch {
-	case m.state == Spawning || m.state.lives() || m.state == Clearing:
-		m.cause = "stopping by " + by
-	case m.ending != "":
-		m.cause = fmt.Sprintf("stopped by %s; before: %s", by, m.ending)
+	case m.state == Spawning || m.state.lives() || m.state == TearingDown:
+		m.stateReason = Reason{ReasonStopping, by.String()}
+	case m.exitReason.Kind != ReasonNone:
+		m.stateReason = Reason{ReasonStopped, fmt.Sprintf("%s; before: %s", by, m.exitReason)}
 	default:
-		m.cause = "stopped by " + by
+		m.stateReason = Reason{ReasonStopped, by.String()}
 	}
 	return m.end(WantDown)
 }
 
-// forgive forgets what went wrong.
-func (m *machine) forgive() {
-	m.attempts, m.failures, m.gaveUp, m.restarts = 0, nil, false, 0
+// resetFailed clears the start limit and all counters of failures and restarts.
+func (m *machine) resetFailed() {
+	m.restartAttempts, m.failures, m.startLimitHit, m.restarts = 0, nil, false, 0
 }
 
-// spawned is a main process that was started. ready tells whether it is ready by that.
+// spawned records that the main process was started. ready reports whether that makes it ready.
 func (m *machine) spawned(ready bool) []Effect {
-	if m.unwanted() {
-		return m.step(SpawnedStale)
+	if m.mustEnd() {
+		return m.step(SpawnedOutdated)
 	}
-	if m.cause != "started "+m.why { // usually it is
-		m.cause = "started " + m.why
-	}
+	m.stateReason = m.startReason
 	if !ready {
 		return m.step(SpawnedUnready)
 	}
 	return m.step(Spawned)
 }
 
-// ready is a main process that has become ready, so long after its start.
+// ready records that the main process has become ready, at that time after its start.
 func (m *machine) ready(after time.Duration) []Effect {
-	m.cause = fmt.Sprintf("started %s; ready after %s", m.why, roundDuration(after))
+	m.stateReason = m.startReason.and("; ready after " + plain(roundDuration(after)))
 	return m.step(Ready)
 }
 
-// condemn ends a run that is not as it should be, for the reason given. e is StartDue, Unfit or WatchdogDue.
-func (m *machine) condemn(e Event, reason string) []Effect {
-	m.blame = reason
-	m.cause = "stopping: " + reason
+// failRun ends a run that has failed, for the given reason. e is StartTimeout, HealthFailed or
+// WatchdogTimeout.
+func (m *machine) failRun(e Event, reason Reason) []Effect {
+	m.failureReason = reason
+	m.stateReason = Reason{reason.Kind, "stopping: " + reason.String()}
 	return m.step(e)
 }
 
-// A spawnFault tells how a failed spawn counts.
+// A spawnFault says how a failed spawn counts.
 type spawnFault uint8
 
 const (
-	faultProgram  spawnFault = iota // something about the program: counts as a failure
-	faultResource                   // the machine is short of something: tried again, never used up
-	faultFinal                      // trying again is pointless until somebody changes the configuration
+	faultProgram  spawnFault = iota // a fault of the program: counts as a failure
+	faultResource                   // a resource shortage: retried without limit
+	faultFinal                      // a retry is pointless until the configuration changes
 )
 
-// spawnFailed is a start that failed at now (monotonic) for the reason given. left tells whether its hooks have left
-// something to clear.
-func (m *machine) spawnFailed(now time.Duration, reason string, fault spawnFault, left bool) []Effect {
-	m.ending, m.cause, m.notStarted, m.starved = reason, reason, true, fault == faultResource
+// spawnFailed records a start that failed at now (monotonic) for the given reason. left reports
+// whether hooks have left something for the teardown.
+func (m *machine) spawnFailed(
+	now time.Duration, reason Reason, fault spawnFault, left bool,
+) []Effect {
+	m.exitReason, m.stateReason, m.notStarted, m.resourceShortage = reason, reason, true, fault == faultResource
 	switch {
-	case m.unwanted():
-		m.verdict = EndAgain // of what is not wanted any more: it doesn't count
+	case m.mustEnd():
+		m.outcome = RunEndedRestart // the run is no longer wanted, so the failure does not count
 	case fault == faultResource:
-		m.verdict = m.retry()
+		m.outcome = m.retry()
 	case fault == faultFinal || m.program.Restart == config.RestartNever:
-		m.verdict = EndFinal
+		m.outcome = RunEndedFinal
 	case m.overLimit(now):
-		m.verdict = m.giveUp()
+		m.outcome = m.hitStartLimit()
 	default:
-		m.verdict = m.retry()
+		m.outcome = m.retry()
 	}
-	return m.over(left)
+	return m.endRun(left)
 }
 
-// interrupted is a start that superd's own end has cut short before its main process was there. left is as for spawnFailed.
+// interrupted records a start that the end of superd cut short before the main process existed.
+// left is as for spawnFailed.
 func (m *machine) interrupted(left bool) []Effect {
-	m.ending, m.verdict, m.notStarted, m.starved = "start interrupted: superd was killed", EndAgain, true, false
-	m.cause, m.why = m.ending, "again: "+m.ending
-	return m.over(left)
+	m.exitReason = Reason{Kind: ReasonStartInterrupted}
+	m.outcome, m.notStarted, m.resourceShortage = RunEndedRestart, true, false
+	m.stateReason, m.startReason = m.exitReason, Reason{ReasonRestarted, m.exitReason.String()}
+	return m.endRun(left)
 }
 
-// calledOff is a start that was called off. left is as for spawnFailed.
-func (m *machine) calledOff(left bool) []Effect {
-	m.ending, m.verdict = "start called off", EndAgain
-	return m.over(left)
+// spawnCanceled records a start that was cancelled. left is as for spawnFailed.
+func (m *machine) spawnCanceled(left bool) []Effect {
+	m.exitReason, m.outcome = Reason{Kind: ReasonStartCancelled}, RunEndedRestart
+	return m.endRun(left)
 }
 
-// exited is the end of the main process at now (monotonic), after it ran for so long, and was ready for so long, 0 if it never was.
-// note is what else is known of it; left tells whether there is something to clear before the run is over.
-func (m *machine) exited(now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note string, left bool) []Effect {
-	m.ending, m.notStarted, m.starved = fmt.Sprintf("%s after %s", exit, roundDuration(ran)), false, false
-	m.amiss = m.state == Starting || m.blame != ""
-	if note != "" {
-		m.ending += ", " + note
+// exitReason returns how a main process ended: "exit status 3".
+func exitReason(exit pidfd.Exit) Reason {
+	kind := ReasonExited
+	switch {
+	case !exit.Known:
+		kind = ReasonExitUnknown
+	case exit.Signal != 0:
+		kind = ReasonKilledBySignal
+	}
+	return Reason{kind, exit.String()}
+}
+
+// exited records the end of the main process at now (monotonic). ran is its run time, and stable
+// the time it was ready, 0 if it never was. note is what else is known of the exit. left reports
+// whether a teardown is needed.
+func (m *machine) exited(
+	now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note Reason, left bool,
+) []Effect {
+	m.exitReason = exitReason(exit).and(" after " + plain(roundDuration(ran)))
+	m.notStarted, m.resourceShortage = false, false
+	m.failed = m.state == Starting || m.failureReason.Kind != ReasonNone
+	if note.Kind != ReasonNone {
+		m.exitReason = m.exitReason.and(", " + note.String())
+	}
+	if note.Kind == ReasonOutOfMemory {
+		m.exitReason.Kind = note.Kind
 	}
 	if stable >= m.program.Backoff.ResetAfter {
-		m.attempts, m.gaveUp = 0, false
+		m.restartAttempts, m.startLimitHit = 0, false
 	}
-	m.verdict = EndAgain // it was to be ended: over, unless it is to be down
+	m.outcome = RunEndedRestart // a requested end: tornDown checks the desired state
 	switch m.state {
 	case Starting:
-		m.ending += ", before it was ready"
-		m.cause = m.ending
-		m.verdict = m.failed(now)
+		if m.exitReason = m.exitReason.and(", before it was ready"); m.exitReason.Kind != ReasonOutOfMemory {
+			m.exitReason.Kind = ReasonExitedBeforeReady
+		}
+		m.stateReason = m.exitReason
+		m.outcome = m.afterFailure(now)
 	case Running:
-		m.cause = m.ending
-		m.verdict = m.judge(now, exit)
-	case Lingering:
+		m.stateReason = m.exitReason
+		m.outcome = m.restartDecision(now, exit)
+	case StopPending:
 	case Killing:
-		m.ending = fmt.Sprintf("killed after stop_timeout %s (%s)", m.program.StopTimeout, m.ending)
+		m.exitReason = Reason{ReasonStopTimeout,
+			fmt.Sprintf("killed after stop_timeout %s (%s)", m.program.StopTimeout, m.exitReason)}
 	default:
-		m.ending = fmt.Sprintf("ended at the stop signal (%s)", m.ending)
+		m.exitReason = Reason{ReasonStopSignal, fmt.Sprintf("ended at the stop signal (%s)", m.exitReason)}
 	}
-	if m.blame != "" {
-		m.ending = m.blame + "; " + m.ending
-		if m.blame = ""; !m.unwanted() { // of what is not wanted any more: it doesn't count
-			m.cause = m.ending
-			m.verdict = m.failed(now)
+	if m.failureReason.Kind != ReasonNone {
+		m.exitReason = m.failureReason.and("; " + m.exitReason.String())
+		// A failure of a run that is no longer wanted does not count
+		if m.failureReason = (Reason{}); !m.mustEnd() {
+			m.stateReason = m.exitReason
+			m.outcome = m.afterFailure(now)
 		}
 	}
-	return m.over(left)
+	return m.endRun(left)
 }
 
-// judge decides what follows an end that nobody asked for.
-func (m *machine) judge(now time.Duration, exit pidfd.Exit) Event {
+// wentToBackground records that a main process exited with success at once and left processes
+// behind.
+func (m *machine) wentToBackground() {
+	const hint = `; it left processes behind: a program has to stay in the foreground, look for an option such as -D, -F, --foreground or "daemonize no"`
+	was := m.exitReason.Kind
+	m.exitReason = Reason{ReasonWentToBackground, m.exitReason.String() + hint}
+	if m.stateReason.Kind == was {
+		m.stateReason = Reason{ReasonWentToBackground, m.stateReason.String() + hint}
+	} else { // such as a start limit: that says more
+		m.stateReason = m.stateReason.and(hint)
+	}
+}
+
+// restartDecision returns the outcome of an exit that superd did not request.
+func (m *machine) restartDecision(now time.Duration, exit pidfd.Exit) Event {
 	success := exit.Known && exit.Signal == 0 && slices.Contains(m.program.SuccessExitCodes, exit.Code)
 	switch {
 	case success && m.program.Restart != config.RestartAlways:
-		return EndDone
+		return RunEndedDone
 	case success:
 		return m.retry()
 	}
-	return m.failed(now)
+	return m.afterFailure(now)
 }
 
-// failed decides what follows a run that has failed.
-func (m *machine) failed(now time.Duration) Event {
+// afterFailure returns the outcome of a run that failed.
+func (m *machine) afterFailure(now time.Duration) Event {
 	switch {
 	case m.program.Restart == config.RestartNever:
-		m.cause = m.ending + "; restart = \"never\""
-		return EndFinal
+		m.stateReason = m.exitReason.and(`; restart = "never"`)
+		return RunEndedFinal
 	case m.overLimit(now):
-		return m.giveUp()
+		return m.hitStartLimit()
 	}
 	return m.retry()
 }
 
-// over ends the run, at once or when what is left has been cleared.
-func (m *machine) over(left bool) []Effect {
+// endRun ends the run, at once or after the teardown.
+func (m *machine) endRun(left bool) []Effect {
 	if left {
-		return m.step(Left)
+		return m.step(MainExited)
 	}
-	return m.cleared()
+	return m.tornDown()
 }
 
-// cleared is the end of a run: nothing of it is left.
-func (m *machine) cleared() []Effect {
+// tornDown ends the run when nothing of it is left.
+func (m *machine) tornDown() []Effect {
 	switch {
-	case !m.wanted.up:
-		m.cause = fmt.Sprintf("stopped by %s: %s", m.wanted.by, m.ending)
-		return m.step(EndDown)
-	case m.program.Scheduled() && (!m.owed || !m.again && m.verdict != EndRetry && m.verdict != EndAgain):
-		return m.untilNextTime()
-	case m.again || m.verdict == EndAgain:
-		if m.blocked() {
-			return m.step(EndWait)
+	case !m.desired.up:
+		m.stateReason = Reason{ReasonStopped, fmt.Sprintf("%s: %s", m.desired.by, m.exitReason)}
+		return m.step(RunEndedDown)
+	case m.program.Scheduled() && (!m.runPending || !m.restartPending && m.outcome != RunEndedRetry && m.outcome != RunEndedRestart):
+		return m.awaitNextTime()
+	case m.restartPending || m.outcome == RunEndedRestart:
+		if m.startBlocked() {
+			return m.step(RunEndedWait)
 		}
-		m.cause = "started " + m.why
-		return m.step(EndAgain)
+		m.stateReason = m.startReason
+		return m.step(RunEndedRestart)
 	}
-	if m.verdict == EndRetry {
-		m.attempts++
-		m.delay = restartDelay(m.program.Backoff, m.attempts, m.rng)
+	if m.outcome == RunEndedRetry {
+		m.restartAttempts++
+		m.delay = restartDelay(m.program.Backoff, m.restartAttempts, m.rng)
 	}
-	return m.step(m.verdict)
+	return m.step(m.outcome)
 }
 
-// untilNextTime is the end of what was to be run for a time of the schedule. Whatever came of it, the next time is another one.
-func (m *machine) untilNextTime() []Effect {
-	if m.verdict == EndGaveUp || m.gaveUp {
-		m.ending += fmt.Sprintf("; gave up after %s within %s", plural(m.program.StartLimit.Failures, "failure"), plain(m.program.StartLimit.Within))
+// awaitNextTime ends the run for a time of the schedule. Whatever its outcome, the next time is
+// independent of it.
+func (m *machine) awaitNextTime() []Effect {
+	if m.outcome == RunEndedStartLimit || m.startLimitHit {
+		limit := m.program.StartLimit
+		m.exitReason = m.exitReason.and(fmt.Sprintf("; gave up after %s within %s",
+			plural(limit.Failures, "failure"), plain(limit.Within)))
 	}
-	m.settleRun()
-	return m.step(EndWait)
+	m.clearPendingRun()
+	return m.step(RunEndedWait)
 }
 
-// settleRun forgets a run that was owed.
-func (m *machine) settleRun() {
-	m.owed, m.again, m.attempts, m.failures, m.gaveUp = false, false, 0, nil, false
+// clearPendingRun cancels the pending run, and resets the counters of failures.
+func (m *machine) clearPendingRun() {
+	m.runPending, m.restartPending, m.restartAttempts, m.failures, m.startLimitHit = false, false, 0, nil, false
 }
 
-// reconsider decides anew what follows an end, before which the program had another table. success tells whether it ended well.
-func (m *machine) reconsider(before *config.Program, success bool) {
+// reevaluate makes the restart decision again after a change of the definition from before. success
+// reports whether the main process ended with success.
+func (m *machine) reevaluate(before *config.Program, success bool) {
 	policy := m.program.Restart
-	gaveUp := m.verdict == EndGaveUp || m.verdict == EndFinal && m.gaveUp && before.Restart != config.RestartNever
+	gaveUp := m.outcome == RunEndedStartLimit || m.outcome == RunEndedFinal && m.startLimitHit && before.Restart != config.RestartNever
 	switch {
-	case m.verdict == EndAgain, m.starved: // it is not the policy that decides
+	// The restart policy does not decide these
+	case m.outcome == RunEndedRestart, m.resourceShortage:
 	case success && policy != config.RestartAlways:
-		m.conclude(EndDone)
+		m.makeFinal(RunEndedDone)
 	case policy == config.RestartNever:
-		m.conclude(EndFinal)
+		m.makeFinal(RunEndedFinal)
 	case gaveUp && m.program.StartLimit.Failures > 0:
-		m.verdict = m.slowly()
+		m.outcome = m.retrySlowly()
 	default:
-		m.cause, m.verdict = m.ending, m.retry()
+		m.stateReason, m.outcome = m.exitReason, m.retry()
 	}
 }
 
-// conclude has an end be final, e is EndDone or EndFinal, where it was not: the restart policy is another one by now.
-func (m *machine) conclude(e Event) {
-	if m.verdict == e {
+// makeFinal makes the outcome final where it was not, since the restart policy has changed. e is
+// RunEndedDone or RunEndedFinal.
+func (m *machine) makeFinal(e Event) {
+	if m.outcome == e {
 		return
 	}
-	m.verdict = e
-	m.cause = fmt.Sprintf("%s; restart = %q by now", m.ending, m.program.Restart)
+	m.outcome = e
+	m.stateReason = m.exitReason.and(fmt.Sprintf("; restart = %q by now", m.program.Restart))
 }
 
-// rest is the end of a wait in back-off, since the restart policy is another one by now. e is EndDone or EndFinal.
-func (m *machine) rest(e Event) []Effect {
-	m.conclude(e)
+// endBackoff ends the backoff without a restart, since the restart policy has changed. e is
+// RunEndedDone or RunEndedFinal.
+func (m *machine) endBackoff(e Event) []Effect {
+	m.makeFinal(e)
 	if m.program.Scheduled() {
-		m.ending = m.cause
-		m.settleRun()
+		m.exitReason = m.stateReason
+		m.clearPendingRun()
 		return m.step(Wait)
 	}
 	return m.step(e)
@@ -468,62 +505,69 @@ func (m *machine) overLimit(now time.Duration) bool {
 		return false
 	}
 	m.failures = append(slices.DeleteFunc(m.failures, func(at time.Duration) bool { return now-at > limit.Within }), now)
-	return m.gaveUp || len(m.failures) >= limit.Failures
+	return m.startLimitHit || len(m.failures) >= limit.Failures
 }
 
-// giveUp notes that the limit is reached and decides whether the program is tried again slowly.
-func (m *machine) giveUp() Event {
+// hitStartLimit records that the start limit is reached and returns the outcome: final, or a slow
+// retry.
+func (m *machine) hitStartLimit() Event {
 	limit := m.program.StartLimit
-	m.gaveUp = true
+	m.startLimitHit = true
 	m.failures = nil
-	m.why = "by the slow retry after giving up"
-	m.cause = fmt.Sprintf("%s; gave up after %d failures within %s", m.ending, limit.Failures, limit.Within)
-	return m.slowly()
+	m.startReason = Reason{Kind: ReasonSlowRetry}
+	m.stateReason = Reason{ReasonStartLimit,
+		fmt.Sprintf("%s; gave up after %d failures within %s", m.exitReason, limit.Failures, limit.Within)}
+	return m.retrySlowly()
 }
 
-const notTriedAgain = "; retry_after = 0: not tried again"
-
-// slowly decides whether a program that has given up is tried again, and notes when.
-func (m *machine) slowly() Event {
-	m.cause = strings.TrimSuffix(m.cause, notTriedAgain)
-	if m.delay = m.program.StartLimit.RetryAfter; m.delay == 0 {
-		m.cause += notTriedAgain
-		return EndFinal
+// retrySlowly sets the delay of the slow retry and returns the outcome: final where retry_after is
+// 0.
+func (m *machine) retrySlowly() Event {
+	m.delay = m.program.StartLimit.RetryAfter
+	final := m.stateReason.Kind == ReasonStartLimitFinal
+	switch {
+	case m.delay != 0 && final:
+		m.stateReason.Kind = ReasonStartLimit
+	case m.delay == 0 && !final:
+		m.stateReason = Reason{ReasonStartLimitFinal, m.stateReason.String()}
 	}
-	return EndGaveUp
+	if m.delay == 0 {
+		return RunEndedFinal
+	}
+	return RunEndedStartLimit
 }
 
-// retry decides for another start, after the back-off.
+// retry returns the outcome for another start after the backoff.
 func (m *machine) retry() Event {
-	m.why = "again: " + m.ending
-	return EndRetry
+	m.startReason = Reason{ReasonRestarted, m.exitReason.String()}
+	return RunEndedRetry
 }
 
-// restartDue is the end of the delay.
+// restartDue starts the next run when the delay has passed.
 func (m *machine) restartDue() []Effect {
 	m.restarts++
-	m.cause = "started " + m.why
+	m.stateReason = m.startReason
 	return m.step(m.unlessBlocked(RestartDue))
 }
 
-// stopDue is the end of the stop time-out.
-func (m *machine) stopDue() []Effect {
-	m.cause += ": still there after the stop time-out, SIGKILL sent"
-	return m.step(StopDue)
+// stopTimeout handles the end of the stop time-out: SIGKILL follows.
+func (m *machine) stopTimeout() []Effect {
+	m.stateReason = Reason{ReasonKillSent,
+		m.stateReason.String() + ": still there after the stop time-out, SIGKILL sent"}
+	return m.step(StopTimeout)
 }
 
-// killDue is a process that SIGKILL did not end.
-func (m *machine) killDue() []Effect { return m.step(KillDue) }
+// killTimeout handles a process that SIGKILL did not end.
+func (m *machine) killTimeout() []Effect { return m.step(KillTimeout) }
 
-// roundDuration cuts d to three or four digits, for showing.
+// roundDuration returns d rounded to three digits, from a minute on to seconds.
 func roundDuration(d time.Duration) time.Duration {
-	switch {
-	case d >= time.Minute:
+	if d >= time.Minute {
 		return d.Round(time.Second)
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond)
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond)
 	}
-	return d
+	digit := time.Duration(1)
+	for d/digit >= 1000 {
+		digit *= 10
+	}
+	return d.Round(digit)
 }

@@ -36,7 +36,7 @@ func testMachine(change func(*config.Program)) *machine {
 		change(program)
 	}
 	m := newMachine(program, rand.New(rand.NewPCG(1, 1)))
-	m.ties = tied(newNode(program.Name))
+	m.deps = newDeps(newNode(program.Name))
 	return &m
 }
 
@@ -47,20 +47,20 @@ var (
 	exitLost  = pidfd.Exit{}
 )
 
-// TestFailedStartNotWanted: a start that fails after another one was asked for doesn't count.
+// TestFailedStartNotWanted: a start that fails after another one was requested does not count.
 func TestFailedStartNotWanted(t *testing.T) {
 	m := testMachine(func(p *config.Program) {
 		p.StartLimit = config.StartLimit{Failures: 2, Within: time.Minute}
 	})
-	m.wantUp("the configuration", false)
-	m.wantAgain("the configuration: changed", false)
-	m.spawnFailed(0, "no such file", faultProgram, false)
+	m.wantUp(actor(ActorConfiguration), false)
+	m.wantAgain(actor(ActorReload), false)
+	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
 	if m.state != Spawning {
 		t.Fatalf("state %v, want starting: the other one", m.state)
 	}
-	m.spawnFailed(0, "no such file", faultProgram, false)
+	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
 	if m.state != Backoff {
-		t.Errorf("after the first failure: %v, %s; want back-off", m.state, m.cause)
+		t.Errorf("after the first failure: %v, %s; want back-off", m.state, m.stateReason)
 	}
 }
 
@@ -85,9 +85,9 @@ func TestWhatFollowsAnExit(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := testMachine(func(p *config.Program) { p.Restart = tt.restart })
-			m.wantUp("the configuration", false)
+			m.wantUp(actor(ActorConfiguration), false)
 			m.spawned(true)
-			m.exited(time.Second, tt.exit, time.Millisecond, time.Millisecond, "", false)
+			m.exited(time.Second, tt.exit, time.Millisecond, time.Millisecond, Reason{}, false)
 			if m.state != tt.want {
 				t.Errorf("after %v with restart = %v: state %v, want %v", tt.exit, tt.restart, m.state, tt.want)
 			}
@@ -97,10 +97,10 @@ func TestWhatFollowsAnExit(t *testing.T) {
 
 func TestBackoffGrowsAndIsForgotten(t *testing.T) {
 	m := testMachine(nil)
-	m.wantUp("the configuration", false)
+	m.wantUp(actor(ActorConfiguration), false)
 	crash := func(ran time.Duration) time.Duration {
 		m.spawned(true)
-		m.exited(time.Hour, exitThree, ran, ran, "", false)
+		m.exited(time.Hour, exitThree, ran, ran, Reason{}, false)
 		delay := m.delay
 		m.restartDue()
 		return delay
@@ -122,9 +122,9 @@ func TestBackoffGrowsAndIsForgotten(t *testing.T) {
 	if m.restarts != 27 {
 		t.Errorf("restarts = %d, want 27", m.restarts)
 	}
-	m.wantAgain("the operator", true)
-	if m.restarts != 0 || m.attempts != 0 {
-		t.Errorf("after the operator's restart: %d restarts, %d attempts; want none", m.restarts, m.attempts)
+	m.wantAgain(actor(ActorOperator), true)
+	if m.restarts != 0 || m.restartAttempts != 0 {
+		t.Errorf("after the operator's restart: %d restarts, %d attempts; want none", m.restarts, m.restartAttempts)
 	}
 }
 
@@ -145,12 +145,12 @@ func TestStartLimit(t *testing.T) {
 		m := testMachine(func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 3, Within: time.Minute, RetryAfter: retry}
 		})
-		m.wantUp("the configuration", false)
+		m.wantUp(actor(ActorConfiguration), false)
 		return m
 	}
 	fail := func(m *machine, at time.Duration) {
 		m.spawned(true)
-		m.exited(at, exitThree, time.Millisecond, time.Millisecond, "", false)
+		m.exited(at, exitThree, time.Millisecond, time.Millisecond, Reason{}, false)
 	}
 	t.Run("gives up, and tries again slowly", func(t *testing.T) {
 		m := limited(10 * time.Minute)
@@ -160,8 +160,8 @@ func TestStartLimit(t *testing.T) {
 				m.restartDue()
 			}
 		}
-		if m.state != Failed || m.delay != 10*time.Minute || !strings.Contains(m.cause, "gave up after 3 failures") {
-			t.Fatalf("after 3 failures: %v, delay %v, %q; want failed, 10m", m.state, m.delay, m.cause)
+		if m.state != Failed || m.delay != 10*time.Minute || !strings.Contains(m.stateReason.String(), "gave up after 3 failures") {
+			t.Fatalf("after 3 failures: %v, delay %v, %q; want failed, 10m", m.state, m.delay, m.stateReason)
 		}
 		m.restartDue()
 		fail(m, time.Hour)
@@ -182,19 +182,19 @@ func TestStartLimit(t *testing.T) {
 	t.Run("without retry_after it stays failed", func(t *testing.T) {
 		m := limited(0)
 		for range 3 {
-			m.spawnFailed(0, "no such file", faultProgram, false)
+			m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
 			if m.state == Backoff {
 				m.restartDue()
 			}
 		}
-		if effects := rules[Spawning][EndFinal].effects; m.state != Failed || slices.Contains(effects, ArmRestart) {
+		if effects := rules[Spawning][RunEndedFinal].effects; m.state != Failed || slices.Contains(effects, ArmRestart) {
 			t.Errorf("state %v, effects %v; want failed without a timer", m.state, effects)
 		}
 	})
 	t.Run("a shortage of the machine never counts", func(t *testing.T) {
 		m := limited(0)
 		for range 100 {
-			m.spawnFailed(0, "no processes left", faultResource, false)
+			m.spawnFailed(0, Reason{ReasonShortage, "no processes left"}, faultResource, false)
 			if m.state != Backoff {
 				t.Fatalf("state %v, want backoff", m.state)
 			}
@@ -204,39 +204,41 @@ func TestStartLimit(t *testing.T) {
 	t.Run("the operator's start clears it", func(t *testing.T) {
 		m := limited(0)
 		for range 3 {
-			m.spawnFailed(0, "no such file", faultProgram, false)
+			m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
 			if m.state == Backoff {
 				m.restartDue()
 			}
 		}
-		m.wantUp("the operator", true)
-		m.spawnFailed(0, "no such file", faultProgram, false)
+		m.wantUp(actor(ActorOperator), true)
+		m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
 		if m.state != Backoff {
 			t.Errorf("first failure after the operator's start: %v, want backoff", m.state)
 		}
 	})
 }
 
-func TestWishesMeetASpawnUnderWay(t *testing.T) {
+func TestTargetsMeetASpawnUnderWay(t *testing.T) {
 	tests := []struct {
 		name   string
 		do     func(*machine)
 		result func(*machine) []Effect
 		want   State
 	}{
-		{"stop, then it spawned", func(m *machine) { m.wantDown("the operator") }, spawned, Stopping},
-		{"stop, then it was called off", func(m *machine) { m.wantDown("the operator") }, func(m *machine) []Effect { return m.calledOff(false) }, Stopped},
-		{"stop, then it failed", func(m *machine) { m.wantDown("the operator") },
-			func(m *machine) []Effect { return m.spawnFailed(0, "no such file", faultProgram, false) }, Stopped},
-		{"restart, then it spawned", func(m *machine) { m.wantAgain("the operator", true) }, spawned, Stopping},
-		{"restart, then it was called off", func(m *machine) { m.wantAgain("the operator", true) }, func(m *machine) []Effect { return m.calledOff(false) }, Spawning},
+		{"stop, then it spawned", func(m *machine) { m.wantDown(actor(ActorOperator)) }, spawned, Stopping},
+		{"stop, then it was called off", func(m *machine) { m.wantDown(actor(ActorOperator)) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Stopped},
+		{"stop, then it failed", func(m *machine) { m.wantDown(actor(ActorOperator)) },
+			func(m *machine) []Effect {
+				return m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
+			}, Stopped},
+		{"restart, then it spawned", func(m *machine) { m.wantAgain(actor(ActorOperator), true) }, spawned, Stopping},
+		{"restart, then it was called off", func(m *machine) { m.wantAgain(actor(ActorOperator), true) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Spawning},
 		{"stop and start, then it spawned",
-			func(m *machine) { m.wantDown("the operator"); m.wantUp("the operator", true) }, spawned, Running},
+			func(m *machine) { m.wantDown(actor(ActorOperator)); m.wantUp(actor(ActorOperator), true) }, spawned, Running},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := testMachine(nil)
-			m.wantUp("the configuration", false)
+			m.wantUp(actor(ActorConfiguration), false)
 			tt.do(m)
 			tt.result(m)
 			if m.state != tt.want {
@@ -248,7 +250,7 @@ func TestWishesMeetASpawnUnderWay(t *testing.T) {
 
 func spawned(m *machine) []Effect { return m.spawned(true) }
 
-// TestStarting holds what follows when a program is not ready, or runs and is not as it should be.
+// TestStarting: the effects of a program that is not ready, or that fails its checks.
 func TestStarting(t *testing.T) {
 	limit := config.StartLimit{Failures: 1, Within: time.Minute}
 	tests := []struct {
@@ -260,41 +262,41 @@ func TestStarting(t *testing.T) {
 	}{
 		{"it is ready", nil, func(m *machine) { m.ready(time.Second) }, Running, "started by the configuration; ready after 1s"},
 		{"success before readiness is a failure", func(p *config.Program) { p.Restart = config.RestartOnFailure },
-			func(m *machine) { m.exited(0, exitZero, time.Second, 0, "", false) }, Backoff, "exit status 0 after 1s, before it was ready"},
+			func(m *machine) { m.exited(0, exitZero, time.Second, 0, Reason{}, false) }, Backoff, "exit status 0 after 1s, before it was ready"},
 		{"so it is where it is not restarted", func(p *config.Program) { p.Restart = config.RestartNever },
-			func(m *machine) { m.exited(0, exitZero, time.Second, 0, "", false) }, Failed, `exit status 0 after 1s, before it was ready; restart = "never"`},
+			func(m *machine) { m.exited(0, exitZero, time.Second, 0, Reason{}, false) }, Failed, `exit status 0 after 1s, before it was ready; restart = "never"`},
 		{"a start that takes too long backs off", nil, func(m *machine) {
-			m.condemn(StartDue, "not ready after 30s")
-			m.exited(0, exitKill, time.Second, 0, "", false)
+			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
+			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Backoff, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
 		{"its tree is cleared before", nil, func(m *machine) {
-			m.condemn(StartDue, "not ready after 30s")
-			m.exited(0, exitKill, time.Second, 0, "", true)
-		}, Clearing, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
+			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
+			m.exited(0, exitKill, time.Second, 0, Reason{}, true)
+		}, TearingDown, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
 		{"it counts for the limit", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
-			m.condemn(StartDue, "not ready after 30s")
-			m.exited(0, exitKill, time.Second, 0, "", false)
+			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
+			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Failed, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s); gave up after 1 failures within 1m0s; retry_after = 0: not tried again"},
 		{"not if it is to be down by then", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
-			m.condemn(StartDue, "not ready after 30s")
-			m.wantDown("the operator")
-			m.exited(0, exitKill, time.Second, 0, "", false)
+			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
+			m.wantDown(actor(ActorOperator))
+			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Stopped, "stopped by the operator: not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
 		{"a start by the operator follows at once", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
-			m.condemn(StartDue, "not ready after 30s")
-			m.wantUp("the operator", true)
-			m.exited(0, exitKill, time.Second, 0, "", false)
+			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
+			m.wantUp(actor(ActorOperator), true)
+			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Spawning, "started by the operator"},
 		{"killed, it backs off, too", nil, func(m *machine) {
 			m.ready(time.Second)
-			m.condemn(WatchdogDue, "no word")
-			m.stopDue()
-			m.exited(0, exitKill, time.Second, 0, "", false)
+			m.failRun(WatchdogTimeout, Reason{ReasonWatchdogTimeout, "no word"})
+			m.stopTimeout()
+			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Backoff, "no word; killed after stop_timeout 10s (killed by SIGKILL after 1s)"},
 		{"unhealthy, it backs off", nil, func(m *machine) {
 			m.ready(time.Second)
-			m.condemn(Unfit, "unhealthy")
-			m.exited(0, exitZero, time.Second, 0, "", false)
+			m.failRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
+			m.exited(0, exitZero, time.Second, 0, Reason{}, false)
 		}, Backoff, "unhealthy; ended at the stop signal (exit status 0 after 1s)"},
 	}
 	for _, tt := range tests {
@@ -304,36 +306,36 @@ func TestStarting(t *testing.T) {
 					tt.program(p)
 				}
 			})
-			m.wantUp("the configuration", false)
+			m.wantUp(actor(ActorConfiguration), false)
 			m.spawned(false)
 			if m.state != Starting {
 				t.Fatalf("spawned, it is %s", stateNames[m.state])
 			}
 			tt.steps(m)
-			if m.state != tt.want || m.cause != tt.cause || m.blame != "" && tt.want != Clearing {
-				t.Errorf("state %s, cause %q, blame %q; want %s, %q", stateNames[m.state], m.cause, m.blame, stateNames[tt.want], tt.cause)
+			if m.state != tt.want || m.stateReason.String() != tt.cause || m.failureReason.Kind != ReasonNone && tt.want != TearingDown {
+				t.Errorf("state %s, cause %q, blame %q; want %s, %q", stateNames[m.state], m.stateReason, m.failureReason, stateNames[tt.want], tt.cause)
 			}
 		})
 	}
 }
 
-// TestBackoffGrowsWithoutReadiness: only a run that was ready makes the back-off begin anew.
+// TestBackoffGrowsWithoutReadiness: only a run that was ready resets the backoff.
 func TestBackoffGrowsWithoutReadiness(t *testing.T) {
 	m := testMachine(func(*config.Program) {})
-	m.wantUp("the configuration", false)
+	m.wantUp(actor(ActorConfiguration), false)
 	for i := range 3 {
 		m.spawned(false)
-		m.condemn(StartDue, "not ready after 30s")
-		m.exited(0, exitKill, time.Hour, 0, "", false)
-		if m.attempts != i+1 {
-			t.Fatalf("attempts %d after %d", m.attempts, i+1)
+		m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
+		m.exited(0, exitKill, time.Hour, 0, Reason{}, false)
+		if m.restartAttempts != i+1 {
+			t.Fatalf("attempts %d after %d", m.restartAttempts, i+1)
 		}
 		m.restartDue()
 	}
 	m.spawned(false)
 	m.ready(time.Second)
-	m.exited(0, exitKill, time.Hour, time.Hour-time.Second, "", false)
-	if m.attempts != 1 {
-		t.Errorf("attempts %d after a run that was ready for an hour", m.attempts)
+	m.exited(0, exitKill, time.Hour, time.Hour-time.Second, Reason{}, false)
+	if m.restartAttempts != 1 {
+		t.Errorf("attempts %d after a run that was ready for an hour", m.restartAttempts)
 	}
 }

@@ -11,21 +11,22 @@ import (
 	"superd/procs/probe"
 )
 
-// A monitor looks after a main process that is ready: its health checks, and its watchdog.
+// A monitor runs the health checks and the watchdog of a main process that is ready.
 type monitor struct {
 	in    *instance
 	run   *run
 	scope *loop.Scope
 
-	what     string // is checked: "http http://127.0.0.1:8080/healthz"; empty: nothing
+	what     string // what is checked: "http http://127.0.0.1:8080/healthz"; empty without checks
 	probe    *probe.Probe
 	health   probe.Health
-	last     *probe.Result // of its checks; nil before the first
-	watchdog *loop.Timer   // WatchdogDue; nil without
+	last     *probe.Result // result of the last check; nil before the first
+	watchdog *loop.Timer   // calls watchdogTimeout; nil without a watchdog
 }
 
-// attend looks after a main process that is ready, by its table as it is now. It may be called again.
-func (in *instance) attend() {
+// startMonitoring monitors a main process that is ready, by its present definition. It may be
+// called again.
+func (in *instance) startMonitoring() {
 	r := in.run
 	p := r.program
 	var before *monitor
@@ -41,10 +42,10 @@ func (in *instance) attend() {
 	if p.Health != nil {
 		m.startChecks(p.Health, before)
 	}
-	m.fed()
+	m.watchdogPing()
 }
 
-// end stops looking.
+// end stops the monitor.
 func (m *monitor) end() {
 	m.scope.Close()
 	m.run.monitor = nil
@@ -64,7 +65,7 @@ func (m *monitor) startChecks(h *config.Health, before *monitor) {
 	default:
 		m.what, c = "exec "+strings.Join(h.Exec, " "), &execChecker{in, m.run, h.Exec}
 	}
-	if err != nil { // config has read it
+	if err != nil { // config has validated it
 		in.sup.log.Error("health is not checked", "instance", in.name, "error", err)
 		return
 	}
@@ -79,7 +80,7 @@ func (m *monitor) startChecks(h *config.Health, before *monitor) {
 	m.probe = in.sup.prober.Start(m.scope, c, probe.Options{Interval: h.Interval, Timeout: h.Timeout, Light: h.Exec == nil}, m.checked)
 }
 
-// healthy returns the judgement; nil before there is one.
+// healthy returns the health; nil while it is unknown.
 func (m *monitor) healthy() *bool {
 	if healthy, known := m.health.Healthy(); known {
 		return &healthy
@@ -87,25 +88,30 @@ func (m *monitor) healthy() *bool {
 	return nil
 }
 
-// checked takes the result of a check. One that has failed counts when all has been heard that the program had told by then: it may be about something
-// in which it can't answer.
+// checked takes the result of a check. A failed check counts only after all notifications sent by
+// then are read: the program may have announced a state in which it can't answer.
 func (m *monitor) checked(result probe.Result) {
 	m.last = &result
 	if result.Outcome != probe.Failed {
 		m.note(result)
 		return
 	}
-	m.run.heard(func() {
+	if m.run.mainEnded() {
+		return // another process may be the main one once all is read
+	}
+	m.run.whenNotifyDrained(func() {
 		if m.run.monitor == m {
 			m.note(result)
 		}
 	})
 }
 
-// note does what follows from a result. While the program has ended and that, or how, is about to be told, reloads or is on its way out nothing does, nor from a check that began then.
+// note applies a result. It ignores a result while the exit of the main process waits to be read,
+// during a reload, and while the program stops by itself. It also ignores results of checks begun
+// in a reload.
 func (m *monitor) note(result probe.Result) {
 	in := m.in
-	if m.run.mainEnded() || m.run.reloading != nil || m.run.leaving != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
+	if m.run.mainEnded() || m.run.reloading != nil || m.run.stopping != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
 		return
 	}
 	before := m.health.FailuresInRow()
@@ -119,24 +125,25 @@ func (m *monitor) note(result probe.Result) {
 	}
 	healthy, known := m.health.Healthy()
 	if result.Outcome == probe.Failed && known && !healthy && m.run.program.Health.Action == config.HealthRestart {
-		in.do(func() []Effect { return in.machine.condemn(Unfit, m.complaint()) })
+		reason := Reason{ReasonUnhealthy, m.complaint()}
+		in.do(func() []Effect { return in.machine.failRun(HealthFailed, reason) })
 	}
 }
 
-// tell records that the program has become healthy or unhealthy.
+// tell logs and records that the program has become healthy or unhealthy.
 func (m *monitor) tell() {
 	in := m.in
-	e := eventlog.Event{Kind: eventlog.Health, State: "healthy", Reason: m.what}
+	e, why := eventlog.Event{Kind: eventlog.Health, State: eventlog.Healthy}, Reason{ReasonHealthy, m.what}
 	if *m.healthy() {
 		in.sup.log.Info("program healthy", "instance", in.name, "check", m.what)
 	} else {
-		e.State, e.Reason = "unhealthy", m.complaint()
+		e.State, why = eventlog.Unhealthy, Reason{ReasonUnhealthy, m.complaint()}
 		in.sup.log.Warn("program unhealthy", "instance", in.name, "reason", m.complaint())
 	}
-	in.record(e)
+	in.record(because(e, why))
 }
 
-// complaint says why the program is unhealthy.
+// complaint returns why the program is unhealthy.
 func (m *monitor) complaint() string {
 	text := fmt.Sprintf("unhealthy: %s in a row", plural(m.health.FailuresInRow(), "failed check"))
 	if m.last != nil && m.last.Reason != "" {
@@ -145,7 +152,8 @@ func (m *monitor) complaint() string {
 	return text
 }
 
-// watchdogPeriod is within which time the program has to tell that it lives; 0: it need not.
+// watchdogPeriod returns within which time the program must send a watchdog message; 0: none is
+// required.
 func (in *instance) watchdogPeriod() time.Duration {
 	if p := in.run.watchdogPeriod; p != 0 && in.run.program.Watchdog != 0 {
 		return p
@@ -153,44 +161,46 @@ func (in *instance) watchdogPeriod() time.Duration {
 	return in.run.program.Watchdog
 }
 
-// fed has the watchdog begin anew.
-func (m *monitor) fed() {
+// watchdogPing restarts the watchdog's period.
+func (m *monitor) watchdogPing() {
 	period := m.in.watchdogPeriod()
 	switch {
-	case period == 0 || m.run.leaving != nil:
+	case period == 0 || m.run.stopping != nil:
 		m.watchdog.Stop()
 	case m.watchdog == nil:
-		m.watchdog = m.scope.After(period, m.starved)
+		m.watchdog = m.scope.After(period, m.watchdogTimeout)
 	default:
 		m.watchdog.Reset(period)
 	}
 }
 
-// starved is the end of the watchdog's period.
-func (m *monitor) starved() {
-	m.run.heard(func() {
+// watchdogTimeout handles the end of the watchdog's period.
+func (m *monitor) watchdogTimeout() {
+	m.run.whenNotifyDrained(func() {
 		switch {
-		case m.run.monitor != m || m.watchdog.Active() || m.run.leaving != nil: // it has told just in time, or superd was late
+		// The message came just in time, or superd was late.
+		case m.run.monitor != m || m.watchdog.Active() || m.run.stopping != nil:
 			return
 		case m.run.mainEnded(): // another process may become the main one
-			m.fed()
+			m.watchdogPing()
 			return
 		}
-		m.bite(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", plain(m.in.watchdogPeriod())))
+		m.watchdogFired(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", plain(m.in.watchdogPeriod())))
 	})
 }
 
-// bite ends a run of which the watchdog does not hear.
-func (m *monitor) bite(reason string) {
+// watchdogFired fails a run whose watchdog message did not come.
+func (m *monitor) watchdogFired(reason string) {
 	in := m.in
 	in.sup.log.Warn("watchdog", "instance", in.name, "pid", m.run.process.Pid(), "reason", reason)
-	in.do(func() []Effect { return in.machine.condemn(WatchdogDue, reason) })
+	why := Reason{ReasonWatchdogTimeout, reason}
+	in.do(func() []Effect { return in.machine.failRun(WatchdogTimeout, why) })
 }
 
-// A savedHealth is what is known of the health of a run.
+// A savedHealth is the health of a run in the journal.
 type savedHealth struct {
 	What     string `json:"what"`
-	Failures int    `json:"failures,omitempty"` // in a row
+	Failures int    `json:"failures,omitempty"` // consecutive failures
 	Healthy  *bool  `json:"healthy,omitempty"`
 }
 

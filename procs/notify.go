@@ -1,49 +1,361 @@
 package procs
 
 import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
 	"time"
+
+	"superd/config"
+	"superd/loop"
+	"superd/pidfd"
+	"superd/procs/notify"
 )
 
-// readyPatience is how long superd itself waits, before it says that it is ready, for programs that take long to be started, as with a
-// pre_start hook. The service manager would end it otherwise: systemd after 90 s, on some systems 45 s (DefaultTimeoutStartSec=).
-const readyPatience = 30 * time.Second
+// maxExtension is the maximum length of a stop, in stop time-outs, however often the program
+// extends it.
+const maxExtension = 10
 
-// A Notifier is told of superd's own state, as sd_notify(3) has it. Its methods do not block.
-type Notifier interface {
-	Ready(status string)
-	Status(status string)
-	Reloading()
-	Stopping()
+// notifySocket returns the path of the notify socket of a run; empty where it gets none.
+func (in *instance) notifySocket(p *config.Program) string {
+	if p.Watchdog == 0 && (p.Ready == nil || !p.Ready.Notify) {
+		return ""
+	}
+	return in.socket()
 }
 
-// tellNotifier tells the notifier that superd is ready, once, and later its summary.
-func (s *Supervisor) tellNotifier() {
-	switch {
-	case s.onEnd == nil || s.shutdown != nil || s.reloading:
-	case s.ready:
-		s.notify.Status(s.summary())
-	case s.counts[Spawning] == 0 && len(s.unsettled) == 0, !s.readyBy.Active():
-		s.ready = true
-		s.readyBy.Stop()
-		s.log.Info("ready", "state", s.summary())
-		s.notify.Ready(s.summary())
+// socket returns the path of the instance's notify socket, whether or not it has one.
+func (in *instance) socket() string {
+	options := &in.sup.options
+	return filepath.Join(options.NotifyDir, socketName(options.NotifyKey, in.name))
+}
+
+// socketName returns the name of an instance's notify socket. Any process that knows the name may
+// send, so it must not be guessable: it is the beginning of a keyed hash. A successor has the key
+// and computes the same name. All names have the same length, 22 bytes.
+func socketName(key []byte, instance string) string {
+	sum := hmac.New(sha256.New, key)
+	sum.Write([]byte(instance))
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// addNotify adds the notify socket, the ready descriptor and their variables to the specification
+// of a start.
+func (in *instance) addNotify(spec *SpawnSpec, p *config.Program, b *startRecord) {
+	if p.Ready != nil {
+		spec.ReadyFD = p.Ready.FD
+	}
+	if spec.NotifySocket = in.notifySocket(p); spec.NotifySocket != "" {
+		spec.Own.Set("NOTIFY_SOCKET", spec.NotifySocket)
+	}
+	if p.Watchdog > 0 {
+		spec.Own.Set("WATCHDOG_USEC", strconv.FormatInt(p.Watchdog.Microseconds(), 10))
+	}
+	if spec.NotifySocket != "" {
+		b.value.Notify = in.sup.reserve(false)
+	}
+	if spec.ReadyFD != 0 {
+		b.value.Ready = in.sup.reserve(false)
 	}
 }
 
-// summary counts the instances: "3 instances: 2 running, 1 failed".
-func (s *Supervisor) summary() string {
-	text := plural(len(s.instances), "instance")
-	separator := ": "
-	for _, states := range [][]State{{Running}, {Spawning, Starting}, {Waiting}, {Stopping, Lingering, Killing, Clearing}, {Backoff}, {Failed}, {Exited}, {Stopped}} {
-		count := 0
-		for _, state := range states {
-			count += s.counts[state]
-		}
-		if count > 0 {
-			text += fmt.Sprintf("%s%d %s", separator, count, states[0])
-			separator = ", "
+// storeFDs stores the descriptors made for the start in the keeper. It does so before the start:
+// early notifications and output must not be lost with superd. It is called off the loop.
+func (b *startRecord) storeFDs(notify, ready int, outputs []int) {
+	names, fds := []string{b.value.Notify, b.value.Ready}, []int{notify, ready}
+	for which, fd := range outputs {
+		names, fds = append(names, b.value.FDNames[which]), append(fds, fd)
+	}
+	for i, name := range names {
+		if name != "" && fds[i] >= 0 {
+			b.in.sup.keeper.Store(name, fds[i])
 		}
 	}
-	return text
+	b.stored = true
+}
+
+// A notifyState holds the channels by which a run's processes notify superd, and what they
+// reported. Most runs need none.
+type notifyState struct {
+	notifyFDName string // name of the notify socket in the descriptor store
+	readyFDName  string // name of the pipe on which the main process reports readiness
+	// By [logs.Stream], the [logs.Cursor] at which its output begins; empty: unknown, or not needed
+	printsFrom     [2]string
+	readyFD        int           // read end of that pipe; -1: none, or it has another owner
+	listener       Listener      // on the notify socket; nil without one
+	statusText     string        // last STATUS= of the program
+	watchdogPeriod time.Duration // period that the program requested; 0: that of the configuration
+	// Latest end of a reload; nil unless the program reloads its configuration
+	reloading  *loop.Timer
+	reloadedAt time.Duration // end of the last reload; 0 before
+	stopping   *loop.Timer   // deadline of a stop that the program announced; nil without one
+}
+
+// noNotifyState is shared by all runs without notifications. It is never changed.
+var noNotifyState = notifyState{readyFD: -1}
+
+// ownNotifyState returns the run's own notifyState, for writing, and makes it if necessary.
+func (r *run) ownNotifyState() *notifyState {
+	if r.notifyState == &noNotifyState {
+		t := noNotifyState
+		r.notifyState = &t
+	}
+	return r.notifyState
+}
+
+// listen receives the notifications of the run's processes on fd.
+func (in *instance) listen(r *run, fd int) {
+	listener, err := in.sup.system.Listen(&r.life, fd, notify.Handler{
+		Accept: func(s notify.Sender) bool { return r.process.Pid() == s.Pid || in.tree.Has(s.Pid) },
+		Message: func(_ notify.Sender, m notify.Message) (hold bool) {
+			return in.onNotify(r, m)
+		},
+		Settled: in.sup.afterTurn,
+		Refused: func(_ notify.Sender, err error) {
+			in.sup.log.Warn("notification not taken", "instance", in.name, "error", err)
+		},
+	})
+	if err != nil {
+		in.sup.log.Error("notifications are not heard", "instance", in.name, "error", err)
+		return
+	}
+	r.ownNotifyState().listener = listener
+}
+
+// whenNotifyDrained calls f when all notifications sent by now are read.
+func (r *run) whenNotifyDrained(f func()) {
+	if r.listener == nil {
+		f()
+		return
+	}
+	r.listener.WhenTaken(f)
+}
+
+// notifyDrainLimit bounds how long the exit of a main process is delayed while earlier
+// notifications can't be read.
+const notifyDrainLimit = 2 * time.Second
+
+// drainNotifyBeforeReap reports whether all notifications sent before the exit of the main process
+// are read: one of them may make another process the main one. If not, reap is called once they
+// are.
+func (in *instance) drainNotifyBeforeReap(r *run, process Process) bool {
+	if r.notifyDrain != drainNotStarted {
+		return r.notifyDrain == drainDone
+	}
+	r.notifyDrain = drainStarted
+	inTime := true
+	var limit *loop.Timer
+	over := func() {
+		if r.process != process || r.notifyDrain == drainDone {
+			return
+		}
+		r.notifyDrain = drainDone
+		if inTime {
+			return
+		}
+		limit.Stop()
+		in.reap(r, process)
+		in.sup.Children() // the sweep may have stopped at this zombie
+		if r.process == process {
+			r.main.Every(unwatchedPause, func() { in.reap(r, process) }) // a tracer still has it
+		}
+	}
+	r.whenNotifyDrained(over)
+	if inTime = false; r.notifyDrain == drainStarted && r.process == process {
+		r.mainWatch.Stop() // it would call reap in each turn
+		limit = r.life.After(notifyDrainLimit, over)
+	}
+	return r.notifyDrain == drainDone && r.process == process
+}
+
+// onNotify applies a message. hold reports that the message must not be lost before its effects are
+// saved. That holds even where it has no effect now, as after a stop: the journal may describe an
+// earlier time.
+func (in *instance) onNotify(r *run, m notify.Message) (hold bool) {
+	now := in.sup.loop.Now()
+	hold = m.Ready && r.readyAt == 0 || m.Reloading || m.Stopping || m.WatchdogTrigger
+	if m.MainPID != 0 {
+		in.changeMain(r, m.MainPID)
+		hold = true
+	}
+	if m.HasStatus && m.Status != r.statusText {
+		r.ownNotifyState().statusText = m.Status
+		in.save()
+		in.sup.changed()
+	}
+	if m.WatchdogPeriod != 0 && r.watchdogPeriod != m.WatchdogPeriod {
+		r.ownNotifyState().watchdogPeriod, hold = m.WatchdogPeriod, true
+		in.watchdogPing(r)
+	}
+	if m.Reloading && (in.machine.state == Running || in.machine.state == StopPending) {
+		in.reloads(r, now+r.program.StartTimeout)
+		hold = true
+	}
+	if m.ExtendTimeout != 0 {
+		in.extend(r, now+m.ExtendTimeout)
+		hold = true
+	}
+	if m.Stopping && in.machine.state == Running && r.stopping == nil {
+		in.stopsByItself(r, now+r.program.StopTimeout)
+		hold = true
+	}
+	if m.Watchdog {
+		in.watchdogPing(r)
+	}
+	if hold {
+		in.save()
+	}
+	switch state := in.machine.state; {
+	case m.Ready && state == Starting && r.readiness != nil && r.program.Ready != nil && r.program.Ready.Notify:
+		r.readiness.became()
+		return true
+	case m.Ready && r.reloading != nil:
+		r.reloading.Stop()
+		in.reloaded(r)
+		return true
+	case m.WatchdogTrigger && r.monitor != nil && in.watchdogPeriod() > 0:
+		r.monitor.watchdogFired("watchdog: WATCHDOG=trigger")
+		return true
+	}
+	return hold
+}
+
+// watchdogPing handles a watchdog message.
+func (in *instance) watchdogPing(r *run) {
+	if r.monitor != nil {
+		r.monitor.watchdogPing()
+	}
+}
+
+// reloads records that the program reloads its configuration. No health check counts until READY=1
+// or the end of the start time-out.
+func (in *instance) reloads(r *run, until time.Duration) {
+	r.reloading.Stop()
+	r.ownNotifyState().reloading = r.life.After(max(until-in.sup.loop.Now(), 0), func() { in.reloaded(r) })
+	in.sup.changed()
+}
+
+// reloaded records the end of the reload.
+func (in *instance) reloaded(r *run) {
+	t := r.ownNotifyState()
+	t.reloading, t.reloadedAt = nil, in.sup.loop.Now()
+	in.save()
+	in.sup.changed()
+}
+
+// stopsByItself records that the program has announced its own stop. superd stops it if it has not
+// ended at until.
+func (in *instance) stopsByItself(r *run, until time.Duration) {
+	r.ownNotifyState().stopping = r.life.After(max(until-in.sup.loop.Now(), 0), func() {
+		if in.machine.state == Running {
+			reason := Reason{ReasonExitTimeout,
+				fmt.Sprintf("it has said STOPPING=1, and has not ended for %s",
+					plain(r.program.StopTimeout))}
+			in.do(func() []Effect { return in.machine.failRun(HealthFailed, reason) })
+		}
+	})
+	in.watchdogPing(r)
+	in.sup.changed()
+}
+
+// extend extends the deadline of what the program does: its start, its stop or its reload.
+func (in *instance) extend(r *run, until time.Duration) {
+	now := in.sup.loop.Now()
+	longer := func(t *loop.Timer) {
+		if t.Active() && until > t.Due() {
+			t.Reset(until - now)
+		}
+	}
+	switch in.machine.state {
+	case Starting:
+		if r.readiness != nil {
+			r.readiness.extend(until)
+		}
+	case Running:
+		longer(r.reloading)
+		longer(r.stopping)
+	case Stopping:
+		if until = min(until, r.stopLimit); until > r.stopDeadline && !in.sup.inHurry() {
+			r.stopDeadline = until
+			r.stopTimer.Reset(until - now)
+		}
+	}
+}
+
+// changeMain makes another process of the tree the main process. The previous one becomes an
+// ordinary process of the tree: superd reaps it like an orphan.
+func (in *instance) changeMain(r *run, pid int) {
+	process, id, err := in.sup.system.Open(in.tree, pid)
+	own := r.process.Pid() == pid
+	if err != nil {
+		if errors.Is(err, pidfd.ErrGone) {
+			if own {
+				return
+			}
+			err = fmt.Errorf("process %d is none of the program's", pid)
+		}
+		in.logMain(slog.LevelWarn, "main process not changed", "error", err)
+		return
+	}
+	// An equal pid may also be that of a new process, after the main process has ended.
+	if own && (id == r.id || r.id.Start == 0) {
+		process.Close()
+		return
+	}
+	in.logMain(slog.LevelInfo, "main process changed", "from", r.process.Pid(), "to", pid)
+	if r.group == 0 {
+		r.group = int32(r.process.Pid()) // the group stays that of the first main process
+	} // the group stays that of the process that was started
+	in.sup.disown(r.process)
+	r.main.Close()
+	in.sup.Children() // if it has ended, a sweep may have left it to its owner
+	adopted := in.sup.adopt(process, id)
+	in.ownMain(r, adopted, id, in.sup.storeProcess(adopted))
+	in.signalMain()
+	in.sup.changed()
+}
+
+// logMain logs the result of MAINPID=, within the limit for the program.
+func (in *instance) logMain(level slog.Level, message string, attrs ...any) {
+	unsaid, ok := in.ownProblems().mains.say(in.sup.loop.Now())
+	if !ok {
+		return
+	}
+	if unsaid > 0 {
+		attrs = append(attrs, "not_logged_before", unsaid)
+	}
+	in.sup.log.Log(context.Background(), level, message, append([]any{"instance", in.name}, attrs...)...)
+}
+
+// signalMain sends a new main process the signal that the previous one got, if that was to end. The
+// new one may get a stop signal twice, through its group.
+func (in *instance) signalMain() {
+	switch in.machine.state {
+	case Stopping:
+		in.signalStop()
+	case Killing:
+		in.clearUnkillable()
+		in.signalKill()
+		in.perform(ArmKill)
+	}
+}
+
+// disown gives up a child that has not ended.
+func (s *Supervisor) disown(process Process) {
+	if a, ok := process.(*adoptedProcess); ok {
+		key := processKey{a.id.Pid, a.id.Start}
+		if s.adopted[key] == a {
+			delete(s.adopted, key)
+		}
+		if a.reap != nil {
+			return
+		}
+	}
+	s.forgetChild(process)
 }

@@ -6,28 +6,30 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"superd/account"
 	"superd/config"
-	"superd/execstep"
+	"superd/config/document"
+	"superd/internal/execshim"
+	"superd/internal/passwd"
+	"superd/internal/privilege"
 	"superd/logs"
-	"superd/privilege"
 	"superd/procs/notify"
 )
 
-// A prepared start has met every file that the exec will meet, so that the exec itself does not hang.
+// A prepared start has opened every file that the exec will open, so that the exec does not hang.
 type prepared struct {
-	program     *config.Program
-	runAs       *runAs
-	path        string
-	argv, env   []string
-	dir         string
-	envSum      uint64
-	outputs     []int  // the program's ends of its FIFOs, as far as they are open: one for standard error, too, or each its own
+	program   *config.Program
+	runAs     *runAs
+	path      string
+	argv, env []string
+	dir       string
+	envSum    uint64
+	// program's ends of its FIFOs, those open so far: one for both streams, or one for each
+	outputs     []int
 	input       int    // its standard input; -1: /dev/null
 	notify      int    // its notify socket; -1: none
-	readyNumber int    // where the program has the writing end of
-	ready       [2]int // the pipe on which it tells that it is ready; -1: none
-	unseen      bool   // superd could not meet all that the exec will meet, as the user may
+	readyNumber int    // program's descriptor number of the write end of ready
+	ready       [2]int // readiness pipe; -1: none
+	unseen      bool   // superd could not open all that the exec will open as the user
 	pending     *pendingSpawn
 }
 
@@ -37,11 +39,10 @@ func (p *prepared) close() {
 	}
 }
 
-// makeTold makes what the program is to tell superd by.
+// makeTold makes the notify socket and the readiness pipe.
 func (p *prepared) makeTold(spec *SpawnSpec) (err error) {
 	if spec.NotifySocket != "" {
-		uid, gid := p.runAs.owner()
-		if p.notify, err = notify.Open(spec.NotifySocket, uid, gid); err != nil {
+		if p.notify, err = notify.Open(spec.NotifySocket); err != nil {
 			p.notify = -1
 			return err
 		}
@@ -56,12 +57,13 @@ func (p *prepared) makeTold(spec *SpawnSpec) (err error) {
 	return nil
 }
 
-// prepare opens what the exec will open, by ordinary blocking calls: a hang costs this goroutine and nothing else.
-// The read ends of FIFOs that it had to make are left in made, which has a place for each output, and the FIFO for its input in madeInput.
+// prepare opens what the exec will open, by ordinary blocking calls: a hang blocks only this
+// goroutine. It stores the read ends of FIFOs that it had to make in made, one element per output,
+// and the FIFO for the input in madeInput.
 func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int) (*prepared, error) {
 	program := spec.Program
 	pending.enter("look up user", program.User)
-	id, err := lookUpRunAs(program, account.System())
+	id, err := lookUpRunAs(program, passwd.System())
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +74,10 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int)
 	var envSum uint64
 	if program.EnvFile != "" {
 		pending.enter("read env_file", program.EnvFile)
-		if envFile, err = config.ReadEnvFile(program.EnvFile); err != nil {
+		if envFile, err = document.ReadEnvFile(program.EnvFile); err != nil {
 			return nil, &SpawnError{Stage: "read env_file", Err: err, Fault: faultOf(err)}
 		}
-		envSum = config.EnvSum(envFile)
+		envSum = document.EnvSum(envFile)
 	}
 	argv, env, dir, err := program.Resolve(spec.Environment, spec.Own, id.variables, envFile)
 	if err != nil {
@@ -90,13 +92,13 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int)
 	}
 	pending.enter("open executable", argv[0])
 	search := &execSearch{dir: dir, user: id.rights(), pending: pending}
-	if p.path, err = search.find(argv[0], env); err != nil {
+	if p.path, err = search.findCommand(argv, env); err != nil {
 		return p, err
 	}
 	p.unseen = search.unseen || unseenDir
 	if spec.NotifySocket != "" || spec.ReadyFD > 0 {
-		pending.enter("make notify socket", spec.NotifySocket)
-		if err := pending.unlessCalledOff(func() error { return p.makeTold(spec) }); err != nil {
+		pending.enter("make notify socket", "")
+		if err := pending.unlessCanceled(func() error { return p.makeTold(spec) }); err != nil {
 			return p, &SpawnError{Stage: "make notify socket", Err: err, Fault: faultOf(err)}
 		}
 	}
@@ -115,7 +117,8 @@ func prepare(spec *SpawnSpec, pending *pendingSpawn, made []int, madeInput *int)
 	return p, nil
 }
 
-// openOutput returns the program's end of an output. The read end of a FIFO that it had to make is left in made.
+// openOutput returns the program's end of an output. It stores the read end of a FIFO that it had
+// to make in made.
 func openOutput(output Outlet, id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
 	if output.Direct != nil {
 		pending.enter("open log file", "")
@@ -128,12 +131,13 @@ func openOutput(output Outlet, id *runAs, pending *pendingSpawn, made *int) (fd 
 	return openFIFO(output, logs.OpenWriter, id, pending, made)
 }
 
-// openFIFO returns the program's end of a FIFO. superd's, if it had to make that, is left in made.
+// openFIFO returns the program's end of a FIFO. It stores superd's end, if it had to make the FIFO,
+// in made.
 func openFIFO(outlet Outlet, open func(superds int) (int, error), id *runAs, pending *pendingSpawn, made *int) (fd int, err error) {
 	pending.enter("open FIFO", outlet.FIFO)
 	read := outlet.ReadFD
 	uid, gid := id.owner()
-	err = pending.unlessCalledOff(func() (err error) {
+	err = pending.unlessCanceled(func() (err error) {
 		if read < 0 {
 			read, err = logs.MakeFIFO(outlet.FIFO, uid, gid)
 			*made = read
@@ -151,7 +155,6 @@ func openFIFO(outlet Outlet, open func(superds int) (int, error), id *runAs, pen
 	return fd, nil
 }
 
-// stdoutAndStderr returns what becomes the program's descriptors 1 and 2.
 func (p *prepared) stdoutAndStderr() (int, int) { return p.outputs[0], p.outputs[len(p.outputs)-1] }
 
 // checkLimits refuses limits that superd may not set.
@@ -161,8 +164,8 @@ func checkLimits(limits config.Limits) error {
 		resource int
 		value    *int64
 	}{
-		{execstep.StageNoFile, unix.RLIMIT_NOFILE, limits.NoFile},
-		{execstep.StageCore, unix.RLIMIT_CORE, limits.Core},
+		{execshim.StageNoFile, unix.RLIMIT_NOFILE, limits.NoFile},
+		{execshim.StageCore, unix.RLIMIT_CORE, limits.Core},
 	} {
 		if limit.value == nil {
 			continue
@@ -174,8 +177,8 @@ func checkLimits(limits config.Limits) error {
 	return nil
 }
 
-// checkDirectory finds out whether the program can enter its directory. user is nil where it may do what superd may. unseen tells
-// that superd itself was turned away, and the user perhaps isn't.
+// checkDirectory checks whether the program can enter its directory. user is nil if the program has
+// superd's rights. unseen means that superd itself was denied access, and the user may have it.
 func checkDirectory(dir string, user *rights) (unseen bool, err error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -184,7 +187,8 @@ func checkDirectory(dir string, user *rights) (unseen bool, err error) {
 	return user != nil && errors.Is(err, unix.EACCES), refusedAccess(dir, user, err)
 }
 
-// refusedAccess returns why path can't be entered or executed. err is what examining it by superd's own rights gave.
+// refusedAccess returns why path can't be entered or executed. err is the result of superd's own
+// attempt to examine it.
 func refusedAccess(path string, user *rights, err error) error {
 	switch {
 	case user == nil && err == nil:
@@ -198,14 +202,16 @@ func refusedAccess(path string, user *rights, err error) error {
 		}
 		return err
 	case errors.Is(err, unix.EACCES):
-		return nil // superd may not look there; the user perhaps may, as on a network's file system that distrusts root
+		// the user may have access that superd lacks, as on a network file system that distrusts
+		// root
+		return nil
 	case err != nil:
 		return err
 	}
 	return user.refuses(path)
 }
 
-// faultOf tells a shortage of the machine from a mistake in the program.
+// faultOf distinguishes a resource shortage of the machine from a mistake in the program.
 func faultOf(err error) spawnFault {
 	for _, shortage := range []error{unix.EAGAIN, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC} {
 		if errors.Is(err, shortage) {

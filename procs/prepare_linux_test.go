@@ -10,15 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFindExecutable has a reason of its own for each way in which there is nothing to execute.
+// TestFindExecutable: each cause of a command not found has a distinct error.
 func TestFindExecutable(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, content string, mode os.FileMode) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), mode); err != nil {
+	write := func(name, content string, mode os.FileMode) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), mode); err != nil {
 			t.Fatal(err)
 		}
-		return path
 	}
 	write("good", "#!/bin/sh\n", 0o755)
 	write("args", "#! /bin/sh -e\n", 0o755)
@@ -39,7 +37,7 @@ func TestFindExecutable(t *testing.T) {
 	tests := []struct {
 		name string // of the command
 		path string // PATH
-		want string // what the error says after the directory's name is cut; "" for none
+		want string // error without the directory's name; "" for none
 	}{
 		{"./good", "", ""},
 		{"good", dir, ""},

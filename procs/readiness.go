@@ -12,22 +12,22 @@ import (
 	"superd/procs/probe"
 )
 
-// A readiness is the wait of a main process for its readiness.
+// A readiness is the wait for a main process to become ready.
 type readiness struct {
 	in      *instance
 	run     *run
 	scope   *loop.Scope
-	due     *loop.Timer  // StartDue
+	due     *loop.Timer  // StartTimeout
 	waits   string       // what it waits for: "tcp 127.0.0.1:5432"
-	lacking string       // what the last check said: "connection refused"; empty before
-	probe   *probe.Probe // nil unless it is checked
-	waited  bool         // the last check has waited for its turn in vain
+	lacking string       // result of the last check: "connection refused"; empty before
+	probe   *probe.Probe // nil without checks
+	waited  bool         // the last check never got its turn
 }
 
-// ready reports whether the instance does what it is there for: then who requires it may start.
+// ready reports whether the instance is ready: its dependents may start.
 func (in *instance) ready() bool { return in.machine.state == Running }
 
-// stable is how long the run has been ready, 0 if it never was.
+// stable returns how long the run has been ready, 0 if it never was.
 func (r *run) stable(now time.Duration) time.Duration {
 	if r.readyAt == 0 {
 		return 0
@@ -35,16 +35,16 @@ func (r *run) stable(now time.Duration) time.Duration {
 	return now - r.readyAt
 }
 
-// spawnedMain tells the machine of a main process.
+// spawnedMain steps the machine after the start of a main process.
 func (in *instance) spawnedMain(r *run) {
 	ready := r.program.Ready == nil
 	if ready {
-		r.readyAt = r.startedAt
+		r.readyAt = in.sup.loop.Now()
 	}
 	in.do(func() []Effect { return in.machine.spawned(ready) })
 }
 
-// awaitReady waits until the main process is ready, until the deadline at most. It may be called again.
+// awaitReady waits until the main process is ready, at most until deadline. It may be called again.
 func (in *instance) awaitReady(deadline time.Duration) {
 	r := in.run
 	if r.readiness != nil {
@@ -54,7 +54,7 @@ func (in *instance) awaitReady(deadline time.Duration) {
 	r.readiness, r.startDeadline = w, deadline
 	w.due = w.scope.After(max(deadline-in.sup.loop.Now(), 0), w.late)
 	switch p := r.program.Ready; {
-	case p == nil: // a superd before has known of one
+	case p == nil: // an earlier superd knew a readiness check
 		w.scope.Post(w.became)
 	case p.Notify:
 		w.waits = "READY=1 by sd_notify"
@@ -79,7 +79,7 @@ func (in *instance) awaitReady(deadline time.Duration) {
 	}
 }
 
-// check tries again and again, until it passes.
+// check repeats a check until it passes.
 func (w *readiness) check(c probe.Checker, err error) {
 	if err != nil {
 		w.lacks(err.Error())
@@ -93,11 +93,15 @@ func (w *readiness) check(c probe.Checker, err error) {
 			w.became()
 			return
 		}
-		w.lacks(strings.TrimPrefix(result.Reason, "connect to "+p.TCP+": "))
+		if result.Address != "" && result.Address == p.TCP { // stage names the address already
+			w.lacks(result.Cause)
+			return
+		}
+		w.lacks(result.Reason)
 	})
 }
 
-// awaitNewline waits for the newline that s6 programs write.
+// awaitNewline waits for a newline on the descriptor, as s6 programs write it.
 func (w *readiness) awaitNewline() {
 	fd := w.run.readyFD
 	if fd < 0 {
@@ -124,12 +128,12 @@ func (w *readiness) awaitLine(pattern string) {
 		w.lacks(err.Error())
 		return
 	}
-	for _, which := range w.in.capture.Apart() { // the first one that has it closes the scope
-		var from *logs.Cursor // nil: nothing of it was in the log when this superd came
+	for _, which := range w.in.collector.Apart() { // the first stream that has it closes the scope
+		var from *logs.Cursor // nil: nothing of the run was in the log when this superd started
 		if begun, err := logs.ParseCursor(w.run.printsFrom[which]); err == nil {
 			from = &begun
 		}
-		w.in.capture.AwaitLine(w.scope, which, expression, from, func(_ string, err error) {
+		w.in.collector.AwaitLine(w.scope, which, expression, from, func(_ string, err error) {
 			if err != nil {
 				w.lacks(err.Error())
 				return
@@ -139,23 +143,24 @@ func (w *readiness) awaitLine(pattern string) {
 	}
 }
 
-// awaitsLine reports whether a program tells that it is ready by a line of its output.
+// awaitsLine reports whether a program becomes ready by a line of its output.
 func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line != "" }
 
-// placeRun saves where the output of a run begins in its log. What it prints waits for that: so the next superd finds the line by which it tells
-// that it is ready, also if this one has put that into the log and is killed before it has heard of it. From any goroutine.
+// placeRun saves where the output of a run begins in its log, then calls saved. The output is
+// written only after that. So a successor finds the line that reports readiness, even if this
+// superd wrote it and was killed before it read it. It may be called from any goroutine.
 func (s *Supervisor) placeRun(at logs.RunBegin, saved func()) {
 	s.scope.Post(func() {
 		if in := s.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
-			in.run.tells().printsFrom[at.Stream] = at.At.String()
+			in.run.ownNotifyState().printsFrom[at.Stream] = at.At.String()
 			in.save()
 		}
 		s.writeEvents()
-		s.journal.Flush(saved)
+		s.journal.Flush(func(error) { saved() })
 	})
 }
 
-// lacks notes why readiness has not come.
+// lacks records why the main process is not ready.
 func (w *readiness) lacks(why string) {
 	if w.lacking != why {
 		w.lacking = why
@@ -163,18 +168,18 @@ func (w *readiness) lacks(why string) {
 	}
 }
 
-// end stops waiting.
+// end stops the wait.
 func (w *readiness) end() {
 	w.scope.Close()
 	r := w.run
 	r.readiness, r.startDeadline = nil, 0
-	if r.readyKept != "" {
-		w.in.sup.letGo(r.readyKept)
-		r.readyKept = ""
+	if r.readyFDName != "" {
+		w.in.sup.releaseFD(r.readyFDName)
+		r.readyFDName = ""
 	}
 }
 
-// became notes that the main process is ready.
+// became records that the main process is ready.
 func (w *readiness) became() {
 	in, r := w.in, w.run
 	r.readyAt = in.sup.loop.Now()
@@ -182,7 +187,7 @@ func (w *readiness) became() {
 	in.do(func() []Effect { return in.machine.ready(r.readyAt - r.startedAt) })
 }
 
-// extend lets the start take until then at least.
+// extend moves the deadline of the start to until, if that is later.
 func (w *readiness) extend(until time.Duration) {
 	if until > w.run.startDeadline {
 		w.run.startDeadline = until
@@ -190,18 +195,18 @@ func (w *readiness) extend(until time.Duration) {
 	}
 }
 
-// catchUp gives time for a look: the main process may have become ready while no superd was there.
+// catchUp gives time for one check: the main process may have become ready while no superd ran.
 func (w *readiness) catchUp() {
 	if p := w.run.program.Ready; p != nil {
 		w.extend(w.in.sup.loop.Now() + p.Timeout)
 	}
 }
 
-// late is the end of the start time-out.
+// late handles the end of the start time-out.
 func (w *readiness) late() {
-	w.run.heard(func() {
+	w.run.whenNotifyDrained(func() {
 		switch {
-		case w.run.readiness != w || w.due.Active(): // it has told just in time
+		case w.run.readiness != w || w.due.Active(): // the report came just in time
 		case w.waited || w.probe != nil && w.probe.Waits(): // the machine is slow, not the program
 			w.extend(w.in.sup.loop.Now() + w.run.program.StartTimeout)
 			w.in.save()
@@ -213,12 +218,13 @@ func (w *readiness) late() {
 
 // giveUp ends a run that has not become ready in time.
 func (w *readiness) giveUp() {
-	reason := fmt.Sprintf("not ready after %s: %s", roundDuration(w.in.sup.loop.Now()-w.run.startedAt), w.stage())
+	reason := fmt.Sprintf("not ready after %s: %s", plain(roundDuration(w.in.sup.loop.Now()-w.run.startedAt)), w.stage())
 	w.in.sup.log.Warn("program not ready in time", "instance", w.in.name, "pid", w.run.process.Pid(), "reason", reason)
-	w.in.do(func() []Effect { return w.in.machine.condemn(StartDue, reason) })
+	why := Reason{ReasonStartTimeout, reason}
+	w.in.do(func() []Effect { return w.in.machine.failRun(StartTimeout, why) })
 }
 
-// stage tells what is awaited, and why it has not come.
+// stage returns what is awaited, and the result of the last check.
 func (w *readiness) stage() string {
 	if w.lacking == "" {
 		return w.waits
@@ -226,13 +232,14 @@ func (w *readiness) stage() string {
 	return w.waits + ": " + w.lacking
 }
 
-// resumeReadiness goes on waiting for the readiness of a main process, with what is left of its time, or looking after one that is ready.
-func (a *adoption) resumeReadiness(r *run) {
+// resumeReadiness continues the wait of a recovered run for its readiness, with the rest of its
+// time, or the monitoring of a ready one.
+func (a *recoveredInstance) resumeReadiness(r *run) {
 	switch a.in.machine.state {
 	case Starting:
 		a.in.awaitReady(a.saved.Run.StartDeadline)
 		r.readiness.catchUp()
 	case Running:
-		a.in.attend()
+		a.in.startMonitoring()
 	}
 }

@@ -12,23 +12,25 @@ import (
 	"superd/procs/eventlog"
 )
 
-// A Report tells what a reload has changed, or would change.
-type Report struct {
+// A ReloadResult tells what a reload has changed, or would change.
+type ReloadResult struct {
 	config.Diff
 	DryRun bool
-	Notes  []string // what else is to be said of it
+	Notes  []string // further consequences, as text
+
+	Unrecorded error // why the change is not in the journal; nil: it is
 }
 
-// reloadPatience is how long who has asked for a reload waits for a file that can't be read to its end.
+// reloadPatience is how long callers of a reload wait for a file whose reading hangs.
 const reloadPatience = 30 * time.Second
 
-// A reloading is somebody who waits for a reload.
+// A reloading is a caller that waits for a reload.
 type reloading struct {
 	dryRun bool
-	done   func(Report, error) // nil: he was told
+	done   func(ReloadResult, error) // nil: the caller was answered
 }
 
-func (r *reloading) tell(report Report, err error) {
+func (r *reloading) tell(report ReloadResult, err error) {
 	if done := r.done; done != nil {
 		r.done, report.DryRun = nil, r.dryRun
 		done(report, err)
@@ -40,22 +42,24 @@ var (
 	errNoPrograms   = errors.New("reload configuration: it names no program; was it read while it was being written? To stop all programs use `superd ctl stop '*'`")
 )
 
-// Reload reads the configuration again, off the loop, and puts it in force: all of it or, when it has any mistake,
-// nothing. With dryRun it only tells what that would change. done runs on the loop. While a reload is under way, another
-// one waits for its end: it may be that the file was changed after it was read. Where reading hangs, all who wait are told, and it goes on.
-func (s *Supervisor) Reload(dryRun bool, done func(Report, error)) {
+// Reload reads the configuration again, off the loop, and activates it: all of it or, if it has any
+// mistake, nothing. With dryRun it only returns what would change. done runs on the loop.
+//
+// During a reload, a further one waits for its end, as the file may have changed after it was read.
+// If reading hangs, all callers get an error, and the reload continues.
+func (s *Supervisor) Reload(dryRun bool, done func(ReloadResult, error)) {
 	r := &reloading{dryRun, done}
 	s.reloads = append(s.reloads, r)
 	switch {
 	case s.hangsIn != nil:
 		err := s.reloadHangs()
-		s.scope.Post(func() { r.tell(Report{}, err) })
+		s.scope.Post(func() { r.tell(ReloadResult{}, err) })
 	case !s.reloading:
 		s.reload()
 	}
 }
 
-// reloadHangs says what a reload waits for that reads a file for too long.
+// reloadHangs returns an error that names the file on which a reload hangs.
 func (s *Supervisor) reloadHangs() error {
 	at := s.options.Config.Path
 	if path := s.hangsIn.Load(); path != nil {
@@ -64,7 +68,7 @@ func (s *Supervisor) reloadHangs() error {
 	return fmt.Errorf("reload configuration: reading %s takes longer than %s; %s The reload goes on when it can be read", at, reloadPatience, hangHint)
 }
 
-// reload does what was asked for by all who wait. Reading and comparing goes on off the loop.
+// reload serves all waiting callers with one reload. It reads and compares off the loop.
 func (s *Supervisor) reload() {
 	waiting := s.reloads
 	s.reloads = nil
@@ -81,17 +85,17 @@ func (s *Supervisor) reload() {
 		s.hangsIn = reading
 		err := s.reloadHangs()
 		s.log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
-		s.record(eventlog.Event{Kind: eventlog.Reload, Reason: "the old configuration stays in force: " + err.Error()})
+		s.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadStalled, err.Error()}))
 		tellSystem(func() { s.notify.Ready(s.summary()) })
 		for _, r := range slices.Concat(waiting, s.reloads) {
-			r.tell(Report{}, err)
+			r.tell(ReloadResult{}, err)
 		}
 	})
-	finish := func(report Report, err error) {
+	finish := func(report ReloadResult, err error) {
 		s.reloading = false
 		if err != nil && !dryRun {
 			s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
-			s.record(eventlog.Event{Kind: eventlog.Reload, Reason: "the old configuration stays in force: " + err.Error()})
+			s.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadRefused, err.Error()}))
 		}
 		tellSystem(func() { s.notify.Ready(s.summary()) })
 		for _, r := range waiting {
@@ -119,23 +123,26 @@ func (s *Supervisor) reload() {
 			}
 			switch {
 			case s.shutdown != nil:
-				finish(Report{}, errShuttingDown)
+				finish(ReloadResult{}, errShuttingDown)
 			case err != nil:
-				finish(Report{}, err)
+				finish(ReloadResult{}, err)
 			case len(next.Programs) == 0 && len(s.config.Programs) > 0:
-				finish(Report{}, errNoPrograms)
+				finish(ReloadResult{}, errNoPrograms)
 			case dryRun:
-				finish(Report{Diff: diff, Notes: s.notes(diff)}, nil)
+				finish(ReloadResult{Diff: diff, Notes: s.notes(diff)}, nil)
 			default:
-				report := s.putInForce(next, diff)
+				report := s.applyConfig(next, diff)
 				s.recordReload(&diff)
-				s.afterSaving(func() { finish(report, nil) })
+				s.afterSaving(func(err error) {
+					report.Unrecorded = err
+					finish(report, nil)
+				})
 			}
 		})
 	}()
 }
 
-// addOutdated adds to the difference those programs whose env file says something else than when they were started.
+// addOutdated adds the programs whose env file has changed since they were started.
 func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
 	for _, in := range s.instances {
 		if c := diff.Of(in.program.Name); in.outdated(next) && c.Key("env_file") == nil {
@@ -145,7 +152,7 @@ func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
 	}
 }
 
-// outdated reports whether the present run was started with other variables than are in the program's env file by now.
+// outdated reports whether the env file has other variables now than when the run was started.
 func (in *instance) outdated(conf *config.Config) bool {
 	if in.run == nil || in.run.envSum == 0 || in.removed {
 		return false
@@ -158,7 +165,7 @@ func (in *instance) outdated(conf *config.Config) bool {
 	return ok && sum != in.run.envSum
 }
 
-// notes tells what a difference leads to beside what it says of each program.
+// notes returns consequences of a difference that its list of programs does not show.
 func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	for _, k := range diff.Superd {
 		if k.Restart {
@@ -177,19 +184,20 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	return notes
 }
 
-// apply puts next in force, where nobody has compared it yet.
-func (s *Supervisor) apply(next *config.Config) Report {
-	return s.putInForce(next, config.Compare(s.config, next))
+// compareAndApply activates next when the difference is not known yet.
+func (s *Supervisor) compareAndApply(next *config.Config) ReloadResult {
+	return s.applyConfig(next, config.Compare(s.config, next))
 }
 
-// putInForce puts next in force, which differs from what is in force by diff. Where it doesn't, nothing happens.
-func (s *Supervisor) putInForce(next *config.Config, diff config.Diff) Report {
-	report := Report{Diff: diff, Notes: s.notes(diff)}
+// applyConfig activates next. diff is the difference from the active configuration. If they do not
+// differ, nothing happens.
+func (s *Supervisor) applyConfig(next *config.Config, diff config.Diff) ReloadResult {
+	report := ReloadResult{Diff: diff, Notes: s.notes(diff)}
 	if !diff.Differs() {
 		s.log.Info("configuration reloaded: nothing has changed")
 		return report
 	}
-	s.enact(next, func() { s.follow(diff) })
+	s.activateConfig(next, func() { s.applyDiff(diff) })
 	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
 	s.log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
 		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))
@@ -202,7 +210,7 @@ func (s *Supervisor) putInForce(next *config.Config, diff config.Diff) Report {
 	return report
 }
 
-// recordReload records a reload that has changed something.
+// recordReload adds a reload that has changed something to the event log.
 func (s *Supervisor) recordReload(diff *config.Diff) {
 	if !diff.Differs() {
 		return
@@ -216,29 +224,32 @@ func (s *Supervisor) recordReload(diff *config.Diff) {
 	for _, k := range diff.Superd {
 		parts = append(parts, k.String())
 	}
-	s.record(eventlog.Event{Kind: eventlog.Reload, Reason: strings.Join(parts, ", ")})
+	s.record(because(eventlog.Event{Kind: eventlog.Reload},
+		Reason{ReasonReloaded, strings.Join(parts, ", ")}))
 }
 
-// follow does what follows from a new configuration. Those who go make room before others come, and nobody is started for whom somebody is there that is
-// about to go.
-func (s *Supervisor) follow(diff config.Diff) {
+// applyDiff applies the difference to the instances. Removals come first: they release what new
+// instances need, and requirements that are about to go are not started.
+func (s *Supervisor) applyDiff(diff config.Diff) {
 	if concernsGraph(diff) {
-		s.connect()
+		s.rebuildGraph()
 	}
-	wanted := make([]*wish, len(diff.Programs)) // of further instances, by those that are there now
+	// desired states of further instances, from the present ones
+	wanted := make([]*target, len(diff.Programs))
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramRemoved:
 			s.dropScale(c.Name)
 			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
-				in.leave(byRemoval)
+				in.retire(actor(ActorRemoval))
 			}
 		case config.AppliedLive, config.RestartNeeded:
-			wanted[i] = s.wishFor(c.Name)
+			wanted[i] = s.desiredFor(c.Name)
 			if s.endsScale(c) {
 				s.dropScale(c.Name)
 			}
-			s.dismiss(c.Program)
+			s.removeSurplus(c.Program)
+		case config.Unchanged, config.ProgramAdded:
 		}
 	}
 	for i := range diff.Programs {
@@ -249,17 +260,19 @@ func (s *Supervisor) follow(diff config.Diff) {
 					in.change(c)
 				}
 			}
+		case config.Unchanged, config.ProgramAdded, config.ProgramRemoved:
 		}
 	}
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.ProgramAdded, config.AppliedLive, config.RestartNeeded:
-			s.complete(c.Program, wanted[i])
+			s.createMissing(c.Program, wanted[i])
+		case config.Unchanged, config.ProgramRemoved:
 		}
 	}
 }
 
-// concernsGraph reports whether a difference is one of who waits for whom, or may be.
+// concernsGraph reports whether a difference may change the dependency graph.
 func concernsGraph(diff config.Diff) bool {
 	return slices.ContainsFunc(diff.Programs, func(c config.Change) bool {
 		switch c.Kind {
@@ -267,8 +280,10 @@ func concernsGraph(diff config.Diff) bool {
 			return false
 		case config.ProgramAdded, config.ProgramRemoved:
 			return true
+		case config.AppliedLive, config.RestartNeeded: // depends on the keys
 		}
 		return c.Key("requires") != nil || c.Key("after") != nil || c.Key("replicas") != nil || c.Key("type") != nil ||
-			len(c.Program.Invalid) > 0 || slices.ContainsFunc(c.Keys, func(k config.KeyChange) bool { return k.What == "corrected" })
+			len(c.Program.Invalid) > 0 ||
+			slices.ContainsFunc(c.Keys, func(k config.KeyChange) bool { return k.Corrected })
 	})
 }

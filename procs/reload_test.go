@@ -12,26 +12,60 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/procs/notify"
 )
 
-// change applies another table of the program web and returns what the reload says of it.
+// changeTable applies a changed definition of the program web and returns the reload's change of
+// it.
 func (h *history) changeTable(alter func(p *config.Program)) *config.Change {
 	table := h.sup.config.Programs[0].Clone()
 	alter(table)
-	report := h.sup.apply(&config.Config{Superd: h.sup.config.Superd, Programs: []*config.Program{table}})
+	report := h.sup.compareAndApply(&config.Config{Superd: h.sup.config.Superd, Programs: []*config.Program{table}})
 	return &report.Programs[0]
 }
 
-// TestAppliedLive: what can be applied to what lives is, and comes into force there.
+// TestAppliedLive: changes that need no restart take effect on a running instance.
 func TestAppliedLive(t *testing.T) {
 	type test struct {
 		name    string
 		program func(p *config.Program)
-		bring   func(t *testing.T, h *history) // into the state in which the table is changed
+		bring   func(t *testing.T, h *history) // brings the instance into the state for the change
 		alter   func(p *config.Program)
 		check   func(t *testing.T, h *history, in *instance)
 	}
 	tests := []test{
+		{"a longer start time-out while it reads its configuration", func(p *config.Program) { p.Watchdog = time.Hour },
+			func(_ *testing.T, h *history) {
+				h.mainOf("web").tell(notify.Message{Reloading: true})
+				h.v.RunFor(time.Second)
+			},
+			func(p *config.Program) { p.StartTimeout += time.Minute },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(in.program.StartTimeout - 2*time.Second)
+				if in.run.reloading == nil {
+					t.Error("1s before the start time-out: its health counts again")
+				}
+				h.v.RunFor(2 * time.Second)
+				if in.run.reloading != nil {
+					t.Error("1s after the start time-out: its health does not count")
+				}
+			}},
+		{"a longer stop time-out of a program that stops by itself", func(p *config.Program) { p.Watchdog = time.Hour },
+			func(_ *testing.T, h *history) {
+				h.mainOf("web").tell(notify.Message{Stopping: true})
+				h.v.RunFor(time.Second)
+			},
+			func(p *config.Program) { p.StopTimeout += time.Minute },
+			func(t *testing.T, h *history, in *instance) {
+				h.v.RunFor(in.program.StopTimeout - 2*time.Second)
+				if in.machine.state != Running {
+					t.Errorf("1s before the stop time-out: %v, want running", in.machine.state)
+				}
+				h.v.RunFor(2 * time.Second)
+				if in.machine.state != Stopping {
+					t.Errorf("1s after the stop time-out: %v, want stopping", in.machine.state)
+				}
+			}},
 		{"a shorter stop time-out of a stop under way", nil,
 			func(t *testing.T, h *history) { h.give(t, OpStop, "web") },
 			func(p *config.Program) { p.StopTimeout = 3 * time.Second },
@@ -260,18 +294,18 @@ func TestAppliedLive(t *testing.T) {
 	}
 }
 
-// inItsHook has the program end and stops in the midst of its post_stop hook.
+// inItsHook ends the program and waits until its post_stop hook runs.
 func inItsHook(t *testing.T, h *history) {
 	h.kernel.mix.hookTime = time.Hour
 	h.mainOf("web").end(exitThree)
 	h.v.RunFor(10 * time.Millisecond)
-	if in := h.sup.byName["web"]; in.machine.state != Clearing || in.run.hook == nil {
+	if in := h.sup.byName["web"]; in.machine.state != TearingDown || in.run.hook == nil {
 		t.Fatalf("web is %v, want it in its hook", stateNames[in.machine.state])
 	}
 	h.v.Root().After(time.Millisecond, func() { h.hookOf("web").end(exitZero) })
 }
 
-// failedForGood holds that the program is not tried again, and that its reason says so.
+// failedForGood returns a check that the program is not retried, and that its reason says so.
 func failedForGood(says string) func(*testing.T, *history, *instance) {
 	return func(t *testing.T, h *history, in *instance) {
 		h.v.RunFor(time.Second)
@@ -281,14 +315,15 @@ func failedForGood(says string) func(*testing.T, *history, *instance) {
 	}
 }
 
-// TestReloadBeginsWithThoseWhoGo: who is added, and requires a program whose instance is about to go, is not started beside that.
+// TestReloadBeginsWithThoseWhoGo: a new program that requires a program with a surplus instance is
+// not started while that instance runs.
 func TestReloadBeginsWithThoseWhoGo(t *testing.T) {
 	db := func(replicas int) *config.Program {
 		return programNamed("db", func(p *config.Program) { p.Replicas = replicas })
 	}
 	app := programNamed("app", func(p *config.Program) { p.Requires = []string{"db"} })
 	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{db(1)}})
-	h.sup.apply(&config.Config{Programs: []*config.Program{app, db(2)}})
+	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
 	in := h.sup.byName["app"]
 	if in.machine.state != Waiting {
 		t.Errorf("app is %v right after the reload, want waiting", in.machine.state)
@@ -299,7 +334,8 @@ func TestReloadBeginsWithThoseWhoGo(t *testing.T) {
 	}
 }
 
-// TestReloadHangs: who asks for a reload is told when a file can't be read to its end; it comes into force when it can.
+// TestReloadHangs: a reload is answered while one of its files can't be read to the end. It takes
+// effect when the file can be read.
 func TestReloadHangs(t *testing.T) {
 	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	began, answer := make(chan bool, 10), make(chan bool)
@@ -311,7 +347,7 @@ func TestReloadHangs(t *testing.T) {
 	}
 	told := map[string]error{}
 	reload := func(who string) {
-		h.sup.Reload(false, func(_ Report, err error) { told[who] = err })
+		h.sup.Reload(false, func(_ ReloadResult, err error) { told[who] = err })
 	}
 	expect := func(who string) {
 		t.Helper()
@@ -332,7 +368,7 @@ func TestReloadHangs(t *testing.T) {
 	over := func() {
 		for deadline := time.Now().Add(time.Minute); h.sup.reloading && time.Now().Before(deadline); {
 			h.v.RunFor(time.Millisecond)
-			time.Sleep(time.Millisecond) // reading goes on in a goroutine
+			time.Sleep(time.Millisecond) // a goroutine reads the files
 		}
 	}
 	over()
@@ -343,7 +379,8 @@ func TestReloadHangs(t *testing.T) {
 	}
 }
 
-// TestLogOptionsDuringRun: output goes on in the form and to the place in which it was begun; how that place is kept, and where a sink is, may change.
+// TestLogOptionsDuringRun: the output of a run keeps its form and its place. Rotation of that
+// place, and the address of a sink, may change.
 func TestLogOptionsDuringRun(t *testing.T) {
 	file := logs.Options{Path: "/log/a", Format: logs.Text, MaxSize: 1}
 	syslog := logs.Options{Sink: "syslog", Address: "unix:/dev/log", Identifier: "a", Facility: 3}
@@ -367,7 +404,7 @@ func TestLogOptionsDuringRun(t *testing.T) {
 	}
 }
 
-// TestNothingHasChanged: a reload without a difference writes nothing, and touches nobody.
+// TestNothingHasChanged: a reload without a difference writes nothing and changes no instance.
 func TestNothingHasChanged(t *testing.T) {
 	web := programNamed("web", nil)
 	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{web}})
@@ -376,7 +413,7 @@ func TestNothingHasChanged(t *testing.T) {
 	turns := h.v.Turns()
 	same := *web
 	same.File, same.Line = "elsewhere.toml", 7
-	report := h.sup.apply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
+	report := h.sup.compareAndApply(&config.Config{Path: "elsewhere.toml", Programs: []*config.Program{&same}})
 	if report.Differs() || len(h.journal.queue) != before || h.sup.byName["web"].run != run || h.sup.configNumber != number {
 		t.Errorf("the reload has changed something: %+v, %d records queued", report, len(h.journal.queue)-before)
 	}
@@ -386,7 +423,8 @@ func TestNothingHasChanged(t *testing.T) {
 	}
 }
 
-// TestChangedEnvFile: variables that are other ones than a run was started with take a restart, whoever has read them when.
+// TestChangedEnvFile: variables that differ from those of the run need a restart, whenever they
+// were read.
 func TestChangedEnvFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "superd.toml")
@@ -431,7 +469,7 @@ func TestChangedEnvFile(t *testing.T) {
 	diff := config.Compare(h.sup.config, next)
 	h.sup.addOutdated(&diff, next)
 	run := in.run
-	h.sup.putInForce(next, diff)
+	h.sup.applyConfig(next, diff)
 	h.v.RunFor(time.Minute)
 	if in.run == run {
 		t.Error("it was not restarted")
@@ -442,7 +480,8 @@ func TestChangedEnvFile(t *testing.T) {
 	}
 }
 
-// BenchmarkReload measures a reload of 10,000 programs that changes one: reading, comparing, and what the loop does.
+// BenchmarkReload measures a reload of 10,000 programs that changes one: reading, comparison and
+// the loop's share.
 func BenchmarkReload(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "superd.toml")
 	write := func(changed string) {
@@ -480,9 +519,9 @@ func BenchmarkReload(b *testing.B) {
 		diff := config.Compare(h.sup.config, next)
 		began := time.Now()
 		h.sup.addOutdated(&diff, next)
-		report := h.sup.putInForce(next, diff)
+		report := h.sup.applyConfig(next, diff)
 		onLoop += time.Since(began)
-		next.Archive() // which the journal does elsewhere
+		next.Archive() // the journal does that elsewhere
 		if got := report.Names(config.RestartNeeded); len(got) != 1 {
 			b.Fatalf("restarted: %v", got)
 		}

@@ -3,6 +3,7 @@ package procs
 import (
 	"encoding/json"
 	"log/slog"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -11,24 +12,24 @@ import (
 	"superd/procs/journal"
 )
 
-// An adoptions is a kernel that remembers what it was given to adopt.
+// An adoptions is a kernel that records the processes that it was given to adopt.
 type adoptions struct {
 	*simKernel
-	all []*Adoptee
+	all []*RecoveredProcess
 }
 
-func (a *adoptions) Adopt(all []*Adoptee) {
+func (a *adoptions) Adopt(all []*RecoveredProcess) {
 	a.all = all
 	a.simKernel.Adopt(all)
 }
 
-// takeOver makes a superd of what is in a journal, which adopts.
+// takeOver starts a superd from a journal; it adopts the processes there.
 func (h *history) takeOver(t *testing.T, state *journal.State) *adoptions {
 	t.Helper()
 	o := h.options()
 	kernel := &adoptions{simKernel: h.kernel}
 	o.System = kernel
-	o.Resumed, o.Recovery = true, ReadRecovery(state, h.restore, slog.New(slog.DiscardHandler))
+	o.Resumed, o.Snapshot = true, ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
 	if len(h.configs) > 0 {
 		o.Config = h.configs[len(h.configs)-1]
 	}
@@ -41,18 +42,19 @@ func (h *history) takeOver(t *testing.T, state *journal.State) *adoptions {
 	return kernel
 }
 
-// TestStreamsByTheTableOfItsBirth: superd was killed when a program had been started by a new table, and before its record said so.
-func TestStreamsByTheTableOfItsBirth(t *testing.T) {
+// TestStreamsByTheTableOfTheirStart: superd was killed after a start by a new definition, before
+// the instance's record said so.
+func TestStreamsByTheTableOfTheirStart(t *testing.T) {
 	before := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrMerge })
 	after := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrSeparate })
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
-	h.kernel.born("web", "a", roleMain)
+	h.kernel.registerSpawned("web", "a", roleMain)
 	h.configs = []*config.Config{{Programs: []*config.Program{before}}, {Programs: []*config.Program{after}}}
 	kernel := h.takeOver(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		superdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`),
-		instanceKey("web"): json.RawMessage(`{"config":1,"state":"Stopped","verdict":"EndDown","wanted":{"up":true}}`),
-		birthKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
+		instanceKey("web"): json.RawMessage(`{"config":1,"state":"stopped","outcome":"down","desired":{"up":true}}`),
+		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	taken := map[logs.Stream]bool{}
 	for _, o := range kernel.all[0].Outputs {
@@ -63,16 +65,17 @@ func TestStreamsByTheTableOfItsBirth(t *testing.T) {
 	}
 }
 
-// TestAddedProgramIsTakenOver: so it was with a program that the reload had added, of which there is no record at all.
+// TestAddedProgramIsTakenOver is the same for a program that the reload has added and that has no
+// record.
 func TestAddedProgramIsTakenOver(t *testing.T) {
 	web, db := programNamed("web", nil), programNamed("db", nil)
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
-	h.kernel.born("web", "a", roleMain)
+	h.kernel.registerSpawned("web", "a", roleMain)
 	h.configs = []*config.Config{{Programs: []*config.Program{db}}, {Programs: []*config.Program{db, web}}}
 	h.takeOver(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		superdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`),
-		birthKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
+		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
 	h.v.RunFor(time.Minute)
 	if in := h.sup.byName["web"]; in.machine.state != Running || in.pid() != 2 {
@@ -80,7 +83,8 @@ func TestAddedProgramIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestLogAndLimitsOfTheRun: a run that was begun by an earlier table keeps its log and its limits when superd is killed, too.
+// TestLogAndLimitsOfTheRun: a run begun by an earlier definition keeps its log and its limits, even
+// when superd is killed.
 func TestLogAndLimitsOfTheRun(t *testing.T) {
 	scheduled := func(file string, format config.LogFormat, tasks int64) *config.Program {
 		return programNamed("web", func(p *config.Program) {
@@ -96,7 +100,7 @@ func TestLogAndLimitsOfTheRun(t *testing.T) {
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
 	h.v.RunFor(61 * time.Minute)
-	h.sup.apply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
+	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
 	h.v.RunFor(time.Second)
 	if in := h.sup.byName["web"]; in.run == nil || in.run.program == in.program {
 		t.Fatalf("web is %v, want it to run by its first table", in.machine.state)
@@ -109,10 +113,100 @@ func TestLogAndLimitsOfTheRun(t *testing.T) {
 	h.journal.values = values
 	h.configs = h.configs[:len(h.configs):len(h.configs)]
 	kernel := h.takeOver(t, state)
-	if path := h.sup.byName["web"].capture.Path(); path != "/old.log" {
+	if path := h.sup.byName["web"].collector.Path(); path != "/old.log" {
 		t.Errorf("its log is %s, want /old.log", path)
 	}
 	if tasks := *kernel.all[0].Program.Limits.Tasks; tasks != 500 {
 		t.Errorf("its limit is %d tasks, want 500", tasks)
+	}
+}
+
+// TestStartInNoConfiguration: the journal has a start, or a quarantined one, of a program that is
+// in no configuration. It is not started with defaults, as those have no command.
+func TestStartInNoConfiguration(t *testing.T) {
+	records := map[string]string{
+		"started": `{"config":1,"state":"spawning","outcome":"retry","desired":{"up":true},"run":{"id":"a"}}`,
+		"ready":   `{"config":1,"state":"spawning","outcome":"retry","desired":{"up":true},"run":{"id":"a","pre_started":true}}`,
+		"held":    `{"config":1,"state":"stopped","quarantined":true,"outcome":"retry","desired":{"up":true}}`,
+	}
+	for name, record := range records {
+		t.Run(name, func(t *testing.T) {
+			h := newHistory(1, defect{}, false)
+			h.kernel.mix, h.models = faultMix{}, map[string]*model{}
+			h.configs = []*config.Config{{Programs: []*config.Program{programNamed("db", nil)}}}
+			h.takeOver(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
+				superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
+				instanceKey("web"): json.RawMessage(record),
+			}})
+			h.v.RunFor(time.Minute)
+			if in := h.sup.byName["web"]; in != nil || h.kernel.bornMains["web"] != 0 || h.err != nil {
+				t.Errorf("web is there: %v, started %d times, %v; want it gone", in != nil, h.kernel.bornMains["web"], h.err)
+			}
+		})
+	}
+}
+
+// TestProgramInNoConfigurationLeaves: one reload added a program and the next removed it, and
+// superd was killed before that was recorded.
+func TestProgramInNoConfigurationLeaves(t *testing.T) {
+	web, db := programNamed("web", nil), programNamed("db", nil)
+	without := &config.Config{Programs: []*config.Program{db}}
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
+	h.kernel.registerSpawned("web", "a", roleMain)
+	h.configs = []*config.Config{without, {Programs: []*config.Program{db, web}}, {Programs: []*config.Program{db}}}
+	h.takeOver(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
+		superdKey:    json.RawMessage(`{"config":3,"before":1,"begun":true}`),
+		configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`), configKey(3): json.RawMessage(`2`),
+		instanceKey("web"): json.RawMessage(`{"config":2,"state":"running","outcome":"retry","desired":{"up":true},"run":{"id":"a","main":{"pid":2,"start":1}}}`),
+	}})
+	h.v.RunFor(time.Minute)
+	if in := h.sup.byName["web"]; in != nil {
+		t.Errorf("web is %s, want it gone: no configuration in force has it", stateNames[in.machine.state])
+	}
+}
+
+// zeros is a source of randomness that returns only 0.
+type zeros struct{}
+
+func (zeros) Uint64() uint64 { return 0 }
+
+// TestConfigurationIsKeptWhileTheJournalIsFull: the journal keeps the previous configuration until
+// all effects of the next one are written, however often a write fails.
+func TestConfigurationIsKeptWhileTheJournalIsFull(t *testing.T) {
+	h, _ := running(programNamed("web", nil), false)
+	h.journal.full = rand.New(zeros{})
+	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
+	h.v.RunFor(10 * time.Second)
+	if h.sup.configBefore == 0 {
+		t.Error("the configuration before is given up while nothing can be written")
+	}
+	h.journal.full = nil
+	h.v.RunFor(10 * time.Second)
+	if h.sup.configBefore != 0 || h.journal.values[configKey(1)] != nil || h.journal.values[configKey(2)] == nil {
+		t.Errorf("the configuration before is %d, in the journal are %v; want the newest alone",
+			h.sup.configBefore, sortedKeys(h.journal.values))
+	}
+}
+
+// TestUnrecordedIsTakenUp: a journal has lost its tail, and with it a start. If the kill_mode
+// leaves no process behind, a live one can only be the main process.
+func TestUnrecordedIsTakenUp(t *testing.T) {
+	for _, mode := range []config.KillMode{config.KillMainFirst, config.KillMixed, config.KillTree} {
+		t.Run(string(mode), func(t *testing.T) {
+			h := newHistory(1, defect{}, false)
+			h.kernel.mix, h.models, h.kernel.leftovers = faultMix{}, map[string]*model{}, true
+			h.kernel.registerSpawned("web", "a", roleMain)
+			web := programNamed("web", func(p *config.Program) { p.KillMode = mode })
+			h.configs = []*config.Config{{Programs: []*config.Program{web}}}
+			h.takeOver(t, &journal.State{Existed: true, Lost: 1, Values: map[string]json.RawMessage{
+				superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
+				instanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
+			}})
+			h.v.RunFor(time.Minute)
+			if in := h.sup.byName["web"]; in.machine.state != Running || in.pid() != 2 || h.err != nil {
+				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", stateNames[in.machine.state], in.pid(), h.err)
+			}
+		})
 	}
 }

@@ -2,28 +2,30 @@ package procs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/eventlog"
 )
 
-// goOn has everything that was taken up go on where the last superd left off.
-func (s *Supervisor) goOn(all []*adoption) {
-	r, lives := s.options.Recovery, 0
+// resume resumes all recovered instances where the predecessor stopped.
+func (s *Supervisor) resume(all []*recoveredInstance) {
+	r, lives := s.options.Snapshot, 0
 	told := s.told(all)
 	for _, a := range all {
 		if v := a.saved.Run; v != nil {
 			a.told = told[v.ID]
 		}
-		if a.adoptee.Found != nil {
+		if a.recovered.Found != nil {
 			lives++
 		}
 		a.resume()
 		a.in.keepSchedule()
 		a.in.publish()
-		if a.rekept {
+		if a.renamed {
 			a.in.save()
 		}
 	}
@@ -34,20 +36,22 @@ func (s *Supervisor) goOn(all []*adoption) {
 		s.log.Info("took over from the superd before", "instances", len(all), "processes", lives)
 	}
 	for _, key := range r.keys {
-		if key != superdKey && key != configKey(s.configNumber) { // those are this superd's own by now
+		// those are this supervisor's own by now
+		if key != superdKey && key != configKey(s.configNumber) {
 			s.queue(key, nil)
 		}
 	}
-	for _, e := range s.options.Inherited.Exits {
+	for _, e := range s.options.StoredFDs.Exits {
 		if s.adopted[processKey{e.Pid, e.Start}] == nil {
-			s.keeper.Acknowledge(e.Pid, e.Start) // nobody waits for it
+			s.keeper.Acknowledge(e.Pid, e.Start) // no instance waits for it
 		}
 	}
 }
 
-// told returns what the event log has of the runs that go on: superd may have been killed between the write to it and the one to the journal.
-func (s *Supervisor) told(all []*adoption) map[string]eventlog.Told {
-	if s.options.Events == nil || !slices.ContainsFunc(all, func(a *adoption) bool { return a.saved.Run != nil }) {
+// told returns the event log's entries about the resumed runs: superd may have been killed between
+// the write to it and the one to the journal.
+func (s *Supervisor) told(all []*recoveredInstance) map[string]eventlog.Told {
+	if s.options.Events == nil || !slices.ContainsFunc(all, func(a *recoveredInstance) bool { return a.saved.Run != nil }) {
 		return nil
 	}
 	told, err := s.options.Events.Told()
@@ -57,67 +61,66 @@ func (s *Supervisor) told(all []*adoption) map[string]eventlog.Told {
 	return told
 }
 
-func namesOf(all []*adoption) (names []string) {
+func namesOf(all []*recoveredInstance) (names []string) {
 	for _, a := range all {
 		names = append(names, a.in.name)
 	}
 	return names
 }
 
-// resume has an instance go on in the state that it was in.
-func (a *adoption) resume() {
+// resume resumes an instance in its recorded state.
+func (a *recoveredInstance) resume() {
 	in := a.in
-	if a.saved.Probes != "" { // a check may have been under way
-		in.probes(a.saved.Probes).rid(func() {})
+	if a.saved.Probes != "" { // a check may have been running
+		in.probes(a.saved.Probes).cleanUp(func() {})
 	}
 	switch {
-	case (a.lost || a.saved.Held) && len(in.sup.strays[in.name]) > 0, a.saved.Held && !in.tree.Empty():
-		in.holdAnywhere(in.sup.strays[in.name])
-	case a.saved.Held && in.machine.wanted.up:
-		in.do(func() []Effect { return in.machine.wantUp(in.machine.wanted.by, false) })
+	case (a.lost || a.saved.Quarantined || a.unrecorded()) && len(in.sup.leftovers[in.name]) > 0, a.saved.Quarantined && !in.tree.Empty():
+		in.quarantineAnywhere(in.sup.leftovers[in.name])
+	case a.saved.Quarantined && in.machine.desired.up && !in.removed:
+		in.do(func() []Effect { return in.machine.wantUp(in.machine.desired.by, false) })
 	case a.saved.Run != nil:
 		a.resumeRun()
 	case a.saved.Due != nil:
 		in.armRestart(*a.saved.Due - in.sup.loop.Now())
-	case in.machine.state == Backoff: // of no superd's making
+	case in.machine.state == Backoff: // no supervisor leaves this state
 		in.armRestart(0)
 	}
 	if !a.heard {
-		a.unheard()
+		a.releaseNotifyFDs()
 	}
 	if in.removed {
-		in.leaveAgain()
+		in.retireAgain()
 	}
-	if a.news {
+	if a.incomplete {
 		in.save()
 	}
 }
 
-// resumeRun goes on with a run.
-func (a *adoption) resumeRun() {
+func (a *recoveredInstance) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
 		in:      in,
-		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, telling: &tellsNothing, group: int32(v.Group),
-		oomKills: int32(v.OOMKills), envSum: v.EnvSum, stopDeadline: v.StopDeadline, clearBy: v.ClearBy, preStarted: v.PreStarted, postStopped: v.PostStopped,
+		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, notifyState: &noNotifyState, group: int32(v.Group),
+		oomKills: int32(v.OOMKills), envSum: v.EnvSum, stopDeadline: v.StopDeadline, teardownDeadline: v.TeardownDeadline, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
 	r.scope.Open(&in.scope)
 	if v.Table != nil {
 		r.program = v.Table
 	}
 	if v.PrintsFrom != "" || v.StderrFrom != "" {
-		r.tells().printsFrom = [...]string{v.PrintsFrom, v.StderrFrom}
+		r.ownNotifyState().printsFrom = [...]string{v.PrintsFrom, v.StderrFrom}
 	}
 	r.told = a.told
-	in.machine.stale = v.Stale || v.other
+	in.machine.outdated = v.Outdated || v.other
 	in.run = r
 	if r.touched && in.tree.OOMKills() < int(r.oomKills) {
-		r.oomKills = int32(in.tree.OOMKills()) // they are counted anew
+		r.oomKills = int32(in.tree.OOMKills()) // the kernel's counter restarted
 	}
 	switch in.machine.state {
 	case Spawning:
 		a.resumeSpawning(r)
-	case Starting, Running, Lingering, Stopping, Killing:
+	case Starting, Running, StopPending, Stopping, Killing:
 		if v.ended {
 			a.endedUnseen(r)
 			return
@@ -125,62 +128,63 @@ func (a *adoption) resumeRun() {
 		a.watchMain(r, v.Main)
 		a.resumeStop(r)
 		a.resumeReadiness(r)
-	case Clearing:
-		a.resumeClearing(r)
+	case TearingDown:
+		a.resumeTeardown(r)
 	}
 }
 
-// process returns the process of the adoption, be it alive or not, and the name under which the keeper has its pidfd.
-func (a *adoption) process(saved *savedProcess) (p Process, id pidfd.Identity, kept string) {
+// process returns the adopted process, alive or not, and the name of its pidfd in the keeper.
+func (a *recoveredInstance) process(saved *savedProcess) (p Process, id pidfd.Identity, kept string) {
 	s := a.in.sup
 	id = saved.identity()
-	process := s.adopt(a.adoptee.Found, id)
+	process := s.adopt(a.recovered.Found, id)
 	switch {
-	case a.adoptee.Found == nil:
-		s.letGo(saved.Kept)
+	case a.recovered.Found == nil:
+		s.releaseFD(saved.FDName)
 		return process, id, ""
-	case s.keeping.has(saved.Kept):
-		return process, id, saved.Kept
+	case s.fdStore.has(saved.FDName):
+		return process, id, saved.FDName
 	}
-	a.rekept = true
-	return process, id, s.keepProcess(process)
+	a.renamed = true
+	return process, id, s.storeProcess(process)
 }
 
-func (a *adoption) watchMain(r *run, saved *savedProcess) {
+func (a *recoveredInstance) watchMain(r *run, saved *savedProcess) {
 	process, id, kept := a.process(saved)
 	a.in.watchMain(r, process, id, kept)
-	a.hear(r)
+	a.resumeNotify(r)
 }
 
-// unheard lets go of what a main process tells superd by, where there is none to be heard.
-func (a *adoption) unheard() {
-	s, t := a.in.sup, a.adoptee
+// releaseNotifyFDs closes and releases the notify socket and the readiness pipe when no main
+// process uses them.
+func (a *recoveredInstance) releaseNotifyFDs() {
+	s, t := a.in.sup, a.recovered
 	s.system.CloseFD(t.NotifyFD)
 	s.system.CloseFD(t.ReadyFD)
 	if v := a.saved.Run; v != nil {
-		s.letGo(v.Notify)
-		s.letGo(v.Ready)
+		s.releaseFD(v.Notify)
+		s.releaseFD(v.Ready)
 	}
 }
 
-// hear goes on hearing what a main process tells.
-func (a *adoption) hear(r *run) {
+// resumeNotify resumes listening to the messages of a main process.
+func (a *recoveredInstance) resumeNotify(r *run) {
 	a.heard = true
-	in, t, v := a.in, a.adoptee, a.saved.Run
+	in, t, v := a.in, a.recovered, a.saved.Run
 	again := func(fd int, name string) string {
-		if fd >= 0 && !in.sup.keeping.has(name) {
-			a.rekept = true
-			return in.sup.keep(fd, false)
+		if fd >= 0 && !in.sup.fdStore.has(name) {
+			a.renamed = true
+			return in.sup.storeFD(fd, false)
 		}
 		return name
 	}
 	if notify, ready := again(t.NotifyFD, v.Notify), again(t.ReadyFD, v.Ready); notify != "" || ready != "" || v.StatusText != "" || v.Watchdog != 0 {
-		told := r.tells()
-		told.notifyKept, told.readyKept, told.statusText, told.watchdogPeriod = notify, ready, v.StatusText, v.Watchdog
+		told := r.ownNotifyState()
+		told.notifyFDName, told.readyFDName, told.statusText, told.watchdogPeriod = notify, ready, v.StatusText, v.Watchdog
 	}
-	in.letGoOfTold(r)
+	in.releaseNotifyFDs(r)
 	r.savedHealth, r.stopLimit = v.Health, v.StopLimit
-	in.hear(r, t.NotifyFD, t.ReadyFD)
+	in.listenForNotify(r, t.NotifyFD, t.ReadyFD)
 	if in.machine.state != Running {
 		return
 	}
@@ -188,12 +192,12 @@ func (a *adoption) hear(r *run) {
 		in.reloads(r, *v.Reloading)
 	}
 	if v.Leaving != nil {
-		in.leaves(r, *v.Leaving)
+		in.stopsByItself(r, *v.Leaving)
 	}
 }
 
-// resumeStop goes on with a stop of a main process, with what is left of its time.
-func (a *adoption) resumeStop(r *run) {
+// resumeStop resumes the stop of a main process, with the rest of its time.
+func (a *recoveredInstance) resumeStop(r *run) {
 	in := a.in
 	switch in.machine.state {
 	case Stopping:
@@ -202,36 +206,39 @@ func (a *adoption) resumeStop(r *run) {
 			in.endInput()
 		}
 	case Killing:
-		if a.adoptee.Found != nil {
+		if a.recovered.Found != nil {
 			in.signalKill()
 		}
 		in.perform(ArmKill)
 	}
 }
 
-// resumeSpawning goes on with a start.
-func (a *adoption) resumeSpawning(r *run) {
+func (a *recoveredInstance) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, &a.in.machine
+	if in.removed && m.desired.up { // removed meanwhile: nothing of it is started any more
+		m.setDesired(false, actor(ActorRemoval))
+	}
 	switch {
-	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.birth != nil):
+	case v.Hook != nil && (v.Hook.Process != nil || v.Hook.start != nil):
 		a.resumeHook(in.preStart(r), v.Hook)
-		if m.unwanted() || m.hindered {
+		if m.mustEnd() || m.blockedByConflict {
 			r.hook.stop()
 		}
-	case v.birth != nil && v.birth.Process != nil:
-		a.spawned(r, v.birth.Process)
-	case v.birth != nil && in.isOneShot():
-		// It may have run, and come to its end.
+	case v.start != nil && v.start.Process != nil:
+		a.spawned(r, v.start.Process)
+	case v.start != nil && in.isOneShot():
+		// It may have run and ended.
 		a.spawned(r, &savedProcess{})
-	case v.birth != nil && in.left(r):
+	case v.start != nil && in.hasLeftovers(r):
 		in.do(func() []Effect { return m.interrupted(true) })
-	case m.unwanted(), m.blocked():
-		// Things may have changed of which the journal doesn't tell: somebody may live beside whom it must not, or not be there for whom it waits.
-		in.do(func() []Effect { return m.calledOff(in.left(r)) })
+	case m.mustEnd(), m.startBlocked():
+		// The situation may have changed without a record: a conflicting instance may live, or a
+		// requirement may be lost.
+		in.do(func() []Effect { return m.spawnCanceled(in.hasLeftovers(r)) })
 	case len(in.program.Invalid) > 0:
-		in.spawnFailed(r, in.program.Invalid, faultFinal)
+		in.spawnFailed(r, Reason{ReasonInvalid, in.program.Invalid.Error()}, faultFinal)
 	case r.preStarted:
-		if v.birth != nil { // something may have run under this one
+		if v.start != nil { // a process may have run with this id
 			r.invocationID = in.sup.newInvocationID()
 		}
 		in.spawnMain(r)
@@ -242,14 +249,14 @@ func (a *adoption) resumeSpawning(r *run) {
 	}
 }
 
-// spawned goes on with a main process whose start is not recorded.
-func (a *adoption) spawned(r *run, saved *savedProcess) {
+// spawned resumes a main process whose start is recorded only by its start record.
+func (a *recoveredInstance) spawned(r *run, saved *savedProcess) {
 	in := a.in
-	if r.startedAt = a.saved.Run.birth.At; r.startedAt == 0 {
+	if r.startedAt = a.saved.Run.start.At; r.startedAt == 0 {
 		r.startedAt = in.sup.loop.Now()
 	}
 	if saved.Pid == 0 {
-		a.adoptee.Found = nil
+		a.recovered.Found = nil
 	}
 	a.watchMain(r, saved)
 	if saved.Pid != 0 {
@@ -262,8 +269,8 @@ func (a *adoption) spawned(r *run, saved *savedProcess) {
 	}
 }
 
-// resumeHook goes on with a hook: one that ended meanwhile without a trace counts as one whose exit status is not known.
-func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
+// resumeHook resumes a hook. One that ended meanwhile without a trace has an unknown exit status.
+func (a *recoveredInstance) resumeHook(h *hookRun, saved *savedHook) {
 	h.from(saved.At)
 	h.due, h.stopped = saved.Due, saved.Stopped
 	if saved.Failed != "" {
@@ -275,10 +282,10 @@ func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
 	h.scope = h.run.scope.Child()
 	p := saved.Process
 	if p == nil {
-		p = saved.birth.Process
+		p = saved.start.Process
 	}
 	if p == nil {
-		p, a.adoptee.Found = &savedProcess{}, nil
+		p, a.recovered.Found = &savedProcess{}, nil
 	}
 	now := h.in.sup.loop.Now()
 	if h.due == 0 {
@@ -287,7 +294,7 @@ func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
 	process, id, kept := a.process(p)
 	h.watch(process, id, kept)
 	switch {
-	case a.adoptee.Found == nil:
+	case a.recovered.Found == nil:
 	case h.stopped:
 		h.limit = h.scope.After(max(h.due-now, 0), h.kill)
 	default:
@@ -295,21 +302,20 @@ func (a *adoption) resumeHook(h *hookRun, saved *savedHook) {
 	}
 }
 
-// resumeClearing goes on ending what is left of a run.
-func (a *adoption) resumeClearing(r *run) {
+func (a *recoveredInstance) resumeTeardown(r *run) {
 	in, v := a.in, a.saved.Run
 	switch {
 	case v.Hook == nil:
-		in.clearLeft(r, r.clearBy)
-	case v.Hook.Process == nil && v.Hook.birth == nil:
+		in.killLeftovers(r, r.teardownDeadline)
+	case v.Hook.Process == nil && v.Hook.start == nil:
 		in.postStop(r).from(v.Hook.At).next()
 	default:
 		a.resumeHook(in.postStop(r), v.Hook)
 	}
 }
 
-// endedUnseen goes on with the post_stop hook of a run whose main process has ended, of which there is no record.
-func (a *adoption) endedUnseen(r *run) {
+// endedUnseen resumes the post_stop hook of a run whose main process has ended without a record.
+func (a *recoveredInstance) endedUnseen(r *run) {
 	in, m := a.in, &a.in.machine
 	now := in.sup.loop.Now()
 	in.lastExit = &ExitStatus{at: now}
@@ -317,28 +323,29 @@ func (a *adoption) endedUnseen(r *run) {
 		r.startedAt = now
 	}
 	in.sup.counts[m.state]--
-	m.exited(now, pidfd.Exit{}, now-r.startedAt, r.stable(now), "", true)
+	m.exited(now, pidfd.Exit{}, now-r.startedAt, r.stable(now), Reason{}, true)
 	in.sup.counts[m.state]++
 	a.resumeHook(in.postStop(r), a.saved.Run.Hook)
 	in.save()
 }
 
-// leaveAgain goes on with the removal of an instance that is not in the configuration any more.
-func (in *instance) leaveAgain() {
+// retireAgain resumes the removal of an instance that is no longer in the configuration.
+func (in *instance) retireAgain() {
 	if p := in.sup.config.Program(programOf(in.name)); p != nil && in.sup.has(p, in.name) {
-		in.next = p
+		in.replacement = p
 	}
-	by := in.machine.wanted
-	if by.up || by.by == "" {
-		in.do(func() []Effect { return in.machine.wantDown(byRemoval) })
+	by := in.machine.desired
+	if by.up || by.by.Kind == ActorNone {
+		in.do(func() []Effect { return in.machine.wantDown(actor(ActorRemoval)) })
 	} else if in.machine.state.AtRest() {
 		in.sup.atRest(in)
 	}
 }
 
-// startMissing starts what starts by itself and is not there yet, and puts the configuration in force that this superd was started with.
+// startMissing creates the instances that start by themselves and do not exist yet, and activates
+// the configuration with which this superd was started.
 func (s *Supervisor) startMissing() {
-	r := s.options.Recovery
+	r := s.options.Snapshot
 	if r == nil {
 		for _, in := range slices.Clone(s.instances) {
 			s.autostart(in)
@@ -349,24 +356,24 @@ func (s *Supervisor) startMissing() {
 		for _, name := range s.namesOf(program) {
 			switch in := s.byName[name]; {
 			case in != nil:
-			case !r.Incomplete || r.Clean && program.KillMode != config.KillTree:
-				s.bring(name, program, s.wishFor(program.Name))
+			case !r.Incomplete || r.Clean && !program.KillMode.KillsTree():
+				s.create(name, program, s.desiredFor(program.Name))
 			default:
-				s.bringUnlessHeld(name, program)
+				s.createUnlessQuarantined(name, program)
 			}
 		}
 	}
-	s.voidShutdown()
+	s.undoShutdown()
 	if next := r.Config(); s.configBefore != 0 && next != nil {
-		s.apply(next) // the superd before was about to
+		s.compareAndApply(next) // the predecessor was about to
 	}
 	if !s.options.Resumed && s.options.Config != s.config {
-		s.apply(s.options.Config)
+		s.compareAndApply(s.options.Config)
 	}
-	s.dropSurplus()
+	s.removeAllSurplus()
 	for _, in := range slices.Clone(s.instances) {
 		if in.endedForGood() {
-			s.endedForGood(in) // the superd before may not have come to it
+			s.endedForGood(in) // the predecessor may not have done it
 		}
 	}
 	for name := range s.leftSchedules {
@@ -375,49 +382,50 @@ func (s *Supervisor) startMissing() {
 	s.endIfAllEnded()
 }
 
-// bringUnlessHeld adds an instance of which the journal tells nothing, although it may live.
-func (s *Supervisor) bringUnlessHeld(name string, program *config.Program) {
+// createUnlessQuarantined adds an instance without a record, although its processes may live.
+func (s *Supervisor) createUnlessQuarantined(name string, program *config.Program) {
 	in := s.add(name, program)
-	strays := s.strays[name]
-	if len(strays) == 0 && in.tree.Empty() {
+	leftovers := s.leftovers[name]
+	if len(leftovers) == 0 && in.tree.Empty() {
 		s.autostart(in)
 		return
 	}
 	if program.Autostart {
-		in.machine.wish(true, theConfiguration)
+		in.machine.setDesired(true, actor(ActorConfiguration))
 	}
-	in.holdAnywhere(strays)
+	in.quarantineAnywhere(leftovers)
 }
 
-// holdAnywhere is hold for processes that may live elsewhere than where the instance's would.
-func (in *instance) holdAnywhere(strays []Stray) {
-	if len(strays) > 0 && in.tree.Empty() {
+// quarantineAnywhere quarantines the instance for processes that may live outside its own tree.
+func (in *instance) quarantineAnywhere(leftovers []Leftover) {
+	if len(leftovers) > 0 && in.tree.Empty() {
 		in.renewTree(anyPlace)
 	}
-	in.hold(strays)
+	in.setQuarantine(leftovers)
 }
 
-// goOnShuttingDown goes on with a shutdown that the superd before has begun, or that was asked for before the start.
-func (s *Supervisor) goOnShuttingDown() {
+// resumeShutdown resumes a shutdown that the predecessor began, or that was requested before the
+// start.
+func (s *Supervisor) resumeShutdown() {
 	s.notify.Stopping()
 	s.shutdown.goesOn = true
 	s.tellAllShutdown()
 }
 
-// voidShutdown has what a shutdown has stopped, or was to stop, that nobody goes on with be as it was wanted before.
-func (s *Supervisor) voidShutdown() {
+// undoShutdown restores the desired states from before a shutdown that is not resumed.
+func (s *Supervisor) undoShutdown() {
 	voided := false
 	for _, in := range slices.Clone(s.instances) {
 		m := &in.machine
-		if m.wanted.by != theShutdown || m.overruled == nil || in.removed {
+		if m.desired.by.Kind != ActorShutdown || m.desiredBeforeShutdown == nil || in.removed {
 			continue
 		}
 		voided = true
-		before := *m.overruled
+		before := *m.desiredBeforeShutdown
 		if before.up {
 			in.do(func() []Effect { return m.wantUp(before.by, false) })
 		} else {
-			m.wish(false, before.by)
+			m.setDesired(false, before.by)
 			in.publish()
 			in.save()
 		}
@@ -425,4 +433,28 @@ func (s *Supervisor) voidShutdown() {
 	if voided {
 		s.log.Warn("the shutdown that the superd before had begun is void: its programs are started again")
 	}
+}
+
+// logStoppedByOperator logs which instances are not started since an operator stopped them under a
+// predecessor, which is easily forgotten.
+func (s *Supervisor) logStoppedByOperator() {
+	if s.options.Resumed { // the keeper started this superd, not a person
+		return
+	}
+	var names []string
+	for _, in := range s.instances {
+		if m := &in.machine; !m.desired.up && m.desired.by.is(ActorOperator) && !in.removed {
+			names = append(names, in.name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	more := ""
+	if len(names) > maxNamed {
+		more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
+		names = names[:maxNamed]
+	}
+	s.log.Warn("not started, since the operator has stopped them before", "instances", strings.Join(names, ", ")+more,
+		"start_by", fmt.Sprintf("superd ctl --runtime-dir %s start NAME...", s.options.RuntimeDir))
 }

@@ -2,14 +2,18 @@ package procs
 
 import (
 	"fmt"
+	"slices"
 
 	"superd/loop/task"
 )
 
-// RestartRolling restarts the instances that names select one after the other, each when the one before has come to what was asked for: so all
-// others go on meanwhile. With the first that can't, it ends, and those after it are left alone. done runs at the end, on the loop, not before
-// RestartRolling has returned; after cancel it doesn't run any more, while the command itself stands, but for the death of superd.
-func (s *Supervisor) RestartRolling(names []string, done func([]Outcome)) (cancel func(), err error) {
+// RestartRolling restarts the instances that names select one by one. Each restart begins when the
+// one before is complete, so all others run meanwhile. After the first failure the remaining
+// instances are left alone.
+//
+// done runs at the end, on the loop, after RestartRolling has returned. After cancel it does not
+// run; the restarts continue, unless superd dies.
+func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) (cancel func(), err error) {
 	found, err := s.choose(names)
 	if err != nil {
 		return nil, err
@@ -31,21 +35,21 @@ func (s *Supervisor) RestartRolling(names []string, done func([]Outcome)) (cance
 	return func() { canceled = true }, nil
 }
 
-// roll restarts instances in turn. The error is that of a task that is cancelled.
-func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []Outcome, err error) {
+// roll restarts instances one by one. The error is that of a cancelled task.
+func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []CommandResult, err error) {
 	failed := ""
 	for _, name := range turns {
 		in := s.byName[name]
 		switch {
 		case in == nil || !in.stays():
-			outcomes = append(outcomes, Outcome{Name: name, Message: "not restarted: it was removed meanwhile"})
+			outcomes = append(outcomes, CommandResult{Name: name, Message: "not restarted: it was removed meanwhile"})
 			continue
 		case failed != "":
-			outcomes = append(outcomes, Outcome{Name: name, State: in.machine.state, Message: fmt.Sprintf("not restarted, since %s could not be", failed)})
+			outcomes = append(outcomes, CommandResult{Name: name, State: in.machine.state, Message: fmt.Sprintf("not restarted, since %s could not be", failed)})
 			continue
 		}
-		var restart task.Future[[]Outcome]
-		if _, err := s.Command(OpRestart, []string{name}, true, func(all []Outcome) { restart.Resolve(all) }); err != nil {
+		var restart task.Future[[]CommandResult]
+		if _, err := s.Command(OpRestart, []string{name}, true, func(all []CommandResult) { restart.Resolve(all) }); err != nil {
 			return nil, err
 		}
 		all, err := restart.Await(t)
@@ -53,7 +57,13 @@ func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []Outcome, err
 			return nil, err
 		}
 		for _, o := range all {
-			if outcomes = append(outcomes, o); !o.OK {
+			at := slices.IndexFunc(outcomes, func(before CommandResult) bool { return before.Name == o.Name })
+			if at < 0 {
+				outcomes = append(outcomes, o)
+			} else { // a dependent of several restarted instances
+				outcomes[at] = o
+			}
+			if !o.OK {
 				failed = name
 			}
 		}

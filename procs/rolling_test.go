@@ -7,7 +7,7 @@ import (
 	"superd/config"
 )
 
-// TestRestartRolling: of several replicas one at a time is down.
+// TestRestartRolling: at most one of several replicas is down at a time.
 func TestRestartRolling(t *testing.T) {
 	web := programNamed("web", func(p *config.Program) { p.Replicas = 3 })
 	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{web, programNamed("zero", func(p *config.Program) { p.Replicas = 0 })}})
@@ -16,10 +16,10 @@ func TestRestartRolling(t *testing.T) {
 	for _, in := range h.sup.instances {
 		before[in.name] = in.run.invocationID
 	}
-	roll := func(names ...string) (all []Outcome) {
+	roll := func(names ...string) (all []CommandResult) {
 		t.Helper()
 		ended := false
-		if _, err := h.sup.RestartRolling(names, func(o []Outcome) { all, ended = o, true }); err != nil {
+		if _, err := h.sup.RestartRolling(names, func(o []CommandResult) { all, ended = o, true }); err != nil {
 			t.Fatal(err)
 		}
 		for range 100_000 {

@@ -14,86 +14,96 @@ import (
 	"superd/procs/eventlog"
 )
 
-// killPause is how long a process may take to end after SIGKILL before it is named as stuck.
+// killPause is how long a process may take to end after SIGKILL before it is reported as
+// unkillable.
 const killPause = 2 * time.Second
 
-// A run is the time from the first pre_start hook to the moment when nothing is left of the main process and the hooks.
-// Its scope owns what it needs meanwhile.
+// A run lasts from the first pre_start hook until nothing is left of the main process and the
+// hooks. Its scope owns its resources.
 type run struct {
-	in           *instance
-	scope        loop.Scope
-	program      *config.Program // as it was when the run began: a reload doesn't change how it is stopped
-	config       uint64          // number of the configuration that has this
+	in    *instance
+	scope loop.Scope
+	// Definition that the run follows; a reload replaces it where that needs no restart
+	program      *config.Program
+	config       uint64 // number of the configuration that has program
 	invocationID string
-	hook         *hookRun // under way; nil without one
+	hook         *hookRun // hooks under way; nil without them
 
-	begin      func()        // waits for a worker of the run before, which has not come back; else nil
-	pending    PendingSpawn  // of the main process; nil when its result is in
+	// Starts the run once a hung worker of an earlier run returns; else nil
+	begin      func()
+	pending    PendingSpawn  // spawn of the main process; nil once its result is known
 	startLimit *loop.Timer   // the start time-out; nil when the start is over
-	process    Process       // the main process; nil before it is there
-	first      pidfd.Process // what it is, if it is the one that was started
-	life       loop.Scope    // of the main process: its timers, and what it tells
-	main       loop.Scope    // its descriptor; within life, opened again when another process becomes the main one
-	held       loop.Link     // by which main owns the run: its process, and what the keeper has of that
-	mainWatch  *loop.Watch   // of its end; nil where that is not watched
-	firstWatch loop.Watch    // that of the first one
-	group      int32         // number of its process group, when it has ended
+	process    Process       // the main process; nil before it exists
+	first      pidfd.Process // storage of process, if that is the one that was started
+	life       loop.Scope    // of the main process: its timers, and its notifications
+	// Descriptor of the main process; within life, reopened when the main process changes
+	main loop.Scope
+	// Link by which closing main releases the process and its stored descriptor
+	held loop.Link
+	// For the end of the main process; nil where its descriptor is not watched
+	mainWatch  *loop.Watch
+	firstWatch loop.Watch // storage of mainWatch for the first main process
+	group      int32      // process group of the first main process once that is gone
 	id         pidfd.Identity
-	kept       keptName // the name under which the keeper has its pidfd
-	startedAt  time.Duration
+	fdName     fdName        // name of its pidfd in the descriptor store
+	startedAt  time.Duration // just before the fork of the main process
 	readyAt    time.Duration // 0 before it is ready
-	readiness  *readiness    // nil unless it is awaited
+	readiness  *readiness    // nil unless readiness is awaited
 
-	startDeadline time.Duration // when the start time-out ends; 0 unless its readiness is awaited
+	startDeadline time.Duration // end of the start time-out; 0 unless readiness is awaited
 
-	*telling                 // never nil
-	monitor     *monitor     // nil unless it is ready and looked after
-	savedHealth *savedHealth // what an earlier superd has known of its health; else nil
+	*notifyState              // never nil
+	monitor      *monitor     // nil unless the run is ready and monitored
+	savedHealth  *savedHealth // health as an earlier superd knew it; else nil
 
-	envSum       uint64        // [config.EnvSum] of the env file that it was started with; 0: none
-	mains        int32         // main processes that it has had
-	oomKills     int32         // of the tree when the run began
-	stopDeadline time.Duration // when the stop time-out ends; 0 before a stop
-	stopLimit    time.Duration // how far the program can put that off
-	stopTimer    *loop.Timer   // StopDue; nil before a stop
-	killTimer    *loop.Timer   // KillDue; nil before SIGKILL
-	clearBy      time.Duration // when what is left of it gets SIGKILL; 0 before the main process is gone
-	clearing     *clearing     // nil before the main process is gone
+	envSum       uint64        // [document.EnvSum] of the env file of the start; 0: none
+	mains        int32         // number of main processes so far
+	oomKills     int32         // OOM kills in the tree when the run began
+	stopDeadline time.Duration // end of the stop time-out; 0 before a stop
+	stopLimit    time.Duration // latest time to which the program can extend the stop
+	stopTimer    *loop.Timer   // StopTimeout; nil before a stop
+	killTimer    *loop.Timer   // KillTimeout; nil before SIGKILL
+	// When leftover processes get SIGKILL; 0 while the main process lives
+	teardownDeadline time.Duration
+	teardown         *teardown // nil while the main process lives
 
-	told        eventlog.Told // what an earlier superd has recorded of it, and perhaps not written into the journal
-	touched     bool          // a process was started: there may be something to clear
-	preStarted  bool          // its pre_start hooks are over
-	postStopped bool          // so are its post_stop hooks
-	lastWords   lastWords     // what the main process has told before its end
+	told        eventlog.Told // recorded by an earlier superd, and perhaps not in the journal
+	touched     bool          // a process was started: a teardown may be needed
+	preStarted  bool          // the pre_start hooks are over
+	postStopped bool          // the post_stop hooks are over
+	timedOut    bool          // the start time-out ended before the result of the start
+	// startLimit bounds the wait for a child that was killed, not the start
+	awaitsKill  bool
+	brief       bool        // the main process exited with success within briefTime
+	notifyDrain notifyDrain // progress of reading what the main process sent before its end
 }
 
-// lastWords is how far superd is with what was told before the end of a main process.
-type lastWords uint8
+// notifyDrain is the progress of reading the notifications that a main process sent before its end.
+type notifyDrain uint8
 
 const (
-	wordsNotAwaited lastWords = iota
-	wordsAwaited
-	wordsHeard
+	drainNotStarted notifyDrain = iota
+	drainStarted
+	drainDone
 )
 
 // spawn begins a run.
 func (in *instance) spawn() {
-	if in.inherited && in.tree.Empty() {
+	if in.treeRecovered && in.tree.Empty() {
 		in.renewTree("")
 	}
-	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), telling: &tellsNothing}
+	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState}
 	r.scope.Open(&in.scope)
 	in.run = r
-	in.setLogOptions() // the run before may have been begun with others
-	in.capture.BeginRun(r.invocationID, awaitsLine(r.program))
-	fail := func(err error, fault spawnFault) {
-		r.scope.Post(func() { in.spawnFailed(r, err, fault) })
-	}
+	in.setLogOptions() // the run before may have begun with others
+	in.collector.BeginRun(r.invocationID, awaitsLine(r.program))
 	switch {
 	case len(in.program.Invalid) > 0:
-		fail(in.program.Invalid, faultFinal)
+		mistakes := Reason{ReasonInvalid, in.program.Invalid.Error()}
+		r.scope.Post(func() { in.spawnFailed(r, mistakes, faultFinal) })
 	case in.hanging > 0:
-		// A worker that was called off has not come back: a file system that does not answer gets no second one.
+		// A cancelled worker has not returned: a file system that does not answer gets no second
+		// one.
 		r.begin = func() { in.begin(r) }
 		r.startLimit = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
 	default:
@@ -101,7 +111,7 @@ func (in *instance) spawn() {
 	}
 }
 
-// begin does the work of a start.
+// begin starts the pre_start hooks, or the main process without them.
 func (in *instance) begin(r *run) {
 	r.begin = nil
 	if len(r.program.PreStart) == 0 {
@@ -111,14 +121,14 @@ func (in *instance) begin(r *run) {
 	in.preStart(r).next()
 }
 
-// preStart returns the run of the pre_start hooks, which the main process follows.
+// preStart returns the run of the pre_start hooks, after which the main process starts.
 func (in *instance) preStart(r *run) *hookRun {
 	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
-		case errors.Is(err, errHookStopped) || in.machine.unwanted():
-			in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
+		case errors.Is(err, errHookStopped) || in.machine.mustEnd():
+			in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
 		case err != nil:
-			in.spawnFailed(r, err, faultIn(err))
+			in.spawnFailed(r, startFailure(ReasonHookFailed, err), faultIn(err))
 		default:
 			r.preStarted = true
 			in.save()
@@ -127,7 +137,7 @@ func (in *instance) preStart(r *run) *hookRun {
 	})
 }
 
-// faultIn tells how a start that failed with err counts.
+// faultIn returns how a start that failed with err counts.
 func faultIn(err error) spawnFault {
 	if se, ok := errors.AsType[*SpawnError](err); ok {
 		return se.Fault
@@ -135,34 +145,45 @@ func faultIn(err error) spawnFault {
 	return faultProgram
 }
 
+// startFailure returns the reason of a start that failed with err. It has the given kind, except in
+// a resource shortage.
+func startFailure(kind ReasonKind, err error) Reason {
+	if faultIn(err) == faultResource {
+		kind = ReasonShortage
+	}
+	return Reason{kind, err.Error()}
+}
+
 // spawnMain has a worker start the main process.
 func (in *instance) spawnMain(r *run) {
 	r.startLimit.Stop()
 	r.startLimit = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
-	b := in.newBirth(r)
+	b := in.newStartRecord(r)
 	spec := in.spec(r, r.program, b)
 	spec.Process = &r.first
-	in.tell(spec, r.program, b)
+	in.addNotify(spec, r.program, b)
 	if b.value.Notify != "" || b.value.Ready != "" {
-		t := r.tells()
-		t.notifyKept, t.readyKept = b.value.Notify, b.value.Ready
+		t := r.ownNotifyState()
+		t.notifyFDName, t.readyFDName = b.value.Notify, b.value.Ready
 	}
-	in.letGoOfTold(r)
+	in.releaseNotifyFDs(r)
 	r.pending = in.sup.system.Spawn(spec, func(child Child, err error) {
-		b.settle(func() { in.spawnResult(r, b, child, err) })
+		b.complete(func() { in.spawnResult(r, b, child, err) })
 	})
 }
 
-// letGoOfTold has the keeper let go at the end of the run of what the program tells superd by.
-func (in *instance) letGoOfTold(r *run) {
-	for _, kept := range []string{r.notifyKept, r.readyKept} {
+// releaseNotifyFDs has the stored descriptors of the program's notifications released at the end of
+// the run.
+func (in *instance) releaseNotifyFDs(r *run) {
+	for _, kept := range []string{r.notifyFDName, r.readyFDName} {
 		if kept != "" {
-			r.scope.Defer(func() { in.sup.letGo(kept) })
+			r.scope.Defer(func() { in.sup.releaseFD(kept) })
 		}
 	}
 }
 
-// workerBack is a worker that was called off and has come back.
+// workerBack handles the return of a cancelled worker, and begins a run that waited for the last
+// one.
 func (in *instance) workerBack() {
 	in.hanging--
 	if r := in.run; in.hanging == 0 && r != nil && r.begin != nil {
@@ -171,32 +192,34 @@ func (in *instance) workerBack() {
 	}
 }
 
-// spec says how to start a process of the run. b is nil for one that the next superd need not know of.
-func (in *instance) spec(r *run, program *config.Program, b *birth) *SpawnSpec {
+// spec returns how to start a process of the run. b is nil for a process that the successor need
+// not know.
+func (in *instance) spec(r *run, program *config.Program, b *startRecord) *SpawnSpec {
 	spec := &SpawnSpec{
 		Name:        in.name,
 		Tree:        in.tree,
 		Program:     program,
 		Environment: in.sup.environment,
-		Own:         make(config.Variables, 0, 6),
+		Own:         make(config.Variables, 0, 7),
 	}
 	spec.Own.Set("SUPERD_INSTANCE", in.name)
 	spec.Own.Set("SUPERD_INVOCATION_ID", r.invocationID)
 	spec.Own.Set("SUPERD_NAME", program.Name)
 	spec.Own.Set("SUPERD_OWNER", in.sup.options.RuntimeDir)
+	spec.Own.Set("SUPERD_REPLICA", in.replica())
 	if b != nil {
-		spec.Expect, spec.Made, spec.Happened = b.expect, b.made, b.happened
+		spec.LogIntent, spec.StoreFDs, spec.LogSpawned = b.logIntent, b.storeFDs, b.logSpawned
 	}
 	for _, which := range streamsOf(program) {
-		if b != nil && in.capture.FD(which) < 0 {
-			if in.kept[which] == 0 {
-				in.kept[which] = keptNameOf(in.sup.reserve(true))
+		if b != nil && in.collector.FD(which) < 0 {
+			if in.fifoNames[which] == 0 {
+				in.fifoNames[which] = fdNameOf(in.sup.reserve(true))
 			}
-			b.value.Kept[which] = in.kept[which].String()
+			b.value.FDNames[which] = in.fifoNames[which].String()
 		}
-		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.capture.FD(which)}
+		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.collector.FD(which)}
 		if program.Log.Format == config.LogDirect {
-			output.Direct = func(uid uint32) (int, error) { return in.capture.OpenDirect(which, uid) }
+			output.Direct = func(uid uint32) (int, error) { return in.collector.OpenDirect(which, uid) }
 		}
 		spec.Outputs = append(spec.Outputs, output)
 	}
@@ -212,10 +235,11 @@ func (r *run) endStartLimit() {
 	r.startLimit = nil
 }
 
-// attach takes over the read ends of FIFOs that a worker has made for the birth, in the order of the streams.
-func (in *instance) attach(b *birth, child Child) {
+// attach takes over the read ends of the FIFOs that a worker made for the start, in the order of
+// the streams.
+func (in *instance) attach(b *startRecord, child Child) {
 	if child.InputFD > 0 {
-		in.takeInput(child.InputFD, in.sup.keep(child.InputFD, true))
+		in.takeInput(child.InputFD, in.sup.storeFD(child.InputFD, true))
 	}
 	for which, fd := range child.ReadFDs {
 		if fd < 0 {
@@ -224,52 +248,57 @@ func (in *instance) attach(b *birth, child Child) {
 		if in.noOutput != "" {
 			in.noOutput = ""
 		}
-		if name := b.value.Kept[which]; name != "" && !b.kept {
+		if name := b.value.FDNames[which]; name != "" && !b.stored {
 			in.sup.keeper.Store(name, fd)
 		}
-		if err := in.capture.Attach(logs.Stream(which), fd); err != nil {
+		if err := in.collector.Attach(logs.Stream(which), fd); err != nil {
 			in.sup.log.Error("output is not captured", "instance", in.name, "error", err)
 		}
 	}
 }
 
-// spawnResult takes the worker's result. It always comes, unless the spawn was called off.
-func (in *instance) spawnResult(r *run, b *birth, child Child, err error) {
+// spawnResult takes the worker's result. It always comes, unless the spawn was cancelled.
+func (in *instance) spawnResult(r *run, b *startRecord, child Child, err error) {
 	r.pending = nil
 	r.endStartLimit()
-	in.unstick()
+	in.clearUnkillable()
 	in.attach(b, child)
+	if isKilled(err) && !r.timedOut {
+		in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+		return
+	}
 	if err != nil {
-		in.spawnFailed(r, err, faultIn(err))
+		in.spawnFailed(r, startFailure(ReasonStartFailed, err), faultIn(err))
 		return
 	}
 	r.oomKills, r.envSum = int32(in.tree.OOMKills()), child.EnvSum
-	r.startedAt = in.sup.loop.Now()
-	in.watchMain(r, child.Process, child.ID, in.sup.keepProcess(child.Process))
-	in.hear(r, child.NotifyFD, child.ReadyFD)
+	r.startedAt = b.startedAt()
+	in.watchMain(r, child.Process, child.ID, in.sup.storeProcess(child.Process))
+	in.listenForNotify(r, child.NotifyFD, child.ReadyFD)
 	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())
 	in.recordStart()
 	in.spawnedMain(r)
 }
 
-// watchMain makes process the main process of the run. kept is the name under which the keeper has its pidfd.
+// watchMain makes process the first main process of the run. kept is the name of its pidfd in the
+// descriptor store.
 func (in *instance) watchMain(r *run, process Process, id pidfd.Identity, kept string) {
 	r.touched = true
 	r.life.Open(&r.scope)
 	in.ownMain(r, process, id, kept)
 }
 
-// ownMain has the end of process be that of the main process.
+// ownMain makes process the main process: its end is the end of the run's main process.
 func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept string) {
-	r.process, r.id, r.kept = process, id, keptNameOf(kept)
+	r.process, r.id, r.fdName = process, id, fdNameOf(kept)
 	r.main.Open(&r.life)
 	r.main.Adopt(&r.held, r)
-	r.lastWords = wordsNotAwaited
+	r.notifyDrain = drainNotStarted
 	r.mains++
 	number := r.mains
 	r.mainWatch = &r.firstWatch
 	if number > 1 {
-		r.mainWatch = new(loop.Watch) // the loop may not be through with that of the process before
+		r.mainWatch = new(loop.Watch) // the loop may still use the watch of the process before
 	}
 	watching, _ := in.sup.watchEnd(&r.main, r.mainWatch, process, func() {
 		if r.mains == number && r.process != nil {
@@ -281,54 +310,57 @@ func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept str
 	}
 }
 
-// Release gives up the main process when its scope is closed.
+// Release closes the main process and releases its stored pidfd when the scope that owns it closes.
 func (r *run) Release() {
 	loop.Leave(&r.held)
 	r.process.Close()
-	r.in.sup.letGoOfProcess(r.kept.String())
+	r.in.sup.releaseProcess(r.fdName.String())
 }
 
-// hear takes the ends of what the program tells superd by; -1: none.
-func (in *instance) hear(r *run, notify, ready int) {
+// listenForNotify takes over the ends on which the program notifies superd; -1: none.
+func (in *instance) listenForNotify(r *run, notify, ready int) {
 	if notify >= 0 {
 		in.listen(r, notify)
 	}
 	if ready >= 0 {
-		r.tells().readyFD = ready
+		r.ownNotifyState().readyFD = ready
 		r.life.Defer(func() {
-			if r.readyFD >= 0 { // nobody has waited for it
+			if r.readyFD >= 0 { // readiness was never awaited on it
 				in.sup.system.CloseFD(r.readyFD)
 			}
 		})
 	}
 }
 
-// own watches a child of superd until scope is closed, when the keeper lets go of what it has of it under the name kept. reap is called when it has ended, in each turn; where superd is
-// short of something it is called again and again, and watched is false.
+// own watches a child of superd until scope is closed; then it closes process and releases its
+// stored pidfd, named kept. reap is called in each turn after the child has ended. In a resource
+// shortage, watched is false and reap is called periodically instead.
 func (s *Supervisor) own(scope *loop.Scope, process Process, kept string, reap func()) (watched bool) {
 	scope.Defer(func() {
 		process.Close()
-		s.letGoOfProcess(kept)
+		s.releaseProcess(kept)
 	})
 	_, watched = s.watchEnd(scope, new(loop.Watch), process, reap)
 	return watched
 }
 
-// watchEnd has reap called when a child of superd has ended, until scope is closed: in each turn until watch is stopped. Where superd is short of something it is called again and
-// again, and watched is false. Where reap is not called in each turn, watching is.
+// watchEnd calls reap when a child of superd has ended, in each turn, until scope is closed or
+// watch is stopped. watched is false in a resource shortage: reap is then called periodically.
+// watching is true where reap is called in each turn.
 func (s *Supervisor) watchEnd(scope *loop.Scope, watch *loop.Watch, process Process, reap func()) (watching, watched bool) {
 	pid := process.Pid()
-	a, isAdopted := process.(*adopted)
+	a, isAdopted := process.(*adoptedProcess)
 	if isAdopted && !a.isChild() {
-		a.reap = reap // a child of superd's may have its pid before that is known to have ended
-		s.heirs[pid] = a
+		// A child of superd may get its pid before that process is known to have ended
+		a.reap = reap
+		s.adoptedByPid[pid] = a
 		scope.Defer(func() {
-			if s.heirs[pid] == a {
-				delete(s.heirs, pid)
+			if s.adoptedByPid[pid] == a {
+				delete(s.adoptedByPid, pid)
 			}
 		})
 	} else {
-		s.byPid[pid] = reap
+		s.byPid[pid] = owner{process, reap}
 	}
 	var err error
 	if isAdopted {
@@ -338,11 +370,20 @@ func (s *Supervisor) watchEnd(scope *loop.Scope, watch *loop.Watch, process Proc
 		watching = err == nil
 	}
 	if err != nil {
-		// The sweep may be held up, by a fork that hangs.
+		// The sweep of exited children may be delayed, by a fork that hangs.
 		scope.Every(unwatchedPause, reap)
-		s.log.Error("process is not watched", "pid", pid, "error", err)
+		s.notWatched(pid, err)
 	}
 	return watching, err == nil
+}
+
+// notWatched logs that the end of a process shows only in periodic checks. It is silent where
+// pidfd_open is refused (EPERM of epoll): that holds for each process that is not superd's child,
+// and is logged at the start.
+func (s *Supervisor) notWatched(pid int, err error) {
+	if !errors.Is(err, unix.EPERM) {
+		s.log.Error("process is not watched", "pid", pid, "error", err)
+	}
 }
 
 // wait takes the status of a child that has ended, once.
@@ -352,68 +393,134 @@ func (s *Supervisor) wait(process Process) (exit pidfd.Exit, ended bool) {
 		s.log.Error("exit status not read", "pid", process.Pid(), "error", err)
 		exit, ended = pidfd.Exit{}, true
 	}
-	if a, ok := process.(*adopted); ended && (!ok || a.reap == nil) {
-		delete(s.byPid, process.Pid())
+	if a, ok := process.(*adoptedProcess); ended && (!ok || a.reap == nil) {
+		s.forgetChild(process)
 	}
 	return exit, ended
 }
 
-// left reports whether there is something to clear before the run is over.
-func (in *instance) left(r *run) bool {
+// An owner is a child and the function that reaps it.
+type owner struct {
+	process Process
+	reap    func()
+}
+
+// forgetChild removes the process from the children to reap. A newer child with the same pid stays.
+func (s *Supervisor) forgetChild(process Process) {
+	pid := process.Pid()
+	if s.byPid[pid].process == process {
+		delete(s.byPid, pid)
+	}
+}
+
+// hasLeftovers reports whether a teardown is needed before the run is over.
+func (in *instance) hasLeftovers(r *run) bool {
 	return in.probing() || r.touched && (len(r.program.PostStop) > 0 || r.program.KillMode != config.KillProcess && !in.tree.Empty())
 }
 
-func (in *instance) spawnFailed(r *run, err error, fault spawnFault) {
-	in.recordNoStart(r, err)
-	in.do(func() []Effect { return in.machine.spawnFailed(in.sup.loop.Now(), err.Error(), fault, in.left(r)) })
-	in.logFailure("program not started", "error", err)
+func (in *instance) spawnFailed(r *run, reason Reason, fault spawnFault) {
+	in.recordNoStart(r, reason)
+	in.do(func() []Effect {
+		return in.machine.spawnFailed(in.sup.loop.Now(), reason, fault, in.hasLeftovers(r))
+	})
+	in.logFailure("program not started", "error", reason.String())
 }
 
 const hangHint = "is its file system hanging?"
 
-// spawnTimedOut is a start that takes too long.
+// hint returns the hint for a process that waits in w.
+func (w WaitState) hint() string {
+	if w.Stopped {
+		return "has a process of its user stopped it?"
+	}
+	return hangHint
+}
+
+// spawnTimedOut handles the end of the start time-out before the result of the start.
 func (in *instance) spawnTimedOut(r *run) {
 	limit := r.program.StartTimeout
 	switch {
 	case r.begin != nil:
 		r.begin = nil
-		in.spawnFailed(r, fmt.Errorf("the start before this one still hangs in %s, after another start_timeout %s; %s", in.hangsIn, limit, hangHint), faultProgram)
+		text := fmt.Sprintf("the start before this one still hangs in %s, after another start_timeout %s; %s",
+			in.hangsIn, limit, hangHint)
+		in.spawnFailed(r, Reason{ReasonStartTimeout, text}, faultProgram)
 		return
 	case r.pending.Queued():
-		r.startLimit = r.scope.After(limit, func() { in.spawnTimedOut(r) }) // the machine is slow, not the program
+		// The machine is slow, not the program
+		r.startLimit = r.scope.After(limit, func() { in.spawnTimedOut(r) })
 		return
 	}
 	stage := r.pending.Stage()
-	if in.callOffWorker(r) {
-		in.spawnFailed(r, fmt.Errorf("%s: no answer within start_timeout %s; %s", stage, limit, hangHint), faultProgram)
+	if in.cancelWorker(r) {
+		in.spawnFailed(r, r.startTooLong(stage), faultProgram)
 		return
 	}
-	// It is past the point of return: the kernel itself hangs in the exec.
-	in.stick(fmt.Sprintf("%s: no answer within start_timeout %s; %s", stage, limit, hangHint))
+	r.timedOut = true
+	in.awaitKilled(r)
 }
 
-// callOff is what CallOff does, in a turn of its own.
-func (in *instance) callOff(r *run) {
+// awaitKilled waits for the result of a start that could not be cancelled; its child, if one
+// existed, was killed. After killPause it cancels what is left of the start, or reports a child
+// that still lives.
+func (in *instance) awaitKilled(r *run) {
+	r.startLimit.Stop()
+	r.awaitsKill = true
+	r.startLimit = r.scope.After(killPause, func() {
+		pending, stage := r.pending, r.pending.Stage()
+		switch {
+		case !in.cancelWorker(r):
+			in.markUnkillable(in.sup.hungStart(pending))
+		case r.timedOut:
+			in.spawnFailed(r, r.startTooLong(stage), faultProgram)
+		default:
+			in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+		}
+	})
+}
+
+// startTooLong returns the reason of a start that hangs in a stage.
+func (r *run) startTooLong(stage string) Reason {
+	return Reason{ReasonStartTimeout,
+		fmt.Sprintf("%s: no answer within start_timeout %s; %s",
+			stage, r.program.StartTimeout, hangHint)}
+}
+
+// hungStart describes what a start that can't be cancelled waits for.
+func (s *Supervisor) hungStart(pending PendingSpawn) string {
+	text := pending.Stage() + ": no answer; " + hangHint
+	if pid := pending.Child(); pid != 0 {
+		waits := s.system.WaitsIn(pid)
+		text = fmt.Sprintf("%s: process %d does not die: it waits in %s; %s",
+			pending.Stage(), pid, waits.Text, waits.hint())
+	}
+	return text
+}
+
+// cancelSpawn performs CancelSpawn, in a turn of its own.
+func (in *instance) cancelSpawn(r *run) {
 	switch {
 	case r != in.run || in.machine.state != Spawning:
 		return
-	case !in.machine.unwanted():
-		return // wanted after all
+	case !in.machine.mustEnd():
+		return // it is wanted again
 	case r.hook != nil:
 		r.hook.stop() // its end ends the start
 		return
 	case r.begin != nil:
 		r.begin = nil
 		r.endStartLimit()
-	case r.pending != nil && !in.callOffWorker(r):
+	case r.pending != nil && !in.cancelWorker(r):
+		in.awaitKilled(r)
 		return
 	}
-	in.do(func() []Effect { return in.machine.calledOff(in.left(r)) })
+	in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
 }
 
-// callOffWorker reports whether the spawn could be called off.
-func (in *instance) callOffWorker(r *run) bool {
-	if !in.callOffPending(r.pending, "") {
+// cancelWorker cancels the spawn of the main process if that is possible, and reports whether it
+// was.
+func (in *instance) cancelWorker(r *run) bool {
+	if !in.cancelPending(r.pending, "") {
 		return false
 	}
 	r.pending = nil
@@ -421,24 +528,28 @@ func (in *instance) callOffWorker(r *run) bool {
 	return true
 }
 
-// callOffPending reports whether a spawn, of a hook if that is not empty, could be called off. The worker is counted until
-// it comes back, so that a start that hangs is not begun again and again.
-func (in *instance) callOffPending(pending PendingSpawn, hook string) bool {
+// cancelPending cancels a spawn if that is possible, and reports whether it was. hook is the prefix
+// of its stage: empty for the main process. The worker is counted until it returns, so that a start
+// that hangs is not repeated again and again.
+func (in *instance) cancelPending(pending PendingSpawn, hook string) bool {
 	stage := hook + pending.Stage()
-	if !pending.CallOff(in.workerBack) {
+	if !pending.Cancel(in.workerBack) {
 		return false
 	}
 	in.hanging++
-	in.remark().hangsIn = stage
+	in.ownProblems().hangsIn = stage
 	return true
 }
 
 // reap takes the status of the main process when it has ended.
 func (in *instance) reap(r *run, process Process) {
-	if r.mainWatch != nil && r.lastWords == wordsNotAwaited && in.sup.telling() {
-		return // not yet: others are to get their signals first
+	if r.mainWatch != nil && r.notifyDrain == drainNotStarted && in.sup.telling() {
+		return // not yet: other processes get their signals first
 	}
-	if r.process != process || !in.hearLastWords(r, process) {
+	if r.mainWatch == nil && r.process == process && !process.Ended() {
+		return // it has not ended: it is checked periodically
+	}
+	if r.process != process || !in.drainNotifyBeforeReap(r, process) {
 		return
 	}
 	exit, ended := in.sup.wait(process)
@@ -453,37 +564,42 @@ func (in *instance) reap(r *run, process Process) {
 	in.sup.saveExit(r.id)
 	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state
 	if pid == 0 {
-		ran, stable = 0, 0 // nothing is known of it but that it was to be started
+		ran, stable = 0, 0 // a start was recorded, and nothing more is known
 	}
 	r.process = nil
 	if r.group == 0 {
 		r.group = int32(pid)
 	}
-	in.unstick()
+	in.clearUnkillable()
 	in.lastExit = &ExitStatus{Known: exit.Known, Code: exit.Code, at: now}
 	if exit.Signal != 0 {
 		in.lastExit.Signal, in.lastExit.signal = signalName(exit.Signal), int(exit.Signal)
 	}
 	in.recordExit(r, pid, exit, ran)
-	if drained := in.capture.EndRun(); !drained || in.drainsUntil != "" {
+	if drained := in.collector.EndRun(); !drained || in.drainsUntil != "" {
 		in.drain(r.invocationID)
 	} else if in.runShown != nil {
 		in.runShown()
 	}
-	note := ""
+	note := Reason{}
 	if kills := in.tree.OOMKills(); kills > int(r.oomKills) {
-		note = "out of memory: the kernel killed a process of it"
+		note = Reason{ReasonOutOfMemory, "out of memory: the kernel killed a process of it"}
 		if exit.Signal == unix.SIGKILL {
-			note = "out of memory: the kernel killed it"
+			note.Detail = "out of memory: the kernel killed it"
 		}
 		if limit := r.program.Limits.Memory; limit != nil {
-			note += fmt.Sprintf(" (its limit is %d bytes)", *limit)
+			note = note.and(fmt.Sprintf(" (its limit is %d bytes)", *limit))
 		}
 	}
-	if note == "" && in.note != "" {
-		note, in.note = in.note, ""
+	if note.Kind == ReasonNone && in.exitNote.Kind != ReasonNone {
+		note, in.exitNote = in.exitNote, Reason{}
 	}
-	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.left(r)) })
+	r.brief = exit.Success() && ran < briefTime && !in.isOneShot() && (before == Running || before == Starting)
+	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.hasLeftovers(r)) })
+	// No other code inspects its leftover processes
+	if r.brief && r.program.KillMode == config.KillProcess {
+		in.lookForBackground()
+	}
 	attrs := []any{"pid", pid, "exit", exit.String(), "ran", roundDuration(ran)}
 	if before == Stopping || before == Killing {
 		in.sup.log.Info("program stopped", append([]any{"instance", in.name}, attrs...)...)
@@ -492,7 +608,33 @@ func (in *instance) reap(r *run, process Process) {
 	in.logFailure("program exited", attrs...)
 }
 
-// drain remembers that the output of a run may still be in the pipe: were superd and its keeper killed now, it would be lost.
+// briefTime is the longest run time of a main process whose program may have gone into the
+// background.
+const briefTime = 2 * time.Second
+
+// lookForBackground finds out whether the program has gone into the background.
+func (in *instance) lookForBackground() {
+	exit, ending := in.lastExit, in.machine.exitReason.Kind
+	in.tree.Look(func(found []Member) {
+		for _, m := range found {
+			m.Process.Close()
+		}
+		if len(found) > 0 && in.lastExit == exit && in.machine.exitReason.Kind == ending {
+			in.wentToBackground()
+		}
+	})
+}
+
+// wentToBackground records that the program has gone into the background.
+func (in *instance) wentToBackground() {
+	in.machine.wentToBackground()
+	in.save()
+	in.publish()
+	in.sup.changed()
+}
+
+// drain records that output of a run may still be in the pipe. It would be lost if superd and its
+// keeper were killed now.
 func (in *instance) drain(run string) {
 	in.draining = run
 	if in.drainsUntil == "" {
@@ -500,12 +642,12 @@ func (in *instance) drain(run string) {
 	}
 }
 
-// awaitDrained waits until what the run that has ended last has written is in the log. While that can't be written any number of others may
-// end: then it waits again.
+// awaitDrained waits until the output of the run that ended last is in the log. If another run ends
+// before that, it waits again, for that one.
 func (in *instance) awaitDrained() {
 	run := in.draining
 	in.drainsUntil = run
-	in.capture.Drained(func() {
+	in.collector.Drained(func() {
 		in.drainsUntil = ""
 		if in.draining != run {
 			in.awaitDrained()
@@ -525,10 +667,10 @@ func (in *instance) logFailure(message string, attrs ...any) {
 	switch m := &in.machine; {
 	case m.state == Backoff:
 		in.sup.log.Warn(message, append(attrs, "restart_in", roundDuration(m.delay))...)
-	case m.verdict == EndRetry:
+	case m.outcome == RunEndedRetry:
 		in.sup.log.Warn(message, attrs...)
-	case m.verdict == EndFinal || m.verdict == EndGaveUp:
-		in.sup.log.Error(message, append(attrs, "reason", m.cause)...)
+	case m.outcome == RunEndedFinal || m.outcome == RunEndedStartLimit:
+		in.sup.log.Error(message, append(attrs, "reason", m.stateReason.String())...)
 	default:
 		in.sup.log.Info(message, attrs...)
 	}
@@ -537,5 +679,5 @@ func (in *instance) logFailure(message string, attrs ...any) {
 func (in *instance) endRun() {
 	in.run.scope.Close()
 	in.run = nil
-	in.unstick()
+	in.clearUnkillable()
 }

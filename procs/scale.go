@@ -16,22 +16,22 @@ import (
 	"superd/procs/journal"
 )
 
-// A scale is how many replicas of a program the operator wants. It holds until the configuration says another number of
-// replicas than it said then.
+// A scale is the number of replicas that an operator has set. It holds until the configuration's
+// number changes.
 type scale struct {
 	Replicas int `json:"replicas"`
-	File     int `json:"file"` // what the configuration says
+	File     int `json:"file"` // number in the configuration when the scale was set
 }
 
 const scalePrefix = "scale/"
 
-// fits reports whether the scale holds for that table of its program.
-func (v scale) fits(p *config.Program) bool { return p.Replicas == v.File && !namesLog(p) }
+// fits reports whether the scale still holds for that definition of its program.
+func (v scale) fits(p *config.Program) bool { return p.Replicas == v.File && !namesLogFile(p) }
 
 func scaleKey(program string) string { return scalePrefix + program }
 
-// count returns how many instances a program is to have, and whether they have numbers: a single one has none, unless the
-// operator has scaled the program.
+// count returns how many instances a program is to have, and whether they are numbered. A single
+// one has no number, unless an operator has scaled the program.
 func (s *Supervisor) count(program *config.Program) (replicas int, numbered bool) {
 	if scaled, ok := s.scales[program.Name]; ok {
 		return scaled.Replicas, true
@@ -47,7 +47,6 @@ func (s *Supervisor) namesOf(program *config.Program) []string {
 	return []string{program.Name}
 }
 
-// has reports whether a program is to have an instance of that name.
 func (s *Supervisor) has(program *config.Program, instance string) bool {
 	count, numbered := s.count(program)
 	name, number, isNumbered := strings.Cut(instance, "@")
@@ -58,36 +57,37 @@ func (s *Supervisor) has(program *config.Program, instance string) bool {
 	return !numbered || err == nil && 1 <= n && n <= count && number == strconv.Itoa(n)
 }
 
-// wishFor returns what is wanted of a further instance of a program, going by those that it has: up, if any of them is; down, if
-// the operator holds them down. nil: what the configuration says.
-func (s *Supervisor) wishFor(program string) *wish {
-	var stopped *wish
+// desiredFor returns the desired state of a further instance of a program, derived from those it
+// has: up if any of them is up; down if an operator holds them down; nil: what the configuration
+// says.
+func (s *Supervisor) desiredFor(program string) *target {
+	var stopped *target
 	for _, in := range s.instancesOf(program) {
-		switch w := in.wish(); {
-		case in.removed && in.next == nil:
+		switch w := in.desired(); {
+		case in.removed && in.replacement == nil:
 		case w.up:
 			return &w
-		case w.by == operator:
+		case w.by.is(ActorOperator):
 			stopped = &w
 		}
 	}
 	return stopped
 }
 
-// wish returns what is wanted of the instance, or of the one that takes its place.
-func (in *instance) wish() wish {
+// desired returns the desired state of the instance, or of its replacement.
+func (in *instance) desired() target {
 	switch {
 	case !in.removed:
-		return in.machine.wanted
-	case in.nextWish != nil:
-		return *in.nextWish
-	case in.next != nil && in.next.Autostart:
-		return wish{true, theConfiguration}
+		return in.machine.desired
+	case in.replacementTarget != nil:
+		return *in.replacementTarget
+	case in.replacement != nil && in.replacement.Autostart:
+		return target{true, actor(ActorConfiguration)}
 	}
-	return wish{}
+	return target{}
 }
 
-// endsScale reports whether the operator's scale of a program, if there is one, doesn't hold any more after a change.
+// endsScale reports whether a change ends the operator's scale of a program.
 func (s *Supervisor) endsScale(c *config.Change) bool {
 	return c.Kind == config.ProgramRemoved || !s.scales[c.Name].fits(c.Program)
 }
@@ -99,37 +99,54 @@ func (s *Supervisor) dropScale(program string) {
 	}
 }
 
-// A Scaling is how many replicas are wanted of what the name stands for: a program, a group, or a glob.
+// A Scaling is a desired number of replicas. Name is a program, a group or a glob.
 type Scaling struct {
 	Name     string
 	Replicas int
 }
 
-// A Scaled tells what became of a [Scaling] for one program.
-type Scaled struct {
+// A ScaleResult is the result of a [Scaling] for one program.
+type ScaleResult struct {
 	Program   string
-	From, To  int       // instances
-	Instances []Outcome // of those that come or leave
+	From, To  int             // numbers of instances
+	Instances []CommandResult // instances created or removed
+
+	Unrecorded error // why the scale is not in the journal; nil: it is
 }
 
-// A ScaleError is a scale that can't be had.
+// A ScaleError reports a scale that is refused.
 type ScaleError struct{ Program, Why string }
 
 func (e *ScaleError) Error() string { return fmt.Sprintf("scale %s: %s", e.Program, e.Why) }
 
-// Scale has programs have so many instances. Only the difference is started, or stopped, beginning with the highest numbers. All
-// of it can be had, or nothing is done. With wait, done runs when those that are started run or can't, and those that are stopped are
-// down; without, at once; in any case on the loop, not before Scale has returned. After cancel it doesn't run any more.
-func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]Scaled)) (cancel func(), err error) {
+// replica returns the instance's number within its program; "1" if it has none, as the only
+// instance.
+func (in *instance) replica() string {
+	if _, number, numbered := strings.Cut(in.name, "@"); numbered {
+		return number
+	}
+	return "1"
+}
+
+// Scale sets the number of replicas of programs. It starts or stops only the difference, beginning
+// with the highest numbers. If any of the scalings is refused, it does nothing.
+//
+// With wait, done runs when the started instances run or have failed and the stopped ones are down;
+// without, as soon as the journal is written. done runs on the loop, after Scale has returned, and
+// never after cancel.
+func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)) (cancel func(), err error) {
 	counts, err := s.scalings(wanted)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Scaled, 0, len(counts))
+	all := make([]ScaleResult, 0, len(counts))
 	left, canceled := 1, false
 	settle := func() {
 		if left--; left == 0 {
-			s.afterSaving(func() {
+			s.afterSaving(func(err error) {
+				for i := range all {
+					all[i].Unrecorded = err
+				}
 				if !canceled {
 					done(all)
 				}
@@ -137,30 +154,30 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]Scaled)) (ca
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		all = append(all, Scaled{})
-		scaled := &all[len(all)-1] // there is room for all: they stay where they are
+		all = append(all, ScaleResult{})
+		scaled := &all[len(all)-1] // stays valid: the slice has capacity for all
 		for _, in := range s.scale(s.config.Program(name), counts[name], scaled) {
 			at := len(scaled.Instances)
-			scaled.Instances = append(scaled.Instances, Outcome{Name: in.name})
+			scaled.Instances = append(scaled.Instances, CommandResult{Name: in.name})
 			op := OpStart
 			switch {
-			case in.removed && in.next == nil:
+			case in.removed && in.replacement == nil:
 				op = OpStop
-			case !in.wish().up:
-				scaled.Instances[at] = Outcome{Name: in.name, OK: true, State: in.machine.state, Message: "not started, as the others of its program are stopped"}
+			case !in.desired().up:
+				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: "not started, as the others of its program are stopped"}
 				continue
 			}
 			if !wait {
-				scaled.Instances[at] = Outcome{Name: in.name, OK: true, State: in.machine.state, Message: "asked to " + op.String()}
+				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: "asked to " + op.String()}
 				continue
 			}
 			left++
-			in.waiters = append(in.waiters, &waiter{op: op, done: func(o Outcome) {
+			in.waiters = append(in.waiters, &waiter{op: op, done: func(o CommandResult) {
 				o.Name = in.name
 				scaled.Instances[at] = o
 				settle()
 			}})
-			in.settleWaiters()
+			in.answerWaiters()
 		}
 	}
 	s.changed()
@@ -168,18 +185,20 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]Scaled)) (ca
 	return func() { canceled = true }, nil
 }
 
-// scale has a program have so many instances and returns those that come or leave.
-func (s *Supervisor) scale(program *config.Program, replicas int, told *Scaled) []*instance {
+// scale scales a program and returns the instances that it creates or removes.
+func (s *Supervisor) scale(program *config.Program, replicas int, told *ScaleResult) []*instance {
 	before, numbered := s.count(program)
-	*told = Scaled{Program: program.Name, From: before, To: replicas}
+	*told = ScaleResult{Program: program.Name, From: before, To: replicas}
 	if replicas == before {
 		return nil
 	}
-	s.log.Info("program scaled", "program", program.Name, "from", before, "to", replicas, "by", operator)
-	s.record(eventlog.Event{Kind: eventlog.Command, Program: program.Name, By: operator, Reason: fmt.Sprintf("scale %s=%d", program.Name, replicas)})
-	w := s.wishFor(program.Name)
+	s.log.Info("program scaled", "program", program.Name, "from", before, "to", replicas,
+		"by", actor(ActorOperator).String())
+	s.record(because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
+		Reason{ReasonAskedScale, fmt.Sprintf("%s=%d", program.Name, replicas)}))
+	w := s.desiredFor(program.Name)
 	if before == 0 {
-		w = &wish{true, operator}
+		w = &target{true, actor(ActorOperator)}
 	}
 	if numbered && replicas == program.Replicas && replicas != 1 {
 		s.dropScale(program.Name)
@@ -191,15 +210,15 @@ func (s *Supervisor) scale(program *config.Program, replicas int, told *Scaled) 
 	var touched []*instance
 	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
 		if !s.has(program, in.name) {
-			if !in.removed || in.next != nil {
+			if !in.removed || in.replacement != nil {
 				touched = append(touched, in)
 			}
-			in.leave(operator + ": scaled")
+			in.retire(actor(ActorScale))
 		}
 	}
 	for _, name := range s.namesOf(program) {
 		if in := s.byName[name]; in == nil || in.removed {
-			s.bring(name, program, w)
+			s.create(name, program, w)
 			if in := s.byName[name]; in != nil {
 				touched = append(touched, in)
 			}
@@ -209,7 +228,7 @@ func (s *Supervisor) scale(program *config.Program, replicas int, told *Scaled) 
 	return touched
 }
 
-// scalings returns how many replicas are wanted of each program.
+// scalings returns the desired number of replicas of each program.
 func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 	if s.shutdown != nil {
 		return nil, &ScaleError{wanted[0].Name, "superd is shutting down"}
@@ -244,13 +263,13 @@ func (s *Supervisor) refusesScale(p *config.Program, replicas int) string {
 	case replicas == now:
 	case len(p.Invalid) > 0:
 		return "its configuration has a mistake: " + p.Invalid.Error()
-	case namesLog(p) && replicas > 0:
+	case namesLogFile(p) && replicas > 0:
 		return fmt.Sprintf("%q would be the log file of several instances: leave it out, and each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
 	}
 	return ""
 }
 
-// selectPrograms returns the programs of the configuration that a name stands for: its own, that of a group, or a glob.
+// selectPrograms returns the configured programs that a name, a group or a glob selects.
 func (s *Supervisor) selectPrograms(name string) []*config.Program {
 	if p := s.config.Program(name); p != nil {
 		return []*config.Program{p}
@@ -264,8 +283,7 @@ func (s *Supervisor) selectPrograms(name string) []*config.Program {
 	return found
 }
 
-// readScales decodes the operator's scales.
-func (r *Recovery) readScales(state *journal.State, log *slog.Logger) {
+func (r *Snapshot) readScales(state *journal.State, log *slog.Logger) {
 	r.scales = map[string]scale{}
 	for key, text := range state.Values {
 		name, ok := strings.CutPrefix(key, scalePrefix)
@@ -282,8 +300,8 @@ func (r *Recovery) readScales(state *journal.State, log *slog.Logger) {
 	}
 }
 
-// restoreScales has those scales hold on that fit the newest configuration.
-func (s *Supervisor) restoreScales(r *Recovery) {
+// restoreScales restores those scales that fit the newest configuration.
+func (s *Supervisor) restoreScales(r *Snapshot) {
 	newest := cmp.Or(r.Config(), s.config)
 	for name, scaled := range r.scales {
 		if p := newest.Program(name); p != nil && scaled.fits(p) {
@@ -294,11 +312,16 @@ func (s *Supervisor) restoreScales(r *Recovery) {
 	}
 }
 
-// dropSurplus has those instances leave that are too many: the superd before has not come to it.
-func (s *Supervisor) dropSurplus() {
+// removeAllSurplus retires the surplus instances that the predecessor did not retire. It may have
+// activated several configurations; only two of them were compared here.
+func (s *Supervisor) removeAllSurplus() {
 	for _, in := range slices.Clone(s.instances) {
-		if p := s.config.Program(in.program.Name); p != nil && !in.removed && !s.has(p, in.name) {
-			in.leave(operator + ": scaled")
+		switch p := s.config.Program(in.program.Name); {
+		case in.removed:
+		case p == nil:
+			in.retire(actor(ActorRemoval))
+		case !s.has(p, in.name):
+			in.retire(actor(ActorScale))
 		}
 	}
 }

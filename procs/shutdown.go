@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"superd/logs"
@@ -13,44 +14,102 @@ import (
 // drainLimit bounds how long a shutdown waits for output that is still in the pipes.
 const drainLimit = 2 * time.Second
 
-// A shutdown is under way from the first request to the end of superd.
+// A shutdown lasts from the first request to the end of superd.
 type shutdown struct {
-	why      string
-	hurry    bool // asked for a second time: no stop time-outs any more
+	why Reason
+	// time of the first request by a person; 0: a program's end is the reason
+	askedAt  time.Duration
+	early    bool // a second request came too early to count, and was logged
+	hurry    bool // a second request has counted: stop time-outs are over
 	draining bool // all programs are at rest; their last output is being written
 
-	vacated []*instance // at rest: what they have in the system is about to be removed
+	eviction *eviction // killing of unattributed processes; nil before
 
-	untold []*instance // who has not been told yet
-	goesOn bool        // a superd before this one has begun it, and told some
+	vacated []*instance // instances at rest whose cgroup and FIFO names are about to be removed
+
+	untold []*instance // instances that are not asked to stop yet
+	goesOn bool        // a predecessor has begun it, and has asked some instances to stop
 }
 
-// maxTold bounds how many instances one turn tells of a shutdown: each gets its signals meanwhile.
+// maxTold bounds how many instances one turn asks to stop: each gets its signals in that turn.
 const maxTold = 128
 
-// Shutdown stops every program, then ends. A second call does not wait for stop time-outs any more.
+// insistAfter is how long after the first request to shut down a second one counts. An earlier one
+// is the first request once more: timeout(1) signals the process and its process group.
+const insistAfter = time.Second
+
+// maxNamed bounds how many instances one message names.
+const maxNamed = 20
+
+// Shutdown stops every program and then superd, at a person's request. A second request,
+// insistAfter or more after the first, kills what has not ended by then.
 func (s *Supervisor) Shutdown(why string) {
-	if s.shutdown != nil {
-		s.shutdown.hurry = true
+	now := max(s.loop.Now(), 1)
+	switch sd := s.shutdown; {
+	case sd == nil:
+		s.beginShutdown(Reason{ReasonShutdownAsked, why}, now)
+	case sd.askedAt == 0:
+		sd.askedAt = now
 		s.saveSelf()
-		s.log.Warn("shutting down at once", "because", why)
-		s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: "at once: " + why})
-		s.Write()
-		for _, in := range s.instances {
-			in.hurry()
-		}
-		return
+		s.log.Info("shutting down already", "because", sd.why.String(), "request", why)
+	case sd.hurry:
+	case now-sd.askedAt >= insistAfter:
+		s.killRest(why)
+	case !sd.early:
+		sd.early = true
+		s.log.Info("this request to shut down is the first one again: a second one counts later",
+			"because", why, "after", insistAfter)
 	}
-	s.shutdown = &shutdown{why: why}
+}
+
+// RequestShutdown is Shutdown with a callback. recorded is called once the journal has the request,
+// after which a successor resumes the shutdown, or with the error. It is called once, on any
+// goroutine, perhaps before RequestShutdown returns.
+func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)) {
+	s.Shutdown(why)
+	s.writeEvents()           // what the journal has is never added to the event log again
+	s.journal.Flush(recorded) // not through the loop, which may end first
+}
+
+// beginShutdown stops all programs. askedAt is when a person asked for that; 0: no person did.
+func (s *Supervisor) beginShutdown(why Reason, askedAt time.Duration) {
+	s.shutdown = &shutdown{why: why, askedAt: askedAt}
 	s.saveSelf()
-	s.log.Info("shutting down", "because", why)
-	s.record(eventlog.Event{Kind: eventlog.Shutdown, Reason: why})
-	s.Write() // before anybody is signalled: the next superd must not start them again
+	s.log.Info("shutting down", "because", why.String())
+	s.record(because(eventlog.Event{Kind: eventlog.Shutdown}, why))
+	s.Write() // before any signal is sent: a successor must not start the programs again
 	s.notify.Stopping()
 	s.tellAllShutdown()
 }
 
-// tellAllShutdown has every instance be told of the shutdown: at once those who are to stop in an order, which is known when all of them are to.
+// killRest ends the stop time-outs of a shutdown, and logs which instances it kills.
+func (s *Supervisor) killRest(why string) {
+	s.shutdown.hurry = true
+	s.saveSelf()
+	var names []string
+	for _, in := range s.instances {
+		if in.run != nil {
+			names = append(names, in.name)
+		}
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	killed := strings.Join(names, ", ")
+	s.log.Warn("shutting down at once", "because", why, "killed_early", killed)
+	s.record(because(eventlog.Event{Kind: eventlog.Shutdown},
+		Reason{ReasonShutdownHurried, why + "; killed early: " + killed}))
+	s.Write()
+	for _, in := range s.instances {
+		in.hurry()
+	}
+	if e := s.shutdown.eviction; e != nil {
+		e.kill()
+	}
+}
+
+// tellAllShutdown asks every instance to stop. Instances with dependencies are asked at once: their
+// order is known only when all of them are to stop.
 func (s *Supervisor) tellAllShutdown() {
 	underWay := s.telling()
 	var untold []*instance
@@ -62,14 +121,15 @@ func (s *Supervisor) tellAllShutdown() {
 		}
 	}
 	s.shutdown.untold = untold
-	s.Children() // so many will end: no signal is to tell of each
+	s.Children() // masks SIGCHLD, as many children will end
 	if !underWay {
 		s.tellShutdown()
 	}
 }
 
-// tellShutdown tells as many as a turn has room for. What others do meanwhile they may do: they will be told, too, and so they will by the next superd
-// where this one is killed, since the shutdown is in the journal before.
+// tellShutdown asks as many instances to stop as one turn has room for. The others may continue
+// meanwhile: they are asked later. If this supervisor is killed, its successor asks them, as the
+// shutdown is in the journal already.
 func (s *Supervisor) tellShutdown() {
 	all := s.shutdown.untold
 	batch := all[:min(len(all), cmp.Or(s.options.toldAtOnce, maxTold))]
@@ -83,81 +143,81 @@ func (s *Supervisor) tellShutdown() {
 		s.scope.Post(s.tellShutdown)
 		return
 	}
-	s.Children() // a sweep may have come no further than to one of those
+	s.Children() // an earlier reaping may have stopped at a child of one of those
 	s.continueShutdown()
 }
 
-// telling reports whether some have not been told of the shutdown yet. So long those who have ended can wait: the sooner the others get their signals, the more
-// of them end at the same time, and where all have, the kernel need not be asked for each what is left of it.
+// telling reports whether some instances are not asked to stop yet. Until then, instances that have
+// ended can wait: the sooner the others get their signals, the more of them end together. Once all
+// have ended, the kernel need not be asked for the leftover processes of each.
 func (s *Supervisor) telling() bool { return s.shutdown != nil && len(s.shutdown.untold) > 0 }
 
-// removeSoon has the cgroup and the names of the FIFOs removed of an instance that is at rest, and of which nobody lives, with those of the others with whose end this
-// turn deals: to wake somebody for each of a thousand takes as long as that. What is in a FIFO needs no name: without a process, it is there as long as superd or its keeper
-// have the FIFO open.
+// removeSoon removes the cgroup and the FIFO names of an instance at rest without processes. It
+// batches the instances of one turn: waking a worker for each of a thousand takes as long as the
+// removal. Output in a FIFO needs no name: it stays while superd or its keeper have the FIFO open.
 func (s *Supervisor) removeSoon(in *instance) {
 	if s.shutdown.vacated = append(s.shutdown.vacated, in); len(s.shutdown.vacated) > 1 {
 		return
 	}
 	s.scope.Post(func() {
-		var fifos []string
+		var names []string
 		for _, in := range s.shutdown.vacated {
 			in.tree.Remove()
 			for _, which := range streamsOf(in.program) {
-				fifos = append(fifos, s.fifo(in.name, which))
+				names = append(names, s.fifo(in.name, which))
 			}
 		}
 		s.shutdown.vacated = nil
-		s.system.RemoveFIFOs(fifos)
+		s.system.RemoveNames(names)
 	})
 }
 
-// ordered reports whether the instance names others, or others name it.
+// ordered reports whether the instance has edges in the dependency graph, in either direction.
 func (in *instance) ordered() bool { return len(in.edges) > 0 || len(in.machine.own.edges) > 0 }
 
-// tellShutdown has the instance stop, once.
+// tellShutdown asks the instance to stop, once.
 func (in *instance) tellShutdown() {
-	in.next = nil
+	in.replacement = nil
 	m, sd := &in.machine, in.sup.shutdown
-	if !sd.goesOn || m.wanted.up || m.wanted.by != theShutdown && !m.state.AtRest() {
-		in.do(func() []Effect { return m.wantDown(theShutdown) })
+	if !sd.goesOn || m.desired.up || m.desired.by.Kind != ActorShutdown && !m.state.AtRest() {
+		in.do(func() []Effect { return m.wantDown(actor(ActorShutdown)) })
 	}
 	if sd.hurry {
 		in.hurry()
 	}
 }
 
-// inHurry reports whether nobody wants to wait for stop time-outs any more.
 func (s *Supervisor) inHurry() bool { return s.shutdown != nil && s.shutdown.hurry }
 
-// hurry goes on with SIGKILL where the instance waits for an end.
+// hurry sends SIGKILL where the instance waits for an end.
 func (in *instance) hurry() {
 	switch r := in.run; {
-	case in.machine.state == Lingering:
-		in.do(in.machine.leave)
+	case in.machine.state == StopPending:
+		in.do(in.machine.stopNow)
 	case in.machine.state == Stopping:
-		in.do(in.machine.stopDue)
-	case r != nil && r.clearing != nil:
-		r.clearing.kill()
+		in.do(in.machine.stopTimeout)
+	case r != nil && r.teardown != nil:
+		r.teardown.kill()
 	case r != nil && r.hook != nil:
 		r.hook.kill()
-	case r != nil && r.pending != nil: // the stop has not called it off: it is past the point of return
-		r.scope.After(killPause, func() {
-			if pending := r.pending; pending != nil && in.stuck == "" {
-				in.stick(pending.Stage() + ": no answer; " + hangHint)
-			}
-		})
 	}
 }
 
-// continueShutdown ends superd when nothing is left to wait for. A process that doesn't die holds nobody up.
+// continueShutdown ends superd when nothing is left to wait for. Unkillable processes do not delay
+// it.
 func (s *Supervisor) continueShutdown() {
 	if s.shutdown == nil || s.telling() || s.shutdown.draining || s.onEnd == nil {
 		return
 	}
-	if s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.stuck < len(s.instances) {
+	if s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.unkillable < len(s.instances) {
 		return
 	}
 	s.shutdown.draining = true
+	s.evict(s.drainAll)
+}
+
+// drainAll ends superd when the last output is written.
+func (s *Supervisor) drainAll() {
 	left := map[*instance]struct{}{nil: {}}
 	ended := false
 	drained := func(in *instance) {
@@ -179,35 +239,38 @@ func (s *Supervisor) continueShutdown() {
 		s.end()
 	})
 	for _, in := range s.instances {
-		if !in.capture.DrainedOrFailed(func(error) { drained(in) }) { // whoever closes the capture tells of what is lost then
+		// closing the collector reports what is lost
+		if !in.collector.DrainedOrFailed(func(error) { drained(in) }) {
 			left[in] = struct{}{}
 		}
 	}
 	s.scope.Post(func() { drained(nil) })
 }
 
-// unheard tells who does not take the output.
+// unheard returns which receiver does not take the output.
 func (in *instance) unheard() string {
-	switch in.capture.Sink() {
+	switch in.collector.Sink() {
 	case "":
 		return "the log's file system does not answer"
 	case logs.Command:
 		return "its logger does not read"
 	case logs.OwnStdout:
 		return "nobody reads superd's standard output"
+	default:
+		return fmt.Sprintf("%s does not answer", in.collector.Sink())
 	}
-	return fmt.Sprintf("%s does not answer", in.capture.Sink())
 }
 
 func (s *Supervisor) end() {
 	for _, in := range s.instances {
-		if in.stuck != "" {
-			s.log.Error("process left behind", "instance", in.name, "reason", in.stuck)
+		if in.unkillable != "" {
+			s.log.Error("process left behind", "instance", in.name, "reason", in.unkillable)
 		}
 	}
-	s.log.Info("shut down", "because", s.shutdown.why)
-	s.record(eventlog.Event{Kind: eventlog.Superd, State: "ended", Pid: s.options.Pid, Reason: s.shutdown.why})
-	s.onEnd() // first: who finds nothing in the journal any more starts everything
+	s.log.Info("shut down", "because", s.shutdown.why.String())
+	e := eventlog.Event{Kind: eventlog.Superd, State: eventlog.Ended, Pid: s.options.Pid}
+	s.record(because(e, s.shutdown.why))
+	s.onEnd() // before saveEnd: a successor that finds an empty journal starts all programs
 	s.saveEnd()
-	s.Write() // the loop ends
+	s.Write() // now, as the loop ends
 }

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestShutdownOfMany: no turn tells more than a share of them, what is posted meanwhile is heard, all have their signals before the first end is looked at,
-// and then superd ends.
+// TestShutdownOfMany: each turn stops a share of the instances only, so that posted work is served
+// meanwhile. All have their signals before the first exit is handled; then superd ends.
 func TestShutdownOfMany(t *testing.T) {
 	const programs = 5*maxTold + 1
 	v, s := quickSupervisor(graphConfig(programs, func(int, int) []int { return nil }))

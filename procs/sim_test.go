@@ -3,17 +3,11 @@ package procs
 import (
 	"context"
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"testing"
 	"time"
 
 	"superd/config"
@@ -22,72 +16,10 @@ import (
 	"superd/procs/eventlog"
 )
 
-var (
-	simHistories = flag.Uint64("sim.n", usualHistories, "number of simulated histories")
-	simFrom      = flag.Uint64("sim.from", 1, "seed of the first of them")
-	simSeed      = flag.Uint64("sim.seed", 0, "replay the history of this seed alone, and show it")
-)
-
-// TestSimulation draws a world from each seed: programs, faults, an operator's commands and their moments. While faults
-// happen, the invariants must hold at every step; when they have ceased, everything must come to rest as it is wanted.
-func TestSimulation(t *testing.T) {
-	if *simSeed != 0 {
-		h := newHistory(*simSeed, defect{}, true)
-		err := h.run()
-		t.Logf("seed %d:\n%s", *simSeed, strings.Join(h.lines, "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	began := time.Now()
-	hours, seed, err := simulate(*simFrom, *simHistories, defect{})
-	if err != nil {
-		again := newHistory(seed, defect{}, true)
-		again.run()
-		lines := again.lines[max(0, len(again.lines)-80):]
-		t.Fatalf("seed %d: %v\n%s\nreplay with -sim.seed %d", seed, err, strings.Join(lines, "\n"), seed)
-	}
-	spent := time.Since(began).Seconds()
-	t.Logf("%d histories from seed %d on, %.0f hours simulated, %.0f histories a second", *simHistories, *simFrom, hours, float64(*simHistories)/spent)
-}
-
-// simulate lives through n histories, those of the seeds from first on, on all processors, and returns the first error with its seed.
-func simulate(first, n uint64, d defect) (hours float64, failedSeed uint64, failure error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // histories are short, and live in little memory
-	var next atomic.Uint64
-	var simulated atomic.Int64
-	var mu sync.Mutex
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for {
-				seed := first + next.Add(1) - 1
-				mu.Lock()
-				enough := seed-first >= n || failure != nil && seed > failedSeed
-				mu.Unlock()
-				if enough {
-					return
-				}
-				h := newHistory(seed, d, false)
-				err := h.run()
-				simulated.Add(int64(h.v.Now() - h.began))
-				mu.Lock()
-				if err != nil && (failure == nil || seed < failedSeed) {
-					failedSeed, failure = seed, err
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	workers.Wait()
-	return time.Duration(simulated.Load()).Hours(), failedSeed, failure
-}
-
-// maxSteps is far more turns than any history needs.
+// maxSteps bounds the turns of a history; it is far more than any history needs.
 const maxSteps = 200_000
 
-// A history is one simulated world.
+// A history is one simulated life of superd, drawn from a seed.
 type history struct {
 	v      *loop.Virtual
 	rng    *rand.Rand
@@ -96,32 +28,34 @@ type history struct {
 	began  time.Duration
 	defect defect
 
+	mixes   bool // whether kill_mode may be "mixed"
 	journal *simJournal
-	events  *eventlog.Log  // of the superds that follow; nil: none
-	file    *config.Config // what the operator has written
+	events  *eventlog.Log  // event log of the supervisors that follow; nil: none
+	file    *config.Config // configuration file as the operator has written it
 	configs []*config.Config
-	crashes float64 // how often superd is killed
-	density float64 // how often a program names another one
+	crashes float64 // probability that superd is killed
+	density float64 // probability that a program names another one
 
-	begun    map[string]bool // runs of which something was spawned, or whose spawn waits for another one
+	// Runs that have spawned a process or whose spawn waits for another one
+	begun    map[string]bool
 	adopting bool
 
 	models      map[string]*model // by instance
 	watched     []watched         // in the order of the instances
-	scales      map[string]int    // the operator's, by program
+	scales      map[string]int    // set by the operator, by program
 	asked       map[string]int    // number of the operator's last command, by instance
-	reloadedAt  time.Duration     // a time-out may be a shorter one since
-	commands    int               // so far
-	jumps       float64           // how often time jumps
-	hangs       bool              // checks may hang
-	faults      bool              // commands may fail for reasons of their own
-	wokeAt      time.Duration     // when the machine has slept last, on CLOCK_BOOTTIME
+	reloadedAt  time.Duration     // time of the last reload, which may have shortened time-outs
+	commands    int               // number of commands so far
+	jumps       float64           // probability of a jump of the wall clock
+	hangs       bool              // whether checks may hang
+	faults      bool              // whether commands may fail for reasons of their own
+	wokeAt      time.Duration     // end of the machine's last sleep, on CLOCK_BOOTTIME
 	startedBoot time.Duration     // when the present superd began
 	policy      policyModel
 	graph       simGraph
 	ended       bool
-	pending     int  // commands whose outcome is not in
-	sliced      bool // a shutdown is told to one instance a turn
+	pending     int  // commands without a result yet
+	sliced      bool // whether a shutdown is passed to one instance a turn
 	err         error
 	steps       int
 	trace       bool
@@ -147,42 +81,46 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		defect: d,
 		trace:  trace,
 		sliced: seed%2 == 0,
+		mixes:  seed%8 == 1,
 	}
 	h.kernel = &simKernel{
-		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{}, counts: map[string]*living{},
+		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{}, modes: map[string][]config.KillMode{}, counts: map[string]*living{},
 		mains: map[string]*simProcess{}, bornMains: map[string]int{}, checking: map[int]func(error){}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
-		note: h.note, fail: h.fail, ungated: d.ungated,
+		note: h.note, fail: h.fail, ungated: d.ungated, gated: d.gated, unkilled: d.unkilled,
 		mix: faultMix{
-			crash:      h.pick(0, 0.5, 1),
-			deaf:       h.pick(0, 0.2, 1),
-			slowStop:   0.5,
-			census:     0.5,
-			immortal:   h.pick(0, 0, 0.2),
-			spawnFails: h.pick(0, 0.1, 0.7),
-			shortage:   h.pick(0, 0.5, 1),
-			spawnHangs: h.pick(0, 0, 0.1),
-			execHangs:  h.pick(0, 0, 0.05),
-			lateResult: time.Duration(h.pick(0, 3) * float64(time.Second)),
-			watchFails: h.pick(0, 0, 0.2),
-			slowSpawn:  time.Duration(h.pick(0, 0.01, 5) * float64(time.Second)),
-			life:       time.Duration(h.pick(0.001, 1, 60) * float64(time.Second)),
-			orphans:    h.pick(0, 0.3),
-			breeds:     h.pick(0, 0.3),
-			hookFails:  h.pick(0, 0.3),
-			hookHangs:  h.pick(0, 0, 0.1),
-			hookTime:   time.Second,
-			work:       time.Duration(h.pick(1, 30, 90) * float64(time.Second)),
-			forkTime:   time.Duration(h.pick(0, 0, 0.3) * float64(time.Second)),
-			slowInit:   h.pick(0, 0.5),
-			exitInfo:   h.pick(0, 1),
-			neverReady: h.pick(0, 0.2, 0.7),
-			slowReady:  time.Duration(h.pick(0, 1, 10) * float64(time.Second)),
-			sick:       h.pick(0, 0, 0.3),
-			reloads:    h.pick(0, 0, 0.3),
-			checkHangs: h.pick(0, 0, 0.1),
-			begets:     h.pick(0, 0.5),
+			crash:       h.pick(0, 0.5, 1),
+			deaf:        h.pick(0, 0.2, 1),
+			slowStop:    0.5,
+			processScan: 0.5,
+			immortal:    h.pick(0, 0, 0.2),
+			spawnFails:  h.pick(0, 0.1, 0.7),
+			shortage:    h.pick(0, 0.5, 1),
+			spawnHangs:  h.pick(0, 0, 0.1),
+			execHangs:   h.pick(0, 0, 0.05),
+			lateResult:  time.Duration(h.pick(0, 3) * float64(time.Second)),
+			watchFails:  h.pick(0, 0, 0.2),
+			slowSpawn:   time.Duration(h.pick(0, 0.01, 5) * float64(time.Second)),
+			life:        time.Duration(h.pick(0.001, 1, 60) * float64(time.Second)),
+			orphans:     h.pick(0, 0.3),
+			breeds:      h.pick(0, 0.3),
+			hookFails:   h.pick(0, 0.3),
+			hookHangs:   h.pick(0, 0, 0.1),
+			hookTime:    time.Second,
+			work:        time.Duration(h.pick(1, 30, 90) * float64(time.Second)),
+			forkTime:    time.Duration(h.pick(0, 0, 0.3) * float64(time.Second)),
+			slowInit:    h.pick(0, 0.5),
+			exitInfo:    h.pick(0, 1),
+			neverReady:  h.pick(0, 0.2, 0.7),
+			slowReady:   time.Duration(h.pick(0, 1, 10) * float64(time.Second)),
+			sick:        h.pick(0, 0, 0.3),
+			reloads:     h.pick(0, 0, 0.3),
+			checkHangs:  h.pick(0, 0, 0.1),
+			begets:      h.pick(0, 0.5),
 		},
-		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld, unheeding: d.unheeding, unasked: d.unasked,
+		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld, unheeding: d.unheeding, anyMain: d.anyMain,
+	}
+	if seed%16 == 13 {
+		h.kernel.mix.early = 0.5 // a condition, so that the histories of other seeds stay the same
 	}
 	if d.mix != nil {
 		d.mix(&h.kernel.mix)
@@ -198,9 +136,9 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		in := h.sup.byName[instance]
 		return in != nil && in.machine.state == Running
 	}
-	h.kernel.tell = func(e KeptExit) {
+	h.kernel.tell = func(e StoredExit) {
 		if !h.sup.scope.Closed() {
-			h.sup.KeptExit(e)
+			h.sup.StoredExit(e)
 		}
 	}
 	h.density = h.pick(0, 0.2, 0.6)
@@ -209,6 +147,10 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		h.checkStart(run, spec.Name)
 	}
 	h.journal = newSimJournal(h, time.Duration(h.pick(0, 0.001, 1)*float64(time.Second)))
+	if seed%8 == 1 {
+		// A generator of its own, so that other histories stay the same
+		h.journal.full = rand.New(rand.NewPCG(seed, 8))
+	}
 	if d.asked != nil {
 		h.kernel.asked = func(instance string) { d.asked(h, instance) }
 	}
@@ -224,7 +166,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	return h
 }
 
-// options are those of a superd that begins.
+// options returns the options of a superd that begins.
 func (h *history) options() Options {
 	o := Options{
 		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
@@ -232,20 +174,20 @@ func (h *history) options() Options {
 		Load: func(*config.Config, func(string)) (*config.Config, error) {
 			panic("the simulation reloads through apply")
 		},
-		Archive: h.archive, Inherited: Inheritance{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
-		BootID: "boot", Machine: "simulated",
+		Archive: h.archive, StoredFDs: StoredFDs{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
+		BootID: "boot", Machine: "simulated", FIFODir: "fifo", NotifyDir: "notify",
 	}
 	if h.kernel.keeper {
 		o.Keeper = h.kernel
 	}
 	if h.sliced {
-		o.toldAtOnce = 1 // there are few
+		o.toldAtOnce = 1 // few instances, so that a shutdown takes several turns
 	}
-	h.kernel.notify = func() { h.sup.Children() } // after its end it does nothing
+	h.kernel.notify = func() { h.sup.Children() } // no effect after the end of the Supervisor
 	return o
 }
 
-// seed is another one for each superd, so that no two runs have the same invocation id.
+// seed returns a different seed for each superd, so that no two runs have the same invocation ID.
 func (h *history) seed() (seed [32]byte) {
 	binary.LittleEndian.PutUint64(seed[:], h.v.Turns())
 	return seed
@@ -288,8 +230,15 @@ func (h *history) drawProgram(name string) *config.Program {
 	p.Backoff.Jitter = h.pick(0, 0.5)
 	p.StartTimeout = time.Duration(h.pick(30, 30, 1, 0.1) * float64(time.Second))
 	p.StopTimeout = time.Duration(h.pick(0, 1, 10) * float64(time.Second))
-	p.KillMode = []config.KillMode{config.KillTree, config.KillTree, config.KillGroup, config.KillProcess}[h.rng.IntN(4)]
-	if p.KillMode != config.KillTree {
+	p.KillMode = []config.KillMode{
+		config.KillMainFirst, config.KillTree, config.KillGroup, config.KillProcess,
+	}[h.rng.IntN(4)]
+	// Drawn for some seeds only, so that the histories of others stay the same
+	if h.mixes && p.KillMode == config.KillTree {
+		p.KillMode = config.KillMixed
+	}
+	h.kernel.modes[name] = append(h.kernel.modes[name], p.KillMode)
+	if !p.KillMode.KillsTree() {
 		h.kernel.spared[name] = true
 	}
 	if h.kernel.chance(0.3) {
@@ -311,7 +260,7 @@ func (h *history) drawProgram(name string) *config.Program {
 	return p
 }
 
-// run lives through the history. A panic is a violation, too.
+// run runs the history to its end. A panic is a violation, too.
 func (h *history) run() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -387,13 +336,14 @@ func (h *history) run() (err error) {
 	return h.err
 }
 
-// inMidst reports whether something is just being started or ended, as a run whose time has come, or a check.
+// inMidst reports whether a start, an end or a check is under way.
 func (h *history) inMidst() bool {
 	justEnded := func(z *simProcess) bool { return h.v.Now()-h.kernel.endedAt[z.pid] < time.Second }
-	return h.sup.counts[Spawning]+h.sup.counts[Clearing]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
+	return h.sup.counts[Spawning]+h.sup.counts[TearingDown]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
 }
 
-// untilHookEnds lets time pass until a hook has just ended and superd does not know it yet, or for some seconds.
+// untilHookEnds lets time pass until a hook has ended of which superd does not know yet, but at
+// most 10 seconds.
 func (h *history) untilHookEnds() {
 	ends, late := h.kernel.hookEnds, false
 	h.v.Root().After(10*time.Second, func() { late = true })
@@ -403,7 +353,7 @@ func (h *history) untilHookEnds() {
 	}
 }
 
-// untilStarting lets time pass until somebody is started and not ready, or for a minute.
+// untilStarting lets time pass until an instance is started and not ready, but at most a minute.
 func (h *history) untilStarting() {
 	late := false
 	h.v.Root().After(time.Minute, func() { late = true })
@@ -413,7 +363,7 @@ func (h *history) untilStarting() {
 	}
 }
 
-// turns lets d pass, and checks after each turn.
+// turns lets d pass, and checks the invariants after each turn.
 func (h *history) turns(d time.Duration) {
 	done := false
 	h.v.Root().After(d, func() { done = true })
@@ -425,7 +375,7 @@ func (h *history) turns(d time.Duration) {
 	}
 }
 
-// simLog puts superd's messages into the history.
+// simLog writes superd's messages into the history.
 type simLog struct{ h *history }
 
 func (l simLog) Enabled(context.Context, slog.Level) bool { return l.h.trace }

@@ -9,191 +9,9 @@ import (
 	"time"
 
 	"superd/config"
-	"superd/loop"
-	"superd/procs/journal"
 )
 
-// A simJournal is the journal of the simulation: what is queued is written a while after it was asked for, in order, and is lost with superd before.
-type simJournal struct {
-	h       *history
-	lag     time.Duration
-	session *loop.Scope
-	values  map[string]any // that are written
-	queue   []simEntry
-	unasked time.Duration // when the first of these was queued that nobody has asked to be written; 0: there is none
-	batch   []simEntry    // being written
-	writing bool          // so it is
-	again   bool          // then what is queued follows
-	stalled bool          // nothing gets written
-}
-
-// A simEntry waits to be written; or somebody waits for what was queued before it.
-type simEntry struct {
-	key   string
-	value any
-	flush func()
-}
-
-func newSimJournal(h *history, lag time.Duration) *simJournal {
-	return &simJournal{h: h, lag: lag, session: h.v.Root().Child(), values: map[string]any{}}
-}
-
-// Put implements [Journal].
-func (j *simJournal) Put(key string, value any) error {
-	if !j.stalled {
-		j.batch, j.queue, j.unasked = j.put(j.batch), j.put(j.queue), 0
-	}
-	text, err := encoded(value) // it may change later
-	j.values[key] = text
-	return err
-}
-
-// put writes the values of entries and returns what is left: those who wait for it.
-func (j *simJournal) put(entries []simEntry) (flushes []simEntry) {
-	for _, e := range entries {
-		if e.flush != nil {
-			flushes = append(flushes, e)
-			continue
-		}
-		j.set(e)
-	}
-	return flushes
-}
-
-func (j *simJournal) set(e simEntry) {
-	if e.value == nil {
-		delete(j.values, e.key)
-	} else {
-		j.values[e.key] = e.value
-	}
-}
-
-// Queue implements [Journal].
-func (j *simJournal) Queue(key string, value any) {
-	if j.unasked == 0 {
-		j.unasked = j.h.v.Now()
-	}
-	for i := range j.queue {
-		if j.queue[i].key == key {
-			j.queue[i].value = value
-			return
-		}
-	}
-	j.queue = append(j.queue, simEntry{key: key, value: value})
-}
-
-// Write implements [Journal].
-func (j *simJournal) Write() {
-	if len(j.queue) > 0 {
-		j.write()
-	}
-}
-
-// QueueFirst implements [Journal].
-func (j *simJournal) QueueFirst(key string, value any) {
-	j.queue = slices.DeleteFunc(j.queue, func(e simEntry) bool { return e.key == key && e.flush == nil })
-	j.queue = slices.Insert(j.queue, 0, simEntry{key: key, value: value})
-	j.write()
-}
-
-// Flush implements [Journal].
-func (j *simJournal) Flush(done func()) {
-	if len(j.queue)+len(j.batch) == 0 || j.h.defect.hasty {
-		done()
-		return
-	}
-	j.queue = append(j.queue, simEntry{flush: done})
-	j.write()
-}
-
-// write has what is queued written, after what is being written.
-func (j *simJournal) write() {
-	j.unasked = 0
-	if j.writing || j.stalled {
-		j.again = true
-		return
-	}
-	j.writing, j.again = true, false
-	j.batch, j.queue = j.queue, nil
-	j.goOn()
-}
-
-// goOn writes some of the batch, a while later.
-func (j *simJournal) goOn() {
-	j.session.After(j.h.kernel.upTo(j.lag), func() {
-		n := len(j.batch)
-		if n > 0 && j.h.kernel.chance(0.3) {
-			n = 1 + j.h.rng.IntN(n)
-		}
-		some := j.batch[:n]
-		j.batch = j.batch[n:]
-		for _, e := range some {
-			if e.flush != nil {
-				e.flush()
-			} else {
-				j.set(e)
-			}
-		}
-		if len(j.batch) > 0 {
-			j.goOn()
-			return
-		}
-		if j.writing = false; j.again {
-			j.write()
-		}
-	})
-}
-
-// check holds that nothing is queued for long without being asked for.
-func (j *simJournal) check() {
-	if waits := j.h.v.Now() - j.unasked; j.unasked > 0 && waits > writePause {
-		j.h.fail("%s waits for %v, and nobody has the journal written", j.queue[0].key, waits)
-	}
-}
-
-// queued reports whether a newer value of the key is yet to be written.
-func (j *simJournal) queued(key string) bool {
-	is := func(e simEntry) bool { return e.key == key }
-	return slices.ContainsFunc(j.queue, is) || slices.ContainsFunc(j.batch, is)
-}
-
-// checkReply holds that what an operator has asked for is written when he is told that it is done.
-func (j *simJournal) checkReply(name string, up bool) {
-	in := j.h.sup.byName[name]
-	if in == nil || in.removed || in.machine.wanted != (wish{up, operator}) {
-		return // somebody wants something else by now
-	}
-	if v, ok := j.values[instanceKey(name)].(*savedInstance); !ok || v.Wanted.Up != up {
-		j.h.fail("%s: the operator was answered before his wish was written", name)
-	}
-}
-
-// cut is the end of superd. It returns what is in the journal, and which keys were still to be written.
-func (j *simJournal) cut() (*journal.State, map[string]bool) {
-	j.session.Close()
-	state := &journal.State{Values: map[string]json.RawMessage{}, Existed: true}
-	for key, value := range j.values {
-		text, err := encoded(value)
-		if err != nil {
-			j.h.fail("encode %s: %v", key, err)
-		}
-		state.Values[key] = text
-	}
-	pending := map[string]bool{}
-	for _, e := range slices.Concat(j.batch, j.queue) {
-		pending[e.key] = true
-	}
-	return state, pending
-}
-
-func encoded(value any) (json.RawMessage, error) {
-	if a, ok := value.(journal.Appender); ok {
-		return a.AppendJSON(nil), nil
-	}
-	return json.Marshal(value)
-}
-
-// archive gives a configuration a number, and restore gives the configuration of a number.
+// archive numbers a configuration, and restore returns the configuration of a number.
 func (h *history) archive(c *config.Config) []byte {
 	i := slices.Index(h.configs, c)
 	if i < 0 {
@@ -214,7 +32,7 @@ func (h *history) restore(archive []byte) (*config.Config, error) {
 // A memory is what an instance was when superd was killed.
 type memory struct {
 	machine       machine
-	due           time.Duration // of the next start; 0: none
+	due           time.Duration // time of the next start; 0: none
 	stopDeadline  time.Duration
 	startDeadline time.Duration
 	process       *simProcess // main process; nil: none
@@ -239,9 +57,9 @@ func (in *instance) memory() memory {
 	return m
 }
 
-// simProcessOf returns the process behind what superd has; nil where it has nothing of it.
+// simProcessOf returns the simulated process behind superd's; nil if there is none.
 func simProcessOf(p Process) *simProcess {
-	if a, ok := p.(*adopted); ok {
+	if a, ok := p.(*adoptedProcess); ok {
 		p = a.Process
 	}
 	if h, ok := p.(*simHandle); ok {
@@ -250,7 +68,7 @@ func simProcessOf(p Process) *simProcess {
 	return nil
 }
 
-// crash kills superd and begins another: in its place, or by hand.
+// crash kills superd and begins another one: by its keeper, or by hand.
 func (h *history) crash() {
 	if h.err != nil || h.ended {
 		return
@@ -259,6 +77,10 @@ func (h *history) crash() {
 	before := map[string]memory{}
 	for _, in := range h.sup.instances {
 		before[in.name] = in.memory()
+		// The messages are read, though the journal had no room for their effects.
+		if in.run != nil && h.journal.refused[instanceKey(in.name)] {
+			h.kernel.socketOf(in.run.invocationID).lost = true
+		}
 	}
 	shuttingDown := h.sup.shutdown != nil
 	state, pending := h.journal.cut()
@@ -275,27 +97,31 @@ func (h *history) crash() {
 		h.jump()
 	}
 	h.pending = 0
-	values := h.journal.values
+	values, full := h.journal.values, h.journal.full
 	h.journal = newSimJournal(h, h.journal.lag)
-	h.journal.values = values
+	h.journal.values, h.journal.full = values, full
 
-	recovery := ReadRecovery(state, h.restore, slog.New(slog.DiscardHandler))
+	var self savedSuperd
+	if text := state.Values[superdKey]; text != nil && json.Unmarshal(text, &self) == nil && self.Before != 0 && state.Values[configKey(self.Before)] == nil {
+		h.fail("the journal names configuration %d, which is gone", self.Before)
+	}
+	recovery := ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
 	if recovery.Incomplete && len(state.Values) > 0 && state.Values[superdKey] != nil {
 		h.fail("superd does not understand its own journal")
 	}
-	for run := range recovery.runs() { // what became of it may be forgotten
+	for run := range recovery.runs() { // the journal may have lost the outcome
 		for name := range h.models {
-			v, b := recovery.instances[name], recovery.births[name]
+			v, b := recovery.instances[name], recovery.starts[name]
 			of := v != nil && v.Run != nil && v.Run.ID == run
-			judged := of && v.State == stateNames[Clearing]
+			judged := of && v.State == stateNames[TearingDown]
 			if pending[instanceKey(name)] && !judged && (of || b != nil && b.Run == run) {
 				delete(h.kernel.shortages, run)
 			}
 		}
 	}
-	recovery.Incomplete = false // it is cut off, and not damaged
+	recovery.Incomplete = false // the journal is cut off, and not damaged
 	for key := range pending {
-		if strings.HasPrefix(key, scalePrefix) { // what was written counts from now on
+		if strings.HasPrefix(key, scalePrefix) { // from now on, what was written counts
 			clear(h.scales)
 			for name, scaled := range recovery.scales {
 				h.scales[name] = scaled.Replicas
@@ -306,7 +132,7 @@ func (h *history) crash() {
 		h.defect.recovery(h, recovery)
 	}
 	o := h.options()
-	o.Recovery, o.Resumed = recovery, resumed
+	o.Snapshot, o.Resumed = recovery, resumed
 	h.startedBoot = h.v.Boot()
 	h.sup = New(o)
 	h.adopting = true
@@ -332,6 +158,9 @@ func (h *history) crash() {
 	inForce := h.sup.config
 	h.sup.Start(func() { h.ended = true })
 	h.adopting = false
+	if h.sup.config != inForce {
+		h.reloadedAt = h.v.Now()
+	}
 	if reload || h.sup.config != inForce {
 		clear(h.scales)
 		for name, scaled := range h.sup.scales {
@@ -342,7 +171,7 @@ func (h *history) crash() {
 	h.check()
 }
 
-// without lets time pass in which there is no superd.
+// without lets time pass without a superd.
 func (h *history) without(d time.Duration) {
 	done := false
 	h.v.Root().After(d, func() { done = true })
@@ -351,7 +180,7 @@ func (h *history) without(d time.Duration) {
 	}
 }
 
-// checkScales holds that the operator's scales are as they were, if they were written.
+// checkScales checks that the operator's numbers of replicas survive, if they were written.
 func (h *history) checkScales(lost bool) {
 	for name, scaled := range h.sup.scales {
 		if n, ok := h.scales[name]; !lost && (!ok || n != scaled.Replicas) {
@@ -365,7 +194,7 @@ func (h *history) checkScales(lost bool) {
 	}
 }
 
-// checkIdentity holds that a process which superd has taken up is the one.
+// checkIdentity checks that a process that superd has adopted is the right one.
 func (h *history) checkIdentity(in *instance) {
 	r := in.run
 	if r == nil || r.process == nil {
@@ -376,18 +205,18 @@ func (h *history) checkIdentity(in *instance) {
 	}
 }
 
-// checkAdopted holds that an instance is as it was, if that was written.
+// checkAdopted checks that an instance is as it was, if that was written.
 func (h *history) checkAdopted(in *instance, was memory) {
 	is := in.memory()
 	if p := was.hook; p != nil && !p.zombie && is.hook != p {
 		h.fail("%s: its hook %d lives and was not taken up", in.name, p.pid)
 	}
 	a, b := was.machine, is.machine
-	if a.state == Spawning || in.run != nil && in.run.hook != nil || a.state == Clearing {
-		if a.wanted.up != b.wanted.up {
-			h.fail("%s: wanted up = %v, it was %v", in.name, b.wanted.up, a.wanted.up)
+	if a.state == Spawning || in.run != nil && in.run.hook != nil || a.state == TearingDown {
+		if a.desired.up != b.desired.up {
+			h.fail("%s: wanted up = %v, it was %v", in.name, b.desired.up, a.desired.up)
 		}
-		return // it may have gone on
+		return // it may have changed since
 	}
 	if is, was := recordedOf(in, &b), recordedOf(in, &a); is != was {
 		h.fail("%s is taken over as %+v; it was %+v", in.name, is, was)
@@ -406,25 +235,26 @@ func (h *history) checkAdopted(in *instance, was memory) {
 	}
 }
 
-// A recorded is what is written down of a machine.
+// A recorded is the part of a machine that the journal has.
 type recorded struct {
-	state                                                  State
-	wanted                                                 wish
-	again, stale, owed, notStarted, starved, amiss, gaveUp bool
-	attempts, restarts                                     int
-	failures, ending, blame                                string
+	state                                                                     State
+	wanted                                                                    target
+	again, outdated, runPending, notStarted, resourceShortage, failed, gaveUp bool
+	attempts, restarts                                                        int
+	failures, exitReason, failureReason                                       string
 }
 
-// recordedOf returns that.
+// recordedOf returns the part of m that the journal has.
 func recordedOf(in *instance, m *machine) recorded {
 	return recorded{
-		state: m.state, wanted: m.wanted, again: m.again, notStarted: m.notStarted, starved: m.starved, amiss: m.amiss, gaveUp: m.gaveUp,
-		stale: m.stale && !in.removed, owed: m.owed && in.program.Scheduled(),
-		attempts: m.attempts, restarts: m.restarts, failures: fmt.Sprint(m.failures), ending: m.ending, blame: m.blame,
+		state: m.state, wanted: m.desired, again: m.restartPending, notStarted: m.notStarted, resourceShortage: m.resourceShortage, failed: m.failed, gaveUp: m.startLimitHit,
+		outdated: m.outdated && !in.removed, runPending: m.runPending && in.program.Scheduled(),
+		attempts: m.restartAttempts, restarts: m.restarts, failures: fmt.Sprint(m.failures), exitReason: m.exitReason.String(), failureReason: m.failureReason.String(),
 	}
 }
 
-// resync has the observer see what is new: of what was not written it can't know what has become.
+// resync updates the observer's models after superd was killed. Of unwritten state the observer
+// can't know the rest, so it takes that from the new superd.
 func (h *history) resync(before map[string]memory, pending map[string]bool, all bool) {
 	p := &h.policy
 	if h.sup.shutdown == nil {
@@ -439,24 +269,24 @@ func (h *history) resync(before map[string]memory, pending map[string]bool, all 
 		model := h.models[in.name]
 		_, known := before[in.name]
 		lost := all || pending[instanceKey(in.name)] || !known || in.removed
-		model.graph = graphModel{heldDown: in.wish().by == operator && !in.wish().up, by: in.machine.wanted.by}
+		model.graph = graphModel{heldDown: in.desired().by.is(ActorOperator) && !in.desired().up, by: in.machine.desired.by}
 		if lost {
-			model.wantUp, model.since = in.wish().up && h.sup.shutdown == nil, h.v.Now()
-			model.retries, model.gaveUp = in.machine.attempts, in.machine.gaveUp
+			model.wantUp, model.since = in.desired().up && h.sup.shutdown == nil, h.v.Now()
+			model.retries, model.gaveUp = in.machine.restartAttempts, in.machine.startLimitHit
 			model.failures = slices.Clone(in.machine.failures)
-			model.unsure = in.machine.state == Clearing
-			model.last, model.anew, model.amiss = "", "", in.machine.amiss
+			model.unsure = in.machine.state == TearingDown
+			model.last, model.anew, model.failed = "", "", in.machine.failed
 			model.retrying = in.machine.state == Failed && in.restartTimer != nil
 			model.state, model.stateAt = in.machine.state, h.v.Now()
 			if model.status = in.exitStatus(); in.machine.state.AtRest() {
 				model.stateAt = in.sinceAt
 			}
 		}
-		model.in, model.run, model.hook, model.condemned = in, in.run, nil, in.machine.blame != ""
+		model.in, model.run, model.hook, model.condemned = in, in.run, nil, in.machine.failureReason.Kind != ReasonNone
 		if in.run != nil {
 			model.last = in.run.invocationID
-			if lost && in.machine.again {
-				model.anew = model.last
+			if lost && in.machine.restartPending {
+				model.anew, model.restart = model.last, !in.machine.outdated
 			}
 		}
 		model.freeAt, model.rightAt, model.right = h.v.Now(), h.v.Now(), true

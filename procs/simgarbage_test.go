@@ -17,7 +17,7 @@ import (
 	"superd/procs/journal"
 )
 
-// TestGarbageInTheJournal: whatever a record says, be it that another superd has written it or nobody, this one neither breaks nor hangs.
+// TestGarbageInTheJournal: superd neither crashes nor hangs, whatever a record says.
 func TestGarbageInTheJournal(t *testing.T) {
 	for seed := range uint64(4000) {
 		if err := garble(seed); err != nil {
@@ -26,7 +26,7 @@ func TestGarbageInTheJournal(t *testing.T) {
 	}
 }
 
-// garble has a superd take over from another one of whose journal a few values were changed.
+// garble lets a superd take over from another one in whose journal some values were changed.
 func garble(seed uint64) (err error) {
 	var state *journal.State
 	defer func() {
@@ -64,7 +64,7 @@ func garble(seed uint64) (err error) {
 	}
 	h.journal = newSimJournal(h, h.journal.lag)
 	o := h.options()
-	o.Recovery, o.Resumed = ReadRecovery(state, restore, slog.New(slog.DiscardHandler)), rng.IntN(2) == 0
+	o.Snapshot, o.Resumed = ReadSnapshot(state, restore, slog.New(slog.DiscardHandler)), rng.IntN(2) == 0
 	h.sup = New(o)
 	if h.sup.Adopt() == nil {
 		h.sup.Start(func() {})
@@ -95,7 +95,7 @@ func garbage(rng *rand.Rand, value any) any {
 			}
 		}
 	}
-	texts := slices.Concat(stateNames[:], eventNames[:], []string{"", "x", "p1", "fifo/1", "2026-01-01T00:00:00Z"})
+	texts := slices.Concat(stateNames[:], outcomeNames[:], actorNames[:], reasonNames[:], []string{"", "x", "p1", "fifo/1", "2026-01-01T00:00:00Z"})
 	all := []any{nil, true, -1, 0, 1, 7, int64(math.MinInt64), int64(math.MaxInt64), uint64(math.MaxUint64), 1e300, texts[rng.IntN(len(texts))], []any{}, map[string]any{}, []any{1, "x"}}
 	return all[rng.IntN(len(all))]
 }

@@ -4,26 +4,27 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"superd/config"
 )
 
-// lag is how many turns superd may take to see what follows from a change elsewhere in the graph: one, and a few where many are to be looked at.
+// lag is how many turns superd may take to react to a change elsewhere in the graph: one, and a few
+// if many instances are in the queue.
 const lag = 4
 
-// A graphModel is what an observer notes of an instance among the others: since which turn something is so that must not last; 0: it is not so.
+// A graphModel is what an observer records of an instance's place in the graph. A uint64 is the
+// turn since which a condition holds that must not last; 0: it does not hold.
 type graphModel struct {
-	heldDown  bool   // the operator wanted it down when it was looked at last
-	unstuck   int    // turns since it was named as stuck last
-	by        string // who wants it up, or down
-	run       *run   // that has begun
-	unasked   uint64 // what it requires has not been asked for
-	unfounded uint64 // it runs, and what it requires is down
-	idle      uint64 // it waits, or lingers, for nobody
+	heldDown  bool   // whether the operator wanted it down at the last look
+	unstuck   int    // turns since it was last reported unkillable
+	by        Actor  // who set its desired state
+	run       *run   // last run that has begun
+	startable uint64 // a requirement has not been asked to start
+	unfounded uint64 // it runs while a requirement is down
+	idle      uint64 // it waits, or its stop is pending, without a blocker
 }
 
-// lasts notes whether something is so and reports whether it has lasted too long.
+// lasts records whether a condition holds and reports whether it has lasted too long.
 func (h *history) lasts(since *uint64, is bool) bool {
 	turn := h.v.Turns()
 	switch {
@@ -35,12 +36,12 @@ func (h *history) lasts(since *uint64, is bool) bool {
 	return is && turn > *since+lag
 }
 
-// drawDependencies has the programs of a configuration name others, without a cycle, by the density of this history. Those in keep stay as they are,
-// as far as those whom they name are there.
+// drawDependencies draws requirements and orderings for the programs of a configuration, without a
+// cycle, by the density of this history. The programs in keep retain theirs as far as they exist.
 func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bool) {
 	exists := map[string]bool{}
 	for _, p := range c.Programs {
-		exists[p.Name] = p.Schedule == "" // for one that has a schedule nobody can wait
+		exists[p.Name] = p.Schedule == "" // a scheduled program can't be a dependency
 	}
 	unknown := func(name string) bool { return !exists[name] }
 	place := h.rng.Perm(8)
@@ -74,7 +75,7 @@ func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bo
 	}
 }
 
-// cyclic reports whether somebody waits for himself in the end.
+// cyclic reports whether a program depends on itself.
 func cyclic(c *config.Config) bool {
 	open := map[string]bool{}
 	var visit func(p *config.Program) bool
@@ -92,17 +93,17 @@ func cyclic(c *config.Config) bool {
 	return slices.ContainsFunc(c.Programs, visit)
 }
 
-// A simGraph is who names whom, as long as the configuration, the scales and the instances stay the same.
+// A simGraph caches the dependencies until configuration, scales or instances change.
 type simGraph struct {
 	config    *config.Config
 	scales    map[string]int
 	instances []*instance
 	edges     map[*instance][2][][]*instance
-	number    int  // another one whenever something has changed
-	checked   bool // that it is the same still, as nothing changes now
+	number    int  // changes with every change of the graph
+	checked   bool // whether the graph was compared in this turn
 }
 
-// renew begins anew where something has changed.
+// renew empties the graph if configuration, scales or instances have changed.
 func (g *simGraph) renew(h *history) {
 	same := len(g.scales) == len(h.scales) && (len(h.scales) == 0 || maps.Equal(g.scales, h.scales))
 	if g.config != h.sup.config || !same || !slices.Equal(g.instances, h.sup.instances) {
@@ -110,7 +111,7 @@ func (g *simGraph) renew(h *history) {
 	}
 }
 
-// named returns what the program of an instance names, as it is in force: the instances of each.
+// named returns the instances of each program that the current definition of in names.
 func (h *history) named(in *instance) (requires, after [][]*instance) {
 	g := &h.graph
 	if !g.checked {
@@ -124,7 +125,7 @@ func (h *history) named(in *instance) (requires, after [][]*instance) {
 	return edges[0], edges[1]
 }
 
-// drawn finds what named returns.
+// drawn computes the result of named.
 func (h *history) drawn(in *instance) (requires, after [][]*instance) {
 	table := h.sup.config.Program(in.program.Name)
 	if table == nil {
@@ -139,7 +140,8 @@ func (h *history) drawn(in *instance) (requires, after [][]*instance) {
 	return all(table.Requires), all(table.After)
 }
 
-// peers returns the instances of a program that count for others: not those that go while it stays.
+// peers returns the instances of a program that count for dependents: without those that a smaller
+// number of replicas removes.
 func (h *history) peers(program string) []*instance {
 	all := slices.Clone(h.sup.instancesOf(program))
 	if h.sup.config.Program(program) == nil {
@@ -148,7 +150,7 @@ func (h *history) peers(program string) []*instance {
 	return slices.DeleteFunc(all, func(in *instance) bool { return !h.belongs(in) })
 }
 
-// isUp reports whether an instance lets those start who require it.
+// isUp reports whether an instance satisfies its dependents.
 func isUp(in *instance) bool {
 	if in.program.Type == config.TypeOneshot {
 		return in.machine.state == Exited
@@ -156,43 +158,43 @@ func isUp(in *instance) bool {
 	return in.machine.state == Running
 }
 
-// there reports whether those who require a program may be started.
+// there reports whether all instances of a requirement are up.
 func there(peers []*instance) bool {
 	return len(peers) > 0 && !slices.ContainsFunc(peers, func(in *instance) bool { return !isUp(in) })
 }
 
 func missing(peers []*instance) bool { return !there(peers) }
 
-// onItsWay reports whether those who come after a program wait for it.
+// onItsWay reports whether programs ordered after these instances have to wait.
 func onItsWay(peers []*instance) bool {
 	return slices.ContainsFunc(peers, func(in *instance) bool {
-		return in.machine.wanted.up && !in.machine.state.AtRest() && !isUp(in)
+		return in.machine.desired.up && !in.machine.state.AtRest() && !isUp(in)
 	})
 }
 
-// gone reports whether those who require a program can't be up either.
+// gone reports whether a requirement is lost, so that its dependents can't be up either.
 func gone(peers []*instance) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(in *instance) bool { return in.machine.state.AtRest() && !isUp(in) })
 }
 
-// lives reports whether something of the instance lives that can be ended.
-func lives(in *instance) bool { return in.run != nil && in.stuck == "" }
+// lives reports whether the instance has a run that can be ended.
+func lives(in *instance) bool { return in.run != nil && in.unkillable == "" }
 
 // going reports whether the instance is to end.
 func (h *history) going(in *instance) bool {
 	requires, _ := h.named(in)
 	m := &in.machine
-	return !m.wanted.up || m.again || m.stale || slices.ContainsFunc(requires, func(peers []*instance) bool {
-		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.level() == down })
+	return !m.desired.up || m.restartPending || m.outdated || slices.ContainsFunc(requires, func(peers []*instance) bool {
+		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.availability() <= returning })
 	})
 }
 
-// among reports whether the instance is one of those.
+// among reports whether all contains the instance.
 func among(all [][]*instance, in *instance) bool {
 	return slices.ContainsFunc(all, func(peers []*instance) bool { return slices.Contains(peers, in) })
 }
 
-// dependents returns the living ones that have to be down before the instance.
+// dependents returns the living instances that have to be down before in.
 func (h *history) dependents(in *instance) (all []*instance) {
 	for _, other := range h.sup.instances {
 		requires, after := h.named(other)
@@ -203,7 +205,8 @@ func (h *history) dependents(in *instance) (all []*instance) {
 	return all
 }
 
-// checkStart holds that nobody is started before what he waits for is ready. It is called at the first spawn of each run.
+// checkStart checks that an instance is not started before its dependencies are ready. It is called
+// at the first spawn of each run.
 func (h *history) checkStart(run string, name string) {
 	in := h.sup.byName[name]
 	if h.begun[run] || in == nil {
@@ -222,7 +225,8 @@ func (h *history) checkStart(run string, name string) {
 	}
 }
 
-// yetToCome returns those whom the instance comes after and who are wanted up, though superd has not come to that yet.
+// yetToCome returns the orderings of the instance that are wanted up and that superd has not
+// reconciled yet.
 func (h *history) yetToCome(in *instance) (names []string) {
 	table := h.sup.config.Program(in.program.Name)
 	if table == nil || h.adopting {
@@ -239,53 +243,58 @@ func (h *history) yetToCome(in *instance) (names []string) {
 	return names
 }
 
-// checkGraph holds what the graph says of an instance.
+// checkGraph checks an instance against the graph.
 func (h *history) checkGraph(in *instance, w *watched) {
 	m, model, requires, after := &in.machine, w.model, w.requires, w.after
+	if model.in != in {
+		model.graph = graphModel{} // the old one belongs to another instance of that name
+	}
 	if in.run != nil && in.run != model.graph.run {
 		model.graph.run = in.run
 		h.begun[in.run.invocationID] = true
 	}
-	if strings.HasPrefix(m.wanted.by, operator+forAnother) && m.wanted.by != model.graph.by {
-		model.forgive() // he has started somebody who requires it
+	if by := m.desired.by; by.Kind == ActorOperator && by.For != "" && by != model.graph.by {
+		model.resetFailed() // the operator has started one of its dependents
 	}
-	model.graph.by = m.wanted.by
-	unasked := m.wanted.up && slices.ContainsFunc(requires, func(peers []*instance) bool {
+	model.graph.by = m.desired.by
+	startable := m.desired.up && slices.ContainsFunc(requires, func(peers []*instance) bool {
 		return slices.ContainsFunc(peers, func(r *instance) bool {
-			return !r.machine.wanted.up && !r.removed && r.machine.wanted.by != operator && r.machine.wanted.by != theShutdown
+			return !r.machine.desired.up && !r.removed && !r.machine.desired.by.is(ActorOperator) && r.machine.desired.by.Kind != ActorShutdown
 		})
 	})
-	if h.lasts(&model.graph.unasked, unasked) {
+	if h.lasts(&model.graph.startable, startable) {
 		h.fail("%s is wanted up, and nobody has asked for what it requires", in.name)
 	}
-	model.graph.heldDown = !m.wanted.up && m.wanted.by == operator
+	model.graph.heldDown = !m.desired.up && m.desired.by.is(ActorOperator)
 	unfounded := m.state == Running || m.state == Spawning && in.run.hook == nil && h.committed(in.run) == nil
 	if h.lasts(&model.graph.unfounded, unfounded && slices.ContainsFunc(requires, gone)) {
 		h.fail("%s is %s, and what it requires is down", in.name, m.state)
 	}
 	idle := false
 	switch m.state {
-	case Lingering:
+	case StopPending:
 		idle = len(h.dependents(in)) == 0
 	case Waiting:
 		occupied := func(other *instance) bool {
 			return other.removed && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
 		}
 		free := !slices.ContainsFunc(h.sup.instances, occupied) && !slices.ContainsFunc(requires, missing) && !slices.ContainsFunc(after, onItsWay)
-		idle = free && !m.awaitsSchedule() && (!m.again || len(h.dependents(in)) == 0)
+		// A shutdown starts no program: such an instance waits for its stop.
+		idle = free && !m.awaitsSchedule() && (!m.restartPending || len(h.dependents(in)) == 0) && !h.untold(in)
 	}
 	if h.lasts(&model.graph.idle, idle) {
 		h.fail("%s is %s for nobody: %s", in.name, stateNames[m.state], in.reason())
 	}
 }
 
-// checkStop holds that nobody is stopped before those who require him, and none in a shutdown before those who come after him.
+// checkStop checks that an instance is not stopped before its dependents, nor in a shutdown before
+// those ordered after it.
 func (h *history) checkStop(in *instance, before State) {
 	if h.sup.inHurry() {
 		return
 	}
-	// One that was to be stopped anyhow may have been, in this turn, before the shutdown began.
-	ordered := h.sup.shutdown != nil && (before != Lingering || h.policy.seenIn != h.v.Turns())
+	// A stop in this turn may have come before the shutdown.
+	ordered := h.sup.shutdown != nil && (before != StopPending || h.policy.seenIn != h.v.Turns())
 	for _, other := range h.sup.instances {
 		requires, after := h.named(other)
 		first := among(requires, in) || ordered && among(after, in)
@@ -295,20 +304,20 @@ func (h *history) checkStop(in *instance, before State) {
 	}
 }
 
-// calledUp notes that somebody who is wanted up has asked for what he requires.
+// calledUp records that the instance is wanted up if one of its dependents is.
 func (h *history) calledUp(in *instance) {
-	if was := h.models[in.name].graph; !strings.Contains(in.machine.wanted.by, forAnother) || was.heldDown {
+	if was := h.models[in.name].graph; in.machine.desired.by.For == "" || was.heldDown {
 		return
 	}
 	for _, other := range h.sup.instances {
-		if requires, _ := h.named(other); other.machine.wanted.up && among(requires, in) {
+		if requires, _ := h.named(other); other.machine.desired.up && among(requires, in) {
 			h.want(in.name, true)
 			return
 		}
 	}
 }
 
-// revived forgives those whom the operator's start of in starts again.
+// revived resets the failures of requirements that the operator's start of in starts again.
 func (h *history) revived(in *instance) {
 	requires, _ := h.named(in)
 	for _, peers := range requires {
@@ -316,18 +325,18 @@ func (h *history) revived(in *instance) {
 			continue
 		}
 		for _, r := range peers {
-			w := r.machine.wanted
+			w := r.machine.desired
 			if w.up && r.machine.state.AtRest() && !isUp(r) {
-				h.models[r.name].forgive()
+				h.models[r.name].resetFailed()
 			}
-			if w.up || w.by != operator {
+			if w.up || !w.by.is(ActorOperator) {
 				h.revived(r)
 			}
 		}
 	}
 }
 
-// rightlyWaits reports whether an instance may wait when the faults have ceased long ago.
+// rightlyWaits reports whether an instance may wait when faults have ceased long ago.
 func (h *history) rightlyWaits(in *instance) bool {
 	requires, after := h.named(in)
 	return slices.ContainsFunc(requires, missing) || slices.ContainsFunc(after, onItsWay)

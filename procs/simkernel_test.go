@@ -13,23 +13,28 @@ import (
 	"superd/pidfd"
 )
 
-// A simKernel is the System of the simulation: processes that live, bring forth others, ignore signals, hang and die as a
-// seed draws it, with pids and descriptors that are used again as soon as they can be.
+// A simKernel is the System of the simulation. Its processes live, fork, ignore signals, hang and
+// die as the seed draws it. Pids and descriptors are reused as soon as possible.
 type simKernel struct {
-	v      *loop.Virtual
-	rng    *rand.Rand
-	mix    faultMix
-	queued bool   // those starts that hang wait for their turn
-	notify func() // SIGCHLD
-	starts func(*SpawnSpec)
-	note   func(format string, args ...any)
-	fail   func(format string, args ...any)
+	leftovers bool // whether live processes of unknown runs are reported
+	v         *loop.Virtual
+	rng       *rand.Rand
+	mix       faultMix
+	queued    bool   // whether starts that hang wait in the queue
+	notify    func() // SIGCHLD
+	starts    func(*SpawnSpec)
+	note      func(format string, args ...any)
+	fail      func(format string, args ...any)
 
-	session                                    *loop.Scope    // of the present superd: with it goes what it has under way
-	keeper                                     bool           // it reaps those whom an earlier superd has started, and tells
-	tell                                       func(KeptExit) // the present superd
-	exits                                      []KeptExit     // that the keeper has, and nobody has acknowledged
-	unsought, unidentified, unwritten, invents bool           // planted
+	// Scope of the present superd, closed with all that it has under way
+	session *loop.Scope
+	// Whether a keeper reaps the processes of an earlier superd and reports them
+	keeper bool
+	// Passes an exit to the present superd
+	tell func(StoredExit)
+	// Exits that the keeper stores and no superd has acknowledged
+	exits                                      []StoredExit
+	unsought, unidentified, unwritten, invents bool // planted
 
 	byPid   map[int]*simProcess // alive or zombie
 	byStart map[uint64]*simProcess
@@ -37,59 +42,70 @@ type simKernel struct {
 	counts  map[string]*living
 	spawned int
 	reaped  int
-	forks   int // between commit and the moment the loop took the result
-	sweep   func(pid int)
-	spared  map[string]bool // instances whose escaped processes kill_mode has spared at least once
-	ungated bool            // planted: the sweep doesn't wait for forks
+	// Forks between the commit and the moment the loop took the result
+	forks int
+	sweep func(pid int) // sweep that resumes later; nil: none
+	// Instances whose escaped processes kill_mode has spared at least once
+	spared map[string]bool
+	modes  map[string][]config.KillMode // all that a program has had
+	// Planted: the sweep takes a child that the loop does not know yet for an unknown child
+	ungated bool
+	// Planted: the sweep waits for all forks, and later forks wait for the sweep
+	gated bool
+	// Planted: a child that hangs before its exec is not killed
+	unkilled bool
 
-	checks    int                        // begun so far, but for those of commands
-	checking  map[int]func(error)        // those under way, by number
-	sockets   map[string]*simSocket      // by run
-	told      map[int]*simSocket         // by descriptor
-	unheeding bool                       // planted: that another process is the main one goes unnoticed
-	unasked   bool                       // planted: any process may be the main one
-	unheld    bool                       // planted: messages are taken out before what follows from them is saved
+	checks    int                   // number of checks begun so far, except by commands
+	checking  map[int]func(error)   // checks under way, by number
+	sockets   map[string]*simSocket // by run
+	told      map[int]*simSocket    // by descriptor
+	unheeding bool                  // planted: a change of the main process goes unnoticed
+	anyMain   bool                  // planted: any process may be the main process
+	// Planted: messages are read before their effects are saved
+	unheld    bool
 	bornMains map[string]int             // by instance
-	mains     map[string]*simProcess     // by run: what superd has got as the main process
-	shortages map[string]bool            // runs whose start has failed for lack of something
-	tables    map[string]*config.Program // by run: what it was started by
+	mains     map[string]*simProcess     // by run: the main process that superd knows
+	shortages map[string]bool            // runs whose start has failed by a resource shortage
+	tables    map[string]*config.Program // by run: the definition that it was started with
 	hookEnds  int
-	endedAt   map[int]time.Duration      // by pid, of the last that had it
-	asked     func(instance string)      // what a process waits in
-	runs      func(instance string) bool // superd calls it running
+	endedAt   map[int]time.Duration      // by pid, for the last process that had it
+	asked     func(instance string)      // hook for the query of a process's wait state
+	runs      func(instance string) bool // whether superd shows the instance as running
 }
 
-// A faultMix says how often what goes wrong, as probabilities. The zero value is a world without faults, in which
-// processes run until they are told to end.
+// A faultMix gives probabilities and durations of faults. The zero value is a world without faults,
+// in which processes run until a signal ends them.
 type faultMix struct {
-	crash      float64 // a process ends by itself
-	deaf       float64 // it ignores the stop signal
-	slowStop   float64 // it takes its time to end, at times longer than the stop time-out
-	immortal   float64 // SIGKILL takes minutes, as in a kernel that waits for a disk
-	spawnFails float64
-	shortage   float64 // of failed spawns: the machine is short of something
-	spawnHangs float64
-	execHangs  float64 // the fork is done, and its result takes minutes
-	lateResult time.Duration
-	watchFails float64 // a process can't be watched
-	slowSpawn  time.Duration
-	life       time.Duration // mean life of a process that crashes
-	orphans    float64       // an end leaves a zombie that nobody knows
-	breeds     float64       // a process brings forth another one, which leaves its group
-	hookFails  float64
-	hookHangs  float64
-	hookTime   time.Duration
-	work       time.Duration // how long a run of a schedule takes at most; 0: for ever
-	forkTime   time.Duration // between what a worker does about a fork
-	slowInit   float64       // who is not superd's child is reaped late
-	exitInfo   float64       // the kernel tells then how he ended
-	neverReady float64
-	slowReady  time.Duration
-	sick       float64 // it answers no checks any more, and does not feed its watchdog
-	reloads    float64
-	checkHangs float64
-	begets     float64 // a main process hands over to a child
-	census     float64 // a tree takes a while to be looked at, as without cgroups
+	crash       float64 // a process exits by itself
+	deaf        float64 // it ignores the stop signal
+	slowStop    float64 // it ends late, at times after the stop time-out
+	immortal    float64 // SIGKILL takes minutes, as in a kernel that waits for a disk
+	spawnFails  float64
+	shortage    float64 // share of failed spawns: resource shortage
+	spawnHangs  float64
+	execHangs   float64 // the fork is done, and the child hangs for minutes before its exec
+	lateResult  time.Duration
+	noResult    bool    // the program runs, and the loop gets the result minutes later
+	watchFails  float64 // a process can't be watched
+	slowSpawn   time.Duration
+	early       float64       // a scheduled start is logged before what the rest of the turn saves
+	life        time.Duration // mean life of a process that crashes
+	orphans     float64       // an end leaves an unknown zombie
+	breeds      float64       // a process forks a child that leaves its group
+	hookFails   float64
+	hookHangs   float64
+	hookTime    time.Duration
+	work        time.Duration // longest run of a schedule; 0: without end
+	forkTime    time.Duration // between the steps of a worker's fork
+	slowInit    float64       // a process that is not superd's child is reaped late
+	exitInfo    float64       // the kernel then reports the exit status
+	neverReady  float64
+	slowReady   time.Duration
+	sick        float64 // it answers no checks any more, and sends no watchdog pings
+	reloads     float64
+	checkHangs  float64
+	begets      float64 // a main process hands over to a child
+	processScan float64 // a look at a tree takes time, as without cgroups
 }
 
 func (k *simKernel) chance(p float64) bool { return p > 0 && k.rng.Float64() < p }
@@ -103,25 +119,35 @@ func (k *simKernel) upTo(d time.Duration) time.Duration {
 	return time.Duration(k.rng.Int64N(int64(d)))
 }
 
-// Hush implements [System]: one signal in a burst is as good as all.
-func (k *simKernel) Hush() {}
+// MaskSIGCHLD implements [System]. It does nothing: one signal of a burst is enough.
+func (k *simKernel) MaskSIGCHLD() {}
 
-// Sweep implements [System].
-func (k *simKernel) Sweep(dead func(pid int)) {
-	if k.forks > 0 && !k.ungated {
+// ReapOrphans implements [System].
+func (k *simKernel) ReapOrphans(dead func(pid int)) {
+	if k.gated && k.forks > 0 {
 		k.sweep = dead
 		return
 	}
 	k.sweep = nil
 	last := 0
 	for len(k.zombies) > 0 && k.zombies[0].pid != last {
+		if k.zombies[0].unheard && !k.ungated {
+			k.sweep = dead
+			return
+		}
 		last = k.zombies[0].pid
 		dead(last)
 	}
 }
 
-// ReapStranger implements [System].
-func (k *simKernel) ReapStranger(pid int) (pidfd.Exit, error) {
+// Unattributed implements [System].
+func (k *simKernel) Unattributed(found func([]Member)) { found(nil) }
+
+// Unowned implements [System].
+func (k *simKernel) Unowned() []UnattributedProcess { return nil }
+
+// ReapUnknown implements [System].
+func (k *simKernel) ReapUnknown(pid int) (pidfd.Exit, error) {
 	p := k.byPid[pid]
 	if p == nil {
 		k.fail("stranger %d is reaped, which is not there", pid)
@@ -135,17 +161,17 @@ func (k *simKernel) ReapStranger(pid int) (pidfd.Exit, error) {
 }
 
 // WaitsIn implements [System].
-func (k *simKernel) WaitsIn(pid int) string {
+func (k *simKernel) WaitsIn(pid int) WaitState {
 	p := k.byPid[pid]
-	// Of one that can't be watched, and of one that has told what is not settled, superd learns a while later.
-	// Of one that is not its child, only when that is reaped.
-	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie && !p.foreign) && ago > max(unwatchedPause, lastWordsLimit)+100*time.Millisecond {
+	// superd learns some time later that a process has ended which can't be watched, and only at
+	// its reaping if the process is not its child.
+	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie && !p.foreign) && ago > unwatchedPause+100*time.Millisecond {
 		k.fail("superd asks what %d waits in, which has ended %v ago", pid, ago)
 	}
 	if p != nil && k.asked != nil {
 		k.asked(p.instance)
 	}
-	return "D (disk sleep)"
+	return WaitState{Text: "D (disk sleep)"}
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -2,16 +2,20 @@ package procs
 
 import (
 	"slices"
+	"syscall"
+
+	"superd/pidfd"
 )
 
 // Adopt implements [System].
-func (k *simKernel) Adopt(all []*Adoptee) {
+func (k *simKernel) Adopt(all []*RecoveredProcess) {
 	for _, a := range all {
-		// What superd knows of the main process may be of before another one took its place.
+		// superd may know a main process that another one has replaced since.
 		if p := k.byStart[a.Process.Start]; p != nil && p.role != roleHook && p.role != roleAfterHook {
 			if k.mains[p.run] == nil {
 				p.began = k.v.Now()
 			}
+			p.foreign = true // even if an earlier superd has reaped it
 			k.setMain(p.run, p)
 		}
 		if p := k.byStart[a.Process.Start]; p != nil && (a.NotifySocket != "" || a.ReadyNumber != 0) {
@@ -28,20 +32,38 @@ func (k *simKernel) Adopt(all []*Adoptee) {
 	}
 }
 
-// Search implements [System].
-func (k *simKernel) Search(sought []*Sought, _ map[string]bool) ([]Stray, error) {
-	for _, w := range sought {
-		for _, pid := range sortedKeys(k.byPid) {
-			p := k.byPid[pid]
-			if p.run == w.Run && p.role.child() && p.role != roleProbe && p.start > w.After && !p.zombie && !k.unsought {
+// Search implements [System]. It reports leftover processes in TestLostRecords only, as the
+// observer has no model of quarantine.
+func (k *simKernel) Search(lookup []*LookupRequest, known map[string]bool, _ func(string) []string) (leftovers []Leftover, err error) {
+	for _, pid := range sortedKeys(k.byPid) {
+		p := k.byPid[pid]
+		if p.zombie || k.unsought {
+			continue
+		}
+		for _, w := range lookup {
+			if p.run == w.Run && p.role.child() && p.role != roleProbe && p.start > w.After {
 				w.Found = p.id()
 			}
 		}
+		if p.role == roleProbe || known[p.run] || !k.leftovers || slices.ContainsFunc(lookup, func(w *LookupRequest) bool { return w.Run == p.run }) {
+			continue
+		}
+		leftover := Leftover{Pid: pid, Command: "sim", Instance: p.instance, Run: p.run, Leads: p.role.child()}
+		if leftover.Leads {
+			leftover.Eldest = p.id()
+		}
+		leftovers = append(leftovers, leftover)
 	}
-	return nil, nil
+	return leftovers, nil
 }
 
-// abandon is the end of superd: those whom it has started get another parent.
+// Lives implements [System].
+func (k *simKernel) Lives(id pidfd.Identity) bool {
+	p := k.byPid[id.Pid]
+	return p != nil && p.start == id.Start
+}
+
+// abandon ends superd for the kernel: its children get another parent.
 func (k *simKernel) abandon() {
 	k.session.Close()
 	k.session = k.v.Root().Child()
@@ -49,13 +71,18 @@ func (k *simKernel) abandon() {
 	clear(k.checking)
 	for _, pid := range sortedKeys(k.byPid) {
 		p := k.byPid[pid]
-		p.foreign = true
-		if p.zombie {
+		p.foreign, p.unheard = true, false
+		hangs := p.atEnd != nil
+		p.atEnd = nil
+		switch {
+		case p.zombie:
 			k.reapForeign(p)
+		case hangs: // the next superd kills a child that has not executed a program
+			p.end(pidfd.Exit{Known: true, Signal: syscall.SIGKILL})
 		}
 	}
 	for _, p := range k.mains {
-		p.foreign = true // or its exit was known to a superd that is no more
+		p.foreign = true // or a superd that is gone knew its exit
 	}
 	k.zombies = nil
 }
@@ -69,5 +96,5 @@ func (k *simKernel) Forget(string)  {}
 
 // Acknowledge implements [Keeper].
 func (k *simKernel) Acknowledge(pid int, start uint64) {
-	k.exits = slices.DeleteFunc(k.exits, func(e KeptExit) bool { return e.Pid == pid && e.Start == start })
+	k.exits = slices.DeleteFunc(k.exits, func(e StoredExit) bool { return e.Pid == pid && e.Start == start })
 }

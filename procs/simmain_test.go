@@ -8,22 +8,25 @@ import (
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/notify"
+	"superd/procs/probe"
 )
 
-// A simService is what a program does, whichever of its processes does it: a child goes on with what its parent has begun.
+// A simService is the service of a program, apart from the process that provides it: a child that
+// takes over from its parent shares it.
 type simService struct {
-	began    time.Duration // when the loop heard of it
+	began    time.Duration // when the loop learned of it
 	wellAt   time.Duration // when it was ready; 0 before
 	sick     bool
 	sickAt   time.Duration
-	busy     bool // it reads its configuration, has told superd, and answers no checks
+	busy     bool // whether it reads its configuration, has reported that, and answers no checks
 	busyAt   time.Duration
-	calmAt   time.Duration // when that was over last
-	watchdog time.Duration // it is to be fed within; 0: none
+	calmAt   time.Duration // when it was last busy
+	watchdog time.Duration // time-out for its pings; 0: none
 	fedAt    time.Duration
 }
 
-// beget has a main process hand over to a child, of which it tells superd by MAINPID=, if it does. It may be mistaken in the number.
+// beget makes a main process hand over to a child, which it may announce by MAINPID=, at times with
+// a wrong number.
 func (p *simProcess) beget() {
 	k := p.k
 	if !p.notifies || !k.chance(k.mix.begets) {
@@ -33,17 +36,17 @@ func (p *simProcess) beget() {
 		if p.dying {
 			return
 		}
-		heir := p.bear()
-		pid := heir.pid
+		successor := p.bear()
+		pid := successor.pid
 		if k.chance(0.2) {
 			pid = 2 + k.rng.IntN(10)
 		}
-		heir.grow()
-		heir.ping()
-		heir.beget()
+		successor.grow()
+		successor.ping()
+		successor.beget()
 		teller := p
 		if k.chance(0.5) {
-			teller = heir
+			teller = successor
 		}
 		teller.alive.After(k.upTo(time.Duration(k.pick(0, 1)*float64(time.Second))), func() {
 			if teller.dying {
@@ -58,29 +61,36 @@ func (p *simProcess) beget() {
 	})
 }
 
-// bear returns a child that goes on with what the process does.
+// bear returns a child that continues the service of the process.
 func (p *simProcess) bear() *simProcess {
-	heir := p.k.born(p.instance, p.run, roleHeir)
-	heir.simService, heir.parent, heir.foreign, heir.notifies, heir.follows = p.simService, p, true, true, true
-	p.children = append(p.children, heir)
-	heir.work(p.k.tables[p.run])
-	return heir
+	successor := p.k.registerSpawned(p.instance, p.run, roleSuccessor)
+	successor.simService, successor.parent, successor.foreign, successor.notifies, successor.follows = p.simService, p, true, true, true
+	p.children = append(p.children, successor)
+	successor.work(p.k.tables[p.run])
+	return successor
 }
 
-// work has a process that was started by a schedule come to its end.
+// work ends a process that a schedule started after a random time.
 func (p *simProcess) work(table *config.Program) {
 	if k := p.k; table != nil && table.Schedule != "" && k.mix.work > 0 {
 		p.alive.After(k.upTo(k.mix.work), func() { p.end(pidfd.Exit{Known: true}) })
 	}
 }
 
-// serves reports whether the process does what its program is there for: as the main one, or for that, not yet or not any more.
+// serves reports whether the process provides the service of its program: as main process, or as
+// its designated successor before or after that. A successor left over from an earlier run does
+// not: it may share its address with the next run, whose checks would then pass before that run is
+// ready.
 func (p *simProcess) serves() bool {
+	if p.role != roleSuccessor {
+		return p.role == roleMain
+	}
 	main := p.k.mains[p.run]
-	return p.role == roleMain || p.role == roleHeir && main != nil && main.simService == p.simService && !main.reaped
+	return main != nil && main.simService == p.simService && !main.over()
 }
 
-// announced is told that superd hears of another main process: it is to take it for that, if it is one of the program's.
+// announced is called when superd learns of another main process. It makes the process the expected
+// main process if it belongs to the program.
 func (k *simKernel) announced(run string, pid int) {
 	main, p := k.mains[run], k.byPid[pid]
 	if main != nil && p != nil && p.instance == main.instance {
@@ -88,7 +98,8 @@ func (k *simKernel) announced(run string, pid int) {
 	}
 }
 
-// setMain has p be the main process of the run. The one before is like any other of the tree.
+// setMain makes p the main process of the run. The previous one becomes an ordinary process of the
+// tree.
 func (k *simKernel) setMain(run string, p *simProcess) {
 	before := k.mains[run]
 	if before == p {
@@ -99,7 +110,8 @@ func (k *simKernel) setMain(run string, p *simProcess) {
 		p.simService = before.simService
 	}
 	p.become(roleMain)
-	k.mains[run], p.run, p.mainAt = p, run, k.v.Now() // it may be one that another run has left
+	// p.run, as p may be left over from another run
+	k.mains[run], p.run, p.mainAt = p, run, k.v.Now()
 }
 
 // become changes the role of a process.
@@ -113,7 +125,7 @@ func (p *simProcess) become(role simRole) {
 	p.k.count(p, 1)
 }
 
-// orphan has the children of a process that has ended be those of whoever was its parent.
+// orphan passes the children of a process that has ended to the parent of the process.
 func (p *simProcess) orphan() {
 	for _, child := range p.children {
 		if !child.zombie {
@@ -122,13 +134,14 @@ func (p *simProcess) orphan() {
 	}
 }
 
-// checkMain holds that superd has the main process which the program has told, and no other.
+// checkMain checks that superd has the main process that the program has announced.
 func (h *history) checkMain(in *instance) {
 	if in.run == nil || in.run.process == nil {
 		return
 	}
 	has := simProcessOf(in.run.process)
-	if has == nil || has.role == roleMain && has.run == in.run.invocationID { // there is one such
+	// Such a process is the main process of the run
+	if has == nil || has.role == roleMain && has.run == in.run.invocationID {
 		return
 	}
 	if want := h.kernel.mains[in.run.invocationID]; want != nil && has != want {
@@ -147,7 +160,8 @@ func running(program *config.Program, keeper bool) (*history, *instance) {
 	return h, h.sup.byName[program.Name]
 }
 
-// TestMainWhileEnding: who becomes the main process while that is being ended is sent what the one before has got.
+// TestMainWhileEnding: a process that becomes the main process during the stop gets the signal that
+// its predecessor got.
 func TestMainWhileEnding(t *testing.T) {
 	for _, state := range []State{Stopping, Killing} {
 		t.Run(stateNames[state], func(t *testing.T) {
@@ -160,7 +174,7 @@ func TestMainWhileEnding(t *testing.T) {
 			}
 			main := h.kernel.mains[in.run.invocationID]
 			main.deaf, main.immortal = true, true
-			if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]Outcome) {}); err != nil {
+			if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 				t.Fatal(err)
 			}
 			if state == Killing {
@@ -169,21 +183,22 @@ func TestMainWhileEnding(t *testing.T) {
 			if in.machine.state != state {
 				t.Fatalf("web is %s, want it %s", stateNames[in.machine.state], stateNames[state])
 			}
-			heir := main.bear()
-			main.tell(notify.Message{MainPID: heir.pid})
-			h.v.RunFor(10 * time.Second) // how it ended, nobody can tell
+			successor := main.bear()
+			main.tell(notify.Message{MainPID: successor.pid})
+			h.v.RunFor(10 * time.Second) // the exit status can't be known
 			want := syscall.SIGTERM
 			if state == Killing {
 				want = syscall.SIGKILL
 			}
-			if in.machine.state != Stopped || heir.exit.Signal != want || h.err != nil {
-				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", stateNames[in.machine.state], heir.exit, h.err, want)
+			if in.machine.state != Stopped || successor.exit.Signal != want || h.err != nil {
+				t.Errorf("web is %s, its main process ended with %v, %v; want it stopped, by %v", stateNames[in.machine.state], successor.exit, h.err, want)
 			}
 		})
 	}
 }
 
-// TestMainWithTheSameNumber: the main process, whose parent superd is not, has ended and was reaped; a child of it has its number, and is the main one now.
+// TestMainWithTheSameNumber: the main process, no child of superd, has ended and was reaped; its
+// own child reuses the pid and is now the main process.
 func TestMainWithTheSameNumber(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour
@@ -199,19 +214,20 @@ func TestMainWithTheSameNumber(t *testing.T) {
 	delete(h.kernel.byPid, third.pid)
 	third.pid = second.pid
 	h.kernel.byPid[third.pid] = third
-	h.kernel.socketOf(first.run).messages = []notify.Message{{MainPID: third.pid}} // it is not heard before that
+	// So that superd does not read it earlier
+	h.kernel.socketOf(first.run).messages = []notify.Message{{MainPID: third.pid}}
 	h.v.RunFor(time.Minute)
 	if in.machine.state != Running || simProcessOf(in.run.process) != third || h.err != nil {
 		t.Errorf("web is %s, %v; want it running, with its third process", stateNames[in.machine.state], h.err)
 	}
 }
 
-// TestWatchdogOfTheNextMain: who becomes the main process while it is found out how the one before has ended has to feed the watchdog, though that
-// has starved meanwhile.
+// TestWatchdogOfTheNextMain: a process that becomes the main process while superd determines how
+// the last one ended has to ping the watchdog, though the time-out of the last one has passed.
 func TestWatchdogOfTheNextMain(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = 300 * time.Millisecond
-	h, in := running(web, true) // the keeper could tell
+	h, in := running(web, true) // true, as the keeper could report the exit
 	first := h.kernel.mains[in.run.invocationID]
 	second := first.bear()
 	first.tell(notify.Message{MainPID: second.pid})
@@ -229,5 +245,73 @@ func TestWatchdogOfTheNextMain(t *testing.T) {
 	h.v.RunFor(time.Minute)
 	if in.run == run {
 		t.Errorf("web is %s, with process %d: its watchdog has not bitten", stateNames[in.machine.state], in.run.process.Pid())
+	}
+}
+
+// TestEndedWhileItsWordsAreHeld: a main process that SIGKILL has ended is not reported as
+// unkillable, though its earlier messages stay unread while the journal can't be written.
+func TestEndedWhileItsWordsAreHeld(t *testing.T) {
+	web := programNamed("web", nil)
+	web.Watchdog, web.StopTimeout = time.Hour, 0
+	h, in := running(web, false)
+	main := h.kernel.mains[in.run.invocationID]
+	main.deaf = true
+	h.kernel.asked = func(instance string) { t.Errorf("%s is named as stuck", instance) }
+	h.journal.stalled = true
+	main.tell(notify.Message{MainPID: main.pid})
+	h.v.RunFor(time.Millisecond)
+	if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
+		t.Fatal(err)
+	}
+	h.v.RunFor(2 * notifyDrainLimit)
+	if in.machine.state != Stopped || h.err != nil {
+		t.Errorf("web is %s, %v; want it stopped", stateNames[in.machine.state], h.err)
+	}
+}
+
+// TestUnwatchedIsNamed: a main process that can't be watched and that SIGKILL does not end is
+// reported as unkillable, though its messages stay unread while the journal can't be written.
+func TestUnwatchedIsNamed(t *testing.T) {
+	web := programNamed("web", nil)
+	web.Watchdog, web.StopTimeout = time.Hour, 0
+	h := newHistory(1, defect{}, false)
+	h.kernel.mix = faultMix{watchFails: 1}
+	h.file = &config.Config{Programs: []*config.Program{web}}
+	h.sup = New(h.options())
+	h.sup.Start(func() {})
+	h.v.RunFor(500 * time.Millisecond) // less than the time until superd first polls it
+	in := h.sup.byName["web"]
+	main := h.kernel.mains[in.run.invocationID]
+	main.deaf, main.immortal = true, true
+	h.journal.stalled = true
+	main.tell(notify.Message{MainPID: main.pid})
+	if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
+		t.Fatal(err)
+	}
+	h.v.RunFor(killPause + time.Second)
+	if in.unkillable == "" || h.err != nil {
+		t.Errorf("web is %s, stuck %q, %v; want it named", stateNames[in.machine.state], in.unkillable, h.err)
+	}
+}
+
+// TestCheckBetweenMains: a check that failed when the main process had ended says nothing about the
+// process that the program had named before, though superd reads that message later.
+func TestCheckBetweenMains(t *testing.T) {
+	web := programNamed("web", nil)
+	web.Watchdog = time.Hour
+	web.Health = &config.Health{TCP: "web", Interval: time.Hour, Timeout: time.Second, Failures: 1, Action: config.HealthRestart}
+	h, in := running(web, false)
+	first, run := h.kernel.mains[in.run.invocationID], in.run
+	second := first.bear()
+	resume := h.journal.stall()
+	first.tell(notify.Message{MainPID: first.pid}) // stays unread, as do those behind it
+	first.tell(notify.Message{MainPID: second.pid})
+	first.end(pidfd.Exit{Known: true})
+	h.v.RunFor(10 * time.Millisecond)
+	run.monitor.checked(probe.Result{Outcome: probe.Failed, Reason: "connection refused", At: h.v.Now()})
+	resume()
+	h.v.RunFor(time.Second)
+	if in.machine.state != Running || in.run != run || simProcessOf(run.process) != second {
+		t.Errorf("web is %s: %s; want it running, with its second process", stateNames[in.machine.state], in.reason())
 	}
 }

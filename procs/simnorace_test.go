@@ -4,5 +4,6 @@ package procs
 
 const (
 	usualHistories = 3000
+	freshHistories = 2000
 	plantDefects   = true
 )

@@ -8,7 +8,7 @@ import (
 	"superd/config"
 )
 
-// want notes what is wanted of an instance from now on.
+// want records the desired state of an instance.
 func (h *history) want(name string, up bool) {
 	m := h.models[name]
 	if m == nil {
@@ -16,6 +16,9 @@ func (h *history) want(name string, up bool) {
 		h.models[name] = m
 	}
 	m.wantUp, m.since = up, h.v.Now()
+	if !up && m.restart {
+		m.anew = ""
+	}
 }
 
 // command draws one command of the operator.
@@ -39,7 +42,7 @@ func (h *history) command() {
 			h.want(in.name, op != OpStop)
 			if op != OpStop && !in.removed {
 				h.revived(in)
-				h.models[in.name].forgive()
+				h.models[in.name].resetFailed()
 			}
 		}
 	}
@@ -49,7 +52,7 @@ func (h *history) command() {
 	for _, in := range selected {
 		h.asked[in.name] = asked
 	}
-	if _, err := h.sup.Command(op, []string{name}, true, func(outcomes []Outcome) {
+	if _, err := h.sup.Command(op, []string{name}, true, func(outcomes []CommandResult) {
 		h.pending--
 		h.note("%s %s: %v", op, name, outcomes)
 		for _, o := range outcomes {
@@ -71,20 +74,20 @@ func (h *history) scale() {
 	p := programs[h.rng.IntN(len(programs))]
 	n := h.rng.IntN(4)
 	h.note("scale %s=%d", p.Name, n)
-	before, w := h.instanceNames(p), h.sup.wishFor(p.Name)
+	before, w := h.instanceNames(p), h.sup.desiredFor(p.Name)
 	if len(before) == 0 {
-		w = &wish{true, operator}
+		w = &target{true, actor(ActorOperator)}
 	}
 	switch {
 	case n == len(before):
-	case n == p.Replicas && n != 1: // it has numbers without the operator, too
+	case n == p.Replicas && n != 1: // a program with numbered instances by its configuration, too
 		delete(h.scales, p.Name)
 	default:
 		h.scales[p.Name] = n
 	}
 	h.expectNames(p, w, h.instanceNames(p))
 	h.pending++
-	if _, err := h.sup.Scale([]Scaling{{p.Name, n}}, true, func(all []Scaled) {
+	if _, err := h.sup.Scale([]Scaling{{p.Name, n}}, true, func(all []ScaleResult) {
 		h.pending--
 		h.note("scale %s=%d: %v", p.Name, n, all)
 		if _, ok := h.journal.values[scaleKey(p.Name)]; ok != (h.sup.scales[p.Name] != scale{}) && !h.journal.queued(scaleKey(p.Name)) {
@@ -95,7 +98,7 @@ func (h *history) scale() {
 	}
 }
 
-// instanceNames returns the names that a program's instances are to have.
+// instanceNames returns the names of the instances that a program is to have.
 func (h *history) instanceNames(p *config.Program) []string {
 	if n, ok := h.scales[p.Name]; ok {
 		return config.NumberedNames(p.Name, n)
@@ -103,9 +106,9 @@ func (h *history) instanceNames(p *config.Program) []string {
 	return p.Instances()
 }
 
-// expectNames notes what is wanted of the instances that a program has or is about to get when it is to have those of these names. w is
-// what is wanted of new ones; nil: what the configuration says.
-func (h *history) expectNames(p *config.Program, w *wish, names []string) {
+// expectNames records the desired state of a program's present and future instances when names are
+// those to have. w is the desired state of new ones; nil: the one in the configuration.
+func (h *history) expectNames(p *config.Program, w *target, names []string) {
 	for _, in := range h.sup.instancesOf(p.Name) {
 		if !slices.Contains(names, in.name) {
 			h.want(in.name, false)
@@ -117,9 +120,10 @@ func (h *history) expectNames(p *config.Program, w *wish, names []string) {
 	}
 	for _, name := range names {
 		switch in := h.sup.byName[name]; {
-		case in == nil, in.removed && in.next == nil:
+		case in == nil, in.removed && in.replacement == nil:
 			h.want(name, up)
-		case in.removed && in.nextWish == nil: // it is yet to take its place
+			delete(h.asked, name) // the command was for another instance of that name
+		case in.removed && in.replacementTarget == nil: // its replacement is still to come
 			h.want(name, p.Autostart)
 		}
 	}
@@ -158,7 +162,7 @@ func (h *history) reload() {
 		h.defect.reload(h, &diff)
 	}
 	untouched := h.untouched(&diff)
-	h.sup.putInForce(next, diff)
+	h.sup.applyConfig(next, diff)
 	for in, was := range untouched {
 		if in.machine.state != was.state || in.run != was.run {
 			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name, was.state, in.machine.state)
@@ -167,13 +171,13 @@ func (h *history) reload() {
 	h.reloaded()
 }
 
-// A footing is where an instance stands.
+// A footing is the state and run of an instance.
 type footing struct {
 	state State
 	run   *run
 }
 
-// untouched returns the instances that a reload has no business to stop, start or restart.
+// untouched returns the instances that a reload must neither stop, start nor restart.
 func (h *history) untouched(diff *config.Diff) map[*instance]footing {
 	all := map[*instance]footing{}
 	for _, in := range h.sup.instances {
@@ -193,7 +197,7 @@ func (h *history) untouched(diff *config.Diff) map[*instance]footing {
 	return all
 }
 
-// expectChange notes what is wanted when a program is changed.
+// expectChange records the desired state after a change of a program.
 func (h *history) expectChange(c *config.Change) {
 	p := c.Program
 	switch c.Kind {
@@ -206,7 +210,7 @@ func (h *history) expectChange(c *config.Change) {
 	case config.ProgramAdded:
 		h.expectNames(p, nil, p.Instances())
 	default:
-		w := h.sup.wishFor(c.Name)
+		w := h.sup.desiredFor(c.Name)
 		if c.Key("replicas") != nil {
 			delete(h.scales, c.Name)
 		}
@@ -217,10 +221,10 @@ func (h *history) expectChange(c *config.Change) {
 				continue
 			}
 			model := h.models[in.name]
-			model.freeAt = h.v.Now() // its time-outs may be others
-			model.unsure = model.unsure || in.machine.state == Clearing
-			starts := !model.wantUp && (p.Autostart && !in.program.Autostart && in.machine.wanted.by != operator || p.Scheduled() && in.machine.wanted.by == byUnscheduled)
-			if model.wantUp && in.machine.state == Waiting && !in.machine.owed && unschedules(in.program, p) {
+			model.freeAt = h.v.Now() // its time-outs may have changed
+			model.unsure = model.unsure || in.machine.state == TearingDown
+			starts := !model.wantUp && (p.Autostart && !in.program.Autostart && !in.machine.desired.by.is(ActorOperator) || p.Scheduled() && in.machine.desired.by.is(ActorUnscheduled))
+			if model.wantUp && in.machine.state == Waiting && !in.machine.runPending && unschedules(in.program, p) {
 				h.want(in.name, false)
 			}
 			if starts {
@@ -232,19 +236,19 @@ func (h *history) expectChange(c *config.Change) {
 				anew = change.Restarts()
 			}
 			if in.run != nil && in.program.Scheduled() && p.Scheduled() {
-				anew = false // the run goes on
+				anew = false // the run continues
 			}
 			if anew && model.wantUp && (in.machine.state != Backoff || starts) {
-				model.forgive()
+				model.resetFailed()
 				if in.run != nil {
-					model.anew = in.run.invocationID
+					model.anew, model.restart = in.run.invocationID, false
 				}
 			}
 		}
 	}
 }
 
-// alterProgram draws another table in which some keys are as they were.
+// alterProgram draws another definition that shares some keys with the old one.
 func (h *history) alterProgram(had *config.Program) *config.Program {
 	p, other := had.Clone(), h.drawProgram(had.Name)
 	for range 1 + h.rng.IntN(3) {

@@ -8,16 +8,18 @@ import (
 
 // A policyModel is what an observer expects of superd's own end.
 type policyModel struct {
-	asked     bool   // the simulation has asked for it
-	begun     bool   // something was started
-	seen      bool   // superd is shutting down
-	seenIn    uint64 // since that turn
-	statuses  []int  // that superd may end with; nil: nothing has decided that yet. Several where several things happened in one turn
-	decidedIn uint64 // that turn
-	restSince uint64 // the turn since which all have ended; 0: they have not
+	asked  bool   // whether the simulation has requested the shutdown
+	begun  bool   // whether a program was started
+	seen   bool   // whether superd is shutting down
+	seenIn uint64 // turn in which that began
+	// Statuses that superd may end with, several if several causes fall into one turn; nil:
+	// undecided
+	statuses  []int
+	decidedIn uint64 // turn in which they were decided
+	restSince uint64 // turn since which all instances are at rest; 0: they are not
 }
 
-// observeShutdown holds that superd shuts down for a reason.
+// observeShutdown checks that superd has a reason to shut down.
 func (h *history) observeShutdown() {
 	p := &h.policy
 	if p.seen || h.sup.shutdown == nil {
@@ -38,14 +40,15 @@ func (h *history) observeShutdown() {
 	}
 }
 
-// endedForGood is told of an instance that stays down by itself.
+// endedForGood records the status of an instance that has ended and is not restarted.
 func (h *history) endedForGood(in *instance, ran *simProcess) {
 	model := h.models[in.name]
 	model.status = statusOf(in, ran)
 	h.decides(in, model)
 }
 
-// decides notes whether an instance that stays down by itself decides that superd ends, and with what.
+// decides records whether an instance that is not restarted makes superd end, and with which
+// status.
 func (h *history) decides(in *instance, model *model) {
 	p, turn := &h.policy, h.v.Turns()
 	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.state == Failed
@@ -54,10 +57,11 @@ func (h *history) decides(in *instance, model *model) {
 	}
 }
 
-// reloaded is told that a configuration has come into force. Where an instance that stays failed now decides, the first of them does.
+// reloaded records that a configuration is in force. If instances that stay failed now decide, the
+// first of them does.
 func (h *history) reloaded() {
 	p := &h.policy
-	for _, in := range h.sup.instances { // who has given up may have been tried again before
+	for _, in := range h.sup.instances { // a failed instance may have been retried before
 		if model := h.models[in.name]; in.machine.state == Failed && in.restartTimer == nil && model.in == in {
 			if model.last != "" {
 				model.status = statusOf(in, h.kernel.mains[model.last])
@@ -77,7 +81,7 @@ func (h *history) reloaded() {
 	}
 }
 
-// statusOf returns what superd ends with if the instance decides it.
+// statusOf returns the status of superd if the instance decides it.
 func statusOf(in *instance, ran *simProcess) int {
 	switch {
 	case ran == nil, !in.lastExit.Known, in.machine.state == Failed && ran.exit.Signal == 0 && ran.exit.Code == 0:
@@ -89,7 +93,7 @@ func statusOf(in *instance, ran *simProcess) int {
 	}
 }
 
-// firstFailures returns the statuses of those instances that failed first, of those that count.
+// firstFailures returns the statuses of the instances that failed first, of those that count.
 func (h *history) firstFailures(counts func(*instance) bool) []int {
 	var first []int
 	var at = h.v.Now() + 1
@@ -108,7 +112,8 @@ func (h *history) firstFailures(counts func(*instance) bool) []int {
 	return first
 }
 
-// checkPolicy holds that superd shuts down in the turn after the one that has given the reason, and ends with its status.
+// checkPolicy checks that superd shuts down in the turn after the one with the reason, and ends
+// with its status.
 func (h *history) checkPolicy() {
 	p, turn := &h.policy, h.v.Turns()
 	switch {
@@ -128,7 +133,8 @@ func (h *history) checkPolicy() {
 	}
 }
 
-// allAtRest reports whether all instances are down, or wait for one that is, and nobody is about to start one.
+// allAtRest reports whether all instances are down, or wait for one that is down, and none is about
+// to start.
 func (h *history) allAtRest() bool {
 	for _, in := range h.sup.instances {
 		if !in.machine.state.AtRest() && (in.machine.state != Waiting || !h.rightlyWaits(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.removed {

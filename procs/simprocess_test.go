@@ -15,7 +15,7 @@ import (
 type simProcess struct {
 	k        *simKernel
 	instance string
-	run      string // invocation id
+	run      string // invocation ID
 	role     simRole
 	pid      int
 	start    uint64
@@ -24,15 +24,18 @@ type simProcess struct {
 	exit     pidfd.Exit
 	dying    bool
 	dyingAt  time.Duration
+	endedAt  time.Duration // when it became a zombie
 	deaf     bool
 	immortal bool
-	foreign  bool          // superd is not its parent any more
-	exitInfo bool          // the kernel tells how it ended
-	notifies bool          // it can tell superd something
-	mainAt   time.Duration // when another one had been the main process before
-	parent   *simProcess   // of a heir, as long as that lives
-	follows  bool          // a heir: it leads no group
-	children []*simProcess // the heirs of it
+	foreign  bool          // whether superd is not its parent any more
+	exitInfo bool          // whether the kernel reports its exit status
+	notifies bool          // whether it has a notify socket
+	mainAt   time.Duration // when it replaced another main process
+	parent   *simProcess   // living parent of a successor
+	follows  bool          // whether it is a successor, which leads no group
+	children []*simProcess // its successors
+	unheard  bool          // whether superd has spawned it and the loop does not know it yet
+	atEnd    func()        // called at its end; nil: no call
 	alive    *loop.Scope
 	*simService
 	handles []*simHandle
@@ -44,13 +47,13 @@ const (
 	roleMain simRole = iota
 	roleHook
 	roleAfterHook
-	roleEscaped // a descendant that has left its group
-	roleOrphan  // nobody's
-	roleProbe   // of an exec check
-	roleHeir    // of a main process: is to be that
+	roleEscaped   // a descendant that has left its group
+	roleOrphan    // a descendant that has left its group
+	roleProbe     // of an exec check
+	roleSuccessor // of a main process, which it is to replace
 )
 
-// child reports whether superd has started it.
+// child reports whether superd spawned it.
 func (r simRole) child() bool { return r <= roleAfterHook || r == roleProbe }
 
 // A simHandle is a pidfd, the Process that superd sees.
@@ -60,8 +63,8 @@ type simHandle struct {
 	closed bool
 }
 
-// born makes a process with the lowest free pid: the shortest way to a pid that is used again.
-func (k *simKernel) born(instance, run string, role simRole) *simProcess {
+// registerSpawned makes a process with the lowest free pid, so that pids are reused soon.
+func (k *simKernel) registerSpawned(instance, run string, role simRole) *simProcess {
 	pid := 2
 	for k.byPid[pid] != nil {
 		pid++
@@ -103,7 +106,7 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 			}
 			p.alive.After(k.upTo(max(k.mix.hookTime, 50*time.Millisecond)), func() { p.end(exit) })
 		}
-	case roleMain, roleHeir:
+	case roleMain, roleSuccessor:
 		if k.chance(k.mix.crash) {
 			exit := pidfd.Exit{Known: true, Code: k.rng.IntN(3)}
 			if k.chance(0.3) {
@@ -113,22 +116,25 @@ func (k *simKernel) born(instance, run string, role simRole) *simProcess {
 		}
 	}
 	if role != roleOrphan && k.chance(k.mix.breeds) {
-		p.alive.After(k.upTo(100*time.Millisecond), func() { k.born(instance, run, roleEscaped).foreign = p.foreign })
+		p.alive.After(k.upTo(100*time.Millisecond), func() { k.registerSpawned(instance, run, roleEscaped).foreign = p.foreign })
 	}
 	return p
 }
 
-// end makes p a zombie. An escaped one has lost its parent and is superd's child by then.
+// end makes p a zombie. An escaped process has lost its parent and is superd's child by then.
 func (p *simProcess) end(exit pidfd.Exit) {
 	k := p.k
 	if p.zombie {
 		return
 	}
 	k.note("%s (%d) ends: %v", p.instance, p.pid, exit)
-	p.zombie, p.exit, k.endedAt[p.pid] = true, exit, k.v.Now()
+	p.zombie, p.exit, p.endedAt, k.endedAt[p.pid] = true, exit, k.v.Now(), k.v.Now()
 	k.count(p, -1)
 	p.alive.Close()
 	p.orphan()
+	if p.atEnd != nil {
+		p.atEnd()
+	}
 	if p.foreign {
 		late := 10 * time.Millisecond
 		if k.chance(k.mix.slowInit) {
@@ -150,9 +156,15 @@ func (p *simProcess) end(exit pidfd.Exit) {
 		return
 	}
 	if p.role != roleOrphan && k.chance(k.mix.orphans) {
-		k.born("", "", roleOrphan).end(pidfd.Exit{Known: true})
+		k.registerSpawned("", "", roleOrphan).end(pidfd.Exit{Known: true})
 	}
 	k.v.Root().After(k.upTo(10*time.Millisecond), k.notify)
+}
+
+// halt cancels all that the process would do by itself.
+func (p *simProcess) halt() {
+	p.alive.Close()
+	p.alive = p.k.v.Root().Child()
 }
 
 func (p *simProcess) open() *simHandle {
@@ -167,12 +179,21 @@ func (p *simProcess) open() *simHandle {
 	return h
 }
 
+// over reports whether the process has ended and superd has no further use for it.
+func (p *simProcess) over() bool {
+	has := func(h *simHandle) bool { return !h.closed }
+	return p.reaped || p.zombie && !slices.ContainsFunc(p.handles, has)
+}
+
 func (h *simHandle) Pid() int { return h.p.pid }
 func (h *simHandle) FD() int  { return h.fd }
 
 // Signal implements [Process].
-func (h *simHandle) Signal(sig syscall.Signal) error {
+func (h *simHandle) Signal(sig syscall.Signal) error { return h.signal(sig, false) }
+
+func (h *simHandle) signal(sig syscall.Signal, group bool) error {
 	p, k := h.p, h.p.k
+	k.checkStop(p, sig, group)
 	switch {
 	case h.closed:
 		k.fail("%v for %s goes through pidfd %d, which is closed", sig, p.instance, h.fd)
@@ -195,12 +216,12 @@ func (h *simHandle) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// SignalGroup implements [Process]: everyone is alone in his group, but for heirs.
+// SignalGroup implements [Process]: each process is alone in its group, except for successors.
 func (h *simHandle) SignalGroup(sig syscall.Signal) error {
 	if h.p.follows {
 		return fmt.Errorf("signal: %w", pidfd.ErrGone)
 	}
-	return h.Signal(sig)
+	return h.signal(sig, true)
 }
 
 // Wait implements [Process].
@@ -256,10 +277,10 @@ func (k *simKernel) reap(p *simProcess) {
 	k.zombies = slices.DeleteFunc(k.zombies, func(z *simProcess) bool { return z == p })
 }
 
-// living is how many processes of an instance live.
+// living counts the living processes of an instance.
 type living struct{ main, others int }
 
-// count notes that one more lives, or one less.
+// count adds by to the count of living processes.
 func (k *simKernel) count(p *simProcess, by int) {
 	c := k.livingOf(p.instance)
 	if p.role == roleMain {
@@ -269,7 +290,7 @@ func (k *simKernel) count(p *simProcess, by int) {
 	}
 }
 
-// livingOf returns the count of an instance, which stays the same one.
+// livingOf returns the counts of an instance, always the same pointer.
 func (k *simKernel) livingOf(instance string) *living {
 	c := k.counts[instance]
 	if c == nil {
@@ -291,7 +312,7 @@ func (p *simProcess) id() pidfd.Identity {
 	return pidfd.Identity{Pid: p.pid, Start: p.start, Inode: p.start}
 }
 
-// reapForeign is the reaping of a process that is not superd's child.
+// reapForeign reaps a process that is not superd's child.
 func (k *simKernel) reapForeign(p *simProcess) {
 	if p.reaped {
 		return
@@ -304,7 +325,7 @@ func (k *simKernel) reapForeign(p *simProcess) {
 		}
 	}
 	if k.keeper && p.parent == nil && p.role.child() {
-		e := KeptExit{p.pid, p.start, p.exit}
+		e := StoredExit{p.pid, p.start, p.exit}
 		k.exits = append(k.exits, e)
 		k.session.After(k.upTo(20*time.Millisecond), func() { k.tell(e) })
 	}

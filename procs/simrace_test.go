@@ -2,8 +2,10 @@
 
 package procs
 
-// Under the race detector a history takes twenty times as long, and there is nothing for it to find: each has one goroutine.
+// Under the race detector a history takes twenty times as long and can't contain a race: each has
+// one goroutine.
 const (
 	usualHistories = 300
+	freshHistories = 0
 	plantDefects   = false
 )

@@ -12,30 +12,43 @@ import (
 	"superd/procs/probe"
 )
 
-// A simSocket is what a run tells superd by: its notify socket, and the pipe for its readiness.
+// A simSocket is how a run notifies superd: its notify socket and its readiness pipe.
 type simSocket struct {
 	run      string
-	messages []notify.Message // not taken out yet
-	newline  bool             // was written to the pipe
-	heard    func()           // has superd look at the messages; nil while nobody listens
-	written  func()           // has it look at the pipe; nil while nobody does
-	lost     bool             // something of it was lost with superd, since nobody kept it
+	messages []notify.Message // unread messages
+	newline  bool             // whether the pipe has a newline
+	heard    func()           // makes superd read the messages; nil without a listener
+	written  func()           // makes superd read the pipe; nil without a reader
+	// Whether messages were lost with superd, as nothing stored the socket
+	lost bool
+	// Largest number of messages that superd had to read before a decision on the run
+	awaited int
 }
 
-// A simListener hears a socket.
+// patience returns how much later than due a decision may come that waits for messages: each may be
+// held until the journal has its effects.
+func (s *simSocket) patience() time.Duration { return simWaits * time.Duration(1+s.awaited) }
+
+// A simListener listens on a socket.
 type simListener struct {
 	k      *simKernel
 	socket *simSocket
 	scope  *loop.Scope
 	h      notify.Handler
 	held   bool
-	waits  []func() // until all is taken
+	waits  []simWait
 }
 
-// simWaits is how much longer than it should something may take in the simulation.
+// A simWait waits for the messages that were in the socket when it began.
+type simWait struct {
+	left int
+	f    func()
+}
+
+// simWaits is how much later than due something may happen in the simulation.
 const simWaits = 5 * time.Second
 
-// socketOf returns what the run tells superd by.
+// socketOf returns the socket and pipe of a run.
 func (k *simKernel) socketOf(run string) *simSocket {
 	s := k.sockets[run]
 	if s == nil {
@@ -45,7 +58,7 @@ func (k *simKernel) socketOf(run string) *simSocket {
 	return s
 }
 
-// openTold gives superd descriptors of what the run tells it by.
+// openTold gives superd descriptors for the socket and pipe of a run.
 func (k *simKernel) openTold(run string, notify, ready bool) (notifyFD, readyFD int) {
 	notifyFD, readyFD = -1, -1
 	if notify {
@@ -73,7 +86,9 @@ func (k *simKernel) Listen(scope *loop.Scope, fd int, h notify.Handler) (Listene
 
 // WhenTaken implements [Listener].
 func (l *simListener) WhenTaken(f func()) {
-	l.waits = append(l.waits, f)
+	there := len(l.socket.messages)
+	l.socket.awaited = max(l.socket.awaited, there)
+	l.waits = append(l.waits, simWait{there, f})
 	l.take()
 }
 
@@ -87,22 +102,36 @@ func (l *simListener) take() {
 			}
 		}
 		if !l.h.Message(notify.Sender{}, m) || l.k.unheld {
-			l.socket.messages = l.socket.messages[1:]
+			l.drop()
 			continue
 		}
 		l.held = true
 		l.h.Settled(func() {
 			if !l.scope.Closed() {
 				l.held = false
-				l.socket.messages = l.socket.messages[1:]
+				l.drop()
 				l.take()
 			}
 		})
 	}
-	for len(l.waits) > 0 && !l.held && !l.scope.Closed() {
+	l.tell()
+}
+
+// drop removes the first message from the socket.
+func (l *simListener) drop() {
+	l.socket.messages = l.socket.messages[1:]
+	for i := range l.waits {
+		l.waits[i].left--
+	}
+	l.tell()
+}
+
+// tell calls the waits whose messages are read.
+func (l *simListener) tell() {
+	for len(l.waits) > 0 && l.waits[0].left <= 0 && !l.scope.Closed() {
 		first := l.waits[0]
 		l.waits = l.waits[1:]
-		first()
+		first.f()
 	}
 }
 
@@ -124,8 +153,11 @@ func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) er
 	return nil
 }
 
-// CloseFD implements [System].
-func (k *simKernel) RemoveFIFOs([]string) {}
+// RemoveNames implements [System].
+func (k *simKernel) RemoveNames([]string) {}
+
+// RemoveOtherNames implements [System].
+func (k *simKernel) RemoveOtherNames(dirs, keep []string) {}
 
 func (k *simKernel) CloseFD(fd int) {
 	if fd >= 0 {
@@ -140,13 +172,13 @@ func (k *simKernel) Nowhere() (int, error) { return -1, nil }
 // Open implements [System].
 func (k *simKernel) Open(tree Tree, pid int) (Process, pidfd.Identity, error) {
 	p := k.byPid[pid]
-	if p == nil || !tree.Has(pid) && !k.unasked {
+	if p == nil || !tree.Has(pid) && !k.anyMain {
 		return nil, pidfd.Identity{}, pidfd.ErrGone
 	}
 	return p.open(), p.id(), nil
 }
 
-// A simChecker asks the program whose name is the address.
+// A simChecker checks the program whose name is the address.
 type simChecker struct {
 	k        *simKernel
 	instance string
@@ -177,7 +209,7 @@ func (c *simChecker) Check(done func(error)) (stop func() (begun bool)) {
 	return func() bool { answer(errors.New("stopped")); return true }
 }
 
-// sleep is the machine's: the connections of checks under way are lost.
+// sleep puts the machine to sleep: the connections of checks under way are lost.
 func (k *simKernel) sleep() {
 	for _, key := range sortedKeys(k.checking) {
 		k.checking[key](errors.New("connection timed out"))
@@ -186,7 +218,7 @@ func (k *simKernel) sleep() {
 
 var errSimRefused = errors.New("connection refused")
 
-// answer is what a check finds of an instance, or of a program, whose replicas share what they answer on.
+// answer is the result of a check of an instance, or of a program whose replicas share one address.
 func (k *simKernel) answer(name string) error {
 	for _, p := range k.byPid {
 		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.serves() && !p.zombie && p.wellAt != 0 && !p.sick && !p.busy {
@@ -196,14 +228,14 @@ func (k *simKernel) answer(name string) error {
 	return errSimRefused
 }
 
-// grow has a main process become ready, and fall ill, if it does.
+// grow makes a main process ready after a random time, and sick later, by the mix.
 func (p *simProcess) grow() {
 	k := p.k
 	if p.wellAt != 0 || k.chance(k.mix.neverReady) {
 		return
 	}
 	p.alive.After(k.upTo(k.mix.slowReady), func() {
-		if p.wellAt != 0 { // another one was faster
+		if p.wellAt != 0 { // another process was faster
 			return
 		}
 		p.wellAt = k.v.Now()
@@ -231,7 +263,7 @@ func (p *simProcess) grow() {
 	})
 }
 
-// reload has the process read its configuration, if it can tell superd and superd listens.
+// reload makes the process read its configuration, if it has a notify socket and superd listens.
 func (p *simProcess) reload() {
 	k := p.k
 	p.tell(notify.Message{Reloading: true})
@@ -249,7 +281,7 @@ func (p *simProcess) reload() {
 	p.alive.After(10*time.Minute, over)
 }
 
-// ping feeds the watchdog until the process is ill.
+// ping sends watchdog pings until the process is sick.
 func (p *simProcess) ping() {
 	if p.watchdog == 0 || p.wellAt == 0 {
 		return
@@ -269,7 +301,7 @@ func (p *simProcess) tell(m notify.Message) {
 	}
 }
 
-// drawChecks draws how the program tells that it is ready, and how it is looked after.
+// drawChecks draws readiness, health checks and watchdog of the program.
 func (h *history) drawChecks(p *config.Program) {
 	command := []string{simProbe}
 	if p.Type != config.TypeOneshot && h.kernel.chance(0.4) {
@@ -305,7 +337,8 @@ func (h *history) drawChecks(p *config.Program) {
 	}
 }
 
-// checkReady holds that a run is ready when its main process is, and ends for its readiness or its health only if those lack.
+// checkReady checks that a run is ready when its main process is, and that it fails by readiness or
+// health only if that is lacking.
 func (h *history) checkReady(in *instance, model *model) {
 	r, now := in.run, h.v.Now()
 	if r == nil || r.process == nil {
@@ -320,83 +353,88 @@ func (h *history) checkReady(in *instance, model *model) {
 	}
 	switch in.machine.state {
 	case Running:
-		// A reload may have told another kind of readiness to who was ready by then. Numbered ones share what they are asked on.
+		// A reload may have changed the kind of readiness after the instance was ready. Numbered
+		// instances share one address.
 		if ready := r.program.Ready; ready != nil && p.wellAt == 0 && (told(ready) || !numbered(in.name)) && h.reloadedAt < p.began {
 			h.fail("%s is running, and its process was never ready", in.name)
 		}
 	case Starting:
-		if late := now - max(p.began, h.sup.startedAt, h.reloadedAt); late > r.program.StartTimeout+simWaits {
+		if late := now - max(p.began, h.sup.startedAt, h.reloadedAt); late > r.program.StartTimeout+h.kernel.socketOf(p.run).patience() {
 			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
 		}
 	}
 	if in.machine.state == Running && model.state == Running {
 		h.checkIll(in, r, p, model)
 	}
-	if in.machine.blame != "" && !model.condemned {
+	if in.machine.failureReason.Kind != ReasonNone && !model.condemned {
 		model.condemned = true
-		h.checkBlame(in, r, p)
+		h.checkFailureReason(in, r, p)
 	}
 }
 
-// told reports whether a program tells itself that it is ready; else it is asked.
+// told reports whether a program itself notifies its readiness; otherwise superd probes it.
 func told(ready *config.Ready) bool { return ready.Notify || ready.FD != 0 }
 
-// checkIll holds that who is ill is not left running for longer than his checks, or his watchdog, take to notice.
+// checkIll checks that superd ends a sick process as soon as its checks or its watchdog can notice.
 func (h *history) checkIll(in *instance, r *run, p *simProcess, model *model) {
-	if !p.sick || r.reloading != nil || r.leaving != nil || p.wellAt == 0 {
+	if !p.sick || r.reloading != nil || r.stopping != nil || p.wellAt == 0 {
 		return
 	}
 	ill := h.v.Now() - max(p.sickAt, h.sup.startedAt, h.reloadedAt, r.reloadedAt, model.stateAt)
 	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.faulty(in) && !strings.Contains(in.name, "@") {
-		// One check may have passed just before, and each may be late by a tenth and last until its time-out.
+		// One check may have passed just before. Each may be a tenth of the interval late and take
+		// its time-out.
 		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simWaits; ill > most {
 			h.fail("%s is ill for %v and runs on, unhealthy after %d failures", in.name, ill, health.Failures)
 		}
 	}
-	if p.watchdog > 0 && ill > p.watchdog+simWaits {
+	if p.watchdog > 0 && ill > p.watchdog+h.kernel.socketOf(p.run).patience() {
 		h.fail("%s is ill for %v and runs on, watchdog %v", in.name, ill, p.watchdog)
 	}
 }
 
-// checkBlame holds that superd has a reason for ending a run.
-func (h *history) checkBlame(in *instance, r *run, p *simProcess) {
-	now, blame := h.v.Now(), in.machine.blame
-	switch {
-	case strings.HasPrefix(blame, "not ready"):
-		ready := r.program.Ready
-		if ready != nil && told(ready) && p.wellAt != 0 && now-p.wellAt > simWaits+2*ready.Interval && !h.kernel.socketOf(p.run).lost {
+// checkFailureReason checks that superd has a true reason to end a run.
+func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
+	now, failureReason := h.v.Now(), in.machine.failureReason
+	switch failureReason.Kind {
+	case ReasonStartTimeout:
+		ready, socket := r.program.Ready, h.kernel.socketOf(p.run)
+		if ready != nil && told(ready) && p.wellAt != 0 && now-p.wellAt > socket.patience()+2*ready.Interval && !socket.lost {
 			h.fail("%s ended since it was not ready; it is, for %v", in.name, now-p.wellAt)
 		}
 		if now-p.began < r.program.StartTimeout-simWaits {
 			h.fail("%s ended since it was not ready after %v only", in.name, now-p.began)
 		}
-	case strings.HasPrefix(blame, "unhealthy"):
+	case ReasonUnhealthy:
 		command := r.program.Health == nil || r.program.Health.Exec != nil
 		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && !p.busy && !h.hangs && !(command && h.faulty(in)) {
-			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, blame)
+			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, failureReason)
 		}
 		lost := h.kernel.socketOf(p.run).lost
 		if health := r.program.Health; health != nil && health.TCP != "" && !h.hangs && p.sickAt == 0 && p.wellAt != 0 && !lost {
-			// What began before it was well, or while it read its configuration, has an answer by now.
+			// Checks begun before it was ready, or while it read its configuration, have a result
+			// by now.
 			settled := now > p.wellAt+health.Timeout+simWaits
 			if settled && p.busy && now < p.busyAt+r.program.StartTimeout-simWaits {
 				h.fail("%s ended as unhealthy while it reads its configuration", in.name)
 			}
 			if settled && !p.busy {
-				h.fail("%s ended as unhealthy, and answers: %s", in.name, blame)
+				h.fail("%s ended as unhealthy, and answers: %s", in.name, failureReason)
 			}
 		}
-	case strings.HasPrefix(blame, "watchdog"):
-		if p.sickAt == 0 && now-p.fedAt < p.watchdog {
-			h.fail("%s ended by its watchdog, and was fed %v ago", in.name, now-p.fedAt)
+	case ReasonWatchdogTimeout:
+		// Messages that are held put the judgement off: a ping since the deadline comes too late.
+		age := now - p.fedAt
+		if p.sickAt == 0 && age < p.watchdog && age > h.kernel.socketOf(p.run).patience() {
+			h.fail("%s ended by its watchdog, and was fed %v ago", in.name, age)
 		}
 	default:
-		h.fail("%s ended: %s", in.name, blame)
+		h.fail("%s ended: %s", in.name, failureReason)
 	}
 }
 
-// faulty reports whether the instance's commands may fail for reasons of their own: they are short of something, or what one has brought forth
-// doesn't die, and until it does no other is begun.
+// faulty reports whether commands of the instance may fail for reasons of their own: for a resource
+// shortage, or since an unkillable child of one keeps the next from its start.
 func (h *history) faulty(in *instance) bool {
 	for _, p := range h.kernel.byPid {
 		if p.instance == in.name+probeSuffix && p.immortal {

@@ -8,32 +8,36 @@ import (
 	"superd/procs/schedule"
 )
 
-// A scheduleModel is what an observer who knows the configuration and the clocks expects of a schedule.
+// A scheduleModel is what an observer who knows configuration and clocks expects of a schedule.
 type scheduleModel struct {
-	program *config.Program // whose schedule is in force; nil: none is
-	origin  time.Duration   // of an interval: the first time that was due, on CLOCK_BOOTTIME; 0: none was
-	last    time.Duration   // when a time of it was due last, or it came into force, or a cron line had to begin anew
-	dueFor  time.Time       // that time
-	first   time.Time       // the first that was due since the clock was set
-	point   int64           // of an interval: its number in the grid, counted from 1
-	settled int64           // the newest point that must not come again
-	stepped bool            // the clock was set since the last one was due
-	run     string          // that was begun last
-	begun   simPoint        // the newest time that was due when it was
-	ran     simPoint        // that of the last run of which a main process was born: whatever is lost, nothing is run for that again
-	early   bool            // the instance waited for its schedule in the turn before
-	born    int             // main processes so far
-	plan    schedule.State
-	changed time.Duration // when its jitter was, on CLOCK_BOOTTIME
+	program *config.Program // program whose schedule is in force; nil: none
+	// First due time of an interval, on CLOCK_BOOTTIME; 0: none was due
+	origin time.Duration
+	// When a time was last due, the schedule came into force or a cron line began afresh
+	last    time.Duration
+	dueFor  time.Time // scheduled time that was last due
+	first   time.Time // first time that was due since the clock was set
+	point   int64     // number of an interval in its grid, counted from 1
+	settled int64     // newest point that must not come again
+	stepped bool      // whether the clock was set since the last time was due
+	run     string    // run that was last begun
+	begun   simPoint  // newest time that was due at its begin
+	// Time of the last run with a main process; it must not be run again, whatever is lost
+	ran simPoint
+	// Whether the instance waited for its schedule in the turn before
+	early           bool
+	registerSpawned int // main processes so far
+	plan            schedule.State
+	changed         time.Duration // when the jitter was changed, on CLOCK_BOOTTIME
 }
 
 // A simPoint is a time of a schedule.
 type simPoint struct {
-	number int64     // of an interval: as [scheduleModel]'s point; 0: none was due
+	number int64     // as point of [scheduleModel]; 0: none was due
 	at     time.Time // zero: none was due, or the clock was set since
 }
 
-// newest returns the time that was due last.
+// newest returns the time that was last due.
 func (s *scheduleModel) newest() simPoint {
 	if s.stepped {
 		return simPoint{number: s.point}
@@ -44,7 +48,7 @@ func (s *scheduleModel) newest() simPoint {
 // A simLine is a schedule that the simulation draws.
 type simLine struct {
 	line  string
-	pause time.Duration // the longest between two times
+	pause time.Duration // longest pause between two times
 }
 
 var simLines = []simLine{{"@every 40s", 40 * time.Second}, {"@every 9m", 9 * time.Minute}, {"*/5 * * * *", 5 * time.Minute}, {"20 * * * *", time.Hour}}
@@ -64,7 +68,7 @@ func pauseOf(line string) time.Duration {
 	panic(fmt.Sprintf("no such line: %q", line))
 }
 
-// jump sets the clock, a little or by much, or lets the machine sleep.
+// jump sets the clock, by a little or by much, or lets the machine sleep.
 func (h *history) jump() {
 	d := h.kernel.upTo(2 * time.Hour)
 	switch h.rng.IntN(4) {
@@ -95,32 +99,35 @@ func (h *history) stepWall(d time.Duration) {
 
 // scheduleInForce returns the program whose schedule is to be in force.
 func scheduleInForce(in *instance) *config.Program {
-	if in.machine.wanted.up && !in.removed && in.program.Scheduled() {
+	if in.machine.desired.up && !in.removed && in.program.Scheduled() {
 		return in.program
 	}
 	return nil
 }
 
-// checkSchedule holds that each time of a schedule comes once, and is run for or was to be skipped.
+// checkSchedule checks that each scheduled time comes once, and is run or rightly skipped.
 func (h *history) checkSchedule(in *instance, model *model) {
-	s, p, boot := &model.schedule, scheduleInForce(in), h.v.Boot()
+	s, p := &model.schedule, scheduleInForce(in)
 	early := in.awaitsSchedule()
-	defer func() { s.early = early }()
-	switch {
-	case p == nil:
+	if p == nil {
 		if s.program != nil {
 			*s = scheduleModel{}
 		}
-		if early && !in.machine.wanted.up {
+		s.early = early
+		if early && !in.machine.desired.up {
 			h.fail("%s waits for its schedule and is not wanted up", in.name)
 		}
 		return
+	}
+	defer func() { s.early = early }()
+	boot := h.v.Boot()
+	switch {
 	case s.program == nil || s.program.Schedule != p.Schedule:
-		*s = scheduleModel{program: p, last: boot, dueFor: in.sched.dueFor, stepped: true, born: h.kernel.bornMains[in.name]}
+		*s = scheduleModel{program: p, last: boot, dueFor: in.sched.dueFor, stepped: true, registerSpawned: h.kernel.bornMains[in.name]}
 		return
 	}
 	if s.program.ScheduleJitter != p.ScheduleJitter {
-		s.changed = boot // what was put off by the one before comes now
+		s.changed = boot // a start delayed by the old jitter comes now
 	}
 	s.program = p
 	if _, ok := in.sched.entry.Plan(); !ok {
@@ -128,16 +135,16 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	}
 	if plan := in.sched.entry.State(); plan != s.plan {
 		if s.plan = plan; s.stepped {
-			s.last = boot // the same time may have come again, which the instance doesn't show
+			s.last = boot // the same time may have come again, which the instance does not show
 		}
 	}
 	pause := pauseOf(p.Schedule)
 	jitter := min(p.ScheduleJitter, pause)
-	known := s.newest() // when a run began in this turn, if that was not for what was due in it
+	known := s.newest() // due time of a run that began in this turn for an earlier time
 	if !in.sched.dueFor.Equal(s.dueFor) {
 		h.observeDue(in, s, pause, jitter)
 		if s.early && !early {
-			model.forgive() // each run has its tries
+			model.resetFailed() // each run has retries of its own
 		}
 	}
 	if r := in.run; r != nil && r.invocationID != s.run {
@@ -145,8 +152,8 @@ func (h *history) checkSchedule(in *instance, model *model) {
 			s.begun = s.newest()
 		}
 	}
-	if born := h.kernel.bornMains[in.name]; born > s.born {
-		s.born, s.ran = born, s.begun
+	if born := h.kernel.bornMains[in.name]; born > s.registerSpawned {
+		s.registerSpawned, s.ran = born, s.begun
 	}
 	deadline := max(s.last+pause, h.wokeAt, h.startedBoot, s.changed) + jitter + margin
 	if boot > deadline {
@@ -154,7 +161,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	}
 }
 
-// observeDue is told that a time was due in this turn.
+// observeDue checks a scheduled time that was due in this turn.
 func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.Duration) {
 	p, boot, wall := s.program, h.v.Boot(), h.v.Wall()
 	dueFor := in.sched.dueFor
@@ -181,7 +188,7 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 	skip := skips && late > jitter+2*time.Second
 	early := in.awaitsSchedule()
 	switch {
-	case !s.early || skips && !skip && late > time.Second: // by its jitter, or it was missed
+	case !s.early || skips && !skip && late >= time.Second: // delayed by jitter, or missed
 	case skip && !early:
 		h.fail("%s was started for %v, which it had missed by %v and was to skip", in.name, dueFor, late)
 	case !skip && early:
@@ -193,18 +200,18 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 	s.last, s.dueFor, s.stepped = boot, dueFor, false
 }
 
-// resyncSchedule has the observer see what is new after superd was killed. known: what was before was written down.
+// resyncSchedule updates the model after superd was killed. known: the old state was written.
 func (h *history) resyncSchedule(in *instance, model *model, known bool) {
 	s := &model.schedule
 	if in.sched == nil || !known && s.ran == (simPoint{}) {
-		*s = scheduleModel{} // it may begin anew
+		*s = scheduleModel{} // the schedule may begin afresh
 		return
 	}
-	if !known { // but for what the start of its last run says, which is written down before that begins
+	if !known { // known only from the start record of the last run
 		s.settled, s.point = s.ran.number, s.ran.number
 	}
 	if d := in.sched.dueFor; !d.IsZero() && (d.Before(s.first) || d.After(s.dueFor)) {
-		s.stepped = true // what is on record is from before the clock was set
+		s.stepped = true // the recorded time is from before the clock was set
 	}
 	s.dueFor, s.early = in.sched.dueFor, false
 }

@@ -13,15 +13,30 @@ type simSpawn struct {
 	committed   bool
 	committedAt time.Duration
 	hangs       bool
+	hung        *simProcess // child that hangs before its exec; nil: none
 	timer       *loop.Timer
 }
 
 func (s *simSpawn) Stage() string { return "open executable /sim" }
 func (s *simSpawn) Queued() bool  { return s.hangs && s.k.queued }
 
-func (s *simSpawn) CallOff(returned func()) bool {
+// Child implements [PendingSpawn].
+func (s *simSpawn) Child() int {
+	if s.hung == nil || s.hung.reaped {
+		return 0
+	}
+	return s.hung.pid
+}
+
+// Cancel implements [PendingSpawn].
+func (s *simSpawn) Cancel(returned func()) bool {
 	switch {
 	case s.committed:
+		if s.hung != nil && !s.k.unkilled {
+			h := s.hung.open()
+			h.Signal(syscall.SIGKILL)
+			h.Close()
+		}
 		return false
 	case s.hangs && !s.k.queued:
 		s.k.session.After(s.k.upTo(time.Hour), returned)
@@ -60,10 +75,20 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 	case simProbe:
 		role = roleProbe
 	}
-	s.timer = k.session.After(k.upTo(k.mix.slowSpawn), func() {
+	commit := func() {
 		s.committed, s.committedAt = true, k.v.Now()
 		if err := k.expect(spec); err != nil && fault == nil {
 			fault = &SpawnError{Stage: "write down the start", Err: err, Fault: faultResource}
+		}
+	}
+	delay := k.upTo(k.mix.slowSpawn)
+	if role == roleMain && spec.Program.Scheduled() && k.chance(k.mix.early) {
+		commit()
+		delay = 0
+	}
+	s.timer = k.session.After(delay, func() {
+		if !s.committed {
+			commit()
 		}
 		if fault != nil {
 			k.note("spawn of %s fails: %v", spec.Name, fault)
@@ -75,57 +100,105 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 			})
 			return
 		}
-		k.forks++
-		k.session.After(k.upTo(k.mix.forkTime), func() { k.fork(spec, run, role, done) })
+		k.fork(s, spec, run, role, done)
 	})
 	return s
 }
 
-// fork is what a worker does when a start can't be called off any more.
-func (k *simKernel) fork(spec *SpawnSpec, run string, role simRole, done func(Child, error)) {
-	p := k.born(spec.Tree.(*simTree).instance, run, role)
-	if role == roleMain {
-		p.watchdog = spec.Program.Watchdog
-		k.bornMains[spec.Name]++
-		p.work(spec.Program)
-		p.notifies = spec.NotifySocket != ""
-		p.grow()
-		p.beget()
+// fork does what a worker does from the point at which a start can't be cancelled any more.
+func (k *simKernel) fork(s *simSpawn, spec *SpawnSpec, run string, role simRole, done func(Child, error)) {
+	if k.gated && k.sweep != nil {
+		k.session.After(10*time.Millisecond, func() { k.fork(s, spec, run, role, done) })
+		return
 	}
+	k.forks++
 	k.session.After(k.upTo(k.mix.forkTime), func() {
-		if !k.unwritten && spec.Happened != nil {
-			spec.Happened(p.id(), k.v.Now())
+		hangs := k.chance(k.mix.execHangs)
+		p := k.registerSpawned(spec.Tree.(*simTree).instance, run, role)
+		p.unheard = true
+		if role == roleMain {
+			k.bornMains[spec.Name]++
 		}
-		late := time.Millisecond
-		switch {
-		case k.chance(k.mix.execHangs):
-			late = 10 * time.Minute
-		case k.chance(0.1):
-			late = max(k.mix.lateResult, 200*time.Millisecond)
+		if !hangs {
+			p.execute(spec)
+			k.session.After(k.upTo(k.mix.forkTime), func() { k.executed(p, spec, done) })
+			return
 		}
-		k.session.After(k.upTo(late), func() {
-			p.began = k.v.Now()
-			if role == roleMain {
-				k.mains[run] = p
+		k.note("%d of %s hangs before its exec", p.pid, spec.Name)
+		p.halt()
+		s.hung = p
+		p.atEnd = func() { // the worker reaps it
+			s.hung = nil
+			k.session.After(k.upTo(time.Millisecond), func() {
+				k.reap(p)
+				done(Child{NotifyFD: -1, ReadyFD: -1}, &SpawnError{Stage: "execute", Err: syscall.ETIMEDOUT, Killed: true})
+				k.settled(p)
+			})
+		}
+		p.alive.After(10*time.Minute, func() {
+			if s.hung == nil || p.dying {
+				return
 			}
-			notifyFD, readyFD := k.openTold(run, spec.NotifySocket != "", spec.ReadyFD != 0)
-			done(Child{Process: p.open(), ID: p.id(), NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
-			k.forks--
-			if k.forks == 0 && k.sweep != nil {
-				k.Sweep(k.sweep)
-			}
+			s.hung, p.atEnd = nil, nil
+			p.execute(spec)
+			k.executed(p, spec, done)
 		})
 	})
 }
 
-func (k *simKernel) expect(spec *SpawnSpec) error {
-	if k.unwritten || spec.Expect == nil {
-		return nil
+// execute begins what the program does.
+func (p *simProcess) execute(spec *SpawnSpec) {
+	if p.role != roleMain {
+		return
 	}
-	return spec.Expect(uint64(k.spawned))
+	p.watchdog = spec.Program.Watchdog
+	p.work(spec.Program)
+	p.notifies = spec.NotifySocket != ""
+	p.grow()
+	p.beget()
 }
 
-// The commands of the hooks before and after a run.
+// executed does what a worker does once the child runs the program.
+func (k *simKernel) executed(p *simProcess, spec *SpawnSpec, done func(Child, error)) {
+	if !k.unwritten && spec.LogSpawned != nil {
+		spec.LogSpawned(p.id(), k.v.Now())
+	}
+	late := time.Millisecond
+	switch {
+	case k.mix.noResult:
+		late = 10 * time.Minute
+	case k.chance(0.1):
+		late = max(k.mix.lateResult, 200*time.Millisecond)
+	}
+	k.session.After(k.upTo(late), func() {
+		p.began = k.v.Now()
+		if p.role == roleMain {
+			k.mains[p.run] = p
+		}
+		notifyFD, readyFD := k.openTold(p.run, spec.NotifySocket != "", spec.ReadyFD != 0)
+		done(Child{Process: p.open(), ID: p.id(), NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
+		k.settled(p)
+	})
+}
+
+// settled records that the loop knows the result of a spawn. It resumes a sweep that has met the
+// child.
+func (k *simKernel) settled(p *simProcess) {
+	p.unheard = false
+	k.forks--
+	if sweep := k.sweep; sweep != nil && (!k.gated || k.forks == 0) {
+		k.ReapOrphans(sweep)
+	}
+}
+
+func (k *simKernel) expect(spec *SpawnSpec) error {
+	if k.unwritten || spec.LogIntent == nil {
+		return nil
+	}
+	return spec.LogIntent(uint64(k.spawned))
+}
+
+// Commands of the hooks before and after a run, and of checks.
 const (
 	simHook      = "/hook"
 	simAfterHook = "/after"

@@ -7,20 +7,20 @@ import (
 
 // A simTree is the tree of an instance.
 type simTree struct {
-	k        *simKernel
-	instance string
-	census   bool
+	k           *simKernel
+	instance    string
+	processScan bool
 }
 
 // NewTree implements [System].
 func (k *simKernel) NewTree(instance, _ string) Tree {
-	return &simTree{k, instance, k.chance(k.mix.census)}
+	return &simTree{k, instance, k.chance(k.mix.processScan)}
 }
 
 // Empty implements [Tree].
 func (t *simTree) Empty() bool {
 	main, others := t.k.living(t.instance)
-	return !t.census && main+others == 0
+	return !t.processScan && main+others == 0
 }
 
 // Look implements [Tree].
@@ -34,7 +34,7 @@ func (t *simTree) Look(found func([]Member)) {
 		}
 		found(members)
 	}
-	if t.census {
+	if t.processScan {
 		t.k.session.After(t.k.upTo(10*time.Millisecond), look)
 		return
 	}
@@ -43,7 +43,7 @@ func (t *simTree) Look(found func([]Member)) {
 
 // Kill implements [Tree].
 func (t *simTree) Kill() error {
-	if t.census {
+	if t.processScan {
 		return nil
 	}
 	for _, pid := range sortedKeys(t.k.byPid) {
@@ -66,8 +66,8 @@ func (t *simTree) Remove() {
 // spares reports whether kill_mode has spared processes of the instance's program.
 func (k *simKernel) spares(instance string) bool { return k.spared[programOf(instance)] }
 
-// Place implements [Tree].
-func (t *simTree) Place() string { return "sim" }
+// Path implements [Tree].
+func (t *simTree) Path() string { return "sim" }
 
 // OOMKills implements [Tree].
 func (t *simTree) OOMKills() int { return 0 }
@@ -77,3 +77,6 @@ func (t *simTree) Has(pid int) bool {
 	p := t.k.byPid[pid]
 	return p != nil && p.instance == t.instance
 }
+
+// Lack implements [Tree].
+func (t *simTree) Lack() string { return "" }

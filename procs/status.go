@@ -13,73 +13,77 @@ import (
 	"superd/procs/probe"
 )
 
-// A Status tells what one instance does and why.
+// A Status is what one instance does, and why.
 type Status struct {
 	Name       string // instance: web, or web@2
 	Program    string
 	Groups     []string
 	State      State
 	Ready      bool
-	Healthy    *bool  // nil without a health check, and before one has ended
-	StatusText string // what it has said of itself; empty if nothing
-	Check      *Check // the last check of its health; nil before one
+	Healthy    *bool  // nil without health checks, and before the first result
+	StatusText string // what it reported of itself; empty without
+	Check      *Check // last health check; nil before the first
 	Pid        int    // 0 without a main process
-	StartTicks uint64 // start time of the main process in clock ticks since boot, field 22 of /proc/pid/stat
+	// Start time of the main process in clock ticks since boot, field 22 of /proc/pid/stat
+	StartTicks uint64
 	Since      time.Time
 	Uptime     time.Duration // of the main process; 0 without one
-	Restarts   int           // automatic ones since the operator's last start
+	Restarts   int           // automatic restarts since the operator's last start
 	Exit       *ExitStatus   // how the last run ended; nil before the first end
 	NextStart  *time.Duration
 	LogFile    string
-	Capture    *logs.Capture // whose newest line [logs.LastLines] reads, off the loop
+	Collector  *logs.Collector // [logs.LastLines] reads its newest line, off the loop
+	// It has run, so the newest line in its log is not from an earlier superd
+	HasRun     bool
 	Reason     string
+	ReasonKind ReasonKind
 	WantedUp   bool
 }
 
-// A Check is what came of a health check.
+// A Check is the result of a health check.
 type Check struct {
 	At       time.Time
 	Took     time.Duration
 	Outcome  probe.Outcome
 	Reason   string // why it did not pass
-	Failures int    // in a row
+	Failures int    // consecutive failures
 }
 
-// An ExitStatus tells how a run ended.
+// An ExitStatus is how a run ended.
 type ExitStatus struct {
-	Code   int    // exit code; meaningless when a signal ended it or it is not known
-	Signal string // "SIGKILL"; "" when it exited
+	Code   int    // exit code; meaningless after a signal, or if unknown
+	Signal string // "SIGKILL"; "" after an exit
 	At     time.Time
 	Known  bool
 	signal int           // its number
 	at     time.Duration // on the loop's clock
 }
 
-// success reports whether a run of the program ended well.
+// success reports whether the status means success for the program.
 func (e *ExitStatus) success(p *config.Program) bool {
 	return e.Known && e.Signal == "" && slices.Contains(p.SuccessExitCodes, e.Code)
 }
 
-// signalName returns SIGTERM, SIGRTMIN+3 and so on.
+// signalName returns the name of a signal: SIGTERM, SIGRTMIN+3.
 func signalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name
 	}
-	const rtMin = 34 // as the C library counts: it keeps 32 and 33 to itself. Source: man 7 signal
+	const rtMin = 34 // as in the C library, which reserves 32 and 33. Source: signal(7)
 	return fmt.Sprintf("SIGRTMIN+%d", int(sig)-rtMin)
 }
 
-// An Info is what superd tells about itself.
+// An Info is what superd reports of itself.
 type Info struct {
 	Pid          int
 	Started      time.Time
 	Uptime       time.Duration
-	Programs     int // instances
+	Programs     int // number of instances
 	Running      int
 	ShuttingDown bool
 }
 
-// Info returns what superd tells about itself.
+// Info returns what superd reports of itself.
 func (s *Supervisor) Info() Info {
 	return Info{
 		Pid:          s.options.Pid,
@@ -91,8 +95,9 @@ func (s *Supervisor) Info() Info {
 	}
 }
 
-// Status returns the status of the instances that names select, all of them for no names, by name. A name is a
-// program, an instance, a group or a shell glob; one that selects nothing is an [UnknownNameError].
+// Status returns the status of the instances that names select, by name; of all without names. A
+// name is a program, an instance, a group or a shell glob. One that selects nothing is an
+// [UnknownNameError].
 func (s *Supervisor) Status(names []string) ([]Status, error) {
 	selected, err := s.selectInstances(names)
 	if err != nil {
@@ -105,14 +110,14 @@ func (s *Supervisor) Status(names []string) ([]Status, error) {
 	return all, nil
 }
 
-// A Brief is the part of a [Status] that costs nothing to find out.
+// A Brief is the part of a [Status] that costs nothing to determine.
 type Brief struct {
 	Name  string
 	State State
 	Pid   int // 0 without a main process
 }
 
-// Brief is [Supervisor.Status] in brief.
+// Brief returns a [Brief] of each instance that names select, as [Supervisor.Status] does.
 func (s *Supervisor) Brief(names []string) ([]Brief, error) {
 	selected, err := s.selectInstances(names)
 	if err != nil {
@@ -125,7 +130,7 @@ func (s *Supervisor) Brief(names []string) ([]Brief, error) {
 	return all, nil
 }
 
-// pid returns the number of the main process, 0 without one.
+// pid returns the pid of the main process, 0 without one.
 func (in *instance) pid() int {
 	if in.run == nil || in.run.process == nil {
 		return 0
@@ -137,18 +142,19 @@ func (in *instance) status() Status {
 	m := &in.machine
 	now := in.sup.loop.Now()
 	st := Status{
-		Name:     in.name,
-		Program:  in.program.Name,
-		Groups:   in.program.Groups,
-		State:    m.state,
-		Ready:    in.ready(),
-		Since:    in.sup.wallAt(in.sinceAt),
-		Restarts: m.restarts,
-		LogFile:  in.capture.Path(),
-		Capture:  &in.capture,
-		Reason:   in.reason(),
-		WantedUp: m.wanted.up,
+		Name:      in.name,
+		Program:   in.program.Name,
+		Groups:    in.program.Groups,
+		State:     m.state,
+		Ready:     in.ready(),
+		Since:     in.sup.wallAt(in.sinceAt),
+		Restarts:  m.restarts,
+		LogFile:   in.collector.Path(),
+		Collector: &in.collector,
+		HasRun:    in.run != nil || in.lastExit != nil,
+		WantedUp:  m.desired.up,
 	}
+	st.ReasonKind, st.Reason = in.explained()
 	if in.lastExit != nil {
 		exit := *in.lastExit
 		exit.At = in.sup.wallAt(exit.at)
@@ -175,8 +181,19 @@ func (in *instance) status() Status {
 	return st
 }
 
-// wallAt shows a time on the loop's clock on the wall clock. It is computed anew in each turn, so that it stays right when the wall clock is
-// stepped.
+// wallAt returns the wall-clock time of a time on the loop's clock. The result depends on the turn,
+// so that it stays right when the wall clock is stepped.
 func (s *Supervisor) wallAt(at time.Duration) time.Time {
 	return s.loop.WallAt(at)
+}
+
+// MainPids returns the pids of all main processes.
+func (s *Supervisor) MainPids() []int {
+	pids := make([]int, 0, len(s.instances))
+	for _, in := range s.instances {
+		if in.run != nil && in.run.process != nil {
+			pids = append(pids, in.run.process.Pid())
+		}
+	}
+	return pids
 }

@@ -1,8 +1,9 @@
-// Package procs supervises programs: it starts them, learns of their end, restarts and stops them, and can say why.
+// Package procs supervises programs: it starts them, notices their exit, restarts and stops them,
+// and can say why.
 //
-// A [Supervisor] and all that it owns live on the loop's goroutine. Each instance of a program is a state machine
-// that decides and does nothing itself (machine.go, rules.go); instance.go performs what it decides; a [System]
-// stands for the kernel. Whatever can block goes on in workers and comes back to the loop.
+// A [Supervisor] and all that it owns live on the loop's goroutine. Each instance of a program has
+// a state machine that only decides (machine.go, table.go). instance.go performs the decisions. A
+// [System] stands for the kernel. Whatever can block runs in workers and comes back by Loop.Post.
 package procs
 
 import (
@@ -22,112 +23,125 @@ import (
 	"superd/procs/schedule"
 )
 
-// sweepDelay gathers the SIGCHLDs of a burst: the supervisor's own children report through their pidfds, so only
-// orphans wait for it.
-const sweepDelay = 50 * time.Millisecond
+// reapDelay batches the SIGCHLDs of a burst. Only orphans wait for it: the supervisor's own
+// children report through their pidfds.
+const reapDelay = 50 * time.Millisecond
 
-// checks is how many checks of readiness and health are under way at a time, those that hang aside.
+// checks bounds how many readiness and health checks run at a time, not counting those that hang.
 const checks = 32
 
-// Options are what a supervisor is made of.
+// Options are the parts and settings of a supervisor.
 type Options struct {
-	Loop        *loop.Loop
-	System      System
-	Store       *logs.Store
-	Log         *slog.Logger
-	Notify      Notifier      // systemd, or nobody
-	Events      *eventlog.Log // nil: events are not recorded
-	OnWrite     func()        // has written what else was collected, when records are; nil: nothing is
-	Config      *config.Config
-	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error) // [config.LoadAfter], off the loop
+	Loop    *loop.Loop
+	System  System
+	Store   *logs.Store
+	Log     *slog.Logger
+	Notify  Notifier      // systemd, or a no-op
+	Events  *eventlog.Log // nil: events are not recorded
+	OnWrite func()        // writes other collected data when records are written; nil: nothing
+	Config  *config.Config
+	// [config.LoadAfter], called off the loop
+	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error)
 	RuntimeDir  string
+	FIFODir     string // directory of the programs' FIFOs
+	NotifyDir   string // directory of the notify sockets
+	NotifyKey   []byte // secret from which the names of notify sockets are made
 	LogDir      string
-	Environment []string // superd's own, from which that of the programs is made
+	Environment []string // superd's own; the programs' environment is derived from it
 	Pid         int
-	Keeper      Keeper                                // nil: nobody outlives this superd
-	Inherited   Inheritance                           // what came from the keeper
-	Journal     Journal                               // nil: nothing is left for the next superd
-	Recovery    *Recovery                             // what the superd before has left; nil: nothing
-	Resumed     bool                                  // the keeper has started this superd in the place of one that crashed
-	Archive     func(*config.Config) []byte           // nil: [config.Config.Archive]
-	BootID      string                                // of this boot of the machine, as [BootID] gives it
-	Machine     string                                // tells this machine from others, for the jitter of schedules
-	Seed        [32]byte                              // for invocation ids and jitter
-	OnCapture   func(*logs.Capture) (runEnded func()) // for who shows the lines; runEnded is called on the loop
+	Keeper      Keeper    // nil: no process outlives this superd
+	StoredFDs   StoredFDs // descriptors from the keeper
+	Journal     Journal   // nil: no records for a successor
+	Snapshot    *Snapshot // records of the predecessor; nil: none
+	// the keeper started this superd in place of one that crashed
+	Resumed bool
+	Archive func(*config.Config) []byte // nil: [config.Config.Archive]
+	// id of this boot of the machine, see [superd/internal/procfs.BootID]
+	BootID  string
+	Machine string   // id of this machine, for the jitter of schedules
+	Seed    [32]byte // for invocation ids and jitter
+	// for code that shows the lines; runEnded is called on the loop
+	OnCollector func(*logs.Collector) (runEnded func())
 
-	toldAtOnce int // bound on how many instances one turn tells of a shutdown; 0: maxTold
+	toldAtOnce int // bound on how many instances one turn stops at shutdown; 0: maxTold
 }
 
 // A Supervisor supervises the programs of one configuration.
 type Supervisor struct {
-	options  Options
-	loop     *loop.Loop
-	scope    *loop.Scope
-	system   System
-	store    *logs.Store
-	log      *slog.Logger
-	notify   Notifier
-	keeper   Keeper
-	keeping  keeping
-	writing  *loop.Timer // of what is queued for journal and event log; nil: nothing ever was
-	toKeep   []toKeep    // told to the keeper then
-	unneeded []string    // names of what the keeper is to let go of when that is written
-	journal  Journal
-	random   *rand.ChaCha8
-	prober   *probe.Prober
+	options Options
+	loop    *loop.Loop
+	scope   *loop.Scope
+	system  System
+	store   *logs.Store
+	log     *slog.Logger
+	notify  Notifier
+	keeper  Keeper
+	fdStore fdStore
+	// writes what is queued for journal and event log; nil: nothing was queued so far
+	writing         *loop.Timer
+	pendingStores   []pendingStore // stored when the journal's queue is written
+	pendingReleases []string       // fdNames released when the journal's queue is written
+	recorded        recordQueue    // callbacks that wait for the write
+	journal         Journal
+	random          *rand.ChaCha8
+	prober          *probe.Prober
 
-	environment config.Variables // that programs inherit
+	environment config.Variables // environment that programs inherit
 	rng         *rand.Rand
 
 	config       *config.Config
-	configNumber uint64 // that it has in the journal
-	configBefore uint64 // of the first that a reload has taken out of force whose consequences are not saved yet; 0: none
-	births       uint64 // so far
+	configNumber uint64 // number of config in the journal
+	// first configuration replaced by a reload that is not saved completely; 0: none
+	configBefore uint64
+	starts       uint64 // number of starts so far
 
-	inherited map[string]int          // descriptors from the keeper that nobody has asked for yet
-	strays    map[string][]Stray      // by instance
-	adopted   map[processKey]*adopted // whose exit the keeper may tell
+	storedFDs map[string]int                 // descriptors from the keeper that are not claimed yet
+	leftovers map[string][]Leftover          // by instance
+	adopted   map[processKey]*adoptedProcess // adopted processes whose exit the keeper may report
 
-	schedules     *schedule.Table           // nil before the first schedule is in force
-	leftSchedules map[string]schedule.State // by instance, until it asks for it
+	schedules     *schedule.Table           // nil before the first schedule is active
+	leftSchedules map[string]schedule.State // by instance, until the instance claims it
 
-	instances []*instance // by name
-	byName    map[string]*instance
-	nodes     map[string]*node       // programs, and those that are named, by name
-	unsettled []*instance            // about to be looked at
-	settling  bool                   // they are being looked at
-	asked     []*instance            // whose waiters are told then
-	writers   map[string][]*instance // who has a log file, by its path
-	scales    map[string]scale       // the operator's, by program
-	byPid     map[int]func()         // reaps a child that an instance owns
-	heirs     map[int]*adopted       // by pid: whom an instance owns, and who may become superd's child
-	counts    [stateCount]int        // instances in each state
-	outputs   int                    // FIFOs that the programs have, at most
-	loggers   int32                  // instances that are loggers
-	stuck     int                    // instances with a process that SIGKILL did not end
-	maxRSS    maxRSS                 // superd's own
+	instances      []*instance // sorted by compareInstances
+	byName         map[string]*instance
+	nodes          map[string]*node // programs, and names that edges refer to, by name
+	reconcileQueue []*instance      // instances that wait for reconcile
+	reconciling    bool             // reconcile is running
+	// instances whose waiters are answered after the queue is empty
+	answerQueue   []*instance
+	logFileOwners map[string][]*instance // owners of a log file, by its path
+	scales        map[string]scale       // replica counts set by an operator, by program
+	byPid         map[int]owner          // owners of superd's children, by pid
+	// adopted processes that may become superd's children, by pid
+	adoptedByPid map[int]*adoptedProcess
+	counts       [stateCount]int // instances in each state
+	outputs      int             // upper bound on the programs' FIFOs
+	loggers      int32           // instances that are loggers
+	unkillable   int             // instances with a process that survived SIGKILL
+	maxRSS       maxRSS          // superd's own
 
-	startedAt  time.Duration
-	ready      bool        // everything that starts by itself has been spawned once, or takes long
-	readyBy    *loop.Timer // when that is long enough
+	startedAt time.Duration
+	// all programs that start by themselves were spawned once, or readyPatience has passed
+	ready      bool
+	readyBy    *loop.Timer // fires after readyPatience
 	reloading  bool
-	reloads    []*reloading            // who waits for the next one
-	hangsIn    *atomic.Pointer[string] // the file that a reload reads, where that hangs; else nil
+	reloads    []*reloading            // callers that wait for the next reload
+	hangsIn    *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
 	shutdown   *shutdown
 	begun      bool // something was started
-	endDecided bool // an instance has decided that superd ends, and with what
-	endPosted  bool // a look whether all have ended is on its way
+	endDecided bool // an instance has decided that superd ends, and the exit status
+	endPosted  bool // a check whether all instances have ended is posted
 	exitStatus int  // superd's own
 	onEnd      func()
-	ended      bool // in good order
+	ended      bool // the shutdown is complete
 	leaves     bool // see Leaves
-	sweepTimer *loop.Timer
+	reapTimer  *loop.Timer
 
 	watchers     []*watcher
-	changePosted bool // tellChange is on its way
+	changePosted bool // tellChange is posted
 
 	memberWatchers []*watcher
-	addedPosted    bool // tellAdded is on its way
+	addedPosted    bool // tellAdded is posted
 }
 
 // New returns a supervisor that has started nothing yet.
@@ -146,43 +160,43 @@ func New(o Options) *Supervisor {
 
 		keeper:    o.Keeper,
 		journal:   o.Journal,
-		inherited: map[string]int{},
-		strays:    map[string][]Stray{},
-		adopted:   map[processKey]*adopted{},
+		storedFDs: map[string]int{},
+		leftovers: map[string][]Leftover{},
+		adopted:   map[processKey]*adoptedProcess{},
 
 		leftSchedules: map[string]schedule.State{},
 
-		random:    random,
-		rng:       rand.New(random),
-		config:    o.Config,
-		byName:    map[string]*instance{},
-		nodes:     map[string]*node{},
-		writers:   map[string][]*instance{},
-		scales:    map[string]scale{},
-		byPid:     map[int]func(){},
-		heirs:     map[int]*adopted{},
-		startedAt: o.Loop.Now(),
+		random:        random,
+		rng:           rand.New(random),
+		config:        o.Config,
+		byName:        map[string]*instance{},
+		nodes:         map[string]*node{},
+		logFileOwners: map[string][]*instance{},
+		scales:        map[string]scale{},
+		byPid:         map[int]owner{},
+		adoptedByPid:  map[int]*adoptedProcess{},
+		startedAt:     o.Loop.Now(),
 	}
 	s.prober = probe.New(o.Loop, checks, random.Uint64())
 	s.store.TellRuns(s.tellRun)
 	s.store.TellPlaces(s.placeRun)
-	s.store.TellLosses(s.tellLoss)
+	s.store.OnDropped(s.onDropped)
 	s.store.TellOutages(s.tellOutage)
-	s.store.TellDrops(func(c *logs.Capture) { s.scope.Post(func() { s.saveDrops(c) }) })
+	s.store.TellDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
-		s.keeper = nobody{}
+		s.keeper = noopKeeper{}
 	}
 	if s.journal == nil {
-		s.journal = blank{}
+		s.journal = noopJournal{}
 	}
 	if s.options.Archive == nil {
 		s.options.Archive = (*config.Config).Archive
 	}
-	s.keeping.names = map[int32]uint64{}
-	s.record(eventlog.Event{Kind: eventlog.Superd, State: "started", Pid: s.options.Pid})
-	if o.Recovery == nil {
-		s.enactFirst()
+	s.fdStore.names = map[int32]uint64{}
+	s.record(eventlog.Event{Kind: eventlog.Superd, State: eventlog.Started, Pid: s.options.Pid})
+	if o.Snapshot == nil {
+		s.activateFirstConfig()
 		for _, program := range o.Config.Programs {
 			for _, name := range program.Instances() {
 				s.add(name, program)
@@ -192,41 +206,42 @@ func New(o Options) *Supervisor {
 	return s
 }
 
-// Start goes on with what Adopt has taken up and starts every program that starts by itself. onEnd runs when a shutdown is complete, before the
-// journal says so.
+// Start resumes what Adopt has adopted and starts the programs that start by themselves. onEnd runs
+// when a shutdown is complete, before the journal records the end.
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
 	if s.options.Resumed {
-		s.Children() // of those that ended while this binary was executed, no signal tells any more
+		s.Children() // no signal reports children that exited during the exec of this binary
 	}
 	s.readyBy = s.scope.After(readyPatience, s.tellNotifier)
 	if s.shutdown == nil {
 		s.startMissing()
-	} else { // it came first, or goes on
-		s.goOnShuttingDown()
+		s.logStoppedByOperator()
+	} else { // the shutdown began first, or is resumed
+		s.resumeShutdown()
 	}
 	s.changed()
 }
 
-// autostart starts in if its configuration says so. A program with a mistake is started, too: that makes it failed,
-// with the mistake as the reason.
+// autostart starts the instance if its configuration says so. A program with a mistake becomes
+// failed, with the mistake as the reason.
 func (s *Supervisor) autostart(in *instance) {
 	if in.program.Autostart || len(in.program.Invalid) > 0 {
-		in.do(func() []Effect { return in.machine.wantUp(theConfiguration, false) })
+		in.do(func() []Effect { return in.machine.wantUp(actor(ActorConfiguration), false) })
 		return
 	}
-	in.save() // it is there, and not one that is to come
+	in.save() // marks it as existing, as opposed to one still to be created
 }
 
-// add makes an instance, which is stopped. It is not saved before it is clear what is wanted of it: until then the next superd has to
-// take it for one that is new.
+// add creates a stopped instance. It is not saved until its desired state is known: until then a
+// successor must treat it as new.
 func (s *Supervisor) add(name string, program *config.Program) *instance {
 	in := s.newInstance(name, program, program, "")
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
 	s.tellAdded()
-	in.findRoom()
+	in.findConflict()
 	return in
 }
 
@@ -241,40 +256,41 @@ func compareInstances(a, b *instance) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// atRest is told whenever an instance is at rest, or waits.
+// atRest is called whenever an instance is at rest, or waits.
 func (s *Supervisor) atRest(in *instance) {
 	if in.removed {
-		s.depart(in)
+		s.beginRemoval(in)
 	}
-	if s.shutdown != nil && in.program.KillMode == config.KillTree && in.held == nil && in.machine.state.AtRest() && in.tree.Empty() {
-		s.removeSoon(in) // beside others that end: a thousand at the end would take a while
+	if s.shutdown != nil && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.state.AtRest() && in.tree.Empty() {
+		// batched with others that end, as a thousand removals at the end take long
+		s.removeSoon(in)
 	}
 	s.endIfAllEnded()
 	s.continueShutdown()
 }
 
-// Children is told by SIGCHLD that some child has ended.
+// Children schedules a reaping after reapDelay. It is called after SIGCHLD.
 func (s *Supervisor) Children() {
-	if s.sweepTimer != nil {
+	if s.reapTimer != nil {
 		return
 	}
-	s.system.Hush()
-	s.sweepTimer = s.scope.After(sweepDelay, func() {
-		s.sweepTimer = nil
-		s.system.Sweep(s.childDied)
+	s.system.MaskSIGCHLD()
+	s.reapTimer = s.scope.After(reapDelay, func() {
+		s.reapTimer = nil
+		s.system.ReapOrphans(s.childDied)
 	})
 }
 
-// childDied has the owner of a zombie reap it, and reaps it itself if it has none.
+// childDied lets the owner of a zombie reap it. It reaps a zombie without an owner itself.
 func (s *Supervisor) childDied(pid int) {
-	if reap := s.byPid[pid]; reap != nil {
-		reap()
+	if owner, ok := s.byPid[pid]; ok {
+		owner.reap()
 		return
 	}
-	if heir := s.heirs[pid]; heir != nil && heir.reapHere() {
+	if successor := s.adoptedByPid[pid]; successor != nil && successor.reapHere() {
 		return
 	}
-	exit, err := s.system.ReapStranger(pid)
+	exit, err := s.system.ReapUnknown(pid)
 	if err != nil {
 		s.log.Warn("orphan not reaped", "pid", pid, "error", err)
 		return
@@ -282,14 +298,14 @@ func (s *Supervisor) childDied(pid int) {
 	s.log.Debug("orphan reaped", "pid", pid, "exit", exit.String())
 }
 
-// newInvocationID returns 128 random bits in hexadecimal, the name of one run.
+// newInvocationID returns 128 random bits in hexadecimal.
 func (s *Supervisor) newInvocationID() string {
 	var id [16]byte
 	s.random.Read(id[:])
 	return hex.EncodeToString(id[:])
 }
 
-// LogState writes the state of everything to superd's log.
+// LogState writes the state of all instances to superd's log.
 func (s *Supervisor) LogState() {
 	lag := s.loop.Lag()
 	s.log.Info("state of superd", "pid", s.options.Pid, "instances", len(s.instances), "loop_lag_max", lag.Max)
@@ -300,10 +316,10 @@ func (s *Supervisor) LogState() {
 	}
 }
 
-// ReopenLogs has every log file opened anew by its path at the next write.
+// ReopenLogs makes each log file be reopened by its path at the next write.
 func (s *Supervisor) ReopenLogs() {
 	for _, in := range s.instances {
-		in.capture.Reopen()
+		in.collector.Reopen()
 	}
 	s.log.Info("log files reopened")
 }

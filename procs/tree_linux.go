@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,59 +11,65 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/internal/procfs"
 	"superd/pidfd"
 )
 
-// KernelOptions say how superd keeps its programs' processes together.
+// KernelOptions configure how superd tracks its programs' processes.
 type KernelOptions struct {
 	RuntimeDir string
-	LockFD     int // the descriptor that holds it, which a child has between fork and exec: see [RuntimeDir.LockFD]
-	Log        *slog.Logger
-	KeeperPid  int          // of superd's keeper, 0 without one
-	NoCgroup   bool         // make no cgroups, look through /proc instead
-	OpenFiles  *unix.Rlimit // the programs' limit of open files; nil: superd's own
-	Crowd      func(bool)   // is told on the loop when many starts begin to wait, and when none waits any more; nil: nobody wants to know
-	SIGCHLD    Mutable      // nil: it is told as it comes
+	FIFODir    string // directory of the programs' FIFOs
+	// descriptor that holds the lock of the runtime directory: a child has it between fork and exec
+	LockFD      int
+	Log         *slog.Logger
+	KeeperPid   int          // pid of superd's keeper; 0: none
+	HadChildren bool         // this process had children before it became superd
+	NoCgroup    bool         // make no cgroups, use the process scan
+	OpenFiles   *unix.Rlimit // programs' limit of open files; nil: superd's own
+	// called on the loop when many starts begin to wait, and when none waits any more; may be nil
+	Crowd   func(bool)
+	SIGCHLD Mutable // nil: SIGCHLD is never masked
 }
 
-// A Mutable is a signal that need not be told. A [superd/signals.Caught] is SIGCHLD.
+// A Mutable is a signal that can be masked. [superd/signals.Caught] implements it for SIGCHLD.
 type Mutable interface {
 	Mute()
 	Unmute()
 }
 
-// A kernelTree is a [Tree] of the kernel. There are two kinds: a cgroup of its own, which no process leaves unless it has the right
-// to and means to, and, where superd can't make cgroups, a census of superd's descendants.
+// A kernelTree is a [Tree] of the kernel. There are two kinds: a cgroup, which a process leaves
+// only with the right and the intention to do so; and, where superd can't make cgroups, a process
+// scan of superd's descendants. A tree of the first kind has one of the second for processes that
+// are started while no cgroup can be made.
 type kernelTree interface {
 	Tree
 
-	// admit makes ready for a process that is to be born in the tree, with the limits in force, and returns the descriptor of
-	// the cgroup directory for [pidfd.Attr], to be closed; -1 without one. Off the loop.
-	admit(limits *config.Limits) (cgroupFD int, err error)
+	// prepareSpawn prepares the tree for a new process and activates the limits. It returns the
+	// descriptor of the cgroup directory for [pidfd.Attr], which the caller closes; -1: none. It is
+	// called off the loop.
+	prepareSpawn(limits *config.Limits) (cgroupFD int, err error)
 
-	// adopt tells of what an earlier superd has started, and puts the limits in force again. Off the loop.
-	adopt(a *Adoptee) error
+	// adopt adopts a predecessor's processes and activates the limits again. It is called off the
+	// loop.
+	adopt(a *RecoveredProcess) error
 
-	// born tells of a main process or hook that lives in the tree from now on. Off the loop.
-	born(id pidfd.Identity, fifos []int)
+	// registerSpawned registers a new main process or hook of the tree. It is called off the loop.
+	registerSpawned(id pidfd.Identity, fifos []int)
 
-	// makeRoom removes what processes of the tree that are gone have made there and what keeps a birth out. It reports whether
-	// a second try is worth while. Off the loop.
+	// makeRoom removes what ended processes of the tree have left there and what prevents a fork
+	// into it. It reports whether to try again. It is called off the loop.
 	makeRoom(cause error) bool
 }
 
 // NewTree implements [System].
 func (k *Kernel) NewTree(instance, place string) Tree {
-	switch {
-	case k.cgroups != nil && place != anyPlace:
+	if k.cgroups != nil && place != anyPlace {
 		return k.cgroups.newTree(instance, place)
-	case k.census == nil:
-		k.census = newCensus(k, k.runtimeDir, errors.New("it runs without since before superd was started"))
 	}
-	return k.census.newTree(instance, place != "")
+	return k.scan.newTree(instance, place != "")
 }
 
-// startTrees makes superd the parent of orphans below it, and finds out how trees can be had.
+// startTrees makes superd a child subreaper, and decides between cgroups and the process scan.
 func (k *Kernel) startTrees(o KernelOptions) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
@@ -74,7 +81,13 @@ func (k *Kernel) startTrees(o KernelOptions) error {
 	}
 	if why != nil {
 		k.cgroups = nil
-		k.census = newCensus(k, o.RuntimeDir, why)
+	}
+	k.scan = newProcessScan(k, o.RuntimeDir, cmp.Or(why, errors.New("it runs without since before superd was started")))
+	if o.KeeperPid == 0 { // otherwise the keeper has just started it
+		k.scan.before = childrenBefore()
+		k.scan.sparesUnattributed = o.HadChildren
+	}
+	if why != nil {
 		o.Log.Info("programs get no cgroups of their own; what they leave is looked for in /proc", "because", why)
 		return nil
 	}
@@ -82,7 +95,8 @@ func (k *Kernel) startTrees(o KernelOptions) error {
 	return nil
 }
 
-// How many trees are looked at, killed and removed side by side, and who removes FIFOs. A removal may have to wait.
+// How many trees are looked at, killed and removed in parallel, and how many workers remove names.
+// A removal may have to wait.
 const (
 	lookSlots   = 2
 	killSlots   = 2
@@ -90,19 +104,21 @@ const (
 	unlinkSlots = 1
 )
 
-// Threads is how many threads a [Kernel] and a [Supervisor] may keep waiting in the kernel: those of starts, of looks, kills,
-// removals of cgroups and of FIFOs, of the census, of a reload and of the notifier.
+// Threads is how many threads a [Kernel] and a [Supervisor] may block in the kernel: those of
+// starts, looks, kills, removals of cgroups and of names, the process scan, a reload and the
+// notifier.
 const Threads = workers + maxHanging + lookSlots + killSlots + removeSlots + unlinkSlots + 1 + 1 + 1
 
-// An errand counts what a tree has under way off the loop, so that a birth can wait for the end of it.
-type errand struct {
+// A job counts the operations that a tree has under way off the loop, so that a spawn can wait for
+// their end.
+type job struct {
 	mu    sync.Mutex
 	count int
-	idle  chan struct{} // closed when nothing is under way any more; nil while nothing is
+	idle  chan struct{} // closed when count returns to 0; nil while it is 0
 }
 
-// begin has f run by one of those.
-func (e *errand) begin(runners *runners, f func()) {
+// begin runs f in one of the workers.
+func (e *job) begin(runners *workerPool, f func()) {
 	e.mu.Lock()
 	if e.count++; e.count == 1 {
 		e.idle = make(chan struct{})
@@ -119,8 +135,7 @@ func (e *errand) begin(runners *runners, f func()) {
 	})
 }
 
-// wait returns when nothing is under way.
-func (e *errand) wait() {
+func (e *job) wait() {
 	for {
 		e.mu.Lock()
 		idle := e.idle
@@ -132,15 +147,16 @@ func (e *errand) wait() {
 	}
 }
 
-// Runners are goroutines that do one errand after the other, and end when there is none.
-type runners struct {
+// A workerPool runs functions in goroutines, one after the other in each, which end when there are
+// none left.
+type workerPool struct {
 	mu      sync.Mutex
-	most    int // at a time
+	most    int // bound on working
 	working int
 	waiting []func()
 }
 
-func (r *runners) add(f func()) {
+func (r *workerPool) add(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waiting = append(r.waiting, f)
@@ -150,7 +166,7 @@ func (r *runners) add(f func()) {
 	}
 }
 
-func (r *runners) work() {
+func (r *workerPool) work() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.waiting) > 0 {
@@ -166,8 +182,8 @@ func (r *runners) work() {
 	r.working--
 }
 
-// memberLimit returns how many processes one look opens at most: a tree may hold more than superd may have descriptors. The others
-// are found by the look after.
+// memberLimit returns how many processes one look opens at most: a tree may have more than superd
+// may have descriptors. The next look finds the others.
 func memberLimit() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -176,12 +192,13 @@ func memberLimit() int {
 	return int(min(limit.Cur/4, 4096))
 }
 
-// openMembers opens the processes, as many as there are descriptors for. Those that have ended meanwhile are left out.
-func openMembers(stats []procStat) ([]Member, error) {
+// openMembers opens the processes, as many as descriptors allow. It skips processes that have ended
+// meanwhile.
+func openMembers(stats []procfs.Stat) ([]Member, error) {
 	var members []Member
 	for i := range stats[:min(len(stats), memberLimit())] {
 		s := &stats[i]
-		p, err := openProcess(s)
+		p, err := procfs.OpenProcess(s)
 		switch {
 		case errors.Is(err, pidfd.ErrGone):
 		case err != nil && len(members) > 0:
@@ -189,21 +206,25 @@ func openMembers(stats []procStat) ([]Member, error) {
 		case err != nil:
 			return nil, err
 		default:
-			members = append(members, Member{Process: p, Start: s.start, Group: s.group, Command: s.command})
+			members = append(members, Member{Process: p, Start: s.Start, Group: s.Group, Command: s.Command})
 		}
 	}
 	return members, nil
 }
 
-// limitsError is a start refused since a limit can't be kept here.
+// limitsError returns the error of a start whose limit superd can't enforce.
 func limitsError(limit string, controller string, err error) error {
-	return &SpawnError{Stage: "limit " + limit, Err: fmt.Errorf("no cgroup v2 controller %s here: %w", controller, err), Fault: faultFinal}
+	fault := faultFinal
+	if faultOf(err) == faultResource {
+		fault = faultResource // temporary
+	}
+	return &SpawnError{Stage: "limit " + limit, Err: fmt.Errorf("no cgroup v2 controller %s here: %w", controller, err), Fault: fault}
 }
 
-// A limited is one of the limits that a cgroup keeps.
+// A limited is a limit that a cgroup enforces.
 type limited struct{ limit, controller string }
 
-// limitsIn returns which controllers the limits need.
+// limitsIn returns the controllers that the limits need.
 func limitsIn(l *config.Limits) []limited {
 	var all []limited
 	if l.Memory != nil {
@@ -218,7 +239,7 @@ func limitsIn(l *config.Limits) []limited {
 	return all
 }
 
-// writeFile writes to a file of the kernel, which takes it as one write.
+// writeFile writes to a file of the kernel, in one write.
 func writeFile(path, text string) error {
 	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0) })
 	if err == nil {

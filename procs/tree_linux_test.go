@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
+	"superd/internal/procfs"
 	"superd/loop"
 	"superd/pidfd"
 )
@@ -22,17 +23,18 @@ import (
 // treePatience bounds every wait for something that is sure to happen.
 const treePatience = 90 * time.Second
 
-// A treeBed is a kernel on a loop that runs, with real processes.
+// A treeBed is a kernel on a running loop, with real processes.
 type treeBed struct {
 	t          testing.TB
 	loop       *loop.Loop
 	kernel     *Kernel
 	dir        string
-	byPid      map[int]Process // on the loop: those that were started
+	byPid      map[int]Process // the started processes; belongs to the loop
 	noInstance int
 }
 
-// newTreeBed makes a bed with cgroups or with the census. Without the right to make cgroups the test is skipped.
+// newTreeBed makes a bed with cgroups or with process scans. Without the right to make cgroups it
+// skips the test.
 func newTreeBed(t testing.TB, noCgroup bool) *treeBed {
 	t.Helper()
 	l, err := loop.New()
@@ -41,19 +43,19 @@ func newTreeBed(t testing.TB, noCgroup bool) *treeBed {
 	}
 	b := &treeBed{t: t, loop: l, dir: t.TempDir(), byPid: map[int]Process{}}
 	var said bytes.Buffer
-	b.kernel, err = NewKernel(l, KernelOptions{RuntimeDir: b.dir, Log: slog.New(slog.NewTextHandler(&said, nil)), NoCgroup: noCgroup})
+	b.kernel, err = NewKernel(l, KernelOptions{RuntimeDir: b.dir, FIFODir: filepath.Join(b.dir, "fifo"), Log: slog.New(slog.NewTextHandler(&said, nil)), NoCgroup: noCgroup})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Root().Every(20*time.Millisecond, func() {
-		b.kernel.Sweep(func(pid int) {
+		b.kernel.ReapOrphans(func(pid int) {
 			if p := b.byPid[pid]; p != nil {
 				if _, ended, _ := p.Wait(); ended {
 					delete(b.byPid, pid)
 				}
 				return
 			}
-			if _, err := b.kernel.ReapStranger(pid); err != nil {
+			if _, err := b.kernel.ReapUnknown(pid); err != nil {
 				t.Errorf("ReapStranger(%d): %v", pid, err)
 			}
 		})
@@ -80,7 +82,7 @@ func newTreeBed(t testing.TB, noCgroup bool) *treeBed {
 	return b
 }
 
-// bothKinds runs test with cgroups and with the census.
+// bothKinds runs test with cgroups and with process scans.
 func bothKinds(t *testing.T, test func(t *testing.T, b *treeBed)) {
 	for _, kind := range []string{"cgroup", "census"} {
 		t.Run(kind, func(t *testing.T) { test(t, newTreeBed(t, kind == "census")) })
@@ -106,7 +108,7 @@ func await[T any](t testing.TB, c <-chan T, what string) T {
 	}
 }
 
-// spec says how to start a program in the tree.
+// spec returns the spec of a program in the tree.
 func (b *treeBed) spec(tree Tree, program *config.Program) *SpawnSpec {
 	b.noInstance++
 	if program.Directory == "" {
@@ -120,7 +122,7 @@ func (b *treeBed) spec(tree Tree, program *config.Program) *SpawnSpec {
 	}
 }
 
-// variables returns those of names and values.
+// variables returns variables from names and values in turn.
 func variables(namesAndValues ...string) (v config.Variables) {
 	for i := 0; i < len(namesAndValues); i += 2 {
 		v.Set(namesAndValues[i], namesAndValues[i+1])
@@ -157,7 +159,7 @@ func (b *treeBed) try(tree Tree, program *config.Program) (Child, error) {
 	return r.child, r.err
 }
 
-// start starts a program as try does, and must succeed.
+// start is try, but fails the test on an error.
 func (b *treeBed) start(tree Tree, name string, command ...string) Child {
 	b.t.Helper()
 	child, err := b.try(tree, &config.Program{Name: name, Command: command, Settings: &config.Settings{}})
@@ -167,7 +169,7 @@ func (b *treeBed) start(tree Tree, name string, command ...string) Child {
 	return child
 }
 
-// look returns who lives in the tree, opened.
+// look returns the members of the tree, opened.
 func (b *treeBed) look(tree Tree) []Member {
 	b.t.Helper()
 	found := make(chan []Member, 1)
@@ -175,7 +177,7 @@ func (b *treeBed) look(tree Tree) []Member {
 	return await(b.t, found, "a look")
 }
 
-// meets looks until want is true of those who live in the tree.
+// meets looks until want is true of the pids in the tree.
 func (b *treeBed) meets(tree Tree, what string, want func(pids []int) bool) []int {
 	b.t.Helper()
 	for deadline := time.Now().Add(treePatience); ; {
@@ -195,7 +197,7 @@ func (b *treeBed) meets(tree Tree, what string, want func(pids []int) bool) []in
 
 func many(n int) func([]int) bool { return func(pids []int) bool { return len(pids) == n } }
 
-// end kills the tree as an instance does, until nobody is found any more.
+// end kills the tree as an instance does, until it is empty.
 func (b *treeBed) end(tree Tree) {
 	b.t.Helper()
 	for deadline := time.Now().Add(treePatience); ; {
@@ -225,7 +227,7 @@ func (b *treeBed) end(tree Tree) {
 // marked returns the living processes that have mark in their command line.
 func marked(t testing.TB, mark string) (found []int) {
 	t.Helper()
-	pids, err := allPids()
+	pids, err := procfs.Pids()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,17 +240,19 @@ func marked(t testing.TB, mark string) (found []int) {
 	return found
 }
 
-// Chains of processes that end as soon as they have a child, and by themselves if the test fails to end them.
+// Chains of processes, each of which ends as soon as it has a child. They end by themselves if the
+// test fails to end them.
 const (
 	chain        = `exec perl -e '$end = time + 30; { exit if fork or time > $end; redo }' MARK`
 	sessionChain = `[ "$2" = 9999 ] || exec setsid -f sh -c "$1" MARK "$1" $(($2 + 1))`
 )
 
-// escapes are ways out of a program. MARK stands for a number of seconds that nobody else sleeps for.
+// escapes are ways to leave a program's tree. MARK stands for a number of seconds that no other
+// process sleeps for.
 var escapes = []struct {
 	name, script string
 	cgroupOnly   bool
-	stays        bool // the main process
+	stays        bool // whether the main process stays
 }{
 	{"forks twice and ends", `(sleep MARK &)`, false, false},
 	{"begins a session", `setsid -f sleep MARK`, false, false},
@@ -284,7 +288,7 @@ func TestNothingEscapes(t *testing.T) {
 					return len(pids) > 0 && (e.stays || !slices.Contains(pids, main))
 				})
 				b.end(tree)
-				for range 10 { // who forks fast is not always seen
+				for range 10 { // a process that forks fast is not always seen
 					if left := marked(t, mark); len(left) > 0 {
 						t.Fatalf("processes %v have escaped", left)
 					}
@@ -305,17 +309,18 @@ func TestNothingEscapes(t *testing.T) {
 	})
 }
 
-// TestOutputsAreKeptBeforeTheBirth: what a program prints at once outlives a superd that is killed just then.
-func TestOutputsAreKeptBeforeTheBirth(t *testing.T) {
+// TestOutputsAreStoredBeforeTheFork: early output survives if superd is killed just after the
+// start.
+func TestOutputsAreStoredBeforeTheFork(t *testing.T) {
 	b := newTreeBed(t, true)
 	spec := b.spec(b.newTree("web"), &config.Program{Name: "web", Command: []string{"/bin/true"}, Settings: &config.Settings{}})
 	born, kept := false, -1
-	spec.Made = func(_, _ int, outputs []int) {
+	spec.StoreFDs = func(_, _ int, outputs []int) {
 		if !born {
 			kept = outputs[0]
 		}
 	}
-	spec.Happened = func(pidfd.Identity, time.Duration) error { born = true; return nil }
+	spec.LogSpawned = func(pidfd.Identity, time.Duration) error { born = true; return nil }
 	results := make(chan Child, 1)
 	b.on(func() {
 		b.kernel.Spawn(spec, func(c Child, err error) {

@@ -13,7 +13,7 @@ import (
 	"superd/loop"
 )
 
-// holdEnv set, the test binary executes itself so many times, with signals on hold meanwhile.
+// holdEnv makes the test binary execute itself that many times, with signals held meanwhile.
 const holdEnv = "SIGNALS_TEST_HOLD"
 
 func executeAgain(left string) {
@@ -31,7 +31,7 @@ func executeAgain(left string) {
 	panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 }
 
-// Signals that come while a program executes itself don't kill it.
+// TestHold: signals that come during an exec don't kill the program.
 func TestHold(t *testing.T) {
 	path, _ := executablePath(t)
 	cmd := exec.CommandContext(t.Context(), path)
@@ -59,7 +59,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// What has arrived and was not delivered is not lost by a hold; without an execution everything is as before.
+// TestHoldReleased: a hold loses no signal that has arrived and was not delivered. Without an exec,
+// everything continues as before.
 func TestHoldReleased(t *testing.T) {
 	caught, err := Catch(unix.SIGUSR1, unix.SIGUSR2)
 	if err != nil {

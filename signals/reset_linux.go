@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,24 +15,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// marker is in the environment of a program that ResetInherited has executed again, with its pid as
-// the value, which an execution does not change: so one that comes from elsewhere is not believed.
+// marker is in the environment of a program that ResetInherited has executed again. Its value is
+// the pid, which an exec does not change, so a marker from elsewhere is ignored.
 const marker = "SUPERD_SIGNALS_RESET"
 
-// ResetInherited makes sure that the process has inherited no blocked and no ignored signals. Call it
-// first of all in main, before there are goroutines, children or calls of signal.Notify.
+// nohupMarker tells a program that replaces this one by exec whether this one was started with
+// SIGHUP ignored: PID:true or PID:false, with the pid as in marker.
+const nohupMarker = "SUPERD_NOHUP"
+
+// startedByNohup reports whether the process was started with SIGHUP ignored, as by nohup(1). After
+// an exec during which signals were ignored, the previous program's answer counts.
+func startedByNohup() (bool, error) {
+	told := os.Getenv(nohupMarker)
+	if err := os.Unsetenv(nohupMarker); err != nil {
+		return false, err
+	}
+	if pid, is, ok := strings.Cut(told, ":"); ok && pid == strconv.Itoa(os.Getpid()) {
+		return is == "true", nil
+	}
+	var now sigaction
+	if err := rtSigaction(syscall.SIGHUP, nil, &now); err != nil {
+		return false, fmt.Errorf("read the disposition of SIGHUP: %w", err)
+	}
+	return now.handler == sigIgn, nil
+}
+
+// OutlivesTerminal reports whether the process was started with SIGHUP ignored, as by nohup(1).
+func (c *Caught) OutlivesTerminal() bool { return c.nohup }
+
+// Environment returns env for a program that replaces this one by exec, so that OutlivesTerminal is
+// the same there.
+func (c *Caught) Environment(env []string) []string {
+	return append(slices.Clip(env), fmt.Sprintf("%s=%d:%t", nohupMarker, os.Getpid(), c.nohup))
+}
+
+// ResetInherited makes sure that the process has no inherited blocked or ignored signals. Call it
+// first in main, before there are children. caught has the signals caught by then; nil: none.
 //
-// Whoever starts us may have ignored or blocked signals: nohup, a shell that starts a background job,
-// a daemon that blocks what it reads from a signalfd. The kernel keeps that across an execution, Go
-// takes over a part and hands all that it does not handle on to its children, where it breaks
-// programs that rely on a default: they never see SIGINT, or cannot be stopped from the terminal. A
-// mask belongs to each of the runtime's threads and can't be changed in all of them from here; so it
-// is cleared in one, and from that one the program executes itself again: with the same file,
-// arguments and environment, but nothing blocked and nothing ignored. Then ResetInherited does not
-// return. This happens once at most: what is there after it is an error that names the signals.
+// A parent may have ignored or blocked signals: nohup, a shell that starts a background job, a
+// daemon that blocks what it reads from a signalfd. The kernel keeps that across an exec. Go resets
+// a part and passes the signals that it does not handle on to its children, which breaks programs
+// that rely on a default: they never get SIGINT, or can't be stopped from the terminal. Each thread
+// of the runtime has a mask, and they can't all be changed from here. So one thread clears its mask
+// and executes the program again, with the same file, arguments and environment, but nothing
+// blocked and nothing ignored. ResetInherited does not return then. This happens at most once: what
+// remains after it is an error that names the signals.
 //
 // Source: execve(2), signal(7); package os/signal, "Changing the behavior of signals".
-func ResetInherited() error {
+func ResetInherited(caught *Caught) error {
 	again := os.Getenv(marker) == strconv.Itoa(os.Getpid())
 	if err := os.Unsetenv(marker); err != nil {
 		return fmt.Errorf("reset inherited signals: %w", err)
@@ -47,10 +78,10 @@ func ResetInherited() error {
 	case again:
 		return fmt.Errorf("reset inherited signals: %s", residue(blocked, ignored))
 	}
-	return fmt.Errorf("reset inherited signals: %w", restart(ignored))
+	return fmt.Errorf("reset inherited signals: %w", restart(ignored, caught))
 }
 
-// residue says what is still blocked and ignored.
+// residue describes what is still blocked and ignored.
 func residue(blocked, ignored set) string {
 	var parts []string
 	if blocked != 0 {
@@ -63,8 +94,8 @@ func residue(blocked, ignored set) string {
 }
 
 // inherited returns the signals that the calling thread blocks, and those that the process ignores.
-// In a Go program that has not called signal.Ignore both are what its parent left, less what the
-// runtime took for itself; on a clean start they are empty.
+// In a Go program without calls of signal.Ignore both come from its parent, except those that the
+// runtime handles; after a clean start they are empty.
 func inherited() (blocked, ignored set, err error) {
 	var mask unix.Sigset_t
 	if err := unix.PthreadSigmask(unix.SIG_BLOCK, nil, &mask); err != nil {
@@ -85,9 +116,9 @@ func inherited() (blocked, ignored set, err error) {
 	return blocked, ignored, nil
 }
 
-// restart gives the ignored signals their defaults, clears the mask of the calling thread and
-// executes the program again. It returns only if that failed.
-func restart(ignored set) error {
+// restart resets the ignored signals to their defaults, clears the mask of the calling thread and
+// executes the program again. It returns only on failure.
+func restart(ignored set, caught *Caught) error {
 	path, err := Executable()
 	if err != nil {
 		return err
@@ -101,18 +132,21 @@ func restart(ignored set) error {
 		return fmt.Errorf("clear the signal mask: %w", err)
 	}
 	env := append(os.Environ(), marker+"="+strconv.Itoa(os.Getpid()))
+	if caught != nil {
+		env = caught.Environment(env)
+	}
 	return fmt.Errorf("execute %s again: %w", path, syscall.Exec(path, os.Args, env))
 }
 
-// Die ends the process by the default action of sig, past the handler of Go's runtime.
+// Die ends the process by the default action of sig, without the handler of Go's runtime.
 func Die(sig syscall.Signal) {
 	_ = rtSigaction(sig, &sigaction{handler: sigDfl}, nil)
 	unix.Kill(os.Getpid(), sig)
 	select {}
 }
 
-// Executable returns a path of the running program: by its name if that still leads to it, since the
-// kernel names a process after the last part of what it executes, else through /proc.
+// Executable returns a path of the running program: by its name if that still leads to it, since
+// the kernel names a process after the last part of what it executes, else through /proc.
 func Executable() (string, error) { return executable("/proc/self/exe") }
 
 // ExecutableOf is Executable of another process.
@@ -133,7 +167,7 @@ func executable(link string) (string, error) {
 	return link, nil
 }
 
-// Dispositions that are not a handler, and the bits of a word of a signal mask.
+// Dispositions other than a handler, and the bits of a word of a signal mask.
 const (
 	sigDfl = 0
 	sigIgn = 1
@@ -141,14 +175,15 @@ const (
 	wordBits = int(8 * unsafe.Sizeof(unix.Sigset_t{}.Val[0]))
 )
 
-// A sigaction is the kernel's struct of that name, of which only the handler is of interest: it comes
-// first on all architectures but MIPS. The rest is flags, a mask and, on some, a restorer.
+// A sigaction is the kernel's struct of that name. Only the handler is used; it is the first field
+// on all architectures except MIPS. The rest is flags, a mask and, on some, a restorer.
 type sigaction struct {
 	handler uintptr
 	_       [4]uint64
 }
 
-// rtSigaction sets the disposition of sig and returns the old one, either only if it is not nil.
+// rtSigaction sets the disposition of sig unless set is nil, and stores the old one unless old is
+// nil.
 //
 // Source: rt_sigaction(2). It takes the size of the kernel's sigset_t, 64 bits.
 func rtSigaction(sig syscall.Signal, set, old *sigaction) error {
@@ -160,8 +195,9 @@ func rtSigaction(sig syscall.Signal, set, old *sigaction) error {
 	return nil
 }
 
-// MarkInheritedCloexec marks every open descriptor but 0, 1 and 2 as close-on-exec, so that children
-// do not get what we have inherited. What the Go runtime and this program open is marked already.
+// MarkInheritedCloexec sets close-on-exec on every open descriptor except 0, 1 and 2, so that
+// children do not get inherited ones. Descriptors opened by the Go runtime and this program have it
+// already.
 //
 // Source: close_range(2), CLOSE_RANGE_CLOEXEC (Linux 5.11); before that, /proc/self/fd.
 func MarkInheritedCloexec() error {
@@ -171,7 +207,7 @@ func MarkInheritedCloexec() error {
 	return markEachCloexec()
 }
 
-// markEachCloexec is MarkInheritedCloexec for kernels (and sandboxes) that refuse close_range.
+// markEachCloexec is MarkInheritedCloexec for kernels and sandboxes that refuse close_range.
 func markEachCloexec() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -182,7 +218,7 @@ func markEachCloexec() error {
 		if err != nil || fd < 3 {
 			continue
 		}
-		// EBADF: the directory that was just read has been closed again.
+		// EBADF: the descriptor of the directory listing itself, already closed.
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC); err != nil && !errors.Is(err, unix.EBADF) {
 			return fmt.Errorf("mark inherited descriptor %d: %w", fd, err)
 		}

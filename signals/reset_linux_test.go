@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,7 +18,7 @@ import (
 	"superd/pidfd"
 )
 
-// reportEnv set, the test binary is the program under test: it resets what it has inherited and
+// reportEnv makes the test binary the program under test: it resets what it has inherited and
 // writes a report as JSON.
 const reportEnv = "SIGNALS_TEST_REPORT"
 
@@ -32,10 +33,15 @@ func TestMain(m *testing.M) {
 		executeAgain(left)
 		return
 	}
-	// Whoever runs the tests may have signals blocked or ignored, too.
-	if err := ResetInherited(); err != nil {
+	// The caller of the tests may have signals blocked or ignored, too.
+	if err := ResetInherited(nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	// The kernel may deliver a signal to a thread that runs its handler only after the watch of a
+	// test has ended. A signal with a listener does not end the tests.
+	for _, sig := range kinds {
+		signal.Notify(make(chan os.Signal, 1), sig)
 	}
 	m.Run()
 }
@@ -43,7 +49,7 @@ func TestMain(m *testing.M) {
 // A report is what a program sees of itself after ResetInherited.
 type report struct {
 	Err        string
-	Again      bool   // it was executed again
+	Again      bool   // whether it was executed again
 	Marker     string // what is left of the marker in its environment
 	Args       []string
 	Name       string // as ps shows it
@@ -53,10 +59,10 @@ type report struct {
 }
 
 func newReport() (r report) {
-	if err := ResetInherited(); err != nil {
+	if err := ResetInherited(nil); err != nil {
 		r.Err = err.Error()
 	}
-	first, _ := os.ReadFile("/proc/self/environ") // what the execution was given
+	first, _ := os.ReadFile("/proc/self/environ") // environment of the exec
 	r.Again = strings.Contains("\x00"+string(first), fmt.Sprintf("\x00%s=%d\x00", marker, os.Getpid()))
 	r.Marker = os.Getenv(marker)
 	r.Args = os.Args
@@ -107,7 +113,7 @@ func signalLines(status string) string {
 	return "none"
 }
 
-// run spawns a program that in the end is the test binary, and returns its report.
+// run spawns a program that finally executes the test binary, and returns its report.
 func run(t *testing.T, env []string, path string, args ...string) report {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -153,7 +159,7 @@ func awaitExit(t *testing.T, p *pidfd.Process) pidfd.Exit {
 	}
 }
 
-// check compares a report with that of a program that came up clean.
+// check compares a report with that of a program that started clean.
 func check(t *testing.T, got report, again bool) {
 	t.Helper()
 	if got.Err != "" || got.Self != "none" || got.Child != "none" || got.ChildError != "" {
@@ -200,7 +206,8 @@ func TestResetIgnored(t *testing.T) {
 	}
 }
 
-// These ones Go takes over itself, so there is nothing to do: neither it nor its children ignore them.
+// TestResetLeavesToGoWhatItHandles: Go handles these signals itself, so that neither it nor its
+// children ignore them.
 func TestResetLeavesToGoWhatItHandles(t *testing.T) {
 	path, _ := executablePath(t)
 	check(t, run(t, nil, "/bin/sh", "sh", "-c", `trap '' PIPE TERM USR1 CHLD; exec "$0"`, path), false)
@@ -240,7 +247,8 @@ func TestResetBlocked(t *testing.T) {
 	}
 }
 
-// A marker with its own pid says that it was executed again already: no second time.
+// TestResetGivesUpAfterOnce: a marker with the process's own pid shows that it was executed again
+// already: it is not a second time.
 func TestResetGivesUpAfterOnce(t *testing.T) {
 	path, _ := executablePath(t)
 	got := run(t, nil, "/bin/sh", "sh", "-c", "trap '' HUP TTOU 34; "+marker+`=$$ exec "$0"`, path)
@@ -256,7 +264,7 @@ func TestResetDoesNotBelieveAForeignMarker(t *testing.T) {
 	check(t, run(t, []string{marker + "=1"}, path, path), false)
 }
 
-// An upgrade may have replaced the file in the moment since the start.
+// TestResetOfADeletedProgram: an upgrade may have replaced the file just after the start.
 func TestResetOfADeletedProgram(t *testing.T) {
 	path, _ := executablePath(t)
 	dir := t.TempDir()

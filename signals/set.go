@@ -13,7 +13,7 @@ import (
 // maxSignal is the largest signal number of the kernel, SIGRTMAX. Source: signal(7).
 const maxSignal = 64
 
-// A set is a set of signals as the kernel keeps it: bit n-1 stands for signal n.
+// A set is a set of signals in the kernel's form: bit n-1 is signal n.
 type set uint64
 
 // only returns the set of one signal, 1 to maxSignal.
@@ -30,12 +30,12 @@ func (s set) all() iter.Seq[syscall.Signal] {
 	}
 }
 
-// String returns the names in ascending order, as in "SIGHUP, SIGINT, signal 34".
+// String returns the names in ascending order, such as "SIGHUP, SIGINT, signal 34".
 func (s set) String() string {
 	var names []string
 	for sig := range s.all() {
 		name := unix.SignalName(sig)
-		if name == "" { // the real-time ones
+		if name == "" { // a real-time signal
 			name = fmt.Sprintf("signal %d", int(sig))
 		}
 		names = append(names, name)

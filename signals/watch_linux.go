@@ -1,9 +1,9 @@
-// Package signals brings the signals of this process to the event loop, and gives the process the
-// clean start that a supervisor owes its children: nothing blocked, nothing ignored, and no
-// descriptor passed on by accident.
+// Package signals delivers the signals of this process to the event loop, and gives the process the
+// clean start that a supervisor's children need: no blocked or ignored signals, and no descriptors
+// passed on by accident.
 //
-// Dispositions are the process's own, and Go passes on to a child what it does not handle itself.
-// So nothing here, or anywhere in a program that uses this package, calls signal.Ignore.
+// Dispositions belong to the process, and Go passes those that it does not handle on to children.
+// So neither this package nor a program that uses it may call signal.Ignore.
 package signals
 
 import (
@@ -18,30 +18,35 @@ import (
 	"superd/loop"
 )
 
-// A watch has a function called for what is caught.
+// A watch calls a function for caught signals.
 type watch struct {
 	*Caught
 	scope *loop.Scope
 	fn    func(syscall.Signal)
 }
 
-// A Caught is signals that don't take their default action, and wait for who watches them.
+// A Caught is a set of signals that are caught instead of taking their default action, and wait for
+// a watch.
 //
-// This is the self-pipe trick: one byte in a pipe wakes the loop, and which signals there are stands in a set beside it.
+// It is a self-pipe: one byte in a pipe wakes the loop, and a set beside it has the signals.
 type Caught struct {
-	r, w int // the pipe, neither end ever blocks
+	r, w int // pipe, non-blocking at both ends
 
 	pending  atomic.Uint64 // a set
 	channels []chan os.Signal
 	sigs     []syscall.Signal
 	flushed  chan struct{}
-	muted    *sigaction // how SIGCHLD is caught otherwise; nil: it is
+	muted    *sigaction // disposition of SIGCHLD before Mute; nil: not muted
+	nohup    bool       // SIGHUP was ignored before
 }
 
-// Catch catches sigs as long as the process lives: also before there is a loop, and when it has ended.
+// Catch catches sigs while the process lives: also before there is a loop, and after it has ended.
 func Catch(sigs ...syscall.Signal) (*Caught, error) {
 	c, err := newCaught()
 	if err != nil {
+		return nil, fmt.Errorf("catch signals: %w", err)
+	}
+	if c.nohup, err = startedByNohup(); err != nil {
 		return nil, fmt.Errorf("catch signals: %w", err)
 	}
 	for _, sig := range sigs {
@@ -58,9 +63,9 @@ func newCaught() (*Caught, error) {
 	return &Caught{r: fds[0], w: fds[1], flushed: make(chan struct{})}, nil
 }
 
-// Watch has fn run on the loop when a signal has arrived, also for what has arrived before, until s is closed. A burst coalesces:
-// in one turn fn runs once for each distinct signal that is pending, in ascending order of numbers, and no distinct signal is lost. fn may close s.
-// There is one watch at a time.
+// Watch calls fn on the loop when a signal has arrived, also before the call, until s is closed.
+// Bursts coalesce: in one turn fn is called once for each distinct pending signal, in ascending
+// order of numbers, and no distinct signal is lost. fn may close s. There is one watch at a time.
 func (c *Caught) Watch(s *loop.Scope, fn func(syscall.Signal)) error {
 	w := &watch{c, s, fn}
 	if _, err := s.OnReadable(c.r, w.deliver); err != nil {
@@ -69,16 +74,18 @@ func (c *Caught) Watch(s *loop.Scope, fn func(syscall.Signal)) error {
 	return nil
 }
 
-// Hold has the caught signals ignored, for the execution of another program in the place of this one, and returns those that have arrived and were not
-// delivered. One that comes before that program catches them is lost, but kills it no more. release has them caught again.
+// Hold ignores the caught signals while another program is executed in this process, and returns
+// those that have arrived and were not delivered. A signal that arrives before that program catches
+// it is lost, but does not kill it. release catches them again.
 //
-// They can't be blocked meanwhile: Go unblocks those that kill before a program of its has a say (runtime.minitSignalMask).
+// They can't be blocked instead: Go unblocks fatal signals before the new program runs its own code
+// (runtime.minitSignalMask).
 func (c *Caught) Hold() (arrived []syscall.Signal, release func()) {
 	before := map[syscall.Signal]sigaction{}
 	for _, sig := range c.sigs {
 		var old sigaction
 		if sig == unix.SIGCHLD {
-			continue // it kills nobody; ignored, it would have the kernel reap children
+			continue // not fatal; ignoring it would make the kernel reap children
 		}
 		if rtSigaction(sig, &sigaction{handler: sigIgn}, &old) == nil {
 			before[sig] = old
@@ -98,8 +105,10 @@ func (c *Caught) Hold() (arrived []syscall.Signal, release func()) {
 	}
 }
 
-// Mute has no further SIGCHLD arrive until [Caught.Unmute]. It is for who looks for ended children a while after the first one: so long no thread is
-// interrupted for each of the others. They stay zombies, as the default action is none. Both are for one goroutine.
+// Mute suppresses further SIGCHLD until [Caught.Unmute]. A caller that looks for ended children
+// some time after the first SIGCHLD uses it, so that no thread is interrupted for each of the
+// others. The children stay zombies, since the default action is none. Call both from one goroutine
+// only.
 func (c *Caught) Mute() {
 	var caught sigaction
 	if c.muted == nil && rtSigaction(unix.SIGCHLD, &sigaction{handler: sigDfl}, &caught) == nil {
@@ -107,28 +116,28 @@ func (c *Caught) Mute() {
 	}
 }
 
-// Unmute ends what Mute has begun, if it has. It is to be called before children are looked for.
+// Unmute reverts Mute. Call it before looking for children.
 func (c *Caught) Unmute() {
 	if c.muted != nil && rtSigaction(unix.SIGCHLD, c.muted, nil) == nil {
 		c.muted = nil
 	}
 }
 
-// flush returns when all that has arrived is pending, while nothing more arrives.
+// flush returns when all signals that have arrived are pending. No more must arrive meanwhile.
 func (c *Caught) flush() {
 	other := make(chan os.Signal, 1)
 	for _, sig := range c.sigs {
 		signal.Notify(other, sig)
 	}
-	signal.Stop(other) // it returns when os/signal has delivered
+	signal.Stop(other) // returns when os/signal has delivered
 	for _, arrivals := range c.channels {
 		arrivals <- nil
 		<-c.flushed
 	}
 }
 
-// receive starts to forward sig. It gets a channel to itself with room for one: os/signal drops what
-// does not fit, and so can only drop a signal that is pending anyway.
+// receive starts to forward sig. It has a channel of its own with room for one: os/signal drops
+// what does not fit, and so drops only a signal that is pending anyway.
 func (c *Caught) receive(sig syscall.Signal) {
 	arrivals := make(chan os.Signal, 1)
 	c.channels, c.sigs = append(c.channels, arrivals), append(c.sigs, sig)
@@ -144,19 +153,19 @@ func (c *Caught) receive(sig syscall.Signal) {
 	signal.Notify(arrivals, sig)
 }
 
-// raise marks sig as pending and wakes the loop, unless there are signals pending that it has been
-// woken for. So the pipe never fills up, however long the loop takes.
+// raise marks sig as pending and wakes the loop, unless other signals are pending, for which it was
+// woken. So the pipe never fills up, however long the loop takes.
 func (c *Caught) raise(sig syscall.Signal) {
 	if c.pending.Or(uint64(only(sig))) == 0 {
 		unix.Write(c.w, []byte{0})
 	}
 }
 
-// deliver calls fn for what is pending. It empties the pipe first: a signal that comes in between is
-// delivered now, and its byte causes a turn in which there is nothing to do.
+// deliver calls fn for pending signals. It empties the pipe first: a signal that arrives meanwhile
+// is delivered now, and its byte causes an extra turn without work.
 func (w *watch) deliver() {
 	var buf [16]byte
-	unix.Read(w.r, buf[:]) // not interrupted, as it never sleeps; were there more, it would be called again
+	unix.Read(w.r, buf[:]) // never sleeps, so it is not interrupted; called again if there is more
 	for sig := range set(w.pending.Swap(0)).all() {
 		if w.scope.Closed() {
 			return

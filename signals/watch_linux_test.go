@@ -17,7 +17,7 @@ import (
 // deadline bounds each wait for an event; only a failing test ever uses it up.
 const deadline = 90 * time.Second
 
-// kinds are signals of all sorts: ones that would end us, that nobody minds, and real-time ones.
+// kinds are signals of all sorts: ones that would end us, ones without effect, and real-time ones.
 var kinds = []syscall.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGWINCH, 40, 63}
 
 // start runs a loop until the end of the test.
@@ -69,7 +69,7 @@ func raise(t *testing.T, sig syscall.Signal) {
 	}
 }
 
-// openFDs returns the open descriptors of this process and what they stand for.
+// openFDs returns the open descriptors of this process and their targets.
 func openFDs(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -92,7 +92,7 @@ func watchIn(s *loop.Scope, fn func(syscall.Signal), sigs ...syscall.Signal) (*C
 		return nil, err
 	}
 	s = s.Child()
-	s.Defer(c.close) // before the pipe is watched, so done after that watch has ended
+	s.Defer(c.close) // before the pipe is watched, so that it runs after the end of the watch
 	if err := c.Watch(s, fn); err != nil {
 		s.Close()
 		return nil, err
@@ -159,7 +159,8 @@ func TestWatchCoalescesInAscendingOrder(t *testing.T) {
 	}
 }
 
-// A signal that comes while fn runs for the one before it is not taken for the same.
+// TestWatchLosesNoneThatFollows: a signal that comes while fn runs for the one before counts
+// separately.
 func TestWatchLosesNoneThatFollows(t *testing.T) {
 	l := start(t)
 	left, done := 5000, make(chan struct{})
@@ -181,7 +182,7 @@ func TestWatchLosesNoneThatFollows(t *testing.T) {
 
 func TestWatchLosesNoKindInABurst(t *testing.T) {
 	l := start(t)
-	var seen set // on the loop
+	var seen set // belongs to the loop
 	full := make(chan struct{}, 1)
 	var all set
 	for _, sig := range kinds {
@@ -209,7 +210,7 @@ func TestWatchLosesNoKindInABurst(t *testing.T) {
 			}
 		}
 		receive(t, full)
-		// What is left of this round is delivered, then forgotten.
+		// The rest of this round is delivered, then dropped.
 		settle(t, l)
 		on(t, l, func() {
 			seen = 0
@@ -221,7 +222,7 @@ func TestWatchLosesNoKindInABurst(t *testing.T) {
 	}
 }
 
-// settle waits until every signal that was sent before has gone through os/signal and the loop.
+// settle waits until every earlier signal has passed os/signal and the loop.
 func settle(t *testing.T, l *loop.Loop) {
 	t.Helper()
 	const last = syscall.Signal(maxSignal) // the kernel delivers the lowest number first
@@ -285,7 +286,7 @@ func TestWatchClosedInItsCallback(t *testing.T) {
 }
 
 func TestWatchClosedUnderFire(t *testing.T) {
-	// Somebody must take the signals once the watch is gone, or they end the test.
+	// Signals after the end of the watch need a listener, or they end the test.
 	safety := make(chan os.Signal, 1)
 	for _, sig := range kinds {
 		signal.Notify(safety, sig)
@@ -295,7 +296,7 @@ func TestWatchClosedUnderFire(t *testing.T) {
 	before := openFDs(t)
 	for range 50 {
 		var scope *loop.Scope
-		var calls int // on the loop
+		var calls int // belongs to the loop
 		called := make(chan struct{})
 		on(t, l, func() {
 			scope = l.Root().Child()
@@ -383,7 +384,7 @@ func TestMute(t *testing.T) {
 	})
 	for range 2 {
 		c.Mute()
-		c.Mute() // is muted already
+		c.Mute() // muted already
 		raise(t, unix.SIGCHLD)
 		raise(t, unix.SIGHUP)
 		if sig := receive(t, got); sig != unix.SIGHUP {

@@ -13,7 +13,8 @@ import (
 	"superd/tests/harness"
 )
 
-// superd is killed, and the next one goes on: with the same processes, in the same states, with the same counters, and no line lost or doubled.
+// TestKilledSuperdIsTakenOver kills superd: the next one continues with the same processes, states
+// and counters, and no line is lost or repeated.
 func TestKilledSuperdIsTakenOver(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, `
@@ -73,7 +74,7 @@ func TestKilledSuperdIsTakenOver(t *testing.T) {
 		if st := s.Status("gone"); st.Restarts != 1 {
 			t.Errorf("%v, want one restart", st)
 		}
-		// How it ended is told by its parent, whoever that is now, in time or not.
+		// Its parent of that time reports how it ended, in time or not.
 		if st := s.WaitState("deaf", "stopped"); !strings.Contains(st.Reason, "killed after stop_timeout 2s") {
 			t.Errorf("%v, want it killed at the end of its stop time-out", st)
 		}
@@ -91,7 +92,8 @@ func TestKilledSuperdIsTakenOver(t *testing.T) {
 	})
 }
 
-// wantLines checks that the log of a program has each of its numbered lines once, in order. The last one may be cut off.
+// wantLines checks that the log of a program has each of its numbered lines once, in order. The
+// last one may be cut off.
 func wantLines(t *testing.T, s *harness.Site, name string) {
 	t.Helper()
 	n := 0
@@ -105,28 +107,30 @@ func wantLines(t *testing.T, s *harness.Site, name string) {
 	}
 }
 
-// A damaged journal costs what it said, and nothing is started twice for it.
+// TestDamagedJournal: a damaged journal loses the damaged records only, and no program is started
+// twice. Whether a process is web's main process or its hook may stay unknown.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
 	whole := func(text string) string { return text }
 	tests := []struct {
 		name   string
 		damage func(journal string) string
-		says   string // superd's log, of what it passes over
-		held   bool   // web is not started beside the process of before, of which nothing is known
+		says   string // superd's log about what it skips
+		held   bool   // whether web is quarantined because of an earlier process of unknown origin
 	}{
 		{"whole", whole, "took over", false},
 		{"gone", func(string) string { return "" }, "not known what they are", true},
 		{"garbage", func(string) string { return strings.Repeat("\x00garbage\n", 100) }, "passed over", true},
-		{"its last line cut off", func(text string) string { return text + `12345678 {"k":"inst` }, "passed over", false},
+		{"a line that was being written", func(text string) string { return text + `12345678 {"k":"inst` }, "took over", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\nbackoff.initial = '1ms'\n")
+			s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\npre_start = [['true']]\nbackoff.initial = '1ms'\n")
 			d := s.Start()
 			pid := s.WaitState("web", "running").Pid
-			s.MustCtl("start", "web") // it runs; when the answer comes, all that was queued is written
+			// It runs already; the answer comes when all queued records are written
+			s.MustCtl("start", "web")
 			d.Kill()
 			path := filepath.Join(s.RuntimeDir, "journal")
 			text, err := os.ReadFile(path)
@@ -161,7 +165,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// What has become of the log directory keeps no superd from taking over.
+// TestAdoptWithoutLogDirectory: superd recovers whatever happened to the log directory.
 func TestAdoptWithoutLogDirectory(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -13,7 +13,7 @@ import (
 	"superd/tests/harness"
 )
 
-// A reloaded is what `superd ctl reload --json` prints.
+// A reloaded is the output of `superd ctl reload --json`.
 type reloaded struct {
 	DryRun                  bool `json:"dry_run"`
 	Added, Removed, Changed []string
@@ -40,7 +40,7 @@ func reload(s *harness.Site, args ...string) (r reloaded) {
 	return r
 }
 
-// change returns what has become of a program, and by which keys; a key that takes a restart has a "!".
+// change returns the change of a program and its keys; a key that needs a restart has a "!".
 func (r reloaded) change(name string) string {
 	for _, p := range r.Programs {
 		if p.Program == name {
@@ -56,7 +56,8 @@ func (r reloaded) change(name string) string {
 	return "not there"
 }
 
-// Files that are included come and go; [defaults] concern whoever says nothing else.
+// TestReloadOfIncludesAndDefaults: included files come and go; [defaults] apply to programs that do
+// not set the key themselves.
 func TestReloadOfIncludesAndDefaults(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "")
@@ -78,7 +79,7 @@ func TestReloadOfIncludesAndDefaults(t *testing.T) {
 	s.Start()
 	pids := waitNames(t, s, "b", "web")
 
-	// A file comes: the others are not touched.
+	// A new file: the other programs are not affected.
 	s.Write("conf.d/a.toml", "[program.a]\n[program.z]\n")
 	s.Write("conf.d/c.not", "[program.c]\n")
 	if r := reload(s); !slices.Equal(r.Added, []string{"a", "z"}) || len(r.Removed)+len(r.Changed) != 0 || r.DryRun {
@@ -89,7 +90,7 @@ func TestReloadOfIncludesAndDefaults(t *testing.T) {
 		t.Errorf("a file more: only %v were left alone", got)
 	}
 
-	// Defaults that can be applied live: not to those who have a value of their own.
+	// Defaults that apply to running programs, except to those with a value of their own.
 	main("stop_timeout = '7s'")
 	r := reload(s, "--dry-run")
 	if again := reload(s); fmt.Sprint(r.Programs) == "[]" || !r.DryRun || r.change("a") != again.change("a") {
@@ -104,7 +105,7 @@ func TestReloadOfIncludesAndDefaults(t *testing.T) {
 		t.Errorf("pids %v, want %v", now, four)
 	}
 
-	// Defaults that take a restart; tables are joined, so b's own MODE stays.
+	// Defaults that need a restart; tables are merged, so b's own MODE stays.
 	main("stop_timeout = '7s'\nenvironment = { MODE = 'common' }")
 	r = reload(s)
 	for name, want := range map[string]string{"a": "restart needed environment.MODE!", "b": "unchanged"} {
@@ -125,7 +126,7 @@ func TestReloadOfIncludesAndDefaults(t *testing.T) {
 	}
 	pids = s.WaitRunning()
 
-	// A mistake in one of the files refuses all of it.
+	// A mistake in one of the files refuses the whole configuration.
 	main("")
 	s.Write("conf.d/b.toml", "[program.b]\nstop_timeout = 3\n[program.web]\n")
 	refused := s.Ctl("reload")
@@ -138,7 +139,7 @@ func TestReloadOfIncludesAndDefaults(t *testing.T) {
 		t.Errorf("pids %v after what was refused, want %v", now, pids)
 	}
 
-	// Files go.
+	// Files are removed.
 	main("stop_timeout = '7s'\nenvironment = { MODE = 'common' }")
 	for _, name := range []string{"conf.d/a.toml", "conf.d/b.toml"} {
 		if err := os.Remove(s.Path(name)); err != nil {
@@ -153,7 +154,8 @@ func TestReloadOfIncludesAndDefaults(t *testing.T) {
 	}
 }
 
-// Each kind of change is applied to what runs, or takes a restart, and comes into force.
+// TestReloadAppliesChanges: each kind of change is applied to the running program, or needs a
+// restart, and takes effect.
 func TestReloadAppliesChanges(t *testing.T) {
 	t.Parallel()
 	const base = `
@@ -180,7 +182,7 @@ func TestReloadAppliesChanges(t *testing.T) {
 	s.WaitRunning()
 	live := []struct {
 		key  string
-		then func(t *testing.T, pid int) // shows that it is in force; web need not run afterwards
+		then func(t *testing.T, pid int) // checks that it is in force; web need not run afterwards
 	}{
 		{key: `restart = "never"`, then: func(t *testing.T, pid int) {
 			s.Kill(pid, syscall.SIGKILL)
@@ -272,8 +274,8 @@ func TestReloadAppliesChanges(t *testing.T) {
 
 	restart := []struct {
 		key  string
-		file string // what web.env holds meanwhile
-		want string // its log ends so
+		file string // content of web.env meanwhile
+		want string // end of its log
 	}{
 		{key: `command = ["sh", "-c", "echo another; exec sleep infinity"]`, want: "another\n"},
 		{key: `environment = { VALUE = "x" }`, want: "x\n0022\n"},
@@ -289,7 +291,7 @@ func TestReloadAppliesChanges(t *testing.T) {
 	for _, tt := range restart {
 		t.Run("restart "+tt.key+tt.file, func(t *testing.T) {
 			name, _, _ := strings.Cut(tt.key, " ")
-			if tt.file != "" { // the configuration is the same, and the file says something else
+			if tt.file != "" { // the same configuration with another content of the file
 				s.Configure(program(tt.key))
 				reload(s)
 				s.WaitState("web", "running")
@@ -321,7 +323,8 @@ func TestReloadAppliesChanges(t *testing.T) {
 	}
 }
 
-// A reload without a difference does nothing: no byte is written, no process is touched, nothing is on record.
+// TestReloadWithoutDifference: a reload without a difference writes no byte, affects no process and
+// records nothing.
 func TestReloadWithoutDifference(t *testing.T) {
 	t.Parallel()
 	const same = `
@@ -350,15 +353,15 @@ func TestReloadWithoutDifference(t *testing.T) {
 	s.WaitState("web@2", "running")
 	s.WaitState("db", "running")
 	s.MustCtl("stop", "web@1")
-	// A snapshot is all that a reload could leave something in.
+	// A snapshot covers everything that a reload could change.
 	snapshot := func() string {
 		all := s.All()
-		for i := range all { // what passes by itself
+		for i := range all { // what changes by itself
 			all[i].UptimeS, all[i].CPUS, all[i].RSSBytes, all[i].NextStartInS = nil, nil, nil, nil
 		}
 		return fmt.Sprintf("%+v\n%s\n%s\n%v", all, s.Read("run/journal"), s.Read("run/events.jsonl"), s.Programs())
 	}
-	// What the commands above have led to is written soon.
+	// The effects of the commands above are written soon.
 	var before string
 	quiet := 0
 	harness.Until(t, "everything is written", func() bool {
@@ -406,7 +409,7 @@ func TestReloadWithoutDifference(t *testing.T) {
 			t.Fatalf("reload %d has left something:\n%s\nbefore:\n%s", i, now, before)
 		}
 	}
-	// The net holds water: what is a difference leaves something.
+	// The check itself: a difference shows.
 	s.Configure(strings.Replace(same, "90s", "91s", 1))
 	reload(s)
 	if now := snapshot(); now == before {

@@ -13,7 +13,7 @@ import (
 	"superd/tests/harness"
 )
 
-// A stop tells what happened.
+// TestStopTellsWhatHappened: the output of a stop says how the program ended.
 func TestStopTellsWhatHappened(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -42,7 +42,7 @@ func TestStopTellsWhatHappened(t *testing.T) {
 	for name, r := range map[string]harness.Result{
 		"exit status 0":     <-answers,
 		"SIGTERM":           s.Ctl("stop", "quick"),
-		"300ms":             s.Ctl("stop", "deaf"), // how long it was given before the SIGKILL
+		"300ms":             s.Ctl("stop", "deaf"), // its time before the SIGKILL
 		"was stopped alrea": s.Ctl("stop", "down"),
 	} {
 		if r.Exit != 0 || !strings.Contains(r.Out, name) {
@@ -51,7 +51,7 @@ func TestStopTellsWhatHappened(t *testing.T) {
 	}
 }
 
-// One that is stopped, and one that is traced, do not hold a shutdown up either.
+// TestShutdownOfStoppedAndTraced: a stopped program and a traced one do not delay a shutdown.
 func TestShutdownOfStoppedAndTraced(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -76,8 +76,8 @@ func TestShutdownOfStoppedAndTraced(t *testing.T) {
 	}
 }
 
-// Commands and reloads come at any moment and from many at once. What was asked for last is what is, and a shutdown in the midst
-// of them ends.
+// TestRandomCommands: many clients give commands and reloads at any time. The last desired state is
+// reached, and a shutdown among them ends.
 func TestRandomCommands(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		const programs, clients, commands = 6, 4, 60
@@ -113,7 +113,8 @@ func TestRandomCommands(t *testing.T) {
 				if rng.IntN(10) > 0 {
 					path = fmt.Sprintf("/v1/programs/p%d/%s?wait=0", rng.IntN(programs), []string{"start", "stop", "restart"}[rng.IntN(3)])
 				}
-				// A reload may be refused while another is under way, anything when superd has ended (503).
+				// A reload may be refused while another is under way, and any command when superd
+				// has ended (503).
 				if code, body, _ := s.Request("POST", path); code >= 500 && code != 503 {
 					t.Errorf("POST %s: %d %s", path, code, body)
 				}

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,7 +25,7 @@ func TestControlSocketAbuse(t *testing.T) {
 	pid := s.WaitState("web", "running").Pid
 	before := len(s.FDs(d.Pid))
 
-	// A request that is wrong gets a 4xx answer or a closed connection, and soon.
+	// A wrong request gets a 4xx answer or a closed connection, soon.
 	huge := strings.Repeat("x", 16<<20)
 	for name, request := range map[string]string{
 		"garbage":            "\x00\xff\x16\x03\x01 what is this\r\n\r\n",
@@ -44,7 +45,7 @@ func TestControlSocketAbuse(t *testing.T) {
 		}
 	}
 
-	// A thousand connections that say nothing take the socket from nobody for long.
+	// A thousand silent connections block the socket for a short time only.
 	var idle []net.Conn
 	for range 1000 {
 		c, err := s.Dial()
@@ -82,7 +83,7 @@ func exchange(t *testing.T, s *harness.Site, request string) string {
 		c.(*net.UnixConn).CloseWrite()
 	}
 	answer, err := io.ReadAll(c)
-	if ne, ok := err.(net.Error); ok && ne.Timeout() {
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 		t.Errorf("no end of the connection within %v of %.40q", harness.Deadline, request)
 	}
 	return string(answer)
@@ -147,7 +148,7 @@ func TestStatusSurface(t *testing.T) {
 		t.Errorf("status of a running program: %+v", web)
 	}
 
-	// Who is asked for by name and is not up is exit status 3; the reason why is in the table.
+	// A program named explicitly that is not up makes exit status 3; the table has the reason.
 	for _, tt := range []struct {
 		names string
 		exit  int

@@ -13,18 +13,19 @@ import (
 	"superd/tests/harness"
 )
 
-// postgres is where PostgreSQL's own programs are, which Debian does not put on PATH.
+// postgres returns the directory of PostgreSQL's programs, which Debian does not put on PATH.
 func postgres(t *testing.T) (bin string) {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if err != nil || len(found) == 0 {
-		t.Fatalf("there is no PostgreSQL (tests/install-packages.sh installs it): %v, %v", found, err)
+		t.Fatalf("there is no PostgreSQL (make deps installs it): %v, %v", found, err)
 	}
 	return found[len(found)-1]
 }
 
-// PostgreSQL is made, migrated and written to. It is killed, hangs and is stopped, and those who write to it go on, or wait and come back; nothing
-// is missing in the end that it has acknowledged.
+// TestPostgreSQL creates, migrates and fills a PostgreSQL database. The database is killed, hangs
+// and is stopped; its writers continue, or wait and come back. In the end it has everything that it
+// has acknowledged.
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
 	user := ""
@@ -59,7 +60,7 @@ func TestPostgreSQL(t *testing.T) {
 	s := harness.NewSite(t, config)
 	s.Mkdir("db")
 	s.Chmod("db", 0o777)
-	// A number is written until the database has said that it has it.
+	// A writer repeats a number until the database has acknowledged it.
 	s.Write("write", `
 		n=$(psql -Atqc "select coalesce(max(n), 0) from numbers where writer = '$SUPERD_INSTANCE'") || exit
 		while n=$((n + 1)); do
@@ -76,7 +77,7 @@ func TestPostgreSQL(t *testing.T) {
 	before(t, up, "cluster", "db")
 	before(t, up, "migrate", "writer@1")
 
-	// wrote is the newest number that the database has acknowledged.
+	// wrote returns the newest number that the database has acknowledged.
 	wrote := func(name string) (n int) {
 		for line := range strings.Lines(s.Log(name)) {
 			if number, ok := strings.CutPrefix(line, "wrote "); ok {
@@ -122,7 +123,7 @@ func TestPostgreSQL(t *testing.T) {
 		sameWriters("was killed")
 	}
 
-	// It hangs: its health is that of what it does for others.
+	// It hangs: its health check uses it as its clients do.
 	s.Kill(db, syscall.SIGSTOP)
 	another("is started again, as it hangs")
 	if why := s.MustCtl("why", "db").Out; !strings.Contains(why, "unhealthy: 2 failed checks in a row: exec psql -Atqc select 1: ") {
@@ -153,7 +154,7 @@ func TestPostgreSQL(t *testing.T) {
 		if _, scanErr := fmt.Sscanf(string(out), "%d|%d", &count, &most); err != nil || scanErr != nil {
 			t.Fatalf("ask the database: %v, %v: %s", err, scanErr, out)
 		}
-		// What was acknowledged just before the stop may be there without having been printed.
+		// A number acknowledged just before the stop may not have been printed.
 		if n := wrote(name); count != most || most < n || most > n+1 {
 			t.Errorf("the database has %d numbers of %s up to %d; %d were acknowledged", count, name, most, n)
 		}

@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,7 +12,7 @@ import (
 	"superd/tests/harness"
 )
 
-// states returns the instances that came into a state, in that order.
+// states returns the instances that entered a state, in that order.
 func states(s *harness.Site, since uint64, state string) (names []string) {
 	for _, e := range events(s, since) {
 		if e.Kind == "state" && e.State == state {
@@ -21,13 +22,13 @@ func states(s *harness.Site, since uint64, state string) (names []string) {
 	return names
 }
 
-// lastEvent is the cursor of the newest event.
+// lastEvent returns the cursor of the newest event.
 func lastEvent(s *harness.Site) uint64 {
 	all := events(s, 0)
 	return all[len(all)-1].Cursor
 }
 
-// before fails unless names has the first before the second.
+// before fails the test unless names has first before second.
 func before(t *testing.T, names []string, first, second string) {
 	t.Helper()
 	if a, b := slices.Index(names, first), slices.Index(names, second); a < 0 || b < 0 || a > b {
@@ -37,7 +38,7 @@ func before(t *testing.T, names []string, first, second string) {
 
 const wait = "command = 'sleep infinity'\n"
 
-// Whatever needs nothing more is started, and nobody who lacks something.
+// TestParallelStart: a program starts as soon as its dependencies are ready, and not earlier.
 func TestParallelStart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -84,7 +85,8 @@ func TestParallelStart(t *testing.T) {
 	}
 }
 
-// What a program requires may go and come, again and again: it goes and comes with it, while a crash doesn't touch it.
+// TestDependencyRecovers: if a requirement stops and comes back repeatedly, its dependent does so
+// with it, while a crash does not affect it.
 func TestDependencyRecovers(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -110,7 +112,7 @@ func TestDependencyRecovers(t *testing.T) {
 	first := s.WaitState("front", "running").Pid
 	web := s.Status("web").Pid
 
-	// It crashes: those who run are left alone.
+	// A crash: running dependents are left alone.
 	db := s.Status("db").Pid
 	s.Kill(db, syscall.SIGKILL)
 	s.WaitStatus("db", "runs again", func(st harness.Status) bool { return st.State == "running" && st.Pid != db })
@@ -118,7 +120,8 @@ func TestDependencyRecovers(t *testing.T) {
 		t.Errorf("after a crash of db: %v, want the same process", st)
 	}
 
-	// The operator stops it: they stop before it, last one first, and come back with it.
+	// A stop by the operator: dependents stop first, the last of the chain before the others, and
+	// come back with it.
 	for range 3 {
 		mark := lastEvent(s)
 		s.MustCtl("stop", "db")
@@ -145,7 +148,8 @@ func TestDependencyRecovers(t *testing.T) {
 	}
 }
 
-// A restart of what others require restarts them; one of what waits changes nothing about that.
+// TestRestartWithDependents: a restart of a requirement restarts its dependents; a restart of a
+// waiting program changes nothing for them.
 func TestRestartWithDependents(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -184,7 +188,8 @@ func TestRestartWithDependents(t *testing.T) {
 	}
 }
 
-// A start brings up what it needs, and neither overrules the operator nor makes a secret of it.
+// TestStartBringsWhatItRequires: a start also starts requirements, except those that the operator
+// has stopped, and reports both.
 func TestStartBringsWhatItRequires(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -224,7 +229,8 @@ func TestStartBringsWhatItRequires(t *testing.T) {
 	s.WaitState("web", "running")
 }
 
-// A shutdown goes from the last to the first, and takes as long as the longest chain, not as all together.
+// TestStopOrder: a shutdown stops dependents first, and takes as long as the longest chain, not the
+// sum of all.
 func TestStopOrder(t *testing.T) {
 	t.Parallel()
 	const width = 6
@@ -235,7 +241,7 @@ func TestStopOrder(t *testing.T) {
 	}
 	text.WriteString("[program.last]\nafter = ['leaf0']\n")
 	s := harness.NewSite(t, text.String())
-	s.Mkdir("run") // what superd has not made it leaves there, with the events
+	s.Mkdir("run") // a directory that superd has not made stays, with the events
 	d := s.Start()
 	s.WaitRunning()
 	for _, name := range []string{"hub", "last", "leaf0"} {
@@ -257,7 +263,7 @@ func TestStopOrder(t *testing.T) {
 	}
 }
 
-// exits returns who ended, in that order, from the log of events that superd has left.
+// exits returns the instances that ended, in that order, from the event log that superd has left.
 func exits(t *testing.T, s *harness.Site) (names []string) {
 	t.Helper()
 	for line := range strings.Lines(s.Read("run/events.jsonl")) {
@@ -270,7 +276,8 @@ func exits(t *testing.T, s *harness.Site) (names []string) {
 	return names
 }
 
-// superd is killed in the middle of a stop, a restart and a wait: the next one goes on with each.
+// TestDependenciesSurviveKill: superd is killed during a stop, a restart and a wait. The next one
+// continues with each.
 func TestDependenciesSurviveKill(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -308,7 +315,8 @@ func TestDependenciesSurviveKill(t *testing.T) {
 	s.WaitState("web", "running")
 }
 
-// A program that is removed, and added again with another need, while it is stopping.
+// TestReloadChangesDependencies: a program is removed, and added again with another requirement,
+// while it is stopping.
 func TestReloadChangesDependencies(t *testing.T) {
 	t.Parallel()
 	const slow = "command = ['sh', '-c', 'trap \"read line < DIR/gate; exit 0\" TERM; echo up; while :; do sleep 0.05; done']\n"
@@ -318,7 +326,7 @@ func TestReloadChangesDependencies(t *testing.T) {
 	s.WaitLog("db", "up\n")
 	web := s.WaitState("web", "running").Pid
 
-	// A file that leaves a name without a program is refused.
+	// A configuration that requires a missing program is refused.
 	s.Configure("[program.web]\nrequires = ['db']\n" + wait)
 	if r := s.Ctl("reload"); r.Exit != 2 || !strings.Contains(r.Out+r.ErrOut, `there is no program "db"`) {
 		t.Errorf("reload: exit status %d\n%s%s, want it refused", r.Exit, r.Out, r.ErrOut)
@@ -343,7 +351,8 @@ func TestReloadChangesDependencies(t *testing.T) {
 	}
 }
 
-// Cycles, names that don't exist and programs that name themselves: each is told exactly, fails, and leaves the others alone.
+// TestBrokenDependencies: cycles, unknown names and programs that name themselves fail with an
+// exact message; other programs run.
 func TestBrokenDependencies(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -379,7 +388,7 @@ func TestBrokenDependencies(t *testing.T) {
 	})
 }
 
-// A chain of hundreds comes up and goes down.
+// TestLongChain: a chain of hundreds of programs starts and stops.
 func TestLongChain(t *testing.T) {
 	t.Parallel()
 	const links = 300
@@ -409,5 +418,50 @@ func TestLongChain(t *testing.T) {
 	}
 	if ended := exits(t, s); len(ended) == 0 || ended[len(ended)-1] != "p0" {
 		t.Errorf("the last one to end is %q, want p0", ended[max(0, len(ended)-1):])
+	}
+}
+
+// TestRestartOfWhatIsRequired: a restart of programs that require each other waits until all that
+// it has stopped are up again, named or not, and fails if one is not.
+func TestRestartOfWhatIsRequired(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[defaults]
+		restart = "never"
+		ready = { line = "up" }
+		[program.db]
+		command = ["sh", "-c", "echo up; exec sleep infinity"]
+		[program.web]
+		command = ["sh", "-c", "echo up; exec sleep infinity"]
+		requires = ["db"]
+		[program.front]
+		command = ["sh", "-c", "test ! -e DIR/broken && echo up && exec sleep infinity"]
+		requires = ["web"]
+		`)
+	s.Start()
+	s.WaitRunning()
+	all := []string{"db", "web", "front"}
+	for _, names := range [][]string{{"*"}, {"db"}, {"front", "db"}} {
+		before := map[string]int{}
+		for _, name := range all {
+			before[name] = s.Status(name).Pid
+		}
+		r := s.Ctl(append([]string{"restart"}, names...)...)
+		if r.Exit != 0 || r.ErrOut != "" {
+			t.Errorf("restart %v: exit status %d, want 0\n%s%s", names, r.Exit, r.Out, r.ErrOut)
+		}
+		for _, name := range all {
+			st := s.Status(name)
+			if st.State != "running" || st.Pid == before[name] {
+				t.Errorf("%s after restart %v: %v, was pid %d", name, names, st, before[name])
+			}
+			if !strings.Contains(r.Out, name+": running, pid "+strconv.Itoa(st.Pid)) {
+				t.Errorf("restart %v does not tell of %s:\n%s", names, name, r.Out)
+			}
+		}
+	}
+	s.Write("broken", "")
+	if r := s.Ctl("restart", "db"); r.Exit != 1 || !strings.Contains(r.ErrOut, "front: exit status 1") {
+		t.Errorf("restart with a dependent that fails: exit status %d, want 1 and the reason\n%s%s", r.Exit, r.Out, r.ErrOut)
 	}
 }

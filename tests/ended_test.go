@@ -7,8 +7,8 @@ import (
 	"superd/tests/harness"
 )
 
-// What the operator has stopped stays stopped when superd comes to an orderly end and is started again, until he starts it. Everything else begins
-// anew.
+// TestStoppedAcrossRestart: after an orderly shutdown and a new start of superd, a program stopped
+// by the operator stays stopped until the operator starts it. All others start afresh.
 func TestStoppedAcrossRestart(t *testing.T) {
 	t.Parallel()
 	const programs = `
@@ -50,12 +50,12 @@ func TestStoppedAcrossRestart(t *testing.T) {
 	if why := s.MustCtl("why", "stopped").Out; !strings.Contains(why, "wanted down by the operator") {
 		t.Errorf("why: %s", why)
 	}
-	s.MustCtl("shutdown") // that was not his wish
+	s.MustCtl("shutdown") // not a stop of the programs by the operator
 
 	s.Configure(programs)
 	s.Start()
 	s.WaitState("kept", "running")
-	s.WaitState("gone", "running") // his wish went with the program
+	s.WaitState("gone", "running") // the desired state was removed with the program
 	if st := s.Status("stopped"); st.State != "stopped" {
 		t.Errorf("after a second restart: %v", st)
 	}

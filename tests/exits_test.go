@@ -26,7 +26,7 @@ func TestThousandExitAtOnce(t *testing.T) {
 	s.WaitAll("failed", func(st harness.Status) bool { return st.State == "failed" })
 	took := time.Since(start)
 	t.Logf("%d exits at once: all states right after %v", count, took)
-	// One second is the promise; the rest is for a busy machine, which also runs the thousand shells.
+	// One second is promised; the rest is for a busy machine, which also runs the thousand shells.
 	if took > 5*time.Second {
 		t.Errorf("%d exits at once: all states right after %v, want about 1 s", count, took)
 	}
@@ -37,7 +37,7 @@ func TestThousandExitAtOnce(t *testing.T) {
 	}
 }
 
-// An end that comes at once, before anyone could note the start, is still the end of that very run.
+// TestInstantExits: an exit before the start could be recorded is attributed to the right run.
 func TestInstantExits(t *testing.T) {
 	t.Parallel()
 	const count, runs = 100, 3
@@ -80,7 +80,7 @@ func TestKilledChildIsBack(t *testing.T) {
 	st := s.WaitStatus("web", "has a new pid", func(st harness.Status) bool { return st.Pid != 0 && st.Pid != pids["web"] })
 	took := time.Since(start)
 	t.Logf("back after %v", took)
-	// 0.2 s is the promise, 0.1 s of which are the back-off; the rest is for a busy machine.
+	// 0.2 s is promised, 0.1 s of it backoff; the rest is for a busy machine.
 	if took > 2*time.Second {
 		t.Errorf("a killed program was back after %v, want about 0.1 s", took)
 	}
@@ -130,13 +130,13 @@ func TestRestartPolicies(t *testing.T) {
 		t.Errorf("autostart = false: %v, want stopped", got)
 	}
 
-	// An operator's start ignores and clears the limit.
+	// A start by the operator ignores and resets the limit.
 	s.MustCtl("start", "--no-wait", "limited")
 	s.WaitStatus("limited", "has given up again", func(st harness.Status) bool { return st.State == "failed" && st.Restarts == 2 })
 }
 
-// Descriptor numbers are used again at once when many programs start and end; what is meant for one
-// must not reach another, and none may be lost.
+// TestChurnMixesNothingUp: descriptor numbers are reused at once when many programs start and end.
+// Data for one program must not reach another, and none may be lost.
 func TestChurnMixesNothingUp(t *testing.T) {
 	t.Parallel()
 	const count, restarts = 30, 10

@@ -9,7 +9,8 @@ import (
 	"superd/tests/harness"
 )
 
-// Each format has the lines, and the status shows them without what the format adds.
+// TestLogFormats: each format has the lines, and the status shows them without what the format
+// adds.
 func TestLogFormats(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -28,7 +29,7 @@ func TestLogFormats(t *testing.T) {
 	s.Start()
 	for _, name := range []string{"text", "json", "direct"} {
 		s.WaitState(name, "failed")
-		if name != "direct" { // the file knows of no runs
+		if name != "direct" { // the file has no runs
 			s.WaitStatus(name, "shows its last words", func(st harness.Status) bool { return st.LastLine == "last words" })
 		}
 		harness.Until(t, "why shows the lines of "+name, func() bool {
@@ -62,7 +63,8 @@ func TestLogFormats(t *testing.T) {
 	}
 }
 
-// Row 25: a program with overflow = "drop" doesn't wait for a full disk, and every line is accounted for.
+// TestDropOnFullDisk: a program with overflow = "drop" does not wait for a full disk, and every
+// line is accounted for. Source: row 25 of the failure table.
 func TestDropOnFullDisk(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `

@@ -36,8 +36,9 @@ func smallDisk(t *testing.T, s *harness.Site, name string) (dir string) {
 	return dir
 }
 
-// Rows 25 and 46: the disk is full, then read-only, then neither. Who may drop goes on, and each of its bytes is in the log or counted; who may
-// not waits, and each of its lines is there in the end. Control answers throughout.
+// TestFullDisk: the disk is full, then read-only, then neither. A program that may drop output goes
+// on, and each of its bytes is logged or counted. One that may not waits, and each of its lines is
+// there in the end. Commands are answered throughout. Source: rows 25 and 46 of the failure table.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	const lines = 100_000
@@ -63,7 +64,8 @@ func TestFullDisk(t *testing.T) {
 	s.MustCtl("start", "drops", "waits", "other")
 	s.WaitLog("other", "ready\n")
 	s.WaitStatus("drops", "drops", func(st harness.Status) bool { return st.DroppedBytes > 0 })
-	if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil && !errors.Is(err, unix.EBUSY) { // a log file is open
+	// A log file is open
+	if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil && !errors.Is(err, unix.EBUSY) {
 		t.Fatal(err)
 	}
 	if st := s.Status("waits"); st.State != "running" {
@@ -126,12 +128,13 @@ func TestFullDisk(t *testing.T) {
 	if why := s.MustCtl("why", "drops").Out; !strings.Contains(why, fmt.Sprintf("%d bytes in %d lines were dropped", st.DroppedBytes, st.DroppedLines)) {
 		t.Errorf("why = %q, want the loss", why)
 	}
-	if table := s.Ctl("status", "drops").Out; !strings.Contains(table, fmt.Sprintf("(%d lines dropped)", st.DroppedLines)) {
+	if table := s.Ctl("status", "drops").Out; !strings.Contains(table, fmt.Sprintf("%d lines dropped", st.DroppedLines)) {
 		t.Errorf("status = %q, want the loss", table)
 	}
 }
 
-// What was dropped is counted on by the next superd, and told of in the log once, by whichever of them can.
+// TestDropCountsOutliveSuperd: the next superd continues the counts of dropped output, and one of
+// the two writes the drop record, once.
 func TestDropCountsOutliveSuperd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `

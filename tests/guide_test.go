@@ -15,8 +15,9 @@ import (
 
 // A guideBlock is a fenced block of the guide.
 type guideBlock struct {
-	name string // "Dependencies 1": its section, and which of the section's blocks of its language it is
-	lang string // what stands behind the fence; empty: nothing
+	// Section and number among the section's blocks of its language, as in "Dependencies 1"
+	name string
+	lang string // language after the fence; empty: none
 	text string
 }
 
@@ -49,7 +50,7 @@ func guide(t *testing.T) (blocks []guideBlock) {
 	return blocks
 }
 
-// guideText returns what the block of that language and name holds.
+// guideText returns the text of the block of that language and name.
 func guideText(t *testing.T, lang, name string) string {
 	t.Helper()
 	blocks := guide(t)
@@ -60,7 +61,8 @@ func guideText(t *testing.T, lang, name string) string {
 	return blocks[i].text
 }
 
-// paste makes a configuration of the guide that of a site: as it is, but for its directories and its port, which others may use.
+// paste makes a configuration of the guide that of a site, with other directories and another port,
+// as others may use those of the guide.
 func paste(t *testing.T, s *harness.Site, text string) {
 	t.Helper()
 	if !strings.Contains("\n"+text, "\n[superd]\n") {
@@ -72,7 +74,7 @@ func paste(t *testing.T, s *harness.Site, text string) {
 	s.Write("superd.toml", text)
 }
 
-// freePort returns a port of 127.0.0.1 on which nobody listens.
+// freePort returns a port of 127.0.0.1 without a listener.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -87,7 +89,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// promises are what the guide says of its configurations, beside that they are valid and that each program comes up.
+// promises check what the guide says about its configurations, apart from their validity and the
+// start of each program.
 var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd){
 	"Restarting 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
 		st := s.WaitStatus("web", "is started again", func(st harness.Status) bool { return st.Restarts > 0 && st.State == "running" })
@@ -95,7 +98,7 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 			t.Errorf("%v, want that it ended with 3", st)
 		}
 	},
-	"Work that ends, and hooks 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
+	"One-shots and hooks 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
 		if st := s.WaitState("backup", "exited"); s.Log("backup") != "done\n" {
 			t.Errorf("%v, want what it prints", st)
 		}
@@ -108,7 +111,7 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 			t.Error("the post_stop hook has left its file")
 		}
 	},
-	"Work that is done again and again 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
+	"Schedules 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
 		if st := s.WaitState("cleanup", "waiting"); st.NextStartInS == nil || !strings.Contains(st.Reason, "waits for its schedule; next run at 20") {
 			t.Errorf("%v, want it to tell when it runs next", st)
 		}
@@ -162,7 +165,7 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 			t.Errorf("web is stopped, and db is another process: %v", st)
 		}
 	},
-	"When a program is ready, and whether it is well 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
+	"Readiness and health 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
 		if st := s.WaitState("web", "running"); st.StatusText != "3 clients" || !st.Ready {
 			t.Errorf("%v, status text %q, want what it said", st, st.StatusText)
 		}
@@ -176,7 +179,7 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 			}
 		}
 	},
-	"When a program is ready, and whether it is well 2": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
+	"Readiness and health 2": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
 		s.WaitState("worker", "running")
 		first := s.WaitStatus("files", "is healthy", func(st harness.Status) bool { return st.Healthy != nil && *st.Healthy })
 		s.MustCtl("signal", "STOP", "files")
@@ -188,9 +191,9 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 			t.Errorf("why files:\n%s", why)
 		}
 	},
-	"Several instances of a program 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
+	"Replicas 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
 		three := waitNames(t, s, "proxy", "web@1", "web@2", "web@3")
-		s.WaitLog("web@2", "I am web@2\n")
+		s.WaitLog("web@2", "I am web@2 on port 8082\n")
 		s.MustCtl("scale", "web=5")
 		five := waitNames(t, s, "proxy", "web@1", "web@2", "web@3", "web@4", "web@5")
 		s.MustCtl("scale", "web=2")
@@ -226,7 +229,8 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 	},
 }
 
-// TestGuide pastes each configuration of the guide, and sees that it is valid, that its programs come up, and what the guide says of it.
+// TestGuide pastes each configuration of the guide. It checks that the configuration is valid, that
+// its programs start, and what the guide says about it.
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	left := maps.Clone(promises)
@@ -258,7 +262,7 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// comeUp waits until every program runs, is done, or waits for its time.
+// comeUp waits until every program runs, is done, or waits for its schedule.
 func comeUp(t *testing.T, s *harness.Site) {
 	t.Helper()
 	s.WaitAll("up", func(st harness.Status) bool {
@@ -268,9 +272,9 @@ func comeUp(t *testing.T, s *harness.Site) {
 		case "waiting":
 			return st.NextStartInS != nil
 		case "backoff":
-			return st.Exit != nil // it runs again and again
+			return st.Exit != nil // restarted repeatedly
 		case "failed":
-			return strings.Contains(st.Reason, "cgroup") // not everywhere can what a program takes be limited
+			return strings.Contains(st.Reason, "cgroup") // resources can't be limited everywhere
 		}
 		return false
 	})

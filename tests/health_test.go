@@ -13,7 +13,7 @@ import (
 	"superd/tests/harness"
 )
 
-// Who is unhealthy is started again, or that is only told; the results are shown.
+// TestHealth: an unhealthy program is restarted, or only reported, and the results are shown.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	var sick atomic.Bool
@@ -66,7 +66,8 @@ func TestHealth(t *testing.T) {
 	s.WaitStatus("told", "is healthy again", healthy(true))
 }
 
-// A check that hangs, forks and leaves children is killed with all of them, and costs nobody else anything.
+// TestHangingChecksAreKilled: a check that hangs, forks and leaves children is killed with all of
+// them, without effect on others.
 func TestHangingChecksAreKilled(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, `
@@ -112,7 +113,8 @@ func TestHangingChecksAreKilled(t *testing.T) {
 	})
 }
 
-// Who fails to feed his watchdog gets SIGABRT, and is started again.
+// TestWatchdogOfAProgram: a program that misses its watchdog time-out gets SIGABRT and is
+// restarted.
 func TestWatchdogOfAProgram(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -139,7 +141,8 @@ func TestWatchdogOfAProgram(t *testing.T) {
 	s.WaitStatus("starved", "is started again by the next superd", func(now harness.Status) bool { return now.Restarts > st.Restarts })
 }
 
-// While a program is stopping its health is not checked, and nothing follows from what a check says that was under way.
+// TestHealthWhileStopping: the health of a stopping program is not checked, and the result of a
+// check under way is ignored.
 func TestHealthWhileStopping(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -156,7 +159,7 @@ func TestHealthWhileStopping(t *testing.T) {
 	s.WaitState("web", "stopping")
 	s.Write("sick", "")
 	asked := len(s.Read("asked"))
-	harness.Window(t, 500*time.Millisecond) // 25 checks long
+	harness.Window(t, 500*time.Millisecond) // 25 intervals
 	if now := len(s.Read("asked")); now > asked+len("asked\n") {
 		t.Errorf("it was asked %d times while it was stopping, want once at most, by a check that was under way", (now-asked)/len("asked\n"))
 	}
@@ -172,7 +175,8 @@ func TestHealthWhileStopping(t *testing.T) {
 	}
 }
 
-// Checks go on for thousands of periods, flood, hang and fail, and superd holds no more for it.
+// TestThousandsOfChecks: after thousands of checks that flood, hang and fail, superd uses no more
+// resources.
 func TestThousandsOfChecks(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		var asked atomic.Int64

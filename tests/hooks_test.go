@@ -87,7 +87,7 @@ func TestPreStartFails(t *testing.T) {
 	}
 }
 
-// A stop finds its way out of a hook that hangs.
+// TestStopDuringHooks: a stop ends a hook that hangs.
 func TestStopDuringHooks(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -120,7 +120,7 @@ func TestStopDuringHooks(t *testing.T) {
 		if strings.Contains(s.Log("after"), "main\nwaiting\n") {
 			return true
 		}
-		s.Ctl("start", "after") // which its time-out may be too short for, too
+		s.Ctl("start", "after") // its time-out may be too short for that, too
 		s.MustCtl("stop", "after")
 		return false
 	})
@@ -129,7 +129,7 @@ func TestStopDuringHooks(t *testing.T) {
 	}
 }
 
-// The start of a one-shot is done when its work is, and tells how it went.
+// TestOneshots: the start of a one-shot returns when its run has ended, with its outcome.
 func TestOneshots(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `

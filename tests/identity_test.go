@@ -12,7 +12,7 @@ import (
 	"superd/tests/harness"
 )
 
-// What a program runs as, seen from outside and by itself.
+// TestIdentity: user, groups and privileges of a program, seen from outside and by itself.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -83,7 +83,7 @@ func sameWords(a, b string) bool {
 	return true
 }
 
-// Only root changes users, and who is not root is told so.
+// TestOtherUserWithoutRoot: only root can change users; others get an error that says so.
 func TestOtherUserWithoutRoot(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -113,8 +113,9 @@ func TestOtherUserWithoutRoot(t *testing.T) {
 	}
 }
 
-// A program of another user that writes its log file by itself may open /dev/stdout again, as it may where that is a pipe. A file that is there already is left
-// to whom it belongs: its name may be a link.
+// TestDirectLogBelongsToItsUser: a program of another user that writes its log file itself may
+// reopen /dev/stdout, as it may if that is a pipe. An existing file keeps its owner: its name may
+// be a link.
 func TestDirectLogBelongsToItsUser(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -157,7 +158,8 @@ func TestDirectLogBelongsToItsUser(t *testing.T) {
 	}
 }
 
-// A superd that is not root may have capabilities that it hands on. Programs of other users don't get them.
+// TestCapabilitiesOfSuperd: a superd that is not root may have inheritable capabilities. Programs
+// of other users don't get them.
 func TestCapabilitiesOfSuperd(t *testing.T) {
 	t.Parallel()
 	needRoot(t)

@@ -11,7 +11,8 @@ import (
 	"superd/tests/harness"
 )
 
-// Whatever superd was started with, its programs see default signals and their own descriptors only.
+// TestOddInheritance: whatever superd has inherited, its programs get default signal actions and
+// their own descriptors only.
 func TestOddInheritance(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -53,7 +54,7 @@ func TestOddInheritance(t *testing.T) {
 		t.Errorf("cat of its stdin: %v, want end of file and exit 0", st)
 	}
 
-	// superd itself is deaf to none of them.
+	// superd itself reacts to each of them.
 	d.Signal(syscall.SIGHUP)
 	d.ErrOut.Wait(t, "configuration reloaded")
 	d.Signal(syscall.SIGUSR1)
@@ -81,7 +82,7 @@ func TestProgramEnvironment(t *testing.T) {
 		restart = "never"
 		`)
 	s.Mkdir("home")
-	s.Write("web.env", "# settings\nFROM_FILE=yes\nPORT=1\n")
+	s.Write("web.env", "# settings\n; of systemd\nFROM_FILE=yes\nPORT=1\nSPLIT=one \\\ntwo\nQUOTED='it'\"'s\"\nNONE=\n")
 	s.Env = append(s.Env, "INHERITED=1", "INVOCATION_ID=a", "JOURNAL_STREAM=8:1", "LISTEN_FDS=0", "SUPERD_SECRET=1")
 	s.Start()
 	s.WaitState("web", "exited")
@@ -90,7 +91,8 @@ func TestProgramEnvironment(t *testing.T) {
 	lines := strings.Split(s.WaitLog("web", "cwd "), "\n")
 	for _, want := range []string{
 		"PORT=8080", "GREETING=hello ${PORT} 8080", "FROM_FILE=yes", "INHERITED=1",
-		"SUPERD_NAME=web", "SUPERD_INSTANCE=web", "cwd " + s.Path("home"),
+		"SPLIT=one two", "QUOTED=it's", "NONE=",
+		"SUPERD_NAME=web", "SUPERD_INSTANCE=web", "SUPERD_REPLICA=1", "cwd " + s.Path("home"),
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("environment of web: no %q in %q", want, lines)

@@ -3,6 +3,7 @@ package tests
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,7 +32,7 @@ func TestBadConfiguration(t *testing.T) {
 	t.Parallel()
 	const good = "[program.web]\ncommand = 'true'\n"
 	tests := []struct {
-		name, file string // file is the whole superd.toml
+		name, file string // file: the whole superd.toml
 		want       []string
 	}{
 		{"not TOML", "[program.web\ncommand = 'true'\n", []string{"superd.toml:1:"}},
@@ -88,7 +89,7 @@ stop_signal = "SIGNONE"
 	wantMessage(t, s.Run("check"), 2, places...)
 }
 
-// A mistake in one program's table is that program's failure; the others run.
+// TestMistakeInOneProgram: a mistake in one program's table fails that program; the others run.
 func TestMistakeInOneProgram(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -123,7 +124,8 @@ func TestBrokenEnvFile(t *testing.T) {
 	}
 }
 
-// What is wrong only on this machine or at the moment is a warning of check, and the program's failure.
+// TestNotOnThisMachine: what is wrong only on this machine, or at present, is a warning of check,
+// and a failure of the program.
 func TestNotOnThisMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -206,7 +208,7 @@ func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")
 	s.Start()
-	for _, args := range []string{"frobnicate", "run --frobnicate", "run extra", "ctl", "ctl frobnicate", "ctl start", "ctl signal web", "ctl signal NONE web", "ctl logs"} {
+	for _, args := range []string{"frobnicate", "run --frobnicate", "run extra", "ctl", "ctl frobnicate", "ctl start", "ctl signal web", "ctl signal NONE web"} {
 		if r := s.Run(strings.Fields(args)...); r.Exit != 2 || r.ErrOut == "" || strings.Count(r.ErrOut, "\n") > 35 {
 			t.Errorf("superd %s: exit status %d, message %q, want 2 and a short one", args, r.Exit, r.ErrOut)
 		}
@@ -214,6 +216,26 @@ func TestWrongUsage(t *testing.T) {
 	for _, args := range []string{"--help", "run --help", "ctl --help", "ctl status --help", "version", "version --json", "check"} {
 		if r := s.Run(strings.Fields(args)...); r.Exit != 0 || r.Out == "" {
 			t.Errorf("superd %s: exit status %d, output %q, message %q, want 0 and an output", args, r.Exit, r.Out, r.ErrOut)
+		}
+	}
+}
+
+// TestExamples: the configurations in examples/ have no mistakes, even where this machine lacks
+// what they name.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, "")
+	found, err := filepath.Glob("../examples/*/superd.toml")
+	if err != nil || len(found) == 0 {
+		t.Fatal(found, err)
+	}
+	for _, path := range found {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := s.Run("check", "-c", path); r.Exit != 0 {
+			t.Errorf("superd check of %s: %d\n%s%s", path, r.Exit, r.Out, r.ErrOut)
 		}
 	}
 }

@@ -1,18 +1,21 @@
 package tests
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"superd/tests/harness"
 )
 
-// The keeper is as small as it is meant to be, and known.
+// TestKeeper: the keeper is as small as promised, and status shows it.
 func TestKeeper(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -41,7 +44,8 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// What keeps superd from coming up is told as it always was, and the keeper does not try again.
+// TestKeeperOfFailedStart: the cause of a failed start of superd is printed as without a keeper,
+// and the keeper does not retry.
 func TestKeeperOfFailedStart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.web]\ncomand = 'x'\n[superd.x]\n")
@@ -54,7 +58,8 @@ func TestKeeperOfFailedStart(t *testing.T) {
 	}
 }
 
-// Each signal comes to superd once, also when the keeper's process group gets it as from a terminal.
+// TestKeeperForwardsOnce: each signal reaches superd once, even if a terminal sends it to the
+// keeper's whole process group.
 func TestKeeperForwardsOnce(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -89,14 +94,15 @@ func TestKeeperForwardsOnce(t *testing.T) {
 	}
 }
 
-// A supervisor that ends in any way that it has not announced is followed by another, and clients notice a pause at most.
+// TestKilledSupervisor: the keeper replaces a supervisor that ends in any unannounced way, and
+// clients see at most a pause.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n")
 	d := s.Start()
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGABRT, syscall.SIGKILL} {
 		s.Kill(d.Pid, sig)
-		s.WaitState("later", "stopped") // fails when there is no answer
+		s.WaitState("later", "stopped") // fails without an answer
 		d.FindSupervisor()
 	}
 	if words := s.Read("run/crash.txt"); !strings.HasPrefix(words, "SIGABRT") || !strings.Contains(words, "goroutine ") {
@@ -110,7 +116,7 @@ func TestKilledSupervisor(t *testing.T) {
 	}
 }
 
-// When the keeper is killed, the supervisor takes its place.
+// TestKilledKeeper: if the keeper is killed, the supervisor replaces it.
 func TestKilledKeeper(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n")
@@ -128,7 +134,8 @@ func TestKilledKeeper(t *testing.T) {
 	harness.Until(t, "both have ended", func() bool { return len(s.Processes()) == 0 })
 }
 
-// While the keeper has no supervisor, nobody else takes its place.
+// TestKeeperBetweenSupervisors: while the keeper has no supervisor, no other superd gets its
+// runtime directory.
 func TestKeeperBetweenSupervisors(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")
@@ -146,7 +153,8 @@ func TestKeeperBetweenSupervisors(t *testing.T) {
 	}
 }
 
-// A superd in a container and one outside of it may be given the same runtime directory. Neither can look the other's pids up.
+// TestRuntimeDirOfAnotherNamespace: a superd in a container and one outside may share a runtime
+// directory, though neither can look up the other's pids.
 func TestRuntimeDirOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -165,8 +173,9 @@ func TestRuntimeDirOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// A supervisor that does nothing any more is ended, and its last words are kept. So is one that the machine holds up for so long: then another one is
-// stopped, and answers may take several.
+// TestWatchdog: the keeper kills a supervisor that hangs, and keeps its crash log. A supervisor
+// delayed that long by the machine is killed, too: then others may be, and answers may take
+// several.
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n")
@@ -182,7 +191,8 @@ func TestWatchdog(t *testing.T) {
 	harness.Until(t, "another one answers", func() bool { return strings.Contains(s.Ctl("status", "later").Out, "stopped") })
 }
 
-// A supervisor that is killed when its shutdown is complete, but for its own end, is not followed by one that starts everything again.
+// TestKilledAtTheEnd: a supervisor killed when its shutdown is complete, except for its own end, is
+// not replaced by one that starts everything again.
 func TestKilledAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.loud]\ncommand = ['sh', '-c', 'seq 100000; exec sleep infinity']\n")
@@ -193,7 +203,7 @@ func TestKilledAtTheEnd(t *testing.T) {
 	defer mute.Close()
 	d := s.Start(func(cmd *exec.Cmd) {
 		cmd.Args = append(cmd.Args, "--output=always")
-		cmd.Stdout = w // that nobody reads, so that the end takes a while
+		cmd.Stdout = w // it has no reader, so that the end takes a while
 	})
 	w.Close()
 	s.WaitLog("loud", "\n100000\n")
@@ -206,5 +216,151 @@ func TestKilledAtTheEnd(t *testing.T) {
 	}
 	if n := strings.Count(d.ErrOut.String(), `msg="superd runs"`); n != 1 {
 		t.Errorf("%d supervisors, want 1:\n%s", n, d.ErrOut)
+	}
+}
+
+// wreck makes starts of a supervisor fail: the lock file can't be opened. The function that it
+// returns repairs that.
+func wreck(s *harness.Site) (repair func()) {
+	s.T.Helper()
+	s.Move("run/superd.lock", "run/superd.lock.kept")
+	s.Mkdir("run/superd.lock")
+	return func() {
+		s.T.Helper()
+		if err := os.Remove(s.Path("run/superd.lock")); err != nil {
+			s.T.Fatal(err)
+		}
+		s.Move("run/superd.lock.kept", "run/superd.lock")
+	}
+}
+
+// TestStopBetweenSupervisors: a signal that comes while no supervisor can start applies to the
+// first one that does.
+func TestStopBetweenSupervisors(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "child signals DIR/gate"
+		`)
+	open := s.Gate("gate")
+	d := s.Start()
+	s.WaitLog("web", "ready\n")
+	repair := wreck(s)
+	s.Kill(d.Pid, syscall.SIGKILL)
+	d.ErrOut.WaitTimes(t, "is started again", 2)
+	d.Signal(syscall.SIGUSR1)
+	d.Signal(syscall.SIGTERM)
+	crashes := strings.Count(d.ErrOut.String(), "is started again")
+	// Supervisors that got the signal have ended
+	d.ErrOut.WaitTimes(t, "is started again", crashes+2)
+	repair()
+	s.WaitLog("web", "got")
+	open()
+	if exit := d.Wait(); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+	if got, want := s.Log("web"), "ready\ngot terminated\n"; got != want {
+		t.Errorf("log %q, want %q", got, want)
+	}
+	d.ErrOut.Wait(t, `msg="shutting down" because=SIGTERM`)
+	d.ErrOut.Wait(t, "log files reopened")
+}
+
+// TestStopWithoutSupervisor: if no supervisor can start, the keeper itself ends the programs,
+// within the ten seconds that docker stop gives: each gets SIGTERM before SIGKILL.
+func TestStopWithoutSupervisor(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = ["sh", "-c", "trap 'echo > DIR/saved; exit' TERM; echo ready; while :; do sleep 1 & wait; done"]
+		[program.deaf]
+		command = "child deaf"
+		[program.tree]
+		command = "child forks 3"
+		`)
+	d := s.Start()
+	s.WaitLog("web", "ready\n")
+	s.WaitLog("deaf", "ready")
+	s.WaitLog("tree", "ready")
+	wreck(s)
+	s.Kill(d.Pid, syscall.SIGKILL)
+	d.Abandon() // the journal and the cgroups stay for the next superd
+	d.ErrOut.WaitTimes(t, "is started again", 2)
+	begun := time.Now()
+	d.Signal(syscall.SIGTERM)
+	exit := d.Wait()
+	// 8 s; the machine may be busy
+	if took := time.Since(begun); exit != 1 || took > 20*time.Second {
+		t.Errorf("exit status %d after %v, want 1 within ten seconds\n%s", exit, took, d.ErrOut)
+	}
+	if left := s.Processes(); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if s.Read("saved") == "" {
+		t.Error("web had no time to end by itself")
+	}
+	d.ErrOut.Wait(t, "the keeper ends them")
+}
+
+// TestChildrenFromBefore: a shell with children executes superd. These children and their
+// descendants are left alone by a keeper that ends the programs without a supervisor, and by a
+// supervisor without cgroups, which scans for hidden processes.
+func TestChildrenFromBefore(t *testing.T) {
+	t.Parallel()
+	const shell = `
+		sleep 1000 >/dev/null 2>&1 & echo $! >DIR/job
+		sh -c 'sleep 1000 & echo $! >DIR/orphan; read x <DIR/gate' >/dev/null 2>&1 &`
+	for name, options := range map[string][]func(*exec.Cmd){
+		"keeper": nil, "no keeper": {harness.NoKeeper, harness.NoCgroups},
+	} {
+		for _, upgrades := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, %d upgrades", name, upgrades), func(t *testing.T) {
+				t.Parallel()
+				s := harness.NewSite(t, `
+					[program.tree]
+					command = "child forks 3"
+					`)
+				open := s.Gate("gate")
+				d := s.Start(append(options, harness.Under(strings.ReplaceAll(shell, "DIR", s.Dir)))...)
+				s.WaitLog("tree", "ready")
+				for range upgrades {
+					s.MustCtl("upgrade")
+					if d.KeeperPid != 0 {
+						d.ErrOut.Wait(t, "the keeper runs the new binary, too")
+					}
+				}
+				superd := cmp.Or(d.KeeperPid, d.Pid)
+				var left []*harness.Held
+				for _, file := range []string{"job", "orphan"} {
+					harness.Until(t, file+" runs", func() bool { return strings.HasSuffix(s.Read(file), "\n") })
+					pid, err := strconv.Atoi(strings.TrimSpace(s.Read(file)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					left = append(left, s.Hold(pid))
+				}
+				open()
+				harness.Until(t, "superd has got an orphan", func() bool { return s.Parent(left[1].Pid) == superd })
+				want := 0
+				if d.KeeperPid != 0 {
+					want = 1
+					wreck(s)
+					s.Kill(d.Pid, syscall.SIGKILL)
+					d.Abandon()
+					d.ErrOut.WaitTimes(t, "is started again", 2)
+				}
+				d.Signal(syscall.SIGTERM)
+				if exit := d.Wait(); exit != want {
+					t.Errorf("exit status %d, want %d\n%s", exit, want, d.ErrOut)
+				}
+				for i, which := range []string{"the job", "the orphan"} {
+					if !left[i].Alive() {
+						t.Errorf("superd has ended %s\n%s", which, d.ErrOut)
+					}
+					left[i].Kill()
+				}
+				harness.Until(t, "nothing else is left", func() bool { return len(s.Processes()) == 0 })
+			})
+		}
 	}
 }

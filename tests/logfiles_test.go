@@ -13,7 +13,8 @@ import (
 	"superd/tests/harness"
 )
 
-// Rotated files are removed, the oldest first, where those of an instance or of all have more bytes than they may; what is kept has no hole.
+// TestLogTotals: rotated segments are removed, the oldest first, when those of an instance or of
+// all exceed their limit; the remaining ones have no gap.
 func TestLogTotals(t *testing.T) {
 	t.Parallel()
 	const count, each, all = 30_000, 100_000, 150_000
@@ -33,7 +34,8 @@ func TestLogTotals(t *testing.T) {
 	}
 	size := func(glob string) (bytes int) {
 		for _, name := range s.Files(glob) {
-			if info, err := os.Stat(s.Path(name)); err == nil { // else it has been removed by now
+			// Otherwise it has been removed by now
+			if info, err := os.Stat(s.Path(name)); err == nil {
 				bytes += int(info.Size())
 			}
 		}
@@ -59,7 +61,8 @@ func TestLogTotals(t *testing.T) {
 	}
 }
 
-// Each file of a log, rotated and compressed ones, too, belongs to whom it is to belong, and has its mode, whatever the umask is.
+// TestLogOwnersAndModes: each file of a log, rotated and compressed ones included, has its
+// configured owner and mode, whatever the umask.
 func TestLogOwnersAndModes(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -95,8 +98,10 @@ func TestLogOwnersAndModes(t *testing.T) {
 	}
 }
 
-// Row 22 while a program writes: its log file is moved away, with and without a signal to superd, removed and truncated. Each line is in one of the
-// files, once and in order, but for those that came between a look at a file and its truncation.
+// TestLogFileChangesUnderAWriter: while a program writes, its log file is moved away, with and
+// without a signal to superd, removed and truncated. Each line is in one of the files, once and in
+// order, except for lines between a read of a file and its truncation. Source: row 22 of the
+// failure table.
 func TestLogFileChangesUnderAWriter(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -110,7 +115,7 @@ func TestLogFileChangesUnderAWriter(t *testing.T) {
 	type part struct {
 		file *os.File
 		text string // if there is no file
-		torn bool   // lines may be missing before it, and its first one be torn
+		torn bool   // whether lines may be missing before it, and its first one be torn
 	}
 	var parts []part
 	var torn bool
@@ -184,7 +189,7 @@ func TestLogFileChangesUnderAWriter(t *testing.T) {
 			switch {
 			case whole && (n == last+1 || gap && n > last):
 				last, gap = n, false
-			case gap && !whole: // what superd was about to write where the file was
+			case gap && !whole: // what superd was about to write at the old end of the file
 			default:
 				t.Fatalf("in part %d of %d: line %q after line %d", i, len(parts), line, last)
 			}

@@ -19,7 +19,8 @@ func numbered(n int) string {
 	return b.String()
 }
 
-// repeats goes through numbered lines of which superd's death may have brought some again, and fails where one is missing or is not a line.
+// repeats counts the repeated ones of numbered lines, which a crash of superd may cause, and fails
+// if a line is missing or torn.
 func repeats(t *testing.T, text string, lines int) (again int) {
 	t.Helper()
 	next := 1
@@ -39,8 +40,8 @@ func repeats(t *testing.T, text string, lines int) (again int) {
 	return again
 }
 
-// A logger gets each line while superd is killed again and again, and is adopted: it is the same process. At the end it sees the end of its input, and
-// not before it has all lines.
+// TestLoggerAcrossKills: a logger gets each line while superd is killed repeatedly and adopts it
+// each time. It sees the end of its input after all lines, and not before.
 func TestLoggerAcrossKills(t *testing.T) {
 	t.Parallel()
 	const lines = 300_000
@@ -77,7 +78,8 @@ func TestLoggerAcrossKills(t *testing.T) {
 	t.Logf("%d lines came again", repeats(t, text, lines))
 }
 
-// A logger that is killed is started again and goes on with what it had not read: its FIFO outlives it, also where superd is killed meanwhile.
+// TestLoggerIsKilled: a killed logger is restarted and continues with what was unread: its FIFO
+// outlives it, even if superd is killed meanwhile.
 func TestLoggerIsKilled(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -112,7 +114,7 @@ func TestLoggerIsKilled(t *testing.T) {
 		old := s.WaitState("web.logger", "running").Pid
 		s.Kill(old, syscall.SIGSTOP)
 		harness.Until(t, "the logger is stopped", func() bool { return strings.HasPrefix(s.Field(old, "status", "State"), "T") })
-		print(2000) // it is in the FIFO of a logger that doesn't read
+		print(2000) // it stays in the FIFO, as the logger does not read
 		if round > 0 {
 			pid := d.Pid
 			s.Kill(pid, syscall.SIGKILL)
@@ -132,7 +134,7 @@ func TestLoggerIsKilled(t *testing.T) {
 	if out := s.MustCtl("history", "web.logger").Out; !strings.Contains(out, "SIGKILL") {
 		t.Errorf("history = %q, want how the logger ended", out)
 	}
-	// A restart is one of the logger alone, and so is a stop.
+	// A restart, or a stop, of the logger does not affect its program.
 	s.MustCtl("restart", "web.logger")
 	print(500)
 	logged()
@@ -143,7 +145,7 @@ func TestLoggerIsKilled(t *testing.T) {
 	if st := s.Status("web"); st.Pid != web {
 		t.Errorf("the program is %v, want process %d", st, web)
 	}
-	// Taken out of the configuration, it goes after its program.
+	// Removed from the configuration, it ends after its program.
 	s.Configure("[program.other]\ncommand = 'sleep infinity'\n")
 	print(500)
 	s.WaitStatus("web", "has printed", func(st harness.Status) bool { return st.LastLine == fmt.Sprint(last) })
@@ -152,7 +154,9 @@ func TestLoggerIsKilled(t *testing.T) {
 	logged()
 }
 
-// A logger that stalls: who may drop does, by exact count and with a line that tells, who may not waits and loses nothing. Control answers, and others go on.
+// TestLoggerStalls: while a logger stalls, a program that may drop output does so, with an exact
+// count in a drop record, and one that may not waits and loses nothing. Commands are answered, and
+// other programs go on.
 func TestLoggerStalls(t *testing.T) {
 	t.Parallel()
 	const lines = 100_000

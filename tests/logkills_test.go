@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A counter is a superd with a program, web, that prints lines with numbers, from 1 on, when it is told to.
+// A counter is a superd with a program, web, that prints numbered lines, from 1 on, when told to.
 type counter struct {
 	*harness.Site
 	d    *harness.Superd
@@ -38,7 +39,7 @@ func newCounter(t *testing.T, log string) *counter {
 	return &counter{s, s.Start(), 0}
 }
 
-// print has the program print some more lines.
+// print makes the program print some more lines.
 func (c *counter) print(lines int) {
 	c.T.Helper()
 	if err := os.WriteFile(c.Path("go"), fmt.Appendf(nil, "%d %d\n", c.last+1, c.last+lines), 0); err != nil {
@@ -55,7 +56,7 @@ func (c *counter) kill() {
 	harness.Until(c.T, "another superd answers", func() bool { c.d.FindSupervisor(); return c.d.Pid != pid })
 }
 
-// A numbering sees to it that numbered syslog messages come without a hole. Some may come again.
+// A numbering checks that numbered syslog messages come without a gap. Some may be repeated.
 type numbering struct {
 	testing.TB
 	last, again int
@@ -74,7 +75,8 @@ func (n *numbering) take(message []byte) {
 	n.last = max(n.last, number)
 }
 
-// superd is killed while it sends: each line gets there. What UDP would lose, since nobody takes it in time, is not sent here.
+// TestSyslogByUDPAcrossKills kills superd while it sends: each line arrives. The test sends no
+// faster than the receiver reads, as UDP would drop the excess.
 func TestSyslogByUDPAcrossKills(t *testing.T) {
 	t.Parallel()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -102,7 +104,8 @@ func TestSyslogByUDPAcrossKills(t *testing.T) {
 	t.Logf("%d lines came again", n.again)
 }
 
-// The same by TCP, at full speed. The last message of a connection may be a part of one, which comes again.
+// TestSyslogByTCPAcrossKills does the same by TCP, at full speed. The last message of a connection
+// may be partial; it is sent again.
 func TestSyslogByTCPAcrossKills(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -128,7 +131,7 @@ func TestSyslogByTCPAcrossKills(t *testing.T) {
 				t.Fatal(err)
 			}
 			message, err := octetCounted(in)
-			if err == io.EOF || err == io.ErrUnexpectedEOF {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 				break
 			}
 			if err != nil {
@@ -162,7 +165,8 @@ func octetCounted(in *bufio.Reader) ([]byte, error) {
 	return message, err
 }
 
-// superd is killed while files are rotated and compressed: all lines are there once and in order, whoever reads while that goes on.
+// TestRotatedAndCompressedAcrossKills kills superd during rotation and compression: all lines are
+// there once and in order, for readers meanwhile, too.
 func TestRotatedAndCompressedAcrossKills(t *testing.T) {
 	t.Parallel()
 	for compress, suffix := range map[string]string{"gzip": ".gz", "zstd": ".zst"} {

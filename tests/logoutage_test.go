@@ -11,7 +11,8 @@ import (
 	"superd/tests/harness"
 )
 
-// A log that takes nothing shows wherever a user looks, with the reason, from when it begins until it is over, and also when another superd has taken over.
+// TestLogOutageShows: a log that can't be written shows in each command, with the reason, until it
+// can be, and after a recovery, too.
 func TestLogOutageShows(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -57,7 +58,7 @@ func TestLogOutageShows(t *testing.T) {
 			if why := s.MustCtl("why", name).Out; !strings.Contains(why, "Its output does not get into its log since ") || !strings.Contains(why, reason) || !strings.Contains(why, meanwhile) {
 				t.Errorf("why %s says:\n%s\nwant since when, the reason and what the program does meanwhile", name, why)
 			}
-			if table := s.MustCtl("status", name).Out; !strings.Contains(table, "(no log for ") || !strings.Contains(table, reason) {
+			if table := s.MustCtl("status", name).Out; !strings.Contains(table, "no log for ") || !strings.Contains(table, reason) {
 				t.Errorf("status shows:\n%s\nwant the reason: %s", table, reason)
 			}
 			if r := s.MustCtl("logs", name); !strings.Contains(r.ErrOut, "output does not get into this log since ") || !strings.Contains(r.ErrOut, reason) {

@@ -12,7 +12,7 @@ import (
 	"superd/tests/harness"
 )
 
-// follow starts `superd ctl ARGS…` and returns what it prints.
+// follow starts `superd ctl ARGS…` and returns its output.
 func follow(t *testing.T, s *harness.Site, args ...string) *harness.Output {
 	t.Helper()
 	cmd := s.Command(append([]string{"ctl"}, args...)...)
@@ -30,7 +30,8 @@ func end(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-// Whoever follows logs, events or the status goes on where he was when superd crashes or is upgraded: each line once.
+// TestFollowersOutliveSuperd: a follower of logs, events or status continues at its cursor when
+// superd crashes or is upgraded: each line once.
 func TestFollowersOutliveSuperd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -79,7 +80,8 @@ func TestFollowersOutliveSuperd(t *testing.T) {
 	})
 }
 
-// The selector is kept: a program that a reload adds is followed, too. Runs are told apart in every format.
+// TestLogsOfRunsAndOfWhatIsAdded: a follower keeps its selector, so that it follows a program that
+// a reload adds. Runs are distinguished in every format.
 func TestLogsOfRunsAndOfWhatIsAdded(t *testing.T) {
 	t.Parallel()
 	const formats = `
@@ -147,7 +149,8 @@ func TestLogsOfRunsAndOfWhatIsAdded(t *testing.T) {
 	out.Wait(t, "| many@3\n")
 }
 
-// Who follows a program sees what it prints to standard error when a reload gives that a log of its own, takes it away and gives it again.
+// TestStderrBecomesApart: a follower sees standard error when a reload gives that a log of its own,
+// removes it and adds it again.
 func TestStderrBecomesApart(t *testing.T) {
 	t.Parallel()
 	const program = `
@@ -181,8 +184,9 @@ func TestStderrBecomesApart(t *testing.T) {
 	}
 }
 
-// A file that standard error has for itself is read as the one of standard output is: last lines, each stream told, and followed across rotations and superd's
-// death, each line once.
+// TestLogsOfStderrApart: the separate log of standard error is read like that of standard output:
+// last lines, each with its stream, and followed across rotations and a crash of superd, each line
+// once.
 func TestLogsOfStderrApart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -231,7 +235,8 @@ func TestLogsOfStderrApart(t *testing.T) {
 	harness.Until(t, "what a program has written itself is shown", func() bool { return s.MustCtl("logs", "direct").Out == "out\nerr\n" })
 }
 
-// The output of a run of a program that has another log by now is not in it; so that is said rather than what others have printed shown.
+// TestRunInAnotherLog: the output of a run is not in the log that its program has now. superd says
+// so rather than show other output.
 func TestRunInAnotherLog(t *testing.T) {
 	t.Parallel()
 	const other = "[program.other]\ncommand = \"sleep infinity\"\n"
@@ -246,14 +251,20 @@ func TestRunInAnotherLog(t *testing.T) {
 			t.Parallel()
 			s := harness.NewSite(t, program(fmt.Sprintf(`{ file = "DIR/1.log", format = %q }`, formats[0])))
 			s.Start()
-			harness.Until(t, "the first run has printed something", func() bool { return strings.HasSuffix(s.MustCtl("logs", "--run", "0", "web").Out, "\n") })
+			var first, now string
+			harness.Until(t, "the first run has printed something", func() bool {
+				first = s.MustCtl("logs", "--run", "0", "web").Out
+				return strings.HasSuffix(first, "\n")
+			})
 			s.Configure(other)
 			s.MustCtl("reload")
 			harness.Until(t, "it is gone", func() bool { return s.Ctl("status", "web").Exit != 0 })
 			s.Configure(program(fmt.Sprintf(`{ file = "DIR/2.log", format = %q }`, formats[1])))
 			s.MustCtl("reload")
-			var now string
-			harness.Until(t, "the second run has printed something", func() bool { now = s.Ctl("logs", "--run", "0", "web").Out; return strings.HasSuffix(now, "\n") })
+			harness.Until(t, "the second run has printed something", func() bool {
+				now = s.Ctl("logs", "--run", "0", "web").Out
+				return strings.HasSuffix(now, "\n") && now != first
+			})
 			before := s.MustCtl("logs", "--run", "-1", "web")
 			if before.Out != "" || !strings.Contains(before.ErrOut, "nothing of that run is in this log") && !strings.Contains(before.ErrOut, "output is missing here") {
 				t.Errorf("of the run before: %q, and %q; want nothing, and why\nthe present run: %q", before.Out, before.ErrOut, now)

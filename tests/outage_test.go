@@ -17,8 +17,10 @@ import (
 	"superd/tests/harness"
 )
 
-// Row 26: the disk of some logs does not answer, and nobody reads what superd itself has to say. Control answers, others start, stop and log; when
-// the disk is given up, each line of who waited is there, and each byte of who may drop is there or counted.
+// TestLogDiskStalls: the disk of some logs does not answer, and superd's own output has no reader.
+// Commands are answered; other programs start, stop and log. When the disk is unmounted, each line
+// of a program that waits is there, and each byte of one that may drop is there or counted. Source:
+// row 26 of the failure table.
 func TestLogDiskStalls(t *testing.T) {
 	t.Parallel()
 	const lines = 20_000 // more than a pipe holds
@@ -52,7 +54,7 @@ func TestLogDiskStalls(t *testing.T) {
 		s.Status("other")
 		return time.Since(begin) < 50*time.Millisecond
 	})
-	release() // the folder below the mount is there now
+	release() // the folder below the mount is used from now on
 	s.WaitState("waits", "exited")
 	read := func(name string) string {
 		text, err := os.ReadFile(s.Path("m/" + name))
@@ -79,7 +81,7 @@ func TestLogDiskStalls(t *testing.T) {
 	}
 }
 
-// childLines returns what `child lines N` writes.
+// childLines returns the output of `child lines N`.
 func childLines(n int) string {
 	var b strings.Builder
 	for i := 1; i <= n; i++ {
@@ -88,14 +90,14 @@ func childLines(n int) string {
 	return b.String()
 }
 
-// fullPipe returns the end of a pipe that takes nothing more until the test ends.
+// fullPipe returns the write end of a pipe that stays full until the test ends.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another description, since who gets the first one is to wait.
+	// A separate open file description: the caller's has to block.
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", write.Fd()), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -111,12 +113,13 @@ func fullPipe(t *testing.T) *os.File {
 	}
 	t.Cleanup(func() {
 		write.Close()
-		go io.Copy(io.Discard, read) // else its last messages would keep superd
+		go io.Copy(io.Discard, read) // otherwise superd's last messages would block it
 	})
 	return write
 }
 
-// Row 22: a log file is moved away, deleted and truncated, and nobody tells superd. Each line is in one of them, once.
+// TestLogFileChangesUnderneath: a log file is moved away, deleted and truncated without a signal to
+// superd. Each line is in one of the files, once. Source: row 22 of the failure table.
 func TestLogFileChangesUnderneath(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -150,7 +153,7 @@ func TestLogFileChangesUnderneath(t *testing.T) {
 		case 0:
 			moved := fmt.Sprintf("%s.moved%d", log, round)
 			err = os.Rename(log, moved)
-			for there := false; err == nil && !there; { // it is noticed soon
+			for there := false; err == nil && !there; { // noticed soon
 				step(moved)
 				_, serr := os.Stat(log)
 				there = serr == nil
@@ -181,7 +184,8 @@ func TestLogFileChangesUnderneath(t *testing.T) {
 	}
 }
 
-// Row 27: who follows logs stops reading. Nobody else notices, and he is told how much he has missed.
+// TestFollowerStops: a follower of logs stops reading. Nothing else is affected, and it learns how
+// much it has missed. Source: row 27 of the failure table.
 func TestFollowerStops(t *testing.T) {
 	t.Parallel()
 	const lines = 200_000
@@ -235,8 +239,9 @@ func TestFollowerStops(t *testing.T) {
 	}
 }
 
-// Row 46: the directory in which superd was started is removed. It lives on, what starts says why it can't where it needs that directory, and the
-// next superd comes up there, too.
+// TestWorkingDirectoryRemoved: the working directory of superd is removed. superd stays alive, a
+// start that needs that directory fails with the reason, and the next superd starts there, too.
+// Source: row 46 of the failure table.
 func TestWorkingDirectoryRemoved(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -271,8 +276,9 @@ func TestWorkingDirectoryRemoved(t *testing.T) {
 	s.WaitLog("count", strings.Repeat("started\n", 3))
 }
 
-// Rows 6, 7 and 19, with lines that are counted: a descendant prints on after the exit, which is told at once; a program closes its output and runs on;
-// a last line has no newline.
+// TestNumberedLinesToTheEnd, with counted lines: a descendant prints after the exit, which is
+// reported at once; a program closes its output and continues; a last line has no newline. Source:
+// rows 6, 7 and 19 of the failure table.
 func TestNumberedLinesToTheEnd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -309,8 +315,9 @@ func TestNumberedLinesToTheEnd(t *testing.T) {
 	}
 }
 
-// Row 46: the file system of a log goes read-only. superd says so, the program's lines wait, others go on; and each line is there when it can be
-// written to again.
+// TestReadOnlyDisk: the file system of a log becomes read-only. superd reports it, the program's
+// output waits, and other programs go on. Each line is there when the file system is writable
+// again. Source: row 46 of the failure table.
 func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -331,7 +338,7 @@ func TestReadOnlyDisk(t *testing.T) {
 		return string(text)
 	}
 	harness.Until(t, "the first lines", func() bool { return read() == numbered(1000) })
-	d.Signal(syscall.SIGUSR1) // it lets go of its log files
+	d.Signal(syscall.SIGUSR1) // closes its log files
 	harness.Until(t, "the disk is read-only", func() bool {
 		err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, "")
 		if err != nil && err != unix.EBUSY {

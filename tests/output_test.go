@@ -12,7 +12,8 @@ import (
 	"superd/tests/harness"
 )
 
-// An exit is the word of the process, not of its pipe, which a descendant may hold for hours.
+// TestGrandchildKeepsPipe: an exit is reported when the process exits, not when its pipe closes,
+// which a descendant may hold open for hours.
 func TestGrandchildKeepsPipe(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -77,7 +78,7 @@ func TestLastLineWithoutNewline(t *testing.T) {
 	}
 }
 
-// The newest line is the newest complete one while the program runs.
+// TestNewestCompleteLine: while the program runs, the last line shown is the newest complete one.
 func TestNewestCompleteLine(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -217,7 +218,7 @@ func TestRotatedFilesJoined(t *testing.T) {
 
 	var joined strings.Builder
 	files := s.Files("log/lines.log*")
-	for _, name := range append(files[1:], files[0]) { // the one being written has the shortest name
+	for _, name := range append(files[1:], files[0]) { // the current segment has the shortest name
 		part := s.Read(name)
 		if !strings.HasSuffix(part, "\n") || len(part) > 100_000 {
 			t.Errorf("%s: %d bytes, ends in %q, want 100000 at most, cut at a line's end", name, len(part), part[max(0, len(part)-20):])

@@ -17,7 +17,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// superd ends when its programs say so, and with their status.
+// TestExitPolicies: superd ends by the exit policy of its programs, and with their status.
 func TestExitPolicies(t *testing.T) {
 	t.Parallel()
 	const quiet = "[program.quiet]\ncommand = 'sleep infinity'\n"
@@ -57,7 +57,7 @@ func TestExitPolicies(t *testing.T) {
 	}
 }
 
-// What the configuration doesn't ask for doesn't end superd.
+// TestNoExit: superd does not end without a matching policy.
 func TestNoExit(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `exit_when = "any-failed"
@@ -80,7 +80,7 @@ func TestNoExit(t *testing.T) {
 	s.MustCtl("start", "held") // a superd that is shutting down refuses it
 }
 
-// A stop and a removal are ends, too.
+// TestAllExitedByTheOperator: a stop and a removal count as exits, too.
 func TestAllExitedByTheOperator(t *testing.T) {
 	t.Parallel()
 	const config = `exit_when = "all-exited"
@@ -111,7 +111,7 @@ func TestAllExitedByTheOperator(t *testing.T) {
 	}
 }
 
-// As PID 1 superd reaps orphans, obeys SIGTERM, and passes the status on.
+// TestInit: as PID 1 superd reaps orphans, ends at SIGTERM and returns the status.
 func TestInit(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -128,7 +128,8 @@ func TestInit(t *testing.T) {
 		s := harness.NewSite(t, orphans)
 		s.Gate("gate")
 		d := s.Start(harness.AsInit(""))
-		if st := s.WaitState("orphans", "running"); st.Pid == 0 || st.Pid > 400 { // superd has threads, too
+		// superd has threads, too
+		if st := s.WaitState("orphans", "running"); st.Pid == 0 || st.Pid > 400 {
 			t.Errorf("%v: want a pid of a namespace of its own", st)
 		}
 		s.WaitLog("orphans", "left\n")
@@ -153,7 +154,7 @@ func TestInit(t *testing.T) {
 	})
 }
 
-// After giving up a program is tried again slowly, and a run by then is all that is needed.
+// TestRetryAfterGivingUp: after the start limit, a program is retried slowly until a run succeeds.
 func TestRetryAfterGivingUp(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `

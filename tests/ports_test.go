@@ -11,7 +11,7 @@ import (
 	"superd/tests/harness"
 )
 
-// A countingPort accepts connections and notes when.
+// A countingPort accepts connections and records their times.
 type countingPort struct {
 	net.Listener
 	mu sync.Mutex
@@ -41,7 +41,7 @@ func listenAt(t *testing.T, address string) *countingPort {
 	return p
 }
 
-// most returns how many connections came within any stretch of d, and how many in all.
+// most returns the largest number of connections within any period d, and the number of all.
 func (p *countingPort) most(d time.Duration) (most, all int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,8 +55,10 @@ func (p *countingPort) most(d time.Duration) (most, all int) {
 	return most, len(p.at)
 }
 
-// Two hundred programs wait for one port, and two hundred more for a program that is ready by it. They begin to ask at the same instant, when
-// superd is killed; the port is asked at different times all the same, by each of them once when it is there, and control answers meanwhile.
+// TestManyWaitForOnePort: two hundred programs probe one port, and two hundred more require a
+// program that becomes ready by it. All begin at the same instant, when superd is killed. Their
+// probes are spread over time, each succeeds once when the port is open, and commands are answered
+// meanwhile.
 func TestManyWaitForOnePort(t *testing.T) {
 	t.Parallel()
 	const count, stretch = 200, 50 * time.Millisecond
@@ -79,7 +81,8 @@ func TestManyWaitForOnePort(t *testing.T) {
 	harness.Until(t, "all who ask have been started", func() bool { return in("starting", "asks") == count })
 	s.Hold(d.Pid).Kill()
 	d.FindSupervisor()
-	// Pauses grow to ready.interval, 1 s, and differ by a half. A window, and not a wait for something: nothing is to happen.
+	// Pauses grow to ready.interval, 1 s, and vary by a half. A fixed time, and no wait for an
+	// event, since nothing is to happen.
 	harness.Window(t, 2*time.Second)
 	if n := in("starting", "asks") + in("waiting", "needs"); n != 2*count {
 		t.Fatalf("%d wait for the port, which is not there; want %d", n, 2*count)
@@ -89,7 +92,7 @@ func TestManyWaitForOnePort(t *testing.T) {
 	before := time.Now()
 	harness.Until(t, "all are up", func() bool {
 		began := time.Now()
-		held = max(held, began.Sub(before)) // with the answer before
+		held = max(held, began.Sub(before)) // includes the answer before
 		before = began
 		up := in("running", "")
 		slowest = max(slowest, time.Since(began))
@@ -99,7 +102,8 @@ func TestManyWaitForOnePort(t *testing.T) {
 	if all < count+1 || all > count+10 {
 		t.Errorf("%d connections, want one of each of the %d who wait for it", all, count+1)
 	}
-	// Those whose turn would have come while superd, or this test, was held up, come together. The pauses are from half a second to one and a half.
+	// Probes due while superd, or this test, was delayed come together. Pauses last half a second
+	// to one and a half.
 	if most > 3*count/4 && held < 400*time.Millisecond {
 		t.Errorf("%d of %d connections came within %v", most, all, stretch)
 	}

@@ -16,7 +16,8 @@ import (
 	"superd/tests/harness"
 )
 
-// A readyWorld is a site with a program of each kind of readiness. They become ready when open is called.
+// A readyWorld is a site with a program of each kind of readiness. They become ready when open is
+// called.
 type readyWorld struct {
 	*harness.Site
 	open  func()
@@ -80,7 +81,7 @@ func newReadyWorld(t *testing.T) *readyWorld {
 	}, []string{"notify", "fd", "step", "line", "err", "tcp", "http", "exec"}}
 }
 
-// starting waits until each program is up, and not ready.
+// starting waits until each program is started, and not ready.
 func (w *readyWorld) starting() map[string]int {
 	w.T.Helper()
 	pids := map[string]int{}
@@ -108,7 +109,7 @@ func (w *readyWorld) ready(pids map[string]int) {
 	}
 }
 
-// Each kind of readiness is waited for, and comes.
+// TestReadiness: superd waits for each kind of readiness.
 func TestReadiness(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		w := newReadyWorld(t)
@@ -125,7 +126,8 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
-// superd is killed while programs are starting: the next one goes on waiting for the readiness of each, be it told before or after.
+// TestReadinessIsTakenOver kills superd while programs are starting: the next one waits for the
+// readiness of each, whether it was notified before or after.
 func TestReadinessIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
@@ -136,7 +138,7 @@ func TestReadinessIsTakenOver(t *testing.T) {
 			pids := w.starting()
 			supervisor := w.Hold(d.Pid)
 			if !late {
-				w.Kill(d.Pid, syscall.SIGSTOP) // what is told now, the next one must hear
+				w.Kill(d.Pid, syscall.SIGSTOP) // the next superd has to read what is sent now
 				w.open()
 			}
 			supervisor.Kill()
@@ -150,7 +152,7 @@ func TestReadinessIsTakenOver(t *testing.T) {
 	}
 }
 
-// A start that takes too long has failed, with what was lacking as the reason.
+// TestStartTimeout: a start that takes too long fails, and the reason names what was missing.
 func TestStartTimeout(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -202,7 +204,8 @@ func TestStartTimeout(t *testing.T) {
 	}
 }
 
-// systemd-notify speaks for the program that runs it, and can name another main process.
+// TestSystemdNotify: systemd-notify notifies for the program that runs it, and can name another
+// main process.
 func TestSystemdNotify(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, `
@@ -238,7 +241,8 @@ func TestSystemdNotify(t *testing.T) {
 	})
 }
 
-// TestNewMainProcessIsStopped: who was named by MAINPID= gets the stop signal, and what is left of the group that it came from ends with it.
+// TestNewMainProcessIsStopped: a process named by MAINPID= gets the stop signal, and the rest of
+// the group that it came from ends with it.
 func TestNewMainProcessIsStopped(t *testing.T) {
 	for _, mode := range []string{"tree", "group"} {
 		t.Run(mode, func(t *testing.T) {
@@ -273,7 +277,8 @@ func TestNewMainProcessIsStopped(t *testing.T) {
 	}
 }
 
-// Nobody but the program's own processes may speak for it; garbage and floods do no harm.
+// TestForeignNotifications: only the program's own processes can notify for it; garbage and floods
+// do no harm.
 func TestForeignNotifications(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -287,7 +292,7 @@ func TestForeignNotifications(t *testing.T) {
 	open := s.Gate("gate")
 	d := s.Start()
 	s.WaitStatus("web", "has been started", func(st harness.Status) bool { return st.Pid != 0 })
-	conn, err := net.Dial("unixgram", s.RuntimeDir+"/notify/web")
+	conn, err := net.Dial("unixgram", s.NotifySocket("web"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +310,8 @@ func TestForeignNotifications(t *testing.T) {
 	s.WaitState("web", "running")
 }
 
-// Who has sent a message counts, though he has ended when it is read: one of the program's, and nobody else.
+// TestNotificationsOfTheDead: a message counts if a process of the program has sent it, even if the
+// sender has ended when it is read, and only then.
 func TestNotificationsOfTheDead(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, `
@@ -321,12 +327,13 @@ func TestNotificationsOfTheDead(t *testing.T) {
 		for _, name := range []string{"web", "silent"} {
 			s.WaitStatus(name, "has been started", func(st harness.Status) bool { return st.Pid != 0 })
 		}
+		sockets := map[string]string{"web": s.NotifySocket("web"), "silent": s.NotifySocket("silent")}
 		s.Kill(d.Pid, syscall.SIGSTOP)
 		open()
 		for _, name := range []string{"silent", "web"} {
-			for range 3 { // the socket has room for ten
+			for range 3 { // the socket has space for ten
 				foreign := exec.Command("systemd-notify", "--no-block", "--ready", "--status=foreign")
-				foreign.Env = append(s.Env, "NOTIFY_SOCKET="+s.RuntimeDir+"/notify/"+name)
+				foreign.Env = append(s.Env, "NOTIFY_SOCKET="+sockets[name])
 				if out, err := foreign.CombinedOutput(); err != nil {
 					t.Fatalf("systemd-notify: %v: %s", err, out)
 				}

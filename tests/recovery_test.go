@@ -23,10 +23,11 @@ const counting = `
 	backoff.initial = "1ms"
 	`
 
-// shells counts the main processes.
+// shells returns the number of main processes.
 func shells(s *harness.Site) (n int) {
 	for _, p := range s.Programs() {
-		// What superd has started leads a session; a child of the shell that has not executed yet looks like it, and does not.
+		// A process that superd has started leads a session. A child of the shell before its exec
+		// has the same command line, but leads none.
 		if sid, err := unix.Getsid(p.Pid); err == nil && sid == p.Pid && strings.HasPrefix(p.Command, "sh ") {
 			n++
 		}
@@ -53,13 +54,14 @@ func rewriteJournal(t *testing.T, s *harness.Site, change func(header string) st
 	}
 }
 
-// A journal in a format that superd doesn't know keeps it from starting anything as long as programs live of which it may tell.
+// TestJournalOfNewerSuperd: with a journal in an unknown format, superd starts nothing while
+// programs live that it may refer to.
 func TestJournalOfNewerSuperd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, counting)
 	d := s.Start()
 	web := s.Hold(s.WaitState("web", "running").Pid)
-	s.MustCtl("start", "web") // what was queued is written
+	s.MustCtl("start", "web") // all queued records are written
 	d.Kill()
 	rewriteJournal(t, s, func(header string) string { return strings.Replace(header, `"version":1,`, `"version":2,`, 1) })
 	wantMessage(t, s.Run("run", "-c", s.Config), 1, "format 2", fmt.Sprintf("its programs still run: %d (sh)", web.Pid))
@@ -73,7 +75,8 @@ func TestJournalOfNewerSuperd(t *testing.T) {
 	s.WaitState("web", "running")
 }
 
-// A journal of another boot tells nothing of processes; if there are some nevertheless, they are not started a second time.
+// TestJournalOfAnotherBoot: a journal of another boot has no valid processes; those that live
+// nevertheless are not started a second time.
 func TestJournalOfAnotherBoot(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, counting)
@@ -105,7 +108,8 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	}
 }
 
-// Started by hand with another configuration, superd adopts what runs and then goes by the difference.
+// TestRecoveryWithAnotherConfiguration: started by hand with another configuration, superd adopts
+// what runs and then applies the difference.
 func TestRecoveryWithAnotherConfiguration(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -139,7 +143,7 @@ func TestRecoveryWithAnotherConfiguration(t *testing.T) {
 		t.Errorf("%v, %v; before: %d, %d and %d", kept, changed, before["kept"].Pid, before["changed"].Pid, before["gone"].Pid)
 	}
 
-	// A broken one is refused, and nothing happens.
+	// A broken configuration is refused, and nothing changes.
 	d.Kill()
 	pids := fmt.Sprint(s.Programs())
 	s.Write("superd.toml", "[superd]\nruntime_dir = 'run'\nlog_dir = 'log'\n[program.kept\n")
@@ -149,7 +153,8 @@ func TestRecoveryWithAnotherConfiguration(t *testing.T) {
 	}
 }
 
-// What lies in the place of a FIFO or of the journal is never taken for one, and no program pays for it.
+// TestOtherFilesInTheirPlaces: other files in the place of a FIFO or of the journal are not taken
+// for them, and affect no program.
 func TestOtherFilesInTheirPlaces(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, counting)
@@ -216,7 +221,8 @@ func TestOtherFilesInTheirPlaces(t *testing.T) {
 	}
 }
 
-// On a full disk superd adopts what runs, says what it can't write, and writes again when there is room.
+// TestRecoveryOnFullDisk: on a full disk superd adopts what runs, reports what it can't write, and
+// writes again when there is space.
 func TestRecoveryOnFullDisk(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -255,13 +261,13 @@ func TestRecoveryOnFullDisk(t *testing.T) {
 	}
 	s.MustCtl("shutdown")
 
-	// Without room for a journal nothing is started.
+	// Without space for a journal, nothing is started.
 	fill(t, s.Path("run/filler"))
 	wantMessage(t, s.Run("run", "-c", s.Config), 1, s.RuntimeDir, "no space left")
 	os.Remove(s.Path("run/filler"))
 }
 
-// fill makes a file as large as there is room.
+// fill makes a file that takes all the space left.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -276,7 +282,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// A superd that is killed between the fork and the exec of a start leaves a child that has its lock and its socket. The next one ends it first.
+// TestKilledWithSpawnInFlight: a superd killed between fork and exec leaves a child with its lock
+// and its socket. The next superd ends the child first.
 func TestKilledWithSpawnInFlight(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -285,7 +292,7 @@ func TestKilledWithSpawnInFlight(t *testing.T) {
 		[program.web]
 		command = "sleep infinity"
 		`)
-	s.Env = append(s.Env, "GOGC=off")              // a collection would wait for the fork
+	s.Env = append(s.Env, "GOGC=off")              // a garbage collection would wait for the fork
 	messages, err := os.Create(s.Path("messages")) // a pipe would have no end while the child lives
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +305,7 @@ func TestKilledWithSpawnInFlight(t *testing.T) {
 	if len(bases) == 0 {
 		t.Skip("no cgroup v2 here")
 	}
-	// Who is born in a frozen cgroup comes no further.
+	// A process spawned into a frozen cgroup is stuck there.
 	s.MustCtl("stop", "slow")
 	frozen := filepath.Join(bases[0], "program-slow")
 	if err := os.WriteFile(filepath.Join(frozen, "cgroup.freeze"), []byte("1"), 0); err != nil {
@@ -334,4 +341,23 @@ func TestKilledWithSpawnInFlight(t *testing.T) {
 	if n := len(s.Programs()); n != 2 {
 		t.Errorf("processes %v, want two", s.Programs())
 	}
+}
+
+// TestStopOfYesterdayIsTold: a program stopped by the operator stays stopped after a new start of
+// superd, which reports that, and how to start it.
+func TestStopOfYesterdayIsTold(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, twoSleepers)
+	d := s.Start()
+	s.WaitRunning()
+	s.MustCtl("stop", "one")
+	s.MustCtl("shutdown")
+	d.Wait()
+	if strings.Contains(d.ErrOut.String(), "not started, since") {
+		t.Errorf("at the first start:\n%s", d.ErrOut)
+	}
+	d = s.Start()
+	d.ErrOut.Wait(t, "not started, since the operator has stopped them before\" instances=one start_by=\"superd ctl --runtime-dir "+s.RuntimeDir+" start NAME...\"")
+	s.WaitState("two", "running")
+	s.WaitState("one", "stopped")
 }

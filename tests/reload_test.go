@@ -44,7 +44,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("pids %v before the reload, %v after it, want only kept's kept", before, after)
 	}
 
-	// Nothing to do is nothing done.
+	// No difference: nothing changes.
 	d.Signal(syscall.SIGHUP)
 	d.ErrOut.WaitTimes(t, "configuration reloaded", 2)
 	s.MustCtl("reload")
@@ -89,12 +89,12 @@ func TestBrokenReload(t *testing.T) {
 	if pids := s.WaitRunning(); !maps.Equal(pids, before) {
 		t.Errorf("pids %v after broken reloads, want %v", pids, before)
 	}
-	// The old configuration is what a restart uses.
+	// A restart uses the old configuration.
 	s.Kill(before["kept"], syscall.SIGKILL)
 	s.WaitStatus("kept", "is restarted", func(st harness.Status) bool { return st.State == "running" && st.Restarts == 1 })
 }
 
-// An operator's stop holds across a reload.
+// TestReloadKeepsStopped: a program stopped by the operator stays stopped across a reload.
 func TestReloadKeepsStopped(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, sound)

@@ -62,7 +62,7 @@ const everyKind = `
 	start_timeout = "300ms"
 	`
 
-// TestRandomRequests: whatever is asked for, in whatever order, of whatever there is, superd answers, in the form that it promises, and lives.
+// TestRandomRequests: superd answers any requests in any order, in the promised form, and survives.
 func TestRandomRequests(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, everyKind)
@@ -90,7 +90,7 @@ func TestRandomRequests(t *testing.T) {
 	}
 }
 
-// requests draws what to ask for, most of it reasonable.
+// requests draws requests, most of them reasonable.
 type requests struct{ *rand.Rand }
 
 func (r *requests) next() (method, path string) {
@@ -108,7 +108,7 @@ func (r *requests) next() (method, path string) {
 		}
 	}
 	if form.Get("wait") != "0" && strings.Contains(words[1], "/start") {
-		form.Set("timeout", "100ms") // one that never gets ready would be waited for
+		form.Set("timeout", "100ms") // a start that never gets ready would be waited for
 	}
 	path = strings.Replace(words[1], "{name}", url.PathEscape(r.value("name")), 1)
 	return words[0], path + "?" + form.Encode()

@@ -64,14 +64,14 @@ func TestKilledWhileStarting(t *testing.T) {
 		d := s.Start()
 		s.WaitStatus("p00", "is restarted", func(st harness.Status) bool { return st.Restarts > 0 })
 		d.Kill()
-		// true(1) ends by itself, and a child that has not exec'd yet goes on to it.
+		// true(1) ends by itself, and so does a child before its exec of it.
 		harness.Until(t, "nothing of it runs", func() bool { return len(s.Processes()) == 0 })
 	}
 	s.Start()
 }
 
-// The watchdog of systemd ends a stuck superd with SIGABRT. That must look like the crash it is, and
-// not like Go's exit status 2, which stands for a wrong configuration and is not tried again.
+// TestAbortIsCrash: systemd's watchdog ends a hung superd with SIGABRT. That must look like a
+// crash, and not like Go's exit status 2, which means a wrong configuration and is not retried.
 func TestAbortIsCrash(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,14 +21,14 @@ func names(s *harness.Site) (all []string) {
 	return all
 }
 
-// waitNames waits until these instances are there, and no other, and all run.
+// waitNames waits until exactly these instances exist and all run.
 func waitNames(t *testing.T, s *harness.Site, want ...string) map[string]int {
 	t.Helper()
 	harness.Until(t, "the instances are "+strings.Join(want, " "), func() bool { return slices.Equal(names(s), want) })
 	return s.WaitRunning()
 }
 
-// kept reports which instances of before have the same pid after.
+// kept returns the instances that have the same pid before and after.
 func kept(before, after map[string]int) (same []string) {
 	for name, pid := range before {
 		if after[name] == pid {
@@ -42,7 +43,7 @@ func TestReplicasAndScale(t *testing.T) {
 	t.Parallel()
 	const replicated = `
 		[program.web]
-		command = ["sh", "-c", "echo $SUPERD_NAME $SUPERD_INSTANCE; trap '' TERM; sleep infinity & wait; wait"]
+		command = ["sh", "-c", "echo $SUPERD_NAME $SUPERD_INSTANCE ${SUPERD_REPLICA}; trap '' TERM; sleep infinity & wait; wait"]
 		stop_timeout = "1s"
 		replicas = 3
 		[program.other]
@@ -54,8 +55,8 @@ func TestReplicasAndScale(t *testing.T) {
 	s := harness.NewSite(t, replicated)
 	d := s.Start()
 	three := waitNames(t, s, "named", "other", "web@1", "web@2", "web@3")
-	for _, name := range []string{"web@1", "web@3"} {
-		s.WaitLog(name, "web "+name+"\n")
+	for name, number := range map[string]string{"web@1": "1", "web@3": "3"} {
+		s.WaitLog(name, "web "+name+" "+number+"\n")
 	}
 
 	r := s.MustCtl("scale", "web=5")
@@ -67,7 +68,7 @@ func TestReplicasAndScale(t *testing.T) {
 		t.Errorf("scale up left only %v alone", got)
 	}
 
-	// Those of the highest numbers go, however busy: they ignore SIGTERM here.
+	// Those of the highest numbers are removed, even if they ignore SIGTERM, as here.
 	s.MustCtl("scale", "web=2")
 	two := waitNames(t, s, "named", "other", "web@1", "web@2")
 	if got := kept(five, two); len(got) != len(two) {
@@ -77,7 +78,7 @@ func TestReplicasAndScale(t *testing.T) {
 		t.Error("scale has returned and what it has stopped lives")
 	}
 
-	// It survives superd, a reload of the same number, and ends with another number.
+	// The number survives superd and a reload of the same number; another number replaces it.
 	d.Kill()
 	d = s.Start()
 	if got := waitNames(t, s, "named", "other", "web@1", "web@2"); !maps.Equal(got, two) {
@@ -98,7 +99,7 @@ func TestReplicasAndScale(t *testing.T) {
 		t.Errorf("another number in the file left only %v alone", got)
 	}
 
-	// None is a number, too; what is stopped stays stopped.
+	// 0 is a valid number, too; stopped programs stay stopped.
 	s.MustCtl("stop", "web")
 	s.MustCtl("scale", "web=5")
 	if st := s.Status("web@5"); st.State != "stopped" {
@@ -127,7 +128,8 @@ func TestReplicasAndScale(t *testing.T) {
 	_ = d
 }
 
-// A program that gets its second instance, or is left with one, has instances of other names.
+// TestOneBecomesSeveral: a program that gets a second instance, or is left with one, gets instances
+// of other names.
 func TestOneBecomesSeveral(t *testing.T) {
 	t.Parallel()
 	const one = "[program.web]\ncommand = 'sleep infinity'\n"
@@ -181,7 +183,7 @@ func TestNamesGroupsAndGlobs(t *testing.T) {
 		for _, command := range []string{"stop", "start", "restart", "signal CONT", "status --brief", "logs", "history", "tree"} {
 			r := s.MustCtl(append(strings.Fields(command), args...)...)
 			for _, instance := range []string{"db", "proxy", "web@1", "web@2"} {
-				found := strings.Contains(r.Out, instance)
+				found := regexp.MustCompile(`(^|[^\w@])` + instance + `($|[^\w@])`).MatchString(r.Out)
 				if wanted := slices.Contains(want, instance); found != wanted {
 					t.Errorf("ctl %s %s: %q, want exactly %v in it", command, name, r.Out, want)
 				}
@@ -215,7 +217,8 @@ func TestNamesGroupsAndGlobs(t *testing.T) {
 	}
 }
 
-// A program that is renamed, or removed and added again, while it is stopping: the old run is gone before the new one starts.
+// TestRenamedWhileStopping: a program is renamed, or removed and added again, while it is stopping.
+// The old run is gone before the new one starts.
 func TestRenamedWhileStopping(t *testing.T) {
 	t.Parallel()
 	// Only one may live at a time, of whatever name.
@@ -231,7 +234,7 @@ func TestRenamedWhileStopping(t *testing.T) {
 	for i, name := range []string{"site", "web", "site", "web"} {
 		s.Configure(program(name))
 		if i%2 == 0 {
-			d.Signal(syscall.SIGHUP) // two at once: one while the program is stopping
+			d.Signal(syscall.SIGHUP) // two reloads: one while the program is stopping
 			d.ErrOut.WaitTimes(t, "configuration reloaded", 2*i+1)
 			s.Configure("[program.idle]\ncommand='sleep infinity'\n")
 			s.MustCtl("reload")
@@ -245,7 +248,8 @@ func TestRenamedWhileStopping(t *testing.T) {
 	}
 }
 
-// TestProgramWithoutInstances: what is asked of it is answered by why there is nothing to do it with, and nothing happens to superd.
+// TestProgramWithoutInstances: commands for such a program are answered with the reason why there
+// is nothing to do, and superd goes on.
 func TestProgramWithoutInstances(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -294,7 +298,8 @@ func TestProgramWithoutInstances(t *testing.T) {
 	}
 }
 
-// TestRollingRestart: one after the other, each when the one before is ready; the first that does not get ready ends it.
+// TestRollingRestart: one instance after the other, each when the one before is ready; the first
+// that fails to become ready ends it.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `

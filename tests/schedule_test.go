@@ -21,7 +21,8 @@ func waitEvents(s *harness.Site, name, kind string, n int) {
 	harness.Until(s.T, fmt.Sprintf("%d events %s of %s", n, kind, name), func() bool { return len(eventsOf(s, name, kind)) >= n })
 }
 
-// A program with a schedule runs at its times, again and again, whatever its runs come to, and says when it runs next.
+// TestSchedule: a program with a schedule runs at its times, whatever the outcomes of its runs, and
+// shows its next start.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -60,12 +61,12 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("between two runs: %v, next start in %v; want exit 3, no restart, within 1s", st, st.NextStartInS)
 	}
 
-	// A run's own retries belong to it.
+	// Retries belong to their run.
 	s.WaitLog("retried", strings.Repeat("try\n", 4))
 	s.Write("go", "")
 	s.WaitStatus("retried", "waits for its next time", func(st harness.Status) bool { return st.State == "waiting" && st.Exit.String() == "0" })
 
-	// A run that lasts is not overtaken: what is due meanwhile is skipped, and that is on record.
+	// A long run is not replaced: what is due meanwhile is skipped, and that is recorded.
 	waitEvents(s, "slow", "skip", 2)
 	if starts, skips := eventsOf(s, "slow", "start"), eventsOf(s, "slow", "skip"); len(starts) != 1 && !strings.Contains(skips[1].Reason, "due runs in all while the one before was not over") {
 		t.Errorf("%d starts, skipped: %v; want one start, the first one that was skipped and how many were", len(starts), skips)
@@ -77,7 +78,7 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("why says nothing of the next run:\n%s", why)
 	}
 
-	// The operator runs it now, and holds it.
+	// The operator starts it, and stops it.
 	if r := s.MustCtl("start", "nightly"); !strings.Contains(r.Out, "nightly") || s.Log("nightly") != "night\n" {
 		t.Errorf("start says %q, log %q; want that it ran", r.Out, s.Log("nightly"))
 	}
@@ -96,7 +97,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// A new schedule is in force at once, and a run under way is not touched.
+// TestScheduleIsReloaded: a new schedule is in force at once, without effect on the present run.
 func TestScheduleIsReloaded(t *testing.T) {
 	t.Parallel()
 	program := func(name, schedule, command string) string {
@@ -127,7 +128,8 @@ func TestScheduleIsReloaded(t *testing.T) {
 	}
 }
 
-// What superd knows of its schedules outlives it: each kind of end, and what is missed meanwhile is made up once, or skipped.
+// TestScheduleOutlivesSuperd: schedules survive each kind of end of superd. A time missed meanwhile
+// is made up for once, or skipped.
 func TestScheduleOutlivesSuperd(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(d *harness.Superd){
@@ -160,7 +162,8 @@ func TestScheduleOutlivesSuperd(t *testing.T) {
 			}
 			by(d)
 			ran := strings.Count(s.Log("missed"), "missed\n")
-			harness.Window(t, 4500*time.Millisecond) // downtime: at least one time of the schedule passes, 2 at most
+			// Downtime: at least one time of the schedule passes, 2 at most
+			harness.Window(t, 4500*time.Millisecond)
 			s.Start()
 			s.WaitLog("missed", strings.Repeat("missed\n", ran+1))
 			waitEvents(s, "missed", "start", ran+1)

@@ -25,15 +25,16 @@ const shortOf = `
 	command = "sleep infinity"
 	`
 
-// Out of descriptors, starts fail with that as the reason and are tried again, control answers, and the limit for programs that are
-// broken doesn't count. When there are descriptors again nobody has to do anything.
+// TestOutOfDescriptors: without free descriptors, starts fail with that reason and are retried,
+// commands are answered, and the start limit does not count them. When descriptors are free again,
+// the programs start by themselves.
 func TestOutOfDescriptors(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, shortOf)
 	d := s.Start()
 	before := s.WaitRunning()
 	highest := slices.Max(slices.Collect(maps.Keys(s.FDs(d.Pid))))
-	s.LimitFiles(d.Pid, uint64(highest+1)) // what is free below is for superd itself
+	s.LimitFiles(d.Pid, uint64(highest+1)) // those free below are superd's own reserve
 	if r := s.Ctl("status"); r.Exit != 0 {
 		t.Errorf("ctl status without a descriptor: exit status %d\n%s", r.Exit, r.ErrOut)
 	}
@@ -51,7 +52,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	s.WaitState("web", "running")
 }
 
-// A shutdown needs no descriptors that are not there.
+// TestShutdownWithoutDescriptors: a shutdown needs no further descriptors.
 func TestShutdownWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, shortOf)
@@ -70,14 +71,15 @@ func TestShutdownWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// At the limit of a pids cgroup only those starts wait for which there is no room, and superd needs no new thread.
+// TestPidsCgroup: at the limit of a pids cgroup, only the starts that exceed it wait, and superd
+// needs no new thread.
 func TestPidsCgroup(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	s := harness.NewSite(t, shortOf)
 	d := s.Start()
 	before := s.WaitRunning()
-	const parent = "/sys/fs/cgroup/pids" // that of v1; v2 is what tests/limits has
+	const parent = "/sys/fs/cgroup/pids" // that of v1; tests/limits covers v2
 	dir := filepath.Join(parent, filepath.Base(s.Dir))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Skipf("no pids cgroup of v1: %v", err)
@@ -121,7 +123,8 @@ func TestPidsCgroup(t *testing.T) {
 	s.WaitState("web", "running")
 }
 
-// A low limit from the start: what fits runs, the rest says why not.
+// TestFewDescriptors: with a low limit from the start, as many programs as possible run, and the
+// others say why not.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	var programs strings.Builder
@@ -131,7 +134,7 @@ func TestFewDescriptors(t *testing.T) {
 	}
 	s := harness.NewSite(t, programs.String())
 	d := s.Start(harness.Under("ulimit -S -n 1024; ulimit -n 70"))
-	running, short := 0, map[string]bool{} // those that are tried again are starting, too
+	running, short := 0, map[string]bool{} // those that are retried are starting, too
 	harness.Until(t, "each runs, or has been out of descriptors", func() bool {
 		running = 0
 		for _, st := range s.All() {

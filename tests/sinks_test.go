@@ -16,7 +16,7 @@ import (
 	"superd/tests/harness"
 )
 
-// A journal is what listens where journald would.
+// A journal listens in the place of journald.
 type journal struct {
 	t    *testing.T
 	conn *net.UnixConn
@@ -61,7 +61,8 @@ func (j *journal) mustEntry() map[string]string {
 	return fields
 }
 
-// superd is killed again and again: each line gets to journald, and none out of order but those that were in flight and come again.
+// TestJournaldAcrossKills kills superd repeatedly: each line reaches journald, in order, except for
+// lines in flight, which are repeated.
 func TestJournaldAcrossKills(t *testing.T) {
 	t.Parallel()
 	const lines = 100_000
@@ -108,7 +109,9 @@ func TestJournaldAcrossKills(t *testing.T) {
 	}
 }
 
-// Rows 26 and 27 of a sink: it stalls, control answers, others go on; who may drop does, by exact count, who may not waits and loses nothing.
+// TestSinkStalls: while a sink stalls, commands are answered and other programs go on. A program
+// that may drop output does so, with an exact count; one that may not waits and loses nothing.
+// Source: rows 26 and 27 of the failure table.
 func TestSinkStalls(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -169,7 +172,7 @@ func TestSinkStalls(t *testing.T) {
 	}
 }
 
-// superd's standard output has the lines of all programs, whole, beside what it has itself to say there.
+// TestStdoutSink: superd's standard output has the whole lines of all programs, and its own.
 func TestStdoutSink(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `exit_when = "all-exited"
@@ -212,7 +215,8 @@ func TestStdoutSink(t *testing.T) {
 	}
 }
 
-// A sink that is not there holds up no shutdown, and what it does not get is told.
+// TestShutdownWithDeadSink: a sink that does not answer does not delay a shutdown, and superd
+// reports what it has not received.
 func TestShutdownWithDeadSink(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -231,10 +235,11 @@ func TestShutdownWithDeadSink(t *testing.T) {
 	}
 }
 
-// Row 21: a terminal that is superd's standard output is not messed up by what programs print.
+// TestStdoutSinkInATerminal: output of programs can't change a terminal that is superd's standard
+// output. Source: row 21 of the failure table.
 func TestStdoutSinkInATerminal(t *testing.T) {
 	t.Parallel()
-	for _, format := range []string{"text", "json"} {
+	for format, shown := range map[string]string{"text": `\x7f\u009bb`, "json": `\u007f\u009bb`} {
 		s := harness.NewSite(t, `exit_when = "all-exited"
 			[program.web]
 			command = ["printf", 'a\033[2J\033]0;evil\007\177\302\233b\n']
@@ -246,8 +251,9 @@ func TestStdoutSinkInATerminal(t *testing.T) {
 		if status := d.Wait(); status != 0 {
 			t.Fatalf("superd ended with status %d: %s", status, d.ErrOut)
 		}
-		harness.Until(t, "the line is shown", func() bool { return strings.Contains(screen.Screen.String(), `\x7f\u009bb`) })
-		for _, evil := range []string{"\x1b[2J", "\x1b]", "\x07", "\x7f", "\u009b"} { // superd's own messages have colours
+		harness.Until(t, "the line is shown", func() bool { return strings.Contains(screen.Screen.String(), shown) })
+		// superd's own messages have colours
+		for _, evil := range []string{"\x1b[2J", "\x1b]", "\x07", "\x7f", "\u009b"} {
 			if text := screen.Screen.String(); strings.Contains(text, evil) {
 				t.Errorf("%s: the terminal gets %q", format, text)
 			}
@@ -255,8 +261,9 @@ func TestStdoutSinkInATerminal(t *testing.T) {
 	}
 }
 
-// What is in the pipe at the exit is logged before the exit is told of, and what a survivor writes later is logged, too: in each format.
-func TestLingeringOutput(t *testing.T) {
+// TestOutputOfAnEndedProgram: what is in the pipe at the exit is logged before the exit is
+// reported, and what a leftover process writes later is logged, too: in each format.
+func TestOutputOfAnEndedProgram(t *testing.T) {
 	t.Parallel()
 	var programs strings.Builder
 	logs := map[string]string{

@@ -11,7 +11,8 @@ import (
 	"superd/tests/harness"
 )
 
-// Each way in which an exec fails has a reason of its own, which names the stage and the path.
+// TestExecFails: each cause of a failed exec has a distinct reason, which names the stage and the
+// path.
 func TestExecFails(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -76,7 +77,7 @@ func TestExecFails(t *testing.T) {
 	}
 	s.WaitState("good", "running")
 
-	// Once it is mended, an operator's start is enough.
+	// Once the cause is removed, a start by the operator is enough.
 	s.Mkdir("gone")
 	s.MustCtl("start", "homeless")
 	if st := s.Status("homeless"); st.State != "running" {
@@ -84,8 +85,8 @@ func TestExecFails(t *testing.T) {
 	}
 }
 
-// A start that hangs on a file system that does not answer holds up neither the other programs nor
-// the garbage collector.
+// TestHungFileSystem: a start that hangs on a file system delays neither other programs nor the
+// garbage collector.
 func TestHungFileSystem(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "")
@@ -112,7 +113,7 @@ func TestHungFileSystem(t *testing.T) {
 		`, mount))
 	s.Write("script", "#!"+mount+"/interpreter\n")
 	writeWithLoader(t, s, "binary", mount+"/l")
-	s.Env = append(s.Env, "GOGC=1") // a collection with nearly every request
+	s.Env = append(s.Env, "GOGC=1") // a garbage collection with nearly every request
 	d := s.Start()
 	pid := s.WaitState("good", "running").Pid
 	for _, name := range []string{"executable", "directory", "interpreter", "loader"} {
@@ -132,7 +133,7 @@ func TestHungFileSystem(t *testing.T) {
 	}
 	s.MustCtl("stop", "good", "executable")
 	s.MustCtl("start", "good")
-	// The shutdown, too, leaves the hanging workers behind.
+	// The shutdown does not wait for hanging workers either.
 	d.Signal(syscall.SIGTERM)
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
@@ -157,7 +158,8 @@ func writeWithLoader(t *testing.T, s *harness.Site, name, loader string) {
 	}
 }
 
-// What superd may not look at, but the program's user may, is met by a process of its own: the exec may hang there, superd does not.
+// TestHungFileSystemOfAnotherUser: a file system that only the program's user may access is
+// accessed by a separate process: its exec may hang there, superd does not.
 func TestHungFileSystemOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -180,7 +182,7 @@ func TestHungFileSystemOfAnotherUser(t *testing.T) {
 		command = "sleep infinity"
 		directory = "/"
 		`, mount))
-	s.Env = append(s.Env, "GOGC=1") // a collection with nearly every request
+	s.Env = append(s.Env, "GOGC=1") // a garbage collection with nearly every request
 	d := s.Start()
 	pid := s.WaitState("good", "running").Pid
 	for _, name := range []string{"executable", "directory"} {

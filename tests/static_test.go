@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// superd is one file that runs on any Linux of its architecture.
+// TestStaticBinary: superd is one file that runs on any Linux of its architecture.
 func TestStaticBinary(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SUPERD_BINARY") != "" {

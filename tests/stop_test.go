@@ -68,7 +68,8 @@ func TestStopReachesProcessGroup(t *testing.T) {
 	}
 }
 
-// A process of the group that outlives the main process is gone before the next start.
+// TestRestTornDownBeforeRestart: a process of the group that outlives the main process is gone
+// before the next start.
 func TestRestTornDownBeforeRestart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -101,7 +102,7 @@ func TestStopDuringBackoff(t *testing.T) {
 		t.Errorf("stop during back-off: %v, want stopped, no next start", st)
 	}
 	runs := strings.Count(s.Log("crash"), "run")
-	// The clock's delays are as long as the one that was called off.
+	// The clock's delays are as long as the one that was cancelled.
 	ticks := s.Status("clock").Restarts
 	s.WaitStatus("clock", "has restarted three times more", func(st harness.Status) bool { return st.Restarts >= ticks+3 })
 	if n := strings.Count(s.Log("crash"), "run"); n != runs || s.Status("crash").State != "stopped" {
@@ -153,6 +154,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// TestSecondSignalDoesNotWait: a second signal, a second or more after the first, kills what has
+// not ended, and names it.
 func TestSecondSignalDoesNotWait(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -164,13 +167,38 @@ func TestSecondSignalDoesNotWait(t *testing.T) {
 	s.WaitLog("deaf", "ready")
 	d.Signal(syscall.SIGTERM)
 	s.WaitState("deaf", "stopping")
+	if exit := d.Insist(syscall.SIGTERM); exit != 0 {
+		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
+	}
+	d.ErrOut.Wait(t, `because=SIGTERM killed_early=deaf`)
+}
+
+// TestTwoSignalsAtOnce: timeout(1) signals superd and its process group, so that two signals come
+// at once. They are one request, and programs get their stop time-out.
+func TestTwoSignalsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "child signals DIR/gate"
+		stop_timeout = "1h"
+		`)
+	open := s.Gate("gate")
+	d := s.Start()
+	s.WaitLog("web", "ready\n")
 	d.Signal(syscall.SIGTERM)
+	d.Signal(syscall.SIGINT)
+	d.ErrOut.Wait(t, "counts later")
+	s.WaitLog("web", "got")
+	open()
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 	}
+	if got, want := s.Log("web"), "ready\ngot terminated\n"; got != want {
+		t.Errorf("log %q, want %q\n%s", got, want, d.ErrOut)
+	}
 }
 
-// Every command is legal in every state; what counts is the last.
+// TestCommandsInAnyOrder: every command is legal in every state; the last one counts.
 func TestCommandsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -195,8 +223,8 @@ func TestCommandsInAnyOrder(t *testing.T) {
 	}
 }
 
-// Whoever is killed in the midst of a shutdown has left less of those that are at rest by then than of the others: the next superd, which the keeper has started,
-// goes on, and one that is started by hand starts them anew.
+// TestKilledInAShutdown kills superd during a shutdown. The next one that the keeper starts
+// continues the shutdown; one that is started by hand starts the programs afresh.
 func TestKilledInAShutdown(t *testing.T) {
 	t.Parallel()
 	for _, byHand := range []bool{false, true} {
@@ -213,7 +241,7 @@ func TestKilledInAShutdown(t *testing.T) {
 			s.WaitLog("quick", "up\n")
 			s.WaitLog("deaf", "ready")
 			d.Signal(syscall.SIGTERM)
-			atRest := regexp.MustCompile(`"instance/quick","v":{"config":1,"state":"Stopped"`)
+			atRest := regexp.MustCompile(`"instance/quick","v":{"config":1,"state":"stopped"`)
 			harness.Until(t, "one is at rest, which is on record, and its FIFO is gone", func() bool {
 				_, err := os.Lstat(s.Path("run/fifo/quick"))
 				return errors.Is(err, os.ErrNotExist) && atRest.MatchString(s.Read("run/journal"))
@@ -233,8 +261,7 @@ func TestKilledInAShutdown(t *testing.T) {
 				s.WaitState("quick", "stopped")
 			}
 			d.ErrOut.Wait(t, "shutting down")
-			d.Signal(syscall.SIGTERM) // deaf is not waited for
-			if exit := d.Wait(); exit != 0 {
+			if exit := d.Insist(syscall.SIGTERM); exit != 0 { // does not wait for deaf
 				t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 			}
 			if strings.Contains(d.ErrOut.String(), "output is not captured") {

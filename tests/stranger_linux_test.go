@@ -11,8 +11,9 @@ import (
 	"superd/tests/harness"
 )
 
-// In a namespace of 400 pids each of them is soon used again. Programs crash, leave children and are restarted there while
-// strangers come and go: none of these ever gets a signal.
+// TestNoSignalForStrangers: in a namespace of 400 pids each is soon reused. Programs crash, leave
+// children and are restarted there while unrelated processes come and go: none of these ever gets a
+// signal.
 func TestNoSignalForStrangers(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		needRoot(t)
@@ -59,7 +60,8 @@ func TestNoSignalForStrangers(t *testing.T) {
 	})
 }
 
-// pidsOfNamespace reports whether pid_max is the namespace's own, since Linux 6.14, and not the machine's.
+// pidsOfNamespace reports whether pid_max belongs to the namespace, as since Linux 6.14, and not to
+// the machine.
 func pidsOfNamespace() bool {
 	var name unix.Utsname
 	var major, minor int

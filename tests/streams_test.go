@@ -43,7 +43,8 @@ func TestStderrApart(t *testing.T) {
 	}
 }
 
-// What a program writes to both streams in turn, with time between, is in the file in that order, each line marked with its stream.
+// TestStderrLabelled: what a program writes to both streams in turn, with time between, is in the
+// file in that order, each line labelled with its stream.
 func TestStderrLabelled(t *testing.T) {
 	t.Parallel()
 	const lines = 50
@@ -58,7 +59,8 @@ func TestStderrLabelled(t *testing.T) {
 	}
 	s.Start()
 	for i, open := range gates {
-		s.WaitLog("both", fmt.Sprintf("stdout out %d\n", i)) // so that it is written before the program goes on
+		// So that it is written before the program goes on
+		s.WaitLog("both", fmt.Sprintf("stdout out %d\n", i))
 		open()
 	}
 	s.WaitLog("both", fmt.Sprintf("stderr err %d\n", lines-1))
@@ -70,14 +72,15 @@ func TestStderrLabelled(t *testing.T) {
 			t.Fatalf("record %q after %v", line, last)
 		}
 		last[stream] = n
-		// What the program writes at once, "err 1" and "out 2", may come in either order.
+		// Lines written at once, "err 1" and "out 2", may come in either order.
 		if d := last["stdout"] - last["stderr"]; d < 0 || d > 2 {
 			t.Fatalf("record %q is out of order", line)
 		}
 	}
 }
 
-// The streams survive the end of superd, and a change of where they go.
+// TestStderrAcrossCrashAndReload: the streams survive the end of superd, and a change of their
+// logs.
 func TestStderrAcrossCrashAndReload(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -90,7 +93,7 @@ func TestStderrAcrossCrashAndReload(t *testing.T) {
 	s.WaitLog("web.err", "err ")
 	pid := s.Status("web").Pid
 	s.Kill(d.Pid, 9)
-	open() // nobody may be there to read
+	open() // while there may be no reader
 	s.WaitLog("web", "late out\n")
 	s.WaitLog("web.err", "late err\n")
 	if got := s.Status("web").Pid; got != pid {

@@ -13,8 +13,9 @@ import (
 	"superd/tests/harness"
 )
 
-// stuckPrograms are a program that SIGKILL doesn't end, as it waits for a file system that has its request and doesn't answer, one with
-// such a process that its main process has left, one with such a hook, and one without any trouble.
+// stuckPrograms are a program that is unkillable, as it waits for a file system that has its
+// request and does not answer; one with such a process left by its main process; one with such a
+// hook; and one without any trouble.
 const stuckPrograms = `
 	[defaults]
 	stop_timeout = "200ms"
@@ -31,7 +32,7 @@ const stuckPrograms = `
 
 var deathless = regexp.MustCompile(`process (\d+) does not die: it waits in D \(disk sleep\)( in \w+)?`)
 
-// deathlessIn returns the pid in what superd says of a process that doesn't die.
+// deathlessIn returns the pid in a message of superd about an unkillable process.
 func deathlessIn(t *testing.T, text string) int {
 	t.Helper()
 	m := deathless.FindStringSubmatch(text)
@@ -45,14 +46,15 @@ func deathlessIn(t *testing.T, text string) int {
 	if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || string(command) != "cat\n" {
 		t.Errorf("process %d, which does not die, is %q, %v; want cat", pid, command, err)
 	}
-	// Not every kernel tells.
+	// Not every kernel reports it.
 	if in, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid)); err != nil || string(in) != "0" && m[2] != " in "+string(in) {
 		t.Errorf("%q: want it to say that the process waits in %s, %v", text, in, err)
 	}
 	return pid
 }
 
-// Nothing can end a process that waits in the kernel. Who waits for its end is told so, and the others and superd's own end don't wait.
+// TestUnkillable: no signal ends a process that waits in the kernel. Commands that wait for its end
+// get an error; other programs, and superd's own end, do not wait.
 func TestUnkillable(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, "")
@@ -104,12 +106,13 @@ func TestUnkillable(t *testing.T) {
 			t.Errorf("superd had cgroups: %v, and has left %v", made, s.Cgroups())
 		}
 		s.Configure("[program.web]\ncommand = 'sleep infinity'\n")
-		s.Start() // which finds what the one before had to leave
+		s.Start() // it finds the processes that its predecessor had to leave
 		s.WaitState("web", "running")
 	})
 }
 
-// A shutdown stops the others while it waits for one that doesn't die, and does not wait for that one longer than it takes to name it.
+// TestShutdownPastUnkillable: a shutdown stops the other programs while one is unkillable, and
+// waits for that one only until it is reported.
 func TestShutdownPastUnkillable(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, "")

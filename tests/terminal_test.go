@@ -28,6 +28,7 @@ func TestCtrlC(t *testing.T) {
 	terminal.Type("\x03")
 	s.WaitLog("one", "got")
 	s.WaitLog("two", "got")
+	terminal.Screen.Wait(t, "Ctrl-C once more")
 	open()
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, terminal.Screen)
@@ -68,7 +69,7 @@ func TestLinesInTerminal(t *testing.T) {
 			}
 			d.Signal(syscall.SIGTERM)
 			d.Wait()
-			terminal.Screen.Wait(t, "unfinished") // a line without its newline, at the end at last
+			terminal.Screen.Wait(t, "unfinished") // a line without its newline is shown at the end
 			screen := terminal.Screen.String()
 			if got := strings.Contains(screen, colour); got == noColor {
 				t.Errorf("colours on the screen: %v, want %v: %q", got, !noColor, screen)
@@ -110,7 +111,7 @@ func TestOutputToPipeThatCloses(t *testing.T) {
 	}
 }
 
-// style is what changes colours and weight in a terminal.
+// style matches what changes colours and weight in a terminal.
 var style = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 func TestStatusFitsTerminal(t *testing.T) {

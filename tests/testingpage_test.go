@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTestingPage: each test that docs/testing.md names is there, and its table has every row.
+// TestTestingPage: each test that docs/testing.md names exists, and its table has every row.
 func TestTestingPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/testing.md")

@@ -27,7 +27,8 @@ func bothTrees(t *testing.T, test func(t *testing.T, options ...func(*exec.Cmd))
 	})
 }
 
-// escaped waits until each program of an escape has let so many processes escape, and returns the last ones.
+// escaped waits until each program of an escape has let so many processes escape, and returns the
+// last ones.
 func escaped(s *harness.Site, times int) map[string]*harness.Held {
 	s.T.Helper()
 	held := make(map[string]*harness.Held)
@@ -56,7 +57,8 @@ func wantGone(t *testing.T, when string, held map[string]*harness.Held) {
 	}
 }
 
-// Whatever a program's processes do, none of them outlives it: after a stop, before the next start, after a shutdown.
+// TestNothingEscapes: no process of a program outlives it: after a stop, before the next start,
+// after a shutdown.
 func TestNothingEscapes(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		var programs strings.Builder
@@ -91,8 +93,8 @@ func TestNothingEscapes(t *testing.T) {
 	})
 }
 
-// With kill_mode = "process" what a main process leaves lives on, is heard, and holds nothing up; with "tree" it is gone before
-// the next start.
+// TestKillModes: with kill_mode = "process" leftover processes live on, their output is logged, and
+// they delay nothing; with "tree" they are gone before the next start.
 func TestKillModes(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, `
@@ -137,7 +139,7 @@ func TestKillModes(t *testing.T) {
 	})
 }
 
-// The tree is shown with what belongs to each program, and the state of nobody is touched by that.
+// TestCtlTree: the tree shows the processes of each program, and has no effect on their states.
 func TestCtlTree(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, `
@@ -170,4 +172,29 @@ func TestCtlTree(t *testing.T) {
 			t.Errorf("ctl tree of an unknown name: exit status %d, %q", r.Exit, r.ErrOut)
 		}
 	})
+}
+
+// TestUsageOfTree: memory and processor time are those of the whole tree: of children, and of an
+// orphan in a session of its own.
+func TestUsageOfTree(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.forks]
+		command = ["sh", "-c", "(setsid sh burn &); head -c 40000000 /dev/zero | tail -c 40000000 | sleep infinity & exec sleep infinity"]
+		directory = "DIR"
+		[program.idle]
+		command = "sleep infinity"
+		`)
+	s.Write("burn", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exec sleep infinity")
+	for _, cgroups := range []string{"auto", "never"} {
+		d := s.Start(func(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--cgroups="+cgroups) })
+		s.WaitStatus("forks", "uses what its children use", func(st harness.Status) bool {
+			return st.RSSBytes != nil && *st.RSSBytes > 30e6 && *st.CPUS > 0.1
+		})
+		if st := s.Status("idle"); st.RSSBytes == nil || *st.RSSBytes > 10e6 || *st.CPUS > 0.1 {
+			t.Errorf("idle uses what another one does: %v", st)
+		}
+		s.MustCtl("shutdown")
+		d.Wait()
+	}
 }

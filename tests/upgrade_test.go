@@ -16,7 +16,7 @@ import (
 
 const laterOnly = "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n"
 
-// Another binary goes on in superd's place, and then in the keeper's.
+// TestUpgrade: another binary replaces first the supervisor, then the keeper.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, laterOnly+`
@@ -55,7 +55,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// What is no superd, or does not come up, changes nothing.
+// TestUpgradeThatFails: a binary that is not superd, or does not start, changes nothing.
 func TestUpgradeThatFails(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, laterOnly)
@@ -83,7 +83,7 @@ func TestUpgradeThatFails(t *testing.T) {
 	d.ErrOut.Wait(t, "the old one is started again")
 }
 
-// Without a keeper there is no way back, and superd says so.
+// TestUpgradeWithoutKeeper: without a keeper an upgrade can't be undone, and superd says so.
 func TestUpgradeWithoutKeeper(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, laterOnly)
@@ -99,7 +99,7 @@ func TestUpgradeWithoutKeeper(t *testing.T) {
 	}
 }
 
-// A shutdown that begins while an upgrade is under way is what counts.
+// TestUpgradeThatMeetsAShutdown: a shutdown that begins during an upgrade wins.
 func TestUpgradeThatMeetsAShutdown(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
@@ -109,6 +109,7 @@ func TestUpgradeThatMeetsAShutdown(t *testing.T) {
 		`)
 	d := s.Start()
 	s.WaitLog("deaf", "deaf\n")
+	deaf := s.Status("deaf").Pid
 	open := s.Gate("gate")
 	s.Write("slow", "#!/bin/sh\ncd "+s.Dir+"\ncase $1 in version) echo >asked; read line <gate; echo '{\"version\":\"9\"}';; check) ;; *) exit 3;; esac\n")
 	refused := make(chan harness.Result, 1)
@@ -123,7 +124,9 @@ func TestUpgradeThatMeetsAShutdown(t *testing.T) {
 		}
 		refused <- s.Ctl("upgrade")
 	}
-	d.Signal(syscall.SIGTERM)
+	if err := syscall.Kill(deaf, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 	}
@@ -132,7 +135,7 @@ func TestUpgradeThatMeetsAShutdown(t *testing.T) {
 	}
 }
 
-// Another binary is not executed while it could not know what superd knows.
+// TestUpgradeOnFullDisk: superd does not execute another binary while the journal can't be written.
 func TestUpgradeOnFullDisk(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -144,7 +147,7 @@ func TestUpgradeOnFullDisk(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(s.Path("run"), unix.MNT_DETACH) })
 	d := s.Start()
 	fill(t, s.Path("run/filler"))
-	harness.Until(t, "the journal is full", func() bool { // there is room in its last page yet
+	harness.Until(t, "the journal is full", func() bool { // its last page still has space
 		s.Ctl("restart", "later", "--timeout", "100ms")
 		return strings.Contains(d.ErrOut.String(), "journal not written")
 	})

@@ -10,7 +10,8 @@ import (
 	"superd/tests/harness"
 )
 
-// A real HTTP server serves whenever superd calls it ready, and whatever happens to superd.
+// TestHTTPServer: a real HTTP server serves whenever superd shows it as ready, whatever happens to
+// superd.
 func TestHTTPServer(t *testing.T) {
 	t.Parallel()
 	url := "http://127.0.0.1:" + freePort(t) + "/"

@@ -83,7 +83,8 @@ func TestWhy(t *testing.T) {
 		"down": {"down is stopped", "Nobody has asked", "superd ctl start down"},
 		"none": {"none failed at", s.Path("none"), "no such file"},
 	} {
-		if name == "web" { // its last lines come with an event that may be some milliseconds later than the state
+		// Its last lines come with an event that may be some milliseconds later than the state
+		if name == "web" {
 			harness.Until(t, "why has the last lines", func() bool { return strings.Contains(s.MustCtl("why", name).Out, "refused") })
 		}
 		out := s.MustCtl("why", name).Out
@@ -132,7 +133,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Every run has one start and one end, in this order, and no number is missing, whoever asks from where.
+// TestEvents: every run has one start and one end, in this order, and no cursor is missing, from
+// whatever cursor they are read.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, explained)
@@ -189,4 +191,28 @@ func TestEvents(t *testing.T) {
 	follow.Wait()
 	out.Wait(t, `"kind":"shutdown"`)
 	out.Wait(t, `"state":"ended"`)
+}
+
+// TestDurationCountsFromTheFork: no run of one thread takes more processor time than it lasts.
+func TestDurationCountsFromTheFork(t *testing.T) {
+	t.Parallel()
+	s := harness.NewSite(t, `
+		[program.web]
+		command = "true"
+		backoff = { initial = "1ms", max = "1ms" }
+		`)
+	s.Start()
+	s.WaitStatus("web", "has run 20 times", func(st harness.Status) bool { return st.Restarts >= 20 })
+	s.MustCtl("stop", "web")
+	for _, r := range history(s) {
+		if r.DurationS == nil || r.CPUS == nil {
+			continue // unknown
+		}
+		if *r.DurationS < *r.CPUS {
+			t.Errorf("a run of %.6f s took %.6f s of processor time", *r.DurationS, *r.CPUS)
+		}
+		if between := r.EndedAt.Sub(*r.StartedAt).Seconds(); between < *r.CPUS {
+			t.Errorf("a run from %v to %v took %.6f s of processor time", r.StartedAt, r.EndedAt, *r.CPUS)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,52 +10,60 @@ import (
 	"github.com/spf13/cobra"
 
 	"superd/config"
-	"superd/control/server"
+	"superd/control"
+	"superd/internal/escape"
+	"superd/internal/terminal"
 )
 
 func newCheckCommand() *cobra.Command {
 	var file string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Check the configuration and tell every mistake in it",
-		Long: `Check reads the configuration as run does and tells every mistake and warning. Its exit status is 2
-when there is a mistake.`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return check(file, asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		Use:   "check [FILE]",
+		Short: "Report every mistake in the configuration",
+		Long: `Check reads the configuration as run does and reports every mistake and warning. Its exit status is
+2 if there is a mistake.
+
+` + searchPath,
+		Example: `  superd check
+  superd check web.toml
+  superd check --json web.toml | python3 -m json.tool`,
+		Args:              oneFile,
+		ValidArgsFunction: completeTOML,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return check(fileOf(args, file), asJSON, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration `file`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array of mistakes, each with file, line, column, key, message and severity")
+	configFlag(cmd.Flags(), &file, "configuration `file`")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"print a JSON array of mistakes: file, line, column, key, message, severity")
 	return cmd
 }
 
 func check(file string, asJSON bool, stdout, stderr io.Writer) error {
 	path, programs, mistakes, warnings := inspect(file)
 	if asJSON {
-		all := slices.Concat(server.Mistakes(mistakes, "error"), server.Mistakes(warnings, "warning"))
+		all := slices.Concat(control.Mistakes(mistakes, "error"), control.Mistakes(warnings, "warning"))
 		if err := printJSON(stdout, all); err != nil {
 			return err
 		}
 	} else {
-		verdict := stdout
+		to := stdout
 		for _, m := range mistakes {
-			fmt.Fprintln(stderr, m)
-			verdict = stderr
+			fmt.Fprintln(stderr, harmless(m.Error()))
+			to = stderr
 		}
 		for _, w := range warnings {
-			fmt.Fprintln(stderr, "warning:", w)
+			fmt.Fprintln(stderr, "warning:", harmless(w.Error()))
 		}
 		report := count(len(mistakes), "mistake")
 		if len(warnings) > 0 {
 			report += ", " + count(len(warnings), "warning")
 		}
 		if path != "" {
-			report = fmt.Sprintf("%s: %s, %s", path, count(programs, "program"), report)
+			report = fmt.Sprintf("%s: %s, %s", terminal.Sanitize(path), count(programs, "program"), report)
 		}
-		fmt.Fprintln(verdict, report)
+		fmt.Fprintln(to, report)
 	}
 	if len(mistakes) > 0 {
 		return exitStatus(statusUsage)
@@ -64,7 +71,8 @@ func check(file string, asJSON bool, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// inspect reads a configuration and returns what is to be said of it. A file that can't be found is a mistake, too.
+// inspect reads a configuration and returns its path, its number of programs, its mistakes and its
+// warnings. A file that is not found is a mistake, too.
 func inspect(file string) (path string, programs int, mistakes, warnings config.Errors) {
 	path, err := config.Find(file, os.Getenv, os.Geteuid())
 	if err != nil {
@@ -80,14 +88,14 @@ func inspect(file string) (path string, programs int, mistakes, warnings config.
 	return path, len(conf.Programs), conf.Errors, conf.Warnings
 }
 
-// printJSON prints an array with a value a line, so that a person can read it, too.
+// printJSON prints a JSON array, one value on each line so that it is readable.
 func printJSON[T any](w io.Writer, all []T) error {
 	out := []byte("[")
 	for i, v := range all {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		line, err := json.Marshal(v)
+		line, err := escape.Marshal(v)
 		if err != nil {
 			return fmt.Errorf("encode JSON: %w", err)
 		}

@@ -11,15 +11,17 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"superd/config"
 	"superd/control"
+	"superd/internal/terminal"
 )
 
-// completionTimeout bounds what a shell waits for when it completes a name.
+// completionTimeout limits the wait of a shell that completes a name.
 const completionTimeout = time.Second
 
-// ctlFlags say which superd is meant.
+// ctlFlags select the superd to talk to.
 type ctlFlags struct {
 	config, runtimeDir string
 }
@@ -28,21 +30,38 @@ func newCtlCommand(args []string) *cobra.Command {
 	var flags ctlFlags
 	cmd := &cobra.Command{
 		Use:   "ctl",
-		Short: "Ask or command a running superd",
-		Long: `Ctl talks to the superd that runs with the same configuration and runtime directory.
+		Short: "Control a running superd",
+		Long: `Ctl talks to the superd that runs with the same configuration or runtime directory. The commands
+also work without ctl, as in ` + "`superd status`" + `.
 
-NAME is a program, an instance such as web@2, a group, or a shell glob such as 'web*'. The exit status is
+NAME is a program, an instance such as web@2, a group, or a shell glob such as 'web*'. Exit status:
 0 done, 1 failed, 2 wrong usage, 3 something asked for by name is not up, 4 no superd answers.`,
-		Args: cobra.NoArgs,
-		RunE: needCommand,
+		Example: `  superd ctl status             all programs
+  superd ctl restart web@2 db   an instance and a program
+  superd ctl logs -f 'web*'     output of all whose names begin with web
+  superd ctl events --since 1h  what happened in the last hour`,
+		Args:              knownCommand,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              needCommand,
 	}
-	f := cmd.PersistentFlags()
-	f.StringVarP(&flags.config, "config", "c", "", "configuration `file` that names the runtime directory")
-	f.StringVar(&flags.runtimeDir, "runtime-dir", "", "`directory` of the control socket")
+	flags.add(cmd.PersistentFlags())
+	addNamed(cmd, args, ctlCommands(&flags))
+	return cmd
+}
+
+// add defines the flags in set.
+func (f *ctlFlags) add(set *pflag.FlagSet) {
+	configFlag(set, &f.config, "configuration `file` that names the runtime directory")
+	set.StringVar(&f.runtimeDir, "runtime-dir", "", "`directory` of the control socket")
+	_ = cobra.MarkFlagDirname(set, "runtime-dir") // no error: the flag is defined
+}
+
+// ctlCommands returns the commands below ctl.
+func ctlCommands(flags *ctlFlags) []subcommand {
 	of := func(newCommand func(*ctlFlags) *cobra.Command) func() *cobra.Command {
-		return func() *cobra.Command { return newCommand(&flags) }
+		return func() *cobra.Command { return newCommand(flags) }
 	}
-	addNamed(cmd, args, []subcommand{
+	return []subcommand{
 		{"status", of(newStatusCommand)},
 		{"start", of(newStartCommand)},
 		{"stop", of(newStopCommand)},
@@ -58,11 +77,10 @@ NAME is a program, an instance such as web@2, a group, or a shell glob such as '
 		{"shutdown", of(newShutdownCommand)},
 		{"upgrade", of(newUpgradeCommand)},
 		{"version", of(newCtlVersionCommand)},
-	})
-	return cmd
+	}
 }
 
-// client returns a client of the superd that is meant.
+// client returns a client of the superd that the flags select.
 func (f *ctlFlags) client() (*control.Client, error) {
 	path, err := f.socket()
 	if err != nil {
@@ -83,8 +101,8 @@ func (f *ctlFlags) socket() (string, error) {
 	return filepath.Join(dir, control.SocketName), nil
 }
 
-// load returns the configuration, or nil where it has no say in the runtime directory: it is not worth
-// parsing a thousand programs to learn that.
+// load returns the configuration, or nil if it does not determine the runtime directory. A file
+// that does not contain the name of that key is not parsed, as it may define a thousand programs.
 func (f *ctlFlags) load() (*config.Config, error) {
 	if f.runtimeDir != "" || f.config == "" && os.Getenv("SUPERD_RUNTIME_DIR") != "" {
 		return nil, nil
@@ -107,7 +125,7 @@ func (f *ctlFlags) load() (*config.Config, error) {
 	return conf, nil
 }
 
-// completeNames completes names of instances, from the superd that is meant.
+// completeNames completes names of instances. It asks the superd that the flags select.
 func (f *ctlFlags) completeNames(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	client, err := f.client()
 	if err != nil {
@@ -126,7 +144,8 @@ func (f *ctlFlags) completeNames(cmd *cobra.Command, _ []string, _ string) ([]co
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// needArgs refuses a command line that lacks any of these arguments; the last may be given several times.
+// needArgs returns a check that refuses a command line without all of these arguments. The last one
+// may be repeated.
 func needArgs(arguments ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(arguments) {
@@ -136,7 +155,13 @@ func needArgs(arguments ...string) cobra.PositionalArgs {
 	}
 }
 
-// printOutcomes prints what a command did, and fails if it did not do it everywhere.
+// printUnrecorded warns that what was done is not in the journal: a crash of superd would undo it.
+func printUnrecorded(stderr io.Writer, done, cause string) {
+	fmt.Fprintf(stderr, "%s, but this is not on record, and a crash of superd would undo it: %s\n", done, cause)
+}
+
+// printOutcomes prints the outcome of a command for each instance. It returns an error if the
+// command failed for any of them.
 func printOutcomes(outcomes []control.Outcome, stdout, stderr io.Writer) error {
 	var err error
 	for _, o := range outcomes {
@@ -144,7 +169,7 @@ func printOutcomes(outcomes []control.Outcome, stdout, stderr io.Writer) error {
 		if !o.OK {
 			w, err = stderr, exitStatus(statusFailed)
 		}
-		fmt.Fprintf(w, "%s: %s\n", o.Name, o.Message)
+		fmt.Fprintf(w, "%s: %s\n", terminal.Sanitize(o.Name), oneLine(o.Message))
 	}
 	return err
 }

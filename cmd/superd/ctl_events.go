@@ -15,49 +15,67 @@ import (
 	"github.com/spf13/cobra"
 
 	"superd/control"
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
 func newEventsCommand(flags *ctlFlags) *cobra.Command {
-	var since uint64
-	var asJSON, follow bool
+	var since, lines string
+	var asJSON bool
+	var query control.EventQuery
 	cmd := &cobra.Command{
-		Use:   "events",
-		Short: "Show what has happened, from the numbered log of events",
-		Long: `Events shows each change of state, start, end and command that the log in the runtime directory still
-has, the oldest first. Events have numbers without holes, their cursors: with --since what happened after
-one is shown. Where events are missing, because they are too old to be kept or could not be written, a gap
-is shown in their place.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "events [NAME...]",
+		Short: "Show the event log",
+		Long: `Events shows changes of state, starts, ends and commands, the oldest first: of all programs and of
+superd itself, or of the programs named. The event log in the runtime directory holds them. Each
+event has a number, its cursor, and numbers have no holes. Where events are missing, because they
+are too old to be kept or could not be written, a gap is shown.`,
+		Example: `  superd events -n 20          the last ones
+  superd events --since 10m web
+  superd events -f             all events, then new ones`,
+		ValidArgsFunction: flags.completeNames,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			var err error
+			if query.Lines, err = lineNumber(lines, allLines); err != nil {
+				return usageError{err}
+			}
+			if query.After, err = strconv.ParseUint(since, 10, 64); err != nil {
+				if query.Since, err = wantedTime("since", "a cursor, ", since, time.Now()); err != nil {
+					return usageError{err}
+				}
+			}
+			query.Names = names
 			client, err := flags.client()
 			if err != nil {
 				return err
 			}
 			stdout := cmd.OutOrStdout()
-			if !follow {
-				return showEvents(cmd.Context(), client, since, asJSON, stdout)
+			if !query.Follow {
+				return ofFlags(showEvents(cmd.Context(), client, query, asJSON, stdout))
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
-			if err := followEvents(ctx, client, since, asJSON, stdout); !errors.Is(err, context.Canceled) {
-				return err
+			if err := followEvents(ctx, client, query, asJSON, stdout); !errors.Is(err, context.Canceled) {
+				return ofFlags(err)
 			}
-			return nil // Ctrl-C is how it ends well
+			return nil // Ctrl-C is the usual end
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object a line")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
-	cmd.Flags().Uint64Var(&since, "since", 0, "show only what comes after the event of this `cursor`")
+	f := cmd.Flags()
+	f.BoolVar(&asJSON, "json", false, "print a JSON object a line")
+	f.BoolVarP(&query.Follow, "follow", "f", false, "continue with new events")
+	f.StringVarP(&lines, "lines", "n", "",
+		"show this `many` of the last events, or all (default all)")
+	f.StringVar(&since, "since", "",
+		"show only events after this cursor, or none older: a duration such as 10m, or a `time` as for logs")
 	return cmd
 }
 
-func showEvents(ctx context.Context, client *control.Client, since uint64, asJSON bool, stdout io.Writer) error {
+func showEvents(ctx context.Context, client *control.Client, query control.EventQuery, asJSON bool, stdout io.Writer) error {
 	if asJSON {
-		return client.Events(ctx, since, false, copyLine(stdout))
+		return client.Events(ctx, query, copyLine(stdout))
 	}
 	var all []control.Event
-	err := client.Events(ctx, since, false, func(line []byte) error {
+	err := client.Events(ctx, query, func(line []byte) error {
 		e, err := control.DecodeEvent(line)
 		all = append(all, e)
 		return err
@@ -75,13 +93,13 @@ func copyLine(w io.Writer) func([]byte) error {
 	}
 }
 
-// followEvents prints events a line each. Names are aligned with the longest one so far.
-func followEvents(ctx context.Context, client *control.Client, since uint64, asJSON bool, stdout io.Writer) error {
+// followEvents prints one line for each event. Names are padded to the longest one so far.
+func followEvents(ctx context.Context, client *control.Client, query control.EventQuery, asJSON bool, stdout io.Writer) error {
 	if asJSON {
-		return client.Events(ctx, since, true, copyLine(stdout))
+		return client.Events(ctx, query, copyLine(stdout))
 	}
 	palette, nameWidth := terminal.NewPalette(), 0
-	return client.Events(ctx, since, true, func(line []byte) error {
+	return client.Events(ctx, query, func(line []byte) error {
 		e, err := control.DecodeEvent(line)
 		if err != nil {
 			return err
@@ -93,7 +111,7 @@ func followEvents(ctx context.Context, client *control.Client, since uint64, asJ
 	})
 }
 
-// eventLine is one event as it is shown while events are followed.
+// eventLine returns the line of one event for followEvents.
 func eventLine(e *control.Event, name string, nameWidth int, now time.Time, o terminal.Output, names *terminal.Palette) string {
 	head := fmt.Sprintf("%6s  %s  ", eventCursor(e), clock(e.At, now))
 	pad := strings.Repeat(" ", nameWidth-terminal.Width(name))
@@ -107,10 +125,10 @@ func eventLine(e *control.Event, name string, nameWidth int, now time.Time, o te
 	return head + name + pad + "  " + text
 }
 
-// minEventText is how much of an event is shown on however narrow a terminal.
+// minEventText is the least width of an event's text, in columns, on a narrow terminal.
 const minEventText = 20
 
-// eventTable returns events as people see them.
+// eventTable returns events as a table for people.
 func eventTable(all []control.Event, now time.Time, names *terminal.Palette) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "CURSOR", Right: true},
@@ -132,7 +150,7 @@ func eventTable(all []control.Event, now time.Time, names *terminal.Palette) *te
 	return t
 }
 
-// eventCursor is nothing for a gap in which no cursor is known.
+// eventCursor returns the cursor of an event, or nothing for a gap without a known cursor.
 func eventCursor(e *control.Event) string {
 	if e.Cursor == 0 {
 		return ""
@@ -140,12 +158,12 @@ func eventCursor(e *control.Event) string {
 	return strconv.FormatUint(e.Cursor, 10)
 }
 
-// eventText tells on one line what happened. What programs had a part in is made harmless.
+// eventText describes an event on one line. Text that may come from programs is sanitized.
 func eventText(e *control.Event) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	switch e.Kind {
-	case "state":
+	case control.KindState:
 		change := e.From + " -> " + e.State
 		if e.From == e.State {
 			change = e.State
@@ -154,9 +172,9 @@ func eventText(e *control.Event) string {
 		if e.RestartIn != nil {
 			add("next start in %s", seconds(*e.RestartIn))
 		}
-	case "start":
+	case control.KindStart:
 		add("pid %d, started %s", e.Pid, e.Reason)
-	case "exit":
+	case control.KindExit:
 		add("%s", e.Reason)
 		if e.Duration != nil {
 			add("after %s", seconds(*e.Duration))
@@ -168,7 +186,7 @@ func eventText(e *control.Event) string {
 		if e.MaxRSS != nil {
 			add("memory %s", peak(*e.MaxRSS, e.RSSBound))
 		}
-	case "output":
+	case control.KindOutput:
 		if e.Reason != "" {
 			add("%s", e.Reason)
 		}
@@ -176,9 +194,9 @@ func eventText(e *control.Event) string {
 			add("%s", line)
 		}
 		return terminal.Sanitize(strings.Join(parts, " | "))
-	case "command":
+	case control.KindCommand:
 		add("%s by %s", e.Reason, e.By)
-	case "superd":
+	case control.KindSuperd:
 		add("superd %s, pid %d", e.State, e.Pid)
 		if e.Reason != "" {
 			add("%s", e.Reason)
@@ -191,21 +209,21 @@ func eventText(e *control.Event) string {
 
 func eventColour(e *control.Event) terminal.Colour {
 	switch e.Kind {
-	case "state":
+	case control.KindState:
 		return stateColour(e.State)
-	case "no-start":
+	case control.KindNoStart:
 		return terminal.Red
-	case "outage":
-		if e.State == "begun" {
+	case control.KindOutage:
+		if e.State == control.OutageBegun {
 			return terminal.Red
 		}
-	case "gap", "skip":
+	case control.KindGap, control.KindSkip:
 		return terminal.Yellow
 	}
 	return terminal.NoColour
 }
 
-// clock shows when something was, without the date if that was today.
+// clock returns the time of day of t, after its date unless that is today.
 func clock(t, now time.Time) string {
 	t = t.In(now.Location())
 	const milliseconds = "15:04:05.000"
@@ -215,21 +233,29 @@ func clock(t, now time.Time) string {
 	return t.Format(time.DateOnly + " " + milliseconds)
 }
 
-// seconds shows a duration in about three digits: 12ms, 1.62s, 5m3s.
+// seconds returns a duration of s seconds in three digits, and in full seconds from a minute on:
+// 12ms, 1.62s, 5m3s, 59m.
 func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(10 * time.Millisecond).String()
+	d, digit := time.Duration(s*float64(time.Second)), time.Duration(1)
+	for d/digit >= 1000 {
+		digit *= 10
 	}
-	return d.Round(time.Second).String()
+	if d < time.Minute {
+		d = d.Round(digit)
+	} else {
+		d = d.Round(time.Second)
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
-// peak shows greatest memory; where that is only a bound, it says so.
+// peak returns a peak of memory in bytes, after < if it is only an upper bound.
 func peak(bytes int64, bound bool) string {
 	if bound {
 		return "<" + memory(bytes)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"superd/control"
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
 func newHistoryCommand(flags *ctlFlags) *cobra.Command {
@@ -18,11 +18,12 @@ func newHistoryCommand(flags *ctlFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [NAME...]",
 		Short: "Show the runs of programs",
-		Long: `History shows when programs have run, how each run ended, how long it took, and what processor time and
-memory it used; the oldest first, as far back as the log of events goes.
+		Long: `History shows the runs of programs, the oldest first: when each began, how it ended, how long it
+took, and the processor time and memory it used. It goes back as far as the event log. RUN is the
+beginning of the run's id, which ` + "`superd logs --run`" + ` takes.
 
-Memory is that of the largest process. Where it is shown as <20M, all that is known is that it was less: the
-kernel counts the memory of superd itself, from which the process was forked.`,
+Memory is the peak of the largest process. <20M means that it was less than 20M: the kernel counts
+from the memory of superd itself, from which the process was forked.`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			client, err := flags.client()
@@ -47,16 +48,20 @@ func showHistory(ctx context.Context, client *control.Client, names []string, as
 	return printTable(stdout, historyTable(all, time.Now(), terminal.NewPalette()))
 }
 
-// historyTable returns runs as people see them.
+// runBytes is how many bytes of a run's id are shown: enough to distinguish runs.
+const runBytes = 8
+
+// historyTable returns runs as a table for people.
 func historyTable(all []control.Run, now time.Time, names *terminal.Palette) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "NAME"},
 		{Title: "STARTED", Rank: 1},
-		{Title: "ENDED", Rank: 4},
+		{Title: "ENDED", Rank: 5},
 		{Title: "RAN", Right: true, Rank: 2},
-		{Title: "CPU", Right: true, Rank: 5},
-		{Title: "MEMORY", Right: true, Rank: 6},
+		{Title: "CPU", Right: true, Rank: 6},
+		{Title: "MEMORY", Right: true, Rank: 7},
 		{Title: "PID", Right: true, Rank: 3},
+		{Title: "RUN", Rank: 4},
 		{Title: "EXIT"},
 	}}
 	for i := range all {
@@ -75,13 +80,14 @@ func historyTable(all []control.Run, now time.Time, names *terminal.Palette) *te
 			terminal.Cell{Text: shown(r.CPU, cpuTime)},
 			terminal.Cell{Text: shown(r.MaxRSS, func(bytes int64) string { return peak(bytes, r.RSSBound) })},
 			terminal.Cell{Text: shown(r.Pid, strconv.Itoa)},
+			terminal.Cell{Text: terminal.Sanitize(r.Run[:min(len(r.Run), runBytes)])},
 			exit,
 		)
 	}
 	return t
 }
 
-// oneLine makes text harmless that may have several lines.
+// oneLine joins the lines of text by "; " and sanitizes them.
 func oneLine(text string) string { return terminal.Sanitize(strings.ReplaceAll(text, "\n", "; ")) }
 
 func runColour(r *control.Run) terminal.Colour {

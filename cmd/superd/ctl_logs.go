@@ -8,16 +8,15 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"superd/control"
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
-// usualLines is how many lines are shown of each program when nothing else says what is wanted.
+// usualLines is how many lines of each program are shown if no flag selects lines.
 const usualLines = 30
 
 func newLogsCommand(flags *ctlFlags) *cobra.Command {
@@ -25,34 +24,39 @@ func newLogsCommand(flags *ctlFlags) *cobra.Command {
 	var asJSON bool
 	var query control.LogQuery
 	cmd := &cobra.Command{
-		Use:   "logs NAME...",
+		Use:   "logs [NAME...]",
 		Short: "Show the output of programs",
-		Long: `Logs shows the last lines that programs have printed, in rotated and compressed files, too. Lines of several
-programs carry their names and come in the order of their times, as far as these are known: the log formats
-text and json have them. A line of a raw log counts as old as its file. What could upset a terminal is shown
-escaped, colours are left out and tabs become spaces, unless --raw is given. Of a line longer than 16 KiB --grep
-matches pieces of that size, each by itself; a piece is shown like a line where its neighbours don't match, or
-where several programs are shown.
+		Long: `Logs shows the last lines that programs have printed, also from rotated and compressed files. Lines
+of several programs carry their names and come in the order of their times. The log formats text
+and json record these; a line of a raw log counts as old as its file.
 
-With --follow it goes on with what is printed, through rotations and restarts, also by programs that come to
-bear such a name later, and when superd is upgraded or crashes, until superd ends.`,
-		Args:              needArgs("NAME"),
+Control characters are escaped, colours removed and tabs expanded, unless --raw is given. Of a line
+longer than 16 KiB, --grep matches pieces of that size separately. A piece is shown like a line if
+the pieces beside it do not match, or if several programs are shown.
+
+With --follow it continues with new lines, through rotations, restarts of programs, and crashes and
+upgrades of superd. It includes programs that get a matching name later. It ends when superd ends.`,
+		Example: `  superd logs                       all programs
+  superd logs -f web
+  superd logs --since 08:00 --until 08:10 --grep 'error|warn'
+  superd logs --run 9f86d081 web    the run that superd history shows with this id`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			n, err := strconv.Atoi(lines)
-			switch {
-			case lines == "all", lines == "" && (query.Since != "" || run != "" || query.Grep != ""):
-				n, err = -1, nil
-			case lines == "":
-				n, err = usualLines, nil
+			usual := usualLines
+			if query.Since != "" || query.Until != "" || run != "" || query.Grep != "" {
+				usual = allLines
 			}
-			if err != nil || n < 0 && lines != "" && lines != "all" {
-				return usageError{fmt.Errorf("read --lines: want a number or all, got %q", lines)}
+			n, err := lineNumber(lines, usual)
+			if err != nil {
+				return usageError{err}
 			}
 			if asJSON && query.Raw {
 				return usageError{errors.New("read flags: --json and --raw do not go together")}
 			}
-			if query.Since, err = sinceTime(query.Since, time.Now()); err != nil {
+			if query.Since, err = wantedTime("since", "", query.Since, time.Now()); err != nil {
+				return usageError{err}
+			}
+			if query.Until, err = wantedTime("until", "", query.Until, time.Now()); err != nil {
 				return usageError{err}
 			}
 			client, err := flags.client()
@@ -66,18 +70,42 @@ bear such a name later, and when superd is upgraded or crashes, until superd end
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&lines, "lines", "n", "", "show this `many` lines of each program, or all (default 30; all with --since, --run or --grep)")
-	f.BoolVarP(&query.Follow, "follow", "f", false, "go on with what is printed from now on")
-	f.StringVar(&query.Since, "since", "", "show only what is not older: a duration such as 10m, or a `time`: 19:33, 2026-11-21, '2026-11-21 07:20' or, with its zone, as in RFC 3339")
-	f.StringVar(&run, "run", "", "show one run: 0 the newest, -1 the one before, or the `run`'s id")
+	f.StringVarP(&lines, "lines", "n", "",
+		"show this `many` lines of each program, or all (default 30; all with --since, --until, --run or --grep)")
+	f.BoolVarP(&query.Follow, "follow", "f", false, "continue with new lines")
+	f.StringVar(&query.Since, "since", "",
+		"show nothing older: a duration such as 10m, or a `time` such as 19:33, 2026-11-21, '2026-11-21 07:20' or RFC 3339")
+	f.StringVar(&query.Until, "until", "", "show nothing newer; a `time` as for --since")
+	f.StringVar(&run, "run", "",
+		"show one `run`: 0 the newest, -1 the one before, or its id in the history")
 	f.StringVar(&query.Grep, "grep", "", "show only lines that match this regular `expression`")
 	f.BoolVar(&asJSON, "json", false, "print a JSON object a line")
 	f.BoolVar(&query.Raw, "raw", false, "print lines as they stand in the file, byte for byte")
 	return cmd
 }
 
-// sinceTime returns the value of --since as superd takes it: a duration, or a time with its zone. One without is the user's, of the clock alone the last such time.
-func sinceTime(text string, now time.Time) (string, error) {
+// allLines is the number of lines that stands for all.
+const allLines = -1
+
+// lineNumber parses the value of --lines. It returns usual if the flag is not given.
+func lineNumber(text string, usual int) (int, error) {
+	switch text {
+	case "":
+		return usual, nil
+	case "all":
+		return allLines, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("read --lines: want a number or all, got %q", text)
+	}
+	return n, nil
+}
+
+// wantedTime returns the value of a flag in a form that superd accepts: a duration, or a time with
+// its zone. A time without a zone is in the user's zone; a time without a date is the last such
+// time before now. more names what else the flag accepts, for the error.
+func wantedTime(flag, more, text string, now time.Time) (string, error) {
 	if text == "" {
 		return "", nil
 	}
@@ -104,20 +132,19 @@ func sinceTime(text string, now time.Time) (string, error) {
 		}
 		return t.Format(time.RFC3339Nano), nil
 	}
-	return "", fmt.Errorf("read --since: want a duration such as 10m, or a time such as 19:33, 2026-11-21, '2026-11-21 07:20' or 2026-11-21T07:20:45Z, got %q", text)
+	return "", fmt.Errorf("read --%s: want %sa duration such as 10m, or a time such as 19:33, 2026-11-21, "+
+		"'2026-11-21 07:20' or 2026-11-21T07:20:45Z, got %q", flag, more, text)
 }
 
-// ofFlags has an error call by their flags what superd calls by parameters.
+// ofFlags replaces the name of a parameter in an error of superd by that of its flag.
 func ofFlags(err error) error {
-	if refused, ok := errors.AsType[*control.Error](err); ok {
-		if rest, ok := strings.CutPrefix(refused.Message, "parameter "); ok {
-			refused.Message = "read --" + rest
-		}
+	if refused, ok := errors.AsType[*control.Error](err); ok && refused.Parameter != "" {
+		refused.Message = "read --" + refused.Parameter + ": " + refused.Problem
 	}
 	return err
 }
 
-// showLogs prints what the query asks for.
+// showLogs prints the lines that the query selects.
 func showLogs(ctx context.Context, client *control.Client, query control.LogQuery, p *logPrinter) error {
 	if !p.json {
 		instances, err := client.Brief(ctx, query.Names)
@@ -137,9 +164,9 @@ type logPrinter struct {
 	out, stderr *bufio.Writer
 	json, raw   bool
 	lines       *terminal.LinePrinter
-	programs    map[string]*terminal.ProgramLines // by instance: those that are known of
-	open        string                            // whose line was begun, and has no end yet; "": nobody's
-	pieces      bool                              // of lines: not all that is in the file is shown
+	programs    map[string]*terminal.ProgramLines // by instance: those seen so far
+	open        string                            // instance/stream of a line without an end; or ""
+	pieces      bool                              // parts of a line may be left out, see --grep
 }
 
 func newLogPrinter(stdout, stderr io.Writer, asJSON, raw bool) *logPrinter {
@@ -149,7 +176,8 @@ func newLogPrinter(stdout, stderr io.Writer, asJSON, raw bool) *logPrinter {
 	return p
 }
 
-// know tells that there is an instance of this name. Lines carry names when there is more than one.
+// know registers an instance and returns its printer. Lines carry names if there are several
+// instances.
 func (p *logPrinter) know(instance string) *terminal.ProgramLines {
 	known := p.programs[instance]
 	if known == nil {
@@ -159,7 +187,7 @@ func (p *logPrinter) know(instance string) *terminal.ProgramLines {
 	return known
 }
 
-// print prints a line, or part of one.
+// print prints a line or a part of one. sent is its JSON.
 func (p *logPrinter) print(sent []byte, l *control.LogLine) error {
 	if p.json {
 		if l.Line == nil && l.Note == nil {
@@ -194,7 +222,7 @@ func (p *logPrinter) print(sent []byte, l *control.LogLine) error {
 			text = *l.Time + " " + terminal.Sanitize(*l.Stream) + mark + " " + text
 		}
 		if p.open != "" && (!p.raw || p.pieces || several) {
-			p.out.WriteByte('\n') // what fails once fails again
+			p.out.WriteByte('\n') // its error comes again with the next write
 		}
 	}
 	p.open = ""
@@ -211,7 +239,7 @@ func (p *logPrinter) print(sent []byte, l *control.LogLine) error {
 	return err
 }
 
-// end ends a line that has no end.
+// end completes a line without an end, and flushes.
 func (p *logPrinter) end() error {
 	if p.open != "" && !p.raw {
 		p.out.WriteByte('\n')

@@ -19,7 +19,7 @@ func TestSinceTime(t *testing.T) {
 		{"2026-11-21T07:20:45.5Z", "2026-11-21T07:20:45.5Z"},
 		{"07:20", "2026-03-01T07:20:00+02:00"},
 		{"08:30:00", "2026-03-01T08:30:00+02:00"},
-		{"08:31", "2026-02-28T08:31:00+02:00"}, // yesterday: it is not that late yet
+		{"08:31", "2026-02-28T08:31:00+02:00"}, // yesterday, since 08:31 is still to come today
 		{"2026-02-03", "2026-02-03T00:00:00+02:00"},
 		{"2026-02-03 19:33", "2026-02-03T19:33:00+02:00"},
 		{"2026-02-03 19:33:05", "2026-02-03T19:33:05+02:00"},
@@ -27,22 +27,22 @@ func TestSinceTime(t *testing.T) {
 		{"2026-02-03T19:33:05.25", "2026-02-03T19:33:05.25+02:00"},
 	}
 	for _, tt := range tests {
-		if got, err := sinceTime(tt.text, now); got != tt.want || err != nil {
-			t.Errorf("sinceTime(%q) = %q, %v, want %q", tt.text, got, err, tt.want)
+		if got, err := wantedTime("since", "", tt.text, now); got != tt.want || err != nil {
+			t.Errorf("wantedTime(%q) = %q, %v, want %q", tt.text, got, err, tt.want)
 		}
 	}
 	for _, text := range []string{"yesterday", "25:00", "2026-02-30", "10", "07:20Z"} {
-		if got, err := sinceTime(text, now); err == nil || !strings.Contains(err.Error(), "read --since: want ") {
-			t.Errorf("sinceTime(%q) = %q, %v, want an error that says how to write it", text, got, err)
+		if got, err := wantedTime("since", "", text, now); err == nil || !strings.Contains(err.Error(), "read --since: want ") {
+			t.Errorf("wantedTime(%q) = %q, %v, want an error that says how to write it", text, got, err)
 		}
 	}
 }
 
-// What is wrong with a flag is told by the name of the flag, whoever finds it.
+// TestLogsFlagErrors checks that an error names the flag, whether superd or the command finds it.
 func TestLogsFlagErrors(t *testing.T) {
 	refuse := func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write([]byte(`{"error":"parameter grep: missing closing )","remedy":"see"}`))
+		_, _ = w.Write([]byte(`{"error":"refused","parameter":"grep","problem":"missing closing )","remedy":"see"}`))
 	}
 	dir := superdStub(t, map[string]http.HandlerFunc{"/v1/status": fixed(200, onlyUp), "/v1/logs": refuse})
 	for _, tt := range [][3]string{
@@ -56,7 +56,7 @@ func TestLogsFlagErrors(t *testing.T) {
 	}
 }
 
-// A mistake that was corrected is not told a second time as the value that it has now.
+// TestWhyOfACorrectedKey checks that a corrected mistake is not reported again as a changed value.
 func TestWhyOfACorrectedKey(t *testing.T) {
 	keys := []control.KeyChange{
 		{Key: "log.address", Text: `log.address = "/dev/log"`}, {Key: "groups", Text: "groups [] -> [g]"}, {Key: "log.address", Restart: true, Text: "log.address corrected"},

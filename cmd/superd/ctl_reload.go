@@ -10,17 +10,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"superd/control"
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
 func newReloadCommand(flags *ctlFlags) *cobra.Command {
 	var dryRun, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Read the configuration again and put it in force",
-		Long: `Reload has superd read its configuration again, and shows what becomes of each program and why: it is
-unchanged; the change is applied live, to what runs; a restart is needed, and done; it is added, and
-started; it is removed, and stopped. If there is any mistake, nothing changes, and all of them are shown.`,
+		Short: "Put the configuration in force",
+		Long: `Reload makes superd read its configuration again, and shows what happens to each program, and why:
+
+  unchanged       nothing
+  applied live    the change applies to what runs
+  restart needed  the program is restarted
+  added           the program is started
+  removed         the program is stopped
+
+If there is any mistake, nothing changes, and all mistakes are shown.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,9 +43,15 @@ started; it is removed, and stopped. If there is any mistake, nothing changes, a
 			case err != nil:
 				return err
 			case asJSON:
-				return printObject(cmd.OutOrStdout(), report)
+				err = printObject(cmd.OutOrStdout(), report)
+			default:
+				err = printReport(cmd.OutOrStdout(), &report)
 			}
-			return printReport(cmd.OutOrStdout(), &report)
+			if report.Unrecorded != "" {
+				printUnrecorded(cmd.ErrOrStderr(), "the configuration is in force", report.Unrecorded)
+				err = cmp.Or(err, error(exitStatus(statusFailed)))
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what a reload would do, and do nothing")
@@ -47,7 +59,7 @@ started; it is removed, and stopped. If there is any mistake, nothing changes, a
 	return cmd
 }
 
-// maxUnchanged is how many programs without a change have a row each.
+// maxUnchanged is how many unchanged programs may have a row each.
 const maxUnchanged = 20
 
 func printReport(w io.Writer, r *control.Report) error {
@@ -58,7 +70,7 @@ func printReport(w io.Writer, r *control.Report) error {
 		}
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(w, "note: %s\n", note)
+		fmt.Fprintf(w, "note: %s\n", oneLine(note))
 	}
 	last := ""
 	switch {
@@ -73,34 +85,35 @@ func printReport(w io.Writer, r *control.Report) error {
 	return err
 }
 
-// reportTable returns what becomes of each program, and why. Where many are unchanged, they have one row.
+// reportTable returns the change of each program and its reason. If more than maxUnchanged programs
+// are unchanged, they share one row.
 func reportTable(r *control.Report) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "PROGRAM"}, {Title: "CHANGE"}, {Title: "WHY"}}}
 	add := func(name, change string, keys []control.KeyChange) {
 		t.Add(terminal.Cell{Text: terminal.Sanitize(name)}, terminal.Cell{Text: change, Colour: changeColour(change)},
-			terminal.Cell{Text: terminal.Sanitize(why(keys, change == "restart needed"))})
+			terminal.Cell{Text: terminal.Sanitize(why(keys, change == control.ChangeRestart))})
 	}
 	if len(r.Superd) > 0 {
-		add("[superd]", "applied live", r.Superd)
+		add("[superd]", control.ChangeLive, r.Superd)
 	}
 	unchanged := 0
 	for _, c := range r.Programs {
-		if c.Change == "unchanged" {
+		if c.Change == control.ChangeUnchanged {
 			unchanged++
 		}
 	}
 	for _, c := range r.Programs {
-		if c.Change != "unchanged" || unchanged <= maxUnchanged {
+		if c.Change != control.ChangeUnchanged || unchanged <= maxUnchanged {
 			add(c.Program, c.Change, c.Keys)
 		}
 	}
 	if unchanged > maxUnchanged {
-		add(fmt.Sprintf("(%d others)", unchanged), "unchanged", nil)
+		add(fmt.Sprintf("(%d others)", unchanged), control.ChangeUnchanged, nil)
 	}
 	return t
 }
 
-// why tells the keys that make a change what it is. What only comes along is in brackets.
+// why lists the keys that cause a change. In a restart, keys that would apply live are in brackets.
 func why(keys []control.KeyChange, restart bool) string {
 	keys = slices.SortedStableFunc(slices.Values(keys), func(a, b control.KeyChange) int {
 		return cmp.Compare(rank(a), rank(b))
@@ -108,7 +121,7 @@ func why(keys []control.KeyChange, restart bool) string {
 	var text strings.Builder
 	for _, k := range keys {
 		if restart && !k.Restart && slices.ContainsFunc(keys, func(other control.KeyChange) bool { return other.Restart && other.Key == k.Key }) {
-			continue // such as the new value of what was a mistake
+			continue // such as the new value of a corrected mistake
 		}
 		if text.Len() > 0 {
 			text.WriteString("; ")
@@ -131,9 +144,9 @@ func rank(k control.KeyChange) int {
 
 func changeColour(change string) terminal.Colour {
 	switch change {
-	case "restart needed", "removed":
+	case control.ChangeRestart, control.ChangeRemoved:
 		return terminal.Yellow
-	case "added", "applied live":
+	case control.ChangeAdded, control.ChangeLive:
 		return terminal.Green
 	}
 	return terminal.Dim

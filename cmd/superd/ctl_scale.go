@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,17 +20,18 @@ func newScaleCommand(flags *ctlFlags) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "scale NAME=N...",
-		Short: "Run so many instances of programs",
-		Long: `Scale has a program have N instances, or each program of a group or a glob. Only the difference is started
-or stopped: those of the highest numbers go. It holds until the configuration says another number of
-replicas than it says now, also when superd is killed or upgraded.
+		Short: "Change the number of instances",
+		Long: `Scale sets the number of instances of a program, or of each program of a group or glob. Only the
+difference is started or stopped, the highest numbers first to stop.
 
-A program with one replica has the instance web; a program that is scaled has web@1 to web@N.`,
+A scale holds when superd is killed or upgraded. It ends when a reload brings another number of
+replicas, or when superd ends in order. A program with one replica has the instance web; a program
+that is scaled has web@1 to web@N.`,
 		Args:              needArgs("NAME=N"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if timeout < 0 || noWait && timeout > 0 {
-				return usageError{errors.New("read --timeout: it must be positive and is not for --no-wait")}
+			if noWait && timeout > 0 {
+				return usageError{errors.New("read flags: --no-wait and --timeout do not go together")}
 			}
 			replicas := map[string]int{}
 			for _, arg := range args {
@@ -51,28 +54,41 @@ A program with one replica has the instance web; a program that is scaled has we
 			case err != nil:
 				return err
 			case asJSON:
-				return printJSON(cmd.OutOrStdout(), all)
+				return cmp.Or(printJSON(cmd.OutOrStdout(), all), scaledStatus(all))
 			}
 			return printScaled(all, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return at once")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is done")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this `time`, such as 10s; superd goes on")
+	durationVar(cmd.Flags(), &timeout, "timeout", 0,
+		"stop waiting after this `time`, such as 10s; the command stays in force")
 	return cmd
 }
 
-func printScaled(all []control.Scaled, stdout, stderr io.Writer) error {
-	var failed error
+// scaledStatus returns the error that stands for the exit status: nil if all was done and is in the
+// journal.
+func scaledStatus(all []control.Scaled) error {
 	for _, s := range all {
-		if err := printOutcomes(s.Instances, stdout, stderr); err != nil {
-			failed = err
+		if s.Unrecorded != "" || slices.ContainsFunc(s.Instances, func(o control.Outcome) bool { return !o.OK }) {
+			return exitStatus(statusFailed)
 		}
+	}
+	return nil
+}
+
+func printScaled(all []control.Scaled, stdout, stderr io.Writer) error {
+	for _, s := range all {
+		// Its error is ignored: scaledStatus covers it.
+		_ = printOutcomes(s.Instances, stdout, stderr)
 		before := fmt.Sprintf("before %d", s.From)
 		if s.From == s.To {
 			before = "as before"
 		}
 		fmt.Fprintf(stdout, "%s: %s, %s\n", s.Program, count(s.To, "instance"), before)
+		if s.Unrecorded != "" {
+			printUnrecorded(stderr, s.Program+": scaled", s.Unrecorded)
+		}
 	}
-	return failed
+	return scaledStatus(all)
 }

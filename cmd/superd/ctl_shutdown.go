@@ -12,7 +12,7 @@ import (
 	"superd/control"
 )
 
-// askAgain is how often a superd that can't be watched is asked whether it is still there.
+// askAgain is the pause between requests to a superd whose process can't be watched.
 const askAgain = 100 * time.Millisecond
 
 func newShutdownCommand(flags *ctlFlags) *cobra.Command {
@@ -20,8 +20,8 @@ func newShutdownCommand(flags *ctlFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shutdown",
 		Short: "Stop all programs and end superd",
-		Long: `Shutdown stops all programs and ends superd, and returns when superd has gone. A second one doesn't
-wait for programs to end by themselves.`,
+		Long: `Shutdown stops all programs and ends superd. It returns when superd has ended. A second shutdown, a
+second or more after the first, kills the programs that still run.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,15 +29,15 @@ wait for programs to end by themselves.`,
 			if err != nil {
 				return err
 			}
-			return shutDown(cmd.Context(), client, !noWait, cmd.OutOrStdout())
+			return shutDown(cmd.Context(), client, !noWait, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return at once")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until superd has ended")
 	return cmd
 }
 
-func shutDown(ctx context.Context, client *control.Client, wait bool, stdout io.Writer) error {
-	// Its descriptor is had before the request, so that it can't be another process's that came after.
+func shutDown(ctx context.Context, client *control.Client, wait bool, stdout, stderr io.Writer) error {
+	// The pidfd is opened before the request: later the pid may be that of another process.
 	process, err := watchSuperd(ctx, client)
 	if err != nil {
 		return err
@@ -48,7 +48,14 @@ func shutDown(ctx context.Context, client *control.Client, wait bool, stdout io.
 		return err
 	}
 	fmt.Fprintf(stdout, "superd (pid %d): %s\n", answer.Pid, answer.Message)
-	if !wait {
+	if answer.Unrecorded != "" {
+		printUnrecorded(stderr, "superd shuts down", answer.Unrecorded)
+	}
+	switch {
+	case wait:
+	case answer.Unrecorded != "":
+		return exitStatus(statusFailed)
+	default:
 		return nil
 	}
 	if process != nil {
@@ -62,8 +69,9 @@ func shutDown(ctx context.Context, client *control.Client, wait bool, stdout io.
 	return err
 }
 
-// watchSuperd returns the process that ends last of the superd that client talks to, the keeper where there is one, nil where it can't be told
-// from here: the pids that superd tells are of its own namespace, the kernel's word of the peer is one of ours.
+// watchSuperd returns the process of client's superd that ends last: the keeper, or the supervisor
+// if there is no keeper. It returns nil if superd is in another PID namespace. There the pid that
+// superd reports differs from the pid of the peer that the kernel reports, which is one of ours.
 func watchSuperd(ctx context.Context, client *control.Client) (*watchedProcess, error) {
 	version, err := client.Version(ctx)
 	if err != nil {
@@ -80,8 +88,7 @@ func watchSuperd(ctx context.Context, client *control.Client) (*watchedProcess, 
 	return process, nil
 }
 
-// waitUntilSilent waits until no superd answers any more: what can be done about one whose process is not visible
-// from here.
+// waitUntilSilent waits until no superd answers. It serves where the process can't be watched.
 func waitUntilSilent(ctx context.Context, client *control.Client) error {
 	for {
 		if _, err := client.Version(ctx); errors.Is(err, control.ErrNoSuperd) {

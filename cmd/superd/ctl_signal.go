@@ -8,7 +8,7 @@ func newSignalCommand(flags *ctlFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "signal SIGNAL NAME...",
 		Short: "Send a signal to the main process of programs",
-		Long:  "Signal sends HUP, SIGHUP, 1 or any other signal to the main process of programs.",
+		Long:  "Signal sends a signal, such as HUP, SIGHUP or 1, to the main process of programs.",
 		Args:  needArgs("SIGNAL", "NAME"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {

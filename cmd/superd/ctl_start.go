@@ -11,24 +11,29 @@ import (
 
 func newStartCommand(flags *ctlFlags) *cobra.Command {
 	return newProgramsCommand(flags, "start", "Start programs",
-		"Start starts programs whatever limit they have run into, and returns when they run or can't.", new(bool))
+		`Start starts programs, and resets their start limit. It returns when they are ready or have failed.
+A one-shot is waited for until it ends.`, new(bool))
 }
 
 func newStopCommand(flags *ctlFlags) *cobra.Command {
 	return newProgramsCommand(flags, "stop", "Stop programs",
-		"Stop stops programs and returns when they have ended. They stay down until they are started.", new(bool))
+		`Stop stops programs, and returns when they have ended. They stay down until they are started, also
+when superd is started again.`, new(bool))
 }
 
 func newRestartCommand(flags *ctlFlags) *cobra.Command {
 	var rolling bool
 	cmd := newProgramsCommand(flags, "restart", "Stop programs and start them again",
-		`Restart stops programs that run, starts all that are named, and returns when they run or can't. With --rolling
-it does so with one instance after the other, and ends with the first that can't.`, &rolling)
-	cmd.Flags().BoolVar(&rolling, "rolling", false, "one after the other, each when the one before runs")
+		`Restart stops programs and those that require them, then starts all of them. It returns when they
+are ready or have failed. With --rolling it restarts one instance after the other, and ends at the
+first that fails.`, &rolling)
+	cmd.Flags().BoolVar(&rolling, "rolling", false,
+		"restart one instance after the other, each when the one before is ready")
 	return cmd
 }
 
-// newProgramsCommand returns the command that start, stop and restart are, by its verb. rolling is that of a restart.
+// newProgramsCommand returns the command start, stop or restart, as verb says. rolling is the flag
+// of restart, false for the others.
 func newProgramsCommand(flags *ctlFlags, verb, short, long string, rolling *bool) *cobra.Command {
 	var noWait bool
 	var timeout time.Duration
@@ -39,8 +44,8 @@ func newProgramsCommand(flags *ctlFlags, verb, short, long string, rolling *bool
 		Args:              needArgs("NAME"),
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if timeout < 0 || noWait && timeout > 0 {
-				return usageError{errors.New("read --timeout: it must be positive and is not for --no-wait")}
+			if noWait && timeout > 0 {
+				return usageError{errors.New("read flags: --no-wait and --timeout do not go together")}
 			}
 			if noWait && *rolling {
 				return usageError{errors.New("read flags: --rolling and --no-wait do not go together")}
@@ -61,7 +66,8 @@ func newProgramsCommand(flags *ctlFlags, verb, short, long string, rolling *bool
 			return printOutcomes(outcomes, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return at once")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this `time`, such as 10s; superd goes on")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is done")
+	durationVar(cmd.Flags(), &timeout, "timeout", 0,
+		"stop waiting after this `time`, such as 10s; the command stays in force")
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"superd/control"
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
 type statusFlags struct {
@@ -27,8 +27,8 @@ func newStatusCommand(flags *ctlFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME...]",
 		Short: "Show the state of programs",
-		Long: `Status shows all programs or those that are named. Its exit status is 3 when something that was asked
-for by name is not up, or has no instances.`,
+		Long: `Status shows all programs, or those named. Its exit status is 3 if something asked for by name is
+not up or has no instances.`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.brief && f.watch {
@@ -40,7 +40,7 @@ for by name is not up, or has no instances.`,
 			}
 			switch stdout := cmd.OutOrStdout(); {
 			case f.watch:
-				return watchStatus(cmd.Context(), client, names, f.json, stdout)
+				return watchStatus(cmd.Context(), client, names, f.json, cmd.InOrStdin(), stdout)
 			case f.brief:
 				return showBrief(cmd.Context(), client, names, f.json, stdout)
 			default:
@@ -48,9 +48,10 @@ for by name is not up, or has no instances.`,
 			}
 		},
 	}
-	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array; with --watch one on a line each time")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array; with --watch one on each line")
 	cmd.Flags().BoolVar(&f.brief, "brief", false, "show names, states and pids only")
-	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again whenever something changes, until Ctrl-C")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false,
+		"show it again when something changes, until q or Ctrl-C")
 	return cmd
 }
 
@@ -91,7 +92,7 @@ func printTable(w io.Writer, t *terminal.Table) error {
 	return err
 }
 
-// palette returns the colours of names on w, nil where it shows none.
+// palette returns the colours of names on w, nil if w shows no colours.
 func palette(w io.Writer) *terminal.Palette {
 	if !terminal.Detect(w, os.Getenv).Colour {
 		return nil
@@ -99,9 +100,9 @@ func palette(w io.Writer) *terminal.Palette {
 	return terminal.NewPalette()
 }
 
-// watchStatus shows the status until somebody presses Ctrl-C, which is how it ends well.
-func watchStatus(ctx context.Context, client *control.Client, names []string, asJSON bool, stdout io.Writer) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+// watchStatus shows the status until q or Ctrl-C is pressed, and then returns nil.
+func watchStatus(ctx context.Context, client *control.Client, names []string, asJSON bool, stdin io.Reader, stdout io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
 	var err error
 	switch {
@@ -111,7 +112,7 @@ func watchStatus(ctx context.Context, client *control.Client, names []string, as
 			return err
 		})
 	case terminal.Detect(stdout, os.Getenv).Terminal:
-		err = watchOnScreen(ctx, client, names, stdout)
+		err = watchOnScreen(ctx, client, names, stdin, stdout)
 	default:
 		palette := terminal.NewPalette()
 		err = client.Watch(ctx, names, func(all []control.Status) error {
@@ -127,8 +128,9 @@ func watchStatus(ctx context.Context, client *control.Client, names []string, as
 	return err
 }
 
-// watchOnScreen draws the status over itself whenever it has changed and each second, for the clock.
-func watchOnScreen(ctx context.Context, client *control.Client, names []string, stdout io.Writer) error {
+// watchOnScreen redraws the status on each change, and each second for the clock, until q is
+// pressed. It restores the terminal when it ends or is suspended.
+func watchOnScreen(ctx context.Context, client *control.Client, names []string, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	newest := make(chan []control.Status)
@@ -143,8 +145,17 @@ func watchOnScreen(ctx context.Context, client *control.Client, names []string, 
 			}
 		})
 	}()
+	keys, _ := terminal.OpenKeys(stdin)
+	defer keys.Close()
+	var typed <-chan byte
+	if keys != nil {
+		typed = keys.C
+	}
 	screen := terminal.OpenScreen(stdout)
 	defer screen.Close()
+	suspended := make(chan os.Signal, 1)
+	signal.Notify(suspended, syscall.SIGTSTP) // Ctrl-Z
+	defer signal.Stop(suspended)
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
 	palette := terminal.NewPalette()
@@ -155,6 +166,21 @@ func watchOnScreen(ctx context.Context, client *control.Client, names []string, 
 		case <-clock.C:
 		case err := <-ended:
 			return err
+		case key := <-typed:
+			if key == 'q' || key == 'Q' {
+				return context.Canceled
+			}
+			continue
+		case <-suspended:
+			keys.Close()
+			_ = screen.Close()
+			if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+				return fmt.Errorf("suspend: %w", err)
+			}
+			if keys != nil {
+				keys.Resume()
+			}
+			screen = terminal.OpenScreen(stdout)
 		}
 		o := terminal.Detect(stdout, os.Getenv)
 		if err := screen.Draw(o, statusLines(o, all, palette)); err != nil {
@@ -163,13 +189,13 @@ func watchOnScreen(ctx context.Context, client *control.Client, names []string, 
 	}
 }
 
-// drawStatus appends the status to what was shown before.
+// drawStatus prints the status below what w shows already.
 func drawStatus(w io.Writer, o terminal.Output, all []control.Status, palette *terminal.Palette) error {
 	_, err := io.WriteString(w, strings.Join(statusLines(o, all, palette), "\n")+"\n\n")
 	return err
 }
 
-// statusLines returns a line with the time and a summary, and the table.
+// statusLines returns a line with the time and a summary, then the table.
 func statusLines(o terminal.Output, all []control.Status, palette *terminal.Palette) []string {
 	now := time.Now()
 	up := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"superd/control"
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
 func newTreeCommand(flags *ctlFlags) *cobra.Command {
@@ -16,8 +16,8 @@ func newTreeCommand(flags *ctlFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree [NAME…]",
 		Short: "Show the processes of programs",
-		Long: `Tree shows every process that lives of a program, wherever it went: its main process, marked with *, its
-hooks, and all that they have brought forth.`,
+		Long: `Tree shows the living processes of programs: the main process, marked with *, hooks, and all
+their descendants. Processes of which superd cannot tell the program come last.`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := flags.client()
@@ -41,7 +41,11 @@ hooks, and all that they have brought forth.`,
 func printTree(w io.Writer, all []control.Branch) error {
 	var b strings.Builder
 	for _, branch := range all {
-		fmt.Fprintf(&b, "%s: %s\n", branch.Name, branch.State)
+		if branch.Unattributed {
+			b.WriteString("not attributed to a program:\n")
+		} else {
+			fmt.Fprintf(&b, "%s: %s\n", branch.Name, branch.State)
+		}
 		below := map[int][]control.Process{}
 		known := map[int]bool{}
 		for _, p := range branch.Processes {
@@ -50,7 +54,7 @@ func printTree(w io.Writer, all []control.Branch) error {
 		for _, p := range branch.Processes {
 			parent := p.Parent
 			if !known[parent] {
-				parent = 0 // the main process, or one that has lost its parent
+				parent = 0 // the main process, or an orphan
 			}
 			below[parent] = append(below[parent], p)
 		}
@@ -66,7 +70,12 @@ func printBelow(b *strings.Builder, branch control.Branch, below map[int][]contr
 		if branch.Pid != nil && *branch.Pid == p.Pid {
 			mark = "*"
 		}
-		fmt.Fprintf(b, "%s%s%d %s %s  %s\n", indent, mark, p.Pid, p.State, memory(p.RSS), terminal.Sanitize(p.Command))
+		fmt.Fprintf(b, "%s%s%d %s %s  %s",
+			indent, mark, p.Pid, p.State, memory(p.RSS), terminal.Sanitize(p.Command))
+		if len(p.PerhapsOf) > 0 {
+			fmt.Fprintf(b, "  (perhaps of %s)", strings.Join(p.PerhapsOf, ", "))
+		}
+		b.WriteByte('\n')
 		printBelow(b, branch, below, p.Pid, indent+"  ")
 	}
 }

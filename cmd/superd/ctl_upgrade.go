@@ -12,17 +12,18 @@ import (
 	"superd/control"
 )
 
-// upgradePatience is how long a new binary may take to answer, or the old one to be back.
+// upgradePatience limits the wait until the new binary answers, or again the old one.
 const upgradePatience = 30 * time.Second
 
 func newUpgradeCommand(flags *ctlFlags) *cobra.Command {
 	var binary string
 	cmd := &cobra.Command{
 		Use:   "upgrade",
-		Short: "Have superd go on with another binary, without touching the programs",
-		Long: `Upgrade has superd execute its binary anew, from the file it was started from or from that given. The programs
-go on and stay its children. First the new binary is asked for its version and has to accept the configuration; if it is
-not ready within 10 seconds, the old one goes on. Without a keeper, as under systemd, there is no such way back.`,
+		Short: "Continue with another binary of superd",
+		Long: `Upgrade makes superd execute another binary, or the file that it was started from. The programs keep
+running and stay its children. The new binary must first report its version and accept the
+configuration. If it is not ready within 10 seconds, the old one continues. Without a keeper, as
+under systemd, there is no such way back.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,11 +34,13 @@ not ready within 10 seconds, the old one goes on. Without a keeper, as under sys
 			return upgrade(cmd.Context(), client, binary, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&binary, "binary", "", "`path` of the new binary; else the file that superd was started from")
+	cmd.Flags().StringVar(&binary, "binary", "",
+		"`path` of the new binary (default: the file that superd was started from)")
 	return cmd
 }
 
-// upgrade asks for an upgrade and waits until a superd answers again: with the same pid it is the new one.
+// upgrade requests an upgrade and waits until a superd answers again. If its pid is the same, it is
+// the new one.
 func upgrade(ctx context.Context, client *control.Client, binary string, stdout io.Writer) error {
 	if binary != "" {
 		path, err := filepath.Abs(binary)
@@ -64,7 +67,8 @@ func upgrade(ctx context.Context, client *control.Client, binary string, stdout 
 			return fmt.Errorf("upgrade to %s: no superd has answered for %v", answer.Binary, upgradePatience)
 		case err == nil && v.Pid != answer.Pid:
 			return fmt.Errorf("upgrade to %s: it did not come up; superd %s goes on, its messages tell why", answer.Binary, v.Version)
-		case err == nil && before.Add(-time.Duration(v.Uptime*float64(time.Second))).After(asked): // it has come up since
+		// It has started after the request.
+		case err == nil && before.Add(-time.Duration(v.Uptime*float64(time.Second))).After(asked):
 			fmt.Fprintf(stdout, "superd %s runs, it was %s\n", v.Version, answer.From)
 			return nil
 		}

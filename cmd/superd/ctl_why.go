@@ -8,32 +8,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"superd/control"
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
 func newWhyCommand(flags *ctlFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "why NAME",
-		Short: "Explain the state of a program",
-		Long: `Why tells in plain words what state a program is in and since when, what is wanted of it and by whom, what
-it waits for and until when, how its last runs ended, and the last lines of the one that failed.`,
-		Args:              cobra.MatchAll(needArgs("NAME"), cobra.MaximumNArgs(1)),
+		Use:   "why NAME...",
+		Short: "Explain the state of programs",
+		Long: `Why explains the state of programs: since when, the desired state and who set it, what it waits for
+and until when, how the last runs ended, and the last lines of a run that failed.`,
+		Args:              needArgs("NAME"),
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := flags.client()
 			if err != nil {
 				return err
 			}
-			return showWhy(cmd.Context(), client, args[0], asJSON, cmd.OutOrStdout())
+			return showWhy(cmd.Context(), client, args, asJSON, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
 }
 
-func showWhy(ctx context.Context, client *control.Client, name string, asJSON bool, stdout io.Writer) error {
-	all, err := client.Why(ctx, name)
+func showWhy(ctx context.Context, client *control.Client, names []string, asJSON bool, stdout io.Writer) error {
+	all, err := client.Why(ctx, names)
 	if err != nil {
 		return err
 	}

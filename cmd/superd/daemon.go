@@ -1,7 +1,8 @@
+//go:build linux
+
 package main
 
 import (
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
 	"superd/control"
@@ -24,88 +24,38 @@ import (
 	"superd/signals"
 )
 
-// A daemon is a running superd: the supervisor with those who talk to it.
+// A daemon is a running superd: the supervisor, and what connects it to clients, keeper and
+// signals.
 type daemon struct {
 	loop       *loop.Loop
 	log        *slog.Logger
+	terminal   *keeper.Terminal // of a superd without a keeper; nil: none
 	configPath string
+	runtimeDir string
 	noCgroup   bool
 	supervisor *procs.Supervisor
-	endServing func() error // of control; not before the loop runs
+	endServing func() error // closes the control server; does nothing before the loop runs
 	link       *keeper.Link
 	caught     *signals.Caught
 	kernel     *procs.Kernel
-	openFiles  *unix.Rlimit // what superd was started with
+	openFiles  *unix.Rlimit // limit that superd was started with
 	pace       *pace
 	lockFD     int // of the runtime directory
 	upgrading  bool
 	watchdog   time.Duration
 	journal    *journal.Journal
 	events     *eventlog.Log
-	messages   *logs.Queue // superd's own
-	ended      bool        // in good order
+	messages   *logs.Queue // superd's own messages
+	ended      bool        // in order: the shutdown is complete
 }
 
-// passMessages has the supervisor's messages, which wait for others, written with its records.
+// passMessages is called when messages of the supervisor wait: they are written with its next
+// records.
 func (d *daemon) passMessages() {
 	d.loop.Post(func() { d.supervisor.WriteSoon() })
 }
 
-// start puts everything on the loop, which does not run yet.
-func (d *daemon) start(options procs.Options, listener net.Listener) error {
-	kernel, err := procs.NewKernel(d.loop, procs.KernelOptions{RuntimeDir: options.RuntimeDir, LockFD: d.lockFD, Log: options.Log, KeeperPid: d.link.Pid(), NoCgroup: d.noCgroup, OpenFiles: d.openFiles, Crowd: d.pace.crowd, SIGCHLD: d.caught})
-	if err != nil {
-		return err
-	}
-	d.kernel, options.System = kernel, kernel
-	if _, err := crand.Read(options.Seed[:]); err != nil {
-		return fmt.Errorf("draw a seed: %w", err)
-	}
-	options.Notify = stopper{d.link, d.loop.Root(), d.pace.hurry}
-	if period, err := sddaemon.SdWatchdogEnabled(false); err == nil && period > 0 {
-		d.loop.Root().Every(period/2, d.link.Watchdog)
-	}
-	d.supervisor = procs.New(options)
-	if err := d.supervisor.Adopt(); err != nil {
-		return err
-	}
-	if err := d.caught.Watch(d.loop.Root(), d.onSignal); err != nil {
-		return err
-	}
-	err = d.link.Watch(d.loop.Root(), d.watchdog, keeper.Listener{
-		Signal: d.onSignal,
-		Exit:   func(e keeper.Exit) { d.supervisor.KeptExit(keptExit(e)) },
-		Gone:   d.becomeKeeper,
-	})
-	if err != nil {
-		return err
-	}
-	version := d.version() // it forks: not on the loop, nor beside births
-	d.log.Info("superd runs", "pid", os.Getpid(), "configuration", d.configPath, "runtime_dir", options.RuntimeDir, "log_dir", options.LogDir)
-	d.loop.Post(func() {
-		for _, mistake := range options.Config.Errors {
-			d.log.Error("mistake in configuration", "at", mistake.Error())
-		}
-		for _, warning := range options.Config.Warnings {
-			d.log.Warn("doubtful in configuration", "at", warning.Error())
-		}
-		d.supervisor.Start(func() {
-			d.ended = true
-			// Now: killed in what is left to do, superd is not to be started again. It counts when this process has ended.
-			d.link.Announce(d.supervisor.ExitStatus())
-			options.Store.Leave()
-			d.loop.Stop()
-		})
-		d.pace.rest()
-		if d.link.Resumes() { // it has taken over what there was: nobody is to wait for starts
-			d.link.Tell(sddaemon.SdNotifyReady)
-		}
-		d.serve(listener, version) // now, while the first programs are born; whoever asks is answered after the start
-	})
-	return nil
-}
-
-// serve has those answered who connect to the control socket.
+// serve answers clients of the control socket.
 func (d *daemon) serve(listener net.Listener, version control.Version) {
 	s := server.New(server.Options{
 		Post:       d.loop.Post,
@@ -114,6 +64,7 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		Log:        d.log,
 		Version:    version,
 		UID:        os.Geteuid(),
+		RuntimeDir: d.runtimeDir,
 		Upgrade:    d.upgrade,
 	})
 	d.endServing = s.Close
@@ -124,10 +75,11 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 	}()
 }
 
-// controlFile is the name under which the listening socket is stored, so that clients wait while there is no superd for a moment.
+// controlFile is the name under which the listening socket is stored. While no supervisor runs,
+// clients can connect and wait.
 const controlFile = "control"
 
-// listen listens on the control socket: on the one that an earlier superd has left with the keeper, if there is one.
+// listen listens on the control socket: on the stored one of the predecessor, if there is one.
 func listen(link *keeper.Link, path string) (*net.UnixListener, error) {
 	if fd := link.Take(controlFile); fd >= 0 {
 		if listener, err := server.Inherit(fd, path); err == nil {
@@ -137,7 +89,8 @@ func listen(link *keeper.Link, path string) (*net.UnixListener, error) {
 	return server.Listen(path)
 }
 
-// storeListener has the listening socket kept, by a descriptor that stays open for as long.
+// storeListener stores the listening socket with the keeper. fd is the duplicate that is stored;
+// the caller closes it at the end.
 func storeListener(link *keeper.Link, listener *net.UnixListener) (fd int, err error) {
 	raw, err := listener.SyscallConn()
 	if err != nil {
@@ -154,15 +107,16 @@ func storeListener(link *keeper.Link, listener *net.UnixListener) (fd int, err e
 	return fd, nil
 }
 
-// A stopper has systemd wait for as long as a shutdown takes, as long as the loop turns. Source: sd_notify(3), EXTEND_TIMEOUT_USEC.
-type stopper struct {
+// A shutdownNotifier extends systemd's stop time-out during a shutdown while the loop turns.
+// Source: sd_notify(3), EXTEND_TIMEOUT_USEC.
+type shutdownNotifier struct {
 	*keeper.Link
 	scope *loop.Scope
 	hurry func()
 }
 
 // Stopping implements [procs.Notifier].
-func (s stopper) Stopping() {
+func (s shutdownNotifier) Stopping() {
 	s.hurry()
 	s.Link.Stopping()
 	extend := func() { s.Tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * extendPeriod).Microseconds())) }
@@ -170,33 +124,34 @@ func (s stopper) Stopping() {
 	s.scope.Every(extendPeriod, extend)
 }
 
-// outliving is the link as the supervisor sees it.
-type outliving struct {
+// An fdKeeper makes the link a [procs.Keeper].
+type fdKeeper struct {
 	*keeper.Link
 	log *slog.Logger
 }
 
-// Store implements [procs.Keeper]. What is not stored is lost only when superd is.
-func (o outliving) Store(name string, fd int) {
+// Store implements [procs.Keeper]. A failure is only logged: the descriptor is lost only if superd
+// crashes.
+func (o fdKeeper) Store(name string, fd int) {
 	if err := o.Link.Store(name, fd); err != nil {
 		o.log.Warn("descriptor not kept for the next superd", "error", err)
 	}
 }
 
-// inheritance is what the keeper has for this superd.
-func inheritance(link *keeper.Link) procs.Inheritance {
-	inherited := procs.Inheritance{Files: link.Files()}
+// inheritance returns the descriptors and exits that the keeper has for this supervisor.
+func inheritance(link *keeper.Link) procs.StoredFDs {
+	inherited := procs.StoredFDs{Files: link.Files()}
 	for _, e := range link.Exits() {
 		inherited.Exits = append(inherited.Exits, keptExit(e))
 	}
 	return inherited
 }
 
-func keptExit(e keeper.Exit) procs.KeptExit {
-	return procs.KeptExit{Pid: e.Pid, Start: e.Start, Exit: e.Of()}
+func keptExit(e keeper.Exit) procs.StoredExit {
+	return procs.StoredExit{Pid: e.Pid, Start: e.Start, Exit: e.Of()}
 }
 
-// version is what the running superd tells of itself.
+// version returns what the running superd reports about itself.
 func (d *daemon) version() control.Version {
 	v := ownVersion()
 	if pid := d.link.Pid(); pid > 0 {
@@ -205,13 +160,14 @@ func (d *daemon) version() control.Version {
 	return v
 }
 
-// becomeKeeper takes the place of the keeper, which has ended. It returns only if it can't.
+// becomeKeeper replaces the keeper, which has ended, by this process.
 func (d *daemon) becomeKeeper() {
 	d.log.Warn("the keeper has ended: superd takes its place and starts another supervisor", "keeper", d.link.Pid())
 	d.takeRole(d.loop.Now() + writeTime)
 }
 
-// takeRole becomes the keeper when all that is known is written down, which is waited for until then.
+// takeRole executes the keeper in this process when journal, events and messages are written, or at
+// the time until. If that fails, superd continues without a keeper.
 func (d *daemon) takeRole(until time.Duration) {
 	d.supervisor.Write()
 	late := d.loop.Now() >= until
@@ -228,12 +184,35 @@ func (d *daemon) takeRole(until time.Duration) {
 	d.log.Error("superd goes on without a keeper", "error", err)
 }
 
+// onEarlierStop shuts superd down by a signal that arrived before this supervisor was started. It
+// does not repeat a shutdown, which would kill the programs.
+func (d *daemon) onEarlierStop(sig syscall.Signal) {
+	if !d.supervisor.Info().ShuttingDown {
+		why := unix.SignalName(sig)
+		if sig == unix.SIGHUP {
+			why = "the terminal has gone"
+		}
+		d.supervisor.Shutdown(why)
+	}
+}
+
 func (d *daemon) onSignal(sig syscall.Signal) {
 	switch sig {
 	case unix.SIGTERM, unix.SIGINT:
+		begins := !d.supervisor.Info().ShuttingDown
 		d.supervisor.Shutdown(unix.SignalName(sig))
+		if begins && sig == unix.SIGINT { // probably from a terminal
+			d.log.Info("Ctrl-C once more, a second or more after the first, kills what does not end")
+		}
 	case unix.SIGHUP:
-		d.supervisor.Reload(false, func(procs.Report, error) {}) // the supervisor logs what came of it
+		if d.terminal.Hangup(d.loop.Now()) {
+			if !d.terminal.Outlived {
+				d.supervisor.Shutdown("the terminal has gone")
+			}
+			return
+		}
+		// The supervisor logs the result.
+		d.supervisor.Reload(false, func(procs.ReloadResult, error) {})
 	case unix.SIGUSR1:
 		d.supervisor.ReopenLogs()
 	case unix.SIGUSR2:
@@ -248,6 +227,6 @@ func (d *daemon) onSignal(sig syscall.Signal) {
 		d.supervisor.LogState()
 	case unix.SIGCHLD:
 		d.supervisor.Children()
-	case unix.SIGPIPE: // whoever read superd's output has gone; the programs go on
+	case unix.SIGPIPE: // superd's output has lost its reader: no reason to end
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"superd/control"
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden compares text with a file.
+// golden compares got with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

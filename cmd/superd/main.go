@@ -1,5 +1,5 @@
-// Command superd supervises programs: it starts them, restarts or stops them, keeps their output and
-// tells what happened.
+// Command superd supervises programs: it starts, restarts and stops them, captures their output,
+// and reports what happened.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 
 	"superd/config"
 	"superd/control"
-	"superd/execstep"
+	"superd/internal/terminal"
 )
 
 // Exit statuses.
@@ -21,32 +21,38 @@ const (
 	statusFailed   = 1 // the operation failed
 	statusUsage    = 2 // wrong usage or invalid configuration
 	statusNotUp    = 3 // ctl status: something asked for by name is not up
-	statusNoSuperd = 4 // no superd answers there
+	statusNoSuperd = 4 // no superd answers
 )
 
 func main() {
-	execstep.Run() // does not return where superd is the step before a program
+	becomeProgram()
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs one command line, less the program's name, and returns the exit status.
+// run runs a command line, without the program's name, and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := execute(ctx, args, stdout, stderr)
-	if runKeeper, ok := err.(keeperWanted); ok {
+	if runKeeper, ok := errors.AsType[keeperWanted](err); ok {
 		err = runKeeper()
 	}
-	if _, silent := err.(exitStatus); err != nil && !silent {
+	if _, silent := errors.AsType[exitStatus](err); err != nil && !silent {
 		tell(stderr, err)
 	}
 	return statusOf(err)
 }
 
-// A usageError is a command line or a configuration that can't be accepted.
+// A keeperWanted is returned by a command if this process becomes the keeper or the front process.
+// main calls it after the command line is released, which takes more memory than the keeper itself.
+type keeperWanted func() error
+
+func (keeperWanted) Error() string { return "this process is to be the keeper" }
+
+// A usageError is a mistake in the command line or in the configuration: exit status 2.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// An exitStatus ends the command with this status; all there is to say has been said.
+// An exitStatus ends the command with this status, without a message.
 type exitStatus int
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
@@ -73,18 +79,31 @@ func statusOf(err error) int {
 	return statusFailed
 }
 
-// tell writes an error as a person reads it: several mistakes of a configuration stand one a line.
+// tell prints an error for a person, each mistake of a configuration on a line of its own.
 func tell(w io.Writer, err error) {
-	text := strings.TrimSpace(err.Error())
-	if mistakes, ok := errors.AsType[config.Errors](err); ok && len(mistakes) > 1 && text == mistakes.Error() {
+	text := harmless(strings.TrimSpace(err.Error()))
+	if mistakes, ok := errors.AsType[config.Errors](err); ok && len(mistakes) > 1 && text == harmless(mistakes.Error()) {
 		fmt.Fprintf(w, "%s\nsuperd: %s in the configuration\n", text, count(len(mistakes), "mistake"))
 		return
 	}
 	if e, ok := errors.AsType[*control.Error](err); ok && len(e.Mistakes) > 0 {
-		fmt.Fprintf(w, "%s\nsuperd: %s: %s\n", e.Message, count(len(e.Mistakes), "mistake"), e.Remedy)
+		fmt.Fprintf(w, "%s\nsuperd: %s: %s\n", harmless(e.Message), count(len(e.Mistakes), "mistake"), harmless(e.Remedy))
 		return
 	}
 	fmt.Fprintf(w, "superd: %s\n", text)
+}
+
+// harmless sanitizes each line of text for a terminal: paths and names may contain control
+// characters.
+func harmless(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(terminal.Sanitize(line))
+		if strings.HasSuffix(line, "\n") {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
 }
 
 // count returns "1 mistake", "2 mistakes", "no mistakes".

@@ -15,7 +15,7 @@ import (
 	"superd/control/server"
 )
 
-// superdStub answers on the control socket of a runtime directory with what is given by path.
+// superdStub serves answers, by path, on the control socket of a new runtime directory.
 func superdStub(t *testing.T, answers map[string]http.HandlerFunc) (runtimeDir string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func TestExitStatuses(t *testing.T) {
 		"/v1/reload":           fixed(422, `{"error":"a.toml:1:1: x: bad\na.toml:2:1: y: bad","remedy":"correct it","mistakes":[{},{}]}`),
 		"/v1/version":          fixed(200, `{"version":"1.2.3","commit":null,"pid":7,"keeper_pid":null,"uptime_s":61,"features":{"pidfs":true}}`),
 		"/v1/logs":             fixed(200, `{"instance":"db@1","line":"a line \u001b[2J"}`),
-		"/v1/programs/db/why":  fixed(200, `[{"name":"db@1","state":"running","text":"db@1 runs\n  | \u001b[2J\n"},{"name":"db@2","state":"stopped","text":"db@2 rests\n"}]`),
+		"/v1/why":              fixed(200, `[{"name":"db@1","state":"running","text":"db@1 runs\n  | \u001b[2J\n"},{"name":"db@2","state":"stopped","text":"db@2 rests\n"}]`),
 		"/v1/history":          fixed(200, `[{"name":"db","program":"db","run":"a","pid":7,"started_at":"2026-11-21T07:20:45Z","reason":"exit status 3","status_text":null,"health_check":null}]`),
 		"/v1/events": func(w http.ResponseWriter, r *http.Request) {
 			if r.FormValue("since") == "7" && r.FormValue("follow") == "1" {
@@ -93,8 +93,8 @@ func TestExitStatuses(t *testing.T) {
 	tests := []struct {
 		args   []string
 		want   int
-		stdout string // contained
-		stderr string // contained; empty: nothing at all
+		stdout string // must be contained
+		stderr string // must be contained; "": no output at all
 	}{
 		{nil, 2, "", "Available Commands"},
 		{[]string{"nonsense"}, 2, "", `unknown command "nonsense"`},
@@ -144,7 +144,7 @@ func TestExitStatuses(t *testing.T) {
 		{ctl("events", "-f", "--since", "7"), 0, "shutdown  SIGTERM\n", ""},
 		{ctl("events", "-f", "--since", "7", "--json"), 0, `{"cursor":8,`, ""},
 		{ctl("events", "--since", "-1"), 2, "", "--since"},
-		{ctl("events", "db"), 2, "", "db"},
+		{ctl("events", "-n", "few"), 2, "", `"few"`},
 		{[]string{"ctl", "-c", named, "version"}, 0, "1.2.3", ""},
 		{[]string{"ctl", "-c", broken, "version"}, 2, "", "--runtime-dir"},
 		{[]string{"ctl", "-c", none, "version"}, 2, "", "none"},

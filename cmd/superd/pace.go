@@ -1,35 +1,39 @@
+//go:build linux
+
 package main
 
 import (
 	"time"
 
-	"superd/footprint"
+	"superd/internal/gcpacer"
 	"superd/loop"
 )
 
-// heapGrowth is by how many bytes the heap may always grow between two collections at rest, as much as Go itself allows.
+// heapGrowth is the least growth of the heap between two collections at rest, in bytes. Go's own
+// minimum is the same.
 const heapGrowth = 4 << 20
 
-// restPause is how long superd may have more to do after a burst of work.
+// restPause is how long after a burst of work more of it may follow.
 const restPause = time.Second
 
-// A pace spends memory rather than time while there is much to do, and gives it back when that is over. It belongs to the loop.
+// A pace lets superd spend memory rather than time during bursts of work, and returns the memory
+// afterwards. It belongs to the loop.
 type pace struct {
 	scope   *loop.Scope
-	hasten  func() (calm func()) // [footprint.Pacer.Hurry]
-	release func(calm func())    // has memory given back, elsewhere, and is calm then
+	hasten  func() (calm func()) // [gcpacer.Pacer.Hurry]
+	release func(calm func())    // returns memory on another goroutine, then calls calm
 
-	calm    func()      // ends the hurry; nil: there is none
+	calm    func()      // ends the hurry; nil: no hurry
 	crowded bool        // many starts wait
-	resting *loop.Timer // until the memory is given back; nil: not yet
+	resting *loop.Timer // until memory is returned; nil: never set so far
 }
 
-// newPace returns the pace of a superd that has been in a hurry since it began.
-func newPace(scope *loop.Scope, pacer *footprint.Pacer, calm func()) *pace {
-	return &pace{scope: scope, calm: calm, hasten: pacer.Hurry, release: func(calm func()) { go footprint.Release(calm) }}
+// newPace returns the pace of a superd that has been in a hurry since its start; calm ends that.
+func newPace(scope *loop.Scope, pacer *gcpacer.Pacer, calm func()) *pace {
+	return &pace{scope: scope, calm: calm, hasten: pacer.Hurry, release: func(calm func()) { go gcpacer.Release(calm) }}
 }
 
-// crowd is told when many starts begin to wait, and when none waits any more.
+// crowd is called with true when many starts begin to wait, and with false when none waits.
 func (p *pace) crowd(many bool) {
 	if p.crowded = many; many {
 		p.hurry()
@@ -38,7 +42,7 @@ func (p *pace) crowd(many bool) {
 	}
 }
 
-// hurry spends memory rather than time until superd rests.
+// hurry starts to spend memory rather than time, until rest.
 func (p *pace) hurry() {
 	p.resting.Stop()
 	if p.calm == nil {
@@ -46,7 +50,7 @@ func (p *pace) hurry() {
 	}
 }
 
-// rest gives back the memory of a burst of work, once it is over. While there is a crowd it is not.
+// rest returns the memory of a burst of work after restPause, unless many starts wait.
 func (p *pace) rest() {
 	switch {
 	case p.crowded:

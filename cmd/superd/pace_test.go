@@ -7,7 +7,7 @@ import (
 	"superd/loop"
 )
 
-// TestPace counts when superd begins to hurry, when it is calm again, and when it gives memory back.
+// TestPace counts begins and ends of a boost, and releases of memory.
 func TestPace(t *testing.T) {
 	type counts struct{ hurries, calms, releases int }
 	step := func(f func(*pace)) func(*pace, *loop.Virtual) { return func(p *pace, _ *loop.Virtual) { f(p) } }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -6,27 +8,30 @@ import (
 	"log/slog"
 
 	"superd/config"
+	"superd/internal/procfs"
 	"superd/procs"
 	"superd/procs/journal"
+	"superd/procs/rundir"
 )
 
-// A legacy is what the superd before has left, and the journal for the next one.
+// A legacy is what the predecessor has left, and the journal for the successor.
 type legacy struct {
 	journal  *journal.Journal
-	recovery *procs.Recovery
-	boot     string // this boot of the machine
+	recovery *procs.Snapshot
+	boot     string // id of this boot of the machine
 }
 
-// recoverFrom reads the journal in the runtime directory. conf is the configuration just loaded, nil without one. A journal that can't be read is an
-// error if programs live of which it may tell.
-func recoverFrom(dir *procs.RuntimeDir, conf *config.Config, log *slog.Logger) (*legacy, error) {
-	boot, err := procs.BootID()
+// recoverFrom reads the journal in the runtime directory. keeper is the pid of the keeper, 0
+// without one; conf is the configuration just loaded, nil without one. A journal of a newer format
+// is an error if programs live that may be in it; otherwise it is removed.
+func recoverFrom(dir *rundir.Dir, keeper int, conf *config.Config, log *slog.Logger) (*legacy, error) {
+	boot, err := procfs.BootID()
 	if err != nil {
 		return nil, err
 	}
 	j, state, err := journal.Open(dir.Path, boot, log)
 	if newer, ok := errors.AsType[*journal.VersionError](err); ok {
-		if err := procs.RefuseSurvivors(dir.Path, newer); err != nil {
+		if err := procs.RefuseSurvivors(dir.Path, dir.FIFODir, keeper, conf, newer); err != nil {
 			return nil, err
 		}
 		log.Warn("journal of another superd removed: none of its programs runs", "written_by", newer.Writer.Version, "format", newer.Format)
@@ -38,7 +43,7 @@ func recoverFrom(dir *procs.RuntimeDir, conf *config.Config, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	recovery := procs.ReadRecovery(state, procs.SameOr(conf, config.Restore), log)
+	recovery := procs.ReadSnapshot(state, procs.SameOr(conf, config.Restore), log)
 	recovery.Clean = !dir.Unclean
 	return &legacy{j, recovery, boot}, nil
 }

@@ -2,16 +2,22 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"superd/config"
 )
 
 // execute runs the command that args name.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	// Whatever fails before the command itself begins is a wrong command line.
+	// An error before the command itself begins is a wrong command line.
 	begun := false
 	root := newRootCommand(args)
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
@@ -19,45 +25,118 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && !begun {
-		return usageError{fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())}
+	if err == nil || begun {
+		return err
 	}
-	return err
+	if _, ok := errors.AsType[suggestion](err); !ok {
+		err = fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
+	}
+	return usageError{err}
 }
 
-// newRootCommand returns the command with those below it that args may need.
+// A suggestion is an error in a command line that names the likely correction.
+type suggestion string
+
+func (s suggestion) Error() string { return string(s) }
+
+// newRootCommand returns the command superd with the subcommands that args may need.
 func newRootCommand(args []string) *cobra.Command {
+	var showVersion bool
 	root := &cobra.Command{
 		Use:   "superd",
 		Short: "Supervise programs",
-		Long: `superd starts the programs of a TOML file, watches them, restarts or stops them, keeps their output,
-and tells what happened and why.`,
-		Args:          cobra.NoArgs,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		RunE:          needCommand,
+		Long: `superd is a process supervisor. It starts the programs of a TOML file, restarts them when they
+end, keeps their output, stops them with all their processes, and reports what happened and why.
+
+` + searchPath + `
+
+Each command of ` + "`superd ctl`" + ` also works without ctl, as in ` + "`superd status`" + `.
+` + "`superd ctl --help`" + ` lists them.`,
+		Example: `  superd check superd.toml     report every mistake in it
+  superd run superd.toml       run its programs until Ctrl-C
+  superd status                show what runs, from another terminal
+  superd logs -f web           follow what the program web prints
+  superd why web               explain its state`,
+		Args:              knownCommand,
+		ValidArgsFunction: completeShort,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if showVersion {
+				printVersion(cmd.OutOrStdout(), binaryOnly(ownVersion()))
+				return nil
+			}
+			return needCommand(cmd, args)
+		},
 	}
-	named := addNamed(root, args, []subcommand{
-		{"run", newRunCommand},
-		{"check", newCheckCommand},
-		{"ctl", func() *cobra.Command { return newCtlCommand(args) }},
-		{"version", newVersionCommand},
-		{"stop-post", newStopPostCommand},
-	})
+	root.Flags().BoolVar(&showVersion, "version", false, "show the version of this binary")
+	root.SetFlagErrorFunc(flagError)
+	named := addNamed(root, args, slices.Concat(rootCommands(args), shortCommands()))
 	root.CompletionOptions.DisableDefaultCmd = named && !slices.Contains(args, "completion")
 	return root
 }
 
-// A subcommand is a command below another.
+// searchPath is the paragraph of help texts on where superd looks for a configuration.
+const searchPath = `The configuration is the FILE given, else ./superd.toml, else (unless root runs superd)
+$XDG_CONFIG_HOME/superd/superd.toml (~/.config/superd/superd.toml), else /etc/superd/superd.toml.`
+
+// A subcommand makes a command below another one.
 type subcommand struct {
 	name string
 	make func() *cobra.Command
 }
 
-// addNamed adds to parent those commands that args name, wherever they do, and reports whether there are any. Where there are none it adds all: the
-// help, a completion or a mistake may need them. To make them all takes a command that asks as long as a tenth of what else it does.
+// rootCommands returns the commands below superd that its help lists.
+func rootCommands(args []string) []subcommand {
+	return append([]subcommand{
+		{"run", newRunCommand},
+		{"check", newCheckCommand},
+		{"ctl", func() *cobra.Command { return newCtlCommand(args) }},
+		{"version", newVersionCommand},
+	}, platformCommands...)
+}
+
+// shortCommands returns the commands of ctl that work without ctl, hidden from help. ctl's version
+// is not among them, since `superd version` is about the binary.
+func shortCommands() []subcommand {
+	var all []subcommand
+	var flags ctlFlags
+	for _, c := range ctlCommands(&flags) {
+		if c.name == "version" {
+			continue
+		}
+		all = append(all, subcommand{c.name, func() *cobra.Command {
+			cmd := c.make()
+			cmd.Hidden = true
+			flags.add(cmd.Flags())
+			return cmd
+		}})
+	}
+	return all
+}
+
+// completeShort completes the commands that shortCommands returns.
+func completeShort(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var all []cobra.Completion
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, c := range shortCommands() {
+		if strings.HasPrefix(c.name, word) {
+			all = append(all, cobra.CompletionWithDesc(c.name, c.make().Short))
+		}
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// addNamed adds to parent the command that args begin with, or else all commands that args name at
+// any place, and reports whether there are any. If there are none it adds all commands, for help,
+// completion or an error. To make all of them would take a short command a tenth more time.
 func addNamed(parent *cobra.Command, args []string, all []subcommand) bool {
 	isNamed := func(c subcommand) bool { return slices.Contains(args, c.name) }
+	if slices.ContainsFunc(all, func(c subcommand) bool { return len(args) > 0 && c.name == args[0] }) {
+		isNamed = func(c subcommand) bool { return c.name == args[0] }
+	}
 	named := slices.ContainsFunc(all, isNamed)
 	for _, c := range all {
 		if !named || isNamed(c) {
@@ -67,11 +146,51 @@ func addNamed(parent *cobra.Command, args []string, all []subcommand) bool {
 	return named
 }
 
-// needCommand is what a command does that only has others below it.
+// needCommand runs a command that only has subcommands: it shows its help without examples, and
+// fails.
 func needCommand(cmd *cobra.Command, _ []string) error {
 	cmd.SetOut(cmd.ErrOrStderr())
+	cmd.Example = ""
 	if err := cmd.Help(); err != nil {
 		return err
 	}
 	return exitStatus(statusUsage)
+}
+
+// knownCommand refuses an unknown command. The error suggests the nearest one, if there is any.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if meant := meantCommand(cmd, args[0]); meant != "" {
+		return suggestion(fmt.Sprintf("%s: did you mean `%s`?", unknown, meant))
+	}
+	return errors.New(unknown)
+}
+
+// meantCommand returns the command line nearest to name, "" if none is similar.
+func meantCommand(cmd *cobra.Command, name string) string {
+	own := []string{"help", "completion"}
+	for _, c := range slices.Concat(rootCommands(nil), shortCommands()) {
+		if c.name != "clean-cgroup" {
+			own = append(own, c.name)
+		}
+	}
+	if cmd.HasParent() { // ctl
+		below := []string{}
+		for _, c := range ctlCommands(new(ctlFlags)) {
+			below = append(below, c.name)
+		}
+		if nearest := config.Nearest(name, below); nearest != "" {
+			return cmd.CommandPath() + " " + nearest
+		}
+	}
+	if nearest := config.Nearest(name, own); nearest != "" {
+		return "superd " + nearest
+	}
+	if info, err := os.Stat(name); filepath.Ext(name) == ".toml" || err == nil && info.Mode().IsRegular() {
+		return "superd run " + name
+	}
+	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -17,7 +18,8 @@ func namesBelow(cmd *cobra.Command) []string {
 	return names
 }
 
-// TestNamedCommandsAreMade: of each command that is named alone no other is made, so the names in the lists are those of the commands.
+// TestNamedCommandsAreMade checks that naming a command makes that one only, so that the names in
+// the lists are those of the commands.
 func TestNamedCommandsAreMade(t *testing.T) {
 	root := newRootCommand(nil)
 	for _, name := range namesBelow(root) {
@@ -40,7 +42,7 @@ func TestNamedCommandsAreMade(t *testing.T) {
 	}
 }
 
-// TestAllCommandsAreShown: whoever looks for a command sees all there are.
+// TestAllCommandsAreShown checks that help and completion list all commands.
 func TestAllCommandsAreShown(t *testing.T) {
 	tests := []struct {
 		args string
@@ -67,4 +69,23 @@ func TestAllCommandsAreShown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHelpFits checks that help texts end at column 100 and short descriptions at column 60.
+func TestHelpFits(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		if n := utf8.RuneCountInString(cmd.Short); n > 60 && !cmd.Hidden {
+			t.Errorf("%s: the short help has %d columns", cmd.CommandPath(), n)
+		}
+		for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
+				t.Errorf("%s: a line of help has %d columns: %s", cmd.CommandPath(), n, line)
+			}
+		}
+		for _, c := range cmd.Commands() {
+			check(c)
+		}
+	}
+	check(newRootCommand(nil))
 }

@@ -1,15 +1,13 @@
+//go:build linux
+
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -17,27 +15,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/config"
-	"superd/control"
-	"superd/crashpoint"
-	"superd/footprint"
+	"superd/doctor"
+	"superd/internal/failpoint"
+	"superd/internal/terminal"
+	"superd/internal/threads"
 	"superd/keeper"
 	"superd/logs"
-	"superd/loop"
 	"superd/pidfd"
-	"superd/procs"
-	"superd/procs/eventlog"
 	"superd/signals"
-	"superd/terminal"
-	"superd/threads"
 )
 
 const (
 	logQueue       = 1 << 20 // bytes of superd's own messages that may wait for a slow reader
 	keeperLogQueue = 16 << 10
-	extendPeriod   = 10 * time.Second // of telling systemd that a shutdown goes on
+	extendPeriod   = 10 * time.Second // between extensions of systemd's time-out in a shutdown
 	trialTime      = 10 * time.Second // for a new binary to be ready
-	farewellTime   = 2 * time.Second  // for what is left to be shown when superd ends
-	usualFiles     = 4096             // that superd or its keeper may have open without a larger table: those of 1,000 programs
+	farewellTime   = 2 * time.Second  // for each write that is left when superd ends
+	usualFiles     = 4096             // descriptors to reserve room for: those of 1,000 programs
 )
 
 type runFlags struct {
@@ -49,50 +43,91 @@ type runFlags struct {
 func newRunCommand() *cobra.Command {
 	var flags runFlags
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Run the programs of the configuration until told to stop",
+		Use:   "run [FILE]",
+		Short: "Run the programs of the configuration",
 		Long: `Run starts the programs of the configuration, supervises them, and shows their output.
 
-It is two processes: a supervisor, and above it a small keeper that starts another when the supervisor crashes or is
-killed. The programs go on meanwhile.
+It is two processes: a supervisor, and above it a small keeper. When the supervisor crashes or is
+killed, the keeper starts another one, and the programs keep running. In a terminal a third process
+leads the shell's job. When the terminal is closed, superd stops the programs and ends, unless it
+was started by nohup.
 
-SIGTERM and SIGINT (Ctrl-C) stop the programs and end superd, a second one does so at once. SIGHUP
-reloads the configuration, SIGUSR1 reopens the log files, SIGUSR2 has superd go on with its binary as it is on disk now, SIGQUIT writes the state of everything to
-superd's log.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+Signals:
+  SIGTERM, SIGINT  stop the programs and end superd; a second one, a second or more after the
+                   first, kills the programs that still run
+  SIGHUP           reload the configuration
+  SIGUSR1          reopen the log files
+  SIGUSR2          continue with the binary as it is on disk now
+  SIGQUIT          write the state of everything to superd's log
+
+` + searchPath,
+		Example: `  superd run
+  superd run web.toml
+  superd run --runtime-dir /tmp/try --output never web.toml`,
+		Args:              oneFile,
+		ValidArgsFunction: completeTOML,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.config = fileOf(args, flags.config)
 			return startRun(flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.config, "config", "c", "", "configuration `file`")
-	f.StringVar(&flags.runtimeDir, "runtime-dir", "", "`directory` of the control socket and the programs' pipes")
-	f.StringVar(&flags.logLevel, "log-level", "info", "least `level` of superd's own messages: debug, info, warn or error")
-	f.StringVar(&flags.output, "output", "auto", "show the programs' lines: `when` is auto (not under systemd, nor to /dev/null), always or never")
-	f.StringVar(&flags.cgroups, "cgroups", "auto", "give each program a cgroup of its own: `when` is auto (where superd may make them) or never")
-	f.BoolVar(&flags.strict, "strict", false, "refuse a configuration with any mistake, instead of failing only the programs concerned")
-	f.BoolVar(&flags.noKeeper, "no-keeper", false, "be the supervisor alone, for a service manager such as systemd that starts it again and keeps its descriptors")
-	f.DurationVar(&flags.watchdog, "watchdog", 30*time.Second, "`time` after which the keeper ends a supervisor that is stuck, 0: never")
-	f.DurationVar(&flags.restartMax, "restart-max", 10*time.Second, "longest `pause` before the keeper starts a supervisor that crashes again and again")
+	configFlag(f, &flags.config, "configuration `file`")
+	f.StringVar(&flags.runtimeDir, "runtime-dir", "",
+		"runtime `directory`: control socket, journal and the programs' pipes")
+	f.StringVar(&flags.logLevel, "log-level", "info",
+		"lowest `level` of superd's own messages: debug, info, warn or error")
+	f.StringVar(&flags.output, "output", "auto",
+		"`when` to show the programs' lines: auto (not under systemd, not to /dev/null), always or never")
+	f.StringVar(&flags.cgroups, "cgroups", "auto",
+		"`when` to make a cgroup for each program: auto (if possible) or never")
+	f.BoolVar(&flags.strict, "strict", false,
+		"refuse a configuration with any mistake, not only the programs concerned")
+	f.BoolVar(&flags.noKeeper, "no-keeper", false,
+		"run without a keeper, under a service manager that does its work, such as systemd")
+	durationVar(f, &flags.watchdog, "watchdog", 30*time.Second,
+		"`time` after which the keeper ends a supervisor that is stuck; 0: never")
+	durationVar(f, &flags.restartMax, "restart-max", 10*time.Second,
+		"longest `pause` between starts of a supervisor that crashes again and again")
 	return cmd
 }
 
-// startRun is superd run: the keeper, or the supervisor where there is one already or is to be none.
+// A launch is what the process of `superd run` begins with, whichever of its roles it has: front,
+// keeper or supervisor.
+type launch struct {
+	flags     runFlags
+	level     slog.Level
+	show      bool // the lines of programs on standard output
+	caught    *signals.Caught
+	terminal  *keeper.Terminal
+	openFiles *unix.Rlimit // limit that superd was started with
+	link      *keeper.Link // to the keeper, if there is one
+	stdout    io.Writer
+	stderr    io.Writer
+}
+
+// startRun runs the supervisor if there is a keeper above this process or if there is to be none.
+// Otherwise it returns a [keeperWanted].
 func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	level, show, err := flags.parse(stdout)
 	if err != nil {
 		return usageError{err}
 	}
-	// A panic and SIGABRT, the watchdog's, must end superd by a signal: an exit status of 2 means wrong usage.
+	if err := doctor.Require(); err != nil {
+		return fmt.Errorf("start superd: %w", err)
+	}
+	// A panic and the watchdog's SIGABRT end superd by a signal: exit status 2 means wrong usage.
 	debug.SetTraceback("crash")
-	// From here to the very end these do not take their default action, whoever else watches them.
-	caught, err := signals.Catch(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGQUIT, unix.SIGCHLD, unix.SIGPIPE)
+	// From here on these signals never take their default action.
+	caught, err := signals.Catch(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGQUIT, unix.SIGCHLD, unix.SIGPIPE)
 	if err != nil {
 		return err
 	}
-	if err := signals.ResetInherited(); err != nil {
+	if err := signals.ResetInherited(caught); err != nil {
 		return fmt.Errorf("start with clean signals: %w", err)
 	}
+	term := keeper.OpenTerminal(caught.OutlivesTerminal())
 	openFiles, err := pidfd.InheritedOpenFiles()
 	if err != nil {
 		return err
@@ -104,43 +139,60 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	if err := signals.MarkInheritedCloexec(); err != nil {
 		return fmt.Errorf("start with clean descriptors: %w", err)
 	}
+	l := launch{flags, level, show, caught, term, &openFiles, link, stdout, stderr}
 	if link.Pid() == 0 && !flags.noKeeper {
-		return keeperWanted(func() error { return runKeeper(flags, level, link, caught, &openFiles, stderr) })
+		// No front process if this is PID 1, which has no parent and can't give its role away. Nor
+		// if descriptors were handed over: the keeper that takes them is this process, as it
+		// replaces another process or was started by a front process.
+		if term != nil && !term.Outlived && len(link.Files()) == 0 && os.Getpid() != 1 {
+			return keeperWanted(l.runFront)
+		}
+		return keeperWanted(l.runKeeper)
 	}
-	crashpoint.SetRole("supervisor")
+	failpoint.SetRole("supervisor")
 	if link.Resumes() {
 		link.ComesUp(flags.watchdog)
 	}
-	err = runDaemon(flags, level, show, link, caught, &openFiles, stdout, stderr)
+	keeper.SetTitle(keeper.SupervisorTitle, "")
+	err = l.runDaemon()
 	link.Announce(statusOf(err))
 	link.Close(farewellTime)
 	return err
 }
 
-// keeperWanted is returned when this process is to be the keeper: that waits until the command line, which takes more memory than the keeper,
-// has been let go of.
-type keeperWanted func() error
+// runFront runs the front process, which leads superd's job in a terminal.
+func (l launch) runFront() error {
+	keeper.StaySmall()
+	return statusError(keeper.RunFront(keeper.FrontOptions{
+		Log:       l.logger(l.stderr),
+		Args:      os.Args,
+		Env:       os.Environ(),
+		Signals:   l.caught,
+		Terminal:  l.terminal,
+		OpenFiles: l.openFiles,
+	}))
+}
 
-func (keeperWanted) Error() string { return "this process is to be the keeper" }
-
-// runKeeper is the keeper.
-func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stderr io.Writer) error {
-	crashpoint.SetRole("keeper")
-	queue := logs.NewQueue(stderr, keeperLogQueue)
+// runKeeper runs the keeper.
+func (l launch) runKeeper() error {
+	failpoint.SetRole("keeper")
+	queue := logs.NewQueue(l.stderr, keeperLogQueue)
 	defer queue.Close(farewellTime)
-	log := slog.New(newLogHandler(queue, terminal.Detect(stderr, os.Getenv), level))
+	log := l.logger(queue)
 	status, err := keeper.Run(keeper.Options{
-		Log:        log,
-		Args:       os.Args,
-		Env:        os.Environ(),
-		Signals:    caught,
-		Files:      link.Files(),
-		Manager:    link.Manager,
-		OpenFiles:  openFiles,
-		Room:       usualFiles,
-		Watchdog:   flags.watchdog,
-		RestartMax: flags.restartMax,
-		Trial:      trialTime,
+		Log:         log,
+		Args:        os.Args,
+		Env:         os.Environ(),
+		Signals:     l.caught,
+		Terminal:    l.terminal,
+		Files:       l.link.Files(),
+		Manager:     l.link.Manager,
+		OpenFiles:   l.openFiles,
+		Room:        usualFiles,
+		HadChildren: l.link.HadChildren(),
+		Watchdog:    l.flags.watchdog,
+		RestartMax:  l.flags.restartMax,
+		Trial:       trialTime,
 		Begun: func() {
 			keeper.StaySmall()
 			go pidfd.MakeRoom(usualFiles)
@@ -149,173 +201,25 @@ func runKeeper(flags runFlags, level slog.Level, link *keeper.Link, caught *sign
 			}
 		},
 	})
-	link.Close(farewellTime)
+	l.link.Close(farewellTime)
+	return statusError(status, err)
+}
+
+// statusError returns err, or else the error that stands for an exit status; nil for 0.
+func statusError(status int, err error) error {
 	if err == nil && status != 0 {
 		err = exitStatus(status)
 	}
 	return err
 }
 
-// runDaemon is the supervisor.
-func runDaemon(flags runFlags, level slog.Level, show bool, link *keeper.Link, caught *signals.Caught, openFiles *unix.Rlimit, stdout, stderr io.Writer) error {
-	pacer := footprint.NewPacer(heapGrowth, nil)
-	calm := pacer.Hurry()
-	go pidfd.MakeRoom(usualFiles) // there is, if the keeper has started this process
-	threadsReady := make(chan error, 1)
-	go func() { threadsReady <- prepareThreads() }()
-	path, err := config.Find(flags.config, os.Getenv, os.Geteuid())
-	if err != nil {
-		return usageError{err}
-	}
-	earlier, known := link.RuntimeDir()
-	resumed := known || link.Resumes()
-	var conf *config.Config // nil: the one that was in force
-	runtimeDir := earlier
-	if !known {
-		if conf, err = loadConfig(path, flags.strict); err != nil {
-			return err
-		}
-		if runtimeDir, err = filepath.Abs(config.RuntimeDir(flags.runtimeDir, conf, os.Getenv, os.Geteuid())); err != nil {
-			return err
-		}
-	}
-	dir, err := procs.OpenRuntimeDir(runtimeDir, link.Pid())
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	dir.Leave(dir.Unclean) // programs may live
-
-	queue := logs.NewQueue(stderr, logQueue)
-	defer queue.Close(farewellTime)
-	log := slog.New(newLogHandler(queue, terminal.Detect(stderr, os.Getenv), level))
-
-	left, err := recoverFrom(dir, conf, log)
-	if err != nil {
-		return err
-	}
-	defer left.journal.Close(farewellTime)
-	if inForce := left.recovery.Config(); resumed && inForce != nil {
-		conf = inForce
-	}
-	if conf == nil {
-		if conf, err = loadConfig(path, false); err != nil {
-			return err
-		}
-	}
-	logDir := config.LogDir(conf, runtimeDir, os.Geteuid())
-	if resumed { // programs live: they need a superd, whatever has become of the directory, and this may hang
-		go func() {
-			if err := procs.PrepareLogDir(logDir); err != nil {
-				log.Warn("logs can't be written", "error", err)
-			}
-		}()
-	} else if err := procs.PrepareLogDir(logDir); err != nil {
-		return err
-	}
-	listener, err := listen(link, filepath.Join(dir.Path, control.SocketName))
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-
-	forget, err := keepLastWords(dir.Path, log, queue.Pass)
-	if err != nil {
-		return err
-	}
-	l, err := loop.New()
-	if err != nil {
-		return err
-	}
-	events := eventlog.Open(dir.Path, eventlog.MaxSize, log)
-	defer events.Close(farewellTime)
-	d := &daemon{
-		loop: l, log: log, configPath: path, noCgroup: flags.cgroups == "never", link: link, caught: caught, openFiles: openFiles, pace: newPace(l.Root(), pacer, calm),
-		lockFD:   dir.LockFD(),
-		watchdog: flags.watchdog,
-		journal:  left.journal, events: events, messages: queue, endServing: func() error { return nil },
-	}
-	var printed sync.WaitGroup
-	options := procs.Options{
-		Loop:    l,
-		Store:   logs.NewStore(l, log),
-		Log:     slog.New(newLogHandler(queue.Later(d.passMessages), terminal.Detect(stderr, os.Getenv), level)),
-		Events:  events,
-		OnWrite: queue.Pass,
-		Config:  conf,
-		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
-			return config.LoadAfter(path, inForce, reading)
-		},
-		RuntimeDir:  dir.Path,
-		LogDir:      logDir,
-		Environment: os.Environ(),
-		Pid:         os.Getpid(),
-		Journal:     left.journal,
-		BootID:      left.boot,
-		Recovery:    left.recovery,
-		Resumed:     resumed,
-		Keeper:      outliving{link, log},
-		Inherited:   inheritance(link),
-	}
-	if options.Machine, err = os.Hostname(); err != nil {
-		log.Warn("schedule_jitter is the same as on other machines", "error", err)
-	}
-	if show {
-		printer := terminal.NewLinePrinter(stdout, terminal.Detect(stdout, os.Getenv))
-		options.OnCapture = func(c *logs.Capture) func() {
-			var all []*terminal.ProgramLines
-			for _, which := range c.Apart() {
-				lines := printer.Program(c.Name())
-				all = append(all, lines)
-				printed.Go(func() {
-					defer lines.Close()
-					// What can't be shown is still in the log file: a terminal that has gone is no failure.
-					_ = c.FollowFromStart(context.Background(), which, lines)
-				})
-			}
-			return func() {
-				for _, lines := range all {
-					go lines.EndRun() // showing may block
-				}
-			}
-		}
-	}
-	stored, err := storeListener(link, listener)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(stored)
-	if err := <-threadsReady; err != nil { // now: what follows makes use of them
-		log.Warn("superd is not safe from a limit of processes", "error", err)
-	}
-	if err := d.start(options, listener); err != nil {
-		return err
-	}
-	dir.Leave(true)
-	if err := link.KeepRuntimeDir(dir.Path); err != nil {
-		log.Warn("a superd that is started in the place of this one will begin with the configuration file", "error", err)
-	}
-	err = l.Run()
-	dir.Leave(!d.ended)
-	dir.KeepJournal(d.supervisor.Leaves())
-	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
-	defer cancel()
-	if werr := options.Store.Wait(ctx); werr != nil {
-		log.Warn("log files not closed: a file system does not answer", "waited", farewellTime)
-	}
-	forget()
-	events.Close(farewellTime) // those who follow them see the last ones before the server ends
-	waitFor(&printed, farewellTime)
-	if err := errors.Join(err, d.endServing()); err != nil {
-		return err
-	}
-	if status := d.supervisor.ExitStatus(); status != 0 {
-		return exitStatus(status)
-	}
-	return nil
+// logger returns a logger of superd's own messages to w, which leads to standard error.
+func (l launch) logger(w io.Writer) *slog.Logger {
+	return slog.New(newLogHandler(w, terminal.Detect(l.stderr, os.Getenv), l.level))
 }
 
-// loadConfig loads the configuration; a mistake in it that keeps all of it from being used is one of usage.
+// loadConfig loads the configuration. It returns a [usageError] if the file is unusable as a whole,
+// or, with strict, if it has any mistake.
 func loadConfig(path string, strict bool) (*config.Config, error) {
 	conf, err := config.Load(path)
 	switch {
@@ -346,8 +250,8 @@ func (f runFlags) parse(stdout io.Writer) (level slog.Level, show bool, err erro
 	return level, show, nil
 }
 
-// newLogHandler shows superd's own messages: short and in colour to a person, as key=value to a program. The journal
-// has times of its own.
+// newLogHandler returns a handler of superd's own messages: short and coloured on a terminal, else
+// key=value. Under journald it omits the time, which journald adds.
 func newLogHandler(w io.Writer, o terminal.Output, level slog.Level) slog.Handler {
 	if o.Terminal {
 		return tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !o.Colour})
@@ -362,17 +266,4 @@ func newLogHandler(w io.Writer, o terminal.Output, level slog.Level) slog.Handle
 		}
 	}
 	return slog.NewTextHandler(w, options)
-}
-
-// waitFor waits for the group, for at most patience.
-func waitFor(group *sync.WaitGroup, patience time.Duration) {
-	done := make(chan struct{})
-	go func() {
-		group.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
-	}
 }

@@ -2,30 +2,46 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"superd/control"
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
-// statusTable returns the table that people see, as of now.
+// leastReason is the least width of a reason, in columns: other table columns are dropped first.
+const leastReason = 30
+
+// statusTable returns the table of the status as of now. It has a column of reasons only if an
+// instance has one. Then the last lines are dropped from a narrow terminal before the reasons.
 func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "NAME"},
 		{Title: "STATE"},
 		{Title: "SINCE", Right: true, Rank: 3},
 		{Title: "PID", Right: true, Rank: 2},
-		{Title: "RESTARTS", Right: true, Rank: 4},
-		{Title: "CPU", Right: true, Rank: 6},
-		{Title: "MEMORY", Right: true, Rank: 5},
+		{Title: "RESTARTS", Right: true, Rank: 5},
+		{Title: "CPU", Right: true, Rank: 7},
+		{Title: "MEMORY", Right: true, Rank: 6},
 		{Title: "LAST LINE", Rank: 1},
 	}}
+	lastLine := len(t.Columns) - 1
+	reasons, some := make([]string, len(all)), false
+	for i := range all {
+		reasons[i] = reason(&all[i], now)
+		some = some || reasons[i] != ""
+	}
+	if some {
+		t.Columns[lastLine].Rank = 4
+		t.Columns = slices.Insert(t.Columns, lastLine, terminal.Column{Title: "REASON", Least: leastReason})
+	}
 	t.Grow(len(all))
+	var row []terminal.Cell
 	for i := range all {
 		s := &all[i]
-		t.Add(
+		row = append(row[:0],
 			terminal.Cell{Text: s.Name, Colour: names.Colour(s.Name)},
 			terminal.Cell{Text: s.State, Colour: stateColour(s.State)},
 			terminal.Cell{Text: shown(s.Since, func(t time.Time) string { return age(now.Sub(t)) })},
@@ -33,13 +49,16 @@ func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 			terminal.Cell{Text: strconv.Itoa(s.Restarts)},
 			terminal.Cell{Text: shown(s.CPU, cpuTime)},
 			terminal.Cell{Text: shown(s.RSS, memory)},
-			terminal.Cell{Text: lastWords(s, now)},
 		)
+		if some {
+			row = append(row, terminal.Cell{Text: reasons[i]})
+		}
+		t.Add(append(row, terminal.Cell{Text: lastLineOf(s)})...)
 	}
 	return t
 }
 
-// briefTable is the table of status --brief.
+// briefTable returns the table of status --brief.
 func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "NAME"}, {Title: "STATE"}, {Title: "PID", Rank: 1}}}
 	t.Grow(len(all))
@@ -54,52 +73,51 @@ func briefTable(all []control.Brief, names *terminal.Palette) *terminal.Table {
 	return t
 }
 
-// lastWords returns the newest line of output; before it what was dropped, that output does not get into its log, what the program says of itself, that it is
-// unhealthy, and the reason, where that tells more than the state.
-func lastWords(s *control.Status, now time.Time) string {
-	line := shown(s.LastLine, terminal.Sanitize)
-	if s.DroppedBytes > 0 {
-		line = strings.TrimSuffix(fmt.Sprintf("(%s dropped) %s", count(int(s.DroppedLines), "line"), line), " ")
-	}
-	if o := s.LogOutage; o != nil {
-		line = strings.TrimSuffix(fmt.Sprintf("(no log for %s: %s) %s", age(now.Sub(o.Since)), terminal.Sanitize(o.Reason), line), " ")
-	}
-	if s.StatusText != nil {
-		line = strings.TrimSuffix("["+terminal.Sanitize(*s.StatusText)+"] "+line, " ")
+// reason returns what is unusual about an instance: the reason of a state other than running,
+// failed health checks, output that does not reach its log. It returns "" if nothing is.
+func reason(s *control.Status, now time.Time) string {
+	var all []string
+	if s.State != control.StateRunning && s.Reason != nil {
+		all = append(all, *s.Reason)
 	}
 	if s.Healthy != nil && !*s.Healthy {
-		why := ""
+		text := "unhealthy"
 		if s.HealthCheck != nil && s.HealthCheck.Reason != nil {
-			why = ": " + terminal.Sanitize(*s.HealthCheck.Reason)
+			text += ": " + *s.HealthCheck.Reason
 		}
-		line = strings.TrimSuffix("(unhealthy"+why+") "+line, " ")
+		all = append(all, text)
 	}
-	switch s.State {
-	case "failed", "backoff", "waiting":
-		if s.Reason != nil {
-			reason := "(" + terminal.Sanitize(*s.Reason) + ")"
-			if line == "" {
-				return reason
-			}
-			return reason + " " + line
-		}
+	if o := s.LogOutage; o != nil {
+		all = append(all, fmt.Sprintf("no log for %s: %s", age(now.Sub(o.Since)), o.Reason))
+	}
+	if s.DroppedBytes > 0 {
+		all = append(all, count(int(s.DroppedLines), "line")+" dropped")
+	}
+	return oneLine(strings.Join(all, "; "))
+}
+
+// lastLineOf returns the last line of output, after the status text of the program in brackets.
+func lastLineOf(s *control.Status) string {
+	line := shown(s.LastLine, terminal.Sanitize)
+	if s.StatusText != nil {
+		line = strings.TrimSuffix("["+terminal.Sanitize(*s.StatusText)+"] "+line, " ")
 	}
 	return line
 }
 
 func stateColour(state string) terminal.Colour {
 	switch state {
-	case "running":
+	case control.StateRunning:
 		return terminal.Green
-	case "failed":
+	case control.StateFailed:
 		return terminal.Red
-	case "backoff", "starting", "stopping", "waiting":
+	case control.StateBackoff, control.StateStarting, control.StateStopping, control.StateWaiting:
 		return terminal.Yellow
 	}
 	return terminal.Dim
 }
 
-// shown returns f of the value, nothing for no value.
+// shown returns f(*v), or "" for nil.
 func shown[T any](v *T, f func(T) string) string {
 	if v == nil {
 		return ""
@@ -107,7 +125,7 @@ func shown[T any](v *T, f func(T) string) string {
 	return f(*v)
 }
 
-// age returns about how long d is, in four characters at most up to a thousand days: 99s, 5m, 47h, 2d.
+// age returns d rounded down, in at most four characters up to a thousand days: 99s, 5m, 47h, 2d.
 func age(d time.Duration) string {
 	d = max(d, 0) // the wall clock may have been set back
 	switch {
@@ -121,7 +139,7 @@ func age(d time.Duration) string {
 	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 }
 
-// cpuTime returns processor seconds in about three digits.
+// cpuTime returns processor seconds in some three digits.
 func cpuTime(seconds float64) string {
 	whole := int64(seconds)
 	switch {
@@ -135,7 +153,7 @@ func cpuTime(seconds float64) string {
 	return fmt.Sprintf("%dh%02dm", whole/3600, whole/60%60)
 }
 
-// memory returns bytes in units of 1024, three digits or so.
+// memory returns bytes in units of 1024, in some three digits.
 func memory(bytes int64) string {
 	value, unit := float64(bytes)/1024, 0
 	for value >= 1000 && unit < 3 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"superd/control"
+	"superd/internal/terminal"
 )
 
 func TestShortForms(t *testing.T) {
@@ -27,6 +28,15 @@ func TestShortForms(t *testing.T) {
 		{memory(1000 << 10), "1.0M"},
 		{memory(3 << 40), "3.0T"},
 		{memory(3000 << 40), "3000T"},
+		{seconds(0.0000341), "34.1µs"},
+		{seconds(0.05799), "58ms"},
+		{seconds(0.34077), "341ms"},
+		{seconds(1.6249), "1.62s"},
+		{seconds(59.96), "1m"},
+		{seconds(90.4), "1m30s"},
+		{seconds(120), "2m"},
+		{seconds(7200), "2h"},
+		{seconds(123456.7), "34h17m37s"},
 		{count(0, "mistake"), "no mistakes"},
 		{count(1, "mistake"), "1 mistake"},
 		{count(2, "mistake"), "2 mistakes"},
@@ -38,26 +48,74 @@ func TestShortForms(t *testing.T) {
 	}
 }
 
-func TestLastWords(t *testing.T) {
+func TestReasonAndLastLine(t *testing.T) {
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	outage := &control.LogOutage{Since: now.Add(-5 * time.Second), Reason: "write /l: no space left on device"}
 	tests := []struct {
-		name string
-		s    control.Status
-		want string
+		name         string
+		s            control.Status
+		reason, line string
 	}{
-		{"a running program shows its line", control.Status{State: "running", LastLine: new("hello"), Reason: new("started")}, "hello"},
-		{"a failed one says why", control.Status{State: "failed", LastLine: new("oops"), Reason: new("exit status 3")}, "(exit status 3) oops"},
-		{"why without a line", control.Status{State: "backoff", Reason: new("no such file")}, "(no such file)"},
-		{"what it says of itself", control.Status{State: "running", LastLine: new("hello"), StatusText: new("3 clients")}, "[3 clients] hello"},
-		{"it is not well", control.Status{State: "running", Healthy: new(false), HealthCheck: &control.HealthCheck{Reason: new("connection refused")}}, "(unhealthy: connection refused)"},
-		{"its log takes nothing", control.Status{State: "running", LastLine: new("hello"), LogOutage: &control.LogOutage{Since: now.Add(-5 * time.Second), Reason: "write /l: no space left on device"}},
-			"(no log for 5s: write /l: no space left on device) hello"},
-		{"nothing", control.Status{State: "stopped"}, ""},
-		{"escapes are harmless", control.Status{State: "running", LastLine: new("\x1b[2J\tx")}, `\x1b[2J x`},
+		{"a running program shows its line",
+			control.Status{State: "running", LastLine: new("hello"), Reason: new("started")}, "", "hello"},
+		{"a failed one says why",
+			control.Status{State: "failed", LastLine: new("oops"), Reason: new("exit status 3")}, "exit status 3", "oops"},
+		{"a starting one, too",
+			control.Status{State: "starting", Reason: new("waits for READY=1")}, "waits for READY=1", ""},
+		{"a stopping one, too",
+			control.Status{State: "stopping", Reason: new("stopped by the operator")}, "stopped by the operator", ""},
+		{"a reason of several lines",
+			control.Status{State: "failed", Reason: new("one\ntwo")}, "one; two", ""},
+		{"what it says of itself",
+			control.Status{State: "running", LastLine: new("hello"), StatusText: new("3 clients")}, "", "[3 clients] hello"},
+		{"it is not well",
+			control.Status{State: "running", Healthy: new(false), HealthCheck: &control.HealthCheck{Reason: new("refused")}},
+			"unhealthy: refused", ""},
+		{"its log takes nothing",
+			control.Status{State: "running", LastLine: new("hello"), LogOutage: outage, DroppedBytes: 9, DroppedLines: 2},
+			"no log for 5s: write /l: no space left on device; 2 lines dropped", "hello"},
+		{"nothing", control.Status{State: "stopped"}, "", ""},
+		{"escapes are harmless",
+			control.Status{State: "failed", LastLine: new("\x1b[2J\tx"), Reason: new("\u009b2J")}, `\u009b2J`, `\x1b[2J x`},
 	}
 	for _, tt := range tests {
-		if got := lastWords(&tt.s, now); got != tt.want {
-			t.Errorf("%s: lastWords is %q, want %q", tt.name, got, tt.want)
+		if got, line := reason(&tt.s, now), lastLineOf(&tt.s); got != tt.reason || line != tt.line {
+			t.Errorf("%s: reason %q, last line %q, want %q, %q", tt.name, got, line, tt.reason, tt.line)
+		}
+	}
+}
+
+// TestStatusTableFits checks that a narrow table drops the last lines before the reasons, and that
+// it has no column of reasons if there are none.
+func TestStatusTableFits(t *testing.T) {
+	up := control.Status{Name: "web", State: "running", Pid: new(4711), LastLine: new("hello, world"), CPU: new(1.5), RSS: new(int64(1 << 20))}
+	down := control.Status{Name: "db", State: "failed", Restarts: 5, LastLine: new("cannot connect to the server"),
+		Reason: new("gave up after 5 failures within 1m0s: exit status 3 after 12ms")}
+	tests := []struct {
+		width int
+		all   []control.Status
+		want  string
+	}{
+		{0, []control.Status{up}, "" +
+			"NAME  STATE    SINCE   PID  RESTARTS    CPU  MEMORY  LAST LINE\n" +
+			"web   running         4711         0  1.50s    1.0M  hello, world\n"},
+		{100, []control.Status{up, down}, "" +
+			"NAME  STATE    SINCE   PID  RESTARTS    CPU  MEMORY  REASON                             LAST LINE\n" +
+			"web   running         4711         0  1.50s    1.0M                                     hello, world\n" +
+			"db    failed                       5                 gave up after 5 failures within …  cannot conn…\n"},
+		{80, []control.Status{up, down}, "" +
+			"NAME  STATE    SINCE   PID  REASON                                  LAST LINE\n" +
+			"web   running         4711                                          hello, world\n" +
+			"db    failed                gave up after 5 failures within 1m0s:…  cannot conn…\n"},
+		{40, []control.Status{up, down}, "" +
+			"NAME  STATE    REASON\n" +
+			"web   running\n" +
+			"db    failed   gave up after 5 failures…\n"},
+	}
+	for _, tt := range tests {
+		got := string(statusTable(tt.all, time.Now(), nil).Text(terminal.Output{Width: tt.width}))
+		if got != tt.want {
+			t.Errorf("width %d:\n%swant\n%s", tt.width, got, tt.want)
 		}
 	}
 }

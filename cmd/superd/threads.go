@@ -1,26 +1,29 @@
+//go:build linux
+
 package main
 
 import (
 	"runtime"
 
 	"superd/control/server"
+	"superd/internal/threads"
 	"superd/logs"
 	"superd/procs"
 	"superd/procs/eventlog"
 	"superd/procs/journal"
-	"superd/threads"
 )
 
-// waiting is how many goroutines of superd may wait in the kernel at a time; four of them are the one that takes signals, the
-// one that shows lines, the one that looks whether there is a log directory and the one that makes room for descriptors.
+// waiting is how many goroutines of the supervisor may wait in the kernel at a time. The last four
+// take signals, show lines, make the log directory, and make room for descriptors.
 const waiting = procs.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 4
 
-// keeperWaiting is the same for the keeper: one goroutine for signals, one for its messages, one that starts a supervisor, one that
-// talks to it and one that makes room for descriptors.
+// keeperWaiting is the same for the keeper. Its goroutines take signals, write its messages, start
+// a supervisor, talk to it, and make room for descriptors.
 const keeperWaiting = 5
 
-// prepareThreads has superd do without new threads from here on. Go gets processors for those who move output, beside those of the machine for all others.
+// prepareThreads makes all threads that superd will need, so that a limit of processes can't stop
+// it later. Go gets a processor for each worker that moves output, beside those of the machine.
 func prepareThreads() error {
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + logs.Hands())
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + logs.Workers())
 	return threads.Reserve(waiting)
 }

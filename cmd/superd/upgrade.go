@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -11,7 +13,7 @@ import (
 
 	"superd/control"
 	"superd/control/server"
-	"superd/crashpoint"
+	"superd/internal/failpoint"
 	"superd/keeper"
 	"superd/pidfd"
 )
@@ -19,12 +21,13 @@ import (
 const (
 	dryRunTime  = 10 * time.Second // for each step of a dry run
 	joinWorkers = 5 * time.Second  // for starts under way
-	writeTime   = 5 * time.Second  // for what is known to be written down
+	writeTime   = 5 * time.Second  // for records, events and messages to be written
 	writePause  = 2 * time.Millisecond
 )
 
-// upgrade prepares to execute another binary in superd's place: its own file, which may be another by now, or the one given. ready
-// is called on the loop; what it gets does it. Nothing has changed before.
+// upgrade prepares to execute another binary in this process: the one given, or for "" superd's own
+// file, which may have been replaced. ready is called on the loop; the [server.Upgrade] that it
+// gets then executes the binary. Until then nothing changes.
 func (d *daemon) upgrade(binary string, ready func(server.Upgrade, error)) {
 	if d.upgrading {
 		ready(server.Upgrade{}, errors.New("an upgrade is under way already"))
@@ -57,8 +60,8 @@ func (d *daemon) upgrade(binary string, ready func(server.Upgrade, error)) {
 	}()
 }
 
-// ending returns why no other binary is executed while superd shuts down: nobody gains by it, and keeper and systemd know of the shutdown
-// already, by this process.
+// ending returns an error if superd shuts down. Then no other binary is executed: it would be of no
+// use, and keeper and systemd have already learned of the shutdown from this process.
 func (d *daemon) ending() error {
 	if d.supervisor.Info().ShuttingDown {
 		return errors.New("superd is shutting down")
@@ -66,7 +69,7 @@ func (d *daemon) ending() error {
 	return nil
 }
 
-// execute is the upgrade itself. It returns only if it failed.
+// execute begins the upgrade itself. release lets starts continue if it fails.
 func (d *daemon) execute(binary, to string, release func()) {
 	if err := d.ending(); err != nil {
 		d.notUpgraded(err, release)
@@ -80,8 +83,9 @@ func (d *daemon) execute(binary, to string, release func()) {
 	d.executeWhenWritten(binary, release, d.loop.Now()+writeTime)
 }
 
-// executeWhenWritten executes the binary at an instant at which the journal has all that is known, and the keeper what it is to keep. Events and
-// superd's own messages are waited for, too, but only until then.
+// executeWhenWritten executes the binary when the journal is written and the keeper has received
+// what it stores. Until the time until, it also waits for events and superd's own messages; from
+// then on, it fails if the journal or the keeper is late.
 func (d *daemon) executeWhenWritten(binary string, release func(), until time.Duration) {
 	d.supervisor.Write()
 	late := d.loop.Now() >= until
@@ -92,7 +96,7 @@ func (d *daemon) executeWhenWritten(binary string, release func(), until time.Du
 	switch {
 	case err != nil:
 	case d.journal.Idle() && d.link.Idle() && (late || d.events.Idle() && d.messages.Idle()):
-		crashpoint.Here("upgrade.before-exec")
+		failpoint.Here("upgrade.before-exec")
 		if err = d.link.Upgrade(binary, os.Args, os.Environ()); errors.Is(err, keeper.ErrSignalled) && !late {
 			again()
 			return
@@ -112,15 +116,16 @@ func (d *daemon) notUpgraded(err error, release func()) {
 	release()
 }
 
-// dryRun sees that a binary is a superd which accepts the configuration, and returns its version. binary becomes an absolute path; empty, it
-// is superd's own.
+// dryRun checks that a binary is a superd that accepts the configuration, and returns its version.
+// It sets an empty binary to the path of superd's own file.
 func (d *daemon) dryRun(binary *string) (version string, err error) {
 	if *binary == "" {
 		own, err := os.Readlink("/proc/self/exe")
 		if err != nil {
 			return "", fmt.Errorf("find superd's binary: %w", err)
 		}
-		*binary = strings.TrimSuffix(own, " (deleted)") // it was replaced, which is what upgrades are for
+		// Deleted if it has been replaced, as usual before an upgrade.
+		*binary = strings.TrimSuffix(own, " (deleted)")
 	}
 	if !filepath.IsAbs(*binary) {
 		return "", fmt.Errorf("upgrade to %s: not an absolute path", *binary)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -12,15 +11,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"superd/control"
-	"superd/pidfd"
+	"superd/internal/escape"
 )
 
-// version is set by the linker when a release is built: -ldflags "-X main.version=1.2.3".
+// version is set by the linker in a release: -ldflags "-X main.version=1.2.3".
 var version = "devel"
 
-// ownVersion tells what this binary is and, beside, what the kernel it runs on can do.
+// ownVersion returns the version of this binary and the features of the kernel.
 func ownVersion() control.Version {
-	v := control.Version{Version: version, Features: map[string]bool{}}
+	v := control.Version{Version: version, Features: features()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, setting := range info.Settings {
 			if setting.Key == "vcs.revision" {
@@ -28,11 +27,12 @@ func ownVersion() control.Version {
 			}
 		}
 	}
-	f := pidfd.Probe()
-	for name, has := range map[string]bool{"pidfd": f.Pidfd, "clone_into_cgroup": f.CloneIntoCgroup, "group_signal": f.GroupSignal,
-		"pidfs": f.Pidfs, "exit_info": f.ExitInfo} {
-		v.Features[name] = has
-	}
+	return v
+}
+
+// binaryOnly returns v without the features of the kernel.
+func binaryOnly(v control.Version) control.Version {
+	v.Features = nil
 	return v
 }
 
@@ -46,7 +46,7 @@ func newVersionCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := ownVersion()
 			if !features {
-				v.Features = nil
+				v = binaryOnly(v)
 			}
 			if asJSON {
 				return printObject(cmd.OutOrStdout(), binaryVersion{v.Version, v.Commit, v.Features})
@@ -55,12 +55,13 @@ func newVersionCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&features, "features", false, "also tell which newer features the kernel has")
+	cmd.Flags().BoolVar(&features, "features", false,
+		"also show which newer features the kernel has")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
 }
 
-// A binaryVersion is what can be told without a running superd.
+// A binaryVersion is what version prints without a running superd.
 type binaryVersion struct {
 	Version  string          `json:"version"`
 	Commit   *string         `json:"commit"`
@@ -113,9 +114,9 @@ func printVersion(w io.Writer, v control.Version) {
 	}
 }
 
-// printObject prints a JSON object on a line.
+// printObject prints a value as one line of JSON.
 func printObject(w io.Writer, v any) error {
-	line, err := json.Marshal(v)
+	line, err := escape.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode JSON: %w", err)
 	}

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A watchedProcess is a process whose end can be waited for, though it is not a child. nil: none.
+// A watchedProcess is a process whose end can be awaited, though it is not a child. nil: none.
 type watchedProcess struct{ fd *os.File }
 
-// watchProcess returns the process of this pid, if it can be seen from here.
+// watchProcess opens the process of this pid. It returns false if there is none in this namespace.
 func watchProcess(pid int) (*watchedProcess, bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil, false
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // has Go wait for it in its poller
+	if err := unix.SetNonblock(fd, true); err != nil { // so that Go's poller waits for it
 		unix.Close(fd)
 		return nil, false
 	}
@@ -42,7 +42,7 @@ func (p *watchedProcess) Wait(ctx context.Context) error {
 	return err
 }
 
-// Close lets go of the process.
+// Close closes the pidfd. It accepts nil.
 func (p *watchedProcess) Close() error {
 	if p == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 
 const patience = 90 * time.Second
 
-// openTerminal returns both ends of a pseudo-terminal of this size.
+// openTerminal opens a pseudo-terminal of this size and returns both ends.
 func openTerminal(t *testing.T, columns, rows uint16) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -41,7 +41,7 @@ func openTerminal(t *testing.T, columns, rows uint16) (user, program *os.File) {
 	return user, program
 }
 
-// untilShown reads until text is shown, and returns what was read.
+// untilShown reads until text appears, and returns all that was read.
 func untilShown(t *testing.T, from io.Reader, text string) string {
 	t.Helper()
 	shown := make(chan string, 1)
@@ -97,7 +97,7 @@ func TestWatchDrawsAndRestoresTheTerminal(t *testing.T) {
 	}
 	next <- strings.Replace(upAndDown, "hello", "world", 1)
 	untilShown(t, user, "world")
-	untilShown(t, user, "2 instances, 1 up") // once more, for the clock
+	untilShown(t, user, "2 instances, 1 up") // again, for the clock
 	if err := unix.Kill(os.Getpid(), unix.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestStatusOnTerminalFitsAndIsColoured(t *testing.T) {
 	if got := run(t.Context(), []string{"ctl", "--runtime-dir", dir, "status"}, program, &stderr); got != 0 {
 		t.Errorf("status %d: %s", got, &stderr)
 	}
-	if shown := untilShown(t, user, "(exit status"); !strings.Contains(shown, "\x1b[31mfailed") || strings.Contains(shown, "CPU") {
+	if shown := untilShown(t, user, "exit status"); !strings.Contains(shown, "\x1b[31mfailed") || strings.Contains(shown, "CPU") {
 		t.Errorf("shown %q, want failed in red, and no CPU in 50 columns", shown)
 	}
 }
@@ -152,7 +152,8 @@ func TestWatchedProcess(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("ended before the process: %v", err)
-	case <-time.After(20 * time.Millisecond): // a look, not a wait: it could only fail wrongly by passing
+	// Not a wait: on a slow machine the test may pass wrongly, but it can't fail wrongly.
+	case <-time.After(20 * time.Millisecond):
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)

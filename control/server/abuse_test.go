@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,12 +23,13 @@ import (
 
 func TestAbusiveRequests(t *testing.T) {
 	patient := newHarness(t)
-	// Its time is over while a request comes, and on a busy machine perhaps before one comes: then it is tried again.
+	// Its time-outs end while a request comes, and on a busy machine perhaps before one comes: then
+	// the request is repeated.
 	hasty := newHarness(t, func(s *Server) { s.http.ReadHeaderTimeout = 100 * time.Millisecond; s.body = 100 * time.Millisecond })
 	cutShort := []string{"nothing", "half a request", "half a header", "half a body"}
 	tests := []struct {
 		name, send string
-		want       string // the start of the answer; empty: closed without one
+		want       string // begin of the answer; empty: closed without one
 	}{
 		{"nothing", "", ""},
 		{"half a request", "GET /v1/sta", "HTTP/1.1 400"},
@@ -51,8 +53,9 @@ func TestAbusiveRequests(t *testing.T) {
 				conn := h.dial()
 				defer conn.Close()
 				go func() { _, _ = io.WriteString(conn, tt.send) }() // the server may stop reading
-				all, err := io.ReadAll(conn)                         // until it closes: it must
-				if ne, ok := err.(net.Error); ok && ne.Timeout() {
+				// Until the server closes it, as it must
+				all, err := io.ReadAll(conn)
+				if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 					t.Fatalf("not closed within %v; answered %q", patience, all)
 				}
 				answer = string(all)
@@ -111,10 +114,11 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for _, conn := range conns {
 		conn.Close()
 	}
-	h.answersInTheEnd() // it learns of it in its own time
+	h.answersInTheEnd() // the server notices in its own time
 }
 
-// TestForeignUserIsRefused connects as another user. Run as that user, by itself, it is the client.
+// TestForeignUserIsRefused connects as another user: the test binary, run as that user, is the
+// client.
 func TestForeignUserIsRefused(t *testing.T) {
 	const nobody = 65534
 	if path := os.Getenv("SUPERD_TEST_SOCKET"); path != "" {
@@ -126,7 +130,7 @@ func TestForeignUserIsRefused(t *testing.T) {
 		t.Skip("needs root, to become another user")
 	}
 	h := newHarness(t)
-	// A directory of its own: the other user may not enter those of the test.
+	// A separate directory: the other user may not enter those of the test.
 	dir, err := os.MkdirTemp("", "superd-peer")
 	if err != nil {
 		t.Fatal(err)

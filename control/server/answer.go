@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,12 +10,13 @@ import (
 
 	"superd/config"
 	"superd/control"
+	"superd/internal/escape"
 	"superd/procs"
 )
 
-// answer writes v as JSON on one line.
+// answer writes v as one line of JSON.
 func (s *Server) answer(w http.ResponseWriter, status int, v any) error {
-	body, err := json.Marshal(v)
+	body, err := escape.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
@@ -24,16 +24,16 @@ func (s *Server) answer(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// answerJSON writes a line of JSON.
+// answerJSON writes body, a line of JSON, as the answer.
 func (s *Server) answerJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.stall))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // that the client has gone concerns nobody
+	_, _ = w.Write(body) // an error means that the client is gone
 }
 
-// refuse answers with an error. The connection is closed when the request was not read to its end.
+// refuse answers with an error. It closes the connection if the request was not read completely.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := explain(err)
 	if s.ctx.Err() != nil {
@@ -48,7 +48,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// explain makes what a client is told of an error of any kind.
+// explain converts any error to one for a client.
 func explain(err error) *control.Error {
 	if e, ok := errors.AsType[*control.Error](err); ok {
 		return e
@@ -63,7 +63,7 @@ func explain(err error) *control.Error {
 	}
 	if mistakes, ok := errors.AsType[config.Errors](err); ok {
 		return &control.Error{Status: http.StatusUnprocessableEntity, Message: mistakes.Error(),
-			Remedy: "correct the configuration and reload again; until then the old one stays in force", Mistakes: Mistakes(mistakes, "error")}
+			Remedy: "correct the configuration and reload again; until then the old one stays in force", Mistakes: control.Mistakes(mistakes, "error")}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &control.Error{Status: http.StatusGatewayTimeout, Message: "not done within the timeout",
@@ -72,18 +72,17 @@ func explain(err error) *control.Error {
 	return &control.Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
-// Mistakes returns errors of a configuration as they are shown in JSON, of severity "error" or "warning".
-func Mistakes(errs config.Errors, severity string) []control.Mistake {
-	mistakes := make([]control.Mistake, 0, len(errs))
-	for _, e := range errs {
-		mistakes = append(mistakes, control.Mistake{File: e.File, Line: e.Line, Column: e.Column, Key: e.Key,
-			Message: e.Err.Error(), Severity: severity})
-	}
-	return mistakes
-}
-
 func badRequest(remedy, format string, args ...any) error {
 	return &control.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// badParameter is badRequest for the value of a parameter.
+func badParameter(name, remedy, format string, args ...any) error {
+	problem := fmt.Sprintf(format, args...)
+	return &control.Error{
+		Status: http.StatusBadRequest, Message: "parameter " + name + ": " + problem,
+		Parameter: name, Problem: problem, Remedy: remedy,
+	}
 }
 
 func errTooLarge(limit int64) error {

@@ -8,14 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"superd/internal/escape"
+	"superd/internal/procfs"
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
 )
 
-// BenchmarkStatus is what the server does for the status of 1,000 running programs, off the loop.
+// BenchmarkStatus measures the server's work for the status of 1,000 running programs, off the
+// loop.
 func BenchmarkStatus(b *testing.B) {
-	self, err := procs.ReadProcess(os.Getpid())
+	self, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -32,19 +35,17 @@ func BenchmarkStatus(b *testing.B) {
 			b.Fatal(err)
 		}
 		all = append(all, procs.Status{Name: name, Program: name, State: procs.Running, Ready: true, Pid: os.Getpid(), StartTicks: self.Start,
-			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", Capture: store.NewCapture(l.Root(), name, logs.Options{Path: file}), Reason: "started"})
+			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", Collector: store.NewCapture(l.Root(), name, logs.Options{Path: file}), HasRun: true, Reason: "started"})
 	}
 	var brief []procs.Brief
 	for _, st := range all {
 		brief = append(brief, procs.Brief{Name: st.Name, State: st.State, Pid: st.Pid})
 	}
 	s := New(Options{Log: slog.New(slog.DiscardHandler)})
-	var buffer []byte
 	for name, f := range map[string]func(){
-		"brief": func() { buffer = appendBriefs(buffer[:0], brief) },
+		"brief": func() { _, _ = escape.Marshal(briefStatuses(brief)) },
 		"full": func() {
-			for part := range s.statuses(all) {
-				buffer = part
+			for range s.statuses(all, nil) {
 			}
 		},
 	} {

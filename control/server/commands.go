@@ -13,8 +13,8 @@ import (
 	"superd/procs"
 )
 
-// command returns the handler that starts, stops or restarts. Without "wait=0" it answers when that is done. Restarts with "rolling=1" are made
-// one after the other.
+// command returns the handler that starts, stops or restarts. Without "wait=0" it answers when that
+// is done. With "rolling=1" it restarts one instance after the other.
 func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		names, err := someNames(r)
@@ -27,7 +27,8 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 		}
 		rolling, err := flag(r, "rolling", false)
 		if err == nil && rolling && !wait {
-			err = badRequest("leave one of them out", "parameter rolling: what goes on one after the other is waited for, and wait=0 is asked for")
+			err = badParameter("rolling", "leave one of them out",
+				"what goes on one after the other is waited for, and wait=0 is asked for")
 		}
 		if err != nil {
 			return err
@@ -45,7 +46,7 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 	}
 }
 
-// withTimeout returns the context of a request, bounded by its parameter timeout.
+// withTimeout returns the context of a request, limited by its parameter timeout.
 func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	text := r.Form.Get("timeout")
 	if text == "" {
@@ -53,16 +54,17 @@ func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	}
 	timeout, err := time.ParseDuration(text)
 	if err != nil || timeout <= 0 {
-		return nil, nil, badRequest("write it as 10s or 1m30s", "parameter timeout: not a positive duration: %q", text)
+		return nil, nil, badParameter("timeout", "write it as 10s or 1m30s",
+			"not a positive duration: %q", text)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	return ctx, cancel, nil
 }
 
-// perform gives a command to the supervisor and waits for its end. When ctx is done first, nobody waits
-// any more, but the command stands.
-func (s *Server) perform(ctx context.Context, op procs.Op, names []string, wait, rolling bool) ([]procs.Outcome, error) {
-	return await(ctx, s, func(done func([]procs.Outcome)) (func(), error) {
+// perform passes a command to the supervisor and waits for its end. If ctx is done first, the wait
+// ends but the command continues.
+func (s *Server) perform(ctx context.Context, op procs.Op, names []string, wait, rolling bool) ([]procs.CommandResult, error) {
+	return await(ctx, s, func(done func([]procs.CommandResult)) (func(), error) {
 		if rolling {
 			return s.options.Supervisor.RestartRolling(names, done)
 		}
@@ -70,16 +72,18 @@ func (s *Server) perform(ctx context.Context, op procs.Op, names []string, wait,
 	})
 }
 
-// await has begin called on the loop and returns what it gives to done, unless it returns an error or ctx is done before; then cancel is called.
+// await calls begin on the loop and returns the value passed to done. It returns early with the
+// error of begin, or if ctx is done; then it calls cancel.
 func await[T any](ctx context.Context, s *Server, begin func(done func(T)) (cancel func(), err error)) (T, error) {
 	type result struct {
 		all T
 		err error
 	}
 	results := make(chan result, 1)
-	var cancel func() // on the loop only; nil when there is nothing to cancel
+	var cancel func() // used on the loop only; nil if there is nothing to cancel
 	s.options.Post(func() {
-		if errors.Is(ctx.Err(), context.Canceled) { // nobody asks any more; when the time is over, what was asked for is done all the same
+		// The client is gone. A request whose time-out has passed is still carried out.
+		if errors.Is(ctx.Err(), context.Canceled) {
 			return
 		}
 		var err error
@@ -103,7 +107,7 @@ func await[T any](ctx context.Context, s *Server, begin func(done func(T)) (canc
 	}
 }
 
-// scale has programs have other numbers of instances. Without "wait=0" it answers when that is done.
+// scale changes the number of instances of programs. Without "wait=0" it answers when that is done.
 func (s *Server) scale(w http.ResponseWriter, r *http.Request) error {
 	wanted, err := scalings(r.Form["scale"])
 	if err != nil {
@@ -118,7 +122,9 @@ func (s *Server) scale(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer cancel()
-	done, err := await(ctx, s, func(done func([]procs.Scaled)) (func(), error) { return s.options.Supervisor.Scale(wanted, wait, done) })
+	done, err := await(ctx, s, func(done func([]procs.ScaleResult)) (func(), error) {
+		return s.options.Supervisor.Scale(wanted, wait, done)
+	})
 	if refused, ok := errors.AsType[*procs.ScaleError](err); ok {
 		return &control.Error{Status: http.StatusConflict, Message: refused.Error(), Remedy: "nothing was scaled"}
 	}
@@ -127,12 +133,14 @@ func (s *Server) scale(w http.ResponseWriter, r *http.Request) error {
 	}
 	all := make([]control.Scaled, len(done))
 	for i, d := range done {
-		all[i] = control.Scaled{Program: d.Program, From: d.From, To: d.To, Instances: outcomes(d.Instances)}
+		all[i] = control.Scaled{
+			Program: d.Program, From: d.From, To: d.To, Instances: outcomes(d.Instances), Unrecorded: unrecorded(d.Unrecorded),
+		}
 	}
 	return s.answer(w, http.StatusOK, all)
 }
 
-// scalings reads the parameters scale=web=5.
+// scalings parses parameters such as scale=web=5.
 func scalings(texts []string) ([]procs.Scaling, error) {
 	if len(texts) == 0 {
 		return nil, badRequest("add scale=NAME=N", "no program is named")
@@ -142,7 +150,8 @@ func scalings(texts []string) ([]procs.Scaling, error) {
 		name, number, ok := strings.Cut(text, "=")
 		n, err := strconv.Atoi(number)
 		if !ok || err != nil || name == "" {
-			return nil, badRequest("write it as scale=web=5", "parameter scale: not a name and a number: %q", text)
+			return nil, badParameter("scale", "write it as scale=web=5",
+				"not a name and a number: %q", text)
 		}
 		all = append(all, procs.Scaling{Name: name, Replicas: n})
 	}
@@ -160,10 +169,10 @@ func (s *Server) signal(w http.ResponseWriter, r *http.Request) error {
 	}
 	sig, err := config.ParseSignal(text)
 	if err != nil {
-		return badRequest("`kill -l` lists the signals", "%v", err)
+		return badRequest("", "%v", err)
 	}
 	type result struct {
-		all []procs.Outcome
+		all []procs.CommandResult
 		err error
 	}
 	got, err := ask(r.Context(), s, func() result {
@@ -179,7 +188,8 @@ func (s *Server) signal(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, http.StatusOK, outcomes(got.all))
 }
 
-// someNames returns the names of a request that must not be about everything by omission.
+// someNames returns the names of a request, and an error if there are none: a command must not
+// apply to all instances by omission.
 func someNames(r *http.Request) ([]string, error) {
 	all := names(r)
 	if len(all) == 0 {
@@ -188,10 +198,20 @@ func someNames(r *http.Request) ([]string, error) {
 	return all, nil
 }
 
-func outcomes(all []procs.Outcome) []control.Outcome {
+func outcomes(all []procs.CommandResult) []control.Outcome {
 	list := make([]control.Outcome, len(all))
 	for i, o := range all {
-		list[i] = control.Outcome{Name: o.Name, OK: o.OK, State: o.State.String(), Message: o.Message}
+		list[i] = control.Outcome{
+			Name: o.Name, OK: o.OK, State: o.State.String(), Message: o.Message, Unrecorded: unrecorded(o.Unrecorded),
+		}
 	}
 	return list
+}
+
+// unrecorded returns why a command is not in the journal, "" if it is.
+func unrecorded(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

@@ -2,19 +2,23 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"superd/control"
+	"superd/internal/procfs"
 	"superd/logs"
 	"superd/loop"
 	"superd/procs"
@@ -24,17 +28,18 @@ import (
 // patience bounds every wait for something that is sure to happen.
 const patience = 90 * time.Second
 
-// A fakeSupervisor answers from its fields and notes what it was asked. It lives on the loop.
+// A fakeSupervisor answers from its fields and records its calls. It belongs to the loop.
 type fakeSupervisor struct {
-	all      []procs.Status
-	captures map[string]*logs.Capture
-	report   procs.Report
-	loadErr  error
-	hold     bool   // commands don't come to an end
-	onStop   func() // at Shutdown
-	watchers map[int]func()
-	next     int
-	calls    chan string // what was asked
+	all        []procs.Status
+	captures   map[string]*logs.Collector
+	report     procs.ReloadResult
+	loadErr    error
+	hold       bool   // whether commands never end
+	onStop     func() // called at Shutdown
+	unrecorded error  // error of a shutdown that was not recorded
+	watchers   map[int]func()
+	next       int
+	calls      chan string // the calls
 }
 
 func (f *fakeSupervisor) note(format string, args ...any) { f.calls <- fmt.Sprintf(format, args...) }
@@ -69,8 +74,8 @@ func (f *fakeSupervisor) Brief(names []string) (brief []procs.Brief, err error) 
 func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError) {
 	for _, name := range names {
 		some, err := f.Status([]string{name})
-		if err != nil {
-			unknown = append(unknown, err.(*procs.UnknownNameError))
+		if e, ok := errors.AsType[*procs.UnknownNameError](err); ok {
+			unknown = append(unknown, e)
 		}
 		for _, st := range some {
 			instances = append(instances, st.Name)
@@ -79,54 +84,57 @@ func (f *fakeSupervisor) Resolve(names []string) (instances []string, unknown []
 	return instances, unknown
 }
 
-func (f *fakeSupervisor) RestartRolling(names []string, done func([]procs.Outcome)) (func(), error) {
+func (f *fakeSupervisor) RestartRolling(names []string, done func([]procs.CommandResult)) (func(), error) {
 	f.calls <- fmt.Sprintf("rolling restart %v", names)
 	done(nil)
 	return func() {}, nil
 }
 
-func (f *fakeSupervisor) Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (func(), error) {
+func (f *fakeSupervisor) Command(op procs.Op, names []string, wait bool, done func([]procs.CommandResult)) (func(), error) {
 	some, err := f.Status(names)
 	if err != nil {
 		return nil, err
 	}
 	f.note("%v %v wait=%v", op, names, wait)
 	if !f.hold {
-		var outcomes []procs.Outcome
+		var outcomes []procs.CommandResult
 		for _, st := range some {
-			outcomes = append(outcomes, procs.Outcome{Name: st.Name, OK: true, State: procs.Running, Message: "running, pid 7"})
+			outcomes = append(outcomes, procs.CommandResult{Name: st.Name, OK: true, State: procs.Running, Message: "running, pid 7"})
 		}
 		done(outcomes)
 	}
 	return func() { f.note("cancel") }, nil
 }
 
-func (f *fakeSupervisor) Signal(names []string, sig syscall.Signal) ([]procs.Outcome, error) {
+func (f *fakeSupervisor) Signal(names []string, sig syscall.Signal) ([]procs.CommandResult, error) {
 	if _, err := f.Status(names); err != nil {
 		return nil, err
 	}
 	f.note("signal %d %v", sig, names)
-	return []procs.Outcome{{Name: names[0], Message: "not running"}}, nil
+	return []procs.CommandResult{{Name: names[0], Message: "not running"}}, nil
 }
 
-func (f *fakeSupervisor) Reload(dryRun bool, done func(procs.Report, error)) {
+func (f *fakeSupervisor) Reload(dryRun bool, done func(procs.ReloadResult, error)) {
 	report := f.report
 	report.DryRun = dryRun
 	done(report, f.loadErr)
 }
 
-func (f *fakeSupervisor) Scale(wanted []procs.Scaling, wait bool, done func([]procs.Scaled)) (func(), error) {
+func (f *fakeSupervisor) Scale(wanted []procs.Scaling, wait bool, done func([]procs.ScaleResult)) (func(), error) {
 	f.note("scale %v wait=%v", wanted, wait)
 	if wanted[0].Name == "db" {
 		return nil, &procs.ScaleError{Program: "db", Why: "its log file has a name"}
 	}
-	done([]procs.Scaled{{Program: wanted[0].Name, From: 1, To: wanted[0].Replicas,
-		Instances: []procs.Outcome{{Name: "web@1", OK: true, State: procs.Running, Message: "running, pid 7"}}}})
+	done([]procs.ScaleResult{{Program: wanted[0].Name, From: 1, To: wanted[0].Replicas,
+		Instances: []procs.CommandResult{{Name: "web@1", OK: true, State: procs.Running, Message: "running, pid 7"}}}})
 	return func() { f.note("cancel") }, nil
 }
 
-func (f *fakeSupervisor) Shutdown(why string) {
+func (f *fakeSupervisor) MainPids() []int { return nil }
+
+func (f *fakeSupervisor) RequestShutdown(why string, recorded func(error)) {
 	f.note("shutdown: %s", why)
+	recorded(f.unrecorded)
 	if f.onStop != nil {
 		f.onStop()
 	}
@@ -143,7 +151,7 @@ func (f *fakeSupervisor) Watch(changed func()) func() {
 	}
 }
 
-func (f *fakeSupervisor) Capture(name string) (*logs.Capture, error) {
+func (f *fakeSupervisor) Collector(name string) (*logs.Collector, error) {
 	if c := f.captures[name]; c != nil {
 		return c, nil
 	}
@@ -151,9 +159,12 @@ func (f *fakeSupervisor) Capture(name string) (*logs.Capture, error) {
 }
 
 func (f *fakeSupervisor) Outputs(names []string, noneToo bool) (all []procs.Output, err error) {
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(f.captures))
+	}
 	for _, name := range names {
 		if c := f.captures[name]; c != nil {
-			all = append(all, procs.Output{Instance: name, Capture: c})
+			all = append(all, procs.Output{Instance: name, Collector: c})
 		} else if !noneToo {
 			return nil, &procs.UnknownNameError{Name: name}
 		}
@@ -164,32 +175,33 @@ func (f *fakeSupervisor) Outputs(names []string, noneToo bool) (all []procs.Outp
 func (f *fakeSupervisor) WatchInstances(added func()) func() { return f.Watch(added) }
 func (f *fakeSupervisor) Write()                             {}
 
-func (f *fakeSupervisor) Why(names []string) ([]procs.Facts, error) {
+func (f *fakeSupervisor) Why(names []string) ([]procs.Diagnosis, error) {
 	some, err := f.Status(names)
 	if err != nil {
 		return nil, err
 	}
-	var facts []procs.Facts
+	var facts []procs.Diagnosis
 	for _, st := range some {
-		facts = append(facts, procs.Facts{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Cause: "started by the operator",
-			WantedUp: true, WantedBy: "the operator", Pid: 7})
+		facts = append(facts, procs.Diagnosis{Name: st.Name, State: st.State, Now: startOfTest, Since: startOfTest, Kind: procs.ReasonStarted,
+			Reason:   procs.Reason{Kind: procs.ReasonStarted, Detail: "the operator"},
+			WantedUp: true, WantedBy: procs.Actor{Kind: procs.ActorOperator}, Pid: 7})
 	}
 	return facts, nil
 }
 
-func (f *fakeSupervisor) Tree(names []string, done func([]procs.Branch)) error {
+func (f *fakeSupervisor) Tree(names []string, done func([]procs.ProcessTree)) error {
 	f.note("tree %v", names)
 	if len(names) > 0 && names[0] == "nobody" {
 		return &procs.UnknownNameError{Name: "nobody"}
 	}
-	done([]procs.Branch{{Name: "web", State: procs.Running, Main: os.Getpid(), Members: []procs.BranchMember{
+	done([]procs.ProcessTree{{Name: "web", State: procs.Running, Main: os.Getpid(), Members: []procs.TreeMember{
 		{Pid: os.Getpid(), Start: ownStart()}, {Pid: os.Getpid(), Start: ownStart() + 1}}}})
 	return nil
 }
 
 // ownStart returns the start time of this process, 0 if it can't be read.
 func ownStart() uint64 {
-	self, err := procs.ReadProcess(os.Getpid())
+	self, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
 		return 0
 	}
@@ -206,8 +218,8 @@ func (f *fakeSupervisor) changed() {
 	}
 }
 
-// capture returns a capture whose log file has text in it.
-func (h *harness) capture(name, text string) (c *logs.Capture) {
+// capture returns a collector whose log file has text in it.
+func (h *harness) capture(name, text string) (c *logs.Collector) {
 	h.t.Helper()
 	file := filepath.Join(h.t.TempDir(), name+".log")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -230,7 +242,7 @@ type harness struct {
 	events *eventlog.Log
 }
 
-// startOfTest is when what the fake supervisor tells has happened.
+// startOfTest is the time of the fake supervisor's events.
 var startOfTest = time.Date(2026, 11, 21, 7, 20, 45, 0, time.UTC)
 
 // newHarness starts a server; adjust may change it before it serves.
@@ -241,7 +253,7 @@ func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
 		t.Fatal(err)
 	}
 	h := &harness{t: t, loop: l, path: filepath.Join(t.TempDir(), control.SocketName)}
-	h.fake = &fakeSupervisor{watchers: map[int]func(){}, captures: map[string]*logs.Capture{}, calls: make(chan string, 1000)}
+	h.fake = &fakeSupervisor{watchers: map[int]func(){}, captures: map[string]*logs.Collector{}, calls: make(chan string, 1000)}
 	h.fake.all = []procs.Status{
 		{Name: "db", Program: "db", State: procs.Stopped},
 		{Name: "web", Program: "web", State: procs.Running, Ready: true, Pid: os.Getpid()},
@@ -284,7 +296,7 @@ func (h *harness) on(f func()) {
 	receive(h.t, done, "the loop")
 }
 
-// called waits for the next thing that the supervisor was asked.
+// called waits for the next call of the supervisor.
 func (h *harness) called(want string) {
 	h.t.Helper()
 	if got := receive(h.t, h.fake.calls, want); got != want {
@@ -329,7 +341,7 @@ func (h *harness) request(method, target, body string) (status int, answer strin
 	return resp.StatusCode, string(text)
 }
 
-// answers checks that the server is well.
+// answers checks that the server answers.
 func (h *harness) answers() {
 	h.t.Helper()
 	if _, err := h.client.Version(h.t.Context()); err != nil {
@@ -337,7 +349,8 @@ func (h *harness) answers() {
 	}
 }
 
-// answersInTheEnd waits until the server answers, where it is given so little time that a busy machine may be too slow.
+// answersInTheEnd waits until the server answers, for tests with time-outs so short that a busy
+// machine may be too slow.
 func (h *harness) answersInTheEnd() {
 	h.t.Helper()
 	var err error

@@ -2,10 +2,11 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,62 +15,167 @@ import (
 	"superd/procs/eventlog"
 )
 
-// flushPatience is how long an answer waits for the newest events to be written, where the disk stalls.
+// flushPatience is how long an answer waits until the newest events are written, in case the disk
+// stalls.
 const flushPatience = time.Second
 
-// events sends the events after a cursor, a line each, and with follow what comes after them.
+// An eventRequest selects events.
+type eventRequest struct {
+	cursor uint64    // cursor of the event before the first to return
+	since  time.Time // zero: any time
+	lines  int       // number of last events to return; negative: all
+	follow bool
+	about  *selection
+}
+
+// events sends the events that a request selects, one a line, and with follow the events after
+// them.
 //
-// A follower that does not read is not ended, as with logs: it reads files, and is told what it has missed.
+// A follower that does not read stays connected, as with logs: it is served from files, and learns
+// what it has missed.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
-	var cursor uint64
-	if text := r.Form.Get("since"); text != "" {
-		var err error
-		if cursor, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return badRequest("it is the cursor of an event; leave it out for all that is kept", "parameter since: not a cursor: %q", text)
-		}
-	}
-	follow, err := flag(r, "follow", false)
+	q, err := s.eventRequest(r)
 	if err != nil {
 		return err
 	}
 	s.flushEvents(r.Context())
+	if err := s.known(q.about); err != nil {
+		return err
+	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := &stream{w: w, client: http.NewResponseController(w)}
-	if !follow {
+	if !q.follow {
 		out.stall = s.stall
 	}
-	// What there is goes out in large pieces, what comes then line by line.
+	// Existing events are sent in large pieces, later ones line by line.
 	buffered := bufio.NewWriterSize(out, 32<<10)
-	lines := json.NewEncoder(buffered)
-	lines.SetEscapeHTML(false)
-	for e, err := range s.options.Events.Since(cursor) {
+	var line bytes.Buffer
+	send := func(e *eventlog.Event) error {
+		line.Reset()
+		if err := eventlog.Encode(&line, e); err != nil {
+			return err
+		}
+		_, err := buffered.Write(line.Bytes())
+		return err
+	}
+	var last []eventlog.Event // the last events, with some older ones not yet discarded
+	for e, err := range s.options.Events.Since(q.cursor) {
 		if err != nil {
 			return s.eventsFailed(out, buffered, err)
 		}
-		if err := lines.Encode(&e); err != nil {
-			return nil // the client has gone
+		q.cursor = e.Cursor
+		switch {
+		case !q.wants(&e):
+		case q.lines < 0:
+			if send(&e) != nil {
+				return nil // the client is gone
+			}
+		default:
+			last = append(last, e)
+			if over := len(last) - q.lines; over >= max(q.lines, lastEvents) {
+				last = slices.Delete(last, 0, over)
+			}
 		}
-		cursor = e.Cursor
 	}
-	if err := buffered.Flush(); err != nil || !follow {
+	for _, e := range last[max(0, len(last)-max(q.lines, 0)):] {
+		if send(&e) != nil {
+			return nil
+		}
+	}
+	if err := buffered.Flush(); err != nil || !q.follow {
 		return nil
 	}
 	if err := out.client.Flush(); err != nil {
 		return nil
 	}
-	for e, err := range s.options.Events.Follow(r.Context(), cursor) {
+	for e, err := range s.options.Events.Follow(r.Context(), q.cursor) {
+		if err == nil {
+			err = s.include(r.Context(), q.about, &e)
+		}
+		if r.Context().Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return s.eventsFailed(out, buffered, err)
 		}
-		if lines.Encode(&e) != nil || buffered.Flush() != nil {
+		if q.wants(&e) && (send(&e) != nil || buffered.Flush() != nil) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// eventsFailed tells the client that events could not be read: by an error if nothing was sent yet, else by cutting the
-// connection.
+// lastEvents is the least number of events discarded at once when only the last ones are returned.
+const lastEvents = 64
+
+func (s *Server) eventRequest(r *http.Request) (*eventRequest, error) {
+	q := &eventRequest{lines: -1}
+	text := r.Form.Get("since")
+	cursor, err := strconv.ParseUint(text, 10, 64)
+	switch {
+	case text == "":
+	case err == nil:
+		q.cursor = cursor
+	default:
+		if q.since, err = parseTime(text, time.Now()); err != nil {
+			return nil, badParameter("since",
+				"write the cursor of an event, 10m or 2026-11-21T07:20:45Z; leave it out for all that is kept",
+				"neither a cursor, nor a duration, nor a time: %q", text)
+		}
+	}
+	if q.lines, err = lineCount(r); err != nil {
+		return nil, err
+	}
+	if q.follow, err = flag(r, "follow", false); err != nil {
+		return nil, err
+	}
+	q.about, err = s.selection(r.Context(), names(r))
+	return q, err
+}
+
+// wants reports whether q selects an event. A gap is always selected, since its contents are
+// unknown.
+func (q *eventRequest) wants(e *eventlog.Event) bool {
+	return !e.At.Before(q.since) && (e.Kind == eventlog.Gap || q.about.all || e.Instance != "" && q.about.has(e))
+}
+
+// known returns an error if a name matches neither an existing instance nor any event.
+func (s *Server) known(sel *selection) error {
+	if len(sel.unknown) == 0 {
+		return nil
+	}
+	for e, err := range s.options.Events.Since(0) {
+		if err != nil {
+			return err
+		}
+		if e.Instance != "" {
+			sel.has(&e)
+		}
+	}
+	return sel.unmatched()
+}
+
+// include adds an instance created after the selection to it, if a requested name matches.
+func (s *Server) include(ctx context.Context, sel *selection, e *eventlog.Event) error {
+	switch {
+	case sel.all:
+		return nil
+	case e.Kind == eventlog.Reload: // groups may have changed
+		clear(sel.judged)
+		return nil
+	case e.Instance == "" || sel.judged[e.Instance]:
+		return nil
+	}
+	sel.judged[e.Instance] = true
+	now, err := s.selection(ctx, sel.names)
+	if err == nil && now.instances[e.Instance] {
+		sel.instances[e.Instance] = true
+	}
+	return err
+}
+
+// eventsFailed reports to the client that events could not be read: as an error if nothing was sent
+// yet, else by closing the connection.
 func (s *Server) eventsFailed(out *stream, buffered *bufio.Writer, err error) error {
 	if !out.begun && buffered.Buffered() == 0 {
 		return err
@@ -78,16 +184,16 @@ func (s *Server) eventsFailed(out *stream, buffered *bufio.Writer, err error) er
 	panic(http.ErrAbortHandler)
 }
 
-// flushEvents has what happened before the request be among the answer. What else is known is written with it, lest the event log be ahead
-// of the journal.
+// flushEvents makes sure that the answer includes what happened before the request. It writes the
+// journal, too, so that the event log is not ahead of it.
 func (s *Server) flushEvents(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushPatience)
 	defer cancel()
 	s.options.Post(s.options.Supervisor.Write)
-	_ = s.options.Events.Flush(ctx) // otherwise the answer is what is written so far
+	_ = s.options.Events.Flush(ctx) // on a time-out the answer has the events written so far
 }
 
-// history sends the runs that the event log knows of.
+// history sends the runs that are in the event log.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	wanted, err := s.selection(r.Context(), names(r))
 	if err != nil {
@@ -110,10 +216,10 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, http.StatusOK, runs)
 }
 
-// A historian makes runs of events.
+// A historian builds runs from events.
 type historian struct {
 	runs *[]control.Run
-	open map[string]int // the runs that have not ended, by invocation id
+	open map[string]int // index of the runs that have not ended, by invocation id
 }
 
 func (h *historian) take(e *eventlog.Event) {
@@ -122,46 +228,57 @@ func (h *historian) take(e *eventlog.Event) {
 		h.open[e.Run] = len(*h.runs)
 		*h.runs = append(*h.runs, control.Run{Name: e.Instance, Program: e.Program, Run: e.Run, Pid: present(e.Pid), Started: &e.At})
 	case eventlog.NoStart:
-		*h.runs = append(*h.runs, control.Run{Name: e.Instance, Program: e.Program, Run: e.Run, Ended: &e.At, Reason: new("not started: " + e.Reason)})
+		*h.runs = append(*h.runs, control.Run{
+			Name: e.Instance, Program: e.Program, Run: e.Run, Ended: &e.At,
+			Reason: new("not started: " + e.Reason), ReasonKind: present(e.ReasonKind),
+		})
 	case eventlog.Exit:
 		run := control.Run{Name: e.Instance, Program: e.Program, Run: e.Run, Pid: present(e.Pid), Started: present(e.Started), Ended: &e.At,
-			Duration: e.Duration, CPU: e.CPU, MaxRSS: present(e.MaxRSS), RSSBound: e.RSSBound, Reason: present(e.Reason)}
+			Duration: e.Duration, CPU: e.CPU, MaxRSS: present(e.MaxRSS), RSSBound: e.RSSBound,
+			Reason: present(e.Reason), ReasonKind: present(e.ReasonKind)}
 		if x := e.Exit; x != nil {
 			run.Exit = &control.Exit{Code: x.Code, Signal: x.Signal, At: e.At, Known: x.Known}
 		}
 		if i, ok := h.open[e.Run]; ok {
 			delete(h.open, e.Run)
-			run.Started = (*h.runs)[i].Started
+			if run.Started == nil {
+				run.Started = (*h.runs)[i].Started
+			}
 			(*h.runs)[i] = run
-		} else { // its start is too old to be kept
+		} else { // its start is no longer in the log
 			*h.runs = append(*h.runs, run)
 		}
 	case eventlog.Superd:
-		if e.State == "started" {
+		if e.State == eventlog.Started {
+			lost := procs.Reason{Kind: procs.ReasonSuperdEnded}
 			for _, i := range h.open {
-				(*h.runs)[i].Reason = new("superd ended before it did")
+				run := &(*h.runs)[i]
+				run.Reason, run.ReasonKind = new(lost.String()), new(lost.Kind.String())
 			}
 			clear(h.open)
 		}
+	default: // not about a run
 	}
 }
 
-// A selection is what names stand for among events, which may be about instances that are gone.
+// A selection is what names match among events, which may be about instances that no longer exist.
 type selection struct {
 	all       bool
-	instances map[string]bool           // that there are now
-	unknown   []*procs.UnknownNameError // names that stand for nothing now, unless an event bears them
-	borne     map[string]bool           // by these names; true: an event does
-	globs     []string                  // among them
+	names     []string
+	judged    map[string]bool           // instances already looked up
+	instances map[string]bool           // existing instances that match
+	unknown   []*procs.UnknownNameError // names that match no existing instance, though events may
+	borne     map[string]bool           // those names; true if an event matched
+	globs     []string                  // the globs among names
 }
 
-// selection looks names up; without names everything is selected.
+// selection looks up names; without names it selects everything.
 func (s *Server) selection(ctx context.Context, names []string) (*selection, error) {
 	if len(names) == 0 {
 		return &selection{all: true}, nil
 	}
 	return ask(ctx, s, func() *selection {
-		sel := &selection{instances: map[string]bool{}, borne: map[string]bool{}}
+		sel := &selection{names: names, judged: map[string]bool{}, instances: map[string]bool{}, borne: map[string]bool{}}
 		instances, unknown := s.options.Supervisor.Resolve(names)
 		for _, name := range instances {
 			sel.instances[name] = true
@@ -177,12 +294,12 @@ func (s *Server) selection(ctx context.Context, names []string) (*selection, err
 	})
 }
 
-// has reports whether e is about what was asked for: an instance or a program of a name or glob.
+// has reports whether e is about a selected instance or program.
 func (sel *selection) has(e *eventlog.Event) bool {
 	if sel.all || sel.instances[e.Instance] {
 		return true
 	}
-	some := false
+	some := slices.Contains(sel.names, e.Instance) || slices.Contains(sel.names, e.Program)
 	for _, own := range []string{e.Instance, e.Program} {
 		if _, asked := sel.borne[own]; asked {
 			some, sel.borne[own] = true, true
@@ -196,7 +313,7 @@ func (sel *selection) has(e *eventlog.Event) bool {
 	return some
 }
 
-// unmatched returns an error if a name stands for nothing, neither now nor in an event.
+// unmatched returns an error if a name matched neither an existing instance nor an event.
 func (sel *selection) unmatched() error {
 	for _, u := range sel.unknown {
 		if !sel.borne[u.Name] {
@@ -206,10 +323,13 @@ func (sel *selection) unmatched() error {
 	return nil
 }
 
-// why explains the state of what the name stands for.
+// why explains the states of the instances that match the names.
 func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
+	if _, err := someNames(r); err != nil {
+		return err
+	}
 	type result struct {
-		all []procs.Facts
+		all []procs.Diagnosis
 		err error
 	}
 	got, err := ask(r.Context(), s, func() result {
@@ -240,7 +360,9 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	all := make([]control.Why, len(got.all))
 	for i := range got.all {
 		f := &got.all[i]
-		all[i] = control.Why{Name: f.Name, State: f.State.String(), Text: f.Explain(events)}
+		all[i] = control.Why{
+			Name: f.Name, State: f.State.String(), ReasonKind: present(f.Kind.String()), Text: f.Explain(events),
+		}
 	}
 	return s.answer(w, http.StatusOK, all)
 }

@@ -15,7 +15,7 @@ import (
 	"superd/procs/eventlog"
 )
 
-// web records a run of web that failed, and one that runs; old is an instance that is gone.
+// web records a failed run of web and a running one; old is an instance that is gone.
 func (h *harness) web() {
 	at := func(s int) time.Time { return startOfTest.Add(time.Duration(s) * time.Second) }
 	for _, e := range []eventlog.Event{
@@ -23,7 +23,7 @@ func (h *harness) web() {
 		{Kind: eventlog.Start, At: at(0), Instance: "old", Program: "old", Run: "r0", Pid: 5, Reason: "by the configuration"},
 		{Kind: eventlog.Superd, At: at(1), State: "started", Pid: 2},
 		{Kind: eventlog.Start, At: at(1), Instance: "web", Program: "web", Run: "r1", Pid: 7, Reason: "by the configuration"},
-		{Kind: eventlog.Exit, At: at(3), Instance: "web", Program: "web", Run: "r1", Pid: 7, Reason: "exit status 3", Exit: &eventlog.ExitStatus{Code: new(3), Known: true},
+		{Kind: eventlog.Exit, At: at(3), Instance: "web", Program: "web", Run: "r1", Pid: 7, Reason: "exit status 3", ReasonKind: "exited", Exit: &eventlog.ExitStatus{Code: new(3), Known: true},
 			Started: at(1), Duration: new(2.0), CPU: new(0.5), MaxRSS: 4096, RSSBound: true},
 		{Kind: eventlog.Output, At: at(3), Instance: "web", Program: "web", Run: "r1", Output: []string{"panic: \x1b[2J", "<gone>"}},
 		{Kind: eventlog.State, At: at(3), Instance: "web", Program: "web", From: "running", State: "backoff", Reason: "exit status 3 after 2s", RestartIn: new(0.1)},
@@ -36,7 +36,7 @@ func (h *harness) web() {
 
 func (h *harness) collect(since uint64) (lines []string) {
 	h.t.Helper()
-	err := h.client.Events(h.t.Context(), since, false, func(line []byte) error {
+	err := h.client.Events(h.t.Context(), control.EventQuery{After: since, Lines: -1}, func(line []byte) error {
 		lines = append(lines, string(line))
 		return nil
 	})
@@ -63,7 +63,7 @@ func TestEvents(t *testing.T) {
 	if got := h.collect(100); len(got) != 10 || !strings.Contains(got[0], `"kind":"gap"`) {
 		t.Errorf("events since a cursor never given: %q; want a gap and all 9", got)
 	}
-	if status, answer := h.request("GET", "/v1/events?since=-1", ""); status != 400 || !strings.Contains(answer, "not a cursor") {
+	if status, answer := h.request("GET", "/v1/events?since=-1", ""); status != 400 || !strings.Contains(answer, "neither a cursor") {
 		t.Errorf("since=-1: %d %s", status, answer)
 	}
 }
@@ -117,7 +117,7 @@ func TestEventsAreFollowed(t *testing.T) {
 	cursors := make(chan uint64)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- h.client.Events(ctx, 7, true, func(line []byte) error {
+		ended <- h.client.Events(ctx, control.EventQuery{After: 7, Lines: -1, Follow: true}, func(line []byte) error {
 			e, err := control.DecodeEvent(line)
 			cursors <- e.Cursor
 			return err
@@ -145,7 +145,7 @@ func TestFollowingEndsWithTheLog(t *testing.T) {
 	first := make(chan struct{}, 10)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- h.client.Events(t.Context(), 8, true, func([]byte) error { first <- struct{}{}; return nil })
+		ended <- h.client.Events(t.Context(), control.EventQuery{After: 8, Lines: -1, Follow: true}, func([]byte) error { first <- struct{}{}; return nil })
 	}()
 	receive(t, first, "an event")
 	h.events.Close(patience)
@@ -188,7 +188,7 @@ func TestHistory(t *testing.T) {
 	}
 	_, answer := h.request("GET", "/v1/history?name=web", "")
 	const first = `[{"name":"web","program":"web","run":"r1","pid":7,"started_at":"2026-11-21T07:20:46Z","ended_at":"2026-11-21T07:20:48Z",` +
-		`"exit":{"code":3,"signal":null,"at":"2026-11-21T07:20:48Z","known":true},"duration_s":2,"cpu_s":0.5,"max_rss_bytes":4096,"max_rss_is_bound":true,"reason":"exit status 3"},`
+		`"exit":{"code":3,"signal":null,"at":"2026-11-21T07:20:48Z","known":true},"duration_s":2,"cpu_s":0.5,"max_rss_bytes":4096,"max_rss_is_bound":true,"reason":"exit status 3","reason_kind":"exited"},`
 	if !strings.HasPrefix(answer, first) {
 		t.Errorf("history of web: %s\nwant %s…", answer, first)
 	}
@@ -207,11 +207,11 @@ func zero(v *int) int {
 func TestWhy(t *testing.T) {
 	h := newHarness(t)
 	h.web()
-	all, err := h.client.Why(t.Context(), "web")
+	all, err := h.client.Why(t.Context(), []string{"web"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []control.Why{{Name: "web", State: "running", Text: `web is running with pid 7 since 07:20:45 (0s): started by the operator.
+	want := []control.Why{{Name: "web", State: "running", ReasonKind: new("started"), Text: `web is running with pid 7 since 07:20:45 (0s): started by the operator.
 It is wanted up by the operator.
 The last runs:
   07:20:48  exit status 3 after 2s

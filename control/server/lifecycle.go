@@ -1,8 +1,10 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"superd/config"
 	"superd/control"
@@ -15,12 +17,12 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	type result struct {
-		report procs.Report
+		report procs.ReloadResult
 		err    error
 	}
 	results := make(chan result, 1)
 	s.options.Post(func() {
-		s.options.Supervisor.Reload(dryRun, func(report procs.Report, err error) { results <- result{report, err} })
+		s.options.Supervisor.Reload(dryRun, func(report procs.ReloadResult, err error) { results <- result{report, err} })
 	})
 	select {
 	case got := <-results:
@@ -33,11 +35,11 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-func report(r *procs.Report) control.Report {
+func report(r *procs.ReloadResult) control.Report {
 	out := control.Report{
 		DryRun: r.DryRun, Added: listed(r.Names(config.ProgramAdded)), Removed: listed(r.Names(config.ProgramRemoved)),
 		Changed: listed(r.Names(config.AppliedLive, config.RestartNeeded)), Programs: make([]control.Change, len(r.Programs)),
-		Superd: keyChanges(r.Superd), Notes: listed(r.Notes),
+		Superd: keyChanges(r.Superd), Notes: listed(r.Notes), Unrecorded: unrecorded(r.Unrecorded),
 	}
 	for i := range r.Programs {
 		c := &r.Programs[i]
@@ -68,21 +70,36 @@ func listed(names []string) []string {
 	return names
 }
 
-// shutdown answers first: once the supervisor shuts down, this server may be closed at any moment.
+// recordTime bounds how long an answer waits until the request is in the journal.
+const recordTime = time.Second
+
+var errNoRecord = errors.New("the journal was not written in time")
+
+// shutdown answers when the request is in the journal, or can't be written. The end of the server
+// waits for that.
 func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) error {
 	info, err := ask(r.Context(), s, s.options.Supervisor.Info)
 	if err != nil {
 		return err
 	}
-	err = s.answer(w, http.StatusAccepted, control.Shutdown{Pid: info.Pid,
+	why := fmt.Sprintf("user %d asked for it over the control socket", peerOf(r.Context()))
+	results := make(chan error, 1)
+	s.options.Post(func() {
+		s.options.Supervisor.RequestShutdown(why, func(unrecorded error) { results <- unrecorded })
+	})
+	select {
+	case err = <-results:
+	case <-time.After(recordTime):
+		err = errNoRecord
+	}
+	err = s.answer(w, http.StatusAccepted, control.Shutdown{Pid: info.Pid, Unrecorded: unrecorded(err),
 		Message: fmt.Sprintf("shutting down; %d of %d programs run", info.Running, info.Programs)})
 	_ = http.NewResponseController(w).Flush()
-	why := fmt.Sprintf("user %d asked for it over the control socket", peerOf(r.Context()))
-	s.options.Post(func() { s.options.Supervisor.Shutdown(why) })
 	return err
 }
 
-// upgrade answers before superd executes the other binary, which ends this server and all its connections.
+// upgrade answers before superd executes the other binary, which ends this server and all its
+// connections.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
 	type result struct {
 		upgrade Upgrade
@@ -92,7 +109,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
 	s.options.Post(func() {
 		s.options.Upgrade(r.Form.Get("binary"), func(u Upgrade, err error) { results <- result{u, err} })
 	})
-	got := <-results // a client that has gone does not stop it
+	got := <-results // continues even if the client is gone
 	if got.err != nil {
 		return &control.Error{Status: http.StatusConflict, Message: got.err.Error(), Remedy: "superd goes on as it is"}
 	}

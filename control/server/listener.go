@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,12 +15,14 @@ import (
 	"time"
 
 	"superd/control"
+	"superd/internal/escape"
 )
 
-// Listen listens on the Unix socket at path, for everybody: who may say what is settled per connection. The caller holds the directory.
+// Listen listens on the Unix socket at path. All users may connect; permission is checked for each
+// connection. The caller owns the directory.
 //
-// A socket and a FIFO are replaced; anything else that lies there is not touched. The socket may look alive: whoever was killed holds his
-// files until the kernel has ended all his threads.
+// It replaces a socket or a FIFO at path, and no other file. A socket may still seem to be in use,
+// since the kernel closes the files of a killed process only when all its threads have ended.
 func Listen(path string) (*net.UnixListener, error) {
 	if len(path) > control.MaxSocketPath {
 		return nil, fmt.Errorf("listen on %s: the path has %d bytes, a socket can have %d: choose a shorter runtime directory",
@@ -40,12 +41,12 @@ func Listen(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// Inherit returns the listener of an earlier superd at path, on which clients may be waiting, from its descriptor, which it owns. It fails if
-// that is not the socket which is at path.
+// Inherit returns the listener of a predecessor at path, on which clients may be waiting, from its
+// descriptor fd, which it takes over. It fails if that is not the socket at path.
 func Inherit(fd int, path string) (*net.UnixListener, error) {
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close()
-	l, err := net.FileListener(file) // with a descriptor of its own
+	l, err := net.FileListener(file) // duplicates the descriptor
 	if err != nil {
 		return nil, fmt.Errorf("inherit control socket: %w", err)
 	}
@@ -55,7 +56,8 @@ func Inherit(fd int, path string) (*net.UnixListener, error) {
 		l.Close()
 		return nil, fmt.Errorf("inherit control socket: it is not at %s any more", path)
 	}
-	if err := controlFD(unix, func(fd int) error { return syscall.Listen(fd, backlog) }); err != nil { // peers are told who listens
+	// Sets the pid that peers see as the listener's.
+	if err := controlFD(unix, func(fd int) error { return syscall.Listen(fd, backlog) }); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("inherit control socket: %w", err)
 	}
@@ -63,7 +65,7 @@ func Inherit(fd int, path string) (*net.UnixListener, error) {
 	return unix, nil
 }
 
-// backlog is how many clients may wait. The kernel has its own bound, too.
+// backlog is how many clients may wait. The kernel applies a limit of its own, too.
 const backlog = 4096
 
 func controlFD(l *net.UnixListener, f func(fd int) error) error {
@@ -88,8 +90,8 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// A listener lets those in who may connect, as many as there is room for. The others are told why not and
-// sent away at once, so that they take nothing from those who may.
+// A listener accepts permitted clients up to a maximum number. It answers others with an error and
+// closes them at once, so that they take no resources from permitted clients.
 type listener struct {
 	net.Listener
 	uid   int
@@ -97,7 +99,7 @@ type listener struct {
 	count atomic.Int32
 
 	mu     sync.Mutex
-	spares []*os.File // descriptors to give up when there is no other for a connection
+	spares []*os.File // spare descriptors, closed when no other is free for a connection
 	closed bool
 }
 
@@ -155,11 +157,11 @@ func (l *listener) Close() error {
 	return err
 }
 
-// maxSpares is how many spare descriptors there are: when a connection is closed, somebody else may be faster to take what becomes free, and give it back
-// when nobody looks.
+// maxSpares is the number of spare descriptors. It is more than one since another user of
+// descriptors may take the one just freed.
 const maxSpares = 4
 
-// keepSpares opens the spare descriptors that are not open, as far as they can be had.
+// keepSpares reopens missing spare descriptors as far as possible.
 func (l *listener) keepSpares() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,11 +190,11 @@ func outOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// turnAway answers without reading the request. The answer fits into an empty socket buffer, so this does not
-// wait for the other side.
+// turnAway answers without reading the request. The answer fits into an empty socket buffer, so
+// this does not wait for the client.
 func turnAway(conn net.Conn, e *control.Error) {
 	defer conn.Close()
-	body, err := json.Marshal(e)
+	body, err := escape.Marshal(e)
 	if err != nil {
 		return
 	}
@@ -201,7 +203,7 @@ func turnAway(conn net.Conn, e *control.Error) {
 		e.Status, http.StatusText(e.Status), len(body)+1, body)
 }
 
-// A connection is one that was let in.
+// A connection is an accepted connection.
 type connection struct {
 	net.Conn
 	uid  int
@@ -216,7 +218,7 @@ func (c *connection) Close() error {
 
 type peerKey struct{}
 
-// withPeer notes in a connection's context whose it is.
+// withPeer stores the user of a connection in its context.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if own, ok := c.(*connection); ok {
 		ctx = context.WithValue(ctx, peerKey{}, own.uid)

@@ -89,10 +89,10 @@ func TestListenFailsWithoutDirectory(t *testing.T) {
 	}
 }
 
-// A fullListener is out of descriptors until its user gives up one.
+// A fullListener has no free descriptor until its user closes one.
 type fullListener struct {
 	net.Listener
-	spare func() bool // there is a descriptor
+	spare func() bool // reports whether a descriptor is free
 }
 
 func (f *fullListener) Accept() (net.Conn, error) {
@@ -112,7 +112,7 @@ func TestSpareDescriptorLetsOneIn(t *testing.T) {
 	defer l.Close()
 	taken := false
 	full.spare = func() bool { return len(l.spares) < maxSpares && !taken }
-	for i := range 3 { // the descriptor comes back each time
+	for i := range 3 { // the descriptor is free again each time
 		client, err := net.Dial("unix", inner.Addr().String())
 		if err != nil {
 			t.Fatal(err)

@@ -10,10 +10,11 @@ import (
 	"superd/procs"
 )
 
-// logs sends the last lines of an instance's output as they are, and with follow what comes after them.
+// logs sends the last lines of an instance's output unchanged, and with follow the output after
+// them.
 //
-// A follower that does not read is not ended, since it may be a pager that somebody left open; it holds its
-// goroutine and a log file, and reads on where it was.
+// A follower that does not read stays connected, since it may be a pager that was left open. It
+// keeps its goroutine and a log file open, and continues where it was.
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 	lines, err := lineCount(r)
 	if err != nil {
@@ -24,19 +25,20 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	type result struct {
-		capture *logs.Capture
-		err     error
+		collector *logs.Collector
+		err       error
 	}
 	name := r.PathValue("name")
 	got, err := ask(r.Context(), s, func() result {
-		capture, err := s.options.Supervisor.Capture(name)
+		capture, err := s.options.Supervisor.Collector(name)
 		return result{capture, err}
 	})
 	if err != nil {
 		return err
 	}
 	if _, unknown := errors.AsType[*procs.UnknownNameError](got.err); got.err != nil && !unknown {
-		return &control.Error{Status: http.StatusConflict, Message: got.err.Error()} // several have the name
+		// Several instances match the name.
+		return &control.Error{Status: http.StatusConflict, Message: got.err.Error()}
 	} else if unknown {
 		return got.err
 	}
@@ -50,22 +52,23 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		out.stall = s.stall
 	}
-	if err := got.capture.Follow(r.Context(), lines, follow, out); err != nil && !out.begun && !follow {
-		return err // nothing sent yet: it can still be told
+	if err := got.collector.Follow(r.Context(), lines, follow, out); err != nil && !out.begun && !follow {
+		return err // nothing sent yet, so an error can still be returned
 	} else if err != nil && r.Context().Err() == nil && out.err == nil {
 		s.log.Warn("log not sent to its end", "instance", name, "error", err)
-		panic(http.ErrAbortHandler) // cuts the connection, so that the client sees that something is missing
+		// Closing the connection shows the client that output is missing.
+		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// A stream sends what is written to it at once.
+// A stream sends at once what is written to it.
 type stream struct {
 	w      http.ResponseWriter
 	client *http.ResponseController
-	stall  time.Duration // for how long the client may not read; 0: for ever
+	stall  time.Duration // how long the client may not read; 0: unlimited
 	begun  bool
-	err    error // the client's fault
+	err    error // error of a write to the client
 }
 
 func (o *stream) Write(p []byte) (int, error) {

@@ -10,7 +10,7 @@ import (
 
 var errNotUnix = errors.New("not a Unix socket")
 
-// peerUID returns the user who connected, at the time of the connect (SO_PEERCRED, unix(7)).
+// peerUID returns the user that connected, at the time of the connect (SO_PEERCRED, unix(7)).
 func peerUID(conn net.Conn) (int, error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {

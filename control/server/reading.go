@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,21 +18,23 @@ import (
 	"superd/procs/eventlog"
 )
 
-// writeBytes is about how much of an answer is sent at a time.
+// writeBytes is the approximate size of one write of an answer.
 const writeBytes = 32 << 10
 
-// A logRequest asks for lines.
+// A logRequest selects lines.
 type logRequest struct {
-	names   []string
-	query   logs.Query
-	run     string                  // "": any; a number, or the invocation id
-	cursors map[string]*logs.Cursor // where earlier answers ended, by instance; nil: this is the first
+	names []string
+	query logs.Query
+	run   string // "": any; else a number or an invocation id
+	// Where earlier answers ended, by instance; nil for the first request
+	cursors map[string]*logs.Cursor
 }
 
-// readLogs sends lines of what names stand for, each an object, and with follow what comes after them, also of those that come to bear
-// such a name.
+// readLogs sends lines of the instances that match the names, one JSON object each. With follow it
+// continues with later lines, also of instances that match later.
 //
-// A follower that does not read is not ended: he holds his goroutine, reads files, and is told what was removed before he came to it.
+// A follower that does not read stays connected. It keeps a goroutine, is served from files, and is
+// informed of what was removed before it was read.
 func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.logRequest(r)
 	if err != nil {
@@ -82,10 +86,10 @@ func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.log.Warn("logs not sent to their end", "error", err)
-	panic(http.ErrAbortHandler) // so that the client sees that something is missing
+	panic(http.ErrAbortHandler) // shows the client that lines are missing
 }
 
-// send sends all that there is.
+// send sends all lines available now.
 func send(reading *logs.Reading, out *stream) error {
 	buffer := make([]byte, 0, writeBytes)
 	for {
@@ -113,11 +117,8 @@ func send(reading *logs.Reading, out *stream) error {
 }
 
 func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
-	q := &logRequest{query: logs.Query{Lines: -1}, run: r.Form.Get("run")}
+	q := &logRequest{names: names(r), query: logs.Query{Lines: -1}, run: r.Form.Get("run")}
 	var err error
-	if q.names, err = someNames(r); err != nil {
-		return nil, err
-	}
 	if q.query.Lines, err = lineCount(r); err != nil {
 		return nil, err
 	}
@@ -128,17 +129,35 @@ func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
 		return nil, err
 	}
 	if text := r.Form.Get("since"); text != "" {
-		if q.query.Since, err = parseSince(text, time.Now()); err != nil {
-			return nil, badRequest("write it as 10m or 2026-11-21T07:20:45Z", "parameter since: %v", err)
+		if q.query.Since, err = parseTime(text, time.Now()); err != nil {
+			return nil, badParameter("since", timeRemedy, "%v", err)
+		}
+	}
+	if text := r.Form.Get("until"); text != "" {
+		switch q.query.Until, err = parseTime(text, time.Now()); {
+		case err != nil:
+			return nil, badParameter("until", timeRemedy, "%v", err)
+		case q.query.Follow:
+			return nil, badParameter("until", "leave out one of the two",
+				"what is followed has no end: %q", text)
+		case q.query.Until.Before(q.query.Since):
+			return nil, badParameter("until", "swap the two", "it is before since: %q", text)
 		}
 	}
 	if text := r.Form.Get("grep"); text != "" {
 		if q.query.Grep, err = regexp.Compile(text); err != nil {
-			return nil, badRequest("see https://pkg.go.dev/regexp/syntax", "parameter grep: %v", err)
+			cause := err.Error()
+			if e, ok := errors.AsType[*syntax.Error](err); ok {
+				cause = e.Code.String()
+			}
+			return nil, badParameter("grep", "see https://pkg.go.dev/regexp/syntax",
+				"not a regular expression: %q: %s", text, cause)
 		}
 	}
 	if n, byNumber := runNumber(q.run); q.run != "" && (byNumber && n > 0 || !byNumber && !isRunID(q.run)) {
-		return nil, badRequest("0 is the newest run, -1 the one before, or give a run's id as in the history", "parameter run: no run: %q", q.run)
+		return nil, badParameter("run",
+			"0 is the newest run, -1 the one before, or give at least 4 characters of a run's id, as in the history",
+			"no run: %q", q.run)
 	} else if q.query.Follow && q.run != "" && q.run != "0" {
 		return nil, badRequest("leave out one of the two", "only the newest run can be followed, not run %s", q.run)
 	}
@@ -149,7 +168,8 @@ func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
 		name, place, ok := cutLast(text, ":")
 		c, err := logs.ParseCursor(place)
 		if !ok || err != nil {
-			return nil, badRequest("it is the cursor of a line", "parameter cursor: not a cursor: %q", text)
+			return nil, badParameter("cursor", "it is the cursor of a line",
+				"not a cursor: %q", text)
 		}
 		q.cursors[name] = &c
 	}
@@ -164,13 +184,16 @@ func lineCount(r *http.Request) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, badRequest("leave it out for all lines", "parameter lines: not a number of lines: %q", text)
+		return 0, badParameter("lines", "leave it out for all lines",
+			"not a number of lines: %q", text)
 	}
 	return n, nil
 }
 
-// parseSince reads a time, or how long before now it was.
-func parseSince(text string, now time.Time) (time.Time, error) {
+const timeRemedy = "write it as 10m or 2026-11-21T07:20:45Z"
+
+// parseTime parses a time, or a duration before now.
+func parseTime(text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
@@ -181,14 +204,16 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// runNumber returns a number of a run, unless text is an id.
+// runNumber returns the number of a run; ok is false if text is an id.
 func runNumber(text string) (n int, ok bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && !isRunID(text)
 }
 
+// isRunID reports whether text is an invocation id, or a long enough beginning of one.
 func isRunID(text string) bool {
-	return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == ""
+	const enough, whole = 4, 32
+	return enough <= len(text) && len(text) <= whole && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 func cutLast(text, separator string) (before, after string, found bool) {
@@ -199,7 +224,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:i], text[i+len(separator):], true
 }
 
-// outputs asks for the output of what names stand for.
+// outputs returns the outputs of the instances that match names.
 func (s *Server) outputs(ctx context.Context, names []string, noneToo bool) ([]procs.Output, error) {
 	type result struct {
 		all []procs.Output
@@ -215,9 +240,10 @@ func (s *Server) outputs(ctx context.Context, names []string, noneToo bool) ([]p
 	return got.all, err
 }
 
-// watchInstances has a token put into added, if there is room, whenever there is another instance, or log of one.
+// watchInstances puts a token into added, if there is room, whenever an instance or a log of one is
+// added.
 func (s *Server) watchInstances(added chan<- struct{}) (cancel func()) {
-	var stop func() // on the loop only
+	var stop func() // used on the loop only
 	s.options.Post(func() {
 		stop = s.options.Supervisor.WatchInstances(func() {
 			select {
@@ -229,7 +255,7 @@ func (s *Server) watchInstances(added chan<- struct{}) (cancel func()) {
 	return func() { s.options.Post(func() { stop() }) }
 }
 
-// wanted tells where the reading begins in each output.
+// wanted returns where to begin reading in each output.
 func (s *Server) wanted(ctx context.Context, q *logRequest, outputs []procs.Output) ([]logs.Wanted, error) {
 	var spans map[string]*logs.Span
 	if q.run != "" && q.cursors == nil {
@@ -240,15 +266,16 @@ func (s *Server) wanted(ctx context.Context, q *logRequest, outputs []procs.Outp
 	}
 	var all []logs.Wanted
 	for _, o := range outputs {
-		for _, which := range o.Capture.Apart() {
-			w := logs.Wanted{Capture: o.Capture, Stream: which, Resume: q.cursors[logName(o.Instance, which)]}
+		for _, which := range o.Collector.Apart() {
+			w := logs.Wanted{Collector: o.Collector, Stream: which, Resume: q.cursors[logName(o.Instance, which)]}
 			w.Fresh = q.cursors != nil && w.Resume == nil
 			if spans != nil {
 				span := spans[o.Instance]
 				if span == nil {
 					continue
 				}
-				if w.Span = span; which == logs.Stderr { // places are known in the log of standard output
+				// Places are positions in the log of standard output.
+				if w.Span = span; which == logs.Stderr {
 					w.Span = &logs.Span{ID: span.ID, From: span.From, To: span.To}
 				}
 			}
@@ -258,7 +285,7 @@ func (s *Server) wanted(ctx context.Context, q *logRequest, outputs []procs.Outp
 	return all, nil
 }
 
-// logName returns what cursors in a log are called by. No instance has a name with a colon.
+// logName returns the name that cursors use for a log. Names of instances have no colon.
 func logName(instance string, which logs.Stream) string {
 	if which == logs.Stderr {
 		return instance + ":stderr"
@@ -269,17 +296,18 @@ func logName(instance string, which logs.Stream) string {
 func fresh(outputs []procs.Output) []logs.Wanted {
 	var all []logs.Wanted
 	for _, o := range outputs {
-		for _, which := range o.Capture.Apart() {
-			all = append(all, logs.Wanted{Capture: o.Capture, Stream: which, Fresh: true})
+		for _, which := range o.Collector.Apart() {
+			all = append(all, logs.Wanted{Collector: o.Collector, Stream: which, Fresh: true})
 		}
 	}
 	return all
 }
 
-// spans finds a run of each output in the event log: by its id, or counted back from the newest one. Who has had no such run has none.
+// spans finds a run of each output in the event log: by its id, or counted back from the newest. An
+// instance without such a run has no entry.
 func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) (map[string]*logs.Span, error) {
 	s.flushEvents(ctx)
-	runs := map[string][]*logs.Span{} // attempts at one among them
+	runs := map[string][]*logs.Span{} // with failed starts
 	for _, o := range outputs {
 		runs[o.Instance] = nil
 	}
@@ -317,12 +345,19 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 		}
 	}
 	back, byNumber := runNumber(run)
-	found := map[string]*logs.Span{}
+	found, other := map[string]*logs.Span{}, ""
 	for name, all := range runs {
 		all = slices.DeleteFunc(all, func(span *logs.Span) bool { return failed[span] && span.Begin == nil })
 		for i, span := range all {
-			if byNumber && i == len(all)-1+back || !byNumber && span.ID == run {
+			if byNumber && i == len(all)-1+back {
 				found[name] = span
+			}
+			if !byNumber && strings.HasPrefix(span.ID, run) {
+				if other != "" {
+					return nil, badParameter("run", "give more of its id",
+						"several runs begin with %s: %s, %s", run, other, span.ID)
+				}
+				found[name], other = span, span.ID
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -15,7 +16,7 @@ import (
 	"superd/procs/eventlog"
 )
 
-// read returns the lines that q asks for, and what is noted.
+// read returns the lines that q selects, and the notes.
 func (h *harness) read(q control.LogQuery) (string, error) {
 	var got strings.Builder
 	err := h.client.Logs(h.t.Context(), q, func(_ []byte, l *control.LogLine) error {
@@ -48,17 +49,27 @@ func TestLogsOfSeveral(t *testing.T) {
 		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "x"}, "", "parameter run"},
 		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "-1", Follow: true}, "", "only the newest run"},
 		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "-1"}, "", "no such run"},
-		{control.LogQuery{}, "", "no program is named"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "1h"}, "[the log tells no times: this goes on to the end of the file that was written to at that time or later] web:one web:two web:\xff ", ""},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "yesterday"}, "", "parameter until"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "2h", Since: "1h"}, "", "before since"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "2h", Follow: true}, "", "has no end"},
 	}
 	for _, tt := range tests {
 		got, err := h.read(tt.q)
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%+v: %q, %v; want %q, %q", tt.q, got, err, tt.want, tt.err)
 		}
+		if name, ok := strings.CutPrefix(tt.err, "parameter "); ok {
+			refused, ok := errors.AsType[*control.Error](err)
+			if !ok || refused.Parameter != name || refused.Message != tt.err+": "+refused.Problem {
+				t.Errorf("%+v: %#v; want the parameter %s and its problem apart", tt.q, err, name)
+			}
+		}
 	}
 }
 
-// Runs are counted back from the newest one that was started, and lie between the places that the event log tells.
+// TestLogsOfRuns: runs are counted back from the newest one that was started, and lie between the
+// places in the event log.
 func TestLogsOfRuns(t *testing.T) {
 	h := newHarness(t)
 	h.fake.captures["web"] = h.capture("web", "0\n1\n22\n4\n")
@@ -84,7 +95,7 @@ func TestLogsOfRuns(t *testing.T) {
 	}
 }
 
-// inode returns that of a capture's file as it stands in a cursor.
+// inode returns the inode of a collector's file in the form of a cursor.
 func (h *harness) inode(name string) string {
 	h.t.Helper()
 	var st syscall.Stat_t
@@ -94,7 +105,8 @@ func (h *harness) inode(name string) string {
 	return strconv.FormatUint(st.Ino, 36)
 }
 
-// A follower's selector is kept: who comes to bear the name is followed, too.
+// TestFollowedLogsIncludeWhatIsAdded: a follower keeps its selector, so that it follows a new
+// instance with a selected name.
 func TestFollowedLogsIncludeWhatIsAdded(t *testing.T) {
 	h := newHarness(t)
 	h.fake.captures["web"] = h.capture("web", "one\n")
@@ -124,7 +136,7 @@ func TestFollowedLogsIncludeWhatIsAdded(t *testing.T) {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	}
-	again := h.capture("web", "") // the name has another capture by now
+	again := h.capture("web", "") // another collector of that name
 	h.on(func() {
 		h.fake.captures["web"] = again
 		h.fake.changed()

@@ -14,15 +14,15 @@ import (
 	"superd/procs"
 )
 
-// A route is one thing that can be asked for.
+// A route is one method and path that the server handles.
 type route struct {
 	method, path string
-	params       []string // those it takes, in the query or in a form; any other is refused
+	params       []string // accepted parameters, in the query or a form; others are refused
 	serve        func(http.ResponseWriter, *http.Request) error
 }
 
 func (s *Server) routes() []route {
-	logParams := []string{"name", "lines", "follow", "since", "run", "grep", "raw", "cursor"}
+	logParams := []string{"name", "lines", "follow", "since", "run", "grep", "raw", "cursor", "until"}
 	routes := []route{
 		{"GET", "/v1/status", []string{"name", "brief"}, s.status},
 		{"GET", "/v1/status/watch", []string{"name", "brief"}, s.watch},
@@ -31,7 +31,8 @@ func (s *Server) routes() []route {
 		{"POST", "/v1/logs", logParams, s.readLogs},
 		{"GET", "/v1/tree", []string{"name"}, s.tree},
 		{"GET", "/v1/programs/{name}/why", nil, s.why},
-		{"GET", "/v1/events", []string{"since", "follow"}, s.events},
+		{"GET", "/v1/why", []string{"name"}, s.why},
+		{"GET", "/v1/events", []string{"name", "since", "lines", "follow"}, s.events},
 		{"GET", "/v1/history", []string{"name"}, s.history},
 		{"POST", "/v1/programs/signal", []string{"name", "signal"}, s.signal},
 		{"POST", "/v1/programs/{name}/signal", []string{"signal"}, s.signal},
@@ -53,7 +54,7 @@ func (s *Server) routes() []route {
 	return routes
 }
 
-// handler returns the routes with what all of them have in common: bounds, parameters, errors as JSON.
+// handler returns the routes with their common part: limits, parameters, errors as JSON.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string]string{} // by path
@@ -86,7 +87,7 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
-// admit reads the request to its end, within bounds, and checks its parameters.
+// admit reads the whole request, within limits, and checks its parameters.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error {
 	limit := int64(maxBodyBytes)
 	if slices.Contains(to.params, "cursor") {
@@ -95,7 +96,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error 
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(s.body))
 	if r.ContentLength > limit {
-		// Who has written all that he has to say reads the answer; the connection of others may be closed before.
+		// A client that has sent its whole request reads the answer; for others the connection may
+		// be closed first.
 		_, _ = io.CopyN(io.Discard, r.Body, min(r.ContentLength, maxRefusedBytes))
 		return errTooLarge(limit)
 	}
@@ -119,7 +121,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error 
 	return fewGlobs(r.Form)
 }
 
-// fewGlobs returns an error if a request has too many names that are globs.
+// fewGlobs returns an error if a request has too many globs as names.
 func fewGlobs(form url.Values) error {
 	globs := map[string]bool{}
 	for _, name := range slices.Concat(form["name"], form["scale"]) {
@@ -133,7 +135,7 @@ func fewGlobs(form url.Values) error {
 	return nil
 }
 
-// names returns the programs that a request is about: from its path or else its parameters.
+// names returns the programs of a request, from its path or else its parameters.
 func names(r *http.Request) []string {
 	if name := r.PathValue("name"); name != "" {
 		return []string{name}
@@ -141,7 +143,7 @@ func names(r *http.Request) []string {
 	return r.Form["name"]
 }
 
-// flag returns a parameter that is 1, 0, true or false.
+// flag returns the value of a boolean parameter: 1, 0, true or false.
 func flag(r *http.Request, name string, otherwise bool) (bool, error) {
 	text := r.Form.Get(name)
 	if text == "" {
@@ -149,7 +151,7 @@ func flag(r *http.Request, name string, otherwise bool) (bool, error) {
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, badRequest("use 1 or 0", "parameter %s: not a truth value: %q", name, text)
+		return false, badParameter(name, "use 1 or 0", "not a truth value: %q", text)
 	}
 	return value, nil
 }

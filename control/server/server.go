@@ -1,9 +1,10 @@
-// Package server answers on superd's control socket: HTTP/1.1 and JSON, as docs/api.md describes.
+// Package server answers requests on superd's control socket: HTTP/1.1 and JSON, as docs/api.md
+// describes.
 //
-// Each connection has a goroutine of its own, none of them on the loop. The supervisor is touched only by
-// what is posted to the loop; the answer comes back over a channel, so that a client that is slow, stalled
-// or gone holds up nothing but its own goroutine and one buffer. Who may connect is decided by the kernel's
-// word on the peer before a byte of the request is read.
+// Each connection has its own goroutine, none of them the loop's. Only functions posted to the loop
+// access the supervisor. Answers come back over a channel, so that a slow, stalled or closed client
+// blocks only its own goroutine and one buffer. Permission to connect is decided by the peer
+// credentials from the kernel before a byte of the request is read.
 package server
 
 import (
@@ -24,64 +25,71 @@ import (
 	"superd/procs/eventlog"
 )
 
-// Limits on what a client may take up.
+// Limits on the resources of clients.
 const (
 	maxConnections  = 256
 	maxHeaderBytes  = 16 << 10
 	maxBodyBytes    = 64 << 10
 	maxCursorBytes  = 1 << 20 // a body with the cursors of all instances
-	maxRefusedBytes = 4 << 20 // of a body that is too large are read before the answer
-	maxGlobs        = 32      // different ones in a request: each is compared with each instance, on the loop
-	headerTimeout   = 5 * time.Second
-	bodyTimeout     = 5 * time.Second
-	idleTimeout     = time.Minute
-	stallTimeout    = 30 * time.Second       // for a client that does not read its answer
-	farewellTime    = 500 * time.Millisecond // for those who follow something to its end
-	watchInterval   = 100 * time.Millisecond // between two answers to a watcher
-	statusPart      = 64                     // instances of which the status is sent at a time
-	maxLooks        = 2                      // at processes in /proc, at a time
-	maxArguments    = 2                      // readers of their arguments, which lie in memory that may take as long as a disk does
-	linePatience    = 30 * time.Millisecond  // for the newest lines and for arguments, where a file system stalls
+	maxRefusedBytes = 4 << 20 // bytes of a too large body that are read before the answer
+	// Different globs in a request: each is compared with each instance, on the loop
+	maxGlobs      = 32
+	headerTimeout = 5 * time.Second
+	bodyTimeout   = 5 * time.Second
+	idleTimeout   = time.Minute
+	stallTimeout  = 30 * time.Second       // for a client that does not read its answer
+	farewellTime  = 500 * time.Millisecond // for clients that follow something to its end
+	watchInterval = 100 * time.Millisecond // between two answers to a watcher
+	statusPart    = 64                     // instances per part of a status answer
+	maxLooks      = 2                      // concurrent reads of processes in /proc
+	// Concurrent reads of arguments, which are in memory that may be paged out to disk
+	maxArguments = 2
+	// For the newest lines and for arguments, in case a file system stalls
+	linePatience = 30 * time.Millisecond
 )
 
-// Threads is how many threads a server may keep waiting in the kernel. Connections don't wait there, and whoever reads logs and events
-// counts among the threads of those.
+// Threads is the maximum number of threads that a server may block in the kernel. Connections do
+// not block there, and readers of logs and events count among the threads of those packages.
 const Threads = maxLooks + maxArguments
 
-// A Supervisor is what the server asks. All of it runs on the loop.
+// A Supervisor is the server's interface to the supervisor. All methods run on the loop.
 type Supervisor interface {
 	Status(names []string) ([]procs.Status, error)
 	Brief(names []string) ([]procs.Brief, error)
 	Resolve(names []string) (instances []string, unknown []*procs.UnknownNameError)
-	Command(op procs.Op, names []string, wait bool, done func([]procs.Outcome)) (cancel func(), err error)
-	RestartRolling(names []string, done func([]procs.Outcome)) (cancel func(), err error)
-	Signal(names []string, sig syscall.Signal) ([]procs.Outcome, error)
-	Reload(dryRun bool, done func(procs.Report, error))
-	Scale(wanted []procs.Scaling, wait bool, done func([]procs.Scaled)) (cancel func(), err error)
-	Shutdown(why string)
+	Command(op procs.Op, names []string, wait bool, done func([]procs.CommandResult)) (cancel func(), err error)
+	RestartRolling(names []string, done func([]procs.CommandResult)) (cancel func(), err error)
+	Signal(names []string, sig syscall.Signal) ([]procs.CommandResult, error)
+	Reload(dryRun bool, done func(procs.ReloadResult, error))
+	Scale(wanted []procs.Scaling, wait bool, done func([]procs.ScaleResult)) (cancel func(), err error)
+	RequestShutdown(why string, recorded func(unrecorded error))
+	MainPids() []int
 	Watch(f func()) (cancel func())
-	Capture(name string) (*logs.Capture, error)
+	Collector(name string) (*logs.Collector, error)
 	Outputs(names []string, noneToo bool) ([]procs.Output, error)
 	WatchInstances(f func()) (cancel func())
-	Why(names []string) ([]procs.Facts, error)
-	Tree(names []string, done func([]procs.Branch)) error
+	Why(names []string) ([]procs.Diagnosis, error)
+	Tree(names []string, done func([]procs.ProcessTree)) error
 	Info() procs.Info
-	Write() // has all that is known written now
+	Write() // writes all recorded changes now
 }
 
-// Options are what a server is made of.
+// Options are the arguments of New.
 type Options struct {
-	Post       func(func()) // runs a function on the loop, from any goroutine; may drop it once the loop has ended
+	// Runs a function on the loop, from any goroutine; may drop it once the loop has ended
+	Post       func(func())
 	Supervisor Supervisor
-	Events     *eventlog.Log // what events, history and why are answered from; not nil
+	Events     *eventlog.Log // source of events, history and why; not nil
 	Log        *slog.Logger
-	Version    control.Version // pid and uptime are filled in from the supervisor
-	UID        int             // who may connect, beside root
-	// Upgrade prepares to execute another binary ("": superd's own file). It is called on the loop, and so is what it gets.
+	Version    control.Version // pid and uptime come from the supervisor
+	UID        int             // user that may connect, beside root
+	RuntimeDir string          // identifies superd's own processes
+	// Upgrade prepares to execute another binary ("" for superd's own file). Upgrade and ready are
+	// called on the loop.
 	Upgrade func(binary string, ready func(Upgrade, error))
 }
 
-// An Upgrade is prepared. Go does it, and returns only if it failed.
+// An Upgrade is a prepared upgrade. Go executes it, and returns only if it failed.
 type Upgrade struct {
 	Answer control.Upgrade
 	Go     func()
@@ -92,12 +100,12 @@ type Server struct {
 	options       Options
 	log           *slog.Logger
 	http          http.Server
-	ctx           context.Context // of all requests; done at Close
+	ctx           context.Context // parent of the context of each request; done at Close
 	end           context.CancelFunc
-	stall         time.Duration // bounds the time for an answer to be read
-	body          time.Duration // bounds the time for a request's body to come
-	looks         chan struct{} // held by those who look at processes
-	reading       chan struct{} // held by those who read arguments
+	stall         time.Duration // time-out for a client to read its answer
+	body          time.Duration // time-out for the body of a request
+	looks         chan struct{} // semaphore of reads of processes
+	reading       chan struct{} // semaphore of reads of arguments
 	readArguments func(pid int) ([]byte, error)
 	closing       chan struct{} // closed when Close begins
 
@@ -125,7 +133,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve answers those who connect to l, a Unix socket, until Close; it then returns nil. It closes l.
+// Serve answers clients of l, a Unix socket, until Close; it then returns nil. It closes l.
 func (s *Server) Serve(l net.Listener) error {
 	own := newListener(l, s.options.UID, s.log)
 	s.mu.Lock()
@@ -143,7 +151,8 @@ func (s *Server) Close() error {
 	s.closeOnce.Do(func() { close(s.closing) })
 	farewell, cancel := context.WithTimeout(context.Background(), farewellTime)
 	defer cancel()
-	// Those who follow what has ended see its end; whoever has not gone by then is cut off below.
+	// Followers see the end of what they follow; clients still connected after that are cut off
+	// below.
 	_ = s.http.Shutdown(farewell)
 	s.end()
 	err := s.http.Close()
@@ -155,17 +164,19 @@ func (s *Server) Close() error {
 	return err
 }
 
-// mortal has a panic of a handler end superd, as any other does: net/http would go on with what it has left behind.
+// mortal makes a panic of a handler end superd, like any other panic. net/http would recover from
+// it and continue with inconsistent state.
 func mortal(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			v := recover()
-			if v == http.ErrAbortHandler {
+			if v == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 				panic(v)
 			}
 			if v != nil {
 				stack := debug.Stack()
-				go panic(fmt.Sprintf("%v, in an answer to %s %s\n%s", v, r.Method, r.URL.Path, stack)) // where nobody recovers
+				// On a goroutine without recover.
+				go panic(fmt.Sprintf("%v, in an answer to %s %s\n%s", v, r.Method, r.URL.Path, stack))
 				select {}
 			}
 		}()
@@ -173,7 +184,7 @@ func mortal(h http.Handler) http.Handler {
 	})
 }
 
-// ask runs f on the loop and returns what it returns, unless ctx is done before.
+// ask runs f on the loop and returns its result, or an error if ctx is done first.
 func ask[T any](ctx context.Context, s *Server, f func() T) (T, error) {
 	answer := make(chan T, 1)
 	s.options.Post(func() {

@@ -14,13 +14,14 @@ import (
 
 	"superd/config"
 	"superd/control"
+	"superd/internal/procfs"
 	"superd/procs"
 )
 
 func TestStatusHasEveryKey(t *testing.T) {
 	h := newHarness(t)
 	at := time.Date(2026, 11, 21, 7, 20, 45, 0, time.UTC)
-	self, err := procs.ReadProcess(os.Getpid())
+	self, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestStatusHasEveryKey(t *testing.T) {
 		h.fake.all = []procs.Status{
 			{Name: "db", Program: "db", State: procs.Stopped},
 			{Name: "ended", Program: "ended", State: procs.Backoff, Since: at, Restarts: 3, NextStart: new(1500 * time.Millisecond),
-				Exit: &procs.ExitStatus{Code: 0, At: at, Known: true}, Capture: bye, Reason: "exit status 0"},
+				Exit: &procs.ExitStatus{Code: 0, At: at, Known: true}, Collector: bye, HasRun: true,
+				Reason: "exit status 0", ReasonKind: procs.ReasonExited},
 			{Name: "gone", Program: "gone", State: procs.Running, Pid: os.Getpid(), StartTicks: self.Start + 1, Uptime: time.Second},
 			{Name: "killed", Program: "killed", State: procs.Failed, Exit: &procs.ExitStatus{Signal: "SIGKILL", At: at, Known: true}},
 			{Name: "lost", Program: "lost", State: procs.Failed, Exit: &procs.ExitStatus{At: at}},
@@ -37,11 +39,11 @@ func TestStatusHasEveryKey(t *testing.T) {
 	})
 	status, body := h.request("GET", "/v1/status", "")
 	want := `[` +
-		`{"name":"db","program":"db","groups":[],"state":"stopped","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":0,"exit":null,"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":null,"status_text":null,"health_check":null},` +
-		`{"name":"ended","program":"ended","groups":[],"state":"backoff","ready":false,"healthy":null,"pid":null,"since":"2026-11-21T07:20:45Z","uptime_s":null,"restarts":3,"exit":{"code":0,"signal":null,"at":"2026-11-21T07:20:45Z","known":true},"next_start_in_s":1.5,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":"bye\u001b\ufffd","reason":"exit status 0","status_text":null,"health_check":null},` +
-		fmt.Sprintf(`{"name":"gone","program":"gone","groups":[],"state":"running","ready":false,"healthy":null,"pid":%d,"since":null,"uptime_s":1,"restarts":0,"exit":null,"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":null,"status_text":null,"health_check":null},`, os.Getpid()) +
-		`{"name":"killed","program":"killed","groups":[],"state":"failed","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":0,"exit":{"code":null,"signal":"SIGKILL","at":"2026-11-21T07:20:45Z","known":true},"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":null,"status_text":null,"health_check":null},` +
-		`{"name":"lost","program":"lost","groups":[],"state":"failed","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":0,"exit":{"code":null,"signal":null,"at":"2026-11-21T07:20:45Z","known":false},"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":null,"status_text":null,"health_check":null}` +
+		`{"name":"db","program":"db","groups":[],"state":"stopped","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":0,"exit":null,"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":null,"reason_kind":null,"status_text":null,"health_check":null},` +
+		`{"name":"ended","program":"ended","groups":[],"state":"backoff","ready":false,"healthy":null,"pid":null,"since":"2026-11-21T07:20:45Z","uptime_s":null,"restarts":3,"exit":{"code":0,"signal":null,"at":"2026-11-21T07:20:45Z","known":true},"next_start_in_s":1.5,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":"bye\u001b\ufffd","reason":"exit status 0","reason_kind":"exited","status_text":null,"health_check":null},` +
+		fmt.Sprintf(`{"name":"gone","program":"gone","groups":[],"state":"running","ready":false,"healthy":null,"pid":%d,"since":null,"uptime_s":1,"restarts":0,"exit":null,"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":null,"reason_kind":null,"status_text":null,"health_check":null},`, os.Getpid()) +
+		`{"name":"killed","program":"killed","groups":[],"state":"failed","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":0,"exit":{"code":null,"signal":"SIGKILL","at":"2026-11-21T07:20:45Z","known":true},"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":null,"reason_kind":null,"status_text":null,"health_check":null},` +
+		`{"name":"lost","program":"lost","groups":[],"state":"failed","ready":false,"healthy":null,"pid":null,"since":null,"uptime_s":null,"restarts":0,"exit":{"code":null,"signal":null,"at":"2026-11-21T07:20:45Z","known":false},"next_start_in_s":null,"cpu_s":null,"rss_bytes":null,"log_file":null,"last_line":null,"reason":null,"reason_kind":null,"status_text":null,"health_check":null}` +
 		"]\n"
 	if status != http.StatusOK || body != want {
 		t.Errorf("GET /v1/status: %d\n%s\nwant 200\n%s", status, body, want)
@@ -50,7 +52,7 @@ func TestStatusHasEveryKey(t *testing.T) {
 
 func TestStatusReadsUsageOfTheVeryProcess(t *testing.T) {
 	h := newHarness(t)
-	self, err := procs.ReadProcess(os.Getpid())
+	self, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,7 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// globs returns parameters with so many different globs.
+// globs returns parameters with that many different globs.
 func globs(n int) string {
 	form := url.Values{}
 	for i := range n {
@@ -155,7 +157,8 @@ func TestCommands(t *testing.T) {
 	h.called("signal 10 [web]")
 }
 
-// TestCommandTimesOut: who is told that it goes on can rely on that, also when the time was over before the loop came to it.
+// TestCommandTimesOut: a command answered as still under way is carried out, even if its time was
+// over before the loop came to it.
 func TestCommandTimesOut(t *testing.T) {
 	h := newHarness(t)
 	h.on(func() { h.fake.hold = true })
@@ -190,7 +193,7 @@ func TestCommandIsCancelledWhenTheClientGoes(t *testing.T) {
 func TestReload(t *testing.T) {
 	h := newHarness(t)
 	h.on(func() {
-		h.fake.report = procs.Report{Diff: config.Diff{Programs: []config.Change{{Name: "web", Kind: config.ProgramAdded}}}}
+		h.fake.report = procs.ReloadResult{Diff: config.Diff{Programs: []config.Change{{Name: "web", Kind: config.ProgramAdded}}}}
 	})
 	if status, body := h.request("POST", "/v1/reload", ""); status != 200 || body != `{"dry_run":false,"added":["web"],"removed":[],"changed":[],"programs":[{"program":"web","change":"added","keys":[]}],"superd":[],"notes":[]}`+"\n" {
 		t.Errorf("reload: %d %s", status, body)
@@ -228,6 +231,15 @@ func TestShutdownIsAnsweredThoughTheServerClosesAtOnce(t *testing.T) {
 	receive(t, closed, "Close")
 	if _, err := h.client.Version(t.Context()); !errors.Is(err, control.ErrNoSuperd) {
 		t.Errorf("version after Close: %v, want %v", err, control.ErrNoSuperd)
+	}
+}
+
+func TestShutdownThatIsNotOnRecord(t *testing.T) {
+	h := newHarness(t)
+	h.on(func() { h.fake.unrecorded = errors.New("no space left") })
+	s, err := h.client.Shutdown(t.Context())
+	if err != nil || s.Unrecorded != "no space left" {
+		t.Errorf("shutdown: %+v, %v; want that it is not on record", s, err)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"superd/control"
+	"superd/internal/escape"
+	"superd/internal/procfs"
 	"superd/logs"
 	"superd/procs"
 	"superd/procs/probe"
@@ -25,20 +27,20 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	all, err := s.instances(r.Context(), r.Form["name"])
+	all, pids, err := s.instances(r.Context(), r.Form["name"])
 	if err != nil {
 		return err
 	}
-	s.sendStatuses(w, all)
+	s.sendStatuses(w, all, pids)
 	return nil
 }
 
-// sendStatuses answers with a JSON array on one line. What is to be gathered of many instances takes as long as reading it does: a client
-// reads one part while the next are gathered.
-func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status) {
+// sendStatuses answers with a JSON array on one line. It sends the array in parts, so that the
+// client reads one part while the next are collected.
+func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status, pids []int) {
 	w.Header().Set("Content-Type", "application/json")
 	client := http.NewResponseController(w)
-	for part, last := range s.statuses(all) {
+	for part, last := range s.statuses(all, pids) {
 		if last && len(all) <= statusPart {
 			w.Header().Set("Content-Length", strconv.Itoa(len(part)))
 		}
@@ -48,13 +50,13 @@ func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status) {
 			err = client.Flush()
 		}
 		if err != nil {
-			return // that the client has gone concerns nobody
+			return // an error means that the client is gone
 		}
 	}
 }
 
-// watch sends the status now and whenever something has changed, an array on a line each time, until the
-// client goes away, does not read for a while, or superd ends.
+// watch sends the status now and after each change, one array per line, until the client is gone or
+// stops reading, or superd ends.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) error {
 	brief, err := flag(r, "brief", false)
 	if err != nil {
@@ -76,13 +78,13 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) error {
 		}
 		line, err = s.snapshot(ctx, r.Form["name"], brief)
 	}
-	return nil // the stream has begun: all it can do is end
+	return nil // the stream has begun, so no error can be returned
 }
 
-// sleep waits for d and reports false if ctx is done before.
+// sleep waits for d and returns false if ctx is done first.
 func sleep(ctx context.Context, d time.Duration) bool { return received(ctx, time.After(d)) }
 
-// received waits for a value and reports false if ctx is done before.
+// received waits for a value and returns false if ctx is done first.
 func received[T any](ctx context.Context, c <-chan T) bool {
 	select {
 	case <-c:
@@ -92,9 +94,9 @@ func received[T any](ctx context.Context, c <-chan T) bool {
 	}
 }
 
-// watchChanges has a token put into changed, if there is room, whenever something has changed.
+// watchChanges puts a token into changed, if there is room, after each change.
 func (s *Server) watchChanges(changed chan<- struct{}) (cancel func()) {
-	var stop func() // on the loop only
+	var stop func() // used on the loop only
 	s.options.Post(func() {
 		stop = s.options.Supervisor.Watch(func() {
 			select {
@@ -118,37 +120,54 @@ func (s *Server) sendLine(w http.ResponseWriter, line []byte) error {
 	return client.Flush()
 }
 
-// snapshot returns the status of the instances that names stand for as a line of JSON.
+// snapshot returns the status of the instances that match names as a line of JSON.
 func (s *Server) snapshot(ctx context.Context, names []string, brief bool) (line []byte, err error) {
 	if brief {
 		return s.briefs(ctx, names)
 	}
-	all, err := s.instances(ctx, names)
+	all, pids, err := s.instances(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	for part := range s.statuses(all) {
+	for part := range s.statuses(all, pids) {
 		line = append(line, part...)
 	}
 	return line, nil
 }
 
-// instances asks for what the supervisor knows of the instances that names stand for.
-func (s *Server) instances(ctx context.Context, names []string) ([]procs.Status, error) {
-	return askFor(ctx, s, names, s.options.Supervisor.Status)
+// instances returns what the supervisor knows about the instances that match names, and the pids of
+// all main processes.
+func (s *Server) instances(ctx context.Context, names []string) (all []procs.Status, pids []int, err error) {
+	all, err = askFor(ctx, s, names, func(names []string) ([]procs.Status, error) {
+		pids = s.options.Supervisor.MainPids()
+		return s.options.Supervisor.Status(names)
+	})
+	if err != nil {
+		return nil, nil, err // if ctx is done, the loop may still write pids
+	}
+	return all, pids, nil
 }
 
-// briefs is snapshot in brief.
+// briefs is snapshot for brief statuses.
 func (s *Server) briefs(ctx context.Context, names []string) (line []byte, err error) {
 	all, err := askFor(ctx, s, names, s.options.Supervisor.Brief)
 	if err != nil {
 		return nil, err
 	}
-	const usual = 64 // bytes of an instance
-	return append(appendBriefs(make([]byte, 0, usual*(len(all)+1)), all), '\n'), nil
+	line, err = escape.Marshal(briefStatuses(all))
+	return append(line, '\n'), err
 }
 
-// askFor has the loop look for what names stand for.
+// briefStatuses returns brief statuses in the form of answers.
+func briefStatuses(all []procs.Brief) []control.Brief {
+	sent := make([]control.Brief, len(all))
+	for i, b := range all {
+		sent[i] = control.Brief{Name: b.Name, State: b.State.String(), Pid: present(b.Pid)}
+	}
+	return sent
+}
+
+// askFor calls look for names on the loop.
 func askFor[T any](ctx context.Context, s *Server, names []string, look func(names []string) ([]T, error)) ([]T, error) {
 	type result struct {
 		all []T
@@ -164,18 +183,23 @@ func askFor[T any](ctx context.Context, s *Server, names []string, look func(nam
 	return got.all, err
 }
 
-// statuses adds to what the supervisor knows what the kernel knows of each main process, and the newest line of its log, and returns it as a line
-// with a JSON array, in parts that are valid until the next one; true with the last. Several look at processes at a time, each for a part of its own.
-func (s *Server) statuses(all []procs.Status) iter.Seq2[[]byte, bool] {
+// statuses adds kernel data about each process tree and the newest log line to the statuses of the
+// supervisor. It yields one line with a JSON array, in parts that are valid until the next one; the
+// flag is true with the last part. pids are those of all main processes. Several goroutines work at
+// once, each on a different part.
+func (s *Server) statuses(all []procs.Status, pids []int) iter.Seq2[[]byte, bool] {
 	return func(yield func([]byte, bool) bool) {
-		captures := make([]*logs.Capture, len(all))
+		captures := make([]*logs.Collector, len(all))
 		for i := range all {
-			captures[i] = all[i].Capture
+			if all[i].HasRun {
+				captures[i] = all[i].Collector
+			}
 		}
 		lines := logs.LastLines(captures, linePatience)
+		usages := s.usages(all, pids)
 		count := max(1, (len(all)+statusPart-1)/statusPart)
 		if count == 1 {
-			yield(s.appendStatuses(nil, all, lines, 0), true)
+			yield(s.appendStatuses(nil, all, lines, usages, 0), true)
 			return
 		}
 		quit := make(chan struct{})
@@ -184,10 +208,11 @@ func (s *Server) statuses(all []procs.Status) iter.Seq2[[]byte, bool] {
 		for worker := range gathered {
 			gathered[worker] = make(chan []byte)
 			go func() {
-				const usual = 512 // bytes of an instance
+				const usual = 512 // bytes for one instance
 				now, next := make([]byte, 0, usual*statusPart), make([]byte, 0, usual*statusPart)
 				for n := worker; n < count; n += maxLooks {
-					now, next = s.appendStatuses(next[:0], all, lines, n), now // whoever takes one is done with the one before
+					// The receiver of a part no longer uses the previous one.
+					now, next = s.appendStatuses(next[:0], all, lines, usages, n), now
 					select {
 					case gathered[worker] <- now:
 					case <-quit:
@@ -204,8 +229,21 @@ func (s *Server) statuses(all []procs.Status) iter.Seq2[[]byte, bool] {
 	}
 }
 
-// appendStatuses appends the part of that number, the first one 0. Only a few look at processes at a time.
-func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string, number int) []byte {
+// usages returns the resource usage of the instances beside their main processes. Few goroutines
+// read processes at the same time.
+func (s *Server) usages(all []procs.Status, pids []int) []procs.TreeUsage {
+	mains := make([]procs.MainProcess, len(all))
+	for i := range all {
+		mains[i] = procs.MainProcess{Instance: all[i].Name, Pid: all[i].Pid}
+	}
+	s.looks <- struct{}{}
+	defer func() { <-s.looks }()
+	return procs.TreeUsages(mains, pids, s.options.RuntimeDir)
+}
+
+// appendStatuses appends the part with that number, counted from 0. Few goroutines read processes
+// at the same time.
+func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string, usages []procs.TreeUsage, number int) []byte {
 	s.looks <- struct{}{}
 	defer func() { <-s.looks }()
 	begin := number * statusPart
@@ -217,14 +255,18 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 		if i > 0 {
 			part = append(part, ',')
 		}
-		st := status(&all[i], lines[i])
-		if c := all[i].Capture; c != nil {
+		st := status(&all[i], lines[i], usages[i])
+		if c := all[i].Collector; c != nil {
 			st.DroppedBytes, st.DroppedLines = c.Dropped()
 			if o := c.Outage(); o != nil {
 				st.LogOutage = &control.LogOutage{Since: o.Since, Reason: o.Reason, Drops: o.Drops}
 			}
 		}
-		part = appendStatus(part, &st)
+		text, err := escape.Marshal(&st)
+		if err != nil { // such as for a year beyond 9999
+			text = []byte("null")
+		}
+		part = append(part, text...)
 	}
 	if end == len(all) {
 		part = append(part, "]\n"...)
@@ -232,11 +274,13 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 	return part
 }
 
-func status(st *procs.Status, lastLine string) control.Status {
+func status(st *procs.Status, lastLine string, usage procs.TreeUsage) control.Status {
 	out := control.Status{
 		Name: st.Name, Program: st.Program, Groups: st.Groups, State: st.State.String(), Ready: st.Ready, Healthy: st.Healthy,
 		Pid: present(st.Pid), Restarts: st.Restarts,
-		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason), StatusText: present(st.StatusText),
+		LogFile: present(st.LogFile), LastLine: present(lastLine), Reason: present(st.Reason),
+		ReasonKind: present(st.ReasonKind.String()),
+		StatusText: present(st.StatusText),
 	}
 	if c := st.Check; c != nil {
 		out.HealthCheck = &control.HealthCheck{At: c.At, Took: c.Took.Seconds(), Reason: present(c.Reason), Failures: c.Failures}
@@ -244,9 +288,9 @@ func status(st *procs.Status, lastLine string) control.Status {
 			out.HealthCheck.Passed = new(c.Outcome == probe.Passed)
 		}
 	}
-	if st.Capture != nil {
-		out.Stderr = st.Capture.StderrPath()
-		out.LogSink = string(st.Capture.Sink())
+	if st.Collector != nil {
+		out.Stderr = st.Collector.StderrPath()
+		out.LogSink = string(st.Collector.Sink())
 	}
 	if out.Groups == nil {
 		out.Groups = []string{}
@@ -265,15 +309,15 @@ func status(st *procs.Status, lastLine string) control.Status {
 	}
 	if st.Pid != 0 {
 		out.Uptime = new(st.Uptime.Seconds())
-		if p, err := procs.ReadProcess(st.Pid); err == nil && p.Start == st.StartTicks {
-			out.CPU = new(p.CPU.Seconds())
-			out.RSS = &p.RSS
+		if p, err := procfs.ReadStat(st.Pid); err == nil && p.Start == st.StartTicks {
+			out.CPU = new((p.CPU + p.WaitedCPU + usage.CPU).Seconds())
+			out.RSS = new(p.RSS + usage.RSS)
 		}
 	}
 	return out
 }
 
-// present returns a pointer to v, nil if v says nothing.
+// present returns a pointer to v, nil for the zero value.
 func present[T comparable](v T) *T {
 	var nothing T
 	if v == nothing {

@@ -12,7 +12,7 @@ import (
 	"superd/procs"
 )
 
-// manyStatuses returns so many instances, whose main process is this one.
+// manyStatuses returns that many instances, whose main process is this one.
 func manyStatuses(count int) []procs.Status {
 	all := make([]procs.Status, count)
 	for i := range all {
@@ -21,7 +21,7 @@ func manyStatuses(count int) []procs.Status {
 	return all
 }
 
-// Instances are told in their order, all of them, whoever has looked at which.
+// TestStatusInParts: all instances are listed in order, whichever goroutine has examined which.
 func TestStatusInParts(t *testing.T) {
 	h := newHarness(t)
 	for _, count := range []int{0, 1, statusPart, statusPart + 1, 2 * statusPart, 5*statusPart - 1, 1000} {
@@ -39,11 +39,11 @@ func TestStatusInParts(t *testing.T) {
 	}
 }
 
-// Nobody goes on gathering for a client that has gone.
+// TestStatusForNobody: the work for a client that has gone ends.
 func TestStatusForNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // fails if somebody is left
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
 		s := New(Options{Log: slog.New(slog.DiscardHandler)})
-		for range s.statuses(manyStatuses(1000)) {
+		for range s.statuses(manyStatuses(1000), nil) {
 			break
 		}
 	})

@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"superd/control"
+	"superd/internal/procfs"
 	"superd/procs"
 )
 
-// tree lists the processes of instances.
+// tree sends the processes of instances.
 func (s *Server) tree(w http.ResponseWriter, r *http.Request) error {
 	type result struct {
-		branches []procs.Branch
+		branches []procs.ProcessTree
 		err      error
 	}
 	answer := make(chan result, 1)
 	s.options.Post(func() {
-		err := s.options.Supervisor.Tree(r.Form["name"], func(b []procs.Branch) { answer <- result{branches: b} })
+		err := s.options.Supervisor.Tree(r.Form["name"], func(b []procs.ProcessTree) { answer <- result{branches: b} })
 		if err != nil {
 			answer <- result{err: err}
 		}
@@ -37,11 +38,14 @@ func (s *Server) tree(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-func (s *Server) branches(all []procs.Branch) []control.Branch {
+func (s *Server) branches(all []procs.ProcessTree) []control.Branch {
 	patience := linePatience
 	list := make([]control.Branch, len(all))
 	for i, b := range all {
 		list[i] = control.Branch{Name: b.Name, State: b.State.String(), Pid: present(b.Main), Processes: []control.Process{}}
+		if b.Unattributed {
+			list[i].State, list[i].Unattributed = "", true
+		}
 		for _, m := range b.Members {
 			if p, ok := s.process(m, &patience); ok {
 				list[i].Processes = append(list[i].Processes, p)
@@ -52,18 +56,19 @@ func (s *Server) branches(all []procs.Branch) []control.Branch {
 	return list
 }
 
-// process returns what /proc tells of a process; false when it has ended meanwhile.
-func (s *Server) process(m procs.BranchMember, patience *time.Duration) (control.Process, bool) {
-	s.looks <- struct{}{} // what is read here keeps nobody waiting
-	info, err := procs.ReadProcess(m.Pid)
+// process returns what /proc says about a process; false if it has ended since.
+func (s *Server) process(m procs.TreeMember, patience *time.Duration) (control.Process, bool) {
+	s.looks <- struct{}{} // these reads do not block
+	info, err := procfs.ReadStat(m.Pid)
 	<-s.looks
 	if err != nil || info.Start != m.Start {
 		return control.Process{}, false
 	}
-	p := control.Process{Pid: m.Pid, Parent: info.Parent, State: string(info.State), CPU: info.CPU.Seconds(), RSS: info.RSS}
-	p.Command = "[" + info.Command + "]" // as ps shows one without arguments
+	p := control.Process{Pid: m.Pid, Parent: info.Parent, PerhapsOf: m.PerhapsOf,
+		State: string(info.State), CPU: info.CPU.Seconds(), RSS: info.RSS}
+	p.Command = "[" + info.Command + "]" // as ps shows a process without arguments
 	if info.State == 'D' {
-		return p, true // it waits for a disk: so may who asks for its arguments
+		return p, true // it waits for a disk, and reading its arguments could wait as well
 	}
 	if line := s.arguments(m.Pid, patience); len(line) > 0 {
 		p.Command = strings.ToValidUTF8(strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " "), "�")
@@ -71,8 +76,8 @@ func (s *Server) process(m procs.BranchMember, patience *time.Duration) (control
 	return p, true
 }
 
-// arguments returns those of a process, none if they can't be had within patience. When nobody can read any more, because all hang who do, it
-// takes the patience away: those that follow are not worth the wait.
+// arguments returns the arguments of a process, none if they can't be read within patience. If all
+// readers hang, it sets patience to zero, so that the remaining processes are not waited for.
 func (s *Server) arguments(pid int, patience *time.Duration) []byte {
 	stalled := time.NewTimer(*patience)
 	defer stalled.Stop()
@@ -88,7 +93,8 @@ func (s *Server) arguments(pid int, patience *time.Duration) []byte {
 	}
 	answer := make(chan []byte, 1)
 	go func() {
-		line, _ := s.readArguments(pid) // it has ended, or is somebody else's
+		// An error means that the process has ended, or belongs to another user.
+		line, _ := s.readArguments(pid)
 		<-s.reading
 		answer <- line
 	}()
@@ -101,7 +107,7 @@ func (s *Server) arguments(pid int, patience *time.Duration) []byte {
 	}
 }
 
-// readArguments reads what a process was executed with, each argument with a NUL at its end.
+// readArguments returns the command line of a process, each argument with a final NUL.
 func readArguments(pid int) ([]byte, error) {
 	return os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 }

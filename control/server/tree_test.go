@@ -19,7 +19,7 @@ func TestTreeShowsOnlyThoseWhoAreMeant(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &all); status != 200 || err != nil {
 		t.Fatalf("tree: %d %s, %v", status, body, err)
 	}
-	// The second member has this process's pid and another start time: it is somebody else.
+	// The second member has this process's pid and another start time: it is another process.
 	if len(all) != 1 || len(all[0].Processes) != 1 {
 		t.Fatalf("tree: %s, want one process", body)
 	}
@@ -32,11 +32,13 @@ func TestTreeShowsOnlyThoseWhoAreMeant(t *testing.T) {
 	}
 }
 
-// Processes whose arguments can't be read are shown without, and hold up nobody else.
+// TestTreeOfProcessesThatHang: processes whose arguments can't be read are shown without, and delay
+// no others.
 func TestTreeOfProcessesThatHang(t *testing.T) {
 	release := make(chan struct{})
-	hang := func(int) ([]byte, error) { <-release; return nil, nil }
-	h := newHarness(t, func(s *Server) { s.readArguments = hang })
+	h := newHarness(t, func(s *Server) {
+		s.readArguments = func(int) ([]byte, error) { <-release; return nil, nil }
+	})
 	defer close(release)
 	for range maxArguments + 2 {
 		status, body := h.request("GET", "/v1/tree?name=web", "")

@@ -2,9 +2,9 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// blocking reads the one child and then the other, and each read waits as long as it takes. So it sees no line of
-// beta while alpha is silent, prints nothing every ten seconds, and can't be interrupted: a second thread
-// has to kill the children, which ends the read.
+// blocking reads one child, then the other, and each read waits as long as it takes. It sees no
+// line of beta while alpha is silent, and prints nothing every ten seconds. It cannot be
+// interrupted: a second thread has to kill the children, which ends the read.
 func blocking(s *stage) error {
 	over := make(chan struct{})
 	defer close(over)

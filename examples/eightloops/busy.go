@@ -2,7 +2,8 @@ package main
 
 import "time"
 
-// busy asks again and again whether there is something. Nothing is faster, and nothing takes more of the processor.
+// busy asks again and again whether there is something to read. Nothing is faster, and nothing
+// takes more processor time.
 func busy(s *stage) error {
 	next := time.Now().Add(s.beat)
 	for len(s.running()) > 0 {

@@ -6,8 +6,8 @@ import (
 	"superd/loop"
 )
 
-// callbacks says what to do when, and leaves the waiting to the loop. The scope of a child has both its watches: when
-// it is closed, both are gone.
+// callbacks registers what to do when a child is ready, and leaves the waiting to the loop. The
+// scope of a child has both its watches: closing the scope releases both.
 func callbacks(s *stage) error {
 	l, err := loop.New()
 	if err != nil {

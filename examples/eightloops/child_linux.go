@@ -13,7 +13,7 @@ import (
 	"superd/pidfd"
 )
 
-// A child is a process, the pipe of its output, and the newest line of it.
+// A child is a process, the pipe of its output, and its newest line.
 type child struct {
 	name    string
 	process *pidfd.Process
@@ -25,11 +25,11 @@ type child struct {
 	exit    pidfd.Exit
 	onLine  func(string)
 
-	mu    sync.Mutex // guards what follows, for kill
+	mu    sync.Mutex // guards the fields below, for kill
 	ended bool
 }
 
-// startChild starts a child in a session of its own, so that no Ctrl-C reaches it but by us.
+// startChild starts a child in its own session, so that Ctrl-C does not reach it.
 func startChild(name string, command []string) (*child, error) {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
@@ -52,14 +52,14 @@ func startChild(name string, command []string) (*child, error) {
 	return &child{name: name, process: process, output: p[0], open: true}, nil
 }
 
-// read takes what there is of the output, at most one page. It reports whether there is a new line.
+// read reads the available output, at most one page. It reports whether there is a new line.
 func (c *child) read() (bool, error) {
 	before := c.lines
 	_, err := c.fill()
 	return c.lines > before, err
 }
 
-// fill is read, but reports whether there was anything: a line, a part of one, or the end.
+// fill is like read, but reports whether there was any output: a line, a part of one, or the end.
 func (c *child) fill() (bool, error) {
 	var buf [4096]byte
 	for {
@@ -78,7 +78,7 @@ func (c *child) fill() (bool, error) {
 	}
 }
 
-// take takes note of the complete lines in what was read.
+// take notes the complete lines of what was read.
 func (c *child) take(p []byte) {
 	c.partial = append(c.partial, p...)
 	for {
@@ -91,7 +91,7 @@ func (c *child) take(p []byte) {
 	}
 }
 
-// note takes note of a line.
+// note notes a line.
 func (c *child) note(line string) {
 	c.newest = line
 	c.lines++
@@ -100,7 +100,7 @@ func (c *child) note(line string) {
 	}
 }
 
-// state is what the board shows.
+// state returns what the board shows.
 func (c *child) state() string {
 	if c.ended {
 		return fmt.Sprintf("%s (%v)", c.newest, c.exit)
@@ -108,13 +108,13 @@ func (c *child) state() string {
 	return c.newest
 }
 
-// end takes note of the end of the process: what is left of its group is killed, and the last of the output is
-// read. It reports whether the process has ended.
+// end notes the end of the process: it kills the rest of its group and reads the last output. It
+// reports whether the process has ended.
 func (c *child) end() (bool, error) {
 	if !readable(c.process.FD(), 0) {
 		return false, nil
 	}
-	c.kill() // its group, while its number can't be another's
+	c.kill() // the group, while its number cannot be reused
 	if err := unix.SetNonblock(c.output, true); err != nil {
 		return false, fmt.Errorf("read output of %s: %w", c.name, err)
 	}
@@ -135,27 +135,27 @@ func (c *child) reap() (_ bool, err error) {
 	return c.ended, err
 }
 
-// kill kills the group of the process unless that has been reaped. Any goroutine may call it.
+// kill kills the group of the process unless the process was reaped. Any goroutine may call it.
 func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended {
-		_ = c.process.SignalGroup(syscall.SIGKILL) // it fails only if nobody is left
+		_ = c.process.SignalGroup(syscall.SIGKILL) // fails only if the group is empty
 	}
 }
 
-// close waits for the end of a child that was killed, and closes what is open.
+// close waits for the end of a killed child and closes its descriptors.
 func (c *child) close() {
 	if c.process.FD() < 0 {
 		return
 	}
 	readable(c.process.FD(), -1)
-	_, _ = c.reap() // nobody asks any more
+	_, _ = c.reap() // the result is not needed
 	_ = c.process.Close()
 	unix.Close(c.output)
 }
 
-// file returns the output as a file of its own.
+// file returns a duplicate of the output as a file.
 func (c *child) file() (*os.File, error) {
 	fd, err := unix.FcntlInt(uintptr(c.output), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -164,8 +164,8 @@ func (c *child) file() (*os.File, error) {
 	return os.NewFile(uintptr(fd), c.name), nil
 }
 
-// readable reports whether fd is readable or at its end, and waits for that as long as timeout says, in milliseconds;
-// -1 is for ever.
+// readable reports whether fd is readable or at its end. It waits for at most timeout milliseconds;
+// -1 means without limit.
 func readable(fd, timeout int) bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, timeout)

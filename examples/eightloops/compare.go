@@ -19,11 +19,11 @@ import (
 //go:embed *.go
 var source embed.FS
 
-// grace is how long a way may take to end.
+// grace is the time that a way may take to end.
 const grace = time.Minute
 
-// compare runs all ways for so long, each as a process of its own with children that speak the same, and prints what
-// they cost. If there is a file to update, the table goes there, too.
+// compare runs all ways at the same time, each as a separate process whose children print the same
+// lines, and prints what they cost. If update names a file, the table is written there, too.
 func compare(out io.Writer, length time.Duration, update string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), length+grace)
 	defer cancel()
@@ -31,7 +31,7 @@ func compare(out io.Writer, length time.Duration, update string) error {
 	defer func() {
 		for _, c := range all {
 			c.control.Close()
-			_ = c.cmd.Wait() // again, unless something failed
+			_ = c.cmd.Wait() // the second time, unless something failed
 		}
 	}()
 	for _, w := range ways {
@@ -54,8 +54,9 @@ func compare(out io.Writer, length time.Duration, update string) error {
 		rows = append(rows, row)
 	}
 	head := []string{"way", "latency, median", "latency, 99 %", "CPU", "wake-ups", "lines of code"}
-	text := fmt.Sprintf("Measured by `go run ./examples/eightloops --compare --for %v`: all eight at once, the same lines for each, %s.\n\n%s",
-		length, table.Machine(), table.Markdown(head, rows))
+	text := table.Wrap(fmt.Sprintf("Measured by `go run ./examples/eightloops --compare --for %v`: "+
+		"all eight at once, the same lines for each, %s.\n\n%s",
+		length, table.Machine(), table.Markdown(head, rows)))
 	fmt.Fprint(out, text)
 	if update != "" {
 		return table.Replace(update, "eightloops", text)
@@ -63,7 +64,7 @@ func compare(out io.Writer, length time.Duration, update string) error {
 	return nil
 }
 
-// A contestant is a way in a process of its own. It runs until control is closed.
+// A contestant is a way in its own process. It runs until control is closed.
 type contestant struct {
 	way     way
 	cmd     *exec.Cmd
@@ -88,7 +89,7 @@ func enter(ctx context.Context, w way) (*contestant, error) {
 	return c, nil
 }
 
-// row returns the row of the contestant in the table, once it has ended.
+// row returns the contestant's row of the table. The contestant must have ended.
 func (c *contestant) row() ([]string, error) {
 	if err := c.cmd.Wait(); err != nil {
 		return nil, err

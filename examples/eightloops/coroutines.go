@@ -7,8 +7,8 @@ import (
 	"superd/loop/task"
 )
 
-// coroutines has a task for each thing to follow, written straight down as for blocking calls, on the same
-// loop as the callbacks. A task that is cancelled ends by its own code, and none outlives its parent.
+// coroutines has a task for each thing to follow, written like blocking calls, on the same loop as
+// the callbacks. A cancelled task ends by its own code, and no task outlives its parent.
 func coroutines(s *stage) error {
 	l, err := loop.New()
 	if err != nil {
@@ -29,7 +29,7 @@ func coroutines(s *stage) error {
 	return err
 }
 
-// follow follows a child to its end.
+// follow shows the lines of a child until it ends.
 func (s *stage) follow(c *child) func(*task.Task) error {
 	return func(t *task.Task) error {
 		listener := t.Go(func(t *task.Task) error {

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A wait is what a generator yields: it wants to go on when a descriptor is readable, or at an instant.
+// A wait is what a generator yields: it continues when a descriptor is readable, or at an instant.
 type wait struct {
-	fd    int // -1: the instant counts
+	fd    int // -1: wait for the instant
 	until time.Time
 }
 
-// generators has a function for each thing to follow, written straight down. Where one has to wait it yields
-// what for, and a small loop of our own, by poll(2), has it go on: the loop of package loop and its
-// tasks in miniature.
+// generators has a function for each thing to follow, written like blocking calls. Where one has to
+// wait, it yields what for, and a small loop by poll(2) resumes it: package loop and its tasks in
+// miniature.
 func generators(s *stage) error {
 	interrupt, err := s.interruptPipe()
 	if err != nil {
@@ -37,7 +37,7 @@ func generators(s *stage) error {
 		polled := []unix.PollFd{{Fd: int32(interrupt), Events: unix.POLLIN}}
 		next := time.Now().Add(time.Hour)
 		for _, g := range all {
-			polled = append(polled, unix.PollFd{Fd: int32(g.wait.fd), Events: unix.POLLIN}) // -1 is passed over
+			polled = append(polled, unix.PollFd{Fd: int32(g.wait.fd), Events: unix.POLLIN}) // poll ignores -1
 			if g.wait.fd < 0 && !g.ended && g.wait.until.Before(next) {
 				next = g.wait.until
 			}
@@ -58,7 +58,7 @@ func generators(s *stage) error {
 	return failure
 }
 
-// A generator is one that was begun, and what it waits for.
+// A generator is a started function and what it waits for.
 type generator struct {
 	next  func() (wait, bool)
 	stop  func()
@@ -73,7 +73,7 @@ func newGenerator(seq iter.Seq[wait]) *generator {
 	return g
 }
 
-// goOn has the generator run until it waits again or ends.
+// goOn runs the generator until it waits again or ends.
 func (g *generator) goOn() {
 	w, ok := g.next()
 	g.wait, g.ended = w, !ok

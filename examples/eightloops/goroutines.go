@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An event is what the goroutines tell the one that has the board.
+// An event is what a goroutine sends to the one that owns the board.
 type event struct {
 	child *child
 	what  what
@@ -23,15 +23,15 @@ const (
 	panicked             // one of the goroutines
 )
 
-// goroutines is how Go does it: whatever waits is a goroutine, and tells by a channel. A panic in one would end the
-// program at once, with no deferred function of another run, so that each has to hand its own on; and before
-// this returns it has to see that all of them have come to their end.
+// goroutines is the usual way of Go: everything that waits is a goroutine and reports by a channel.
+// A panic in one would end the program without the deferred functions of the others, so each hands
+// its panic on. Before it returns, goroutines waits for all of them.
 func goroutines(s *stage) error {
 	events := make(chan event)
 	over := make(chan struct{})
 	var all sync.WaitGroup
 	defer all.Wait()
-	defer s.kill() // so that nobody waits for a child any more
+	defer s.kill() // ends the waits for children
 	defer close(over)
 	tell := func(e event) {
 		select {
@@ -78,7 +78,7 @@ func goroutines(s *stage) error {
 			case closed:
 				c.open = false
 			case ended:
-				c.kill() // whoever else may hold the pipe
+				c.kill() // other processes may hold the pipe
 				gone[c] = true
 			case panicked:
 				panic(e.fault)

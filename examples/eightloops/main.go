@@ -1,9 +1,9 @@
-// Command eightloops is one program written in eight ways: it starts two children, and prints the time and the
-// newest line of each when one of them changes and every ten seconds. Each way is a file of its own:
-// blocking, busy, sleepy, select, callbacks, generators, coroutines, goroutines.
+// Command eightloops is one program written in eight ways. It starts two children, and prints the
+// time and the newest line of each when one of them changes and every ten seconds. Each way is a
+// file: blocking, busy, sleepy, select, callbacks, generators, coroutines, goroutines.
 //
-//	go run ./examples/eightloops callbacks     one of them (Ctrl-C ends it, and both children)
-//	go run ./examples/eightloops --compare     all at once, on the same input, and what it costs each
+//	go run ./examples/eightloops callbacks     one of them (Ctrl-C ends it and both children)
+//	go run ./examples/eightloops --compare     all at once, on the same input, and their cost
 package main
 
 import (
@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// A way is one of the eight programs. It returns when both children have ended, or when it was interrupted.
+// A way is one of the eight programs. It returns when both children have ended, or when it was
+// interrupted.
 type way struct {
 	name string
 	file string
@@ -54,7 +55,7 @@ func run(args []string, out io.Writer) error {
 	all := f.Bool("compare", false, "run all ways at once and print a table")
 	length := f.Duration("for", 10*time.Second, "how long to compare")
 	update := f.String("update", "", "write the table into this `file`, too")
-	measured := f.Bool("report", false, "print what the way has cost, rather than the lines")
+	measured := f.Bool("report", false, "print the cost of the way instead of the lines")
 	f.Usage = func() {
 		fmt.Fprintf(f.Output(), "usage: eightloops [flags] WAY, or eightloops --compare. The ways: %s.\n", strings.Join(names(), ", "))
 		f.PrintDefaults()
@@ -73,7 +74,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Both children get the same command, and a number to tell them apart.
+	// Both children get the same command and a number that tells them apart.
 	commands := [2][]string{append(strings.Fields(*child), "1"), append(strings.Fields(*child), "2")}
 	if *measured {
 		return report(w, commands, os.Stdin, out)
@@ -81,11 +82,11 @@ func run(args []string, out io.Writer) error {
 	return play(w, commands, out)
 }
 
-// play runs one way until its children have ended or somebody interrupts it.
+// play runs one way until its children have ended or it is interrupted.
 func play(w way, commands [2][]string, out io.Writer) error {
 	s := &stage{out: out, beat: 10 * time.Second, interrupted: make(chan os.Signal, 1)}
 	signal.Notify(s.interrupted, syscall.SIGINT, syscall.SIGTERM)
-	defer close(s.interrupted) // whoever waits for it ends
+	defer close(s.interrupted) // ends what waits for it
 	defer signal.Stop(s.interrupted)
 	return s.perform(w, commands)
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary be the program, too, as which it is started by compare and as a child.
+// TestMain lets the test binary be the program, as compare and the children start it.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == speakCommand || os.Args[1] == "-report" || os.Args[1] == "-child") {
 		if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// onEach runs a test on each way, with a deadline that only a hang reaches: then the children are killed, and the
-// way ends.
+// onEach runs a test on each way. At a hang, the deadline kills the children, and the way ends.
 func onEach(t *testing.T, test func(t *testing.T, w way, s *stage)) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
@@ -56,7 +55,7 @@ func onEach(t *testing.T, test func(t *testing.T, w way, s *stage)) {
 	}
 }
 
-// speakers are children that speak until they are killed.
+// speakers returns children that print until they are killed.
 func speakers(t *testing.T) [2][]string {
 	self, err := os.Executable()
 	if err != nil {
@@ -65,7 +64,7 @@ func speakers(t *testing.T) [2][]string {
 	return [2][]string{{self, speakCommand, "1"}, {self, speakCommand, "2"}}
 }
 
-// A printer calls a function at each line that is printed.
+// A printer calls a function for each printed line.
 type printer func(line string)
 
 func (p printer) Write(b []byte) (int, error) {
@@ -73,7 +72,7 @@ func (p printer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestEnd has children that end by themselves, one in the middle of a line.
+// TestEnd checks children that end by themselves, one in the middle of a line.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w way, s *stage) {
@@ -105,7 +104,7 @@ func TestEnd(t *testing.T) {
 	})
 }
 
-// TestInterrupt interrupts when both children have spoken.
+// TestInterrupt interrupts when both children have printed.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	both := regexp.MustCompile(`alpha \d+ .* beta +\d+`)
@@ -148,7 +147,7 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// TestPanic panics in what all ways call.
+// TestPanic checks a panic in a function that all ways call.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w way, s *stage) {
@@ -162,12 +161,12 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// TestBeat has children that say nothing.
+// TestBeat checks children that print nothing.
 func TestBeat(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, w way, s *stage) {
 		if w.name == "blocking" {
-			s.interrupted <- syscall.SIGINT // it has no beat: this is what it can't do
+			s.interrupted <- syscall.SIGINT // blocking has no beat
 		}
 		printed := 0
 		s.out = printer(func(string) {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// A cost is what a way reports of itself.
+// A cost is what a way reports about itself.
 type cost struct {
-	Latencies []time.Duration // from the write of each line until the way took note of it
+	Latencies []time.Duration // from the write of a line until the way has it
 	CPU       time.Duration
-	WakeUps   int64 // times that a thread went to sleep
+	WakeUps   int64 // how often a thread went to sleep
 }
 
-// report runs w until control is at its end, and writes its cost as JSON. It ends with whoever has the other end of
-// control, however that ends.
+// report runs w until control is at its end, and writes its cost as JSON. It ends with the process
+// that has the other end of control.
 func report(w way, commands [2][]string, control io.Reader, out io.Writer) error {
 	s := &stage{out: io.Discard, beat: 10 * time.Second, interrupted: make(chan os.Signal, 1)}
 	go func() {
@@ -48,7 +48,7 @@ func report(w way, commands [2][]string, control io.Reader, out io.Writer) error
 	return json.NewEncoder(out).Encode(c)
 }
 
-// quantile returns the latency that a share q of all is not above.
+// quantile returns the latency that a share q of all does not exceed.
 func (c cost) quantile(q float64) time.Duration {
 	if len(c.Latencies) == 0 {
 		return 0
@@ -59,8 +59,8 @@ func (c cost) quantile(q float64) time.Duration {
 
 const speakCommand = "speak"
 
-// speak is the child of a comparison: for ever, it prints a random number and the time at which it does so. The
-// numbers and the pauses, of 5 to 75 ms, depend on the seed alone.
+// speak is the child of a comparison: it prints a random number and the time, without end. The
+// numbers, and the pauses of 5 to 75 ms, depend on the seed alone.
 func speak(seed string, out io.Writer) error {
 	n, err := strconv.ParseUint(seed, 10, 64)
 	if err != nil {

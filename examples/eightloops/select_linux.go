@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// selecting waits for everything at once with select(2), asks which it was, and does it. The interrupt has to be a
-// descriptor, too: the self-pipe trick.
+// selecting waits for everything at once with select(2), finds out which is ready, and serves it.
+// The interrupt has to be a descriptor, too: the self-pipe trick.
 func selecting(s *stage) error {
 	interrupt, err := s.interruptPipe()
 	if err != nil {
@@ -17,7 +17,7 @@ func selecting(s *stage) error {
 	defer unix.Close(interrupt)
 	next := time.Now().Add(s.beat)
 	for len(s.running()) > 0 {
-		var set unix.FdSet // of numbers below 1024, and made anew each time
+		var set unix.FdSet // numbers below 1024, set again each time
 		set.Set(interrupt)
 		for _, c := range s.running() {
 			set.Set(c.process.FD())
@@ -61,7 +61,8 @@ func selecting(s *stage) error {
 	return nil
 }
 
-// interruptPipe returns a descriptor that becomes readable when the program is interrupted, or the stage is closed.
+// interruptPipe returns a descriptor that becomes readable when the program is interrupted or the
+// stage is closed.
 func (s *stage) interruptPipe() (int, error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {

@@ -5,7 +5,7 @@ import "time"
 // nap is how long sleepy sleeps.
 const nap = time.Second
 
-// sleepy is busy with a pause. It takes little of the processor, and is late by half a nap.
+// sleepy is busy with a pause. It takes little processor time, and is late by half a pause.
 func sleepy(s *stage) error {
 	next := time.Now().Add(s.beat)
 	for len(s.running()) > 0 {

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// A stage is what all ways share: the children, where to print, and the news of a Ctrl-C. They differ in how
+// A stage is what all ways share: the children, the output, and the interrupt. They differ in how
 // they wait.
 type stage struct {
 	children    [2]*child
 	out         io.Writer
-	beat        time.Duration  // how often to print although nothing has changed
-	interrupted chan os.Signal // never empty again once there was a signal: the way ends
-	onLine      func(string)   // called for each line that the way takes note of; nil: nobody asks
+	beat        time.Duration  // how often to print without a change
+	interrupted chan os.Signal // stays readable after a signal, which ends the way
+	onLine      func(string)   // called for each line that the way notes; may be nil
 }
 
-// perform starts the children, runs w, and leaves no child behind, even if w panics.
+// perform starts the children and runs w. It leaves no child behind, even if w panics.
 func (s *stage) perform(w way, commands [2][]string) error {
 	defer s.close()
 	for i, name := range []string{"alpha", "beta"} {
@@ -53,7 +53,7 @@ func (s *stage) running() []*child {
 	return running
 }
 
-// kill has the children end, and so whoever waits for them or for their output goes on.
+// kill kills the children, which ends all waits for them and their output.
 func (s *stage) kill() {
 	for _, c := range s.children {
 		if c != nil {
@@ -62,7 +62,8 @@ func (s *stage) kill() {
 	}
 }
 
-// close kills the children, waits for their end and closes what is open. It may be called again.
+// close kills the children, waits for their end and closes their descriptors. It may be called
+// again.
 func (s *stage) close() {
 	s.kill()
 	for _, c := range s.children {

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prints a random number at random intervals of 0.1 to 2 seconds, for ever.
+# Prints a random number at random intervals of 0.1 to 2 seconds, without end.
 
-# random N: a whole number from 0 to N-1, from the kernel.
+# random N prints an integer from 0 to N-1.
 random() {
 	echo $(($(od -An -N4 -tu4 /dev/urandom) % $1))
 }

@@ -1,5 +1,5 @@
-// Command sleeps shows tasks on the event loop: some that sleep one after the other or side by side, some
-// that read meanwhile, and how they end. Each scene prints what it does and when.
+// Command sleeps shows tasks on the event loop: tasks that sleep one after the other or side by
+// side, tasks that read meanwhile, and how they end. Each scene prints what it does and when.
 //
 //	go run ./examples/sleeps
 package main
@@ -27,13 +27,13 @@ func main() {
 	}
 }
 
-// A scene is a small program of tasks on a loop of its own.
+// A scene is a small program of tasks on its own loop.
 type scene struct {
 	title string
 	main  func(*stage, *task.Task) error
 }
 
-// A stage is what a scene has: a clock and somewhere to print.
+// A stage is what a scene uses: a clock and an output.
 type stage struct {
 	loop   *loop.Loop
 	out    io.Writer
@@ -41,7 +41,7 @@ type stage struct {
 	second time.Duration // how long a second of the scene takes: less in a test
 }
 
-// play runs the scene on l to its end.
+// play runs the scene on l until it ends.
 func (s scene) play(l *loop.Loop, out io.Writer, second time.Duration) error {
 	st := &stage{loop: l, out: out, start: l.Now(), second: second}
 	fmt.Fprintf(out, "%s\n", s.title)
@@ -61,7 +61,7 @@ func (st *stage) say(format string, args ...any) {
 
 func (st *stage) seconds(s float64) time.Duration { return time.Duration(s * float64(st.second)) }
 
-// sleeper returns a task that sleeps and tells when it is done.
+// sleeper returns a task that sleeps and prints when it is done.
 func (st *stage) sleeper(name string, seconds float64) func(*task.Task) error {
 	return func(t *task.Task) error {
 		if err := t.Sleep(st.seconds(seconds)); err != nil {

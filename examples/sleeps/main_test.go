@@ -8,8 +8,8 @@ import (
 	"superd/loop"
 )
 
-// TestScenes plays the scenes on the virtual loop, where each moment is exact, but for the one that
-// reads from the world.
+// TestScenes plays the scenes on the virtual loop, where each time is exact, except the one that
+// reads from real descriptors.
 func TestScenes(t *testing.T) {
 	want := map[string]string{
 		"Two sleeps, one after the other:": `

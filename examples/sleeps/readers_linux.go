@@ -11,7 +11,7 @@ import (
 
 const size = 32 << 10
 
-// readUrandom reads a device that is always ready, so that it never waits.
+// readUrandom reads a device that is always ready, so it never waits.
 func (st *stage) readUrandom(t *task.Task) error {
 	fd, err := unix.Open("/dev/urandom", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -23,7 +23,7 @@ func (st *stage) readUrandom(t *task.Task) error {
 	return err
 }
 
-// readSocket reads from a socket, into which a child writes an eighth every 0.05 s.
+// readSocket reads from a socket into which a child task writes an eighth every 0.05 s.
 func (st *stage) readSocket(t *task.Task) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

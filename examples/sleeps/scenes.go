@@ -28,7 +28,7 @@ func gathered(st *stage, t *task.Task) error {
 	return t.Gather(t.Go(st.sleeper("one", 0.5)), t.Go(st.sleeper("two", 0.7)))
 }
 
-// background has a task without an end, which is cancelled when the main one is done.
+// background has a task without an end, which is cancelled when the main task is done.
 func background(st *stage, t *task.Task) error {
 	ticker := t.Go(func(t *task.Task) error {
 		for i := 1; ; i++ {
@@ -67,7 +67,7 @@ func result(st *stage, t *task.Task) error {
 	return err
 }
 
-// failure has a parent that sees the error of its child, and lives on.
+// failure has a parent that sees the error of its child and continues.
 func failure(st *stage, t *task.Task) error {
 	child := t.Go(func(t *task.Task) error {
 		defer st.say("the child cleans up")

@@ -16,11 +16,11 @@ import (
 	"superd/tests/table"
 )
 
-// patience is how long one client may take.
+// patience is the longest time for one client.
 const patience = 5 * time.Minute
 
-// compare runs both clients with each number of connections, one after the other, each against a server of its own, and
-// prints what they cost. If there is a file to update, the table goes there, too.
+// compare runs both clients with each number of connections, one after the other, each with its own
+// server, and prints what they cost. If update names a file, the table is written there, too.
 func compare(out io.Writer, s script, counts []int, update string) error {
 	var pauses time.Duration
 	for _, c := range s {
@@ -35,8 +35,9 @@ func compare(out io.Writer, s script, counts []int, update string) error {
 		rows = append(rows, row)
 	}
 	head := []string{"connections", "threads", "loop", "ratio", "CPU: threads", "loop", "memory: threads", "loop"}
-	text := fmt.Sprintf("Measured by `go run ./examples/topwords --compare`: %d words on each connection, with pauses of %v in all, %s.\n\n%s",
-		len(s), pauses, table.Machine(), table.Markdown(head, rows))
+	text := table.Wrap(fmt.Sprintf("Measured by `go run ./examples/topwords --compare`: "+
+		"%d words on each connection, with pauses of %v in all, %s.\n\n%s",
+		len(s), pauses, table.Machine(), table.Markdown(head, rows)))
 	fmt.Fprint(out, text)
 	if update != "" {
 		return table.Replace(update, "topwords", text)
@@ -44,7 +45,7 @@ func compare(out io.Writer, s script, counts []int, update string) error {
 	return nil
 }
 
-// compareOne returns a row of the table. Where there are too few descriptors it says so in the row.
+// compareOne returns a row of the table. If there are too few descriptors, the row says so.
 func compareOne(s script, n int) ([]string, error) {
 	row := []string{fmt.Sprint(n)}
 	if limit := (*limitError)(nil); errors.As(needDescriptors(n), &limit) {
@@ -69,8 +70,8 @@ func compareOne(s script, n int) ([]string, error) {
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 func mebibytes(bytes int64) string   { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// measure runs one client in a process of its own, against a server in another, so that each has all the descriptors
-// that a process may have.
+// measure runs one client and one server as separate processes, so that each has the whole limit of
+// descriptors.
 func measure(way string, s script, n int) (result, error) {
 	var r result
 	if err := needDescriptors(n); err != nil {
@@ -95,7 +96,7 @@ func measure(way string, s script, n int) (result, error) {
 	if err := server.Start(); err != nil {
 		return r, err
 	}
-	defer func() { _ = server.Wait() }() // it has told what went wrong, if anything
+	defer func() { _ = server.Wait() }() // it has reported its error, if any
 	defer control.Close()
 	if err := gob.NewEncoder(control).Encode(s); err != nil {
 		return r, fmt.Errorf("talk to the server: %w", err)

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve is how many descriptors a process needs besides those of its connections.
+// reserve is the number of descriptors that a process needs beside those of its connections.
 const reserve = 32
 
-// A limitError says that so many connections can't be had.
+// A limitError reports that the limit of descriptors does not allow so many connections.
 type limitError struct {
 	connections int
 	limit       uint64 // of descriptors
@@ -24,8 +24,8 @@ func (e *limitError) Error() string {
 		e.connections, need, e.limit, need)
 }
 
-// needDescriptors raises the soft limit of descriptors to the hard one, and returns a [limitError] if that is not enough
-// for n connections.
+// needDescriptors raises the soft limit of descriptors to the hard limit. It returns a [limitError]
+// if that is not enough for n connections.
 func needDescriptors(n int) error {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
@@ -43,13 +43,13 @@ func needDescriptors(n int) error {
 	return nil
 }
 
-// usage returns the processor time of this process and the most memory it had (RSS).
+// usage returns the processor time of this process and its peak resident memory.
 func usage() (cpu time.Duration, memoryBytes int64, err error) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		return 0, 0, fmt.Errorf("read resource usage: %w", err)
 	}
-	// Not u.Maxrss: that begins with what the process was before its exec.
+	// Not u.Maxrss: that includes the process before its exec.
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, 0, err

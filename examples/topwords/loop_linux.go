@@ -10,8 +10,8 @@ import (
 	"superd/loop/task"
 )
 
-// onLoop has a task for each connection. Only one runs at a time, so that there is no lock; when one fails, the others
-// are cancelled and close their connections.
+// onLoop has a task for each connection. Only one runs at a time, so there is no lock. When one
+// fails, the others are cancelled and close their connections.
 func onLoop(server netip.AddrPort, n int) (*tally, error) {
 	l, err := loop.New()
 	if err != nil {

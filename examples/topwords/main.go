@@ -1,8 +1,8 @@
-// Command topwords counts words from many connections at once, in two ways: by a goroutine for each, with a lock, and
-// by tasks on the event loop. A server, which is part of it, sends each connection the words of a file with
-// the pauses between them; the client keeps the ten most frequent.
+// Command topwords counts words from many connections at once, in two ways: with a goroutine for
+// each and a lock, and with tasks on the event loop. Its server sends the words of a file with
+// pauses on each connection. The client keeps the ten most frequent words.
 //
-//	go run ./examples/topwords -n 1000 -way loop     count the words of so many connections
+//	go run ./examples/topwords -n 1000 -way loop     1,000 connections to its server
 //	go run ./examples/topwords --compare             both ways, with 10 to 9,000 connections
 package main
 
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// ways are the clients: they count what n connections to a server send until all are closed.
+// ways has the clients. Each counts the words of n connections to a server until all are closed.
 var ways = map[string]func(server netip.AddrPort, n int) (*tally, error){
 	"threads": threads,
 	"loop":    onLoop,
@@ -45,7 +45,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	all := f.Bool("compare", false, "run both ways with each of -counts and print a table")
 	counts := f.String("counts", "10,100,500,600,1000,5000,9000", "numbers of connections to compare")
 	update := f.String("update", "", "write the table into this `file`, too")
-	connect := f.String("connect", "", "the `address` of a running server, rather than one of our own; print the result as JSON")
+	connect := f.String("connect", "", "the `address` of a running server to use; print the result as JSON")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ type result struct {
 	Top         []entry
 	Took        time.Duration
 	CPU         time.Duration
-	MemoryBytes int64 // at most
+	MemoryBytes int64 // peak
 }
 
 // report runs a client and writes its result as JSON.

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestMain lets the test binary be the program, too, as which compare starts server and clients.
+// TestMain lets the test binary be the program, as compare starts servers and clients.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == serveCommand || os.Args[1] == "-way") {
 		if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
@@ -73,7 +73,7 @@ func onEachWay(t *testing.T, test func(t *testing.T, count func(netip.AddrPort, 
 	}
 }
 
-// listener returns a server that serves each connection by f.
+// listener returns the address of a server that serves each connection with f.
 func listener(t *testing.T, f func(*net.TCPConn)) netip.AddrPort {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -92,7 +92,7 @@ func listener(t *testing.T, f func(*net.TCPConn)) netip.AddrPort {
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
-// TestPieces has lines that arrive in pieces, or several at once.
+// TestPieces checks lines that arrive in pieces, or several at once.
 func TestPieces(t *testing.T) {
 	server := listener(t, func(conn *net.TCPConn) {
 		defer conn.Close()
@@ -111,7 +111,8 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// TestFailure has a server that resets one connection and lets the others hang, one that sends too long a line, and none.
+// TestFailure checks servers that reset one connection and let the others hang, that send too long
+// a line, and that are not there.
 func TestFailure(t *testing.T) {
 	first := make(chan bool, 1000)
 	servers := map[string]netip.AddrPort{

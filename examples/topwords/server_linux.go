@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,8 +43,8 @@ func readScript(path string) (script, error) {
 
 const serveCommand = "serve"
 
-// serve is the server. It reads its script from in, writes its address to out, and serves until in is at its end, which
-// is when whoever has started it has ended.
+// serve is the server. It reads its script from in, writes its address to out, and serves until in
+// is at its end, when the process that started it has ended.
 func serve(in io.Reader, out io.Writer) error {
 	var s script
 	if err := gob.NewDecoder(in).Decode(&s); err != nil {
@@ -80,13 +81,13 @@ func serve(in io.Reader, out io.Writer) error {
 			})
 		}
 	})
-	if err == task.ErrCanceled {
+	if errors.Is(err, task.ErrCanceled) {
 		return nil
 	}
 	return err
 }
 
-// play sends the script. Its error is lost: a client may go away.
+// play sends the script. It ignores errors, since a client may disconnect.
 func (s script) play(t *task.Task, conn int) error {
 	for _, c := range s {
 		if _, err := t.Write(conn, c.Line); err != nil {
@@ -99,9 +100,9 @@ func (s script) play(t *task.Task, conn int) error {
 	return nil
 }
 
-// listen returns a socket that listens at a free port of this machine.
+// listen returns a socket that listens at a free port of 127.0.0.1.
 func listen() (int, error) {
-	if err := needDescriptors(0); err != nil { // it raises the limit
+	if err := needDescriptors(0); err != nil { // raises the limit
 		return -1, err
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -110,7 +111,7 @@ func listen() (int, error) {
 	}
 	err = unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
 	if err == nil {
-		err = unix.Listen(fd, 1<<16-1) // the kernel takes less if it has to
+		err = unix.Listen(fd, 1<<16-1) // the kernel may lower it
 	}
 	if err != nil {
 		unix.Close(fd)

@@ -9,17 +9,17 @@ import (
 	"slices"
 )
 
-// topSize is how many of the most frequent words are kept.
+// topSize is the number of most frequent words that are kept.
 const topSize = 10
 
-// A tally counts words and keeps the most frequent, at each moment.
+// A tally counts words and always knows the most frequent ones.
 type tally struct {
 	words  int
 	counts map[string]int
 	top    []entry // most frequent first, at most topSize
 }
 
-// An entry is a word and how often it came.
+// An entry is a word and its count.
 type entry struct {
 	Word  string
 	Count int

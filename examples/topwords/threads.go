@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// threads has a goroutine for each connection, and a lock for what they share.
+// threads has a goroutine for each connection, and a lock for the shared state.
 func threads(server netip.AddrPort, n int) (*tally, error) {
 	var (
 		all   sync.WaitGroup
-		mu    sync.Mutex // guards what follows
+		mu    sync.Mutex // guards the variables below
 		t     = newTally()
 		first error
 		conns []net.Conn
@@ -23,7 +23,7 @@ func threads(server netip.AddrPort, n int) (*tally, error) {
 		}
 		first = err
 		for _, c := range conns {
-			c.Close() // ends the others
+			c.Close() // ends the reads of the others
 		}
 	}
 	for range n {

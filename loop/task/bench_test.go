@@ -6,7 +6,7 @@ import (
 	"superd/loop"
 )
 
-// BenchmarkSwitch is a switch from one task to another, of two that take turns.
+// BenchmarkSwitch measures a switch from one task to another, of two that take turns.
 func BenchmarkSwitch(b *testing.B) {
 	v := loop.NewVirtual(1)
 	b.ReportAllocs()
@@ -30,7 +30,7 @@ func BenchmarkSwitch(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/switch")
 }
 
-// BenchmarkChannel is the same hand-over between goroutines, for comparison.
+// BenchmarkChannel measures the same hand-over between goroutines, for comparison.
 func BenchmarkChannel(b *testing.B) {
 	there, back := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -46,7 +46,8 @@ func BenchmarkChannel(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/switch")
 }
 
-// BenchmarkAwait is the same with futures: each task resolves that of the other and waits for its own.
+// BenchmarkAwait measures the same with futures: each task resolves that of the other and waits for
+// its own.
 func BenchmarkAwait(b *testing.B) {
 	v := loop.NewVirtual(1)
 	var there, back Future[int]
@@ -77,7 +78,7 @@ func BenchmarkAwait(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/switch")
 }
 
-// BenchmarkGo is the whole life of a task that does nothing.
+// BenchmarkGo measures the whole life of a task that does nothing.
 func BenchmarkGo(b *testing.B) {
 	v := loop.NewVirtual(1)
 	f := func(*Task) error { return nil }
@@ -88,7 +89,7 @@ func BenchmarkGo(b *testing.B) {
 	}
 }
 
-// BenchmarkSleep is a task that sleeps again and again, each time for a turn of the loop.
+// BenchmarkSleep measures a task that sleeps repeatedly, each time for a turn of the loop.
 func BenchmarkSleep(b *testing.B) {
 	v := loop.NewVirtual(1)
 	b.ReportAllocs()

@@ -30,7 +30,7 @@ func Example() {
 	// both ended after 7s <nil>
 }
 
-// A task belongs to a scope, beside callbacks, and ends with it.
+// A task belongs to a scope, like a callback, and ends with it.
 func ExampleGo() {
 	v := loop.NewVirtual(1)
 	job := v.Root().Child()
@@ -74,7 +74,7 @@ func ExampleTask_Go() {
 	// parent ended
 }
 
-// The error of a task is for whoever joins it, even after its end.
+// A task that joins another gets its error, even after its end.
 func ExampleTask_Join() {
 	v := loop.NewVirtual(1)
 	_ = task.Run(v.Loop, func(t *task.Task) error {
@@ -88,7 +88,7 @@ func ExampleTask_Join() {
 	// Output: true out of paper
 }
 
-// A task may end with a value.
+// A task may return a value.
 func ExampleStart() {
 	v := loop.NewVirtual(1)
 	_ = task.Run(v.Loop, func(t *task.Task) error {
@@ -102,7 +102,7 @@ func ExampleStart() {
 	// Output: 42 <nil>
 }
 
-// The first error ends the others, and all have ended when Gather returns.
+// The first error cancels the others, and all have ended when Gather returns.
 func ExampleTask_Gather() {
 	v := loop.NewVirtual(1)
 	start := v.Now()
@@ -127,7 +127,7 @@ func ExampleTask_Gather() {
 	// no route to host after 1s
 }
 
-// A task that is cancelled ends by its own code.
+// A cancelled task ends by its own code.
 func ExampleTask_Cancel() {
 	v := loop.NewVirtual(1)
 	_ = task.Run(v.Loop, func(t *task.Task) error {
@@ -154,7 +154,7 @@ func ExampleTask_Cancel() {
 	// task canceled
 }
 
-// What has to wait while it cleans up does so in a shield.
+// Clean-up code that has to wait does so in a shield.
 func ExampleTask_Shield() {
 	v := loop.NewVirtual(1)
 	_ = task.Run(v.Loop, func(t *task.Task) error {
@@ -174,22 +174,22 @@ func ExampleTask_Shield() {
 	// Output: drained
 }
 
-// A time limit covers whatever f waits for.
+// A time limit covers all waits of f.
 func ExampleTask_Timeout() {
 	v := loop.NewVirtual(1)
 	_ = task.Run(v.Loop, func(t *task.Task) error {
-		var ready task.Future[string] // which nobody resolves
+		var ready task.Future[string] // never resolved
 		err := t.Timeout(10*time.Second, func() error {
 			_, err := ready.Await(t)
 			return err
 		})
-		fmt.Println(err == task.ErrTimeout)
+		fmt.Println(errors.Is(err, task.ErrTimeout))
 		return nil
 	})
 	// Output: true
 }
 
-// A callback wakes a task: here two machines that take their time to start, in order.
+// A callback wakes a task: here two machines start one after the other.
 func ExampleFuture() {
 	v := loop.NewVirtual(1)
 	start := v.Now()
@@ -213,7 +213,7 @@ func ExampleFuture() {
 	// web is up after 4s
 }
 
-// What blocks a thread runs in a goroutine, and the task waits for the result.
+// A blocking call runs in a goroutine, and the task waits for its result.
 func ExampleFuture_Resolve() {
 	l, err := loop.New()
 	if err != nil {
@@ -236,7 +236,7 @@ func ExampleFuture_Resolve() {
 	// Output: 42
 }
 
-// Without a task it is a promise between callbacks.
+// Without a task, a future is a promise between callbacks.
 func ExampleFuture_Then() {
 	v := loop.NewVirtual(1)
 	var f task.Future[int]
@@ -248,7 +248,7 @@ func ExampleFuture_Then() {
 	// got 1 <nil>
 }
 
-// A panic in a task goes up its tree and out of Run, and has the stacks of all on its way.
+// A panic in a task passes up its tree and out of Run, with the stacks of all tasks on its way.
 func ExamplePanic() {
 	v := loop.NewVirtual(1)
 	defer func() {

@@ -6,15 +6,16 @@ import (
 	"superd/loop"
 )
 
-// A frame is a Timeout or a Shield that a task is in.
+// A frame is an active Timeout or Shield of a task.
 type frame struct {
 	outer   *frame
 	shield  bool
 	expired bool
 }
 
-// Timeout runs f in t. Once d has passed, the blocking call that t is in, and each later one that f makes,
-// returns [ErrTimeout]. Timeout returns what f returns: nil if it was done in spite of it.
+// Timeout runs f in t. Once d has passed, the current blocking call of t, and each later one that f
+// makes, returns [ErrTimeout]. Timeout returns what f returns, which may be nil even after the
+// time-out.
 func (t *Task) Timeout(d time.Duration, f func() error) error {
 	if t.sched.current != t {
 		t.misused("Timeout")
@@ -37,9 +38,8 @@ func (t *Task) Timeout(d time.Duration, f func() error) error {
 	return f()
 }
 
-// Shield runs f in t. The blocking calls that f makes are not interrupted by [Task.Cancel], nor by a
-// [Task.Timeout] around it; the first one after f is. A shield does not hold against the end of the
-// scope.
+// Shield runs f in t. [Task.Cancel] or an outer [Task.Timeout] does not interrupt blocking calls of
+// f, but the first one after f. A shield has no effect when the scope of the task is closed.
 func (t *Task) Shield(f func() error) error {
 	if t.sched.current != t {
 		t.misused("Shield")

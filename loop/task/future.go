@@ -2,8 +2,8 @@ package task
 
 import "superd/loop"
 
-// A Future is a value that will be there, or an error: a promise between callbacks, and how a callback wakes
-// a task. The zero Future is ready for use. It must not be copied.
+// A Future is a value or an error that will be set later: a promise between callbacks, and a way
+// for a callback to wake a task. The zero Future is ready for use. It must not be copied.
 type Future[T any] struct {
 	settled bool
 	value   T
@@ -17,10 +17,10 @@ type then[T any] struct {
 	f     func(T, error)
 }
 
-// Resolve settles f with a value. It returns false, and does nothing, if f is settled already.
+// Resolve sets the value of f. It returns false, and does nothing, if f is already settled.
 func (f *Future[T]) Resolve(value T) bool { return f.settle(value, nil) }
 
-// Reject settles f with an error. It returns false, and does nothing, if f is settled already.
+// Reject sets the error of f. It returns false, and does nothing, if f is already settled.
 func (f *Future[T]) Reject(err error) bool {
 	var zero T
 	return f.settle(zero, err)
@@ -39,8 +39,8 @@ func (f *Future[T]) settle(value T, err error) bool {
 	return true
 }
 
-// Then has g called with the value or the error once f is settled, in a later turn, in the order of
-// the calls of Then; not if s is closed by then.
+// Then calls g with the value or the error once f is settled, in a later turn, in the order of the
+// calls of Then. It does not call g if s is closed by then.
 func (f *Future[T]) Then(s *loop.Scope, g func(T, error)) {
 	c := then[T]{s, g}
 	if f.settled {
@@ -57,7 +57,8 @@ func (f *Future[T]) post(c then[T]) {
 // Settled reports whether f has a value or an error.
 func (f *Future[T]) Settled() bool { return f.settled }
 
-// Await waits in t until f is settled, and returns its value or its error. If f is settled it returns at once.
+// Await waits in t until f is settled, and returns its value or error. If f is settled it returns
+// at once.
 func (f *Future[T]) Await(t *Task) (T, error) {
 	if err := t.enter("Await"); err != nil {
 		var zero T

@@ -12,9 +12,10 @@ import (
 	"superd/loop"
 )
 
-// FuzzTasks plays random histories, one for each seed: trees of tasks that wait for time, descriptors,
-// futures and each other, in scopes that are closed, cancelled at any moment, and panic now and then.
-// Every task has to run once, with each of its deferred functions, and nothing may be left of it.
+// FuzzTasks runs random histories, one for each seed: trees of tasks that wait for time,
+// descriptors, futures and each other, in scopes that are closed, cancelled at any time, and panic
+// now and then. Every task has to run once, with each of its deferred functions, and leave nothing
+// behind.
 func FuzzTasks(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)
@@ -27,8 +28,8 @@ func FuzzTasks(f *testing.F) {
 	})
 }
 
-// TestNoGoroutineIsLeft counts goroutines after some histories. The runtime counts one that has ended until
-// it is off its stack, hence the wait.
+// TestNoGoroutineIsLeft counts goroutines after some histories. The runtime counts one that has
+// ended until it is off its stack, hence the wait.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for seed := range uint64(20) {
@@ -52,10 +53,10 @@ type play struct {
 	scopes  []*loop.Scope
 	futures []*Future[int]
 	fds     []int
-	calm    bool // nothing new is begun
+	calm    bool // whether nothing new is begun
 }
 
-// A player is a task, as it should be.
+// A player is a task and its expected state.
 type player struct {
 	*play
 	id       int
@@ -63,7 +64,7 @@ type player struct {
 	parent   *player // nil: in a scope
 	begun    int
 	returned int
-	released int // of the scope of the task
+	released int // for the scope of the task
 }
 
 var errPlayer = errors.New("failed")
@@ -97,7 +98,7 @@ func (p *play) run() string {
 	if p.survives(p.perform) && p.survives(ending) {
 		p.note("quiet")
 	}
-	// Closing goes on after a panic, so that it is complete even if there are several.
+	// Close continues after a panic, so that it is complete even if there are several.
 	p.survives(p.Root().Close)
 	for _, q := range p.players {
 		if !q.task.Ended() || q.task.next != nil || q.begun != 1 || q.returned != 1 || q.released != 1 {
@@ -108,7 +109,7 @@ func (p *play) run() string {
 	return p.log.String()
 }
 
-// survives calls f and reports whether it returned, rather than that a task panicked and nobody recovered.
+// survives calls f and reports whether it returned; false: a task panicked without a recover.
 func (p *play) survives(f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -120,12 +121,12 @@ func (p *play) survives(f func()) (ok bool) {
 	return true
 }
 
-// mustBePlayed goes on panicking if v is a defect.
+// mustBePlayed panics again if v is a defect.
 func (p *play) mustBePlayed(v any) {
 	if up, ok := v.(*Panic); ok {
 		v = up.Value
 	}
-	if v != errPlayer {
+	if v != errPlayer { //nolint:errorlint // the value itself is thrown
 		p.Logf("seed %d: %v\n%s", p.seed, v, p.log.String())
 		panic(v)
 	}
@@ -154,8 +155,8 @@ func (p *play) stop() {
 	p.Step()
 }
 
-// end cancels all tasks, has happen what those in a shield may wait for, and sees that nothing is left: a
-// watch would be called for ever, a timer would be due.
+// end cancels all tasks, triggers what shielded tasks may wait for, and checks that nothing is
+// left: a leftover watch would be called without end, a leftover timer would be due.
 func (p *play) end() {
 	p.note("end")
 	p.calm = true
@@ -176,7 +177,7 @@ func (p *play) end() {
 	}
 }
 
-// check compares the tree with what it should be.
+// check compares the tree with its expected state.
 func (p *play) check() {
 	for _, q := range p.players {
 		if q.task.Ended() != (q.released == 1) || q.task.Ended() && q.returned != 1 {
@@ -200,7 +201,7 @@ func (p *play) begin(parent *player) {
 	p.players = append(p.players, q)
 	if parent != nil {
 		p.note("%d begins %d", parent.id, q.id)
-		q.task = &Task{} // until Go returns, for those that it runs at once
+		q.task = &Task{} // until Go returns, for tasks that it runs at once
 		q.task = parent.task.Go(q.main)
 	} else {
 		i := p.pick(len(p.scopes))
@@ -325,7 +326,7 @@ func (q *player) wait(kind int) error {
 	}
 }
 
-// above reports whether r is q or above it.
+// above reports whether r is q or an ancestor of it.
 func (r *player) above(q *player) bool {
 	for ; q != nil; q = q.parent {
 		if q == r {

@@ -1,16 +1,17 @@
 package task
 
-// A handover is a direct switch from one task, the host, to the next in the queue, its guest, rather than by way
-// of the loop. When the guest waits the host has the next switch, so that two tasks which take turns need
-// one for each turn instead of two. There is never more than one guest.
+// A handover is a direct switch from one task, the host, to the next in the queue, its guest,
+// without going through the loop. When the guest waits, control returns to the host. So two tasks
+// that alternate need one switch for each turn instead of two. There is at most one guest.
 type handover struct {
-	host  *Task // waits for its guest to come back; nil: there is none
-	guest *Task // the one that runs, or that has come back and that the loop is to settle
-	off   bool  // the guest has come back to go on from the loop
+	host *Task // waits for its guest to switch back; nil: none
+	// The running guest, or one that has switched back and that the loop must settle
+	guest *Task
+	off   bool // the guest has switched back to continue from the loop
 }
 
-// handTo returns the task that t can switch to directly, as its guest, and makes it the one that runs: t itself if
-// nobody else is about to run, and nil if t has to switch to the loop.
+// handTo returns the task to which t can switch directly, and makes it the running one. It returns
+// t itself if t is the next to run, and nil if t must switch to the loop.
 func (s *sched) handTo(t *Task) *Task {
 	if s.host != nil || s.queue.first == nil || s.left == 0 {
 		return nil
@@ -29,8 +30,8 @@ func (s *sched) handTo(t *Task) *Task {
 	return u
 }
 
-// handBack reports whether t goes on after its guest u has come back. If not, it has to switch to the
-// loop, which settles what u has left: that needs more stack than a task has.
+// handBack reports whether t continues after its guest u has switched back. If not, t must switch
+// to the loop, which settles u: that needs more stack than a task has.
 func (s *sched) handBack(t, u *Task) bool {
 	if u != t {
 		s.host = nil
@@ -48,7 +49,7 @@ func (s *sched) handBack(t, u *Task) bool {
 	return true
 }
 
-// settleGuest does for the guest of a host that has come back what resume does for the host.
+// settleGuest settles the guest of a host that has switched back, as resume does for the host.
 func (s *sched) settleGuest() {
 	u := s.guest
 	if u == nil {
@@ -63,8 +64,7 @@ func (s *sched) settleGuest() {
 	}
 }
 
-// callOff has a guest go on as if the loop had switched to it: then no other task is in the way of one
-// that has to run at once.
+// callOff makes a guest continue from the loop, so that another task can run at once.
 func (s *sched) callOff() {
 	if s.host != nil {
 		s.off = true

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads from a non-blocking descriptor into p: what is there, at least one byte, waiting for it if need
-// be. At the end it returns [io.EOF].
+// Read reads at least one byte from a non-blocking descriptor into p, and waits for data if
+// necessary. At the end it returns [io.EOF].
 func (t *Task) Read(fd int, p []byte) (int, error) {
 	for {
 		if err := t.enter("Read"); err != nil {
@@ -32,8 +32,8 @@ func (t *Task) Read(fd int, p []byte) (int, error) {
 	}
 }
 
-// Write writes all of p to a non-blocking descriptor, waiting as often as need be. If it returns an error, n is
-// how much was written before.
+// Write writes all of p to a non-blocking descriptor, and waits as often as necessary. If it
+// returns an error, n is the number of bytes written before.
 func (t *Task) Write(fd int, p []byte) (n int, err error) {
 	for {
 		if err := t.enter("Write"); err != nil {
@@ -56,8 +56,8 @@ func (t *Task) Write(fd int, p []byte) (n int, err error) {
 	}
 }
 
-// Accept waits for a connection to a non-blocking listening socket. It returns the address of the peer, and a
-// descriptor that is non-blocking, close-on-exec, and the caller's to close.
+// Accept waits for a connection to a non-blocking listening socket. It returns the address of the
+// peer, and a non-blocking, close-on-exec descriptor that the caller must close.
 func (t *Task) Accept(fd int) (int, unix.Sockaddr, error) {
 	for {
 		if err := t.enter("Accept"); err != nil {
@@ -78,8 +78,9 @@ func (t *Task) Accept(fd int) (int, unix.Sockaddr, error) {
 	}
 }
 
-// Connect connects a non-blocking socket, and waits until it is connected or can't be. A Unix socket whose
-// backlog is full fails with unix.EAGAIN at once: there is nothing that tells when it is not.
+// Connect connects a non-blocking socket, and waits until it is connected or fails. For a Unix
+// socket with a full backlog it fails with unix.EAGAIN at once, since the kernel does not report
+// when there is room.
 func (t *Task) Connect(fd int, to unix.Sockaddr) error {
 	if err := t.enter("Connect"); err != nil {
 		return err
@@ -101,7 +102,8 @@ func (t *Task) Connect(fd int, to unix.Sockaddr) error {
 	return nil
 }
 
-// A Conn is a non-blocking descriptor as an [io.ReadWriter] for one task, for package bufio and the like.
+// A Conn makes a non-blocking descriptor an [io.ReadWriter] for one task, for example for package
+// bufio.
 type Conn struct {
 	Task *Task
 	FD   int

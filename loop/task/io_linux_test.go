@@ -35,7 +35,7 @@ func pair(r *rig, t *Task) (int, int) {
 	return p[0], p[1]
 }
 
-// TestReadWrite sends more than the buffers of a socket take.
+// TestReadWrite sends more than the buffers of a socket hold.
 func TestReadWrite(t *testing.T) {
 	sent := bytes.Repeat([]byte("0123456789abcde\n"), 1<<18)
 	var received bytes.Buffer
@@ -91,7 +91,7 @@ func TestReadWriteErrors(t *testing.T) {
 		"read descriptor -1: bad file descriptor", "not listening: true")
 }
 
-// TestConnectAccept has a server that answers each line, and clients.
+// TestConnectAccept has clients and a server that answers each line.
 func TestConnectAccept(t *testing.T) {
 	addresses := map[string]unix.Sockaddr{
 		"unix": &unix.SockaddrUnix{Name: filepath.Join(t.TempDir(), "socket")},
@@ -131,7 +131,7 @@ func TestConnectAccept(t *testing.T) {
 func TestConnectRefused(t *testing.T) {
 	onEpoll(t, func(r *rig, t *Task) error {
 		any := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
-		bound := socket(r, t, any) // and not listening
+		bound := socket(r, t, any) // bound, and not listening
 		must(r, unix.Bind(bound, any))
 		address, err := unix.Getsockname(bound)
 		must(r, err)

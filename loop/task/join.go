@@ -1,7 +1,7 @@
 package task
 
-// Join waits in t until c has ended, and returns the error of its function. If c has ended already it returns
-// at once; c goes on if t is cancelled meanwhile.
+// Join waits in t until c has ended, and returns the error of its function. If c has ended it
+// returns at once. c continues if t is cancelled meanwhile.
 func (c *Task) Join(t *Task) error {
 	if err := t.enter("Join"); err != nil {
 		return err
@@ -25,23 +25,24 @@ func (t *Task) mustNotBelow(c *Task) {
 	}
 }
 
-// A gather is a task that waits for several.
+// A gather is a task that waits for several others.
 type gather struct {
 	task  *Task
-	left  int   // have not ended
-	first bool  // an error is enough
-	err   error // the first
+	left  int   // number of tasks that have not ended
+	first bool  // stop at the first error
+	err   error // first error
 }
 
-// Gather waits until all of tasks have ended, and returns nil or the first error of one, upon which it
-// cancels the others. If t is cancelled meanwhile, or a [Task.Timeout] is over, it cancels them all, waits for
-// them and returns why.
+// Gather waits until all tasks have ended, and returns nil or the first error, at which it cancels
+// the others. If t is cancelled meanwhile, or a [Task.Timeout] expires, it cancels all, waits for
+// them and returns the reason.
 func (t *Task) Gather(tasks ...*Task) error { return t.gather("Gather", true, tasks) }
 
-// GatherAll waits until all of tasks have ended, and returns their errors in order, nil for those without one. If
-// t is cancelled meanwhile, it cancels them all and waits for them.
+// GatherAll waits until all tasks have ended, and returns their errors in order, nil for those
+// without one. If t is cancelled meanwhile, it cancels all and waits for them.
 func (t *Task) GatherAll(tasks ...*Task) []error {
-	_ = t.gather("GatherAll", false, tasks) // it is among theirs, or returned by the next call
+	// The error is among theirs, or the next call returns it.
+	_ = t.gather("GatherAll", false, tasks)
 	errs := make([]error, len(tasks))
 	for i, c := range tasks {
 		if errs[i] = c.err; c.state != ended {
@@ -74,7 +75,8 @@ func (t *Task) gather(call string, first bool, tasks []*Task) error {
 	return err
 }
 
-// finish cancels those that have not ended and waits for them, also when the panic of a child goes through t.
+// finish cancels the tasks that have not ended and waits for them, also when a child's panic passes
+// through t.
 func (g *gather) finish(t *Task, tasks []*Task) {
 	if g.left > 0 {
 		for _, c := range tasks {
@@ -102,13 +104,13 @@ func (g *gather) ended(c *Task) {
 	}
 }
 
-// A Result is a task that ends with a value.
+// A Result is a task that returns a value.
 type Result[T any] struct {
 	Task  *Task
 	value T
 }
 
-// Start starts a task that runs f, as a child of t, as [Task.Go] does.
+// Start starts a task that runs f, as a child of t, like [Task.Go].
 func Start[T any](t *Task, f func(*Task) (T, error)) *Result[T] {
 	r := &Result[T]{}
 	r.Task = t.Go(func(t *Task) (err error) {
@@ -118,7 +120,8 @@ func Start[T any](t *Task, f func(*Task) (T, error)) *Result[T] {
 	return r
 }
 
-// Join waits in t until the task has ended, and returns its result. It may be called again, and by several.
+// Join waits in t until the task has ended, and returns its result. It may be called repeatedly,
+// and by several tasks.
 func (r *Result[T]) Join(t *Task) (T, error) {
 	err := r.Task.Join(t)
 	return r.value, err

@@ -10,7 +10,7 @@ import (
 	"superd/loop"
 )
 
-// TestMemory measures idle tasks: their structures, their stacks, and what the loop has armed for them.
+// TestMemory measures idle tasks: their structures, their stacks, and the loop's timers for them.
 func TestMemory(t *testing.T) {
 	const n = 25_000
 	v := loop.NewVirtual(1)
@@ -19,7 +19,8 @@ func TestMemory(t *testing.T) {
 		name string
 		f    func(*Task) error
 	}{
-		// The runtime gives a new goroutine the stack that the average one has used lately: these set the average.
+		// The runtime gives a new goroutine a stack of the recent average size: these set the
+		// average.
 		{"the first", func(t *Task) error { return t.Sleep(time.Hour) }},
 		{"asleep", func(t *Task) error { return t.Sleep(time.Hour) }},
 		{"that awaits a future", func(t *Task) error {

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// A Panic is a panic in a task, as it goes on in the parent or in the loop, and the error of the task for whoever
-// joins it.
+// A Panic is a panic of a task: the value with which it continues in the parent or in the loop, and
+// the error that Join returns.
 type Panic struct {
-	Value any    // what the task panicked with
-	Stack string // of the task, then that of each task above that it went through, and where each was started
+	Value any // original panic value
+	// Stack of the task, then of each parent that it passed through, and where each was started
+	Stack string
 }
 
 // Error returns the value and the stacks.
@@ -25,10 +26,10 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// catch is deferred by the coroutine of t.
+// catch records the return or the panic of t; its coroutine defers it.
 func (t *Task) catch() {
 	t.state = returned
-	if t.sched.host == t { // the guest has ended the goroutine, and with it this one
+	if t.sched.host == t { // the guest has ended the goroutine, and with it this task
 		t.sched.handover = handover{}
 	}
 	if v := recover(); v != nil {
@@ -45,10 +46,10 @@ func (t *Task) caught(v any) {
 	t.fault = p
 }
 
-// raise has the panic of a child go on in t.
+// raise continues the panic of a child in t.
 func (t *Task) raise(p *Panic) {
 	switch {
-	case t.fault != nil: // one is enough
+	case t.fault != nil: // the first one counts
 	case t.state == returned:
 		t.fault, t.err = p, p
 		t.cancelChildren()
@@ -58,7 +59,7 @@ func (t *Task) raise(p *Panic) {
 	}
 }
 
-// reraise has t panic as its child did.
+// reraise panics with the panic of a child.
 func (t *Task) reraise() {
 	if t.shielded() {
 		return

@@ -1,11 +1,11 @@
 package task
 
-// A waiter is the place of a task in a queue: that of the scheduler, or of those that wait for the end of a
-// task or for a future.
+// A waiter is the position of a task in a queue: that of the scheduler, or of the tasks that wait
+// for a task's end or for a future.
 type waiter struct {
 	task       *Task
 	gather     *gather  // the task waits for several: see Gather
-	in         *waiters // nil: in none
+	in         *waiters // nil: in no queue
 	prev, next *waiter
 }
 
@@ -28,7 +28,7 @@ func (q *waiters) pop() *waiter {
 	return w
 }
 
-// leave takes w out of the queue that it is in, if any.
+// leave removes w from its queue, if it is in one.
 func (w *waiter) leave() {
 	q := w.in
 	if q == nil {
@@ -47,7 +47,7 @@ func (w *waiter) leave() {
 	w.in, w.prev, w.next = nil, nil, nil
 }
 
-// wakeAll wakes all in the queue. child is the task whose end they have waited for, if it is one.
+// wakeAll wakes all tasks in the queue. child is the task whose end they wait for, if any.
 func (q *waiters) wakeAll(child *Task) {
 	for q.first != nil {
 		w := q.pop()

@@ -6,21 +6,21 @@ import (
 	"superd/loop"
 )
 
-// A sched switches between the tasks of one loop.
+// A sched schedules the tasks of one loop.
 type sched struct {
 	loop    *loop.Loop
 	current *Task // nil: a callback runs
-	active  bool  // it comes to the queue before the present callback ends
-	posted  bool  // it comes to the queue in the next turn
+	active  bool  // it will run the queue before the current callback ends
+	posted  bool  // it will run the queue in the next turn
 	queue   waiters
 	handover
 	turn  uint64
-	left  int // of what a turn may run from the queue
+	left  int // tasks that this turn may still run
 	drain func()
 }
 
-// batch is how many tasks of the queue a turn runs. They wake each other, so that without a bound the
-// turn might never end.
+// batch is how many tasks of the queue a turn runs. Tasks wake each other, so that a turn without
+// this limit might never end.
 const batch = 1024
 
 func schedOf(l *loop.Loop) *sched {
@@ -35,7 +35,7 @@ func schedOf(l *loop.Loop) *sched {
 	return s
 }
 
-// push puts t into the queue.
+// push appends t to the queue.
 func (s *sched) push(t *Task) {
 	t.state = ready
 	s.queue.push(&t.waiter)
@@ -49,7 +49,7 @@ func (s *sched) post() {
 	s.loop.Post(s.drain)
 }
 
-// run has t go on, if it is given, and then those in the queue.
+// run resumes t, unless nil, and then the tasks in the queue.
 func (s *sched) run(t *Task) {
 	if turn := s.loop.Turns(); turn != s.turn {
 		s.turn, s.left = turn, batch
@@ -65,7 +65,8 @@ func (s *sched) run(t *Task) {
 	}
 }
 
-// pause follows run, also after a panic.
+// pause leaves the rest of the queue to the next turn. It runs at the end of run, also after a
+// panic.
 func (s *sched) pause() {
 	s.active = false
 	if s.queue.first != nil && !s.posted {
@@ -73,7 +74,7 @@ func (s *sched) pause() {
 	}
 }
 
-// resume has t run until it waits or returns. It may be called while another task runs, to end t.
+// resume runs t until it waits or returns. It may be called while another task runs, to end t.
 func (s *sched) resume(t *Task) {
 	outer := s.current
 	s.current = t
@@ -87,7 +88,7 @@ func (s *sched) resume(t *Task) {
 	s.settle(t)
 }
 
-// settle follows the suspension or the return of t, on the side of the loop.
+// settle handles the suspension or the return of t, on the loop's stack.
 func (s *sched) settle(t *Task) {
 	if t.state == returned {
 		t.finish()
@@ -96,14 +97,14 @@ func (s *sched) settle(t *Task) {
 	}
 }
 
-// body is what the coroutine runs.
+// body is the function of the coroutine.
 func (t *Task) body(yield func(struct{}) bool) {
 	t.yield = yield
 	defer t.catch()
 	t.err = t.f(t)
 }
 
-// finish follows the return of f.
+// finish handles the return of f.
 func (t *Task) finish() {
 	t.f, t.next, t.yield, t.frames = nil, nil, nil, nil
 	if t.fault != nil {
@@ -121,7 +122,7 @@ func (t *Task) finish() {
 	}
 }
 
-// end follows the end of the last child, and may be that of the parents.
+// end ends t after its last child, and then parents that have no other child left.
 func (t *Task) end() {
 	for t.state == returned && t.newest == nil {
 		if t.scope != nil {
@@ -159,15 +160,15 @@ func (t *Task) leaveParent() {
 	t.older, t.newer = nil, nil
 }
 
-// kill ends t and what is below it at once, since its scope is closed. A task that has called this waits
-// for nothing any more and ends when its function returns.
+// kill ends t and its descendants at once, since its scope is closed. If t itself is the caller,
+// its blocking calls fail from now on, and it ends when its function returns.
 func (t *Task) kill() {
 	t.sched.callOff()
 	t.close()
 	t.killTree()
 }
 
-// close has every blocking call in t and below refused.
+// close makes every blocking call in t and its descendants fail.
 func (t *Task) close() {
 	t.closed = true
 	for c := t.newest; c != nil; c = c.older {
@@ -183,16 +184,17 @@ func (t *Task) killTree() {
 		t.sched.resume(t)
 	case returned:
 		t.end()
+	case running, ended: // the task ends by itself, or has ended
 	}
 }
 
-// killChildren ends the children, also those that the others start while they end.
+// killChildren ends the children, also those started while others end.
 func (t *Task) killChildren() {
 	for c := t.newest; c != nil; {
 		c.killTree()
 		if c.state == ended {
 			c = t.newest
-		} else { // it has called this itself, or one below it has
+		} else { // c or a descendant of it is the caller
 			c = c.older
 		}
 	}

@@ -173,7 +173,7 @@ func TestPanicEndsTheTree(t *testing.T) {
 				r.Errorf("the panic does not name %q:\n%v", in, p)
 			}
 		}
-		if !errors.Is(p, errors.ErrUnsupported) || p.Value != errors.ErrUnsupported {
+		if !errors.Is(p, errors.ErrUnsupported) || p.Value != errors.ErrUnsupported { //nolint:errorlint // the value itself is thrown
 			r.Errorf("the panic has the value %v", p.Value)
 		}
 	})
@@ -241,9 +241,9 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// TestGoexit ends a task as FailNow of package testing does: it is the goroutine of the loop that ends.
+// TestGoexit ends a task as FailNow of package testing does: the goroutine of the loop ends.
 func TestGoexit(t *testing.T) {
-	exit := func(t *Task) error { runtime.Goexit(); return nil }
+	exit := func(*Task) error { runtime.Goexit(); return nil }
 	tests := map[string]func(*rig, *Task) error{
 		"alone":          func(r *rig, t *Task) error { return exit(t) },
 		"with a child":   func(r *rig, t *Task) error { t.Go(r.sleeper("child")); _ = t.Yield(); return exit(t) },
@@ -366,7 +366,7 @@ func TestFuture(t *testing.T) {
 	})
 }
 
-// TestYieldStarvesNothing has tasks that always want to run beside a timer and posted work.
+// TestYieldStarvesNothing runs tasks that always want to run, beside a timer and posted work.
 func TestYieldStarvesNothing(t *testing.T) {
 	busy := func(t *Task) error {
 		for {
@@ -393,7 +393,7 @@ func TestYieldStarvesNothing(t *testing.T) {
 	}
 }
 
-// TestTimeoutLeavesNoTimer has the clock stand still when all is done.
+// TestTimeoutLeavesNoTimer checks that no time passes after the end of all tasks.
 func TestTimeoutLeavesNoTimer(t *testing.T) {
 	v := loop.NewVirtual(1)
 	start := v.Now()
@@ -407,7 +407,7 @@ func TestTimeoutLeavesNoTimer(t *testing.T) {
 	}
 }
 
-// TestEndedTasksAreForgotten has a scope, a future and a parent live longer than many tasks.
+// TestEndedTasksAreForgotten: a scope, a future and a parent outlive many tasks.
 func TestEndedTasksAreForgotten(t *testing.T) {
 	v := loop.NewVirtual(1)
 	s := v.Root().Child()
@@ -438,7 +438,7 @@ func TestEndedTasksAreForgotten(t *testing.T) {
 	s.Close()
 }
 
-// TestRun has the error of the task, and that of a loop stopped by someone else.
+// TestRun: Run returns the error of the task, or that of a loop stopped by other code.
 func TestRun(t *testing.T) {
 	onEach(t, func(r *rig) {
 		r.Root().After(tick, r.Stop)

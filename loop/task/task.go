@@ -1,29 +1,29 @@
-// Package task runs straight-line code on a [loop.Loop]: coroutines that sleep, wait for descriptors and
-// for each other, and clean up after themselves.
+// Package task runs straight-line code on a [loop.Loop]: coroutines that sleep, wait for
+// descriptors and for each other, and clean up after themselves.
 //
-// A [Task] is a function that runs until it makes a blocking call, one of the methods of Task that may
-// wait. Then the loop goes on, and with it callbacks and other tasks, until what the task waits for has
-// happened. Only one task runs at a time, and it is never interrupted elsewhere: between two blocking
-// calls it has all that belongs to the loop to itself, without a lock. A switch is one of the runtime's
-// coroutines, by way of [iter.Pull]: it needs no thread, no channel and no lock, and takes about half as long as
-// handing a value to another goroutine.
+// A [Task] is a function that runs until it makes a blocking call, one of the methods of Task that
+// may wait. Then the loop, and with it callbacks and other tasks, continue until the awaited event
+// has happened. Only one task runs at a time, and it is never interrupted elsewhere: between two
+// blocking calls it may use all of the loop's data without a lock. A switch is one of the runtime's
+// coroutines, through [iter.Pull]: it needs no thread, channel or lock, and takes about half as
+// long as passing a value to another goroutine.
 //
 // # Life
 //
-// [Go] starts a task in a scope, [Task.Go] a child of another task, [Start] a child with a result. The call only
-// puts it into the queue: its function runs when the present callback or task has returned or waits, in the order of
-// the starts. It always runs, once.
+// [Go] starts a task in a scope, [Task.Go] a child of another task, [Start] a child with a result.
+// The call only queues it: its function runs when the current callback or task has returned or
+// waits, in the order of the starts. It always runs, once.
 //
-// A task ends when its function has returned and all its children have ended. If the function returns nil it
-// waits for them; if it returns an error, panics, or was cancelled, it cancels them first. The error of a task is
-// for whoever joins it, by [Task.Join] or [Task.Gather], and is lost if nobody does. Since deferred functions
-// run when the function returns, what the children use is to be released in [Task.Scope], or after they
-// were joined.
+// A task ends when its function has returned and all its children have ended. If the function
+// returns nil it waits for them; if it returns an error, panics, or was cancelled, it cancels them
+// first. The error of a task is returned by [Task.Join] or [Task.Gather], and is otherwise lost.
+// Deferred functions run when the function returns. So release what the children use in
+// [Task.Scope], or after joining them.
 //
 // # Cancellation
 //
-// [Task.Cancel] makes the blocking call that the task is in, and every later one, return [ErrCanceled]. So
-// a task ends by its own code, and its deferred functions run:
+// [Task.Cancel] makes the current blocking call of the task, and every later one, return
+// [ErrCanceled]. So a task ends by its own code, and its deferred functions run:
 //
 //	for {
 //		if err := t.Sleep(time.Second); err != nil {
@@ -32,26 +32,26 @@
 //		tick()
 //	}
 //
-// A deferred function that makes a blocking call gets ErrCanceled at once, too, rather than hang; what has
-// to wait while it cleans up does so in [Task.Shield]. A task that goes on and on making blocking calls
-// after it was cancelled panics, since it would spin for ever. One that is cancelled before it has run
-// still runs, to its first blocking call: so what it was handed, such as a connection, is closed by its
-// deferred functions. [Task.Timeout] is the same for a part of a task and a time.
+// A blocking call in a deferred function gets ErrCanceled at once, too, and does not hang; cleanup
+// that must wait uses [Task.Shield]. A cancelled task that continues to make blocking calls panics,
+// since it would spin forever. A task cancelled before it has run still runs, up to its first
+// blocking call, so that its deferred functions close what it was given, such as a connection.
+// [Task.Timeout] does the same for a part of a task after a time.
 //
-// When the scope of a task is closed, as all are when the loop stops, the task and those below it are cancelled
-// and have ended when Close returns, the newest first; only a task that called Close itself goes
-// on, to its own end. There is no time then to wait for anything, so that a shield does not hold.
+// When the scope of a task is closed, as all are when the loop stops, the task and its descendants
+// are cancelled, the newest first. They have ended when Close returns. Only a task that called
+// Close itself continues to its own end. There is no time to wait then, so a shield has no effect.
 //
 // # Panics
 //
-// A panic goes up the tree as it goes up a call stack: the tasks below it are cancelled, and it goes on in
-// the task above, in the blocking call that it is in, as a [Panic] that has the stacks of both. From a task
-// that Go has started it goes on in the loop, out of Run.
+// A panic goes up the tree like up a call stack: descendants are cancelled, and it continues in the
+// parent, in its current blocking call, as a [Panic] with the stacks of both. From a task started
+// by Go it continues in the loop, out of Run.
 //
 // # Other goroutines
 //
-// Like the loop itself, everything here is for the loop's goroutine, in callbacks and tasks. What blocks a
-// thread runs in a goroutine of its own, which comes back with [loop.Loop.Post] and resolves a [Future]
+// Like the loop, all of this package is for the loop's goroutine, in callbacks and tasks. Work that
+// blocks a thread runs in its own goroutine, which calls [loop.Loop.Post] and resolves a [Future]
 // that the task awaits.
 package task
 
@@ -61,58 +61,59 @@ import (
 	"superd/loop"
 )
 
-// A Task is a function that runs on a loop and may wait. Those of its methods that wait are for the
-// function itself, and panic elsewhere.
+// A Task is a function that runs on a loop and may wait. Methods that wait may only be called by
+// the function itself, and panic elsewhere.
 type Task struct {
-	waiter // the place of the task in the one queue that it is in
+	waiter // position of the task in the queue that it is in
 	sched  *sched
 	f      func(*Task) error
-	err    error  // of f
-	fault  *Panic // to be raised in the task, or the one that has ended it
+	err    error  // error of f
+	fault  *Panic // panic to raise in the task, or the one that has ended it
 
 	parent       *Task
-	newest       *Task // of the children
-	older, newer *Task // among those of parent
+	newest       *Task // newest child
+	older, newer *Task // siblings
 
-	next  func() (struct{}, bool) // has the coroutine go on; nil: it has not begun
-	yield func(struct{}) bool     // has the loop go on
+	next  func() (struct{}, bool) // resumes the coroutine; nil: it has not begun
+	yield func(struct{}) bool     // returns to the loop
 
 	state    state
 	canceled bool
 	closed   bool // the scope was closed
 	want     want
-	refused  int32 // blocking calls in a row that were refused
+	refused  int32 // number of consecutive blocking calls that failed
 	frames   *frame
 	wait     wait
-	due      func() // the callback of what wait arms
+	due      func() // callback of what wait arms
 
 	joiners waiters
-	scope   *loop.Scope    // of Scope; nil: not asked for
-	hook    *loop.Deferred // in the scope that the task was started in; nil: it has a parent
+	scope   *loop.Scope // result of Scope; nil: not requested
+	// Registration in the scope in which the task was started; nil: it has a parent
+	hook    *loop.Deferred
 	started [4]uintptr
 }
 
-// A state tells who acts next.
+// A state says who acts next.
 type state uint8
 
 const (
 	ready     state = iota // the scheduler: the task is in its queue
 	running                // the task
-	suspended              // whatever the task waits for
+	suspended              // the source of the awaited event
 	returned               // the children: f has returned
 	ended
 )
 
-// Go starts a task that runs f, in the scope s: it is cancelled when s is closed. If s is closed, f runs at
-// once and each of its blocking calls returns [ErrCanceled].
+// Go starts a task that runs f in the scope s: it is cancelled when s is closed. If s is closed, f
+// runs at once and each of its blocking calls returns [ErrCanceled].
 func Go(s *loop.Scope, f func(*Task) error) *Task {
 	t := newTask(schedOf(s.Loop()), f)
-	t.hook = s.Defer(t.kill) // at once, if s is closed
+	t.hook = s.Defer(t.kill) // called at once if s is closed
 	return t
 }
 
-// Go starts a task that runs f, as a child of t: t does not end before it. If t has ended, f runs at once
-// and each of its blocking calls returns [ErrCanceled].
+// Go starts a task that runs f, as a child of t: t does not end before it. If t has ended, f runs
+// at once and each of its blocking calls returns [ErrCanceled].
 func (t *Task) Go(f func(*Task) error) *Task {
 	c := newTask(t.sched, f)
 	if t.state == ended {
@@ -140,8 +141,8 @@ func newTask(s *sched, f func(*Task) error) *Task {
 	return t
 }
 
-// Run runs f as a task on l, and l until the task has ended, and returns its error, or that of
-// [loop.Loop.Run]. It is for programs and tests that are one task in the main.
+// Run runs f as a task on l, and l until the task has ended. It returns the task's error, or that
+// of [loop.Loop.Run]. It serves programs and tests whose main part is one task.
 func Run(l *loop.Loop, f func(*Task) error) error {
 	t := Go(l.Root(), f)
 	t.Scope().Defer(l.Stop)
@@ -151,9 +152,9 @@ func Run(l *loop.Loop, f func(*Task) error) error {
 	return t.err
 }
 
-// Cancel makes the blocking call that t is in, and every later one, return [ErrCanceled], but for those in
-// a [Task.Shield]. The children of t are cancelled when its function has returned. Cancelling a task again, or
-// one that has ended, does nothing; a task may cancel itself.
+// Cancel makes the current blocking call of t, and every later one, return [ErrCanceled], except
+// within a [Task.Shield]. The children of t are cancelled when its function has returned.
+// Cancelling a task again, or one that has ended, does nothing; a task may cancel itself.
 func (t *Task) Cancel() {
 	if t.canceled || t.state == ended {
 		return
@@ -172,16 +173,16 @@ func (t *Task) cancelChildren() {
 	}
 }
 
-// Ended reports whether the function of t has returned and all below it has ended.
+// Ended reports whether the function of t has returned and all its descendants have ended.
 func (t *Task) Ended() bool { return t.state == ended }
 
-// Scope returns a scope that is closed when t ends: after its children, and before whoever joins it goes on. What
-// the children use is to be released there rather than by a deferred function of t, which runs when the
-// function returns and does not wait for them.
+// Scope returns a scope that is closed when t ends: after its children, and before tasks that join
+// it continue. Release what the children use there. A deferred function of t would run too early:
+// when the function returns, before the children have ended.
 func (t *Task) Scope() *loop.Scope {
 	if t.scope == nil {
 		t.scope = t.sched.loop.Root().Child()
-		t.scope.Detach() // closed with the root it would be before t has ended
+		t.scope.Detach() // closing it with the root would be before t has ended
 		if t.state == ended {
 			t.scope.Close()
 		}

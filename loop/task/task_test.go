@@ -49,7 +49,7 @@ func (r *rig) run(main func(*Task) error, want ...string) {
 	}
 }
 
-// A story is a main task and what it and those it starts note.
+// A story is a main task and the notes of it and of those it starts.
 type story struct {
 	name string
 	main func(*rig, *Task) error
@@ -67,7 +67,7 @@ func tell(t *testing.T, stories []story) {
 	}
 }
 
-// sleeper returns a function that sleeps for ever, and notes how it ends.
+// sleeper returns a function that sleeps without end, and notes how it is ended.
 func (r *rig) sleeper(name string) func(*Task) error {
 	return func(t *Task) error {
 		defer r.note("%s ends", name)

@@ -9,22 +9,23 @@ import (
 )
 
 var (
-	// ErrCanceled is what blocking calls return in a task that was cancelled, or the scope of which was closed.
+	// ErrCanceled is the error of blocking calls in a task that was cancelled, or whose scope was
+	// closed.
 	ErrCanceled = errors.New("task canceled")
-	// ErrTimeout is what blocking calls return when the time of [Task.Timeout] is over.
+	// ErrTimeout is the error of blocking calls after a [Task.Timeout] has expired.
 	ErrTimeout = errors.New("timeout")
 )
 
-// patience is how many blocking calls in a row may be refused before a task has to have ended.
+// patience is how many consecutive blocking calls of a task may fail before it must have ended.
 const patience = 100_000
 
-// A want is what the loop is to arm when a task has been suspended. It is the loop that does it, since its
-// stack is large already: that of a task need not grow beyond its first 2 KiB for it.
+// A want is what the loop arms when a task was suspended. The loop arms it since its stack is large
+// already, so that a task's stack need not grow beyond its first 2 KiB.
 type want uint8
 
 const (
-	nothing want = iota // what wakes the task knows it
-	turn                // its next turn
+	nothing want = iota // the waking side knows the task
+	turn                // the task's next turn
 	instant
 	readable
 	writable
@@ -39,7 +40,7 @@ type wait struct {
 	err   error
 }
 
-// Sleep waits for d, as [loop.Scope.After] does.
+// Sleep waits for d, like [loop.Scope.After].
 func (t *Task) Sleep(d time.Duration) error {
 	if err := t.enter("Sleep"); err != nil {
 		return err
@@ -48,8 +49,8 @@ func (t *Task) Sleep(d time.Duration) error {
 	return t.suspend()
 }
 
-// Yield lets those tasks run that are about to. Once in a while the loop has its turn, too: a task that
-// computes for long should call it now and then.
+// Yield lets queued tasks run, and from time to time the loop. A task that computes for long should
+// call it now and then.
 func (t *Task) Yield() error {
 	if err := t.enter("Yield"); err != nil {
 		return err
@@ -58,8 +59,8 @@ func (t *Task) Yield() error {
 	return t.suspend()
 }
 
-// Readable waits until fd is readable, hung up or in error. It fails as [loop.Scope.OnReadable] does. Cancel
-// whoever waits for a descriptor before it is closed: closing it wakes nobody.
+// Readable waits until fd is readable, hung up or in error. It fails like [loop.Scope.OnReadable].
+// Cancel tasks that wait for a descriptor before closing it: closing wakes no task.
 func (t *Task) Readable(fd int) error {
 	if err := t.enter("Readable"); err != nil {
 		return err
@@ -80,7 +81,8 @@ func (t *Task) await(fd int, w want) error {
 	return t.suspend()
 }
 
-// Err returns what a blocking call would return at once: [ErrCanceled], [ErrTimeout] or nil.
+// Err returns the error that a blocking call would return at once: [ErrCanceled], [ErrTimeout] or
+// nil.
 func (t *Task) Err() error {
 	if t.frames == nil && !t.canceled && !t.closed {
 		return nil
@@ -107,7 +109,7 @@ func (t *Task) why() error {
 	return err
 }
 
-// enter begins a blocking call. Its error is why there is nothing to wait for.
+// enter begins a blocking call. Its error says why the call must not wait.
 func (t *Task) enter(call string) error {
 	if t.sched.current != t {
 		t.misused(call)
@@ -128,9 +130,11 @@ func (t *Task) misused(call string) {
 	panic(fmt.Sprintf("task: %s called from outside of its task: only the function that the task runs may wait", call))
 }
 
-// suspend lets others run until t is woken, and returns why it was, if it is not for what t waits for.
+// suspend lets others run until t is woken. It returns an error if t was woken for another reason
+// than the awaited event.
 //
-// It has no helper between itself and the switches, since after a switch the processor predicts no return.
+// It calls the switches directly, without helpers, since after a switch the processor mispredicts
+// returns.
 func (t *Task) suspend() error {
 	s := t.sched
 	t.refused = 0
@@ -164,7 +168,7 @@ func (t *Task) suspend() error {
 	return err
 }
 
-// arm follows the suspension of t, on the side of the loop.
+// arm handles the suspension of t, on the loop's stack.
 func (t *Task) arm() {
 	w := t.want
 	t.want = nothing
@@ -180,13 +184,14 @@ func (t *Task) arm() {
 		t.wait.watch, t.wait.err = root.OnReadable(t.wait.fd, t.due)
 	case writable:
 		t.wait.watch, t.wait.err = root.OnWritable(t.wait.fd, t.due)
+	case nothing, turn: // neither a timer nor a watch is needed
 	}
 	if t.wait.err != nil {
 		t.sched.push(t)
 	}
 }
 
-// disarm undoes what t waits for.
+// disarm cancels what t waits for.
 func (t *Task) disarm() {
 	t.wait.timer.Stop()
 	if t.wait.watch != nil {
@@ -196,7 +201,7 @@ func (t *Task) disarm() {
 	t.leave()
 }
 
-// wake has t go on, after those that are about to.
+// wake queues t to continue.
 func (t *Task) wake() {
 	if t.state == suspended {
 		t.disarm()
@@ -204,7 +209,7 @@ func (t *Task) wake() {
 	}
 }
 
-// interrupt wakes t if there is a reason for its present call to return.
+// interrupt wakes t if its current call must return.
 func (t *Task) interrupt() {
 	if t.Err() != nil || t.fault != nil && !t.shielded() {
 		t.wake()

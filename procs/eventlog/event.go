@@ -6,82 +6,104 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"superd/internal/escape"
 )
 
-// A Kind says what an event is about.
+// A Kind is the kind of an event.
 type Kind string
 
-// The kinds of events. Those up to Skip are about one instance.
+// Kinds of events. Those up to Skip are about one instance.
 const (
-	State    Kind = "state"    // its state has changed: from, state, reason; restart_in_s where a timer was set
-	Start    Kind = "start"    // its main process was started
-	NoStart  Kind = "no-start" // its main process could not be started: reason
-	Exit     Kind = "exit"     // its main process has ended
-	Health   Kind = "health"   // it has become healthy or unhealthy: state, reason
-	Output   Kind = "output"   // the last lines of a run that failed
-	Print    Kind = "print"    // a run has printed something for the first time: log tells where
-	Outage   Kind = "outage"   // its output does not get into its log (state: begun), or does again (over): reason
-	Skip     Kind = "skip"     // a time of its schedule has come, or was missed, and nothing was run: reason
-	Command  Kind = "command"  // somebody asked for something: reason, by
+	// State change: from, state, reason; restart_in_s if a timer was set
+	State   Kind = "state"
+	Start   Kind = "start"    // main process started
+	NoStart Kind = "no-start" // main process could not be started: reason
+	Exit    Kind = "exit"     // main process ended
+	Health  Kind = "health"   // became healthy or unhealthy: state, reason
+	Output  Kind = "output"   // last lines of a failed run
+	Print   Kind = "print"    // first output of a run: log has its place
+	// Failure to write output to its log (state: begun), or its end (over): reason
+	Outage Kind = "outage"
+	// A time of the schedule came, or was missed, and no run was started: reason
+	Skip     Kind = "skip"
+	Command  Kind = "command"  // a command was given: reason, by
 	Reload   Kind = "reload"   // the configuration was read again, or refused
-	Shutdown Kind = "shutdown" // superd begins to stop everything
-	Superd   Kind = "superd"   // superd itself has started or has ended
-	Gap      Kind = "gap"      // events are missing here: lost; made by the reader
+	Shutdown Kind = "shutdown" // superd begins to stop all programs
+	Superd   Kind = "superd"   // superd itself has started or ended
+	Gap      Kind = "gap"      // missing events: lost; created by the reader
 )
 
-// An Event is one thing that happened. What says nothing about it is zero, and absent in JSON.
+// Values of an event's State that are not states of an instance.
+const (
+	Healthy   = "healthy" // of health
+	Unhealthy = "unhealthy"
+	Begun     = "begun" // of outage
+	Over      = "over"
+	Started   = "started" // of superd
+	Ended     = "ended"
+)
+
+// An Event is an event. Fields without a value are zero, and absent in JSON.
 //
-// What the kernel calls the greatest resident memory of a process begins with that of superd, from which it was forked:
-// where it is no greater than that, it is only a bound.
+// The kernel's maximum resident memory of a process includes that of superd, from which it was
+// forked. If the value is not greater than superd's, it is only an upper bound.
 type Event struct {
-	Cursor    uint64      `json:"cursor"` // its number, counted from 1 without holes
-	At        time.Time   `json:"at"`     // wall clock, in microseconds
-	Kind      Kind        `json:"kind"`
-	Instance  string      `json:"instance,omitempty"`
-	Program   string      `json:"program,omitempty"`
-	Run       string      `json:"run,omitempty"` // invocation id
-	From      string      `json:"from,omitempty"`
-	State     string      `json:"state,omitempty"`
-	Pid       int         `json:"pid,omitempty"`
-	By        string      `json:"by,omitempty"`
-	Reason    string      `json:"reason,omitempty"`
-	Exit      *ExitStatus `json:"exit,omitempty"`
-	Started   time.Time   `json:"started_at,omitzero"`        // of the run that ended
-	Duration  *float64    `json:"duration_s,omitempty"`       // of the run that ended
-	CPU       *float64    `json:"cpu_s,omitempty"`            // of the run that ended: user and system
-	MaxRSS    int64       `json:"max_rss_bytes,omitempty"`    // of the run that ended: its largest process
-	RSSBound  bool        `json:"max_rss_is_bound,omitempty"` // it had no more than that
-	RestartIn *float64    `json:"restart_in_s,omitempty"`
-	Output    []string    `json:"output,omitempty"` // lines, without their ends
-	Place     string      `json:"log,omitempty"`    // where in the log the output of the run begins, a logs.Cursor
-	Lost      uint64      `json:"lost,omitempty"`   // events that are missing; 0 in a gap: nobody knows how many
+	Cursor     uint64      `json:"cursor"` // number of the event, counted from 1 without holes
+	At         time.Time   `json:"at"`     // wall clock, in microseconds
+	Kind       Kind        `json:"kind"`
+	Instance   string      `json:"instance,omitempty"`
+	Program    string      `json:"program,omitempty"`
+	Run        string      `json:"run,omitempty"` // invocation id
+	From       string      `json:"from,omitempty"`
+	State      string      `json:"state,omitempty"`
+	Pid        int         `json:"pid,omitempty"`
+	By         string      `json:"by,omitempty"`
+	ByKind     string      `json:"by_kind,omitempty"` // kind of actor, for scripts
+	Reason     string      `json:"reason,omitempty"`
+	ReasonKind string      `json:"reason_kind,omitempty"` // kind of reason, for scripts
+	Exit       *ExitStatus `json:"exit,omitempty"`
+	Started    time.Time   `json:"started_at,omitzero"`  // start of the run that ended
+	Duration   *float64    `json:"duration_s,omitempty"` // duration of the run that ended
+	// Processor time of the run that ended, user and system
+	CPU *float64 `json:"cpu_s,omitempty"`
+	// Of the largest process of the run that ended
+	MaxRSS    int64    `json:"max_rss_bytes,omitempty"`
+	RSSBound  bool     `json:"max_rss_is_bound,omitempty"` // max_rss_bytes is an upper bound
+	RestartIn *float64 `json:"restart_in_s,omitempty"`
+	Output    []string `json:"output,omitempty"` // lines without line ends
+	// Where the output of the run begins in the log, a logs.Cursor
+	Place string `json:"log,omitempty"`
+	Lost  uint64 `json:"lost,omitempty"` // number of missing events; 0 in a gap: unknown
 }
 
-// An ExitStatus is how a main process ended.
+// An ExitStatus says how a main process ended.
 type ExitStatus struct {
-	Code   *int    `json:"code"`   // null when a signal ended it, or nobody knows
-	Signal *string `json:"signal"` // "SIGKILL"; null when it exited by itself, or nobody knows
+	Code *int `json:"code"` // null if a signal ended it, or if unknown
+	// Such as "SIGKILL"; null if it exited by itself, or if unknown
+	Signal *string `json:"signal"`
 	Known  bool    `json:"known"`
 }
 
-// Bounds of an event, so that no line outgrows a reader's buffer.
+// Limits of an event, so that no line exceeds a reader's buffer.
 const (
 	maxText   = 2 << 10 // bytes of a reason
 	maxCursor = 1 << 53 // numbers up to it are exact in every JSON reader
 )
 
-// prefix begins each line. It lets a reader pass over events without decoding them.
+// prefix begins each line. With it a reader can skip events without decoding them.
 const prefix = `{"cursor":`
 
-// encode appends e as a line, as encoding/json would without escaping for HTML: a start has several events, and that takes several times as long. A test
-// compares the two.
-func encode(buffer *bytes.Buffer, e *Event) error {
+// Encode appends e as a line, as encoding/json would without HTML escaping, and with escapes for
+// characters that affect a terminal. A start has several events, and encoding/json takes several
+// times as long. A test compares the two.
+func Encode(buffer *bytes.Buffer, e *Event) error {
 	e.At = e.At.UTC().Truncate(time.Microsecond)
 	if !e.Started.IsZero() {
 		e.Started = e.Started.UTC().Truncate(time.Microsecond)
 	}
 	e.Reason = clip(e.Reason)
-	buffer.Grow(256) // most have less than that
+	buffer.Grow(256) // most lines are shorter
 	w := writer{buffer.AvailableBuffer(), nil}
 	w.line = strconv.AppendUint(append(w.line, prefix...), e.Cursor, 10)
 	w.time("at", e.At)
@@ -97,7 +119,9 @@ func encode(buffer *bytes.Buffer, e *Event) error {
 		w.line = strconv.AppendInt(w.line, int64(e.Pid), 10)
 	}
 	w.textIf("by", e.By)
+	w.textIf("by_kind", e.ByKind)
 	w.textIf("reason", e.Reason)
+	w.textIf("reason_kind", e.ReasonKind)
 	if e.Exit != nil {
 		w.exit(e.Exit)
 	}
@@ -129,20 +153,20 @@ func encode(buffer *bytes.Buffer, e *Event) error {
 	return w.err
 }
 
-// A writer makes a line.
+// A writer builds a line.
 type writer struct {
 	line []byte
 	err  error
 }
 
-// key begins a field which is not the first.
+// key begins a field other than the first.
 func (w *writer) key(name string) {
 	w.line = append(append(append(w.line, `,"`...), name...), `":`...)
 }
 
 func (w *writer) text(s string) {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
 			w.value(s)
 			return
 		}
@@ -191,7 +215,7 @@ func (w *writer) exit(e *ExitStatus) {
 	w.line = append(strconv.AppendBool(w.line, e.Known), '}')
 }
 
-// other appends a field that is rare.
+// other appends a rare field.
 func (w *writer) other(name string, v any) {
 	w.key(name)
 	w.value(v)
@@ -205,10 +229,10 @@ func (w *writer) value(v any) {
 		w.err = err
 		return
 	}
-	w.line = append(w.line, bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
+	w.line = append(w.line, escape.JSON(bytes.TrimSuffix(text.Bytes(), []byte("\n")))...)
 }
 
-// clip cuts text to what an event may hold.
+// clip truncates text to what an event may hold.
 func clip(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -220,7 +244,7 @@ func clip(text string) string {
 	return text[:end] + "…"
 }
 
-// number returns the number of the event on a line; not ok: the line is none of superd's.
+// number returns the number of the event on a line; ok is false if the line is not one of superd.
 func number(line []byte) (cursor uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(line, []byte(prefix))
 	if !ok || !bytes.HasSuffix(rest, []byte("}")) {
@@ -234,7 +258,7 @@ func number(line []byte) (cursor uint64, ok bool) {
 	return cursor, err == nil && cursor > 0 && cursor < maxCursor
 }
 
-// decode returns the event on a line; not ok: there is none.
+// decode returns the event on a line; ok is false if there is none.
 func decode(line []byte) (e Event, ok bool) {
 	cursor, ok := number(line)
 	if !ok || json.Unmarshal(line, &e) != nil {

@@ -11,31 +11,32 @@ import (
 	"sync"
 )
 
-// The names of the two files in the runtime directory.
+// Names of the two files in the runtime directory.
 const (
 	currentName = "events.jsonl"
 	oldName     = "events.old.jsonl"
 )
 
-// About how much is written at a time, and how large a buffer may be to be kept, in bytes.
+// Approximate size of a write, and the largest buffer that is reused, in bytes.
 const (
 	writeBytes = 64 << 10
 	restBytes  = 16 << 10
 )
 
-// files are the two files of a log. The writer's goroutine owns them; readers open them by open.
+// files are the two files of a log. The writer's goroutine owns them; readers open them with open.
 type files struct {
 	current, old string
 	maxSize      int64
 	log          *slog.Logger
 
-	names      sync.Mutex // held while files are opened, renamed or found to be replaced
-	generation uint64     // guarded by names: grows when another file has the current name
+	names sync.Mutex // held while files are opened, renamed or found to be replaced
+	// Guarded by names: incremented when another file gets the current name
+	generation uint64
 
-	file   *os.File // nil before the first write and after a failure to open it
+	file   *os.File // nil before the first write and after an open failed
 	size   int64
-	torn   bool // its last line has no end
-	lost   int  // events that were not written since that last worked
+	torn   bool // its last line has no line end
+	lost   int  // events not written since the last successful write
 	buffer bytes.Buffer
 }
 
@@ -53,7 +54,8 @@ func removeFiles(dir string) error {
 	return errors.Join(errs...)
 }
 
-// newest returns the greatest number in the files, 0 without any; one more when the newest file ends in a torn line.
+// newest returns the greatest number in the files, 0 if there is none. It adds one if the newest
+// file ends in an incomplete line.
 func (f *files) newest() (cursor uint64) {
 	held, _, err := f.open()
 	if err != nil {
@@ -65,7 +67,7 @@ func (f *files) newest() (cursor uint64) {
 		for {
 			line, err := lines.next()
 			if err != nil {
-				if err != io.EOF {
+				if !errors.Is(err, io.EOF) {
 					f.log.Warn("earlier events not read to their end", "error", err)
 				}
 				break
@@ -77,7 +79,7 @@ func (f *files) newest() (cursor uint64) {
 			}
 		}
 		if rest := lines.rest(); len(rest) > 0 && file == held[len(held)-1] {
-			if n, ok := number(rest); ok { // it lacks nothing but its end
+			if n, ok := number(rest); ok { // only the line end is missing
 				cursor = max(cursor, n)
 			} else {
 				cursor++
@@ -92,7 +94,7 @@ func (f *files) newest() (cursor uint64) {
 	return cursor
 }
 
-// open opens the files that are there, the older one first, and tells their generation.
+// open opens the existing files, the older one first, and returns their generation.
 func (f *files) open() (held []*os.File, generation uint64, err error) {
 	f.names.Lock()
 	defer f.names.Unlock()
@@ -112,19 +114,19 @@ func (f *files) open() (held []*os.File, generation uint64, err error) {
 	return held, f.generation, nil
 }
 
-// isNow reports whether the current file is still that of the generation.
+// isNow reports whether the current file still has that generation.
 func (f *files) isNow(generation uint64) bool {
 	f.names.Lock()
 	defer f.names.Unlock()
 	return f.generation == generation
 }
 
-// write appends the events, in pieces. Those of a piece that can't be written are lost.
+// write appends the events, in pieces. The events of a failed piece are lost.
 func (f *files) write(events []Event) {
 	f.buffer.Reset()
 	inPiece := 0
 	for i := range events {
-		if err := encode(&f.buffer, &events[i]); err != nil {
+		if err := Encode(&f.buffer, &events[i]); err != nil {
 			f.report(1, err)
 			continue
 		}
@@ -141,7 +143,7 @@ func (f *files) write(events []Event) {
 	}
 }
 
-// report tells the log when events get lost and when they don't any more.
+// report logs when events begin to be lost, and when they are written again.
 func (f *files) report(lost int, err error) {
 	switch {
 	case err != nil:
@@ -155,7 +157,7 @@ func (f *files) report(lost int, err error) {
 	}
 }
 
-// put appends whole lines and returns how many got into the file whole.
+// put appends whole lines and returns how many were written completely.
 func (f *files) put(p []byte) (written int, err error) {
 	if err := f.ready(int64(len(p))); err != nil {
 		return 0, err
@@ -172,7 +174,7 @@ func (f *files) put(p []byte) (written int, err error) {
 	return bytes.Count(p[:n], []byte{'\n'}), err
 }
 
-// ready makes the current file one that n bytes can be appended to.
+// ready makes sure that n bytes can be appended to the current file.
 func (f *files) ready(n int64) error {
 	if f.file != nil && f.replaced() {
 		f.close()
@@ -198,7 +200,7 @@ func (f *files) ready(n int64) error {
 	return f.openCurrent()
 }
 
-// replaced reports whether somebody has removed, replaced or truncated the current file.
+// replaced reports whether the current file was removed, replaced or truncated by another process.
 func (f *files) replaced() bool {
 	named, err := os.Stat(f.current)
 	if err != nil {
@@ -208,7 +210,7 @@ func (f *files) replaced() bool {
 	return err != nil || !os.SameFile(named, opened) || opened.Size() < f.size
 }
 
-// openCurrent opens the current file, makes it if need be, and sees how it ends.
+// openCurrent opens the current file, creates it if necessary, and checks how it ends.
 func (f *files) openCurrent() error {
 	f.names.Lock()
 	defer f.names.Unlock()

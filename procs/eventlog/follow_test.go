@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A follower collects what Follow gives.
+// A follower collects the events from Follow.
 type follower struct {
 	t      *testing.T
 	events chan Event
@@ -103,7 +103,7 @@ func TestSlowFollowerSeesTheGap(t *testing.T) {
 	f := follow(t, l, 0)
 	appendN(t, l, 1)
 	f.expect("1")
-	for i := range 100 { // the follower waits with event 2 at hand
+	for i := range 100 { // the follower is blocked with event 2
 		l.Append(event(i))
 		flush(t, l)
 	}

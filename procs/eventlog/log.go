@@ -1,12 +1,13 @@
-// Package eventlog is the numbered log of what happens to programs, kept in two files of bounded size.
+// Package eventlog is the numbered log of what happens to programs, kept in two files of bounded
+// size.
 //
-// Events get their numbers from [Log.Append] or [Log.Queue], which never block; a goroutine writes them, as JSON a line each, without
-// fsync. The numbers have no holes, so that a number that is not in the files is an event that was lost: because the
-// disk stalled and the queue was full, because it could not be written, or because it is too old to be kept. Readers
-// read the files and nothing else; where numbers are missing they give a [Gap] instead.
+// Events get their numbers from [Log.Append] or [Log.Queue], which never block. A goroutine writes
+// them, as one line of JSON each, without fsync. The numbers have no holes, so a number missing in
+// the files is a lost event: the disk stalled and the queue was full, the write failed, or the
+// event is too old. Readers read only the files; for missing numbers they return a [Gap].
 //
-// The numbering goes on where the files end. What a crash leaves of a last line counts as one lost event; anything else
-// that is no event is passed over.
+// The numbers continue after those in the files. An incomplete last line, left by a crash, counts
+// as one lost event; any other line that is not an event is skipped.
 package eventlog
 
 import (
@@ -18,7 +19,7 @@ import (
 	"time"
 )
 
-// MaxSize is the usual size of each of the two files in bytes: some thousand events.
+// MaxSize is the default size of each of the two files in bytes: some thousand events.
 const MaxSize = 1 << 20
 
 // maxWaiting is how many events may wait for a slow disk.
@@ -27,28 +28,30 @@ const maxWaiting = 8192
 // A Log is the log of one runtime directory. Its methods may be called from any goroutine.
 type Log struct {
 	files files
-	ended chan struct{} // the writer has
-	reads chan struct{} // held while a file is read
+	ended chan struct{} // closed when the writer has ended
+	reads chan struct{} // semaphore of reads of files
 
 	mu      sync.Mutex
-	more    sync.Cond // for the writer
+	more    sync.Cond // wakes the writer
 	waiting []Event
 	dropped int           // events that did not fit since the writer last looked
 	next    uint64        // number of the next event
-	handled uint64        // newest number that is either written or lost
-	asked   bool          // what waits is to be written
-	closed  bool          // no further event is taken
-	changed chan struct{} // closed when handled grows or the log ends; nil while nobody waits
+	handled uint64        // newest number that is written or lost
+	asked   bool          // waiting events must be written
+	closed  bool          // no further events are accepted
+	changed chan struct{} // closed when handled grows or the log ends; nil if not awaited
 }
 
-// maxReads bounds how many readers are in the hands of the file system at a time.
+// maxReads bounds how many readers may block in the file system at the same time.
 const maxReads = 2
 
-// Threads is how many threads a log may keep waiting in the kernel: the writer's, one that opens files, and readers'.
+// Threads is how many threads a log may block in the kernel: the writer's, one that opens files,
+// and those of readers.
 const Threads = 1 + 1 + maxReads
 
-// Open returns the log in dir, whose files grow to maxSize bytes each. Where the files can't be read or written, superd
-// goes on without them: log is told, and writing is tried again with each event.
+// Open returns the log in dir, with files of up to maxSize bytes each. If the files can't be read
+// or written, superd continues without them: it logs a warning and tries to write again with each
+// event.
 func Open(dir string, maxSize int64, log *slog.Logger) *Log {
 	l := &Log{files: newFiles(dir, maxSize, log), ended: make(chan struct{}), reads: make(chan struct{}, maxReads)}
 	l.more.L = &l.mu
@@ -58,13 +61,13 @@ func Open(dir string, maxSize int64, log *slog.Logger) *Log {
 	return l
 }
 
-// Append numbers the event and has it written.
+// Append numbers the event and writes it soon.
 func (l *Log) Append(e Event) {
 	l.Queue(e)
 	l.Write()
 }
 
-// Write has what is queued written.
+// Write makes the writer write the queued events.
 func (l *Log) Write() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +77,8 @@ func (l *Log) Write() {
 	}
 }
 
-// Queue numbers the event, to be written after the next call of Write, Append or Flush at the latest.
+// Queue numbers the event. It is written at the latest after the next call of Write, Append or
+// Flush.
 func (l *Log) Queue(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,13 +88,14 @@ func (l *Log) Queue(e Event) {
 	e.Cursor = l.next
 	l.next++
 	if len(l.waiting) == maxWaiting {
-		l.dropped++ // lost, as the hole in the numbers tells
+		l.dropped++ // lost, which shows as a hole in the numbers
 		return
 	}
 	l.waiting = append(l.waiting, e)
 }
 
-// Flush returns when all events so far are written or lost. The error is that of ctx, if that ends first.
+// Flush returns when all events so far are written or lost. The error is that of ctx, if that ends
+// first.
 func (l *Log) Flush(ctx context.Context) error {
 	l.Write()
 	l.mu.Lock()
@@ -116,7 +121,8 @@ func (l *Log) Idle() bool {
 	return l.handled+1 == l.next
 }
 
-// Close takes no further event, waits, for at most patience, until those before are written, and ends the followers.
+// Close accepts no further events, waits for at most patience until earlier ones are written, and
+// ends the followers.
 func (l *Log) Close(patience time.Duration) {
 	l.mu.Lock()
 	l.closed = true
@@ -128,7 +134,7 @@ func (l *Log) Close(patience time.Duration) {
 	}
 }
 
-// IsAlone reports whether nothing else is in dir than a log's files.
+// IsAlone reports whether dir contains only files of a log.
 func IsAlone(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {
@@ -142,7 +148,7 @@ func IsAlone(dir string) bool {
 // Remove removes the files of the log in dir, if there are any.
 func Remove(dir string) error { return removeFiles(dir) }
 
-// run writes what is queued.
+// run writes queued events.
 func (l *Log) run() {
 	var batch []Event
 	for {
@@ -160,7 +166,7 @@ func (l *Log) run() {
 		if dropped > 0 {
 			l.files.log.Warn("events are lost: the file system of the runtime directory is too slow", "lost", dropped)
 		}
-		clear(batch) // lets go of the strings
+		clear(batch) // frees the strings
 		if batch = batch[:0]; cap(batch) > 256 {
 			batch = nil // after a burst
 		}
@@ -184,8 +190,8 @@ func (l *Log) run() {
 	}
 }
 
-// progress returns how far the writer has come, and what is closed when it has come further. It has ended if nothing
-// will follow.
+// progress returns how far the writer is, and a channel that is closed when it has progressed.
+// ended reports that nothing will follow.
 func (l *Log) progress() (handled uint64, changed <-chan struct{}, ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +206,7 @@ func (l *Log) progress() (handled uint64, changed <-chan struct{}, ended bool) {
 	return l.handled, l.changed, false
 }
 
-// assigned returns the newest number that was given.
+// assigned returns the newest assigned number.
 func (l *Log) assigned() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

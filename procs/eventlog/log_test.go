@@ -18,11 +18,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"superd/internal/escape"
 )
 
 const patience = 90 * time.Second
 
-// notes is what was logged.
+// notes collects log messages.
 type notes struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -369,7 +371,8 @@ func TestFlushEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// FuzzReader reads any file: nothing stops the log, numbers grow, holes are told, and what is appended then is read.
+// FuzzReader reads any file: nothing stops the log, cursors grow, gaps are reported, and events
+// appended afterwards are read.
 func FuzzReader(f *testing.F) {
 	line := func(n int) string {
 		e := event(n)
@@ -450,7 +453,7 @@ func keys(from iter.Seq2[Event, error]) iter.Seq[Event] {
 	}
 }
 
-// TestTold asks which starts and exits are in the files: both files, and nothing but what they have whole.
+// TestTold: the starts and exits in the files are found, in both files, and only complete ones.
 func TestTold(t *testing.T) {
 	dir := t.TempDir()
 	l, _ := open(t, dir, 400)
@@ -462,7 +465,7 @@ func TestTold(t *testing.T) {
 	} {
 		e.At, e.Instance = now(), "web"
 		l.Append(e)
-		flush(t, l) // a write for each
+		flush(t, l) // one write for each
 	}
 	if _, err := os.Stat(filepath.Join(dir, oldName)); err != nil {
 		t.Fatalf("it is to fill two files: %v", err)
@@ -482,10 +485,11 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// Each event is encoded as encoding/json has it: what readers know is one form.
+// TestEventsAreEncodedAsJSON: each event is encoded exactly as encoding/json does it, so that its
+// readers know one form.
 func TestEventsAreEncodedAsJSON(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	texts := []string{"", "web", "a b", "<&>", "\"\\", "tab\t", "ü€", "\xff", "\u2028", "\x7f"}
+	texts := []string{"", "web", "a b", "<&>", "\"\\", "tab\t", "ü€", "\xff", "\u2028", "\x7f\u009b\u202e"}
 	text := func() string { return texts[rng.IntN(len(texts))] }
 	seconds := func() *float64 {
 		return []*float64{nil, new(0.0), new(1.5), new(1e-9), new(1e21)}[rng.IntN(5)]
@@ -493,7 +497,8 @@ func TestEventsAreEncodedAsJSON(t *testing.T) {
 	for range 5000 {
 		e := Event{
 			Cursor: rng.Uint64N(maxCursor), At: time.Unix(rng.Int64N(1<<31), rng.Int64N(1e9)), Kind: Kind(text()), Instance: text(), Program: text(), Run: text(), From: text(),
-			State: text(), Pid: rng.IntN(3), By: text(), Reason: text(), Duration: seconds(), CPU: seconds(), MaxRSS: rng.Int64N(3), RSSBound: rng.IntN(2) == 0,
+			State: text(), Pid: rng.IntN(3), By: text(), ByKind: text(), Reason: text(), ReasonKind: text(),
+			Duration: seconds(), CPU: seconds(), MaxRSS: rng.Int64N(3), RSSBound: rng.IntN(2) == 0,
 			RestartIn: seconds(), Place: text(), Lost: rng.Uint64N(3),
 		}
 		if rng.IntN(2) == 0 {
@@ -502,7 +507,7 @@ func TestEventsAreEncodedAsJSON(t *testing.T) {
 			e.Output = []string{text(), text()}
 		}
 		var got, want bytes.Buffer
-		if err := encode(&got, &e); err != nil {
+		if err := Encode(&got, &e); err != nil {
 			t.Fatal(err)
 		}
 		enc := json.NewEncoder(&want)
@@ -510,11 +515,11 @@ func TestEventsAreEncodedAsJSON(t *testing.T) {
 		if err := enc.Encode(e); err != nil {
 			t.Fatal(err)
 		}
-		if got.String() != want.String() {
+		if got.String() != string(escape.JSON(want.Bytes())) {
 			t.Fatalf("encoded as\n%swant\n%s", got.String(), want.String())
 		}
 	}
-	if n, known := reflect.TypeFor[Event]().NumField(), 21; n != known {
+	if n, known := reflect.TypeFor[Event]().NumField(), 23; n != known {
 		t.Errorf("an event has %d fields; encode and this test know %d", n, known)
 	}
 }

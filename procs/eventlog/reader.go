@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -10,11 +11,12 @@ import (
 	"time"
 )
 
-// Since gives the events after the one numbered cursor that are in the files now; 0 stands for before the oldest one that
-// is kept. Where events are missing it gives a gap, whose cursor is that of the last one missing. A cursor that was
-// never given, as after the files were removed, gives a gap of unknown size and then all there is.
+// Since yields the events after cursor that are in the files now; 0 is before the oldest one. For
+// missing events it yields a gap, whose cursor is that of the last missing one. For a cursor that
+// was never assigned, as after the files were removed, it yields a gap of unknown size and then all
+// events.
 //
-// It reads files and may take its time. An error ends it.
+// It reads files and may block. An error ends it.
 func (l *Log) Since(cursor uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		r := &reader{log: l, last: cursor, yield: yield}
@@ -26,7 +28,7 @@ func (l *Log) Since(cursor uint64) iter.Seq2[Event, error] {
 	}
 }
 
-// Follow is [Log.Since] and goes on with what happens from now on, until the log is closed or ctx is done.
+// Follow is [Log.Since], and continues with later events until the log is closed or ctx is done.
 func (l *Log) Follow(ctx context.Context, cursor uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		r := &reader{log: l, last: cursor, yield: yield}
@@ -48,19 +50,21 @@ func (l *Log) Follow(ctx context.Context, cursor uint64) iter.Seq2[Event, error]
 	}
 }
 
-// A reader gives events in the order of their numbers.
+// A reader yields events in the order of their numbers.
 type reader struct {
 	log   *Log
-	last  uint64 // number of the last event given, or told to be missing; 0: any may be next
+	last  uint64 // number of the last event, or missing event, yielded; 0: any may be next
 	yield func(Event, error) bool
 
-	held       []*os.File // that are to be read, the older one first; the first is being read by lines
+	// Files to read, the older one first; lines reads the first
+	held       []*os.File
 	lines      *lines
 	generation uint64
 	opened     bool
 }
 
-// begin deals with a cursor that was never given. Like the other methods it reports whether the reader goes on.
+// begin handles a cursor that was never assigned. Like the other methods it reports whether the
+// reader continues.
 func (r *reader) begin() bool {
 	newest := r.log.assigned()
 	if r.last <= newest {
@@ -72,10 +76,10 @@ func (r *reader) begin() bool {
 	return r.yield(gap, nil)
 }
 
-// catchUp gives all events that are in the files, among them those up to handled, unless they are lost.
+// catchUp yields all events in the files. It includes those up to handled unless they are lost.
 func (r *reader) catchUp(handled uint64) bool {
 	if !r.opened || !r.log.files.isNow(r.generation) {
-		// What was held is read to its end first: it may be gone from the directory.
+		// First read the held files to their end: they may have been removed from the directory.
 		if !r.drain() || !r.open() {
 			return false
 		}
@@ -107,7 +111,7 @@ func (r *reader) close() {
 	r.held, r.lines = nil, nil
 }
 
-// drain reads what is held to its end. The newest file stays open.
+// drain reads the held files to their end. The newest file stays open.
 func (r *reader) drain() bool {
 	for len(r.held) > 0 {
 		if r.lines == nil {
@@ -117,9 +121,9 @@ func (r *reader) drain() bool {
 		line, err := r.lines.next()
 		<-r.log.reads
 		switch {
-		case err == io.EOF && len(r.held) == 1:
+		case errors.Is(err, io.EOF) && len(r.held) == 1:
 			return true
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			r.held[0].Close()
 			r.held, r.lines = r.held[1:], nil
 		case err != nil:
@@ -132,7 +136,7 @@ func (r *reader) drain() bool {
 	return true
 }
 
-// give passes on the event of a line, if there is one that was not given yet.
+// give yields the event of a line, unless there is none or it was already yielded.
 func (r *reader) give(line []byte) bool {
 	if n, ok := number(line); !ok || n <= r.last {
 		return true
@@ -148,7 +152,7 @@ func (r *reader) give(line []byte) bool {
 	return r.yield(e, nil)
 }
 
-// skip tells that the events up to cursor are missing.
+// skip yields a gap up to cursor.
 func (r *reader) skip(cursor uint64, at time.Time) bool {
 	lost := cursor - r.last
 	r.last = cursor
@@ -164,8 +168,8 @@ type Told struct {
 	Start, Exit bool
 }
 
-// Told returns, by invocation id, of which runs the files have a start or an exit. It reads them and may take its time; after an error
-// it returns those that it has seen.
+// Told returns the runs with a start or an exit in the files, by invocation id. It reads the files
+// and may block; after an error it returns those found so far.
 func (l *Log) Told() (map[string]Told, error) {
 	told := map[string]Told{}
 	held, _, err := l.files.open()
@@ -177,7 +181,7 @@ func (l *Log) Told() (map[string]Told, error) {
 		for {
 			line, lineErr := lines.next()
 			if lineErr != nil {
-				if lineErr != io.EOF && err == nil {
+				if !errors.Is(lineErr, io.EOF) && err == nil {
 					err = fmt.Errorf("read events: %w", lineErr)
 				}
 				break
@@ -185,7 +189,7 @@ func (l *Log) Told() (map[string]Told, error) {
 			if _, ok := number(line); !ok {
 				continue
 			}
-			// Quotes within a value are escaped: these are keys. The line need not be decoded.
+			// Quotes within a value are escaped, so these are keys. The line need not be decoded.
 			start, exit := bytes.Contains(line, []byte(`"kind":"start"`)), bytes.Contains(line, []byte(`"kind":"exit"`))
 			if !start && !exit {
 				continue
@@ -203,21 +207,22 @@ func (l *Log) Told() (map[string]Told, error) {
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// lines gives the complete lines of a file that grows. Lines longer than its buffer are passed over.
+// lines yields the complete lines of a growing file. It skips lines longer than its buffer.
 type lines struct {
 	file   *os.File
-	offset int64 // in the file, of what follows the buffer
+	offset int64 // offset in the file of what follows the buffer
 	buffer []byte
-	from   int // what is read and not given yet lies in buffer[from:to]
+	from   int // unread bytes are in buffer[from:to]
 	to     int
-	long   bool // what comes next is the rest of a line that is passed over
+	long   bool // the next bytes belong to a skipped line
 }
 
 const lineBytes = 64 << 10
 
 func newLines(file *os.File) *lines { return &lines{file: file, buffer: make([]byte, lineBytes)} }
 
-// next returns a line without its end, valid until the next call; [io.EOF] when there is no complete one for now.
+// next returns a line without its line end, valid until the next call; [io.EOF] if there is no
+// complete line yet.
 func (l *lines) next() ([]byte, error) {
 	for {
 		if i := bytes.IndexByte(l.buffer[l.from:l.to], '\n'); i >= 0 {
@@ -243,5 +248,5 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// rest returns what the file has after its last line end, as far as next has read.
+// rest returns the bytes after the last line end, as far as next has read.
 func (l *lines) rest() []byte { return l.buffer[l.from:l.to] }

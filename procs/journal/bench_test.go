@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A snapshot is about as large as what is recorded of an instance.
+// A snapshot is about as large as the record of an instance.
 type snapshot struct {
 	State    string  `json:"state"`
 	Pid      int     `json:"pid"`
@@ -46,13 +46,13 @@ func BenchmarkPut(b *testing.B) {
 			j, _ := mustOpen(b, b.TempDir())
 			b.ReportAllocs()
 			for b.Loop() {
-				mustPut(b, j, "birth/web/1", value)
+				mustPut(b, j, "start/web/1", value)
 			}
 		})
 	}
 }
 
-// BenchmarkQueue is what the loop pays at each change of state, the snapshot made anew included.
+// BenchmarkQueue measures the loop's share of each change of state, with a new snapshot.
 func BenchmarkQueue(b *testing.B) {
 	keys := make([]string, 1000)
 	for i := range keys {
@@ -69,7 +69,8 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// BenchmarkQueueToFile is what a change of state costs in all, written by the other goroutine.
+// BenchmarkQueueToFile measures the total cost of a change of state, with the write by the other
+// goroutine.
 func BenchmarkQueueToFile(b *testing.B) {
 	keys := make([]string, 1000)
 	for i := range keys {
@@ -91,7 +92,8 @@ func BenchmarkQueueToFile(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen opens a journal of 10,000 instances, as it is after a compaction and just before the next.
+// BenchmarkOpen opens a journal of 10,000 instances, as it is after a compaction and just before
+// the next.
 func BenchmarkOpen(b *testing.B) {
 	for _, times := range []int{1, 4} {
 		b.Run(fmt.Sprintf("10000 instances recorded %d times", times), func(b *testing.B) {

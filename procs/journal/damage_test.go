@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A change is one record of a journal made for a test.
@@ -14,7 +17,8 @@ type change struct {
 	key, value string // value "": deleted
 }
 
-// journalOf returns a journal's content and the changes in it, line by line; the first is the header's, and empty.
+// journalOf returns a journal's content and the changes in it, line by line; the first is the
+// header's, and empty.
 func journalOf(t testing.TB, rng *rand.Rand, n int) (lines [][]byte, changes []change) {
 	t.Helper()
 	first, err := appendHeader(nil, header{"journal", format, boot, Writer{Pid: 7}})
@@ -43,7 +47,7 @@ type rawJSON string
 
 func (r rawJSON) AppendJSON(b []byte) []byte { return append(b, r...) }
 
-// folded returns what the changes come to, those of the damaged lines left out.
+// folded returns the values after the changes, without those of damaged lines.
 func folded(changes []change, damaged func(line int) bool) map[string]string {
 	want := map[string]string{}
 	for i, c := range changes {
@@ -58,11 +62,15 @@ func folded(changes []change, damaged func(line int) bool) map[string]string {
 	return want
 }
 
-// readContent returns what a journal with that content says, and sees that it says the same written anew.
+// longestTested bounds records, so that a test need not fill the memory.
+const longestTested = 4 << 20
+
+// readContent returns the state of a journal with that content, and checks that a rewritten journal
+// has the same state.
 func readContent(t testing.TB, content []byte) *State {
 	t.Helper()
 	read := func(content []byte) (*State, []byte) {
-		f, err := foldOf(bytes.NewReader(content))
+		f, err := foldOf(bytes.NewReader(content), longestTested)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,13 +177,13 @@ func FuzzRead(f *testing.F) {
 	odd, _ := appendRecord(nil, "odd \"\\\u2028", nil)
 	f.Add(odd)
 	f.Fuzz(func(t *testing.T, content []byte) {
-		state := readContent(t, content) // a newer format would take a checksum that no fuzzer finds
+		state := readContent(t, content) // a newer format needs a checksum that no fuzzer finds
 		for key, value := range state.Values {
 			if !bytes.Contains(content, slices.Concat([]byte(`"v":`), value, []byte("}\n"))) {
 				t.Fatalf("%q = %s is invented", key, value)
 			}
 		}
-		// A record behind it counts, and makes none of what is torn.
+		// A record after it counts, and does not complete a torn one.
 		line, err := appendRecord(nil, "new", 1)
 		if err != nil {
 			t.Fatal(err)
@@ -200,11 +208,57 @@ func TestALineLongerThanAnyRecordIsPassedOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []int{64 << 10, 2 * maxRecordBytes, 3*maxRecordBytes + 5} {
+	for _, n := range []int{64 << 10, 2 * longestTested, 3*longestTested + 5} {
 		for _, end := range []string{"", "\n"} {
 			garbage := append(bytes.Repeat([]byte("x"), n), end...)
 			state := readContent(t, slices.Concat(line[:0], garbage, line))
 			equal(t, fmt.Sprintf("%d bytes of garbage, then %q", n, end), texts(state), map[string]string{"a": "1"})
 		}
+	}
+}
+
+// TestALostTailIsNoticed cuts a journal anywhere: the missing length is reported, except for writes
+// that were not acknowledged.
+func TestALostTailIsNoticed(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := mustOpen(t, dir)
+	for i := range 20 {
+		mustPut(t, j, fmt.Sprint("key", i%5), i)
+	}
+	j.Close(time.Minute)
+	path := filepath.Join(dir, fileName)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(content []byte) *State {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		state, err := Read(dir, boot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	for n := range whole {
+		state := read(whole[:n])
+		if headed := bytes.Count(whole[:n], []byte("\n")) >= 2; headed && state.Lost != int64(len(whole)-n) || !headed && state.Lost != -1 {
+			t.Fatalf("cut to %d of %d bytes: %d bytes are told as lost", n, len(whole), state.Lost)
+		}
+	}
+	for _, more := range []string{"", `1234`, `12345678 {"k":"key1","v`} {
+		if state := read(append(bytes.Clone(whole), more...)); state.Lost != 0 || state.Damaged != 0 {
+			t.Errorf("with %q behind the end: %d bytes lost, %d lines damaged", more, state.Lost, state.Damaged)
+		}
+	}
+	// The next journal there records its length afresh.
+	j, state := mustOpen(t, dir)
+	defer j.Close(time.Minute)
+	if mustPut(t, j, "key0", 100); state.Lost != 0 {
+		t.Errorf("written anew: %d bytes are told as lost", state.Lost)
+	}
+	if content, err := os.ReadFile(path); err != nil || read(content).Lost != 0 {
+		t.Errorf("written anew and written to: lost, or %v", err)
 	}
 }

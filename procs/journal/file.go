@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,22 +14,23 @@ import (
 	"slices"
 	"syscall"
 
-	"superd/crashpoint"
+	"superd/internal/failpoint"
 )
 
-// The names of the file in the runtime directory, and of the one that is to take its place.
+// Names of the file in the runtime directory, and of its replacement while that is written.
 const (
 	fileName = "journal"
 	newName  = "journal.new"
 )
 
-// minLimitBytes is the size below which a journal is not compacted; by excessBytes it may outgrow its limit at most while there is more to write.
+// A journal smaller than minLimitBytes is not compacted; it may exceed its limit by at most
+// excessBytes while there is more to write.
 const (
 	minLimitBytes = 256 << 10
 	excessBytes   = 4 << 20
 )
 
-// A file is the journal on disk, open for appending. It is used by one goroutine at a time.
+// A file is the journal on disk, open for appending. Only one goroutine at a time uses it.
 type file struct {
 	path   string
 	log    *slog.Logger
@@ -36,11 +38,12 @@ type file struct {
 
 	f       *os.File // nil after close
 	size    int64
-	limit   int64  // the size above which it is to be compacted when nothing else is to be written
-	leading []byte // the header where it is still to be written, else nil
+	endAt   int64  // offset of the end record
+	limit   int64  // size above which it is compacted when idle
+	leading []byte // header if it is not yet written, else nil
 }
 
-// openFile returns the journal in dir, written anew, and what was in it.
+// openFile returns the journal in dir, newly written, and its previous contents.
 func openFile(dir, boot string, log *slog.Logger) (*file, *State, error) {
 	j := &file{path: filepath.Join(dir, fileName), log: log}
 	old, err := openJournal(j.path)
@@ -72,7 +75,7 @@ func openFile(dir, boot string, log *slog.Logger) (*file, *State, error) {
 	}
 	log.Warn("journal not written anew: the old file is written on", "error", err)
 	j.size, j.limit = folded.size, 2*max(minLimitBytes, folded.size)
-	j.leading = j.header
+	j.leading = appendEnd(bytes.Clone(j.header), 0)
 	if err := folded.copyTo(io.Discard, old, state.see); err != nil {
 		old.Close()
 		return nil, nil, fmt.Errorf("read %s: %w", j.path, err)
@@ -80,10 +83,10 @@ func openFile(dir, boot string, log *slog.Logger) (*file, *State, error) {
 	return j, state, nil
 }
 
-// openJournal opens the file at path, nil if there is none.
+// openJournal opens the file at path, and returns nil if there is none.
 func openJournal(path string) (*os.File, error) {
-	// Without waiting, should somebody have put a FIFO there.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	// O_NONBLOCK, in case path is a FIFO.
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -106,7 +109,7 @@ func openJournal(path string) (*os.File, error) {
 }
 
 func read(f *os.File) (*fold, error) {
-	folded, err := foldOf(io.NewSectionReader(f, 0, 1<<62))
+	folded, err := foldOf(io.NewSectionReader(f, 0, 1<<62), maxRecordBytes)
 	if newer, ok := errors.AsType[*VersionError](err); ok {
 		newer.Path = f.Name()
 		return nil, newer
@@ -117,20 +120,20 @@ func read(f *os.File) (*fold, error) {
 	return folded, nil
 }
 
-// renew writes what folded says of the open file, if there is one, into a new one, which takes its place. After an error
-// all is as it was.
+// renew writes the records of folded, read from the open file if there is one, into a new file that
+// replaces it. After an error nothing has changed.
 func (j *file) renew(folded *fold, see func(line []byte)) error {
 	path := filepath.Join(filepath.Dir(j.path), newName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	size, err := j.writeTo(f, folded, see)
 	if err == nil {
-		crashpoint.Here("journal.before-rename")
+		failpoint.Here("journal.before-rename")
 		err = os.Rename(path, j.path)
 	}
 	if err != nil {
@@ -138,17 +141,18 @@ func (j *file) renew(folded *fold, see func(line []byte)) error {
 		os.Remove(path)
 		return err
 	}
-	crashpoint.Here("journal.after-rename")
+	failpoint.Here("journal.after-rename")
 	j.close()
-	j.f, j.size, j.leading = f, size, nil
+	j.f, j.size, j.endAt, j.leading = f, size, int64(len(j.header)), nil
 	j.limit = max(minLimitBytes, 4*size)
 	return nil
 }
 
-// writeTo writes header and records into f.
+// writeTo writes header and records to f.
 func (j *file) writeTo(f *os.File, folded *fold, see func(line []byte)) (size int64, err error) {
 	w := bufio.NewWriterSize(f, writeBytes)
-	w.Write(j.header) // an error stays with w
+	w.Write(j.header) // w keeps the error
+	w.Write(appendEnd(nil, 0))
 	if folded != nil {
 		if err := folded.copyTo(w, j.f, see); err != nil {
 			return 0, err
@@ -157,18 +161,22 @@ func (j *file) writeTo(f *os.File, folded *fold, see func(line []byte)) (size in
 	if err := w.Flush(); err != nil {
 		return 0, err
 	}
-	return f.Seek(0, io.SeekCurrent)
+	if size, err = f.Seek(0, io.SeekCurrent); err == nil {
+		_, err = f.WriteAt(appendEnd(nil, size), int64(len(j.header)))
+	}
+	return size, err
 }
 
-// outgrown reports whether the file is to be compacted when there is nothing else to do.
+// outgrown reports whether the file should be compacted when idle.
 func (j *file) outgrown() bool { return j.f != nil && j.size > j.limit }
 
-// overgrown reports whether that must not wait: the file has become too large, or the room for it and another one might soon be gone.
+// overgrown reports whether compaction must not wait: the file is too large, or there may soon be
+// no room for a second file.
 func (j *file) overgrown() bool {
 	return j.outgrown() && (j.size > j.limit+min(j.limit, excessBytes) || roomBeside(j.f) < 4*j.size)
 }
 
-// compact makes the file as small as what it says. When that fails, it grows on.
+// compact reduces the file to its current records. If that fails, the file continues to grow.
 func (j *file) compact() {
 	folded, err := read(j.f)
 	if err == nil {
@@ -180,8 +188,8 @@ func (j *file) compact() {
 	}
 }
 
-// write appends whole lines. After an error none of them counts: what there is of them is cut off, or else ends in the
-// next write and so has a wrong checksum.
+// write appends whole lines. After an error none of them counts: a partial write is truncated, or
+// else joined with the next write and has a wrong checksum.
 func (j *file) write(lines []byte) error {
 	if j.f == nil {
 		return errClosed
@@ -189,12 +197,18 @@ func (j *file) write(lines []byte) error {
 	if len(j.leading) > 0 {
 		lines = slices.Concat(j.leading, lines)
 	}
-	crashpoint.Here("journal.before-write")
-	n, err := j.f.Write(lines)
-	crashpoint.Here("journal.after-write")
+	failpoint.Here("journal.before-write")
+	n, err := j.f.WriteAt(lines, j.size)
+	failpoint.Here("journal.after-write")
 	if err == nil {
+		if len(j.leading) > 0 {
+			j.endAt, j.leading = j.size+int64(len(j.header)), nil
+		}
 		j.size += int64(n)
-		j.leading = nil
+		// If the end record can't be written, the old one stays; a loss of what follows it may go
+		// unnoticed.
+		var line [64]byte
+		_, _ = j.f.WriteAt(appendEnd(line[:0], j.size), j.endAt)
 		return nil
 	}
 	if n > 0 && j.f.Truncate(j.size) != nil {

@@ -4,38 +4,51 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 )
 
-// A fold is what a journal says: where the last record of each key is.
+// A fold is the contents of a journal: the position of the last record of each key.
 type fold struct {
 	header  header // zero: none was found
 	last    map[string]span
-	damaged int // lines that are no record, or not only one
+	damaged int // lines that are not exactly one valid record
 	size    int64
+	end     int64 // least size written according to the end record; -1: none
 }
 
-// A span is a record's line in the file, with its newline.
+// lost returns how many bytes are missing at the end; -1 if unknown.
+func (f *fold) lost() int64 {
+	if f.end < 0 {
+		return -1
+	}
+	return max(f.end-f.size, 0)
+}
+
+// A span is the line of a record in the file, with its newline.
 type span struct {
 	at   int64
 	size int
 }
 
-// foldOf reads a journal. The error is one of reading, or a *VersionError; damage is none.
-func foldOf(r io.Reader) (*fold, error) {
-	f := &fold{last: map[string]span{}}
-	lines := lineReader{from: bufio.NewReaderSize(r, 64<<10)}
+// foldOf reads a journal with records of at most longest bytes. The error is one of reading, or a
+// *VersionError; damage is not an error.
+func foldOf(r io.Reader, longest int) (*fold, error) {
+	f := &fold{last: map[string]span{}, end: -1}
+	lines := lineReader{from: bufio.NewReaderSize(r, 64<<10), longest: longest}
 	for {
 		line, size, err := lines.next()
 		if err != nil {
-			if size > 0 { // torn
-				f.size += size
+			if size > 0 && (f.end < 0 || f.size < f.end) {
+				// A line after the end was being written when superd was killed; nothing depended
+				// on it.
 				f.damaged++
 			}
-			if err == io.EOF {
+			f.size += size
+			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return f, err
@@ -55,13 +68,17 @@ func foldOf(r io.Reader) (*fold, error) {
 	}
 }
 
-// add counts the record that ends where the file has been read to.
+// add records the position of the record that was just read.
 func (f *fold) add(text []byte) (known bool, err error) {
 	if h, ok := parseHeader(text); ok {
 		if h.Format > format {
 			return true, &VersionError{Format: h.Format, Writer: h.Writer}
 		}
 		f.header = h
+		return true, nil
+	}
+	if end, ok := parseEnd(text); ok {
+		f.end = end
 		return true, nil
 	}
 	key, value, ok := parseRecord(text)
@@ -77,8 +94,8 @@ func (f *fold) add(text []byte) (known bool, err error) {
 	return true, nil
 }
 
-// copyTo copies the last records, as they are and in their order, to w, and shows each to see, whose line
-// it is until see returns.
+// copyTo copies the last records, unchanged and in order, to w. It passes each to see, which must
+// not keep the slice.
 func (f *fold) copyTo(w io.Writer, from io.ReaderAt, see func(line []byte)) error {
 	keys := slices.SortedFunc(maps.Keys(f.last), func(a, b string) int { return cmp.Compare(f.last[a].at, f.last[b].at) })
 	r := bufio.NewReaderSize(io.NewSectionReader(from, 0, f.size), 64<<10)
@@ -102,14 +119,16 @@ func (f *fold) copyTo(w io.Writer, from io.ReaderAt, see func(line []byte)) erro
 	return nil
 }
 
-// A lineReader gives the lines of a file, whatever their length.
+// A lineReader reads lines of any length.
 type lineReader struct {
-	from *bufio.Reader
-	long []byte // a line that outgrew the reader's buffer
+	from    *bufio.Reader
+	longest int    // maximum length of a record
+	long    []byte // line that exceeds the reader's buffer
 }
 
-// next returns a line without its newline, valid until the next call, and the bytes it takes in the file with it. Of a
-// line that is longer than any record it gives the end. At io.EOF size is that of an unfinished line.
+// next returns a line without its newline, valid until the next call, and its size in the file with
+// the newline. Of a line longer than any record it returns the end. At io.EOF size is that of an
+// incomplete line.
 func (l *lineReader) next() (line []byte, size int64, err error) {
 	l.long = l.long[:0]
 	for {
@@ -122,11 +141,11 @@ func (l *lineReader) next() (line []byte, size int64, err error) {
 		if err == nil {
 			return bytes.TrimSuffix(l.long, []byte("\n")), size, nil
 		}
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return nil, size, err
 		}
-		if len(l.long) > 2*maxRecordBytes {
-			l.long = append(l.long[:0], l.long[len(l.long)-maxRecordBytes:]...)
+		if len(l.long) > 2*l.longest {
+			l.long = append(l.long[:0], l.long[len(l.long)-l.longest:]...)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fill takes all room in dir and returns the file that does.
+// fill takes all the space in dir and returns the file that does.
 func fill(t *testing.T, dir string) (path string) {
 	t.Helper()
 	path = filepath.Join(dir, "filler")
@@ -58,8 +58,8 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// await waits until a flush finds that the journal says want.
-func await(t *testing.T, j *Journal, dir string, want map[string]string) {
+// await waits until the journal has the values of want.
+func await(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		got := values(t, dir)
@@ -83,7 +83,7 @@ func TestFullDisk(t *testing.T) {
 	mustPut(t, j, "before", 1)
 	filler := fill(t, dir)
 
-	// Until the page that is begun is full there is room.
+	// There is space until the current page is full.
 	value := strings.Repeat("x", 900)
 	want := map[string]string{"before": "1"}
 	for i := 0; ; i++ {
@@ -116,7 +116,7 @@ func TestFullDisk(t *testing.T) {
 	for i := range 20 {
 		want[fmt.Sprint("queue/", i)] = fmt.Sprintf("%q", strings.Repeat("y", 900)+"2")
 	}
-	await(t, j, dir, want) // nobody asks for it
+	await(t, dir, want) // written without a request
 	mustPut(t, j, "after", 1)
 	want["after"] = "1"
 	equal(t, "at the end", values(t, dir), want)
@@ -172,7 +172,7 @@ func TestOpenOnAFullDiskGoesOnWithTheOldFile(t *testing.T) {
 	}
 }
 
-// TestAJournalLeavesRoom writes without a pause, many times what the disk has room for.
+// TestAJournalLeavesRoom writes without a pause, many times what the disk has space for.
 func TestAJournalLeavesRoom(t *testing.T) {
 	dir := smallDisk(t)
 	j, _ := mustOpen(t, dir)
@@ -192,7 +192,7 @@ func TestAJournalThatCannotBeCompactedGrowsOn(t *testing.T) {
 	}
 	defer j.Close(time.Minute)
 	value := strings.Repeat("x", 10_000)
-	// 30 keys take more than half of the disk, so that a second file has no room.
+	// 30 keys take more than half of the disk, so that a second file does not fit.
 	want := map[string]string{}
 	for i := range 45 {
 		key := fmt.Sprint("key", i%30)
@@ -202,7 +202,7 @@ func TestAJournalThatCannotBeCompactedGrowsOn(t *testing.T) {
 	j.Queue("last", 1)
 	want["last"] = "1"
 	flush(j)
-	for !strings.Contains(log.String(), "not compacted") { // it is tried at rest
+	for !strings.Contains(log.String(), "not compacted") { // attempted when idle
 		time.Sleep(10 * time.Millisecond)
 	}
 	equal(t, "without room for a new file", values(t, dir), want)

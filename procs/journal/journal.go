@@ -1,12 +1,16 @@
-// Package journal is a map that survives the supervisor: the last value of each key, in a file that is only appended to.
+// Package journal is a map that survives the supervisor: the last value of each key, in an
+// append-only file.
 //
-// The file holds a record a line: CRC-32C, space, JSON. A record counts when its line is whole; so whatever instant the
-// process is killed at, what is read back are the records up to that instant. Nothing is synced: when the machine goes
-// down, so do the programs of which the journal tells. A file that has outgrown what it says is written anew beside and
-// renamed; in memory there is nothing but what waits to be written.
+// The file has one record per line: CRC-32C, space, JSON. A record counts when its line is
+// complete. So at whatever instant the process is killed, a reader gets the records up to that
+// instant. One record, overwritten after each write, has the file's length, so that a lost tail is
+// detected. Nothing is synced: when the machine goes down, so do the programs that the journal
+// describes. A file that has grown too large is rewritten beside and renamed. Memory holds only
+// what waits to be written.
 //
-// [Journal.Put] writes before it returns, for who must know that a record is there before he goes on. [Journal.Queue]
-// leaves it to a goroutine, for the loop, which must not wait for a disk; [Journal.Write] wakes that.
+// [Journal.Put] writes before it returns, for callers that must be sure of the record.
+// [Journal.Queue] leaves the write to a goroutine, for the loop, which must not wait for a disk;
+// [Journal.Write] wakes that goroutine.
 package journal
 
 import (
@@ -19,10 +23,11 @@ import (
 )
 
 const (
-	writeBytes = 64 << 10    // about as much is written at a time
-	restBytes  = 16 << 10    // a buffer may have that is kept
-	retryPause = time.Second // after a write that failed
-	restPause  = time.Second // without a write, after which the file may be compacted: whoever writes much is in a hurry
+	writeBytes = 64 << 10    // approximate size of one write
+	restBytes  = 16 << 10    // largest buffer that is reused
+	retryPause = time.Second // after a failed write
+	// Time without a write after which the file may be compacted, so that bursts are not delayed
+	restPause = time.Second
 )
 
 // An Appender encodes itself faster than encoding/json does.
@@ -30,53 +35,59 @@ type Appender interface {
 	AppendJSON(b []byte) []byte // appends one JSON value without line ends
 }
 
-// A Journal is open for writing. Its methods may be called from any goroutine.
+// A Journal is a journal open for writing. Its methods may be called from any goroutine.
 type Journal struct {
 	log   *slog.Logger
-	ended chan struct{} // the writing goroutine has
+	ended chan struct{} // closed when the writing goroutine has ended
 
-	io   sync.Mutex // held while the file is used; taken before mu
+	io   sync.Mutex // held while the file is used; locked before mu
 	file *file
 
-	lines sync.Pool // of *[]byte, for those who call Put
+	lines sync.Pool // of *[]byte, for callers of Put
 
 	mu      sync.Mutex
-	more    sync.Cond      // for the writing goroutine
-	work    bool           // there is some
-	rested  bool           // nothing was written for restPause
-	busy    bool           // it has taken what was queued and is not through with it
-	queue   []entry        //
-	places  map[string]int // in queue, by key
-	queued  uint64         // calls of Queue so far
-	flushes []func()       // to be called when queue has been handled
+	more    sync.Cond // wakes the writing goroutine
+	work    bool      // there is work for it
+	rested  bool      // nothing was written for restPause
+	busy    bool      // it is writing entries taken from queue
+	queue   []entry
+	places  map[string]int // index in queue, by key
+	queued  uint64         // number of calls of Queue so far
+	flushes []func(error)  // callbacks for when queue has been handled
 	closed  bool
 
-	failed  bool        // the last attempt to write what was queued; guarded by io, as are
-	buffer  []byte      // what is written
-	resting *time.Timer // until nothing was written for restPause; nil: the file was never outgrown
+	// The last write of queued entries failed; guarded by io, like the next two
+	failed bool
+	buffer []byte // reused for encoding
+	// Runs until nothing was written for restPause; nil: the file was never too large
+	resting *time.Timer
 }
 
 // An entry waits to be written.
 type entry struct {
-	key    string // "": something newer was written, or is queued elsewhere
+	key    string // "": superseded by a newer entry
 	value  any
-	number uint64 // of the call of Queue
-	first  bool   // it is before all others that are not
+	number uint64 // number of its call of Queue
+	first  bool   // goes before all entries without this flag
 }
 
 var errClosed = errors.New("the journal is closed")
 
-// Threads is how many threads a journal may keep waiting in the kernel, beside those that call Put.
+// Threads is how many threads a journal may block in the kernel, beside those that call Put.
 const Threads = 1
 
-// Open returns the journal in dir, written anew, and what the last superd left in it. boot is the machine's boot id.
+// Open returns the journal in dir, newly written, and what the predecessor left in it. boot is the
+// machine's boot id.
 //
-// log is told of damage, and when there is no room for a new file: then the old one is written on. The error is a
-// *VersionError where the format is a newer one.
+// It logs damage, and a lack of room for a new file, in which case it continues to use the old one.
+// The error is a *VersionError if the format is newer.
 func Open(dir, boot string, log *slog.Logger) (*Journal, *State, error) {
 	file, state, err := openFile(dir, boot, log)
 	if err != nil {
 		return nil, nil, err
+	}
+	if state.Lost > 0 && !state.OtherBoot {
+		log.Warn("the end of the journal is missing", "bytes", state.Lost, "path", file.path)
 	}
 	if state.Damaged > 0 {
 		log.Warn("lines of the journal passed over: they are damaged", "lines", state.Damaged, "path", file.path)
@@ -87,9 +98,10 @@ func Open(dir, boot string, log *slog.Logger) (*Journal, *State, error) {
 	return j, state, nil
 }
 
-// Put records the value of key, nil for none any more, before it returns: by a write, so it must not be called on the
-// loop. value is encoded by its AppendJSON, else as JSON. What was queued before goes with it, in front of it, lest the record be there without
-// what led to it. After an error the record is not in the file and never gets there; else what was queued for the key before the call is void.
+// Put records the value of key, nil to delete it, before it returns. It writes, so it must not be
+// called on the loop. value is encoded by its AppendJSON, else as JSON. Entries queued before are
+// written before it, so that the record does not precede its causes. After an error the record is
+// not in the file and will not be; otherwise an older entry queued for the key is dropped.
 func (j *Journal) Put(key string, value any) error {
 	space, _ := j.lines.Get().(*[]byte)
 	if space == nil {
@@ -108,7 +120,7 @@ func (j *Journal) Put(key string, value any) error {
 	j.io.Lock()
 	defer j.io.Unlock()
 	j.mu.Lock()
-	var newer entry // was queued since
+	var newer entry // queued since the call
 	if i, ok := j.places[key]; ok && j.queue[i].number > before {
 		newer = j.queue[i]
 		j.queue[i] = entry{first: newer.first}
@@ -128,11 +140,12 @@ func (j *Journal) Put(key string, value any) error {
 	return nil
 }
 
-// Queue has the value of key, nil for none any more, recorded after the next call of Write or Flush at the latest. It does not wait and does
-// no I/O. value is encoded later, on another goroutine, so it must not change any more.
+// Queue records the value of key, nil to delete it, at the latest after the next call of Write or
+// Flush. It does not block and does no I/O. value is encoded later, on another goroutine, so it
+// must not change.
 //
-// What is queued is written in order. A newer value of a key that still waits takes the older one's place, so that no
-// more waits than there are keys. What can't be written is tried again until it can; log is told once.
+// Entries are written in order. A newer value of a waiting key replaces the older one, so that at
+// most one entry per key waits. Failed writes are repeated until they succeed, and logged once.
 func (j *Journal) Queue(key string, value any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -153,7 +166,7 @@ func (j *Journal) Queue(key string, value any) {
 	j.queue = append(j.queue, e)
 }
 
-// Write has what is queued written, by the goroutine: whoever queues much calls it once in a while.
+// Write makes the goroutine write the queued entries. Call it from time to time.
 func (j *Journal) Write() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -162,8 +175,9 @@ func (j *Journal) Write() {
 	}
 }
 
-// QueueFirst has the value of key recorded soon, before all that waits, and instead of what waits for the key. It is for what later values
-// speak of: such a value may take the place of one that waits already.
+// QueueFirst records the value of key soon, before all waiting entries, and replaces a waiting one
+// of the key. Use it for values that later ones refer to, since such a value may replace one that
+// waits already.
 func (j *Journal) QueueFirst(key string, value any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -175,7 +189,8 @@ func (j *Journal) QueueFirst(key string, value any) {
 	j.wake()
 }
 
-// insertFirst puts an entry behind those that come first, instead of an older one of its key. mu is held.
+// insertFirst inserts an entry after those with first set, and replaces an older one of its key. mu
+// is held.
 func (j *Journal) insertFirst(e entry) {
 	if i, ok := j.places[e.key]; ok {
 		j.queue[i] = entry{first: j.queue[i].first}
@@ -192,13 +207,17 @@ func (j *Journal) insertFirst(e entry) {
 	}
 }
 
-// Flush calls done when everything that was queued before is in the file, or could not be written: at once, or on
-// another goroutine.
-func (j *Journal) Flush(done func()) {
+// Flush calls done when all entries queued before are in the file, or with the error if they could
+// not be written: at once, or on another goroutine. Failed writes are repeated all the same.
+func (j *Journal) Flush(done func(error)) {
 	j.mu.Lock()
-	if len(j.queue) == 0 && !j.busy || j.closed {
+	if closed := j.closed; closed || len(j.queue) == 0 && !j.busy {
 		j.mu.Unlock()
-		done()
+		if closed {
+			done(errClosed)
+		} else {
+			done(nil)
+		}
 		return
 	}
 	j.flushes = append(j.flushes, done)
@@ -206,14 +225,14 @@ func (j *Journal) Flush(done func()) {
 	j.mu.Unlock()
 }
 
-// Idle reports whether all that was queued is in the file, which may be compacted just now.
+// Idle reports whether all queued entries are in the file. The file may be being compacted.
 func (j *Journal) Idle() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.queue) == 0 && !j.busy
 }
 
-// Close writes what is queued, for at most patience. Later calls of Put fail, others do nothing.
+// Close writes queued entries, for at most patience. Later calls of Put fail, others do nothing.
 func (j *Journal) Close(patience time.Duration) {
 	j.mu.Lock()
 	j.closed = true
@@ -225,13 +244,13 @@ func (j *Journal) Close(patience time.Duration) {
 	}
 }
 
-// wake has the writing goroutine look. mu is held.
+// wake wakes the writing goroutine. mu is held.
 func (j *Journal) wake() {
 	j.work = true
 	j.more.Signal()
 }
 
-// run writes what is queued.
+// run writes queued entries.
 func (j *Journal) run() {
 	defer close(j.ended)
 	for {
@@ -252,7 +271,7 @@ func (j *Journal) run() {
 	}
 }
 
-// writeQueue writes what is queued, as far as that goes, and compacts the file when it is time.
+// writeQueue writes queued entries as far as possible, and compacts the file if it is due.
 func (j *Journal) writeQueue() {
 	j.io.Lock()
 	j.mu.Lock()
@@ -276,11 +295,12 @@ func (j *Journal) writeQueue() {
 		})
 	}
 	for _, done := range flushes {
-		done()
+		done(err)
 	}
 }
 
-// tidy has a file that has outgrown its limit be compacted: now, or when nothing has been written for a while from now on. io is held.
+// tidy compacts a file that is too large: now, or when nothing has been written for restPause. io
+// is held.
 func (j *Journal) tidy(now bool) {
 	switch {
 	case !j.file.outgrown():
@@ -298,7 +318,7 @@ func (j *Journal) tidy(now bool) {
 	}
 }
 
-// take returns what waits, to be written. io and mu are held.
+// take returns the waiting entries for writing. io and mu are held.
 func (j *Journal) take() []entry {
 	batch := j.queue
 	j.queue, j.busy = nil, len(batch) > 0
@@ -306,7 +326,8 @@ func (j *Journal) take() []entry {
 	return batch
 }
 
-// giveBack ends what take has begun: rest could not be written. look has the writing goroutine look. io is held.
+// giveBack ends the write begun by take; rest could not be written. look wakes the writing
+// goroutine. io is held.
 func (j *Journal) giveBack(rest []entry, look bool) (closed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -318,7 +339,7 @@ func (j *Journal) giveBack(rest []entry, look bool) (closed bool) {
 	return j.closed
 }
 
-// tell has the log told when writing n entries has failed, and when it succeeds again. io is held.
+// tell logs when writing n entries has failed, and when it succeeds again. io is held.
 func (j *Journal) tell(n int, err error) {
 	switch {
 	case n == 0:
@@ -332,11 +353,12 @@ func (j *Journal) tell(n int, err error) {
 	j.failed = err != nil
 }
 
-// writeAll writes the entries, and last behind them, and returns those from the first on that could not be written. io is held.
+// writeAll writes the entries, then last, and returns the entries that could not be written. io is
+// held.
 func (j *Journal) writeAll(batch []entry, last []byte) (rest []entry, err error) {
 	defer func() {
 		if cap(j.buffer) > restBytes {
-			j.buffer = nil // after much, or a large value
+			j.buffer = nil // after a burst, or a large value
 		}
 	}()
 	lines, written := j.buffer[:0], 0
@@ -364,8 +386,8 @@ func (j *Journal) writeAll(batch []entry, last []byte) (rest []entry, err error)
 	return nil, nil
 }
 
-// putBack queues again what could not be written, before what was queued since; where that is newer, it takes the
-// place. mu is held.
+// putBack requeues entries that could not be written, before those queued since, except those that
+// are superseded. mu is held.
 func (j *Journal) putBack(rest []entry) {
 	if len(rest) == 0 {
 		return

@@ -38,14 +38,14 @@ func mustPut(t testing.TB, j *Journal, key string, value any) {
 	}
 }
 
-// flush waits until what is queued is written.
+// flush waits until the queue is written.
 func flush(j *Journal) {
 	done := make(chan struct{})
-	j.Flush(func() { close(done) })
+	j.Flush(func(error) { close(done) })
 	<-done
 }
 
-// values returns what the journal in dir says, as text.
+// values returns the values of the journal in dir, as text.
 func values(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	state, err := Read(dir, boot)
@@ -77,11 +77,11 @@ func TestTheLastValueOfEachKeyCounts(t *testing.T) {
 		t.Fatalf("a new journal says %+v", state)
 	}
 	j.Queue("instance/web", map[string]int{"pid": 1})
-	mustPut(t, j, "birth/web/1", 5)
+	mustPut(t, j, "start/web/1", 5)
 	flush(j)
 	j.Queue("instance/db", "x")
 	j.Queue("instance/web", map[string]int{"pid": 2})
-	j.Queue("birth/web/1", nil)
+	j.Queue("start/web/1", nil)
 	j.Queue(`odd "key" \ é`, json.RawMessage(`{ "a" : null }`))
 	j.Close(time.Minute)
 
@@ -96,7 +96,7 @@ func TestTheLastValueOfEachKeyCounts(t *testing.T) {
 }
 
 func TestPutVoidsWhatWasQueuedBefore(t *testing.T) {
-	for range 30 { // whoever of the two comes first
+	for range 30 { // whichever of the two comes first
 		dir := t.TempDir()
 		j, _ := mustOpen(t, dir)
 		j.Queue("a", 1)
@@ -123,7 +123,7 @@ func TestFileIsPrivateAndCompacted(t *testing.T) {
 	if info.Size() > 3*minLimitBytes {
 		t.Errorf("7 keys take %d bytes after 4,000 writes of 1,000", info.Size())
 	}
-	for info.Size() > minLimitBytes { // it is compacted at rest
+	for info.Size() > minLimitBytes { // compacted when idle
 		time.Sleep(10 * time.Millisecond)
 		if info, err = os.Stat(path); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestNothingWaitsForADiskThatStalls(t *testing.T) {
 	for i := range 10_000 {
 		j.Queue(fmt.Sprint("key", i%10), i)
 	}
-	j.Flush(func() { close(flushed) })
+	j.Flush(func(error) { close(flushed) })
 	j.mu.Lock()
 	waiting := len(j.queue)
 	j.mu.Unlock()
@@ -173,7 +173,7 @@ func TestNothingWaitsForADiskThatStalls(t *testing.T) {
 		t.Errorf("Put after Close: %v", err)
 	}
 	called := false
-	j.Flush(func() { called = true })
+	j.Flush(func(error) { called = true })
 	if !called {
 		t.Error("Flush after Close does not call")
 	}
@@ -183,7 +183,7 @@ func TestValuesThatCannotBeRecorded(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := mustOpen(t, dir)
 	for name, value := range map[string]any{
-		"no JSON": func() {}, "too large": strings.Repeat("x", maxRecordBytes), "two lines": rawJSON("[\n]"),
+		"no JSON": func() {}, "two lines": rawJSON("[\n]"),
 	} {
 		if err := j.Put("a", value); err == nil || !strings.HasPrefix(err.Error(), "record a: ") {
 			t.Errorf("%s: %v", name, err)
@@ -192,6 +192,17 @@ func TestValuesThatCannotBeRecorded(t *testing.T) {
 		j.Queue("c", name)
 		flush(j)
 		equal(t, name, values(t, dir), map[string]string{"c": strconv.Quote(name)})
+	}
+}
+
+func TestRecordsAreBounded(t *testing.T) {
+	const before = "before\n"
+	for n, want := range map[int]bool{99: true, 100: false} {
+		b := append([]byte(before), strings.Repeat("x", n)...)
+		line, err := seal(b, len(before), 100)
+		if (err == nil) != want || err != nil && string(line) != before {
+			t.Errorf("seal of %d bytes where 100 are too many: %q, %v", n, line, err)
+		}
 	}
 }
 
@@ -210,7 +221,7 @@ func TestWhatCouldNotBeWrittenKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// TestFirst holds that what others speak of is written before all of them, also where writing has failed before.
+// TestFirst: a value that others refer to is written before all of them, even after a failed write.
 func TestFirst(t *testing.T) {
 	j := &Journal{places: map[string]int{}}
 	j.more.L = &j.mu
@@ -251,7 +262,7 @@ func TestFirst(t *testing.T) {
 	j.putBack(batch)
 	want("config/21", "config/31", "a3", "b2", "config/1<nil>")
 
-	j.QueueFirst("config/1", 2) // one that was to be removed is there again
+	j.QueueFirst("config/1", 2) // a removed value is there again
 	want("config/21", "config/31", "config/12", "a3", "b2")
 }
 
@@ -265,7 +276,8 @@ func TestManyWriters(t *testing.T) {
 		want[fmt.Sprint("shared/", w)] = fmt.Sprintf("%q", pad+"199")
 		group.Go(func() {
 			for i := range 200 {
-				// The goroutine that puts what it has queued before is the only one with this key.
+				// This goroutine is the only one with this key, so its queued value must not
+				// overtake its Put.
 				key := fmt.Sprint("shared/", w)
 				j.Queue(key, pad+fmt.Sprint(i-1))
 				if err := j.Put(key, pad+fmt.Sprint(i)); err != nil {
@@ -273,7 +285,7 @@ func TestManyWriters(t *testing.T) {
 				}
 				j.Queue("all", i)
 				j.Queue(fmt.Sprint("gone/", w, i), i)
-				j.Flush(func() {})
+				j.Flush(func(error) {})
 				j.Queue(fmt.Sprint("gone/", w, i), nil)
 			}
 		})
@@ -285,7 +297,7 @@ func TestManyWriters(t *testing.T) {
 	equal(t, "at the end", got, want)
 }
 
-// What is queued is written when Write is called, all together.
+// TestWrite: Write writes the whole queue together.
 func TestWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, _, err := Open(t.TempDir(), boot, slog.New(slog.DiscardHandler))
@@ -306,7 +318,8 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// TestPutTakesAlong holds that what was queued before a Put is in the file before it, in one write, and waits on where there is no room.
+// TestPutTakesAlong: what was queued before a Put is in the file before it, in one write, and stays
+// queued if there is no space.
 func TestPutTakesAlong(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := mustOpen(t, dir)
@@ -316,10 +329,10 @@ func TestPutTakesAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.Queue("instance/web", "ended")
-	j.Queue("birth/web/1", nil)
-	j.io.Lock() // so that something is queued while Put waits
+	j.Queue("start/web/1", nil)
+	j.io.Lock() // so that a value is queued while Put waits
 	put := make(chan error)
-	go func() { put <- j.Put("birth/web/2", "new") }()
+	go func() { put <- j.Put("start/web/2", "new") }()
 	j.Queue("instance/db", "x")
 	j.io.Unlock()
 	if err := <-put; err != nil {
@@ -334,7 +347,7 @@ func TestPutTakesAlong(t *testing.T) {
 		key, _, _ := strings.Cut(line[sumBytes+len(`{"k":"`):], `"`)
 		got = append(got, key)
 	}
-	if want := []string{"instance/web", "birth/web/1", "instance/db", "birth/web/2"}; !slices.Equal(got, want) {
+	if want := []string{"instance/web", "start/web/1", "instance/db", "start/web/2"}; !slices.Equal(got, want) {
 		t.Errorf("the file has %v, want %v", got, want)
 	}
 	if !j.Idle() {
@@ -350,7 +363,7 @@ func TestPutTakesAlong(t *testing.T) {
 	j.file.f = readOnly // no write succeeds
 	j.io.Unlock()
 	j.Queue("instance/web", "running")
-	if err := j.Put("birth/web/3", "new"); err == nil {
+	if err := j.Put("start/web/3", "new"); err == nil {
 		t.Fatal("a write to a file that is open for reading succeeds")
 	}
 	if j.Idle() {
@@ -360,8 +373,8 @@ func TestPutTakesAlong(t *testing.T) {
 	j.file.f = f
 	j.io.Unlock()
 	readOnly.Close()
-	mustPut(t, j, "birth/web/4", "new")
+	mustPut(t, j, "start/web/4", "new")
 	equal(t, "at the end", values(t, dir), map[string]string{
-		"instance/web": `"running"`, "instance/db": `"x"`, "birth/web/2": `"new"`, "birth/web/4": `"new"`,
+		"instance/web": `"running"`, "instance/db": `"x"`, "start/web/2": `"new"`, "start/web/4": `"new"`,
 	})
 }

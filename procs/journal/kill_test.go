@@ -33,8 +33,9 @@ type counted struct {
 	Pad string `json:"pad"`
 }
 
-// write goes on with what the journal in dir says until it is killed, or long enough. It prints "start KEY N" before
-// each record and "done KEY N" when that must be there; "queued" stands for all keys that are queued.
+// write continues from the values of the journal in dir until it is killed, or long enough. It
+// prints "start KEY N" before each record, and "done KEY N" when the record must be there; "queued"
+// stands for all keys that are queued.
 func write(dir string) {
 	j, state, err := Open(dir, boot, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -50,7 +51,8 @@ func write(dir string) {
 	var group sync.WaitGroup
 	for _, key := range []string{"put/a", "put/b"} {
 		group.Go(func() {
-			for n := last + 1; n < last+6000; n++ { // enough for several compactions, whatever the others write
+			// Enough for several compactions, whatever the others write
+			for n := last + 1; n < last+6000; n++ {
 				say("start", key, n)
 				if err := j.Put(key, counted{n, pad}); err != nil {
 					fmt.Println("error", err)
@@ -65,7 +67,7 @@ func write(dir string) {
 			say("start", key, n)
 			j.Queue(key, counted{n, pad})
 			if n%10 == 0 {
-				j.Flush(func() { say("done", "queued", n) })
+				j.Flush(func(error) { say("done", "queued", n) })
 			}
 		}
 	})
@@ -79,13 +81,13 @@ func countedOf(s *State, key string) (c counted) {
 	return c
 }
 
-// A killed is a journal whose writers are killed, and what they said.
+// A killed is a journal whose writers are killed, and what they printed.
 type killed struct {
 	*testing.T
 	dir            string
 	started        map[string][]int // numbers, by this run
-	most           map[string]int   // the greatest of all runs
-	done           map[string]int   // what must be there
+	most           map[string]int   // greatest number of all runs
+	done           map[string]int   // number that must be there
 	damaged, lines int
 }
 
@@ -93,7 +95,8 @@ func newKilled(t *testing.T) *killed {
 	return &killed{T: t, dir: t.TempDir(), most: map[string]int{}, done: map[string]int{}}
 }
 
-// run lets a writer write until it is killed, by itself or after so many lines, and checks what it left.
+// run lets a writer write until it is killed, by itself or after that many lines, and checks the
+// journal.
 func (k *killed) run(binary string, afterLines int, environment ...string) {
 	k.Helper()
 	cmd := exec.CommandContext(k.Context(), binary)
@@ -181,16 +184,17 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	t.Logf("%d lines, %d torn records", k.lines, k.damaged)
 }
 
-func TestKilledAtEachCrashpoint(t *testing.T) {
+func TestKilledAtEachFailpoint(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "journal.test")
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "crashpoints", "-o", binary, ".").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "failpoints", "-o", binary, ".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	k := newKilled(t)
 	for _, name := range []string{"journal.before-write", "journal.after-write", "journal.before-rename", "journal.after-rename"} {
-		for _, n := range []int{1, 2, 3, 5} { // the first rename is that of Open, the others are compactions
-			k.run(binary, 0, fmt.Sprintf("SUPERD_CRASHPOINT=%s:%d", name, n))
+		// The first rename is that of Open, the others are compactions
+		for _, n := range []int{1, 2, 3, 5} {
+			k.run(binary, 0, fmt.Sprintf("SUPERD_FAILPOINT=%s:%d", name, n))
 		}
 	}
 }

@@ -8,25 +8,29 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strconv"
 	"unicode/utf8"
 )
 
-// maxRecordBytes bounds one record.
-const maxRecordBytes = 4 << 20
+// maxRecordBytes bounds one record. A configuration has at most 64 MiB, which JSON may expand by a
+// factor of six.
+const maxRecordBytes = 512 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// How the two kinds of records begin, after checksum and space.
+// Beginnings of the kinds of records, after checksum and space.
 const (
 	valuePrefix  = `{"k":`
 	headerPrefix = `{"superd":"journal",`
-	sumBytes     = 8 + 1 // the checksum and the space behind it
+	endPrefix    = `{"superd":"end","at":`
+	sumBytes     = 8 + 1 // checksum with the following space
 )
 
-// format is the version of the format: greater when an older superd would misunderstand it. New keys are no reason.
+// format is the version of the format. It is incremented when an older superd would misread the
+// journal; new keys do not require that.
 const format = 1
 
-// A header is the record that whoever opens a journal writes first. Of several the last counts.
+// A header is the first record written after a journal is opened. Of several the last counts.
 type header struct {
 	Superd string `json:"superd"` // "journal"
 	Format int    `json:"version"`
@@ -34,10 +38,37 @@ type header struct {
 	Writer
 }
 
-// blank is where the checksum of a record comes.
+// appendEnd appends the end record, which has the file's length. It is overwritten after each
+// write, so its own length is constant. A shorter file has lost records.
+func appendEnd(b []byte, at int64) []byte {
+	start := len(b)
+	b = append(append(b, blank...), endPrefix...)
+	var digits [19]byte
+	text := strconv.AppendInt(digits[:0], at, 10)
+	for range len(digits) - len(text) {
+		b = append(b, ' ')
+	}
+	b = append(append(b, text...), '}')
+	putSum(b[start:], b[start+sumBytes:])
+	return append(b, '\n')
+}
+
+// parseEnd returns the file's length from an end record; ok is false if text is none.
+func parseEnd(text []byte) (at int64, ok bool) {
+	rest, ok := bytes.CutPrefix(text, []byte(endPrefix))
+	if !ok {
+		return 0, false
+	}
+	rest, ok = bytes.CutSuffix(rest, []byte("}"))
+	at, err := strconv.ParseInt(string(bytes.TrimLeft(rest, " ")), 10, 64)
+	return at, ok && err == nil && at >= 0
+}
+
+// blank is the placeholder of a record's checksum.
 const blank = "00000000 "
 
-// appendRecord appends one record as a line; of a deletion, where value is nil. After an error b is as it was.
+// appendRecord appends a record as a line; a nil value means a deletion. After an error b is
+// unchanged.
 func appendRecord(b []byte, key string, value any) ([]byte, error) {
 	start := len(b)
 	b, err := appendKey(append(b, blank+valuePrefix...), key)
@@ -47,7 +78,7 @@ func appendRecord(b []byte, key string, value any) ([]byte, error) {
 	if err != nil {
 		return b[:start], err
 	}
-	return seal(append(b, '}'), start)
+	return seal(append(b, '}'), start, maxRecordBytes)
 }
 
 func appendHeader(b []byte, h header) ([]byte, error) {
@@ -56,14 +87,15 @@ func appendHeader(b []byte, h header) ([]byte, error) {
 	if err != nil {
 		return b[:start], err
 	}
-	return seal(b, start)
+	return seal(b, start, maxRecordBytes)
 }
 
-// seal makes a line of what b holds from start on.
-func seal(b []byte, start int) ([]byte, error) {
+// seal completes the line in b from start on with its checksum. The line must have fewer than most
+// bytes.
+func seal(b []byte, start, most int) ([]byte, error) {
 	line := b[start:]
-	if len(line) >= maxRecordBytes {
-		return b[:start], fmt.Errorf("the record has %d bytes, allowed are %d", len(line), maxRecordBytes)
+	if len(line) >= most {
+		return b[:start], fmt.Errorf("the record has %d bytes, allowed are %d", len(line), most)
 	}
 	if bytes.IndexByte(line, '\n') >= 0 {
 		return b[:start], errors.New("its AppendJSON gives more than one line")
@@ -99,16 +131,19 @@ func putSum(dst, text []byte) {
 	hex.Encode(dst, sum[:])
 }
 
-// body returns what the checksum of a line without its newline stands for; not ok: the line is damaged.
+// body returns the text of a line without its newline, according to the checksum, and whether the
+// line is damaged.
 //
-// Where a line end was lost, the line is two or more records, of which the last may be whole. Text of the form that is
-// looked for stands nowhere else: in a JSON string its quotes are escaped, and elsewhere no object follows a number.
+// If a line end was lost, the line contains several records, of which the last may be complete. Its
+// beginning can't occur elsewhere: in a JSON string its quotes are escaped, and otherwise no object
+// follows a number.
 func body(line []byte) (text []byte, damaged bool) {
 	if text = checked(line); text != nil {
 		return text, false
 	}
 	for rest := line; ; {
-		i := max(bytes.LastIndex(rest, []byte(" "+valuePrefix)), bytes.LastIndex(rest, []byte(" "+headerPrefix)))
+		i := max(bytes.LastIndex(rest, []byte(" "+valuePrefix)), bytes.LastIndex(rest, []byte(" "+headerPrefix)),
+			bytes.LastIndex(rest, []byte(" "+endPrefix)))
 		if i < sumBytes-1 {
 			return nil, true
 		}
@@ -140,8 +175,9 @@ func isSum(b []byte) bool {
 	return true
 }
 
-// parseRecord takes a value's record apart. The results share text's memory; value is nil for a deletion. That it is JSON
-// is not checked again: who decodes it does that, and the checksum vouches for the rest.
+// parseRecord splits a value's record. The results share text's memory; value is nil for a
+// deletion. It does not check that value is JSON: the decoder does, and the checksum covers the
+// rest.
 func parseRecord(text []byte) (key string, value []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(text, []byte(valuePrefix))
 	if !ok || len(rest) < 3 || rest[0] != '"' {
@@ -182,7 +218,7 @@ func unquote(quoted []byte) (s string, ok bool) {
 	return decoded, err == nil
 }
 
-// parseHeader returns the header that text is; not ok: it is none.
+// parseHeader decodes a header; ok is false if text is none.
 func parseHeader(text []byte) (header, bool) {
 	if !bytes.HasPrefix(text, []byte(headerPrefix)) {
 		return header{}, false

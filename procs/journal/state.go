@@ -10,22 +10,23 @@ import (
 	"path/filepath"
 )
 
-// A State is what a journal says.
+// A State is the contents of a journal.
 type State struct {
 	Values    map[string]json.RawMessage
-	Damaged   int    // lines passed over, in whole or in part
+	Damaged   int    // lines skipped, wholly or partly
+	Lost      int64  // bytes missing at the end of the file; -1: unknown
 	Existed   bool   // there was a journal
-	OtherBoot bool   // the machine was booted since: what it says of processes is past
-	Writer    Writer // who opened it last; zero where that is not known
+	OtherBoot bool   // the machine was booted since: its processes no longer exist
+	Writer    Writer // superd that last opened it; zero if unknown
 }
 
 // A Writer is the superd that opened a journal.
 type Writer struct {
 	Pid     int    `json:"pid"`
-	Version string `json:"binary"` // of superd; "" where the build tells none
+	Version string `json:"binary"` // version of superd; "" if the build has none
 }
 
-// A VersionError is a journal in a format that this superd does not know.
+// A VersionError reports a journal in an unknown format.
 type VersionError struct {
 	Path   string
 	Format int
@@ -41,7 +42,7 @@ func (e *VersionError) Error() string {
 		e.Path, by, e.Format, format)
 }
 
-// Read returns what the journal in dir says, as [Open] does, and changes nothing.
+// Read returns the contents of the journal in dir, like [Open], and changes nothing.
 func Read(dir, boot string) (*State, error) {
 	f, err := openJournal(filepath.Join(dir, fileName))
 	if err != nil || f == nil {
@@ -59,7 +60,7 @@ func Read(dir, boot string) (*State, error) {
 	return state, nil
 }
 
-// Remove removes the journal in dir, if there is one: there is nothing that the next superd must know.
+// Remove removes the journal in dir, if there is one, when a successor needs no information.
 func Remove(dir string) error {
 	var errs []error
 	for _, name := range []string{fileName, newName} {
@@ -70,18 +71,18 @@ func Remove(dir string) error {
 	return errors.Join(errs...)
 }
 
-// newState returns the state that folded tells, still without values. folded is nil without a journal.
+// newState returns the state of folded, without values. folded is nil if there is no journal.
 func newState(folded *fold, boot string) *State {
 	s := &State{Values: map[string]json.RawMessage{}}
 	if folded != nil {
-		s.Existed, s.Damaged, s.Writer = true, folded.damaged, folded.header.Writer
-		// Of a journal that has lost its header it is for each process to show that it is the one.
+		s.Existed, s.Damaged, s.Lost, s.Writer = true, folded.damaged, folded.lost(), folded.header.Writer
+		// If the header is lost, assume the same boot; each process is checked anyway.
 		s.OtherBoot = folded.header.Boot != "" && folded.header.Boot != boot
 	}
 	return s
 }
 
-// see takes the value of a line that counts.
+// see stores the value of a record's line.
 func (s *State) see(line []byte) {
 	if key, value, ok := parseRecord(line[sumBytes : len(line)-1]); ok {
 		s.Values[key] = append(json.RawMessage(nil), value...)

@@ -14,10 +14,11 @@ import (
 // maxBeforeNewline is how many bytes a program may write to its descriptor before the newline.
 const maxBeforeNewline = 64 << 10
 
-// AwaitNewline has done called once, on the loop, when a program has written a newline to the other end of the pipe fd: with nil, or
-// with why that will not come. It takes ownership of fd, the read end, and closes it then or with the scope, also when it returns
-// an error. A program that goes on writing gets SIGPIPE, as with s6. The newline itself stays in the pipe, so that who has the read end, too,
-// can wait for it once more.
+// AwaitNewline calls done once, on the loop, when a program has written a newline to the other end
+// of the pipe fd: with nil, or with the reason why none will come. It owns fd, the read end, and
+// closes it then or with the scope, also after an error. A program that writes more gets SIGPIPE,
+// as with s6. The newline stays in the pipe, so that another holder of the read end can wait for it
+// again.
 //
 // Source: s6:doc/notifywhenup.html.
 func AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
@@ -56,17 +57,23 @@ func AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
 
 var errNoNewline = errors.New("await newline: the descriptor was closed without one")
 
-// takeUpToNewline takes n bytes out of the pipe unless there is a newline among them: then it is found and nothing is taken. n is 0 at the end.
+// takeUpToNewline reads n bytes from the pipe unless there is a newline among them; then found is
+// true and nothing is read. n is 0 at the end.
 func takeUpToNewline(fd int) (n int, found bool, err error) {
 	var buffer [4096]byte
 	var peek [2]int
-	if err := unix.Pipe2(peek[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil { // short of descriptors: nobody can look twice
+	// Without descriptors for a peek, read.
+	if err := unix.Pipe2(peek[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		n, err = unix.Read(fd, buffer[:])
 		return n, bytes.IndexByte(buffer[:max(n, 0)], '\n') >= 0, err
 	}
 	defer unix.Close(peek[0])
 	defer unix.Close(peek[1])
 	seen, err := unix.Tee(fd, peek[1], len(buffer), unix.SPLICE_F_NONBLOCK)
+	if err == unix.ENOSYS || err == unix.EPERM { // a system call filter refuses tee
+		n, err = unix.Read(fd, buffer[:])
+		return n, bytes.IndexByte(buffer[:max(n, 0)], '\n') >= 0, err
+	}
 	if err != nil || seen == 0 {
 		return 0, false, err
 	}

@@ -1,8 +1,8 @@
-// Package notify hears what programs tell superd of themselves: messages of sd_notify(3) on a socket of each run, and the newline that
-// s6 programs write to a descriptor.
+// Package notify receives what programs report about themselves: messages of sd_notify(3) on a
+// socket of each run, and the newline that s6 programs write to a descriptor.
 //
-// All of it comes from programs and is not to be trusted: who sends is told by the kernel, what is sent is bounded, what is shown is
-// harmless in a terminal, and no program can keep the loop busy.
+// All of it comes from programs and is not trusted. The kernel names the sender, sizes are bounded,
+// text is made safe for terminals, and no program can keep the loop busy.
 package notify
 
 import (
@@ -15,32 +15,35 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
-// A Message is what one datagram says. What it doesn't say is zero.
+// A Message is the contents of one datagram. Fields that it does not set are zero.
 type Message struct {
 	Ready, Reloading, Stopping bool
-	Watchdog                   bool // the program lives
-	WatchdogTrigger            bool // the program asks to be treated as if it had missed its deadline
-	Barrier                    bool // the sender waits until the messages before this one are dealt with
-	HasStatus                  bool
-	Status                     string // one line, fit for a terminal, at most maxStatus columns; "" to show none
-	MainPID                    int
-	ExtendTimeout              time.Duration // from now
-	WatchdogPeriod             time.Duration // the new one
-	Monotonic                  time.Duration // when Reloading began, as [loop.Loop.Now] counts
-	Errno                      syscall.Errno
+	Watchdog                   bool // watchdog ping
+	// The program requests the reaction to a missed watchdog deadline
+	WatchdogTrigger bool
+	Barrier         bool // the sender waits until earlier messages are handled
+	HasStatus       bool
+	// One line, safe for a terminal, at most maxStatus columns; "" for none
+	Status         string
+	MainPID        int
+	ExtendTimeout  time.Duration // counted from now
+	WatchdogPeriod time.Duration // new period
+	Monotonic      time.Duration // when Reloading began, on the scale of [loop.Loop.Now]
+	Errno          syscall.Errno
 }
 
 const (
-	maxMessage = 4096 // bytes of a datagram, as with systemd
+	maxMessage = 4096 // bytes of a datagram, as in systemd
 	maxStatus  = 200  // columns
 )
 
-// Parse reads a datagram: assignments, a line each, of which the first of each name counts. Names that superd does not know are
-// passed over, those of systemd's descriptor store among them. So are values that can't be: err names the first of them,
-// and the message has the others. A datagram with a NUL within says nothing.
+// Parse parses a datagram: one assignment per line, of which the first of each name counts. Unknown
+// names are skipped, such as those of systemd's descriptor store. Invalid values are skipped, too:
+// err names the first, and the message has the other assignments. A datagram that contains a NUL is
+// invalid.
 //
 // Source: sd_notify(3), systemd:src/core/service.c.
 func Parse(datagram []byte) (m Message, err error) {
@@ -66,7 +69,7 @@ func Parse(datagram []byte) (m Message, err error) {
 	return m, err
 }
 
-// assignments report whether the value is one.
+// assignments store a value in a message, and return false if it is invalid.
 var assignments = map[string]func(m *Message, value string) bool{
 	"READY":     flag(func(m *Message) { m.Ready = true }),
 	"RELOADING": flag(func(m *Message) { m.Reloading = true }),
@@ -89,7 +92,7 @@ var assignments = map[string]func(m *Message, value string) bool{
 		return true
 	},
 	"ERRNO": func(m *Message, value string) bool {
-		n, err := strconv.ParseUint(value, 10, 12) // 4095 is the greatest
+		n, err := strconv.ParseUint(value, 10, 12) // at most 4095
 		if err != nil {
 			return false
 		}
@@ -101,7 +104,7 @@ var assignments = map[string]func(m *Message, value string) bool{
 	"MONOTONIC_USEC":      microseconds(func(m *Message) *time.Duration { return &m.Monotonic }),
 }
 
-// flag sets a field if the value is 1. Others say nothing.
+// flag returns an assignment that calls set if the value is 1, and ignores other values.
 func flag(set func(*Message)) func(*Message, string) bool {
 	return func(m *Message, value string) bool {
 		if value == "1" {
@@ -122,9 +125,9 @@ func microseconds(field func(*Message) *time.Duration) func(*Message, string) bo
 	}
 }
 
-// harmless returns as much of a status as is shown.
+// harmless returns a status as it is shown: truncated and safe for a terminal.
 func harmless(s string) string {
-	if most := 4 * maxStatus; len(s) > most { // beyond it are bytes that take no column
+	if most := 4 * maxStatus; len(s) > most { // more bytes would take no column
 		for most > 0 && !utf8.RuneStart(s[most]) {
 			most--
 		}

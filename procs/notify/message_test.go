@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"superd/terminal"
+	"superd/internal/terminal"
 )
 
 func TestParse(t *testing.T) {

@@ -1,10 +1,13 @@
 package notify
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,44 +15,57 @@ import (
 	"superd/loop"
 )
 
-// A Sender is whom the kernel names as the sender of a message.
+// A Sender is the sender of a message according to the kernel.
 type Sender struct {
 	Pid, UID, GID int
 }
 
-// A Handler takes what comes to a socket. Its functions are called on the loop.
+// A Handler handles the messages of a socket. Its functions are called on the loop.
 type Handler struct {
 	// Accept reports whether the sender may speak for the program.
 	Accept func(Sender) bool
-	// Message takes a message of an accepted sender. It may close the scope. hold tells that the message must not be lost until what
-	// follows from it is settled: only then is it taken out of the socket. Who hears the socket next, if superd is killed before, gets it again.
+	// Message handles a message of an accepted sender. It may close the scope. hold requests that
+	// the message stays in the socket until its effects are recorded; if superd is killed before,
+	// the successor receives it again.
 	Message func(Sender, Message) (hold bool)
-	// Settled calls done when that is so. It is needed where Message holds messages.
+	// Settled calls done when the effects of a held message are recorded. It is required if Message
+	// may return true.
 	Settled func(done func())
-	// Refused tells why a message, or a part of it, was passed over: at most once in refusedPause, so that it may be logged.
+	// Refused receives the reason why a message, or a part of it, was skipped: at most once in
+	// refusedPause, so that it may be logged.
 	Refused func(Sender, error)
 }
 
-// What a program can have the loop do.
+// Limits on the work that a program can cause on the loop.
 const (
 	messagesPerTurn   = 16
-	messagesPerWindow = 64 // what comes beyond waits in the socket, and then its sender does
+	messagesPerWindow = 64 // further messages wait in the socket, and finally block their sender
 	window            = 100 * time.Millisecond
 	refusedPause      = time.Minute
-	watchPause        = time.Second // before a watch that failed is tried again
-	takePatience      = time.Second // how long a flood, or what can't be closed, may delay what waits for the messages before
+	watchPause        = time.Second // before a failed watch is tried again
+	// How long a flood, or a descriptor whose close hangs, may delay callers of WhenTaken
+	takePatience = time.Second
+
+	// socketHolds is the maximum number of messages in a socket: net.unix.max_dgram_qlen as set by
+	// systemd. The kernel's default is 10. Waiting for more would mean waiting for later messages.
+	socketHolds = 512
 )
 
-// Open makes the socket of a run at path, which becomes NOTIFY_SOCKET: mode 0600, owned by the user with these ids. One that
-// lies there already is replaced, in one instant, so that the program of a run that goes on finds the one or the other. It runs off the
-// loop. The path may have 107 bytes, less 4 for its making.
-func Open(path string, uid, gid int) (fd int, err error) {
+// Open creates the socket of a run at path, which becomes NOTIFY_SOCKET. It atomically replaces an
+// existing one, so that a running program finds either. It must not run on the loop. The path may
+// have 107 bytes.
+//
+// Any user may send to it, so that a program that has dropped its rights still can. The name is the
+// secret: its directory must be searchable, but not readable, for others. The socket is bound to
+// another name and then renamed, since the kernel shows the bound name to all users
+// (/proc/net/unix).
+func Open(path string) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open notify socket: %w", err)
 	}
-	made := path + ".new"
-	if err := makeSocket(fd, path, made, uid, gid); err != nil {
+	made := boundName(path)
+	if err := makeSocket(fd, path, made); err != nil {
 		unix.Close(fd)
 		os.Remove(made)
 		return -1, fmt.Errorf("make notify socket: %w", err)
@@ -57,15 +73,23 @@ func Open(path string, uid, gid int) (fd int, err error) {
 	return fd, nil
 }
 
-func makeSocket(fd int, path, made string, uid, gid int) error {
-	if len(made) >= len(unix.RawSockaddrUnix{}.Path) {
-		return &os.PathError{Op: "bind", Path: path, Err: fmt.Errorf("%w: choose a shorter runtime_dir", unix.ENAMETOOLONG)}
+// boundName returns the name to which the socket of path is bound. It is constant, so that a
+// leftover one is replaced, and no longer than path may be.
+func boundName(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Join(filepath.Dir(path), "new-"+hex.EncodeToString(sum[:6]))
+}
+
+func makeSocket(fd int, path, made string) error {
+	if most := len(unix.RawSockaddrUnix{}.Path) - 1; max(len(path), len(made)) > most {
+		return &os.PathError{Op: "bind", Path: made,
+			Err: fmt.Errorf("%w: choose a shorter runtime_dir", unix.ENAMETOOLONG)}
 	}
-	// Before there is a path: each message shall tell its sender.
+	// Before there is a path, so that each message has its sender.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
-	// The mode of the socket is that of its file.
+	// The socket inherits the mode of its file; no other user may send to it by its first name.
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		return os.NewSyscallError("fchmod", err)
 	}
@@ -75,13 +99,13 @@ func makeSocket(fd int, path, made string, uid, gid int) error {
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: made}); err != nil {
 		return &os.PathError{Op: "bind", Path: made, Err: err}
 	}
-	if err := os.Lchown(made, uid, gid); err != nil {
+	if err := os.Rename(made, path); err != nil {
 		return err
 	}
-	return os.Rename(made, path)
+	return os.Chmod(path, 0o666)
 }
 
-// A Receiver hears one socket.
+// A Receiver receives the messages of one socket.
 type Receiver struct {
 	scope   *loop.Scope
 	fd      int
@@ -89,23 +113,29 @@ type Receiver struct {
 	watch   *loop.Watch
 	buffer  [maxMessage]byte
 
-	windowEnds time.Duration // both on the loop's clock
-	held       bool          // the first message in the socket has been handled and is not settled
-	closing    bool          // what came along with a message is being closed
+	windowEnds time.Duration // on the loop's clock, like quietUntil
+	held       bool          // the first message in the socket was handled and must stay for now
+	closing    bool          // descriptors passed with a message are being closed
 	count      int           // messages in the window
-	quietUntil time.Duration // for Refused
+	quietUntil time.Duration // no call of Refused before
 
-	waiting  []func()    // of WhenTaken
-	patience *loop.Timer // with what delays them; nil before
+	waiting  []wait      // callers of WhenTaken
+	patience *loop.Timer // bounds their delay; nil before the first
 }
 
-// Receive has the handler called for what comes to the socket fd, until the scope is closed. It takes ownership of fd, also when it
-// returns an error. What came before the call is not lost.
+// A wait is a call of WhenTaken.
+type wait struct {
+	left int // messages to take first; fewer if the socket becomes empty
+	f    func()
+}
+
+// Receive calls the handler for messages of the socket fd until the scope is closed. It owns fd,
+// also after an error. Messages from before the call are not lost.
 //
-// Descriptors that come along are closed once the message has been handled, as BARRIER=1 wants it.
+// Descriptors in a message are closed once it has been handled, as BARRIER=1 requires.
 func Receive(scope *loop.Scope, fd int, h Handler) (*Receiver, error) {
 	r := &Receiver{scope: scope, fd: fd, handler: h}
-	scope.Defer(func() { unix.Close(fd) }) // older than the watch, so after it
+	scope.Defer(func() { unix.Close(fd) }) // registered before the watch, so closed after it
 	watch, err := scope.OnReadable(fd, r.take)
 	if err != nil {
 		return nil, fmt.Errorf("receive notifications: %w", err)
@@ -117,46 +147,48 @@ func Receive(scope *loop.Scope, fd int, h Handler) (*Receiver, error) {
 // resume watches again after a pause.
 func (r *Receiver) resume() {
 	if r.held || r.closing {
-		return // there is another one to come
+		return // another call will follow
 	}
 	r.watch.Stop()
 	var err error
-	if r.watch, err = r.scope.OnReadable(r.fd, r.take); err != nil { // memory or watches are short
+	// A shortage of memory or watches.
+	if r.watch, err = r.scope.OnReadable(r.fd, r.take); err != nil {
 		r.scope.After(watchPause, r.resume)
 	}
-	if len(r.waiting) > 0 { // there may be no message that would tell
+	if len(r.waiting) > 0 { // there may be no further message to trigger it
 		r.take()
 	}
 }
 
-// WhenTaken has f called once, when all has been taken that is in the socket now: before it returns, where nothing is in the way. A message
-// that is held may be in the way for as long as it takes, anything else for takePatience.
+// WhenTaken calls f once, when all messages now in the socket were taken: before it returns, if
+// nothing delays it. A held message may delay it without limit, anything else for takePatience.
+// Later messages delay f by at most a full socket.
 func (r *Receiver) WhenTaken(f func()) {
-	r.waiting = append(r.waiting, f)
+	r.waiting = append(r.waiting, wait{socketHolds, f})
 	r.take()
 	r.bePatient()
 }
 
-// bePatient bounds how long those wait who wait.
+// bePatient limits the delay of waiting callers.
 func (r *Receiver) bePatient() {
 	if len(r.waiting) > 0 && !r.held && !r.patience.Active() && !r.scope.Closed() {
 		r.patience = r.scope.After(takePatience, r.taken)
 	}
 }
 
-// taken tells those who wait.
+// taken calls the waiting callers.
 func (r *Receiver) taken() {
 	waiting := r.waiting
 	r.waiting = nil
 	r.patience.Stop()
-	for _, f := range waiting {
+	for _, w := range waiting {
 		if !r.scope.Closed() {
-			f()
+			w.f()
 		}
 	}
 }
 
-// take takes what is there, as far as a program may keep the loop busy.
+// take handles available messages, within the limits.
 func (r *Receiver) take() {
 	for range messagesPerTurn {
 		if r.held || r.closing || r.scope.Closed() {
@@ -181,8 +213,8 @@ func (r *Receiver) take() {
 	}
 }
 
-// close closes the descriptors that came along with a message. That may hang, as on a dead network mount. Until it is done, nothing more is
-// taken from this socket.
+// close closes descriptors passed with a message. That may block, as on a dead network mount. Until
+// it is done, no message is taken from this socket.
 func (r *Receiver) close(passed []int) {
 	r.watch.Stop()
 	r.closing = true
@@ -195,16 +227,16 @@ func (r *Receiver) close(passed []int) {
 	}()
 }
 
-// hold leaves the message that was handled where it is until it is settled.
+// hold leaves a handled message in the socket until its effects are recorded.
 func (r *Receiver) hold(passed []int) {
 	r.watch.Stop()
 	r.patience.Stop()
 	r.held = true
 	r.handler.Settled(func() {
+		r.held = false
 		if !r.scope.Closed() {
 			r.drop()
 		}
-		r.held = false
 		if len(passed) > 0 {
 			r.close(passed)
 		} else {
@@ -214,10 +246,19 @@ func (r *Receiver) hold(passed []int) {
 	})
 }
 
-// drop takes a message that was handled out of the socket.
+// drop removes a handled message from the socket, and calls those that have waited for the maximum
+// number.
 func (r *Receiver) drop() {
 	var none [1]byte
 	recvmsg(r.fd, none[:], nil, 0)
+	for i := range r.waiting {
+		r.waiting[i].left--
+	}
+	for len(r.waiting) > 0 && r.waiting[0].left <= 0 && !r.scope.Closed() {
+		first := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		first.f()
+	}
 }
 
 func (r *Receiver) inBudget() bool {
@@ -228,23 +269,20 @@ func (r *Receiver) inBudget() bool {
 	return r.count <= messagesPerWindow
 }
 
-// takeOne handles one message. It returns the descriptors that came along, whether it is to be held, and false if there may be no further message.
+// takeOne handles one message. It returns the descriptors passed with it, whether it must be held,
+// and whether there may be another.
 func (r *Receiver) takeOne() (passed []int, hold, more bool) {
-	var control [2048]byte // the kernel passes 253 descriptors at most (SCM_MAX_FD)
+	var control [2048]byte // the kernel passes at most 253 descriptors (SCM_MAX_FD)
 	n, controlBytes, flags, err := recvmsg(r.fd, r.buffer[:], control[:], unix.MSG_PEEK)
 	if err != nil {
-		return nil, false, false // nothing is there
+		return nil, false, false // no message
 	}
 	sender, passed := parseControl(control[:controlBytes])
 	switch {
 	case sender.Pid <= 0:
 		r.refuse(sender, errors.New("refuse message: its sender is not of this pid namespace"))
 	case !r.handler.Accept(sender):
-		why := fmt.Sprintf("process %d is none of the program's", sender.Pid)
-		if errors.Is(unix.Kill(sender.Pid, 0), unix.ESRCH) {
-			why = fmt.Sprintf("process %d has ended, and whose it was can't be told: who tells something and ends must wait until it is taken (BARRIER=1; systemd-notify without --no-block)", sender.Pid)
-		}
-		r.refuse(sender, errors.New("refuse message: "+why))
+		r.refuse(sender, errStranger)
 	case flags&unix.MSG_TRUNC != 0:
 		r.refuse(sender, fmt.Errorf("refuse message: it has more than %d bytes", maxMessage))
 	default:
@@ -260,11 +298,28 @@ func (r *Receiver) takeOne() (passed []int, hold, more bool) {
 	return passed, hold, true
 }
 
+var errStranger = errors.New("refuse message: its sender is none of the program's")
+
 func (r *Receiver) refuse(s Sender, err error) {
-	if now := r.scope.Loop().Now(); now >= r.quietUntil {
-		r.quietUntil = now + refusedPause
-		r.handler.Refused(s, err)
+	now := r.scope.Loop().Now()
+	if now < r.quietUntil {
+		return
 	}
+	r.quietUntil = now + refusedPause
+	if errors.Is(err, errStranger) {
+		err = strangerError(s.Pid)
+	}
+	r.handler.Refused(s, err)
+}
+
+// strangerError returns the reason why a message of that process was refused.
+func strangerError(pid int) error {
+	if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		return fmt.Errorf("refuse message: process %d has ended, and whose it was can't be told: "+
+			"who tells something and ends must wait until it is taken "+
+			"(BARRIER=1; systemd-notify without --no-block)", pid)
+	}
+	return fmt.Errorf("refuse message: process %d is none of the program's", pid)
 }
 
 func recvmsg(fd int, p, control []byte, how int) (n, controlBytes, flags int, err error) {
@@ -276,7 +331,8 @@ func recvmsg(fd int, p, control []byte, how int) (n, controlBytes, flags int, er
 	}
 }
 
-// parseControl returns who has sent a message, with Pid 0 if the kernel didn't say, and the descriptors that came along.
+// parseControl returns the sender of a message, with Pid 0 if unknown, and the descriptors passed
+// with it.
 func parseControl(control []byte) (s Sender, passed []int) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 const patience = 90 * time.Second
 
-// TestMain has the test binary send a message instead, for a sender that is another process.
+// TestMain makes the test binary send a message instead, as another process.
 func TestMain(m *testing.M) {
 	if path, ok := os.LookupEnv("SEND_TO"); ok {
 		if err := send(path, os.Getenv("SEND")); err != nil {
@@ -40,14 +40,14 @@ func send(path, text string, fds ...int) error {
 	return unix.Sendmsg(fd, []byte(text), unix.UnixRights(fds...), &unix.SockaddrUnix{Name: path}, 0)
 }
 
-// A rig is a loop on which a socket is heard.
+// A rig is a loop with a notify socket.
 type rig struct {
 	testing.TB
 	*loop.Loop
 	scope *loop.Scope
 	path  string
 	heard []string
-	turns []uint64 // in which they were heard
+	turns []uint64 // turns of the messages
 }
 
 func newRig(t testing.TB) *rig {
@@ -60,10 +60,10 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// receive hears a new socket. Messages of this process are accepted.
+// receive listens on a new socket, which accepts messages of this process.
 func (r *rig) receive() int {
 	r.Helper()
-	fd, err := Open(r.path, os.Geteuid(), os.Getegid())
+	fd, err := Open(r.path)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func (r *rig) send(text string, fds ...int) {
 	}
 }
 
-// run runs the loop until a status "last" has been heard.
+// run runs the loop until a status "last" was received.
 func (r *rig) run() {
 	r.Helper()
 	r.Root().After(patience, func() {
@@ -128,7 +128,7 @@ func TestReceive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Mode().Perm() != 0o600 {
+	if info.Mode().Perm() != 0o666 {
 		t.Errorf("the socket has mode %v", info.Mode())
 	}
 	r.send("STATUS=one")
@@ -148,7 +148,7 @@ func TestTooLongAMessage(t *testing.T) {
 	r.expect("refuse message: it has more than 4096 bytes", "last")
 }
 
-// TestForeignSender has a process send that ends before its message is read.
+// TestForeignSender: the sender, another process, ends before its message is read.
 func TestForeignSender(t *testing.T) {
 	r := newRig(t)
 	r.receive()
@@ -162,7 +162,7 @@ func TestForeignSender(t *testing.T) {
 	r.expect("refuse message: process PID has ended, and whose it was can't be told: who tells something and ends must wait until it is taken (BARRIER=1; systemd-notify without --no-block)", "last")
 }
 
-// TestBarrier passes descriptors: they are closed, and in order.
+// TestBarrier passes descriptors: they are closed, in order.
 func TestBarrier(t *testing.T) {
 	r := newRig(t)
 	r.receive()
@@ -188,10 +188,10 @@ func TestBarrier(t *testing.T) {
 	}
 }
 
-// TestForeignDescriptorsAreClosed: they are closed, too.
+// TestForeignDescriptorsAreClosed: descriptors of other senders are closed, too.
 func TestForeignDescriptorsAreClosed(t *testing.T) {
 	r := newRig(t)
-	fd, err := Open(r.path, os.Geteuid(), os.Getegid())
+	fd, err := Open(r.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,8 @@ func TestForeignDescriptorsAreClosed(t *testing.T) {
 	r.run()
 }
 
-// TestFlood sends as fast as the socket takes it: no turn hears more than its share, and once in a while there is a pause.
+// TestFlood sends as fast as the socket accepts: no turn reads more than its share, and there is a
+// pause now and then.
 func TestFlood(t *testing.T) {
 	const messages = 2 * messagesPerWindow
 	r := newRig(t)
@@ -252,8 +253,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestNextSuperd has a socket heard by another receiver, as after a restart of superd: with the descriptor that was kept, then
-// with a new one at the same path.
+// TestNextSuperd: another receiver listens on a socket, as after a restart of superd: with the
+// stored descriptor, then with a new one at the same path.
 func TestNextSuperd(t *testing.T) {
 	first := newRig(t)
 	fd := first.receive()
@@ -281,10 +282,10 @@ func TestNextSuperd(t *testing.T) {
 	}
 }
 
-// TestWhenTaken has something wait for the messages that are there, behind one that is held.
+// TestWhenTaken: a callback waits for the messages that are there, behind one that is held.
 func TestWhenTaken(t *testing.T) {
 	r := newRig(t)
-	fd, err := Open(r.path, os.Geteuid(), os.Getegid())
+	fd, err := Open(r.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,10 +309,10 @@ func TestWhenTaken(t *testing.T) {
 	r.expect("nothing is there", "held", "settled", "behind it", "all is taken", "nothing is there")
 }
 
-// TestWhenTakenDuringAFlood has something wait for the messages of one who does not cease to send.
+// TestWhenTakenDuringAFlood: a callback waits for the messages of a sender that does not stop.
 func TestWhenTakenDuringAFlood(t *testing.T) {
 	r := newRig(t)
-	fd, err := Open(r.path, os.Geteuid(), os.Getegid())
+	fd, err := Open(r.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,9 +329,40 @@ func TestWhenTakenDuringAFlood(t *testing.T) {
 	r.run()
 }
 
+// TestWhenTakenDuringAFloodThatIsHeld: later messages do not delay a callback for earlier ones,
+// though each is held until the journal has its effects.
+func TestWhenTakenDuringAFloodThatIsHeld(t *testing.T) {
+	r := newRig(t)
+	fd, err := Open(r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handled, called := 0, 0
+	receiver, err := Receive(r.scope, fd, Handler{
+		Accept: func(Sender) bool { return true },
+		Message: func(Sender, Message) bool {
+			handled++
+			r.send("STATUS=x")
+			return true
+		},
+		// Below the budget
+		Settled: func(done func()) { r.scope.After(2*window/messagesPerWindow, done) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.send("STATUS=x")
+	receiver.WhenTaken(func() { called = handled; r.Stop() })
+	r.Root().After(patience/3, r.Stop)
+	r.run()
+	if called != socketHolds {
+		t.Errorf("called after %d of %d messages, want it after %d, as many as there can have been", called, handled, socketHolds)
+	}
+}
+
 func TestScopeClosedByHandler(t *testing.T) {
 	r := newRig(t)
-	fd, err := Open(r.path, os.Geteuid(), os.Getegid())
+	fd, err := Open(r.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +388,7 @@ func TestScopeClosedByHandler(t *testing.T) {
 func TestOpenFails(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), strings.Repeat("x", 110)), filepath.Join(t.TempDir(), "missing", "notify")} {
 		before := openFDs(t)
-		if fd, err := Open(path, os.Geteuid(), os.Getegid()); err == nil {
+		if fd, err := Open(path); err == nil {
 			t.Errorf("Open(%q) = %d", path, fd)
 		}
 		if after := openFDs(t); after != before {

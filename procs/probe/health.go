@@ -1,15 +1,16 @@
 package probe
 
-// A Health judges by results whether a program is healthy.
+// A Health determines from results whether a program is healthy.
 type Health struct {
-	Failures int // so many in a row make it unhealthy; 1 or more
+	Failures int // consecutive failures that make it unhealthy; 1 or more
 
 	inRow   int
 	healthy bool
 	known   bool
 }
 
-// Resume has the judgement go on from that of an earlier one: so many failures in a row; healthy is nil if there was none.
+// Resume continues from an earlier state: the number of consecutive failures; healthy is nil if it
+// was unknown.
 func (h *Health) Resume(failuresInRow int, healthy *bool) {
 	h.inRow = failuresInRow
 	if h.known = healthy != nil; h.known {
@@ -17,7 +18,8 @@ func (h *Health) Resume(failuresInRow int, healthy *bool) {
 	}
 }
 
-// Note takes a result. It reports whether the program has become healthy or unhealthy by it, the first time included.
+// Note records a result. It reports whether the program has become healthy or unhealthy, also for
+// the first time.
 func (h *Health) Note(r Result) (changed bool) {
 	before, knew := h.healthy, h.known
 	switch r.Outcome {
@@ -32,8 +34,8 @@ func (h *Health) Note(r Result) (changed bool) {
 	return h.known && (!knew || h.healthy != before)
 }
 
-// Healthy returns the judgement; known is false before there is one.
+// Healthy returns the health; known is false before it is determined.
 func (h *Health) Healthy() (healthy, known bool) { return h.healthy, h.known }
 
-// FailuresInRow returns how many checks have failed since one passed.
+// FailuresInRow returns how many checks have failed since the last one passed.
 func (h *Health) FailuresInRow() int { return h.inRow }

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	maxBody   = 64 << 10 // what is read of an answer
+	maxBody   = 64 << 10 // bytes read of an answer
 	maxHeader = 64 << 10
 )
 
-// A networkChecker checks in a goroutine for each check, which ends when the check is stopped.
+// A networkChecker runs each check in a goroutine, which ends when the check is stopped.
 type networkChecker struct {
 	loop  *loop.Loop
 	check func(context.Context) error
@@ -42,7 +42,7 @@ func (c *networkChecker) Check(done func(error)) (stop func() (begun bool)) {
 	}
 }
 
-// dialer has a name resolved by Go's own resolver, which can be stopped, and connections without keep-alive.
+// dialer returns a dialer with Go's own resolver, which can be stopped, and without keep-alive.
 func dialer() *net.Dialer {
 	return &net.Dialer{KeepAlive: -1, Resolver: &net.Resolver{PreferGo: true}}
 }
@@ -59,10 +59,12 @@ func TCP(l *loop.Loop, address string) Checker {
 	}}
 }
 
-// HTTP returns a checker that passes when a GET is answered with a status of 200 to 399. Redirects are not followed. Each check has a
-// connection of its own, without a proxy. http://unix:/run/web.sock:/healthz asks at a Unix socket.
+// HTTP returns a checker that passes when a GET returns a status of 200 to 399. It does not follow
+// redirects. Each check uses a new connection without a proxy. http://unix:/run/web.sock:/healthz
+// connects to a Unix socket.
 //
-// A certificate is verified unless the host is a loopback address or localhost: who listens there is on this machine.
+// Certificates are verified unless the host is a loopback address or localhost, whose listener is
+// on this machine.
 func HTTP(l *loop.Loop, address string) (Checker, error) {
 	target, err := url.Parse(address)
 	if err != nil {
@@ -100,7 +102,7 @@ func get(ctx context.Context, client *http.Client, address string) error {
 		return explain(err)
 	}
 	defer response.Body.Close()
-	// Read, so that the server isn't cut off in what is a short answer.
+	// Read the body, so that the server of a short answer isn't cut off.
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	if response.StatusCode < 200 || response.StatusCode > 399 {
 		return badStatus(response, body)
@@ -111,7 +113,7 @@ func get(ctx context.Context, client *http.Client, address string) error {
 	return nil
 }
 
-// badStatus shows the status and the first line of the body.
+// badStatus returns an error with the status and the first line of the body.
 func badStatus(response *http.Response, body []byte) error {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body[:min(len(body), maxReason)])), "\n")
 	if line == "" || !strings.HasPrefix(response.Header.Get("Content-Type"), "text/plain") {
@@ -125,7 +127,18 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// explain shortens what the network packages say.
+// A connectError reports a failed connection to an address.
+type connectError struct {
+	address string
+	cause   error
+}
+
+func (e *connectError) Error() string { return "connect to " + e.address + ": " + e.cause.Error() }
+
+// Unwrap returns the cause.
+func (e *connectError) Unwrap() error { return e.cause }
+
+// explain shortens errors of the network packages.
 func explain(err error) error {
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err
@@ -138,11 +151,11 @@ func explain(err error) error {
 		if call, ok := errors.AsType[*os.SyscallError](cause); ok {
 			cause = call.Err
 		}
-		verb := op.Op
-		if verb == "dial" {
-			verb = "connect to"
+		if op.Op == "dial" {
+			short = &connectError{op.Addr.String(), cause}
+		} else {
+			short = fmt.Errorf("%s %s: %w", op.Op, op.Addr, cause)
 		}
-		short = fmt.Errorf("%s %s: %w", verb, op.Addr, cause)
 	}
 	for _, shortage := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS} {
 		if errors.Is(err, shortage) {

@@ -80,8 +80,8 @@ func TestTCP(t *testing.T) {
 }
 
 // serve returns the address of a server with pages for each case.
-func serve(t testing.TB) (address string, wait chan struct{}) {
-	wait = make(chan struct{})
+func serve(t testing.TB) (address string) {
+	wait := make(chan struct{})
 	mux := http.NewServeMux()
 	page := func(path string, f http.HandlerFunc) { mux.HandleFunc(path, f) }
 	page("/ok", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "fine") })
@@ -124,18 +124,19 @@ func serve(t testing.TB) (address string, wait chan struct{}) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(wait) })
-	return server.URL, wait
+	return server.URL
 }
 
 func TestHTTP(t *testing.T) {
-	address, _ := serve(t)
+	address := serve(t)
 	tests := []struct {
 		path, want string
 		timeout    time.Duration
 	}{
 		{"/ok", "<nil>", 0},
 		{"/redirect", "<nil>", 0},
-		{"/broken", "HTTP 503 Service Unavailable: database \x1b[2Jgone", 0}, // made harmless by the prober
+		// The prober makes it harmless
+		{"/broken", "HTTP 503 Service Unavailable: database \x1b[2Jgone", 0},
 		{"/page", "HTTP 404 Not Found", 0},
 		{"/hang", "context canceled", 20 * time.Millisecond},
 		{"/drip", "read answer: context canceled", 20 * time.Millisecond},
@@ -182,9 +183,10 @@ func TestHTTPOverUnixSocket(t *testing.T) {
 	}
 }
 
-// TestNothingLeaks asks hundreds of times, also what hangs: neither a descriptor nor a goroutine is left.
+// TestNothingLeaks runs hundreds of checks, some of which hang: neither a descriptor nor a
+// goroutine is left.
 func TestNothingLeaks(t *testing.T) {
-	address, _ := serve(t)
+	address := serve(t)
 	blackhole := listen(t, "tcp", "127.0.0.1:0") // accepts in the kernel and never answers
 	goroutines, fds := runtime.NumGoroutine(), countFDs(t)
 	l, err := loop.New()

@@ -1,9 +1,11 @@
-// Package probe checks again and again whether programs answer: for readiness until one check passes, for health as long as they run.
+// Package probe checks periodically whether programs answer: for readiness until a check passes,
+// for health while they run.
 //
-// A [Checker] performs one check; those of this package connect or ask by HTTP, in a goroutine; commands are run by whoever can kill
-// them with all they bring forth. The [Prober] decides when, on the loop: checks are spread, so many at a time at most, each has its
-// timeout, and one that hangs costs its own program a failure and nobody else anything. So a virtual loop with checkers
-// of its own simulates all of it.
+// A [Checker] performs one check. Those of this package connect or send HTTP requests, in a
+// goroutine; commands are run by a package that can kill their process trees. The [Prober]
+// schedules checks on the loop. It spreads them, runs a limited number at the same time, and
+// applies time-outs; one that hangs costs its own program a failure and does not affect others. So
+// all of it can be simulated by a virtual loop with its own checkers.
 package probe
 
 import (
@@ -12,20 +14,21 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"superd/internal/terminal"
 	"superd/loop"
-	"superd/terminal"
 )
 
 // A Checker performs checks of one kind on one target.
 type Checker interface {
-	// Check begins a check and does not block. done is called once on the loop, not before Check has returned: with nil if
-	// the check has passed, an [Uncounted] if nothing can be said, else with the reason. After stop, which may be called
-	// at any time and again, it is called as soon as nothing of the check is left; its error doesn't matter then. stop returns false if the
-	// check had not come to its turn yet, where checks wait for one: then it says nothing of its target.
+	// Check begins a check and does not block. done is called once on the loop, after Check has
+	// returned: with nil if the check has passed, with an [Uncounted] if it has no result, else
+	// with the reason. stop may be called at any time and repeatedly. After stop, done is called as
+	// soon as nothing of the check is left; its error is then ignored. stop returns false if the
+	// check had not begun, where checks wait for their turn; it then says nothing about its target.
 	Check(done func(error)) (stop func() (begun bool))
 }
 
-// An Uncounted is why a check says nothing of its target: superd itself lacks something.
+// An Uncounted is the reason why a check has no result: superd itself lacks a resource.
 type Uncounted struct{ Err error }
 
 func (e Uncounted) Error() string { return e.Err.Error() }
@@ -33,39 +36,42 @@ func (e Uncounted) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e Uncounted) Unwrap() error { return e.Err }
 
-// A Result is what came of a check.
+// A Result is the result of a check.
 type Result struct {
 	Outcome Outcome
-	Reason  string        // why it did not pass: one short line, fit for a terminal
-	At      time.Duration // when it began, as [loop.Loop.Now] counts
+	Reason  string // why it did not pass: one short line, safe for a terminal
+	// Address of a failed connection, with which Reason begins; else empty
+	Address string
+	Cause   string        // Reason without the address
+	At      time.Duration // when it began, on the scale of [loop.Loop.Now]
 	Took    time.Duration
-	Waited  bool // it is Void since the check had to wait for its turn for all of its timeout
+	Waited  bool // Void since the check waited for its turn during all of its time-out
 }
 
-// Outcome is what a result says of the target.
+// Outcome is what a result says about the target.
 type Outcome uint8
 
-// The outcomes.
+// Values of Outcome.
 const (
 	Passed Outcome = iota
 	Failed
-	Void // nothing: superd lacks resources, or the machine slept meanwhile
+	Void // no result: superd lacks resources, or the machine slept meanwhile
 )
 
 const (
 	maxReason = 200 // columns
-	// Jitter is drawn from pause·[1-jitter, 1+jitter).
+	// A pause is drawn from pause·[1-jitter, 1+jitter).
 	jitter      = 0.1
 	eagerJitter = 0.5
-	eagerSteps  = 5 // the first pauses of an eager probe are interval/2^5, /2^4, …
-	// A light check that takes longer waits, rather than works, and lets others go on.
+	eagerSteps  = 5 // first pauses of an eager probe are interval/2^5, /2^4, …
+	// A light check that takes longer is waiting, and lets others run.
 	placePatience = 200 * time.Millisecond
 	maxAway       = 1000 // each has a descriptor
-	// slack is what reading two clocks one after the other may make of no sleep at all.
+	// slack is the largest difference that reading two clocks in sequence may show without a sleep.
 	slack = time.Second
 )
 
-// A Prober carries out the probes of one superd. It belongs to its loop.
+// A Prober runs the probes of one superd. It belongs to its loop.
 type Prober struct {
 	loop  *loop.Loop
 	rng   *rand.Rand
@@ -73,32 +79,36 @@ type Prober struct {
 	light lane
 }
 
-// A lane has the checks of one kind, so many of which are under way at a time.
+// A lane has the checks of one kind, of which a limited number run at the same time.
 type lane struct {
 	limit   int
-	running int      // checks that hold a place
-	away    int      // checks under way that have given theirs up
-	eager   []*Probe // who waits for a place; those of these come first, and of each the first come
-	others  []*Probe
+	running int // checks that count toward limit
+	away    int // running checks that no longer count
+	// Probes that wait for their turn; eager ones first, each in order of arrival
+	eager  []*Probe
+	others []*Probe
 }
 
-// New returns a prober that has limit checks run at a time, and as many that are light. The seed decides how they are spread.
+// New returns a prober that runs at most limit checks at the same time, and as many light ones. The
+// seed determines how they are spread.
 func New(l *loop.Loop, limit int, seed uint64) *Prober {
 	return &Prober{loop: l, heavy: lane{limit: limit}, light: lane{limit: limit}, rng: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // Options say when to check.
 type Options struct {
-	Interval time.Duration // from the start of a check to that of the next one, give or take a tenth
-	Timeout  time.Duration // of a check
-	// Eager has the first check come at once and the next ones soon, after pauses that grow to Interval: for readiness. Else the
-	// first one comes within Interval. It goes before others that wait for a place.
+	Interval time.Duration // from the start of a check to the next one, ±10 %
+	Timeout  time.Duration // time-out of a check
+	// Eager makes the first check start at once, and the next ones after pauses that grow to
+	// Interval: for readiness. Otherwise the first one starts within Interval. Eager probes precede
+	// others that wait for their turn.
 	Eager bool
-	// Light is a check that takes no process and no thread while it waits for an answer. If it has to, others go on meanwhile.
+	// Light marks a check that needs no process or thread while it waits for an answer. Others may
+	// run meanwhile.
 	Light bool
 }
 
-// A Probe checks one target again and again.
+// A Probe checks one target periodically.
 type Probe struct {
 	prober  *Prober
 	lane    *lane
@@ -107,23 +117,23 @@ type Probe struct {
 	options Options
 	result  func(Result)
 
-	began    int         // checks
-	timer    *loop.Timer // of the next check, or of the timeout
+	began    int         // number of checks begun
+	timer    *loop.Timer // of the next check, or of the time-out
 	waits    bool        // in the queue
-	check    *check      // under way; nil: none
-	overtime *check      // that has timed out and not ended yet
+	check    *check      // running check; nil: none
+	overtime *check      // a check that has timed out and not ended yet
 }
 
-// A check is one that has begun.
+// A check is a running check.
 type check struct {
 	stop func() (begun bool)
 	at   time.Duration // when it began
 	boot time.Duration // the same on CLOCK_BOOTTIME
-	away bool          // it has given up its place
+	away bool          // it no longer counts toward the lane's limit
 }
 
-// Start has result called on the loop with each result, until the scope is closed, as result may do. A check under way is
-// stopped then.
+// Start calls result on the loop with each result until the scope is closed, which result may do.
+// Closing it stops a running check.
 func (p *Prober) Start(scope *loop.Scope, c Checker, o Options, result func(Result)) *Probe {
 	b := &Probe{prober: p, lane: &p.heavy, scope: scope, checker: c, options: o, result: result}
 	if o.Light {
@@ -138,16 +148,17 @@ func (p *Prober) Start(scope *loop.Scope, c Checker, o Options, result func(Resu
 	return b
 }
 
-// Next returns when the next check is due, as [loop.Loop.Now] counts; false while one is under way or waits for its turn.
+// Next returns when the next check is due, on the scale of [loop.Loop.Now]; false while one runs or
+// waits for its turn.
 func (b *Probe) Next() (time.Duration, bool) {
 	return b.timer.Due(), b.check == nil && !b.waits && b.timer.Active()
 }
 
-// due has the next check begin, or wait for a place.
+// due begins the next check, or queues it.
 func (b *Probe) due() {
 	l := b.lane
 	if b.overtime != nil {
-		// The next one would hang in the same place.
+		// The next one would hang as well.
 		at := b.prober.loop.Now()
 		b.next(at)
 		b.report(Result{Outcome: Failed, At: at, Reason: fmt.Sprintf("the check before has not ended for %s", (at - b.overtime.at).Round(time.Second))})
@@ -182,7 +193,7 @@ func (b *Probe) begin() {
 	c.stop = b.checker.Check(func(err error) { b.ended(c, err) })
 }
 
-// giveWay lets another check go on while one waits for its answer.
+// giveWay lets another check run while this one waits for its answer.
 func (b *Probe) giveWay(c *check) {
 	b.timer = b.scope.After(b.options.Timeout-placePatience, func() { b.timedOut(c) })
 	if l := b.lane; l.away < maxAway {
@@ -193,7 +204,7 @@ func (b *Probe) giveWay(c *check) {
 	}
 }
 
-// ended takes the end of a check, in time or late.
+// ended handles the end of a check, in time or late.
 func (b *Probe) ended(c *check, err error) {
 	if b.overtime == c {
 		b.overtime = nil
@@ -214,7 +225,7 @@ func (b *Probe) timedOut(c *check) {
 
 var errNoTurn = errors.New("its turn did not come")
 
-// settle gives the place of the check to the next one and reports the result.
+// settle frees the place of the check for the next one and reports the result.
 func (b *Probe) settle(c *check, err error) {
 	l := b.prober.loop
 	r := Result{At: c.at, Took: l.Now() - c.at}
@@ -229,21 +240,26 @@ func (b *Probe) settle(c *check, err error) {
 		r.Outcome = Failed
 	}
 	if err != nil && r.Reason == "" {
-		r.Reason = terminal.Cut(terminal.Sanitize(err.Error()), maxReason)
+		r.Reason = shown(err)
+		if refused, ok := errors.AsType[*connectError](err); ok {
+			r.Address, r.Cause = refused.address, shown(refused.cause)
+		}
 	}
 	b.leave()
 	if r.Waited {
-		b.next(l.Now()) // it is not over before the next turn of the loop
+		b.next(l.Now()) // it ends only in the next turn of the loop
 	} else {
 		b.next(c.at)
 	}
 	b.report(r)
 }
 
-// report comes last: the scope may be closed by it.
+// shown returns an error as one short line, safe for a terminal.
+func shown(err error) string { return terminal.Cut(terminal.Sanitize(err.Error()), maxReason) }
+
 func (b *Probe) report(r Result) { b.result(r) }
 
-// leave gives up the place.
+// leave frees the place of the current check.
 func (b *Probe) leave() {
 	b.timer.Stop()
 	if b.check.away {
@@ -255,7 +271,7 @@ func (b *Probe) leave() {
 	b.lane.fill()
 }
 
-// fill gives the places that are free to those who wait.
+// fill starts waiting checks in free places.
 func (l *lane) fill() {
 	for l.running < l.limit {
 		queue := &l.eager
@@ -270,14 +286,14 @@ func (l *lane) fill() {
 		if *queue = (*queue)[1:]; len(*queue) == 0 {
 			*queue = nil
 		}
-		if first.waits { // else its scope was closed
+		if first.waits { // otherwise its scope was closed
 			first.waits = false
 			first.begin()
 		}
 	}
 }
 
-// next has the check come that follows the one begun at an instant.
+// next schedules the check after the one begun at that time.
 func (b *Probe) next(at time.Duration) {
 	pause, share := b.options.Interval, jitter
 	if b.options.Eager && b.began <= eagerSteps {
@@ -287,7 +303,7 @@ func (b *Probe) next(at time.Duration) {
 	b.timer = b.scope.After(at+pause-b.prober.loop.Now(), b.due)
 }
 
-// close is the scope's clean-up.
+// close stops the probe when its scope is closed.
 func (b *Probe) close() {
 	b.waits = false
 	if c := b.check; c != nil {

@@ -17,8 +17,8 @@ type bench struct {
 	*loop.Virtual
 	prober  *Prober
 	start   time.Duration
-	running int // checks
-	most    int // of them at a time
+	running int // number of checks
+	most    int // greatest number of checks at a time
 }
 
 func newBench(t testing.TB, limit int) *bench {
@@ -26,13 +26,13 @@ func newBench(t testing.TB, limit int) *bench {
 	return &bench{TB: t, Virtual: v, prober: New(v.Loop, limit, 1), start: v.Now()}
 }
 
-// A target answers checks after a while. A check that is stopped ends after another while.
+// A target answers checks after a while. A stopped check ends after another while.
 type target struct {
 	*bench
 	takes   time.Duration
 	lingers time.Duration
-	queued  bool              // their turn never comes
-	answer  func(n int) error // to the n-th check, counted from 0; nil: they pass
+	queued  bool              // checks never leave the queue
+	answer  func(n int) error // result of the n-th check, counted from 0; nil: they pass
 	began   []time.Duration   // since the start of the bench
 	stopped int
 }
@@ -57,7 +57,7 @@ func (t *target) Check(done func(error)) (stop func() (begun bool)) {
 	}
 }
 
-// results notes what comes, as text.
+// results records results as text.
 func (b *bench) results(list *[]string) func(Result) {
 	return func(r Result) {
 		*list = append(*list, fmt.Sprint([]string{"passed", "failed", "void"}[r.Outcome], " ", r.Took, " ", r.Reason))
@@ -103,7 +103,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestIntervals sees when checks begin.
+// TestIntervals: checks begin at their intervals.
 func TestIntervals(t *testing.T) {
 	const interval = 8 * time.Second
 	b := newBench(t, 10)
@@ -133,8 +133,8 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestManyWaitForOnePort has 200 programs started at once that are ready when one port answers: never more checks at a time
-// than the limit, and after a moment no crowd.
+// TestManyWaitForOnePort starts 200 programs at once that are ready when one port answers: there
+// are never more checks at a time than the limit, and soon they are spread.
 func TestManyWaitForOnePort(t *testing.T) {
 	const programs, limit = 200, 40
 	b := newBench(t, limit)
@@ -174,7 +174,8 @@ func TestManyWaitForOnePort(t *testing.T) {
 	}
 }
 
-// TestHangingProbe: a check that is stopped and doesn't end costs its program failures, and nobody else a place.
+// TestHangingProbe: a check that does not end after its stop fails its own program, and blocks no
+// place of others.
 func TestHangingProbe(t *testing.T) {
 	b := newBench(t, 1)
 	var stuck, good []string
@@ -195,7 +196,8 @@ func TestHangingProbe(t *testing.T) {
 	}
 }
 
-// TestAnswersThatTakeLong: light checks that wait for their answers hold up no others, unless there are too many of them.
+// TestAnswersThatTakeLong: light checks that wait for their answers delay no others, unless there
+// are too many.
 func TestAnswersThatTakeLong(t *testing.T) {
 	const limit = 2
 	for _, light := range []bool{true, false} {
@@ -233,11 +235,11 @@ func TestAnswersThatTakeLong(t *testing.T) {
 	}
 }
 
-// TestEagerFirst: whose readiness is awaited goes before whose health is checked.
+// TestEagerFirst: a readiness check goes before health checks.
 func TestEagerFirst(t *testing.T) {
 	b := newBench(t, 1)
 	o := Options{Interval: time.Second, Timeout: time.Minute}
-	for range 10 { // of which each has the place for 10 s
+	for range 10 { // each has the place for 10 s
 		b.prober.Start(b.Root().Child(), &target{bench: b, takes: 10 * time.Second}, o, func(Result) {})
 	}
 	b.RunFor(5 * time.Second)
@@ -250,7 +252,8 @@ func TestEagerFirst(t *testing.T) {
 	}
 }
 
-// TestClosedScope ends a probe in each of its states: no result comes any more, the place is free, the check is stopped.
+// TestClosedScope ends a probe in each of its states: no result comes any more, the place is free,
+// the check is stopped.
 func TestClosedScope(t *testing.T) {
 	for _, at := range []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond, 4 * time.Second} {
 		b := newBench(t, 1)

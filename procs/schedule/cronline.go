@@ -6,15 +6,16 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// A cronLine finds the times of a cron line in a time zone, right across changes of the zone's offset, as daylight saving makes
-// them. The library finds the times of day, as if each came once a day; here they become instants. Rules of cron(8):
+// A cronLine finds the times of a cron line in a time zone, also across changes of the zone's
+// offset as for daylight saving. The library finds times of day as if each occurred once a day;
+// cronLine turns them into instants. Rules of cron(8):
 //
-//   - A line that runs in every hour ("*/5 * * * *") runs as time passes: in both of two equal hours, and there is nothing to
-//     make up for a skipped one.
-//   - Any other line keeps to the clock: a time that is skipped runs once, right after, and of a time that comes twice
-//     the first counts.
+//   - A line that runs in every hour ("*/5 * * * *") follows elapsed time: it runs in both of two
+//     equal hours, and a skipped hour is not made up for.
+//   - Any other line follows the clock: a skipped time runs once, right after, and of a repeated
+//     time the first counts.
 type cronLine struct {
-	times     *cron.SpecSchedule // in UTC, where each time comes once
+	times     *cron.SpecSchedule // in UTC, where each time occurs once
 	location  *time.Location
 	everyHour bool
 }
@@ -27,11 +28,12 @@ func newCronLine(times *cron.SpecSchedule, location *time.Location) *cronLine {
 // next returns the first time of the line after t, zero if there is none.
 func (l *cronLine) next(t time.Time) time.Time {
 	t = t.In(l.location)
-	from := onClock(t, offsetAt(t)) // found is after this
-	for {                           // each time around is a stretch of one offset, which t is in
+	from := onClock(t, offsetAt(t)) // exclusive lower bound for found
+	// Each iteration handles one period of constant offset, which contains t.
+	for {
 		start, end := t.ZoneBounds()
 		if !start.IsZero() && !l.everyHour {
-			// What the clock has shown before the change doesn't count again.
+			// Times that the clock showed before the change don't count again.
 			from = later(from, onClock(start, offsetAt(start.Add(-1))).Add(-1))
 		}
 		found := l.times.Next(from)
@@ -44,13 +46,13 @@ func (l *cronLine) next(t time.Time) time.Time {
 		}
 		resumes := onClock(end, offsetAt(end))
 		if !l.everyHour && found.Before(resumes) {
-			return end // the clock skips it
+			return end // the clock skips that time
 		}
 		t, from = end, resumes.Add(-1)
 	}
 }
 
-// onClock returns what a clock with this offset from UTC shows at t, as a time of UTC.
+// onClock returns the reading of a clock with this offset from UTC at t, as a time in UTC.
 func onClock(t time.Time, offset time.Duration) time.Time { return t.UTC().Add(offset) }
 
 func offsetAt(t time.Time) time.Duration {

@@ -26,7 +26,7 @@ func line(t testing.TB, s, zoneName string) *cronLine {
 	return newCronLine(parsed.Cron, zone(t, zoneName))
 }
 
-// runs lists when the line runs between two instants, each as time of day and offset.
+// runs lists the times of the line between two instants, each as time of day and offset.
 func (l *cronLine) runs(from, to time.Time) (runs []string) {
 	for t := l.next(from.Add(-1)); t.Before(to); t = l.next(t) {
 		runs = append(runs, t.In(l.location).Format("2 15:04 -07"))
@@ -71,7 +71,7 @@ func TestDaylightSaving(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := l.runs(from, from.AddDate(0, 0, tt.days))
-			if tt.want == nil { // as time passes
+			if tt.want == nil { // every hour of elapsed time
 				for at := from; at.Before(from.AddDate(0, 0, tt.days)); at = at.Add(time.Hour) {
 					tt.want = append(tt.want, at.Format("2 15:04 -07"))
 				}
@@ -99,8 +99,9 @@ func shortOffset(s string) string {
 	return s
 }
 
-// TestNextAgreesWithAWalk compares with a walk over the minutes around each change of the offset, which looks at the clock
-// minute by minute: what it shows first runs, what it skips runs at the first minute after.
+// TestNextAgreesWithAWalk compares next with a walk, minute by minute, around each change of the
+// offset: a time that the clock first shows runs, a time that it skips runs at the first minute
+// after.
 func TestNextAgreesWithAWalk(t *testing.T) {
 	for _, name := range []string{"Europe/Berlin", "Australia/Lord_Howe", "America/Havana"} {
 		_, change := time.Date(2026, time.January, 1, 0, 0, 0, 0, zone(t, name)).ZoneBounds()
@@ -119,7 +120,7 @@ func TestNextAgreesWithAWalk(t *testing.T) {
 }
 
 func (l *cronLine) walk(from, to time.Time) (runs []string) {
-	shown := onClock(from, offsetAt(from)).Add(-1) // the greatest that the clock has shown
+	shown := onClock(from, offsetAt(from)).Add(-1) // the latest that the clock has shown
 	for at := from; at.Before(to); at = at.Add(time.Minute) {
 		now := onClock(at, offsetAt(at))
 		if l.everyHour {

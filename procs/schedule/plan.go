@@ -11,56 +11,60 @@ import (
 
 // A Spec says when a program runs.
 type Spec struct {
-	Line     string         // "@every 5m" or a cron line, as [config.ParseSchedule] takes it
-	Location *time.Location // of a cron line; nil: the machine's
-	Skip     bool           // what was missed is not made up: [Table] tells of it at once, without a delay
-	Jitter   time.Duration  // each run is late by a share of this, and of the time to the next one at most
-	Seed     uint64         // decides how late; programs that are to differ have different ones
+	Line     string         // "@every 5m" or a cron line, as for [config.ParseSchedule]
+	Location *time.Location // time zone of a cron line; nil: the machine's
+	// Missed runs are not made up: [Table] reports them at once, without a delay
+	Skip bool
+	// Range of the random delay of each run, at most the time to the next one
+	Jitter time.Duration
+	Seed   uint64 // determines the delays; programs with different seeds get different delays
 }
 
-// A Reading is what the clocks say at one instant.
+// A Reading holds the clocks at one instant.
 type Reading struct {
 	Wall time.Time
 	Boot time.Duration // CLOCK_BOOTTIME, see [loop.Loop.Boot]
 }
 
-// A Run is due.
+// A Run is a run that is due.
 type Run struct {
-	At     time.Time // the time of the schedule that it stands for, of several missed ones the first
-	MadeUp bool      // that time was missed; with [Spec.Skip] nothing is to run for it
+	// Its time in the schedule, the first one if several were missed
+	At     time.Time
+	MadeUp bool // the time was missed; with [Spec.Skip] do not run
 }
 
-// A Plan knows when one program runs next. It does nothing by itself: whoever has it reads the clocks.
+// A Plan computes when a program runs next. Its caller reads the clocks.
 type Plan struct {
 	spec   Spec
 	every  time.Duration // 0: a cron line
 	cron   *cronLine
 	last   Reading
-	after  time.Time     // cron: all times up to this one are settled
-	grid   time.Duration // every: the next point of the grid, of CLOCK_BOOTTIME
-	at     time.Time     // the run that is next; zero: there is none
-	due    time.Duration // when, on CLOCK_BOOTTIME
+	after  time.Time     // cron: all times up to this one are handled
+	grid   time.Duration // every: next point of the grid, on CLOCK_BOOTTIME
+	at     time.Time     // next run; zero: none
+	due    time.Duration // when it is due, on CLOCK_BOOTTIME
 	madeUp bool
 }
 
 const (
-	// correction is how far the clock may be set for a line to keep what it knew. Source: cron(8).
+	// correction is the largest clock change at which a line keeps its state. Source: cron(8).
 	correction = 3 * time.Hour
-	// punctual is how late a run may be that was not missed. It is no less than what reading two clocks one after the
-	// other may make of no step at all.
+	// punctual is the largest delay of a run that does not count as missed. It covers the
+	// difference of two clocks read in sequence.
 	punctual = time.Second
 )
 
 const never time.Duration = math.MaxInt64
 
-// NewPlan returns the plan of a program that comes to be: an interval begins now, and no time of a cron line has been missed.
+// NewPlan returns the plan of a new program: its interval begins now, and no time of a cron line
+// was missed.
 func NewPlan(spec Spec, now Reading) (*Plan, error) {
 	p, err := newPlan(spec)
 	if err != nil {
 		return nil, err
 	}
 	p.last, p.after, p.grid = now, now.Wall, now.Boot+p.every
-	if p.grid < 0 { // overflow: in some 290 years
+	if p.grid < 0 { // overflow, in some 290 years
 		p.grid = never
 	}
 	p.plan()
@@ -85,14 +89,14 @@ func newPlan(spec Spec) (*Plan, error) {
 // Due returns when the next run is due, on CLOCK_BOOTTIME, false if there is none.
 func (p *Plan) Due() (time.Duration, bool) { return p.due, !p.at.IsZero() }
 
-// Observe takes notice of clocks that have not gone on together: the wall clock was set, or the machine has slept. What was missed
-// meanwhile is due once.
+// Observe handles a clock change: the wall clock was set, or the machine has slept. What was missed
+// is due once.
 func (p *Plan) Observe(now Reading) {
 	p.follow(now)
 	p.plan()
 }
 
-// Take settles the run that is due, with what else is by now, and plans the next one.
+// Take completes the run that is due, with all others due by now, and plans the next one.
 func (p *Plan) Take(now Reading) Run {
 	run := Run{At: p.at, MadeUp: p.madeUp}
 	p.follow(now)
@@ -105,10 +109,10 @@ func (p *Plan) Take(now Reading) Run {
 	return run
 }
 
-// follow has what is settled follow a step of the wall clock. A clock that was set by much was wrong before: that makes nothing
-// missed and repeats nothing, the line goes by the new time at once. So does a line that runs in every hour whenever
-// the clock is set. For any other, times that are skipped by a little are missed ones and those that come again are settled.
-// Source: cron(8).
+// follow adapts the handled times to a step of the wall clock. A large step corrects a wrong clock:
+// nothing is missed or repeated, and the line follows the new time at once. The same holds for any
+// step if the line runs in every hour. For other lines, times skipped by a small step are missed,
+// and times that occur again are handled. Source: cron(8).
 func (p *Plan) follow(now Reading) {
 	step := now.Wall.Sub(p.last.Wall) - (now.Boot - p.last.Boot)
 	p.last = now
@@ -118,16 +122,16 @@ func (p *Plan) follow(now Reading) {
 	if missed := p.cron.next(p.after); missed.IsZero() || missed.After(now.Wall.Add(-step)) {
 		p.after = now.Wall
 	} else {
-		p.after = p.after.Add(step) // it was missed without the step
+		p.after = p.after.Add(step) // missed even without the step
 	}
 }
 
-// plan finds the run that is next, as of the last reading.
+// plan computes the next run as of the last reading.
 func (p *Plan) plan() {
 	now := p.last
 	gap := p.every
 	if p.cron != nil {
-		// The clock may have been set back several times, or before the machine was booted.
+		// The clock may have been set back several times, or before the boot.
 		if ahead := p.after.Sub(now.Wall); ahead > correction || ahead > punctual && p.cron.everyHour {
 			p.after = now.Wall
 		}
@@ -154,7 +158,7 @@ func (p *Plan) plan() {
 	}
 }
 
-// delay returns by how much the run that is next is late on purpose: the same at each call.
+// delay returns the intended delay of the next run, the same at each call.
 func (p *Plan) delay(gap time.Duration) time.Duration {
 	most := min(p.spec.Jitter, gap)
 	if most <= 0 {

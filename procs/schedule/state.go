@@ -2,18 +2,28 @@ package schedule
 
 import "time"
 
-// A State is what a plan must know after superd was started anew: one JSON value for the journal.
+// A State is what a plan must know after a restart of superd: one JSON value for the journal.
 type State struct {
 	Line    string        `json:"line"`
-	BootID  string        `json:"boot_id"` // of the machine's boot to which the next four belong
+	BootID  string        `json:"boot_id"` // boot of the machine to which the next four belong
 	Boot    time.Duration `json:"boottime"`
 	Grid    time.Duration `json:"grid,omitzero"`
-	MakeUp  time.Duration `json:"make_up,omitzero"` // when a run that was missed is due; 0: there is none
+	MakeUp  time.Duration `json:"make_up,omitzero"` // when a missed run is due; 0: none
 	Wall    time.Time     `json:"wall"`             // when Boot was read
 	Settled time.Time     `json:"settled,omitzero"`
 }
 
-// State returns the state as of the last run, or of the beginning. bootID names the present boot of the machine.
+// Before reports whether s is an earlier state of a plan than o. In one turn of the loop the clocks
+// are constant; then the state with fewer handled times is the earlier one.
+func (s State) Before(o State) bool {
+	if s.Boot != o.Boot || s.Line != o.Line {
+		return s.Boot < o.Boot
+	}
+	return s.Grid < o.Grid || s.Settled.Before(o.Settled)
+}
+
+// State returns the state as of the last run, or of the beginning. bootID is the machine's current
+// boot.
 func (p *Plan) State(bootID string) State {
 	s := State{Line: p.spec.Line, BootID: bootID, Boot: p.last.Boot, Wall: p.last.Wall.UTC()}
 	if p.cron != nil {
@@ -27,10 +37,10 @@ func (p *Plan) State(bootID string) State {
 	return s
 }
 
-// RestorePlan returns the plan that was in the state: what was due since is due now, once. A state of another line is that of
-// another plan, so the plan is then a new one.
+// RestorePlan returns the plan with that state: what was due since is due now, once. If the state
+// is of another line, it returns a new plan.
 //
-// If the machine was booted since, only the wall clock can tell how much time has passed.
+// If the machine was booted since, only the wall clock shows how much time has passed.
 func RestorePlan(spec Spec, s State, bootID string, now Reading) (*Plan, error) {
 	if s.Line != spec.Line || s.Wall.IsZero() {
 		return NewPlan(spec, now)
@@ -43,13 +53,14 @@ func RestorePlan(spec Spec, s State, bootID string, now Reading) (*Plan, error) 
 	if s.BootID != bootID || bootID == "" {
 		p.reboot(s, now)
 	} else if s.MakeUp != 0 {
-		p.due, p.madeUp = s.MakeUp, true // it is not put off each time
+		// A restart does not delay it again, and at most by the current jitter.
+		p.due, p.madeUp = min(s.MakeUp, now.Boot+spec.Jitter), true
 	}
 	p.Observe(now)
 	return p, nil
 }
 
-// reboot moves the state to the present boot.
+// reboot converts the state to the current boot.
 func (p *Plan) reboot(s State, now Reading) {
 	p.last = now
 	if p.cron == nil {

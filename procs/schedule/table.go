@@ -1,16 +1,18 @@
-// Package schedule tells when programs run that have a schedule: "@every 5m" or a cron line.
+// Package schedule computes when programs with a schedule run: "@every 5m" or a cron line.
 //
-// A [Plan] decides, without any I/O, from readings of the clocks. A [Table] has the plans of one superd, on its loop: each
-// waits in a timer of its own, and one watch of the clock has all of them look again when somebody sets it or the machine wakes.
-// Nothing happens between two runs.
+// A [Plan] decides, without I/O, from readings of the clocks. A [Table] has the plans of one
+// superd, on its loop: each has a timer, and one watch of the clock updates all when the clock is
+// set or the machine resumes. Nothing happens between two runs.
 //
-// Intervals count CLOCK_BOOTTIME, so they have no steps, don't drift, and go on while the machine sleeps. Cron lines follow the
-// wall clock in the machine's time zone, as it was when superd started; see [cronLine] for daylight saving.
+// Intervals count CLOCK_BOOTTIME, so they have no steps, don't drift, and advance while the machine
+// sleeps. Cron lines follow the wall clock in the machine's time zone as of superd's start; see
+// [cronLine] for daylight saving.
 //
-// What was missed, because the machine slept, superd did not run or the clock was set forward by 3 hours or less, is run once,
-// however many times of the schedule it was. Setting the clock by more corrects it: that makes nothing missed.
+// Times missed because the machine slept, superd did not run or the clock was set forward by 3
+// hours or less are run once, however many there were. A larger change of the clock is a
+// correction: nothing is missed then.
 //
-// Whether a run takes place, because the one before it still lasts, is not for this package.
+// This package does not decide whether a run takes place, as when the previous one still runs.
 package schedule
 
 import (
@@ -21,7 +23,7 @@ import (
 	"superd/loop"
 )
 
-// A Table is where the plans of one superd are carried out. It belongs to its loop.
+// A Table runs the plans of one superd. It belongs to its loop.
 type Table struct {
 	loop    *loop.Loop
 	scope   *loop.Scope
@@ -29,11 +31,12 @@ type Table struct {
 	entries list.List // of *Entry, in the order in which they were added
 }
 
-// watchPause is how long a table waits for a descriptor where there was none.
+// watchPause is the pause before a failed watch is tried again.
 const watchPause = 10 * time.Second
 
-// NewTable returns an empty table, at work until the scope is closed. bootID names the machine's boot. Where the clock can't be watched, warn is
-// told once, and the table tries again; until then a clock that was set is noticed when something else is due.
+// NewTable returns an empty table, active until the scope is closed. bootID is the machine's boot.
+// If the clock can't be watched, it calls warn once, and tries again; until then a clock change is
+// noticed only when a run is due.
 func NewTable(scope *loop.Scope, bootID string, warn func(error)) *Table {
 	t := &Table{loop: scope.Loop(), scope: scope, bootID: bootID}
 	if err := t.watch(); err != nil {
@@ -54,7 +57,7 @@ func (t *Table) watch() error {
 	return err
 }
 
-// observe has all plans look at clocks that were set.
+// observe updates all plans after a clock change.
 func (t *Table) observe() {
 	now := t.read()
 	for at := t.entries.Front(); at != nil; at = at.Next() {
@@ -69,7 +72,7 @@ func (t *Table) read() Reading {
 	return Reading{Wall: c.Wall, Boot: c.Boot}
 }
 
-// An Entry is a program's place in a table.
+// An Entry is the entry of a program in a table.
 type Entry struct {
 	table *Table
 	scope *loop.Scope
@@ -79,8 +82,8 @@ type Entry struct {
 	place *list.Element
 }
 
-// Add has run called whenever a run is due, never before Add has returned, until the scope is closed. before is the state that an
-// earlier superd has left, nil for a program that comes to be. run may close the scope.
+// Add calls run whenever a run is due, after Add has returned, until the scope is closed. before is
+// the state left by a predecessor, nil for a new program. run may close the scope.
 func (t *Table) Add(scope *loop.Scope, spec Spec, before *State, run func(Run)) (*Entry, error) {
 	var plan *Plan
 	var err error
@@ -102,7 +105,8 @@ func (t *Table) Add(scope *loop.Scope, spec Spec, before *State, run func(Run)) 
 	return e, nil
 }
 
-// Next returns when the program runs next by the wall clock, and how long that is from now, false if never.
+// Next returns when the program runs next by the wall clock, and the time until then, false if
+// never.
 func (e *Entry) Next() (at time.Time, in time.Duration, ok bool) {
 	due, ok := e.plan.Due()
 	if !ok {
@@ -115,11 +119,13 @@ func (e *Entry) Next() (at time.Time, in time.Duration, ok bool) {
 // Plan returns when the next run is due, on CLOCK_BOOTTIME, false if there is none.
 func (e *Entry) Plan() (time.Duration, bool) { return e.plan.Due() }
 
-// State returns what the next superd must know. It changes with each run and is up to date when run is called: who writes it
-// down before he starts the program will never run the same time of the schedule twice.
+// State returns what a successor must know. It changes with each run and is up to date when run is
+// called: a caller that records it before it starts the program never runs the same time of the
+// schedule twice.
 func (e *Entry) State() State { return e.plan.State(e.table.bootID) }
 
-// arm has the timer fire when the next run is due. While the machine is awake, the loop's clock goes on as CLOCK_BOOTTIME does.
+// arm sets the timer to when the next run is due. While the machine is awake, the loop's clock
+// advances like CLOCK_BOOTTIME.
 func (e *Entry) arm() {
 	e.timer.Stop()
 	if due, ok := e.plan.Due(); ok {

@@ -12,7 +12,8 @@ import (
 	"superd/loop"
 )
 
-// A bench is a virtual loop whose wall clock shows 2026-01-01 00:00 UTC, a Thursday, at the start of each test.
+// A bench is a virtual loop whose wall clock shows 2026-01-01 00:00 UTC, a Thursday, at the start
+// of each test.
 type bench struct {
 	testing.TB
 	*loop.Virtual
@@ -30,12 +31,12 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// restart replaces the table, as a new superd has a new one.
+// restart replaces the table, as a new superd does.
 func (b *bench) restart() {
 	b.table = NewTable(b.Root().Child(), "boot 1", func(err error) { b.Fatal(err) })
 }
 
-// add notes each run, by the wall clock and with the time of the schedule where that is another.
+// add records each run, by the wall clock, and with its scheduled time if that differs.
 func (b *bench) add(scope *loop.Scope, spec Spec, before *State) *Entry {
 	b.Helper()
 	if spec.Location == nil {
@@ -130,7 +131,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestRestart stops superd, lets time pass and starts it again with what it left.
+// TestRestart stops superd, lets time pass and starts it again with the saved state.
 func TestRestart(t *testing.T) {
 	const hour, day = time.Hour, 24 * time.Hour
 	tests := []struct {
@@ -202,7 +203,8 @@ func TestChangedLineBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestJitter has 200 programs run at one time: they are spread, each stays within its bound and on its grid.
+// TestJitter schedules 200 programs for one time: they are spread, each stays within its bound and
+// on its grid.
 func TestJitter(t *testing.T) {
 	for _, line := range []string{"@every 10m", "*/10 * * * *"} {
 		b := newBench(t)
@@ -229,7 +231,8 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestJitterOfMadeUpRuns spreads them, too, and does not put them off when the clock is set again and again.
+// TestJitterOfMadeUpRuns: made-up runs are spread, too, and not delayed again whenever the clock is
+// set.
 func TestJitterOfMadeUpRuns(t *testing.T) {
 	b := newBench(t)
 	e := b.add(b.Root().Child(), Spec{Line: "30 4 * * *", Jitter: time.Hour, Seed: 7}, nil)
@@ -247,7 +250,7 @@ func TestJitterOfMadeUpRuns(t *testing.T) {
 	}
 }
 
-// TestMadeUpRunIsNotPutOffByRestarts starts superd again and again before the run that is made up is due.
+// TestMadeUpRunIsNotPutOffByRestarts restarts superd repeatedly before a made-up run is due.
 func TestMadeUpRunIsNotPutOffByRestarts(t *testing.T) {
 	b := newBench(t)
 	spec := Spec{Line: "30 4 * * *", Jitter: time.Hour, Seed: 7}
@@ -272,7 +275,24 @@ func TestMadeUpRunIsNotPutOffByRestarts(t *testing.T) {
 	}
 }
 
-// TestClockIsWatchedLater makes a table while there is no descriptor left.
+// TestMakeUpUnderALowerJitter lowers the jitter before a made-up run is due.
+func TestMakeUpUnderALowerJitter(t *testing.T) {
+	b := newBench(t)
+	spec := Spec{Line: "30 4 * * *", Jitter: time.Hour, Seed: 7}
+	scope := b.Root().Child()
+	e := b.add(scope, spec, nil)
+	b.Sleep(8 * time.Hour)
+	b.RunFor(0)
+	state := e.State()
+	scope.Close()
+	spec.Jitter = 0
+	e = b.add(b.Root().Child(), spec, &state)
+	if _, wait, _ := e.Next(); wait != 0 {
+		t.Errorf("the run that is made up comes after %v, want it at once: there is no jitter any more", wait)
+	}
+}
+
+// TestClockIsWatchedLater makes a table while no descriptor is free.
 func TestClockIsWatchedLater(t *testing.T) {
 	b := newBench(t)
 	b.RefuseClockWatch(true)
@@ -305,14 +325,14 @@ func TestNothingHappensBetweenRuns(t *testing.T) {
 	}
 }
 
-// TestRandomHistories lets time pass, the clock be set, the machine sleep and superd be started anew, in any order. No time
-// of a line that keeps to the clock is run twice unless the clock is corrected, intervals keep their distance, and the next run is
-// never further away than the line has it.
+// TestRandomHistories lets time pass, sets the clock, suspends the machine and restarts superd, in
+// any order. No time of a line that follows the clock is run twice unless the clock is corrected,
+// intervals keep their distance, and the next run is never further away than the line has it.
 func TestRandomHistories(t *testing.T) {
 	lines := []struct {
 		line   string
-		pause  time.Duration // the longest between two runs
-		repeat bool          // when the clock is set back
+		pause  time.Duration // longest time between two runs
+		repeat bool          // whether it repeats when the clock is set back
 	}{
 		{"@every 47m", 47 * time.Minute, false},
 		{"@every 26h", 26 * time.Hour, false},
@@ -335,10 +355,10 @@ func TestRandomHistories(t *testing.T) {
 			t.Helper()
 			t.Fatalf("seed %d, %s: %s\n%s", seed, spec.Line, fmt.Sprintf(format, args...), history)
 		}
-		var last time.Time // for which it ran
-		var lastAt Reading // when
+		var last time.Time // scheduled time of the last run
+		var lastAt Reading // time of the last run
 		late := false      // the last run was made up: the next one may come soon
-		corrected := true  // the clock has been since
+		corrected := true  // whether the clock was corrected since
 		run := func(r Run) {
 			now := b.table.read()
 			history += fmt.Sprintf("run for %v, made up %v, at %v\n", r.At, r.MadeUp, now)
@@ -363,7 +383,7 @@ func TestRandomHistories(t *testing.T) {
 			case 0:
 				b.Sleep(d)
 			case 1:
-				b.StepWall(d/5 - correction) // a little, either way
+				b.StepWall(d/5 - correction) // a little, forward or backward
 			case 2:
 				b.StepWall(100 * (d - 15*time.Hour))
 				corrected = true
@@ -384,7 +404,7 @@ func TestRandomHistories(t *testing.T) {
 			_, wait, ok := e.Next()
 			most := line.pause + min(spec.Jitter, line.pause)
 			if line.line[0] != '@' && !line.repeat {
-				most += correction // times that come again are settled
+				most += correction // times repeated by that are not run again
 			}
 			if !ok || wait > most || wait < 0 {
 				fail("the next run is in %v", wait)
@@ -393,7 +413,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// TestOnARealLoop has a table on the kernel's clocks.
+// TestOnARealLoop uses a table on the kernel's clocks.
 func TestOnARealLoop(t *testing.T) {
 	l, err := loop.New()
 	if err != nil {

@@ -23,13 +23,14 @@ import (
 // longest bounds each wait for a contestant.
 const longest = 90 * time.Second
 
-// An arena is a PID namespace with a folder, in which one contestant runs. Whatever it has started ends with the arena, and with the benchmark.
+// An arena is a PID namespace with a folder, in which one contestant runs. All its processes end
+// with the arena, and with the benchmark.
 type arena struct {
 	testing.TB
 	dir   string // of the contestant's files
 	run   string // superd's runtime directory: in a tmpfs, as /run is
 	tools *tools
-	fifo  int // read end of what the programs tell on
+	fifo  int // read end of the FIFO on which programs report
 
 	init  *exec.Cmd
 	space string // the namespace, as /proc names it
@@ -90,7 +91,7 @@ func newArena(t testing.TB, tools *tools, c *contestant) *arena {
 	}
 	a.init.Dir = dir
 	a.init.Env = append([]string{"PATH=" + tools.bin("") + ":" + os.Getenv("PATH"), "HOME=/", "LANG=C", "BENCH_FIFO=" + a.path("fifo")}, c.env...)
-	a.init.Stderr = log // standard output goes nowhere, as under a service manager
+	a.init.Stderr = log // standard output is discarded, as under a service manager
 	a.init.ExtraFiles = []*os.File{theirs}
 	a.init.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Setpgid: true}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
@@ -130,7 +131,7 @@ func (a *arena) mkdir(name string) {
 	}
 }
 
-// receive takes what init tells.
+// receive reads the messages of init.
 func (a *arena) receive() {
 	buffer := make([]byte, 200)
 	for {
@@ -159,7 +160,7 @@ func (a *arena) receive() {
 	}
 }
 
-// outside returns the pid that a child of init has out here; 0 when it has ended.
+// outside returns the pid, outside of the namespace, of a child of init; 0 when it has ended.
 func (a *arena) outside(pid int) int {
 	init := a.init.Process.Pid
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", init, init))
@@ -193,7 +194,7 @@ func (a *arena) start(command ...string) *process {
 	return nil
 }
 
-// wait waits for the end of a process and tells whether it has come.
+// wait waits for the end of a process and reports whether it has come.
 func (p *process) wait() bool {
 	select {
 	case <-p.done:
@@ -213,13 +214,13 @@ func (p *process) signal(t testing.TB, sig syscall.Signal) {
 	}
 }
 
-// messages is the end of what was written to standard error.
+// messages returns the end of the standard error.
 func (a *arena) messages() string {
 	text, _ := os.ReadFile(a.path("stderr"))
 	return string(text[max(0, len(text)-2000):])
 }
 
-// close ends whatever is left.
+// close ends all processes that are left.
 func (a *arena) close() {
 	if a.init != nil && a.init.Process != nil {
 		a.init.Process.Kill()
@@ -234,7 +235,7 @@ func (a *arena) close() {
 	if a.Failed() {
 		a.Logf("its messages:\n%s", a.messages())
 	}
-	left, err := harness.Cgroups(a.run) // by a superd that did not end in order
+	left, err := harness.Cgroups(a.run) // of a superd that did not end in order
 	if err != nil {
 		a.Error(err)
 	}
@@ -254,7 +255,7 @@ func removeCgroups(dir string) {
 	os.Remove(dir)
 }
 
-// now is the monotonic clock as init reads it.
+// now returns the monotonic clock as init reads it.
 func now() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -263,8 +264,9 @@ func now() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// executed waits until so many programs have told that they were executed, and returns when that was seen. Nobody wakes up for it: what
-// waits in the FIFO is counted, each 0.2 ms while there are few programs and each millisecond when there are many.
+// executed waits until that many programs have reported their exec, and returns the time at which
+// that was seen. No process wakes for a report: the bytes in the FIFO are counted, every 0.2 ms for
+// few programs and every millisecond for many.
 func (a *arena) executed(count int) (at time.Duration, ok bool) {
 	pause := 200 * time.Microsecond
 	if count >= 1000 {
@@ -278,7 +280,7 @@ func (a *arena) executed(count int) (at time.Duration, ok bool) {
 	return 0, false
 }
 
-// told is how many programs have told that they were executed, since the last forget.
+// told returns the number of programs that have reported their exec since the last forget.
 func (a *arena) told() int {
 	n, err := unix.IoctlGetInt(a.fifo, unix.TIOCINQ)
 	if err != nil {
@@ -296,7 +298,7 @@ func (a *arena) forget() {
 	}
 }
 
-// replaced kills a program and returns how long it took until another was executed.
+// replaced kills a program and returns the time until another was executed.
 func (a *arena) replaced(pid int) (took time.Duration, ok bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -319,7 +321,7 @@ func (a *arena) replaced(pid int) (took time.Duration, ok bool) {
 	return 0, false
 }
 
-// gone waits until no program lives any more, and returns when that was.
+// gone waits until no program is alive any more, and returns that time.
 func (a *arena) gone() (at time.Duration, ok bool) {
 	for begin := now(); now()-begin < longest; {
 		poll := []unix.PollFd{{Fd: int32(a.fifo)}}

@@ -1,8 +1,10 @@
-// Package bench measures superd beside other supervisors and beside the least that could do the same: make bench.
+// Package bench measures superd beside other supervisors and beside the least that could do the
+// same: make bench.
 //
-// Each contestant runs in a PID namespace of its own ([arena]) and supervises the same small C program. They take turns, several rounds of them,
-// and are compared within a round. What each is and how it is set up stands in contestants_linux_test.go, what is measured in scale_test.go,
-// idle_test.go, output_test.go and recovery_test.go.
+// Each contestant runs in a PID namespace of its own ([arena]) and supervises the same small C
+// program. They take turns, several rounds of them, and are compared within a round.
+// contestants_linux_test.go describes each contestant and its configuration; scale_test.go,
+// idle_test.go, output_test.go and recovery_test.go have the measurements.
 package bench
 
 import (
@@ -36,7 +38,7 @@ type bench struct {
 	contestants []*contestant
 }
 
-// size returns how many programs are taken for n.
+// size returns the number of programs that stands for n.
 func (b *bench) size(n int) int {
 	if *quick {
 		return map[int]int{10: 3, 100: 5, 200: 10, 500: 10, 1000: 20, 5000: 30}[n]
@@ -44,7 +46,7 @@ func (b *bench) size(n int) int {
 	return n
 }
 
-// repeats returns how often something is done for n times.
+// repeats returns the number of repetitions that stands for n.
 func (b *bench) repeats(n int) int {
 	if *quick {
 		return max(n/10, 3)
@@ -66,7 +68,8 @@ func (b *bench) time(d time.Duration) time.Duration {
 	return d
 }
 
-// BenchmarkSupervisors measures all, one after the other, and prints the tables. Run it with -benchtime 1x.
+// BenchmarkSupervisors makes all measurements, one after the other, and prints the tables. Run it
+// with -benchtime 1x.
 func BenchmarkSupervisors(t *testing.B) {
 	if *quick {
 		t.Skip("in small all is measured at once, by TestSupervisors")
@@ -91,7 +94,7 @@ func BenchmarkSupervisors(t *testing.B) {
 	}
 }
 
-// TestSupervisors does all that BenchmarkSupervisors does, with little of everything and several at once.
+// TestSupervisors does all that BenchmarkSupervisors does, with small numbers and several at once.
 func TestSupervisors(t *testing.T) {
 	if !*quick {
 		t.Skip("make bench-quick")
@@ -109,7 +112,8 @@ func TestSupervisors(t *testing.T) {
 	})
 	fmt.Print("\n", b.report(time.Since(begin)))
 	for what, why := range b.why {
-		if name, measure, _ := strings.Cut(what, "\x00"); strings.HasPrefix(name, "superd") && measure != "epoll returns" { // which need strace
+		// Those need strace
+		if name, measure, _ := strings.Cut(what, "\x00"); strings.HasPrefix(name, "superd") && measure != "epoll returns" {
 			t.Errorf("%s: %s: %s", name, measure, why)
 		}
 	}
@@ -127,7 +131,7 @@ type measurement struct {
 	take func(t testing.TB)
 }
 
-// contests are what is measured in each round, contestants in turn.
+// contests returns the measurements of each round, for all contestants in turn.
 func (b *bench) contests() (all []measurement) {
 	each := func(name string, measure func(t testing.TB, c *contestant)) {
 		for _, c := range b.contestants {
@@ -149,7 +153,8 @@ func (b *bench) contests() (all []measurement) {
 	return all
 }
 
-// alone are what is measured once: all contestants at the same time, or superd only.
+// alone returns the measurements made once: for all contestants at the same time, or for superd
+// only.
 func (b *bench) alone() []measurement {
 	return []measurement{
 		{"recovery=many", func(t testing.TB) { b.recovery(t, b.contestants[1], "recovery of many", b.size5000(many())) }},
@@ -158,7 +163,7 @@ func (b *bench) alone() []measurement {
 	}
 }
 
-// size5000 is n, in small the size for 5,000.
+// size5000 returns n, or in a quick run the size that stands for 5,000.
 func (b *bench) size5000(n int) int {
 	if *quick {
 		return b.size(5000)
@@ -166,7 +171,7 @@ func (b *bench) size5000(n int) int {
 	return n
 }
 
-// raw measures output as it comes.
+// raw measures raw output.
 func (b *bench) raw(t testing.TB, c *contestant, measure string, programs int, bytes int64) {
 	if c.name == yardstickName {
 		b.bare(t, c.name, measure, programs, b.bytes(bytes))
@@ -178,7 +183,7 @@ func (b *bench) raw(t testing.TB, c *contestant, measure string, programs int, b
 	b.output(t, c, measure, programs, b.bytes(bytes))
 }
 
-// times are measurements of output of which each line gets its time.
+// times returns measurements of output in which each line gets its time.
 func (b *bench) times() (all []measurement) {
 	size := b.bytes(256 << 20)
 	for _, format := range []string{"text", "json"} {

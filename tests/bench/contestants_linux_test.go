@@ -15,35 +15,37 @@ import (
 // A contestant is a way to supervise programs.
 type contestant struct {
 	name   string
-	about  string // version, and what is to be known of it
-	delays string // what it waits for by itself, and what the benchmark has set to nothing
+	about  string // version, and notes about it
+	delays string // its built-in delays, and the ones that the benchmark has set to zero
 	mount  string // a folder that it has to see as /usr/bin
 	env    []string
 
-	// prepare writes what it is configured by, and returns what starts it.
+	// prepare writes the configuration, and returns the command that starts the contestant.
 	prepare func(a *arena, programs []program) (command []string)
 
-	// What ends all programs and whatever supervises them; nil: SIGTERM.
+	// stop ends all programs and their supervisors; nil: SIGTERM.
 	stop func(a *arena, first *process)
 
-	// What shows the state of all programs; nil: there is no one command that does. Full includes processor time, memory and the last line.
+	// Commands that show the state of all programs; nil: there is no single one. Full includes
+	// processor time, memory and the last line.
 	brief, full func(a *arena) []string
 
-	logs     string   // the folder of its log files
-	logFile  string   // of the program named %s, there
-	only     []string // what it takes part in, nil: everything
-	peer     bool
-	slow     bool           // writes logs at a fraction of the others' speed, and gets less to write
-	restless bool           // never quiet
-	crashes  int            // how many crashes one by one fit into the time; 0: all
-	most     int            // programs; 0: any number
+	logs    string   // folder of its log files
+	logFile string   // name there, with %s for the program
+	only    []string // the measurements that it takes part in; nil: all
+	peer    bool
+	// Writes logs at a fraction of the others' speed, and gets less to write
+	slow     bool
+	restless bool           // never idle
+	crashes  int            // number of single crashes that fit into the time; 0: all
+	most     int            // largest number of programs; 0: any number
 	cannot   map[string]why // by measure
 }
 
-// limitedCrashes is how many programs are killed one by one of those who wait a second each time.
+// limitedCrashes is the number of single crashes for contestants that wait a second each time.
 const limitedCrashes = 10
 
-// why something can't be measured.
+// why is the reason why something can't be measured.
 type why string
 
 // A program is what a contestant supervises.
@@ -52,7 +54,7 @@ type program struct {
 	command []string
 }
 
-// children are programs that do nothing.
+// children returns programs that do nothing.
 func children(a *arena, count int) []program {
 	var all []program
 	for i := range count {
@@ -61,7 +63,7 @@ func children(a *arena, count int) []program {
 	return all
 }
 
-// prepareSuperd writes a configuration with the default of each key, but no back-off.
+// prepareSuperd writes a configuration with the default of each key, but no backoff.
 func prepareSuperd(log string, flags ...string) func(a *arena, programs []program) []string {
 	return func(a *arena, programs []program) []string {
 		var b strings.Builder
@@ -80,13 +82,13 @@ func superdStatus(more ...string) func(a *arena) []string {
 	}
 }
 
-// bigFiles is the part of a configuration that has 100 MB in a log file, and keeps all of them.
+// bigFiles is the part of a configuration for log files of 100 MB, all of them kept.
 const bigFiles = "max_size = '100MB', keep = 10000"
 
 func superdContestant(name, about string, flags ...string) *contestant {
 	return &contestant{
 		name: name, about: about,
-		delays:  "a back-off of 100 ms before the first restart, here set to 1 ns",
+		delays:  "a backoff of 100 ms before the first restart, here set to 1 ns",
 		prepare: prepareSuperd(bigFiles, flags...),
 		brief:   superdStatus("--brief"),
 		full:    superdStatus(),
@@ -94,7 +96,7 @@ func superdContestant(name, about string, flags ...string) *contestant {
 	}
 }
 
-// contestants returns all, the yardstick first and superd next.
+// contestants returns all contestants, the yardstick first and superd next.
 func contestants(k *tools) []*contestant {
 	all := []*contestant{
 		{
@@ -107,8 +109,8 @@ func contestants(k *tools) []*contestant {
 			},
 			cannot: map[string]why{"recovery": "it keeps nothing", "full status": "it knows names and pids only"},
 		},
-		superdContestant("superd", "as its users run it: with the keeper, and logs by default"),
-		superdContestant("superd --no-keeper", "as under systemd, which is the keeper then", "--no-keeper"),
+		superdContestant("superd", "as usual: with the keeper, and default logs"),
+		superdContestant("superd --no-keeper", "as under systemd, which is the keeper", "--no-keeper"),
 	}
 	all[2].only = []string{"programs=10", "programs=1000", "recovery=1000"}
 	if k.peers == "" {
@@ -121,7 +123,7 @@ func supervisorContestant(k *tools) *contestant {
 	return &contestant{
 		name: "supervisor", peer: true,
 		about:  k.versions["supervisor"] + "; Python, one process, no memory of what ran before",
-		delays: "looks for exits and new output at each event, at least each second",
+		delays: "looks for exits and new output at each event, at least once a second",
 		env:    []string{"PYTHONPATH=" + k.peers + "/root/usr/lib/python3/dist-packages", "PYTHONDONTWRITEBYTECODE=1"},
 		prepare: func(a *arena, programs []program) []string {
 			a.mkdir("log")
@@ -145,7 +147,7 @@ func supervisorContestant(k *tools) *contestant {
 	}
 }
 
-// files is the limit on open files.
+// files returns the limit of open files.
 func files() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -154,8 +156,9 @@ func files() int {
 	return int(min(limit.Max, 1<<20))
 }
 
-// prepareFolders writes a service directory for each program, with a logger of its own. run is the program itself where it has no arguments:
-// then there is no shell in between. start, with the folder of all these, starts the contestant.
+// prepareFolders writes a service directory for each program, with a logger of its own. run is the
+// program itself if it has no arguments: then there is no shell in between. start, with the folder
+// of all these, starts the contestant.
 func prepareFolders(logger, config string, start ...string) func(a *arena, programs []program) []string {
 	return func(a *arena, programs []program) []string {
 		for _, p := range programs {
@@ -182,7 +185,7 @@ func (a *arena) link(to, name string) {
 	}
 }
 
-// folders are the service directories.
+// folders returns the service directories.
 func (a *arena) folders() []string {
 	found, _ := filepath.Glob(a.path("svc/*"))
 	return found
@@ -191,8 +194,8 @@ func (a *arena) folders() []string {
 func runitContestant(k *tools) *contestant {
 	return &contestant{
 		name: "runit with svlogd", peer: true,
-		about:   k.versions["runit"] + "; a process for each program and for each logger",
-		delays:  "a second where a program has run for less than one; new services are looked for each 5 s",
+		about:   k.versions["runit"] + "; a process for each program and each logger",
+		delays:  "a second if a program has run for less; looks for new services every 5 s",
 		prepare: prepareFolders("svlogd", "s100000000\nn1000\n", "runsvdir"),
 		stop:    func(a *arena, first *process) { first.signal(a, syscall.SIGHUP) },
 		brief: func(a *arena) []string {
@@ -207,7 +210,7 @@ func runitContestant(k *tools) *contestant {
 func s6Contestant(k *tools) *contestant {
 	return &contestant{
 		name: "s6 with s6-log", peer: true,
-		about:   k.versions["s6"] + "; a process for each program and for each logger, and one that supervises each of these",
+		about:   k.versions["s6"] + "; a process for each program and each logger, and one that supervises each of these",
 		delays:  "a second between two starts of a program",
 		mount:   k.peers + "/root/usr/bin",
 		env:     []string{"LD_LIBRARY_PATH=" + k.libraries()},
@@ -221,8 +224,8 @@ func s6Contestant(k *tools) *contestant {
 func daemontoolsContestant(k *tools) *contestant {
 	return &contestant{
 		name: "daemontools with multilog", peer: true,
-		about:   k.versions["daemontools"] + "; a process for each program and for each logger, and one that supervises each of these",
-		delays:  "a second where a program has run for less than one; new services are looked for each 5 s",
+		about:   k.versions["daemontools"] + "; a process for each program and each logger, and one that supervises each of these",
+		delays:  "a second if a program has run for less; looks for new services every 5 s",
 		prepare: prepareFolders("multilog s16777215 n1000", "", "svscan"),
 		stop: func(a *arena, first *process) {
 			first.signal(a, syscall.SIGTERM)

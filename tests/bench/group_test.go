@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// processes returns the live processes of the arena: those that supervise, and the programs, by pid.
+// processes returns the live processes of the arena, supervisors and programs, by pid.
 func (a *arena) processes() (supervising, programs []int) {
 	a.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -38,7 +38,7 @@ func (a *arena) processes() (supervising, programs []int) {
 	return supervising, programs
 }
 
-// pss is the proportional set size of processes, in bytes.
+// pss returns the proportional set size of processes, in bytes.
 func (a *arena) pss(pids []int) (sum float64) {
 	a.Helper()
 	for _, pid := range pids {
@@ -57,7 +57,7 @@ func (a *arena) pss(pids []int) (sum float64) {
 	return sum
 }
 
-// An effort is what processes have used so far, all threads.
+// An effort is the resources that processes have used so far, in all threads.
 type effort struct {
 	cpu      time.Duration
 	switches int
@@ -95,8 +95,8 @@ func (a *arena) effort(pids []int) (sum effort) {
 	return sum
 }
 
-// settle waits until those who supervise have been quiet for a second, and returns who they are. It waits five seconds at most, and not at
-// all for who never is quiet.
+// settle waits until the supervisors have been idle for a second, and returns their pids. It waits
+// five seconds at most, and not at all for a contestant that is never idle.
 func (m *match) settle() (supervising []int) {
 	m.Helper()
 	before := effort{switches: -1}

@@ -14,8 +14,8 @@ import (
 	"superd/tests/harness"
 )
 
-// idle counts what contestants do while their programs are quiet. All are watched over the same time, which costs nobody anything: each is
-// asked for its own processor time and switches only.
+// idle counts what contestants do while their programs are idle. All are watched over the same
+// time, at no cost for others, as only a process's own processor time and switches are read.
 func (b *bench) idle(t testing.TB, count int, windows ...time.Duration) {
 	name := func(what string, window time.Duration) string { return fmt.Sprintf("%s %d %v", what, count, window) }
 	type watched struct {
@@ -77,7 +77,8 @@ func (b *bench) idle(t testing.TB, count int, windows ...time.Duration) {
 	}
 }
 
-// attaching is how long the threads of a process are busy with being traced: each call ends, and Go's scheduler looks around.
+// attaching is how long the start of a trace keeps the threads of a process busy: each call ends,
+// and Go's scheduler runs.
 const attaching = 2 * time.Second
 
 // epollReturns counts the returns of epoll_wait in all threads of processes with strace.
@@ -93,7 +94,7 @@ func epollReturns(ctx context.Context, pids []int, window time.Duration) (int, e
 	trace.Stderr = out
 	begin := float64(time.Now().Add(attaching).UnixMicro()) / 1e6
 	if err := trace.Run(); err != nil && ctx.Err() == nil {
-		return 0, fmt.Errorf("strace: %v: %s", err, out)
+		return 0, fmt.Errorf("strace: %w: %s", err, out)
 	}
 	returns := 0
 	for line := range strings.Lines(out.String()) {

@@ -10,7 +10,7 @@ import (
 
 var loopLag = regexp.MustCompile(`loop_lag_max=(\S+)`)
 
-// lag notes by how much superd's loop was late at most since it was started.
+// lag records the longest delay of superd's loop since its start.
 func (m *match) lag(measure string) {
 	if !m.isSuperd() {
 		return

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// output measures how what programs print gets into rotated files: that many programs print so many bytes in all, as fast as they can, in
-// lines of 100 bytes, of which each is counted afterwards.
+// output measures the way of output into rotated files: that many programs together print that many
+// bytes as fast as they can, in lines of 100 bytes, each of which is counted afterwards.
 func (b *bench) output(t testing.TB, c *contestant, measure string, programs int, bytes int64) {
 	if c.slow {
 		bytes /= 8
@@ -50,7 +50,8 @@ func (b *bench) output(t testing.TB, c *contestant, measure string, programs int
 	}
 	want := each / 100 * int64(programs)
 	lines := int64(0)
-	for end := time.Now().Add(longest); lines < want && time.Now().Before(end); { // the last ones are on their way
+	// The last lines are under way
+	for end := time.Now().Add(longest); lines < want && time.Now().Before(end); {
 		pause(t, 200*time.Millisecond)
 		lines = countLines(t, m.path(c.logs), "supervise") // its FIFOs are not logs
 	}
@@ -66,15 +67,15 @@ func (b *bench) output(t testing.TB, c *contestant, measure string, programs int
 	m.end()
 }
 
-// Output that was moved took so much time in all, and so much of the processor for whoever moved it.
+// moved adds the speed of moved output, and the processor time of the process that moved it.
 func (b *bench) moved(name, measure string, bytes int64, took, cpu time.Duration) {
 	b.add(name, measure+" speed", float64(bytes)/took.Seconds())
 	b.add(name, measure+" cpu", cpu.Seconds()/(float64(bytes)/(1<<30)))
 	b.add(name, measure+" core", float64(bytes)/max(cpu, time.Millisecond).Seconds())
 }
 
-// printed waits until programs have told how long they have printed, in nanoseconds, and returns the longest of the times. Nobody who
-// supervises them is asked: that would cost something.
+// printed waits until programs have reported how long they have printed, in nanoseconds, and
+// returns the longest of the times. It queries no supervisor, since that would cost time.
 func printed(t testing.TB, result string, programs int) (longestTime time.Duration, ok bool) {
 	for end := time.Now().Add(longest); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if all := numbers(t, result); len(all) >= programs {
@@ -84,7 +85,7 @@ func printed(t testing.TB, result string, programs int) (longestTime time.Durati
 	return 0, false
 }
 
-// numbers reads a file with a number a line; one that is not there has none.
+// numbers reads a file with a number a line; a missing file has none.
 func numbers(t testing.TB, path string) (all []float64) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +101,8 @@ func numbers(t testing.TB, path string) (all []float64) {
 	return all
 }
 
-// countLines counts line ends in all regular files below a directory, except in directories with this name.
+// countLines counts line ends in all regular files below a directory, except in directories with
+// this name.
 func countLines(t testing.TB, dir, except string) (lines int64) {
 	buffer := make([]byte, 1<<20)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -140,7 +142,8 @@ func countLines(t testing.TB, dir, except string) (lines int64) {
 	return lines
 }
 
-// bare has programs print into pipes that a bare splice(2) loop, or cat, empties into a file each.
+// bare lets programs print into pipes, each of which a bare splice(2) loop, or cat, empties into a
+// file.
 func (b *bench) bare(t testing.TB, how, measure string, programs int, bytes int64) {
 	dir := t.TempDir()
 	result := filepath.Join(dir, "result")
@@ -177,7 +180,8 @@ func (b *bench) bare(t testing.TB, how, measure string, programs int, bytes int6
 	b.moved(how, measure, each*int64(programs), took, cpu)
 }
 
-// pipe runs a program that prints and one that takes it, ends the former when the wait is over, and returns the processor time of the latter.
+// pipe runs a program that prints and one that reads its output, ends the former when the wait is
+// over, and returns the processor time of the latter.
 func pipe(t testing.TB, from, to *exec.Cmd, wait func()) time.Duration {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -206,7 +210,8 @@ func pipe(t testing.TB, from, to *exec.Cmd, wait func()) time.Duration {
 	return to.ProcessState.UserTime() + to.ProcessState.SystemTime()
 }
 
-// newGate makes a gate below dir, at which programs wait, and returns the function that lets all of them begin at once.
+// newGate makes a gate below dir, at which programs wait, and returns the function that lets all of
+// them begin at once.
 func newGate(t testing.TB, dir string) (open func()) {
 	path := filepath.Join(dir, "gate")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -218,14 +223,14 @@ func newGate(t testing.TB, dir string) (open func()) {
 	}
 	t.Cleanup(func() { f.Close() })
 	return func() {
-		pause(t, 200*time.Millisecond) // they come up
+		pause(t, 200*time.Millisecond) // until they wait
 		if err := errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600), f.Close()); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// logger has one of the peers' loggers alone write lines with their times.
+// logger lets one of the peers' loggers alone write lines with their times.
 func (b *bench) logger(t testing.TB, name string, bytes int64) {
 	dir := t.TempDir()
 	logs := filepath.Join(dir, "log")
@@ -251,7 +256,7 @@ func (b *bench) logger(t testing.TB, name string, bytes int64) {
 	}
 }
 
-// latencyLines is how many lines are timed, with 2 to 4 ms between them.
+// latencyLines is the number of timed lines, with 2 to 4 ms between them.
 const latencyLines = 500
 
 // latency measures from a write to the line in the file.

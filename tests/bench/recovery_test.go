@@ -16,16 +16,19 @@ import (
 	"superd/control"
 )
 
-// writers is how many of the programs print a line each millisecond while their supervisor is killed.
+// writers is the number of programs that print a line each millisecond while their supervisor is
+// killed.
 const writers = 10
 
-// afterKill is how long is watched what becomes of the programs of those who can't say that they have taken over.
+// afterKill is how long programs are watched under a supervisor that can't report its recovery.
 const afterKill = 8 * time.Second
 
-// many is as many of 10,000 programs as the limit on open files allows, of which superd takes two for each.
+// many returns the number of programs, 10,000 at most, that the limit of open files allows: superd
+// takes two for each.
 func many() int { return min(10_000, (max(files(), 400)-200)/2) }
 
-// recovery kills the supervisor with SIGKILL, starts it again where nobody else does, and looks what became of the programs and their lines.
+// recovery kills the supervisor with SIGKILL, starts it again if nothing else does, and checks what
+// became of the programs and their lines.
 func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int) {
 	if !b.fits(c, count, measure) {
 		return
@@ -45,7 +48,7 @@ func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int)
 		b.not(c.name, measure, "not all run within %v", longest)
 		return
 	}
-	pause(t, b.time(2*time.Second)) // the writers never let it be quiet
+	pause(t, b.time(2*time.Second)) // the writers never let it be idle
 	_, before := m.processes()
 	victim := m.first.pid
 	var ran map[string]int
@@ -74,7 +77,7 @@ func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int)
 				t.Errorf("%s had pid %d, has %d", name, pid, again[name])
 			}
 		}
-		pause(t, time.Second) // what would be started twice shows
+		pause(t, time.Second) // a second start of a program would show
 	} else {
 		pause(t, b.time(afterKill))
 	}
@@ -91,7 +94,7 @@ func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int)
 	if m.isSuperd() {
 		m.end()
 	} else {
-		m.endWriters() // whoever supervises them now
+		m.endWriters() // whichever process supervises them now
 	}
 	missing, cut := m.lines()
 	b.add(c.name, measure+" lines", float64(missing))
@@ -101,7 +104,8 @@ func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int)
 	}
 }
 
-// running waits until superd says that all programs run, and returns their pids (in the namespace).
+// running waits until superd reports that all programs run, and returns their pids (in the
+// namespace).
 func (m *match) running() map[string]int {
 	client := control.NewClient(filepath.Join(m.run, control.SocketName))
 	ctx, cancel := context.WithTimeout(m.Context(), longest)
@@ -129,7 +133,7 @@ func (m *match) running() map[string]int {
 
 func (m *match) hasKeeper() bool { return !slices.Contains(m.command, "--no-keeper") }
 
-// supervisor is the keeper's child.
+// supervisor returns the keeper's child.
 func (m *match) supervisor(keeper int) int {
 	supervising, _ := m.processes()
 	for _, pid := range supervising {
@@ -142,7 +146,7 @@ func (m *match) supervisor(keeper int) int {
 	return 0
 }
 
-// endWriters asks those who print lines to end, and waits a while for what they have printed to be written.
+// endWriters asks the writers to end, and waits a while until their output is written.
 func (m *match) endWriters() {
 	_, programs := m.processes()
 	for _, pid := range programs {
@@ -154,8 +158,8 @@ func (m *match) endWriters() {
 	pause(m, m.time(2*time.Second))
 }
 
-// lines reads the logs of those who print lines, and returns how many lines are missing within what they have printed, and how many of
-// those who began to print were cut off before they told their end.
+// lines reads the logs of the writers. It returns the number of lines missing within their output,
+// and the number of writers cut off before they reported their end.
 func (m *match) lines() (missing, cut int) {
 	for i := range min(writers, m.programs) {
 		text, err := os.ReadFile(m.path(fmt.Sprintf(m.c.logFile, fmt.Sprintf("p%04d", i))))

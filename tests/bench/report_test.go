@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"superd/tests/table"
 )
@@ -45,21 +44,23 @@ func (b *bench) report(took time.Duration) string {
 		return all
 	}
 	b.section(&w, "Start", "From the start of the supervisor until all programs were executed.", per("start", seconds, 10, 100, 1000, 5000))
-	b.section(&w, "Restart", fmt.Sprintf("From SIGKILL until the next run was executed: %s programs killed one by one, %d of those who wait by themselves; and %s and %s killed at once until all are replaced. "+
-		"Each had run for more than a second.", size(200), b.repeats(limitedCrashes), size(500), size(1000)),
+	b.section(&w, "Restart", fmt.Sprintf("From SIGKILL until the next run was executed: %s programs killed one by one (%d with supervisors that "+
+		"delay restarts), then %s and %s killed at once until all are replaced. Each had run for more than a second.", size(200), b.repeats(limitedCrashes), size(500), size(1000)),
 		[]column{{"median", "restart", seconds}, {"99th percentile", "restart p99", seconds},
 			{size(500) + " at once", fmt.Sprintf("killed %d", b.size(500)), seconds}, {size(1000) + " at once", fmt.Sprintf("killed %d", b.size(1000)), seconds}})
 	b.answersTable(&w)
-	b.section(&w, "Memory", "Proportional set size of all processes that supervise, loggers included, when they are quiet after the start.", per("memory", mebibytes, 10, 100, 1000, 5000))
+	b.section(&w, "Memory", "Proportional set size of all supervising processes, including loggers, when they are idle after the start.", per("memory", mebibytes, 10, 100, 1000, 5000))
 	b.growth(&w)
-	b.section(&w, "Quiet programs", "What those who supervise use while nothing happens: processor time and context switches of all their threads, with so many programs, over so long.", b.idleColumns())
+	b.section(&w, "Quiet programs", "What supervising processes use while nothing happens: processor time and context switches of all "+
+		"threads, by number of programs and time.", b.idleColumns())
 	if f, ok := b.figure("superd", "epoll returns"); ok {
 		fmt.Fprintf(&w, "\nReturns of `epoll_wait` in keeper and supervisor of %s programs within %v: %.0f.\n", size(1000), b.time(time.Minute), f.median)
 	} else if why := b.why[key("superd", "epoll returns")]; why != "" {
 		fmt.Fprintf(&w, "\nReturns of `epoll_wait`: %s.\n", why)
 	}
-	b.section(&w, "Output", fmt.Sprintf("Programs print lines of 100 bytes as fast as they can, into files that are rotated at 100 MB (multilog: 16 MB) and all kept; every line is counted. "+
-		"One prints %d MiB, 50 print %d MiB together, an eighth of that for runit, s6 and daemontools. CPU is seconds of whoever supervises and writes, for a GiB. The yardstick splices into one file each.",
+	b.section(&w, "Output", fmt.Sprintf("Programs print lines of 100 bytes as fast as they can. Files are rotated at 100 MB (multilog: 16 MB) and "+
+		"all kept, and every line is counted. One prints %d MiB, 50 print %d MiB together; an eighth of that for "+
+		"runit, s6 and daemontools. CPU is in seconds for a GiB, of supervisor and writer. The yardstick splices into one file for each program.",
 		b.bytes(1<<30)>>20, b.bytes(500<<20)>>20),
 		[]column{{"one program", "one program speed", speed}, {"CPU", "one program cpu", perGiB}, {"lines missing", "one program lines", number},
 			{"50 programs", "50 programs speed", speed}, {"CPU", "50 programs cpu", perGiB}, {"lines missing", "50 programs lines", number}})
@@ -68,39 +69,13 @@ func (b *bench) report(took time.Duration) string {
 	}
 	b.timesTable(&w)
 	b.section(&w, "Latency of a line", "From a write until the line is in the file.", []column{{"median", "latency", seconds}, {"99th percentile", "latency p99", seconds}})
-	b.section(&w, "Stop", "From the request until all programs and the process that was started first are gone.", per("stop", seconds, 10, 100, 1000, 5000))
-	b.section(&w, "Status", "The whole command that shows all programs, with its output to /dev/null. Full: processor time, memory and the last line of each, where it can tell them.",
+	b.section(&w, "Stop", "From the request until all programs and the first process of the supervisor are gone.", per("stop", seconds, 10, 100, 1000, 5000))
+	b.section(&w, "Status", "The whole command that shows all programs, with its output to /dev/null. The last two columns are the "+
+		"full status: processor time, memory and the last line of each, where the supervisor has them.",
 		append(per("brief", seconds, 10, 1000), per("full status", seconds, 10, 1000)...))
 	b.recoveryTable(&w)
 	b.lags(&w)
-	return wrap(w.String(), 150)
-}
-
-// wrap breaks lines of text, though not of tables.
-func wrap(text string, width int) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "|") {
-			b.WriteString(line)
-			continue
-		}
-		used := 0
-		for _, word := range strings.Fields(line) {
-			switch n := utf8.RuneCountInString(word); {
-			case used == 0:
-				used = n
-			case used+1+n > width:
-				b.WriteByte('\n')
-				used = n
-			default:
-				b.WriteByte(' ')
-				used += 1 + n
-			}
-			b.WriteString(word)
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
+	return table.Wrap(w.String())
 }
 
 // section writes a table of all contestants, if any of it was measured.
@@ -147,12 +122,13 @@ func (b *bench) idleColumns() (all []column) {
 	return all
 }
 
-// answersTable tells how long superd takes to answer in a storm.
+// answersTable shows how long superd takes to answer in a storm.
 func (b *bench) answersTable(w *strings.Builder) {
 	p99, ok1 := b.figure("superd", "answers p99")
 	worst, ok2 := b.figure("superd", "answers worst")
 	if ok1 && ok2 {
-		fmt.Fprintf(w, "\nWhile %s programs that were killed at once are replaced, superd answers a `status` of one within %s (99th percentile; the greatest of all rounds %s), %s at worst (%s).\n",
+		fmt.Fprintf(w, "\nWhile %s programs that were killed at once are replaced, superd answers a `status` of one within %s "+
+			"(99th percentile; greatest of all rounds %s), and within %s at worst (%s).\n",
 			thousands(b.size(1000)), seconds(p99.median), seconds(p99.most), seconds(worst.median), seconds(worst.most))
 	}
 }
@@ -214,8 +190,9 @@ func (b *bench) recoveryTable(w *strings.Builder) {
 		rows = append(rows, row(c.name, c.name, "recovery"))
 	}
 	rows = append(rows, row("superd", fmt.Sprintf("superd, %s programs", thousands(b.size5000(many()))), "recovery of many"))
-	fmt.Fprintf(w, "\n### Recovery\n\nThe supervisor of %s programs gets SIGKILL (of the peers: the process that was started first), and is started again where nobody else does it. "+
-		"The time is until it says by `status` that all run, with the pids of before. %d of the programs print a line each millisecond.\n\n%s",
+	fmt.Fprintf(w, "\n### Recovery\n\nThe supervisor of %s programs (of peers: the first process) gets SIGKILL, and is started again "+
+		"if nothing else does so. The time ends when its `status` shows all programs, with the same pids. "+
+		"%d of the programs print a line each millisecond.\n\n%s",
 		thousands(b.size(1000)), min(writers, b.size(1000)), table.Markdown([]string{"", "time", "programs lost", "run twice", "lines missing", "writers cut off"}, rows))
 }
 
@@ -237,7 +214,7 @@ func (b *bench) lags(w *strings.Builder) {
 	add(fmt.Sprintf("start of %s, quiet for %v", thousands(b.size(1000)), b.time(time.Minute)), fmt.Sprintf("idle %d %v", b.size(1000), b.time(time.Minute)))
 	add(fmt.Sprintf("recovery of %s", thousands(b.size(1000))), "recovery")
 	add(fmt.Sprintf("recovery of %s", thousands(b.size5000(many()))), "recovery of many")
-	w.WriteString("\n### Lag of superd's loop\n\nBy how much a callback was late at most since superd had started.\n\n" + table.Markdown([]string{"during", "median of the rounds", "greatest"}, rows))
+	w.WriteString("\n### Lag of superd's loop\n\nThe longest delay of a callback since the start of superd.\n\n" + table.Markdown([]string{"during", "median of the rounds", "greatest"}, rows))
 }
 
 func thousands(n int) string {
@@ -247,7 +224,7 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// memory is how much the machine has.
+// memory returns the size of the machine's memory.
 func memory() string {
 	text, _ := os.ReadFile("/proc/meminfo")
 	var kib int
@@ -257,7 +234,7 @@ func memory() string {
 	return fmt.Sprintf("%.0f GiB of memory", float64(kib)/(1<<20))
 }
 
-// fileSystem is the type of that which has a path.
+// fileSystem returns the type of the file system of a path.
 func fileSystem(path string) string {
 	out, err := exec.Command("stat", "-f", "-c", "%T", path).Output()
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// Results are what was measured: of each contestant and measure a value a round, or why there is none.
+// results are what was measured: for each contestant and measure a value a round, or the reason why
+// there is none.
 type results struct {
 	round int
 
-	mu     sync.Mutex                 // in small, several measurements take place at once
+	mu     sync.Mutex                 // in a quick run, several measurements take place at once
 	values map[string]map[int]float64 // by contestant and measure
 	why    map[string]why
 }
@@ -35,7 +36,7 @@ func (r *results) add(c, measure string, value float64) {
 
 func (r *results) addTime(c, measure string, d time.Duration) { r.add(c, measure, d.Seconds()) }
 
-// not notes why there is no value.
+// not records why there is no value.
 func (r *results) not(c, measure, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +61,7 @@ func (r *results) figure(c, measure string) (f figure, ok bool) {
 	return figure{median(all), all[0], all[len(all)-1], len(all)}, true
 }
 
-// ratio is the median of the ratios within the rounds.
+// ratio returns the median of the ratios within the rounds.
 func (r *results) ratio(c, to, measure string) (ratio float64, ok bool) {
 	var all []float64
 	other := r.values[key(to, measure)]
@@ -76,18 +77,18 @@ func (r *results) ratio(c, to, measure string) (ratio float64, ok bool) {
 	return median(all), true
 }
 
-// median returns the middle of sorted values, the mean of two where there is none.
+// median returns the middle of sorted values, or the mean of the two middle ones.
 func median(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// percentile returns that of sorted values.
+// percentile returns a percentile of sorted values.
 func percentile(sorted []float64, percent int) float64 {
 	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
 }
 
-// A unit shows values.
+// A unit formats values.
 type unit func(v float64) string
 
 func seconds(v float64) string {
@@ -124,7 +125,8 @@ func speed(v float64) string {
 	return fmt.Sprintf("%.2f GB/s", v/1e9)
 }
 
-// cell shows a figure: the median, the least and the greatest in brackets, and the ratio to the yardstick.
+// cell returns a figure as text: the median, the least and the greatest in brackets, and the ratio
+// to the yardstick.
 func (r *results) cell(c, measure string, show unit) string {
 	f, ok := r.figure(c, measure)
 	if !ok {
@@ -143,7 +145,7 @@ func (r *results) cell(c, measure string, show unit) string {
 	return text
 }
 
-// suffix is the unit of a shown value, with the space before it.
+// suffix returns the unit of a shown value, with the space before it.
 func suffix(shown string) string {
 	_, unit, ok := strings.Cut(shown, " ")
 	if !ok {

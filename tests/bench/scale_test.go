@@ -16,7 +16,8 @@ import (
 	"superd/control"
 )
 
-// settled is how long programs run before one is killed: peers wait where it was less than a second.
+// settled is how long programs run before one is killed: peers delay the restart of one that ran
+// less than a second.
 const settled = 1200 * time.Millisecond
 
 // A match is one contestant that runs programs in an arena.
@@ -58,7 +59,7 @@ func (m *match) end() (took time.Duration, ok bool) {
 	return max(at, m.first.endAt) - begin, true
 }
 
-// fits tells whether the contestant can have so many programs, and notes why not.
+// fits reports whether the contestant can have that many programs, and records why not.
 func (b *bench) fits(c *contestant, programs int, measures ...string) bool {
 	if c.most == 0 || programs <= c.most {
 		return true
@@ -69,7 +70,7 @@ func (b *bench) fits(c *contestant, programs int, measures ...string) bool {
 	return false
 }
 
-// scale measures start, memory, status, kills at once and stop with so many programs.
+// scale measures start, memory, status, kills at once and stop with that many programs.
 func (b *bench) scale(t testing.TB, c *contestant, count int) {
 	name := func(what string) string { return fmt.Sprintf("%s %d", what, count) }
 	if !b.fits(c, count, name("start"), name("memory"), name("stop")) {
@@ -101,7 +102,7 @@ func (b *bench) scale(t testing.TB, c *contestant, count int) {
 	}
 }
 
-// storm kills so many programs at once and measures until each is replaced.
+// storm kills that many programs at once and measures until each is replaced.
 func (m *match) storm(count int) {
 	measure := fmt.Sprintf("killed %d", count)
 	if took, ok := m.killed(count); ok {
@@ -126,8 +127,8 @@ func (m *match) killed(count int) (took time.Duration, ok bool) {
 	return at - begin, ok
 }
 
-// answers measures how long superd's control takes to answer while so many programs that were killed at once are replaced: the state of one,
-// again and again, over a connection each.
+// answers measures how long superd takes to answer while that many programs, killed at once, are
+// replaced. It repeatedly queries the state of one, with a connection each.
 func (m *match) answers(count int) {
 	client := control.NewClient(filepath.Join(m.run, control.SocketName))
 	ctx, cancel := context.WithCancel(m.Context())
@@ -156,7 +157,7 @@ func (m *match) answers(count int) {
 
 func (m *match) isSuperd() bool { return strings.HasPrefix(m.c.name, "superd") }
 
-// status measures what shows the state of all programs, as a whole command.
+// status measures commands that show the state of all programs.
 func (m *match) status(count int) {
 	for what, command := range map[string]func(*arena) []string{"brief": m.c.brief, "full status": m.c.full} {
 		measure := fmt.Sprintf("%s %d", what, count)
@@ -207,7 +208,7 @@ func (b *bench) restart(t testing.TB, c *contestant) {
 			return
 		}
 		all = append(all, took.Seconds())
-		time.Sleep(5 * time.Millisecond) // what follows a restart is over then
+		time.Sleep(5 * time.Millisecond) // the work after a restart is over then
 	}
 	slices.Sort(all)
 	b.add(c.name, "restart", median(all))

@@ -8,15 +8,16 @@ import (
 	"superd/tests/table"
 )
 
-// A target is what superd is to reach, beside figures that were not measured here.
+// A target is a figure for superd to reach, beside figures that were not measured here.
 type target struct {
 	what, yardstick, dinit, next, wanted string // given
 	seen                                 func() (shown string, met, ok bool)
 }
 
-// targets writes what superd is to reach and whether it does.
+// targets writes the targets of superd and whether it reaches them.
 func (b *bench) targets(w *strings.Builder) {
-	within := func(measure string, show unit, most float64) func() (string, bool, bool) { // in ratio to the yardstick
+	// In ratio to the yardstick
+	within := func(measure string, show unit, most float64) func() (string, bool, bool) {
 		return func() (string, bool, bool) {
 			f, ok1 := b.figure("superd", measure)
 			r, ok2 := b.ratio("superd", yardstickName, measure)
@@ -84,16 +85,17 @@ func (b *bench) targets(w *strings.Builder) {
 	var rows [][]string
 	for _, t := range all {
 		shown, met, ok := t.seen()
-		verdict := "met"
+		result := "met"
 		switch {
 		case !ok:
-			shown, verdict = "–", "not measured"
+			shown, result = "–", "not measured"
 		case !met:
-			verdict = "missed"
+			result = "missed"
 		}
-		rows = append(rows, []string{t.what, t.yardstick, t.dinit, t.next, t.wanted, shown, verdict})
+		rows = append(rows, []string{t.what, t.yardstick, t.dinit, t.next, t.wanted, shown, result})
 	}
-	w.WriteString("### Targets\n\nAll but the last two columns is given: figures of dinit, of peers that Debian 12 doesn't have, and of a yardstick like ours, seen on another quiet machine of this kind and " +
-		"**not measured here**. Numbers without a unit are ratios to the yardstick of the same run.\n\n" +
+	w.WriteString("### Targets\n\nOnly the last two columns are measured here. The others are given: figures of dinit, of peers that " +
+		"Debian 12 does not have, and of a similar yardstick, from another idle machine of this kind. Numbers " +
+		"without a unit are ratios to the yardstick of the same run.\n\n" +
 		table.Markdown([]string{"measure", "yardstick, given", "dinit, given", "next peers, given", "target", "superd here", ""}, rows))
 }

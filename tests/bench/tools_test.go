@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -8,11 +9,11 @@ import (
 	"time"
 )
 
-// Tools are the programs of the benchmark itself and the peers.
+// tools are the programs of the benchmark itself and the peers.
 type tools struct {
 	child, init, output, yardstick, superd string
 
-	peers    string            // folder in which they are unpacked; "" when they could not be had
+	peers    string            // folder of their unpacked packages; "" if they were not available
 	versions map[string]string // of Debian's packages
 	missing  string            // why there are no peers
 }
@@ -48,19 +49,19 @@ func newTools(t testing.TB) *tools {
 	return k
 }
 
-// lastLine is the last line that a command has written to standard error, or its error.
+// lastLine returns the last line that a command has written to standard error, or its error.
 func lastLine(err error) string {
-	if exit, ok := err.(*exec.ExitError); ok && len(exit.Stderr) > 0 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
 		lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
 		return lines[len(lines)-1]
 	}
 	return err.Error()
 }
 
-// bin is the path of a program of the peers.
+// bin returns the path of a program of the peers.
 func (k *tools) bin(name string) string { return filepath.Join(k.peers, "root", "usr", "bin", name) }
 
-// libraries is where the libraries of the peers are.
+// libraries returns the path of the peers' libraries.
 func (k *tools) libraries() string {
 	found, _ := filepath.Glob(filepath.Join(k.peers, "root", "usr", "lib", "*-linux-gnu"))
 	return strings.Join(found, ":")

@@ -1,9 +1,9 @@
-// Package child is the programs that the tests let superd supervise: the test binary under the name
-// "child", each behaviour a mode of its own. What a standard tool says in one word (sleep infinity,
-// cat FILE, false) is not here.
+// Package child has the programs that the tests let superd supervise: the test binary under the
+// name "child", each behaviour a mode of its own. What a standard tool does by itself (sleep
+// infinity, cat FILE, false) is not here.
 //
-// A gate is a FIFO: a child that reads it waits until the test closes it. So a test decides the
-// moment, and no child has to sleep and look.
+// A gate is a FIFO: a child that reads it waits until the test closes it. So the test decides the
+// time, and no child has to poll.
 package child
 
 import (
@@ -29,7 +29,7 @@ func Main(args []string) int {
 		return usage()
 	}
 	mode, ok := modes[args[0]]
-	if !ok || len(args)-1 != mode.args {
+	if !ok || len(args)-1 != mode.args && (mode.args >= 0 || len(args)-1 < -mode.args) {
 		return usage()
 	}
 	if err := mode.run(args[1:]); err != nil {
@@ -40,28 +40,44 @@ func Main(args []string) int {
 }
 
 type mode struct {
-	args int
+	args int // number of arguments; if negative, the least number
 	run  func(args []string) error
 }
 
 var modes = map[string]mode{
-	"lines":        {1, lines},       // N: print N numbered lines at full speed
-	"flood":        {0, flood},       // print numbered lines for ever
-	"line":         {1, line},        // BYTES: print one line of that many bytes, its newline included
-	"close-output": {0, closeOutput}, // close stdin, stdout and stderr, and live
-	"signals":      {1, signals},     // GATE: print the name of each signal that comes, end when the gate opens
-	"deaf":         {0, deaf},        // ignore SIGTERM
-	"escape":       {1, escape},      // GATE: leave a grandchild in a session of its own, and end
-	"survivor":     {1, survivor},    // GATE: what escape leaves: prints "late" when the gate opens, and lives
-	"forks":        {1, forks},       // N: have N children of its own, and live
-	"escapes":      {1, escapes},     // KIND: let a process escape in this way (see Escapes), and live
-	"parent":       {1, parent},      // KIND: what is between the two: starts the next one, and ends
-	"escaped":      {1, escaped},     // KIND: what escapes leaves: prints KIND and its pid, and lives
-	"numbers":      {2, numbers},     // KIND DIR: print the numbered lines of a run (see numbers.go)
-	"numbers-both": {2, numbersBoth}, // KIND DIR: print them to standard output and to standard error
-	"tell":         {2, tell},        // GATE TEXT: send TEXT to NOTIFY_SOCKET when the gate opens, \n being a new line, and live
-	"echo":         {1, echo},        // FILE: send back what comes over TCP, on the port that is written to the file
-	"strangers":    {2, strangers},   // N FILE: run N short-lived processes, write what became of them to the file
+	"lines": {1, lines}, // N: print N numbered lines at full speed
+	"flood": {0, flood}, // print numbered lines without end
+	// BYTES: print one line of that many bytes, its newline included
+	"line":         {1, line},
+	"close-output": {0, closeOutput}, // close stdin, stdout and stderr, and stay alive
+	// GATE: print the name of each signal that comes, end when the gate opens
+	"signals": {1, signals},
+	"deaf":    {0, deaf},   // ignore SIGTERM
+	"escape":  {1, escape}, // GATE: leave a grandchild in a session of its own, and end
+	// GATE: what escape leaves: prints "late" when the gate opens, and stays alive
+	"survivor": {1, survivor},
+	"forks":    {1, forks}, // N: start N children, and stay alive
+	// KIND: let a process escape in this way (see Escapes), and stay alive
+	"escapes": {1, escapes},
+	// KIND: the process between the two: starts the next one, and ends
+	"parent": {1, parent},
+	// KIND: what escapes leaves: prints KIND and its pid, and stays alive
+	"escaped": {1, escaped},
+	// KIND DIR: print the numbered lines of a run (see numbers.go)
+	"numbers": {2, numbers},
+	// KIND DIR: print them to standard output and to standard error
+	"numbers-both": {2, numbersBoth},
+	// GATE TEXT: send TEXT, in which \n is a newline, to NOTIFY_SOCKET when the gate opens, and
+	// stay alive
+	"tell": {2, tell},
+	// FILE: send back what comes over TCP, on the port that is written to the file
+	"echo": {1, echo},
+	// CALLS ERRNO COMMAND...: execute the command, for which the kernel refuses these calls
+	"refuse": {-3, refuse},
+	// UID: become that user, stop each new process of it before its exec, and stay alive
+	"stops": {1, stops},
+	// N FILE: run N short-lived processes, write their results to the file
+	"strangers": {2, strangers},
 }
 
 func usage() int {
@@ -69,7 +85,7 @@ func usage() int {
 	return 1
 }
 
-// Line is line n, counted from 1, of the modes lines and flood.
+// Line returns line n, counted from 1, of the modes lines and flood.
 func Line(n int) string { return fmt.Sprintf("line %08d\n", n) }
 
 func lines(args []string) error {
@@ -153,7 +169,7 @@ func tell(args []string) error {
 	if _, err := conn.Write([]byte(strings.ReplaceAll(args[1], `\n`, "\n"))); err != nil {
 		return err
 	}
-	for { // not select: Go takes a program in which nobody can go on for stuck
+	for { // not select, which Go would report as a deadlock
 		time.Sleep(time.Hour)
 	}
 }
@@ -174,7 +190,7 @@ func echo(args []string) error {
 		}
 		go func() {
 			defer conn.Close()
-			// The test looks at what comes back.
+			// The test checks what comes back.
 			_, _ = io.Copy(conn, conn)
 		}()
 	}
@@ -191,10 +207,45 @@ func Pass(gate string) error {
 	return err
 }
 
-// live blocks until the signal comes. (An empty select would be reported as a deadlock.)
+// live blocks until the signal comes. (Go would report an empty select as a deadlock.)
 func live(until syscall.Signal) error {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, until)
 	<-c
 	return nil
+}
+
+// stops sends SIGSTOP to the newest process and to the next one, as soon as it may, and SIGCONT to
+// those that run a program by then.
+func stops(args []string) error {
+	const tries = 50
+	uid, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	if err := syscall.Setuid(uid); err != nil {
+		return err
+	}
+	for {
+		newest := newestPid()
+		for i := range tries {
+			if pid := newest + i%2; syscall.Kill(pid, syscall.SIGSTOP) == nil {
+				if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || !strings.HasPrefix(string(comm), "superd") {
+					syscall.Kill(pid, syscall.SIGCONT)
+				}
+				break
+			}
+		}
+	}
+}
+
+// newestPid returns the pid that was assigned last. See proc_loadavg(5).
+func newestPid() int {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	pid, _ := strconv.Atoi(fields[len(fields)-1])
+	return pid
 }

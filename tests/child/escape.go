@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Escapes is the ways in which a process escapes from its supervisor, or tries to.
+// Escapes are the ways in which a process escapes from its supervisor, or tries to.
 var Escapes = []string{
 	"double-fork", // its parent has ended
 	"setsid",      // a session of its own
@@ -51,12 +51,12 @@ func escaped(args []string) error {
 	return live(until)
 }
 
-// again is this program in another mode. It needs nothing from the environment.
+// again returns a command for this program in another mode. It needs nothing from the environment.
 func again(args ...string) *exec.Cmd {
 	return &exec.Cmd{Path: "/proc/self/exe", Args: append([]string{Name}, args...), Stdout: os.Stdout, Stderr: os.Stderr}
 }
 
-// strangers runs processes that superd knows nothing of, leaders of sessions, ten at a time.
+// strangers runs processes unknown to superd, leaders of sessions, ten at a time.
 func strangers(args []string) error {
 	var count int
 	if _, err := fmt.Sscan(args[0], &count); err != nil {

@@ -14,21 +14,24 @@ import (
 	"time"
 )
 
-// The kinds of the mode numbers.
+// Kinds of the mode numbers.
 const (
-	Steady  = "steady"  // a line now and then, for ever
-	Fast    = "fast"    // a megabyte at full speed, then a pause, for ever
+	Steady  = "steady"  // a line now and then, without end
+	Fast    = "fast"    // a megabyte at full speed, then a pause, without end
 	Crasher = "crasher" // some lines, then an end with status 3 or by a signal
 	Once    = "once"    // some lines, then an end with status 0
 )
 
-// NumberWidth is how long a numbered line is at least, so that a megabyte is not all numbers.
+// NumberWidth is the least length of a numbered line, so that a megabyte has a moderate number of
+// lines.
 const NumberWidth = 160
 
-// numbers prints INSTANCE RUN N, counted from 1, and at an end by itself or by SIGTERM INSTANCE RUN end N: the number of the last line.
+// numbers prints INSTANCE RUN N, counted from 1, and at its own end or at SIGTERM INSTANCE RUN end
+// N: the number of the last line.
 //
-// It holds a lock on DIR/alone/INSTANCE as long as it lives and writes to DIR/twice when somebody else holds that: so a program
-// that runs twice is found out however short that was. It notes its run in DIR/runs/INSTANCE.
+// It holds a lock on DIR/alone/INSTANCE while it lives, and writes to DIR/twice when another
+// process holds that: so a program that runs twice is found however briefly it did. It records its
+// run in DIR/runs/INSTANCE.
 func numbers(args []string) error { return printNumbers(args, os.Stdout) }
 
 func numbersBoth(args []string) error { return printNumbers(args, os.Stdout, os.Stderr) }
@@ -56,7 +59,8 @@ func printNumbers(args []string, outputs ...io.Writer) error {
 		for range lines {
 			n++
 			line := fmt.Sprintf("%s %s %d ", instance, run, n)
-			w.WriteString(line + strings.Repeat("x", max(0, NumberWidth-1-len(line))) + "\n") // Flush has the error
+			// Flush has the error
+			w.WriteString(line + strings.Repeat("x", max(0, NumberWidth-1-len(line))) + "\n")
 		}
 	}
 	end := func() error {
@@ -64,7 +68,7 @@ func printNumbers(args []string, outputs ...io.Writer) error {
 		return w.Flush()
 	}
 	lines, pause := 1, 20*time.Millisecond
-	last := 0 // bursts until the end; 0: none
+	last := 0 // bursts until the end; 0: no end
 	switch kind {
 	case Fast:
 		lines, pause = (1<<20)/NumberWidth, 100*time.Millisecond
@@ -77,7 +81,7 @@ func printNumbers(args []string, outputs ...io.Writer) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		if kind == Fast { // on a busy machine less, so that the test can read it all
+		if kind == Fast { // slower on a busy machine, so that the test can read it all
 			pause = max(100*time.Millisecond, 20*time.Since(begin))
 		}
 		if i == last {

@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HungMount mounts a file system in the site that never answers: whoever looks up a file in it
-// waits. It needs the right to mount; without it, the test is skipped.
+// HungMount mounts a file system in the site that never answers, so that a look-up of a file in it
+// blocks. It needs the right to mount; without it, the test is skipped.
 //
-// The protocol is FUSE (linux/fuse.h): INIT is answered, so that the mount is complete, and no other
-// request is even read. (Whoever waits for a request that was read can't be killed: see DeadMount.)
+// The protocol is FUSE (linux/fuse.h). INIT is answered, so that the mount is complete, and no
+// other request is even read. (A process whose request was read can't be killed: see DeadMount.)
 func (s *Site) HungMount(name string) (dir string) { return s.HungMountOf(name, 0) }
 
-// HungMountOf is HungMount for a user, and the group of the same number, alone: all others, root among them, are turned away at once.
+// HungMountOf is HungMount for one user, and the group of the same number, only. All others, root
+// among them, get an error at once.
 func (s *Site) HungMountOf(name string, uid int) (dir string) {
 	s.T.Helper()
 	dir, dev, unmount := s.mountFuse(name, uid)
@@ -31,8 +32,8 @@ func (s *Site) HungMountOf(name string, uid int) (dir string) {
 	return dir
 }
 
-// DeadMount is HungMount where SIGKILL doesn't end who waits, until release is called. waitAsked waits until so many have asked for
-// a file in it.
+// DeadMount is HungMount with processes that SIGKILL does not end until release is called.
+// waitAsked waits until count look-ups were requested.
 func (s *Site) DeadMount(name string) (dir string, waitAsked func(count int), release func()) {
 	s.T.Helper()
 	const opLookup = 1
@@ -88,7 +89,7 @@ func (s *Site) mountFuse(name string, uid int) (dir string, dev int, unmount fun
 		s.T.Fatalf("mount fuse on %s: %v", dir, err)
 	}
 	unmount = func() {
-		// MNT_FORCE ends the connection: who waits gets an error.
+		// MNT_FORCE ends the connection: waiting processes get an error.
 		if err := unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH); err != nil {
 			s.T.Errorf("unmount %s: %v", dir, err)
 		}
@@ -101,7 +102,7 @@ func (s *Site) mountFuse(name string, uid int) (dir string, dev int, unmount fun
 	return dir, dev, unmount
 }
 
-// openFuse opens the fuse device, a node of its own where /dev has none.
+// openFuse opens the fuse device, by a node of its own if /dev has none.
 func openFuse(t testing.TB) (fd int, err error) {
 	const flags = unix.O_RDWR | unix.O_CLOEXEC
 	fd, err = unix.Open("/dev/fuse", flags, 0)
@@ -136,7 +137,8 @@ func answerInit(dev int) error {
 	copy(answer[8:16], request[8:16])
 	binary.NativeEndian.PutUint32(answer[16:], 7)
 	binary.NativeEndian.PutUint32(answer[20:], 31)
-	binary.NativeEndian.PutUint32(answer[28:], 1<<18) // FUSE_PARALLEL_DIROPS: who looks up a file doesn't wait for another who does
+	// FUSE_PARALLEL_DIROPS: look-ups do not wait for each other
+	binary.NativeEndian.PutUint32(answer[28:], 1<<18)
 	binary.NativeEndian.PutUint32(answer[36:], 4096)
 	if _, err := unix.Write(dev, answer[:]); err != nil {
 		return fmt.Errorf("answer INIT: %w", err)

@@ -7,7 +7,7 @@ import (
 
 var gap = regexp.MustCompile(`^(?:superd: )?([0-9]+) bytes? in ([0-9]+) lines? (?:was|were) dropped`)
 
-// ReadGap reads what a log says of output that was dropped. ok tells whether the line is such a one.
+// ReadGap parses a drop record of a log. ok reports whether the line is one.
 func ReadGap(line string) (bytes, lines int64, ok bool) {
 	m := gap.FindStringSubmatch(line)
 	if m == nil {

@@ -2,8 +2,8 @@
 // configuration file, the control socket, signals, /proc.
 //
 // A test makes a [Site], a folder with a configuration, and starts superd in it. It then waits for
-// what it expects with a deadline ([Site.WaitState], [Site.WaitLog], [Until]), never for a time to
-// pass. When the test ends, superd is shut down, and a process that is left of it fails the test.
+// events with a deadline ([Site.WaitState], [Site.WaitLog], [Until]), never for a time to pass.
+// When the test ends, superd is shut down, and a process that is left of it fails the test.
 package harness
 
 import (
@@ -20,15 +20,14 @@ import (
 	"superd/tests/child"
 )
 
-// Deadline bounds every wait. It is met only by what is broken: a busy machine is slow.
+// Deadline bounds every wait. It is long, since a busy machine is slow: only a defect reaches it.
 const Deadline = 90 * time.Second
 
-// Main is the TestMain of a package of tests: it runs the child that the process was started as, or
+// Main is the TestMain of a package of tests. It runs the child that the process was started as, or
 // the tests with superd and child on PATH.
 //
-// superd is built afresh, static as users get it; SUPERD_BINARY names another one to test.
-//
-// Tags are build tags for it.
+// It builds superd afresh, static as users get it, with the build tags. SUPERD_BINARY names another
+// binary to test.
 func Main(m *testing.M, tags ...string) {
 	if filepath.Base(os.Args[0]) == child.Name {
 		os.Exit(child.Main(os.Args[1:]))
@@ -84,7 +83,7 @@ func build(path string, flags ...string) error {
 	build := exec.Command("go", append(args, "superd/cmd/superd")...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build superd: %v\n%s", err, out)
+		return fmt.Errorf("build superd: %w\n%s", err, out)
 	}
 	return nil
 }
@@ -98,21 +97,22 @@ func (s *Site) BuildVersion(name, version string) string {
 	return s.Path(name)
 }
 
-// Executable is what a process runs.
+// Executable returns the path of the program that a process runs; "" during an exec.
 func (s *Site) Executable(pid int) string {
 	s.T.Helper()
 	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // as it is for a moment while it executes another
+	// As it does not, for a moment, during an exec
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.T.Fatal(err)
 	}
 	return path
 }
 
-// Until waits until ok returns true and fails the test when that takes longer than Deadline.
-// what completes "waiting until".
+// Until waits until ok returns true, and fails the test after Deadline. what completes "waiting
+// until".
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	if !within(Deadline, ok) {
+	if !within(ok) {
 		t.Fatalf("waiting until %s: not within %v", what, Deadline)
 	}
 }
@@ -126,11 +126,12 @@ func Window(t testing.TB, d time.Duration) {
 	}
 }
 
-func within(d time.Duration, ok func() bool) bool {
+// within reports whether ok returns true within Deadline.
+func within(ok func() bool) bool {
 	if ok() {
 		return true
 	}
-	end := time.After(d)
+	end := time.After(Deadline)
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for {

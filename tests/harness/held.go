@@ -11,13 +11,14 @@ import (
 	"testing"
 )
 
-// A Held is a process that stays known when its pid is used again, and when nothing in it shows where it came from.
+// A Held is a process that stays known when its pid is reused, and when nothing in it shows its
+// origin.
 type Held struct {
 	Pid     int
 	process *os.Process // by pidfd
 }
 
-// Hold holds a process. One that lives when superd has ended fails the test.
+// Hold holds a process. If it is alive when superd has ended, the test fails.
 func (s *Site) Hold(pid int) *Held {
 	s.T.Helper()
 	p, err := os.FindProcess(pid)
@@ -29,12 +30,13 @@ func (s *Site) Hold(pid int) *Held {
 	return h
 }
 
-// Alive reports whether it is there and not a zombie.
+// Alive reports whether the process is there and not a zombie.
 func (h *Held) Alive() bool {
 	return h.process.Signal(syscall.Signal(0)) == nil && Alive(h.Pid)
 }
 
-// Stop stops it, and reports whether it was still there. When Stop returns, none of its threads runs any more.
+// Stop stops the process and reports whether it was still there. When Stop returns, none of its
+// threads runs any more.
 func (h *Held) Stop(t testing.TB) bool {
 	t.Helper()
 	if h.process.Signal(syscall.SIGSTOP) != nil {
@@ -50,10 +52,10 @@ func (h *Held) Stop(t testing.TB) bool {
 	return true
 }
 
-// Kill kills it.
+// Kill kills the process.
 func (h *Held) Kill() { h.process.Kill() }
 
-// Zombies is the children of a process that have ended and not been waited for.
+// Zombies returns the children of a process that have ended and were not reaped.
 func (s *Site) Zombies(parent int) []int {
 	s.T.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")

@@ -42,7 +42,7 @@ func (m *Manager) receive(conn *net.UnixConn) {
 	}
 }
 
-// Count is how many messages have a line that begins with text.
+// Count returns the number of messages with a line that begins with text.
 func (m *Manager) Count(text string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,7 +55,7 @@ func (m *Manager) Count(text string) int {
 	return n
 }
 
-// Wait waits until so many messages have a line that begins with text.
+// Wait waits until that many messages have a line that begins with text.
 func (m *Manager) Wait(text string, times int) {
 	m.t.Helper()
 	Until(m.t, "superd has sent "+text, func() bool { return m.Count(text) >= times })

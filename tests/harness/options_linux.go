@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoCgroups is an option of Start: superd finds what belongs to a program by a census.
+// NoCgroups is an option of Start: superd finds the processes of a program by process scans.
 func NoCgroups(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--cgroups=never") }
 
 const noKeeper = "--no-keeper"
@@ -17,7 +17,7 @@ const noKeeper = "--no-keeper"
 // NoKeeper is an option of Start: superd is the supervisor alone.
 func NoKeeper(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, noKeeper) }
 
-// Under is an option of Start: the shell runs the script, and superd in its own place.
+// Under is an option of Start: a shell runs the script and then executes superd in its place.
 func Under(script string) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		cmd.Args = append([]string{"sh", "-c", script + "\nexec \"$@\"", "sh", cmd.Path}, cmd.Args[1:]...)
@@ -25,8 +25,8 @@ func Under(script string) func(*exec.Cmd) {
 	}
 }
 
-// AsInit is an option of Start: superd is PID 1 of a namespace of its own. The shell runs the script there before. Pids in the
-// status are not those that the test sees.
+// AsInit is an option of Start: superd is PID 1 of a new PID namespace, in which a shell has run
+// the script before. Pids in the status are not those that the test sees.
 func AsInit(script string) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		Under("mount --make-rprivate / && mount -t proc proc /proc || exit\n" + script)(cmd)
@@ -34,7 +34,7 @@ func AsInit(script string) func(*exec.Cmd) {
 	}
 }
 
-// LimitFiles sets the limit of open files of a process that runs.
+// LimitFiles sets the limit of open files of a running process.
 func (s *Site) LimitFiles(pid int, limit uint64) {
 	s.T.Helper()
 	var old unix.Rlimit
@@ -47,10 +47,11 @@ func (s *Site) LimitFiles(pid int, limit uint64) {
 	}
 }
 
-// LimitProcesses sets the soft limit of processes of a process that runs as the user uid.
+// LimitProcesses sets the soft limit of processes of a running process of the user uid.
 func (s *Site) LimitProcesses(pid int, uid uint32, limit int) {
 	s.T.Helper()
-	// As that user: another one's limits may be changed only with CAP_SYS_RESOURCE, which root in a container lacks.
+	// As that user: to change the limits of another user takes CAP_SYS_RESOURCE, which root in a
+	// container lacks.
 	cmd := exec.Command("prlimit", "--pid", strconv.Itoa(pid), fmt.Sprintf("--nproc=%d:", limit))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	if out, err := cmd.CombinedOutput(); err != nil {

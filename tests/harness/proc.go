@@ -24,12 +24,33 @@ func (s *Site) Programs() []Process {
 	s.T.Helper()
 	return slices.DeleteFunc(s.Processes(), func(p Process) bool {
 		path, _, _ := strings.Cut(p.Command, " ")
-		return filepath.Base(path) == "superd"
+		// Its title
+		return filepath.Base(path) == "superd" || strings.HasPrefix(p.Command, "superd: ")
 	})
 }
 
-// Processes is every live process that superd of this site started, at whatever remove, and superd
-// itself, keeper and supervisor. Zombies do not count.
+// NotifySocket returns the path of an instance's notify socket, from the environment of its
+// processes. It waits until there is one.
+func (s *Site) NotifySocket(instance string) (path string) {
+	s.T.Helper()
+	Until(s.T, instance+" has a notify socket", func() bool {
+		for _, p := range s.Programs() {
+			if !slices.Contains(p.Env, "SUPERD_INSTANCE="+instance) {
+				continue
+			}
+			for _, e := range p.Env {
+				if name, value, _ := strings.Cut(e, "="); name == "NOTIFY_SOCKET" {
+					path = value
+				}
+			}
+		}
+		return path != ""
+	})
+	return path
+}
+
+// Processes returns the live processes of this site: superd itself, keeper and supervisor, and all
+// their descendants. Zombies do not count.
 func (s *Site) Processes() []Process {
 	s.T.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -38,7 +59,7 @@ func (s *Site) Processes() []Process {
 	}
 	var found []Process
 	for _, dir := range dirs {
-		// A process that ends meanwhile, a kernel thread and a zombie have nothing to read.
+		// A process that has just ended, a kernel thread and a zombie have nothing to read.
 		env, err := os.ReadFile(dir + "/environ")
 		if err != nil || !strings.Contains("\x00"+string(env), "\x00"+marker+s.Dir+"\x00") {
 			continue
@@ -57,12 +78,31 @@ func (s *Site) Processes() []Process {
 	return found
 }
 
-// supervisorOf is the pid of the supervisor that the keeper has started, 0 when there is none.
+// childrenOf returns the pids of the children of a process.
+func childrenOf(parent int) (found []int) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if ppid, err := stat(pid, 1); err == nil && ppid == strconv.Itoa(parent) && Alive(pid) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// commandLine returns the first argument of a process; "" when it has ended.
+func commandLine(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	first, _, _ := strings.Cut(string(text), "\x00")
+	return first
+}
+
+// supervisorOf returns the pid of the supervisor that the keeper has started; 0: none.
 func supervisorOf(keeper int) int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if ppid, err := stat(pid, 1); err != nil || ppid != strconv.Itoa(keeper) {
+		if ppid, err := stat(pid, 1); err != nil || ppid != strconv.Itoa(keeper) || !executed(pid) {
 			continue
 		}
 		if env, err := os.ReadFile(dir + "/environ"); err == nil && strings.Contains("\x00"+string(env), "\x00SUPERD_KEEPER=") && Alive(pid) {
@@ -70,6 +110,15 @@ func supervisorOf(keeper int) int {
 		}
 	}
 	return 0
+}
+
+// executed reports whether a process has executed a program since its fork. Before that it looks
+// like its parent. Source: PF_FORKNOEXEC in include/linux/sched.h; proc_pid_stat(5).
+func executed(pid int) bool {
+	const forkNoExec = 0x40
+	text, _ := stat(pid, 6)
+	flags, err := strconv.ParseUint(text, 10, 64)
+	return err == nil && flags&forkNoExec == 0
 }
 
 // Kill kills a process that superd of the site started.
@@ -85,8 +134,8 @@ func Alive(pid int) bool {
 	return err == nil && state != "Z" && state != "X"
 }
 
-// Kill sends a signal to a process that the test started. At SIGSTOP it returns when all its threads have stopped: on a busy machine that takes a
-// while.
+// Kill sends a signal to a process that the test started. At SIGSTOP it returns when all threads
+// have stopped, which takes a while on a busy machine.
 func (s *Site) Kill(pid int, sig syscall.Signal) {
 	s.T.Helper()
 	if pid <= 1 {
@@ -112,7 +161,7 @@ func stopped(pid int) bool {
 	return err == nil
 }
 
-// stat is a field of /proc/PID/stat, counted from 0 for the state.
+// stat returns a field of /proc/PID/stat, counted from 0 for the state.
 func stat(pid, field int) (string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -128,7 +177,7 @@ func stat(pid, field int) (string, error) {
 	return fields[field], nil
 }
 
-// Parent is the pid of a process's parent.
+// Parent returns the pid of a process's parent.
 func (s *Site) Parent(pid int) int {
 	s.T.Helper()
 	v, err := stat(pid, 1)
@@ -142,7 +191,7 @@ func (s *Site) Parent(pid int) int {
 	return parent
 }
 
-// CPUTicks is the processor time that a process has used, in ticks of 10 ms.
+// CPUTicks returns the processor time that a process has used, in ticks of 10 ms.
 func (s *Site) CPUTicks(pid int) int {
 	s.T.Helper()
 	sum := 0
@@ -160,7 +209,8 @@ func (s *Site) CPUTicks(pid int) int {
 	return sum
 }
 
-// Field is a line of /proc/PID/NAME of the shape "key: value", without the unit kB.
+// Field returns the value of a line of /proc/PID/NAME of the form "key: value", without the unit
+// kB.
 func (s *Site) Field(pid int, name, key string) string {
 	s.T.Helper()
 	v, ok, err := field(fmt.Sprintf("/proc/%d/%s", pid, name), key)
@@ -170,7 +220,7 @@ func (s *Site) Field(pid int, name, key string) string {
 	return v
 }
 
-// KiB is a size of /proc/PID/NAME.
+// KiB returns a size in /proc/PID/NAME.
 func (s *Site) KiB(pid int, name, key string) int {
 	s.T.Helper()
 	n, err := strconv.Atoi(s.Field(pid, name, key))
@@ -193,7 +243,7 @@ func field(path, key string) (value string, ok bool, err error) {
 	return "", false, nil
 }
 
-// ContextSwitches counts how often a thread of the process was switched to or from so far.
+// ContextSwitches returns how often a thread of the process was switched to or from so far.
 func (s *Site) ContextSwitches(pid int) int {
 	s.T.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -217,7 +267,7 @@ func (s *Site) ContextSwitches(pid int) int {
 	return sum
 }
 
-// Settle waits until a process has been quiet for two seconds. After a start the Go runtime collects
+// Settle waits until a process has been idle for two seconds. After a start the Go runtime collects
 // and returns memory for a while.
 func (s *Site) Settle(pid int) {
 	s.T.Helper()
@@ -230,7 +280,7 @@ func (s *Site) Settle(pid int) {
 	}
 }
 
-// FDs is what the open descriptors of a process are, by number.
+// FDs returns the targets of the open descriptors of a process, by number.
 func (s *Site) FDs(pid int) map[int]string {
 	s.T.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
@@ -244,7 +294,7 @@ func (s *Site) FDs(pid int) map[int]string {
 		if err != nil {
 			s.T.Fatal(err)
 		}
-		// One that was closed meanwhile has no link any more.
+		// A descriptor closed meanwhile has no link any more.
 		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
 			fds[n] = target
 		}

@@ -13,7 +13,7 @@ import (
 
 // A Terminal is a pseudo terminal as a person at a keyboard has it.
 type Terminal struct {
-	Screen *Output // all that was written to it
+	Screen *Output // everything written to it
 
 	t      testing.TB
 	master *os.File
@@ -64,7 +64,7 @@ func (term *Terminal) Run(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // Ctty is descriptor 0
 }
 
-// Command is a superd command of the site in this terminal.
+// Command returns a superd command of the site in this terminal.
 func (term *Terminal) Command(s *Site, args ...string) *exec.Cmd {
 	cmd := s.Command(args...)
 	cmd.Env = append(s.Env, "TERM=xterm")
@@ -72,10 +72,28 @@ func (term *Terminal) Command(s *Site, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// Echoes reports whether the terminal echoes what is typed, line by line, as a shell expects.
+func (term *Terminal) Echoes() bool {
+	term.t.Helper()
+	attr, err := unix.IoctlGetTermios(int(term.slave.Fd()), unix.TCGETS)
+	if err != nil {
+		term.t.Fatal(err)
+	}
+	return attr.Lflag&unix.ECHO != 0 && attr.Lflag&unix.ICANON != 0
+}
+
 // Type types keys.
 func (term *Terminal) Type(keys string) {
 	term.t.Helper()
 	if _, err := io.WriteString(term.master, keys); err != nil {
+		term.t.Fatal(err)
+	}
+}
+
+// Hangup closes the terminal, as its window does.
+func (term *Terminal) Hangup() {
+	term.t.Helper()
+	if err := term.master.Close(); err != nil {
 		term.t.Fatal(err)
 	}
 }

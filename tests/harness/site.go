@@ -16,20 +16,21 @@ import (
 	"testing"
 )
 
-// A Site is a folder of its own with superd.toml, a runtime directory and a log directory.
+// A Site is a folder with superd.toml, a runtime directory and a log directory.
 type Site struct {
 	T          testing.TB
 	Dir        string
 	Config     string // superd.toml
 	RuntimeDir string
 	LogDir     string
-	Env        []string // superd's environment, where it is not the test's
+	Env        []string // superd's environment, if not the test's
 
-	superd *Superd // the last one started, nil before
+	superd *Superd // last one started; nil before
 	held   []*Held
 }
 
-// NewSite makes a site with the given programs: TOML without the table [superd], which the site writes.
+// NewSite makes a site with the given programs: TOML without the table [superd], which the site
+// writes.
 func NewSite(t testing.TB, programs string) *Site {
 	t.Helper()
 	// Not t.TempDir: its paths are too long for a socket.
@@ -38,7 +39,7 @@ func NewSite(t testing.TB, programs string) *Site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // other users talk to superd, too
+	if err := os.Chmod(dir, 0o755); err != nil { // other users connect to superd, too
 		t.Fatal(err)
 	}
 	s := &Site{
@@ -52,11 +53,11 @@ func NewSite(t testing.TB, programs string) *Site {
 	return s
 }
 
-// marker is in the environment of superd and so in that of everything it starts. (superd keeps
-// variables named SUPERD_ to itself.)
+// marker is in the environment of superd and so in that of everything it starts. (superd reserves
+// variables named SUPERD_.)
 const marker = "TEST_SITE="
 
-// inherited is the environment of the test without what changes how superd behaves.
+// inherited returns the environment of the test without what changes how superd behaves.
 func inherited() []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -91,10 +92,10 @@ func (s *Site) Write(name, text string) string {
 	return path
 }
 
-// Path is the path of a file of the site.
+// Path returns the path of a file of the site.
 func (s *Site) Path(name string) string { return filepath.Join(s.Dir, name) }
 
-// Read is the content of a file of the site, "" where there is none yet.
+// Read returns the content of a file of the site, "" where there is none yet.
 func (s *Site) Read(name string) string {
 	s.T.Helper()
 	b, err := os.ReadFile(s.Path(name))
@@ -136,7 +137,7 @@ func (s *Site) Link(name, to string) {
 	}
 }
 
-// Files is the files of the site that match a glob, by name.
+// Files returns the files of the site that match a glob, by name.
 func (s *Site) Files(glob string) []string {
 	s.T.Helper()
 	found, err := filepath.Glob(s.Path(glob))
@@ -150,7 +151,7 @@ func (s *Site) Files(glob string) []string {
 }
 
 // Gate makes a gate for children (package child) and returns the function that opens it. Until
-// then, children that come to it wait; afterwards they pass.
+// then, children that reach it wait; afterwards they pass.
 func (s *Site) Gate(name string) (open func()) {
 	s.T.Helper()
 	path := s.Path(name)
@@ -165,12 +166,13 @@ func (s *Site) Gate(name string) (open func()) {
 	s.T.Cleanup(func() { f.Close() })
 	return func() {
 		s.T.Helper()
-		s.Write(name, "") // for who comes late
-		f.Close()         // for who waits
+		s.Write(name, "") // for children that come later
+		f.Close()         // for children that wait
 	}
 }
 
-// Steps makes a FIFO whose lines a script reads one by one, with `read`, each as the word to take its next step, and returns what writes such a line.
+// Steps makes a FIFO whose lines a script reads one by one, with `read`, each as the signal for its
+// next step. It returns the function that writes such a line.
 func (s *Site) Steps(name string) (step func(line ...any)) {
 	s.T.Helper()
 	if err := syscall.Mkfifo(s.Path(name), 0o600); err != nil {
@@ -189,7 +191,7 @@ func (s *Site) Steps(name string) (step func(line ...any)) {
 	}
 }
 
-// A Result is what a command that ran to its end left.
+// A Result is the result of a command that has ended.
 type Result struct {
 	Exit        int
 	Out, ErrOut string
@@ -222,7 +224,7 @@ func (s *Site) RunAs(who *syscall.Credential, args ...string) Result {
 	return Result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
-// Command is a superd command of the site that the test starts itself. It ends with the test.
+// Command returns a superd command of the site that the test starts itself. It ends with the test.
 func (s *Site) Command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.T.Context(), "superd", args...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env
@@ -245,7 +247,7 @@ func (s *Site) MustCtl(args ...string) Result {
 	return r
 }
 
-// Cgroups is the directories of the cgroups that superd of this site has made.
+// Cgroups returns the directories of the cgroups that superd of this site has made.
 func (s *Site) Cgroups() []string {
 	s.T.Helper()
 	found, err := Cgroups(s.RuntimeDir)
@@ -255,7 +257,8 @@ func (s *Site) Cgroups() []string {
 	return found
 }
 
-// Cgroups is the directories of the cgroups that a superd with this runtime directory has made.
+// Cgroups returns the directories of the cgroups that a superd with this runtime directory has
+// made.
 func Cgroups(runtimeDir string) (found []string, err error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -266,7 +269,7 @@ func Cgroups(runtimeDir string) (found []string, err error) {
 	base := "superd-" + hex.EncodeToString(sum[:6])
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); strings.Contains(line, " - cgroup2 ") {
-			// Cgroups come and go meanwhile: an error is of one that has gone.
+			// Cgroups come and go meanwhile: an error is that of one that has gone.
 			_ = filepath.WalkDir(fields[4], func(path string, _ fs.DirEntry, err error) error {
 				if err == nil && filepath.Base(path) == base {
 					found = append(found, path)
@@ -278,7 +281,7 @@ func Cgroups(runtimeDir string) (found []string, err error) {
 	return found, nil
 }
 
-// close ends superd and looks for what it left.
+// close ends superd and looks for processes and cgroups that it left.
 func (s *Site) close() {
 	if s.superd != nil {
 		s.superd.end()
@@ -304,13 +307,14 @@ func (s *Site) close() {
 		if s.superd == nil || !s.superd.killed {
 			s.T.Errorf("left behind: cgroup %s", dir)
 		}
-		if !within(Deadline, func() bool { return removeCgroup(dir) }) {
+		if !within(func() bool { return removeCgroup(dir) }) {
 			s.T.Errorf("cgroup %s can't be removed", dir)
 		}
 	}
 }
 
-// removeCgroup reports whether a cgroup and those in it could be removed: nobody lives in them any more.
+// removeCgroup reports whether a cgroup and those below could be removed, as they have no process
+// any more.
 func removeCgroup(dir string) bool {
 	inner, _ := filepath.Glob(filepath.Join(dir, "*/cgroup.procs"))
 	for _, procs := range inner {

@@ -73,7 +73,7 @@ func (st Status) String() string {
 		st.Name, st.State, st.Pid, st.Restarts, st.Exit, st.LastLine, st.Reason)
 }
 
-// Socket is the path of the control socket.
+// Socket returns the path of the control socket.
 func (s *Site) Socket() string { return filepath.Join(s.RuntimeDir, "superd.sock") }
 
 // Dial connects to the control socket.
@@ -112,12 +112,12 @@ func (s *Site) status() ([]Status, error) {
 	}
 	var all []Status
 	if err := json.Unmarshal(body, &all); err != nil {
-		return nil, fmt.Errorf("decode %q: %v", body, err)
+		return nil, fmt.Errorf("decode %q: %w", body, err)
 	}
 	return all, nil
 }
 
-// All is the status of every program.
+// All returns the status of every program.
 func (s *Site) All() []Status {
 	s.T.Helper()
 	all, err := s.status()
@@ -127,7 +127,7 @@ func (s *Site) All() []Status {
 	return all
 }
 
-// Status is the status of one program.
+// Status returns the status of one program.
 func (s *Site) Status(name string) Status {
 	s.T.Helper()
 	all := s.All()
@@ -138,11 +138,11 @@ func (s *Site) Status(name string) Status {
 	return all[i]
 }
 
-// WaitStatus waits until ok of the status of a program, and returns that status.
+// WaitStatus waits until ok returns true for the status of a program, and returns that status.
 func (s *Site) WaitStatus(name, what string, ok func(Status) bool) Status {
 	s.T.Helper()
 	var st Status
-	if !within(Deadline, func() bool { st = s.Status(name); return ok(st) }) {
+	if !within(func() bool { st = s.Status(name); return ok(st) }) {
 		s.T.Fatalf("waiting until %s %s: is %v", name, what, st)
 	}
 	return st
@@ -154,12 +154,12 @@ func (s *Site) WaitState(name, state string) Status {
 	return s.WaitStatus(name, "is "+state, func(st Status) bool { return st.State == state })
 }
 
-// WaitAll waits until ok of the status of every program.
+// WaitAll waits until ok returns true for the status of every program.
 func (s *Site) WaitAll(what string, ok func(Status) bool) {
 	s.T.Helper()
 	var all []Status
 	not := func(st Status) bool { return !ok(st) }
-	if !within(Deadline, func() bool { all = s.All(); return !slices.ContainsFunc(all, not) }) {
+	if !within(func() bool { all = s.All(); return !slices.ContainsFunc(all, not) }) {
 		all = slices.DeleteFunc(all, ok)
 		s.T.Fatalf("waiting until all are %s: %d are not, as %v", what, len(all), all[:min(len(all), 5)])
 	}
@@ -173,7 +173,7 @@ func (s *Site) WaitRunning() map[string]int {
 	return pids
 }
 
-// Log is what the default log file of a program holds.
+// Log returns the content of a program's default log file.
 func (s *Site) Log(name string) string {
 	s.T.Helper()
 	return s.Read("log/" + name + ".log")
@@ -183,7 +183,7 @@ func (s *Site) Log(name string) string {
 func (s *Site) WaitLog(name, text string) string {
 	s.T.Helper()
 	var log string
-	if !within(Deadline, func() bool { log = s.Log(name); return strings.Contains(log, text) }) {
+	if !within(func() bool { log = s.Log(name); return strings.Contains(log, text) }) {
 		s.T.Fatalf("waiting for %q in the log of %s, got %q", text, name, log)
 	}
 	return log

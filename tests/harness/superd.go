@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A Superd is one run of superd in its site.
@@ -16,14 +17,14 @@ type Superd struct {
 	*Site
 	Pid       int     // of the supervisor, when Start has returned
 	KeeperPid int     // of the process that was started; 0 with NoKeeper
-	ErrOut    *Output // standard error; standard output goes nowhere
+	ErrOut    *Output // standard error; standard output is discarded
 
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when it has ended
 	killed bool          // or aborted, so its programs may live on
 }
 
-// Start starts superd run and waits until its control socket answers. Each option may change the
+// Start starts superd run and waits until its control socket answers. The options may change the
 // command before.
 func (s *Site) Start(options ...func(*exec.Cmd)) *Superd {
 	s.T.Helper()
@@ -47,7 +48,8 @@ func (s *Site) Launch(options ...func(*exec.Cmd)) *Superd {
 	d.cmd.Dir = s.Dir
 	d.cmd.Env = s.Env
 	d.cmd.Stderr = d.ErrOut
-	// A session of its own, as a service manager gives it: a Ctrl-C for the tests is not one for superd.
+	// A session of its own, as a service manager gives it: a Ctrl-C for the tests must not reach
+	// superd.
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	for _, o := range options {
 		o(d.cmd)
@@ -62,7 +64,7 @@ func (s *Site) Launch(options ...func(*exec.Cmd)) *Superd {
 	s.superd = d
 	go func() {
 		defer close(d.done)
-		// The exit status is asked for with Exit.
+		// Exit returns the exit status.
 		_ = d.cmd.Wait()
 	}()
 	return d
@@ -78,7 +80,8 @@ func (d *Superd) Ended() bool {
 	}
 }
 
-// FindSupervisor waits until the keeper has a supervisor, another than that of d.Pid before, and has its pid in d.Pid.
+// FindSupervisor waits until the keeper has a supervisor other than d.Pid, and sets d.Pid to its
+// pid.
 func (d *Superd) FindSupervisor() {
 	d.T.Helper()
 	if d.KeeperPid == 0 {
@@ -86,7 +89,15 @@ func (d *Superd) FindSupervisor() {
 	}
 	before := d.Pid
 	Until(d.T, "the keeper has started a supervisor", func() bool {
-		d.Pid = supervisorOf(d.KeeperPid)
+		if d.Pid = supervisorOf(d.KeeperPid); d.Pid == 0 && strings.HasPrefix(commandLine(d.KeeperPid), "superd: terminal") {
+			// In a terminal the process that was started is the front process, the parent of the
+			// keeper.
+			for _, child := range childrenOf(d.KeeperPid) {
+				if pid := supervisorOf(child); pid != 0 {
+					d.KeeperPid, d.Pid = child, pid
+				}
+			}
+		}
 		return d.Pid != 0 && d.Pid != before
 	})
 }
@@ -102,7 +113,27 @@ func (d *Superd) Signal(sig syscall.Signal) {
 	}
 }
 
-// Kill kills superd with SIGKILL, keeper and supervisor, and waits for its end. Its programs may live on.
+// Insist sends superd a signal repeatedly until it has ended, and returns its exit status: a second
+// request to shut down counts only a second after the first.
+func (d *Superd) Insist(sig syscall.Signal) int {
+	d.T.Helper()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for timeout := time.After(Deadline); !d.Ended(); {
+		select {
+		case <-d.done:
+		case <-again.C:
+			if err := d.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				d.T.Fatalf("send superd %v: %v", sig, err)
+			}
+		case <-timeout:
+			d.T.Fatalf("superd has not ended though it got %v again and again", sig)
+		}
+	}
+	return d.Exit()
+}
+
+// Kill kills keeper and supervisor with SIGKILL and waits for their end. The programs may live on.
 func (d *Superd) Kill() {
 	d.T.Helper()
 	var supervisor *Held
@@ -118,7 +149,8 @@ func (d *Superd) Kill() {
 	d.Wait()
 }
 
-// Abandon tells that superd is killed by other means than Kill: its programs may live on, and it may live on itself, in another process.
+// Abandon records that superd is killed by other means than Kill: its programs may live on, and
+// superd itself may, in another process.
 func (d *Superd) Abandon() { d.killed = true }
 
 // Wait waits for the end of superd and returns its exit status, -1 for a signal.
@@ -128,15 +160,15 @@ func (d *Superd) Wait() int {
 	return d.Exit()
 }
 
-// Exit is the exit status of a superd that has ended, -1 for a signal.
+// Exit returns the exit status of a superd that has ended, -1 for a signal.
 func (d *Superd) Exit() int { return d.cmd.ProcessState.ExitCode() }
 
-// end is the clean-up: an orderly shutdown, where superd still runs.
+// end is the clean-up: an orderly shutdown if superd still runs.
 func (d *Superd) end() {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		d.T.Errorf("end superd: %v", err)
 	}
-	if !within(Deadline, d.Ended) {
+	if !within(d.Ended) {
 		d.T.Errorf("superd did not end within %v of SIGTERM\n%s", Deadline, d.ErrOut)
 		d.killed = true
 		d.cmd.Process.Kill()
@@ -174,7 +206,7 @@ func (o *Output) Wait(t testing.TB, text string) {
 // WaitTimes waits until the output contains text that often.
 func (o *Output) WaitTimes(t testing.TB, text string, times int) {
 	t.Helper()
-	if !within(Deadline, func() bool { return strings.Count(o.String(), text) >= times }) {
+	if !within(func() bool { return strings.Count(o.String(), text) >= times }) {
 		t.Fatalf("waiting for %q, %d times, in the output of superd, got:\n%s", text, times, o)
 	}
 }

@@ -1,7 +1,8 @@
 // Package loopbench compares package loop with goroutines, libuv and libev: make bench-loop.
 //
-// Each figure is that of a process of its own: subject/ for Go, c/ for the two libraries. It is processor time, the
-// subjects take turns, and the least of several rounds counts: so that what else the machine does matters little.
+// Each figure comes from a process of its own: subject/ for Go, c/ for the two libraries. It is
+// processor time, the subjects take turns, and the least of several rounds counts, so that other
+// load on the machine matters little.
 package loopbench
 
 import (
@@ -31,7 +32,7 @@ type measure struct {
 	what    string
 	args    []string
 	unit    string
-	threads bool // the C programs have a second thread, as every Go program has
+	threads bool // whether the C programs have a second thread, as every Go program has
 }
 
 var measures = []measure{
@@ -57,7 +58,7 @@ var measures = []measure{
 	{"memory of an idle task", []string{"memory-task", "10000"}, "B", false},
 }
 
-// A subject is a program that measures, and the arguments that come first.
+// A subject is a measuring program with its first arguments.
 type subject struct {
 	name    string
 	command []string
@@ -87,8 +88,9 @@ func BenchmarkLoop(b *testing.B) {
 			head = append(head, "ratio")
 		}
 	}
-	text := fmt.Sprintf("Measured by `make bench-loop`: %s, processor time, the least of %d rounds%s.\n\n%s",
-		table.Machine(), *rounds, missing, table.Markdown(head, rows))
+	text := table.Wrap(fmt.Sprintf(
+		"Measured by `make bench-loop`: %s, processor time, the least of %d rounds%s.\n\n%s",
+		table.Machine(), *rounds, missing, table.Markdown(head, rows)))
 	fmt.Print("\n", text)
 	if *update {
 		if missing != "" {
@@ -100,13 +102,14 @@ func BenchmarkLoop(b *testing.B) {
 	}
 }
 
-// row gives the figure of the loop, then that of each other subject and its ratio to that of the loop.
+// row returns the figure of the loop, then that of each other subject and its ratio to that of the
+// loop.
 func row(m measure, figures [][]float64) []string {
 	cells := []string{m.what}
 	ours := slices.Min(figures[0])
 	for i, f := range figures {
 		switch {
-		case len(f) == 0: // not there
+		case len(f) == 0: // missing
 			cells = append(cells, "", "")
 		case i == 0:
 			cells = append(cells, show(ours, m.unit))
@@ -119,10 +122,10 @@ func row(m measure, figures [][]float64) []string {
 
 func show(figure float64, unit string) string { return fmt.Sprintf("%.0f %s", figure, unit) }
 
-// errMissing is that a library is not installed.
+// errMissing is returned if a library is not installed.
 var errMissing = errors.New("not installed")
 
-// build builds the subjects, the loop first. missing says which libraries there are not.
+// build builds the subjects, the loop first. missing names the missing libraries.
 func build(b *testing.B) (subjects []subject, missing string, err error) {
 	dir := b.TempDir()
 	program := filepath.Join(dir, "subject")

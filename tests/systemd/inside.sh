@@ -152,7 +152,7 @@ gone "$web" && gone "$deaf" || fail "stop left a program"
 [ ! -e /run/superd/superd.sock ] || fail "stop left the control socket"
 ok "stop leaves nothing"
 
-# A superd that can't stop its programs itself: systemd ends it, and stop-post what is left.
+# A superd that can't stop its programs itself: systemd ends it, and clean-cgroup what is left.
 printf '[Service]\nTimeoutStopSec=1s\n' >/etc/systemd/system/$unit.d/zz-short.conf
 systemctl daemon-reload
 systemctl start "$unit" || fail "start after a stop"

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"unicode/utf8"
 )
 
 // Markdown returns a table with these columns.
@@ -21,7 +22,7 @@ func Markdown(head []string, rows [][]string) string {
 	return b.String()
 }
 
-// Machine tells where something was measured: system, Go, kernel, processors.
+// Machine returns where a measurement was made: system, Go, kernel, processors.
 func Machine() string {
 	kernel := "unknown"
 	if out, err := exec.Command("uname", "-r").Output(); err == nil {
@@ -31,7 +32,36 @@ func Machine() string {
 		runtime.GOOS, runtime.GOARCH, runtime.Version(), kernel, runtime.NumCPU())
 }
 
-// Replace replaces what stands in the file between the lines <!-- name:begin --> and <!-- name:end -->.
+// Wrap breaks lines of text at 100 columns, but not those of tables.
+func Wrap(text string) string {
+	const width = 100
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "|") {
+			b.WriteString(line)
+			continue
+		}
+		used := 0
+		for _, word := range strings.Fields(line) {
+			switch n := utf8.RuneCountInString(word); {
+			case used == 0:
+				used = n
+			case used+1+n > width:
+				b.WriteByte('\n')
+				used = n
+			default:
+				b.WriteByte(' ')
+				used += 1 + n
+			}
+			b.WriteString(word)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Replace replaces the text in the file between the lines <!-- name:begin --> and <!-- name:end
+// -->.
 func Replace(path, name, text string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -3,6 +3,7 @@ package table
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -29,5 +30,14 @@ func TestReplace(t *testing.T) {
 	}
 	if err := Replace(path, "c", text); err == nil {
 		t.Error("a page without the place for it was accepted")
+	}
+}
+
+func TestWrap(t *testing.T) {
+	row := "| " + strings.Repeat("long ", 30) + "|\n"
+	text := Wrap(strings.Repeat("word ", 25) + "end\n\n" + row)
+	if want := strings.TrimSpace(strings.Repeat("word ", 20)) + "\n" +
+		strings.Repeat("word ", 5) + "end\n\n" + row; text != want {
+		t.Errorf("Wrap = %q, want %q", text, want)
 	}
 }

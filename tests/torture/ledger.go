@@ -10,31 +10,34 @@ import (
 	"strings"
 )
 
-// A ledger reads the log of one instance and finds lines that are missing, doubled, torn or out of order.
+// A ledger reads the log of one instance and finds lines that are missing, repeated, torn or out of
+// order.
 type ledger struct {
 	instance string
 	path     string // of the log file
-	rest     []byte // a line whose end is still to come
+	rest     []byte // begin of a line whose end is still to come
 
 	run    string // of the last line
 	last   int    // its number; 0 before the first
-	ended  bool   // the run has said that it was its last
+	ended  bool   // whether the run has printed its end
 	lines  int
 	runs   int
 	faults []string
 
-	labels  map[string]*ledger // by stream: what reads the lines of records that have one; nil: there are none
-	repeats map[string]int     // by run: its last line, where lines may come again; nil: they may not
-	open    []openEnd          // runs of which the end is missing
+	// By stream: ledgers for the lines of labelled records; nil: no labels
+	labels map[string]*ledger
+	// By run: last line read, as lines may be repeated; nil: they may not
+	repeats map[string]int
+	open    []openEnd // runs without their end
 }
 
-// An openEnd is a run that was followed by another one without having said its last number.
+// An openEnd is a run that was followed by another one before it printed its end.
 type openEnd struct {
 	run  string
 	last int
 }
 
-// maxFaults is how many faults are told of one log.
+// maxFaults is the number of faults reported of one log.
 const maxFaults = 5
 
 func (l *ledger) fault(format string, args ...any) {
@@ -43,7 +46,7 @@ func (l *ledger) fault(format string, args ...any) {
 	}
 }
 
-// feed takes what comes next in the log.
+// feed reads the next bytes of the log.
 func (l *ledger) feed(b []byte) {
 	for {
 		line, after, ok := bytes.Cut(b, []byte("\n"))
@@ -107,7 +110,7 @@ func (l *ledger) line(line []byte) {
 	}
 }
 
-// record hands a record to the ledger of its stream: time, stream, line.
+// record passes a record (time, stream, line) to the ledger of its stream.
 func (l *ledger) record(record []byte) {
 	_, rest, _ := bytes.Cut(record, []byte(" "))
 	stream, line, ok := bytes.Cut(rest, []byte(" "))
@@ -116,7 +119,7 @@ func (l *ledger) record(record []byte) {
 	switch {
 	case of == nil || !ok:
 		l.fault("not a record of either stream: %.80q", record)
-	case bytes.HasPrefix(line, []byte(l.instance+" ")): // what there was of it comes again
+	case bytes.HasPrefix(line, []byte(l.instance+" ")): // a partial line is repeated in full
 		of.rest = append(of.rest[:0], line...)
 	default:
 		of.rest = append(of.rest, line...)
@@ -127,7 +130,8 @@ func (l *ledger) record(record []byte) {
 	}
 }
 
-// again reports whether the line was read before, as those may be whose records were in flight when superd was killed.
+// again reports whether the line was read before, as may happen with records in flight when superd
+// was killed.
 func (l *ledger) again(run, number string) bool {
 	if l.repeats == nil {
 		return false
@@ -148,7 +152,7 @@ func (l *ledger) again(run, number string) bool {
 	return false
 }
 
-// sum returns the ledger, or those of its streams, with what they have found.
+// sum returns the ledger, or those of its streams, with their findings.
 func (l *ledger) sum() []*ledger {
 	if l.labels == nil {
 		return []*ledger{l}
@@ -160,7 +164,8 @@ func (l *ledger) sum() []*ledger {
 	return []*ledger{l, l.labels["stdout"], l.labels["stderr"]}
 }
 
-// beginWithin returns where in a line the first line of another run begins: the run before has lost the end of its last one. 0: nowhere.
+// beginWithin returns the offset in a line at which the first line of another run begins: the
+// previous run has lost the end of its last line. 0: nowhere.
 func (l *ledger) beginWithin(line []byte) int {
 	at := bytes.LastIndex(line, []byte(l.instance+" "))
 	if at <= 0 {
@@ -180,7 +185,7 @@ func (l *ledger) close() {
 	}
 }
 
-// readRotated reads the files that were rotated away, the oldest first, and removes them.
+// readRotated reads the rotated segments, the oldest first, and removes them.
 func (l *ledger) readRotated() error {
 	rotated, err := filepath.Glob(l.path + ".*") // by name, which is by time
 	if err != nil {
@@ -197,7 +202,7 @@ func (l *ledger) readRotated() error {
 	return nil
 }
 
-// readAll reads the rest, when nobody writes any more.
+// readAll reads the rest, when there is no writer any more.
 func (l *ledger) readAll() error {
 	if err := l.readRotated(); err != nil {
 		return err

@@ -26,7 +26,7 @@ func TestLedger(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, size := range []int{1, 3, len(tt.log)} { // as they may be read
+			for _, size := range []int{1, 3, len(tt.log)} { // in reads of different sizes
 				l := ledger{instance: "a", path: t.TempDir() + "/none"}
 				for rest := tt.log; rest != ""; {
 					n := min(size, len(rest))

@@ -10,7 +10,7 @@ import (
 	"superd/tests/child"
 )
 
-// An operator gives random commands, each again until superd has answered.
+// An operator gives random commands and repeats each until superd has answered.
 type operator struct {
 	client *control.Client
 	toys   []program
@@ -33,7 +33,7 @@ func newOperator(socket string, all []program, seed uint64) *operator {
 	}
 }
 
-// work gives commands until ctx is done, and then sees the one at hand through.
+// work gives commands until ctx is done, and then completes the current one.
 func (o *operator) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		toy := o.toys[o.rng.IntN(len(o.toys))]
@@ -46,7 +46,7 @@ func (o *operator) work(ctx context.Context) {
 	}
 }
 
-// command gives one command until it is answered.
+// command repeats one command until it is answered.
 func (o *operator) command(verb string, toy program, wait bool) {
 	for begin := time.Now(); ; {
 		if toy.kind == child.Once && verb != "stop" && verb != "reload" {
@@ -55,7 +55,7 @@ func (o *operator) command(verb string, toy program, wait bool) {
 			o.mu.Unlock()
 		}
 		err := o.ask(verb, toy.name, wait)
-		wait = false // superd may be killed sooner than what is waited for comes
+		wait = false // superd may be killed before the wait is over
 		o.mu.Lock()
 		switch {
 		case err == nil:
@@ -67,7 +67,7 @@ func (o *operator) command(verb string, toy program, wait bool) {
 			o.wrong = append(o.wrong, err)
 		default:
 			o.mu.Unlock()
-			time.Sleep(10 * time.Millisecond) // superd is coming up
+			time.Sleep(10 * time.Millisecond) // superd is starting
 			continue
 		}
 		o.mu.Unlock()
@@ -75,7 +75,8 @@ func (o *operator) command(verb string, toy program, wait bool) {
 	}
 }
 
-// ask returns an error when superd has not answered. That a one-shot fails, or is stopped meanwhile, is an answer.
+// ask returns an error if superd has not answered. A one-shot that fails, or is stopped meanwhile,
+// counts as an answer.
 func (o *operator) ask(verb, name string, wait bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"superd/tests/child"
 )
 
-// How many programs of each kind there are.
+// Number of programs of each kind.
 const (
 	steadyCount  = 20
 	fastCount    = 3
@@ -22,11 +22,12 @@ const (
 type program struct {
 	name string
 	kind string // of package child
-	toy  bool   // the operator's
-	log  string // the program's log table; empty: that of most
+	toy  bool   // whether the operator commands it
+	log  string // the program's log table; empty: the usual one
 }
 
-// The programs that write numbered lines to both streams, by name: their log tables and kinds.
+// twoStreams are the programs that write numbered lines to both streams: names, log tables and
+// kinds.
 var twoStreams = []program{
 	{name: "apart0", kind: child.Crasher, log: "{ stderr = 'separate', max_size = '4MB', keep = 100000 }"},
 	{name: "apart1", kind: child.Steady, log: "{ stderr = 'separate', max_size = '4MB', keep = 100000 }"},
@@ -36,7 +37,7 @@ var twoStreams = []program{
 
 func (p program) bothStreams() bool { return p.log != "" }
 
-// ledgers returns what reads the program's logs, which are in that directory.
+// ledgers returns the ledgers of the program's logs, which are in that directory.
 func (p program) ledgers(dir string) []*ledger {
 	l := &ledger{instance: p.name, path: filepath.Join(dir, p.name+".log")}
 	switch {
@@ -48,7 +49,8 @@ func (p program) ledgers(dir string) []*ledger {
 	return []*ledger{l}
 }
 
-// programs returns them: fifty, of which those that crash and those that the operator plays with have runs without number.
+// programs returns fifty programs. Those that crash, and those that the operator commands, have any
+// number of runs.
 func programs() (all []program) {
 	add := func(count int, prefix, kind string, toy bool) {
 		for i := range count {
@@ -79,13 +81,13 @@ func configuration(all []program) string {
 			b.WriteString("type = 'oneshot'\nautostart = false\n")
 		}
 	}
-	// What the ledgers can't read, for the crashpoints of formats and of compression.
+	// Logs that the ledgers can't read, for the failpoints of formats and of compression.
 	b.WriteString("[program.text]\ncommand = 'child numbers steady DIR'\nlog = { format = 'text' }\n")
 	b.WriteString("[program.gzip]\ncommand = 'child numbers fast DIR'\nlog = { max_size = '1MB', keep = 3, compress = true }\n")
 	return b.String()
 }
 
-// pick returns those for which ok holds.
+// pick returns the programs for which ok returns true.
 func pick(all []program, ok func(program) bool) []program {
 	return slices.DeleteFunc(slices.Clone(all), func(p program) bool { return !ok(p) })
 }

@@ -10,9 +10,10 @@ import (
 	"superd/tests/harness"
 )
 
-// TestReadyLineInTheLog kills superd when it has just brought the line into the log by which a program tells that it is ready: the next one finds it.
+// TestReadyLineInTheLog kills superd when it has just written a program's readiness line to the
+// log: the next superd finds the line.
 func TestReadyLineInTheLog(t *testing.T) {
-	for _, tt := range []struct{ format, crashpoint string }{{"raw", "splice.after"}, {"text", "record.after-write"}, {"json", "record.after-take"}} {
+	for _, tt := range []struct{ format, failpoint string }{{"raw", "splice.after"}, {"text", "record.after-write"}, {"json", "record.after-take"}} {
 		t.Run(tt.format, func(t *testing.T) {
 			s := harness.NewSite(t, fmt.Sprintf(`
 				[program.web]
@@ -22,12 +23,12 @@ func TestReadyLineInTheLog(t *testing.T) {
 				restart = "never"
 				`, tt.format))
 			once := s.Path("once")
-			s.Env = append(s.Env, "SUPERD_CRASHPOINT="+tt.crashpoint+":1", "SUPERD_CRASHPOINT_ONCE="+once)
+			s.Env = append(s.Env, "SUPERD_FAILPOINT="+tt.failpoint+":1", "SUPERD_FAILPOINT_ONCE="+once)
 			open := s.Gate("gate")
 			d := s.Start()
 			web := s.WaitStatus("web", "has been started", func(st harness.Status) bool { return st.State == "starting" && st.Pid != 0 }).Pid
 			open()
-			harness.Until(t, "superd has crashed at "+tt.crashpoint, func() bool {
+			harness.Until(t, "superd has crashed at "+tt.failpoint, func() bool {
 				text, _ := os.ReadFile(once)
 				crashed, err := strconv.Atoi(strings.TrimSpace(string(text)))
 				return err == nil && !harness.Alive(crashed)

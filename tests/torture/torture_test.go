@@ -1,4 +1,5 @@
-// Package torture kills superd at random instants and at each crashpoint, under load, and looks what became of the programs: make torture.
+// Package torture kills superd at random instants and at each failpoint, under load, and checks
+// what became of the programs: make torture.
 package torture
 
 import (
@@ -21,7 +22,7 @@ var (
 	seed  = flag.Uint64("torture.seed", uint64(time.Now().UnixNano()), "draws whom to kill and when, and the operator's commands")
 )
 
-func TestMain(m *testing.M) { harness.Main(m, "crashpoints") }
+func TestMain(m *testing.M) { harness.Main(m, "failpoints") }
 
 // TestKills kills the supervisor, the keeper or both at random instants.
 func TestKills(t *testing.T) {
@@ -43,16 +44,16 @@ func TestKills(t *testing.T) {
 	fmt.Printf("\ntorture, seed %d:\n%s", *seed, w.table())
 }
 
-// TestCrashpoints kills the supervisor at each instant that has a name.
-func TestCrashpoints(t *testing.T) {
-	for _, name := range crashpoints(t) {
+// TestFailpoints kills the supervisor at each failpoint.
+func TestFailpoints(t *testing.T) {
+	for _, name := range failpoints(t) {
 		t.Run(name, func(t *testing.T) {
 			once := filepath.Join(t.TempDir(), "once")
 			passage := ":3"
 			if strings.HasPrefix(name, "upgrade.") {
 				passage = ":1"
 			}
-			w := begin(t, "SUPERD_CRASHPOINT="+name+passage, "SUPERD_CRASHPOINT_ONCE="+once)
+			w := begin(t, "SUPERD_FAILPOINT="+name+passage, "SUPERD_FAILPOINT_ONCE="+once)
 			w.provoke(name)
 			harness.Until(t, "superd has crashed at "+name, func() bool {
 				text, _ := os.ReadFile(once)
@@ -66,7 +67,7 @@ func TestCrashpoints(t *testing.T) {
 	}
 }
 
-// essence returns superd's messages without those of the daily round, and of a traceback the beginning.
+// essence returns superd's messages without routine ones, and the begin of a traceback.
 func essence(text string) string {
 	var b strings.Builder
 	const most = 30 // lines of a traceback

@@ -19,7 +19,7 @@ var (
 	upgraded = flag.Int("torture.programs", 50, "how many programs there are meanwhile")
 )
 
-// TestUpgrades upgrades superd again and again while a client talks to one of its programs.
+// TestUpgrades upgrades superd repeatedly while a client talks to one of its programs.
 func TestUpgrades(t *testing.T) {
 	var config strings.Builder
 	config.WriteString("[program.echo]\ncommand = 'child echo DIR/port'\n")
@@ -52,7 +52,7 @@ func TestUpgrades(t *testing.T) {
 			t.Errorf("restarted: %v", st)
 		}
 	}
-	// What differs from one start to the next, not what grows.
+	// The limits allow for what differs from one start to the next.
 	if after.descriptors > w.before.descriptors+10 || after.rssKiB > w.before.rssKiB*3/2 {
 		t.Errorf("superd holds %+v after the last upgrade, %+v after the first", after, w.before)
 	}
@@ -112,7 +112,7 @@ func talk(t *testing.T, s *harness.Site) *talker {
 	return c
 }
 
-// end returns how often the client was answered.
+// end returns the number of lines that were answered.
 func (c *talker) end() int {
 	close(c.quit)
 	<-c.ended

@@ -18,19 +18,19 @@ import (
 	"superd/tests/harness"
 )
 
-// Whom to kill.
+// A victim is what strike kills.
 type victim int
 
 const (
 	supervisor victim = iota
 	keeper
 	both
-	victims // how many there are
+	victims // number of victims
 )
 
 func (v victim) String() string { return [...]string{"supervisor", "keeper", "both"}[v] }
 
-// A world is superd with its fifty programs and an operator who does not stand still.
+// A world is superd with its fifty programs and an operator that gives commands all the time.
 type world struct {
 	*harness.Site
 	all          []program
@@ -42,22 +42,22 @@ type world struct {
 	steady  map[string]int // pids that must never change
 	before  resources      // before the first kill
 	after   resources
-	back    [victims][]time.Duration // from each kill until superd answered again
+	back    [victims][]time.Duration // time from each kill until superd answered again
 	gaps    int                      // runs whose last lines are lost, as reported
-	excused map[string]bool          // runs of which superd has said that output is missing
-	events  string                   // superd's, a JSON object a line
+	excused map[string]bool          // runs whose output superd has reported as dropped
+	events  string                   // superd's events, a JSON object a line
 }
 
-// A version is what superd tells of itself.
+// A version is what superd reports about itself.
 type version struct {
 	Pid       int
 	KeeperPid *int `json:"keeper_pid"`
 }
 
-// A resources is what a supervisor holds when all is as it is wanted.
+// A resources is what a supervisor uses when all programs are in their desired state.
 type resources struct{ descriptors, rssKiB int }
 
-// strike kills and waits until superd is back.
+// strike kills the victim and waits until superd is back.
 func (w *world) strike(v victim) {
 	w.T.Helper()
 	struck := w.now
@@ -88,7 +88,8 @@ func (w *world) strike(v victim) {
 	w.check()
 }
 
-// launch starts superd. Its messages go to a file, since the process that has been started may be killed and superd go on in another.
+// launch starts superd. Its messages go to a file, since superd may continue in another process
+// than the one started.
 func (w *world) launch() {
 	w.T.Helper()
 	messages, err := os.OpenFile(w.Path(messagesFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -109,7 +110,7 @@ func (w *world) top() int {
 	return w.now.Pid
 }
 
-// stop has superd end in order, and looks that nothing is left.
+// stop shuts superd down in order and checks that nothing is left.
 func (w *world) stop() {
 	w.T.Helper()
 	top := w.top()
@@ -132,7 +133,7 @@ func (w *world) stop() {
 	}
 }
 
-// kill sends SIGKILL; that there is nobody any more is no matter.
+// kill sends SIGKILL to a process, which may be gone.
 func (w *world) kill(pid int) {
 	w.T.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
@@ -151,7 +152,7 @@ func (w *world) version() (v version, err error) {
 	return v, json.Unmarshal(body, &v)
 }
 
-// awaitAnswer waits until superd answers and notes who does.
+// awaitAnswer waits until superd answers and records its version.
 func (w *world) awaitAnswer() {
 	w.T.Helper()
 	harness.Until(w.T, "superd answers", func() bool {
@@ -163,7 +164,7 @@ func (w *world) awaitAnswer() {
 	})
 }
 
-// awaitBack waits until superd answers and what nobody stops is running, and returns the pids of that.
+// awaitBack waits until superd answers and the steady programs run, and returns their pids.
 func (w *world) awaitBack() (steady map[string]int) {
 	w.T.Helper()
 	w.awaitAnswer()
@@ -174,7 +175,8 @@ func (w *world) awaitBack() (steady map[string]int) {
 	return steady
 }
 
-// steadyPids returns the pids of the programs that nobody stops and that run; nil where superd does not answer.
+// steadyPids returns the pids of the steady programs that run, which the operator leaves alone; nil
+// where superd does not answer.
 func (w *world) steadyPids() map[string]int {
 	code, body, err := w.Request("GET", "/v1/status")
 	var all []harness.Status
@@ -190,14 +192,14 @@ func (w *world) steadyPids() map[string]int {
 	return pids
 }
 
-// provoke does what leads to a crashpoint, where the operator does not.
-func (w *world) provoke(crashpoint string) {
-	if strings.HasPrefix(crashpoint, "upgrade.") {
-		w.Ctl("upgrade") // superd is killed meanwhile: there is nothing to expect
+// provoke leads to a failpoint that the operator does not reach.
+func (w *world) provoke(failpoint string) {
+	if strings.HasPrefix(failpoint, "upgrade.") {
+		w.Ctl("upgrade") // superd is killed meanwhile, so any result is right
 	}
 }
 
-// check looks at what must hold at any time.
+// check checks what must hold at any time.
 func (w *world) check() {
 	w.T.Helper()
 	if got := w.steadyPids(); !maps.Equal(got, w.steady) {
@@ -226,7 +228,7 @@ func (w *world) report(l *ledger) {
 	l.faults = nil
 }
 
-// finish lets everything come to rest, looks at it, shuts down and reads the logs.
+// finish lets the programs come to rest, checks them, shuts superd down and reads the logs.
 func (w *world) finish() {
 	w.T.Helper()
 	w.stopOperator()
@@ -234,7 +236,7 @@ func (w *world) finish() {
 		w.T.Errorf("command not answered: %v", err)
 	}
 	for _, toy := range pick(w.all, func(p program) bool { return p.toy }) {
-		w.awaitWish(toy)
+		w.awaitTarget(toy)
 	}
 	w.check()
 	w.after = w.resources()
@@ -259,8 +261,8 @@ func (w *world) finish() {
 	w.checkRuns()
 }
 
-// awaitWish waits until a toy is as the operator wanted it last.
-func (w *world) awaitWish(toy program) {
+// awaitTarget waits until a toy is in the state that the operator asked for last.
+func (w *world) awaitTarget(toy program) {
 	w.T.Helper()
 	up, said := w.operator.wanted[toy.name]
 	if !said {
@@ -271,19 +273,21 @@ func (w *world) awaitWish(toy program) {
 		case !up:
 			return st.State == "stopped" || toy.kind == child.Once && st.State == "exited"
 		case toy.kind == child.Once:
-			// How a run ended that nobody saw end is not known, and one that may have run isn't run again.
+			// How a run ended while no superd was there is unknown, and a one-shot that may have
+			// run is not run again.
 			return st.State == "exited" || st.State == "failed" && !st.Exit.Known
 		}
 		return st.State == "running"
 	})
 }
 
-// resources returns what the supervisor holds.
+// resources returns what the supervisor uses.
 func (w *world) resources() resources {
 	return resources{len(w.FDs(w.now.Pid)), w.KiB(w.now.Pid, "status", "VmRSS")}
 }
 
-// compareResources looks whether superd has grown. How many log files are open at a moment differs, and what the pools of the runtime hold.
+// compareResources checks that superd has not grown. The number of log files open at a moment
+// varies, and so does the memory in the runtime's pools.
 func (w *world) compareResources() {
 	w.T.Helper()
 	if w.after.descriptors > w.before.descriptors+len(w.all)+10 {
@@ -294,7 +298,7 @@ func (w *world) compareResources() {
 	}
 }
 
-// checkZombies looks for those who stay zombies below superd.
+// checkZombies checks that no child of superd stays a zombie.
 func (w *world) checkZombies() {
 	w.T.Helper()
 	parents := []int{w.now.Pid}
@@ -313,7 +317,7 @@ func (w *world) checkZombies() {
 	})
 }
 
-// noteGaps notes the runs of which superd has said that output is missing.
+// noteGaps records the runs whose output superd has reported as dropped.
 func (w *world) noteGaps() {
 	w.T.Helper()
 	w.events = w.MustCtl("events", "--json").Out
@@ -331,7 +335,7 @@ func (w *world) noteGaps() {
 	}
 }
 
-// eventsOf returns the events in which the run is named.
+// eventsOf returns the events that name the run.
 func (w *world) eventsOf(run string) string {
 	var b strings.Builder
 	for line := range strings.Lines(w.events) {
@@ -342,7 +346,7 @@ func (w *world) eventsOf(run string) string {
 	return b.String()
 }
 
-// checkRuns looks whether one-shots have run oftener than they were asked to.
+// checkRuns checks that one-shots have run no oftener than they were asked to.
 func (w *world) checkRuns() {
 	w.T.Helper()
 	for _, p := range pick(w.all, func(p program) bool { return p.kind == child.Once }) {
@@ -353,7 +357,7 @@ func (w *world) checkRuns() {
 	}
 }
 
-// table sums up.
+// table returns a summary.
 func (w *world) table() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -380,10 +384,10 @@ func (w *world) table() string {
 	return b.String()
 }
 
-// crashpoints returns the names in superd's code.
-func crashpoints(t interface{ Fatal(...any) }) []string {
+// failpoints returns the names in superd's code.
+func failpoints(t interface{ Fatal(...any) }) []string {
 	var names []string
-	call := regexp.MustCompile(`crashpoint\.Here\("([a-z.-]+)"\)`)
+	call := regexp.MustCompile(`failpoint\.Here\("([a-z.-]+)"\)`)
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
@@ -395,7 +399,7 @@ func crashpoints(t interface{ Fatal(...any) }) []string {
 		return err
 	})
 	if err != nil || len(names) == 0 {
-		t.Fatal("crashpoints in superd's code: ", names, err)
+		t.Fatal("failpoints in superd's code: ", names, err)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onGoroutines has what goroutines, the runtime's netpoller and its timers take for the same. There is no such thing as a
-// descriptor that is ready and not read.
+// onGoroutines has the same measures for goroutines, the runtime's netpoller and its timers. There
+// is none for a descriptor that is ready and not read.
 var onGoroutines = map[string]measure{
 	"pass":         passGoroutines,
 	"timer-new":    timerNewRuntime,
@@ -24,7 +24,7 @@ var onGoroutines = map[string]measure{
 	"memory-task":  memoryGoroutine,
 }
 
-// passGoroutines has a goroutine for each socket pair of the ring.
+// passGoroutines runs a goroutine for each socket pair of the ring.
 func passGoroutines(n int) (float64, error) {
 	ring, err := newRing(n)
 	if err != nil {
@@ -89,8 +89,8 @@ func timerCancelRuntime(n int) (float64, error) {
 	return each(begin, total), nil
 }
 
-// timerFireRuntime has timers that start a goroutine each, as AfterFunc does. It has one processor, so that none fires
-// while it is kept busy; those that do nevertheless are not counted.
+// timerFireRuntime measures timers that start a goroutine each, as AfterFunc does. It uses one
+// processor, so that none fires while that is busy; those that do nevertheless are not counted.
 func timerFireRuntime(n int) (float64, error) {
 	runtime.GOMAXPROCS(1)
 	var all sync.WaitGroup
@@ -126,7 +126,7 @@ func postChannel(n int) (float64, error) {
 	return each(begin, n), nil
 }
 
-// switchChannel hands a value to and fro between two goroutines.
+// switchChannel passes a value back and forth between two goroutines.
 func switchChannel(n int) (float64, error) {
 	there, back := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -142,7 +142,7 @@ func switchChannel(n int) (float64, error) {
 	return each(begin, n), nil
 }
 
-// memoryReader has goroutines that wait for a descriptor.
+// memoryReader measures goroutines that wait for a descriptor.
 func memoryReader(n int) (float64, error) {
 	return memory(n, func() (any, error) {
 		for range n {
@@ -172,7 +172,7 @@ func memoryRuntimeTimer(n int) (float64, error) {
 	})
 }
 
-// memoryGoroutine has goroutines that sleep.
+// memoryGoroutine measures goroutines that sleep.
 func memoryGoroutine(n int) (float64, error) {
 	return memory(n, func() (any, error) {
 		for range n {

@@ -30,7 +30,7 @@ func timed(l *loop.Loop, n int) (float64, error) {
 	return each(begin, n), err
 }
 
-// dispatch has n descriptors that are always ready, and callbacks that do nothing about it.
+// dispatch measures n descriptors that are always ready, with empty callbacks.
 func dispatch(n int) (float64, error) {
 	l, err := loop.New()
 	if err != nil {
@@ -58,7 +58,7 @@ func dispatch(n int) (float64, error) {
 	return timed(l, total)
 }
 
-// pass has a ring of socket pairs with a byte in each: whoever reads one writes to the next.
+// pass measures a ring of socket pairs with a byte in each: the reader of one writes to the next.
 func pass(n int) (float64, error) {
 	l, err := loop.New()
 	if err != nil {
@@ -123,7 +123,7 @@ func idle(s *loop.Scope, n int) {
 	for range n {
 		s.After(far+randomBelow(window), func() {})
 	}
-	runtime.GC() // of what was made meanwhile
+	runtime.GC() // collects the garbage made meanwhile
 }
 
 // timerNew makes and stops timers beside n others.
@@ -139,7 +139,7 @@ func timerNew(n int) (float64, error) {
 	})
 }
 
-// timerCancel arms and stops one timer, again and again, beside n others.
+// timerCancel arms and stops one timer repeatedly, beside n others.
 func timerCancel(n int) (float64, error) {
 	return inTurn(func(s *loop.Scope) float64 {
 		idle(s, n)
@@ -154,7 +154,7 @@ func timerCancel(n int) (float64, error) {
 	})
 }
 
-// timerFire fires n timers that have become due, within 20 ms of each other, while a callback was busy.
+// timerFire fires n timers that became due, within 20 ms of each other, while a callback was busy.
 func timerFire(n int) (figure float64, err error) {
 	l, err := loop.New()
 	if err != nil {
@@ -199,7 +199,7 @@ func post(n int) (float64, error) {
 	return timed(l, n)
 }
 
-// taskSwitch has two tasks take turns.
+// taskSwitch measures two tasks that take turns.
 func taskSwitch(n int) (figure float64, err error) {
 	l, err := loop.New()
 	if err != nil {
@@ -258,7 +258,7 @@ func memoryTimer(n int) (float64, error) {
 	})
 }
 
-// memoryTask has tasks that sleep.
+// memoryTask measures tasks that sleep.
 func memoryTask(n int) (figure float64, err error) {
 	l, err := loop.New()
 	if err != nil {

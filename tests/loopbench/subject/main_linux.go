@@ -1,5 +1,6 @@
-// Command subject runs one measure on package loop, or the same with goroutines, and prints a figure per operation:
-// nanoseconds of processor time, or bytes for those called memory. The C programs beside it do the same on other loops.
+// Command subject runs one measure on package loop, or the same with goroutines, and prints a
+// figure per operation: nanoseconds of processor time, or bytes for measures named memory. The C
+// programs beside it do the same on other loops.
 package main
 
 import (
@@ -12,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A measure does its operation often, beside n of its kind, and returns what one costs.
+// A measure repeats its operation, beside n of its kind, and returns the cost of one.
 type measure func(n int) (float64, error)
 
 func main() {
@@ -51,11 +52,11 @@ func cpu() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// each returns the nanoseconds of processor time that one of n operations took since begin.
+// each returns the nanoseconds of processor time per operation, for n operations since begin.
 func each(begin time.Duration, n int) float64 { return float64(cpu()-begin) / float64(n) }
 
-// memory returns the bytes of heap and stacks that one of n things takes that f makes. It returns what it makes, so
-// that it stays.
+// memory returns the bytes of heap and stacks for each of n things that f makes. f returns what it
+// makes, so that it stays alive.
 func memory(n int, f func() (any, error)) (float64, error) {
 	before := inUse()
 	made, err := f()
@@ -66,7 +67,7 @@ func memory(n int, f func() (any, error)) (float64, error) {
 
 func inUse() int64 {
 	runtime.GC()
-	runtime.GC() // what the first has swept
+	runtime.GC() // frees what the first has swept
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
@@ -83,6 +84,6 @@ func randomBelow(n time.Duration) time.Duration {
 }
 
 const (
-	far    = 1000 * time.Second // timers that don't fire are due from then on
-	window = time.Hour          // and for so long
+	far    = 1000 * time.Second // earliest due time of timers that don't fire
+	window = time.Hour          // range of their due times
 )

@@ -1,0 +1,73 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"superd/procs"
+)
+
+const (
+	leftoverPatience = 10 * time.Second // for killed processes to end
+	systemctlTimeout = 10 * time.Second
+)
+
+func newStopPostCommand() *cobra.Command {
+	var unit string
+	cmd := &cobra.Command{
+		Use:    "clean-cgroup",
+		Short:  "End leftover processes after superd (ExecStopPost= of its systemd unit)",
+		Hidden: true,
+		Long: `Stop-post is run by the systemd unit when superd has ended. If the unit is being stopped, it ends
+what is left of the programs. If superd has crashed or is being restarted, it leaves them alone, and
+the next superd adopts them.`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return stopPost(cmd.Context(), unit, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&unit, "unit", "superd.service", "`name` of the unit")
+	return cmd
+}
+
+func stopPost(ctx context.Context, unit string, stderr io.Writer) error {
+	cgroup, err := procs.OwnUnitCgroup()
+	if err != nil {
+		return err
+	}
+	stops, err := isStopping(ctx, unit)
+	if err == nil && stops {
+		var killed int
+		if killed, err = cgroup.Kill(leftoverPatience); killed > 0 {
+			fmt.Fprintf(stderr, "left of the programs, and killed: %d processes\n", killed)
+		}
+	}
+	return errors.Join(err, cgroup.DisableControllers())
+}
+
+// isStopping reports whether systemd has a job to stop the unit. A restart is another type of job,
+// and a unit that has failed by itself has none.
+func isStopping(ctx context.Context, unit string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, systemctlTimeout)
+	defer cancel()
+	jobs, err := exec.CommandContext(ctx, "systemctl", "list-jobs", "--no-legend", "--plain", "--full", "--no-pager").Output()
+	if err != nil {
+		return false, fmt.Errorf("ask systemd what is to become of %s: %w", unit, err)
+	}
+	for line := range strings.Lines(string(jobs)) {
+		if f := strings.Fields(line); len(f) >= 3 && f[1] == unit { // number, unit, type, state
+			return f[2] == "stop", nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"superd/doctor"
+)
+
+func newDoctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Show what superd can do on this system",
+		Long: `Doctor tries what superd needs from the kernel, the container and the user's rights. For what does
+not work it shows the cause, what superd does instead, which keys of a configuration have no effect,
+and the remedy. Run it as the same user and in the same container or service as superd.
+
+The exit status is 1 if superd cannot run here.`,
+		Example: `  superd doctor
+  superd doctor --json | python3 -m json.tool
+  docker run --rm IMAGE superd doctor`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report := doctor.Examine()
+			if asJSON {
+				return endWith(printObject(cmd.OutOrStdout(), report), report.OK)
+			}
+			return endWith(report.Print(cmd.OutOrStdout()), report.OK)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	return cmd
+}
+
+// endWith returns err, or else exit status 1 without a message if ok is false.
+func endWith(err error, ok bool) error {
+	if err == nil && !ok {
+		return exitStatus(statusFailed)
+	}
+	return err
+}

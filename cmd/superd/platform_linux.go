@@ -1,0 +1,21 @@
+package main
+
+import (
+	"superd/internal/execshim"
+	"superd/pidfd"
+)
+
+// platformCommands are the commands that only Linux has.
+var platformCommands = []subcommand{{"doctor", newDoctorCommand}, {"clean-cgroup", newStopPostCommand}}
+
+// becomeProgram does not return if this process is the exec shim of a program.
+func becomeProgram() { execshim.Run() }
+
+// features reports by name which newer features the kernel has.
+func features() map[string]bool {
+	all := map[string]bool{}
+	for _, f := range pidfd.Probe().List() {
+		all[f.Name] = f.Has
+	}
+	return all
+}

@@ -1,0 +1,129 @@
+package document
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxExpanded is the length of the longest string, without its final NUL, that the kernel passes to
+// a program. It bounds the growth of variables that refer to each other. Source: MAX_ARG_STRLEN in
+// man 2 execve, with pages of 4 KiB.
+const maxExpanded = 32*4096 - 1
+
+// A piece is one part of a template: literal text, or a reference to a variable.
+type piece struct {
+	text        string // literal text, or the default of a reference
+	name        string // "" for literal text
+	hasFallback bool
+}
+
+// parseTemplate splits s into pieces: ${X}, ${X:-default}, $$ for a dollar sign; all else is
+// literal, also a lone dollar sign. A default may hold $$, but no other reference.
+func parseTemplate(s string) ([]piece, error) {
+	var pieces []piece
+	for s != "" {
+		at := strings.IndexByte(s, '$')
+		if at < 0 || at+1 == len(s) {
+			return append(pieces, piece{text: s}), nil
+		}
+		switch s[at+1] {
+		case '$':
+			pieces = append(pieces, piece{text: s[:at+1]})
+			s = s[at+2:]
+		case '{':
+			if at > 0 {
+				pieces = append(pieces, piece{text: s[:at]})
+			}
+			end := strings.IndexByte(s[at:], '}')
+			if end < 0 {
+				return nil, fmt.Errorf(`%s is not closed by "}": write ${NAME}, or $${ for a dollar sign and a brace`,
+					Quote(s[at:]))
+			}
+			p, err := parseReference(s[at : at+end+1])
+			if err != nil {
+				return nil, err
+			}
+			pieces = append(pieces, p)
+			s = s[at+end+1:]
+		default:
+			pieces = append(pieces, piece{text: s[:at+1]})
+			s = s[at+1:]
+		}
+	}
+	return pieces, nil
+}
+
+// parseReference reads ${X} or ${X:-default}.
+func parseReference(s string) (piece, error) {
+	name, fallback, hasFallback := strings.Cut(s[2:len(s)-1], ":-")
+	if name == "" || '0' <= name[0] && name[0] <= '9' || strings.IndexFunc(name, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) }) >= 0 {
+		return piece{}, fmt.Errorf("%s does not name a variable: write ${NAME} or ${NAME:-default} with letters, digits and _ in the name, or $${ for a dollar sign and a brace",
+			Quote(s))
+	}
+	if strings.Contains(strings.ReplaceAll(fallback, "$$", ""), "${") {
+		return piece{}, fmt.Errorf("the default of ${%s} holds another reference: write a plain default", name)
+	}
+	return piece{name: name, text: strings.ReplaceAll(fallback, "$$", "$"), hasFallback: hasFallback}, nil
+}
+
+func isNameByte(c byte) bool { return isBare(c) && c != '-' }
+
+// CheckTemplate returns an error if a reference in s is malformed.
+func CheckTemplate(s string) error {
+	_, err := parseTemplate(s)
+	return err
+}
+
+// EscapeDollars returns the template that expands to s.
+func EscapeDollars(s string) string { return strings.ReplaceAll(s, "$", "$$") }
+
+// Expand returns s with its references replaced. unset are the variables, sorted, that lookup does
+// not know and that have no default. As in a shell, the default also replaces an empty value.
+func Expand(s string, lookup func(name string) (string, bool)) (
+	expanded string, unset []string, err error,
+) {
+	if strings.IndexByte(s, '$') < 0 && len(s) <= maxExpanded {
+		return s, nil, nil
+	}
+	pieces, err := parseTemplate(s)
+	if err != nil {
+		return "", nil, err
+	}
+	var b strings.Builder
+	for _, p := range pieces {
+		text := p.text
+		if p.name != "" {
+			value, ok := lookup(p.name)
+			switch {
+			case p.hasFallback && value == "":
+			case !ok:
+				unset = append(unset, p.name)
+			default:
+				text = value
+			}
+		}
+		if b.Len()+len(text) > maxExpanded {
+			return "", nil, fmt.Errorf("is longer than %d bytes once expanded, which no program can be given", maxExpanded)
+		}
+		b.WriteString(text)
+	}
+	slices.Sort(unset)
+	return b.String(), slices.Compact(unset), nil
+}
+
+// References returns the variables that s refers to, and those of them without a default. s must
+// have passed [CheckTemplate].
+func References(s string) (all, needed []string) {
+	pieces, _ := parseTemplate(s)
+	for _, p := range pieces {
+		if p.name == "" {
+			continue
+		}
+		all = append(all, p.name)
+		if !p.hasFallback {
+			needed = append(needed, p.name)
+		}
+	}
+	return all, needed
+}

@@ -1,0 +1,185 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"superd/internal/privilege"
+	"superd/pidfd"
+	"superd/procs"
+)
+
+const (
+	allow     = "allow it in the filter of system calls (seccomp) of the container or service"
+	allowNew  = allow + ", or use a newer kernel"
+	needLinux = "superd needs Linux 5.4 or newer; " + allow
+)
+
+// Require returns why superd can't run here, as a [MissingError], or nil. It reports missing or
+// refused system calls only; temporary shortages, such as of descriptors, are handled elsewhere. It
+// must run before Go's runtime waits for descriptors, which ends the process if it can't.
+func Require() error {
+	for _, f := range needed() {
+		if !f.Works {
+			return &MissingError{f}
+		}
+	}
+	return nil
+}
+
+// Examine makes all trials. It forks, and creates a cgroup temporarily.
+func Examine() Report {
+	all := needed()
+	if !all[0].Works || !all[1].Works { // Go's runtime would end the process when a file is opened
+		return reportOf(all)
+	}
+	features := pidfd.Probe()
+	for _, f := range features.List()[1:] { // the first is in needed
+		finding := Finding{Name: f.Name, Works: f.Has, For: f.For}
+		if !f.Has {
+			finding.Instead, finding.Remedy = f.Instead, allowNew
+		}
+		all = append(all, finding)
+	}
+	return reportOf(append(append(all, calls()...), rights()...))
+}
+
+// needed returns the findings that superd can't run without.
+func needed() []Finding {
+	all := []Finding{
+		// The first two, as [Examine] expects.
+		try("eventfd2", "wake its event loops, and Go's runtime its own", func() error {
+			return closed(unix.Eventfd(0, unix.EFD_CLOEXEC))
+		}),
+		try("epoll_create1", "wait for descriptors", func() error { return closed(unix.EpollCreate1(unix.EPOLL_CLOEXEC)) }),
+		try("socketpair", "have keeper and supervisor talk", func() error {
+			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+			if err == nil {
+				unix.Close(pair[0])
+				unix.Close(pair[1])
+			}
+			return err
+		}),
+		try("prctl", "be the parent of what its programs leave (PR_SET_CHILD_SUBREAPER)", func() error {
+			var is int32
+			return prctlSubreaper(&is)
+		}),
+		try("pidfd", "follow a process from its birth to its end", func() error { return pidfd.Probe().Pidfd }),
+	}
+	for i := range all {
+		all[i].Needed = true
+		all[i].Remedy = needLinux
+	}
+	return append(all, procMounted())
+}
+
+// procMounted checks that /proc belongs to superd's PID namespace.
+func procMounted() Finding {
+	f := Finding{Name: "/proc", Works: true, Needed: true, For: "tell processes apart and find those of a program"}
+	switch self, err := os.Readlink("/proc/self"); {
+	case err != nil:
+		f.Works, f.Error = false, err.Error()
+	case self != strconv.Itoa(os.Getpid()):
+		f.Works, f.Error = false, fmt.Sprintf("/proc shows process %s where superd is %d: it is of another PID namespace", self, os.Getpid())
+	}
+	f.Remedy = "mount proc at /proc in superd's own PID namespace"
+	return f
+}
+
+// calls tries system calls that superd can do without.
+func calls() []Finding {
+	optional := func(f Finding, instead string) Finding {
+		if !f.Works {
+			f.Instead, f.Remedy = instead, allowNew
+		}
+		return f
+	}
+	own := try("unshare or close_range", "hand descriptors to another binary unseen by its threads", ownTable)
+	own.Remedy = allow
+	return []Finding{
+		optional(try("epoll_pwait2", "keep timers to the microsecond", epollPwait2), "timers are kept to the millisecond"),
+		optional(try("timerfd_create", "notice a supervisor that is stuck, and that the clock was set", func() error {
+			return closed(unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC))
+		}), "the keeper ends no supervisor that is stuck; schedules look at the clock now and then"),
+		optional(try("memfd_create", "have the keeper run a new binary, too", func() error {
+			return closed(unix.MemfdCreate("superd-doctor", unix.MFD_CLOEXEC))
+		}), "after an upgrade the keeper goes on with its old binary"),
+		optional(try("splice", "move output into files without a copy", func() error { return splice() }), "output is read and written"),
+		optional(try("tee", "look at output that stays in its pipe", tee), "output is read and written"),
+		optional(own, "no program may be born while superd executes a new binary"),
+	}
+}
+
+// rights checks rights that keys of programs depend on.
+func rights() []Finding {
+	user := Finding{Name: "user", Works: privilege.ChangeUser(), For: "run programs as other users"}
+	if !user.Works {
+		user.Error = "superd lacks CAP_SETUID or CAP_SETGID"
+		user.Keys = []string{"user (another than superd's)", "supplementary_groups"}
+		user.Remedy = "run superd as root, or with these capabilities"
+	}
+	files := limitOf("nofile", unix.RLIMIT_NOFILE)
+	core := limitOf("core", unix.RLIMIT_CORE)
+	cgroups := Finding{Name: "cgroups", Works: true, For: "give each program a cgroup of its own"}
+	controllers, err := procs.TryCgroups()
+	if err != nil {
+		cgroups.Works, cgroups.Error = false, err.Error()
+		cgroups.Instead = "the processes of a program are looked for in /proc"
+		cgroups.Keys = []string{"limits.memory", "limits.cpu", "limits.tasks"}
+		cgroups.Remedy = "give superd a cgroup v2 directory that it may write (systemd: Delegate=yes)"
+	}
+	all := []Finding{user, files, core, cgroups}
+	if err != nil {
+		return all
+	}
+	for _, c := range []struct{ controller, key string }{{"memory", "memory"}, {"cpu", "cpu"}, {"pids", "tasks"}} {
+		f := Finding{Name: "cgroup " + c.controller, Works: true, For: "keep limits." + c.key}
+		if err := controllers[c.controller]; err != nil {
+			f.Works, f.Error, f.Keys = false, err.Error(), []string{"limits." + c.key}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// limitOf checks whether a program may get any value of a resource limit.
+func limitOf(key string, resource int) Finding {
+	f := Finding{Name: "limits." + key, Works: true, For: "set a program's limit to any value"}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(resource, &limit); err != nil || limit.Max >= 1<<62 {
+		return f
+	}
+	if err := privilege.SetLimit(resource, int64(limit.Max)+1); err != nil {
+		f.Works, f.Error = false, err.Error()
+		f.Keys = []string{fmt.Sprintf("limits.%s above %d", key, limit.Max)}
+		f.Remedy = "raise the hard limit of superd itself"
+	}
+	return f
+}
+
+// try returns the result of a trial. It counts as failed only if the kernel or a filter refuses the
+// call.
+func try(name, purpose string, trial func() error) Finding {
+	f := Finding{Name: name, Works: true, For: purpose}
+	if err := trial(); refused(err) {
+		f.Works, f.Error = false, fmt.Sprintf("%s: %v", name, err)
+	}
+	return f
+}
+
+func refused(err error) bool {
+	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL) ||
+		errors.Is(err, unix.EACCES) || errors.Is(err, pidfd.ErrUnsupported)
+}
+
+// closed closes a descriptor that a trial has opened.
+func closed(fd int, err error) error {
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+// Package execshim is a step between the fork and a program, for what a fork alone can't set:
+// resource limits, a umask and an oom_score_adj that apply from the program's first instruction.
+//
+// superd executes its own binary under the name [Name]. main calls [Run] first, which does what the
+// [Step] says and then executes the program; pid, session, cgroup and descriptors stay the same. An
+// error and its stage are written to a pipe that closes at the exec, so the parent learns of it as
+// of a failed fork. Programs that need none of this are executed by the fork itself.
+//
+// It is a separate package since it runs in another process than all other code, and depends on the
+// kernel only.
+package execshim
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Name is the name (argv[0]) under which superd's binary acts as the shim.
+const Name = "superd-exec"
+
+// Binary is the path to execute for the shim: the file that this process runs, even if it was
+// replaced on disk. It needs no descriptor, and works in the child between vfork and exec, which
+// shares the parent's memory.
+const Binary = "/proc/self/exe"
+
+// ReportFD is the descriptor at which the shim expects the write end of the report pipe. It must
+// not be close-on-exec in the child; the shim sets that flag.
+const ReportFD = 3
+
+// ReadyFD is the descriptor at which the shim receives what becomes the program's descriptor
+// [Step.ReadyFD].
+const ReadyFD = 4
+
+// A Step is what the shim does, in the order of the fields, and what it executes then. A nil field
+// is inherited.
+type Step struct {
+	ReadyFD     int // 0: none
+	OOMScoreAdj *int
+	NoFile      *int64 // value of soft and hard limit
+	Core        *int64 // bytes; soft and hard limit
+	Umask       *uint32
+	Credential  *syscall.Credential // NoSetGroups is ignored
+	Dir         string              // absolute
+	Path        string              // path of the executable
+	Args, Env   []string
+}
+
+// Stages of a step, for [Error].
+const (
+	StageReady   = "hand over ready.fd"
+	StageOOM     = "set oom_score_adj"
+	StageNoFile  = "set limits.nofile"
+	StageCore    = "set limits.core"
+	StageGroups  = "change groups"
+	StageGID     = "change group"
+	StageUID     = "change user"
+	StageDir     = "enter directory"
+	StageExecute = "execute"
+	StageRead    = "read the step" // read the command line that superd wrote
+)
+
+// An Error is a failed stage.
+type Error struct {
+	Stage string
+	Errno syscall.Errno
+}
+
+func (e *Error) Error() string { return e.Stage + ": " + e.Errno.Error() }
+
+// Unwrap returns the error number.
+func (e *Error) Unwrap() error { return e.Errno }
+
+// ErrDied says that the shim ended before it executed the program.
+var ErrDied = errors.New("superd's own step before the program ended early")
+
+// atExec in the report says that the exec follows.
+const atExec = '!'
+
+// Result returns the meaning of a complete report: nil if the program was executed, else an [Error]
+// or [ErrDied].
+func Result(report []byte) error {
+	text, begun := strings.CutPrefix(string(report), string(atExec))
+	if text == "" && begun {
+		return nil
+	}
+	stage, number, _ := strings.Cut(text, "\x00")
+	errno, err := strconv.Atoi(number)
+	if err != nil {
+		return ErrDied
+	}
+	return &Error{Stage: stage, Errno: syscall.Errno(errno)}
+}
+
+// report returns e in the form that [Result] reads.
+func (e *Error) report() []byte {
+	return []byte(e.Stage + "\x00" + strconv.Itoa(int(e.Errno)))
+}
+
+// Command returns arguments and environment for the process of the shim.
+func (s *Step) Command() (args, env []string) {
+	var settings []string
+	set := func(key, value string) { settings = append(settings, key+"="+value) }
+	if s.ReadyFD != 0 {
+		set("ready", strconv.Itoa(s.ReadyFD))
+	}
+	if s.OOMScoreAdj != nil {
+		set("oom", strconv.Itoa(*s.OOMScoreAdj))
+	}
+	if s.NoFile != nil {
+		set("nofile", strconv.FormatInt(*s.NoFile, 10))
+	}
+	if s.Core != nil {
+		set("core", strconv.FormatInt(*s.Core, 10))
+	}
+	if s.Umask != nil {
+		set("umask", strconv.FormatUint(uint64(*s.Umask), 8))
+	}
+	if c := s.Credential; c != nil {
+		set("uid", strconv.FormatUint(uint64(c.Uid), 10))
+		set("gid", strconv.FormatUint(uint64(c.Gid), 10))
+		for _, gid := range c.Groups {
+			set("group", strconv.FormatUint(uint64(gid), 10))
+		}
+	}
+	args = append([]string{Name, strings.Join(settings, ","), s.Dir, s.Path}, s.Args...)
+	return args, hide(s.Env)
+}
+
+// parse decodes the result of Command.
+func parse(args, env []string) (*Step, bool) {
+	if len(args) < 5 || args[0] != Name {
+		return nil, false
+	}
+	s := &Step{Dir: args[2], Path: args[3], Args: args[4:], Env: restore(env)}
+	if args[1] == "" {
+		return s, true
+	}
+	for setting := range strings.SplitSeq(args[1], ",") {
+		key, value, _ := strings.Cut(setting, "=")
+		base := 10
+		if key == "umask" {
+			base = 8
+		}
+		n, err := strconv.ParseInt(value, base, 64)
+		if err != nil {
+			return nil, false
+		}
+		if !s.set(key, n) {
+			return nil, false
+		}
+	}
+	return s, true
+}
+
+// set stores one setting; uid precedes gid and group.
+func (s *Step) set(key string, n int64) bool {
+	switch key {
+	case "ready":
+		s.ReadyFD = int(n)
+	case "oom":
+		score := int(n)
+		s.OOMScoreAdj = &score
+	case "nofile":
+		s.NoFile = &n
+	case "core":
+		s.Core = &n
+	case "umask":
+		mask := uint32(n)
+		s.Umask = &mask
+	case "uid":
+		s.Credential = &syscall.Credential{Uid: uint32(n)}
+	case "gid", "group":
+		if s.Credential == nil {
+			return false
+		}
+		if key == "gid" {
+			s.Credential.Gid = uint32(n)
+		} else {
+			s.Credential.Groups = append(s.Credential.Groups, uint32(n))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// The shim is a Go program that runs with the environment of another program. A prefix hides the
+// variables that Go's runtime would read (GOMEMLIMIT, GODEBUG), since it may write to standard
+// error or refuse to start. All others stay, so that a search for a run by its environment finds
+// the shim, too.
+const hidden = Name + ":"
+
+// ownEnv keeps the shim's runtime small: few threads, since a limit on tasks counts them (it needs
+// up to 8), no garbage collection, and no reading of cgroup files for the number of CPUs.
+var ownEnv = []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
+
+func hide(env []string) []string {
+	out := make([]string, 0, len(env)+len(ownEnv))
+	for _, variable := range env {
+		if strings.HasPrefix(variable, "GO") || strings.HasPrefix(variable, hidden) {
+			variable = hidden + variable
+		}
+		out = append(out, variable)
+	}
+	return append(out, ownEnv...)
+}
+
+func restore(env []string) []string {
+	out := make([]string, 0, len(env))
+	for _, variable := range env {
+		if slices.Contains(ownEnv, variable) {
+			continue
+		}
+		out = append(out, strings.TrimPrefix(variable, hidden))
+	}
+	return out
+}

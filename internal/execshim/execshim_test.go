@@ -1,0 +1,74 @@
+package execshim
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// TestCommandIsReadBack: parse reads back what Command writes, in any combination.
+func TestCommandIsReadBack(t *testing.T) {
+	for name, step := range map[string]Step{
+		"nothing":             {},
+		"umask":               {Umask: ptr(uint32(0o027))},
+		"zeros":               {Umask: ptr(uint32(0)), NoFile: ptr(int64(0)), Core: ptr(int64(0)), OOMScoreAdj: ptr(0), Credential: &syscall.Credential{}},
+		"all":                 {Umask: ptr(uint32(0o777)), NoFile: ptr(int64(1 << 30)), Core: ptr(int64(1 << 62)), OOMScoreAdj: ptr(-999), Credential: &syscall.Credential{Uid: 1<<32 - 2, Gid: 5, Groups: []uint32{5, 1<<32 - 2}}},
+		"group":               {Credential: &syscall.Credential{Uid: 1, Gid: 2, Groups: []uint32{3}}},
+		"a strange directory": {Umask: ptr(uint32(0))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step.Dir, step.Path = "/a, b=c", "/bin/a b"
+			step.Args = []string{"", "umask=1", "two words"}
+			step.Env = []string{"A=b", "GOGC=5", "GODEBUG=x", "GO", Name + ":GOGC=7", "EMPTY="}
+			args, env := step.Command()
+			for _, variable := range env {
+				if len(variable) > 1 && variable[:2] == "GO" && !slices.Contains(ownEnv, variable) {
+					t.Errorf("the runtime sees %s", variable)
+				}
+			}
+			got, ok := parse(args, env)
+			if !ok || !reflect.DeepEqual(*got, step) {
+				t.Errorf("parse(%q) = %+v, %v, want %+v", args, got, ok, step)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, settings := range []string{"umask", "umask=8", "gid=1", "group=1", "new=1", "nofile=many", ",", "core=1,"} {
+		if step, ok := parse([]string{Name, settings, "/", "/bin/true", "true"}, nil); ok {
+			t.Errorf("parse(%q) = %+v", settings, step)
+		}
+	}
+	if _, ok := parse([]string{Name, "", "/", "/bin/true"}, nil); ok {
+		t.Error("a command without arguments is accepted")
+	}
+}
+
+func TestResult(t *testing.T) {
+	failed := &Error{Stage: StageDir, Errno: syscall.EACCES}
+	tests := []struct {
+		name   string
+		report []byte
+		want   error
+	}{
+		{"executed", []byte{atExec}, nil},
+		{"failed before", failed.report(), failed},
+		{"failed at the execution", append([]byte{atExec}, failed.report()...), failed},
+		{"died", nil, ErrDied},
+		{"died while it wrote", []byte("enter direc"), ErrDied},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Result(tt.report)
+			want, isStage := errors.AsType[*Error](tt.want)
+			if e, ok := errors.AsType[*Error](got); ok != isStage || ok && *e != *want || !isStage && !errors.Is(got, tt.want) {
+				t.Errorf("Result(%q) = %v, want %v", tt.report, got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,458 @@
+package logs
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"superd/loop"
+)
+
+// The state of a collector's draining. The loop and the draining goroutine change it by
+// compare-and-swap.
+const (
+	idle     uint32 = iota // no goroutine drains; the next event starts one
+	draining               // a goroutine moves bytes
+	// dirty is draining when more output may have come: the goroutine looks again before it ends.
+	dirty
+	closing // the goroutine has to end and close what the collector owns
+	closed
+)
+
+// A Collector brings the output of one instance into its log files. Its methods are for the loop's
+// goroutine, unless they say otherwise.
+//
+// One goroutine drains both streams. So their lines come into one file in the order in which they
+// were written, as far as that can be known.
+type Collector struct {
+	store   *Store
+	scope   *loop.Scope
+	held    loop.Link // by which the scope owns it
+	name    string
+	*wakeup // of the draining goroutine, nil without one; other goroutines hold mu to use it
+	// turns counts FIFOs that became readable, if there are two. Only the draining goroutine uses
+	// it.
+	turns  uint64
+	drops  atomic.Pointer[drops] // nil: nothing was dropped
+	outage atomic.Pointer[Outage]
+	// outlet is nil if output goes to files. It is for the draining goroutine, except for the
+	// fields that mu guards.
+	outlet *outlet
+
+	own      parts
+	options  *setting  // guarded by mu, like the fields below; replaced, never modified
+	streams  []*stream // replaced, never modified: stdout, and stderr if it ever had its own FIFO
+	runID    string    // run whose output comes
+	barriers []barrier
+	watchers []*func()
+
+	mu      sync.Mutex
+	watch   // watch of the FIFOs
+	state   atomic.Uint32
+	silent  atomic.Bool // a run has begun and has printed nothing yet
+	resumed atomic.Bool // a predecessor began the run with which this collector begins
+	reopen  atomic.Bool // the file has to be opened again, with options
+	over    bool        // the scope is closed; loop only
+	owing   bool        // the log lacks a record of what a predecessor dropped; loop only
+	// unplaced is set for each stream of a run that has printed nothing yet there and whose start
+	// has to be reported before it does.
+	unplaced [streams]atomic.Bool
+	// newRun is set for each stream until a process of the run opens the file that it writes itself
+	// (Direct). mu guards it.
+	newRun   [streams]bool
+	released bool // descriptors are closed; nothing follows; guarded by mu
+}
+
+// parts holds what a collector begins with. Most collectors need nothing else until they end. It is
+// one allocation, as small objects with long lives keep pages from being returned to the system.
+// What replaces a part later is allocated then.
+type parts struct {
+	setting setting
+	streams [1]*stream
+	stdout  stream
+	file    file
+}
+
+// A barrier is a place in the output that something waits for.
+type barrier struct {
+	kind    barrierKind
+	reached func() // called on the draining goroutine
+	// failed is called instead of reached if a write fails once the barrier has its place; nil:
+	// wait.
+	failed func(error)
+	at     [streams]int64 // bytes of each stream before it, or one of the values below
+}
+
+// A barrierKind is the purpose of a barrier.
+type barrierKind int
+
+const (
+	ofOutput barrierKind = iota // all output written before it
+	ofRun                       // the output of one run
+	runBegins
+	runEnds
+)
+
+// endsLine reports whether a line without a newline before the barrier is complete.
+func (m *barrier) endsLine() bool { return m.kind == runBegins || m.kind == runEnds }
+
+// Values of barrier.at that are no position.
+const (
+	nowhere   = -1 // the place is not known yet
+	passed    = -2 // everything before it is in the file
+	searching = -3 // the draining goroutine is determining the place
+)
+
+// Name returns the name given to NewCapture. Safe for concurrent use.
+func (c *Collector) Name() string { return c.name }
+
+// Path returns the path of the log file. Safe for concurrent use.
+func (c *Collector) Path() string { return c.setting().Path }
+
+// StderrPath returns the path of the log file of standard error, "" if it has none of its own. Safe
+// for concurrent use.
+func (c *Collector) StderrPath() string { return c.setting().StderrPath }
+
+// Apart returns the streams that have a log file of their own. Safe for concurrent use.
+func (c *Collector) Apart() []Stream {
+	if c.setting().ofStderr() != nil {
+		return []Stream{Stdout, Stderr}
+	}
+	return []Stream{Stdout}
+}
+
+// Sink returns where the output goes instead of a file. Safe for concurrent use.
+func (c *Collector) Sink() Sink { return c.setting().Sink }
+
+// Files returns the paths of the log files. Safe for concurrent use.
+func (c *Collector) Files() []string { return c.setting().files() }
+
+func (c *Collector) setting() *setting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.options
+}
+
+// A wakeup wakes a draining goroutine.
+type wakeup struct {
+	quit   chan struct{}
+	news   chan struct{} // holds one token: output has come
+	worker *worker       // worker that drains; nil: a goroutine for one drain
+}
+
+func newWakeup(h *worker) *wakeup { return &wakeup{make(chan struct{}), make(chan struct{}, 1), h} }
+
+// again returns a wakeup without a pending token: b itself unless quit is closed.
+func (b *wakeup) again() *wakeup {
+	select {
+	case <-b.quit:
+		return newWakeup(b.worker)
+	default:
+	}
+	select {
+	case <-b.news:
+	default:
+	}
+	return b
+}
+
+func (b *wakeup) ring() {
+	select {
+	case b.news <- struct{}{}:
+	default:
+	}
+}
+
+// kick makes sure that a goroutine looks at the FIFOs after this call. Safe for concurrent use.
+func (c *Collector) kick() {
+	if c.claim() {
+		go c.run(newWakeup(nil))
+	}
+}
+
+// claim reports whether the caller has to drain the FIFOs, as no goroutine does. Otherwise it makes
+// the draining goroutine look again.
+func (c *Collector) claim() bool {
+	for {
+		switch c.state.Load() {
+		case idle:
+			if c.state.CompareAndSwap(idle, draining) {
+				return true
+			}
+		case draining:
+			if c.state.CompareAndSwap(draining, dirty) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if c.wakeup != nil {
+					c.ring()
+				}
+				return false
+			}
+		default: // the goroutine looks again anyway, or never will
+			return false
+		}
+	}
+}
+
+// Release closes the collector with its scope: it implements [loop.Owned].
+func (c *Collector) Release() {
+	loop.Leave(&c.held)
+	c.over = true
+	c.store.poller.remove(c)
+	for {
+		s := c.state.Load()
+		if s == idle && c.state.CompareAndSwap(idle, closed) {
+			if c.store.leaving.Load() && c.isBare() {
+				c.release()
+			} else {
+				go c.release() // closing a file may block
+			}
+			return
+		}
+		if s != idle && c.state.CompareAndSwap(s, closing) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.wakeToQuit()
+			return
+		}
+	}
+}
+
+// isBare reports whether the collector owns only FIFOs and has no loss to report. Only the draining
+// goroutine may call it, or the loop while none drains.
+func (c *Collector) isBare() bool {
+	return c.outlet == nil && !slices.ContainsFunc(c.files(), func(f *file) bool { return f.fd >= 0 }) &&
+		!slices.ContainsFunc(c.all(), func(s *stream) bool { return s.dropped.bytes > 0 || s.failures > 0 })
+}
+
+// begin sets the wakeup of the draining goroutine.
+func (c *Collector) begin(b *wakeup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wakeup = b
+	if c.state.Load() == closing {
+		c.wakeToQuit()
+	}
+}
+
+// retire makes the collector idle and reports true: the goroutine must then stop draining. It
+// reports false if there is more to do.
+func (c *Collector) retire() bool {
+	c.mu.Lock()
+	b := c.wakeup
+	c.wakeup = nil
+	c.mu.Unlock()
+	if !c.state.CompareAndSwap(draining, idle) {
+		c.begin(b)
+		return false
+	}
+	return true
+}
+
+// wakeToQuit makes the draining goroutine end. The caller holds mu.
+func (c *Collector) wakeToQuit() {
+	if c.wakeup == nil {
+		return // no goroutine yet, or it is about to see the state
+	}
+	select {
+	case <-c.quit:
+	default:
+		close(c.quit)
+	}
+}
+
+// SetOptions changes where the output goes from now on. It leaves files of an earlier path as they
+// are.
+func (c *Collector) SetOptions(o Options) {
+	next := new(c.store.settings.of(o.complete()))
+	c.mu.Lock()
+	changed := !next.same(c.options)
+	c.options = next
+	c.mu.Unlock()
+	if o.Split && c.stream(Stderr) == nil {
+		c.addStream(Stderr)
+	}
+	if changed {
+		c.Reopen()
+	}
+}
+
+// Reopen closes the log file; the next write opens it by its path.
+func (c *Collector) Reopen() {
+	c.reopen.Store(true)
+	switch {
+	case c.hasPipe():
+		c.kick()
+	case !c.over: // no goroutine drains, and no file is open
+		c.settle()
+	}
+}
+
+// Drained calls f on the loop when everything that is in the FIFO now is in the file. That waits
+// while the file can't be written. If the scope is closed first, f is called then.
+func (c *Collector) Drained(f func()) {
+	c.addBarrier(ofOutput, func() { c.store.loop.Post(f) })
+}
+
+// DrainedOrFailed calls f as Drained does, or with an error as soon as a write fails from now on.
+// If writes fail already, one more is tried at once. It reports true, and does not call f, if
+// everything is in the file already.
+func (c *Collector) DrainedOrFailed(f func(err error)) (drained bool) {
+	tell := func(err error) { c.store.loop.Post(func() { f(err) }) }
+	return !c.addMark(barrier{kind: ofOutput, reached: func() { tell(nil) }, failed: tell})
+}
+
+// addBarrier calls reached, off the loop, when what is in the FIFO now is in the file; at once if
+// the FIFO is empty. It calls nothing for a run that has written nothing when the next one begins.
+func (c *Collector) addBarrier(kind barrierKind, reached func()) {
+	if !c.addBarrierLater(kind, reached) {
+		reached()
+	}
+}
+
+// addBarrierLater is addBarrier, but reports false instead of calling reached at once.
+func (c *Collector) addBarrierLater(kind barrierKind, reached func()) bool {
+	return c.addMark(barrier{kind: kind, reached: reached})
+}
+
+// addMark adds a barrier. It reports false if there is nothing to wait for.
+func (c *Collector) addMark(m barrier) bool {
+	m.at = [streams]int64{nowhere, nowhere}
+	c.mu.Lock()
+	// At rest with empty FIFOs the barrier is reached now. Output written next could overtake a
+	// queued one.
+	now := c.released || !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 }) || c.state.Load() == idle && c.settled()
+	if !now {
+		c.barriers = append(c.barriers, m)
+		if m.kind == runBegins {
+			c.forgetSilentRuns()
+		}
+	} else if m.endsLine() && !c.released {
+		c.endLines()
+	}
+	c.mu.Unlock()
+	if now {
+		return false
+	}
+	c.kick()
+	return true
+}
+
+// forgetSilentRuns removes the barriers of runs that have written nothing: those that begin where
+// the next run does. Otherwise a program that ends again and again while its log can't be written
+// would have any number of them. The caller holds mu.
+func (c *Collector) forgetSilentRuns() {
+	kept := c.barriers[:0]
+	begun := -1 // index in kept of the newest run's start
+	for _, m := range c.barriers {
+		if m.kind == runBegins {
+			if begun >= 0 && kept[begun].at == m.at {
+				silent := kept[begun:]
+				kept = append(kept[:begun], slices.DeleteFunc(silent, func(m barrier) bool { return m.kind != ofOutput })...)
+			}
+			begun = len(kept)
+		}
+		kept = append(kept, m)
+	}
+	clear(c.barriers[len(kept):])
+	c.barriers = kept
+}
+
+// failMarks calls failed of the barriers that have one, and removes them.
+func (s *stream) failMarks(err error) {
+	var failed []func(error)
+	s.mu.Lock()
+	s.barriers = slices.DeleteFunc(s.barriers, func(m barrier) bool {
+		fails := m.failed != nil && m.at[s.which] != nowhere && m.at[s.which] != passed
+		if fails {
+			failed = append(failed, m.failed)
+		}
+		return fails
+	})
+	s.mu.Unlock()
+	for _, f := range failed {
+		f(err)
+	}
+}
+
+// endLines marks lines as complete that have a message already and get no more text. The caller
+// holds mu.
+func (c *Collector) endLines() {
+	for _, s := range c.streams {
+		if s.pipe() >= 0 {
+			s.setLine(atBeginning)
+		}
+	}
+}
+
+// settled reports whether all output is in the files. The caller holds mu and has found the
+// collector idle; a goroutine that begins to drain needs mu first. The loop may call it.
+func (c *Collector) settled() bool {
+	return !slices.ContainsFunc(c.streams, func(s *stream) bool {
+		return s.pipe() >= 0 && pipeHasSome(s.pipe()) || s.dropped.inLine > 0 || len(s.ahead.text()) > 0
+	})
+}
+
+// Notify registers f, which is called after each append to the file and once when the collector is
+// closed. f must not block. It may be called once more while cancel runs. Notify and cancel are
+// safe for concurrent use.
+func (c *Collector) Notify(f func()) (cancel func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// The list is iterated without the lock, so it is never modified in place.
+	c.watchers = append(slices.Clip(c.watchers), &f)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.watchers = slices.DeleteFunc(slices.Clone(c.watchers), func(w *func()) bool { return w == &f })
+	}
+}
+
+// release closes what the collector owns. It runs once, on the last goroutine that uses the
+// collector.
+func (c *Collector) release() {
+	for _, s := range c.all() {
+		if s.dropped.bytes > 0 {
+			s.log().Error("output was dropped, and its log does not say so", "bytes", s.dropped.bytes, "lines", s.dropped.lines)
+		} else if s.failures > 0 {
+			s.log().Error("output is lost, its log could not be written to the end", "bytes", s.bytes())
+		} else if held := len(s.ahead.text()); held > 0 { // the pipe no longer has these bytes
+			s.log().Error("output is lost: tee is refused, and its log stalls", "bytes", held)
+		}
+	}
+	if c.outlet != nil {
+		c.outlet.close()
+	}
+	for _, f := range c.files() {
+		if f.fd >= 0 {
+			slot := f.enter(&c.store.slots, nil)
+			f.close()
+			slot.release()
+		}
+		c.store.paths.retire(&f.segments)
+	}
+
+	c.mu.Lock()
+	c.released = true
+	c.wakeup = nil
+	leaving := c.store.leaving.Load()
+	if c.both > 0 && !leaving {
+		closeFD(int(c.both))
+	}
+	all, marks, watchers := c.streams, c.barriers, c.watchers
+	c.barriers = nil
+	c.mu.Unlock()
+	if !leaving {
+		for _, s := range all {
+			closeFD(s.pipe()) // waits for users of the descriptor, such as pipeBytes
+		}
+	}
+	for _, m := range marks {
+		m.reached()
+	}
+	for _, f := range watchers {
+		(*f)()
+	}
+	c.store.lines.forget(c)
+	c.store.collectors.Done()
+}

@@ -1,0 +1,332 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A dropped counts output dropped since output last got into the file. It begins at the start of a
+// line, as far as it is known, and goes to the end of one.
+type dropped struct {
+	bytes, lines int64
+	cause        error
+	inLine       int // bytes of an unfinished line; 0: the last one was dropped whole
+}
+
+// errStalled is the cause of a drop when no other is known.
+var errStalled = errors.New("the log did not take it")
+
+// Drops is how much output was dropped in all, and how much of that the log has a record of (Told).
+type Drops struct{ Bytes, Lines, ToldBytes, ToldLines int64 }
+
+type drops struct {
+	mu sync.Mutex
+	Drops
+	saving bool // tellDrops was called, and DropsSaved was not yet
+}
+
+// Dropped returns how much output was dropped so that the program need not wait. Safe for
+// concurrent use.
+func (c *Collector) Dropped() (bytes, lines int64) {
+	d := c.Drops()
+	return d.Bytes, d.Lines
+}
+
+// Drops returns what was dropped in all, for [Collector.RestoreDrops] of the successor. Safe for
+// concurrent use.
+func (c *Collector) Drops() Drops {
+	d := c.drops.Load()
+	if d == nil {
+		return Drops{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Drops
+}
+
+// addDrops adds to the drops, and requests that they are saved.
+func (c *Collector) addDrops(by Drops) {
+	d := c.drops.Load()
+	if d == nil {
+		d = &drops{}
+		if !c.drops.CompareAndSwap(nil, d) {
+			d = c.drops.Load()
+		}
+	}
+	d.mu.Lock()
+	d.Bytes, d.Lines, d.ToldBytes, d.ToldLines = d.Bytes+by.Bytes, d.Lines+by.Lines, d.ToldBytes+by.ToldBytes, d.ToldLines+by.ToldLines
+	tell := !d.saving && c.store.tellDrops != nil
+	d.saving = d.saving || tell
+	d.mu.Unlock()
+	if tell {
+		c.store.tellDrops(c)
+	}
+}
+
+// DropsSaved confirms that was is saved. It reports whether there is more to save by now.
+func (c *Collector) DropsSaved(was Drops) (more bool) {
+	d := c.drops.Load()
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.saving = d.Drops != was
+	return d.saving
+}
+
+// RestoreDrops sets what a predecessor has dropped, before the loop runs. What the log has no
+// record of yet gets one.
+func (c *Collector) RestoreDrops(was Drops) {
+	if was == (Drops{}) {
+		return
+	}
+	c.drops.Store(&drops{Drops: was})
+	if was.Bytes > was.ToldBytes {
+		l := &c.streams[0].meet().dropped
+		l.bytes, l.lines, l.cause = was.Bytes-was.ToldBytes, was.Lines-was.ToldLines, errStalled
+		c.owing = true
+	}
+}
+
+func (c *stream) drop(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	lines := int64(bytes.Count(p, newline))
+	l := &c.meet().dropped
+	l.bytes += int64(len(p))
+	l.lines += lines
+	if end := bytes.LastIndexByte(p, '\n'); end >= 0 {
+		l.inLine = len(p) - end - 1
+	} else {
+		l.inLine += len(p)
+	}
+	c.noteLost()
+	c.addDrops(Drops{Bytes: int64(len(p)), Lines: lines})
+}
+
+// dropFirst counts p as dropped, which came before the last drop, if there was one.
+func (c *stream) dropFirst(p []byte) {
+	last, after := c.dropped.bytes > 0, c.dropped.inLine
+	if c.drop(p); len(p) > 0 && last {
+		c.dropped.inLine = after
+		c.noteLost()
+	}
+}
+
+// noteLost stores what the next byte in the pipe belongs to after a drop.
+func (c *stream) noteLost() {
+	if c.dropped.inLine > 0 {
+		c.setLine(lostLine) // for the successor, too
+	} else {
+		c.setLine(atBeginning)
+	}
+}
+
+// endLostLine counts the line that was dropped last as complete, without a newline.
+func (c *stream) endLostLine() {
+	if c.dropped.inLine > 0 {
+		c.dropped.inLine = 0
+		c.setLine(atBeginning)
+		c.dropped.lines++
+		c.addDrops(Drops{Lines: 1})
+	}
+}
+
+// dropRecord returns the drop record, nil if nothing was dropped.
+func (c *stream) dropRecord(o *setting, run string) []byte {
+	if c.dropped.bytes == 0 {
+		return nil
+	}
+	text := append(c.dropped.text(), '\n')
+	if o.Format == Raw {
+		return append([]byte("superd: "), text...)
+	}
+	var r recorder
+	r.at(o, c.name, run, dropStream, c.store.now())
+	record, _ := r.append(make([]byte, 0, recordBytes/2), text, awaited)
+	return record
+}
+
+func (l *dropped) text() []byte {
+	were := "were"
+	if l.bytes == 1 {
+		were = "was"
+	}
+	text := fmt.Sprintf("%s in %s %s dropped: %v", counted(l.bytes, "byte"), counted(l.lines, "line"), were, l.cause)
+	return bytes.ReplaceAll([]byte(text), newline, []byte{' '})
+}
+
+// counted returns "1 line", "2 lines".
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// tell reports a drop that the log has a record of.
+func (c *stream) tell(l dropped, run string) {
+	if l.bytes > 0 && c.store.onDropped != nil {
+		c.store.onDropped(DroppedOutput{c.setting().Program, c.name, run, string(l.text())})
+	}
+}
+
+// do runs op, which uses the file. With Drop, op gets a goroutine and a slot of its own. If it
+// stalls, the output in the pipe is dropped until it returns. flight is how many bytes at the start
+// of the pipe op writes; overtaken reports that these were taken out of the pipe.
+func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
+	if !c.file.Drop {
+		return false, op()
+	}
+	done := make(chan error, 1)
+	f, waits := c.file, c.outlet == nil // for a file system
+	before := f.setting                 // op may change what c and f are set to
+	go func() {
+		var slot *slot
+		if waits {
+			if slot = f.enter(&c.store.slots, c.quit); slot == nil {
+				done <- errStalled
+				return
+			}
+		}
+		err := op()
+		slot.release()
+		done <- err
+	}()
+	stalled := time.NewTimer(c.store.stall)
+	defer stalled.Stop()
+	select {
+	case err := <-done:
+		return false, err
+	case <-c.quit: // what is in the pipe is for the successor
+		return false, <-done
+	case <-stalled.C:
+	}
+	c.discard(flight, false)
+	c.meet().dropped.cause = errStalled
+	c.fail(errStalled)
+	c.logOf(before).Warn("the log stalls, output is dropped meanwhile")
+	c.dropUntil(true, func() (over bool) {
+		select {
+		case err = <-done:
+			return true
+		case <-c.news:
+			return false
+		case <-c.quit:
+			err = <-done
+			return true
+		}
+	})
+	c.log().Info("the log does not stall any more", "dropped_bytes", c.dropped.bytes, "dropped_lines", c.dropped.lines)
+	return true, err
+}
+
+// dropFor drops output for a while. It reports false when closing.
+func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
+	c.meet().dropped.cause = cause
+	timer := time.NewTimer(while)
+	defer timer.Stop()
+	c.dropUntil(false, func() (over bool) {
+		select {
+		case <-timer.C:
+			open = true
+			return true
+		case <-c.news:
+			open = c.otherWaits()
+			return open
+		case <-c.quit:
+			return true
+		}
+	})
+	return open
+}
+
+// dropUntil drops the output of this stream, and of the other one if that is affected too, until
+// wait reports true. wait waits for news.
+func (c *stream) dropUntil(stalled bool, wait func() (over bool)) {
+	for over := false; !over; over = wait() {
+		c.hear()
+		// a drop in one stream may be what the other waits for
+		for moved, held := true, true; moved && held; {
+			moved, held = false, false
+			for _, s := range c.inOrder() {
+				if s != c {
+					if !stalled && c.mayOvertake(s) {
+						c.listen(s)
+						continue
+					}
+					s.meet().dropped.cause = c.dropped.cause
+				}
+				some, empty := s.dropAll()
+				if empty {
+					c.listen(s)
+				}
+				moved, held = moved || some, held || !empty
+			}
+		}
+	}
+}
+
+// dropAll drops what is in the pipe. some reports whether it dropped something or passed a barrier.
+// empty reports whether the pipe is empty; else the other stream has to reach a barrier first.
+func (c *stream) dropAll() (some, empty bool) {
+	for {
+		limit, end := c.nextLimit()
+		if limit == 0 {
+			return some, false
+		}
+		n := c.discard(int(min(limit, turnBytes)), true)
+		if int64(n) == limit && end == ended {
+			c.endLostLine()
+		}
+		passed := c.barrierReached(n == 0)
+		some = some || n > 0 || passed
+		if n == 0 {
+			return some, true
+		}
+	}
+}
+
+// discard takes at most n bytes out of the pipe and returns how many. With lost they count as
+// dropped.
+func (c *stream) discard(n int, lost bool) (taken int) {
+	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
+	defer c.store.buffers.Put(buffer)
+	for taken < n {
+		got, err := copy(buffer[:], c.ahead.take(n-taken)), error(nil)
+		if got == 0 {
+			got, err = readPipe(c.pipe(), buffer[:min(n-taken, len(buffer))])
+		}
+		if got == 0 || err != nil {
+			break
+		}
+		if lost {
+			c.drop(buffer[:got])
+		}
+		c.total += int64(got)
+		taken += got
+	}
+	return taken
+}
+
+// skipLostLine drops the rest of a line whose start was dropped, from text, which is in the pipe.
+// After maxOverrun bytes the end of the line is no longer looked for.
+func (c *stream) skipLostLine(text []byte, end ending) {
+	n := bytes.IndexByte(text, '\n') + 1
+	if n == 0 {
+		n = len(text)
+	}
+	c.discard(n, true)
+	switch {
+	case n == len(text) && end == ended:
+		c.endLostLine()
+	case c.dropped.inLine >= maxOverrun:
+		c.endLostLine()
+		c.setLine(unknownLine)
+	}
+}

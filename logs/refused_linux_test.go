@@ -1,0 +1,134 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// refuse makes the store behave as if calls were refused.
+func (r *rig) refuse(splice, tee bool) {
+	r.store.refused.splice.Store(splice)
+	r.store.refused.tee.Store(tee)
+}
+
+// uneven returns numbered lines of different lengths.
+func uneven(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%d %s\n", i, strings.Repeat("x", i%97))
+	}
+	return b.String()
+}
+
+func TestRefusedCalls(t *testing.T) {
+	for _, calls := range []struct {
+		name        string
+		splice, tee bool
+	}{{"splice", true, false}, {"tee", false, true}, {"both", true, true}} {
+		for name, o := range map[string]Options{
+			"raw": {}, "rotated": {MaxSize: 5000, Keep: 1000}, "text": {Format: Text}, "drop": {Drop: true},
+			"full": {Path: "full"}, "aged": {MaxAge: 1, Keep: 1000}, "split": {Split: true, Format: JSON},
+		} {
+			t.Run(calls.name+" "+name, func(t *testing.T) {
+				r := newRig(t)
+				r.refuse(calls.splice, calls.tee)
+				full := o.Path != ""
+				path := filepath.Join(t.TempDir(), "web.log")
+				o := o
+				o.Path = path
+				if full { // until it is removed
+					mustDo(t, os.Symlink("/dev/full", path))
+				}
+				p := r.program(o)
+				text := uneven(3000)
+				if full {
+					r.awaitLog("has to wait", func() { p.print("first\n") })
+					text = "first\n" + text
+					mustDo(t, os.Remove(path))
+					p.log(strings.TrimPrefix(text, "first\n"))
+				} else {
+					for rest := text; rest != ""; {
+						n := min(len(rest), 7777)
+						p.print(rest[:n])
+						rest = rest[n:]
+					}
+					r.await(p.drained(), "output to be written")
+				}
+				p.print("no end")
+				r.await(p.drained(), "the end")
+				p.rest()
+				r.do(p.scope.Close)
+				r.waitForStore()
+				got := joined(t, path)
+				text += "no end"
+				if o.Format.records() { // a line may be several records
+					got = strings.ReplaceAll(string(linesIn(o.Format, []byte(got), false)), "\n", "")
+					text = strings.ReplaceAll(text, "\n", "")
+				}
+				equal(t, "log", got, text)
+			})
+		}
+	}
+}
+
+// TestReadAheadIsWrittenAtTheEnd: the part of an incomplete line that was read is written when the
+// collector is closed, as it is in no pipe any more.
+func TestReadAheadIsWrittenAtTheEnd(t *testing.T) {
+	for name, o := range map[string]Options{"text": {Format: Text}, "drop": {Drop: true}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.refuse(true, true)
+			o.Path = filepath.Join(t.TempDir(), "web.log")
+			p := r.program(o)
+			p.log("one\n")
+			p.print("two")
+			r.poll("it to be read", func() bool { return pipeBytes(p.FD(Stdout)) == 0 })
+			r.do(p.scope.Close)
+			r.waitForStore()
+			if got := readFile(t, o.Path); !strings.Contains(got, "one\n") || !strings.Contains(got, "two") {
+				t.Errorf("the log holds %q", got)
+			}
+		})
+	}
+}
+
+// TestReadAheadThatIsLostIsTold: output that was read ahead and can't be written before the end, as
+// the file system stalls, is reported as lost.
+func TestReadAheadThatIsLostIsTold(t *testing.T) {
+	r := newRig(t)
+	r.refuse(true, true)
+	r.store.stall = time.Millisecond
+	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text})
+	p.log("one\n")
+	p.print("two")
+	r.poll("it to be read", func() bool { return pipeBytes(p.FD(Stdout)) == 0 })
+	var held []*slot
+	for range writersPerPlace { // as many writers hang
+		held = append(held, must(t, r.store.slots.enter(&p.streams[0].file.segments, nil)))
+	}
+	r.do(p.scope.Close)
+	r.poll("the loss to be told", func() bool {
+		return strings.Contains(r.log.String(), "output is lost: tee is refused, and its log stalls")
+	})
+	if said := r.log.String(); !strings.Contains(said, "bytes=3") {
+		t.Errorf("the log doesn't tell how much was lost:\n%s", said)
+	}
+	for _, h := range held {
+		h.release()
+	}
+	r.waitForStore()
+}
+
+func TestIsRefused(t *testing.T) {
+	for err, want := range map[error]bool{unix.ENOSYS: true, unix.EPERM: true, unix.EAGAIN: false, unix.ENOSPC: false, nil: false} {
+		if got := isRefused(err); got != want {
+			t.Errorf("isRefused(%v) = %v, want %v", err, got, want)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestHandsAreBounded: at most that many workers work at a time, however many programs print.
+func TestHandsAreBounded(t *testing.T) {
+	const most, many = 2, 20
+	r := newRig(t)
+	r.store.poller.most, r.store.poller.patience = most, time.Hour
+	dir := t.TempDir()
+	wrong := make(chan int, 1)
+	var programs []*program
+	for i := range many {
+		p := r.program(Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i))})
+		defer p.Notify(func() {
+			r.store.poller.mu.Lock()
+			n := len(r.store.poller.set.working)
+			r.store.poller.mu.Unlock()
+			if n > most {
+				select {
+				case wrong <- n:
+				default:
+				}
+			}
+			time.Sleep(time.Millisecond) // the other programs print meanwhile
+		})()
+		programs = append(programs, p)
+	}
+	for range 10 {
+		for _, p := range programs {
+			p.print("a line\n")
+		}
+	}
+	for _, p := range programs {
+		r.await(p.drained(), "the lines")
+	}
+	select {
+	case n := <-wrong:
+		t.Errorf("%d hands work, want %d at most", n, most)
+	default:
+	}
+}
+
+// TestHeldUpGiveWay: a worker that waits for something other than bytes releases its place,
+// whatever the others' patience.
+func TestHeldUpGiveWay(t *testing.T) {
+	tests := []struct {
+		name    string
+		options func(dir string) Options
+	}{
+		{"a file that can't be written", func(dir string) Options { return Options{Path: filepath.Join(dir, "file", "web.log")} }},
+		{"the same, output is dropped", func(dir string) Options { return Options{Path: filepath.Join(dir, "file", "web.log"), Drop: true} }},
+		{"a sink that is not there", func(dir string) Options { return Options{Sink: Syslog, Address: filepath.Join(dir, "none")} }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t)
+			r.store.poller.most, r.store.poller.patience = 1, time.Hour
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			held := r.program(test.options(dir))
+			held.print("a line\n")
+			r.poll("the one that is held up", func() bool {
+				set, alive, waiting := r.store.poller.at()
+				return set != nil && alive > waiting && waiting > 0
+			})
+		})
+	}
+}
+
+// TestBusyLeavesToOthers: a program that prints more than a turn moves waits for its next one only
+// while others have output.
+func TestBusyLeavesToOthers(t *testing.T) {
+	p := newRig(t).undrained()
+	if _, err := unix.FcntlInt(uintptr(p.Collector.FD(Stdout)), unix.F_SETPIPE_SZ, turnBytes); err != nil {
+		t.Skipf("cannot make the pipe bigger: %v", err)
+	}
+	poller := &p.store.poller
+	poller.mu.Lock()
+	poller.set = &pollSet{}
+	poller.mu.Unlock()
+	defer func() {
+		poller.mu.Lock()
+		poller.set = nil
+		poller.mu.Unlock()
+	}()
+	p.print(string(make([]byte, turnBytes)))
+	p.mustTurn(false)
+	p.print("a line\n")
+	if p.streams[0].lingerShortly(0) {
+		t.Error("it waits for more of the one program")
+	}
+}

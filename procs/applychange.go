@@ -1,0 +1,215 @@
+package procs
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"superd/config"
+	"superd/logs"
+	"superd/loop"
+)
+
+// unschedules reports whether a change removes the schedule of a one-shot.
+func unschedules(before, after *config.Program) bool {
+	return before.Scheduled() && after.Schedule == "" && after.Type == config.TypeOneshot
+}
+
+// change gives the instance the new definition of its program. Changes that a live run can't take
+// need a restart. A backoff goes on, by the new restart policy. What is to be down stays down.
+func (in *instance) change(c *config.Change) {
+	before, program := in.program, c.Program
+	outdated := in.outdated(in.sup.config)
+	if before == program && !outdated {
+		return // the predecessor has applied it
+	}
+	taken := func(other *instance) bool { return other != in && !other.machine.blockedByConflict }
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.collector.Files()) && in.sup.logFileOwner(files, taken) != nil {
+		in.replace(program)
+		return
+	}
+	m := &in.machine
+	startsNow := !m.desired.up &&
+		(program.Autostart && !before.Autostart && !m.desired.by.is(ActorOperator) ||
+			program.Scheduled() && m.desired.by.is(ActorUnscheduled))
+	restarts := outdated || in.run == nil && c.Restarts()
+	if r := in.run; r != nil {
+		lives := config.CompareProgram(r.program, program)
+		restarts = restarts || lives.Restarts()
+	}
+	// Only the next run uses the new definition
+	goesOn := restarts && in.run != nil && before.Scheduled() && program.Scheduled()
+	in.sup.outputs += fifosOf(program) - fifosOf(before)
+	in.sup.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
+	in.program, m.program = program, program
+	m.runPending = m.runPending && before.Scheduled() // it has no meaning without a schedule
+	m.outdated = m.outdated || restarts && in.run != nil
+	defer in.save()
+	defer in.keepSchedule()
+	if in.run != nil && !restarts {
+		in.changeRun(program)
+	}
+	in.setLogOptions()
+	switch {
+	case in.quarantine != nil:
+	case m.desired.up && m.state == Waiting && !m.runPending && unschedules(before, program):
+		in.do(func() []Effect { return m.wantDown(actor(ActorUnscheduled)) })
+	case startsNow && !restarts:
+		in.do(func() []Effect { return m.wantUp(actor(ActorReload), false) })
+	case !m.desired.up && !startsNow:
+	case !restarts || goesOn:
+		in.reevaluate(before)
+	case len(before.Invalid) > 0 && !program.Autostart:
+		in.do(func() []Effect { return m.wantDown(actor(ActorReload)) })
+	case m.state == Backoff:
+		in.reevaluate(before)
+	default:
+		in.do(func() []Effect { return m.wantAgain(actor(ActorReload), false) })
+	}
+}
+
+// setLogOptions applies the program's log options. During a run that began with others, files, sink
+// and format stay as they are: the output of one run is in one place, in one format.
+func (in *instance) setLogOptions() {
+	if in.logsBy == in.program && (in.run == nil || in.run.program == in.program) {
+		return
+	}
+	o := in.sup.logOptions(in.name, in.program)
+	in.logsBy = in.program
+	if r := in.run; r != nil && r.program != in.program {
+		o = duringRun(in.sup.logOptions(in.name, r.program), o)
+		in.logsBy = nil
+	}
+	logsBefore, before := len(in.collector.Apart()), in.collector.Files()
+	in.collector.SetOptions(o)
+	if len(in.collector.Apart()) > logsBefore {
+		in.sup.tellAdded()
+	}
+	if !in.claimLogFiles(before, in.collector.Files()) {
+		return
+	}
+	if h := in.conflict; h != nil {
+		h.releaseLogFiles() // it may not have to wait for h any more
+	}
+	in.releaseLogFiles()
+}
+
+// duringRun returns the log options for a run that began with others: those of now, except what
+// can't change for its output.
+func duringRun(began, now logs.Options) logs.Options {
+	now.Path, now.Format, now.Split, now.StderrPath = began.Path, began.Format, began.Split, began.StderrPath
+	// The other options of a sink belong to that sink. A command is itself the sink.
+	if now.Sink != began.Sink || began.Sink == logs.Command {
+		now.Sink, now.Address, now.Identifier, now.Facility = began.Sink, began.Address, began.Identifier, began.Facility
+	}
+	return now
+}
+
+// changeRun gives the present run a definition that needs no restart. Its deadlines move by the
+// difference of the time-outs.
+func (in *instance) changeRun(program *config.Program) {
+	r := in.run
+	shift := func(t *loop.Timer, by time.Duration) {
+		if t.Active() && by != 0 {
+			t.Reset(t.Due() + by - in.sup.loop.Now())
+		}
+	}
+	start, stop := program.StartTimeout-r.program.StartTimeout, program.StopTimeout-r.program.StopTimeout
+	if h := r.hook; h != nil { // hooks are identified by their index: keep the lists
+		h.timeout += start
+		if h.limit.Active() {
+			h.due += start
+			shift(h.limit, start)
+		}
+		own := program.Clone()
+		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
+		program = own
+	}
+	// A newline on a descriptor is awaited without an interval, and only once.
+	ready := !reflect.DeepEqual(r.program.Ready, program.Ready) && (program.Ready == nil || program.Ready.FD == 0)
+	health := !reflect.DeepEqual(r.program.Health, program.Health)
+	if r.program = program; r.hook == nil { // else the definition is no configuration's
+		r.config = in.sup.configNumber
+	}
+	if !r.awaitsKill {
+		shift(r.startLimit, start)
+	}
+	if w := r.readiness; w != nil {
+		r.startDeadline += start
+		shift(w.due, start)
+	}
+	shift(r.reloading, start)
+	shift(r.stopping, stop)
+	switch {
+	case ready && r.readiness != nil:
+		in.awaitReady(r.startDeadline)
+	case health && in.machine.state == Running:
+		in.startMonitoring()
+	}
+	if r.stopTimer.Active() {
+		r.stopDeadline += stop
+		shift(r.stopTimer, stop)
+	}
+	if c := r.teardown; c != nil && c.due.Active() {
+		r.teardownDeadline += stop
+		shift(c.due, stop)
+	}
+}
+
+// reevaluate applies the present definition to an instance that is wanted up and whose run has
+// ended.
+func (in *instance) reevaluate(before *config.Program) {
+	m, p := &in.machine, in.program
+	e := in.lastExit
+	success := !m.notStarted && !m.failed && e != nil && e.success(p)
+	start := func() { in.do(func() []Effect { return m.wantUp(actor(ActorReload), false) }) }
+	if before.Scheduled() != p.Scheduled() {
+		if m.state == Waiting || m.state == Exited || m.state == Failed {
+			start() // or wait for the new schedule
+			return
+		}
+		m.runPending = true // it has got a schedule while a run is under way
+	}
+	switch m.state {
+	case TearingDown:
+		m.reevaluate(before, success)
+	case Backoff:
+		switch {
+		case m.resourceShortage: // retried under any policy
+		case success && p.Restart != config.RestartAlways:
+			in.do(func() []Effect { return m.endBackoff(RunEndedDone) })
+		case p.Restart == config.RestartNever:
+			in.do(func() []Effect { return m.endBackoff(RunEndedFinal) })
+		case p.Backoff != before.Backoff:
+			m.delay = restartDelay(p.Backoff, m.restartAttempts, m.rng)
+			in.restartTimer.Reset(in.sinceAt + m.delay - in.sup.loop.Now())
+		}
+	case Exited:
+		if p.Restart == config.RestartAlways || !success && p.Restart == config.RestartOnFailure {
+			start()
+		}
+	case Failed:
+		switch {
+		case p.Restart == config.RestartNever:
+			if in.restartTimer != nil {
+				m.makeFinal(RunEndedFinal)
+				in.stayFailed()
+			}
+		case before.Restart == config.RestartNever, m.startLimitHit && p.StartLimit.Failures == 0:
+			start()
+		case m.startLimitHit && p.StartLimit.RetryAfter != before.StartLimit.RetryAfter:
+			if m.outcome = m.retrySlowly(); m.outcome == RunEndedFinal {
+				in.stayFailed()
+				return
+			}
+			in.perform(Disarm)
+			in.armRestart(in.sinceAt + m.delay - in.sup.loop.Now())
+		}
+	}
+}
+
+// stayFailed ends the slow retry of an instance that hit its start limit.
+func (in *instance) stayFailed() {
+	in.perform(Disarm)
+	in.sup.endedForGood(in)
+}

@@ -1,0 +1,248 @@
+package procs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// shownHops bounds how many steps of a chain of waiting programs a reason shows; a [Diagnosis] has
+// all of them.
+const shownHops = 3
+
+// waitReason returns what blocks the start of the instance and, in at most shownHops steps, the
+// cause of that.
+func (in *instance) waitReason() Reason {
+	m := &in.machine
+	e := in.blocker()
+	switch {
+	case e == nil && in.conflict != nil:
+		return Reason{ReasonWaitsForConflict,
+			fmt.Sprintf("%s is gone, in whose place it comes and which is %s",
+				in.conflict.name, in.conflict.machine.state)}
+	case e != nil:
+	case m.restartPending:
+		return Reason{ReasonWaitsForDependents, in.lastUsers() + " down, to be started anew"}
+	default:
+		return Reason{Kind: ReasonAboutToStart}
+	}
+	var text strings.Builder
+	for hop := range shownHops {
+		if hop > 0 {
+			text.WriteString(", which waits for ")
+		}
+		worst := e.worst()
+		text.WriteString(e.to.called(worst))
+		next := (*edge)(nil)
+		if worst != nil && worst.machine.state == Waiting {
+			next = worst.blocker()
+		}
+		if next == nil || hop == shownHops-1 {
+			text.WriteString(", " + e.describe(worst))
+			break
+		}
+		e = next
+	}
+	if others := m.unmet() - 1; others > 0 {
+		fmt.Fprintf(&text, "; and for %d more", others)
+	}
+	return Reason{ReasonWaitsForDependency, text.String()}
+}
+
+// blocker returns the edge to the program with the lowest availability that blocks the start; nil
+// without one.
+func (in *instance) blocker() (worst *edge) {
+	if !in.machine.waiting() {
+		return nil
+	}
+	for _, e := range in.edges {
+		if e.met() {
+			continue
+		}
+		if worst == nil || e.availability() < worst.availability() {
+			worst = e
+		}
+		if e.availability() == down && !e.order {
+			return e
+		}
+	}
+	return worst
+}
+
+// met reports whether the edge blocks no start.
+func (e *edge) met() bool { return e.availability() >= up }
+
+// availability returns the program's availability as the edge counts it: for an ordering
+// availabilityCount if no instance is on its way up.
+func (e *edge) availability() availability {
+	if e.order {
+		return e.to.published.ahead
+	}
+	return e.to.published.availability
+}
+
+// worst returns the instance with the lowest availability that matters to the edge; nil without
+// one.
+func (e *edge) worst() (worst *instance) {
+	for _, in := range e.to.instances {
+		if e.order && !in.published.holding {
+			continue
+		}
+		if worst == nil || in.published.availability < worst.published.availability {
+			worst = in
+		}
+	}
+	return worst
+}
+
+// called returns the name of in or, if that is nil, of the program.
+func (n *node) called(in *instance) string {
+	if in == nil {
+		return n.name
+	}
+	return in.name
+}
+
+// describe returns what the program at the end of the edge does, by its instance in; nil if it has
+// none.
+func (e *edge) describe(in *instance) string {
+	if in == nil {
+		return "which has no instances: " + e.from.sup.emptied(e.to.name)
+	}
+	return in.describe()
+}
+
+// describe returns what the instance does while others wait for it: "which failed: exit status 3
+// after 12ms".
+func (in *instance) describe() string {
+	m := &in.machine
+	switch {
+	case in.unkillable != "":
+		return "which can't be stopped: " + in.unkillable
+	case in.quarantine != nil:
+		return "which is " + m.stateReason.String()
+	}
+	switch m.state {
+	case Stopped:
+		switch {
+		case m.desired.by.is(ActorOperator):
+			return "which the operator has stopped"
+		case m.exitReason.Kind != ReasonNone:
+			return "which is " + m.stateReason.String()
+		}
+		return "which is stopped"
+	case Waiting:
+		if m.restartPending {
+			return "which is about to be started anew"
+		}
+		return "which waits in turn"
+	case Exited:
+		return "which has ended and stays down: " + m.exitReason.String()
+	case Failed:
+		text := "which failed: " + m.stateReason.String()
+		if t := in.restartTimer; t != nil {
+			text += "; tried again at " + in.shownTime(t.Due())
+		}
+		return text
+	case Backoff:
+		text := "which is in back-off"
+		if t := in.restartTimer; t != nil {
+			text += " until " + in.shownTime(t.Due())
+		}
+		return text + ": " + m.exitReason.String()
+	case Running:
+		if in.isOneShot() {
+			return "which has not ended yet"
+		}
+		return "which is running"
+	case Spawning, Starting:
+		if !m.mustEnd() {
+			return "which is starting"
+		}
+	case TearingDown:
+		if !m.mustEnd() {
+			return "which has just ended: " + m.exitReason.String()
+		}
+	}
+	switch {
+	case !m.desired.up:
+		return "which is being stopped by " + m.desired.by.String()
+	case m.restartPending:
+		return "which is being restarted " + m.startReason.ofStart()
+	case m.requirementsLost():
+		return "which has to stop, too"
+	}
+	return "which is stopping"
+}
+
+// shownTime returns a time of the loop's clock as a time of day.
+func (in *instance) shownTime(at time.Duration) string {
+	return in.sup.wallAt(at).Format(time.TimeOnly)
+}
+
+// lostRequirement returns which requirement the instance has lost, and the reason of the restart
+// once it is back.
+func (in *instance) lostRequirement() (cause, why Reason) {
+	e := in.blocker()
+	worst := e.worst()
+	name := e.to.called(worst)
+	return Reason{ReasonDependencyLost, name + ", " + e.describe(worst)},
+		Reason{ReasonDependencyBack, name + " is back"}
+}
+
+// lastUsers names one dependent that must be down before the instance, and counts the others: "web
+// and 3 more are".
+func (in *instance) lastUsers() string {
+	n := in.machine.own
+	others := n.dependents + n.leaving - 1
+	for _, e := range n.edges {
+		if s := e.from.published; e.order && !s.going || !s.alive {
+			continue
+		}
+		if others > 0 {
+			return fmt.Sprintf("%s and %d more are", e.from.name, others)
+		}
+		return e.from.name + " is"
+	}
+	return "others are"
+}
+
+// waitsFor returns, line by line, what the instance waits for and what that waits for, down to the
+// cause.
+func (in *instance) waitsFor() []string {
+	const shown, ends = 5, 6
+	m := &in.machine
+	if m.state != Waiting {
+		return nil
+	}
+	var lines []string
+	left := 0
+	for _, first := range in.edges {
+		if first.met() {
+			continue
+		}
+		if len(lines) >= shown {
+			left++
+			continue
+		}
+		var path []string
+		met := map[*node]bool{}
+		last, by := in, first
+		for e := first; e != nil && !met[e.to]; {
+			met[e.to] = true
+			last, by = e.worst(), e
+			path = append(path, e.to.called(last))
+			if e = nil; last != nil && last.machine.state == Waiting {
+				e = last.blocker()
+			}
+		}
+		if cut := len(path) - 2*ends; cut > 1 {
+			path = append(append(path[:ends:ends], fmt.Sprintf("… %d more …", cut)), path[len(path)-ends:]...)
+		}
+		lines = append(lines, strings.Join(path, ", which waits for ")+", "+by.describe(last))
+	}
+	if left > 0 {
+		lines = append(lines, fmt.Sprintf("%d more", left))
+	}
+	return lines
+}

@@ -1,0 +1,124 @@
+package procs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"superd/internal/passwd"
+	"superd/internal/procfs"
+)
+
+// A claimCheck decides whether processes belong to an instance. Their environment tags say so, but
+// any user may give such an environment to a process. A believed process quarantines its instance,
+// or is adopted as its main process.
+//
+// A process is believed if one of these holds.
+//   - Its real user is root, superd's, or the program's: none of these needs a trick to control
+//     the program. The effective user does not count: any user may start a program that changes
+//     it, such as su(1), with any environment.
+//   - It descends from the keeper: then superd started it, directly or indirectly.
+//   - It has one of the instance's FIFOs open, which no other user may open. This covers a program
+//     that starts as root, changes its user, and has outlived the keeper.
+//
+// A process with an invocation id from a lookup request is believed without that: the id is secret.
+type claimCheck struct {
+	fifoDir string
+	keeper  int                            // its pid; 0: none
+	users   func(instance string) []string // users that the instance's program runs as
+	uids    map[string][]uint32            // cache of resolved users, by instance
+}
+
+// believes reports whether the tags of a process are true; false if it has ended.
+func (c *claimCheck) believes(t *trace) bool {
+	uid, err := realUser(t.stat.Pid)
+	if err != nil {
+		return false
+	}
+	if now, err := procfs.ReadStat(t.stat.Pid); err != nil || now.Start != t.stat.Start {
+		return false // the pid is another process's by now
+	}
+	if uid == 0 || uid == uint32(os.Geteuid()) || slices.Contains(c.usersOf(t.instance), uid) {
+		return true
+	}
+	if c.keeper != 0 {
+		if keeper, err := procfs.ReadStat(c.keeper); err == nil && descends(t.stat, &keeper) {
+			return true
+		}
+	}
+	return c.hasFIFO(t)
+}
+
+func (c *claimCheck) usersOf(instance string) []uint32 {
+	uids, known := c.uids[instance]
+	if known || c.users == nil {
+		return uids
+	}
+	for _, name := range c.users(instance) {
+		if user, err := passwd.System().User(name); err == nil {
+			uids = append(uids, user.UID)
+		}
+	}
+	if c.uids == nil {
+		c.uids = map[string][]uint32{}
+	}
+	c.uids[instance] = uids
+	return uids
+}
+
+// hasFIFO reports whether the process has a FIFO of the instance open. The path in /proc is not
+// enough: in a mount namespace of the process it may name another file.
+func (c *claimCheck) hasFIFO(t *trace) bool {
+	if t.instance == "" || t.instance != filepath.Base(t.instance) {
+		return false
+	}
+	path := filepath.Join(c.fifoDir, t.instance)
+	var all []unix.Stat_t
+	var names []string
+	for _, suffix := range []string{"", ":stderr", ":stdin"} {
+		names = append(names, t.instance+suffix)
+		var st unix.Stat_t
+		if unix.Lstat(path+suffix, &st) == nil {
+			all = append(all, st)
+		}
+	}
+	for name, target := range procfs.Descriptors(t.stat.Pid) {
+		// Stat only what may be a FIFO of the instance: a file of another file system may hang.
+		if !slices.Contains(names, filepath.Base(strings.TrimSuffix(target, " (deleted)"))) {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d/fd/%s", t.stat.Pid, name), &st) != nil {
+			continue
+		}
+		same := func(own unix.Stat_t) bool { return own.Dev == st.Dev && own.Ino == st.Ino }
+		if slices.ContainsFunc(all, same) {
+			return true
+		}
+	}
+	return false
+}
+
+// realUser returns the real user of a process. Source: proc_pid_status(5).
+func realUser(pid int) (uint32, error) {
+	var buf [4096]byte
+	n, err := procfs.ReadSmall("/proc/"+strconv.Itoa(pid)+"/status", buf[:])
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(buf[:n]) {
+		if ids, ok := bytes.CutPrefix(line, []byte("Uid:")); ok {
+			if fields := bytes.Fields(ids); len(fields) > 0 {
+				uid, err := strconv.ParseUint(string(fields[0]), 10, 32)
+				return uint32(uid), err
+			}
+		}
+	}
+	return 0, fmt.Errorf("read user of process %d: not in the form of proc_pid_status(5)", pid)
+}

@@ -1,0 +1,99 @@
+package procs
+
+import (
+	"slices"
+	"strings"
+
+	"superd/config"
+)
+
+// An instance must wait until each conflicting instance is gone. If it has no number, the numbered
+// instances of its program conflict with it; if it has one, the unnumbered instance does. The owner
+// of its log file conflicts with it, too.
+
+// conflictOf returns an instance that must be gone before in may start; nil without a conflict.
+func (s *Supervisor) conflictOf(in *instance) *instance {
+	if other := s.byName[programOf(in.name)]; other != nil && other != in {
+		return other
+	}
+	if !numbered(in.name) {
+		for _, other := range s.instancesOf(in.program.Name) {
+			if other != in {
+				return other
+			}
+		}
+	}
+	named := namesLogFile(in.program)
+	return s.logFileOwner(in.collector.Files(), func(other *instance) bool {
+		return other != in && (other.removed || named && !other.machine.blockedByConflict)
+	})
+}
+
+// namesLogFile reports whether the definition names a log file: only then can another instance own
+// it.
+func namesLogFile(p *config.Program) bool { return p.Log.File != "" || p.Log.StderrFile != "" }
+
+// logFileOwner returns an instance that owns one of these log files and satisfies counts; nil
+// without one.
+func (s *Supervisor) logFileOwner(files []string, counts func(*instance) bool) *instance {
+	for _, f := range files {
+		if i := slices.IndexFunc(s.logFileOwners[f], counts); i >= 0 {
+			return s.logFileOwners[f][i]
+		}
+	}
+	return nil
+}
+
+// claimLogFiles records that the instance owns files and no longer owns before; either may be
+// empty. It reports whether the two differ.
+func (in *instance) claimLogFiles(before, files []string) (moved bool) {
+	if slices.Equal(files, before) {
+		return false
+	}
+	writers := in.sup.logFileOwners
+	for _, f := range before {
+		if writers[f] = slices.DeleteFunc(writers[f], func(other *instance) bool { return other == in }); len(writers[f]) == 0 {
+			delete(writers, f)
+		}
+	}
+	for _, f := range files {
+		writers[f] = append(writers[f], in)
+	}
+	return true
+}
+
+func numbered(instance string) bool { return strings.Contains(instance, "@") }
+
+// findConflict looks for a conflict and records whether it blocks the start.
+func (in *instance) findConflict() {
+	in.conflict = in.sup.conflictOf(in)
+	in.machine.blockedByConflict = in.conflict != nil
+	if h := in.conflict; h != nil {
+		h.conflicting = append(h.conflicting, in)
+	}
+}
+
+// releaseLogFiles starts what waited for this instance, after that is gone or has other log files.
+func (in *instance) releaseLogFiles() {
+	waiting := in.conflicting
+	in.conflicting = nil
+	for _, other := range waiting {
+		if other.scope.Closed() || other.conflict != in {
+			continue
+		}
+		other.findConflict()
+		if !other.machine.blockedByConflict {
+			other.enqueue()
+		}
+	}
+}
+
+// replace retires the instance and has another one with that definition take its place. It is used
+// where another instance still owns the new log file.
+func (in *instance) replace(program *config.Program) {
+	w := in.machine.desired
+	in.retire(actor(ActorReload))
+	in.replacement, in.replacementTarget = program, &w
+	in.relink()
+	in.save()
+}

@@ -1,0 +1,44 @@
+package procs
+
+import (
+	"fmt"
+	"testing"
+
+	"superd/config"
+)
+
+// BenchmarkRoom starts a superd with programs that name their log files, then replaces all programs
+// by as many others. The time per program must not depend on their number.
+func BenchmarkRoom(b *testing.B) {
+	programs := func(prefix string, n int) *config.Config {
+		c := &config.Config{}
+		for i := range n {
+			c.Programs = append(c.Programs, programNamed(fmt.Sprintf("%s%05d", prefix, i), func(p *config.Program) { p.Log.File = fmt.Sprintf("%s-%d", prefix, i) }))
+		}
+		return c
+	}
+	for _, n := range []int{1000, 4000} {
+		before, after := programs("a", n), programs("b", n)
+		b.Run(fmt.Sprintf("New/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				quickSupervisor(before)
+			}
+		})
+		b.Run(fmt.Sprintf("replaced/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				v, s := quickSupervisor(before)
+				s.Start(func() {})
+				for s.counts[Running] < n && v.Step() {
+				}
+				b.StartTimer()
+				s.compareAndApply(after)
+				for (s.counts[Running] < n || len(s.instances) > n) && v.Step() {
+				}
+				if s.counts[Running] != n {
+					b.Fatal(s.counts)
+				}
+			}
+		})
+	}
+}

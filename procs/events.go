@@ -1,0 +1,151 @@
+package procs
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"superd/pidfd"
+	"superd/procs/eventlog"
+)
+
+// outputLines is how many of the last lines of a failed run are recorded.
+const outputLines = 5
+
+// record puts e into the event log, if there is one.
+func (s *Supervisor) record(e eventlog.Event) {
+	if s.options.Events == nil {
+		return
+	}
+	if e.At.IsZero() {
+		e.At = s.loop.Wall()
+	}
+	s.options.Events.Queue(e)
+	s.WriteSoon()
+}
+
+// because returns the event with its reason.
+func because(e eventlog.Event, r Reason) eventlog.Event {
+	e.Reason, e.ReasonKind = r.String(), r.Kind.String()
+	return e
+}
+
+// byOperator returns the event with the operator as its actor.
+func byOperator(e eventlog.Event) eventlog.Event {
+	by := actor(ActorOperator)
+	e.By, e.ByKind = by.String(), by.Kind.String()
+	return e
+}
+
+// record puts an event of the instance into the event log.
+func (in *instance) record(e eventlog.Event) {
+	e.Instance, e.Program = in.name, in.program.Name
+	if e.Run == "" && in.run != nil {
+		e.Run = in.run.invocationID
+	}
+	in.sup.record(e)
+}
+
+// recordState records a change of the shown state, or a stop that goes on to SIGKILL.
+func (in *instance) recordState(from State) {
+	if to := in.machine.state; from.String() == to.String() && to != Killing {
+		return
+	}
+	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.machine.state.String()}
+	if in.awaitsSchedule() {
+		kind, text := in.explained()
+		e.Reason, e.ReasonKind = text, kind.String()
+	} else {
+		e = because(e, in.machine.stateReason)
+	}
+	if in.restartTimer != nil {
+		e.RestartIn = new(in.machine.delay.Seconds())
+	}
+	in.record(e)
+}
+
+func (in *instance) recordStart() {
+	if in.run.told.Start {
+		return
+	}
+	why := in.machine.startReason
+	in.record(eventlog.Event{
+		Kind: eventlog.Start, Pid: in.run.process.Pid(),
+		Reason: why.ofStart(), ReasonKind: why.Kind.String(),
+	})
+}
+
+// recordNoStart records a start that failed, with the output of its hooks.
+func (in *instance) recordNoStart(r *run, reason Reason) {
+	in.record(because(eventlog.Event{Kind: eventlog.NoStart}, reason))
+	if r.touched {
+		in.recordOutput()
+	}
+}
+
+// recordExit records the end of the main process, before the machine steps.
+func (in *instance) recordExit(r *run, pid int, exit pidfd.Exit, ran time.Duration) {
+	if in.sup.options.Events == nil {
+		return
+	}
+	e := because(eventlog.Event{
+		Kind: eventlog.Exit, Pid: pid, Exit: &eventlog.ExitStatus{Known: exit.Known},
+		Started: in.sup.wallAt(r.startedAt), Duration: new(ran.Seconds()),
+	}, exitReason(exit))
+	switch {
+	case !exit.Known:
+	case exit.Signal != 0:
+		e.Exit.Signal = new(signalName(exit.Signal))
+	default:
+		e.Exit.Code = &exit.Code
+	}
+	if exit.Known {
+		e.CPU = new((exit.UserTime + exit.SystemTime).Seconds())
+		e.MaxRSS, e.RSSBound = exit.MaxRSSBytes, in.sup.maxRSS.bounds(exit.MaxRSSBytes)
+	}
+	if !r.told.Exit {
+		in.record(e)
+	}
+	success := exit.Known && exit.Signal == 0 && slices.Contains(r.program.SuccessExitCodes, exit.Code)
+	switch m := &in.machine; {
+	case m.state == Starting, (m.state == Running || m.state == StopPending) && !success,
+		m.failureReason.Kind != ReasonNone:
+		in.recordOutput()
+	}
+}
+
+// recordOutput records the last lines of the run once they are in its log.
+func (in *instance) recordOutput() {
+	events := in.sup.options.Events
+	if events == nil {
+		return
+	}
+	e := eventlog.Event{At: in.sup.loop.Wall(), Kind: eventlog.Output, Instance: in.name, Program: in.program.Name, Run: in.run.invocationID}
+	in.collector.Tail(func(end []byte, cut bool) {
+		if e.Output = lastLines(string(end), cut, outputLines); e.Output != nil {
+			events.Queue(e)
+			in.sup.scope.Post(in.sup.WriteSoon)
+		}
+	})
+}
+
+// lastLines returns the last n lines of text as valid UTF-8, without empty lines at the end. cut
+// reports that text may begin within a line: that line counts only if it is the only one.
+func lastLines(text string, cut bool, n int) []string {
+	text = strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\r\n")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	switch {
+	case cut && len(lines) == 1:
+		lines[0] = "…" + lines[0]
+	case cut:
+		lines = lines[1:]
+	}
+	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		lines[i] = strings.TrimSuffix(line, "\r")
+	}
+	return lines
+}

@@ -1,0 +1,352 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/loop"
+	"superd/pidfd"
+	"superd/procs/probe"
+)
+
+// probeSuffix ends the name of the tree of an instance's exec checks. It is unambiguous: no
+// instance name has a colon.
+const probeSuffix = ":probe"
+
+// An execProbe runs the exec checks of an instance, one at a time. It has its own tree, so that a
+// check can be killed with all its processes while the program lives.
+type execProbe struct {
+	in         *instance
+	tree       Tree
+	recorded   bool       // the journal has the path of tree, or could not be written
+	check      *execCheck // under way; nil without one
+	cleaningUp bool       // of the processes that an earlier superd, or a check, left
+	waiting    []func()   // called when no process of a check lives
+	hangsIn    string     // what a cancelled worker has not returned from; empty without one
+}
+
+// An execCheck is one check.
+type execCheck struct {
+	probe      *execProbe
+	done       func(error)
+	stopped    bool
+	unrecorded bool // it waits until the journal has the path of the tree
+
+	scope   *loop.Scope // of its process
+	pending PendingSpawn
+	process Process
+	watched bool // superd learns of its end at once
+}
+
+// probes returns the instance's execProbe, made on first use. place is the path of the tree of an
+// earlier superd.
+func (in *instance) probes(place string) *execProbe {
+	if in.execProbe == nil {
+		in.execProbe = &execProbe{in: in, tree: in.sup.system.NewTree(in.name+probeSuffix, place), recorded: place != ""}
+		if place == "" {
+			in.save()
+		}
+	}
+	return in.execProbe
+}
+
+// probing reports whether a process of a check may live.
+func (in *instance) probing() bool { return in.execProbe != nil && in.execProbe.busy() }
+
+func (s *execProbe) busy() bool { return s.check != nil || s.cleaningUp }
+
+// whenFree calls f when no process of a check lives: before it returns, if that is so already.
+func (s *execProbe) whenFree(f func()) {
+	if !s.busy() {
+		f()
+		return
+	}
+	s.waiting = append(s.waiting, f)
+}
+
+// free calls the waiting functions in order until one makes the probe busy.
+func (s *execProbe) free() {
+	for len(s.waiting) > 0 && !s.busy() {
+		first := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		first()
+	}
+}
+
+// An execChecker is the [probe.Checker] of a command.
+type execChecker struct {
+	in      *instance
+	run     *run
+	command []string
+}
+
+// Check implements [probe.Checker].
+func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
+	s := c.in.probes("")
+	k := &execCheck{probe: s, done: done}
+	s.whenFree(func() {
+		s.check = k
+		switch {
+		case k.stopped:
+			c.in.scope.Post(func() { k.end(errCheckStopped) })
+		case s.hangsIn != "":
+			err := fmt.Errorf("a check before still hangs in %s; %s", s.hangsIn, hangHint)
+			c.in.scope.Post(func() { k.end(err) })
+		default:
+			k.begin(c)
+		}
+	})
+	return k.stop
+}
+
+var errCheckStopped = errors.New("stopped")
+
+// begin starts the check once the journal has the path of the tree. A successor looks there for
+// what the check left.
+func (k *execCheck) begin(c *execChecker) {
+	s := k.probe
+	if s.recorded {
+		k.spawn(c)
+		return
+	}
+	k.unrecorded = true
+	c.in.sup.afterSaving(func(error) {
+		s.recorded = true
+		if k.unrecorded {
+			k.unrecorded = false
+			k.spawn(c)
+		}
+	})
+}
+
+// spawn has a worker start the command like the program, but without capture of its output.
+func (k *execCheck) spawn(c *execChecker) {
+	program := c.run.program.Clone()
+	program.Command = c.command
+	program.Log.Format = config.LogDirect
+	spec := c.in.spec(c.run, program, nil)
+	spec.Tree = k.probe.tree
+	spec.Outputs = []Outlet{{ReadFD: -1, Direct: func(uint32) (int, error) { return c.in.sup.system.Nowhere() }}}
+	spec.Own.Set("SUPERD_PROBE", "1")
+	k.pending = c.in.sup.system.Spawn(spec, k.spawned)
+}
+
+// spawned takes the worker's result.
+func (k *execCheck) spawned(child Child, err error) {
+	in := k.probe.in
+	k.pending = nil
+	in.clearProbeUnkillable()
+	if err != nil {
+		if faultIn(err) == faultResource {
+			err = probe.Uncounted{Err: err}
+		}
+		k.end(err)
+		return
+	}
+	k.process, k.scope = child.Process, in.scope.Child()
+	k.watched = in.sup.own(k.scope, k.process, "", k.reap)
+	if k.stopped {
+		k.kill()
+	}
+}
+
+// stop ends the check and all its processes.
+func (k *execCheck) stop() (begun bool) {
+	if k.stopped {
+		return true
+	}
+	k.stopped = true
+	if k.unrecorded {
+		k.unrecorded, k.probe.check = false, nil
+		k.probe.in.scope.Post(func() { k.done(errCheckStopped) })
+		k.probe.free()
+		return false
+	}
+	begun = k.pending == nil || !k.pending.Queued()
+	switch {
+	case k.process != nil && k.scope.Closed(): // superd is ending
+	case k.process != nil:
+		k.kill()
+	case k.pending != nil:
+		k.cancel()
+	}
+	return begun
+}
+
+// cancel ends a check that has not started. The worker may hang: only further checks wait for it.
+// If it is too late to cancel, a child that had not executed the command was killed. The child may
+// not have run by then, so cancel is tried again before the check is reported as unkillable.
+func (k *execCheck) cancel() {
+	if k.canceled() {
+		return
+	}
+	s := k.probe
+	s.in.scope.After(killPause, func() {
+		if k.pending != nil && !k.canceled() {
+			s.markUnkillable("check: " + s.in.sup.hungStart(k.pending))
+		}
+	})
+}
+
+// canceled cancels the start of the check if that is possible, and reports whether it was.
+func (k *execCheck) canceled() bool {
+	s, stage := k.probe, k.pending.Stage()
+	back := func() {
+		s.hangsIn = ""
+		k.done(errCheckStopped)
+	}
+	if !k.pending.Cancel(back) {
+		return false
+	}
+	k.pending = nil
+	s.hangsIn, s.check = stage, nil
+	s.free()
+	return true
+}
+
+func (k *execCheck) kill() {
+	in := k.probe.in
+	if err := k.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
+		in.sup.log.Error("check not killed", "instance", in.name, "pid", k.process.Pid(), "error", err)
+	}
+	if err := k.probe.tree.Kill(); err != nil {
+		in.sup.log.Error("tree of a check not killed", "instance", in.name, "error", err)
+	}
+	pid := k.process.Pid()
+	k.scope.After(killPause, func() { k.probe.reportUnkillable(pid) })
+}
+
+// reap takes the status of the command when it has ended.
+func (k *execCheck) reap() {
+	if k.process == nil {
+		return
+	}
+	if k.watched { // it has ended, and until it is reaped its process group keeps its number
+		if err := k.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
+			k.probe.in.sup.log.Debug("group of a check not killed", "instance", k.probe.in.name, "error", err)
+		}
+	}
+	exit, ended := k.probe.in.sup.wait(k.process)
+	if !ended {
+		return
+	}
+	k.scope.Close()
+	k.process = nil
+	var err error
+	if !exit.Success() {
+		err = errors.New(exit.String())
+	}
+	k.probe.cleanUp(func() { k.end(err) })
+}
+
+// end reports the result of the check, of which no process is left.
+func (k *execCheck) end(err error) {
+	s := k.probe
+	s.check = nil
+	s.in.clearProbeUnkillable()
+	k.done(err)
+	s.free()
+}
+
+// cleanUp kills the processes in the tree and calls f when none lives.
+func (s *execProbe) cleanUp(f func()) {
+	in := s.in
+	s.cleaningUp = true
+	scope := in.scope.Child()
+	living := map[int]bool{}
+	var round *loop.Scope
+	finish := func() {
+		scope.Close()
+		s.cleaningUp = false
+		in.clearProbeUnkillable()
+		f()
+		s.free()
+	}
+	if s.tree.Empty() {
+		finish()
+		return
+	}
+	var look func()
+	meet := func(found []Member) {
+		if scope.Closed() {
+			for _, m := range found {
+				m.Process.Close()
+			}
+			return
+		}
+		clear(living)
+		if len(found) == 0 {
+			finish()
+			return
+		}
+		if err := s.tree.Kill(); err != nil {
+			in.sup.log.Error("tree of a check not killed", "instance", in.name, "error", err)
+		}
+		round = scope.Child()
+		again := func() {
+			round.Close()
+			look()
+		}
+		for _, m := range found {
+			pid := m.Process.Pid()
+			living[pid] = true
+			round.Defer(func() { m.Process.Close() })
+			if err := m.Process.Signal(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
+				in.sup.log.Error("signal not sent", "instance", in.name, "pid", pid, "signal", "SIGKILL", "error", err)
+			}
+			var watch *loop.Watch
+			watch, err := round.OnReadable(m.Process.FD(), func() {
+				watch.Stop()
+				delete(living, pid)
+				if len(living) == 0 {
+					again()
+				}
+			})
+			if err != nil {
+				round.After(unwatchedPause, again)
+			}
+		}
+	}
+	look = func() { s.tree.Look(meet) }
+	scope.After(killPause, func() { s.reportUnkillable(slices.Sorted(maps.Keys(living))...) })
+	look()
+}
+
+// reportUnkillable reports the processes of a check that SIGKILL did not end.
+func (s *execProbe) reportUnkillable(pids ...int) {
+	in := s.in
+	var text []string
+	for _, pid := range pids {
+		text = append(text, fmt.Sprintf("process %d of a check does not die: it waits in %s",
+			pid, in.sup.system.WaitsIn(pid).Text))
+	}
+	if len(text) > 0 {
+		s.markUnkillable(strings.Join(text, "; "))
+	}
+}
+
+// markUnkillable records that a check has an unkillable process.
+func (s *execProbe) markUnkillable(why string) {
+	in := s.in
+	in.ownProblems().probeUnkillable = why
+	in.sup.log.Error("check is stuck", "instance", in.name, "reason", in.probeUnkillable)
+	if r := in.run; r != nil && r.teardown == nil && in.machine.state == TearingDown {
+		in.markUnkillable(in.probeUnkillable) // the end of the run waits for it
+	}
+}
+
+// clearProbeUnkillable clears the record of an unkillable check.
+func (in *instance) clearProbeUnkillable() {
+	if in.probeUnkillable != "" && in.unkillable == in.probeUnkillable {
+		in.clearUnkillable()
+	}
+	if in.probeUnkillable != "" {
+		in.probeUnkillable = ""
+	}
+}

@@ -1,0 +1,111 @@
+package procs
+
+import (
+	"fmt"
+	"slices"
+
+	"superd/config"
+)
+
+// endedForGood handles an instance that stays down by itself: exited, or failed without a retry. It
+// ends superd where the configuration says so for a single instance.
+func (s *Supervisor) endedForGood(in *instance) {
+	switch when := s.config.Superd.ExitWhen; {
+	case s.shutdown != nil || s.endDecided:
+	case in.program.Essential:
+		s.endWith(in, Reason{ReasonEssentialEnded,
+			fmt.Sprintf("%s is essential and ended for good: %s", in.name, in.machine.stateReason)})
+	case when == config.ExitAnyFailed && in.machine.state == Failed:
+		s.endWith(in, Reason{ReasonAnyFailed,
+			fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.stateReason)})
+	}
+}
+
+// endIfAnyFailed ends superd where a new configuration says so for an instance that failed before.
+func (s *Supervisor) endIfAnyFailed() {
+	if s.config.Superd.ExitWhen != config.ExitAnyFailed || s.shutdown != nil || s.endDecided {
+		return
+	}
+	if first := s.firstFailed(); first != nil {
+		s.endedForGood(first)
+	}
+}
+
+// endWith shuts down, after the turn's other work, with the exit status of the instance. The first
+// call decides.
+func (s *Supervisor) endWith(in *instance, why Reason) {
+	s.endDecided = true
+	s.exitStatus = in.exitStatus()
+	s.scope.Post(func() {
+		if s.shutdown == nil {
+			s.beginShutdown(why, 0)
+		}
+	})
+}
+
+// endIfAllEnded ends superd where the configuration says so once all instances have ended. It
+// checks after the turn's other work, which may start one.
+func (s *Supervisor) endIfAllEnded() {
+	if s.config.Superd.ExitWhen != config.ExitAllExited || s.endPosted || !s.allEnded() {
+		return
+	}
+	s.endPosted = true
+	s.scope.Post(func() {
+		s.endPosted = false
+		if s.shutdown == nil && !s.endDecided && s.allEnded() {
+			s.exitStatus = s.firstFailure()
+			s.beginShutdown(Reason{ReasonAllEnded,
+				fmt.Sprintf("exit_when = %q and all have ended", config.ExitAllExited)}, 0)
+		}
+	})
+}
+
+// firstFailure returns the exit status of the instance that failed first, of those that stay
+// failed; 0 without one.
+func (s *Supervisor) firstFailure() int {
+	if first := s.firstFailed(); first != nil {
+		return first.exitStatus()
+	}
+	return 0
+}
+
+// firstFailed returns the instance that failed first, of those that stay failed; nil without one.
+func (s *Supervisor) firstFailed() (first *instance) {
+	for _, in := range s.instances {
+		if in.machine.state == Failed && in.restartTimer == nil && (first == nil || in.sinceAt < first.sinceAt) {
+			first = in
+		}
+	}
+	return first
+}
+
+// allEnded reports whether every instance is down and none will start again by itself. A waiting
+// instance counts if it waits for one that is down. Before the first start nothing has ended, and
+// an instance that is being removed may end the conflict of another.
+func (s *Supervisor) allEnded() bool {
+	if !s.begun || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances)-int(s.loggers) || len(s.reconcileQueue) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.instances, func(in *instance) bool {
+		if in.isLogger() {
+			return false // the shutdown ends it
+		}
+		return !in.machine.state.AtRest() && in.machine.state != Waiting || in.restartTimer != nil || in.removed || in.machine.state == Waiting && in.comes() || in.awaitsSchedule()
+	})
+}
+
+// exitStatus returns superd's exit status if this instance decides it: its exit code, 128 and the
+// signal's number after a signal, 1 if it could not be started or its exit is unknown.
+func (in *instance) exitStatus() int {
+	switch e := in.lastExit; {
+	case in.machine.notStarted || e == nil || !e.Known, in.machine.state == Failed && e.Signal == "" && e.Code == 0:
+		return 1
+	case e.Signal != "":
+		return 128 + e.signal
+	default:
+		return e.Code
+	}
+}
+
+// ExitStatus returns superd's exit status after the shutdown: 0 unless a program decides it.
+func (s *Supervisor) ExitStatus() int { return s.exitStatus }

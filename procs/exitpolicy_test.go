@@ -1,0 +1,235 @@
+package procs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/loop"
+	"superd/pidfd"
+	"superd/procs/notify"
+)
+
+// quietWorld returns a world without faults in which programs run without end, and a function that
+// reports whether superd has ended.
+func quietWorld(seed uint64, conf *config.Config) (h *history, ended func() bool) {
+	h = newHistory(seed, defect{}, false)
+	h.kernel.mix = faultMix{}
+	h.sup.onEnd = func() { h.ended = true }
+	h.sup.compareAndApply(conf)
+	h.v.RunFor(time.Minute)
+	return h, func() bool { h.v.RunFor(time.Minute); return h.ended }
+}
+
+func programNamed(name string, change func(*config.Program)) *config.Program {
+	p := testProgram()
+	p.Name = name
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+// mainOf returns the main process of an instance.
+func (h *history) mainOf(name string) *simProcess {
+	return h.sup.byName[name].run.process.(*simHandle).p
+}
+
+// hookOf returns the hook under way of an instance.
+func (h *history) hookOf(name string) *simProcess {
+	return h.sup.byName[name].run.hook.process.(*simHandle).p
+}
+
+func (h *history) give(t *testing.T, op Op, name string) {
+	t.Helper()
+	if _, err := h.sup.Command(op, []string{name}, false, func([]CommandResult) {}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCancel: a canceled command gets no answer, while others do.
+func TestCancel(t *testing.T) {
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+		p.Autostart, p.Ready, p.StartTimeout = false, &config.Ready{Notify: true}, time.Hour
+	})}})
+	h.kernel.mix.neverReady = 1
+	answers := map[string]int{}
+	start := func(who string) (cancel func()) {
+		cancel, err := h.sup.Command(OpStart, []string{"web"}, true, func([]CommandResult) { answers[who]++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cancel
+	}
+	start("who waits")
+	for range 10 {
+		start("who has gone")()
+	}
+	h.v.RunFor(time.Second)
+	if n := len(h.sup.byName["web"].waiters); n != 1 {
+		t.Errorf("%d wait, want 1", n)
+	}
+	h.mainOf("web").tell(notify.Message{Ready: true})
+	h.v.RunFor(time.Second)
+	if answers["who waits"] != 1 || answers["who has gone"] != 0 {
+		t.Errorf("answered: %v", answers)
+	}
+}
+
+// TestFirstOfTwoEssentials: two essential programs end in one turn. The first one decides reason
+// and status.
+func TestFirstOfTwoEssentials(t *testing.T) {
+	essential := func(p *config.Program) { p.Essential, p.Restart = true, config.RestartNever }
+	firsts := map[int]bool{}
+	for seed := uint64(1); seed <= 20; seed++ {
+		h, ended := quietWorld(seed, &config.Config{Programs: []*config.Program{programNamed("three", essential), programNamed("four", essential)}})
+		h.mainOf("three").end(pidfd.Exit{Known: true, Code: 3})
+		h.mainOf("four").end(pidfd.Exit{Known: true, Code: 4})
+		if !ended() {
+			t.Fatal("superd has not ended")
+		}
+		want := 3
+		if strings.HasPrefix(h.sup.shutdown.why.String(), "four") {
+			want = 4
+		}
+		if got := h.sup.ExitStatus(); got != want {
+			t.Errorf("superd ends with %d since %s", got, h.sup.shutdown.why)
+		}
+		firsts[want] = true
+	}
+	if len(firsts) < 2 {
+		t.Errorf("the first was %v each time", firsts)
+	}
+}
+
+// TestEssentialBeforeShutdown: a signal comes in the turn in which an essential program has ended.
+func TestEssentialBeforeShutdown(t *testing.T) {
+	h, ended := quietWorld(1, &config.Config{Programs: []*config.Program{
+		programNamed("main", func(p *config.Program) { p.Essential, p.Restart = true, config.RestartNever }),
+	}})
+	main := h.mainOf("main")
+	in := h.sup.byName["main"]
+	main.end(pidfd.Exit{Known: true, Code: 3})
+	for in.machine.state != Failed {
+		h.v.Step()
+	}
+	h.sup.Shutdown("SIGTERM")
+	if !ended() || h.sup.ExitStatus() != 3 {
+		t.Errorf("superd ends with %d, want 3, the essential program's", h.sup.ExitStatus())
+	}
+}
+
+func TestAllExited(t *testing.T) {
+	never := func(p *config.Program) { p.Restart = config.RestartNever }
+	held := func(p *config.Program) { p.Autostart = false }
+	conf := func(programs ...*config.Program) *config.Config {
+		slices.SortFunc(programs, func(a, b *config.Program) int { return strings.Compare(a.Name, b.Name) })
+		return &config.Config{Superd: config.Superd{ExitWhen: config.ExitAllExited}, Programs: programs}
+	}
+	web, job, idle := programNamed("web", nil), programNamed("job", never), programNamed("idle", held)
+	tests := []struct {
+		name   string
+		conf   *config.Config
+		happen func(t *testing.T, h *history)
+		want   bool
+		status int
+	}{
+		{"one goes on", conf(web, job), func(_ *testing.T, h *history) { h.mainOf("job").end(exitZero) }, false, 0},
+		{"nothing was ever started", conf(idle), func(t *testing.T, h *history) { h.give(t, OpStop, "idle") }, false, 0},
+		{"the last one is stopped by the operator", conf(web, job), func(t *testing.T, h *history) {
+			h.mainOf("job").end(exitThree)
+			h.v.RunFor(time.Second)
+			h.give(t, OpStop, "web")
+		}, true, 3},
+		{"the last one is stopped in back-off", conf(web, job, idle), func(t *testing.T, h *history) {
+			h.mainOf("job").end(exitZero)
+			h.mainOf("web").end(exitThree)
+			h.v.RunFor(20 * time.Millisecond)
+			if state := h.sup.byName["web"].machine.state; state != Backoff {
+				t.Fatalf("web is %v, want back-off", state)
+			}
+			h.give(t, OpStop, "web")
+		}, true, 0},
+		{"the last one is restarted", conf(web), func(t *testing.T, h *history) { h.give(t, OpRestart, "web") }, false, 0},
+		{"the last one is stopped and started", conf(web), func(t *testing.T, h *history) {
+			h.give(t, OpStop, "web")
+			for h.sup.byName["web"].machine.state != Stopped {
+				h.v.Step()
+			}
+			h.give(t, OpStart, "web")
+		}, false, 0},
+		{"the last one is removed", conf(web, job), func(_ *testing.T, h *history) {
+			h.mainOf("job").end(exitThree)
+			h.v.RunFor(time.Second)
+			h.sup.compareAndApply(conf(job))
+		}, true, 3},
+		{"the last one is replaced", conf(web, job), func(t *testing.T, h *history) {
+			h.mainOf("job").end(exitZero)
+			h.v.RunFor(time.Second)
+			leaving := h.sup.byName["web"]
+			h.sup.compareAndApply(conf(job))
+			h.sup.compareAndApply(conf(web, job))
+			for leaving.machine.state != Stopped {
+				h.v.Step()
+			}
+			if h.sup.allEnded() { // its last output may take a while
+				t.Error("all have ended, before the other one has come")
+			}
+		}, false, 0},
+		{"the last one makes room for the log of another", conf(web, job), func(_ *testing.T, h *history) {
+			h.mainOf("job").end(exitZero)
+			h.v.RunFor(time.Second)
+			h.sup.compareAndApply(conf(job, programNamed("other", func(p *config.Program) { p.Log.File = "web.log" })))
+		}, false, 0},
+		{"a reload asks for it", &config.Config{Programs: conf(job).Programs}, func(_ *testing.T, h *history) {
+			h.mainOf("job").end(exitThree)
+			h.v.RunFor(time.Second)
+			h.sup.compareAndApply(conf(job))
+		}, true, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h, ended := quietWorld(1, tt.conf)
+			if h.ended {
+				t.Fatal("superd has ended at once")
+			}
+			tt.happen(t, h)
+			if got := ended(); got != tt.want || h.sup.ExitStatus() != tt.status {
+				t.Errorf("superd has ended: %v, status %d; want %v, %d", got, h.sup.ExitStatus(), tt.want, tt.status)
+			}
+		})
+	}
+}
+
+// ready is a Notifier that records when superd was ready.
+type ready struct {
+	silent
+	v  *loop.Virtual
+	at []time.Duration
+}
+
+func (r *ready) Ready(string) { r.at = append(r.at, r.v.Now()) }
+
+// TestReady: superd is ready when all programs with autostart are spawned, or after readyPatience.
+func TestReady(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: readyPatience} {
+		h := newHistory(1, defect{}, false)
+		h.kernel.mix = faultMix{hookHangs: 1}
+		o := h.options()
+		told := &ready{v: h.v}
+		o.Notify = told
+		o.Config = &config.Config{Programs: []*config.Program{programNamed("web", nil), programNamed("db", func(p *config.Program) {
+			p.PreStart, p.StartTimeout = [][]string{{simHook}}, took
+			p.Restart = config.RestartNever
+		})}}
+		h.sup = New(o)
+		began := h.v.Now()
+		h.sup.Start(func() {})
+		h.v.RunFor(2 * time.Hour)
+		if len(told.at) != 1 || told.at[0]-began < want || told.at[0]-began > want+time.Second {
+			t.Errorf("with a hook of %v superd was ready %v after %v, want once after %v", took, told.at, began, want)
+		}
+	}
+}

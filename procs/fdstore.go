@@ -1,0 +1,218 @@
+package procs
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"superd/pidfd"
+)
+
+// maxNames bounds the bytes of all stored names: they come back in one environment variable, which
+// holds 128 KiB.
+const maxNames = 100 << 10
+
+// A fdStore accounts for the descriptors that the keeper stores for this superd. Names are numbers.
+// They are not reused while the journal or the keeper may refer to them: after a crash we cannot
+// tell which was updated last.
+type fdStore struct {
+	names map[int32]uint64 // bitmap of names in use, 64 per entry
+	count int              // number of names in use
+	next  int32            // greater than all names so far
+	bytes int              // length of the names, each with a colon
+	told  bool             // the warning that there are too many was logged
+}
+
+// A fdName is a stored name in 4 bytes: the number plus one; 0: none.
+type fdName int32
+
+// fdNameOf parses a name; 0 for text that is no number.
+func fdNameOf(name string) fdName {
+	n, err := strconv.ParseInt(name, 10, 32)
+	if err != nil || n < 0 || n == math.MaxInt32 {
+		return 0
+	}
+	return fdName(n + 1)
+}
+
+// String returns the name; "" for none.
+func (k fdName) String() string {
+	if k == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(k) - 1)
+}
+
+// storeFD stores a duplicate of fd in the keeper and returns its name; "" if it is not stored.
+func (s *Supervisor) storeFD(fd int, output bool) (name string) {
+	if name = s.reserve(output); name != "" {
+		s.keeper.Store(name, fd)
+	}
+	return name
+}
+
+// reserve returns a new name; "" if there is no room. If room is short, only output is stored: it
+// can't be recovered otherwise.
+func (s *Supervisor) reserve(output bool) (name string) {
+	if s.keeper == Keeper(noopKeeper{}) {
+		return ""
+	}
+	k := &s.fdStore
+	name = strconv.Itoa(int(k.next))
+	room := maxNames - k.bytes - len(name) - 1
+	if !output {
+		room -= s.outputs * len("12345:") // reserved for the output of all
+	}
+	if room < 0 {
+		if !k.told {
+			k.told = true
+			s.log.Warn("not everything can be kept for the next superd: there are too many programs", "kept", k.count, "output", !output)
+		}
+		return ""
+	}
+	k.use(name)
+	k.next++
+	return name
+}
+
+// known excludes a name that a predecessor has used from reuse.
+func (k *fdStore) known(name string) {
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil {
+		k.next = max(k.next, int32(n)+1)
+	}
+}
+
+// has reports whether a descriptor is stored under the name.
+func (k *fdStore) has(name string) bool {
+	n, err := strconv.ParseInt(name, 10, 32)
+	return err == nil && n >= 0 && k.names[int32(n)/64]&(1<<(n%64)) != 0
+}
+
+func (k *fdStore) use(name string) {
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil && n >= 0 && !k.has(name) {
+		k.names[int32(n)/64] |= 1 << (n % 64)
+		k.count++
+		k.bytes += len(name) + 1
+	}
+}
+
+func (k *fdStore) drop(name string) {
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil && k.has(name) {
+		if k.names[int32(n)/64] &^= 1 << (n % 64); k.names[int32(n)/64] == 0 {
+			delete(k.names, int32(n)/64)
+		}
+		k.count--
+		k.bytes -= len(name) + 1
+	}
+}
+
+// storeProcess stores the pidfd of a process in the keeper: a successor learns from it how the
+// process ended. The store is batched with others; until then a successor finds the process by its
+// identity.
+func (s *Supervisor) storeProcess(p Process) (name string) {
+	if name = s.reserve(false); name != "" {
+		s.pendingStores = append(s.pendingStores, pendingStore{name, p.FD()})
+		s.WriteSoon()
+	}
+	return name
+}
+
+type pendingStore struct {
+	name string
+	fd   int
+}
+
+func (s *Supervisor) flushStores() {
+	for _, k := range s.pendingStores {
+		s.keeper.Store(k.name, k.fd)
+	}
+	s.pendingStores = s.pendingStores[:0]
+}
+
+// releaseFD removes the name from the keeper, once the journal no longer refers to it.
+func (s *Supervisor) releaseFD(name string) {
+	if name == "" {
+		return
+	}
+	s.dropPendingStore(name)
+	s.pendingReleases = append(s.pendingReleases, name)
+	s.WriteSoon()
+}
+
+// releaseProcess is releaseFD for a process that has ended. During a shutdown names are not
+// released one by one: they go with the keeper, and a successor would release those that the
+// journal does not have.
+func (s *Supervisor) releaseProcess(name string) {
+	if s.shutdown == nil {
+		s.releaseFD(name)
+	} else {
+		s.dropPendingStore(name)
+		s.keeper.Forget(name)
+	}
+}
+
+// dropPendingStore cancels a store before its descriptor is closed.
+func (s *Supervisor) dropPendingStore(name string) {
+	s.pendingStores = slices.DeleteFunc(s.pendingStores, func(k pendingStore) bool { return k.name == name })
+}
+
+func (s *Supervisor) discard(names []string) {
+	for _, name := range names {
+		s.keeper.Discard(name)
+		s.fdStore.drop(name)
+	}
+}
+
+// saveExit tells the keeper that the exit of a process is known, once that is in the journal.
+func (s *Supervisor) saveExit(id pidfd.Identity) {
+	key := processKey{id.Pid, id.Start}
+	if s.adopted[key] == nil {
+		return // superd's own child
+	}
+	delete(s.adopted, key)
+	s.afterRecorded(func() { s.keeper.Acknowledge(id.Pid, id.Start) })
+}
+
+// afterTurn runs f on the loop when the state at the end of this turn is in the journal, or could
+// not be written.
+func (s *Supervisor) afterTurn(f func()) {
+	s.scope.Post(func() { s.afterSaving(func(error) { f() }) })
+}
+
+// afterRecorded runs f on the loop when the state at the end of this turn is in the journal. It
+// guards what the keeper is to forget: while the journal can't be written, as in a full runtime
+// directory, a successor learns it from the keeper alone.
+func (s *Supervisor) afterRecorded(f func()) {
+	s.recorded.waiting = append(s.recorded.waiting, f)
+	if !s.recorded.busy {
+		s.recorded.busy = true
+		s.scope.Post(s.runRecorded)
+	}
+}
+
+// A recordQueue holds callbacks until the state at their arrival is in the journal.
+type recordQueue struct {
+	waiting []func()
+	busy    bool // a flush or a retry is under way
+}
+
+// runRecorded runs the waiting callbacks when the journal is written. If that fails, it retries
+// after recordPause.
+func (s *Supervisor) runRecorded() {
+	q := &s.recorded
+	all := q.waiting
+	q.waiting = nil
+	s.afterSaving(func(unrecorded error) {
+		if unrecorded != nil {
+			q.waiting = append(all, q.waiting...)
+			s.scope.After(recordPause, s.runRecorded)
+			return
+		}
+		for _, f := range all {
+			f()
+		}
+		if q.busy = len(q.waiting) > 0; q.busy {
+			s.scope.Post(s.runRecorded)
+		}
+	})
+}

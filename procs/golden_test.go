@@ -1,0 +1,218 @@
+package procs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/pidfd"
+	"superd/procs/eventlog"
+	"superd/procs/schedule"
+)
+
+// golden compares output of superd with a file in testdata, so that no rename in Go changes it
+// unnoticed.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, now := strings.Split(string(want), "\n"), strings.Split(got, "\n")
+	for i := range max(len(old), len(now)) {
+		was, is := "", ""
+		if i < len(old) {
+			was = old[i]
+		}
+		if i < len(now) {
+			is = now[i]
+		}
+		if was != is {
+			t.Fatalf("%s, line %d, is\n%s\nwant\n%s\nIf that is meant: go test ./procs -run %s -update",
+				path, i+1, is, was, t.Name())
+		}
+	}
+}
+
+const apiPage = "../docs/api.md"
+
+// TestNames: values have the names in the golden file, each a unique one.
+func TestNames(t *testing.T) {
+	var b strings.Builder
+	section := func(title string, names []string, mayLack func(i int) bool, more func(i int) string) {
+		fmt.Fprintf(&b, "%s\n", title)
+		for i, name := range names {
+			switch {
+			case name == "" && mayLack(i):
+				continue
+			case name == "":
+				t.Errorf("%s: value %d has no name", title, i)
+			case slices.Index(names, name) != i:
+				t.Errorf("%s: %q is the name of two values", title, name)
+			}
+			fmt.Fprintf(&b, "  %-24s%s\n", name, more(i))
+		}
+	}
+	none := func(i int) bool { return i == 0 }
+	section("states in the journal, and as they are shown", stateNames[:],
+		func(int) bool { return false }, func(i int) string { return State(i).String() })
+	section("outcomes", outcomeNames[:],
+		func(i int) bool { return Event(i) < RunEndedRetry || Event(i) > RunEndedWait }, func(int) string { return "" })
+	section("actors", actorNames[:], none, func(i int) string { return Actor{ActorKind(i), "web"}.String() })
+	section("reasons", reasonNames[:], none, func(i int) string { return Reason{ReasonKind(i), "…"}.String() })
+	page, err := os.ReadFile(apiPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range reasonNames[1:] {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("%s does not have the kind of reason %q", apiPage, name)
+		}
+	}
+	golden(t, "names.txt", regexp.MustCompile(` +\n`).ReplaceAllString(b.String(), "\n"))
+}
+
+// steady returns text without what varies with the simulation and the time zone: times, IDs, pids
+// and numbers in the descriptor store.
+func steady(text string) string {
+	text = regexp.MustCompile(`[0-9a-f]{32}|\d{4}-\d\d-\d\d[ T][\d:.]+|\d{6,}`).ReplaceAllString(text, "…")
+	text = regexp.MustCompile(`:"\d+"`).ReplaceAllString(text, `:"N"`)
+	return regexp.MustCompile(`"(pid|start|inode|last_completed_start|group)":\d+`).ReplaceAllString(text, `"$1":N`)
+}
+
+// recordText returns a record of the journal as it is written.
+func recordText(t *testing.T, key string, value any) string {
+	t.Helper()
+	text, err := encoded(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key + " " + steady(string(text)) + "\n"
+}
+
+// TestGoldenOutside brings programs into each state, for several reasons, and compares journal and
+// event log with golden files.
+func TestGoldenOutside(t *testing.T) {
+	h := newHistory(1, defect{}, false)
+	for seed := uint64(2); !h.kernel.keeper; seed++ {
+		h = newHistory(seed, defect{}, false)
+	}
+	h.kernel.mix = faultMix{neverReady: 1, hookHangs: 1}
+	h.sup.onEnd = func() {}
+	h.sup.compareAndApply(&config.Config{})
+	h.v.RunFor(time.Minute)
+	events := eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
+	defer events.Close(time.Minute)
+	h.sup.options.Events = events
+	named := func(name string, change func(p *config.Program)) *config.Program {
+		return programNamed(name, func(p *config.Program) {
+			p.KillMode = config.KillProcess // so that teardown has no processes to search
+			change(p)
+		})
+	}
+	oneshot := func(p *config.Program) { p.Type, p.Restart = config.TypeOneshot, config.RestartNever }
+	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{
+		named("app", func(p *config.Program) { p.Requires = []string{"db"} }),
+		named("base", func(*config.Program) {}),
+		named("crash", func(*config.Program) {}),
+		named("daily", func(p *config.Program) { oneshot(p); p.Schedule = "@daily" }),
+		named("db", func(*config.Program) {}),
+		named("deaf", func(*config.Program) {}),
+		named("hooked", func(p *config.Program) { p.PreStart, p.StartTimeout = [][]string{{simHook}}, time.Hour }),
+		named("idle", func(p *config.Program) { p.Autostart = false }),
+		named("immortal", func(*config.Program) {}),
+		named("limit", func(p *config.Program) { p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute} }),
+		named("mistaken", func(p *config.Program) {
+			p.Invalid = config.Errors{{File: "a.toml", Line: 1, Column: 2, Key: "program.mistaken.x", Err: os.ErrInvalid}}
+		}),
+		named("once", oneshot),
+		named("slow", func(p *config.Program) { p.Ready, p.StartTimeout = &config.Ready{Notify: true}, time.Hour }),
+		named("top", func(p *config.Program) { p.Requires = []string{"base"} }),
+		named("undone", func(p *config.Program) { p.PostStop = [][]string{{simAfterHook}}; p.StopTimeout = time.Hour }),
+		named("web", func(*config.Program) {}),
+	}})
+	h.v.RunFor(time.Minute)
+	for _, name := range []string{"deaf", "immortal", "top"} {
+		h.mainOf(name).deaf = true
+	}
+	h.mainOf("immortal").immortal = true
+	h.give(t, OpStop, "immortal")
+	h.v.RunFor(10 * time.Second)
+	h.give(t, OpStop, "db")
+	h.v.RunFor(time.Second)
+	h.give(t, OpRestart, "base")
+	h.give(t, OpStop, "deaf")
+	h.give(t, OpStop, "undone")
+	if _, err := h.sup.Scale([]Scaling{{"web", 2}}, false, func([]ScaleResult) {}); err != nil {
+		t.Fatal(err)
+	}
+	h.mainOf("crash").end(pidfd.Exit{Known: true, Code: 3})
+	h.mainOf("limit").end(pidfd.Exit{Known: true, Signal: 11})
+	h.mainOf("once").end(pidfd.Exit{Known: true})
+	h.v.RunFor(50 * time.Millisecond)
+
+	var b strings.Builder
+	states := map[State]bool{}
+	for _, in := range h.sup.instances {
+		states[in.machine.state] = true
+		b.WriteString(recordText(t, instanceKey(in.name), in.saved()))
+	}
+	for state := range stateCount {
+		if !states[state] {
+			t.Errorf("no instance is %s", stateNames[state])
+		}
+	}
+	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))
+	b.WriteString(recordText(t, scaleKey("web"), h.sup.scales["web"]))
+	b.WriteString(recordText(t, startKey("web", 7), &savedStart{
+		Run: "r", Config: 2, Hook: new(1), PostStop: true, After: 3, Process: &savedProcess{4, 5, 6, "7"}, Notify: "8", Ready: "9",
+		FDNames: [2]string{"10", "11"}, At: 12, Schedule: &schedule.State{Line: "@daily"},
+	}))
+	b.WriteString("\nand in a shutdown:\n")
+	h.sup.Shutdown("SIGTERM")
+	h.v.RunFor(time.Millisecond)
+	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))
+	b.WriteString(recordText(t, instanceKey("web@1"), h.sup.byName["web@1"].saved()))
+	golden(t, "journal.txt", b.String())
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	h.sup.Write()
+	if err := events.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string][]string{} // grouped, as the order among instances is the simulation's
+	for e, err := range events.Since(0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var line bytes.Buffer
+		e.Cursor = 1
+		if err := eventlog.Encode(&line, &e); err != nil {
+			t.Fatal(err)
+		}
+		byName[e.Instance] = append(byName[e.Instance], steady(line.String()))
+	}
+	var log strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		log.WriteString(strings.Join(byName[name], ""))
+	}
+	golden(t, "events.txt", log.String())
+}

@@ -1,0 +1,161 @@
+package procs
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/loop"
+	"superd/procs/notify"
+)
+
+// settled runs the loop for d.
+func settled(v *loop.Virtual, d time.Duration) {
+	done := false
+	v.Root().After(d, func() { done = true })
+	for !done && v.Step() {
+	}
+}
+
+func namedPrograms(change func(p *config.Program), names ...string) *config.Config {
+	c := &config.Config{}
+	for _, name := range names {
+		p := testProgram()
+		p.Name = name
+		change(p)
+		c.Programs = append(c.Programs, p)
+	}
+	return c
+}
+
+// TestWaitsForAreShort: the text for a long chain has its begin, its end and the cause.
+func TestWaitsForAreShort(t *testing.T) {
+	c := graphConfig(10_000, graphs[0].requirements)
+	c.Programs[0].Autostart = false
+	v, s := quickSupervisor(c)
+	s.Start(func() {})
+	s.Command(OpStop, []string{"p000000"}, false, func([]CommandResult) {})
+	settled(v, time.Second)
+	last := s.instances[len(s.instances)-1]
+	if last.machine.state != Waiting {
+		t.Fatalf("%s is %s, want it waiting", last.name, last.machine.state)
+	}
+	lines := last.waitsFor()
+	if len(lines) != 1 || !strings.HasSuffix(lines[0], "which waits for p000000, which the operator has stopped") || len(lines[0]) > 1000 {
+		t.Errorf("waitsFor() = %q, want the way to the cause in short", lines)
+	}
+	if reason := last.reason(); len(reason) > 200 || !strings.HasPrefix(reason, "waits for p009998, which waits for p009997, which waits for p009996, which waits in turn") {
+		t.Errorf("reason() = %q", reason)
+	}
+}
+
+// TestAfterHoldsForThoseAskedForAtOnce: an ordering holds for programs that one command starts, in
+// either order.
+func TestAfterHoldsForThoseAskedForAtOnce(t *testing.T) {
+	after := func(autostart bool) func(p *config.Program) {
+		return func(p *config.Program) {
+			if p.Autostart = autostart; p.Name == "app" {
+				p.After = []string{"web"}
+			}
+		}
+	}
+	tests := []struct {
+		name string
+		ask  func(t *testing.T, s *Supervisor)
+		base *config.Config
+	}{
+		{"by superd's start", func(*testing.T, *Supervisor) {}, namedPrograms(after(true), "app", "web")},
+		{"by a reload that adds them", func(_ *testing.T, s *Supervisor) {
+			s.compareAndApply(namedPrograms(after(true), "app", "other", "web"))
+		},
+			namedPrograms(after(true), "other")},
+		{"by a reload that changes them", func(_ *testing.T, s *Supervisor) { s.compareAndApply(namedPrograms(after(true), "app", "web")) },
+			namedPrograms(after(false), "app", "web")},
+		{"by the operator", func(t *testing.T, s *Supervisor) {
+			if _, err := s.Command(OpStart, []string{"*"}, false, func([]CommandResult) {}); err != nil {
+				t.Fatal(err)
+			}
+		}, namedPrograms(after(false), "app", "web")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v, s := quickSupervisor(tt.base)
+			s.Start(func() {})
+			tt.ask(t, s)
+			for app := s.byName["app"]; app.machine.state != Spawning; {
+				if !v.Step() {
+					t.Fatalf("app is %s: %s", app.machine.state, app.reason())
+				}
+			}
+			if web := s.byName["web"].machine.state; web != Running {
+				t.Errorf("app is being started while web is %s", web)
+			}
+			settled(v, time.Second)
+			if s.counts[Running] != len(s.instances) {
+				t.Errorf("%s; want all running", s.summary())
+			}
+		})
+	}
+}
+
+// TestReloadTurnsDependencyAround: a reload that reverses a dependency makes no cycle, as old
+// instances have the requirements of the new definition.
+func TestReloadTurnsDependencyAround(t *testing.T) {
+	requires := func(who, whom string) func(p *config.Program) {
+		return func(p *config.Program) {
+			if p.Name == who {
+				p.Requires = []string{whom}
+			}
+		}
+	}
+	v, s := quickSupervisor(namedPrograms(requires("web", "db"), "db", "web"))
+	s.Start(func() {})
+	settled(v, time.Second)
+	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
+	s.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
+	settled(v, time.Second)
+	if s.counts[Running] != 2 || len(s.instances) != 2 {
+		t.Errorf("%s; want both running", s.summary())
+	}
+	if n := s.node("db"); len(n.edges) != 0 || n.dependents != 0 {
+		t.Errorf("db has %d edges, %d users; want none", len(n.edges), n.dependents)
+	}
+	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
+	settled(v, 10*time.Second)
+	if len(s.nodes) != 1 || len(s.instances) != 1 {
+		t.Errorf("%d nodes, %d instances; want those of web alone", len(s.nodes), len(s.instances))
+	}
+}
+
+// TestAfterReplicasThatDiffer: an ordering waits for the replicas that are starting, and only these
+// decide when it is given up, and with which reason.
+func TestAfterReplicasThatDiffer(t *testing.T) {
+	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{
+		programNamed("db", func(p *config.Program) {
+			p.Autostart, p.Replicas = false, 2
+			p.Ready, p.StartTimeout = &config.Ready{Notify: true}, time.Hour
+		}),
+		programNamed("web", func(p *config.Program) { p.Autostart, p.After = false, []string{"db"} }),
+	}})
+	h.kernel.mix.neverReady = 1
+	h.give(t, OpStop, "db@1")
+	h.give(t, OpStart, "db@2")
+	h.v.RunFor(time.Second)
+	var answer []CommandResult
+	if _, err := h.sup.Command(OpStart, []string{"web"}, true, func(o []CommandResult) { answer = o }); err != nil {
+		t.Fatal(err)
+	}
+	h.v.RunFor(time.Minute)
+	if answer != nil {
+		t.Errorf("answered %+v while db@2 is starting", answer)
+	}
+	if reason, want := h.sup.byName["web"].reason(), "waits for db@2, which is starting"; reason != want {
+		t.Errorf("reason %q, want %q", reason, want)
+	}
+	h.mainOf("db@2").tell(notify.Message{Ready: true})
+	h.v.RunFor(time.Minute)
+	if len(answer) != 1 || !answer[0].OK {
+		t.Errorf("answered %+v, want that it runs", answer)
+	}
+}

@@ -1,0 +1,87 @@
+package procs
+
+import (
+	"superd/config"
+	"superd/logs"
+	"superd/loop"
+)
+
+// The standard input of a logger is a FIFO into which the captures of another program write. superd
+// and the keeper have the FIFO open for reading and writing. So its content survives superd and the
+// logger, and the logger sees no end of input before superd closes the FIFO.
+
+// input is the index of a logger's standard input among the FIFOs of an instance, after its
+// outputs.
+const input = logs.Stderr + 1
+
+// isLogger reports whether the instance reads the output of another program.
+func (in *instance) isLogger() bool { return in.program.LoggerOf != "" }
+
+// loggerInput returns the path of the FIFO that the program's logger reads.
+func (s *Supervisor) loggerInput(p *config.Program) string {
+	return s.fifo(config.LoggerName(p.Name), input)
+}
+
+// fifosOf returns how many FIFOs an instance of the program has.
+func fifosOf(p *config.Program) int {
+	n := len(streamsOf(p))
+	if p.LoggerOf != "" {
+		n++
+	}
+	return n
+}
+
+// A feed is the FIFO that a logger reads.
+type feed struct {
+	fd     int    // open for reading and writing
+	fdName string // name in the descriptor store
+	end    *loop.Deferred
+}
+
+// takeInput gives a logger the descriptor of its input, stored under the name kept.
+func (in *instance) takeInput(fd int, kept string) {
+	in.closeInput()
+	in.feed = &feed{fd, kept, in.scope.Defer(func() { in.sup.system.CloseFD(fd) })}
+}
+
+// inputFD returns the descriptor of a logger's input; -1 where it is not made yet, or released.
+func (in *instance) inputFD() int {
+	if in.feed == nil {
+		return -1
+	}
+	return in.feed.fd
+}
+
+// goes reports whether this superd will not start the instance again.
+func (in *instance) goes() bool { return in.removed || in.sup.shutdown != nil }
+
+// endInput closes the logger's input once all output of the program is in it: the logger is to end
+// for good.
+func (in *instance) endInput() {
+	r, left := in.run, 1
+	written := func() {
+		if left--; left == 0 && in.run == r {
+			in.closeInput()
+		}
+	}
+	for _, of := range in.sup.instances {
+		if of.program.Name == in.program.LoggerOf {
+			left++
+			of.collector.Drained(written)
+		}
+	}
+	written()
+}
+
+// closeInput releases the logger's input.
+func (in *instance) closeInput() {
+	f := in.feed
+	if f == nil {
+		return
+	}
+	in.feed = nil
+	f.end.Stop()
+	in.sup.system.CloseFD(f.fd)
+	in.save()
+	in.sup.releaseFD(f.fdName)
+}

@@ -1,0 +1,235 @@
+package procs
+
+import (
+	"testing"
+	"time"
+
+	"superd/config"
+	"superd/procs/notify"
+)
+
+// stall blocks writes to the journal until the function that it returns is called.
+func (j *simJournal) stall() (end func()) {
+	j.stalled = true
+	return func() {
+		j.stalled = false
+		j.write()
+	}
+}
+
+// TestJournalStalls: while the journal can't be written, a message is held, and those behind it
+// stay unread. That alone must not end a program that has notified in time.
+func TestJournalStalls(t *testing.T) {
+	world := func(t *testing.T, neverReady float64, change func(*config.Program)) (*history, *instance, *simProcess, func()) {
+		h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+			p.Ready = &config.Ready{Notify: true}
+			p.Restart = config.RestartNever
+			p.StartTimeout, p.StopTimeout = 30*time.Second, 10*time.Second
+			p.Autostart = false
+			change(p)
+		})}})
+		h.kernel.mix.neverReady = neverReady
+		h.give(t, OpStart, "web")
+		h.v.RunFor(time.Second)
+		return h, h.sup.byName["web"], h.mainOf("web"), h.journal.stall()
+	}
+	t.Run("the watchdog", func(t *testing.T) {
+		h, in, p, resume := world(t, 0, func(p *config.Program) { p.Watchdog = time.Minute })
+		p.tell(notify.Message{Reloading: true})
+		h.v.RunFor(10 * time.Minute)
+		resume()
+		h.v.RunFor(10 * time.Minute)
+		if in.machine.state != Running || h.mainOf("web") != p {
+			t.Fatalf("%v: %s, want running", in.machine.state, in.reason())
+		}
+		resume = h.journal.stall()
+		p.sick = true
+		p.tell(notify.Message{Reloading: true})
+		h.v.RunFor(10 * time.Minute)
+		resume()
+		h.v.RunFor(2 * time.Minute)
+		if in.machine.state != Failed {
+			t.Errorf("%v: %s, want failed: it has not told", in.machine.state, in.reason())
+		}
+	})
+	t.Run("the start time-out", func(t *testing.T) {
+		h, in, p, resume := world(t, 1, func(*config.Program) {})
+		p.tell(notify.Message{ExtendTimeout: time.Second})
+		p.tell(notify.Message{Ready: true})
+		h.v.RunFor(10 * time.Minute)
+		resume()
+		h.v.RunFor(time.Second)
+		if in.machine.state != Running {
+			t.Errorf("%v: %s, want running", in.machine.state, in.reason())
+		}
+	})
+	t.Run("the start time-out of who tells nothing", func(t *testing.T) {
+		h, in, p, resume := world(t, 1, func(*config.Program) {})
+		p.tell(notify.Message{ExtendTimeout: time.Second})
+		h.v.RunFor(10 * time.Minute)
+		resume()
+		h.v.RunFor(time.Minute)
+		if in.machine.state != Failed {
+			t.Errorf("%v: %s, want failed", in.machine.state, in.reason())
+		}
+	})
+	t.Run("a failed check", func(t *testing.T) {
+		h, in, p, resume := world(t, 0, func(p *config.Program) {
+			p.Health = &config.Health{TCP: "web", Interval: 10 * time.Second, Timeout: 2 * time.Second, Failures: 1, Action: config.HealthRestart}
+			p.StartTimeout = time.Hour
+		})
+		wantRunning := func(what string) {
+			t.Helper()
+			if in.machine.state != Running || h.mainOf("web") != p {
+				t.Fatalf("%s, %v: %s, want running", what, in.machine.state, in.reason())
+			}
+		}
+		p.tell(notify.Message{ExtendTimeout: time.Second}) // held
+		p.tell(notify.Message{Reloading: true})
+		p.busy = true
+		h.v.RunFor(time.Minute)
+		wantRunning("it has told that it reads its configuration")
+		resume()
+		h.v.RunFor(time.Second)
+		for len(h.kernel.checking) == 0 && h.v.Step() {
+		}
+		p.tell(notify.Message{Ready: true})
+		h.v.RunFor(200 * time.Millisecond) // the check fails
+		p.busy = false
+		wantRunning("it has told that this is over, and a check began before")
+		h.v.RunFor(time.Minute)
+		wantRunning("it answers")
+		p.sick = true
+		h.v.RunFor(time.Minute)
+		if in.machine.state != Failed {
+			t.Errorf("%v: %s, want failed: it is ill", in.machine.state, in.reason())
+		}
+	})
+	for name, late := range map[string]time.Duration{"the end of the main process": time.Second, "its end, for too long": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			h, in, p, resume := world(t, 0, func(*config.Program) {})
+			p.tell(notify.Message{Reloading: true})
+			child := h.kernel.registerSpawned("web", p.run, roleEscaped)
+			p.tell(notify.Message{MainPID: child.pid})
+			if late < notifyDrainLimit {
+				p.role = roleEscaped // then an ordinary process of the tree
+			}
+			turns := h.v.Turns()
+			p.end(exitZero)
+			h.v.RunFor(late)
+			if turns = h.v.Turns() - turns; turns > 100 {
+				t.Errorf("%d turns of the loop in %v", turns, late)
+			}
+			resume()
+			h.v.RunFor(time.Minute)
+			if taken := in.machine.state == Running && in.run.process.Pid() == child.pid; taken != (late < notifyDrainLimit) {
+				t.Errorf("%v: %s, the new main process taken: %v", in.machine.state, in.reason(), taken)
+			}
+			if len(h.kernel.zombies) > 0 {
+				t.Errorf("%d zombies are left", len(h.kernel.zombies))
+			}
+			if h.err != nil {
+				t.Error(h.err)
+			}
+		})
+	}
+}
+
+// TestChecksHaveToWait: a check that waits in the queue says nothing about its program.
+func TestChecksHaveToWait(t *testing.T) {
+	world := func(change func(*config.Program)) (*history, *instance) {
+		h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+			p.Restart = config.RestartNever
+			p.StartTimeout, p.StopTimeout = 10*time.Second, 10*time.Second
+			change(p)
+		})}})
+		return h, h.sup.byName["web"]
+	}
+	t.Run("health", func(t *testing.T) {
+		h, in := world(func(p *config.Program) {
+			p.Health = &config.Health{Exec: []string{simProbe}, Interval: 10 * time.Second, Timeout: time.Second, Failures: 2, Action: config.HealthRestart}
+		})
+		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
+		h.v.RunFor(time.Hour)
+		if in.machine.state != Running {
+			t.Fatalf("%v: %s, want running", in.machine.state, in.reason())
+		}
+		h.kernel.queued = false
+		h.v.RunFor(time.Hour)
+		if in.machine.state != Failed {
+			t.Errorf("%v: %s, want failed: its checks hang", in.machine.state, in.reason())
+		}
+	})
+	t.Run("readiness", func(t *testing.T) {
+		h, in := world(func(p *config.Program) {
+			p.Autostart = false
+			p.Ready = &config.Ready{Exec: []string{simProbe}, Interval: time.Second, Timeout: time.Second}
+		})
+		h.kernel.mix.slowReady = time.Minute
+		h.give(t, OpStart, "web")
+		h.v.RunFor(time.Millisecond)
+		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
+		h.v.RunFor(time.Hour)
+		if in.machine.state != Starting {
+			t.Fatalf("%v: %s, want starting", in.machine.state, in.reason())
+		}
+		h.kernel.mix.spawnHangs = 0
+		h.v.RunFor(time.Minute)
+		if in.machine.state != Running {
+			t.Errorf("%v: %s, want running", in.machine.state, in.reason())
+		}
+	})
+}
+
+// TestReadyWhileNobodyLooks: notifications survive a kill of superd. The time without a superd, or
+// before it knew of the process, does not count for time-outs.
+func TestReadyWhileNobodyLooks(t *testing.T) {
+	world := func(seed uint64, ready *config.Ready) *history {
+		conf := &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+			p.Ready = ready
+			p.Restart, p.Autostart = config.RestartNever, false
+			p.StartTimeout, p.StopTimeout = 10*time.Second, 10*time.Second
+		})}}
+		h, _ := quietWorld(seed, conf)
+		h.file, h.kernel.keeper = conf, true
+		h.crash() // the next one has a keeper
+		h.models["web"].wantUp = true
+		return h
+	}
+	wantReady := func(t *testing.T, h *history, p *simProcess) {
+		t.Helper()
+		h.v.RunFor(time.Minute)
+		if in := h.sup.byName["web"]; in.machine.state != Running || simProcessOf(in.run.process) != p {
+			t.Errorf("%v: %s, want running as before", in.machine.state, in.reason())
+		}
+		if h.err != nil {
+			t.Error(h.err)
+		}
+	}
+	t.Run("READY=1 after a stop that is not written", func(t *testing.T) {
+		h := world(1, &config.Ready{Notify: true, Timeout: 2 * time.Second})
+		h.kernel.mix.neverReady = 1
+		h.give(t, OpStart, "web")
+		h.v.RunFor(time.Second)
+		p := h.mainOf("web")
+		p.deaf = true
+		h.journal.stall()
+		h.give(t, OpRestart, "web")
+		p.wellAt = h.v.Now()
+		p.tell(notify.Message{Ready: true})
+		h.v.RunFor(time.Second)
+		h.crash()
+		wantReady(t, h, p)
+	})
+	t.Run("a line, before superd knows of the process", func(t *testing.T) {
+		for seed := range uint64(20) { // the time-out may be checked before the line
+			h := world(seed, &config.Ready{FD: 3, Timeout: 2 * time.Second})
+			h.kernel.mix.noResult = true
+			h.give(t, OpStart, "web")
+			h.v.RunFor(30 * time.Second)
+			p := h.kernel.byPid[2]
+			h.crash()
+			wantReady(t, h, p)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package procs
+
+import (
+	"fmt"
+
+	"superd/loop"
+)
+
+// A quarantine keeps back the start of an instance while leftover processes of an earlier superd
+// live that can't be identified with certainty. They are not killed, and no second copy is started
+// beside them.
+type quarantine struct {
+	round *loop.Scope // of the processes that the last look found
+}
+
+// setQuarantine keeps back the start of the instance while these processes live.
+func (in *instance) setQuarantine(leftovers []Leftover) {
+	m := &in.machine
+	in.sup.counts[m.state]--
+	m.state = Stopped
+	in.sup.counts[m.state]++
+	m.stateReason = Reason{ReasonQuarantined, fmt.Sprintf("%s, of which superd knows only "+
+		"that an earlier superd has started it for this program, lives; `superd ctl stop %s` ends it", leftoverText(leftovers), in.name)}
+	in.quarantine = &quarantine{round: in.scope.Child()}
+	in.sup.log.Warn("program not started: processes that an earlier superd has started for it live, and it is not known what they are",
+		"instance", in.name, "processes", leftoverText(leftovers))
+	in.publish()
+	in.sup.changed()
+	in.save()
+	in.checkQuarantine()
+}
+
+// checkQuarantine starts the instance once none of these processes is left.
+func (in *instance) checkQuarantine() {
+	held := in.quarantine
+	held.round.Close()
+	held.round = in.scope.Child()
+	round, living := held.round, 0
+	in.tree.Look(func(found []Member) {
+		for _, m := range found {
+			if round.Closed() {
+				m.Process.Close()
+				continue
+			}
+			living++
+			round.Defer(func() { m.Process.Close() })
+			var watch *loop.Watch
+			watch, err := round.OnReadable(m.Process.FD(), func() {
+				watch.Stop() // the pidfd stays readable
+				if living--; living == 0 {
+					in.checkQuarantine()
+				}
+			})
+			if err != nil {
+				in.sup.notWatched(m.Process.Pid(), err)
+				round.After(unwatchedPause, in.checkQuarantine)
+			}
+		}
+		if living == 0 && !round.Closed() {
+			in.liftQuarantine()
+			if w := in.machine.desired; w.up {
+				in.do(func() []Effect { return in.machine.wantUp(w.by, false) })
+			}
+		}
+	})
+}
+
+// liftQuarantine ends the quarantine.
+func (in *instance) liftQuarantine() {
+	in.quarantine.round.Close()
+	in.quarantine = nil
+	in.machine.stateReason = Reason{Kind: ReasonNotStarted}
+	in.publish()
+	in.save()
+	in.sup.changed()
+}
+
+// endQuarantine ends the leftover processes, as the operator requested.
+func (in *instance) endQuarantine() {
+	in.liftQuarantine()
+	m := &in.machine
+	in.run = &run{in: in, program: in.program, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState, touched: true}
+	in.run.scope.Open(&in.scope)
+	in.do(func() []Effect {
+		m.setDesired(false, actor(ActorOperator))
+		m.state, m.outcome = TearingDown, RunEndedDown
+		m.exitReason = Reason{Kind: ReasonLeftoversKilled}
+		m.stateReason = Reason{ReasonStopping, m.desired.by.String()}
+		return []Effect{Teardown}
+	})
+}

@@ -1,0 +1,138 @@
+package procs
+
+import (
+	"slices"
+
+	"superd/config"
+)
+
+const maxReconciled = 256
+
+// enqueue schedules reconcile for after the turn's other work.
+func (in *instance) enqueue() {
+	if in.enqueued {
+		return
+	}
+	in.enqueued = true
+	s := in.sup
+	s.reconcileQueue = append(s.reconcileQueue, in)
+	if len(s.reconcileQueue) == 1 {
+		s.scope.Post(s.reconcile)
+	}
+}
+
+// reconcile reconciles the queued instances in order, maxReconciled in a turn.
+func (s *Supervisor) reconcile() {
+	batch := s.reconcileQueue[:min(len(s.reconcileQueue), maxReconciled)]
+	s.reconcileQueue = slices.Clone(s.reconcileQueue[len(batch):])
+	waiting := len(s.reconcileQueue) > 0
+	s.reconciling = true
+	for _, in := range batch {
+		in.enqueued = false
+		if !in.scope.Closed() {
+			in.reconcile()
+		}
+	}
+	s.reconciling = false
+	if waiting {
+		s.scope.Post(s.reconcile)
+	}
+	if len(s.reconcileQueue) == 0 {
+		asked := s.answerQueue
+		s.answerQueue = nil
+		for _, in := range asked {
+			in.answerQueued = false
+			in.answerWaiters()
+		}
+		s.endIfAllEnded()
+		s.changed()
+	}
+}
+
+// pending reports whether reconciliation is still running. If so, the instance's waiters are
+// answered when it is done.
+func (s *Supervisor) pending(in *instance) bool {
+	if !s.reconciling && len(s.reconcileQueue) == 0 {
+		return false
+	}
+	if len(in.waiters) > 0 && !in.answerQueued {
+		in.answerQueued = true
+		s.answerQueue = append(s.answerQueue, in)
+	}
+	return true
+}
+
+// reconcile moves the instance toward its desired state, given the state of its dependencies
+// (level-triggered). Ordered starts, stops and restarts need nothing else.
+func (in *instance) reconcile() {
+	in.publish()
+	m := &in.machine
+	if m.desired.up && m.startable > 0 && in.quarantine == nil {
+		in.startRequirements()
+	}
+	switch m.state {
+	case Waiting:
+		if !m.startBlocked() || m.restartPending && m.dependentsDown() {
+			in.do(m.unblocked)
+		} else {
+			in.answerWaiters() // its blocker may have changed
+		}
+	case Spawning, Starting, Running:
+		if m.requirementsLost() && m.desired.up && !m.restartPending {
+			cause, why := in.lostRequirement()
+			in.do(func() []Effect { return m.requirementLost(cause, why) })
+		}
+	case StopPending:
+		switch {
+		case !m.mustEnd():
+			in.do(m.cancelStop)
+		case m.dependentsDown():
+			in.do(m.stopNow)
+		}
+	}
+	in.answerWaiters()
+}
+
+// startRequirements starts the requirements that are startable. A program that an operator has
+// stopped stays stopped.
+func (in *instance) startRequirements() {
+	by := Actor{Kind: in.machine.desired.by.Kind, For: in.name}
+	for _, e := range in.edges {
+		if e.order || !e.to.published.startable {
+			continue
+		}
+		for _, other := range slices.Clone(e.to.instances) {
+			if other.published.startable {
+				other.do(func() []Effect { return other.machine.wantUp(by, false) })
+			}
+		}
+	}
+}
+
+// startWithRequirements restarts the direct and indirect requirements of in that are down by
+// themselves, as after a failure. It serves an operator's start.
+func (s *Supervisor) startWithRequirements(in *instance) {
+	seen := map[*node]bool{}
+	for open := []*instance{in}; len(open) > 0; {
+		next := open[len(open)-1]
+		open = open[:len(open)-1]
+		for _, e := range next.edges {
+			if e.order || seen[e.to] || e.to.published.availability == up {
+				continue
+			}
+			seen[e.to] = true
+			for _, other := range slices.Clone(e.to.instances) {
+				m := &other.machine
+				if m.desired.up && m.state.AtRest() && other.availability() != up && other.quarantine == nil {
+					by := Actor{ActorOperator, in.name}
+					other.do(func() []Effect { return m.wantUp(by, true) })
+				}
+				if m.desired.up || other.published.startable {
+					open = append(open, other)
+				}
+			}
+		}
+	}
+}
+
+func (in *instance) isOneShot() bool { return in.program.Type == config.TypeOneshot }

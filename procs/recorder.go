@@ -1,0 +1,371 @@
+package procs
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"superd/config"
+	"superd/logs"
+	"superd/pidfd"
+)
+
+// A Journal keeps values for a successor. [superd/procs/journal.Journal] implements it.
+type Journal interface {
+	Put(key string, value any) error // writes before it returns; called off the loop
+	// in order, after Write; value must not change any more; nil removes key
+	Queue(key string, value any)
+	QueueFirst(key string, value any) // as Queue, but before all that is queued
+	Write()                           // writes the queue soon
+	// calls done when all that was queued is written, or with the error; on any goroutine
+	Flush(done func(error))
+}
+
+// A noopJournal is the journal of a superd that keeps no records.
+type noopJournal struct{}
+
+func (noopJournal) Put(string, any) error  { return nil }
+func (noopJournal) Queue(string, any)      {}
+func (noopJournal) QueueFirst(string, any) {}
+func (noopJournal) Write()                 {}
+func (noopJournal) Flush(done func(error)) { done(nil) }
+
+// writePause is how long after the turn that queued them records may wait for others, to be written
+// together. A timer fires after the turn, however long that is. If superd is killed meanwhile, a
+// successor has the state before.
+const writePause = 2 * time.Millisecond
+
+// queue writes the value of key, or its removal for nil, to the journal soon.
+func (s *Supervisor) queue(key string, value any) {
+	s.journal.Queue(key, value)
+	s.WriteSoon()
+}
+
+// WriteSoon writes all that is queued to journal and event log after writePause, so that their
+// goroutines wake once. Batching lets spawning continue without waking the writer for each record.
+func (s *Supervisor) WriteSoon() {
+	switch {
+	case s.writing == nil:
+		s.writing = s.scope.After(writePause, s.Write)
+	case !s.writing.Active():
+		s.writing.Reset(writePause)
+	}
+}
+
+// Write writes all that is queued: first to the keeper, then to the event log, then to the journal.
+// It waits for none of them.
+func (s *Supervisor) Write() {
+	s.writing.Stop()
+	s.flushStores()
+	s.writeEvents()
+	s.journal.Write()
+	if s.options.OnWrite != nil {
+		s.options.OnWrite()
+	}
+	if names := s.pendingReleases; len(names) > 0 {
+		s.pendingReleases = nil
+		s.afterRecorded(func() { s.discard(names) })
+	}
+}
+
+// writeEvents writes the event log's queue. It precedes the journal: what the journal has is never
+// added to the event log again.
+func (s *Supervisor) writeEvents() {
+	if s.options.Events != nil {
+		s.options.Events.Write()
+	}
+}
+
+// afterSaving runs f on the loop when the present state is in the journal, or with the error.
+func (s *Supervisor) afterSaving(f func(unrecorded error)) {
+	s.writeEvents()
+	s.journal.Flush(func(err error) { s.scope.Post(func() { f(err) }) })
+}
+
+// save queues the instance's record.
+func (in *instance) save() {
+	if in.scope.Closed() || in.sup.ended {
+		return
+	}
+	in.sup.queue(instanceKey(in.name), in.saved())
+}
+
+// saved returns the instance's record. It shares no mutable data.
+func (in *instance) saved() *savedInstance {
+	m := &in.machine
+	v := &savedInstance{
+		Config: in.sup.configNumber, Removed: in.removed,
+		State: stateNames[m.state], Quarantined: in.quarantine != nil, Desired: saveTarget(m.desired), RestartPending: m.restartPending,
+		Outcome: outcomeNames[m.outcome], FailureReason: saveReason(m.failureReason), NotStarted: m.notStarted, ResourceShortage: m.resourceShortage, Failed: m.failed,
+		RestartAttempts: m.restartAttempts, Failures: slices.Clone(m.failures), StartLimitHit: m.startLimitHit, Restarts: m.restarts, Delay: m.delay,
+		StartReason: saveReason(m.startReason), ExitReason: saveReason(m.exitReason), StateReason: saveReason(m.stateReason),
+		Since: in.sinceAt, LastCompletedStart: in.lastCompletedStart, Drain: in.draining, Tree: in.tree.Path(),
+	}
+	if sc := in.sched; sc != nil {
+		v.RunPending, v.Schedule, v.DueFor, v.Skipped = m.runPending, sc.state(), sc.dueFor, sc.skipped
+	}
+	v.Output, v.FDName = in.collector.FD(logs.Stdout) >= 0, in.fifoNames[logs.Stdout].String()
+	v.Stderr, v.StderrFDName = in.collector.FD(logs.Stderr) >= 0, in.fifoNames[logs.Stderr].String()
+	if d := in.collector.Drops(); d != (logs.Drops{}) {
+		v.Dropped = &d
+	}
+	if in.feed != nil {
+		v.Input, v.InputFDName = true, in.feed.fdName
+	}
+	if in.removed {
+		v.Table = savedTable(in.program)
+	}
+	if in.execProbe != nil {
+		v.Probes = in.execProbe.tree.Path()
+	}
+	if w := in.replacementTarget; w != nil {
+		v.ReplacementTarget = new(saveTarget(*w))
+	}
+	if w := m.desiredBeforeShutdown; w != nil {
+		v.DesiredBeforeShutdown = new(saveTarget(*w))
+	}
+	if t := in.restartTimer; t != nil {
+		v.Due = new(t.Due())
+	}
+	if e := in.lastExit; e != nil {
+		v.Exit = &savedExit{Known: e.Known, Code: e.Code, Signal: e.signal, At: e.at}
+	}
+	if in.run != nil {
+		v.Run = in.run.saved(in)
+	}
+	return v
+}
+
+func (r *run) saved(in *instance) *savedRun {
+	v := &savedRun{
+		ID: r.invocationID, Outdated: in.machine.outdated, Touched: r.touched, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: int(r.group), OOMKills: int(r.oomKills), EnvSum: r.envSum,
+		StopDeadline: r.stopDeadline, TeardownDeadline: r.teardownDeadline, PreStarted: r.preStarted, PostStopped: r.postStopped,
+	}
+	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyFDName, r.readyFDName, r.statusText, r.watchdogPeriod
+	if r.readyAt == 0 {
+		v.PrintsFrom, v.StderrFrom = r.printsFrom[logs.Stdout], r.printsFrom[logs.Stderr]
+	}
+	if r.reloading.Active() {
+		v.Reloading = new(r.reloading.Due())
+	}
+	if r.stopping.Active() {
+		v.Leaving = new(r.stopping.Due())
+	}
+	if v.Health = r.savedHealth; r.monitor != nil {
+		v.Health = r.monitor.saved()
+	}
+	if r.program != in.program {
+		v.Table = savedTable(r.program)
+	}
+	if r.process != nil {
+		v.Main = savedIdentity(r.id, r.fdName.String())
+	}
+	if h := r.hook; h != nil {
+		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.doomed, Due: h.due, Timeout: h.timeout}
+		if h.failed != nil {
+			v.Hook.Failed = h.failed.Error()
+		}
+		if h.process != nil {
+			v.Hook.Process = savedIdentity(h.id, h.fdName)
+		}
+	}
+	return v
+}
+
+// saveDrops records the output that the collector has dropped, and repeats while that changes.
+func (s *Supervisor) saveDrops(c *logs.Collector) {
+	in := s.byName[c.Name()]
+	if in == nil || &in.collector != c {
+		return
+	}
+	was := c.Drops()
+	in.save()
+	s.afterSaving(func(unrecorded error) {
+		switch {
+		case unrecorded != nil: // a million drops must not each retry at once
+			s.scope.After(recordPause, func() { s.saveDrops(c) })
+		case c.DropsSaved(was):
+			s.saveDrops(c)
+		}
+	})
+}
+
+func savedIdentity(id pidfd.Identity, kept string) *savedProcess {
+	return &savedProcess{Pid: id.Pid, Start: id.Start, Inode: id.Inode, FDName: kept}
+}
+
+// savedTable returns a program's definition without its mistakes: what has begun to run has none.
+func savedTable(p *config.Program) *config.Program {
+	table := *p
+	table.Invalid = nil
+	return &table
+}
+
+// A startRecord is the journal's record of a start that is about to happen. A worker writes it.
+type startRecord struct {
+	in      *instance
+	key     string
+	value   savedStart
+	written atomic.Bool
+	stored  bool // the keeper has the descriptors made for it; owned by the worker until it returns
+}
+
+// newStartRecord returns the start record of the run's main process, or of its present hook.
+func (in *instance) newStartRecord(r *run) *startRecord {
+	in.sup.starts++
+	b := &startRecord{in: in, key: startKey(in.name, in.sup.starts), value: savedStart{Run: r.invocationID, Config: r.config, number: in.sup.starts}}
+	b.value.Schedule = in.sched.state()
+	if r.hook != nil {
+		b.value.Hook, b.value.PostStop = new(r.hook.at), in.machine.state == TearingDown
+	}
+	return b
+}
+
+// logIntent records that a process, not older than after (clock ticks since boot), is about to be
+// started. It is called off the loop. After an error the process must not be started.
+func (b *startRecord) logIntent(after uint64) error {
+	b.written.Store(true)
+	b.value.After = after
+	return b.in.sup.journal.Put(b.key, &b.value)
+}
+
+// logSpawned records that the process was started. It is called off the loop. After an error a
+// successor finds the process by its environment tags.
+func (b *startRecord) logSpawned(id pidfd.Identity, at time.Duration) error {
+	b.value.Process, b.value.At = savedIdentity(id, ""), at
+	return b.in.sup.journal.Put(b.key, &b.value)
+}
+
+// startedAt returns when the process was forked, as far as known. The loop's turn may have begun
+// before.
+func (b *startRecord) startedAt() time.Duration {
+	now := b.in.sup.loop.Now()
+	if b.value.At == 0 {
+		return now
+	}
+	return min(b.value.At, now)
+}
+
+// complete calls use, which applies the result of the start. The start record is removed once that
+// is saved.
+func (b *startRecord) complete(use func()) {
+	b.in.lastCompletedStart = b.value.number
+	use()
+	if b.written.Load() {
+		b.in.sup.queue(b.key, nil)
+	}
+}
+
+// saveSelf queues the record of superd as a whole.
+func (s *Supervisor) saveSelf() {
+	if !s.ended {
+		s.queue(superdKey, s.savedSelf())
+	}
+}
+
+func (s *Supervisor) savedSelf() *savedSuperd {
+	v := &savedSuperd{Config: s.configNumber, Before: s.configBefore, Begun: s.begun}
+	if s.shutdown != nil {
+		v.Shutdown = &savedShutdown{Why: saveReason(s.shutdown.why), AskedAt: s.shutdown.askedAt,
+			Hurry: s.shutdown.hurry, Status: s.exitStatus}
+	}
+	return v
+}
+
+// saveEnd removes all records but the progress of the schedules and what an operator has stopped: a
+// program stopped by `superd ctl stop` stays stopped until `superd ctl start`.
+func (s *Supervisor) saveEnd() {
+	s.ended = true
+	s.leaves = false
+	for _, in := range s.instances {
+		if state := in.sched.state(); state != nil {
+			s.leaves = true
+			s.queue(scheduleKey(in.name), state)
+		}
+		w := in.machine.desired
+		if before := in.machine.desiredBeforeShutdown; before != nil {
+			w = *before
+		}
+		if in.removed || w != (target{false, actor(ActorOperator)}) {
+			s.queue(instanceKey(in.name), nil)
+			continue
+		}
+		s.leaves = true
+		s.queue(instanceKey(in.name), &savedInstance{
+			State: stateNames[Stopped], Outcome: outcomeNames[RunEndedDown], Desired: saveTarget(w),
+			StateReason: saveReason(Reason{ReasonStopped, w.by.String()}), Since: in.sinceAt,
+		})
+	}
+	for number := s.configNumber; number > 0 && number >= s.configBefore; number-- {
+		s.queue(configKey(number), nil)
+		if s.configBefore == 0 {
+			break
+		}
+	}
+	s.queue(superdKey, &savedSuperd{Ended: true})
+}
+
+// Leaves reports whether records for a successor remain after an orderly end.
+func (s *Supervisor) Leaves() bool { return s.leaves }
+
+// activateConfig makes next the active configuration; follow applies it. Until that is saved, the
+// configurations before are kept, so that a successor can complete the change.
+func (s *Supervisor) activateConfig(next *config.Config, follow func()) {
+	if s.configBefore == 0 {
+		s.configBefore = s.configNumber
+	}
+	s.config = next
+	s.store.SetMaxTotal(next.Superd.LogMaxTotal)
+	s.configNumber++
+	number := s.configNumber
+	// first, as records that are queued may be replaced by ones that refer to it
+	s.journal.QueueFirst(configKey(number), archived{s.options.Archive, next})
+	s.saveSelf()
+	follow()
+	s.dropConfigsBefore(number)
+}
+
+// dropConfigsBefore removes the configurations before the active one, which has that number, when
+// all its consequences are saved. Unsaved records may be of programs that it lacks.
+func (s *Supervisor) dropConfigsBefore(number uint64) {
+	s.afterSaving(func(unrecorded error) {
+		switch {
+		case s.configNumber != number: // a newer one is active
+			return
+		case unrecorded != nil:
+			s.scope.After(recordPause, func() { s.dropConfigsBefore(number) })
+			return
+		}
+		first := s.configBefore
+		s.configBefore = 0
+		s.saveSelf() // before the removal: a record must not name a configuration that is gone
+		for old := first; old < number; old++ {
+			s.queue(configKey(old), nil)
+		}
+	})
+}
+
+// recordPause is the delay before a failed write to the journal is retried.
+const recordPause = time.Second
+
+func (s *Supervisor) activateFirstConfig() {
+	s.configNumber++
+	s.configBefore = 0
+	s.queue(configKey(s.configNumber), archived{s.options.Archive, s.config})
+	s.saveSelf()
+}
+
+// An archived is a configuration that is encoded when it is written.
+type archived struct {
+	archive func(*config.Config) []byte
+	config  *config.Config
+}
+
+// AppendJSON implements [superd/procs/journal.Appender].
+func (a archived) AppendJSON(b []byte) []byte {
+	text := a.archive(a.config)
+	for len(text) > 0 && text[len(text)-1] == '\n' {
+		text = text[:len(text)-1]
+	}
+	return append(b, text...)
+}

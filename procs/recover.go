@@ -1,0 +1,530 @@
+package procs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"superd/config"
+	"superd/logs"
+	"superd/pidfd"
+	"superd/procs/eventlog"
+)
+
+// A RecoveredProcess is what a predecessor has left of one instance, for [System.Adopt].
+type RecoveredProcess struct {
+	Instance string
+	Program  *config.Program // for its limits
+	Tree     Tree
+	Process  pidfd.Identity // main process or hook; zero: none
+	PidFD    int            // its pidfd; -1 if the keeper had none. System.Adopt owns it
+	Outputs  []RecoveredOutput
+
+	NotifySocket string // path of the run's notify socket; empty: none
+	NotifyFD     int    // the notify socket; -1 if the keeper had none: System.Adopt makes another
+	ReadyNumber  int    // the process's descriptor number of its readiness pipe; 0: none
+	// read end of that pipe; -1 if the keeper had none: System.Adopt opens it through the process
+	ReadyFD int
+
+	Found Process // nil: the process is gone
+	Ended bool    // it has ended, perhaps before the read ends were opened
+	Err   error   // cause why it is unknown whether the process lives
+}
+
+// A RecoveredOutput is a FIFO that a predecessor has left.
+type RecoveredOutput struct {
+	Stream logs.Stream // or input
+	FIFO   string      // its path
+	ReadFD int         // its read end; -1 if the keeper had none: System.Adopt opens the FIFO
+
+	gap bool  // the keeper had none
+	Err error // why the FIFO can't be opened; ReadFD is then -1
+}
+
+// A LookupRequest asks for a started process of which only the run is known.
+type LookupRequest struct {
+	Instance string
+	Run      string // invocation id
+	After    uint64 // lower bound of its start time, in clock ticks since boot
+
+	Found pidfd.Identity // zero: not found
+}
+
+// A Leftover is a process that a predecessor has started and whose role in its instance is unknown.
+type Leftover struct {
+	Pid      int
+	Command  string // its name, as in ps(1)
+	Instance string
+	Run      string // invocation id
+	Leads    bool   // session leader, as is each process that superd started itself
+
+	// Eldest is the identity of the process if all other session leaders of its run descend from
+	// it; otherwise zero.
+	Eldest pidfd.Identity
+}
+
+// A recoveredInstance is what is known of an instance before it is resumed.
+type recoveredInstance struct {
+	in         *instance
+	saved      *savedInstance
+	incomplete bool // the instance's record lacks part of saved
+	recovered  *RecoveredProcess
+	told       eventlog.Told
+	lost       bool // a start record without a process
+	gap        bool // the read end of one of its FIFOs was closed meanwhile
+	heard      bool // messages from its main process are received
+	renamed    bool // a descriptor has another name in the keeper than in the record
+}
+
+// Adopt recovers what a predecessor has left. It is called before the loop runs and before Start.
+// After an error nothing has changed, and nothing must be started.
+func (s *Supervisor) Adopt() error {
+	r := s.options.Snapshot
+	if r == nil {
+		s.removeOldNames()
+		return nil
+	}
+	s.starts = r.lastStart
+	maps.Copy(s.leftSchedules, r.schedules)
+	s.configNumber, s.configBefore = r.self.Config, r.self.Before
+	known := r.configs[r.oldest()]
+	if known != nil {
+		s.config = known
+	}
+	if sh := r.self.Shutdown; sh != nil && s.options.Resumed {
+		s.shutdown = &shutdown{why: sh.Why.reason(), askedAt: sh.AskedAt, hurry: sh.Hurry}
+		s.exitStatus, s.endDecided = sh.Status, sh.Status != 0
+	}
+	s.begun = r.self.Begun || r.Lives()
+	for name, fd := range s.options.StoredFDs.Files {
+		s.storedFDs[name] = fd
+		s.fdStore.known(name)
+	}
+	for _, v := range r.instances {
+		s.fdStore.known(v.FDName)
+		s.fdStore.known(v.StderrFDName)
+		s.fdStore.known(v.InputFDName)
+		if p, _ := v.process(); p != nil {
+			s.fdStore.known(p.FDName)
+		}
+		if v.Run != nil {
+			s.fdStore.known(v.Run.Notify)
+			s.fdStore.known(v.Run.Ready)
+		}
+	}
+	for _, b := range r.starts {
+		s.fdStore.known(b.Notify)
+		s.fdStore.known(b.Ready)
+		s.fdStore.known(b.FDNames[0])
+		s.fdStore.known(b.FDNames[1])
+	}
+	s.restoreScales(r)
+	if r.Incomplete {
+		if err := s.findUnrecorded(r); err != nil {
+			return err
+		}
+	}
+	all := s.mergeRecords(r)
+	if err := s.search(r, all); err != nil {
+		return err
+	}
+	if err := s.reopen(all); err != nil {
+		return err
+	}
+	if r.self.Shutdown != nil && s.shutdown == nil {
+		// First: if superd is killed now, the keeper's next supervisor must not resume the
+		// shutdown.
+		if err := s.journal.Put(superdKey, s.savedSelf()); err != nil {
+			s.log.Warn("not written down that the shutdown is void", "error", err)
+		}
+	}
+	if known == nil {
+		s.activateFirstConfig()
+	} else {
+		s.saveSelf()
+	}
+	s.removeOldNames()
+	s.resume(all)
+	return nil
+}
+
+// removeOldNames removes the names of FIFOs and notify sockets that belong to no instance, as
+// superd was killed during its removal or the journal does not have it. It precedes the first
+// start.
+func (s *Supervisor) removeOldNames() {
+	var keep []string
+	for _, in := range s.instances {
+		keep = append(keep, in.names()...)
+	}
+	s.system.RemoveOtherNames([]string{s.options.FIFODir, s.options.NotifyDir}, keep)
+}
+
+// mergeRecords creates the instances that the journal has.
+func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
+	var all []*recoveredInstance
+	for _, name := range slices.Sorted(maps.Keys(r.names())) {
+		inForce := s.config.Program(programOf(name))
+		b, number, of := r.starts[name], r.oldest(), inForce
+		if b != nil && r.configs[b.Config] != nil {
+			// configuration by which it was started
+			number, of = b.Config, r.configs[b.Config].Program(programOf(name))
+		}
+		v := merge(r.instances[name], b, of != nil && of.Autostart, number)
+		if b != nil && v.Run != nil && v.Run.ID == b.Run {
+			v.Run.other = b.Config > r.self.Config // of a reload that is not in the journal
+		}
+		program := v.Table
+		if program == nil {
+			program = r.table(v.Config, name)
+		}
+		if program == nil {
+			program = inForce
+		}
+		unknown := program == nil
+		if unknown && r.self.Ended {
+			// an operator's stop is dropped with the program, as at a reload
+			r.keys = append(r.keys, instanceKey(name))
+			continue
+		}
+		if unknown {
+			program = config.DefaultProgram(programOf(name))
+			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)
+		}
+		// the run is newer than the record
+		if v != r.instances[name] && v.Run.Table == nil && b.Config != v.Config && r.configs[b.Config] != nil {
+			if table := r.configs[b.Config].Program(program.Name); table != nil && table != program {
+				v.Run.Table = savedTable(table)
+			}
+		}
+		in := s.newInstance(name, program, v.runBy(program), v.Tree)
+		in.treeRecovered = true
+		in.removed = v.Removed || unknown
+		in.restore(v)
+		in.publish()
+		s.byName[name] = in
+		s.instances = append(s.instances, in)
+		all = append(all, &recoveredInstance{in: in, saved: v, incomplete: v != r.instances[name]})
+	}
+	slices.SortFunc(s.instances, compareInstances)
+	for _, in := range s.instances {
+		in.findConflict()
+	}
+	return all
+}
+
+// runBy returns the definition that the run uses, if it is recorded; otherwise own, the instance's.
+func (v *savedInstance) runBy(own *config.Program) *config.Program {
+	if v.Run != nil && v.Run.Table != nil {
+		return v.Run.Table
+	}
+	return own
+}
+
+// restore sets the state of the machine and its instance, without processes.
+func (in *instance) restore(v *savedInstance) {
+	m := &in.machine
+	in.sup.counts[m.state]--
+	m.state, _ = nameOf[State](stateNames[:], v.State)
+	in.sup.counts[m.state]++
+	m.outcome, _ = nameOf[Event](outcomeNames[:], v.Outcome)
+	m.desired, m.restartPending, m.failureReason = v.Desired.target(), v.RestartPending, v.FailureReason.reason()
+	m.notStarted, m.resourceShortage, m.failed = v.NotStarted, v.ResourceShortage, v.Failed
+	if w := v.DesiredBeforeShutdown; w != nil {
+		m.desiredBeforeShutdown = new(w.target())
+	}
+	m.restartAttempts, m.failures, m.startLimitHit, m.restarts, m.delay = v.RestartAttempts, v.Failures, v.StartLimitHit, v.Restarts, v.Delay
+	m.startReason, m.exitReason, m.stateReason = v.StartReason.reason(), v.ExitReason.reason(), v.StateReason.reason()
+	if v.Run != nil && m.startReason.Kind == ReasonNone { // the start record is its only record
+		m.startReason = startedBy(m.desired.by)
+	}
+	in.sinceAt, in.lastCompletedStart = v.Since, v.LastCompletedStart
+	if m.runPending = v.RunPending; v.Schedule != nil {
+		in.sched = &scheduling{before: v.Schedule, dueFor: v.DueFor, skipped: v.Skipped}
+	}
+	if w := v.ReplacementTarget; w != nil {
+		in.replacementTarget = new(w.target())
+	}
+	if e := v.Exit; e != nil {
+		in.lastExit = &ExitStatus{Known: e.Known, Code: e.Code, signal: e.Signal, at: e.At}
+		if e.Signal != 0 {
+			in.lastExit.Signal = signalName(syscall.Signal(e.Signal))
+		}
+	}
+}
+
+// process returns the process of the run that may live, and the start record if only that is known.
+func (v *savedInstance) process() (p *savedProcess, b *savedStart) {
+	r := v.Run
+	switch {
+	case r == nil || r.ended && r.Hook == nil:
+		return nil, nil
+	case r.Hook != nil:
+		p, b = r.Hook.Process, r.Hook.start
+	default:
+		p, b = r.Main, r.start
+	}
+	if p == nil && b != nil {
+		p = b.Process
+	}
+	return p, b
+}
+
+// search looks for processes that were started without a record of their pid, and for those that
+// the journal does not have.
+func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
+	var lookup []*LookupRequest
+	held := false
+	where := map[*LookupRequest]*recoveredInstance{}
+	for _, a := range all {
+		p, b := a.saved.process()
+		held = held || a.saved.Quarantined
+		if p == nil && b != nil {
+			w := &LookupRequest{Instance: a.in.name, Run: b.Run, After: b.After}
+			lookup, where[w] = append(lookup, w), a
+		}
+	}
+	if len(lookup) == 0 && !held {
+		return nil
+	}
+	leftovers, err := s.system.Search(lookup, r.runs(), s.usersOf(r))
+	if err != nil {
+		return fmt.Errorf("look for programs of an earlier superd: %w", err)
+	}
+	for w, a := range where {
+		a.lost = w.Found == pidfd.Identity{}
+		if !a.lost {
+			_, b := a.saved.process()
+			b.Process = savedIdentity(w.Found, "")
+		}
+	}
+	s.setLeftovers(leftovers)
+	return nil
+}
+
+func (s *Supervisor) setLeftovers(leftovers []Leftover) {
+	clear(s.leftovers)
+	for _, leftover := range leftovers {
+		s.leftovers[leftover.Instance] = append(s.leftovers[leftover.Instance], leftover)
+	}
+}
+
+// runs returns the runs in the journal. A process of another run is a leftover process.
+func (r *Snapshot) runs() map[string]bool {
+	runs := map[string]bool{}
+	for _, v := range r.instances {
+		if v.Run != nil && !r.unsure[v.Run.ID] {
+			runs[v.Run.ID] = true
+		}
+	}
+	for _, b := range r.starts {
+		if !r.unsure[b.Run] {
+			runs[b.Run] = true
+		}
+	}
+	return runs
+}
+
+// reopen reopens processes, FIFOs and sockets.
+func (s *Supervisor) reopen(all []*recoveredInstance) error {
+	var adoptees []*RecoveredProcess
+	for _, a := range all {
+		by := a.saved.runBy(a.in.program)
+		t := &RecoveredProcess{Instance: a.in.name, Program: by, Tree: a.in.tree, PidFD: -1, NotifyFD: -1, ReadyFD: -1}
+		a.recovered = t
+		p, _ := a.saved.process()
+		if p != nil {
+			t.Process = p.identity()
+			t.PidFD = s.takeStoredFD(p.FDName)
+		}
+		a.takeNotifyFDs()
+		there, kept := a.saved.fifos()
+		if a.incomplete && a.saved.Output && len(streamsOf(by)) > 1 {
+			there[logs.Stderr] = true // made together with standard output, which merge knows of
+		}
+		if a.incomplete && a.saved.Output && a.in.isLogger() {
+			there[input] = true // likewise
+		}
+		for which, is := range there {
+			if !is {
+				continue
+			}
+			o := RecoveredOutput{Stream: logs.Stream(which), FIFO: s.fifo(a.in.name, logs.Stream(which)), ReadFD: s.takeStoredFD(kept[which])}
+			o.gap = o.ReadFD < 0
+			a.gap = a.gap || o.gap && o.Stream != input
+			t.Outputs = append(t.Outputs, o)
+		}
+		if p != nil || len(t.Outputs) > 0 {
+			adoptees = append(adoptees, t)
+		}
+	}
+	s.system.Adopt(adoptees)
+	var errs []error
+	for _, t := range adoptees {
+		if t.Err != nil {
+			errs = append(errs, fmt.Errorf("adopt %s: %w", t.Instance, t.Err))
+		}
+	}
+	if len(errs) > 0 {
+		for _, t := range adoptees {
+			if t.Found != nil {
+				t.Found.Close()
+			}
+			closeInherited(t.NotifyFD)
+			closeInherited(t.ReadyFD)
+			for _, o := range t.Outputs {
+				closeInherited(o.ReadFD)
+			}
+		}
+		return errors.Join(errs...)
+	}
+	for name, fd := range s.storedFDs {
+		s.keeper.Discard(name) // the journal does not refer to it
+		closeInherited(fd)
+	}
+	clear(s.storedFDs)
+	lost := false
+	for _, a := range all {
+		s.attachAdopted(a)
+		lost = a.tellGap() || lost
+	}
+	if lost && s.options.Events != nil {
+		// Before the journal drops it: a successor could not know.
+		ctx, cancel := context.WithTimeout(context.Background(), tellPatience)
+		defer cancel()
+		if err := s.options.Events.Flush(ctx); err != nil {
+			s.log.Warn("gaps in outputs are not recorded in time", "error", err)
+		}
+	}
+	return nil
+}
+
+// takeNotifyFDs claims the notify socket and the readiness pipe of the main process.
+func (a *recoveredInstance) takeNotifyFDs() {
+	r, in, t := a.saved.Run, a.in, a.recovered
+	if r == nil || !in.machine.state.lives() && r.start == nil {
+		return // not any more, or not yet
+	}
+	if r.start != nil {
+		r.Notify, r.Ready = r.start.Notify, r.start.Ready
+	}
+	p := in.program
+	if r.Table != nil {
+		p = r.Table
+	}
+	if t.NotifySocket = in.notifySocket(p); t.NotifySocket != "" {
+		t.NotifyFD = in.sup.takeStoredFD(r.Notify)
+	}
+	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.state == Starting || in.machine.state == Spawning) {
+		t.ReadyNumber, t.ReadyFD = p.Ready.FD, in.sup.takeStoredFD(r.Ready)
+	}
+}
+
+// tellPatience bounds how long a start waits for the event log.
+const tellPatience = time.Second
+
+// takeStoredFD returns the descriptor stored under the name, -1 for none. Only the first call for a
+// name returns it.
+func (s *Supervisor) takeStoredFD(name string) int {
+	fd, ok := s.storedFDs[name]
+	if !ok || name == "" {
+		return -1
+	}
+	delete(s.storedFDs, name)
+	s.fdStore.use(name)
+	return fd
+}
+
+// attachAdopted attaches the read ends of the instance's FIFOs to its collector.
+func (s *Supervisor) attachAdopted(a *recoveredInstance) {
+	in, t := a.in, a.recovered
+	_, kept := a.saved.fifos()
+	if a.saved.Run != nil {
+		program := in.program
+		if a.saved.Run.Table != nil {
+			program = a.saved.Run.Table
+		}
+		var unplaced []logs.Stream
+		if r := a.saved.Run; r.ReadyAt == 0 && awaitsLine(program) {
+			for which, from := range [...]string{logs.Stdout: r.PrintsFrom, logs.Stderr: r.StderrFrom} {
+				if from == "" {
+					unplaced = append(unplaced, logs.Stream(which))
+				}
+			}
+		}
+		in.collector.ResumeRun(a.saved.Run.ID, unplaced...)
+	}
+	if d := a.saved.Dropped; d != nil {
+		in.collector.RestoreDrops(*d)
+	}
+	for _, o := range t.Outputs {
+		if o.Err != nil {
+			in.ownProblems().noOutput = o.Err.Error()
+			if t.Found != nil {
+				s.log.Error("output is not captured", "instance", in.name, "error", o.Err)
+			}
+		}
+		if o.ReadFD < 0 {
+			continue
+		}
+		name := kept[o.Stream]
+		if o.gap {
+			name, a.renamed = s.storeFD(o.ReadFD, true), true
+		}
+		if o.Stream == input {
+			in.takeInput(o.ReadFD, name)
+			continue
+		}
+		in.fifoNames[o.Stream] = fdNameOf(name)
+		if err := in.collector.Attach(o.Stream, o.ReadFD); err != nil {
+			s.log.Error("output is not captured", "instance", in.name, "error", err)
+		}
+	}
+	if !a.gap && a.saved.Drain != "" {
+		in.drain(a.saved.Drain)
+	}
+}
+
+// tellGap records that output may be lost, and reports whether it may: a process ended while no
+// read end of its pipe was open, or before the pipe was empty.
+func (a *recoveredInstance) tellGap() bool {
+	if !a.gap {
+		return false
+	}
+	var runs []string
+	if p, b := a.saved.process(); (p != nil || b != nil) && a.recovered.Ended {
+		runs = append(runs, a.saved.Run.ID)
+		a.in.ownProblems().exitNote = Reason{Kind: ReasonOutputLost}
+	}
+	if a.saved.Drain != "" {
+		runs = append(runs, a.saved.Drain)
+	}
+	for _, run := range runs {
+		a.in.record(because(eventlog.Event{Kind: eventlog.Output, Run: run},
+			Reason{Kind: ReasonOutputLost}))
+	}
+	return len(runs) > 0
+}
+
+// leftoverText returns a list of the processes that quarantine an instance.
+func leftoverText(leftovers []Leftover) string {
+	const shown = 5
+	if len(leftovers) == 0 {
+		return "in its process tree" // it has no environment tags that the search could find
+	}
+	text := ""
+	for i, leftover := range leftovers {
+		if i == shown {
+			return text + fmt.Sprintf(" and %d more", len(leftovers)-shown)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += strconv.Itoa(leftover.Pid) + " (" + leftover.Command + ")"
+	}
+	return text
+}

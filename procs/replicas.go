@@ -1,0 +1,170 @@
+package procs
+
+import (
+	"slices"
+	"sort"
+	"strings"
+
+	"superd/config"
+)
+
+// removeSurplus retires the instances that a program is no longer to have.
+func (s *Supervisor) removeSurplus(program *config.Program) {
+	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
+		if !s.has(program, in.name) {
+			in.retire(actor(ActorRemoval))
+		}
+	}
+}
+
+// createMissing creates the instances that a program lacks. w is their desired state; nil: what the
+// configuration says.
+func (s *Supervisor) createMissing(program *config.Program, w *target) {
+	for _, name := range s.namesOf(program) {
+		if in := s.byName[name]; in == nil || in.removed {
+			s.create(name, program, w)
+		}
+	}
+}
+
+// instancesOf returns the instances of a program in order, including those being removed. The
+// result is a subslice of s.instances.
+func (s *Supervisor) instancesOf(program string) []*instance {
+	from := sort.Search(len(s.instances), func(i int) bool { return s.instances[i].program.Name >= program })
+	to := from
+	for to < len(s.instances) && s.instances[to].program.Name == program {
+		to++
+	}
+	return s.instances[from:to]
+}
+
+// programOf returns the name of the program of an instance.
+func programOf(instance string) string {
+	program, _, _ := strings.Cut(instance, "@")
+	return program
+}
+
+// create adds an instance, as soon as an old one of the same name is removed. w is as for
+// createMissing.
+func (s *Supervisor) create(name string, program *config.Program, w *target) {
+	old := s.byName[name]
+	if old == nil {
+		s.startNew(s.add(name, program), w)
+		return
+	}
+	if old.replacement == nil {
+		old.replacementTarget = w // an earlier target was meant for the old instance
+	}
+	old.replacement = program
+	old.relink()
+	old.save()
+}
+
+// startNew sets the first desired state of an instance.
+func (s *Supervisor) startNew(in *instance, w *target) {
+	switch {
+	case w == nil, len(in.program.Invalid) > 0:
+		s.autostart(in)
+	case w.up:
+		in.do(func() []Effect { return in.machine.wantUp(w.by, false) })
+	case w.by.Kind != ActorNone:
+		in.do(func() []Effect { return in.machine.wantDown(w.by) })
+	default:
+		in.save()
+	}
+}
+
+// retire stops the instance and removes it when it is at rest. by is the actor.
+func (in *instance) retire(by Actor) {
+	if in.removed { // it gets no replacement any more
+		if in.replacement != nil {
+			in.replacement, in.replacementTarget = nil, nil
+			in.relink()
+			in.save()
+		}
+		return
+	}
+	in.removed = true
+	in.relink()
+	if in.quarantine != nil {
+		in.liftQuarantine() // its leftover process is left alone
+	}
+	in.do(func() []Effect { return in.machine.wantDown(by) })
+}
+
+// beginRemoval begins the removal of an instance at rest. Its last output is written first, for at
+// most drainLimit.
+func (s *Supervisor) beginRemoval(in *instance) {
+	if in.removing {
+		return
+	}
+	in.removing = true
+	gone := false
+	remove := func() {
+		if !gone && !in.scope.Closed() {
+			gone = true
+			s.remove(in)
+		}
+	}
+	in.collector.Drained(remove)
+	in.scope.After(drainLimit, remove)
+}
+
+// remove removes an instance, then adds its replacement and unblocks instances that wait for its
+// log files.
+func (s *Supervisor) remove(in *instance) {
+	delete(s.byName, in.name)
+	if i, ok := slices.BinarySearchFunc(s.instances, in, compareInstances); ok {
+		s.instances = slices.Delete(s.instances, i, i+1)
+	}
+	in.claimLogFiles(in.collector.Files(), nil)
+	s.counts[in.machine.state]--
+	s.outputs -= fifosOf(in.program)
+	s.loggers -= one(in.isLogger())
+	s.queue(instanceKey(in.name), nil)
+	for _, kept := range in.fifoNames {
+		s.releaseFD(kept.String())
+	}
+	if in.feed != nil {
+		s.releaseFD(in.feed.fdName)
+	}
+	in.unwatchLines()
+	in.tree.Remove()
+	if in.execProbe != nil {
+		in.execProbe.tree.Remove()
+	}
+	in.removeFromGraph()
+	in.scope.Close()
+	replaced := s.shutdown == nil && in.replacement != nil
+	if !replaced {
+		// now, before an instance that is added next creates the same names
+		s.system.RemoveNames(in.names())
+	}
+	s.log.Info("program removed", "instance", in.name)
+	s.changed()
+	if s.shutdown == nil {
+		if replaced {
+			s.add(in.name, in.replacement).takeOver(in)
+		}
+		in.releaseLogFiles()
+		s.endIfAllEnded()
+	}
+	for _, w := range in.waiters {
+		w.done(CommandResult{State: Stopped, OK: w.op == OpStop, Message: "removed"})
+	}
+}
+
+// takeOver starts the replacement of old: as an operator has asked meanwhile, else as the
+// configuration says.
+func (in *instance) takeOver(old *instance) {
+	in.waiters, old.waiters = old.waiters, nil
+	switch w := old.replacementTarget; {
+	case w == nil || !w.by.is(ActorOperator):
+		in.sup.startNew(in, w)
+	case w.up:
+		in.command(OpStart)
+	default:
+		in.command(OpStop)
+	}
+	in.answerWaiters()
+}

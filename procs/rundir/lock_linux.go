@@ -1,0 +1,247 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/internal/procfs"
+)
+
+// A BusyError is a runtime directory that another superd holds.
+type BusyError struct {
+	Path      string
+	Pid       int  // of the other superd; 0: unknown
+	Between   bool // the other one is a keeper that is about to start a supervisor
+	Elsewhere bool // Pid is one of another PID namespace, such as a container's, or another machine
+}
+
+func (e *BusyError) Error() string {
+	who := "another superd"
+	if e.Pid > 0 {
+		who += fmt.Sprintf(" (pid %d)", e.Pid)
+	}
+	if e.Elsewhere {
+		return fmt.Sprintf("lock runtime directory %s: %s holds it in another PID namespace, such as a "+
+			"container's, or on another machine: stop it there, or choose another directory with "+
+			"--runtime-dir", e.Path, who)
+	}
+	if e.Between {
+		return fmt.Sprintf("lock runtime directory %s: the supervisor there has ended, and its keeper "+
+			"(pid %d) is about to start the next one: leave it to that, or end it by `kill %d`, or "+
+			"choose another directory with --runtime-dir", e.Path, e.Pid, e.Pid)
+	}
+	return fmt.Sprintf("lock runtime directory %s: %s runs there; stop it with `superd ctl "+
+		"--runtime-dir %s shutdown`, or choose another directory with --runtime-dir",
+		e.Path, who, e.Path)
+}
+
+// lockPatience is how long the lock may outlive a killed owner: until the kernel has ended all
+// threads of the owner, and all children between fork and exec.
+const lockPatience = 2 * time.Second
+
+// takeLock opens and locks the lock file of the directory, and writes its owner into it.
+//
+// The content of the file decides who owns the directory, not the lock alone:
+//   - Children of a dead superd between fork and exec hold the lock, too. takeLock kills them; if
+//     one does not die, takeLock replaces the file.
+//   - No process holds the lock while a keeper is about to start the next supervisor, and while
+//     superd executes another binary.
+//
+// An owner in another PID namespace can't be examined: there the lock decides.
+func takeLock(dir string, keeper int, log *slog.Logger) (*os.File, error) {
+	path := filepath.Join(dir, lockFile)
+	turn, err := takeTurn(dir, log)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Close()
+	var busy *BusyError
+	logged := false
+	for began := time.Now(); ; time.Sleep(lockInterval) {
+		lock, free, err := tryLock(path)
+		if err != nil {
+			return nil, err
+		}
+		record := readLock(lock)
+		if waited := time.Since(began); !free {
+			if waited > logAfter && !logged {
+				logged = true
+				logWait(log, path, lock)
+			}
+			lock.Close() // or this process would count as a holder
+		}
+		if owner := record.owner(path, free); owner != nil {
+			lock.Close()
+			if busy != nil && *busy == *owner { // the first time it may be just about to die
+				owner.Path = dir
+				return nil, owner
+			}
+			busy = owner
+			continue
+		}
+		if free {
+			if err := errors.Join(lock.Truncate(0), writeAt(lock, lockText(os.Getpid(), keeper))); err != nil {
+				lock.Close()
+				return nil, err
+			}
+			return lock, nil
+		}
+		switch late := time.Since(began) > lockPatience; {
+		case late && record.elsewhere:
+			return nil, &BusyError{Path: dir, Pid: record.supervisor, Elsewhere: true}
+		case late && record.supervisor == 0: // the format of another version
+			return nil, &BusyError{Path: dir}
+		case late:
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, err
+			}
+		case record.supervisor > 0 && !record.elsewhere:
+			killUnexeced(path)
+		}
+	}
+}
+
+// A lockRecord is the content of a lock file: its last owner.
+type lockRecord struct {
+	supervisor int          // pid; 0: unknown
+	owners     []processKey // supervisor and keeper; none if the boot is unknown or another one
+	elsewhere  bool         // the pids are of another PID namespace or of another boot
+}
+
+// A processKey identifies a process of this boot.
+type processKey struct {
+	pid   int
+	start uint64 // clock ticks since boot
+}
+
+// lockText returns the content of the lock file: the supervisor's pid; then the boot id, pid and
+// start time of supervisor and keeper, and the PID namespace.
+func lockText(supervisor, keeper int) string {
+	boot, err := procfs.BootID()
+	text := strconv.Itoa(supervisor) + "\n" + boot
+	for _, pid := range []int{supervisor, keeper} {
+		if s, e := procfs.ReadStat(pid); err == nil && e == nil {
+			text += fmt.Sprintf(" %d:%d", pid, s.Start)
+		}
+	}
+	return text + " " + pidNamespace() + "\n"
+}
+
+// readLock parses the content of a lock file.
+func readLock(lock *os.File) *lockRecord {
+	r := &lockRecord{}
+	buf := make([]byte, 256)
+	n, _ := lock.ReadAt(buf, 0)
+	first, rest, _ := strings.Cut(string(buf[:n]), "\n")
+	if pid, err := strconv.Atoi(strings.TrimSpace(first)); err == nil && pid > 0 {
+		r.supervisor = pid
+	}
+	boot, rest, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	now, err := procfs.BootID()
+	if err != nil || boot == "" {
+		return r
+	}
+	if boot != now {
+		r.elsewhere = true
+		return r
+	}
+	for field := range strings.FieldsSeq(rest) {
+		var key processKey
+		if n, _ := fmt.Sscanf(field, "%d:%d", &key.pid, &key.start); n == 2 {
+			r.owners = append(r.owners, key)
+		}
+		own := pidNamespace()
+		if strings.HasPrefix(field, namespacePrefix) && own != "" && field != own {
+			r.elsewhere = true
+		}
+	}
+	return r
+}
+
+// owner returns the live owner of a lock file, nil if there is none. free: the file is not locked,
+// so that only a keeper can own it.
+func (r *lockRecord) owner(path string, free bool) *BusyError {
+	if r.elsewhere {
+		return nil // the pids mean other processes here
+	}
+	if i := slices.IndexFunc(r.owners, isOtherSuperd); i >= 0 {
+		pid := r.owners[i].pid
+		return &BusyError{Pid: pid, Between: free || pid != r.supervisor}
+	}
+	if free {
+		return nil
+	}
+	// The record has no start time if the boot was unknown. A process that is dying does not count:
+	// it may take long to close its files.
+	pid := r.supervisor
+	if pid > 0 && pid != os.Getppid() && !procfs.Killed(pid) && procfs.HoldsFile(pid, path) {
+		return &BusyError{Pid: pid}
+	}
+	return nil
+}
+
+// isOtherSuperd reports whether a process is alive and neither this one nor its parent, the keeper.
+func isOtherSuperd(key processKey) bool {
+	if key.pid == os.Getpid() || key.pid == os.Getppid() {
+		return false
+	}
+	s, err := procfs.ReadStat(key.pid)
+	return err == nil && s.Start == key.start && !s.Dead && !procfs.Killed(key.pid)
+}
+
+// killUnexeced kills the processes that run superd's binary and have the lock file open, except
+// this one and its parent, the keeper. They are children between fork and exec, and have not run
+// any code of their program.
+func killUnexeced(lock string) {
+	own, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return
+	}
+	pids, err := procfs.Pids()
+	if err != nil {
+		return
+	}
+	name := func(exe string) string { return filepath.Base(strings.TrimSuffix(exe, " (deleted)")) }
+	for _, pid := range pids {
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		if err != nil || name(exe) != name(own) || pid == os.Getpid() || pid == os.Getppid() {
+			continue
+		}
+		s, err := procfs.ReadStat(pid)
+		if err != nil || procfs.Killed(pid) || !procfs.HoldsFile(pid, lock) {
+			continue
+		}
+		if p, err := procfs.OpenProcess(&s); err == nil {
+			p.Signal(unix.SIGKILL)
+			p.Close()
+		}
+	}
+}
+
+const namespacePrefix = "pid:["
+
+// pidNamespace returns the name of this process's PID namespace, such as pid:[4026531836]; "" if it
+// is unknown.
+//
+// Source: namespaces(7).
+func pidNamespace() string {
+	name, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+func writeAt(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
+}

@@ -1,0 +1,204 @@
+package procs
+
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"superd/config"
+	"superd/loop"
+	"superd/procs/eventlog"
+	"superd/procs/schedule"
+)
+
+// A scheduling is the state of an instance whose program has a schedule.
+type scheduling struct {
+	program *config.Program // whose schedule is in force
+	scope   *loop.Scope     // nil while no schedule is in force, as the instance is wanted down
+	entry   *schedule.Entry
+	// State from which the plan continues when it is in force again; nil: it starts afresh
+	before  *schedule.State
+	dueFor  time.Time // latest time of the schedule that was due; zero before the first
+	skipped int       // due times without a run since the present run began
+}
+
+// keepSchedule puts the program's schedule in force while the instance is wanted up. It is called
+// whenever the desired state or the program may have changed.
+func (in *instance) keepSchedule() {
+	if !in.program.Scheduled() {
+		in.dropSchedule()
+		in.sched = nil
+		return
+	}
+	if in.sched == nil {
+		in.sched = &scheduling{before: in.sup.leftSchedule(in.name)}
+	}
+	sc := in.sched
+	switch {
+	case !in.machine.desired.up || in.removed:
+		in.dropSchedule()
+		if in.machine.desired.by.Kind != ActorShutdown {
+			sc.before = nil
+		}
+		return
+	case sc.scope != nil && sc.program == in.program:
+		return
+	}
+	in.dropSchedule()
+	sc.program, sc.scope = in.program, in.scope.Child()
+	spec := schedule.Spec{
+		Line:   in.program.Schedule,
+		Skip:   in.program.ScheduleMissed == config.MissedSkip,
+		Jitter: in.program.ScheduleJitter,
+		Seed:   in.sup.scheduleSeed(in.name),
+	}
+	var err error
+	if sc.entry, err = in.sup.scheduleTable().Add(sc.scope, spec, sc.before, in.due); err != nil {
+		// Config has refused such a line
+		in.sup.log.Error("schedule not in force", "instance", in.name, "error", err)
+	}
+}
+
+// dropSchedule puts the schedule out of force. The state of the plan is kept.
+func (in *instance) dropSchedule() {
+	sc := in.sched
+	if sc == nil || sc.scope == nil {
+		return
+	}
+	sc.before = sc.state()
+	sc.scope.Close()
+	sc.scope, sc.entry = nil, nil
+}
+
+// state returns the state of the plan; nil without one.
+func (sc *scheduling) state() *schedule.State {
+	if sc == nil || sc.entry == nil {
+		if sc == nil {
+			return nil
+		}
+		return sc.before
+	}
+	return new(sc.entry.State())
+}
+
+// due handles a time of the schedule that has come, or was missed.
+func (in *instance) due(r schedule.Run) {
+	sc, m := in.sched, &in.machine
+	sc.dueFor = r.At
+	why := Reason{ReasonScheduleDue, clockTime(r.At)}
+	if r.MadeUp {
+		why.Kind = ReasonScheduleMadeUp
+	}
+	switch {
+	case r.MadeUp && in.program.ScheduleMissed == config.MissedSkip:
+		in.skipDue(Reason{ReasonSkippedMissed,
+			fmt.Sprintf("schedule_missed = %q", config.MissedSkip)})
+	case in.quarantine != nil:
+		in.skipDue(m.stateReason)
+	case m.runPending || m.state != Waiting:
+		if sc.skipped++; sc.skipped == 1 {
+			in.skipDue(Reason{ReasonSkippedOverlap, m.stateReason.String()})
+		}
+	default:
+		in.do(func() []Effect { return m.scheduleDue(why) })
+	}
+	in.save()
+	in.sup.changed()
+}
+
+// skipDue records that nothing runs for the time that was due.
+func (in *instance) skipDue(why Reason) {
+	at := clockTime(in.sched.dueFor)
+	in.sup.log.Warn("scheduled run skipped", "instance", in.name, "due_at", at,
+		"reason", why.String())
+	e := because(eventlog.Event{Kind: eventlog.Skip}, why)
+	e.Reason = "due at " + at + ": " + e.Reason
+	in.record(e)
+}
+
+// tellSkipped records how many times were due during the run that has ended. The first one was
+// recorded when it was due.
+func (in *instance) tellSkipped() {
+	sc := in.sched
+	if sc == nil || sc.skipped == 0 || in.machine.runPending {
+		return
+	}
+	if sc.skipped > 1 {
+		in.record(because(eventlog.Event{Kind: eventlog.Skip}, Reason{ReasonSkippedInAll,
+			fmt.Sprintf("%d due runs in all while the one before was not over, the last at %s",
+				sc.skipped, clockTime(sc.dueFor))}))
+	}
+	sc.skipped = 0
+}
+
+// nextRun returns the time of the next scheduled run. ok is false while the instance does not wait
+// for its schedule, and if the schedule has no further time.
+func (in *instance) nextRun() (at time.Time, left time.Duration, ok bool) {
+	if !in.awaitsSchedule() || in.sched == nil || in.sched.entry == nil {
+		return time.Time{}, 0, false
+	}
+	return in.sched.entry.Next()
+}
+
+// waitCause returns why the instance waits, without the time of the next run.
+func (in *instance) waitCause() Reason {
+	switch {
+	case !in.awaitsSchedule():
+		return in.waitReason()
+	case in.machine.exitReason.Kind != ReasonNone:
+		return Reason{ReasonWaitsForSchedule, in.machine.exitReason.String()}
+	}
+	return Reason{ReasonWaitsForSchedule, "waits for its schedule"}
+}
+
+// nextRunText returns the time of the next scheduled run as text.
+func (in *instance) nextRunText() string {
+	at, _, ok := in.nextRun()
+	if !ok {
+		return "its schedule never comes again"
+	}
+	return "next run at " + clockTime(at)
+}
+
+// awaitsSchedule reports whether the instance waits for its schedule. Other blockers count only
+// once a time of the schedule has come.
+func (in *instance) awaitsSchedule() bool {
+	return in.machine.state == Waiting && in.machine.awaitsSchedule()
+}
+
+// clockTime returns a time of a schedule as text, in local time.
+func clockTime(t time.Time) string { return t.Local().Round(time.Second).Format(time.DateTime) }
+
+// scheduleTable returns the table of all schedules, and makes it for the first one.
+func (s *Supervisor) scheduleTable() *schedule.Table {
+	if s.schedules == nil {
+		s.schedules = schedule.NewTable(s.scope, s.options.BootID, func(err error) {
+			s.log.Warn("a clock that is set, or a machine that sleeps, is noticed late by schedules", "error", err)
+		})
+	}
+	return s.schedules
+}
+
+// scheduleSeed returns the seed of an instance's schedule jitter. It differs between machines.
+func (s *Supervisor) scheduleSeed(instance string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s.options.Machine + "\x00" + instance))
+	return h.Sum64()
+}
+
+// leftSchedule returns the schedule state that an earlier superd saved for the instance, once; nil
+// without one.
+func (s *Supervisor) leftSchedule(instance string) *schedule.State {
+	state, ok := s.leftSchedules[instance]
+	if !ok {
+		return nil
+	}
+	s.forgetSchedule(instance)
+	return &state
+}
+
+// forgetSchedule deletes the schedule state that an earlier superd saved for the instance.
+func (s *Supervisor) forgetSchedule(instance string) {
+	delete(s.leftSchedules, instance)
+	s.queue(scheduleKey(instance), nil)
+}

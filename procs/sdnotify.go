@@ -1,0 +1,50 @@
+package procs
+
+import (
+	"fmt"
+	"time"
+)
+
+// readyPatience is how long superd delays its own readiness for programs that start slowly, as with
+// a pre_start hook. It is below the service manager's limit: systemd's is 90 s, on some systems 45
+// s (DefaultTimeoutStartSec=).
+const readyPatience = 30 * time.Second
+
+// A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.
+type Notifier interface {
+	Ready(status string)
+	Status(status string)
+	Reloading()
+	Stopping()
+}
+
+// tellNotifier reports once that superd is ready, and later its summary.
+func (s *Supervisor) tellNotifier() {
+	switch {
+	case s.onEnd == nil || s.shutdown != nil || s.reloading:
+	case s.ready:
+		s.notify.Status(s.summary())
+	case s.counts[Spawning] == 0 && len(s.reconcileQueue) == 0, !s.readyBy.Active():
+		s.ready = true
+		s.readyBy.Stop()
+		s.log.Info("ready", "state", s.summary())
+		s.notify.Ready(s.summary())
+	}
+}
+
+// summary counts the instances: "3 instances: 2 running, 1 failed".
+func (s *Supervisor) summary() string {
+	text := plural(len(s.instances), "instance")
+	separator := ": "
+	for _, states := range [][]State{{Running}, {Spawning, Starting}, {Waiting}, {Stopping, StopPending, Killing, TearingDown}, {Backoff}, {Failed}, {Exited}, {Stopped}} {
+		count := 0
+		for _, state := range states {
+			count += s.counts[state]
+		}
+		if count > 0 {
+			text += fmt.Sprintf("%s%d %s", separator, count, states[0])
+			separator = ", "
+		}
+	}
+	return text
+}

@@ -1,0 +1,190 @@
+package procs
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"superd/config"
+)
+
+// An UnknownNameError reports a name that selects nothing.
+type UnknownNameError struct {
+	Name  string
+	Known []string // all names that select something, some of them twice
+}
+
+func (e *UnknownNameError) Error() string {
+	text := fmt.Sprintf("select %q: no program, instance or group has this name", e.Name)
+	if nearest := e.Nearest(); nearest != "" {
+		text += fmt.Sprintf("; did you mean %q?", nearest)
+	}
+	return text
+}
+
+// Nearest returns the most similar known name; it may be empty. With thousands of names it takes
+// milliseconds, so it must not run on the loop.
+func (e *UnknownNameError) Nearest() string {
+	known := slices.Clone(e.Known)
+	slices.Sort(known)
+	return config.Nearest(e.Name, slices.Compact(known))
+}
+
+// IsPattern reports whether a name is a glob.
+func IsPattern(name string) bool { return strings.ContainsAny(name, `*?[\`) }
+
+// selectInstances returns the instances that names select, sorted, each once; all for no names.
+func (s *Supervisor) selectInstances(names []string) ([]*instance, error) {
+	found, err := s.choose(names)
+	return found.instances, err
+}
+
+// choose returns what names select; all instances for no names. A name that selects nothing is an
+// error.
+func (s *Supervisor) choose(names []string) (selection, error) {
+	if len(names) == 0 {
+		return selection{instances: s.instances}, nil
+	}
+	found := s.find(names)
+	if len(found.unknown) > 0 {
+		return selection{}, &UnknownNameError{found.unknown[0], s.names()}
+	}
+	return found, nil
+}
+
+// Resolve returns the names of the instances that names select, and an error for each that selects
+// nothing.
+func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*UnknownNameError) {
+	found := s.find(names)
+	for _, in := range found.instances {
+		instances = append(instances, in.name)
+	}
+	if len(found.unknown) > 0 {
+		known := s.names()
+		for _, name := range found.unknown {
+			unknown = append(unknown, &UnknownNameError{name, known})
+		}
+	}
+	return instances, unknown
+}
+
+type selection struct {
+	instances []*instance // sorted, each once
+	vacant    []string    // given names of programs and groups without instances now, each once
+	unknown   []string    // given names that select nothing, each once
+}
+
+// find returns what names select. Except for globs, its cost grows with the number of instances,
+// not of names.
+func (s *Supervisor) find(names []string) (found selection) {
+	w := wanted{found: make(map[string]bool, len(names))}
+	for _, name := range names {
+		if _, twice := w.found[name]; twice {
+			continue
+		}
+		w.found[name] = false
+		if IsPattern(name) {
+			w.globs = append(w.globs, name)
+		}
+	}
+	var program *config.Program // program of the previous instance; those of a program are adjacent
+	all := false                // all instances of program are selected
+	for _, in := range s.instances {
+		if in.program != program {
+			program, all = in.program, w.program(in.program)
+		}
+		own := in.name != program.Name && w.name(in.name)
+		if own || all {
+			found.instances = append(found.instances, in)
+		}
+	}
+	missed := w.missed(names)
+	if len(missed) == 0 {
+		return found
+	}
+	for _, p := range s.config.Programs {
+		w.program(p) // matches programs without instances, too
+	}
+	found.unknown = w.missed(missed)
+	for _, name := range missed {
+		if w.found[name] && !IsPattern(name) {
+			found.vacant = append(found.vacant, name)
+		}
+	}
+	return found
+}
+
+// vacancy returns why the program or group of this name has no instances, and how to get some.
+func (s *Supervisor) vacancy(name string) string {
+	if s.config.Program(name) == nil {
+		return "no program of this group has instances"
+	}
+	return "it has no instances: " + s.emptied(name) + "; see `superd ctl scale`"
+}
+
+// emptied returns why a program has no instances.
+func (s *Supervisor) emptied(program string) string {
+	if _, scaled := s.scales[program]; scaled {
+		return "scaled to 0 by " + actor(ActorOperator).String()
+	}
+	return "replicas is 0"
+}
+
+// A wanted holds the names to look for.
+type wanted struct {
+	found map[string]bool // by name; true: it selects something
+	globs []string        // names that are globs
+}
+
+// name reports whether a given name or glob matches this name.
+func (w *wanted) name(name string) bool {
+	yes := w.exactly(name)
+	for _, glob := range w.globs {
+		if ok, err := path.Match(glob, name); ok && err == nil {
+			yes, w.found[glob] = true, true
+		}
+	}
+	return yes
+}
+
+// missed returns which of the names were not found, each once.
+func (w *wanted) missed(names []string) (missed []string) {
+	seen := map[string]bool{}
+	for _, name := range names {
+		if !w.found[name] && !seen[name] {
+			seen[name] = true
+			missed = append(missed, name)
+		}
+	}
+	return missed
+}
+
+func (w *wanted) exactly(name string) bool {
+	_, yes := w.found[name]
+	if yes {
+		w.found[name] = true
+	}
+	return yes
+}
+
+// program reports whether all instances of a program are selected.
+func (w *wanted) program(p *config.Program) bool {
+	yes := w.name(p.Name)
+	for _, group := range p.Groups {
+		yes = w.exactly(group) || yes
+	}
+	return yes
+}
+
+// names returns all names that select something, some of them twice.
+func (s *Supervisor) names() []string {
+	var all []string
+	for _, p := range s.config.Programs {
+		all = append(append(all, p.Name), p.Groups...)
+	}
+	for _, in := range s.instances {
+		all = append(append(all, in.name, in.program.Name), in.program.Groups...)
+	}
+	return all
+}

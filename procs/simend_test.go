@@ -1,0 +1,247 @@
+package procs
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"superd/config"
+)
+
+// observe follows an instance from turn to turn and compares what it does after an end with its
+// configuration.
+func (h *history) observe(in *instance, model *model) {
+	if model.in != in {
+		*model = model.renewed(in)
+	}
+	if planted := h.defect.program; planted != nil && in.machine.program == in.program {
+		crooked := in.program.Clone()
+		planted(crooked)
+		in.machine.program = crooked
+	}
+	if h.defect.turn != nil {
+		h.defect.turn(in)
+	}
+	before, after := model.state, in.machine.state
+	if in.run != model.run && model.run != nil && !model.run.scope.Closed() {
+		h.fail("%s has begun a run while the scope of the one before is open", in.name)
+	}
+	if last := model.run; last != nil && last != in.run && last != model.over {
+		model.over = last
+		ran := h.kernel.mains[last.invocationID]
+		var at time.Duration
+		if in.lastExit != nil {
+			at = in.lastExit.at
+		}
+		if ran != nil && last.stable(at) >= in.program.Backoff.ResetAfter {
+			model.retries, model.gaveUp = 0, false
+		}
+	}
+	if in.run != nil {
+		if model.run != in.run {
+			model.condemned = false
+		}
+		model.run, model.last, h.policy.begun = in.run, in.run.invocationID, true
+	}
+	h.checkReady(in, model)
+	if before == after {
+		if after != Killing {
+			return
+		}
+		since := max(model.stateAt, h.sup.startedAt)
+		if main := h.kernel.mains[model.last]; main != nil {
+			since = max(since, main.mainAt)
+			if main.zombie { // superd polls within unwatchedPause, then drains the notify socket
+				since = max(since, main.endedAt+unwatchedPause)
+			}
+		}
+		if late := h.v.Now() - since; late > killPause+time.Second && in.unkillable == "" {
+			h.fail("%s got SIGKILL %v ago, and is neither gone nor named", in.name, late)
+		}
+		return
+	}
+	forAnOperator := strings.HasPrefix(in.machine.startReason.String(), "started by the operator, for ")
+	if model.wantUp && before.AtRest() && forAnOperator {
+		// The operator has started one of its dependents, perhaps not for the first time.
+		model.resetFailed()
+	}
+	endedAt := h.v.Now()
+	if before == TearingDown {
+		endedAt = model.stateAt
+	}
+	model.state, model.stateAt = after, h.v.Now()
+	if before != TearingDown && before != Backoff && !before.AtRest() {
+		model.failed = model.condemned || model.run != nil && model.run.readyAt == 0
+	}
+	stops := (before == Running || before == StopPending) && (after == Stopping || after == Killing)
+	if stops && in.machine.failureReason.Kind == ReasonNone { // otherwise it is like a crash
+		h.checkStop(in, before)
+	}
+	ended := after == Backoff || after == Failed || after == Exited
+	if !ended && (after != Waiting || before.AtRest() || !in.machine.awaitsSchedule()) {
+		return
+	}
+	if after == Waiting && in.machine.outcome == RunEndedRestart {
+		model.resetFailed()
+		return // a requested restart
+	}
+	model.retrying = after == Failed && in.restartTimer != nil
+	if before == Backoff {
+		h.observeJudgement(in, model)
+		return
+	}
+	ran := h.kernel.mains[model.last]
+	if ran != nil {
+		h.checkExit(in, ran)
+	}
+	h.checkOutcome(in, model, ran, endedAt)
+	if after == Waiting {
+		model.resetFailed()
+	}
+	if after != Backoff && after != Waiting && in.restartTimer == nil {
+		h.endedForGood(in, ran)
+	}
+	if after == Backoff {
+		h.checkDelay(in, model)
+	}
+}
+
+// checkExit checks that superd knows how the main process has ended.
+func (h *history) checkExit(in *instance, ran *simProcess) {
+	e := in.lastExit
+	if e.Known && (e.Code != ran.exit.Code || e.signal != int(ran.exit.Signal)) {
+		h.fail("%s ended with %v, superd says %v", in.name, ran.exit, *e)
+	}
+	// If a message of the run is lost, superd may not know the main process.
+	if !e.Known && !ran.foreign && !h.kernel.socketOf(ran.run).lost {
+		h.fail("%s: superd does not know how its own child ended", in.name)
+	}
+}
+
+// checkDelay checks the backoff before the next start.
+func (h *history) checkDelay(in *instance, model *model) {
+	model.retries++
+	b := in.program.Backoff
+	want := float64(b.Initial) * math.Pow(b.Factor, float64(model.retries-1))
+	want = min(want, float64(b.Max))
+	got := float64(in.restartTimer.Due() - h.v.Now())
+	// The clock may advance a little between the end and this check.
+	most, least := want*(1+b.Jitter)+float64(time.Millisecond), want-float64(50*time.Millisecond)
+	if got > most || got < least {
+		h.fail("%s: restart %d in %v, want %v",
+			in.name, model.retries, time.Duration(got), time.Duration(want))
+	}
+}
+
+// observeJudgement checks that an instance whose policy changed during its backoff is in the state
+// in which an end under that policy would have left it.
+func (h *history) observeJudgement(in *instance, model *model) {
+	if model.last == "" { // superd was killed since
+		if model.status = in.exitStatus(); in.endedForGood() {
+			h.decides(in, model)
+		}
+		return
+	}
+	p, ran := in.program, h.kernel.mains[model.last]
+	success := h.succeeded(in, model, ran)
+	switch {
+	case in.machine.state == Exited:
+		h.expect(in, success && p.Restart != config.RestartAlways, "in back-off")
+	case in.machine.state == Failed:
+		h.expect(in, !success && p.Restart == config.RestartNever, "in back-off")
+	case in.machine.state == Waiting:
+		h.expect(in, p.Scheduled() && (success || p.Restart == config.RestartNever), "in back-off")
+		model.resetFailed()
+		return
+	}
+	if in.restartTimer == nil {
+		h.endedForGood(in, ran)
+	}
+}
+
+// checkOutcome checks the state after an end against the restart policy alone. ran is the main
+// process; nil if the start failed.
+func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
+	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
+	success, unsure := h.succeeded(in, model, ran), model.unsure
+	model.unsure = false
+	switch {
+	case model.anew == model.last:
+		// No restart decision is left; a program with a schedule waits for that.
+		h.expect(in, got == Waiting && p.Scheduled(), "started anew")
+	case ran == nil && h.kernel.shortages[model.last]: // retried, whatever the policy
+		h.expect(in, got == Backoff, "in back-off")
+	case p.Scheduled() && (success || p.Restart == config.RestartNever):
+		h.expect(in, got == Waiting && !retry, "waiting for the next time")
+	case success && p.Restart != config.RestartAlways:
+		h.expect(in, got == Exited && !retry, "exited after success")
+	case success:
+		h.expect(in, got == Backoff, "in back-off")
+		if unsure { // a reload has changed what success is
+			model.failures = slices.Clone(in.machine.failures)
+		}
+	case p.Restart == config.RestartNever:
+		h.expect(in, got == Failed && !retry, "failed for good")
+	default:
+		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
+		if unsure {
+			surely, perhaps = false, true
+			model.failures = slices.Clone(in.machine.failures)
+		}
+		gaveUp := got == Failed && retry == (p.StartLimit.RetryAfter > 0)
+		if p.Scheduled() {
+			gaveUp = got == Waiting && !retry
+		}
+		switch {
+		case surely:
+			h.expect(in, gaveUp, "given up")
+		case perhaps:
+			h.expect(in, gaveUp || got == Backoff, "in back-off, or given up")
+		default:
+			h.expect(in, got == Backoff, "in back-off, below its limit")
+		}
+		if got == Failed {
+			model.gaveUp, model.failures = true, nil
+		}
+	}
+}
+
+func (h *history) expect(in *instance, ok bool, what string) {
+	if !ok {
+		h.fail("%s is %s, retry pending: %v, want it %s: restart %v, limit %d: %s",
+			in.name, in.machine.state, in.restartTimer != nil, what,
+			in.program.Restart, in.program.StartLimit.Failures, in.reason())
+	}
+}
+
+// succeeded reports whether the last run was a success. ran is its main process; nil if the start
+// failed.
+func (h *history) succeeded(in *instance, model *model, ran *simProcess) bool {
+	return ran != nil && in.lastExit.Known && !model.failed &&
+		ran.exit.Signal == 0 && slices.Contains(in.program.SuccessExitCodes, ran.exit.Code)
+}
+
+// overLimit records a failure and reports whether it reaches the start limit. Failures near the
+// edge of the window count as possible only, as the clock advances between observations.
+func (m *model) overLimit(limit config.StartLimit, at time.Duration) (surely, perhaps bool) {
+	if limit.Failures == 0 {
+		return false, false
+	}
+	const edge = 10 * time.Millisecond
+	m.failures = append(m.failures, at)
+	certain, possible := 0, 0
+	for _, failed := range m.failures {
+		if at-failed < limit.Within-edge {
+			certain++
+		}
+		if at-failed < limit.Within+edge {
+			possible++
+		}
+	}
+	return m.gaveUp || certain >= limit.Failures, m.gaveUp || possible >= limit.Failures
+}
+
+func (m *model) renewed(in *instance) model {
+	return model{wantUp: m.wantUp, since: m.since, in: in}
+}

@@ -1,0 +1,262 @@
+package procs
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"superd/loop"
+	"superd/procs/journal"
+)
+
+// A simJournal is the journal of the simulation. It writes queued values with a delay, in order; a
+// crash of superd loses the rest.
+type simJournal struct {
+	h       *history
+	lag     time.Duration
+	session *loop.Scope
+	values  map[string]any // written values
+	queue   []simEntry
+	// When the first value was queued for which no write was requested; 0: none
+	unwritten time.Duration
+	batch     []simEntry // being written
+	writing   bool       // whether a batch is being written
+	again     bool       // whether the queue is to be written after the batch
+	stalled   bool       // whether writes are blocked
+	wrote     func(key string, value any)
+	full      *rand.Rand      // draws which writes fail for lack of space; nil: none
+	refused   map[string]bool // keys whose values found no space and were not written since
+}
+
+// A simEntry is a value to be written, or a callback for all that was queued before it.
+type simEntry struct {
+	key   string
+	value any
+	flush func(error)
+	first bool // whether it precedes all entries that are not
+}
+
+var errSimFull = errors.New("write journal: no space left on device")
+
+func newSimJournal(h *history, lag time.Duration) *simJournal {
+	return &simJournal{
+		h: h, lag: lag, session: h.v.Root().Child(),
+		values: map[string]any{}, refused: map[string]bool{},
+	}
+}
+
+// Put implements [Journal].
+func (j *simJournal) Put(key string, value any) error {
+	if !j.stalled {
+		j.batch, j.queue, j.unwritten = j.put(j.batch), j.put(j.queue), 0
+	}
+	text, err := encoded(value) // encoded now, as the value may change later
+	if j.values[key] = text; j.wrote != nil {
+		j.wrote(key, text)
+	}
+	return err
+}
+
+// put writes the values of entries and returns the callbacks that are left.
+func (j *simJournal) put(entries []simEntry) (flushes []simEntry) {
+	for _, e := range entries {
+		if e.flush != nil {
+			flushes = append(flushes, e)
+			continue
+		}
+		j.set(e)
+	}
+	return flushes
+}
+
+func (j *simJournal) set(e simEntry) {
+	delete(j.refused, e.key)
+	if j.wrote != nil {
+		j.wrote(e.key, e.value)
+	}
+	if e.value == nil {
+		delete(j.values, e.key)
+	} else {
+		j.values[e.key] = e.value
+	}
+}
+
+// Queue implements [Journal].
+func (j *simJournal) Queue(key string, value any) {
+	if j.unwritten == 0 {
+		j.unwritten = j.h.v.Now()
+	}
+	for i := range j.queue {
+		if j.queue[i].key == key {
+			j.queue[i].value = value
+			return
+		}
+	}
+	j.queue = append(j.queue, simEntry{key: key, value: value})
+}
+
+// Write implements [Journal].
+func (j *simJournal) Write() {
+	if len(j.queue) > 0 {
+		j.write()
+	}
+}
+
+// QueueFirst implements [Journal].
+func (j *simJournal) QueueFirst(key string, value any) {
+	j.putFirst(simEntry{key: key, value: value, first: true})
+	j.write()
+}
+
+// putFirst queues a value before all others and removes an older one of its key.
+func (j *simJournal) putFirst(first simEntry) {
+	same := func(e simEntry) bool { return e.key == first.key && e.flush == nil }
+	j.queue = slices.DeleteFunc(j.queue, same)
+	j.queue = slices.Insert(j.queue, 0, first)
+}
+
+// Flush implements [Journal].
+func (j *simJournal) Flush(done func(error)) {
+	if len(j.queue)+len(j.batch) == 0 || j.h.defect.hasty {
+		done(nil)
+		return
+	}
+	j.queue = append(j.queue, simEntry{flush: done})
+	j.write()
+}
+
+// write starts to write the queue, or records that it follows the present batch.
+func (j *simJournal) write() {
+	j.unwritten = 0
+	if j.writing || j.stalled {
+		j.again = true
+		return
+	}
+	j.writing, j.again = true, false
+	j.batch, j.queue = j.queue, nil
+	j.goOn()
+}
+
+// goOn writes some of the batch after a delay.
+func (j *simJournal) goOn() {
+	j.session.After(j.h.kernel.upTo(j.lag), func() {
+		if j.full != nil && j.full.IntN(8) == 0 {
+			j.refuse()
+			return
+		}
+		n := len(j.batch)
+		if n > 0 && j.h.kernel.chance(0.3) {
+			n = 1 + j.h.rng.IntN(n)
+		}
+		some := j.batch[:n]
+		j.batch = j.batch[n:]
+		for _, e := range some {
+			if e.flush != nil {
+				e.flush(nil)
+			} else {
+				j.set(e)
+			}
+		}
+		if len(j.batch) > 0 {
+			j.goOn()
+			return
+		}
+		if j.writing = false; j.again {
+			j.write()
+		}
+	})
+}
+
+// refuse fails the batch for lack of space, calls its callbacks with the error and retries a second
+// later. A newer value replaces one of its key that could not be written.
+func (j *simJournal) refuse() {
+	batch, since := j.batch, j.queue
+	j.batch, j.queue = nil, nil
+	var told []func(error)
+	for _, e := range batch {
+		if e.flush != nil {
+			told = append(told, e.flush)
+		} else {
+			j.queue = append(j.queue, e)
+			j.refused[e.key] = true
+		}
+	}
+	for _, e := range since {
+		i := slices.IndexFunc(j.queue, func(old simEntry) bool {
+			return e.flush == nil && old.flush == nil && old.key == e.key
+		})
+		switch {
+		case e.first:
+			j.putFirst(e)
+		case i >= 0:
+			j.queue[i] = e
+		default:
+			j.queue = append(j.queue, e)
+		}
+	}
+	j.h.note("no room for what is to be written to the journal")
+	err := errSimFull
+	if j.h.defect.deaf {
+		err = nil
+	}
+	for _, tell := range told {
+		tell(err)
+	}
+	j.session.After(time.Second, func() {
+		if j.writing = false; len(j.queue) > 0 {
+			j.write()
+		}
+	})
+}
+
+// check checks that no value is queued for long without a request to write.
+func (j *simJournal) check() {
+	if waits := j.h.v.Now() - j.unwritten; j.unwritten > 0 && waits > writePause {
+		j.h.fail("%s waits for %v, and nobody has the journal written", j.queue[0].key, waits)
+	}
+}
+
+// queued reports whether a newer value of the key is still to be written.
+func (j *simJournal) queued(key string) bool {
+	is := func(e simEntry) bool { return e.key == key }
+	return slices.ContainsFunc(j.queue, is) || slices.ContainsFunc(j.batch, is)
+}
+
+// checkReply checks that the desired state is written when the operator is answered.
+func (j *simJournal) checkReply(name string, up bool) {
+	in := j.h.sup.byName[name]
+	if in == nil || in.removed || in.machine.desired != (target{up, actor(ActorOperator)}) {
+		return // the desired state has changed again
+	}
+	if v, ok := j.values[instanceKey(name)].(*savedInstance); !ok || v.Desired.Up != up {
+		j.h.fail("%s: the operator was answered before his wish was written", name)
+	}
+}
+
+// cut ends the journal with superd. It returns the content of the journal and the keys that were
+// still to be written.
+func (j *simJournal) cut() (*journal.State, map[string]bool) {
+	j.session.Close()
+	state := &journal.State{Values: map[string]json.RawMessage{}, Existed: true}
+	for key, value := range j.values {
+		text, err := encoded(value)
+		if err != nil {
+			j.h.fail("encode %s: %v", key, err)
+		}
+		state.Values[key] = text
+	}
+	pending := map[string]bool{}
+	for _, e := range slices.Concat(j.batch, j.queue) {
+		pending[e.key] = true
+	}
+	return state, pending
+}
+
+func encoded(value any) (json.RawMessage, error) {
+	if a, ok := value.(journal.Appender); ok {
+		return a.AppendJSON(nil), nil
+	}
+	return json.Marshal(value)
+}

@@ -1,0 +1,91 @@
+package procs
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"superd/procs/journal"
+)
+
+// TestLostRecords: no program is started while it runs, whatever the journal has lost: its tail, or
+// the newest records of some keys, so that older ones count. Without the search for unrecorded
+// processes the test fails.
+func TestLostRecords(t *testing.T) {
+	for seed := range uint64(1500) {
+		if err := loseRecords(seed, defect{}); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	for seed := range uint64(1500) {
+		if err := loseRecords(seed, defect{unsought: true}); err != nil {
+			t.Logf("with nobody looking for processes: seed %d: %v", seed, err)
+			return
+		}
+	}
+	t.Error("nobody looks for processes, and that is not seen")
+}
+
+// loseRecords lets a superd take over from another one whose journal lacks some records.
+func loseRecords(seed uint64, d defect) (err error) {
+	h := newHistory(seed, d, false)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v\n%s", r, debug.Stack())
+		}
+	}()
+	h.kernel.starts, h.kernel.leftovers = func(*SpawnSpec) {}, true
+	var written []simEntry
+	h.journal.wrote = func(key string, value any) { written = append(written, simEntry{key: key, value: value}) }
+	h.sup.Start(func() {})
+	rng := rand.New(rand.NewPCG(seed, 9))
+	for range 1 + rng.IntN(6) {
+		h.v.RunFor(h.kernel.upTo(20 * time.Second))
+		if len(h.sup.instances) > 0 {
+			in := h.sup.instances[rng.IntN(len(h.sup.instances))]
+			op := []Op{OpStart, OpStop, OpRestart}[rng.IntN(3)]
+			if _, err := h.sup.Command(op, []string{in.name}, false, func([]CommandResult) {}); err != nil {
+				return err
+			}
+		}
+	}
+	h.v.RunFor(h.kernel.upTo(3 * time.Second))
+	if h.err != nil {
+		return nil // a failure before the loss
+	}
+	h.journal.cut()
+	h.sup.scope.Close()
+	h.kernel.abandon()
+
+	lost, key := min(1+rng.IntN(10), len(written)), ""
+	if rng.IntN(2) == 0 {
+		key = written[len(written)-lost].key // damaged: all newer records of this key
+	}
+	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{}, Lost: 1}
+	for i, e := range written {
+		if i >= len(written)-lost && (key == "" || e.key == key) {
+			continue
+		}
+		if e.value == nil {
+			delete(state.Values, e.key)
+			continue
+		}
+		if state.Values[e.key], err = encoded(e.value); err != nil {
+			return err
+		}
+	}
+	h.journal = newSimJournal(h, h.journal.lag)
+	o := h.options()
+	o.Snapshot, o.Resumed = ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler)), rng.IntN(2) == 0
+	h.sup = New(o)
+	if err := h.sup.Adopt(); err != nil {
+		return err
+	}
+	h.sup.Start(func() {})
+	h.v.RunFor(2 * time.Minute)
+	return h.err
+}

@@ -1,0 +1,114 @@
+package procs
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestSimulationSeeds replays seeds that once found a defect. What a seed draws changes with the
+// simulation; a rule with a test of its own has the name of that test.
+func TestSimulationSeeds(t *testing.T) {
+	const superd, observer = "superd", "the observer"
+	seeds := []struct {
+		seed  uint64
+		wrong string
+		shows string
+	}{
+		{40706, observer, "in a shutdown, an instance that is not told of it yet has room, and is not started"},
+		{63784, observer, "as 40706, after a reload"},
+		{76230, observer, "as 40706"},
+		{104588, observer, "as 40706"},
+		{160362, observer, "as 40706"},
+		{168320, observer, "as 40706"},
+		{170746, observer, "as 40706"},
+		{182272, observer, "as 40706"},
+		{182302, observer, "as 40706"},
+		{97219, superd, "messages that come after the start time-out put its judgement off: TestWhenTakenDuringAFloodThatIsHeld in notify"},
+		{122687, superd, "as 97219"},
+		{327214, observer, "a judgement waits for four messages that are held, one after the other"},
+		{32293, superd, "a main process that has ended is named as one that does not die: TestEndedWhileItsWordsAreHeld"},
+		{127536, superd, "as 32293"},
+		{202920, superd, "as 32293, of one whose parent superd is not"},
+		{74087, observer, "an instance that has come since is not the one that the operator has stopped"},
+		{101365, observer, "a start by the operator revives what the instance requires for the second time"},
+		{142615, superd, "the journal names a configuration that is gone: TestConfigurationBeforeIsGone"},
+		{152522, superd, "as 142615: the table of what runs is never renewed"},
+		{18379, superd, "a check is born before its place is on record: TestCheckWaitsForItsRecord"},
+		{202153, observer, "a main process that superd has reaped is not its child after it was killed"},
+		{252137, observer, "a time that was missed by exactly a second is skipped"},
+		{255324, superd, "a process that ended takes the owner of one that has its number since: TestChildWithTheSameNumber"},
+		{2200, superd, "that a program goes to the background is not written down when it is found out"},
+		{43477, superd, "a check that failed between two main processes counts against the second: TestCheckBetweenMains"},
+		{9672, observer, "a reload has just lowered the start time-out of a hook that hangs before its exec"},
+		{18508406537504343, observer, "a takeover puts a configuration in force by which a program has another kind of readiness"},
+		{280408, superd, "an unwatched main process that lives counts as one whose end is awaited: TestUnwatchedIsNamed"},
+		{294321, superd, "a start in no configuration goes on, and the journal was full while one went: TestStartInNoConfiguration"},
+		{319073, superd, "a missed run keeps the delay of a jitter that is lower by now: TestMakeUpUnderALowerJitter in schedule"},
+		{328511, superd, "a program of a reload between two others runs on: TestProgramInNoConfigurationLeaves"},
+		{85891, observer, "a main process that has ended counts as alive while its last words are awaited"},
+		{190561, observer, "the journal has no room for what follows from READY=1, and superd is killed"},
+		{6003597, observer, "a restart that a stop has taken back is awaited, after superd was killed"},
+		{6052094, observer, "an instance is new, and had a namesake before superd was killed that waited"},
+		{6077968, observer, "as 6052094"},
+		{225240, superd, "the wait for a start that was cancelled too late moves with start_timeout"},
+		{427434, superd, "the limit of RELOADING=1 does not move: TestAppliedLive"},
+		{612532, observer, "the first ping comes after the deadline, while messages are held"},
+		{787943, observer, "as 612532"},
+		{66683981324934284, observer, "as 612532"},
+		{5037451, observer, "what is left of an earlier run answers the checks of the next one"},
+		{5073081, observer, "as 5037451, of a replica in whose place the program without a number comes"},
+	}
+	for _, s := range seeds {
+		t.Run(fmt.Sprint(s.seed), func(t *testing.T) {
+			t.Parallel()
+			if err := newHistory(s.seed, defect{}, false).run(); err != nil {
+				t.Errorf("%v\nonce %s was wrong: %s\nreplay with -sim.seed %d", err, s.wrong, s.shows, s.seed)
+			}
+		})
+	}
+}
+
+// TestChildWithTheSameNumber: giving up a process that was reaped leaves another process with the
+// same pid alone.
+func TestChildWithTheSameNumber(t *testing.T) {
+	h := newHistory(1, defect{}, false)
+	first, second := &simHandle{p: &simProcess{k: h.kernel, pid: 7}}, &simHandle{p: &simProcess{k: h.kernel, pid: 7}}
+	reaped := 0
+	h.sup.byPid[7] = owner{second, func() { reaped++ }}
+	h.sup.disown(first)
+	h.sup.childDied(7)
+	if reaped != 1 {
+		t.Error("the owner of the second process is not told of its end")
+	}
+}
+
+// TestCheckWaitsForItsRecord: a check is not started before the journal has the record by which the
+// next superd finds it.
+func TestCheckWaitsForItsRecord(t *testing.T) {
+	web := programNamed("web", nil)
+	h, in := running(web, false)
+	c := &execChecker{in, in.run, []string{simProbe}}
+	h.journal.stalled = true
+	var first, second error
+	stop := c.Check(func(err error) { first = err })
+	h.v.RunFor(time.Minute)
+	if k := in.execProbe.check; k == nil || k.process != nil || k.pending != nil {
+		t.Fatal("a check is started that the journal does not know")
+	}
+	if begun := stop(); begun {
+		t.Error("a check that waits for the journal counts as begun")
+	}
+	h.v.RunFor(time.Minute)
+	if first != errCheckStopped || in.probing() {
+		t.Errorf("stopped check: %v, busy %v", first, in.probing())
+	}
+	second = errCheckStopped
+	c.Check(func(err error) { second = err })
+	h.journal.stalled = false
+	h.journal.write()
+	h.v.RunFor(time.Minute)
+	if second != nil || in.probing() {
+		t.Errorf("check after the journal was written: %v, busy %v", second, in.probing())
+	}
+}

@@ -1,0 +1,404 @@
+package procs
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"superd/config"
+	"superd/procs/journal"
+	"superd/procs/schedule"
+)
+
+// A Snapshot is what a predecessor has recorded for this superd. It is read before the supervisor
+// is made.
+type Snapshot struct {
+	Incomplete bool // processes may live that the journal does not have
+	Clean      bool // the predecessor ended in order: live processes were left alone on purpose
+
+	otherBoot bool
+	unsure    map[string]bool // runs whose started processes a damaged journal does not name
+	existed   bool
+	self      savedSuperd
+	configs   map[uint64]*config.Config
+	instances map[string]*savedInstance
+	starts    map[string]*savedStart    // the newest of each instance
+	scales    map[string]scale          // by program
+	keys      []string                  // keys that are not needed any more
+	schedules map[string]schedule.State // of instances that ended in order, and of an earlier boot
+	lastStart uint64
+}
+
+// A Restorer decodes an archived configuration, as [config.Restore] does.
+type Restorer func(archive []byte) (*config.Config, error)
+
+// ReadSnapshot decodes a journal. It logs records that it can't decode. They count as unknown and
+// make the recovery incomplete.
+func ReadSnapshot(state *journal.State, restore Restorer, log *slog.Logger) *Snapshot {
+	r := &Snapshot{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, starts: map[string]*savedStart{}, schedules: map[string]schedule.State{}}
+	if state.OtherBoot {
+		log.Info("journal of an earlier boot passed over: its programs are gone")
+		r.keys = slices.Collect(maps.Keys(state.Values))
+		r.readSchedules(state, log)
+		r.readInstances(state, log)
+		for name, v := range r.instances {
+			if v.Schedule != nil {
+				r.schedules[name] = *v.Schedule // the clock goes on across boots
+			}
+		}
+		clear(r.instances)
+		r.otherBoot = true
+		// processes may be restored with their memory, as from a checkpoint
+		r.lastStart, r.Incomplete = 0, true
+		return r
+	}
+	r.Incomplete = state.Damaged > 0 || state.Lost != 0
+	if text, ok := state.Values[superdKey]; ok {
+		if err := json.Unmarshal(text, &r.self); err != nil {
+			r.misread(superdKey, err, log)
+		}
+	} else {
+		r.Incomplete = true
+	}
+	restored := restoreAhead(state, r.self.Config, restore)
+	r.readInstances(state, log)
+	for key, text := range state.Values {
+		if name, number, ok := instanceOfStart(key); ok {
+			r.readStart(name, number, key, text, log)
+		}
+	}
+	r.findNewest(state)
+	r.readConfigs(state, restored(), log)
+	r.readSchedules(state, log)
+	r.readScales(state, log)
+	if r.Incomplete && state.Existed {
+		log.Warn("not everything is known of what the last superd has left: what lives of it is looked for in /proc")
+	}
+	return r
+}
+
+func (r *Snapshot) misread(key string, err error, log *slog.Logger) {
+	r.Incomplete = true
+	log.Warn("record of the journal not understood", "key", key, "error", err)
+}
+
+// findNewest selects the newest configuration that any record refers to. Superd's own record may
+// name an older one.
+func (r *Snapshot) findNewest(state *journal.State) {
+	newest := r.self.Config
+	for _, v := range r.instances {
+		newest = max(newest, v.Config)
+	}
+	for _, b := range r.starts {
+		newest = max(newest, b.Config)
+	}
+	if there, ok := newestConfig(configNumbers(state), r.self.Config, newest); ok {
+		r.self.Before = r.oldest()
+		r.self.Config = there
+	}
+}
+
+func configNumbers(state *journal.State) (numbers []uint64) {
+	for key := range state.Values {
+		if n, ok := numberOfConfig(key); ok {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
+
+// newestConfig returns the greatest of the numbers above after and up to last.
+func newestConfig(numbers []uint64, after, last uint64) (newest uint64, ok bool) {
+	for _, n := range numbers {
+		if n > after && n <= last && n > newest {
+			newest, ok = n, true
+		}
+	}
+	return newest, ok
+}
+
+// restoreAhead restores the configuration of that number in another goroutine: it takes a while,
+// and is probably the active one. The returned function waits for it, and returns one that restores
+// a configuration by number.
+func restoreAhead(state *journal.State, number uint64, restore Restorer) func() func(number uint64) (*config.Config, error) {
+	var conf *config.Config
+	var err error
+	var done sync.WaitGroup
+	archive, ok := state.Values[configKey(number)]
+	if ok {
+		done.Go(func() { conf, err = restore(archive) })
+	}
+	return func() func(uint64) (*config.Config, error) {
+		done.Wait()
+		return func(n uint64) (*config.Config, error) {
+			if ok && n == number {
+				return conf, err
+			}
+			return restore(state.Values[configKey(n)])
+		}
+	}
+}
+
+func (r *Snapshot) readConfigs(state *journal.State, restore func(number uint64) (*config.Config, error), log *slog.Logger) {
+	for key := range state.Values {
+		number, ok := numberOfConfig(key)
+		if !ok {
+			continue
+		}
+		if number > r.self.Config || number < r.oldest() {
+			r.keys = append(r.keys, key) // it was never active, or is not any more
+			continue
+		}
+		conf, err := restore(number)
+		if err != nil {
+			r.misread(key, err, log)
+			continue
+		}
+		r.configs[number] = conf
+	}
+	// A record may name the configuration before that one is written. A missing configuration was
+	// never reported as active.
+	if oldest := r.oldest(); r.self.Config > oldest {
+		r.self.Config = oldest
+		if there, ok := newestConfig(slices.Collect(maps.Keys(r.configs)), oldest, math.MaxUint64); ok {
+			r.self.Config = there
+		}
+	}
+	// It is removed when all consequences of later ones are saved.
+	if r.self.Before != 0 && r.configs[r.self.Before] == nil && r.configs[r.self.Config] != nil {
+		r.self.Before = 0
+		for number := range r.configs {
+			if number < r.self.Config {
+				r.keys = append(r.keys, configKey(number))
+			}
+		}
+	}
+}
+
+// oldest returns the number of the configuration that is active until the consequences of the next
+// ones are applied.
+func (r *Snapshot) oldest() uint64 {
+	if r.self.Before != 0 {
+		return r.self.Before
+	}
+	return r.self.Config
+}
+
+func (r *Snapshot) readSchedules(state *journal.State, log *slog.Logger) {
+	for key, text := range state.Values {
+		name, ok := strings.CutPrefix(key, "schedule/")
+		if !ok {
+			continue
+		}
+		var left schedule.State
+		if err := json.Unmarshal(text, &left); err != nil {
+			log.Warn("record of the journal not understood", "key", key, "error", err)
+			r.keys = append(r.keys, key)
+			continue
+		}
+		r.schedules[name] = left
+	}
+}
+
+// readInstances decodes the instances' records on all processors: there may be ten thousand.
+func (r *Snapshot) readInstances(state *journal.State, log *slog.Logger) {
+	var names []string
+	for key := range state.Values {
+		if name, ok := strings.CutPrefix(key, "instance/"); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	values, errs := make([]savedInstance, len(names)), make([]error, len(names))
+	inParallel(len(names), func(i int) {
+		if errs[i] = json.Unmarshal(state.Values[instanceKey(names[i])], &values[i]); errs[i] == nil {
+			errs[i] = values[i].check()
+		}
+	})
+	for i, name := range names {
+		if errs[i] != nil {
+			r.misread(instanceKey(name), errs[i], log)
+			continue
+		}
+		r.instances[name] = &values[i]
+		r.lastStart = max(r.lastStart, values[i].LastCompletedStart)
+	}
+}
+
+// check reports values that this superd can't use.
+func (v *savedInstance) check() error {
+	state, err := nameOf[State](stateNames[:], v.State)
+	if err != nil {
+		return err
+	}
+	outcome, err := nameOf[Event](outcomeNames[:], v.Outcome)
+	if err != nil {
+		return err
+	}
+	for _, w := range []*savedTarget{&v.Desired, v.DesiredBeforeShutdown, v.ReplacementTarget} {
+		if w == nil {
+			continue
+		}
+		if err := w.check(); err != nil {
+			return err
+		}
+	}
+	main, run := state.lives(), v.Run != nil
+	if run != (main || state == Spawning || state == TearingDown) || main && v.Run.Main == nil {
+		return fmt.Errorf("state %s and run don't fit", v.State)
+	}
+	if !v.Desired.Up && (state == Starting || state == Running) {
+		return fmt.Errorf("it is %s and not wanted", v.State)
+	}
+	if state == TearingDown && (outcome < RunEndedRetry || outcome > RunEndedWait) {
+		return fmt.Errorf("state %s with the outcome %s", v.State, v.Outcome)
+	}
+	if v.Due != nil && rules[state][RestartDue] == nil {
+		return fmt.Errorf("state %s with a start that is due", v.State)
+	}
+	if run && v.Run.Hook != nil && !isHookNumber(v.Run.Hook.At) {
+		return fmt.Errorf("hook %d", v.Run.Hook.At)
+	}
+	if v.Table != nil && v.Table.Settings == nil || run && v.Run.Table != nil && v.Run.Table.Settings == nil {
+		return errors.New("a table of a program without settings")
+	}
+	return nil
+}
+
+// isHookNumber reports whether a program may have that many hooks before this one.
+func isHookNumber(at int) bool { return at >= 0 && at < 10_000 }
+
+func (r *Snapshot) readStart(name string, number uint64, key string, text []byte, log *slog.Logger) {
+	r.keys = append(r.keys, key)
+	r.lastStart = max(r.lastStart, number)
+	b := &savedStart{}
+	err := json.Unmarshal(text, b)
+	if err == nil && b.Hook != nil && !isHookNumber(*b.Hook) {
+		err = fmt.Errorf("hook %d", *b.Hook)
+	}
+	if err != nil {
+		r.misread(key, err, log)
+		return
+	}
+	b.number = number
+	if known := r.starts[name]; known == nil || known.number < number {
+		r.starts[name] = b
+	}
+}
+
+// Config returns the configuration that was active; nil if it is unknown.
+func (r *Snapshot) Config() *config.Config { return r.configs[r.self.Config] }
+
+// Lives reports whether the journal has programs that may live.
+func (r *Snapshot) Lives() bool {
+	if len(r.starts) > 0 {
+		return true
+	}
+	for _, v := range r.instances {
+		if v.Run != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// table returns the definition of an instance's program in the configuration with that number, or
+// the next one kept; nil if there is none.
+func (r *Snapshot) table(number uint64, instance string) *config.Program {
+	best := uint64(math.MaxUint64)
+	for n := range r.configs {
+		if n >= number && n < best {
+			best = n
+		}
+	}
+	conf := r.configs[best]
+	if conf == nil {
+		return nil
+	}
+	return conf.Program(programOf(instance))
+}
+
+// merge returns the record v of an instance with its newest start record b applied; b may be nil. v
+// is nil if there is no record: then autostart, from the configuration with that number, says
+// whether it is to be up.
+func merge(v *savedInstance, b *savedStart, autostart bool, number uint64) *savedInstance {
+	if v == nil {
+		v = &savedInstance{Config: number, State: stateNames[Stopped], Outcome: outcomeNames[WantUp]}
+		if autostart {
+			v.Desired = saveTarget(target{true, actor(ActorConfiguration)})
+		}
+	}
+	if b == nil || b.number <= v.LastCompletedStart {
+		return v
+	}
+	merged, run := *v, savedRun{ID: b.Run}
+	if v.Run != nil && v.Run.ID == b.Run {
+		run = *v.Run
+	} else { // nothing is left of the earlier run
+		merged.State, merged.Due, merged.RestartPending = stateNames[Spawning], nil, false
+		merged.FailureReason = savedReason{}
+	}
+	run.Touched = true
+	merged.Run, merged.LastCompletedStart = &run, b.number
+	merged.RunPending = true // matters only with a schedule
+	if b.Schedule != nil && (v.Schedule == nil || !b.Schedule.Before(*v.Schedule)) {
+		merged.Schedule = b.Schedule // otherwise more became due during the start
+	}
+	merged.Output = true // the FIFO was made before
+	merged.FDName, merged.StderrFDName = cmp.Or(b.FDNames[0], v.FDName), cmp.Or(b.FDNames[1], v.StderrFDName)
+	if b.Hook == nil {
+		run.PreStarted, run.Hook, run.start = true, nil, b
+	} else {
+		run.Hook = &savedHook{At: *b.Hook, start: b}
+		if b.PostStop && merged.State != stateNames[TearingDown] {
+			merged.State, run.ended = stateNames[Running], true
+		}
+	}
+	return &merged
+}
+
+// inParallel calls f for 0 to n-1 on all processors.
+func inParallel(n int, f func(i int)) {
+	const share = 64
+	workers := min(runtime.GOMAXPROCS(0), (n+share-1)/share)
+	if workers <= 1 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := w * n / workers; i < (w+1)*n/workers; i++ {
+				f(i)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// SameOr returns a [Restorer] that returns known for known's own archive, and calls restore for
+// others.
+func SameOr(known *config.Config, restore Restorer) Restorer {
+	own := sync.OnceValue(func() []byte { return bytes.TrimSpace(known.Archive()) })
+	return func(archive []byte) (*config.Config, error) {
+		if known != nil && bytes.Equal(archive, own()) {
+			return known, nil
+		}
+		conf, err := restore(archive)
+		if err != nil {
+			return nil, fmt.Errorf("restore configuration: %w", err)
+		}
+		return conf, nil
+	}
+}

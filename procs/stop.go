@@ -1,0 +1,118 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// signalStop asks the program to end. A logger that ends for good gets the end of its input
+// instead.
+func (in *instance) signalStop() {
+	if in.isLogger() && in.goes() {
+		in.endInput()
+		in.resume()
+		return
+	}
+	in.sendStop(in.run.program.StopSignal)
+}
+
+// sendStop sends a signal to the processes that kill_mode names for a stop, then SIGCONT so that
+// stopped ones handle it.
+func (in *instance) sendStop(sig syscall.Signal) {
+	if in.run.program.KillMode.StopsGroup() {
+		in.send(sig)
+	} else {
+		in.sendMain(sig)
+	}
+	in.resume()
+}
+
+// resume sends SIGCONT to all processes that may be stopped. If only the main process gets the stop
+// signal, it may wait for others: these get SIGCONT, too.
+func (in *instance) resume() {
+	if in.run.program.KillMode == config.KillProcess {
+		in.sendMain(unix.SIGCONT)
+	} else {
+		in.send(unix.SIGCONT)
+	}
+}
+
+func (in *instance) signalKill() {
+	r := in.run
+	r.stopTimer.Stop() // a stop in a hurry leaves it armed
+	in.sup.log.Warn("stop time-out, killing", "instance", in.name, "pid", r.process.Pid(), "stop_timeout", r.program.StopTimeout)
+	if r.program.KillMode == config.KillProcess {
+		in.sendMain(unix.SIGKILL)
+		return
+	}
+	if r.program.KillMode.KillsTree() {
+		in.killTree()
+	}
+	in.send(unix.SIGKILL)
+}
+
+func (in *instance) killTree() {
+	if err := in.tree.Kill(); err != nil {
+		in.sup.log.Error("tree not killed at once", "instance", in.name, "error", err)
+	}
+}
+
+// send signals the group of the main process. A process that became the main process by MAINPID=
+// may lead no group: then it alone is signalled, and the leftover processes get the signal after
+// its end.
+func (in *instance) send(sig syscall.Signal) {
+	err := in.run.process.SignalGroup(sig)
+	if errors.Is(err, pidfd.ErrGone) {
+		in.sendMain(sig)
+		return
+	}
+	in.notSent(sig, err)
+}
+
+// sendMain signals the main process alone.
+func (in *instance) sendMain(sig syscall.Signal) { in.notSent(sig, in.run.process.Signal(sig)) }
+
+func (in *instance) notSent(sig syscall.Signal, err error) {
+	if err != nil && !errors.Is(err, pidfd.ErrGone) {
+		in.sup.log.Error("signal not sent", "instance", in.name, "pid", in.run.process.Pid(),
+			"signal", signalName(sig), "error", err)
+	}
+}
+
+// reportUnkillable reports the processes that SIGKILL did not end, and what they wait in.
+func (in *instance) reportUnkillable(pids ...int) {
+	var text []string
+	for _, pid := range pids {
+		text = append(text, fmt.Sprintf("process %d does not die: it waits in %s",
+			pid, in.sup.system.WaitsIn(pid).Text))
+	}
+	in.markUnkillable(strings.Join(text, "; "))
+}
+
+// markUnkillable records that the instance has an unkillable process. A shutdown goes on without
+// the instance.
+func (in *instance) markUnkillable(why string) {
+	in.clearUnkillable()
+	in.ownProblems().unkillable = why
+	in.sup.unkillable++
+	in.sup.log.Error("program is stuck", "instance", in.name, "reason", why)
+	in.publish()
+	in.sup.changed()
+	in.answerWaiters()
+	in.sup.continueShutdown()
+}
+
+func (in *instance) clearUnkillable() {
+	if in.unkillable != "" {
+		in.unkillable = ""
+		in.sup.unkillable--
+		in.publish()
+	}
+}

@@ -1,0 +1,156 @@
+package procs
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"superd/logs"
+	"superd/procs/eventlog"
+)
+
+// A watcher is a subscription to changes of [Supervisor.Status] or of the instances.
+type watcher struct{ f func() }
+
+// Watch calls f on the loop after any status or last line has changed, once for all changes of a
+// turn. Without watchers it costs nothing.
+func (s *Supervisor) Watch(f func()) (cancel func()) {
+	w := &watcher{f}
+	s.watchers = append(s.watchers, w)
+	if len(s.watchers) == 1 {
+		for _, in := range s.instances {
+			s.watchLines(in)
+		}
+	}
+	return func() {
+		s.watchers = slices.DeleteFunc(s.watchers, func(other *watcher) bool { return other == w })
+		if len(s.watchers) == 0 {
+			for _, in := range s.instances {
+				in.unwatchLines()
+			}
+		}
+	}
+}
+
+// changed calls the watchers and the notifier, once a turn.
+func (s *Supervisor) changed() {
+	if !s.changePosted {
+		s.changePosted = true
+		s.scope.Post(s.tellChange)
+	}
+}
+
+func (s *Supervisor) tellChange() {
+	s.changePosted = false
+	s.tellNotifier()
+	for _, w := range slices.Clone(s.watchers) {
+		w.f()
+	}
+}
+
+// watchLines makes the collector of in report new lines, if there are watchers.
+func (s *Supervisor) watchLines(in *instance) {
+	if len(s.watchers) == 0 || in.cancelLines != nil {
+		return
+	}
+	var posted atomic.Bool // a report is posted to the loop
+	in.cancelLines = in.collector.Notify(func() {
+		if posted.CompareAndSwap(false, true) {
+			in.scope.Post(func() {
+				posted.Store(false)
+				s.changed()
+			})
+		}
+	})
+}
+
+func (in *instance) unwatchLines() {
+	if in.cancelLines != nil {
+		in.cancelLines()
+		in.cancelLines = nil
+	}
+}
+
+// An Output is the output of one instance.
+type Output struct {
+	Instance  string
+	Collector *logs.Collector
+}
+
+// Outputs returns the output of the instances that names select, sorted. A name that selects
+// nothing is an [UnknownNameError], unless noneToo.
+func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
+	selected, err := s.selectInstances(names)
+	if err != nil && noneToo {
+		selected = s.find(names).instances
+	} else if err != nil {
+		return nil, err
+	}
+	all := make([]Output, len(selected))
+	for i, in := range selected {
+		all[i] = Output{in.name, &in.collector}
+	}
+	return all, nil
+}
+
+// WatchInstances calls f on the loop after an instance was added, or got a log of its own for
+// standard error, once for all changes of a turn.
+func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
+	w := &watcher{f}
+	s.memberWatchers = append(s.memberWatchers, w)
+	return func() {
+		s.memberWatchers = slices.DeleteFunc(s.memberWatchers, func(other *watcher) bool { return other == w })
+	}
+}
+
+// tellAdded calls the member watchers, once a turn.
+func (s *Supervisor) tellAdded() {
+	if len(s.memberWatchers) == 0 || s.addedPosted {
+		return
+	}
+	s.addedPosted = true
+	s.scope.Post(func() {
+		s.addedPosted = false
+		for _, w := range slices.Clone(s.memberWatchers) {
+			w.f()
+		}
+	})
+}
+
+// onDropped records that output was dropped. It may be called from any goroutine.
+func (s *Supervisor) onDropped(l logs.DroppedOutput) {
+	if events := s.options.Events; events != nil {
+		e := eventlog.Event{
+			At: time.Now(), Kind: eventlog.Output, Instance: l.Instance, Program: l.Program, Run: l.Run,
+		}
+		events.Append(because(e, Reason{ReasonOutputDropped, l.Text}))
+	}
+}
+
+// tellOutage records the begin or the end of an outage of a log, and calls the watchers. It may be
+// called from any goroutine.
+func (s *Supervisor) tellOutage(o logs.Outage, over bool) {
+	now := time.Now()
+	if events := s.options.Events; events != nil {
+		e := eventlog.Event{
+			At: now, Kind: eventlog.Outage, Instance: o.Instance, Program: o.Program, Run: o.Run, State: eventlog.Begun,
+		}
+		why := Reason{ReasonLogOutage, "output does not get into " + o.Log + ": " + o.Reason}
+		if over {
+			e.State = eventlog.Over
+			why = Reason{ReasonLogOutageOver, span(now.Sub(o.Since))}
+		}
+		events.Append(because(e, why))
+	}
+	s.scope.Post(s.changed)
+}
+
+// tellRun records where the output of a run begins in its log. It may be called from any goroutine.
+func (s *Supervisor) tellRun(r logs.RunBegin) {
+	if events := s.options.Events; events != nil {
+		e := eventlog.Event{
+			At: time.Now(), Kind: eventlog.Print, Instance: r.Instance, Program: r.Program, Run: r.Run, Place: r.At.String(),
+		}
+		events.Append(because(e, Reason{Kind: ReasonFirstOutput}))
+	}
+}

@@ -1,0 +1,137 @@
+package procs
+
+// A rule is one cell of the table: the next state and the effects, in order.
+type rule struct {
+	next    State
+	effects []Effect
+}
+
+func to(next State, effects ...Effect) *rule { return &rule{next, effects} }
+
+// rules defines the life of an instance. An empty cell is an event that cannot happen in that
+// state: a bug.
+var rules = [stateCount][eventCount]*rule{
+	Stopped: {
+		WantUp:   to(Spawning, Spawn),
+		Restart:  to(Spawning, Spawn),
+		Wait:     to(Waiting),
+		WantDown: to(Stopped),
+	},
+	Waiting: {
+		WantUp:   to(Spawning, Spawn),
+		Restart:  to(Spawning, Spawn),
+		Wait:     to(Waiting),
+		WantDown: to(Stopped),
+	},
+	Spawning: {
+		WantUp:             to(Spawning),
+		Restart:            to(Spawning, CancelSpawn),
+		WantDown:           to(Spawning, CancelSpawn),
+		Spawned:            to(Running, StartMonitoring),
+		SpawnedUnready:     to(Starting, AwaitReady),
+		SpawnedOutdated:    to(Stopping, SignalStop, ArmStop),
+		MainExited:         to(TearingDown, Teardown),
+		RunEndedRetry:      to(Backoff, EndRun, ArmRestart),
+		RunEndedStartLimit: to(Failed, EndRun, ArmRestart),
+		RunEndedFinal:      to(Failed, EndRun),
+		RunEndedDown:       to(Stopped, EndRun),
+		RunEndedRestart:    to(Spawning, EndRun, Spawn),
+		RunEndedWait:       to(Waiting, EndRun),
+	},
+	Starting: {
+		WantUp:             to(Starting),
+		Restart:            to(Stopping, SignalStop, ArmStop),
+		WantDown:           to(Stopping, SignalStop, ArmStop),
+		Ready:              to(Running, StartMonitoring),
+		StartTimeout:       to(Stopping, SignalStop, ArmStop),
+		MainExited:         to(TearingDown, Teardown),
+		RunEndedRetry:      to(Backoff, EndRun, ArmRestart),
+		RunEndedStartLimit: to(Failed, EndRun, ArmRestart),
+		RunEndedFinal:      to(Failed, EndRun),
+		RunEndedWait:       to(Waiting, EndRun),
+	},
+	Running: {
+		WantUp:             to(Running),
+		DeferStop:          to(StopPending),
+		Restart:            to(Stopping, SignalStop, ArmStop),
+		WantDown:           to(Stopping, SignalStop, ArmStop),
+		HealthFailed:       to(Stopping, SignalStop, ArmStop),
+		WatchdogTimeout:    to(Stopping, SignalAbort, ArmStop),
+		MainExited:         to(TearingDown, Teardown),
+		RunEndedRetry:      to(Backoff, EndRun, ArmRestart),
+		RunEndedDone:       to(Exited, EndRun),
+		RunEndedStartLimit: to(Failed, EndRun, ArmRestart),
+		RunEndedFinal:      to(Failed, EndRun),
+		RunEndedWait:       to(Waiting, EndRun),
+	},
+	StopPending: {
+		WantUp:          to(Running, StartMonitoring),
+		DeferStop:       to(StopPending),
+		Restart:         to(Stopping, SignalStop, ArmStop),
+		WantDown:        to(Stopping, SignalStop, ArmStop),
+		MainExited:      to(TearingDown, Teardown),
+		RunEndedDown:    to(Stopped, EndRun),
+		RunEndedRestart: to(Spawning, EndRun, Spawn),
+		RunEndedWait:    to(Waiting, EndRun),
+	},
+	Stopping: {
+		WantUp:             to(Stopping),
+		Restart:            to(Stopping),
+		WantDown:           to(Stopping),
+		StopTimeout:        to(Killing, SignalKill, ArmKill),
+		MainExited:         to(TearingDown, Teardown),
+		RunEndedRetry:      to(Backoff, EndRun, ArmRestart),
+		RunEndedStartLimit: to(Failed, EndRun, ArmRestart),
+		RunEndedFinal:      to(Failed, EndRun),
+		RunEndedDown:       to(Stopped, EndRun),
+		RunEndedRestart:    to(Spawning, EndRun, Spawn),
+		RunEndedWait:       to(Waiting, EndRun),
+	},
+	Killing: {
+		WantUp:             to(Killing),
+		Restart:            to(Killing),
+		WantDown:           to(Killing),
+		KillTimeout:        to(Killing, ReportUnkillable),
+		MainExited:         to(TearingDown, Teardown),
+		RunEndedRetry:      to(Backoff, EndRun, ArmRestart),
+		RunEndedStartLimit: to(Failed, EndRun, ArmRestart),
+		RunEndedFinal:      to(Failed, EndRun),
+		RunEndedDown:       to(Stopped, EndRun),
+		RunEndedRestart:    to(Spawning, EndRun, Spawn),
+		RunEndedWait:       to(Waiting, EndRun),
+	},
+	TearingDown: {
+		WantUp:             to(TearingDown),
+		Restart:            to(TearingDown),
+		WantDown:           to(TearingDown),
+		RunEndedRetry:      to(Backoff, EndRun, ArmRestart),
+		RunEndedDone:       to(Exited, EndRun),
+		RunEndedStartLimit: to(Failed, EndRun, ArmRestart),
+		RunEndedFinal:      to(Failed, EndRun),
+		RunEndedDown:       to(Stopped, EndRun),
+		RunEndedRestart:    to(Spawning, EndRun, Spawn),
+		RunEndedWait:       to(Waiting, EndRun),
+	},
+	Backoff: {
+		Wait:          to(Waiting, Disarm),
+		WantUp:        to(Spawning, Disarm, Spawn),
+		Restart:       to(Spawning, Disarm, Spawn),
+		WantDown:      to(Stopped, Disarm),
+		RestartDue:    to(Spawning, Spawn),
+		RunEndedDone:  to(Exited, Disarm),
+		RunEndedFinal: to(Failed, Disarm),
+	},
+	Exited: {
+		Wait:     to(Waiting),
+		WantUp:   to(Spawning, Spawn),
+		Restart:  to(Spawning, Spawn),
+		WantDown: to(Stopped),
+	},
+	Failed: {
+		Wait:       to(Waiting, Disarm),
+		WantUp:     to(Spawning, Disarm, Spawn),
+		Restart:    to(Spawning, Disarm, Spawn),
+		WantDown:   to(Stopped, Disarm),
+		RestartDue: to(Spawning, Spawn),
+	},
+}

@@ -1,0 +1,72 @@
+package procs
+
+import "slices"
+
+// A ProcessTree is the processes of one instance, or the unattributed processes.
+type ProcessTree struct {
+	Name    string
+	State   State
+	Main    int // pid of the main process; 0 without one
+	Members []TreeMember
+
+	Unattributed bool // they belong to no known instance
+}
+
+// A TreeMember is a process that lived when the tree was read. Its start time distinguishes it from
+// a later process with its pid.
+type TreeMember struct {
+	Pid   int
+	Start uint64 // clock ticks since boot
+
+	PerhapsOf []string // instances to which an unattributed process may belong
+}
+
+// Tree finds the live processes of the instances that names select; of all without names.
+// Unattributed processes that may belong to one of these come last. done runs once on the loop,
+// perhaps before Tree has returned.
+func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
+	selected, err := s.selectInstances(names)
+	if err != nil {
+		return err
+	}
+	branches := make([]ProcessTree, len(selected))
+	left := len(selected)
+	finish := func() { done(append(branches, s.unattributed(names, branches)...)) }
+	if left == 0 {
+		finish()
+		return nil
+	}
+	for i, in := range slices.Clone(selected) {
+		branches[i] = ProcessTree{Name: in.name, State: in.machine.state}
+		if in.run != nil && in.run.process != nil {
+			branches[i].Main = in.run.process.Pid()
+		}
+		in.tree.Look(func(found []Member) {
+			for _, m := range found {
+				member := TreeMember{Pid: m.Process.Pid(), Start: m.Start}
+				branches[i].Members = append(branches[i].Members, member)
+				m.Process.Close()
+			}
+			if left--; left == 0 {
+				finish()
+			}
+		})
+	}
+	return nil
+}
+
+// unattributed returns a tree of the unattributed processes, if there are any. With names it has
+// only those that may belong to an instance in branches.
+func (s *Supervisor) unattributed(names []string, branches []ProcessTree) []ProcessTree {
+	b := ProcessTree{Unattributed: true}
+	for _, u := range s.system.Unowned() {
+		asked := func(b ProcessTree) bool { return slices.Contains(u.Instances, b.Name) }
+		if len(names) == 0 || slices.ContainsFunc(branches, asked) {
+			b.Members = append(b.Members, TreeMember{Pid: u.Pid, Start: u.Start, PerhapsOf: u.Instances})
+		}
+	}
+	if len(b.Members) == 0 {
+		return nil
+	}
+	return []ProcessTree{b}
+}

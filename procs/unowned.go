@@ -1,0 +1,145 @@
+package procs
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/loop"
+	"superd/pidfd"
+)
+
+// evictPatience is how long an unattributed process may take to end after SIGTERM when superd shuts
+// down.
+const evictPatience = 5 * time.Second
+
+// An eviction ends the unattributed processes at the end of a shutdown: no process outlives superd
+// because it hides well.
+type eviction struct {
+	sup      *Supervisor
+	scope    *loop.Scope
+	round    *loop.Scope // watches of the last look
+	living   map[int]string
+	signaled map[processKey]bool
+	killing  bool
+	done     func()
+}
+
+// evict starts the eviction. It calls done, perhaps before it returns, when no process is left or
+// the remaining ones are unkillable. If a program's kill_mode spares processes, all are left alone,
+// as they may be among them.
+func (s *Supervisor) evict(done func()) {
+	for _, in := range s.instances {
+		if mode := in.program.KillMode; mode == config.KillProcess || mode == config.KillGroup {
+			done()
+			return
+		}
+	}
+	e := &eviction{sup: s, scope: s.scope.Child(), signaled: map[processKey]bool{}, done: done, killing: s.inHurry()}
+	s.shutdown.eviction = e
+	e.round = e.scope.Child()
+	if e.killing {
+		e.scope.After(killPause, e.giveUp)
+	} else {
+		e.scope.After(evictPatience, e.kill)
+	}
+	e.look()
+}
+
+// look searches for live unattributed processes.
+func (e *eviction) look() {
+	e.round.Close()
+	e.round = e.scope.Child()
+	round := e.round
+	e.sup.system.Unattributed(func(found []Member) {
+		if round.Closed() {
+			closeMembers(found)
+			return
+		}
+		e.track(found)
+	})
+}
+
+// track signals the found processes and waits for their end.
+func (e *eviction) track(found []Member) {
+	e.living = map[int]string{}
+	if len(found) == 0 {
+		e.end()
+		return
+	}
+	for _, m := range found {
+		pid, key := m.Process.Pid(), processKey{m.Process.Pid(), m.Start}
+		e.living[pid] = m.Command
+		e.round.Defer(func() { m.Process.Close() })
+		var watch *loop.Watch
+		watch, err := e.round.OnReadable(m.Process.FD(), func() {
+			watch.Stop() // it stays readable
+			if delete(e.living, pid); len(e.living) == 0 {
+				e.look()
+			}
+		})
+		if err != nil { // without a watch, only a look notices its end
+			e.round.After(unwatchedPause, e.look)
+		}
+		switch {
+		case e.killing:
+			e.send(m, unix.SIGKILL)
+		case !e.signaled[key]:
+			e.signaled[key] = true
+			e.sup.log.Warn("a process that can't be attributed to a program is ended", "pid", pid, "command", m.Command)
+			e.send(m, unix.SIGTERM)
+			e.send(m, unix.SIGCONT)
+		}
+	}
+}
+
+func (e *eviction) send(m Member, sig syscall.Signal) {
+	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
+		e.sup.log.Error("signal not sent", "pid", m.Process.Pid(), "signal", signalName(sig), "error", err)
+	}
+}
+
+// kill goes on with SIGKILL, unless it did already.
+func (e *eviction) kill() {
+	if e.killing || e.scope.Closed() {
+		return
+	}
+	e.killing = true
+	e.scope.After(killPause, e.giveUp)
+	e.look()
+}
+
+// giveUp logs the processes that survived SIGKILL; none if the search failed.
+func (e *eviction) giveUp() {
+	for _, pid := range slices.Sorted(maps.Keys(e.living)) {
+		e.sup.log.Error("process left behind", "pid", pid, "command", e.living[pid],
+			"waits_in", e.sup.system.WaitsIn(pid).Text)
+	}
+	e.end()
+}
+
+func (e *eviction) end() {
+	e.scope.Close()
+	e.done()
+}
+
+func closeMembers(all []Member) {
+	for _, m := range all {
+		m.Process.Close()
+	}
+}
+
+// unowned returns the unattributed processes that may belong to the instance.
+func (in *instance) unowned() (all []UnattributedProcess) {
+	for _, s := range in.sup.system.Unowned() {
+		if slices.Contains(s.Instances, in.name) {
+			all = append(all, s)
+		}
+	}
+	return all
+}

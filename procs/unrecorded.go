@@ -1,0 +1,146 @@
+package procs
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// findUnrecorded searches for processes that a damaged journal does not have, so that no program is
+// started twice. A process that can only be the main process of its instance is adopted as running.
+// The others quarantine the instance, see [quarantine].
+func (s *Supervisor) findUnrecorded(r *Snapshot) error {
+	r.unsure = map[string]bool{}
+	for name := range r.names() {
+		// A start was under way. A later start may be in the damaged part.
+		v := merge(r.instances[name], r.starts[name], false, 0)
+		if v.State != stateNames[Spawning] || v.Run == nil {
+			continue
+		}
+		if p, b := v.process(); p == nil && b == nil || p != nil && !s.system.Lives(p.identity()) {
+			r.unsure[v.Run.ID] = true
+		}
+	}
+	leftovers, err := s.system.Search(nil, r.runs(), s.usersOf(r))
+	if err != nil {
+		return err
+	}
+	s.setLeftovers(leftovers)
+	if r.Clean || r.otherBoot {
+		return nil // the processes may belong to anything
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.leftovers)) {
+		v := s.unrecordedRun(r, name)
+		if v == nil && r.instances[name] == nil && s.config.Program(programOf(name)) == nil {
+			s.log.Warn("processes of a program that is in no configuration are left alone", "instance", name,
+				"processes", leftoverText(s.leftovers[name]))
+		}
+		if v != nil {
+			s.log.Warn("the journal does not tell of this process: it is taken up as the program's main process",
+				"instance", name, "pid", v.Run.Main.Pid)
+			delete(r.unsure, v.Run.ID)
+			r.instances[name] = v
+			delete(s.leftovers, name)
+		}
+	}
+	return nil
+}
+
+// usersOf returns a function that returns the users as which an instance's program may run, now or
+// when the predecessor ended.
+func (s *Supervisor) usersOf(r *Snapshot) func(instance string) []string {
+	all := append(slices.Collect(maps.Values(r.configs)), s.config)
+	return func(instance string) (users []string) {
+		for _, conf := range all {
+			if p := conf.Program(programOf(instance)); p != nil && p.User != "" {
+				users = append(users, p.User)
+			}
+		}
+		if v := r.instances[instance]; v != nil {
+			for _, p := range []*config.Program{v.Table, v.runBy(nil)} {
+				if p != nil && p.User != "" {
+					users = append(users, p.User)
+				}
+			}
+		}
+		return users
+	}
+}
+
+// names returns the instances in the journal.
+func (r *Snapshot) names() map[string]bool {
+	names := map[string]bool{}
+	for name := range r.instances {
+		names[name] = true
+	}
+	for name := range r.starts {
+		names[name] = true
+	}
+	return names
+}
+
+// hasStart reports whether the journal has a start record whose result the instance's record lacks.
+func (r *Snapshot) hasStart(name string) bool {
+	b, v := r.starts[name], r.instances[name]
+	return b != nil && (v == nil || b.number > v.LastCompletedStart)
+}
+
+// livesAsRecorded reports whether the recorded process of the instance's run exists.
+func (s *Supervisor) livesAsRecorded(v *savedInstance) bool {
+	p, _ := v.process()
+	return p != nil && s.system.Lives(p.identity())
+}
+
+// unrecordedRun returns a record for an instance whose main process is one of its leftover
+// processes. It returns nil if that is not certain: processes of several runs live, or several
+// candidates; the program has hooks, which look the same, or its stops leave processes behind.
+func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
+	was, leftovers := r.instances[name], s.leftovers[name]
+	program := cmp.Or(r.table(r.oldest(), name), s.config.Program(programOf(name)))
+	switch {
+	case program == nil || was == nil && !s.has(program, name), r.hasStart(name):
+		return nil
+	case !program.KillMode.KillsTree() || len(program.PreStart)+len(program.PostStop) > 0:
+		return nil
+	case was != nil && (was.Quarantined || s.livesAsRecorded(was)):
+		return nil
+	}
+	main := slices.IndexFunc(leftovers, func(leftover Leftover) bool { return leftover.Eldest != pidfd.Identity{} })
+	if main < 0 || slices.ContainsFunc(leftovers, func(leftover Leftover) bool { return leftover.Run != leftovers[main].Run }) {
+		return nil
+	}
+	v := &savedInstance{Config: r.oldest(), Desired: saveTarget(target{true, actor(ActorConfiguration)})}
+	if was != nil {
+		v = new(*was)
+		switch {
+		case v.Desired.Up:
+		case v.Desired.target().by.Kind == ActorShutdown: // the shutdown is resumed, or void
+			v.Desired, v.DesiredBeforeShutdown = saveTarget(target{true, actor(ActorConfiguration)}), nil
+		default: // it was started since
+			v.Desired = saveTarget(target{true, actor(ActorOperator)})
+		}
+	}
+	v.State, v.Outcome = stateNames[Running], outcomeNames[WantUp]
+	v.Due, v.RestartPending, v.FailureReason = nil, false, savedReason{}
+	now := s.loop.Now()
+	v.Since, v.StateReason = now, saveReason(Reason{Kind: ReasonRecovered})
+	v.Output, v.Stderr = true, len(streamsOf(program)) > 1
+	v.Input = program.LoggerOf != ""
+	v.Run = &savedRun{ID: leftovers[main].Run, Touched: true, StartedAt: now, ReadyAt: now, PreStarted: true,
+		Main: savedIdentity(leftovers[main].Eldest, "")}
+	return v
+}
+
+// unrecorded reports whether processes that the journal lacks may belong to the instance.
+func (a *recoveredInstance) unrecorded() bool {
+	s := a.in.sup
+	if !s.options.Snapshot.Incomplete || a.recovered.Found != nil {
+		return false
+	}
+	// Where stops spare processes, a process that leads no session was spared.
+	return a.in.program.KillMode.KillsTree() ||
+		slices.ContainsFunc(s.leftovers[a.in.name], func(leftover Leftover) bool { return leftover.Leads })
+}

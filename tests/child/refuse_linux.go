@@ -1,0 +1,101 @@
+package child
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// withPidfd is the name of clone(2) with CLONE_PIDFD, which sandboxes don't know: without the flag
+// the call works.
+const withPidfd = "clone_pidfd"
+
+// Refusable returns the system calls that the mode refuse knows, by name.
+func Refusable() map[string]uint32 {
+	known := map[string]uint32{
+		"pidfd_open": unix.SYS_PIDFD_OPEN, "pidfd_send_signal": unix.SYS_PIDFD_SEND_SIGNAL,
+		"pidfd_getfd": unix.SYS_PIDFD_GETFD, "clone3": unix.SYS_CLONE3,
+		"close_range": unix.SYS_CLOSE_RANGE, "splice": unix.SYS_SPLICE, "tee": unix.SYS_TEE,
+		"memfd_create": unix.SYS_MEMFD_CREATE, "statx": unix.SYS_STATX, "openat2": unix.SYS_OPENAT2,
+		"faccessat2": unix.SYS_FACCESSAT2, "epoll_pwait2": unix.SYS_EPOLL_PWAIT2,
+		"timerfd": unix.SYS_TIMERFD_CREATE, "signalfd": unix.SYS_SIGNALFD4, "eventfd": unix.SYS_EVENTFD2,
+		"mount": unix.SYS_MOUNT, "unshare": unix.SYS_UNSHARE, "setns": unix.SYS_SETNS,
+		"sched_setscheduler": unix.SYS_SCHED_SETSCHEDULER, withPidfd: unix.SYS_CLONE,
+	}
+	switch runtime.GOARCH { // others have no such call, or another number
+	case "amd64":
+		known["vfork"] = 58
+	case "386":
+		known["vfork"] = 190
+	}
+	return known
+}
+
+// refuse executes a command for which the kernel refuses system calls, and for all that it starts.
+func refuse(args []string) error {
+	errno, ok := map[string]syscall.Errno{"ENOSYS": unix.ENOSYS, "EPERM": unix.EPERM}[args[1]]
+	if !ok {
+		return fmt.Errorf("refuse with %q: want ENOSYS or EPERM", args[1])
+	}
+	known := Refusable()
+	var filter []unix.SockFilter
+	for name := range strings.SplitSeq(args[0], ",") {
+		number, ok := known[name]
+		if !ok {
+			return fmt.Errorf("refuse %q: no such system call here", name)
+		}
+		refusal := answer(unix.SECCOMP_RET_ERRNO | uint32(errno))
+		if name == withPidfd {
+			filter = append(filter, load(0), jumpIf(unix.BPF_JEQ, number, 0, 3),
+				load(firstArgument()), jumpIf(unix.BPF_JSET, unix.CLONE_PIDFD, 0, 1), refusal)
+			continue
+		}
+		filter = append(filter, load(0), jumpIf(unix.BPF_JEQ, number, 0, 1), refusal)
+	}
+	filter = append(filter, answer(unix.SECCOMP_RET_ALLOW))
+	path, err := exec.LookPath(args[2])
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread() // the filter belongs to this thread, which executes the command
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("gain no rights: %w", err)
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, failed := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+	if failed != 0 {
+		return fmt.Errorf("set filter: %w", failed)
+	}
+	return fmt.Errorf("execute %s: %w", path, syscall.Exec(path, args[2:], os.Environ()))
+}
+
+// load returns an instruction of a filter, and so do the functions below. Source: seccomp(2),
+// linux/bpf_common.h.
+func load(offset uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+}
+
+func jumpIf(test uint16, value uint32, is, isNot uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jt: is, Jf: isNot, K: value}
+}
+
+// firstArgument returns the offset in struct seccomp_data of the lower half of the first argument.
+// There is one architecture only, and the number of the call is at 0.
+func firstArgument() uint32 {
+	const args = 16
+	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 { // big-endian
+		return args + 4
+	}
+	return args
+}
+
+func answer(value uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: value}
+}

@@ -1,0 +1,156 @@
+package daemons
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"superd/tests/harness"
+)
+
+// TestNginx: a request under way at a stop is answered.
+func TestNginx(t *testing.T) {
+	s := newSite(t, "nginx")
+	asked, release := make(chan bool, 1), make(chan bool)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- true
+		<-release
+		io.WriteString(w, "slow answer")
+	}))
+	defer slow.Close()
+	port := s.port("PORT")
+	s.words = append(s.words, "BACKEND", slow.URL)
+	s.folder("tmp", "www-data")
+	s.file("nginx.conf", `
+		user www-data;
+		worker_processes 2;
+		pid DIR/nginx.pid;
+		error_log stderr;
+		events { }
+		http {
+			access_log off;
+			client_body_temp_path DIR/tmp/body;
+			proxy_temp_path DIR/tmp/proxy;
+			fastcgi_temp_path DIR/tmp/fastcgi;
+			uwsgi_temp_path DIR/tmp/uwsgi;
+			scgi_temp_path DIR/tmp/scgi;
+			server {
+				listen 127.0.0.1:PORT;
+				location / { return 200 "answer"; }
+				location /slow { proxy_pass BACKEND; }
+			}
+		}
+		`)
+	s.start(`
+		[program.nginx]
+		command = ["/usr/sbin/nginx", "-c", "DIR/nginx.conf", "-g", "daemon off;"]
+		ready = { http = "http://127.0.0.1:PORT/" }
+		stop_signal = "SIGQUIT"
+		stop_timeout = "80s"
+		`)
+	get := func(path string) string {
+		r, err := http.Get("http://127.0.0.1:" + port + path)
+		if err != nil {
+			return err.Error()
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		return fmt.Sprint(string(body), err)
+	}
+	if got := get("/"); got != "answer<nil>" {
+		t.Errorf("GET / = %q", got)
+	}
+	answer := make(chan string)
+	go func() { answer <- get("/slow") }()
+	<-asked
+	s.MustCtl("stop", "--no-wait", "nginx")
+	harness.Until(t, "nobody listens any more", func() bool {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	if st := s.Status("nginx"); st.State != "stopping" {
+		t.Errorf("%v, want it to wait for the request", st)
+	}
+	close(release)
+	if got := <-answer; got != "slow answer<nil>" {
+		t.Errorf("GET /slow = %q", got)
+	}
+	s.stopped("nginx")
+}
+
+// TestSSH: sessions continue when sshd is stopped, as with Debian's unit.
+func TestSSH(t *testing.T) {
+	s := newSite(t, "openssh-server")
+	s.port("PORT")
+	for _, key := range []string{"host", "user"} {
+		s.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "DIR/"+key)
+	}
+	if _, err := os.Stat("/run/sshd"); err != nil {
+		t.Cleanup(func() { os.Remove("/run/sshd") })
+	}
+	s.file("sshd_config", `
+Port PORT
+ListenAddress 127.0.0.1
+HostKey DIR/host
+PidFile none
+AuthorizedKeysFile DIR/user.pub
+StrictModes no
+UsePAM no
+PermitRootLogin prohibit-password
+`)
+	s.start(`
+		[program.sshd]
+		command = ["/usr/sbin/sshd", "-D", "-e", "-f", "DIR/sshd_config"]
+		pre_start = [["install", "-d", "-m", "0755", "/run/sshd"]]
+		ready = { notify = true }
+		kill_mode = "process"
+		`)
+	ssh := []string{"ssh", "-F", "none", "-i", "DIR/user", "-p", "PORT", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
+		"-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes", "root@127.0.0.1"}
+	for i, arg := range ssh {
+		ssh[i] = s.expand(arg)
+	}
+	s.want("hello\n", append(ssh, "echo hello")...)
+
+	session := exec.CommandContext(t.Context(), ssh[0], append(ssh[1:], "cat")...)
+	in, errIn := session.StdinPipe()
+	out, errOut := session.StdoutPipe()
+	if errIn != nil || errOut != nil {
+		t.Fatal(errIn, errOut)
+	}
+	session.Stderr = os.Stderr
+	if err := session.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	echo := func(text string) {
+		t.Helper()
+		io.WriteString(in, text+"\n")
+		if line, err := lines.ReadString('\n'); strings.TrimSpace(line) != text {
+			t.Errorf("the session says %q, %v, want %q", line, err, text)
+		}
+	}
+	echo("before")
+	s.MustCtl("stop", "sshd")
+	echo("after the stop")
+	s.MustCtl("start", "sshd")
+	echo("after the start")
+	in.Close()
+	if err := session.Wait(); err != nil {
+		t.Errorf("the session ends with %v", err)
+	}
+	harness.Until(t, "nothing is left of the session", func() bool {
+		return !strings.Contains(s.MustCtl("tree", "sshd").Out, "cat")
+	})
+	s.want("hello\n", append(ssh, "echo hello")...)
+}

@@ -1,0 +1,169 @@
+// Package house tests the shape of the code base: which package may import which, and which words
+// its identifiers may not have.
+package house
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"superd/tests/table"
+)
+
+var update = flag.Bool("update", false, "draw the picture in docs/architecture.md anew")
+
+const (
+	module = "superd/"
+	page   = "../../docs/architecture.md"
+)
+
+// allowed has for each package of superd itself the packages of superd that it may import. An
+// import that is missing here is a mistake in the code, or a decision to be made here.
+//
+// Imports still to go: procs contains its Linux adapter, and imports what only that needs. Once the
+// adapter is procs/linux, that imports internal/execshim, mounts, passwd, privilege and procfs, and
+// procs does not; only cmd/superd imports procs/linux. doctor then imports procs/linux/cgroup
+// instead of procs.
+var allowed = map[string]string{
+	"cmd/superd": `config control control/server doctor internal/escape internal/execshim
+		internal/failpoint internal/gcpacer internal/procfs internal/terminal internal/threads keeper logs loop pidfd
+		procs procs/eventlog procs/journal procs/rundir signals`,
+	"control/server": "config control internal/escape internal/procfs logs procs procs/eventlog procs/probe",
+	"control":        "config",
+	"doctor":         "internal/privilege pidfd procs",
+	"procs": `config config/document internal/execshim internal/failpoint internal/mounts
+		internal/passwd internal/privilege internal/procfs logs loop loop/task
+		pidfd procs/eventlog procs/journal procs/notify procs/probe procs/schedule`,
+	"procs/eventlog":  "internal/escape",
+	"procs/journal":   "internal/failpoint",
+	"procs/notify":    "internal/terminal loop",
+	"procs/probe":     "internal/terminal loop",
+	"procs/rundir":    "internal/procfs internal/safepath procs/eventlog procs/journal",
+	"procs/schedule":  "config loop",
+	"keeper":          "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
+	"keeper/fdstore":  "",
+	"config":          "config/document internal/passwd internal/privilege",
+	"config/document": "internal/safepath",
+	"logs": `internal/escape internal/failpoint internal/mounts internal/passwd internal/safepath
+		internal/terminal loop`,
+	"signals":            "loop",
+	"loop":               "",
+	"loop/task":          "loop",
+	"pidfd":              "",
+	"internal/escape":    "",
+	"internal/execshim":  "",
+	"internal/failpoint": "",
+	"internal/gcpacer":   "",
+	"internal/mounts":    "",
+	"internal/passwd":    "",
+	"internal/privilege": "",
+	"internal/procfs":    "pidfd",
+	"internal/safepath":  "",
+	"internal/terminal":  "internal/escape",
+	"internal/threads":   "internal/privilege",
+}
+
+// imports returns what each package of superd itself imports of superd, on Linux, without tests.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-f",
+		`{{.ImportPath}} {{join .Imports " "}}`, "./...")
+	list.Dir = "../.."
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		name, ours := strings.CutPrefix(words[0], module)
+		if !ours || strings.HasPrefix(name, "tests") || strings.HasPrefix(name, "examples") {
+			continue
+		}
+		found[name] = nil
+		for _, imported := range words[1:] {
+			if imported, ours := strings.CutPrefix(imported, module); ours {
+				found[name] = append(found[name], imported)
+			}
+		}
+	}
+	return found
+}
+
+func TestImports(t *testing.T) {
+	found := imports(t)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		list, known := allowed[name]
+		if !known {
+			t.Errorf("package %s is not in the table of allowed imports: enter it", name)
+			continue
+		}
+		may := strings.Fields(list)
+		for _, imported := range found[name] {
+			if !slices.Contains(may, imported) {
+				t.Errorf("%s imports %s, which the table does not allow", name, imported)
+			}
+		}
+		for _, imported := range may {
+			if !slices.Contains(found[name], imported) {
+				t.Errorf("%s no longer imports %s: remove it from the table", name, imported)
+			}
+		}
+	}
+	for name := range allowed {
+		if _, exists := found[name]; !exists {
+			t.Errorf("there is no package %s: remove it from the table", name)
+		}
+	}
+}
+
+// TestPicture: the picture in the documentation shows the imports as they are.
+func TestPicture(t *testing.T) {
+	picture := "```mermaid\n" + draw(imports(t)) + "```\n"
+	if *update {
+		if err := table.Replace(page, "imports", picture); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), picture) {
+		t.Error("docs/architecture.md has another picture of the imports: " +
+			"go test ./tests/house -run Picture -update")
+	}
+}
+
+// draw returns a Mermaid graph of the imports. It leaves out the packages below internal/, which
+// many import, and each arrow that others imply.
+func draw(found map[string][]string) string {
+	var reaches func(from, to string, direct bool) bool
+	reaches = func(from, to string, direct bool) bool {
+		for _, next := range found[from] {
+			if next == to && direct || next != to && reaches(next, to, true) {
+				return true
+			}
+		}
+		return false
+	}
+	shown := func(name string) bool { return !strings.HasPrefix(name, "internal/") }
+	var b strings.Builder
+	b.WriteString("flowchart TD\n")
+	node := strings.NewReplacer("/", "_")
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		for _, imported := range slices.Sorted(slices.Values(found[name])) {
+			if shown(name) && shown(imported) && !reaches(name, imported, false) {
+				fmt.Fprintf(&b, "    %s[%s] --> %s[%s]\n",
+					node.Replace(name), name, node.Replace(imported), imported)
+			}
+		}
+	}
+	return b.String()
+}
