@@ -114,7 +114,9 @@ func (h *history) crash() {
 			v, b := recovery.instances[name], recovery.starts[name]
 			of := v != nil && v.Run != nil && v.Run.ID == run
 			judged := of && v.State == stateNames[TearingDown]
-			if pending[instanceKey(name)] && !judged && (of || b != nil && b.Run == run) {
+			begun := b != nil && b.Run == run
+			lost := pending[instanceKey(name)] || begun && pending[startKey(name, b.number)]
+			if lost && !judged && (of || begun) {
 				delete(h.kernel.shortages, run)
 			}
 		}

@@ -55,6 +55,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{427434, superd, "the limit of RELOADING=1 does not move: TestAppliedLive"},
 		{612532, observer, "the first ping comes after the deadline, while messages are held"},
 		{787943, observer, "as 612532"},
+		{667730, observer, "a resource shortage is lost with the start record, by a full journal and a kill"},
 		{66683981324934284, observer, "as 612532"},
 		{5037451, observer, "what is left of an earlier run answers the checks of the next one"},
 		{5073081, observer, "as 5037451, of a replica in whose place the program without a number comes"},
