@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,34 +109,37 @@ func TestExecHangsUnkillable(t *testing.T) {
 	s.WaitState("good", "running")
 }
 
-// TestStartsStoppedByTheirUser: a program may stop children that are to become programs of its
-// user, once they have its privileges. That affects those starts only; they are killed at
-// start_timeout and at the shutdown.
+// TestStartsStoppedByTheirUser: a user may stop children that are to become programs of his, once
+// they have its privileges. That affects those starts only; they are killed at the shutdown.
 func TestStartsStoppedByTheirUser(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	s := harness.NewSite(t, `
-		[defaults]
-		backoff = { initial = "1ms", factor = 1.0 }
-		[program.stopper]
-		command = "child stops 1"
+	s := harness.NewSite(t, "")
+	path, waitHung, _ := s.HungExec("m", true)
+	s.Configure(fmt.Sprintf(`
 		[program.victim]
 		user = "1"
-		command = "true"
-		replicas = 6
+		command = "%s"
+		replicas = 3
 		start_timeout = "1h"
 		[program.good]
 		command = "sleep infinity"
-		`+orphans)
+		backoff = { initial = "10ms", factor = 1.0 }
+		`, path) + orphans)
 	d := s.Start()
-	s.WaitState("stopper", "running")
-	harness.Until(t, "three children are stopped before their exec", func() bool { return len(s.JustForked(d.Pid, 'T')) >= 3 })
-	goesOn(t, s, d, "good")
-	s.MustCtl("stop", "stopper")
-	hung := s.JustForked(d.Pid, 'T')
-	if len(hung) == 0 {
-		t.Error("no child is stopped any more")
+	hung := waitHung(3)
+	stop := exec.Command("kill", "-STOP")
+	for _, pid := range hung {
+		stop.Args = append(stop.Args, strconv.Itoa(pid))
 	}
+	stop.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1, Gid: 1}}
+	if out, err := stop.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	harness.Until(t, "the children are stopped before their exec", func() bool {
+		return len(s.JustForked(d.Pid, 'T')) == len(hung)
+	})
+	goesOn(t, s, d, "good")
 	d.Signal(syscall.SIGTERM)
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)

@@ -75,7 +75,6 @@ var modes = map[string]mode{
 	// CALLS ERRNO COMMAND...: execute the command, for which the kernel refuses these calls
 	"refuse": {-3, refuse},
 	// UID: become that user, stop each new process of it before its exec, and stay alive
-	"stops": {1, stops},
 	// N FILE: run N short-lived processes, write their results to the file
 	"strangers": {2, strangers},
 }
@@ -213,39 +212,4 @@ func live(until syscall.Signal) error {
 	signal.Notify(c, until)
 	<-c
 	return nil
-}
-
-// stops sends SIGSTOP to the newest process and to the next one, as soon as it may, and SIGCONT to
-// those that run a program by then.
-func stops(args []string) error {
-	const tries = 50
-	uid, err := strconv.Atoi(args[0])
-	if err != nil {
-		return err
-	}
-	if err := syscall.Setuid(uid); err != nil {
-		return err
-	}
-	for {
-		newest := newestPid()
-		for i := range tries {
-			if pid := newest + i%2; syscall.Kill(pid, syscall.SIGSTOP) == nil {
-				if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || !strings.HasPrefix(string(comm), "superd") {
-					syscall.Kill(pid, syscall.SIGCONT)
-				}
-				break
-			}
-		}
-	}
-}
-
-// newestPid returns the pid that was assigned last. See proc_loadavg(5).
-func newestPid() int {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text))
-	pid, _ := strconv.Atoi(fields[len(fields)-1])
-	return pid
 }

@@ -80,6 +80,9 @@ func (s *Site) mountFuse(name string, uid int) (dir string, dev int, unmount fun
 		s.T.Fatal(err)
 	}
 	data := fmt.Sprintf("fd=%[1]d,rootmode=40000,user_id=%[2]d,group_id=%[2]d", dev, uid)
+	if uid == 0 {
+		data += ",allow_other"
+	}
 	err = unix.Mount("hung", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, data)
 	if errors.Is(err, os.ErrPermission) {
 		unix.Close(dev)
