@@ -6,14 +6,14 @@ import (
 	"superd/internal/failpoint"
 )
 
-// takeLines moves lines from the pipe into the file as records, at most limit bytes; end is what an
-// unfinished line at the limit is. It reports whether it took something out of the pipe, and how
+// takeLines moves lines from the pipe into the file as records, at most limit bytes; atLimit is what
+// an unfinished line at the limit is. It reports whether it took something out of the pipe, and how
 // many of these bytes are in the file. Without a whole line it does nothing, without an error. An
 // unfinished line stays in the pipe, so a crash of superd loses no line.
 //
 // Bytes are taken out when their records are in the file, so a crash in between writes those once
 // more.
-func (c *stream) takeLines(limit int64, end ending, look *peekBuffer) (moved int64, some bool, err error) {
+func (c *stream) takeLines(limit int64, atLimit ending, look *peekBuffer) (moved int64, some bool, err error) {
 	there := c.bytes()
 	if there == 0 {
 		return 0, false, nil
@@ -22,6 +22,7 @@ func (c *stream) takeLines(limit int64, end ending, look *peekBuffer) (moved int
 	if err != nil || len(text) == 0 {
 		return 0, false, err
 	}
+	end := atLimit
 	if int64(len(text)) < limit {
 		end = awaited
 	}
@@ -30,7 +31,11 @@ func (c *stream) takeLines(limit int64, end ending, look *peekBuffer) (moved int
 		return 0, true, nil
 	}
 	if _, ok := nextSpan(text, end); !ok {
-		if int64(len(text)) == there && (c.rest == nil || !c.rest.due) && !pipeFull(c.pipe()) {
+		full := pipeFull(c.pipe())
+		if int64(len(text)) == there && c.bytes() > there {
+			return c.takeLines(limit, atLimit, look) // the program has written since the look
+		}
+		if int64(len(text)) == there && (c.rest == nil || !c.rest.due) && !full {
 			return 0, false, nil
 		}
 		end = goesOn // no more of it becomes visible before this is taken out

@@ -81,6 +81,26 @@ func TestUnfinishedLine(t *testing.T) {
 	p.until("the rest", func() bool { return strings.HasSuffix(readFile(t, path), " stdout f\n") })
 }
 
+// TestLinesOfBigWrites: lines are whole although a write that waits for room ends in the middle of
+// them. The program may fill the pipe between the look at the rest of a line and the question
+// whether the pipe is full.
+func TestLinesOfBigWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.log")
+	p := newRig(t).program(Options{Path: path, Format: JSON, MaxSize: 1 << 30})
+	line := strings.Repeat("0123456789", 51) + "\n"
+	text := strings.Repeat(line, 500)
+	for range 100 {
+		p.print(text)
+	}
+	p.print("end\n")
+	p.until("the last line", func() bool { return p.lastLine() == "end" })
+	for i, record := range recorded(t, path) {
+		if record.Partial {
+			t.Fatalf("record %d is partial: %q", i, record.Line)
+		}
+	}
+}
+
 // TestEndlessRecords: lines without an end, and pipes of any size that show no line's end. Source:
 // row 20 of the failure table.
 func TestEndlessRecords(t *testing.T) {

@@ -183,13 +183,18 @@ func TestAnyBytes(t *testing.T) {
 	}
 	s.WaitState("json", "exited")
 	records := strings.Split(strings.TrimSuffix(s.WaitLog("json", "a rune"), "\n"), "\n")
-	for _, record := range records {
-		if !json.Valid([]byte(record)) {
-			t.Errorf("%q is not JSON", record)
+	lines := 0
+	for _, text := range records {
+		var record struct{ Partial bool }
+		if err := json.Unmarshal([]byte(text), &record); err != nil {
+			t.Errorf("%q is not JSON: %v", text, err)
+		}
+		if !record.Partial { // a busy machine may interrupt the program within a line
+			lines++
 		}
 	}
-	if want := bytes.Count(all.Bytes(), []byte("\n")); len(records) != want {
-		t.Errorf("%d records, want one for each of %d lines", len(records), want)
+	if want := bytes.Count(all.Bytes(), []byte("\n")); lines != want {
+		t.Errorf("records of %d lines, want %d", lines, want)
 	}
 	if got := s.WaitLog("escapes", "\n"); got != nasty {
 		t.Errorf("log = %q, want %q", got, nasty)
