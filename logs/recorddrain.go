@@ -6,10 +6,10 @@ import (
 	"superd/internal/failpoint"
 )
 
-// takeLines moves lines from the pipe into the file as records, at most limit bytes; atLimit is what
-// an unfinished line at the limit is. It reports whether it took something out of the pipe, and how
-// many of these bytes are in the file. Without a whole line it does nothing, without an error. An
-// unfinished line stays in the pipe, so a crash of superd loses no line.
+// takeLines moves lines from the pipe into the file as records, at most limit bytes. atLimit is
+// what an unfinished line at the limit is. It reports whether it took something out of the pipe,
+// and how many of these bytes are in the file. Without a whole line it does nothing, without an
+// error. An unfinished line stays in the pipe, so a crash of superd loses no line.
 //
 // Bytes are taken out when their records are in the file, so a crash in between writes those once
 // more.
