@@ -176,7 +176,7 @@ func TryCgroups() (missing map[string]error, err error) {
 // texts of /proc/self/mountinfo and /proc/self/cgroup. A v1 hierarchy may exist beside it, with v2
 // mounted as /sys/fs/cgroup/unified.
 //
-// Source: proc_pid_mountinfo(5), cgroups(7).
+// Source: cgroups(7).
 func findCgroup(mountinfo, membership string) (dir, cgroup string, err error) {
 	for line := range strings.Lines(membership) {
 		if rest, ok := strings.CutPrefix(line, "0::"); ok {
@@ -190,17 +190,14 @@ func findCgroup(mountinfo, membership string) (dir, cgroup string, err error) {
 		return "", "", fmt.Errorf("superd's cgroup %s is outside of its cgroup namespace", cgroup)
 	}
 	mounted := false
-	for line := range strings.Lines(mountinfo) {
-		before, after, _ := strings.Cut(line, " - ")
-		fields := strings.Fields(before)
-		if len(fields) < 6 || !strings.HasPrefix(after, "cgroup2 ") {
+	for m := range mounts.Parse(mountinfo) {
+		if m.Type != "cgroup2" {
 			continue
 		}
 		mounted = true
-		root, point := mounts.Unescape(fields[3]), mounts.Unescape(fields[4])
-		below, ok := strings.CutPrefix(cgroup, strings.TrimSuffix(root, "/"))
-		if ok && (below == "" || below[0] == '/') && !slices.Contains(strings.Split(fields[5], ","), "ro") {
-			return filepath.Join(point, below), cgroup, nil
+		below, ok := strings.CutPrefix(cgroup, strings.TrimSuffix(m.Root, "/"))
+		if ok && (below == "" || below[0] == '/') && !slices.Contains(strings.Split(m.Options, ","), "ro") {
+			return filepath.Join(m.Point, below), cgroup, nil
 		}
 	}
 	if !mounted {

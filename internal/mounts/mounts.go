@@ -6,6 +6,7 @@
 package mounts
 
 import (
+	"iter"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -47,36 +48,61 @@ func (t *Table) current() map[string]uint64 {
 	defer t.mu.Unlock()
 	if now := time.Now(); t.points == nil || now.Sub(t.readAt) >= fresh {
 		if text, err := read(); err == nil {
-			t.points = parse(text)
+			t.points = devices(text)
 		}
 		t.readAt = now
 	}
 	return t.points
 }
 
-// parse returns the devices by mount point. Of several mounts at one point the last one counts,
+// devices returns the devices by mount point. Of several mounts at one point the last one counts,
 // which is on top.
-//
-// Source: proc_pid_mountinfo(5).
-func parse(text string) map[string]uint64 {
+func devices(text string) map[string]uint64 {
 	points := make(map[string]uint64)
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
-			continue
-		}
-		first, second, _ := strings.Cut(fields[2], ":")
-		major, err := strconv.ParseUint(first, 10, 32)
-		minor, err2 := strconv.ParseUint(second, 10, 32)
-		if err == nil && err2 == nil {
-			points[Unescape(fields[4])] = deviceOf(uint32(major), uint32(minor))
-		}
+	for m := range Parse(text) {
+		points[m.Point] = m.Device
 	}
 	return points
 }
 
-// Unescape decodes the kernel's octal escapes of white space and backslashes in the table.
-func Unescape(s string) string {
+// A Mount is an entry of the kernel's mount table.
+type Mount struct {
+	Device  uint64
+	Root    string // path within the file system
+	Point   string
+	Options string // of the mount, separated by commas
+	Type    string // of the file system
+}
+
+// Parse returns the mounts in the text of a mountinfo file. It skips lines that it can't decode. A
+// line may be of any length: an overlay has a path for each of its layers.
+//
+// Source: proc_pid_mountinfo(5).
+func Parse(text string) iter.Seq[Mount] {
+	return func(yield func(Mount) bool) {
+		for line := range strings.Lines(text) {
+			before, after, _ := strings.Cut(line, " - ")
+			fields := strings.Fields(before)
+			if len(fields) < 6 {
+				continue
+			}
+			first, second, _ := strings.Cut(fields[2], ":")
+			major, err := strconv.ParseUint(first, 10, 32)
+			minor, err2 := strconv.ParseUint(second, 10, 32)
+			if err != nil || err2 != nil {
+				continue
+			}
+			kind, _, _ := strings.Cut(after, " ")
+			m := Mount{deviceOf(uint32(major), uint32(minor)), unescape(fields[3]), unescape(fields[4]), fields[5], kind}
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// unescape decodes the kernel's octal escapes of white space and backslashes in the table.
+func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
 	}

@@ -2,19 +2,22 @@ package mounts
 
 import (
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
 func TestDevice(t *testing.T) {
-	table := &Table{readAt: time.Now(), points: parse(`27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+	table := &Table{readAt: time.Now(), points: devices(`27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 31 27 0:40 / /mnt/nfs rw,relatime shared:7 - nfs4 host:/a rw
 32 27 8:1 / /mnt/nfs2 rw - ext4 /dev/sda1 rw
 33 27 8:2 /sub /with\040space rw - ext4 /dev/sda2 rw
 34 31 0:41 / /mnt/nfs rw - tmpfs tmpfs rw
 not a line
 35 27 x:1 / /odd rw - ext4 none rw
+36 27 0:42 / /overlay rw - overlay overlay rw,lowerdir=` + strings.Repeat("/layer:", 20_000) + `
+37 27 0:43 / /back\134slash rw,nosuid - tmpfs  rw
 `)}
 	tests := []struct {
 		path         string
@@ -29,6 +32,8 @@ not a line
 		{"/mnt/nfs/../nfs2/out.log", 8, 1},
 		{"/with space/out.log", 8, 2},
 		{"/odd/out.log", 254, 0},
+		{"/overlay/out.log", 0, 42},
+		{`/back\slash/out.log`, 0, 43},
 	}
 	for _, tt := range tests {
 		if got, want := table.Device(tt.path), deviceOf(tt.major, tt.minor); got != want {
