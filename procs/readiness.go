@@ -210,6 +210,8 @@ func (w *readiness) late() {
 		case w.waited || w.probe != nil && w.probe.Waits(): // the machine is slow, not the program
 			w.extend(w.in.sup.loop.Now() + w.run.program.StartTimeout)
 			w.in.save()
+		case w.run.startDeadline > w.in.sup.loop.Now(): // a reload has moved it meanwhile
+			w.due.Reset(w.run.startDeadline - w.in.sup.loop.Now())
 		default:
 			w.giveUp()
 		}

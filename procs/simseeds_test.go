@@ -56,6 +56,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{612532, observer, "the first ping comes after the deadline, while messages are held"},
 		{787943, observer, "as 612532"},
 		{667730, observer, "a resource shortage is lost with the start record, by a full journal and a kill"},
+		{90210004941, superd, "the reload prolongs start_timeout while its end waits for held messages"},
 		{66683981324934284, observer, "as 612532"},
 		{5037451, observer, "what is left of an earlier run answers the checks of the next one"},
 		{5073081, observer, "as 5037451, of a replica in whose place the program without a number comes"},
