@@ -2,6 +2,7 @@ package procs
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +23,8 @@ import (
 // A process is believed if one of these holds.
 //   - Its real user is root, superd's, or the program's: none of these needs a trick to control
 //     the program. The effective user does not count: any user may start a program that changes
-//     it, such as su(1), with any environment.
+//     it, such as su(1), with any environment. Some of these set the real user, too: a process
+//     whose exec gave it privileges does not count as root's or superd's.
 //   - It descends from the keeper: then superd started it, directly or indirectly.
 //   - It has one of the instance's FIFOs open, which no other user may open. This covers a program
 //     that starts as root, changes its user, and has outlived the keeper.
@@ -44,7 +46,10 @@ func (c *claimCheck) believes(t *trace) bool {
 	if now, err := procfs.ReadStat(t.stat.Pid); err != nil || now.Start != t.stat.Start {
 		return false // the pid is another process's by now
 	}
-	if uid == 0 || uid == uint32(os.Geteuid()) || slices.Contains(c.usersOf(t.instance), uid) {
+	if slices.Contains(c.usersOf(t.instance), uid) {
+		return true
+	}
+	if (uid == 0 || uid == uint32(os.Geteuid())) && !gainedPrivileges(t.stat.Pid) {
 		return true
 	}
 	if c.keeper != 0 {
@@ -121,4 +126,42 @@ func realUser(pid int) (uint32, error) {
 		}
 	}
 	return 0, fmt.Errorf("read user of process %d: not in the form of proc_pid_status(5)", pid)
+}
+
+// gainedPrivileges reports whether the process got privileges by its last exec, from a set-user-ID
+// bit for example, or that it can't be found out. Source: AT_SECURE in getauxval(3).
+func gainedPrivileges(pid int) bool {
+	var buf [4096]byte
+	n, err := procfs.ReadSmall("/proc/"+strconv.Itoa(pid)+"/auxv", buf[:])
+	if err != nil {
+		return true
+	}
+	secure, ok := atSecure(buf[:n], 8)
+	if !ok {
+		secure, ok = atSecure(buf[:n], 4)
+	}
+	return secure || !ok
+}
+
+// atSecure returns AT_SECURE of an auxiliary vector whose words have that many bytes; ok is false
+// if they have not.
+func atSecure(vector []byte, word int) (secure, ok bool) {
+	const end, at, mostTypes = 0, 23, 256 // AT_NULL, AT_SECURE: linux/auxvec.h
+	value := func(i int) uint64 {
+		if word == 4 {
+			return uint64(binary.NativeEndian.Uint32(vector[i:]))
+		}
+		return binary.NativeEndian.Uint64(vector[i:])
+	}
+	for i := 0; i+2*word <= len(vector); i += 2 * word {
+		switch kind := value(i); {
+		case kind == at:
+			secure, ok = value(i+word) != 0, true
+		case kind == end:
+			return secure, ok
+		case kind >= mostTypes:
+			return false, false
+		}
+	}
+	return false, false
 }

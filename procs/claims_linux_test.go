@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,5 +52,42 @@ func TestHasFIFO(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAtSecure(t *testing.T) {
+	words := func(word int, values ...uint32) (vector []byte) {
+		for _, v := range values {
+			if word == 8 {
+				vector = binary.NativeEndian.AppendUint64(vector, uint64(v))
+			} else {
+				vector = binary.NativeEndian.AppendUint32(vector, v)
+			}
+		}
+		return vector
+	}
+	tests := []struct {
+		name       string
+		values     []uint32
+		secure, ok bool
+	}{
+		{"plain", []uint32{33, 4096, 23, 0, 0, 0}, false, true},
+		{"privileged", []uint32{33, 4096, 23, 1, 31, 77, 0, 0}, true, true},
+		{"without it", []uint32{33, 4096, 0, 0}, false, false},
+		{"cut off", []uint32{33, 4096, 23, 1}, false, false},
+		{"empty", nil, false, false},
+	}
+	for _, tt := range tests {
+		for _, word := range []int{4, 8} {
+			if secure, ok := atSecure(words(word, tt.values...), word); secure != tt.secure || ok != tt.ok {
+				t.Errorf("%s, words of %d bytes: %t, %t, want %t, %t", tt.name, word, secure, ok, tt.secure, tt.ok)
+			}
+		}
+	}
+	if _, ok := atSecure(words(4, 33, 4096, 23, 0, 25, 5, 0, 0), 8); ok {
+		t.Error("words of 4 bytes are taken for words of 8")
+	}
+	if gainedPrivileges(os.Getpid()) {
+		t.Error("this process gained privileges by its exec")
 	}
 }

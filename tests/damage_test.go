@@ -2,13 +2,16 @@ package tests
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"superd/tests/child"
 	"superd/tests/harness"
 )
 
@@ -183,21 +186,29 @@ func TestMarksOfOtherUsers(t *testing.T) {
 	process := d.Hold(web.Pid)
 	process.Kill()
 	harness.Until(t, "web has ended", func() bool { return !process.Alive() })
-	stranger := exec.Command("sleep", "infinity")
-	stranger.Env = append(os.Environ(), "SUPERD_OWNER="+s.RuntimeDir, "SUPERD_INSTANCE=web", "SUPERD_INVOCATION_ID=0123")
-	stranger.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
+	tagged := func(name string, args ...string) int {
+		cmd := exec.Command(name, args...)
+		cmd.Env = append(os.Environ(), "SUPERD_OWNER="+s.RuntimeDir, "SUPERD_INSTANCE=web", "SUPERD_INVOCATION_ID=0123")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		})
+		return cmd.Process.Pid
 	}
-	defer func() {
-		stranger.Process.Kill()
-		stranger.Wait()
-	}()
+	foreign := []int{tagged("sleep", "infinity"), tagged(setuidChild(t, s), "as-root")}
+	harness.Until(t, "a process of another user is root's", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", foreign[1]))
+		return err == nil && strings.Contains(string(status), "\nUid:\t0\t")
+	})
 
 	s.Start()
 	s.MustCtl("start", "web", "dropped", "plain")
-	if st := s.Status("web"); st.State != "running" || st.Pid == stranger.Process.Pid {
-		t.Errorf("%v; want that it is started beside process %d of another user", st, stranger.Process.Pid)
+	if st := s.Status("web"); st.State != "running" || slices.Contains(foreign, st.Pid) {
+		t.Errorf("%v; want that it is started beside processes %d of another user", st, foreign)
 	}
 	if st := s.Status("dropped"); st.Pid != dropped {
 		t.Errorf("%v; want process %d as before, which has changed its user", st, dropped)
@@ -206,7 +217,24 @@ func TestMarksOfOtherUsers(t *testing.T) {
 		t.Errorf("%v; want process %d as before, which has no FIFO", st, plain)
 	}
 	s.MustCtl("stop", "web")
-	if !harness.Alive(stranger.Process.Pid) {
-		t.Error("the process of another user was ended")
+	for _, pid := range foreign {
+		if !harness.Alive(pid) {
+			t.Errorf("process %d of another user was ended", pid)
+		}
 	}
+}
+
+// setuidChild returns the path of a child that runs as root whoever starts it.
+func setuidChild(t *testing.T, s *harness.Site) string {
+	t.Helper()
+	binary, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := s.Path(child.Name)
+	s.Write(child.Name, string(binary))
+	if err := os.Chmod(path, 0o755|os.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
