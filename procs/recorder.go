@@ -247,11 +247,17 @@ func (b *startRecord) startedAt() time.Duration {
 }
 
 // complete calls use, which applies the result of the start. The start record is removed once that
-// is saved.
+// is saved. If the failed start was the instance's last step, the start record goes before the
+// instance's: alone, it would be of a program whose rules nobody knows.
 func (b *startRecord) complete(use func()) {
 	b.in.lastCompletedStart = b.value.number
 	use()
-	if b.written.Load() {
+	switch {
+	case !b.written.Load():
+	case b.in.scope.Closed():
+		b.in.sup.journal.QueueFirst(b.key, nil)
+		b.in.sup.WriteSoon()
+	default:
 		b.in.sup.queue(b.key, nil)
 	}
 }

@@ -90,6 +90,10 @@ func (j *simJournal) Queue(key string, value any) {
 	}
 	for i := range j.queue {
 		if j.queue[i].key == key {
+			if value == nil {
+				j.queue = slices.Delete(j.queue, i, i+1)
+				break
+			}
 			j.queue[i].value = value
 			return
 		}

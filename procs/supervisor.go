@@ -285,6 +285,9 @@ func (s *Supervisor) Children() {
 func (s *Supervisor) childDied(pid int) {
 	if owner, ok := s.byPid[pid]; ok {
 		owner.reap()
+		if _, owned := s.byPid[pid]; !owned {
+			s.Children() // the zombie may be another process, with the pid of an unwatched one
+		}
 		return
 	}
 	if successor := s.adoptedByPid[pid]; successor != nil && successor.reapHere() {

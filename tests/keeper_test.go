@@ -217,6 +217,11 @@ func TestKilledAtTheEnd(t *testing.T) {
 	if n := strings.Count(d.ErrOut.String(), `msg="superd runs"`); n != 1 {
 		t.Errorf("%d supervisors, want 1:\n%s", n, d.ErrOut)
 	}
+	for _, dir := range s.Cgroups() { // the kill may have come before it was removed
+		if err := os.Remove(dir); err != nil {
+			t.Errorf("a cgroup is left, and not empty: %v", err)
+		}
+	}
 }
 
 // wreck makes starts of a supervisor fail: the lock file can't be opened. The function that it

@@ -145,7 +145,8 @@ func (j *Journal) Put(key string, value any) error {
 // must not change.
 //
 // Entries are written in order. A newer value of a waiting key replaces the older one, so that at
-// most one entry per key waits. Failed writes are repeated until they succeed, and logged once.
+// most one entry per key waits. A removal comes last: what was queued before it may concern the
+// same thing under another key. Failed writes are repeated until they succeed, and logged once.
 func (j *Journal) Queue(key string, value any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -155,12 +156,12 @@ func (j *Journal) Queue(key string, value any) {
 	j.queued++
 	e := entry{key: key, value: value, number: j.queued}
 	i, ok := j.places[key]
-	if ok && !j.queue[i].first {
+	if ok && !j.queue[i].first && value != nil {
 		j.queue[i] = e
 		return
 	}
 	if ok {
-		j.queue[i] = entry{first: true}
+		j.queue[i] = entry{first: j.queue[i].first}
 	}
 	j.places[key] = len(j.queue)
 	j.queue = append(j.queue, e)

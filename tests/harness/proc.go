@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +61,7 @@ func (s *Site) Processes() []Process {
 	var found []Process
 	for _, dir := range dirs {
 		// A process that has just ended, a kernel thread and a zombie have nothing to read.
-		env, err := os.ReadFile(dir + "/environ")
+		env, err := environ(dir)
 		if err != nil || !strings.Contains("\x00"+string(env), "\x00"+marker+s.Dir+"\x00") {
 			continue
 		}
@@ -76,6 +77,24 @@ func (s *Site) Processes() []Process {
 		})
 	}
 	return found
+}
+
+// environ returns the environment of the process with that directory in /proc. Within an exec it is
+// empty for a moment, as is the command line.
+func environ(dir string) (env []byte, err error) {
+	for range 1000 {
+		if env, err = os.ReadFile(dir + "/environ"); err != nil || len(env) > 0 {
+			break
+		}
+		if command, err := os.ReadFile(dir + "/cmdline"); err != nil || len(command) > 0 {
+			break
+		}
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err != nil || !Alive(pid) {
+			break
+		}
+		runtime.Gosched()
+	}
+	return env, err
 }
 
 // childrenOf returns the pids of the children of a process.
