@@ -50,7 +50,7 @@ type Step struct {
 
 // Stages of a step, for [Error].
 const (
-	StageReady   = "hand over ready.fd"
+	StageReady   = "pass ready.fd"
 	StageOOM     = "set oom_score_adj"
 	StageNoFile  = "set limits.nofile"
 	StageCore    = "set limits.core"
@@ -59,7 +59,7 @@ const (
 	StageUID     = "change user"
 	StageDir     = "enter directory"
 	StageExecute = "execute"
-	StageRead    = "read the step" // read the command line that superd wrote
+	StageRead    = "read arguments" // read the command line that superd wrote
 )
 
 // An Error is a failed stage.
@@ -74,7 +74,7 @@ func (e *Error) Error() string { return e.Stage + ": " + e.Errno.Error() }
 func (e *Error) Unwrap() error { return e.Errno }
 
 // ErrDied says that the shim ended before it executed the program.
-var ErrDied = errors.New("superd's own step before the program ended early")
+var ErrDied = errors.New("the exec shim ended before the exec")
 
 // atExec in the report says that the exec follows.
 const atExec = '!'

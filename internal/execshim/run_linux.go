@@ -21,7 +21,7 @@ func Run() {
 	// Working directory and credentials belong to the thread that calls exec.
 	runtime.LockOSThread()
 	if _, err := unix.FcntlInt(ReportFD, unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
-		os.Stderr.WriteString(Name + " is a part of superd that superd alone starts\n")
+		os.Stderr.WriteString(Name + " is internal to superd\n")
 		os.Exit(2)
 	}
 	failed, report := &Error{Stage: StageRead, Errno: unix.EINVAL}, ReportFD
@@ -41,7 +41,7 @@ func (s *Step) run(report *int) *Error {
 	}
 	// Before the limit on open files, since both open one.
 	if s.ReadyFD != 0 {
-		if err := s.handOver(report); err != nil {
+		if err := s.passReadyFD(report); err != nil {
 			return failed(StageReady, err)
 		}
 	}
@@ -96,8 +96,8 @@ func (s *Step) run(report *int) *Error {
 	return failed(StageExecute, syscall.Exec(s.Path, s.Args, s.Env))
 }
 
-// handOver moves the readiness descriptor of the program to its number.
-func (s *Step) handOver(report *int) error {
+// passReadyFD moves the readiness descriptor of the program to its number.
+func (s *Step) passReadyFD(report *int) error {
 	if s.ReadyFD == *report {
 		moved, err := unix.FcntlInt(uintptr(*report), unix.F_DUPFD_CLOEXEC, ReadyFD+1)
 		if err != nil {

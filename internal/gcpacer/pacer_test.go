@@ -40,10 +40,10 @@ func TestLimit(t *testing.T) {
 }
 
 // paced returns a pacer whose settings end with the test.
-func paced(t *testing.T, least int) *Pacer { return pacedTelling(t, least, nil) }
+func paced(t *testing.T, least int) *Pacer { return pacedReporting(t, least, nil) }
 
-// pacedTelling is paced for a pacer that reports collections.
-func pacedTelling(t *testing.T, least int, collected func()) *Pacer {
+// pacedReporting is paced for a pacer that reports collections.
+func pacedReporting(t *testing.T, least int, collected func()) *Pacer {
 	t.Helper()
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
@@ -91,19 +91,19 @@ func TestCollectsWhenGrown(t *testing.T) {
 	}
 }
 
-// TestTellsOfCollections: each collection is reported, also the second one, so that work after
+// TestReportsCollections: each collection is reported, also the second one, so that work after
 // collections needs no timer.
-func TestTellsOfCollections(t *testing.T) {
-	told := make(chan struct{}, 1)
-	pacedTelling(t, 4<<20, func() {
+func TestReportsCollections(t *testing.T) {
+	signalled := make(chan struct{}, 1)
+	pacedReporting(t, 4<<20, func() {
 		select {
-		case told <- struct{}{}:
+		case signalled <- struct{}{}:
 		default: // the test is over
 		}
 	})
 	for range 2 {
 		runtime.GC()
-		<-told
+		<-signalled
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/syscalls"
 )
 
 // A Dir is an open directory, with what is known about who may change its entries. Entries are
@@ -108,7 +110,7 @@ func (d *Dir) Stat(name string) (Info, error) {
 	if !d.magic {
 		flags |= unix.AT_SYMLINK_NOFOLLOW
 	}
-	err := retry(func() error { return unix.Fstatat(d.fd, name, &st, flags) })
+	err := syscalls.Retry(func() error { return unix.Fstatat(d.fd, name, &st, flags) })
 	if err != nil {
 		return Info{}, &fs.PathError{Op: "examine", Path: d.join(name), Err: err}
 	}
@@ -135,7 +137,7 @@ func (d *Dir) Open(name string, flags int, mode fs.FileMode, owners ...uint32) (
 		if !only {
 			f, err := d.openThere(name, flags, owners)
 			if err == nil && trunc && f.Info.Mode.IsRegular() && f.Info.Size > 0 {
-				if err = retry(func() error { return unix.Ftruncate(f.FD, 0) }); err != nil {
+				if err = syscalls.Retry(func() error { return unix.Ftruncate(f.FD, 0) }); err != nil {
 					unix.Close(f.FD)
 					return File{}, &fs.PathError{Op: "truncate", Path: d.join(name), Err: err}
 				}
@@ -206,7 +208,7 @@ func (d *Dir) openAt(name string, flags int, mode fs.FileMode) (f File, err erro
 		flags |= unix.O_NOFOLLOW
 	}
 	flags |= unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
-	err = retry(func() (err error) {
+	err = syscalls.Retry(func() (err error) {
 		f.FD, err = unix.Openat(d.fd, name, flags, uint32(mode.Perm()))
 		return err
 	})
@@ -225,7 +227,7 @@ func (d *Dir) openAt(name string, flags int, mode fs.FileMode) (f File, err erro
 func (d *Dir) OpenNameless() (fd int, err error) {
 	const flags = unix.O_RDWR | unix.O_CLOEXEC
 	open := func(name string, how int) (err error) {
-		return retry(func() (err error) {
+		return syscalls.Retry(func() (err error) {
 			fd, err = unix.Openat(d.fd, name, flags|how, 0o600)
 			return err
 		})
@@ -247,7 +249,7 @@ func (d *Dir) OpenNameless() (fd int, err error) {
 // Names returns the names of the entries, sorted.
 func (d *Dir) Names() ([]string, error) {
 	var fd int
-	err := retry(func() (err error) {
+	err := syscalls.Retry(func() (err error) {
 		fd, err = unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -266,7 +268,7 @@ func (d *Dir) Remove(name string) error {
 	if d.magic {
 		return &fs.PathError{Op: "remove", Path: d.join(name), Err: unix.EPERM}
 	}
-	if err := retry(func() error { return unix.Unlinkat(d.fd, name, 0) }); err != nil {
+	if err := syscalls.Retry(func() error { return unix.Unlinkat(d.fd, name, 0) }); err != nil {
 		return &fs.PathError{Op: "remove", Path: d.join(name), Err: err}
 	}
 	return nil
@@ -274,7 +276,7 @@ func (d *Dir) Remove(name string) error {
 
 // Rename renames an entry, and replaces an entry with the new name.
 func (d *Dir) Rename(from, to string) error {
-	return d.linkError(from, to, retry(func() error { return unix.Renameat(d.fd, from, d.fd, to) }))
+	return d.linkError(from, to, syscalls.Retry(func() error { return unix.Renameat(d.fd, from, d.fd, to) }))
 }
 
 // RenameNew renames an entry, and returns fs.ErrExist if the new name exists. If file system or
@@ -283,7 +285,7 @@ func (d *Dir) RenameNew(from, to string) error {
 	if d.magic { // the kernel reports ENOENT
 		return d.linkError(from, to, unix.EPERM)
 	}
-	err := retry(func() error { return unix.Renameat2(d.fd, from, d.fd, to, unix.RENAME_NOREPLACE) })
+	err := syscalls.Retry(func() error { return unix.Renameat2(d.fd, from, d.fd, to, unix.RENAME_NOREPLACE) })
 	switch err {
 	case unix.EINVAL, unix.ENOSYS, unix.EPERM:
 		if _, serr := d.Stat(to); serr == nil {

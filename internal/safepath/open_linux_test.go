@@ -168,7 +168,7 @@ func TestTruncateChecksFirst(t *testing.T) {
 	}
 }
 
-func TestOpenTellsWhatItMade(t *testing.T) {
+func TestOpenReportsWhatItMade(t *testing.T) {
 	s := newSite(t)
 	for _, made := range []bool{true, false} {
 		f, err := Open("ours/new", unix.O_WRONLY|unix.O_CREAT, 0o640)

@@ -105,7 +105,7 @@ func (t trust) exposure(dir *Info, acl func() ([]byte, error)) string {
 	}
 	list, err := acl()
 	if err != nil {
-		return "somebody of its access control list, which can't be read,"
+		return "someone in its access control list, which can't be read,"
 	}
 	return t.listed(list)
 }

@@ -55,7 +55,7 @@ func TestExposure(t *testing.T) {
 		{"none of its list may, by the mask", 0, Info{Mode: 0o755}, aclOf(aclEntry{user, 7, 1000}), nil, ""},
 		{"superd's user is in its list", 1000, Info{Mode: 0o775}, aclOf(aclEntry{user, 7, 1000}), nil, ""},
 		{"its list can't be read", 0, Info{Mode: 0o775}, nil, unreadable,
-			"somebody of its access control list, which can't be read,"},
+			"someone in its access control list, which can't be read,"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/syscalls"
 )
 
 // Open opens a file by the rules of [Locate] and [Dir.Open].
@@ -34,7 +36,7 @@ func Open(path string, flags int, mode fs.FileMode, owners ...uint32) (File, err
 // StatFD returns the properties of an open file.
 func StatFD(fd int) (Info, error) {
 	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+	if err := syscalls.Retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
 		return Info{}, os.NewSyscallError("fstat", err)
 	}
 	return NewInfo(&st), nil
@@ -127,7 +129,7 @@ func (w *walk) enter(name string) (err error) {
 		above = w.top()
 		at, dir.path = above.fd, above.join(name)
 	}
-	err = retry(func() (err error) { // O_DIRECTORY triggers automounts
+	err = syscalls.Retry(func() (err error) { // O_DIRECTORY triggers automounts
 		dir.fd, err = unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -213,7 +215,7 @@ func (d *Dir) isProcRoot() bool {
 // isProc reports whether the directory is in procfs.
 func (d *Dir) isProc() bool {
 	var system unix.Statfs_t
-	err := retry(func() error { return unix.Fstatfs(d.fd, &system) })
+	err := syscalls.Retry(func() error { return unix.Fstatfs(d.fd, &system) })
 	return err == nil && system.Type == unix.PROC_SUPER_MAGIC
 }
 
@@ -282,13 +284,5 @@ func NewInfo(st *unix.Stat_t) Info {
 		Null:   null,
 		Device: uint64(st.Dev), Inode: st.Ino, UID: st.Uid, GID: st.Gid, Mode: mode,
 		Links: uint64(st.Nlink), Size: st.Size, Allocated: st.Blocks * 512, Changed: time.Unix(st.Mtim.Unix()),
-	}
-}
-
-func retry(f func() error) error {
-	for {
-		if err := f(); err != unix.EINTR {
-			return err
-		}
 	}
 }

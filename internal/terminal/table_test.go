@@ -1,15 +1,12 @@
 package terminal
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew")
+	"superd/tests/golden"
+)
 
 func statusTable() *Table {
 	cells := func(texts ...string) []Cell {
@@ -42,19 +39,7 @@ func TestTableFitsWidth(t *testing.T) {
 			if joined := strings.Join(lines, "\n") + "\n"; joined != got {
 				t.Errorf("lines of the table are\n%s\nits text\n%s", joined, got)
 			}
-			golden := filepath.Join("testdata", fmt.Sprintf("table-%d.txt", width))
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("table of width %d:\n%s\nwant:\n%s", width, got, want)
-			}
+			golden.Check(t, fmt.Sprintf("table-%d.txt", width), got)
 		})
 	}
 }

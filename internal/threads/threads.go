@@ -28,18 +28,24 @@ func Reserve(n int) error {
 	if r.processes < 2*n {
 		most = r.processes / 2
 	}
-	bringUp(most)
+	if err := bringUp(most); err != nil {
+		return fmt.Errorf("start threads: %w", err)
+	}
 	if most < n {
-		return fmt.Errorf("bring up threads: %s leaves room for %d processes: superd has %d threads of the %d it may need, and may end when it gets no others",
+		return fmt.Errorf("start threads: %s leaves %d processes: superd has %d of the %d threads it may need, and may crash without the others",
 			r.limit, r.processes, most, n)
 	}
 	return nil
 }
 
 // bringUp lets n goroutines wait in the kernel at the same time.
-func bringUp(n int) {
+func bringUp(n int) error {
+	g, err := newGate()
+	if err != nil {
+		return err
+	}
+	defer g.close()
 	var came, left sync.WaitGroup
-	g := new(gate)
 	came.Add(n)
 	for range n {
 		left.Go(func() {
@@ -50,4 +56,5 @@ func bringUp(n int) {
 	came.Wait()
 	g.open()
 	left.Wait()
+	return nil
 }

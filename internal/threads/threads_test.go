@@ -18,31 +18,6 @@ func threadsNow(t *testing.T) int {
 	return len(tasks)
 }
 
-// A pipe lets goroutines wait for its end in an ordinary system call.
-type pipe [2]int
-
-func newPipe(t *testing.T) (g pipe) {
-	t.Helper()
-	if err := unix.Pipe2(g[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-func (g pipe) wait() {
-	var b [1]byte
-	for {
-		if _, err := unix.Read(g[0], b[:]); err != unix.EINTR {
-			return
-		}
-	}
-}
-
-func (g pipe) open() { unix.Close(g[1]) }
-
-// close is for an open pipe without waiting goroutines.
-func (g pipe) close() { unix.Close(g[0]) }
-
 // TestReservedThreadsAreUsed: once threads are reserved, that many goroutines may wait in the
 // kernel without a new thread.
 func TestReservedThreadsAreUsed(t *testing.T) {
@@ -56,7 +31,10 @@ func TestReservedThreadsAreUsed(t *testing.T) {
 	}
 	for range 5 {
 		var waiting, left sync.WaitGroup
-		g := newPipe(t)
+		g, err := newGate()
+		if err != nil {
+			t.Fatal(err)
+		}
 		waiting.Add(n)
 		for range n {
 			left.Go(func() { waiting.Done(); g.wait() })
