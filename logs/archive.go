@@ -108,7 +108,7 @@ func (a *archive) work() {
 			err = errors.Join(err, a.prune(maxTotal))
 		}
 		if err != nil {
-			a.store.log.Warn("rotated log files are not kept as they should be", "path", next.segments.path, "error", err)
+			a.store.log.Warn("rotated log files not compressed or removed", "path", next.segments.path, "error", err)
 		}
 		a.store.paths.leave(next.segments)
 	}
@@ -258,7 +258,7 @@ func (ch *segments) compress(r rotatedFile, c Compression) (err error) {
 // compressed at a later rotation. A file that the file system itself compresses well never is.
 func (i fileInfo) mostlyHoles() bool {
 	const least, times = 1 << 20, 16
-	return i.size > least && i.size/times > i.room
+	return i.size > least && i.size/times > i.stored
 }
 
 func inheritRights(to *os.File, want fileInfo) error {

@@ -170,7 +170,7 @@ func TestUnpackedSize(t *testing.T) {
 		t.Errorf("unpacked: %q", got)
 	}
 	_, err := segment{location: location{path: name}, name: name, compression: Gzip, end: 6}.open(0)
-	if want := "unpack " + name + ": it holds more than the 6 bytes that it should"; err == nil || err.Error() != want {
+	if want := "unpack " + name + ": its content has more than the expected 6 bytes"; err == nil || err.Error() != want {
 		t.Errorf("open() = %v, want %s", err, want)
 	}
 }

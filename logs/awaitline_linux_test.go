@@ -242,7 +242,7 @@ func TestAwaitLineAcrossRotation(t *testing.T) {
 	p := newRig(t).program(Options{Path: path, MaxSize: 1000, Keep: 1})
 	p.beginRun("1")
 	p.log(strings.Repeat("0123456789\n", 1000))
-	found := p.awaitLine(p.child(), "ready|rotated away")
+	found := p.awaitLine(p.child(), "ready|removed by rotation")
 	p.log(strings.Repeat("0123456789\n", 1000))
 	p.log("ready\n")
 	p.expectLine(found, "ready")

@@ -413,11 +413,11 @@ func (c *Collector) Notify(f func()) (cancel func()) {
 func (c *Collector) release() {
 	for _, s := range c.all() {
 		if s.dropped.bytes > 0 {
-			s.log().Error("output was dropped, and its log does not say so", "bytes", s.dropped.bytes, "lines", s.dropped.lines)
+			s.log().Error("output dropped without a record in its log", "bytes", s.dropped.bytes, "lines", s.dropped.lines)
 		} else if s.failures > 0 {
-			s.log().Error("output is lost, its log could not be written to the end", "bytes", s.bytes())
+			s.log().Error("output lost: log not written completely", "bytes", s.bytes())
 		} else if held := len(s.ahead.text()); held > 0 { // the pipe no longer has these bytes
-			s.log().Error("output is lost: tee is refused, and its log stalls", "bytes", held)
+			s.log().Error("output lost: tee is refused and the log stalls", "bytes", held)
 		}
 	}
 	if c.outlet != nil {

@@ -323,8 +323,8 @@ func TestFloodsShareSlots(t *testing.T) {
 	}
 	r.store.slots.mu.Lock()
 	defer r.store.slots.mu.Unlock()
-	if n := len(r.store.slots.gates); n > 1 {
-		t.Errorf("%d gates are left when all is quiet, want none", n)
+	if n := len(r.store.slots.places); n > 1 {
+		t.Errorf("slots of %d places are left when all is quiet, want those of one", n)
 	}
 }
 

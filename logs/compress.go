@@ -46,7 +46,7 @@ func (c Compression) compress(to io.Writer, from io.Reader, size int64) error {
 	case Gzip:
 		if size > math.MaxUint32 {
 			// contentSize reads it
-			return errors.New("gzip can't tell the size of a file of 4 GiB or more")
+			return errors.New("gzip can't record the size of a file of 4 GiB or more")
 		}
 		w = gzip.NewWriter(to)
 	case Zstd:
@@ -107,7 +107,7 @@ func (c Compression) contentSize(file *os.File) (int64, error) {
 			return c.count(file)
 		}
 		if header.FrameContentSize > maxContent {
-			return 0, fmt.Errorf("it says that it holds %d bytes", header.FrameContentSize)
+			return 0, fmt.Errorf("it claims a content of %d bytes", header.FrameContentSize)
 		}
 		return int64(header.FrameContentSize), nil
 	}
@@ -130,7 +130,7 @@ func (c Compression) count(file *os.File) (int64, error) {
 	defer content.Close()
 	n, err := io.Copy(io.Discard, io.LimitReader(content, maxCounted+1))
 	if err == nil && n > maxCounted {
-		err = fmt.Errorf("it does not say how many bytes it holds, and they are more than %d", maxCounted)
+		err = fmt.Errorf("it does not record its size, and its content has more than %d bytes", maxCounted)
 	}
 	return n, err
 }
@@ -186,7 +186,7 @@ func (s segment) unpack(file *os.File, minFree int64) (*os.File, error) {
 	size := s.end - s.start
 	n, err := io.Copy(whole, io.LimitReader(packed, size+1))
 	if err == nil && n > size {
-		err = fmt.Errorf("it holds more than the %d bytes that it should", size)
+		err = fmt.Errorf("its content has more than the expected %d bytes", size)
 	}
 	if err != nil {
 		whole.Close()
@@ -220,9 +220,9 @@ func leaves(file *os.File, size, minFree int64) error {
 	case err != nil:
 		return err
 	case minFree == 0 && free < size:
-		return fmt.Errorf("it takes %d bytes, and only %d are free", size, free)
+		return fmt.Errorf("it needs %d bytes, %d are free", size, free)
 	case free-size < minFree:
-		return fmt.Errorf("it takes %d bytes, %d are free, and min_free is %d", size, free, minFree)
+		return fmt.Errorf("it needs %d bytes, %d are free, min_free is %d", size, free, minFree)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func ParseCursor(text string) (c Cursor, err error) {
 		want = 2
 	}
 	if !c.rotated && !strings.HasPrefix(text, "n") || len(fields) != want {
-		return Cursor{}, fmt.Errorf("read cursor: not one of superd's: %q", text)
+		return Cursor{}, fmt.Errorf("read cursor: not a cursor of superd: %q", text)
 	}
 	number := func(text string) int64 {
 		n, nerr := strconv.ParseInt(text, 36, 64)
@@ -58,7 +58,7 @@ func ParseCursor(text string) (c Cursor, err error) {
 		err = errors.Join(err, ierr)
 	}
 	if err != nil {
-		return Cursor{}, fmt.Errorf("read cursor: not one of superd's: %q", text)
+		return Cursor{}, fmt.Errorf("read cursor: not a cursor of superd: %q", text)
 	}
 	return c, nil
 }

@@ -34,7 +34,7 @@ func (c *Collector) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 			// if changeOwner fails, the program can write there all the same
 			info.uid = uid
 		case f.exposed != "" && uid != 0 && uid != info.uid && (info.uid == 0 || o.Owner == ""):
-			err = fmt.Errorf("open %s for user %d: it belongs to user %d, and %s: remove it, or give it to user %d",
+			err = fmt.Errorf("open %s for user %d: it belongs to user %d, and %s: remove it, or change its owner to user %d",
 				o.Path, uid, info.uid, f.exposed, uid)
 		}
 		if err == nil {

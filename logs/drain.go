@@ -161,8 +161,8 @@ func (s *stream) lingerShortly(begun int64) bool {
 // before it ends.
 func (c *Collector) awaitRest(list []*stream, begun []int64) bool {
 	for i, s := range list {
-		if begun[i] > 0 && (s.rest == nil || s.rest.at != s.total) {
-			s.meet().rest = &unfinished{at: s.total, since: time.Now()}
+		if begun[i] > 0 {
+			s.sawBegun(begun[i])
 		}
 	}
 	for i, s := range list {
@@ -174,9 +174,7 @@ func (c *Collector) awaitRest(list []*stream, begun []int64) bool {
 	for pause := time.Millisecond; ; pause *= 2 {
 		due := false
 		for i, s := range list {
-			if begun[i] > 0 && time.Since(s.rest.since) >= restPatience {
-				s.rest.due, due = true, true
-			}
+			due = begun[i] > 0 && s.restDue() || due
 		}
 		if due {
 			return true
@@ -190,13 +188,6 @@ func (c *Collector) awaitRest(list []*stream, begun []int64) bool {
 			}
 		}
 	}
-}
-
-// An unfinished line has no end yet.
-type unfinished struct {
-	at    int64 // position of its start: bytes of output before it
-	since time.Time
-	due   bool // write what is there as a partial line
 }
 
 // check applies Reopen and SetOptions. It also requests a check, before the next byte is written,
@@ -407,9 +398,9 @@ func (c *stream) report(err error) {
 		if o := c.meet(); o.failures == 0 {
 			o.since = c.store.now().UnixNano()
 			if c.file.Drop {
-				c.log().Warn("output does not get into its log, it is dropped", "error", err)
+				c.log().Warn("output does not get into its log: it is dropped", "error", err)
 			} else {
-				c.log().Warn("output does not get into its log, the program has to wait", "error", err)
+				c.log().Warn("output does not get into its log: the program blocks when its pipe is full", "error", err)
 			}
 		}
 		c.failures++
@@ -423,7 +414,7 @@ func (c *stream) report(err error) {
 	}
 	if trouble := c.file.rotationError; (trouble != nil) != c.troubled {
 		if c.meet().troubled = trouble != nil; c.troubled {
-			c.log().Warn("log file is not as it should be", "error", trouble)
+			c.log().Warn("log file not as configured", "error", trouble)
 		}
 	}
 }
@@ -432,70 +423,4 @@ func (c *stream) log() *slog.Logger { return c.logOf(c.file.setting) }
 
 func (c *Collector) logOf(o *setting) *slog.Logger {
 	return c.store.log.With("instance", c.name, "log", o.where())
-}
-
-// pause waits before a failed write is tried again, or until the other stream has output. It
-// reports false when closing.
-func (c *stream) pause() bool {
-	c.store.poller.giveWay(c.wakeup)
-	timer := time.NewTimer(c.store.pause(int(c.failures) - 1))
-	defer timer.Stop()
-	for {
-		c.hear()
-		for _, s := range c.inOrder() {
-			if c.mayOvertake(s) {
-				c.listen(s)
-			}
-		}
-		select {
-		case <-timer.C:
-			return true
-		case <-c.news:
-			if c.otherWaits() || c.lastTry() {
-				return true
-			}
-		case <-c.quit:
-			return false
-		}
-	}
-}
-
-// hear resets dirty, so that the next output rings the wakeup again.
-func (c *Collector) hear() { c.state.CompareAndSwap(dirty, draining) }
-
-// lastTry reports whether a new barrier requires another write now, to see whether it fails.
-func (s *stream) lastTry() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.failed != nil && m.at[s.which] == nowhere })
-}
-
-// mayOvertake reports whether output of s can be written while c's file fails: s has another file,
-// without failures, and need not wait for c at a barrier.
-func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 && !s.held() }
-
-// held reports whether the other stream still has to reach a barrier that this one has passed.
-func (s *stream) held() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.at[s.which] == passed })
-}
-
-// otherWaits reports whether the other stream has output that can be written.
-func (c *stream) otherWaits() bool {
-	return slices.ContainsFunc(c.all(), func(s *stream) bool { return c.mayOvertake(s) && s.bytes() > 0 })
-}
-
-// sleep waits for pause at most, or until output comes. It reports false when closing.
-func (c *Collector) sleep(pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-c.news:
-		return true
-	case <-c.quit:
-		return false
-	}
 }

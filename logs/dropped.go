@@ -17,7 +17,7 @@ type dropped struct {
 }
 
 // errStalled is the cause of a drop when no other is known.
-var errStalled = errors.New("the log did not take it")
+var errStalled = errors.New("the log stalled")
 
 // Drops is how much output was dropped in all, and how much of that the log has a record of (Told).
 type Drops struct{ Bytes, Lines, ToldBytes, ToldLines int64 }
@@ -210,8 +210,8 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	c.discard(flight, false)
 	c.meet().dropped.cause = errStalled
 	c.fail(errStalled)
-	c.logOf(before).Warn("the log stalls, output is dropped meanwhile")
-	c.dropUntil(true, func() (over bool) {
+	c.logOf(before).Warn("log stalls: output is dropped")
+	c.dropUntil(true, func(<-chan time.Time) (over bool) {
 		select {
 		case err = <-done:
 			return true
@@ -222,7 +222,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 			return true
 		}
 	})
-	c.log().Info("the log does not stall any more", "dropped_bytes", c.dropped.bytes, "dropped_lines", c.dropped.lines)
+	c.log().Info("log no longer stalls", "dropped_bytes", c.dropped.bytes, "dropped_lines", c.dropped.lines)
 	return true, err
 }
 
@@ -231,25 +231,27 @@ func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
 	c.meet().dropped.cause = cause
 	timer := time.NewTimer(while)
 	defer timer.Stop()
-	c.dropUntil(false, func() (over bool) {
+	otherWaits := c.dropUntil(false, func(begun <-chan time.Time) (over bool) {
 		select {
 		case <-timer.C:
 			open = true
 			return true
+		case <-begun:
+			return false
 		case <-c.news:
-			open = c.otherWaits()
-			return open
+			return false
 		case <-c.quit:
 			return true
 		}
 	})
-	return open
+	return open || otherWaits
 }
 
 // dropUntil drops the output of this stream, and of the other one if that is affected too, until
-// wait reports true. wait waits for news.
-func (c *stream) dropUntil(stalled bool, wait func() (over bool)) {
-	for over := false; !over; over = wait() {
+// wait reports true. wait waits for news, or for what attend returns. If not stalled, dropUntil
+// also ends when the other stream has output that can be written, and reports true.
+func (c *stream) dropUntil(stalled bool, wait func(begun <-chan time.Time) (over bool)) (otherWaits bool) {
+	for over := false; !over; {
 		c.hear()
 		// a drop in one stream may be what the other waits for
 		for moved, held := true, true; moved && held; {
@@ -257,7 +259,6 @@ func (c *stream) dropUntil(stalled bool, wait func() (over bool)) {
 			for _, s := range c.inOrder() {
 				if s != c {
 					if !stalled && c.mayOvertake(s) {
-						c.listen(s)
 						continue
 					}
 					s.meet().dropped.cause = c.dropped.cause
@@ -269,7 +270,15 @@ func (c *stream) dropUntil(stalled bool, wait func() (over bool)) {
 				moved, held = moved || some, held || !empty
 			}
 		}
+		var begun <-chan time.Time
+		if !stalled {
+			if otherWaits, begun = c.attend(); otherWaits {
+				return true
+			}
+		}
+		over = wait(begun)
 	}
+	return false
 }
 
 // dropAll drops what is in the pipe. some reports whether it dropped something or passed a barrier.

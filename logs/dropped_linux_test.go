@@ -141,7 +141,7 @@ func TestDropWhileStalled(t *testing.T) {
 				defer close(done)
 				_, _ = io.Copy(&got, io.LimitReader(reader, 1<<30))
 			}()
-			r.awaitLog("does not stall any more", func() {})
+			r.awaitLog("no longer stalls", func() {})
 			last := numberedLines(20_000, 1)
 			p.log(last)
 			p.rig.do(p.scope.Close)
@@ -199,7 +199,7 @@ func TestLossUnrecorded(t *testing.T) {
 	p.log("one\ntwo\n")
 	r.do(p.scope.Close)
 	r.waitForStore()
-	if said := r.log.String(); !strings.Contains(said, "does not say so") || !strings.Contains(said, "bytes=8 lines=2") {
+	if said := r.log.String(); !strings.Contains(said, "without a record") || !strings.Contains(said, "bytes=8 lines=2") {
 		t.Errorf("the log says %q, want what was lost", said)
 	}
 }

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,6 +159,9 @@ func TestGivesAwayWhatItMade(t *testing.T) {
 		}
 		p := r.program(Options{Path: path, Owner: "daemon", MaxSize: 16, Keep: 9})
 		p.log("one\n")
+		if there { // before the rotation, which ends what is reported
+			r.awaitLog("it existed before, and user 54321 may write", func() {})
+		}
 		if got, want := ownerOf(t, path), map[bool]uint32{true: 0, false: 1}[there]; got != want {
 			t.Errorf("%s belongs to user %d, want %d", name, got, want)
 		}
@@ -166,7 +170,7 @@ func TestGivesAwayWhatItMade(t *testing.T) {
 			t.Errorf("%s belongs to user %d when it was rotated, want that of log.owner", name, got)
 		}
 	}
-	if said := r.log.String(); strings.Count(said, "it was there already, and user 54321 may write") != 1 {
+	if said := r.log.String(); strings.Count(said, "it existed before, and user 54321 may write") != 1 {
 		t.Errorf("superd's log does not say once that a file stays root's:\n%s", said)
 	}
 }
@@ -271,5 +275,25 @@ func TestWhatFilesTake(t *testing.T) {
 	mustDo(t, ch.compress(rotated[0], Zstd))
 	if _, err := os.Stat(stamp(1).name(path) + ".zst"); err == nil {
 		t.Error("a file that is nearly all hole was compressed")
+	}
+}
+
+// TestCompressionOfManyNames: a file is compressed however many names it has, as where backups are
+// hard links.
+func TestCompressionOfManyNames(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "web.log")
+	rotated := stamp(1).name(path)
+	writeFile(t, rotated, strings.Repeat("a line\n", 1<<18))
+	for i := range 24 {
+		mustDo(t, os.Link(rotated, filepath.Join(dir, fmt.Sprint("backup", i))))
+	}
+	ch := newChain(path, &Options{Format: Raw})
+	mustDo(t, ch.compressAll(Zstd))
+	if _, err := os.Stat(rotated + ".zst"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(rotated); err == nil {
+		t.Error("the file is there, compressed and as it was")
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/syscalls"
 )
 
 // feeds are the FIFOs that loggers read, one for all instances of a program.
@@ -55,7 +57,7 @@ func (f *feed) close() {
 }
 
 // errNoLogger is the error before the logger's first start.
-var errNoLogger = errors.New("the logger has not been started yet")
+var errNoLogger = errors.New("the logger is not started yet")
 
 // put implements sink. A write can't be undone, so a part of a record that is too long for one
 // piece may be there after quit.
@@ -120,11 +122,8 @@ func (w *feedWriter) write(text []byte, quit <-chan struct{}) (written int, err 
 }
 
 func (w *feedWriter) once(piece []byte) (int, error) {
-	for {
-		if n, err := unix.Write(w.fd, piece); err != unix.EINTR {
-			return max(n, 0), err
-		}
-	}
+	n, err := syscalls.RetryInt(func() (int, error) { return unix.Write(w.fd, piece) })
+	return max(n, 0), err
 }
 
 // pieceOf returns what can be written in one piece.

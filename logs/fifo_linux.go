@@ -109,10 +109,10 @@ func mkfifo(path string) error {
 		}
 		var st unix.Stat_t
 		if err := unix.Lstat(path, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			return errors.New("a directory lies there: remove it")
+			return errors.New("it is a directory: remove it")
 		}
 		if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("replace what lies there: %w", err)
+			return fmt.Errorf("replace existing file: %w", err)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func own(fd, uid, gid int) error {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFIFO || int(st.Uid) != os.Geteuid() {
-		return errors.New("someone put something else there")
+		return errors.New("it was replaced by another file")
 	}
 	return giveTo(fd, &st, uid, gid)
 }

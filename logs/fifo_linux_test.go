@@ -62,7 +62,7 @@ func TestMakeFIFORefusesDirectory(t *testing.T) {
 		closeFD(fd)
 		t.Fatal("MakeFIFO() replaced a directory")
 	}
-	if want := "a directory lies there"; !strings.Contains(err.Error(), want) {
+	if want := "it is a directory"; !strings.Contains(err.Error(), want) {
 		t.Errorf("MakeFIFO() = %q, want %q in it", err, want)
 	}
 }

@@ -289,7 +289,7 @@ func (f *file) openEnd() error {
 	if info.regular {
 		if !f.segments.claim() {
 			closeFD(opened.fd)
-			return fmt.Errorf("write %s: a write that was begun for the program before hangs", f.Path)
+			return fmt.Errorf("write %s: an earlier write to it hangs", f.Path)
 		}
 		if err := f.giveAway(opened); err != nil {
 			f.rotationError = err // a file with a wrong owner is better than lost output
@@ -327,7 +327,7 @@ func (o *setting) giveAway(f logFile) error {
 	}
 	mode := cmp.Or(o.Mode, info.mode)
 	if f.exposed != "" && (uid != info.uid || gid != info.gid || mode != info.mode) {
-		return fmt.Errorf("own %s: it was there already, and %s: remove it, and it is made anew", o.Path, f.exposed)
+		return fmt.Errorf("own %s: it existed before, and %s: remove it, and superd creates it", o.Path, f.exposed)
 	}
 	if uid != info.uid || gid != info.gid {
 		if err := changeOwner(f.fd, uid, gid); err != nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/internal/safepath"
+	"superd/internal/syscalls"
 )
 
 // An identity identifies a file.
@@ -19,7 +20,8 @@ type identity struct{ device, inode uint64 }
 type fileInfo struct {
 	identity
 	size    int64 // bytes
-	room    int64 // bytes on the disk, see [takes]; at most size
+	stored  int64 // bytes on the disk
+	room    int64 // bytes on the disk that it counts for, see [takes]; at most size
 	changed time.Time
 	regular bool
 	named   bool // it still has a name
@@ -36,6 +38,7 @@ func newFileInfo(info *safepath.Info) fileInfo {
 	return fileInfo{
 		identity: identity{info.Device, info.Inode},
 		size:     info.Size,
+		stored:   info.Allocated,
 		room:     takes(info),
 		changed:  info.Changed,
 		regular:  info.Mode.IsRegular(),
@@ -57,7 +60,7 @@ func takes(info *safepath.Info) int64 {
 // freeBytes returns how many bytes are free for all users on the file system of an open file.
 func freeBytes(fd int) (int64, error) {
 	var st unix.Statfs_t
-	if err := retryEINTR(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
+	if err := syscalls.Retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
 		return 0, os.NewSyscallError("fstatfs", err)
 	}
 	return int64(st.Bavail) * int64(st.Bsize), nil
@@ -67,7 +70,7 @@ func freeBytes(fd int) (int64, error) {
 // system doesn't have that.
 func bornAt(fd int, otherwise int64) int64 {
 	var st unix.Statx_t
-	err := retryEINTR(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) })
+	err := syscalls.Retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) })
 	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
 		return otherwise
 	}
@@ -85,7 +88,7 @@ func lowerPriority() {
 
 // writeAt writes p into a regular file at offset and returns how many bytes were written.
 func writeAt(fd int, p []byte, offset int64) (n int, err error) {
-	err = retryEINTR(func() (err error) {
+	err = syscalls.Retry(func() (err error) {
 		n, err = unix.Pwrite(fd, p, offset)
 		return err
 	})
@@ -93,7 +96,7 @@ func writeAt(fd int, p []byte, offset int64) (n int, err error) {
 }
 
 // errNotTaken is the error when a FIFO or device takes no output.
-var errNotTaken = errors.New("it takes nothing: whoever reads it stalls")
+var errNotTaken = errors.New("its reader stalls")
 
 // writeOut writes p to a non-blocking FIFO or device, and returns how many bytes were written. It
 // writes pieces that a FIFO takes whole or not at all. If that stalls, it waits only briefly, as
@@ -107,7 +110,7 @@ func writeOut(fd int, p []byte) (n int, err error) {
 			waited = false
 		case err == unix.EAGAIN && !waited:
 			waited = true
-			err := retryEINTR(func() error {
+			err := syscalls.Retry(func() error {
 				events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 				_, err := unix.Poll(events, int(patienceOfPoll.Milliseconds()))
 				return err
@@ -127,7 +130,7 @@ func writeOut(fd int, p []byte) (n int, err error) {
 // write writes p to a FIFO or device and returns how many bytes were written. It waits if fd is
 // blocking.
 func write(fd int, p []byte) (n int, err error) {
-	err = retryEINTR(func() (err error) {
+	err = syscalls.Retry(func() (err error) {
 		n, err = unix.Write(fd, p)
 		return err
 	})
@@ -140,7 +143,7 @@ func setBlocking(fd int) error { return os.NewSyscallError("fcntl", unix.SetNonb
 func readAt(fd int, p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
 		var got int
-		err := retryEINTR(func() (err error) {
+		err := syscalls.Retry(func() (err error) {
 			got, err = unix.Pread(fd, p[n:], offset+int64(n))
 			return err
 		})
@@ -164,7 +167,7 @@ func endsLine(fd int, offset int64) (bool, error) {
 func readEnd(fd int, offset, most int64) ([]byte, error) {
 	read, err := openFD(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY)
 	if err != nil {
-		return nil, fmt.Errorf("read the end of what is there: %w", err)
+		return nil, fmt.Errorf("read its end: %w", err)
 	}
 	defer closeFD(read)
 	p := make([]byte, min(offset, most))
@@ -178,13 +181,5 @@ func changeOwner(fd int, uid, gid uint32) error { return unix.Fchown(fd, int(uid
 func changeMode(fd int, mode uint32) error { return unix.Fchmod(fd, mode) }
 
 func truncate(fd int, size int64) error {
-	return os.NewSyscallError("ftruncate", retryEINTR(func() error { return unix.Ftruncate(fd, size) }))
-}
-
-func retryEINTR(f func() error) error {
-	for {
-		if err := f(); err != unix.EINTR {
-			return err
-		}
-	}
+	return os.NewSyscallError("ftruncate", syscalls.Retry(func() error { return unix.Ftruncate(fd, size) }))
 }

@@ -311,7 +311,7 @@ func TestRotationFails(t *testing.T) {
 		want.WriteString(line)
 	}
 	equal(t, "log", readFile(t, path), want.String())
-	if n := strings.Count(r.log.String(), "log file is not as it should be"); n != 1 {
+	if n := strings.Count(r.log.String(), "log file not as configured"); n != 1 {
 		t.Errorf("the failure was logged %d times, want once:\n%s", n, r.log)
 	}
 }

@@ -476,5 +476,5 @@ func dropRecordText(bytes int64, cause error) string {
 	if cause != nil {
 		return fmt.Sprintf("%d bytes can't be shown: %v", bytes, cause)
 	}
-	return fmt.Sprintf("%d bytes were rotated away before they could be shown", bytes)
+	return fmt.Sprintf("%d bytes were removed by rotation before they could be shown", bytes)
 }

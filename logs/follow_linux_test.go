@@ -211,7 +211,7 @@ func TestFollowTooSlow(t *testing.T) {
 	}
 	got := f.String()
 	before, rest, ok := strings.Cut(got, "superd: ")
-	missing, after, ok2 := strings.Cut(rest, " bytes were rotated away before they could be shown\n")
+	missing, after, ok2 := strings.Cut(rest, " bytes were removed by rotation before they could be shown\n")
 	n, err := strconv.Atoi(missing)
 	if !ok || !ok2 || err != nil {
 		t.Fatalf("no gap is shown: %.300q", got)
@@ -289,7 +289,7 @@ func TestTailAcrossGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.log("five\n")
-	const gap = "superd: 11 bytes were rotated away before they could be shown\n"
+	const gap = "superd: 11 bytes were removed by rotation before they could be shown\n"
 	for _, tt := range []struct {
 		lines int
 		want  string

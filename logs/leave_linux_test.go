@@ -54,7 +54,7 @@ func TestLeave(t *testing.T) {
 	if len(told) != 3 {
 		t.Errorf("%d of 3 were told of the end", len(told))
 	}
-	if !strings.Contains(r.log.String(), "output is lost") {
+	if !strings.Contains(r.log.String(), "output lost") {
 		t.Errorf("nobody was told of what is lost:\n%s", r.log.String())
 	}
 }

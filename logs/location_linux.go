@@ -12,6 +12,7 @@ import (
 
 	"superd/internal/passwd"
 	"superd/internal/safepath"
+	"superd/internal/syscalls"
 )
 
 // A location is where a log file and its rotated files are, and who may own them. Files there are
@@ -104,7 +105,7 @@ func (l location) openLogOnce(more int, owners []uint32) (logFile, error) {
 	f, err := l.open(dir, name, unix.O_WRONLY|unix.O_CREAT|more, owners...)
 	if errors.Is(err, unix.ENXIO) {
 		if info, serr := dir.Stat(name); serr == nil && info.Mode&fs.ModeNamedPipe != 0 {
-			return logFile{}, fmt.Errorf("open %s: it is a FIFO that nobody reads", l.path)
+			return logFile{}, fmt.Errorf("open %s: it is a FIFO without a reader", l.path)
 		}
 	}
 	if err != nil {
@@ -114,7 +115,7 @@ func (l location) openLogOnce(more int, owners []uint32) (logFile, error) {
 	case mode.IsRegular() || mode&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
 	default:
 		closeFD(f.FD)
-		return logFile{}, fmt.Errorf("open %s: a log goes into a regular file, a character device or a FIFO, and it is none of these", l.path)
+		return logFile{}, fmt.Errorf("open %s: it is not a regular file, character device or FIFO", l.path)
 	}
 	return logFile{fd: f.FD, info: newFileInfo(&f.Info), made: f.Made, exposed: f.Exposed, guarded: dir.Exposed() == ""}, nil
 }
@@ -188,7 +189,7 @@ func (l location) stat(suffix string) (fileInfo, error) {
 func (l location) statGuarded(suffix string) (fileInfo, error) {
 	var st unix.Stat_t
 	path := l.path + suffix
-	if err := retryEINTR(func() error { return unix.Stat(path, &st) }); err != nil {
+	if err := syscalls.Retry(func() error { return unix.Stat(path, &st) }); err != nil {
 		return fileInfo{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	info := safepath.NewInfo(&st)

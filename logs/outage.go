@@ -53,9 +53,9 @@ func (s *stream) recover() {
 }
 
 func (o *Outage) text(now time.Time) string {
-	meanwhile := "it waits in the program's pipe"
+	meanwhile := "it stays in the program's pipe"
 	if o.Drops {
 		meanwhile = "it is dropped"
 	}
-	return fmt.Sprintf("output does not get into this log since %s, %s: %s", o.Since.In(now.Location()).Format(time.DateTime), meanwhile, o.Reason)
+	return fmt.Sprintf("output has not got into this log since %s, %s: %s", o.Since.In(now.Location()).Format(time.DateTime), meanwhile, o.Reason)
 }

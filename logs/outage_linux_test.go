@@ -75,7 +75,7 @@ func TestWriteError(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := r.program(Options{Path: path})
-	r.awaitLog("has to wait", func() { p.print("one\n") })
+	r.awaitLog("the program blocks", func() { p.print("one\n") })
 	done := p.drained()
 	for range 5 {
 		r.await(tried, "another try")
@@ -94,7 +94,7 @@ func TestWriteError(t *testing.T) {
 	// Reported after the turn in which the second line may have come, too
 	r.awaitLog("into its log again", func() {})
 	said := r.log.String()
-	for _, want := range []string{"has to wait", "no space left on device", "into its log again"} {
+	for _, want := range []string{"the program blocks", "no space left on device", "into its log again"} {
 		if n := strings.Count(said, want); n != 1 {
 			t.Errorf("%q was logged %d times, want once:\n%s", want, n, said)
 		}
@@ -166,12 +166,12 @@ func TestNoSuchDirectory(t *testing.T) {
 func TestCloseWhileFileCannotBeWritten(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: "/dev/full"})
-	r.awaitLog("has to wait", func() { p.print("lost\n") })
+	r.awaitLog("the program blocks", func() { p.print("lost\n") })
 	done := p.drained()
 	r.do(p.scope.Close)
 	r.await(done, "Drained of a closed capture")
 	r.waitForStore()
-	if said := r.log.String(); !strings.Contains(said, "output is lost") || !strings.Contains(said, "bytes=5") {
+	if said := r.log.String(); !strings.Contains(said, "output lost") || !strings.Contains(said, "bytes=5") {
 		t.Errorf("the log doesn't tell how much was lost:\n%s", said)
 	}
 }
@@ -277,9 +277,12 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 		t.Errorf("last line after the stall = %q, want two", got)
 	}
 	r.poll("all readers to be gone", func() bool {
-		r.store.readers.mu.Lock()
-		defer r.store.readers.mu.Unlock()
-		return len(r.store.readers.taken) == 0
+		all := r.store.readers.all
+		if !all.TryAcquire(maxReaders) {
+			return false
+		}
+		all.Release(maxReaders)
+		return true
 	})
 }
 
@@ -287,8 +290,8 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 func (r *rig) users(p place) int {
 	r.store.slots.mu.Lock()
 	defer r.store.slots.mu.Unlock()
-	if g := r.store.slots.gates[p]; g != nil {
-		return g.users
+	if t := r.store.slots.places[p]; t != nil {
+		return t.users
 	}
 	return 0
 }
@@ -313,7 +316,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := r.program(Options{Path: path})
-			r.awaitLog("has to wait", func() { p.print("one\n") })
+			r.awaitLog("the program blocks", func() { p.print("one\n") })
 			return p, func() {
 				if err := os.Remove(path); err != nil {
 					t.Error(err)

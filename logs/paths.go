@@ -84,8 +84,11 @@ func (ch *segments) each(f func(*segments)) {
 	}
 }
 
-// claim makes ch the segments that write to the path. If others still do, it waits for lateAfter at
-// most, and then reports false.
+// claimPatience is how long a log waits at most for an earlier writer to its path.
+const claimPatience = 200 * time.Millisecond
+
+// claim makes ch the segments that write to the path. If others still do, it waits for
+// claimPatience at most, and then reports false.
 func (ch *segments) claim() bool {
 	p := ch.paths
 	if p == nil {
@@ -106,7 +109,7 @@ func (ch *segments) claim() bool {
 		freed := p.freed
 		p.mu.Unlock()
 		if late == nil {
-			late = time.After(lateAfter)
+			late = time.After(claimPatience)
 		}
 		select {
 		case <-freed:

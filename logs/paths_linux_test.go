@@ -77,7 +77,7 @@ func TestOneWriterOfAPath(t *testing.T) {
 	before.claim()
 	p := r.program(Options{Path: path})
 	p.print("new\n")
-	r.poll("a word of what it waits for", func() bool { return strings.Contains(r.log.String(), "the program before hangs") })
+	r.poll("a word of what it waits for", func() bool { return strings.Contains(r.log.String(), "an earlier write to it hangs") })
 	equal(t, "file", readFile(t, path), "")
 	r.store.paths.retire(before)
 	r.await(p.drained(), "output to be written")

@@ -36,6 +36,7 @@ func (c *stream) takeLines(limit int64, atLimit ending, look *peekBuffer) (moved
 			return c.takeLines(limit, atLimit, look) // the program has written since the look
 		}
 		if int64(len(text)) == there && (c.rest == nil || !c.rest.due) && !full {
+			c.sawBegun(there)
 			return 0, false, nil
 		}
 		end = goesOn // no more of it becomes visible before this is taken out

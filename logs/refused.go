@@ -33,11 +33,11 @@ func (r *refusedCalls) isSplice(err error) bool {
 }
 
 func (r *refusedCalls) noSplice() {
-	r.note(&r.splice, "splice", "output is read and written; a superd that is killed may write 64 KiB of a log again")
+	r.note(&r.splice, "splice", "output is copied; if superd is killed, up to 64 KiB of a log may be written twice")
 }
 
 func (r *refusedCalls) noTee() {
-	r.note(&r.tee, "tee", "output is read before it is written; a superd that is killed may lose 64 KiB of a log")
+	r.note(&r.tee, "tee", "output is read before it is written; if superd is killed, up to 64 KiB of a log may be lost")
 }
 
 // A readAhead holds what was read from a pipe and is not in the log yet, if tee(2) is refused. It

@@ -48,7 +48,7 @@ func TestRefusedCalls(t *testing.T) {
 				p := r.program(o)
 				text := uneven(3000)
 				if full {
-					r.awaitLog("has to wait", func() { p.print("first\n") })
+					r.awaitLog("the program blocks", func() { p.print("first\n") })
 					text = "first\n" + text
 					mustDo(t, os.Remove(path))
 					p.log(strings.TrimPrefix(text, "first\n"))
@@ -114,7 +114,7 @@ func TestReadAheadThatIsLostIsTold(t *testing.T) {
 	}
 	r.do(p.scope.Close)
 	r.poll("the loss to be told", func() bool {
-		return strings.Contains(r.log.String(), "output is lost: tee is refused, and its log stalls")
+		return strings.Contains(r.log.String(), "output lost: tee is refused and the log stalls")
 	})
 	if said := r.log.String(); !strings.Contains(said, "bytes=3") {
 		t.Errorf("the log doesn't tell how much was lost:\n%s", said)

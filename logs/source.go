@@ -161,14 +161,14 @@ func (s *source) earliest() (from int64, err error) {
 			return 0, err
 		}
 		if coarse {
-			s.note("the log tells no times: this is all of the file that was written to at that time or later")
+			s.note("the log has no times: this is all of the file that was written to at that time or later")
 		}
 	}
 	if !s.query.Until.IsZero() {
 		last := s.segments.since(s.query.Until)
 		s.end = min(s.end, last.end)
 		if !s.segments.newest().format.records() && last.end > last.start {
-			s.note("the log tells no times: this goes on to the end of the file that was written to at that time or later")
+			s.note("the log has no times: this continues to the end of the file that was written to at that time or later")
 		}
 	}
 	if s.span == nil {
@@ -188,7 +188,7 @@ func (s *source) earliest() (from int64, err error) {
 			return nil
 		})
 	} else if begins, coarse, err = s.seek(s.span.From); coarse && begins < s.endBefore(s.span.End) {
-		s.note("it is not known where this run begins in the log: there may be lines of others, too")
+		s.note("the begin of this run in the log is unknown: lines of other runs may be included")
 	}
 	return max(from, begins), err
 }
@@ -304,7 +304,7 @@ func (s *source) next() (bool, error) {
 			if s.some || s.span == nil || s.query.Follow || s.query.Lines == 0 || s.which == Stderr {
 				return false, nil
 			}
-			s.note("nothing of that run is in this log: it printed nothing, into another log, or what is not kept any more")
+			s.note("no output of that run in this log: it printed nothing or into another log, or its output was removed")
 			continue
 		}
 		if more, err := s.fill(); !more || err != nil {
@@ -513,7 +513,7 @@ func (s *source) take() bool {
 			return false
 		}
 		e.Lost, s.lost = s.lost, 0
-		e.Note = "output is missing here: its file is gone"
+		e.Note = "output is missing here: its file was removed"
 		if e.Lost > 0 {
 			e.Note = dropRecordText(e.Lost, s.hidden)
 		}

@@ -49,6 +49,9 @@ const (
 // record.
 const restPatience = 200 * time.Millisecond
 
+// restLook is how often the rest of a line is looked for while another log can't be written.
+const restLook = 10 * time.Millisecond
+
 // Options are where the output of a program goes, and how.
 type Options struct {
 	Program string // its name, for records

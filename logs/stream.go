@@ -167,7 +167,7 @@ func (c *Collector) Attach(which Stream, fd int) error {
 		return fmt.Errorf("attach output of %s: %w", c.name, loop.ErrClosed)
 	case s != nil && s.pipe() >= 0:
 		closeFD(fd)
-		return fmt.Errorf("attach output of %s: it has a read end", c.name)
+		return fmt.Errorf("attach output of %s: it already has a read end", c.name)
 	case s == nil: // of an earlier configuration
 		s = c.addStream(which)
 	}

@@ -46,7 +46,7 @@ type refusals struct {
 // logged.
 const patienceOfSend = time.Second
 
-var errQuit = errors.New("the output is not wanted any more")
+var errQuit = errors.New("the output is closed")
 
 // get returns the transport to an address, for one more user.
 func (t *transports) get(address string) *transport {
@@ -119,7 +119,7 @@ func (t *transport) send(message []byte, quit <-chan struct{}) error {
 		case err == nil:
 			t.lossy.sent(t, refused)
 			if !stalled.IsZero() {
-				t.of.log.Info("messages are taken again", "address", t.name, "after", time.Since(stalled))
+				t.of.log.Info("messages accepted again", "address", t.name, "after", time.Since(stalled))
 			}
 			return nil
 		case t.where.network == "udp" && len(refused) < refusedAgain && !errors.Is(err, os.ErrDeadlineExceeded):
@@ -131,7 +131,7 @@ func (t *transport) send(message []byte, quit <-chan struct{}) error {
 		}
 		if stalled.IsZero() {
 			stalled = time.Now()
-			t.of.log.Warn("messages are not taken: who listens there stalls", "address", t.name)
+			t.of.log.Warn("messages not accepted: the receiver stalls", "address", t.name)
 		}
 		select {
 		case <-quit:
@@ -155,7 +155,7 @@ func (r *refusals) sent(t *transport, refused []error) {
 	switch {
 	case len(refused) > 0:
 		if !r.told {
-			t.of.log.Warn("messages are lost, nobody takes them there", "address", t.name, "error", refused[0])
+			t.of.log.Warn("messages lost: no receiver", "address", t.name, "error", refused[0])
 		}
 		*r = refusals{told: true}
 	case !r.told:
@@ -163,7 +163,7 @@ func (r *refusals) sent(t *transport, refused []error) {
 		r.since = t.of.now()
 	case t.of.now().Sub(r.since) >= calmAfter:
 		*r = refusals{}
-		t.of.log.Info("messages are not lost any more, as far as is known", "address", t.name)
+		t.of.log.Info("messages apparently no longer lost", "address", t.name)
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *stream) route() route { return route{s.file.Drop, s.outlet != nil} }
 
 // errAnotherWay is the error of a turn during which the route has changed, so that it needs other
 // slots.
-var errAnotherWay = errors.New("the log is another one now")
+var errAnotherWay = errors.New("the log has changed")
 
 // turn moves bytes for as long as a slot may be held. It reports whether it stopped before the FIFO
 // was empty. The error is errAnotherWay if the turn has to begin again.
