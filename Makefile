@@ -45,9 +45,9 @@ ARCHITECTURES = arm64 riscv64 386 arm ppc64le s390x loong64
 cross: ## check the types for every architecture, and build some
 	go -C tools run ./typecheck $(ARCHITECTURES:%=linux/%) linux/amd64,superd_forkexec
 	go -C tools run ./typecheck darwin/arm64 -- ./cmd/superd
-	GOARCH=riscv64 go vet ./pidfd
-	GOARCH=riscv64 go build ./pidfd
-	GOARCH=arm64 go vet ./pidfd
+	GOARCH=riscv64 go vet ./pidfd/...
+	GOARCH=riscv64 go build ./pidfd/...
+	GOARCH=arm64 go vet ./pidfd/...
 	GOARCH=arm64 go build -o /dev/null ./cmd/superd
 
 cross-build: ## build superd for every architecture and for macOS
@@ -68,7 +68,9 @@ tidy:
 # Without it run the simulation (each history has one goroutine), the torture, whose programs have to
 # be fast, and what measures a birth, which keeps one of Go's processors under the detector. The tests
 # of superd as a whole wait more than they compute: eight of them run at a time.
+# With the tag superd_forkexec the tests build a superd with the plain fork of Go.
 SIMULATION = Simulation|PlantedDefects
+FORKS      = ^Test(ExecFails|InstantExits|KilledChildIsBack|Identity|StopOrder|Upgrade)$$
 unit:
 	CGO_ENABLED=1 go test -race -timeout 10m -skip '$(SIMULATION)' \
 		$$(go list ./... | grep -v -e /tests$$ -e /tests/torture)
@@ -76,6 +78,7 @@ unit:
 	go test -v -run '$(SIMULATION)' ./procs
 	go test -run HoldsUpNobody ./pidfd
 	go test -tags superd_forkexec ./pidfd
+	go test -tags superd_forkexec -run '$(FORKS)' ./tests
 	go test ./tests/torture
 	go -C tools test ./...
 

@@ -60,7 +60,7 @@ func TestConfigurationsAreBounded(t *testing.T) {
 		files["conf.d/"+name+".toml"] = large
 	}
 	_, err := load("superd.toml", memory(files))
-	if err == nil || !strings.Contains(err.Error(), "conf.d/d.toml: read configuration: the files of the configuration have more than 64 MiB together") {
+	if err == nil || !strings.Contains(err.Error(), "conf.d/d.toml: read configuration: the files of the configuration have more than 64 MiB in all") {
 		t.Errorf("load of 64 MiB and some: %v", err)
 	}
 }

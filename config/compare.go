@@ -55,7 +55,7 @@ func (k KeyChange) String() string {
 	case k.Old == "":
 		return k.Key + " = " + k.New
 	case k.New == "":
-		return k.Key + " " + k.Old + " taken out"
+		return k.Key + " " + k.Old + " removed"
 	}
 	return k.Key + " " + k.Old + " -> " + k.New
 }
@@ -252,7 +252,7 @@ func compareEnvironments(before, after map[string]string) (changes []KeyChange) 
 		case !had:
 			what = "added"
 		case !has:
-			what = "taken out"
+			what = "removed"
 		}
 		changes = append(changes, KeyChange{Key: "environment." + name, What: what, Restart: true})
 	}
@@ -262,7 +262,7 @@ func compareEnvironments(before, after map[string]string) (changes []KeyChange) 
 // compareMistakes returns the mistakes that a program has gained or lost. Both kinds need a
 // restart.
 func compareMistakes(before, after Errors) (changes []KeyChange) {
-	tell := func(these, others Errors, change func(*KeyError) KeyChange) {
+	addMissing := func(these, others Errors, change func(*KeyError) KeyChange) {
 		for _, mistake := range these {
 			if slices.ContainsFunc(others, func(other *KeyError) bool { return sameMistake(mistake, other) }) {
 				continue
@@ -276,10 +276,10 @@ func compareMistakes(before, after Errors) (changes []KeyChange) {
 			changes = append(changes, c)
 		}
 	}
-	tell(before, after, func(*KeyError) KeyChange {
+	addMissing(before, after, func(*KeyError) KeyChange {
 		return KeyChange{What: "corrected", Corrected: true}
 	})
-	tell(after, before, func(mistake *KeyError) KeyChange {
+	addMissing(after, before, func(mistake *KeyError) KeyChange {
 		return KeyChange{What: "has a mistake: " + mistake.Err.Error()}
 	})
 	return changes

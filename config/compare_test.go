@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// told returns the differences in the form of the tests.
-func told(d Diff) string {
+// describe returns the differences in the form of the tests.
+func describe(d Diff) string {
 	var b strings.Builder
-	tell := func(name, kind string, keys []KeyChange) {
+	add := func(name, kind string, keys []KeyChange) {
 		fmt.Fprintf(&b, "%s %s", name, kind)
 		for i, k := range keys {
 			fmt.Fprintf(&b, "%s %v", map[bool]string{true: ":", false: ","}[i == 0], k)
@@ -23,10 +23,10 @@ func told(d Diff) string {
 		b.WriteString("\n")
 	}
 	for _, c := range d.Programs {
-		tell(c.Name, string(c.Kind), c.Keys)
+		add(c.Name, string(c.Kind), c.Keys)
 	}
 	if len(d.Superd) > 0 {
-		tell("[superd]", "differs", d.Superd)
+		add("[superd]", "differs", d.Superd)
 	}
 	return b.String()
 }
@@ -69,10 +69,10 @@ web applied live: stop_timeout "5s" -> "6s"
 			"[program.a]\ncommand = 'x'\nlog = { file = 'a.log', max_size = 10_000_000 }\ndirectory = '.'\nenvironment = {}\ngroups = []\nreplicas = 1\nsuccess_exit_codes = [0]\nstop_signal = '15'", "a unchanged\n"},
 		{"a default from the table counts", one, "defaults.restart = 'never'\n" + one, `a applied live: restart "always" -> "never"` + "\n"},
 		{"a value that was not there", one, one + "program.a.user = 'root'", `a restart needed: user = "root" (restart)` + "\n"},
-		{"a value that is no more", one + "program.a.user = 'root'", one, `a restart needed: user "root" taken out (restart)` + "\n"},
+		{"a value that is no more", one + "program.a.user = 'root'", one, `a restart needed: user "root" removed (restart)` + "\n"},
 		{"no secret is told", one + "program.a.environment = { A = 'secret', B = 'secret', C = 'c' }",
 			one + "program.a.environment = { A = 'hidden', D = 'hidden', C = 'c' }",
-			"a restart needed: environment.A changed (restart), environment.B taken out (restart), environment.D added (restart)\n"},
+			"a restart needed: environment.A changed (restart), environment.B removed (restart), environment.D added (restart)\n"},
 		{"live and not", one, one + "program.a.environment.A = '1'\nprogram.a.groups = ['g']",
 			`a restart needed: environment.A added (restart), groups [] -> ["g"]` + "\n"},
 		{"log rotation is live", one, one + "program.a.log = { max_size = 5, keep = 1, compress = true }",
@@ -101,7 +101,7 @@ web applied live: stop_timeout "5s" -> "6s"
 				configs[i] = c
 			}
 			diff := Compare(configs[0], configs[1])
-			if got := told(diff); got != tt.want {
+			if got := describe(diff); got != tt.want {
 				t.Errorf("Compare gives\n%swant\n%s", got, tt.want)
 			}
 			if got, want := diff.Differs(), tt.want != "a unchanged\n"; got != want {

@@ -207,7 +207,7 @@ func (v value) unknown(table, prefix string) (meant string) {
 		v.failKey("unknown key %s: did you mean %q %s?",
 			document.Quote(name), k.name, home(k.table))
 	case len(here) > few:
-		v.failKey("unknown key %s: see the reference for those that exist", document.Quote(name))
+		v.failKey("unknown key %s: see the reference for all keys", document.Quote(name))
 	default:
 		quoted := make([]string, len(here))
 		for i, known := range here {

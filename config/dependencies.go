@@ -34,16 +34,16 @@ func (l *loader) checkDependencies() {
 				program, _, isInstance := strings.Cut(name, "@")
 				switch {
 				case name != d.Name && l.builders[name] != nil && l.builders[name].Schedule != "":
-					item.fail("%q runs on a schedule, so it is not there to be waited for: take it out, or name a one-shot without a schedule", name)
+					item.fail("%q runs on a schedule, so it can't be a dependency: remove it, or name a one-shot without a schedule", name)
 				case name == "" || l.builders[name] != nil && name != d.Name:
 				case name == d.Name:
-					item.fail("%q can't wait for itself: take it out", name)
+					item.fail("%q can't depend on itself: remove it", name)
 				case groups[name]:
 					item.fail("%q is a group: name its programs", name)
 				case isInstance && l.builders[program] != nil:
-					item.fail("%q is an instance: name the program, %q, and all its instances are meant", name, program)
+					item.fail("%q is an instance: name the program, %q, which includes all its instances", name, program)
 				default:
-					hint := ": add it, or take it out here"
+					hint := ": add it, or remove it here"
 					if hints++; hints <= maxHints {
 						hint = didYouMean(name, names, hint)
 					}
@@ -64,20 +64,20 @@ func (l *loader) checkCycles(names []string) {
 		return slices.DeleteFunc(slices.Concat(d.Requires, d.After), func(other string) bool { return other == name })
 	}
 	// Programs reported already: one cycle is enough to make a program invalid
-	told := map[*builder]bool{}
+	reported := map[*builder]bool{}
 	cycles, others := findCycles(names, waitsFor)
 	for _, edge := range others {
-		l.builders[edge[0]].dependency(edge[1]).fail("%q waits for this program in the end, which can't wait for it, too: take it out", edge[1])
+		l.builders[edge[0]].dependency(edge[1]).fail("%q depends on this program, directly or through others: remove it", edge[1])
 	}
 	for _, cycle := range cycles {
 		first := l.builders[cycle[0]]
 		at := first.dependency(cycle[1%len(cycle)])
-		mistake := at.Mistake("each waits for the next: %s: take one of these out",
+		mistake := at.Mistake("circular dependency: %s: remove one of these",
 			showCycle(cycle))
 		at.add(mistake)
 		for _, name := range cycle {
-			if d := l.builders[name]; d != at.owner && !told[d] {
-				told[d] = true
+			if d := l.builders[name]; d != at.owner && !reported[d] {
+				reported[d] = true
 				d.Invalid = append(d.Invalid, mistake)
 			}
 		}

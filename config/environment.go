@@ -197,7 +197,7 @@ func (v *variables) lookup(name string) (value string, ok bool, err error) {
 		return value, true, nil
 	}
 	if v.open[name] {
-		return "", true, fmt.Errorf("expand environment.%s: refers to itself by way of ${%s}", name, v.current)
+		return "", true, fmt.Errorf("expand environment.%s: refers to itself through ${%s}", name, v.current)
 	}
 	if v.open == nil {
 		v.open, v.done = map[string]bool{}, map[string]string{}

@@ -86,7 +86,7 @@ func TestResolve(t *testing.T) {
 func TestResolveOfReferencesInACircle(t *testing.T) {
 	p := &Program{Command: []string{"x"}, Environment: map[string]string{"A": "${B}", "B": "${C}", "C": "${A:-x}"}, Settings: &Settings{Directory: "/"}}
 	_, _, _, err := p.Resolve(nil, nil, nil, nil)
-	if err == nil || !strings.Contains(err.Error(), "expand environment.A: refers to itself by way of ${C}") {
+	if err == nil || !strings.Contains(err.Error(), "expand environment.A: refers to itself through ${C}") {
 		t.Errorf("resolve gives error %v", err)
 	}
 }

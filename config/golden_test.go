@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,9 +11,8 @@ import (
 	"time"
 
 	"superd/internal/passwd"
+	"superd/tests/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata and docs/reference.md with what comes out")
 
 // stat is the information about a file that has only a mode.
 type stat struct{ mode fs.FileMode }
@@ -158,7 +156,7 @@ func TestGolden(t *testing.T) {
 			}
 			got := outcome(files)
 			rewritten += "=== " + name + "\n" + input + "---\n" + got + "\n"
-			if *update {
+			if golden.Update() {
 				continue
 			}
 			t.Run(filepath.Base(path)+"/"+name, func(t *testing.T) {
@@ -167,7 +165,7 @@ func TestGolden(t *testing.T) {
 				}
 			})
 		}
-		if *update {
+		if golden.Update() {
 			if err := os.WriteFile(path, []byte(strings.TrimRight(rewritten, "\n")+"\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}

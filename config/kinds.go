@@ -316,7 +316,7 @@ func list[T any](name string, k codec[T]) codec[[]T] {
 // word reads a non-empty string.
 var word = text("string", "a string", func(s string) (string, error) {
 	if s == "" {
-		return "", fmt.Errorf("is empty: leave the key out, or write a value")
+		return "", fmt.Errorf("is empty: remove the key, or write a value")
 	}
 	return s, nil
 }, quoteSet)
@@ -455,7 +455,7 @@ func readCommand(v value) ([]string, bool) {
 			if unquoted[0] == '$' {
 				remedy = "write ${NAME} for a variable"
 			}
-			v.warn(`%q is passed on as it is, since no shell runs this command: %s, or write ["sh", "-c", "…"]`, unquoted, remedy)
+			v.warn(`%q is passed literally, since no shell runs this command: %s, or write ["sh", "-c", "…"]`, unquoted, remedy)
 		}
 	default:
 		items, ok := v.items()

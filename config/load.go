@@ -38,7 +38,7 @@ func Examine(path string) (*Config, error) {
 // pattern before it is accessed, since the access may block on its file system.
 func LoadAfter(path string, before *Config, reading func(path string)) (*Config, error) {
 	h := thisHost()
-	h.files = h.files.Telling(reading)
+	h.files = h.files.OnAccess(reading)
 	return loadAfter(path, before, h)
 }
 

@@ -285,9 +285,9 @@ func TestLoadOfWhatCannotBeRead(t *testing.T) {
 		path, want string
 		is         error
 	}{
-		{filepath.Join(dir, "none.toml"), ": read configuration: no such file or directory: name another file, or mend this one", fs.ErrNotExist},
-		{dir, ": read configuration: is a directory: name another file, or mend this one", syscall.EISDIR},
-		{big, ": read configuration: larger than 16 MiB: name another file, or mend this one", nil},
+		{filepath.Join(dir, "none.toml"), ": read configuration: no such file or directory: name another file, or correct this one", fs.ErrNotExist},
+		{dir, ": read configuration: is a directory: name another file, or correct this one", syscall.EISDIR},
+		{big, ": read configuration: larger than 16 MiB: name another file, or correct this one", nil},
 	} {
 		_, err := Load(tt.path)
 		if err == nil || err.Error() != tt.path+tt.want || tt.is != nil && !errors.Is(err, tt.is) {
@@ -319,8 +319,8 @@ func TestLongChainOfRequirements(t *testing.T) {
 		t.Fatal(err)
 	}
 	cycles := c.Errors
-	const want = "superd.toml:3:13: program.p00000.requires: each waits for the next: " +
-		"p00000 -> p00001 -> p00002 -> p00003 -> … 9992 more … -> p09996 -> p09997 -> p09998 -> p09999 -> p00000: take one of these out"
+	const want = "superd.toml:3:13: program.p00000.requires: circular dependency: " +
+		"p00000 -> p00001 -> p00002 -> p00003 -> … 9992 more … -> p09996 -> p09997 -> p09998 -> p09999 -> p00000: remove one of these"
 	if len(cycles) != 1 || cycles[0].Error() != want {
 		t.Errorf("errors = %.1000v\nwant %s", cycles, want)
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"superd/tests/golden"
 )
 
 const reference = "../docs/reference.md"
@@ -26,7 +28,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	if old == rendered {
 		return
 	}
-	if !*update {
+	if !golden.Update() {
 		t.Fatalf("%s is out of date: run go test ./config -update", reference)
 	}
 	if err := os.WriteFile(reference, []byte(before+begin+rendered+end+after), 0o644); err != nil {

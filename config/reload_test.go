@@ -63,7 +63,7 @@ func TestLoadAfter(t *testing.T) {
 			diff := Compare(want, got)
 			if diff.Differs() || !bytes.Equal(got.Archive(), want.Archive()) ||
 				!maps.Equal(got.envSums, want.envSums) || got.Errors.Error() != want.Errors.Error() {
-				t.Errorf("loadAfter differs from load: %s%v, want %v", told(diff), got.Errors, want.Errors)
+				t.Errorf("loadAfter differs from load: %s%v, want %v", describe(diff), got.Errors, want.Errors)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func BenchmarkReload(b *testing.B) {
 			b.Fatal(err)
 		}
 		if diff := Compare(before, after); len(diff.Names(RestartNeeded)) != 1 {
-			b.Fatal(told(diff))
+			b.Fatal(describe(diff))
 		}
 	}
 }

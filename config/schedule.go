@@ -31,7 +31,7 @@ func checkSchedule(s string) error {
 		return fmt.Errorf("the period must be at least %s, got %s",
 			showDuration(leastPeriod), document.Quote(s))
 	case schedule.Cron != nil && schedule.Cron.Next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero():
-		return fmt.Errorf("%s never comes: no such day is in any year", document.Quote(s))
+		return fmt.Errorf("%s never occurs: no year has such a day", document.Quote(s))
 	}
 	return nil
 }

@@ -61,15 +61,15 @@ func (d *builder) check() {
 		d.mistakeAt("restart").fail(`a one-shot can't be restarted always: write "on-failure" or "never", or a schedule`)
 	}
 	if d.Type == TypeService && d.Schedule != "" {
-		d.mistakeAt("schedule", "type").fail(`only one-shots have a schedule: write type = "oneshot" too, or leave the schedule out`)
+		d.mistakeAt("schedule", "type").fail(`only one-shots have a schedule: write type = "oneshot", too, or remove the schedule`)
 	}
 	for _, name := range []string{"schedule_jitter", "schedule_missed"} {
 		if d.isSet(name) && !d.anySet("schedule") {
-			d.set[name].failKey("has no meaning without a schedule: add one, or leave it out")
+			d.set[name].failKey("has no meaning without a schedule: add one, or remove it")
 		}
 	}
 	if d.Replicas > 1 && d.Log.File != "" {
-		d.mistakeAt("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>.log",
+		d.mistakeAt("log.file", "replicas").fail("%q would be the log file of %d instances (%s to %s): remove it, and each has <instance>.log",
 			d.Log.File, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1])
 	}
 	d.checkStderr()
@@ -88,7 +88,7 @@ func (d *builder) check() {
 	if d.Type == TypeOneshot && d.Ready != nil {
 		// Readiness checks in [defaults] are meant for services.
 		if d.Ready = nil; d.isSet(readyChecks...) {
-			d.mistakeAt(readyChecks...).failKey("is for services: a one-shot is ready when it has succeeded; leave it out")
+			d.mistakeAt(readyChecks...).failKey("is for services: a one-shot is ready when it has succeeded: remove it")
 		}
 	}
 	if d.checkProbe("health", healthChecks) {
@@ -103,7 +103,7 @@ func (d *builder) checkSink() {
 	refuse := func(why string, names ...string) {
 		for _, name := range names {
 			if v, ok := d.set[name]; ok {
-				v.failKey("%s: leave it out", why)
+				v.failKey("%s: remove it", why)
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (d *builder) checkSink() {
 	}
 	for _, name := range ofFiles {
 		if v, ok := d.set[name]; ok {
-			v.failKey(`has no meaning with log.sink = %q, which is not a file: leave it out`, log.Sink)
+			v.failKey(`has no meaning with log.sink = %q, which is not a file: remove it`, log.Sink)
 		}
 	}
 	if log.Stderr == StderrSeparate {
@@ -137,7 +137,7 @@ func (d *builder) checkSink() {
 		case log.Format == LogDirect:
 			d.mistakeAt("log.format", "log.sink").fail(`"direct" is for files: with log.sink = "command" write format = "raw", "text" or "json"`)
 		case log.Format == LogRaw && d.Replicas > 1:
-			d.mistakeAt("log.format", "replicas").warn(`%q does not tell of which of %d instances a line is, and they have one logger: write format = "text" or "json"`, log.Format, d.Replicas)
+			d.mistakeAt("log.format", "replicas").warn(`%q does not record which of the %d instances with this logger wrote a line: write format = "text" or "json"`, log.Format, d.Replicas)
 		}
 	case SinkStdout:
 		refuse(`has no meaning with log.sink = "stdout"`, append(ofMessages, "log.address")...)
@@ -146,10 +146,10 @@ func (d *builder) checkSink() {
 		}
 	default:
 		if v, ok := d.set["log.format"]; ok {
-			v.failKey("has no meaning with log.sink = %q, which has its own: leave it out", log.Sink)
+			v.failKey("has no meaning with log.sink = %q, which has its own: remove it", log.Sink)
 		}
 		if log.Sink == SinkJournald && strings.Contains(log.Address, "://") {
-			d.mistakeAt("log.address").fail("%q is not the path of a socket, and journald has no other address: leave it out, or write log.sink = \"syslog\"", log.Address)
+			d.mistakeAt("log.address").fail("%q is not the path of a socket, and journald has no other address: remove it, or write log.sink = \"syslog\"", log.Address)
 		}
 	}
 }
@@ -161,9 +161,9 @@ func (d *builder) checkStderr() {
 	case log.Stderr == StderrLabel && (log.Sink == SinkFile || log.Sink == SinkCommand || log.Sink == SinkStdout) && !(log.Format == LogText || log.Format == LogJSON):
 		d.mistakeAt("log.stderr", "log.format").fail(`"label" needs records that name the stream: write format = "text" or "json", too, or stderr = "separate"`)
 	case log.StderrFile != "" && log.Stderr != StderrSeparate:
-		d.mistakeAt("log.stderr_file").failKey(`has no meaning without stderr = "separate": write that, too, or leave it out`)
+		d.mistakeAt("log.stderr_file").failKey(`has no meaning without stderr = "separate": write that, too, or remove it`)
 	case d.Replicas > 1 && log.StderrFile != "":
-		d.mistakeAt("log.stderr_file", "replicas").fail("%q would be the log file of %d instances (%s to %s): leave it out, and each has <instance>%s",
+		d.mistakeAt("log.stderr_file", "replicas").fail("%q would be the log file of %d instances (%s to %s): remove it, and each has <instance>%s",
 			log.StderrFile, d.Replicas, d.Instances()[0], d.Instances()[d.Replicas-1], stderrSuffix)
 	}
 }
@@ -172,7 +172,7 @@ func (d *builder) checkStderr() {
 func (d *builder) checkDirect() {
 	for _, name := range []string{"log.max_size", "log.max_age", "log.max_total", "log.keep", "log.compress", "log.overflow", "log.min_free", "ready.line"} {
 		if v, ok := d.set[name]; ok {
-			v.failKey(`has no meaning with log.format = "direct", where the program writes the file itself: leave it out`)
+			v.failKey(`has no meaning with log.format = "direct", where the program writes the file itself: remove it`)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (d *builder) checkProbe(table string, checks []string) bool {
 	tried := slices.Contains([]string{"tcp", "http", "exec"}, strings.TrimPrefix(chosen[0], table+"."))
 	for _, name := range []string{table + ".interval", table + ".timeout"} {
 		if d.isSet(name) && !tried {
-			d.set[name].failKey("has no meaning with %s, which is not tried again and again: leave it out", strings.TrimPrefix(chosen[0], table+"."))
+			d.set[name].failKey("has no meaning with %s, which is not repeated: remove it", strings.TrimPrefix(chosen[0], table+"."))
 		}
 	}
 	return true
@@ -251,7 +251,7 @@ func (l *loader) checkMaxTotal() {
 		}
 	}
 	if worst != nil {
-		l.root.mistakeAt("log_max_total").warn("log_max_total (%s) is less than log.max_size (%s) of %q: with its log alone beyond that, no rotated file of any program is kept; raise it, or lower log.max_size",
+		l.root.mistakeAt("log_max_total").warn("log_max_total (%s) is less than log.max_size (%s) of %q: if its log alone exceeds that, no rotated file of any program is kept; raise it, or lower log.max_size",
 			showSize(most), showSize(worst.Log.MaxSize), worst.Name)
 	}
 }

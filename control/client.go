@@ -34,7 +34,7 @@ const (
 const repeatPause = 20 * time.Millisecond
 
 // errEnded is wrapped by the error of a request whose connection ended before the answer.
-var errEnded = errors.New("it ended before it answered")
+var errEnded = errors.New("the connection ended before the answer")
 
 // ErrNoSuperd is wrapped by the error of a request if no superd listens on the socket.
 var ErrNoSuperd = errors.New("no superd answers")
@@ -296,11 +296,11 @@ func (c *Client) exchange(ctx context.Context, x *exchange, r request) error {
 	switch {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return &Error{Message: fmt.Sprintf("superd on %s does not answer", c.path),
-			Remedy: "see whether it is stopped or the machine is short of something"}
+			Remedy: "check whether it is suspended or the machine is overloaded"}
 	case ended(err), errors.Is(err, syscall.EPIPE):
-		return fmt.Errorf("ask superd on %s: %w", c.path, errEnded)
+		return fmt.Errorf("send request to superd on %s: %w", c.path, errEnded)
 	case err != nil:
-		return fmt.Errorf("ask superd on %s: %w", c.path, err)
+		return fmt.Errorf("send request to superd on %s: %w", c.path, err)
 	}
 	if answer.StatusCode/100 != 2 {
 		body, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
@@ -370,7 +370,7 @@ func (x *exchange) Close() error {
 
 func (c *Client) dial(ctx context.Context) (*exchange, error) {
 	if len(c.path) > MaxSocketPath {
-		return nil, &Error{Message: fmt.Sprintf("socket path %s has %d bytes, the kernel takes %d", c.path, len(c.path), MaxSocketPath),
+		return nil, &Error{Message: fmt.Sprintf("socket path %s has %d bytes, the kernel allows %d", c.path, len(c.path), MaxSocketPath),
 			Remedy: "choose a shorter runtime directory with --runtime-dir"}
 	}
 	var d net.Dialer

@@ -77,20 +77,20 @@ func TestSocketThatMayNotBeConnectedTo(t *testing.T) {
 	if err := os.Chmod(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
 		if os.Geteuid() == 0 {
 			// File access of this thread alone, which ends with this goroutine.
 			runtime.LockOSThread()
 			if err := unix.Setfsuid(65534); err != nil {
-				told <- err
+				result <- err
 				return
 			}
 		}
 		_, err := NewClient(path).Version(t.Context())
-		told <- err
+		result <- err
 	}()
-	if err := <-told; err == nil || !strings.Contains(err.Error(), "become root or the user that superd runs as") {
+	if err := <-result; err == nil || !strings.Contains(err.Error(), "become root or the user that superd runs as") {
 		t.Errorf("version: %v, want advice whom to become", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestStrangeAnswers(t *testing.T) {
 	}{
 		{"refused before it is read", "HTTP/1.1 403 Forbidden\r\nContent-Length: 35\r\n\r\n{\"error\":\"may not\",\"remedy\":\"do x\"}", true, "may not; do x"},
 		{"an error in plain text", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n400 Bad Request", false, "400 Bad Request"},
-		{"nothing", "", false, "ended before it answered"},
+		{"nothing", "", false, "ended before the answer"},
 		{"not HTTP", "SSH-2.0-OpenSSH\r\n\r\n", false, "malformed HTTP"},
 		{"not JSON", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnope", false, "read answer of superd"},
 		{"cut off", "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{", false, "unexpected EOF"},

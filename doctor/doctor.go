@@ -52,9 +52,9 @@ func (r Report) Print(w io.Writer) error {
 			fmt.Fprintf(&b, "%-8s %-*s    %s\n", "", width, "", line)
 		}
 	}
-	summary := "superd runs here"
+	summary := "superd can run here"
 	if !r.OK {
-		summary = "superd does not run here: what is MISSING is needed"
+		summary = "superd can't run here: it needs what is MISSING"
 	}
 	fmt.Fprintln(&b, summary)
 	_, err := io.WriteString(w, b.String())
@@ -83,7 +83,7 @@ func (f Finding) consequences() (lines []string) {
 		lines = append(lines, "instead: "+f.Instead)
 	}
 	if len(f.Keys) > 0 {
-		lines = append(lines, "can't be kept: "+strings.Join(f.Keys, ", "))
+		lines = append(lines, "no effect: "+strings.Join(f.Keys, ", "))
 	}
 	if f.Remedy != "" {
 		lines = append(lines, "remedy: "+f.Remedy)
@@ -95,6 +95,6 @@ func (f Finding) consequences() (lines []string) {
 type MissingError struct{ Finding }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%s: superd needs it to %s; %s (`superd doctor` shows all that it needs)",
+	return fmt.Sprintf("%s: superd needs it to %s; %s (`superd doctor` lists what superd needs)",
 		e.Finding.Error, e.For, e.Remedy)
 }

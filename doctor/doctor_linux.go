@@ -10,11 +10,11 @@ import (
 
 	"superd/internal/privilege"
 	"superd/pidfd"
-	"superd/procs"
+	"superd/procs/linux/cgroup"
 )
 
 const (
-	allow     = "allow it in the filter of system calls (seccomp) of the container or service"
+	allow     = "allow it in the system call filter (seccomp) of the container or service"
 	allowNew  = allow + ", or use a newer kernel"
 	needLinux = "superd needs Linux 5.4 or newer; " + allow
 )
@@ -52,11 +52,11 @@ func Examine() Report {
 func needed() []Finding {
 	all := []Finding{
 		// The first two, as [Examine] expects.
-		try("eventfd2", "wake its event loops, and Go's runtime its own", func() error {
+		try("eventfd2", "wake event loops", func() error {
 			return closed(unix.Eventfd(0, unix.EFD_CLOEXEC))
 		}),
 		try("epoll_create1", "wait for descriptors", func() error { return closed(unix.EpollCreate1(unix.EPOLL_CLOEXEC)) }),
-		try("socketpair", "have keeper and supervisor talk", func() error {
+		try("socketpair", "connect keeper and supervisor", func() error {
 			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 			if err == nil {
 				unix.Close(pair[0])
@@ -64,11 +64,11 @@ func needed() []Finding {
 			}
 			return err
 		}),
-		try("prctl", "be the parent of what its programs leave (PR_SET_CHILD_SUBREAPER)", func() error {
+		try("prctl", "become the parent of orphans (PR_SET_CHILD_SUBREAPER)", func() error {
 			var is int32
 			return prctlSubreaper(&is)
 		}),
-		try("pidfd", "follow a process from its birth to its end", func() error { return pidfd.Probe().Pidfd }),
+		try("pidfd", "follow a process from start to end", func() error { return pidfd.Probe().Pidfd }),
 	}
 	for i := range all {
 		all[i].Needed = true
@@ -79,7 +79,7 @@ func needed() []Finding {
 
 // procMounted checks that /proc belongs to superd's PID namespace.
 func procMounted() Finding {
-	f := Finding{Name: "/proc", Works: true, Needed: true, For: "tell processes apart and find those of a program"}
+	f := Finding{Name: "/proc", Works: true, Needed: true, For: "identify processes and find those of a program"}
 	switch self, err := os.Readlink("/proc/self"); {
 	case err != nil:
 		f.Works, f.Error = false, err.Error()
@@ -98,19 +98,19 @@ func calls() []Finding {
 		}
 		return f
 	}
-	own := try("unshare or close_range", "hand descriptors to another binary unseen by its threads", ownTable)
+	own := try("unshare or close_range", "pass descriptors to another binary, hidden from other threads", ownTable)
 	own.Remedy = allow
 	return []Finding{
-		optional(try("epoll_pwait2", "keep timers to the microsecond", epollPwait2), "timers are kept to the millisecond"),
-		optional(try("timerfd_create", "notice a supervisor that is stuck, and that the clock was set", func() error {
+		optional(try("epoll_pwait2", "set timers to the microsecond", epollPwait2), "timers are set to the millisecond"),
+		optional(try("timerfd_create", "detect a hung supervisor and a set clock", func() error {
 			return closed(unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC))
-		}), "the keeper ends no supervisor that is stuck; schedules look at the clock now and then"),
-		optional(try("memfd_create", "have the keeper run a new binary, too", func() error {
+		}), "the keeper does not end a hung supervisor; schedules poll the clock"),
+		optional(try("memfd_create", "upgrade the keeper, too", func() error {
 			return closed(unix.MemfdCreate("superd-doctor", unix.MFD_CLOEXEC))
-		}), "after an upgrade the keeper goes on with its old binary"),
-		optional(try("splice", "move output into files without a copy", func() error { return splice() }), "output is read and written"),
-		optional(try("tee", "look at output that stays in its pipe", tee), "output is read and written"),
-		optional(own, "no program may be born while superd executes a new binary"),
+		}), "after an upgrade the keeper continues with its old binary"),
+		optional(try("splice", "move output into files without a copy", func() error { return splice() }), "output is copied"),
+		optional(try("tee", "examine output without taking it from its pipe", tee), "output is copied"),
+		optional(own, "no program starts while superd executes a new binary"),
 	}
 }
 
@@ -125,10 +125,10 @@ func rights() []Finding {
 	files := limitOf("nofile", unix.RLIMIT_NOFILE)
 	core := limitOf("core", unix.RLIMIT_CORE)
 	cgroups := Finding{Name: "cgroups", Works: true, For: "give each program a cgroup of its own"}
-	controllers, err := procs.TryCgroups()
+	controllers, err := cgroup.Try()
 	if err != nil {
 		cgroups.Works, cgroups.Error = false, err.Error()
-		cgroups.Instead = "the processes of a program are looked for in /proc"
+		cgroups.Instead = "processes are found by scanning /proc"
 		cgroups.Keys = []string{"limits.memory", "limits.cpu", "limits.tasks"}
 		cgroups.Remedy = "give superd a cgroup v2 directory that it may write (systemd: Delegate=yes)"
 	}
@@ -137,7 +137,7 @@ func rights() []Finding {
 		return all
 	}
 	for _, c := range []struct{ controller, key string }{{"memory", "memory"}, {"cpu", "cpu"}, {"pids", "tasks"}} {
-		f := Finding{Name: "cgroup " + c.controller, Works: true, For: "keep limits." + c.key}
+		f := Finding{Name: "cgroup " + c.controller, Works: true, For: "apply limits." + c.key}
 		if err := controllers[c.controller]; err != nil {
 			f.Works, f.Error, f.Keys = false, err.Error(), []string{"limits." + c.key}
 		}

@@ -13,7 +13,7 @@ const (
 // An exitList holds the exits of processes that no supervisor has acknowledged, oldest first.
 type exitList struct {
 	exits []Exit
-	told  int // how many were sent to this supervisor
+	sent  int // how many were sent to this supervisor
 }
 
 func (l *exitList) add(e Exit) {
@@ -35,21 +35,21 @@ func (l *exitList) acknowledge(value string) {
 
 func (l *exitList) remove(i int) {
 	l.exits = slices.Delete(l.exits, i, i+1)
-	if i < l.told {
-		l.told--
+	if i < l.sent {
+		l.sent--
 	}
 }
 
-// untold returns the next message with exits not yet sent; told must be called when it is sent, and
+// unsent returns the next message with exits not yet sent; sent must be called when it is sent, and
 // is nil if there are none.
-func (l *exitList) untold() (lines string, told func()) {
-	if l.told == len(l.exits) {
+func (l *exitList) unsent() (lines string, sent func()) {
+	if l.sent == len(l.exits) {
 		return "", nil
 	}
-	next := l.exits[l.told:min(l.told+exitsAtATime, len(l.exits))]
+	next := l.exits[l.sent:min(l.sent+exitsAtATime, len(l.exits))]
 	text := make([]string, len(next))
 	for i, e := range next {
 		text[i] = e.line()
 	}
-	return strings.Join(text, "\n"), func() { l.told += len(next) }
+	return strings.Join(text, "\n"), func() { l.sent += len(next) }
 }

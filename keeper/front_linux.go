@@ -59,14 +59,14 @@ func RunFront(o FrontOptions) (status int, err error) {
 	}
 	l, err := loop.New()
 	if err != nil {
-		return 0, fmt.Errorf("stay in the terminal: %w", err)
+		return 0, fmt.Errorf("start front process: %w", err)
 	}
 	f := &front{options: o, loop: l, socket: pair[0], receiver: fdstore.NewReceiver(pair[0]), status: -1}
-	if _, err := l.Root().OnReadable(f.socket, f.hear); err != nil {
-		return 0, fmt.Errorf("stay in the terminal: %w", err)
+	if _, err := l.Root().OnReadable(f.socket, f.onMessage); err != nil {
+		return 0, fmt.Errorf("start front process: %w", err)
 	}
 	if err := o.Signals.Watch(l.Root(), f.onSignal); err != nil {
-		return 0, fmt.Errorf("stay in the terminal: %w", err)
+		return 0, fmt.Errorf("start front process: %w", err)
 	}
 	if err := l.Run(); err != nil {
 		return 0, err
@@ -108,23 +108,23 @@ type front struct {
 func (f *front) onSignal(sig syscall.Signal) {
 	line := signalLine(sig)
 	switch {
-	case !handedOn(sig):
+	case !isPassedOn(sig):
 		return // the socket shows the end of the keeper
 	case sig == unix.SIGHUP && f.options.Terminal.HungUp():
 		line = keyHangup + "=1"
 	}
 	if sent, err := fdstore.Send(f.socket, line); err != nil || !sent {
-		f.options.Log.Error("signal not handed on to superd's keeper", "signal", unix.SignalName(sig), "error", err)
+		f.options.Log.Error("signal not passed on to superd's keeper", "signal", unix.SignalName(sig), "error", err)
 	}
 }
 
-// hear handles messages of the keeper.
-func (f *front) hear() {
+// onMessage handles messages of the keeper.
+func (f *front) onMessage() {
 	for {
 		m, ok, err := f.receiver.Next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				f.options.Log.Error("superd's keeper can't be heard", "error", err)
+				f.options.Log.Error("messages of superd's keeper not received", "error", err)
 			}
 			f.loop.Stop()
 			return
@@ -149,13 +149,13 @@ func (k *Keeper) openFront() error {
 		return nil
 	}
 	from := fdstore.NewReceiver(k.front)
-	var heard *loop.Watch
-	hear := func() {
+	var incoming *loop.Watch
+	onMessage := func() {
 		for {
 			m, ok, err := from.Next()
 			if err != nil { // it has ended, by an uncatchable signal
-				heard.Stop()
-				k.log.Warn("the process that superd's terminal knows has ended: superd ends, too")
+				incoming.Stop()
+				k.log.Warn("the front process has ended: superd ends, too")
 				k.askToStop(unix.SIGHUP)
 				return
 			}
@@ -167,19 +167,19 @@ func (k *Keeper) openFront() error {
 				case keySignal:
 					k.onSignal(syscall.Signal(number(value)))
 				case keyHangup:
-					k.log.Warn("superd's terminal has gone: superd ends, too")
+					k.log.Warn("superd's terminal was closed: superd ends, too")
 					k.askToStop(unix.SIGHUP)
 				}
 			}
 		}
 	}
 	var err error
-	heard, err = k.loop.Root().OnReadable(k.front, hear)
+	incoming, err = k.loop.Root().OnReadable(k.front, onMessage)
 	return err
 }
 
-// tellFront sends a message to the front process, if there is one.
-func (k *Keeper) tellFront(key, value string) {
+// sendFront sends a message to the front process, if there is one.
+func (k *Keeper) sendFront(key, value string) {
 	if k.front >= 0 {
 		_, _ = fdstore.Send(k.front, key+"="+value) // an error means that it has ended
 	}

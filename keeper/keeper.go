@@ -73,7 +73,7 @@ type Keeper struct {
 	// Supervisor's end, open here, too, so that unread messages stay for the next one
 	theirs   int
 	receiver *fdstore.Receiver
-	hears    *loop.Watch // watch of channel; stopped while messages may gather
+	incoming *loop.Watch // watch of channel; stopped while messages may gather
 	unread   *fdstore.Receiver
 	store    fdstore.Store
 	exits    exitList
@@ -81,20 +81,20 @@ type Keeper struct {
 	pacer    *gcpacer.Pacer // nil until a supervisor is ready
 	trial    trial
 
-	supervisor *pidfd.Process // nil: none is running
-	scope      *loop.Scope    // scope of the running supervisor
-	listening  bool           // a supervisor runs or is being started
-	started    time.Duration
-	restart    *loop.Timer // nil: none is due
-	crashes    int         // consecutive crashes
-	newborn    bool        // there was no keeper before
-	everReady  bool
-	life       life
-	signals    []syscall.Signal // signals for which the socket had no room
-	told       []syscall.Signal // signals sent that the supervisor has not acknowledged
-	stop       stopRequest
-	alone      *lonely // nil while a supervisor runs, or may be started
-	status     int     // exit status of the keeper
+	supervisor     *pidfd.Process // nil: none is running
+	scope          *loop.Scope    // scope of the running supervisor
+	listening      bool           // a supervisor runs or is being started
+	started        time.Duration
+	restart        *loop.Timer // nil: none is due
+	crashes        int         // consecutive crashes
+	newborn        bool        // there was no keeper before
+	everReady      bool
+	life           life
+	signals        []syscall.Signal // signals for which the socket had no room
+	unacknowledged []syscall.Signal // signals sent that the supervisor has not acknowledged
+	stop           stopRequest
+	alone          *lonely // nil while a supervisor runs, or may be started
+	status         int     // exit status of the keeper
 }
 
 // A life is what a supervisor has reported so far.
@@ -111,16 +111,16 @@ const gatherPause = 5 * time.Millisecond
 
 // listen watches the supervisor's messages.
 func (k *Keeper) listen() (err error) {
-	k.hears, err = k.loop.Root().OnReadable(k.channel, k.hear)
+	k.incoming, err = k.loop.Root().OnReadable(k.channel, k.onMessage)
 	return err
 }
 
-// hear reads the supervisor's messages, and watches for more after gatherPause.
-func (k *Keeper) hear() {
-	k.hears.Stop()
+// onMessage reads the supervisor's messages, and watches for more after gatherPause.
+func (k *Keeper) onMessage() {
+	k.incoming.Stop()
 	k.loop.Root().After(gatherPause, func() {
 		if err := k.listen(); err != nil { // fails only without the watch that open has set on it
-			k.log.Error("keeper can't hear the supervisor", "error", err)
+			k.log.Error("keeper can't receive from the supervisor", "error", err)
 		}
 	})
 	k.receive()
@@ -131,14 +131,14 @@ func (k *Keeper) receive() {
 	for {
 		m, ok, err := k.receiver.Next()
 		if err != nil && !errors.Is(err, io.EOF) {
-			k.log.Error("keeper can't hear the supervisor", "error", err)
+			k.log.Error("keeper can't receive from the supervisor", "error", err)
 		}
 		if err != nil || !ok {
 			break
 		}
 		k.handle(m)
 	}
-	k.tell()
+	k.sendPending()
 }
 
 func (k *Keeper) handle(m fdstore.Message) {
@@ -163,8 +163,8 @@ func (k *Keeper) handle(m fdstore.Message) {
 		case keyAcknowledge:
 			k.exits.acknowledge(value)
 		case keySignalled:
-			if i := slices.Index(k.told, syscall.Signal(number(value))); i >= 0 {
-				k.told = slices.Delete(k.told, i, i+1)
+			if i := slices.Index(k.unacknowledged, syscall.Signal(number(value))); i >= 0 {
+				k.unacknowledged = slices.Delete(k.unacknowledged, i, i+1)
 			}
 		case "FDSTORE", "FDSTOREREMOVE", "FDNAME", "FDPOLL":
 		case "READY":
@@ -187,38 +187,38 @@ func (k *Keeper) handle(m fdstore.Message) {
 	}
 }
 
-// tell sends the supervisor all that is not yet sent. A supervisor that is being started finds it
-// in the socket.
-func (k *Keeper) tell() {
+// sendPending sends the supervisor all that is not yet sent. A supervisor that is being started
+// finds it in the socket.
+func (k *Keeper) sendPending() {
 	if !k.listening {
 		return
 	}
-	if k.stop.untold {
+	if k.stop.unsent {
 		if !k.send(fmt.Sprintf("%s=%d", keyStop, int(k.stop.signal))) {
 			return
 		}
-		k.stop.untold = false
+		k.stop.unsent = false
 	}
 	for len(k.signals) > 0 {
 		if !k.send(signalLine(k.signals[0])) {
 			return
 		}
-		k.told = append(k.told, k.signals[0])
+		k.unacknowledged = append(k.unacknowledged, k.signals[0])
 		k.signals = k.signals[1:]
 	}
 	for {
-		lines, told := k.exits.untold()
-		if told == nil || !k.send(lines) {
+		lines, unacknowledged := k.exits.unsent()
+		if unacknowledged == nil || !k.send(lines) {
 			return
 		}
-		told()
+		unacknowledged()
 	}
 }
 
 func (k *Keeper) send(lines string) bool {
 	sent, err := fdstore.Send(k.channel, lines)
 	if err != nil {
-		k.log.Error("keeper can't reach the supervisor", "error", err)
+		k.log.Error("keeper can't send to the supervisor", "error", err)
 	}
 	if sent {
 		k.watchdog.sent()
@@ -229,7 +229,7 @@ func (k *Keeper) send(lines string) bool {
 // onSignal forwards a signal as a message: a supervisor that is being started would miss a real one
 // or die of it.
 func (k *Keeper) onSignal(sig syscall.Signal) {
-	if !handedOn(sig) {
+	if !isPassedOn(sig) {
 		k.sweep()
 		return
 	}
@@ -241,11 +241,11 @@ func (k *Keeper) onSignal(sig syscall.Signal) {
 		return // superd outlives its terminal, as with nohup(1)
 	}
 	k.signals = append(k.signals, sig)
-	k.tell()
+	k.sendPending()
 }
 
-// handedOn reports whether a signal is forwarded to the supervisor.
-func handedOn(sig syscall.Signal) bool { return sig != syscall.SIGCHLD && sig != syscall.SIGPIPE }
+// isPassedOn reports whether a signal is forwarded to the supervisor.
+func isPassedOn(sig syscall.Signal) bool { return sig != syscall.SIGCHLD && sig != syscall.SIGPIPE }
 
 // ended decides what follows the end of the supervisor.
 //
@@ -265,11 +265,11 @@ func (k *Keeper) ended(exit pidfd.Exit) {
 		k.crashes = 0
 	}
 	if k.trial.end() {
-		k.log.Error("superd's new binary ended before it was ready: the old one is started again")
+		k.log.Error("superd's new binary ended before it was ready: the old one is restarted")
 	}
 	k.crashes++
 	pause := k.pause()
-	k.log.Error("superd crashed, it is started again", "exit", exit.String(), "restart_in", pause)
+	k.log.Error("superd crashed: it is restarted", "exit", exit.String(), "restart_in", pause)
 	k.startAfter(pause)
 }
 

@@ -52,7 +52,7 @@ func Run(o Options) (status int, err error) {
 	if err := k.loop.Run(); err != nil {
 		return 0, err
 	}
-	k.tellFront(keyExit, strconv.Itoa(k.status))
+	k.sendFront(keyExit, strconv.Itoa(k.status))
 	return k.status, nil
 }
 
@@ -108,7 +108,7 @@ func (k *Keeper) showRuntimeDir() {
 	dir := k.runtimeDir()
 	SetTitle(keeperTitle, dir)
 	if dir != "" {
-		k.tellFront(keyRuntimeDir, dir)
+		k.sendFront(keyRuntimeDir, dir)
 	}
 }
 
@@ -120,8 +120,8 @@ func (k *Keeper) start() {
 	if !k.first() {
 		k.send(keyResume + "=1")
 	}
-	k.stop.untold = k.stop.signal != 0
-	k.tell() // before it runs, so that it finds all of it when it first reads
+	k.stop.unsent = k.stop.signal != 0
+	k.sendPending() // before it runs, so that it finds all of it when it first reads
 	files := k.store.Files()
 	files[linkFile] = k.theirs
 	if k.front >= 0 {
@@ -193,15 +193,15 @@ func (k *Keeper) reap() {
 // has not acknowledged for the next one.
 func (k *Keeper) takeBack() {
 	k.listening = false
-	k.exits.told = 0
+	k.exits.sent = 0
 	for {
 		if _, ok, err := k.unread.Next(); err != nil || !ok {
 			break
 		}
 	}
 	// A stop request is sent to the next supervisor in any case.
-	k.signals = slices.DeleteFunc(append(k.told, k.signals...), isStop)
-	k.told = nil
+	k.signals = slices.DeleteFunc(append(k.unacknowledged, k.signals...), isStop)
+	k.unacknowledged = nil
 }
 
 // sweep reaps the children that have ended and records their exits. They are orphans of a
@@ -220,14 +220,14 @@ func (k *Keeper) sweep() {
 			continue
 		}
 		start := startOf(pid) // only while it is a zombie
-		exit, _, err := pidfd.ReapStranger(pid)
+		exit, _, err := pidfd.ReapUnknown(pid)
 		if err != nil {
 			k.log.Error("orphan not reaped", "error", err)
 			break
 		}
 		k.exits.add(Exit{pid, start, waitStatus(exit)})
 	}
-	k.tell()
+	k.sendPending()
 }
 
 // startOf returns the start time of a process, 0 if unknown.
@@ -244,6 +244,6 @@ func startOf(pid int) uint64 {
 // forward sends to the manager above the lines that are for it.
 func (k *Keeper) forward(lines []string) {
 	if len(lines) > 0 {
-		k.manager.Tell(strings.Join(lines, "\n"))
+		k.manager.Send(strings.Join(lines, "\n"))
 	}
 }

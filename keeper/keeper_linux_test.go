@@ -192,17 +192,17 @@ var scenarios = map[string]func(*rig){
 		}
 		r.end(0)
 	},
-	"tells again": func(r *rig) {
-		told := 0
+	"sends again": func(r *rig) {
+		n := 0
 		r.loop.Root().Every(time.Millisecond, func() {
 			if unread, err := unix.IoctlGetInt(r.link.socket, unix.SIOCOUTQ); err != nil || unread > 0 {
 				return
 			}
-			r.note("heard %d", told)
-			if told++; told == 4 {
+			r.note("got %d", n)
+			if n++; n == 4 {
 				r.end(0)
 			}
-			r.link.Tell("STATUS=well")
+			r.link.Send("STATUS=well")
 		})
 	},
 	"signals": func(r *rig) {
@@ -239,7 +239,7 @@ var scenarios = map[string]func(*rig){
 		case 2, 3: // the keeper reports now or later
 			seen := 0
 			r.link.Watch(r.loop.Root(), 0, Listener{Exit: func(e Exit) {
-				r.note("%d is told: exit %d of %d, start known: %t", r.n, e.Status.ExitStatus(), e.Pid, e.Start > 0)
+				r.note("%d gets: exit %d of %d, start known: %t", r.n, e.Status.ExitStatus(), e.Pid, e.Start > 0)
 				if r.n == 3 || e.Status.ExitStatus() == 41 {
 					r.link.Acknowledge(e.Pid, e.Start)
 				}
@@ -410,7 +410,7 @@ func TestKeeper(t *testing.T) {
 		{"announced", 7, 1, nil},
 		{"crashes", 3, 5, nil},
 		{"descriptors", 0, 3, []string{`has []`, `has ["1 of 1" "2 of 2" "3 of 3"]`, `has ["1 of 1" "3 of 3"]`}},
-		{"tells again", 0, 1, []string{"heard 0", "heard 1", "heard 2", "heard 3"}},
+		{"sends again", 0, 1, []string{"got 0", "got 1", "got 2", "got 3"}},
 		{"signals", 0, 2, nil},
 		{"orphans", 0, 4, []string{"left are 0"}},
 		{"a turn without an end", 0, 2, nil},
@@ -418,7 +418,7 @@ func TestKeeper(t *testing.T) {
 		{"stopped", 0, 2, []string{"signal 1"}},
 		{"upgrade", 6, 5, []string{"1 runs keeper.test with 0 files, resumes: false", "2 runs keeper.test with 1 files, resumes: true",
 			"3 runs keeper.test with 1 files, resumes: true", "4 runs new with 1 files, resumes: true", "5 runs new with 1 files, resumes: true", "keeper runs new"}},
-		{"a stop during an upgrade", 4, 2, []string{"a signal has just arrived"}},
+		{"a stop during an upgrade", 4, 2, []string{"a signal has arrived"}},
 		{"keeper is killed", -1, 3, []string{"has 0", "gone", "has 1", "has 1", "ends"}},
 	}
 	for _, tt := range tests {
@@ -442,16 +442,16 @@ func TestKeeper(t *testing.T) {
 					t.Errorf("each signal is to come once:\n%s%s", notes, messages)
 				}
 			case "a turn without an end", "does not come up", "stopped":
-				if !strings.Contains(messages, "goroutine ") || !strings.Contains(messages, "superd is stuck") {
+				if !strings.Contains(messages, "goroutine ") || !strings.Contains(messages, "superd hangs") {
 					t.Errorf("the stuck supervisor has not written down its goroutines:\n%s", messages)
 				}
 			case "orphans":
-				for _, want := range []string{"2 is told: exit 41 of ", "2 is told: exit 42 of ", "3 is told: exit 42 of "} {
+				for _, want := range []string{"2 gets: exit 41 of ", "2 gets: exit 42 of ", "3 gets: exit 42 of "} {
 					if strings.Count(notes, want) != 1 {
 						t.Errorf("not once: %q\n%s%s", want, notes, messages)
 					}
 				}
-				if strings.Contains(notes, "start known: false") || strings.Contains(notes, "3 is told: exit 41") {
+				if strings.Contains(notes, "start known: false") || strings.Contains(notes, "3 gets: exit 41") {
 					t.Errorf("notes:\n%s", notes)
 				}
 			case "keeper is killed":
@@ -518,14 +518,14 @@ func TestForward(t *testing.T) {
 
 // TestExitsAreToldAgain: exits reported to a supervisor and not acknowledged are reported again to
 // the binary that it executes.
-func TestExitsAreToldAgain(t *testing.T) {
+func TestExitsAreSentAgain(t *testing.T) {
 	v := loop.NewVirtual(1)
 	k := &Keeper{manager: fdstore.Noop(), scope: v.Root(), options: Options{Trial: time.Hour}}
 	k.exits.add(Exit{Pid: 7, Start: 8})
-	_, told := k.exits.untold()
-	told()
+	_, n := k.exits.unsent()
+	n()
 	k.handle(fdstore.Message{Lines: []string{keyUpgrade + "=1"}})
-	if lines, _ := k.exits.untold(); lines != (Exit{Pid: 7, Start: 8}).line() {
+	if lines, _ := k.exits.unsent(); lines != (Exit{Pid: 7, Start: 8}).line() {
 		t.Errorf("the next one is told %q", lines)
 	}
 }

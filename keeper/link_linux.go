@@ -69,7 +69,7 @@ func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 	if pid > 0 && os.Getppid() == pid {
 		if socket < 0 {
 			return nil, fmt.Errorf("join keeper: %s says that the parent, process %d, is superd's keeper, "+
-				"but it has handed over no socket of its own: start superd without that variable", keeperVariable, pid)
+				"but it has passed no socket: start superd without that variable", keeperVariable, pid)
 		}
 		l.keeper, l.socket, l.timer = pid, socket, timer
 	} else {
@@ -144,14 +144,14 @@ func (l *Link) Exits() []Exit {
 // Acknowledge confirms to the keeper that the exit of a process is recorded.
 func (l *Link) Acknowledge(pid int, start uint64) {
 	if l.socket >= 0 {
-		l.Tell(acknowledgeLine(pid, start))
+		l.Send(acknowledgeLine(pid, start))
 	}
 }
 
 // Announce sends the keeper the status with which superd ends for good.
 func (l *Link) Announce(status int) {
 	if l.socket >= 0 {
-		l.Tell(fmt.Sprintf("%s=%d", keyExit, status))
+		l.Send(fmt.Sprintf("%s=%d", keyExit, status))
 	}
 }
 
@@ -174,15 +174,15 @@ func (l *Link) Watch(scope *loop.Scope, limit time.Duration, to Listener) error 
 		for _, sig := range received {
 			// Before the call: a signal that crashes the supervisor must not be delivered
 			// repeatedly.
-			l.Tell(fmt.Sprintf("%s=%d", keySignalled, int(sig)))
+			l.Send(fmt.Sprintf("%s=%d", keySignalled, int(sig)))
 			to.Signal(sig)
 		}
 	}
-	var heard, gone *loop.Watch
+	var incoming, gone *loop.Watch
 	var err error
-	heard, err = scope.OnReadable(l.socket, func() {
+	incoming, err = scope.OnReadable(l.socket, func() {
 		if !l.listen() {
-			heard.Stop() // the hangup reports the keeper's end
+			incoming.Stop() // the hangup reports the keeper's end
 		}
 		deliver()
 	})
@@ -248,13 +248,13 @@ func (l *Link) listen() bool {
 
 // ErrSignalled says that another program was not executed since a signal has arrived and would be
 // lost. The signal will be delivered.
-var ErrSignalled = errors.New("a signal has just arrived")
+var ErrSignalled = errors.New("a signal has arrived")
 
 // Upgrade executes another binary in this process, with the stored descriptors and the link. It
 // returns only on failure; then nothing has changed. Queued messages would be lost: see Idle. With
 // a keeper a failed upgrade is reverted: see trial.
 func (l *Link) Upgrade(binary string, args, env []string) error {
-	files := l.Kept()
+	files := l.Stored()
 	if l.keeper > 0 {
 		files[linkFile] = l.socket
 		env = append(slices.Clip(env), fmt.Sprintf("%s=%d", keeperVariable, l.Pid()))
@@ -262,16 +262,16 @@ func (l *Link) Upgrade(binary string, args, env []string) error {
 			files[watchdogFile] = l.timer
 			newGuard(l.timer, 0).end() // this turn does not end
 		}
-		l.Tell(keyUpgrade + "=1")
+		l.Send(keyUpgrade + "=1")
 	} else {
-		env = childrenTold(env, l.children)
+		env = withChildrenVariable(env, l.children)
 	}
 	err := errUnheard
 	if l.Idle() {
 		err = l.exec(binary, args, env, files)
 	}
 	if l.keeper > 0 {
-		l.Tell(keyUpgrade + "=0")
+		l.Send(keyUpgrade + "=0")
 	}
 	return err
 }
@@ -284,16 +284,16 @@ func (l *Link) TakeRole(args, env []string) error {
 		return err
 	}
 	// Any children were started by superd.
-	return l.exec(path, args, childrenTold(env, false), l.Kept())
+	return l.exec(path, args, withChildrenVariable(env, false), l.Stored())
 }
 
-var errUnheard = errors.New("the keeper does not hear")
+var errUnheard = errors.New("the keeper does not read")
 
 // exec executes a program in this process. Signals that arrive meanwhile do not kill it.
 func (l *Link) exec(path string, args, env []string, files map[string]int) error {
 	arrived, release := l.caught.Hold()
 	defer release()
-	if slices.ContainsFunc(arrived, handedOn) {
+	if slices.ContainsFunc(arrived, isPassedOn) {
 		return ErrSignalled
 	}
 	return fdstore.Exec(path, args, l.caught.Environment(env), files, l.openFiles)

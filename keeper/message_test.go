@@ -34,9 +34,9 @@ func TestExitList(t *testing.T) {
 	for pid := range maxExits + 2 {
 		l.add(Exit{Pid: pid, Start: 7, Status: syscall.WaitStatus(0)})
 	}
-	tell := func() (count int, first string) {
+	send := func() (count int, first string) {
 		for {
-			lines, told := l.untold()
+			lines, sent := l.unsent()
 			if lines == "" {
 				return count, first
 			}
@@ -44,24 +44,24 @@ func TestExitList(t *testing.T) {
 				first, _, _ = strings.Cut(lines, "\n")
 			}
 			count += strings.Count(lines, "\n") + 1
-			told()
+			sent()
 		}
 	}
-	if n, first := tell(); n != maxExits || first != "X_SUPERD_EXITED=2,7,0" {
+	if n, first := send(); n != maxExits || first != "X_SUPERD_EXITED=2,7,0" {
 		t.Errorf("told are %d, first %s, want the newest %d", n, first, maxExits)
 	}
-	if n, _ := tell(); n != 0 {
+	if n, _ := send(); n != 0 {
 		t.Errorf("%d are told again", n)
 	}
 	l.acknowledge("2,7")
 	l.acknowledge("3,8") // another process of that pid
 	l.acknowledge("junk")
 	l.add(Exit{Pid: 1, Start: 9})
-	if n, first := tell(); n != 1 || first != "X_SUPERD_EXITED=1,9,0" {
+	if n, first := send(); n != 1 || first != "X_SUPERD_EXITED=1,9,0" {
 		t.Errorf("told are %d, first %s, want the new one", n, first)
 	}
-	l.told = 0 // the next supervisor
-	if n, first := tell(); n != maxExits || first != "X_SUPERD_EXITED=3,7,0" {
+	l.sent = 0 // the next supervisor
+	if n, first := send(); n != maxExits || first != "X_SUPERD_EXITED=3,7,0" {
 		t.Errorf("the next is told %d, first %s", n, first)
 	}
 }

@@ -11,16 +11,16 @@ import (
 // runtimeFile is the name of the stored runtime directory.
 const runtimeFile = "runtime"
 
-// KeepRuntimeDir stores the runtime directory for the next supervisor, since the configuration file
+// StoreRuntimeDir stores the runtime directory for the successor, since the configuration file
 // that names it may change.
-func (l *Link) KeepRuntimeDir(path string) error {
+func (l *Link) StoreRuntimeDir(path string) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("keep runtime directory: %w", &os.PathError{Op: "open", Path: path, Err: err})
+		return fmt.Errorf("store runtime directory: %w", &os.PathError{Op: "open", Path: path, Err: err})
 	}
 	if err := l.Store(runtimeFile, fd); err != nil {
 		unix.Close(fd)
-		return fmt.Errorf("keep runtime directory: %w", err)
+		return fmt.Errorf("store runtime directory: %w", err)
 	}
 	return nil // stays open while it is stored
 }

@@ -25,7 +25,7 @@ const (
 // request.
 type stopRequest struct {
 	signal syscall.Signal // 0: no request
-	untold bool           // not yet sent to the supervisor
+	unsent bool           // not yet sent to the supervisor
 	at     time.Duration
 	upTo   time.Duration // when the last supervisor ended that had become ready
 }
@@ -45,11 +45,11 @@ func (k *Keeper) askToStop(sig syscall.Signal) {
 			k.alone.kill()
 		}
 	case k.listening && !isStop(sig):
-		k.stop.untold = true
-		k.tell()
+		k.stop.unsent = true
+		k.sendPending()
 	case k.listening:
 		k.signals = append(k.signals, sig)
-		k.tell()
+		k.sendPending()
 	case insists:
 		k.endAlone()
 		k.alone.kill()
@@ -77,9 +77,9 @@ func (k *Keeper) tooLate() bool {
 // keeper reaps. If it had children before it ran superd, it spares those without environment tags
 // of superd.
 type lonely struct {
-	k      *Keeper
-	told   map[int]bool // pids that received SIGTERM
-	spared map[int]bool // pids of spared processes, which may not be superd's
+	k         *Keeper
+	signalled map[int]bool // pids that received SIGTERM
+	spared    map[int]bool // pids of spared processes, which may not be superd's
 	// spared processes whose tags could not be read at the last look
 	undecided int
 	killing   bool
@@ -91,11 +91,11 @@ type lonely struct {
 
 // endAlone starts ending the processes of superd.
 func (k *Keeper) endAlone() {
-	k.log.Error("no supervisor comes up to stop the programs: the keeper ends them, in no order",
+	k.log.Error("no supervisor starts to stop the programs: the keeper ends them, in no order",
 		"signal", "SIGTERM", "sigkill_after", aloneGrace)
 	k.restart.Stop()
 	k.restart = nil
-	a := &lonely{k: k, runtimeDir: k.runtimeDir(), told: map[int]bool{}, spared: map[int]bool{}, until: k.loop.Now() + aloneGrace}
+	a := &lonely{k: k, runtimeDir: k.runtimeDir(), signalled: map[int]bool{}, spared: map[int]bool{}, until: k.loop.Now() + aloneGrace}
 	k.alone = a
 	a.ticker = k.loop.Root().Every(aloneLook, a.look)
 	a.look()
@@ -107,7 +107,7 @@ func (a *lonely) kill() {
 		return
 	}
 	a.killing, a.until = true, a.k.loop.Now()+alonePatience
-	a.k.log.Warn("what still runs is killed")
+	a.k.log.Warn("remaining processes are killed")
 	a.look()
 }
 
@@ -119,15 +119,15 @@ func (a *lonely) look() {
 	switch {
 	case len(living) == 0 && a.undecided == 0, late && a.killing:
 		if len(living) > 0 {
-			a.k.log.Error("processes left behind: SIGKILL does not end them", "pids", pidsOf(living))
+			a.k.log.Error("processes left behind: unkillable", "pids", pidsOf(living))
 		}
 		if len(a.spared) > 0 {
-			a.k.log.Warn("processes are left alone: it is not certain that superd has started them, as it had children before it was superd",
+			a.k.log.Warn("processes left alone: they may not be of superd, which inherited children",
 				"pids", slices.Sorted(maps.Keys(a.spared)))
 		}
 		a.ticker.Stop()
 		a.k.status = 1
-		a.k.log.Error("superd has ended without a supervisor: the next one starts the programs as after a crash")
+		a.k.log.Error("superd has ended without a supervisor: its successor starts the programs as after a crash")
 		a.k.loop.Stop()
 		return
 	case late:
@@ -137,8 +137,8 @@ func (a *lonely) look() {
 	for _, p := range living {
 		if a.killing {
 			p.signal(syscall.SIGKILL)
-		} else if !a.told[p.pid] {
-			a.told[p.pid] = true
+		} else if !a.signalled[p.pid] {
+			a.signalled[p.pid] = true
 			p.signal(syscall.SIGTERM)
 			p.signal(syscall.SIGCONT)
 		}

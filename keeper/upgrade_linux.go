@@ -32,10 +32,10 @@ func (t *trial) begin(k *Keeper, really bool) {
 	if !really {
 		return
 	}
-	k.exits.told = 0 // resend exits that are not acknowledged
+	k.exits.sent = 0 // resend exits that are not acknowledged
 	t.timer = k.scope.After(k.options.Trial, func() {
 		t.timer = nil
-		k.log.Error("superd's new binary is not ready: the old one is started again", "waited", k.options.Trial)
+		k.log.Error("superd's new binary is not ready: the old one is restarted", "waited", k.options.Trial)
 		k.supervisor.Signal(unix.SIGKILL)
 	})
 }
@@ -66,7 +66,7 @@ type handover struct {
 	EverReady   bool
 	Crashes     int
 	Exits       []Exit
-	Told        int
+	Sent        int
 	Signals     []int
 	Undelivered []int         // signals sent to the supervisor
 	Stop        int           // signal; 0: no request
@@ -80,7 +80,7 @@ func (k *Keeper) follow() {
 	if err == nil {
 		err = k.execute(path)
 	}
-	k.log.Warn("the keeper goes on with its old binary", "error", err)
+	k.log.Warn("the keeper continues with its old binary", "error", err)
 }
 
 func (k *Keeper) execute(path string) error {
@@ -88,14 +88,14 @@ func (k *Keeper) execute(path string) error {
 	defer release()
 	state := handover{
 		Supervisor: k.supervisor.Pid(), Ready: k.life.ready, Stopping: k.life.stopping, Announced: k.life.announced, Status: k.life.status,
-		EverReady: k.everReady, Crashes: k.crashes, Exits: k.exits.exits, Told: k.exits.told,
+		EverReady: k.everReady, Crashes: k.crashes, Exits: k.exits.exits, Sent: k.exits.sent,
 		Stop: int(k.stop.signal), StopAt: k.stop.at,
 	}
-	for _, sig := range k.told {
+	for _, sig := range k.unacknowledged {
 		state.Undelivered = append(state.Undelivered, int(sig))
 	}
 	for _, sig := range append(slices.Clip(k.signals), arrived...) {
-		if handedOn(sig) {
+		if isPassedOn(sig) {
 			state.Signals = append(state.Signals, int(sig))
 		}
 	}
@@ -119,7 +119,7 @@ func (k *Keeper) execute(path string) error {
 	if k.watchdog.fd >= 0 {
 		files[ownWatchdogFile] = k.watchdog.fd
 	}
-	env := childrenTold(k.options.Signals.Environment(k.options.Env), k.options.HadChildren)
+	env := withChildrenVariable(k.options.Signals.Environment(k.options.Env), k.options.HadChildren)
 	return fdstore.Exec(path, k.options.Args, env, files, k.options.OpenFiles)
 }
 
@@ -147,10 +147,10 @@ func (k *Keeper) inherit() (again bool, err error) {
 	}
 	k.life = life{state.Ready, state.Stopping, state.Announced, state.Status}
 	k.everReady, k.crashes = state.EverReady, state.Crashes
-	k.exits = exitList{exits: state.Exits, told: min(state.Told, len(state.Exits))}
+	k.exits = exitList{exits: state.Exits, sent: min(state.Sent, len(state.Exits))}
 	k.stop.signal, k.stop.at = syscall.Signal(state.Stop), state.StopAt
 	for _, sig := range state.Undelivered {
-		k.told = append(k.told, syscall.Signal(sig))
+		k.unacknowledged = append(k.unacknowledged, syscall.Signal(sig))
 	}
 	for _, sig := range state.Signals {
 		k.signals = append(k.signals, syscall.Signal(sig))

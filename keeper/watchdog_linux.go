@@ -39,8 +39,8 @@ func (w *watchdog) open(k *Keeper) error {
 	if w.fd < 0 {
 		fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 		if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-			k.log.Warn("superd's keeper does not notice a supervisor that is stuck: timerfd_create is refused; "+
-				"allow it in the filter of system calls (seccomp)", "error", err)
+			k.log.Warn("superd's keeper does not detect a hung supervisor: timerfd_create is refused; "+
+				"allow it in the system call filter (seccomp)", "error", err)
 			return nil
 		}
 		if err != nil {
@@ -80,7 +80,7 @@ func (w *watchdog) lookWhetherRead() {
 	case rest > 0:
 		w.look = w.k.scope.After(rest, w.lookWhetherRead)
 	default:
-		w.stuck("it does not read what it is told")
+		w.stuck("it does not read messages")
 	}
 }
 
@@ -90,7 +90,7 @@ func (w *watchdog) stuck(how string) {
 		return
 	}
 	w.aborting = true
-	w.k.log.Error("superd is stuck: it is to write down what it does, and is started anew", "pid", w.k.supervisor.Pid(),
+	w.k.log.Error("superd hangs: it is aborted and restarted", "pid", w.k.supervisor.Pid(),
 		"because", how, "watchdog", w.k.options.Watchdog)
 	w.k.supervisor.Signal(unix.SIGABRT)
 	w.k.supervisor.Signal(unix.SIGCONT) // a stopped process can't handle SIGABRT

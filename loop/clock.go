@@ -96,9 +96,9 @@ func (l *Loop) readClocks() Clocks {
 	}
 }
 
-// tellClocks calls the clock watches if the clock has changed, except those that another one has
-// stopped.
-func (l *Loop) tellClocks() {
+// notifyClockWatches calls the clock watches if the clock has changed, except those that another
+// one has stopped.
+func (l *Loop) notifyClockWatches() {
 	if !l.poller.clockChanged() {
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/syscalls"
 )
 
 // A clockFD is a timer of the wall clock that never expires. It becomes readable when the clock is
@@ -45,7 +47,7 @@ func (c *clockFD) arm() error {
 // read reads the state of the timer.
 func (c *clockFD) read() {
 	var count [8]byte
-	_, err := retryEINTR(func() (int, error) { return unix.Read(c.fd, count[:]) })
+	_, err := syscalls.RetryInt(func() (int, error) { return unix.Read(c.fd, count[:]) })
 	if err == unix.EAGAIN {
 		return
 	}

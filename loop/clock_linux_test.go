@@ -25,8 +25,8 @@ func shiftClock(t *testing.T, back bool) {
 	}
 }
 
-// TestKernelTellsOfClockChanges sets the clock twice: the second change must be noticed, too.
-func TestKernelTellsOfClockChanges(t *testing.T) {
+// TestKernelReportsClockChanges sets the clock twice: the second change must be noticed, too.
+func TestKernelReportsClockChanges(t *testing.T) {
 	l, w := startEpoll(t)
 	r := &rig{t, l, w}
 	calls := 0

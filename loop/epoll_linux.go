@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"superd/internal/syscalls"
 )
 
 // An epoll is the poller of the kernel: epoll(7), with an eventfd(2) for wakeups.
@@ -76,7 +78,7 @@ func (e *epoll) remove(fd int) {
 }
 
 func (e *epoll) wait(deadline time.Duration, events []event) (int, error) {
-	n, err := retryEINTR(func() (int, error) { return e.waitOnce(deadline, e.buf[:len(events)]) })
+	n, err := syscalls.RetryInt(func() (int, error) { return e.waitOnce(deadline, e.buf[:len(events)]) })
 	if err != nil {
 		return 0, err
 	}
@@ -160,16 +162,6 @@ func milliseconds(timeout time.Duration) int {
 		ms++
 	}
 	return int(min(ms, math.MaxInt32))
-}
-
-// retryEINTR calls f again while a signal interrupts it.
-func retryEINTR(f func() (int, error)) (int, error) {
-	for {
-		n, err := f()
-		if err != unix.EINTR {
-			return n, err
-		}
-	}
 }
 
 // epollEvent packs the descriptor and the generation into the 64 bits of user data of epoll.

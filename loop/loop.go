@@ -165,7 +165,7 @@ func (l *Loop) turn() error {
 	if n == l.width {
 		l.adapt()
 	}
-	l.tellClocks()
+	l.notifyClockWatches()
 	l.fire(armed)
 	l.runPosted()
 

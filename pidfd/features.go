@@ -27,19 +27,19 @@ type Feature struct {
 // List returns all features, the needed one first.
 func (f Features) List() []Feature {
 	return []Feature{
-		{"pidfd", f.Pidfd == nil, "follow a process from its birth to its end", ""},
+		{"pidfd", f.Pidfd == nil, "follow a process from start to end", ""},
 		{"pidfd_open", f.PidfdOpen, "wait for the end of processes that are not its children",
-			"looks in /proc, and looks again after a moment"},
+			"polls /proc"},
 		{"pidfd_send_signal", f.PidfdSignal, "send signals that reach no other process",
-			"kill, after a look that the process still has its pid"},
-		{"clone_into_cgroup", f.CloneIntoCgroup, "have a program born in its cgroup",
-			"programs get no cgroups; their processes are looked for in /proc"},
-		{"close_range", f.CloseRange, "start a program at the same cost however many there are",
+			"kill, after a check that the pid is still that process"},
+		{"clone_into_cgroup", f.CloneIntoCgroup, "start a program in its cgroup",
+			"programs get no cgroups; processes are found by scanning /proc"},
+		{"close_range", f.CloseRange, "start a program at a cost independent of their number",
 			"a start copies all of superd's descriptors"},
 		{"group_signal", f.GroupSignal, "signal a process group after its leader has ended",
-			"signals the group by its number while the leader is its child, else each process"},
-		{"pidfs", f.Pidfs, "tell a process from all others by an inode", "by its pid and start time"},
-		{"exit_info", f.ExitInfo, "learn how a process ended that is not its child",
-			"the keeper tells; of a process that ended while there was none, nothing is known"},
+			"signals the group by number while its leader is a child, else each process"},
+		{"pidfs", f.Pidfs, "identify a process by an inode", "by pid and start time"},
+		{"exit_info", f.ExitInfo, "read the exit status of a process that is not a child",
+			"the keeper reports it; if there was none, it is unknown"},
 	}
 }

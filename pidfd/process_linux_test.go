@@ -206,7 +206,7 @@ func TestClose(t *testing.T) {
 		}
 	}
 	if e, ok, err := c.Wait(); !ok || err != nil || e.Code != 3 {
-		t.Errorf("Wait() after Close() = %v, %v, %v, want what it has been told before", e, ok, err)
+		t.Errorf("Wait() after Close() = %v, %v, %v, want the earlier result", e, ok, err)
 	}
 	if err := c.Signal(unix.SIGTERM); !errors.Is(err, unix.EBADF) {
 		t.Errorf("Signal() after Close() = %v, want EBADF", err)

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,11 +33,10 @@ type Progress struct {
 // ErrKilled is the error of a Spawn whose child was killed by [Progress.Kill].
 var ErrKilled = errors.New("killed before it executed its program")
 
-// begin returns the addresses at which the kernel writes the pidfd and the pid. The caller keeps b
-// alive.
-func (b *Progress) begin() (pidFD, pid uint64) {
+// begin returns where the kernel is to write the pidfd and the pid.
+func (b *Progress) begin() (pidFD, pid *int32) {
 	b.pidFD = -1
-	return uint64(uintptr(unsafe.Pointer(&b.pidFD))), uint64(uintptr(unsafe.Pointer(&b.pid)))
+	return &b.pidFD, &b.pid
 }
 
 // end returns the pidfd, which the caller then owns, -1 if there is none, and whether Kill has

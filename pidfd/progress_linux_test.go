@@ -13,13 +13,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"superd/pidfd/vfork"
 )
 
 // leased returns the path of a copy of /bin/true whose exec hangs until release is called, or for
 // 45 s. See fcntl(2), F_SETLEASE.
 func leased(t *testing.T) (path string, release func()) {
 	t.Helper()
-	if raceDetector {
+	if vfork.RaceDetector {
 		t.Skip("under the race detector a birth keeps its processor")
 	}
 	text, err := os.ReadFile("/bin/true")
@@ -124,7 +126,7 @@ func TestSlotsOfAHungChild(t *testing.T) {
 	}()
 	awaitPid(t, hung.Progress)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		f := new(cloneSpec)
+		f := newCloneSpec()
 		s.take(f)
 		got := f.set != nil
 		s.giveBack(f)

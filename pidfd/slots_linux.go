@@ -31,25 +31,19 @@ type Slots struct {
 	busy []*cloneSpec // forks in progress that have a set
 }
 
-// maxForkText is the largest text, in bytes, of a cloneSpec that is reused: few programs have an
-// environment as large.
-const maxForkText = 32 << 10
-
 // borrow returns a cloneSpec to fill.
 func (s *Slots) borrow() *cloneSpec {
 	if f, ok := s.forks.Get().(*cloneSpec); ok {
 		return f
 	}
-	return new(cloneSpec)
+	return newCloneSpec()
 }
 
 // giveUp returns a cloneSpec after its fork.
 func (s *Slots) giveUp(f *cloneSpec) {
-	if cap(f.text) <= maxForkText {
-		clear(f.pointers)
-		*f = cloneSpec{text: f.text, pointers: f.pointers, files: f.files, leaves: f.leaves}
-		s.forks.Put(f)
-	}
+	f.Reset()
+	f.progress = nil
+	s.forks.Put(f)
 }
 
 // ReserveSlots reserves the numbers for as many concurrent forks as all says. Children beyond that
@@ -107,7 +101,7 @@ func (s *Slots) take(f *cloneSpec) {
 	defer s.mu.Unlock()
 	if len(s.free) == 0 {
 		for _, other := range s.busy {
-			if atomic.LoadUint32(&other.apart) != 0 {
+			if atomic.LoadUint32(&other.Apart) != 0 {
 				s.release(other)
 				break
 			}

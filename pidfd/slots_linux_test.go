@@ -90,7 +90,7 @@ func TestSlotOfOneFile(t *testing.T) {
 	}
 	a, b := pipe(t)
 	low, one, other := s.empty, int(a.Fd()), int(b.Fd())
-	f := new(cloneSpec)
+	f := newCloneSpec()
 	s.take(f)
 	set := f.set
 	files := slices.Concat([]int{low}, slices.Repeat([]int{one}, slots+1), []int{other, -1, one})

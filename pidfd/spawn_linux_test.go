@@ -280,7 +280,7 @@ func descriptors(t *testing.T) int {
 // clock tick ends during the spawn, it is read there.
 func TestStartByTheClock(t *testing.T) {
 	// On a busy machine some spawns may take a tick, but not each
-	for n, told := 0, false; n < 30 || !told && !Portable; n++ {
+	for n, known := 0, false; n < 30 || !known && !Portable; n++ {
 		c := spawn(t, "read x")
 		got, err := c.Identity()
 		if err != nil {
@@ -289,6 +289,6 @@ func TestStartByTheClock(t *testing.T) {
 		if want, err := open(t, c.Pid()).Identity(); err != nil || got != want {
 			t.Errorf("Identity() = %+v, by its pid %+v, %v", got, want, err)
 		}
-		told = told || c.start > 0
+		known = known || c.start > 0
 	}
 }

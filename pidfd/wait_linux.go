@@ -36,6 +36,20 @@ func (p *Process) Wait() (Exit, bool, error) {
 	return exit, ok, nil
 }
 
+// Await waits until the process ends, and reaps it. It blocks.
+func (p *Process) Await() (Exit, error) {
+	for {
+		exit, ended, err := p.Wait()
+		if ended || err != nil {
+			return exit, err
+		}
+		polled := []unix.PollFd{{Fd: int32(p.FD()), Events: unix.POLLIN}}
+		if _, err := unix.Poll(polled, -1); err != nil && err != unix.EINTR {
+			return Exit{}, fmt.Errorf("poll process %d: %w", p.Pid(), err)
+		}
+	}
+}
+
 // ExitInfo returns how the process ended, and true, once its parent, whichever that is, has reaped
 // it: the descriptor hangs up at that time. It has no resource usage. The error is ErrUnsupported
 // if the kernel does not keep the exit (before 6.15).
@@ -59,7 +73,7 @@ func (p *Process) ExitInfo() (Exit, bool, error) {
 
 // Peek returns the pid of a child that has ended and is not reaped yet, if there is one, without
 // reaping it. Until it is reaped, each call returns the same pid. So call Wait for it, or
-// ReapStranger, before the next Peek.
+// ReapUnknown, before the next Peek.
 //
 // Source: waitid(2), WNOWAIT.
 func Peek() (pid int, ok bool, err error) {
@@ -81,9 +95,9 @@ func HasChildren() bool {
 	return err == nil
 }
 
-// ReapStranger is Wait for an orphan that this process, as init or subreaper, is the parent of, and
+// ReapUnknown is Wait for an orphan that this process, as init or subreaper, is the parent of, and
 // that has no Process. Call it only with a pid that Peek has just returned.
-func ReapStranger(pid int) (Exit, bool, error) {
+func ReapUnknown(pid int) (Exit, bool, error) {
 	exit, ok, err := reap(unix.P_PID, pid, unix.WALL)
 	if err != nil {
 		return Exit{}, false, fmt.Errorf("reap process %d: %w", pid, translate(err))

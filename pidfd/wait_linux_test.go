@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestWaitTellsHowItEnded(t *testing.T) {
+func TestWaitReportsHowItEnded(t *testing.T) {
 	tests := []struct {
 		name   string
 		script string
@@ -67,7 +67,7 @@ func TestWaitSeesTheCoreDump(t *testing.T) {
 	}
 }
 
-func TestWaitTellsResourceUsage(t *testing.T) {
+func TestWaitReportsResourceUsage(t *testing.T) {
 	c := spawn(t, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
 	e := mustExit(t, c.Process)
 	if e.UserTime <= 0 || e.UserTime > deadline || e.SystemTime < 0 {
@@ -186,9 +186,9 @@ func TestPeekLeavesAlone(t *testing.T) {
 	}
 }
 
-// TestReapStranger: an orphaned grandchild becomes our child, as we are a subreaper, and is unknown
+// TestReapUnknown: an orphaned grandchild becomes our child, as we are a subreaper, and is unknown
 // to us.
-func TestReapStranger(t *testing.T) {
+func TestReapUnknown(t *testing.T) {
 	becomeSubreaper(t)
 	r, w := pipe(t)
 	c := spawnAttr(t, &Attr{
@@ -199,20 +199,20 @@ func TestReapStranger(t *testing.T) {
 	pid := c.number(t)
 	mustExit(t, c.Process)
 	orphan := open(t, pid)
-	if e, ok, err := ReapStranger(pid); ok || err != nil {
-		t.Fatalf("ReapStranger() of a living orphan = %v, %v, %v", e, ok, err)
+	if e, ok, err := ReapUnknown(pid); ok || err != nil {
+		t.Fatalf("ReapUnknown() of a living orphan = %v, %v, %v", e, ok, err)
 	}
 	w.Close()
 	await(t, orphan, unix.POLLIN)
 	if got, ok, err := Peek(); got != pid || !ok || err != nil {
 		t.Fatalf("Peek() = %d, %v, %v, want the orphan %d", got, ok, err, pid)
 	}
-	e, ok, err := ReapStranger(pid)
+	e, ok, err := ReapUnknown(pid)
 	if !ok || err != nil || outcome(e) != (Exit{Known: true, Code: 7}) {
-		t.Errorf("ReapStranger() = %v, %v, %v, want exit status 7", e, ok, err)
+		t.Errorf("ReapUnknown() = %v, %v, %v, want exit status 7", e, ok, err)
 	}
-	if e, ok, err := ReapStranger(pid); ok || !errors.Is(err, ErrNotChild) {
-		t.Errorf("second ReapStranger() = %v, %v, %v, want ErrNotChild", e, ok, err)
+	if e, ok, err := ReapUnknown(pid); ok || !errors.Is(err, ErrNotChild) {
+		t.Errorf("second ReapUnknown() = %v, %v, %v, want ErrNotChild", e, ok, err)
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 	ActorOperator                       // a command
 	ActorScale                          // a command that changes the number of replicas
 	ActorShutdown                       // the shutdown of superd
+	ActorOther                          // of another version of superd, or its record is lost
 	actorCount
 )
 
@@ -39,10 +40,11 @@ func (a Actor) String() string {
 
 var actorTexts = [actorCount]string{
 	ActorConfiguration: "the configuration",
-	ActorReload:        "the configuration: changed",
-	ActorUnscheduled:   "the configuration: it has no schedule any more",
-	ActorRemoval:       "the configuration: removed",
+	ActorReload:        "the configuration (changed)",
+	ActorUnscheduled:   "the configuration (schedule removed)",
+	ActorRemoval:       "the configuration (removed)",
 	ActorOperator:      "the operator",
-	ActorScale:         "the operator: scaled",
+	ActorScale:         "the operator (scaled)",
 	ActorShutdown:      "the shutdown",
+	ActorOther:         "an unknown actor",
 }

@@ -18,11 +18,11 @@ func (in *instance) waitReason() Reason {
 	switch {
 	case e == nil && in.conflict != nil:
 		return Reason{ReasonWaitsForConflict,
-			fmt.Sprintf("%s is gone, in whose place it comes and which is %s",
+			fmt.Sprintf("%s is gone, which it replaces and which is %s",
 				in.conflict.name, in.conflict.machine.state)}
 	case e != nil:
 	case m.restartPending:
-		return Reason{ReasonWaitsForDependents, in.lastUsers() + " down, to be started anew"}
+		return Reason{ReasonWaitsForDependents, in.lastUsers() + " down, then restarts"}
 	default:
 		return Reason{Kind: ReasonAboutToStart}
 	}
@@ -133,19 +133,19 @@ func (in *instance) describe() string {
 		return "which is stopped"
 	case Waiting:
 		if m.restartPending {
-			return "which is about to be started anew"
+			return "which is about to restart"
 		}
-		return "which waits in turn"
+		return "which is itself waiting"
 	case Exited:
-		return "which has ended and stays down: " + m.exitReason.String()
+		return "which has exited and stays down: " + m.exitReason.String()
 	case Failed:
 		text := "which failed: " + m.stateReason.String()
 		if t := in.restartTimer; t != nil {
-			text += "; tried again at " + in.shownTime(t.Due())
+			text += "; retried at " + in.shownTime(t.Due())
 		}
 		return text
 	case Backoff:
-		text := "which is in back-off"
+		text := "which is in backoff"
 		if t := in.restartTimer; t != nil {
 			text += " until " + in.shownTime(t.Due())
 		}
@@ -170,7 +170,7 @@ func (in *instance) describe() string {
 	case m.restartPending:
 		return "which is being restarted " + m.startReason.ofStart()
 	case m.requirementsLost():
-		return "which has to stop, too"
+		return "which must stop, too"
 	}
 	return "which is stopping"
 }
@@ -187,7 +187,7 @@ func (in *instance) lostRequirement() (cause, why Reason) {
 	worst := e.worst()
 	name := e.to.called(worst)
 	return Reason{ReasonDependencyLost, name + ", " + e.describe(worst)},
-		Reason{ReasonDependencyBack, name + " is back"}
+		Reason{ReasonDependencyBack, name + " is ready again"}
 }
 
 // lastUsers names one dependent that must be down before the instance, and counts the others: "web

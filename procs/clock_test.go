@@ -32,11 +32,11 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 		h.v.RunFor(50 * time.Millisecond)
 		h.v.StepWall(-step)
 		if st := in.status(); st.State != Backoff || *st.NextStart > 51*time.Millisecond {
-			t.Errorf("50ms after the crash: %v, next start in %v; want back-off, 50ms", st.State, st.NextStart)
+			t.Errorf("50ms after the crash: %v, next start in %v; want backoff, 50ms", st.State, st.NextStart)
 		}
 		h.v.RunFor(49 * time.Millisecond)
 		if in.machine.state != Backoff {
-			t.Errorf("99ms after the crash: %v; want back-off: the delay is 100ms", in.machine.state)
+			t.Errorf("99ms after the crash: %v; want backoff: the delay is 100ms", in.machine.state)
 		}
 		h.v.RunFor(10 * time.Millisecond)
 		if in.machine.state != Running {
@@ -57,11 +57,11 @@ func TestSlowTurnChangesNoTimes(t *testing.T) {
 		h.v.Advance(500 * time.Millisecond)
 		st, err := h.sup.Status([]string{"web"})
 		if err != nil || !st[0].Since.Equal(want) {
-			t.Errorf("in a turn that is held up: since %v, %v, want %v", st[0].Since, err, want)
+			t.Errorf("in a delayed turn: since %v, %v, want %v", st[0].Since, err, want)
 		}
 	})
 	h.v.RunFor(time.Second)
 	if !asked {
-		t.Error("the turn did not come")
+		t.Error("the turn did not happen")
 	}
 }

@@ -99,7 +99,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 		}
 		in.command(op)
 		if !wait {
-			settle(CommandResult{OK: true, State: in.machine.state, Message: "asked to " + op.String()})
+			settle(CommandResult{OK: true, State: in.machine.state, Message: op.String() + " requested"})
 			continue
 		}
 		w := &waiter{op: op, done: settle, of: &outcomes}
@@ -144,7 +144,7 @@ func (o *CommandResult) unrecord(cause error) {
 
 // unrecordedText returns the consequence of a command that is not in the journal.
 func unrecordedText(cause error) string {
-	return fmt.Sprintf("but this is not on record, and a crash of superd would undo it: %v", cause)
+	return fmt.Sprintf("but not recorded, so a crash of superd undoes it: %v", cause)
 }
 
 // liveDependents returns the live instances that require one of the restarted, directly or
@@ -193,7 +193,7 @@ func (s *Supervisor) refuses(op Op, in *instance) string {
 	case in.quarantine != nil:
 		return in.machine.stateReason.String()
 	case in.removed && in.replacement == nil:
-		return "it was removed from the configuration and is stopping"
+		return "it is removed from the configuration and stopping"
 	}
 	return ""
 }
@@ -205,7 +205,7 @@ func (in *instance) already(op Op) string {
 	case op == OpStart && in.machine.state == Running && !in.isOneShot():
 		return fmt.Sprintf("already running, pid %d", in.run.process.Pid())
 	case op == OpStop && in.machine.state.AtRest():
-		return "was " + in.machine.state.String() + " already"
+		return "already " + in.machine.state.String()
 	}
 	return ""
 }

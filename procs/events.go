@@ -101,7 +101,7 @@ func (in *instance) recordExit(r *run, pid int, exit pidfd.Exit, ran time.Durati
 	}
 	if exit.Known {
 		e.CPU = new((exit.UserTime + exit.SystemTime).Seconds())
-		e.MaxRSS, e.RSSBound = exit.MaxRSSBytes, in.sup.maxRSS.bounds(exit.MaxRSSBytes)
+		e.MaxRSS, e.RSSBound = exit.MaxRSSBytes, in.sup.host.BoundsMaxRSS(exit.MaxRSSBytes)
 	}
 	if !r.told.Exit {
 		in.record(e)

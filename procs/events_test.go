@@ -89,7 +89,7 @@ func TestEventsOfALife(t *testing.T) {
 		t.Errorf("recorded:\n%q\nwant:\n%q", got, want)
 	}
 	if facts, err := h.sup.Why([]string{"web"}); err != nil || len(facts) != 1 || facts[0].WantedUp || !facts[0].WantedBy.is(ActorOperator) {
-		t.Errorf("Why: %+v, %v; want web, held down by the operator", facts, err)
+		t.Errorf("Why: %+v, %v; want web, stopped by the operator", facts, err)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestShutdownIsWrittenFirst(t *testing.T) {
 		h.sup.Shutdown("the test")
 		at := slices.IndexFunc(h.journal.batch, func(e simEntry) bool { return e.key == superdKey })
 		if at < 0 {
-			t.Fatalf("at once %v: in the hands of the journal's writer is %v, want the shutdown", hurry, h.journal.batch)
+			t.Fatalf("at once %v: the journal's writer has %v, want the shutdown", hurry, h.journal.batch)
 		}
 		if v := h.journal.batch[at].value.(*savedSuperd); v.Shutdown == nil || v.Shutdown.Hurry != hurry {
 			t.Errorf("at once %v: %+v is being written", hurry, v.Shutdown)

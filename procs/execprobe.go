@@ -12,18 +12,15 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 	"superd/procs/probe"
 )
-
-// probeSuffix ends the name of the tree of an instance's exec checks. It is unambiguous: no
-// instance name has a colon.
-const probeSuffix = ":probe"
 
 // An execProbe runs the exec checks of an instance, one at a time. It has its own tree, so that a
 // check can be killed with all its processes while the program lives.
 type execProbe struct {
 	in         *instance
-	tree       Tree
+	tree       host.Tree
 	recorded   bool       // the journal has the path of tree, or could not be written
 	check      *execCheck // under way; nil without one
 	cleaningUp bool       // of the processes that an earlier superd, or a check, left
@@ -39,8 +36,8 @@ type execCheck struct {
 	unrecorded bool // it waits until the journal has the path of the tree
 
 	scope   *loop.Scope // of its process
-	pending PendingSpawn
-	process Process
+	pending host.PendingSpawn
+	process host.Process
 	watched bool // superd learns of its end at once
 }
 
@@ -48,7 +45,7 @@ type execCheck struct {
 // earlier superd.
 func (in *instance) probes(place string) *execProbe {
 	if in.execProbe == nil {
-		in.execProbe = &execProbe{in: in, tree: in.sup.system.NewTree(in.name+probeSuffix, place), recorded: place != ""}
+		in.execProbe = &execProbe{in: in, tree: in.sup.host.NewTree(in.name+host.ProbeSuffix, place), recorded: place != ""}
 		if place == "" {
 			in.save()
 		}
@@ -96,7 +93,7 @@ func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
 		case k.stopped:
 			c.in.scope.Post(func() { k.end(errCheckStopped) })
 		case s.hangsIn != "":
-			err := fmt.Errorf("a check before still hangs in %s; %s", s.hangsIn, hangHint)
+			err := fmt.Errorf("the previous check still hangs in %s; %s", s.hangsIn, host.HangHint)
 			c.in.scope.Post(func() { k.end(err) })
 		default:
 			k.begin(c)
@@ -132,18 +129,18 @@ func (k *execCheck) spawn(c *execChecker) {
 	program.Log.Format = config.LogDirect
 	spec := c.in.spec(c.run, program, nil)
 	spec.Tree = k.probe.tree
-	spec.Outputs = []Outlet{{ReadFD: -1, Direct: func(uint32) (int, error) { return c.in.sup.system.Nowhere() }}}
+	spec.Outputs = []host.Outlet{{ReadFD: -1, Direct: func(uint32) (int, error) { return c.in.sup.host.Nowhere() }}}
 	spec.Own.Set("SUPERD_PROBE", "1")
-	k.pending = c.in.sup.system.Spawn(spec, k.spawned)
+	k.pending = c.in.sup.host.Spawn(spec, k.spawned)
 }
 
 // spawned takes the worker's result.
-func (k *execCheck) spawned(child Child, err error) {
+func (k *execCheck) spawned(child host.Child, err error) {
 	in := k.probe.in
 	k.pending = nil
 	in.clearProbeUnkillable()
 	if err != nil {
-		if faultIn(err) == faultResource {
+		if faultIn(err) == host.FaultResource {
 			err = probe.Uncounted{Err: err}
 		}
 		k.end(err)
@@ -187,7 +184,7 @@ func (k *execCheck) cancel() {
 		return
 	}
 	s := k.probe
-	s.in.scope.After(killPause, func() {
+	s.in.scope.After(host.KillPause, func() {
 		if k.pending != nil && !k.canceled() {
 			s.markUnkillable("check: " + s.in.sup.hungStart(k.pending))
 		}
@@ -216,10 +213,10 @@ func (k *execCheck) kill() {
 		in.sup.log.Error("check not killed", "instance", in.name, "pid", k.process.Pid(), "error", err)
 	}
 	if err := k.probe.tree.Kill(); err != nil {
-		in.sup.log.Error("tree of a check not killed", "instance", in.name, "error", err)
+		in.sup.log.Error("process tree of a check not killed", "instance", in.name, "error", err)
 	}
 	pid := k.process.Pid()
-	k.scope.After(killPause, func() { k.probe.reportUnkillable(pid) })
+	k.scope.After(host.KillPause, func() { k.probe.reportUnkillable(pid) })
 }
 
 // reap takes the status of the command when it has ended.
@@ -229,7 +226,7 @@ func (k *execCheck) reap() {
 	}
 	if k.watched { // it has ended, and until it is reaped its process group keeps its number
 		if err := k.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
-			k.probe.in.sup.log.Debug("group of a check not killed", "instance", k.probe.in.name, "error", err)
+			k.probe.in.sup.log.Debug("process group of a check not killed", "instance", k.probe.in.name, "error", err)
 		}
 	}
 	exit, ended := k.probe.in.sup.wait(k.process)
@@ -273,7 +270,7 @@ func (s *execProbe) cleanUp(f func()) {
 		return
 	}
 	var look func()
-	meet := func(found []Member) {
+	meet := func(found []host.Member) {
 		if scope.Closed() {
 			for _, m := range found {
 				m.Process.Close()
@@ -286,7 +283,7 @@ func (s *execProbe) cleanUp(f func()) {
 			return
 		}
 		if err := s.tree.Kill(); err != nil {
-			in.sup.log.Error("tree of a check not killed", "instance", in.name, "error", err)
+			in.sup.log.Error("process tree of a check not killed", "instance", in.name, "error", err)
 		}
 		round = scope.Child()
 		again := func() {
@@ -314,7 +311,7 @@ func (s *execProbe) cleanUp(f func()) {
 		}
 	}
 	look = func() { s.tree.Look(meet) }
-	scope.After(killPause, func() { s.reportUnkillable(slices.Sorted(maps.Keys(living))...) })
+	scope.After(host.KillPause, func() { s.reportUnkillable(slices.Sorted(maps.Keys(living))...) })
 	look()
 }
 
@@ -323,8 +320,8 @@ func (s *execProbe) reportUnkillable(pids ...int) {
 	in := s.in
 	var text []string
 	for _, pid := range pids {
-		text = append(text, fmt.Sprintf("process %d of a check does not die: it waits in %s",
-			pid, in.sup.system.WaitsIn(pid).Text))
+		text = append(text, fmt.Sprintf("process %d of a check survives SIGKILL: state %s",
+			pid, in.sup.host.WaitsIn(pid).Text))
 	}
 	if len(text) > 0 {
 		s.markUnkillable(strings.Join(text, "; "))
@@ -335,7 +332,7 @@ func (s *execProbe) reportUnkillable(pids ...int) {
 func (s *execProbe) markUnkillable(why string) {
 	in := s.in
 	in.ownProblems().probeUnkillable = why
-	in.sup.log.Error("check is stuck", "instance", in.name, "reason", in.probeUnkillable)
+	in.sup.log.Error("check is unkillable", "instance", in.name, "reason", in.probeUnkillable)
 	if r := in.run; r != nil && r.teardown == nil && in.machine.state == TearingDown {
 		in.markUnkillable(in.probeUnkillable) // the end of the run waits for it
 	}

@@ -14,7 +14,7 @@ func (s *Supervisor) endedForGood(in *instance) {
 	case s.shutdown != nil || s.endDecided:
 	case in.program.Essential:
 		s.endWith(in, Reason{ReasonEssentialEnded,
-			fmt.Sprintf("%s is essential and ended for good: %s", in.name, in.machine.stateReason)})
+			fmt.Sprintf("%s is essential and stays down: %s", in.name, in.machine.stateReason)})
 	case when == config.ExitAnyFailed && in.machine.state == Failed:
 		s.endWith(in, Reason{ReasonAnyFailed,
 			fmt.Sprintf("exit_when = %q and %s failed: %s", when, in.name, in.machine.stateReason)})
@@ -55,7 +55,7 @@ func (s *Supervisor) endIfAllEnded() {
 		if s.shutdown == nil && !s.endDecided && s.allEnded() {
 			s.exitStatus = s.firstFailure()
 			s.beginShutdown(Reason{ReasonAllEnded,
-				fmt.Sprintf("exit_when = %q and all have ended", config.ExitAllExited)}, 0)
+				fmt.Sprintf("exit_when = %q and all programs have ended", config.ExitAllExited)}, 0)
 		}
 	})
 }

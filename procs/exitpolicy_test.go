@@ -63,17 +63,17 @@ func TestCancel(t *testing.T) {
 		}
 		return cancel
 	}
-	start("who waits")
+	start("waiting client")
 	for range 10 {
-		start("who has gone")()
+		start("cancelled client")()
 	}
 	h.v.RunFor(time.Second)
 	if n := len(h.sup.byName["web"].waiters); n != 1 {
-		t.Errorf("%d wait, want 1", n)
+		t.Errorf("%d clients wait, want 1", n)
 	}
 	h.mainOf("web").tell(notify.Message{Ready: true})
 	h.v.RunFor(time.Second)
-	if answers["who waits"] != 1 || answers["who has gone"] != 0 {
+	if answers["waiting client"] != 1 || answers["cancelled client"] != 0 {
 		t.Errorf("answered: %v", answers)
 	}
 }
@@ -136,7 +136,7 @@ func TestAllExited(t *testing.T) {
 		want   bool
 		status int
 	}{
-		{"one goes on", conf(web, job), func(_ *testing.T, h *history) { h.mainOf("job").end(exitZero) }, false, 0},
+		{"one runs on", conf(web, job), func(_ *testing.T, h *history) { h.mainOf("job").end(exitZero) }, false, 0},
 		{"nothing was ever started", conf(idle), func(t *testing.T, h *history) { h.give(t, OpStop, "idle") }, false, 0},
 		{"the last one is stopped by the operator", conf(web, job), func(t *testing.T, h *history) {
 			h.mainOf("job").end(exitThree)
@@ -148,7 +148,7 @@ func TestAllExited(t *testing.T) {
 			h.mainOf("web").end(exitThree)
 			h.v.RunFor(20 * time.Millisecond)
 			if state := h.sup.byName["web"].machine.state; state != Backoff {
-				t.Fatalf("web is %v, want back-off", state)
+				t.Fatalf("web is %v, want backoff", state)
 			}
 			h.give(t, OpStop, "web")
 		}, true, 0},
@@ -175,7 +175,7 @@ func TestAllExited(t *testing.T) {
 				h.v.Step()
 			}
 			if h.sup.allEnded() { // its last output may take a while
-				t.Error("all have ended, before the other one has come")
+				t.Error("all counted as ended before the other instance was created")
 			}
 		}, false, 0},
 		{"the last one makes room for the log of another", conf(web, job), func(_ *testing.T, h *history) {

@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 	"superd/procs/probe"
 )
 
@@ -33,12 +34,12 @@ type Diagnosis struct {
 	WaitsFor []string
 	// What happens at the moment: a hook, a file that is opened, leftover processes
 	Stage      string
-	Unkillable string                // describes an unkillable process; empty without one
-	KillIn     *time.Duration        // until SIGKILL; nil: none is due
-	Says       string                // what it reports of itself; empty without
-	Check      *Check                // last health check; nil before the first
-	Checked    string                // what is checked: "http http://127.0.0.1/healthz"
-	Unowned    []UnattributedProcess // processes that may belong to it and can't be attributed
+	Unkillable string                     // describes an unkillable process; empty without one
+	KillIn     *time.Duration             // until SIGKILL; nil: none is due
+	Says       string                     // what it reports of itself; empty without
+	Check      *Check                     // last health check; nil before the first
+	Checked    string                     // what is checked: "http http://127.0.0.1/healthz"
+	Unowned    []host.UnattributedProcess // processes that may belong to it and can't be attributed
 	// Why it has no cgroup though others have; empty if it has one
 	NoCgroup        string
 	NoOutput        string         // why its output is not captured; empty where it is
@@ -137,48 +138,48 @@ func (f *Diagnosis) Explain(events []eventlog.Event) string {
 	say("%s %s %s (%s): %s.", f.Name, f.verb(), f.clock(f.Since), span(f.Now.Sub(f.Since)), f.Reason)
 	f.explainTarget(say)
 	if f.Unkillable != "" {
-		say("superd can do no more about it: %s.", f.Unkillable)
+		say("superd cannot end it: %s.", f.Unkillable)
 	}
 	for _, what := range f.WaitsFor {
 		say("It waits for %s.", what)
 	}
 	if f.Stage != "" {
-		say("At the moment: %s.", f.Stage)
+		say("Now: %s.", f.Stage)
 	}
 	if f.KillIn != nil {
-		say("If it has not ended in %s, it gets SIGKILL.", span(*f.KillIn))
+		say("It gets SIGKILL in %s unless it ends before.", span(*f.KillIn))
 	}
 	if f.Says != "" {
-		say("It says of itself: %s.", f.Says)
+		say("It reports: %s.", f.Says)
 	}
 	f.explainCheck(say)
 	if f.Reads != "" {
-		say("It is the logger of %s, whose output it reads.", f.Reads)
+		say("It is the logger of %s and reads its output.", f.Reads)
 	}
 	if f.Logger != "" {
 		say("Its output goes to %s.", f.Logger)
 	}
 	for _, s := range f.Unowned {
-		say("Process %d (%s) is left over and can't be attributed to a program; it may be of this one. It is ended when superd shuts down, unless a kill_mode spares processes or superd had children before it was superd.", s.Pid, s.Command)
+		say("Process %d (%s) can't be attributed to a program; it may belong to this one. The shutdown ends it, unless a kill_mode spares processes or superd inherited children.", s.Pid, s.Command)
 	}
 	if f.NoCgroup != "" {
-		say("It has no cgroup of its own until it is started again: %s. What it leaves is looked for in /proc.", f.NoCgroup)
+		say("It has no cgroup until its next start: %s. Its leftover processes are found by scanning /proc.", f.NoCgroup)
 	}
 	if f.NoOutput != "" {
-		say("Its output is not captured until it is started again: %s.", f.NoOutput)
+		say("Its output is not captured until its next start: %s.", f.NoOutput)
 	}
 	if o := f.Outage; o != nil {
-		meanwhile := "The program has to wait when its pipe is full"
+		meanwhile := "The program blocks when its pipe is full"
 		if o.Drops {
-			meanwhile = "What it prints is dropped"
+			meanwhile = "New output is dropped"
 		}
-		say("Its output does not get into its log since %s (%s): %s. %s; superd tries again and again.", f.clock(o.Since), span(f.Now.Sub(o.Since)), o.Reason, meanwhile)
+		say("Its output has not got into its log since %s (%s): %s. %s; superd keeps retrying.", f.clock(o.Since), span(f.Now.Sub(o.Since)), o.Reason, meanwhile)
 	}
 	if f.Dropped[0] > 0 {
-		say("Of its output, %d bytes in %d lines were dropped since superd started, rather than have it wait: its log or the events say why.", f.Dropped[0], f.Dropped[1])
+		say("%d bytes of its output in %d lines were dropped since superd started: its log or the events say why.", f.Dropped[0], f.Dropped[1])
 	}
 	if f.HangsIn != "" {
-		say("An earlier start of it still hangs: %s. No further one is sent there until it comes back.", f.HangsIn)
+		say("An earlier start still hangs: %s. The next one waits for it.", f.HangsIn)
 	}
 	f.explainNext(say)
 	f.explainRuns(events, say)
@@ -191,7 +192,7 @@ func (f *Diagnosis) verb() string {
 	case Running:
 		return fmt.Sprintf("is running with pid %d since", f.Pid)
 	case Backoff:
-		return "is in back-off since"
+		return "is in backoff since"
 	case Failed, Exited:
 		return f.State.String() + " at"
 	}
@@ -201,13 +202,13 @@ func (f *Diagnosis) verb() string {
 func (f *Diagnosis) explainTarget(say func(string, ...any)) {
 	switch {
 	case f.Removed && f.Replaced:
-		say("It is not in the configuration any more in this form; the new one of this name takes its place when it is down.")
+		say("The configuration has a new definition of this name, which replaces it when it is down.")
 	case f.Removed:
-		say("It is not in the configuration any more and goes when it is down.")
+		say("It is no longer in the configuration and is removed when it is down.")
 	case f.WantedBy.Kind == ActorNone:
-		say("Nobody has asked for it to be up: `superd ctl start %s` starts it.", f.Name)
+		say("It is not wanted up: `superd ctl start %s` starts it.", f.Name)
 	case f.WantedUp && f.RestartPending:
-		say("It is wanted up by %s, in a new run: it starts again as soon as it is down.", f.WantedBy)
+		say("It is wanted up by %s and restarts as soon as it is down.", f.WantedBy)
 	case f.WantedUp:
 		say("It is wanted up by %s.", f.WantedBy)
 	case f.WantedBy.is(ActorOperator):
@@ -222,12 +223,12 @@ func (f *Diagnosis) explainCheck(say func(string, ...any)) {
 	if c == nil {
 		return
 	}
-	said := "it passed"
+	said := "passed"
 	switch c.Outcome {
 	case probe.Failed:
-		said = fmt.Sprintf("it failed: %s (%s in a row)", c.Reason, plural(c.Failures, "failure"))
+		said = fmt.Sprintf("failed: %s (%s in a row)", c.Reason, plural(c.Failures, "failure"))
 	case probe.Void:
-		said = "that tells nothing: " + c.Reason
+		said = "inconclusive: " + c.Reason
 	case probe.Passed:
 	}
 	say("Its health was last checked at %s, %s, in %s: %s.", f.clock(c.At), f.Checked, plain(roundDuration(c.Took)), said)
@@ -235,7 +236,7 @@ func (f *Diagnosis) explainCheck(say func(string, ...any)) {
 
 func (f *Diagnosis) explainNext(say func(string, ...any)) {
 	if f.Skipped > 0 {
-		say("Its schedule %q was due %s since this run began: nothing was run for that.", f.Schedule, times(f.Skipped))
+		say("Its schedule %q was due %s during this run: skipped.", f.Schedule, times(f.Skipped))
 	}
 	switch {
 	case !f.NextRun.IsZero():
@@ -243,7 +244,7 @@ func (f *Diagnosis) explainNext(say func(string, ...any)) {
 	case f.Schedule != "" && f.State == Waiting && f.NextStart == nil:
 		say("Its schedule is %q.", f.Schedule)
 	case f.NextStart != nil && f.State == Failed:
-		say("Next start in %s: it has given up, and is tried again every %s.", span(*f.NextStart), plain(f.Limit.RetryAfter))
+		say("Next start in %s, then every %s.", span(*f.NextStart), plain(f.Limit.RetryAfter))
 	case f.NextStart != nil:
 		say("Next start in %s, after %s in a row; delays grow to at most %s.", span(*f.NextStart), plural(f.RestartAttempts, "failure"), longest(f.Backoff))
 	case f.WantedUp && (f.State == Exited || f.State == Failed):
@@ -252,13 +253,13 @@ func (f *Diagnosis) explainNext(say func(string, ...any)) {
 	switch {
 	case f.Limit.Failures == 0:
 	case f.StartLimitHit:
-		say("Its start limit was reached: %s within %s. A run of %s or a start by the operator clears that.",
+		say("It hit its start limit: %s within %s. A run of %s or a start by the operator resets it.",
 			plural(f.Limit.Failures, "failure"), plain(f.Limit.Within), plain(f.Backoff.ResetAfter))
 	case f.Failures > 0:
 		say("Start limit: %d of %s within %s.", f.Failures, plural(f.Limit.Failures, "failure"), plain(f.Limit.Within))
 	}
 	if f.Restarts > 0 {
-		say("It was started again by itself %s since the operator last started it, or since superd runs.", times(f.Restarts))
+		say("It was restarted automatically %s since the operator last started it, or since superd started.", times(f.Restarts))
 	}
 }
 
@@ -267,7 +268,7 @@ func longest(b config.Backoff) string {
 	if b.Jitter == 0 {
 		return plain(b.Max)
 	}
-	return fmt.Sprintf("%s, to which jitter adds up to %.3g%%", plain(b.Max), 100*b.Jitter)
+	return fmt.Sprintf("%s, plus a jitter of up to %.3g%%", plain(b.Max), 100*b.Jitter)
 }
 
 // explainRuns lists the last runs, and the last lines of the newest one if it failed.

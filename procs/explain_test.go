@@ -25,7 +25,7 @@ func TestExplain(t *testing.T) {
 		want   string
 	}{
 		{
-			"in back-off",
+			"in backoff",
 			Diagnosis{State: Backoff, Since: ago(4 * time.Second), Reason: Reason{Detail: "exit status 3 after 12ms"}, WantedUp: true, WantedBy: actor(ActorConfiguration),
 				NextStart: new(1600 * time.Millisecond), RestartAttempts: 5, Restarts: 4, Failures: 2, Limit: config.StartLimit{Failures: 5, Within: time.Minute, RetryAfter: 10 * time.Minute}},
 			[]eventlog.Event{
@@ -36,11 +36,11 @@ func TestExplain(t *testing.T) {
 				{At: ago(4 * time.Second), Kind: eventlog.Output, Instance: "web", Run: "c", Output: []string{"connect: refused", "giving up"}},
 				{At: ago(time.Second), Kind: eventlog.Exit, Instance: "other", Run: "d", Reason: "exit status 0"},
 			},
-			`web is in back-off since 08:12:03 (4s): exit status 3 after 12ms.
+			`web is in backoff since 08:12:03 (4s): exit status 3 after 12ms.
 It is wanted up by the configuration.
-Next start in 1.6s, after 5 failures in a row; delays grow to at most 1m, to which jitter adds up to 7%.
+Next start in 1.6s, after 5 failures in a row; delays grow to at most 1m, plus a jitter of up to 7%.
 Start limit: 2 of 5 failures within 1m.
-It was started again by itself 4 times since the operator last started it, or since superd runs.
+It was restarted automatically 4 times since the operator last started it, or since superd started.
 The last runs:
   2026-11-20 06:12:07  killed by SIGKILL after 2h2m
   08:12:01  not started: open executable /mnt/web: no such file or directory
@@ -59,20 +59,20 @@ The last lines of the run that failed:
 				Check:  &Check{At: ago(time.Second), Took: 2 * time.Millisecond, Outcome: probe.Failed, Reason: "connection refused", Failures: 2}}, nil,
 			`web is running with pid 7 since 2026-11-19 06:12:07 (2d2h): started by the configuration.
 It is wanted up by the configuration.
-It says of itself: 3 clients.
-Its health was last checked at 08:12:06, tcp 127.0.0.1:80, in 2ms: it failed: connection refused (2 failures in a row).
-Its output does not get into its log since 08:12:04 (3s): write /l: no space left on device. What it prints is dropped; superd tries again and again.
-Of its output, 48211 bytes in 903 lines were dropped since superd started, rather than have it wait: its log or the events say why.
+It reports: 3 clients.
+Its health was last checked at 08:12:06, tcp 127.0.0.1:80, in 2ms: failed: connection refused (2 failures in a row).
+Its output has not got into its log since 08:12:04 (3s): write /l: no space left on device. New output is dropped; superd keeps retrying.
+48211 bytes of its output in 903 lines were dropped since superd started: its log or the events say why.
 `,
 		},
 		{
-			"given up",
-			Diagnosis{State: Failed, Since: ago(time.Minute), Reason: Reason{Detail: "exit status 1 after 1ms; gave up after 1 failures within 1m0s"}, WantedUp: true, WantedBy: actor(ActorOperator),
+			"at the start limit",
+			Diagnosis{State: Failed, Since: ago(time.Minute), Reason: Reason{Detail: "exit status 1 after 1ms; start limit hit: 1 failure within 1m"}, WantedUp: true, WantedBy: actor(ActorOperator),
 				NextStart: new(9 * time.Minute), StartLimitHit: true, Limit: config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: 10 * time.Minute}}, nil,
-			`web failed at 08:11:07 (1m): exit status 1 after 1ms; gave up after 1 failures within 1m0s.
+			`web failed at 08:11:07 (1m): exit status 1 after 1ms; start limit hit: 1 failure within 1m.
 It is wanted up by the operator.
-Next start in 9m: it has given up, and is tried again every 10m.
-Its start limit was reached: 1 failure within 1m. A run of 10s or a start by the operator clears that.
+Next start in 9m, then every 10m.
+It hit its start limit: 1 failure within 1m. A run of 10s or a start by the operator resets it.
 `,
 		},
 		{
@@ -89,24 +89,24 @@ Its start limit was reached: 1 failure within 1m. A run of 10s or a start by the
 			"waiting for its schedule",
 			Diagnosis{State: Waiting, Since: ago(time.Minute), Reason: Reason{Detail: "exit status 3 after 12ms"}, WantedUp: true, WantedBy: actor(ActorConfiguration), Schedule: "30 9 * * *",
 				NextRun: now.Add(time.Hour + time.Millisecond), NextStart: new(time.Hour)},
-			[]eventlog.Event{{Kind: eventlog.Skip, Instance: "web", At: ago(time.Minute), Reason: "due at 2026-11-20 08:11:07: the run before is not over"}},
+			[]eventlog.Event{{Kind: eventlog.Skip, Instance: "web", At: ago(time.Minute), Reason: "due at 2026-11-20 08:11:07: the previous run is not over"}},
 			`web is waiting since 08:11:07 (1m): exit status 3 after 12ms.
 It is wanted up by the configuration.
 Its schedule is "30 9 * * *": next run at 09:12:07, in 1h.
 The last runs:
-  08:11:07  skipped: due at 2026-11-20 08:11:07: the run before is not over
+  08:11:07  skipped: due at 2026-11-20 08:11:07: the previous run is not over
 `,
 		},
 		{
 			"a run that lasts",
 			Diagnosis{State: Running, Since: now, Reason: Reason{Detail: "started by its schedule"}, Pid: 7, WantedUp: true, WantedBy: actor(ActorConfiguration), Schedule: "@every 1s", Skipped: 2}, nil,
 			"web is running with pid 7 since 08:12:07 (0s): started by its schedule.\nIt is wanted up by the configuration.\n" +
-				"Its schedule \"@every 1s\" was due 2 times since this run began: nothing was run for that.\n",
+				"Its schedule \"@every 1s\" was due 2 times during this run: skipped.\n",
 		},
 		{
 			"never started",
 			Diagnosis{State: Stopped, Since: now, Reason: Reason{Detail: "not started yet"}}, nil,
-			"web is stopped since 08:12:07 (0s): not started yet.\nNobody has asked for it to be up: `superd ctl start web` starts it.\n",
+			"web is stopped since 08:12:07 (0s): not started yet.\nIt is not wanted up: `superd ctl start web` starts it.\n",
 		},
 		{
 			"waiting for others",
@@ -120,27 +120,27 @@ It waits for api, which waits for net, which the operator has stopped.
 		},
 		{
 			"stopping for a restart",
-			Diagnosis{State: Stopping, Since: ago(2 * time.Second), Reason: Reason{Detail: "stopping, to be restarted by the operator"}, Pid: 7, WantedUp: true, WantedBy: actor(ActorOperator), RestartPending: true, KillIn: new(8 * time.Second)}, nil,
-			`web is stopping since 08:12:05 (2s): stopping, to be restarted by the operator.
-It is wanted up by the operator, in a new run: it starts again as soon as it is down.
-If it has not ended in 8s, it gets SIGKILL.
+			Diagnosis{State: Stopping, Since: ago(2 * time.Second), Reason: Reason{Detail: "restart requested by the operator"}, Pid: 7, WantedUp: true, WantedBy: actor(ActorOperator), RestartPending: true, KillIn: new(8 * time.Second)}, nil,
+			`web is stopping since 08:12:05 (2s): restart requested by the operator.
+It is wanted up by the operator and restarts as soon as it is down.
+It gets SIGKILL in 8s unless it ends before.
 `,
 		},
 		{
 			"leftovers",
-			Diagnosis{State: TearingDown, Since: now, Reason: Reason{Detail: "exit status 0 after 1s"}, WantedBy: actor(ActorShutdown), Stage: "ending what is left of it: sleep (12), sh (13)"}, nil,
+			Diagnosis{State: TearingDown, Since: now, Reason: Reason{Detail: "exit status 0 after 1s"}, WantedBy: actor(ActorShutdown), Stage: "ending leftover processes: sleep (12), sh (13)"}, nil,
 			`web is stopping since 08:12:07 (0s): exit status 0 after 1s.
 It is wanted down by the shutdown.
-At the moment: ending what is left of it: sleep (12), sh (13).
+Now: ending leftover processes: sleep (12), sh (13).
 `,
 		},
 		{
-			"stuck, removed and replaced",
-			Diagnosis{State: Killing, Since: now, Reason: Reason{Detail: "stopping by the configuration: removed"}, WantedBy: actor(ActorRemoval), Removed: true, Replaced: true,
-				Unkillable: "process 7 does not die: it waits in D (disk sleep) in nfs_wait"}, nil,
-			`web is stopping since 08:12:07 (0s): stopping by the configuration: removed.
-It is not in the configuration any more in this form; the new one of this name takes its place when it is down.
-superd can do no more about it: process 7 does not die: it waits in D (disk sleep) in nfs_wait.
+			"unkillable, removed and replaced",
+			Diagnosis{State: Killing, Since: now, Reason: Reason{Detail: "stop requested by the configuration (removed)"}, WantedBy: actor(ActorRemoval), Removed: true, Replaced: true,
+				Unkillable: "process 7 survives SIGKILL: state D (disk sleep) in nfs_wait"}, nil,
+			`web is stopping since 08:12:07 (0s): stop requested by the configuration (removed).
+The configuration has a new definition of this name, which replaces it when it is down.
+superd cannot end it: process 7 survives SIGKILL: state D (disk sleep) in nfs_wait.
 `,
 		},
 		{
@@ -148,8 +148,8 @@ superd can do no more about it: process 7 does not die: it waits in D (disk slee
 			Diagnosis{State: Spawning, Since: now, Reason: Reason{Detail: "started again"}, WantedUp: true, WantedBy: actor(ActorConfiguration), Stage: "waits", HangsIn: "open executable /mnt/web"}, nil,
 			`web is starting since 08:12:07 (0s): started again.
 It is wanted up by the configuration.
-At the moment: waits.
-An earlier start of it still hangs: open executable /mnt/web. No further one is sent there until it comes back.
+Now: waits.
+An earlier start still hangs: open executable /mnt/web. The next one waits for it.
 `,
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // maxNames bounds the bytes of all stored names: they come back in one environment variable, which
@@ -54,7 +55,7 @@ func (s *Supervisor) storeFD(fd int, output bool) (name string) {
 // reserve returns a new name; "" if there is no room. If room is short, only output is stored: it
 // can't be recovered otherwise.
 func (s *Supervisor) reserve(output bool) (name string) {
-	if s.keeper == Keeper(noopKeeper{}) {
+	if s.keeper == host.FDStore(noopKeeper{}) {
 		return ""
 	}
 	k := &s.fdStore
@@ -66,7 +67,7 @@ func (s *Supervisor) reserve(output bool) (name string) {
 	if room < 0 {
 		if !k.told {
 			k.told = true
-			s.log.Warn("not everything can be kept for the next superd: there are too many programs", "kept", k.count, "output", !output)
+			s.log.Warn("descriptor store is full: too many programs", "kept", k.count, "output", !output)
 		}
 		return ""
 	}
@@ -109,7 +110,7 @@ func (k *fdStore) drop(name string) {
 // storeProcess stores the pidfd of a process in the keeper: a successor learns from it how the
 // process ended. The store is batched with others; until then a successor finds the process by its
 // identity.
-func (s *Supervisor) storeProcess(p Process) (name string) {
+func (s *Supervisor) storeProcess(p host.Process) (name string) {
 	if name = s.reserve(false); name != "" {
 		s.pendingStores = append(s.pendingStores, pendingStore{name, p.FD()})
 		s.WriteSoon()
@@ -165,7 +166,7 @@ func (s *Supervisor) discard(names []string) {
 
 // saveExit tells the keeper that the exit of a process is known, once that is in the journal.
 func (s *Supervisor) saveExit(id pidfd.Identity) {
-	key := processKey{id.Pid, id.Start}
+	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
 	if s.adopted[key] == nil {
 		return // superd's own child
 	}
@@ -216,3 +217,11 @@ func (s *Supervisor) runRecorded() {
 		}
 	})
 }
+
+// A noopKeeper stores nothing.
+type noopKeeper struct{}
+
+func (noopKeeper) Store(string, int)       {}
+func (noopKeeper) Discard(string)          {}
+func (noopKeeper) Forget(string)           {}
+func (noopKeeper) Acknowledge(int, uint64) {}

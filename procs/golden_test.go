@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,38 +17,8 @@ import (
 	"superd/pidfd"
 	"superd/procs/eventlog"
 	"superd/procs/schedule"
+	"superd/tests/golden"
 )
-
-// golden compares output of superd with a file in testdata, so that no rename in Go changes it
-// unnoticed.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, now := strings.Split(string(want), "\n"), strings.Split(got, "\n")
-	for i := range max(len(old), len(now)) {
-		was, is := "", ""
-		if i < len(old) {
-			was = old[i]
-		}
-		if i < len(now) {
-			is = now[i]
-		}
-		if was != is {
-			t.Fatalf("%s, line %d, is\n%s\nwant\n%s\nIf that is meant: go test ./procs -run %s -update",
-				path, i+1, is, was, t.Name())
-		}
-	}
-}
 
 const apiPage = "../docs/api.md"
 
@@ -86,7 +55,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s does not have the kind of reason %q", apiPage, name)
 		}
 	}
-	golden(t, "names.txt", regexp.MustCompile(` +\n`).ReplaceAllString(b.String(), "\n"))
+	golden.Check(t, "names.txt", regexp.MustCompile(` +\n`).ReplaceAllString(b.String(), "\n"))
 }
 
 // steady returns text without what varies with the simulation and the time zone: times, IDs, pids
@@ -190,7 +159,7 @@ func TestGoldenOutside(t *testing.T) {
 	h.v.RunFor(time.Millisecond)
 	b.WriteString(recordText(t, superdKey, h.sup.savedSelf()))
 	b.WriteString(recordText(t, instanceKey("web@1"), h.sup.byName["web@1"].saved()))
-	golden(t, "journal.txt", b.String())
+	golden.Check(t, "journal.txt", b.String())
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -214,5 +183,5 @@ func TestGoldenOutside(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		log.WriteString(strings.Join(byName[name], ""))
 	}
-	golden(t, "events.txt", log.String())
+	golden.Check(t, "events.txt", log.String())
 }

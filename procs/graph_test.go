@@ -43,9 +43,9 @@ func TestWaitsForAreShort(t *testing.T) {
 	}
 	lines := last.waitsFor()
 	if len(lines) != 1 || !strings.HasSuffix(lines[0], "which waits for p000000, which the operator has stopped") || len(lines[0]) > 1000 {
-		t.Errorf("waitsFor() = %q, want the way to the cause in short", lines)
+		t.Errorf("waitsFor() = %q, want a short path to the cause", lines)
 	}
-	if reason := last.reason(); len(reason) > 200 || !strings.HasPrefix(reason, "waits for p009998, which waits for p009997, which waits for p009996, which waits in turn") {
+	if reason := last.reason(); len(reason) > 200 || !strings.HasPrefix(reason, "waits for p009998, which waits for p009997, which waits for p009996, which is itself waiting") {
 		t.Errorf("reason() = %q", reason)
 	}
 }

@@ -11,13 +11,14 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // A quickSystem starts and ends processes at once, so that a benchmark measures the supervisor.
 type quickSystem struct {
-	System // nil: its other methods are not called
-	v      *loop.Virtual
-	pids   int
+	host.Host // nil: its other methods are not called
+	v         *loop.Virtual
+	pids      int
 }
 
 type quickProcess struct {
@@ -34,27 +35,28 @@ func (quickSpawn) Stage() string      { return "" }
 func (quickSpawn) Child() int         { return 0 }
 func (quickSpawn) Queued() bool       { return false }
 
-func (k *quickSystem) Spawn(_ *SpawnSpec, done func(Child, error)) PendingSpawn {
+func (k *quickSystem) Spawn(_ *host.SpawnSpec, done func(host.Child, error)) host.PendingSpawn {
 	k.v.Post(func() {
 		k.pids++
 		p := &quickProcess{k: k, pid: k.pids, fd: k.v.NewFD()}
-		done(Child{Process: p, ID: pidfd.Identity{Pid: p.pid}, NotifyFD: -1, ReadyFD: -1}, nil)
+		done(host.Child{Process: p, ID: pidfd.Identity{Pid: p.pid}, NotifyFD: -1, ReadyFD: -1}, nil)
 	})
 	return quickSpawn{}
 }
 
-func (k *quickSystem) MaskSIGCHLD()                      {}
-func (k *quickSystem) ReapOrphans(func(int))             {}
-func (k *quickSystem) Unattributed(found func([]Member)) { found(nil) }
-func (k *quickSystem) Unowned() []UnattributedProcess    { return nil }
+func (k *quickSystem) MaskSIGCHLD()                           {}
+func (k *quickSystem) ReapOrphans(func(int))                  {}
+func (k *quickSystem) Unattributed(found func([]host.Member)) { found(nil) }
+func (k *quickSystem) Unowned() []host.UnattributedProcess    { return nil }
 func (k *quickSystem) ReapUnknown(int) (pidfd.Exit, error) {
 	return pidfd.Exit{}, errors.New("no child")
 }
-func (k *quickSystem) NewTree(string, string) Tree { return quickTree{} }
-func (k *quickSystem) Adopt([]*RecoveredProcess)   {}
-func (k *quickSystem) Lives(pidfd.Identity) bool   { return false }
-func (k *quickSystem) WaitsIn(int) WaitState       { return WaitState{} }
-func (k *quickSystem) Search([]*LookupRequest, map[string]bool, func(string) []string) ([]Leftover, error) {
+func (k *quickSystem) NewTree(string, string) host.Tree { return quickTree{} }
+func (k *quickSystem) Adopt([]*host.RecoveredProcess)   {}
+func (k *quickSystem) Lives(pidfd.Identity) bool        { return false }
+func (k *quickSystem) BoundsMaxRSS(int64) bool          { return false }
+func (k *quickSystem) WaitsIn(int) host.WaitState       { return host.WaitState{} }
+func (k *quickSystem) Search([]*host.LookupRequest, map[string]bool, func(string) []string) ([]host.Leftover, error) {
 	return nil, nil
 }
 func (k *quickSystem) RemoveNames([]string)                 {}
@@ -77,14 +79,14 @@ func (p *quickProcess) SignalGroup(sig syscall.Signal) error {
 
 type quickTree struct{}
 
-func (quickTree) Empty() bool               { return true }
-func (quickTree) Look(found func([]Member)) { found(nil) }
-func (quickTree) Has(int) bool              { return false }
-func (quickTree) Kill() error               { return nil }
-func (quickTree) OOMKills() int             { return 0 }
-func (quickTree) Lack() string              { return "" }
-func (quickTree) Path() string              { return "" }
-func (quickTree) Remove()                   {}
+func (quickTree) Empty() bool                    { return true }
+func (quickTree) Look(found func([]host.Member)) { found(nil) }
+func (quickTree) Has(int) bool                   { return false }
+func (quickTree) Kill() error                    { return nil }
+func (quickTree) OOMKills() int                  { return 0 }
+func (quickTree) Lack() string                   { return "" }
+func (quickTree) Path() string                   { return "" }
+func (quickTree) Remove()                        {}
 
 // graphs are the shapes that the benchmarks cover, each of n programs.
 var graphs = []struct {
@@ -128,7 +130,7 @@ func quickSupervisor(c *config.Config) (*loop.Virtual, *Supervisor) {
 	v := loop.NewVirtual(1)
 	silentLog := slog.New(slog.DiscardHandler)
 	s := New(Options{
-		Loop: v.Loop, System: &quickSystem{v: v}, Store: logs.NewStore(v.Loop, silentLog), Log: silentLog, Notify: silent{}, Config: c,
+		Loop: v.Loop, Host: &quickSystem{v: v}, Store: logs.NewStore(v.Loop, silentLog), Log: silentLog, Notify: silent{}, Config: c,
 		Archive: func(*config.Config) []byte { return nil },
 	})
 	return v, s

@@ -12,6 +12,7 @@ import (
 
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // A hookRun runs the hooks of one key in order, as processes of the instance's tree. Their output
@@ -28,8 +29,8 @@ type hookRun struct {
 	scope   *loop.Scope   // of the present hook, as the fields below
 	due     time.Duration // when it is killed
 	limit   *loop.Timer   // fires at due; nil once it has fired
-	pending PendingSpawn
-	process Process
+	pending host.PendingSpawn
+	process host.Process
 	id      pidfd.Identity
 	fdName  string      // name of its pidfd in the descriptor store
 	stopped bool        // the hooks were cancelled
@@ -38,7 +39,7 @@ type hookRun struct {
 	killDue *loop.Timer // until it is reported as unkillable; nil before it is killed
 }
 
-var errHookStopped = errors.New("called off")
+var errHookStopped = errors.New("cancelled")
 
 // newHooks returns a run of hooks, which next begins. done is called on the loop, not before next
 // has returned, with the error of the first hook that fails. No further hook runs then.
@@ -65,14 +66,14 @@ func (h *hookRun) next() {
 	program := *h.run.program
 	program.Command = h.commands[h.at]
 	b := h.in.newStartRecord(h.run)
-	h.pending = h.in.sup.system.Spawn(h.in.spec(h.run, &program, b), func(child Child, err error) {
+	h.pending = h.in.sup.host.Spawn(h.in.spec(h.run, &program, b), func(child host.Child, err error) {
 		b.complete(func() { h.result(b, child, err) })
 	})
 	h.in.save()
 }
 
 // result takes the worker's result.
-func (h *hookRun) result(b *startRecord, child Child, err error) {
+func (h *hookRun) result(b *startRecord, child host.Child, err error) {
 	h.pending = nil
 	h.in.clearUnkillable()
 	h.in.attach(b, child)
@@ -100,7 +101,7 @@ func (h *hookRun) result(b *startRecord, child Child, err error) {
 
 // watch makes process the process of the present hook. kept is the name of its pidfd in the
 // descriptor store.
-func (h *hookRun) watch(process Process, id pidfd.Identity, kept string) {
+func (h *hookRun) watch(process host.Process, id pidfd.Identity, kept string) {
 	h.run.touched = true
 	h.process, h.id, h.fdName = process, id, kept
 	h.in.sup.own(h.scope, h.process, kept, h.reap)
@@ -146,7 +147,7 @@ func (h *hookRun) stage() string {
 	if h.pending != nil {
 		return h.name() + ": " + h.pending.Stage()
 	}
-	return h.name() + " runs"
+	return "running " + h.name()
 }
 
 // timedOut handles the end of the hook's time-out.
@@ -156,9 +157,9 @@ func (h *hookRun) timedOut() {
 		return
 	}
 	if h.pending != nil {
-		h.failed = fmt.Errorf("%s: %s: no answer within start_timeout %s; %s", h.name(), h.pending.Stage(), h.timeout, hangHint)
+		h.failed = fmt.Errorf("%s: %s: no answer within start_timeout %s; %s", h.name(), h.pending.Stage(), h.timeout, host.HangHint)
 	} else {
-		h.failed = fmt.Errorf("%s: no end within start_timeout %s", h.name(), h.timeout)
+		h.failed = fmt.Errorf("%s: still running after start_timeout %s", h.name(), h.timeout)
 	}
 	h.kill()
 }
@@ -169,7 +170,7 @@ func (h *hookRun) kill() {
 	h.due = h.in.sup.loop.Now()
 	h.in.save()
 	h.killDue.Stop()
-	h.killDue = h.scope.After(killPause, h.reportUnkillable)
+	h.killDue = h.scope.After(host.KillPause, h.reportUnkillable)
 	if h.process == nil {
 		h.cancel()
 		return

@@ -25,8 +25,8 @@ func TestHookThatHangsIsNamed(t *testing.T) {
 	}{
 		{Spawning, 29 * time.Second, hook},
 		{Backoff, time.Second + 50*time.Millisecond, hook + ": no answer within start_timeout 30s"},
-		{Spawning, 29 * time.Second, "the start before this one, which hangs in " + hook},
-		{Backoff, time.Second + 100*time.Millisecond, "the start before this one still hangs in " + hook},
+		{Spawning, 29 * time.Second, "an earlier start, which hangs in " + hook},
+		{Backoff, time.Second + 100*time.Millisecond, "an earlier start still hangs in " + hook},
 	}
 	for _, want := range steps {
 		h.v.RunFor(want.after)
@@ -40,7 +40,7 @@ func TestHookThatHangsIsNamed(t *testing.T) {
 	h.kernel.mix.spawnHangs = 0
 	h.v.RunFor(2 * time.Hour) // the file system answers
 	if f := in.diagnosis(); in.machine.state != Running || f.HangsIn != "" {
-		t.Errorf("at last %v, hangs in %q; want it to run", in.machine.state, f.HangsIn)
+		t.Errorf("in the end %v, hangs in %q; want running", in.machine.state, f.HangsIn)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestHookHasItsTime(t *testing.T) {
 		h.give(t, OpStart, "web")
 		h.v.RunFor(2 * time.Minute)
 		if in := h.sup.byName["web"]; in.machine.state != Running || in.machine.restartAttempts > 0 {
-			t.Errorf("seed %d: %v, %s, want it to run at once", seed, in.machine.state, in.reason())
+			t.Errorf("seed %d: %v, %s, want running at once", seed, in.machine.state, in.reason())
 		}
 	}
 }

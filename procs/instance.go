@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/logs"
 	"superd/loop"
+	"superd/procs/host"
 )
 
 // An instance is one instance of a program: its machine, and what the machine's effects act on.
@@ -27,7 +28,7 @@ type instance struct {
 	draining string
 	// Invocation id of the run whose output is being awaited in the log; "" without one
 	drainsUntil string
-	tree        Tree
+	tree        host.Tree
 	run         *run // the present run; nil at rest and in backoff
 
 	restartTimer *loop.Timer // pending RestartDue; nil without one
@@ -92,7 +93,7 @@ func (s *Supervisor) newInstance(name string, program, begun *config.Program, pl
 		machine:  newMachine(program, s.rng),
 		problems: &noProblems,
 		logsBy:   program,
-		tree:     s.system.NewTree(name, place),
+		tree:     s.host.NewTree(name, place),
 		sinceAt:  s.loop.Now(),
 	}
 	in.scope.Open(s.scope)
@@ -118,7 +119,7 @@ func (s *Supervisor) newInstance(name string, program, begun *config.Program, pl
 // instance's before.
 func (in *instance) renewTree(place string) {
 	in.tree.Remove()
-	in.tree = in.sup.system.NewTree(in.name, place)
+	in.tree = in.sup.host.NewTree(in.name, place)
 	in.treeRecovered = place != ""
 }
 
@@ -251,7 +252,7 @@ func (in *instance) perform(effect Effect) {
 		in.armStop(in.run.program.StopTimeout)
 	case ArmKill:
 		in.run.killTimer.Stop() // of an earlier main process
-		in.run.killTimer = in.run.life.After(killPause, func() { in.do(in.machine.killTimeout) })
+		in.run.killTimer = in.run.life.After(host.KillPause, func() { in.do(in.machine.killTimeout) })
 	case ReportUnkillable:
 		if in.run.endAwaited() {
 			in.perform(ArmKill)
@@ -330,15 +331,15 @@ func (in *instance) stage() string {
 	case r.hook != nil:
 		return r.hook.stage()
 	case r.begin != nil:
-		return "waits for the start before this one, which hangs in " + in.hangsIn
+		return "waits for an earlier start, which hangs in " + in.hangsIn
 	case r.pending != nil:
 		return r.pending.Stage()
 	case r.readiness != nil:
 		return "not ready yet: " + r.readiness.stage()
 	case r.stopping != nil && in.machine.state == Running:
-		return "it is about to end by itself"
+		return "it is about to exit (STOPPING=1)"
 	case r.reloading != nil && in.machine.state == Running:
-		return "it reads its configuration anew"
+		return "it reloads its configuration (RELOADING=1)"
 	case r.monitor != nil && r.monitor.healthy() != nil && !*r.monitor.healthy():
 		return r.monitor.complaint()
 	}

@@ -41,7 +41,7 @@ type feed struct {
 // takeInput gives a logger the descriptor of its input, stored under the name kept.
 func (in *instance) takeInput(fd int, kept string) {
 	in.closeInput()
-	in.feed = &feed{fd, kept, in.scope.Defer(func() { in.sup.system.CloseFD(fd) })}
+	in.feed = &feed{fd, kept, in.scope.Defer(func() { in.sup.host.CloseFD(fd) })}
 }
 
 // inputFD returns the descriptor of a logger's input; -1 where it is not made yet, or released.
@@ -81,7 +81,7 @@ func (in *instance) closeInput() {
 	}
 	in.feed = nil
 	f.end.Stop()
-	in.sup.system.CloseFD(f.fd)
+	in.sup.host.CloseFD(f.fd)
 	in.save()
 	in.sup.releaseFD(f.fdName)
 }

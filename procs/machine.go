@@ -8,6 +8,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // A target is a desired state of an instance and the actor that set it. It is kept apart from the
@@ -264,32 +265,22 @@ func (m *machine) ready(after time.Duration) []Effect {
 // failRun ends a run that has failed, for the given reason. e is StartTimeout, HealthFailed or
 // WatchdogTimeout.
 func (m *machine) failRun(e Event, reason Reason) []Effect {
-	m.failureReason = reason
-	m.stateReason = Reason{reason.Kind, "stopping: " + reason.String()}
+	m.failureReason, m.stateReason = reason, reason
 	return m.step(e)
 }
-
-// A spawnFault says how a failed spawn counts.
-type spawnFault uint8
-
-const (
-	faultProgram  spawnFault = iota // a fault of the program: counts as a failure
-	faultResource                   // a resource shortage: retried without limit
-	faultFinal                      // a retry is pointless until the configuration changes
-)
 
 // spawnFailed records a start that failed at now (monotonic) for the given reason. left reports
 // whether hooks have left something for the teardown.
 func (m *machine) spawnFailed(
-	now time.Duration, reason Reason, fault spawnFault, left bool,
+	now time.Duration, reason Reason, fault host.Fault, left bool,
 ) []Effect {
-	m.exitReason, m.stateReason, m.notStarted, m.resourceShortage = reason, reason, true, fault == faultResource
+	m.exitReason, m.stateReason, m.notStarted, m.resourceShortage = reason, reason, true, fault == host.FaultResource
 	switch {
 	case m.mustEnd():
 		m.outcome = RunEndedRestart // the run is no longer wanted, so the failure does not count
-	case fault == faultResource:
+	case fault == host.FaultResource:
 		m.outcome = m.retry()
-	case fault == faultFinal || m.program.Restart == config.RestartNever:
+	case fault == host.FaultFinal || m.program.Restart == config.RestartNever:
 		m.outcome = RunEndedFinal
 	case m.overLimit(now):
 		m.outcome = m.hitStartLimit()
@@ -360,7 +351,7 @@ func (m *machine) exited(
 		m.exitReason = Reason{ReasonStopTimeout,
 			fmt.Sprintf("killed after stop_timeout %s (%s)", m.program.StopTimeout, m.exitReason)}
 	default:
-		m.exitReason = Reason{ReasonStopSignal, fmt.Sprintf("ended at the stop signal (%s)", m.exitReason)}
+		m.exitReason = Reason{ReasonStopSignal, fmt.Sprintf("ended by the stop signal (%s)", m.exitReason)}
 	}
 	if m.failureReason.Kind != ReasonNone {
 		m.exitReason = m.failureReason.and("; " + m.exitReason.String())
@@ -376,7 +367,7 @@ func (m *machine) exited(
 // wentToBackground records that a main process exited with success at once and left processes
 // behind.
 func (m *machine) wentToBackground() {
-	const hint = `; it left processes behind: a program has to stay in the foreground, look for an option such as -D, -F, --foreground or "daemonize no"`
+	const hint = `; it left processes behind: a program must stay in the foreground; look for an option such as -D, -F, --foreground or "daemonize no"`
 	was := m.exitReason.Kind
 	m.exitReason = Reason{ReasonWentToBackground, m.exitReason.String() + hint}
 	if m.stateReason.Kind == was {
@@ -445,7 +436,7 @@ func (m *machine) tornDown() []Effect {
 func (m *machine) awaitNextTime() []Effect {
 	if m.outcome == RunEndedStartLimit || m.startLimitHit {
 		limit := m.program.StartLimit
-		m.exitReason = m.exitReason.and(fmt.Sprintf("; gave up after %s within %s",
+		m.exitReason = m.exitReason.and(fmt.Sprintf("; start limit hit: %s within %s",
 			plural(limit.Failures, "failure"), plain(limit.Within)))
 	}
 	m.clearPendingRun()
@@ -483,7 +474,7 @@ func (m *machine) makeFinal(e Event) {
 		return
 	}
 	m.outcome = e
-	m.stateReason = m.exitReason.and(fmt.Sprintf("; restart = %q by now", m.program.Restart))
+	m.stateReason = m.exitReason.and(fmt.Sprintf("; restart is now %q", m.program.Restart))
 }
 
 // endBackoff ends the backoff without a restart, since the restart policy has changed. e is
@@ -516,7 +507,7 @@ func (m *machine) hitStartLimit() Event {
 	m.failures = nil
 	m.startReason = Reason{Kind: ReasonSlowRetry}
 	m.stateReason = Reason{ReasonStartLimit,
-		fmt.Sprintf("%s; gave up after %d failures within %s", m.exitReason, limit.Failures, limit.Within)}
+		fmt.Sprintf("%s; start limit hit: %s within %s", m.exitReason, plural(limit.Failures, "failure"), plain(limit.Within))}
 	return m.retrySlowly()
 }
 
@@ -553,7 +544,7 @@ func (m *machine) restartDue() []Effect {
 // stopTimeout handles the end of the stop time-out: SIGKILL follows.
 func (m *machine) stopTimeout() []Effect {
 	m.stateReason = Reason{ReasonKillSent,
-		m.stateReason.String() + ": still there after the stop time-out, SIGKILL sent"}
+		m.stateReason.String() + ": still alive after stop_timeout, SIGKILL sent"}
 	return m.step(StopTimeout)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 func testProgram() *config.Program {
@@ -54,13 +55,13 @@ func TestFailedStartNotWanted(t *testing.T) {
 	})
 	m.wantUp(actor(ActorConfiguration), false)
 	m.wantAgain(actor(ActorReload), false)
-	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
+	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 	if m.state != Spawning {
 		t.Fatalf("state %v, want starting: the other one", m.state)
 	}
-	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
+	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 	if m.state != Backoff {
-		t.Errorf("after the first failure: %v, %s; want back-off", m.state, m.stateReason)
+		t.Errorf("after the first failure: %v, %s; want backoff", m.state, m.stateReason)
 	}
 }
 
@@ -152,7 +153,7 @@ func TestStartLimit(t *testing.T) {
 		m.spawned(true)
 		m.exited(at, exitThree, time.Millisecond, time.Millisecond, Reason{}, false)
 	}
-	t.Run("gives up, and tries again slowly", func(t *testing.T) {
+	t.Run("start limit, then a slow retry", func(t *testing.T) {
 		m := limited(10 * time.Minute)
 		for i := range 3 {
 			fail(m, time.Duration(i)*time.Second)
@@ -160,7 +161,7 @@ func TestStartLimit(t *testing.T) {
 				m.restartDue()
 			}
 		}
-		if m.state != Failed || m.delay != 10*time.Minute || !strings.Contains(m.stateReason.String(), "gave up after 3 failures") {
+		if m.state != Failed || m.delay != 10*time.Minute || !strings.Contains(m.stateReason.String(), "start limit hit: 3 failures") {
 			t.Fatalf("after 3 failures: %v, delay %v, %q; want failed, 10m", m.state, m.delay, m.stateReason)
 		}
 		m.restartDue()
@@ -182,7 +183,7 @@ func TestStartLimit(t *testing.T) {
 	t.Run("without retry_after it stays failed", func(t *testing.T) {
 		m := limited(0)
 		for range 3 {
-			m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
+			m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 			if m.state == Backoff {
 				m.restartDue()
 			}
@@ -194,7 +195,7 @@ func TestStartLimit(t *testing.T) {
 	t.Run("a shortage of the machine never counts", func(t *testing.T) {
 		m := limited(0)
 		for range 100 {
-			m.spawnFailed(0, Reason{ReasonShortage, "no processes left"}, faultResource, false)
+			m.spawnFailed(0, Reason{ReasonShortage, "no processes left"}, host.FaultResource, false)
 			if m.state != Backoff {
 				t.Fatalf("state %v, want backoff", m.state)
 			}
@@ -204,13 +205,13 @@ func TestStartLimit(t *testing.T) {
 	t.Run("the operator's start clears it", func(t *testing.T) {
 		m := limited(0)
 		for range 3 {
-			m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
+			m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 			if m.state == Backoff {
 				m.restartDue()
 			}
 		}
 		m.wantUp(actor(ActorOperator), true)
-		m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
+		m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 		if m.state != Backoff {
 			t.Errorf("first failure after the operator's start: %v, want backoff", m.state)
 		}
@@ -225,13 +226,13 @@ func TestTargetsMeetASpawnUnderWay(t *testing.T) {
 		want   State
 	}{
 		{"stop, then it spawned", func(m *machine) { m.wantDown(actor(ActorOperator)) }, spawned, Stopping},
-		{"stop, then it was called off", func(m *machine) { m.wantDown(actor(ActorOperator)) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Stopped},
+		{"stop, then it was cancelled", func(m *machine) { m.wantDown(actor(ActorOperator)) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Stopped},
 		{"stop, then it failed", func(m *machine) { m.wantDown(actor(ActorOperator)) },
 			func(m *machine) []Effect {
-				return m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, faultProgram, false)
+				return m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 			}, Stopped},
 		{"restart, then it spawned", func(m *machine) { m.wantAgain(actor(ActorOperator), true) }, spawned, Stopping},
-		{"restart, then it was called off", func(m *machine) { m.wantAgain(actor(ActorOperator), true) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Spawning},
+		{"restart, then it was cancelled", func(m *machine) { m.wantAgain(actor(ActorOperator), true) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Spawning},
 		{"stop and start, then it spawned",
 			func(m *machine) { m.wantDown(actor(ActorOperator)); m.wantUp(actor(ActorOperator), true) }, spawned, Running},
 	}
@@ -268,20 +269,20 @@ func TestStarting(t *testing.T) {
 		{"a start that takes too long backs off", nil, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
-		}, Backoff, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
+		}, Backoff, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
 		{"its tree is cleared before", nil, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.exited(0, exitKill, time.Second, 0, Reason{}, true)
-		}, TearingDown, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
+		}, TearingDown, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
 		{"it counts for the limit", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
-		}, Failed, "not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s); gave up after 1 failures within 1m0s; retry_after = 0: not tried again"},
+		}, Failed, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s); start limit hit: 1 failure within 1m; retry_after = 0: not retried"},
 		{"not if it is to be down by then", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.wantDown(actor(ActorOperator))
 			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
-		}, Stopped, "stopped by the operator: not ready after 30s; ended at the stop signal (killed by SIGKILL after 1s)"},
+		}, Stopped, "stopped by the operator: not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
 		{"a start by the operator follows at once", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.wantUp(actor(ActorOperator), true)
@@ -297,7 +298,7 @@ func TestStarting(t *testing.T) {
 			m.ready(time.Second)
 			m.failRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
 			m.exited(0, exitZero, time.Second, 0, Reason{}, false)
-		}, Backoff, "unhealthy; ended at the stop signal (exit status 0 after 1s)"},
+		}, Backoff, "unhealthy; ended by the stop signal (exit status 0 after 1s)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -313,7 +314,7 @@ func TestStarting(t *testing.T) {
 			}
 			tt.steps(m)
 			if m.state != tt.want || m.stateReason.String() != tt.cause || m.failureReason.Kind != ReasonNone && tt.want != TearingDown {
-				t.Errorf("state %s, cause %q, blame %q; want %s, %q", stateNames[m.state], m.stateReason, m.failureReason, stateNames[tt.want], tt.cause)
+				t.Errorf("state %s, reason %q, failure reason %q; want %s, %q", stateNames[m.state], m.stateReason, m.failureReason, stateNames[tt.want], tt.cause)
 			}
 		})
 	}

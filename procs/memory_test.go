@@ -39,7 +39,7 @@ func TestMemoryOfQuietPrograms(t *testing.T) {
 	all := liveHeap() - before
 	t.Logf("live heap of a quiet program: %d bytes, of which %d are its table", all/programs, table/programs)
 	if all/programs > most {
-		t.Errorf("live heap of a quiet program: %d bytes, at most %d were expected; its table has %d of them", all/programs, most, table/programs)
+		t.Errorf("live heap of a quiet program: %d bytes, want at most %d; its definition has %d of them", all/programs, most, table/programs)
 	}
 	runtime.KeepAlive(s)
 }

@@ -58,15 +58,15 @@ func (m *monitor) startChecks(h *config.Health, before *monitor) {
 	var err error
 	switch {
 	case h.TCP != "":
-		m.what, c = "tcp "+h.TCP, in.sup.system.CheckTCP(h.TCP)
+		m.what, c = "tcp "+h.TCP, in.sup.host.CheckTCP(h.TCP)
 	case h.HTTP != "":
 		m.what = "http " + h.HTTP
-		c, err = in.sup.system.CheckHTTP(h.HTTP)
+		c, err = in.sup.host.CheckHTTP(h.HTTP)
 	default:
 		m.what, c = "exec "+strings.Join(h.Exec, " "), &execChecker{in, m.run, h.Exec}
 	}
 	if err != nil { // config has validated it
-		in.sup.log.Error("health is not checked", "instance", in.name, "error", err)
+		in.sup.log.Error("health not checked", "instance", in.name, "error", err)
 		return
 	}
 	switch {

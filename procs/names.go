@@ -61,6 +61,7 @@ var actorNames = [actorCount]string{
 	ActorOperator:      "operator",
 	ActorScale:         "scale",
 	ActorShutdown:      "shutdown",
+	ActorOther:         "other",
 }
 
 // String returns the name of the actor in the journal and in JSON; empty for ActorNone.

@@ -15,6 +15,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 	"superd/procs/notify"
 )
 
@@ -47,7 +48,7 @@ func socketName(key []byte, instance string) string {
 
 // addNotify adds the notify socket, the ready descriptor and their variables to the specification
 // of a start.
-func (in *instance) addNotify(spec *SpawnSpec, p *config.Program, b *startRecord) {
+func (in *instance) addNotify(spec *host.SpawnSpec, p *config.Program, b *startRecord) {
 	if p.Ready != nil {
 		spec.ReadyFD = p.Ready.FD
 	}
@@ -88,7 +89,7 @@ type notifyState struct {
 	// By [logs.Stream], the [logs.Cursor] at which its output begins; empty: unknown, or not needed
 	printsFrom     [2]string
 	readyFD        int           // read end of that pipe; -1: none, or it has another owner
-	listener       Listener      // on the notify socket; nil without one
+	listener       host.Listener // on the notify socket; nil without one
 	statusText     string        // last STATUS= of the program
 	watchdogPeriod time.Duration // period that the program requested; 0: that of the configuration
 	// Latest end of a reload; nil unless the program reloads its configuration
@@ -111,18 +112,18 @@ func (r *run) ownNotifyState() *notifyState {
 
 // listen receives the notifications of the run's processes on fd.
 func (in *instance) listen(r *run, fd int) {
-	listener, err := in.sup.system.Listen(&r.life, fd, notify.Handler{
+	listener, err := in.sup.host.Listen(&r.life, fd, notify.Handler{
 		Accept: func(s notify.Sender) bool { return r.process.Pid() == s.Pid || in.tree.Has(s.Pid) },
 		Message: func(_ notify.Sender, m notify.Message) (hold bool) {
 			return in.onNotify(r, m)
 		},
 		Settled: in.sup.afterTurn,
 		Refused: func(_ notify.Sender, err error) {
-			in.sup.log.Warn("notification not taken", "instance", in.name, "error", err)
+			in.sup.log.Warn("notification refused", "instance", in.name, "error", err)
 		},
 	})
 	if err != nil {
-		in.sup.log.Error("notifications are not heard", "instance", in.name, "error", err)
+		in.sup.log.Error("notifications not received", "instance", in.name, "error", err)
 		return
 	}
 	r.ownNotifyState().listener = listener
@@ -144,7 +145,7 @@ const notifyDrainLimit = 2 * time.Second
 // drainNotifyBeforeReap reports whether all notifications sent before the exit of the main process
 // are read: one of them may make another process the main one. If not, reap is called once they
 // are.
-func (in *instance) drainNotifyBeforeReap(r *run, process Process) bool {
+func (in *instance) drainNotifyBeforeReap(r *run, process host.Process) bool {
 	if r.notifyDrain != drainNotStarted {
 		return r.notifyDrain == drainDone
 	}
@@ -255,7 +256,7 @@ func (in *instance) stopsByItself(r *run, until time.Duration) {
 	r.ownNotifyState().stopping = r.life.After(max(until-in.sup.loop.Now(), 0), func() {
 		if in.machine.state == Running {
 			reason := Reason{ReasonExitTimeout,
-				fmt.Sprintf("it has said STOPPING=1, and has not ended for %s",
+				fmt.Sprintf("it sent STOPPING=1 and has not exited for %s",
 					plain(r.program.StopTimeout))}
 			in.do(func() []Effect { return in.machine.failRun(HealthFailed, reason) })
 		}
@@ -291,14 +292,14 @@ func (in *instance) extend(r *run, until time.Duration) {
 // changeMain makes another process of the tree the main process. The previous one becomes an
 // ordinary process of the tree: superd reaps it like an orphan.
 func (in *instance) changeMain(r *run, pid int) {
-	process, id, err := in.sup.system.Open(in.tree, pid)
+	process, id, err := in.sup.host.Open(in.tree, pid)
 	own := r.process.Pid() == pid
 	if err != nil {
 		if errors.Is(err, pidfd.ErrGone) {
 			if own {
 				return
 			}
-			err = fmt.Errorf("process %d is none of the program's", pid)
+			err = fmt.Errorf("process %d does not belong to the program", pid)
 		}
 		in.logMain(slog.LevelWarn, "main process not changed", "error", err)
 		return
@@ -347,9 +348,9 @@ func (in *instance) signalMain() {
 }
 
 // disown gives up a child that has not ended.
-func (s *Supervisor) disown(process Process) {
+func (s *Supervisor) disown(process host.Process) {
 	if a, ok := process.(*adoptedProcess); ok {
-		key := processKey{a.id.Pid, a.id.Start}
+		key := host.ProcessKey{Pid: a.id.Pid, Start: a.id.Start}
 		if s.adopted[key] == a {
 			delete(s.adopted, key)
 		}

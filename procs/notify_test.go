@@ -49,7 +49,7 @@ func TestJournalStalls(t *testing.T) {
 		resume()
 		h.v.RunFor(2 * time.Minute)
 		if in.machine.state != Failed {
-			t.Errorf("%v: %s, want failed: it has not told", in.machine.state, in.reason())
+			t.Errorf("%v: %s, want failed: it sent nothing", in.machine.state, in.reason())
 		}
 	})
 	t.Run("the start time-out", func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestJournalStalls(t *testing.T) {
 			t.Errorf("%v: %s, want running", in.machine.state, in.reason())
 		}
 	})
-	t.Run("the start time-out of who tells nothing", func(t *testing.T) {
+	t.Run("the start time-out of a program that sends nothing", func(t *testing.T) {
 		h, in, p, resume := world(t, 1, func(*config.Program) {})
 		p.tell(notify.Message{ExtendTimeout: time.Second})
 		h.v.RunFor(10 * time.Minute)
@@ -88,7 +88,7 @@ func TestJournalStalls(t *testing.T) {
 		p.tell(notify.Message{Reloading: true})
 		p.busy = true
 		h.v.RunFor(time.Minute)
-		wantRunning("it has told that it reads its configuration")
+		wantRunning("it reported its reload")
 		resume()
 		h.v.RunFor(time.Second)
 		for len(h.kernel.checking) == 0 && h.v.Step() {
@@ -96,13 +96,13 @@ func TestJournalStalls(t *testing.T) {
 		p.tell(notify.Message{Ready: true})
 		h.v.RunFor(200 * time.Millisecond) // the check fails
 		p.busy = false
-		wantRunning("it has told that this is over, and a check began before")
+		wantRunning("it reported the end of its reload, and a check began before")
 		h.v.RunFor(time.Minute)
 		wantRunning("it answers")
 		p.sick = true
 		h.v.RunFor(time.Minute)
 		if in.machine.state != Failed {
-			t.Errorf("%v: %s, want failed: it is ill", in.machine.state, in.reason())
+			t.Errorf("%v: %s, want failed: it is unhealthy", in.machine.state, in.reason())
 		}
 	})
 	for name, late := range map[string]time.Duration{"the end of the main process": time.Second, "its end, for too long": time.Minute} {

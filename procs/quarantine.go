@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"superd/loop"
+	"superd/procs/host"
 )
 
 // A quarantine keeps back the start of an instance while leftover processes of an earlier superd
@@ -14,16 +15,16 @@ type quarantine struct {
 }
 
 // setQuarantine keeps back the start of the instance while these processes live.
-func (in *instance) setQuarantine(leftovers []Leftover) {
+func (in *instance) setQuarantine(leftovers []host.Leftover) {
 	m := &in.machine
 	in.sup.counts[m.state]--
 	m.state = Stopped
 	in.sup.counts[m.state]++
-	m.stateReason = Reason{ReasonQuarantined, fmt.Sprintf("%s, of which superd knows only "+
-		"that an earlier superd has started it for this program, lives; `superd ctl stop %s` ends it", leftoverText(leftovers), in.name)}
+	m.stateReason = Reason{ReasonQuarantined, fmt.Sprintf("%s, of which superd knows "+
+		"only that a predecessor started it for this program, is alive; `superd ctl stop %s` ends it", host.LeftoverText(leftovers), in.name)}
 	in.quarantine = &quarantine{round: in.scope.Child()}
-	in.sup.log.Warn("program not started: processes that an earlier superd has started for it live, and it is not known what they are",
-		"instance", in.name, "processes", leftoverText(leftovers))
+	in.sup.log.Warn("program not started: unidentified processes that a predecessor started for it are alive",
+		"instance", in.name, "processes", host.LeftoverText(leftovers))
 	in.publish()
 	in.sup.changed()
 	in.save()
@@ -36,7 +37,7 @@ func (in *instance) checkQuarantine() {
 	held.round.Close()
 	held.round = in.scope.Child()
 	round, living := held.round, 0
-	in.tree.Look(func(found []Member) {
+	in.tree.Look(func(found []host.Member) {
 		for _, m := range found {
 			if round.Closed() {
 				m.Process.Close()

@@ -69,10 +69,10 @@ func (in *instance) awaitReady(deadline time.Duration) {
 		w.awaitLine(p.Line)
 	case p.TCP != "":
 		w.waits = "tcp " + p.TCP
-		w.check(in.sup.system.CheckTCP(p.TCP), nil)
+		w.check(in.sup.host.CheckTCP(p.TCP), nil)
 	case p.HTTP != "":
 		w.waits = "http " + p.HTTP
-		w.check(in.sup.system.CheckHTTP(p.HTTP))
+		w.check(in.sup.host.CheckHTTP(p.HTTP))
 	default:
 		w.waits = "exec " + strings.Join(p.Exec, " ")
 		w.check(&execChecker{in, r, p.Exec}, nil)
@@ -105,11 +105,11 @@ func (w *readiness) check(c probe.Checker, err error) {
 func (w *readiness) awaitNewline() {
 	fd := w.run.readyFD
 	if fd < 0 {
-		w.lacks("superd has lost the other end of it")
+		w.lacks("superd no longer has its other end")
 		return
 	}
 	w.run.readyFD = -1
-	err := w.in.sup.system.AwaitNewline(w.scope, fd, func(err error) {
+	err := w.in.sup.host.AwaitNewline(w.scope, fd, func(err error) {
 		if err != nil {
 			w.lacks(err.Error())
 			return

@@ -7,6 +7,7 @@ import (
 
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // fatePatience is how long superd waits for the exit status of a process that is not its child. The
@@ -17,13 +18,13 @@ const fatePatience = time.Second
 // An adoptedProcess is a process that a predecessor has started. After an upgrade in place it is
 // still superd's child; otherwise the keeper is its parent and reaps it.
 type adoptedProcess struct {
-	Process // nil: it has ended and is gone
-	sup     *Supervisor
-	id      pidfd.Identity
-	reap    func()        // its owner's callback; nil if it is superd's child
-	gone    bool          // the process no longer exists
-	endedAt time.Duration // when its end was noticed; 0 before
-	told    *pidfd.Exit   // exit from the keeper; nil before
+	host.Process // nil: it has ended and is gone
+	sup          *Supervisor
+	id           pidfd.Identity
+	reap         func()        // its owner's callback; nil if it is superd's child
+	gone         bool          // the process no longer exists
+	endedAt      time.Duration // when its end was noticed; 0 before
+	told         *pidfd.Exit   // exit from the keeper; nil before
 }
 
 // reapHere takes the exit status if the process has become superd's child, as after the end of its
@@ -42,12 +43,12 @@ func (a *adoptedProcess) reapHere() bool {
 }
 
 // adopt returns an adopted process. p is nil if the process is gone.
-func (s *Supervisor) adopt(p Process, id pidfd.Identity) *adoptedProcess {
+func (s *Supervisor) adopt(p host.Process, id pidfd.Identity) *adoptedProcess {
 	a := &adoptedProcess{Process: p, sup: s, id: id, gone: p == nil}
-	key := processKey{id.Pid, id.Start}
+	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
 	s.adopted[key] = a
 	for _, e := range s.options.StoredFDs.Exits {
-		if (processKey{e.Pid, e.Start}) == key {
+		if (host.ProcessKey{Pid: e.Pid, Start: e.Start}) == key {
 			a.told = &e.Exit
 		}
 	}
@@ -55,8 +56,8 @@ func (s *Supervisor) adopt(p Process, id pidfd.Identity) *adoptedProcess {
 }
 
 // StoredExit takes the exit of a process from the keeper. It is called on the loop.
-func (s *Supervisor) StoredExit(e StoredExit) {
-	a := s.adopted[processKey{e.Pid, e.Start}]
+func (s *Supervisor) StoredExit(e host.StoredExit) {
+	a := s.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}]
 	if a == nil {
 		// No instance waits for it: it is unattributed, or the exit is known otherwise and may not
 		// be in the journal.
@@ -78,10 +79,10 @@ func (a *adoptedProcess) isChild() bool {
 	return !errors.Is(err, pidfd.ErrNotChild)
 }
 
-// Pid implements [Process].
+// Pid implements [host.Process].
 func (a *adoptedProcess) Pid() int { return a.id.Pid }
 
-// FD implements [Process]. It is -1 if the process is gone.
+// FD implements [host.Process]. It is -1 if the process is gone.
 func (a *adoptedProcess) FD() int {
 	if a.Process == nil {
 		return -1
@@ -89,7 +90,7 @@ func (a *adoptedProcess) FD() int {
 	return a.Process.FD()
 }
 
-// Signal implements [Process].
+// Signal implements [host.Process].
 func (a *adoptedProcess) Signal(sig syscall.Signal) error {
 	if a.Process == nil {
 		return pidfd.ErrGone
@@ -97,7 +98,7 @@ func (a *adoptedProcess) Signal(sig syscall.Signal) error {
 	return a.Process.Signal(sig)
 }
 
-// SignalGroup implements [Process]. If the kernel can't signal a group through the pidfd of a
+// SignalGroup implements [host.Process]. If the kernel can't signal a group through the pidfd of a
 // process that is not a child, only the main process gets the signal. The others get theirs after
 // its end.
 func (a *adoptedProcess) SignalGroup(sig syscall.Signal) error {
@@ -111,7 +112,7 @@ func (a *adoptedProcess) SignalGroup(sig syscall.Signal) error {
 	return err
 }
 
-// Close implements [Process].
+// Close implements [host.Process].
 func (a *adoptedProcess) Close() error {
 	if a.Process == nil {
 		return nil
@@ -119,8 +120,8 @@ func (a *adoptedProcess) Close() error {
 	return a.Process.Close()
 }
 
-// Wait implements [Process]. The status comes from the kernel or the keeper. If it does not come in
-// time, the exit is unknown.
+// Wait implements [host.Process]. The status comes from the kernel or the keeper. If it does not
+// come in time, the exit is unknown.
 func (a *adoptedProcess) Wait() (pidfd.Exit, bool, error) {
 	if a.Process != nil {
 		exit, ended, err := a.Process.Wait()
@@ -160,13 +161,13 @@ func (r *run) endAwaited() bool {
 		isAdopted && a.endedAt != 0 && a.sup.loop.Now()-a.endedAt <= a.patience()
 }
 
-// Ended implements [Process].
+// Ended implements [host.Process].
 func (a *adoptedProcess) Ended() bool { return a.Process == nil || a.endedAt != 0 || a.Process.Ended() }
 
 // patience returns how long to wait for the status. Of a process that is gone, only the keeper can
 // know it.
 func (a *adoptedProcess) patience() time.Duration {
-	if a.gone && a.sup.keeper == Keeper(noopKeeper{}) {
+	if a.gone && a.sup.keeper == host.FDStore(noopKeeper{}) {
 		return 0
 	}
 	return fatePatience
@@ -207,6 +208,6 @@ func (a *adoptedProcess) ended(scope *loop.Scope, reap func()) {
 		reap()
 	})
 	if err != nil {
-		a.sup.log.Error("process is not watched", "pid", a.id.Pid, "error", err)
+		a.sup.log.Error("process not watched", "pid", a.id.Pid, "error", err)
 	}
 }

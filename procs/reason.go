@@ -58,7 +58,7 @@ const (
 	ReasonExitUnknown
 	ReasonOutOfMemory
 	ReasonExitedBeforeReady
-	ReasonStopSignal  // it ended at the stop signal
+	ReasonStopSignal  // it ended by the stop signal
 	ReasonStopTimeout // it was killed after the stop time-out
 	ReasonWentToBackground
 	ReasonLeftoversKilled // the leftover processes of a quarantine
@@ -75,7 +75,7 @@ const (
 
 	// Why a time of the schedule was skipped.
 	ReasonSkippedMissed  // by schedule_missed
-	ReasonSkippedOverlap // the run before is not over
+	ReasonSkippedOverlap // the previous run is not over
 	ReasonSkippedInAll   // number of skipped times during one run
 
 	// What an operator requested.
@@ -115,7 +115,7 @@ func (r Reason) String() string {
 	case r.Kind.starts():
 		return "started " + r.ofStart()
 	case r.Kind == ReasonStartLimitFinal:
-		return r.Detail + "; retry_after = 0: not tried again"
+		return r.Detail + "; retry_after = 0: not retried"
 	}
 	return phrases[r.Kind] + r.Detail
 }
@@ -130,28 +130,28 @@ func (r Reason) and(detail string) Reason { return Reason{r.Kind, r.Detail + det
 var phrases = [reasonCount]string{
 	ReasonStarted:            "by ",
 	ReasonRestarted:          "again: ",
-	ReasonDependencyBack:     "again, as ",
+	ReasonDependencyBack:     "again: ",
 	ReasonScheduleDue:        "by its schedule, due at ",
 	ReasonScheduleMadeUp:     "by its schedule, to make up for ",
-	ReasonSlowRetry:          "by the slow retry after giving up",
-	ReasonStopTakenBack:      "running: the stop was taken back before its turn came",
-	ReasonRecovered:          "taken up by superd, whose journal was damaged",
+	ReasonSlowRetry:          "again after retry_after",
+	ReasonStopTakenBack:      "running: the pending stop was cancelled",
+	ReasonRecovered:          "adopted after damage to the journal",
 	ReasonNotStarted:         "not started yet",
 	ReasonQuarantined:        "not started: process ",
 	ReasonAboutToStart:       "about to be started",
 	ReasonWaitsForDependency: "waits for ",
 	ReasonWaitsForDependents: "waits until ",
 	ReasonWaitsForConflict:   "waits until ",
-	ReasonStopping:           "stopping by ",
+	ReasonStopping:           "stop requested by ",
 	ReasonStopped:            "stopped by ",
-	ReasonStoppingToStart:    "stopping; then started by ",
-	ReasonStoppingToRestart:  "stopping, to be restarted by ",
-	ReasonDependencyLost:     "stopping: it requires ",
-	ReasonLeftoversKilled:    "processes of an earlier run ended",
+	ReasonStoppingToStart:    "start requested during the stop by ",
+	ReasonStoppingToRestart:  "restart requested by ",
+	ReasonDependencyLost:     "requires ",
+	ReasonLeftoversKilled:    "leftover processes of an earlier run ended",
 	ReasonStartInterrupted:   "start interrupted: superd was killed",
-	ReasonStartCancelled:     "start called off",
-	ReasonSkippedMissed:      "missed while the machine slept or superd did not run; ",
-	ReasonSkippedOverlap:     "the run before is not over: ",
+	ReasonStartCancelled:     "start cancelled",
+	ReasonSkippedMissed:      "missed while the machine slept or superd was down; ",
+	ReasonSkippedOverlap:     "the previous run is not over: ",
 	ReasonAskedStart:         "start",
 	ReasonAskedStop:          "stop",
 	ReasonAskedRestart:       "restart",
@@ -163,5 +163,23 @@ var phrases = [reasonCount]string{
 	ReasonSuperdEnded:        "superd ended before it did",
 	ReasonFirstOutput:        "first output",
 	ReasonLogOutageOver:      "output gets into its log again, after ",
-	ReasonOutputLost:         "its last output may be lost, as no superd was there to take it",
+	ReasonOutputLost:         "its last output may be lost: superd was down",
+}
+
+// explainRun completes actor and reasons of a recovered run where its records do not have them: the
+// start record may be all that there is, or newer than the instance's record.
+func (m *machine) explainRun() {
+	if m.desired.by.Kind == ActorNone {
+		m.desired.by = actor(ActorOther)
+	}
+	if m.startReason.Kind == ReasonNone {
+		m.startReason = startedBy(m.desired.by)
+	}
+	switch k := m.stateReason.Kind; {
+	case k != ReasonNone && k != ReasonNotStarted:
+	case m.desired.up:
+		m.stateReason = m.startReason
+	default:
+		m.stateReason = Reason{ReasonStopping, m.desired.by.String()}
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -14,66 +13,15 @@ import (
 	"superd/logs"
 	"superd/pidfd"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 )
-
-// A RecoveredProcess is what a predecessor has left of one instance, for [System.Adopt].
-type RecoveredProcess struct {
-	Instance string
-	Program  *config.Program // for its limits
-	Tree     Tree
-	Process  pidfd.Identity // main process or hook; zero: none
-	PidFD    int            // its pidfd; -1 if the keeper had none. System.Adopt owns it
-	Outputs  []RecoveredOutput
-
-	NotifySocket string // path of the run's notify socket; empty: none
-	NotifyFD     int    // the notify socket; -1 if the keeper had none: System.Adopt makes another
-	ReadyNumber  int    // the process's descriptor number of its readiness pipe; 0: none
-	// read end of that pipe; -1 if the keeper had none: System.Adopt opens it through the process
-	ReadyFD int
-
-	Found Process // nil: the process is gone
-	Ended bool    // it has ended, perhaps before the read ends were opened
-	Err   error   // cause why it is unknown whether the process lives
-}
-
-// A RecoveredOutput is a FIFO that a predecessor has left.
-type RecoveredOutput struct {
-	Stream logs.Stream // or input
-	FIFO   string      // its path
-	ReadFD int         // its read end; -1 if the keeper had none: System.Adopt opens the FIFO
-
-	gap bool  // the keeper had none
-	Err error // why the FIFO can't be opened; ReadFD is then -1
-}
-
-// A LookupRequest asks for a started process of which only the run is known.
-type LookupRequest struct {
-	Instance string
-	Run      string // invocation id
-	After    uint64 // lower bound of its start time, in clock ticks since boot
-
-	Found pidfd.Identity // zero: not found
-}
-
-// A Leftover is a process that a predecessor has started and whose role in its instance is unknown.
-type Leftover struct {
-	Pid      int
-	Command  string // its name, as in ps(1)
-	Instance string
-	Run      string // invocation id
-	Leads    bool   // session leader, as is each process that superd started itself
-
-	// Eldest is the identity of the process if all other session leaders of its run descend from
-	// it; otherwise zero.
-	Eldest pidfd.Identity
-}
 
 // A recoveredInstance is what is known of an instance before it is resumed.
 type recoveredInstance struct {
 	in         *instance
 	saved      *savedInstance
 	incomplete bool // the instance's record lacks part of saved
-	recovered  *RecoveredProcess
+	recovered  *host.RecoveredProcess
 	told       eventlog.Told
 	lost       bool // a start record without a process
 	gap        bool // the read end of one of its FIFOs was closed meanwhile
@@ -140,7 +88,7 @@ func (s *Supervisor) Adopt() error {
 		// First: if superd is killed now, the keeper's next supervisor must not resume the
 		// shutdown.
 		if err := s.journal.Put(superdKey, s.savedSelf()); err != nil {
-			s.log.Warn("not written down that the shutdown is void", "error", err)
+			s.log.Warn("end of the shutdown not recorded", "error", err)
 		}
 	}
 	if known == nil {
@@ -161,7 +109,7 @@ func (s *Supervisor) removeOldNames() {
 	for _, in := range s.instances {
 		keep = append(keep, in.names()...)
 	}
-	s.system.RemoveOtherNames([]string{s.options.FIFODir, s.options.NotifyDir}, keep)
+	s.host.RemoveOtherNames([]string{s.options.FIFODir, s.options.NotifyDir}, keep)
 }
 
 // mergeRecords creates the instances that the journal has.
@@ -193,7 +141,7 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 		}
 		if unknown {
 			program = config.DefaultProgram(programOf(name))
-			s.log.Warn("program is in no configuration: it is stopped by the default rules", "instance", name)
+			s.log.Warn("program is in no configuration: stopping it with default settings", "instance", name)
 		}
 		// the run is newer than the record
 		if v != r.instances[name] && v.Run.Table == nil && b.Config != v.Config && r.configs[b.Config] != nil {
@@ -239,8 +187,8 @@ func (in *instance) restore(v *savedInstance) {
 	}
 	m.restartAttempts, m.failures, m.startLimitHit, m.restarts, m.delay = v.RestartAttempts, v.Failures, v.StartLimitHit, v.Restarts, v.Delay
 	m.startReason, m.exitReason, m.stateReason = v.StartReason.reason(), v.ExitReason.reason(), v.StateReason.reason()
-	if v.Run != nil && m.startReason.Kind == ReasonNone { // the start record is its only record
-		m.startReason = startedBy(m.desired.by)
+	if v.Run != nil {
+		m.explainRun()
 	}
 	in.sinceAt, in.lastCompletedStart = v.Since, v.LastCompletedStart
 	if m.runPending = v.RunPending; v.Schedule != nil {
@@ -277,23 +225,23 @@ func (v *savedInstance) process() (p *savedProcess, b *savedStart) {
 // search looks for processes that were started without a record of their pid, and for those that
 // the journal does not have.
 func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
-	var lookup []*LookupRequest
+	var lookup []*host.LookupRequest
 	held := false
-	where := map[*LookupRequest]*recoveredInstance{}
+	where := map[*host.LookupRequest]*recoveredInstance{}
 	for _, a := range all {
 		p, b := a.saved.process()
 		held = held || a.saved.Quarantined
 		if p == nil && b != nil {
-			w := &LookupRequest{Instance: a.in.name, Run: b.Run, After: b.After}
+			w := &host.LookupRequest{Instance: a.in.name, Run: b.Run, After: b.After}
 			lookup, where[w] = append(lookup, w), a
 		}
 	}
 	if len(lookup) == 0 && !held {
 		return nil
 	}
-	leftovers, err := s.system.Search(lookup, r.runs(), s.usersOf(r))
+	leftovers, err := s.host.Search(lookup, r.runs(), s.usersOf(r))
 	if err != nil {
-		return fmt.Errorf("look for programs of an earlier superd: %w", err)
+		return fmt.Errorf("find processes of the predecessor: %w", err)
 	}
 	for w, a := range where {
 		a.lost = w.Found == pidfd.Identity{}
@@ -306,7 +254,7 @@ func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
 	return nil
 }
 
-func (s *Supervisor) setLeftovers(leftovers []Leftover) {
+func (s *Supervisor) setLeftovers(leftovers []host.Leftover) {
 	clear(s.leftovers)
 	for _, leftover := range leftovers {
 		s.leftovers[leftover.Instance] = append(s.leftovers[leftover.Instance], leftover)
@@ -331,10 +279,10 @@ func (r *Snapshot) runs() map[string]bool {
 
 // reopen reopens processes, FIFOs and sockets.
 func (s *Supervisor) reopen(all []*recoveredInstance) error {
-	var adoptees []*RecoveredProcess
+	var adoptees []*host.RecoveredProcess
 	for _, a := range all {
 		by := a.saved.runBy(a.in.program)
-		t := &RecoveredProcess{Instance: a.in.name, Program: by, Tree: a.in.tree, PidFD: -1, NotifyFD: -1, ReadyFD: -1}
+		t := &host.RecoveredProcess{Instance: a.in.name, Program: by, Tree: a.in.tree, PidFD: -1, NotifyFD: -1, ReadyFD: -1}
 		a.recovered = t
 		p, _ := a.saved.process()
 		if p != nil {
@@ -353,16 +301,16 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 			if !is {
 				continue
 			}
-			o := RecoveredOutput{Stream: logs.Stream(which), FIFO: s.fifo(a.in.name, logs.Stream(which)), ReadFD: s.takeStoredFD(kept[which])}
-			o.gap = o.ReadFD < 0
-			a.gap = a.gap || o.gap && o.Stream != input
+			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: s.fifo(a.in.name, logs.Stream(which)), ReadFD: s.takeStoredFD(kept[which])}
+			o.Gap = o.ReadFD < 0
+			a.gap = a.gap || o.Gap && o.Stream != input
 			t.Outputs = append(t.Outputs, o)
 		}
 		if p != nil || len(t.Outputs) > 0 {
 			adoptees = append(adoptees, t)
 		}
 	}
-	s.system.Adopt(adoptees)
+	s.host.Adopt(adoptees)
 	var errs []error
 	for _, t := range adoptees {
 		if t.Err != nil {
@@ -374,17 +322,17 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 			if t.Found != nil {
 				t.Found.Close()
 			}
-			closeInherited(t.NotifyFD)
-			closeInherited(t.ReadyFD)
+			s.host.CloseFD(t.NotifyFD)
+			s.host.CloseFD(t.ReadyFD)
 			for _, o := range t.Outputs {
-				closeInherited(o.ReadFD)
+				s.host.CloseFD(o.ReadFD)
 			}
 		}
 		return errors.Join(errs...)
 	}
 	for name, fd := range s.storedFDs {
 		s.keeper.Discard(name) // the journal does not refer to it
-		closeInherited(fd)
+		s.host.CloseFD(fd)
 	}
 	clear(s.storedFDs)
 	lost := false
@@ -397,7 +345,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 		ctx, cancel := context.WithTimeout(context.Background(), tellPatience)
 		defer cancel()
 		if err := s.options.Events.Flush(ctx); err != nil {
-			s.log.Warn("gaps in outputs are not recorded in time", "error", err)
+			s.log.Warn("dropped output not recorded in time", "error", err)
 		}
 	}
 	return nil
@@ -465,14 +413,14 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 		if o.Err != nil {
 			in.ownProblems().noOutput = o.Err.Error()
 			if t.Found != nil {
-				s.log.Error("output is not captured", "instance", in.name, "error", o.Err)
+				s.log.Error("output not captured", "instance", in.name, "error", o.Err)
 			}
 		}
 		if o.ReadFD < 0 {
 			continue
 		}
 		name := kept[o.Stream]
-		if o.gap {
+		if o.Gap {
 			name, a.renamed = s.storeFD(o.ReadFD, true), true
 		}
 		if o.Stream == input {
@@ -481,7 +429,7 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 		}
 		in.fifoNames[o.Stream] = fdNameOf(name)
 		if err := in.collector.Attach(o.Stream, o.ReadFD); err != nil {
-			s.log.Error("output is not captured", "instance", in.name, "error", err)
+			s.log.Error("output not captured", "instance", in.name, "error", err)
 		}
 	}
 	if !a.gap && a.saved.Drain != "" {
@@ -508,23 +456,4 @@ func (a *recoveredInstance) tellGap() bool {
 			Reason{Kind: ReasonOutputLost}))
 	}
 	return len(runs) > 0
-}
-
-// leftoverText returns a list of the processes that quarantine an instance.
-func leftoverText(leftovers []Leftover) string {
-	const shown = 5
-	if len(leftovers) == 0 {
-		return "in its process tree" // it has no environment tags that the search could find
-	}
-	text := ""
-	for i, leftover := range leftovers {
-		if i == shown {
-			return text + fmt.Sprintf(" and %d more", len(leftovers)-shown)
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += strconv.Itoa(leftover.Pid) + " (" + leftover.Command + ")"
-	}
-	return text
 }

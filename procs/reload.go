@@ -10,6 +10,7 @@ import (
 
 	"superd/config"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 )
 
 // A ReloadResult tells what a reload has changed, or would change.
@@ -39,7 +40,7 @@ func (r *reloading) tell(report ReloadResult, err error) {
 
 var (
 	errShuttingDown = errors.New("reload configuration: superd is shutting down")
-	errNoPrograms   = errors.New("reload configuration: it names no program; was it read while it was being written? To stop all programs use `superd ctl stop '*'`")
+	errNoPrograms   = errors.New("reload configuration: it has no programs; was it being written? To stop all programs use `superd ctl stop '*'`")
 )
 
 // Reload reads the configuration again, off the loop, and activates it: all of it or, if it has any
@@ -65,7 +66,7 @@ func (s *Supervisor) reloadHangs() error {
 	if path := s.hangsIn.Load(); path != nil {
 		at = *path
 	}
-	return fmt.Errorf("reload configuration: reading %s takes longer than %s; %s The reload goes on when it can be read", at, reloadPatience, hangHint)
+	return fmt.Errorf("reload configuration: reading %s takes longer than %s; %s The reload continues when it can be read", at, reloadPatience, host.HangHint)
 }
 
 // reload serves all waiting callers with one reload. It reads and compares off the loop.
@@ -146,7 +147,7 @@ func (s *Supervisor) reload() {
 func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
 	for _, in := range s.instances {
 		if c := diff.Of(in.program.Name); in.outdated(next) && c.Key("env_file") == nil {
-			c.Keys = append(c.Keys, config.KeyChange{Key: "env_file", What: "has other variables than when " + in.name + " was started", Restart: true})
+			c.Keys = append(c.Keys, config.KeyChange{Key: "env_file", What: "has other variables than at the start of " + in.name, Restart: true})
 			c.Kind = config.RestartNeeded
 		}
 	}
@@ -169,13 +170,13 @@ func (in *instance) outdated(conf *config.Config) bool {
 func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	for _, k := range diff.Superd {
 		if k.Restart {
-			notes = append(notes, k.Key+" takes effect when superd is started anew")
+			notes = append(notes, k.Key+" takes effect when superd is restarted")
 		}
 	}
 	for i := range diff.Programs {
 		c := &diff.Programs[i]
 		if before := s.config.Program(c.Name); before != nil && c.Kind != config.ProgramRemoved && unschedules(before, c.Program) {
-			notes = append(notes, c.Name+" has no schedule any more: it is run when it is started")
+			notes = append(notes, c.Name+" no longer has a schedule: it runs when it is started")
 		}
 		if scaled, ok := s.scales[c.Name]; ok && s.endsScale(c) {
 			notes = append(notes, fmt.Sprintf("the operator's scale %s=%d ends", c.Name, scaled.Replicas))
@@ -189,12 +190,23 @@ func (s *Supervisor) compareAndApply(next *config.Config) ReloadResult {
 	return s.applyConfig(next, config.Compare(s.config, next))
 }
 
-// applyConfig activates next. diff is the difference from the active configuration. If they do not
-// differ, nothing happens.
+// applyConfig activates next, and ends superd where next says so. diff is the difference from the
+// active configuration. If they do not differ, nothing happens.
 func (s *Supervisor) applyConfig(next *config.Config, diff config.Diff) ReloadResult {
+	report := s.applyWithoutExitPolicy(next, diff)
+	if diff.Differs() {
+		s.endIfAnyFailed()
+		s.endIfAllEnded()
+	}
+	return report
+}
+
+// applyWithoutExitPolicy activates next, but not what it says of the end of superd: another
+// configuration may follow in the same turn.
+func (s *Supervisor) applyWithoutExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
 	report := ReloadResult{Diff: diff, Notes: s.notes(diff)}
 	if !diff.Differs() {
-		s.log.Info("configuration reloaded: nothing has changed")
+		s.log.Info("configuration reloaded: no change")
 		return report
 	}
 	s.activateConfig(next, func() { s.applyDiff(diff) })
@@ -204,8 +216,6 @@ func (s *Supervisor) applyConfig(next *config.Config, diff config.Diff) ReloadRe
 	for _, note := range report.Notes {
 		s.log.Warn(note)
 	}
-	s.endIfAnyFailed()
-	s.endIfAllEnded()
 	s.changed()
 	return report
 }

@@ -97,7 +97,7 @@ func TestAppliedLive(t *testing.T) {
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			func(t *testing.T, _ *history, in *instance) {
-				if in.machine.state != Failed || in.restartTimer != nil || !strings.Contains(in.reason(), `restart = "never" by now`) {
+				if in.machine.state != Failed || in.restartTimer != nil || !strings.Contains(in.reason(), `restart is now "never"`) {
 					t.Errorf("%v: %s, want failed for good", in.machine.state, in.reason())
 				}
 			}},
@@ -119,7 +119,7 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("%v, want exited", in.machine.state)
 				}
 			}},
-		{"who has given up is tried again sooner", func(p *config.Program) {
+		{"at the start limit, retried sooner", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
 		},
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
@@ -141,26 +141,26 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("%v, want running", in.machine.state)
 				}
 			}},
-		{"who has given up is not tried again: by retry_after", func(p *config.Program) {
+		{"at the start limit, not retried: by retry_after", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
 		},
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.StartLimit.RetryAfter = 0 },
-			failedForGood("gave up after 1 failures within 1m0s; retry_after = 0: not tried again")},
-		{"who has given up is not tried again: by restart", func(p *config.Program) {
+			failedForGood("start limit hit: 1 failure within 1m; retry_after = 0: not retried")},
+		{"at the start limit, not retried: by restart", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
 		},
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
-			failedForGood(`restart = "never" by now`)},
+			failedForGood(`restart is now "never"`)},
 		{"nor while what it has left is ended", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
 			p.PostStop = [][]string{{simAfterHook}}
 		},
 			inItsHook,
 			func(p *config.Program) { p.Restart = config.RestartNever },
-			failedForGood(`restart = "never" by now`)},
-		{"who is about to give up is tried again sooner", func(p *config.Program) {
+			failedForGood(`restart is now "never"`)},
+		{"about to hit the start limit, retried sooner", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute}
 			p.PostStop = [][]string{{simAfterHook}}
 		},
@@ -168,8 +168,8 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
-				if in.machine.state != Failed || strings.Contains(in.reason(), "not tried again") {
-					t.Errorf("%v: %s, want failed, to be tried again", in.machine.state, in.reason())
+				if in.machine.state != Failed || strings.Contains(in.reason(), "not retried") {
+					t.Errorf("%v: %s, want failed, to be retried", in.machine.state, in.reason())
 				}
 				h.v.RunFor(5 * time.Second)
 				if in.machine.state != Running {
@@ -191,7 +191,7 @@ func TestAppliedLive(t *testing.T) {
 			func(p *config.Program) { p.Restart = config.RestartOnFailure },
 			func(t *testing.T, _ *history, in *instance) {
 				if in.machine.state != Backoff {
-					t.Errorf("%v: %s, want back-off", in.machine.state, in.reason())
+					t.Errorf("%v: %s, want backoff", in.machine.state, in.reason())
 				}
 			}},
 		{"a run that the operator has asked for is none of a schedule that comes later",
@@ -229,7 +229,7 @@ func TestAppliedLive(t *testing.T) {
 		}
 		h.v.RunFor(time.Second)
 		if in.machine.state != Running {
-			t.Errorf("%v: %s, want running: it has told that it is ready", in.machine.state, in.reason())
+			t.Errorf("%v: %s, want running: it reported readiness", in.machine.state, in.reason())
 		}
 	}
 	scheduled := func(p *config.Program) {
@@ -238,7 +238,7 @@ func TestAppliedLive(t *testing.T) {
 	unscheduled := func(p *config.Program) { p.Schedule = "" }
 	onDescriptor := func(p *config.Program) { p.Ready = &config.Ready{FD: 3, Interval: time.Second, Timeout: time.Second} }
 	tests = append(tests, []test{
-		{"no schedule any more, while it waits for it", scheduled, func(*testing.T, *history) {}, unscheduled,
+		{"schedule removed while it waits for it", scheduled, func(*testing.T, *history) {}, unscheduled,
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Hour)
 				if in.machine.state != Stopped || h.kernel.bornMains["web"] > 0 {
@@ -246,10 +246,10 @@ func TestAppliedLive(t *testing.T) {
 				}
 				h.changeTable(scheduled)
 				if !in.awaitsSchedule() {
-					t.Errorf("%v: %s, want it waiting for the schedule that it has again", in.machine.state, in.reason())
+					t.Errorf("%v: %s, want it waiting for its new schedule", in.machine.state, in.reason())
 				}
 			}},
-		{"no schedule any more, during a run", scheduled, func(_ *testing.T, h *history) { h.v.RunFor(5 * time.Minute) }, unscheduled,
+		{"schedule removed during a run", scheduled, func(_ *testing.T, h *history) { h.v.RunFor(5 * time.Minute) }, unscheduled,
 			func(t *testing.T, h *history, in *instance) {
 				h.mainOf("web").end(exitZero)
 				h.v.RunFor(time.Hour)
@@ -257,7 +257,7 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.state, in.reason(), h.kernel.bornMains["web"])
 				}
 			}},
-		{"health, before it has told on its descriptor that it is ready", onDescriptor, awaiting,
+		{"health, before readiness on its descriptor", onDescriptor, awaiting,
 			func(p *config.Program) {
 				p.Health = &config.Health{TCP: "web", Interval: time.Minute, Timeout: time.Second, Failures: 3}
 			}, becomesReady},
@@ -284,7 +284,7 @@ func TestAppliedLive(t *testing.T) {
 				t.Fatalf("the change is %s: %v", c.Kind, c.Keys)
 			}
 			if run != nil && in.run != run {
-				t.Error("it has a new run at once")
+				t.Error("it got a new run at once")
 			}
 			tt.check(t, h, in)
 			if h.err != nil {
@@ -330,7 +330,7 @@ func TestReloadBeginsWithThoseWhoGo(t *testing.T) {
 	}
 	h.v.RunFor(time.Minute)
 	if in.machine.state != Running || h.err != nil {
-		t.Errorf("app is %v at last, %v", in.machine.state, h.err)
+		t.Errorf("app is %v in the end, %v", in.machine.state, h.err)
 	}
 }
 
@@ -353,7 +353,7 @@ func TestReloadHangs(t *testing.T) {
 		t.Helper()
 		h.v.RunFor(time.Millisecond)
 		if err := told[who]; err == nil || !strings.Contains(err.Error(), "/mnt/dead/web.toml") {
-			t.Errorf("%s was told %v, want the file that hangs", who, err)
+			t.Errorf("%s got %v, want the file that hangs", who, err)
 		}
 	}
 	reload("the first")
@@ -375,7 +375,7 @@ func TestReloadHangs(t *testing.T) {
 	reload("the last")
 	over()
 	if err, ok := told["the last"]; !ok || err != nil || h.sup.byName["db"] == nil {
-		t.Errorf("the last was told %v, %v; db is %v", err, ok, h.sup.byName["db"])
+		t.Errorf("the last got %v, %v; db is %v", err, ok, h.sup.byName["db"])
 	}
 }
 
@@ -419,7 +419,7 @@ func TestNothingHasChanged(t *testing.T) {
 	}
 	h.v.RunFor(time.Hour)
 	if more := h.v.Turns() - turns; more > 1 {
-		t.Errorf("it has led to %d turns", more)
+		t.Errorf("it caused %d turns", more)
 	}
 }
 

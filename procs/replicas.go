@@ -138,7 +138,7 @@ func (s *Supervisor) remove(in *instance) {
 	replaced := s.shutdown == nil && in.replacement != nil
 	if !replaced {
 		// now, before an instance that is added next creates the same names
-		s.system.RemoveNames(in.names())
+		s.host.RemoveNames(in.names())
 	}
 	s.log.Info("program removed", "instance", in.name)
 	s.changed()

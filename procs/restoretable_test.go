@@ -9,16 +9,17 @@ import (
 
 	"superd/config"
 	"superd/logs"
+	"superd/procs/host"
 	"superd/procs/journal"
 )
 
 // An adoptions is a kernel that records the processes that it was given to adopt.
 type adoptions struct {
 	*simKernel
-	all []*RecoveredProcess
+	all []*host.RecoveredProcess
 }
 
-func (a *adoptions) Adopt(all []*RecoveredProcess) {
+func (a *adoptions) Adopt(all []*host.RecoveredProcess) {
 	a.all = all
 	a.simKernel.Adopt(all)
 }
@@ -28,7 +29,7 @@ func (h *history) takeOver(t *testing.T, state *journal.State) *adoptions {
 	t.Helper()
 	o := h.options()
 	kernel := &adoptions{simKernel: h.kernel}
-	o.System = kernel
+	o.Host = kernel
 	o.Resumed, o.Snapshot = true, ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
 	if len(h.configs) > 0 {
 		o.Config = h.configs[len(h.configs)-1]
@@ -61,7 +62,7 @@ func TestStreamsByTheTableOfTheirStart(t *testing.T) {
 		taken[o.Stream] = true
 	}
 	if !taken[logs.Stdout] || !taken[logs.Stderr] {
-		t.Errorf("streams taken up: %v, want both", taken)
+		t.Errorf("recovered streams: %v, want both", taken)
 	}
 }
 
@@ -103,7 +104,7 @@ func TestLogAndLimitsOfTheRun(t *testing.T) {
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{scheduled("/new.log", config.LogJSON, 3)}})
 	h.v.RunFor(time.Second)
 	if in := h.sup.byName["web"]; in.run == nil || in.run.program == in.program {
-		t.Fatalf("web is %v, want it to run by its first table", in.machine.state)
+		t.Fatalf("web is %v, want running by its first definition", in.machine.state)
 	}
 	state, _ := h.journal.cut()
 	values := h.journal.values
@@ -140,7 +141,7 @@ func TestStartInNoConfiguration(t *testing.T) {
 			}})
 			h.v.RunFor(time.Minute)
 			if in := h.sup.byName["web"]; in != nil || h.kernel.bornMains["web"] != 0 || h.err != nil {
-				t.Errorf("web is there: %v, started %d times, %v; want it gone", in != nil, h.kernel.bornMains["web"], h.err)
+				t.Errorf("web exists: %v, started %d times, %v; want it removed", in != nil, h.kernel.bornMains["web"], h.err)
 			}
 		})
 	}
@@ -162,7 +163,7 @@ func TestProgramInNoConfigurationLeaves(t *testing.T) {
 	}})
 	h.v.RunFor(time.Minute)
 	if in := h.sup.byName["web"]; in != nil {
-		t.Errorf("web is %s, want it gone: no configuration in force has it", stateNames[in.machine.state])
+		t.Errorf("web is %s, want it removed: the active configuration does not have it", stateNames[in.machine.state])
 	}
 }
 
@@ -179,12 +180,12 @@ func TestConfigurationIsKeptWhileTheJournalIsFull(t *testing.T) {
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
 	h.v.RunFor(10 * time.Second)
 	if h.sup.configBefore == 0 {
-		t.Error("the configuration before is given up while nothing can be written")
+		t.Error("the previous configuration is dropped while nothing can be written")
 	}
 	h.journal.full = nil
 	h.v.RunFor(10 * time.Second)
 	if h.sup.configBefore != 0 || h.journal.values[configKey(1)] != nil || h.journal.values[configKey(2)] == nil {
-		t.Errorf("the configuration before is %d, in the journal are %v; want the newest alone",
+		t.Errorf("the previous configuration is %d, the journal has %v; want only the newest",
 			h.sup.configBefore, sortedKeys(h.journal.values))
 	}
 }
@@ -206,6 +207,44 @@ func TestUnrecordedIsTakenUp(t *testing.T) {
 			h.v.RunFor(time.Minute)
 			if in := h.sup.byName["web"]; in.machine.state != Running || in.pid() != 2 || h.err != nil {
 				t.Errorf("web is %s with pid %d, %v; want it running with pid 2", stateNames[in.machine.state], in.pid(), h.err)
+			}
+		})
+	}
+}
+
+// TestLostActor: a recovered run whose journal lacks who has requested it, or names an actor that
+// this superd does not know, has an actor and reasons all the same.
+func TestLostActor(t *testing.T) {
+	start := startKey("web", 1)
+	const started, idle = `{"run":"a","config":1,"process":{"pid":2,"start":1}}`,
+		`{"config":1,"state":"stopped","outcome":"none","desired":{"up":false},"state_reason":{"kind":"not-started"}}`
+	const running = `{"config":1,"state":"running","outcome":"retry","run":{"id":"a","main":{"pid":2,"start":1}},`
+	stops := Reason{ReasonStopping, "an unknown actor"}
+	runs := Reason{ReasonStarted, "an unknown actor"}
+	tests := []struct {
+		name    string
+		records map[string]string
+		want    Reason
+	}{
+		{"start record alone", map[string]string{start: started}, stops},
+		{"start record after one of an idle instance", map[string]string{start: started, instanceKey("web"): idle}, stops},
+		{"no actor", map[string]string{instanceKey("web"): running + `"desired":{"up":true}}`}, runs},
+		{"actor of another version", map[string]string{instanceKey("web"): running + `"desired":{"up":true,"by":"robot"}}`}, runs},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHistory(1, defect{}, false)
+			h.kernel.mix, h.models = faultMix{}, map[string]*model{}
+			h.kernel.registerSpawned("web", "a", roleMain)
+			h.configs = []*config.Config{{Programs: []*config.Program{programNamed("web", func(p *config.Program) { p.Autostart = false })}}}
+			values := map[string]json.RawMessage{superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`)}
+			for key, record := range tt.records {
+				values[key] = json.RawMessage(record)
+			}
+			h.takeOver(t, &journal.State{Existed: true, Lost: 1, Values: values})
+			in := h.sup.byName["web"]
+			if m := &in.machine; m.stateReason != tt.want || m.startReason != runs || m.desired.by != actor(ActorOther) || in.pid() != 2 {
+				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.stateReason, m.startReason, m.desired.by, tt.want, runs)
 			}
 		})
 	}

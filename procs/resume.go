@@ -9,6 +9,7 @@ import (
 	"superd/config"
 	"superd/pidfd"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 )
 
 // resume resumes all recovered instances where the predecessor stopped.
@@ -31,9 +32,9 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 	}
 	switch {
 	case r.self.Ended && len(all) > 0:
-		s.log.Info("not started: the operator has stopped them before superd ended", "instances", namesOf(all))
+		s.log.Info("not started: stopped by the operator before superd ended", "instances", namesOf(all))
 	case r.existed && !r.self.Ended:
-		s.log.Info("took over from the superd before", "instances", len(all), "processes", lives)
+		s.log.Info("took over from the predecessor", "instances", len(all), "processes", lives)
 	}
 	for _, key := range r.keys {
 		// those are this supervisor's own by now
@@ -42,7 +43,7 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 		}
 	}
 	for _, e := range s.options.StoredFDs.Exits {
-		if s.adopted[processKey{e.Pid, e.Start}] == nil {
+		if s.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}] == nil {
 			s.keeper.Acknowledge(e.Pid, e.Start) // no instance waits for it
 		}
 	}
@@ -56,7 +57,7 @@ func (s *Supervisor) told(all []*recoveredInstance) map[string]eventlog.Told {
 	}
 	told, err := s.options.Events.Told()
 	if err != nil {
-		s.log.Warn("starts and exits may be recorded twice: the event log can't be read", "error", err)
+		s.log.Warn("event log not read: starts and exits may be recorded twice", "error", err)
 	}
 	return told
 }
@@ -134,7 +135,7 @@ func (a *recoveredInstance) resumeRun() {
 }
 
 // process returns the adopted process, alive or not, and the name of its pidfd in the keeper.
-func (a *recoveredInstance) process(saved *savedProcess) (p Process, id pidfd.Identity, kept string) {
+func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pidfd.Identity, kept string) {
 	s := a.in.sup
 	id = saved.identity()
 	process := s.adopt(a.recovered.Found, id)
@@ -159,8 +160,8 @@ func (a *recoveredInstance) watchMain(r *run, saved *savedProcess) {
 // process uses them.
 func (a *recoveredInstance) releaseNotifyFDs() {
 	s, t := a.in.sup, a.recovered
-	s.system.CloseFD(t.NotifyFD)
-	s.system.CloseFD(t.ReadyFD)
+	s.host.CloseFD(t.NotifyFD)
+	s.host.CloseFD(t.ReadyFD)
 	if v := a.saved.Run; v != nil {
 		s.releaseFD(v.Notify)
 		s.releaseFD(v.Ready)
@@ -236,7 +237,7 @@ func (a *recoveredInstance) resumeSpawning(r *run) {
 		// requirement may be lost.
 		in.do(func() []Effect { return m.spawnCanceled(in.hasLeftovers(r)) })
 	case len(in.program.Invalid) > 0:
-		in.spawnFailed(r, Reason{ReasonInvalid, in.program.Invalid.Error()}, faultFinal)
+		in.spawnFailed(r, Reason{ReasonInvalid, in.program.Invalid.Error()}, host.FaultFinal)
 	case r.preStarted:
 		if v.start != nil { // a process may have run with this id
 			r.invocationID = in.sup.newInvocationID()
@@ -335,7 +336,7 @@ func (in *instance) retireAgain() {
 		in.replacement = p
 	}
 	by := in.machine.desired
-	if by.up || by.by.Kind == ActorNone {
+	if by.up || by.by.Kind == ActorNone || by.by.Kind == ActorOther {
 		in.do(func() []Effect { return in.machine.wantDown(actor(ActorRemoval)) })
 	} else if in.machine.state.AtRest() {
 		in.sup.atRest(in)
@@ -364,11 +365,11 @@ func (s *Supervisor) startMissing() {
 		}
 	}
 	s.undoShutdown()
-	if next := r.Config(); s.configBefore != 0 && next != nil {
-		s.compareAndApply(next) // the predecessor was about to
+	if next := r.Config(); s.configBefore != 0 && next != nil { // the predecessor was about to
+		s.applyWithoutExitPolicy(next, config.Compare(s.config, next))
 	}
-	if !s.options.Resumed && s.options.Config != s.config {
-		s.compareAndApply(s.options.Config)
+	if next := s.options.Config; !s.options.Resumed && next != s.config {
+		s.applyWithoutExitPolicy(next, config.Compare(s.config, next))
 	}
 	s.removeAllSurplus()
 	for _, in := range slices.Clone(s.instances) {
@@ -397,9 +398,9 @@ func (s *Supervisor) createUnlessQuarantined(name string, program *config.Progra
 }
 
 // quarantineAnywhere quarantines the instance for processes that may live outside its own tree.
-func (in *instance) quarantineAnywhere(leftovers []Leftover) {
+func (in *instance) quarantineAnywhere(leftovers []host.Leftover) {
 	if len(leftovers) > 0 && in.tree.Empty() {
-		in.renewTree(anyPlace)
+		in.renewTree(host.ScanPath)
 	}
 	in.setQuarantine(leftovers)
 }
@@ -431,7 +432,7 @@ func (s *Supervisor) undoShutdown() {
 		}
 	}
 	if voided {
-		s.log.Warn("the shutdown that the superd before had begun is void: its programs are started again")
+		s.log.Warn("shutdown of the predecessor cancelled: starting its programs again")
 	}
 }
 
@@ -455,6 +456,6 @@ func (s *Supervisor) logStoppedByOperator() {
 		more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
 		names = names[:maxNamed]
 	}
-	s.log.Warn("not started, since the operator has stopped them before", "instances", strings.Join(names, ", ")+more,
+	s.log.Warn("not started: stopped by the operator before", "instances", strings.Join(names, ", ")+more,
 		"start_by", fmt.Sprintf("superd ctl --runtime-dir %s start NAME...", s.options.RuntimeDir))
 }

@@ -42,10 +42,10 @@ func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []CommandResul
 		in := s.byName[name]
 		switch {
 		case in == nil || !in.stays():
-			outcomes = append(outcomes, CommandResult{Name: name, Message: "not restarted: it was removed meanwhile"})
+			outcomes = append(outcomes, CommandResult{Name: name, Message: "not restarted: removed meanwhile"})
 			continue
 		case failed != "":
-			outcomes = append(outcomes, CommandResult{Name: name, State: in.machine.state, Message: fmt.Sprintf("not restarted, since %s could not be", failed)})
+			outcomes = append(outcomes, CommandResult{Name: name, State: in.machine.state, Message: fmt.Sprintf("not restarted: the restart of %s failed", failed)})
 			continue
 		}
 		var restart task.Future[[]CommandResult]

@@ -37,7 +37,7 @@ func TestRestartRolling(t *testing.T) {
 				t.Fatalf("%d instances are down at a time", down)
 			}
 		}
-		t.Fatal("it does not end")
+		t.Fatal("the rolling restart does not end")
 		return nil
 	}
 	all := roll("web", "zero")
@@ -50,6 +50,6 @@ func TestRestartRolling(t *testing.T) {
 		}
 	}
 	if _, err := h.sup.RestartRolling([]string{"nobody"}, nil); err == nil {
-		t.Error("an unknown name is no error")
+		t.Error("an unknown name is accepted")
 	}
 }

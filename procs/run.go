@@ -12,11 +12,8 @@ import (
 	"superd/loop"
 	"superd/pidfd"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 )
-
-// killPause is how long a process may take to end after SIGKILL before it is reported as
-// unkillable.
-const killPause = 2 * time.Second
 
 // A run lasts from the first pre_start hook until nothing is left of the main process and the
 // hooks. Its scope owns its resources.
@@ -31,11 +28,11 @@ type run struct {
 
 	// Starts the run once a hung worker of an earlier run returns; else nil
 	begin      func()
-	pending    PendingSpawn  // spawn of the main process; nil once its result is known
-	startLimit *loop.Timer   // the start time-out; nil when the start is over
-	process    Process       // the main process; nil before it exists
-	first      pidfd.Process // storage of process, if that is the one that was started
-	life       loop.Scope    // of the main process: its timers, and its notifications
+	pending    host.PendingSpawn // spawn of the main process; nil once its result is known
+	startLimit *loop.Timer       // the start time-out; nil when the start is over
+	process    host.Process      // the main process; nil before it exists
+	first      pidfd.Process     // storage of process, if that is the one that was started
+	life       loop.Scope        // of the main process: its timers, and its notifications
 	// Descriptor of the main process; within life, reopened when the main process changes
 	main loop.Scope
 	// Link by which closing main releases the process and its stored descriptor
@@ -100,7 +97,7 @@ func (in *instance) spawn() {
 	switch {
 	case len(in.program.Invalid) > 0:
 		mistakes := Reason{ReasonInvalid, in.program.Invalid.Error()}
-		r.scope.Post(func() { in.spawnFailed(r, mistakes, faultFinal) })
+		r.scope.Post(func() { in.spawnFailed(r, mistakes, host.FaultFinal) })
 	case in.hanging > 0:
 		// A cancelled worker has not returned: a file system that does not answer gets no second
 		// one.
@@ -138,17 +135,17 @@ func (in *instance) preStart(r *run) *hookRun {
 }
 
 // faultIn returns how a start that failed with err counts.
-func faultIn(err error) spawnFault {
-	if se, ok := errors.AsType[*SpawnError](err); ok {
+func faultIn(err error) host.Fault {
+	if se, ok := errors.AsType[*host.SpawnError](err); ok {
 		return se.Fault
 	}
-	return faultProgram
+	return host.FaultProgram
 }
 
 // startFailure returns the reason of a start that failed with err. It has the given kind, except in
 // a resource shortage.
 func startFailure(kind ReasonKind, err error) Reason {
-	if faultIn(err) == faultResource {
+	if faultIn(err) == host.FaultResource {
 		kind = ReasonShortage
 	}
 	return Reason{kind, err.Error()}
@@ -167,7 +164,7 @@ func (in *instance) spawnMain(r *run) {
 		t.notifyFDName, t.readyFDName = b.value.Notify, b.value.Ready
 	}
 	in.releaseNotifyFDs(r)
-	r.pending = in.sup.system.Spawn(spec, func(child Child, err error) {
+	r.pending = in.sup.host.Spawn(spec, func(child host.Child, err error) {
 		b.complete(func() { in.spawnResult(r, b, child, err) })
 	})
 }
@@ -194,8 +191,8 @@ func (in *instance) workerBack() {
 
 // spec returns how to start a process of the run. b is nil for a process that the successor need
 // not know.
-func (in *instance) spec(r *run, program *config.Program, b *startRecord) *SpawnSpec {
-	spec := &SpawnSpec{
+func (in *instance) spec(r *run, program *config.Program, b *startRecord) *host.SpawnSpec {
+	spec := &host.SpawnSpec{
 		Name:        in.name,
 		Tree:        in.tree,
 		Program:     program,
@@ -217,14 +214,14 @@ func (in *instance) spec(r *run, program *config.Program, b *startRecord) *Spawn
 			}
 			b.value.FDNames[which] = in.fifoNames[which].String()
 		}
-		output := Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.collector.FD(which)}
+		output := host.Outlet{FIFO: in.sup.fifo(in.name, which), ReadFD: in.collector.FD(which)}
 		if program.Log.Format == config.LogDirect {
 			output.Direct = func(uid uint32) (int, error) { return in.collector.OpenDirect(which, uid) }
 		}
 		spec.Outputs = append(spec.Outputs, output)
 	}
 	if program.LoggerOf != "" && b != nil && b.value.Hook == nil {
-		spec.Input = &Outlet{FIFO: in.sup.fifo(in.name, input), ReadFD: in.inputFD()}
+		spec.Input = &host.Outlet{FIFO: in.sup.fifo(in.name, input), ReadFD: in.inputFD()}
 	}
 	return spec
 }
@@ -237,7 +234,7 @@ func (r *run) endStartLimit() {
 
 // attach takes over the read ends of the FIFOs that a worker made for the start, in the order of
 // the streams.
-func (in *instance) attach(b *startRecord, child Child) {
+func (in *instance) attach(b *startRecord, child host.Child) {
 	if child.InputFD > 0 {
 		in.takeInput(child.InputFD, in.sup.storeFD(child.InputFD, true))
 	}
@@ -252,13 +249,13 @@ func (in *instance) attach(b *startRecord, child Child) {
 			in.sup.keeper.Store(name, fd)
 		}
 		if err := in.collector.Attach(logs.Stream(which), fd); err != nil {
-			in.sup.log.Error("output is not captured", "instance", in.name, "error", err)
+			in.sup.log.Error("output not captured", "instance", in.name, "error", err)
 		}
 	}
 }
 
 // spawnResult takes the worker's result. It always comes, unless the spawn was cancelled.
-func (in *instance) spawnResult(r *run, b *startRecord, child Child, err error) {
+func (in *instance) spawnResult(r *run, b *startRecord, child host.Child, err error) {
 	r.pending = nil
 	r.endStartLimit()
 	in.clearUnkillable()
@@ -282,14 +279,14 @@ func (in *instance) spawnResult(r *run, b *startRecord, child Child, err error) 
 
 // watchMain makes process the first main process of the run. kept is the name of its pidfd in the
 // descriptor store.
-func (in *instance) watchMain(r *run, process Process, id pidfd.Identity, kept string) {
+func (in *instance) watchMain(r *run, process host.Process, id pidfd.Identity, kept string) {
 	r.touched = true
 	r.life.Open(&r.scope)
 	in.ownMain(r, process, id, kept)
 }
 
 // ownMain makes process the main process: its end is the end of the run's main process.
-func (in *instance) ownMain(r *run, process Process, id pidfd.Identity, kept string) {
+func (in *instance) ownMain(r *run, process host.Process, id pidfd.Identity, kept string) {
 	r.process, r.id, r.fdName = process, id, fdNameOf(kept)
 	r.main.Open(&r.life)
 	r.main.Adopt(&r.held, r)
@@ -326,7 +323,7 @@ func (in *instance) listenForNotify(r *run, notify, ready int) {
 		r.ownNotifyState().readyFD = ready
 		r.life.Defer(func() {
 			if r.readyFD >= 0 { // readiness was never awaited on it
-				in.sup.system.CloseFD(r.readyFD)
+				in.sup.host.CloseFD(r.readyFD)
 			}
 		})
 	}
@@ -335,7 +332,7 @@ func (in *instance) listenForNotify(r *run, notify, ready int) {
 // own watches a child of superd until scope is closed; then it closes process and releases its
 // stored pidfd, named kept. reap is called in each turn after the child has ended. In a resource
 // shortage, watched is false and reap is called periodically instead.
-func (s *Supervisor) own(scope *loop.Scope, process Process, kept string, reap func()) (watched bool) {
+func (s *Supervisor) own(scope *loop.Scope, process host.Process, kept string, reap func()) (watched bool) {
 	scope.Defer(func() {
 		process.Close()
 		s.releaseProcess(kept)
@@ -347,7 +344,7 @@ func (s *Supervisor) own(scope *loop.Scope, process Process, kept string, reap f
 // watchEnd calls reap when a child of superd has ended, in each turn, until scope is closed or
 // watch is stopped. watched is false in a resource shortage: reap is then called periodically.
 // watching is true where reap is called in each turn.
-func (s *Supervisor) watchEnd(scope *loop.Scope, watch *loop.Watch, process Process, reap func()) (watching, watched bool) {
+func (s *Supervisor) watchEnd(scope *loop.Scope, watch *loop.Watch, process host.Process, reap func()) (watching, watched bool) {
 	pid := process.Pid()
 	a, isAdopted := process.(*adoptedProcess)
 	if isAdopted && !a.isChild() {
@@ -382,12 +379,12 @@ func (s *Supervisor) watchEnd(scope *loop.Scope, watch *loop.Watch, process Proc
 // and is logged at the start.
 func (s *Supervisor) notWatched(pid int, err error) {
 	if !errors.Is(err, unix.EPERM) {
-		s.log.Error("process is not watched", "pid", pid, "error", err)
+		s.log.Error("process not watched", "pid", pid, "error", err)
 	}
 }
 
 // wait takes the status of a child that has ended, once.
-func (s *Supervisor) wait(process Process) (exit pidfd.Exit, ended bool) {
+func (s *Supervisor) wait(process host.Process) (exit pidfd.Exit, ended bool) {
 	exit, ended, err := process.Wait()
 	if err != nil {
 		s.log.Error("exit status not read", "pid", process.Pid(), "error", err)
@@ -401,12 +398,12 @@ func (s *Supervisor) wait(process Process) (exit pidfd.Exit, ended bool) {
 
 // An owner is a child and the function that reaps it.
 type owner struct {
-	process Process
+	process host.Process
 	reap    func()
 }
 
 // forgetChild removes the process from the children to reap. A newer child with the same pid stays.
-func (s *Supervisor) forgetChild(process Process) {
+func (s *Supervisor) forgetChild(process host.Process) {
 	pid := process.Pid()
 	if s.byPid[pid].process == process {
 		delete(s.byPid, pid)
@@ -418,22 +415,12 @@ func (in *instance) hasLeftovers(r *run) bool {
 	return in.probing() || r.touched && (len(r.program.PostStop) > 0 || r.program.KillMode != config.KillProcess && !in.tree.Empty())
 }
 
-func (in *instance) spawnFailed(r *run, reason Reason, fault spawnFault) {
+func (in *instance) spawnFailed(r *run, reason Reason, fault host.Fault) {
 	in.recordNoStart(r, reason)
 	in.do(func() []Effect {
 		return in.machine.spawnFailed(in.sup.loop.Now(), reason, fault, in.hasLeftovers(r))
 	})
 	in.logFailure("program not started", "error", reason.String())
-}
-
-const hangHint = "is its file system hanging?"
-
-// hint returns the hint for a process that waits in w.
-func (w WaitState) hint() string {
-	if w.Stopped {
-		return "has a process of its user stopped it?"
-	}
-	return hangHint
 }
 
 // spawnTimedOut handles the end of the start time-out before the result of the start.
@@ -442,9 +429,9 @@ func (in *instance) spawnTimedOut(r *run) {
 	switch {
 	case r.begin != nil:
 		r.begin = nil
-		text := fmt.Sprintf("the start before this one still hangs in %s, after another start_timeout %s; %s",
-			in.hangsIn, limit, hangHint)
-		in.spawnFailed(r, Reason{ReasonStartTimeout, text}, faultProgram)
+		text := fmt.Sprintf("an earlier start still hangs in %s, after another start_timeout %s; %s",
+			in.hangsIn, limit, host.HangHint)
+		in.spawnFailed(r, Reason{ReasonStartTimeout, text}, host.FaultProgram)
 		return
 	case r.pending.Queued():
 		// The machine is slow, not the program
@@ -453,7 +440,7 @@ func (in *instance) spawnTimedOut(r *run) {
 	}
 	stage := r.pending.Stage()
 	if in.cancelWorker(r) {
-		in.spawnFailed(r, r.startTooLong(stage), faultProgram)
+		in.spawnFailed(r, r.startTooLong(stage), host.FaultProgram)
 		return
 	}
 	r.timedOut = true
@@ -461,18 +448,18 @@ func (in *instance) spawnTimedOut(r *run) {
 }
 
 // awaitKilled waits for the result of a start that could not be cancelled; its child, if one
-// existed, was killed. After killPause it cancels what is left of the start, or reports a child
+// existed, was killed. After KillPause it cancels what is left of the start, or reports a child
 // that still lives.
 func (in *instance) awaitKilled(r *run) {
 	r.startLimit.Stop()
 	r.awaitsKill = true
-	r.startLimit = r.scope.After(killPause, func() {
+	r.startLimit = r.scope.After(host.KillPause, func() {
 		pending, stage := r.pending, r.pending.Stage()
 		switch {
 		case !in.cancelWorker(r):
 			in.markUnkillable(in.sup.hungStart(pending))
 		case r.timedOut:
-			in.spawnFailed(r, r.startTooLong(stage), faultProgram)
+			in.spawnFailed(r, r.startTooLong(stage), host.FaultProgram)
 		default:
 			in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
 		}
@@ -483,16 +470,16 @@ func (in *instance) awaitKilled(r *run) {
 func (r *run) startTooLong(stage string) Reason {
 	return Reason{ReasonStartTimeout,
 		fmt.Sprintf("%s: no answer within start_timeout %s; %s",
-			stage, r.program.StartTimeout, hangHint)}
+			stage, r.program.StartTimeout, host.HangHint)}
 }
 
 // hungStart describes what a start that can't be cancelled waits for.
-func (s *Supervisor) hungStart(pending PendingSpawn) string {
-	text := pending.Stage() + ": no answer; " + hangHint
+func (s *Supervisor) hungStart(pending host.PendingSpawn) string {
+	text := pending.Stage() + ": no answer; " + host.HangHint
 	if pid := pending.Child(); pid != 0 {
-		waits := s.system.WaitsIn(pid)
-		text = fmt.Sprintf("%s: process %d does not die: it waits in %s; %s",
-			pending.Stage(), pid, waits.Text, waits.hint())
+		waits := s.host.WaitsIn(pid)
+		text = fmt.Sprintf("%s: process %d survives SIGKILL: state %s; %s",
+			pending.Stage(), pid, waits.Text, waits.Hint())
 	}
 	return text
 }
@@ -531,7 +518,7 @@ func (in *instance) cancelWorker(r *run) bool {
 // cancelPending cancels a spawn if that is possible, and reports whether it was. hook is the prefix
 // of its stage: empty for the main process. The worker is counted until it returns, so that a start
 // that hangs is not repeated again and again.
-func (in *instance) cancelPending(pending PendingSpawn, hook string) bool {
+func (in *instance) cancelPending(pending host.PendingSpawn, hook string) bool {
 	stage := hook + pending.Stage()
 	if !pending.Cancel(in.workerBack) {
 		return false
@@ -542,7 +529,7 @@ func (in *instance) cancelPending(pending PendingSpawn, hook string) bool {
 }
 
 // reap takes the status of the main process when it has ended.
-func (in *instance) reap(r *run, process Process) {
+func (in *instance) reap(r *run, process host.Process) {
 	if r.mainWatch != nil && r.notifyDrain == drainNotStarted && in.sup.telling() {
 		return // not yet: other processes get their signals first
 	}
@@ -583,7 +570,7 @@ func (in *instance) reap(r *run, process Process) {
 	}
 	note := Reason{}
 	if kills := in.tree.OOMKills(); kills > int(r.oomKills) {
-		note = Reason{ReasonOutOfMemory, "out of memory: the kernel killed a process of it"}
+		note = Reason{ReasonOutOfMemory, "out of memory: the kernel killed one of its processes"}
 		if exit.Signal == unix.SIGKILL {
 			note.Detail = "out of memory: the kernel killed it"
 		}
@@ -615,7 +602,7 @@ const briefTime = 2 * time.Second
 // lookForBackground finds out whether the program has gone into the background.
 func (in *instance) lookForBackground() {
 	exit, ending := in.lastExit, in.machine.exitReason.Kind
-	in.tree.Look(func(found []Member) {
+	in.tree.Look(func(found []host.Member) {
 		for _, m := range found {
 			m.Process.Close()
 		}
@@ -680,4 +667,10 @@ func (in *instance) endRun() {
 	in.run.scope.Close()
 	in.run = nil
 	in.clearUnkillable()
+}
+
+// isKilled reports whether a start failed because superd killed its child.
+func isKilled(err error) bool {
+	se, ok := errors.AsType[*host.SpawnError](err)
+	return ok && se.Killed
 }

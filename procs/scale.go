@@ -164,11 +164,11 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 			case in.removed && in.replacement == nil:
 				op = OpStop
 			case !in.desired().up:
-				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: "not started, as the others of its program are stopped"}
+				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: "not started: the other instances of its program are stopped"}
 				continue
 			}
 			if !wait {
-				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: "asked to " + op.String()}
+				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: op.String() + " requested"}
 				continue
 			}
 			left++
@@ -244,7 +244,7 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 		}
 		for _, p := range programs {
 			if n, twice := counts[p.Name]; twice && n != w.Replicas {
-				return nil, &ScaleError{p.Name, fmt.Sprintf("both %d and %d replicas are asked for", n, w.Replicas)}
+				return nil, &ScaleError{p.Name, fmt.Sprintf("both %d and %d replicas requested", n, w.Replicas)}
 			}
 			if why := s.refusesScale(p, w.Replicas); why != "" {
 				return nil, &ScaleError{p.Name, why}
@@ -264,7 +264,7 @@ func (s *Supervisor) refusesScale(p *config.Program, replicas int) string {
 	case len(p.Invalid) > 0:
 		return "its configuration has a mistake: " + p.Invalid.Error()
 	case namesLogFile(p) && replicas > 0:
-		return fmt.Sprintf("%q would be the log file of several instances: leave it out, and each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
+		return fmt.Sprintf("%q would be the log file of several instances; without it each has <instance>.log", cmp.Or(p.Log.File, p.Log.StderrFile))
 	}
 	return ""
 }
@@ -293,7 +293,7 @@ func (r *Snapshot) readScales(state *journal.State, log *slog.Logger) {
 		var v scale
 		if err := json.Unmarshal(text, &v); err != nil || v.Replicas < 0 || v.Replicas > config.MaxReplicas {
 			r.keys = append(r.keys, key)
-			log.Warn("record of the journal not understood: the configuration says how many replicas there are", "key", key, "error", err)
+			log.Warn("journal record not understood: using the replicas of the configuration", "key", key, "error", err)
 			continue
 		}
 		r.scales[name] = v

@@ -55,7 +55,7 @@ func (in *instance) keepSchedule() {
 	var err error
 	if sc.entry, err = in.sup.scheduleTable().Add(sc.scope, spec, sc.before, in.due); err != nil {
 		// Config has refused such a line
-		in.sup.log.Error("schedule not in force", "instance", in.name, "error", err)
+		in.sup.log.Error("schedule not set", "instance", in.name, "error", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func (in *instance) tellSkipped() {
 	}
 	if sc.skipped > 1 {
 		in.record(because(eventlog.Event{Kind: eventlog.Skip}, Reason{ReasonSkippedInAll,
-			fmt.Sprintf("%d due runs in all while the one before was not over, the last at %s",
+			fmt.Sprintf("%d due times in all during one run, the last at %s",
 				sc.skipped, clockTime(sc.dueFor))}))
 	}
 	sc.skipped = 0
@@ -155,7 +155,7 @@ func (in *instance) waitCause() Reason {
 func (in *instance) nextRunText() string {
 	at, _, ok := in.nextRun()
 	if !ok {
-		return "its schedule never comes again"
+		return "its schedule has no further time"
 	}
 	return "next run at " + clockTime(at)
 }
@@ -173,7 +173,7 @@ func clockTime(t time.Time) string { return t.Local().Round(time.Second).Format(
 func (s *Supervisor) scheduleTable() *schedule.Table {
 	if s.schedules == nil {
 		s.schedules = schedule.NewTable(s.scope, s.options.BootID, func(err error) {
-			s.log.Warn("a clock that is set, or a machine that sleeps, is noticed late by schedules", "error", err)
+			s.log.Warn("schedules notice late when the clock is set or the machine sleeps", "error", err)
 		})
 	}
 	return s.schedules

@@ -58,19 +58,13 @@ type savedTarget struct {
 
 func saveTarget(w target) savedTarget { return savedTarget{w.up, w.by.Kind.String(), w.by.For} }
 
-// target returns the target. An unknown actor becomes ActorNone.
+// target returns the target. An unknown actor becomes ActorOther.
 func (w savedTarget) target() target {
-	kind, _ := nameOf[ActorKind](actorNames[:], w.By)
-	return target{w.Up, Actor{kind, w.For}}
-}
-
-// check reports an unknown actor.
-func (w savedTarget) check() error {
-	if w.By == "" {
-		return nil
+	kind, err := nameOf[ActorKind](actorNames[:], w.By)
+	if err != nil && w.By != "" {
+		kind = ActorOther
 	}
-	_, err := nameOf[ActorKind](actorNames[:], w.By)
-	return err
+	return target{w.Up, Actor{kind, w.For}}
 }
 
 // A savedReason is a [Reason].

@@ -80,7 +80,7 @@ func TestSelectByManyNames(t *testing.T) {
 		t.Errorf("%d unknown names, want %d", len(missing), len(unknown))
 	}
 	if took := usedByThread(t) - begun; took > time.Second {
-		t.Errorf("it took %v of the processor", took)
+		t.Errorf("it took %v of CPU time", took)
 	}
 }
 

@@ -51,13 +51,13 @@ func (s *Supervisor) Shutdown(why string) {
 	case sd.askedAt == 0:
 		sd.askedAt = now
 		s.saveSelf()
-		s.log.Info("shutting down already", "because", sd.why.String(), "request", why)
+		s.log.Info("already shutting down", "because", sd.why.String(), "request", why)
 	case sd.hurry:
 	case now-sd.askedAt >= insistAfter:
 		s.killRest(why)
 	case !sd.early:
 		sd.early = true
-		s.log.Info("this request to shut down is the first one again: a second one counts later",
+		s.log.Info("request to shut down ignored: too soon after the first",
 			"because", why, "after", insistAfter)
 	}
 }
@@ -168,7 +168,7 @@ func (s *Supervisor) removeSoon(in *instance) {
 			}
 		}
 		s.shutdown.vacated = nil
-		s.system.RemoveNames(names)
+		s.host.RemoveNames(names)
 	})
 }
 
@@ -255,7 +255,7 @@ func (in *instance) unheard() string {
 	case logs.Command:
 		return "its logger does not read"
 	case logs.OwnStdout:
-		return "nobody reads superd's standard output"
+		return "superd's standard output is not read"
 	default:
 		return fmt.Sprintf("%s does not answer", in.collector.Sink())
 	}

@@ -23,7 +23,7 @@ func TestShutdownOfMany(t *testing.T) {
 		s.scope.Post(func() { heard = true })
 		v.Step()
 		if !heard {
-			t.Fatal("what was posted is not heard in the turn after")
+			t.Fatal("a posted function does not run in the next turn")
 		}
 	}
 	for range programs {

@@ -14,6 +14,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 )
 
 // maxSteps bounds the turns of a history; it is far more than any history needs.
@@ -136,13 +137,13 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		in := h.sup.byName[instance]
 		return in != nil && in.machine.state == Running
 	}
-	h.kernel.tell = func(e StoredExit) {
+	h.kernel.tell = func(e host.StoredExit) {
 		if !h.sup.scope.Closed() {
 			h.sup.StoredExit(e)
 		}
 	}
 	h.density = h.pick(0, 0.2, 0.6)
-	h.kernel.starts = func(spec *SpawnSpec) {
+	h.kernel.starts = func(spec *host.SpawnSpec) {
 		run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
 		h.checkStart(run, spec.Name)
 	}
@@ -169,12 +170,12 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 // options returns the options of a superd that begins.
 func (h *history) options() Options {
 	o := Options{
-		Loop: h.v.Loop, System: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
+		Loop: h.v.Loop, Host: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
 		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal, Events: h.events,
 		Load: func(*config.Config, func(string)) (*config.Config, error) {
 			panic("the simulation reloads through apply")
 		},
-		Archive: h.archive, StoredFDs: StoredFDs{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
+		Archive: h.archive, StoredFDs: host.StoredFDs{Exits: slices.Clone(h.kernel.exits)}, Seed: h.seed(),
 		BootID: "boot", Machine: "simulated", FIFODir: "fifo", NotifyDir: "notify",
 	}
 	if h.kernel.keeper {
@@ -369,7 +370,7 @@ func (h *history) turns(d time.Duration) {
 	h.v.Root().After(d, func() { done = true })
 	for !done && h.err == nil && h.v.Step() {
 		if h.steps++; h.steps > maxSteps {
-			h.fail("it goes round in circles: %d turns", h.steps)
+			h.fail("no progress after %d turns", h.steps)
 		}
 		h.check()
 	}

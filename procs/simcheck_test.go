@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/host"
 )
 
 // A model holds what an observer who does not know the state machine expects of an instance.
@@ -118,7 +119,7 @@ func (h *history) checkState(in *instance, w *watched) {
 			h.fail("%s is %s with a run", in.name, m.state)
 		}
 		if others > 0 && !h.kernel.spares(in.name) {
-			h.fail("%s is %s while %d processes of it live", in.name, m.state, others)
+			h.fail("%s is %s while %d of its processes are alive", in.name, m.state, others)
 		}
 	}
 	if (m.state == Backoff) != (in.restartTimer != nil) && m.state != Failed {
@@ -134,7 +135,7 @@ func (h *history) checkState(in *instance, w *watched) {
 		h.calledUp(in)
 	}
 	if m.desired.up != model.wantUp && !untold {
-		h.fail("%s: wanted up = %v, but it should be %v", in.name, m.desired.up, model.wantUp)
+		h.fail("%s: wanted up = %v, want %v", in.name, m.desired.up, model.wantUp)
 	}
 	h.checkBound(in, model)
 }
@@ -181,11 +182,11 @@ func (h *history) checkBound(in *instance, model *model) {
 		}
 		// Hooks may have begun with another time-out
 		bound = min(max(model.hookDue-max(model.since, model.freeAt), 0), maxTimeout)
-		bound += time.Duration(hooks)*(r.program.StartTimeout+killPause+margin) + h.kernel.mix.slowSpawn + stop + killPause
+		bound += time.Duration(hooks)*(r.program.StartTimeout+host.KillPause+margin) + h.kernel.mix.slowSpawn + stop + host.KillPause
 	}
-	bound += stop + killPause + margin
+	bound += stop + host.KillPause + margin
 	if since := now - max(model.since, model.freeAt, h.reloadedAt); since > bound {
-		h.fail("%s is to be down since %v and still %s", in.name, since, stateNames[m.state])
+		h.fail("%s is to be down since %v and is still %s", in.name, since, stateNames[m.state])
 	}
 }
 
@@ -215,7 +216,7 @@ func (h *history) checkStrangers() {
 	}
 	// In the order of their ends: the first is the oldest.
 	if z := h.kernel.zombies[0]; !z.role.child() && h.v.Now()-h.kernel.endedAt[z.pid] > strangerPatience {
-		h.fail("%d, which is nobody's, has ended %v ago and is not reaped", z.pid, h.v.Now()-h.kernel.endedAt[z.pid])
+		h.fail("orphan %d ended %v ago and is not reaped", z.pid, h.v.Now()-h.kernel.endedAt[z.pid])
 	}
 }
 
@@ -231,8 +232,8 @@ func (h *history) checkHung(r *run) {
 	}
 	now := h.v.Now()
 	// A reload may have lowered the time-out
-	if now-max(s.committedAt, h.reloadedAt) > limit+killPause+margin {
-		h.fail("%s: %d hangs before its exec since %v and is not killed", r.in.name, s.hung.pid, now-s.committedAt)
+	if now-max(s.committedAt, h.reloadedAt) > limit+host.KillPause+margin {
+		h.fail("%s: %d hangs before its exec for %v and is not killed", r.in.name, s.hung.pid, now-s.committedAt)
 	}
 }
 
@@ -240,7 +241,7 @@ func (h *history) checkHung(r *run) {
 // than allowed.
 func (h *history) forking(r *run) bool {
 	s := h.committed(r)
-	return s != nil && h.v.Now()-s.committedAt <= r.program.StartTimeout+killPause+margin
+	return s != nil && h.v.Now()-s.committedAt <= r.program.StartTimeout+host.KillPause+margin
 }
 
 // checkForking is like forking, for an exec check.
@@ -249,7 +250,7 @@ func (h *history) checkForking(in *instance) bool {
 		return false
 	}
 	s, ok := in.execProbe.check.pending.(*simSpawn)
-	return ok && s.committed && h.v.Now()-s.committedAt <= 2*time.Second+killPause+margin
+	return ok && s.committed && h.v.Now()-s.committedAt <= 2*time.Second+host.KillPause+margin
 }
 
 // committed returns the fork of the run that is too late to cancel; nil: none.
@@ -276,8 +277,8 @@ func (h *history) checkHook(in *instance, model *model) {
 	}
 	from := max(model.hookOn, model.freeAt, h.reloadedAt)
 	// A hook that an earlier superd has begun keeps the time-out of that time.
-	if since := h.v.Now() - from; since > min(max(hook.timeout, hook.due-from), maxTimeout)+killPause+margin {
-		h.fail("%s is in a hook since %v, time-out %v", in.name, since, hook.timeout)
+	if since := h.v.Now() - from; since > min(max(hook.timeout, hook.due-from), maxTimeout)+host.KillPause+margin {
+		h.fail("%s runs a hook since %v, time-out %v", in.name, since, hook.timeout)
 	}
 }
 
@@ -287,7 +288,7 @@ func (h *history) checkStuck(in *instance, model *model) {
 	right := in.unkillable == "" || in.run != nil && h.committed(in.run) != nil || in.execProbe != nil && in.execProbe.check != nil && in.execProbe.check.pending != nil
 	if !right {
 		for _, p := range h.kernel.byPid {
-			right = right || (p.instance == in.name || p.instance == in.name+probeSuffix) && p.dying && !p.zombie
+			right = right || (p.instance == in.name || p.instance == in.name+host.ProbeSuffix) && p.dying && !p.zombie
 		}
 	}
 	if right || model.right {
@@ -295,7 +296,7 @@ func (h *history) checkStuck(in *instance, model *model) {
 	}
 	model.right = right
 	if now-model.rightAt > margin {
-		h.fail("%s is still stuck, but there is nobody: %s", in.name, in.unkillable)
+		h.fail("%s is still unkillable, but has no process: %s", in.name, in.unkillable)
 	}
 	if in.run == nil || in.run.teardown == nil || !in.run.teardown.killing {
 		return
@@ -305,11 +306,11 @@ func (h *history) checkStuck(in *instance, model *model) {
 	}
 	for pid := range in.run.teardown.living {
 		p := h.kernel.byPid[pid]
-		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.killAt) <= killPause+margin {
+		if p == nil || !p.dying || p.zombie || now-max(p.dyingAt, model.killAt) <= host.KillPause+margin {
 			continue
 		}
 		if !strings.Contains(in.unkillable, fmt.Sprintf("process %d ", pid)) {
-			h.fail("%s: %d got SIGKILL %v ago, lives, and is not named: %q", in.name, pid, now-p.dyingAt, in.unkillable)
+			h.fail("%s: %d got SIGKILL %v ago, is alive and not reported: %q", in.name, pid, now-p.dyingAt, in.unkillable)
 		}
 	}
 }
@@ -320,13 +321,13 @@ func (h *history) checkWaiters(in *instance) {
 		switch state := in.machine.state; {
 		case in.removed && w.op != OpStop: // waits for the replacement
 		case in.unkillable != "":
-			h.fail("%s is stuck and somebody waits for its %s: %s", in.name, w.op, in.unkillable)
+			h.fail("%s is unkillable, and its %s is not answered: %s", in.name, w.op, in.unkillable)
 		// Waits for its dependents to be down
 		case in.machine.restartPending && state == Waiting && len(h.dependents(in)) > 0:
 		// The stop may still come
 		case w.dependent && state == Running && (in.answerQueued || in.enqueued || in.machine.mustEnd()):
 		case state.AtRest(), state == Running && !in.isOneShot(), in.awaitsSchedule() && !in.answerQueued && !in.enqueued && !in.machine.blockedByConflict:
-			h.fail("%s is %s and somebody waits for its %s", in.name, state, w.op)
+			h.fail("%s is %s, and its %s is not answered", in.name, state, w.op)
 		}
 	}
 }
@@ -339,7 +340,7 @@ func (h *history) checkRest() {
 		}
 	}
 	if h.pending > 0 {
-		h.fail("%d commands never came to an end", h.pending)
+		h.fail("%d commands were never answered", h.pending)
 	}
 	if begun := h.sup.shutdown != nil; begun != h.ended {
 		h.fail("shutdown: begun %v, complete %v", begun, h.ended)
@@ -347,7 +348,7 @@ func (h *history) checkRest() {
 	for _, p := range h.sup.config.Programs {
 		for _, name := range h.instanceNames(p) {
 			if h.sup.byName[name] == nil && h.sup.shutdown == nil {
-				h.fail("%s is not there", name)
+				h.fail("%s is missing", name)
 			}
 		}
 	}
@@ -368,16 +369,16 @@ func (h *history) checkRest() {
 			// A program that has a schedule by now continues its run; the next run has the new
 			// definition.
 			if c := config.CompareProgram(h.kernel.tables[in.run.invocationID], table); c.Restarts() && !table.Scheduled() {
-				h.fail("%s runs by an older table: %v", in.name, c.Keys)
+				h.fail("%s runs by an older definition: %v", in.name, c.Keys)
 			}
 		}
 		limited := p.StartLimit.Failures > 0 && p.StartLimit.RetryAfter == 0
 		switch {
 		case in.removed:
-			h.fail("%s was removed and is still there: %s", in.name, m.state)
+			h.fail("%s was removed and still exists: %s", in.name, m.state)
 		// A shutdown under way continues, and ignores reloads
 		case h.sup.shutdown == nil && !h.belongs(in):
-			h.fail("%s is there, which its program is not to have", in.name)
+			h.fail("%s exists, beyond the replicas of its program", in.name)
 		case !m.desired.up && (main > 0 || !m.state.AtRest()):
 			h.fail("%s is to be down: %s with %d processes", in.name, m.state, main)
 		case !m.desired.up && others > 0 && !h.kernel.spares(in.name):
@@ -396,7 +397,7 @@ func (h *history) checkRest() {
 		h.fail("%d zombies are left, the first is %d of %q, in role %d, ended %v ago", len(zombies), zombies[0].pid, zombies[0].instance, zombies[0].role, h.v.Now()-h.kernel.endedAt[zombies[0].pid])
 	}
 	if k := h.kernel; k.spawned != k.reaped+living {
-		h.fail("%d processes were born, %d reaped, %d live", k.spawned, k.reaped, living)
+		h.fail("%d processes were started, %d reaped, %d are alive", k.spawned, k.reaped, living)
 	}
 	checks := 0
 	for _, in := range h.sup.instances {
@@ -405,7 +406,7 @@ func (h *history) checkRest() {
 		}
 	}
 	if fds, want := h.v.OpenFDs(), mains+len(h.kernel.told)+checks; fds != want {
-		h.fail("%d descriptors are open, of %d main processes and %d that they tell superd by", fds, mains, len(h.kernel.told))
+		h.fail("%d descriptors are open: %d main processes, %d for notifications", fds, mains, len(h.kernel.told))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/host"
 )
 
 // archive numbers a configuration, and restore returns the configuration of a number.
@@ -58,7 +59,7 @@ func (in *instance) memory() memory {
 }
 
 // simProcessOf returns the simulated process behind superd's; nil if there is none.
-func simProcessOf(p Process) *simProcess {
+func simProcessOf(p host.Process) *simProcess {
 	if a, ok := p.(*adoptedProcess); ok {
 		p = a.Process
 	}
@@ -84,7 +85,7 @@ func (h *history) crash() {
 	}
 	shuttingDown := h.sup.shutdown != nil
 	state, pending := h.journal.cut()
-	h.note("--- superd is killed; the next one goes on in its place: %v; not written: %v", resumed, sortedKeys(pending))
+	h.note("--- superd is killed; its successor resumes: %v; not written: %v", resumed, sortedKeys(pending))
 	h.sup.scope.Close()
 	h.kernel.abandon()
 	if n := h.v.OpenFDs(); n > 0 {
@@ -107,7 +108,7 @@ func (h *history) crash() {
 	}
 	recovery := ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
 	if recovery.Incomplete && len(state.Values) > 0 && state.Values[superdKey] != nil {
-		h.fail("superd does not understand its own journal")
+		h.fail("journal record not understood")
 	}
 	for run := range recovery.runs() { // the journal may have lost the outcome
 		for name := range h.models {
@@ -191,7 +192,7 @@ func (h *history) checkScales(lost bool) {
 	}
 	for name := range h.scales {
 		if _, ok := h.sup.scales[name]; !ok && !lost {
-			h.fail("the scale of %s was forgotten", name)
+			h.fail("the scale of %s is lost", name)
 		}
 	}
 }
@@ -203,7 +204,7 @@ func (h *history) checkIdentity(in *instance) {
 		return
 	}
 	if p := simProcessOf(r.process); p != nil && (p.instance != in.name || p.run != r.invocationID || p.role != roleMain) {
-		h.fail("%s has taken up %d of %s, which is not its main process", in.name, p.pid, p.instance)
+		h.fail("%s has adopted %d of %s, which is not its main process", in.name, p.pid, p.instance)
 	}
 }
 
@@ -211,7 +212,7 @@ func (h *history) checkIdentity(in *instance) {
 func (h *history) checkAdopted(in *instance, was memory) {
 	is := in.memory()
 	if p := was.hook; p != nil && !p.zombie && is.hook != p {
-		h.fail("%s: its hook %d lives and was not taken up", in.name, p.pid)
+		h.fail("%s: its hook %d is alive and not adopted", in.name, p.pid)
 	}
 	a, b := was.machine, is.machine
 	if a.state == Spawning || in.run != nil && in.run.hook != nil || a.state == TearingDown {
@@ -221,7 +222,7 @@ func (h *history) checkAdopted(in *instance, was memory) {
 		return // it may have changed since
 	}
 	if is, was := recordedOf(in, &b), recordedOf(in, &a); is != was {
-		h.fail("%s is taken over as %+v; it was %+v", in.name, is, was)
+		h.fail("%s is recovered as %+v; it was %+v", in.name, is, was)
 	}
 	if a.state == Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
 		h.fail("%s: the stop time-out is over at %v, it was to be at %v", in.name, is.stopDeadline, was.stopDeadline)
@@ -233,7 +234,7 @@ func (h *history) checkAdopted(in *instance, was memory) {
 		h.fail("%s: the next start is due at %v, it was to be at %v", in.name, is.due, was.due)
 	}
 	if p := was.process; p != nil && !p.zombie && is.process != p {
-		h.fail("%s: its process %d lives and was not taken up", in.name, p.pid)
+		h.fail("%s: its process %d is alive and not adopted", in.name, p.pid)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/host"
 )
 
 // observe follows an instance from turn to turn and compares what it does after an end with its
@@ -25,7 +26,7 @@ func (h *history) observe(in *instance, model *model) {
 	}
 	before, after := model.state, in.machine.state
 	if in.run != model.run && model.run != nil && !model.run.scope.Closed() {
-		h.fail("%s has begun a run while the scope of the one before is open", in.name)
+		h.fail("%s began a run while the scope of the previous one is open", in.name)
 	}
 	if last := model.run; last != nil && last != in.run && last != model.over {
 		model.over = last
@@ -56,8 +57,8 @@ func (h *history) observe(in *instance, model *model) {
 				since = max(since, main.endedAt+unwatchedPause)
 			}
 		}
-		if late := h.v.Now() - since; late > killPause+time.Second && in.unkillable == "" {
-			h.fail("%s got SIGKILL %v ago, and is neither gone nor named", in.name, late)
+		if late := h.v.Now() - since; late > host.KillPause+time.Second && in.unkillable == "" {
+			h.fail("%s got SIGKILL %v ago, and is neither gone nor reported", in.name, late)
 		}
 		return
 	}
@@ -147,11 +148,11 @@ func (h *history) observeJudgement(in *instance, model *model) {
 	success := h.succeeded(in, model, ran)
 	switch {
 	case in.machine.state == Exited:
-		h.expect(in, success && p.Restart != config.RestartAlways, "in back-off")
+		h.expect(in, success && p.Restart != config.RestartAlways, "in backoff")
 	case in.machine.state == Failed:
-		h.expect(in, !success && p.Restart == config.RestartNever, "in back-off")
+		h.expect(in, !success && p.Restart == config.RestartNever, "in backoff")
 	case in.machine.state == Waiting:
-		h.expect(in, p.Scheduled() && (success || p.Restart == config.RestartNever), "in back-off")
+		h.expect(in, p.Scheduled() && (success || p.Restart == config.RestartNever), "in backoff")
 		model.resetFailed()
 		return
 	}
@@ -169,15 +170,15 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 	switch {
 	case model.anew == model.last:
 		// No restart decision is left; a program with a schedule waits for that.
-		h.expect(in, got == Waiting && p.Scheduled(), "started anew")
+		h.expect(in, got == Waiting && p.Scheduled(), "restarted")
 	case ran == nil && h.kernel.shortages[model.last]: // retried, whatever the policy
-		h.expect(in, got == Backoff, "in back-off")
+		h.expect(in, got == Backoff, "in backoff")
 	case p.Scheduled() && (success || p.Restart == config.RestartNever):
 		h.expect(in, got == Waiting && !retry, "waiting for the next time")
 	case success && p.Restart != config.RestartAlways:
 		h.expect(in, got == Exited && !retry, "exited after success")
 	case success:
-		h.expect(in, got == Backoff, "in back-off")
+		h.expect(in, got == Backoff, "in backoff")
 		if unsure { // a reload has changed what success is
 			model.failures = slices.Clone(in.machine.failures)
 		}
@@ -195,11 +196,11 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 		}
 		switch {
 		case surely:
-			h.expect(in, gaveUp, "given up")
+			h.expect(in, gaveUp, "failed at the start limit")
 		case perhaps:
-			h.expect(in, gaveUp || got == Backoff, "in back-off, or given up")
+			h.expect(in, gaveUp || got == Backoff, "in backoff, or failed at the start limit")
 		default:
-			h.expect(in, got == Backoff, "in back-off, below its limit")
+			h.expect(in, got == Backoff, "in backoff, below its limit")
 		}
 		if got == Failed {
 			model.gaveUp, model.failures = true, nil

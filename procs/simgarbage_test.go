@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"superd/config"
+	"superd/procs/host"
 	"superd/procs/journal"
 )
 
@@ -35,7 +36,7 @@ func garble(seed uint64) (err error) {
 		}
 	}()
 	h := newHistory(seed, defect{}, false)
-	h.kernel.starts = func(*SpawnSpec) {}
+	h.kernel.starts = func(*host.SpawnSpec) {}
 	h.sup.Start(func() {})
 	h.v.RunFor(h.kernel.upTo(3 * time.Second))
 	state, _ = h.journal.cut()

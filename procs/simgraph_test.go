@@ -215,13 +215,13 @@ func (h *history) checkStart(run string, name string) {
 	h.begun[run] = true
 	requires, after := h.named(in)
 	if slices.ContainsFunc(requires, missing) {
-		h.fail("%s is started before what it requires is ready", name)
+		h.fail("%s is started before its requirements are ready", name)
 	}
 	if slices.ContainsFunc(after, onItsWay) {
-		h.fail("%s is started before what it comes after is ready", name)
+		h.fail("%s is started before its orderings are ready", name)
 	}
 	for _, other := range h.yetToCome(in) {
-		h.fail("%s is started before %s, which it comes after and which was asked for at the same time", name, other)
+		h.fail("%s is started before %s, after which it is ordered; both were requested at once", name, other)
 	}
 }
 
@@ -263,12 +263,12 @@ func (h *history) checkGraph(in *instance, w *watched) {
 		})
 	})
 	if h.lasts(&model.graph.startable, startable) {
-		h.fail("%s is wanted up, and nobody has asked for what it requires", in.name)
+		h.fail("%s is wanted up, and its requirements were not started", in.name)
 	}
 	model.graph.heldDown = !m.desired.up && m.desired.by.is(ActorOperator)
 	unfounded := m.state == Running || m.state == Spawning && in.run.hook == nil && h.committed(in.run) == nil
 	if h.lasts(&model.graph.unfounded, unfounded && slices.ContainsFunc(requires, gone)) {
-		h.fail("%s is %s, and what it requires is down", in.name, m.state)
+		h.fail("%s is %s, and a requirement is down", in.name, m.state)
 	}
 	idle := false
 	switch m.state {
@@ -283,7 +283,7 @@ func (h *history) checkGraph(in *instance, w *watched) {
 		idle = free && !m.awaitsSchedule() && (!m.restartPending || len(h.dependents(in)) == 0) && !h.untold(in)
 	}
 	if h.lasts(&model.graph.idle, idle) {
-		h.fail("%s is %s for nobody: %s", in.name, stateNames[m.state], in.reason())
+		h.fail("%s is %s without a blocker: %s", in.name, stateNames[m.state], in.reason())
 	}
 }
 

@@ -200,7 +200,7 @@ func (j *simJournal) refuse() {
 			j.queue = append(j.queue, e)
 		}
 	}
-	j.h.note("no room for what is to be written to the journal")
+	j.h.note("no room in the journal")
 	err := errSimFull
 	if j.h.defect.deaf {
 		err = nil
@@ -218,7 +218,7 @@ func (j *simJournal) refuse() {
 // check checks that no value is queued for long without a request to write.
 func (j *simJournal) check() {
 	if waits := j.h.v.Now() - j.unwritten; j.unwritten > 0 && waits > writePause {
-		j.h.fail("%s waits for %v, and nobody has the journal written", j.queue[0].key, waits)
+		j.h.fail("%s waits for %v, and no write of the journal is due", j.queue[0].key, waits)
 	}
 }
 
@@ -235,7 +235,7 @@ func (j *simJournal) checkReply(name string, up bool) {
 		return // the desired state has changed again
 	}
 	if v, ok := j.values[instanceKey(name)].(*savedInstance); !ok || v.Desired.Up != up {
-		j.h.fail("%s: the operator was answered before his wish was written", name)
+		j.h.fail("%s: the operator was answered before the command was written", name)
 	}
 }
 

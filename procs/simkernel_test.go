@@ -11,9 +11,10 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
-// A simKernel is the System of the simulation. Its processes live, fork, ignore signals, hang and
+// A simKernel is the host of the simulation. Its processes live, fork, ignore signals, hang and
 // die as the seed draws it. Pids and descriptors are reused as soon as possible.
 type simKernel struct {
 	leftovers bool // whether live processes of unknown runs are reported
@@ -22,7 +23,7 @@ type simKernel struct {
 	mix       faultMix
 	queued    bool   // whether starts that hang wait in the queue
 	notify    func() // SIGCHLD
-	starts    func(*SpawnSpec)
+	starts    func(*host.SpawnSpec)
 	note      func(format string, args ...any)
 	fail      func(format string, args ...any)
 
@@ -31,9 +32,9 @@ type simKernel struct {
 	// Whether a keeper reaps the processes of an earlier superd and reports them
 	keeper bool
 	// Passes an exit to the present superd
-	tell func(StoredExit)
+	tell func(host.StoredExit)
 	// Exits that the keeper stores and no superd has acknowledged
-	exits                                      []StoredExit
+	exits                                      []host.StoredExit
 	unsought, unidentified, unwritten, invents bool // planted
 
 	byPid   map[int]*simProcess // alive or zombie
@@ -119,10 +120,10 @@ func (k *simKernel) upTo(d time.Duration) time.Duration {
 	return time.Duration(k.rng.Int64N(int64(d)))
 }
 
-// MaskSIGCHLD implements [System]. It does nothing: one signal of a burst is enough.
+// MaskSIGCHLD implements [host.Host]. It does nothing: one signal of a burst is enough.
 func (k *simKernel) MaskSIGCHLD() {}
 
-// ReapOrphans implements [System].
+// ReapOrphans implements [host.Host].
 func (k *simKernel) ReapOrphans(dead func(pid int)) {
 	if k.gated && k.forks > 0 {
 		k.sweep = dead
@@ -140,38 +141,38 @@ func (k *simKernel) ReapOrphans(dead func(pid int)) {
 	}
 }
 
-// Unattributed implements [System].
-func (k *simKernel) Unattributed(found func([]Member)) { found(nil) }
+// Unattributed implements [host.Host].
+func (k *simKernel) Unattributed(found func([]host.Member)) { found(nil) }
 
-// Unowned implements [System].
-func (k *simKernel) Unowned() []UnattributedProcess { return nil }
+// Unowned implements [host.Host].
+func (k *simKernel) Unowned() []host.UnattributedProcess { return nil }
 
-// ReapUnknown implements [System].
+// ReapUnknown implements [host.Host].
 func (k *simKernel) ReapUnknown(pid int) (pidfd.Exit, error) {
 	p := k.byPid[pid]
 	if p == nil {
-		k.fail("stranger %d is reaped, which is not there", pid)
+		k.fail("unknown child %d is reaped, which does not exist", pid)
 		return pidfd.Exit{}, syscall.ECHILD
 	}
 	if p.role.child() {
-		k.fail("%d of %s is reaped as a stranger", pid, p.instance)
+		k.fail("%d of %s is reaped as an unknown child", pid, p.instance)
 	}
 	k.reap(p)
 	return p.exit, nil
 }
 
-// WaitsIn implements [System].
-func (k *simKernel) WaitsIn(pid int) WaitState {
+// WaitsIn implements [host.Host].
+func (k *simKernel) WaitsIn(pid int) host.WaitState {
 	p := k.byPid[pid]
 	// superd learns some time later that a process has ended which can't be watched, and only at
 	// its reaping if the process is not its child.
 	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie && !p.foreign) && ago > unwatchedPause+100*time.Millisecond {
-		k.fail("superd asks what %d waits in, which has ended %v ago", pid, ago)
+		k.fail("superd reads the state of %d, which ended %v ago", pid, ago)
 	}
 	if p != nil && k.asked != nil {
 		k.asked(p.instance)
 	}
-	return WaitState{Text: "D (disk sleep)"}
+	return host.WaitState{Text: "D (disk sleep)"}
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

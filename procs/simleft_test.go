@@ -5,10 +5,11 @@ import (
 	"syscall"
 
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
-// Adopt implements [System].
-func (k *simKernel) Adopt(all []*RecoveredProcess) {
+// Adopt implements [host.Host].
+func (k *simKernel) Adopt(all []*host.RecoveredProcess) {
 	for _, a := range all {
 		// superd may know a main process that another one has replaced since.
 		if p := k.byStart[a.Process.Start]; p != nil && p.role != roleHook && p.role != roleAfterHook {
@@ -32,9 +33,9 @@ func (k *simKernel) Adopt(all []*RecoveredProcess) {
 	}
 }
 
-// Search implements [System]. It reports leftover processes in TestLostRecords only, as the
+// Search implements [host.Host]. It reports leftover processes in TestLostRecords only, as the
 // observer has no model of quarantine.
-func (k *simKernel) Search(lookup []*LookupRequest, known map[string]bool, _ func(string) []string) (leftovers []Leftover, err error) {
+func (k *simKernel) Search(lookup []*host.LookupRequest, known map[string]bool, _ func(string) []string) (leftovers []host.Leftover, err error) {
 	for _, pid := range sortedKeys(k.byPid) {
 		p := k.byPid[pid]
 		if p.zombie || k.unsought {
@@ -45,10 +46,10 @@ func (k *simKernel) Search(lookup []*LookupRequest, known map[string]bool, _ fun
 				w.Found = p.id()
 			}
 		}
-		if p.role == roleProbe || known[p.run] || !k.leftovers || slices.ContainsFunc(lookup, func(w *LookupRequest) bool { return w.Run == p.run }) {
+		if p.role == roleProbe || known[p.run] || !k.leftovers || slices.ContainsFunc(lookup, func(w *host.LookupRequest) bool { return w.Run == p.run }) {
 			continue
 		}
-		leftover := Leftover{Pid: pid, Command: "sim", Instance: p.instance, Run: p.run, Leads: p.role.child()}
+		leftover := host.Leftover{Pid: pid, Command: "sim", Instance: p.instance, Run: p.run, Leads: p.role.child()}
 		if leftover.Leads {
 			leftover.Eldest = p.id()
 		}
@@ -57,7 +58,7 @@ func (k *simKernel) Search(lookup []*LookupRequest, known map[string]bool, _ fun
 	return leftovers, nil
 }
 
-// Lives implements [System].
+// Lives implements [host.Host].
 func (k *simKernel) Lives(id pidfd.Identity) bool {
 	p := k.byPid[id.Pid]
 	return p != nil && p.start == id.Start
@@ -87,14 +88,14 @@ func (k *simKernel) abandon() {
 	k.zombies = nil
 }
 
-// Store implements [Keeper].
+// Store implements [host.FDStore].
 func (k *simKernel) Store(string, int) {}
 
-// Discard implements [Keeper].
+// Discard implements [host.FDStore].
 func (k *simKernel) Discard(string) {}
 func (k *simKernel) Forget(string)  {}
 
-// Acknowledge implements [Keeper].
+// Acknowledge implements [host.FDStore].
 func (k *simKernel) Acknowledge(pid int, start uint64) {
-	k.exits = slices.DeleteFunc(k.exits, func(e StoredExit) bool { return e.Pid == pid && e.Start == start })
+	k.exits = slices.DeleteFunc(k.exits, func(e host.StoredExit) bool { return e.Pid == pid && e.Start == start })
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"superd/procs/host"
 	"superd/procs/journal"
 )
 
@@ -23,11 +24,11 @@ func TestLostRecords(t *testing.T) {
 	}
 	for seed := range uint64(1500) {
 		if err := loseRecords(seed, defect{unsought: true}); err != nil {
-			t.Logf("with nobody looking for processes: seed %d: %v", seed, err)
+			t.Logf("without a search for processes: seed %d: %v", seed, err)
 			return
 		}
 	}
-	t.Error("nobody looks for processes, and that is not seen")
+	t.Error("a missing search for processes is not found")
 }
 
 // loseRecords lets a superd take over from another one whose journal lacks some records.
@@ -38,7 +39,7 @@ func loseRecords(seed uint64, d defect) (err error) {
 			err = fmt.Errorf("%v\n%s", r, debug.Stack())
 		}
 	}()
-	h.kernel.starts, h.kernel.leftovers = func(*SpawnSpec) {}, true
+	h.kernel.starts, h.kernel.leftovers = func(*host.SpawnSpec) {}, true
 	var written []simEntry
 	h.journal.wrote = func(key string, value any) { written = append(written, simEntry{key: key, value: value}) }
 	h.sup.Start(func() {})

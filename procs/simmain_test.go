@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/host"
 	"superd/procs/notify"
 	"superd/procs/probe"
 )
@@ -52,7 +53,7 @@ func (p *simProcess) beget() {
 			if teller.dying {
 				return
 			}
-			k.note("%s (%d) tells that %d is its main process", p.instance, teller.pid, pid)
+			k.note("%s (%d) sends MAINPID=%d", p.instance, teller.pid, pid)
 			p.tell(notify.Message{MainPID: pid})
 			if k.chance(0.7) {
 				p.alive.After(k.upTo(time.Second), func() { p.end(pidfd.Exit{Known: true}) })
@@ -239,12 +240,12 @@ func TestWatchdogOfTheNextMain(t *testing.T) {
 	h.kernel.reapForeign(second)
 	h.v.RunFor(web.Watchdog + 50*time.Millisecond)
 	if in.run != run || !run.mainEnded() {
-		t.Fatalf("web is %s, want it to find out how its main process has ended", stateNames[in.machine.state])
+		t.Fatalf("web is %s, want the exit of its main process noticed", stateNames[in.machine.state])
 	}
 	second.tell(notify.Message{MainPID: third.pid})
 	h.v.RunFor(time.Minute)
 	if in.run == run {
-		t.Errorf("web is %s, with process %d: its watchdog has not bitten", stateNames[in.machine.state], in.run.process.Pid())
+		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", stateNames[in.machine.state], in.run.process.Pid())
 	}
 }
 
@@ -256,7 +257,7 @@ func TestEndedWhileItsWordsAreHeld(t *testing.T) {
 	h, in := running(web, false)
 	main := h.kernel.mains[in.run.invocationID]
 	main.deaf = true
-	h.kernel.asked = func(instance string) { t.Errorf("%s is named as stuck", instance) }
+	h.kernel.asked = func(instance string) { t.Errorf("%s is reported as unkillable", instance) }
 	h.journal.stalled = true
 	main.tell(notify.Message{MainPID: main.pid})
 	h.v.RunFor(time.Millisecond)
@@ -288,9 +289,9 @@ func TestUnwatchedIsNamed(t *testing.T) {
 	if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 		t.Fatal(err)
 	}
-	h.v.RunFor(killPause + time.Second)
+	h.v.RunFor(host.KillPause + time.Second)
 	if in.unkillable == "" || h.err != nil {
-		t.Errorf("web is %s, stuck %q, %v; want it named", stateNames[in.machine.state], in.unkillable, h.err)
+		t.Errorf("web is %s, unkillable %q, %v; want it reported", stateNames[in.machine.state], in.unkillable, h.err)
 	}
 }
 

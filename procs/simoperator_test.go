@@ -91,7 +91,7 @@ func (h *history) scale() {
 		h.pending--
 		h.note("scale %s=%d: %v", p.Name, n, all)
 		if _, ok := h.journal.values[scaleKey(p.Name)]; ok != (h.sup.scales[p.Name] != scale{}) && !h.journal.queued(scaleKey(p.Name)) {
-			h.fail("%s: the operator was answered before his scale was written", p.Name)
+			h.fail("%s: the operator was answered before the scale was written", p.Name)
 		}
 	}); err != nil {
 		h.fail("scale %s=%d: %v", p.Name, n, err)

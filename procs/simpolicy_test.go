@@ -123,13 +123,13 @@ func (h *history) checkPolicy() {
 		}
 		return
 	case p.statuses != nil && turn > p.decidedIn+1:
-		h.fail("superd goes on, but it is to end with status %v", p.statuses)
+		h.fail("superd runs on, want it to end with status %v", p.statuses)
 	case h.sup.config.Superd.ExitWhen != config.ExitAllExited || !p.begun || !h.allAtRest():
 		p.restSince = 0
 	case p.restSince == 0:
 		p.restSince = turn
 	case turn > p.restSince+1+lag:
-		h.fail("superd goes on, but all have ended")
+		h.fail("superd runs on, though all programs have ended")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // A simProcess is one process.
@@ -73,10 +74,10 @@ func (k *simKernel) registerSpawned(instance, run string, role simRole) *simProc
 		for _, other := range k.byPid {
 			twice := role == roleMain && other.role == roleMain
 			if !other.zombie && other.role == roleMain && role == roleMain && programOf(other.instance) == programOf(instance) && numbered(other.instance) != numbered(instance) {
-				k.fail("%s is started as %d while %d of %s lives", instance, pid, other.pid, other.instance)
+				k.fail("%s is started as %d while %d of %s is alive", instance, pid, other.pid, other.instance)
 			}
 			if other.instance == instance && !other.zombie && (twice || other.run != run && !k.spares(instance)) {
-				k.fail("%s is started as %d while %d of it lives", instance, pid, other.pid)
+				k.fail("%s is started as %d while its process %d is alive", instance, pid, other.pid)
 			}
 		}
 	}
@@ -88,12 +89,12 @@ func (k *simKernel) registerSpawned(instance, run string, role simRole) *simProc
 	}
 	k.byPid[pid], k.byStart[p.start] = p, p
 	k.count(p, 1)
-	k.note("%s is born as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
+	k.note("%s starts as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
 	switch role {
 	case roleProbe:
 		if !k.chance(k.mix.checkHangs) {
 			exit := pidfd.Exit{Known: true}
-			if k.answer(strings.TrimSuffix(instance, probeSuffix)) != nil {
+			if k.answer(strings.TrimSuffix(instance, host.ProbeSuffix)) != nil {
 				exit.Code = 1
 			}
 			p.alive.After(k.upTo(50*time.Millisecond), func() { p.end(exit) })
@@ -188,7 +189,7 @@ func (p *simProcess) over() bool {
 func (h *simHandle) Pid() int { return h.p.pid }
 func (h *simHandle) FD() int  { return h.fd }
 
-// Signal implements [Process].
+// Signal implements [host.Process].
 func (h *simHandle) Signal(sig syscall.Signal) error { return h.signal(sig, false) }
 
 func (h *simHandle) signal(sig syscall.Signal, group bool) error {
@@ -196,7 +197,7 @@ func (h *simHandle) signal(sig syscall.Signal, group bool) error {
 	k.checkStop(p, sig, group)
 	switch {
 	case h.closed:
-		k.fail("%v for %s goes through pidfd %d, which is closed", sig, p.instance, h.fd)
+		k.fail("%v for %s is sent by pidfd %d, which is closed", sig, p.instance, h.fd)
 	case p.reaped:
 		return fmt.Errorf("signal: %w", pidfd.ErrGone)
 	case p.zombie || p.dying:
@@ -216,7 +217,7 @@ func (h *simHandle) signal(sig syscall.Signal, group bool) error {
 	return nil
 }
 
-// SignalGroup implements [Process]: each process is alone in its group, except for successors.
+// SignalGroup implements [host.Process]: each process is alone in its group, except for successors.
 func (h *simHandle) SignalGroup(sig syscall.Signal) error {
 	if h.p.follows {
 		return fmt.Errorf("signal: %w", pidfd.ErrGone)
@@ -224,11 +225,11 @@ func (h *simHandle) SignalGroup(sig syscall.Signal) error {
 	return h.signal(sig, true)
 }
 
-// Wait implements [Process].
+// Wait implements [host.Process].
 func (h *simHandle) Wait() (pidfd.Exit, bool, error) {
 	switch p := h.p; {
 	case h.closed:
-		p.k.fail("wait for %s goes through pidfd %d, which is closed", p.instance, h.fd)
+		p.k.fail("wait for %s uses pidfd %d, which is closed", p.instance, h.fd)
 	case p.foreign:
 		return pidfd.Exit{}, false, pidfd.ErrNotChild
 	case !p.zombie:
@@ -239,10 +240,10 @@ func (h *simHandle) Wait() (pidfd.Exit, bool, error) {
 	return h.p.exit, true, nil
 }
 
-// Ended implements [Process].
+// Ended implements [host.Process].
 func (h *simHandle) Ended() bool { return h.p.zombie || h.p.reaped }
 
-// ExitInfo implements [Process].
+// ExitInfo implements [host.Process].
 func (h *simHandle) ExitInfo() (pidfd.Exit, bool, error) {
 	switch p := h.p; {
 	case !p.reaped:
@@ -255,7 +256,7 @@ func (h *simHandle) ExitInfo() (pidfd.Exit, bool, error) {
 	return h.p.exit, true, nil
 }
 
-// Close implements [Process].
+// Close implements [host.Process].
 func (h *simHandle) Close() error {
 	if h.closed {
 		h.p.k.fail("pidfd %d of %s is closed twice", h.fd, h.p.instance)
@@ -325,7 +326,7 @@ func (k *simKernel) reapForeign(p *simProcess) {
 		}
 	}
 	if k.keeper && p.parent == nil && p.role.child() {
-		e := StoredExit{p.pid, p.start, p.exit}
+		e := host.StoredExit{Pid: p.pid, Start: p.start, Exit: p.exit}
 		k.exits = append(k.exits, e)
 		k.session.After(k.upTo(20*time.Millisecond), func() { k.tell(e) })
 	}

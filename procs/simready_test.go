@@ -8,6 +8,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 	"superd/procs/notify"
 	"superd/procs/probe"
 )
@@ -72,8 +73,8 @@ func (k *simKernel) openTold(run string, notify, ready bool) (notifyFD, readyFD 
 	return notifyFD, readyFD
 }
 
-// Listen implements [System].
-func (k *simKernel) Listen(scope *loop.Scope, fd int, h notify.Handler) (Listener, error) {
+// Listen implements [host.Host].
+func (k *simKernel) Listen(scope *loop.Scope, fd int, h notify.Handler) (host.Listener, error) {
 	l := &simListener{k: k, socket: k.told[fd], scope: scope, h: h}
 	scope.Defer(func() {
 		l.socket.heard = nil
@@ -84,7 +85,7 @@ func (k *simKernel) Listen(scope *loop.Scope, fd int, h notify.Handler) (Listene
 	return l, nil
 }
 
-// WhenTaken implements [Listener].
+// WhenTaken implements [host.Listener].
 func (l *simListener) WhenTaken(f func()) {
 	there := len(l.socket.messages)
 	l.socket.awaited = max(l.socket.awaited, there)
@@ -135,7 +136,7 @@ func (l *simListener) tell() {
 	}
 }
 
-// AwaitNewline implements [System].
+// AwaitNewline implements [host.Host].
 func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
 	socket, own := k.told[fd], scope.Child()
 	own.Defer(func() {
@@ -153,10 +154,13 @@ func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) er
 	return nil
 }
 
-// RemoveNames implements [System].
+// BoundsMaxRSS implements [host.Host]. The simulated superd has 1 MiB.
+func (k *simKernel) BoundsMaxRSS(child int64) bool { return child <= 1<<20 }
+
+// RemoveNames implements [host.Host].
 func (k *simKernel) RemoveNames([]string) {}
 
-// RemoveOtherNames implements [System].
+// RemoveOtherNames implements [host.Host].
 func (k *simKernel) RemoveOtherNames(dirs, keep []string) {}
 
 func (k *simKernel) CloseFD(fd int) {
@@ -166,11 +170,11 @@ func (k *simKernel) CloseFD(fd int) {
 	}
 }
 
-// Nowhere implements [System].
+// Nowhere implements [host.Host].
 func (k *simKernel) Nowhere() (int, error) { return -1, nil }
 
-// Open implements [System].
-func (k *simKernel) Open(tree Tree, pid int) (Process, pidfd.Identity, error) {
+// Open implements [host.Host].
+func (k *simKernel) Open(tree host.Tree, pid int) (host.Process, pidfd.Identity, error) {
 	p := k.byPid[pid]
 	if p == nil || !tree.Has(pid) && !k.anyMain {
 		return nil, pidfd.Identity{}, pidfd.ErrGone
@@ -184,10 +188,10 @@ type simChecker struct {
 	instance string
 }
 
-// CheckTCP implements [System].
+// CheckTCP implements [host.Host].
 func (k *simKernel) CheckTCP(address string) probe.Checker { return &simChecker{k, address} }
 
-// CheckHTTP implements [System].
+// CheckHTTP implements [host.Host].
 func (k *simKernel) CheckHTTP(address string) (probe.Checker, error) { return k.CheckTCP(address), nil }
 
 // Check implements [probe.Checker].
@@ -247,7 +251,7 @@ func (p *simProcess) grow() {
 		p.tell(notify.Message{Ready: true, HasStatus: true, Status: "up"})
 		if k.chance(k.mix.sick) {
 			p.alive.After(k.upTo(5*time.Minute), func() {
-				k.note("%s (%d) falls ill", p.instance, p.pid)
+				k.note("%s (%d) becomes unhealthy", p.instance, p.pid)
 				p.sick, p.sickAt = true, k.v.Now()
 				if k.chance(0.5) {
 					p.alive.After(k.upTo(5*time.Minute), func() { p.sick = false })
@@ -385,11 +389,11 @@ func (h *history) checkIll(in *instance, r *run, p *simProcess, model *model) {
 		// One check may have passed just before. Each may be a tenth of the interval late and take
 		// its time-out.
 		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simWaits; ill > most {
-			h.fail("%s is ill for %v and runs on, unhealthy after %d failures", in.name, ill, health.Failures)
+			h.fail("%s is unhealthy for %v and runs on, limit %d failures", in.name, ill, health.Failures)
 		}
 	}
 	if p.watchdog > 0 && ill > p.watchdog+h.kernel.socketOf(p.run).patience() {
-		h.fail("%s is ill for %v and runs on, watchdog %v", in.name, ill, p.watchdog)
+		h.fail("%s hangs for %v and runs on, watchdog %v", in.name, ill, p.watchdog)
 	}
 }
 
@@ -400,15 +404,15 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 	case ReasonStartTimeout:
 		ready, socket := r.program.Ready, h.kernel.socketOf(p.run)
 		if ready != nil && told(ready) && p.wellAt != 0 && now-p.wellAt > socket.patience()+2*ready.Interval && !socket.lost {
-			h.fail("%s ended since it was not ready; it is, for %v", in.name, now-p.wellAt)
+			h.fail("%s was ended as not ready, and is ready for %v", in.name, now-p.wellAt)
 		}
 		if now-p.began < r.program.StartTimeout-simWaits {
-			h.fail("%s ended since it was not ready after %v only", in.name, now-p.began)
+			h.fail("%s was ended as not ready after only %v", in.name, now-p.began)
 		}
 	case ReasonUnhealthy:
 		command := r.program.Health == nil || r.program.Health.Exec != nil
 		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && !p.busy && !h.hangs && !(command && h.faulty(in)) {
-			h.fail("%s ended as unhealthy, and was never ill: %s", in.name, failureReason)
+			h.fail("%s was ended as unhealthy, and never was: %s", in.name, failureReason)
 		}
 		lost := h.kernel.socketOf(p.run).lost
 		if health := r.program.Health; health != nil && health.TCP != "" && !h.hangs && p.sickAt == 0 && p.wellAt != 0 && !lost {
@@ -416,17 +420,17 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 			// by now.
 			settled := now > p.wellAt+health.Timeout+simWaits
 			if settled && p.busy && now < p.busyAt+r.program.StartTimeout-simWaits {
-				h.fail("%s ended as unhealthy while it reads its configuration", in.name)
+				h.fail("%s was ended as unhealthy during its reload", in.name)
 			}
 			if settled && !p.busy {
-				h.fail("%s ended as unhealthy, and answers: %s", in.name, failureReason)
+				h.fail("%s was ended as unhealthy, and is healthy: %s", in.name, failureReason)
 			}
 		}
 	case ReasonWatchdogTimeout:
 		// Messages that are held put the judgement off: a ping since the deadline comes too late.
 		age := now - p.fedAt
 		if p.sickAt == 0 && age < p.watchdog && age > h.kernel.socketOf(p.run).patience() {
-			h.fail("%s ended by its watchdog, and was fed %v ago", in.name, age)
+			h.fail("%s was ended by its watchdog, pinged %v ago", in.name, age)
 		}
 	default:
 		h.fail("%s ended: %s", in.name, failureReason)
@@ -437,7 +441,7 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 // shortage, or since an unkillable child of one keeps the next from its start.
 func (h *history) faulty(in *instance) bool {
 	for _, p := range h.kernel.byPid {
-		if p.instance == in.name+probeSuffix && p.immortal {
+		if p.instance == in.name+host.ProbeSuffix && p.immortal {
 			return true
 		}
 	}

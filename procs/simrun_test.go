@@ -20,7 +20,7 @@ import (
 var (
 	simHistories = flag.Uint64("sim.n", usualHistories, "number of simulated histories")
 	simFrom      = flag.Uint64("sim.from", 1, "seed of the first of them")
-	simSeed      = flag.Uint64("sim.seed", 0, "replay the history of this seed alone, and show it")
+	simSeed      = flag.Uint64("sim.seed", 0, "replay and show only the history of this seed")
 )
 
 // TestSimulation draws a world from each seed: programs, faults, an operator's commands and their

@@ -131,7 +131,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	}
 	s.program = p
 	if _, ok := in.sched.entry.Plan(); !ok {
-		h.fail("%s: its schedule %q never comes", in.name, p.Schedule)
+		h.fail("%s: its schedule %q has no further time", in.name, p.Schedule)
 	}
 	if plan := in.sched.entry.State(); plan != s.plan {
 		if s.plan = plan; s.stepped {
@@ -178,7 +178,7 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 		}
 		s.point = 1 + int64((boot-late-s.origin+pause/2)/pause)
 		if s.point <= s.settled {
-			h.fail("%s: point %d of %q was due after point %d was settled", in.name, s.point, p.Schedule, s.settled)
+			h.fail("%s: point %d of %q was due after point %d was done", in.name, s.point, p.Schedule, s.settled)
 		}
 		s.settled = 1 + int64((boot-s.origin)/pause)
 	case !s.stepped && !dueFor.After(s.dueFor):
@@ -190,7 +190,7 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 	switch {
 	case !s.early || skips && !skip && late >= time.Second: // delayed by jitter, or missed
 	case skip && !early:
-		h.fail("%s was started for %v, which it had missed by %v and was to skip", in.name, dueFor, late)
+		h.fail("%s was started for %v, missed by %v and to be skipped", in.name, dueFor, late)
 	case !skip && early:
 		h.fail("%s was not started for %v", in.name, dueFor)
 	}

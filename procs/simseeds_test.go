@@ -15,7 +15,7 @@ func TestSimulationSeeds(t *testing.T) {
 		wrong string
 		shows string
 	}{
-		{40706, observer, "in a shutdown, an instance that is not told of it yet has room, and is not started"},
+		{40706, observer, "an instance that the shutdown has not reached yet could start, and does not"},
 		{63784, observer, "as 40706, after a reload"},
 		{76230, observer, "as 40706"},
 		{104588, observer, "as 40706"},
@@ -24,32 +24,32 @@ func TestSimulationSeeds(t *testing.T) {
 		{170746, observer, "as 40706"},
 		{182272, observer, "as 40706"},
 		{182302, observer, "as 40706"},
-		{97219, superd, "messages that come after the start time-out put its judgement off: TestWhenTakenDuringAFloodThatIsHeld in notify"},
+		{97219, superd, "messages after the start time-out delay its outcome: TestWhenTakenDuringAFloodThatIsHeld in notify"},
 		{122687, superd, "as 97219"},
-		{327214, observer, "a judgement waits for four messages that are held, one after the other"},
-		{32293, superd, "a main process that has ended is named as one that does not die: TestEndedWhileItsWordsAreHeld"},
+		{327214, observer, "an outcome waits for four held messages, one after the other"},
+		{32293, superd, "a main process that has ended is reported as unkillable: TestEndedWhileItsWordsAreHeld"},
 		{127536, superd, "as 32293"},
-		{202920, superd, "as 32293, of one whose parent superd is not"},
-		{74087, observer, "an instance that has come since is not the one that the operator has stopped"},
-		{101365, observer, "a start by the operator revives what the instance requires for the second time"},
-		{142615, superd, "the journal names a configuration that is gone: TestConfigurationBeforeIsGone"},
-		{152522, superd, "as 142615: the table of what runs is never renewed"},
-		{18379, superd, "a check is born before its place is on record: TestCheckWaitsForItsRecord"},
-		{202153, observer, "a main process that superd has reaped is not its child after it was killed"},
-		{252137, observer, "a time that was missed by exactly a second is skipped"},
-		{255324, superd, "a process that ended takes the owner of one that has its number since: TestChildWithTheSameNumber"},
-		{2200, superd, "that a program goes to the background is not written down when it is found out"},
-		{43477, superd, "a check that failed between two main processes counts against the second: TestCheckBetweenMains"},
-		{9672, observer, "a reload has just lowered the start time-out of a hook that hangs before its exec"},
-		{18508406537504343, observer, "a takeover puts a configuration in force by which a program has another kind of readiness"},
-		{280408, superd, "an unwatched main process that lives counts as one whose end is awaited: TestUnwatchedIsNamed"},
-		{294321, superd, "a start in no configuration goes on, and the journal was full while one went: TestStartInNoConfiguration"},
-		{319073, superd, "a missed run keeps the delay of a jitter that is lower by now: TestMakeUpUnderALowerJitter in schedule"},
-		{328511, superd, "a program of a reload between two others runs on: TestProgramInNoConfigurationLeaves"},
-		{85891, observer, "a main process that has ended counts as alive while its last words are awaited"},
-		{190561, observer, "the journal has no room for what follows from READY=1, and superd is killed"},
-		{6003597, observer, "a restart that a stop has taken back is awaited, after superd was killed"},
-		{6052094, observer, "an instance is new, and had a namesake before superd was killed that waited"},
+		{202920, superd, "as 32293, of an adopted process"},
+		{74087, observer, "an instance created since is not the one that the operator stopped"},
+		{101365, observer, "a start by the operator restarts the requirements a second time"},
+		{142615, superd, "the journal refers to a removed configuration: TestConfigurationBeforeIsGone"},
+		{152522, superd, "as 142615: the definition of a run is never updated"},
+		{18379, superd, "a check is started before its tree is recorded: TestCheckWaitsForItsRecord"},
+		{202153, observer, "a reaped main process is not a child of the successor"},
+		{252137, observer, "a time missed by exactly a second is skipped"},
+		{255324, superd, "the end of a process takes the owner of a newer one with its pid: TestChildWithTheSameNumber"},
+		{2200, superd, "a program that went to the background is not recorded as such"},
+		{43477, superd, "a check that failed between two main processes counts for the second: TestCheckBetweenMains"},
+		{9672, observer, "a reload lowers the start time-out of a hook that hangs before its exec"},
+		{18508406537504343, observer, "recovery activates a configuration with another kind of readiness"},
+		{280408, superd, "a live unwatched main process counts as one that was killed: TestUnwatchedIsNamed"},
+		{294321, superd, "a start in no configuration continues after the journal was full: TestStartInNoConfiguration"},
+		{319073, superd, "a missed run keeps the delay of a jitter that was lowered: TestMakeUpUnderALowerJitter in schedule"},
+		{328511, superd, "a program that only a reload between two others had runs on: TestProgramInNoConfigurationLeaves"},
+		{85891, observer, "an ended main process counts as alive while its last messages are read"},
+		{190561, observer, "the journal has no room for the effect of READY=1, and superd is killed"},
+		{6003597, observer, "a restart that a stop cancelled is awaited after superd was killed"},
+		{6052094, observer, "a new instance has the name of one that waited before superd was killed"},
 		{6077968, observer, "as 6052094"},
 		{225240, superd, "the wait for a start that was cancelled too late moves with start_timeout"},
 		{427434, superd, "the limit of RELOADING=1 does not move: TestAppliedLive"},
@@ -57,12 +57,13 @@ func TestSimulationSeeds(t *testing.T) {
 		{787943, observer, "as 612532"},
 		{667730, observer, "a resource shortage is lost with the start record, by a full journal and a kill"},
 		{90210004941, superd, "the reload prolongs start_timeout while its end waits for held messages"},
-		{90210129667, superd, "an instance's record is removed before its start record, and its kill_mode forgotten"},
+		{90210129667, superd, "an instance's record is removed before its start record, which loses its kill_mode"},
 		{90210158815, superd, "a zombie with the pid of an unwatched main process is not reaped"},
 		{90210193822, superd, "as 90210158815"},
+		{512000158515, superd, "exit_when of a reload that another configuration follows at once"},
 		{66683981324934284, observer, "as 612532"},
-		{5037451, observer, "what is left of an earlier run answers the checks of the next one"},
-		{5073081, observer, "as 5037451, of a replica in whose place the program without a number comes"},
+		{5037451, observer, "leftover processes of an earlier run answer the checks of the next one"},
+		{5073081, observer, "as 5037451, of a replica that the unnumbered instance replaces"},
 	}
 	for _, s := range seeds {
 		t.Run(fmt.Sprint(s.seed), func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestChildWithTheSameNumber(t *testing.T) {
 	h.sup.disown(first)
 	h.sup.childDied(7)
 	if reaped != 1 {
-		t.Error("the owner of the second process is not told of its end")
+		t.Error("the end of the second process does not reach its owner")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"superd/loop"
+	"superd/procs/host"
 )
 
 // simSpawn is a spawn under way.
@@ -20,7 +21,7 @@ type simSpawn struct {
 func (s *simSpawn) Stage() string { return "open executable /sim" }
 func (s *simSpawn) Queued() bool  { return s.hangs && s.k.queued }
 
-// Child implements [PendingSpawn].
+// Child implements [host.PendingSpawn].
 func (s *simSpawn) Child() int {
 	if s.hung == nil || s.hung.reaped {
 		return 0
@@ -28,7 +29,7 @@ func (s *simSpawn) Child() int {
 	return s.hung.pid
 }
 
-// Cancel implements [PendingSpawn].
+// Cancel implements [host.PendingSpawn].
 func (s *simSpawn) Cancel(returned func()) bool {
 	switch {
 	case s.committed:
@@ -47,22 +48,22 @@ func (s *simSpawn) Cancel(returned func()) bool {
 	return true
 }
 
-// Spawn implements [System].
-func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn {
+// Spawn implements [host.Host].
+func (k *simKernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.PendingSpawn {
 	k.starts(spec)
 	s := &simSpawn{k: k, hangs: k.chance(k.mix.spawnHangs)}
 	if s.hangs {
 		k.note("spawn of %s hangs", spec.Name)
 		return s
 	}
-	var fault *SpawnError
+	var fault *host.SpawnError
 	run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
 	switch {
 	case !k.chance(k.mix.spawnFails):
 	case k.chance(k.mix.shortage):
-		fault = &SpawnError{Stage: "execute", Err: syscall.EAGAIN, Fault: faultResource}
+		fault = &host.SpawnError{Stage: "execute", Err: syscall.EAGAIN, Fault: host.FaultResource}
 	default:
-		fault = &SpawnError{Stage: "open executable", Err: syscall.ENOENT, Fault: faultProgram}
+		fault = &host.SpawnError{Stage: "open executable", Err: syscall.ENOENT, Fault: host.FaultProgram}
 	}
 	role := roleMain
 	switch spec.Program.Command[0] {
@@ -78,7 +79,7 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 	commit := func() {
 		s.committed, s.committedAt = true, k.v.Now()
 		if err := k.expect(spec); err != nil && fault == nil {
-			fault = &SpawnError{Stage: "write down the start", Err: err, Fault: faultResource}
+			fault = &host.SpawnError{Stage: "record the start", Err: err, Fault: host.FaultResource}
 		}
 	}
 	delay := k.upTo(k.mix.slowSpawn)
@@ -93,10 +94,10 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 		if fault != nil {
 			k.note("spawn of %s fails: %v", spec.Name, fault)
 			k.session.Post(func() {
-				if role != roleAfterHook && role != roleProbe && fault.Fault == faultResource {
+				if role != roleAfterHook && role != roleProbe && fault.Fault == host.FaultResource {
 					k.shortages[run] = true
 				}
-				done(Child{NotifyFD: -1, ReadyFD: -1}, fault)
+				done(host.Child{NotifyFD: -1, ReadyFD: -1}, fault)
 			})
 			return
 		}
@@ -106,7 +107,7 @@ func (k *simKernel) Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
 }
 
 // fork does what a worker does from the point at which a start can't be cancelled any more.
-func (k *simKernel) fork(s *simSpawn, spec *SpawnSpec, run string, role simRole, done func(Child, error)) {
+func (k *simKernel) fork(s *simSpawn, spec *host.SpawnSpec, run string, role simRole, done func(host.Child, error)) {
 	if k.gated && k.sweep != nil {
 		k.session.After(10*time.Millisecond, func() { k.fork(s, spec, run, role, done) })
 		return
@@ -131,7 +132,7 @@ func (k *simKernel) fork(s *simSpawn, spec *SpawnSpec, run string, role simRole,
 			s.hung = nil
 			k.session.After(k.upTo(time.Millisecond), func() {
 				k.reap(p)
-				done(Child{NotifyFD: -1, ReadyFD: -1}, &SpawnError{Stage: "execute", Err: syscall.ETIMEDOUT, Killed: true})
+				done(host.Child{NotifyFD: -1, ReadyFD: -1}, &host.SpawnError{Stage: "execute", Err: syscall.ETIMEDOUT, Killed: true})
 				k.settled(p)
 			})
 		}
@@ -147,7 +148,7 @@ func (k *simKernel) fork(s *simSpawn, spec *SpawnSpec, run string, role simRole,
 }
 
 // execute begins what the program does.
-func (p *simProcess) execute(spec *SpawnSpec) {
+func (p *simProcess) execute(spec *host.SpawnSpec) {
 	if p.role != roleMain {
 		return
 	}
@@ -159,7 +160,7 @@ func (p *simProcess) execute(spec *SpawnSpec) {
 }
 
 // executed does what a worker does once the child runs the program.
-func (k *simKernel) executed(p *simProcess, spec *SpawnSpec, done func(Child, error)) {
+func (k *simKernel) executed(p *simProcess, spec *host.SpawnSpec, done func(host.Child, error)) {
 	if !k.unwritten && spec.LogSpawned != nil {
 		spec.LogSpawned(p.id(), k.v.Now())
 	}
@@ -176,7 +177,7 @@ func (k *simKernel) executed(p *simProcess, spec *SpawnSpec, done func(Child, er
 			k.mains[p.run] = p
 		}
 		notifyFD, readyFD := k.openTold(p.run, spec.NotifySocket != "", spec.ReadyFD != 0)
-		done(Child{Process: p.open(), ID: p.id(), NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
+		done(host.Child{Process: p.open(), ID: p.id(), NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
 		k.settled(p)
 	})
 }
@@ -191,7 +192,7 @@ func (k *simKernel) settled(p *simProcess) {
 	}
 }
 
-func (k *simKernel) expect(spec *SpawnSpec) error {
+func (k *simKernel) expect(spec *host.SpawnSpec) error {
 	if k.unwritten || spec.LogIntent == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"superd/config"
+	"superd/procs/host"
 )
 
 // checkStop checks that a stop or kill signal reaches only processes that kill_mode allows, by any
@@ -14,7 +15,7 @@ func (k *simKernel) checkStop(p *simProcess, sig syscall.Signal, group bool) {
 	modes := k.modes[programOf(p.instance)]
 	switch {
 	case len(modes) == 0, p.role == roleHook, p.role == roleAfterHook,
-		strings.HasSuffix(p.instance, probeSuffix):
+		strings.HasSuffix(p.instance, host.ProbeSuffix):
 		return
 	}
 	right := func(mode config.KillMode) bool { return k.mayReach(mode, p, sig, group) }

@@ -3,6 +3,8 @@ package procs
 import (
 	"syscall"
 	"time"
+
+	"superd/procs/host"
 )
 
 // A simTree is the tree of an instance.
@@ -12,24 +14,24 @@ type simTree struct {
 	processScan bool
 }
 
-// NewTree implements [System].
-func (k *simKernel) NewTree(instance, _ string) Tree {
+// NewTree implements [host.Host].
+func (k *simKernel) NewTree(instance, _ string) host.Tree {
 	return &simTree{k, instance, k.chance(k.mix.processScan)}
 }
 
-// Empty implements [Tree].
+// Empty implements [host.Tree].
 func (t *simTree) Empty() bool {
 	main, others := t.k.living(t.instance)
 	return !t.processScan && main+others == 0
 }
 
-// Look implements [Tree].
-func (t *simTree) Look(found func([]Member)) {
+// Look implements [host.Tree].
+func (t *simTree) Look(found func([]host.Member)) {
 	look := func() {
-		var members []Member
+		var members []host.Member
 		for _, pid := range sortedKeys(t.k.byPid) {
 			if p := t.k.byPid[pid]; p.instance == t.instance && !p.zombie {
-				members = append(members, Member{Process: p.open(), Start: p.start, Group: p.pid, Command: "sim"})
+				members = append(members, host.Member{Process: p.open(), Start: p.start, Group: p.pid, Command: "sim"})
 			}
 		}
 		found(members)
@@ -41,7 +43,7 @@ func (t *simTree) Look(found func([]Member)) {
 	look()
 }
 
-// Kill implements [Tree].
+// Kill implements [host.Tree].
 func (t *simTree) Kill() error {
 	if t.processScan {
 		return nil
@@ -56,7 +58,7 @@ func (t *simTree) Kill() error {
 	return nil
 }
 
-// Remove implements [Tree].
+// Remove implements [host.Tree].
 func (t *simTree) Remove() {
 	if main, others := t.k.living(t.instance); main+others > 0 && !t.k.spares(t.instance) {
 		t.k.fail("the tree of %s is removed while %d processes live in it", t.instance, main+others)
@@ -66,17 +68,17 @@ func (t *simTree) Remove() {
 // spares reports whether kill_mode has spared processes of the instance's program.
 func (k *simKernel) spares(instance string) bool { return k.spared[programOf(instance)] }
 
-// Path implements [Tree].
+// Path implements [host.Tree].
 func (t *simTree) Path() string { return "sim" }
 
-// OOMKills implements [Tree].
+// OOMKills implements [host.Tree].
 func (t *simTree) OOMKills() int { return 0 }
 
-// Has implements [Tree].
+// Has implements [host.Tree].
 func (t *simTree) Has(pid int) bool {
 	p := t.k.byPid[pid]
 	return p != nil && p.instance == t.instance
 }
 
-// Lack implements [Tree].
+// Lack implements [host.Tree].
 func (t *simTree) Lack() string { return "" }

@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
 	"superd/config"
+	"superd/internal/workers"
 	"superd/procs/journal"
 	"superd/procs/schedule"
 )
@@ -46,7 +46,7 @@ type Restorer func(archive []byte) (*config.Config, error)
 func ReadSnapshot(state *journal.State, restore Restorer, log *slog.Logger) *Snapshot {
 	r := &Snapshot{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, starts: map[string]*savedStart{}, schedules: map[string]schedule.State{}}
 	if state.OtherBoot {
-		log.Info("journal of an earlier boot passed over: its programs are gone")
+		log.Info("journal of an earlier boot ignored: its programs are gone")
 		r.keys = slices.Collect(maps.Keys(state.Values))
 		r.readSchedules(state, log)
 		r.readInstances(state, log)
@@ -81,14 +81,14 @@ func ReadSnapshot(state *journal.State, restore Restorer, log *slog.Logger) *Sna
 	r.readSchedules(state, log)
 	r.readScales(state, log)
 	if r.Incomplete && state.Existed {
-		log.Warn("not everything is known of what the last superd has left: what lives of it is looked for in /proc")
+		log.Warn("journal incomplete: scanning /proc for processes of the predecessor")
 	}
 	return r
 }
 
 func (r *Snapshot) misread(key string, err error, log *slog.Logger) {
 	r.Incomplete = true
-	log.Warn("record of the journal not understood", "key", key, "error", err)
+	log.Warn("journal record not understood", "key", key, "error", err)
 }
 
 // findNewest selects the newest configuration that any record refers to. Superd's own record may
@@ -201,7 +201,7 @@ func (r *Snapshot) readSchedules(state *journal.State, log *slog.Logger) {
 		}
 		var left schedule.State
 		if err := json.Unmarshal(text, &left); err != nil {
-			log.Warn("record of the journal not understood", "key", key, "error", err)
+			log.Warn("journal record not understood", "key", key, "error", err)
 			r.keys = append(r.keys, key)
 			continue
 		}
@@ -219,7 +219,7 @@ func (r *Snapshot) readInstances(state *journal.State, log *slog.Logger) {
 	}
 	slices.Sort(names)
 	values, errs := make([]savedInstance, len(names)), make([]error, len(names))
-	inParallel(len(names), func(i int) {
+	workers.Each(len(names), func(i int) {
 		if errs[i] = json.Unmarshal(state.Values[instanceKey(names[i])], &values[i]); errs[i] == nil {
 			errs[i] = values[i].check()
 		}
@@ -244,32 +244,24 @@ func (v *savedInstance) check() error {
 	if err != nil {
 		return err
 	}
-	for _, w := range []*savedTarget{&v.Desired, v.DesiredBeforeShutdown, v.ReplacementTarget} {
-		if w == nil {
-			continue
-		}
-		if err := w.check(); err != nil {
-			return err
-		}
-	}
 	main, run := state.lives(), v.Run != nil
 	if run != (main || state == Spawning || state == TearingDown) || main && v.Run.Main == nil {
-		return fmt.Errorf("state %s and run don't fit", v.State)
+		return fmt.Errorf("state %s does not fit the run", v.State)
 	}
 	if !v.Desired.Up && (state == Starting || state == Running) {
-		return fmt.Errorf("it is %s and not wanted", v.State)
+		return fmt.Errorf("state %s while not wanted up", v.State)
 	}
 	if state == TearingDown && (outcome < RunEndedRetry || outcome > RunEndedWait) {
-		return fmt.Errorf("state %s with the outcome %s", v.State, v.Outcome)
+		return fmt.Errorf("state %s with outcome %s", v.State, v.Outcome)
 	}
 	if v.Due != nil && rules[state][RestartDue] == nil {
-		return fmt.Errorf("state %s with a start that is due", v.State)
+		return fmt.Errorf("state %s with a pending restart", v.State)
 	}
 	if run && v.Run.Hook != nil && !isHookNumber(v.Run.Hook.At) {
 		return fmt.Errorf("hook %d", v.Run.Hook.At)
 	}
 	if v.Table != nil && v.Table.Settings == nil || run && v.Run.Table != nil && v.Run.Table.Settings == nil {
-		return errors.New("a table of a program without settings")
+		return errors.New("a definition without settings")
 	}
 	return nil
 }
@@ -364,27 +356,6 @@ func merge(v *savedInstance, b *savedStart, autostart bool, number uint64) *save
 		}
 	}
 	return &merged
-}
-
-// inParallel calls f for 0 to n-1 on all processors.
-func inParallel(n int, f func(i int)) {
-	const share = 64
-	workers := min(runtime.GOMAXPROCS(0), (n+share-1)/share)
-	if workers <= 1 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
-	var all sync.WaitGroup
-	for w := range workers {
-		all.Go(func() {
-			for i := w * n / workers; i < (w+1)*n/workers; i++ {
-				f(i)
-			}
-		})
-	}
-	all.Wait()
 }
 
 // SameOr returns a [Restorer] that returns known for known's own archive, and calls restore for

@@ -31,9 +31,9 @@ func TestMerge(t *testing.T) {
 		ended       bool
 	}{
 		{"no record, a main process", nil, &savedStart{Run: "a", number: 1}, Spawning, true, -1, false},
-		{"its output was kept", record(Backoff, 0, nil), &savedStart{Run: "a", FDNames: [2]string{"7"}, number: 1}, Spawning, true, -1, false},
+		{"its output was stored", record(Backoff, 0, nil), &savedStart{Run: "a", FDNames: [2]string{"7"}, number: 1}, Spawning, true, -1, false},
 		{"a run that is not in the record", record(Backoff, 1, nil), &savedStart{Run: "b", number: 2}, Spawning, true, -1, false},
-		{"a birth that was dealt with", record(Backoff, 2, nil), &savedStart{Run: "a", number: 2}, Backoff, false, -1, false},
+		{"a start that was recorded", record(Backoff, 2, nil), &savedStart{Run: "a", number: 2}, Backoff, false, -1, false},
 		{"a hook before", record(Spawning, 1, &savedRun{ID: "a"}), &savedStart{Run: "a", Hook: new(1), number: 2}, Spawning, false, 1, false},
 		{"the main process after the hooks", record(Spawning, 1, &savedRun{ID: "a", Hook: &savedHook{At: 1}}),
 			&savedStart{Run: "a", number: 2}, Spawning, true, -1, false},
@@ -52,7 +52,7 @@ func TestMerge(t *testing.T) {
 				t.Errorf("the keeper has its output under %q, want %q", v.FDName, tt.startRecord.FDNames[0])
 			}
 			if own := tt.saved != nil && (v.Run == nil || tt.saved.Run != nil && tt.saved.Run.ID == v.Run.ID); own != (v.FailureReason != (savedReason{})) {
-				t.Errorf("blame %q; only the run for which it is recorded has it", v.FailureReason)
+				t.Errorf("failure reason %q; want it only in the run for which it is recorded", v.FailureReason)
 			}
 			r := v.Run
 			if r == nil {
@@ -63,7 +63,7 @@ func TestMerge(t *testing.T) {
 				hook = r.Hook.At
 			}
 			if main := r.start != nil; main != tt.main || hook != tt.hook || r.ended != tt.ended {
-				t.Errorf("birth of the main process: %v, of hook %d, main process ended: %v; want %v, %d, %v", main, hook, r.ended, tt.main, tt.hook, tt.ended)
+				t.Errorf("start of the main process: %v, of hook %d, main process ended: %v; want %v, %d, %v", main, hook, r.ended, tt.main, tt.hook, tt.ended)
 			}
 		})
 	}
@@ -83,10 +83,10 @@ func TestNewestConfiguration(t *testing.T) {
 	}{
 		{"superd's own record is the newest", `{"config":2,"before":1}`, 1, 1, 2, 2, 1},
 		{"an instance's is newer", `{"config":1}`, 2, 1, 2, 2, 1},
-		{"a birth is newer", `{"config":1}`, 1, 2, 2, 2, 1},
+		{"a start record is newer", `{"config":1}`, 1, 2, 2, 2, 1},
 		{"another reload was under way", `{"config":2,"before":1}`, 3, 0, 3, 3, 1},
 		{"the newest is lost", `{"config":1}`, 2, 0, 1, 1, 0},
-		{"nothing has followed from the newest", `{"config":1}`, 1, 0, 2, 1, 0},
+		{"no effect of the newest", `{"config":1}`, 1, 0, 2, 1, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestNewestConfiguration(t *testing.T) {
 			}
 			r := ReadSnapshot(&journal.State{Existed: true, Values: values}, h.restore, slog.New(slog.DiscardHandler))
 			if r.self.Config != tt.config || r.self.Before != tt.before || r.Config() != h.configs[tt.config-1] {
-				t.Errorf("in force is %d (%p) after %d, want %d after %d", r.self.Config, r.Config(), r.self.Before, tt.config, tt.before)
+				t.Errorf("active is %d (%p) after %d, want %d after %d", r.self.Config, r.Config(), r.self.Before, tt.config, tt.before)
 			}
 		})
 	}
@@ -156,7 +156,7 @@ func TestRunGoesByTheTableOfItsStart(t *testing.T) {
 	}
 	h.sup.Start(func() {})
 	if web := h.sup.byName["web"]; web.machine.state != Starting {
-		t.Errorf("web is %v, want that its readiness is awaited", stateNames[web.machine.state])
+		t.Errorf("web is %v, want starting", stateNames[web.machine.state])
 	}
 }
 
@@ -191,7 +191,7 @@ func TestNoHealthOfTheDead(t *testing.T) {
 	main.end(pidfd.Exit{Known: true})
 	h.v.RunFor(time.Minute)
 	if m := &in.machine; m.state != Failed || strings.Contains(m.stateReason.String(), "unhealthy") || h.err != nil {
-		t.Errorf("web is %s: %s, %v; want that it has ended by itself", stateNames[m.state], m.stateReason, h.err)
+		t.Errorf("web is %s: %s, %v; want that it exited by itself", stateNames[m.state], m.stateReason, h.err)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestNobodyLivesBesideWhomHeMustNot(t *testing.T) {
 	}
 	h.v.RunFor(time.Minute)
 	if web := h.sup.byName["web"]; web.machine.state != Running || len(h.sup.instances) != 1 || h.err != nil {
-		t.Errorf("web is %v at last, beside %d others, %v", stateNames[web.machine.state], len(h.sup.instances)-1, h.err)
+		t.Errorf("web is %v in the end, with %d others, %v", stateNames[web.machine.state], len(h.sup.instances)-1, h.err)
 	}
 }
 
@@ -248,10 +248,10 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	v.RunFor(1e9) // writes all
 	h.v.RunFor(1e9)
 	if left := s.leftSchedule("daily"); left == nil || left.Line != "@daily" || s.leftSchedule("daily") != nil {
-		t.Errorf("of the schedule is left %v, want what was known, once", left)
+		t.Errorf("state of the schedule %v, want the known one, once", left)
 	}
 	if len(s.instances) > 0 || j.values[instanceKey("gone")] != nil {
-		t.Errorf("instances %d, record of before: %s; want nothing", len(s.instances), j.values[instanceKey("gone")])
+		t.Errorf("instances %d, old record %s; want nothing", len(s.instances), j.values[instanceKey("gone")])
 	}
 	if _, ok := j.values[superdKey].(*savedSuperd); !ok || j.values[configKey(s.configNumber)] == nil {
 		t.Errorf("in the journal: %v, want this superd's own records", j.values)
@@ -273,7 +273,7 @@ func TestConfigurationBeforeIsGone(t *testing.T) {
 	}
 	r := ReadSnapshot(state, restore, slog.New(slog.DiscardHandler))
 	if r.Config() != newest || r.oldest() != 6 || !slices.Contains(r.keys, configKey(5)) {
-		t.Errorf("in force %v, oldest %d, not needed %v; want the newest, 6, and configuration 5 among them",
+		t.Errorf("active %v, oldest %d, not needed %v; want the newest, 6, and configuration 5 among them",
 			r.Config() == newest, r.oldest(), r.keys)
 	}
 }

@@ -73,10 +73,15 @@ const (
 )
 
 var eventNames = [eventCount]string{
-	WantUp: "WantUp", WantDown: "WantDown", Wait: "Wait", DeferStop: "Linger", Restart: "Again", Spawned: "Spawned", SpawnedUnready: "SpawnedUnready",
-	SpawnedOutdated: "SpawnedStale", Ready: "Ready", StartTimeout: "StartDue", HealthFailed: "Unfit", WatchdogTimeout: "WatchdogDue", MainExited: "Left",
-	RunEndedRetry: "EndRetry", RunEndedDone: "EndDone", RunEndedStartLimit: "EndGaveUp", RunEndedFinal: "EndFinal", RunEndedDown: "EndDown", RunEndedRestart: "EndAgain", RunEndedWait: "EndWait",
-	StopTimeout: "StopDue", KillTimeout: "KillDue", RestartDue: "RestartDue",
+	WantUp: "WantUp", WantDown: "WantDown", Wait: "Wait", DeferStop: "DeferStop",
+	Restart: "Restart", Spawned: "Spawned", SpawnedUnready: "SpawnedUnready",
+	SpawnedOutdated: "SpawnedOutdated", Ready: "Ready", StartTimeout: "StartTimeout",
+	HealthFailed: "HealthFailed", WatchdogTimeout: "WatchdogTimeout", MainExited: "MainExited",
+	RunEndedRetry: "RunEndedRetry", RunEndedDone: "RunEndedDone",
+	RunEndedStartLimit: "RunEndedStartLimit", RunEndedFinal: "RunEndedFinal",
+	RunEndedDown: "RunEndedDown", RunEndedRestart: "RunEndedRestart",
+	RunEndedWait: "RunEndedWait", StopTimeout: "StopTimeout", KillTimeout: "KillTimeout",
+	RestartDue: "RestartDue",
 }
 
 // String returns the event's name.
@@ -97,7 +102,7 @@ const (
 	SignalAbort             // SIGABRT, then SIGCONT, to the process group
 	SignalKill              // send SIGKILL to the processes that kill_mode names
 	ArmStop                 // arm StopTimeout after the stop time-out
-	ArmKill                 // arm KillTimeout after killPause
+	ArmKill                 // arm KillTimeout after KillPause
 	ReportUnkillable        // report the unkillable process and what it waits in
 	EndRun                  // close the run's scope
 	ArmRestart              // arm RestartDue after the machine's delay
@@ -106,9 +111,11 @@ const (
 )
 
 var effectNames = [effectCount]string{
-	Spawn: "Spawn", CancelSpawn: "CallOff", AwaitReady: "AwaitReady", StartMonitoring: "Attend", Teardown: "Clear", SignalStop: "SignalStop", SignalAbort: "SignalAbort",
-	SignalKill: "SignalKill", ArmStop: "ArmStop", ArmKill: "ArmKill",
-	ReportUnkillable: "NameStuck", EndRun: "EndRun", ArmRestart: "ArmRestart", Disarm: "Disarm",
+	Spawn: "Spawn", CancelSpawn: "CancelSpawn", AwaitReady: "AwaitReady",
+	StartMonitoring: "StartMonitoring", Teardown: "Teardown", SignalStop: "SignalStop",
+	SignalAbort: "SignalAbort", SignalKill: "SignalKill", ArmStop: "ArmStop", ArmKill: "ArmKill",
+	ReportUnkillable: "ReportUnkillable", EndRun: "EndRun", ArmRestart: "ArmRestart",
+	Disarm: "Disarm",
 }
 
 // String returns the effect's name.

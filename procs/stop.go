@@ -47,7 +47,7 @@ func (in *instance) resume() {
 func (in *instance) signalKill() {
 	r := in.run
 	r.stopTimer.Stop() // a stop in a hurry leaves it armed
-	in.sup.log.Warn("stop time-out, killing", "instance", in.name, "pid", r.process.Pid(), "stop_timeout", r.program.StopTimeout)
+	in.sup.log.Warn("stop_timeout is over, killing", "instance", in.name, "pid", r.process.Pid(), "stop_timeout", r.program.StopTimeout)
 	if r.program.KillMode == config.KillProcess {
 		in.sendMain(unix.SIGKILL)
 		return
@@ -60,7 +60,7 @@ func (in *instance) signalKill() {
 
 func (in *instance) killTree() {
 	if err := in.tree.Kill(); err != nil {
-		in.sup.log.Error("tree not killed at once", "instance", in.name, "error", err)
+		in.sup.log.Error("process tree not killed at once", "instance", in.name, "error", err)
 	}
 }
 
@@ -90,8 +90,8 @@ func (in *instance) notSent(sig syscall.Signal, err error) {
 func (in *instance) reportUnkillable(pids ...int) {
 	var text []string
 	for _, pid := range pids {
-		text = append(text, fmt.Sprintf("process %d does not die: it waits in %s",
-			pid, in.sup.system.WaitsIn(pid).Text))
+		text = append(text, fmt.Sprintf("process %d survives SIGKILL: state %s",
+			pid, in.sup.host.WaitsIn(pid).Text))
 	}
 	in.markUnkillable(strings.Join(text, "; "))
 }
@@ -102,7 +102,7 @@ func (in *instance) markUnkillable(why string) {
 	in.clearUnkillable()
 	in.ownProblems().unkillable = why
 	in.sup.unkillable++
-	in.sup.log.Error("program is stuck", "instance", in.name, "reason", why)
+	in.sup.log.Error("program is unkillable", "instance", in.name, "reason", why)
 	in.publish()
 	in.sup.changed()
 	in.answerWaiters()

@@ -3,7 +3,8 @@
 //
 // A [Supervisor] and all that it owns live on the loop's goroutine. Each instance of a program has
 // a state machine that only decides (machine.go, table.go). instance.go performs the decisions. A
-// [System] stands for the kernel. Whatever can block runs in workers and comes back by Loop.Post.
+// [host.Host] stands for the kernel. Whatever can block runs in workers and comes back by
+// Loop.Post.
 package procs
 
 import (
@@ -19,6 +20,7 @@ import (
 	"superd/logs"
 	"superd/loop"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 	"superd/procs/probe"
 	"superd/procs/schedule"
 )
@@ -33,7 +35,7 @@ const checks = 32
 // Options are the parts and settings of a supervisor.
 type Options struct {
 	Loop    *loop.Loop
-	System  System
+	Host    host.Host
 	Store   *logs.Store
 	Log     *slog.Logger
 	Notify  Notifier      // systemd, or a no-op
@@ -49,10 +51,10 @@ type Options struct {
 	LogDir      string
 	Environment []string // superd's own; the programs' environment is derived from it
 	Pid         int
-	Keeper      Keeper    // nil: no process outlives this superd
-	StoredFDs   StoredFDs // descriptors from the keeper
-	Journal     Journal   // nil: no records for a successor
-	Snapshot    *Snapshot // records of the predecessor; nil: none
+	Keeper      host.FDStore   // nil: no process outlives this superd
+	StoredFDs   host.StoredFDs // descriptors from the keeper
+	Journal     Journal        // nil: no records for a successor
+	Snapshot    *Snapshot      // records of the predecessor; nil: none
 	// the keeper started this superd in place of one that crashed
 	Resumed bool
 	Archive func(*config.Config) []byte // nil: [config.Config.Archive]
@@ -71,11 +73,11 @@ type Supervisor struct {
 	options Options
 	loop    *loop.Loop
 	scope   *loop.Scope
-	system  System
+	host    host.Host
 	store   *logs.Store
 	log     *slog.Logger
 	notify  Notifier
-	keeper  Keeper
+	keeper  host.FDStore
 	fdStore fdStore
 	// writes what is queued for journal and event log; nil: nothing was queued so far
 	writing         *loop.Timer
@@ -95,9 +97,9 @@ type Supervisor struct {
 	configBefore uint64
 	starts       uint64 // number of starts so far
 
-	storedFDs map[string]int                 // descriptors from the keeper that are not claimed yet
-	leftovers map[string][]Leftover          // by instance
-	adopted   map[processKey]*adoptedProcess // adopted processes whose exit the keeper may report
+	storedFDs map[string]int                      // from the keeper, not claimed yet
+	leftovers map[string][]host.Leftover          // by instance
+	adopted   map[host.ProcessKey]*adoptedProcess // their exits the keeper may report
 
 	schedules     *schedule.Table           // nil before the first schedule is active
 	leftSchedules map[string]schedule.State // by instance, until the instance claims it
@@ -118,7 +120,6 @@ type Supervisor struct {
 	outputs      int             // upper bound on the programs' FIFOs
 	loggers      int32           // instances that are loggers
 	unkillable   int             // instances with a process that survived SIGKILL
-	maxRSS       maxRSS          // superd's own
 
 	startedAt time.Duration
 	// all programs that start by themselves were spawned once, or readyPatience has passed
@@ -151,7 +152,7 @@ func New(o Options) *Supervisor {
 		options: o,
 		loop:    o.Loop,
 		scope:   o.Loop.Root().Child(),
-		system:  o.System,
+		host:    o.Host,
 		store:   o.Store,
 		log:     o.Log,
 		notify:  o.Notify,
@@ -161,8 +162,8 @@ func New(o Options) *Supervisor {
 		keeper:    o.Keeper,
 		journal:   o.Journal,
 		storedFDs: map[string]int{},
-		leftovers: map[string][]Leftover{},
-		adopted:   map[processKey]*adoptedProcess{},
+		leftovers: map[string][]host.Leftover{},
+		adopted:   map[host.ProcessKey]*adoptedProcess{},
 
 		leftSchedules: map[string]schedule.State{},
 
@@ -274,10 +275,10 @@ func (s *Supervisor) Children() {
 	if s.reapTimer != nil {
 		return
 	}
-	s.system.MaskSIGCHLD()
+	s.host.MaskSIGCHLD()
 	s.reapTimer = s.scope.After(reapDelay, func() {
 		s.reapTimer = nil
-		s.system.ReapOrphans(s.childDied)
+		s.host.ReapOrphans(s.childDied)
 	})
 }
 
@@ -293,7 +294,7 @@ func (s *Supervisor) childDied(pid int) {
 	if successor := s.adoptedByPid[pid]; successor != nil && successor.reapHere() {
 		return
 	}
-	exit, err := s.system.ReapUnknown(pid)
+	exit, err := s.host.ReapUnknown(pid)
 	if err != nil {
 		s.log.Warn("orphan not reaped", "pid", pid, "error", err)
 		return

@@ -1,14 +1,13 @@
 package procs
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the state table into docs/design/states.md")
+	"superd/tests/golden"
+)
 
 const (
 	designPage = "../docs/design/states.md"
@@ -31,7 +30,7 @@ func TestDesignShowsTheRules(t *testing.T) {
 	if string(page) == want {
 		return
 	}
-	if !*update {
+	if !golden.Update() {
 		t.Fatalf("the state table in %s is out of date: run go test ./procs -run %s -update", designPage, t.Name())
 	}
 	if err := os.WriteFile(designPage, []byte(want), 0o644); err != nil {
@@ -96,14 +95,14 @@ func TestRulesAreWhole(t *testing.T) {
 					there = false
 				case Spawn:
 					if there {
-						t.Errorf("%s in %s: Spawn while a run is there", event, stateNames[state])
+						t.Errorf("%s in %s: Spawn during a run", event, stateNames[state])
 					}
 					there = true
 				default: // leaves the run as it is
 				}
 			}
 			if there != run[r.next] {
-				t.Errorf("%s in %s: next is %s, run there: %v", event, stateNames[state], stateNames[r.next], there)
+				t.Errorf("%s in %s: next is %s, with a run: %v", event, stateNames[state], stateNames[r.next], there)
 			}
 		}
 	}

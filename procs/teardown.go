@@ -14,6 +14,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // A teardown kills the leftover processes of a run, runs the post_stop hooks, then kills what those
@@ -27,7 +28,7 @@ type teardown struct {
 	run      *run
 	scope    *loop.Scope // closed at its end
 	round    *loop.Scope // of the processes that the last look found
-	signaled map[processKey]bool
+	signaled map[host.ProcessKey]bool
 	living   map[int]string // command names of the processes of the round, by pid
 	killing  bool
 	due      *loop.Timer     // begins SIGKILL; nil if that has begun
@@ -41,12 +42,6 @@ const maxEmptyLooks = 5
 
 // unwatchedPause is how often superd checks a process that it can't watch, in a resource shortage.
 const unwatchedPause = time.Second
-
-// A processKey distinguishes a process from a later one with its pid.
-type processKey struct {
-	pid   int
-	start uint64
-}
 
 // tearDown ends the run's leftover processes, runs the post_stop hooks and ends what these left.
 func (in *instance) tearDown() {
@@ -96,12 +91,12 @@ func (in *instance) killLeftovers(r *run, deadline time.Duration) {
 		r.scope.Post(func() { in.leftoversKilled(r) })
 		return
 	}
-	c := &teardown{in: in, run: r, scope: r.scope.Child(), signaled: map[processKey]bool{}, killed: map[string]bool{}}
+	c := &teardown{in: in, run: r, scope: r.scope.Child(), signaled: map[host.ProcessKey]bool{}, killed: map[string]bool{}}
 	r.teardown = c
 	c.round = c.scope.Child()
 	if patience == 0 || in.sup.inHurry() || r.program.KillMode == config.KillMixed {
 		c.killing = true
-		c.scope.After(killPause, c.killDue)
+		c.scope.After(host.KillPause, c.killDue)
 	} else {
 		c.due = c.scope.After(patience, c.kill)
 	}
@@ -113,7 +108,7 @@ func (c *teardown) look() {
 	c.round.Close()
 	c.round = c.scope.Child()
 	round := c.round
-	c.in.tree.Look(func(found []Member) {
+	c.in.tree.Look(func(found []host.Member) {
 		if round.Closed() {
 			for _, m := range found {
 				m.Process.Close()
@@ -125,7 +120,7 @@ func (c *teardown) look() {
 }
 
 // track signals the live processes and waits for their end.
-func (c *teardown) track(round *loop.Scope, found []Member) {
+func (c *teardown) track(round *loop.Scope, found []host.Member) {
 	c.living = map[int]string{}
 	if c.run.brief && len(found) > 0 {
 		c.run.brief = false
@@ -172,12 +167,12 @@ func (c *teardown) track(round *loop.Scope, found []Member) {
 			c.killed[command] = true
 		}
 		if c.in.unkillable != "" { // the reported processes may be gone
-			round.After(killPause, c.killDue)
+			round.After(host.KillPause, c.killDue)
 		}
 		return
 	}
 	for _, m := range found {
-		id := processKey{m.Process.Pid(), m.Start}
+		id := host.ProcessKey{Pid: m.Process.Pid(), Start: m.Start}
 		if !c.signaled[id] {
 			c.signaled[id] = true
 			c.send(m, c.run.program.StopSignal)
@@ -186,7 +181,7 @@ func (c *teardown) track(round *loop.Scope, found []Member) {
 	}
 }
 
-func (c *teardown) send(m Member, sig syscall.Signal) {
+func (c *teardown) send(m host.Member, sig syscall.Signal) {
 	if _, ok := c.living[m.Process.Pid()]; !ok {
 		return // spared by kill_mode
 	}
@@ -205,9 +200,9 @@ func (c *teardown) kill() {
 		c.in.killTree() // including processes that superd can't see
 	}
 	if len(c.living) > 0 {
-		c.in.sup.log.Warn("stop time-out, killing what is left", "instance", c.in.name, "processes", len(c.living))
+		c.in.sup.log.Warn("stop_timeout is over, killing leftover processes", "instance", c.in.name, "processes", len(c.living))
 	}
-	c.scope.After(killPause, c.killDue)
+	c.scope.After(host.KillPause, c.killDue)
 	c.look()
 }
 
@@ -215,10 +210,10 @@ func (c *teardown) kill() {
 func (c *teardown) killDue() {
 	if len(c.living) == 0 {
 		if c.looks++; c.looks > maxEmptyLooks {
-			c.in.markUnkillable("its cgroup holds processes that superd can't see")
+			c.in.markUnkillable("its cgroup has processes that superd can't see")
 			return
 		}
-		c.scope.After(killPause, c.killDue) // a look is under way
+		c.scope.After(host.KillPause, c.killDue) // a look is under way
 		return
 	}
 	c.in.reportUnkillable(slices.Sorted(maps.Keys(c.living))...)
@@ -230,7 +225,7 @@ func (c *teardown) end() {
 	if len(c.killed) > 0 {
 		m := &c.in.machine
 		killed := slices.Sorted(maps.Keys(c.killed))
-		m.exitReason = m.exitReason.and("; killed what was left: " + strings.Join(killed, ", "))
+		m.exitReason = m.exitReason.and("; leftover processes killed: " + strings.Join(killed, ", "))
 	}
 	c.in.clearUnkillable()
 	c.in.leftoversKilled(c.run)
@@ -243,7 +238,7 @@ func (c *teardown) stage() string {
 		left = append(left, fmt.Sprintf("%s (%d)", c.living[pid], pid))
 	}
 	if len(left) == 0 {
-		return "looking for what is left of it"
+		return "looking for leftover processes"
 	}
-	return "ending what is left of it: " + strings.Join(left, ", ")
+	return "ending leftover processes: " + strings.Join(left, ", ")
 }

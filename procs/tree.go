@@ -1,6 +1,10 @@
 package procs
 
-import "slices"
+import (
+	"slices"
+
+	"superd/procs/host"
+)
 
 // A ProcessTree is the processes of one instance, or the unattributed processes.
 type ProcessTree struct {
@@ -41,7 +45,7 @@ func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
 		if in.run != nil && in.run.process != nil {
 			branches[i].Main = in.run.process.Pid()
 		}
-		in.tree.Look(func(found []Member) {
+		in.tree.Look(func(found []host.Member) {
 			for _, m := range found {
 				member := TreeMember{Pid: m.Process.Pid(), Start: m.Start}
 				branches[i].Members = append(branches[i].Members, member)
@@ -59,7 +63,7 @@ func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
 // only those that may belong to an instance in branches.
 func (s *Supervisor) unattributed(names []string, branches []ProcessTree) []ProcessTree {
 	b := ProcessTree{Unattributed: true}
-	for _, u := range s.system.Unowned() {
+	for _, u := range s.host.Unowned() {
 		asked := func(b ProcessTree) bool { return slices.Contains(u.Instances, b.Name) }
 		if len(names) == 0 || slices.ContainsFunc(branches, asked) {
 			b.Members = append(b.Members, TreeMember{Pid: u.Pid, Start: u.Start, PerhapsOf: u.Instances})

@@ -12,6 +12,7 @@ import (
 	"superd/config"
 	"superd/loop"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // evictPatience is how long an unattributed process may take to end after SIGTERM when superd shuts
@@ -25,7 +26,7 @@ type eviction struct {
 	scope    *loop.Scope
 	round    *loop.Scope // watches of the last look
 	living   map[int]string
-	signaled map[processKey]bool
+	signaled map[host.ProcessKey]bool
 	killing  bool
 	done     func()
 }
@@ -40,11 +41,11 @@ func (s *Supervisor) evict(done func()) {
 			return
 		}
 	}
-	e := &eviction{sup: s, scope: s.scope.Child(), signaled: map[processKey]bool{}, done: done, killing: s.inHurry()}
+	e := &eviction{sup: s, scope: s.scope.Child(), signaled: map[host.ProcessKey]bool{}, done: done, killing: s.inHurry()}
 	s.shutdown.eviction = e
 	e.round = e.scope.Child()
 	if e.killing {
-		e.scope.After(killPause, e.giveUp)
+		e.scope.After(host.KillPause, e.giveUp)
 	} else {
 		e.scope.After(evictPatience, e.kill)
 	}
@@ -56,7 +57,7 @@ func (e *eviction) look() {
 	e.round.Close()
 	e.round = e.scope.Child()
 	round := e.round
-	e.sup.system.Unattributed(func(found []Member) {
+	e.sup.host.Unattributed(func(found []host.Member) {
 		if round.Closed() {
 			closeMembers(found)
 			return
@@ -66,14 +67,14 @@ func (e *eviction) look() {
 }
 
 // track signals the found processes and waits for their end.
-func (e *eviction) track(found []Member) {
+func (e *eviction) track(found []host.Member) {
 	e.living = map[int]string{}
 	if len(found) == 0 {
 		e.end()
 		return
 	}
 	for _, m := range found {
-		pid, key := m.Process.Pid(), processKey{m.Process.Pid(), m.Start}
+		pid, key := m.Process.Pid(), host.ProcessKey{Pid: m.Process.Pid(), Start: m.Start}
 		e.living[pid] = m.Command
 		e.round.Defer(func() { m.Process.Close() })
 		var watch *loop.Watch
@@ -91,14 +92,14 @@ func (e *eviction) track(found []Member) {
 			e.send(m, unix.SIGKILL)
 		case !e.signaled[key]:
 			e.signaled[key] = true
-			e.sup.log.Warn("a process that can't be attributed to a program is ended", "pid", pid, "command", m.Command)
+			e.sup.log.Warn("ending an unattributed process", "pid", pid, "command", m.Command)
 			e.send(m, unix.SIGTERM)
 			e.send(m, unix.SIGCONT)
 		}
 	}
 }
 
-func (e *eviction) send(m Member, sig syscall.Signal) {
+func (e *eviction) send(m host.Member, sig syscall.Signal) {
 	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
 		e.sup.log.Error("signal not sent", "pid", m.Process.Pid(), "signal", signalName(sig), "error", err)
 	}
@@ -110,7 +111,7 @@ func (e *eviction) kill() {
 		return
 	}
 	e.killing = true
-	e.scope.After(killPause, e.giveUp)
+	e.scope.After(host.KillPause, e.giveUp)
 	e.look()
 }
 
@@ -118,7 +119,7 @@ func (e *eviction) kill() {
 func (e *eviction) giveUp() {
 	for _, pid := range slices.Sorted(maps.Keys(e.living)) {
 		e.sup.log.Error("process left behind", "pid", pid, "command", e.living[pid],
-			"waits_in", e.sup.system.WaitsIn(pid).Text)
+			"waits_in", e.sup.host.WaitsIn(pid).Text)
 	}
 	e.end()
 }
@@ -128,15 +129,15 @@ func (e *eviction) end() {
 	e.done()
 }
 
-func closeMembers(all []Member) {
+func closeMembers(all []host.Member) {
 	for _, m := range all {
 		m.Process.Close()
 	}
 }
 
 // unowned returns the unattributed processes that may belong to the instance.
-func (in *instance) unowned() (all []UnattributedProcess) {
-	for _, s := range in.sup.system.Unowned() {
+func (in *instance) unowned() (all []host.UnattributedProcess) {
+	for _, s := range in.sup.host.Unowned() {
 		if slices.Contains(s.Instances, in.name) {
 			all = append(all, s)
 		}

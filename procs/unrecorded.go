@@ -7,6 +7,7 @@ import (
 
 	"superd/config"
 	"superd/pidfd"
+	"superd/procs/host"
 )
 
 // findUnrecorded searches for processes that a damaged journal does not have, so that no program is
@@ -20,11 +21,11 @@ func (s *Supervisor) findUnrecorded(r *Snapshot) error {
 		if v.State != stateNames[Spawning] || v.Run == nil {
 			continue
 		}
-		if p, b := v.process(); p == nil && b == nil || p != nil && !s.system.Lives(p.identity()) {
+		if p, b := v.process(); p == nil && b == nil || p != nil && !s.host.Lives(p.identity()) {
 			r.unsure[v.Run.ID] = true
 		}
 	}
-	leftovers, err := s.system.Search(nil, r.runs(), s.usersOf(r))
+	leftovers, err := s.host.Search(nil, r.runs(), s.usersOf(r))
 	if err != nil {
 		return err
 	}
@@ -35,16 +36,25 @@ func (s *Supervisor) findUnrecorded(r *Snapshot) error {
 	for _, name := range slices.Sorted(maps.Keys(s.leftovers)) {
 		v := s.unrecordedRun(r, name)
 		if v == nil && r.instances[name] == nil && s.config.Program(programOf(name)) == nil {
-			s.log.Warn("processes of a program that is in no configuration are left alone", "instance", name,
-				"processes", leftoverText(s.leftovers[name]))
+			s.log.Warn("program is in no configuration: its processes are left running", "instance", name,
+				"processes", host.LeftoverText(s.leftovers[name]))
 		}
 		if v != nil {
-			s.log.Warn("the journal does not tell of this process: it is taken up as the program's main process",
+			s.log.Warn("process adopted as the main process: the journal does not have it",
 				"instance", name, "pid", v.Run.Main.Pid)
 			delete(r.unsure, v.Run.ID)
 			r.instances[name] = v
 			delete(s.leftovers, name)
 		}
+	}
+	return nil
+}
+
+// UsersOf returns the users as which the instance's program runs in a configuration: one, or none
+// if it has no such program or the program runs as superd's user.
+func UsersOf(conf *config.Config, instance string) []string {
+	if p := conf.Program(programOf(instance)); p != nil && p.User != "" {
+		return []string{p.User}
 	}
 	return nil
 }
@@ -55,9 +65,7 @@ func (s *Supervisor) usersOf(r *Snapshot) func(instance string) []string {
 	all := append(slices.Collect(maps.Values(r.configs)), s.config)
 	return func(instance string) (users []string) {
 		for _, conf := range all {
-			if p := conf.Program(programOf(instance)); p != nil && p.User != "" {
-				users = append(users, p.User)
-			}
+			users = append(users, UsersOf(conf, instance)...)
 		}
 		if v := r.instances[instance]; v != nil {
 			for _, p := range []*config.Program{v.Table, v.runBy(nil)} {
@@ -91,7 +99,7 @@ func (r *Snapshot) hasStart(name string) bool {
 // livesAsRecorded reports whether the recorded process of the instance's run exists.
 func (s *Supervisor) livesAsRecorded(v *savedInstance) bool {
 	p, _ := v.process()
-	return p != nil && s.system.Lives(p.identity())
+	return p != nil && s.host.Lives(p.identity())
 }
 
 // unrecordedRun returns a record for an instance whose main process is one of its leftover
@@ -108,8 +116,8 @@ func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 	case was != nil && (was.Quarantined || s.livesAsRecorded(was)):
 		return nil
 	}
-	main := slices.IndexFunc(leftovers, func(leftover Leftover) bool { return leftover.Eldest != pidfd.Identity{} })
-	if main < 0 || slices.ContainsFunc(leftovers, func(leftover Leftover) bool { return leftover.Run != leftovers[main].Run }) {
+	main := slices.IndexFunc(leftovers, func(leftover host.Leftover) bool { return leftover.Eldest != pidfd.Identity{} })
+	if main < 0 || slices.ContainsFunc(leftovers, func(leftover host.Leftover) bool { return leftover.Run != leftovers[main].Run }) {
 		return nil
 	}
 	v := &savedInstance{Config: r.oldest(), Desired: saveTarget(target{true, actor(ActorConfiguration)})}
@@ -142,5 +150,5 @@ func (a *recoveredInstance) unrecorded() bool {
 	}
 	// Where stops spare processes, a process that leads no session was spared.
 	return a.in.program.KillMode.KillsTree() ||
-		slices.ContainsFunc(s.leftovers[a.in.name], func(leftover Leftover) bool { return leftover.Leads })
+		slices.ContainsFunc(s.leftovers[a.in.name], func(leftover host.Leftover) bool { return leftover.Leads })
 }

@@ -26,11 +26,11 @@ const nohupMarker = "SUPERD_NOHUP"
 // startedByNohup reports whether the process was started with SIGHUP ignored, as by nohup(1). After
 // an exec during which signals were ignored, the previous program's answer counts.
 func startedByNohup() (bool, error) {
-	told := os.Getenv(nohupMarker)
+	value := os.Getenv(nohupMarker)
 	if err := os.Unsetenv(nohupMarker); err != nil {
 		return false, err
 	}
-	if pid, is, ok := strings.Cut(told, ":"); ok && pid == strconv.Itoa(os.Getpid()) {
+	if pid, is, ok := strings.Cut(value, ":"); ok && pid == strconv.Itoa(os.Getpid()) {
 		return is == "true", nil
 	}
 	var now sigaction
@@ -211,7 +211,7 @@ func MarkInheritedCloexec() error {
 func markEachCloexec() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		return fmt.Errorf("mark inherited descriptors: %w", err)
+		return fmt.Errorf("set close-on-exec: %w", err)
 	}
 	for _, e := range entries {
 		fd, err := strconv.Atoi(e.Name())
@@ -220,7 +220,7 @@ func markEachCloexec() error {
 		}
 		// EBADF: the descriptor of the directory listing itself, already closed.
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC); err != nil && !errors.Is(err, unix.EBADF) {
-			return fmt.Errorf("mark inherited descriptor %d: %w", fd, err)
+			return fmt.Errorf("set close-on-exec of descriptor %d: %w", fd, err)
 		}
 	}
 	return nil

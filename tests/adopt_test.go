@@ -119,8 +119,8 @@ func TestDamagedJournal(t *testing.T) {
 		held   bool   // whether web is quarantined because of an earlier process of unknown origin
 	}{
 		{"whole", whole, "took over", false},
-		{"gone", func(string) string { return "" }, "not known what they are", true},
-		{"garbage", func(string) string { return strings.Repeat("\x00garbage\n", 100) }, "passed over", true},
+		{"gone", func(string) string { return "" }, "unidentified processes", true},
+		{"garbage", func(string) string { return strings.Repeat("\x00garbage\n", 100) }, "lines of the journal skipped", true},
 		{"a line that was being written", func(text string) string { return text + `12345678 {"k":"inst` }, "took over", false},
 	}
 	for _, tt := range tests {
@@ -173,7 +173,7 @@ func TestAdoptWithoutLogDirectory(t *testing.T) {
 		spoil  func(s *harness.Site)
 		warned string
 	}{
-		{"something else is there", func(s *harness.Site) { s.Write("log", "") }, "logs can't be written"},
+		{"something else is there", func(s *harness.Site) { s.Write("log", "") }, "log directory not prepared"},
 		{"its file system hangs", func(s *harness.Site) { s.Link("log", s.HungMount("hung")+"/log") }, ""},
 	}
 	for _, tt := range tests {

@@ -196,7 +196,7 @@ func TestReloadAppliesChanges(t *testing.T) {
 		}},
 		{key: `start_limit = { failures = 1, retry_after = "0s" }`, then: func(t *testing.T, pid int) {
 			s.Kill(pid, syscall.SIGKILL)
-			if st := s.WaitState("web", "failed"); !strings.Contains(st.Reason, "gave up after 1") {
+			if st := s.WaitState("web", "failed"); !strings.Contains(st.Reason, "start limit hit: 1") {
 				t.Errorf("%v", st)
 			}
 		}},
@@ -404,7 +404,7 @@ func TestReloadWithoutDifference(t *testing.T) {
 			t.Errorf("reload %d says %+v, want no difference", i, r)
 		}
 		d.Signal(syscall.SIGHUP)
-		d.ErrOut.WaitTimes(t, "configuration reloaded: nothing has changed", 2*(i+1))
+		d.ErrOut.WaitTimes(t, "configuration reloaded: no change", 2*(i+1))
 		if now := snapshot(); now != before {
 			t.Fatalf("reload %d has left something:\n%s\nbefore:\n%s", i, now, before)
 		}

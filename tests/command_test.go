@@ -40,10 +40,10 @@ func TestStopTellsWhatHappened(t *testing.T) {
 	s.WaitLog("polite", "got interrupt\n")
 	open()
 	for name, r := range map[string]harness.Result{
-		"exit status 0":     <-answers,
-		"SIGTERM":           s.Ctl("stop", "quick"),
-		"300ms":             s.Ctl("stop", "deaf"), // its time before the SIGKILL
-		"was stopped alrea": s.Ctl("stop", "down"),
+		"exit status 0":   <-answers,
+		"SIGTERM":         s.Ctl("stop", "quick"),
+		"300ms":           s.Ctl("stop", "deaf"), // its time before the SIGKILL
+		"already stopped": s.Ctl("stop", "down"),
 	} {
 		if r.Exit != 0 || !strings.Contains(r.Out, name) {
 			t.Errorf("ctl stop: exit status %d, %q, want 0 and %q in it", r.Exit, r.Out, name)

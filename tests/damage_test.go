@@ -61,7 +61,7 @@ func TestDamagedJournalDoublesNothing(t *testing.T) {
 				}
 			}
 			return lines
-		}, "they are damaged"},
+		}, "damaged lines of the journal"},
 		{"births are damaged", func(t *testing.T, lines [][]byte, _ string) [][]byte {
 			for i, line := range lines {
 				if bytes.Contains(line, []byte(`"start/`)) {
@@ -69,16 +69,16 @@ func TestDamagedJournalDoublesNothing(t *testing.T) {
 				}
 			}
 			return lines
-		}, "they are damaged"},
+		}, "damaged lines of the journal"},
 		{"the header is damaged", func(_ *testing.T, lines [][]byte, _ string) [][]byte {
 			lines[0] = bytes.ToUpper(lines[0])
 			return lines
-		}, "they are damaged"},
+		}, "damaged lines of the journal"},
 		{"all is damaged", func(_ *testing.T, lines [][]byte, _ string) [][]byte {
 			return [][]byte{bytes.Repeat([]byte("x"), len(bytes.Join(lines, nil)))}
-		}, "they are damaged"},
-		{"it is empty", func(*testing.T, [][]byte, string) [][]byte { return nil }, "not everything is known"},
-		{"it is gone", nil, "it is taken up"},
+		}, "damaged lines of the journal"},
+		{"it is empty", func(*testing.T, [][]byte, string) [][]byte { return nil }, "journal incomplete"},
+		{"it is gone", nil, "process adopted as the main process"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

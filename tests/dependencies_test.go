@@ -102,7 +102,7 @@ func TestDependencyRecovers(t *testing.T) {
 		`+wait)
 	s.Start()
 	s.WaitStatus("web", "waits for what failed", func(st harness.Status) bool {
-		return st.State == "waiting" && strings.Contains(st.Reason, "waits for db, which failed: exit status 3") && strings.Contains(st.Reason, "tried again at ")
+		return st.State == "waiting" && strings.Contains(st.Reason, "waits for db, which failed: exit status 3") && strings.Contains(st.Reason, "retried at ")
 	})
 	why := s.MustCtl("why", "front").Out
 	if !strings.Contains(why, "It waits for web, which waits for db, which failed: exit status 3") {
@@ -377,7 +377,7 @@ func TestBrokenDependencies(t *testing.T) {
 		requires = ["lost"]
 		`+wait)
 	r := s.Run("check", "-c", s.Config)
-	wantMessage(t, r, 2, "a -> b -> c -> a", `"self" can't wait for itself`, `there is no program "dbb": did you mean "db"?`)
+	wantMessage(t, r, 2, "a -> b -> c -> a", `"self" can't depend on itself`, `there is no program "dbb": did you mean "db"?`)
 	s.Start()
 	for _, name := range []string{"a", "b", "c", "self", "lost"} {
 		s.WaitState(name, "failed")

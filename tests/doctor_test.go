@@ -49,7 +49,7 @@ func TestDoctor(t *testing.T) {
 	}
 	cmd := s.Command("doctor")
 	harness.Refusing("eventfd", "EPERM")(cmd)
-	if out, _ := cmd.Output(); !strings.Contains(string(out), "\nsuperd does not run here") || !strings.HasPrefix(string(out), "MISSING  eventfd2") {
+	if out, _ := cmd.Output(); !strings.Contains(string(out), "\nsuperd can't run here") || !strings.HasPrefix(string(out), "MISSING  eventfd2") {
 		t.Errorf("superd doctor without eventfd2:\n%s", out)
 	}
 }

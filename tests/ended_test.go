@@ -38,7 +38,7 @@ func TestStoppedAcrossRestart(t *testing.T) {
 	without := strings.Replace(programs, "[program.gone]\n\t\tcommand = \"sleep infinity\"", "", 1)
 	s.Configure(without)
 	d := s.Start()
-	d.ErrOut.Wait(t, "the operator has stopped them before superd ended")
+	d.ErrOut.Wait(t, "stopped by the operator before superd ended")
 	s.WaitState("kept", "running")
 	s.WaitState("tired", "failed")
 	if st := s.Status("stopped"); st.State != "stopped" || st.Reason != "stopped by the operator" || st.Restarts != 0 {
@@ -68,7 +68,7 @@ func TestStoppedAcrossRestart(t *testing.T) {
 	for _, name := range []string{"stopped", "kept", "gone"} {
 		s.WaitState(name, "running")
 	}
-	if log := d.ErrOut.String(); strings.Contains(log, "took over") || strings.Contains(log, "not everything is known") {
+	if log := d.ErrOut.String(); strings.Contains(log, "took over") || strings.Contains(log, "journal incomplete") {
 		t.Errorf("started anew:\n%s", log)
 	}
 }

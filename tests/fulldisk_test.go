@@ -125,7 +125,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%d bytes in the log, %d dropped, %d told by %d gaps: want %d in all", kept, st.DroppedBytes, told, gaps, bytes)
 	}
 	harness.Until(t, "an event tells of the loss", func() bool { return strings.Contains(s.MustCtl("events").Out, " dropped: ") })
-	if why := s.MustCtl("why", "drops").Out; !strings.Contains(why, fmt.Sprintf("%d bytes in %d lines were dropped", st.DroppedBytes, st.DroppedLines)) {
+	if why := s.MustCtl("why", "drops").Out; !strings.Contains(why, fmt.Sprintf("%d bytes of its output in %d lines were dropped", st.DroppedBytes, st.DroppedLines)) {
 		t.Errorf("why = %q, want the loss", why)
 	}
 	if table := s.Ctl("status", "drops").Out; !strings.Contains(table, fmt.Sprintf("%d lines dropped", st.DroppedLines)) {

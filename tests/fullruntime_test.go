@@ -43,7 +43,7 @@ func TestFullRuntimeDirectory(t *testing.T) {
 	fill(t, filler)
 
 	// Commands that the file's last page has space for are recorded.
-	const notOnRecord = "not on record"
+	const notOnRecord = "not recorded"
 	var recorded []string
 	unrecorded := 0
 	for i := range 18 {
@@ -157,7 +157,7 @@ func TestEndInAFullRuntimeDirectory(t *testing.T) {
 	}
 	s.WaitLog("last", "told\n")
 	r := s.Ctl("shutdown", "--no-wait") // soon after the first: both are one request
-	if r.Exit != 1 || !strings.Contains(r.ErrOut, "not on record") {
+	if r.Exit != 1 || !strings.Contains(r.ErrOut, "not recorded") {
 		t.Errorf("superd ctl shutdown --no-wait: %+v", r)
 	}
 	if err := os.Remove(filler); err != nil {

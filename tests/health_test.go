@@ -43,7 +43,7 @@ func TestHealth(t *testing.T) {
 	}
 	before := s.WaitStatus("web", "is healthy", healthy(true))
 	told := s.WaitStatus("told", "is healthy", healthy(true))
-	reloads := s.WaitStatus("reloads", "reads its configuration", func(st harness.Status) bool { return strings.Contains(st.Reason, "configuration anew") })
+	reloads := s.WaitStatus("reloads", "reads its configuration", func(st harness.Status) bool { return strings.Contains(st.Reason, "it reloads its configuration") })
 	sick.Store(true)
 	st := s.WaitStatus("web", "is started again", func(st harness.Status) bool { return st.Restarts > 0 })
 	if !strings.Contains(st.Reason, "unhealthy: 2 failed checks in a row: http "+web.URL+": HTTP 500") && !strings.Contains(st.Reason, "unhealthy: 2") {
@@ -107,7 +107,7 @@ func TestHangingChecksAreKilled(t *testing.T) {
 			s.WaitStatus(name, "is healthy", func(st harness.Status) bool { return st.Healthy != nil && *st.Healthy && st.Restarts == 0 })
 		}
 		if st := s.WaitStatus("web", "was checked", func(st harness.Status) bool { return st.HealthCheck != nil }); !strings.Contains(st.HealthCheck.Reason, "no answer within 100ms") &&
-			!strings.Contains(st.HealthCheck.Reason, "the check before") {
+			!strings.Contains(st.HealthCheck.Reason, "the previous check") {
 			t.Errorf("the last check: %+v", st.HealthCheck)
 		}
 	})

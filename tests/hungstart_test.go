@@ -92,7 +92,7 @@ func TestExecHangsUnkillable(t *testing.T) {
 	d := s.Start()
 	pid := waitHung(1)[0]
 	s.WaitStatus("hung", "is named", func(st harness.Status) bool {
-		return strings.Contains(st.Reason, fmt.Sprintf("process %d does not die", pid))
+		return strings.Contains(st.Reason, fmt.Sprintf("process %d survives SIGKILL", pid))
 	})
 	goesOn(t, s, d, "good")
 	d.Signal(syscall.SIGTERM)

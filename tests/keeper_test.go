@@ -109,7 +109,7 @@ func TestKilledSupervisor(t *testing.T) {
 		t.Errorf("crash.txt: %q", words)
 	}
 	d.ErrOut.Wait(t, "superd crashed before")
-	d.ErrOut.WaitTimes(t, "superd crashed, it is started again", 3)
+	d.ErrOut.WaitTimes(t, "superd crashed: it is restarted", 3)
 	d.Signal(syscall.SIGTERM)
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
@@ -186,7 +186,7 @@ func TestWatchdog(t *testing.T) {
 		supervisor = s.Hold(d.Pid)
 	}
 	d.Signal(syscall.SIGHUP)
-	d.ErrOut.Wait(t, fmt.Sprintf("is started anew\" pid=%d because=", supervisor.Pid))
+	d.ErrOut.Wait(t, fmt.Sprintf("aborted and restarted\" pid=%d because=", supervisor.Pid))
 	d.FindSupervisor()
 	harness.Until(t, "another one answers", func() bool { return strings.Contains(s.Ctl("status", "later").Out, "stopped") })
 }
@@ -252,12 +252,12 @@ func TestStopBetweenSupervisors(t *testing.T) {
 	s.WaitLog("web", "ready\n")
 	repair := wreck(s)
 	s.Kill(d.Pid, syscall.SIGKILL)
-	d.ErrOut.WaitTimes(t, "is started again", 2)
+	d.ErrOut.WaitTimes(t, "is restarted", 2)
 	d.Signal(syscall.SIGUSR1)
 	d.Signal(syscall.SIGTERM)
-	crashes := strings.Count(d.ErrOut.String(), "is started again")
+	crashes := strings.Count(d.ErrOut.String(), "is restarted")
 	// Supervisors that got the signal have ended
-	d.ErrOut.WaitTimes(t, "is started again", crashes+2)
+	d.ErrOut.WaitTimes(t, "is restarted", crashes+2)
 	repair()
 	s.WaitLog("web", "got")
 	open()
@@ -290,7 +290,7 @@ func TestStopWithoutSupervisor(t *testing.T) {
 	wreck(s)
 	s.Kill(d.Pid, syscall.SIGKILL)
 	d.Abandon() // the journal and the cgroups stay for the next superd
-	d.ErrOut.WaitTimes(t, "is started again", 2)
+	d.ErrOut.WaitTimes(t, "is restarted", 2)
 	begun := time.Now()
 	d.Signal(syscall.SIGTERM)
 	exit := d.Wait()
@@ -352,7 +352,7 @@ func TestChildrenFromBefore(t *testing.T) {
 					wreck(s)
 					s.Kill(d.Pid, syscall.SIGKILL)
 					d.Abandon()
-					d.ErrOut.WaitTimes(t, "is started again", 2)
+					d.ErrOut.WaitTimes(t, "is restarted", 2)
 				}
 				d.Signal(syscall.SIGTERM)
 				if exit := d.Wait(); exit != want {

@@ -20,7 +20,7 @@ func TestLargeConfigurationSurvives(t *testing.T) {
 	s.Write("superd.toml", "[superd\n")
 	s.Kill(d.Pid, syscall.SIGKILL)
 	d.FindSupervisor()
-	d.ErrOut.Wait(t, "took over from the superd before")
+	d.ErrOut.Wait(t, "took over from the predecessor")
 	if st := s.Status("web"); st.Pid != web || st.State != "running" {
 		t.Errorf("after a crash, with a broken file: %v, want pid %d", st, web)
 	}

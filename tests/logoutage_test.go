@@ -51,17 +51,17 @@ func TestLogOutageShows(t *testing.T) {
 			if o := st.LogOutage; !strings.Contains(o.Reason, reason) || o.Since.IsZero() || o.Drops != (name == "drops") {
 				t.Errorf("the status of %s has %+v, want it to say: %s", name, o, reason)
 			}
-			meanwhile := "has to wait when its pipe is full"
+			meanwhile := "blocks when its pipe is full"
 			if name == "drops" {
 				meanwhile = "is dropped"
 			}
-			if why := s.MustCtl("why", name).Out; !strings.Contains(why, "Its output does not get into its log since ") || !strings.Contains(why, reason) || !strings.Contains(why, meanwhile) {
+			if why := s.MustCtl("why", name).Out; !strings.Contains(why, "Its output has not got into its log since ") || !strings.Contains(why, reason) || !strings.Contains(why, meanwhile) {
 				t.Errorf("why %s says:\n%s\nwant since when, the reason and what the program does meanwhile", name, why)
 			}
 			if table := s.MustCtl("status", name).Out; !strings.Contains(table, "no log for ") || !strings.Contains(table, reason) {
 				t.Errorf("status shows:\n%s\nwant the reason: %s", table, reason)
 			}
-			if r := s.MustCtl("logs", name); !strings.Contains(r.ErrOut, "output does not get into this log since ") || !strings.Contains(r.ErrOut, reason) {
+			if r := s.MustCtl("logs", name); !strings.Contains(r.ErrOut, "output has not got into this log since ") || !strings.Contains(r.ErrOut, reason) {
 				t.Errorf("logs %s says %q on standard error, want the reason", name, r.ErrOut)
 			}
 		}

@@ -266,7 +266,7 @@ func TestRunInAnotherLog(t *testing.T) {
 				return strings.HasSuffix(now, "\n") && now != first
 			})
 			before := s.MustCtl("logs", "--run", "-1", "web")
-			if before.Out != "" || !strings.Contains(before.ErrOut, "nothing of that run is in this log") && !strings.Contains(before.ErrOut, "output is missing here") {
+			if before.Out != "" || !strings.Contains(before.ErrOut, "no output of that run in this log") && !strings.Contains(before.ErrOut, "output is missing here") {
 				t.Errorf("of the run before: %q, and %q; want nothing, and why\nthe present run: %q", before.Out, before.ErrOut, now)
 			}
 		})

@@ -110,7 +110,7 @@ func TestNotifyDuringAFlood(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			d.ErrOut.Wait(t, "is none of the program's")
+			d.ErrOut.Wait(t, "does not belong to the program")
 			began := time.Now()
 			open()
 			st := s.WaitState("web", "running")
@@ -119,7 +119,7 @@ func TestNotifyDuringAFlood(t *testing.T) {
 			if st.StatusText == "foreign" || took > 10*time.Second {
 				t.Errorf("%v after %v, want the program's word, and soon", st, took)
 			}
-			if lines := strings.Count(d.ErrOut.String(), "notification not taken"); lines > 2 {
+			if lines := strings.Count(d.ErrOut.String(), "notification refused"); lines > 2 {
 				t.Errorf("%d lines in superd's log of what was refused", lines)
 			}
 		})

@@ -67,7 +67,7 @@ func TestLogDiskStalls(t *testing.T) {
 	if got := read("waits.log"); got != numbered(lines) {
 		t.Errorf("the log of who waited has %d bytes, and not those that were written", len(got))
 	}
-	harness.Until(t, "the gap is told", func() bool { return strings.HasSuffix(read("drops.log"), "the log did not take it\n") })
+	harness.Until(t, "the gap is told", func() bool { return strings.HasSuffix(read("drops.log"), "the log stalled\n") })
 	dropped, kept := 0, 0
 	for line := range strings.Lines(read("drops.log")) {
 		if b, _, ok := harness.ReadGap(line); ok {
@@ -230,7 +230,7 @@ func TestFollowerStops(t *testing.T) {
 	want := "first\n" + childLines(lines)
 	before, rest, told := strings.Cut(out.String(), "superd: flood: ")
 	var missing int
-	if _, err := fmt.Sscanf(rest, "%d bytes were rotated away before they could be shown", &missing); !told || err != nil {
+	if _, err := fmt.Sscanf(rest, "%d bytes were removed by rotation before they could be shown", &missing); !told || err != nil {
 		t.Fatalf("no gap is told after %d bytes: %.200q", len(before), rest)
 	}
 	_, after, _ := strings.Cut(rest, "\n")

@@ -166,7 +166,7 @@ func TestRetryAfterGivingUp(t *testing.T) {
 	s.Write("web", "#!/bin/sh\necho run\nexit 1\n")
 	s.Start()
 	st := s.WaitState("web", "failed")
-	if st.NextStartInS == nil || *st.NextStartInS > 0.2 || !strings.Contains(st.Reason, "gave up after 3 failures") {
+	if st.NextStartInS == nil || *st.NextStartInS > 0.2 || !strings.Contains(st.Reason, "start limit hit: 3 failures") {
 		t.Errorf("limit reached: %v, want the next start within 0.2 s and the reason", st)
 	}
 	runs := 0

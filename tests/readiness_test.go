@@ -179,8 +179,8 @@ func TestStartTimeout(t *testing.T) {
 		`)
 	s.Start()
 	for name, reason := range map[string]string{
-		"tcp":   "tcp 127.0.0.1:1: connection refused; ended at the stop signal (killed by SIGTERM",
-		"mute":  "READY=1 by sd_notify; ended at the stop signal (killed by SIGTERM",
+		"tcp":   "tcp 127.0.0.1:1: connection refused; ended by the stop signal (killed by SIGTERM",
+		"mute":  "READY=1 by sd_notify; ended by the stop signal (killed by SIGTERM",
 		"ended": ", before it was ready",
 	} {
 		st := s.WaitState(name, "backoff")
@@ -302,7 +302,7 @@ func TestForeignNotifications(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.ErrOut.Wait(t, "is none of the program's")
+	d.ErrOut.Wait(t, "does not belong to the program")
 	if st := s.Status("web"); st.State != "starting" || st.StatusText != "" {
 		t.Errorf("%s, status text %q: somebody else was believed", st.State, st.StatusText)
 	}
@@ -345,7 +345,7 @@ func TestNotificationsOfTheDead(t *testing.T) {
 		if st := s.WaitState("web", "running"); st.StatusText != "mine" {
 			t.Errorf("status text %q, want the program's own", st.StatusText)
 		}
-		d.ErrOut.Wait(t, "is none of the program's")
+		d.ErrOut.Wait(t, "does not belong to the program")
 		if st := s.Status("silent"); st.State != "starting" || st.StatusText != "" {
 			t.Errorf("%v, status text %q: somebody else was believed", st, st.StatusText)
 		}

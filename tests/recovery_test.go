@@ -71,7 +71,7 @@ func TestJournalOfNewerSuperd(t *testing.T) {
 	web.Kill()
 	harness.Until(t, "it and the sleep of its shell are gone", func() bool { return len(s.Programs()) == 0 })
 	d = s.Start()
-	d.ErrOut.Wait(t, "journal of another superd removed")
+	d.ErrOut.Wait(t, "journal of a newer superd removed")
 	s.WaitState("web", "running")
 }
 
@@ -175,7 +175,7 @@ func TestOtherFilesInTheirPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		d = s.Start()
-		d.ErrOut.Wait(t, "FIFO is not where it was")
+		d.ErrOut.Wait(t, "FIFO not at its path")
 		if st := s.Status("web"); st.Pid != web || st.State != "running" {
 			t.Fatalf("%v, want pid %d", st, web)
 		}
@@ -239,7 +239,7 @@ func TestRecoveryOnFullDisk(t *testing.T) {
 	fill(t, s.Path("run/filler"))
 
 	d = s.Start()
-	d.ErrOut.Wait(t, "journal not written")
+	d.ErrOut.Wait(t, "journal not rewritten")
 	if st := s.Status("web"); st.Pid != web || st.State != "running" {
 		t.Fatalf("%v, want pid %d", st, web)
 	}
@@ -353,11 +353,11 @@ func TestStopOfYesterdayIsTold(t *testing.T) {
 	s.MustCtl("stop", "one")
 	s.MustCtl("shutdown")
 	d.Wait()
-	if strings.Contains(d.ErrOut.String(), "not started, since") {
+	if strings.Contains(d.ErrOut.String(), "not started: stopped") {
 		t.Errorf("at the first start:\n%s", d.ErrOut)
 	}
 	d = s.Start()
-	d.ErrOut.Wait(t, "not started, since the operator has stopped them before\" instances=one start_by=\"superd ctl --runtime-dir "+s.RuntimeDir+" start NAME...\"")
+	d.ErrOut.Wait(t, "not started: stopped by the operator before\" instances=one start_by=\"superd ctl --runtime-dir "+s.RuntimeDir+" start NAME...\"")
 	s.WaitState("two", "running")
 	s.WaitState("one", "stopped")
 }

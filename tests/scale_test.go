@@ -60,7 +60,7 @@ func TestReplicasAndScale(t *testing.T) {
 	}
 
 	r := s.MustCtl("scale", "web=5")
-	if !strings.Contains(r.Out, "web@4: running") || !strings.Contains(r.Out, "web: 5 instances, before 3") {
+	if !strings.Contains(r.Out, "web@4: running") || !strings.Contains(r.Out, "web: 5 instances, was 3") {
 		t.Errorf("ctl scale says %q", r.Out)
 	}
 	five := waitNames(t, s, "named", "other", "web@1", "web@2", "web@3", "web@4", "web@5")
@@ -323,7 +323,7 @@ func TestRollingRestart(t *testing.T) {
 	if err := os.WriteFile(s.Path("broken"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.Ctl("restart", "--rolling", "web"); r.Exit != 1 || !strings.Contains(r.Out+r.ErrOut, "web@3: not restarted, since web@1 could not be") {
+	if r := s.Ctl("restart", "--rolling", "web"); r.Exit != 1 || !strings.Contains(r.Out+r.ErrOut, "web@3: not restarted: the restart of web@1 failed") {
 		t.Errorf("ctl restart --rolling: exit status %d\n%s%s", r.Exit, r.Out, r.ErrOut)
 	}
 	for _, name := range []string{"web@2", "web@3"} {

@@ -68,7 +68,7 @@ func TestSchedule(t *testing.T) {
 
 	// A long run is not replaced: what is due meanwhile is skipped, and that is recorded.
 	waitEvents(s, "slow", "skip", 2)
-	if starts, skips := eventsOf(s, "slow", "start"), eventsOf(s, "slow", "skip"); len(starts) != 1 && !strings.Contains(skips[1].Reason, "due runs in all while the one before was not over") {
+	if starts, skips := eventsOf(s, "slow", "start"), eventsOf(s, "slow", "skip"); len(starts) != 1 && !strings.Contains(skips[1].Reason, "due times in all during one run") {
 		t.Errorf("%d starts, skipped: %v; want one start, the first one that was skipped and how many were", len(starts), skips)
 	}
 	if why := s.MustCtl("why", "slow").Out; !strings.Contains(why, "skipped: due at ") {

@@ -230,7 +230,7 @@ func TestShutdownWithDeadSink(t *testing.T) {
 	if status := d.Wait(); status != 0 {
 		t.Errorf("superd ended with status %d", status)
 	}
-	if text := d.ErrOut.String(); !strings.Contains(text, "output is lost, its log could not be written to the end") || strings.Contains(text, "waited") {
+	if text := d.ErrOut.String(); !strings.Contains(text, "output lost: log not written completely") || strings.Contains(text, "waited") {
 		t.Errorf("superd said\n%s\nwant it to tell of the loss and not to wait", text)
 	}
 }

@@ -187,7 +187,7 @@ func TestTwoSignalsAtOnce(t *testing.T) {
 	s.WaitLog("web", "ready\n")
 	d.Signal(syscall.SIGTERM)
 	d.Signal(syscall.SIGINT)
-	d.ErrOut.Wait(t, "counts later")
+	d.ErrOut.Wait(t, "too soon after the first")
 	s.WaitLog("web", "got")
 	open()
 	if exit := d.Wait(); exit != 0 {
@@ -264,7 +264,7 @@ func TestKilledInAShutdown(t *testing.T) {
 			if exit := d.Insist(syscall.SIGTERM); exit != 0 { // does not wait for deaf
 				t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 			}
-			if strings.Contains(d.ErrOut.String(), "output is not captured") {
+			if strings.Contains(d.ErrOut.String(), "output not captured") {
 				t.Errorf("a FIFO was missed:\n%s", d.ErrOut)
 			}
 			if left := s.Processes(); len(left) != 0 {

@@ -30,7 +30,7 @@ const stuckPrograms = `
 	command = "sleep infinity"
 	`
 
-var deathless = regexp.MustCompile(`process (\d+) does not die: it waits in D \(disk sleep\)( in \w+)?`)
+var deathless = regexp.MustCompile(`process (\d+) survives SIGKILL: state D \(disk sleep\)( in \w+)?`)
 
 // deathlessIn returns the pid in a message of superd about an unkillable process.
 func deathlessIn(t *testing.T, text string) int {
@@ -90,7 +90,7 @@ func TestUnkillable(t *testing.T) {
 			t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 		}
 		for _, name := range names {
-			left := regexp.MustCompile(fmt.Sprintf(`process left behind.*%s.*process %d does not die`, name, pids[name]))
+			left := regexp.MustCompile(fmt.Sprintf(`process left behind.*%s.*process %d survives SIGKILL`, name, pids[name]))
 			if !left.MatchString(d.ErrOut.String()) {
 				t.Errorf("superd's last messages don't match %v:\n%s", left, d.ErrOut)
 			}
@@ -129,7 +129,7 @@ func TestShutdownPastUnkillable(t *testing.T) {
 			t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 		}
 		said := d.ErrOut.String()
-		stopped, stuck := strings.Index(said, "program stopped"), strings.Index(said, "program is stuck")
+		stopped, stuck := strings.Index(said, "program stopped"), strings.Index(said, "program is unkillable")
 		if stopped < 0 || stuck < stopped || !strings.Contains(said[stopped:stuck], "web") {
 			t.Errorf("want web to be stopped before the others are named as stuck:\n%s", said)
 		}

@@ -28,7 +28,7 @@ func TestCtrlC(t *testing.T) {
 	terminal.Type("\x03")
 	s.WaitLog("one", "got")
 	s.WaitLog("two", "got")
-	terminal.Screen.Wait(t, "Ctrl-C once more")
+	terminal.Screen.Wait(t, "another Ctrl-C")
 	open()
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, terminal.Screen)

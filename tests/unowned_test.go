@@ -31,16 +31,16 @@ func TestUnattributedProcess(t *testing.T) {
 	}
 	held := s.Hold(pid)
 	s.MustCtl("stop", "hides")
-	want := fmt.Sprintf("Process %d (sleep) is left over", pid)
+	want := fmt.Sprintf("Process %d (sleep) can't be attributed", pid)
 	if why := s.MustCtl("why", "hides").Out; !strings.Contains(why, want) {
 		t.Errorf("ctl why: no %q in\n%s", want, why)
 	}
-	if why := s.MustCtl("why", "good").Out; strings.Contains(why, "left over") {
+	if why := s.MustCtl("why", "good").Out; strings.Contains(why, "can't be attributed") {
 		t.Errorf("ctl why of another program:\n%s", why)
 	}
 	const unattributed = "not attributed to a program:\n"
 	for _, args := range [][]string{{"tree"}, {"tree", "hides"}, {"tree", "--json"}} {
-		wants := []string{unattributed, fmt.Sprintf(" %d S ", pid), "  sleep 1000  (perhaps of hides)"}
+		wants := []string{unattributed, fmt.Sprintf(" %d S ", pid), "  sleep 1000  (possibly of hides)"}
 		if args[len(args)-1] == "--json" {
 			wants = []string{`"unattributed":true`, fmt.Sprintf(`"pid":%d`, pid), `"perhaps_of":["hides"]`}
 		}
@@ -64,7 +64,7 @@ func TestUnattributedProcess(t *testing.T) {
 	if held.Alive() {
 		t.Errorf("it has outlived superd:\n%s", d.ErrOut)
 	}
-	if said := d.ErrOut.String(); strings.Count(said, "can't be attributed") != 2 || !strings.Contains(said, "perhaps_of=[hides]") {
+	if said := d.ErrOut.String(); strings.Count(said, "unattributed process") != 2 || !strings.Contains(said, "perhaps_of=[hides]") {
 		t.Errorf("want the process to be named when it was met and when it is ended:\n%s", said)
 	}
 }

@@ -26,7 +26,7 @@ func TestUpgrade(t *testing.T) {
 	d := s.Start(func(cmd *exec.Cmd) { cmd.Path = s.BuildVersion("one", "1.0") })
 	counts := s.WaitState("counts", "running").Pid
 	two := s.BuildVersion("two", "2.0")
-	if r := s.MustCtl("upgrade", "--binary", two); r.Out != "superd 2.0 runs, it was 1.0\n" {
+	if r := s.MustCtl("upgrade", "--binary", two); r.Out != "superd 2.0 runs, upgraded from 1.0\n" {
 		t.Errorf("ctl upgrade: %q", r.Out)
 	}
 	harness.Until(t, "the keeper runs the new binary, too", func() bool { return s.Executable(d.KeeperPid) == two })
@@ -66,7 +66,7 @@ func TestUpgradeThatFails(t *testing.T) {
 	s.Write("dies", "#!/bin/sh\ncase $1 in version) echo '{\"version\":\"9\"}';; check) ;; *) exit 3;; esac\n")
 	for binary, want := range map[string]string{
 		s.Path("none"):  "no such file",
-		s.Path("mute"):  "it is not a superd",
+		s.Path("mute"):  "not a superd",
 		s.Path("picky"): "superd.toml: no",
 	} {
 		if r := s.Ctl("upgrade", "--binary", binary); r.Exit != 1 || !strings.Contains(r.ErrOut, want) {
@@ -76,11 +76,11 @@ func TestUpgradeThatFails(t *testing.T) {
 	if out := s.MustCtl("version", "--json").Out; !strings.Contains(out, fmt.Sprintf(`"pid":%d,`, pid)) {
 		t.Errorf("after refused upgrades: %s, want pid %d", out, pid)
 	}
-	if r := s.Ctl("upgrade", "--binary", s.Path("dies")); r.Exit != 1 || !strings.Contains(r.ErrOut, "it did not come up") {
+	if r := s.Ctl("upgrade", "--binary", s.Path("dies")); r.Exit != 1 || !strings.Contains(r.ErrOut, "did not become ready") {
 		t.Errorf("upgrade to what dies: exit status %d, %q", r.Exit, r.ErrOut)
 	}
 	s.WaitState("later", "stopped")
-	d.ErrOut.Wait(t, "the old one is started again")
+	d.ErrOut.Wait(t, "the old one is restarted")
 }
 
 // TestUpgradeWithoutKeeper: without a keeper an upgrade can't be undone, and superd says so.
@@ -89,7 +89,7 @@ func TestUpgradeWithoutKeeper(t *testing.T) {
 	s := harness.NewSite(t, laterOnly)
 	d := s.Start(harness.NoKeeper)
 	s.MustCtl("stop", "later")
-	if r := s.MustCtl("upgrade"); !strings.Contains(r.Out, "no way back") {
+	if r := s.MustCtl("upgrade"); !strings.Contains(r.Out, "not reverted") {
 		t.Errorf("ctl upgrade: %q", r.Out)
 	}
 	s.WaitState("later", "stopped")

@@ -78,9 +78,9 @@ func TestWhy(t *testing.T) {
 	s.WaitLog("web", strings.Repeat("connect to database: refused\n", 3))
 	s.MustCtl("stop", "db")
 	for name, parts := range map[string][]string{
-		"web":  {"web failed at", "exit status 3", "gave up after 3 failures", "wanted up by the configuration", "Next start in", "connect to database: refused"},
+		"web":  {"web failed at", "exit status 3", "start limit hit: 3 failures", "wanted up by the configuration", "Next start in", "connect to database: refused"},
 		"db":   {"db is stopped", "wanted down by the operator", "superd ctl start db"},
-		"down": {"down is stopped", "Nobody has asked", "superd ctl start down"},
+		"down": {"down is stopped", "not wanted up", "superd ctl start down"},
 		"none": {"none failed at", s.Path("none"), "no such file"},
 	} {
 		// Its last lines come with an event that may be some milliseconds later than the state

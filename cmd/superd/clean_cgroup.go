@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"superd/procs"
+	"superd/procs/linux/cgroup"
 )
 
 const (
@@ -27,9 +27,9 @@ func newStopPostCommand() *cobra.Command {
 		Use:    "clean-cgroup",
 		Short:  "End leftover processes after superd (ExecStopPost= of its systemd unit)",
 		Hidden: true,
-		Long: `Stop-post is run by the systemd unit when superd has ended. If the unit is being stopped, it ends
-what is left of the programs. If superd has crashed or is being restarted, it leaves them alone, and
-the next superd adopts them.`,
+		Long: `Clean-cgroup is run by the systemd unit when superd has ended. If the unit is being stopped, it
+kills leftover processes. If superd has crashed or is being restarted, it leaves them to the
+successor, which adopts them.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +41,7 @@ the next superd adopts them.`,
 }
 
 func stopPost(ctx context.Context, unit string, stderr io.Writer) error {
-	cgroup, err := procs.OwnUnitCgroup()
+	cgroup, err := cgroup.OwnUnit()
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func stopPost(ctx context.Context, unit string, stderr io.Writer) error {
 	if err == nil && stops {
 		var killed int
 		if killed, err = cgroup.Kill(leftoverPatience); killed > 0 {
-			fmt.Fprintf(stderr, "left of the programs, and killed: %d processes\n", killed)
+			fmt.Fprintf(stderr, "leftover processes killed: %d\n", killed)
 		}
 	}
 	return errors.Join(err, cgroup.DisableControllers())
@@ -62,7 +62,7 @@ func isStopping(ctx context.Context, unit string) (bool, error) {
 	defer cancel()
 	jobs, err := exec.CommandContext(ctx, "systemctl", "list-jobs", "--no-legend", "--plain", "--full", "--no-pager").Output()
 	if err != nil {
-		return false, fmt.Errorf("ask systemd what is to become of %s: %w", unit, err)
+		return false, fmt.Errorf("list jobs of %s: %w", unit, err)
 	}
 	for line := range strings.Lines(string(jobs)) {
 		if f := strings.Fields(line); len(f) >= 3 && f[1] == unit { // number, unit, type, state

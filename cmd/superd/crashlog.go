@@ -20,26 +20,26 @@ import (
 )
 
 const (
-	newWordsFile = "crash.new" // stacks of this process when it crashes
-	oldWordsFile = "crash.txt" // stacks of the last process that crashed
-	maxWords     = 256 << 10   // bytes kept of either
+	newCrashFile = "crash.new" // stacks of this process when it crashes
+	oldCrashFile = "crash.txt" // stacks of the last process that crashed
+	maxCrashLog  = 256 << 10   // bytes kept of either
 
 	abortPause = 100 * time.Millisecond // for the write to standard error
 )
 
-// keepCrashLog opens a file in the runtime directory dir for the stacks of a panic or of SIGABRT,
+// openCrashLog opens a file in the runtime directory dir for the stacks of a panic or of SIGABRT,
 // which also go to standard error. Stacks that a predecessor left there are moved to crash.txt and
 // logged. pass is called before SIGABRT ends superd; it writes the messages that still wait. forget
 // removes the file at an orderly end.
-func keepCrashLog(dir string, log *slog.Logger, pass func()) (forget func(), err error) {
-	path := filepath.Join(dir, newWordsFile)
-	logCrashLog(path, filepath.Join(dir, oldWordsFile), log)
+func openCrashLog(dir string, log *slog.Logger, pass func()) (forget func(), err error) {
+	path := filepath.Join(dir, newCrashFile)
+	logCrashLog(path, filepath.Join(dir, oldCrashFile), log)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("keep last words: %w", err)
+		return nil, fmt.Errorf("open crash log: %w", err)
 	}
 	if err := debug.SetCrashOutput(f, debug.CrashOptions{}); err != nil {
-		return nil, fmt.Errorf("keep last words in %s: %w", path, err)
+		return nil, fmt.Errorf("write crash log to %s: %w", path, err)
 	}
 	aborted := make(chan os.Signal, 1)
 	signal.Notify(aborted, unix.SIGABRT)
@@ -55,36 +55,36 @@ func keepCrashLog(dir string, log *slog.Logger, pass func()) (forget func(), err
 // itself.
 func abort(words io.Writer, pass func()) {
 	pass()
-	stacks := make([]byte, maxWords)
-	text := append([]byte("SIGABRT: superd is to end; its goroutines are:\n\n"), stacks[:runtime.Stack(stacks, true)]...)
+	stacks := make([]byte, maxCrashLog)
+	text := append([]byte("SIGABRT: superd ends; its goroutines:\n\n"), stacks[:runtime.Stack(stacks, true)]...)
 	words.Write(text)
 	go os.Stderr.Write(text) // may block if the pipe has no reader
 	time.Sleep(abortPause)
 	signals.Die(unix.SIGABRT)
 }
 
-// logCrashLog moves the first maxWords bytes of the file said to the file kept, and logs their
-// first line. It does nothing if said is missing or empty.
-func logCrashLog(said, kept string, log *slog.Logger) {
-	f, err := os.Open(said)
+// logCrashLog moves the first maxCrashLog bytes of the file source to the file target, and logs
+// their first line. It does nothing if source is missing or empty.
+func logCrashLog(source, target string, log *slog.Logger) {
+	f, err := os.Open(source)
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	words, err := io.ReadAll(io.LimitReader(f, maxWords))
+	words, err := io.ReadAll(io.LimitReader(f, maxCrashLog))
 	if len(words) == 0 {
 		return
 	}
 	if err == nil {
-		err = os.WriteFile(kept+".new", words, 0o600)
+		err = os.WriteFile(target+".new", words, 0o600)
 	}
 	if err == nil {
-		err = os.Rename(kept+".new", kept)
+		err = os.Rename(target+".new", target)
 	}
 	first, _, _ := bytes.Cut(words, []byte("\n"))
 	if err != nil {
-		log.Error("superd crashed before, its last words are not kept", "words", string(first), "error", err)
+		log.Error("superd crashed before, crash log not stored", "words", string(first), "error", err)
 		return
 	}
-	log.Error("superd crashed before", "words", string(first), "file", kept)
+	log.Error("superd crashed before", "words", string(first), "file", target)
 }

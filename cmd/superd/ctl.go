@@ -35,7 +35,7 @@ func newCtlCommand(args []string) *cobra.Command {
 also work without ctl, as in ` + "`superd status`" + `.
 
 NAME is a program, an instance such as web@2, a group, or a shell glob such as 'web*'. Exit status:
-0 done, 1 failed, 2 wrong usage, 3 something asked for by name is not up, 4 no superd answers.`,
+0 done, 1 failed, 2 wrong usage, 3 a named program is not up, 4 no superd answers.`,
 		Example: `  superd ctl status             all programs
   superd ctl restart web@2 db   an instance and a program
   superd ctl logs -f 'web*'     output of all whose names begin with web
@@ -157,7 +157,7 @@ func needArgs(arguments ...string) cobra.PositionalArgs {
 
 // printUnrecorded warns that what was done is not in the journal: a crash of superd would undo it.
 func printUnrecorded(stderr io.Writer, done, cause string) {
-	fmt.Fprintf(stderr, "%s, but this is not on record, and a crash of superd would undo it: %s\n", done, cause)
+	fmt.Fprintf(stderr, "%s, but not recorded, so a crash of superd undoes it: %s\n", done, cause)
 }
 
 // printOutcomes prints the outcome of a command for each instance. It returns an error if the

@@ -27,8 +27,8 @@ func newEventsCommand(flags *ctlFlags) *cobra.Command {
 		Short: "Show the event log",
 		Long: `Events shows changes of state, starts, ends and commands, the oldest first: of all programs and of
 superd itself, or of the programs named. The event log in the runtime directory holds them. Each
-event has a number, its cursor, and numbers have no holes. Where events are missing, because they
-are too old to be kept or could not be written, a gap is shown.`,
+event has a number, its cursor. The numbers are consecutive. A gap marks events that were removed as
+too old, or could not be written.`,
 		Example: `  superd events -n 20          the last ones
   superd events --since 10m web
   superd events -f             all events, then new ones`,

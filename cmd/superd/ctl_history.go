@@ -20,7 +20,7 @@ func newHistoryCommand(flags *ctlFlags) *cobra.Command {
 		Short: "Show the runs of programs",
 		Long: `History shows the runs of programs, the oldest first: when each began, how it ended, how long it
 took, and the processor time and memory it used. It goes back as far as the event log. RUN is the
-beginning of the run's id, which ` + "`superd logs --run`" + ` takes.
+beginning of the run's id, which ` + "`superd logs --run`" + ` accepts.
 
 Memory is the peak of the largest process. <20M means that it was less than 20M: the kernel counts
 from the memory of superd itself, from which the process was forked.`,

@@ -27,15 +27,15 @@ func newLogsCommand(flags *ctlFlags) *cobra.Command {
 		Use:   "logs [NAME...]",
 		Short: "Show the output of programs",
 		Long: `Logs shows the last lines that programs have printed, also from rotated and compressed files. Lines
-of several programs carry their names and come in the order of their times. The log formats text
-and json record these; a line of a raw log counts as old as its file.
+of several programs are prefixed with their names and sorted by time. The log formats text and json
+record the time of each line; a line of a raw log counts as old as its file.
 
 Control characters are escaped, colours removed and tabs expanded, unless --raw is given. Of a line
 longer than 16 KiB, --grep matches pieces of that size separately. A piece is shown like a line if
 the pieces beside it do not match, or if several programs are shown.
 
 With --follow it continues with new lines, through rotations, restarts of programs, and crashes and
-upgrades of superd. It includes programs that get a matching name later. It ends when superd ends.`,
+upgrades of superd. It includes matching programs that are added later. It ends when superd ends.`,
 		Example: `  superd logs                       all programs
   superd logs -f web
   superd logs --since 08:00 --until 08:10 --grep 'error|warn'
@@ -51,7 +51,7 @@ upgrades of superd. It includes programs that get a matching name later. It ends
 				return usageError{err}
 			}
 			if asJSON && query.Raw {
-				return usageError{errors.New("read flags: --json and --raw do not go together")}
+				return usageError{errors.New("read flags: --json and --raw cannot be combined")}
 			}
 			if query.Since, err = wantedTime("since", "", query.Since, time.Now()); err != nil {
 				return usageError{err}
@@ -80,7 +80,7 @@ upgrades of superd. It includes programs that get a matching name later. It ends
 		"show one `run`: 0 the newest, -1 the one before, or its id in the history")
 	f.StringVar(&query.Grep, "grep", "", "show only lines that match this regular `expression`")
 	f.BoolVar(&asJSON, "json", false, "print a JSON object a line")
-	f.BoolVar(&query.Raw, "raw", false, "print lines as they stand in the file, byte for byte")
+	f.BoolVar(&query.Raw, "raw", false, "print lines as they are in the file, byte for byte")
 	return cmd
 }
 

@@ -17,11 +17,11 @@ func newReloadCommand(flags *ctlFlags) *cobra.Command {
 	var dryRun, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Put the configuration in force",
-		Long: `Reload makes superd read its configuration again, and shows what happens to each program, and why:
+		Short: "Reload the configuration",
+		Long: `Reload reads the configuration again, and shows the change of each program and the reason:
 
   unchanged       nothing
-  applied live    the change applies to what runs
+applied live    the change applies to the running program
   restart needed  the program is restarted
   added           the program is started
   removed         the program is stopped
@@ -54,7 +54,7 @@ If there is any mistake, nothing changes, and all mistakes are shown.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what a reload would do, and do nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what a reload would do")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
 }

@@ -22,16 +22,16 @@ func newScaleCommand(flags *ctlFlags) *cobra.Command {
 		Use:   "scale NAME=N...",
 		Short: "Change the number of instances",
 		Long: `Scale sets the number of instances of a program, or of each program of a group or glob. Only the
-difference is started or stopped, the highest numbers first to stop.
+difference is started or stopped; the highest numbers are stopped first.
 
-A scale holds when superd is killed or upgraded. It ends when a reload brings another number of
-replicas, or when superd ends in order. A program with one replica has the instance web; a program
+A scale survives a crash and an upgrade of superd. It ends when a reload changes the number of
+replicas, or when superd is shut down. A program with one replica has the instance web; a program
 that is scaled has web@1 to web@N.`,
 		Args:              needArgs("NAME=N"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if noWait && timeout > 0 {
-				return usageError{errors.New("read flags: --no-wait and --timeout do not go together")}
+				return usageError{errors.New("read flags: --no-wait and --timeout cannot be combined")}
 			}
 			replicas := map[string]int{}
 			for _, arg := range args {
@@ -62,7 +62,7 @@ that is scaled has web@1 to web@N.`,
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is done")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	durationVar(cmd.Flags(), &timeout, "timeout", 0,
-		"stop waiting after this `time`, such as 10s; the command stays in force")
+		"stop waiting after this `time`, such as 10s; the command stays in effect")
 	return cmd
 }
 
@@ -81,9 +81,9 @@ func printScaled(all []control.Scaled, stdout, stderr io.Writer) error {
 	for _, s := range all {
 		// Its error is ignored: scaledStatus covers it.
 		_ = printOutcomes(s.Instances, stdout, stderr)
-		before := fmt.Sprintf("before %d", s.From)
+		before := fmt.Sprintf("was %d", s.From)
 		if s.From == s.To {
-			before = "as before"
+			before = "unchanged"
 		}
 		fmt.Fprintf(stdout, "%s: %s, %s\n", s.Program, count(s.To, "instance"), before)
 		if s.Unrecorded != "" {

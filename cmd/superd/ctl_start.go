@@ -12,13 +12,13 @@ import (
 func newStartCommand(flags *ctlFlags) *cobra.Command {
 	return newProgramsCommand(flags, "start", "Start programs",
 		`Start starts programs, and resets their start limit. It returns when they are ready or have failed.
-A one-shot is waited for until it ends.`, new(bool))
+Start waits for a one-shot until it ends.`, new(bool))
 }
 
 func newStopCommand(flags *ctlFlags) *cobra.Command {
 	return newProgramsCommand(flags, "stop", "Stop programs",
-		`Stop stops programs, and returns when they have ended. They stay down until they are started, also
-when superd is started again.`, new(bool))
+		`Stop stops programs, and returns when they have ended. They stay stopped until they are
+started by a command, also when superd is restarted.`, new(bool))
 }
 
 func newRestartCommand(flags *ctlFlags) *cobra.Command {
@@ -45,10 +45,10 @@ func newProgramsCommand(flags *ctlFlags, verb, short, long string, rolling *bool
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if noWait && timeout > 0 {
-				return usageError{errors.New("read flags: --no-wait and --timeout do not go together")}
+				return usageError{errors.New("read flags: --no-wait and --timeout cannot be combined")}
 			}
 			if noWait && *rolling {
-				return usageError{errors.New("read flags: --rolling and --no-wait do not go together")}
+				return usageError{errors.New("read flags: --rolling and --no-wait cannot be combined")}
 			}
 			client, err := flags.client()
 			if err != nil {
@@ -68,6 +68,6 @@ func newProgramsCommand(flags *ctlFlags, verb, short, long string, rolling *bool
 	}
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is done")
 	durationVar(cmd.Flags(), &timeout, "timeout", 0,
-		"stop waiting after this `time`, such as 10s; the command stays in force")
+		"stop waiting after this `time`, such as 10s; the command stays in effect")
 	return cmd
 }

@@ -27,12 +27,12 @@ func newStatusCommand(flags *ctlFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME...]",
 		Short: "Show the state of programs",
-		Long: `Status shows all programs, or those named. Its exit status is 3 if something asked for by name is
-not up or has no instances.`,
+		Long: `Status shows all programs, or those named. Its exit status is 3 if a named program is not up or
+has no instances.`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.brief && f.watch {
-				return usageError{errors.New("read flags: --brief and --watch do not go together")}
+				return usageError{errors.New("read flags: --brief and --watch cannot be combined")}
 			}
 			client, err := flags.client()
 			if err != nil {
@@ -51,7 +51,7 @@ not up or has no instances.`,
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array; with --watch one on each line")
 	cmd.Flags().BoolVar(&f.brief, "brief", false, "show names, states and pids only")
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false,
-		"show it again when something changes, until q or Ctrl-C")
+		"update the table on each change, until q or Ctrl-C")
 	return cmd
 }
 

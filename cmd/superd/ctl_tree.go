@@ -16,8 +16,8 @@ func newTreeCommand(flags *ctlFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree [NAME…]",
 		Short: "Show the processes of programs",
-		Long: `Tree shows the living processes of programs: the main process, marked with *, hooks, and all
-their descendants. Processes of which superd cannot tell the program come last.`,
+		Long: `Tree shows the processes of programs: the main process, marked with *, hooks, and all their
+descendants. Processes that cannot be attributed to a program come last.`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := flags.client()
@@ -73,7 +73,7 @@ func printBelow(b *strings.Builder, branch control.Branch, below map[int][]contr
 		fmt.Fprintf(b, "%s%s%d %s %s  %s",
 			indent, mark, p.Pid, p.State, memory(p.RSS), terminal.Sanitize(p.Command))
 		if len(p.PerhapsOf) > 0 {
-			fmt.Fprintf(b, "  (perhaps of %s)", strings.Join(p.PerhapsOf, ", "))
+			fmt.Fprintf(b, "  (possibly of %s)", strings.Join(p.PerhapsOf, ", "))
 		}
 		b.WriteByte('\n')
 		printBelow(b, branch, below, p.Pid, indent+"  ")

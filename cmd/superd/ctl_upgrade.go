@@ -23,7 +23,7 @@ func newUpgradeCommand(flags *ctlFlags) *cobra.Command {
 		Long: `Upgrade makes superd execute another binary, or the file that it was started from. The programs keep
 running and stay its children. The new binary must first report its version and accept the
 configuration. If it is not ready within 10 seconds, the old one continues. Without a keeper, as
-under systemd, there is no such way back.`,
+under systemd, a failed upgrade is not reverted.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,7 +55,7 @@ func upgrade(ctx context.Context, client *control.Client, binary string, stdout 
 		return err
 	}
 	if !answer.WayBack {
-		fmt.Fprintln(stdout, "superd runs without a keeper: there is no way back")
+		fmt.Fprintln(stdout, "superd runs without a keeper: a failed upgrade is not reverted")
 	}
 	ctx, cancel := context.WithTimeout(ctx, upgradePatience)
 	defer cancel()
@@ -66,10 +66,10 @@ func upgrade(ctx context.Context, client *control.Client, binary string, stdout 
 		case ctx.Err() != nil:
 			return fmt.Errorf("upgrade to %s: no superd has answered for %v", answer.Binary, upgradePatience)
 		case err == nil && v.Pid != answer.Pid:
-			return fmt.Errorf("upgrade to %s: it did not come up; superd %s goes on, its messages tell why", answer.Binary, v.Version)
+			return fmt.Errorf("upgrade to %s: the new binary did not become ready; superd %s continues: see its log", answer.Binary, v.Version)
 		// It has started after the request.
 		case err == nil && before.Add(-time.Duration(v.Uptime*float64(time.Second))).After(asked):
-			fmt.Fprintf(stdout, "superd %s runs, it was %s\n", v.Version, answer.From)
+			fmt.Fprintf(stdout, "superd %s runs, upgraded from %s\n", v.Version, answer.From)
 			return nil
 		}
 		select {

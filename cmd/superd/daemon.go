@@ -20,7 +20,9 @@ import (
 	"superd/loop"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 	"superd/procs/journal"
+	"superd/procs/linux"
 	"superd/signals"
 )
 
@@ -37,7 +39,7 @@ type daemon struct {
 	endServing func() error // closes the control server; does nothing before the loop runs
 	link       *keeper.Link
 	caught     *signals.Caught
-	kernel     *procs.Kernel
+	kernel     *linux.Host
 	openFiles  *unix.Rlimit // limit that superd was started with
 	pace       *pace
 	lockFD     int // of the runtime directory
@@ -64,7 +66,7 @@ func (d *daemon) serve(listener net.Listener, version control.Version) {
 		Log:        d.log,
 		Version:    version,
 		UID:        os.Geteuid(),
-		RuntimeDir: d.runtimeDir,
+		TreeUsages: d.kernel.TreeUsages,
 		Upgrade:    d.upgrade,
 	})
 	d.endServing = s.Close
@@ -119,36 +121,36 @@ type shutdownNotifier struct {
 func (s shutdownNotifier) Stopping() {
 	s.hurry()
 	s.Link.Stopping()
-	extend := func() { s.Tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * extendPeriod).Microseconds())) }
+	extend := func() { s.Send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * extendPeriod).Microseconds())) }
 	extend()
 	s.scope.Every(extendPeriod, extend)
 }
 
-// An fdKeeper makes the link a [procs.Keeper].
+// An fdKeeper makes the link a [host.FDStore].
 type fdKeeper struct {
 	*keeper.Link
 	log *slog.Logger
 }
 
-// Store implements [procs.Keeper]. A failure is only logged: the descriptor is lost only if superd
+// Store implements [host.FDStore]. A failure is only logged: the descriptor is lost only if superd
 // crashes.
 func (o fdKeeper) Store(name string, fd int) {
 	if err := o.Link.Store(name, fd); err != nil {
-		o.log.Warn("descriptor not kept for the next superd", "error", err)
+		o.log.Warn("descriptor not stored for the successor", "error", err)
 	}
 }
 
 // inheritance returns the descriptors and exits that the keeper has for this supervisor.
-func inheritance(link *keeper.Link) procs.StoredFDs {
-	inherited := procs.StoredFDs{Files: link.Files()}
+func inheritance(link *keeper.Link) host.StoredFDs {
+	inherited := host.StoredFDs{Files: link.Files()}
 	for _, e := range link.Exits() {
-		inherited.Exits = append(inherited.Exits, keptExit(e))
+		inherited.Exits = append(inherited.Exits, storedExit(e))
 	}
 	return inherited
 }
 
-func keptExit(e keeper.Exit) procs.StoredExit {
-	return procs.StoredExit{Pid: e.Pid, Start: e.Start, Exit: e.Of()}
+func storedExit(e keeper.Exit) host.StoredExit {
+	return host.StoredExit{Pid: e.Pid, Start: e.Start, Exit: e.Of()}
 }
 
 // version returns what the running superd reports about itself.
@@ -162,7 +164,7 @@ func (d *daemon) version() control.Version {
 
 // becomeKeeper replaces the keeper, which has ended, by this process.
 func (d *daemon) becomeKeeper() {
-	d.log.Warn("the keeper has ended: superd takes its place and starts another supervisor", "keeper", d.link.Pid())
+	d.log.Warn("the keeper has ended: superd replaces it and starts another supervisor", "keeper", d.link.Pid())
 	d.takeRole(d.loop.Now() + writeTime)
 }
 
@@ -181,7 +183,7 @@ func (d *daemon) takeRole(until time.Duration) {
 		again()
 		return
 	}
-	d.log.Error("superd goes on without a keeper", "error", err)
+	d.log.Error("superd continues without a keeper", "error", err)
 }
 
 // onEarlierStop shuts superd down by a signal that arrived before this supervisor was started. It
@@ -190,7 +192,7 @@ func (d *daemon) onEarlierStop(sig syscall.Signal) {
 	if !d.supervisor.Info().ShuttingDown {
 		why := unix.SignalName(sig)
 		if sig == unix.SIGHUP {
-			why = "the terminal has gone"
+			why = "the terminal was closed"
 		}
 		d.supervisor.Shutdown(why)
 	}
@@ -202,12 +204,12 @@ func (d *daemon) onSignal(sig syscall.Signal) {
 		begins := !d.supervisor.Info().ShuttingDown
 		d.supervisor.Shutdown(unix.SignalName(sig))
 		if begins && sig == unix.SIGINT { // probably from a terminal
-			d.log.Info("Ctrl-C once more, a second or more after the first, kills what does not end")
+			d.log.Info("another Ctrl-C, a second or more after the first, kills programs that still run")
 		}
 	case unix.SIGHUP:
 		if d.terminal.Hangup(d.loop.Now()) {
 			if !d.terminal.Outlived {
-				d.supervisor.Shutdown("the terminal has gone")
+				d.supervisor.Shutdown("the terminal was closed")
 			}
 			return
 		}

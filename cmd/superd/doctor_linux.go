@@ -11,9 +11,9 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what superd can do on this system",
-		Long: `Doctor tries what superd needs from the kernel, the container and the user's rights. For what does
-not work it shows the cause, what superd does instead, which keys of a configuration have no effect,
-and the remedy. Run it as the same user and in the same container or service as superd.
+		Long: `Doctor tests what superd needs of the kernel, the container and the user's rights. For each failure
+it shows the cause, what superd does instead, which keys of a configuration have no effect, and the
+remedy. Run it as the same user and in the same container or service as superd.
 
 The exit status is 1 if superd cannot run here.`,
 		Example: `  superd doctor

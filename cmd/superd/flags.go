@@ -75,7 +75,7 @@ func oneFile(cmd *cobra.Command, args []string) error {
 		if named {
 			args = append([]string{cmd.Flag("config").Value.String()}, args...)
 		}
-		return fmt.Errorf("more than one configuration file is named, %s: name one, whose key include may name others",
+		return fmt.Errorf("more than one configuration file given, %s: give one, whose key include may list others",
 			strings.Join(args, " and "))
 	}
 	return nil

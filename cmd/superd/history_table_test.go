@@ -1,39 +1,14 @@
 package main
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"superd/control"
 	"superd/internal/terminal"
+	"superd/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden compares got with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
-}
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
@@ -52,7 +27,7 @@ func sampleEvents() []control.Event {
 		{Cursor: 21, At: at(3 * time.Second), Kind: "no-start", Instance: "database", Reason: "a.toml:1:1: x\na.toml:2:1: y"},
 		{Cursor: 22, At: at(2 * time.Second), Kind: "shutdown", Reason: "SIGTERM"},
 		{Cursor: 23, At: at(time.Second), Kind: "superd", State: "ended", Pid: 1, Reason: "SIGTERM"},
-		{At: at(0), Kind: "gap", Reason: "event 99 is not known"},
+		{At: at(0), Kind: "gap", Reason: "event 99 is unknown"},
 	}
 }
 
@@ -63,7 +38,7 @@ func TestEventTable(t *testing.T) {
 		if o.Width > 0 {
 			name = "events-narrow.txt"
 		}
-		golden(t, name, strings.Join(lines, "\n")+"\n")
+		golden.Check(t, name, strings.Join(lines, "\n")+"\n")
 	}
 }
 
@@ -78,7 +53,7 @@ func TestFollowedEvents(t *testing.T) {
 		}
 		b.WriteString(line + "\n")
 	}
-	golden(t, "events-followed.txt", b.String())
+	golden.Check(t, "events-followed.txt", b.String())
 }
 
 func TestHistoryTable(t *testing.T) {
@@ -93,5 +68,5 @@ func TestHistoryTable(t *testing.T) {
 		{Name: "web", Pid: new(12), Started: &ended},
 	}
 	lines := historyTable(runs, noon, terminal.NewPalette()).Lines(terminal.Output{})
-	golden(t, "history.txt", strings.Join(lines, "\n")+"\n")
+	golden.Check(t, "history.txt", strings.Join(lines, "\n")+"\n")
 }

@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = runKeeper()
 	}
 	if _, silent := errors.AsType[exitStatus](err); err != nil && !silent {
-		tell(stderr, err)
+		printError(stderr, err)
 	}
 	return statusOf(err)
 }
@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // main calls it after the command line is released, which takes more memory than the keeper itself.
 type keeperWanted func() error
 
-func (keeperWanted) Error() string { return "this process is to be the keeper" }
+func (keeperWanted) Error() string { return "this process becomes the keeper" }
 
 // A usageError is a mistake in the command line or in the configuration: exit status 2.
 type usageError struct{ error }
@@ -79,8 +79,8 @@ func statusOf(err error) int {
 	return statusFailed
 }
 
-// tell prints an error for a person, each mistake of a configuration on a line of its own.
-func tell(w io.Writer, err error) {
+// printError prints an error for a person, each mistake of a configuration on a line of its own.
+func printError(w io.Writer, err error) {
 	text := harmless(strings.TrimSpace(err.Error()))
 	if mistakes, ok := errors.AsType[config.Errors](err); ok && len(mistakes) > 1 && text == harmless(mistakes.Error()) {
 		fmt.Fprintf(w, "%s\nsuperd: %s in the configuration\n", text, count(len(mistakes), "mistake"))

@@ -25,7 +25,7 @@ func newRunCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("run programs: superd supervises on Linux only: here, check a configuration with " +
-				"`superd check`, or ask a superd elsewhere through its control socket with `superd ctl`")
+				"`superd check`, or control a superd elsewhere through its control socket with `superd ctl`")
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"superd/internal/procfs"
 	"superd/procs"
 	"superd/procs/journal"
+	"superd/procs/linux"
 	"superd/procs/rundir"
 )
 
@@ -31,10 +32,14 @@ func recoverFrom(dir *rundir.Dir, keeper int, conf *config.Config, log *slog.Log
 	}
 	j, state, err := journal.Open(dir.Path, boot, log)
 	if newer, ok := errors.AsType[*journal.VersionError](err); ok {
-		if err := procs.RefuseSurvivors(dir.Path, dir.FIFODir, keeper, conf, newer); err != nil {
+		var users func(string) []string
+		if conf != nil {
+			users = func(instance string) []string { return procs.UsersOf(conf, instance) }
+		}
+		if err := linux.RefuseSurvivors(dir.Path, dir.FIFODir, keeper, users, newer); err != nil {
 			return nil, err
 		}
-		log.Warn("journal of another superd removed: none of its programs runs", "written_by", newer.Writer.Version, "format", newer.Format)
+		log.Warn("journal of a newer superd removed: none of its programs is alive", "written_by", newer.Writer.Version, "format", newer.Format)
 		if err := journal.Remove(dir.Path); err != nil {
 			return nil, err
 		}

@@ -55,7 +55,7 @@ Each command of ` + "`superd ctl`" + ` also works without ctl, as in ` + "`super
 		Example: `  superd check superd.toml     report every mistake in it
   superd run superd.toml       run its programs until Ctrl-C
   superd status                show what runs, from another terminal
-  superd logs -f web           follow what the program web prints
+  superd logs -f web           follow the output of web
   superd why web               explain its state`,
 		Args:              knownCommand,
 		ValidArgsFunction: completeShort,

@@ -58,7 +58,7 @@ Signals:
   SIGHUP           reload the configuration
   SIGUSR1          reopen the log files
   SIGUSR2          continue with the binary as it is on disk now
-  SIGQUIT          write the state of everything to superd's log
+  SIGQUIT          write the state of all programs to superd's log
 
 ` + searchPath,
 		Example: `  superd run
@@ -84,11 +84,11 @@ Signals:
 	f.BoolVar(&flags.strict, "strict", false,
 		"refuse a configuration with any mistake, not only the programs concerned")
 	f.BoolVar(&flags.noKeeper, "no-keeper", false,
-		"run without a keeper, under a service manager that does its work, such as systemd")
+		"run without a keeper, under a service manager that replaces it, such as systemd")
 	durationVar(f, &flags.watchdog, "watchdog", 30*time.Second,
-		"`time` after which the keeper ends a supervisor that is stuck; 0: never")
+		"`time` after which the keeper ends a hung supervisor; 0: never")
 	durationVar(f, &flags.restartMax, "restart-max", 10*time.Second,
-		"longest `pause` between starts of a supervisor that crashes again and again")
+		"longest `pause` between starts of a supervisor that keeps crashing")
 	return cmd
 }
 
@@ -197,7 +197,7 @@ func (l launch) runKeeper() error {
 			keeper.StaySmall()
 			go pidfd.MakeRoom(usualFiles)
 			if err := threads.Reserve(keeperWaiting); err != nil {
-				log.Warn("superd's keeper is not safe from a limit of processes", "error", err)
+				log.Warn("a limit of processes may end superd's keeper", "error", err)
 			}
 		},
 	})

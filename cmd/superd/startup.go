@@ -27,6 +27,7 @@ import (
 	"superd/pidfd"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/linux"
 	"superd/procs/rundir"
 )
 
@@ -231,7 +232,7 @@ func (s *startup) prepareLogDir() error {
 	}
 	go func() {
 		if err := rundir.PrepareLogDir(s.logDir); err != nil {
-			s.daemon.log.Warn("logs can't be written", "error", err)
+			s.daemon.log.Warn("log directory not prepared", "error", err)
 		}
 	}()
 	return nil
@@ -246,7 +247,7 @@ func (s *startup) closeListener() { s.listener.Close() }
 
 // openCrashLog has no undo: an orderly end removes the file, all others leave it.
 func (s *startup) openCrashLog() (err error) {
-	s.removeCrashLog, err = keepCrashLog(s.dir.Path, s.daemon.log, s.daemon.messages.Pass)
+	s.removeCrashLog, err = openCrashLog(s.dir.Path, s.daemon.log, s.daemon.messages.Pass)
 	return err
 }
 
@@ -293,7 +294,7 @@ func (s *startup) collectOptions() (err error) {
 		StoredFDs:   inheritance(s.link),
 	}
 	if s.options.Machine, err = os.Hostname(); err != nil {
-		d.log.Warn("schedule_jitter is the same as on other machines", "error", err)
+		d.log.Warn("schedule_jitter does not depend on the machine", "error", err)
 	}
 	if s.show {
 		s.options.OnCollector = s.showLines()
@@ -335,14 +336,14 @@ func (s *startup) closeStoredListener() { unix.Close(s.storedListener) }
 // awaitThreads waits for the threads that the next steps use.
 func (s *startup) awaitThreads() error {
 	if err := <-s.threadsReady; err != nil {
-		s.daemon.log.Warn("superd is not safe from a limit of processes", "error", err)
+		s.daemon.log.Warn("a limit of processes may end superd", "error", err)
 	}
 	return nil
 }
 
 func (s *startup) openKernel() (err error) {
 	d := s.daemon
-	d.kernel, err = procs.NewKernel(d.loop, procs.KernelOptions{
+	d.kernel, err = linux.New(d.loop, linux.Options{
 		RuntimeDir:  s.options.RuntimeDir,
 		FIFODir:     s.options.FIFODir,
 		LockFD:      d.lockFD,
@@ -354,7 +355,7 @@ func (s *startup) openKernel() (err error) {
 		Crowd:       d.pace.crowd,
 		SIGCHLD:     d.caught,
 	})
-	s.options.System = d.kernel
+	s.options.Host = d.kernel
 	return err
 }
 
@@ -384,7 +385,7 @@ func (s *startup) watch() error {
 	return d.link.Watch(d.loop.Root(), d.watchdog, keeper.Listener{
 		Signal: d.onSignal,
 		Stop:   d.onEarlierStop,
-		Exit:   func(e keeper.Exit) { d.supervisor.StoredExit(keptExit(e)) },
+		Exit:   func(e keeper.Exit) { d.supervisor.StoredExit(storedExit(e)) },
 		Gone:   d.becomeKeeper,
 	})
 }
@@ -401,7 +402,7 @@ func (s *startup) startPrograms() error {
 			d.log.Error("mistake in configuration", "at", mistake.Error())
 		}
 		for _, warning := range conf.Warnings {
-			d.log.Warn("doubtful in configuration", "at", warning.Error())
+			d.log.Warn("warning in configuration", "at", warning.Error())
 		}
 		d.supervisor.Start(func() {
 			d.ended = true
@@ -413,7 +414,7 @@ func (s *startup) startPrograms() error {
 		})
 		d.pace.rest()
 		if d.link.Resumes() { // programs have been adopted: systemd need not wait for starts
-			d.link.Tell(sddaemon.SdNotifyReady)
+			d.link.Send(sddaemon.SdNotifyReady)
 		}
 		// While the first programs are spawned. Requests are answered after the start.
 		d.serve(listener, version)
@@ -425,9 +426,9 @@ func (s *startup) startPrograms() error {
 func (s *startup) declareRunning() error {
 	s.dir.Leave(true)
 	keeper.SetTitle(keeper.SupervisorTitle, s.dir.Path)
-	if err := s.link.KeepRuntimeDir(s.dir.Path); err != nil {
-		s.daemon.log.Warn("a superd that is started in the place of this one will begin with "+
-			"the configuration file", "error", err)
+	if err := s.link.StoreRuntimeDir(s.dir.Path); err != nil {
+		s.daemon.log.Warn("runtime directory not stored: a successor starts from the "+
+			"configuration file", "error", err)
 	}
 	s.conf, s.left, s.options = nil, nil, procs.Options{}
 	return nil
@@ -438,7 +439,7 @@ func (s *startup) awaitLogFiles() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
 	defer cancel()
 	if err := s.store.Wait(ctx); err != nil {
-		s.daemon.log.Warn("log files not closed: a file system does not answer",
+		s.daemon.log.Warn("log files not closed: a file system does not respond",
 			"waited", farewellTime)
 	}
 }

@@ -90,7 +90,7 @@ func TestReasonAndLastLine(t *testing.T) {
 func TestStatusTableFits(t *testing.T) {
 	up := control.Status{Name: "web", State: "running", Pid: new(4711), LastLine: new("hello, world"), CPU: new(1.5), RSS: new(int64(1 << 20))}
 	down := control.Status{Name: "db", State: "failed", Restarts: 5, LastLine: new("cannot connect to the server"),
-		Reason: new("gave up after 5 failures within 1m0s: exit status 3 after 12ms")}
+		Reason: new("start limit hit: 5 failures within 1m: exit status 3 after 12ms")}
 	tests := []struct {
 		width int
 		all   []control.Status
@@ -102,15 +102,15 @@ func TestStatusTableFits(t *testing.T) {
 		{100, []control.Status{up, down}, "" +
 			"NAME  STATE    SINCE   PID  RESTARTS    CPU  MEMORY  REASON                             LAST LINE\n" +
 			"web   running         4711         0  1.50s    1.0M                                     hello, world\n" +
-			"db    failed                       5                 gave up after 5 failures within …  cannot conn…\n"},
+			"db    failed                       5                 start limit hit: 5 failures with…  cannot conn…\n"},
 		{80, []control.Status{up, down}, "" +
 			"NAME  STATE    SINCE   PID  REASON                                  LAST LINE\n" +
 			"web   running         4711                                          hello, world\n" +
-			"db    failed                gave up after 5 failures within 1m0s:…  cannot conn…\n"},
+			"db    failed                start limit hit: 5 failures within 1m…  cannot conn…\n"},
 		{40, []control.Status{up, down}, "" +
 			"NAME  STATE    REASON\n" +
 			"web   running\n" +
-			"db    failed   gave up after 5 failures…\n"},
+			"db    failed   start limit hit: 5 failu…\n"},
 	}
 	for _, tt := range tests {
 		got := string(statusTable(tt.all, time.Now(), nil).Text(terminal.Output{Width: tt.width}))

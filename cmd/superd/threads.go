@@ -8,14 +8,14 @@ import (
 	"superd/control/server"
 	"superd/internal/threads"
 	"superd/logs"
-	"superd/procs"
 	"superd/procs/eventlog"
 	"superd/procs/journal"
+	"superd/procs/linux"
 )
 
 // waiting is how many goroutines of the supervisor may wait in the kernel at a time. The last four
 // take signals, show lines, make the log directory, and make room for descriptors.
-const waiting = procs.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 4
+const waiting = linux.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 4
 
 // keeperWaiting is the same for the keeper. Its goroutines take signals, write its messages, start
 // a supervisor, talk to it, and make room for descriptors.

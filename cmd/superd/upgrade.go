@@ -30,7 +30,7 @@ const (
 // gets then executes the binary. Until then nothing changes.
 func (d *daemon) upgrade(binary string, ready func(server.Upgrade, error)) {
 	if d.upgrading {
-		ready(server.Upgrade{}, errors.New("an upgrade is under way already"))
+		ready(server.Upgrade{}, errors.New("an upgrade is already in progress"))
 		return
 	}
 	if err := d.ending(); err != nil {
@@ -75,9 +75,9 @@ func (d *daemon) execute(binary, to string, release func()) {
 		d.notUpgraded(err, release)
 		return
 	}
-	way := "there is no way back: superd runs without a keeper"
+	way := "superd runs without a keeper: a failed upgrade is not reverted"
 	if d.link.Pid() != 0 {
-		way = "the keeper starts this one again if the new one is not ready soon"
+		way = "the keeper restarts this binary if the new one is not ready in time"
 	}
 	d.log.Info("upgrading", "binary", binary, "from", version, "to", to, "way_back", way)
 	d.executeWhenWritten(binary, release, d.loop.Now()+writeTime)
@@ -102,7 +102,7 @@ func (d *daemon) executeWhenWritten(binary string, release func(), until time.Du
 			return
 		}
 	case late:
-		err = fmt.Errorf("what the new binary must know can't be written down: no end within %v", writeTime)
+		err = fmt.Errorf("write journal for the new binary: not done within %v", writeTime)
 	default:
 		again()
 		return
@@ -134,12 +134,12 @@ func (d *daemon) dryRun(binary *string) (version string, err error) {
 	if err := dryRunError(*binary, "version", output, exit, err); err != nil {
 		return "", err
 	}
-	var told control.Version
-	if err := json.Unmarshal(output, &told); err != nil || told.Version == "" {
-		return "", fmt.Errorf("upgrade to %s: it is not a superd: %q", *binary, firstLine(output))
+	var reported control.Version
+	if err := json.Unmarshal(output, &reported); err != nil || reported.Version == "" {
+		return "", fmt.Errorf("upgrade to %s: not a superd: %q", *binary, firstLine(output))
 	}
 	output, exit, err = d.kernel.Run(dryRunTime, *binary, "check", "-c", d.configPath)
-	return told.Version, dryRunError(*binary, "check", output, exit, err)
+	return reported.Version, dryRunError(*binary, "check", output, exit, err)
 }
 
 func dryRunError(binary, command string, output []byte, exit pidfd.Exit, err error) error {

@@ -93,7 +93,7 @@ func (a *Archive) recorder(read reading) reading {
 	return func(path string) (string, error) {
 		data, err := read(path)
 		if err == nil && a.size+len(data) > maxTextBytes {
-			data, err = "", fmt.Errorf("the files of the configuration have more than %d MiB together",
+			data, err = "", fmt.Errorf("the files of the configuration have more than %d MiB in all",
 				maxTextBytes>>20)
 		}
 		a.size += len(data)

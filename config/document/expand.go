@@ -104,7 +104,7 @@ func Expand(s string, lookup func(name string) (string, bool)) (
 			}
 		}
 		if b.Len()+len(text) > maxExpanded {
-			return "", nil, fmt.Errorf("is longer than %d bytes once expanded, which no program can be given", maxExpanded)
+			return "", nil, fmt.Errorf("is longer than %d bytes once expanded, which no exec allows", maxExpanded)
 		}
 		b.WriteString(text)
 	}

@@ -33,12 +33,12 @@ func FileSystem() Files {
 	return Files{Read: readFile, ReadEnv: readEnvFile, Glob: filepath.Glob, Abs: filepath.Abs}
 }
 
-// Telling returns files that call looking with each path or pattern before they access it.
-func (f Files) Telling(looking func(path string)) Files {
+// OnAccess returns files that call accessed with each path or pattern before they access it.
+func (f Files) OnAccess(accessed func(path string)) Files {
 	read, readEnv, glob := f.Read, f.ReadEnv, f.Glob
-	f.Read = func(path string) (string, error) { looking(path); return read(path) }
-	f.ReadEnv = func(path string) (string, error) { looking(path); return readEnv(path) }
-	f.Glob = func(pattern string) ([]string, error) { looking(pattern); return glob(pattern) }
+	f.Read = func(path string) (string, error) { accessed(path); return read(path) }
+	f.ReadEnv = func(path string) (string, error) { accessed(path); return readEnv(path) }
+	f.Glob = func(pattern string) ([]string, error) { accessed(pattern); return glob(pattern) }
 	return f
 }
 
@@ -106,7 +106,7 @@ func (r *Reader) Open(path string) (*Document, *KeyError) {
 	r.opened[absolute] = true
 	data, err := r.files.Read(path)
 	if err != nil {
-		err = fmt.Errorf("read configuration: %w: name another file, or mend this one", err)
+		err = fmt.Errorf("read configuration: %w: name another file, or correct this one", err)
 		return nil, &KeyError{File: path, Err: err}
 	}
 	if strings.TrimSpace(strings.TrimPrefix(data, byteOrderMark)) == "" {

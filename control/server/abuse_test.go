@@ -163,7 +163,7 @@ func TestForeignUserIsRefused(t *testing.T) {
 		return string(out)
 	}
 	if out := as(nobody); !strings.Contains(out, "user "+strconv.Itoa(nobody)+" may not control this superd") {
-		t.Errorf("client of another user was told %q", out)
+		t.Errorf("client of another user got %q", out)
 	}
 	select {
 	case call := <-h.fake.calls:
@@ -171,7 +171,7 @@ func TestForeignUserIsRefused(t *testing.T) {
 	default:
 	}
 	if out := as(0); strings.Contains(out, "may not") {
-		t.Errorf("client of root was told %q", out)
+		t.Errorf("client of root got %q", out)
 	}
 	h.called("stop [web] wait=true")
 }

@@ -67,7 +67,7 @@ func explain(err error) *control.Error {
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &control.Error{Status: http.StatusGatewayTimeout, Message: "not done within the timeout",
-			Remedy: "superd goes on with it: see `superd ctl status`"}
+			Remedy: "superd continues with it: see `superd ctl status`"}
 	}
 	return &control.Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }

@@ -41,7 +41,7 @@ func BenchmarkStatus(b *testing.B) {
 	for _, st := range all {
 		brief = append(brief, procs.Brief{Name: st.Name, State: st.State, Pid: st.Pid})
 	}
-	s := New(Options{Log: slog.New(slog.DiscardHandler)})
+	s := New(Options{Log: slog.New(slog.DiscardHandler), TreeUsages: noUsages})
 	for name, f := range map[string]func(){
 		"brief": func() { _, _ = escape.Marshal(briefStatuses(brief)) },
 		"full": func() {

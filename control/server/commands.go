@@ -27,8 +27,8 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 		}
 		rolling, err := flag(r, "rolling", false)
 		if err == nil && rolling && !wait {
-			err = badParameter("rolling", "leave one of them out",
-				"what goes on one after the other is waited for, and wait=0 is asked for")
+			err = badParameter("rolling", "remove one of them",
+				"cannot be combined with wait=0")
 		}
 		if err != nil {
 			return err

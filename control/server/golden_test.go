@@ -3,10 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
-	flags "flag" // flag is a parameter of a request here
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,28 +13,8 @@ import (
 	"superd/procs"
 	"superd/procs/eventlog"
 	"superd/procs/probe"
+	"superd/tests/golden"
 )
-
-var updateGolden = flags.Bool("update", false, "write the golden files anew")
-
-// golden compares an answer with a file in testdata, so that no rename in Go changes it unnoticed.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *updateGolden {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is\n%s\nwant\n%s\nIf that is meant: go test ./control/server -run %s -update", path, got, want, t.Name())
-	}
-}
 
 // indented returns JSON with a line for each key.
 func indented(t *testing.T, text string) string {
@@ -74,8 +51,8 @@ func TestGoldenAnswers(t *testing.T) {
 		}
 		return body
 	}
-	golden(t, "status.json", indented(t, get("/v1/status")))
-	golden(t, "status-brief.json", indented(t, get("/v1/status?brief=1&name=web")))
+	golden.Check(t, "status.json", indented(t, get("/v1/status")))
+	golden.Check(t, "status-brief.json", indented(t, get("/v1/status?brief=1&name=web")))
 
 	mark := eventlog.Event{Instance: "web@2", Program: "web", Run: "r1"}
 	for i, e := range []eventlog.Event{
@@ -94,7 +71,7 @@ func TestGoldenAnswers(t *testing.T) {
 			RestartIn: new(0.1)},
 		{Kind: eventlog.Output, Output: []string{"panic", "<gone>"}},
 		{Kind: eventlog.NoStart, Run: "r2", Reason: "open executable /x: no such file or directory", ReasonKind: "start-failed"},
-		{Kind: eventlog.Skip, Reason: "due at 07:00: the run before is not over", ReasonKind: "skipped-overlap"},
+		{Kind: eventlog.Skip, Reason: "due at 07:00: the previous run is not over", ReasonKind: "skipped-overlap"},
 		{Kind: eventlog.Start, Run: "r3", Pid: 8, Reason: "again: exit status 3", ReasonKind: "restarted"},
 		{Kind: eventlog.Reload, Reason: "1 added", ReasonKind: "reloaded"},
 		{Kind: eventlog.Shutdown, Reason: "SIGTERM", ReasonKind: "shutdown-requested"},
@@ -113,9 +90,9 @@ func TestGoldenAnswers(t *testing.T) {
 		}
 		h.events.Append(e)
 	}
-	golden(t, "events.jsonl", get("/v1/events"))
-	golden(t, "history.json", indented(t, get("/v1/history")))
-	golden(t, "why.json", indented(t, get("/v1/why?name=web")))
+	golden.Check(t, "events.jsonl", get("/v1/events"))
+	golden.Check(t, "history.json", indented(t, get("/v1/history")))
+	golden.Check(t, "why.json", indented(t, get("/v1/why?name=web")))
 }
 
 // TestClientNames compares the names that clients know with those of superd.

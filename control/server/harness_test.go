@@ -23,6 +23,7 @@ import (
 	"superd/loop"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 )
 
 // patience bounds every wait for something that is sure to happen.
@@ -261,7 +262,7 @@ func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
 	h.client = control.NewClient(h.path)
 	h.events = eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { h.events.Close(patience) })
-	h.server = New(Options{Post: l.Post, Supervisor: h.fake, Events: h.events, Log: slog.New(slog.DiscardHandler), UID: os.Geteuid(),
+	h.server = New(Options{Post: l.Post, Supervisor: h.fake, Events: h.events, Log: slog.New(slog.DiscardHandler), UID: os.Geteuid(), TreeUsages: noUsages,
 		Version: control.Version{Version: "1.2.3", Features: map[string]bool{"pidfs": true}}})
 	for _, f := range adjust {
 		f(h.server)
@@ -286,6 +287,11 @@ func newHarness(t *testing.T, adjust ...func(*Server)) *harness {
 		}
 	})
 	return h
+}
+
+// noUsages knows of no process beside the main processes.
+func noUsages(mains []host.MainProcess, _ []int) []host.TreeUsage {
+	return make([]host.TreeUsage, len(mains))
 }
 
 // on runs f on the loop and returns when it has run.

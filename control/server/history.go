@@ -119,7 +119,7 @@ func (s *Server) eventRequest(r *http.Request) (*eventRequest, error) {
 	default:
 		if q.since, err = parseTime(text, time.Now()); err != nil {
 			return nil, badParameter("since",
-				"write the cursor of an event, 10m or 2026-11-21T07:20:45Z; leave it out for all that is kept",
+				"write the cursor of an event, 10m or 2026-11-21T07:20:45Z; omit it for all events",
 				"neither a cursor, nor a duration, nor a time: %q", text)
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Server) eventsFailed(out *stream, buffered *bufio.Writer, err error) er
 	if !out.begun && buffered.Buffered() == 0 {
 		return err
 	}
-	s.log.Warn("events not sent to their end", "error", err)
+	s.log.Warn("events not sent completely", "error", err)
 	panic(http.ErrAbortHandler)
 }
 
@@ -350,7 +350,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	var events []eventlog.Event
 	for e, err := range s.options.Events.Since(0) {
 		if err != nil {
-			s.log.Warn("explanation without events", "error", err)
+			s.log.Warn("events missing from an explanation", "error", err)
 			break
 		}
 		if about[e.Instance] {

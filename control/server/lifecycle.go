@@ -82,7 +82,7 @@ func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	why := fmt.Sprintf("user %d asked for it over the control socket", peerOf(r.Context()))
+	why := fmt.Sprintf("user %d requested it over the control socket", peerOf(r.Context()))
 	results := make(chan error, 1)
 	s.options.Post(func() {
 		s.options.Supervisor.RequestShutdown(why, func(unrecorded error) { results <- unrecorded })
@@ -111,7 +111,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
 	})
 	got := <-results // continues even if the client is gone
 	if got.err != nil {
-		return &control.Error{Status: http.StatusConflict, Message: got.err.Error(), Remedy: "superd goes on as it is"}
+		return &control.Error{Status: http.StatusConflict, Message: got.err.Error(), Remedy: "superd continues unchanged"}
 	}
 	err := s.answer(w, http.StatusAccepted, got.upgrade.Answer)
 	_ = http.NewResponseController(w).Flush()

@@ -85,7 +85,7 @@ func removeStale(path string) error {
 	case err != nil:
 		return err
 	case info.Mode()&(fs.ModeSocket|fs.ModeNamedPipe) == 0:
-		return errors.New("something that is not a socket lies there: remove it")
+		return errors.New("it exists and is not a socket: remove it")
 	}
 	return os.Remove(path)
 }
@@ -130,7 +130,7 @@ func (l *listener) Accept() (net.Conn, error) {
 				Remedy: fmt.Sprintf("become root or user %d", l.uid)})
 		case l.count.Load() >= maxConnections:
 			l.log.Debug("connection refused", "connections", maxConnections)
-			turnAway(conn, &control.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("%d connections are open, superd takes no more", maxConnections),
+			turnAway(conn, &control.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("%d connections are open, which is the limit", maxConnections),
 				Remedy: "try again when some have been closed"})
 		default:
 			l.count.Add(1)

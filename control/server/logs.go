@@ -55,7 +55,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 	if err := got.collector.Follow(r.Context(), lines, follow, out); err != nil && !out.begun && !follow {
 		return err // nothing sent yet, so an error can still be returned
 	} else if err != nil && r.Context().Err() == nil && out.err == nil {
-		s.log.Warn("log not sent to its end", "instance", name, "error", err)
+		s.log.Warn("log not sent completely", "instance", name, "error", err)
 		// Closing the connection shows the client that output is missing.
 		panic(http.ErrAbortHandler)
 	}

@@ -85,7 +85,7 @@ func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 	case !out.begun && !q.query.Follow:
 		return err
 	}
-	s.log.Warn("logs not sent to their end", "error", err)
+	s.log.Warn("logs not sent completely", "error", err)
 	panic(http.ErrAbortHandler) // shows the client that lines are missing
 }
 
@@ -138,8 +138,8 @@ func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
 		case err != nil:
 			return nil, badParameter("until", timeRemedy, "%v", err)
 		case q.query.Follow:
-			return nil, badParameter("until", "leave out one of the two",
-				"what is followed has no end: %q", text)
+			return nil, badParameter("until", "remove one of the two",
+				"cannot be combined with follow: %q", text)
 		case q.query.Until.Before(q.query.Since):
 			return nil, badParameter("until", "swap the two", "it is before since: %q", text)
 		}
@@ -157,9 +157,9 @@ func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
 	if n, byNumber := runNumber(q.run); q.run != "" && (byNumber && n > 0 || !byNumber && !isRunID(q.run)) {
 		return nil, badParameter("run",
 			"0 is the newest run, -1 the one before, or give at least 4 characters of a run's id, as in the history",
-			"no run: %q", q.run)
+			"not a run: %q", q.run)
 	} else if q.query.Follow && q.run != "" && q.run != "0" {
-		return nil, badRequest("leave out one of the two", "only the newest run can be followed, not run %s", q.run)
+		return nil, badRequest("remove one of the two", "only the newest run can be followed, not run %s", q.run)
 	}
 	if _, resumes := r.Form["cursor"]; resumes {
 		q.cursors = map[string]*logs.Cursor{}
@@ -168,7 +168,7 @@ func (s *Server) logRequest(r *http.Request) (*logRequest, error) {
 		name, place, ok := cutLast(text, ":")
 		c, err := logs.ParseCursor(place)
 		if !ok || err != nil {
-			return nil, badParameter("cursor", "it is the cursor of a line",
+			return nil, badParameter("cursor", "use the cursor of a line",
 				"not a cursor: %q", text)
 		}
 		q.cursors[name] = &c
@@ -184,7 +184,7 @@ func lineCount(r *http.Request) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, badParameter("lines", "leave it out for all lines",
+		return 0, badParameter("lines", "omit it for all lines",
 			"not a number of lines: %q", text)
 	}
 	return n, nil
@@ -354,7 +354,7 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 			}
 			if !byNumber && strings.HasPrefix(span.ID, run) {
 				if other != "" {
-					return nil, badParameter("run", "give more of its id",
+					return nil, badParameter("run", "give more characters of its id",
 						"several runs begin with %s: %s, %s", run, other, span.ID)
 				}
 				found[name], other = span, span.ID

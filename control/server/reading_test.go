@@ -49,10 +49,10 @@ func TestLogsOfSeveral(t *testing.T) {
 		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "x"}, "", "parameter run"},
 		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "-1", Follow: true}, "", "only the newest run"},
 		{control.LogQuery{Names: []string{"web"}, Lines: -1, Run: "-1"}, "", "no such run"},
-		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "1h"}, "[the log tells no times: this goes on to the end of the file that was written to at that time or later] web:one web:two web:\xff ", ""},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "1h"}, "[the log has no times: this continues to the end of the file that was written to at that time or later] web:one web:two web:\xff ", ""},
 		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "yesterday"}, "", "parameter until"},
 		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "2h", Since: "1h"}, "", "before since"},
-		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "2h", Follow: true}, "", "has no end"},
+		{control.LogQuery{Names: []string{"web"}, Lines: -1, Until: "2h", Follow: true}, "", "combined with follow"},
 	}
 	for _, tt := range tests {
 		got, err := h.read(tt.q)
@@ -87,7 +87,7 @@ func TestLogsOfRuns(t *testing.T) {
 			h.events.Append(e)
 		}
 	}
-	for run, want := range map[string]string{"0": "web:4 ", "-1": "[it is not known where this run begins", "-2": "web:22 ", id(2): "web:22 ", id(4): "web:4 "} {
+	for run, want := range map[string]string{"0": "web:4 ", "-1": "[the begin of this run in the log is unknown", "-2": "web:22 ", id(2): "web:22 ", id(4): "web:4 "} {
 		got, err := h.read(control.LogQuery{Names: []string{"web"}, Lines: -1, Run: run})
 		if err != nil || !strings.HasPrefix(got, want) || got != want && want[0] == 'w' {
 			t.Errorf("run %s: %q, %v, want %q", run, got, err, want)

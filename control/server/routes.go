@@ -82,7 +82,7 @@ func (s *Server) handler() http.Handler {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
 		s.refuse(w, req, &control.Error{Status: http.StatusNotFound,
-			Message: fmt.Sprintf("nothing is at %s", req.URL.Path), Remedy: "see docs/api.md for what is"})
+			Message: fmt.Sprintf("unknown path %s", req.URL.Path), Remedy: "see docs/api.md for all paths"})
 	})
 	return mux
 }
@@ -151,7 +151,7 @@ func flag(r *http.Request, name string, otherwise bool) (bool, error) {
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, badParameter(name, "use 1 or 0", "not a truth value: %q", text)
+		return false, badParameter(name, "use 1 or 0", "not a boolean: %q", text)
 	}
 	return value, nil
 }

@@ -23,6 +23,7 @@ import (
 	"superd/logs"
 	"superd/procs"
 	"superd/procs/eventlog"
+	"superd/procs/host"
 )
 
 // Limits on the resources of clients.
@@ -83,7 +84,10 @@ type Options struct {
 	Log        *slog.Logger
 	Version    control.Version // pid and uptime come from the supervisor
 	UID        int             // user that may connect, beside root
-	RuntimeDir string          // identifies superd's own processes
+	// TreeUsages returns the usage of the instances' processes beside their main processes, in the
+	// order of mains. others are the pids of all main processes. It may block, and is called from
+	// any goroutine.
+	TreeUsages func(mains []host.MainProcess, others []int) []host.TreeUsage
 	// Upgrade prepares to execute another binary ("" for superd's own file). Upgrade and ready are
 	// called on the loop.
 	Upgrade func(binary string, ready func(Upgrade, error))

@@ -95,24 +95,24 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/status?nam=web", "", 400, `unknown parameter \"nam\"`},
 		{"GET", "/v1/status?" + globs(maxGlobs+1), "", 400, "33 different globs"},
 		{"GET", "/v1/status?" + globs(maxGlobs) + "&" + globs(maxGlobs), "", 404, "no program"},
-		{"GET", "/v1/status?brief=perhaps", "", 400, `not a truth value: \"perhaps\"`},
+		{"GET", "/v1/status?brief=perhaps", "", 400, `not a boolean: \"perhaps\"`},
 		{"GET", "/v1/status?name=%zz", "", 400, "read request"},
 		{"POST", "/v1/status", "", 405, "use GET"},
 		{"GET", "/v1/programs/web/start", "", 405, "use POST"},
-		{"DELETE", "/v1/programs/web", "", 404, "nothing is at"},
-		{"GET", "/", "", 404, "nothing is at /"},
-		{"GET", "/v2/status", "", 404, "nothing is at"},
+		{"DELETE", "/v1/programs/web", "", 404, "unknown path"},
+		{"GET", "/", "", 404, "unknown path /"},
+		{"GET", "/v2/status", "", 404, "unknown path"},
 		{"POST", "/v1/programs/wob/start", "", 404, `no program, instance or group is named \"wob\"`},
 		{"POST", "/v1/programs/start", "", 400, "no program is named"},
 		{"POST", "/v1/programs/web/stop?timeout=5", "", 400, `not a positive duration: \"5\"`},
 		{"POST", "/v1/programs/web/stop?timeout=-5s", "", 400, "not a positive duration"},
-		{"POST", "/v1/programs/web/stop?wait=maybe", "", 400, "not a truth value"},
+		{"POST", "/v1/programs/web/stop?wait=maybe", "", 400, "not a boolean"},
 		{"POST", "/v1/programs/web/signal", "", 400, "no signal is named"},
 		{"POST", "/v1/programs/web/signal?signal=BOO", "", 400, "BOO"},
 		{"POST", "/v1/programs/wob/signal?signal=HUP", "", 404, "wob"},
 		{"GET", "/v1/programs/wob/logs", "", 404, "wob"},
 		{"GET", "/v1/programs/web/logs?lines=-3", "", 400, "not a number of lines"},
-		{"GET", "/v1/programs/web/logs?follow=2", "", 400, "not a truth value"},
+		{"GET", "/v1/programs/web/logs?follow=2", "", 400, "not a boolean"},
 		{"POST", "/v1/programs/start", "name=" + strings.Repeat("x", maxBodyBytes), 413, "65536 bytes"},
 	}
 	for _, tt := range tests {
@@ -227,7 +227,7 @@ func TestShutdownIsAnsweredThoughTheServerClosesAtOnce(t *testing.T) {
 	if err != nil || s.Pid != os.Getpid() || s.Message == "" {
 		t.Errorf("shutdown: %+v, %v", s, err)
 	}
-	h.called(fmt.Sprintf("shutdown: user %d asked for it over the control socket", os.Geteuid()))
+	h.called(fmt.Sprintf("shutdown: user %d requested it over the control socket", os.Geteuid()))
 	receive(t, closed, "Close")
 	if _, err := h.client.Version(t.Context()); !errors.Is(err, control.ErrNoSuperd) {
 		t.Errorf("version after Close: %v, want %v", err, control.ErrNoSuperd)

@@ -12,6 +12,7 @@ import (
 	"superd/internal/procfs"
 	"superd/logs"
 	"superd/procs"
+	"superd/procs/host"
 	"superd/procs/probe"
 )
 
@@ -231,19 +232,19 @@ func (s *Server) statuses(all []procs.Status, pids []int) iter.Seq2[[]byte, bool
 
 // usages returns the resource usage of the instances beside their main processes. Few goroutines
 // read processes at the same time.
-func (s *Server) usages(all []procs.Status, pids []int) []procs.TreeUsage {
-	mains := make([]procs.MainProcess, len(all))
+func (s *Server) usages(all []procs.Status, pids []int) []host.TreeUsage {
+	mains := make([]host.MainProcess, len(all))
 	for i := range all {
-		mains[i] = procs.MainProcess{Instance: all[i].Name, Pid: all[i].Pid}
+		mains[i] = host.MainProcess{Instance: all[i].Name, Pid: all[i].Pid}
 	}
 	s.looks <- struct{}{}
 	defer func() { <-s.looks }()
-	return procs.TreeUsages(mains, pids, s.options.RuntimeDir)
+	return s.options.TreeUsages(mains, pids)
 }
 
 // appendStatuses appends the part with that number, counted from 0. Few goroutines read processes
 // at the same time.
-func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string, usages []procs.TreeUsage, number int) []byte {
+func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string, usages []host.TreeUsage, number int) []byte {
 	s.looks <- struct{}{}
 	defer func() { <-s.looks }()
 	begin := number * statusPart
@@ -274,7 +275,7 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 	return part
 }
 
-func status(st *procs.Status, lastLine string, usage procs.TreeUsage) control.Status {
+func status(st *procs.Status, lastLine string, usage host.TreeUsage) control.Status {
 	out := control.Status{
 		Name: st.Name, Program: st.Program, Groups: st.Groups, State: st.State.String(), Ready: st.Ready, Healthy: st.Healthy,
 		Pid: present(st.Pid), Restarts: st.Restarts,

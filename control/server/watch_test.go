@@ -16,7 +16,7 @@ import (
 	"superd/procs"
 )
 
-func TestWatchTellsEachChange(t *testing.T) {
+func TestWatchReportsEachChange(t *testing.T) {
 	h := newHarness(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	lines := make(chan []control.Status)

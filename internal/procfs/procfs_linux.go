@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"superd/internal/syscalls"
 	"superd/pidfd"
 )
 
@@ -39,6 +40,34 @@ type Stat struct {
 
 // Sleeps reports whether the process sleeps uninterruptibly: reading its memory could take as long.
 func (s *Stat) Sleeps() bool { return s.State == 'D' && !s.Kernel }
+
+// MaxAncestors bounds how many ancestors of a process are followed: programs may nest processes
+// without limit.
+const MaxAncestors = 64
+
+// DescendsFrom reports whether ancestor is an ancestor of the process.
+func (s Stat) DescendsFrom(ancestor *Stat) bool {
+	for range MaxAncestors {
+		parent, err := ReadStat(s.Parent)
+		if err != nil || parent.Start > s.Start {
+			return false
+		}
+		if parent.Pid == ancestor.Pid && parent.Start == ancestor.Start {
+			return true
+		}
+		s = parent
+	}
+	return false
+}
+
+// BootTicks returns the time since boot in clock ticks, the unit of start times.
+func BootTicks() uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0
+	}
+	return uint64(ts.Nano()) / (1e9 / TicksPerSecond)
+}
 
 // TicksPerSecond is the unit of times in /proc, the same on every architecture that Go supports.
 //
@@ -192,21 +221,12 @@ func OpenProcess(s *Stat) (*pidfd.Process, error) {
 // ReadSmall reads the beginning of a kernel file into buf by plain system calls. An os.File would
 // be offered to the runtime's poller first, which costs when there are thousands.
 func ReadSmall(path string, buf []byte) (int, error) {
-	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := syscalls.RetryInt(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return 0, err
 	}
 	defer unix.Close(fd)
-	return retry(func() (int, error) { return unix.Read(fd, buf) })
-}
-
-// retry repeats a system call that a signal has interrupted.
-func retry(call func() (int, error)) (int, error) {
-	for {
-		if n, err := call(); err != unix.EINTR {
-			return n, err
-		}
-	}
+	return syscalls.RetryInt(func() (int, error) { return unix.Read(fd, buf) })
 }
 
 // Pids returns the pids of all processes in ascending order. It includes each process that lives

@@ -49,10 +49,10 @@ func (m *Message) Has(line string) bool { return slices.Contains(m.Lines, line) 
 // Lines that store and remove descriptors. Without FDPOLL=0 systemd removes a pipe without writers
 // and the pidfd of a process that has ended, which are just those that superd needs.
 const (
-	keep    = "FDSTORE=1"
-	letGo   = "FDSTOREREMOVE=1"
-	nameKey = "FDNAME"
-	noPoll  = "FDPOLL=0"
+	storeLine  = "FDSTORE=1"
+	removeLine = "FDSTOREREMOVE=1"
+	nameKey    = "FDNAME"
+	noPoll     = "FDPOLL=0"
 )
 
 // isName reports whether name is valid for a stored descriptor.
@@ -108,10 +108,10 @@ func gapsOf(fds []int) string {
 func placesOf(gaps string) func(i int) int {
 	before := FirstFD - 1
 	return func(i int) int {
-		text, rest, told := strings.Cut(gaps, ",")
+		text, rest, more := strings.Cut(gaps, ",")
 		gaps = rest
 		gap, err := strconv.Atoi(text)
-		if !told || err != nil || gap < 1 || gap > math.MaxInt32-before {
+		if !more || err != nil || gap < 1 || gap > math.MaxInt32-before {
 			gap = 1
 		}
 		before += gap

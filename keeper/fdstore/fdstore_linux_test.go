@@ -109,7 +109,7 @@ func execHere() error {
 	return Exec(self, os.Args, os.Environ(), files, nil)
 }
 
-func TestExecHandsDescriptorsOver(t *testing.T) {
+func TestExecPassesDescriptors(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), "FDSTORE_CHILD=exec", "GORACE=atexit_sleep_ms=0")
 	got, err := cmd.CombinedOutput()
@@ -197,17 +197,17 @@ func TestStore(t *testing.T) {
 	if files := store.Files(); len(files) != 2 || text(files["1"]) != "two" || text(files["2"]) != "two" {
 		t.Errorf("kept are %v", files)
 	}
-	if kept := m.Kept(); len(kept) != 1 || kept["2"] != int(two.Fd()) {
-		t.Errorf("Kept() = %v, want the later one of two names of the same", kept)
+	if stored := m.Stored(); len(stored) != 1 || stored["2"] != int(two.Fd()) {
+		t.Errorf("Kept() = %v, want the later one of two names of the same", stored)
 	}
 	m.Forget("2")
-	if kept := m.Kept(); len(kept) != 1 || kept["1"] != int(two.Fd()) {
-		t.Errorf("Kept() = %v, want the one that was not forgotten", kept)
+	if stored := m.Stored(); len(stored) != 1 || stored["1"] != int(two.Fd()) {
+		t.Errorf("Kept() = %v, want the one that was not forgotten", stored)
 	}
 	// A number that belongs to another file now is not returned.
 	unix.Dup3(int(one.Fd()), int(two.Fd()), unix.O_CLOEXEC)
-	if kept := m.Kept(); len(kept) != 0 {
-		t.Errorf("Kept() = %v, of closed descriptors", kept)
+	if stored := m.Stored(); len(stored) != 0 {
+		t.Errorf("Kept() = %v, of closed descriptors", stored)
 	}
 	unwanted := tempFile(t, "unwanted")
 	sendPacket(ours, "READY=1", int(unwanted.Fd()), 0)
@@ -232,7 +232,7 @@ func TestFullSocket(t *testing.T) {
 	const count = 200
 	text := strings.Repeat("x", 500)
 	for i := range count {
-		m.Tell(fmt.Sprintf("N=%d\n%s", i, text))
+		m.Send(fmt.Sprintf("N=%d\n%s", i, text))
 	}
 	last := tempFile(t, "last")
 	if err := m.Store("last", int(last.Fd())); err != nil {
@@ -331,8 +331,8 @@ func TestConnect(t *testing.T) {
 		t.Errorf("received %q, %v", b, err)
 	}
 	nobody := Noop()
-	if err := nobody.Store("1", fd); err != nil || nobody.Kept()["1"] != fd {
-		t.Errorf("nobody: %v, %v", err, nobody.Kept())
+	if err := nobody.Store("1", fd); err != nil || nobody.Stored()["1"] != fd {
+		t.Errorf("nobody: %v, %v", err, nobody.Stored())
 	}
 	nobody.Close(time.Minute)
 }
@@ -377,19 +377,19 @@ func TestStoreClosesWhatItHasAndNothingElse(t *testing.T) {
 		}
 		fds = append(fds, fd)
 	}
-	kept := map[int]bool{fds[0]: true, fds[4]: true, fds[5]: true}
+	stored := map[int]bool{fds[0]: true, fds[4]: true, fds[5]: true}
 	for i, fd := range fds {
-		if !kept[fd] {
+		if !stored[fd] {
 			s.Put([]string{strconv.Itoa(i), "file" + strconv.Itoa(i)}[i%2], fd)
 		}
 	}
 	s.Close()
 	for _, fd := range fds {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-		if open := err == nil; open != kept[fd] {
-			t.Errorf("descriptor %d of %v is open: %v, want %v", fd, fds, open, kept[fd])
+		if open := err == nil; open != stored[fd] {
+			t.Errorf("descriptor %d of %v is open: %v, want %v", fd, fds, open, stored[fd])
 		}
-		if kept[fd] {
+		if stored[fd] {
 			unix.Close(fd)
 		}
 	}

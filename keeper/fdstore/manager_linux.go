@@ -34,7 +34,7 @@ type Manager struct {
 	busy   bool   // the goroutine is sending; new packets must queue behind
 	status string // last text requested
 	rests  bool   // a text was sent less than statusPause ago; a newer one waits until that is over
-	kept   table[keptFile]
+	stored table[storedFile]
 }
 
 // A packet is a packet that waits to be sent.
@@ -43,14 +43,16 @@ type packet struct {
 	fd   int // a duplicate; -1: none
 }
 
-// A keptFile is a descriptor of this process of which the manager has a duplicate.
-type keptFile struct {
+// A storedFile is a descriptor of this process of which the manager has a duplicate.
+type storedFile struct {
 	fd  int32
 	dev uint32 // 32 bits, as in the kernel
 	ino uint64
 }
 
-func keptAs(fd int, st *unix.Stat_t) keptFile { return keptFile{int32(fd), uint32(st.Dev), st.Ino} }
+func asStored(fd int, st *unix.Stat_t) storedFile {
+	return storedFile{int32(fd), uint32(st.Dev), st.Ino}
+}
 
 // Noop returns a manager that drops all reports.
 func Noop() *Manager { return newManager(-1) }
@@ -82,7 +84,7 @@ func newManager(socket int) *Manager {
 
 // Store stores a duplicate of fd in the manager under name, ASCII without a colon. It replaces what
 // was stored under that name. fd must stay open until [Manager.Discard] or the next Store with that
-// name, since [Manager.Kept] returns it.
+// name, since [Manager.Stored] returns it.
 func (m *Manager) Store(name string, fd int) error {
 	var st unix.Stat_t
 	if !isName(name) {
@@ -93,13 +95,13 @@ func (m *Manager) Store(name string, fd int) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, again := m.kept.get(name); again {
-		m.letGo(name)
+	if _, again := m.stored.get(name); again {
+		m.release(name)
 	}
-	if err := m.send(keep+"\n"+nameKey+"="+name+"\n"+noPoll, fd); err != nil {
+	if err := m.send(storeLine+"\n"+nameKey+"="+name+"\n"+noPoll, fd); err != nil {
 		return fmt.Errorf("store descriptor %d: %w", fd, err)
 	}
-	m.kept.set(name, keptAs(fd, &st))
+	m.stored.set(name, asStored(fd, &st))
 	return nil
 }
 
@@ -111,7 +113,7 @@ func (m *Manager) Inherited(name string, fd int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept.set(name, keptAs(fd, &st))
+	m.stored.set(name, asStored(fd, &st))
 }
 
 // Discard removes what the manager has stored under name.
@@ -121,33 +123,33 @@ func (m *Manager) Discard(name string) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.letGo(name)
+	m.release(name)
 }
 
-// Forget removes name from the result of [Manager.Kept], for a descriptor that is closed here. The
-// manager's duplicate stays stored.
+// Forget removes name from the result of [Manager.Stored], for a descriptor that is closed here.
+// The manager's duplicate stays stored.
 func (m *Manager) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept.remove(name)
+	m.stored.remove(name)
 }
 
-func (m *Manager) letGo(name string) {
-	m.kept.remove(name)
-	m.send(letGo+"\n"+nameKey+"="+name, -1)
+func (m *Manager) release(name string) {
+	m.stored.remove(name)
+	m.send(removeLine+"\n"+nameKey+"="+name, -1)
 }
 
-// Kept returns the descriptors of this process that the manager has stored, without those that were
-// closed and reused since. Before Linux 6.9 two pidfds can't be told apart: a number stored under
-// two names is returned under the later one.
-func (m *Manager) Kept() map[string]int {
+// Stored returns the descriptors of this process that the manager has stored, without those that
+// were closed and reused since. Before Linux 6.9 two pidfds can't be distinguished: a number stored
+// under two names is returned under the later one.
+func (m *Manager) Stored() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	files := make(map[string]int, m.kept.len())
-	names := make(map[int32]string, m.kept.len())
-	for name, k := range m.kept.all() {
+	files := make(map[string]int, m.stored.len())
+	names := make(map[int32]string, m.stored.len())
+	for name, k := range m.stored.all() {
 		var st unix.Stat_t
-		if err := unix.Fstat(int(k.fd), &st); err == nil && keptAs(int(k.fd), &st) == k {
+		if err := unix.Fstat(int(k.fd), &st); err == nil && asStored(int(k.fd), &st) == k {
 			delete(files, names[k.fd])
 			files[name], names[k.fd] = int(k.fd), name
 		}
@@ -158,7 +160,7 @@ func (m *Manager) Kept() map[string]int {
 // Ready reports that the process is ready, or ready again after [Manager.Reloading].
 func (m *Manager) Ready(status string) {
 	m.Status(status)
-	m.Tell(daemon.SdNotifyReady)
+	m.Send(daemon.SdNotifyReady)
 }
 
 // Status sets the text that systemctl status shows. Of several texts in a short time only the last
@@ -173,17 +175,17 @@ func (m *Manager) Status(status string) {
 
 // Reloading reports that a reload has begun.
 func (m *Manager) Reloading() {
-	m.Tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	m.Send(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 }
 
 // Stopping reports that the process is ending.
-func (m *Manager) Stopping() { m.Tell(daemon.SdNotifyStopping) }
+func (m *Manager) Stopping() { m.Send(daemon.SdNotifyStopping) }
 
 // Watchdog sends a watchdog ping.
-func (m *Manager) Watchdog() { m.Tell(daemon.SdNotifyWatchdog) }
+func (m *Manager) Watchdog() { m.Send(daemon.SdNotifyWatchdog) }
 
-// Tell sends lines.
-func (m *Manager) Tell(lines string) {
+// Send sends lines.
+func (m *Manager) Send(lines string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.send(lines, -1)

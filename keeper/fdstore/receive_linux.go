@@ -112,12 +112,12 @@ func (s *Store) Put(name string, fd int) { s.files.set(name, int32(fd)) }
 
 // Take removes a descriptor from the store and returns it; -1 if there is none with that name.
 func (s *Store) Take(name string) (fd int) {
-	kept, ok := s.files.get(name)
+	stored, ok := s.files.get(name)
 	if !ok {
 		return -1
 	}
 	s.files.remove(name)
-	return int(kept)
+	return int(stored)
 }
 
 // Files returns all descriptors, by name. The store still owns them.
@@ -132,11 +132,11 @@ func (s *Store) Files() map[string]int {
 // Apply applies what a message says about descriptors, and closes those that are not stored.
 func (s *Store) Apply(m Message) {
 	name, _ := m.Value(nameKey)
-	if m.Has(letGo) && isName(name) {
+	if m.Has(removeLine) && isName(name) {
 		s.remove(name)
 	}
 	for _, fd := range m.Files {
-		if !m.Has(keep) || !isName(name) {
+		if !m.Has(storeLine) || !isName(name) {
 			unix.Close(fd)
 			continue
 		}

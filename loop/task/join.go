@@ -20,7 +20,7 @@ func (c *Task) Join(t *Task) error {
 func (t *Task) mustNotBelow(c *Task) {
 	for a := t; a != nil; a = a.parent {
 		if a == c {
-			panic("task: a task waits for the end of itself or of one above, which can't come before its own")
+			panic("task: a task waits for itself or an ancestor, which can't end before it")
 		}
 	}
 }

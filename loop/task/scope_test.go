@@ -13,7 +13,7 @@ import (
 )
 
 func TestScopeClose(t *testing.T) {
-	tell(t, []story{
+	runStories(t, []story{
 		{"ends its tasks at once, the newest first", func(r *rig, t *Task) error {
 			s := r.Root().Child()
 			s.Defer(func() { r.note("older") })
@@ -180,7 +180,7 @@ func TestPanicEndsTheTree(t *testing.T) {
 }
 
 func TestPanic(t *testing.T) {
-	tell(t, []story{
+	runStories(t, []story{
 		{"a parent recovers", func(r *rig, t *Task) error {
 			parent := t.Go(func(t *Task) (err error) {
 				defer func() { err = recover().(*Panic).Value.(error) }()
@@ -285,7 +285,7 @@ func TestGoexit(t *testing.T) {
 }
 
 func TestMisuse(t *testing.T) {
-	tell(t, []story{
+	runStories(t, []story{
 		{"from a callback", func(r *rig, t *Task) error {
 			var f Future[int]
 			r.Post(func() {
@@ -294,7 +294,7 @@ func TestMisuse(t *testing.T) {
 			})
 			_, err := f.Await(t)
 			return err
-		}, []string{"panic: task: Sleep called from outside of its task: only the function that the task runs may wait"}},
+		}, []string{"panic: task: Sleep called from outside of its task: only the task's own function may wait"}},
 		{"from another task", func(r *rig, t *Task) error {
 			return t.Go(func(*Task) error {
 				r.recovers(func() { _ = t.Shield(nil) })
@@ -303,21 +303,21 @@ func TestMisuse(t *testing.T) {
 				return nil
 			}).Join(t)
 		}, []string{
-			"panic: task: Shield called from outside of its task: only the function that the task runs may wait",
-			"panic: task: Timeout called from outside of its task: only the function that the task runs may wait",
-			"panic: task: Await called from outside of its task: only the function that the task runs may wait",
+			"panic: task: Shield called from outside of its task: only the task's own function may wait",
+			"panic: task: Timeout called from outside of its task: only the task's own function may wait",
+			"panic: task: Await called from outside of its task: only the task's own function may wait",
 		}},
 		{"after the end", func(r *rig, t *Task) error {
 			c := t.Go(func(*Task) error { return nil })
 			_ = c.Join(t)
 			r.recovers(func() { _ = c.Yield() })
 			return nil
-		}, []string{"panic: task: Yield called from outside of its task: only the function that the task runs may wait"}},
+		}, []string{"panic: task: Yield called from outside of its task: only the task's own function may wait"}},
 	})
 }
 
 func TestFuture(t *testing.T) {
-	tell(t, []story{
+	runStories(t, []story{
 		{"resolved once", func(r *rig, t *Task) error {
 			var f, g Future[int]
 			r.note("%v %v %v %v", f.Settled(), f.Resolve(1), f.Resolve(2), f.Reject(errors.New("no")))

@@ -56,8 +56,8 @@ type story struct {
 	want []string
 }
 
-// tell runs stories on each loop.
-func tell(t *testing.T, stories []story) {
+// runStories runs stories on each loop.
+func runStories(t *testing.T, stories []story) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
 			onEach(t, func(r *rig) {
@@ -84,7 +84,7 @@ func (r *rig) recovers(f func()) {
 const tick = 100 * time.Microsecond
 
 func TestTree(t *testing.T) {
-	tell(t, []story{
+	runStories(t, []story{
 		{"tasks start later and in order", func(r *rig, t *Task) error {
 			for i := range 3 {
 				t.Go(func(*Task) error { r.note("%d", i); return nil })
@@ -178,7 +178,7 @@ func TestTree(t *testing.T) {
 }
 
 func TestJoin(t *testing.T) {
-	tell(t, []story{
+	runStories(t, []story{
 		{"result and error", func(r *rig, t *Task) error {
 			quick := t.Go(func(t *Task) error { r.note("quick"); return fmt.Errorf("failed") })
 			slow := Start(t, func(t *Task) (int, error) {
@@ -215,7 +215,7 @@ func TestJoin(t *testing.T) {
 			})
 			return child.Join(t)
 		}, slices.Repeat([]string{
-			"panic: task: a task waits for the end of itself or of one above, which can't come before its own",
+			"panic: task: a task waits for itself or an ancestor, which can't end before it",
 		}, 3)},
 	})
 }
@@ -229,7 +229,7 @@ func TestGather(t *testing.T) {
 			return err
 		}
 	}
-	tell(t, []story{
+	runStories(t, []story{
 		{"all", func(r *rig, t *Task) error {
 			a := Start(t, func(t *Task) (string, error) { return "a", t.Sleep(2 * tick) })
 			b := Start(t, func(t *Task) (int, error) { return 2, t.Sleep(tick) })
@@ -280,7 +280,7 @@ func TestGather(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	tell(t, []story{
+	runStories(t, []story{
 		{"whatever a task waits for", func(r *rig, t *Task) error {
 			waits := map[string]func(*Task) error{
 				"Sleep": func(t *Task) error { return t.Sleep(time.Hour) },
@@ -362,7 +362,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	tell(t, []story{
+	runStories(t, []story{
 		{"over", func(r *rig, t *Task) error {
 			err := t.Timeout(tick, func() error {
 				defer func() { r.note("again: %v", t.Sleep(tick)) }()
@@ -408,7 +408,7 @@ func TestTimeout(t *testing.T) {
 }
 
 func TestShield(t *testing.T) {
-	tell(t, []story{
+	runStories(t, []story{
 		{"holds a cancel back", func(r *rig, t *Task) error {
 			c := t.Go(func(t *Task) error {
 				defer func() {

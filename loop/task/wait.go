@@ -127,7 +127,7 @@ func (t *Task) enter(call string) error {
 }
 
 func (t *Task) misused(call string) {
-	panic(fmt.Sprintf("task: %s called from outside of its task: only the function that the task runs may wait", call))
+	panic(fmt.Sprintf("task: %s called from outside of its task: only the task's own function may wait", call))
 }
 
 // suspend lets others run until t is woken. It returns an error if t was woken for another reason

@@ -68,7 +68,7 @@ func (f *files) newest() (cursor uint64) {
 			line, err := lines.next()
 			if err != nil {
 				if !errors.Is(err, io.EOF) {
-					f.log.Warn("earlier events not read to their end", "error", err)
+					f.log.Warn("earlier events not read completely", "error", err)
 				}
 				break
 			}
@@ -89,7 +89,7 @@ func (f *files) newest() (cursor uint64) {
 		file.Close()
 	}
 	if passedOver > 0 {
-		f.log.Warn("lines of the event log passed over: they are torn or no events", "lines", passedOver, "path", f.current)
+		f.log.Warn("damaged lines of the event log skipped", "lines", passedOver, "path", f.current)
 	}
 	return cursor
 }
@@ -148,11 +148,11 @@ func (f *files) report(lost int, err error) {
 	switch {
 	case err != nil:
 		if f.lost == 0 {
-			f.log.Warn("events are not recorded", "error", err)
+			f.log.Warn("events not recorded", "error", err)
 		}
 		f.lost += lost
 	case f.lost > 0:
-		f.log.Info("events are recorded again", "lost", f.lost)
+		f.log.Info("events recorded again", "lost", f.lost)
 		f.lost = 0
 	}
 }

@@ -164,7 +164,7 @@ func (l *Log) run() {
 
 		l.files.write(batch)
 		if dropped > 0 {
-			l.files.log.Warn("events are lost: the file system of the runtime directory is too slow", "lost", dropped)
+			l.files.log.Warn("events lost: the file system of the runtime directory is too slow", "lost", dropped)
 		}
 		clear(batch) // frees the strings
 		if batch = batch[:0]; cap(batch) > 256 {

@@ -71,7 +71,7 @@ func (r *reader) begin() bool {
 		return true
 	}
 	gap := Event{Kind: Gap, At: now(),
-		Reason: fmt.Sprintf("event %d is not known: the log was begun anew, its newest event is %d", r.last, newest)}
+		Reason: fmt.Sprintf("event %d is unknown: the log was begun anew, its newest event is %d", r.last, newest)}
 	r.last = 0
 	return r.yield(gap, nil)
 }
@@ -189,7 +189,8 @@ func (l *Log) Told() (map[string]Told, error) {
 			if _, ok := number(line); !ok {
 				continue
 			}
-			// Quotes within a value are escaped, so these are keys. The line need not be decoded.
+			// Quotes within a value are escaped, so these are keys. To decode the lines of two full
+			// files would add some 20 ms to a recovery.
 			start, exit := bytes.Contains(line, []byte(`"kind":"start"`)), bytes.Contains(line, []byte(`"kind":"exit"`))
 			if !start && !exit {
 				continue

@@ -244,7 +244,7 @@ func TestALostTailIsNoticed(t *testing.T) {
 	for n := range whole {
 		state := read(whole[:n])
 		if headed := bytes.Count(whole[:n], []byte("\n")) >= 2; headed && state.Lost != int64(len(whole)-n) || !headed && state.Lost != -1 {
-			t.Fatalf("cut to %d of %d bytes: %d bytes are told as lost", n, len(whole), state.Lost)
+			t.Fatalf("cut to %d of %d bytes: %d bytes are reported as lost", n, len(whole), state.Lost)
 		}
 	}
 	for _, more := range []string{"", `1234`, `12345678 {"k":"key1","v`} {
@@ -256,7 +256,7 @@ func TestALostTailIsNoticed(t *testing.T) {
 	j, state := mustOpen(t, dir)
 	defer j.Close(time.Minute)
 	if mustPut(t, j, "key0", 100); state.Lost != 0 {
-		t.Errorf("written anew: %d bytes are told as lost", state.Lost)
+		t.Errorf("written anew: %d bytes are reported as lost", state.Lost)
 	}
 	if content, err := os.ReadFile(path); err != nil || read(content).Lost != 0 {
 		t.Errorf("written anew and written to: lost, or %v", err)

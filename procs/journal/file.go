@@ -73,7 +73,7 @@ func openFile(dir, boot string, log *slog.Logger) (*file, *State, error) {
 	if old == nil {
 		return nil, nil, fmt.Errorf("write %s: %w", j.path, err)
 	}
-	log.Warn("journal not written anew: the old file is written on", "error", err)
+	log.Warn("journal not rewritten: the old file is continued", "error", err)
 	j.size, j.limit = folded.size, 2*max(minLimitBytes, folded.size)
 	j.leading = appendEnd(bytes.Clone(j.header), 0)
 	if err := folded.copyTo(io.Discard, old, state.see); err != nil {
@@ -183,7 +183,7 @@ func (j *file) compact() {
 		err = j.renew(folded, func([]byte) {})
 	}
 	if err != nil {
-		j.log.Warn("journal not compacted: it grows on", "error", err)
+		j.log.Warn("journal not compacted: it keeps growing", "error", err)
 		j.limit = 2 * j.size
 	}
 }

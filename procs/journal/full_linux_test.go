@@ -104,7 +104,7 @@ func TestFullDisk(t *testing.T) {
 		flush(j)
 	}
 	if got := strings.Count(log.String(), "journal not written"); got != 1 {
-		t.Errorf("the log is told %d times, want once:\n%s", got, log.String())
+		t.Errorf("it is logged %d times, want once:\n%s", got, log.String())
 	}
 	if state, err := Read(dir, boot); err != nil || state.Damaged != 0 {
 		t.Errorf("on a full disk: %v, %v", state, err)
@@ -154,7 +154,7 @@ func TestOpenOnAFullDiskGoesOnWithTheOldFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer j.Close(time.Minute)
-			if !strings.Contains(log.String(), "old file is written on") || len(state.Values) != 1 || !state.OtherBoot {
+			if !strings.Contains(log.String(), "old file is continued") || len(state.Values) != 1 || !state.OtherBoot {
 				t.Errorf("%d values, other boot: %v, log: %s", len(state.Values), state.OtherBoot, log.String())
 			}
 			if err := os.Remove(filler); err != nil {
@@ -207,7 +207,7 @@ func TestAJournalThatCannotBeCompactedGrowsOn(t *testing.T) {
 	}
 	equal(t, "without room for a new file", values(t, dir), want)
 	if got := strings.Count(log.String(), "not compacted"); got != 1 {
-		t.Errorf("the log is told %d times, want once:\n%s", got, log.String())
+		t.Errorf("it is logged %d times, want once:\n%s", got, log.String())
 	}
 	if _, err := os.Stat(filepath.Join(dir, newName)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the new file is left behind: %v", err)

@@ -90,7 +90,7 @@ func Open(dir, boot string, log *slog.Logger) (*Journal, *State, error) {
 		log.Warn("the end of the journal is missing", "bytes", state.Lost, "path", file.path)
 	}
 	if state.Damaged > 0 {
-		log.Warn("lines of the journal passed over: they are damaged", "lines", state.Damaged, "path", file.path)
+		log.Warn("damaged lines of the journal skipped", "lines", state.Damaged, "path", file.path)
 	}
 	j := &Journal{log: log, ended: make(chan struct{}), file: file, places: map[string]int{}}
 	j.more.L = &j.mu
@@ -128,7 +128,7 @@ func (j *Journal) Put(key string, value any) error {
 	batch := j.take()
 	j.mu.Unlock()
 	rest, err := j.writeAll(batch, line)
-	j.tell(len(batch), err)
+	j.logOutcome(len(batch), err)
 	if newer.key != "" {
 		rest = append(rest, newer)
 	}
@@ -285,7 +285,7 @@ func (j *Journal) writeQueue() {
 	rest, err := j.writeAll(batch, nil)
 	j.tidy(rested || err != nil)
 	closed := j.giveBack(rest, false)
-	j.tell(len(batch), err)
+	j.logOutcome(len(batch), err)
 	j.io.Unlock()
 
 	if err != nil && !closed {
@@ -340,13 +340,13 @@ func (j *Journal) giveBack(rest []entry, look bool) (closed bool) {
 	return j.closed
 }
 
-// tell logs when writing n entries has failed, and when it succeeds again. io is held.
-func (j *Journal) tell(n int, err error) {
+// logOutcome logs when writing n entries has failed, and when it succeeds again. io is held.
+func (j *Journal) logOutcome(n int, err error) {
 	switch {
 	case n == 0:
 		return
 	case err != nil && !j.failed:
-		j.log.Warn("journal not written: if superd is killed now, the next one will not know the latest states; tried again each second",
+		j.log.Warn("journal not written: a crash now would lose the latest states; retried each second",
 			"error", err)
 	case err == nil && j.failed:
 		j.log.Info("journal is written again")

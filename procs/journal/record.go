@@ -95,10 +95,10 @@ func appendHeader(b []byte, h header) ([]byte, error) {
 func seal(b []byte, start, most int) ([]byte, error) {
 	line := b[start:]
 	if len(line) >= most {
-		return b[:start], fmt.Errorf("the record has %d bytes, allowed are %d", len(line), most)
+		return b[:start], fmt.Errorf("the record has %d bytes, more than %d", len(line), most)
 	}
 	if bytes.IndexByte(line, '\n') >= 0 {
-		return b[:start], errors.New("its AppendJSON gives more than one line")
+		return b[:start], errors.New("its AppendJSON returned more than one line")
 	}
 	putSum(line, line[sumBytes:])
 	return append(b, '\n'), nil

@@ -38,7 +38,7 @@ func (e *VersionError) Error() string {
 	if e.Writer.Version != "" {
 		by += " (" + e.Writer.Version + ")"
 	}
-	return fmt.Sprintf("read %s: %s has written it, in format %d where this one knows %d: start that one, or stop the programs and remove the file",
+	return fmt.Sprintf("read %s: written by %s in format %d, this superd knows %d: start that superd, or stop the programs and remove the file",
 		e.Path, by, e.Format, format)
 }
 

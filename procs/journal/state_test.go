@@ -24,7 +24,7 @@ func TestANewerFormatIsRefused(t *testing.T) {
 	_, _, openErr := Open(dir, boot, nil)
 	for _, err := range []error{readErr, openErr} {
 		newer, ok := errors.AsType[*VersionError](err)
-		if !ok || newer.Format != format+1 || newer.Writer.Pid != 7 || !strings.Contains(err.Error(), path+": a newer superd (v9.9.9)") {
+		if !ok || newer.Format != format+1 || newer.Writer.Pid != 7 || !strings.Contains(err.Error(), path+": written by a newer superd (v9.9.9)") {
 			t.Errorf("error = %v", err)
 		}
 	}

@@ -49,7 +49,7 @@ const (
 func Parse(datagram []byte) (m Message, err error) {
 	datagram = bytes.TrimSuffix(datagram, []byte{0})
 	if bytes.IndexByte(datagram, 0) >= 0 {
-		return Message{}, fmt.Errorf("parse message: it has a NUL in it")
+		return Message{}, fmt.Errorf("parse message: it contains a NUL byte")
 	}
 	seen := make(map[string]bool)
 	for line := range strings.SplitSeq(string(datagram), "\n") {

@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 		{"not 1", "READY=0\nSTOPPING=yes\nRELOADING=1 ", Message{}, ""},
 		{"nothing", "", Message{}, ""},
 		{"a NUL at the end", "READY=1\x00", Message{Ready: true}, ""},
-		{"a NUL within", "READY=1\x00\nSTOPPING=1", Message{}, "parse message: it has a NUL in it"},
+		{"a NUL within", "READY=1\x00\nSTOPPING=1", Message{}, "parse message: it contains a NUL byte"},
 		{"init", "MAINPID=1", Message{}, `parse message: "1" is not a value of MAINPID`},
 		{"a negative pid", "READY=1\nMAINPID=-5", Message{Ready: true}, `parse message: "-5" is not a value of MAINPID`},
 		{"no pid", "MAINPID=0x10", Message{}, `parse message: "0x10" is not a value of MAINPID`},

@@ -280,9 +280,9 @@ func (r *Receiver) takeOne() (passed []int, hold, more bool) {
 	sender, passed := parseControl(control[:controlBytes])
 	switch {
 	case sender.Pid <= 0:
-		r.refuse(sender, errors.New("refuse message: its sender is not of this pid namespace"))
+		r.refuse(sender, errors.New("refuse message: its sender is in another PID namespace"))
 	case !r.handler.Accept(sender):
-		r.refuse(sender, errStranger)
+		r.refuse(sender, errForeignSender)
 	case flags&unix.MSG_TRUNC != 0:
 		r.refuse(sender, fmt.Errorf("refuse message: it has more than %d bytes", maxMessage))
 	default:
@@ -298,7 +298,7 @@ func (r *Receiver) takeOne() (passed []int, hold, more bool) {
 	return passed, hold, true
 }
 
-var errStranger = errors.New("refuse message: its sender is none of the program's")
+var errForeignSender = errors.New("refuse message: its sender does not belong to the program")
 
 func (r *Receiver) refuse(s Sender, err error) {
 	now := r.scope.Loop().Now()
@@ -306,20 +306,20 @@ func (r *Receiver) refuse(s Sender, err error) {
 		return
 	}
 	r.quietUntil = now + refusedPause
-	if errors.Is(err, errStranger) {
-		err = strangerError(s.Pid)
+	if errors.Is(err, errForeignSender) {
+		err = foreignSenderError(s.Pid)
 	}
 	r.handler.Refused(s, err)
 }
 
-// strangerError returns the reason why a message of that process was refused.
-func strangerError(pid int) error {
+// foreignSenderError returns the reason why a message of that process was refused.
+func foreignSenderError(pid int) error {
 	if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-		return fmt.Errorf("refuse message: process %d has ended, and whose it was can't be told: "+
-			"who tells something and ends must wait until it is taken "+
+		return fmt.Errorf("refuse message: process %d has ended and can't be attributed: "+
+			"a sender must not end before its message is received "+
 			"(BARRIER=1; systemd-notify without --no-block)", pid)
 	}
-	return fmt.Errorf("refuse message: process %d is none of the program's", pid)
+	return fmt.Errorf("refuse message: process %d does not belong to the program", pid)
 }
 
 func recvmsg(fd int, p, control []byte, how int) (n, controlBytes, flags int, err error) {

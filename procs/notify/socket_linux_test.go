@@ -46,7 +46,7 @@ type rig struct {
 	*loop.Loop
 	scope *loop.Scope
 	path  string
-	heard []string
+	got   []string
 	turns []uint64 // turns of the messages
 }
 
@@ -67,14 +67,14 @@ func (r *rig) receive() int {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.hear(fd)
+	r.receiveFrom(fd)
 	return fd
 }
 
-func (r *rig) hear(fd int) {
+func (r *rig) receiveFrom(fd int) {
 	r.Helper()
 	note := func(text string) {
-		r.heard = append(r.heard, text)
+		r.got = append(r.got, text)
 		r.turns = append(r.turns, r.Turns())
 		if strings.HasSuffix(text, "last") {
 			r.Stop()
@@ -106,7 +106,7 @@ func (r *rig) send(text string, fds ...int) {
 func (r *rig) run() {
 	r.Helper()
 	r.Root().After(patience, func() {
-		r.Errorf("no end; heard %q", r.heard)
+		r.Errorf("no end; heard %q", r.got)
 		r.Stop()
 	})
 	if err := r.Run(); err != nil {
@@ -116,8 +116,8 @@ func (r *rig) run() {
 
 func (r *rig) expect(want ...string) {
 	r.Helper()
-	if !slices.Equal(r.heard, want) {
-		r.Errorf("heard\n%q, want\n%q", r.heard, want)
+	if !slices.Equal(r.got, want) {
+		r.Errorf("heard\n%q, want\n%q", r.got, want)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestForeignSender(t *testing.T) {
 	}
 	r.send("STATUS=last")
 	r.run()
-	r.expect("refuse message: process PID has ended, and whose it was can't be told: who tells something and ends must wait until it is taken (BARRIER=1; systemd-notify without --no-block)", "last")
+	r.expect("refuse message: process PID has ended and can't be attributed: a sender must not end before its message is received (BARRIER=1; systemd-notify without --no-block)", "last")
 }
 
 // TestBarrier passes descriptors: they are closed, in order.
@@ -177,14 +177,14 @@ func TestBarrier(t *testing.T) {
 	r.send("STATUS=after")
 	unix.Close(p[1])
 	if _, err := r.scope.OnHangup(p[0], func() {
-		r.heard = append(r.heard, "hangup")
+		r.got = append(r.got, "hangup")
 		r.Stop()
 	}); err != nil {
 		t.Fatal(err)
 	}
 	r.run()
-	if !slices.Equal(r.heard[:3], []string{"before", "barrier", "more"}) || !slices.Contains(r.heard, "hangup") {
-		t.Errorf("heard %q", r.heard)
+	if !slices.Equal(r.got[:3], []string{"before", "barrier", "more"}) || !slices.Contains(r.got, "hangup") {
+		t.Errorf("heard %q", r.got)
 	}
 }
 
@@ -239,8 +239,8 @@ func TestFlood(t *testing.T) {
 	if err := <-failed; err != nil {
 		t.Fatal(err)
 	}
-	if len(r.heard) != messages+1 {
-		t.Errorf("heard %d messages of %d", len(r.heard), messages+1)
+	if len(r.got) != messages+1 {
+		t.Errorf("heard %d messages of %d", len(r.got), messages+1)
 	}
 	inTurn := map[uint64]int{}
 	for _, turn := range r.turns {
@@ -267,7 +267,7 @@ func TestNextSuperd(t *testing.T) {
 	first.send("STATUS=last")
 
 	second := newRig(t)
-	second.hear(kept)
+	second.receiveFrom(kept)
 	second.run()
 	second.expect("meanwhile", "last")
 
@@ -292,19 +292,19 @@ func TestWhenTaken(t *testing.T) {
 	var settle func()
 	receiver, err := Receive(r.scope, fd, Handler{
 		Accept:  func(Sender) bool { return true },
-		Message: func(_ Sender, m Message) bool { r.heard = append(r.heard, m.Status); return m.Status == "held" },
+		Message: func(_ Sender, m Message) bool { r.got = append(r.got, m.Status); return m.Status == "held" },
 		Settled: func(done func()) { settle = done },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tell := func(text string) func() { return func() { r.heard = append(r.heard, text) } }
-	receiver.WhenTaken(tell("nothing is there"))
+	add := func(text string) func() { return func() { r.got = append(r.got, text) } }
+	receiver.WhenTaken(add("nothing is there"))
 	r.send("STATUS=held")
-	receiver.WhenTaken(tell("all is taken"))
+	receiver.WhenTaken(add("all is taken"))
 	r.send("STATUS=behind it")
-	r.Root().After(2*takePatience, func() { tell("settled")(); settle() })
-	r.Root().After(3*takePatience, func() { receiver.WhenTaken(tell("nothing is there")); r.Stop() })
+	r.Root().After(2*takePatience, func() { add("settled")(); settle() })
+	r.Root().After(3*takePatience, func() { receiver.WhenTaken(add("nothing is there")); r.Stop() })
 	r.run()
 	r.expect("nothing is there", "held", "settled", "behind it", "all is taken", "nothing is there")
 }

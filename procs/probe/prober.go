@@ -161,7 +161,7 @@ func (b *Probe) due() {
 		// The next one would hang as well.
 		at := b.prober.loop.Now()
 		b.next(at)
-		b.report(Result{Outcome: Failed, At: at, Reason: fmt.Sprintf("the check before has not ended for %s", (at - b.overtime.at).Round(time.Second))})
+		b.report(Result{Outcome: Failed, At: at, Reason: fmt.Sprintf("the previous check has been running for %s", (at - b.overtime.at).Round(time.Second))})
 		return
 	}
 	switch {
@@ -223,7 +223,7 @@ func (b *Probe) timedOut(c *check) {
 	b.settle(c, err)
 }
 
-var errNoTurn = errors.New("its turn did not come")
+var errNoTurn = errors.New("not begun")
 
 // settle frees the place of the check for the next one and reports the result.
 func (b *Probe) settle(c *check, err error) {
@@ -233,7 +233,7 @@ func (b *Probe) settle(c *check, err error) {
 	slept := l.Boot() - c.boot - r.Took
 	switch _, uncounted := errors.AsType[Uncounted](err); {
 	case slept > slack:
-		r.Outcome, r.Reason = Void, "the machine slept meanwhile"
+		r.Outcome, r.Reason = Void, "the machine slept"
 	case uncounted:
 		r.Outcome = Void
 	case err != nil:

@@ -75,14 +75,14 @@ func TestResults(t *testing.T) {
 		{"it answers", target{takes: 20 * time.Millisecond}, nil, "passed 20ms "},
 		{"it refuses", target{answer: func(int) error { return refused }}, nil, "failed 0s " + refused.Error()},
 		{"it hangs", target{takes: time.Hour}, nil, "failed 2s no answer within 2s"},
-		{"it has no turn", target{takes: time.Hour, queued: true}, nil, "void 2s its turn did not come within 2s"},
+		{"it has no turn", target{takes: time.Hour, queued: true}, nil, "void 2s not begun within 2s"},
 		{"superd lacks something", target{answer: func(int) error { return Uncounted{errors.New("too many open files")} }}, nil, "void 0s too many open files"},
 		{"terminal escapes", target{answer: func(int) error { return errors.New("HTTP 500: \x1b]0;x\a" + strings.Repeat("y", 500)) }}, nil,
 			"failed 0s " + `HTTP 500: \x1b]0;x\x07` + strings.Repeat("y", 177) + "…"},
 		{"the machine sleeps and it hangs then", target{takes: time.Hour}, func(b *bench) { b.Root().After(time.Second, func() { b.Sleep(time.Hour) }) },
-			"void 2s the machine slept meanwhile"},
+			"void 2s the machine slept"},
 		{"the machine sleeps and it answers then", target{takes: time.Second}, func(b *bench) { b.Root().After(time.Millisecond, func() { b.Sleep(time.Hour) }) },
-			"void 1s the machine slept meanwhile"},
+			"void 1s the machine slept"},
 		{"the clock is set", target{takes: time.Second}, func(b *bench) { b.Root().After(time.Millisecond, func() { b.StepWall(time.Hour) }) }, "passed 1s "},
 	}
 	for _, tt := range tests {
@@ -185,7 +185,7 @@ func TestHangingProbe(t *testing.T) {
 	b.prober.Start(b.Root().Child(), fine, Options{Interval: 10 * time.Second, Timeout: 2 * time.Second}, b.results(&good))
 	for len(hanging.began) < 2 && b.Step() {
 	}
-	if n := len(stuck); n < 4 || stuck[0] != "failed 2s no answer within 2s" || !strings.HasPrefix(stuck[1], "failed 0s the check before has not ended for ") {
+	if n := len(stuck); n < 4 || stuck[0] != "failed 2s no answer within 2s" || !strings.HasPrefix(stuck[1], "failed 0s the previous check has been running for ") {
 		t.Errorf("%d results of the one that hangs: %q", n, stuck)
 	}
 	if at := hanging.began[1]; at < 37*time.Second || b.most != 2 {

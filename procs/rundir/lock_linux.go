@@ -36,7 +36,7 @@ func (e *BusyError) Error() string {
 	}
 	if e.Between {
 		return fmt.Sprintf("lock runtime directory %s: the supervisor there has ended, and its keeper "+
-			"(pid %d) is about to start the next one: leave it to that, or end it by `kill %d`, or "+
+			"(pid %d) is about to start another: wait for that, end the keeper with `kill %d`, or "+
 			"choose another directory with --runtime-dir", e.Path, e.Pid, e.Pid)
 	}
 	return fmt.Sprintf("lock runtime directory %s: %s runs there; stop it with `superd ctl "+

@@ -76,10 +76,10 @@ func Open(path string, keeper int, resumed bool, log *slog.Logger) (*Dir, error)
 	}
 	if who := opened.Exposed(); who != "" && os.Geteuid() == 0 {
 		if !resumed {
-			return nil, fmt.Errorf("open runtime directory %s: %s, and so replace what superd opens "+
-				"there as root: run chmod go-w, or %s", path, who, remedy)
+			return nil, fmt.Errorf("open runtime directory %s: %s, and could replace files that superd "+
+				"opens as root: run chmod go-w, or %s", path, who, remedy)
 		}
-		log.Warn("others may replace what superd opens as root in its runtime directory",
+		log.Warn("other users may replace files that superd opens as root in its runtime directory",
 			"path", path, "because", who)
 	}
 	// The path is compared with the one in the environment tags of processes: it must be unique.
@@ -120,7 +120,7 @@ func checkOwner(path, remedy string) error {
 		return fmt.Errorf("open runtime directory %s: it is a symbolic link of user %d; %s",
 			path, stat.Uid, remedy)
 	case stat.Mode&unix.S_IFMT == unix.S_IFDIR && stat.Uid != uint32(uid):
-		return fmt.Errorf("open runtime directory %s: it belongs to user %d, not to us (%d); %s",
+		return fmt.Errorf("open runtime directory %s: it belongs to user %d, not to superd's user %d; %s",
 			path, stat.Uid, uid, remedy)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"superd/internal/procfs"
+	"superd/internal/syscalls"
 )
 
 // A superd locks turnFile while it examines the lock file and may replace it. The turn file stays
@@ -91,11 +92,7 @@ func tryLock(path string) (f *os.File, locked bool, err error) {
 
 // flock locks an open file unless another process has. The error is unix.EWOULDBLOCK then.
 func flock(f *os.File) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
-			return err
-		}
-	}
+	return syscalls.Retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 }
 
 // openLock opens a file to be locked. Only its owner may open it: any process that has it open

@@ -115,7 +115,7 @@ requires = ["deaf"]
 	if took := time.Since(begin); took < 4*time.Second {
 		t.Errorf("superd ended after %v, before the stop time-out of the deaf program", took)
 	}
-	for _, want := range []string{"goodbye", "stop time-out, killing"} {
+	for _, want := range []string{"goodbye", "stop_timeout is over, killing"} {
 		if !strings.Contains(b.log(), want) {
 			t.Errorf("the output of the container lacks %q:\n%s", want, b.log())
 		}

@@ -55,7 +55,7 @@ func (s *Site) DeadMount(name string) (dir string, waitAsked func(count int), re
 	}()
 	waitAsked = func(count int) {
 		s.T.Helper()
-		Until(s.T, fmt.Sprintf("%d wait for files in %s", count, dir), func() bool { return asked.Load() >= int64(count) })
+		Until(s.T, fmt.Sprintf("%d processes wait for files in %s", count, dir), func() bool { return asked.Load() >= int64(count) })
 	}
 	release = sync.OnceFunc(func() {
 		unmount()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +27,8 @@ const Deadline = 90 * time.Second
 // Main is the TestMain of a package of tests. It runs the child that the process was started as, or
 // the tests with superd and child on PATH.
 //
-// It builds superd afresh, static as users get it, with the build tags. SUPERD_BINARY names another
-// binary to test.
+// It builds superd afresh, static as users get it, with the build tags and those of the tests
+// themselves. SUPERD_BINARY names another binary to test.
 func Main(m *testing.M, tags ...string) {
 	if filepath.Base(os.Args[0]) == child.Name {
 		os.Exit(child.Main(os.Args[1:]))
@@ -74,7 +75,19 @@ func install(path string, tags []string) error {
 		}
 		return os.Symlink(given, path)
 	}
-	return build(path, "-tags", strings.Join(tags, ","))
+	return build(path, "-tags", strings.Join(append(ownTags(), tags...), ","))
+}
+
+// ownTags returns the build tags of the tests.
+func ownTags() []string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-tags" {
+				return strings.Split(s.Value, ",")
+			}
+		}
+	}
+	return nil
 }
 
 // build builds superd, with more flags for go build.

@@ -127,7 +127,7 @@ func (d *Superd) Insist(sig syscall.Signal) int {
 				d.T.Fatalf("send superd %v: %v", sig, err)
 			}
 		case <-timeout:
-			d.T.Fatalf("superd has not ended though it got %v again and again", sig)
+			d.T.Fatalf("superd did not end after repeated %v", sig)
 		}
 	}
 	return d.Exit()

@@ -3,7 +3,6 @@
 package house
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -12,10 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"superd/tests/golden"
 	"superd/tests/table"
 )
-
-var update = flag.Bool("update", false, "draw the picture in docs/architecture.md anew")
 
 const (
 	module = "superd/"
@@ -25,36 +23,44 @@ const (
 // allowed has for each package of superd itself the packages of superd that it may import. An
 // import that is missing here is a mistake in the code, or a decision to be made here.
 //
-// Imports still to go: procs contains its Linux adapter, and imports what only that needs. Once the
-// adapter is procs/linux, that imports internal/execshim, mounts, passwd, privilege and procfs, and
-// procs does not; only cmd/superd imports procs/linux. doctor then imports procs/linux/cgroup
-// instead of procs.
+// Only cmd/superd imports procs/linux: procs knows the system as procs/host.
 var allowed = map[string]string{
 	"cmd/superd": `config control control/server doctor internal/escape internal/execshim
-		internal/failpoint internal/gcpacer internal/procfs internal/terminal internal/threads keeper logs loop pidfd
-		procs procs/eventlog procs/journal procs/rundir signals`,
-	"control/server": "config control internal/escape internal/procfs logs procs procs/eventlog procs/probe",
-	"control":        "config",
-	"doctor":         "internal/privilege pidfd procs",
-	"procs": `config config/document internal/execshim internal/failpoint internal/mounts
-		internal/passwd internal/privilege internal/procfs logs loop loop/task
-		pidfd procs/eventlog procs/journal procs/notify procs/probe procs/schedule`,
-	"procs/eventlog":  "internal/escape",
-	"procs/journal":   "internal/failpoint",
-	"procs/notify":    "internal/terminal loop",
-	"procs/probe":     "internal/terminal loop",
-	"procs/rundir":    "internal/procfs internal/safepath procs/eventlog procs/journal",
-	"procs/schedule":  "config loop",
-	"keeper":          "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
-	"keeper/fdstore":  "",
-	"config":          "config/document internal/passwd internal/privilege",
-	"config/document": "internal/safepath",
+		internal/failpoint internal/gcpacer internal/procfs internal/terminal
+		internal/threads keeper logs loop pidfd procs procs/eventlog procs/host
+		procs/journal procs/linux procs/linux/cgroup procs/rundir signals`,
+	"control/server": `config control internal/escape internal/procfs logs procs procs/eventlog procs/host
+		procs/probe`,
+	"control": "config",
+	"doctor":  "internal/privilege pidfd procs/linux/cgroup",
+	"procs": `config internal/workers logs loop loop/task pidfd procs/eventlog procs/host
+		procs/journal procs/notify procs/probe procs/schedule`,
+	"procs/host": "config logs loop pidfd procs/notify procs/probe",
+	"procs/linux": `config config/document internal/execshim internal/failpoint internal/mounts
+		internal/passwd internal/privilege internal/procfs internal/syscalls
+		internal/workers logs loop pidfd procs/host procs/linux/cgroup procs/linux/proctree
+		procs/notify procs/probe`,
+	"procs/linux/cgroup": `config internal/mounts internal/procfs internal/syscalls internal/workers pidfd
+		procs/host procs/linux/proctree`,
+	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
+	"procs/linux/linuxtest": "config internal/procfs loop pidfd procs/host",
+	"procs/eventlog":        "internal/escape",
+	"procs/journal":         "internal/failpoint",
+	"procs/notify":          "internal/terminal loop",
+	"procs/probe":           "internal/terminal loop",
+	"procs/rundir":          "internal/procfs internal/safepath internal/syscalls procs/eventlog procs/journal",
+	"procs/schedule":        "config loop",
+	"keeper":                "internal/gcpacer internal/procfs keeper/fdstore loop pidfd signals",
+	"keeper/fdstore":        "",
+	"config":                "config/document internal/passwd internal/privilege",
+	"config/document":       "internal/safepath",
 	"logs": `internal/escape internal/failpoint internal/mounts internal/passwd internal/safepath
-		internal/terminal loop`,
+		internal/syscalls internal/terminal loop`,
 	"signals":            "loop",
-	"loop":               "",
+	"loop":               "internal/syscalls",
 	"loop/task":          "loop",
-	"pidfd":              "",
+	"pidfd":              "pidfd/vfork",
+	"pidfd/vfork":        "",
 	"internal/escape":    "",
 	"internal/execshim":  "",
 	"internal/failpoint": "",
@@ -62,10 +68,12 @@ var allowed = map[string]string{
 	"internal/mounts":    "",
 	"internal/passwd":    "",
 	"internal/privilege": "",
-	"internal/procfs":    "pidfd",
-	"internal/safepath":  "",
+	"internal/procfs":    "internal/syscalls pidfd",
+	"internal/safepath":  "internal/syscalls",
+	"internal/syscalls":  "",
 	"internal/terminal":  "internal/escape",
-	"internal/threads":   "internal/privilege",
+	"internal/threads":   "internal/privilege internal/syscalls",
+	"internal/workers":   "",
 }
 
 // imports returns what each package of superd itself imports of superd, on Linux, without tests.
@@ -126,7 +134,7 @@ func TestImports(t *testing.T) {
 // TestPicture: the picture in the documentation shows the imports as they are.
 func TestPicture(t *testing.T) {
 	picture := "```mermaid\n" + draw(imports(t)) + "```\n"
-	if *update {
+	if golden.Update() {
 		if err := table.Replace(page, "imports", picture); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +150,7 @@ func TestPicture(t *testing.T) {
 }
 
 // draw returns a Mermaid graph of the imports. It leaves out the packages below internal/, which
-// many import, and each arrow that others imply.
+// many import, helpers of tests, and each arrow that others imply.
 func draw(found map[string][]string) string {
 	var reaches func(from, to string, direct bool) bool
 	reaches = func(from, to string, direct bool) bool {
@@ -153,7 +161,9 @@ func draw(found map[string][]string) string {
 		}
 		return false
 	}
-	shown := func(name string) bool { return !strings.HasPrefix(name, "internal/") }
+	shown := func(name string) bool {
+		return !strings.HasPrefix(name, "internal/") && !strings.HasSuffix(name, "test")
+	}
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
 	node := strings.NewReplacer("/", "_")

@@ -102,7 +102,7 @@ bash -c 'echo $$ >/sys/fs/cgroup/mixed/cgroup.procs; exec superd run -c /etc/sup
 superd=$!
 until_true "quiet runs" is quiet state running
 superd ctl start spin >/dev/null 2>&1 && fail "spin runs without its limit"
-reason_of spin | grep -F "no cgroup v2 controller cpu here: other processes live in superd's cgroup /mixed" >/dev/null || fail "spin: $(reason_of spin)"
+reason_of spin | grep -F "no cgroup v2 controller cpu here: superd's cgroup /mixed has other processes" >/dev/null || fail "spin: $(reason_of spin)"
 is spin state failed || fail "spin is $(field spin state)"
 ok "refused: $(reason_of spin)"
 kill %1

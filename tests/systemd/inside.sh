@@ -137,7 +137,7 @@ ok "systemctl restart leaves the programs alone"
 
 main=$(property MainPID)
 systemctl reload "$unit" || fail "reload after a restart"
-superd ctl upgrade >/tmp/upgrade && grep -q "no way back" /tmp/upgrade || fail "ctl upgrade: $(cat /tmp/upgrade)"
+superd ctl upgrade >/tmp/upgrade && grep -q "not reverted" /tmp/upgrade || fail "ctl upgrade: $(cat /tmp/upgrade)"
 is MainPID "$main" && is ActiveState active || fail "after an upgrade: $(property MainPID), $(property ActiveState)"
 same "an upgrade"
 ok "superd ctl upgrade keeps pid and programs"

@@ -1,5 +1,0 @@
-//go:build !race
-
-package pidfd
-
-const raceDetector = false

@@ -1,0 +1,142 @@
+//go:build (amd64 || arm64 || riscv64) && !superd_forkexec
+
+package vfork
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// closeRangeUnshare is CLOSE_RANGE_UNSHARE. Source: close_range(2).
+const closeRangeUnshare = 2
+
+// childMain runs the child up to its exec or exit. It never returns. The compiler must not know
+// that: it might let variables of clone, which the parent needs, share memory with arguments of the
+// child.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (s *Spec) childMain() {
+	status := uintptr(0)
+	if s.path != nil {
+		s.Errno = s.child()
+		status = 127
+	}
+	for {
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, status, 0, 0)
+	}
+}
+
+// child executes the program. It returns only on failure.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (s *Spec) child() (errno syscall.Errno) {
+	syscall.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&s.Born)), 0)
+	if _, _, errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	if s.args.flags&unix.CLONE_CLEAR_SIGHAND == 0 {
+		afterForkInChild()
+	}
+	if _, _, errno = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&s.mask)), 0, sigsetBytes, 0, 0); errno != 0 {
+		return errno
+	}
+	if s.CloseFrom != 0 {
+		if _, _, errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, s.CloseFrom, 1<<32-1, closeRangeUnshare); errno != 0 {
+			return errno
+		}
+		s.Apart = 1
+		for _, r := range s.Leaves {
+			syscall.RawSyscall(unix.SYS_CLOSE_RANGE, r[0], r[1], 0)
+		}
+	}
+	if c := s.Credential; c != nil {
+		if !c.NoSetGroups {
+			if _, _, errno = syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(c.Groups)), uintptr(unsafe.Pointer(s.groups)), 0); errno != 0 {
+				return errno
+			}
+		}
+		if _, _, errno = syscall.RawSyscall(unix.SYS_SETGID, uintptr(c.Gid), 0, 0); errno != 0 {
+			return errno
+		}
+		if _, _, errno = syscall.RawSyscall(unix.SYS_SETUID, uintptr(c.Uid), 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	if s.dir != nil {
+		if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(s.dir)), 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	if errno = s.place(); errno != 0 {
+		return errno
+	}
+	s.makeRoom()
+	if s.OpenFiles != nil {
+		if _, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(s.OpenFiles)), 0, 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(s.path)), uintptr(unsafe.Pointer(s.argv)), uintptr(unsafe.Pointer(s.envv)))
+	return errno
+}
+
+// makeRoom enlarges the descriptor table, which is fast while only one thread has it. The exec
+// closes the descriptor opened for that.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (s *Spec) makeRoom() {
+	for i := 0; i < len(s.Files) && s.Room > 0; i++ {
+		if s.Files[i] >= 0 {
+			// An error is harmless.
+			syscall.RawSyscall(unix.SYS_FCNTL, uintptr(i), unix.F_DUPFD_CLOEXEC, uintptr(s.Room-1))
+			return
+		}
+	}
+}
+
+// place moves each of the files to its number.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func (s *Spec) place() syscall.Errno {
+	if s.Held >= 0 && s.Held < len(s.Files) {
+		if _, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, uintptr(s.Held), unix.F_DUPFD_CLOEXEC, uintptr(len(s.Files))); errno != 0 {
+			return errno
+		}
+	}
+	// First move files out of the way whose numbers others need: above all of them.
+	for i := 0; i < len(s.Files); i++ {
+		if fd := s.Files[i]; fd >= 0 && fd < i {
+			moved, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_DUPFD_CLOEXEC, uintptr(len(s.Files)))
+			if errno != 0 {
+				return errno
+			}
+			s.Files[i] = int(moved)
+		}
+	}
+	for i := 0; i < len(s.Files); i++ {
+		var errno syscall.Errno
+		switch fd := s.Files[i]; {
+		case fd < 0:
+			syscall.RawSyscall(unix.SYS_CLOSE, uintptr(i), 0, 0)
+		case fd == i:
+			_, _, errno = syscall.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0)
+		default:
+			_, _, errno = syscall.RawSyscall(unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
+		}
+		if errno != 0 {
+			return errno
+		}
+	}
+	return 0
+}

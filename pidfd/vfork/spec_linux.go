@@ -1,0 +1,112 @@
+//go:build (amd64 || arm64 || riscv64) && !superd_forkexec
+
+package vfork
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Spec is all that a child needs between fork and exec, and what the child leaves there. The
+// child must not allocate, lock or grow its stack, so nothing here needs a lookup. A Spec may be
+// used again after Reset.
+//
+// Without a program the child exits at once with status 0, and its end sends no signal.
+type Spec struct {
+	Files []int // become 0, 1, 2…; -1 leaves a number closed
+	// Descriptor that it keeps until its exec, close-on-exec; -1: none
+	Held int
+	// It gets copies of the descriptors below this number only; 0: of all
+	CloseFrom  uintptr
+	Leaves     [][2]uintptr // ranges that it closes, from and to
+	Room       int          // least number of entries of its descriptor table
+	OpenFiles  *unix.Rlimit
+	Credential *syscall.Credential
+	Cgroup     int // descriptor of the cgroup in which it starts; -1: the parent's
+
+	// Here the kernel writes the child's pidfd before it exists, and its pid before its first
+	// instruction. Pid is needed for a program only.
+	PidFD, Pid *int32
+
+	Apart uint32        // becomes 1 once the child has its own descriptor table
+	Born  unix.Timespec // CLOCK_BOOTTIME as first read by the child; 0 if that failed
+	Errno syscall.Errno // why the child has not executed its program; 0: it has
+
+	path, dir  *byte
+	argv, envv **byte
+	groups     *uint32
+	text       []byte  // what the pointers point into
+	pointers   []*byte // of argv and envv, each list with a final nil
+	mask       uint64  // signals blocked in the child: those of the thread that forks
+	args       cloneArgs
+}
+
+// maxText is the largest text, in bytes, that a Spec keeps: few programs have an environment as
+// large.
+const maxText = 32 << 10
+
+// Reset makes s a Spec without a program, files, or rights of its own. It keeps memory for reuse.
+func (s *Spec) Reset() {
+	clear(s.pointers)
+	text := s.text[:0]
+	if cap(text) > maxText {
+		text = nil
+	}
+	*s = Spec{Held: -1, Cgroup: -1, text: text, pointers: s.pointers[:0], Files: s.Files[:0], Leaves: s.Leaves[:0]}
+}
+
+// SetProgram sets what the child executes, and where; an empty dir is the parent's. It is called
+// once after Reset.
+func (s *Spec) SetProgram(path, dir string, args, env []string) error {
+	size := len(path) + 1 + len(dir) + 1
+	for _, list := range [...][]string{args, env} {
+		for _, text := range list {
+			size += len(text) + 1
+		}
+	}
+	s.text = slices.Grow(s.text, size) // must not be reallocated below
+	s.pointers = slices.Grow(s.pointers, len(args)+1+len(env)+1)
+	var err error
+	if s.path, err = s.cString(path); err != nil {
+		return err
+	}
+	if s.argv, err = s.cStrings(args); err != nil {
+		return err
+	}
+	if s.envv, err = s.cStrings(env); err != nil {
+		return err
+	}
+	if dir != "" {
+		if s.dir, err = s.cString(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cString appends text to s.text with a final NUL, and returns its address.
+func (s *Spec) cString(text string) (*byte, error) {
+	if strings.IndexByte(text, 0) >= 0 {
+		return nil, syscall.EINVAL
+	}
+	at := len(s.text)
+	s.text = append(append(s.text, text...), 0)
+	return &s.text[at], nil
+}
+
+// cStrings does the same for a list.
+func (s *Spec) cStrings(list []string) (first **byte, err error) {
+	at := len(s.pointers)
+	for _, text := range list {
+		p, err := s.cString(text)
+		if err != nil {
+			return nil, err
+		}
+		s.pointers = append(s.pointers, p)
+	}
+	s.pointers = append(s.pointers, nil)
+	return &s.pointers[at], nil
+}

@@ -1,0 +1,111 @@
+// Package host is the port between the supervisor and the system that it runs on: what the
+// supervisor asks of the system, and the values that pass between both.
+//
+// A [Host] starts processes, reaps them and finds the [Tree] of an instance. It is the kernel, or a
+// simulation. An [FDStore] holds descriptors for the next supervisor. The package decides nothing
+// and makes no system calls.
+package host
+
+import (
+	"superd/loop"
+	"superd/pidfd"
+	"superd/procs/notify"
+	"superd/procs/probe"
+)
+
+// A Host starts processes and knows superd's children. It is the kernel, or a simulation. All
+// methods are called on the loop and do not block, unless their comment says otherwise.
+type Host interface {
+	// Spawn starts the program of spec off the loop. done runs once on the loop, unless the spawn
+	// was cancelled.
+	Spawn(spec *SpawnSpec, done func(Child, error)) PendingSpawn
+
+	// MaskSIGCHLD suppresses the signals of ended children until the next ReapOrphans, where
+	// possible.
+	MaskSIGCHLD()
+
+	// ReapOrphans calls dead for each zombie child, until none is left or dead has got the same one
+	// twice. It does not pass over a child of a spawn whose result is not in: it continues after
+	// that result. So a child that no instance owns is an unattributed process, not one whose owner
+	// does not know it yet. Live children do not delay it.
+	ReapOrphans(dead func(pid int))
+
+	// ReapUnknown reaps a zombie that no instance owns.
+	ReapUnknown(pid int) (pidfd.Exit, error)
+
+	// Unattributed calls found on the loop, perhaps before it returns, with superd's children and
+	// their descendants that can't be attributed to a tree. found owns them.
+	Unattributed(found func([]Member))
+
+	// Unowned returns those of them that were found by chance and live, with the instances that
+	// they may belong to.
+	Unowned() []UnattributedProcess
+
+	// NewTree returns the tree of the instance. place is where a predecessor had it, from
+	// [Tree.Path], and processes may live there; empty: it is new.
+	NewTree(instance, place string) Tree
+
+	// Adopt adopts the processes that a predecessor has left. It is called before the loop runs.
+	Adopt(all []*RecoveredProcess)
+
+	// Search looks for the processes of the lookup requests among all processes. It is called
+	// before the loop runs. It returns the leftover processes of unknown runs, and the candidates
+	// of requests that are ambiguous. users returns the users as which an instance's program may
+	// run.
+	Search(lookup []*LookupRequest, known map[string]bool, users func(instance string) []string) ([]Leftover, error)
+
+	// Lives reports whether the process exists, be it a zombie. It is called before the loop runs.
+	Lives(id pidfd.Identity) bool
+
+	// CheckTCP and CheckHTTP return what [probe.TCP] and [probe.HTTP] return.
+	CheckTCP(address string) probe.Checker
+	CheckHTTP(address string) (probe.Checker, error)
+
+	// CloseFD closes a descriptor from a spawn or a recovery that superd does not watch. It does
+	// nothing if fd is negative.
+	CloseFD(fd int)
+
+	// RemoveNames removes unused names of FIFOs and notify sockets, off the loop. A later spawn
+	// creates its own after that.
+	RemoveNames(paths []string)
+
+	// RemoveOtherNames is RemoveNames for all names in these directories, except keep.
+	RemoveOtherNames(dirs, keep []string)
+
+	// Nowhere returns a descriptor that discards output. It is called off the loop.
+	Nowhere() (int, error)
+
+	// Listen receives the messages to the notify socket of a run, see [notify.Receive]. It takes
+	// ownership of fd.
+	Listen(scope *loop.Scope, fd int, h notify.Handler) (Listener, error)
+
+	// AwaitNewline is [notify.AwaitNewline].
+	AwaitNewline(scope *loop.Scope, fd int, done func(error)) error
+
+	// Open opens the process of the tree that has this pid. If it is not in the tree, the error is
+	// [pidfd.ErrGone].
+	Open(tree Tree, pid int) (Process, pidfd.Identity, error)
+
+	// BoundsMaxRSS reports whether a child's maximum resident memory may be superd's own: the
+	// kernel counts from superd's value.
+	BoundsMaxRSS(child int64) bool
+
+	// WaitsIn returns what a process waits in; for an unkillable process.
+	WaitsIn(pid int) WaitState
+}
+
+// An UnattributedProcess is a child of superd that can't be attributed to a tree.
+type UnattributedProcess struct {
+	Pid       int
+	Start     uint64 // clock ticks since boot
+	Command   string
+	Instances []string // candidates: instances with live processes when it was found
+}
+
+// A Listener receives the messages to a notify socket.
+type Listener interface {
+	// WhenTaken calls f once, when all messages there now are handled: before it returns, if
+	// possible. A held message may delay it for as long as the journal can't be written; later
+	// messages do not.
+	WhenTaken(f func())
+}

@@ -1,0 +1,132 @@
+package host
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"superd/config"
+	"superd/pidfd"
+)
+
+// A SpawnSpec describes a process to start.
+type SpawnSpec struct {
+	Name        string // instance
+	Tree        Tree   // where it is started
+	Program     *config.Program
+	Environment config.Variables // environment that programs inherit
+	Own         config.Variables // the run's own variables: SUPERD_NAME and so on
+	Outputs     []Outlet         // standard output, and standard error if separate
+	Input       *Outlet          // FIFO that becomes its standard input; nil: /dev/null
+
+	NotifySocket string // path of the notify socket to make; empty: none
+	ReadyFD      int    // descriptor number of the program's end of a new readiness pipe; 0: none
+
+	Process *pidfd.Process // storage for the child's Process; nil: it is allocated
+
+	// All three may be nil. LogIntent is called off the loop just before the fork: after is the
+	// clock, in ticks since boot. If it fails, there is no fork. StoreFDs is called between
+	// LogIntent and the fork, with the notify socket, the read end of the readiness pipe and the
+	// ReadFDs of the Child, -1 for none. LogSpawned is called just after the fork.
+	LogIntent func(after uint64) error
+	StoreFDs  func(notify, ready int, outputs []int)
+	// at: the loop's clock just before the fork
+	LogSpawned func(id pidfd.Identity, at time.Duration) error
+}
+
+// An Outlet says where a process writes, or reads.
+type Outlet struct {
+	FIFO   string // its path
+	ReadFD int    // its read end; -1: the FIFO is made first
+
+	// Direct opens the log file, off the loop, for a program of that user that writes to it
+	// directly; nil: it writes to the FIFO.
+	Direct func(uid uint32) (fd int, err error)
+}
+
+// A Child is a started process. The receiver owns its descriptors.
+type Child struct {
+	Process Process
+	ID      pidfd.Identity // only pid and inode if its start time could not be read
+	// read ends of FIFOs made for this spawn, in the order of the spec's outputs; -1: it existed
+	ReadFDs []int
+	InputFD int    // FIFO made for its input, open for reading and writing; 0 or -1: none
+	EnvSum  uint64 // [document.EnvSum] of the env file; 0: it has none
+
+	NotifyFD int // its notify socket; -1: none
+	ReadyFD  int // read end of its readiness pipe; -1: none
+}
+
+// A PendingSpawn is a spawn whose result is not in yet.
+type PendingSpawn interface {
+	// Cancel reports whether the spawn was cancelled before a fork. If so, done does not run.
+	// Instead returned runs on the loop when the worker is back from a call that may hang. If not,
+	// a child that has not executed the program yet gets SIGKILL, and done runs with an error when
+	// it has ended.
+	Cancel(returned func()) bool
+	// Child returns the pid of a child that has not executed the program yet; 0: none.
+	Child() int
+	// Stage returns what the worker does: "open executable /mnt/bin/web".
+	Stage() string
+	// Queued reports whether the spawn waits for a worker, for which there is no time-out.
+	Queued() bool
+}
+
+// A WaitState is what a process waits in.
+type WaitState struct {
+	Text    string // "D (disk sleep) in nfs_wait"
+	Stopped bool   // waits for SIGCONT
+}
+
+// A SpawnError reports the stage at which a start failed, its object and the cause.
+type SpawnError struct {
+	Stage string // "open executable", "enter directory", …
+	Path  string // object of the stage; may be empty
+	Err   error
+	Fault Fault
+
+	Killed bool // by [PendingSpawn.Cancel]
+}
+
+func (e *SpawnError) Error() string {
+	if e.Path == "" {
+		return e.Stage + ": " + e.Err.Error()
+	}
+	return e.Stage + " " + e.Path + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *SpawnError) Unwrap() error { return e.Err }
+
+// A Fault says how a failed spawn counts.
+type Fault uint8
+
+// How a failed spawn counts.
+const (
+	FaultProgram  Fault = iota // a fault of the program: counts as a failure
+	FaultResource              // a resource shortage: retried without limit
+	FaultFinal                 // a retry is pointless until the configuration changes
+)
+
+// FaultOf distinguishes a resource shortage of the machine from a mistake in the program.
+func FaultOf(err error) Fault {
+	for _, shortage := range []syscall.Errno{
+		syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC,
+	} {
+		if errors.Is(err, shortage) {
+			return FaultResource
+		}
+	}
+	return FaultProgram
+}
+
+// HangHint is the hint for what takes too long for no known reason.
+const HangHint = "is its file system hanging?"
+
+// Hint returns the hint for a process that waits in w.
+func (w WaitState) Hint() string {
+	if w.Stopped {
+		return "has a process of its user stopped it?"
+	}
+	return HangHint
+}

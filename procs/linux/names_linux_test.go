@@ -1,0 +1,90 @@
+package linux
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/procs/host"
+	"superd/procs/linux/linuxtest"
+)
+
+// TestStartAfterRemoval: a start makes its FIFO names only after those of removed programs are
+// gone. Otherwise a program that comes back at once under its name would lose them.
+func TestStartAfterRemoval(t *testing.T) {
+	b := newTreeBed(t, true)
+	tree := b.NewTree("web")
+	program := &config.Program{Name: "web", Command: []string{"/bin/true"}, Settings: &config.Settings{}}
+	spec := b.Spec(tree, program)
+	fifo := spec.Outputs[0].FIFO
+	release, started := make(chan struct{}), make(chan linuxtest.Result, 1)
+	var pending host.PendingSpawn
+	b.On(func() {
+		b.kernel.unlinking.Begin(&b.kernel.unlinks, func() { <-release })
+		b.kernel.RemoveNames([]string{fifo})
+		pending = b.Spawn(spec, started)
+	})
+	waits := func() bool { return strings.Contains(pending.Stage(), "removed programs") }
+	for deadline := time.Now().Add(linuxtest.Patience); len(started) == 0 && !waits(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the start is in the stage %q", pending.Stage())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	result := linuxtest.Await(t, started, "the start")
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	child := result.Child
+	defer unix.Close(child.ReadFDs[0])
+	b.kernel.unlinking.Wait()
+	var named, read unix.Stat_t
+	if err := unix.Lstat(fifo, &named); err != nil {
+		t.Fatalf("the FIFO of the start: %v", err)
+	}
+	if err := unix.Fstat(child.ReadFDs[0], &read); err != nil || named.Ino != read.Ino {
+		t.Errorf("another FIFO has the name of the one that superd reads (%v)", err)
+	}
+}
+
+func TestRemoveOtherNames(t *testing.T) {
+	b := newTreeBed(t, true)
+	path := func(name string) string { return filepath.Join(b.Dir, name) }
+	for _, dir := range []string{"fifo", "notify", "fifo/directory"} {
+		if err := os.Mkdir(path(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"fifo/kept", "fifo/gone", "notify/kept", "notify/gone", "other"} {
+		if err := unix.Mkfifo(path(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.On(func() {
+		dirs := []string{path("fifo"), path("missing"), path("notify")}
+		b.kernel.RemoveOtherNames(dirs, []string{path("fifo/kept"), path("notify/kept")})
+	})
+	b.kernel.unlinking.Wait()
+	var got []string
+	for _, pattern := range []string{"*", "*/*"} {
+		found, err := filepath.Glob(path(pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, found...)
+	}
+	var want []string
+	for _, name := range []string{"fifo", "notify", "other", "fifo/directory", "fifo/kept", "notify/kept"} {
+		want = append(want, path(name))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("there are %q, want %q", got, want)
+	}
+}

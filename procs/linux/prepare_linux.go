@@ -1,0 +1,191 @@
+package linux
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/config/document"
+	"superd/internal/execshim"
+	"superd/internal/passwd"
+	"superd/internal/privilege"
+	"superd/logs"
+	"superd/procs/host"
+	"superd/procs/notify"
+)
+
+// A prepared start has opened every file that the exec will open, so that the exec does not hang.
+type prepared struct {
+	program   *config.Program
+	runAs     *runAs
+	path      string
+	argv, env []string
+	dir       string
+	envSum    uint64
+	// program's ends of its FIFOs, those open so far: one for both streams, or one for each
+	outputs     []int
+	input       int    // its standard input; -1: /dev/null
+	notify      int    // its notify socket; -1: none
+	readyNumber int    // program's descriptor number of the write end of ready
+	ready       [2]int // readiness pipe; -1: none
+	unseen      bool   // superd could not open all that the exec will open as the user
+}
+
+func (p *prepared) close() {
+	for _, fd := range append([]int{p.input, p.notify, p.ready[0], p.ready[1]}, p.outputs...) {
+		closeInherited(fd)
+	}
+}
+
+// makeTold makes the notify socket and the readiness pipe.
+func (p *prepared) makeTold(spec *host.SpawnSpec) (err error) {
+	if spec.NotifySocket != "" {
+		if p.notify, err = notify.Open(spec.NotifySocket); err != nil {
+			p.notify = -1
+			return err
+		}
+	}
+	if spec.ReadyFD > 0 {
+		if err := unix.Pipe2(p.ready[:], unix.O_CLOEXEC); err != nil {
+			p.ready = [2]int{-1, -1}
+			return fmt.Errorf("make pipe: %w", err)
+		}
+		p.readyNumber = spec.ReadyFD
+	}
+	return nil
+}
+
+// prepare opens what the exec will open, by ordinary blocking calls: a hang blocks only this
+// goroutine. It stores superd's ends of FIFOs that it had to make in child.
+func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, error) {
+	program := spec.Program
+	a.enter("look up user", program.User)
+	id, err := lookUpRunAs(program, passwd.System())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLimits(program.Limits); err != nil {
+		return nil, err
+	}
+	var envFile map[string]string
+	var envSum uint64
+	if program.EnvFile != "" {
+		a.enter("read env_file", program.EnvFile)
+		if envFile, err = document.ReadEnvFile(program.EnvFile); err != nil {
+			return nil, &host.SpawnError{Stage: "read env_file", Err: err, Fault: host.FaultOf(err)}
+		}
+		envSum = document.EnvSum(envFile)
+	}
+	argv, env, dir, err := program.Resolve(spec.Environment, spec.Own, id.variables, envFile)
+	if err != nil {
+		return nil, &host.SpawnError{Stage: "expand configuration", Err: err}
+	}
+	p := &prepared{program: program, runAs: id, argv: argv, env: env, dir: dir, input: -1, notify: -1, ready: [2]int{-1, -1}, envSum: envSum}
+
+	a.enter("enter directory", dir)
+	unseenDir, err := checkDirectory(dir, id.rights())
+	if err != nil {
+		return p, &host.SpawnError{Stage: "enter directory", Path: dir, Err: err, Fault: host.FaultOf(err)}
+	}
+	a.enter("open executable", argv[0])
+	search := &execSearch{dir: dir, user: id.rights(), attempt: a}
+	if p.path, err = search.findCommand(argv, env); err != nil {
+		return p, err
+	}
+	p.unseen = search.unseen || unseenDir
+	if spec.NotifySocket != "" || spec.ReadyFD > 0 {
+		a.enter("make notify socket", "")
+		if err := a.unlessCanceled(func() error { return p.makeTold(spec) }); err != nil {
+			return p, &host.SpawnError{Stage: "make notify socket", Err: err, Fault: host.FaultOf(err)}
+		}
+	}
+	for i, output := range spec.Outputs {
+		fd, err := openOutput(a, output, id, &child.ReadFDs[i])
+		if err != nil {
+			return p, err
+		}
+		p.outputs = append(p.outputs, fd)
+	}
+	if spec.Input != nil {
+		if p.input, err = openFIFO(a, *spec.Input, logs.OpenReader, id, &child.InputFD); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// openOutput returns the program's end of an output. It stores the read end of a FIFO that it had
+// to make in made.
+func openOutput(a *attempt, output host.Outlet, id *runAs, made *int) (fd int, err error) {
+	if output.Direct != nil {
+		a.enter("open log file", "")
+		uid, _ := id.owner()
+		if fd, err = output.Direct(uint32(uid)); err != nil {
+			return -1, &host.SpawnError{Stage: "open log file", Err: err, Fault: host.FaultOf(err)}
+		}
+		return fd, nil
+	}
+	return openFIFO(a, output, logs.OpenWriter, id, made)
+}
+
+// openFIFO returns the program's end of a FIFO. It stores superd's end, if it had to make the FIFO,
+// in made.
+func openFIFO(a *attempt, outlet host.Outlet, open func(superds int) (int, error), id *runAs, made *int) (fd int, err error) {
+	a.enter("open FIFO", outlet.FIFO)
+	read := outlet.ReadFD
+	uid, gid := id.owner()
+	err = a.unlessCanceled(func() (err error) {
+		if read < 0 {
+			read, err = logs.MakeFIFO(outlet.FIFO, uid, gid)
+			*made = read
+		} else {
+			err = logs.GiveFIFO(read, uid, gid)
+		}
+		if err == nil {
+			fd, err = open(read)
+		}
+		return err
+	})
+	if err != nil {
+		return -1, &host.SpawnError{Stage: "make FIFO", Err: err, Fault: host.FaultOf(err)}
+	}
+	return fd, nil
+}
+
+func (p *prepared) stdoutAndStderr() (int, int) { return p.outputs[0], p.outputs[len(p.outputs)-1] }
+
+// checkLimits refuses limits that superd may not set.
+func checkLimits(limits config.Limits) error {
+	for _, limit := range []struct {
+		stage    string
+		resource int
+		value    *int64
+	}{
+		{execshim.StageNoFile, unix.RLIMIT_NOFILE, limits.NoFile},
+		{execshim.StageCore, unix.RLIMIT_CORE, limits.Core},
+	} {
+		if limit.value == nil {
+			continue
+		}
+		if err := privilege.SetLimit(limit.resource, *limit.value); err != nil {
+			return &host.SpawnError{Stage: limit.stage, Err: err}
+		}
+	}
+	return nil
+}
+
+// files returns the program's descriptors 0, 1, 2 and so on.
+func (p *prepared) files(null, stdout, stderr int) []int {
+	files := []int{null, stdout, stderr}
+	if p.input >= 0 {
+		files[0] = p.input
+	}
+	if p.readyNumber > 0 {
+		for len(files) < p.readyNumber {
+			files = append(files, -1)
+		}
+		files = append(files, p.ready[1])
+	}
+	return files
+}

@@ -1,0 +1,202 @@
+package proctree
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"superd/config"
+	"superd/internal/procfs"
+	"superd/procs/host"
+	"superd/procs/linux/linuxtest"
+)
+
+// TestNobodyLeftNeedsProof: a tree counts as empty after two scans without a process of it, between
+// which no orphan ended.
+func TestNobodyLeftNeedsProof(t *testing.T) {
+	other := &Tree{}
+	first := map[host.ProcessKey]*Tree{{Pid: 7, Start: 1}: nil}
+	second := map[host.ProcessKey]*Tree{{Pid: 7, Start: 1}: nil, {Pid: 8, Start: 1}: nil}
+	tests := []struct {
+		name          string
+		before, after scan
+		want          bool
+	}{
+		{"nothing has happened", scan{zombies: first, from: 3, to: 3}, scan{zombies: first, from: 3, to: 3}, true},
+		{"an orphan has ended", scan{zombies: first, from: 3, to: 3}, scan{zombies: second, from: 3, to: 3}, false},
+		{"one was reaped in the first walk", scan{zombies: first, from: 3, to: 4}, scan{zombies: first, from: 4, to: 4}, false},
+		{"one was reaped in the second walk", scan{zombies: first, from: 3, to: 3}, scan{zombies: first, from: 3, to: 4}, false},
+		{"one has taken another's place", scan{zombies: first, from: 3, to: 3}, scan{zombies: map[host.ProcessKey]*Tree{{Pid: 7, Start: 2}: nil}, from: 3, to: 3}, false},
+		{"one of another tree has ended", scan{zombies: first, from: 3, to: 3}, scan{zombies: map[host.ProcessKey]*Tree{{Pid: 7, Start: 1}: nil, {Pid: 8, Start: 1}: other}, from: 3, to: 3}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.after.follows(&tt.before, &Tree{}); got != tt.want {
+				t.Errorf("follows = %v, want %v", got, tt.want)
+			}
+			c := New(Options{})
+			l := &look{tree: c.NewTree("web", false), before: &tt.before, found: func([]host.Member) {}}
+			l.tree.touched = true
+			// A further scan would be answered on the loop.
+			if !tt.want && (c.answer(l, &tt.after) || !l.tree.touched) {
+				t.Error("the look was answered: nobody lives")
+			}
+		})
+	}
+}
+
+// TestChase ends a chain of forks by superd's children alone, as a scan may last longer than each
+// process of it.
+func TestChase(t *testing.T) {
+	b := newBed(t)
+	for i, script := range []string{linuxtest.Chain, linuxtest.SessionChain} {
+		mark := fmt.Sprintf("31.%d%03d", os.Getpid(), i)
+		script = strings.ReplaceAll(script, "MARK", mark)
+		tree := b.NewTree("web").(*Tree)
+		main := b.Start(tree, "web", "/bin/sh", "-c", script, mark, script)
+		b.Meets(tree, "an orphan", func(pids []int) bool { return len(pids) > 0 && pids[0] != main.Process.Pid() })
+		for deadline := time.Now().Add(linuxtest.Patience); len(linuxtest.Marked(t, mark)) > 0; {
+			if time.Now().After(deadline) {
+				t.Errorf("%s: %v still lives", script, linuxtest.Marked(t, mark))
+				break
+			}
+			resume := b.host.PauseReaping()
+			b.scanner.killRace([]*Tree{tree}, &scan{})
+			resume()
+		}
+		b.End(tree)
+	}
+}
+
+// TestOrphanTakesItsGroupAlong: one call sends SIGKILL to the group of an orphan, so that no member
+// can fork meanwhile.
+func TestOrphanTakesItsGroupAlong(t *testing.T) {
+	b := newBed(t)
+	mark := fmt.Sprintf("32.%d", os.Getpid())
+	tree := b.NewTree("web")
+	main := b.Start(tree, "web", "/bin/sh", "-c", `setsid -f sh -c "sleep $0 & sleep $0 & wait"`, mark).Process.Pid()
+	pids := b.Meets(tree, "an orphan with two children", func(pids []int) bool {
+		return len(pids) == 3 && len(linuxtest.Marked(t, mark)) == 3 && !slices.Contains(pids, main)
+	})
+	resume := b.host.PauseReaping()
+	for _, pid := range pids {
+		if s, err := procfs.ReadStat(pid); err == nil && s.Parent == os.Getpid() {
+			if !b.scanner.kill(&s, time.Now().Add(linuxtest.Patience)) {
+				t.Errorf("kill(%+v) did not reach it", s)
+			}
+		}
+	}
+	resume()
+	b.Meets(tree, "nobody", linuxtest.Many(0))
+}
+
+// nextTick waits until a new process has a later start time than the present ones: start times
+// count in clock ticks.
+func nextTick() {
+	for now := procfs.BootTicks(); procfs.BootTicks() == now; time.Sleep(time.Millisecond) {
+	}
+}
+
+// TestBereft: superd's children show that a tree is empty, without a scan, and only if it is.
+func TestBereft(t *testing.T) {
+	b := newBed(t)
+	if _, ok := procfs.ConsistentChildren(os.Getpid()); !ok {
+		t.Skip("the kernel doesn't list children")
+	}
+	mark := fmt.Sprintf("33.%d", os.Getpid())
+	bereft := func(tree *Tree) bool {
+		b.scanner.mu.Lock()
+		spawns := tree.spawns
+		b.scanner.mu.Unlock()
+		return tree.bereft(spawns)
+	}
+	ended := func(pid int) {
+		t.Helper()
+		for deadline := time.Now().Add(linuxtest.Patience); ; {
+			if _, err := procfs.ReadStat(pid); err != nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("process %d does not end", pid)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	// A daemon and a main process of other programs are children of superd.
+	daemon, other := b.NewTree("daemon").(*Tree), b.NewTree("other").(*Tree)
+	ended(b.Start(daemon, "daemon", "/bin/sh", "-c", "setsid -f sleep "+mark).Process.Pid())
+	nextTick()
+	b.Start(other, "other", "sleep", mark)
+
+	tests := []struct {
+		name, script string
+		bereft       bool
+	}{
+		{"it leaves nothing", "true", true},
+		{"it leaves a session", "setsid -f sleep " + mark, false},
+		{"it leaves a process below another one", "setsid -f sh -c 'sleep " + mark + "; true'", false},
+		{"it leaves one of its group", "sleep " + mark + " &", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tree := b.NewTree("web").(*Tree)
+			ended(b.Start(tree, "web", "/bin/sh", "-c", tt.script).Process.Pid())
+			nextTick()
+			b.Start(other, "other", "sleep", mark) // younger, and known
+			if got := bereft(tree); got != tt.bereft {
+				t.Errorf("bereft = %v, want %v", got, tt.bereft)
+			}
+			if n := len(b.Look(tree)); n > 0 == tt.bereft {
+				t.Errorf("a walk meets %d", n)
+			}
+			if tree.Empty() != tt.bereft || tt.bereft && len(tree.ids) > 0 {
+				t.Errorf("empty %v, %d known; want that it has settled: %v", tree.Empty(), len(tree.ids), tt.bereft)
+			}
+			b.End(tree)
+			b.On(tree.Remove)
+		})
+	}
+	tree := b.NewTree("web").(*Tree)
+	main := b.Start(tree, "web", "sleep", mark).Process.Pid()
+	if bereft(tree) {
+		t.Error("its main process lives")
+	}
+	if _, err := tree.PrepareSpawn(&config.Limits{}); err != nil { // a start under way
+		t.Fatal(err)
+	}
+	if err := unix.Kill(main, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	ended(main)
+	if bereft(tree) {
+		t.Error("a start is on its way, of which the process is not known yet")
+	}
+	for _, tree := range []*Tree{tree, daemon, other} {
+		b.End(tree)
+	}
+	if left := linuxtest.Marked(t, mark); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// BenchmarkProcessScan searches an empty tree, which takes two scans, among 1,000 processes of
+// another program.
+func BenchmarkProcessScan(b *testing.B) {
+	bed := newBed(b)
+	crowd := bed.NewTree("crowd")
+	bed.Start(crowd, "crowd", "/bin/sh", "-c", `i=1; while [ $i -lt 1000 ]; do sleep 60 & i=$((i+1)); done; wait`)
+	bed.Meets(crowd, "a crowd", func(pids []int) bool { return len(pids) >= 1000 })
+	web := bed.NewTree("web").(*Tree)
+	for b.Loop() {
+		web.touched, web.unknown = true, 1 // so that superd's children do not suffice
+		if n := len(bed.Look(web)); n != 0 {
+			b.Fatalf("%d live", n)
+		}
+	}
+	bed.End(crowd)
+}
