@@ -20,13 +20,13 @@ type archive struct {
 
 	mu       sync.Mutex
 	maxTotal int64 // bytes of all files; 0: no limit
-	waiting  []task
+	queue    []compressionJob
 	working  bool
 	wake     chan struct{} // the goroutine waits for it; nil: there is none
 }
 
-// A task is a log that has a newly rotated file, or may have some of a predecessor.
-type task struct {
+// A compressionJob is a log that has a newly rotated file, or may have some of a predecessor.
+type compressionJob struct {
 	segments    *segments
 	compression Compression
 }
@@ -39,8 +39,8 @@ func (s *Store) SetMaxTotal(bytes int64) {
 	s.archive.maxTotal = bytes
 }
 
-// rotated queues a log that has one more rotated file.
-func (a *archive) rotated(t task) {
+// enqueue queues a log that has one more rotated file.
+func (a *archive) enqueue(t compressionJob) {
 	if a == nil {
 		return
 	}
@@ -49,13 +49,13 @@ func (a *archive) rotated(t task) {
 	if t.compression == "" && a.maxTotal == 0 {
 		return
 	}
-	same := func(other task) bool { return other.segments == t.segments }
-	if i := slices.IndexFunc(a.waiting, same); i >= 0 {
-		a.waiting[i] = t
+	same := func(other compressionJob) bool { return other.segments == t.segments }
+	if i := slices.IndexFunc(a.queue, same); i >= 0 {
+		a.queue[i] = t
 		return
 	}
-	a.store.paths.keep(t.segments)
-	a.waiting = append(a.waiting, t)
+	a.store.paths.addUser(t.segments)
+	a.queue = append(a.queue, t)
 	if a.working {
 		return
 	}
@@ -72,13 +72,13 @@ func (a *archive) rotated(t task) {
 func (a *archive) run(wake <-chan struct{}) {
 	lowerPriority()
 	for range wake {
-		a.work()
+		a.runJobs()
 		a.store.collectors.Done()
 	}
 }
 
-// end ends the goroutine if it has nothing to do.
-func (a *archive) end() {
+// stop ends the goroutine if it has nothing to do.
+func (a *archive) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.wake != nil && !a.working {
@@ -87,16 +87,16 @@ func (a *archive) end() {
 	}
 }
 
-func (a *archive) work() {
+func (a *archive) runJobs() {
 	for {
 		a.mu.Lock()
-		if len(a.waiting) == 0 {
+		if len(a.queue) == 0 {
 			a.working = false
 			a.mu.Unlock()
 			return
 		}
-		next := a.waiting[0]
-		a.waiting = a.waiting[1:]
+		next := a.queue[0]
+		a.queue = a.queue[1:]
 		maxTotal := a.maxTotal
 		a.mu.Unlock()
 
@@ -110,7 +110,7 @@ func (a *archive) work() {
 		if err != nil {
 			a.store.log.Warn("rotated log files not compressed or removed", "path", next.segments.path, "error", err)
 		}
-		a.store.paths.leave(next.segments)
+		a.store.paths.removeUser(next.segments)
 	}
 }
 
@@ -124,13 +124,13 @@ func (a *archive) prune(maxTotal int64) error {
 	var all []old
 	var l listing
 	total := int64(0)
-	for _, ch := range a.store.paths.all() {
-		errs = append(errs, ch.list(&l))
-		rotated, current := ch.files()
+	for _, segs := range a.store.paths.all() {
+		errs = append(errs, segs.list(&l))
+		rotated, current := segs.files()
 		total += current
 		for _, r := range rotated {
 			total += r.size
-			all = append(all, old{ch, r})
+			all = append(all, old{segs, r})
 		}
 	}
 	slices.SortFunc(all, func(a, b old) int {
@@ -141,47 +141,47 @@ func (a *archive) prune(maxTotal int64) error {
 			break
 		}
 		total -= o.size
-		errs = append(errs, o.drop(o.rotatedFile))
+		errs = append(errs, o.removeRotated(o.rotatedFile))
 	}
 	return errors.Join(errs...)
 }
 
 // files returns the rotated files, oldest first, and how many bytes of the current file are on the
 // disk.
-func (ch *segments) files() (rotated []rotatedFile, current int64) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	return slices.Clone(ch.rotated), ch.current.onDisk()
+func (segs *segments) files() (rotated []rotatedFile, current int64) {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	return slices.Clone(segs.rotated), segs.current.onDisk()
 }
 
-func (ch *segments) drop(r rotatedFile) error {
-	ch.disk.Lock()
-	defer ch.disk.Unlock()
-	r, ok := ch.find(r.stamp) // it may have been compressed
+func (segs *segments) removeRotated(r rotatedFile) error {
+	segs.disk.Lock()
+	defer segs.disk.Unlock()
+	r, ok := segs.find(r.stamp) // it may have been compressed
 	if !ok {
 		return nil
 	}
-	ch.each(func(ch *segments) { ch.forget(r.stamp) })
-	return ch.location().remove(r.suffix())
+	segs.each(func(segs *segments) { segs.forget(r.stamp) })
+	return segs.location().remove(r.suffix())
 }
 
-func (ch *segments) find(s stamp) (rotatedFile, bool) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	i := slices.IndexFunc(ch.rotated, func(r rotatedFile) bool { return r.stamp == s })
+func (segs *segments) find(s stamp) (rotatedFile, bool) {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	i := slices.IndexFunc(segs.rotated, func(r rotatedFile) bool { return r.stamp == s })
 	if i < 0 {
 		return rotatedFile{}, false
 	}
-	return ch.rotated[i], true
+	return segs.rotated[i], true
 }
 
 // compressAll compresses the uncompressed rotated files, oldest first.
-func (ch *segments) compressAll(c Compression) error {
-	errs := []error{ch.list(nil)}
-	rotated, _ := ch.files()
+func (segs *segments) compressAll(c Compression) error {
+	errs := []error{segs.list(nil)}
+	rotated, _ := segs.files()
 	for _, r := range rotated {
 		if r.compression == "" {
-			errs = append(errs, ch.compress(r, c))
+			errs = append(errs, segs.compress(r, c))
 		}
 	}
 	return errors.Join(errs...)
@@ -190,9 +190,9 @@ func (ch *segments) compressAll(c Compression) error {
 // compress replaces a rotated file by a compressed one. Whenever superd is killed, one of the two
 // is complete. The compressed one gets its name when it is on the disk, and only then the other one
 // is removed.
-func (ch *segments) compress(r rotatedFile, c Compression) (err error) {
-	at := ch.location()
-	dir, base, err := at.dir()
+func (segs *segments) compress(r rotatedFile, c Compression) (err error) {
+	at := segs.location()
+	dir, base, err := at.locate()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // removed with its directory
 	}
@@ -203,9 +203,9 @@ func (ch *segments) compress(r rotatedFile, c Compression) (err error) {
 	from := r.stamp.name(base)
 	to := from + c.suffix()
 	unfinished := to + unfinishedSuffix
-	name := r.stamp.name(ch.path)
-	ch.wrap(name + c.suffix() + unfinishedSuffix)
-	defer ch.wrap("")
+	name := r.stamp.name(segs.path)
+	segs.setCompressing(name + c.suffix() + unfinishedSuffix)
+	defer segs.setCompressing("")
 	file, info, err := at.openReadIn(dir, from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -226,7 +226,7 @@ func (ch *segments) compress(r rotatedFile, c Compression) (err error) {
 			err = errors.Join(err, removeIn(dir, unfinished))
 		}
 	}()
-	if err := inheritRights(packed, info); err != nil {
+	if err := copyOwnership(packed, info); err != nil {
 		packed.Close()
 		return err
 	}
@@ -236,20 +236,20 @@ func (ch *segments) compress(r rotatedFile, c Compression) (err error) {
 		err = packed.Sync()
 	}
 	r.compression = c
-	if r.size, err = sizeOf(packed, err); err != nil {
+	if r.size, err = closeSized(packed, err); err != nil {
 		return fmt.Errorf("compress %s: %w", name, err)
 	}
 
-	ch.disk.Lock()
-	defer ch.disk.Unlock()
-	if _, ok := ch.find(r.stamp); !ok {
+	segs.disk.Lock()
+	defer segs.disk.Unlock()
+	if _, ok := segs.find(r.stamp); !ok {
 		return removeIn(dir, unfinished) // pruned meanwhile
 	}
 	if err := dir.RenameNew(unfinished, to); err != nil {
 		return err
 	}
 	failpoint.Here("compress.renamed")
-	ch.each(func(ch *segments) { ch.replace(r) })
+	segs.each(func(segs *segments) { segs.replace(r) })
 	return removeIn(dir, from)
 }
 
@@ -258,10 +258,10 @@ func (ch *segments) compress(r rotatedFile, c Compression) (err error) {
 // compressed at a later rotation. A file that the file system itself compresses well never is.
 func (i fileInfo) mostlyHoles() bool {
 	const least, times = 1 << 20, 16
-	return i.size > least && i.size/times > i.stored
+	return i.size > least && i.size/times > i.allocated
 }
 
-func inheritRights(to *os.File, want fileInfo) error {
+func copyOwnership(to *os.File, want fileInfo) error {
 	have, err := statFD(int(to.Fd()))
 	if err != nil {
 		return err
@@ -277,8 +277,8 @@ func inheritRights(to *os.File, want fileInfo) error {
 	return nil
 }
 
-// sizeOf closes a file that was written, perhaps with an error, and returns its size.
-func sizeOf(file *os.File, err error) (int64, error) {
+// closeSized closes a file that was written, perhaps with an error, and returns its size.
+func closeSized(file *os.File, err error) (int64, error) {
 	info, serr := file.Stat()
 	err = errors.Join(err, serr, file.Close())
 	if err != nil {
@@ -288,11 +288,11 @@ func sizeOf(file *os.File, err error) (int64, error) {
 }
 
 // replace updates a rotated file. Its positions stay, as they are those of this segments.
-func (ch *segments) replace(by rotatedFile) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	for i := range ch.rotated {
-		if r := &ch.rotated[i]; r.stamp == by.stamp {
+func (segs *segments) replace(by rotatedFile) {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	for i := range segs.rotated {
+		if r := &segs.rotated[i]; r.stamp == by.stamp {
 			r.compression, r.size = by.compression, by.size
 		}
 	}

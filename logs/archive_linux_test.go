@@ -86,10 +86,10 @@ func TestArchiveKeepsItsThread(t *testing.T) {
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: Gzip})
 	fillFiles(p, 10)
 	r.archived()
-	before := lowThreads(t)
+	before := lowPriorityThreads(t)
 	fillFiles(p, 10)
 	r.archived()
-	after := lowThreads(t)
+	after := lowPriorityThreads(t)
 	after = slices.DeleteFunc(after, func(id string) bool { return !slices.Contains(before, id) })
 	if len(after) == 0 {
 		t.Errorf("none of the threads %v is left", before)
@@ -97,15 +97,15 @@ func TestArchiveKeepsItsThread(t *testing.T) {
 	r.do(p.scope.Close)
 	r.waitForStore()
 	r.poll("the thread to end", func() bool {
-		return !slices.ContainsFunc(lowThreads(t), func(id string) bool {
+		return !slices.ContainsFunc(lowPriorityThreads(t), func(id string) bool {
 			// Go keeps the first thread, if it was that one
 			return slices.Contains(after, id) && id != strconv.Itoa(os.Getpid())
 		})
 	})
 }
 
-// lowThreads returns the threads of lowest priority.
-func lowThreads(t *testing.T) (ids []string) {
+// lowPriorityThreads returns the threads of lowest priority.
+func lowPriorityThreads(t *testing.T) (ids []string) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -124,9 +124,9 @@ func lowThreads(t *testing.T) (ids []string) {
 	return ids
 }
 
-// TestNowhereToUnpack: a reader that can't unpack a segment, as it has no directory for that, skips
+// TestNoSpaceToUnpack: a reader that can't unpack a segment, as it has no directory for that, skips
 // nothing silently, but reports it.
-func TestNowhereToUnpack(t *testing.T) {
+func TestNoSpaceToUnpack(t *testing.T) {
 	r := newRig(t)
 	path := filepath.Join(t.TempDir(), "web.log")
 	o := Options{Path: path, MaxSize: 20, Keep: 1000, Compression: Gzip}
@@ -175,8 +175,8 @@ func TestUnpackedSize(t *testing.T) {
 	}
 }
 
-// TestKilledOverCompression: files of an earlier superd that was killed while it compressed.
-func TestKilledOverCompression(t *testing.T) {
+// TestKilledDuringCompression: files of an earlier superd that was killed while it compressed.
+func TestKilledDuringCompression(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	plain, packed := stamp(1).name(path), stamp(2).name(path)
 	writeFile(t, plain, "one\n")
@@ -190,11 +190,11 @@ func TestKilledOverCompression(t *testing.T) {
 	p.log("four, which is more\n")
 	r.archived()
 	equal(t, "what is shown", p.all(), "one\ntwo\nthree\nfour, which is more\n")
-	left, err := filepath.Glob(path + ".*")
-	if err != nil || len(left) != 4 {
-		t.Errorf("files = %v (%v), want three rotated ones and the notes", left, err)
+	remaining, err := filepath.Glob(path + ".*")
+	if err != nil || len(remaining) != 4 {
+		t.Errorf("files = %v (%v), want three rotated ones and the notes", remaining, err)
 	}
-	for _, name := range left {
+	for _, name := range remaining {
 		if !strings.HasSuffix(name, "Z.zst") && !strings.HasSuffix(name, ".notes.tmp") {
 			t.Errorf("%s is there", name)
 		}
@@ -206,9 +206,9 @@ func TestMaxTotal(t *testing.T) {
 	p := newRig(t).program(Options{Path: path, MaxSize: 1000, Keep: 1000, MaxTotal: 5000})
 	want := fillFiles(p, 1000)
 	contents, _ := files(t, path)
-	kept := strings.Join(contents, "")
-	if len(kept) > 5000 || len(kept) < 3500 || !strings.HasSuffix(want, kept) {
-		t.Errorf("%d bytes are kept in %d files, want the newest of 5000 at most", len(kept), len(contents))
+	remaining := strings.Join(contents, "")
+	if len(remaining) > 5000 || len(remaining) < 3500 || !strings.HasSuffix(want, remaining) {
+		t.Errorf("%d bytes are kept in %d files, want the newest of 5000 at most", len(remaining), len(contents))
 	}
 }
 

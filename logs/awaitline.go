@@ -31,13 +31,13 @@ func (c *Collector) AwaitLine(scope *loop.Scope, which Stream, pattern *regexp.R
 	scope.Defer(cancel)
 	// BeginRun's barrier was added before, so it is reached before this one: then the run's start
 	// is known.
-	c.addBarrier(ofRun, func() {
+	c.addBarrier(runBarrier, func() {
 		go c.awaitLine(ctx, which, pattern, from, func(line string, err error) { scope.Post(func() { done(line, err) }) })
 	})
 }
 
 // awaitLine reads until a line matches, the collector is closed or ctx ends.
-func (c *Collector) awaitLine(ctx context.Context, which Stream, pattern *regexp.Regexp, begin *Cursor, tell func(line string, err error)) {
+func (c *Collector) awaitLine(ctx context.Context, which Stream, pattern *regexp.Regexp, begin *Cursor, report func(line string, err error)) {
 	wake := make(chan struct{}, 1)
 	defer c.Notify(func() {
 		select {
@@ -47,40 +47,40 @@ func (c *Collector) awaitLine(ctx context.Context, which Stream, pattern *regexp
 	})()
 	m := &lineMatcher{pattern: pattern}
 	f := &follower{ctx: ctx, readers: &c.store.readers, collector: c, which: which, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
-	m.format = func() Format { return f.segments.newest().format }
-	placed := false
-	place := func(f *follower) error {
-		err := f.placeRun(begin)
-		placed = err == nil
+	m.format = func() Format { return f.segments.outputEnd().format }
+	positioned := false
+	seek := func(f *follower) error {
+		err := f.seekRun(begin)
+		positioned = err == nil
 		return err
 	}
 	for attempt := 0; ; attempt++ {
 		var err error
-		if placed {
-			err = f.goOn(ctx, true, wake)
+		if positioned {
+			err = f.resume(ctx, true, wake)
 		} else {
-			err = f.run(ctx, true, wake, place)
+			err = f.run(ctx, true, wake, seek)
 		}
-		f.leave()
+		f.closeFile()
 		switch {
 		case errors.Is(err, errMatched):
-			tell(m.matched, nil)
+			report(m.matched, nil)
 			return
 		case err == nil || ctx.Err() != nil:
 			return
 		}
-		tell("", fmt.Errorf("await line of %s: %w", c.name, err))
+		report("", fmt.Errorf("await line of %s: %w", c.name, err))
 		select {
-		case <-time.After(c.store.pause(attempt)):
+		case <-time.After(c.store.retryDelay(attempt)):
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// placeRun sets the position to where the present run begins: at begin, if it began before this
+// seekRun sets the position to where the present run begins: at begin, if it began before this
 // collector.
-func (f *follower) placeRun(begin *Cursor) error {
+func (f *follower) seekRun(begin *Cursor) error {
 	if begin != nil {
 		return f.read(func() error {
 			f.position, _ = f.segments.locate(*begin)
@@ -111,16 +111,16 @@ func (m *lineMatcher) Write(p []byte) (int, error) {
 	for {
 		text, rest, ends := bytes.Cut(p, newline)
 		format := m.format()
-		most := maxAwaited
+		limit := maxAwaited
 		if format.records() {
-			most = recordBytes // a record must be whole
+			limit = recordBytes // a record must be whole
 		}
-		m.inFile = keep(m.inFile, text, most)
+		m.inFile = appendLimited(m.inFile, text, limit)
 		if !ends {
 			return size, nil
 		}
 		part, partial := partIn(format, m.inFile)
-		m.line = keep(m.line, part, maxAwaited)
+		m.line = appendLimited(m.line, part, maxAwaited)
 		m.inFile, p = m.inFile[:0], rest
 		if partial {
 			continue
@@ -134,13 +134,13 @@ func (m *lineMatcher) Write(p []byte) (int, error) {
 	}
 }
 
-// keep appends as much of more as fits into most bytes.
-func keep(line, more []byte, most int) []byte {
-	return append(line, more[:min(len(more), max(0, most-len(line)))]...)
+// appendLimited appends as much of more as fits into most bytes.
+func appendLimited(line, more []byte, limit int) []byte {
+	return append(line, more[:min(len(more), max(0, limit-len(line)))]...)
 }
 
-// dropRecord discards the start of a line: its rest is missing.
-func (m *lineMatcher) dropRecord(int64, error) { m.inFile, m.line = m.inFile[:0], m.line[:0] }
+// writeMissing discards the start of a line: its rest is missing.
+func (m *lineMatcher) writeMissing(int64, error) { m.inFile, m.line = m.inFile[:0], m.line[:0] }
 
 // retract discards the start of a record that comes again.
 func (m *lineMatcher) retract(int64) { m.inFile = m.inFile[:0] }

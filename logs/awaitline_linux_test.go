@@ -114,9 +114,9 @@ func TestAwaitLineAdopted(t *testing.T) {
 	p.expectLine(found, "ready 1")
 }
 
-// TestAwaitLineOfPlacedRun finds the line that an earlier superd wrote to the log without reading
+// TestAwaitLineFromRunBegin finds the line that an earlier superd wrote to the log without reading
 // it, however often the file was rotated since, and no line of the run before.
-func TestAwaitLineOfPlacedRun(t *testing.T) {
+func TestAwaitLineFromRunBegin(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		for _, rotated := range []Compression{"none", "", Gzip, Zstd} {
 			t.Run(fmt.Sprint(format, " rotated ", rotated), func(t *testing.T) {
@@ -126,12 +126,12 @@ func TestAwaitLineOfPlacedRun(t *testing.T) {
 					o.MaxSize, o.Compression = 40, rotated
 				}
 				r := newRig(t)
-				places := make(chan Cursor, 10)
-				r.store.TellPlaces(func(at RunBegin, saved func()) {
+				begins := make(chan Cursor, 10)
+				r.store.BeforeFirstOutput(func(at RunBegin, saved func()) {
 					if data, _ := os.ReadFile(path); at.Run == "2" && bytes.Contains(data, []byte("ready 2")) {
 						t.Error("the place is told when the line is in the log")
 					}
-					places <- at.At
+					begins <- at.At
 					saved()
 				})
 				p := r.program(o)
@@ -141,15 +141,15 @@ func TestAwaitLineOfPlacedRun(t *testing.T) {
 					lines := fmt.Sprintf("starting %s\nready %s\n", id, id)
 					p.log(lines)
 					select {
-					case at := <-places:
+					case at := <-begins:
 						return at
-					case <-time.After(patience):
+					case <-time.After(testTimeout):
 						t.Fatal("no place is told")
 					}
 					panic("unreachable")
 				}
 				run("1")
-				place := run("2")
+				begin := run("2")
 				if rotated != "none" {
 					p.log(strings.Repeat("more and more\n", 20))
 				}
@@ -166,34 +166,34 @@ func TestAwaitLineOfPlacedRun(t *testing.T) {
 					})
 					q.expectLine(found, want+"<nil>")
 				}
-				expect(&place, "ready", "ready 2")
+				expect(&begin, "ready", "ready 2")
 			})
 		}
 	}
 }
 
-// TestPlaceIsSavedFirst: output waits until its place is saved, but not for long.
-func TestPlaceIsSavedFirst(t *testing.T) {
+// TestRunBeginIsSavedFirst: output waits until its place is saved, but not for long.
+func TestRunBeginIsSavedFirst(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		t.Run(fmt.Sprint("drop ", drop), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "web.log")
 			writeFile(t, path, "before\n")
 			r := newRig(t)
-			r.store.stall = patience
-			told := make(chan func(), 10)
-			r.store.TellPlaces(func(at RunBegin, saved func()) {
+			r.store.stallTimeout = testTimeout
+			calls := make(chan func(), 10)
+			r.store.BeforeFirstOutput(func(at RunBegin, saved func()) {
 				if at.Run != "1" || at.At.offset != int64(len("before\n")) {
 					t.Errorf("run %q begins at %v", at.Run, at.At)
 				}
-				told <- saved
+				calls <- saved
 			})
 			p := r.program(Options{Path: path, Drop: drop})
 			r.do(func() { p.BeginRun("1", true) })
 			p.print("ready\n")
 			var saved func()
 			select {
-			case saved = <-told:
-			case <-time.After(patience):
+			case saved = <-calls:
+			case <-time.After(testTimeout):
 				t.Fatal("no place is told")
 			}
 			if text := readFile(t, path); text != "before\n" {
@@ -207,30 +207,30 @@ func TestPlaceIsSavedFirst(t *testing.T) {
 	}
 }
 
-// TestPlaceIsNotSaved: without an answer, output is written after a while.
-func TestPlaceIsNotSaved(t *testing.T) {
+// TestRunBeginIsNotSaved: without an answer, output is written after a while.
+func TestRunBeginIsNotSaved(t *testing.T) {
 	r := newRig(t)
-	r.store.stall = time.Millisecond
-	told := make(chan struct{}, 1)
-	r.store.TellPlaces(func(RunBegin, func()) { told <- struct{}{} })
+	r.store.stallTimeout = time.Millisecond
+	called := make(chan struct{}, 1)
+	r.store.BeforeFirstOutput(func(RunBegin, func()) { called <- struct{}{} })
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := r.program(Options{Path: path})
 	r.do(func() { p.BeginRun("1", true) })
 	p.log("ready\n")
-	<-told
+	<-called
 	equal(t, "file", readFile(t, path), "ready\n")
 }
 
-// TestPlaceWhileClosing: a wait for an answer does not delay the close of a collector.
-func TestPlaceWhileClosing(t *testing.T) {
+// TestRunBeginWhileClosing: a wait for an answer does not delay the close of a collector.
+func TestRunBeginWhileClosing(t *testing.T) {
 	r := newRig(t)
-	r.store.stall = 10 * patience
-	told := make(chan struct{}, 1)
-	r.store.TellPlaces(func(RunBegin, func()) { told <- struct{}{} })
+	r.store.stallTimeout = 10 * testTimeout
+	called := make(chan struct{}, 1)
+	r.store.BeforeFirstOutput(func(RunBegin, func()) { called <- struct{}{} })
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
 	r.do(func() { p.BeginRun("1", true) })
 	p.print("ready\n")
-	<-told
+	<-called
 	r.do(p.scope.Close)
 	r.waitForStore()
 }
@@ -266,13 +266,13 @@ func TestAwaitLineEnds(t *testing.T) {
 	p.rig.poll("the follower's end", func() bool { return watchers() == 0 })
 	p.log("ready\n")
 
-	again := p.awaitLine(p.child(), "never")
+	second := p.awaitLine(p.child(), "never")
 	p.rig.poll("the follower", func() bool { return watchers() == 1 })
 	p.rig.do(p.scope.Close)
 	p.rig.poll("the follower's end", func() bool { return watchers() == 0 })
 	p.rig.do(func() {})
-	if len(found)+len(again) != 0 {
-		t.Errorf("found %d lines", len(found)+len(again))
+	if len(found)+len(second) != 0 {
+		t.Errorf("found %d lines", len(found)+len(second))
 	}
 }
 
@@ -319,19 +319,19 @@ func TestLineOfEitherFile(t *testing.T) {
 	writeFile(t, o.Path, "ready of an earlier one\n")
 	writeFile(t, o.StderrPath, "ready of an earlier one\n")
 	r := newRig(t)
-	places := make(chan RunBegin, streams)
-	r.store.TellPlaces(func(at RunBegin, saved func()) { places <- at; saved() })
+	begins := make(chan RunBegin, streams)
+	r.store.BeforeFirstOutput(func(at RunBegin, saved func()) { begins <- at; saved() })
 	p := r.twoStreams(o)
 	r.do(func() { p.BeginRun("2", true) })
 	p.awaitDrained()
 	p.print("ready out\n")
 	p.awaitDrained()
-	p.complain("ready err\n")
+	p.printError("ready err\n")
 	p.awaitDrained()
 	p.print("more\n")
-	p.complain("more\n")
+	p.printError("more\n")
 	p.awaitDrained()
-	if n := len(places); n != int(streams) {
+	if n := len(begins); n != int(streams) {
 		t.Fatalf("%d places are told, want %d", n, streams)
 	}
 	r.do(p.scope.Close)
@@ -341,7 +341,7 @@ func TestLineOfEitherFile(t *testing.T) {
 	q := next.twoStreams(o)
 	next.do(func() { q.ResumeRun("2") })
 	for which, want := range []string{Stdout: "ready out", Stderr: "ready err"} {
-		at := <-places
+		at := <-begins
 		if at.Stream != Stream(which) || at.Run != "2" {
 			t.Errorf("the place of run %s in the log of stream %d is told, want that of run 2 in %d", at.Run, at.Stream, which)
 		}

@@ -25,23 +25,23 @@ func benchDir(b *testing.B) string {
 	return b.TempDir()
 }
 
-// BenchmarkCapture measures programs that write 100-byte lines in big writes as fast as they can,
+// BenchmarkCollector measures programs that write 100-byte lines in big writes as fast as they can,
 // to files rotated at 100 MB. The baseline is bare splice loops, each from an ordinary pipe into
 // one file. Both take turns, a GiB at a time, and the best time of each counts, as the machine has
 // other load.
-func BenchmarkCapture(b *testing.B) {
+func BenchmarkCollector(b *testing.B) {
 	for _, n := range []int{1, 50} {
 		b.Run(fmt.Sprintf("programs=%d", n), func(b *testing.B) {
 			blocks := (1 << 30) / n / len(lines100)
 			size := int64(n * blocks * len(lines100))
 			b.SetBytes(size)
-			var capture, bare measured
+			var collected, bare measured
 			for b.Loop() {
 				bare.add(b, func() { spliceAll(b, n, blocks) })
-				capture.add(b, func() { captureAll(b, n, blocks, Options{}) })
+				collected.add(b, func() { collectAll(b, n, blocks, Options{}) })
 			}
-			b.ReportMetric(bare.wall.Seconds()/capture.wall.Seconds(), "of-bare-speed")
-			for name, m := range map[string]measured{"capture": capture, "bare": bare} {
+			b.ReportMetric(bare.wall.Seconds()/collected.wall.Seconds(), "of-bare-speed")
+			for name, m := range map[string]measured{"capture": collected, "bare": bare} {
 				b.ReportMetric(m.cpu/float64(size)*(1<<30), name+"-cpu-s/GiB")
 				b.ReportMetric(float64(size)/1e6/m.wall.Seconds(), name+"-MB/s")
 			}
@@ -75,7 +75,7 @@ func BenchmarkFormats(b *testing.B) {
 			best := 0.0
 			for b.Loop() {
 				start := cpu(b)
-				writers := captureAll(b, 1, blocks, Options{Program: "web", Format: format})
+				writers := collectAll(b, 1, blocks, Options{Program: "web", Format: format})
 				best = max(best, float64(size)/1e6/(cpu(b)-start-writers))
 			}
 			b.ReportMetric(best, "MB/cpu-s")
@@ -92,9 +92,9 @@ func BenchmarkRecords(b *testing.B) {
 			b.ReportAllocs()
 			var r recorder
 			for b.Loop() {
-				r.at(new(Options{Program: "web", Format: format}.setting()), "web", "0123456789abcdef0123456789abcdef", stdout, time.Now())
+				r.reset(new(Options{Program: "web", Format: format}.setting()), "web", "0123456789abcdef0123456789abcdef", stdout, time.Now())
 				for used := 0; used < len(text)-100; {
-					_, n := r.append(made[:0], text[used:], awaited)
+					_, n := r.append(made[:0], text[used:], awaitMore)
 					used += n
 				}
 			}
@@ -102,9 +102,9 @@ func BenchmarkRecords(b *testing.B) {
 	}
 }
 
-// captureAll lets n programs write that many blocks each, and waits until all is in their files. It
+// collectAll lets n programs write that many blocks each, and waits until all is in their files. It
 // returns the processor time of the writers in seconds.
-func captureAll(b *testing.B, n, blocks int, o Options) (writing float64) {
+func collectAll(b *testing.B, n, blocks int, o Options) (writing float64) {
 	r := newRig(b)
 	dir, err := os.MkdirTemp(benchDir(b), "capture")
 	if err != nil {
@@ -208,14 +208,14 @@ func BenchmarkWrites(b *testing.B) {
 func BenchmarkLatency(b *testing.B) {
 	r := newRig(b)
 	p := r.program(Options{Path: filepath.Join(benchDir(b), "web.log"), MaxSize: 20e6, Keep: 1})
-	there := make(chan struct{}, 1)
-	defer p.Notify(func() { there <- struct{}{} })()
+	written := make(chan struct{}, 1)
+	defer p.Notify(func() { written <- struct{}{} })()
 	fd := int(p.Fd())
 	for b.Loop() {
 		if _, err := unix.Write(fd, lines100[:100]); err != nil {
 			b.Fatal(err)
 		}
-		<-there
+		<-written
 	}
 }
 
@@ -236,9 +236,9 @@ func BenchmarkQuiet(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// TestMemoryOfQuietCaptures bounds what BenchmarkQuiet measures, except for the cache of last
+// TestMemoryOfQuietCollectors bounds what BenchmarkQuiet measures, except for the cache of last
 // lines, which has a fixed size.
-func TestMemoryOfQuietCaptures(t *testing.T) {
+func TestMemoryOfQuietCollectors(t *testing.T) {
 	const most = 950 // bytes; 860 to 890 here, as much with the race detector
 	each := newRig(t).quietMemory(t.TempDir(), 1000, false)
 	t.Logf("%.0f bytes", each)
@@ -249,7 +249,7 @@ func TestMemoryOfQuietCaptures(t *testing.T) {
 
 // quietMemory returns the bytes in use for each of n idle collectors that have logged a line. With
 // ask, their last lines are read, so that the cache has some of them.
-func (r *rig) quietMemory(dir string, n int, ask bool) float64 {
+func (r *rig) quietMemory(dir string, n int, readLines bool) float64 {
 	reads, options := make([]int, n), make([]Options, n)
 	for i := range n {
 		var err error
@@ -258,19 +258,19 @@ func (r *rig) quietMemory(dir string, n int, ask bool) float64 {
 		}
 		options[i] = Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i)), MaxSize: 20e6, Keep: 10}
 	}
-	captures := make([]*Collector, n)
+	collectors := make([]*Collector, n)
 	start := heapInUse()
 	var scope *loop.Scope
 	r.do(func() {
 		scope = r.loop.Root().Child()
-		for i := range captures {
-			captures[i] = r.store.NewCapture(scope, "web", options[i])
-			if err := captures[i].Attach(Stdout, reads[i]); err != nil {
+		for i := range collectors {
+			collectors[i] = r.store.NewCollector(scope, "web", options[i])
+			if err := collectors[i].Attach(Stdout, reads[i]); err != nil {
 				r.Error(err)
 			}
 		}
 	})
-	for i, c := range captures {
+	for i, c := range collectors {
 		fd, err := OpenWriter(reads[i])
 		if err != nil {
 			r.Fatal(err)
@@ -282,8 +282,8 @@ func (r *rig) quietMemory(dir string, n int, ask bool) float64 {
 		r.await(p.drained(), "a line")
 		closeFD(fd)
 	}
-	if ask {
-		for i, line := range LastLines(captures, patience) {
+	if readLines {
+		for i, line := range LastLines(collectors, testTimeout) {
 			if len(line) != 99 {
 				r.Fatalf("last line of %d has %d bytes", i, len(line))
 			}
@@ -303,23 +303,23 @@ func (r *rig) quietMemory(dir string, n int, ask bool) float64 {
 func BenchmarkLastLines(b *testing.B) {
 	r := newRig(b)
 	dir := benchDir(b)
-	captures := make([]*Collector, 1000)
+	collectors := make([]*Collector, 1000)
 	r.do(func() {
-		for i := range captures {
+		for i := range collectors {
 			path := filepath.Join(dir, fmt.Sprintf("%d.log", i))
 			writeFile(b, path, string(lines100[:10_000]))
-			captures[i] = r.store.NewCapture(r.loop.Root(), "web", Options{Path: path})
+			collectors[i] = r.store.NewCollector(r.loop.Root(), "web", Options{Path: path})
 		}
 	})
 	for _, written := range []bool{true, false} {
 		b.Run(fmt.Sprintf("written=%v", written), func(b *testing.B) {
 			for b.Loop() {
-				for _, c := range captures {
+				for _, c := range collectors {
 					if written {
 						r.store.lines.forget(c)
 					}
 				}
-				LastLines(captures, patience)
+				LastLines(collectors, testTimeout)
 			}
 		})
 	}

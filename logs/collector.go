@@ -27,46 +27,46 @@ const (
 type Collector struct {
 	store   *Store
 	scope   *loop.Scope
-	held    loop.Link // by which the scope owns it
+	link    loop.Link // by which the scope owns it
 	name    string
 	*wakeup // of the draining goroutine, nil without one; other goroutines hold mu to use it
-	// turns counts FIFOs that became readable, if there are two. Only the draining goroutine uses
+	// readableCount counts FIFOs that became readable, if there are two. Only the draining goroutine uses
 	// it.
-	turns  uint64
-	drops  atomic.Pointer[drops] // nil: nothing was dropped
-	outage atomic.Pointer[Outage]
+	readableCount uint64
+	drops         atomic.Pointer[drops] // nil: nothing was dropped
+	outage        atomic.Pointer[Outage]
 	// outlet is nil if output goes to files. It is for the draining goroutine, except for the
 	// fields that mu guards.
 	outlet *outlet
 
-	own      parts
+	inline   inlineParts
 	options  *setting  // guarded by mu, like the fields below; replaced, never modified
 	streams  []*stream // replaced, never modified: stdout, and stderr if it ever had its own FIFO
 	runID    string    // run whose output comes
 	barriers []barrier
 	watchers []*func()
 
-	mu      sync.Mutex
-	watch   // watch of the FIFOs
-	state   atomic.Uint32
-	silent  atomic.Bool // a run has begun and has printed nothing yet
-	resumed atomic.Bool // a predecessor began the run with which this collector begins
-	reopen  atomic.Bool // the file has to be opened again, with options
-	over    bool        // the scope is closed; loop only
-	owing   bool        // the log lacks a record of what a predecessor dropped; loop only
-	// unplaced is set for each stream of a run that has printed nothing yet there and whose start
+	mu              sync.Mutex
+	watch           // watch of the FIFOs
+	state           atomic.Uint32
+	silent          atomic.Bool // a run has begun and has printed nothing yet
+	resumed         atomic.Bool // a predecessor began the run with which this collector begins
+	reopen          atomic.Bool // the file has to be opened again, with options
+	scopeClosed     bool        // the scope is closed; loop only
+	dropsUnrecorded bool        // the log lacks a record of what a predecessor dropped; loop only
+	// startUnsaved is set for each stream of a run that has printed nothing yet there and whose start
 	// has to be reported before it does.
-	unplaced [streams]atomic.Bool
-	// newRun is set for each stream until a process of the run opens the file that it writes itself
+	startUnsaved [streams]atomic.Bool
+	// awaitsDirectOpen is set for each stream until a process of the run opens the file that it writes itself
 	// (Direct). mu guards it.
-	newRun   [streams]bool
-	released bool // descriptors are closed; nothing follows; guarded by mu
+	awaitsDirectOpen [streams]bool
+	released         bool // descriptors are closed; nothing follows; guarded by mu
 }
 
-// parts holds what a collector begins with. Most collectors need nothing else until they end. It is
+// inlineParts holds what a collector begins with. Most collectors need nothing else until they end. It is
 // one allocation, as small objects with long lives keep pages from being returned to the system.
 // What replaces a part later is allocated then.
-type parts struct {
+type inlineParts struct {
 	setting setting
 	streams [1]*stream
 	stdout  stream
@@ -87,20 +87,20 @@ type barrier struct {
 type barrierKind int
 
 const (
-	ofOutput barrierKind = iota // all output written before it
-	ofRun                       // the output of one run
-	runBegins
-	runEnds
+	outputBarrier barrierKind = iota // all output written before it
+	runBarrier                       // the output of one run
+	runBeginBarrier
+	runEndBarrier
 )
 
 // endsLine reports whether a line without a newline before the barrier is complete.
-func (m *barrier) endsLine() bool { return m.kind == runBegins || m.kind == runEnds }
+func (b *barrier) endsLine() bool { return b.kind == runBeginBarrier || b.kind == runEndBarrier }
 
 // Values of barrier.at that are no position.
 const (
-	nowhere   = -1 // the place is not known yet
+	unlocated = -1 // the place is not known yet
 	passed    = -2 // everything before it is in the file
-	searching = -3 // the draining goroutine is determining the place
+	locating  = -3 // the draining goroutine is determining the place
 )
 
 // Name returns the name given to NewCapture. Safe for concurrent use.
@@ -113,9 +113,9 @@ func (c *Collector) Path() string { return c.setting().Path }
 // for concurrent use.
 func (c *Collector) StderrPath() string { return c.setting().StderrPath }
 
-// Apart returns the streams that have a log file of their own. Safe for concurrent use.
-func (c *Collector) Apart() []Stream {
-	if c.setting().ofStderr() != nil {
+// LogStreams returns the streams that have a log file of their own. Safe for concurrent use.
+func (c *Collector) LogStreams() []Stream {
+	if c.setting().stderrSetting() != nil {
 		return []Stream{Stdout, Stderr}
 	}
 	return []Stream{Stdout}
@@ -135,44 +135,44 @@ func (c *Collector) setting() *setting {
 
 // A wakeup wakes a draining goroutine.
 type wakeup struct {
-	quit   chan struct{}
-	news   chan struct{} // holds one token: output has come
+	stop   chan struct{}
+	wake   chan struct{} // holds one token: output has come
 	worker *worker       // worker that drains; nil: a goroutine for one drain
 }
 
-func newWakeup(h *worker) *wakeup { return &wakeup{make(chan struct{}), make(chan struct{}, 1), h} }
+func newWakeup(w *worker) *wakeup { return &wakeup{make(chan struct{}), make(chan struct{}, 1), w} }
 
-// again returns a wakeup without a pending token: b itself unless quit is closed.
-func (b *wakeup) again() *wakeup {
+// reset returns a wakeup without a pending token: b itself unless quit is closed.
+func (w *wakeup) reset() *wakeup {
 	select {
-	case <-b.quit:
-		return newWakeup(b.worker)
+	case <-w.stop:
+		return newWakeup(w.worker)
 	default:
 	}
 	select {
-	case <-b.news:
+	case <-w.wake:
 	default:
 	}
-	return b
+	return w
 }
 
-func (b *wakeup) ring() {
+func (w *wakeup) signal() {
 	select {
-	case b.news <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-// kick makes sure that a goroutine looks at the FIFOs after this call. Safe for concurrent use.
-func (c *Collector) kick() {
-	if c.claim() {
+// ensureDrain makes sure that a goroutine looks at the FIFOs after this call. Safe for concurrent use.
+func (c *Collector) ensureDrain() {
+	if c.claimDrain() {
 		go c.run(newWakeup(nil))
 	}
 }
 
-// claim reports whether the caller has to drain the FIFOs, as no goroutine does. Otherwise it makes
+// claimDrain reports whether the caller has to drain the FIFOs, as no goroutine does. Otherwise it makes
 // the draining goroutine look again.
-func (c *Collector) claim() bool {
+func (c *Collector) claimDrain() bool {
 	for {
 		switch c.state.Load() {
 		case idle:
@@ -184,7 +184,7 @@ func (c *Collector) claim() bool {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				if c.wakeup != nil {
-					c.ring()
+					c.signal()
 				}
 				return false
 			}
@@ -196,13 +196,13 @@ func (c *Collector) claim() bool {
 
 // Release closes the collector with its scope: it implements [loop.Owned].
 func (c *Collector) Release() {
-	loop.Leave(&c.held)
-	c.over = true
-	c.store.poller.remove(c)
+	loop.Leave(&c.link)
+	c.scopeClosed = true
+	c.store.poller.unwatch(c)
 	for {
 		s := c.state.Load()
 		if s == idle && c.state.CompareAndSwap(idle, closed) {
-			if c.store.leaving.Load() && c.isBare() {
+			if c.store.exiting.Load() && c.ownsOnlyFIFOs() {
 				c.release()
 			} else {
 				go c.release() // closing a file may block
@@ -212,59 +212,59 @@ func (c *Collector) Release() {
 		if s != idle && c.state.CompareAndSwap(s, closing) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.wakeToQuit()
+			c.stopDrain()
 			return
 		}
 	}
 }
 
-// isBare reports whether the collector owns only FIFOs and has no loss to report. Only the draining
+// ownsOnlyFIFOs reports whether the collector owns only FIFOs and has no loss to report. Only the draining
 // goroutine may call it, or the loop while none drains.
-func (c *Collector) isBare() bool {
+func (c *Collector) ownsOnlyFIFOs() bool {
 	return c.outlet == nil && !slices.ContainsFunc(c.files(), func(f *file) bool { return f.fd >= 0 }) &&
 		!slices.ContainsFunc(c.all(), func(s *stream) bool { return s.dropped.bytes > 0 || s.failures > 0 })
 }
 
-// begin sets the wakeup of the draining goroutine.
-func (c *Collector) begin(b *wakeup) {
+// setWakeup sets the wakeup of the draining goroutine.
+func (c *Collector) setWakeup(w *wakeup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wakeup = b
+	c.wakeup = w
 	if c.state.Load() == closing {
-		c.wakeToQuit()
+		c.stopDrain()
 	}
 }
 
-// retire makes the collector idle and reports true: the goroutine must then stop draining. It
+// goIdle makes the collector idle and reports true: the goroutine must then stop draining. It
 // reports false if there is more to do.
-func (c *Collector) retire() bool {
+func (c *Collector) goIdle() bool {
 	c.mu.Lock()
-	b := c.wakeup
+	w := c.wakeup
 	c.wakeup = nil
 	c.mu.Unlock()
 	if !c.state.CompareAndSwap(draining, idle) {
-		c.begin(b)
+		c.setWakeup(w)
 		return false
 	}
 	return true
 }
 
-// wakeToQuit makes the draining goroutine end. The caller holds mu.
-func (c *Collector) wakeToQuit() {
+// stopDrain makes the draining goroutine end. The caller holds mu.
+func (c *Collector) stopDrain() {
 	if c.wakeup == nil {
 		return // no goroutine yet, or it is about to see the state
 	}
 	select {
-	case <-c.quit:
+	case <-c.stop:
 	default:
-		close(c.quit)
+		close(c.stop)
 	}
 }
 
 // SetOptions changes where the output goes from now on. It leaves files of an earlier path as they
 // are.
 func (c *Collector) SetOptions(o Options) {
-	next := new(c.store.settings.of(o.complete()))
+	next := new(c.store.settings.share(o.complete()))
 	c.mu.Lock()
 	changed := !next.same(c.options)
 	c.options = next
@@ -282,24 +282,24 @@ func (c *Collector) Reopen() {
 	c.reopen.Store(true)
 	switch {
 	case c.hasPipe():
-		c.kick()
-	case !c.over: // no goroutine drains, and no file is open
-		c.settle()
+		c.ensureDrain()
+	case !c.scopeClosed: // no goroutine drains, and no file is open
+		c.applyOptions()
 	}
 }
 
 // Drained calls f on the loop when everything that is in the FIFO now is in the file. That waits
 // while the file can't be written. If the scope is closed first, f is called then.
 func (c *Collector) Drained(f func()) {
-	c.addBarrier(ofOutput, func() { c.store.loop.Post(f) })
+	c.addBarrier(outputBarrier, func() { c.store.loop.Post(f) })
 }
 
 // DrainedOrFailed calls f as Drained does, or with an error as soon as a write fails from now on.
 // If writes fail already, one more is tried at once. It reports true, and does not call f, if
 // everything is in the file already.
 func (c *Collector) DrainedOrFailed(f func(err error)) (drained bool) {
-	tell := func(err error) { c.store.loop.Post(func() { f(err) }) }
-	return !c.addMark(barrier{kind: ofOutput, reached: func() { tell(nil) }, failed: tell})
+	post := func(err error) { c.store.loop.Post(func() { f(err) }) }
+	return !c.queueBarrier(barrier{kind: outputBarrier, reached: func() { post(nil) }, failed: post})
 }
 
 // addBarrier calls reached, off the loop, when what is in the FIFO now is in the file; at once if
@@ -312,20 +312,20 @@ func (c *Collector) addBarrier(kind barrierKind, reached func()) {
 
 // addBarrierLater is addBarrier, but reports false instead of calling reached at once.
 func (c *Collector) addBarrierLater(kind barrierKind, reached func()) bool {
-	return c.addMark(barrier{kind: kind, reached: reached})
+	return c.queueBarrier(barrier{kind: kind, reached: reached})
 }
 
-// addMark adds a barrier. It reports false if there is nothing to wait for.
-func (c *Collector) addMark(m barrier) bool {
-	m.at = [streams]int64{nowhere, nowhere}
+// queueBarrier adds a barrier. It reports false if there is nothing to wait for.
+func (c *Collector) queueBarrier(m barrier) bool {
+	m.at = [streams]int64{unlocated, unlocated}
 	c.mu.Lock()
 	// At rest with empty FIFOs the barrier is reached now. Output written next could overtake a
 	// queued one.
-	now := c.released || !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 }) || c.state.Load() == idle && c.settled()
+	now := c.released || !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 }) || c.state.Load() == idle && c.allWritten()
 	if !now {
 		c.barriers = append(c.barriers, m)
-		if m.kind == runBegins {
-			c.forgetSilentRuns()
+		if m.kind == runBeginBarrier {
+			c.removeSilentRuns()
 		}
 	} else if m.endsLine() && !c.released {
 		c.endLines()
@@ -334,36 +334,36 @@ func (c *Collector) addMark(m barrier) bool {
 	if now {
 		return false
 	}
-	c.kick()
+	c.ensureDrain()
 	return true
 }
 
-// forgetSilentRuns removes the barriers of runs that have written nothing: those that begin where
+// removeSilentRuns removes the barriers of runs that have written nothing: those that begin where
 // the next run does. Otherwise a program that ends again and again while its log can't be written
 // would have any number of them. The caller holds mu.
-func (c *Collector) forgetSilentRuns() {
-	kept := c.barriers[:0]
-	begun := -1 // index in kept of the newest run's start
+func (c *Collector) removeSilentRuns() {
+	remaining := c.barriers[:0]
+	lastBegin := -1 // index in kept of the newest run's start
 	for _, m := range c.barriers {
-		if m.kind == runBegins {
-			if begun >= 0 && kept[begun].at == m.at {
-				silent := kept[begun:]
-				kept = append(kept[:begun], slices.DeleteFunc(silent, func(m barrier) bool { return m.kind != ofOutput })...)
+		if m.kind == runBeginBarrier {
+			if lastBegin >= 0 && remaining[lastBegin].at == m.at {
+				silent := remaining[lastBegin:]
+				remaining = append(remaining[:lastBegin], slices.DeleteFunc(silent, func(m barrier) bool { return m.kind != outputBarrier })...)
 			}
-			begun = len(kept)
+			lastBegin = len(remaining)
 		}
-		kept = append(kept, m)
+		remaining = append(remaining, m)
 	}
-	clear(c.barriers[len(kept):])
-	c.barriers = kept
+	clear(c.barriers[len(remaining):])
+	c.barriers = remaining
 }
 
-// failMarks calls failed of the barriers that have one, and removes them.
-func (s *stream) failMarks(err error) {
+// failBarriers calls failed of the barriers that have one, and removes them.
+func (s *stream) failBarriers(err error) {
 	var failed []func(error)
 	s.mu.Lock()
 	s.barriers = slices.DeleteFunc(s.barriers, func(m barrier) bool {
-		fails := m.failed != nil && m.at[s.which] != nowhere && m.at[s.which] != passed
+		fails := m.failed != nil && m.at[s.which] != unlocated && m.at[s.which] != passed
 		if fails {
 			failed = append(failed, m.failed)
 		}
@@ -385,11 +385,11 @@ func (c *Collector) endLines() {
 	}
 }
 
-// settled reports whether all output is in the files. The caller holds mu and has found the
+// allWritten reports whether all output is in the files. The caller holds mu and has found the
 // collector idle; a goroutine that begins to drain needs mu first. The loop may call it.
-func (c *Collector) settled() bool {
+func (c *Collector) allWritten() bool {
 	return !slices.ContainsFunc(c.streams, func(s *stream) bool {
-		return s.pipe() >= 0 && pipeHasSome(s.pipe()) || s.dropped.inLine > 0 || len(s.ahead.text()) > 0
+		return s.pipe() >= 0 && pipeReadable(s.pipe()) || s.dropped.lineBytes > 0 || len(s.ahead.text()) > 0
 	})
 }
 
@@ -416,8 +416,8 @@ func (c *Collector) release() {
 			s.log().Error("output dropped without a record in its log", "bytes", s.dropped.bytes, "lines", s.dropped.lines)
 		} else if s.failures > 0 {
 			s.log().Error("output lost: log not written completely", "bytes", s.bytes())
-		} else if held := len(s.ahead.text()); held > 0 { // the pipe no longer has these bytes
-			s.log().Error("output lost: tee is refused and the log stalls", "bytes", held)
+		} else if buffered := len(s.ahead.text()); buffered > 0 { // the pipe no longer has these bytes
+			s.log().Error("output lost: tee is refused and the log stalls", "bytes", buffered)
 		}
 	}
 	if c.outlet != nil {
@@ -425,29 +425,29 @@ func (c *Collector) release() {
 	}
 	for _, f := range c.files() {
 		if f.fd >= 0 {
-			slot := f.enter(&c.store.slots, nil)
+			slot := f.acquireSlot(&c.store.slots, nil)
 			f.close()
 			slot.release()
 		}
-		c.store.paths.retire(&f.segments)
+		c.store.paths.endWriting(&f.segments)
 	}
 
 	c.mu.Lock()
 	c.released = true
 	c.wakeup = nil
-	leaving := c.store.leaving.Load()
-	if c.both > 0 && !leaving {
-		closeFD(int(c.both))
+	exiting := c.store.exiting.Load()
+	if c.inner > 0 && !exiting {
+		closeFD(int(c.inner))
 	}
-	all, marks, watchers := c.streams, c.barriers, c.watchers
+	all, barriers, watchers := c.streams, c.barriers, c.watchers
 	c.barriers = nil
 	c.mu.Unlock()
-	if !leaving {
+	if !exiting {
 		for _, s := range all {
 			closeFD(s.pipe()) // waits for users of the descriptor, such as pipeBytes
 		}
 	}
-	for _, m := range marks {
+	for _, m := range barriers {
 		m.reached()
 	}
 	for _, f := range watchers {

@@ -18,9 +18,9 @@ import (
 	"superd/loop"
 )
 
-// TestCaptureIsByteExact: binary data, NUL and invalid UTF-8 are written unchanged. Source: row 21
+// TestOutputIsByteExact: binary data, NUL and invalid UTF-8 are written unchanged. Source: row 21
 // of the failure table.
-func TestCaptureIsByteExact(t *testing.T) {
+func TestOutputIsByteExact(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "not", "there", "yet", "web.log")
 	p := newRig(t).program(Options{Path: path, MaxSize: 300_000, Keep: 1000})
 	var text []byte
@@ -51,7 +51,7 @@ func TestAttachWritesWhatIsThere(t *testing.T) {
 	p := &program{rig: r, File: write}
 	wrote := make(chan struct{}, 8)
 	r.do(func() {
-		p.Collector = r.store.NewCapture(r.loop.Root(), "web", Options{Path: path})
+		p.Collector = r.store.NewCollector(r.loop.Root(), "web", Options{Path: path})
 		p.Notify(func() { wrote <- struct{}{} })
 		if p.FD(Stdout) != -1 {
 			t.Errorf("FD() before Attach = %d, want -1", p.FD(Stdout))
@@ -162,13 +162,13 @@ func TestEndlessLine(t *testing.T) {
 	var peak uint64
 	runtime.GC()
 	start := heap()
-	for left := int(size); left > 0; left -= len(block) {
-		part := block[:min(len(block), left)]
+	for remaining := int(size); remaining > 0; remaining -= len(block) {
+		part := block[:min(len(block), remaining)]
 		want.Write(part)
 		if _, err := p.Write(part); err != nil {
 			t.Fatal(err)
 		}
-		if left%(64*len(block)) == 0 { // heap stops the world
+		if remaining%(64*len(block)) == 0 { // heap stops the world
 			peak = max(peak, heap())
 		}
 	}
@@ -181,18 +181,18 @@ func TestEndlessLine(t *testing.T) {
 	if len(names) != 8 {
 		t.Errorf("%d files, want 8", len(names))
 	}
-	left := int64(size)
+	remaining := int64(size)
 	got := sha256.New()
 	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		full := min(left, 3e6+maxOverrun)
+		full := min(remaining, 3e6+maxOverrun)
 		if n, err := io.Copy(got, f); n != full || err != nil {
 			t.Errorf("%s has %d bytes (%v), want %d", name, n, err, full)
 		}
-		left -= full
+		remaining -= full
 		f.Close()
 	}
 	if !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
@@ -228,7 +228,7 @@ func TestDrainedBeforeAttachAndAfterClose(t *testing.T) {
 	var scope *loop.Scope
 	r.do(func() {
 		scope = r.loop.Root().Child()
-		p.Collector = r.store.NewCapture(scope, "web", Options{Path: "/nowhere"})
+		p.Collector = r.store.NewCollector(scope, "web", Options{Path: "/nowhere"})
 	})
 	r.await(p.drained(), "Drained without a FIFO")
 	r.do(scope.Close)
@@ -268,17 +268,17 @@ func TestCloseUnderFlood(t *testing.T) {
 			t.Fatalf("round %d: the read end is open after its capture is closed", i)
 		}
 		// A new owner of the number keeps it.
-		again, err := unix.FcntlInt(p.Fd(), unix.F_DUPFD_CLOEXEC, fd)
+		duplicate, err := unix.FcntlInt(p.Fd(), unix.F_DUPFD_CLOEXEC, fd)
 		if err != nil {
 			t.Fatal(err)
 		}
 		stop.set()
-		drainAll(again)
+		drainAll(duplicate)
 		<-done
-		if !pipeIsOpen(again) {
+		if !pipeIsOpen(duplicate) {
 			t.Fatalf("round %d: a descriptor that isn't the capture's is closed", i)
 		}
-		closeFD(again)
+		closeFD(duplicate)
 		p.File.Close()
 	}
 }
@@ -323,14 +323,14 @@ func TestFloodsShareSlots(t *testing.T) {
 	}
 	r.store.slots.mu.Lock()
 	defer r.store.slots.mu.Unlock()
-	if n := len(r.store.slots.places); n > 1 {
+	if n := len(r.store.slots.byFileSystem); n > 1 {
 		t.Errorf("slots of %d places are left when all is quiet, want those of one", n)
 	}
 }
 
-// TestBusyProgramWakesNobody: output during a drain wakes no goroutine, and output after it is
+// TestBusyProgramWakesNoWorker: output during a drain wakes no goroutine, and output after it is
 // written.
-func TestBusyProgramWakesNobody(t *testing.T) {
+func TestBusyProgramWakesNoWorker(t *testing.T) {
 	r := newRig(t)
 	stall := newStall(t, t.TempDir())
 	p := r.program(Options{Path: stall.path})
@@ -352,9 +352,9 @@ func TestBusyProgramWakesNobody(t *testing.T) {
 	r.await(wrote, "a line after the stall")
 }
 
-// TestNoLineIsLeftWhereDrainsEnd: lines that come at any time around the end of a drain are written
+// TestNoLineRemainsWhereDrainsEnd: lines that come at any time around the end of a drain are written
 // without a further wakeup.
-func TestNoLineIsLeftWhereDrainsEnd(t *testing.T) {
+func TestNoLineRemainsWhereDrainsEnd(t *testing.T) {
 	r := newRig(t)
 	for name, o := range map[string]Options{"raw": {}, "text": {Format: Text}, "drop": {Drop: true}, "split": {Split: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -386,7 +386,7 @@ func TestNoLineIsLeftWhereDrainsEnd(t *testing.T) {
 					select {
 					case <-wrote:
 					case <-time.After(10 * time.Millisecond):
-						if time.Since(start) > patience {
+						if time.Since(start) > testTimeout {
 							t.Fatalf("round %d: a line stays in the FIFO, state %d", i, p.state.Load())
 						}
 					}
@@ -463,9 +463,9 @@ func TestTailIsOfOneRun(t *testing.T) {
 	equal(t, "tail of the last run", end(), "four\n")
 }
 
-// TestLastWordsBeforeTheCapture: output written by the collector of an earlier superd belongs to a
+// TestTailOfRunBeforeCollector: output written by the collector of an earlier superd belongs to a
 // run that it began.
-func TestLastWordsBeforeTheCapture(t *testing.T) {
+func TestTailOfRunBeforeCollector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	writeFile(t, path, "one\ntwo\n")
 	p := newRig(t).program(Options{Path: path})
@@ -507,7 +507,7 @@ func TestLineCache(t *testing.T) {
 	r.do(q.scope.Close)
 	r.await(q.drained(), "the end of it")
 	r.poll("its line to be forgotten", func() bool {
-		_, fresh := r.store.lines.get(q.Collector, q.streams[0].file.segments.newest())
+		_, fresh := r.store.lines.get(q.Collector, q.streams[0].file.segments.outputEnd())
 		return !fresh
 	})
 }

@@ -147,11 +147,11 @@ func (s segment) open(minFree int64) (*os.File, error) {
 		return file, err
 	}
 	defer file.Close()
-	whole, err := s.unpack(file, minFree)
+	unpacked, err := s.unpack(file, minFree)
 	if err != nil {
 		return nil, unpackError{s.name, err}
 	}
-	return whole, nil
+	return unpacked, nil
 }
 
 func (s segment) openPacked() (*os.File, error) {
@@ -179,29 +179,29 @@ func (s segment) unpack(file *os.File, minFree int64) (*os.File, error) {
 		return nil, err
 	}
 	defer packed.Close()
-	whole, err := s.makeRoom(s.end-s.start, minFree)
+	unpacked, err := s.openScratch(s.end-s.start, minFree)
 	if err != nil {
 		return nil, err
 	}
 	size := s.end - s.start
-	n, err := io.Copy(whole, io.LimitReader(packed, size+1))
+	n, err := io.Copy(unpacked, io.LimitReader(packed, size+1))
 	if err == nil && n > size {
 		err = fmt.Errorf("its content has more than the expected %d bytes", size)
 	}
 	if err != nil {
-		whole.Close()
+		unpacked.Close()
 		return nil, err
 	}
-	return whole, nil
+	return unpacked, nil
 }
 
-// makeRoom makes a nameless file on a file system where size bytes more leave minFree.
-func (l location) makeRoom(size, minFree int64) (*os.File, error) {
+// openScratch makes a nameless file on a file system where size bytes more leave minFree.
+func (l location) openScratch(size, minFree int64) (*os.File, error) {
 	var errs []error
-	for _, open := range []func() (*os.File, error){l.openNameless, openTemporary} {
-		file, err := open()
+	for _, create := range []func() (*os.File, error){l.openUnnamed, openTemporary} {
+		file, err := create()
 		if err == nil {
-			if err = leaves(file, size, minFree); err == nil {
+			if err = checkFree(file, size, minFree); err == nil {
 				return file, nil
 			}
 			err = fmt.Errorf("%s: %w", file.Name(), err)
@@ -212,9 +212,9 @@ func (l location) makeRoom(size, minFree int64) (*os.File, error) {
 	return nil, errors.Join(errs...)
 }
 
-// leaves returns an error if size bytes more in a file would not leave minFree free on its file
+// checkFree returns an error if size bytes more in a file would not leave minFree free on its file
 // system.
-func leaves(file *os.File, size, minFree int64) error {
+func checkFree(file *os.File, size, minFree int64) error {
 	free, err := freeBytes(int(file.Fd()))
 	switch {
 	case err != nil:

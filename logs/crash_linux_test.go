@@ -20,16 +20,16 @@ import (
 
 // If the environment names a FIFO and a log file, the test binary is a superd that only captures.
 const (
-	captureFIFO   = "SUPERD_TEST_FIFO"
-	captureLog    = "SUPERD_TEST_LOG"
-	captureFormat = "SUPERD_TEST_FORMAT"
+	fifoVariable   = "SUPERD_TEST_FIFO"
+	logVariable    = "SUPERD_TEST_LOG"
+	formatVariable = "SUPERD_TEST_FORMAT"
 
-	captureCompression = "SUPERD_TEST_COMPRESSION"
+	compressionVariable = "SUPERD_TEST_COMPRESSION"
 )
 
 func TestMain(m *testing.M) {
-	if fifo := os.Getenv(captureFIFO); fifo != "" {
-		if err := captureForEver(fifo, os.Getenv(captureLog)); err != nil {
+	if fifo := os.Getenv(fifoVariable); fifo != "" {
+		if err := collectForever(fifo, os.Getenv(logVariable)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// captureForEver captures until it is killed.
-func captureForEver(fifo, log string) error {
+// collectForever captures until it is killed.
+func collectForever(fifo, log string) error {
 	l, err := loop.New()
 	if err != nil {
 		return err
@@ -48,15 +48,15 @@ func captureForEver(fifo, log string) error {
 		return err
 	}
 	store := NewStore(l, slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	o := Options{Program: "web", Path: log, Format: Format(os.Getenv(captureFormat)), MaxSize: 1e6, Keep: 10_000, Compression: Compression(os.Getenv(captureCompression))}
-	if err := store.NewCapture(l.Root(), "web", o).Attach(Stdout, fd); err != nil {
+	o := Options{Program: "web", Path: log, Format: Format(os.Getenv(formatVariable)), MaxSize: 1e6, Keep: 10_000, Compression: Compression(os.Getenv(compressionVariable))}
+	if err := store.NewCollector(l.Root(), "web", o).Attach(Stdout, fd); err != nil {
 		return err
 	}
 	return l.Run()
 }
 
-// A doomed is what a killed superd leaves: its FIFO, which a program has open, and its log file.
-type doomed struct {
+// A killed is what a killed superd leaves: its FIFO, which a program has open, and its log file.
+type killed struct {
 	testing.TB
 	fifo, log string
 	format    Format
@@ -65,10 +65,10 @@ type doomed struct {
 	kills     int
 }
 
-func newDoomed(t *testing.T, format Format) *doomed {
+func newKilled(t *testing.T, format Format) *killed {
 	t.Helper()
 	dir := t.TempDir()
-	d := &doomed{TB: t, format: format, fifo: filepath.Join(dir, "fifo"), log: filepath.Join(dir, "log", "web.log")}
+	d := &killed{TB: t, format: format, fifo: filepath.Join(dir, "fifo"), log: filepath.Join(dir, "log", "web.log")}
 	read, err := MakeFIFO(d.fifo, os.Geteuid(), os.Getegid())
 	if err != nil {
 		t.Fatal(err)
@@ -81,12 +81,12 @@ func newDoomed(t *testing.T, format Format) *doomed {
 	return d
 }
 
-// life lets the test binary capture. end makes sure that it is killed.
-func (d *doomed) life(binary string, end func(*os.Process), environment ...string) {
+// run lets the test binary capture. end makes sure that it is killed.
+func (d *killed) run(binary string, end func(*os.Process), environment ...string) {
 	d.Helper()
 	cmd := exec.CommandContext(d.Context(), binary)
-	cmd.Env = append(os.Environ(), append(environment, captureFIFO+"="+d.fifo, captureLog+"="+d.log, captureFormat+"="+string(d.format),
-		captureCompression+"="+string(d.packed))...)
+	cmd.Env = append(os.Environ(), append(environment, fifoVariable+"="+d.fifo, logVariable+"="+d.log, formatVariable+"="+string(d.format),
+		compressionVariable+"="+string(d.packed))...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		d.Fatal(err)
@@ -99,10 +99,10 @@ func (d *doomed) life(binary string, end func(*os.Process), environment ...strin
 }
 
 // drain lets the test binary capture until nothing is left in the FIFO.
-func (d *doomed) drain() {
-	d.life(os.Args[0], func(p *os.Process) {
+func (d *killed) drain() {
+	d.run(os.Args[0], func(p *os.Process) {
 		for start := time.Now(); pipeBytes(int(d.program.Fd())) > 0; time.Sleep(time.Millisecond) {
-			if time.Since(start) > patience {
+			if time.Since(start) > testTimeout {
 				d.Error("the FIFO is not drained")
 				break
 			}
@@ -144,7 +144,7 @@ func numbered(w io.Writer, stop <-chan struct{}) <-chan int {
 // expectNumbered checks that the segments together hold count numbered lines, and that the rotated
 // ones end with a newline. Raw lines are there once each; records in flight may be there twice,
 // after each kill.
-func (d *doomed) expectNumbered(count int) {
+func (d *killed) expectNumbered(count int) {
 	d.Helper()
 	contents, names := files(d, d.log)
 	for i := len(names) - 1; i > 0; i-- {
@@ -187,11 +187,11 @@ func (d *doomed) expectNumbered(count int) {
 		}
 		if want := numberedLine(nil, n); line != string(want) {
 			number, _, _ := strings.Cut(strings.TrimPrefix(line, "line "), " ")
-			again, err := strconv.Atoi(number)
-			if d.format == Raw || err != nil || again > n || n-again > chunkBytes || line != string(numberedLine(nil, again)) {
+			repeated, err := strconv.Atoi(number)
+			if d.format == Raw || err != nil || repeated > n || n-repeated > chunkBytes || line != string(numberedLine(nil, repeated)) {
 				d.Fatalf("line %d is %q", n, line)
 			}
-			n = again
+			n = repeated
 			repeats++
 		}
 		n++
@@ -209,14 +209,14 @@ func (d *doomed) expectNumbered(count int) {
 func TestKilledAtAnyInstant(t *testing.T) {
 	for format, kills := range map[Format]int{Raw: 30, Text: 10, JSON: 10} {
 		t.Run(string(format), func(t *testing.T) {
-			d := newDoomed(t, format)
+			d := newKilled(t, format)
 			stop := make(chan struct{})
 			count := numbered(d.program, stop)
 			if testing.Short() {
 				kills = 3
 			}
 			for range kills {
-				d.life(os.Args[0], func(p *os.Process) {
+				d.run(os.Args[0], func(p *os.Process) {
 					// Random instants are what the test is about
 					time.Sleep(rand.N(30 * time.Millisecond))
 					_ = p.Kill()
@@ -228,11 +228,11 @@ func TestKilledAtAnyInstant(t *testing.T) {
 }
 
 // end stops the writer and expects all of its output.
-func (d *doomed) end(stop chan struct{}, count <-chan int) {
+func (d *killed) end(stop chan struct{}, count <-chan int) {
 	d.Helper()
 	close(stop)
 	var lines int
-	d.life(os.Args[0], func(p *os.Process) {
+	d.run(os.Args[0], func(p *os.Process) {
 		lines = <-count // its last write may wait for space
 		_ = p.Kill()
 	})
@@ -258,7 +258,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		{"rotate.after-rename", JSON, Gzip}, {"compress.written", Raw, Gzip}, {"compress.renamed", Raw, Zstd},
 	} {
 		t.Run(fmt.Sprint(at.step, " ", at.format, " ", at.packed), func(t *testing.T) {
-			d := newDoomed(t, at.format)
+			d := newKilled(t, at.format)
 			d.packed = at.packed
 			stop := make(chan struct{})
 			count := numbered(d.program, stop)
@@ -267,7 +267,7 @@ func TestKilledAtEachStep(t *testing.T) {
 				passages = []int{1, 2, 1} // compression is slow
 			}
 			for _, passage := range passages {
-				d.life(binary, func(*os.Process) {}, fmt.Sprintf("SUPERD_FAILPOINT=%s:%d", at.step, passage))
+				d.run(binary, func(*os.Process) {}, fmt.Sprintf("SUPERD_FAILPOINT=%s:%d", at.step, passage))
 			}
 			d.end(stop, count)
 		})

@@ -64,50 +64,50 @@ func ParseCursor(text string) (c Cursor, err error) {
 }
 
 // cursor returns the place of a position.
-func (ch *segments) cursor(p int64) Cursor {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	for _, r := range ch.rotated {
+func (segs *segments) cursor(p int64) Cursor {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	for _, r := range segs.rotated {
 		if r.end > p {
 			return Cursor{rotated: true, stamp: r.stamp, offset: max(p-r.start, 0)}
 		}
 	}
-	return ch.newestCursor(p)
+	return segs.newestCursor(p)
 }
 
 // newestCursor is cursor for the current file. The caller holds mu.
-func (ch *segments) newestCursor(p int64) Cursor {
-	c := Cursor{inode: ch.current.inode, offset: max(p-ch.current.start, 0)}
-	switch n := len(ch.rotated); {
+func (segs *segments) newestCursor(p int64) Cursor {
+	c := Cursor{inode: segs.current.inode, offset: max(p-segs.current.start, 0)}
+	switch n := len(segs.rotated); {
 	case n > 0:
-		c.stamp = ch.rotated[n-1].stamp
-	case !ch.listed: // the file's future stamp will be greater than the present time
+		c.stamp = segs.rotated[n-1].stamp
+	case !segs.listed: // the file's future stamp will be greater than the present time
 		c.stamp = stamp(time.Now().UnixMicro())
 	}
 	return c
 }
 
-// cursorIn returns the place where segment s begins, which was read from and may have been rotated
+// segmentCursor returns the place where segment s begins, which was read from and may have been rotated
 // since. Offsets count from position start.
-func (ch *segments) cursorIn(s segment) (c Cursor, start int64) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	for _, r := range ch.rotated {
+func (segs *segments) segmentCursor(s segment) (c Cursor, start int64) {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	for _, r := range segs.rotated {
 		if r.start == s.start && r.end > s.start {
 			return Cursor{rotated: true, stamp: r.stamp}, s.start
 		}
 	}
-	if s.start == ch.current.start {
-		return ch.newestCursor(s.start), s.start
+	if s.start == segs.current.start {
+		return segs.newestCursor(s.start), s.start
 	}
 	// removed or truncated by another process: the next one follows
-	return ch.newestCursor(ch.current.start), math.MaxInt64
+	return segs.newestCursor(segs.current.start), math.MaxInt64
 }
 
 // locate returns the position of a place. If that is gone, exact is false, and p is the position of
 // what is left after it. It blocks on the file system.
-func (ch *segments) locate(c Cursor) (p int64, exact bool) {
-	seg := ch.after(c)
+func (segs *segments) locate(c Cursor) (p int64, exact bool) {
+	seg := segs.segmentOf(c)
 	size := seg.end - seg.start
 	switch {
 	case c.rotated:
@@ -126,23 +126,23 @@ func (ch *segments) locate(c Cursor) (p int64, exact bool) {
 	return seg.start, false
 }
 
-// after returns the segment of a place if it exists, else the one after it.
-func (ch *segments) after(c Cursor) segment {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	for _, r := range ch.rotated {
+// segmentOf returns the segment of a place if it exists, else the one after it.
+func (segs *segments) segmentOf(c Cursor) segment {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	for _, r := range segs.rotated {
 		if r.stamp > c.stamp || c.rotated && r.stamp == c.stamp {
-			return ch.segment(r)
+			return segs.segment(r)
 		}
 	}
-	return ch.newestSegment()
+	return segs.newestSegment()
 }
 
-// since returns the first segment that may hold output of time t or later.
-func (ch *segments) since(t time.Time) segment {
+// segmentSince returns the first segment that may hold output of time t or later.
+func (segs *segments) segmentSince(t time.Time) segment {
 	limit := stamp(t.UnixMicro())
 	for p := int64(math.MinInt64); ; {
-		seg := ch.at(p)
+		seg := segs.segmentAt(p)
 		if !seg.rotated() || seg.stamp >= limit {
 			return seg
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// directLook is how often a follower checks whether a program has written into its file itself.
-const directLook = 200 * time.Millisecond
+// directPoll is how often a follower checks whether a program has written into its file itself.
+const directPoll = 200 * time.Millisecond
 
 // OpenDirect opens the log file of a stream for a program that writes to it itself, with the format
 // [Direct]. It returns a descriptor that appends.
@@ -19,7 +19,7 @@ const directLook = 200 * time.Millisecond
 // It may block on the file system. Safe for concurrent use.
 func (c *Collector) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 	o := c.setting()
-	if own := o.ofStderr(); which == Stderr && own != nil {
+	if own := o.stderrSetting(); which == Stderr && own != nil {
 		o = own
 	}
 	f, err := (location{o.Path, o.Options}).openLog(appending, uid)
@@ -30,7 +30,7 @@ func (c *Collector) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 	err = setBlocking(fd)
 	if err == nil && f.info.regular {
 		switch info := &f.info; {
-		case f.made && o.Owner == "" && uid != info.uid && changeOwner(fd, uid, info.gid) == nil:
+		case f.created && o.Owner == "" && uid != info.uid && changeOwner(fd, uid, info.gid) == nil:
 			// if changeOwner fails, the program can write there all the same
 			info.uid = uid
 		case f.exposed != "" && uid != 0 && uid != info.uid && (info.uid == 0 || o.Owner == ""):
@@ -38,7 +38,7 @@ func (c *Collector) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 				o.Path, uid, info.uid, f.exposed, uid)
 		}
 		if err == nil {
-			err = o.giveAway(f)
+			err = o.setOwnership(f)
 		}
 	}
 	if err != nil {
@@ -46,54 +46,54 @@ func (c *Collector) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 		return -1, err
 	}
 	c.mu.Lock()
-	ch := &c.streams[0].file.segments
+	segs := &c.streams[0].file.segments
 	for _, s := range c.streams {
 		if s.which == which {
-			ch = &s.file.segments
+			segs = &s.file.segments
 		}
 	}
-	first := c.newRun[which]
-	c.newRun[which] = false
+	first := c.awaitsDirectOpen[which]
+	c.awaitsDirectOpen[which] = false
 	c.mu.Unlock()
 	// the options are not active yet, as output of the preceding run is still written
-	if ch.path != o.Path {
+	if segs.path != o.Path {
 		return fd, nil
 	}
-	if err := ch.look(func() (fileInfo, error) { return statFD(fd) }); err != nil {
+	if err := segs.recordStat(func() (fileInfo, error) { return statFD(fd) }); err != nil {
 		closeFD(fd)
 		return -1, err
 	}
 	if first { // and not another process of the same run
-		ch.beginRun()
-		c.tellRun()
+		segs.beginRun()
+		c.reportRunBegin()
 	}
 	return fd, nil
 }
 
 // refresh updates the size of the current file if superd is not its writer. It may block on the
 // file system.
-func (ch *segments) refresh() {
-	if !ch.newest().unseen {
+func (segs *segments) refresh() {
+	if !segs.outputEnd().mayBeStale {
 		return
 	}
-	if ch.newest().format == Direct {
+	if segs.outputEnd().format == Direct {
 		// after an error the recorded size stays
-		_ = ch.look(func() (fileInfo, error) { return ch.location().stat("") })
+		_ = segs.recordStat(func() (fileInfo, error) { return segs.location().stat("") })
 		return
 	}
-	if info, err := ch.location().stat(""); err == nil {
-		ch.seen(info)
+	if info, err := segs.location().stat(""); err == nil {
+		segs.recordFound(info)
 	}
 }
 
-// look records the current file, to which others write, as stat reports it. It holds disk during
+// recordStat records the current file, to which others write, as stat reports it. It holds disk during
 // stat: with concurrent calls, a smaller size that is recorded later would count as a truncation.
-func (ch *segments) look(stat func() (fileInfo, error)) error {
-	ch.disk.Lock()
-	defer ch.disk.Unlock()
+func (segs *segments) recordStat(stat func() (fileInfo, error)) error {
+	segs.disk.Lock()
+	defer segs.disk.Unlock()
 	info, err := stat()
 	if err == nil {
-		ch.opened(info)
+		segs.recordOpened(info)
 	}
 	return err
 }

@@ -16,7 +16,7 @@ func TestDirect(t *testing.T) {
 	p := &program{rig: r}
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
-		p.Collector = r.store.NewCapture(p.scope, "web", Options{Path: path, Format: Direct, MaxSize: 10, Drop: true})
+		p.Collector = r.store.NewCollector(p.scope, "web", Options{Path: path, Format: Direct, MaxSize: 10, Drop: true})
 	})
 	start := func() *os.File {
 		r.do(func() { p.BeginRun("", false) })
@@ -66,7 +66,7 @@ func TestDirect(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Error("who follows does not end")
 	}
 }
@@ -78,7 +78,7 @@ func TestDirectToAnotherPath(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Path: filepath.Join(dir, "a.log"), Format: Direct}
 	var c *Collector
-	r.do(func() { c = r.store.NewCapture(r.loop.Root().Child(), "web", o) })
+	r.do(func() { c = r.store.NewCollector(r.loop.Root().Child(), "web", o) })
 	run := func(text string) {
 		if _, err := r.openDirect(c).WriteString(text); err != nil {
 			t.Fatal(err)
@@ -88,10 +88,10 @@ func TestDirectToAnotherPath(t *testing.T) {
 	o.Path = filepath.Join(dir, "b.log")
 	r.do(func() { c.SetOptions(o) })
 	run("new\n")
-	if got := LastLines([]*Collector{c}, patience)[0]; got != "new" {
+	if got := LastLines([]*Collector{c}, testTimeout)[0]; got != "new" {
 		t.Errorf("LastLines() = %q", got)
 	}
-	if got := all(t, Query{Lines: -1}, Wanted{Collector: c}); got != "web:new " {
+	if got := all(t, Query{Lines: -1}, Input{Collector: c}); got != "web:new " {
 		t.Errorf("what is shown: %q", got)
 	}
 }
@@ -105,27 +105,27 @@ func TestAnotherPathBeforeTheFIFO(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "next.log"), "of somebody else\n")
 	var c *Collector
 	r.do(func() {
-		c = r.store.NewCapture(r.loop.Root().Child(), "web", Options{Path: filepath.Join(dir, "next.log")})
+		c = r.store.NewCollector(r.loop.Root().Child(), "web", Options{Path: filepath.Join(dir, "next.log")})
 		c.SetOptions(Options{Path: filepath.Join(dir, "begun.log")})
 	})
-	if got := LastLines([]*Collector{c}, patience)[0]; got != "of the run" {
+	if got := LastLines([]*Collector{c}, testTimeout)[0]; got != "of the run" {
 		t.Errorf("LastLines() = %q", got)
 	}
-	if got := all(t, Query{Lines: -1}, Wanted{Collector: c}); got != "web:of the run " {
+	if got := all(t, Query{Lines: -1}, Input{Collector: c}); got != "web:of the run " {
 		t.Errorf("what is shown: %q", got)
 	}
 }
 
-// TestDirectIsLookedAtByMany: of concurrent looks at the size of the file, the last to report may
+// TestDirectIsReadByMany: of concurrent looks at the size of the file, the last to report may
 // not be the newest. A file longer than known was not truncated.
-func TestDirectIsLookedAtByMany(t *testing.T) {
+func TestDirectIsReadByMany(t *testing.T) {
 	r := newRig(t)
 	var c *Collector
 	r.do(func() {
-		c = r.store.NewCapture(r.loop.Root().Child(), "web", Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Direct})
+		c = r.store.NewCollector(r.loop.Root().Child(), "web", Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Direct})
 	})
 	f := r.openDirect(c)
-	ch, _ := c.segments()
+	segs, _ := c.segments()
 	written := make(chan struct{})
 	var looking sync.WaitGroup
 	for range 3 {
@@ -135,7 +135,7 @@ func TestDirectIsLookedAtByMany(t *testing.T) {
 				case <-written:
 					return
 				default:
-					ch.refresh()
+					segs.refresh()
 				}
 			}
 		})
@@ -145,7 +145,7 @@ func TestDirectIsLookedAtByMany(t *testing.T) {
 	}
 	close(written)
 	looking.Wait()
-	if start := ch.newestSegment().start; start != 0 {
+	if start := segs.newestSegment().start; start != 0 {
 		t.Errorf("the file begins at %d, want 0", start)
 	}
 }

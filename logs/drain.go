@@ -8,20 +8,20 @@ import (
 )
 
 // run drains the FIFOs until they are empty and no further look is requested.
-func (c *Collector) run(b *wakeup) {
-	c.begin(b)
+func (c *Collector) run(w *wakeup) {
+	c.setWakeup(w)
 	for {
-		c.hear()
-		c.empty()
+		c.clearDirty()
+		c.drainFIFOs()
 		switch c.state.Load() {
 		case draining:
 			// first: output since the last look must be known before the goroutine rests
-			c.listen(c.all()...)
-			if c.retire() {
+			c.armWatch(c.all()...)
+			if c.goIdle() {
 				return
 			}
 		case closing:
-			c.writeAhead()
+			c.flushReadAhead()
 			c.state.Store(closed)
 			c.release()
 			return
@@ -29,67 +29,67 @@ func (c *Collector) run(b *wakeup) {
 	}
 }
 
-// writeAhead writes what was read ahead when the collector is about to end, as the pipe no longer
+// flushReadAhead writes what was read ahead when the collector is about to end, as the pipe no longer
 // has it. It gives up after store.stall.
-func (c *Collector) writeAhead() {
-	held := func(s *stream) bool { return len(s.ahead.text()) > 0 }
+func (c *Collector) flushReadAhead() {
+	buffered := func(s *stream) bool { return len(s.ahead.text()) > 0 }
 	list := c.all()
-	if !slices.ContainsFunc(list, held) {
+	if !slices.ContainsFunc(list, buffered) {
 		return
 	}
 	c.mu.Lock()
-	b := newWakeup(nil) // quit of the other one is closed
-	c.wakeup = b
+	w := newWakeup(nil) // quit of the other one is closed
+	c.wakeup = w
 	c.mu.Unlock()
-	defer time.AfterFunc(c.store.stall, func() { close(b.quit) }).Stop()
+	defer time.AfterFunc(c.store.stallTimeout, func() { close(w.stop) }).Stop()
 	for _, s := range list {
-		for held(s) {
-			if !s.writeHeld() {
+		for buffered(s) {
+			if !s.flushSome() {
 				break
 			}
 		}
 	}
 }
 
-// writeHeld writes some of what was read ahead. It reports whether it did.
-func (s *stream) writeHeld() bool {
-	look := s.look()
-	defer look.close()
+// flushSome writes some of what was read ahead. It reports whether it did.
+func (s *stream) flushSome() bool {
+	peek := s.newPeekBuffer()
+	defer peek.close()
 	if !s.file.Drop && s.outlet == nil {
-		slot := s.file.enter(&s.store.slots, s.quit)
+		slot := s.file.acquireSlot(&s.store.slots, s.stop)
 		if slot == nil {
 			return false
 		}
 		defer slot.release()
 	}
-	n, err := look.held(), error(nil)
+	n, err := peek.buffered(), error(nil)
 	if s.byLine() {
-		n, _, err = s.takeLines(n, goesOn, &look)
+		n, _, err = s.takeLines(n, writePartial, &peek)
 	} else {
-		n, err = s.file.take(s.pipe(), n, &look)
+		n, err = s.file.take(s.pipe(), n, &peek)
 	}
-	s.wrote(n)
+	s.countWritten(n)
 	return n > 0 && err == nil
 }
 
-// empty moves bytes until the FIFOs are empty or the collector is closing.
-func (c *Collector) empty() {
+// drainFIFOs moves bytes until the FIFOs are empty or the collector is closing.
+func (c *Collector) drainFIFOs() {
 	var yielded time.Time
 	for more := true; more; {
 		more = false
 		list := c.inOrder()
 		for _, s := range list {
-			s.turnAt = 0
-			again, open := s.serve()
+			s.readableAt = 0
+			streamMore, open := s.serve()
 			if !open {
 				return
 			}
-			if len(list) > 1 && !again && s.bytes() == 0 {
+			if len(list) > 1 && !streamMore && s.bytes() == 0 {
 				c.mu.Lock()
-				c.order(s) // to learn which stream has output next
+				c.rearm(s) // to learn which stream has output next
 				c.mu.Unlock()
 			}
-			more = more || again
+			more = more || streamMore
 		}
 		if more = more || c.linger(); more {
 			yielded = yield(yielded)
@@ -112,7 +112,7 @@ func yield(last time.Time) time.Time {
 	case now.Sub(last) < yieldEvery:
 		return last
 	}
-	giveUpProcessor()
+	yieldProcessor()
 	return now
 }
 
@@ -120,88 +120,88 @@ func yield(last time.Time) time.Time {
 // a line. That is shorter than a wait in the poller. It reports whether there is more to do.
 func (c *Collector) linger() bool {
 	list := c.inOrder()
-	var begun [streams]int64 // bytes of a line without an end, in the order of list
+	var partial [streams]int64 // bytes of a line without an end, in the order of list
 	waits := false
 	for i, s := range list {
 		if s.byLine() {
-			begun[i] = s.bytes()
-			waits = waits || begun[i] > 0
+			partial[i] = s.bytes()
+			waits = waits || partial[i] > 0
 		}
 	}
 	for i, s := range list {
-		if s.lingerShortly(begun[i]) {
+		if s.linger(partial[i]) {
 			return true
 		}
 	}
-	return waits && c.awaitRest(list, begun[:])
+	return waits && c.awaitLineEnd(list, partial[:])
 }
 
-func (s *stream) lingerShortly(begun int64) bool {
-	if s.total-s.lingered < lingerBytes {
+func (s *stream) linger(partial int64) bool {
+	if s.total-s.lingered < busyBytes {
 		return false
 	}
 	s.lingered = s.total
-	if s.store.poller.short() {
+	if s.store.poller.noneWaits() {
 		return false // let the pipe fill meanwhile
 	}
 	select {
-	case s.store.waiting <- struct{}{}:
-		defer func() { <-s.store.waiting }()
-		return waitPipe(s.pipe(), max(begun-int64(len(s.ahead.text())), 0), lingerTime)
+	case s.store.lingerTokens <- struct{}{}:
+		defer func() { <-s.store.lingerTokens }()
+		return waitPipe(s.pipe(), max(partial-int64(len(s.ahead.text())), 0), lingerTime)
 	default: // each waiting goroutine costs a thread
 		return false
 	}
 }
 
-// awaitRest waits for the rest of lines; begun is how many bytes of each are in the pipes. After
+// awaitLineEnd waits for the rest of lines; begun is how many bytes of each are in the pipes. After
 // restPatience a line is no longer waited for. It reports whether there is something to do; false
 // also if an event has come, or when closing.
 //
 // It polls, as events do not suffice: a write that waits for room in a non-empty pipe causes none
 // before it ends.
-func (c *Collector) awaitRest(list []*stream, begun []int64) bool {
+func (c *Collector) awaitLineEnd(list []*stream, partial []int64) bool {
 	for i, s := range list {
-		if begun[i] > 0 {
-			s.sawBegun(begun[i])
+		if partial[i] > 0 {
+			s.notePartial(partial[i])
 		}
 	}
 	for i, s := range list {
-		if begun[i] == 0 {
-			c.listen(s)
+		if partial[i] == 0 {
+			c.armWatch(s)
 		}
 	}
-	c.store.poller.giveWay(c.wakeup)
+	c.store.poller.reportBlocked(c.wakeup)
 	for pause := time.Millisecond; ; pause *= 2 {
 		due := false
 		for i, s := range list {
-			due = begun[i] > 0 && s.restDue() || due
+			due = partial[i] > 0 && s.partialDue() || due
 		}
 		if due {
 			return true
 		}
-		if c.state.Load() != draining || !c.sleep(pause) {
+		if c.state.Load() != draining || !c.awaitOutput(pause) {
 			return false
 		}
 		for i, s := range list {
-			if s.bytes() != begun[i] {
+			if s.bytes() != partial[i] {
 				return true
 			}
 		}
 	}
 }
 
-// check applies Reopen and SetOptions. It also requests a check, before the next byte is written,
+// applyPending applies Reopen and SetOptions. It also requests a check, before the next byte is written,
 // that the path still names the open file.
-func (c *stream) check() (err error) {
+func (c *stream) applyPending() (err error) {
 	if c.reopen.Load() {
-		_, err = c.do(0, func() error { c.settle(); return nil })
+		_, err = c.fileOp(0, func() error { c.applyOptions(); return nil })
 	}
-	c.file.doubt()
+	c.file.requestCheck()
 	return err
 }
 
-// settle applies Reopen and SetOptions.
-func (c *Collector) settle() {
+// applyOptions applies Reopen and SetOptions.
+func (c *Collector) applyOptions() {
 	if !c.reopen.Swap(false) {
 		return
 	}
@@ -214,7 +214,7 @@ func (c *Collector) settle() {
 	c.chooseFiles()
 	for _, f := range before {
 		if !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.file == f }) {
-			c.store.paths.retire(&f.segments)
+			c.store.paths.endWriting(&f.segments)
 		}
 	}
 }
@@ -223,19 +223,19 @@ func (c *Collector) settle() {
 func (c *Collector) chooseFiles() {
 	first := c.streams[0]
 	if first.file == nil || first.file.Sink != c.options.Sink || first.file.Address != c.options.Address {
-		c.outlet = c.outlet.next(c.store.newSink(c.options))
+		c.outlet = c.outlet.replace(c.store.newSink(c.options))
 	}
 	if first.file == nil {
-		first.file = c.store.begin(&c.own.file, c.options)
+		first.file = c.store.initFile(&c.inline.file, c.options)
 	} else {
 		first.file = c.fileFor(first.file, c.options)
 	}
 	for _, s := range c.streams[1:] {
-		switch own := c.options.ofStderr(); {
+		switch own := c.options.stderrSetting(); {
 		case own == nil:
 			s.file = first.file
 		case s.file == first.file:
-			s.file = c.store.begin(new(file), own)
+			s.file = c.store.initFile(new(file), own)
 		default:
 			s.file = c.fileFor(s.file, own)
 		}
@@ -245,9 +245,9 @@ func (c *Collector) chooseFiles() {
 // fileFor returns f with the options o, or another file if o names another path.
 func (c *Collector) fileFor(f *file, o *setting) *file {
 	if f == nil || o.Path != f.Path {
-		return c.store.begin(new(file), o)
+		return c.store.initFile(new(file), o)
 	}
-	f.foreign = f.foreign || o.Format != f.Format
+	f.otherFormat = f.otherFormat || o.Format != f.Format
 	f.setting = o
 	f.segments.setOptions(o.Options)
 	return f
@@ -277,12 +277,12 @@ func (s *stream) nextLimit() (limit int64, end ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit = math.MaxInt64
-	for s.seekMarks() { // repeatedly: there may be more by now
+	for s.beginLocating() { // repeatedly: there may be more by now
 		c.mu.Unlock()
 		end := s.total + s.bytes() // without mu, as it may wait
 		c.mu.Lock()
-		s.placeMarks(end)
-		c.forgetSilentRuns()
+		s.endLocating(end)
+		c.removeSilentRuns()
 	}
 	for i := range c.barriers {
 		m := &c.barriers[i]
@@ -293,33 +293,33 @@ func (s *stream) nextLimit() (limit int64, end ending) {
 		}
 		ahead := *at - s.total
 		if ahead <= 0 && m.endsLine() {
-			s.endLostLine()
+			s.endDroppedLine()
 			s.setLine(atBeginning)
 		}
 		if ahead > 0 && ahead < limit {
-			limit, end = ahead, goesOn
+			limit, end = ahead, writePartial
 		}
 		if ahead == limit && m.endsLine() {
-			end = ended
+			end = lineComplete
 		}
 	}
 	return limit, end
 }
 
-// seekMarks marks new barriers as searching and reports whether there are any. The caller holds mu.
-func (s *stream) seekMarks() (some bool) {
+// beginLocating marks new barriers as searching and reports whether there are any. The caller holds mu.
+func (s *stream) beginLocating() (found bool) {
 	for i := range s.barriers {
-		if at := &s.barriers[i].at[s.which]; *at == nowhere {
-			*at, some = searching, true
+		if at := &s.barriers[i].at[s.which]; *at == unlocated {
+			*at, found = locating, true
 		}
 	}
-	return some
+	return found
 }
 
-// placeMarks gives the searching barriers their place. The caller holds mu.
-func (s *stream) placeMarks(end int64) {
+// endLocating gives the searching barriers their place. The caller holds mu.
+func (s *stream) endLocating(end int64) {
 	for i := range s.barriers {
-		if at := &s.barriers[i].at[s.which]; *at == searching {
+		if at := &s.barriers[i].at[s.which]; *at == locating {
 			*at = end
 		}
 	}
@@ -330,13 +330,13 @@ func (s *stream) placeMarks(end int64) {
 func (s *stream) barrierReached(empty bool) bool {
 	c := s.Collector
 	c.mu.Lock()
-	some := false
+	passedAny := false
 	for i := range c.barriers {
 		at := &c.barriers[i].at[s.which]
-		if *at == nowhere || *at > s.total && !empty {
+		if *at == unlocated || *at > s.total && !empty {
 			break
 		}
-		some = some || *at != passed
+		passedAny = passedAny || *at != passed
 		*at = passed
 	}
 	n := 0
@@ -351,33 +351,33 @@ func (s *stream) barrierReached(empty bool) bool {
 	for _, m := range complete {
 		m.reached()
 	}
-	return some
+	return passedAny
 }
 
-// wrote counts n more bytes in the file and calls those that watch it.
-func (c *stream) wrote(n int64) {
+// countWritten counts n more bytes in the file and calls those that watch it.
+func (c *stream) countWritten(n int64) {
 	if n == 0 {
 		return
 	}
 	c.total += n
 	if c.silent.Load() {
-		c.tellRun()
+		c.reportRunBegin()
 	}
-	c.announce()
+	c.notifyWatchers()
 }
 
-// tellRun reports where the output of the run begins that has just printed for the first time.
-func (c *Collector) tellRun() {
+// reportRunBegin reports where the output of the run begins that has just printed for the first time.
+func (c *Collector) reportRunBegin() {
 	c.silent.Store(false)
-	ch, _ := c.segments()
-	begin, _ := ch.lastRun()
-	if c.store.tellRun == nil || begin == unknown {
+	segs, _ := c.segments()
+	begin, _ := segs.lastRun()
+	if c.store.onFirstOutput == nil || begin == unknown {
 		return
 	}
-	c.store.tellRun(c.runBegin(Stdout, ch.cursor(begin)))
+	c.store.onFirstOutput(c.runBegin(Stdout, segs.cursor(begin)))
 }
 
-func (c *Collector) announce() {
+func (c *Collector) notifyWatchers() {
 	c.mu.Lock()
 	watchers := c.watchers
 	c.mu.Unlock()
@@ -386,16 +386,16 @@ func (c *Collector) announce() {
 	}
 }
 
-// report logs what has changed; err is the error of the last turn. It holds no slot, as writing
+// reportResult logs what has changed; err is the error of the last turn. It holds no slot, as writing
 // superd's log may stall, too.
-func (c *stream) report(err error) {
+func (c *stream) reportResult(err error) {
 	switch {
 	case c.state.Load() == closing:
 		return
 	case err != nil:
-		c.fail(err)
-		c.failMarks(err)
-		if o := c.meet(); o.failures == 0 {
+		c.beginOutage(err)
+		c.failBarriers(err)
+		if o := c.ensureErrors(); o.failures == 0 {
 			o.since = c.store.now().UnixNano()
 			if c.file.Drop {
 				c.log().Warn("output does not get into its log: it is dropped", "error", err)
@@ -410,11 +410,11 @@ func (c *stream) report(err error) {
 			c.failures = 0
 			c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
 		}
-		c.recover()
+		c.endOutage()
 	}
-	if trouble := c.file.rotationError; (trouble != nil) != c.troubled {
-		if c.meet().troubled = trouble != nil; c.troubled {
-			c.log().Warn("log file not as configured", "error", trouble)
+	if rotationErr := c.file.rotationError; (rotationErr != nil) != c.rotationLogged {
+		if c.ensureErrors().rotationLogged = rotationErr != nil; c.rotationLogged {
+			c.log().Warn("log file not as configured", "error", rotationErr)
 		}
 	}
 }
@@ -422,5 +422,5 @@ func (c *stream) report(err error) {
 func (c *stream) log() *slog.Logger { return c.logOf(c.file.setting) }
 
 func (c *Collector) logOf(o *setting) *slog.Logger {
-	return c.store.log.With("instance", c.name, "log", o.where())
+	return c.store.log.With("instance", c.name, "log", o.destination())
 }

@@ -14,10 +14,10 @@ func (r *rig) undrained() *program {
 	p := &program{rig: r, File: write}
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
-		p.Collector = r.store.NewCapture(p.scope, "web", Options{Path: filepath.Join(r.TempDir(), "web.log")})
+		p.Collector = r.store.NewCollector(p.scope, "web", Options{Path: filepath.Join(r.TempDir(), "web.log")})
 		p.streams[0].fd.Store(int32(read))
 		p.state.Store(draining)
-		p.begin(newWakeup(nil))
+		p.setWakeup(newWakeup(nil))
 	})
 	r.Cleanup(func() {
 		r.do(p.scope.Close)
@@ -28,7 +28,7 @@ func (r *rig) undrained() *program {
 
 func (p *program) mustTurn(wantMore bool) {
 	p.rig.Helper()
-	if more, err := p.streams[0].turn(); more != wantMore || err != nil {
+	if more, err := p.streams[0].moveTurn(); more != wantMore || err != nil {
 		p.rig.Fatalf("turn() = %v, %v, want %v", more, err, wantMore)
 	}
 }
@@ -51,7 +51,7 @@ func TestTurnEnds(t *testing.T) {
 // byte for it.
 func TestTurnMakesNoEmptyFile(t *testing.T) {
 	r := newRig(t)
-	r.hurry()
+	r.shortenDelays()
 	p := r.undrained()
 	p.print("one\n")
 	p.mustTurn(false)
@@ -68,7 +68,7 @@ func TestTurnMakesNoEmptyFile(t *testing.T) {
 	equal(t, "the new file", readFile(t, p.Path()), "two\n")
 }
 
-func TestTurnOfClosingCapture(t *testing.T) {
+func TestTurnOfClosingCollector(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("one\n")
 	p.state.Store(closing)
@@ -78,32 +78,32 @@ func TestTurnOfClosingCapture(t *testing.T) {
 	}
 }
 
-// TestMarkHasItsPlace: a barrier stands for the output at its creation: it neither waits for later
+// TestBarrierHasItsPosition: a barrier stands for the output at its creation: it neither waits for later
 // output nor includes it.
-func TestMarkHasItsPlace(t *testing.T) {
+func TestBarrierHasItsPosition(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("old")
-	var atMark string
-	p.addBarrier(ofOutput, func() { atMark = readFile(t, p.Path()) })
+	var atBarrier string
+	p.addBarrier(outputBarrier, func() { atBarrier = readFile(t, p.Path()) })
 	p.EndRun()
 	p.streams[0].nextLimit()
 	p.print("new\n")
 	p.mustTurn(false)
-	if atMark != "old" {
-		t.Errorf("the file at the mark is %q, want old", atMark)
+	if atBarrier != "old" {
+		t.Errorf("the file at the mark is %q, want old", atBarrier)
 	}
 	if got := p.lastLine(); got != "new" {
 		t.Errorf("lastLine() = %q, want new: the run before has ended", got)
 	}
 }
 
-// TestMarkIsReachedWhenFIFOIsEmpty: a barrier is reached although the program has read its own
+// TestBarrierIsReachedWhenFIFOIsEmpty: a barrier is reached although the program has read its own
 // output back.
-func TestMarkIsReachedWhenFIFOIsEmpty(t *testing.T) {
+func TestBarrierIsReachedWhenFIFOIsEmpty(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("gone")
 	reached := false
-	p.addBarrier(ofOutput, func() { reached = true })
+	p.addBarrier(outputBarrier, func() { reached = true })
 	p.streams[0].nextLimit()
 	if n, err := p.File.Read(make([]byte, 10)); n != 4 || err != nil {
 		t.Fatalf("read of the program's own output = %d, %v", n, err)

@@ -13,14 +13,19 @@ import (
 type dropped struct {
 	bytes, lines int64
 	cause        error
-	inLine       int // bytes of an unfinished line; 0: the last one was dropped whole
+	lineBytes    int // bytes of an unfinished line; 0: the last one was dropped whole
 }
 
 // errStalled is the cause of a drop when no other is known.
 var errStalled = errors.New("the log stalled")
 
 // Drops is how much output was dropped in all, and how much of that the log has a record of (Told).
-type Drops struct{ Bytes, Lines, ToldBytes, ToldLines int64 }
+type Drops struct {
+	Bytes, Lines int64
+	// How much of that drop records report. The journal has other names.
+	RecordedBytes int64 `json:"ToldBytes"`
+	RecordedLines int64 `json:"ToldLines"`
+}
 
 type drops struct {
 	mu sync.Mutex
@@ -57,38 +62,38 @@ func (c *Collector) addDrops(by Drops) {
 		}
 	}
 	d.mu.Lock()
-	d.Bytes, d.Lines, d.ToldBytes, d.ToldLines = d.Bytes+by.Bytes, d.Lines+by.Lines, d.ToldBytes+by.ToldBytes, d.ToldLines+by.ToldLines
-	tell := !d.saving && c.store.tellDrops != nil
-	d.saving = d.saving || tell
+	d.Bytes, d.Lines, d.RecordedBytes, d.RecordedLines = d.Bytes+by.Bytes, d.Lines+by.Lines, d.RecordedBytes+by.RecordedBytes, d.RecordedLines+by.RecordedLines
+	notify := !d.saving && c.store.onUnsavedDrops != nil
+	d.saving = d.saving || notify
 	d.mu.Unlock()
-	if tell {
-		c.store.tellDrops(c)
+	if notify {
+		c.store.onUnsavedDrops(c)
 	}
 }
 
 // DropsSaved confirms that was is saved. It reports whether there is more to save by now.
-func (c *Collector) DropsSaved(was Drops) (more bool) {
+func (c *Collector) DropsSaved(saved Drops) (more bool) {
 	d := c.drops.Load()
 	if d == nil {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.saving = d.Drops != was
+	d.saving = d.Drops != saved
 	return d.saving
 }
 
 // RestoreDrops sets what a predecessor has dropped, before the loop runs. What the log has no
 // record of yet gets one.
-func (c *Collector) RestoreDrops(was Drops) {
-	if was == (Drops{}) {
+func (c *Collector) RestoreDrops(restored Drops) {
+	if restored == (Drops{}) {
 		return
 	}
-	c.drops.Store(&drops{Drops: was})
-	if was.Bytes > was.ToldBytes {
-		l := &c.streams[0].meet().dropped
-		l.bytes, l.lines, l.cause = was.Bytes-was.ToldBytes, was.Lines-was.ToldLines, errStalled
-		c.owing = true
+	c.drops.Store(&drops{Drops: restored})
+	if restored.Bytes > restored.RecordedBytes {
+		d := &c.streams[0].ensureErrors().dropped
+		d.bytes, d.lines, d.cause = restored.Bytes-restored.RecordedBytes, restored.Lines-restored.RecordedLines, errStalled
+		c.dropsUnrecorded = true
 	}
 }
 
@@ -97,40 +102,40 @@ func (c *stream) drop(p []byte) {
 		return
 	}
 	lines := int64(bytes.Count(p, newline))
-	l := &c.meet().dropped
-	l.bytes += int64(len(p))
-	l.lines += lines
+	d := &c.ensureErrors().dropped
+	d.bytes += int64(len(p))
+	d.lines += lines
 	if end := bytes.LastIndexByte(p, '\n'); end >= 0 {
-		l.inLine = len(p) - end - 1
+		d.lineBytes = len(p) - end - 1
 	} else {
-		l.inLine += len(p)
+		d.lineBytes += len(p)
 	}
-	c.noteLost()
+	c.storeLineState()
 	c.addDrops(Drops{Bytes: int64(len(p)), Lines: lines})
 }
 
-// dropFirst counts p as dropped, which came before the last drop, if there was one.
-func (c *stream) dropFirst(p []byte) {
-	last, after := c.dropped.bytes > 0, c.dropped.inLine
+// prependDrop counts p as dropped, which came before the last drop, if there was one.
+func (c *stream) prependDrop(p []byte) {
+	last, after := c.dropped.bytes > 0, c.dropped.lineBytes
 	if c.drop(p); len(p) > 0 && last {
-		c.dropped.inLine = after
-		c.noteLost()
+		c.dropped.lineBytes = after
+		c.storeLineState()
 	}
 }
 
-// noteLost stores what the next byte in the pipe belongs to after a drop.
-func (c *stream) noteLost() {
-	if c.dropped.inLine > 0 {
-		c.setLine(lostLine) // for the successor, too
+// storeLineState stores what the next byte in the pipe belongs to after a drop.
+func (c *stream) storeLineState() {
+	if c.dropped.lineBytes > 0 {
+		c.setLine(droppedLine) // for the successor, too
 	} else {
 		c.setLine(atBeginning)
 	}
 }
 
-// endLostLine counts the line that was dropped last as complete, without a newline.
-func (c *stream) endLostLine() {
-	if c.dropped.inLine > 0 {
-		c.dropped.inLine = 0
+// endDroppedLine counts the line that was dropped last as complete, without a newline.
+func (c *stream) endDroppedLine() {
+	if c.dropped.lineBytes > 0 {
+		c.dropped.lineBytes = 0
 		c.setLine(atBeginning)
 		c.dropped.lines++
 		c.addDrops(Drops{Lines: 1})
@@ -147,39 +152,39 @@ func (c *stream) dropRecord(o *setting, run string) []byte {
 		return append([]byte("superd: "), text...)
 	}
 	var r recorder
-	r.at(o, c.name, run, dropStream, c.store.now())
-	record, _ := r.append(make([]byte, 0, recordBytes/2), text, awaited)
+	r.reset(o, c.name, run, dropStream, c.store.now())
+	record, _ := r.append(make([]byte, 0, recordBytes/2), text, awaitMore)
 	return record
 }
 
-func (l *dropped) text() []byte {
+func (d *dropped) text() []byte {
 	were := "were"
-	if l.bytes == 1 {
+	if d.bytes == 1 {
 		were = "was"
 	}
-	text := fmt.Sprintf("%s in %s %s dropped: %v", counted(l.bytes, "byte"), counted(l.lines, "line"), were, l.cause)
+	text := fmt.Sprintf("%s in %s %s dropped: %v", plural(d.bytes, "byte"), plural(d.lines, "line"), were, d.cause)
 	return bytes.ReplaceAll([]byte(text), newline, []byte{' '})
 }
 
-// counted returns "1 line", "2 lines".
-func counted(n int64, noun string) string {
+// plural returns "1 line", "2 lines".
+func plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// tell reports a drop that the log has a record of.
-func (c *stream) tell(l dropped, run string) {
-	if l.bytes > 0 && c.store.onDropped != nil {
-		c.store.onDropped(DroppedOutput{c.setting().Program, c.name, run, string(l.text())})
+// reportDropped reports a drop that the log has a record of.
+func (c *stream) reportDropped(d dropped, run string) {
+	if d.bytes > 0 && c.store.onDropped != nil {
+		c.store.onDropped(DroppedOutput{c.setting().Program, c.name, run, string(d.text())})
 	}
 }
 
-// do runs op, which uses the file. With Drop, op gets a goroutine and a slot of its own. If it
+// fileOp runs op, which uses the file. With Drop, op gets a goroutine and a slot of its own. If it
 // stalls, the output in the pipe is dropped until it returns. flight is how many bytes at the start
 // of the pipe op writes; overtaken reports that these were taken out of the pipe.
-func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
+func (c *stream) fileOp(inFlight int, op func() error) (discarded bool, err error) {
 	if !c.file.Drop {
 		return false, op()
 	}
@@ -189,7 +194,7 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 	go func() {
 		var slot *slot
 		if waits {
-			if slot = f.enter(&c.store.slots, c.quit); slot == nil {
+			if slot = f.acquireSlot(&c.store.slots, c.stop); slot == nil {
 				done <- errStalled
 				return
 			}
@@ -198,26 +203,26 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 		slot.release()
 		done <- err
 	}()
-	stalled := time.NewTimer(c.store.stall)
-	defer stalled.Stop()
+	timer := time.NewTimer(c.store.stallTimeout)
+	defer timer.Stop()
 	select {
 	case err := <-done:
 		return false, err
-	case <-c.quit: // what is in the pipe is for the successor
+	case <-c.stop: // what is in the pipe is for the successor
 		return false, <-done
-	case <-stalled.C:
+	case <-timer.C:
 	}
-	c.discard(flight, false)
-	c.meet().dropped.cause = errStalled
-	c.fail(errStalled)
+	c.discard(inFlight, false)
+	c.ensureErrors().dropped.cause = errStalled
+	c.beginOutage(errStalled)
 	c.logOf(before).Warn("log stalls: output is dropped")
-	c.dropUntil(true, func(<-chan time.Time) (over bool) {
+	c.dropUntil(true, func(<-chan time.Time) (ended bool) {
 		select {
 		case err = <-done:
 			return true
-		case <-c.news:
+		case <-c.wake:
 			return false
-		case <-c.quit:
+		case <-c.stop:
 			err = <-done
 			return true
 		}
@@ -228,19 +233,19 @@ func (c *stream) do(flight int, op func() error) (overtaken bool, err error) {
 
 // dropFor drops output for a while. It reports false when closing.
 func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
-	c.meet().dropped.cause = cause
+	c.ensureErrors().dropped.cause = cause
 	timer := time.NewTimer(while)
 	defer timer.Stop()
-	otherWaits := c.dropUntil(false, func(begun <-chan time.Time) (over bool) {
+	otherWaits := c.dropUntil(false, func(recheck <-chan time.Time) (ended bool) {
 		select {
 		case <-timer.C:
 			open = true
 			return true
-		case <-begun:
+		case <-recheck:
 			return false
-		case <-c.news:
+		case <-c.wake:
 			return false
-		case <-c.quit:
+		case <-c.stop:
 			return true
 		}
 	})
@@ -250,60 +255,60 @@ func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
 // dropUntil drops the output of this stream, and of the other one if that is affected too, until
 // wait reports true. wait waits for news, or for what attend returns. If not stalled, dropUntil
 // also ends when the other stream has output that can be written, and reports true.
-func (c *stream) dropUntil(stalled bool, wait func(begun <-chan time.Time) (over bool)) (otherWaits bool) {
-	for over := false; !over; {
-		c.hear()
+func (c *stream) dropUntil(stalled bool, wait func(recheck <-chan time.Time) (ended bool)) (otherWaits bool) {
+	for ended := false; !ended; {
+		c.clearDirty()
 		// a drop in one stream may be what the other waits for
-		for moved, held := true, true; moved && held; {
-			moved, held = false, false
+		for moved, pending := true, true; moved && pending; {
+			moved, pending = false, false
 			for _, s := range c.inOrder() {
 				if s != c {
-					if !stalled && c.mayOvertake(s) {
+					if !stalled && c.mayProceed(s) {
 						continue
 					}
-					s.meet().dropped.cause = c.dropped.cause
+					s.ensureErrors().dropped.cause = c.dropped.cause
 				}
-				some, empty := s.dropAll()
+				progress, empty := s.dropAll()
 				if empty {
-					c.listen(s)
+					c.armWatch(s)
 				}
-				moved, held = moved || some, held || !empty
+				moved, pending = moved || progress, pending || !empty
 			}
 		}
-		var begun <-chan time.Time
+		var recheck <-chan time.Time
 		if !stalled {
-			if otherWaits, begun = c.attend(); otherWaits {
+			if otherWaits, recheck = c.watchOther(); otherWaits {
 				return true
 			}
 		}
-		over = wait(begun)
+		ended = wait(recheck)
 	}
 	return false
 }
 
 // dropAll drops what is in the pipe. some reports whether it dropped something or passed a barrier.
 // empty reports whether the pipe is empty; else the other stream has to reach a barrier first.
-func (c *stream) dropAll() (some, empty bool) {
+func (c *stream) dropAll() (progress, empty bool) {
 	for {
 		limit, end := c.nextLimit()
 		if limit == 0 {
-			return some, false
+			return progress, false
 		}
 		n := c.discard(int(min(limit, turnBytes)), true)
-		if int64(n) == limit && end == ended {
-			c.endLostLine()
+		if int64(n) == limit && end == lineComplete {
+			c.endDroppedLine()
 		}
 		passed := c.barrierReached(n == 0)
-		some = some || n > 0 || passed
+		progress = progress || n > 0 || passed
 		if n == 0 {
-			return some, true
+			return progress, true
 		}
 	}
 }
 
 // discard takes at most n bytes out of the pipe and returns how many. With lost they count as
 // dropped.
-func (c *stream) discard(n int, lost bool) (taken int) {
+func (c *stream) discard(n int, count bool) (taken int) {
 	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
 	defer c.store.buffers.Put(buffer)
 	for taken < n {
@@ -314,7 +319,7 @@ func (c *stream) discard(n int, lost bool) (taken int) {
 		if got == 0 || err != nil {
 			break
 		}
-		if lost {
+		if count {
 			c.drop(buffer[:got])
 		}
 		c.total += int64(got)
@@ -323,19 +328,19 @@ func (c *stream) discard(n int, lost bool) (taken int) {
 	return taken
 }
 
-// skipLostLine drops the rest of a line whose start was dropped, from text, which is in the pipe.
+// skipDroppedLine drops the rest of a line whose start was dropped, from text, which is in the pipe.
 // After maxOverrun bytes the end of the line is no longer looked for.
-func (c *stream) skipLostLine(text []byte, end ending) {
+func (c *stream) skipDroppedLine(text []byte, end ending) {
 	n := bytes.IndexByte(text, '\n') + 1
 	if n == 0 {
 		n = len(text)
 	}
 	c.discard(n, true)
 	switch {
-	case n == len(text) && end == ended:
-		c.endLostLine()
-	case c.dropped.inLine >= maxOverrun:
-		c.endLostLine()
+	case n == len(text) && end == lineComplete:
+		c.endDroppedLine()
+	case c.dropped.lineBytes >= maxOverrun:
+		c.endDroppedLine()
 		c.setLine(unknownLine)
 	}
 }

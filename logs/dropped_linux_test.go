@@ -15,24 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// expectGaps checks that a log holds numbered lines and drop records, which together account for
+// expectDropRecords checks that a log holds numbered lines and drop records, which together account for
 // count lines of that many bytes, and no torn line. It returns the number of drop records.
-func expectGaps(t *testing.T, p *program, log string, count, size int) (gaps int) {
+func expectDropRecords(t *testing.T, p *program, log string, count, size int) (dropRecords int) {
 	t.Helper()
 	next, bytes := 0, 0
 	for record := range strings.Lines(log) {
 		line := string(lineIn(p.options.Format, []byte(strings.TrimSuffix(record, "\n")))) + "\n"
-		var lostBytes, lostLines int
+		var droppedBytes, droppedLines int
 		var cause string
 		singular := strings.NewReplacer("1 byte in", "1 bytes in", " in 1 line ", " in 1 lines ", " was dropped", " were dropped")
-		if n, _ := fmt.Sscanf(singular.Replace(strings.TrimPrefix(line, "superd: ")), "%d bytes in %d lines were dropped: %s", &lostBytes, &lostLines, &cause); n == 3 {
-			gaps++
-			next += lostLines
-			bytes += lostBytes
+		if n, _ := fmt.Sscanf(singular.Replace(strings.TrimPrefix(line, "superd: ")), "%d bytes in %d lines were dropped: %s", &droppedBytes, &droppedLines, &cause); n == 3 {
+			dropRecords++
+			next += droppedLines
+			bytes += droppedBytes
 			continue
 		}
 		if want := numberedLine(nil, next); line != string(want) {
-			t.Fatalf("line %d is %q after %d gaps", next, line, gaps)
+			t.Fatalf("line %d is %q after %d gaps", next, line, dropRecords)
 		}
 		next++
 		bytes += len(line)
@@ -40,7 +40,7 @@ func expectGaps(t *testing.T, p *program, log string, count, size int) (gaps int
 	if next != count || bytes != size {
 		t.Errorf("%d lines of %d bytes are there or in gaps, want %d of %d", next, bytes, count, size)
 	}
-	return gaps
+	return dropRecords
 }
 
 // numberedLines returns lines from number first on.
@@ -58,7 +58,7 @@ func TestDropWhileFull(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		t.Run(string(format), func(t *testing.T) {
 			r := newRig(t)
-			r.hurry()
+			r.shortenDelays()
 			path := filepath.Join(t.TempDir(), "web.log")
 			p := r.program(Options{Path: path, Format: format, Drop: true})
 			size, count := 0, 0
@@ -72,11 +72,11 @@ func TestDropWhileFull(t *testing.T) {
 				func() error { return os.Symlink("/dev/full", path) },
 				func() error { return os.Mkdir(path, 0o700) },
 			} {
-				kept := path + ".20261121T072045.000000Z"
+				rotated := path + ".20261121T072045.000000Z"
 				if count > 1000 {
-					kept = path + ".20991121T072045.000000Z"
+					rotated = path + ".20991121T072045.000000Z"
 				}
-				if err := os.Rename(path, kept); err != nil {
+				if err := os.Rename(path, rotated); err != nil {
 					t.Fatal(err)
 				}
 				if err := into(); err != nil {
@@ -93,8 +93,8 @@ func TestDropWhileFull(t *testing.T) {
 				})
 			}
 			contents, names := files(t, path)
-			if gaps := expectGaps(t, p, strings.Join(contents, ""), count, size); gaps != 2 {
-				t.Errorf("%d gaps in %v, want 2", gaps, names)
+			if dropRecords := expectDropRecords(t, p, strings.Join(contents, ""), count, size); dropRecords != 2 {
+				t.Errorf("%d gaps in %v, want 2", dropRecords, names)
 			}
 			if _, lines := p.Dropped(); lines < 10_000 || int(lines) >= count {
 				t.Errorf("Dropped() = %d lines of %d, want those of two outages", lines, count)
@@ -117,7 +117,7 @@ func TestDropWhileStalled(t *testing.T) {
 	for _, format := range []Format{Raw, Text} {
 		t.Run(string(format), func(t *testing.T) {
 			r := newRig(t)
-			r.store.stall = 20 * time.Millisecond
+			r.store.stallTimeout = 20 * time.Millisecond
 			path := filepath.Join(t.TempDir(), "stalled")
 			if err := unix.Mkfifo(path, 0o600); err != nil {
 				t.Fatal(err)
@@ -156,8 +156,8 @@ func TestDropWhileStalled(t *testing.T) {
 			}
 			r.await(done, "the reader's end")
 			end.Close()
-			if gaps := expectGaps(t, p, got.String(), 20_001, len(text)+len(last)); gaps != 1 {
-				t.Errorf("%d gaps, want 1", gaps)
+			if dropRecords := expectDropRecords(t, p, got.String(), 20_001, len(text)+len(last)); dropRecords != 1 {
+				t.Errorf("%d gaps, want 1", dropRecords)
 			}
 		})
 	}
@@ -191,9 +191,9 @@ func TestMinFree(t *testing.T) {
 	equal(t, "the log of who waits", readFile(t, o.Path), "one\ntwo\n")
 }
 
-// TestLossUnrecorded: dropped output without a drop record in the log is reported in superd's own
+// TestDropWithoutRecord: dropped output without a drop record in the log is reported in superd's own
 // log.
-func TestLossUnrecorded(t *testing.T) {
+func TestDropWithoutRecord(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: "/dev/full", Drop: true})
 	p.log("one\ntwo\n")
@@ -204,8 +204,8 @@ func TestLossUnrecorded(t *testing.T) {
 	}
 }
 
-// TestGapIsToldWithoutAnotherLine: a drop record does not wait for the program's next line.
-func TestGapIsToldWithoutAnotherLine(t *testing.T) {
+// TestDropRecordWithoutAnotherLine: a drop record does not wait for the program's next line.
+func TestDropRecordWithoutAnotherLine(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		r := newRig(t)
 		path := filepath.Join(t.TempDir(), "web.log")
@@ -233,7 +233,7 @@ func TestGapIsToldWithoutAnotherLine(t *testing.T) {
 func TestStalledWhileOptionsChange(t *testing.T) {
 	directory := t.TempDir() // outlives the rig
 	r := newRig(t)
-	r.store.stall = 1
+	r.store.stallTimeout = 1
 	o := Options{Path: filepath.Join(directory, "0.log"), Drop: true}
 	p := r.program(o)
 	for i := range 100 {
@@ -243,7 +243,7 @@ func TestStalledWhileOptionsChange(t *testing.T) {
 	}
 }
 
-func TestTextOfALoss(t *testing.T) {
+func TestDropText(t *testing.T) {
 	for want, l := range map[string]dropped{
 		"1 byte in 1 line was dropped: full":    {bytes: 1, lines: 1},
 		"6 bytes in 1 line were dropped: full":  {bytes: 6, lines: 1},
@@ -257,16 +257,16 @@ func TestTextOfALoss(t *testing.T) {
 	}
 }
 
-// TestLostLineOfAnEarlierSuperd: if superd was killed after it had dropped the begin of a line, the
+// TestDroppedLineOfPredecessor: if superd was killed after it had dropped the begin of a line, the
 // rest of the line is dropped, too.
-func TestLostLineOfAnEarlierSuperd(t *testing.T) {
+func TestDroppedLineOfPredecessor(t *testing.T) {
 	for _, format := range []Format{Raw, Text} {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, "no"), "")
 		r := newRig(t)
 		o := Options{Path: filepath.Join(dir, "no", "web.log"), Format: format, Drop: true}
 		p := r.program(o)
-		kept, err := unix.Dup(p.FD(Stdout))
+		stored, err := unix.Dup(p.FD(Stdout))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,10 +281,10 @@ func TestLostLineOfAnEarlierSuperd(t *testing.T) {
 		next := &program{rig: r, File: p.File}
 		r.do(func() {
 			next.scope = r.loop.Root().Child()
-			next.Collector = r.store.NewCapture(next.scope, "web", o)
+			next.Collector = r.store.NewCollector(next.scope, "web", o)
 			next.ResumeRun("x")
 			next.RestoreDrops(p.Drops())
-			if err := next.Attach(Stdout, kept); err != nil {
+			if err := next.Attach(Stdout, stored); err != nil {
 				t.Error(err)
 			}
 		})
@@ -309,7 +309,7 @@ func TestTornRawLine(t *testing.T) {
 		p := &program{rig: r, File: write}
 		r.do(func() {
 			p.scope = r.loop.Root().Child()
-			p.Collector = r.store.NewCapture(p.scope, "web", Options{Path: path, Drop: true})
+			p.Collector = r.store.NewCollector(p.scope, "web", Options{Path: path, Drop: true})
 			if resumed {
 				p.ResumeRun("x")
 			}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// stranger is a user other than superd's.
-const stranger = 54321
+// otherUser is a user other than superd's.
+const otherUser = 54321
 
 // exposed makes a directory of the stranger.
 func exposed(t *testing.T) (dir string) {
@@ -22,7 +22,7 @@ func exposed(t *testing.T) (dir string) {
 	}
 	dir = filepath.Join(t.TempDir(), "theirs")
 	mustDo(t, os.Mkdir(dir, 0o755))
-	mustDo(t, os.Chown(dir, stranger, stranger))
+	mustDo(t, os.Chown(dir, otherUser, otherUser))
 	return dir
 }
 
@@ -57,9 +57,9 @@ func TestRotatedFileReplaced(t *testing.T) {
 			writeFile(t, secret, "secret\n")
 			rotated := stamp(time.Now().Add(-time.Hour).UnixMicro()).name(path)
 			tt.replace(t, rotated, secret)
-			ch := newChain(path, &Options{Format: Raw})
-			mustDo(t, ch.list(nil))
-			if err := ch.compressAll(Gzip); err == nil && tt.name == "by a hard link" {
+			segs := newSegments(path, &Options{Format: Raw})
+			mustDo(t, segs.list(nil))
+			if err := segs.compressAll(Gzip); err == nil && tt.name == "by a hard link" {
 				t.Error("compressed a file of root that has another name")
 			}
 			if names, _ := filepath.Glob(path + "*.gz*"); len(names) > 0 {
@@ -67,7 +67,7 @@ func TestRotatedFileReplaced(t *testing.T) {
 			}
 			r := newRig(t)
 			p := r.program(Options{Path: path, MaxSize: 10, Keep: 1})
-			if got := all(t, Query{Lines: -1}, Wanted{Collector: p.Collector}); strings.Contains(got, "secret") {
+			if got := all(t, Query{Lines: -1}, Input{Collector: p.Collector}); strings.Contains(got, "secret") {
 				t.Errorf("showed %q", got)
 			}
 			for range 5 {
@@ -78,9 +78,9 @@ func TestRotatedFileReplaced(t *testing.T) {
 	}
 }
 
-// TestRotatedFilesThatLie: a user with write access to the directory can make files whose headers
+// TestRotatedFilesWithFalseSizes: a user with write access to the directory can make files whose headers
 // claim more than they hold, or other sizes. The rest of the log is shown, and no reader waits.
-func TestRotatedFilesThatLie(t *testing.T) {
+func TestRotatedFilesWithFalseSizes(t *testing.T) {
 	sized := func(size uint64) string { // RFC 8878, 3.1.1.1
 		return string(binary.LittleEndian.AppendUint64([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0}, size)) + "\x01\x00\x00"
 	}
@@ -103,16 +103,16 @@ func TestRotatedFilesThatLie(t *testing.T) {
 			for i, content := range tt.files {
 				writeFile(t, stamp(i+1).name(path)+".zst", content)
 			}
-			ch := newChain(path, &Options{Format: Raw})
+			segs := newSegments(path, &Options{Format: Raw})
 			began := time.Now()
-			mustDo(t, ch.list(nil))
-			if got := ch.readBack(0, make([]byte, 100)); len(got) > 0 {
+			mustDo(t, segs.list(nil))
+			if got := segs.readBack(0, make([]byte, 100)); len(got) > 0 {
 				t.Errorf("readBack() = %q", got)
 			}
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("it took %v", took)
 			}
-			if first := ch.at(unknown).start; first != tt.begin {
+			if first := segs.segmentAt(unknown).start; first != tt.begin {
 				t.Errorf("what is there begins at %d, want %d", first, tt.begin)
 			}
 		})
@@ -121,13 +121,13 @@ func TestRotatedFilesThatLie(t *testing.T) {
 
 // TestFilesOfHolesOnly: positions do not overflow in log files that are almost all hole.
 func TestFilesOfHolesOnly(t *testing.T) {
-	ch := newChain("web.log", &Options{Format: Raw})
+	segs := newSegments("web.log", &Options{Format: Raw})
 	for i := range 3 {
-		ch.opened(fileInfo{identity: identity{1, uint64(i + 1)}, size: 1<<63 - 1, regular: true})
-		if at := ch.newest(); at.end <= 0 {
+		segs.recordOpened(fileInfo{identity: identity{1, uint64(i + 1)}, size: 1<<63 - 1, regular: true})
+		if at := segs.outputEnd(); at.end <= 0 {
 			t.Fatalf("file %d ends at %d", i, at.end)
 		}
-		ch.rotatedTo(stamp(i + 1))
+		segs.recordRotated(stamp(i + 1))
 	}
 }
 
@@ -139,30 +139,30 @@ func TestUnfinishedFilePlanted(t *testing.T) {
 	writeFile(t, secret, "secret\n")
 	at := stamp(time.Now().Add(-time.Hour).UnixMicro())
 	writeFile(t, at.name(path), "one\n")
-	ch := newChain(path, &Options{Format: Raw})
-	mustDo(t, ch.list(nil))
+	segs := newSegments(path, &Options{Format: Raw})
+	mustDo(t, segs.list(nil))
 	mustDo(t, os.Symlink(secret, at.name(path)+".gz"+unfinishedSuffix))
-	mustDo(t, ch.compressAll(Gzip))
+	mustDo(t, segs.compressAll(Gzip))
 	equal(t, "the file of root", readFile(t, secret), "secret\n")
 	equal(t, "the compressed file", unpacked(t, at.name(path)+".gz"), "one\n")
 }
 
-// TestGivesAwayWhatItMade: log.owner and log.mode apply to files that superd makes. An existing
+// TestChangesOwnersOfNewFilesOnly: log.owner and log.mode apply to files that superd makes. An existing
 // one, where another user may put files, may have been root's.
-func TestGivesAwayWhatItMade(t *testing.T) {
+func TestChangesOwnersOfNewFilesOnly(t *testing.T) {
 	dir := exposed(t)
 	r := newRig(t)
-	for name, there := range map[string]bool{"new": false, "old": true} {
+	for name, existed := range map[string]bool{"new": false, "old": true} {
 		path := filepath.Join(dir, name)
-		if there {
+		if existed {
 			writeFile(t, path, "of root\n")
 		}
 		p := r.program(Options{Path: path, Owner: "daemon", MaxSize: 16, Keep: 9})
 		p.log("one\n")
-		if there { // before the rotation, which ends what is reported
+		if existed { // before the rotation, which ends what is reported
 			r.awaitLog("it existed before, and user 54321 may write", func() {})
 		}
-		if got, want := ownerOf(t, path), map[bool]uint32{true: 0, false: 1}[there]; got != want {
+		if got, want := ownerOf(t, path), map[bool]uint32{true: 0, false: 1}[existed]; got != want {
 			t.Errorf("%s belongs to user %d, want %d", name, got, want)
 		}
 		p.log("two\nthree\n")
@@ -185,9 +185,9 @@ func TestDirectInExposedDirectory(t *testing.T) {
 		want string
 	}{
 		{"none", -1, ""},
-		{"its own", stranger + 1, ""},
+		{"its own", otherUser + 1, ""},
 		{"root's", 0, "it belongs to user 0, and user 54321 may write"},
-		{"another user's", stranger + 2, "it belongs to user 54323, and user 54321 may write"},
+		{"another user's", otherUser + 2, "it belongs to user 54323, and user 54321 may write"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -199,13 +199,13 @@ func TestDirectInExposedDirectory(t *testing.T) {
 			r := newRig(t)
 			var c *Collector
 			o := Options{Path: path, Format: Direct, User: "daemon"}
-			r.do(func() { c = r.store.NewCapture(r.loop.Root().Child(), "web", o) })
-			fd, err := c.OpenDirect(Stdout, stranger+1)
+			r.do(func() { c = r.store.NewCollector(r.loop.Root().Child(), "web", o) })
+			fd, err := c.OpenDirect(Stdout, otherUser+1)
 			closeFD(fd)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("OpenDirect() = %v, want %q", err, tt.want)
 			}
-			if tt.want == "" && ownerOf(t, path) != stranger+1 {
+			if tt.want == "" && ownerOf(t, path) != otherUser+1 {
 				t.Errorf("it belongs to user %d, want the program's", ownerOf(t, path))
 			}
 		})
@@ -232,13 +232,13 @@ func TestLinkOfTheAdministrator(t *testing.T) {
 		t.Errorf("files: %v, want 5", names)
 	}
 	equal(t, "what is shown", p.all(), strings.Repeat("a line\n", 5))
-	equal(t, "what is shown later", all(t, Query{Lines: -1}, Wanted{Collector: r.program(Options{Path: path}).Collector}),
+	equal(t, "what is shown later", all(t, Query{Lines: -1}, Input{Collector: r.program(Options{Path: path}).Collector}),
 		strings.Repeat("web:a line ", 5))
 }
 
-// TestWhatFilesTake: a file counts by its space on the disk: without holes, and once for all its
+// TestChargedBytes: a file counts by its space on the disk: without holes, and once for all its
 // names.
-func TestWhatFilesTake(t *testing.T) {
+func TestChargedBytes(t *testing.T) {
 	const size, written = 1 << 30, 1 << 16
 	lay := func(t *testing.T, path string) {
 		writeFile(t, path, strings.Repeat("x", written-1)+"\n")
@@ -255,24 +255,24 @@ func TestWhatFilesTake(t *testing.T) {
 	for s := range stamp(8) {
 		mustDo(t, os.Link(stamp(1).name(path), (s+2).name(path)))
 	}
-	ch := newChain(path, &Options{Format: Raw})
-	mustDo(t, ch.list(nil))
-	rotated, current := ch.files()
+	segs := newSegments(path, &Options{Format: Raw})
+	mustDo(t, segs.list(nil))
+	rotated, current := segs.files()
 	between(t, "the newest file", current, written+64<<10)
 	all := int64(0)
 	for _, r := range rotated {
 		all += r.size
 	}
 	between(t, "nine names of one file", all, written+64<<10)
-	ch.grown(100)
-	if _, grown := ch.files(); grown != current+100 {
+	segs.recordAppended(100)
+	if _, grown := segs.files(); grown != current+100 {
 		t.Errorf("with 100 bytes more the newest file counts for %d bytes, want %d", grown, current+100)
 	}
-	ch.rotatedTo(stamp(100))
-	if rotated, _ := ch.files(); rotated[len(rotated)-1].size != current+100 {
+	segs.recordRotated(stamp(100))
+	if rotated, _ := segs.files(); rotated[len(rotated)-1].size != current+100 {
 		t.Errorf("rotated it counts for %d bytes, want %d", rotated[len(rotated)-1].size, current+100)
 	}
-	mustDo(t, ch.compress(rotated[0], Zstd))
+	mustDo(t, segs.compress(rotated[0], Zstd))
 	if _, err := os.Stat(stamp(1).name(path) + ".zst"); err == nil {
 		t.Error("a file that is nearly all hole was compressed")
 	}
@@ -288,8 +288,8 @@ func TestCompressionOfManyNames(t *testing.T) {
 	for i := range 24 {
 		mustDo(t, os.Link(rotated, filepath.Join(dir, fmt.Sprint("backup", i))))
 	}
-	ch := newChain(path, &Options{Format: Raw})
-	mustDo(t, ch.compressAll(Zstd))
+	segs := newSegments(path, &Options{Format: Raw})
+	mustDo(t, segs.compressAll(Zstd))
 	if _, err := os.Stat(rotated + ".zst"); err != nil {
 		t.Error(err)
 	}

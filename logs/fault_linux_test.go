@@ -25,7 +25,7 @@ func TestWriterThatFaults(t *testing.T) {
 		defer close(written)
 		_, _ = unix.Write(int(p.Fd()), memory)
 	}()
-	r.poll("the first page to be in the pipe", func() bool { return pipeHasSome(p.FD(Stdout)) })
+	r.poll("the first page to be in the pipe", func() bool { return pipeReadable(p.FD(Stdout)) })
 
 	done := make(chan struct{})
 	r.do(func() { p.Drained(func() { close(done) }) }) // the collector was idle

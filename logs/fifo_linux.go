@@ -23,7 +23,7 @@ func MakeFIFO(path string, uid, gid int) (fd int, err error) {
 	if err != nil {
 		return -1, fmt.Errorf("open FIFO %s: %w", path, err)
 	}
-	if err := own(fd, uid, gid); err != nil {
+	if err := chownNew(fd, uid, gid); err != nil {
 		closeFD(fd)
 		return -1, fmt.Errorf("own FIFO %s: %w", path, err)
 	}
@@ -42,13 +42,13 @@ func AdoptFIFO(path string) (fd int, err error) {
 }
 
 func adoptFIFO(path string) (int, error) {
-	place, err := openFD(path, unix.O_PATH|unix.O_NOFOLLOW) // opening a device may have an effect
+	found, err := openFD(path, unix.O_PATH|unix.O_NOFOLLOW) // opening a device may have an effect
 	if err != nil {
 		return -1, err
 	}
-	defer closeFD(place)
+	defer closeFD(found)
 	var st unix.Stat_t
-	if err := unix.Fstat(place, &st); err != nil {
+	if err := unix.Fstat(found, &st); err != nil {
 		return -1, err
 	}
 	euid := os.Geteuid()
@@ -60,18 +60,18 @@ func adoptFIFO(path string) (int, error) {
 	case euid != 0 && int(st.Uid) != euid: // root's FIFOs belong to the users of the programs
 		return -1, fmt.Errorf("it belongs to user %d", st.Uid)
 	}
-	fd, err := openFD(fmt.Sprintf("/proc/self/fd/%d", place), unix.O_RDWR|unix.O_NONBLOCK)
+	fd, err := openFD(fmt.Sprintf("/proc/self/fd/%d", found), unix.O_RDWR|unix.O_NONBLOCK)
 	if err == nil {
 		setOpenLine(fd, unknownLine)
 	}
 	return fd, err
 }
 
-// GiveFIFO changes the owners of the FIFO with read end readFD to uid and gid. A program opens its
+// ChownFIFO changes the owners of the FIFO with read end readFD to uid and gid. A program opens its
 // /dev/stdout with the rights of its user, which may differ from that of the last start. It may
 // block on the file system.
-func GiveFIFO(readFD, uid, gid int) error {
-	if err := give(readFD, uid, gid); err != nil {
+func ChownFIFO(readFD, uid, gid int) error {
+	if err := chownFIFO(readFD, uid, gid); err != nil {
 		return fmt.Errorf("own FIFO: %w", err)
 	}
 	return nil
@@ -117,8 +117,8 @@ func mkfifo(path string) error {
 	}
 }
 
-// own makes sure that fd is the FIFO just made and gives it to uid and gid.
-func own(fd, uid, gid int) error {
+// chownNew makes sure that fd is the FIFO just made and gives it to uid and gid.
+func chownNew(fd, uid, gid int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -126,19 +126,19 @@ func own(fd, uid, gid int) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFIFO || int(st.Uid) != os.Geteuid() {
 		return errors.New("it was replaced by another file")
 	}
-	return giveTo(fd, &st, uid, gid)
+	return chownUnlessOwned(fd, &st, uid, gid)
 }
 
-// give changes the owners of fd if it has others.
-func give(fd, uid, gid int) error {
+// chownFIFO changes the owners of fd if it has others.
+func chownFIFO(fd, uid, gid int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	return giveTo(fd, &st, uid, gid)
+	return chownUnlessOwned(fd, &st, uid, gid)
 }
 
-func giveTo(fd int, st *unix.Stat_t, uid, gid int) error {
+func chownUnlessOwned(fd int, st *unix.Stat_t, uid, gid int) error {
 	if int(st.Uid) == uid && int(st.Gid) == gid {
 		return nil
 	}
@@ -159,7 +159,7 @@ func setOpenLine(readFD int, l openLine) {
 // openLineOf returns what [setOpenLine] has stored, by default atBeginning.
 func openLineOf(readFD int) openLine {
 	n, err := unix.FcntlInt(uintptr(readFD), unix.F_GETSIG, 0)
-	if err != nil || n > int(lostLine) {
+	if err != nil || n > int(droppedLine) {
 		return unknownLine
 	}
 	return openLine(n)

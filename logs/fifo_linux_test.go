@@ -83,7 +83,7 @@ func TestMakeFIFOForAnotherUser(t *testing.T) {
 	if st.Uid != 1234 || st.Gid != 5678 {
 		t.Errorf("owner = %d:%d, want 1234:5678", st.Uid, st.Gid)
 	}
-	if err := GiveFIFO(fd, 4321, 8765); err != nil {
+	if err := ChownFIFO(fd, 4321, 8765); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Fstat(fd, &st); err != nil {

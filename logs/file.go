@@ -24,24 +24,24 @@ type file struct {
 	archive  *archive // gets each rotation; may be nil
 	segments segments
 
-	fd       int      // -1: opened when next needed
-	at       place    // where it was opened; a mount may have changed that since
-	identity identity // of the open file
-	// born is when the open file was made, as far as it is known, in nanoseconds of Unix time.
-	born  int64
-	size  int64 // offset of the next byte
-	floor int64 // size from which the limit counts: raised when a rotation fails
-	// apart reports that the path was no regular file when last opened: it has its own place.
-	apart         bool
+	fd         int        // -1: opened when next needed
+	fileSystem fileSystem // where it was opened; a mount may have changed that since
+	identity   identity   // of the open file
+	// created is when the open file was made, as far as it is known, in nanoseconds of Unix time.
+	created int64
+	size    int64 // offset of the next byte
+	base    int64 // size from which the limit counts: raised when a rotation fails
+	// special reports that the path was no regular file when last opened: it has its own place.
+	special       bool
 	rotationError error // why the last rotation failed; output continues in the same file
-	begun         bool  // it was open before
+	wasOpen       bool  // it was open before
 	guarded       bool  // no other user may replace it
 	regular       bool  // otherwise a device or FIFO, which is only written to
 	splices       bool  // splice(2) can write to it
-	unsure        bool  // its path may name another file now: check before the next byte
-	looked        int64 // when that was checked last, in nanoseconds of Unix time
-	inLine        bool  // what was appended last is not a whole line
-	foreign       bool  // its end was written in another format
+	checkPath     bool  // its path may name another file now: check before the next byte
+	checked       int64 // when that was checked last, in nanoseconds of Unix time
+	midLine       bool  // what was appended last is not a whole line
+	otherFormat   bool  // its end was written in another format
 }
 
 // init makes f, which is zero, a file with the complete options o.
@@ -50,47 +50,47 @@ func (f *file) init(o *setting, now func() time.Time, archive *archive) {
 	f.segments.init(o.Path, o.Options)
 }
 
-// enter waits for a slot in the place of the file. It returns nil if quit was closed first.
-func (f *file) enter(s *slots, quit <-chan struct{}) *slot {
-	if f.fd >= 0 || f.apart {
-		return s.acquire(f.at, quit)
+// acquireSlot waits for a slot in the place of the file. It returns nil if quit was closed first.
+func (f *file) acquireSlot(s *slots, stop <-chan struct{}) *slot {
+	if f.fd >= 0 || f.special {
+		return s.acquire(f.fileSystem, stop)
 	}
-	in := s.enter(&f.segments, quit)
+	in := s.acquireFor(&f.segments, stop)
 	if in != nil {
-		f.at = in.place
+		f.fileSystem = in.fileSystem
 	}
 	return in
 }
 
-// check closes the file if its path names another one now, or none. It reports whether the file is
+// samePath closes the file if its path names another one now, or none. It reports whether the file is
 // unchanged.
-func (f *file) check() (same bool) {
-	f.unsure, f.looked = false, f.now().UnixNano()
-	look := f.location().stat
+func (f *file) samePath() (same bool) {
+	f.checkPath, f.checked = false, f.now().UnixNano()
+	stat := f.location().stat
 	if f.guarded { // then one call suffices
-		look = f.location().statGuarded
+		stat = f.location().statGuarded
 	}
-	info, err := look("")
+	info, err := stat("")
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.identity != f.identity {
 		f.close()
 	}
 	return f.fd >= 0 && err == nil && info.size == f.size && f.regular
 }
 
-// lookEvery is how long a check of a path counts. A check takes as long as moving a line.
-const lookEvery = 100 * time.Millisecond
+// checkInterval is how long a check of a path counts. A check takes as long as moving a line.
+const checkInterval = 100 * time.Millisecond
 
-// doubt requests a check of the path before the next byte, unless one was made within lookEvery.
-func (f *file) doubt() {
-	if since := f.now().UnixNano() - f.looked; since < 0 || since >= int64(lookEvery) {
-		f.unsure = true
+// requestCheck requests a check of the path before the next byte, unless one was made within lookEvery.
+func (f *file) requestCheck() {
+	if since := f.now().UnixNano() - f.checked; since < 0 || since >= int64(checkInterval) {
+		f.checkPath = true
 	}
 }
 
 // take moves at most that many bytes from the pipe to the end of the file, rotates it if necessary,
 // and returns how many. 0 without an error means that the pipe is empty. After an error the next
 // take opens the file again.
-func (f *file) take(pipe int, most int64, look *peekBuffer) (moved int64, err error) {
+func (f *file) take(pipe int, limit int64, peek *peekBuffer) (moved int64, err error) {
 	defer func() {
 		if err != nil {
 			f.close()
@@ -102,21 +102,21 @@ func (f *file) take(pipe int, most int64, look *peekBuffer) (moved int64, err er
 				return 0, err
 			}
 			if n = f.room(); n > 0 {
-				return f.move(pipe, min(n, most), look)
+				return f.move(pipe, min(n, limit), peek)
 			}
 		}
-		n := min(look.bytes(pipe), most)
+		n := min(peek.bytes(pipe), limit)
 		if n == 0 {
 			return 0, nil
 		}
 		if err := f.ready(); err != nil {
 			return 0, err
 		}
-		if n, err = f.fit(pipe, n, look); err != nil {
+		if n, err = f.fit(pipe, n, peek); err != nil {
 			return 0, err
 		}
 		if n > 0 {
-			return f.move(pipe, n, look)
+			return f.move(pipe, n, peek)
 		}
 		f.rotate()
 	}
@@ -132,19 +132,19 @@ func (f *file) room() int64 {
 		return math.MaxInt64
 	}
 	// the line end is searched in the last chunk
-	return max(f.MaxSize-(f.size-f.floor)-chunkBytes, 0)
+	return max(f.MaxSize-(f.size-f.base)-chunkBytes, 0)
 }
 
 // fit returns how many of the next n bytes in the pipe fit into the file; 0 means that it has to be
 // rotated first. It looks at them only near the limit.
-func (f *file) fit(pipe int, n int64, look *peekBuffer) (int64, error) {
+func (f *file) fit(pipe int, n int64, peek *peekBuffer) (int64, error) {
 	if f.outdated() {
 		var err error
-		if n, err = f.toLineEnd(pipe, n, look); n == 0 || err != nil {
+		if n, err = f.toLineEnd(pipe, n, peek); n == 0 || err != nil {
 			return n, err
 		}
 	}
-	size := f.size - f.floor
+	size := f.size - f.base
 	room := f.MaxSize - size
 	if !f.regular || f.MaxSize == 0 || n <= room {
 		return n, nil
@@ -152,7 +152,7 @@ func (f *file) fit(pipe int, n int64, look *peekBuffer) (int64, error) {
 	if room > chunkBytes {
 		return room - chunkBytes, nil // the line end is searched in the last chunk
 	}
-	next, err := look.at(pipe, n)
+	next, err := peek.next(pipe, n)
 	if err != nil || len(next) == 0 {
 		return n, err
 	}
@@ -167,16 +167,16 @@ func (f *file) fit(pipe int, n int64, look *peekBuffer) (int64, error) {
 
 // outdated reports whether the file has to be rotated for its age.
 func (f *file) outdated() bool {
-	return f.MaxAge > 0 && f.regular && f.size > f.floor && f.now().UnixNano()-f.born >= int64(f.MaxAge)
+	return f.MaxAge > 0 && f.regular && f.size > f.base && f.now().UnixNano()-f.created >= int64(f.MaxAge)
 }
 
 // toLineEnd returns how many of the next n bytes in the pipe go into the file until it ends in a
 // whole line.
-func (f *file) toLineEnd(pipe int, n int64, look *peekBuffer) (int64, error) {
+func (f *file) toLineEnd(pipe int, n int64, peek *peekBuffer) (int64, error) {
 	if ended, err := endsLine(f.fd, f.size); ended || err != nil {
 		return 0, nil // unreadable: a cut line is better than endless growth
 	}
-	next, err := look.at(pipe, n)
+	next, err := peek.next(pipe, n)
 	if end := bytes.IndexByte(next, '\n'); end >= 0 {
 		return int64(end) + 1, err
 	}
@@ -184,24 +184,24 @@ func (f *file) toLineEnd(pipe int, n int64, look *peekBuffer) (int64, error) {
 }
 
 // move moves n bytes or, without an error, fewer, from the pipe to the end of the file.
-func (f *file) move(pipe int, n int64, look *peekBuffer) (moved int64, err error) {
-	f.splices = f.splices && !look.refused.splice.Load()
-	splices := f.splices && look.held() == 0 // bytes read ahead come first
+func (f *file) move(pipe int, n int64, peek *peekBuffer) (moved int64, err error) {
+	f.splices = f.splices && !peek.refused.splice.Load()
+	splices := f.splices && peek.buffered() == 0 // bytes read ahead come first
 	if splices {
 		failpoint.Here("splice.before")
 		moved, err = splicePipe(pipe, f.fd, f.size, n)
 		failpoint.Here("splice.after")
-		f.splices = !look.refused.isSplice(err) && !errors.Is(err, syscall.EINVAL)
+		f.splices = !peek.refused.isSplice(err) && !errors.Is(err, syscall.EINVAL)
 	}
 	if !splices || !f.splices {
-		moved, err = f.copy(pipe, n, look)
+		moved, err = f.copy(pipe, n, peek)
 	}
 	if err != nil {
 		err = &os.PathError{Op: "write", Path: f.Path, Err: err}
 	}
 	if f.regular {
 		f.size += moved
-		f.segments.grown(moved)
+		f.segments.recordAppended(moved)
 	}
 	return moved, err
 }
@@ -209,8 +209,8 @@ func (f *file) move(pipe int, n int64, look *peekBuffer) (moved int64, err error
 // copy is move for a file that splice(2) can't write to. Bytes are taken out of the pipe when they
 // are in the file, so a crash in between repeats a chunk at most. (Without tee(2) it is the other
 // way round.)
-func (f *file) copy(pipe int, n int64, look *peekBuffer) (moved int64, err error) {
-	next, err := look.at(pipe, n)
+func (f *file) copy(pipe int, n int64, peek *peekBuffer) (moved int64, err error) {
+	next, err := peek.next(pipe, n)
 	if err != nil {
 		return 0, err
 	}
@@ -218,9 +218,9 @@ func (f *file) copy(pipe int, n int64, look *peekBuffer) (moved int64, err error
 	if f.regular {
 		written, err = writeAt(f.fd, next, f.size)
 	} else {
-		written, err = writeOut(f.fd, next)
+		written, err = writeSpecial(f.fd, next)
 	}
-	for taken := len(look.drain.ahead.take(written)); taken < written; {
+	for taken := len(peek.drain.ahead.take(written)); taken < written; {
 		got, rerr := readPipe(pipe, next[taken:written])
 		if got == 0 || rerr != nil {
 			return int64(written), errors.Join(err, rerr)
@@ -233,7 +233,7 @@ func (f *file) copy(pipe int, n int64, look *peekBuffer) (moved int64, err error
 // verify closes the file if it was removed or its path names another one. Otherwise it makes sure
 // that the next byte goes to the end, whatever others did to the file.
 func (f *file) verify() error {
-	if same := f.fd >= 0 && f.unsure && f.check(); f.fd >= 0 && !same {
+	if same := f.fd >= 0 && f.checkPath && f.samePath(); f.fd >= 0 && !same {
 		info, err := statFD(f.fd)
 		if err != nil {
 			return err
@@ -277,39 +277,39 @@ func (f *file) enoughFree() error {
 
 // openEnd opens the file at its end. It makes the file and its directory if necessary.
 func (f *file) openEnd() error {
-	more := 0
+	flags := 0
 	if f.Format == Direct { // output of processes started before the change to Direct
-		more = appending
+		flags = appending
 	}
-	opened, err := f.location().openLog(more)
+	opened, err := f.location().openLog(flags)
 	if err != nil {
 		return err
 	}
 	info := opened.info
 	if info.regular {
-		if !f.segments.claim() {
+		if !f.segments.claimWriting() {
 			closeFD(opened.fd)
 			return fmt.Errorf("write %s: an earlier write to it hangs", f.Path)
 		}
-		if err := f.giveAway(opened); err != nil {
+		if err := f.setOwnership(opened); err != nil {
 			f.rotationError = err // a file with a wrong owner is better than lost output
 		}
 	}
-	f.fd, f.splices, f.apart, f.guarded = opened.fd, info.regular, !info.regular, opened.guarded
-	if f.apart { // its reader may stall, which must not block other logs of its file system
-		f.at = place{directory: f.Path}
+	f.fd, f.splices, f.special, f.guarded = opened.fd, info.regular, !info.regular, opened.guarded
+	if f.special { // its reader may stall, which must not block other logs of its file system
+		f.fileSystem = fileSystem{directory: f.Path}
 	}
-	f.unsure, f.looked = false, f.now().UnixNano()
-	if !f.begun {
-		f.begun = true
-		f.archive.rotated(task{&f.segments, f.Compression})
+	f.checkPath, f.checked = false, f.now().UnixNano()
+	if !f.wasOpen {
+		f.wasOpen = true
+		f.archive.enqueue(compressionJob{&f.segments, f.Compression})
 	}
 	return f.begin(info)
 }
 
-// giveAway sets the owners and mode of an open log file by the options. It is an error for a file
+// setOwnership sets the owners and mode of an open log file by the options. It is an error for a file
 // that another user may have put there: it may be one of root's files.
-func (o *setting) giveAway(f logFile) error {
+func (o *setting) setOwnership(f logFile) error {
 	info := f.info
 	uid, gid := info.uid, info.gid
 	if o.Owner != "" {
@@ -344,26 +344,26 @@ func (o *setting) giveAway(f logFile) error {
 
 // begin continues at the end of the open file described by info.
 func (f *file) begin(info fileInfo) error {
-	f.identity, f.regular, f.size, f.floor, f.born = info.identity, info.regular, 0, 0, f.now().UnixNano()
+	f.identity, f.regular, f.size, f.base, f.created = info.identity, info.regular, 0, 0, f.now().UnixNano()
 	if info.regular {
 		f.size = info.size
 	}
 	if f.MaxAge > 0 && f.size > 0 {
-		f.born = bornAt(f.fd, f.born)
+		f.created = creationTime(f.fd, f.created)
 	}
 	if f.Format == Direct {
-		if err := f.segments.look(func() (fileInfo, error) { return statFD(f.fd) }); err != nil {
+		if err := f.segments.recordStat(func() (fileInfo, error) { return statFD(f.fd) }); err != nil {
 			return err
 		}
 	} else {
-		f.segments.opened(info)
+		f.segments.recordOpened(info)
 	}
 	if f.Format.records() && f.size > 0 {
-		if err := f.mend(); err != nil {
+		if err := f.repairEnd(); err != nil {
 			return err
 		}
 	}
-	f.foreign = false
+	f.otherFormat = false
 	return nil
 }
 
@@ -377,7 +377,7 @@ func (f *file) rotate() {
 	f.rotationError = f.rename()
 	failpoint.Here("rotate.after-rename")
 	if f.rotationError != nil {
-		f.floor, f.born = f.size, f.now().UnixNano()
+		f.base, f.created = f.size, f.now().UnixNano()
 		return
 	}
 	f.close()
@@ -387,11 +387,11 @@ func (f *file) rotate() {
 	}
 	var errs []error
 	for _, old := range f.segments.pruned(f.Keep, bytes) {
-		f.segments.each(func(ch *segments) { ch.forget(old.stamp) })
+		f.segments.each(func(segs *segments) { segs.forget(old.stamp) })
 		errs = append(errs, old.remove(old.suffix()))
 	}
 	f.rotationError = errors.Join(errs...)
-	f.archive.rotated(task{&f.segments, f.Compression})
+	f.archive.enqueue(compressionJob{&f.segments, f.Compression})
 }
 
 // rename gives the file a name that is newer than those of the rotated files, and unused.
@@ -409,7 +409,7 @@ func (f *file) rename() error {
 		case err != nil:
 			return err
 		default:
-			f.segments.rotatedTo(s)
+			f.segments.recordRotated(s)
 			return nil
 		}
 	}

@@ -19,12 +19,12 @@ type identity struct{ device, inode uint64 }
 // A fileInfo is what the package needs of stat(2).
 type fileInfo struct {
 	identity
-	size    int64 // bytes
-	stored  int64 // bytes on the disk
-	room    int64 // bytes on the disk that it counts for, see [takes]; at most size
-	changed time.Time
-	regular bool
-	named   bool // it still has a name
+	size      int64 // bytes
+	allocated int64 // bytes on the disk
+	charged   int64 // bytes on the disk that it counts for, see [takes]; at most size
+	changed   time.Time
+	regular   bool
+	named     bool // it still has a name
 
 	uid, gid, mode uint32
 }
@@ -36,24 +36,24 @@ func statFD(fd int) (fileInfo, error) {
 
 func newFileInfo(info *safepath.Info) fileInfo {
 	return fileInfo{
-		identity: identity{info.Device, info.Inode},
-		size:     info.Size,
-		stored:   info.Allocated,
-		room:     takes(info),
-		changed:  info.Changed,
-		regular:  info.Mode.IsRegular(),
-		named:    info.Links > 0,
-		uid:      info.UID,
-		gid:      info.GID,
-		mode:     uint32(info.Mode.Perm()),
+		identity:  identity{info.Device, info.Inode},
+		size:      info.Size,
+		allocated: info.Allocated,
+		charged:   chargedBytes(info),
+		changed:   info.Changed,
+		regular:   info.Mode.IsRegular(),
+		named:     info.Links > 0,
+		uid:       info.UID,
+		gid:       info.GID,
+		mode:      uint32(info.Mode.Perm()),
 	}
 }
 
-// takes returns how many bytes on the disk a file counts for. Any user who may write to a directory
+// chargedBytes returns how many bytes on the disk a file counts for. Any user who may write to a directory
 // of logs can make a huge file that is one hole, or give a file a thousand names. Those must not
 // cause the removal of other logs. So the size of a file with several names is divided by their
 // number.
-func takes(info *safepath.Info) int64 {
+func chargedBytes(info *safepath.Info) int64 {
 	return min(info.Size, info.Allocated) / int64(max(info.Links, 1))
 }
 
@@ -66,9 +66,9 @@ func freeBytes(fd int) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-// bornAt returns when an open file was made, in nanoseconds of Unix time; otherwise if the file
+// creationTime returns when an open file was made, in nanoseconds of Unix time; otherwise if the file
 // system doesn't have that.
-func bornAt(fd int, otherwise int64) int64 {
+func creationTime(fd int, otherwise int64) int64 {
 	var st unix.Statx_t
 	err := syscalls.Retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) })
 	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
@@ -95,13 +95,13 @@ func writeAt(fd int, p []byte, offset int64) (n int, err error) {
 	return max(n, 0), err
 }
 
-// errNotTaken is the error when a FIFO or device takes no output.
-var errNotTaken = errors.New("its reader stalls")
+// errReaderStalls is the error when a FIFO or device takes no output.
+var errReaderStalls = errors.New("its reader stalls")
 
-// writeOut writes p to a non-blocking FIFO or device, and returns how many bytes were written. It
+// writeSpecial writes p to a non-blocking FIFO or device, and returns how many bytes were written. It
 // writes pieces that a FIFO takes whole or not at all. If that stalls, it waits only briefly, as
 // the goroutine serves other streams, too.
-func writeOut(fd int, p []byte) (n int, err error) {
+func writeSpecial(fd int, p []byte) (n int, err error) {
 	for waited := false; n < len(p); {
 		got, err := write(fd, pieceOf(p[n:]))
 		n += got
@@ -112,14 +112,14 @@ func writeOut(fd int, p []byte) (n int, err error) {
 			waited = true
 			err := syscalls.Retry(func() error {
 				events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-				_, err := unix.Poll(events, int(patienceOfPoll.Milliseconds()))
+				_, err := unix.Poll(events, int(pollTimeout.Milliseconds()))
 				return err
 			})
 			if err != nil {
 				return n, err
 			}
 		case err == unix.EAGAIN:
-			return n, errNotTaken
+			return n, errReaderStalls
 		default:
 			return n, err
 		}
@@ -164,13 +164,13 @@ func endsLine(fd int, offset int64) (bool, error) {
 
 // readEnd returns at most most bytes before offset, of an open file that need not be open for
 // reading.
-func readEnd(fd int, offset, most int64) ([]byte, error) {
+func readEnd(fd int, offset, limit int64) ([]byte, error) {
 	read, err := openFD(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("read its end: %w", err)
 	}
 	defer closeFD(read)
-	p := make([]byte, min(offset, most))
+	p := make([]byte, min(offset, limit))
 	n, err := readAt(read, p, offset-int64(len(p)))
 	return p[:n], err
 }

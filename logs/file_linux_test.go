@@ -24,7 +24,7 @@ func newTestFile(t testing.TB, o Options) *file {
 
 func (f *file) mustAppend(t *testing.T, text string) {
 	t.Helper()
-	f.unsure = true
+	f.checkPath = true
 	pipe := make([]int, 2)
 	if err := unix.Pipe2(pipe, unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		t.Fatal(err)
@@ -37,13 +37,13 @@ func (f *file) mustAppend(t *testing.T, text string) {
 	if n, err := unix.Write(pipe[1], []byte(text)); n < len(text) || err != nil {
 		t.Fatalf("write %d bytes into a pipe: %d, %v", len(text), n, err)
 	}
-	look := peekBuffer{
+	peek := peekBuffer{
 		buffers: &sync.Pool{New: func() any { return new([chunkBytes]byte) }},
 		refused: new(refusedCalls), drain: &drain{writeErrors: &noWriteErrors},
 	}
-	defer look.close()
+	defer peek.close()
 	for left := int64(len(text)); left > 0; {
-		n, err := f.take(pipe[0], left, &look)
+		n, err := f.take(pipe[0], left, &peek)
 		if n == 0 || err != nil {
 			t.Fatalf("take() of %.40q = %d, %v", text, n, err)
 		}
@@ -191,7 +191,7 @@ func TestFileChangesUnderneath(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "log", "web.log")
 			r := newRig(t)
-			r.hurry()
+			r.shortenDelays()
 			p := r.program(Options{Path: path, MaxSize: 1000, Keep: 5})
 			p.log("one\n")
 			p.log("two\n")
@@ -218,10 +218,10 @@ func TestMovedFileIsNoticedSoon(t *testing.T) {
 	if err := os.Rename(path, path+".old"); err != nil {
 		t.Fatal(err)
 	}
-	passed.Store(int64(lookEvery) - 1)
+	passed.Store(int64(checkInterval) - 1)
 	p.log("two\n")
 	p.rest()
-	passed.Store(int64(lookEvery))
+	passed.Store(int64(checkInterval))
 	p.log("three\n")
 	p.rest()
 	equal(t, "the file that was moved", readFile(t, path+".old"), "one\ntwo\n")
@@ -264,7 +264,7 @@ func TestReopen(t *testing.T) {
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if !holdsOpen(t, path+".1") {
+	if !hasOpen(t, path+".1") {
 		t.Error("the file is not open after a write")
 	}
 	p.rig.do(p.Reopen)
@@ -272,7 +272,7 @@ func TestReopen(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("Reopen made a file before there was something to write")
 	}
-	if holdsOpen(t, path+".1") {
+	if hasOpen(t, path+".1") {
 		t.Error("Reopen left the moved file open")
 	}
 	p.log("two\n")
@@ -280,8 +280,8 @@ func TestReopen(t *testing.T) {
 	equal(t, "the new file", readFile(t, path), "two\n")
 }
 
-// holdsOpen reports whether this process has a descriptor of the file.
-func holdsOpen(t *testing.T, path string) bool {
+// hasOpen reports whether this process has a descriptor of the file.
+func hasOpen(t *testing.T, path string) bool {
 	t.Helper()
 	want, err := os.Stat(path)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // It reads files, with one buffer, so w may be slow. If files were removed before they were shown,
 // a line says how much is missing.
 func (c *Collector) Follow(ctx context.Context, lines int, follow bool, w io.Writer) error {
-	return c.show(ctx, Stdout, w, follow, func(f *follower) error { return f.back(ctx, lines, f.segments.end()) })
+	return c.show(ctx, Stdout, w, follow, func(f *follower) error { return f.seekLastLines(ctx, lines, f.segments.end()) })
 }
 
 // FollowFromStart is Follow for all that this collector has written to the log of a stream since it
@@ -33,7 +33,7 @@ func (c *Collector) FollowFromStart(ctx context.Context, which Stream, w io.Writ
 	})
 }
 
-func (c *Collector) show(ctx context.Context, which Stream, w io.Writer, follow bool, place func(*follower) error) error {
+func (c *Collector) show(ctx context.Context, which Stream, w io.Writer, follow bool, seek func(*follower) error) error {
 	wake := make(chan struct{}, 1)
 	defer c.Notify(func() {
 		select {
@@ -43,9 +43,9 @@ func (c *Collector) show(ctx context.Context, which Stream, w io.Writer, follow 
 	})()
 
 	f := &follower{ctx: ctx, readers: &c.store.readers, collector: c, which: which, w: w, buffers: &c.store.buffers, lineEnded: true}
-	defer f.idle()
-	defer f.leave()
-	err := f.run(ctx, follow, wake, place)
+	defer f.putBuffer()
+	defer f.closeFile()
+	err := f.run(ctx, follow, wake, seek)
 	if err != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("show output of %s: %w", c.name, err)
 	}
@@ -53,7 +53,7 @@ func (c *Collector) show(ctx context.Context, which Stream, w io.Writer, follow 
 }
 
 // segments returns the segments of the log file, and whether they are final.
-func (c *Collector) segments() (ch *segments, released bool) {
+func (c *Collector) segments() (segs *segments, released bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return &c.streams[0].file.segments, c.released
@@ -61,7 +61,7 @@ func (c *Collector) segments() (ch *segments, released bool) {
 
 // segmentsOf returns the segments of a stream's own log file, nil while nothing was written there,
 // and whether they are final.
-func (c *Collector) segmentsOf(which Stream) (ch *segments, released bool) {
+func (c *Collector) segmentsOf(which Stream) (segs *segments, released bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := c.streams[0].file
@@ -73,12 +73,12 @@ func (c *Collector) segmentsOf(which Stream) (ch *segments, released bool) {
 			return &s.file.segments, c.released
 		}
 	}
-	return nil, c.released || c.options.ofStderr() == nil
+	return nil, c.released || c.options.stderrSetting() == nil
 }
 
-// forever is a position that no output reaches. It is not math.MaxInt64, as positions may be
+// noEnd is a position that no output reaches. It is not math.MaxInt64, as positions may be
 // negative.
-const forever = math.MaxInt64 / 2
+const noEnd = math.MaxInt64 / 2
 
 // A follower reads along the segments of a log.
 type follower struct {
@@ -93,62 +93,62 @@ type follower struct {
 	lineEnded bool     // the last bytes written end in a newline
 	listing   *listing // shared by many followers that begin at once; nil: none
 
-	segments *segments
-	position int64 // of the next byte to show
-	cut      *cut  // the newest cut of segments that was handled
+	segments   *segments
+	position   int64       // of the next byte to show
+	truncation *truncation // the newest cut of segments that was handled
 
-	open *os.File // nil, or the file that is read
-	at   place    // place of open
-	held segment  // segment of open, as it was when it was opened
-	// beyond counts bytes of open that were shown and have no position: another process appended
+	file        *os.File   // nil, or the file that is read
+	fileSystem  fileSystem // place of open
+	fileSegment segment    // segment of open, as it was when it was opened
+	// appended counts bytes of open that were shown and have no position: another process appended
 	// them after the rotation.
-	beyond  int64
-	written time.Time // when open was last written to, as of its opening
+	appended int64
+	modified time.Time // when open was last written to, as of its opening
 }
 
-// newest returns the segments that are written to, and whether they are final.
-func (f *follower) newest() (ch *segments, released bool) {
-	if ch, released = f.collector.segmentsOf(f.which); ch == nil {
-		if ch = f.segments; ch == nil {
+// currentSegments returns the segments that are written to, and whether they are final.
+func (f *follower) currentSegments() (segs *segments, released bool) {
+	if segs, released = f.collector.segmentsOf(f.which); segs == nil {
+		if segs = f.segments; segs == nil {
 			o := f.collector.setting()
-			ch = newChain(o.StderrPath, o.Options)
+			segs = newSegments(o.StderrPath, o.Options)
 		}
 	}
-	return ch, released
+	return segs, released
 }
 
-func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, place func(*follower) error) error {
-	ch, _ := f.newest()
-	if err := f.begin(ch); err != nil {
+func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, seek func(*follower) error) error {
+	segs, _ := f.currentSegments()
+	if err := f.setSegments(segs); err != nil {
 		return err
 	}
-	f.busy()
-	if err := place(f); err != nil {
+	f.takeBuffer()
+	if err := seek(f); err != nil {
 		return err
 	}
-	return f.goOn(ctx, follow, wake)
+	return f.resume(ctx, follow, wake)
 }
 
-// goOn shows the log from the position.
-func (f *follower) goOn(ctx context.Context, follow bool, wake <-chan struct{}) error {
+// resume shows the log from the position.
+func (f *follower) resume(ctx context.Context, follow bool, wake <-chan struct{}) error {
 	end := f.segments.end()
 	if follow {
-		end = forever
+		end = noEnd
 	}
 	for f.position < end {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f.busy()
+		f.takeBuffer()
 		// before the step, which so sees all that was written earlier
-		newest, released := f.newest()
-		direct := newest.newest().format == Direct
+		newest, released := f.currentSegments()
+		direct := newest.outputEnd().format == Direct
 		if direct {
 			if err := f.read(func() error { newest.refresh(); return nil }); err != nil {
 				return err
 			}
 		}
-		more, err := f.step(end)
+		more, err := f.showNext(end)
 		switch {
 		case err != nil:
 			return err
@@ -156,21 +156,21 @@ func (f *follower) goOn(ctx context.Context, follow bool, wake <-chan struct{}) 
 		case !follow:
 			return nil
 		case newest != f.segments: // the path has changed
-			if err := f.begin(newest); err != nil {
+			if err := f.setSegments(newest); err != nil {
 				return err
 			}
 			f.position = newest.first()
 		case released:
 			return nil
 		default:
-			var look <-chan time.Time
+			var poll <-chan time.Time
 			if direct {
-				look = time.After(directLook)
+				poll = time.After(directPoll)
 			}
-			f.idle()
+			f.putBuffer()
 			select {
 			case <-wake:
-			case <-look:
+			case <-poll:
 			case <-ctx.Done():
 			}
 		}
@@ -178,31 +178,31 @@ func (f *follower) goOn(ctx context.Context, follow bool, wake <-chan struct{}) 
 	return nil
 }
 
-// busy gets a buffer. A thousand followers of quiet programs share a few.
-func (f *follower) busy() {
+// takeBuffer gets a buffer. A thousand followers of quiet programs share a few.
+func (f *follower) takeBuffer() {
 	if f.buffer == nil {
 		f.pooled = f.buffers.Get().(*[chunkBytes]byte)
 		f.buffer = f.pooled[:]
 	}
 }
 
-// idle returns the buffer.
-func (f *follower) idle() {
+// putBuffer returns the buffer.
+func (f *follower) putBuffer() {
 	if f.pooled != nil {
 		f.buffers.Put(f.pooled)
 		f.pooled, f.buffer = nil, nil
 	}
 }
 
-// begin changes to other segments, unless that fails.
-func (f *follower) begin(ch *segments) error {
-	f.leave()
+// setSegments changes to other segments, unless that fails.
+func (f *follower) setSegments(segs *segments) error {
+	f.closeFile()
 	before := f.segments
-	f.segments = ch
-	f.cut = ch.lastCut()
+	f.segments = segs
+	f.truncation = segs.lastTruncation()
 	err := f.read(func() error {
-		ch.refresh()
-		return ch.list(f.listing)
+		segs.refresh()
+		return segs.list(f.listing)
 	})
 	if err != nil && before != nil {
 		f.segments = before
@@ -213,10 +213,10 @@ func (f *follower) begin(ch *segments) error {
 // read calls do, which may wait for the file system, in a slot.
 func (f *follower) read(do func() error) error {
 	var slot *slot
-	if f.open != nil {
-		slot = f.readers.acquire(f.at, f.ctx.Done())
-	} else if slot = f.readers.enter(f.segments, f.ctx.Done()); slot != nil {
-		f.at = slot.place
+	if f.file != nil {
+		slot = f.readers.acquire(f.fileSystem, f.ctx.Done())
+	} else if slot = f.readers.acquireFor(f.segments, f.ctx.Done()); slot != nil {
+		f.fileSystem = slot.fileSystem
 	}
 	if slot == nil {
 		return f.ctx.Err()
@@ -227,19 +227,19 @@ func (f *follower) read(do func() error) error {
 
 func (f *follower) readAt(b []byte, offset int64) (n int, err error) {
 	err = f.read(func() (err error) {
-		n, err = f.open.ReadAt(b, offset)
+		n, err = f.file.ReadAt(b, offset)
 		return err
 	})
 	return n, err
 }
 
-// back sets the position to where the last lines before end begin; -1 is all. It reads backwards, a
+// seekLastLines sets the position to where the last lines before end begin; -1 is all. It reads backwards, a
 // buffer at a time.
-func (f *follower) back(ctx context.Context, lines int, end int64) error {
-	defer f.leave()
+func (f *follower) seekLastLines(ctx context.Context, lines int, end int64) error {
+	defer f.closeFile()
 	f.position = end
 	if lines < 0 {
-		f.position = f.segments.at(math.MinInt64).start
+		f.position = f.segments.segmentAt(math.MinInt64).start
 	}
 	if lines <= 0 {
 		return nil
@@ -249,18 +249,18 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		seg, ok := f.segments.before(p)
+		seg, ok := f.segments.segmentBefore(p)
 		if !ok {
-			f.position = f.segments.at(math.MinInt64).start
+			f.position = f.segments.segmentAt(math.MinInt64).start
 			return nil
 		}
-		if f.open == nil || f.held.start != seg.start {
-			f.leave()
-			ok, err := f.enter(seg)
+		if f.file == nil || f.fileSegment.start != seg.start {
+			f.closeFile()
+			ok, err := f.openSegment(seg)
 			if errors.As(err, new(unpackError)) {
-				begun := f.position < end // a line after seg
-				f.position = seg.start    // reading on from there reports it
-				if lines == 1 && begun {
+				lineAfter := f.position < end // a line after seg
+				f.position = seg.start        // reading on from there reports it
+				if lines == 1 && lineAfter {
 					// it ends in a whole line, as files do unless a line is endless
 					f.position = seg.end
 				}
@@ -270,7 +270,7 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 				return err
 			}
 			if !ok {
-				if again, _ := f.segments.before(p); again.name == seg.name {
+				if now, _ := f.segments.segmentBefore(p); now.name == seg.name {
 					return nil // removed by another process: what is left begins after it
 				}
 				continue // rotated just now
@@ -295,47 +295,47 @@ func (f *follower) back(ctx context.Context, lines int, end int64) error {
 		}
 		f.position = from + int64(len(block)) + 1
 		// ignore what is missing before them
-		f.position = max(f.position, f.segments.at(f.position).start)
+		f.position = max(f.position, f.segments.segmentAt(f.position).start)
 		return nil
 	}
 }
 
-// step shows the next bytes before end, at most a buffer. It reports whether there may be more at
+// showNext shows the next bytes before end, at most a buffer. It reports whether there may be more at
 // once.
-func (f *follower) step(end int64) (more bool, err error) {
-	if err := f.takeBack(); err != nil {
+func (f *follower) showNext(end int64) (more bool, err error) {
+	if err := f.retractTorn(); err != nil {
 		return false, err
 	}
-	seg := f.segments.at(f.position)
-	if f.open != nil && f.held.start != seg.start {
+	seg := f.segments.segmentAt(f.position)
+	if f.file != nil && f.fileSegment.start != seg.start {
 		// The log has moved on, so the open file is complete, even if it was removed. If it was
 		// truncated, its other bytes are gone.
-		if f.held.identity != seg.identity {
+		if f.fileSegment.identity != seg.identity {
 			show, n := f.show, min(seg.start, end)-f.position
 			if n <= 0 {
-				show, n = f.showBeyond, int64(len(f.buffer))
+				show, n = f.showAppended, int64(len(f.buffer))
 			}
 			got, err := show(min(int64(len(f.buffer)), n))
 			if got > 0 || err != nil {
 				return true, err
 			}
 		}
-		f.leave()
+		f.closeFile()
 		return true, nil
 	}
 	if f.position < seg.start {
-		return true, f.skip(seg.start, nil)
+		return true, f.skipTo(seg.start, nil)
 	}
 	if f.position >= seg.end {
 		return false, nil
 	}
-	if f.open == nil {
-		ok, err := f.enter(seg)
+	if f.file == nil {
+		ok, err := f.openSegment(seg)
 		if errors.As(err, new(unpackError)) {
-			return true, f.skip(seg.end, err)
+			return true, f.skipTo(seg.end, err)
 		}
 		if !ok || err != nil {
-			return f.segments.at(f.position).start != seg.start, err
+			return f.segments.segmentAt(f.position).start != seg.start, err
 		}
 	}
 	n, err := f.show(min(int64(len(f.buffer)), seg.end-f.position, end-f.position))
@@ -343,13 +343,13 @@ func (f *follower) step(end int64) (more bool, err error) {
 		return true, err
 	}
 	if seg.rotated() { // truncated
-		return true, f.skip(seg.end, nil)
+		return true, f.skipTo(seg.end, nil)
 	}
 	return false, nil // truncated; the collector will notice and begin another segment
 }
 
-// enter opens the file of seg. It reports false if that file is gone.
-func (f *follower) enter(seg segment) (ok bool, err error) {
+// openSegment opens the file of seg. It reports false if that file is gone.
+func (f *follower) openSegment(seg segment) (ok bool, err error) {
 	err = f.read(func() (err error) {
 		ok, err = f.openFile(seg)
 		return err
@@ -358,51 +358,51 @@ func (f *follower) enter(seg segment) (ok bool, err error) {
 }
 
 func (f *follower) openFile(seg segment) (bool, error) {
-	open, err := seg.open(f.collector.setting().MinFree)
+	file, err := seg.open(f.collector.setting().MinFree)
 	// in an unpackError it is the directory for unpacking that may be missing
 	for errors.Is(err, fs.ErrNotExist) && !errors.As(err, new(unpackError)) {
 		if !seg.rotated() {
 			return false, nil
 		}
-		again := f.segments.at(seg.start)
-		if again.stamp != seg.stamp || again.compression == seg.compression {
-			f.segments.lost(seg)
+		now := f.segments.segmentAt(seg.start)
+		if now.stamp != seg.stamp || now.compression == seg.compression {
+			f.segments.forgetRemoved(seg)
 			return false, nil
 		}
-		seg = again // compressed just now
-		open, err = seg.open(f.collector.setting().MinFree)
+		seg = now // compressed just now
+		file, err = seg.open(f.collector.setting().MinFree)
 	}
 	if err != nil {
 		return false, err
 	}
-	info, err := statFD(int(open.Fd()))
+	info, err := statFD(int(file.Fd()))
 	if err != nil || !seg.rotated() && info.identity != seg.identity {
-		open.Close()
+		file.Close()
 		return false, err
 	}
 	seg.identity = info.identity
-	f.open, f.held, f.written = open, seg, info.changed
+	f.file, f.fileSegment, f.modified = file, seg, info.changed
 	return true, nil
 }
 
-func (f *follower) leave() {
-	if f.open != nil {
-		f.open.Close()
-		f.open, f.beyond = nil, 0
+func (f *follower) closeFile() {
+	if f.file != nil {
+		f.file.Close()
+		f.file, f.appended = nil, 0
 	}
 }
 
 // show shows the next n bytes of the open file, or as many as it has.
 func (f *follower) show(n int64) (int, error) {
-	got, err := f.showAt(f.position-f.held.start, n)
+	got, err := f.showAt(f.position-f.fileSegment.start, n)
 	f.position += int64(got)
 	return got, err
 }
 
-// showBeyond is show for the bytes of the open file after all that have a position.
-func (f *follower) showBeyond(n int64) (int, error) {
-	got, err := f.showAt(f.position-f.held.start+f.beyond, n)
-	f.beyond += int64(got)
+// showAppended is show for the bytes of the open file after all that have a position.
+func (f *follower) showAppended(n int64) (int, error) {
+	got, err := f.showAt(f.position-f.fileSegment.start+f.appended, n)
+	f.appended += int64(got)
 	return got, err
 }
 
@@ -419,21 +419,21 @@ func (f *follower) showAt(offset, n int64) (int, error) {
 	return got, err
 }
 
-// A dropTaker is a writer of output whose dropRecord is called if output is missing. Other writers
+// A missingWriter is a writer of output whose dropRecord is called if output is missing. Other writers
 // get a line instead.
-type dropTaker interface {
-	dropRecord(bytes int64, cause error) // cause nil: its file is gone
+type missingWriter interface {
+	writeMissing(bytes int64, cause error) // cause nil: its file is gone
 }
 
-// skip reports the bytes up to position to as missing, for cause; nil: their file is gone.
-func (f *follower) skip(to int64, cause error) error {
+// skipTo reports the bytes up to position to as missing, for cause; nil: their file is gone.
+func (f *follower) skipTo(to int64, cause error) error {
 	missing := to - f.position
 	f.position = to
-	if w, ok := f.w.(dropTaker); ok {
-		w.dropRecord(missing, cause)
+	if w, ok := f.w.(missingWriter); ok {
+		w.writeMissing(missing, cause)
 		return nil
 	}
-	text := "superd: " + dropRecordText(missing, cause) + "\n"
+	text := "superd: " + missingText(missing, cause) + "\n"
 	if !f.lineEnded {
 		text = "\n" + text
 	}
@@ -447,13 +447,13 @@ type retractor interface {
 	retract(bytes int64)
 }
 
-// takeBack returns to where a torn record was cut off of which a part was shown.
-func (f *follower) takeBack() error {
-	last := f.segments.lastCut()
-	if last == f.cut {
+// retractTorn returns to where a torn record was cut off of which a part was shown.
+func (f *follower) retractTorn() error {
+	last := f.segments.lastTruncation()
+	if last == f.truncation {
 		return nil
 	}
-	f.cut = last
+	f.truncation = last
 	torn := f.position - last.at
 	if torn <= 0 {
 		return nil
@@ -471,8 +471,8 @@ func (f *follower) takeBack() error {
 	return err
 }
 
-// dropRecordText returns how many bytes are missing, and why.
-func dropRecordText(bytes int64, cause error) string {
+// missingText returns how many bytes are missing, and why.
+func missingText(bytes int64, cause error) string {
 	if cause != nil {
 		return fmt.Sprintf("%d bytes can't be shown: %v", bytes, cause)
 	}

@@ -128,7 +128,7 @@ func (r *reader) end() error {
 	select {
 	case err := <-r.err:
 		return err
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		r.rig.Fatal("Follow doesn't end")
 		return nil
 	}
@@ -152,12 +152,12 @@ func TestFollow(t *testing.T) {
 	if err := f.end(); !errors.Is(err, context.Canceled) {
 		t.Errorf("Follow() = %v, want context.Canceled", err)
 	}
-	again := p.follow(1)
-	again.expect("two\n")
+	second := p.follow(1)
+	second.expect("two\n")
 	p.log("three\n")
-	again.expect("two\nthree\n")
+	second.expect("two\nthree\n")
 	p.rig.do(p.scope.Close)
-	if err := again.end(); err != nil {
+	if err := second.end(); err != nil {
 		t.Errorf("Follow() of a closed capture = %v, want its end", err)
 	}
 	if n := len(p.watchers); n > 0 {
@@ -225,9 +225,9 @@ func TestFollowTooSlow(t *testing.T) {
 	if got := len(before) + n + len(after); got != want.Len() {
 		t.Errorf("shown and missing are %d bytes, want %d", got, want.Len())
 	}
-	kept := joined(t, path)
-	if after != kept {
-		t.Errorf("%d bytes are shown after the gap, want the %d that are kept", len(after), len(kept))
+	remaining := joined(t, path)
+	if after != remaining {
+		t.Errorf("%d bytes are shown after the gap, want the %d that are kept", len(after), len(remaining))
 	}
 }
 
@@ -279,8 +279,8 @@ func TestFollowFromStart(t *testing.T) {
 	}
 }
 
-// TestTailAcrossGap: a missing segment is skipped, backward and forward.
-func TestTailAcrossGap(t *testing.T) {
+// TestTailAcrossRemovedFile: a missing segment is skipped, backward and forward.
+func TestTailAcrossRemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, MaxSize: 12, Keep: 10})
 	p.log("one\ntwo\n")
@@ -289,11 +289,11 @@ func TestTailAcrossGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.log("five\n")
-	const gap = "superd: 11 bytes were removed by rotation before they could be shown\n"
+	const missing = "superd: 11 bytes were removed by rotation before they could be shown\n"
 	for _, tt := range []struct {
 		lines int
 		want  string
-	}{{-1, "one\ntwo\n" + gap + "five\n"}, {1, "five\n"}, {2, "two\n" + gap + "five\n"}, {9, "one\ntwo\n" + gap + "five\n"}} {
+	}{{-1, "one\ntwo\n" + missing + "five\n"}, {1, "five\n"}, {2, "two\n" + missing + "five\n"}, {9, "one\ntwo\n" + missing + "five\n"}} {
 		var got bytes.Buffer
 		if err := p.Follow(t.Context(), tt.lines, false, &got); err != nil {
 			t.Fatal(err)

@@ -13,10 +13,10 @@ import (
 // It reads what the files have gained since it last did, a few files at a time in each file system.
 // If no answer comes within patience, as a file system stalls, the missing lines are those of the
 // call before. It must not run on the loop.
-func LastLines(captures []*Collector, patience time.Duration) []string {
-	found := make([]string, len(captures))
-	wanted := map[place][]int{} // indexes of the collectors to read
-	for i, c := range captures {
+func LastLines(collectors []*Collector, timeout time.Duration) []string {
+	found := make([]string, len(collectors))
+	toRead := map[fileSystem][]int{} // indexes of the collectors to read
+	for i, c := range collectors {
 		if c == nil {
 			continue
 		}
@@ -24,14 +24,14 @@ func LastLines(captures []*Collector, patience time.Duration) []string {
 			found[i] = c.recentLine()
 			continue
 		}
-		ch, _ := c.segments()
+		segs, _ := c.segments()
 		var fresh bool
-		if found[i], fresh = c.store.lines.get(c, ch.newest()); !fresh {
-			p := c.store.readers.placeOf(ch.resolverFor())
-			wanted[p] = append(wanted[p], i)
+		if found[i], fresh = c.store.lines.get(c, segs.outputEnd()); !fresh {
+			p := c.store.readers.fileSystemOf(segs.pathResolver())
+			toRead[p] = append(toRead[p], i)
 		}
 	}
-	if len(wanted) == 0 {
+	if len(toRead) == 0 {
 		return found
 	}
 
@@ -40,42 +40,42 @@ func LastLines(captures []*Collector, patience time.Duration) []string {
 		line string
 	}
 	missing := 0
-	for _, these := range wanted {
-		missing += len(these)
+	for _, indexes := range toRead {
+		missing += len(indexes)
 	}
 	answers := make(chan answer, missing)
-	quit := make(chan struct{}) // closed when LastLines returns
-	defer close(quit)
-	for _, these := range wanted {
-		next := make(chan int, len(these))
-		for _, i := range these {
+	stop := make(chan struct{}) // closed when LastLines returns
+	defer close(stop)
+	for _, indexes := range toRead {
+		next := make(chan int, len(indexes))
+		for _, i := range indexes {
 			next <- i
 		}
 		close(next)
-		for range min(readersPerPlace, len(these)) {
+		for range min(readersPerFileSystem, len(indexes)) {
 			go func() {
 				for i := range next {
-					c := captures[i]
-					ch, _ := c.segments()
-					slot := c.store.readers.enter(ch, quit)
+					c := collectors[i]
+					segs, _ := c.segments()
+					slot := c.store.readers.acquireFor(segs, stop)
 					if slot == nil {
 						return
 					}
-					line := c.readLastLine(ch)
+					line := c.readLastLine(segs)
 					slot.release()
 					answers <- answer{i, line}
 				}
 			}()
 		}
 	}
-	stalled := time.NewTimer(patience)
-	defer stalled.Stop()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
 	for ; missing > 0; missing-- {
 		select {
 		case a := <-answers:
 			found[a.i] = a.line
-			stalled.Reset(patience)
-		case <-stalled.C:
+			timer.Reset(timeout)
+		case <-timer.C:
 			return found
 		}
 	}
@@ -83,11 +83,11 @@ func LastLines(captures []*Collector, patience time.Duration) []string {
 }
 
 // readLastLine reads the newest complete line from the files of ch.
-func (c *Collector) readLastLine(ch *segments) string {
+func (c *Collector) readLastLine(segs *segments) string {
 	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
 	defer c.store.buffers.Put(buffer)
-	at := ch.newest()
-	line := ch.lastLine(buffer[:])
+	at := segs.outputEnd()
+	line := segs.lastLine(buffer[:])
 	c.store.lines.put(c, at, line)
 	return line
 }
@@ -116,8 +116,8 @@ const entryBytes = 128
 func (l *lineCache) get(c *Collector, at outputEnd) (line string, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known, ok := l.lines[c]
-	return known.line, ok && known.at == at && !at.unseen
+	cached, ok := l.lines[c]
+	return cached.line, ok && cached.at == at && !at.mayBeStale
 }
 
 func (l *lineCache) put(c *Collector, at outputEnd, line string) {
@@ -134,8 +134,8 @@ func (l *lineCache) put(c *Collector, at outputEnd, line string) {
 func (l *lineCache) forget(c *Collector) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.lines[c]; ok {
-		l.bytes -= entryBytes + len(known.line)
+	if cached, ok := l.lines[c]; ok {
+		l.bytes -= entryBytes + len(cached.line)
 		delete(l.lines, c)
 	}
 }

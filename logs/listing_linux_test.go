@@ -22,25 +22,25 @@ func TestDirectoryIsListedOnce(t *testing.T) {
 	dir := r.logDir(files)
 	var l listing
 	for i := range programs {
-		ch := newChain(filepath.Join(dir, fmt.Sprint(i)), &Options{Format: Raw})
-		if err := ch.list(&l); err != nil {
+		segs := newSegments(filepath.Join(dir, fmt.Sprint(i)), &Options{Format: Raw})
+		if err := segs.list(&l); err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := ch.files(); len(got) != rotated {
-			t.Errorf("%s has %d rotated files, want %d", ch.path, len(got), rotated)
+		if got, _ := segs.files(); len(got) != rotated {
+			t.Errorf("%s has %d rotated files, want %d", segs.path, len(got), rotated)
 		}
 	}
-	late := newChain(filepath.Join(dir, "late"), &Options{Format: Raw})
-	writeFile(t, stamp(time.Now().UnixMicro()).name(late.path), "old\n")
+	added := newSegments(filepath.Join(dir, "late"), &Options{Format: Raw})
+	writeFile(t, stamp(time.Now().UnixMicro()).name(added.path), "old\n")
 	for _, tt := range []struct {
 		l    *listing
 		want int
 	}{{&l, 0}, {nil, 1}} {
-		late.listed = false
-		if err := late.list(tt.l); err != nil {
+		added.listed = false
+		if err := added.list(tt.l); err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := late.files(); len(got) != tt.want {
+		if got, _ := added.files(); len(got) != tt.want {
 			t.Errorf("%d rotated files of what came after the first listing, want %d", len(got), tt.want)
 		}
 	}
@@ -62,13 +62,13 @@ func BenchmarkReadingOfADirectory(b *testing.B) {
 			}
 			for b.Loop() {
 				b.StopTimer()
-				var wanted []Wanted
+				var inputs []Input
 				for i := range programs {
-					wanted = append(wanted, Wanted{Collector: r.capture(dir, fmt.Sprint(i), Raw)})
+					inputs = append(inputs, Input{Collector: r.newCollector(dir, fmt.Sprint(i), Raw)})
 				}
 				reading := NewReading(b.Context(), Query{Lines: 1})
 				b.StartTimer()
-				if err := reading.Set(wanted); err != nil {
+				if err := reading.Set(inputs); err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()

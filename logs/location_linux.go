@@ -25,9 +25,11 @@ type location struct {
 	options *Options // nil: only superd may own them
 }
 
-// dir opens the directory. name is that of the log file there. If the path is a link of the
+// locate opens the directory. name is that of the log file there. If the path is a link of the
 // administrator's, both are those of its target.
-func (l location) dir() (dir *safepath.Dir, name string, err error) { return safepath.Locate(l.path) }
+func (l location) locate() (dir *safepath.Dir, name string, err error) {
+	return safepath.Locate(l.path)
+}
 
 // owners returns the users other than superd's own that may own log files there.
 func (l location) owners() (uids []uint32) {
@@ -67,19 +69,19 @@ func (l location) open(dir *safepath.Dir, name string, flags int, owners ...uint
 type logFile struct {
 	fd      int
 	info    fileInfo
-	made    bool   // just now
+	created bool   // just now
 	exposed string // who else may have put it there: see [safepath.File]
 	guarded bool   // no other user may change its directory
 }
 
 // openLog opens the log file for writing, and makes it and its directory if necessary. more is
 // appending or 0. owners are further users that may own the file.
-func (l location) openLog(more int, owners ...uint32) (logFile, error) {
+func (l location) openLog(flags int, owners ...uint32) (logFile, error) {
 	const tries = 4 // as others may replace files meanwhile
 	var err error
 	for range tries {
 		var f logFile
-		if f, err = l.openLogOnce(more, owners); err == nil {
+		if f, err = l.openLogOnce(flags, owners); err == nil {
 			return f, nil
 		}
 		switch {
@@ -96,13 +98,13 @@ func (l location) openLog(more int, owners ...uint32) (logFile, error) {
 	return logFile{}, err
 }
 
-func (l location) openLogOnce(more int, owners []uint32) (logFile, error) {
-	dir, name, err := l.dir()
+func (l location) openLogOnce(flags int, owners []uint32) (logFile, error) {
+	dir, name, err := l.locate()
 	if err != nil {
 		return logFile{}, err
 	}
 	defer dir.Close()
-	f, err := l.open(dir, name, unix.O_WRONLY|unix.O_CREAT|more, owners...)
+	f, err := l.open(dir, name, unix.O_WRONLY|unix.O_CREAT|flags, owners...)
 	if errors.Is(err, unix.ENXIO) {
 		if info, serr := dir.Stat(name); serr == nil && info.Mode&fs.ModeNamedPipe != 0 {
 			return logFile{}, fmt.Errorf("open %s: it is a FIFO without a reader", l.path)
@@ -117,7 +119,7 @@ func (l location) openLogOnce(more int, owners []uint32) (logFile, error) {
 		closeFD(f.FD)
 		return logFile{}, fmt.Errorf("open %s: it is not a regular file, character device or FIFO", l.path)
 	}
-	return logFile{fd: f.FD, info: newFileInfo(&f.Info), made: f.Made, exposed: f.Exposed, guarded: dir.Exposed() == ""}, nil
+	return logFile{fd: f.FD, info: newFileInfo(&f.Info), created: f.Made, exposed: f.Exposed, guarded: dir.Exposed() == ""}, nil
 }
 
 // appending is for files with other writers. splice(2) refuses it.
@@ -126,7 +128,7 @@ const appending = unix.O_APPEND
 // openRead opens a file for reading. A file that is not regular counts as missing, as it can't be
 // read back.
 func (l location) openRead(suffix string) (*os.File, error) {
-	dir, name, err := l.dir()
+	dir, name, err := l.locate()
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +174,7 @@ func (l location) contentSizeIn(dir *safepath.Dir, name string, c Compression) (
 
 // stat returns the state of a file, whoever owns it.
 func (l location) stat(suffix string) (fileInfo, error) {
-	dir, name, err := l.dir()
+	dir, name, err := l.locate()
 	if err != nil {
 		return fileInfo{}, err
 	}
@@ -198,7 +200,7 @@ func (l location) statGuarded(suffix string) (fileInfo, error) {
 
 // rename gives the log file the name with that suffix. If that exists, the error is fs.ErrExist.
 func (l location) rename(suffix string) error {
-	dir, name, err := l.dir()
+	dir, name, err := l.locate()
 	if err != nil {
 		return err
 	}
@@ -208,7 +210,7 @@ func (l location) rename(suffix string) error {
 
 // remove removes a file that may be gone already.
 func (l location) remove(suffix string) error {
-	dir, name, err := l.dir()
+	dir, name, err := l.locate()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -226,15 +228,15 @@ func removeIn(dir *safepath.Dir, name string) error {
 	return nil
 }
 
-// openNameless makes a file without a name, which ends when it is closed, in the directory of the
+// openUnnamed makes a file without a name, which ends when it is closed, in the directory of the
 // log.
-func (l location) openNameless() (*os.File, error) {
-	dir, _, err := l.dir()
+func (l location) openUnnamed() (*os.File, error) {
+	dir, _, err := l.locate()
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	return nameless(dir)
+	return openUnnamedIn(dir)
 }
 
 // openTemporary makes a file without a name in the directory of temporary files.
@@ -244,10 +246,10 @@ func openTemporary() (*os.File, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	return nameless(dir)
+	return openUnnamedIn(dir)
 }
 
-func nameless(dir *safepath.Dir) (*os.File, error) {
+func openUnnamedIn(dir *safepath.Dir) (*os.File, error) {
 	fd, err := dir.OpenNameless()
 	if err != nil {
 		return nil, err

@@ -22,8 +22,8 @@ const (
 	priorityInfo    = 6
 )
 
-// usualPriority returns the priority of a line without one.
-func usualPriority(stream string) int {
+// defaultPriority returns the priority of a line without one.
+func defaultPriority(stream string) int {
 	switch stream {
 	case stderr:
 		return priorityError
@@ -43,41 +43,41 @@ type openLine uint8
 
 const (
 	atBeginning openLine = 0
-	lostLine    openLine = 10 // the line's start was dropped, so its rest will be
+	droppedLine openLine = 10 // the line's start was dropped, so its rest will be
 	// unknownLine is perhaps a new line: it has the usual priority, and <N> in it is text.
 	unknownLine openLine = 9
 )
 
-// begin returns the priority of the next piece of a line, and what of the piece is shown.
-func (l openLine) begin(piece []byte, usual int) (priority int, shown []byte) {
+// priority returns the priority of the next piece of a line, and what of the piece is shown.
+func (l openLine) priority(piece []byte, defaultPriority int) (priority int, text []byte) {
 	switch l {
 	case atBeginning:
-		return prioritized(piece, usual)
-	case unknownLine, lostLine:
-		return usual, piece
+		return prioritized(piece, defaultPriority)
+	case unknownLine, droppedLine:
+		return defaultPriority, piece
 	}
 	return int(l) - 1, piece
 }
 
 // after returns what follows text. It must not be called where a line ends without a newline.
-func (l openLine) after(text []byte, usual int) openLine {
+func (l openLine) after(text []byte, defaultPriority int) openLine {
 	if end := bytes.LastIndexByte(text, '\n'); end >= 0 {
 		l, text = atBeginning, text[end+1:]
 	}
 	if len(text) == 0 {
 		return l
 	}
-	priority, _ := l.begin(text, usual)
+	priority, _ := l.priority(text, defaultPriority)
 	return openLine(priority + 1)
 }
 
 // prioritized returns the priority that a line begins with, as in <3>, and the rest of the line.
 // Source: man 3 sd-daemon.
-func prioritized(line []byte, usual int) (priority int, rest []byte) {
+func prioritized(line []byte, defaultPriority int) (priority int, rest []byte) {
 	if len(line) >= 3 && line[0] == '<' && line[1] >= '0' && line[1] <= '7' && line[2] == '>' {
 		return int(line[1] - '0'), line[3:]
 	}
-	return usual, line
+	return defaultPriority, line
 }
 
 // beginJournal appends the fields that all entries of a stream share.
@@ -118,11 +118,11 @@ func (r *recorder) beginSyslog(dst []byte, o *setting, instance, run, stream str
 }
 
 // appendName appends a name of the header: at most most characters, without blanks.
-func appendName(dst []byte, name string, most int) []byte {
+func appendName(dst []byte, name string, limit int) []byte {
 	if name == "" {
 		return append(dst, '-')
 	}
-	for i := range min(len(name), most) {
+	for i := range min(len(name), limit) {
 		b := name[i]
 		if b <= ' ' || b > '~' {
 			b = '?'
@@ -146,7 +146,7 @@ func appendParameter(dst []byte, name, value string) []byte {
 
 // appendMessage appends a message that begins with head.
 func (r *recorder) appendMessage(dst, head, line []byte, partial bool) []byte {
-	priority, line := r.line.begin(line, r.usual)
+	priority, line := r.line.priority(line, r.defaultPriority)
 	if r.line = atBeginning; partial {
 		r.line = openLine(priority + 1)
 	}
@@ -164,8 +164,8 @@ func (r *recorder) appendMessage(dst, head, line []byte, partial bool) []byte {
 	return frame(dst, start)
 }
 
-// moreOfMessage is how many bytes a message has at most beyond its head and line.
-const moreOfMessage = frameHead + len("PRIORITY=0\nMESSAGE=\n")
+// messageOverhead is how many bytes a message has at most beyond its head and line.
+const messageOverhead = frameHead + len("PRIORITY=0\nMESSAGE=\n")
 
 func recordsIn(format Format, records []byte) (n int) {
 	if !format.messages() {

@@ -103,20 +103,20 @@ type wantLine struct {
 	partial  bool
 }
 
-// wantedLines computes the wantLines of text. Only the begin of a line may have a priority prefix,
+// expectedLines computes the wantLines of text. Only the begin of a line may have a priority prefix,
 // which applies to all its pieces.
-func wantedLines(text []byte, end ending, usual int) (all []wantLine) {
-	priority, goesOn := usual, false
+func expectedLines(text []byte, end ending, defaultPriority int) (all []wantLine) {
+	priority, continues := defaultPriority, false
 	for used := 0; used < len(text); {
-		s, ok := nextSpan(text[used:], end)
+		s, ok := nextRecordSpan(text[used:], end)
 		if !ok {
 			break
 		}
 		line := string(text[used : used+s.line])
-		if !goesOn {
-			priority = usual
+		if !continues {
+			priority = defaultPriority
 		}
-		if goesOn = s.partial; !(used > 0 && text[used-1] != '\n') && len(line) > 2 && line[0] == '<' && line[2] == '>' && line[1] >= '0' && line[1] <= '7' {
+		if continues = s.partial; !(used > 0 && text[used-1] != '\n') && len(line) > 2 && line[0] == '<' && line[2] == '>' && line[1] >= '0' && line[1] <= '7' {
 			priority, line = int(line[1]-'0'), line[3:]
 		}
 		all = append(all, wantLine{line, priority, s.partial})
@@ -128,7 +128,7 @@ func wantedLines(text []byte, end ending, usual int) (all []wantLine) {
 // encoded returns the messages that the recorder makes of text, in as many batches as it takes.
 func encoded(t *testing.T, o *setting, instance, run, stream string, text []byte, end ending) (all [][]byte) {
 	var r recorder
-	r.at(o, instance, run, stream, time.Unix(1e9, 0))
+	r.reset(o, instance, run, stream, time.Unix(1e9, 0))
 	dst := make([]byte, 0, 64<<10)
 	for used := 0; used < len(text); {
 		records, n := r.append(dst[:0], text[used:], end)
@@ -140,7 +140,7 @@ func encoded(t *testing.T, o *setting, instance, run, stream string, text []byte
 			all = append(all, bytes.Clone(message))
 			return true
 		})
-		if got := takenFor(recordsIn(o.Format, records), text[used:], end); got != n || len(all)-count != recordsIn(o.Format, records) {
+		if got := takenBy(recordsIn(o.Format, records), text[used:], end); got != n || len(all)-count != recordsIn(o.Format, records) {
 			t.Fatalf("%d messages are of %d bytes, the recorder took %d", len(all)-count, got, n)
 		}
 		used += n
@@ -163,11 +163,11 @@ func FuzzJournal(f *testing.F) {
 			t.Skip("no name has a newline")
 		}
 		o := Options{Program: "web", Sink: Journald, Facility: 3}.complete()
-		end := goesOn
+		end := writePartial
 		if ends {
-			end = ended
+			end = lineComplete
 		}
-		want := wantedLines(text, end, priorityInfo)
+		want := expectedLines(text, end, priorityInfo)
 		got := encoded(t, new(o.setting()), instance, run, stdout, text, end)
 		if len(got) != len(want) {
 			t.Fatalf("%d entries, want %d", len(got), len(want))
@@ -197,11 +197,11 @@ func FuzzSyslog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, instance, run string, ends bool) {
 		o := Options{Program: "web", Sink: Syslog, Facility: 16, Identifier: instance}.complete()
 		o.host = run
-		end := goesOn
+		end := writePartial
 		if ends {
-			end = ended
+			end = lineComplete
 		}
-		want := wantedLines(text, end, priorityError)
+		want := expectedLines(text, end, priorityError)
 		got := encoded(t, new(o.setting()), instance, run, stderr, text, end)
 		if len(got) != len(want) {
 			t.Fatalf("%d messages, want %d", len(got), len(want))
@@ -231,7 +231,7 @@ func FuzzFraming(f *testing.F) {
 			o := o.complete()
 			piece := int(piece16) + 1
 			var r recorder
-			r.at(new(o.setting()), "web", "run", stdout, time.Unix(1e9, 0))
+			r.reset(new(o.setting()), "web", "run", stdout, time.Unix(1e9, 0))
 			dst := make([]byte, 0, recordBytes)
 			all := func(pieces bool) (records []byte) {
 				var pending []byte
@@ -243,9 +243,9 @@ func FuzzFraming(f *testing.F) {
 					}
 					pending = append(pending, rest[:n]...)
 					rest = rest[n:]
-					end := awaited
+					end := awaitMore
 					if len(rest) == 0 {
-						end = ended
+						end = lineComplete
 					}
 					for {
 						made, used := r.append(dst[:0], pending, end)

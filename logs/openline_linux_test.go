@@ -28,7 +28,7 @@ func TestPrioritiesOfPieces(t *testing.T) {
 			t.Errorf("message is %s, %v, want %s", got, err, want)
 		}
 	}
-	takeOver := func(open func() int) {
+	succeed := func(open func() int) {
 		t.Helper()
 		r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
 		next := open()
@@ -36,14 +36,14 @@ func TestPrioritiesOfPieces(t *testing.T) {
 		p = &program{rig: r, File: p.File}
 		r.do(func() {
 			p.scope = r.loop.Root().Child()
-			p.Collector = r.store.NewCapture(p.scope, "web", o)
+			p.Collector = r.store.NewCollector(p.scope, "web", o)
 			if err := p.Attach(Stdout, next); err != nil {
 				r.Error(err)
 			}
 			p.ResumeRun("1")
 		})
 	}
-	kept := func() int { // as the keeper stores it
+	fromStore := func() int { // as the keeper stores it
 		fd, err := unix.FcntlInt(uintptr(p.FD(Stdout)), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -78,16 +78,16 @@ func TestPrioritiesOfPieces(t *testing.T) {
 
 	p.print("<4>abc")
 	want("abc", "4", true)
-	takeOver(kept)
+	succeed(fromStore)
 	p.print("<0>")
 	want("<0>", "4", true)
-	takeOver(kept)
+	succeed(fromStore)
 	p.print("rest\n")
 	want("rest", "4", false)
-	takeOver(kept)
+	succeed(fromStore)
 	p.print("<5>line\n")
 	want("line", "5", false)
-	takeOver(byPath)
+	succeed(byPath)
 	p.print("<0>rest?\n<5>line\n")
 	want("<0>rest?", usual, false)
 	want("line", "5", false)
@@ -100,14 +100,14 @@ func TestPrioritiesOfPieces(t *testing.T) {
 	want("of another run", "5", false)
 }
 
-// TestPriorityAfterALostLine: the rest of a line whose begin is lost is not a line of its own for
+// TestPriorityAfterADroppedLine: the rest of a line whose begin is lost is not a line of its own for
 // any writer.
-func TestPriorityAfterALostLine(t *testing.T) {
+func TestPriorityAfterADroppedLine(t *testing.T) {
 	p := newRig(t).program(Options{Program: "web", Sink: Journald, Address: filepath.Join(t.TempDir(), "journal"), Drop: true})
 	p.print("<3>abc")
 	p.rig.poll("it is dropped", func() bool { bytes, _ := p.Dropped(); return bytes == 6 })
-	if got := openLineOf(p.FD(Stdout)); got != lostLine {
-		t.Errorf("after a part of a line was dropped the next byte belongs to %d, want %d", got, lostLine)
+	if got := openLineOf(p.FD(Stdout)); got != droppedLine {
+		t.Errorf("after a part of a line was dropped the next byte belongs to %d, want %d", got, droppedLine)
 	}
 	p.print("<0>rest\n")
 	p.rig.poll("the rest is", func() bool { bytes, _ := p.Dropped(); return bytes == 14 })
@@ -124,7 +124,7 @@ func TestPieceAtTheEndOfARun(t *testing.T) {
 	p := newRig(t).twoStreams(Options{Program: "web", Sink: Journald, Address: address})
 	p.print("<1>abc")
 	receive(t, conn)
-	p.complain("def")
+	p.printError("def")
 	p.rig.do(func() { p.EndRun() })
 	receive(t, conn)
 	p.awaitDrained() // later output comes after the end

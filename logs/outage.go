@@ -12,49 +12,49 @@ type Outage struct {
 	Since                  time.Time
 	Log                    string // its path, or a sink
 	Reason                 string
-	// Drops reports that output is dropped; otherwise the program waits when its pipe is full.
-	Drops bool
+	// Dropping reports that output is dropped; otherwise the program waits when its pipe is full.
+	Dropping bool
 }
 
-// TellOutages registers f, which is called once when an outage begins and once when it is over, on
+// OnOutage registers f, which is called once when an outage begins and once when it is over, on
 // the goroutine that writes. f must not block. It has to be set before there are collectors.
-func (s *Store) TellOutages(f func(o Outage, over bool)) { s.tellOutage = f }
+func (s *Store) OnOutage(f func(o Outage, over bool)) { s.onOutage = f }
 
 // Outage returns the present outage, nil if output gets into its log, as far as it is known. Safe
 // for concurrent use.
 func (c *Collector) Outage() *Outage { return c.outage.Load() }
 
-func (s *stream) fail(cause error) {
-	s.meet().failing = true
+func (s *stream) beginOutage(cause error) {
+	s.ensureErrors().failing = true
 	before := s.outage.Load()
 	if before != nil && before.Reason == cause.Error() {
 		return
 	}
 	s.mu.Lock()
-	o := &Outage{Program: s.options.Program, Instance: s.name, Run: s.runID, Log: s.file.where(), Reason: cause.Error(), Drops: s.file.Drop}
+	o := &Outage{Program: s.options.Program, Instance: s.name, Run: s.runID, Log: s.file.destination(), Reason: cause.Error(), Dropping: s.file.Drop}
 	s.mu.Unlock()
 	if o.Since = s.store.now(); before != nil {
 		o.Since = before.Since
 	}
 	s.outage.Store(o)
-	if before == nil && s.store.tellOutage != nil {
-		s.store.tellOutage(*o, false)
+	if before == nil && s.store.onOutage != nil {
+		s.store.onOutage(*o, false)
 	}
 }
 
-func (s *stream) recover() {
+func (s *stream) endOutage() {
 	s.failing = false
 	if slices.ContainsFunc(s.all(), func(other *stream) bool { return other.failing }) {
 		return
 	}
-	if o := s.outage.Swap(nil); o != nil && s.store.tellOutage != nil {
-		s.store.tellOutage(*o, true)
+	if o := s.outage.Swap(nil); o != nil && s.store.onOutage != nil {
+		s.store.onOutage(*o, true)
 	}
 }
 
 func (o *Outage) text(now time.Time) string {
 	meanwhile := "it stays in the program's pipe"
-	if o.Drops {
+	if o.Dropping {
 		meanwhile = "it is dropped"
 	}
 	return fmt.Sprintf("output has not got into this log since %s, %s: %s", o.Since.In(now.Location()).Format(time.DateTime), meanwhile, o.Reason)

@@ -66,7 +66,7 @@ func (s *stall) release() {
 func TestWriteError(t *testing.T) {
 	r := newRig(t)
 	tried := make(chan struct{}, 1)
-	r.store.pause = func(int) time.Duration {
+	r.store.retryDelay = func(int) time.Duration {
 		signal(tried)
 		return time.Millisecond
 	}
@@ -196,13 +196,13 @@ func TestStalledFileSystem(t *testing.T) {
 	r := newRig(t)
 	neighbour := r.program(Options{Path: filepath.Join(dir, "neighbour.log")})
 	var held []*slot
-	for range writersPerPlace { // as many writers hang
-		held = append(held, must(t, r.store.slots.enter(&neighbour.streams[0].file.segments, nil)))
+	for range writersPerFileSystem { // as many writers hang
+		held = append(held, must(t, r.store.slots.acquireFor(&neighbour.streams[0].file.segments, nil)))
 	}
 	neighbour.print("one\n")
 	waits := neighbour.drained()
-	device := place{device: r.store.slots.mounts.Device(dir)}
-	r.poll("the neighbour to wait", func() bool { return r.users(device) == writersPerPlace+1 })
+	device := fileSystem{device: r.store.slots.mounts.Device(dir)}
+	r.poll("the neighbour to wait", func() bool { return r.users(device) == writersPerFileSystem+1 })
 
 	elsewhere := r.program(Options{Path: filepath.Join(t.TempDir(), "elsewhere.log")})
 	for i := range 100 {
@@ -219,14 +219,14 @@ func TestStalledFileSystem(t *testing.T) {
 	r.await(waits, "a slot")
 }
 
-// TestStalledFIFOsHoldUpNobody: a FIFO without a reader, configured as a log, blocks its own
+// TestStalledFIFOsBlockNoOthers: a FIFO without a reader, configured as a log, blocks its own
 // program, but no other that logs on its file system.
-func TestStalledFIFOsHoldUpNobody(t *testing.T) {
+func TestStalledFIFOsBlockNoOthers(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
 	var stalls []*stall
-	var stuck []*program
-	for i := range writersPerPlace + 1 {
+	var blocked []*program
+	for i := range writersPerFileSystem + 1 {
 		sub := filepath.Join(dir, fmt.Sprint(i))
 		if err := os.Mkdir(sub, 0o700); err != nil {
 			t.Fatal(err)
@@ -234,13 +234,13 @@ func TestStalledFIFOsHoldUpNobody(t *testing.T) {
 		s := newStall(t, sub)
 		p := r.program(Options{Path: s.path})
 		s.fill(p)
-		stalls, stuck = append(stalls, s), append(stuck, p)
+		stalls, blocked = append(stalls, s), append(blocked, p)
 	}
-	for _, p := range stuck {
+	for _, p := range blocked {
 		r.poll("an outage", func() bool { return p.Outage() != nil })
 	}
-	if got := stuck[0].Outage().Reason; !strings.HasSuffix(got, errNotTaken.Error()) {
-		t.Errorf("the outage's reason is %q, want %q", got, errNotTaken)
+	if got := blocked[0].Outage().Reason; !strings.HasSuffix(got, errReaderStalls.Error()) {
+		t.Errorf("the outage's reason is %q, want %q", got, errReaderStalls)
 	}
 	neighbour := r.program(Options{Path: filepath.Join(dir, "neighbour.log")})
 	for i := range 100 {
@@ -248,7 +248,7 @@ func TestStalledFIFOsHoldUpNobody(t *testing.T) {
 	}
 	for i, s := range stalls {
 		s.release()
-		r.await(stuck[i].drained(), "the end of the stall")
+		r.await(blocked[i].drained(), "the end of the stall")
 	}
 }
 
@@ -256,24 +256,24 @@ func TestStalledFIFOsHoldUpNobody(t *testing.T) {
 // moment, and only for logs there. Source: row 26 of the failure table.
 func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 	r := newRig(t)
-	there := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
-	there.log("one\n")
-	if got := there.lastLine(); got != "one" {
+	stalled := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
+	stalled.log("one\n")
+	if got := stalled.lastLine(); got != "one" {
 		t.Fatalf("last line = %q, want one", got)
 	}
-	there.log("two\n")
+	stalled.log("two\n")
 	var held []*slot
-	for range readersPerPlace { // as many readers hang
-		held = append(held, must(t, r.store.readers.enter(&there.streams[0].file.segments, nil)))
+	for range readersPerFileSystem { // as many readers hang
+		held = append(held, must(t, r.store.readers.acquireFor(&stalled.streams[0].file.segments, nil)))
 	}
 	elsewhere := r.program(Options{Path: "/dev/shm/not there"})
-	if got := LastLines([]*Collector{there.Collector, nil, elsewhere.Collector}, time.Millisecond); !slices.Equal(got, []string{"one", "", ""}) {
+	if got := LastLines([]*Collector{stalled.Collector, nil, elsewhere.Collector}, time.Millisecond); !slices.Equal(got, []string{"one", "", ""}) {
 		t.Errorf("last lines in a stall = %q, want the one of before", got)
 	}
 	for _, h := range held {
 		h.release()
 	}
-	if got := there.lastLine(); got != "two" {
+	if got := stalled.lastLine(); got != "two" {
 		t.Errorf("last line after the stall = %q, want two", got)
 	}
 	r.poll("all readers to be gone", func() bool {
@@ -287,10 +287,10 @@ func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 }
 
 // users returns the number of goroutines that have a slot at p or wait for one.
-func (r *rig) users(p place) int {
+func (r *rig) users(p fileSystem) int {
 	r.store.slots.mu.Lock()
 	defer r.store.slots.mu.Unlock()
-	if t := r.store.slots.places[p]; t != nil {
+	if t := r.store.slots.byFileSystem[p]; t != nil {
 		return t.users
 	}
 	return 0
@@ -328,7 +328,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)
 			p, end := tt.stall(t, r)
-			placed := func() bool {
+			located := func() bool {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				return p.barriers[len(p.barriers)-1].at[Stdout] >= 0
@@ -339,7 +339,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 					p.AwaitLine(p.scope.Child(), Stdout, regexp.MustCompile("ready"), nil, func(string, error) {})
 				})
 				if f != nil {
-					r.poll("its beginning to be placed", placed)
+					r.poll("its beginning to be placed", located)
 					p.print("last words\n")
 				}
 				r.do(func() {
@@ -351,7 +351,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 					})
 				})
 			}
-			marks := func() int {
+			countBarriers := func() int {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				return len(p.barriers)
@@ -359,14 +359,14 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			for i := range 1000 {
 				run(i, nil)
 			}
-			r.poll("few marks", func() bool { return marks() <= 8 })
+			r.poll("few marks", func() bool { return countBarriers() <= 8 })
 			said := make(chan string, 1)
 			if tt.name == "it is full" { // otherwise the begin of the output is unknown
 				run(1000, func(end []byte, _ bool) { said <- string(end) })
 				for i := range 1000 {
 					run(1001+i, nil)
 				}
-				r.poll("few marks", func() bool { return marks() <= 12 })
+				r.poll("few marks", func() bool { return countBarriers() <= 12 })
 			}
 			end()
 			r.await(p.drained(), "the log to take it")

@@ -25,70 +25,70 @@ func newPathResolver(path string) pathResolver {
 }
 
 // step returns the resolver with the next name of its rest resolved.
-func (w pathResolver) step(isPoint func(path string) bool) pathResolver {
-	name, rest, _ := strings.Cut(w.rest, "/")
-	w.rest = strings.TrimLeft(rest, "/")
-	next := filepath.Join(w.at, name) // in a path without links, .. is the directory above
-	if !isPoint(next) && w.links < maxLinks {
+func (r pathResolver) step(isPoint func(path string) bool) pathResolver {
+	name, rest, _ := strings.Cut(r.rest, "/")
+	r.rest = strings.TrimLeft(rest, "/")
+	next := filepath.Join(r.at, name) // in a path without links, .. is the directory above
+	if !isPoint(next) && r.links < maxLinks {
 		if target, err := os.Readlink(next); err == nil {
-			w.links++
+			r.links++
 			if filepath.IsAbs(target) {
-				w.at = "/"
+				r.at = "/"
 			}
-			w.rest = strings.Trim(target+"/"+w.rest, "/")
-			return w
+			r.rest = strings.Trim(target+"/"+r.rest, "/")
+			return r
 		}
 	}
-	w.at = next
-	return w
+	r.at = next
+	return r
 }
 
-// enter waits for a slot in the place of a log file. It returns nil if quit was closed first.
-func (s *slots) enter(ch *segments, quit <-chan struct{}) *slot {
+// acquireFor waits for a slot in the place of a log file. It returns nil if quit was closed first.
+func (s *slots) acquireFor(segs *segments, stop <-chan struct{}) *slot {
 	var in *slot
-	for w := ch.resolverFor(); ; w = ch.goOn(w.step(s.mounts.IsPoint)) {
-		if p := s.placeOf(w); in == nil || in.place != p {
+	for resolver := segs.pathResolver(); ; resolver = segs.storeResolver(resolver.step(s.mounts.IsPoint)) {
+		if p := s.fileSystemOf(resolver); in == nil || in.fileSystem != p {
 			in.release()
-			if in = s.acquire(p, quit); in == nil {
+			if in = s.acquire(p, stop); in == nil {
 				return nil
 			}
 		}
-		if w.rest == "" {
+		if resolver.rest == "" {
 			return in
 		}
 	}
 }
 
-// placeOf returns the place of the resolved part. It accesses no file.
-func (s *slots) placeOf(w pathResolver) place {
-	if device := s.mounts.Device(w.at); device != 0 {
-		return place{device: device}
+// fileSystemOf returns the place of the resolved part. It accesses no file.
+func (s *slots) fileSystemOf(resolver pathResolver) fileSystem {
+	if device := s.mounts.Device(resolver.at); device != 0 {
+		return fileSystem{device: device}
 	}
-	return place{directory: filepath.Dir(w.at)}
+	return fileSystem{directory: filepath.Dir(resolver.at)}
 }
 
-// resolverFor returns how far the path of the current file is resolved.
-func (ch *segments) resolverFor() pathResolver {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
+// pathResolver returns how far the path of the current file is resolved.
+func (segs *segments) pathResolver() pathResolver {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
 	switch {
-	case ch.resolver != nil:
-		return *ch.resolver
-	case ch.gone:
-		return pathResolver{at: ch.path}
+	case segs.resolver != nil:
+		return *segs.resolver
+	case segs.resolved:
+		return pathResolver{at: segs.path}
 	}
-	return newPathResolver(ch.path)
+	return newPathResolver(segs.path)
 }
 
-// goOn stores and returns the resolver.
-func (ch *segments) goOn(w pathResolver) pathResolver {
-	var known *pathResolver
-	if w.rest != "" || w.at != ch.path {
+// storeResolver stores and returns the resolver.
+func (segs *segments) storeResolver(w pathResolver) pathResolver {
+	var stored *pathResolver
+	if w.rest != "" || w.at != segs.path {
 		copied := w
-		known = &copied
+		stored = &copied
 	}
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	ch.resolver, ch.gone = known, true
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	segs.resolver, segs.resolved = stored, true
 	return w
 }

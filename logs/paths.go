@@ -15,23 +15,23 @@ type paths struct {
 	mu       sync.Mutex
 	segments []*segments // by path, the newest of each first
 	// freed is closed when segments that were written to are retired; nil: nothing waits for that.
-	freed chan struct{}
-	wraps string // path of the compressed file that is being written
+	freed       chan struct{}
+	compressing string // path of the compressed file that is being written
 }
 
 // add registers new segments, with one user.
-func (p *paths) add(ch *segments) {
-	if ch.path == "" { // a sink
+func (p *paths) add(segs *segments) {
+	if segs.path == "" { // a sink
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ch.paths, ch.users = p, 1
-	at, twins := p.of(ch.path)
+	segs.paths, segs.users = p, 1
+	at, twins := p.of(segs.path)
 	if len(twins) > 0 {
-		ch.disk = twins[0].disk
+		segs.disk = twins[0].disk
 	}
-	p.segments = slices.Insert(p.segments, at, ch)
+	p.segments = slices.Insert(p.segments, at, segs)
 }
 
 // of returns the segments of a path, and their index. The caller holds mu.
@@ -44,22 +44,22 @@ func (p *paths) of(path string) (at int, twins []*segments) {
 	return at, p.segments[at:end]
 }
 
-// keep counts one more user.
-func (p *paths) keep(ch *segments) {
+// addUser counts one more user.
+func (p *paths) addUser(segs *segments) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ch.users++
+	segs.users++
 }
 
-// leave counts one user less; after the last one the segments are removed.
-func (p *paths) leave(ch *segments) {
+// removeUser counts one user less; after the last one the segments are removed.
+func (p *paths) removeUser(segs *segments) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ch.users--; ch.users > 0 || ch.path == "" {
+	if segs.users--; segs.users > 0 || segs.path == "" {
 		return
 	}
-	at, twins := p.of(ch.path)
-	at += slices.Index(twins, ch)
+	at, twins := p.of(segs.path)
+	at += slices.Index(twins, segs)
 	p.segments = slices.Delete(p.segments, at, at+1)
 }
 
@@ -71,35 +71,35 @@ func (p *paths) all() []*segments {
 }
 
 // each calls f for all segments of the path of ch, with ch. The caller holds disk.
-func (ch *segments) each(f func(*segments)) {
-	if ch.paths == nil {
-		f(ch)
+func (segs *segments) each(f func(*segments)) {
+	if segs.paths == nil {
+		f(segs)
 		return
 	}
-	ch.paths.mu.Lock()
-	defer ch.paths.mu.Unlock()
-	_, twins := ch.paths.of(ch.path)
+	segs.paths.mu.Lock()
+	defer segs.paths.mu.Unlock()
+	_, twins := segs.paths.of(segs.path)
 	for _, one := range twins {
 		f(one)
 	}
 }
 
-// claimPatience is how long a log waits at most for an earlier writer to its path.
-const claimPatience = 200 * time.Millisecond
+// claimTimeout is how long a log waits at most for an earlier writer to its path.
+const claimTimeout = 200 * time.Millisecond
 
-// claim makes ch the segments that write to the path. If others still do, it waits for
+// claimWriting makes ch the segments that write to the path. If others still do, it waits for
 // claimPatience at most, and then reports false.
-func (ch *segments) claim() bool {
-	p := ch.paths
+func (segs *segments) claimWriting() bool {
+	p := segs.paths
 	if p == nil {
 		return true
 	}
-	var late <-chan time.Time
+	var timeout <-chan time.Time
 	for {
 		p.mu.Lock()
-		_, twins := p.of(ch.path)
-		if !slices.ContainsFunc(twins, func(one *segments) bool { return one != ch && one.writes }) {
-			ch.writes = true
+		_, twins := p.of(segs.path)
+		if !slices.ContainsFunc(twins, func(one *segments) bool { return one != segs && one.writes }) {
+			segs.writes = true
 			p.mu.Unlock()
 			return true
 		}
@@ -108,51 +108,51 @@ func (ch *segments) claim() bool {
 		}
 		freed := p.freed
 		p.mu.Unlock()
-		if late == nil {
-			late = time.After(claimPatience)
+		if timeout == nil {
+			timeout = time.After(claimTimeout)
 		}
 		select {
 		case <-freed:
-		case <-late:
+		case <-timeout:
 			return false
 		}
 	}
 }
 
-// retire ends the writing to ch and counts one user less.
-func (p *paths) retire(ch *segments) {
+// endWriting ends the writing to ch and counts one user less.
+func (p *paths) endWriting(segs *segments) {
 	p.mu.Lock()
-	if ch.writes && p.freed != nil {
+	if segs.writes && p.freed != nil {
 		close(p.freed)
 		p.freed = nil
 	}
-	ch.writes = false
+	segs.writes = false
 	p.mu.Unlock()
-	p.leave(ch)
+	p.removeUser(segs)
 }
 
 // alone reports whether ch are the only segments of the path.
-func (ch *segments) alone() bool {
+func (segs *segments) alone() bool {
 	n := 0
-	ch.each(func(*segments) { n++ })
+	segs.each(func(*segments) { n++ })
 	return n <= 1
 }
 
-// wrap records which compressed file is being written; "": none.
-func (ch *segments) wrap(name string) {
-	if p := ch.paths; p != nil {
+// setCompressing records which compressed file is being written; "": none.
+func (segs *segments) setCompressing(name string) {
+	if p := segs.paths; p != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.wraps = name
+		p.compressing = name
 	}
 }
 
-// wrapping reports whether name is the compressed file that is being written.
-func (ch *segments) wrapping(name string) bool {
-	if ch.paths == nil {
+// isCompressing reports whether name is the compressed file that is being written.
+func (segs *segments) isCompressing(name string) bool {
+	if segs.paths == nil {
 		return false
 	}
-	ch.paths.mu.Lock()
-	defer ch.paths.mu.Unlock()
-	return ch.paths.wraps == name
+	segs.paths.mu.Lock()
+	defer segs.paths.mu.Unlock()
+	return segs.paths.compressing == name
 }

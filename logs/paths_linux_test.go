@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// TestTwoChainsOfAPath: while the archive works for a removed program, another one has the same
+// TestTwoSegmentsOfAPath: while the archive works for a removed program, another one has the same
 // log: both know of each change of its segments.
-func TestTwoChainsOfAPath(t *testing.T) {
+func TestTwoSegmentsOfAPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	for i := range 2 {
 		writeFile(t, stamp(time.Now().Add(time.Duration(i-60)*time.Minute).UnixMicro()).name(path), strings.Repeat("old\n", 1000))
 	}
 	writeFile(t, path, "new\n")
 	r := newRig(t)
-	before := newChain(path, &Options{Format: Raw})
+	before := newSegments(path, &Options{Format: Raw})
 	r.store.paths.add(before)
 	if err := before.list(nil); err != nil {
 		t.Fatal(err)
@@ -31,16 +31,16 @@ func TestTwoChainsOfAPath(t *testing.T) {
 	}
 	unfinished := before.segment(rotated[0]).name + Zstd.suffix() + unfinishedSuffix
 	writeFile(t, unfinished, "")
-	before.wrap(unfinished)
+	before.setCompressing(unfinished)
 	if err := own.list(nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(unfinished); err != nil {
 		t.Errorf("what the archive was writing: %v", err)
 	}
-	before.wrap("")
+	before.setCompressing("")
 	// As for a follower of a stream without a collector
-	if err := newChain(path, &Options{Format: Raw}).list(nil); err != nil {
+	if err := newSegments(path, &Options{Format: Raw}).list(nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(unfinished); err != nil {
@@ -51,7 +51,7 @@ func TestTwoChainsOfAPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "what is shown", p.all(), strings.Repeat("old\n", 2000)+"new\n")
-	if err := own.drop(rotated[1]); err != nil {
+	if err := own.removeRotated(rotated[1]); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := before.find(rotated[1].stamp); ok {
@@ -61,9 +61,9 @@ func TestTwoChainsOfAPath(t *testing.T) {
 	if len(names) != 2 || !strings.HasSuffix(names[0], Zstd.suffix()) {
 		t.Errorf("files %q", names)
 	}
-	r.store.paths.leave(before)
-	if _, left := r.store.paths.of(path); len(left) != 1 || left[0] != own {
-		t.Errorf("%d chains are known after one of two has gone, want the other", len(left))
+	r.store.paths.removeUser(before)
+	if _, remaining := r.store.paths.of(path); len(remaining) != 1 || remaining[0] != own {
+		t.Errorf("%d chains are known after one of two has gone, want the other", len(remaining))
 	}
 }
 
@@ -72,14 +72,14 @@ func TestTwoChainsOfAPath(t *testing.T) {
 func TestOneWriterOfAPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	r := newRig(t)
-	before := newChain(path, &Options{Format: Raw})
+	before := newSegments(path, &Options{Format: Raw})
 	r.store.paths.add(before)
-	before.claim()
+	before.claimWriting()
 	p := r.program(Options{Path: path})
 	p.print("new\n")
 	r.poll("a word of what it waits for", func() bool { return strings.Contains(r.log.String(), "an earlier write to it hangs") })
 	equal(t, "file", readFile(t, path), "")
-	r.store.paths.retire(before)
+	r.store.paths.endWriting(before)
 	r.await(p.drained(), "output to be written")
 	equal(t, "file", readFile(t, path), "new\n")
 

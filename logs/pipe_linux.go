@@ -40,12 +40,12 @@ func readPipe(fd int, p []byte) (int, error) {
 // the pipe is empty. A byte leaves the pipe when it is in the file, even if a signal, SIGKILL too,
 // or an error interrupts it.
 func splicePipe(pipe, file int, offset, n int64) (int64, error) {
-	return whileThere(func() (int64, error) { return splice(pipe, file, &offset, n) })
+	return retryPipe(func() (int64, error) { return splice(pipe, file, &offset, n) })
 }
 
 // spliceAway moves at most n bytes from the pipe into /dev/null, without a copy.
 func spliceAway(pipe, null int, n int64) (int64, error) {
-	return whileThere(func() (int64, error) { return splice(pipe, null, nil, n) })
+	return retryPipe(func() (int64, error) { return splice(pipe, null, nil, n) })
 }
 
 // maxSplice limits one splice, in bytes. The kernel's own limit is higher; this one fits into an
@@ -59,12 +59,12 @@ func splice(pipe, file int, offset *int64, n int64) (int64, error) {
 
 // teePipe duplicates the next bytes of the pipe into the other one.
 func teePipe(pipe, other int, n int64) (int64, error) {
-	return whileThere(func() (int64, error) { return unix.Tee(pipe, other, int(n), unix.SPLICE_F_NONBLOCK) })
+	return retryPipe(func() (int64, error) { return unix.Tee(pipe, other, int(n), unix.SPLICE_F_NONBLOCK) })
 }
 
-// whileThere repeats f, which takes bytes from a pipe, while signals interrupt it. It returns 0 for
+// retryPipe repeats f, which takes bytes from a pipe, while signals interrupt it. It returns 0 for
 // an empty pipe.
-func whileThere(f func() (int64, error)) (int64, error) {
+func retryPipe(f func() (int64, error)) (int64, error) {
 	for {
 		n, err := f()
 		switch err {
@@ -79,8 +79,8 @@ func whileThere(f func() (int64, error)) (int64, error) {
 	}
 }
 
-// pipeHasSome reports whether something is in the pipe, or about to be. It never blocks.
-func pipeHasSome(fd int) bool {
+// pipeReadable reports whether something is in the pipe, or about to be. It never blocks.
+func pipeReadable(fd int) bool {
 	var atOnce unix.Timespec
 	events := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	// as it does not block, Go's scheduler need not know
@@ -97,15 +97,15 @@ func pipeFull(fd int) bool {
 
 // waitPipe waits for patience at most until more than rest bytes are in the pipe, and reports
 // whether there are.
-func waitPipe(fd int, rest int64, patience time.Duration) bool {
+func waitPipe(fd int, rest int64, timeout time.Duration) bool {
 	if rest == 0 {
 		events := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(events, int(patience.Milliseconds()))
+		n, err := unix.Poll(events, int(timeout.Milliseconds()))
 		return n > 0 && err == nil
 	}
 	// poll(2) reports nothing new for a pipe that has bytes already
 	const pause = 50 * time.Microsecond
-	for ; patience > 0; patience -= 2 * pause {
+	for ; timeout > 0; timeout -= 2 * pause {
 		request := unix.NsecToTimespec(int64(pause))
 		_ = unix.Nanosleep(&request, nil)
 		if pipeBytes(fd) > rest {
@@ -139,7 +139,7 @@ func trySplice() error {
 	if _, err := write(from[1], newline); err != nil {
 		return err
 	}
-	_, err := whileThere(func() (int64, error) { return splice(from[0], to[1], nil, 1) })
+	_, err := retryPipe(func() (int64, error) { return splice(from[0], to[1], nil, 1) })
 	return err
 }
 
@@ -154,59 +154,59 @@ type peekBuffer struct {
 	null    int // /dev/null; 0: not opened yet; -1: not available
 }
 
-// at returns the next bytes in the pipe: at most n and at most a chunk, or fewer if they are spread
+// next returns the next bytes in the pipe: at most n and at most a chunk, or fewer if they are spread
 // over many pages. They are valid until the next call.
-func (g *peekBuffer) at(pipe int, n int64) ([]byte, error) {
-	if g.refused.tee.Load() {
-		ahead := g.drain.hold()
+func (p *peekBuffer) next(pipe int, n int64) ([]byte, error) {
+	if p.refused.tee.Load() {
+		ahead := p.drain.ensureReadAhead()
 		err := ahead.fill(pipe, n)
 		text := ahead.text()
 		return text[:min(n, int64(len(text)))], err
 	}
-	if g.buffer == nil {
-		if err := unix.Pipe2(g.ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+	if p.buffer == nil {
+		if err := unix.Pipe2(p.ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 			return nil, fmt.Errorf("make pipe: %w", err)
 		}
-		g.buffer = g.buffers.Get().(*[chunkBytes]byte)
+		p.buffer = p.buffers.Get().(*[chunkBytes]byte)
 	}
-	there, err := teePipe(pipe, g.ends[1], min(n, chunkBytes))
+	available, err := teePipe(pipe, p.ends[1], min(n, chunkBytes))
 	if isRefused(err) {
-		g.refused.noTee()
-		return g.at(pipe, n)
+		p.refused.noTee()
+		return p.next(pipe, n)
 	}
-	text := g.buffer[:0]
-	for int64(len(text)) < there && err == nil {
+	text := p.buffer[:0]
+	for int64(len(text)) < available && err == nil {
 		var got int
-		got, err = readPipe(g.ends[0], g.buffer[len(text):there])
-		text = g.buffer[:len(text)+got]
+		got, err = readPipe(p.ends[0], p.buffer[len(text):available])
+		text = p.buffer[:len(text)+got]
 	}
 	return text, err
 }
 
-// held returns how many of the next bytes were read ahead, out of the pipe.
-func (g *peekBuffer) held() int64 { return int64(len(g.drain.ahead.text())) }
+// buffered returns how many of the next bytes were read ahead, out of the pipe.
+func (p *peekBuffer) buffered() int64 { return int64(len(p.drain.ahead.text())) }
 
 // bytes returns how many bytes are in the pipe or were read ahead.
-func (g *peekBuffer) bytes(pipe int) int64 { return pipeBytes(pipe) + g.held() }
+func (p *peekBuffer) bytes(pipe int) int64 { return pipeBytes(pipe) + p.buffered() }
 
-// drop takes n bytes out of the pipe, or fewer if another reader took some. It does not touch what
+// discard takes n bytes out of the pipe, or fewer if another reader took some. It does not touch what
 // at returned.
-func (g *peekBuffer) drop(pipe, n int) (taken int64, err error) {
-	if taken = int64(len(g.drain.ahead.take(n))); taken == int64(n) {
+func (p *peekBuffer) discard(pipe, n int) (taken int64, err error) {
+	if taken = int64(len(p.drain.ahead.take(n))); taken == int64(n) {
 		return taken, nil
 	}
-	if g.null == 0 {
-		if g.null, err = openFD("/dev/null", unix.O_WRONLY); err != nil {
-			g.null = -1 // then read them
+	if p.null == 0 {
+		if p.null, err = openFD("/dev/null", unix.O_WRONLY); err != nil {
+			p.null = -1 // then read them
 		}
 	}
 	var scratch []byte
 	for rest := int64(n) - taken; rest > 0; rest = int64(n) - taken {
 		var got int64
-		if g.null >= 0 {
-			if got, err = spliceAway(pipe, g.null, rest); err == unix.EINVAL || isRefused(err) {
-				closeFD(g.null)
-				g.null = -1
+		if p.null >= 0 {
+			if got, err = spliceAway(pipe, p.null, rest); err == unix.EINVAL || isRefused(err) {
+				closeFD(p.null)
+				p.null = -1
 				continue
 			}
 		} else {
@@ -226,15 +226,15 @@ func (g *peekBuffer) drop(pipe, n int) (taken int64, err error) {
 }
 
 // close releases what at and drop have needed.
-func (g *peekBuffer) close() {
-	if g.buffer != nil {
-		closeFD(g.ends[0])
-		closeFD(g.ends[1])
-		g.buffers.Put(g.buffer)
-		g.buffer = nil
+func (p *peekBuffer) close() {
+	if p.buffer != nil {
+		closeFD(p.ends[0])
+		closeFD(p.ends[1])
+		p.buffers.Put(p.buffer)
+		p.buffer = nil
 	}
-	if g.null > 0 {
-		closeFD(g.null)
-		g.null = 0
+	if p.null > 0 {
+		closeFD(p.null)
+		p.null = 0
 	}
 }

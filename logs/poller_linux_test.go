@@ -17,22 +17,22 @@ import (
 func (p *poller) waits() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.returns
+	return p.waitReturns
 }
 
 // at returns the poll set, and how many of its goroutines exist and wait.
 func (p *poller) at() (set *pollSet, alive, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.set == nil {
+	if p.pollSet == nil {
 		return nil, 0, 0
 	}
-	return p.set, p.set.alive, p.set.waiting
+	return p.pollSet, p.pollSet.alive, p.pollSet.waiting
 }
 
-// TestPollerEndsWithTheLastCapture: the last collector ends the epoll and its goroutines; the next
+// TestPollerEndsWithTheLastCollector: the last collector ends the epoll and its goroutines; the next
 // collector starts new ones.
-func TestPollerEndsWithTheLastCapture(t *testing.T) {
+func TestPollerEndsWithTheLastCollector(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
 	var before *pollSet
@@ -51,7 +51,7 @@ func TestPollerEndsWithTheLastCapture(t *testing.T) {
 		if set, _, _ := r.store.poller.at(); set != nil || before.alive != 0 {
 			t.Fatalf("nothing is watched, and there is an epoll (%p), or %d goroutines are left", set, before.alive)
 		}
-		for _, fd := range []int{before.epoll, before.over} {
+		for _, fd := range []int{before.epoll, before.endFD} {
 			if _, err := unix.EpollWait(fd, make([]unix.EpollEvent, 1), 0); err == nil {
 				t.Errorf("descriptor %d is an epoll after the last capture", fd)
 			}
@@ -59,46 +59,46 @@ func TestPollerEndsWithTheLastCapture(t *testing.T) {
 	}
 }
 
-// TestLateEventOfASeat: an event for a removed collector is ignored, even if another has its index
+// TestLateEventOfReusedIndex: an event for a removed collector is ignored, even if another has its index
 // now.
-func TestLateEventOfASeat(t *testing.T) {
+func TestLateEventOfReusedIndex(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
 	stay := r.program(Options{Path: filepath.Join(dir, "stay.log")})
-	gone := r.program(Options{Path: filepath.Join(dir, "gone.log")})
+	removed := r.program(Options{Path: filepath.Join(dir, "gone.log")})
 	var late watch
 	r.poll("the watch", func() bool { // it begins when the loop runs
-		gone.mu.Lock()
-		defer gone.mu.Unlock()
-		late = gone.watch
-		return late.seat > 0
+		removed.mu.Lock()
+		defer removed.mu.Unlock()
+		late = removed.watch
+		return late.index > 0
 	})
-	fd := gone.Collector.FD(Stdout)
-	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // as the keeper stores it
+	fd := removed.Collector.FD(Stdout)
+	stored, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // as the keeper stores it
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeFD(kept)
-	r.do(gone.scope.Close)
+	defer closeFD(stored)
+	r.do(removed.scope.Close)
 	next := r.undrained()
 	r.do(func() {
 		next.state.Store(idle)
 		next.mu.Lock()
 		defer next.mu.Unlock()
-		if err := r.store.poller.sit(next.Collector); err != nil {
+		if err := r.store.poller.register(next.Collector); err != nil {
 			t.Error(err)
 		}
 	})
-	if next.seat != late.seat || next.generation == late.generation {
-		t.Fatalf("seat %d, generation %d, want the seat %d of the one before and not its generation %d", next.seat, next.generation, late.seat, late.generation)
+	if next.index != late.index || next.generation == late.generation {
+		t.Fatalf("seat %d, generation %d, want the seat %d of the one before and not its generation %d", next.index, next.generation, late.index, late.generation)
 	}
 	// An event for the old collector comes after its removal.
-	if err := control(late.epoll, unix.EPOLL_CTL_ADD, kept, late.seat, late.generation); err != nil {
+	if err := control(late.epoll, unix.EPOLL_CTL_ADD, stored, late.index, late.generation); err != nil {
 		t.Fatal(err)
 	}
 	next.print("a line\n")
 	before := r.store.poller.waits()
-	gone.print("too late\n")
+	removed.print("too late\n")
 	r.poll("the late event", func() bool {
 		_, alive, waiting := r.store.poller.at()
 		return r.store.poller.waits() > before && alive == waiting
@@ -106,42 +106,42 @@ func TestLateEventOfASeat(t *testing.T) {
 	if n := next.unwritten(); n != int64(len("a line\n")) {
 		t.Errorf("%d bytes are in the FIFO after the event of another one, want all", n)
 	}
-	if n := pipeBytes(kept); n != int64(len("too late\n")) {
+	if n := pipeBytes(stored); n != int64(len("too late\n")) {
 		t.Errorf("%d bytes are left in the FIFO of the one that is gone", n)
 	}
 	stay.log("a line\n")
 	r.do(func() {
-		r.store.poller.remove(next.Collector)
+		r.store.poller.unwatch(next.Collector)
 		next.startWatch()
 	})
 	r.await(next.drained(), "a line")
 	r.poll("rest", func() bool { return next.state.CompareAndSwap(idle, draining) })
 }
 
-// TestSomebodyAlwaysWaits: however many goroutines are blocked, a further one waits for events.
+// TestOneWorkerAlwaysWaits: however many goroutines are blocked, a further one waits for events.
 // After that there are no more than needed.
-func TestSomebodyAlwaysWaits(t *testing.T) {
+func TestOneWorkerAlwaysWaits(t *testing.T) {
 	const many = 30
 	r := newRig(t)
 	r.store.slots = newSlots(new(mounts.Table), 2*many, 2*many)
 	dir := t.TempDir()
 	block := make(chan struct{})
-	var held []*program
+	var blocked []*program
 	for i := range many {
 		p := r.program(Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i))})
-		there := make(chan struct{}, 1)
+		arrived := make(chan struct{}, 1)
 		defer p.Notify(func() {
-			signal(there)
+			signal(arrived)
 			<-block
 		})()
 		p.print("a line\n")
-		r.await(there, "a line of one more that is held up")
-		held = append(held, p)
+		r.await(arrived, "a line of one more that is held up")
+		blocked = append(blocked, p)
 	}
 	free := r.program(Options{Path: filepath.Join(dir, "free.log")})
 	free.log("a line\n")
 	close(block)
-	for _, p := range held {
+	for _, p := range blocked {
 		r.await(p.drained(), "the end of what holds up")
 		equal(t, p.Path(), readFile(t, p.Path()), "a line\n")
 	}
@@ -182,7 +182,7 @@ func TestWatchesComeAndGo(t *testing.T) {
 	r.poll("the seats of the others", func() bool {
 		r.store.poller.mu.Lock()
 		defer r.store.poller.mu.Unlock()
-		return len(r.store.poller.set.seats)-1-len(r.store.poller.set.free) == 1
+		return len(r.store.poller.pollSet.entries)-1-len(r.store.poller.pollSet.free) == 1
 	})
 }
 
@@ -200,7 +200,7 @@ func TestWatchFails(t *testing.T) {
 	var scope *loop.Scope
 	r.do(func() {
 		scope = r.loop.Root().Child()
-		p.Collector = r.store.NewCapture(scope, "web", Options{Path: path})
+		p.Collector = r.store.NewCollector(scope, "web", Options{Path: path})
 		s := p.Collector.streams[0]
 		file, err := os.Open(os.DevNull) // epoll accepts no such file: EPERM
 		if err != nil {
@@ -209,7 +209,7 @@ func TestWatchFails(t *testing.T) {
 		}
 		defer file.Close()
 		s.fd.Store(int32(file.Fd()))
-		if err := r.store.poller.add(p.Collector); err == nil {
+		if err := r.store.poller.watch(p.Collector); err == nil {
 			t.Error("what can't be watched is watched")
 		}
 		if set, _, _ := r.store.poller.at(); set != nil {
@@ -242,7 +242,7 @@ func TestTwoStreamsWithoutDescriptors(t *testing.T) {
 		fds[i], writers[i] = r.fifo()
 	}
 	r.do(func() {
-		c = r.store.NewCapture(r.loop.Root().Child(), "web", Options{Path: path, Split: true})
+		c = r.store.NewCollector(r.loop.Root().Child(), "web", Options{Path: path, Split: true})
 		for i, s := range c.streams {
 			s.fd.Store(int32(fds[i]))
 		}
@@ -253,7 +253,7 @@ func TestTwoStreamsWithoutDescriptors(t *testing.T) {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
 			t.Error(err)
 		}
-		err := r.store.poller.add(c)
+		err := r.store.poller.watch(c)
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 			t.Error(err)
 		}
@@ -277,8 +277,8 @@ func TestTwoStreamsWithoutDescriptors(t *testing.T) {
 	logBoth()
 	logBoth()
 	r.do(func() {
-		if err := r.store.poller.add(c); err != nil || c.both == 0 {
-			t.Errorf("add() = %v, both %d", err, c.both)
+		if err := r.store.poller.watch(c); err != nil || c.inner == 0 {
+			t.Errorf("add() = %v, both %d", err, c.inner)
 		}
 	})
 	logBoth()

@@ -14,24 +14,24 @@ type Queue struct {
 	out   io.Writer
 	limit int // bytes
 
-	mu      sync.Mutex
-	changed sync.Cond
-	waiting [][]byte
-	size    int
-	dropped int
-	closed  bool
-	asked   bool        // waiting messages have to be passed on
-	soon    bool        // Pass has to be called for waiting messages, see Later
-	late    *time.Timer // calls Pass as a fallback; runs only while soon; nil: never needed
-	ended   chan struct{}
+	mu             sync.Mutex
+	changed        sync.Cond
+	waiting        [][]byte
+	size           int
+	dropped        int
+	closed         bool
+	flushRequested bool        // waiting messages have to be passed on
+	batchPending   bool        // Pass has to be called for waiting messages, see Later
+	batchTimer     *time.Timer // calls Pass as a fallback; runs only while soon; nil: never needed
+	ended          chan struct{}
 }
 
 // queuePiece is how many bytes are written at a time: PIPE_BUF, so that others may write to the
 // same pipe.
 const queuePiece = 4 << 10
 
-// passPatience is how long messages wait at most if Pass is not called.
-const passPatience = 100 * time.Millisecond
+// maxBatchDelay is how long messages wait at most if Pass is not called.
+const maxBatchDelay = 100 * time.Millisecond
 
 // NewQueue returns a queue before out that holds at most limit bytes.
 func NewQueue(out io.Writer, limit int) *Queue {
@@ -51,7 +51,7 @@ func (q *Queue) Write(p []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.add(p)
-	q.asked = true
+	q.flushRequested = true
 	q.changed.Signal()
 	return len(p), nil
 }
@@ -66,48 +66,48 @@ func (q *Queue) add(p []byte) {
 	q.size += len(p)
 }
 
-// Later returns a writer to q whose messages are batched. It calls soon, which must not block, for
+// Batched returns a writer to q whose messages are batched. It calls soon, which must not block, for
 // the first message; soon has to arrange a later call of [Queue.Pass]. Without that call they are
 // passed on after passPatience. So a burst of messages causes no wake-up for each.
-func (q *Queue) Later(soon func()) io.Writer { return later{q, soon} }
+func (q *Queue) Batched(onPending func()) io.Writer { return batchWriter{q, onPending} }
 
-// A later is the writer that Later returns.
-type later struct {
+// A batchWriter is the writer that Later returns.
+type batchWriter struct {
 	*Queue
-	soon func()
+	onPending func()
 }
 
 // Write queues a copy of p.
-func (l later) Write(p []byte) (int, error) {
+func (l batchWriter) Write(p []byte) (int, error) {
 	q := l.Queue
 	q.mu.Lock()
 	q.add(p)
-	first := !q.soon && !q.closed
+	first := !q.batchPending && !q.closed
 	if first {
-		q.soon = true
-		if q.late == nil {
-			q.late = time.AfterFunc(passPatience, q.Pass)
+		q.batchPending = true
+		if q.batchTimer == nil {
+			q.batchTimer = time.AfterFunc(maxBatchDelay, q.Flush)
 		} else {
-			q.late.Reset(passPatience)
+			q.batchTimer.Reset(maxBatchDelay)
 		}
 	}
 	q.mu.Unlock()
 	if first {
-		l.soon()
+		l.onPending()
 	}
 	return len(p), nil
 }
 
-// Pass passes on the messages that wait.
-func (q *Queue) Pass() {
+// Flush passes on the messages that wait.
+func (q *Queue) Flush() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.soon {
-		q.soon = false
-		q.late.Stop()
+	if q.batchPending {
+		q.batchPending = false
+		q.batchTimer.Stop()
 	}
 	if len(q.waiting) > 0 || q.dropped > 0 {
-		q.asked = true
+		q.flushRequested = true
 		q.changed.Signal()
 	}
 }
@@ -121,14 +121,14 @@ func (q *Queue) Idle() bool {
 
 // Close rejects further writes and waits, for at most patience, until what is queued has been
 // written.
-func (q *Queue) Close(patience time.Duration) {
+func (q *Queue) Close(timeout time.Duration) {
 	q.mu.Lock()
 	q.closed = true
 	q.changed.Signal()
 	q.mu.Unlock()
 	select {
 	case <-q.ended:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 	}
 }
 
@@ -137,10 +137,10 @@ func (q *Queue) run() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		for !q.asked && !q.closed {
+		for !q.flushRequested && !q.closed {
 			q.changed.Wait()
 		}
-		q.asked = false
+		q.flushRequested = false
 		if len(q.waiting) == 0 && q.dropped == 0 {
 			if q.closed {
 				return
@@ -150,7 +150,7 @@ func (q *Queue) run() {
 		batch, dropped := q.waiting, q.dropped
 		q.waiting, q.dropped = nil, 0
 		q.mu.Unlock()
-		q.pass(batch)
+		q.writePieces(batch)
 		if dropped > 0 {
 			fmt.Fprintf(q.out, "superd: %d messages dropped: the reader of this log was too slow\n", dropped)
 		}
@@ -161,9 +161,9 @@ func (q *Queue) run() {
 	}
 }
 
-// pass writes messages, as many at a time as fit into a piece. It ignores errors, as out is where
+// writePieces writes messages, as many at a time as fit into a piece. It ignores errors, as out is where
 // they would be logged.
-func (q *Queue) pass(messages [][]byte) {
+func (q *Queue) writePieces(messages [][]byte) {
 	var piece []byte
 	for i, p := range messages {
 		piece = append(piece, p...)

@@ -50,24 +50,24 @@ func TestQueueWritesAllBeforeCloseReturns(t *testing.T) {
 	}
 }
 
-// TestQueueLater: messages that may wait are written in one piece, at a call of Pass or with a
+// TestQueueBatched: messages that may wait are written in one piece, at a call of Pass or with a
 // message that may not wait.
-func TestQueueLater(t *testing.T) {
+func TestQueueBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pieces []string
 		q := NewQueue(writerFunc(func(p []byte) (int, error) {
 			pieces = append(pieces, string(p))
 			return len(p), nil
 		}), 1<<20)
-		asked := 0
-		w := q.Later(func() { asked++ })
+		requests := 0
+		w := q.Batched(func() { requests++ })
 		for _, tt := range []struct {
 			name  string
 			pass  func()
 			want  string
 			asked int // calls of Pass requested so far
 		}{
-			{"Pass", q.Pass, "a\nb\n", 1},
+			{"Pass", q.Flush, "a\nb\n", 1},
 			{"a message that doesn't wait", func() { q.Write([]byte("c\n")) }, "a\nb\nc\n", 2},
 			{"Close, when Pass is still to come", func() { q.Close(time.Minute) }, "a\nb\n", 2},
 		} {
@@ -75,8 +75,8 @@ func TestQueueLater(t *testing.T) {
 			w.Write([]byte("a\n"))
 			w.Write([]byte("b\n"))
 			synctest.Wait()
-			if len(pieces) > 0 || asked != tt.asked {
-				t.Errorf("before %s: %q is written, it was asked for %d times, want nothing and %d", tt.name, pieces, asked, tt.asked)
+			if len(pieces) > 0 || requests != tt.asked {
+				t.Errorf("before %s: %q is written, it was asked for %d times, want nothing and %d", tt.name, pieces, requests, tt.asked)
 			}
 			tt.pass()
 			synctest.Wait()
@@ -87,20 +87,20 @@ func TestQueueLater(t *testing.T) {
 	})
 }
 
-// TestQueuePassesWhatWasAskedFor: requested messages are passed on even if later ones may wait: the
+// TestQueueFlushesWhatWasRequested: requested messages are passed on even if later ones may wait: the
 // goroutine may be late.
-func TestQueuePassesWhatWasAskedFor(t *testing.T) {
-	for name, ask := range map[string]func(*Queue){
-		"Pass":                        (*Queue).Pass,
+func TestQueueFlushesWhatWasRequested(t *testing.T) {
+	for name, request := range map[string]func(*Queue){
+		"Pass":                        (*Queue).Flush,
 		"a message that doesn't wait": func(q *Queue) { q.Write([]byte("b\n")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out bytes.Buffer
 				q := newQueue(&out, 1<<20)
-				w := q.Later(func() {})
+				w := q.Batched(func() {})
 				w.Write([]byte("a\n"))
-				ask(q)
+				request(q)
 				w.Write([]byte("c\n"))
 				go q.run()
 				synctest.Wait()
@@ -113,26 +113,26 @@ func TestQueuePassesWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// TestQueueLaterThanEver: without a call of Pass, messages are passed on after a time; with one, no
+// TestQueueFlushesWithoutFlush: without a call of Pass, messages are passed on after a time; with one, no
 // timer is left.
-func TestQueueLaterThanEver(t *testing.T) {
+func TestQueueFlushesWithoutFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		q := NewQueue(&out, 1<<20)
 		defer q.Close(time.Minute)
-		w := q.Later(func() {})
+		w := q.Batched(func() {})
 		for range 2 {
 			out.Reset()
 			w.Write([]byte("a\n"))
-			time.Sleep(passPatience)
+			time.Sleep(maxBatchDelay)
 			synctest.Wait()
 			if out.String() != "a\n" {
 				t.Errorf("%q is written, want the message", out.String())
 			}
 		}
 		w.Write([]byte("b\n"))
-		q.Pass()
-		if q.late.Stop() {
+		q.Flush()
+		if q.batchTimer.Stop() {
 			t.Error("after Pass the timer runs")
 		}
 	})

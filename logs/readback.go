@@ -14,43 +14,43 @@ const (
 
 // BeginRun begins a run: output after what is in the FIFO now belongs to it. id names the run in
 // records. With placed, the start is reported to the function given to [Store.TellPlaces].
-func (c *Collector) BeginRun(id string, placed bool) {
-	c.addBarrier(runBegins, func() {
-		if placed {
+func (c *Collector) BeginRun(id string, saveBegin bool) {
+	c.addBarrier(runBeginBarrier, func() {
+		if saveBegin {
 			c.nameRun(id, Stdout, Stderr)
 		} else {
 			c.nameRun(id)
 		}
 		c.mu.Lock()
-		c.newRun = [streams]bool{true, true}
+		c.awaitsDirectOpen = [streams]bool{true, true}
 		c.mu.Unlock()
 		for _, f := range c.files() {
 			f.segments.beginRun()
 		}
 		c.mu.Lock()
 		if o := c.outlet; o != nil {
-			o.before = len(o.recent)
+			o.beforeRun = len(o.recent)
 		}
 		c.mu.Unlock()
-		ch, _ := c.segments()
-		c.silent.Store(ch.newest().format == Raw)
+		segs, _ := c.segments()
+		c.silent.Store(segs.outputEnd().format == Raw)
 	})
 }
 
 // ResumeRun names a run that began before this collector. unplaced are the streams whose start is
 // still to be reported, as with placed of BeginRun: their logs have nothing of the run yet. Safe
 // for concurrent use.
-func (c *Collector) ResumeRun(id string, unplaced ...Stream) {
+func (c *Collector) ResumeRun(id string, unsaved ...Stream) {
 	c.resumed.Store(true)
-	c.nameRun(id, unplaced...)
+	c.nameRun(id, unsaved...)
 }
 
-func (c *Collector) nameRun(id string, unplaced ...Stream) {
+func (c *Collector) nameRun(id string, unsaved ...Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runID = id
-	for which := range c.unplaced {
-		c.unplaced[which].Store(c.store.tellPlace != nil && slices.Contains(unplaced, Stream(which)))
+	for which := range c.startUnsaved {
+		c.startUnsaved[which].Store(c.store.beforeFirstOutput != nil && slices.Contains(unsaved, Stream(which)))
 	}
 }
 
@@ -64,9 +64,9 @@ func (c *Collector) EndRun() (drained bool) {
 		for _, f := range c.files() {
 			f.segments.endRun()
 		}
-		c.announce() // a line without an end is complete
+		c.notifyWatchers() // a line without an end is complete
 	}
-	if c.addBarrierLater(runEnds, reached) {
+	if c.addBarrierLater(runEndBarrier, reached) {
 		return false
 	}
 	reached()
@@ -89,7 +89,7 @@ func (c *Collector) Tail(f func(end []byte, cut bool)) {
 		var outputs []runOutput
 		for _, file := range c.files() {
 			from, to := file.segments.lastRun() // now, as the next run may begin any time
-			if from != to || file.segments.newest().format == Direct {
+			if from != to || file.segments.outputEnd().format == Direct {
 				outputs = append(outputs, runOutput{&file.segments, from, to})
 			}
 		}
@@ -111,7 +111,7 @@ func (c *Collector) Tail(f func(end []byte, cut bool)) {
 	switch _, released := c.segments(); {
 	case released:
 		go f(nil, false)
-	case !c.addBarrierLater(ofRun, read):
+	case !c.addBarrierLater(runBarrier, read):
 		read()
 	}
 }
@@ -123,53 +123,53 @@ type runOutput struct {
 }
 
 func (c *Collector) readTail(o runOutput) (end []byte, cut bool) {
-	defer c.store.readers.enter(o.segments, nil).release()
-	if o.segments.newest().format == Direct {
+	defer c.store.readers.acquireFor(o.segments, nil).release()
+	if o.segments.outputEnd().format == Direct {
 		o.segments.refresh()
 		o.from, o.to = o.segments.lastRun()
 	}
 	return o.segments.tail(o.from, o.to)
 }
 
-func (ch *segments) beginRun() {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	ch.run = ch.current.end
+func (segs *segments) beginRun() {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	segs.run = segs.current.end
 }
 
-func (ch *segments) endRun() {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	ch.ended = ch.current.end
+func (segs *segments) endRun() {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	segs.ended = segs.current.end
 }
 
 // lastRun returns where the output of the newest run is. What was there before this collector wrote
 // does not belong to a run that it began.
-func (ch *segments) lastRun() (from, to int64) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	return ch.newestRun()
+func (segs *segments) lastRun() (from, to int64) {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	return segs.newestRun()
 }
 
 // newestRun is lastRun for callers that hold mu.
-func (ch *segments) newestRun() (from, to int64) {
-	to = ch.current.end
-	if ch.run == unknown {
+func (segs *segments) newestRun() (from, to int64) {
+	to = segs.current.end
+	if segs.run == unknown {
 		return unknown, to
 	}
-	return min(max(ch.run, ch.began), to), to
+	return min(max(segs.run, segs.began), to), to
 }
 
 // tail reads the end of what is between two positions; of records, the lines.
-func (ch *segments) tail(from, to int64) (end []byte, cut bool) {
+func (segs *segments) tail(from, to int64) (end []byte, cut bool) {
 	if from == to {
 		return nil, false
 	}
-	size, format := tailBytes, ch.newest().format
+	size, format := tailBytes, segs.outputEnd().format
 	if format.records() {
 		size = recordTailBytes
 	}
-	end = ch.readBack(to, make([]byte, size))
+	end = segs.readBack(to, make([]byte, size))
 	if from != unknown && to-from < int64(len(end)) {
 		end = end[int64(len(end))-(to-from):]
 	}
@@ -185,14 +185,14 @@ func (ch *segments) tail(from, to int64) (end []byte, cut bool) {
 // lastLine returns the newest complete line of the newest run, at most maxLineBytes of it. That is
 // its start, if it is in the last len(buffer) bytes of the output. It reads into buffer, and blocks
 // on the file system.
-func (ch *segments) lastLine(buffer []byte) string {
-	ch.refresh()
-	at := ch.newest()
+func (segs *segments) lastLine(buffer []byte) string {
+	segs.refresh()
+	at := segs.outputEnd()
 	for n := min(maxLineBytes+1, len(buffer)); ; n = len(buffer) {
-		text := ch.readBack(at.end, buffer[:n])
-		if own := at.end - at.from; at.from != unknown && own <= int64(len(text)) {
+		text := segs.readBack(at.end, buffer[:n])
+		if runBytes := at.end - at.from; at.from != unknown && runBytes <= int64(len(text)) {
 			// a line of the run can't begin further back
-			text, n = text[int64(len(text))-own:], len(buffer)
+			text, n = text[int64(len(text))-runBytes:], len(buffer)
 		}
 		ended := -1
 		if begin := at.end - int64(len(text)); at.ended >= begin {
@@ -213,28 +213,28 @@ type outputEnd struct {
 	format     Format
 	from       int64 // where the output of the newest run begins, see [segments.lastRun]
 	end, ended int64
-	unseen     bool // the file was not looked at yet, or has other writers
+	mayBeStale bool // the file was not looked at yet, or has other writers
 }
 
-func (ch *segments) newest() outputEnd {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	from, end := ch.newestRun()
-	format := ch.options.Format
-	return outputEnd{ch, format, from, end, ch.ended, ch.current.identity == (identity{}) || format == Direct}
+func (segs *segments) outputEnd() outputEnd {
+	segs.mu.Lock()
+	defer segs.mu.Unlock()
+	from, end := segs.newestRun()
+	format := segs.options.Format
+	return outputEnd{segs, format, from, end, segs.ended, segs.current.identity == (identity{}) || format == Direct}
 }
 
 // readBack reads the bytes before a position into buffer, fewer if they are gone or can't be read.
-func (ch *segments) readBack(position int64, buffer []byte) []byte {
+func (segs *segments) readBack(position int64, buffer []byte) []byte {
 	begin := len(buffer)
 	for begin > 0 {
-		seg, ok := ch.before(position)
+		seg, ok := segs.segmentBefore(position)
 		if !ok || seg.end < position {
 			break
 		}
 		n := min(int64(begin), position-seg.start)
 		got, ok := seg.read(buffer[begin-int(n):begin], position-n-seg.start)
-		if again, _ := ch.before(position); !ok && again.name != seg.name {
+		if now, _ := segs.segmentBefore(position); !ok && now.name != seg.name {
 			continue // rotated just now
 		}
 		if !ok {

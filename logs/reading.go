@@ -23,18 +23,18 @@ const (
 // new ones. Output without times counts as old as its file. It reads files on the goroutine of its
 // caller, which may be slow.
 type Reading struct {
-	ctx     context.Context
-	query   Query
-	buffer  []byte
-	sources map[origin]*source
-	cancels map[origin]func()
-	ready   sourceHeap
-	given   *source   // source of the entry returned last
-	open    []*source // sources with an open file, the most recently read one last
-	direct  bool      // a program writes into its file itself
-	order   int
+	ctx         context.Context
+	query       Query
+	buffer      []byte
+	sources     map[origin]*source
+	cancels     map[origin]func()
+	ready       sourceHeap
+	returned    *source   // source of the entry returned last
+	openSources []*source // sources with an open file, the most recently read one last
+	direct      bool      // a program writes into its file itself
+	order       int
 
-	looks, lookDue atomic.Bool // check the Direct sources soon, now
+	checkScheduled, checkDue atomic.Bool // check the Direct sources soon, now
 
 	mu     sync.Mutex
 	due    []*source        // may have more
@@ -42,12 +42,12 @@ type Reading struct {
 	wake   chan struct{}
 }
 
-// A Wanted is a collector that a reading includes.
-type Wanted struct {
+// A Input is a collector that a reading includes.
+type Input struct {
 	Collector *Collector
 	Stream    Stream  // Stderr for standard error's own file
 	Resume    *Cursor // continue after this place; nil: by the query
-	Fresh     bool    // show all that this collector has written, as it is newer than the reading
+	FromStart bool    // show all that this collector has written, as it is newer than the reading
 	Span      *Span   // show only this run; nil: any
 }
 
@@ -64,13 +64,13 @@ func NewReading(ctx context.Context, q Query) *Reading {
 
 // Set makes the reading include exactly these collectors. What the others have written so far is
 // still returned.
-func (r *Reading) Set(all []Wanted) error {
+func (r *Reading) Set(all []Input) error {
 	chunk := max(leastRead, min(chunkBytes, readingBytes/max(len(all), 1)))
-	wanted := make(map[origin]bool, len(all))
+	included := make(map[origin]bool, len(all))
 	var l listing
 	for _, w := range all {
 		from := origin{w.Collector, w.Stream}
-		wanted[from] = true
+		included[from] = true
 		if r.sources[from] != nil {
 			continue
 		}
@@ -78,24 +78,24 @@ func (r *Reading) Set(all []Wanted) error {
 		s.follower = follower{ctx: r.ctx, readers: &w.Collector.store.readers, collector: w.Collector, which: w.Stream, w: s, buffer: r.buffer[:chunk], lineEnded: true, listing: &l}
 		r.sources[from] = s
 		if r.query.Follow {
-			r.cancels[from] = w.Collector.Notify(func() { r.look(s) })
+			r.cancels[from] = w.Collector.Notify(func() { r.enqueue(s) })
 		}
-		if err := s.place(beginning{w.Resume, w.Fresh}); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := s.seekStart(startPoint{w.Resume, w.FromStart}); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 		s.listing = nil
-		r.look(s)
+		r.enqueue(s)
 	}
 	for c := range r.sources {
-		if !wanted[c] {
-			r.look(r.sources[c])
-			r.leave(c)
+		if !included[c] {
+			r.enqueue(r.sources[c])
+			r.removeSource(c)
 		}
 	}
 	return nil
 }
 
-func (r *Reading) leave(c origin) {
+func (r *Reading) removeSource(c origin) {
 	if cancel := r.cancels[c]; cancel != nil {
 		cancel()
 		delete(r.cancels, c)
@@ -106,16 +106,16 @@ func (r *Reading) leave(c origin) {
 // Close closes all files.
 func (r *Reading) Close() {
 	for c, s := range r.sources {
-		r.leave(c)
-		s.leave()
+		r.removeSource(c)
+		s.closeFile()
 	}
-	for _, s := range r.open {
-		s.leave()
+	for _, s := range r.openSources {
+		s.closeFile()
 	}
 }
 
-// look queues a source to be asked again. Safe for concurrent use.
-func (r *Reading) look(s *source) {
+// enqueue queues a source to be asked again. Safe for concurrent use.
+func (r *Reading) enqueue(s *source) {
 	r.mu.Lock()
 	if !r.queued[s] {
 		r.queued[s] = true
@@ -135,16 +135,16 @@ func (r *Reading) wakeUp() {
 // Next returns the next entry, nil if there is none now; without Query.Follow that is the end. The
 // entry is valid until the next call.
 func (r *Reading) Next() (*Entry, error) {
-	if s := r.given; s != nil {
-		r.given, s.ready = nil, false
-		if err := r.ask(s); err != nil {
+	if s := r.returned; s != nil {
+		r.returned, s.ready = nil, false
+		if err := r.advance(s); err != nil {
 			return nil, err
 		}
 	}
-	if r.lookDue.Swap(false) {
+	if r.checkDue.Swap(false) {
 		for _, s := range r.sources {
-			if s.segments.newest().format == Direct {
-				r.look(s)
+			if s.segments.outputEnd().format == Direct {
+				r.enqueue(s)
 			}
 		}
 	}
@@ -157,79 +157,79 @@ func (r *Reading) Next() (*Entry, error) {
 	r.mu.Unlock()
 	for _, s := range due {
 		if s.ready {
-			if !s.entered {
-				r.enter(s)
+			if !s.queued {
+				r.pushReady(s)
 			}
 			continue
 		}
-		if err := r.ask(s); err != nil {
+		if err := r.advance(s); err != nil {
 			return nil, err
 		}
 	}
 	if len(r.ready.all) == 0 {
-		r.lookLater()
+		r.scheduleCheck()
 		return nil, nil
 	}
 	s := order.Pop(&r.ready).(*source)
-	s.entered = false
-	r.given = s
+	s.queued = false
+	r.returned = s
 	return &s.entry, nil
 }
 
-// ask makes a source prepare its next entry.
-func (r *Reading) ask(s *source) error {
+// advance makes a source prepare its next entry.
+func (r *Reading) advance(s *source) error {
 	ok, err := s.next()
-	r.keepOpen(s)
+	r.limitOpen(s)
 	if err != nil {
 		return err
 	}
 	if ok {
-		r.enter(s)
-	} else if s.over {
-		r.leave(origin{s.collector, s.which})
+		r.pushReady(s)
+	} else if s.finished {
+		r.removeSource(origin{s.collector, s.which})
 	}
-	r.direct = r.direct || s.segments.newest().format == Direct
+	r.direct = r.direct || s.segments.outputEnd().format == Direct
 	return nil
 }
 
-// keepOpen leaves the file of the source just asked open, unless the source is over. It closes the
+// limitOpen leaves the file of the source just asked open, unless the source is over. It closes the
 // least recently read file beyond maxOpen.
-func (r *Reading) keepOpen(s *source) {
-	if i := slices.Index(r.open, s); i >= 0 {
-		r.open = slices.Delete(r.open, i, i+1)
+func (r *Reading) limitOpen(s *source) {
+	if i := slices.Index(r.openSources, s); i >= 0 {
+		r.openSources = slices.Delete(r.openSources, i, i+1)
 	}
-	if s.over {
-		s.leave()
+	if s.finished {
+		s.closeFile()
 	}
-	if s.follower.open == nil {
+	if s.follower.file == nil {
 		return
 	}
-	if r.open = append(r.open, s); len(r.open) > maxOpen {
-		r.open[0].leave()
-		r.open = slices.Delete(r.open, 0, 1)
+	if r.openSources = append(r.openSources, s); len(r.openSources) > maxOpen {
+		r.openSources[0].closeFile()
+		r.openSources = slices.Delete(r.openSources, 0, 1)
 	}
 }
 
-func (r *Reading) enter(s *source) {
+func (r *Reading) pushReady(s *source) {
 	if s.order == 0 {
 		r.order++
 		s.order = r.order
 	}
-	s.entered = true
+	s.queued = true
 	order.Push(&r.ready, s)
 }
 
 // Wake returns a channel that receives when there may be more.
 func (r *Reading) Wake() <-chan struct{} { return r.wake }
 
-// lookLater schedules a check of files that programs write themselves.
-func (r *Reading) lookLater() {
-	if !r.direct || !r.query.Follow || !r.looks.CompareAndSwap(false, true) {
+// scheduleCheck schedules a check of files that programs write themselves.
+func (r *Reading) scheduleCheck() {
+	if !r.direct || !r.query.Follow || !r.checkScheduled.CompareAndSwap(false, true) {
 		return
 	}
-	time.AfterFunc(directLook, func() {
-		r.looks.Store(false)
-		r.lookDue.Store(true)
+	time.AfterFunc(directPoll, func() {
+		r.checkScheduled.Store(false)
+		r.checkDue.Store(true)
 		r.wakeUp()
 	})
 }

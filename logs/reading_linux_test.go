@@ -36,20 +36,20 @@ func (r *rig) logDir(files map[string]string) (dir string) {
 	return dir
 }
 
-// capture returns a collector of a log file without a writer.
-func (r *rig) capture(dir, name string, format Format) (c *Collector) {
+// newCollector returns a collector of a log file without a writer.
+func (r *rig) newCollector(dir, name string, format Format) (c *Collector) {
 	r.do(func() {
-		c = r.store.NewCapture(r.loop.Root().Child(), name, Options{Program: name, Path: filepath.Join(dir, name), Format: format, Keep: 100})
+		c = r.store.NewCollector(r.loop.Root().Child(), name, Options{Program: name, Path: filepath.Join(dir, name), Format: format, Keep: 100})
 	})
 	return c
 }
 
 // all reads what there is, as lines: instance, text, + if the line continues.
-func all(t testing.TB, q Query, wanted ...Wanted) string {
+func all(t testing.TB, q Query, inputs ...Input) string {
 	t.Helper()
 	r := NewReading(t.Context(), q)
 	defer r.Close()
-	if err := r.Set(wanted); err != nil {
+	if err := r.Set(inputs); err != nil {
 		t.Fatal(err)
 	}
 	return rest(t, r)
@@ -73,10 +73,10 @@ func rest(t testing.TB, r *Reading) string {
 
 func shown(e *Entry) string {
 	switch {
-	case e.IsPlace():
+	case e.IsCursorOnly():
 		return ""
 	case e.Note != "":
-		return fmt.Sprintf("[%d] ", e.Lost)
+		return fmt.Sprintf("[%d] ", e.MissingBytes)
 	case e.Partial:
 		return fmt.Sprintf("%s:%s+ ", e.Instance, e.Line)
 	}
@@ -109,19 +109,19 @@ func TestReading(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "r"), time.Time{}, instant(25)); err != nil {
 		t.Fatal(err)
 	}
-	text, json, raw := r.capture(dir, "t", Text), r.capture(dir, "j", JSON), r.capture(dir, "r", Raw)
-	every := []Wanted{{Collector: text}, {Collector: json}, {Collector: raw}}
-	run := func(c *Collector, id string, from, to int) Wanted {
+	text, json, raw := r.newCollector(dir, "t", Text), r.newCollector(dir, "j", JSON), r.newCollector(dir, "r", Raw)
+	every := []Input{{Collector: text}, {Collector: json}, {Collector: raw}}
+	run := func(c *Collector, id string, from, to int) Input {
 		s := &Span{ID: id, From: instant(from)}
 		if to > 0 {
 			s.To = instant(to)
 		}
-		return Wanted{Collector: c, Span: s}
+		return Input{Collector: c, Span: s}
 	}
 	tests := []struct {
 		name   string
 		query  Query
-		wanted []Wanted
+		inputs []Input
 		want   string
 	}{
 		{"in the order of their times, raw ones of their files", Query{Lines: -1}, every,
@@ -136,16 +136,16 @@ func TestReading(t *testing.T) {
 		{"that match", Query{Lines: -1, Grep: regexp.MustCompile("^line 2?3$|two")}, every, "t:line 3 t:line 23 r:two "},
 		{"the last ones that match", Query{Lines: 2, Grep: regexp.MustCompile("line .?[135]$")}, every[:1], "t:line 21 t:line 23 "},
 		{"no more than match", Query{Lines: 9, Grep: regexp.MustCompile("line [135]$")}, every[:1], "t:line 1 t:line 3 t:line 5 "},
-		{"a run of json", Query{Lines: -1}, []Wanted{run(json, "aa", 1, 23)}, "j:line 2 j:line 4 j:line 22 "},
-		{"the last line of a run", Query{Lines: 1}, []Wanted{run(json, "aa", 1, 23)}, "j:line 22 "},
-		{"the newest run of json", Query{Lines: -1}, []Wanted{run(json, "bb", 23, 0)}, "j:line 24 j:line 26 "},
-		{"a run of text", Query{Lines: -1}, []Wanted{run(text, "aa", 3, 21)}, "t:line 3 t:line 5 t:line 11 "},
-		{"a run of which only the time is known", Query{Lines: -1}, []Wanted{run(raw, "aa", 13, 0)}, "[0] r:one r:two r:thr+ "},
+		{"a run of json", Query{Lines: -1}, []Input{run(json, "aa", 1, 23)}, "j:line 2 j:line 4 j:line 22 "},
+		{"the last line of a run", Query{Lines: 1}, []Input{run(json, "aa", 1, 23)}, "j:line 22 "},
+		{"the newest run of json", Query{Lines: -1}, []Input{run(json, "bb", 23, 0)}, "j:line 24 j:line 26 "},
+		{"a run of text", Query{Lines: -1}, []Input{run(text, "aa", 3, 21)}, "t:line 3 t:line 5 t:line 11 "},
+		{"a run of which only the time is known", Query{Lines: -1}, []Input{run(raw, "aa", 13, 0)}, "[0] r:one r:two r:thr+ "},
 		{"records as they stand in the file", Query{Lines: 1, Raw: true}, every[:1], "t:" + at(23) + " stdout line 23 "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := all(t, tt.query, tt.wanted...); got != tt.want {
+			if got := all(t, tt.query, tt.inputs...); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -163,25 +163,25 @@ func TestSinceInLargeFile(t *testing.T) {
 		}
 		fmt.Fprintf(&file, "%s stdout %d\n", instant(0).Add(time.Duration(i)*time.Millisecond).Format(recordTime), i)
 	}
-	c := r.capture(r.logDir(map[string]string{"t": file.String()}), "t", Text)
+	c := r.newCollector(r.logDir(map[string]string{"t": file.String()}), "t", Text)
 	s := &source{query: &Query{}}
 	s.follower = follower{ctx: t.Context(), collector: c, readers: &r.store.readers, w: s, buffer: make([]byte, leastRead)}
-	if err := s.begin(s.mustChain()); err != nil {
+	if err := s.setSegments(s.mustSegments()); err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range []int{0, 1, 777, 50_000, 99_999} {
 		want := instant(0).Add(time.Duration(i) * time.Millisecond)
 		p, coarse, err := s.seek(want)
-		place := int64(strings.Index(file.String(), want.Format(recordTime)))
-		if err != nil || coarse || p > place || place-p > 3*leastRead {
-			t.Errorf("seek(%v) = %d, %v, %v; it is at %d", want, p, coarse, err, place)
+		position := int64(strings.Index(file.String(), want.Format(recordTime)))
+		if err != nil || coarse || p > position || position-p > 3*leastRead {
+			t.Errorf("seek(%v) = %d, %v, %v; it is at %d", want, p, coarse, err, position)
 		}
 	}
 }
 
-func (s *source) mustChain() *segments {
-	ch, _ := s.collector.segments()
-	return ch
+func (s *source) mustSegments() *segments {
+	segs, _ := s.collector.segments()
+	return segs
 }
 
 // TestReadingResumes: a cursor leads another superd to the same place, whatever happened to the
@@ -203,7 +203,7 @@ func TestReadingResumes(t *testing.T) {
 		var cursor *Cursor
 		for n := 3; n < 60; n += n / 3 {
 			reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
-			if err := reading.Set([]Wanted{{Collector: r.reader(o), Resume: cursor}}); err != nil {
+			if err := reading.Set([]Input{{Collector: r.reader(o), Resume: cursor}}); err != nil {
 				t.Fatal(err)
 			}
 			for {
@@ -220,14 +220,14 @@ func TestReadingResumes(t *testing.T) {
 				}
 				cursor = &c
 				got += shown(e)
-				if !e.IsPlace() && len(got)%3 == 0 { // somewhere
+				if !e.IsCursorOnly() && len(got)%3 == 0 { // somewhere
 					break
 				}
 			}
 			reading.Close()
 			print(n, n+n/3)
 		}
-		got += all(t, Query{Lines: -1}, Wanted{Collector: r.reader(o), Resume: cursor})
+		got += all(t, Query{Lines: -1}, Input{Collector: r.reader(o), Resume: cursor})
 		equal(t, "what was read in pieces, compressed "+string(compression), got, want)
 	}
 }
@@ -238,7 +238,7 @@ func (r *rig) reader(o Options) (c *Collector) {
 		names, err := filepath.Glob(o.Path + ".*")
 		return err == nil && !slices.ContainsFunc(names, func(name string) bool { return !strings.HasSuffix(name, o.Compression.suffix()) })
 	})
-	r.do(func() { c = r.store.NewCapture(r.loop.Root().Child(), "web", o) })
+	r.do(func() { c = r.store.NewCollector(r.loop.Root().Child(), "web", o) })
 	return c
 }
 
@@ -254,21 +254,21 @@ func TestReadingLeavesMinFree(t *testing.T) {
 		}
 		full := o
 		full.MinFree = 1 << 60
-		const gaps = "[14] [14] [14] "
+		const missing = "[14] [14] [14] "
 		for query, want := range map[*Query]string{
-			{Lines: -1}: gaps + "web:line 6 ",
+			{Lines: -1}: missing + "web:line 6 ",
 			{Lines: 1}:  "web:line 6 ",
 			{Lines: 4}:  "[14] web:line 6 ",
 			{Lines: 4, Grep: regexp.MustCompile("line")}:             "[14] web:line 6 ",
-			{Lines: -1, Since: time.Now().Add(-time.Hour)}:           gaps + "web:line 6 ",
+			{Lines: -1, Since: time.Now().Add(-time.Hour)}:           missing + "web:line 6 ",
 			{Lines: 3, Since: time.Now().Add(-time.Hour), Raw: true}: "[14] web:line 6 ",
 		} {
-			if got := all(t, *query, Wanted{Collector: r.reader(full)}); got != want {
+			if got := all(t, *query, Input{Collector: r.reader(full)}); got != want {
 				t.Errorf("%s, %+v: %q, want %q", compression, *query, got, want)
 			}
 		}
 		reading := NewReading(t.Context(), Query{Lines: -1})
-		if err := reading.Set([]Wanted{{Collector: r.reader(full)}}); err != nil {
+		if err := reading.Set([]Input{{Collector: r.reader(full)}}); err != nil {
 			t.Fatal(err)
 		}
 		if e, err := reading.Next(); err != nil || !strings.Contains(e.Note, "14 bytes can't be shown: unpack ") || !strings.Contains(e.Note, "min_free is 1152921504606846976") {
@@ -287,11 +287,11 @@ func TestReadingLeavesMinFree(t *testing.T) {
 func TestResumeWhereFilesAreGone(t *testing.T) {
 	r := newRig(t)
 	dir := r.logDir(map[string]string{"r@10": "one\n", "r@20": "two\n", "r": "three\n"})
-	c := r.capture(dir, "r", Raw)
-	place := func(lines int) *Cursor {
+	c := r.newCollector(dir, "r", Raw)
+	cursorOf := func(lines int) *Cursor {
 		reading := NewReading(t.Context(), Query{Lines: -1})
 		defer reading.Close()
-		if err := reading.Set([]Wanted{{Collector: c}}); err != nil {
+		if err := reading.Set([]Input{{Collector: c}}); err != nil {
 			t.Fatal(err)
 		}
 		var cursor Cursor
@@ -304,7 +304,7 @@ func TestResumeWhereFilesAreGone(t *testing.T) {
 		}
 		return &cursor
 	}
-	first, last := place(1), place(3)
+	first, last := cursorOf(1), cursorOf(3)
 	first.offset-- // within the line
 	remove := func(name string) {
 		if err := os.Remove(name); err != nil {
@@ -312,19 +312,19 @@ func TestResumeWhereFilesAreGone(t *testing.T) {
 		}
 	}
 	remove(stamp(instant(10).UnixMicro()).name(filepath.Join(dir, "r")))
-	if got := all(t, Query{Lines: -1}, Wanted{Collector: r.capture(dir, "r", Raw), Resume: first}); got != "[-1] r:two r:three " {
+	if got := all(t, Query{Lines: -1}, Input{Collector: r.newCollector(dir, "r", Raw), Resume: first}); got != "[-1] r:two r:three " {
 		t.Errorf("after a file that was removed: %s", got)
 	}
 	remove(filepath.Join(dir, "r"))
 	writeFile(t, filepath.Join(dir, "other"), "")
 	writeFile(t, filepath.Join(dir, "r"), "new\n")
-	if got := all(t, Query{Lines: -1}, Wanted{Collector: r.capture(dir, "r", Raw), Resume: last}); got != "[-1] r:new " {
+	if got := all(t, Query{Lines: -1}, Input{Collector: r.newCollector(dir, "r", Raw), Resume: last}); got != "[-1] r:new " {
 		t.Errorf("after one that was replaced: %s", got)
 	}
 	writeFile(t, filepath.Join(dir, "r"), "")
 	last = &Cursor{stamp: stamp(instant(20).UnixMicro()), inode: r.inode(filepath.Join(dir, "r")), offset: 4}
 	writeFile(t, filepath.Join(dir, "r"), "x\n")
-	if got := all(t, Query{Lines: -1}, Wanted{Collector: r.capture(dir, "r", Raw), Resume: last}); got != "[-1] r:x " {
+	if got := all(t, Query{Lines: -1}, Input{Collector: r.newCollector(dir, "r", Raw), Resume: last}); got != "[-1] r:x " {
 		t.Errorf("after one that was truncated: %s", got)
 	}
 }
@@ -340,10 +340,10 @@ func (r *rig) inode(path string) uint64 {
 func TestLongLinesAreReadInParts(t *testing.T) {
 	r := newRig(t)
 	line := strings.Repeat("x", 3*maxRecord) + "end"
-	c := r.capture(r.logDir(map[string]string{"r": line + "\nnext\n"}), "r", Raw)
+	c := r.newCollector(r.logDir(map[string]string{"r": line + "\nnext\n"}), "r", Raw)
 	reading := NewReading(t.Context(), Query{Lines: -1})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Collector: c}}); err != nil {
+	if err := reading.Set([]Input{{Collector: c}}); err != nil {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
@@ -378,7 +378,7 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 	pieces := func(c *Collector, q Query) (got []string) {
 		reading := NewReading(t.Context(), q)
 		defer reading.Close()
-		if err := reading.Set([]Wanted{{Collector: c}}); err != nil {
+		if err := reading.Set([]Input{{Collector: c}}); err != nil {
 			t.Fatal(err)
 		}
 		for {
@@ -390,19 +390,19 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 				return got
 			}
 			text := fmt.Sprintf("%.1s%d", e.Line, len(e.Line))
-			if e.GoesOn {
+			if e.Continued {
 				text = "+" + text
 			}
 			got = append(got, text)
 		}
 	}
 	full := fmt.Sprint(maxRecord)
-	raw, labelled := r.capture(dir, "r", Raw), r.capture(dir, "t", Text)
+	raw, labelled := r.newCollector(dir, "r", Raw), r.newCollector(dir, "t", Text)
 	tests := []struct {
-		name    string
-		capture *Collector
-		query   Query
-		want    []string
+		name      string
+		collector *Collector
+		query     Query
+		want      []string
 	}{
 		{"raw", raw, Query{Lines: 2}, []string{"x" + full, "+x" + full, "+x" + full, "+e3", "l4"}},
 		{"raw, all", raw, Query{Lines: -1}, []string{"f5", "x" + full, "+x" + full, "+x" + full, "+e3", "l4"}},
@@ -414,7 +414,7 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 		{"labelled, as it stands in the file", labelled, Query{Lines: 2, Raw: true}, []string{"23", "21"}},
 	}
 	for _, tt := range tests {
-		if got := pieces(tt.capture, tt.query); tt.query.Raw && len(got) != len(tt.want) || !tt.query.Raw && !slices.Equal(got, tt.want) {
+		if got := pieces(tt.collector, tt.query); tt.query.Raw && len(got) != len(tt.want) || !tt.query.Raw && !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -425,7 +425,7 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 func TestRunBegins(t *testing.T) {
 	r := newRig(t)
 	begins := make(chan RunBegin, 10)
-	r.store.TellRuns(func(b RunBegin) { begins <- b })
+	r.store.OnFirstOutput(func(b RunBegin) { begins <- b })
 	path := filepath.Join(t.TempDir(), "web.log")
 	writeFile(t, path, "of an earlier superd\n")
 	o := Options{Program: "w", Path: path, MaxSize: 40, Keep: 100, Compression: Gzip}
@@ -448,7 +448,7 @@ func TestRunBegins(t *testing.T) {
 	}
 	for _, span := range spans {
 		want := fmt.Sprintf("web:a of %s web:b of %s ", span.ID, span.ID)
-		if got := all(t, Query{Lines: -1}, Wanted{Collector: r.reader(o), Span: span}); got != want {
+		if got := all(t, Query{Lines: -1}, Input{Collector: r.reader(o), Span: span}); got != want {
 			t.Errorf("run %s: %s, want %s", span.ID, got, want)
 		}
 	}
@@ -469,9 +469,9 @@ func TestEntryAsJSON(t *testing.T) {
 			`{"time":"` + at(1) + `","program":"p","instance":"p@1","run":"r","stream":"stdout","partial":false,"line":"a\"","cursor":"p@1:r10.11"}`},
 		{Entry{Instance: "p", Line: []byte("\xff"), Partial: true, Cursor: cursor},
 			`{"time":null,"program":"","instance":"p","run":null,"stream":null,"partial":true,"line":"\ufffd","bytes":"/w==","cursor":"p:r10.11"}`},
-		{Entry{Instance: "p", Note: "gone", Lost: 3, Cursor: cursor},
+		{Entry{Instance: "p", Note: "gone", MissingBytes: 3, Cursor: cursor},
 			`{"time":null,"program":"","instance":"p","note":"gone","lost_bytes":3,"cursor":"p:r10.11"}`},
-		{Entry{Instance: "p", place: true, Cursor: cursor}, `{"instance":"p","cursor":"p:r10.11"}`},
+		{Entry{Instance: "p", cursorOnly: true, Cursor: cursor}, `{"instance":"p","cursor":"p:r10.11"}`},
 	}
 	for _, tt := range tests {
 		if got := string(tt.entry.AppendJSON(nil, tt.entry.Instance)); got != tt.want+"\n" {
@@ -492,9 +492,9 @@ func TestBadCursors(t *testing.T) {
 // however slowly, and none in the end.
 func TestReadingHasFewFilesOpen(t *testing.T) {
 	r := newRig(t)
-	const captures, lines = maxOpen + 36, 1000 // of 80 bytes: more than is read at a time
+	const collectors, lines = maxOpen + 36, 1000 // of 80 bytes: more than is read at a time
 	files := map[string]string{}
-	for i := range captures {
+	for i := range collectors {
 		var text strings.Builder
 		for line := range lines {
 			fmt.Fprintf(&text, "%s stdout %d of %d%s\n", at(line), line, i, strings.Repeat(".", 40))
@@ -502,9 +502,9 @@ func TestReadingHasFewFilesOpen(t *testing.T) {
 		files[fmt.Sprint(i)] = text.String()
 	}
 	dir := r.logDir(files)
-	var wanted []Wanted
-	for i := range captures {
-		wanted = append(wanted, Wanted{Collector: r.capture(dir, fmt.Sprint(i), Text)})
+	var inputs []Input
+	for i := range collectors {
+		inputs = append(inputs, Input{Collector: r.newCollector(dir, fmt.Sprint(i), Text)})
 	}
 	open := func() (n int) {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -520,16 +520,16 @@ func TestReadingHasFewFilesOpen(t *testing.T) {
 	}
 	reading := NewReading(t.Context(), Query{Lines: -1})
 	defer reading.Close()
-	if err := reading.Set(wanted); err != nil {
+	if err := reading.Set(inputs); err != nil {
 		t.Fatal(err)
 	}
 	most := 0
-	for n := range captures * lines {
+	for n := range collectors * lines {
 		e, err := reading.Next()
 		if err != nil || e == nil {
 			t.Fatalf("entry %d: %v, %v", n, e, err)
 		}
-		if want := fmt.Sprintf("%d of %d", n/captures, n%captures); !strings.HasPrefix(string(e.Line), want+".") {
+		if want := fmt.Sprintf("%d of %d", n/collectors, n%collectors); !strings.HasPrefix(string(e.Line), want+".") {
 			t.Fatalf("entry %d: %q, want %s", n, e.Line, want)
 		}
 		if n%10_000 == 0 {

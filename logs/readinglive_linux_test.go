@@ -18,7 +18,7 @@ func TestReadingFollows(t *testing.T) {
 	defer cancel()
 	reading := NewReading(ctx, Query{Lines: 0, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	got := rest(t, reading)
@@ -39,7 +39,7 @@ func TestReadingFollows(t *testing.T) {
 	p.log("begun")
 	other := r.program(Options{Path: filepath.Join(t.TempDir(), "other.log")})
 	other.log("there already\n")
-	if err := reading.Set([]Wanted{{Collector: p.Collector}, {Collector: other.Collector, Fresh: true}}); err != nil {
+	if err := reading.Set([]Input{{Collector: p.Collector}, {Collector: other.Collector, FromStart: true}}); err != nil {
 		t.Fatal(err)
 	}
 	until("web:there already ")
@@ -50,7 +50,7 @@ func TestReadingFollows(t *testing.T) {
 	until("web:more ")
 	r.do(other.scope.Close) // removed
 	until("web:last+ ")
-	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	p.log("end\n")
@@ -66,7 +66,7 @@ func TestReadingAcrossPathsInMidLine(t *testing.T) {
 	p.log("one\nbegun")
 	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := rest(t, reading); got != "web:one " {
@@ -79,14 +79,14 @@ func TestReadingAcrossPathsInMidLine(t *testing.T) {
 	}
 }
 
-// TestSlowReadingIsShownTheGap: a slow reader delays nothing and learns what it has missed. Source:
+// TestSlowReadingReportsMissingOutput: a slow reader delays nothing and learns what it has missed. Source:
 // row 27 of the failure table.
-func TestSlowReadingIsShownTheGap(t *testing.T) {
+func TestSlowReadingReportsMissingOutput(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 64, Keep: 2})
 	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	p.log("line 1000\n")
@@ -99,12 +99,12 @@ func TestSlowReadingIsShownTheGap(t *testing.T) {
 		all += fmt.Sprintf("line %d\n", i)
 	}
 	e, err := reading.Next()
-	if err != nil || e == nil || e.Note == "" || e.Lost <= 0 {
+	if err != nil || e == nil || e.Note == "" || e.MissingBytes <= 0 {
 		t.Fatalf("after 200 lines of which few are kept: %+v, %v", e, err)
 	}
-	missing := e.Lost
-	left := rest(t, reading)
-	if got, kept := strings.Count(left, "web:"), len(all)/10-1-int(missing)/10; got != kept || !strings.HasSuffix(left, "web:line 1199 ") {
-		t.Errorf("%d bytes are missing, %d lines are shown, want %d", missing, got, kept)
+	missing := e.MissingBytes
+	shown := rest(t, reading)
+	if got, want := strings.Count(shown, "web:"), len(all)/10-1-int(missing)/10; got != want || !strings.HasSuffix(shown, "web:line 1199 ") {
+		t.Errorf("%d bytes are missing, %d lines are shown, want %d", missing, got, want)
 	}
 }

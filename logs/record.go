@@ -59,30 +59,30 @@ const recordTime = "2006-01-02T15:04:05.000000Z"
 type ending uint8
 
 const (
-	awaited ending = iota // more of the line will come
-	goesOn                // likewise, but what is there has to be written now
-	ended                 // the line is complete without a newline
+	awaitMore    ending = iota // more of the line will come
+	writePartial               // likewise, but what is there has to be written now
+	lineComplete               // the line is complete without a newline
 )
 
-// A span is the text of one record.
-type span struct {
+// A recordSpan is the text of one record.
+type recordSpan struct {
 	line    int  // bytes of the line
 	taken   int  // line, and the newline if there is one
 	partial bool // the line continues in the next record
 }
 
-// nextSpan returns the first span of text, if it is there in whole.
-func nextSpan(text []byte, end ending) (s span, ok bool) {
+// nextRecordSpan returns the first span of text, if it is there in whole.
+func nextRecordSpan(text []byte, end ending) (s recordSpan, ok bool) {
 	if n := bytes.IndexByte(text[:min(len(text), maxRecord+1)], '\n'); n >= 0 {
-		return span{n, n + 1, false}, true
+		return recordSpan{n, n + 1, false}, true
 	}
 	switch n := wholeRunes(text[:min(len(text), maxRecord)]); {
-	case len(text) > maxRecord || end == goesOn && len(text) > 0:
-		return span{n, n, true}, true
-	case end == ended && len(text) > 0:
-		return span{len(text), len(text), false}, true
+	case len(text) > maxRecord || end == writePartial && len(text) > 0:
+		return recordSpan{n, n, true}, true
+	case end == lineComplete && len(text) > 0:
+		return recordSpan{len(text), len(text), false}, true
 	}
-	return span{}, false
+	return recordSpan{}, false
 }
 
 // wholeRunes returns the length of text without a truncated character at its end; all of it if it
@@ -99,10 +99,10 @@ func wholeRunes(text []byte) int {
 	return len(text)
 }
 
-// takenFor returns how many bytes of text went into its first records.
-func takenFor(records int, text []byte, end ending) (taken int) {
+// takenBy returns how many bytes of text went into its first records.
+func takenBy(records int, text []byte, end ending) (taken int) {
 	for ; records > 0; records-- {
-		s, _ := nextSpan(text[taken:], end)
+		s, _ := nextRecordSpan(text[taken:], end)
 		taken += s.taken
 	}
 	return taken
@@ -110,24 +110,24 @@ func takenFor(records int, text []byte, end ending) (taken int) {
 
 // A recorder makes records of lines.
 type recorder struct {
-	format      Format
-	usual       int // priority of a line without one
-	facility    int // of messages
-	line        openLine
-	whole, part []byte // start of a record with a complete line, and with a partial one
+	format            Format
+	defaultPriority   int // priority of a line without one
+	facility          int // of messages
+	line              openLine
+	head, partialHead []byte // start of a record with a complete line, and with a partial one
 }
 
-// A recordBench is the memory in which records are made.
-type recordBench struct {
+// A recordBuffer is the memory in which records are made.
+type recordBuffer struct {
 	recorder recorder
 	records  [recordBytes]byte
 }
 
-// at sets time, stream and run of the following records.
-func (r *recorder) at(o *setting, instance, run, stream string, now time.Time) {
-	r.format, r.usual, r.facility, r.line = o.Format, usualPriority(stream), o.Facility, atBeginning
-	r.whole = r.begin(r.whole[:0], o, instance, run, stream, now, false)
-	r.part = r.begin(r.part[:0], o, instance, run, stream, now, true)
+// reset sets time, stream and run of the following records.
+func (r *recorder) reset(o *setting, instance, run, stream string, now time.Time) {
+	r.format, r.defaultPriority, r.facility, r.line = o.Format, defaultPriority(stream), o.Facility, atBeginning
+	r.head = r.begin(r.head[:0], o, instance, run, stream, now, false)
+	r.partialHead = r.begin(r.partialHead[:0], o, instance, run, stream, now, true)
 }
 
 func (r *recorder) begin(dst []byte, o *setting, instance, run, stream string, now time.Time, partial bool) []byte {
@@ -166,29 +166,29 @@ func (r *recorder) begin(dst []byte, o *setting, instance, run, stream string, n
 // how many bytes of text it used.
 func (r *recorder) append(dst, text []byte, end ending) (records []byte, used int) {
 	for used < len(text) {
-		s, ok := nextSpan(text[used:], end)
+		s, ok := nextRecordSpan(text[used:], end)
 		if !ok {
 			break
 		}
 		line := text[used : used+s.line]
-		head, most := r.whole, s.line
+		prefix, size := r.head, s.line
 		if s.partial {
-			head = r.part
+			prefix = r.partialHead
 		}
 		if r.format == JSON {
-			most *= maxEscaped
+			size *= maxEscaped
 		}
-		if len(dst) > 0 && cap(dst)-len(dst) < len(head)+most+moreOfMessage {
+		if len(dst) > 0 && cap(dst)-len(dst) < len(prefix)+size+messageOverhead {
 			break
 		}
 		switch r.format {
 		case journalFormat, syslogFormat:
-			dst = r.appendMessage(dst, head, line, s.partial)
+			dst = r.appendMessage(dst, prefix, line, s.partial)
 		case JSON:
-			dst = appendJSON(append(dst, head...), line)
+			dst = appendJSON(append(dst, prefix...), line)
 			dst = append(dst, "\"}\n"...)
 		default:
-			dst = append(append(dst, head...), line...)
+			dst = append(append(dst, prefix...), line...)
 			dst = append(dst, '\n')
 		}
 		used += s.taken
@@ -214,23 +214,23 @@ func (e *Entry) AppendJSON(dst []byte, name string) []byte {
 			dst = append(append(append(dst, '"'), key...), `":null,`...)
 		}
 	}
-	if !e.place {
+	if !e.cursorOnly {
 		known("time", e.Time)
 		text("program", e.Program)
 	}
 	text("instance", e.Instance)
 	switch {
-	case e.place:
+	case e.cursorOnly:
 	case e.Note != "":
 		text("note", e.Note)
-		if e.Lost > 0 {
-			dst = append(strconv.AppendInt(append(dst, `"lost_bytes":`...), e.Lost, 10), ',')
+		if e.MissingBytes > 0 {
+			dst = append(strconv.AppendInt(append(dst, `"lost_bytes":`...), e.MissingBytes, 10), ',')
 		}
 	default:
 		known("run", e.Run)
 		known("stream", e.Stream)
 		dst = append(strconv.AppendBool(append(dst, `"partial":`...), e.Partial), ',')
-		if e.GoesOn {
+		if e.Continued {
 			dst = append(dst, `"continued":true,`...)
 		}
 		dst = append(dst, `"line":"`...)

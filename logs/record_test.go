@@ -15,10 +15,10 @@ var recordAt = time.Date(2026, 11, 21, 8, 20, 45, 123456789, time.FixedZone("", 
 // and the bytes it left.
 func records(format Format, text []byte, end ending, pieces func() int) (made []byte, rest []byte) {
 	var r recorder
-	r.at(new(Options{Program: "web", Format: format}.setting()), "web@2", "run-1", stdout, recordAt)
+	r.reset(new(Options{Program: "web", Format: format}.setting()), "web@2", "run-1", stdout, recordAt)
 	seen := 0 // bytes in sight
 	for seen < len(text) || len(text) > 0 {
-		last := awaited
+		last := awaitMore
 		if seen = min(seen+pieces(), len(text), chunkBytes); seen == len(text) {
 			last = end
 		}
@@ -42,17 +42,17 @@ func TestRecords(t *testing.T) {
 		want       []Record // Partial and Line are compared
 		rest       string
 	}{
-		{"whole lines", "one\n\ntwo\n", awaited, []Record{{Line: "one"}, {Line: ""}, {Line: "two"}}, ""},
-		{"a line that is not whole stays", "one\ntw", awaited, []Record{{Line: "one"}}, "tw"},
-		{"a line that has to go on", "tw", goesOn, []Record{{Line: "tw", Partial: true}}, ""},
-		{"a line that is complete without a newline", "tw", ended, []Record{{Line: "tw"}}, ""},
-		{"nothing has to go on", "", goesOn, nil, ""},
-		{"a longest line", long + "y\n", awaited, []Record{{Line: long + "y"}}, ""},
-		{"a longer line", long + "yz\n", awaited, []Record{{Line: long + "y", Partial: true}, {Line: "z"}}, ""},
-		{"a longer line is not cut in a character", long + "é\n", awaited, []Record{{Line: long, Partial: true}, {Line: "é"}}, ""},
-		{"no character is cut where the line has to go on", "aé"[:2], goesOn, []Record{{Line: "a", Partial: true}, {Line: "\ufffd", Partial: true}}, ""},
-		{"escapes", "\"\\/\t\r\x00\x1b[0m\x7f<\u2028>\n", awaited, []Record{{Line: "\"\\/\t\r\x00\x1b[0m\x7f<\u2028>"}}, ""},
-		{"what is not UTF-8", "a\xffb\xc3(\xed\xa0\x80é\n", awaited, []Record{{Line: "a\ufffdb\ufffd(\ufffd\ufffd\ufffdé"}}, ""},
+		{"whole lines", "one\n\ntwo\n", awaitMore, []Record{{Line: "one"}, {Line: ""}, {Line: "two"}}, ""},
+		{"a line that is not whole stays", "one\ntw", awaitMore, []Record{{Line: "one"}}, "tw"},
+		{"a line that has to go on", "tw", writePartial, []Record{{Line: "tw", Partial: true}}, ""},
+		{"a line that is complete without a newline", "tw", lineComplete, []Record{{Line: "tw"}}, ""},
+		{"nothing has to go on", "", writePartial, nil, ""},
+		{"a longest line", long + "y\n", awaitMore, []Record{{Line: long + "y"}}, ""},
+		{"a longer line", long + "yz\n", awaitMore, []Record{{Line: long + "y", Partial: true}, {Line: "z"}}, ""},
+		{"a longer line is not cut in a character", long + "é\n", awaitMore, []Record{{Line: long, Partial: true}, {Line: "é"}}, ""},
+		{"no character is cut where the line has to go on", "aé"[:2], writePartial, []Record{{Line: "a", Partial: true}, {Line: "\ufffd", Partial: true}}, ""},
+		{"escapes", "\"\\/\t\r\x00\x1b[0m\x7f<\u2028>\n", awaitMore, []Record{{Line: "\"\\/\t\r\x00\x1b[0m\x7f<\u2028>"}}, ""},
+		{"what is not UTF-8", "a\xffb\xc3(\xed\xa0\x80é\n", awaitMore, []Record{{Line: "a\ufffdb\ufffd(\ufffd\ufffd\ufffdé"}}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestRecords(t *testing.T) {
 }
 
 func TestTextRecords(t *testing.T) {
-	made, _ := records(Text, []byte("one line\n\n\xff\x00\x1b \nhalf"), goesOn, whole)
+	made, _ := records(Text, []byte("one line\n\n\xff\x00\x1b \nhalf"), writePartial, whole)
 	const at = "2026-11-21T07:20:45.123456Z stdout"
 	equal(t, "records", string(made), at+" one line\n"+at+" \n"+at+" \xff\x00\x1b \n"+at+"+ half\n")
 	for record, want := range map[string]string{at + " one line": "one line", at + "+ half": "half", at + " ": ""} {
@@ -98,7 +98,7 @@ func TestTextRecords(t *testing.T) {
 
 func TestBeginsRecord(t *testing.T) {
 	for _, format := range []Format{Text, JSON} {
-		made, _ := records(format, []byte("some line\n"), awaited, whole)
+		made, _ := records(format, []byte("some line\n"), awaitMore, whole)
 		for n := range len(made) {
 			may, sure := beginsRecord(format, made[:n])
 			if _, shorter := beginsRecord(format, made[:max(n-1, 0)]); !may || shorter && !sure {
@@ -129,9 +129,9 @@ func FuzzRecords(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("0123456789abcdé"), 3000), uint16(9999), false)
 	f.Add(bytes.Repeat([]byte("\x01"), 40_000), uint16(65535), true)
 	f.Fuzz(func(t *testing.T, text []byte, piece uint16, complete bool) {
-		end := goesOn
+		end := writePartial
 		if complete {
-			end = ended
+			end = lineComplete
 		}
 		pieces := func() int { return int(piece) + 1 }
 		var want string

@@ -13,70 +13,70 @@ import (
 //
 // Bytes are taken out when their records are in the file, so a crash in between writes those once
 // more.
-func (c *stream) takeLines(limit int64, atLimit ending, look *peekBuffer) (moved int64, some bool, err error) {
-	there := c.bytes()
-	if there == 0 {
+func (c *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved int64, progress bool, err error) {
+	available := c.bytes()
+	if available == 0 {
 		return 0, false, nil
 	}
-	text, err := look.at(c.pipe(), min(there, limit))
+	text, err := peek.next(c.pipe(), min(available, limit))
 	if err != nil || len(text) == 0 {
 		return 0, false, err
 	}
 	end := atLimit
 	if int64(len(text)) < limit {
-		end = awaited
+		end = awaitMore
 	}
-	if c.dropped.inLine > 0 {
-		c.skipLostLine(text, end)
+	if c.dropped.lineBytes > 0 {
+		c.skipDroppedLine(text, end)
 		return 0, true, nil
 	}
-	if _, ok := nextSpan(text, end); !ok {
+	if _, ok := nextRecordSpan(text, end); !ok {
 		full := pipeFull(c.pipe())
-		if int64(len(text)) == there && c.bytes() > there {
-			return c.takeLines(limit, atLimit, look) // the program has written since the look
+		if int64(len(text)) == available && c.bytes() > available {
+			return c.takeLines(limit, atLimit, peek) // the program has written since the look
 		}
-		if int64(len(text)) == there && (c.rest == nil || !c.rest.due) && !full {
-			c.sawBegun(there)
+		if int64(len(text)) == available && (c.partial == nil || !c.partial.due) && !full {
+			c.notePartial(available)
 			return 0, false, nil
 		}
-		end = goesOn // no more of it becomes visible before this is taken out
+		end = writePartial // no more of it becomes visible before this is taken out
 	}
-	if lines := bytes.LastIndexByte(text, '\n') + 1; c.file.Format == Raw && end == awaited && lines > 0 {
+	if lines := bytes.LastIndexByte(text, '\n') + 1; c.file.Format == Raw && end == awaitMore && lines > 0 {
 		text = text[:lines]
 	}
-	if c.rest != nil {
-		c.rest = nil
+	if c.partial != nil {
+		c.partial = nil
 	}
 	c.mu.Lock()
 	run := c.runID
 	c.mu.Unlock()
-	bench := c.store.benches.Get().(*recordBench)
-	defer c.store.benches.Put(bench)
-	bench.recorder.at(c.file.setting, c.name, run, c.label(), c.store.now())
+	buffer := c.store.recordBuffers.Get().(*recordBuffer)
+	defer c.store.recordBuffers.Put(buffer)
+	buffer.recorder.reset(c.file.setting, c.name, run, c.label(), c.store.now())
 	line, noted := c.line(), openLineOf(c.pipe())
 	for len(text) > 0 {
 		records, used := text, len(text)
-		bench.recorder.line = line
+		buffer.recorder.line = line
 		if c.file.Format != Raw {
-			if records, used = bench.recorder.append(bench.records[:0], text, end); used == 0 {
+			if records, used = buffer.recorder.append(buffer.records[:0], text, end); used == 0 {
 				break
 			}
 		}
-		written, overtaken, err := c.put(records, used, run)
+		written, discarded, err := c.put(records, used, run)
 		if written < len(records) && c.file.Format != Raw {
-			written = takenFor(recordsIn(c.file.Format, records[:written]), text, end)
+			written = takenBy(recordsIn(c.file.Format, records[:written]), text, end)
 		} else if written == len(records) {
 			written = used
 		}
-		if line = line.after(text[:written], bench.recorder.usual); end == ended && written == len(text) {
+		if line = line.after(text[:written], buffer.recorder.defaultPriority); end == lineComplete && written == len(text) {
 			line = atBeginning
 		}
-		if overtaken { // what was not visible is lost, too
+		if discarded { // what was not visible is lost, too
 			if c.dropped.bytes == 0 {
 				c.setLine(line)
 			}
-			c.dropFirst(text[written:used])
-			c.announce()
+			c.prependDrop(text[written:used])
+			c.notifyWatchers()
 			return moved, true, err
 		}
 		c.remember(text[:written])
@@ -84,7 +84,7 @@ func (c *stream) takeLines(limit int64, atLimit ending, look *peekBuffer) (moved
 			c.setLine(line) // a crash in between repeats the priority mark as text of the line
 			noted = line
 		}
-		got, rerr := look.drop(c.pipe(), written)
+		got, rerr := peek.discard(c.pipe(), written)
 		if line == atBeginning && line != noted {
 			c.setLine(line)
 			noted = line
@@ -101,34 +101,34 @@ func (c *stream) takeLines(limit int64, atLimit ending, look *peekBuffer) (moved
 
 // put writes records after the drop record, if there is one. Their output is the first used bytes
 // in the pipe. It returns how many bytes of records are written, and what do reports.
-func (c *stream) put(records []byte, used int, run string) (written int, overtaken bool, err error) {
-	gap, known := c.dropRecord(c.file.setting, run), c.dropped
+func (c *stream) put(records []byte, used int, run string) (written int, discarded bool, err error) {
+	dropRecord, recorded := c.dropRecord(c.file.setting, run), c.dropped
 	// A predecessor may have been killed while it wrote lines that are still in the pipe.
-	torn := c.file.Format == Raw && !c.file.begun && c.resumed.Load() && openLineOf(c.pipe()) == atBeginning
-	overtaken, err = c.do(used, func() (err error) {
+	torn := c.file.Format == Raw && !c.file.wasOpen && c.resumed.Load() && openLineOf(c.pipe()) == atBeginning
+	discarded, err = c.fileOp(used, func() (err error) {
 		if to := c.outlet; to != nil {
-			written, err = to.put(&gap, records, c.quit)
+			written, err = to.put(&dropRecord, records, c.stop)
 		} else {
-			written, err = c.file.appendAfter(&gap, records, torn)
+			written, err = c.file.appendAfter(&dropRecord, records, torn)
 		}
 		return err
 	})
-	if gap == nil {
-		if known.bytes > 0 || known.lines > 0 {
-			c.dropped.bytes -= known.bytes // it has grown if this was overtaken
-			c.dropped.lines -= known.lines
+	if dropRecord == nil {
+		if recorded.bytes > 0 || recorded.lines > 0 {
+			c.dropped.bytes -= recorded.bytes // it has grown if this was overtaken
+			c.dropped.lines -= recorded.lines
 		}
-		if known.bytes > 0 {
-			c.addDrops(Drops{ToldBytes: known.bytes, ToldLines: known.lines})
+		if recorded.bytes > 0 {
+			c.addDrops(Drops{RecordedBytes: recorded.bytes, RecordedLines: recorded.lines})
 		}
-		c.tell(known, run)
+		c.reportDropped(recorded, run)
 	}
-	return written, overtaken, err
+	return written, discarded, err
 }
 
-// putGap writes the drop record if no output has come since the drop.
-func (c *stream) putGap() error {
-	if c.dropped.bytes == 0 || c.dropped.inLine > 0 {
+// putDropRecord writes the drop record if no output has come since the drop.
+func (c *stream) putDropRecord() error {
+	if c.dropped.bytes == 0 || c.dropped.lineBytes > 0 {
 		return nil
 	}
 	c.mu.Lock()

@@ -73,7 +73,7 @@ func TestUnfinishedLine(t *testing.T) {
 	start := time.Now()
 	p.print("one\nhal")
 	p.until("the first line", func() bool { return p.lastLine() == "one" })
-	if text := readFile(t, path); strings.Contains(text, "hal") && time.Since(start) < restPatience {
+	if text := readFile(t, path); strings.Contains(text, "hal") && time.Since(start) < partialTimeout {
 		t.Errorf("the file has half a line too early: %q", text)
 	}
 	p.until("half a line", func() bool { return strings.HasSuffix(readFile(t, path), " stdout+ hal\n") })
@@ -233,49 +233,49 @@ func TestRawLineIsNoTornRecord(t *testing.T) {
 	for _, tail := range []string{"2026", at(1) + "  INFO last words", at(1) + " stdout last words"} {
 		for _, opened := range []bool{true, false} {
 			path := filepath.Join(t.TempDir(), "web.log")
-			there := at(0) + " stdout of superd's own\n" + tail
+			content := at(0) + " stdout of superd's own\n" + tail
 			r := newRig(t)
 			var p *program
 			if opened {
 				p = r.program(Options{Path: path})
-				p.log(there)
+				p.log(content)
 			} else { // written by an earlier superd, whose options this one has first
-				writeFile(t, path, there)
+				writeFile(t, path, content)
 				p = r.program(Options{Path: path})
 			}
 			r.do(func() { p.SetOptions(Options{Path: path, Format: Text}) })
 			p.log("new\n")
-			if got := readFile(t, path); !strings.HasPrefix(got, there+"\n") || !strings.HasSuffix(got, "Z stdout new\n") {
-				t.Errorf("opened before: %t: file = %q, want %q and a record", opened, got, there+"\n")
+			if got := readFile(t, path); !strings.HasPrefix(got, content+"\n") || !strings.HasSuffix(got, "Z stdout new\n") {
+				t.Errorf("opened before: %t: file = %q, want %q and a record", opened, got, content+"\n")
 			}
 		}
 	}
 }
 
-// TestTornRecordIsTakenBack: a reader that has seen a part of the record during which superd was
+// TestTornRecordIsRetracted: a reader that has seen a part of the record during which superd was
 // killed gets the whole record instead, and nothing else twice.
-func TestTornRecordIsTakenBack(t *testing.T) {
-	const begun = "2026-11-21T07:20:45.123456Z stdout ready\n2026-11-21T07:20:45.123456Z stdout the run before has ended\n"
-	const there = begun + "2026-11-21T07:20:45.123456Z stdout second\n"
+func TestTornRecordIsRetracted(t *testing.T) {
+	const earlier = "2026-11-21T07:20:45.123456Z stdout ready\n2026-11-21T07:20:45.123456Z stdout the run before has ended\n"
+	const content = earlier + "2026-11-21T07:20:45.123456Z stdout second\n"
 	const torn = "2026-11-21T07:20:45.123456Z stdout n"
 	begin := func(t *testing.T) *program {
 		path := filepath.Join(t.TempDir(), "web.log")
-		writeFile(t, path, there+torn)
+		writeFile(t, path, content+torn)
 		return newRig(t).program(Options{Path: path, Format: Text})
 	}
 	t.Run("follower", func(t *testing.T) {
 		p := begin(t)
 		f := p.follow(10)
-		f.expect(there + torn)
+		f.expect(content + torn)
 		p.log("new\n")
-		f.expect(there + torn + "\n" + readFile(t, p.Path())[len(there):])
+		f.expect(content + torn + "\n" + readFile(t, p.Path())[len(content):])
 	})
 	t.Run("reading", func(t *testing.T) {
 		for _, raw := range []bool{false, true} {
 			p := begin(t)
 			reading := NewReading(t.Context(), Query{Lines: 1, Follow: true, Raw: raw})
 			defer reading.Close()
-			if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
+			if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
 				t.Fatal(err)
 			}
 			last, next := "web:second ", "web:new "
@@ -287,7 +287,7 @@ func TestTornRecordIsTakenBack(t *testing.T) {
 			}
 			p.log("new\n")
 			if raw {
-				next += readFile(t, p.Path())[len(there):]
+				next += readFile(t, p.Path())[len(content):]
 				next = next[:len(next)-1] + " "
 			}
 			if got := rest(t, reading); got != next {
@@ -303,17 +303,17 @@ func TestTornRecordIsTakenBack(t *testing.T) {
 		}
 		m := &lineMatcher{pattern: regexp.MustCompile("^(ready|new)$"), format: func() Format { return Text }}
 		f := &follower{ctx: t.Context(), readers: &p.store.readers, collector: p.Collector, w: m, buffer: make([]byte, awaitBuffer), lineEnded: true}
-		defer f.leave()
-		ch, _ := p.segments()
-		if err := f.begin(ch); err != nil {
+		defer f.closeFile()
+		segs, _ := p.segments()
+		if err := f.setSegments(segs); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.placeRun(&Cursor{inode: info.inode, offset: int64(len(begun))}); err != nil {
+		if err := f.seekRun(&Cursor{inode: info.inode, offset: int64(len(earlier))}); err != nil {
 			t.Fatal(err)
 		}
 		read := func() (err error) {
 			for more := true; more && err == nil; {
-				more, err = f.step(forever)
+				more, err = f.showNext(noEnd)
 			}
 			return err
 		}

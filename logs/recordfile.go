@@ -9,14 +9,14 @@ import (
 
 // appendAfter is append, after a gap: a line that is written first, and set to nil then. If torn is
 // true, the file may end in a torn line, to which it first appends a newline.
-func (f *file) appendAfter(gap *[]byte, records []byte, torn bool) (written int, err error) {
-	if *gap != nil || torn {
-		line := *gap
+func (f *file) appendAfter(dropRecord *[]byte, records []byte, torn bool) (written int, err error) {
+	if *dropRecord != nil || torn {
+		line := *dropRecord
 		if err := f.ready(); err != nil {
 			f.close()
 			return 0, err
 		}
-		inLine := f.inLine
+		inLine := f.midLine
 		if f.Format == Raw && f.regular && f.size > 0 {
 			ended, err := endsLine(f.fd, f.size)
 			inLine = err == nil && !ended
@@ -30,7 +30,7 @@ func (f *file) appendAfter(gap *[]byte, records []byte, torn bool) (written int,
 		if n, err := f.append(line); n < len(line) {
 			return 0, err
 		}
-		*gap = nil
+		*dropRecord = nil
 	}
 	return f.append(records)
 }
@@ -76,7 +76,7 @@ func (f *file) fitRecords(records []byte) int {
 	if f.outdated() {
 		return 0
 	}
-	size := f.size - f.floor
+	size := f.size - f.base
 	room := f.MaxSize - size
 	if !f.regular || f.MaxSize == 0 || int64(len(records)) <= room {
 		return len(records)
@@ -94,7 +94,7 @@ func (f *file) fitRecords(records []byte) int {
 
 // fitBytes is fitRecords for what need not be whole lines.
 func (f *file) fitBytes(next []byte) int {
-	size := f.size - f.floor
+	size := f.size - f.base
 	if !f.regular || !f.outdated() && (f.MaxSize == 0 || size+int64(len(next)) <= f.MaxSize) {
 		return len(next)
 	}
@@ -127,25 +127,25 @@ func (f *file) write(records []byte) (written int, err error) {
 		if f.regular {
 			n, err = writeAt(f.fd, records[written:], f.size+int64(written))
 		} else {
-			n, err = writeOut(f.fd, records[written:])
+			n, err = writeSpecial(f.fd, records[written:])
 		}
 		written += n
 	}
-	whole := bytes.LastIndexByte(records[:written], '\n') + 1
-	if f.Format == Raw && (err == nil || whole == 0 && f.inLine) {
-		whole = written
+	complete := bytes.LastIndexByte(records[:written], '\n') + 1
+	if f.Format == Raw && (err == nil || complete == 0 && f.midLine) {
+		complete = written
 	}
-	if whole > 0 {
-		f.inLine = records[whole-1] != '\n'
+	if complete > 0 {
+		f.midLine = records[complete-1] != '\n'
 	}
 	if f.regular {
-		f.size += int64(whole)
-		f.segments.grown(int64(whole))
-		if written > whole {
+		f.size += int64(complete)
+		f.segments.recordAppended(int64(complete))
+		if written > complete {
 			err = firstError(err, truncate(f.fd, f.size))
 		}
 	}
-	return whole, err
+	return complete, err
 }
 
 func firstError(a, b error) error {
@@ -155,27 +155,27 @@ func firstError(a, b error) error {
 	return b
 }
 
-// mend makes sure that the file ends in a whole line. It removes a record that a predecessor did
+// repairEnd makes sure that the file ends in a whole line. It removes a record that a predecessor did
 // not finish, as its output is still in the pipe. An unfinished line of another writer or format
 // gets a newline.
-func (f *file) mend() error {
+func (f *file) repairEnd() error {
 	end, err := readEnd(f.fd, f.size, recordBytes)
 	if err != nil || len(end) == 0 || end[len(end)-1] == '\n' {
 		return err
 	}
 	begin := bytes.LastIndexByte(end, '\n') + 1
-	if !f.foreign && (begin > 0 || int64(len(end)) == f.size) && tornRecord(f.Format, end[:begin], end[begin:]) {
-		whole := f.size - int64(len(end)-begin)
-		if err := truncate(f.fd, whole); err != nil {
+	if !f.otherFormat && (begin > 0 || int64(len(end)) == f.size) && tornRecord(f.Format, end[:begin], end[begin:]) {
+		size := f.size - int64(len(end)-begin)
+		if err := truncate(f.fd, size); err != nil {
 			return err
 		}
-		f.size = whole
-		f.segments.cutOff(whole)
+		f.size = size
+		f.segments.recordTruncation(size)
 		return nil
 	}
 	n, err := writeAt(f.fd, newline, f.size)
 	f.size += int64(n)
-	f.segments.grown(int64(n))
+	f.segments.recordAppended(int64(n))
 	return err
 }
 

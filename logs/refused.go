@@ -16,7 +16,7 @@ type refusedCalls struct {
 	log         *slog.Logger
 }
 
-func (r *refusedCalls) note(call *atomic.Bool, name, instead string) {
+func (r *refusedCalls) logOnce(call *atomic.Bool, name, instead string) {
 	if !call.Swap(true) && r.log != nil {
 		r.log.Warn("a system call is refused, by seccomp or a sandbox", "call", name, "instead", instead)
 	}
@@ -33,11 +33,11 @@ func (r *refusedCalls) isSplice(err error) bool {
 }
 
 func (r *refusedCalls) noSplice() {
-	r.note(&r.splice, "splice", "output is copied; if superd is killed, up to 64 KiB of a log may be written twice")
+	r.logOnce(&r.splice, "splice", "output is copied; if superd is killed, up to 64 KiB of a log may be written twice")
 }
 
 func (r *refusedCalls) noTee() {
-	r.note(&r.tee, "tee", "output is read before it is written; if superd is killed, up to 64 KiB of a log may be lost")
+	r.logOnce(&r.tee, "tee", "output is read before it is written; if superd is killed, up to 64 KiB of a log may be lost")
 }
 
 // A readAhead holds what was read from a pipe and is not in the log yet, if tee(2) is refused. It
@@ -47,10 +47,10 @@ type readAhead struct {
 	start, end int
 }
 
-// hold returns the drain's readAhead, which it allocates on first use.
-func (d *drain) hold() *readAhead {
+// ensureReadAhead returns the drain's readAhead, which it allocates on first use.
+func (d *drain) ensureReadAhead() *readAhead {
 	if d.ahead == nil {
-		d.meet().ahead = new(readAhead)
+		d.ensureErrors().ahead = new(readAhead)
 	}
 	return d.ahead
 }

@@ -98,19 +98,19 @@ func TestReadAheadIsWrittenAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestReadAheadThatIsLostIsTold: output that was read ahead and can't be written before the end, as
+// TestLostReadAheadIsLogged: output that was read ahead and can't be written before the end, as
 // the file system stalls, is reported as lost.
-func TestReadAheadThatIsLostIsTold(t *testing.T) {
+func TestLostReadAheadIsLogged(t *testing.T) {
 	r := newRig(t)
 	r.refuse(true, true)
-	r.store.stall = time.Millisecond
+	r.store.stallTimeout = time.Millisecond
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text})
 	p.log("one\n")
 	p.print("two")
 	r.poll("it to be read", func() bool { return pipeBytes(p.FD(Stdout)) == 0 })
 	var held []*slot
-	for range writersPerPlace { // as many writers hang
-		held = append(held, must(t, r.store.slots.enter(&p.streams[0].file.segments, nil)))
+	for range writersPerFileSystem { // as many writers hang
+		held = append(held, must(t, r.store.slots.acquireFor(&p.streams[0].file.segments, nil)))
 	}
 	r.do(p.scope.Close)
 	r.poll("the loss to be told", func() bool {

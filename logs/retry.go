@@ -5,112 +5,114 @@ import (
 	"time"
 )
 
-// pause waits before a failed write is tried again, or until the other stream has output. It
+// awaitRetry waits before a failed write is tried again, or until the other stream has output. It
 // reports false when closing.
-func (c *stream) pause() bool {
-	c.store.poller.giveWay(c.wakeup)
-	timer := time.NewTimer(c.store.pause(int(c.failures) - 1))
+func (c *stream) awaitRetry() bool {
+	c.store.poller.reportBlocked(c.wakeup)
+	timer := time.NewTimer(c.store.retryDelay(int(c.failures) - 1))
 	defer timer.Stop()
 	for {
-		c.hear()
+		c.clearDirty()
 		// After hear: a barrier that was added while the collector was dirty has not rung.
-		if c.lastTry() {
+		if c.barrierNeedsTry() {
 			return true
 		}
-		now, begun := c.attend()
+		now, recheck := c.watchOther()
 		if now {
 			return true
 		}
 		select {
 		case <-timer.C:
 			return true
-		case <-begun:
-		case <-c.news:
-		case <-c.quit:
+		case <-recheck:
+		case <-c.wake:
+		case <-c.stop:
 			return false
 		}
 	}
 }
 
-// attend makes the other stream's output wake c, whose file fails. It reports whether there is some
+// watchOther makes the other stream's output wake c, whose file fails. It reports whether there is some
 // now that can be written. begun is nil, or ready when to call attend again, for the rest of a line
 // causes no event (see awaitRest).
-func (c *stream) attend() (now bool, begun <-chan time.Time) {
+func (c *stream) watchOther() (now bool, recheck <-chan time.Time) {
 	for _, s := range c.inOrder() {
-		if !c.mayOvertake(s) {
+		if !c.mayProceed(s) {
 			continue
 		}
 		n := s.bytes()
 		switch {
 		case n == 0:
-			c.listen(s)
-		case !s.unended(n) || s.restDue():
+			c.armWatch(s)
+		case !s.isPartial(n) || s.partialDue():
 			return true, nil
 		default:
-			begun = time.After(restLook)
+			recheck = time.After(partialPoll)
 		}
 	}
-	return false, begun
+	return false, recheck
 }
 
-// hear resets dirty, so that the next output rings the wakeup again.
-func (c *Collector) hear() { c.state.CompareAndSwap(dirty, draining) }
+// clearDirty resets dirty, so that the next output rings the wakeup again.
+func (c *Collector) clearDirty() { c.state.CompareAndSwap(dirty, draining) }
 
-// lastTry reports whether a new barrier requires another write now, to see whether it fails.
-func (s *stream) lastTry() bool {
+// barrierNeedsTry reports whether a new barrier requires another write now, to see whether it fails.
+func (s *stream) barrierNeedsTry() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.failed != nil && m.at[s.which] == nowhere })
+	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.failed != nil && m.at[s.which] == unlocated })
 }
 
-// mayOvertake reports whether output of s can be written while c's file fails: s has another file,
+// mayProceed reports whether output of s can be written while c's file fails: s has another file,
 // without failures, and need not wait for c at a barrier.
-func (c *stream) mayOvertake(s *stream) bool { return s.file != c.file && s.failures == 0 && !s.held() }
+func (c *stream) mayProceed(s *stream) bool {
+	return s.file != c.file && s.failures == 0 && !s.waitsAtBarrier()
+}
 
-// held reports whether the other stream still has to reach a barrier that this one has passed.
-func (s *stream) held() bool {
+// waitsAtBarrier reports whether the other stream still has to reach a barrier that this one has passed.
+func (s *stream) waitsAtBarrier() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.at[s.which] == passed })
 }
 
-// sleep waits for pause at most, or until output comes. It reports false when closing.
-func (c *Collector) sleep(pause time.Duration) bool {
+// awaitOutput waits for pause at most, or until output comes. It reports false when closing.
+func (c *Collector) awaitOutput(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-c.news:
+	case <-c.wake:
 		return true
-	case <-c.quit:
+	case <-c.stop:
 		return false
 	}
 }
 
-// An unfinished line has no end yet.
-type unfinished struct {
+// An partialLine line has no end yet.
+type partialLine struct {
 	at    int64 // position of its start: bytes of output before it
 	bytes int64 // how many of it were seen
 	since time.Time
 	due   bool // write what is there as a partial line
 }
 
-// sawBegun notes that the pipe has only the first n bytes of a line.
-func (s *stream) sawBegun(n int64) {
-	if s.rest == nil || s.rest.at != s.total {
-		s.meet().rest = &unfinished{at: s.total, since: time.Now()}
+// notePartial notes that the pipe has only the first n bytes of a line.
+func (s *stream) notePartial(n int64) {
+	if s.partial == nil || s.partial.at != s.total {
+		s.ensureErrors().partial = &partialLine{at: s.total, since: time.Now()}
 	}
-	s.rest.bytes = n
+	s.partial.bytes = n
 }
 
-// unended reports whether n bytes in the pipe are known to be a line without its end.
-func (s *stream) unended(n int64) bool {
-	return s.rest != nil && s.rest.at == s.total && s.rest.bytes == n
+// isPartial reports whether n bytes in the pipe are known to be a line without its end.
+func (s *stream) isPartial(n int64) bool {
+	return s.partial != nil && s.partial.at == s.total && s.partial.bytes == n
 }
 
-// restDue reports whether the rest of a begun line is no longer waited for, and remembers that.
-func (s *stream) restDue() bool {
-	s.rest.due = s.rest.due || time.Since(s.rest.since) >= restPatience
-	return s.rest.due
+// partialDue reports whether the rest of a begun line is no longer waited for, and remembers that.
+func (s *stream) partialDue() bool {
+	s.partial.due = s.partial.due || time.Since(s.partial.since) >= partialTimeout
+	return s.partial.due
 }

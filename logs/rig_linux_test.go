@@ -17,8 +17,8 @@ import (
 	"superd/loop"
 )
 
-// patience bounds each wait for something that must come.
-const patience = 90 * time.Second
+// testTimeout bounds each wait for something that must come.
+const testTimeout = 90 * time.Second
 
 // A rig is a running loop with a store on it.
 type rig struct {
@@ -37,7 +37,7 @@ func newRig(t testing.TB) *rig {
 	}
 	r := &rig{TB: t, loop: l, log: &syncBuffer{}}
 	r.store = NewStore(l, slog.New(slog.NewTextHandler(r.log, nil)))
-	r.store.pause = func(int) time.Duration { return time.Millisecond }
+	r.store.retryDelay = func(int) time.Duration { return time.Millisecond }
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run() }()
 	t.Cleanup(func() {
@@ -50,16 +50,16 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// hurry lets a second pass at each query of the time, so that each path is checked before each
+// shortenDelays lets a second pass at each query of the time, so that each path is checked before each
 // line. Call it before there are programs.
-func (r *rig) hurry() {
+func (r *rig) shortenDelays() {
 	var seconds atomic.Int64
 	r.store.now = func() time.Time { return time.Now().Add(time.Duration(seconds.Add(1)) * time.Second) }
 }
 
 func (r *rig) waitForStore() {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	if err := r.store.Wait(ctx); err != nil {
 		r.Fatal(err)
@@ -77,7 +77,7 @@ func (r *rig) await(done <-chan struct{}, what string) {
 	r.Helper()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		r.Fatalf("waited in vain for %s", what)
 	}
 }
@@ -86,7 +86,7 @@ func (r *rig) await(done <-chan struct{}, what string) {
 func (r *rig) poll(what string, ok func() bool) {
 	r.Helper()
 	for start := time.Now(); !ok(); {
-		if time.Since(start) > patience {
+		if time.Since(start) > testTimeout {
 			r.Fatalf("waited in vain for %s", what)
 		}
 		r.do(func() {})
@@ -123,7 +123,7 @@ func (r *rig) program(o Options) *program {
 	p := &program{rig: r, File: write}
 	r.do(func() {
 		p.scope = r.loop.Root().Child()
-		p.Collector = r.store.NewCapture(p.scope, "web", o)
+		p.Collector = r.store.NewCollector(p.scope, "web", o)
 		if err := p.Attach(Stdout, read); err != nil {
 			r.Error(err)
 		}
@@ -134,7 +134,7 @@ func (r *rig) program(o Options) *program {
 func (p *program) Name() string { return p.Collector.Name() }
 
 // lastLine returns the newest complete line.
-func (p *program) lastLine() string { return LastLines([]*Collector{p.Collector}, patience)[0] }
+func (p *program) lastLine() string { return LastLines([]*Collector{p.Collector}, testTimeout)[0] }
 
 // tail returns the last bytes of the run's output.
 func (p *program) tail() string {

@@ -22,8 +22,8 @@ func (o Options) setting() setting {
 	return own
 }
 
-// of returns a setting for complete options.
-func (s *settings) of(o Options) setting {
+// share returns a setting for complete options.
+func (s *settings) share(o Options) setting {
 	own := o.setting()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +43,8 @@ func (s *setting) same(other *setting) bool {
 	return s.Program == other.Program && s.Path == other.Path && s.StderrPath == other.StderrPath && *s.Options == *other.Options
 }
 
-// ofStderr returns the setting of standard error's own file, nil if it has none.
-func (s *setting) ofStderr() *setting {
+// stderrSetting returns the setting of standard error's own file, nil if it has none.
+func (s *setting) stderrSetting() *setting {
 	if !s.Split || s.StderrPath == "" || s.StderrPath == s.Path {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (s *setting) files() []string {
 	if s.Sink != "" {
 		return nil
 	}
-	if own := s.ofStderr(); own != nil {
+	if own := s.stderrSetting(); own != nil {
 		return []string{s.Path, own.Path}
 	}
 	return []string{s.Path}

@@ -22,7 +22,7 @@ type sink interface {
 	// put writes records after a gap: a record that is written first, and set to nil then. It
 	// returns how many bytes are delivered: whole records, even after an error. It ends early when
 	// quit is closed.
-	put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error)
+	put(dropRecord *[]byte, records []byte, stop <-chan struct{}) (written int, err error)
 	close()
 }
 
@@ -34,7 +34,7 @@ func (s *Store) newSink(o *setting) sink {
 	case OwnStdout:
 		return &ownOutput{s.stdout}
 	case Command:
-		return s.feeds.get(o.Address)
+		return s.loggerInputs.get(o.Address)
 	}
 	return nil
 }
@@ -86,19 +86,19 @@ func messages(records []byte, yield func(message []byte, end int) bool) {
 
 type messenger struct{ transport *transport }
 
-func (m *messenger) put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
-	if *gap != nil {
-		messages(*gap, func(message []byte, _ int) bool {
-			err = m.transport.send(message, quit)
+func (m *messenger) put(dropRecord *[]byte, records []byte, stop <-chan struct{}) (written int, err error) {
+	if *dropRecord != nil {
+		messages(*dropRecord, func(message []byte, _ int) bool {
+			err = m.transport.send(message, stop)
 			return err == nil
 		})
 		if err != nil {
 			return 0, err
 		}
-		*gap = nil
+		*dropRecord = nil
 	}
 	messages(records, func(message []byte, end int) bool {
-		if err = m.transport.send(message, quit); err == nil {
+		if err = m.transport.send(message, stop); err == nil {
 			written = end
 		}
 		return err == nil
@@ -106,10 +106,10 @@ func (m *messenger) put(gap *[]byte, records []byte, quit <-chan struct{}) (writ
 	return written, err
 }
 
-func (m *messenger) close() { m.transport.leave() }
+func (m *messenger) close() { m.transport.release() }
 
-// where returns the name of the sink or file for messages.
-func (o *setting) where() string {
+// destination returns the name of the sink or file for messages.
+func (o *setting) destination() string {
 	switch {
 	case o.Sink == OwnStdout:
 		return "superd's standard output"

@@ -31,7 +31,7 @@ func listen(t *testing.T, path string) *net.UnixConn {
 // receive returns the next message.
 func receive(t *testing.T, conn net.Conn) string {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	buffer := make([]byte, 64<<10)
@@ -52,7 +52,7 @@ func TestJournald(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.complain("two\n")
+	p.printError("two\n")
 	second, err := decodeJournal([]byte(receive(t, conn)))
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestSyslogByTCP(t *testing.T) {
 	reader := bufio.NewReader(conn)
 	var next [programs]int
 	for range programs * lines {
-		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 			t.Fatal(err)
 		}
 		head, err := reader.ReadString(' ')
@@ -156,7 +156,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "log")
 	conn := listen(t, address)
 	r := newRig(t)
-	r.store.stall = 50 * time.Millisecond
+	r.store.stallTimeout = 50 * time.Millisecond
 	p := r.program(Options{Program: "web", Sink: Journald, Address: address, Drop: true})
 	const lines = 50_000
 	total := 0
@@ -165,7 +165,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 		p.print(line)
 		total += len(line)
 	}
-	got, gaps := 0, 0
+	got, dropRecords := 0, 0
 	last := -1
 	for done := false; !done; {
 		fields, err := decodeJournal([]byte(receive(t, conn)))
@@ -173,7 +173,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 			t.Fatal(err)
 		}
 		if fields["SUPERD_STREAM"] == dropStream {
-			gaps++
+			dropRecords++
 			continue
 		}
 		var n int
@@ -204,7 +204,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 		if fields, _ := decodeJournal(buffer[:n]); fields["SUPERD_STREAM"] != dropStream {
 			got += len(fields["MESSAGE"]) + 1
 		} else {
-			gaps++
+			dropRecords++
 		}
 	}
 	dropped, _ := p.Dropped()
@@ -218,13 +218,13 @@ func TestSinkStallsAndDrops(t *testing.T) {
 			t.Fatal(err)
 		}
 		if fields["SUPERD_STREAM"] == dropStream {
-			gaps++
+			dropRecords++
 		}
 		if fields["MESSAGE"] == "after" {
 			break
 		}
 	}
-	if gaps == 0 {
+	if dropRecords == 0 {
 		t.Error("no gap is told")
 	}
 }
@@ -297,7 +297,7 @@ func TestRawOnOwnStandardOutput(t *testing.T) {
 	defer out.Close()
 	shared := newSharedOutput(ends[1])
 	raw, records := &ownOutput{shared}, &ownOutput{shared}
-	beside := &besideRecords{shared, out}
+	beside := &interleavedWriter{shared, out}
 	long := strings.Repeat("x", pipeAtomic+10)
 	var none []byte
 	for _, step := range []struct {
@@ -364,9 +364,9 @@ func TestUnknownOwner(t *testing.T) {
 	p.rig.poll("the trouble is told", func() bool { return strings.Contains(p.rig.log.String(), "nobody-of-that-name") })
 }
 
-// TestNobodyListensByUDP: a refused datagram is lost, as UDP allows: no program waits, nothing
+// TestNoReceiverByUDP: a refused datagram is lost, as UDP allows: no program waits, nothing
 // counts as dropped, and it is reported once for all programs.
-func TestNobodyListensByUDP(t *testing.T) {
+func TestNoReceiverByUDP(t *testing.T) {
 	shared := func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
 	}
@@ -402,7 +402,7 @@ func TestNobodyListensByUDP(t *testing.T) {
 			t.Errorf("message %+v, %v, want %s", m, err, after)
 		}
 		mu.Lock()
-		clock = clock.Add(calmAfter)
+		clock = clock.Add(refusalsEndAfter)
 		mu.Unlock()
 	}
 	r.poll("it is told", func() bool { return strings.Contains(r.log.String(), "no longer lost") })
@@ -418,7 +418,7 @@ func TestSyslogByAStream(t *testing.T) {
 	defer listener.Close()
 	p := newRig(t).program(Options{Program: "web", Sink: Syslog, Address: address})
 	p.print("one\nt\x00wo\n")
-	if err := listener.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := listener.(*net.UnixListener).SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := listener.Accept()
@@ -426,7 +426,7 @@ func TestSyslogByAStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	reader := bufio.NewReader(conn)
@@ -456,7 +456,7 @@ func TestInstancesAtOneLogger(t *testing.T) {
 	}
 	p := r.program(Options{Program: "p", Sink: Command, Address: path, Format: Text})
 	p.log("hello\n")
-	if err := input.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := input.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	record, err := bufio.NewReader(input).ReadString('\n')
@@ -470,34 +470,34 @@ func TestInstancesAtOneLogger(t *testing.T) {
 func TestDrainedOrFailed(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
 	r := newRig(t)
-	r.store.pause = func(int) time.Duration { return time.Hour }
+	r.store.retryDelay = func(int) time.Duration { return time.Hour }
 	p := r.program(Options{Program: "web", Sink: Journald, Address: address})
-	ask := func() error {
+	drain := func() error {
 		t.Helper()
-		told := make(chan error, 2)
+		results := make(chan error, 2)
 		r.do(func() {
-			if p.DrainedOrFailed(func(err error) { told <- err }) {
-				told <- nil
+			if p.DrainedOrFailed(func(err error) { results <- err }) {
+				results <- nil
 			}
 		})
 		select {
-		case err := <-told:
+		case err := <-results:
 			return err
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatal("nothing is told")
 			return nil
 		}
 	}
-	if err := ask(); err != nil {
+	if err := drain(); err != nil {
 		t.Errorf("without output: %v", err)
 	}
 	p.print("line\n")
 	r.poll("the trouble is told", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
-	if err := ask(); err == nil {
+	if err := drain(); err == nil {
 		t.Error("while nobody listens it is said to be written")
 	}
 	conn := listen(t, address)
-	if err := ask(); err != nil {
+	if err := drain(); err != nil {
 		t.Errorf("when somebody listens again: %v", err)
 	}
 	if fields, err := decodeJournal([]byte(receive(t, conn))); err != nil || fields["MESSAGE"] != "line" {

@@ -13,24 +13,24 @@ import (
 // How many goroutines may use one file system at once. Each may occupy a thread and a buffer while
 // the file system stalls.
 const (
-	writersPerPlace = 4
-	readersPerPlace = 4
+	writersPerFileSystem = 4
+	readersPerFileSystem = 4
 )
 
 // How many may use all file systems together: three stalled ones delay no writer elsewhere, and two
 // no reader.
 const (
-	maxWriters = 4 * writersPerPlace
-	maxReaders = 3 * readersPerPlace
+	maxWriters = 4 * writersPerFileSystem
+	maxReaders = 3 * readersPerFileSystem
 )
 
 // Threads is how many threads the collectors of a [Store], its archive, superd's standard output
 // and a [Queue] may block in the kernel.
 const Threads = maxWaiting + maxWriters + maxReaders + maxWaitingForProgram + 3
 
-// A place is what may stall as a unit: a file system or, if that is not known, a directory. One of
+// A fileSystem is what may stall as a unit: a file system or, if that is not known, a directory. One of
 // the fields is set.
-type place struct {
+type fileSystem struct {
 	device    uint64
 	directory string
 }
@@ -38,61 +38,61 @@ type place struct {
 // slots limits the goroutines at work in each place. A slot exists while it is used or waited for;
 // the last one exists until the next.
 type slots struct {
-	mounts   *mounts.Table
-	perPlace int
-	all      *semaphore.Weighted // of all places together
+	mounts        *mounts.Table
+	perFileSystem int
+	all           *semaphore.Weighted // of all places together
 
-	mu     sync.Mutex
-	places map[place]*slot
-	last   *slot // the one released last, perhaps unused: mostly it is the next one
+	mu           sync.Mutex
+	byFileSystem map[fileSystem]*slot
+	last         *slot // the one released last, perhaps unused: mostly it is the next one
 }
 
-func newSlots(m *mounts.Table, perPlace, most int) slots {
-	return slots{mounts: m, perPlace: perPlace, all: semaphore.NewWeighted(int64(most)), places: make(map[place]*slot)}
+func newSlots(m *mounts.Table, perFileSystem, limit int) slots {
+	return slots{mounts: m, perFileSystem: perFileSystem, all: semaphore.NewWeighted(int64(limit)), byFileSystem: make(map[fileSystem]*slot)}
 }
 
 // A slot is the right of its holders to access a file system, until each releases it.
 type slot struct {
-	of    *slots
-	place place
-	free  *semaphore.Weighted
+	of         *slots
+	fileSystem fileSystem
+	free       *semaphore.Weighted
 
 	// Guarded by of.mu:
-	users int       // goroutines that hold it or wait for it
-	moved time.Time // when it became full, or was last released since then
+	users   int       // goroutines that hold it or wait for it
+	changed time.Time // when it became full, or was last released since then
 }
 
 // acquire waits for a slot at p. It returns nil if quit was closed first.
-func (s *slots) acquire(p place, quit <-chan struct{}) *slot {
-	t := s.join(p)
-	if !take(t.free, quit) {
-		t.leave()
+func (s *slots) acquire(p fileSystem, stop <-chan struct{}) *slot {
+	t := s.addUser(p)
+	if !acquireSemaphore(t.free, stop) {
+		t.removeUser()
 		return nil
 	}
-	if !take(s.all, quit) {
+	if !acquireSemaphore(s.all, stop) {
 		t.free.Release(1)
-		t.leave()
+		t.removeUser()
 		return nil
 	}
 	return t
 }
 
-// take waits for one of s. It reports false if quit was closed first.
-func take(s *semaphore.Weighted, quit <-chan struct{}) bool {
-	return s.TryAcquire(1) || s.Acquire(quitContext{context.Background(), quit}, 1) == nil
+// acquireSemaphore waits for one of s. It reports false if quit was closed first.
+func acquireSemaphore(s *semaphore.Weighted, stop <-chan struct{}) bool {
+	return s.TryAcquire(1) || s.Acquire(stopContext{context.Background(), stop}, 1) == nil
 }
 
-// A quitContext ends when quit is closed.
-type quitContext struct {
+// A stopContext ends when quit is closed.
+type stopContext struct {
 	context.Context
-	quit <-chan struct{}
+	stop <-chan struct{}
 }
 
-func (q quitContext) Done() <-chan struct{} { return q.quit }
+func (q stopContext) Done() <-chan struct{} { return q.stop }
 
-func (q quitContext) Err() error {
+func (q stopContext) Err() error {
 	select {
-	case <-q.quit:
+	case <-q.stop:
 		return context.Canceled
 	default:
 		return nil
@@ -106,54 +106,54 @@ func (t *slot) release() {
 	}
 	t.of.all.Release(1)
 	t.free.Release(1)
-	t.leave()
+	t.removeUser()
 }
 
 // stalls reports whether a place has no slot left, and none was released for workerPatience. A
 // worker that waits there should let others work meanwhile.
-func (s *slots) stalls(p place) bool {
+func (s *slots) stalls(p fileSystem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.at(p)
-	return t != nil && t.users >= s.perPlace && time.Since(t.moved) > workerPatience
+	t := s.slotOf(p)
+	return t != nil && t.users >= s.perFileSystem && time.Since(t.changed) > blockedAfter
 }
 
-// at returns the slot of a place, nil if there is none. The caller holds mu.
-func (s *slots) at(p place) *slot {
-	if s.last != nil && s.last.place == p {
+// slotOf returns the slot of a place, nil if there is none. The caller holds mu.
+func (s *slots) slotOf(p fileSystem) *slot {
+	if s.last != nil && s.last.fileSystem == p {
 		return s.last
 	}
-	return s.places[p]
+	return s.byFileSystem[p]
 }
 
-// join counts one more user of the slot at p.
-func (s *slots) join(p place) *slot {
+// addUser counts one more user of the slot at p.
+func (s *slots) addUser(p fileSystem) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.at(p)
+	t := s.slotOf(p)
 	if t == nil {
-		t = &slot{of: s, place: p, free: semaphore.NewWeighted(int64(s.perPlace))}
-		s.places[p] = t
+		t = &slot{of: s, fileSystem: p, free: semaphore.NewWeighted(int64(s.perFileSystem))}
+		s.byFileSystem[p] = t
 	}
-	if t.users++; t.users == s.perPlace {
-		t.moved = time.Now()
+	if t.users++; t.users == s.perFileSystem {
+		t.changed = time.Now()
 	}
 	return t
 }
 
-// leave counts one user less of t.
-func (t *slot) leave() {
+// removeUser counts one user less of t.
+func (t *slot) removeUser() {
 	s := t.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.users >= s.perPlace {
-		t.moved = time.Now()
+	if t.users >= s.perFileSystem {
+		t.changed = time.Now()
 	}
 	if t.users--; t.users > 0 || t == s.last {
 		return
 	}
 	if s.last != nil && s.last.users == 0 {
-		delete(s.places, s.last.place)
+		delete(s.byFileSystem, s.last.fileSystem)
 	}
 	s.last = t
 }

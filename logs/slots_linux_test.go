@@ -21,43 +21,43 @@ func must(t *testing.T, s *slot) *slot {
 // empty fails if a goroutine has a slot or waits for one.
 func (s *slots) empty(t *testing.T, most int64) {
 	t.Helper()
-	if len(s.places) > 1 || s.last != nil && s.last.users > 0 || !s.all.TryAcquire(most) {
-		t.Errorf("slots of %d places are left, %+v the last one; want one that nobody uses, and all free", len(s.places), s.last)
+	if len(s.byFileSystem) > 1 || s.last != nil && s.last.users > 0 || !s.all.TryAcquire(most) {
+		t.Errorf("slots of %d places are left, %+v the last one; want one that nobody uses, and all free", len(s.byFileSystem), s.last)
 	}
 }
 
-func closedQuit() <-chan struct{} {
-	quit := make(chan struct{})
-	close(quit)
-	return quit
+func closedChannel() <-chan struct{} {
+	stop := make(chan struct{})
+	close(stop)
+	return stop
 }
 
 func TestSlotsOfClosingCaptures(t *testing.T) {
-	s := newSlots(new(mounts.Table), writersPerPlace, maxWriters)
-	here := place{device: 1}
+	s := newSlots(new(mounts.Table), writersPerFileSystem, maxWriters)
+	here := fileSystem{device: 1}
 	var held []*slot
-	for range writersPerPlace {
+	for range writersPerFileSystem {
 		held = append(held, must(t, s.acquire(here, nil)))
 	}
-	if s.acquire(here, closedQuit()) != nil {
+	if s.acquire(here, closedChannel()) != nil {
 		t.Error("acquire() = a slot where none is left")
 	}
-	must(t, s.acquire(place{device: 2}, nil)).release()
+	must(t, s.acquire(fileSystem{device: 2}, nil)).release()
 	for _, h := range held {
 		h.release()
 	}
 	s.empty(t, maxWriters)
 }
 
-// TestSlotsOfAllPlaces: stalled file systems delay no others, unless they are too many.
-func TestSlotsOfAllPlaces(t *testing.T) {
-	s := newSlots(new(mounts.Table), writersPerPlace, maxWriters)
+// TestSlotsOfAllFileSystems: stalled file systems delay no others, unless they are too many.
+func TestSlotsOfAllFileSystems(t *testing.T) {
+	s := newSlots(new(mounts.Table), writersPerFileSystem, maxWriters)
 	var held []*slot
 	for i := range maxWriters {
-		held = append(held, must(t, s.acquire(place{device: uint64(1 + i/writersPerPlace)}, closedQuit())))
+		held = append(held, must(t, s.acquire(fileSystem{device: uint64(1 + i/writersPerFileSystem)}, closedChannel())))
 	}
-	elsewhere := place{device: 100}
-	if s.acquire(elsewhere, closedQuit()) != nil {
+	elsewhere := fileSystem{device: 100}
+	if s.acquire(elsewhere, closedChannel()) != nil {
 		t.Error("acquire() = a slot beyond the threads that there are")
 	}
 	got := make(chan *slot)
@@ -70,9 +70,9 @@ func TestSlotsOfAllPlaces(t *testing.T) {
 	s.empty(t, maxWriters)
 }
 
-// TestWay: a file that is not open yet belongs to the place where it will be, through missing
+// TestPathResolver: a file that is not open yet belongs to the place where it will be, through missing
 // directories and links.
-func TestWay(t *testing.T) {
+func TestPathResolver(t *testing.T) {
 	var table mounts.Table
 	here, other := t.TempDir(), t.TempDir()
 	shared, err := os.MkdirTemp("/dev/shm", "superd-test")
@@ -109,12 +109,12 @@ func TestWay(t *testing.T) {
 		{file, shared + "/web.log"},
 		{loop + "/a.log", loop + "/a.log"},
 	}
-	s := newSlots(&table, writersPerPlace, maxWriters)
+	s := newSlots(&table, writersPerFileSystem, maxWriters)
 	for _, tt := range tests {
-		ch := newChain(tt.path, &Options{Format: Raw})
-		in := must(t, s.enter(ch, nil))
-		if want := (place{device: table.Device(tt.at)}); in.place != want || ch.resolverFor().at != tt.at {
-			t.Errorf("enter(%s) = place %v of %s, want %v of %s", tt.path, in.place, ch.resolverFor().at, want, tt.at)
+		segs := newSegments(tt.path, &Options{Format: Raw})
+		in := must(t, s.acquireFor(segs, nil))
+		if want := (fileSystem{device: table.Device(tt.at)}); in.fileSystem != want || segs.pathResolver().at != tt.at {
+			t.Errorf("enter(%s) = place %v of %s, want %v of %s", tt.path, in.fileSystem, segs.pathResolver().at, want, tt.at)
 		}
 		in.release()
 	}
@@ -130,12 +130,12 @@ func TestStalledFileSystemBeforeFilesAreOpen(t *testing.T) {
 	}
 	defer os.RemoveAll(shared)
 	r := newRig(t)
-	stalled := place{device: r.store.slots.mounts.Device(shared)}
+	stalled := fileSystem{device: r.store.slots.mounts.Device(shared)}
 	if stalled.device == r.store.slots.mounts.Device(t.TempDir()) {
 		t.Skip("/dev/shm is not another file system")
 	}
 	var held []*slot
-	for range writersPerPlace { // as many writers hang
+	for range writersPerFileSystem { // as many writers hang
 		held = append(held, must(t, r.store.slots.acquire(stalled, nil)))
 	}
 	var waits []<-chan struct{}
@@ -144,7 +144,7 @@ func TestStalledFileSystemBeforeFilesAreOpen(t *testing.T) {
 		p.print("one\n")
 		waits = append(waits, p.drained())
 	}
-	r.poll("all to wait", func() bool { return r.users(stalled) == writersPerPlace+len(waits) })
+	r.poll("all to wait", func() bool { return r.users(stalled) == writersPerFileSystem+len(waits) })
 	r.program(Options{Path: filepath.Join(t.TempDir(), "elsewhere.log")}).log("one\n")
 	for _, h := range held {
 		h.release()

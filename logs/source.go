@@ -33,26 +33,26 @@ type Span struct {
 
 // An Entry is a line of output, a part of a line, or a note.
 type Entry struct {
-	Time     string // RFC 3339 with microseconds, UTC; "": not known
-	Program  string
-	Instance string
-	Run      string // "": not known
-	Stream   string // "": not known
-	Apart    bool   // of standard error's own file
-	Partial  bool   // no line end follows
-	// GoesOn reports that the entry continues the line of the preceding one of the same source and
+	Time          string // RFC 3339 with microseconds, UTC; "": not known
+	Program       string
+	Instance      string
+	Run           string // "": not known
+	Stream        string // "": not known
+	FromStderrLog bool   // of standard error's own file
+	Partial       bool   // no line end follows
+	// Continued reports that the entry continues the line of the preceding one of the same source and
 	// stream.
-	GoesOn bool
-	Line   []byte // without its end
-	Note   string // message of superd, then without a line
-	Lost   int64  // bytes missing here; -1: unknown how many
-	Cursor Cursor // place of what follows
+	Continued    bool
+	Line         []byte // without its end
+	Note         string // message of superd, then without a line
+	MissingBytes int64  // bytes missing here; -1: unknown how many
+	Cursor       Cursor // place of what follows
 
-	place bool // neither line nor note, only a cursor
+	cursorOnly bool // neither line nor note, only a cursor
 }
 
-// IsPlace reports whether the entry has nothing but a cursor.
-func (e *Entry) IsPlace() bool { return e.place }
+// IsCursorOnly reports whether the entry has nothing but a cursor.
+func (e *Entry) IsCursorOnly() bool { return e.cursorOnly }
 
 // A source returns the entries of one log file of a collector. It belongs to a [Reading].
 type source struct {
@@ -61,78 +61,78 @@ type source struct {
 	span  *Span // nil: any run
 	end   int64 // position to stop at
 
-	pending []byte // bytes read, from position at on; returned up to start
-	start   int
-	at      int64
-	base    Cursor       // cursor of the segment from which pending was read
-	origin  int64        // position of base
-	lost    int64        // bytes missing after pending; 0: none; -1: unknown how many
-	hidden  error        // why they can't be shown; nil: their file is gone
-	rest    bool         // return a line without an end in pending as it is
-	cut     bool         // a partial entry continues in the next one
-	skip    int          // matching lines still to skip
-	lines   [3]lineState // of each stream's present line; first that of lines without a stream
-	matched bool         // an entry of the run was seen
-	some    bool         // an entry that matches, or a note, was returned
-	notes   []string
-	key     string // entries of several sources are returned in the order of key
-	fileKey string // key of lines without a time
-	entry   Entry  // the next one, if ready
-	ready   bool
-	over    bool
-	entered bool // it is among the ready ones of the reading
-	order   int  // index in the reading
+	pending      []byte // bytes read, from position at on; returned up to start
+	start        int
+	at           int64
+	base         Cursor       // cursor of the segment from which pending was read
+	origin       int64        // position of base
+	missing      int64        // bytes missing after pending; 0: none; -1: unknown how many
+	missingCause error        // why they can't be shown; nil: their file is gone
+	returnRest   bool         // return a line without an end in pending as it is
+	cut          bool         // a partial entry continues in the next one
+	toSkip       int          // matching lines still to skip
+	lines        [3]lineState // of each stream's present line; first that of lines without a stream
+	matched      bool         // an entry of the run was seen
+	anyReturned  bool         // an entry that matches, or a note, was returned
+	notes        []string
+	key          string // entries of several sources are returned in the order of key
+	fileKey      string // key of lines without a time
+	entry        Entry  // the next one, if ready
+	ready        bool
+	finished     bool
+	queued       bool // it is among the ready ones of the reading
+	order        int  // index in the reading
 }
 
 // A lineState is the state of the present line of a stream.
 type lineState struct {
-	goesOn  bool // in the next entry
-	skipped bool // it is one of those to skip
+	continues bool // in the next entry
+	skipped   bool // it is one of those to skip
 }
 
-// A beginning is where a source begins.
-type beginning struct {
-	resume *Cursor // after this place
-	fresh  bool    // with what this collector has written; otherwise by the query
+// A startPoint is where a source begins.
+type startPoint struct {
+	resume    *Cursor // after this place
+	fromStart bool    // with what this collector has written; otherwise by the query
 }
 
-// place moves to the beginning.
-func (s *source) place(b beginning) error {
-	ch, _ := s.newest()
-	if err := s.begin(ch); err != nil {
+// seekStart moves to the beginning.
+func (s *source) seekStart(b startPoint) error {
+	segs, _ := s.currentSegments()
+	if err := s.setSegments(segs); err != nil {
 		return err
 	}
-	s.end = forever
+	s.end = noEnd
 	if !s.query.Follow {
-		s.end = ch.end()
+		s.end = segs.end()
 	}
 	if o := s.collector.setting(); o.Sink != "" {
-		s.note("its output goes to " + o.where() + ", not into a file")
+		s.note("its output goes to " + o.destination() + ", not into a file")
 	}
 	if o := s.collector.Outage(); o != nil && b.resume == nil {
 		s.note(o.text(s.collector.store.now()))
 	}
-	err := s.goTo(b)
+	err := s.seekTo(b)
 	s.at = s.position
-	s.base, s.origin = ch.cursor(s.position), s.position
+	s.base, s.origin = segs.cursor(s.position), s.position
 	s.base.offset, s.origin = 0, s.position-s.base.offset
 	if s.query.Follow && err == nil {
-		s.entry, s.ready = Entry{Program: s.program(), Instance: s.collector.name, Apart: s.which == Stderr, Cursor: s.cursor(), place: true}, true
+		s.entry, s.ready = Entry{Program: s.program(), Instance: s.collector.name, FromStderrLog: s.which == Stderr, Cursor: s.cursor(), cursorOnly: true}, true
 	}
 	return err
 }
 
-func (s *source) goTo(b beginning) error {
+func (s *source) seekTo(b startPoint) error {
 	switch {
 	case b.resume != nil:
 		return s.read(func() error {
 			var exact bool
 			if s.position, exact = s.segments.locate(*b.resume); !exact {
-				s.lost = -1
+				s.missing = -1
 			}
 			return nil
 		})
-	case b.fresh:
+	case b.fromStart:
 		s.position = s.segments.first()
 		return nil
 	}
@@ -143,18 +143,18 @@ func (s *source) goTo(b beginning) error {
 	switch {
 	case s.query.Lines < 0:
 		s.position = from
-	case s.query.Grep == nil && s.span == nil && s.query.Since.IsZero() && s.query.Until.IsZero() && !s.segments.newest().format.records():
+	case s.query.Grep == nil && s.span == nil && s.query.Since.IsZero() && s.query.Until.IsZero() && !s.segments.outputEnd().format.records():
 		// a line may be several records
-		err = s.back(s.ctx, s.query.Lines, min(s.end, s.segments.end()))
+		err = s.seekLastLines(s.ctx, s.query.Lines, min(s.end, s.segments.end()))
 	default:
-		err = s.lastWanted(from)
+		err = s.seekLastMatches(from)
 	}
 	return err
 }
 
 // earliest returns the position at which a match may begin first, and sets the end.
 func (s *source) earliest() (from int64, err error) {
-	from = s.segments.at(math.MinInt64).start
+	from = s.segments.segmentAt(math.MinInt64).start
 	coarse := false
 	if !s.query.Since.IsZero() {
 		if from, coarse, err = s.seek(s.query.Since); err != nil {
@@ -165,9 +165,9 @@ func (s *source) earliest() (from int64, err error) {
 		}
 	}
 	if !s.query.Until.IsZero() {
-		last := s.segments.since(s.query.Until)
+		last := s.segments.segmentSince(s.query.Until)
 		s.end = min(s.end, last.end)
-		if !s.segments.newest().format.records() && last.end > last.start {
+		if !s.segments.outputEnd().format.records() && last.end > last.start {
 			s.note("the log has no times: this continues to the end of the file that was written to at that time or later")
 		}
 	}
@@ -179,7 +179,7 @@ func (s *source) earliest() (from int64, err error) {
 		err = s.read(func() error {
 			var exact bool
 			if begins, exact = s.segments.locate(*s.span.Begin); !exact {
-				s.lost = -1
+				s.missing = -1
 			}
 			if s.span.End != nil {
 				end, _ := s.segments.locate(*s.span.End)
@@ -194,10 +194,10 @@ func (s *source) earliest() (from int64, err error) {
 }
 
 // endBefore makes the output end before place, if that is in this log, and returns where it ends.
-func (s *source) endBefore(place *Cursor) (end int64) {
-	if place != nil {
+func (s *source) endBefore(next *Cursor) (end int64) {
+	if next != nil {
 		_ = s.read(func() error { // the next read returns its error
-			if p, exact := s.segments.locate(*place); exact {
+			if p, exact := s.segments.locate(*next); exact {
 				s.end = min(s.end, p)
 			}
 			return nil
@@ -211,19 +211,19 @@ func (s *source) note(text string) { s.notes = append(s.notes, text) }
 // seek returns a position before which all output is older than t. coarse reports that much older
 // output may follow it, as the log has no times.
 func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
-	seg := s.segments.since(t)
+	seg := s.segments.segmentSince(t)
 	if seg.end == seg.start {
 		return seg.start, false, nil
 	}
-	defer s.leave()
-	if ok, err := s.enter(seg); !ok || err != nil {
+	defer s.closeFile()
+	if ok, err := s.openSegment(seg); !ok || err != nil {
 		if errors.As(err, new(unpackError)) {
 			err = nil // reading on from there reports it
 		}
 		return seg.start, false, err
 	}
-	if !s.segments.newest().format.records() {
-		if !seg.rotated() && s.written.Before(t) {
+	if !s.segments.outputEnd().format.records() {
+		if !seg.rotated() && s.modified.Before(t) {
 			return seg.end, false, nil
 		}
 		return seg.start, true, nil
@@ -253,22 +253,22 @@ func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
 	return low, false, nil
 }
 
-// lastWanted moves to where the last matching lines after from begin. It looks further and further
+// seekLastMatches moves to where the last matching lines after from begin. It looks further and further
 // back, and counts.
-func (s *source) lastWanted(from int64) error {
+func (s *source) seekLastMatches(from int64) error {
 	end := min(s.end, s.segments.end())
 	if s.query.Lines == 0 {
 		s.position = end
 		return nil
 	}
-	keep, last := *s, end
+	saved, last := *s, end
 	for lines := max(4*s.query.Lines, 256); ; lines *= 4 {
-		if err := s.back(s.ctx, lines, end); err != nil {
+		if err := s.seekLastLines(s.ctx, lines, end); err != nil {
 			return err
 		}
 		all := s.position <= from || s.position == last
 		last = s.position
-		begin, wanted := max(s.position, from), 0
+		begin, count := max(s.position, from), 0
 		s.position, s.at, s.end, s.notes = begin, begin, end, nil
 		for {
 			ok, err := s.next()
@@ -278,15 +278,15 @@ func (s *source) lastWanted(from int64) error {
 			if !ok {
 				break
 			}
-			if s.ready = false; s.entry.Note == "" && !s.entry.GoesOn {
-				wanted++
+			if s.ready = false; s.entry.Note == "" && !s.entry.Continued {
+				count++
 			}
 		}
-		s.leave()
-		*s = keep
+		s.closeFile()
+		*s = saved
 		s.position = begin
-		if wanted > s.query.Lines || all { // the first one that was found may begin earlier
-			s.skip = max(wanted-s.query.Lines, 0)
+		if count > s.query.Lines || all { // the first one that was found may begin earlier
+			s.toSkip = max(count-s.query.Lines, 0)
 			return nil
 		}
 	}
@@ -296,36 +296,36 @@ func (s *source) lastWanted(from int64) error {
 // whether there will be one.
 func (s *source) next() (bool, error) {
 	for !s.ready {
-		if s.take() {
-			s.ready = s.wanted()
+		if s.nextEntry() {
+			s.ready = s.matches()
 			continue
 		}
-		if s.over {
-			if s.some || s.span == nil || s.query.Follow || s.query.Lines == 0 || s.which == Stderr {
+		if s.finished {
+			if s.anyReturned || s.span == nil || s.query.Follow || s.query.Lines == 0 || s.which == Stderr {
 				return false, nil
 			}
 			s.note("no output of that run in this log: it printed nothing or into another log, or its output was removed")
 			continue
 		}
 		if more, err := s.fill(); !more || err != nil {
-			s.idle()
+			s.releaseIdle()
 			return s.ready, err
 		}
 	}
 	return true, nil
 }
 
-// wanted reports whether the entry just made matches the query.
-func (s *source) wanted() bool {
+// matches reports whether the entry just made matches the query.
+func (s *source) matches() bool {
 	e := &s.entry
 	if e.Note != "" {
-		s.some = true
+		s.anyReturned = true
 		s.lines = [len(s.lines)]lineState{}
 		return true
 	}
 	line := &s.lines[lineOf(e.Stream)]
-	goesOn := line.goesOn
-	line.goesOn = false
+	continued := line.continues
+	line.continues = false
 	if !s.query.Since.IsZero() && e.Time != "" && e.Time < s.query.Since.UTC().Format(recordTime) {
 		return false
 	}
@@ -335,14 +335,14 @@ func (s *source) wanted() bool {
 	if s.span != nil && !s.inSpan(e) {
 		return false
 	}
-	s.some = true
+	s.anyReturned = true
 	if s.query.Grep != nil && !s.query.Grep.Match(e.Line) {
 		return false
 	}
-	e.GoesOn, line.goesOn = goesOn, e.Partial && s.cut
-	if !goesOn {
-		if line.skipped = s.skip > 0; line.skipped {
-			s.skip--
+	e.Continued, line.continues = continued, e.Partial && s.cut
+	if !continued {
+		if line.skipped = s.toSkip > 0; line.skipped {
+			s.toSkip--
 		}
 	}
 	return !line.skipped
@@ -382,8 +382,8 @@ func (s *source) inSpan(e *Entry) bool {
 }
 
 func (s *source) finish() {
-	s.over = true
-	s.pending, s.start, s.lost = s.pending[:0], 0, 0
+	s.finished = true
+	s.pending, s.start, s.missing = s.pending[:0], 0, 0
 }
 
 // fill reads more. It reports whether another call may return something at once.
@@ -391,8 +391,8 @@ func (s *source) fill() (more bool, err error) {
 	if err := s.ctx.Err(); err != nil {
 		return false, err
 	}
-	newest, released := s.newest() // before the step, as in follower.run
-	if newest.newest().format == Direct {
+	newest, released := s.currentSegments() // before the step, as in follower.run
+	if newest.outputEnd().format == Direct {
 		if err := s.read(func() error { newest.refresh(); return nil }); err != nil {
 			return false, err
 		}
@@ -401,30 +401,30 @@ func (s *source) fill() (more bool, err error) {
 	s.start = 0
 	before := len(s.pending)
 	if s.position < s.end {
-		if more, err = s.step(s.end); err != nil {
+		if more, err = s.showNext(s.end); err != nil {
 			return false, fmt.Errorf("show output of %s: %w", s.collector.name, err)
 		}
 	}
 	if len(s.pending) > before {
-		s.rest = false
-		if s.lost == 0 {
+		s.returnRest = false
+		if s.missing == 0 {
 			s.at = s.position - int64(len(s.pending)) // not all of it need have a position
 		}
-		s.base, s.origin = s.segments.cursorIn(s.held)
-		s.fileKey = s.heldKey()
+		s.base, s.origin = s.segments.segmentCursor(s.fileSegment)
+		s.fileKey = s.newFileKey()
 	}
 	if more {
 		return true, nil
 	}
 	switch {
 	case !s.query.Follow:
-		s.rest, s.over = true, true
+		s.returnRest, s.finished = true, true
 		return true, nil
 	case newest != s.segments && len(s.pending) > 0:
-		s.rest = true // no more of the line comes
+		s.returnRest = true // no more of the line comes
 		return true, nil
 	case newest != s.segments: // the path has changed
-		if err := s.begin(newest); err != nil {
+		if err := s.setSegments(newest); err != nil {
 			return false, err
 		}
 		s.position = newest.first()
@@ -433,31 +433,31 @@ func (s *source) fill() (more bool, err error) {
 		s.base.offset, s.origin = 0, s.at-s.base.offset
 		return true, nil
 	case released:
-		s.rest, s.over = true, true
+		s.returnRest, s.finished = true, true
 		return true, nil
-	case len(s.pending) > 0 && !s.rest && (s.query.Raw || newest.newest().ended == s.position):
-		s.rest = true
+	case len(s.pending) > 0 && !s.returnRest && (s.query.Raw || newest.outputEnd().ended == s.position):
+		s.returnRest = true
 		return true, nil
 	}
 	return false, nil
 }
 
-// heldKey returns the key of output without times: when the file was last written to, as far as it
+// newFileKey returns the key of output without times: when the file was last written to, as far as it
 // is known.
-func (s *source) heldKey() string {
-	if s.held.rotated() {
-		return time.UnixMicro(int64(s.held.stamp)).UTC().Format(recordTime)
+func (s *source) newFileKey() string {
+	if s.fileSegment.rotated() {
+		return time.UnixMicro(int64(s.fileSegment.stamp)).UTC().Format(recordTime)
 	}
-	return s.written.UTC().Format(recordTime)
+	return s.modified.UTC().Format(recordTime)
 }
 
-// idle releases what a waiting source does not need.
-func (s *source) idle() {
+// releaseIdle releases what a waiting source does not need.
+func (s *source) releaseIdle() {
 	if len(s.pending) == s.start {
 		s.pending, s.start = nil, 0
 	}
-	if s.held.compression == "" {
-		s.leave()
+	if s.fileSegment.compression == "" {
+		s.closeFile()
 	}
 }
 
@@ -466,13 +466,13 @@ func (s *source) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// dropRecord counts bytes that are missing.
-func (s *source) dropRecord(bytes int64, cause error) {
-	if s.lost >= 0 {
-		s.lost += bytes
+// writeMissing counts bytes that are missing.
+func (s *source) writeMissing(bytes int64, cause error) {
+	if s.missing >= 0 {
+		s.missing += bytes
 	}
 	if cause != nil {
-		s.hidden = cause
+		s.missingCause = cause
 	}
 }
 
@@ -495,9 +495,9 @@ func (s *source) program() string {
 	return s.collector.options.Program
 }
 
-// take makes an entry of what is pending. It reports false if more has to be read first.
-func (s *source) take() bool {
-	s.entry = Entry{Program: s.entry.Program, Instance: s.collector.name, Apart: s.which == Stderr}
+// nextEntry makes an entry of what is pending. It reports false if more has to be read first.
+func (s *source) nextEntry() bool {
+	s.entry = Entry{Program: s.entry.Program, Instance: s.collector.name, FromStderrLog: s.which == Stderr}
 	if s.entry.Program == "" {
 		s.entry.Program = s.program()
 	}
@@ -509,33 +509,33 @@ func (s *source) take() bool {
 	}
 	text := s.pending[s.start:]
 	if len(text) == 0 {
-		if s.lost == 0 {
+		if s.missing == 0 {
 			return false
 		}
-		e.Lost, s.lost = s.lost, 0
+		e.MissingBytes, s.missing = s.missing, 0
 		e.Note = "output is missing here: its file was removed"
-		if e.Lost > 0 {
-			e.Note = dropRecordText(e.Lost, s.hidden)
+		if e.MissingBytes > 0 {
+			e.Note = missingText(e.MissingBytes, s.missingCause)
 		}
-		s.hidden = nil
+		s.missingCause = nil
 		s.at = s.position
 		e.Cursor = s.segments.cursor(s.at)
 		return true
 	}
-	records := s.segments.newest().format.records()
-	most := maxRecord
+	records := s.segments.outputEnd().format.records()
+	limit := maxRecord
 	if records {
-		most = recordBytes // a record must be whole
+		limit = recordBytes // a record must be whole
 	}
 	s.cut = s.query.Raw // what comes next follows it in the file
-	n := bytes.IndexByte(text[:min(len(text), most+1)], '\n')
+	n := bytes.IndexByte(text[:min(len(text), limit+1)], '\n')
 	taken := n + 1
 	switch {
 	case n >= 0:
-	case len(text) > most:
-		n = wholeRunes(text[:most])
+	case len(text) > limit:
+		n = wholeRunes(text[:limit])
 		taken, e.Partial, s.cut = n, true, true
-	case s.rest || s.lost != 0:
+	case s.returnRest || s.missing != 0:
 		n = len(text)
 		taken, e.Partial = n, true
 	default:
@@ -553,7 +553,7 @@ func (s *source) take() bool {
 	case !records:
 		s.key = max(s.key, s.fileKey)
 	}
-	if e.Stream == "" && e.Apart {
+	if e.Stream == "" && e.FromStderrLog {
 		e.Stream = stderr
 	}
 	return true
@@ -562,13 +562,13 @@ func (s *source) take() bool {
 // decode fills an entry from a record. If record is none, the entry keeps the line.
 func (s *source) decode(e *Entry, record []byte) {
 	line, partial := record, false
-	switch s.segments.newest().format {
+	switch s.segments.outputEnd().format {
 	case Text:
-		text, goesOn, ok := textLine(record)
+		text, continues, ok := textLine(record)
 		if !ok {
 			return
 		}
-		line, partial = text, goesOn
+		line, partial = text, continues
 		e.Time = string(record[:len(recordTime)])
 		e.Stream = string(bytes.TrimSuffix(record[len(recordTime)+1:len(record)-len(text)-1], []byte{'+'}))
 	case JSON:

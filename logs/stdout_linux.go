@@ -17,8 +17,8 @@ type sharedOutput struct {
 	fd       int
 	terminal bool          // it is a terminal: control characters are written in a visible form
 	busy     chan struct{} // holds a token of the writer
-	// open wrote last, without a line end; nil: the last line is whole. busy guards it.
-	open *ownOutput
+	// midLine wrote last, without a line end; nil: the last line is whole. busy guards it.
+	midLine *ownOutput
 }
 
 // An ownOutput is the sharedOutput as the sink of one collector. Only raw output may leave a line
@@ -27,8 +27,8 @@ type ownOutput struct{ shared *sharedOutput }
 
 func (o *ownOutput) close() {}
 
-func (o *ownOutput) put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
-	return o.shared.put(o, gap, records, quit)
+func (o *ownOutput) put(dropRecord *[]byte, records []byte, stop <-chan struct{}) (written int, err error) {
+	return o.shared.put(o, dropRecord, records, stop)
 }
 
 // stdoutFD is superd's own standard output.
@@ -45,30 +45,30 @@ const pipeAtomic = 4096
 
 // put implements sink for from. Standard output may be a file description shared with other
 // processes. So it stays blocking, and is polled before each write.
-func (s *sharedOutput) put(from *ownOutput, gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
+func (s *sharedOutput) put(from *ownOutput, dropRecord *[]byte, records []byte, stop <-chan struct{}) (written int, err error) {
 	select {
 	case s.busy <- struct{}{}:
-	case <-quit:
-		return 0, errQuit
+	case <-stop:
+		return 0, errClosed
 	}
 	defer func() { <-s.busy }()
-	if s.open != nil && (s.open != from || *gap != nil) {
-		if _, err := s.write([]byte{'\n'}, quit); err != nil {
+	if s.midLine != nil && (s.midLine != from || *dropRecord != nil) {
+		if _, err := s.write([]byte{'\n'}, stop); err != nil {
 			return 0, err
 		}
-		s.open = nil
+		s.midLine = nil
 	}
-	if *gap != nil {
-		if n, err := s.write(*gap, quit); n < len(*gap) {
+	if *dropRecord != nil {
+		if n, err := s.write(*dropRecord, stop); n < len(*dropRecord) {
 			return 0, err
 		}
-		*gap = nil
+		*dropRecord = nil
 	}
-	written, err = s.write(records, quit)
+	written, err = s.write(records, stop)
 	if written > 0 {
-		s.open = nil
+		s.midLine = nil
 		if records[written-1] != '\n' {
-			s.open = from
+			s.midLine = from
 		}
 	}
 	return written, err
@@ -76,15 +76,15 @@ func (s *sharedOutput) put(from *ownOutput, gap *[]byte, records []byte, quit <-
 
 // write writes records and returns how many bytes are written: whole records, except the last one
 // if quit is closed while it stalls.
-func (s *sharedOutput) write(records []byte, quit <-chan struct{}) (written int, err error) {
+func (s *sharedOutput) write(records []byte, stop <-chan struct{}) (written int, err error) {
 	for rest := records; len(rest) > 0; {
 		next := wholeRecords(rest)
-		shown := s.shown(next)
-		for done := 0; done < len(shown); {
-			if err := s.await(quit); err != nil {
+		visible := s.visible(next)
+		for done := 0; done < len(visible); {
+			if err := s.await(stop); err != nil {
 				return written, err
 			}
-			n, err := write(s.fd, shown[done:min(len(shown), done+pipeAtomic)])
+			n, err := write(s.fd, visible[done:min(len(visible), done+pipeAtomic)])
 			if done += n; err != nil && !errors.Is(err, unix.EAGAIN) {
 				return written, err
 			}
@@ -95,7 +95,7 @@ func (s *sharedOutput) write(records []byte, quit <-chan struct{}) (written int,
 	return written, nil
 }
 
-func (s *sharedOutput) shown(records []byte) []byte {
+func (s *sharedOutput) visible(records []byte) []byte {
 	if !s.terminal {
 		return records
 	}
@@ -132,41 +132,41 @@ func wholeRecords(records []byte) []byte {
 }
 
 // await waits until standard output is writable.
-func (s *sharedOutput) await(quit <-chan struct{}) error {
+func (s *sharedOutput) await(stop <-chan struct{}) error {
 	for {
 		events := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLOUT}}
-		n, err := unix.Poll(events, int(patienceOfPoll.Milliseconds()))
+		n, err := unix.Poll(events, int(pollTimeout.Milliseconds()))
 		if n > 0 || err != nil && err != unix.EINTR {
 			return err
 		}
 		select {
-		case <-quit:
-			return errQuit
+		case <-stop:
+			return errClosed
 		default:
 		}
 	}
 }
 
-// patienceOfPoll is how long one poll of standard output takes at most.
-const patienceOfPoll = 250 * time.Millisecond
+// pollTimeout is how long one poll of standard output takes at most.
+const pollTimeout = 250 * time.Millisecond
 
-// Beside returns a writer to w, which has the same target as superd's own standard output. Each
+// BetweenRecords returns a writer to w, which has the same target as superd's own standard output. Each
 // write waits until no record is being written there, so that none is torn by what is written to w.
-func (s *Store) Beside(w io.Writer) io.Writer { return &besideRecords{s.stdout, w} }
+func (s *Store) BetweenRecords(w io.Writer) io.Writer { return &interleavedWriter{s.stdout, w} }
 
-type besideRecords struct {
+type interleavedWriter struct {
 	records *sharedOutput
 	io.Writer
 }
 
-func (w *besideRecords) Write(p []byte) (int, error) {
+func (w *interleavedWriter) Write(p []byte) (int, error) {
 	w.records.busy <- struct{}{}
 	defer func() { <-w.records.busy }()
-	if w.records.open != nil {
+	if w.records.midLine != nil {
 		if _, err := w.Writer.Write([]byte{'\n'}); err != nil {
 			return 0, err
 		}
-		w.records.open = nil
+		w.records.midLine = nil
 	}
 	return w.Writer.Write(p)
 }

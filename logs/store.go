@@ -40,17 +40,17 @@ const (
 // A program that has printed lingerBytes is busy. A goroutine waits lingerTime for more from it. At
 // most maxWaitingForProgram goroutines wait so at once, each with a thread.
 const (
-	lingerBytes          = 16 << 10
+	busyBytes            = 16 << 10
 	lingerTime           = 2 * time.Millisecond
 	maxWaitingForProgram = 4
 )
 
-// restPatience is how long the rest of a line is waited for. After that what is there becomes a
+// partialTimeout is how long the rest of a line is waited for. After that what is there becomes a
 // record.
-const restPatience = 200 * time.Millisecond
+const partialTimeout = 200 * time.Millisecond
 
-// restLook is how often the rest of a line is looked for while another log can't be written.
-const restLook = 10 * time.Millisecond
+// partialPoll is how often the rest of a line is looked for while another log can't be written.
+const partialPoll = 10 * time.Millisecond
 
 // Options are where the output of a program goes, and how.
 type Options struct {
@@ -135,34 +135,34 @@ func (o Options) byLine() bool { return o.Format.records() || o.Drop || o.Sink !
 
 // A Store holds what collectors share. Its methods are safe for concurrent use.
 type Store struct {
-	loop       *loop.Loop
-	log        *slog.Logger
-	slots      slots // of writers
-	readers    slots
-	lines      lineCache
-	waiting    chan struct{} // a token for each goroutine that waits for a busy program
-	buffers    sync.Pool     // of *[chunkBytes]byte
-	benches    sync.Pool     // of *recordBench
-	poller     poller
-	settings   settings
-	collectors sync.WaitGroup // counts collectors and the goroutines that work for them
-	leaving    atomic.Bool    // see Leave
-	archive    archive
-	paths      paths
-	transports transports
-	stdout     *sharedOutput
-	feeds      feeds
-	refused    refusedCalls
-	tellRun    func(RunBegin)                  // nil: not set
-	tellPlace  func(at RunBegin, saved func()) // nil: not set
-	onDropped  func(DroppedOutput)             // nil: not set
-	tellDrops  func(*Collector)                // nil: not set
-	tellOutage func(o Outage, over bool)       // nil: not set
-	now        func() time.Time
-	// stall is how long a file operation may take before output is dropped, with Drop.
-	stall time.Duration
-	// pause returns the delay before a failed write is tried again; attempt counts from 0.
-	pause func(attempt int) time.Duration
+	loop              *loop.Loop
+	log               *slog.Logger
+	slots             slots // of writers
+	readers           slots
+	lines             lineCache
+	lingerTokens      chan struct{} // a token for each goroutine that waits for a busy program
+	buffers           sync.Pool     // of *[chunkBytes]byte
+	recordBuffers     sync.Pool     // of *recordBench
+	poller            poller
+	settings          settings
+	collectors        sync.WaitGroup // counts collectors and the goroutines that work for them
+	exiting           atomic.Bool    // see Leave
+	archive           archive
+	paths             paths
+	transports        transports
+	stdout            *sharedOutput
+	loggerInputs      loggerInputs
+	refused           refusedCalls
+	onFirstOutput     func(RunBegin)                  // nil: not set
+	beforeFirstOutput func(at RunBegin, saved func()) // nil: not set
+	onDropped         func(DroppedOutput)             // nil: not set
+	onUnsavedDrops    func(*Collector)                // nil: not set
+	onOutage          func(o Outage, over bool)       // nil: not set
+	now               func() time.Time
+	// stallTimeout is how long a file operation may take before output is dropped, with Drop.
+	stallTimeout time.Duration
+	// retryDelay returns the delay before a failed write is tried again; attempt counts from 0.
+	retryDelay func(attempt int) time.Duration
 }
 
 // NewStore returns a Store for collectors on l. It logs to log when a file can't be written and
@@ -170,20 +170,20 @@ type Store struct {
 func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	table := new(mounts.Table)
 	s := &Store{
-		loop:    l,
-		log:     log,
-		slots:   newSlots(table, writersPerPlace, maxWriters),
-		readers: newSlots(table, readersPerPlace, maxReaders),
-		waiting: make(chan struct{}, maxWaitingForProgram),
-		lines:   lineCache{lines: make(map[*Collector]cachedLine)},
-		buffers: sync.Pool{New: func() any { return new([chunkBytes]byte) }},
-		benches: sync.Pool{New: func() any { return new(recordBench) }},
-		now:     time.Now,
-		stall:   time.Second,
-		pause:   func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
+		loop:          l,
+		log:           log,
+		slots:         newSlots(table, writersPerFileSystem, maxWriters),
+		readers:       newSlots(table, readersPerFileSystem, maxReaders),
+		lingerTokens:  make(chan struct{}, maxWaitingForProgram),
+		lines:         lineCache{lines: make(map[*Collector]cachedLine)},
+		buffers:       sync.Pool{New: func() any { return new([chunkBytes]byte) }},
+		recordBuffers: sync.Pool{New: func() any { return new(recordBuffer) }},
+		now:           time.Now,
+		stallTimeout:  time.Second,
+		retryDelay:    func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
 	}
-	s.poller.collectors, s.poller.most, s.poller.patience = &s.collectors, Workers(), workerPatience
-	s.transports.log, s.feeds.log, s.refused.log = log, log, log
+	s.poller.collectors, s.poller.maxWorking, s.poller.blockedAfter = &s.collectors, Workers(), blockedAfter
+	s.transports.log, s.loggerInputs.log, s.refused.log = log, log, log
 	s.transports.now = func() time.Time { return s.now() }
 	s.stdout = newSharedOutput(stdoutFD)
 	s.archive = archive{store: s}
@@ -200,10 +200,10 @@ type DroppedOutput struct {
 // block. It has to be set before there are collectors.
 func (s *Store) OnDropped(f func(DroppedOutput)) { s.onDropped = f }
 
-// TellDrops registers f, which is called on the goroutine that drops when [Collector.Drops] have to
+// OnUnsavedDrops registers f, which is called on the goroutine that drops when [Collector.Drops] have to
 // be saved, and not again before [Collector.DropsSaved]. f must not block. It has to be set before
 // there are collectors.
-func (s *Store) TellDrops(f func(*Collector)) { s.tellDrops = f }
+func (s *Store) OnUnsavedDrops(f func(*Collector)) { s.onUnsavedDrops = f }
 
 // A RunBegin is where in a log the output of a run begins, if the log itself doesn't have that.
 type RunBegin struct {
@@ -212,21 +212,21 @@ type RunBegin struct {
 	At                     Cursor
 }
 
-// TellRuns registers f, which is called when a run has printed for the first time, on the goroutine
+// OnFirstOutput registers f, which is called when a run has printed for the first time, on the goroutine
 // that writes. f must not block. It has to be set before there are collectors.
-func (s *Store) TellRuns(f func(RunBegin)) { s.tellRun = f }
+func (s *Store) OnFirstOutput(f func(RunBegin)) { s.onFirstOutput = f }
 
-// begin initializes f, which is zero, with the options o.
-func (s *Store) begin(f *file, o *setting) *file {
+// initFile initializes f, which is zero, with the options o.
+func (s *Store) initFile(f *file, o *setting) *file {
 	f.init(o, s.now, &s.archive)
 	s.paths.add(&f.segments)
 	return f
 }
 
-// NewCapture returns a collector named name that belongs to scope. When the scope is closed, a
+// NewCollector returns a collector named name that belongs to scope. When the scope is closed, a
 // chunk that is being written is finished. Then the last goroutine that used the read end and the
 // file closes them. What is still in the FIFO stays there; see [Collector.Drained].
-func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Collector {
+func (s *Store) NewCollector(scope *loop.Scope, name string, o Options) *Collector {
 	c := new(Collector)
 	c.Open(s, scope, name, o)
 	return c
@@ -237,25 +237,25 @@ func (s *Store) NewCapture(scope *loop.Scope, name string, o Options) *Collector
 func (c *Collector) Open(s *Store, scope *loop.Scope, name string, o Options) {
 	o = o.complete()
 	c.store, c.scope, c.name = s, scope, name
-	c.own.setting = s.settings.of(o)
-	c.options = &c.own.setting
-	c.own.stdout.init(c, Stdout)
-	c.own.streams[0] = &c.own.stdout
-	c.streams = c.own.streams[:]
+	c.inline.setting = s.settings.share(o)
+	c.options = &c.inline.setting
+	c.inline.stdout.init(c, Stdout)
+	c.inline.streams[0] = &c.inline.stdout
+	c.streams = c.inline.streams[:]
 	if o.Split {
 		c.streams = append(c.streams, c.newStream(Stderr))
 	}
 	c.chooseFiles()
 	s.collectors.Add(1)
-	scope.Adopt(&c.held, c)
+	scope.Adopt(&c.link, c)
 }
 
-// Leave announces that the process is about to end, before collectors are closed. From then on read
+// PrepareExit announces that the process is about to end, before collectors are closed. From then on read
 // ends and their watches are left for the kernel to close. Open files are still closed, and lost
 // output is still logged. It has to be called on the loop.
-func (s *Store) Leave() {
-	s.leaving.Store(true)
-	s.poller.dismiss()
+func (s *Store) PrepareExit() {
+	s.exiting.Store(true)
+	s.poller.stop()
 }
 
 // Wait returns when every collector has closed its descriptors. Each does so after its scope is
@@ -264,7 +264,7 @@ func (s *Store) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.collectors.Wait()
-		s.archive.end()
+		s.archive.stop()
 		close(done)
 	}()
 	select {

@@ -35,34 +35,34 @@ type stream struct {
 
 // A drain is the state that the draining goroutine keeps between drains.
 type drain struct {
-	// turnAt is the order in which the collector's FIFOs became readable; 0: not known to be.
-	turnAt       uint64
+	// readableAt is the order in which the collector's FIFOs became readable; 0: not known to be.
+	readableAt   uint64
 	total        int64  // bytes written to the file
 	lingered     int64  // total when it last waited for more
 	second       uint32 // Unix time of burst, the bytes that came in that second in large portions
 	burst        int32
-	grown        bool // the pipe was made bigger
+	pipeGrown    bool // the pipe was made bigger
 	*writeErrors      // never nil
 }
 
 // writeErrors is what keeps the output of a stream from its log, or did. Most streams never have
 // any.
 type writeErrors struct {
-	dropped  dropped
-	since    int64           // first of the failures, in nanoseconds of Unix time
-	failures int32           // failed turns in a row
-	failing  bool            // output does not get into the log
-	troubled bool            // the problem with rotation has been logged
-	rest     *unfinished     // nil: none was seen
-	ahead    *readAhead      // nil: nothing was ever read ahead
-	placing  <-chan struct{} // closed when the start of the run is saved; nil: no save is under way
+	dropped        dropped
+	since          int64           // first of the failures, in nanoseconds of Unix time
+	failures       int32           // failed turns in a row
+	failing        bool            // output does not get into the log
+	rotationLogged bool            // the problem with rotation has been logged
+	partial        *partialLine    // nil: none was seen
+	ahead          *readAhead      // nil: nothing was ever read ahead
+	beginSaved     <-chan struct{} // closed when the start of the run is saved; nil: no save is under way
 }
 
 // noWriteErrors is shared by the streams that never had any. It is never modified.
 var noWriteErrors writeErrors
 
-// meet returns the stream's writeErrors, which it allocates on first use.
-func (d *drain) meet() *writeErrors {
+// ensureErrors returns the stream's writeErrors, which it allocates on first use.
+func (d *drain) ensureErrors() *writeErrors {
 	if d.writeErrors == &noWriteErrors {
 		d.writeErrors = new(writeErrors)
 	}
@@ -142,17 +142,17 @@ func (c *Collector) inOrder() []*stream {
 	if len(list) < 2 {
 		return list
 	}
-	for _, which := range c.told() {
+	for _, which := range c.readableOrder() {
 		for _, s := range list {
-			if s.which == which && s.turnAt == 0 {
-				c.turns++
-				s.turnAt = c.turns
+			if s.which == which && s.readableAt == 0 {
+				c.readableCount++
+				s.readableAt = c.readableCount
 			}
 		}
 	}
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *stream) int {
-		return cmp.Compare(a.turnAt-1, b.turnAt-1) // 0 comes last
+		return cmp.Compare(a.readableAt-1, b.readableAt-1) // 0 comes last
 	})
 	return list
 }
@@ -162,7 +162,7 @@ func (c *Collector) inOrder() []*stream {
 func (c *Collector) Attach(which Stream, fd int) error {
 	s := c.stream(which)
 	switch {
-	case c.over:
+	case c.scopeClosed:
 		closeFD(fd)
 		return fmt.Errorf("attach output of %s: %w", c.name, loop.ErrClosed)
 	case s != nil && s.pipe() >= 0:
@@ -171,8 +171,8 @@ func (c *Collector) Attach(which Stream, fd int) error {
 	case s == nil: // of an earlier configuration
 		s = c.addStream(which)
 	}
-	if openLineOf(fd) == lostLine {
-		s.meet().dropped.inLine = 1
+	if openLineOf(fd) == droppedLine {
+		s.ensureErrors().dropped.lineBytes = 1
 	}
 	s.fd.Store(int32(fd))
 	c.scope.Post(c.startWatch) // posted, as recovery calls more of the collector's methods first
@@ -191,7 +191,7 @@ func (c *Collector) addStream(which Stream) *stream {
 
 // FD returns the read end of a stream, -1 if there is none or the scope is closed.
 func (c *Collector) FD(which Stream) int {
-	if s := c.stream(which); s != nil && !c.over {
+	if s := c.stream(which); s != nil && !c.scopeClosed {
 		return s.pipe()
 	}
 	return -1
@@ -208,19 +208,19 @@ func (c *Collector) hasPipe() bool {
 
 // startWatch begins the watch. Output that is there already causes an event at once.
 func (c *Collector) startWatch() {
-	if err := c.store.poller.add(c); err != nil { // memory, descriptors or watches are short
+	if err := c.store.poller.watch(c); err != nil { // memory, descriptors or watches are short
 		c.scope.After(time.Second, c.startWatch)
 	}
-	if c.owing {
-		c.owing = false
-		c.kick()
+	if c.dropsUnrecorded {
+		c.dropsUnrecorded = false
+		c.ensureDrain()
 	}
 }
 
 // readable drains, unless another goroutine does, which then looks again. There are no more events
 // before [Collector.listen], so a program that prints much causes no wake-up by each write.
-func (c *Collector) readable(b *wakeup) {
-	if c.claim() {
-		c.run(b)
+func (c *Collector) readable(w *wakeup) {
+	if c.claimDrain() {
+		c.run(w)
 	}
 }

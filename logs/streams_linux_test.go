@@ -34,7 +34,7 @@ func (p *twoStreams) attachStderr() {
 	})
 }
 
-func (p *twoStreams) complain(text string) {
+func (p *twoStreams) printError(text string) {
 	p.rig.Helper()
 	if _, err := p.stderr.WriteString(text); err != nil {
 		p.rig.Fatal(err)
@@ -52,7 +52,7 @@ func TestSeparateStreams(t *testing.T) {
 		o := Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "web.err.log"), Drop: drop}
 		p := newRig(t).twoStreams(o)
 		p.print("out\n")
-		p.complain("err\n")
+		p.printError("err\n")
 		p.awaitDrained()
 		equal(t, "standard output", readFile(t, o.Path), "out\n")
 		equal(t, "standard error", readFile(t, o.StderrPath), "err\n")
@@ -108,10 +108,10 @@ func TestLabelledOrder(t *testing.T) {
 		r.store.poller.mu.Lock()
 		if n%2 == 0 {
 			p.print("a\n")
-			p.complain("b\n")
+			p.printError("b\n")
 			want = append(want, "stdout a", "stderr b")
 		} else {
-			p.complain("b\n")
+			p.printError("b\n")
 			p.print("a\n")
 			want = append(want, "stderr b", "stdout a")
 		}
@@ -142,12 +142,12 @@ func TestUnfinishedLineOfOneStream(t *testing.T) {
 	p.print("part")
 	begin := time.Now()
 	for n := range 3 {
-		p.complain("whole\n")
+		p.printError("whole\n")
 		want := n + 1
 		p.until("the line of the other stream", func() bool { return strings.Count(readFileIfAny(o.Path), "stderr whole") == want })
 	}
 	p.until("the part", func() bool { return strings.Contains(readFile(t, o.Path), "stdout+ part") })
-	if took := time.Since(begin); took > patience/2 {
+	if took := time.Since(begin); took > testTimeout/2 {
 		t.Errorf("that took %v", took)
 	}
 }
@@ -157,13 +157,13 @@ func readFileIfAny(path string) string {
 	return string(data)
 }
 
-// TestStreamsAreJoinedAndParted: the options may separate the streams, merge them or use one FIFO,
+// TestStreamsAreMergedAndSeparated: the options may separate the streams, merge them or use one FIFO,
 // from one run to the next.
-func TestStreamsAreJoinedAndParted(t *testing.T) {
+func TestStreamsAreMergedAndSeparated(t *testing.T) {
 	dir := t.TempDir()
 	together := Options{Path: filepath.Join(dir, "web.log"), Format: Text}
-	apart, labelled := together, together
-	apart.Split, apart.StderrPath = true, filepath.Join(dir, "web.err.log")
+	separate, labelled := together, together
+	separate.Split, separate.StderrPath = true, filepath.Join(dir, "web.err.log")
 	labelled.Split = true
 	r := newRig(t)
 	p := &twoStreams{program: r.program(together)}
@@ -171,34 +171,34 @@ func TestStreamsAreJoinedAndParted(t *testing.T) {
 		t.Helper()
 		p.print(text + "\n")
 		if p.stderr != nil {
-			p.complain(text + "\n")
+			p.printError(text + "\n")
 		}
 		p.awaitDrained()
 	}
 	say("1")
-	r.do(func() { p.SetOptions(apart) })
+	r.do(func() { p.SetOptions(separate) })
 	p.attachStderr()
 	say("2")
 	r.do(func() { p.SetOptions(labelled) })
 	say("3")
 	r.do(func() { p.SetOptions(together) }) // a leftover process still writes to the second one
 	say("4")
-	r.do(func() { p.SetOptions(apart) })
+	r.do(func() { p.SetOptions(separate) })
 	say("5")
 	count := func(path, text string) int { return strings.Count(readFile(t, path), text+"\n") }
 	for _, tt := range []struct {
 		text      string
 		out, errs int
 	}{{"stdout 1", 1, 0}, {"stdout 2", 1, 0}, {"stderr 2", 0, 1}, {"stdout 3", 1, 0}, {"stderr 3", 1, 0}, {"stderr 4", 1, 0}, {"stderr 5", 0, 1}, {"stdout 5", 1, 0}} {
-		if out, errs := count(together.Path, tt.text), count(apart.StderrPath, tt.text); out != tt.out || errs != tt.errs {
+		if out, errs := count(together.Path, tt.text), count(separate.StderrPath, tt.text); out != tt.out || errs != tt.errs {
 			t.Errorf("%q is %d times in the one file and %d times in the other, want %d and %d", tt.text, out, errs, tt.out, tt.errs)
 		}
 	}
 }
 
-// TestMarkInBothStreams: a run begins where both streams have reached its barrier: the first one
+// TestBarrierInBothStreams: a run begins where both streams have reached its barrier: the first one
 // waits for the other.
-func TestMarkInBothStreams(t *testing.T) {
+func TestBarrierInBothStreams(t *testing.T) {
 	r := newRig(t)
 	p := &twoStreams{program: r.undrained()}
 	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, Split: true}
@@ -210,18 +210,18 @@ func TestMarkInBothStreams(t *testing.T) {
 	out, errs := p.streams[0], p.streams[1]
 	turn := func(s *stream, wantMore bool) {
 		t.Helper()
-		if more, err := s.turn(); more != wantMore || err != nil {
+		if more, err := s.moveTurn(); more != wantMore || err != nil {
 			t.Fatalf("turn() = %v, %v, want %v", more, err, wantMore)
 		}
 	}
 	p.print("old out\n")
-	p.complain("old err\n")
+	p.printError("old err\n")
 	began := ""
-	p.addBarrier(runEnds, func() { began = readFile(t, o.Path) })
+	p.addBarrier(runEndBarrier, func() { began = readFile(t, o.Path) })
 	out.nextLimit()
 	errs.nextLimit()
 	p.print("new out\n")
-	p.complain("new err\n")
+	p.printError("new err\n")
 	turn(out, true)
 	turn(out, true)
 	if text := readFile(t, o.Path); strings.Contains(text, "new") || began != "" {
@@ -245,13 +245,13 @@ func TestOneFileFails(t *testing.T) {
 		writeFile(t, blocked, "not a directory")
 		o := Options{Path: filepath.Join(blocked, "web.log"), StderrPath: filepath.Join(dir, "web.err.log"), Drop: drop}
 		r := newRig(t)
-		r.store.pause = func(int) time.Duration { return time.Hour }
+		r.store.retryDelay = func(int) time.Duration { return time.Hour }
 		p := r.twoStreams(o)
 		p.print("out\n")
 		want := ""
 		for n := range 5 {
 			line := fmt.Sprintf("err %d\n", n)
-			p.complain(line)
+			p.printError(line)
 			want += line
 			p.until("the line of the other stream", func() bool { return readFileIfAny(o.StderrPath) == want })
 		}
@@ -272,7 +272,7 @@ func TestTailIsOfStandardError(t *testing.T) {
 	if got := p.tail(); got != "out\n" {
 		t.Errorf("tail = %q, want that of standard output where there is no other", got)
 	}
-	p.complain("failed\n")
+	p.printError("failed\n")
 	p.awaitDrained()
 	if got := p.tail(); got != "failed\n" {
 		t.Errorf("tail = %q, want failed", got)
@@ -286,12 +286,12 @@ func TestWaitsForTheOtherStreamAtRest(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, "no"), "")
 		r := newRig(t)
-		r.store.pause = func(int) time.Duration { return 200 * time.Millisecond }
+		r.store.retryDelay = func(int) time.Duration { return 200 * time.Millisecond }
 		o := Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "no", "web.err.log"), Drop: drop}
 		p := r.twoStreams(o)
 		r.do(func() { p.BeginRun("a", false) })
 		p.print("1\n")
-		p.complain("lost, or late\n")
+		p.printError("lost, or late\n")
 		r.poll("a word of the failure", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
 		r.do(func() { p.EndRun(); p.BeginRun("b", false) })
 		p.print("2\n")
@@ -306,7 +306,7 @@ func TestWaitsForTheOtherStreamAtRest(t *testing.T) {
 		returns := func() int {
 			p.store.poller.mu.Lock()
 			defer p.store.poller.mu.Unlock()
-			return int(p.store.poller.returns)
+			return int(p.store.poller.waitReturns)
 		}
 		before, begun := returns(), time.Now()
 		for range 2000 {

@@ -16,79 +16,79 @@ import (
 // transports are the connections to syslog and journald, one for each address, shared by all
 // programs.
 type transports struct {
-	log *slog.Logger
-	now func() time.Time
-	mu  sync.Mutex
-	by  map[string]*transport
+	log       *slog.Logger
+	now       func() time.Time
+	mu        sync.Mutex
+	byAddress map[string]*transport
 }
 
 // A transport sends messages to one address. It blocks no thread if the receiver stalls.
 type transport struct {
-	of    *transports
-	name  string // address as configured
-	where dialAddress
-	busy  chan struct{} // holds a token of the sender
-	conn  net.Conn      // nil: not connected
-	users int           // guarded by of.mu
-	frame []byte        // a message as framed for a stream
-	lossy refusals      // of datagrams
+	transports *transports
+	name       string // address as configured
+	endpoint   dialAddress
+	busy       chan struct{} // holds a token of the sender
+	conn       net.Conn      // nil: not connected
+	users      int           // guarded by of.mu
+	frame      []byte        // a message as framed for a stream
+	refusals   refusals      // of datagrams
 }
 
 // refusals is the state of errors of earlier datagrams, with UDP. The system returns such an error
 // for the next send, once. So that message is sent again at once. What was refused is lost, as it
 // also is if there is no error.
 type refusals struct {
-	told  bool
-	since time.Time // when the first datagram after the last refused one was sent
+	logged bool
+	since  time.Time // when the first datagram after the last refused one was sent
 }
 
-// patienceOfSend is how long one attempt to send a message takes. After the first the stall is
+// sendTimeout is how long one attempt to send a message takes. After the first the stall is
 // logged.
-const patienceOfSend = time.Second
+const sendTimeout = time.Second
 
-var errQuit = errors.New("the output is closed")
+var errClosed = errors.New("the output is closed")
 
 // get returns the transport to an address, for one more user.
 func (t *transports) get(address string) *transport {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	to := t.by[address]
+	to := t.byAddress[address]
 	if to == nil {
-		to = &transport{of: t, name: address, where: parseAddress(address), busy: make(chan struct{}, 1)}
-		if t.by == nil {
-			t.by = map[string]*transport{}
+		to = &transport{transports: t, name: address, endpoint: parseAddress(address), busy: make(chan struct{}, 1)}
+		if t.byAddress == nil {
+			t.byAddress = map[string]*transport{}
 		}
-		t.by[address] = to
+		t.byAddress[address] = to
 	}
 	to.users++
 	return to
 }
 
-// leave counts one user less; the last one closes the connection.
-func (t *transport) leave() {
-	t.of.mu.Lock()
+// release counts one user less; the last one closes the connection.
+func (t *transport) release() {
+	t.transports.mu.Lock()
 	t.users--
 	last := t.users == 0
 	if last {
-		delete(t.of.by, t.name)
+		delete(t.transports.byAddress, t.name)
 	}
-	t.of.mu.Unlock()
+	t.transports.mu.Unlock()
 	if last {
-		t.hangUp()
+		t.disconnect()
 	}
 }
 
 // send sends a message. It waits while the receiver stalls, until quit is closed. An error means
 // that the receiver can't be reached.
-func (t *transport) send(message []byte, quit <-chan struct{}) error {
+func (t *transport) send(message []byte, stop <-chan struct{}) error {
 	select {
 	case t.busy <- struct{}{}:
-	case <-quit:
-		return errQuit
+	case <-stop:
+		return errClosed
 	}
 	defer func() { <-t.busy }()
 	if t.conn == nil {
-		if err := t.dial(quit); err != nil {
+		if err := t.dial(stop); err != nil {
 			return err
 		}
 	}
@@ -109,79 +109,79 @@ func (t *transport) send(message []byte, quit <-chan struct{}) error {
 	stalled := time.Time{}
 	var refused []error // errors of earlier datagrams
 	for {
-		if err := t.conn.SetWriteDeadline(time.Now().Add(patienceOfSend)); err != nil {
-			t.hangUp()
+		if err := t.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+			t.disconnect()
 			return err
 		}
 		n, err := t.conn.Write(message)
 		message = message[n:]
 		switch {
 		case err == nil:
-			t.lossy.sent(t, refused)
+			t.refusals.sent(t, refused)
 			if !stalled.IsZero() {
-				t.of.log.Info("messages accepted again", "address", t.name, "after", time.Since(stalled))
+				t.transports.log.Info("messages accepted again", "address", t.name, "after", time.Since(stalled))
 			}
 			return nil
-		case t.where.network == "udp" && len(refused) < refusedAgain && !errors.Is(err, os.ErrDeadlineExceeded):
+		case t.endpoint.network == "udp" && len(refused) < maxRefusals && !errors.Is(err, os.ErrDeadlineExceeded):
 			refused = append(refused, err)
 			continue
 		case !errors.Is(err, os.ErrDeadlineExceeded):
-			t.hangUp()
+			t.disconnect()
 			return err
 		}
 		if stalled.IsZero() {
 			stalled = time.Now()
-			t.of.log.Warn("messages not accepted: the receiver stalls", "address", t.name)
+			t.transports.log.Warn("messages not accepted: the receiver stalls", "address", t.name)
 		}
 		select {
-		case <-quit:
-			t.hangUp() // part of the message may have been sent
-			return errQuit
+		case <-stop:
+			t.disconnect() // part of the message may have been sent
+			return errClosed
 		default:
 		}
 	}
 }
 
-// refusedAgain is how many errors of earlier datagrams a message may get. An error of its own comes
+// maxRefusals is how many errors of earlier datagrams a message may get. An error of its own comes
 // again each time.
-const refusedAgain = 10
+const maxRefusals = 10
 
-// calmAfter is how long no datagram may be refused before they count as received again. A host that
+// refusalsEndAfter is how long no datagram may be refused before they count as received again. A host that
 // refuses them reports it once a second at least.
-const calmAfter = 10 * time.Second
+const refusalsEndAfter = 10 * time.Second
 
 // sent records that a message was sent, after errors of earlier datagrams.
 func (r *refusals) sent(t *transport, refused []error) {
 	switch {
 	case len(refused) > 0:
-		if !r.told {
-			t.of.log.Warn("messages lost: no receiver", "address", t.name, "error", refused[0])
+		if !r.logged {
+			t.transports.log.Warn("messages lost: no receiver", "address", t.name, "error", refused[0])
 		}
-		*r = refusals{told: true}
-	case !r.told:
+		*r = refusals{logged: true}
+	case !r.logged:
 	case r.since.IsZero():
-		r.since = t.of.now()
-	case t.of.now().Sub(r.since) >= calmAfter:
+		r.since = t.transports.now()
+	case t.transports.now().Sub(r.since) >= refusalsEndAfter:
 		*r = refusals{}
-		t.of.log.Info("messages apparently no longer lost", "address", t.name)
+		t.transports.log.Info("messages apparently no longer lost", "address", t.name)
 	}
 }
 
-func (t *transport) dial(quit <-chan struct{}) error {
+func (t *transport) dial(stop <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
 		select {
-		case <-quit:
+		case <-stop:
 			cancel()
 		case <-ended:
 		}
 	}()
-	conn, err := new(net.Dialer).DialContext(ctx, t.where.network, t.where.address)
+	conn, err := new(net.Dialer).DialContext(ctx, t.endpoint.network, t.endpoint.address)
 	if errors.Is(err, syscall.EPROTOTYPE) { // a stream socket, as syslog-ng may make it
-		conn, err = new(net.Dialer).DialContext(ctx, "unix", t.where.address)
+		conn, err = new(net.Dialer).DialContext(ctx, "unix", t.endpoint.address)
 	}
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -190,8 +190,8 @@ func (t *transport) dial(quit <-chan struct{}) error {
 	return nil
 }
 
-// hangUp closes the connection; the next message makes another one.
-func (t *transport) hangUp() {
+// disconnect closes the connection; the next message makes another one.
+func (t *transport) disconnect() {
 	if t.conn != nil {
 		t.conn.Close()
 		t.conn = nil

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestTurnOfAnotherKind: if the options have changed the kind of the log, a turn leaves it to one
+// TestTurnAfterRouteChange: if the options have changed the kind of the log, a turn leaves it to one
 // with the slots of the new kind.
-func TestTurnOfAnotherKind(t *testing.T) {
+func TestTurnAfterRouteChange(t *testing.T) {
 	file := Options{Path: filepath.Join(t.TempDir(), "web.log")}
 	drops, sink := file, Options{Sink: Syslog, Address: filepath.Join(t.TempDir(), "none")}
 	drops.Drop = true
@@ -22,7 +22,7 @@ func TestTurnOfAnotherKind(t *testing.T) {
 		p.print("line\n")
 		p.rig.do(func() { p.SetOptions(o) })
 		before := s.bytes()
-		if more, err := s.turn(); !more || !errors.Is(err, errAnotherWay) || s.bytes() != before {
+		if more, err := s.moveTurn(); !more || !errors.Is(err, errRouteChanged) || s.bytes() != before {
 			t.Errorf("turn() = %v, %v with %d of %d bytes left, want that nothing is moved on the way to another kind of log", more, err, s.bytes(), before)
 		}
 	}
@@ -32,12 +32,12 @@ func TestTurnOfAnotherKind(t *testing.T) {
 	}
 }
 
-// TestDropFromTheMidstOfATurn: the log changes to overflow = drop during a turn that holds the only
+// TestDropDuringATurn: the log changes to overflow = drop during a turn that holds the only
 // slot; the change must not wait for it.
-func TestDropFromTheMidstOfATurn(t *testing.T) {
+func TestDropDuringATurn(t *testing.T) {
 	r := newRig(t)
-	r.store.slots.perPlace = 1
-	r.store.stall = 50 * time.Millisecond
+	r.store.slots.perFileSystem = 1
+	r.store.stallTimeout = 50 * time.Millisecond
 	o := Options{Path: filepath.Join(t.TempDir(), "web.log")}
 	p := r.program(o)
 	p.log("first\n")
@@ -65,12 +65,12 @@ func TestDropFromTheMidstOfATurn(t *testing.T) {
 	}
 }
 
-// TestHandsGiveWayForSlots: any number of programs whose file system stalls wait for a slot there,
+// TestWorkersAwaitingSlotsAreReplaced: any number of programs whose file system stalls wait for a slot there,
 // and delay no others.
-func TestHandsGiveWayForSlots(t *testing.T) {
+func TestWorkersAwaitingSlotsAreReplaced(t *testing.T) {
 	const most = 2
 	r := newRig(t)
-	r.store.poller.most, r.store.poller.patience = most, time.Hour
+	r.store.poller.maxWorking, r.store.poller.blockedAfter = most, time.Hour
 	dir, memory := t.TempDir(), "/dev/shm"
 	elsewhere, err := os.MkdirTemp(memory, "superd-test-")
 	if err != nil {
@@ -79,19 +79,19 @@ func TestHandsGiveWayForSlots(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(elsewhere) })
 	good := r.program(Options{Path: filepath.Join(elsewhere, "good.log")})
 	good.log("one\n")
-	var stuck []*program
+	var blocked []*program
 	for i := range 3 * most {
 		p := r.program(Options{Path: filepath.Join(dir, fmt.Sprint(i))})
 		p.print("one\n")
-		stuck = append(stuck, p)
+		blocked = append(blocked, p)
 	}
-	there := r.store.slots.placeOf(pathResolver{at: filepath.Join(dir, "0")})
-	if there == r.store.slots.placeOf(pathResolver{at: good.Path()}) {
+	stalled := r.store.slots.fileSystemOf(pathResolver{at: filepath.Join(dir, "0")})
+	if stalled == r.store.slots.fileSystemOf(pathResolver{at: good.Path()}) {
 		t.Skipf("%s and %s are one file system", dir, memory)
 	}
 	// Each worker must rest: one that has an event yet may wait for a slot before the file system
 	// counts as stalled. So no barrier is used here, with which another goroutine drains.
-	for _, p := range stuck {
+	for _, p := range blocked {
 		r.poll("the first line", func() bool {
 			text, _ := os.ReadFile(p.Path())
 			return string(text) == "one\n"
@@ -99,11 +99,11 @@ func TestHandsGiveWayForSlots(t *testing.T) {
 		p.rest()
 	}
 	var held []*slot
-	for range writersPerPlace {
-		held = append(held, must(t, r.store.slots.acquire(there, nil)))
+	for range writersPerFileSystem {
+		held = append(held, must(t, r.store.slots.acquire(stalled, nil)))
 	}
-	r.poll("the file system to stall", func() bool { return r.store.slots.stalls(there) })
-	for _, p := range stuck {
+	r.poll("the file system to stall", func() bool { return r.store.slots.stalls(stalled) })
+	for _, p := range blocked {
 		p.print("two\n")
 	}
 	good.print("two\n")
@@ -111,10 +111,10 @@ func TestHandsGiveWayForSlots(t *testing.T) {
 	for _, h := range held {
 		h.release()
 	}
-	for _, p := range stuck {
+	for _, p := range blocked {
 		r.await(p.drained(), "the end of the stall")
 	}
-	if r.store.slots.stalls(there) {
+	if r.store.slots.stalls(stalled) {
 		t.Error("it stalls yet")
 	}
 }
@@ -124,24 +124,24 @@ func TestHandsGiveWayForSlots(t *testing.T) {
 func TestNothingIsDroppedAnyMore(t *testing.T) {
 	p := newRig(t).undrained()
 	s := p.streams[0]
-	s.meet().dropped.cause = errStalled
+	s.ensureErrors().dropped.cause = errStalled
 	s.drop([]byte("one\nhalf a "))
 	p.print("line\ntwo\n")
 	p.mustTurn(false)
 	p.print("three\n")
 	p.mustTurn(false)
-	gap, rest, _ := strings.Cut(readFile(t, p.Path()), "\n")
-	if gap != "superd: 16 bytes in 2 lines were dropped: "+errStalled.Error() || rest != "two\nthree\n" {
-		t.Errorf("the log is %q, then %q; want a record of 16 bytes in 2 lines, and two lines", gap, rest)
+	dropRecord, rest, _ := strings.Cut(readFile(t, p.Path()), "\n")
+	if dropRecord != "superd: 16 bytes in 2 lines were dropped: "+errStalled.Error() || rest != "two\nthree\n" {
+		t.Errorf("the log is %q, then %q; want a record of 16 bytes in 2 lines, and two lines", dropRecord, rest)
 	}
 	if d := p.Drops(); d != (Drops{16, 2, 16, 2}) {
 		t.Errorf("%+v: want all of it told", d)
 	}
 }
 
-// TestMarkAfterParts: the FIFO records for the successor what its next byte belongs to, also after
+// TestBarrierAfterPartialRecords: the FIFO records for the successor what its next byte belongs to, also after
 // the rest of a line that was written in parts.
-func TestMarkAfterParts(t *testing.T) {
+func TestBarrierAfterPartialRecords(t *testing.T) {
 	for _, o := range []Options{{Drop: true}, {Format: Text}, {Sink: Syslog}} {
 		r := newRig(t)
 		o.Path = filepath.Join(t.TempDir(), "web.log")
@@ -164,25 +164,25 @@ func TestMarkAfterParts(t *testing.T) {
 	}
 }
 
-// TestMarkAfterAFlight: output in flight when its log stalled is dropped before later output, which
+// TestBarrierAfterBytesInFlight: output in flight when its log stalled is dropped before later output, which
 // the next byte follows.
-func TestMarkAfterAFlight(t *testing.T) {
+func TestBarrierAfterBytesInFlight(t *testing.T) {
 	tests := []struct {
 		name, later, flight string
 		inLine              int
 		want                openLine
 	}{
-		{"the later part of a line", "dropped\nhalf a ", "in flight\n", 7, lostLine},
+		{"the later part of a line", "dropped\nhalf a ", "in flight\n", 7, droppedLine},
 		{"the later end of a line", "f a line\n", "in flight\nhal", 0, atBeginning},
-		{"nothing came later", "", "in flight\nhal", 3, lostLine},
-		{"and nothing is lost", "half", "", 4, lostLine},
+		{"nothing came later", "", "in flight\nhal", 3, droppedLine},
+		{"and nothing is lost", "half", "", 4, droppedLine},
 	}
 	for _, tt := range tests {
 		s := newRig(t).undrained().streams[0]
 		s.drop([]byte(tt.later))
-		s.dropFirst([]byte(tt.flight))
-		if got := openLineOf(s.pipe()); got != tt.want || s.dropped.inLine != tt.inLine {
-			t.Errorf("%s: the next byte belongs to %d, with %d of a lost line before it; want %d and %d", tt.name, got, s.dropped.inLine, tt.want, tt.inLine)
+		s.prependDrop([]byte(tt.flight))
+		if got := openLineOf(s.pipe()); got != tt.want || s.dropped.lineBytes != tt.inLine {
+			t.Errorf("%s: the next byte belongs to %d, with %d of a lost line before it; want %d and %d", tt.name, got, s.dropped.lineBytes, tt.want, tt.inLine)
 		}
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHandsAreBounded: at most that many workers work at a time, however many programs print.
-func TestHandsAreBounded(t *testing.T) {
+// TestWorkersAreBounded: at most that many workers work at a time, however many programs print.
+func TestWorkersAreBounded(t *testing.T) {
 	const most, many = 2, 20
 	r := newRig(t)
-	r.store.poller.most, r.store.poller.patience = most, time.Hour
+	r.store.poller.maxWorking, r.store.poller.blockedAfter = most, time.Hour
 	dir := t.TempDir()
 	wrong := make(chan int, 1)
 	var programs []*program
@@ -22,7 +22,7 @@ func TestHandsAreBounded(t *testing.T) {
 		p := r.program(Options{Path: filepath.Join(dir, fmt.Sprintf("%d.log", i))})
 		defer p.Notify(func() {
 			r.store.poller.mu.Lock()
-			n := len(r.store.poller.set.working)
+			n := len(r.store.poller.pollSet.working)
 			r.store.poller.mu.Unlock()
 			if n > most {
 				select {
@@ -49,9 +49,9 @@ func TestHandsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHeldUpGiveWay: a worker that waits for something other than bytes releases its place,
+// TestBlockedWorkersAreReplaced: a worker that waits for something other than bytes releases its place,
 // whatever the others' patience.
-func TestHeldUpGiveWay(t *testing.T) {
+func TestBlockedWorkersAreReplaced(t *testing.T) {
 	tests := []struct {
 		name    string
 		options func(dir string) Options
@@ -63,13 +63,13 @@ func TestHeldUpGiveWay(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t)
-			r.store.poller.most, r.store.poller.patience = 1, time.Hour
+			r.store.poller.maxWorking, r.store.poller.blockedAfter = 1, time.Hour
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			held := r.program(test.options(dir))
-			held.print("a line\n")
+			blocked := r.program(test.options(dir))
+			blocked.print("a line\n")
 			r.poll("the one that is held up", func() bool {
 				set, alive, waiting := r.store.poller.at()
 				return set != nil && alive > waiting && waiting > 0
@@ -78,26 +78,26 @@ func TestHeldUpGiveWay(t *testing.T) {
 	}
 }
 
-// TestBusyLeavesToOthers: a program that prints more than a turn moves waits for its next one only
+// TestBusyWorkerServesOthers: a program that prints more than a turn moves waits for its next one only
 // while others have output.
-func TestBusyLeavesToOthers(t *testing.T) {
+func TestBusyWorkerServesOthers(t *testing.T) {
 	p := newRig(t).undrained()
 	if _, err := unix.FcntlInt(uintptr(p.Collector.FD(Stdout)), unix.F_SETPIPE_SZ, turnBytes); err != nil {
 		t.Skipf("cannot make the pipe bigger: %v", err)
 	}
 	poller := &p.store.poller
 	poller.mu.Lock()
-	poller.set = &pollSet{}
+	poller.pollSet = &pollSet{}
 	poller.mu.Unlock()
 	defer func() {
 		poller.mu.Lock()
-		poller.set = nil
+		poller.pollSet = nil
 		poller.mu.Unlock()
 	}()
 	p.print(string(make([]byte, turnBytes)))
 	p.mustTurn(false)
 	p.print("a line\n")
-	if p.streams[0].lingerShortly(0) {
+	if p.streams[0].linger(0) {
 		t.Error("it waits for more of the one program")
 	}
 }

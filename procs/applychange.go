@@ -80,9 +80,9 @@ func (in *instance) setLogOptions() {
 		o = duringRun(in.sup.logOptions(in.name, r.program), o)
 		in.logsBy = nil
 	}
-	logsBefore, before := len(in.collector.Apart()), in.collector.Files()
+	logsBefore, before := len(in.collector.LogStreams()), in.collector.Files()
 	in.collector.SetOptions(o)
-	if len(in.collector.Apart()) > logsBefore {
+	if len(in.collector.LogStreams()) > logsBefore {
 		in.sup.tellAdded()
 	}
 	if !in.claimLogFiles(before, in.collector.Files()) {

@@ -170,7 +170,7 @@ func (f *Diagnosis) Explain(events []eventlog.Event) string {
 	}
 	if o := f.Outage; o != nil {
 		meanwhile := "The program blocks when its pipe is full"
-		if o.Drops {
+		if o.Dropping {
 			meanwhile = "New output is dropped"
 		}
 		say("Its output has not got into its log since %s (%s): %s. %s; superd keeps retrying.", f.clock(o.Since), span(f.Now.Sub(o.Since)), o.Reason, meanwhile)

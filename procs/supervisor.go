@@ -179,11 +179,11 @@ func New(o Options) *Supervisor {
 		startedAt:     o.Loop.Now(),
 	}
 	s.prober = probe.New(o.Loop, checks, random.Uint64())
-	s.store.TellRuns(s.tellRun)
-	s.store.TellPlaces(s.placeRun)
+	s.store.OnFirstOutput(s.tellRun)
+	s.store.BeforeFirstOutput(s.placeRun)
 	s.store.OnDropped(s.onDropped)
-	s.store.TellOutages(s.tellOutage)
-	s.store.TellDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
+	s.store.OnOutage(s.tellOutage)
+	s.store.OnUnsavedDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
 		s.keeper = noopKeeper{}

@@ -247,7 +247,7 @@ func (s *startup) closeListener() { s.listener.Close() }
 
 // openCrashLog has no undo: an orderly end removes the file, all others leave it.
 func (s *startup) openCrashLog() (err error) {
-	s.removeCrashLog, err = openCrashLog(s.dir.Path, s.daemon.log, s.daemon.messages.Pass)
+	s.removeCrashLog, err = openCrashLog(s.dir.Path, s.daemon.log, s.daemon.messages.Flush)
 	return err
 }
 
@@ -272,9 +272,9 @@ func (s *startup) collectOptions() (err error) {
 	s.options = procs.Options{
 		Loop:    d.loop,
 		Store:   s.store,
-		Log:     s.logger(d.messages.Later(d.passMessages)),
+		Log:     s.logger(d.messages.Batched(d.passMessages)),
 		Events:  d.events,
-		OnWrite: d.messages.Pass,
+		OnWrite: d.messages.Flush,
 		Config:  s.conf,
 		Load: func(inForce *config.Config, reading func(string)) (*config.Config, error) {
 			return config.LoadAfter(d.configPath, inForce, reading)
@@ -306,10 +306,10 @@ func (s *startup) collectOptions() (err error) {
 // what ends a run there.
 func (s *startup) showLines() func(*logs.Collector) func() {
 	output := terminal.Detect(s.stdout, os.Getenv)
-	printer := terminal.NewLinePrinter(s.store.Beside(s.stdout), output)
+	printer := terminal.NewLinePrinter(s.store.BetweenRecords(s.stdout), output)
 	return func(c *logs.Collector) func() {
 		var all []*terminal.ProgramLines
-		for _, which := range c.Apart() {
+		for _, which := range c.LogStreams() {
 			lines := printer.Program(c.Name())
 			all = append(all, lines)
 			s.printed.Go(func() {
@@ -409,7 +409,7 @@ func (s *startup) startPrograms() error {
 			// Announced now: if superd is killed in the rest of its end, it is not started again.
 			// It counts when this process has ended.
 			d.link.Announce(d.supervisor.ExitStatus())
-			store.Leave()
+			store.PrepareExit()
 			d.loop.Stop()
 		})
 		d.pace.rest()

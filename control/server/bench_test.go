@@ -35,7 +35,7 @@ func BenchmarkStatus(b *testing.B) {
 			b.Fatal(err)
 		}
 		all = append(all, procs.Status{Name: name, Program: name, State: procs.Running, Ready: true, Pid: os.Getpid(), StartTicks: self.Start,
-			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", Collector: store.NewCapture(l.Root(), name, logs.Options{Path: file}), HasRun: true, Reason: "started"})
+			Since: time.Now(), Uptime: time.Hour, LogFile: "/var/log/superd/" + name + ".log", Collector: store.NewCollector(l.Root(), name, logs.Options{Path: file}), HasRun: true, Reason: "started"})
 	}
 	var brief []procs.Brief
 	for _, st := range all {

@@ -227,7 +227,7 @@ func (h *harness) capture(name, text string) (c *logs.Collector) {
 		h.t.Fatal(err)
 	}
 	h.on(func() {
-		c = logs.NewStore(h.loop, h.server.log).NewCapture(h.loop.Root(), name, logs.Options{Path: file})
+		c = logs.NewStore(h.loop, h.server.log).NewCollector(h.loop.Root(), name, logs.Options{Path: file})
 	})
 	return c
 }

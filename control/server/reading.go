@@ -99,7 +99,7 @@ func send(reading *logs.Reading, out *stream) error {
 		}
 		if e != nil {
 			which := logs.Stdout
-			if e.Apart {
+			if e.FromStderrLog {
 				which = logs.Stderr
 			}
 			buffer = e.AppendJSON(buffer, logName(e.Instance, which))
@@ -256,7 +256,7 @@ func (s *Server) watchInstances(added chan<- struct{}) (cancel func()) {
 }
 
 // wanted returns where to begin reading in each output.
-func (s *Server) wanted(ctx context.Context, q *logRequest, outputs []procs.Output) ([]logs.Wanted, error) {
+func (s *Server) wanted(ctx context.Context, q *logRequest, outputs []procs.Output) ([]logs.Input, error) {
 	var spans map[string]*logs.Span
 	if q.run != "" && q.cursors == nil {
 		var err error
@@ -264,11 +264,11 @@ func (s *Server) wanted(ctx context.Context, q *logRequest, outputs []procs.Outp
 			return nil, err
 		}
 	}
-	var all []logs.Wanted
+	var all []logs.Input
 	for _, o := range outputs {
-		for _, which := range o.Collector.Apart() {
-			w := logs.Wanted{Collector: o.Collector, Stream: which, Resume: q.cursors[logName(o.Instance, which)]}
-			w.Fresh = q.cursors != nil && w.Resume == nil
+		for _, which := range o.Collector.LogStreams() {
+			w := logs.Input{Collector: o.Collector, Stream: which, Resume: q.cursors[logName(o.Instance, which)]}
+			w.FromStart = q.cursors != nil && w.Resume == nil
 			if spans != nil {
 				span := spans[o.Instance]
 				if span == nil {
@@ -293,11 +293,11 @@ func logName(instance string, which logs.Stream) string {
 	return instance
 }
 
-func fresh(outputs []procs.Output) []logs.Wanted {
-	var all []logs.Wanted
+func fresh(outputs []procs.Output) []logs.Input {
+	var all []logs.Input
 	for _, o := range outputs {
-		for _, which := range o.Collector.Apart() {
-			all = append(all, logs.Wanted{Collector: o.Collector, Stream: which, Fresh: true})
+		for _, which := range o.Collector.LogStreams() {
+			all = append(all, logs.Input{Collector: o.Collector, Stream: which, FromStart: true})
 		}
 	}
 	return all

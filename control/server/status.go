@@ -260,7 +260,7 @@ func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string,
 		if c := all[i].Collector; c != nil {
 			st.DroppedBytes, st.DroppedLines = c.Dropped()
 			if o := c.Outage(); o != nil {
-				st.LogOutage = &control.LogOutage{Since: o.Since, Reason: o.Reason, Drops: o.Drops}
+				st.LogOutage = &control.LogOutage{Since: o.Since, Reason: o.Reason, Drops: o.Dropping}
 			}
 		}
 		text, err := escape.Marshal(&st)

@@ -140,7 +140,7 @@ func openFIFO(a *attempt, outlet host.Outlet, open func(superds int) (int, error
 			read, err = logs.MakeFIFO(outlet.FIFO, uid, gid)
 			*made = read
 		} else {
-			err = logs.GiveFIFO(read, uid, gid)
+			err = logs.ChownFIFO(read, uid, gid)
 		}
 		if err == nil {
 			fd, err = open(read)

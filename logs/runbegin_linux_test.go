@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// TestPlacesHoldUpNobody: more programs than a file system has slots wait for their places to be
+// TestUnsavedRunBeginsBlockNoOthers: more programs than a file system has slots wait for their places to be
 // saved, and others log there.
-func TestPlacesHoldUpNobody(t *testing.T) {
+func TestUnsavedRunBeginsBlockNoOthers(t *testing.T) {
 	r := newRig(t)
-	r.store.stall = 10 * patience
-	const waiting = 2 * writersPerPlace
+	r.store.stallTimeout = 10 * testTimeout
+	const waiting = 2 * writersPerFileSystem
 	saved := make(chan func(), waiting)
-	r.store.TellPlaces(func(_ RunBegin, f func()) { saved <- f })
+	r.store.BeforeFirstOutput(func(_ RunBegin, f func()) { saved <- f })
 	directory := t.TempDir()
 	var programs []*program
 	for i := range waiting {
@@ -39,17 +39,17 @@ func TestPlacesHoldUpNobody(t *testing.T) {
 	}
 }
 
-// TestPlaceOfFileThatChanges: a change of the file while the place is being saved loses no output.
-func TestPlaceOfFileThatChanges(t *testing.T) {
+// TestRunBeginInChangedFile: a change of the file while the place is being saved loses no output.
+func TestRunBeginInChangedFile(t *testing.T) {
 	for what, change := range map[string]func(path string) error{
 		"truncated": func(path string) error { return os.Truncate(path, 0) },
 		"removed":   os.Remove,
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := newRig(t)
-			r.store.stall = 10 * patience
+			r.store.stallTimeout = 10 * testTimeout
 			path := filepath.Join(t.TempDir(), "web.log")
-			r.store.TellPlaces(func(_ RunBegin, saved func()) {
+			r.store.BeforeFirstOutput(func(_ RunBegin, saved func()) {
 				if err := change(path); err != nil {
 					t.Error(err)
 				}
@@ -66,12 +66,12 @@ func TestPlaceOfFileThatChanges(t *testing.T) {
 	}
 }
 
-// TestNothingToPlace: if the pipes were empty when the place of a run was determined, later output
+// TestNoRunBeginToSave: if the pipes were empty when the place of a run was determined, later output
 // is not moved: the file is not touched then.
-func TestNothingToPlace(t *testing.T) {
+func TestNoRunBeginToSave(t *testing.T) {
 	r := newRig(t)
-	told := make(chan struct{}, 1)
-	r.store.TellPlaces(func(_ RunBegin, saved func()) { told <- struct{}{}; saved() })
+	called := make(chan struct{}, 1)
+	r.store.BeforeFirstOutput(func(_ RunBegin, saved func()) { called <- struct{}{}; saved() })
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := r.program(Options{Path: path})
 	p.log("of an earlier run\n")
@@ -80,29 +80,29 @@ func TestNothingToPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.do(func() { p.BeginRun("1", true) })
-	r.do(p.kick)
+	r.do(p.ensureDrain)
 	r.poll("a look", func() bool { return p.state.Load() == idle })
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file: %v", err)
 	}
 	p.log("ready\n")
-	<-told
+	<-called
 	equal(t, "file", readFile(t, path), "ready\n")
 }
 
-// TestOrderAroundAPlace: the order of output is kept, even if the other stream has output when the
+// TestOrderWhileRunBeginIsSaved: the order of output is kept, even if the other stream has output when the
 // place of the run is saved.
-func TestOrderAroundAPlace(t *testing.T) {
+func TestOrderWhileRunBeginIsSaved(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		r := newRig(t)
-		r.store.stall = 10 * patience
-		told := make(chan func(), 1)
-		r.store.TellPlaces(func(_ RunBegin, saved func()) { told <- saved })
+		r.store.stallTimeout = 10 * testTimeout
+		calls := make(chan func(), 1)
+		r.store.BeforeFirstOutput(func(_ RunBegin, saved func()) { calls <- saved })
 		p := r.twoStreams(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, Drop: drop})
 		r.do(func() { p.BeginRun("1", true) })
 		r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
-		p.complain("first\n")
-		saved := <-told
+		p.printError("first\n")
+		saved := <-calls
 		p.print("second\n")
 		saved()
 		p.awaitDrained()

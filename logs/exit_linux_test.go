@@ -14,9 +14,9 @@ func isOpen(fd int) bool {
 	return err == nil
 }
 
-// TestLeave: a superd about to end leaves only its FIFOs to the kernel: it closes log files, calls
+// TestPrepareExit: a superd about to end leaves only its FIFOs to the kernel: it closes log files, calls
 // waiting callbacks and reports lost output.
-func TestLeave(t *testing.T) {
+func TestPrepareExit(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
 	quiet := r.program(Options{Program: "quiet", Path: filepath.Join(dir, "quiet.log")})
@@ -32,12 +32,12 @@ func TestLeave(t *testing.T) {
 		t.Fatal("the log file is not open")
 	}
 	var fds []int
-	told := make(chan struct{}, 10)
+	notified := make(chan struct{}, 10)
 	r.do(func() {
-		r.store.Leave()
+		r.store.PrepareExit()
 		for _, p := range []*program{quiet, wrote, fails} {
 			fds = append(fds, p.FD(Stdout))
-			p.Notify(func() { told <- struct{}{} })
+			p.Notify(func() { notified <- struct{}{} })
 			p.scope.Close()
 		}
 	})
@@ -51,8 +51,8 @@ func TestLeave(t *testing.T) {
 	if isOpen(file) {
 		t.Error("the log file is still open")
 	}
-	if len(told) != 3 {
-		t.Errorf("%d of 3 were told of the end", len(told))
+	if len(notified) != 3 {
+		t.Errorf("%d of 3 were told of the end", len(notified))
 	}
 	if !strings.Contains(r.log.String(), "output lost") {
 		t.Errorf("nobody was told of what is lost:\n%s", r.log.String())
@@ -71,10 +71,10 @@ func TestDrainedAtOnce(t *testing.T) {
 			t.Error("all is in the file, and it is not known")
 		}
 	})
-	stuck := r.program(Options{Path: filepath.Join(dir, "web.log", "no-directory")})
-	stuck.print("line\n")
+	blocked := r.program(Options{Path: filepath.Join(dir, "web.log", "no-directory")})
+	blocked.print("line\n")
 	r.do(func() {
-		if stuck.EndRun() {
+		if blocked.EndRun() {
 			t.Error("what can't be written is said to be in the file")
 		}
 	})

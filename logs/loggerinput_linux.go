@@ -14,45 +14,45 @@ import (
 	"superd/internal/syscalls"
 )
 
-// feeds are the FIFOs that loggers read, one for all instances of a program.
-type feeds struct {
-	log *slog.Logger
-	mu  sync.Mutex
-	by  map[string]*feed
+// loggerInputs are the FIFOs that loggers read, one for all instances of a program.
+type loggerInputs struct {
+	log    *slog.Logger
+	mu     sync.Mutex
+	byPath map[string]*loggerInput
 }
 
-// A feed is the FIFO that is the standard input of a logger. The supervisor has it open for reading
+// A loggerInput is the FIFO that is the standard input of a logger. The supervisor has it open for reading
 // and writing, so its content outlives the logger and superd. This end is open only during a write:
 // otherwise the logger could not see the end of its input.
-type feed struct {
-	of      *feeds
+type loggerInput struct {
+	inputs  *loggerInputs
 	path    string
 	busy    chan struct{} // holds a token of the writer
 	users   int           // guarded by of.mu
 	stalled time.Time     // since when nothing is read; zero: it is
 }
 
-func (f *feeds) get(path string) *feed {
+func (f *loggerInputs) get(path string) *loggerInput {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	to := f.by[path]
+	to := f.byPath[path]
 	if to == nil {
-		to = &feed{of: f, path: path, busy: make(chan struct{}, 1)}
-		if f.by == nil {
-			f.by = map[string]*feed{}
+		to = &loggerInput{inputs: f, path: path, busy: make(chan struct{}, 1)}
+		if f.byPath == nil {
+			f.byPath = map[string]*loggerInput{}
 		}
-		f.by[path] = to
+		f.byPath[path] = to
 	}
 	to.users++
 	return to
 }
 
 // close implements sink.
-func (f *feed) close() {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
+func (f *loggerInput) close() {
+	f.inputs.mu.Lock()
+	defer f.inputs.mu.Unlock()
 	if f.users--; f.users == 0 {
-		delete(f.of.by, f.path)
+		delete(f.inputs.byPath, f.path)
 	}
 }
 
@@ -61,11 +61,11 @@ var errNoLogger = errors.New("the logger is not started yet")
 
 // put implements sink. A write can't be undone, so a part of a record that is too long for one
 // piece may be there after quit.
-func (f *feed) put(gap *[]byte, records []byte, quit <-chan struct{}) (written int, err error) {
+func (f *loggerInput) put(dropRecord *[]byte, records []byte, stop <-chan struct{}) (written int, err error) {
 	select {
 	case f.busy <- struct{}{}:
-	case <-quit:
-		return 0, errQuit
+	case <-stop:
+		return 0, errClosed
 	}
 	defer func() { <-f.busy }()
 	fd, err := openFD(f.path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW)
@@ -75,25 +75,25 @@ func (f *feed) put(gap *[]byte, records []byte, quit <-chan struct{}) (written i
 	case err != nil:
 		return 0, &os.PathError{Op: "open", Path: f.path, Err: err}
 	}
-	w := &feedWriter{feed: f, fd: fd}
+	w := &loggerWriter{loggerInput: f, fd: fd}
 	defer w.close()
-	if *gap != nil {
-		if n, err := w.write(*gap, quit); n < len(*gap) {
+	if *dropRecord != nil {
+		if n, err := w.write(*dropRecord, stop); n < len(*dropRecord) {
 			return 0, err
 		}
-		*gap = nil
+		*dropRecord = nil
 	}
-	return w.write(records, quit)
+	return w.write(records, stop)
 }
 
-// A feedWriter is the writing end of a feed, for one put.
-type feedWriter struct {
-	*feed
+// A loggerWriter is the writing end of a feed, for one put.
+type loggerWriter struct {
+	*loggerInput
 	fd   int
 	file *os.File // owns fd after the FIFO was full; else nil
 }
 
-func (w *feedWriter) close() {
+func (w *loggerWriter) close() {
 	if w.file != nil {
 		w.file.Close()
 	} else {
@@ -103,11 +103,11 @@ func (w *feedWriter) close() {
 
 // write writes in pieces that are written whole or not at all, whenever superd is killed. A piece
 // is as many lines as fit, or a part of a longer line.
-func (w *feedWriter) write(text []byte, quit <-chan struct{}) (written int, err error) {
+func (w *loggerWriter) write(text []byte, stop <-chan struct{}) (written int, err error) {
 	for written < len(text) {
-		n, err := w.once(pieceOf(text[written:]))
+		n, err := w.writePiece(pieceOf(text[written:]))
 		if err == unix.EAGAIN {
-			err = w.await(quit)
+			err = w.await(stop)
 		}
 		if err != nil {
 			return written, err
@@ -115,13 +115,13 @@ func (w *feedWriter) write(text []byte, quit <-chan struct{}) (written int, err 
 		written += n
 	}
 	if !w.stalled.IsZero() {
-		w.of.log.Info("the logger reads again", "input", w.path, "after", time.Since(w.stalled))
+		w.inputs.log.Info("the logger reads again", "input", w.path, "after", time.Since(w.stalled))
 		w.stalled = time.Time{}
 	}
 	return written, nil
 }
 
-func (w *feedWriter) once(piece []byte) (int, error) {
+func (w *loggerWriter) writePiece(piece []byte) (int, error) {
 	n, err := syscalls.RetryInt(func() (int, error) { return unix.Write(w.fd, piece) })
 	return max(n, 0), err
 }
@@ -138,7 +138,7 @@ func pieceOf(text []byte) []byte {
 }
 
 // await waits until the FIFO has room. It blocks no thread.
-func (w *feedWriter) await(quit <-chan struct{}) error {
+func (w *loggerWriter) await(stop <-chan struct{}) error {
 	if w.file == nil {
 		growPipe(w.fd, busyPipe)
 		w.file = os.NewFile(uintptr(w.fd), w.path) // fd is non-blocking, so Go's poller watches it
@@ -148,20 +148,20 @@ func (w *feedWriter) await(quit <-chan struct{}) error {
 		return err
 	}
 	for since := time.Now(); ; {
-		if err := w.file.SetWriteDeadline(time.Now().Add(patienceOfPoll)); err != nil {
+		if err := w.file.SetWriteDeadline(time.Now().Add(pollTimeout)); err != nil {
 			return err
 		}
 		err := raw.Write(func(uintptr) bool { return !pipeFull(w.fd) })
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		if w.stalled.IsZero() && time.Since(since) >= patienceOfSend {
+		if w.stalled.IsZero() && time.Since(since) >= sendTimeout {
 			w.stalled = since
-			w.of.log.Warn("the logger does not read its input", "input", w.path)
+			w.inputs.log.Warn("the logger does not read its input", "input", w.path)
 		}
 		select {
-		case <-quit:
-			return errQuit
+		case <-stop:
+			return errClosed
 		default:
 		}
 	}

@@ -43,16 +43,16 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 			p := r.program(o)
 			shown := &syncBuffer{}
 			go func() { _ = p.FollowFromStart(t.Context(), Stdout, shown) }()
-			write, again := p.log, func() {}
+			write, reopen := p.log, func() {}
 			if format == Direct {
 				var f *os.File
-				again = func() { f = r.openDirect(p.Collector) }
+				reopen = func() { f = r.openDirect(p.Collector) }
 				write = func(text string) {
 					if _, err := f.WriteString(text); err != nil {
 						t.Fatal(err)
 					}
 				}
-				again()
+				reopen()
 			}
 			expect := func(want string) {
 				t.Helper()
@@ -65,7 +65,7 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 				t.Fatal(err)
 			}
 			appendFile(t, o.Path+".1", "two, which is longer than all that follows\n")
-			again()
+			reopen()
 			write("1\n")
 			expect("one\ntwo, which is longer than all that follows\n1\n")
 			write("2\n")
@@ -77,12 +77,12 @@ func TestFollowMovedFileThatGrows(t *testing.T) {
 // TestReadMovedFileThatGrows: the same for a slow reader, which then continues at its cursor.
 func TestReadMovedFileThatGrows(t *testing.T) {
 	r := newRig(t)
-	r.hurry()
+	r.shortenDelays()
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
 	p.log(strings.Repeat("0123456789abcde\n", 2*chunkBytes/16))
 	reading := NewReading(t.Context(), Query{Lines: -1, Follow: true})
 	defer reading.Close()
-	if err := reading.Set([]Wanted{{Collector: p.Collector}}); err != nil {
+	if err := reading.Set([]Input{{Collector: p.Collector}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -114,7 +114,7 @@ func TestReadMovedFileThatGrows(t *testing.T) {
 		t.Fatalf("read %q at the end, want %q", got, want)
 	}
 	for i, rest := range []string{"web:1 web:2 web:3 ", "web:2 web:3 ", "web:3 ", ""} {
-		if got := all(t, Query{Lines: -1}, Wanted{Collector: p.Collector, Resume: &cursors[n+1+i]}); got != rest {
+		if got := all(t, Query{Lines: -1}, Input{Collector: p.Collector, Resume: &cursors[n+1+i]}); got != rest {
 			t.Errorf("after %q follows %q, want %q", lines[n+1+i], got, rest)
 		}
 	}

@@ -6,12 +6,12 @@ import "bytes"
 // collector's mu guards recent and before.
 type outlet struct {
 	sink
-	recent []byte // at most tailBytes
-	before int    // bytes of it from before the present run
+	recent    []byte // at most tailBytes
+	beforeRun int    // bytes of it from before the present run
 }
 
-// next returns the outlet for another sink, nil for files. o may be nil.
-func (o *outlet) next(to sink) *outlet {
+// replace returns the outlet for another sink, nil for files. o may be nil.
+func (o *outlet) replace(to sink) *outlet {
 	if o != nil {
 		o.close()
 	}
@@ -21,7 +21,7 @@ func (o *outlet) next(to sink) *outlet {
 	case o == nil:
 		return &outlet{sink: to}
 	}
-	return &outlet{to, o.recent, o.before}
+	return &outlet{to, o.recent, o.beforeRun}
 }
 
 // remember stores the end of what was delivered to a sink.
@@ -33,12 +33,12 @@ func (c *Collector) remember(text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(text) >= tailBytes {
-		o.recent, o.before = append(o.recent[:0], text[len(text)-tailBytes:]...), 0
+		o.recent, o.beforeRun = append(o.recent[:0], text[len(text)-tailBytes:]...), 0
 		return
 	}
-	if over := len(o.recent) + len(text) - tailBytes; over > 0 {
-		o.recent = append(o.recent[:0], o.recent[over:]...)
-		o.before = max(0, o.before-over)
+	if excess := len(o.recent) + len(text) - tailBytes; excess > 0 {
+		o.recent = append(o.recent[:0], o.recent[excess:]...)
+		o.beforeRun = max(0, o.beforeRun-excess)
 	}
 	o.recent = append(o.recent, text...)
 }
@@ -52,7 +52,7 @@ func (c *Collector) recentRun() (end []byte, cut bool) {
 	if o == nil {
 		return nil, false
 	}
-	return bytes.Clone(o.recent[o.before:]), o.before == 0 && len(o.recent) == tailBytes
+	return bytes.Clone(o.recent[o.beforeRun:]), o.beforeRun == 0 && len(o.recent) == tailBytes
 }
 
 // recentLine returns the newest complete line of the present run that went to a sink.
@@ -62,6 +62,6 @@ func (c *Collector) recentLine() string {
 	if c.outlet == nil {
 		return ""
 	}
-	line, _ := newestLine(c.outlet.recent[c.outlet.before:], -1)
+	line, _ := newestLine(c.outlet.recent[c.outlet.beforeRun:], -1)
 	return string(line)
 }
