@@ -12,9 +12,9 @@ import (
 	"superd/internal/failpoint"
 )
 
-// An archive compresses rotated files, and removes the oldest ones when all of them together exceed
-// maxTotal. One goroutine does it, on a thread of low priority. Both stay once there was something
-// to do: such a thread can't return to the reserved ones.
+// An archive compresses rotated files, and removes the oldest ones when all log files together
+// exceed maxTotal. One goroutine does both, on a thread of low priority. Once started, goroutine
+// and thread stay: the thread can't return to the reserved ones.
 type archive struct {
 	store *Store
 
@@ -22,10 +22,10 @@ type archive struct {
 	maxTotal int64 // bytes of all files; 0: no limit
 	queue    []compressionJob
 	working  bool
-	wake     chan struct{} // the goroutine waits for it; nil: there is none
+	wake     chan struct{} // wakes the goroutine; nil: there is none
 }
 
-// A compressionJob is a log that has a newly rotated file, or may have some of a predecessor.
+// A compressionJob is a log with a newly rotated file, or with files that a predecessor rotated.
 type compressionJob struct {
 	segments    *segments
 	compression Compression
@@ -68,7 +68,7 @@ func (a *archive) enqueue(t compressionJob) {
 	a.wake <- struct{}{} // does not block: the goroutine has taken the previous token
 }
 
-// run works whenever there is something to do, until wake is closed.
+// run runs the queued jobs whenever wake has a token, until wake is closed.
 func (a *archive) run(wake <-chan struct{}) {
 	lowerPriority()
 	for range wake {
@@ -146,7 +146,7 @@ func (a *archive) prune(maxTotal int64) error {
 	return errors.Join(errs...)
 }
 
-// files returns the rotated files, oldest first, and how many bytes of the current file are on the
+// files returns the rotated files, oldest first, and how many bytes the current file has on the
 // disk.
 func (segs *segments) files() (rotated []rotatedFile, current int64) {
 	segs.mu.Lock()
@@ -187,9 +187,9 @@ func (segs *segments) compressAll(c Compression) error {
 	return errors.Join(errs...)
 }
 
-// compress replaces a rotated file by a compressed one. Whenever superd is killed, one of the two
-// is complete. The compressed one gets its name when it is on the disk, and only then the other one
-// is removed.
+// compress replaces a rotated file by a compressed one. The compressed file gets its name once it
+// is on the disk. Only then the plain one is removed. So one of the two is complete whenever superd
+// is killed.
 func (segs *segments) compress(r rotatedFile, c Compression) (err error) {
 	at := segs.location()
 	dir, base, err := at.locate()
@@ -253,9 +253,10 @@ func (segs *segments) compress(r rotatedFile, c Compression) (err error) {
 	return removeIn(dir, from)
 }
 
-// mostlyHoles reports whether a file is much larger than its space on the disk. Compression would
-// gain nothing and could take hours. If the file system doesn't report the space yet, the file is
-// compressed at a later rotation. A file that the file system itself compresses well never is.
+// mostlyHoles reports whether a file is much larger than the space that it takes on the disk.
+// Compression would gain nothing and could take hours. If the file system reports the space late,
+// the file is compressed at a later rotation. A file that the file system itself compresses well is
+// never compressed.
 func (i fileInfo) mostlyHoles() bool {
 	const least, times = 1 << 20, 16
 	return i.size > least && i.size/times > i.allocated
@@ -277,7 +278,7 @@ func copyOwnership(to *os.File, want fileInfo) error {
 	return nil
 }
 
-// closeSized closes a file that was written, perhaps with an error, and returns its size.
+// closeSized closes a file that was written, and returns its size. err is the error of the writing.
 func closeSized(file *os.File, err error) (int64, error) {
 	info, serr := file.Stat()
 	err = errors.Join(err, serr, file.Close())
@@ -287,7 +288,8 @@ func closeSized(file *os.File, err error) (int64, error) {
 	return info.Size(), nil
 }
 
-// replace updates a rotated file. Its positions stay, as they are those of this segments.
+// replace updates compression and size of a rotated file. Its positions stay, as they are those of
+// segs.
 func (segs *segments) replace(by rotatedFile) {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()

@@ -18,18 +18,18 @@ const (
 
 // AwaitLine calls done on the loop with the first line of the present run's output that matches the
 // pattern, unless the scope is closed before. It reads the log of the stream. done gets at most
-// 1024 bytes of the line, as they were written.
+// 1024 bytes of the line, as written.
 //
 // Lines that the run wrote before the call count, from [Collector.BeginRun] on. A line is complete
-// with its newline; of a longer one the first 16 KiB are matched. If the run began before this
-// collector, from is where in the log; nil: the log had nothing of it.
+// with its newline. Of a longer one the first 16 KiB are matched. from is for a run that began
+// before this collector: where in the log the run begins; nil: the log had none of its output.
 //
-// The output is read from the log file, off the loop. While it can't be read, done is called with
-// an error after each attempt, with a delay of up to 2 s. In a device no line ever matches.
+// The output is read from the log file, off the loop. While that fails, done is called with an
+// error after each attempt, at growing intervals of up to 2 s. In a device no line ever matches.
 func (c *Collector) AwaitLine(scope *loop.Scope, which Stream, pattern *regexp.Regexp, from *Cursor, done func(line string, err error)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	scope.Defer(cancel)
-	// BeginRun's barrier was added before, so it is reached before this one: then the run's start
+	// The barrier of BeginRun was added before, so it is reached first: then the run's start
 	// is known.
 	c.addBarrier(runBarrier, func() {
 		go c.awaitLine(ctx, which, pattern, from, func(line string, err error) { scope.Post(func() { done(line, err) }) })
@@ -78,8 +78,8 @@ func (c *Collector) awaitLine(ctx context.Context, which Stream, pattern *regexp
 	}
 }
 
-// seekRun sets the position to where the present run begins: at begin, if it began before this
-// collector.
+// seekRun sets the position to the start of the present run. begin is that cursor if the run began
+// before this collector.
 func (f *follower) seekRun(begin *Cursor) error {
 	if begin != nil {
 		return f.read(func() error {
@@ -96,16 +96,16 @@ func (f *follower) seekRun(begin *Cursor) error {
 
 var errMatched = errors.New("a line matches")
 
-// A lineMatcher is a writer of output that looks for a line.
+// A lineMatcher is a writer of output that searches for a matching line.
 type lineMatcher struct {
 	pattern *regexp.Regexp
 	format  func() Format
-	inFile  []byte // bytes so far of a line of the file
-	line    []byte // bytes so far of a line of output, which may be several records
+	inFile  []byte // start of a line of the file
+	line    []byte // start of a line of output, which may be several records
 	matched string
 }
 
-// Write returns errMatched at the line that matches.
+// Write returns errMatched when a line matches.
 func (m *lineMatcher) Write(p []byte) (int, error) {
 	size := len(p)
 	for {
@@ -134,13 +134,13 @@ func (m *lineMatcher) Write(p []byte) (int, error) {
 	}
 }
 
-// appendLimited appends as much of more as fits into most bytes.
+// appendLimited appends as much of more as fits into limit bytes.
 func appendLimited(line, more []byte, limit int) []byte {
 	return append(line, more[:min(len(more), max(0, limit-len(line)))]...)
 }
 
-// writeMissing discards the start of a line: its rest is missing.
+// writeMissing discards the start of a line, as its rest is missing.
 func (m *lineMatcher) writeMissing(int64, error) { m.inFile, m.line = m.inFile[:0], m.line[:0] }
 
-// retract discards the start of a record that comes again.
+// retract discards the start of a record, which will be shown again.
 func (m *lineMatcher) retract(int64) { m.inFile = m.inFile[:0] }

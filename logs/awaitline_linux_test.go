@@ -114,9 +114,9 @@ func TestAwaitLineAdopted(t *testing.T) {
 	p.expectLine(found, "ready 1")
 }
 
-// TestAwaitLineFromRunBegin finds the line that an earlier superd wrote to the log without reading
+// TestAwaitLineFromRunStart finds the line that an earlier superd wrote to the log without reading
 // it, however often the file was rotated since, and no line of the run before.
-func TestAwaitLineFromRunBegin(t *testing.T) {
+func TestAwaitLineFromRunStart(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		for _, rotated := range []Compression{"none", "", Gzip, Zstd} {
 			t.Run(fmt.Sprint(format, " rotated ", rotated), func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAwaitLineFromRunBegin(t *testing.T) {
 				}
 				r := newRig(t)
 				begins := make(chan Cursor, 10)
-				r.store.BeforeFirstOutput(func(at RunBegin, saved func()) {
+				r.store.BeforeFirstOutput(func(at RunStart, saved func()) {
 					if data, _ := os.ReadFile(path); at.Run == "2" && bytes.Contains(data, []byte("ready 2")) {
 						t.Error("the place is told when the line is in the log")
 					}
@@ -172,8 +172,8 @@ func TestAwaitLineFromRunBegin(t *testing.T) {
 	}
 }
 
-// TestRunBeginIsSavedFirst: output waits until its place is saved, but not for long.
-func TestRunBeginIsSavedFirst(t *testing.T) {
+// TestRunStartIsSavedFirst: output waits until its place is saved, but not for long.
+func TestRunStartIsSavedFirst(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		t.Run(fmt.Sprint("drop ", drop), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "web.log")
@@ -181,7 +181,7 @@ func TestRunBeginIsSavedFirst(t *testing.T) {
 			r := newRig(t)
 			r.store.stallTimeout = testTimeout
 			calls := make(chan func(), 10)
-			r.store.BeforeFirstOutput(func(at RunBegin, saved func()) {
+			r.store.BeforeFirstOutput(func(at RunStart, saved func()) {
 				if at.Run != "1" || at.At.offset != int64(len("before\n")) {
 					t.Errorf("run %q begins at %v", at.Run, at.At)
 				}
@@ -207,12 +207,12 @@ func TestRunBeginIsSavedFirst(t *testing.T) {
 	}
 }
 
-// TestRunBeginIsNotSaved: without an answer, output is written after a while.
-func TestRunBeginIsNotSaved(t *testing.T) {
+// TestRunStartIsNotSaved: without an answer, output is written after a while.
+func TestRunStartIsNotSaved(t *testing.T) {
 	r := newRig(t)
 	r.store.stallTimeout = time.Millisecond
 	called := make(chan struct{}, 1)
-	r.store.BeforeFirstOutput(func(RunBegin, func()) { called <- struct{}{} })
+	r.store.BeforeFirstOutput(func(RunStart, func()) { called <- struct{}{} })
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := r.program(Options{Path: path})
 	r.do(func() { p.BeginRun("1", true) })
@@ -221,12 +221,12 @@ func TestRunBeginIsNotSaved(t *testing.T) {
 	equal(t, "file", readFile(t, path), "ready\n")
 }
 
-// TestRunBeginWhileClosing: a wait for an answer does not delay the close of a collector.
-func TestRunBeginWhileClosing(t *testing.T) {
+// TestRunStartWhileClosing: a wait for an answer does not delay the close of a collector.
+func TestRunStartWhileClosing(t *testing.T) {
 	r := newRig(t)
 	r.store.stallTimeout = 10 * testTimeout
 	called := make(chan struct{}, 1)
-	r.store.BeforeFirstOutput(func(RunBegin, func()) { called <- struct{}{} })
+	r.store.BeforeFirstOutput(func(RunStart, func()) { called <- struct{}{} })
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
 	r.do(func() { p.BeginRun("1", true) })
 	p.print("ready\n")
@@ -319,8 +319,8 @@ func TestLineOfEitherFile(t *testing.T) {
 	writeFile(t, o.Path, "ready of an earlier one\n")
 	writeFile(t, o.StderrPath, "ready of an earlier one\n")
 	r := newRig(t)
-	begins := make(chan RunBegin, streams)
-	r.store.BeforeFirstOutput(func(at RunBegin, saved func()) { begins <- at; saved() })
+	begins := make(chan RunStart, streams)
+	r.store.BeforeFirstOutput(func(at RunStart, saved func()) { begins <- at; saved() })
 	p := r.twoStreams(o)
 	r.do(func() { p.BeginRun("2", true) })
 	p.awaitDrained()

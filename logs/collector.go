@@ -8,64 +8,64 @@ import (
 	"superd/loop"
 )
 
-// The state of a collector's draining. The loop and the draining goroutine change it by
-// compare-and-swap.
+// States of draining. The loop and the draining goroutine change them by compare-and-swap.
 const (
 	idle     uint32 = iota // no goroutine drains; the next event starts one
 	draining               // a goroutine moves bytes
-	// dirty is draining when more output may have come: the goroutine looks again before it ends.
+	// dirty is draining when more output may have come: the goroutine checks once more before it
+	// ends.
 	dirty
-	closing // the goroutine has to end and close what the collector owns
+	closing // the goroutine must end and close what the collector owns
 	closed
 )
 
-// A Collector brings the output of one instance into its log files. Its methods are for the loop's
+// A Collector moves the output of one instance into its log files. Its methods are for the loop's
 // goroutine, unless they say otherwise.
 //
-// One goroutine drains both streams. So their lines come into one file in the order in which they
+// One goroutine drains both streams. So lines of both get into one file in the order in which they
 // were written, as far as that can be known.
 type Collector struct {
 	store   *Store
 	scope   *loop.Scope
-	link    loop.Link // by which the scope owns it
+	link    loop.Link // in the list of what the scope owns
 	name    string
-	*wakeup // of the draining goroutine, nil without one; other goroutines hold mu to use it
-	// readableCount counts FIFOs that became readable, if there are two. Only the draining goroutine uses
-	// it.
+	*wakeup // of the draining goroutine; nil: none drains; other goroutines use it under mu
+	// readableCount counts FIFOs that became readable, if there are two. Only the draining
+	// goroutine uses it.
 	readableCount uint64
 	drops         atomic.Pointer[drops] // nil: nothing was dropped
 	outage        atomic.Pointer[Outage]
-	// outlet is nil if output goes to files. It is for the draining goroutine, except for the
+	// outlet is nil if output goes to files. It belongs to the draining goroutine, except for the
 	// fields that mu guards.
 	outlet *outlet
 
 	inline   inlineParts
 	options  *setting  // guarded by mu, like the fields below; replaced, never modified
 	streams  []*stream // replaced, never modified: stdout, and stderr if it ever had its own FIFO
-	runID    string    // run whose output comes
+	runID    string    // present run
 	barriers []barrier
 	watchers []*func()
 
 	mu              sync.Mutex
 	watch           // watch of the FIFOs
 	state           atomic.Uint32
-	silent          atomic.Bool // a run has begun and has printed nothing yet
-	resumed         atomic.Bool // a predecessor began the run with which this collector begins
-	reopen          atomic.Bool // the file has to be opened again, with options
+	silent          atomic.Bool // the present run has printed nothing yet
+	resumed         atomic.Bool // a predecessor began this collector's first run
+	reopen          atomic.Bool // the file must be opened anew, with options
 	scopeClosed     bool        // the scope is closed; loop only
 	dropsUnrecorded bool        // the log lacks a record of what a predecessor dropped; loop only
-	// startUnsaved is set for each stream of a run that has printed nothing yet there and whose start
-	// has to be reported before it does.
+	// startUnsaved is set for each stream where the present run has printed nothing yet and whose
+	// begin must be saved before it prints.
 	startUnsaved [streams]atomic.Bool
-	// awaitsDirectOpen is set for each stream until a process of the run opens the file that it writes itself
-	// (Direct). mu guards it.
+	// awaitsDirectOpen is set for each stream until a process of the run opens the file that it
+	// writes itself (Direct). mu guards it.
 	awaitsDirectOpen [streams]bool
-	released         bool // descriptors are closed; nothing follows; guarded by mu
+	released         bool // all descriptors are closed; guarded by mu
 }
 
-// inlineParts holds what a collector begins with. Most collectors need nothing else until they end. It is
-// one allocation, as small objects with long lives keep pages from being returned to the system.
-// What replaces a part later is allocated then.
+// inlineParts are the objects that every collector needs, in one allocation: small objects with
+// long lives keep pages from being returned to the system. What replaces one of them later is
+// allocated then.
 type inlineParts struct {
 	setting setting
 	streams [1]*stream
@@ -73,12 +73,12 @@ type inlineParts struct {
 	file    file
 }
 
-// A barrier is a place in the output that something waits for.
+// A barrier is a position in the output that a function waits for.
 type barrier struct {
 	kind    barrierKind
-	reached func() // called on the draining goroutine
-	// failed is called instead of reached if a write fails once the barrier has its place; nil:
-	// wait.
+	reached func() // called on the draining goroutine once everything before it is written
+	// failed is called instead of reached if a write fails after the barrier has its position; nil:
+	// the barrier waits.
 	failed func(error)
 	at     [streams]int64 // bytes of each stream before it, or one of the values below
 }
@@ -89,21 +89,21 @@ type barrierKind int
 const (
 	outputBarrier barrierKind = iota // all output written before it
 	runBarrier                       // the output of one run
-	runBeginBarrier
+	runStartBarrier
 	runEndBarrier
 )
 
-// endsLine reports whether a line without a newline before the barrier is complete.
-func (b *barrier) endsLine() bool { return b.kind == runBeginBarrier || b.kind == runEndBarrier }
+// endsLine reports whether the barrier completes a line without a newline before it.
+func (b *barrier) endsLine() bool { return b.kind == runStartBarrier || b.kind == runEndBarrier }
 
 // Values of barrier.at that are no position.
 const (
-	unlocated = -1 // the place is not known yet
+	unlocated = -1 // its position is not known yet
 	passed    = -2 // everything before it is in the file
-	locating  = -3 // the draining goroutine is determining the place
+	locating  = -3 // the draining goroutine is determining its position
 )
 
-// Name returns the name given to NewCapture. Safe for concurrent use.
+// Name returns the name given to NewCollector. Safe for concurrent use.
 func (c *Collector) Name() string { return c.name }
 
 // Path returns the path of the log file. Safe for concurrent use.
@@ -133,16 +133,16 @@ func (c *Collector) setting() *setting {
 	return c.options
 }
 
-// A wakeup wakes a draining goroutine.
+// A wakeup wakes a draining goroutine that waits.
 type wakeup struct {
-	stop   chan struct{}
+	stop   chan struct{} // closed when the goroutine must end // closed when the goroutine must end
 	wake   chan struct{} // holds one token: output has come
-	worker *worker       // worker that drains; nil: a goroutine for one drain
+	worker *worker       // the worker that drains; nil: a goroutine for one drain
 }
 
 func newWakeup(w *worker) *wakeup { return &wakeup{make(chan struct{}), make(chan struct{}, 1), w} }
 
-// reset returns a wakeup without a pending token: b itself unless quit is closed.
+// reset returns a wakeup without a pending token: w itself unless it is stopped.
 func (w *wakeup) reset() *wakeup {
 	select {
 	case <-w.stop:
@@ -163,15 +163,16 @@ func (w *wakeup) signal() {
 	}
 }
 
-// ensureDrain makes sure that a goroutine looks at the FIFOs after this call. Safe for concurrent use.
+// ensureDrain makes sure that a goroutine checks the FIFOs after this call. Safe for concurrent
+// use.
 func (c *Collector) ensureDrain() {
 	if c.claimDrain() {
 		go c.run(newWakeup(nil))
 	}
 }
 
-// claimDrain reports whether the caller has to drain the FIFOs, as no goroutine does. Otherwise it makes
-// the draining goroutine look again.
+// claimDrain reports whether the caller must drain the FIFOs, as no goroutine does. Otherwise it
+// makes the draining goroutine check once more.
 func (c *Collector) claimDrain() bool {
 	for {
 		switch c.state.Load() {
@@ -188,13 +189,13 @@ func (c *Collector) claimDrain() bool {
 				}
 				return false
 			}
-		default: // the goroutine looks again anyway, or never will
+		default: // the goroutine checks once more anyway, or is about to end
 			return false
 		}
 	}
 }
 
-// Release closes the collector with its scope: it implements [loop.Owned].
+// Release implements [loop.Owned]: it closes the collector with its scope.
 func (c *Collector) Release() {
 	loop.Leave(&c.link)
 	c.scopeClosed = true
@@ -218,8 +219,8 @@ func (c *Collector) Release() {
 	}
 }
 
-// ownsOnlyFIFOs reports whether the collector owns only FIFOs and has no loss to report. Only the draining
-// goroutine may call it, or the loop while none drains.
+// ownsOnlyFIFOs reports whether the collector has FIFOs and nothing else to close, and no drop to
+// report. Only the draining goroutine may call it, or the loop while none drains.
 func (c *Collector) ownsOnlyFIFOs() bool {
 	return c.outlet == nil && !slices.ContainsFunc(c.files(), func(f *file) bool { return f.fd >= 0 }) &&
 		!slices.ContainsFunc(c.all(), func(s *stream) bool { return s.dropped.bytes > 0 || s.failures > 0 })
@@ -236,7 +237,7 @@ func (c *Collector) setWakeup(w *wakeup) {
 }
 
 // goIdle makes the collector idle and reports true: the goroutine must then stop draining. It
-// reports false if there is more to do.
+// reports false if there is more output.
 func (c *Collector) goIdle() bool {
 	c.mu.Lock()
 	w := c.wakeup
@@ -252,7 +253,7 @@ func (c *Collector) goIdle() bool {
 // stopDrain makes the draining goroutine end. The caller holds mu.
 func (c *Collector) stopDrain() {
 	if c.wakeup == nil {
-		return // no goroutine yet, or it is about to see the state
+		return // no goroutine yet, or it is about to read the state
 	}
 	select {
 	case <-c.stop:
@@ -261,8 +262,7 @@ func (c *Collector) stopDrain() {
 	}
 }
 
-// SetOptions changes where the output goes from now on. It leaves files of an earlier path as they
-// are.
+// SetOptions changes where the output goes from now on. Files of an earlier path stay as they are.
 func (c *Collector) SetOptions(o Options) {
 	next := new(c.store.settings.share(o.complete()))
 	c.mu.Lock()
@@ -288,8 +288,8 @@ func (c *Collector) Reopen() {
 	}
 }
 
-// Drained calls f on the loop when everything that is in the FIFO now is in the file. That waits
-// while the file can't be written. If the scope is closed first, f is called then.
+// Drained calls f on the loop when everything that is in the FIFO now is in the file, or when the
+// scope is closed. While the file can't be written, it waits.
 func (c *Collector) Drained(f func()) {
 	c.addBarrier(outputBarrier, func() { c.store.loop.Post(f) })
 }
@@ -305,26 +305,21 @@ func (c *Collector) DrainedOrFailed(f func(err error)) (drained bool) {
 // addBarrier calls reached, off the loop, when what is in the FIFO now is in the file; at once if
 // the FIFO is empty. It calls nothing for a run that has written nothing when the next one begins.
 func (c *Collector) addBarrier(kind barrierKind, reached func()) {
-	if !c.addBarrierLater(kind, reached) {
+	if !c.queueBarrier(barrier{kind: kind, reached: reached}) {
 		reached()
 	}
-}
-
-// addBarrierLater is addBarrier, but reports false instead of calling reached at once.
-func (c *Collector) addBarrierLater(kind barrierKind, reached func()) bool {
-	return c.queueBarrier(barrier{kind: kind, reached: reached})
 }
 
 // queueBarrier adds a barrier. It reports false if there is nothing to wait for.
 func (c *Collector) queueBarrier(m barrier) bool {
 	m.at = [streams]int64{unlocated, unlocated}
 	c.mu.Lock()
-	// At rest with empty FIFOs the barrier is reached now. Output written next could overtake a
+	// While idle with empty FIFOs the barrier is reached now. Output written next could overtake a
 	// queued one.
 	now := c.released || !slices.ContainsFunc(c.streams, func(s *stream) bool { return s.pipe() >= 0 }) || c.state.Load() == idle && c.allWritten()
 	if !now {
 		c.barriers = append(c.barriers, m)
-		if m.kind == runBeginBarrier {
+		if m.kind == runStartBarrier {
 			c.removeSilentRuns()
 		}
 	} else if m.endsLine() && !c.released {
@@ -339,18 +334,18 @@ func (c *Collector) queueBarrier(m barrier) bool {
 }
 
 // removeSilentRuns removes the barriers of runs that have written nothing: those that begin where
-// the next run does. Otherwise a program that ends again and again while its log can't be written
-// would have any number of them. The caller holds mu.
+// the next run does. Otherwise a program that ends repeatedly while its log can't be written would
+// have any number of them. The caller holds mu.
 func (c *Collector) removeSilentRuns() {
 	remaining := c.barriers[:0]
-	lastBegin := -1 // index in kept of the newest run's start
+	lastStart := -1 // index in remaining of the newest run's start
 	for _, m := range c.barriers {
-		if m.kind == runBeginBarrier {
-			if lastBegin >= 0 && remaining[lastBegin].at == m.at {
-				silent := remaining[lastBegin:]
-				remaining = append(remaining[:lastBegin], slices.DeleteFunc(silent, func(m barrier) bool { return m.kind != outputBarrier })...)
+		if m.kind == runStartBarrier {
+			if lastStart >= 0 && remaining[lastStart].at == m.at {
+				silent := remaining[lastStart:]
+				remaining = append(remaining[:lastStart], slices.DeleteFunc(silent, func(m barrier) bool { return m.kind != outputBarrier })...)
 			}
-			lastBegin = len(remaining)
+			lastStart = len(remaining)
 		}
 		remaining = append(remaining, m)
 	}
@@ -375,7 +370,7 @@ func (s *stream) failBarriers(err error) {
 	}
 }
 
-// endLines marks lines as complete that have a message already and get no more text. The caller
+// endLines completes lines of which a part is a message already: they get no more text. The caller
 // holds mu.
 func (c *Collector) endLines() {
 	for _, s := range c.streams {
@@ -385,8 +380,8 @@ func (c *Collector) endLines() {
 	}
 }
 
-// allWritten reports whether all output is in the files. The caller holds mu and has found the
-// collector idle; a goroutine that begins to drain needs mu first. The loop may call it.
+// allWritten reports whether all output is in the files. The loop may call it. The caller holds mu
+// and has found the collector idle: a goroutine needs mu before it begins to drain.
 func (c *Collector) allWritten() bool {
 	return !slices.ContainsFunc(c.streams, func(s *stream) bool {
 		return s.pipe() >= 0 && pipeReadable(s.pipe()) || s.dropped.lineBytes > 0 || len(s.ahead.text()) > 0
@@ -416,7 +411,7 @@ func (c *Collector) release() {
 			s.log().Error("output dropped without a record in its log", "bytes", s.dropped.bytes, "lines", s.dropped.lines)
 		} else if s.failures > 0 {
 			s.log().Error("output lost: log not written completely", "bytes", s.bytes())
-		} else if buffered := len(s.ahead.text()); buffered > 0 { // the pipe no longer has these bytes
+		} else if buffered := len(s.ahead.text()); buffered > 0 { // no longer in the pipe
 			s.log().Error("output lost: tee is refused and the log stalls", "bytes", buffered)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // A Compression is how rotated files are compressed.
 type Compression string
 
-// The ways to compress; "" is none.
+// The compressions; "" is none.
 const (
 	Gzip Compression = "gzip"
 	Zstd Compression = "zstd"
@@ -78,8 +78,8 @@ func (c Compression) reader(file io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(file), nil
 }
 
-// maxCounted limits the bytes that are unpacked only to count them. A program may have made a small
-// file that would take hours.
+// maxCounted limits the bytes that are unpacked only to count them. A small file made by a program
+// might take hours otherwise.
 const maxCounted = 1 << 20
 
 // contentSize returns the size of a compressed file's content in bytes, as the file states it: gzip
@@ -135,9 +135,10 @@ func (c Compression) count(file *os.File) (int64, error) {
 	return n, err
 }
 
-// open opens the segment's file for reading. A compressed one is unpacked into a nameless file
-// beside it, or in the directory of temporary files. That has to leave minFree bytes of the file
-// system free. Otherwise, and for a file that is not superd's, the error is an [unpackError].
+// open opens the segment's file for reading. A compressed one is unpacked into an unnamed file
+// beside it, or in the directory of temporary files. At least minFree bytes of that file system
+// must remain free. If there is no space, or the file is not superd's, the error is an
+// [unpackError].
 func (s segment) open(minFree int64) (*os.File, error) {
 	file, err := s.openPacked()
 	if _, refused := errors.AsType[*safepath.RefusedError](err); refused {
@@ -195,7 +196,8 @@ func (s segment) unpack(file *os.File, minFree int64) (*os.File, error) {
 	return unpacked, nil
 }
 
-// openScratch makes a nameless file on a file system where size bytes more leave minFree.
+// openScratch makes an unnamed file on a file system where minFree remains free after size more
+// bytes.
 func (l location) openScratch(size, minFree int64) (*os.File, error) {
 	var errs []error
 	for _, create := range []func() (*os.File, error){l.openUnnamed, openTemporary} {
@@ -212,8 +214,8 @@ func (l location) openScratch(size, minFree int64) (*os.File, error) {
 	return nil, errors.Join(errs...)
 }
 
-// checkFree returns an error if size bytes more in a file would not leave minFree free on its file
-// system.
+// checkFree returns an error if less than minFree would remain free on the file system of a file
+// after size more bytes.
 func checkFree(file *os.File, size, minFree int64) error {
 	free, err := freeBytes(int(file.Fd()))
 	switch {

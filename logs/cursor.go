@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A Cursor is a place in a program's log. It stays valid for successors, and when the file is
-// rotated and compressed. A rotated file is identified by its stamp. The current file, which has
-// none yet, is identified by its inode and the stamp of the file before it.
+// A Cursor is a place in a log from which a reader continues. It stays valid for successors, and
+// when the file is rotated and compressed. A rotated file is identified by its stamp. The current
+// file, which has none yet, is identified by its inode and the stamp of the file before it.
 type Cursor struct {
 	rotated bool
 	stamp   stamp  // of the file, or of the one rotated before the current file
@@ -63,7 +63,7 @@ func ParseCursor(text string) (c Cursor, err error) {
 	return c, nil
 }
 
-// cursor returns the place of a position.
+// cursor returns the cursor of a position.
 func (segs *segments) cursor(p int64) Cursor {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()
@@ -87,8 +87,7 @@ func (segs *segments) newestCursor(p int64) Cursor {
 	return c
 }
 
-// segmentCursor returns the place where segment s begins, which was read from and may have been rotated
-// since. Offsets count from position start.
+// cursor returns the cursor of a position.
 func (segs *segments) segmentCursor(s segment) (c Cursor, start int64) {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()
@@ -104,8 +103,8 @@ func (segs *segments) segmentCursor(s segment) (c Cursor, start int64) {
 	return segs.newestCursor(segs.current.start), math.MaxInt64
 }
 
-// locate returns the position of a place. If that is gone, exact is false, and p is the position of
-// what is left after it. It blocks on the file system.
+// locate returns the position of a cursor. If that is gone, exact is false, and p is the position
+// of the next output that exists. It blocks on the file system.
 func (segs *segments) locate(c Cursor) (p int64, exact bool) {
 	seg := segs.segmentOf(c)
 	size := seg.end - seg.start
@@ -126,7 +125,7 @@ func (segs *segments) locate(c Cursor) (p int64, exact bool) {
 	return seg.start, false
 }
 
-// segmentOf returns the segment of a place if it exists, else the one after it.
+// segmentOf returns the segment of a cursor if it exists, else the one after it.
 func (segs *segments) segmentOf(c Cursor) segment {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()

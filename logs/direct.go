@@ -12,9 +12,9 @@ const directPoll = 200 * time.Millisecond
 // [Direct]. It returns a descriptor that appends.
 //
 // A new file belongs to the user uid, unless the options name an owner: the program may open it
-// again, for example by /dev/stdout. The owner of an existing file stays. If others may have put it
-// there, it is refused unless it belongs to uid or log.owner. Otherwise the program could get
-// write access that it must not have.
+// again, for example by /dev/stdout. The owner of an existing file stays. If other users may have
+// put it there, it is refused unless it belongs to uid or log.owner. Otherwise the program could
+// get write access that it must not have.
 //
 // It may block on the file system. Safe for concurrent use.
 func (c *Collector) OpenDirect(which Stream, uid uint32) (fd int, err error) {
@@ -65,7 +65,7 @@ func (c *Collector) OpenDirect(which Stream, uid uint32) (fd int, err error) {
 	}
 	if first { // and not another process of the same run
 		segs.beginRun()
-		c.reportRunBegin()
+		c.reportRunStart()
 	}
 	return fd, nil
 }
@@ -86,8 +86,9 @@ func (segs *segments) refresh() {
 	}
 }
 
-// recordStat records the current file, to which others write, as stat reports it. It holds disk during
-// stat: with concurrent calls, a smaller size that is recorded later would count as a truncation.
+// recordStat records the size of the current file, to which others write, as stat reports it. It
+// holds disk during stat: with concurrent calls, a smaller size that is recorded later would count
+// as a truncation.
 func (segs *segments) recordStat(stat func() (fileInfo, error)) error {
 	segs.disk.Lock()
 	defer segs.disk.Unlock()

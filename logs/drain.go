@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// run drains the FIFOs until they are empty and no further look is requested.
+// run drains the FIFOs until they are empty and no further check is requested.
 func (c *Collector) run(w *wakeup) {
 	c.setWakeup(w)
 	for {
@@ -15,7 +15,7 @@ func (c *Collector) run(w *wakeup) {
 		c.drainFIFOs()
 		switch c.state.Load() {
 		case draining:
-			// first: output since the last look must be known before the goroutine rests
+			// armed before goIdle, so that output since the last check causes an event
 			c.armWatch(c.all()...)
 			if c.goIdle() {
 				return
@@ -29,8 +29,8 @@ func (c *Collector) run(w *wakeup) {
 	}
 }
 
-// flushReadAhead writes what was read ahead when the collector is about to end, as the pipe no longer
-// has it. It gives up after store.stall.
+// flushReadAhead writes what was read ahead when the collector is about to end, as the pipe no
+// longer has it. It gives up after store.stallTimeout.
 func (c *Collector) flushReadAhead() {
 	buffered := func(s *stream) bool { return len(s.ahead.text()) > 0 }
 	list := c.all()
@@ -38,7 +38,7 @@ func (c *Collector) flushReadAhead() {
 		return
 	}
 	c.mu.Lock()
-	w := newWakeup(nil) // quit of the other one is closed
+	w := newWakeup(nil) // the other one is stopped
 	c.wakeup = w
 	c.mu.Unlock()
 	defer time.AfterFunc(c.store.stallTimeout, func() { close(w.stop) }).Stop()
@@ -97,9 +97,9 @@ func (c *Collector) drainFIFOs() {
 	}
 }
 
-// yieldEvery is how often a goroutine yields while it moves bytes. Go's monitor (sysmon) retakes
-// the processor of a goroutine in a system call that has not been scheduled for 10 ms. It then
-// polls all processors each 20 µs for a while.
+// yieldEvery is how often a goroutine yields while it moves bytes. Go's monitor (sysmon) takes the
+// processor from a goroutine in a system call that has not been scheduled for 10 ms. It then polls
+// all processors each 20 µs for a while.
 const yieldEvery = 5 * time.Millisecond
 
 // yield yields if yieldEvery has passed since last, and returns when it last did. For the zero time
@@ -116,11 +116,11 @@ func yield(last time.Time) time.Time {
 	return now
 }
 
-// linger waits briefly for more output of a program that has just written much, and for the rest of
+// linger waits briefly for more output of a program that has just written much, or for the rest of
 // a line. That is shorter than a wait in the poller. It reports whether there is more to do.
 func (c *Collector) linger() bool {
 	list := c.inOrder()
-	var partial [streams]int64 // bytes of a line without an end, in the order of list
+	var partial [streams]int64 // bytes of a partial line, in the order of list
 	waits := false
 	for i, s := range list {
 		if s.byLine() {
@@ -153,9 +153,9 @@ func (s *stream) linger(partial int64) bool {
 	}
 }
 
-// awaitLineEnd waits for the rest of lines; begun is how many bytes of each are in the pipes. After
-// restPatience a line is no longer waited for. It reports whether there is something to do; false
-// also if an event has come, or when closing.
+// awaitLineEnd waits for the rest of partial lines; partial is how many bytes of each are in the
+// pipes. After partialTimeout it no longer waits for a line. It reports whether there is something
+// to do; false also if an event has come, or when closing.
 //
 // It polls, as events do not suffice: a write that waits for room in a non-empty pipe causes none
 // before it ends.
@@ -190,8 +190,8 @@ func (c *Collector) awaitLineEnd(list []*stream, partial []int64) bool {
 	}
 }
 
-// applyPending applies Reopen and SetOptions. It also requests a check, before the next byte is written,
-// that the path still names the open file.
+// applyPending applies Reopen and SetOptions. It also requests a check, before the next byte is
+// written, that the path still names the open file.
 func (c *stream) applyPending() (err error) {
 	if c.reopen.Load() {
 		_, err = c.fileOp(0, func() error { c.applyOptions(); return nil })
@@ -266,18 +266,18 @@ func (c *Collector) files() []*file {
 	return list
 }
 
-// nextLimit returns how many bytes may be moved at a time, and whether a line without a newline
-// ends there. The limit is the next barrier. It is 0 while the other stream has not reached a
+// nextLimit returns how many bytes may be moved at a time, up to the next barrier, and whether a
+// line without a newline ends there. The limit is 0 while the other stream has not reached a
 // barrier that this one has passed.
 //
-// New barriers get their place here, after what is in the pipe, as everything taken is in the file
-// now.
+// New barriers get their position here, after what is in the pipe, as everything taken is in the
+// file now.
 func (s *stream) nextLimit() (limit int64, end ending) {
 	c := s.Collector
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit = math.MaxInt64
-	for s.beginLocating() { // repeatedly: there may be more by now
+	for s.beginLocating() { // repeatedly: more may be added meanwhile
 		c.mu.Unlock()
 		end := s.total + s.bytes() // without mu, as it may wait
 		c.mu.Lock()
@@ -306,7 +306,8 @@ func (s *stream) nextLimit() (limit int64, end ending) {
 	return limit, end
 }
 
-// beginLocating marks new barriers as searching and reports whether there are any. The caller holds mu.
+// beginLocating sets new barriers to locating and reports whether there are any. The caller holds
+// mu.
 func (s *stream) beginLocating() (found bool) {
 	for i := range s.barriers {
 		if at := &s.barriers[i].at[s.which]; *at == unlocated {
@@ -316,7 +317,7 @@ func (s *stream) beginLocating() (found bool) {
 	return found
 }
 
-// endLocating gives the searching barriers their place. The caller holds mu.
+// endLocating sets the position of barriers that are locating. The caller holds mu.
 func (s *stream) endLocating(end int64) {
 	for i := range s.barriers {
 		if at := &s.barriers[i].at[s.which]; *at == locating {
@@ -325,8 +326,8 @@ func (s *stream) endLocating(end int64) {
 	}
 }
 
-// barrierReached passes the barriers up to s.total, or all that have a place if the FIFO was found
-// empty. It calls reached of those that all streams have passed, and reports whether it passed any.
+// barrierReached passes the barriers up to s.total, or all with a position if the FIFO was found
+// empty. It calls reached of those that all streams have passed. It reports whether it passed any.
 func (s *stream) barrierReached(empty bool) bool {
 	c := s.Collector
 	c.mu.Lock()
@@ -354,27 +355,28 @@ func (s *stream) barrierReached(empty bool) bool {
 	return passedAny
 }
 
-// countWritten counts n more bytes in the file and calls those that watch it.
+// countWritten counts n more bytes in the file and notifies watchers.
 func (c *stream) countWritten(n int64) {
 	if n == 0 {
 		return
 	}
 	c.total += n
 	if c.silent.Load() {
-		c.reportRunBegin()
+		c.reportRunStart()
 	}
 	c.notifyWatchers()
 }
 
-// reportRunBegin reports where the output of the run begins that has just printed for the first time.
-func (c *Collector) reportRunBegin() {
+// reportRunStart reports where the output of the present run begins, when it prints for the first
+// time.
+func (c *Collector) reportRunStart() {
 	c.silent.Store(false)
 	segs, _ := c.segments()
 	begin, _ := segs.lastRun()
 	if c.store.onFirstOutput == nil || begin == unknown {
 		return
 	}
-	c.store.onFirstOutput(c.runBegin(Stdout, segs.cursor(begin)))
+	c.store.onFirstOutput(c.runStart(Stdout, segs.cursor(begin)))
 }
 
 func (c *Collector) notifyWatchers() {
@@ -386,8 +388,8 @@ func (c *Collector) notifyWatchers() {
 	}
 }
 
-// reportResult logs what has changed; err is the error of the last turn. It holds no slot, as writing
-// superd's log may stall, too.
+// reportResult logs what has changed; err is the error of the last turn. The caller holds no slot,
+// as writing superd's log may stall, too.
 func (c *stream) reportResult(err error) {
 	switch {
 	case c.state.Load() == closing:
@@ -405,7 +407,7 @@ func (c *stream) reportResult(err error) {
 		}
 		c.failures++
 	case c.failing && c.dropped.bytes == 0:
-		// if something is dropped, no output has come that could have been written
+		// nothing was written since a drop, if there was one
 		if c.failures > 0 {
 			c.failures = 0
 			c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))

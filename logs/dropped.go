@@ -9,20 +9,20 @@ import (
 )
 
 // A dropped counts output dropped since output last got into the file. It begins at the start of a
-// line, as far as it is known, and goes to the end of one.
+// line, as far as that is known, and extends to the end of one.
 type dropped struct {
 	bytes, lines int64
 	cause        error
-	lineBytes    int // bytes of an unfinished line; 0: the last one was dropped whole
+	lineBytes    int // dropped bytes of a line whose end has not come yet
 }
 
 // errStalled is the cause of a drop when no other is known.
 var errStalled = errors.New("the log stalled")
 
-// Drops is how much output was dropped in all, and how much of that the log has a record of (Told).
+// Drops is how much output was dropped in all.
 type Drops struct {
 	Bytes, Lines int64
-	// How much of that drop records report. The journal has other names.
+	// How much of it drop records report. The names in the journal are older.
 	RecordedBytes int64 `json:"ToldBytes"`
 	RecordedLines int64 `json:"ToldLines"`
 }
@@ -30,11 +30,10 @@ type Drops struct {
 type drops struct {
 	mu sync.Mutex
 	Drops
-	saving bool // tellDrops was called, and DropsSaved was not yet
+	saving bool // onUnsavedDrops was called, and DropsSaved was not yet
 }
 
-// Dropped returns how much output was dropped so that the program need not wait. Safe for
-// concurrent use.
+// Dropped returns how much output was dropped in all. Safe for concurrent use.
 func (c *Collector) Dropped() (bytes, lines int64) {
 	d := c.Drops()
 	return d.Bytes, d.Lines
@@ -52,7 +51,7 @@ func (c *Collector) Drops() Drops {
 	return d.Drops
 }
 
-// addDrops adds to the drops, and requests that they are saved.
+// addDrops adds to the drops, and requests to save them.
 func (c *Collector) addDrops(by Drops) {
 	d := c.drops.Load()
 	if d == nil {
@@ -71,7 +70,7 @@ func (c *Collector) addDrops(by Drops) {
 	}
 }
 
-// DropsSaved confirms that was is saved. It reports whether there is more to save by now.
+// DropsSaved confirms that saved is in the journal. It reports whether more was dropped since.
 func (c *Collector) DropsSaved(saved Drops) (more bool) {
 	d := c.drops.Load()
 	if d == nil {
@@ -83,8 +82,8 @@ func (c *Collector) DropsSaved(saved Drops) (more bool) {
 	return d.saving
 }
 
-// RestoreDrops sets what a predecessor has dropped, before the loop runs. What the log has no
-// record of yet gets one.
+// RestoreDrops sets what a predecessor has dropped, before the loop runs. What no drop record
+// reports yet gets one.
 func (c *Collector) RestoreDrops(restored Drops) {
 	if restored == (Drops{}) {
 		return
@@ -123,10 +122,10 @@ func (c *stream) prependDrop(p []byte) {
 	}
 }
 
-// storeLineState stores what the next byte in the pipe belongs to after a drop.
+// storeLineState stores on the FIFO whether the next byte in the pipe belongs to a dropped line.
 func (c *stream) storeLineState() {
 	if c.dropped.lineBytes > 0 {
-		c.setLine(droppedLine) // for the successor, too
+		c.setLine(droppedLine) // which the successor reads
 	} else {
 		c.setLine(atBeginning)
 	}
@@ -174,26 +173,26 @@ func plural(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// reportDropped reports a drop that the log has a record of.
+// reportDropped reports a drop whose drop record is written.
 func (c *stream) reportDropped(d dropped, run string) {
 	if d.bytes > 0 && c.store.onDropped != nil {
 		c.store.onDropped(DroppedOutput{c.setting().Program, c.name, run, string(d.text())})
 	}
 }
 
-// fileOp runs op, which uses the file. With Drop, op gets a goroutine and a slot of its own. If it
-// stalls, the output in the pipe is dropped until it returns. flight is how many bytes at the start
-// of the pipe op writes; overtaken reports that these were taken out of the pipe.
+// fileOp runs op, which uses the file. With Drop, op gets a goroutine and a slot of its own; if it
+// stalls, the output in the pipe is dropped until it returns. inFlight is how many bytes at the
+// start of the pipe op writes. discarded reports that these were taken out of the pipe.
 func (c *stream) fileOp(inFlight int, op func() error) (discarded bool, err error) {
 	if !c.file.Drop {
 		return false, op()
 	}
 	done := make(chan error, 1)
-	f, waits := c.file, c.outlet == nil // for a file system
-	before := f.setting                 // op may change what c and f are set to
+	f, needsSlot := c.file, c.outlet == nil
+	before := f.setting // op may change the settings of c and f
 	go func() {
 		var slot *slot
-		if waits {
+		if needsSlot {
 			if slot = f.acquireSlot(&c.store.slots, c.stop); slot == nil {
 				done <- errStalled
 				return
@@ -253,8 +252,8 @@ func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
 }
 
 // dropUntil drops the output of this stream, and of the other one if that is affected too, until
-// wait reports true. wait waits for news, or for what attend returns. If not stalled, dropUntil
-// also ends when the other stream has output that can be written, and reports true.
+// wait reports true. wait waits for output, or for recheck, a result of watchOther. If not stalled,
+// dropUntil also ends when the other stream has output that can be written, and reports true.
 func (c *stream) dropUntil(stalled bool, wait func(recheck <-chan time.Time) (ended bool)) (otherWaits bool) {
 	for ended := false; !ended; {
 		c.clearDirty()
@@ -286,8 +285,9 @@ func (c *stream) dropUntil(stalled bool, wait func(recheck <-chan time.Time) (en
 	return false
 }
 
-// dropAll drops what is in the pipe. some reports whether it dropped something or passed a barrier.
-// empty reports whether the pipe is empty; else the other stream has to reach a barrier first.
+// dropAll drops what is in the pipe. progress reports whether it dropped something or passed a
+// barrier. empty reports whether the pipe is empty; if not, the other stream must reach a barrier
+// first.
 func (c *stream) dropAll() (progress, empty bool) {
 	for {
 		limit, end := c.nextLimit()
@@ -306,7 +306,7 @@ func (c *stream) dropAll() (progress, empty bool) {
 	}
 }
 
-// discard takes at most n bytes out of the pipe and returns how many. With lost they count as
+// discard takes at most n bytes out of the pipe and returns how many. With count they count as
 // dropped.
 func (c *stream) discard(n int, count bool) (taken int) {
 	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
@@ -328,8 +328,8 @@ func (c *stream) discard(n int, count bool) (taken int) {
 	return taken
 }
 
-// skipDroppedLine drops the rest of a line whose start was dropped, from text, which is in the pipe.
-// After maxOverrun bytes the end of the line is no longer looked for.
+// skipDroppedLine drops the rest of a line whose start was dropped, from text, which is in the
+// pipe. After maxOverrun bytes it no longer waits for the end of the line.
 func (c *stream) skipDroppedLine(text []byte, end ending) {
 	n := bytes.IndexByte(text, '\n') + 1
 	if n == 0 {

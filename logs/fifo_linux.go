@@ -9,12 +9,12 @@ import (
 )
 
 // MakeFIFO makes a FIFO at path, mode 0600 and owned by uid and gid, and returns its read end. It
-// replaces what is at path, such as an old FIFO, a socket or a file; a directory is an error. It
-// may block on the file system.
+// replaces what is at path, such as an old FIFO, a socket or a file. A directory there is an error.
+// It may block on the file system.
 //
-// The read end is open for reading and writing, non-blocking and close-on-exec. It never sees an
-// end of file, nor a hang-up when a writer closes, and the content of the pipe stays while it is
-// open (fifo(7)).
+// The read end is open for reading and writing, non-blocking and close-on-exec. It never gets an
+// end of file or a hang-up when a writer closes. The content of the pipe exists while it is open
+// (fifo(7)).
 func MakeFIFO(path string, uid, gid int) (fd int, err error) {
 	if err := mkfifo(path); err != nil {
 		return -1, fmt.Errorf("make FIFO %s: %w", path, err)
@@ -89,9 +89,9 @@ func OpenWriter(readFD int) (fd int, err error) {
 	return fd, nil
 }
 
-// OpenReader returns a program's end of a FIFO that the program reads, of which fd is open for
-// reading and writing. It is blocking and close-on-exec, with an open file description of its own.
-// It sees the end of file when no process has the FIFO open for writing.
+// OpenReader returns a program's end of a FIFO that the program reads. fd is that FIFO, open for
+// reading and writing. The result is blocking and close-on-exec, with an open file description of
+// its own. It gets the end of file when no process has the FIFO open for writing.
 func OpenReader(fd int) (reader int, err error) {
 	reader, err = openFD(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY)
 	if err != nil {
@@ -100,7 +100,7 @@ func OpenReader(fd int) (reader int, err error) {
 	return reader, nil
 }
 
-// mkfifo makes a FIFO after it has removed what is there.
+// mkfifo removes what is at path and makes a FIFO there.
 func mkfifo(path string) error {
 	for {
 		err := unix.Mkfifo(path, 0o600)
@@ -117,7 +117,7 @@ func mkfifo(path string) error {
 	}
 }
 
-// chownNew makes sure that fd is the FIFO just made and gives it to uid and gid.
+// chownNew makes sure that fd is the FIFO just made, and changes its owners to uid and gid.
 func chownNew(fd, uid, gid int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -145,14 +145,14 @@ func chownUnlessOwned(fd int, st *unix.Stat_t, uid, gid int) error {
 	return unix.Fchown(fd, uid, gid)
 }
 
-// setOpenLine stores in the open file description of a read end what the next byte belongs to, so
-// that a successor can read it. It is stored as the number of the signal for input (fcntl(2),
-// F_SETSIG), which is otherwise unused. It never blocks.
+// setOpenLine stores in the open file description of a read end what the next byte belongs to, for
+// a successor. The number of the signal for input (fcntl(2), F_SETSIG) holds it, which is otherwise
+// unused. It never blocks.
 func setOpenLine(readFD int, l openLine) {
 	if openLineOf(readFD) == l {
 		return
 	}
-	// it fails if the kernel has no memory left
+	// it fails only for want of kernel memory
 	_, _ = unix.FcntlInt(uintptr(readFD), unix.F_SETSIG, int(l))
 }
 

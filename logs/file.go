@@ -15,7 +15,7 @@ import (
 	"superd/internal/passwd"
 )
 
-// A file is a log file that is rotated. It belongs to the draining goroutine; followers see only
+// A file is a log file that is rotated. It belongs to the draining goroutine; followers use only
 // its segments. It has no other writer, so the offset of the next byte, which splice(2) needs, is
 // known.
 type file struct {
@@ -24,24 +24,25 @@ type file struct {
 	archive  *archive // gets each rotation; may be nil
 	segments segments
 
-	fd         int        // -1: opened when next needed
-	fileSystem fileSystem // where it was opened; a mount may have changed that since
+	fd         int        // -1: closed; the next write opens it
+	fileSystem fileSystem // of the path when it was opened; a mount may have changed that since
 	identity   identity   // of the open file
-	// created is when the open file was made, as far as it is known, in nanoseconds of Unix time.
+	// created is when the open file was made, as far as that is known, in nanoseconds of Unix time.
 	created int64
 	size    int64 // offset of the next byte
-	base    int64 // size from which the limit counts: raised when a rotation fails
-	// special reports that the path was no regular file when last opened: it has its own place.
+	base    int64 // size from which MaxSize counts: raised when a rotation fails
+	// special reports that the path was a FIFO or device when last opened. Such a log counts as a
+	// file system of its own.
 	special       bool
-	rotationError error // why the last rotation failed; output continues in the same file
+	rotationError error // of the last rotation; after it output continues in the same file
 	wasOpen       bool  // it was open before
 	guarded       bool  // no other user may replace it
-	regular       bool  // otherwise a device or FIFO, which is only written to
+	regular       bool  // false: a device or FIFO, which is only written to
 	splices       bool  // splice(2) can write to it
-	checkPath     bool  // its path may name another file now: check before the next byte
-	checked       int64 // when that was checked last, in nanoseconds of Unix time
-	midLine       bool  // what was appended last is not a whole line
-	otherFormat   bool  // its end was written in another format
+	checkPath     bool  // check before the next byte that the path names this file
+	checked       int64 // when that was last checked, in nanoseconds of Unix time
+	midLine       bool  // what was appended last does not end a line
+	otherFormat   bool  // its end may be in another format
 }
 
 // init makes f, which is zero, a file with the complete options o.
@@ -50,7 +51,8 @@ func (f *file) init(o *setting, now func() time.Time, archive *archive) {
 	f.segments.init(o.Path, o.Options)
 }
 
-// acquireSlot waits for a slot in the place of the file. It returns nil if quit was closed first.
+// acquireSlot waits for a slot in the file system of the file. It returns nil if stop was closed
+// first.
 func (f *file) acquireSlot(s *slots, stop <-chan struct{}) *slot {
 	if f.fd >= 0 || f.special {
 		return s.acquire(f.fileSystem, stop)
@@ -62,9 +64,9 @@ func (f *file) acquireSlot(s *slots, stop <-chan struct{}) *slot {
 	return in
 }
 
-// samePath closes the file if its path names another one now, or none. It reports whether the file is
-// unchanged.
-func (f *file) samePath() (same bool) {
+// checkUnchanged closes the file if its path names another one now, or none. It reports whether the
+// file is unchanged.
+func (f *file) checkUnchanged() (same bool) {
 	f.checkPath, f.checked = false, f.now().UnixNano()
 	stat := f.location().stat
 	if f.guarded { // then one call suffices
@@ -77,19 +79,20 @@ func (f *file) samePath() (same bool) {
 	return f.fd >= 0 && err == nil && info.size == f.size && f.regular
 }
 
-// checkInterval is how long a check of a path counts. A check takes as long as moving a line.
+// checkInterval is how long a check of a path is valid. A check takes as long as moving a line.
 const checkInterval = 100 * time.Millisecond
 
-// requestCheck requests a check of the path before the next byte, unless one was made within lookEvery.
+// requestCheck requests a check of the path before the next byte, unless the last one is younger
+// than checkInterval.
 func (f *file) requestCheck() {
 	if since := f.now().UnixNano() - f.checked; since < 0 || since >= int64(checkInterval) {
 		f.checkPath = true
 	}
 }
 
-// take moves at most that many bytes from the pipe to the end of the file, rotates it if necessary,
-// and returns how many. 0 without an error means that the pipe is empty. After an error the next
-// take opens the file again.
+// take moves at most limit bytes from the pipe to the end of the file, and returns how many. It
+// rotates the file if necessary. 0 without an error means that the pipe is empty. After an error
+// the next take opens the file anew.
 func (f *file) take(pipe int, limit int64, peek *peekBuffer) (moved int64, err error) {
 	defer func() {
 		if err != nil {
@@ -122,8 +125,8 @@ func (f *file) take(pipe int, limit int64, peek *peekBuffer) (moved int64, err e
 	}
 }
 
-// room returns how many bytes fit into the file without a look at them; 0: unknown, or expensive to
-// find out.
+// room returns how many bytes fit into the file whatever they are; 0: unknown, or expensive to find
+// out.
 func (f *file) room() int64 {
 	switch {
 	case f.fd < 0 || !f.splices || f.MinFree > 0 || f.outdated():
@@ -135,8 +138,8 @@ func (f *file) room() int64 {
 	return max(f.MaxSize-(f.size-f.base)-chunkBytes, 0)
 }
 
-// fit returns how many of the next n bytes in the pipe fit into the file; 0 means that it has to be
-// rotated first. It looks at them only near the limit.
+// fit returns how many of the next n bytes in the pipe fit into the file; 0 means that it must be
+// rotated first. It peeks at them only near the limit.
 func (f *file) fit(pipe int, n int64, peek *peekBuffer) (int64, error) {
 	if f.outdated() {
 		var err error
@@ -165,7 +168,7 @@ func (f *file) fit(pipe int, n int64, peek *peekBuffer) (int64, error) {
 	return int64(split(size, f.MaxSize, ended, next)), nil
 }
 
-// outdated reports whether the file has to be rotated for its age.
+// outdated reports whether the file must be rotated for its age.
 func (f *file) outdated() bool {
 	return f.MaxAge > 0 && f.regular && f.size > f.base && f.now().UnixNano()-f.created >= int64(f.MaxAge)
 }
@@ -206,9 +209,9 @@ func (f *file) move(pipe int, n int64, peek *peekBuffer) (moved int64, err error
 	return moved, err
 }
 
-// copy is move for a file that splice(2) can't write to. Bytes are taken out of the pipe when they
-// are in the file, so a crash in between repeats a chunk at most. (Without tee(2) it is the other
-// way round.)
+// copy is move for a file that splice(2) can't write to. Bytes leave the pipe when they are in the
+// file, so a crash in between repeats a chunk at most. Without tee(2) they leave it before they are
+// written.
 func (f *file) copy(pipe int, n int64, peek *peekBuffer) (moved int64, err error) {
 	next, err := peek.next(pipe, n)
 	if err != nil {
@@ -231,9 +234,9 @@ func (f *file) copy(pipe int, n int64, peek *peekBuffer) (moved int64, err error
 }
 
 // verify closes the file if it was removed or its path names another one. Otherwise it makes sure
-// that the next byte goes to the end, whatever others did to the file.
+// that the next byte goes to the end of the file, even if others have changed it.
 func (f *file) verify() error {
-	if same := f.fd >= 0 && f.checkPath && f.samePath(); f.fd >= 0 && !same {
+	if same := f.fd >= 0 && f.checkPath && f.checkUnchanged(); f.fd >= 0 && !same {
 		info, err := statFD(f.fd)
 		if err != nil {
 			return err
@@ -307,8 +310,8 @@ func (f *file) openEnd() error {
 	return f.begin(info)
 }
 
-// setOwnership sets the owners and mode of an open log file by the options. It is an error for a file
-// that another user may have put there: it may be one of root's files.
+// setOwnership sets the owners and mode of an open log file by the options. It is an error to
+// change those of a file that another user may have put there: it may be one of root's files.
 func (o *setting) setOwnership(f logFile) error {
 	info := f.info
 	uid, gid := info.uid, info.gid
@@ -342,7 +345,7 @@ func (o *setting) setOwnership(f logFile) error {
 	return nil
 }
 
-// begin continues at the end of the open file described by info.
+// begin continues at the end of the open file, which info describes.
 func (f *file) begin(info fileInfo) error {
 	f.identity, f.regular, f.size, f.base, f.created = info.identity, info.regular, 0, 0, f.now().UnixNano()
 	if info.regular {
@@ -368,8 +371,8 @@ func (f *file) begin(info fileInfo) error {
 }
 
 // rotate renames the file and removes the oldest rotated ones. If that fails, output continues in
-// the same file until as much again was written: a file that is too large is better than a program
-// that waits forever.
+// the same file until MaxSize more bytes are written: a file that is too large is better than a
+// program that waits forever.
 func (f *file) rotate() {
 	f.segments.disk.Lock()
 	defer f.segments.disk.Unlock()
@@ -404,7 +407,7 @@ func (f *file) rename() error {
 		switch {
 		case errors.Is(err, fs.ErrExist):
 		case errors.Is(err, fs.ErrNotExist):
-			// removed by another process; the next file is made all the same
+			// removed by another process; the next file is created as usual
 			return nil
 		case err != nil:
 			return err
@@ -417,7 +420,7 @@ func (f *file) rename() error {
 
 func (f *file) location() location { return location{f.Path, f.Options} }
 
-// close closes the file. It ignores the error, as the kernel already has what was written last.
+// close closes the file. It ignores the error, as the kernel has the last write already.
 func (f *file) close() {
 	closeFD(f.fd)
 	f.fd = -1

@@ -21,7 +21,7 @@ type fileInfo struct {
 	identity
 	size      int64 // bytes
 	allocated int64 // bytes on the disk
-	charged   int64 // bytes on the disk that it counts for, see [takes]; at most size
+	charged   int64 // bytes on the disk that it counts for, see [chargedBytes]; at most size
 	changed   time.Time
 	regular   bool
 	named     bool // it still has a name
@@ -49,10 +49,10 @@ func newFileInfo(info *safepath.Info) fileInfo {
 	}
 }
 
-// chargedBytes returns how many bytes on the disk a file counts for. Any user who may write to a directory
-// of logs can make a huge file that is one hole, or give a file a thousand names. Those must not
-// cause the removal of other logs. So the size of a file with several names is divided by their
-// number.
+// chargedBytes returns how many bytes on the disk a file counts for. Any user who may write to a
+// directory of logs can make a huge file that is one hole, or give a file a thousand names. Those
+// must not cause the removal of other logs. So holes do not count, and the size of a file is
+// divided by the number of its names.
 func chargedBytes(info *safepath.Info) int64 {
 	return min(info.Size, info.Allocated) / int64(max(info.Links, 1))
 }
@@ -66,8 +66,8 @@ func freeBytes(fd int) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-// creationTime returns when an open file was made, in nanoseconds of Unix time; otherwise if the file
-// system doesn't have that.
+// creationTime returns when an open file was made, in nanoseconds of Unix time. If the file system
+// does not record that, it returns otherwise.
 func creationTime(fd int, otherwise int64) int64 {
 	var st unix.Statx_t
 	err := syscalls.Retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st) })
@@ -77,8 +77,8 @@ func creationTime(fd int, otherwise int64) int64 {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
-// lowerPriority locks the goroutine to a thread, which gets the processor and disk time that others
-// leave. The thread ends with the goroutine.
+// lowerPriority locks the goroutine to a thread, which gets only processor and disk time that no
+// other thread needs. The thread ends with the goroutine.
 func lowerPriority() {
 	runtime.LockOSThread()
 	const idle, ofThread = 3 << 13, 1 // IOPRIO_CLASS_IDLE, IOPRIO_WHO_PROCESS
@@ -95,12 +95,12 @@ func writeAt(fd int, p []byte, offset int64) (n int, err error) {
 	return max(n, 0), err
 }
 
-// errReaderStalls is the error when a FIFO or device takes no output.
+// errReaderStalls is the error when a FIFO or device accepts no output.
 var errReaderStalls = errors.New("its reader stalls")
 
-// writeSpecial writes p to a non-blocking FIFO or device, and returns how many bytes were written. It
-// writes pieces that a FIFO takes whole or not at all. If that stalls, it waits only briefly, as
-// the goroutine serves other streams, too.
+// writeSpecial writes p to a non-blocking FIFO or device, and returns how many bytes were written.
+// It writes pieces that a FIFO accepts whole or not at all. If the reader stalls, it waits only
+// briefly, as the goroutine serves other streams, too.
 func writeSpecial(fd int, p []byte) (n int, err error) {
 	for waited := false; n < len(p); {
 		got, err := write(fd, pieceOf(p[n:]))
@@ -177,7 +177,7 @@ func readEnd(fd int, offset, limit int64) ([]byte, error) {
 
 func changeOwner(fd int, uid, gid uint32) error { return unix.Fchown(fd, int(uid), int(gid)) }
 
-// changeMode changes the mode of an open file, whatever the umask is.
+// changeMode changes the mode of an open file, regardless of the umask.
 func changeMode(fd int, mode uint32) error { return unix.Fchmod(fd, mode) }
 
 func truncate(fd int, size int64) error {

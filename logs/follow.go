@@ -15,17 +15,16 @@ import (
 
 // Follow writes the last lines of the output to w, byte for byte and across rotated files. With
 // follow it then writes what is appended. lines -1 is all that exists; a last line without a
-// newline counts. Without follow it ends with what the files hold at the call. With follow it ends
-// when the collector is closed, or with the error of ctx. It must not run on the loop.
+// newline counts. Without follow it ends with what the files contain at the call. With follow it
+// ends when the collector is closed, or with the error of ctx. It must not run on the loop.
 //
 // It reads files, with one buffer, so w may be slow. If files were removed before they were shown,
-// a line says how much is missing.
+// a line reports how much is missing.
 func (c *Collector) Follow(ctx context.Context, lines int, follow bool, w io.Writer) error {
 	return c.show(ctx, Stdout, w, follow, func(f *follower) error { return f.seekLastLines(ctx, lines, f.segments.end()) })
 }
 
-// FollowFromStart is Follow for all that this collector has written to the log of a stream since it
-// was made.
+// FollowFromStart is Follow for all that this collector has ever written to the log of a stream.
 func (c *Collector) FollowFromStart(ctx context.Context, which Stream, w io.Writer) error {
 	return c.show(ctx, which, w, true, func(f *follower) error {
 		f.position = f.segments.first()
@@ -80,7 +79,7 @@ func (c *Collector) segmentsOf(which Stream) (segs *segments, released bool) {
 // negative.
 const noEnd = math.MaxInt64 / 2
 
-// A follower reads along the segments of a log.
+// A follower reads the segments of a log, one after the other.
 type follower struct {
 	ctx       context.Context
 	readers   *slots
@@ -88,22 +87,22 @@ type follower struct {
 	which     Stream
 	w         io.Writer
 	buffers   *sync.Pool        // of *[chunkBytes]byte; nil: the follower owns buffer
-	pooled    *[chunkBytes]byte // buffer from buffers; nil while it waits
+	pooled    *[chunkBytes]byte // the array of buffer, from buffers; nil while it waits
 	buffer    []byte
 	lineEnded bool     // the last bytes written end in a newline
 	listing   *listing // shared by many followers that begin at once; nil: none
 
 	segments   *segments
 	position   int64       // of the next byte to show
-	truncation *truncation // the newest cut of segments that was handled
+	truncation *truncation // the newest one of segments that was handled
 
-	file        *os.File   // nil, or the file that is read
-	fileSystem  fileSystem // place of open
-	fileSegment segment    // segment of open, as it was when it was opened
-	// appended counts bytes of open that were shown and have no position: another process appended
+	file        *os.File   // the file that is read; nil: none is open
+	fileSystem  fileSystem // of file
+	fileSegment segment    // segment of file, as it was when file was opened
+	// appended counts bytes of file that were shown and have no position: another process appended
 	// them after the rotation.
 	appended int64
-	modified time.Time // when open was last written to, as of its opening
+	modified time.Time // when file was last written to, as of its opening
 }
 
 // currentSegments returns the segments that are written to, and whether they are final.
@@ -129,7 +128,7 @@ func (f *follower) run(ctx context.Context, follow bool, wake <-chan struct{}, s
 	return f.resume(ctx, follow, wake)
 }
 
-// resume shows the log from the position.
+// resume shows the log from the position on.
 func (f *follower) resume(ctx context.Context, follow bool, wake <-chan struct{}) error {
 	end := f.segments.end()
 	if follow {
@@ -140,7 +139,7 @@ func (f *follower) resume(ctx context.Context, follow bool, wake <-chan struct{}
 			return err
 		}
 		f.takeBuffer()
-		// before the step, which so sees all that was written earlier
+		// before the step, which then reads all that was written until here
 		newest, released := f.currentSegments()
 		direct := newest.outputEnd().format == Direct
 		if direct {
@@ -210,7 +209,7 @@ func (f *follower) setSegments(segs *segments) error {
 	return err
 }
 
-// read calls do, which may wait for the file system, in a slot.
+// read calls do, which may block on the file system, in a slot.
 func (f *follower) read(do func() error) error {
 	var slot *slot
 	if f.file != nil {
@@ -233,8 +232,8 @@ func (f *follower) readAt(b []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-// seekLastLines sets the position to where the last lines before end begin; -1 is all. It reads backwards, a
-// buffer at a time.
+// seekLastLines sets the position to the start of the last lines before end; -1 is all. It reads
+// backwards, a buffer at a time.
 func (f *follower) seekLastLines(ctx context.Context, lines int, end int64) error {
 	defer f.closeFile()
 	f.position = end
@@ -259,7 +258,7 @@ func (f *follower) seekLastLines(ctx context.Context, lines int, end int64) erro
 			ok, err := f.openSegment(seg)
 			if errors.As(err, new(unpackError)) {
 				lineAfter := f.position < end // a line after seg
-				f.position = seg.start        // reading on from there reports it
+				f.position = seg.start        // reading from there reports it
 				if lines == 1 && lineAfter {
 					// it ends in a whole line, as files do unless a line is endless
 					f.position = seg.end
@@ -271,7 +270,7 @@ func (f *follower) seekLastLines(ctx context.Context, lines int, end int64) erro
 			}
 			if !ok {
 				if now, _ := f.segments.segmentBefore(p); now.name == seg.name {
-					return nil // removed by another process: what is left begins after it
+					return nil // removed by another process: output continues after it
 				}
 				continue // rotated just now
 			}
@@ -300,7 +299,7 @@ func (f *follower) seekLastLines(ctx context.Context, lines int, end int64) erro
 	}
 }
 
-// showNext shows the next bytes before end, at most a buffer. It reports whether there may be more at
+// showNext shows the next bytes before end, at most a buffer. It reports whether more may follow at
 // once.
 func (f *follower) showNext(end int64) (more bool, err error) {
 	if err := f.retractTorn(); err != nil {
@@ -308,8 +307,8 @@ func (f *follower) showNext(end int64) (more bool, err error) {
 	}
 	seg := f.segments.segmentAt(f.position)
 	if f.file != nil && f.fileSegment.start != seg.start {
-		// The log has moved on, so the open file is complete, even if it was removed. If it was
-		// truncated, its other bytes are gone.
+		// The log continues in another file, so the open one is complete, even if it was removed.
+		// If it was truncated, its other bytes are gone.
 		if f.fileSegment.identity != seg.identity {
 			show, n := f.show, min(seg.start, end)-f.position
 			if n <= 0 {
@@ -345,7 +344,7 @@ func (f *follower) showNext(end int64) (more bool, err error) {
 	if seg.rotated() { // truncated
 		return true, f.skipTo(seg.end, nil)
 	}
-	return false, nil // truncated; the collector will notice and begin another segment
+	return false, nil // truncated; the collector will detect that and begin another segment
 }
 
 // openSegment opens the file of seg. It reports false if that file is gone.
@@ -359,7 +358,7 @@ func (f *follower) openSegment(seg segment) (ok bool, err error) {
 
 func (f *follower) openFile(seg segment) (bool, error) {
 	file, err := seg.open(f.collector.setting().MinFree)
-	// in an unpackError it is the directory for unpacking that may be missing
+	// in an unpackError, the directory for unpacking may be what is missing
 	for errors.Is(err, fs.ErrNotExist) && !errors.As(err, new(unpackError)) {
 		if !seg.rotated() {
 			return false, nil
@@ -419,8 +418,8 @@ func (f *follower) showAt(offset, n int64) (int, error) {
 	return got, err
 }
 
-// A missingWriter is a writer of output whose dropRecord is called if output is missing. Other writers
-// get a line instead.
+// A missingWriter is a writer of output that has writeMissing called where output is missing. Other
+// writers get a line instead.
 type missingWriter interface {
 	writeMissing(bytes int64, cause error) // cause nil: its file is gone
 }
@@ -447,7 +446,8 @@ type retractor interface {
 	retract(bytes int64)
 }
 
-// retractTorn returns to where a torn record was cut off of which a part was shown.
+// retractTorn sets the position back to where a torn record was cut off, if a part of that was
+// shown.
 func (f *follower) retractTorn() error {
 	last := f.segments.lastTruncation()
 	if last == f.truncation {
@@ -471,7 +471,7 @@ func (f *follower) retractTorn() error {
 	return err
 }
 
-// missingText returns how many bytes are missing, and why.
+// missingText returns the text that reports how many bytes are missing, and why.
 func missingText(bytes int64, cause error) string {
 	if cause != nil {
 		return fmt.Sprintf("%d bytes can't be shown: %v", bytes, cause)

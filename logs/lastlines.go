@@ -8,11 +8,11 @@ import (
 // LastLines returns the newest complete line of each collector's newest run, in their order. A line
 // has no newline and is as it was written. It has at most 1024 bytes: its start, or the start of
 // its part in the last 64 KiB. A line without a newline counts once EndRun was called and it is in
-// the file. It is "" if there is none, and for a nil collector.
+// the file. A line is "" if there is none, and for a nil collector.
 //
-// It reads what the files have gained since it last did, a few files at a time in each file system.
-// If no answer comes within patience, as a file system stalls, the missing lines are those of the
-// call before. It must not run on the loop.
+// It reads what the files have gained since the last call, a few files at a time in each file
+// system. If a file system stalls and returns nothing within timeout, the missing lines are those
+// of the call before. It must not run on the loop.
 func LastLines(collectors []*Collector, timeout time.Duration) []string {
 	found := make([]string, len(collectors))
 	toRead := map[fileSystem][]int{} // indexes of the collectors to read
@@ -82,7 +82,7 @@ func LastLines(collectors []*Collector, timeout time.Duration) []string {
 	return found
 }
 
-// readLastLine reads the newest complete line from the files of ch.
+// readLastLine reads the newest complete line of segs from its files.
 func (c *Collector) readLastLine(segs *segments) string {
 	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
 	defer c.store.buffers.Put(buffer)
@@ -95,7 +95,7 @@ func (c *Collector) readLastLine(segs *segments) string {
 // cacheBytes limits a lineCache: some thousand lines.
 const cacheBytes = 256 << 10
 
-// A lineCache holds the newest lines of some collectors.
+// A lineCache stores the newest lines of some collectors.
 type lineCache struct {
 	mu    sync.Mutex
 	lines map[*Collector]cachedLine
@@ -111,8 +111,8 @@ type cachedLine struct {
 // entryBytes is the approximate size of an entry without its line.
 const entryBytes = 128
 
-// get returns the line that was put last, if it is still here, and whether it is the newest one for
-// at.
+// get returns the line that was put last, if the cache still has it, and whether it is the newest
+// one for at.
 func (l *lineCache) get(c *Collector, at outputEnd) (line string, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ const maxLineBytes = 1024
 
 // newestLine returns the newest complete line in text, the end of an output, without its newline,
 // and where it begins; -1 if there is none. ended, if not negative, is where the output of a run
-// ended: a line begun before it is complete there.
+// ended: a line begun before that is complete there.
 func newestLine(text []byte, ended int) (line []byte, start int) {
 	first := min(max(ended, 0), len(text))
 	end := bytes.LastIndexByte(text[first:], '\n')

@@ -16,7 +16,7 @@ import (
 )
 
 // A location is where a log file and its rotated files are, and who may own them. Files there are
-// named by what follows the log file's own name: "" is the log file itself.
+// named by their suffix to the name of the log file: "" is the log file itself.
 //
 // If other users may write to the directory, the rules of package safepath apply. No descriptor
 // stays open: a thousand logs would need a thousand more.
@@ -69,12 +69,12 @@ func (l location) open(dir *safepath.Dir, name string, flags int, owners ...uint
 type logFile struct {
 	fd      int
 	info    fileInfo
-	created bool   // just now
+	created bool   // by this call
 	exposed string // who else may have put it there: see [safepath.File]
 	guarded bool   // no other user may change its directory
 }
 
-// openLog opens the log file for writing, and makes it and its directory if necessary. more is
+// openLog opens the log file for writing, and makes it and its directory if necessary. flags is
 // appending or 0. owners are further users that may own the file.
 func (l location) openLog(flags int, owners ...uint32) (logFile, error) {
 	const tries = 4 // as others may replace files meanwhile
@@ -151,7 +151,7 @@ func (l location) openReadIn(dir *safepath.Dir, name string) (*os.File, fileInfo
 	return os.NewFile(uintptr(f.FD), path), newFileInfo(&f.Info), nil
 }
 
-// createIn makes a file in the open directory, in place of an existing one.
+// createIn makes a file in the open directory. It replaces an existing one.
 func (l location) createIn(dir *safepath.Dir, name string) (*os.File, error) {
 	if err := removeIn(dir, name); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (l location) statGuarded(suffix string) (fileInfo, error) {
 	return newFileInfo(&info), nil
 }
 
-// rename gives the log file the name with that suffix. If that exists, the error is fs.ErrExist.
+// rename appends suffix to the name of the log file. If that name exists, the error is fs.ErrExist.
 func (l location) rename(suffix string) error {
 	dir, name, err := l.locate()
 	if err != nil {
@@ -208,7 +208,7 @@ func (l location) rename(suffix string) error {
 	return dir.RenameNew(name, name+suffix)
 }
 
-// remove removes a file that may be gone already.
+// remove removes a file, if it exists.
 func (l location) remove(suffix string) error {
 	dir, name, err := l.locate()
 	if errors.Is(err, fs.ErrNotExist) {

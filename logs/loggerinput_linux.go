@@ -14,22 +14,22 @@ import (
 	"superd/internal/syscalls"
 )
 
-// loggerInputs are the FIFOs that loggers read, one for all instances of a program.
+// loggerInputs are the standard inputs of loggers, one for all instances of a program.
 type loggerInputs struct {
 	log    *slog.Logger
 	mu     sync.Mutex
 	byPath map[string]*loggerInput
 }
 
-// A loggerInput is the FIFO that is the standard input of a logger. The supervisor has it open for reading
-// and writing, so its content outlives the logger and superd. This end is open only during a write:
-// otherwise the logger could not see the end of its input.
+// A loggerInput is the FIFO that is the standard input of a logger. The supervisor has it open for
+// reading and writing, so its content outlives the logger and superd. The writing end is open only
+// during a write: otherwise the logger would never see the end of its input.
 type loggerInput struct {
 	inputs  *loggerInputs
 	path    string
 	busy    chan struct{} // holds a token of the writer
 	users   int           // guarded by of.mu
-	stalled time.Time     // since when nothing is read; zero: it is
+	stalled time.Time     // since when the logger does not read; zero: it does
 }
 
 func (f *loggerInputs) get(path string) *loggerInput {
@@ -59,8 +59,8 @@ func (f *loggerInput) close() {
 // errNoLogger is the error before the logger's first start.
 var errNoLogger = errors.New("the logger is not started yet")
 
-// put implements sink. A write can't be undone, so a part of a record that is too long for one
-// piece may be there after quit.
+// put implements sink. A write can't be undone: after stop a part of a record longer than a piece
+// may be in the FIFO.
 func (f *loggerInput) put(dropRecord *[]byte, records []byte, stop <-chan struct{}) (written int, err error) {
 	select {
 	case f.busy <- struct{}{}:
@@ -86,7 +86,7 @@ func (f *loggerInput) put(dropRecord *[]byte, records []byte, stop <-chan struct
 	return w.write(records, stop)
 }
 
-// A loggerWriter is the writing end of a feed, for one put.
+// A loggerWriter is the writing end of a loggerInput, for one put.
 type loggerWriter struct {
 	*loggerInput
 	fd   int
@@ -101,8 +101,8 @@ func (w *loggerWriter) close() {
 	}
 }
 
-// write writes in pieces that are written whole or not at all, whenever superd is killed. A piece
-// is as many lines as fit, or a part of a longer line.
+// write writes in pieces, each of which gets into the FIFO whole or not at all, even when superd is
+// killed. A piece is as many lines as fit, or a part of a longer line.
 func (w *loggerWriter) write(text []byte, stop <-chan struct{}) (written int, err error) {
 	for written < len(text) {
 		n, err := w.writePiece(pieceOf(text[written:]))
@@ -126,7 +126,7 @@ func (w *loggerWriter) writePiece(piece []byte) (int, error) {
 	return max(n, 0), err
 }
 
-// pieceOf returns what can be written in one piece.
+// pieceOf returns the first piece of text.
 func pieceOf(text []byte) []byte {
 	if len(text) <= pipeAtomic {
 		return text

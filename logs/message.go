@@ -37,18 +37,18 @@ func defaultPriority(stream string) int {
 const dropStream = "superd"
 
 // An openLine is what the next byte of an output belongs to: a new line, which may begin with its
-// priority, or a line of which a part is a message already. For the latter it is that message's
-// priority plus one.
+// priority, or a line of which a part is a message already. For the latter it is the priority of
+// that message plus one.
 type openLine uint8
 
 const (
 	atBeginning openLine = 0
-	droppedLine openLine = 10 // the line's start was dropped, so its rest will be
-	// unknownLine is perhaps a new line: it has the usual priority, and <N> in it is text.
+	droppedLine openLine = 10 // the line's start was dropped, and its rest will be
+	// unknownLine is perhaps a new line: it has the default priority, and <N> in it is text.
 	unknownLine openLine = 9
 )
 
-// priority returns the priority of the next piece of a line, and what of the piece is shown.
+// priority returns the priority of the next piece of a line, and the text of the piece without it.
 func (l openLine) priority(piece []byte, defaultPriority int) (priority int, text []byte) {
 	switch l {
 	case atBeginning:
@@ -59,7 +59,8 @@ func (l openLine) priority(piece []byte, defaultPriority int) (priority int, tex
 	return int(l) - 1, piece
 }
 
-// after returns what follows text. It must not be called where a line ends without a newline.
+// after returns what the byte after text belongs to. It must not be called where a line ends
+// without a newline.
 func (l openLine) after(text []byte, defaultPriority int) openLine {
 	if end := bytes.LastIndexByte(text, '\n'); end >= 0 {
 		l, text = atBeginning, text[end+1:]

@@ -12,16 +12,16 @@ type Outage struct {
 	Since                  time.Time
 	Log                    string // its path, or a sink
 	Reason                 string
-	// Dropping reports that output is dropped; otherwise the program waits when its pipe is full.
+	// Dropping reports that output is dropped. Otherwise the program waits when its pipe is full.
 	Dropping bool
 }
 
-// OnOutage registers f, which is called once when an outage begins and once when it is over, on
-// the goroutine that writes. f must not block. It has to be set before there are collectors.
+// OnOutage registers f, which is called once when an outage begins and once when it is over, on the
+// goroutine that writes. f must not block. OnOutage has to be called before there are collectors.
 func (s *Store) OnOutage(f func(o Outage, over bool)) { s.onOutage = f }
 
-// Outage returns the present outage, nil if output gets into its log, as far as it is known. Safe
-// for concurrent use.
+// Outage returns the present outage, nil if there is none that is known of. Safe for concurrent
+// use.
 func (c *Collector) Outage() *Outage { return c.outage.Load() }
 
 func (s *stream) beginOutage(cause error) {

@@ -2,12 +2,12 @@ package logs
 
 import "bytes"
 
-// An outlet is a sink, and the end of what was delivered to it, which can't be read back. The
-// collector's mu guards recent and before.
+// An outlet is a sink, with the end of what was delivered to it, which can't be read back. The
+// collector's mu guards recent and beforeRun.
 type outlet struct {
 	sink
 	recent    []byte // at most tailBytes
-	beforeRun int    // bytes of it from before the present run
+	beforeRun int    // bytes of recent from before the present run
 }
 
 // replace returns the outlet for another sink, nil for files. o may be nil.

@@ -9,8 +9,8 @@ import (
 // maxLinks is how many links in a path are followed: as many as the kernel does.
 const maxLinks = 40
 
-// A pathResolver is a partly resolved path of a log file. What is behind a link may be on another
-// file system, which may hang. So each step runs in a slot of its place.
+// A pathResolver is a partly resolved path of a log file. The target of a link may be on another
+// file system, which may hang. So each step runs in a slot of the file system where it is.
 type pathResolver struct {
 	at    string // resolved part, without links
 	rest  string // unresolved part; "": none
@@ -24,7 +24,7 @@ func newPathResolver(path string) pathResolver {
 	return pathResolver{at: "/", rest: strings.TrimPrefix(path, "/")}
 }
 
-// step returns the resolver with the next name of its rest resolved.
+// step resolves the next name of the rest.
 func (r pathResolver) step(isPoint func(path string) bool) pathResolver {
 	name, rest, _ := strings.Cut(r.rest, "/")
 	r.rest = strings.TrimLeft(rest, "/")
@@ -43,7 +43,8 @@ func (r pathResolver) step(isPoint func(path string) bool) pathResolver {
 	return r
 }
 
-// acquireFor waits for a slot in the place of a log file. It returns nil if quit was closed first.
+// acquireFor waits for a slot in the file system of a log file. It returns nil if stop was closed
+// first.
 func (s *slots) acquireFor(segs *segments, stop <-chan struct{}) *slot {
 	var in *slot
 	for resolver := segs.pathResolver(); ; resolver = segs.storeResolver(resolver.step(s.mounts.IsPoint)) {
@@ -59,7 +60,7 @@ func (s *slots) acquireFor(segs *segments, stop <-chan struct{}) *slot {
 	}
 }
 
-// fileSystemOf returns the place of the resolved part. It accesses no file.
+// fileSystemOf returns the file system of the resolved part. It accesses no file.
 func (s *slots) fileSystemOf(resolver pathResolver) fileSystem {
 	if device := s.mounts.Device(resolver.at); device != 0 {
 		return fileSystem{device: device}

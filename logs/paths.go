@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// paths holds the segments of each path. A path has several while the archive or a hanging write
+// paths stores the segments of each path. A path has several while the archive or a hanging write
 // still uses older ones: its program was removed and added again, or its log moved elsewhere and
 // back. They share a lock, and changes to files are applied to all of them. Only one of them
 // writes.
@@ -16,7 +16,7 @@ type paths struct {
 	segments []*segments // by path, the newest of each first
 	// freed is closed when segments that were written to are retired; nil: nothing waits for that.
 	freed       chan struct{}
-	compressing string // path of the compressed file that is being written
+	compressing string // path of the compressed file that is being written; "": none
 }
 
 // add registers new segments, with one user.
@@ -70,7 +70,7 @@ func (p *paths) all() []*segments {
 	return slices.CompactFunc(slices.Clone(p.segments), func(a, b *segments) bool { return a.path == b.path })
 }
 
-// each calls f for all segments of the path of ch, with ch. The caller holds disk.
+// each calls f for all segments of the path of segs, including segs. The caller holds disk.
 func (segs *segments) each(f func(*segments)) {
 	if segs.paths == nil {
 		f(segs)
@@ -87,8 +87,8 @@ func (segs *segments) each(f func(*segments)) {
 // claimTimeout is how long a log waits at most for an earlier writer to its path.
 const claimTimeout = 200 * time.Millisecond
 
-// claimWriting makes ch the segments that write to the path. If others still do, it waits for
-// claimPatience at most, and then reports false.
+// claimWriting makes segs the segments that write to the path. If others still do, it waits for
+// claimTimeout at most, and then reports false.
 func (segs *segments) claimWriting() bool {
 	p := segs.paths
 	if p == nil {
@@ -119,7 +119,7 @@ func (segs *segments) claimWriting() bool {
 	}
 }
 
-// endWriting ends the writing to ch and counts one user less.
+// endWriting ends the writing to segs and counts one user less.
 func (p *paths) endWriting(segs *segments) {
 	p.mu.Lock()
 	if segs.writes && p.freed != nil {
@@ -131,7 +131,7 @@ func (p *paths) endWriting(segs *segments) {
 	p.removeUser(segs)
 }
 
-// alone reports whether ch are the only segments of the path.
+// alone reports whether segs are the only segments of the path.
 func (segs *segments) alone() bool {
 	n := 0
 	segs.each(func(*segments) { n++ })

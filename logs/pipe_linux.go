@@ -10,8 +10,8 @@ import (
 )
 
 // pipeBytes returns how many bytes are in the pipe. TIOCINQ, also known as FIONREAD, does not fail
-// on one. It waits for a present write to the pipe, which may take as long as the writer's page
-// faults. So it must not be called on the loop, nor while a lock is held that the loop takes.
+// on one. It waits for a write to the pipe that is in progress, which may last as long as the
+// writer's page faults. So it must not be called on the loop, nor under a lock that the loop takes.
 func pipeBytes(fd int) int64 {
 	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
 	if err != nil {
@@ -37,8 +37,8 @@ func readPipe(fd int, p []byte) (int, error) {
 }
 
 // splicePipe moves at most n bytes from the pipe into the file at offset and returns how many: 0 if
-// the pipe is empty. A byte leaves the pipe when it is in the file, even if a signal, SIGKILL too,
-// or an error interrupts it.
+// the pipe is empty. A byte leaves the pipe when it is in the file, even if an error or a signal
+// interrupts it, SIGKILL included.
 func splicePipe(pipe, file int, offset, n int64) (int64, error) {
 	return retryPipe(func() (int64, error) { return splice(pipe, file, &offset, n) })
 }
@@ -83,7 +83,7 @@ func retryPipe(f func() (int64, error)) (int64, error) {
 func pipeReadable(fd int) bool {
 	var atOnce unix.Timespec
 	events := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
-	// as it does not block, Go's scheduler need not know
+	// it does not block, so Go's scheduler need not be informed
 	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&events)), 1, uintptr(unsafe.Pointer(&atOnce)), 0, 0, 0)
 	return n > 0 && errno == 0
 }
@@ -95,7 +95,7 @@ func pipeFull(fd int) bool {
 	return n == 0 && err == nil
 }
 
-// waitPipe waits for patience at most until more than rest bytes are in the pipe, and reports
+// waitPipe waits for timeout at most until more than rest bytes are in the pipe, and reports
 // whether there are.
 func waitPipe(fd int, rest int64, timeout time.Duration) bool {
 	if rest == 0 {
@@ -143,19 +143,19 @@ func trySplice() error {
 	return err
 }
 
-// A peekBuffer reads what is in a pipe without taking it out. It makes a pipe of its own when first
-// needed.
+// A peekBuffer reads what is in a pipe without taking it out. It makes a pipe of its own on first
+// use.
 type peekBuffer struct {
 	buffers *sync.Pool // of *[chunkBytes]byte
 	refused *refusedCalls
-	drain   *drain // has what had to be taken out
+	drain   *drain // has the bytes that were read ahead
 	buffer  *[chunkBytes]byte
 	ends    [2]int
 	null    int // /dev/null; 0: not opened yet; -1: not available
 }
 
-// next returns the next bytes in the pipe: at most n and at most a chunk, or fewer if they are spread
-// over many pages. They are valid until the next call.
+// next returns the next bytes in the pipe: at most n and at most a chunk, or fewer if they are
+// spread over many pages. They are valid until the next call.
 func (p *peekBuffer) next(pipe int, n int64) ([]byte, error) {
 	if p.refused.tee.Load() {
 		ahead := p.drain.ensureReadAhead()
@@ -189,8 +189,8 @@ func (p *peekBuffer) buffered() int64 { return int64(len(p.drain.ahead.text())) 
 // bytes returns how many bytes are in the pipe or were read ahead.
 func (p *peekBuffer) bytes(pipe int) int64 { return pipeBytes(pipe) + p.buffered() }
 
-// discard takes n bytes out of the pipe, or fewer if another reader took some. It does not touch what
-// at returned.
+// discard takes n bytes out of the pipe, or fewer if another reader took some. What next returned
+// stays valid.
 func (p *peekBuffer) discard(pipe, n int) (taken int64, err error) {
 	if taken = int64(len(p.drain.ahead.take(n))); taken == int64(n) {
 		return taken, nil
@@ -225,7 +225,7 @@ func (p *peekBuffer) discard(pipe, n int) (taken int64, err error) {
 	return taken, nil
 }
 
-// close releases what at and drop have needed.
+// close releases what next and discard have opened.
 func (p *peekBuffer) close() {
 	if p.buffer != nil {
 		closeFD(p.ends[0])

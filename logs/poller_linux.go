@@ -10,34 +10,35 @@ import (
 )
 
 // A poller waits for output. All FIFOs are in one epoll(7), in which its workers wait. The worker
-// that gets a FIFO's event drains it, so a line is in its file after one wake-up of one thread.
+// that gets the event of a FIFO drains it, so a line is in its file after one wake-up of one
+// thread.
 type poller struct {
 	collectors   *sync.WaitGroup // counts collectors and workers
-	maxWorking   int             // how many workers may work at a time, blocked ones not counted
+	maxWorking   int             // how many workers may drain at a time, blocked ones not counted
 	blockedAfter time.Duration   // after which a worker counts as blocked
 
 	mu          sync.Mutex
 	pollSet     *pollSet // nil: nothing is watched
-	stopped     bool     // nothing is watched any more: see dismiss
+	stopped     bool     // nothing is watched any more: see stop
 	waitReturns uint64   // counts returns of epoll_wait
 }
 
-// A pollSet is an epoll, from the first FIFO that is watched to the last. The poller's mu guards
-// what changes.
+// A pollSet is an epoll. It exists from the first FIFO that is watched to the last. The poller's mu
+// guards what changes.
 type pollSet struct {
 	epoll          int
 	endFD          int          // an eventfd, readable when the set ends
-	entries        []watchEntry // by the number in an event; seat 0 is that of over
+	entries        []watchEntry // by the number in an event; 0 is that of endFD
 	free           []int32
 	waiting        int       // workers that wait, or are about to
 	alive          int       // workers that have not ended
 	working        []*worker // workers that drain, without those known to be blocked
-	checkScheduled bool      // a call of look is scheduled
-	checks         uint64    // counts scheduled calls of look
+	checkScheduled bool      // a call of checkBlocked is scheduled
+	checks         uint64    // counts the calls of checkBlocked that were scheduled
 }
 
-// A watchEntry connects the number in an event with a collector. As events may be late, the generation
-// distinguishes the collectors that have had the same seat.
+// A watchEntry connects the number in an event with a collector. As events may be late, the
+// generation distinguishes the collectors that have used the same entry.
 type watchEntry struct {
 	collector  *Collector // nil: unused
 	generation int32
@@ -46,14 +47,14 @@ type watchEntry struct {
 // A watch is a collector's state in the poller. The collector's mu guards it.
 type watch struct {
 	epoll int32 // epoll of the poller
-	// inner is, with two FIFOs, an epoll inside epoll that holds them. So it has the order in which
-	// they became readable. Otherwise it is 0.
+	// inner is, with two FIFOs, an epoll inside epoll that has both. It keeps the order in which
+	// they became readable. With one FIFO it is 0.
 	inner             int32
 	index, generation int32 // 0: not watched
 }
 
 // watch watches the FIFOs that a collector has by now. Output that is there already causes an event
-// at once. After an error the FIFOs for which it worked are watched, and it may be called again.
+// at once. After an error, the FIFOs for which it worked are watched, and it may be called again.
 func (p *poller) watch(c *Collector) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +86,7 @@ func (p *poller) watch(c *Collector) error {
 		closeFD(both)
 	}
 	watched := before
-	for _, s := range all { // with two, only their order is not known then
+	for _, s := range all { // without inner, only the order of two is unknown
 		switch aerr := control(w.epoll, unix.EPOLL_CTL_ADD, s.pipe(), w.index, w.generation); aerr {
 		case nil:
 			watched = true
@@ -145,8 +146,8 @@ func (p *poller) unwatch(c *Collector) {
 	p.unregister(w)
 }
 
-// stop ends all watches at once, and the workers. The epoll stays open, as collectors have its
-// number.
+// stop ends all watches at once, and the workers. The epoll stays open, as collectors still have
+// its number.
 func (p *poller) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,8 +164,8 @@ func (p *poller) isStopped() bool {
 	return p.stopped
 }
 
-// armWatch requests one more event for when one of these streams has output, at once if one has some.
-// Only the draining goroutine may call it.
+// armWatch requests one more event for when one of these streams has output, at once if one has
+// some. Only the draining goroutine may call it.
 func (c *Collector) armWatch(all ...*stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,15 +184,15 @@ func (c *Collector) armWatch(all ...*stream) {
 	}
 }
 
-// rearm makes told return this stream once more. The caller holds mu.
+// rearm makes readableOrder return this stream once more. The caller holds mu.
 func (c *Collector) rearm(s *stream) {
 	if c.inner > 0 {
 		_ = control(c.inner, unix.EPOLL_CTL_MOD, s.pipe(), int32(s.which), 0)
 	}
 }
 
-// readableOrder returns which of two streams have become readable since listen, in that order. Only the
-// draining goroutine may call it.
+// readableOrder returns which of two streams have become readable since armWatch, in that order.
+// Only the draining goroutine may call it.
 func (c *Collector) readableOrder() (which []Stream) {
 	c.mu.Lock()
 	both := int(c.inner)
@@ -235,7 +236,7 @@ func (p *poller) register(c *Collector) error {
 	return nil
 }
 
-// unregister releases the seat. With the last one the set ends.
+// unregister releases the entry. With the last one the set ends.
 func (p *poller) unregister(w *watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

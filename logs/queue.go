@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Queue is a writer that does not block: a goroutine passes on copies of what is written. It is
-// for superd's own messages: their reader may stall, but the loop may not. Writes beyond the limit
-// are dropped whole and counted; a line says how many when output continues.
+// A Queue is a writer that does not block: a goroutine writes copies of the messages to another
+// writer. It is for superd's own messages: their reader may stall, but the loop may not. Messages
+// beyond the limit are dropped whole and counted; a line reports how many when output continues.
 type Queue struct {
 	out   io.Writer
 	limit int // bytes
@@ -20,9 +20,9 @@ type Queue struct {
 	size           int
 	dropped        int
 	closed         bool
-	flushRequested bool        // waiting messages have to be passed on
-	batchPending   bool        // Pass has to be called for waiting messages, see Later
-	batchTimer     *time.Timer // calls Pass as a fallback; runs only while soon; nil: never needed
+	flushRequested bool        // waiting messages have to be written
+	batchPending   bool        // Flush has to be called for waiting messages, see Batched
+	batchTimer     *time.Timer // calls Flush while batchPending; nil: never needed
 	ended          chan struct{}
 }
 
@@ -30,10 +30,10 @@ type Queue struct {
 // same pipe.
 const queuePiece = 4 << 10
 
-// maxBatchDelay is how long messages wait at most if Pass is not called.
+// maxBatchDelay is how long messages wait at most if Flush is not called.
 const maxBatchDelay = 100 * time.Millisecond
 
-// NewQueue returns a queue before out that holds at most limit bytes.
+// NewQueue returns a queue that writes to out and stores at most limit bytes.
 func NewQueue(out io.Writer, limit int) *Queue {
 	q := newQueue(out, limit)
 	go q.run()
@@ -66,12 +66,13 @@ func (q *Queue) add(p []byte) {
 	q.size += len(p)
 }
 
-// Batched returns a writer to q whose messages are batched. It calls soon, which must not block, for
-// the first message; soon has to arrange a later call of [Queue.Pass]. Without that call they are
-// passed on after passPatience. So a burst of messages causes no wake-up for each.
+// Batched returns a writer to q whose messages are written in batches. It calls onPending, which
+// must not block, for the first message; onPending has to arrange a later call of [Queue.Flush].
+// Without that call they are written after maxBatchDelay. So a burst of messages does not wake the
+// goroutine for each.
 func (q *Queue) Batched(onPending func()) io.Writer { return batchWriter{q, onPending} }
 
-// A batchWriter is the writer that Later returns.
+// A batchWriter is the writer that Batched returns.
 type batchWriter struct {
 	*Queue
 	onPending func()
@@ -98,7 +99,7 @@ func (l batchWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush passes on the messages that wait.
+// Flush makes the goroutine write the messages that wait.
 func (q *Queue) Flush() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,15 +113,14 @@ func (q *Queue) Flush() {
 	}
 }
 
-// Idle reports whether all that was written has been passed on.
+// Idle reports whether all messages are written.
 func (q *Queue) Idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.size == 0 && q.dropped == 0
 }
 
-// Close rejects further writes and waits, for at most patience, until what is queued has been
-// written.
+// Close rejects further writes and waits until what is queued is written, for timeout at most.
 func (q *Queue) Close(timeout time.Duration) {
 	q.mu.Lock()
 	q.closed = true
@@ -145,7 +145,7 @@ func (q *Queue) run() {
 			if q.closed {
 				return
 			}
-			continue // they were passed on with others
+			continue // they were written with others
 		}
 		batch, dropped := q.waiting, q.dropped
 		q.waiting, q.dropped = nil, 0
@@ -161,8 +161,8 @@ func (q *Queue) run() {
 	}
 }
 
-// writePieces writes messages, as many at a time as fit into a piece. It ignores errors, as out is where
-// they would be logged.
+// writePieces writes messages, as many at a time as fit into a piece. It ignores errors, as out is
+// where they would be logged.
 func (q *Queue) writePieces(messages [][]byte) {
 	var piece []byte
 	for i, p := range messages {

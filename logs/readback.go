@@ -5,18 +5,19 @@ import (
 	"slices"
 )
 
-// tailBytes is how much of the end of a run's output is shown for a failure; recordTailBytes is how
-// much of the end of records is searched for it.
+// tailBytes is how much of the end of a run's output is shown for a failure. recordTailBytes is how
+// much of the end of a log of records is read for it.
 const (
 	tailBytes       = 1024
 	recordTailBytes = 16 << 10
 )
 
 // BeginRun begins a run: output after what is in the FIFO now belongs to it. id names the run in
-// records. With placed, the start is reported to the function given to [Store.TellPlaces].
-func (c *Collector) BeginRun(id string, saveBegin bool) {
-	c.addBarrier(runBeginBarrier, func() {
-		if saveBegin {
+// records. With saveStart, the run's start is passed to the function given to
+// [Store.BeforeFirstOutput].
+func (c *Collector) BeginRun(id string, saveStart bool) {
+	c.addBarrier(runStartBarrier, func() {
+		if saveStart {
 			c.nameRun(id, Stdout, Stderr)
 		} else {
 			c.nameRun(id)
@@ -37,9 +38,9 @@ func (c *Collector) BeginRun(id string, saveBegin bool) {
 	})
 }
 
-// ResumeRun names a run that began before this collector. unplaced are the streams whose start is
-// still to be reported, as with placed of BeginRun: their logs have nothing of the run yet. Safe
-// for concurrent use.
+// ResumeRun names a run that began before this collector. unsaved are the streams whose logs have
+// no output of the run yet and whose start must be saved, as with saveStart of BeginRun. Safe for
+// concurrent use.
 func (c *Collector) ResumeRun(id string, unsaved ...Stream) {
 	c.resumed.Store(true)
 	c.nameRun(id, unsaved...)
@@ -54,11 +55,11 @@ func (c *Collector) nameRun(id string, unsaved ...Stream) {
 	}
 }
 
-// EndRun ends a run, as the program's main process has exited: a last line without a newline is
-// complete. Later output begins a new line for [LastLines]; nothing is added to the file.
+// EndRun ends a run when its main process has exited: a last line without a newline is complete.
+// Later output begins a new line for [LastLines]; nothing is added to the file.
 //
-// It reports whether all output until now is in the files; else [Collector.Drained] reports when it
-// is.
+// It reports whether all output until now is in the files. If not, [Collector.Drained] reports when
+// it is.
 func (c *Collector) EndRun() (drained bool) {
 	reached := func() {
 		for _, f := range c.files() {
@@ -66,7 +67,7 @@ func (c *Collector) EndRun() (drained bool) {
 		}
 		c.notifyWatchers() // a line without an end is complete
 	}
-	if c.addBarrierLater(runEndBarrier, reached) {
+	if c.queueBarrier(barrier{kind: runEndBarrier, reached: reached}) {
 		return false
 	}
 	reached()
@@ -74,8 +75,8 @@ func (c *Collector) EndRun() (drained bool) {
 }
 
 // Tail calls f with the last bytes of the run's output, at most 1 KiB. It does so when everything
-// that is in the FIFOs now is in the files, or when the scope is closed. It does not call f for a
-// run without output if the next run has begun by then. cut reports that there was more before.
+// that is in the FIFOs now is in the files, or when the scope is closed. For a run without output
+// it does not call f if the next run has begun by then. cut reports that there was more before.
 //
 // The bytes are read from the file: that of standard error if the run has written to one. A device
 // has none. f must not block. It runs on any goroutine, and at once if there is no output.
@@ -111,7 +112,7 @@ func (c *Collector) Tail(f func(end []byte, cut bool)) {
 	switch _, released := c.segments(); {
 	case released:
 		go f(nil, false)
-	case !c.addBarrierLater(runBarrier, read):
+	case !c.queueBarrier(barrier{kind: runBarrier, reached: read}):
 		read()
 	}
 }
@@ -143,8 +144,8 @@ func (segs *segments) endRun() {
 	segs.ended = segs.current.end
 }
 
-// lastRun returns where the output of the newest run is. What was there before this collector wrote
-// does not belong to a run that it began.
+// lastRun returns the positions between which the output of the newest run is. Output from before
+// this collector wrote does not belong to a run that it began.
 func (segs *segments) lastRun() (from, to int64) {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()
@@ -160,7 +161,7 @@ func (segs *segments) newestRun() (from, to int64) {
 	return min(max(segs.run, segs.began), to), to
 }
 
-// tail reads the end of what is between two positions; of records, the lines.
+// tail reads the end of the output between two positions; of records, their lines.
 func (segs *segments) tail(from, to int64) (end []byte, cut bool) {
 	if from == to {
 		return nil, false
@@ -207,13 +208,14 @@ func (segs *segments) lastLine(buffer []byte) string {
 	}
 }
 
-// An outputEnd is what the newest line depends on.
+// An outputEnd identifies the end of a log's output. As long as it is the same, so is the newest
+// line.
 type outputEnd struct {
 	segments   *segments
 	format     Format
 	from       int64 // where the output of the newest run begins, see [segments.lastRun]
 	end, ended int64
-	mayBeStale bool // the file was not looked at yet, or has other writers
+	mayBeStale bool // the file was not read yet, or has other writers
 }
 
 func (segs *segments) outputEnd() outputEnd {
@@ -224,7 +226,7 @@ func (segs *segments) outputEnd() outputEnd {
 	return outputEnd{segs, format, from, end, segs.ended, segs.current.identity == (identity{}) || format == Direct}
 }
 
-// readBack reads the bytes before a position into buffer, fewer if they are gone or can't be read.
+// readBack reads the bytes before a position into buffer; fewer if they are gone or can't be read.
 func (segs *segments) readBack(position int64, buffer []byte) []byte {
 	begin := len(buffer)
 	for begin > 0 {
@@ -246,8 +248,8 @@ func (segs *segments) readBack(position int64, buffer []byte) []byte {
 	return buffer[begin:]
 }
 
-// maxReadBack is how many bytes of a compressed file are unpacked at most to see its end, which
-// takes a second or two. A program may have made a small file of 1 TiB.
+// maxReadBack is how many bytes of a compressed file are unpacked at most to read its end, which
+// takes a second or two. A program may have made a small file that unpacks to 1 TiB.
 const maxReadBack = 1 << 30
 
 // read fills p from an offset of the file. It reports false if the file is gone or can't be read

@@ -20,7 +20,7 @@ const (
 )
 
 // A Reading returns lines of several collectors: those that exist in the order of their times, then
-// new ones. Output without times counts as old as its file. It reads files on the goroutine of its
+// new ones. A line without a time has that of its file. It reads files on the goroutine of its
 // caller, which may be slow.
 type Reading struct {
 	ctx         context.Context
@@ -29,25 +29,25 @@ type Reading struct {
 	sources     map[origin]*source
 	cancels     map[origin]func()
 	ready       sourceHeap
-	returned    *source   // source of the entry returned last
+	returned    *source   // the source of the entry returned last
 	openSources []*source // sources with an open file, the most recently read one last
 	direct      bool      // a program writes into its file itself
 	order       int
 
-	checkScheduled, checkDue atomic.Bool // check the Direct sources soon, now
+	checkScheduled, checkDue atomic.Bool // of the sources with Direct
 
 	mu     sync.Mutex
-	due    []*source        // may have more
+	due    []*source        // sources that may have more
 	queued map[*source]bool // those in due
 	wake   chan struct{}
 }
 
-// A Input is a collector that a reading includes.
+// An Input is a log that a reading includes.
 type Input struct {
 	Collector *Collector
 	Stream    Stream  // Stderr for standard error's own file
-	Resume    *Cursor // continue after this place; nil: by the query
-	FromStart bool    // show all that this collector has written, as it is newer than the reading
+	Resume    *Cursor // continue here; nil: by the query
+	FromStart bool    // show all that this collector has written, as the reading began before it
 	Span      *Span   // show only this run; nil: any
 }
 
@@ -62,8 +62,8 @@ func NewReading(ctx context.Context, q Query) *Reading {
 		queued: map[*source]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Set makes the reading include exactly these collectors. What the others have written so far is
-// still returned.
+// Set makes the reading include exactly these logs. What the others have gained so far is still
+// returned.
 func (r *Reading) Set(all []Input) error {
 	chunk := max(leastRead, min(chunkBytes, readingBytes/max(len(all), 1)))
 	included := make(map[origin]bool, len(all))
@@ -114,7 +114,7 @@ func (r *Reading) Close() {
 	}
 }
 
-// enqueue queues a source to be asked again. Safe for concurrent use.
+// enqueue queues a source for another attempt to read. Safe for concurrent use.
 func (r *Reading) enqueue(s *source) {
 	r.mu.Lock()
 	if !r.queued[s] {
@@ -192,8 +192,8 @@ func (r *Reading) advance(s *source) error {
 	return nil
 }
 
-// limitOpen leaves the file of the source just asked open, unless the source is over. It closes the
-// least recently read file beyond maxOpen.
+// limitOpen records that s was read last, and closes the least recently read file beyond maxOpen.
+// It closes the file of a source that is finished.
 func (r *Reading) limitOpen(s *source) {
 	if i := slices.Index(r.openSources, s); i >= 0 {
 		r.openSources = slices.Delete(r.openSources, i, i+1)
@@ -219,7 +219,7 @@ func (r *Reading) pushReady(s *source) {
 	order.Push(&r.ready, s)
 }
 
-// Wake returns a channel that receives when there may be more.
+// Wake returns a channel that receives when there may be more entries.
 func (r *Reading) Wake() <-chan struct{} { return r.wake }
 
 // scheduleCheck schedules a check of files that programs write themselves.

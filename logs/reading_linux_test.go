@@ -424,8 +424,8 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 // accepts it.
 func TestRunBegins(t *testing.T) {
 	r := newRig(t)
-	begins := make(chan RunBegin, 10)
-	r.store.OnFirstOutput(func(b RunBegin) { begins <- b })
+	begins := make(chan RunStart, 10)
+	r.store.OnFirstOutput(func(b RunStart) { begins <- b })
 	path := filepath.Join(t.TempDir(), "web.log")
 	writeFile(t, path, "of an earlier superd\n")
 	o := Options{Program: "w", Path: path, MaxSize: 40, Keep: 100, Compression: Gzip}
@@ -442,7 +442,7 @@ func TestRunBegins(t *testing.T) {
 			if n := len(spans); n > 0 {
 				spans[n-1].End = &b.At
 			}
-			spans = append(spans, &Span{ID: run, Begin: &b.At})
+			spans = append(spans, &Span{ID: run, Start: &b.At})
 		}
 		r.do(func() { p.EndRun() })
 	}

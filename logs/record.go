@@ -48,30 +48,30 @@ const (
 
 const (
 	maxRecord = 16 << 10 // bytes of a line in one record
-	// recordBytes is how much is written at a time; the longest record is less than half of it.
+	// recordBytes is how much is written at a time. The longest record is less than half of it.
 	recordBytes = 256 << 10
 )
 
 // recordTime is a time layout whose results sort as text.
 const recordTime = "2006-01-02T15:04:05.000000Z"
 
-// An ending is what the end of the visible bytes is, if it is not a line's end.
+// An ending is what the end of the visible text means, if it is not the end of a line.
 type ending uint8
 
 const (
-	awaitMore    ending = iota // more of the line will come
-	writePartial               // likewise, but what is there has to be written now
+	awaitMore    ending = iota // more of the line will become visible
+	writePartial               // more may come, but what is there has to be written now
 	lineComplete               // the line is complete without a newline
 )
 
-// A recordSpan is the text of one record.
+// A recordSpan is the part of the text that becomes one record.
 type recordSpan struct {
 	line    int  // bytes of the line
 	taken   int  // line, and the newline if there is one
 	partial bool // the line continues in the next record
 }
 
-// nextRecordSpan returns the first span of text, if it is there in whole.
+// nextRecordSpan returns the first span of text, if text has all of it.
 func nextRecordSpan(text []byte, end ending) (s recordSpan, ok bool) {
 	if n := bytes.IndexByte(text[:min(len(text), maxRecord+1)], '\n'); n >= 0 {
 		return recordSpan{n, n + 1, false}, true
@@ -114,7 +114,7 @@ type recorder struct {
 	defaultPriority   int // priority of a line without one
 	facility          int // of messages
 	line              openLine
-	head, partialHead []byte // start of a record with a complete line, and with a partial one
+	head, partialHead []byte // of a record with a complete line, and with a partial one
 }
 
 // A recordBuffer is the memory in which records are made.
@@ -280,8 +280,8 @@ func appendJSON(dst, s []byte) []byte {
 	return append(dst, s[done:]...)
 }
 
-// plain returns how many bytes at the start of s are characters that a JSON string has unchanged.
-// It checks eight at a time: the masks set the top bit of each byte that is not plain.
+// plain returns how many bytes at the start of s stand for themselves in a JSON string. It checks
+// eight at a time: the masks set the top bit of each byte that does not.
 //
 // Source: "Determine if a word has a byte less than n", Bit Twiddling Hacks by Sean Eron Anderson.
 func plain(s []byte) int {
@@ -300,7 +300,7 @@ func plain(s []byte) int {
 	return i
 }
 
-// lineIn returns the line of a record; a line of another format as it is.
+// lineIn returns the line in a record. A line of another format is returned as it is.
 func lineIn(format Format, record []byte) []byte {
 	line, _ := partIn(format, record)
 	return line
@@ -360,7 +360,7 @@ func isRecordTime(text []byte) bool {
 }
 
 // beginsRecord reports whether a line without an end may be the start of a record. sure reports
-// that it certainly is: all that identifies a record is there.
+// that it is one: all that identifies a record is there.
 func beginsRecord(format Format, line []byte) (may, sure bool) {
 	head, next := "", []string{" stdout ", " stdout+ ", " stderr ", " stderr+ ", " " + dropStream + " "}
 	if format == JSON {

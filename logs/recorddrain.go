@@ -7,9 +7,10 @@ import (
 )
 
 // takeLines moves lines from the pipe into the file as records, at most limit bytes. atLimit is
-// what an unfinished line at the limit is. It reports whether it took something out of the pipe,
-// and how many of these bytes are in the file. Without a whole line it does nothing, without an
-// error. An unfinished line stays in the pipe, so a crash of superd loses no line.
+// what the end of an unfinished line at the limit means. progress reports whether it took something
+// out of the pipe, moved how many of these bytes are in the file. Without a complete line it does
+// nothing, without an error. An unfinished line stays in the pipe, so a crash of superd loses no
+// line.
 //
 // Bytes are taken out when their records are in the file, so a crash in between writes those once
 // more.
@@ -33,13 +34,13 @@ func (c *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved
 	if _, ok := nextRecordSpan(text, end); !ok {
 		full := pipeFull(c.pipe())
 		if int64(len(text)) == available && c.bytes() > available {
-			return c.takeLines(limit, atLimit, peek) // the program has written since the look
+			return c.takeLines(limit, atLimit, peek) // the program has written since the peek
 		}
 		if int64(len(text)) == available && (c.partial == nil || !c.partial.due) && !full {
 			c.notePartial(available)
 			return 0, false, nil
 		}
-		end = writePartial // no more of it becomes visible before this is taken out
+		end = writePartial // no more of it becomes visible while this is in the pipe
 	}
 	if lines := bytes.LastIndexByte(text, '\n') + 1; c.file.Format == Raw && end == awaitMore && lines > 0 {
 		text = text[:lines]
@@ -71,7 +72,7 @@ func (c *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved
 		if line = line.after(text[:written], buffer.recorder.defaultPriority); end == lineComplete && written == len(text) {
 			line = atBeginning
 		}
-		if discarded { // what was not visible is lost, too
+		if discarded { // what was not written is dropped, too
 			if c.dropped.bytes == 0 {
 				c.setLine(line)
 			}
@@ -81,7 +82,7 @@ func (c *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved
 		}
 		c.remember(text[:written])
 		if line != atBeginning && line != noted {
-			c.setLine(line) // a crash in between repeats the priority mark as text of the line
+			c.setLine(line) // a crash in between shows a priority prefix as text
 			noted = line
 		}
 		got, rerr := peek.discard(c.pipe(), written)
@@ -99,8 +100,9 @@ func (c *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved
 	return moved, moved > 0, nil
 }
 
-// put writes records after the drop record, if there is one. Their output is the first used bytes
-// in the pipe. It returns how many bytes of records are written, and what do reports.
+// put writes records, after the drop record if there is one. used is how many bytes at the start of
+// the pipe they are made of. It returns how many bytes of records are written, and what fileOp
+// reports.
 func (c *stream) put(records []byte, used int, run string) (written int, discarded bool, err error) {
 	dropRecord, recorded := c.dropRecord(c.file.setting, run), c.dropped
 	// A predecessor may have been killed while it wrote lines that are still in the pipe.
@@ -115,7 +117,7 @@ func (c *stream) put(records []byte, used int, run string) (written int, discard
 	})
 	if dropRecord == nil {
 		if recorded.bytes > 0 || recorded.lines > 0 {
-			c.dropped.bytes -= recorded.bytes // it has grown if this was overtaken
+			c.dropped.bytes -= recorded.bytes // more may have been dropped meanwhile
 			c.dropped.lines -= recorded.lines
 		}
 		if recorded.bytes > 0 {
@@ -147,6 +149,6 @@ func (c *stream) line() openLine {
 	return openLineOf(c.pipe())
 }
 
-// setLine stores what the first byte in the pipe belongs to. It does so for any format, as that may
-// be changing. It never blocks.
+// setLine stores what the first byte in the pipe belongs to, in each format, as the format may be
+// about to change. It never blocks.
 func (c *stream) setLine(l openLine) { setOpenLine(c.pipe(), l) }

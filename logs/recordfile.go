@@ -7,8 +7,8 @@ import (
 	"superd/internal/failpoint"
 )
 
-// appendAfter is append, after a gap: a line that is written first, and set to nil then. If torn is
-// true, the file may end in a torn line, to which it first appends a newline.
+// appendAfter is append with a line before the records: dropRecord, which it sets to nil when that
+// is written. With torn the file may end in a torn line, to which it first appends a newline.
 func (f *file) appendAfter(dropRecord *[]byte, records []byte, torn bool) (written int, err error) {
 	if *dropRecord != nil || torn {
 		line := *dropRecord
@@ -37,7 +37,7 @@ func (f *file) appendAfter(dropRecord *[]byte, records []byte, torn bool) (writt
 
 // append writes records at the end of the file and rotates it if necessary. Except for the raw
 // format they are whole lines. It returns how many bytes were written: whole records, even after an
-// error. The next append then opens the file again.
+// error. The next append then opens the file anew.
 func (f *file) append(records []byte) (written int, err error) {
 	defer func() {
 		if err != nil {
@@ -70,8 +70,8 @@ func (f *file) append(records []byte) (written int, err error) {
 	return written, nil
 }
 
-// fitRecords returns how many bytes of records fit into the file, at a record's end; 0 means that
-// it has to be rotated first. A record that is longer than the limit gets a file of its own.
+// fitRecords returns how many bytes of records fit into the file, at the end of a record; 0 means
+// that it must be rotated first. A record that is longer than the limit gets a file of its own.
 func (f *file) fitRecords(records []byte) int {
 	if f.outdated() {
 		return 0
@@ -92,7 +92,7 @@ func (f *file) fitRecords(records []byte) int {
 	return bytes.IndexByte(records, '\n') + 1
 }
 
-// fitBytes is fitRecords for what need not be whole lines.
+// fitBytes is fitRecords for bytes that need not be whole lines.
 func (f *file) fitBytes(next []byte) int {
 	size := f.size - f.base
 	if !f.regular || !f.outdated() && (f.MaxSize == 0 || size+int64(len(next)) <= f.MaxSize) {
@@ -119,8 +119,8 @@ func (f *file) fitBytes(next []byte) int {
 	return split(size, f.MaxSize, ended, next)
 }
 
-// write writes records. It removes a record that was written in part, so that the next one begins a
-// line. It does not do so for the rest of a line whose start is in the file.
+// write writes records. It removes a record of which only a part was written, so that the next one
+// begins a line. It does not remove the rest of a line whose start is in the file.
 func (f *file) write(records []byte) (written int, err error) {
 	for written < len(records) && err == nil {
 		var n int
@@ -155,9 +155,9 @@ func firstError(a, b error) error {
 	return b
 }
 
-// repairEnd makes sure that the file ends in a whole line. It removes a record that a predecessor did
-// not finish, as its output is still in the pipe. An unfinished line of another writer or format
-// gets a newline.
+// repairEnd makes sure that the file ends in a whole line. It removes a record that a predecessor
+// did not finish, as its output is still in the pipe. An unfinished line of another writer or
+// format gets a newline.
 func (f *file) repairEnd() error {
 	end, err := readEnd(f.fd, f.size, recordBytes)
 	if err != nil || len(end) == 0 || end[len(end)-1] == '\n' {
@@ -180,7 +180,8 @@ func (f *file) repairEnd() error {
 }
 
 // tornRecord reports whether a line without an end is a part of a record, rather than raw output
-// that is no longer in a pipe. It is if it certainly begins a record, or may and follows a record.
+// that is no longer in a pipe. It is one if it certainly begins a record, or if it may and follows
+// a record.
 func tornRecord(format Format, before, line []byte) bool {
 	may, sure := beginsRecord(format, line)
 	if sure || !may {

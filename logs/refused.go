@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// refusedCalls are the system calls on pipes that the kernel or a filter refuses, such as seccomp
-// or a sandbox that emulates Linux. Each is tried once; then another way is used.
+// refusedCalls are the system calls on pipes that the kernel refuses, or a filter, such as seccomp
+// or a sandbox that emulates Linux. Each is tried once. After that superd does without it.
 //
 // Without splice(2), bytes are read by tee(2), written, and then taken out of the pipe. Without
-// tee(2) they have to be taken out first. Meanwhile they are in a [readAhead], and a superd that is
-// killed loses them.
+// tee(2) they have to be taken out first. Meanwhile they are in a [readAhead], and are lost if
+// superd is killed.
 type refusedCalls struct {
 	splice, tee atomic.Bool
 	log         *slog.Logger
@@ -22,8 +22,8 @@ func (r *refusedCalls) logOnce(call *atomic.Bool, name, instead string) {
 	}
 }
 
-// isSplice reports whether the system call is refused, rather than the write to this file. An
-// immutable file, or one that a security module protects, does not concern other files.
+// isSplice reports whether splice(2) itself is refused, rather than the write to this file. An
+// immutable file, or one that a security module protects, does not affect other files.
 func (r *refusedCalls) isSplice(err error) bool {
 	if !isRefused(err) || !isRefused(trySplice()) {
 		return false
@@ -40,7 +40,7 @@ func (r *refusedCalls) noTee() {
 	r.logOnce(&r.tee, "tee", "output is read before it is written; if superd is killed, up to 64 KiB of a log may be lost")
 }
 
-// A readAhead holds what was read from a pipe and is not in the log yet, if tee(2) is refused. It
+// A readAhead stores what was read from a pipe and is not in the log yet, if tee(2) is refused. It
 // belongs to the draining goroutine.
 type readAhead struct {
 	buffer     [chunkBytes]byte

@@ -13,7 +13,7 @@ func (c *stream) awaitRetry() bool {
 	defer timer.Stop()
 	for {
 		c.clearDirty()
-		// After hear: a barrier that was added while the collector was dirty has not rung.
+		// After clearDirty: a barrier that was added while the collector was dirty woke nothing.
 		if c.barrierNeedsTry() {
 			return true
 		}
@@ -32,9 +32,9 @@ func (c *stream) awaitRetry() bool {
 	}
 }
 
-// watchOther makes the other stream's output wake c, whose file fails. It reports whether there is some
-// now that can be written. begun is nil, or ready when to call attend again, for the rest of a line
-// causes no event (see awaitRest).
+// watchOther makes the other stream's output wake c, whose file fails. It reports whether there is
+// some now that can be written. recheck is nil, or receives when watchOther has to be called again:
+// the rest of a line causes no event (see awaitLineEnd).
 func (c *stream) watchOther() (now bool, recheck <-chan time.Time) {
 	for _, s := range c.inOrder() {
 		if !c.mayProceed(s) {
@@ -53,10 +53,11 @@ func (c *stream) watchOther() (now bool, recheck <-chan time.Time) {
 	return false, recheck
 }
 
-// clearDirty resets dirty, so that the next output rings the wakeup again.
+// clearDirty resets dirty, so that the next output signals the wakeup again.
 func (c *Collector) clearDirty() { c.state.CompareAndSwap(dirty, draining) }
 
-// barrierNeedsTry reports whether a new barrier requires another write now, to see whether it fails.
+// barrierNeedsTry reports whether a new barrier requires another write now, to find out whether it
+// fails.
 func (s *stream) barrierNeedsTry() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,19 +65,20 @@ func (s *stream) barrierNeedsTry() bool {
 }
 
 // mayProceed reports whether output of s can be written while c's file fails: s has another file,
-// without failures, and need not wait for c at a barrier.
+// without failures, and does not wait for c at a barrier.
 func (c *stream) mayProceed(s *stream) bool {
 	return s.file != c.file && s.failures == 0 && !s.waitsAtBarrier()
 }
 
-// waitsAtBarrier reports whether the other stream still has to reach a barrier that this one has passed.
+// waitsAtBarrier reports whether the other stream has not reached a barrier yet that this one has
+// passed.
 func (s *stream) waitsAtBarrier() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.at[s.which] == passed })
 }
 
-// awaitOutput waits for pause at most, or until output comes. It reports false when closing.
+// awaitOutput waits until output comes, for pause at most. It reports false when closing.
 func (c *Collector) awaitOutput(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -90,15 +92,15 @@ func (c *Collector) awaitOutput(pause time.Duration) bool {
 	}
 }
 
-// An partialLine line has no end yet.
+// A partialLine is a line whose end has not come yet.
 type partialLine struct {
-	at    int64 // position of its start: bytes of output before it
-	bytes int64 // how many of it were seen
+	at    int64 // bytes of output before it
+	bytes int64 // of it in the pipe when last checked
 	since time.Time
-	due   bool // write what is there as a partial line
+	due   bool // what is there must be written as a partial record
 }
 
-// notePartial notes that the pipe has only the first n bytes of a line.
+// notePartial records that the pipe has only the first n bytes of a line.
 func (s *stream) notePartial(n int64) {
 	if s.partial == nil || s.partial.at != s.total {
 		s.ensureErrors().partial = &partialLine{at: s.total, since: time.Now()}
@@ -111,7 +113,8 @@ func (s *stream) isPartial(n int64) bool {
 	return s.partial != nil && s.partial.at == s.total && s.partial.bytes == n
 }
 
-// partialDue reports whether the rest of a begun line is no longer waited for, and remembers that.
+// partialDue reports whether superd no longer waits for the rest of a line. Once true, it stays so
+// for that line.
 func (s *stream) partialDue() bool {
 	s.partial.due = s.partial.due || time.Since(s.partial.since) >= partialTimeout
 	return s.partial.due

@@ -12,13 +12,13 @@ const maxOverrun = 1 << 20
 // overrun returns by how much a file may exceed the limit: a file is less than twice as long.
 func overrun(limit int64) int64 { return min(limit, maxOverrun) }
 
-// split returns how many bytes of next, of which not all may fit, go into a file that holds size
-// bytes. 0 means that the file has to be rotated first. next is not empty. ended reports that the
-// file holds whole lines only.
+// split returns how many bytes of next, which may not all fit, go into a file that has size bytes.
+// 0 means that the file must be rotated first. next is not empty. ended reports that the file has
+// whole lines only.
 //
-// Files are cut at line ends. A file holds at most limit bytes, with one exception: a line that
-// began before the limit may exceed it by [overrun] at most. So a line that is longer may be cut,
-// others never are.
+// Files are cut at line ends. A file has at most limit bytes, with one exception: a line that began
+// before the limit may exceed it by [overrun] at most. So only a line that is longer than that may
+// be cut.
 func split(size, limit int64, ended bool, next []byte) int {
 	if room := limit - size; room > 0 {
 		fits := next[:min(room, int64(len(next)))]

@@ -25,7 +25,7 @@ type rotatedFile struct {
 	stamp       stamp
 	compression Compression
 	start, end  int64
-	size        int64 // bytes on the disk, see [takes]
+	size        int64 // bytes on the disk, see [chargedBytes]
 }
 
 // suffix returns what the file's name has after that of the log file.
@@ -45,11 +45,11 @@ func (s segment) suffix() string { return strings.TrimPrefix(s.name, s.path) }
 type newestFile struct {
 	start, end int64
 	identity
-	uncharged int64 // bytes that were holes, or counted for another name, when it was opened or seen
+	uncharged int64 // bytes that do not count: holes, or those of other names, see [chargedBytes]
 }
 
-// onDisk returns how many bytes of it are on the disk. What superd writes counts at once, even
-// where the file system reports it later (ZFS).
+// onDisk returns how many bytes of it are on the disk. Output of superd counts at once, even where
+// the file system reports it later (ZFS).
 func (n newestFile) onDisk() int64 { return max(n.end-n.start-n.uncharged, 0) }
 
 // newestSegment returns the current file's segment. The caller holds mu.
@@ -60,15 +60,14 @@ func (segs *segments) newestSegment() segment {
 // rotated reports whether the file has its final name.
 func (s segment) rotated() bool { return s.stamp != 0 }
 
-// A segments maps each byte of a log to a file. The collector adds to it, and its followers look
-// up.
+// A segments maps each byte of a log to a file. The collector adds to it; followers only read it.
 //
 // A byte has a position, which stays the same while the collector uses the path. The current file
-// began at 0 when it was first seen; files rotated before that have negative positions. A position
-// in no segment is that of a byte that is gone: its file was pruned, removed or truncated.
+// began at 0 when it was first found; files rotated before that have negative positions. A position
+// in no segment is that of a byte that no longer exists: its file was pruned, removed or truncated.
 type segments struct {
 	path    string
-	options *Options // how the log is written and who may own its files; never nil; guarded by mu
+	options *Options // how the log is written, and who may own its files; never nil; guarded by mu
 
 	// disk is held while files are renamed or listed. mu alone guards the fields and is never held
 	// during a system call.
@@ -78,7 +77,7 @@ type segments struct {
 	users    int32
 	writes   bool // its file is open, or was
 	listed   bool // rotated holds the files of earlier collectors, too; guarded by disk
-	resolved bool // the path was resolved before; guarded by mu
+	resolved bool // the path was resolved once; guarded by mu
 
 	mu       sync.Mutex
 	resolver *pathResolver // to the current file; nil: not resolved yet, or the path has no links
@@ -89,11 +88,11 @@ type segments struct {
 	// run is the start of the present run's output; unknown: it began before this collector.
 	run        int64
 	ended      int64       // end of the output of the newest run that has ended; unknown: none has
-	truncation *truncation // the newest one; nil: there was none
+	truncation *truncation // the last one; nil: there was none
 }
 
-// maxContent is the size at most that a file counts for, so that positions do not overflow. Anyone
-// who may write to the directory can make a file of 8 EiB.
+// maxContent is the largest size that a file counts for, so that positions do not overflow. Any
+// user who may write to the directory can make a file of 8 EiB.
 const maxContent = 1 << 44
 
 // cappedSize returns the size that an open file, or one to be opened, counts for.
@@ -113,7 +112,8 @@ func newSegments(path string, o *Options) *segments {
 	return segs
 }
 
-// init makes ch, which is zero, what [newChain] returns. It saves an allocation if ch is a field.
+// init makes segs, which is zero, what [newSegments] returns. It saves an allocation if segs is a
+// field.
 func (segs *segments) init(path string, o *Options) {
 	segs.path, segs.options, segs.began, segs.run, segs.ended = path, o, math.MaxInt64, unknown, unknown
 	segs.disk = &segs.lock
@@ -154,7 +154,7 @@ func (segs *segments) listLocked(l *listing) error {
 		s, c, ok := parseStamp(base, name)
 		suffix := strings.TrimPrefix(name, base)
 		if _, _, unfinished := parseStamp(base, strings.TrimSuffix(name, unfinishedSuffix)); !ok && unfinished && !segs.isCompressing(segs.path+suffix) {
-			if err := segs.removeUnfinished(suffix); err != nil { // a predecessor was killed while it compressed
+			if err := segs.removeUnfinished(suffix); err != nil { // of a killed predecessor
 				return err
 			}
 		}
@@ -180,7 +180,7 @@ func (segs *segments) listLocked(l *listing) error {
 		content := info.Size
 		if c != "" {
 			if content, err = at.contentSizeIn(dir, name, c); err != nil {
-				content = 0 // unreadable, yet it counts for the files to keep
+				content = 0 // unreadable; the file still counts toward Keep
 			}
 		} else if content > maxContent { // it has holes
 			content = 0
@@ -211,8 +211,8 @@ func (segs *segments) recordFilesLocked(found []rotatedFile, newest fileInfo) {
 	segs.listed = true
 }
 
-// removeUnfinished removes an unfinished file of a predecessor. It does nothing if the log is not registered
-// in paths: then the archive may still be writing that file.
+// removeUnfinished removes an unfinished file of a predecessor. It does nothing if the log is not
+// registered in paths: then the archive may still be writing that file.
 func (segs *segments) removeUnfinished(suffix string) error {
 	if segs.paths == nil {
 		return nil
@@ -236,7 +236,7 @@ func (segs *segments) recordFound(newest fileInfo) {
 	}
 }
 
-// recordOpened records that the collector writes at the end of the file described by info.
+// recordOpened records that the collector writes at the end of the file that info describes.
 func (segs *segments) recordOpened(info fileInfo) {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()
@@ -258,8 +258,8 @@ func (segs *segments) setOptions(o *Options) {
 	segs.options = o
 }
 
-// recordAppended records that n bytes were appended to the current file. It ignores them with Direct, as
-// then the program writes to the file, too; refresh looks at its size instead.
+// recordAppended records that n bytes were appended to the current file. It ignores them with
+// Direct, as then the program writes to the file, too; refresh reads its size instead.
 func (segs *segments) recordAppended(n int64) {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()
@@ -268,8 +268,8 @@ func (segs *segments) recordAppended(n int64) {
 	}
 }
 
-// recordTruncation records that the current file was truncated to size bytes: a torn record was removed and
-// will be written again.
+// recordTruncation records that the current file was truncated to size bytes: a torn record was
+// removed and will be written again.
 func (segs *segments) recordTruncation(size int64) {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()
@@ -282,7 +282,7 @@ func (segs *segments) recordTruncation(size int64) {
 // A truncation is the position at which the current file was truncated.
 type truncation struct{ at int64 }
 
-// lastTruncation returns the newest cut, nil if there was none.
+// lastTruncation returns the last one, nil if there was none.
 func (segs *segments) lastTruncation() *truncation {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()
@@ -309,8 +309,8 @@ func (segs *segments) recordRotated(s stamp) {
 	segs.current = newestFile{start: cur.end, end: cur.end}
 }
 
-// pruned forgets the oldest rotated files, and returns them oldest first. It retains the newest
-// ones: at most keep, with at most bytes on the disk in all.
+// pruned forgets the oldest rotated files, and returns them oldest first. Of the newest ones it
+// retains at most keep, with at most bytes on the disk in all.
 func (segs *segments) pruned(keep int, bytes int64) (removed []segment) {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()
@@ -339,7 +339,8 @@ func (segs *segments) forget(s stamp) {
 	segs.rotated = slices.DeleteFunc(segs.rotated, func(r rotatedFile) bool { return r.stamp == s })
 }
 
-// segmentAt returns the segment that holds position p, else the first one after it, else the current file.
+// segmentAt returns the segment that has position p, else the first one after it, else the current
+// file.
 func (segs *segments) segmentAt(p int64) segment {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()
@@ -351,8 +352,8 @@ func (segs *segments) segmentAt(p int64) segment {
 	return segs.newestSegment()
 }
 
-// segmentBefore returns the segment that holds the byte before position p, else the last one before it, if
-// there is one.
+// segmentBefore returns the segment that has the byte before position p, else the last one before
+// it, if there is one.
 func (segs *segments) segmentBefore(p int64) (segment, bool) {
 	segs.mu.Lock()
 	defer segs.mu.Unlock()

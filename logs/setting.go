@@ -9,20 +9,20 @@ type setting struct {
 	Program, Path, StderrPath string
 }
 
-// settings caches recently used options, so that equal ones are shared.
+// settings caches options, so that equal ones are shared.
 type settings struct {
 	mu     sync.Mutex
 	recent [8]*Options // the newest first
 }
 
-// setting returns a setting for complete options, not shared.
+// setting returns a setting for complete options, with a copy of its own.
 func (o Options) setting() setting {
 	own := setting{Program: o.Program, Path: o.Path, StderrPath: o.StderrPath, Options: &o}
 	o.Program, o.Path, o.StderrPath = "", "", ""
 	return own
 }
 
-// share returns a setting for complete options.
+// share returns a setting for complete options. Equal options are shared.
 func (s *settings) share(o Options) setting {
 	own := o.setting()
 	s.mu.Lock()

@@ -19,14 +19,14 @@ const (
 
 // A sink takes records. It belongs to one collector, and is used by one goroutine at a time.
 type sink interface {
-	// put writes records after a gap: a record that is written first, and set to nil then. It
-	// returns how many bytes are delivered: whole records, even after an error. It ends early when
-	// quit is closed.
+	// put writes records, and before them dropRecord if it is not nil; it sets dropRecord to nil
+	// when that is written. It returns how many bytes are delivered: whole records, even after an
+	// error. It ends early when stop is closed.
 	put(dropRecord *[]byte, records []byte, stop <-chan struct{}) (written int, err error)
 	close()
 }
 
-// newSink returns the sink that the options name, nil for a file.
+// newSink returns the sink of the options, nil for a file.
 func (s *Store) newSink(o *setting) sink {
 	switch o.Sink {
 	case Journald, Syslog:
@@ -63,8 +63,8 @@ func parseAddress(address string) dialAddress {
 	return dialAddress{"unixgram", address}
 }
 
-// frame completes a record in dst by the length of its message. The record begins at start with
-// room for the length.
+// frame stores the length of a message before it. The record begins in dst at start, with room for
+// the length.
 func frame(dst []byte, start int) []byte {
 	binary.NativeEndian.PutUint32(dst[start:], uint32(len(dst)-start-frameHead))
 	return dst
@@ -72,7 +72,7 @@ func frame(dst []byte, start int) []byte {
 
 const frameHead = 4 // bytes of the length before a message
 
-// messages calls yield with each message in records, and the end of its record.
+// messages calls yield with each message in records, and with the end of its record.
 func messages(records []byte, yield func(message []byte, end int) bool) {
 	for at := 0; at+frameHead <= len(records); {
 		n := int(binary.NativeEndian.Uint32(records[at:]))
@@ -108,7 +108,7 @@ func (m *messenger) put(dropRecord *[]byte, records []byte, stop <-chan struct{}
 
 func (m *messenger) close() { m.transport.release() }
 
-// destination returns the name of the sink or file for messages.
+// destination returns the name of the sink or file for log messages.
 func (o *setting) destination() string {
 	switch {
 	case o.Sink == OwnStdout:

@@ -10,15 +10,15 @@ import (
 	"superd/internal/mounts"
 )
 
-// How many goroutines may use one file system at once. Each may occupy a thread and a buffer while
-// the file system stalls.
+// How many goroutines may use one file system at a time. Each may occupy a thread and a buffer
+// while the file system stalls.
 const (
 	writersPerFileSystem = 4
 	readersPerFileSystem = 4
 )
 
-// How many may use all file systems together: three stalled ones delay no writer elsewhere, and two
-// no reader.
+// How many may use all file systems together. So three stalled ones delay no writer elsewhere, and
+// two no reader.
 const (
 	maxWriters = 4 * writersPerFileSystem
 	maxReaders = 3 * readersPerFileSystem
@@ -28,23 +28,23 @@ const (
 // and a [Queue] may block in the kernel.
 const Threads = maxWaiting + maxWriters + maxReaders + maxWaitingForProgram + 3
 
-// A fileSystem is what may stall as a unit: a file system or, if that is not known, a directory. One of
-// the fields is set.
+// A fileSystem is what may stall as a unit: a file system or, if that is not known, a directory.
+// One of the fields is set.
 type fileSystem struct {
 	device    uint64
 	directory string
 }
 
-// slots limits the goroutines at work in each place. A slot exists while it is used or waited for;
-// the last one exists until the next.
+// slots limits how many goroutines use each file system. A slot exists while it is used or waited
+// for; the last one exists until the next.
 type slots struct {
 	mounts        *mounts.Table
 	perFileSystem int
-	all           *semaphore.Weighted // of all places together
+	all           *semaphore.Weighted // of all file systems together
 
 	mu           sync.Mutex
 	byFileSystem map[fileSystem]*slot
-	last         *slot // the one released last, perhaps unused: mostly it is the next one
+	last         *slot // the one released last, perhaps unused: most often it is used next
 }
 
 func newSlots(m *mounts.Table, perFileSystem, limit int) slots {
@@ -62,7 +62,7 @@ type slot struct {
 	changed time.Time // when it became full, or was last released since then
 }
 
-// acquire waits for a slot at p. It returns nil if quit was closed first.
+// acquire waits for a slot in p. It returns nil if stop was closed first.
 func (s *slots) acquire(p fileSystem, stop <-chan struct{}) *slot {
 	t := s.addUser(p)
 	if !acquireSemaphore(t.free, stop) {
@@ -77,12 +77,12 @@ func (s *slots) acquire(p fileSystem, stop <-chan struct{}) *slot {
 	return t
 }
 
-// acquireSemaphore waits for one of s. It reports false if quit was closed first.
+// acquireSemaphore waits for one of s. It reports false if stop was closed first.
 func acquireSemaphore(s *semaphore.Weighted, stop <-chan struct{}) bool {
 	return s.TryAcquire(1) || s.Acquire(stopContext{context.Background(), stop}, 1) == nil
 }
 
-// A stopContext ends when quit is closed.
+// A stopContext ends when stop is closed.
 type stopContext struct {
 	context.Context
 	stop <-chan struct{}
@@ -109,8 +109,8 @@ func (t *slot) release() {
 	t.removeUser()
 }
 
-// stalls reports whether a place has no slot left, and none was released for workerPatience. A
-// worker that waits there should let others work meanwhile.
+// stalls reports whether all slots of a file system are in use, and none was released for
+// blockedAfter. A worker that waits there should be replaced meanwhile.
 func (s *slots) stalls(p fileSystem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *slots) stalls(p fileSystem) bool {
 	return t != nil && t.users >= s.perFileSystem && time.Since(t.changed) > blockedAfter
 }
 
-// slotOf returns the slot of a place, nil if there is none. The caller holds mu.
+// slotOf returns the slot of a file system, nil if there is none. The caller holds mu.
 func (s *slots) slotOf(p fileSystem) *slot {
 	if s.last != nil && s.last.fileSystem == p {
 		return s.last
@@ -126,7 +126,7 @@ func (s *slots) slotOf(p fileSystem) *slot {
 	return s.byFileSystem[p]
 }
 
-// addUser counts one more user of the slot at p.
+// addUser counts one more user of the slot of p.
 func (s *slots) addUser(p fileSystem) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *slots) addUser(p fileSystem) *slot {
 	return t
 }
 
-// removeUser counts one user less of t.
+// removeUser counts one user of t less.
 func (t *slot) removeUser() {
 	s := t.of
 	s.mu.Lock()

@@ -12,23 +12,23 @@ import (
 
 // A Query selects output.
 type Query struct {
-	Lines int       // number of last lines of each collector; negative: all that are left
+	Lines int       // number of last lines of each collector; negative: all that exist
 	Since time.Time // zero: no limit
-	// Until is a limit unless it is zero. Lines without a time are left out if their file was begun
+	// Until is a limit unless it is zero. Lines without a time are omitted if their file was begun
 	// later.
 	Until  time.Time
 	Grep   *regexp.Regexp // what a line has to match; nil: anything
-	Raw    bool           // lines as they are in the file, and the start of a line without an end
+	Raw    bool           // lines as they are in the file, also one without an end
 	Follow bool           // continue with new output
 }
 
-// A Span is a run of a program, as far as it is known.
+// A Span is a run of a program, as far as its start and end are known.
 type Span struct {
 	ID       string
 	From, To time.Time // To is zero while there is no next run
-	// Begin is where its output begins, End that of the next run that printed something; nil: not
-	// known.
-	Begin, End *Cursor
+	// Start is where its output begins, End where that of the next run that printed something
+	// begins; nil: not known.
+	Start, End *Cursor
 }
 
 // An Entry is a line of output, a part of a line, or a note.
@@ -38,15 +38,15 @@ type Entry struct {
 	Instance      string
 	Run           string // "": not known
 	Stream        string // "": not known
-	FromStderrLog bool   // of standard error's own file
+	FromStderrLog bool   // it is from standard error's own file
 	Partial       bool   // no line end follows
-	// Continued reports that the entry continues the line of the preceding one of the same source and
-	// stream.
+	// Continued reports that the entry continues the line of the preceding one of the same source
+	// and stream.
 	Continued    bool
 	Line         []byte // without its end
 	Note         string // message of superd, then without a line
 	MissingBytes int64  // bytes missing here; -1: unknown how many
-	Cursor       Cursor // place of what follows
+	Cursor       Cursor // of what follows the entry
 
 	cursorOnly bool // neither line nor note, only a cursor
 }
@@ -61,18 +61,18 @@ type source struct {
 	span  *Span // nil: any run
 	end   int64 // position to stop at
 
-	pending      []byte // bytes read, from position at on; returned up to start
+	pending      []byte // bytes read, from position at on; those up to start were returned
 	start        int
 	at           int64
 	base         Cursor       // cursor of the segment from which pending was read
 	origin       int64        // position of base
 	missing      int64        // bytes missing after pending; 0: none; -1: unknown how many
-	missingCause error        // why they can't be shown; nil: their file is gone
+	missingCause error        // why they can't be shown; nil: their file was removed
 	returnRest   bool         // return a line without an end in pending as it is
 	cut          bool         // a partial entry continues in the next one
-	toSkip       int          // matching lines still to skip
+	toSkip       int          // how many matching lines are still to be skipped
 	lines        [3]lineState // of each stream's present line; first that of lines without a stream
-	matched      bool         // an entry of the run was seen
+	matched      bool         // an entry of the run was returned
 	anyReturned  bool         // an entry that matches, or a note, was returned
 	notes        []string
 	key          string // entries of several sources are returned in the order of key
@@ -80,7 +80,7 @@ type source struct {
 	entry        Entry  // the next one, if ready
 	ready        bool
 	finished     bool
-	queued       bool // it is among the ready ones of the reading
+	queued       bool // it is in Reading.ready
 	order        int  // index in the reading
 }
 
@@ -92,11 +92,11 @@ type lineState struct {
 
 // A startPoint is where a source begins.
 type startPoint struct {
-	resume    *Cursor // after this place
-	fromStart bool    // with what this collector has written; otherwise by the query
+	resume    *Cursor // at this cursor
+	fromStart bool    // at the first byte that this collector has written; else by the query
 }
 
-// seekStart moves to the beginning.
+// seekStart sets the position to the start point.
 func (s *source) seekStart(b startPoint) error {
 	segs, _ := s.currentSegments()
 	if err := s.setSegments(segs); err != nil {
@@ -152,7 +152,7 @@ func (s *source) seekTo(b startPoint) error {
 	return err
 }
 
-// earliest returns the position at which a match may begin first, and sets the end.
+// earliest returns the first position at which a match may begin, and sets the end.
 func (s *source) earliest() (from int64, err error) {
 	from = s.segments.segmentAt(math.MinInt64).start
 	coarse := false
@@ -175,10 +175,10 @@ func (s *source) earliest() (from int64, err error) {
 		return from, nil
 	}
 	begins := int64(math.MinInt64)
-	if s.span.Begin != nil {
+	if s.span.Start != nil {
 		err = s.read(func() error {
 			var exact bool
-			if begins, exact = s.segments.locate(*s.span.Begin); !exact {
+			if begins, exact = s.segments.locate(*s.span.Start); !exact {
 				s.missing = -1
 			}
 			if s.span.End != nil {
@@ -188,12 +188,13 @@ func (s *source) earliest() (from int64, err error) {
 			return nil
 		})
 	} else if begins, coarse, err = s.seek(s.span.From); coarse && begins < s.endBefore(s.span.End) {
-		s.note("the begin of this run in the log is unknown: lines of other runs may be included")
+		s.note("the start of this run in the log is unknown: lines of other runs may be included")
 	}
 	return max(from, begins), err
 }
 
-// endBefore makes the output end before place, if that is in this log, and returns where it ends.
+// endBefore makes the output end at the start of the next run, if that is in this log. It returns
+// where the output ends.
 func (s *source) endBefore(next *Cursor) (end int64) {
 	if next != nil {
 		_ = s.read(func() error { // the next read returns its error
@@ -218,7 +219,7 @@ func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
 	defer s.closeFile()
 	if ok, err := s.openSegment(seg); !ok || err != nil {
 		if errors.As(err, new(unpackError)) {
-			err = nil // reading on from there reports it
+			err = nil // reading from there reports it
 		}
 		return seg.start, false, err
 	}
@@ -245,7 +246,7 @@ func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
 		line, _, whole := bytes.Cut(rest, newline)
 		var e Entry
 		if s.decode(&e, line); !whole || e.Time == "" || e.Time >= limit {
-			high = middle // or has no time: then what lies before it is searched
+			high = middle // or it has no time: continue before it
 			continue
 		}
 		low = middle + int64(n-len(rest))
@@ -253,8 +254,8 @@ func (s *source) seek(t time.Time) (p int64, coarse bool, err error) {
 	return low, false, nil
 }
 
-// seekLastMatches moves to where the last matching lines after from begin. It looks further and further
-// back, and counts.
+// seekLastMatches sets the position to where the last matching lines after from begin. It goes back
+// in growing steps, and counts.
 func (s *source) seekLastMatches(from int64) error {
 	end := min(s.end, s.segments.end())
 	if s.query.Lines == 0 {
@@ -285,15 +286,15 @@ func (s *source) seekLastMatches(from int64) error {
 		s.closeFile()
 		*s = saved
 		s.position = begin
-		if count > s.query.Lines || all { // the first one that was found may begin earlier
+		if count > s.query.Lines || all { // the first one found may begin earlier
 			s.toSkip = max(count-s.query.Lines, 0)
 			return nil
 		}
 	}
 }
 
-// next makes the next matching entry ready. It reports false if there is none now; over tells
-// whether there will be one.
+// next makes the next matching entry ready. It reports false if there is none now. If finished,
+// there will be none.
 func (s *source) next() (bool, error) {
 	for !s.ready {
 		if s.nextEntry() {
@@ -442,8 +443,8 @@ func (s *source) fill() (more bool, err error) {
 	return false, nil
 }
 
-// newFileKey returns the key of output without times: when the file was last written to, as far as it
-// is known.
+// newFileKey returns the key of output without times: when the file was last written to, as far as
+// that is known.
 func (s *source) newFileKey() string {
 	if s.fileSegment.rotated() {
 		return time.UnixMicro(int64(s.fileSegment.stamp)).UTC().Format(recordTime)
@@ -476,13 +477,13 @@ func (s *source) writeMissing(bytes int64, cause error) {
 	}
 }
 
-// retract removes the last bytes of pending, a torn record that comes again.
+// retract removes the last bytes of pending, a torn record that will be written again.
 func (s *source) retract(torn int64) {
 	s.pending = s.pending[:max(len(s.pending)-int(torn), s.start)]
 	s.at = min(s.at, s.position)
 }
 
-// cursor returns the place after the entries returned.
+// cursor returns the cursor of what follows the entries returned.
 func (s *source) cursor() Cursor {
 	c := s.base
 	c.offset = max(s.at-s.origin, 0)
@@ -527,7 +528,7 @@ func (s *source) nextEntry() bool {
 	if records {
 		limit = recordBytes // a record must be whole
 	}
-	s.cut = s.query.Raw // what comes next follows it in the file
+	s.cut = s.query.Raw // the next entry follows it in the file
 	n := bytes.IndexByte(text[:min(len(text), limit+1)], '\n')
 	taken := n + 1
 	switch {
@@ -559,7 +560,7 @@ func (s *source) nextEntry() bool {
 	return true
 }
 
-// decode fills an entry from a record. If record is none, the entry keeps the line.
+// decode fills an entry from a record. If record is not one, the entry keeps the line.
 func (s *source) decode(e *Entry, record []byte) {
 	line, partial := record, false
 	switch s.segments.outputEnd().format {

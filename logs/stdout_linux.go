@@ -15,9 +15,9 @@ import (
 // it, one after the other.
 type sharedOutput struct {
 	fd       int
-	terminal bool          // it is a terminal: control characters are written in a visible form
+	terminal bool          // control characters are written in a visible form
 	busy     chan struct{} // holds a token of the writer
-	// midLine wrote last, without a line end; nil: the last line is whole. busy guards it.
+	// midLine wrote last, without a line end; nil: the last line is complete. busy guards it.
 	midLine *ownOutput
 }
 
@@ -74,8 +74,8 @@ func (s *sharedOutput) put(from *ownOutput, dropRecord *[]byte, records []byte, 
 	return written, err
 }
 
-// write writes records and returns how many bytes are written: whole records, except the last one
-// if quit is closed while it stalls.
+// write writes records and returns how many bytes are written: whole records, except for the last
+// one if stop is closed while it stalls.
 func (s *sharedOutput) write(records []byte, stop <-chan struct{}) (written int, err error) {
 	for rest := records; len(rest) > 0; {
 		next := wholeRecords(rest)
@@ -150,8 +150,8 @@ func (s *sharedOutput) await(stop <-chan struct{}) error {
 // pollTimeout is how long one poll of standard output takes at most.
 const pollTimeout = 250 * time.Millisecond
 
-// BetweenRecords returns a writer to w, which has the same target as superd's own standard output. Each
-// write waits until no record is being written there, so that none is torn by what is written to w.
+// BetweenRecords returns a writer to w, which has the same target as superd's own standard output.
+// Each write waits until no record is being written there, so that writes to w cut none.
 func (s *Store) BetweenRecords(w io.Writer) io.Writer { return &interleavedWriter{s.stdout, w} }
 
 type interleavedWriter struct {

@@ -1,14 +1,14 @@
 // Package logs moves the output of programs into their log files, byte for byte, and reads it back.
 //
-// A program writes to a FIFO ([MakeFIFO], [OpenWriter]). A [Collector] owns the FIFO's read end,
-// the log file and the files rotated from it. It lives on the loop, but the loop does not see the
-// bytes. Goroutines of a [Store] wait for output; the one that gets an event moves bytes until the
-// FIFO is empty. A quiet collector has no goroutine and no buffer.
+// A program writes to a FIFO ([MakeFIFO], [OpenWriter]). A [Collector] owns the read end of the
+// FIFO, the log file and the files rotated from it. It lives on the loop, but the loop does not
+// handle the bytes. Goroutines of a [Store] wait for output; the one that gets an event moves bytes
+// until the FIFO is empty. A quiet collector has no goroutine and no buffer.
 //
 // Bytes go from pipe to file inside the kernel (splice(2)), so each is in one of the two whenever
-// superd dies. They are looked at only near the size at which a file is rotated. With a [Format]
-// other than raw they are peeked at, written as records and only then taken out of the pipe. A
-// crash in between repeats what was in flight and loses nothing.
+// superd is killed. They are examined only near the size at which a file is rotated. With a
+// [Format] other than raw they are peeked at, written as records and only then taken out of the
+// pipe. A crash in between repeats what was in flight and loses nothing.
 //
 // The [Store] limits these goroutines by slots. Each file system has slots of its own. So one that
 // stalls blocks only the programs that log there; their output waits in their FIFOs.
@@ -32,30 +32,31 @@ import (
 
 const (
 	chunkBytes = 64 << 10 // searched for line ends, and copied if necessary, at a time
-	turnBytes  = 1 << 20  // moved before the slot is offered to waiting goroutines
+	turnBytes  = 1 << 20  // moved before the slot is released
 	// busyPipe is the capacity in bytes of a pipe that a program has filled for a turn.
 	busyPipe = 256 << 10
 )
 
-// A program that has printed lingerBytes is busy. A goroutine waits lingerTime for more from it. At
-// most maxWaitingForProgram goroutines wait so at once, each with a thread.
+// A program that has printed busyBytes is busy. A goroutine waits lingerTime for more from it. At
+// most maxWaitingForProgram goroutines do so at a time, each with a thread.
 const (
 	busyBytes            = 16 << 10
 	lingerTime           = 2 * time.Millisecond
 	maxWaitingForProgram = 4
 )
 
-// partialTimeout is how long the rest of a line is waited for. After that what is there becomes a
-// record.
+// partialTimeout is how long superd waits for the rest of a line. After that the part that is there
+// becomes a record.
 const partialTimeout = 200 * time.Millisecond
 
-// partialPoll is how often the rest of a line is looked for while another log can't be written.
+// partialPoll is how often the pipe is checked for the rest of a line while another log can't be
+// written.
 const partialPoll = 10 * time.Millisecond
 
 // Options are where the output of a program goes, and how.
 type Options struct {
 	Program string // its name, for records
-	Path    string // log file; the file and its directory are made when first needed
+	Path    string // log file; the first write makes it and its directory
 
 	Sink Sink // where the output goes instead of a file
 	// Address of journald or syslog is the path of a datagram socket, udp://HOST:PORT or
@@ -65,8 +66,8 @@ type Options struct {
 	Facility   int    // of syslog; 0 to 23
 	host       string // name of this machine, for syslog
 
-	// User of the program, by name or number; "" is superd's. Files may belong to it where it may
-	// write.
+	// User of the program, by name or number; "" is superd's. Files in a directory where this user
+	// may write may belong to the user.
 	User string
 
 	// The file's owners, by name or number, and its mode; "" and 0: superd's own, and 0640.
@@ -129,11 +130,11 @@ func (o Options) Files() []string {
 	return own.files()
 }
 
-// byLine reports whether output is written by lines instead of bytes. That is also so with Drop,
-// which drops whole lines.
+// byLine reports whether output is written by lines instead of bytes. Drop needs that, too, as it
+// drops whole lines.
 func (o Options) byLine() bool { return o.Format.records() || o.Drop || o.Sink != "" }
 
-// A Store holds what collectors share. Its methods are safe for concurrent use.
+// A Store has what collectors share. Its methods are safe for concurrent use.
 type Store struct {
 	loop              *loop.Loop
 	log               *slog.Logger
@@ -146,15 +147,15 @@ type Store struct {
 	poller            poller
 	settings          settings
 	collectors        sync.WaitGroup // counts collectors and the goroutines that work for them
-	exiting           atomic.Bool    // see Leave
+	exiting           atomic.Bool    // see PrepareExit
 	archive           archive
 	paths             paths
 	transports        transports
 	stdout            *sharedOutput
 	loggerInputs      loggerInputs
 	refused           refusedCalls
-	onFirstOutput     func(RunBegin)                  // nil: not set
-	beforeFirstOutput func(at RunBegin, saved func()) // nil: not set
+	onFirstOutput     func(RunStart)                  // nil: not set
+	beforeFirstOutput func(at RunStart, saved func()) // nil: not set
 	onDropped         func(DroppedOutput)             // nil: not set
 	onUnsavedDrops    func(*Collector)                // nil: not set
 	onOutage          func(o Outage, over bool)       // nil: not set
@@ -190,31 +191,32 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 	return s
 }
 
-// A DroppedOutput is output that was dropped, and of which its log has a record.
+// A DroppedOutput is output that was dropped, and whose drop record is in the log.
 type DroppedOutput struct {
 	Program, Instance, Run string
 	Text                   string // how much, and why
 }
 
-// OnDropped registers f, which is called after each drop, on the goroutine that writes. f must not
-// block. It has to be set before there are collectors.
+// OnDropped registers f, which is called when a drop record is written, on the goroutine that
+// writes. f must not block. OnDropped has to be called before there are collectors.
 func (s *Store) OnDropped(f func(DroppedOutput)) { s.onDropped = f }
 
-// OnUnsavedDrops registers f, which is called on the goroutine that drops when [Collector.Drops] have to
-// be saved, and not again before [Collector.DropsSaved]. f must not block. It has to be set before
-// there are collectors.
+// OnUnsavedDrops registers f, which is called on the goroutine that drops when [Collector.Drops]
+// have to be saved, and not again before [Collector.DropsSaved]. f must not block. OnUnsavedDrops
+// has to be called before there are collectors.
 func (s *Store) OnUnsavedDrops(f func(*Collector)) { s.onUnsavedDrops = f }
 
-// A RunBegin is where in a log the output of a run begins, if the log itself doesn't have that.
-type RunBegin struct {
+// A RunStart is where in a log the output of a run begins, if the log itself does not record that.
+type RunStart struct {
 	Program, Instance, Run string
 	Stream                 Stream // in whose log
 	At                     Cursor
 }
 
-// OnFirstOutput registers f, which is called when a run has printed for the first time, on the goroutine
-// that writes. f must not block. It has to be set before there are collectors.
-func (s *Store) OnFirstOutput(f func(RunBegin)) { s.onFirstOutput = f }
+// OnFirstOutput registers f, which is called when a run has printed for the first time, on the
+// goroutine that writes. f must not block. OnFirstOutput has to be called before there are
+// collectors.
+func (s *Store) OnFirstOutput(f func(RunStart)) { s.onFirstOutput = f }
 
 // initFile initializes f, which is zero, with the options o.
 func (s *Store) initFile(f *file, o *setting) *file {
@@ -232,7 +234,7 @@ func (s *Store) NewCollector(scope *loop.Scope, name string, o Options) *Collect
 	return c
 }
 
-// Open makes c, which is zero, what [Store.NewCapture] returns. It saves an allocation if c is a
+// Open makes c, which is zero, what [Store.NewCollector] returns. It saves an allocation if c is a
 // field.
 func (c *Collector) Open(s *Store, scope *loop.Scope, name string, o Options) {
 	o = o.complete()
@@ -250,16 +252,16 @@ func (c *Collector) Open(s *Store, scope *loop.Scope, name string, o Options) {
 	scope.Adopt(&c.link, c)
 }
 
-// PrepareExit announces that the process is about to end, before collectors are closed. From then on read
-// ends and their watches are left for the kernel to close. Open files are still closed, and lost
-// output is still logged. It has to be called on the loop.
+// PrepareExit announces that the process is about to exit, before collectors are closed. From then
+// on the kernel closes read ends and their watches. Open files are still closed, and dropped output
+// is still logged. It has to be called on the loop.
 func (s *Store) PrepareExit() {
 	s.exiting.Store(true)
 	s.poller.stop()
 }
 
 // Wait returns when every collector has closed its descriptors. Each does so after its scope is
-// closed and its last write has returned. If ctx ends first, it returns the error of ctx.
+// closed and its last write has returned. If ctx ends first, Wait returns the error of ctx.
 func (s *Store) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -271,6 +273,6 @@ func (s *Store) Wait(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for captures to end: %w", ctx.Err())
+		return fmt.Errorf("wait for collectors to end: %w", ctx.Err())
 	}
 }

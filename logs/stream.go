@@ -26,39 +26,39 @@ type stream struct {
 	which Stream
 	fd    atomic.Int32 // read end; -1: none yet
 
-	// file is that of the collector's options; both streams may share one. It is for the draining
-	// goroutine, its segments also for followers.
+	// file is that of the collector's options; both streams may share one. It belongs to the
+	// draining goroutine, its segments also to followers.
 	file *file
 
 	drain // used by the draining goroutine only
 }
 
-// A drain is the state that the draining goroutine keeps between drains.
+// A drain is the state that a stream keeps between drains.
 type drain struct {
 	// readableAt is the order in which the collector's FIFOs became readable; 0: not known to be.
 	readableAt   uint64
 	total        int64  // bytes written to the file
 	lingered     int64  // total when it last waited for more
-	second       uint32 // Unix time of burst, the bytes that came in that second in large portions
+	second       uint32 // Unix time of burst, the bytes of that second that came in large portions
 	burst        int32
 	pipeGrown    bool // the pipe was made bigger
 	*writeErrors      // never nil
 }
 
-// writeErrors is what keeps the output of a stream from its log, or did. Most streams never have
-// any.
+// writeErrors is the state of a stream whose output does not get into its log, or did not once.
+// Most streams never need one.
 type writeErrors struct {
 	dropped        dropped
-	since          int64           // first of the failures, in nanoseconds of Unix time
+	since          int64           // time of the first failure, in Unix nanoseconds
 	failures       int32           // failed turns in a row
 	failing        bool            // output does not get into the log
 	rotationLogged bool            // the problem with rotation has been logged
-	partial        *partialLine    // nil: none was seen
+	partial        *partialLine    // nil: there was none
 	ahead          *readAhead      // nil: nothing was ever read ahead
-	beginSaved     <-chan struct{} // closed when the start of the run is saved; nil: no save is under way
+	startSaved     <-chan struct{} // closed when the start is saved; nil: no save is under way
 }
 
-// noWriteErrors is shared by the streams that never had any. It is never modified.
+// noWriteErrors is shared by the streams that never needed another one. It is never modified.
 var noWriteErrors writeErrors
 
 // ensureErrors returns the stream's writeErrors, which it allocates on first use.
@@ -157,8 +157,8 @@ func (c *Collector) inOrder() []*stream {
 	return list
 }
 
-// Attach gives a stream its read end, once in its life. The collector owns fd from now on; after an
-// error fd is closed. What is in the FIFO already is written.
+// Attach sets the read end of a stream, once in its life. The collector owns fd from now on; after
+// an error fd is closed. What is in the FIFO already is written.
 func (c *Collector) Attach(which Stream, fd int) error {
 	s := c.stream(which)
 	switch {
@@ -183,7 +183,7 @@ func (c *Collector) addStream(which Stream) *stream {
 	s := c.newStream(which)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.file = c.streams[0].file // until the draining goroutine calls settle
+	s.file = c.streams[0].file // until the draining goroutine calls applyOptions
 	c.streams = append(c.streams[:len(c.streams):len(c.streams)], s)
 	c.reopen.Store(true)
 	return s
@@ -208,7 +208,7 @@ func (c *Collector) hasPipe() bool {
 
 // startWatch begins the watch. Output that is there already causes an event at once.
 func (c *Collector) startWatch() {
-	if err := c.store.poller.watch(c); err != nil { // memory, descriptors or watches are short
+	if err := c.store.poller.watch(c); err != nil { // memory, descriptors or watches are exhausted
 		c.scope.After(time.Second, c.startWatch)
 	}
 	if c.dropsUnrecorded {
@@ -217,8 +217,9 @@ func (c *Collector) startWatch() {
 	}
 }
 
-// readable drains, unless another goroutine does, which then looks again. There are no more events
-// before [Collector.listen], so a program that prints much causes no wake-up by each write.
+// readable drains, unless another goroutine does, which then checks once more. There are no more
+// events before [Collector.armWatch], so a program that prints much does not wake a worker by each
+// write.
 func (c *Collector) readable(w *wakeup) {
 	if c.claimDrain() {
 		c.run(w)

@@ -30,7 +30,7 @@ type transport struct {
 	busy       chan struct{} // holds a token of the sender
 	conn       net.Conn      // nil: not connected
 	users      int           // guarded by of.mu
-	frame      []byte        // a message as framed for a stream
+	frame      []byte        // a message framed for a stream
 	refusals   refusals      // of datagrams
 }
 
@@ -39,10 +39,10 @@ type transport struct {
 // also is if there is no error.
 type refusals struct {
 	logged bool
-	since  time.Time // when the first datagram after the last refused one was sent
+	since  time.Time // when the first datagram after the last refusal was sent
 }
 
-// sendTimeout is how long one attempt to send a message takes. After the first the stall is
+// sendTimeout is how long one attempt to send a message takes. After the first one the stall is
 // logged.
 const sendTimeout = time.Second
 
@@ -78,7 +78,7 @@ func (t *transport) release() {
 	}
 }
 
-// send sends a message. It waits while the receiver stalls, until quit is closed. An error means
+// send sends a message. While the receiver stalls, it waits, until stop is closed. An error means
 // that the receiver can't be reached.
 func (t *transport) send(message []byte, stop <-chan struct{}) error {
 	select {
@@ -142,12 +142,12 @@ func (t *transport) send(message []byte, stop <-chan struct{}) error {
 	}
 }
 
-// maxRefusals is how many errors of earlier datagrams a message may get. An error of its own comes
-// again each time.
+// maxRefusals is how many errors of earlier datagrams a message may get. An error of its own is
+// returned each time.
 const maxRefusals = 10
 
-// refusalsEndAfter is how long no datagram may be refused before they count as received again. A host that
-// refuses them reports it once a second at least.
+// refusalsEndAfter is how long no datagram may be refused before they count as received again. A
+// host that refuses them reports it once a second at least.
 const refusalsEndAfter = 10 * time.Second
 
 // sent records that a message was sent, after errors of earlier datagrams.

@@ -3,11 +3,12 @@ package logs
 import "errors"
 
 // serve moves bytes for a turn, and waits a while if that fails. It reports whether there may be
-// more to move; open is false when the collector is closing. If the turn only reported the place of
-// a run, another turn follows at once, so that newer output of the other stream does not overtake.
+// more to move; open is false when the collector is closing. If the turn only reported the start of
+// a run, another turn follows at once, so that newer output of the other stream is not written
+// first.
 func (s *stream) serve() (more, open bool) {
 	more, open = s.serveTurn()
-	if s.awaitRunBeginSaved() && open {
+	if s.awaitRunStartSaved() && open {
 		return s.serveTurn()
 	}
 	return more, open
@@ -16,7 +17,7 @@ func (s *stream) serve() (more, open bool) {
 func (s *stream) serveTurn() (more, open bool) {
 	var err error
 	drops := s.file.Drop
-	if drops || s.outlet != nil { // it takes its slots itself, or it blocks no thread
+	if drops || s.outlet != nil { // fileOp acquires the slot, or a sink needs none
 		s.store.poller.reportBlocked(s.wakeup)
 		more, err = s.moveTurn()
 	} else {
@@ -53,8 +54,8 @@ func (s *stream) route() route { return route{s.file.Drop, s.outlet != nil} }
 // slots.
 var errRouteChanged = errors.New("the log has changed")
 
-// moveTurn moves bytes for as long as a slot may be held. It reports whether it stopped before the FIFO
-// was empty. The error is errAnotherWay if the turn has to begin again.
+// moveTurn moves bytes for as long as a slot may be held. It reports whether it stopped before the
+// FIFO was empty. The error is errRouteChanged if the turn has to begin anew.
 func (c *stream) moveTurn() (more bool, err error) {
 	peek := c.newPeekBuffer()
 	defer peek.close()
@@ -72,7 +73,7 @@ func (c *stream) moveTurn() (more bool, err error) {
 			return false, nil
 		}
 		limit, end := c.nextLimit()
-		// check again: a function that waited for a barrier may have changed the file
+		// apply again: a function that waited for a barrier may have changed the file
 		if c.barrierReached(false) {
 			if err := c.applyPending(); err != nil {
 				return true, err
@@ -85,12 +86,12 @@ func (c *stream) moveTurn() (more bool, err error) {
 		if limit == 0 {
 			return true, nil // the other stream has to reach the barrier, too
 		}
-		mayMove, err := c.saveRunBegin()
+		mayMove, err := c.saveRunStart()
 		if err != nil {
 			return true, err
 		}
-		if c.beginSaved != nil {
-			return true, nil // wait for that without a slot
+		if c.startSaved != nil {
+			return true, nil // wait for the save without a slot
 		}
 		var n int64
 		var progress bool
@@ -109,19 +110,19 @@ func (c *stream) moveTurn() (more bool, err error) {
 			if err := c.putDropRecord(); err != nil {
 				return true, err
 			}
-			// if some is left, the rest of a line is awaited
+			// what is still there is a partial line
 			c.barrierReached(!c.byLine() || c.bytes() == 0)
 			c.countBurst(moved)
 			return false, nil
 		}
 		if moved += n; moved < busyBytes && c.nothingPending() {
-			return false, nil // new output causes an event, which is cheaper than another look
+			return false, nil // new output causes an event, which is cheaper than another check
 		}
 	}
 	c.countBurst(moved)
 	c.file.checkPath = true
 	if c.nothingPending() && c.store.poller.noneWaits() {
-		return false, nil // it gets an event again, after the others
+		return false, nil // it gets another event, after the others
 	}
 	return true, nil
 }
@@ -130,8 +131,8 @@ func (s *stream) newPeekBuffer() peekBuffer {
 	return peekBuffer{buffers: &s.store.buffers, refused: &s.store.refused, drain: &s.drain}
 }
 
-// countBurst records how many bytes were in the pipe at a time. A program that fills it again and again
-// gets a bigger one.
+// countBurst records how many bytes were in the pipe at a time. A program that fills its pipe
+// repeatedly gets a bigger one.
 func (s *stream) countBurst(bytes int64) {
 	if s.pipeGrown || bytes < busyBytes {
 		return
@@ -145,13 +146,13 @@ func (s *stream) countBurst(bytes int64) {
 	}
 }
 
-// byLine reports whether lines are moved instead of bytes. That is also so while the log lacks a
-// drop record, or the rest of a line has to be dropped.
+// byLine reports whether lines are moved instead of bytes. That is also necessary while the log
+// lacks a drop record, or the rest of a line has to be dropped.
 func (s *stream) byLine() bool {
 	return s.file.byLine() || s.dropped.bytes > 0 || s.dropped.lineBytes > 0
 }
 
-// nothingPending reports whether there is nothing to do beyond moving bytes.
+// nothingPending reports whether there is nothing to do but to move bytes.
 func (s *stream) nothingPending() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,15 +24,15 @@ const blockedAfter = 10 * time.Millisecond
 func Workers() int { return runtime.NumCPU() + 1 }
 
 // A worker is a goroutine of a poller that waits for output and drains the collector that has some.
-// Before it drains, it makes sure that another worker waits, unless the limit of working ones is
+// Before it drains, it makes sure that another worker waits, unless the limit of draining ones is
 // reached. Blocked workers do not count toward the limit, so any number may be blocked.
 type worker struct {
 	set    *pollSet
-	checks uint64 // value of set.looks when it began to drain
+	checks uint64 // pollSet.checks when it began to drain
 }
 
-// ensureWaiting makes sure that another worker waits. At the limit it schedules look, which finds
-// blocked workers. The caller holds mu.
+// ensureWaiting makes sure that another worker waits. At the limit it schedules checkBlocked, which
+// finds blocked workers. The caller holds mu.
 func (p *poller) ensureWaiting(set *pollSet) {
 	switch {
 	case set.waiting > 0 || p.pollSet != set:
@@ -47,7 +47,7 @@ func (p *poller) ensureWaiting(set *pollSet) {
 	}
 }
 
-// checkBlocked stops counting the workers that still drain the collector they drained when look was
+// checkBlocked stops counting the workers that have drained the same collector since it was
 // scheduled, and replaces them.
 func (p *poller) checkBlocked(set *pollSet) {
 	p.mu.Lock()
@@ -60,8 +60,8 @@ func (p *poller) checkBlocked(set *pollSet) {
 	p.ensureWaiting(set)
 }
 
-// reportBlocked makes another worker wait in place of the one with this wakeup, which is about to wait
-// for something other than bytes of the pipe.
+// reportBlocked makes another worker wait in place of the one with this wakeup, which is about to
+// wait for something other than bytes of the pipe.
 func (p *poller) reportBlocked(w *wakeup) {
 	if w == nil || w.worker == nil {
 		return
@@ -79,7 +79,8 @@ func (p *poller) noneWaits() bool {
 	return p.pollSet != nil && p.pollSet.waiting == 0
 }
 
-// runWorker waits for output and drains the collector that has some, until enough other workers wait.
+// runWorker waits for output and drains the collector that has some, until enough other workers
+// wait.
 func (p *poller) runWorker(set *pollSet) {
 	w := &worker{set: set}
 	for wakeup := newWakeup(w); ; wakeup = wakeup.reset() {
@@ -100,7 +101,7 @@ func (p *poller) runWorker(set *pollSet) {
 		p.ensureWaiting(set)
 		p.mu.Unlock()
 		s.collector.readable(wakeup)
-		// Go's monitor (sysmon) retakes the processor of a goroutine in a system call that has not
+		// Go's monitor (sysmon) takes the processor from a goroutine in a system call that has not
 		// been scheduled for 10 ms. It would then have to be woken for the next line.
 		yieldProcessor()
 		p.mu.Lock()
@@ -118,14 +119,14 @@ func (p *poller) runWorker(set *pollSet) {
 	}
 }
 
-// endWork removes the worker from those that count as working. The caller holds mu.
+// endWork removes the worker from those that count as draining. The caller holds mu.
 func (w *worker) endWork() {
 	if i := slices.Index(w.set.working, w); i >= 0 {
 		w.set.working = slices.Delete(w.set.working, i, i+1)
 	}
 }
 
-// wait returns the seat and generation of the next event; seat 0 means that the set ends.
+// wait returns the index and generation of the next event; index 0 means that the set ends.
 func (set *pollSet) wait() (index, generation int32) {
 	var events [1]unix.EpollEvent
 	for {

@@ -149,7 +149,7 @@ func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line 
 // placeRun saves where the output of a run begins in its log, then calls saved. The output is
 // written only after that. So a successor finds the line that reports readiness, even if this
 // superd wrote it and was killed before it read it. It may be called from any goroutine.
-func (s *Supervisor) placeRun(at logs.RunBegin, saved func()) {
+func (s *Supervisor) placeRun(at logs.RunStart, saved func()) {
 	s.scope.Post(func() {
 		if in := s.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
 			in.run.ownNotifyState().printsFrom[at.Stream] = at.At.String()

@@ -146,7 +146,7 @@ func (s *Supervisor) tellOutage(o logs.Outage, over bool) {
 }
 
 // tellRun records where the output of a run begins in its log. It may be called from any goroutine.
-func (s *Supervisor) tellRun(r logs.RunBegin) {
+func (s *Supervisor) tellRun(r logs.RunStart) {
 	if events := s.options.Events; events != nil {
 		e := eventlog.Event{
 			At: time.Now(), Kind: eventlog.Print, Instance: r.Instance, Program: r.Program, Run: r.Run, Place: r.At.String(),

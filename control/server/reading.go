@@ -332,11 +332,11 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 		if e.Kind == eventlog.NoStart {
 			failed[span] = true
 		}
-		if e.Kind != eventlog.Print || span.Begin != nil {
+		if e.Kind != eventlog.Print || span.Start != nil {
 			continue
 		}
 		if c, err := logs.ParseCursor(e.Place); err == nil {
-			span.Begin = &c
+			span.Start = &c
 			for _, earlier := range known {
 				if earlier != span && earlier.End == nil {
 					earlier.End = &c
@@ -347,7 +347,7 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 	back, byNumber := runNumber(run)
 	found, other := map[string]*logs.Span{}, ""
 	for name, all := range runs {
-		all = slices.DeleteFunc(all, func(span *logs.Span) bool { return failed[span] && span.Begin == nil })
+		all = slices.DeleteFunc(all, func(span *logs.Span) bool { return failed[span] && span.Start == nil })
 		for i, span := range all {
 			if byNumber && i == len(all)-1+back {
 				found[name] = span

@@ -87,7 +87,7 @@ func TestLogsOfRuns(t *testing.T) {
 			h.events.Append(e)
 		}
 	}
-	for run, want := range map[string]string{"0": "web:4 ", "-1": "[the begin of this run in the log is unknown", "-2": "web:22 ", id(2): "web:22 ", id(4): "web:4 "} {
+	for run, want := range map[string]string{"0": "web:4 ", "-1": "[the start of this run in the log is unknown", "-2": "web:22 ", id(2): "web:22 ", id(4): "web:4 "} {
 		got, err := h.read(control.LogQuery{Names: []string{"web"}, Lines: -1, Run: run})
 		if err != nil || !strings.HasPrefix(got, want) || got != want && want[0] == 'w' {
 			t.Errorf("run %s: %q, %v, want %q", run, got, err, want)

@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// TestUnsavedRunBeginsBlockNoOthers: more programs than a file system has slots wait for their places to be
+// TestUnsavedRunStartsBlockNoOthers: more programs than a file system has slots wait for their places to be
 // saved, and others log there.
-func TestUnsavedRunBeginsBlockNoOthers(t *testing.T) {
+func TestUnsavedRunStartsBlockNoOthers(t *testing.T) {
 	r := newRig(t)
 	r.store.stallTimeout = 10 * testTimeout
 	const waiting = 2 * writersPerFileSystem
 	saved := make(chan func(), waiting)
-	r.store.BeforeFirstOutput(func(_ RunBegin, f func()) { saved <- f })
+	r.store.BeforeFirstOutput(func(_ RunStart, f func()) { saved <- f })
 	directory := t.TempDir()
 	var programs []*program
 	for i := range waiting {
@@ -39,8 +39,8 @@ func TestUnsavedRunBeginsBlockNoOthers(t *testing.T) {
 	}
 }
 
-// TestRunBeginInChangedFile: a change of the file while the place is being saved loses no output.
-func TestRunBeginInChangedFile(t *testing.T) {
+// TestRunStartInChangedFile: a change of the file while the place is being saved loses no output.
+func TestRunStartInChangedFile(t *testing.T) {
 	for what, change := range map[string]func(path string) error{
 		"truncated": func(path string) error { return os.Truncate(path, 0) },
 		"removed":   os.Remove,
@@ -49,7 +49,7 @@ func TestRunBeginInChangedFile(t *testing.T) {
 			r := newRig(t)
 			r.store.stallTimeout = 10 * testTimeout
 			path := filepath.Join(t.TempDir(), "web.log")
-			r.store.BeforeFirstOutput(func(_ RunBegin, saved func()) {
+			r.store.BeforeFirstOutput(func(_ RunStart, saved func()) {
 				if err := change(path); err != nil {
 					t.Error(err)
 				}
@@ -66,12 +66,12 @@ func TestRunBeginInChangedFile(t *testing.T) {
 	}
 }
 
-// TestNoRunBeginToSave: if the pipes were empty when the place of a run was determined, later output
+// TestNoRunStartToSave: if the pipes were empty when the place of a run was determined, later output
 // is not moved: the file is not touched then.
-func TestNoRunBeginToSave(t *testing.T) {
+func TestNoRunStartToSave(t *testing.T) {
 	r := newRig(t)
 	called := make(chan struct{}, 1)
-	r.store.BeforeFirstOutput(func(_ RunBegin, saved func()) { called <- struct{}{}; saved() })
+	r.store.BeforeFirstOutput(func(_ RunStart, saved func()) { called <- struct{}{}; saved() })
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := r.program(Options{Path: path})
 	p.log("of an earlier run\n")
@@ -90,14 +90,14 @@ func TestNoRunBeginToSave(t *testing.T) {
 	equal(t, "file", readFile(t, path), "ready\n")
 }
 
-// TestOrderWhileRunBeginIsSaved: the order of output is kept, even if the other stream has output when the
+// TestOrderWhileRunStartIsSaved: the order of output is kept, even if the other stream has output when the
 // place of the run is saved.
-func TestOrderWhileRunBeginIsSaved(t *testing.T) {
+func TestOrderWhileRunStartIsSaved(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		r := newRig(t)
 		r.store.stallTimeout = 10 * testTimeout
 		calls := make(chan func(), 1)
-		r.store.BeforeFirstOutput(func(_ RunBegin, saved func()) { calls <- saved })
+		r.store.BeforeFirstOutput(func(_ RunStart, saved func()) { calls <- saved })
 		p := r.twoStreams(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, Drop: drop})
 		r.do(func() { p.BeginRun("1", true) })
 		r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
