@@ -79,8 +79,8 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// TestArchiveKeepsItsThread: the archive uses one thread from one job to the next, and ends it with
-// the store.
+// TestArchiveKeepsItsThread: the archive uses the same thread for all jobs, and ends it with the
+// store.
 func TestArchiveKeepsItsThread(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 20, Keep: 1000, Compression: Gzip})
@@ -124,8 +124,8 @@ func lowPriorityThreads(t *testing.T) (ids []string) {
 	return ids
 }
 
-// TestNoSpaceToUnpack: a reader that can't unpack a segment, as it has no directory for that, skips
-// nothing silently, but reports it.
+// TestNoSpaceToUnpack: a reader reports a segment that it can't unpack, as there is no directory
+// for that, and skips it.
 func TestNoSpaceToUnpack(t *testing.T) {
 	r := newRig(t)
 	path := filepath.Join(t.TempDir(), "web.log")
@@ -175,7 +175,8 @@ func TestUnpackedSize(t *testing.T) {
 	}
 }
 
-// TestKilledDuringCompression: files of an earlier superd that was killed while it compressed.
+// TestKilledDuringCompression: files of a predecessor that was killed while it compressed are
+// removed or completed.
 func TestKilledDuringCompression(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	plain, packed := stamp(1).name(path), stamp(2).name(path)
@@ -208,12 +209,12 @@ func TestMaxTotal(t *testing.T) {
 	contents, _ := files(t, path)
 	remaining := strings.Join(contents, "")
 	if len(remaining) > 5000 || len(remaining) < 3500 || !strings.HasSuffix(want, remaining) {
-		t.Errorf("%d bytes are kept in %d files, want the newest of 5000 at most", len(remaining), len(contents))
+		t.Errorf("%d bytes remain in %d files, want the newest of 5000 at most", len(remaining), len(contents))
 	}
 }
 
-// TestMaxTotalOfAll: over the total of all programs, the oldest segment goes first, whichever
-// program's it is.
+// TestMaxTotalOfAll: beyond the total of all programs, the oldest segment is removed, whichever
+// program has it.
 func TestMaxTotalOfAll(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t)

@@ -83,8 +83,7 @@ func TestAwaitLine(t *testing.T) {
 	}
 }
 
-// TestAwaitLineOfThisRun does not find older lines: of another writer, an earlier superd or an
-// earlier run.
+// TestAwaitLineOfThisRun: lines of another writer, a predecessor or an earlier run do not match.
 func TestAwaitLineOfThisRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	writeFile(t, path, "ready 0\n")
@@ -97,14 +96,14 @@ func TestAwaitLineOfThisRun(t *testing.T) {
 
 	p.print("ready 1 again\n")
 	p.beginRun("2") // while the output may still be in the FIFO
-	// The draining goroutine sees the new run at its next turn; a program's exec takes longer.
+	// The draining goroutine begins the new run at its next turn; a program's exec takes longer.
 	p.rig.await(p.drained(), "the beginning of the run to be known")
 	found = p.awaitLine(p.child(), "ready")
 	p.print("ready 2\n")
 	p.expectLine(found, "ready 2")
 }
 
-// TestAwaitLineAdopted has no BeginRun, as in a run that an earlier superd has begun.
+// TestAwaitLineAdopted: without BeginRun, as in a run that a predecessor has begun, lines match.
 func TestAwaitLineAdopted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	writeFile(t, path, "ready 0\n")
@@ -114,8 +113,8 @@ func TestAwaitLineAdopted(t *testing.T) {
 	p.expectLine(found, "ready 1")
 }
 
-// TestAwaitLineFromRunStart finds the line that an earlier superd wrote to the log without reading
-// it, however often the file was rotated since, and no line of the run before.
+// TestAwaitLineFromRunStart: a line that a predecessor wrote to the log and did not read matches,
+// however often the file was rotated since. No line of the run before matches.
 func TestAwaitLineFromRunStart(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		for _, rotated := range []Compression{"none", "", Gzip, Zstd} {
@@ -129,7 +128,7 @@ func TestAwaitLineFromRunStart(t *testing.T) {
 				begins := make(chan Cursor, 10)
 				r.store.BeforeFirstOutput(func(at RunStart, saved func()) {
 					if data, _ := os.ReadFile(path); at.Run == "2" && bytes.Contains(data, []byte("ready 2")) {
-						t.Error("the place is told when the line is in the log")
+						t.Error("the start is reported when the line is in the log already")
 					}
 					begins <- at.At
 					saved()
@@ -144,7 +143,7 @@ func TestAwaitLineFromRunStart(t *testing.T) {
 					case at := <-begins:
 						return at
 					case <-time.After(testTimeout):
-						t.Fatal("no place is told")
+						t.Fatal("no start is reported")
 					}
 					panic("unreachable")
 				}
@@ -172,7 +171,7 @@ func TestAwaitLineFromRunStart(t *testing.T) {
 	}
 }
 
-// TestRunStartIsSavedFirst: output waits until its place is saved, but not for long.
+// TestRunStartIsSavedFirst: output waits until its start is saved, but not for long.
 func TestRunStartIsSavedFirst(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		t.Run(fmt.Sprint("drop ", drop), func(t *testing.T) {
@@ -194,10 +193,10 @@ func TestRunStartIsSavedFirst(t *testing.T) {
 			select {
 			case saved = <-calls:
 			case <-time.After(testTimeout):
-				t.Fatal("no place is told")
+				t.Fatal("no start is reported")
 			}
 			if text := readFile(t, path); text != "before\n" {
-				t.Errorf("the file has %q before the place is saved", text)
+				t.Errorf("the file has %q before the start is saved", text)
 			}
 			saved()
 			saved() // may come late, and twice
@@ -207,7 +206,7 @@ func TestRunStartIsSavedFirst(t *testing.T) {
 	}
 }
 
-// TestRunStartIsNotSaved: without an answer, output is written after a while.
+// TestRunStartIsNotSaved: if the start is not saved, output is written after a while.
 func TestRunStartIsNotSaved(t *testing.T) {
 	r := newRig(t)
 	r.store.stallTimeout = time.Millisecond
@@ -221,7 +220,7 @@ func TestRunStartIsNotSaved(t *testing.T) {
 	equal(t, "file", readFile(t, path), "ready\n")
 }
 
-// TestRunStartWhileClosing: a wait for an answer does not delay the close of a collector.
+// TestRunStartWhileClosing: a wait for the save does not delay the close of a collector.
 func TestRunStartWhileClosing(t *testing.T) {
 	r := newRig(t)
 	r.store.stallTimeout = 10 * testTimeout
@@ -248,8 +247,8 @@ func TestAwaitLineAcrossRotation(t *testing.T) {
 	p.expectLine(found, "ready")
 }
 
-// TestAwaitLineEnds: after the end of its scope, or of the collector, nothing is found and no
-// resource is left.
+// TestAwaitLineEnds: after the end of its scope, or of the collector, no line matches and all
+// resources are released.
 func TestAwaitLineEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path})
@@ -311,8 +310,8 @@ func TestAwaitLineUnreadable(t *testing.T) {
 	p.rig.await(found, "the line")
 }
 
-// TestLineOfEitherFile: a run with two log files has a place in each, reported before any of its
-// output is written. From there, a line is found in either.
+// TestLineOfEitherFile: a run with two log files has a start in each, reported before any of its
+// output is written. From there, a line matches in either.
 func TestLineOfEitherFile(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Path: filepath.Join(dir, "web.log"), StderrPath: filepath.Join(dir, "web.err.log"), Split: true}
@@ -332,7 +331,7 @@ func TestLineOfEitherFile(t *testing.T) {
 	p.printError("more\n")
 	p.awaitDrained()
 	if n := len(begins); n != int(streams) {
-		t.Fatalf("%d places are told, want %d", n, streams)
+		t.Fatalf("%d starts are reported, want %d", n, streams)
 	}
 	r.do(p.scope.Close)
 	r.waitForStore()
@@ -343,7 +342,7 @@ func TestLineOfEitherFile(t *testing.T) {
 	for which, want := range []string{Stdout: "ready out", Stderr: "ready err"} {
 		at := <-begins
 		if at.Stream != Stream(which) || at.Run != "2" {
-			t.Errorf("the place of run %s in the log of stream %d is told, want that of run 2 in %d", at.Run, at.Stream, which)
+			t.Errorf("the start of run %s in the log of stream %d is reported, want that of run 2 in %d", at.Run, at.Stream, which)
 		}
 		found := make(chan string, 1)
 		next.do(func() {

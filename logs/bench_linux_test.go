@@ -41,7 +41,7 @@ func BenchmarkCollector(b *testing.B) {
 				collected.add(b, func() { collectAll(b, n, blocks, Options{}) })
 			}
 			b.ReportMetric(bare.wall.Seconds()/collected.wall.Seconds(), "of-bare-speed")
-			for name, m := range map[string]measured{"capture": collected, "bare": bare} {
+			for name, m := range map[string]measured{"collector": collected, "bare": bare} {
 				b.ReportMetric(m.cpu/float64(size)*(1<<30), name+"-cpu-s/GiB")
 				b.ReportMetric(float64(size)/1e6/m.wall.Seconds(), name+"-MB/s")
 			}
@@ -106,7 +106,7 @@ func BenchmarkRecords(b *testing.B) {
 // returns the processor time of the writers in seconds.
 func collectAll(b *testing.B, n, blocks int, o Options) (writing float64) {
 	r := newRig(b)
-	dir, err := os.MkdirTemp(benchDir(b), "capture")
+	dir, err := os.MkdirTemp(benchDir(b), "collector")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func collectAll(b *testing.B, n, blocks int, o Options) (writing float64) {
 	return writing
 }
 
-// spliceAll is captureAll without superd.
+// spliceAll is collectAll without superd.
 func spliceAll(b *testing.B, n, blocks int) {
 	dir, err := os.MkdirTemp(benchDir(b), "bare")
 	if err != nil {
@@ -219,8 +219,8 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// BenchmarkQuiet measures the memory of an idle collector that has logged a line and was asked for
-// it: of 10,000 or as many as there are descriptors for.
+// BenchmarkQuiet measures the memory of an idle collector that has logged a line, and whose last
+// line was read. There are 10,000, or as many as there are descriptors for.
 func BenchmarkQuiet(b *testing.B) {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
@@ -231,8 +231,8 @@ func BenchmarkQuiet(b *testing.B) {
 	for b.Loop() {
 		each = r.quietMemory(benchDir(b), n, true)
 	}
-	b.ReportMetric(each, "B/capture")
-	b.ReportMetric(float64(n), "captures")
+	b.ReportMetric(each, "B/collector")
+	b.ReportMetric(float64(n), "collectors")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -243,12 +243,12 @@ func TestMemoryOfQuietCollectors(t *testing.T) {
 	each := newRig(t).quietMemory(t.TempDir(), 1000, false)
 	t.Logf("%.0f bytes", each)
 	if each > most {
-		t.Errorf("%.0f bytes are in use for a quiet capture, want %d at most", each, most)
+		t.Errorf("%.0f bytes are in use for a quiet collector, want %d at most", each, most)
 	}
 }
 
 // quietMemory returns the bytes in use for each of n idle collectors that have logged a line. With
-// ask, their last lines are read, so that the cache has some of them.
+// readLines, their last lines are read, so that the cache has some of them.
 func (r *rig) quietMemory(dir string, n int, readLines bool) float64 {
 	reads, options := make([]int, n), make([]Options, n)
 	for i := range n {
@@ -298,8 +298,8 @@ func (r *rig) quietMemory(dir string, n int, readLines bool) float64 {
 	return float64(used) / float64(n)
 }
 
-// BenchmarkLastLines asks 1,000 programs for their newest lines, when each has written one since
-// and when none has.
+// BenchmarkLastLines reads the newest lines of 1,000 programs, when each has written one since and
+// when none has.
 func BenchmarkLastLines(b *testing.B) {
 	r := newRig(b)
 	dir := benchDir(b)

@@ -105,7 +105,7 @@ func TestEndRunShowsThePartialLine(t *testing.T) {
 	equal(t, "log", readFile(t, path), "one\ntwo, and morethree\n")
 }
 
-// TestWritersComeAndGo: programs close their output and other writers of it go on later. No
+// TestWritersComeAndGo: a program closes its output and other writers of it continue later. No
 // goroutine spins meanwhile. Source: rows 6 and 7 of the failure table.
 func TestWritersComeAndGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
@@ -232,20 +232,20 @@ func TestDrainedBeforeAttachAndAfterClose(t *testing.T) {
 	})
 	r.await(p.drained(), "Drained without a FIFO")
 	r.do(scope.Close)
-	r.await(p.drained(), "Drained of a closed capture")
+	r.await(p.drained(), "Drained of a closed collector")
 	r.waitForStore()
-	r.await(p.drained(), "Drained of a released capture")
+	r.await(p.drained(), "Drained of a released collector")
 	if got := p.FD(Stdout); got != -1 {
-		t.Errorf("FD() of a closed capture = %d, want -1", got)
+		t.Errorf("FD() of a closed collector = %d, want -1", got)
 	}
 	read, _ := r.fifo()
 	r.do(func() {
 		if err := p.Attach(Stdout, read); err == nil {
-			t.Error("Attach to a closed capture succeeded")
+			t.Error("Attach to a closed collector succeeded")
 		}
 	})
 	if pipeIsOpen(read) {
-		t.Error("Attach to a closed capture left its descriptor open")
+		t.Error("Attach to a closed collector left its descriptor open")
 	}
 }
 
@@ -265,9 +265,9 @@ func TestCloseUnderFlood(t *testing.T) {
 		r.do(p.scope.Close)
 		r.waitForStore()
 		if pipeIsOpen(fd) {
-			t.Fatalf("round %d: the read end is open after its capture is closed", i)
+			t.Fatalf("round %d: the read end is open after its collector is closed", i)
 		}
-		// A new owner of the number keeps it.
+		// A new owner of the number still has it.
 		duplicate, err := unix.FcntlInt(p.Fd(), unix.F_DUPFD_CLOEXEC, fd)
 		if err != nil {
 			t.Fatal(err)
@@ -276,14 +276,14 @@ func TestCloseUnderFlood(t *testing.T) {
 		drainAll(duplicate)
 		<-done
 		if !pipeIsOpen(duplicate) {
-			t.Fatalf("round %d: a descriptor that isn't the capture's is closed", i)
+			t.Fatalf("round %d: a descriptor that isn't the collector's is closed", i)
 		}
 		closeFD(duplicate)
 		p.File.Close()
 	}
 }
 
-// drainAll empties a pipe, so that its writer goes on.
+// drainAll empties a pipe, so that its writer continues.
 func drainAll(fd int) {
 	_ = unix.SetNonblock(fd, true)
 	for buf := make([]byte, 1<<20); ; {
@@ -324,7 +324,7 @@ func TestFloodsShareSlots(t *testing.T) {
 	r.store.slots.mu.Lock()
 	defer r.store.slots.mu.Unlock()
 	if n := len(r.store.slots.byFileSystem); n > 1 {
-		t.Errorf("slots of %d places are left when all is quiet, want those of one", n)
+		t.Errorf("slots of %d file systems remain when all is quiet, want those of one", n)
 	}
 }
 
@@ -340,9 +340,9 @@ func TestBusyProgramWakesNoWorker(t *testing.T) {
 		p.print("x\n")
 		r.do(func() {})
 	}
-	// One may be that of the output that filled the file
+	// One may be for the output that filled the file
 	if n := r.store.poller.waits() - before; n > 1 {
-		t.Errorf("%d of 100 writes of a program that is being drained woke somebody, want none", n)
+		t.Errorf("%d of 100 writes of a program that is being drained woke a worker, want none", n)
 	}
 	stall.release()
 	r.await(p.drained(), "the end of the stall")
@@ -352,8 +352,8 @@ func TestBusyProgramWakesNoWorker(t *testing.T) {
 	r.await(wrote, "a line after the stall")
 }
 
-// TestNoLineRemainsWhereDrainsEnd: lines that come at any time around the end of a drain are written
-// without a further wakeup.
+// TestNoLineRemainsWhereDrainsEnd: lines that come at any time around the end of a drain are
+// written without a further wakeup.
 func TestNoLineRemainsWhereDrainsEnd(t *testing.T) {
 	r := newRig(t)
 	for name, o := range map[string]Options{"raw": {}, "text": {Format: Text}, "drop": {Drop: true}, "split": {Split: true}} {
@@ -458,13 +458,13 @@ func TestTailIsOfOneRun(t *testing.T) {
 	equal(t, "tail of the next run", end(), "three\n")
 	p.print("late\n") // in the FIFO before the next run begins
 	p.rig.do(func() { p.BeginRun("", false) })
-	p.rig.await(p.drained(), "the place of the beginning")
+	p.rig.await(p.drained(), "the position of the start")
 	p.print("four\n")
 	equal(t, "tail of the last run", end(), "four\n")
 }
 
-// TestTailOfRunBeforeCollector: output written by the collector of an earlier superd belongs to a
-// run that it began.
+// TestTailOfRunBeforeCollector: output that a predecessor has written belongs to a run that it
+// began.
 func TestTailOfRunBeforeCollector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	writeFile(t, path, "one\ntwo\n")

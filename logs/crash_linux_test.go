@@ -18,7 +18,8 @@ import (
 	"superd/loop"
 )
 
-// If the environment names a FIFO and a log file, the test binary is a superd that only captures.
+// If the environment names a FIFO and a log file, the test binary only moves output from one to the
+// other.
 const (
 	fifoVariable   = "SUPERD_TEST_FIFO"
 	logVariable    = "SUPERD_TEST_LOG"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// collectForever captures until it is killed.
+// collectForever moves output until it is killed.
 func collectForever(fifo, log string) error {
 	l, err := loop.New()
 	if err != nil {
@@ -55,7 +56,8 @@ func collectForever(fifo, log string) error {
 	return l.Run()
 }
 
-// A killed is what a killed superd leaves: its FIFO, which a program has open, and its log file.
+// A killed has what a killed superd leaves behind: its FIFO, which a program has open, and its log
+// file.
 type killed struct {
 	testing.TB
 	fifo, log string
@@ -81,7 +83,7 @@ func newKilled(t *testing.T, format Format) *killed {
 	return d
 }
 
-// run lets the test binary capture. end makes sure that it is killed.
+// run starts the test binary to move output. end makes sure that it is killed.
 func (d *killed) run(binary string, end func(*os.Process), environment ...string) {
 	d.Helper()
 	cmd := exec.CommandContext(d.Context(), binary)
@@ -98,7 +100,7 @@ func (d *killed) run(binary string, end func(*os.Process), environment ...string
 	}
 }
 
-// drain lets the test binary capture until nothing is left in the FIFO.
+// drain runs the test binary until the FIFO is empty.
 func (d *killed) drain() {
 	d.run(os.Args[0], func(p *os.Process) {
 		for start := time.Now(); pipeBytes(int(d.program.Fd())) > 0; time.Sleep(time.Millisecond) {
@@ -141,9 +143,9 @@ func numbered(w io.Writer, stop <-chan struct{}) <-chan int {
 	return count
 }
 
-// expectNumbered checks that the segments together hold count numbered lines, and that the rotated
-// ones end with a newline. Raw lines are there once each; records in flight may be there twice,
-// after each kill.
+// expectNumbered checks that the segments together have count numbered lines, and that the rotated
+// ones end with a newline. Each raw line is there once. Records in flight may be there twice, after
+// each kill.
 func (d *killed) expectNumbered(count int) {
 	d.Helper()
 	contents, names := files(d, d.log)
@@ -204,8 +206,8 @@ func (d *killed) expectNumbered(count int) {
 	}
 }
 
-// TestKilledAtAnyInstant kills the capturing process at random instants while a program writes as
-// fast as it can.
+// TestKilledAtAnyInstant kills the process that moves output at random instants, while a program
+// writes as fast as it can.
 func TestKilledAtAnyInstant(t *testing.T) {
 	for format, kills := range map[Format]int{Raw: 30, Text: 10, JSON: 10} {
 		t.Run(string(format), func(t *testing.T) {

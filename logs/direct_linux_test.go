@@ -96,8 +96,8 @@ func TestDirectToAnotherPath(t *testing.T) {
 	}
 }
 
-// TestAnotherPathBeforeTheFIFO: a superd that takes over a run of an older definition shows that
-// run's log, even without new output.
+// TestAnotherPathBeforeTheFIFO: a superd that adopts a run of an older definition shows the log of
+// that run, even without new output.
 func TestAnotherPathBeforeTheFIFO(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -116,8 +116,8 @@ func TestAnotherPathBeforeTheFIFO(t *testing.T) {
 	}
 }
 
-// TestDirectIsReadByMany: of concurrent looks at the size of the file, the last to report may
-// not be the newest. A file longer than known was not truncated.
+// TestDirectIsReadByMany: of concurrent checks of the file's size, the last to return may not have
+// the newest. A file longer than known was not truncated.
 func TestDirectIsReadByMany(t *testing.T) {
 	r := newRig(t)
 	var c *Collector

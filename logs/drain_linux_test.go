@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// undrained returns a program without a drain of its own: the test calls turn.
+// undrained returns a program without a drain of its own: the test calls moveTurn.
 func (r *rig) undrained() *program {
 	read, write := r.fifo()
 	p := &program{rig: r, File: write}
@@ -47,8 +47,8 @@ func TestTurnEnds(t *testing.T) {
 	}
 }
 
-// TestTurnMakesNoEmptyFile: after a log file was moved away, no new one is made before there is a
-// byte for it.
+// TestTurnMakesNoEmptyFile: after a log file was moved away, no new one is created before there is
+// a byte for it.
 func TestTurnMakesNoEmptyFile(t *testing.T) {
 	r := newRig(t)
 	r.shortenDelays()
@@ -78,8 +78,8 @@ func TestTurnOfClosingCollector(t *testing.T) {
 	}
 }
 
-// TestBarrierHasItsPosition: a barrier stands for the output at its creation: it neither waits for later
-// output nor includes it.
+// TestBarrierHasItsPosition: a barrier stands for the output at its creation: it neither waits for
+// later output nor includes it.
 func TestBarrierHasItsPosition(t *testing.T) {
 	p := newRig(t).undrained()
 	p.print("old")
@@ -90,7 +90,7 @@ func TestBarrierHasItsPosition(t *testing.T) {
 	p.print("new\n")
 	p.mustTurn(false)
 	if atBarrier != "old" {
-		t.Errorf("the file at the mark is %q, want old", atBarrier)
+		t.Errorf("the file at the barrier is %q, want old", atBarrier)
 	}
 	if got := p.lastLine(); got != "new" {
 		t.Errorf("lastLine() = %q, want new: the run before has ended", got)
@@ -110,7 +110,7 @@ func TestBarrierIsReachedWhenFIFOIsEmpty(t *testing.T) {
 	}
 	p.mustTurn(false)
 	if !reached {
-		t.Error("the mark waits for bytes that are gone")
+		t.Error("the barrier waits for bytes that are no longer there")
 	}
 	if _, err := os.Stat(p.Path()); err == nil {
 		t.Error("a file was made without a byte for it")

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// expectDropRecords checks that a log holds numbered lines and drop records, which together account for
-// count lines of that many bytes, and no torn line. It returns the number of drop records.
+// expectDropRecords checks that a log has numbered lines and drop records, which together account
+// for count lines of that many bytes, and no torn line. It returns the number of drop records.
 func expectDropRecords(t *testing.T, p *program, log string, count, size int) (dropRecords int) {
 	t.Helper()
 	next, bytes := 0, 0
@@ -32,13 +32,13 @@ func expectDropRecords(t *testing.T, p *program, log string, count, size int) (d
 			continue
 		}
 		if want := numberedLine(nil, next); line != string(want) {
-			t.Fatalf("line %d is %q after %d gaps", next, line, dropRecords)
+			t.Fatalf("line %d is %q after %d drop records", next, line, dropRecords)
 		}
 		next++
 		bytes += len(line)
 	}
 	if next != count || bytes != size {
-		t.Errorf("%d lines of %d bytes are there or in gaps, want %d of %d", next, bytes, count, size)
+		t.Errorf("%d lines of %d bytes are there or in drop records, want %d of %d", next, bytes, count, size)
 	}
 	return dropRecords
 }
@@ -52,8 +52,8 @@ func numberedLines(first, count int) string {
 	return string(text)
 }
 
-// TestDropWhileFull: the disk is full; the program goes on, and dropped output is counted. Source:
-// row 25 of the failure table.
+// TestDropWhileFull: while the disk is full, the program continues, and dropped output is counted.
+// Source: row 25 of the failure table.
 func TestDropWhileFull(t *testing.T) {
 	for _, format := range []Format{Raw, Text, JSON} {
 		t.Run(string(format), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestDropWhileFull(t *testing.T) {
 				if err := os.Remove(path); err != nil {
 					t.Fatal(err)
 				}
-				r.poll("the gap", func() bool { // writes are retried after a pause only
+				r.poll("the drop record", func() bool { // writes are retried after a pause only
 					log(10)
 					text, err := os.ReadFile(path)
 					return err == nil && strings.Contains(string(text), "were dropped")
@@ -94,7 +94,7 @@ func TestDropWhileFull(t *testing.T) {
 			}
 			contents, names := files(t, path)
 			if dropRecords := expectDropRecords(t, p, strings.Join(contents, ""), count, size); dropRecords != 2 {
-				t.Errorf("%d gaps in %v, want 2", dropRecords, names)
+				t.Errorf("%d drop records in %v, want 2", dropRecords, names)
 			}
 			if _, lines := p.Dropped(); lines < 10_000 || int(lines) >= count {
 				t.Errorf("Dropped() = %d lines of %d, want those of two outages", lines, count)
@@ -111,8 +111,8 @@ func TestDropWhileFull(t *testing.T) {
 	}
 }
 
-// TestDropWhileStalled: the file stalls during a write; the program goes on. Source: row 26 of the
-// failure table.
+// TestDropWhileStalled: while a write to the file stalls, the program continues. Source: row 26 of
+// the failure table.
 func TestDropWhileStalled(t *testing.T) {
 	for _, format := range []Format{Raw, Text} {
 		t.Run(string(format), func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestDropWhileStalled(t *testing.T) {
 			r.await(done, "the reader's end")
 			end.Close()
 			if dropRecords := expectDropRecords(t, p, got.String(), 20_001, len(text)+len(last)); dropRecords != 1 {
-				t.Errorf("%d gaps, want 1", dropRecords)
+				t.Errorf("%d drop records, want 1", dropRecords)
 			}
 		})
 	}
@@ -183,7 +183,7 @@ func TestMinFree(t *testing.T) {
 	})
 	text := readFile(t, o.Path)
 	if !strings.HasPrefix(text, "superd: ") || !strings.Contains(text, "min_free is 1152921504606846976\nfour\n") {
-		t.Errorf("log = %q, want a gap and what came after it", text)
+		t.Errorf("log = %q, want a drop record and what came after it", text)
 	}
 	o = Options{Path: filepath.Join(dir, "wait.log")}
 	r.do(func() { waits.SetOptions(o) })
@@ -191,8 +191,8 @@ func TestMinFree(t *testing.T) {
 	equal(t, "the log of who waits", readFile(t, o.Path), "one\ntwo\n")
 }
 
-// TestDropWithoutRecord: dropped output without a drop record in the log is reported in superd's own
-// log.
+// TestDropWithoutRecord: dropped output without a drop record in the log is reported in superd's
+// own log.
 func TestDropWithoutRecord(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: "/dev/full", Drop: true})
@@ -200,7 +200,7 @@ func TestDropWithoutRecord(t *testing.T) {
 	r.do(p.scope.Close)
 	r.waitForStore()
 	if said := r.log.String(); !strings.Contains(said, "without a record") || !strings.Contains(said, "bytes=8 lines=2") {
-		t.Errorf("the log says %q, want what was lost", said)
+		t.Errorf("the log is %q, want what was dropped", said)
 	}
 }
 
@@ -217,13 +217,13 @@ func TestDropRecordWithoutAnotherLine(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		r.poll("the gap", func() bool {
+		r.poll("the drop record", func() bool {
 			text, err := os.ReadFile(path)
 			return err == nil && strings.Contains(string(text), "8 bytes in 2 lines were dropped: ") && strings.HasSuffix(string(text), "\n")
 		})
 		p.log("three\n")
 		if text := readFile(t, path); strings.Count(text, "\n") != 2 || !strings.Contains(text, "three") {
-			t.Errorf("%s: the log is %q, want the gap and a line", format, text)
+			t.Errorf("%s: the log is %q, want the drop record and a line", format, text)
 		}
 	}
 }
@@ -257,7 +257,7 @@ func TestDropText(t *testing.T) {
 	}
 }
 
-// TestDroppedLineOfPredecessor: if superd was killed after it had dropped the begin of a line, the
+// TestDroppedLineOfPredecessor: if superd was killed after it had dropped the start of a line, the
 // rest of the line is dropped, too.
 func TestDroppedLineOfPredecessor(t *testing.T) {
 	for _, format := range []Format{Raw, Text} {
@@ -294,12 +294,12 @@ func TestDroppedLineOfPredecessor(t *testing.T) {
 			lines = append(lines, string(lineIn(format, []byte(record[:len(record)-1]))))
 		}
 		if got := strings.Join(lines, "|"); len(lines) != 2 || lines[1] != "whole" || !strings.Contains(lines[0], "11 bytes in 1 line were dropped") {
-			t.Errorf("%s: file has %q, want a gap of 11 bytes in a line and the whole one", format, got)
+			t.Errorf("%s: file has %q, want a drop record of 11 bytes in a line, and a whole line", format, got)
 		}
 	}
 }
 
-// TestTornRawLine: superd was killed while it wrote a line, which is still in the pipe.
+// TestTornRawLine: a predecessor was killed while it wrote a line, which is still in the pipe.
 func TestTornRawLine(t *testing.T) {
 	for _, resumed := range []bool{true, false} {
 		r := newRig(t)

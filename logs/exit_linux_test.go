@@ -14,8 +14,8 @@ func isOpen(fd int) bool {
 	return err == nil
 }
 
-// TestPrepareExit: a superd about to end leaves only its FIFOs to the kernel: it closes log files, calls
-// waiting callbacks and reports lost output.
+// TestPrepareExit: a superd about to exit leaves only its FIFOs to the kernel: it closes log files,
+// calls waiting callbacks and reports dropped output.
 func TestPrepareExit(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -26,7 +26,7 @@ func TestPrepareExit(t *testing.T) {
 	quiet.log("line\n")
 	wrote.rest()
 	fails.print("lost\n")
-	r.poll("the trouble is told", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
+	r.poll("the failure to be logged", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
 	file := wrote.files()[0].fd
 	if !isOpen(file) {
 		t.Fatal("the log file is not open")
@@ -52,10 +52,10 @@ func TestPrepareExit(t *testing.T) {
 		t.Error("the log file is still open")
 	}
 	if len(notified) != 3 {
-		t.Errorf("%d of 3 were told of the end", len(notified))
+		t.Errorf("%d of 3 were notified of the end", len(notified))
 	}
 	if !strings.Contains(r.log.String(), "output lost") {
-		t.Errorf("nobody was told of what is lost:\n%s", r.log.String())
+		t.Errorf("what is lost is not logged:\n%s", r.log.String())
 	}
 }
 
@@ -67,7 +67,7 @@ func TestDrainedAtOnce(t *testing.T) {
 	p.log("line\n")
 	p.rest()
 	r.do(func() {
-		if !p.EndRun() || !p.DrainedOrFailed(func(error) { t.Error("it was told later as well") }) {
+		if !p.EndRun() || !p.DrainedOrFailed(func(error) { t.Error("it is called later as well") }) {
 			t.Error("all is in the file, and it is not known")
 		}
 	})

@@ -14,7 +14,7 @@ import (
 // otherUser is a user other than superd's.
 const otherUser = 54321
 
-// exposed makes a directory of the stranger.
+// exposed makes a directory that belongs to otherUser.
 func exposed(t *testing.T) (dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -78,8 +78,9 @@ func TestRotatedFileReplaced(t *testing.T) {
 	}
 }
 
-// TestRotatedFilesWithFalseSizes: a user with write access to the directory can make files whose headers
-// claim more than they hold, or other sizes. The rest of the log is shown, and no reader waits.
+// TestRotatedFilesWithFalseSizes: a user with write access to the directory can make files whose
+// headers claim more than they have, or other sizes. The rest of the log is shown, and no reader
+// waits.
 func TestRotatedFilesWithFalseSizes(t *testing.T) {
 	sized := func(size uint64) string { // RFC 8878, 3.1.1.1
 		return string(binary.LittleEndian.AppendUint64([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0}, size)) + "\x01\x00\x00"
@@ -147,8 +148,8 @@ func TestUnfinishedFilePlanted(t *testing.T) {
 	equal(t, "the compressed file", unpacked(t, at.name(path)+".gz"), "one\n")
 }
 
-// TestChangesOwnersOfNewFilesOnly: log.owner and log.mode apply to files that superd makes. An existing
-// one, where another user may put files, may have been root's.
+// TestChangesOwnersOfNewFilesOnly: log.owner and log.mode apply to files that superd creates. An
+// existing one, where another user may put files, may have been root's.
 func TestChangesOwnersOfNewFilesOnly(t *testing.T) {
 	dir := exposed(t)
 	r := newRig(t)
@@ -176,7 +177,7 @@ func TestChangesOwnersOfNewFilesOnly(t *testing.T) {
 }
 
 // TestDirectInExposedDirectory: a program gets a descriptor of a file only if its user owns the
-// file, or superd has made it.
+// file, or superd has created it.
 func TestDirectInExposedDirectory(t *testing.T) {
 	dir := exposed(t)
 	tests := []struct {
@@ -212,8 +213,8 @@ func TestDirectInExposedDirectory(t *testing.T) {
 	}
 }
 
-// TestLinkOfTheAdministrator: if the administrator made a log file a link, its target is the log,
-// also in a rotation: the link stays.
+// TestLinkOfTheAdministrator: if the administrator made a log file a link, its target is the log. A
+// rotation renames the target, not the link.
 func TestLinkOfTheAdministrator(t *testing.T) {
 	dir := t.TempDir()
 	path, disk := filepath.Join(dir, "web.log"), filepath.Join(dir, "disk", "data.log")

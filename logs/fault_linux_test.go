@@ -19,7 +19,7 @@ func TestWriterThatFaults(t *testing.T) {
 	p.log("begin\n")
 	memory, fetched := faulting(t)
 	t.Cleanup(fetched)
-	r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+	r.poll("the collector to be idle", func() bool { return p.state.Load() == idle })
 	written := make(chan struct{})
 	go func() {
 		defer close(written)

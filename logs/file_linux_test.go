@@ -62,7 +62,7 @@ func (f *file) appendOnly(t *testing.T) {
 	}
 }
 
-// TestRotation: rotated segments are the exact output, cut at line ends, whatever the clock does
+// TestRotation: rotated segments are the exact output, cut at line ends, whatever the clock shows
 // and whatever files exist. Source: rows 23 and 24 of the failure table.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
@@ -136,7 +136,7 @@ func TestKeep(t *testing.T) {
 		t.Run(fmt.Sprint(keep), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "web.log")
 			old := stamp(1).name(path)
-			writeFile(t, old, "from an earlier superd\n")
+			writeFile(t, old, "from a predecessor\n")
 			f := newTestFile(t, Options{Path: path, MaxSize: 10, Keep: keep})
 			for i := range 20 {
 				f.mustAppend(t, fmt.Sprintf("line %3d\n", i))
@@ -204,8 +204,8 @@ func TestFileChangesUnderneath(t *testing.T) {
 	}
 }
 
-// TestMovedFileIsNoticedSoon: the path is checked after a moment, not for each line, so that output
-// right after a move goes to the moved file. A file without a name is noticed at once.
+// TestMovedFileIsNoticedSoon: the path is checked after a moment, not for each line. So output
+// right after a move goes into the moved file. A file without a name is detected at once.
 func TestMovedFileIsNoticedSoon(t *testing.T) {
 	r := newRig(t)
 	begin := time.Now()
@@ -247,13 +247,13 @@ func TestFileWithoutSplice(t *testing.T) {
 	f.appendOnly(t)
 	f.mustAppend(t, "second\n")
 	if f.splices {
-		t.Error("a file that refuses splice(2) is asked again and again")
+		t.Error("a file that refuses splice(2) is tried again")
 	}
 	want := "first\nsecond\n" + strings.Repeat("more of it, and more\n", 1000)
 	f.mustAppend(t, want[len("first\nsecond\n"):])
 	equal(t, "files joined", joined(t, f.Path), want)
 	if !f.splices {
-		t.Error("the next file is not asked")
+		t.Error("splice(2) is not tried on the next file")
 	}
 }
 

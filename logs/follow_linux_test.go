@@ -26,7 +26,7 @@ func TestTail(t *testing.T) {
 		{"the last line", []string{"one\ntwo\n"}, 1, "two\n"},
 		{"all lines", []string{"one\ntwo\n"}, 2, "one\ntwo\n"},
 		{"more than there are", []string{"one\ntwo\n"}, 10, "one\ntwo\n"},
-		{"all that is kept", []string{"zero\n", "one\ntwo\n"}, -1, "zero\none\ntwo\n"},
+		{"all that exists", []string{"zero\n", "one\ntwo\n"}, -1, "zero\none\ntwo\n"},
 		{"a partial line counts", []string{"one\ntwo\nthr"}, 2, "two\nthr"},
 		{"nothing but a partial line", []string{"o"}, 1, "o"},
 		{"nothing but a newline", []string{"\n"}, 1, "\n"},
@@ -58,7 +58,7 @@ func TestTail(t *testing.T) {
 			if err := p.Follow(t.Context(), tt.lines, false, &got); err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "before the capture has opened the file", got.String(), tt.want)
+			equal(t, "before the collector has opened the file", got.String(), tt.want)
 
 			p.log("new\n")
 			got.Reset()
@@ -158,15 +158,15 @@ func TestFollow(t *testing.T) {
 	second.expect("two\nthree\n")
 	p.rig.do(p.scope.Close)
 	if err := second.end(); err != nil {
-		t.Errorf("Follow() of a closed capture = %v, want its end", err)
+		t.Errorf("Follow() of a closed collector = %v, want its end", err)
 	}
 	if n := len(p.watchers); n > 0 {
 		t.Errorf("%d watchers are left", n)
 	}
 }
 
-// TestFollowThroughRotation: a follower that starts at any time and keeps up sees every byte once,
-// whatever rotation does.
+// TestFollowThroughRotation: a follower that starts at any time and reads fast enough gets every
+// byte once, in spite of rotations.
 func TestFollowThroughRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, MaxSize: 2000, Keep: 10000})
@@ -189,8 +189,8 @@ func TestFollowThroughRotation(t *testing.T) {
 	equal(t, "files joined", joined(t, path), want.String())
 }
 
-// TestFollowTooSlow: a follower that stops reading delays nothing, and learns what it missed.
-// Source: row 27 of the failure table.
+// TestFollowTooSlow: a follower that stops reading delays nothing, and gets a report of what it
+// missed. Source: row 27 of the failure table.
 func TestFollowTooSlow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, MaxSize: 1000, Keep: 2})
@@ -214,20 +214,20 @@ func TestFollowTooSlow(t *testing.T) {
 	missing, after, ok2 := strings.Cut(rest, " bytes were removed by rotation before they could be shown\n")
 	n, err := strconv.Atoi(missing)
 	if !ok || !ok2 || err != nil {
-		t.Fatalf("no gap is shown: %.300q", got)
+		t.Fatalf("nothing is shown as missing: %.300q", got)
 	}
 	if !strings.HasPrefix(want.String(), before) || !strings.HasSuffix(want.String(), after) {
-		t.Errorf("shown is %q, a gap, %q; want beginning and end of what was logged", before, after)
+		t.Errorf("shown is %q, missing bytes, %q; want beginning and end of what was logged", before, after)
 	}
 	if len(before) < 900 {
-		t.Errorf("only %d bytes are shown before the gap, want the whole file that was open", len(before))
+		t.Errorf("only %d bytes are shown before what is missing, want the whole file that was open", len(before))
 	}
 	if got := len(before) + n + len(after); got != want.Len() {
 		t.Errorf("shown and missing are %d bytes, want %d", got, want.Len())
 	}
 	remaining := joined(t, path)
 	if after != remaining {
-		t.Errorf("%d bytes are shown after the gap, want the %d that are kept", len(after), len(remaining))
+		t.Errorf("%d bytes are shown after what is missing, want the %d that exist", len(after), len(remaining))
 	}
 }
 
@@ -260,7 +260,7 @@ func TestFollowFileChangedUnderneath(t *testing.T) {
 
 func TestFollowFromStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
-	writeFile(t, path, "from an earlier superd\n")
+	writeFile(t, path, "from a predecessor\n")
 	p := newRig(t).program(Options{Path: path, MaxSize: 30, Keep: 10})
 	p.log("one\n")
 	p.log("two\nthree\n")

@@ -77,7 +77,7 @@ func TestReadBack(t *testing.T) {
 		{"a partial one after it", "one\ntwo\n", "thr", "two", "one\ntwo\nthr", false},
 		{"a line cut by rotation", "one\ntw", "o\n", "two", "one\ntwo\n", false},
 		{"a line longer than is shown", "", "one\n" + long[:3000] + "\n", long[:maxLineBytes], long[1977:3000] + "\n", true},
-		{"a line just as long as the first look", "", "x\n" + long[:maxLineBytes-1] + "\n", long[:maxLineBytes-1], long[:maxLineBytes-1] + "\n", true},
+		{"a line just as long as the first read", "", "x\n" + long[:maxLineBytes-1] + "\n", long[:maxLineBytes-1], long[:maxLineBytes-1] + "\n", true},
 		{"a line longer than is looked at", "", long + "\n", long[len(long)-chunkBytes+1:][:maxLineBytes], long[len(long)-1023:] + "\n", true},
 	}
 	for _, tt := range tests {

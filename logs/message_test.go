@@ -103,8 +103,8 @@ type wantLine struct {
 	partial  bool
 }
 
-// expectedLines computes the wantLines of text. Only the begin of a line may have a priority prefix,
-// which applies to all its pieces.
+// expectedLines computes the wantLines of text. Only the start of a line may have a priority
+// prefix, which applies to all its pieces.
 func expectedLines(text []byte, end ending, defaultPriority int) (all []wantLine) {
 	priority, continues := defaultPriority, false
 	for used := 0; used < len(text); {
@@ -219,8 +219,8 @@ func FuzzSyslog(f *testing.F) {
 	})
 }
 
-// FuzzFraming: the lines of an output are the same however it is cut into pieces: an incomplete
-// line is in the next piece again.
+// FuzzFraming: the lines of an output are the same however it is cut into pieces. An incomplete
+// line is repeated in the next piece.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint16(3))
 	f.Add([]byte(strings.Repeat("é", 20_000)+"\nx\n"), uint16(1000))

@@ -33,8 +33,8 @@ func (r *rig) openDirect(c *Collector) *os.File {
 	return f
 }
 
-// TestFollowMovedFileThatGrows: a follower keeps a moved file open, and sees what is appended to
-// it, which has no position; then it reads the next file from its begin.
+// TestFollowMovedFileThatGrows: a follower has a moved file open, and shows what is appended to it,
+// which has no position. Then it reads the next file from its start.
 func TestFollowMovedFileThatGrows(t *testing.T) {
 	for _, format := range []Format{Raw, Direct} {
 		t.Run(string(format), func(t *testing.T) {

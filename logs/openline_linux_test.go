@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPrioritiesOfPieces: only the begin of a line can have a priority, which applies to all its
-// pieces: also if a write of the rest fails, if another superd writes the rest, and if a run ends
+// TestPrioritiesOfPieces: only the start of a line can have a priority, which applies to all its
+// pieces, also if a write of the rest fails, if a successor writes the rest, and if a run ends
 // before it.
 func TestPrioritiesOfPieces(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "journal")
@@ -30,7 +30,7 @@ func TestPrioritiesOfPieces(t *testing.T) {
 	}
 	succeed := func(open func() int) {
 		t.Helper()
-		r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+		r.poll("the collector to be idle", func() bool { return p.state.Load() == idle })
 		next := open()
 		r.do(p.scope.Close)
 		p = &program{rig: r, File: p.File}
@@ -94,14 +94,14 @@ func TestPrioritiesOfPieces(t *testing.T) {
 
 	p.print("<1>abc")
 	want("abc", "1", true)
-	r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+	r.poll("the collector to be idle", func() bool { return p.state.Load() == idle })
 	r.do(func() { p.EndRun(); p.BeginRun("2", false) })
 	p.print("<5>of another run\n")
 	want("of another run", "5", false)
 }
 
-// TestPriorityAfterADroppedLine: the rest of a line whose begin is lost is not a line of its own for
-// any writer.
+// TestPriorityAfterADroppedLine: the rest of a line whose start was dropped is not a line of its
+// own for any writer.
 func TestPriorityAfterADroppedLine(t *testing.T) {
 	p := newRig(t).program(Options{Program: "web", Sink: Journald, Address: filepath.Join(t.TempDir(), "journal"), Drop: true})
 	p.print("<3>abc")

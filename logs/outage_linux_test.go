@@ -61,8 +61,8 @@ func (s *stall) release() {
 	})
 }
 
-// TestWriteError: the disk is full; the program waits, superd reports that once, and everything
-// recovers by itself. Source: row 25 of the failure table.
+// TestWriteError: while the disk is full, the program waits, and superd reports that once.
+// Everything recovers without a restart. Source: row 25 of the failure table.
 func TestWriteError(t *testing.T) {
 	r := newRig(t)
 	tried := make(chan struct{}, 1)
@@ -136,7 +136,7 @@ func TestDiskFull(t *testing.T) {
 		}()
 	})
 	if pipeBytes(p.Collector.FD(Stdout)) == 0 {
-		t.Error("the FIFO is empty: output is in the hands of superd, who may die")
+		t.Error("the FIFO is empty: output is in superd, which may be killed")
 	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
@@ -169,10 +169,10 @@ func TestCloseWhileFileCannotBeWritten(t *testing.T) {
 	r.awaitLog("the program blocks", func() { p.print("lost\n") })
 	done := p.drained()
 	r.do(p.scope.Close)
-	r.await(done, "Drained of a closed capture")
+	r.await(done, "Drained of a closed collector")
 	r.waitForStore()
 	if said := r.log.String(); !strings.Contains(said, "output lost") || !strings.Contains(said, "bytes=5") {
-		t.Errorf("the log doesn't tell how much was lost:\n%s", said)
+		t.Errorf("the log doesn't say how much was lost:\n%s", said)
 	}
 }
 
@@ -252,8 +252,8 @@ func TestStalledFIFOsBlockNoOthers(t *testing.T) {
 	}
 }
 
-// TestLastLinesOfAStalledFileSystem: a query of last lines waits for a stalled file system for a
-// moment, and only for logs there. Source: row 26 of the failure table.
+// TestLastLinesOfAStalledFileSystem: a query of last lines waits only briefly for a stalled file
+// system, and only for logs there. Source: row 26 of the failure table.
 func TestLastLinesOfAStalledFileSystem(t *testing.T) {
 	r := newRig(t)
 	stalled := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log")})
@@ -296,8 +296,8 @@ func (r *rig) users(p fileSystem) int {
 	return 0
 }
 
-// TestSilentRunsWhileALogStalls: a program that repeatedly ends while its log stalls leaves no more
-// behind than its output. The begins of runs with output are right when the log recovers.
+// TestSilentRunsWhileALogStalls: a program that ends repeatedly while its log stalls costs no more
+// memory than its output. The starts of runs with output are right when the log recovers.
 func TestSilentRunsWhileALogStalls(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -339,7 +339,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 					p.AwaitLine(p.scope.Child(), Stdout, regexp.MustCompile("ready"), nil, func(string, error) {})
 				})
 				if f != nil {
-					r.poll("its beginning to be placed", located)
+					r.poll("the position of its start", located)
 					p.print("last words\n")
 				}
 				r.do(func() {
@@ -359,14 +359,14 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			for i := range 1000 {
 				run(i, nil)
 			}
-			r.poll("few marks", func() bool { return countBarriers() <= 8 })
+			r.poll("few barriers", func() bool { return countBarriers() <= 8 })
 			said := make(chan string, 1)
 			if tt.name == "it is full" { // otherwise the begin of the output is unknown
 				run(1000, func(end []byte, _ bool) { said <- string(end) })
 				for i := range 1000 {
 					run(1001+i, nil)
 				}
-				r.poll("few marks", func() bool { return countBarriers() <= 12 })
+				r.poll("few barriers", func() bool { return countBarriers() <= 12 })
 			}
 			end()
 			r.await(p.drained(), "the log to take it")
@@ -378,7 +378,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if len(p.barriers) > 0 {
-				t.Errorf("%d marks are left", len(p.barriers))
+				t.Errorf("%d barriers remain", len(p.barriers))
 			}
 		})
 	}

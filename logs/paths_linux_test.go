@@ -9,7 +9,7 @@ import (
 )
 
 // TestTwoSegmentsOfAPath: while the archive works for a removed program, another one has the same
-// log: both know of each change of its segments.
+// log. Both get each change of its segments.
 func TestTwoSegmentsOfAPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	for i := range 2 {
@@ -44,7 +44,7 @@ func TestTwoSegmentsOfAPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(unfinished); err != nil {
-		t.Errorf("what is nobody's business who only looks: %v", err)
+		t.Errorf("a file that only the archive may check: %v", err)
 	}
 
 	if err := before.compress(rotated[0], Zstd); err != nil {
@@ -63,7 +63,7 @@ func TestTwoSegmentsOfAPath(t *testing.T) {
 	}
 	r.store.paths.removeUser(before)
 	if _, remaining := r.store.paths.of(path); len(remaining) != 1 || remaining[0] != own {
-		t.Errorf("%d chains are known after one of two has gone, want the other", len(remaining))
+		t.Errorf("%d segments are registered after one of two was removed, want the other", len(remaining))
 	}
 }
 

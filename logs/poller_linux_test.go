@@ -30,8 +30,8 @@ func (p *poller) at() (set *pollSet, alive, waiting int) {
 	return p.pollSet, p.pollSet.alive, p.pollSet.waiting
 }
 
-// TestPollerEndsWithTheLastCollector: the last collector ends the epoll and its goroutines; the next
-// collector starts new ones.
+// TestPollerEndsWithTheLastCollector: the last collector ends the epoll and its goroutines; the
+// next collector starts new ones.
 func TestPollerEndsWithTheLastCollector(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -53,14 +53,14 @@ func TestPollerEndsWithTheLastCollector(t *testing.T) {
 		}
 		for _, fd := range []int{before.epoll, before.endFD} {
 			if _, err := unix.EpollWait(fd, make([]unix.EpollEvent, 1), 0); err == nil {
-				t.Errorf("descriptor %d is an epoll after the last capture", fd)
+				t.Errorf("descriptor %d is an epoll after the last collector", fd)
 			}
 		}
 	}
 }
 
-// TestLateEventOfReusedIndex: an event for a removed collector is ignored, even if another has its index
-// now.
+// TestLateEventOfReusedIndex: an event for a removed collector is ignored, even if another has its
+// index now.
 func TestLateEventOfReusedIndex(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func TestLateEventOfReusedIndex(t *testing.T) {
 		}
 	})
 	if next.index != late.index || next.generation == late.generation {
-		t.Fatalf("seat %d, generation %d, want the seat %d of the one before and not its generation %d", next.index, next.generation, late.index, late.generation)
+		t.Fatalf("index %d, generation %d, want the index %d of the one before and another generation than %d", next.index, next.generation, late.index, late.generation)
 	}
 	// An event for the old collector comes after its removal.
 	if err := control(late.epoll, unix.EPOLL_CTL_ADD, stored, late.index, late.generation); err != nil {
@@ -118,8 +118,8 @@ func TestLateEventOfReusedIndex(t *testing.T) {
 	r.poll("rest", func() bool { return next.state.CompareAndSwap(idle, draining) })
 }
 
-// TestOneWorkerAlwaysWaits: however many goroutines are blocked, a further one waits for events.
-// After that there are no more than needed.
+// TestOneWorkerAlwaysWaits: whatever number of workers is blocked, a further one waits for events.
+// Afterwards there are no more than needed.
 func TestOneWorkerAlwaysWaits(t *testing.T) {
 	const many = 30
 	r := newRig(t)
@@ -135,7 +135,7 @@ func TestOneWorkerAlwaysWaits(t *testing.T) {
 			<-block
 		})()
 		p.print("a line\n")
-		r.await(arrived, "a line of one more that is held up")
+		r.await(arrived, "a line of one more that is blocked")
 		blocked = append(blocked, p)
 	}
 	free := r.program(Options{Path: filepath.Join(dir, "free.log")})
@@ -151,7 +151,7 @@ func TestOneWorkerAlwaysWaits(t *testing.T) {
 	})
 }
 
-// TestWatchesComeAndGo: a collector may be made and closed at any time, with output on its way.
+// TestWatchesComeAndGo: a collector may be made and closed at any time, with output in its FIFO.
 func TestWatchesComeAndGo(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
@@ -179,7 +179,7 @@ func TestWatchesComeAndGo(t *testing.T) {
 	if got := len(readFile(t, stay.Path())); got != 200*len("a line\n") {
 		t.Errorf("%d bytes of the one that stays, want those of 200 lines", got)
 	}
-	r.poll("the seats of the others", func() bool {
+	r.poll("the entries of the others", func() bool {
 		r.store.poller.mu.Lock()
 		defer r.store.poller.mu.Unlock()
 		return len(r.store.poller.pollSet.entries)-1-len(r.store.poller.pollSet.free) == 1

@@ -50,7 +50,7 @@ func TestQueueWritesAllBeforeCloseReturns(t *testing.T) {
 	}
 }
 
-// TestQueueBatched: messages that may wait are written in one piece, at a call of Pass or with a
+// TestQueueBatched: messages that may wait are written in one piece, at a call of Flush or with a
 // message that may not wait.
 func TestQueueBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -62,10 +62,10 @@ func TestQueueBatched(t *testing.T) {
 		requests := 0
 		w := q.Batched(func() { requests++ })
 		for _, tt := range []struct {
-			name  string
-			pass  func()
-			want  string
-			asked int // calls of Pass requested so far
+			name     string
+			pass     func()
+			want     string
+			requests int // calls of Flush requested so far
 		}{
 			{"Pass", q.Flush, "a\nb\n", 1},
 			{"a message that doesn't wait", func() { q.Write([]byte("c\n")) }, "a\nb\nc\n", 2},
@@ -75,8 +75,8 @@ func TestQueueBatched(t *testing.T) {
 			w.Write([]byte("a\n"))
 			w.Write([]byte("b\n"))
 			synctest.Wait()
-			if len(pieces) > 0 || requests != tt.asked {
-				t.Errorf("before %s: %q is written, it was asked for %d times, want nothing and %d", tt.name, pieces, requests, tt.asked)
+			if len(pieces) > 0 || requests != tt.requests {
+				t.Errorf("before %s: %q is written, onPending was called %d times, want nothing and %d", tt.name, pieces, requests, tt.requests)
 			}
 			tt.pass()
 			synctest.Wait()
@@ -87,8 +87,8 @@ func TestQueueBatched(t *testing.T) {
 	})
 }
 
-// TestQueueFlushesWhatWasRequested: requested messages are passed on even if later ones may wait: the
-// goroutine may be late.
+// TestQueueFlushesWhatWasRequested: messages are written once that was requested, even if later
+// ones may wait: the goroutine may be late.
 func TestQueueFlushesWhatWasRequested(t *testing.T) {
 	for name, request := range map[string]func(*Queue){
 		"Pass":                        (*Queue).Flush,
@@ -113,8 +113,8 @@ func TestQueueFlushesWhatWasRequested(t *testing.T) {
 	}
 }
 
-// TestQueueFlushesWithoutFlush: without a call of Pass, messages are passed on after a time; with one, no
-// timer is left.
+// TestQueueFlushesWithoutFlush: without a call of Flush, messages are written after a time. After a
+// call, no timer runs.
 func TestQueueFlushesWithoutFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

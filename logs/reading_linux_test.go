@@ -44,7 +44,7 @@ func (r *rig) newCollector(dir, name string, format Format) (c *Collector) {
 	return c
 }
 
-// all reads what there is, as lines: instance, text, + if the line continues.
+// all reads all output that exists, as lines: instance, text, + if the line continues.
 func all(t testing.TB, q Query, inputs ...Input) string {
 	t.Helper()
 	r := NewReading(t.Context(), q)
@@ -55,7 +55,7 @@ func all(t testing.TB, q Query, inputs ...Input) string {
 	return rest(t, r)
 }
 
-// rest returns what the reading has now.
+// rest returns what the reading returns until now.
 func rest(t testing.TB, r *Reading) string {
 	t.Helper()
 	var got strings.Builder
@@ -152,7 +152,7 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestSinceInLargeFile: --since finds its place among many records without reading them all,
+// TestSinceInLargeFile: --since finds its position among many records without reading them all,
 // whatever is between them.
 func TestSinceInLargeFile(t *testing.T) {
 	r := newRig(t)
@@ -184,8 +184,8 @@ func (s *source) mustSegments() *segments {
 	return segs
 }
 
-// TestReadingResumes: a cursor leads another superd to the same place, whatever happened to the
-// file.
+// TestReadingResumes: with a cursor a successor continues at the same place, whatever happened to
+// the file.
 func TestReadingResumes(t *testing.T) {
 	for _, compression := range []Compression{"", Gzip, Zstd} {
 		r := newRig(t)
@@ -232,7 +232,7 @@ func TestReadingResumes(t *testing.T) {
 	}
 }
 
-// reader returns a collector without knowledge of what another has written.
+// reader returns a collector that does not know what another one has written.
 func (r *rig) reader(o Options) (c *Collector) {
 	r.poll("rotated files to be compressed", func() bool {
 		names, err := filepath.Glob(o.Path + ".*")
@@ -242,8 +242,8 @@ func (r *rig) reader(o Options) (c *Collector) {
 	return c
 }
 
-// TestReadingLeavesMinFree: a segment that can't be unpacked without using reserved space is
-// skipped, and that is shown. Newest lines need no unpacking.
+// TestReadingLeavesMinFree: a segment that can't be unpacked without reserved space is skipped, and
+// that is shown. Newest lines need no unpacking.
 func TestReadingLeavesMinFree(t *testing.T) {
 	for _, compression := range []Compression{Gzip, Zstd} {
 		r := newRig(t)
@@ -420,14 +420,14 @@ func TestPiecesOfALineCountOnce(t *testing.T) {
 	}
 }
 
-// TestRunBegins: the place of a run's begin is reported once it has printed something, and a span
+// TestRunBegins: the start of a run is reported once the run has printed something, and a span
 // accepts it.
 func TestRunBegins(t *testing.T) {
 	r := newRig(t)
 	begins := make(chan RunStart, 10)
 	r.store.OnFirstOutput(func(b RunStart) { begins <- b })
 	path := filepath.Join(t.TempDir(), "web.log")
-	writeFile(t, path, "of an earlier superd\n")
+	writeFile(t, path, "of a predecessor\n")
 	o := Options{Program: "w", Path: path, MaxSize: 40, Keep: 100, Compression: Gzip}
 	p := r.program(o)
 	var spans []*Span
@@ -454,7 +454,7 @@ func TestRunBegins(t *testing.T) {
 	}
 	select {
 	case b := <-begins:
-		t.Errorf("also told: %+v", b)
+		t.Errorf("also reported: %+v", b)
 	default:
 	}
 }
@@ -489,7 +489,7 @@ func TestBadCursors(t *testing.T) {
 }
 
 // TestReadingHasFewFilesOpen: a reading has few files open at a time, however many it reads and
-// however slowly, and none in the end.
+// however slowly, and none at its end.
 func TestReadingHasFewFilesOpen(t *testing.T) {
 	r := newRig(t)
 	const collectors, lines = maxOpen + 36, 1000 // of 80 bytes: more than is read at a time

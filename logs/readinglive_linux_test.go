@@ -79,8 +79,8 @@ func TestReadingAcrossPathsInMidLine(t *testing.T) {
 	}
 }
 
-// TestSlowReadingReportsMissingOutput: a slow reader delays nothing and learns what it has missed. Source:
-// row 27 of the failure table.
+// TestSlowReadingReportsMissingOutput: a slow reader delays nothing and gets a report of what it
+// has missed. Source: row 27 of the failure table.
 func TestSlowReadingReportsMissingOutput(t *testing.T) {
 	r := newRig(t)
 	p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), MaxSize: 64, Keep: 2})
@@ -100,7 +100,7 @@ func TestSlowReadingReportsMissingOutput(t *testing.T) {
 	}
 	e, err := reading.Next()
 	if err != nil || e == nil || e.Note == "" || e.MissingBytes <= 0 {
-		t.Fatalf("after 200 lines of which few are kept: %+v, %v", e, err)
+		t.Fatalf("after 200 lines of which few remain: %+v, %v", e, err)
 	}
 	missing := e.MissingBytes
 	shown := rest(t, reading)

@@ -11,8 +11,8 @@ import (
 
 var recordAt = time.Date(2026, 11, 21, 8, 20, 45, 123456789, time.FixedZone("", 3600))
 
-// records returns what a recorder makes of text, given to it in pieces as a pipe would show them,
-// and the bytes it left.
+// records returns the records that a recorder makes of text, given to it in pieces as a pipe would
+// show them, and the bytes that it did not use.
 func records(format Format, text []byte, end ending, pieces func() int) (made []byte, rest []byte) {
 	var r recorder
 	r.reset(new(Options{Program: "web", Format: format}.setting()), "web@2", "run-1", stdout, recordAt)

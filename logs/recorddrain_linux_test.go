@@ -82,8 +82,8 @@ func TestUnfinishedLine(t *testing.T) {
 }
 
 // TestLinesOfBigWrites: lines are whole although a write that waits for room ends in the middle of
-// them. The program may fill the pipe between the look at the rest of a line and the question
-// whether the pipe is full.
+// them. The program may fill the pipe between the peek at the rest of a line and the check whether
+// the pipe is full.
 func TestLinesOfBigWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := newRig(t).program(Options{Path: path, Format: JSON, MaxSize: 1 << 30})
@@ -197,8 +197,8 @@ func TestRecordsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestTornRecord: the end of the file that a superd finds: a record during which the last one was
-// killed, or something else.
+// TestTornRecord: the end of the file that a superd finds is a record during which its predecessor
+// was killed, or something else.
 func TestTornRecord(t *testing.T) {
 	const before = `{"time":"2026-11-21T07:20:45.123456Z","program":"web","instance":"web","run":"x","stream":"stdout","partial":false,"line":"whole"}` + "\n"
 	tests := []struct{ name, there, want string }{
@@ -227,8 +227,8 @@ func TestTornRecord(t *testing.T) {
 	}
 }
 
-// TestRawLineIsNoTornRecord: a raw line without an end, and in no pipe any more, stays when the
-// format changes, whatever it looks like.
+// TestRawLineIsNoTornRecord: a raw line without an end, which is no longer in a pipe, stays when
+// the format changes, whatever it resembles.
 func TestRawLineIsNoTornRecord(t *testing.T) {
 	for _, tail := range []string{"2026", at(1) + "  INFO last words", at(1) + " stdout last words"} {
 		for _, opened := range []bool{true, false} {
@@ -239,7 +239,7 @@ func TestRawLineIsNoTornRecord(t *testing.T) {
 			if opened {
 				p = r.program(Options{Path: path})
 				p.log(content)
-			} else { // written by an earlier superd, whose options this one has first
+			} else { // written by a predecessor, with whose options this one begins
 				writeFile(t, path, content)
 				p = r.program(Options{Path: path})
 			}
@@ -252,7 +252,7 @@ func TestRawLineIsNoTornRecord(t *testing.T) {
 	}
 }
 
-// TestTornRecordIsRetracted: a reader that has seen a part of the record during which superd was
+// TestTornRecordIsRetracted: a reader that has shown a part of the record during which superd was
 // killed gets the whole record instead, and nothing else twice.
 func TestTornRecordIsRetracted(t *testing.T) {
 	const earlier = "2026-11-21T07:20:45.123456Z stdout ready\n2026-11-21T07:20:45.123456Z stdout the run before has ended\n"

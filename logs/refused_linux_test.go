@@ -77,8 +77,8 @@ func TestRefusedCalls(t *testing.T) {
 	}
 }
 
-// TestReadAheadIsWrittenAtTheEnd: the part of an incomplete line that was read is written when the
-// collector is closed, as it is in no pipe any more.
+// TestReadAheadIsWrittenAtTheEnd: the part of an incomplete line that was read ahead is written
+// when the collector is closed, as it is no longer in a pipe.
 func TestReadAheadIsWrittenAtTheEnd(t *testing.T) {
 	for name, o := range map[string]Options{"text": {Format: Text}, "drop": {Drop: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestReadAheadIsWrittenAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestLostReadAheadIsLogged: output that was read ahead and can't be written before the end, as
-// the file system stalls, is reported as lost.
+// TestLostReadAheadIsLogged: output that was read ahead and can't be written before the end, as the
+// file system stalls, is reported as lost.
 func TestLostReadAheadIsLogged(t *testing.T) {
 	r := newRig(t)
 	r.refuse(true, true)
@@ -113,11 +113,11 @@ func TestLostReadAheadIsLogged(t *testing.T) {
 		held = append(held, must(t, r.store.slots.acquireFor(&p.streams[0].file.segments, nil)))
 	}
 	r.do(p.scope.Close)
-	r.poll("the loss to be told", func() bool {
+	r.poll("the loss to be logged", func() bool {
 		return strings.Contains(r.log.String(), "output lost: tee is refused and the log stalls")
 	})
 	if said := r.log.String(); !strings.Contains(said, "bytes=3") {
-		t.Errorf("the log doesn't tell how much was lost:\n%s", said)
+		t.Errorf("the log doesn't say how much was lost:\n%s", said)
 	}
 	for _, h := range held {
 		h.release()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestBarrierRetriesAFailedWrite: an attempt that is asked for between a failed write and the pause
-// after it is made, also if the failed one was asked for itself.
+// TestBarrierRetriesAFailedWrite: a barrier that is added between a failed write and the pause
+// after it causes another attempt, also if a barrier caused the failed one.
 func TestBarrierRetriesAFailedWrite(t *testing.T) {
 	r := newRig(t)
 	r.store.retryDelay = func(int) time.Duration { return time.Hour }
@@ -29,7 +29,7 @@ func TestBarrierRetriesAFailedWrite(t *testing.T) {
 			}
 		}
 		r.do(func() {
-			// asks on the goroutine that drains
+			// adds it on the goroutine that drains
 			drainAgain := func(error) { drain(func(error) { close(failedTwice) }) }
 			p.queueBarrier(barrier{kind: outputBarrier, reached: func() {}, failed: drainAgain})
 		})
@@ -37,8 +37,8 @@ func TestBarrierRetriesAFailedWrite(t *testing.T) {
 	}
 }
 
-// TestPartialLineBesideAFailure: while one log can't be written, a line of the other stream gets into
-// its log in time, and the start of one causes no attempts.
+// TestPartialLineBesideAFailure: while one log can't be written, a line of the other stream gets
+// into its log in time, and a partial line causes no attempts.
 func TestPartialLineBesideAFailure(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		dir := t.TempDir()

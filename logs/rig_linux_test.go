@@ -50,8 +50,8 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// shortenDelays lets a second pass at each query of the time, so that each path is checked before each
-// line. Call it before there are programs.
+// shortenDelays makes a second pass at each query of the time, so that each path is checked before
+// each line. It must be called before there are programs.
 func (r *rig) shortenDelays() {
 	var seconds atomic.Int64
 	r.store.now = func() time.Time { return time.Now().Add(time.Duration(seconds.Add(1)) * time.Second) }
@@ -163,7 +163,7 @@ func (p *program) print(text string) {
 // last line.
 func (p *program) rest() {
 	p.rig.Helper()
-	p.rig.poll("the hand to rest", func() bool { return p.state.Load() == idle })
+	p.rig.poll("the collector to be idle", func() bool { return p.state.Load() == idle })
 }
 
 // drained returns a channel that is closed once Drained calls back.

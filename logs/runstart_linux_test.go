@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestUnsavedRunStartsBlockNoOthers: more programs than a file system has slots wait for their places to be
-// saved, and others log there.
+// TestUnsavedRunStartsBlockNoOthers: more programs than a file system has slots wait until their
+// starts are saved, and others log there.
 func TestUnsavedRunStartsBlockNoOthers(t *testing.T) {
 	r := newRig(t)
 	r.store.stallTimeout = 10 * testTimeout
@@ -27,7 +27,7 @@ func TestUnsavedRunStartsBlockNoOthers(t *testing.T) {
 		p.print("ready\n")
 		programs = append(programs, p)
 	}
-	r.poll("all to be told of", func() bool { return len(saved) == waiting })
+	r.poll("all starts to be reported", func() bool { return len(saved) == waiting })
 	other := r.program(Options{Path: filepath.Join(directory, "other.log")})
 	other.log("a line\n")
 	for range waiting {
@@ -39,7 +39,7 @@ func TestUnsavedRunStartsBlockNoOthers(t *testing.T) {
 	}
 }
 
-// TestRunStartInChangedFile: a change of the file while the place is being saved loses no output.
+// TestRunStartInChangedFile: a change of the file while the start is being saved loses no output.
 func TestRunStartInChangedFile(t *testing.T) {
 	for what, change := range map[string]func(path string) error{
 		"truncated": func(path string) error { return os.Truncate(path, 0) },
@@ -57,8 +57,8 @@ func TestRunStartInChangedFile(t *testing.T) {
 			})
 			p := r.program(Options{Path: path})
 			p.log("of an earlier run\n")
-			// Otherwise output may overtake the barrier
-			r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+			// Otherwise output may be written before the barrier is reached
+			r.poll("the collector to be idle", func() bool { return p.state.Load() == idle })
 			r.do(func() { p.BeginRun("1", true) })
 			p.log("ready\n")
 			equal(t, "file", readFile(t, path), "ready\n")
@@ -66,8 +66,8 @@ func TestRunStartInChangedFile(t *testing.T) {
 	}
 }
 
-// TestNoRunStartToSave: if the pipes were empty when the place of a run was determined, later output
-// is not moved: the file is not touched then.
+// TestNoRunStartToSave: if the pipes were empty when the start of a run was determined, later
+// output is not moved: the file is not touched then.
 func TestNoRunStartToSave(t *testing.T) {
 	r := newRig(t)
 	called := make(chan struct{}, 1)
@@ -75,13 +75,13 @@ func TestNoRunStartToSave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.log")
 	p := r.program(Options{Path: path})
 	p.log("of an earlier run\n")
-	r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+	r.poll("the collector to be idle", func() bool { return p.state.Load() == idle })
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	r.do(func() { p.BeginRun("1", true) })
 	r.do(p.ensureDrain)
-	r.poll("a look", func() bool { return p.state.Load() == idle })
+	r.poll("another check", func() bool { return p.state.Load() == idle })
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file: %v", err)
 	}
@@ -90,8 +90,8 @@ func TestNoRunStartToSave(t *testing.T) {
 	equal(t, "file", readFile(t, path), "ready\n")
 }
 
-// TestOrderWhileRunStartIsSaved: the order of output is kept, even if the other stream has output when the
-// place of the run is saved.
+// TestOrderWhileRunStartIsSaved: output stays in order, even if the other stream has output when
+// the start of the run is saved.
 func TestOrderWhileRunStartIsSaved(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		r := newRig(t)
@@ -100,7 +100,7 @@ func TestOrderWhileRunStartIsSaved(t *testing.T) {
 		r.store.BeforeFirstOutput(func(_ RunStart, saved func()) { calls <- saved })
 		p := r.twoStreams(Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text, Drop: drop})
 		r.do(func() { p.BeginRun("1", true) })
-		r.poll("the capture to rest", func() bool { return p.state.Load() == idle })
+		r.poll("the collector to be idle", func() bool { return p.state.Load() == idle })
 		p.printError("first\n")
 		saved := <-calls
 		p.print("second\n")

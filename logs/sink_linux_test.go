@@ -70,13 +70,13 @@ func TestJournald(t *testing.T) {
 	}
 }
 
-// TestSinkComesAndGoes: the listener may come late and go: no line is lost.
+// TestSinkComesAndGoes: the listener may start late and stop: no line is lost.
 func TestSinkComesAndGoes(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "log")
 	p := newRig(t).program(Options{Program: "web", Sink: Syslog, Address: address, Facility: 1})
 	for n := range 3 {
 		p.print(fmt.Sprintf("line %d\n", n))
-		p.rig.poll("the trouble is told", func() bool { return strings.Contains(p.rig.log.String(), "does not get into its log") })
+		p.rig.poll("the failure to be logged", func() bool { return strings.Contains(p.rig.log.String(), "does not get into its log") })
 		conn := listen(t, address)
 		m, err := decodeSyslog([]byte(receive(t, conn)))
 		if err != nil || m.after != fmt.Sprintf("line %d", n) {
@@ -125,7 +125,7 @@ func TestSyslogByTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	r.poll("the stall is told", func() bool { return strings.Contains(r.log.String(), "stalls") })
+	r.poll("the stall to be logged", func() bool { return strings.Contains(r.log.String(), "stalls") })
 	reader := bufio.NewReader(conn)
 	var next [programs]int
 	for range programs * lines {
@@ -150,8 +150,8 @@ func TestSyslogByTCP(t *testing.T) {
 	}
 }
 
-// TestSinkStallsAndDrops: what a stalled sink does not take is dropped and counted, to the byte. It
-// gets whole lines and a drop record.
+// TestSinkStallsAndDrops: what a stalled sink does not accept is dropped and counted, to the byte.
+// The sink gets whole lines and a drop record.
 func TestSinkStallsAndDrops(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "log")
 	conn := listen(t, address)
@@ -225,7 +225,7 @@ func TestSinkStallsAndDrops(t *testing.T) {
 		}
 	}
 	if dropRecords == 0 {
-		t.Error("no gap is told")
+		t.Error("there is no drop record")
 	}
 }
 
@@ -237,7 +237,7 @@ func TestClosingBesideStalledSink(t *testing.T) {
 		r := newRig(t)
 		p := r.program(Options{Program: "web", Sink: Journald, Address: address, Drop: drop})
 		p.print(strings.Repeat("line\n", 5000))
-		r.poll("the stall is told", func() bool { return strings.Contains(r.log.String(), "stalls") })
+		r.poll("the stall to be logged", func() bool { return strings.Contains(r.log.String(), "stalls") })
 		r.do(p.scope.Close)
 		r.waitForStore()
 	}
@@ -361,7 +361,7 @@ func TestUnknownOwner(t *testing.T) {
 	p := newRig(t).program(Options{Path: path, Owner: "nobody-of-that-name"})
 	p.log("one\n")
 	equal(t, "the file", readFile(t, path), "one\n")
-	p.rig.poll("the trouble is told", func() bool { return strings.Contains(p.rig.log.String(), "nobody-of-that-name") })
+	p.rig.poll("the failure to be logged", func() bool { return strings.Contains(p.rig.log.String(), "nobody-of-that-name") })
 }
 
 // TestNoReceiverByUDP: a refused datagram is lost, as UDP allows: no program waits, nothing
@@ -405,7 +405,7 @@ func TestNoReceiverByUDP(t *testing.T) {
 		clock = clock.Add(refusalsEndAfter)
 		mu.Unlock()
 	}
-	r.poll("it is told", func() bool { return strings.Contains(r.log.String(), "no longer lost") })
+	r.poll("the end of the loss to be logged", func() bool { return strings.Contains(r.log.String(), "no longer lost") })
 }
 
 // TestSyslogByAStream: the listener at /dev/log may expect a stream, of messages that end with NUL.
@@ -484,7 +484,7 @@ func TestDrainedOrFailed(t *testing.T) {
 		case err := <-results:
 			return err
 		case <-time.After(testTimeout):
-			t.Fatal("nothing is told")
+			t.Fatal("there is no result")
 			return nil
 		}
 	}
@@ -492,13 +492,13 @@ func TestDrainedOrFailed(t *testing.T) {
 		t.Errorf("without output: %v", err)
 	}
 	p.print("line\n")
-	r.poll("the trouble is told", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
+	r.poll("the failure to be logged", func() bool { return strings.Contains(r.log.String(), "does not get into its log") })
 	if err := drain(); err == nil {
-		t.Error("while nobody listens it is said to be written")
+		t.Error("without a receiver it is reported as written")
 	}
 	conn := listen(t, address)
 	if err := drain(); err != nil {
-		t.Errorf("when somebody listens again: %v", err)
+		t.Errorf("with a receiver again: %v", err)
 	}
 	if fields, err := decodeJournal([]byte(receive(t, conn))); err != nil || fields["MESSAGE"] != "line" {
 		t.Errorf("entry %v, %v, want the line", fields, err)

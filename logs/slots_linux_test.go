@@ -22,7 +22,7 @@ func must(t *testing.T, s *slot) *slot {
 func (s *slots) empty(t *testing.T, most int64) {
 	t.Helper()
 	if len(s.byFileSystem) > 1 || s.last != nil && s.last.users > 0 || !s.all.TryAcquire(most) {
-		t.Errorf("slots of %d places are left, %+v the last one; want one that nobody uses, and all free", len(s.byFileSystem), s.last)
+		t.Errorf("slots of %d file systems exist, %+v the last one; want an unused one, and all free", len(s.byFileSystem), s.last)
 	}
 }
 
@@ -70,8 +70,8 @@ func TestSlotsOfAllFileSystems(t *testing.T) {
 	s.empty(t, maxWriters)
 }
 
-// TestPathResolver: a file that is not open yet belongs to the place where it will be, through missing
-// directories and links.
+// TestPathResolver: a file that is not open yet belongs to the file system where it will be,
+// through missing directories and links.
 func TestPathResolver(t *testing.T) {
 	var table mounts.Table
 	here, other := t.TempDir(), t.TempDir()
@@ -114,7 +114,7 @@ func TestPathResolver(t *testing.T) {
 		segs := newSegments(tt.path, &Options{Format: Raw})
 		in := must(t, s.acquireFor(segs, nil))
 		if want := (fileSystem{device: table.Device(tt.at)}); in.fileSystem != want || segs.pathResolver().at != tt.at {
-			t.Errorf("enter(%s) = place %v of %s, want %v of %s", tt.path, in.fileSystem, segs.pathResolver().at, want, tt.at)
+			t.Errorf("acquireFor(%s): slot of %v at %s, want %v at %s", tt.path, in.fileSystem, segs.pathResolver().at, want, tt.at)
 		}
 		in.release()
 	}

@@ -94,17 +94,17 @@ func TestLabelledStreams(t *testing.T) {
 	}
 }
 
-// TestLabelledOrder: output to one stream comes before later output to the other, if superd can see
-// both.
+// TestLabelledOrder: output to one stream is written before later output to the other, if superd
+// can know the order.
 func TestLabelledOrder(t *testing.T) {
 	o := Options{Path: filepath.Join(t.TempDir(), "web.log"), Format: Text}
 	r := newRig(t)
 	p := r.twoStreams(o)
 	var want []string
 	for n := range 200 {
-		// A drain at work might see only the first line
+		// A drain in progress might find only the first line
 		r.poll("the end of the drain", func() bool { return p.state.Load() == idle })
-		// Both lines are there before a worker looks
+		// Both lines are there before a worker checks
 		r.store.poller.mu.Lock()
 		if n%2 == 0 {
 			p.print("a\n")
@@ -157,8 +157,8 @@ func readFileIfAny(path string) string {
 	return string(data)
 }
 
-// TestStreamsAreMergedAndSeparated: the options may separate the streams, merge them or use one FIFO,
-// from one run to the next.
+// TestStreamsAreMergedAndSeparated: the options may separate the streams, merge them or use one
+// FIFO, from one run to the next.
 func TestStreamsAreMergedAndSeparated(t *testing.T) {
 	dir := t.TempDir()
 	together := Options{Path: filepath.Join(dir, "web.log"), Format: Text}
@@ -225,12 +225,12 @@ func TestBarrierInBothStreams(t *testing.T) {
 	turn(out, true)
 	turn(out, true)
 	if text := readFile(t, o.Path); strings.Contains(text, "new") || began != "" {
-		t.Fatalf("the mark is passed before standard error has come to it: %q", text)
+		t.Fatalf("the barrier is passed before standard error has reached it: %q", text)
 	}
 	turn(errs, false)
 	turn(out, false)
 	if strings.Count(began, "\n") != 2 || strings.Contains(began, "new") {
-		t.Errorf("the file at the mark is %q, want the old lines", began)
+		t.Errorf("the file at the barrier is %q, want the old lines", began)
 	}
 	if got := strings.Count(readFile(t, o.Path), "new"); got != 2 {
 		t.Errorf("%d new lines in the file, want both", got)
@@ -296,7 +296,7 @@ func TestWaitsForTheOtherStreamAtRest(t *testing.T) {
 		r.do(func() { p.EndRun(); p.BeginRun("b", false) })
 		p.print("2\n")
 		if !drop { // otherwise there is no wait: what can't be written is dropped
-			r.poll("standard output to come to the mark", func() bool {
+			r.poll("standard output to reach the barrier", func() bool {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				return len(p.barriers) > 0 && p.barriers[0].at[Stdout] == passed

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTurnAfterRouteChange: if the options have changed the kind of the log, a turn leaves it to one
-// with the slots of the new kind.
+// TestTurnAfterRouteChange: if the options have changed the route to the log, a turn ends, and one
+// with the slots of the new route follows.
 func TestTurnAfterRouteChange(t *testing.T) {
 	file := Options{Path: filepath.Join(t.TempDir(), "web.log")}
 	drops, sink := file, Options{Sink: Syslog, Address: filepath.Join(t.TempDir(), "none")}
@@ -23,7 +23,7 @@ func TestTurnAfterRouteChange(t *testing.T) {
 		p.rig.do(func() { p.SetOptions(o) })
 		before := s.bytes()
 		if more, err := s.moveTurn(); !more || !errors.Is(err, errRouteChanged) || s.bytes() != before {
-			t.Errorf("turn() = %v, %v with %d of %d bytes left, want that nothing is moved on the way to another kind of log", more, err, s.bytes(), before)
+			t.Errorf("moveTurn() = %v, %v with %d of %d bytes in the pipe, want that nothing is moved by the old route", more, err, s.bytes(), before)
 		}
 	}
 	p.mustTurn(false)
@@ -65,8 +65,8 @@ func TestDropDuringATurn(t *testing.T) {
 	}
 }
 
-// TestWorkersAwaitingSlotsAreReplaced: any number of programs whose file system stalls wait for a slot there,
-// and delay no others.
+// TestWorkersAwaitingSlotsAreReplaced: any number of programs whose file system stalls wait for a
+// slot there, and delay no others.
 func TestWorkersAwaitingSlotsAreReplaced(t *testing.T) {
 	const most = 2
 	r := newRig(t)
@@ -89,7 +89,7 @@ func TestWorkersAwaitingSlotsAreReplaced(t *testing.T) {
 	if stalled == r.store.slots.fileSystemOf(pathResolver{at: good.Path()}) {
 		t.Skipf("%s and %s are one file system", dir, memory)
 	}
-	// Each worker must rest: one that has an event yet may wait for a slot before the file system
+	// No worker may be draining: one that is may wait for a slot before the file system
 	// counts as stalled. So no barrier is used here, with which another goroutine drains.
 	for _, p := range blocked {
 		r.poll("the first line", func() bool {
@@ -119,8 +119,8 @@ func TestWorkersAwaitingSlotsAreReplaced(t *testing.T) {
 	}
 }
 
-// TestNothingIsDroppedAnyMore: when a program must not lose output any more, what was dropped
-// within a line is recorded, and so is the rest of that line.
+// TestNothingIsDroppedAnyMore: when a program no longer drops output, what was dropped within a
+// line gets a drop record, and the rest of that line is dropped, too.
 func TestNothingIsDroppedAnyMore(t *testing.T) {
 	p := newRig(t).undrained()
 	s := p.streams[0]
@@ -135,12 +135,12 @@ func TestNothingIsDroppedAnyMore(t *testing.T) {
 		t.Errorf("the log is %q, then %q; want a record of 16 bytes in 2 lines, and two lines", dropRecord, rest)
 	}
 	if d := p.Drops(); d != (Drops{16, 2, 16, 2}) {
-		t.Errorf("%+v: want all of it told", d)
+		t.Errorf("%+v: want that drop records report all of it", d)
 	}
 }
 
-// TestBarrierAfterPartialRecords: the FIFO records for the successor what its next byte belongs to, also after
-// the rest of a line that was written in parts.
+// TestBarrierAfterPartialRecords: the FIFO records for the successor what its next byte belongs to,
+// also after the rest of a line that was written in parts.
 func TestBarrierAfterPartialRecords(t *testing.T) {
 	for _, o := range []Options{{Drop: true}, {Format: Text}, {Sink: Syslog}} {
 		r := newRig(t)
@@ -160,29 +160,29 @@ func TestBarrierAfterPartialRecords(t *testing.T) {
 		p.print("Loading...")
 		r.poll("the part is marked", func() bool { return openLineOf(p.FD(Stdout)) != atBeginning && p.unwritten() == 0 })
 		p.print(" done\nanother\n")
-		r.poll("the mark is gone", func() bool { return openLineOf(p.FD(Stdout)) == atBeginning && p.unwritten() == 0 })
+		r.poll("the line state to be reset", func() bool { return openLineOf(p.FD(Stdout)) == atBeginning && p.unwritten() == 0 })
 	}
 }
 
-// TestBarrierAfterBytesInFlight: output in flight when its log stalled is dropped before later output, which
-// the next byte follows.
+// TestBarrierAfterBytesInFlight: output in flight when its log stalled is dropped before later
+// output, which the next byte follows.
 func TestBarrierAfterBytesInFlight(t *testing.T) {
 	tests := []struct {
 		name, later, flight string
-		inLine              int
+		lineBytes           int
 		want                openLine
 	}{
 		{"the later part of a line", "dropped\nhalf a ", "in flight\n", 7, droppedLine},
 		{"the later end of a line", "f a line\n", "in flight\nhal", 0, atBeginning},
 		{"nothing came later", "", "in flight\nhal", 3, droppedLine},
-		{"and nothing is lost", "half", "", 4, droppedLine},
+		{"and nothing is dropped", "half", "", 4, droppedLine},
 	}
 	for _, tt := range tests {
 		s := newRig(t).undrained().streams[0]
 		s.drop([]byte(tt.later))
 		s.prependDrop([]byte(tt.flight))
-		if got := openLineOf(s.pipe()); got != tt.want || s.dropped.lineBytes != tt.inLine {
-			t.Errorf("%s: the next byte belongs to %d, with %d of a lost line before it; want %d and %d", tt.name, got, s.dropped.lineBytes, tt.want, tt.inLine)
+		if got := openLineOf(s.pipe()); got != tt.want || s.dropped.lineBytes != tt.lineBytes {
+			t.Errorf("%s: the next byte belongs to %d, with %d of a dropped line before it; want %d and %d", tt.name, got, s.dropped.lineBytes, tt.want, tt.lineBytes)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWorkersAreBounded: at most that many workers work at a time, however many programs print.
+// TestWorkersAreBounded: at most that many workers drain at a time, however many programs print.
 func TestWorkersAreBounded(t *testing.T) {
 	const most, many = 2, 20
 	r := newRig(t)
@@ -44,13 +44,13 @@ func TestWorkersAreBounded(t *testing.T) {
 	}
 	select {
 	case n := <-wrong:
-		t.Errorf("%d hands work, want %d at most", n, most)
+		t.Errorf("%d workers drain, want %d at most", n, most)
 	default:
 	}
 }
 
-// TestBlockedWorkersAreReplaced: a worker that waits for something other than bytes releases its place,
-// whatever the others' patience.
+// TestBlockedWorkersAreReplaced: a worker that waits for something other than bytes is replaced at
+// once, however large blockedAfter is.
 func TestBlockedWorkersAreReplaced(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -70,7 +70,7 @@ func TestBlockedWorkersAreReplaced(t *testing.T) {
 			}
 			blocked := r.program(test.options(dir))
 			blocked.print("a line\n")
-			r.poll("the one that is held up", func() bool {
+			r.poll("the one that is blocked", func() bool {
 				set, alive, waiting := r.store.poller.at()
 				return set != nil && alive > waiting && waiting > 0
 			})
@@ -78,8 +78,8 @@ func TestBlockedWorkersAreReplaced(t *testing.T) {
 	}
 }
 
-// TestBusyWorkerServesOthers: a program that prints more than a turn moves waits for its next one only
-// while others have output.
+// TestBusyWorkerServesOthers: a program that prints more than a turn moves waits for its next turn
+// only while others have output.
 func TestBusyWorkerServesOthers(t *testing.T) {
 	p := newRig(t).undrained()
 	if _, err := unix.FcntlInt(uintptr(p.Collector.FD(Stdout)), unix.F_SETPIPE_SZ, turnBytes); err != nil {
