@@ -192,11 +192,11 @@ func (c *Collector) awaitLineEnd(list []*stream, partial []int64) bool {
 
 // applyPending applies Reopen and SetOptions. It also requests a check, before the next byte is
 // written, that the path still names the open file.
-func (c *stream) applyPending() (err error) {
-	if c.reopen.Load() {
-		_, err = c.fileOp(0, func() error { c.applyOptions(); return nil })
+func (s *stream) applyPending() (err error) {
+	if s.reopen.Load() {
+		_, err = s.fileOp(0, func() error { s.applyOptions(); return nil })
 	}
-	c.file.requestCheck()
+	s.file.requestCheck()
 	return err
 }
 
@@ -356,15 +356,15 @@ func (s *stream) barrierReached(empty bool) bool {
 }
 
 // countWritten counts n more bytes in the file and notifies watchers.
-func (c *stream) countWritten(n int64) {
+func (s *stream) countWritten(n int64) {
 	if n == 0 {
 		return
 	}
-	c.total += n
-	if c.silent.Load() {
-		c.reportRunStart()
+	s.total += n
+	if s.silent.Load() {
+		s.reportRunStart()
 	}
-	c.notifyWatchers()
+	s.notifyWatchers()
 }
 
 // reportRunStart reports where the output of the present run begins, when it prints for the first
@@ -390,38 +390,38 @@ func (c *Collector) notifyWatchers() {
 
 // reportResult logs what has changed; err is the error of the last turn. The caller holds no slot,
 // as writing superd's log may stall, too.
-func (c *stream) reportResult(err error) {
+func (s *stream) reportResult(err error) {
 	switch {
-	case c.state.Load() == closing:
+	case s.state.Load() == closing:
 		return
 	case err != nil:
-		c.beginOutage(err)
-		c.failBarriers(err)
-		if o := c.ensureErrors(); o.failures == 0 {
-			o.since = c.store.now().UnixNano()
-			if c.file.Drop {
-				c.log().Warn("output does not get into its log: it is dropped", "error", err)
+		s.beginOutage(err)
+		s.failBarriers(err)
+		if o := s.ensureErrors(); o.failures == 0 {
+			o.since = s.store.now().UnixNano()
+			if s.file.Drop {
+				s.log().Warn("output does not get into its log: it is dropped", "error", err)
 			} else {
-				c.log().Warn("output does not get into its log: the program blocks when its pipe is full", "error", err)
+				s.log().Warn("output does not get into its log: the program blocks when its pipe is full", "error", err)
 			}
 		}
-		c.failures++
-	case c.failing && c.dropped.bytes == 0:
+		s.failures++
+	case s.failing && s.dropped.bytes == 0:
 		// nothing was written since a drop, if there was one
-		if c.failures > 0 {
-			c.failures = 0
-			c.log().Info("output gets into its log again", "after", time.Duration(c.store.now().UnixNano()-c.since))
+		if s.failures > 0 {
+			s.failures = 0
+			s.log().Info("output gets into its log again", "after", time.Duration(s.store.now().UnixNano()-s.since))
 		}
-		c.endOutage()
+		s.endOutage()
 	}
-	if rotationErr := c.file.rotationError; (rotationErr != nil) != c.rotationLogged {
-		if c.ensureErrors().rotationLogged = rotationErr != nil; c.rotationLogged {
-			c.log().Warn("log file not as configured", "error", rotationErr)
+	if rotationErr := s.file.rotationError; (rotationErr != nil) != s.rotationLogged {
+		if s.ensureErrors().rotationLogged = rotationErr != nil; s.rotationLogged {
+			s.log().Warn("log file not as configured", "error", rotationErr)
 		}
 	}
 }
 
-func (c *stream) log() *slog.Logger { return c.logOf(c.file.setting) }
+func (s *stream) log() *slog.Logger { return s.logOf(s.file.setting) }
 
 func (c *Collector) logOf(o *setting) *slog.Logger {
 	return c.store.log.With("instance", c.name, "log", o.destination())

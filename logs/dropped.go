@@ -96,12 +96,12 @@ func (c *Collector) RestoreDrops(restored Drops) {
 	}
 }
 
-func (c *stream) drop(p []byte) {
+func (s *stream) drop(p []byte) {
 	if len(p) == 0 {
 		return
 	}
 	lines := int64(bytes.Count(p, newline))
-	d := &c.ensureErrors().dropped
+	d := &s.ensureErrors().dropped
 	d.bytes += int64(len(p))
 	d.lines += lines
 	if end := bytes.LastIndexByte(p, '\n'); end >= 0 {
@@ -109,49 +109,49 @@ func (c *stream) drop(p []byte) {
 	} else {
 		d.lineBytes += len(p)
 	}
-	c.storeLineState()
-	c.addDrops(Drops{Bytes: int64(len(p)), Lines: lines})
+	s.storeLineState()
+	s.addDrops(Drops{Bytes: int64(len(p)), Lines: lines})
 }
 
 // prependDrop counts p as dropped, which came before the last drop, if there was one.
-func (c *stream) prependDrop(p []byte) {
-	last, after := c.dropped.bytes > 0, c.dropped.lineBytes
-	if c.drop(p); len(p) > 0 && last {
-		c.dropped.lineBytes = after
-		c.storeLineState()
+func (s *stream) prependDrop(p []byte) {
+	last, after := s.dropped.bytes > 0, s.dropped.lineBytes
+	if s.drop(p); len(p) > 0 && last {
+		s.dropped.lineBytes = after
+		s.storeLineState()
 	}
 }
 
 // storeLineState stores on the FIFO whether the next byte in the pipe belongs to a dropped line.
-func (c *stream) storeLineState() {
-	if c.dropped.lineBytes > 0 {
-		c.setLine(droppedLine) // which the successor reads
+func (s *stream) storeLineState() {
+	if s.dropped.lineBytes > 0 {
+		s.setLine(droppedLine) // which the successor reads
 	} else {
-		c.setLine(atBeginning)
+		s.setLine(atBeginning)
 	}
 }
 
 // endDroppedLine counts the line that was dropped last as complete, without a newline.
-func (c *stream) endDroppedLine() {
-	if c.dropped.lineBytes > 0 {
-		c.dropped.lineBytes = 0
-		c.setLine(atBeginning)
-		c.dropped.lines++
-		c.addDrops(Drops{Lines: 1})
+func (s *stream) endDroppedLine() {
+	if s.dropped.lineBytes > 0 {
+		s.dropped.lineBytes = 0
+		s.setLine(atBeginning)
+		s.dropped.lines++
+		s.addDrops(Drops{Lines: 1})
 	}
 }
 
 // dropRecord returns the drop record, nil if nothing was dropped.
-func (c *stream) dropRecord(o *setting, run string) []byte {
-	if c.dropped.bytes == 0 {
+func (s *stream) dropRecord(o *setting, run string) []byte {
+	if s.dropped.bytes == 0 {
 		return nil
 	}
-	text := append(c.dropped.text(), '\n')
+	text := append(s.dropped.text(), '\n')
 	if o.Format == Raw {
 		return append([]byte("superd: "), text...)
 	}
 	var r recorder
-	r.reset(o, c.name, run, dropStream, c.store.now())
+	r.reset(o, s.name, run, dropStream, s.store.now())
 	record, _ := r.append(make([]byte, 0, recordBytes/2), text, awaitMore)
 	return record
 }
@@ -174,26 +174,26 @@ func plural(n int64, noun string) string {
 }
 
 // reportDropped reports a drop whose drop record is written.
-func (c *stream) reportDropped(d dropped, run string) {
-	if d.bytes > 0 && c.store.onDropped != nil {
-		c.store.onDropped(DroppedOutput{c.setting().Program, c.name, run, string(d.text())})
+func (s *stream) reportDropped(d dropped, run string) {
+	if d.bytes > 0 && s.store.onDropped != nil {
+		s.store.onDropped(DroppedOutput{s.setting().Program, s.name, run, string(d.text())})
 	}
 }
 
 // fileOp runs op, which uses the file. With Drop, op gets a goroutine and a slot of its own; if it
 // stalls, the output in the pipe is dropped until it returns. inFlight is how many bytes at the
 // start of the pipe op writes. discarded reports that these were taken out of the pipe.
-func (c *stream) fileOp(inFlight int, op func() error) (discarded bool, err error) {
-	if !c.file.Drop {
+func (s *stream) fileOp(inFlight int, op func() error) (discarded bool, err error) {
+	if !s.file.Drop {
 		return false, op()
 	}
 	done := make(chan error, 1)
-	f, needsSlot := c.file, c.outlet == nil
-	before := f.setting // op may change the settings of c and f
+	f, needsSlot := s.file, s.outlet == nil
+	before := f.setting // op may change the settings of s and f
 	go func() {
 		var slot *slot
 		if needsSlot {
-			if slot = f.acquireSlot(&c.store.slots, c.stop); slot == nil {
+			if slot = f.acquireSlot(&s.store.slots, s.stop); slot == nil {
 				done <- errStalled
 				return
 			}
@@ -202,49 +202,49 @@ func (c *stream) fileOp(inFlight int, op func() error) (discarded bool, err erro
 		slot.release()
 		done <- err
 	}()
-	timer := time.NewTimer(c.store.stallTimeout)
+	timer := time.NewTimer(s.store.stallTimeout)
 	defer timer.Stop()
 	select {
 	case err := <-done:
 		return false, err
-	case <-c.stop: // what is in the pipe is for the successor
+	case <-s.stop: // what is in the pipe is for the successor
 		return false, <-done
 	case <-timer.C:
 	}
-	c.discard(inFlight, false)
-	c.ensureErrors().dropped.cause = errStalled
-	c.beginOutage(errStalled)
-	c.logOf(before).Warn("log stalls: output is dropped")
-	c.dropUntil(true, func(<-chan time.Time) (ended bool) {
+	s.discard(inFlight, false)
+	s.ensureErrors().dropped.cause = errStalled
+	s.beginOutage(errStalled)
+	s.logOf(before).Warn("log stalls: output is dropped")
+	s.dropUntil(true, func(<-chan time.Time) (ended bool) {
 		select {
 		case err = <-done:
 			return true
-		case <-c.wake:
+		case <-s.wake:
 			return false
-		case <-c.stop:
+		case <-s.stop:
 			err = <-done
 			return true
 		}
 	})
-	c.log().Info("log no longer stalls", "dropped_bytes", c.dropped.bytes, "dropped_lines", c.dropped.lines)
+	s.log().Info("log no longer stalls", "dropped_bytes", s.dropped.bytes, "dropped_lines", s.dropped.lines)
 	return true, err
 }
 
 // dropFor drops output for a while. It reports false when closing.
-func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
-	c.ensureErrors().dropped.cause = cause
+func (s *stream) dropFor(while time.Duration, cause error) (open bool) {
+	s.ensureErrors().dropped.cause = cause
 	timer := time.NewTimer(while)
 	defer timer.Stop()
-	otherWaits := c.dropUntil(false, func(recheck <-chan time.Time) (ended bool) {
+	otherWaits := s.dropUntil(false, func(recheck <-chan time.Time) (ended bool) {
 		select {
 		case <-timer.C:
 			open = true
 			return true
 		case <-recheck:
 			return false
-		case <-c.wake:
+		case <-s.wake:
 			return false
-		case <-c.stop:
+		case <-s.stop:
 			return true
 		}
 	})
@@ -254,29 +254,29 @@ func (c *stream) dropFor(while time.Duration, cause error) (open bool) {
 // dropUntil drops the output of this stream, and of the other one if that is affected too, until
 // wait reports true. wait waits for output, or for recheck, a result of watchOther. If not stalled,
 // dropUntil also ends when the other stream has output that can be written, and reports true.
-func (c *stream) dropUntil(stalled bool, wait func(recheck <-chan time.Time) (ended bool)) (otherWaits bool) {
+func (s *stream) dropUntil(stalled bool, wait func(recheck <-chan time.Time) (ended bool)) (otherWaits bool) {
 	for ended := false; !ended; {
-		c.clearDirty()
+		s.clearDirty()
 		// a drop in one stream may be what the other waits for
 		for moved, pending := true, true; moved && pending; {
 			moved, pending = false, false
-			for _, s := range c.inOrder() {
-				if s != c {
-					if !stalled && c.mayProceed(s) {
+			for _, other := range s.inOrder() {
+				if other != s {
+					if !stalled && s.mayProceed(other) {
 						continue
 					}
-					s.ensureErrors().dropped.cause = c.dropped.cause
+					other.ensureErrors().dropped.cause = s.dropped.cause
 				}
-				progress, empty := s.dropAll()
+				progress, empty := other.dropAll()
 				if empty {
-					c.armWatch(s)
+					s.armWatch(other)
 				}
 				moved, pending = moved || progress, pending || !empty
 			}
 		}
 		var recheck <-chan time.Time
 		if !stalled {
-			if otherWaits, recheck = c.watchOther(); otherWaits {
+			if otherWaits, recheck = s.watchOther(); otherWaits {
 				return true
 			}
 		}
@@ -288,17 +288,17 @@ func (c *stream) dropUntil(stalled bool, wait func(recheck <-chan time.Time) (en
 // dropAll drops what is in the pipe. progress reports whether it dropped something or passed a
 // barrier. empty reports whether the pipe is empty; if not, the other stream must reach a barrier
 // first.
-func (c *stream) dropAll() (progress, empty bool) {
+func (s *stream) dropAll() (progress, empty bool) {
 	for {
-		limit, end := c.nextLimit()
+		limit, end := s.nextLimit()
 		if limit == 0 {
 			return progress, false
 		}
-		n := c.discard(int(min(limit, turnBytes)), true)
+		n := s.discard(int(min(limit, turnBytes)), true)
 		if int64(n) == limit && end == lineComplete {
-			c.endDroppedLine()
+			s.endDroppedLine()
 		}
-		passed := c.barrierReached(n == 0)
+		passed := s.barrierReached(n == 0)
 		progress = progress || n > 0 || passed
 		if n == 0 {
 			return progress, true
@@ -308,21 +308,21 @@ func (c *stream) dropAll() (progress, empty bool) {
 
 // discard takes at most n bytes out of the pipe and returns how many. With count they count as
 // dropped.
-func (c *stream) discard(n int, count bool) (taken int) {
-	buffer := c.store.buffers.Get().(*[chunkBytes]byte)
-	defer c.store.buffers.Put(buffer)
+func (s *stream) discard(n int, count bool) (taken int) {
+	buffer := s.store.buffers.Get().(*[chunkBytes]byte)
+	defer s.store.buffers.Put(buffer)
 	for taken < n {
-		got, err := copy(buffer[:], c.ahead.take(n-taken)), error(nil)
+		got, err := copy(buffer[:], s.ahead.take(n-taken)), error(nil)
 		if got == 0 {
-			got, err = readPipe(c.pipe(), buffer[:min(n-taken, len(buffer))])
+			got, err = readPipe(s.pipe(), buffer[:min(n-taken, len(buffer))])
 		}
 		if got == 0 || err != nil {
 			break
 		}
 		if count {
-			c.drop(buffer[:got])
+			s.drop(buffer[:got])
 		}
-		c.total += int64(got)
+		s.total += int64(got)
 		taken += got
 	}
 	return taken
@@ -330,17 +330,17 @@ func (c *stream) discard(n int, count bool) (taken int) {
 
 // skipDroppedLine drops the rest of a line whose start was dropped, from text, which is in the
 // pipe. After maxOverrun bytes it no longer waits for the end of the line.
-func (c *stream) skipDroppedLine(text []byte, end ending) {
+func (s *stream) skipDroppedLine(text []byte, end ending) {
 	n := bytes.IndexByte(text, '\n') + 1
 	if n == 0 {
 		n = len(text)
 	}
-	c.discard(n, true)
+	s.discard(n, true)
 	switch {
 	case n == len(text) && end == lineComplete:
-		c.endDroppedLine()
-	case c.dropped.lineBytes >= maxOverrun:
-		c.endDroppedLine()
-		c.setLine(unknownLine)
+		s.endDroppedLine()
+	case s.dropped.lineBytes >= maxOverrun:
+		s.endDroppedLine()
+		s.setLine(unknownLine)
 	}
 }

@@ -243,6 +243,15 @@ func TestStalledWhileOptionsChange(t *testing.T) {
 	}
 }
 
+// TestDropsInJournal: the journal has names of its own for the fields of Drops.
+func TestDropsInJournal(t *testing.T) {
+	d := Drops{Bytes: 1, Lines: 2, RecordedBytes: 3, RecordedLines: 4}
+	text, err := json.Marshal(d)
+	if want := `{"Bytes":1,"Lines":2,"ToldBytes":3,"ToldLines":4}`; string(text) != want || err != nil {
+		t.Errorf("Marshal(%+v) = %s, %v, want %s", d, text, err, want)
+	}
+}
+
 func TestDropText(t *testing.T) {
 	for want, l := range map[string]dropped{
 		"1 byte in 1 line was dropped: full":    {bytes: 1, lines: 1},

@@ -39,7 +39,7 @@ func (f *file) mustAppend(t *testing.T, text string) {
 	}
 	peek := peekBuffer{
 		buffers: &sync.Pool{New: func() any { return new([chunkBytes]byte) }},
-		refused: new(refusedCalls), drain: &drain{writeErrors: &noWriteErrors},
+		refused: new(refusedCalls), drain: &drainState{writeErrors: &noWriteErrors},
 	}
 	defer peek.close()
 	for left := int64(len(text)); left > 0; {

@@ -27,15 +27,15 @@ func (p *paths) add(segs *segments) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	segs.paths, segs.users = p, 1
-	at, twins := p.of(segs.path)
-	if len(twins) > 0 {
-		segs.disk = twins[0].disk
+	at, list := p.samePath(segs.path)
+	if len(list) > 0 {
+		segs.disk = list[0].disk
 	}
 	p.segments = slices.Insert(p.segments, at, segs)
 }
 
-// of returns the segments of a path, and their index. The caller holds mu.
-func (p *paths) of(path string) (at int, twins []*segments) {
+// samePath returns the segments of a path, and the index of the first one. The caller holds mu.
+func (p *paths) samePath(path string) (at int, list []*segments) {
 	at = sort.Search(len(p.segments), func(i int) bool { return p.segments[i].path >= path })
 	end := at
 	for end < len(p.segments) && p.segments[end].path == path {
@@ -58,8 +58,8 @@ func (p *paths) removeUser(segs *segments) {
 	if segs.users--; segs.users > 0 || segs.path == "" {
 		return
 	}
-	at, twins := p.of(segs.path)
-	at += slices.Index(twins, segs)
+	at, list := p.samePath(segs.path)
+	at += slices.Index(list, segs)
 	p.segments = slices.Delete(p.segments, at, at+1)
 }
 
@@ -78,8 +78,8 @@ func (segs *segments) each(f func(*segments)) {
 	}
 	segs.paths.mu.Lock()
 	defer segs.paths.mu.Unlock()
-	_, twins := segs.paths.of(segs.path)
-	for _, one := range twins {
+	_, list := segs.paths.samePath(segs.path)
+	for _, one := range list {
 		f(one)
 	}
 }
@@ -97,8 +97,8 @@ func (segs *segments) claimWriting() bool {
 	var timeout <-chan time.Time
 	for {
 		p.mu.Lock()
-		_, twins := p.of(segs.path)
-		if !slices.ContainsFunc(twins, func(one *segments) bool { return one != segs && one.writes }) {
+		_, list := p.samePath(segs.path)
+		if !slices.ContainsFunc(list, func(one *segments) bool { return one != segs && one.writes }) {
 			segs.writes = true
 			p.mu.Unlock()
 			return true

@@ -62,7 +62,7 @@ func TestTwoSegmentsOfAPath(t *testing.T) {
 		t.Errorf("files %q", names)
 	}
 	r.store.paths.removeUser(before)
-	if _, remaining := r.store.paths.of(path); len(remaining) != 1 || remaining[0] != own {
+	if _, remaining := r.store.paths.samePath(path); len(remaining) != 1 || remaining[0] != own {
 		t.Errorf("%d segments are registered after one of two was removed, want the other", len(remaining))
 	}
 }

@@ -148,7 +148,7 @@ func trySplice() error {
 type peekBuffer struct {
 	buffers *sync.Pool // of *[chunkBytes]byte
 	refused *refusedCalls
-	drain   *drain // has the bytes that were read ahead
+	drain   *drainState // has the bytes that were read ahead
 	buffer  *[chunkBytes]byte
 	ends    [2]int
 	null    int // /dev/null; 0: not opened yet; -1: not available

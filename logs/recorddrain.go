@@ -14,12 +14,12 @@ import (
 //
 // Bytes are taken out when their records are in the file, so a crash in between writes those once
 // more.
-func (c *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved int64, progress bool, err error) {
-	available := c.bytes()
+func (s *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved int64, progress bool, err error) {
+	available := s.bytes()
 	if available == 0 {
 		return 0, false, nil
 	}
-	text, err := peek.next(c.pipe(), min(available, limit))
+	text, err := peek.next(s.pipe(), min(available, limit))
 	if err != nil || len(text) == 0 {
 		return 0, false, err
 	}
@@ -27,45 +27,45 @@ func (c *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved
 	if int64(len(text)) < limit {
 		end = awaitMore
 	}
-	if c.dropped.lineBytes > 0 {
-		c.skipDroppedLine(text, end)
+	if s.dropped.lineBytes > 0 {
+		s.skipDroppedLine(text, end)
 		return 0, true, nil
 	}
 	if _, ok := nextRecordSpan(text, end); !ok {
-		full := pipeFull(c.pipe())
-		if int64(len(text)) == available && c.bytes() > available {
-			return c.takeLines(limit, atLimit, peek) // the program has written since the peek
+		full := pipeFull(s.pipe())
+		if int64(len(text)) == available && s.bytes() > available {
+			return s.takeLines(limit, atLimit, peek) // the program has written since the peek
 		}
-		if int64(len(text)) == available && (c.partial == nil || !c.partial.due) && !full {
-			c.notePartial(available)
+		if int64(len(text)) == available && (s.partial == nil || !s.partial.due) && !full {
+			s.notePartial(available)
 			return 0, false, nil
 		}
 		end = writePartial // no more of it becomes visible while this is in the pipe
 	}
-	if lines := bytes.LastIndexByte(text, '\n') + 1; c.file.Format == Raw && end == awaitMore && lines > 0 {
+	if lines := bytes.LastIndexByte(text, '\n') + 1; s.file.Format == Raw && end == awaitMore && lines > 0 {
 		text = text[:lines]
 	}
-	if c.partial != nil {
-		c.partial = nil
+	if s.partial != nil {
+		s.partial = nil
 	}
-	c.mu.Lock()
-	run := c.runID
-	c.mu.Unlock()
-	buffer := c.store.recordBuffers.Get().(*recordBuffer)
-	defer c.store.recordBuffers.Put(buffer)
-	buffer.recorder.reset(c.file.setting, c.name, run, c.label(), c.store.now())
-	line, noted := c.line(), openLineOf(c.pipe())
+	s.mu.Lock()
+	run := s.runID
+	s.mu.Unlock()
+	buffer := s.store.recordBuffers.Get().(*recordBuffer)
+	defer s.store.recordBuffers.Put(buffer)
+	buffer.recorder.reset(s.file.setting, s.name, run, s.label(), s.store.now())
+	line, noted := s.line(), openLineOf(s.pipe())
 	for len(text) > 0 {
 		records, used := text, len(text)
 		buffer.recorder.line = line
-		if c.file.Format != Raw {
+		if s.file.Format != Raw {
 			if records, used = buffer.recorder.append(buffer.records[:0], text, end); used == 0 {
 				break
 			}
 		}
-		written, discarded, err := c.put(records, used, run)
-		if written < len(records) && c.file.Format != Raw {
-			written = takenBy(recordsIn(c.file.Format, records[:written]), text, end)
+		written, discarded, err := s.put(records, used, run)
+		if written < len(records) && s.file.Format != Raw {
+			written = takenBy(recordsIn(s.file.Format, records[:written]), text, end)
 		} else if written == len(records) {
 			written = used
 		}
@@ -73,21 +73,21 @@ func (c *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved
 			line = atBeginning
 		}
 		if discarded { // what was not written is dropped, too
-			if c.dropped.bytes == 0 {
-				c.setLine(line)
+			if s.dropped.bytes == 0 {
+				s.setLine(line)
 			}
-			c.prependDrop(text[written:used])
-			c.notifyWatchers()
+			s.prependDrop(text[written:used])
+			s.notifyWatchers()
 			return moved, true, err
 		}
-		c.remember(text[:written])
+		s.remember(text[:written])
 		if line != atBeginning && line != noted {
-			c.setLine(line) // a crash in between shows a priority prefix as text
+			s.setLine(line) // a crash in between shows a priority prefix as text
 			noted = line
 		}
-		got, rerr := peek.discard(c.pipe(), written)
+		got, rerr := peek.discard(s.pipe(), written)
 		if line == atBeginning && line != noted {
-			c.setLine(line)
+			s.setLine(line)
 			noted = line
 		}
 		failpoint.Here("record.after-take")
@@ -103,52 +103,52 @@ func (c *stream) takeLines(limit int64, atLimit ending, peek *peekBuffer) (moved
 // put writes records, after the drop record if there is one. used is how many bytes at the start of
 // the pipe they are made of. It returns how many bytes of records are written, and what fileOp
 // reports.
-func (c *stream) put(records []byte, used int, run string) (written int, discarded bool, err error) {
-	dropRecord, recorded := c.dropRecord(c.file.setting, run), c.dropped
+func (s *stream) put(records []byte, used int, run string) (written int, discarded bool, err error) {
+	dropRecord, recorded := s.dropRecord(s.file.setting, run), s.dropped
 	// A predecessor may have been killed while it wrote lines that are still in the pipe.
-	torn := c.file.Format == Raw && !c.file.wasOpen && c.resumed.Load() && openLineOf(c.pipe()) == atBeginning
-	discarded, err = c.fileOp(used, func() (err error) {
-		if to := c.outlet; to != nil {
-			written, err = to.put(&dropRecord, records, c.stop)
+	torn := s.file.Format == Raw && !s.file.wasOpen && s.resumed.Load() && openLineOf(s.pipe()) == atBeginning
+	discarded, err = s.fileOp(used, func() (err error) {
+		if to := s.outlet; to != nil {
+			written, err = to.put(&dropRecord, records, s.stop)
 		} else {
-			written, err = c.file.appendAfter(&dropRecord, records, torn)
+			written, err = s.file.appendAfter(&dropRecord, records, torn)
 		}
 		return err
 	})
 	if dropRecord == nil {
 		if recorded.bytes > 0 || recorded.lines > 0 {
-			c.dropped.bytes -= recorded.bytes // more may have been dropped meanwhile
-			c.dropped.lines -= recorded.lines
+			s.dropped.bytes -= recorded.bytes // more may have been dropped meanwhile
+			s.dropped.lines -= recorded.lines
 		}
 		if recorded.bytes > 0 {
-			c.addDrops(Drops{RecordedBytes: recorded.bytes, RecordedLines: recorded.lines})
+			s.addDrops(Drops{RecordedBytes: recorded.bytes, RecordedLines: recorded.lines})
 		}
-		c.reportDropped(recorded, run)
+		s.reportDropped(recorded, run)
 	}
 	return written, discarded, err
 }
 
 // putDropRecord writes the drop record if no output has come since the drop.
-func (c *stream) putDropRecord() error {
-	if c.dropped.bytes == 0 || c.dropped.lineBytes > 0 {
+func (s *stream) putDropRecord() error {
+	if s.dropped.bytes == 0 || s.dropped.lineBytes > 0 {
 		return nil
 	}
-	c.mu.Lock()
-	run := c.runID
-	c.mu.Unlock()
-	_, _, err := c.put(nil, 0, run)
+	s.mu.Lock()
+	run := s.runID
+	s.mu.Unlock()
+	_, _, err := s.put(nil, 0, run)
 	return err
 }
 
 // line returns what the first byte in the pipe belongs to; atBeginning if the format has no
 // messages.
-func (c *stream) line() openLine {
-	if !c.file.Format.messages() {
+func (s *stream) line() openLine {
+	if !s.file.Format.messages() {
 		return atBeginning
 	}
-	return openLineOf(c.pipe())
+	return openLineOf(s.pipe())
 }
 
 // setLine stores what the first byte in the pipe belongs to, in each format, as the format may be
 // about to change. It never blocks.
-func (c *stream) setLine(l openLine) { setOpenLine(c.pipe(), l) }
+func (s *stream) setLine(l openLine) { setOpenLine(s.pipe(), l) }

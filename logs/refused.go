@@ -48,7 +48,7 @@ type readAhead struct {
 }
 
 // ensureReadAhead returns the drain's readAhead, which it allocates on first use.
-func (d *drain) ensureReadAhead() *readAhead {
+func (d *drainState) ensureReadAhead() *readAhead {
 	if d.ahead == nil {
 		d.ensureErrors().ahead = new(readAhead)
 	}

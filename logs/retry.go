@@ -7,17 +7,17 @@ import (
 
 // awaitRetry waits before a failed write is tried again, or until the other stream has output. It
 // reports false when closing.
-func (c *stream) awaitRetry() bool {
-	c.store.poller.reportBlocked(c.wakeup)
-	timer := time.NewTimer(c.store.retryDelay(int(c.failures) - 1))
+func (s *stream) awaitRetry() bool {
+	s.store.poller.reportBlocked(s.wakeup)
+	timer := time.NewTimer(s.store.retryDelay(int(s.failures) - 1))
 	defer timer.Stop()
 	for {
-		c.clearDirty()
+		s.clearDirty()
 		// After clearDirty: a barrier that was added while the collector was dirty woke nothing.
-		if c.barrierNeedsTry() {
+		if s.barrierNeedsTry() {
 			return true
 		}
-		now, recheck := c.watchOther()
+		now, recheck := s.watchOther()
 		if now {
 			return true
 		}
@@ -25,26 +25,26 @@ func (c *stream) awaitRetry() bool {
 		case <-timer.C:
 			return true
 		case <-recheck:
-		case <-c.wake:
-		case <-c.stop:
+		case <-s.wake:
+		case <-s.stop:
 			return false
 		}
 	}
 }
 
-// watchOther makes the other stream's output wake c, whose file fails. It reports whether there is
-// some now that can be written. recheck is nil, or receives when watchOther has to be called again:
-// the rest of a line causes no event (see awaitLineEnd).
-func (c *stream) watchOther() (now bool, recheck <-chan time.Time) {
-	for _, s := range c.inOrder() {
-		if !c.mayProceed(s) {
+// watchOther makes the output of the other stream wake s, whose file fails. It reports whether
+// there is some now that can be written. recheck is nil, or receives when watchOther has to be
+// called again: the rest of a line causes no event (see awaitLineEnd).
+func (s *stream) watchOther() (now bool, recheck <-chan time.Time) {
+	for _, other := range s.inOrder() {
+		if !s.mayProceed(other) {
 			continue
 		}
-		n := s.bytes()
+		n := other.bytes()
 		switch {
 		case n == 0:
-			c.armWatch(s)
-		case !s.isPartial(n) || s.partialDue():
+			s.armWatch(other)
+		case !other.isPartial(n) || other.partialDue():
 			return true, nil
 		default:
 			recheck = time.After(partialPoll)
@@ -64,10 +64,10 @@ func (s *stream) barrierNeedsTry() bool {
 	return slices.ContainsFunc(s.barriers, func(m barrier) bool { return m.failed != nil && m.at[s.which] == unlocated })
 }
 
-// mayProceed reports whether output of s can be written while c's file fails: s has another file,
-// without failures, and does not wait for c at a barrier.
-func (c *stream) mayProceed(s *stream) bool {
-	return s.file != c.file && s.failures == 0 && !s.waitsAtBarrier()
+// mayProceed reports whether output of other can be written while s's file fails: other has another
+// file, without failures, and does not wait for s at a barrier.
+func (s *stream) mayProceed(other *stream) bool {
+	return other.file != s.file && other.failures == 0 && !other.waitsAtBarrier()
 }
 
 // waitsAtBarrier reports whether the other stream has not reached a barrier yet that this one has

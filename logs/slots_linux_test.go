@@ -32,7 +32,7 @@ func closedChannel() <-chan struct{} {
 	return stop
 }
 
-func TestSlotsOfClosingCaptures(t *testing.T) {
+func TestSlotsOfClosingCollectors(t *testing.T) {
 	s := newSlots(new(mounts.Table), writersPerFileSystem, maxWriters)
 	here := fileSystem{device: 1}
 	var held []*slot

@@ -30,11 +30,11 @@ type stream struct {
 	// draining goroutine, its segments also to followers.
 	file *file
 
-	drain // used by the draining goroutine only
+	drainState // used by the draining goroutine only
 }
 
-// A drain is the state that a stream keeps between drains.
-type drain struct {
+// drainState is the state that a stream keeps between drains.
+type drainState struct {
 	// readableAt is the order in which the collector's FIFOs became readable; 0: not known to be.
 	readableAt   uint64
 	total        int64  // bytes written to the file
@@ -62,7 +62,7 @@ type writeErrors struct {
 var noWriteErrors writeErrors
 
 // ensureErrors returns the stream's writeErrors, which it allocates on first use.
-func (d *drain) ensureErrors() *writeErrors {
+func (d *drainState) ensureErrors() *writeErrors {
 	if d.writeErrors == &noWriteErrors {
 		d.writeErrors = new(writeErrors)
 	}

@@ -56,79 +56,79 @@ var errRouteChanged = errors.New("the log has changed")
 
 // moveTurn moves bytes for as long as a slot may be held. It reports whether it stopped before the
 // FIFO was empty. The error is errRouteChanged if the turn has to begin anew.
-func (c *stream) moveTurn() (more bool, err error) {
-	peek := c.newPeekBuffer()
+func (s *stream) moveTurn() (more bool, err error) {
+	peek := s.newPeekBuffer()
 	defer peek.close()
-	route := c.route()
-	if err := c.applyPending(); err != nil {
+	route := s.route()
+	if err := s.applyPending(); err != nil {
 		return true, err
 	}
-	if c.route() != route {
+	if s.route() != route {
 		return true, errRouteChanged
 	}
 
 	moved := int64(0)
 	for moved < turnBytes {
-		if c.state.Load() == closing {
+		if s.state.Load() == closing {
 			return false, nil
 		}
-		limit, end := c.nextLimit()
+		limit, end := s.nextLimit()
 		// apply again: a function that waited for a barrier may have changed the file
-		if c.barrierReached(false) {
-			if err := c.applyPending(); err != nil {
+		if s.barrierReached(false) {
+			if err := s.applyPending(); err != nil {
 				return true, err
 			}
-			if c.route() != route {
+			if s.route() != route {
 				return true, errRouteChanged
 			}
-			limit, end = c.nextLimit()
+			limit, end = s.nextLimit()
 		}
 		if limit == 0 {
 			return true, nil // the other stream has to reach the barrier, too
 		}
-		mayMove, err := c.saveRunStart()
+		mayMove, err := s.saveRunStart()
 		if err != nil {
 			return true, err
 		}
-		if c.startSaved != nil {
+		if s.startSaved != nil {
 			return true, nil // wait for the save without a slot
 		}
 		var n int64
 		var progress bool
 		if !mayMove { // the FIFO was empty
-		} else if !c.byLine() {
-			n, err = c.file.take(c.pipe(), min(limit, turnBytes-moved), &peek)
+		} else if !s.byLine() {
+			n, err = s.file.take(s.pipe(), min(limit, turnBytes-moved), &peek)
 			progress = n > 0
 		} else {
-			n, progress, err = c.takeLines(limit, end, &peek)
+			n, progress, err = s.takeLines(limit, end, &peek)
 		}
-		c.countWritten(n)
+		s.countWritten(n)
 		if err != nil {
 			return true, err
 		}
 		if !progress {
-			if err := c.putDropRecord(); err != nil {
+			if err := s.putDropRecord(); err != nil {
 				return true, err
 			}
 			// what is still there is a partial line
-			c.barrierReached(!c.byLine() || c.bytes() == 0)
-			c.countBurst(moved)
+			s.barrierReached(!s.byLine() || s.bytes() == 0)
+			s.countBurst(moved)
 			return false, nil
 		}
-		if moved += n; moved < busyBytes && c.nothingPending() {
+		if moved += n; moved < busyBytes && s.nothingPending() {
 			return false, nil // new output causes an event, which is cheaper than another check
 		}
 	}
-	c.countBurst(moved)
-	c.file.checkPath = true
-	if c.nothingPending() && c.store.poller.noneWaits() {
+	s.countBurst(moved)
+	s.file.checkPath = true
+	if s.nothingPending() && s.store.poller.noneWaits() {
 		return false, nil // it gets another event, after the others
 	}
 	return true, nil
 }
 
 func (s *stream) newPeekBuffer() peekBuffer {
-	return peekBuffer{buffers: &s.store.buffers, refused: &s.store.refused, drain: &s.drain}
+	return peekBuffer{buffers: &s.store.buffers, refused: &s.store.refused, drain: &s.drainState}
 }
 
 // countBurst records how many bytes were in the pipe at a time. A program that fills its pipe
