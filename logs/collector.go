@@ -55,7 +55,7 @@ type Collector struct {
 	scopeClosed     bool        // the scope is closed; loop only
 	dropsUnrecorded bool        // the log lacks a record of what a predecessor dropped; loop only
 	// startUnsaved is set for each stream where the present run has printed nothing yet and whose
-	// begin must be saved before it prints.
+	// start must be saved before it prints.
 	startUnsaved [streams]atomic.Bool
 	// awaitsDirectOpen is set for each stream until a process of the run opens the file that it
 	// writes itself (Direct). mu guards it.

@@ -361,7 +361,7 @@ func TestSilentRunsWhileALogStalls(t *testing.T) {
 			}
 			r.poll("few barriers", func() bool { return countBarriers() <= 8 })
 			said := make(chan string, 1)
-			if tt.name == "it is full" { // otherwise the begin of the output is unknown
+			if tt.name == "it is full" { // otherwise the start of the output is unknown
 				run(1000, func(end []byte, _ bool) { said <- string(end) })
 				for i := range 1000 {
 					run(1001+i, nil)

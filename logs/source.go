@@ -193,8 +193,7 @@ func (s *source) earliest() (from int64, err error) {
 	return max(from, begins), err
 }
 
-// endBefore makes the output end at the start of the next run, if that is in this log. It returns
-// where the output ends.
+// endBefore ends the output at the start of the next run, if this log has it, and returns its end.
 func (s *source) endBefore(next *Cursor) (end int64) {
 	if next != nil {
 		_ = s.read(func() error { // the next read returns its error

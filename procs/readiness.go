@@ -128,7 +128,8 @@ func (w *readiness) awaitLine(pattern string) {
 		w.lacks(err.Error())
 		return
 	}
-	for _, which := range w.in.collector.LogStreams() { // the first stream that has it closes the scope
+	// the first stream with a match closes the scope
+	for _, which := range w.in.collector.LogStreams() {
 		var from *logs.Cursor // nil: nothing of the run was in the log when this superd started
 		if begun, err := logs.ParseCursor(w.run.printsFrom[which]); err == nil {
 			from = &begun
