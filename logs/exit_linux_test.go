@@ -79,3 +79,36 @@ func TestDrainedAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestClosedWhileItsLogStalls: a collector that closes while it waits for a slot of its file system
+// leaves what is in the pipe, for a successor, also where it may drop output.
+func TestClosedWhileItsLogStalls(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		r := newRig(t)
+		p := r.program(Options{Path: filepath.Join(t.TempDir(), "web.log"), Drop: drop})
+		device := r.store.slots.fileSystemOf(pathResolver{at: p.Path()})
+		var held []*slot
+		for range writersPerFileSystem {
+			held = append(held, must(t, r.store.slots.acquire(device, nil)))
+		}
+		p.print("one\n")
+		r.poll("it to wait for a slot", func() bool { return r.users(device) == writersPerFileSystem+1 })
+		var read int
+		r.do(func() {
+			read = p.FD(Stdout)
+			r.store.PrepareExit()
+			p.scope.Close()
+		})
+		r.waitForStore()
+		if n := pipeBytes(read); n != 4 {
+			t.Errorf("drop %v: %d bytes are in the pipe, want all 4", drop, n)
+		}
+		if d := p.Drops(); d != (Drops{}) {
+			t.Errorf("drop %v: %+v were dropped, want nothing", drop, d)
+		}
+		closeFD(read)
+		for _, h := range held {
+			h.release()
+		}
+	}
+}

@@ -5,6 +5,11 @@ import (
 	"time"
 )
 
+// retryDelay returns the delay before a failed write is tried again; attempt counts from 0.
+func retryDelay(attempt int) time.Duration {
+	return min(100*time.Millisecond<<min(max(attempt, 0), 10), 2*time.Second)
+}
+
 // awaitRetry waits before a failed write is tried again, or until the other stream has output. It
 // reports false when closing.
 func (s *stream) awaitRetry() bool {

@@ -37,7 +37,7 @@ func newRig(t testing.TB) *rig {
 	}
 	r := &rig{TB: t, loop: l, log: &syncBuffer{}}
 	r.store = NewStore(l, slog.New(slog.NewTextHandler(r.log, nil)))
-	r.store.retryDelay = func(int) time.Duration { return time.Millisecond }
+	r.store.retryDelay = func(attempt int) time.Duration { return retryDelay(attempt) / 100 }
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run() }()
 	t.Cleanup(func() {

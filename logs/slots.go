@@ -59,19 +59,19 @@ type slot struct {
 
 	// Guarded by of.mu:
 	users   int       // goroutines that hold it or wait for it
-	changed time.Time // when it became full, or was last released since then
+	changed time.Time // when it became full, or a holder last released it since then
 }
 
 // acquire waits for a slot in p. It returns nil if stop was closed first.
 func (s *slots) acquire(p fileSystem, stop <-chan struct{}) *slot {
 	t := s.addUser(p)
 	if !acquireSemaphore(t.free, stop) {
-		t.removeUser()
+		t.removeUser(false)
 		return nil
 	}
 	if !acquireSemaphore(s.all, stop) {
 		t.free.Release(1)
-		t.removeUser()
+		t.removeUser(false)
 		return nil
 	}
 	return t
@@ -106,7 +106,7 @@ func (t *slot) release() {
 	}
 	t.of.all.Release(1)
 	t.free.Release(1)
-	t.removeUser()
+	t.removeUser(true)
 }
 
 // stalls reports whether all slots of a file system are in use, and none was released for
@@ -141,12 +141,12 @@ func (s *slots) addUser(p fileSystem) *slot {
 	return t
 }
 
-// removeUser counts one user of t less.
-func (t *slot) removeUser() {
+// removeUser counts one user of t less. released reports whether it had the slot.
+func (t *slot) removeUser(released bool) {
 	s := t.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.users >= s.perFileSystem {
+	if released && t.users >= s.perFileSystem {
 		t.changed = time.Now()
 	}
 	if t.users--; t.users > 0 || t == s.last {

@@ -181,7 +181,7 @@ func NewStore(l *loop.Loop, log *slog.Logger) *Store {
 		recordBuffers: sync.Pool{New: func() any { return new(recordBuffer) }},
 		now:           time.Now,
 		stallTimeout:  time.Second,
-		retryDelay:    func(attempt int) time.Duration { return min(100*time.Millisecond<<min(attempt, 10), 2*time.Second) },
+		retryDelay:    retryDelay,
 	}
 	s.poller.collectors, s.poller.maxWorking, s.poller.blockedAfter = &s.collectors, Workers(), blockedAfter
 	s.transports.log, s.loggerInputs.log, s.refused.log = log, log, log

@@ -38,6 +38,8 @@ func (s *stream) serveTurn() (more, open bool) {
 	switch {
 	case err == nil:
 		return more, true
+	case s.state.Load() == closing: // what is in the pipe is for the successor
+		return false, false
 	case drops:
 		return more, s.dropFor(s.store.retryDelay(int(s.failures)-1), err)
 	default:

@@ -172,6 +172,27 @@ func TestSinkStalls(t *testing.T) {
 	}
 }
 
+// TestRemovedWhileItsSinkStalls: a program whose sink stalls is removed, and the supervisor runs on.
+func TestRemovedWhileItsSinkStalls(t *testing.T) {
+	t.Parallel()
+	const other = `[program.other]
+		command = ["sleep", "infinity"]
+		`
+	s := harness.NewSite(t, other+`[program.prints]
+		command = ["yes"]
+		log = { sink = "journald", address = "DIR/journal" }
+		`)
+	newJournal(t, s)
+	d := s.Start()
+	harness.Until(t, "the sink to stall", func() bool { return strings.Contains(d.ErrOut.String(), "stalls") })
+	s.Configure(other)
+	s.MustCtl("reload")
+	harness.Until(t, "the removal", func() bool { return len(s.All()) == 1 })
+	if text, err := os.ReadFile(filepath.Join(s.RuntimeDir, "crash.txt")); err == nil {
+		t.Errorf("superd has crashed: %s", text)
+	}
+}
+
 // TestStdoutSink: superd's standard output has the whole lines of all programs, and its own.
 func TestStdoutSink(t *testing.T) {
 	t.Parallel()
