@@ -42,9 +42,9 @@ var ErrNoSuperd = errors.New("no superd answers")
 // A Client sends requests to the superd that listens on one socket. It keeps no connection between
 // requests; several goroutines may use it at once.
 type Client struct {
-	path     string
-	patience time.Duration // time-out of answers that superd gives at once
-	repeat   time.Duration // time during which unanswered requests are repeated
+	path          string
+	timeout       time.Duration // time-out of answers that superd gives at once
+	repeatTimeout time.Duration // time during which unanswered requests are repeated
 }
 
 // NewClient returns a client of the superd whose control socket is at path.
@@ -89,43 +89,43 @@ func ended(err error) bool {
 // Command starts, stops or restarts ("start", "stop", "restart") the instances that match names.
 // With wait it returns when that is done, or after timeout if that is positive; superd continues in
 // either case.
-func (c *Client) Command(ctx context.Context, verb string, names []string, wait bool, timeout time.Duration) ([]Outcome, error) {
+func (c *Client) Command(ctx context.Context, verb string, names []string, wait bool, timeout time.Duration) ([]CommandResult, error) {
 	return c.command(ctx, verb, url.Values{"name": names, "wait": {strconv.FormatBool(wait)}}, wait, timeout)
 }
 
-func (c *Client) command(ctx context.Context, verb string, form url.Values, wait bool, timeout time.Duration) ([]Outcome, error) {
+func (c *Client) command(ctx context.Context, verb string, form url.Values, wait bool, timeout time.Duration) ([]CommandResult, error) {
 	if timeout > 0 {
 		form.Set("timeout", timeout.String())
 	}
-	var all []Outcome
+	var all []CommandResult
 	err := c.post(ctx, "/v1/programs/"+verb, form, wait, &all)
 	return all, err
 }
 
 // RestartRolling restarts the instances that match names one after the other, each when the
 // previous one runs, and stops at the first failure. timeout is as for [Client.Command].
-func (c *Client) RestartRolling(ctx context.Context, names []string, timeout time.Duration) ([]Outcome, error) {
+func (c *Client) RestartRolling(ctx context.Context, names []string, timeout time.Duration) ([]CommandResult, error) {
 	return c.command(ctx, "restart", url.Values{"name": names, "rolling": {"true"}}, true, timeout)
 }
 
 // Signal sends a signal ("HUP", "SIGHUP", "1") to the main processes of the instances that match
 // names.
-func (c *Client) Signal(ctx context.Context, signal string, names []string) ([]Outcome, error) {
-	var all []Outcome
+func (c *Client) Signal(ctx context.Context, signal string, names []string) ([]CommandResult, error) {
+	var all []CommandResult
 	err := c.post(ctx, "/v1/programs/signal", url.Values{"name": names, "signal": {signal}}, false, &all)
 	return all, err
 }
 
 // Reload makes superd read its configuration again and activate it, unless it has a mistake.
-func (c *Client) Reload(ctx context.Context) (Report, error) { return c.reload(ctx, nil) }
+func (c *Client) Reload(ctx context.Context) (ReloadResult, error) { return c.reload(ctx, nil) }
 
 // DryReload returns what [Client.Reload] would change, and changes nothing.
-func (c *Client) DryReload(ctx context.Context) (Report, error) {
+func (c *Client) DryReload(ctx context.Context) (ReloadResult, error) {
 	return c.reload(ctx, url.Values{"dry_run": {"1"}})
 }
 
-func (c *Client) reload(ctx context.Context, form url.Values) (Report, error) {
-	var r Report
+func (c *Client) reload(ctx context.Context, form url.Values) (ReloadResult, error) {
+	var r ReloadResult
 	err := c.post(ctx, "/v1/reload", form, true, &r)
 	return r, err
 }
@@ -133,7 +133,7 @@ func (c *Client) reload(ctx context.Context, form url.Values) (Report, error) {
 // Scale sets the number of instances of programs. The keys of replicas are names of programs or
 // groups, or globs. With wait it returns when that is done, or after timeout if that is positive;
 // superd continues in either case.
-func (c *Client) Scale(ctx context.Context, replicas map[string]int, wait bool, timeout time.Duration) ([]Scaled, error) {
+func (c *Client) Scale(ctx context.Context, replicas map[string]int, wait bool, timeout time.Duration) ([]ScaleResult, error) {
 	form := url.Values{"wait": {strconv.FormatBool(wait)}}
 	for name, n := range replicas {
 		form.Add("scale", fmt.Sprintf("%s=%d", name, n))
@@ -141,7 +141,7 @@ func (c *Client) Scale(ctx context.Context, replicas map[string]int, wait bool, 
 	if timeout > 0 {
 		form.Set("timeout", timeout.String())
 	}
-	var all []Scaled
+	var all []ScaleResult
 	err := c.post(ctx, "/v1/scale", form, wait, &all)
 	return all, err
 }
@@ -178,8 +178,8 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, into an
 	return c.decode(ctx, request{path: path, query: query}, into)
 }
 
-func (c *Client) post(ctx context.Context, path string, form url.Values, patient bool, into any) error {
-	return c.decode(ctx, request{path: path, form: form, post: true, patient: patient, repeatable: isRepeatable(path)}, into)
+func (c *Client) post(ctx context.Context, path string, form url.Values, unbounded bool, into any) error {
+	return c.decode(ctx, request{path: path, form: form, post: true, unbounded: unbounded, repeatable: isRepeatable(path)}, into)
 }
 
 // isRepeatable reports whether a post has the same effect when it is made twice. A start does not:
@@ -202,7 +202,7 @@ func (c *Client) decode(ctx context.Context, r request, into any) error {
 // receive makes a request and calls read with the answer. If the answer is cut off, as when superd
 // is killed, it repeats the request if that is harmless; read is then called again.
 func (c *Client) receive(ctx context.Context, r request, read func(answer *exchange) error) error {
-	for deadline := time.Now().Add(c.repeat); ; {
+	for deadline := time.Now().Add(c.repeatTimeout); ; {
 		x, err := c.do(ctx, r)
 		if err != nil {
 			return err
@@ -226,11 +226,11 @@ func (c *Client) receive(ctx context.Context, r request, read func(answer *excha
 }
 
 type request struct {
-	post    bool
-	path    string
-	query   url.Values
-	form    url.Values // sent as the body, which may be longer than a request line
-	patient bool       // the answer may take any time
+	post      bool
+	path      string
+	query     url.Values
+	form      url.Values // sent as the body, which may be longer than a request line
+	unbounded bool       // the answer may take any time
 
 	repeatable bool // a post that may be repeated; any get may
 }
@@ -239,16 +239,16 @@ type request struct {
 // answers, in a crash or an upgrade, a request that is safe to repeat is sent again: the successor
 // answers soon.
 func (c *Client) do(ctx context.Context, r request) (*exchange, error) {
-	var lost error
-	for deadline := time.Now().Add(c.repeat); ; {
+	var ended error
+	for deadline := time.Now().Add(c.repeatTimeout); ; {
 		answer, err := c.once(ctx, r)
 		switch {
-		case lost != nil && errors.Is(err, ErrNoSuperd):
-			return nil, lost // superd has ended for good
+		case ended != nil && errors.Is(err, ErrNoSuperd):
+			return nil, ended // superd has ended for good
 		case !errors.Is(err, errEnded) || r.post && !r.repeatable || time.Now().After(deadline):
 			return answer, err
 		}
-		lost = err
+		ended = err
 		select {
 		case <-time.After(repeatPause):
 		case <-ctx.Done():
@@ -278,8 +278,8 @@ func (c *Client) once(ctx context.Context, r request) (*exchange, error) {
 
 // exchange sends a request and reads the answer up to its body.
 func (c *Client) exchange(ctx context.Context, x *exchange, r request) error {
-	if !r.patient {
-		x.limit(time.Now().Add(c.patience))
+	if !r.unbounded {
+		x.limit(time.Now().Add(c.timeout))
 	}
 	req, err := r.build(ctx)
 	if err != nil {

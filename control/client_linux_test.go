@@ -105,7 +105,7 @@ func TestLongPath(t *testing.T) {
 func TestSuperdThatDoesNotAnswer(t *testing.T) {
 	_, path := listen(t) // without accept
 	c := NewClient(path)
-	c.patience = 10 * time.Millisecond
+	c.timeout = 10 * time.Millisecond
 	if _, err := c.Version(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("version: %v, want that it does not answer", err)
 	}
@@ -132,7 +132,7 @@ func TestStrangeAnswers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := answering(t, tt.answer, tt.hasty)
-			c.repeat = 50 * time.Millisecond
+			c.repeatTimeout = 50 * time.Millisecond
 			_, err := c.Version(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("version: %v, want %q", err, tt.want)

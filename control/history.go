@@ -11,29 +11,29 @@ import (
 
 // An Event is one entry of superd's event log. Keys without a value are absent.
 type Event struct {
-	Cursor     uint64     `json:"cursor"` // number of the event, counted from 1 without holes
-	At         time.Time  `json:"at"`
-	Kind       string     `json:"kind"` // one of the kinds of events
-	Instance   string     `json:"instance,omitempty"`
-	Program    string     `json:"program,omitempty"`
-	Run        string     `json:"run,omitempty"` // invocation id
-	From       string     `json:"from,omitempty"`
-	State      string     `json:"state,omitempty"`
-	Pid        int        `json:"pid,omitempty"`
-	By         string     `json:"by,omitempty"`
-	ByKind     string     `json:"by_kind,omitempty"`
-	Reason     string     `json:"reason,omitempty"`
-	ReasonKind string     `json:"reason_kind,omitempty"`
-	Exit       *EventExit `json:"exit,omitempty"`
-	Started    *time.Time `json:"started_at,omitempty"`
-	Duration   *float64   `json:"duration_s,omitempty"`
-	CPU        *float64   `json:"cpu_s,omitempty"`
-	MaxRSS     *int64     `json:"max_rss_bytes,omitempty"`
-	RSSBound   bool       `json:"max_rss_is_bound,omitempty"` // max_rss_bytes is an upper bound
-	RestartIn  *float64   `json:"restart_in_s,omitempty"`
-	Output     []string   `json:"output,omitempty"` // lines without line ends
-	Place      string     `json:"log,omitempty"`    // cursor of the log
-	Lost       uint64     `json:"lost,omitempty"`   // number of missing events; absent if unknown
+	Cursor        uint64     `json:"cursor"` // number of the event, counted from 1 without holes
+	At            time.Time  `json:"at"`
+	Kind          string     `json:"kind"` // one of the kinds of events
+	Instance      string     `json:"instance,omitempty"`
+	Program       string     `json:"program,omitempty"`
+	Run           string     `json:"run,omitempty"` // invocation id
+	From          string     `json:"from,omitempty"`
+	State         string     `json:"state,omitempty"`
+	Pid           int        `json:"pid,omitempty"`
+	By            string     `json:"by,omitempty"`
+	ByKind        string     `json:"by_kind,omitempty"`
+	Reason        string     `json:"reason,omitempty"`
+	ReasonKind    string     `json:"reason_kind,omitempty"`
+	Exit          *EventExit `json:"exit,omitempty"`
+	Started       *time.Time `json:"started_at,omitempty"`
+	Duration      *float64   `json:"duration_s,omitempty"`
+	CPU           *float64   `json:"cpu_s,omitempty"`
+	MaxRSS        *int64     `json:"max_rss_bytes,omitempty"`
+	RSSBound      bool       `json:"max_rss_is_bound,omitempty"` // max_rss_bytes is an upper bound
+	RestartIn     *float64   `json:"restart_in_s,omitempty"`
+	Output        []string   `json:"output,omitempty"` // lines without line ends
+	LogCursor     string     `json:"log,omitempty"`    // cursor of the log
+	MissingEvents uint64     `json:"lost,omitempty"`   // number of missing events; absent if unknown
 }
 
 // An EventExit says how a main process ended.

@@ -33,13 +33,13 @@ type LogLine struct {
 	Stream   *string `json:"stream"`  // null: unknown
 	Partial  bool    `json:"partial"` // no line end follows
 	// Continues the previous line of the same instance and stream
-	GoesOn bool `json:"continued"`
+	Continued bool `json:"continued"`
 	// The line, invalid UTF-8 replaced; absent in notes and bare cursors
-	Line   *string `json:"line"`
-	Bytes  []byte  `json:"bytes"` // the line, if it is not UTF-8
-	Note   *string `json:"note"`  // a message of superd itself
-	Lost   int64   `json:"lost_bytes"`
-	Cursor string  `json:"cursor"` // cursor of the next line
+	Line      *string `json:"line"`
+	Bytes     []byte  `json:"bytes"` // the line, if it is not UTF-8
+	Note      *string `json:"note"`  // a message of superd itself
+	LostBytes int64   `json:"lost_bytes"`
+	Cursor    string  `json:"cursor"` // cursor of the next line
 }
 
 // Text returns the exact bytes of the line.

@@ -74,7 +74,7 @@ func TestStatusInParts(t *testing.T) {
 // hasty returns a client with a short time for repeated requests.
 func hasty(path string) *Client {
 	c := NewClient(path)
-	c.repeat = time.Millisecond
+	c.repeatTimeout = time.Millisecond
 	return c
 }
 

@@ -26,24 +26,24 @@ type streaming struct {
 // the answer ends. If an endless stream is cut off, it makes the next request, since a successor
 // may run after a crash or an upgrade. If none does, the stream ends without an error.
 func (c *Client) stream(ctx context.Context, s streaming) error {
-	begun, pause, patience := false, repeatPause, time.Now().Add(c.repeat)
+	begun, pause, deadline := false, repeatPause, time.Now().Add(c.repeatTimeout)
 	for {
 		x, err := c.do(ctx, s.request())
 		switch {
 		case err == nil:
 			begun = true
-			var some, cut bool
-			some, cut, err = s.read(x)
+			var received, cut bool
+			received, cut, err = s.read(x)
 			x.Close()
 			if ctx.Err() == nil && !(cut && s.endless) {
 				return err
 			}
-			if patience = time.Now().Add(c.repeat); some {
+			if deadline = time.Now().Add(c.repeatTimeout); received {
 				pause = repeatPause
 			}
 		case begun && (errors.Is(err, ErrNoSuperd) || errors.Is(err, errEnded)):
 			return nil
-		case !begun || !isBusy(err) || time.Now().After(patience):
+		case !begun || !isBusy(err) || time.Now().After(deadline):
 			return err
 		}
 		select {
@@ -65,22 +65,22 @@ func isBusy(err error) bool {
 
 // read passes on the lines of an answer. cut reports that the answer did not end regularly, as when
 // superd was killed. An incomplete last line is dropped.
-func (s *streaming) read(answer io.Reader) (some, cut bool, err error) {
-	for lines := bufio.NewReaderSize(answer, 64<<10); ; some = true {
+func (s *streaming) read(answer io.Reader) (received, cut bool, err error) {
+	for lines := bufio.NewReaderSize(answer, 64<<10); ; received = true {
 		if s.idle != nil && lines.Buffered() == 0 {
 			if err := s.idle(); err != nil {
-				return some, false, err
+				return received, false, err
 			}
 		}
 		line, err := lines.ReadBytes('\n')
 		switch {
 		case err == io.EOF && len(line) == 0:
-			return some, false, nil
+			return received, false, nil
 		case err != nil:
-			return some, ended(err), fmt.Errorf("read answer of superd: %w", err)
+			return received, ended(err), fmt.Errorf("read answer of superd: %w", err)
 		}
 		if err := s.line(line); err != nil {
-			return some, false, err
+			return received, false, err
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// A Branch holds the processes of one instance, or the unattributed ones.
-type Branch struct {
+// A ProcessTree holds the processes of one instance, or the unattributed ones.
+type ProcessTree struct {
 	Name      string    `json:"name"`
 	State     string    `json:"state"`
 	Pid       *int      `json:"pid"`       // pid of the main process; null: none
@@ -30,8 +30,8 @@ type Process struct {
 }
 
 // Tree returns the processes of the instances that match names, of all if there are no names.
-func (c *Client) Tree(ctx context.Context, names []string) ([]Branch, error) {
-	var all []Branch
+func (c *Client) Tree(ctx context.Context, names []string) ([]ProcessTree, error) {
+	var all []ProcessTree
 	err := c.get(ctx, "/v1/tree", url.Values{"name": names}, &all)
 	return all, err
 }

@@ -95,8 +95,8 @@ type Brief struct {
 // Up reports whether the instance runs and is ready.
 func (b *Brief) Up() bool { return b.State == StateRunning }
 
-// An Outcome is the effect of a command on one instance.
-type Outcome struct {
+// An CommandResult is the effect of a command on one instance.
+type CommandResult struct {
 	Name    string `json:"name"`
 	OK      bool   `json:"ok"`
 	State   string `json:"state"`   // current state
@@ -107,8 +107,8 @@ type Outcome struct {
 	Unrecorded string `json:"unrecorded,omitzero"`
 }
 
-// A Report holds what a reload has changed, or would change for a dry run. No list is null.
-type Report struct {
+// A ReloadResult holds what a reload has changed, or would change for a dry run. No list is null.
+type ReloadResult struct {
 	DryRun  bool     `json:"dry_run"`
 	Added   []string `json:"added"` // programs, sorted by name, as in the next two
 	Removed []string `json:"removed"`
@@ -139,12 +139,12 @@ type KeyChange struct {
 	Text    string `json:"text"` // the change as text
 }
 
-// A Scaled is the change of the number of instances of a program.
-type Scaled struct {
-	Program   string    `json:"program"`
-	From      int       `json:"from"`
-	To        int       `json:"to"`
-	Instances []Outcome `json:"instances"` // instances added or removed; never null
+// A ScaleResult is the change of the number of instances of a program.
+type ScaleResult struct {
+	Program   string          `json:"program"`
+	From      int             `json:"from"`
+	To        int             `json:"to"`
+	Instances []CommandResult `json:"instances"` // instances added or removed; never null
 
 	Unrecorded string `json:"unrecorded,omitzero"` // as in an Outcome
 }
@@ -174,7 +174,7 @@ type Upgrade struct {
 	From   string `json:"from"`   // version
 	To     string `json:"to"`
 	// The keeper starts the old binary if the new one is not ready soon
-	WayBack bool `json:"way_back"`
+	Reverts bool `json:"way_back"`
 }
 
 // An Error is superd's answer when it refuses or fails a request.

@@ -50,11 +50,11 @@ func check(file string, asJSON bool, stdout, stderr io.Writer) error {
 	} else {
 		to := stdout
 		for _, m := range mistakes {
-			fmt.Fprintln(stderr, harmless(m.Error()))
+			fmt.Fprintln(stderr, sanitizeLines(m.Error()))
 			to = stderr
 		}
 		for _, w := range warnings {
-			fmt.Fprintln(stderr, "warning:", harmless(w.Error()))
+			fmt.Fprintln(stderr, "warning:", sanitizeLines(w.Error()))
 		}
 		report := count(len(mistakes), "mistake")
 		if len(warnings) > 0 {

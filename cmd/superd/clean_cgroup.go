@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	leftoverPatience = 10 * time.Second // for killed processes to end
+	leftoverTimeout  = 10 * time.Second // for killed processes to end
 	systemctlTimeout = 10 * time.Second
 )
 
-func newStopPostCommand() *cobra.Command {
+func newCleanCgroupCommand() *cobra.Command {
 	var unit string
 	cmd := &cobra.Command{
 		Use:    "clean-cgroup",
@@ -33,14 +33,14 @@ successor, which adopts them.`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return stopPost(cmd.Context(), unit, cmd.ErrOrStderr())
+			return cleanCgroup(cmd.Context(), unit, cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&unit, "unit", "superd.service", "`name` of the unit")
 	return cmd
 }
 
-func stopPost(ctx context.Context, unit string, stderr io.Writer) error {
+func cleanCgroup(ctx context.Context, unit string, stderr io.Writer) error {
 	cgroup, err := cgroup.OwnUnit()
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func stopPost(ctx context.Context, unit string, stderr io.Writer) error {
 	stops, err := isStopping(ctx, unit)
 	if err == nil && stops {
 		var killed int
-		if killed, err = cgroup.Kill(leftoverPatience); killed > 0 {
+		if killed, err = cgroup.Kill(leftoverTimeout); killed > 0 {
 			fmt.Fprintf(stderr, "leftover processes killed: %d\n", killed)
 		}
 	}

@@ -29,9 +29,9 @@ const (
 
 // openCrashLog opens a file in the runtime directory dir for the stacks of a panic or of SIGABRT,
 // which also go to standard error. Stacks that a predecessor left there are moved to crash.txt and
-// logged. pass is called before SIGABRT ends superd; it writes the messages that still wait. forget
-// removes the file at an orderly end.
-func openCrashLog(dir string, log *slog.Logger, pass func()) (forget func(), err error) {
+// logged. flush is called before SIGABRT ends superd; it writes the queued messages. forget removes
+// the file at an orderly end.
+func openCrashLog(dir string, log *slog.Logger, flush func()) (forget func(), err error) {
 	path := filepath.Join(dir, newCrashFile)
 	logCrashLog(path, filepath.Join(dir, oldCrashFile), log)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
@@ -45,19 +45,18 @@ func openCrashLog(dir string, log *slog.Logger, pass func()) (forget func(), err
 	signal.Notify(aborted, unix.SIGABRT)
 	go func() {
 		<-aborted
-		abort(f, pass)
+		abort(f, flush)
 	}()
 	return func() { os.Remove(path) }, nil
 }
 
-// abort writes the stacks of all goroutines to words and ends superd by SIGABRT. Go's own handler
-// of that signal does not work here: its threads send each other SIGQUIT, which superd handles
-// itself.
-func abort(words io.Writer, pass func()) {
-	pass()
+// abort writes the stacks of all goroutines to out and ends superd by SIGABRT. Go's own handler of
+// that signal does not work here: its threads send each other SIGQUIT, which superd handles itself.
+func abort(out io.Writer, flush func()) {
+	flush()
 	stacks := make([]byte, maxCrashLog)
 	text := append([]byte("SIGABRT: superd ends; its goroutines:\n\n"), stacks[:runtime.Stack(stacks, true)]...)
-	words.Write(text)
+	out.Write(text)
 	go os.Stderr.Write(text) // may block if the pipe has no reader
 	time.Sleep(abortPause)
 	signals.Die(unix.SIGABRT)
@@ -71,20 +70,20 @@ func logCrashLog(source, target string, log *slog.Logger) {
 		return
 	}
 	defer f.Close()
-	words, err := io.ReadAll(io.LimitReader(f, maxCrashLog))
-	if len(words) == 0 {
+	stacks, err := io.ReadAll(io.LimitReader(f, maxCrashLog))
+	if len(stacks) == 0 {
 		return
 	}
 	if err == nil {
-		err = os.WriteFile(target+".new", words, 0o600)
+		err = os.WriteFile(target+".new", stacks, 0o600)
 	}
 	if err == nil {
 		err = os.Rename(target+".new", target)
 	}
-	first, _, _ := bytes.Cut(words, []byte("\n"))
+	first, _, _ := bytes.Cut(stacks, []byte("\n"))
 	if err != nil {
-		log.Error("superd crashed before, crash log not stored", "words", string(first), "error", err)
+		log.Error("superd crashed before, crash log not stored", "first_line", string(first), "error", err)
 		return
 	}
-	log.Error("superd crashed before", "words", string(first), "file", target)
+	log.Error("superd crashed before", "first_line", string(first), "file", target)
 }

@@ -18,7 +18,7 @@ import (
 	"superd/internal/terminal"
 )
 
-// completionTimeout limits the wait of a shell that completes a name.
+// completionTimeout bounds the completion of a name in a shell.
 const completionTimeout = time.Second
 
 // ctlFlags select the superd to talk to.
@@ -40,7 +40,7 @@ NAME is a program, an instance such as web@2, a group, or a shell glob such as '
   superd ctl restart web@2 db   an instance and a program
   superd ctl logs -f 'web*'     output of all whose names begin with web
   superd ctl events --since 1h  what happened in the last hour`,
-		Args:              knownCommand,
+		Args:              refuseUnknownCommand,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              needCommand,
 	}
@@ -160,11 +160,11 @@ func printUnrecorded(stderr io.Writer, done, cause string) {
 	fmt.Fprintf(stderr, "%s, but not recorded, so a crash of superd undoes it: %s\n", done, cause)
 }
 
-// printOutcomes prints the outcome of a command for each instance. It returns an error if the
-// command failed for any of them.
-func printOutcomes(outcomes []control.Outcome, stdout, stderr io.Writer) error {
+// printResults prints the result of a command for each instance. It returns an error if the command
+// failed for any of them.
+func printResults(results []control.CommandResult, stdout, stderr io.Writer) error {
 	var err error
-	for _, o := range outcomes {
+	for _, o := range results {
 		w := stdout
 		if !o.OK {
 			w, err = stderr, exitStatus(statusFailed)

@@ -39,7 +39,7 @@ too old, or could not be written.`,
 				return usageError{err}
 			}
 			if query.After, err = strconv.ParseUint(since, 10, 64); err != nil {
-				if query.Since, err = wantedTime("since", "a cursor, ", since, time.Now()); err != nil {
+				if query.Since, err = parseTime("since", "a cursor, ", since, time.Now()); err != nil {
 					return usageError{err}
 				}
 			}
@@ -50,12 +50,12 @@ too old, or could not be written.`,
 			}
 			stdout := cmd.OutOrStdout()
 			if !query.Follow {
-				return ofFlags(showEvents(cmd.Context(), client, query, asJSON, stdout))
+				return nameFlag(showEvents(cmd.Context(), client, query, asJSON, stdout))
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
 			if err := followEvents(ctx, client, query, asJSON, stdout); !errors.Is(err, context.Canceled) {
-				return ofFlags(err)
+				return nameFlag(err)
 			}
 			return nil // Ctrl-C is the usual end
 		},

@@ -16,8 +16,8 @@ import (
 	"superd/internal/terminal"
 )
 
-// usualLines is how many lines of each program are shown if no flag selects lines.
-const usualLines = 30
+// defaultLines is how many lines of each program are shown if no flag selects lines.
+const defaultLines = 30
 
 func newLogsCommand(flags *ctlFlags) *cobra.Command {
 	var lines, run string
@@ -42,7 +42,7 @@ upgrades of superd. It includes matching programs that are added later. It ends 
   superd logs --run 9f86d081 web    the run that superd history shows with this id`,
 		ValidArgsFunction: flags.completeNames,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			usual := usualLines
+			usual := defaultLines
 			if query.Since != "" || query.Until != "" || run != "" || query.Grep != "" {
 				usual = allLines
 			}
@@ -53,10 +53,10 @@ upgrades of superd. It includes matching programs that are added later. It ends 
 			if asJSON && query.Raw {
 				return usageError{errors.New("read flags: --json and --raw cannot be combined")}
 			}
-			if query.Since, err = wantedTime("since", "", query.Since, time.Now()); err != nil {
+			if query.Since, err = parseTime("since", "", query.Since, time.Now()); err != nil {
 				return usageError{err}
 			}
-			if query.Until, err = wantedTime("until", "", query.Until, time.Now()); err != nil {
+			if query.Until, err = parseTime("until", "", query.Until, time.Now()); err != nil {
 				return usageError{err}
 			}
 			client, err := flags.client()
@@ -66,7 +66,7 @@ upgrades of superd. It includes matching programs that are added later. It ends 
 			query.Names, query.Lines, query.Run = names, n, run
 			p := newLogPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), asJSON, query.Raw)
 			p.pieces = query.Grep != ""
-			return ofFlags(showLogs(cmd.Context(), client, query, p))
+			return nameFlag(showLogs(cmd.Context(), client, query, p))
 		},
 	}
 	f := cmd.Flags()
@@ -102,10 +102,10 @@ func lineNumber(text string, usual int) (int, error) {
 	return n, nil
 }
 
-// wantedTime returns the value of a flag in a form that superd accepts: a duration, or a time with
+// parseTime returns the value of a flag in a form that superd accepts: a duration, or a time with
 // its zone. A time without a zone is in the user's zone; a time without a date is the last such
 // time before now. more names what else the flag accepts, for the error.
-func wantedTime(flag, more, text string, now time.Time) (string, error) {
+func parseTime(flag, more, text string, now time.Time) (string, error) {
 	if text == "" {
 		return "", nil
 	}
@@ -136,8 +136,8 @@ func wantedTime(flag, more, text string, now time.Time) (string, error) {
 		"'2026-11-21 07:20' or 2026-11-21T07:20:45Z, got %q", flag, more, text)
 }
 
-// ofFlags replaces the name of a parameter in an error of superd by that of its flag.
-func ofFlags(err error) error {
+// nameFlag replaces the name of a parameter by that of its flag in an error that superd returned.
+func nameFlag(err error) error {
 	if refused, ok := errors.AsType[*control.Error](err); ok && refused.Parameter != "" {
 		refused.Message = "read --" + refused.Parameter + ": " + refused.Problem
 	}
@@ -152,7 +152,7 @@ func showLogs(ctx context.Context, client *control.Client, query control.LogQuer
 			return err
 		}
 		for _, b := range instances {
-			p.know(b.Name)
+			p.program(b.Name)
 		}
 	}
 	err := client.Logs(ctx, query, p.print, p.out.Flush)
@@ -165,7 +165,7 @@ type logPrinter struct {
 	json, raw   bool
 	lines       *terminal.LinePrinter
 	programs    map[string]*terminal.ProgramLines // by instance: those seen so far
-	open        string                            // instance/stream of a line without an end; or ""
+	openStream  string                            // instance/stream of a line without an end; or ""
 	pieces      bool                              // parts of a line may be left out, see --grep
 }
 
@@ -176,15 +176,15 @@ func newLogPrinter(stdout, stderr io.Writer, asJSON, raw bool) *logPrinter {
 	return p
 }
 
-// know registers an instance and returns its printer. Lines carry names if there are several
-// instances.
-func (p *logPrinter) know(instance string) *terminal.ProgramLines {
-	known := p.programs[instance]
-	if known == nil {
-		known = p.lines.Program(instance)
-		p.programs[instance] = known
+// program returns the printer of an instance, which it makes on the first call. Lines begin with
+// names if there are several instances.
+func (p *logPrinter) program(instance string) *terminal.ProgramLines {
+	lines := p.programs[instance]
+	if lines == nil {
+		lines = p.lines.Program(instance)
+		p.programs[instance] = lines
 	}
-	return known
+	return lines
 }
 
 // print prints a line or a part of one. sent is its JSON.
@@ -196,7 +196,7 @@ func (p *logPrinter) print(sent []byte, l *control.LogLine) error {
 		_, err := p.out.Write(sent)
 		return err
 	}
-	program := p.know(l.Instance)
+	program := p.program(l.Instance)
 	switch {
 	case l.Note != nil:
 		fmt.Fprintf(p.stderr, "superd: %s: %s\n", terminal.Sanitize(l.Instance), terminal.Sanitize(*l.Note))
@@ -208,30 +208,30 @@ func (p *logPrinter) print(sent []byte, l *control.LogLine) error {
 	if !p.raw {
 		text = terminal.Sanitize(text)
 	}
-	whose := l.Instance + "/"
+	stream := l.Instance + "/"
 	if l.Stream != nil {
-		whose += *l.Stream
+		stream += *l.Stream
 	}
 	several := len(p.programs) > 1
-	if goesOn := l.GoesOn && p.open == whose && !several; !goesOn {
+	if continues := l.Continued && p.openStream == stream && !several; !continues {
 		if !p.raw && l.Time != nil && l.Stream != nil {
-			mark := ""
+			suffix := ""
 			if l.Partial && (several || p.pieces) {
-				mark = "+"
+				suffix = "+"
 			}
-			text = *l.Time + " " + terminal.Sanitize(*l.Stream) + mark + " " + text
+			text = *l.Time + " " + terminal.Sanitize(*l.Stream) + suffix + " " + text
 		}
-		if p.open != "" && (!p.raw || p.pieces || several) {
+		if p.openStream != "" && (!p.raw || p.pieces || several) {
 			p.out.WriteByte('\n') // its error comes again with the next write
 		}
 	}
-	p.open = ""
+	p.openStream = ""
 	if several {
 		_, err := program.Write([]byte(text + "\n"))
 		return err
 	}
 	if l.Partial {
-		p.open = whose
+		p.openStream = stream
 	} else {
 		text += "\n"
 	}
@@ -241,7 +241,7 @@ func (p *logPrinter) print(sent []byte, l *control.LogLine) error {
 
 // end completes a line without an end, and flushes.
 func (p *logPrinter) end() error {
-	if p.open != "" && !p.raw {
+	if p.openStream != "" && !p.raw {
 		p.out.WriteByte('\n')
 	}
 	return p.out.Flush()

@@ -27,12 +27,12 @@ func TestSinceTime(t *testing.T) {
 		{"2026-02-03T19:33:05.25", "2026-02-03T19:33:05.25+02:00"},
 	}
 	for _, tt := range tests {
-		if got, err := wantedTime("since", "", tt.text, now); got != tt.want || err != nil {
+		if got, err := parseTime("since", "", tt.text, now); got != tt.want || err != nil {
 			t.Errorf("wantedTime(%q) = %q, %v, want %q", tt.text, got, err, tt.want)
 		}
 	}
 	for _, text := range []string{"yesterday", "25:00", "2026-02-30", "10", "07:20Z"} {
-		if got, err := wantedTime("since", "", text, now); err == nil || !strings.Contains(err.Error(), "read --since: want ") {
+		if got, err := parseTime("since", "", text, now); err == nil || !strings.Contains(err.Error(), "read --since: want ") {
 			t.Errorf("wantedTime(%q) = %q, %v, want an error that says how to write it", text, got, err)
 		}
 	}

@@ -45,7 +45,7 @@ If there is any mistake, nothing changes, and all mistakes are shown.`,
 			case asJSON:
 				err = printObject(cmd.OutOrStdout(), report)
 			default:
-				err = printReport(cmd.OutOrStdout(), &report)
+				err = printReloadResult(cmd.OutOrStdout(), &report)
 			}
 			if report.Unrecorded != "" {
 				printUnrecorded(cmd.ErrOrStderr(), "the configuration is in force", report.Unrecorded)
@@ -62,10 +62,10 @@ If there is any mistake, nothing changes, and all mistakes are shown.`,
 // maxUnchanged is how many unchanged programs may have a row each.
 const maxUnchanged = 20
 
-func printReport(w io.Writer, r *control.Report) error {
+func printReloadResult(w io.Writer, r *control.ReloadResult) error {
 	differs := len(r.Added)+len(r.Removed)+len(r.Changed)+len(r.Superd) > 0
 	if differs {
-		if err := printTable(w, reportTable(r)); err != nil {
+		if err := printTable(w, reloadTable(r)); err != nil {
 			return err
 		}
 	}
@@ -85,9 +85,9 @@ func printReport(w io.Writer, r *control.Report) error {
 	return err
 }
 
-// reportTable returns the change of each program and its reason. If more than maxUnchanged programs
+// reloadTable returns the change of each program and its reason. If more than maxUnchanged programs
 // are unchanged, they share one row.
-func reportTable(r *control.Report) *terminal.Table {
+func reloadTable(r *control.ReloadResult) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "PROGRAM"}, {Title: "CHANGE"}, {Title: "WHY"}}}
 	add := func(name, change string, keys []control.KeyChange) {
 		t.Add(terminal.Cell{Text: terminal.Sanitize(name)}, terminal.Cell{Text: change, Colour: changeColour(change)},

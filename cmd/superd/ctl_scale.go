@@ -54,9 +54,9 @@ that is scaled has web@1 to web@N.`,
 			case err != nil:
 				return err
 			case asJSON:
-				return cmp.Or(printJSON(cmd.OutOrStdout(), all), scaledStatus(all))
+				return cmp.Or(printJSON(cmd.OutOrStdout(), all), scaleStatus(all))
 			}
-			return printScaled(all, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return printScaleResults(all, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is done")
@@ -66,21 +66,21 @@ that is scaled has web@1 to web@N.`,
 	return cmd
 }
 
-// scaledStatus returns the error that stands for the exit status: nil if all was done and is in the
+// scaleStatus returns the error that stands for the exit status: nil if all was done and is in the
 // journal.
-func scaledStatus(all []control.Scaled) error {
+func scaleStatus(all []control.ScaleResult) error {
 	for _, s := range all {
-		if s.Unrecorded != "" || slices.ContainsFunc(s.Instances, func(o control.Outcome) bool { return !o.OK }) {
+		if s.Unrecorded != "" || slices.ContainsFunc(s.Instances, func(o control.CommandResult) bool { return !o.OK }) {
 			return exitStatus(statusFailed)
 		}
 	}
 	return nil
 }
 
-func printScaled(all []control.Scaled, stdout, stderr io.Writer) error {
+func printScaleResults(all []control.ScaleResult, stdout, stderr io.Writer) error {
 	for _, s := range all {
-		// Its error is ignored: scaledStatus covers it.
-		_ = printOutcomes(s.Instances, stdout, stderr)
+		// Its error is ignored: scaleStatus covers it.
+		_ = printResults(s.Instances, stdout, stderr)
 		before := fmt.Sprintf("was %d", s.From)
 		if s.From == s.To {
 			before = "unchanged"
@@ -90,5 +90,5 @@ func printScaled(all []control.Scaled, stdout, stderr io.Writer) error {
 			printUnrecorded(stderr, s.Program+": scaled", s.Unrecorded)
 		}
 	}
-	return scaledStatus(all)
+	return scaleStatus(all)
 }

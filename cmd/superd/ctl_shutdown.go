@@ -12,8 +12,8 @@ import (
 	"superd/control"
 )
 
-// askAgain is the pause between requests to a superd whose process can't be watched.
-const askAgain = 100 * time.Millisecond
+// pollInterval is the pause between requests to a superd whose process can't be watched.
+const pollInterval = 100 * time.Millisecond
 
 func newShutdownCommand(flags *ctlFlags) *cobra.Command {
 	var noWait bool
@@ -61,7 +61,7 @@ func shutDown(ctx context.Context, client *control.Client, wait bool, stdout, st
 	if process != nil {
 		err = process.Wait(ctx)
 	} else {
-		err = waitUntilSilent(ctx, client)
+		err = waitUntilGone(ctx, client)
 	}
 	if err == nil {
 		fmt.Fprintln(stdout, "superd has ended")
@@ -88,14 +88,14 @@ func watchSuperd(ctx context.Context, client *control.Client) (*watchedProcess, 
 	return process, nil
 }
 
-// waitUntilSilent waits until no superd answers. It serves where the process can't be watched.
-func waitUntilSilent(ctx context.Context, client *control.Client) error {
+// waitUntilGone waits until no superd answers. It is used if the process can't be watched.
+func waitUntilGone(ctx context.Context, client *control.Client) error {
 	for {
 		if _, err := client.Version(ctx); errors.Is(err, control.ErrNoSuperd) {
 			return nil
 		}
 		select {
-		case <-time.After(askAgain):
+		case <-time.After(pollInterval):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -25,7 +25,7 @@ func newSignalCommand(flags *ctlFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printOutcomes(outcomes, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return printResults(outcomes, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 }

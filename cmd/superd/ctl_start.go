@@ -54,7 +54,7 @@ func newProgramsCommand(flags *ctlFlags, verb, short, long string, rolling *bool
 			if err != nil {
 				return err
 			}
-			var outcomes []control.Outcome
+			var outcomes []control.CommandResult
 			if *rolling {
 				outcomes, err = client.RestartRolling(cmd.Context(), names, timeout)
 			} else {
@@ -63,7 +63,7 @@ func newProgramsCommand(flags *ctlFlags, verb, short, long string, rolling *bool
 			if err != nil {
 				return err
 			}
-			return printOutcomes(outcomes, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return printResults(outcomes, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is done")

@@ -38,7 +38,7 @@ descendants. Processes that cannot be attributed to a program come last.`,
 	return cmd
 }
 
-func printTree(w io.Writer, all []control.Branch) error {
+func printTree(w io.Writer, all []control.ProcessTree) error {
 	var b strings.Builder
 	for _, branch := range all {
 		if branch.Unattributed {
@@ -64,7 +64,7 @@ func printTree(w io.Writer, all []control.Branch) error {
 	return err
 }
 
-func printBelow(b *strings.Builder, branch control.Branch, below map[int][]control.Process, parent int, indent string) {
+func printBelow(b *strings.Builder, branch control.ProcessTree, below map[int][]control.Process, parent int, indent string) {
 	for _, p := range below[parent] {
 		mark := " "
 		if branch.Pid != nil && *branch.Pid == p.Pid {

@@ -12,8 +12,8 @@ import (
 	"superd/control"
 )
 
-// upgradePatience limits the wait until the new binary answers, or again the old one.
-const upgradePatience = 30 * time.Second
+// upgradeTimeout bounds the wait until the new binary, or again the old one, answers.
+const upgradeTimeout = 30 * time.Second
 
 func newUpgradeCommand(flags *ctlFlags) *cobra.Command {
 	var binary string
@@ -49,31 +49,31 @@ func upgrade(ctx context.Context, client *control.Client, binary string, stdout 
 		}
 		binary = path
 	}
-	asked := time.Now()
+	requested := time.Now()
 	answer, err := client.Upgrade(ctx, binary)
 	if err != nil {
 		return err
 	}
-	if !answer.WayBack {
+	if !answer.Reverts {
 		fmt.Fprintln(stdout, "superd runs without a keeper: a failed upgrade is not reverted")
 	}
-	ctx, cancel := context.WithTimeout(ctx, upgradePatience)
+	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
 	defer cancel()
 	for {
 		before := time.Now()
 		v, err := client.Version(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("upgrade to %s: no superd has answered for %v", answer.Binary, upgradePatience)
+			return fmt.Errorf("upgrade to %s: no superd has answered for %v", answer.Binary, upgradeTimeout)
 		case err == nil && v.Pid != answer.Pid:
 			return fmt.Errorf("upgrade to %s: the new binary did not become ready; superd %s continues: see its log", answer.Binary, v.Version)
 		// It has started after the request.
-		case err == nil && before.Add(-time.Duration(v.Uptime*float64(time.Second))).After(asked):
+		case err == nil && before.Add(-time.Duration(v.Uptime*float64(time.Second))).After(requested):
 			fmt.Fprintf(stdout, "superd %s runs, upgraded from %s\n", v.Version, answer.From)
 			return nil
 		}
 		select {
-		case <-time.After(askAgain):
+		case <-time.After(pollInterval):
 		case <-ctx.Done():
 		}
 	}

@@ -41,7 +41,7 @@ type daemon struct {
 	caught     *signals.Caught
 	kernel     *linux.Host
 	openFiles  *unix.Rlimit // limit that superd was started with
-	pace       *pace
+	pace       *gcPolicy
 	lockFD     int // of the runtime directory
 	upgrading  bool
 	watchdog   time.Duration
@@ -51,9 +51,9 @@ type daemon struct {
 	ended      bool        // in order: the shutdown is complete
 }
 
-// passMessages is called when messages of the supervisor wait: they are written with its next
-// records.
-func (d *daemon) passMessages() {
+// writeMessages is called when messages of the supervisor are queued. They are written with its
+// next records.
+func (d *daemon) writeMessages() {
 	d.loop.Post(func() { d.supervisor.WriteSoon() })
 }
 
@@ -114,12 +114,12 @@ func storeListener(link *keeper.Link, listener *net.UnixListener) (fd int, err e
 type shutdownNotifier struct {
 	*keeper.Link
 	scope *loop.Scope
-	hurry func()
+	boost func()
 }
 
 // Stopping implements [procs.Notifier].
 func (s shutdownNotifier) Stopping() {
-	s.hurry()
+	s.boost()
 	s.Link.Stopping()
 	extend := func() { s.Send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * extendPeriod).Microseconds())) }
 	extend()
@@ -140,13 +140,13 @@ func (o fdKeeper) Store(name string, fd int) {
 	}
 }
 
-// inheritance returns the descriptors and exits that the keeper has for this supervisor.
-func inheritance(link *keeper.Link) host.StoredFDs {
-	inherited := host.StoredFDs{Files: link.Files()}
+// storedFDs returns the descriptors and exits that the keeper has for this supervisor.
+func storedFDs(link *keeper.Link) host.StoredFDs {
+	stored := host.StoredFDs{Files: link.Files()}
 	for _, e := range link.Exits() {
-		inherited.Exits = append(inherited.Exits, storedExit(e))
+		stored.Exits = append(stored.Exits, storedExit(e))
 	}
-	return inherited
+	return stored
 }
 
 func storedExit(e keeper.Exit) host.StoredExit {
@@ -165,30 +165,30 @@ func (d *daemon) version() control.Version {
 // becomeKeeper replaces the keeper, which has ended, by this process.
 func (d *daemon) becomeKeeper() {
 	d.log.Warn("the keeper has ended: superd replaces it and starts another supervisor", "keeper", d.link.Pid())
-	d.takeRole(d.loop.Now() + writeTime)
+	d.execKeeper(d.loop.Now() + writeTimeout)
 }
 
-// takeRole executes the keeper in this process when journal, events and messages are written, or at
-// the time until. If that fails, superd continues without a keeper.
-func (d *daemon) takeRole(until time.Duration) {
+// execKeeper executes the keeper in this process. It waits until journal, events and messages are
+// written, at most up to the time until. If that fails, superd continues without a keeper.
+func (d *daemon) execKeeper(until time.Duration) {
 	d.supervisor.Write()
 	late := d.loop.Now() >= until
-	again := func() { d.loop.Root().After(writePause, func() { d.takeRole(until) }) }
+	retry := func() { d.loop.Root().After(retryPause, func() { d.execKeeper(until) }) }
 	if !late && !(d.journal.Idle() && d.events.Idle() && d.messages.Idle()) {
-		again()
+		retry()
 		return
 	}
 	err := d.link.TakeRole(os.Args, os.Environ())
 	if !late && errors.Is(err, keeper.ErrSignalled) {
-		again()
+		retry()
 		return
 	}
 	d.log.Error("superd continues without a keeper", "error", err)
 }
 
-// onEarlierStop shuts superd down by a signal that arrived before this supervisor was started. It
-// does not repeat a shutdown, which would kill the programs.
-func (d *daemon) onEarlierStop(sig syscall.Signal) {
+// onStopBeforeStart shuts superd down for a signal that arrived before this supervisor was started.
+// It does not repeat a shutdown, which would kill the programs.
+func (d *daemon) onStopBeforeStart(sig syscall.Signal) {
 	if !d.supervisor.Info().ShuttingDown {
 		why := unix.SignalName(sig)
 		if sig == unix.SIGHUP {
@@ -229,6 +229,6 @@ func (d *daemon) onSignal(sig syscall.Signal) {
 		d.supervisor.LogState()
 	case unix.SIGCHLD:
 		d.supervisor.Children()
-	case unix.SIGPIPE: // superd's output has lost its reader: no reason to end
+	case unix.SIGPIPE: // superd's output has no reader any more: no reason to end
 	}
 }

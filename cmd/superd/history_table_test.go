@@ -15,7 +15,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func sampleEvents() []control.Event {
 	at := func(before time.Duration) time.Time { return noon.Add(-before) }
 	return []control.Event{
-		{Cursor: 12, At: at(25 * time.Hour), Kind: "gap", Lost: 12, Reason: "12 events are missing"},
+		{Cursor: 12, At: at(25 * time.Hour), Kind: "gap", MissingEvents: 12, Reason: "12 events are missing"},
 		{Cursor: 13, At: at(25 * time.Hour), Kind: "superd", State: "started", Pid: 1},
 		{Cursor: 14, At: at(time.Minute), Kind: "state", Instance: "web", From: "stopped", State: "starting", Reason: "started by the configuration"},
 		{Cursor: 15, At: at(time.Minute), Kind: "start", Instance: "web", Pid: 7, Reason: "by the configuration"},

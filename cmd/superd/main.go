@@ -32,7 +32,7 @@ func main() {
 // run runs a command line, without the program's name, and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := execute(ctx, args, stdout, stderr)
-	if runKeeper, ok := errors.AsType[keeperWanted](err); ok {
+	if runKeeper, ok := errors.AsType[runAsKeeper](err); ok {
 		err = runKeeper()
 	}
 	if _, silent := errors.AsType[exitStatus](err); err != nil && !silent {
@@ -41,11 +41,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return statusOf(err)
 }
 
-// A keeperWanted is returned by a command if this process becomes the keeper or the front process.
-// main calls it after the command line is released, which takes more memory than the keeper itself.
-type keeperWanted func() error
+// A runAsKeeper runs the keeper or the front process. A command returns it as an error, and run
+// calls it when the parsed command line can be freed, which takes more memory than the keeper.
+type runAsKeeper func() error
 
-func (keeperWanted) Error() string { return "this process becomes the keeper" }
+func (runAsKeeper) Error() string { return "this process becomes the keeper" }
 
 // A usageError is a mistake in the command line or in the configuration: exit status 2.
 type usageError struct{ error }
@@ -81,21 +81,21 @@ func statusOf(err error) int {
 
 // printError prints an error for a person, each mistake of a configuration on a line of its own.
 func printError(w io.Writer, err error) {
-	text := harmless(strings.TrimSpace(err.Error()))
-	if mistakes, ok := errors.AsType[config.Errors](err); ok && len(mistakes) > 1 && text == harmless(mistakes.Error()) {
+	text := sanitizeLines(strings.TrimSpace(err.Error()))
+	if mistakes, ok := errors.AsType[config.Errors](err); ok && len(mistakes) > 1 && text == sanitizeLines(mistakes.Error()) {
 		fmt.Fprintf(w, "%s\nsuperd: %s in the configuration\n", text, count(len(mistakes), "mistake"))
 		return
 	}
 	if e, ok := errors.AsType[*control.Error](err); ok && len(e.Mistakes) > 0 {
-		fmt.Fprintf(w, "%s\nsuperd: %s: %s\n", harmless(e.Message), count(len(e.Mistakes), "mistake"), harmless(e.Remedy))
+		fmt.Fprintf(w, "%s\nsuperd: %s: %s\n", sanitizeLines(e.Message), count(len(e.Mistakes), "mistake"), sanitizeLines(e.Remedy))
 		return
 	}
 	fmt.Fprintf(w, "superd: %s\n", text)
 }
 
-// harmless sanitizes each line of text for a terminal: paths and names may contain control
+// sanitizeLines sanitizes each line of text for a terminal: paths and names may contain control
 // characters.
-func harmless(text string) string {
+func sanitizeLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		b.WriteString(terminal.Sanitize(line))

@@ -6,7 +6,7 @@ import (
 )
 
 // platformCommands are the commands that only Linux has.
-var platformCommands = []subcommand{{"doctor", newDoctorCommand}, {"clean-cgroup", newStopPostCommand}}
+var platformCommands = []subcommand{{"doctor", newDoctorCommand}, {"clean-cgroup", newCleanCgroupCommand}}
 
 // becomeProgram does not return if this process is the exec shim of a program.
 func becomeProgram() { execshim.Run() }

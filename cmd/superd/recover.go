@@ -15,17 +15,17 @@ import (
 	"superd/procs/rundir"
 )
 
-// A legacy is what the predecessor has left, and the journal for the successor.
-type legacy struct {
+// A recoveredState is the state in the journal of the predecessor, and the open journal.
+type recoveredState struct {
 	journal  *journal.Journal
-	recovery *procs.Snapshot
+	snapshot *procs.Snapshot
 	boot     string // id of this boot of the machine
 }
 
 // recoverFrom reads the journal in the runtime directory. keeper is the pid of the keeper, 0
 // without one; conf is the configuration just loaded, nil without one. A journal of a newer format
 // is an error if programs live that may be in it; otherwise it is removed.
-func recoverFrom(dir *rundir.Dir, keeper int, conf *config.Config, log *slog.Logger) (*legacy, error) {
+func recoverFrom(dir *rundir.Dir, keeper int, conf *config.Config, log *slog.Logger) (*recoveredState, error) {
 	boot, err := procfs.BootID()
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func recoverFrom(dir *rundir.Dir, keeper int, conf *config.Config, log *slog.Log
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	recovery := procs.ReadSnapshot(state, procs.SameOr(conf, config.Restore), log)
-	recovery.Clean = !dir.Unclean
-	return &legacy{j, recovery, boot}, nil
+	snapshot := procs.ReadSnapshot(state, procs.SameOr(conf, config.Restore), log)
+	snapshot.Clean = !dir.Unclean
+	return &recoveredState{j, snapshot, boot}, nil
 }

@@ -57,8 +57,8 @@ Each command of ` + "`superd ctl`" + ` also works without ctl, as in ` + "`super
   superd status                show what runs, from another terminal
   superd logs -f web           follow the output of web
   superd why web               explain its state`,
-		Args:              knownCommand,
-		ValidArgsFunction: completeShort,
+		Args:              refuseUnknownCommand,
+		ValidArgsFunction: completeWithoutCtl,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ Each command of ` + "`superd ctl`" + ` also works without ctl, as in ` + "`super
 	}
 	root.Flags().BoolVar(&showVersion, "version", false, "show the version of this binary")
 	root.SetFlagErrorFunc(flagError)
-	named := addNamed(root, args, slices.Concat(rootCommands(args), shortCommands()))
+	named := addNamed(root, args, slices.Concat(rootCommands(args), commandsWithoutCtl()))
 	root.CompletionOptions.DisableDefaultCmd = named && !slices.Contains(args, "completion")
 	return root
 }
@@ -80,10 +80,10 @@ Each command of ` + "`superd ctl`" + ` also works without ctl, as in ` + "`super
 const searchPath = `The configuration is the FILE given, else ./superd.toml, else (unless root runs superd)
 $XDG_CONFIG_HOME/superd/superd.toml (~/.config/superd/superd.toml), else /etc/superd/superd.toml.`
 
-// A subcommand makes a command below another one.
+// A subcommand builds a command below another one.
 type subcommand struct {
-	name string
-	make func() *cobra.Command
+	name  string
+	build func() *cobra.Command
 }
 
 // rootCommands returns the commands below superd that its help lists.
@@ -96,9 +96,9 @@ func rootCommands(args []string) []subcommand {
 	}, platformCommands...)
 }
 
-// shortCommands returns the commands of ctl that work without ctl, hidden from help. ctl's version
-// is not among them, since `superd version` is about the binary.
-func shortCommands() []subcommand {
+// commandsWithoutCtl returns the commands of ctl that work without ctl, hidden from help. ctl's
+// version is not among them, since `superd version` is about the binary.
+func commandsWithoutCtl() []subcommand {
 	var all []subcommand
 	var flags ctlFlags
 	for _, c := range ctlCommands(&flags) {
@@ -106,7 +106,7 @@ func shortCommands() []subcommand {
 			continue
 		}
 		all = append(all, subcommand{c.name, func() *cobra.Command {
-			cmd := c.make()
+			cmd := c.build()
 			cmd.Hidden = true
 			flags.add(cmd.Flags())
 			return cmd
@@ -115,15 +115,15 @@ func shortCommands() []subcommand {
 	return all
 }
 
-// completeShort completes the commands that shortCommands returns.
-func completeShort(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeWithoutCtl completes the commands that commandsWithoutCtl returns.
+func completeWithoutCtl(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var all []cobra.Completion
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	for _, c := range shortCommands() {
+	for _, c := range commandsWithoutCtl() {
 		if strings.HasPrefix(c.name, word) {
-			all = append(all, cobra.CompletionWithDesc(c.name, c.make().Short))
+			all = append(all, cobra.CompletionWithDesc(c.name, c.build().Short))
 		}
 	}
 	return all, cobra.ShellCompDirectiveNoFileComp
@@ -131,7 +131,7 @@ func completeShort(cmd *cobra.Command, args []string, word string) ([]cobra.Comp
 
 // addNamed adds to parent the command that args begin with, or else all commands that args name at
 // any place, and reports whether there are any. If there are none it adds all commands, for help,
-// completion or an error. To make all of them would take a short command a tenth more time.
+// completion or an error. To build all of them would make a short command a tenth slower.
 func addNamed(parent *cobra.Command, args []string, all []subcommand) bool {
 	isNamed := func(c subcommand) bool { return slices.Contains(args, c.name) }
 	if slices.ContainsFunc(all, func(c subcommand) bool { return len(args) > 0 && c.name == args[0] }) {
@@ -140,7 +140,7 @@ func addNamed(parent *cobra.Command, args []string, all []subcommand) bool {
 	named := slices.ContainsFunc(all, isNamed)
 	for _, c := range all {
 		if !named || isNamed(c) {
-			parent.AddCommand(c.make())
+			parent.AddCommand(c.build())
 		}
 	}
 	return named
@@ -157,22 +157,23 @@ func needCommand(cmd *cobra.Command, _ []string) error {
 	return exitStatus(statusUsage)
 }
 
-// knownCommand refuses an unknown command. The error suggests the nearest one, if there is any.
-func knownCommand(cmd *cobra.Command, args []string) error {
+// refuseUnknownCommand returns an error for an unknown command. It suggests the nearest one, if
+// there is any.
+func refuseUnknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-	if meant := meantCommand(cmd, args[0]); meant != "" {
-		return suggestion(fmt.Sprintf("%s: did you mean `%s`?", unknown, meant))
+	if nearest := nearestCommand(cmd, args[0]); nearest != "" {
+		return suggestion(fmt.Sprintf("%s: did you mean `%s`?", unknown, nearest))
 	}
 	return errors.New(unknown)
 }
 
-// meantCommand returns the command line nearest to name, "" if none is similar.
-func meantCommand(cmd *cobra.Command, name string) string {
+// nearestCommand returns the command line nearest to name, "" if none is similar.
+func nearestCommand(cmd *cobra.Command, name string) string {
 	own := []string{"help", "completion"}
-	for _, c := range slices.Concat(rootCommands(nil), shortCommands()) {
+	for _, c := range slices.Concat(rootCommands(nil), commandsWithoutCtl()) {
 		if c.name != "clean-cgroup" {
 			own = append(own, c.name)
 		}

@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	logQueue       = 1 << 20 // bytes of superd's own messages that may wait for a slow reader
-	keeperLogQueue = 16 << 10
-	extendPeriod   = 10 * time.Second // between extensions of systemd's time-out in a shutdown
-	trialTime      = 10 * time.Second // for a new binary to be ready
-	farewellTime   = 2 * time.Second  // for each write that is left when superd ends
-	usualFiles     = 4096             // descriptors to reserve room for: those of 1,000 programs
+	logQueue            = 1 << 20 // bytes of superd's own messages that may wait for a slow reader
+	keeperLogQueue      = 16 << 10
+	extendPeriod        = 10 * time.Second // between extensions of systemd's time-out in a shutdown
+	upgradeReadyTimeout = 10 * time.Second // for a new binary to be ready
+	finalWriteTimeout   = 2 * time.Second  // for each remaining write when superd ends
+	reservedFDs         = 4096             // descriptors to reserve room for: those of 1,000 programs
 )
 
 type runFlags struct {
@@ -92,8 +92,7 @@ Signals:
 	return cmd
 }
 
-// A launch is what the process of `superd run` begins with, whichever of its roles it has: front,
-// keeper or supervisor.
+// A launch has what each process of `superd run` begins with: front process, keeper or supervisor.
 type launch struct {
 	flags     runFlags
 	level     slog.Level
@@ -107,7 +106,7 @@ type launch struct {
 }
 
 // startRun runs the supervisor if there is a keeper above this process or if there is to be none.
-// Otherwise it returns a [keeperWanted].
+// Otherwise it returns a [runAsKeeper].
 func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	level, show, err := flags.parse(stdout)
 	if err != nil {
@@ -145,9 +144,9 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 		// if descriptors were handed over: the keeper that takes them is this process, as it
 		// replaces another process or was started by a front process.
 		if term != nil && !term.Outlived && len(link.Files()) == 0 && os.Getpid() != 1 {
-			return keeperWanted(l.runFront)
+			return runAsKeeper(l.runFront)
 		}
-		return keeperWanted(l.runKeeper)
+		return runAsKeeper(l.runKeeper)
 	}
 	failpoint.SetRole("supervisor")
 	if link.Resumes() {
@@ -156,7 +155,7 @@ func startRun(flags runFlags, stdout, stderr io.Writer) error {
 	keeper.SetTitle(keeper.SupervisorTitle, "")
 	err = l.runDaemon()
 	link.Announce(statusOf(err))
-	link.Close(farewellTime)
+	link.Close(finalWriteTimeout)
 	return err
 }
 
@@ -177,7 +176,7 @@ func (l launch) runFront() error {
 func (l launch) runKeeper() error {
 	failpoint.SetRole("keeper")
 	queue := logs.NewQueue(l.stderr, keeperLogQueue)
-	defer queue.Close(farewellTime)
+	defer queue.Close(finalWriteTimeout)
 	log := l.logger(queue)
 	status, err := keeper.Run(keeper.Options{
 		Log:         log,
@@ -188,20 +187,20 @@ func (l launch) runKeeper() error {
 		Files:       l.link.Files(),
 		Manager:     l.link.Manager,
 		OpenFiles:   l.openFiles,
-		Room:        usualFiles,
+		Room:        reservedFDs,
 		HadChildren: l.link.HadChildren(),
 		Watchdog:    l.flags.watchdog,
 		RestartMax:  l.flags.restartMax,
-		Trial:       trialTime,
+		Trial:       upgradeReadyTimeout,
 		Begun: func() {
 			keeper.StaySmall()
-			go pidfd.MakeRoom(usualFiles)
-			if err := threads.Reserve(keeperWaiting); err != nil {
+			go pidfd.MakeRoom(reservedFDs)
+			if err := threads.Reserve(keeperThreads); err != nil {
 				log.Warn("a limit of processes may end superd's keeper", "error", err)
 			}
 		},
 	})
-	l.link.Close(farewellTime)
+	l.link.Close(finalWriteTimeout)
 	return statusError(status, err)
 }
 

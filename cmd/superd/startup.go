@@ -58,7 +58,7 @@ var startSteps = []step{
 	{do: (*startup).recoverPrograms},
 	{do: (*startup).watch},
 	{do: (*startup).startPrograms},
-	{do: (*startup).declareRunning},
+	{do: (*startup).announceRunning},
 }
 
 // runDaemon runs the supervisor: the steps of its start, its loop, its orderly end.
@@ -79,34 +79,35 @@ func (l launch) runDaemon() error {
 	return s.finish(s.daemon.loop.Run())
 }
 
-// finish ends what the loop has begun. The steps are undone after it. err is the error of the loop.
+// finish ends what the loop has begun. The steps are undone after that. err is the error of the
+// loop.
 func (s *startup) finish(err error) error {
 	s.dir.Leave(!s.daemon.ended)
 	s.dir.KeepJournal(s.daemon.supervisor.Leaves())
 	s.awaitLogFiles()
 	s.removeCrashLog()
 	s.closeEvents() // before the server ends, so that clients that follow events see the last ones
-	waitFor(&s.printed, farewellTime)
+	waitFor(&s.printed, finalWriteTimeout)
 	if err := errors.Join(err, s.daemon.endServing()); err != nil {
 		return err
 	}
 	return statusError(s.daemon.supervisor.ExitStatus(), nil)
 }
 
-// A startup is what the steps share. The fields are in the order in which the steps set them.
+// A startup has the data that the steps share. The fields are in the order in which they are set.
 type startup struct {
 	launch
 	daemon *daemon
 	undos  []func(*startup) // of the steps taken, in their order
 
 	pacer          *gcpacer.Pacer
-	calm           func() // ends the hurry of the start
+	endBoost       func() // ends the boost of the start
 	threadsReady   chan error
 	resumed        bool // this supervisor continues for one that did not end in order
 	conf           *config.Config
 	runtimeDir     string // as configured; dir.Path has no symbolic links
 	dir            *rundir.Dir
-	left           *legacy
+	recovered      *recoveredState
 	logDir         string
 	listener       *net.UnixListener
 	removeCrashLog func()
@@ -140,8 +141,8 @@ func (s *startup) undo() {
 // prepareProcess starts slow preparations in the background; awaitThreads waits for the threads.
 func (s *startup) prepareProcess() error {
 	s.pacer = gcpacer.NewPacer(heapGrowth, nil)
-	s.calm = s.pacer.Hurry()
-	go pidfd.MakeRoom(usualFiles) // nothing to do if the keeper has started this process
+	s.endBoost = s.pacer.Hurry()
+	go pidfd.MakeRoom(reservedFDs) // nothing to do if the keeper has started this process
 	s.threadsReady = make(chan error, 1)
 	go func() { s.threadsReady <- prepareThreads() }()
 	return nil
@@ -155,10 +156,10 @@ func (s *startup) findRuntimeDir() error {
 		return usageError{err}
 	}
 	s.daemon.configPath = path
-	earlier, known := s.link.RuntimeDir()
-	s.resumed = known || s.link.Resumes()
-	if known {
-		s.runtimeDir = earlier
+	inherited, resumes := s.link.RuntimeDir()
+	s.resumed = resumes || s.link.Resumes()
+	if resumes {
+		s.runtimeDir = inherited
 		return nil
 	}
 	if s.conf, err = loadConfig(path, s.flags.strict); err != nil {
@@ -178,7 +179,7 @@ func (s *startup) openMessages() error {
 // closeMessages waits until superd's own messages are written. A second call does nothing: it would
 // wait again for a reader that hangs.
 func (s *startup) closeMessages() {
-	s.messagesClosed.Do(func() { s.daemon.messages.Close(farewellTime) })
+	s.messagesClosed.Do(func() { s.daemon.messages.Close(finalWriteTimeout) })
 }
 
 func (s *startup) lockRuntimeDir() (err error) {
@@ -199,19 +200,19 @@ func (s *startup) unlockRuntimeDir() {
 }
 
 func (s *startup) openJournal() (err error) {
-	s.left, err = recoverFrom(s.dir, s.link.Pid(), s.conf, s.daemon.log)
+	s.recovered, err = recoverFrom(s.dir, s.link.Pid(), s.conf, s.daemon.log)
 	if err != nil {
 		return err
 	}
-	s.daemon.journal = s.left.journal
+	s.daemon.journal = s.recovered.journal
 	return nil
 }
 
-func (s *startup) closeJournal() { s.daemon.journal.Close(farewellTime) }
+func (s *startup) closeJournal() { s.daemon.journal.Close(finalWriteTimeout) }
 
 // chooseConfig prefers the configuration that was in force, which the journal has, to the file.
 func (s *startup) chooseConfig() (err error) {
-	if inForce := s.left.recovery.Config(); s.resumed && inForce != nil {
+	if inForce := s.recovered.snapshot.Config(); s.resumed && inForce != nil {
 		s.conf = inForce
 	}
 	if s.conf == nil {
@@ -262,17 +263,17 @@ func (s *startup) openEvents() error {
 	return nil
 }
 
-func (s *startup) closeEvents() { s.daemon.events.Close(farewellTime) }
+func (s *startup) closeEvents() { s.daemon.events.Close(finalWriteTimeout) }
 
-// collectOptions collects what the supervisor is made with.
+// collectOptions collects the options of the supervisor.
 func (s *startup) collectOptions() (err error) {
 	d := s.daemon
-	d.pace = newPace(d.loop.Root(), s.pacer, s.calm)
+	d.pace = newGCPolicy(d.loop.Root(), s.pacer, s.endBoost)
 	s.store = logs.NewStore(d.loop, d.log)
 	s.options = procs.Options{
 		Loop:    d.loop,
 		Store:   s.store,
-		Log:     s.logger(d.messages.Batched(d.passMessages)),
+		Log:     s.logger(d.messages.Batched(d.writeMessages)),
 		Events:  d.events,
 		OnWrite: d.messages.Flush,
 		Config:  s.conf,
@@ -287,11 +288,11 @@ func (s *startup) collectOptions() (err error) {
 		Environment: os.Environ(),
 		Pid:         os.Getpid(),
 		Journal:     d.journal,
-		BootID:      s.left.boot,
-		Snapshot:    s.left.recovery,
+		BootID:      s.recovered.boot,
+		Snapshot:    s.recovered.snapshot,
 		Resumed:     s.resumed,
 		Keeper:      fdKeeper{s.link, d.log},
-		StoredFDs:   inheritance(s.link),
+		StoredFDs:   storedFDs(s.link),
 	}
 	if s.options.Machine, err = os.Hostname(); err != nil {
 		d.log.Warn("schedule_jitter does not depend on the machine", "error", err)
@@ -352,7 +353,7 @@ func (s *startup) openKernel() (err error) {
 		HadChildren: d.link.HadChildren(),
 		NoCgroup:    d.noCgroup,
 		OpenFiles:   d.openFiles,
-		Crowd:       d.pace.crowd,
+		Crowd:       d.pace.onStartQueue,
 		SIGCHLD:     d.caught,
 	})
 	s.options.Host = d.kernel
@@ -365,7 +366,7 @@ func (s *startup) recoverPrograms() error {
 	if _, err := crand.Read(s.options.Seed[:]); err != nil {
 		return fmt.Errorf("draw a seed: %w", err)
 	}
-	s.options.Notify = shutdownNotifier{d.link, d.loop.Root(), d.pace.hurry}
+	s.options.Notify = shutdownNotifier{d.link, d.loop.Root(), d.pace.beginBoost}
 	if period, err := sddaemon.SdWatchdogEnabled(false); err == nil && period > 0 {
 		d.loop.Root().Every(period/2, d.link.Watchdog)
 	}
@@ -384,7 +385,7 @@ func (s *startup) watch() error {
 	}
 	return d.link.Watch(d.loop.Root(), d.watchdog, keeper.Listener{
 		Signal: d.onSignal,
-		Stop:   d.onEarlierStop,
+		Stop:   d.onStopBeforeStart,
 		Exit:   func(e keeper.Exit) { d.supervisor.StoredExit(storedExit(e)) },
 		Gone:   d.becomeKeeper,
 	})
@@ -412,7 +413,7 @@ func (s *startup) startPrograms() error {
 			store.PrepareExit()
 			d.loop.Stop()
 		})
-		d.pace.rest()
+		d.pace.releaseLater()
 		if d.link.Resumes() { // programs have been adopted: systemd need not wait for starts
 			d.link.Send(sddaemon.SdNotifyReady)
 		}
@@ -422,30 +423,31 @@ func (s *startup) startPrograms() error {
 	return nil
 }
 
-// declareRunning makes it known outside that superd runs, and releases what only the start needed.
-func (s *startup) declareRunning() error {
+// announceRunning sets the title of the process and stores the runtime directory for a successor. It
+// frees what only the start needed.
+func (s *startup) announceRunning() error {
 	s.dir.Leave(true)
 	keeper.SetTitle(keeper.SupervisorTitle, s.dir.Path)
 	if err := s.link.StoreRuntimeDir(s.dir.Path); err != nil {
 		s.daemon.log.Warn("runtime directory not stored: a successor starts from the "+
 			"configuration file", "error", err)
 	}
-	s.conf, s.left, s.options = nil, nil, procs.Options{}
+	s.conf, s.recovered, s.options = nil, nil, procs.Options{}
 	return nil
 }
 
 // awaitLogFiles waits until the log files are closed.
 func (s *startup) awaitLogFiles() {
-	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+	ctx, cancel := context.WithTimeout(context.Background(), finalWriteTimeout)
 	defer cancel()
 	if err := s.store.Wait(ctx); err != nil {
 		s.daemon.log.Warn("log files not closed: a file system does not respond",
-			"waited", farewellTime)
+			"waited", finalWriteTimeout)
 	}
 }
 
 // waitFor waits for the group, at most for patience.
-func waitFor(group *sync.WaitGroup, patience time.Duration) {
+func waitFor(group *sync.WaitGroup, timeout time.Duration) {
 	done := make(chan struct{})
 	go func() {
 		group.Wait()
@@ -453,6 +455,6 @@ func waitFor(group *sync.WaitGroup, patience time.Duration) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"superd/internal/terminal"
 )
 
-// leastReason is the least width of a reason, in columns: other table columns are dropped first.
-const leastReason = 30
+// minReasonWidth is the least width of a reason, in columns: other table columns are dropped first.
+const minReasonWidth = 30
 
 // statusTable returns the table of the status as of now. It has a column of reasons only if an
 // instance has one. Then the last lines are dropped from a narrow terminal before the reasons.
@@ -35,7 +35,7 @@ func statusTable(all []control.Status, now time.Time, names *terminal.Palette) *
 	}
 	if some {
 		t.Columns[lastLine].Rank = 4
-		t.Columns = slices.Insert(t.Columns, lastLine, terminal.Column{Title: "REASON", Least: leastReason})
+		t.Columns = slices.Insert(t.Columns, lastLine, terminal.Column{Title: "REASON", Least: minReasonWidth})
 	}
 	t.Grow(len(all))
 	var row []terminal.Cell

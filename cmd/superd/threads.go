@@ -13,17 +13,17 @@ import (
 	"superd/procs/linux"
 )
 
-// waiting is how many goroutines of the supervisor may wait in the kernel at a time. The last four
-// take signals, show lines, make the log directory, and make room for descriptors.
-const waiting = linux.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 4
+// supervisorThreads is how many goroutines of the supervisor may block in the kernel at a time. The
+// last four take signals, show lines, make the log directory, and make room for descriptors.
+const supervisorThreads = linux.Threads + logs.Threads + eventlog.Threads + journal.Threads + server.Threads + 4
 
-// keeperWaiting is the same for the keeper. Its goroutines take signals, write its messages, start
+// keeperThreads is the same for the keeper. Its goroutines take signals, write its messages, start
 // a supervisor, talk to it, and make room for descriptors.
-const keeperWaiting = 5
+const keeperThreads = 5
 
 // prepareThreads makes all threads that superd will need, so that a limit of processes can't stop
 // it later. Go gets a processor for each worker that moves output, beside those of the machine.
 func prepareThreads() error {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + logs.Workers())
-	return threads.Reserve(waiting)
+	return threads.Reserve(supervisorThreads)
 }

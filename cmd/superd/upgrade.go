@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	dryRunTime  = 10 * time.Second // for each step of a dry run
-	joinWorkers = 5 * time.Second  // for starts under way
-	writeTime   = 5 * time.Second  // for records, events and messages to be written
-	writePause  = 2 * time.Millisecond
+	dryRunTimeout = 10 * time.Second // for each step of a dry run
+	joinTimeout   = 5 * time.Second  // for starts under way
+	writeTimeout  = 5 * time.Second  // for records, events and messages to be written
+	retryPause    = 2 * time.Millisecond
 )
 
 // upgrade prepares to execute another binary in this process: the one given, or for "" superd's own
@@ -33,7 +33,7 @@ func (d *daemon) upgrade(binary string, ready func(server.Upgrade, error)) {
 		ready(server.Upgrade{}, errors.New("an upgrade is already in progress"))
 		return
 	}
-	if err := d.ending(); err != nil {
+	if err := d.refuseInShutdown(); err != nil {
 		ready(server.Upgrade{}, err)
 		return
 	}
@@ -42,12 +42,12 @@ func (d *daemon) upgrade(binary string, ready func(server.Upgrade, error)) {
 		to, err := d.dryRun(&binary)
 		release := func() {}
 		if err == nil {
-			release = d.kernel.HoldForks(joinWorkers)
+			release = d.kernel.HoldForks(joinTimeout)
 		}
-		answer := control.Upgrade{Pid: os.Getpid(), Binary: binary, From: version, To: to, WayBack: d.link.Pid() != 0}
+		answer := control.Upgrade{Pid: os.Getpid(), Binary: binary, From: version, To: to, Reverts: d.link.Pid() != 0}
 		d.loop.Post(func() {
 			if err == nil {
-				err = d.ending()
+				err = d.refuseInShutdown()
 			}
 			if err != nil {
 				d.upgrading = false
@@ -60,9 +60,9 @@ func (d *daemon) upgrade(binary string, ready func(server.Upgrade, error)) {
 	}()
 }
 
-// ending returns an error if superd shuts down. Then no other binary is executed: it would be of no
-// use, and keeper and systemd have already learned of the shutdown from this process.
-func (d *daemon) ending() error {
+// refuseInShutdown returns an error if superd shuts down. Then no other binary is executed: keeper
+// and systemd have already been notified of the shutdown by this process.
+func (d *daemon) refuseInShutdown() error {
 	if d.supervisor.Info().ShuttingDown {
 		return errors.New("superd is shutting down")
 	}
@@ -71,16 +71,16 @@ func (d *daemon) ending() error {
 
 // execute begins the upgrade itself. release lets starts continue if it fails.
 func (d *daemon) execute(binary, to string, release func()) {
-	if err := d.ending(); err != nil {
-		d.notUpgraded(err, release)
+	if err := d.refuseInShutdown(); err != nil {
+		d.upgradeFailed(err, release)
 		return
 	}
-	way := "superd runs without a keeper: a failed upgrade is not reverted"
+	revert := "superd runs without a keeper: a failed upgrade is not reverted"
 	if d.link.Pid() != 0 {
-		way = "the keeper restarts this binary if the new one is not ready in time"
+		revert = "the keeper restarts this binary if the new one is not ready in time"
 	}
-	d.log.Info("upgrading", "binary", binary, "from", version, "to", to, "way_back", way)
-	d.executeWhenWritten(binary, release, d.loop.Now()+writeTime)
+	d.log.Info("upgrading", "binary", binary, "from", version, "to", to, "way_back", revert)
+	d.executeWhenWritten(binary, release, d.loop.Now()+writeTimeout)
 }
 
 // executeWhenWritten executes the binary when the journal is written and the keeper has received
@@ -89,28 +89,28 @@ func (d *daemon) execute(binary, to string, release func()) {
 func (d *daemon) executeWhenWritten(binary string, release func(), until time.Duration) {
 	d.supervisor.Write()
 	late := d.loop.Now() >= until
-	again := func() {
-		d.loop.Root().After(writePause, func() { d.executeWhenWritten(binary, release, until) })
+	retry := func() {
+		d.loop.Root().After(retryPause, func() { d.executeWhenWritten(binary, release, until) })
 	}
-	err := d.ending()
+	err := d.refuseInShutdown()
 	switch {
 	case err != nil:
 	case d.journal.Idle() && d.link.Idle() && (late || d.events.Idle() && d.messages.Idle()):
 		failpoint.Here("upgrade.before-exec")
 		if err = d.link.Upgrade(binary, os.Args, os.Environ()); errors.Is(err, keeper.ErrSignalled) && !late {
-			again()
+			retry()
 			return
 		}
 	case late:
-		err = fmt.Errorf("write journal for the new binary: not done within %v", writeTime)
+		err = fmt.Errorf("write journal for the new binary: not done within %v", writeTimeout)
 	default:
-		again()
+		retry()
 		return
 	}
-	d.notUpgraded(err, release)
+	d.upgradeFailed(err, release)
 }
 
-func (d *daemon) notUpgraded(err error, release func()) {
+func (d *daemon) upgradeFailed(err error, release func()) {
 	d.log.Error("not upgraded", "error", err)
 	d.upgrading = false
 	release()
@@ -130,7 +130,7 @@ func (d *daemon) dryRun(binary *string) (version string, err error) {
 	if !filepath.IsAbs(*binary) {
 		return "", fmt.Errorf("upgrade to %s: not an absolute path", *binary)
 	}
-	output, exit, err := d.kernel.Run(dryRunTime, *binary, "version", "--json")
+	output, exit, err := d.kernel.Run(dryRunTimeout, *binary, "version", "--json")
 	if err := dryRunError(*binary, "version", output, exit, err); err != nil {
 		return "", err
 	}
@@ -138,7 +138,7 @@ func (d *daemon) dryRun(binary *string) (version string, err error) {
 	if err := json.Unmarshal(output, &reported); err != nil || reported.Version == "" {
 		return "", fmt.Errorf("upgrade to %s: not a superd: %q", *binary, firstLine(output))
 	}
-	output, exit, err = d.kernel.Run(dryRunTime, *binary, "check", "-c", d.configPath)
+	output, exit, err = d.kernel.Run(dryRunTimeout, *binary, "check", "-c", d.configPath)
 	return reported.Version, dryRunError(*binary, "check", output, exit, err)
 }
 

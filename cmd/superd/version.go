@@ -106,11 +106,11 @@ func printVersion(w io.Writer, v control.Version) {
 	}
 	fmt.Fprintln(w)
 	for _, name := range slices.Sorted(maps.Keys(v.Features)) {
-		mark := "-"
+		sign := "-"
 		if v.Features[name] {
-			mark = "+"
+			sign = "+"
 		}
-		fmt.Fprintf(w, "%s%s\n", mark, name)
+		fmt.Fprintf(w, "%s%s\n", sign, name)
 	}
 }
 

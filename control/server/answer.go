@@ -28,7 +28,7 @@ func (s *Server) answer(w http.ResponseWriter, status int, v any) error {
 func (s *Server) answerJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.stall))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error means that the client is gone
 }

@@ -17,7 +17,7 @@ import (
 // is done. With "rolling=1" it restarts one instance after the other.
 func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		names, err := someNames(r)
+		names, err := requireNames(r)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (s *Server) command(op procs.Op) func(http.ResponseWriter, *http.Request) e
 		if err != nil {
 			return err
 		}
-		return s.answer(w, http.StatusOK, outcomes(done))
+		return s.answer(w, http.StatusOK, commandResults(done))
 	}
 }
 
@@ -109,7 +109,7 @@ func await[T any](ctx context.Context, s *Server, begin func(done func(T)) (canc
 
 // scale changes the number of instances of programs. Without "wait=0" it answers when that is done.
 func (s *Server) scale(w http.ResponseWriter, r *http.Request) error {
-	wanted, err := scalings(r.Form["scale"])
+	requests, err := scalings(r.Form["scale"])
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *Server) scale(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer cancel()
 	done, err := await(ctx, s, func(done func([]procs.ScaleResult)) (func(), error) {
-		return s.options.Supervisor.Scale(wanted, wait, done)
+		return s.options.Supervisor.Scale(requests, wait, done)
 	})
 	if refused, ok := errors.AsType[*procs.ScaleError](err); ok {
 		return &control.Error{Status: http.StatusConflict, Message: refused.Error(), Remedy: "nothing was scaled"}
@@ -131,10 +131,10 @@ func (s *Server) scale(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all := make([]control.Scaled, len(done))
+	all := make([]control.ScaleResult, len(done))
 	for i, d := range done {
-		all[i] = control.Scaled{
-			Program: d.Program, From: d.From, To: d.To, Instances: outcomes(d.Instances), Unrecorded: unrecorded(d.Unrecorded),
+		all[i] = control.ScaleResult{
+			Program: d.Program, From: d.From, To: d.To, Instances: commandResults(d.Instances), Unrecorded: unrecorded(d.Unrecorded),
 		}
 	}
 	return s.answer(w, http.StatusOK, all)
@@ -159,7 +159,7 @@ func scalings(texts []string) ([]procs.Scaling, error) {
 }
 
 func (s *Server) signal(w http.ResponseWriter, r *http.Request) error {
-	names, err := someNames(r)
+	names, err := requireNames(r)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (s *Server) signal(w http.ResponseWriter, r *http.Request) error {
 		all []procs.CommandResult
 		err error
 	}
-	got, err := ask(r.Context(), s, func() result {
+	got, err := onLoop(r.Context(), s, func() result {
 		all, err := s.options.Supervisor.Signal(names, sig)
 		return result{all, err}
 	})
@@ -185,12 +185,12 @@ func (s *Server) signal(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.answer(w, http.StatusOK, outcomes(got.all))
+	return s.answer(w, http.StatusOK, commandResults(got.all))
 }
 
-// someNames returns the names of a request, and an error if there are none: a command must not
+// requireNames returns the names of a request, and an error if there are none: a command must not
 // apply to all instances by omission.
-func someNames(r *http.Request) ([]string, error) {
+func requireNames(r *http.Request) ([]string, error) {
 	all := names(r)
 	if len(all) == 0 {
 		return nil, badRequest("add name=NAME, or name=* for all", "no program is named")
@@ -198,10 +198,10 @@ func someNames(r *http.Request) ([]string, error) {
 	return all, nil
 }
 
-func outcomes(all []procs.CommandResult) []control.Outcome {
-	list := make([]control.Outcome, len(all))
+func commandResults(all []procs.CommandResult) []control.CommandResult {
+	list := make([]control.CommandResult, len(all))
 	for i, o := range all {
-		list[i] = control.Outcome{
+		list[i] = control.CommandResult{
 			Name: o.Name, OK: o.OK, State: o.State.String(), Message: o.Message, Unrecorded: unrecorded(o.Unrecorded),
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"superd/procs/eventlog"
 )
 
-// flushPatience is how long an answer waits until the newest events are written, in case the disk
+// flushTimeout is how long an answer waits until the newest events are written, in case the disk
 // stalls.
-const flushPatience = time.Second
+const flushTimeout = time.Second
 
 // An eventRequest selects events.
 type eventRequest struct {
@@ -31,21 +31,21 @@ type eventRequest struct {
 // events sends the events that a request selects, one a line, and with follow the events after
 // them.
 //
-// A follower that does not read stays connected, as with logs: it is served from files, and learns
-// what it has missed.
+// A follower that does not read stays connected, as with logs: it is served from files, and is
+// informed of what it has missed.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.eventRequest(r)
 	if err != nil {
 		return err
 	}
 	s.flushEvents(r.Context())
-	if err := s.known(q.about); err != nil {
+	if err := s.checkNames(q.about); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := &stream{w: w, client: http.NewResponseController(w)}
 	if !q.follow {
-		out.stall = s.stall
+		out.stall = s.writeTimeout
 	}
 	// Existing events are sent in large pieces, later ones line by line.
 	buffered := bufio.NewWriterSize(out, 32<<10)
@@ -65,7 +65,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		}
 		q.cursor = e.Cursor
 		switch {
-		case !q.wants(&e):
+		case !q.selects(&e):
 		case q.lines < 0:
 			if send(&e) != nil {
 				return nil // the client is gone
@@ -98,7 +98,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return s.eventsFailed(out, buffered, err)
 		}
-		if q.wants(&e) && (send(&e) != nil || buffered.Flush() != nil) {
+		if q.selects(&e) && (send(&e) != nil || buffered.Flush() != nil) {
 			return nil
 		}
 	}
@@ -133,14 +133,14 @@ func (s *Server) eventRequest(r *http.Request) (*eventRequest, error) {
 	return q, err
 }
 
-// wants reports whether q selects an event. A gap is always selected, since its contents are
+// selects reports whether q selects an event. A gap is always selected, since its contents are
 // unknown.
-func (q *eventRequest) wants(e *eventlog.Event) bool {
+func (q *eventRequest) selects(e *eventlog.Event) bool {
 	return !e.At.Before(q.since) && (e.Kind == eventlog.Gap || q.about.all || e.Instance != "" && q.about.has(e))
 }
 
-// known returns an error if a name matches neither an existing instance nor any event.
-func (s *Server) known(sel *selection) error {
+// checkNames returns an error if a name matches neither an existing instance nor any event.
+func (s *Server) checkNames(sel *selection) error {
 	if len(sel.unknown) == 0 {
 		return nil
 	}
@@ -161,12 +161,12 @@ func (s *Server) include(ctx context.Context, sel *selection, e *eventlog.Event)
 	case sel.all:
 		return nil
 	case e.Kind == eventlog.Reload: // groups may have changed
-		clear(sel.judged)
+		clear(sel.checked)
 		return nil
-	case e.Instance == "" || sel.judged[e.Instance]:
+	case e.Instance == "" || sel.checked[e.Instance]:
 		return nil
 	}
-	sel.judged[e.Instance] = true
+	sel.checked[e.Instance] = true
 	now, err := s.selection(ctx, sel.names)
 	if err == nil && now.instances[e.Instance] {
 		sel.instances[e.Instance] = true
@@ -187,7 +187,7 @@ func (s *Server) eventsFailed(out *stream, buffered *bufio.Writer, err error) er
 // flushEvents makes sure that the answer includes what happened before the request. It writes the
 // journal, too, so that the event log is not ahead of it.
 func (s *Server) flushEvents(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, flushPatience)
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	s.options.Post(s.options.Supervisor.Write)
 	_ = s.options.Events.Flush(ctx) // on a time-out the answer has the events written so far
@@ -195,34 +195,34 @@ func (s *Server) flushEvents(ctx context.Context) {
 
 // history sends the runs that are in the event log.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
-	wanted, err := s.selection(r.Context(), names(r))
+	sel, err := s.selection(r.Context(), names(r))
 	if err != nil {
 		return err
 	}
 	s.flushEvents(r.Context())
 	runs := []control.Run{}
-	h := historian{runs: &runs, open: map[string]int{}}
+	h := runBuilder{runs: &runs, open: map[string]int{}}
 	for e, err := range s.options.Events.Since(0) {
 		if err != nil {
 			return err
 		}
-		if e.Instance == "" || wanted.has(&e) {
-			h.take(&e)
+		if e.Instance == "" || sel.has(&e) {
+			h.add(&e)
 		}
 	}
-	if err := wanted.unmatched(); err != nil {
+	if err := sel.unmatched(); err != nil {
 		return err
 	}
 	return s.answer(w, http.StatusOK, runs)
 }
 
-// A historian builds runs from events.
-type historian struct {
+// A runBuilder builds the runs of instances from events.
+type runBuilder struct {
 	runs *[]control.Run
 	open map[string]int // index of the runs that have not ended, by invocation id
 }
 
-func (h *historian) take(e *eventlog.Event) {
+func (h *runBuilder) add(e *eventlog.Event) {
 	switch e.Kind {
 	case eventlog.Start:
 		h.open[e.Run] = len(*h.runs)
@@ -250,10 +250,10 @@ func (h *historian) take(e *eventlog.Event) {
 		}
 	case eventlog.Superd:
 		if e.State == eventlog.Started {
-			lost := procs.Reason{Kind: procs.ReasonSuperdEnded}
+			unfinished := procs.Reason{Kind: procs.ReasonSuperdEnded}
 			for _, i := range h.open {
 				run := &(*h.runs)[i]
-				run.Reason, run.ReasonKind = new(lost.String()), new(lost.Kind.String())
+				run.Reason, run.ReasonKind = new(unfinished.String()), new(unfinished.Kind.String())
 			}
 			clear(h.open)
 		}
@@ -265,10 +265,10 @@ func (h *historian) take(e *eventlog.Event) {
 type selection struct {
 	all       bool
 	names     []string
-	judged    map[string]bool           // instances already looked up
+	checked   map[string]bool           // instances already looked up
 	instances map[string]bool           // existing instances that match
 	unknown   []*procs.UnknownNameError // names that match no existing instance, though events may
-	borne     map[string]bool           // those names; true if an event matched
+	matched   map[string]bool           // those names; true if an event matched
 	globs     []string                  // the globs among names
 }
 
@@ -277,14 +277,14 @@ func (s *Server) selection(ctx context.Context, names []string) (*selection, err
 	if len(names) == 0 {
 		return &selection{all: true}, nil
 	}
-	return ask(ctx, s, func() *selection {
-		sel := &selection{names: names, judged: map[string]bool{}, instances: map[string]bool{}, borne: map[string]bool{}}
+	return onLoop(ctx, s, func() *selection {
+		sel := &selection{names: names, checked: map[string]bool{}, instances: map[string]bool{}, matched: map[string]bool{}}
 		instances, unknown := s.options.Supervisor.Resolve(names)
 		for _, name := range instances {
 			sel.instances[name] = true
 		}
 		for _, u := range unknown {
-			sel.borne[u.Name] = false
+			sel.matched[u.Name] = false
 			if procs.IsPattern(u.Name) {
 				sel.globs = append(sel.globs, u.Name)
 			}
@@ -299,24 +299,24 @@ func (sel *selection) has(e *eventlog.Event) bool {
 	if sel.all || sel.instances[e.Instance] {
 		return true
 	}
-	some := slices.Contains(sel.names, e.Instance) || slices.Contains(sel.names, e.Program)
+	matches := slices.Contains(sel.names, e.Instance) || slices.Contains(sel.names, e.Program)
 	for _, own := range []string{e.Instance, e.Program} {
-		if _, asked := sel.borne[own]; asked {
-			some, sel.borne[own] = true, true
+		if _, isUnknown := sel.matched[own]; isUnknown {
+			matches, sel.matched[own] = true, true
 		}
 		for _, glob := range sel.globs {
 			if match, err := path.Match(glob, own); match && err == nil {
-				some, sel.borne[glob] = true, true
+				matches, sel.matched[glob] = true, true
 			}
 		}
 	}
-	return some
+	return matches
 }
 
 // unmatched returns an error if a name matched neither an existing instance nor an event.
 func (sel *selection) unmatched() error {
 	for _, u := range sel.unknown {
-		if !sel.borne[u.Name] {
+		if !sel.matched[u.Name] {
 			return u
 		}
 	}
@@ -325,14 +325,14 @@ func (sel *selection) unmatched() error {
 
 // why explains the states of the instances that match the names.
 func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
-	if _, err := someNames(r); err != nil {
+	if _, err := requireNames(r); err != nil {
 		return err
 	}
 	type result struct {
 		all []procs.Diagnosis
 		err error
 	}
-	got, err := ask(r.Context(), s, func() result {
+	got, err := onLoop(r.Context(), s, func() result {
 		all, err := s.options.Supervisor.Why(names(r))
 		return result{all, err}
 	})

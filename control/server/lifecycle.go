@@ -17,26 +17,26 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	type result struct {
-		report procs.ReloadResult
-		err    error
+		reloadResult procs.ReloadResult
+		err          error
 	}
 	results := make(chan result, 1)
 	s.options.Post(func() {
-		s.options.Supervisor.Reload(dryRun, func(report procs.ReloadResult, err error) { results <- result{report, err} })
+		s.options.Supervisor.Reload(dryRun, func(reloadResult procs.ReloadResult, err error) { results <- result{reloadResult, err} })
 	})
 	select {
 	case got := <-results:
 		if got.err != nil {
 			return reloadError(got.err)
 		}
-		return s.answer(w, http.StatusOK, report(&got.report))
+		return s.answer(w, http.StatusOK, reloadResult(&got.reloadResult))
 	case <-r.Context().Done():
 		return r.Context().Err()
 	}
 }
 
-func report(r *procs.ReloadResult) control.Report {
-	out := control.Report{
+func reloadResult(r *procs.ReloadResult) control.ReloadResult {
+	out := control.ReloadResult{
 		DryRun: r.DryRun, Added: listed(r.Names(config.ProgramAdded)), Removed: listed(r.Names(config.ProgramRemoved)),
 		Changed: listed(r.Names(config.AppliedLive, config.RestartNeeded)), Programs: make([]control.Change, len(r.Programs)),
 		Superd: keyChanges(r.Superd), Notes: listed(r.Notes), Unrecorded: unrecorded(r.Unrecorded),
@@ -78,7 +78,7 @@ var errNoRecord = errors.New("the journal was not written in time")
 // shutdown answers when the request is in the journal, or can't be written. The end of the server
 // waits for that.
 func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) error {
-	info, err := ask(r.Context(), s, s.options.Supervisor.Info)
+	info, err := onLoop(r.Context(), s, s.options.Supervisor.Info)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) version(w http.ResponseWriter, r *http.Request) error {
-	info, err := ask(r.Context(), s, s.options.Supervisor.Info)
+	info, err := onLoop(r.Context(), s, s.options.Supervisor.Info)
 	if err != nil {
 		return err
 	}

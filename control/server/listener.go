@@ -105,15 +105,15 @@ type listener struct {
 
 func newListener(l net.Listener, uid int, log *slog.Logger) *listener {
 	own := &listener{Listener: l, uid: uid, log: log}
-	own.keepSpares()
+	own.refillSpares()
 	return own
 }
 
 func (l *listener) Accept() (net.Conn, error) {
 	for {
-		l.keepSpares()
+		l.refillSpares()
 		conn, err := l.Listener.Accept()
-		if outOfDescriptors(err) && l.giveSpare() {
+		if outOfDescriptors(err) && l.freeSpare() {
 			conn, err = l.Listener.Accept()
 		}
 		if err != nil {
@@ -126,29 +126,29 @@ func (l *listener) Accept() (net.Conn, error) {
 			conn.Close()
 		case uid != 0 && uid != l.uid:
 			l.log.Debug("connection refused", "uid", uid)
-			turnAway(conn, &control.Error{Status: http.StatusForbidden, Message: fmt.Sprintf("user %d may not control this superd", uid),
+			reject(conn, &control.Error{Status: http.StatusForbidden, Message: fmt.Sprintf("user %d may not control this superd", uid),
 				Remedy: fmt.Sprintf("become root or user %d", l.uid)})
 		case l.count.Load() >= maxConnections:
 			l.log.Debug("connection refused", "connections", maxConnections)
-			turnAway(conn, &control.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("%d connections are open, which is the limit", maxConnections),
+			reject(conn, &control.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("%d connections are open, which is the limit", maxConnections),
 				Remedy: "try again when some have been closed"})
 		default:
 			l.count.Add(1)
-			return &connection{Conn: conn, uid: uid, left: sync.OnceFunc(l.leave)}, nil
+			return &connection{Conn: conn, uid: uid, release: sync.OnceFunc(l.release)}, nil
 		}
 	}
 }
 
-func (l *listener) leave() {
+func (l *listener) release() {
 	l.count.Add(-1)
-	l.keepSpares()
+	l.refillSpares()
 }
 
 func (l *listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	for l.giveSpare() {
+	for l.freeSpare() {
 	}
 	err := l.Listener.Close()
 	if errors.Is(err, net.ErrClosed) {
@@ -161,8 +161,8 @@ func (l *listener) Close() error {
 // descriptors may take the one just freed.
 const maxSpares = 4
 
-// keepSpares reopens missing spare descriptors as far as possible.
-func (l *listener) keepSpares() {
+// refillSpares reopens missing spare descriptors as far as possible.
+func (l *listener) refillSpares() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.spares) < maxSpares && !l.closed {
@@ -174,7 +174,7 @@ func (l *listener) keepSpares() {
 	}
 }
 
-func (l *listener) giveSpare() bool {
+func (l *listener) freeSpare() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := len(l.spares) - 1
@@ -190,9 +190,9 @@ func outOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// turnAway answers without reading the request. The answer fits into an empty socket buffer, so
-// this does not wait for the client.
-func turnAway(conn net.Conn, e *control.Error) {
+// reject answers without reading the request. The answer fits into an empty socket buffer, so this
+// does not wait for the client.
+func reject(conn net.Conn, e *control.Error) {
 	defer conn.Close()
 	body, err := escape.Marshal(e)
 	if err != nil {
@@ -206,13 +206,13 @@ func turnAway(conn net.Conn, e *control.Error) {
 // A connection is an accepted connection.
 type connection struct {
 	net.Conn
-	uid  int
-	left func()
+	uid     int
+	release func()
 }
 
 func (c *connection) Close() error {
 	err := c.Conn.Close()
-	c.left()
+	c.release()
 	return err
 }
 

@@ -29,7 +29,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 		err       error
 	}
 	name := r.PathValue("name")
-	got, err := ask(r.Context(), s, func() result {
+	got, err := onLoop(r.Context(), s, func() result {
 		capture, err := s.options.Supervisor.Collector(name)
 		return result{capture, err}
 	})
@@ -50,7 +50,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	} else {
-		out.stall = s.stall
+		out.stall = s.writeTimeout
 	}
 	if err := got.collector.Follow(r.Context(), lines, follow, out); err != nil && !out.begun && !follow {
 		return err // nothing sent yet, so an error can still be returned

@@ -49,20 +49,20 @@ func (s *Server) readLogs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := s.wanted(ctx, q, outputs)
+	readings, err := s.readings(ctx, q, outputs)
 	if err != nil {
 		return err
 	}
 	out := &stream{w: w, client: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	if !q.query.Follow {
-		out.stall = s.stall
+		out.stall = s.writeTimeout
 	} else if err := out.client.Flush(); err != nil {
 		return nil
 	}
 	reading := logs.NewReading(ctx, q.query)
 	defer reading.Close()
-	err = reading.Set(wanted)
+	err = reading.Set(readings)
 	for ending := false; err == nil; {
 		if err = send(reading, out); err != nil || !q.query.Follow || ending {
 			break
@@ -230,7 +230,7 @@ func (s *Server) outputs(ctx context.Context, names []string, noneToo bool) ([]p
 		all []procs.Output
 		err error
 	}
-	got, err := ask(ctx, s, func() result {
+	got, err := onLoop(ctx, s, func() result {
 		all, err := s.options.Supervisor.Outputs(names, noneToo)
 		return result{all, err}
 	})
@@ -255,8 +255,8 @@ func (s *Server) watchInstances(added chan<- struct{}) (cancel func()) {
 	return func() { s.options.Post(func() { stop() }) }
 }
 
-// wanted returns where to begin reading in each output.
-func (s *Server) wanted(ctx context.Context, q *logRequest, outputs []procs.Output) ([]logs.Input, error) {
+// readings returns where to begin reading in each output.
+func (s *Server) readings(ctx context.Context, q *logRequest, outputs []procs.Output) ([]logs.Input, error) {
 	var spans map[string]*logs.Span
 	if q.run != "" && q.cursors == nil {
 		var err error
@@ -316,7 +316,7 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 		if err != nil {
 			return nil, err
 		}
-		known, ok := runs[e.Instance]
+		earlier, ok := runs[e.Instance]
 		if !ok || e.Run == "" {
 			continue
 		}
@@ -324,10 +324,10 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 		if span == nil {
 			span = &logs.Span{ID: e.Run, From: e.At}
 			byID[e.Run] = span
-			if n := len(known); n > 0 {
-				known[n-1].To = e.At
+			if n := len(earlier); n > 0 {
+				earlier[n-1].To = e.At
 			}
-			runs[e.Instance] = append(known, span)
+			runs[e.Instance] = append(earlier, span)
 		}
 		if e.Kind == eventlog.NoStart {
 			failed[span] = true
@@ -337,7 +337,7 @@ func (s *Server) spans(ctx context.Context, run string, outputs []procs.Output) 
 		}
 		if c, err := logs.ParseCursor(e.Place); err == nil {
 			span.Start = &c
-			for _, earlier := range known {
+			for _, earlier := range earlier {
 				if earlier != span && earlier.End == nil {
 					earlier.End = &c
 				}

@@ -118,11 +118,11 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, to *route) error 
 			return badRequest(fmt.Sprintf("the parameters are %q", to.params), "unknown parameter %q", name)
 		}
 	}
-	return fewGlobs(r.Form)
+	return checkGlobs(r.Form)
 }
 
-// fewGlobs returns an error if a request has too many globs as names.
-func fewGlobs(form url.Values) error {
+// checkGlobs returns an error if a request has too many globs as names.
+func checkGlobs(form url.Values) error {
 	globs := map[string]bool{}
 	for _, name := range slices.Concat(form["name"], form["scale"]) {
 		if procs.IsPattern(name) {

@@ -34,24 +34,24 @@ const (
 	maxCursorBytes  = 1 << 20 // a body with the cursors of all instances
 	maxRefusedBytes = 4 << 20 // bytes of a too large body that are read before the answer
 	// Different globs in a request: each is compared with each instance, on the loop
-	maxGlobs      = 32
-	headerTimeout = 5 * time.Second
-	bodyTimeout   = 5 * time.Second
-	idleTimeout   = time.Minute
-	stallTimeout  = 30 * time.Second       // for a client that does not read its answer
-	farewellTime  = 500 * time.Millisecond // for clients that follow something to its end
-	watchInterval = 100 * time.Millisecond // between two answers to a watcher
-	statusPart    = 64                     // instances per part of a status answer
-	maxLooks      = 2                      // concurrent reads of processes in /proc
+	maxGlobs        = 32
+	headerTimeout   = 5 * time.Second
+	bodyTimeout     = 5 * time.Second
+	idleTimeout     = time.Minute
+	stallTimeout    = 30 * time.Second       // for a client that does not read its answer
+	shutdownTimeout = 500 * time.Millisecond // for clients that follow something to its end
+	watchInterval   = 100 * time.Millisecond // between two answers to a watcher
+	statusPart      = 64                     // instances per part of a status answer
+	maxStatReads    = 2                      // concurrent reads of processes in /proc
 	// Concurrent reads of arguments, which are in memory that may be paged out to disk
-	maxArguments = 2
+	maxArgumentReads = 2
 	// For the newest lines and for arguments, in case a file system stalls
-	linePatience = 30 * time.Millisecond
+	lineTimeout = 30 * time.Millisecond
 )
 
 // Threads is the maximum number of threads that a server may block in the kernel. Connections do
 // not block there, and readers of logs and events count among the threads of those packages.
-const Threads = maxLooks + maxArguments
+const Threads = maxStatReads + maxArgumentReads
 
 // A Supervisor is the server's interface to the supervisor. All methods run on the loop.
 type Supervisor interface {
@@ -62,7 +62,7 @@ type Supervisor interface {
 	RestartRolling(names []string, done func([]procs.CommandResult)) (cancel func(), err error)
 	Signal(names []string, sig syscall.Signal) ([]procs.CommandResult, error)
 	Reload(dryRun bool, done func(procs.ReloadResult, error))
-	Scale(wanted []procs.Scaling, wait bool, done func([]procs.ScaleResult)) (cancel func(), err error)
+	Scale(scalings []procs.Scaling, wait bool, done func([]procs.ScaleResult)) (cancel func(), err error)
 	RequestShutdown(why string, recorded func(unrecorded error))
 	MainPids() []int
 	Watch(f func()) (cancel func())
@@ -106,10 +106,10 @@ type Server struct {
 	http          http.Server
 	ctx           context.Context // parent of the context of each request; done at Close
 	end           context.CancelFunc
-	stall         time.Duration // time-out for a client to read its answer
+	writeTimeout  time.Duration // time-out for a client to read its answer
 	body          time.Duration // time-out for the body of a request
-	looks         chan struct{} // semaphore of reads of processes
-	reading       chan struct{} // semaphore of reads of arguments
+	statReads     chan struct{} // semaphore of reads of processes
+	argumentReads chan struct{} // semaphore of reads of arguments
 	readArguments func(pid int) ([]byte, error)
 	closing       chan struct{} // closed when Close begins
 
@@ -121,12 +121,12 @@ type Server struct {
 
 // New returns a server that is not listening yet.
 func New(o Options) *Server {
-	s := &Server{options: o, log: o.Log, stall: stallTimeout, body: bodyTimeout, looks: make(chan struct{}, maxLooks),
-		reading: make(chan struct{}, maxArguments), readArguments: readArguments,
+	s := &Server{options: o, log: o.Log, writeTimeout: stallTimeout, body: bodyTimeout, statReads: make(chan struct{}, maxStatReads),
+		argumentReads: make(chan struct{}, maxArgumentReads), readArguments: readArguments,
 		closing: make(chan struct{})}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.http = http.Server{
-		Handler:           mortal(s.handler()),
+		Handler:           crashOnPanic(s.handler()),
 		BaseContext:       func(net.Listener) context.Context { return s.ctx },
 		ConnContext:       withPeer,
 		ReadHeaderTimeout: headerTimeout,
@@ -153,11 +153,11 @@ func (s *Server) Serve(l net.Listener) error {
 // Close ends all requests, also those that follow or watch, and removes the socket.
 func (s *Server) Close() error {
 	s.closeOnce.Do(func() { close(s.closing) })
-	farewell, cancel := context.WithTimeout(context.Background(), farewellTime)
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	// Followers see the end of what they follow; clients still connected after that are cut off
 	// below.
-	_ = s.http.Shutdown(farewell)
+	_ = s.http.Shutdown(ctx)
 	s.end()
 	err := s.http.Close()
 	s.mu.Lock()
@@ -168,9 +168,9 @@ func (s *Server) Close() error {
 	return err
 }
 
-// mortal makes a panic of a handler end superd, like any other panic. net/http would recover from
-// it and continue with inconsistent state.
-func mortal(h http.Handler) http.Handler {
+// crashOnPanic makes a panic of a handler end superd, like any other panic. net/http would recover
+// from it and continue with inconsistent state.
+func crashOnPanic(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			v := recover()
@@ -188,8 +188,8 @@ func mortal(h http.Handler) http.Handler {
 	})
 }
 
-// ask runs f on the loop and returns its result, or an error if ctx is done first.
-func ask[T any](ctx context.Context, s *Server, f func() T) (T, error) {
+// onLoop runs f on the loop and returns its result, or an error if ctx is done first.
+func onLoop[T any](ctx context.Context, s *Server, f func() T) (T, error) {
 	answer := make(chan T, 1)
 	s.options.Post(func() {
 		if ctx.Err() == nil {

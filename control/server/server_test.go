@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 func TestCommands(t *testing.T) {
 	h := newHarness(t)
 	outcomes, err := h.client.Command(t.Context(), "restart", []string{"web", "db"}, true, time.Minute)
-	want := []control.Outcome{
+	want := []control.CommandResult{
 		{Name: "web", OK: true, State: "running", Message: "running, pid 7"},
 		{Name: "db", OK: true, State: "running", Message: "running, pid 7"},
 	}

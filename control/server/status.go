@@ -45,7 +45,7 @@ func (s *Server) sendStatuses(w http.ResponseWriter, all []procs.Status, pids []
 		if last && len(all) <= statusPart {
 			w.Header().Set("Content-Length", strconv.Itoa(len(part)))
 		}
-		_ = client.SetWriteDeadline(time.Now().Add(s.stall))
+		_ = client.SetWriteDeadline(time.Now().Add(s.writeTimeout))
 		_, err := w.Write(part)
 		if err == nil && !last {
 			err = client.Flush()
@@ -112,7 +112,7 @@ func (s *Server) watchChanges(changed chan<- struct{}) (cancel func()) {
 // sendLine sends one line of a stream.
 func (s *Server) sendLine(w http.ResponseWriter, line []byte) error {
 	client := http.NewResponseController(w)
-	if err := client.SetWriteDeadline(time.Now().Add(s.stall)); err != nil {
+	if err := client.SetWriteDeadline(time.Now().Add(s.writeTimeout)); err != nil {
 		return err
 	}
 	if _, err := w.Write(line); err != nil {
@@ -139,7 +139,7 @@ func (s *Server) snapshot(ctx context.Context, names []string, brief bool) (line
 // instances returns what the supervisor knows about the instances that match names, and the pids of
 // all main processes.
 func (s *Server) instances(ctx context.Context, names []string) (all []procs.Status, pids []int, err error) {
-	all, err = askFor(ctx, s, names, func(names []string) ([]procs.Status, error) {
+	all, err = listOnLoop(ctx, s, names, func(names []string) ([]procs.Status, error) {
 		pids = s.options.Supervisor.MainPids()
 		return s.options.Supervisor.Status(names)
 	})
@@ -151,7 +151,7 @@ func (s *Server) instances(ctx context.Context, names []string) (all []procs.Sta
 
 // briefs is snapshot for brief statuses.
 func (s *Server) briefs(ctx context.Context, names []string) (line []byte, err error) {
-	all, err := askFor(ctx, s, names, s.options.Supervisor.Brief)
+	all, err := listOnLoop(ctx, s, names, s.options.Supervisor.Brief)
 	if err != nil {
 		return nil, err
 	}
@@ -168,14 +168,14 @@ func briefStatuses(all []procs.Brief) []control.Brief {
 	return sent
 }
 
-// askFor calls look for names on the loop.
-func askFor[T any](ctx context.Context, s *Server, names []string, look func(names []string) ([]T, error)) ([]T, error) {
+// listOnLoop calls look for names on the loop.
+func listOnLoop[T any](ctx context.Context, s *Server, names []string, list func(names []string) ([]T, error)) ([]T, error) {
 	type result struct {
 		all []T
 		err error
 	}
-	got, err := ask(ctx, s, func() result {
-		all, err := look(names)
+	got, err := onLoop(ctx, s, func() result {
+		all, err := list(names)
 		return result{all, err}
 	})
 	if err == nil {
@@ -190,13 +190,13 @@ func askFor[T any](ctx context.Context, s *Server, names []string, look func(nam
 // once, each on a different part.
 func (s *Server) statuses(all []procs.Status, pids []int) iter.Seq2[[]byte, bool] {
 	return func(yield func([]byte, bool) bool) {
-		captures := make([]*logs.Collector, len(all))
+		collectors := make([]*logs.Collector, len(all))
 		for i := range all {
 			if all[i].HasRun {
-				captures[i] = all[i].Collector
+				collectors[i] = all[i].Collector
 			}
 		}
-		lines := logs.LastLines(captures, linePatience)
+		lines := logs.LastLines(collectors, lineTimeout)
 		usages := s.usages(all, pids)
 		count := max(1, (len(all)+statusPart-1)/statusPart)
 		if count == 1 {
@@ -205,13 +205,13 @@ func (s *Server) statuses(all []procs.Status, pids []int) iter.Seq2[[]byte, bool
 		}
 		quit := make(chan struct{})
 		defer close(quit)
-		var gathered [maxLooks]chan []byte
+		var gathered [maxStatReads]chan []byte
 		for worker := range gathered {
 			gathered[worker] = make(chan []byte)
 			go func() {
 				const usual = 512 // bytes for one instance
 				now, next := make([]byte, 0, usual*statusPart), make([]byte, 0, usual*statusPart)
-				for n := worker; n < count; n += maxLooks {
+				for n := worker; n < count; n += maxStatReads {
 					// The receiver of a part no longer uses the previous one.
 					now, next = s.appendStatuses(next[:0], all, lines, usages, n), now
 					select {
@@ -223,7 +223,7 @@ func (s *Server) statuses(all []procs.Status, pids []int) iter.Seq2[[]byte, bool
 			}()
 		}
 		for n := range count {
-			if !yield(<-gathered[n%maxLooks], n == count-1) {
+			if !yield(<-gathered[n%maxStatReads], n == count-1) {
 				return
 			}
 		}
@@ -237,16 +237,16 @@ func (s *Server) usages(all []procs.Status, pids []int) []host.TreeUsage {
 	for i := range all {
 		mains[i] = host.MainProcess{Instance: all[i].Name, Pid: all[i].Pid}
 	}
-	s.looks <- struct{}{}
-	defer func() { <-s.looks }()
+	s.statReads <- struct{}{}
+	defer func() { <-s.statReads }()
 	return s.options.TreeUsages(mains, pids)
 }
 
 // appendStatuses appends the part with that number, counted from 0. Few goroutines read processes
 // at the same time.
 func (s *Server) appendStatuses(part []byte, all []procs.Status, lines []string, usages []host.TreeUsage, number int) []byte {
-	s.looks <- struct{}{}
-	defer func() { <-s.looks }()
+	s.statReads <- struct{}{}
+	defer func() { <-s.statReads }()
 	begin := number * statusPart
 	end := min(begin+statusPart, len(all))
 	if begin == 0 {

@@ -17,12 +17,12 @@ import (
 // tree sends the processes of instances.
 func (s *Server) tree(w http.ResponseWriter, r *http.Request) error {
 	type result struct {
-		branches []procs.ProcessTree
-		err      error
+		processTrees []procs.ProcessTree
+		err          error
 	}
 	answer := make(chan result, 1)
 	s.options.Post(func() {
-		err := s.options.Supervisor.Tree(r.Form["name"], func(b []procs.ProcessTree) { answer <- result{branches: b} })
+		err := s.options.Supervisor.Tree(r.Form["name"], func(b []procs.ProcessTree) { answer <- result{processTrees: b} })
 		if err != nil {
 			answer <- result{err: err}
 		}
@@ -32,17 +32,17 @@ func (s *Server) tree(w http.ResponseWriter, r *http.Request) error {
 		if got.err != nil {
 			return got.err
 		}
-		return s.answer(w, http.StatusOK, s.branches(got.branches))
+		return s.answer(w, http.StatusOK, s.processTrees(got.processTrees))
 	case <-r.Context().Done():
 		return r.Context().Err()
 	}
 }
 
-func (s *Server) branches(all []procs.ProcessTree) []control.Branch {
-	patience := linePatience
-	list := make([]control.Branch, len(all))
+func (s *Server) processTrees(all []procs.ProcessTree) []control.ProcessTree {
+	patience := lineTimeout
+	list := make([]control.ProcessTree, len(all))
 	for i, b := range all {
-		list[i] = control.Branch{Name: b.Name, State: b.State.String(), Pid: present(b.Main), Processes: []control.Process{}}
+		list[i] = control.ProcessTree{Name: b.Name, State: b.State.String(), Pid: present(b.Main), Processes: []control.Process{}}
 		if b.Unattributed {
 			list[i].State, list[i].Unattributed = "", true
 		}
@@ -58,9 +58,9 @@ func (s *Server) branches(all []procs.ProcessTree) []control.Branch {
 
 // process returns what /proc says about a process; false if it has ended since.
 func (s *Server) process(m procs.TreeMember, patience *time.Duration) (control.Process, bool) {
-	s.looks <- struct{}{} // these reads do not block
+	s.statReads <- struct{}{} // these reads do not block
 	info, err := procfs.ReadStat(m.Pid)
-	<-s.looks
+	<-s.statReads
 	if err != nil || info.Start != m.Start {
 		return control.Process{}, false
 	}
@@ -79,14 +79,14 @@ func (s *Server) process(m procs.TreeMember, patience *time.Duration) (control.P
 // arguments returns the arguments of a process, none if they can't be read within patience. If all
 // readers hang, it sets patience to zero, so that the remaining processes are not waited for.
 func (s *Server) arguments(pid int, patience *time.Duration) []byte {
-	stalled := time.NewTimer(*patience)
-	defer stalled.Stop()
+	timeout := time.NewTimer(*patience)
+	defer timeout.Stop()
 	select {
-	case s.reading <- struct{}{}:
+	case s.argumentReads <- struct{}{}:
 	default:
 		select {
-		case s.reading <- struct{}{}:
-		case <-stalled.C:
+		case s.argumentReads <- struct{}{}:
+		case <-timeout.C:
 			*patience = 0
 			return nil
 		}
@@ -95,14 +95,14 @@ func (s *Server) arguments(pid int, patience *time.Duration) []byte {
 	go func() {
 		// An error means that the process has ended, or belongs to another user.
 		line, _ := s.readArguments(pid)
-		<-s.reading
+		<-s.argumentReads
 		answer <- line
 	}()
-	stalled.Reset(linePatience)
+	timeout.Reset(lineTimeout)
 	select {
 	case line := <-answer:
 		return line
-	case <-stalled.C:
+	case <-timeout.C:
 		return nil
 	}
 }

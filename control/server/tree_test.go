@@ -15,7 +15,7 @@ func TestTreeShowsOnlyThoseWhoAreMeant(t *testing.T) {
 	if got := <-h.fake.calls; got != "tree [web]" {
 		t.Errorf("the supervisor was asked for %q, want tree [web]", got)
 	}
-	var all []control.Branch
+	var all []control.ProcessTree
 	if err := json.Unmarshal([]byte(body), &all); status != 200 || err != nil {
 		t.Fatalf("tree: %d %s, %v", status, body, err)
 	}
@@ -40,10 +40,10 @@ func TestTreeOfProcessesThatHang(t *testing.T) {
 		s.readArguments = func(int) ([]byte, error) { <-release; return nil, nil }
 	})
 	defer close(release)
-	for range maxArguments + 2 {
+	for range maxArgumentReads + 2 {
 		status, body := h.request("GET", "/v1/tree?name=web", "")
 		<-h.fake.calls
-		var all []control.Branch
+		var all []control.ProcessTree
 		if err := json.Unmarshal([]byte(body), &all); status != 200 || err != nil || len(all) != 1 || len(all[0].Processes) != 1 {
 			t.Fatalf("tree: %d %s, %v", status, body, err)
 		}

@@ -102,7 +102,7 @@ func TestWatchEndsWithTheServer(t *testing.T) {
 }
 
 func TestStalledWatcherIsLetGo(t *testing.T) {
-	h := newHarness(t, func(s *Server) { s.stall = 100 * time.Millisecond })
+	h := newHarness(t, func(s *Server) { s.writeTimeout = 100 * time.Millisecond })
 	h.on(func() {
 		h.fake.all = nil
 		for i := range 2000 {
