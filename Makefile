@@ -12,7 +12,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 run: build ## build superd and run two programs that print random numbers, until Ctrl-C
-	@# A job of its own in the terminal, so that Ctrl-C reaches superd alone and make tells how it ended.
+	@# A job of its own in the terminal, so that Ctrl-C reaches superd alone and make shows how it ended.
 	@bash -mc './superd run -c examples/random/superd.toml; exit $$?'
 
 build: ## build ./superd, a static binary
@@ -83,7 +83,7 @@ unit:
 	go -C tools test ./...
 
 # The program is built by the tests, which the cache of results does not know: -count=1.
-quick: ## run what tells most in little time: no race detector, no simulation (90 seconds)
+quick: ## run the tests that find most in little time: no race detector, no simulation (90 seconds)
 	go test -short -skip '$(SIMULATION)' $$(go list ./... | grep -v /tests) ./tests/house ./tests/table
 	go test -short -count=1 -parallel 8 -skip 'OnFullDisk|WithoutSupervisor' \
 		-run '^Test(Logs|Re|Status|Stop|Upgrade)' ./tests

@@ -32,7 +32,7 @@ func checkArchive(t *testing.T, c *Config) {
 	}
 }
 
-func TestAnArchiveHoldsWhatWasRead(t *testing.T) {
+func TestArchiveHasAllFiles(t *testing.T) {
 	files := map[string]string{
 		"superd.toml":       "include = [\"conf.d/*.toml\", \"one.toml\"]\n[program.web]\ncommand = \"web ${X} ${Y}\"\nenv_file = \"web.env\"\n",
 		"one.toml":          "[program.one]\ncommand = \"one\"\nenv_file = \"missing.env\"\n",
@@ -104,15 +104,15 @@ func TestABrokenArchiveIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := string(c.Archive())
-	if _, err := Restore([]byte(whole)); err != nil {
+	archive := string(c.Archive())
+	if _, err := Restore([]byte(archive)); err != nil {
 		t.Fatal(err)
 	}
 	for name, document := range map[string]string{
-		"empty": "", "null": "null", "zeros": "\x00\x00", "torn": whole[:len(whole)/2],
-		"newer":          strings.Replace(whole, `"version":1`, `"version":2`, 1),
+		"empty": "", "null": "null", "zeros": "\x00\x00", "torn": archive[:len(archive)/2],
+		"newer":          strings.Replace(archive, `"version":1`, `"version":2`, 1),
 		"without files":  `{"version":1,"path":"superd.toml","directory":"/etc/superd"}`,
-		"broken sources": strings.Replace(whole, "[program", "[[program", 1),
+		"broken sources": strings.Replace(archive, "[program", "[[program", 1),
 	} {
 		if c, err := Restore([]byte(document)); err == nil {
 			t.Errorf("%s: restored as %+v", name, c)

@@ -70,7 +70,7 @@ web applied live: stop_timeout "5s" -> "6s"
 		{"a default from the table counts", one, "defaults.restart = 'never'\n" + one, `a applied live: restart "always" -> "never"` + "\n"},
 		{"a value that was not there", one, one + "program.a.user = 'root'", `a restart needed: user = "root" (restart)` + "\n"},
 		{"a value that is no more", one + "program.a.user = 'root'", one, `a restart needed: user "root" removed (restart)` + "\n"},
-		{"no secret is told", one + "program.a.environment = { A = 'secret', B = 'secret', C = 'c' }",
+		{"no secret is shown", one + "program.a.environment = { A = 'secret', B = 'secret', C = 'c' }",
 			one + "program.a.environment = { A = 'hidden', D = 'hidden', C = 'c' }",
 			"a restart needed: environment.A changed (restart), environment.B removed (restart), environment.D added (restart)\n"},
 		{"live and not", one, one + "program.a.environment.A = '1'\nprogram.a.groups = ['g']",
@@ -113,15 +113,15 @@ web applied live: stop_timeout "5s" -> "6s"
 
 // TestEachKeyIsClassified fails for a key without an entry about when it takes effect.
 func TestEachKeyIsClassified(t *testing.T) {
-	known := map[string]map[string]effect{"program": effects(), "superd": superdEffects}
+	tables := map[string]map[string]effect{"program": effects(), "superd": superdEffects}
 	for _, k := range keys() {
-		if of := known[k.table]; of != nil {
+		if of := tables[k.table]; of != nil {
 			if _, ok := of[k.name]; !ok {
 				t.Errorf("%s.%s: say in effects when another value comes into force", k.table, k.name)
 			}
 		}
 	}
-	for table, of := range known {
+	for table, of := range tables {
 		for _, name := range slices.Sorted(maps.Keys(of)) {
 			if findKey(table, name) == nil {
 				t.Errorf("effects has %s.%s, which is no key", table, name)
@@ -213,7 +213,7 @@ func TestEnvFileSum(t *testing.T) {
 		return got
 	}
 	first := sum("A=1\nB=2\n")
-	if again := sum("# said otherwise\nB='2'\nexport A=1\n"); again != first {
+	if same := sum("# said otherwise\nB='2'\nexport A=1\n"); same != first {
 		t.Error("the same variables have two sums")
 	}
 	for _, other := range []string{"A=1\nB=3\n", "A=1\n", "A=1\nB=2\nC=\n", "A=1B=2\n"} {

@@ -96,7 +96,7 @@ func (v value) decode(d *builder, table, prefix string) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		entry, full := v.kid(name), prefix+name
+		entry, full := v.entry(name), prefix+name
 		k := findKey(table, full)
 		switch {
 		case strings.Contains(name, ".") && k != nil:
@@ -141,8 +141,8 @@ func (d *builder) dropProbe(name string, table value) {
 	}
 }
 
-// settle completes a program after its table was read.
-func (d *builder) settle() {
+// complete sets what depends on several keys, after the table of a program was read.
+func (d *builder) complete() {
 	if own := d.Environment; d.isSet("environment") {
 		d.Environment = maps.Clone(d.parent.Environment)
 		if d.Environment == nil {
@@ -202,10 +202,10 @@ func (v value) unknown(table, prefix string) (meant string) {
 	nearest := Nearest(name, names)
 	switch k := at[nearest]; {
 	case nearest != "" && k.name == name:
-		v.failKey("unknown key %s: it belongs %s", document.Quote(name), home(k.table))
+		v.failKey("unknown key %s: it belongs %s", document.Quote(name), tableHint(k.table))
 	case nearest != "":
 		v.failKey("unknown key %s: did you mean %q %s?",
-			document.Quote(name), k.name, home(k.table))
+			document.Quote(name), k.name, tableHint(k.table))
 	case len(here) > few:
 		v.failKey("unknown key %s: see the reference for all keys", document.Quote(name))
 	default:
@@ -218,8 +218,8 @@ func (v value) unknown(table, prefix string) (meant string) {
 	return ""
 }
 
-// home returns text that says where to write the keys of a table.
-func home(table string) string {
+// tableHint returns text that says where to write the keys of a table.
+func tableHint(table string) string {
 	switch table {
 	case "":
 		return "at the top of the file"

@@ -163,8 +163,8 @@ func fromLeast(cycle []string) []string {
 func showCycle(cycle []string) string {
 	const ends = 4
 	shown := slices.Clone(cycle)
-	if left := len(cycle) - 2*ends; left > 1 {
-		shown = slices.Concat(cycle[:ends], []string{fmt.Sprintf("… %d more …", left)}, cycle[len(cycle)-ends:])
+	if omitted := len(cycle) - 2*ends; omitted > 1 {
+		shown = slices.Concat(cycle[:ends], []string{fmt.Sprintf("… %d more …", omitted)}, cycle[len(cycle)-ends:])
 	}
 	return strings.Join(append(shown, cycle[0]), " -> ")
 }

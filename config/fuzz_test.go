@@ -39,9 +39,9 @@ func FuzzLoad(f *testing.F) {
 			"web.env":       "A=1\nB='2'\n",
 		}
 		c, err := load("superd.toml", memory(files))
-		again, errAgain := load("superd.toml", memory(files))
-		if !reflect.DeepEqual(c, again) || !reflect.DeepEqual(err, errAgain) {
-			t.Fatalf("a second load differs: %v\n%v", err, errAgain)
+		second, secondErr := load("superd.toml", memory(files))
+		if !reflect.DeepEqual(c, second) || !reflect.DeepEqual(err, secondErr) {
+			t.Fatalf("a second load differs: %v\n%v", err, secondErr)
 		}
 		if err != nil {
 			mistakes, ok := errors.AsType[Errors](err)
@@ -54,7 +54,7 @@ func FuzzLoad(f *testing.F) {
 		checkMistakes(t, files, c.Errors)
 		checkMistakes(t, files, c.Warnings)
 		checkArchive(t, c)
-		if diff := Compare(c, again); diff.Differs() {
+		if diff := Compare(c, second); diff.Differs() {
 			t.Fatalf("compare finds a difference to itself: %+v", diff)
 		}
 		for _, p := range c.Programs {

@@ -220,9 +220,9 @@ func settable[T any](k codec[[]T]) codec[[]T] {
 
 // choice reads one of values.
 func choice[T ~string](values ...T) codec[T] {
-	words, quoted := make([]string, len(values)), make([]string, len(values))
+	names, quoted := make([]string, len(values)), make([]string, len(values))
 	for i, v := range values {
-		words[i], quoted[i] = string(v), strconv.Quote(string(v))
+		names[i], quoted[i] = string(v), strconv.Quote(string(v))
 	}
 	return codec[T]{
 		name: oneOf(quoted),
@@ -232,9 +232,9 @@ func choice[T ~string](values ...T) codec[T] {
 			switch {
 			case !isString:
 				v.fail("must be %s, got %s", oneOf(quoted), v.describe())
-			case !slices.Contains(words, s):
+			case !slices.Contains(names, s):
 				v.fail("must be %s, got %s%s",
-					oneOf(quoted), document.Quote(s), didYouMean(s, words, ""))
+					oneOf(quoted), document.Quote(s), didYouMean(s, names, ""))
 			default:
 				return T(s), true
 			}
@@ -495,7 +495,7 @@ var environment = codec[map[string]string]{
 		}
 		vars := make(map[string]string, len(table))
 		for _, name := range slices.Sorted(maps.Keys(table)) {
-			entry := v.kid(name)
+			entry := v.entry(name)
 			if err := document.CheckVariable(name); err != nil {
 				entry.failKey("%w", err)
 				ok = false

@@ -78,13 +78,13 @@ func thisHost() host {
 }
 
 // load reads the configuration at path. Programs share settings with those of known.
-func load(path string, h host, known ...*Program) (*Config, error) {
+func load(path string, h host, previous ...*Program) (*Config, error) {
 	l := &loader{
 		host: h, reader: document.NewReader(path, h.files),
 		report: &report{}, builders: map[string]*builder{},
 	}
-	for _, p := range known {
-		l.interning.know(p.Settings)
+	for _, p := range previous {
+		l.interning.add(p.Settings)
 	}
 	c := l.config(path)
 	if l.report.fatal {
@@ -102,7 +102,7 @@ func (l *loader) config(path string) *Config {
 		return &Config{Errors: Errors{mistake}}
 	}
 	l.top(main)
-	l.settle()
+	l.readPrograms()
 	if len(l.tables) == 0 {
 		l.report.warnings = append(l.report.warnings, &KeyError{File: path, Err: errors.New("defines no program: add a [program.NAME] table")})
 	}
@@ -134,18 +134,18 @@ type loader struct {
 	interning interning
 }
 
-// whole returns the whole file as a value.
-func (l *loader) whole(file *document.Document) value {
+// fileValue returns the whole file as a value.
+func (l *loader) fileValue(file *document.Document) value {
 	return value{Value: file.Top(), report: l.report}
 }
 
 // top reads the main file and opens the files it includes.
 func (l *loader) top(main *document.Document) {
-	file := l.whole(main)
+	file := l.fileValue(main)
 	l.root = builtin().child(file)
 	l.defaults = builtin().child(file)
 	for _, name := range file.keys() {
-		entry := file.kid(name)
+		entry := file.entry(name)
 		switch name {
 		case "include":
 			entry.decodeKey(l.root, findKey("", name))
@@ -172,7 +172,7 @@ func (l *loader) collect(v value) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
-		l.tables = append(l.tables, v.kid(name))
+		l.tables = append(l.tables, v.entry(name))
 	}
 }
 
@@ -197,9 +197,9 @@ func (l *loader) included(v value, path string) {
 		v.add(mistake)
 		return
 	}
-	file := l.whole(doc)
+	file := l.fileValue(doc)
 	for _, name := range file.keys() {
-		entry := file.kid(name)
+		entry := file.entry(name)
 		switch name {
 		case "program":
 			l.collect(entry)
@@ -215,8 +215,8 @@ func (l *loader) included(v value, path string) {
 	}
 }
 
-// settle reads the programs' tables and checks all programs together.
-func (l *loader) settle() {
+// readPrograms reads the programs' tables and checks all programs together.
+func (l *loader) readPrograms() {
 	for _, table := range l.tables {
 		l.program(table)
 	}
@@ -243,7 +243,7 @@ func (l *loader) program(table value) {
 	if first := l.builders[name]; first != nil {
 		table.owner = first
 		table.failKey("is already defined at %s: rename one of them",
-			first.self.KeyMistake("").Place())
+			first.self.KeyMistake("").Position())
 	} else {
 		l.builders[name] = d
 		table.owner = d
@@ -255,5 +255,5 @@ func (l *loader) program(table value) {
 		table.failKey("%w", err)
 	}
 	table.decode(d, "program", "")
-	d.settle()
+	d.complete()
 }

@@ -116,7 +116,7 @@ func (l *loader) checkSearch(d *builder, name string) {
 // warnAccount warns of a user or group that does not exist. err may be nil.
 func (v value) warnAccount(err error) {
 	if unknown, ok := errors.AsType[*passwd.UnknownError](err); ok {
-		v.warn("%w on this machine%s", err, didYouMean(unknown.Name, unknown.Known, ": add it, or write another one"))
+		v.warn("%w on this machine%s", err, didYouMean(unknown.Name, unknown.Candidates, ": add it, or write another one"))
 	} else if err != nil {
 		v.warn("%w", err)
 	}

@@ -54,10 +54,10 @@ func TestRemediesAreValid(t *testing.T) {
 			}
 			for _, found := range proposed.FindAllStringSubmatch(message, -1) {
 				tried++
-				again := ofValue(mistakes(key, found[1]), key)
-				if again != "" && !strings.Contains(again, "only one-shots") && !strings.Contains(again, "there is no program") &&
-					!strings.Contains(again, "has no meaning") && !strings.Contains(again, "itself") && !strings.Contains(again, "must not be less than") {
-					t.Errorf("%s = %s: %s\nbut %s: %s", key, value, message, found[1], again)
+				remaining := ofValue(mistakes(key, found[1]), key)
+				if remaining != "" && !strings.Contains(remaining, "only one-shots") && !strings.Contains(remaining, "there is no program") &&
+					!strings.Contains(remaining, "has no meaning") && !strings.Contains(remaining, "itself") && !strings.Contains(remaining, "must not be less than") {
+					t.Errorf("%s = %s: %s\nbut %s: %s", key, value, message, found[1], remaining)
 				}
 			}
 		}

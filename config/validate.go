@@ -268,7 +268,7 @@ func (l *loader) checkLogs() {
 	use := func(u user, path, written string) {
 		named := u.anySet(u.key)
 		if other := l.numberedLog(path); named && other != nil && other != u.builder {
-			u.mistakeAt(u.key).fail("%q is the log file of an instance of %q (%s): choose another name", written, other.Name, other.self.place())
+			u.mistakeAt(u.key).fail("%q is the log file of an instance of %q (%s): choose another name", written, other.Name, other.self.position())
 			return
 		}
 		first, taken := users[path]
@@ -278,7 +278,7 @@ func (l *loader) checkLogs() {
 		case first.builder == u.builder:
 			u.mistakeAt("log.stderr_file", "log.file").fail("%q is the file of both streams: give each its own, or write stderr = \"merge\"", written)
 		default:
-			u.mistakeAt(u.key).fail("%q is the log file of %q (%s) and of %q: give each its own", written, first.Name, first.mistakeAt(first.key).place(), u.Name)
+			u.mistakeAt(u.key).fail("%q is the log file of %q (%s) and of %q: give each its own", written, first.Name, first.mistakeAt(first.key).position(), u.Name)
 		}
 	}
 	for _, named := range []bool{false, true} {
@@ -359,11 +359,11 @@ func (d *builder) reportEnvFile(mistakes Errors) (unreadable bool) {
 // checkReferences checks each ${X} of a program. below reports whether a variable is set outside
 // the program's own environment.
 func (d *builder) checkReferences(below func(name string) bool) {
-	known := func(name string) bool { _, own := d.Environment[name]; return own || below(name) }
-	warn := func(v value, template string, known func(string) bool) {
+	isSet := func(name string) bool { _, own := d.Environment[name]; return own || below(name) }
+	warn := func(v value, template string, isSet func(string) bool) {
 		_, needed := document.References(template)
 		slices.Sort(needed)
-		if unset := slices.DeleteFunc(slices.Compact(needed), known); len(unset) > 0 {
+		if unset := slices.DeleteFunc(slices.Compact(needed), isSet); len(unset) > 0 {
 			v.warn("%s", unsetMessage(unset))
 		}
 	}
@@ -374,14 +374,14 @@ func (d *builder) checkReferences(below func(name string) bool) {
 		if isArray {
 			at = items[i]
 		}
-		warn(at, arg, known)
+		warn(at, arg, isSet)
 	}
-	warn(d.mistakeAt("directory"), d.Directory, known)
+	warn(d.mistakeAt("directory"), d.Directory, isSet)
 
 	names := slices.Sorted(maps.Keys(d.Environment))
 	for _, name := range names {
 		// In its own value a variable refers to the one below.
-		warn(d.variable(name), d.Environment[name], func(other string) bool { return other != name && known(other) || below(other) })
+		warn(d.variable(name), d.Environment[name], func(other string) bool { return other != name && isSet(other) || below(other) })
 	}
 	refersTo := func(name string) []string {
 		all, _ := document.References(d.Environment[name])
@@ -398,7 +398,7 @@ func (d *builder) variable(name string) value {
 	for from := d; from != nil; from = from.parent {
 		if table, ok := from.set["environment"]; ok {
 			if entries, _ := table.Raw.(map[string]any); entries[name] != nil {
-				return table.kid(name)
+				return table.entry(name)
 			}
 		}
 	}

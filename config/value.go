@@ -25,9 +25,9 @@ type value struct {
 	owner  *builder // program that a mistake makes invalid; nil: the whole configuration
 }
 
-// kid returns the entry of a table.
-func (v value) kid(name string) value {
-	v.Value = v.Value.Kid(name)
+// entry returns the entry of a table.
+func (v value) entry(name string) value {
+	v.Value = v.Value.Entry(name)
 	return v
 }
 
@@ -67,8 +67,8 @@ func (v value) add(e *KeyError) {
 	v.owner.Invalid = append(v.owner.Invalid, e)
 }
 
-// place returns file:line:column of the value.
-func (v value) place() string { return v.Mistake("").Place() }
+// position returns file:line:column of the value.
+func (v value) position() string { return v.Mistake("").Position() }
 
 // str reads a string; what describes the expected string, as in "a duration such as "5s"". For a
 // value of another type it suggests quotes if fits accepts the quoted text.
@@ -133,10 +133,10 @@ func showFloat(f float64) string {
 }
 
 // oneOf returns "a", "a or b", "a, b or c".
-func oneOf(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
+func oneOf(values []string) string {
+	if len(values) < 2 {
+		return strings.Join(values, "")
 	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	last := len(values) - 1
+	return strings.Join(values[:last], ", ") + " or " + values[last]
 }

@@ -91,7 +91,7 @@ func TestSocketThatMayNotBeConnectedTo(t *testing.T) {
 		result <- err
 	}()
 	if err := <-result; err == nil || !strings.Contains(err.Error(), "become root or the user that superd runs as") {
-		t.Errorf("version: %v, want advice whom to become", err)
+		t.Errorf("version: %v, want the user to become", err)
 	}
 }
 
@@ -179,11 +179,11 @@ func TestRepeatedRequests(t *testing.T) {
 	}
 }
 
-// TestStreamGoesOn: a stream continues after the last whole line, wherever the one before was cut,
-// and ends when there is no answer any more.
-func TestStreamGoesOn(t *testing.T) {
+// TestStreamContinues: a stream continues after the last whole line, wherever the one before was
+// cut, and ends when there is no answer any more.
+func TestStreamContinues(t *testing.T) {
 	l, path := listen(t)
-	asked := make(chan url.Values, 10)
+	requests := make(chan url.Values, 10)
 	go func() {
 		for i := range 3 {
 			conn, err := l.Accept()
@@ -195,7 +195,7 @@ func TestStreamGoesOn(t *testing.T) {
 				return
 			}
 			_ = r.ParseForm()
-			asked <- r.Form
+			requests <- r.Form
 			line := fmt.Sprintf(`{"instance":"web","line":"%d","cursor":"web:r0.%d"}`, i, i) + "\n"
 			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(line)+5, line+"{\"lin")
 			if i == 2 {
@@ -205,16 +205,16 @@ func TestStreamGoesOn(t *testing.T) {
 		}
 	}()
 	var got []string
-	idle := 0
+	idleCalls := 0
 	err := NewClient(path).Logs(t.Context(), LogQuery{Names: []string{"web"}, Lines: 1, Follow: true}, func(_ []byte, l *LogLine) error {
 		got = append(got, l.Text())
 		return nil
-	}, func() error { idle++; return nil })
-	if err != nil || strings.Join(got, " ") != "0 1 2" || idle == 0 {
-		t.Errorf("followed logs: %q, %v, idle %d times; want three lines and no error: superd ended", got, err, idle)
+	}, func() error { idleCalls++; return nil })
+	if err != nil || strings.Join(got, " ") != "0 1 2" || idleCalls == 0 {
+		t.Errorf("followed logs: %q, %v, idle %d times; want three lines and no error: superd ended", got, err, idleCalls)
 	}
 	for i := range 3 {
-		form := <-asked
+		form := <-requests
 		if want := []string{fmt.Sprintf("web:r0.%d", i-1)}; i > 0 && !slices.Equal(form["cursor"], want) || i == 0 && form["cursor"] != nil {
 			t.Errorf("request %d asked for what follows %q", i, form["cursor"])
 		}

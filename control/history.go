@@ -33,7 +33,7 @@ type Event struct {
 	RestartIn     *float64   `json:"restart_in_s,omitempty"`
 	Output        []string   `json:"output,omitempty"` // lines without line ends
 	LogCursor     string     `json:"log,omitempty"`    // cursor of the log
-	MissingEvents uint64     `json:"lost,omitempty"`   // number of missing events; absent if unknown
+	MissingEvents uint64     `json:"lost,omitempty"`   // absent if unknown
 }
 
 // An EventExit says how a main process ended.

@@ -197,7 +197,7 @@ func (c *Collector) claimDrain() bool {
 
 // Release implements [loop.Owned]: it closes the collector with its scope.
 func (c *Collector) Release() {
-	loop.Leave(&c.link)
+	loop.Unlink(&c.link)
 	c.scopeClosed = true
 	c.store.poller.unwatch(c)
 	for {

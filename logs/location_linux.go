@@ -119,7 +119,7 @@ func (l location) openLogOnce(flags int, owners []uint32) (logFile, error) {
 		closeFD(f.FD)
 		return logFile{}, fmt.Errorf("open %s: it is not a regular file, character device or FIFO", l.path)
 	}
-	return logFile{fd: f.FD, info: newFileInfo(&f.Info), created: f.Made, exposed: f.Exposed, guarded: dir.Exposed() == ""}, nil
+	return logFile{fd: f.FD, info: newFileInfo(&f.Info), created: f.Created, exposed: f.Exposed, guarded: dir.Exposed() == ""}, nil
 }
 
 // appending is for files with other writers. splice(2) refuses it.

@@ -7,15 +7,15 @@ import (
 
 // A tenant is owned by a scope, without a deferred function.
 type tenant struct {
-	held  Link
-	left  func()
-	times int
+	link      Link
+	onRelease func()
+	times     int
 }
 
 func (t *tenant) Release() {
-	Leave(&t.held)
+	Unlink(&t.link)
 	t.times++
-	t.left()
+	t.onRelease()
 }
 
 // TestAdopt: a scope releases what it has adopted once, in order with its other resources; at once
@@ -25,24 +25,24 @@ func TestAdopt(t *testing.T) {
 	var order []string
 	note := func(s string) func() { return func() { order = append(order, s) } }
 	s := v.Root().Child()
-	first, second, gone := &tenant{left: note("first")}, &tenant{left: note("second")}, &tenant{left: note("gone")}
-	s.Adopt(&first.held, first)
+	first, second, third := &tenant{onRelease: note("first")}, &tenant{onRelease: note("second")}, &tenant{onRelease: note("gone")}
+	s.Adopt(&first.link, first)
 	s.Defer(note("deferred"))
-	s.Adopt(&second.held, second)
-	s.Adopt(&gone.held, gone)
-	Leave(&gone.held)
+	s.Adopt(&second.link, second)
+	s.Adopt(&third.link, third)
+	Unlink(&third.link)
 	s.Close()
 	s.Close()
 	if want := []string{"second", "deferred", "first"}; !slices.Equal(order, want) {
 		t.Errorf("released are %q, want %q", order, want)
 	}
-	late := &tenant{left: note("late")}
-	if s.Adopt(&late.held, late); late.times != 1 {
+	late := &tenant{onRelease: note("late")}
+	if s.Adopt(&late.link, late); late.times != 1 {
 		t.Errorf("what a closed scope adopts is released %d times, want once", late.times)
 	}
 	// A closed scope may be opened again, and adopt again what was released.
 	s.Open(v.Root())
-	s.Adopt(&first.held, first)
+	s.Adopt(&first.link, first)
 	if s.Close(); first.times != 2 {
 		t.Errorf("what was adopted twice is released %d times, want 2", first.times)
 	}

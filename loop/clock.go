@@ -35,7 +35,7 @@ func (s *Scope) OnClockChange(f func()) (*ClockWatch, error) {
 
 // Stop ends the watch. It does nothing for a nil or stopped one.
 func (w *ClockWatch) Stop() {
-	if w == nil || !w.leave() {
+	if w == nil || !w.unlink() {
 		return
 	}
 	w.loop.clocks = slices.DeleteFunc(slices.Clone(w.loop.clocks), func(o *ClockWatch) bool { return o == w })

@@ -63,7 +63,7 @@ func (e *epoll) watchClock() error {
 	if err != nil {
 		return err
 	}
-	if err := e.add(c.fd, registration{want: Readable}); err != nil {
+	if err := e.add(c.fd, registration{interest: Readable}); err != nil {
 		unix.Close(c.fd)
 		return err
 	}

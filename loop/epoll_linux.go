@@ -36,7 +36,7 @@ func newEpoll() (*epoll, error) {
 	}
 	e := &epoll{fd: fd, eventFD: eventFD, clock: clockFD{fd: -1}}
 	// Each write to an eventfd is an edge, so it need not be read.
-	if err := e.add(eventFD, registration{want: Readable, edge: true}); err != nil {
+	if err := e.add(eventFD, registration{interest: Readable, edge: true}); err != nil {
 		e.close()
 		return nil, fmt.Errorf("watch eventfd: %w", err)
 	}
@@ -100,7 +100,7 @@ func (e *epoll) wait(deadline time.Duration, events []event) (int, error) {
 func (e *epoll) waitOnce(deadline time.Duration, buf []unix.EpollEvent) (n int, err error) {
 	defer func() { e.busy = n > 0 }()
 	if e.busy || deadline == 0 {
-		if n, err = e.look(buf); n > 0 || err != nil || deadline == 0 {
+		if n, err = e.poll(buf); n > 0 || err != nil || deadline == 0 {
 			return n, err
 		}
 	}
@@ -114,9 +114,9 @@ func (e *epoll) waitOnce(deadline time.Duration, buf []unix.EpollEvent) (n int, 
 	return unix.EpollWait(e.fd, buf, milliseconds(timeout))
 }
 
-// look is an epoll_pwait(2) that does not block. It bypasses the runtime's bookkeeping of system
+// poll is an epoll_pwait(2) that does not block. It bypasses the runtime's bookkeeping of system
 // calls, which costs as much as a few callbacks; a busy loop looks before it waits.
-func (e *epoll) look(buf []unix.EpollEvent) (int, error) {
+func (e *epoll) poll(buf []unix.EpollEvent) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(e.fd),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0, 0)
 	if errno != 0 {
@@ -167,10 +167,10 @@ func milliseconds(timeout time.Duration) int {
 // epollEvent packs the descriptor and the generation into the 64 bits of user data of epoll.
 func (r registration) epollEvent(fd int) *unix.EpollEvent {
 	var bits uint32
-	if r.want&Readable != 0 {
+	if r.interest&Readable != 0 {
 		bits |= unix.EPOLLIN
 	}
-	if r.want&Writable != 0 {
+	if r.interest&Writable != 0 {
 		bits |= unix.EPOLLOUT
 	}
 	if r.edge {

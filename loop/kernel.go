@@ -100,7 +100,7 @@ func (i *interest) events() Ready {
 	if i.file == nil {
 		return 0
 	}
-	return i.file.ready & (i.want | Hangup)
+	return i.file.ready & (i.interest | Hangup)
 }
 
 func (k *kernel) add(fd int, r registration) error {

@@ -79,8 +79,8 @@ type Loop struct {
 	gathers  time.Duration // see Gather
 	closed   bool
 
-	waking sync.RWMutex // held by goroutines that wake the loop
-	gone   bool         // the poller is closed; guarded by waking
+	waking       sync.RWMutex // held by goroutines that wake the loop
+	pollerClosed bool         // the poller is closed; guarded by waking
 }
 
 // A turn serves at least minShare ready descriptors, timers and posted functions each, and more
@@ -228,6 +228,6 @@ func (l *Loop) finish() {
 	l.root.Close()
 	l.waking.Lock()
 	defer l.waking.Unlock()
-	l.gone = true
+	l.pollerClosed = true
 	l.poller.close()
 }

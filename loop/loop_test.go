@@ -325,7 +325,7 @@ func TestPostIsDropped(t *testing.T) {
 	})
 }
 
-func TestPostQueueDoesNotKeepABurst(t *testing.T) {
+func TestPostQueueFreesABurst(t *testing.T) {
 	onEach(t, func(r *rig) {
 		const burst = 4 * maxChunks * len(chunk{}.work)
 		ran := 0

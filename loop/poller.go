@@ -51,7 +51,7 @@ type poller interface {
 
 // A registration says what a poller reports about a descriptor.
 type registration struct {
-	want       Ready
+	interest   Ready
 	edge       bool // report only changes to ready, not the state
 	generation uint32
 }

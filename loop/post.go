@@ -61,7 +61,7 @@ func (l *Loop) post(w work, soon bool) (wake bool) {
 func (l *Loop) wake() {
 	l.waking.RLock()
 	defer l.waking.RUnlock()
-	if !l.gone {
+	if !l.pollerClosed {
 		l.poller.wake()
 	}
 }

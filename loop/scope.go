@@ -32,7 +32,7 @@ func (s *Scope) Open(parent *Scope) {
 }
 
 // Detach removes s from the scope that owns it. After that only Close closes it.
-func (s *Scope) Detach() { s.leave() }
+func (s *Scope) Detach() { s.unlink() }
 
 // Defer runs f when s is closed. If s is closed already, it runs f at once.
 func (s *Scope) Defer(f func()) *Deferred {
@@ -72,7 +72,7 @@ func (s *Scope) Release() {
 		if s.newest != nil { // a deferred function has panicked
 			s.Release()
 		}
-		s.leave() // last, so that closing the parent meanwhile finds what is left
+		s.unlink() // last, so that closing the parent meanwhile finds what is left
 	}()
 	for s.newest != nil {
 		s.newest.owned.Release()
@@ -93,10 +93,10 @@ func (s *Scope) Adopt(k *Link, o Owned) {
 	s.newest = k
 }
 
-// Leave removes the owner of k from its scope. Release must call it first.
-func Leave(k *Link) { k.leave() }
+// Unlink removes the owner of k from its scope. Release must call it first.
+func Unlink(k *Link) { k.unlink() }
 
-// An Owned is an object that a scope owns. Its Release must call [Leave].
+// An Owned is an object that a scope owns. Its Release must call [Unlink].
 type Owned interface{ Release() }
 
 // A Link is the position of an [Owned] in the list of its scope.
@@ -112,8 +112,8 @@ type link struct {
 // linked reports whether a scope owns the object of k.
 func (k *link) linked() bool { return k.owned != nil }
 
-// leave removes k from its list, and reports whether it was in one.
-func (k *link) leave() bool {
+// unlink removes k from its list, and reports whether it was in one.
+func (k *link) unlink() bool {
 	if !k.linked() {
 		return false
 	}
@@ -137,10 +137,10 @@ type Deferred struct {
 }
 
 // Stop removes the function. It does nothing if the function has run, or is running.
-func (d *Deferred) Stop() { d.leave() }
+func (d *Deferred) Stop() { d.unlink() }
 
 // Release implements [Owned].
 func (d *Deferred) Release() {
-	d.leave()
+	d.unlink()
 	d.f()
 }

@@ -35,7 +35,7 @@ func (t *Timer) Stop() {
 	if t == nil {
 		return
 	}
-	if t.leave() {
+	if t.unlink() {
 		t.scope.loop.timers.remove(t)
 	}
 }
@@ -97,7 +97,7 @@ func (l *Loop) fire(last uint64) {
 			return
 		}
 		if t.period == 0 {
-			t.leave()
+			t.unlink()
 			l.timers.remove(t)
 		} else {
 			l.armed++
@@ -133,7 +133,7 @@ func (h *timerHeap) remove(t *Timer) {
 	(*h)[n] = entry{}
 	*h = (*h)[:n]
 	if last.timer != t {
-		h.place(t.index, last)
+		h.sift(t.index, last)
 	}
 	if n < cap(*h)/4 && n > 1024 {
 		*h = append(make(timerHeap, 0, 2*n), *h...)
@@ -141,10 +141,10 @@ func (h *timerHeap) remove(t *Timer) {
 }
 
 // fix moves t to its position after its due time changed.
-func (h timerHeap) fix(t *Timer) { h.place(t.index, entry{t.due, t}) }
+func (h timerHeap) fix(t *Timer) { h.sift(t.index, entry{t.due, t}) }
 
-// place puts e at index i, or moves it up or down from there.
-func (h timerHeap) place(i int, e entry) {
+// sift puts e at index i, or moves it up or down from there.
+func (h timerHeap) sift(i int, e entry) {
 	if i > 0 && e.before(h[(i-1)/4]) {
 		h.up(i, e)
 	} else {

@@ -16,9 +16,9 @@ type Watch struct {
 	link
 	f func()
 	// Next older watch of the same descriptor; stays set when stopped, for dispatch
-	next *Watch
-	fd   int32
-	want Ready
+	next     *Watch
+	fd       int32
+	interest Ready
 }
 
 // OnReadable calls f in each turn in which fd is readable, hung up or in error.
@@ -59,7 +59,7 @@ func (w *Watch) Stop() {
 	if w == nil {
 		return
 	}
-	if w.leave() {
+	if w.unlink() {
 		w.scope.loop.unregister(w)
 	}
 }
@@ -74,16 +74,16 @@ type slot struct {
 	edge       bool
 }
 
-func (s *Scope) watch(fd int, want Ready, edge bool, f func()) (*Watch, error) {
+func (s *Scope) watch(fd int, interest Ready, edge bool, f func()) (*Watch, error) {
 	w := new(Watch)
-	if err := w.begin(s, fd, want, edge, f); err != nil {
+	if err := w.begin(s, fd, interest, edge, f); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-func (w *Watch) begin(s *Scope, fd int, want Ready, edge bool, f func()) error {
-	w.f, w.fd, w.want = f, int32(fd), want
+func (w *Watch) begin(s *Scope, fd int, interest Ready, edge bool, f func()) error {
+	w.f, w.fd, w.interest = f, int32(fd), interest
 	err := ErrClosed
 	if !s.closed {
 		err = s.loop.register(w, edge)
@@ -114,7 +114,7 @@ func (l *Loop) register(w *Watch, edge bool) error {
 
 	sl.generation++
 	sl.edge = edge
-	if err := l.poller.add(fd, registration{w.want, edge, sl.generation}); err != nil {
+	if err := l.poller.add(fd, registration{w.interest, edge, sl.generation}); err != nil {
 		return err
 	}
 	for len(l.slots) <= fd {
@@ -129,9 +129,9 @@ func (l *Loop) register(w *Watch, edge bool) error {
 func (l *Loop) share(w *Watch, sl slot, edge bool) error {
 	// Call the poller even if nothing changes for it: only it knows whether the descriptor is still
 	// the same.
-	r := registration{sl.want(), sl.edge, sl.generation}
+	r := registration{sl.interest(), sl.edge, sl.generation}
 	if edge == sl.edge {
-		r.want |= w.want
+		r.interest |= w.interest
 	}
 	if err := l.poller.modify(int(w.fd), r); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (l *Loop) share(w *Watch, sl slot, edge bool) error {
 // disown removes the watches of a number whose registration no longer exists.
 func (l *Loop) disown(fd int) {
 	for w := l.slots[fd].newest; w != nil; w = w.next {
-		w.leave()
+		w.unlink()
 	}
 	l.slots[fd].newest = nil
 }
@@ -156,29 +156,29 @@ func (l *Loop) disown(fd int) {
 // the poller.
 func (l *Loop) unregister(w *Watch) {
 	sl := &l.slots[w.fd]
-	before := sl.want()
+	before := sl.interest()
 	at := &sl.newest
 	for *at != w {
 		at = &(*at).next
 	}
 	*at = w.next
 
-	switch want := sl.want(); {
+	switch interest := sl.interest(); {
 	case sl.newest == nil:
 		l.poller.remove(int(w.fd))
-	case want != before:
+	case interest != before:
 		// It fails only if the descriptor is closed; then there is nothing to change.
-		_ = l.poller.modify(int(w.fd), registration{want, sl.edge, sl.generation})
+		_ = l.poller.modify(int(w.fd), registration{interest, sl.edge, sl.generation})
 	}
 }
 
-// want returns the conditions that the watches of a number need together.
-func (s slot) want() Ready {
-	var want Ready
+// interest returns the conditions that the watches of a number need together.
+func (s slot) interest() Ready {
+	var interest Ready
 	for w := s.newest; w != nil; w = w.next {
-		want |= w.want
+		interest |= w.interest
 	}
-	return want
+	return interest
 }
 
 // dispatch calls the watches that e is for. An event of an earlier generation was for another
@@ -190,7 +190,7 @@ func (l *Loop) dispatch(e event) {
 	// A callback may stop and add watches. New ones are inserted before w; a stopped one still
 	// links to older ones.
 	for w := l.slots[e.fd].newest; w != nil; w = w.next {
-		if w.linked() && e.ready&(w.want|Hangup) != 0 {
+		if w.linked() && e.ready&(w.interest|Hangup) != 0 {
 			w.f()
 		}
 	}

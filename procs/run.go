@@ -309,7 +309,7 @@ func (in *instance) ownMain(r *run, process host.Process, id pidfd.Identity, kep
 
 // Release closes the main process and releases its stored pidfd when the scope that owns it closes.
 func (r *run) Release() {
-	loop.Leave(&r.held)
+	loop.Unlink(&r.held)
 	r.process.Close()
 	r.in.sup.releaseProcess(r.fdName.String())
 }

@@ -67,8 +67,8 @@ func TestKilledSuperdIsTakenOver(t *testing.T) {
 				t.Errorf("after the kill: %v since %v\nbefore: %v since %v", is, is.Since, was, was.Since)
 			}
 		}
-		if left, was := *s.Status("waiting").NextStartInS, *before["waiting"].NextStartInS; left >= was {
-			t.Errorf("waiting is to be started in %v s, before the kill it was in %v s", left, was)
+		if remaining, was := *s.Status("waiting").NextStartInS, *before["waiting"].NextStartInS; remaining >= was {
+			t.Errorf("waiting is to be started in %v s, before the kill it was in %v s", remaining, was)
 		}
 		s.WaitStatus("gone", "runs again", func(st harness.Status) bool { return st.State == "running" && st.Pid != before["gone"].Pid })
 		if st := s.Status("gone"); st.Restarts != 1 {
@@ -111,14 +111,14 @@ func wantLines(t *testing.T, s *harness.Site, name string) {
 // twice. Whether a process is web's main process or its hook may stay unknown.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
-	whole := func(text string) string { return text }
+	unchanged := func(text string) string { return text }
 	tests := []struct {
-		name   string
-		damage func(journal string) string
-		says   string // superd's log about what it skips
-		held   bool   // whether web is quarantined because of an earlier process of unknown origin
+		name        string
+		damage      func(journal string) string
+		message     string // superd's log about what it skips
+		quarantined bool   // whether web is quarantined because of a process of unknown origin
 	}{
-		{"whole", whole, "took over", false},
+		{"whole", unchanged, "took over", false},
 		{"gone", func(string) string { return "" }, "unidentified processes", true},
 		{"garbage", func(string) string { return strings.Repeat("\x00garbage\n", 100) }, "lines of the journal skipped", true},
 		{"a line that was being written", func(text string) string { return text + `12345678 {"k":"inst` }, "took over", false},
@@ -141,12 +141,12 @@ func TestDamagedJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 			d = s.Start()
-			d.ErrOut.Wait(t, tt.says)
+			d.ErrOut.Wait(t, tt.message)
 			st := s.Status("web")
-			if !harness.Alive(pid) || tt.held != (st.Pid == 0) || !tt.held && st.Pid != pid {
+			if !harness.Alive(pid) || tt.quarantined != (st.Pid == 0) || !tt.quarantined && st.Pid != pid {
 				t.Errorf("%v, want process %d, alive: %v", st, pid, harness.Alive(pid))
 			}
-			if !tt.held {
+			if !tt.quarantined {
 				return
 			}
 			if !strings.Contains(st.Reason, fmt.Sprint(pid)) {

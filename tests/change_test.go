@@ -86,15 +86,15 @@ func TestReloadOfIncludesAndDefaults(t *testing.T) {
 		t.Errorf("a file more: %+v", r)
 	}
 	four := waitNames(t, s, "a", "b", "web", "z")
-	if got := kept(pids, four); !slices.Equal(got, []string{"b", "web"}) {
+	if got := unchanged(pids, four); !slices.Equal(got, []string{"b", "web"}) {
 		t.Errorf("a file more: only %v were left alone", got)
 	}
 
 	// Defaults that apply to running programs, except to those with a value of their own.
 	main("stop_timeout = '7s'")
 	r := reload(s, "--dry-run")
-	if again := reload(s); fmt.Sprint(r.Programs) == "[]" || !r.DryRun || r.change("a") != again.change("a") {
-		t.Errorf("a dry run tells %+v, a reload %+v", r, again)
+	if second := reload(s); fmt.Sprint(r.Programs) == "[]" || !r.DryRun || r.change("a") != second.change("a") {
+		t.Errorf("a dry run reports %+v, a reload %+v", r, second)
 	}
 	for name, want := range map[string]string{"a": "applied live stop_timeout", "b": "unchanged", "web": "applied live stop_timeout", "z": "applied live stop_timeout"} {
 		if got := r.change(name); got != want {
@@ -116,13 +116,13 @@ func TestReloadOfIncludesAndDefaults(t *testing.T) {
 	for _, p := range r.Programs {
 		for _, k := range p.Keys {
 			if k.Old != nil || k.New != nil || strings.Contains(k.Text, "common") {
-				t.Errorf("it tells the value of a variable: %+v", k)
+				t.Errorf("it shows the value of a variable: %+v", k)
 			}
 		}
 	}
-	harness.Until(t, "all but b are restarted", func() bool { return slices.Equal(kept(four, s.WaitRunning()), []string{"b"}) })
-	if again := reload(s); again.change("web") != "unchanged" {
-		t.Errorf("the same once more: web is %q", again.change("web"))
+	harness.Until(t, "all but b are restarted", func() bool { return slices.Equal(unchanged(four, s.WaitRunning()), []string{"b"}) })
+	if second := reload(s); second.change("web") != "unchanged" {
+		t.Errorf("the same once more: web is %q", second.change("web"))
 	}
 	pids = s.WaitRunning()
 
@@ -313,8 +313,8 @@ func TestReloadAppliesChanges(t *testing.T) {
 			if st.Restarts != 0 {
 				t.Errorf("a reload counts as a restart: %v", st)
 			}
-			if again := reload(s); again.change("web") != "unchanged" || s.Status("web").Pid != st.Pid {
-				t.Errorf("the same once more: web is %q, pid %d, was %d", again.change("web"), s.Status("web").Pid, st.Pid)
+			if second := reload(s); second.change("web") != "unchanged" || s.Status("web").Pid != st.Pid {
+				t.Errorf("the same once more: web is %q, pid %d, was %d", second.change("web"), s.Status("web").Pid, st.Pid)
 			}
 			s.Configure(program())
 			reload(s)

@@ -13,8 +13,8 @@ import (
 	"superd/tests/harness"
 )
 
-// TestStopTellsWhatHappened: the output of a stop says how the program ended.
-func TestStopTellsWhatHappened(t *testing.T) {
+// TestStopReportsExit: the output of a stop says how the program ended.
+func TestStopReportsExit(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[defaults]
@@ -71,8 +71,8 @@ func TestShutdownOfStoppedAndTraced(t *testing.T) {
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 	}
-	if left := s.Processes(); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+	if processes := s.Processes(); len(processes) != 0 {
+		t.Errorf("left behind: %v", processes)
 	}
 }
 
@@ -158,8 +158,8 @@ func TestRandomCommands(t *testing.T) {
 		if exit != 0 {
 			t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 		}
-		if left := s.Processes(); len(left) != 0 {
-			t.Errorf("left behind: %v", left)
+		if processes := s.Processes(); len(processes) != 0 {
+			t.Errorf("left behind: %v", processes)
 		}
 	})
 }

@@ -100,9 +100,9 @@ func TestForeignUserRefused(t *testing.T) {
 		`)
 	s.Start()
 	before := s.WaitState("web", "running")
-	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
+	otherUser := &syscall.Credential{Uid: 65534, Gid: 65534}
 	for _, command := range [][]string{{"status"}, {"stop", "web"}, {"signal", "KILL", "web"}, {"reload"}, {"logs", "web"}, {"shutdown"}} {
-		r := s.RunAs(nobody, append([]string{"ctl", "--runtime-dir", s.RuntimeDir}, command...)...)
+		r := s.RunAs(otherUser, append([]string{"ctl", "--runtime-dir", s.RuntimeDir}, command...)...)
 		wantMessage(t, r, 1, "user 65534 may not")
 	}
 	if after := s.Status("web"); after.Pid != before.Pid || after.State != "running" {

@@ -26,14 +26,14 @@ func journalLines(t *testing.T, s *harness.Site) [][]byte {
 }
 
 // firstOf returns the index of the first line after the header that contains mark.
-func firstOf(t *testing.T, lines [][]byte, mark string) int {
+func firstOf(t *testing.T, lines [][]byte, text string) int {
 	t.Helper()
 	for i, line := range lines {
-		if bytes.Contains(line, []byte(mark)) {
+		if bytes.Contains(line, []byte(text)) {
 			return i
 		}
 	}
-	t.Fatalf("the journal does not tell of %s:\n%s", mark, bytes.Join(lines, nil))
+	t.Fatalf("the journal has no record of %s:\n%s", text, bytes.Join(lines, nil))
 	return 0
 }
 
@@ -46,8 +46,8 @@ func TestDamagedJournalDoublesNothing(t *testing.T) {
 	tests := []struct {
 		name string
 		// run: text in all records of web's present run
-		damage func(t *testing.T, lines [][]byte, run string) [][]byte
-		tells  string
+		damage  func(t *testing.T, lines [][]byte, run string) [][]byte
+		message string
 	}{
 		{"the tail is missing", func(t *testing.T, lines [][]byte, run string) [][]byte { return lines[:firstOf(t, lines, run)] },
 			"the end of the journal is missing"},
@@ -89,7 +89,7 @@ func TestDamagedJournalDoublesNothing(t *testing.T) {
 			s.MustCtl("restart", "web") // so that the records of this run follow those of another
 			st := s.WaitState("web", "running")
 			var run string
-			harness.Until(t, "the run has told its id", func() bool {
+			harness.Until(t, "the run has printed its id", func() bool {
 				ids := strings.Fields(s.Log("web"))
 				if len(ids) == 2 {
 					run = ids[1]
@@ -114,7 +114,7 @@ func TestDamagedJournalDoublesNothing(t *testing.T) {
 			if now.State != "running" || now.Pid != st.Pid || len(all) != 1 {
 				t.Fatalf("%v, %d processes; want pid %d alone", now, len(all), st.Pid)
 			}
-			d.ErrOut.Wait(t, tt.tells)
+			d.ErrOut.Wait(t, tt.message)
 			s.MustCtl("restart", "web") // superd controls it as before
 			harness.Until(t, "another one runs, alone", func() bool {
 				all := s.Programs()
@@ -124,9 +124,9 @@ func TestDamagedJournalDoublesNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedJournalHoldsTheDoubtful: if superd can't know what lives, here perhaps a hook, it
+// TestDamagedJournalQuarantines: if superd can't know what lives, here perhaps a hook, it
 // quarantines the start, and `why` names the process.
-func TestDamagedJournalHoldsTheDoubtful(t *testing.T) {
+func TestDamagedJournalQuarantines(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.web]
@@ -156,10 +156,10 @@ func TestDamagedJournalHoldsTheDoubtful(t *testing.T) {
 	}
 }
 
-// TestMarksOfOtherUsers: any user may start a process with superd's environment tags. Such a
+// TestForeignEnvironmentTags: any user may start a process with superd's environment tags. Such a
 // process is neither adopted nor killed, and delays no start. A program that has changed its user
 // continues, even without keeper and journal.
-func TestMarksOfOtherUsers(t *testing.T) {
+func TestForeignEnvironmentTags(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	s := harness.NewSite(t, `
@@ -183,7 +183,7 @@ func TestMarksOfOtherUsers(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.RuntimeDir, "journal")); err != nil {
 		t.Fatal(err)
 	}
-	process := d.Hold(web.Pid)
+	process := d.Track(web.Pid)
 	process.Kill()
 	harness.Until(t, "web has ended", func() bool { return !process.Alive() })
 	tagged := func(name string, args ...string) int {

@@ -86,7 +86,7 @@ func TestPostgreSQL(t *testing.T) {
 		}
 		return n
 	}
-	goesOn := func(why string) {
+	checkWrites := func(why string) {
 		t.Helper()
 		for _, name := range writers {
 			from := wrote(name)
@@ -108,7 +108,7 @@ func TestPostgreSQL(t *testing.T) {
 		db = st.Pid
 		return st
 	}
-	goesOn("has come up")
+	checkWrites("has come up")
 	for _, ready := range []string{`exec = "pg_isready"`, `tcp = "127.0.0.1:` + port + `"`} {
 		s.Configure(strings.Replace(config, `exec = "pg_isready"`, ready, 1))
 		s.MustCtl("reload")
@@ -119,7 +119,7 @@ func TestPostgreSQL(t *testing.T) {
 		if st := another("is there again after SIGKILL"); !strings.Contains(st.Reason, "; ready after ") {
 			t.Errorf("%v, want it ready", st)
 		}
-		goesOn("was killed")
+		checkWrites("was killed")
 		sameWriters("was killed")
 	}
 
@@ -129,7 +129,7 @@ func TestPostgreSQL(t *testing.T) {
 	if why := s.MustCtl("why", "db").Out; !strings.Contains(why, "unhealthy: 2 failed checks in a row: exec psql -Atqc select 1: ") {
 		t.Errorf("why db:\n%s", why)
 	}
-	goesOn("hung")
+	checkWrites("hung")
 	sameWriters("hung")
 
 	s.MustCtl("stop", "db")
@@ -145,11 +145,11 @@ func TestPostgreSQL(t *testing.T) {
 	for _, name := range writers {
 		s.WaitState(name, "running")
 	}
-	goesOn("was stopped and started")
+	checkWrites("was stopped and started")
 	s.MustCtl("stop", "writer")
 	for _, name := range writers {
-		ask := exec.Command("psql", "-h", s.Path("db"), "-p", port, "-U", "app", "-d", "postgres", "-Atqc", "select count(*), max(n) from numbers where writer = '"+name+"'")
-		out, err := ask.CombinedOutput()
+		query := exec.Command("psql", "-h", s.Path("db"), "-p", port, "-U", "app", "-d", "postgres", "-Atqc", "select count(*), max(n) from numbers where writer = '"+name+"'")
+		out, err := query.CombinedOutput()
 		var count, most int
 		if _, scanErr := fmt.Sscanf(string(out), "%d|%d", &count, &most); err != nil || scanErr != nil {
 			t.Fatalf("ask the database: %v, %v: %s", err, scanErr, out)

@@ -65,7 +65,7 @@ func TestParallelStart(t *testing.T) {
 		"worker": "waits for migrate, which has not ended yet",
 		"web":    "waits for api, which waits for migrate, which has not ended yet",
 	} {
-		st := s.WaitStatus(name, "tells what it waits for", func(st harness.Status) bool {
+		st := s.WaitStatus(name, "shows what it waits for", func(st harness.Status) bool {
 			return st.State == "waiting" && strings.HasPrefix(st.Reason, reason)
 		})
 		if st.Pid != 0 || st.Ready {
@@ -123,7 +123,7 @@ func TestDependencyRecovers(t *testing.T) {
 	// A stop by the operator: dependents stop first, the last of the chain before the others, and
 	// come back with it.
 	for range 3 {
-		mark := lastEvent(s)
+		cursor := lastEvent(s)
 		s.MustCtl("stop", "db")
 		for _, name := range []string{"web", "front"} {
 			if st := s.Status(name); st.State != "waiting" || st.Pid != 0 {
@@ -133,7 +133,7 @@ func TestDependencyRecovers(t *testing.T) {
 		if st := s.Status("web"); !strings.Contains(st.Reason, "waits for db, which the operator has stopped") {
 			t.Errorf("%v, want the reason", st)
 		}
-		down := slices.DeleteFunc(events(s, mark), func(e event) bool {
+		down := slices.DeleteFunc(events(s, cursor), func(e event) bool {
 			return e.Kind != "state" || e.State != "waiting" && e.State != "stopped"
 		})
 		var order []string
@@ -171,26 +171,26 @@ func TestRestartWithDependents(t *testing.T) {
 	}
 	open()
 	pids := map[string]int{"b": s.WaitState("b", "running").Pid, "c": s.WaitState("c", "running").Pid}
-	mark := lastEvent(s)
+	cursor := lastEvent(s)
 	s.MustCtl("restart", "b")
 	for name, pid := range pids {
 		s.WaitStatus(name, "is a new one", func(st harness.Status) bool { return st.State == "running" && st.Pid != pid })
 	}
-	up := states(s, mark, "running")
+	up := states(s, cursor, "running")
 	if !slices.Equal(up, []string{"b", "c"}) {
 		t.Errorf("they came up as %v, want b, c", up)
 	}
 	if n := len(states(s, 0, "exited")); n != 1 {
 		t.Errorf("the one-shot has run %d times, want once", n)
 	}
-	if waited := states(s, mark, "waiting"); !slices.Equal(waited, []string{"c"}) {
+	if waited := states(s, cursor, "waiting"); !slices.Equal(waited, []string{"c"}) {
 		t.Errorf("%v waited, want c alone", waited)
 	}
 }
 
-// TestStartBringsWhatItRequires: a start also starts requirements, except those that the operator
+// TestStartIncludesRequirements: a start also starts requirements, except those that the operator
 // has stopped, and reports both.
-func TestStartBringsWhatItRequires(t *testing.T) {
+func TestStartIncludesRequirements(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[defaults]
@@ -211,7 +211,7 @@ func TestStartBringsWhatItRequires(t *testing.T) {
 		}
 	}
 	if why := s.MustCtl("why", "db").Out; !strings.Contains(why, "wanted up by the operator, for web") {
-		t.Errorf("why db:\n%s\nwant for whom", why)
+		t.Errorf("why db:\n%s\nwant the dependents for which it runs", why)
 	}
 	s.MustCtl("stop", "web", "net")
 	r := s.Ctl("start", "web")
@@ -383,7 +383,7 @@ func TestBrokenDependencies(t *testing.T) {
 		s.WaitState(name, "failed")
 	}
 	s.WaitState("db", "running")
-	s.WaitStatus("poor", "tells why", func(st harness.Status) bool {
+	s.WaitStatus("poor", "shows why", func(st harness.Status) bool {
 		return st.State == "waiting" && strings.Contains(st.Reason, "waits for lost, which failed: ") && strings.Contains(st.Reason, "there is no program")
 	})
 }
@@ -456,7 +456,7 @@ func TestRestartOfWhatIsRequired(t *testing.T) {
 				t.Errorf("%s after restart %v: %v, was pid %d", name, names, st, before[name])
 			}
 			if !strings.Contains(r.Out, name+": running, pid "+strconv.Itoa(st.Pid)) {
-				t.Errorf("restart %v does not tell of %s:\n%s", names, name, r.Out)
+				t.Errorf("restart %v does not report %s:\n%s", names, name, r.Out)
 			}
 		}
 	}

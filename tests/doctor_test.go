@@ -73,12 +73,12 @@ func TestDoctorWithoutCgroups(t *testing.T) {
 			if f.Works || !strings.Contains(f.Error, dir+"/"+tt.name) || len(f.Keys) != 3 {
 				t.Errorf("cgroups: %+v, want that %s forbids them", f, tt.name)
 			}
-			left, err := os.ReadFile(dir + "/cgroup.stat")
+			stat, err := os.ReadFile(dir + "/cgroup.stat")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.HasPrefix(string(left), "nr_descendants 0\n") {
-				t.Errorf("superd doctor has left cgroups behind: %s", left)
+			if !strings.HasPrefix(string(stat), "nr_descendants 0\n") {
+				t.Errorf("superd doctor has left cgroups behind: %s", stat)
 			}
 		})
 	}

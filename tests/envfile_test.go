@@ -14,7 +14,7 @@ import (
 func TestRootReadsNoLinksOfUsers(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	const nobody = 65534
+	const otherUID = 65534
 	s := harness.NewSite(t, "[program.own]\ncommand = 'true'\n")
 	s.Chmod(".", 0o755)
 	secret := s.Write("secret", "SECRET=1\n")
@@ -33,7 +33,7 @@ func TestRootReadsNoLinksOfUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"home", "home/own.env", "home/fifo.env"} {
-		if err := os.Lchown(s.Path(path), nobody, nobody); err != nil {
+		if err := os.Lchown(s.Path(path), otherUID, otherUID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestRuntimeDirOfOthersRefused(t *testing.T) {
 	needRoot(t)
 	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")
 	s.Mkdir("run")
-	s.Write("run/left", "by anybody")
+	s.Write("run/left", "by another user")
 	for _, mode := range []os.FileMode{0o777, 0o777 | os.ModeSticky, 0o731} {
 		if err := os.Chmod(s.Path("run"), mode); err != nil {
 			t.Fatal(err)
@@ -85,8 +85,8 @@ func TestRuntimeDirOfOthersRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantMessage(t, s.Run("run", "-c", s.Config), 1, "open runtime directory", "may write", "chmod go-w")
-		if left, err := os.ReadDir(s.Path("run")); err != nil || len(left) != 1 {
-			t.Errorf("mode %v: %v is left there, %v", mode, left, err)
+		if entries, err := os.ReadDir(s.Path("run")); err != nil || len(entries) != 1 {
+			t.Errorf("mode %v: %v is left there, %v", mode, entries, err)
 		}
 	}
 	s.Chmod("run", 0o755)

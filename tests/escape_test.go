@@ -9,9 +9,9 @@ import (
 	"superd/tests/harness"
 )
 
-// TestJSONUpsetsNoTerminal: text of programs, in output, names and arguments, reaches no JSON
+// TestJSONIsSafeForTerminals: text of programs, in output, names and arguments, reaches no JSON
 // output as a character that changes a terminal, and keeps its meaning.
-func TestJSONUpsetsNoTerminal(t *testing.T) {
+func TestJSONIsSafeForTerminals(t *testing.T) {
 	t.Parallel()
 	const evil = "\u009b2J \u009d0;owned\u009c \x7f \u202egnp \u2066 \u2028 \ufeff \U000e0041."
 	s := harness.NewSite(t, `
@@ -30,7 +30,7 @@ func TestJSONUpsetsNoTerminal(t *testing.T) {
 	s.WaitStatus("up", "has printed", func(st harness.Status) bool { return st.LastLine == evil })
 	for _, tt := range []struct {
 		args  []string
-		whole bool // whether the printed text is among the strings
+		exact bool // whether the printed text is among the strings
 	}{
 		{[]string{"ctl", "--runtime-dir", s.RuntimeDir, "status", "--json"}, true},
 		{[]string{"ctl", "--runtime-dir", s.RuntimeDir, "status", "--json", "--brief"}, false},
@@ -53,7 +53,7 @@ func TestJSONUpsetsNoTerminal(t *testing.T) {
 			t.Errorf("%s: no JSON: %q", name, out)
 		}
 		encoded, _ := escape.Marshal(evil)
-		if tt.whole && !strings.Contains(out, string(encoded[1:len(encoded)-1])) {
+		if tt.exact && !strings.Contains(out, string(encoded[1:len(encoded)-1])) {
 			t.Errorf("%s: want %s in %q", name, encoded, out)
 		}
 	}

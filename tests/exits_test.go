@@ -64,7 +64,7 @@ func TestInstantExits(t *testing.T) {
 	}
 }
 
-func TestKilledChildIsBack(t *testing.T) {
+func TestKilledChildIsRestarted(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.web]
@@ -117,9 +117,9 @@ func TestRestartPolicies(t *testing.T) {
 		autostart = false
 		`)
 	s.Start()
-	again := func(st harness.Status) bool { return st.Restarts >= 3 }
-	s.WaitStatus("always", "is restarted three times", again)
-	s.WaitStatus("failing", "is restarted three times", again)
+	restartedThrice := func(st harness.Status) bool { return st.Restarts >= 3 }
+	s.WaitStatus("always", "is restarted three times", restartedThrice)
+	s.WaitStatus("failing", "is restarted three times", restartedThrice)
 	s.WaitState("done", "exited")
 	s.WaitState("expected", "exited")
 	s.WaitState("limited", "failed")

@@ -92,7 +92,7 @@ func TestFullDisk(t *testing.T) {
 		t.Error("the log of the one that waited is not what it wrote")
 	}
 
-	harness.Until(t, "the gap is told", func() bool { return strings.Contains(read("drops.log"), " dropped: ") })
+	harness.Until(t, "the drop record is there", func() bool { return strings.Contains(read("drops.log"), " dropped: ") })
 	s.Write("enough", "")
 	s.WaitState("drops", "exited")
 	count := strings.TrimSpace(s.Read("count"))
@@ -105,26 +105,26 @@ func TestFullDisk(t *testing.T) {
 	for n := 1; n <= total; n++ {
 		bytes += int64(len(strconv.Itoa(n)) + 1)
 	}
-	kept, last, gaps := int64(0), 0, 0
-	var told int64
+	logged, last, drops := int64(0), 0, 0
+	var reported int64
 	for line := range strings.Lines(read("drops.log")) {
 		var n int
-		if b, _, ok := harness.ReadGap(line); ok {
-			gaps++
-			told += b
+		if b, _, ok := harness.ReadDropRecord(line); ok {
+			drops++
+			reported += b
 			continue
 		}
 		if _, err := fmt.Sscan(line, &n); err != nil || n <= last || line != fmt.Sprintln(n) {
 			t.Fatalf("line %q after %d", line, last)
 		}
 		last = n
-		kept += int64(len(line))
+		logged += int64(len(line))
 	}
 	st := s.Status("drops")
-	if kept+st.DroppedBytes != bytes || told != st.DroppedBytes {
-		t.Errorf("%d bytes in the log, %d dropped, %d told by %d gaps: want %d in all", kept, st.DroppedBytes, told, gaps, bytes)
+	if logged+st.DroppedBytes != bytes || reported != st.DroppedBytes {
+		t.Errorf("%d bytes in the log, %d dropped, %d counted by %d drop records: want %d in all", logged, st.DroppedBytes, reported, drops, bytes)
 	}
-	harness.Until(t, "an event tells of the loss", func() bool { return strings.Contains(s.MustCtl("events").Out, " dropped: ") })
+	harness.Until(t, "an event reports the drop", func() bool { return strings.Contains(s.MustCtl("events").Out, " dropped: ") })
 	if why := s.MustCtl("why", "drops").Out; !strings.Contains(why, fmt.Sprintf("%d bytes of its output in %d lines were dropped", st.DroppedBytes, st.DroppedLines)) {
 		t.Errorf("why = %q, want the loss", why)
 	}
@@ -185,8 +185,8 @@ func TestDropCountsOutliveSuperd(t *testing.T) {
 	if err := os.Remove(s.Path("chatty.log")); err != nil {
 		t.Fatal(err)
 	}
-	gap := fmt.Sprintf("superd: %d bytes in %d lines were dropped", bytes, last)
-	harness.Until(t, "the gap is told", func() bool { return strings.Contains(s.Read("chatty.log"), gap) })
+	record := fmt.Sprintf("superd: %d bytes in %d lines were dropped", bytes, last)
+	harness.Until(t, "the drop record is there", func() bool { return strings.Contains(s.Read("chatty.log"), record) })
 	droppedBytes := bytes
 	harness.Until(t, "that is in the journal", func() bool { return strings.Contains(s.Read("run/journal"), fmt.Sprintf(`"ToldBytes":%d`, bytes)) })
 	kill()

@@ -113,7 +113,7 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 	},
 	"Schedules 1": func(t *testing.T, s *harness.Site, _ *harness.Superd) {
 		if st := s.WaitState("cleanup", "waiting"); st.NextStartInS == nil || !strings.Contains(st.Reason, "waits for its schedule; next run at 20") {
-			t.Errorf("%v, want it to tell when it runs next", st)
+			t.Errorf("%v, want the time of its next run", st)
 		}
 		waitEvents(s, "tick", "start", 2)
 		if r := s.MustCtl("start", "cleanup"); !strings.Contains(r.Out, "cleanup") {
@@ -198,10 +198,10 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 		five := waitNames(t, s, "proxy", "web@1", "web@2", "web@3", "web@4", "web@5")
 		s.MustCtl("scale", "web=2")
 		two := waitNames(t, s, "proxy", "web@1", "web@2")
-		if got, want := kept(three, five), slices.Sorted(maps.Keys(three)); !slices.Equal(got, want) {
+		if got, want := unchanged(three, five), slices.Sorted(maps.Keys(three)); !slices.Equal(got, want) {
 			t.Errorf("scale web=5 left only %v alone", got)
 		}
-		if got, want := kept(five, two), slices.Sorted(maps.Keys(two)); !slices.Equal(got, want) {
+		if got, want := unchanged(five, two), slices.Sorted(maps.Keys(two)); !slices.Equal(got, want) {
 			t.Errorf("scale web=2 left only %v alone", got)
 		}
 		s.MustCtl("stop", "frontend")
@@ -223,7 +223,7 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 		}
 		s.MustCtl("reload")
 		harness.Until(t, "the new configuration is in force", func() bool { return slices.Equal(names(s), []string{"cache", "db", "web", "worker"}) })
-		if got := kept(pids, s.WaitRunning()); !slices.Equal(got, []string{"db", "web"}) {
+		if got := unchanged(pids, s.WaitRunning()); !slices.Equal(got, []string{"db", "web"}) {
 			t.Errorf("%v have kept their processes, want db and web", got)
 		}
 	},
@@ -233,13 +233,13 @@ var promises = map[string]func(t *testing.T, s *harness.Site, d *harness.Superd)
 // its programs start, and what the guide says about it.
 func TestGuide(t *testing.T) {
 	t.Parallel()
-	left := maps.Clone(promises)
+	unused := maps.Clone(promises)
 	for _, b := range guide(t) {
 		if b.lang != "toml" {
 			continue
 		}
-		promise := left[b.name]
-		delete(left, b.name)
+		promise := unused[b.name]
+		delete(unused, b.name)
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			if strings.Contains(b.text, "\nuser ") && os.Getuid() != 0 {
@@ -251,19 +251,19 @@ func TestGuide(t *testing.T) {
 				t.Fatalf("superd check of what the guide says: exit status %d\n%s%s", r.Exit, r.Out, r.ErrOut)
 			}
 			d := s.Start()
-			comeUp(t, s)
+			waitUp(t, s)
 			if promise != nil {
 				promise(t, s, d)
 			}
 		})
 	}
-	for name := range left {
+	for name := range unused {
 		t.Errorf("the guide has no configuration %q any more", name)
 	}
 }
 
-// comeUp waits until every program runs, is done, or waits for its schedule.
-func comeUp(t *testing.T, s *harness.Site) {
+// waitUp waits until every program runs, is done, or waits for its schedule.
+func waitUp(t *testing.T, s *harness.Site) {
 	t.Helper()
 	s.WaitAll("up", func(st harness.Status) bool {
 		switch st.State {

@@ -17,9 +17,9 @@ import (
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	var sick atomic.Bool
-	var asked atomic.Int64
+	var requests atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		if sick.Load() {
 			http.Error(w, "out of order", http.StatusInternalServerError)
 		}
@@ -34,7 +34,7 @@ func TestHealth(t *testing.T) {
 		command = "sleep infinity"
 		health.action = "none"
 		[program.reloads]
-		command = ["child", "tell", "/dev/null", "RELOADING=1"]
+		command = ["child", "notify", "/dev/null", "RELOADING=1"]
 		watchdog = "1h"
 		`)
 	s.Start()
@@ -42,7 +42,7 @@ func TestHealth(t *testing.T) {
 		return func(st harness.Status) bool { return st.State == "running" && st.Healthy != nil && *st.Healthy == want }
 	}
 	before := s.WaitStatus("web", "is healthy", healthy(true))
-	told := s.WaitStatus("told", "is healthy", healthy(true))
+	healthyInstance := s.WaitStatus("told", "is healthy", healthy(true))
 	reloads := s.WaitStatus("reloads", "reads its configuration", func(st harness.Status) bool { return strings.Contains(st.Reason, "it reloads its configuration") })
 	sick.Store(true)
 	st := s.WaitStatus("web", "is started again", func(st harness.Status) bool { return st.Restarts > 0 })
@@ -50,7 +50,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("reason %q, was %q", st.Reason, before.Reason)
 	}
 	st = s.WaitStatus("told", "is unhealthy", healthy(false))
-	if st.Pid != told.Pid || st.HealthCheck == nil || st.HealthCheck.Passed == nil || *st.HealthCheck.Passed || !strings.Contains(st.HealthCheck.Reason, "out of order") {
+	if st.Pid != healthyInstance.Pid || st.HealthCheck == nil || st.HealthCheck.Passed == nil || *st.HealthCheck.Passed || !strings.Contains(st.HealthCheck.Reason, "out of order") {
 		t.Errorf("unhealthy, with action = none: %+v, %+v", st, st.HealthCheck)
 	}
 	if out := s.MustCtl("why", "told").Out; !strings.Contains(out, "unhealthy") {
@@ -60,7 +60,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("it was started again while it read its configuration: %q", st.Reason)
 	}
 	if out := s.MustCtl("events", "--json").Out; !strings.Contains(out, `"kind":"health"`) {
-		t.Error("no event tells of it")
+		t.Error("no event reports it")
 	}
 	sick.Store(false)
 	s.WaitStatus("told", "is healthy again", healthy(true))
@@ -99,7 +99,7 @@ func TestHangingChecksAreKilled(t *testing.T) {
 			harness.Until(t, "checks were made", func() bool { return lines("checks") >= want && lines("passed") >= want })
 			harness.Until(t, "nothing is left of checks but of the last one", few)
 			if want == 3 {
-				s.Hold(d.Pid).Kill()
+				s.Track(d.Pid).Kill()
 				d.FindSupervisor()
 			}
 		}
@@ -132,11 +132,11 @@ func TestWatchdogOfAProgram(t *testing.T) {
 	if st.Exit == nil || st.Exit.Signal == nil || *st.Exit.Signal != "SIGABRT" {
 		t.Errorf("it ended by %v", st.Exit)
 	}
-	fed := s.WaitState("fed", "running")
-	s.Hold(d.Pid).Kill()
+	pinging := s.WaitState("fed", "running")
+	s.Track(d.Pid).Kill()
 	d.FindSupervisor()
-	if st := s.WaitState("fed", "running"); st.Pid != fed.Pid || st.Restarts != 0 {
-		t.Errorf("who was fed: %+v", st)
+	if st := s.WaitState("fed", "running"); st.Pid != pinging.Pid || st.Restarts != 0 {
+		t.Errorf("the program that pinged: %+v", st)
 	}
 	s.WaitStatus("starved", "is started again by the next superd", func(now harness.Status) bool { return now.Restarts > st.Restarts })
 }
@@ -158,17 +158,17 @@ func TestHealthWhileStopping(t *testing.T) {
 	s.MustCtl("stop", "--no-wait", "web")
 	s.WaitState("web", "stopping")
 	s.Write("sick", "")
-	asked := len(s.Read("asked"))
+	probes := len(s.Read("asked"))
 	harness.Window(t, 500*time.Millisecond) // 25 intervals
-	if now := len(s.Read("asked")); now > asked+len("asked\n") {
-		t.Errorf("it was asked %d times while it was stopping, want once at most, by a check that was under way", (now-asked)/len("asked\n"))
+	if now := len(s.Read("asked")); now > probes+len("asked\n") {
+		t.Errorf("it was asked %d times while it was stopping, want once at most, by a check that was under way", (now-probes)/len("asked\n"))
 	}
 	if now := s.Status("web"); now.State != "stopping" || now.Pid != st.Pid || now.Restarts != 0 || strings.Contains(now.Reason, "unhealthy") {
 		t.Errorf("%v, want it stopping with pid %d", now, st.Pid)
 	}
 	open()
 	if st := s.WaitState("web", "stopped"); st.Restarts != 0 || st.Exit.String() != "0" {
-		t.Errorf("%v, want that it ended as it was told", st)
+		t.Errorf("%v, want an end by the stop signal", st)
 	}
 	if n := len(eventsOf(s, "web", "start")); n != 1 {
 		t.Errorf("it was started %d times, want once", n)
@@ -179,9 +179,9 @@ func TestHealthWhileStopping(t *testing.T) {
 // resources.
 func TestThousandsOfChecks(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
-		var asked atomic.Int64
+		var requests atomic.Int64
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if n := asked.Add(1); n%3 == 0 {
+			if n := requests.Add(1); n%3 == 0 {
 				http.Error(w, strings.Repeat("out of order\n", 1000), http.StatusInternalServerError)
 			}
 		}))
@@ -205,7 +205,7 @@ func TestThousandsOfChecks(t *testing.T) {
 		s.WaitRunning()
 		done := func(exec, web int) func() bool {
 			return func() bool {
-				return strings.Count(s.Read("checks"), "\n") >= exec && strings.Count(s.Read("floods"), "\n") >= exec/50 && int(asked.Load()) >= web
+				return strings.Count(s.Read("checks"), "\n") >= exec && strings.Count(s.Read("floods"), "\n") >= exec/50 && int(requests.Load()) >= web
 			}
 		}
 		harness.Until(t, "all kinds of checks were made", done(50, 500))

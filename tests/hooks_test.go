@@ -24,8 +24,8 @@ func TestHooks(t *testing.T) {
 		if got := s.WaitLog("web", "after\n"); got != run {
 			t.Errorf("log = %q, want %q", got, run)
 		}
-		if left := s.Programs(); len(left) != 0 || strings.Count(s.Read("left"), "\n") != 2 {
-			t.Errorf("after the stop: %v, want none, and not the two that the hooks have left: %q", left, s.Read("left"))
+		if processes := s.Programs(); len(processes) != 0 || strings.Count(s.Read("left"), "\n") != 2 {
+			t.Errorf("after the stop: %v, want none, and not the two that the hooks have left: %q", processes, s.Read("left"))
 		}
 		s.MustCtl("start", "web")
 		s.WaitLog("web", run+"first of web\nsecond\nmain\n")
@@ -82,8 +82,8 @@ func TestPreStartFails(t *testing.T) {
 	s.Write("there", "there\n")
 	s.WaitLog("mended", "there\nmain\n")
 	s.MustCtl("stop", "*")
-	if left := s.Programs(); len(left) != 0 {
-		t.Errorf("after the stop: %v, want none", left)
+	if processes := s.Programs(); len(processes) != 0 {
+		t.Errorf("after the stop: %v, want none", processes)
 	}
 }
 
@@ -124,8 +124,8 @@ func TestStopDuringHooks(t *testing.T) {
 		s.MustCtl("stop", "after")
 		return false
 	})
-	if left := s.Programs(); len(left) != 0 {
-		t.Errorf("after the stop: %v, want none", left)
+	if processes := s.Programs(); len(processes) != 0 {
+		t.Errorf("after the stop: %v, want none", processes)
 	}
 }
 

@@ -17,9 +17,9 @@ const orphans = `
 	command = ["sh", "-c", "while :; do sh -c 'sleep 0.02 &'; sleep 0.05; done"]
 	`
 
-// goesOn fails the test unless programs that are killed are restarted, one after the other, and no
-// orphan stays a zombie.
-func goesOn(t *testing.T, s *harness.Site, d *harness.Superd, name string) {
+// checkRestarts fails the test unless programs that are killed are restarted, one after the other,
+// and no orphan stays a zombie.
+func checkRestarts(t *testing.T, s *harness.Site, d *harness.Superd, name string) {
 	t.Helper()
 	pid := s.WaitState(name, "running").Pid
 	for range 10 {
@@ -62,7 +62,7 @@ func TestExecHangs(t *testing.T) {
 				return st.Restarts > 1 && strings.Contains(st.Reason, stage) && strings.Contains(st.Reason, "no answer")
 			})
 		}
-		goesOn(t, s, d, "good")
+		checkRestarts(t, s, d, "good")
 		s.MustCtl("stop", "hung@1", "timed")
 		s.MustCtl("stop", "hook")
 		d.Signal(syscall.SIGTERM)
@@ -94,13 +94,13 @@ func TestExecHangsUnkillable(t *testing.T) {
 	s.WaitStatus("hung", "is named", func(st harness.Status) bool {
 		return strings.Contains(st.Reason, fmt.Sprintf("process %d survives SIGKILL", pid))
 	})
-	goesOn(t, s, d, "good")
+	checkRestarts(t, s, d, "good")
 	d.Signal(syscall.SIGTERM)
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 	}
-	if said := d.ErrOut.String(); !strings.Contains(said, "left behind") {
-		t.Errorf("want the process to be named as left behind:\n%s", said)
+	if messages := d.ErrOut.String(); !strings.Contains(messages, "left behind") {
+		t.Errorf("want the process to be named as left behind:\n%s", messages)
 	}
 	release()
 	harness.Until(t, "it dies when the file system has gone", func() bool { return !harness.Alive(pid) })
@@ -109,7 +109,7 @@ func TestExecHangsUnkillable(t *testing.T) {
 	s.WaitState("good", "running")
 }
 
-// TestStartsStoppedByTheirUser: a user may stop children that are to become programs of his, once
+// TestStartsStoppedByTheirUser: a user may stop children that are to become their programs, once
 // they have its privileges. That affects those starts only; they are killed at the shutdown.
 func TestStartsStoppedByTheirUser(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestStartsStoppedByTheirUser(t *testing.T) {
 	harness.Until(t, "the children are stopped before their exec", func() bool {
 		return len(s.JustForked(d.Pid, 'T')) == len(hung)
 	})
-	goesOn(t, s, d, "good")
+	checkRestarts(t, s, d, "good")
 	d.Signal(syscall.SIGTERM)
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)

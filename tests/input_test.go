@@ -85,8 +85,8 @@ command = "true"
 requires = ["nobody"]
 stop_signal = "SIGNONE"
 `)
-	places := []string{"superd.toml:3:", "superd.toml:5:", "superd.toml:6:", "superd.toml:7:", "superd.toml:10:", "superd.toml:11:"}
-	wantMessage(t, s.Run("check"), 2, places...)
+	positions := []string{"superd.toml:3:", "superd.toml:5:", "superd.toml:6:", "superd.toml:7:", "superd.toml:10:", "superd.toml:11:"}
+	wantMessage(t, s.Run("check"), 2, positions...)
 }
 
 // TestMistakeInOneProgram: a mistake in one program's table fails that program; the others run.
@@ -167,7 +167,7 @@ func TestNotOnThisMachine(t *testing.T) {
 	}
 }
 
-func TestBadPlaces(t *testing.T) {
+func TestBadPaths(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.web]\ncommand = 'true'\n")
 	wantMessage(t, s.Run("run", "-c", s.Path("none.toml")), 2, s.Path("none.toml"), "no such file")
@@ -189,19 +189,19 @@ func TestBadPlaces(t *testing.T) {
 	wantMessage(t, s.Run("run"), 2, "superd.toml", "/etc/superd/superd.toml", "-c")
 }
 
-func TestUnwritablePlaces(t *testing.T) {
+func TestUnwritableDirectories(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("may not become another user")
 	}
-	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
+	otherUser := &syscall.Credential{Uid: 65534, Gid: 65534}
 	s := harness.NewSite(t, "[program.web]\ncommand = 'true'\n")
-	wantMessage(t, s.RunAs(nobody, "run", "-c", s.Config), 1, s.RuntimeDir, "permission denied")
+	wantMessage(t, s.RunAs(otherUser, "run", "-c", s.Config), 1, s.RuntimeDir, "permission denied")
 	if err := os.Chmod(s.Config, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantMessage(t, s.RunAs(nobody, "run", "-c", s.Config), 2, s.Config, "permission denied")
-	wantMessage(t, s.RunAs(nobody, "check", "-c", s.Config), 2, s.Config, "permission denied")
+	wantMessage(t, s.RunAs(otherUser, "run", "-c", s.Config), 2, s.Config, "permission denied")
+	wantMessage(t, s.RunAs(otherUser, "check", "-c", s.Config), 2, s.Config, "permission denied")
 }
 
 func TestWrongUsage(t *testing.T) {

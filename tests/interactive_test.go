@@ -55,7 +55,7 @@ func TestTitles(t *testing.T) {
 			t.Errorf("the environment of the %s is not to be seen: %q", name, env)
 		}
 	}
-	keeper := s.Hold(d.KeeperPid)
+	keeper := s.Track(d.KeeperPid)
 	before := d.Pid
 	keeper.Kill()
 	d.KeeperPid = before
@@ -88,9 +88,9 @@ func TestKillsInTerminal(t *testing.T) {
 	d := s.Start(terminal.Run)
 	one := s.WaitState("one", "running").Pid
 	for range 2 {
-		s.Hold(d.Pid).Kill()
+		s.Track(d.Pid).Kill()
 		d.FindSupervisor()
-		keeper, next := s.Hold(d.KeeperPid), d.Pid
+		keeper, next := s.Track(d.KeeperPid), d.Pid
 		keeper.Kill()
 		d.KeeperPid = next
 		d.FindSupervisor()

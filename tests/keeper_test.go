@@ -105,8 +105,8 @@ func TestKilledSupervisor(t *testing.T) {
 		s.WaitState("later", "stopped") // fails without an answer
 		d.FindSupervisor()
 	}
-	if words := s.Read("run/crash.txt"); !strings.HasPrefix(words, "SIGABRT") || !strings.Contains(words, "goroutine ") {
-		t.Errorf("crash.txt: %q", words)
+	if crashLog := s.Read("run/crash.txt"); !strings.HasPrefix(crashLog, "SIGABRT") || !strings.Contains(crashLog, "goroutine ") {
+		t.Errorf("crash.txt: %q", crashLog)
 	}
 	d.ErrOut.Wait(t, "superd crashed before")
 	d.ErrOut.WaitTimes(t, "superd crashed: it is restarted", 3)
@@ -121,7 +121,7 @@ func TestKilledKeeper(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n")
 	d := s.Start()
-	keeper := s.Hold(d.KeeperPid)
+	keeper := s.Track(d.KeeperPid)
 	before := d.Pid
 	keeper.Kill()
 	d.KeeperPid = before
@@ -142,7 +142,7 @@ func TestKeeperBetweenSupervisors(t *testing.T) {
 	d := s.Start()
 	web := s.WaitState("web", "running").Pid
 	s.Kill(d.KeeperPid, syscall.SIGSTOP)
-	supervisor := s.Hold(d.Pid)
+	supervisor := s.Track(d.Pid)
 	supervisor.Kill()
 	harness.Until(t, "the supervisor has ended", func() bool { return !supervisor.Alive() })
 	wantMessage(t, s.Run("run", "-c", s.Config), 1, fmt.Sprintf("its keeper (pid %d)", d.KeeperPid), s.RuntimeDir)
@@ -180,10 +180,10 @@ func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.later]\ncommand = 'sleep infinity'\nautostart = false\n")
 	d := s.Start(func(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "--watchdog=200ms") })
-	supervisor := s.Hold(d.Pid)
+	supervisor := s.Track(d.Pid)
 	for !supervisor.Stop(t) {
 		d.FindSupervisor()
-		supervisor = s.Hold(d.Pid)
+		supervisor = s.Track(d.Pid)
 	}
 	d.Signal(syscall.SIGHUP)
 	d.ErrOut.Wait(t, fmt.Sprintf("aborted and restarted\" pid=%d because=", supervisor.Pid))
@@ -196,18 +196,18 @@ func TestWatchdog(t *testing.T) {
 func TestKilledAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.loud]\ncommand = ['sh', '-c', 'seq 100000; exec sleep infinity']\n")
-	mute, w, err := os.Pipe()
+	unread, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer mute.Close()
+	defer unread.Close()
 	d := s.Start(func(cmd *exec.Cmd) {
 		cmd.Args = append(cmd.Args, "--output=always")
 		cmd.Stdout = w // it has no reader, so that the end takes a while
 	})
 	w.Close()
 	s.WaitLog("loud", "\n100000\n")
-	supervisor := s.Hold(d.Pid)
+	supervisor := s.Track(d.Pid)
 	d.Signal(syscall.SIGTERM)
 	harness.Until(t, "the end is on record", func() bool { return strings.Contains(s.Read("run/journal"), `"ended":true`) })
 	supervisor.Kill()
@@ -298,8 +298,8 @@ func TestStopWithoutSupervisor(t *testing.T) {
 	if took := time.Since(begun); exit != 1 || took > 20*time.Second {
 		t.Errorf("exit status %d after %v, want 1 within ten seconds\n%s", exit, took, d.ErrOut)
 	}
-	if left := s.Processes(); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+	if processes := s.Processes(); len(processes) != 0 {
+		t.Errorf("left behind: %v", processes)
 	}
 	if s.Read("saved") == "" {
 		t.Error("web had no time to end by itself")
@@ -335,17 +335,17 @@ func TestChildrenFromBefore(t *testing.T) {
 					}
 				}
 				superd := cmp.Or(d.KeeperPid, d.Pid)
-				var left []*harness.Held
+				var tracked []*harness.Tracked
 				for _, file := range []string{"job", "orphan"} {
 					harness.Until(t, file+" runs", func() bool { return strings.HasSuffix(s.Read(file), "\n") })
 					pid, err := strconv.Atoi(strings.TrimSpace(s.Read(file)))
 					if err != nil {
 						t.Fatal(err)
 					}
-					left = append(left, s.Hold(pid))
+					tracked = append(tracked, s.Track(pid))
 				}
 				open()
-				harness.Until(t, "superd has got an orphan", func() bool { return s.Parent(left[1].Pid) == superd })
+				harness.Until(t, "superd has got an orphan", func() bool { return s.Parent(tracked[1].Pid) == superd })
 				want := 0
 				if d.KeeperPid != 0 {
 					want = 1
@@ -359,10 +359,10 @@ func TestChildrenFromBefore(t *testing.T) {
 					t.Errorf("exit status %d, want %d\n%s", exit, want, d.ErrOut)
 				}
 				for i, which := range []string{"the job", "the orphan"} {
-					if !left[i].Alive() {
+					if !tracked[i].Alive() {
 						t.Errorf("superd has ended %s\n%s", which, d.ErrOut)
 					}
-					left[i].Kill()
+					tracked[i].Kill()
 				}
 				harness.Until(t, "nothing else is left", func() bool { return len(s.Processes()) == 0 })
 			})

@@ -11,28 +11,28 @@ import (
 )
 
 // boss has a worker that prints each SIGTERM, and lives until its work is done or it is killed. At
-// SIGTERM it waits for the worker, if told so by its argument, or ends at once.
+// SIGTERM it waits for the worker, if its argument says so, or ends at once.
 const boss = `#!/bin/sh
 setsid=$1 at_term=$2
 $setsid sh -c '
-	trap "echo worker: told" TERM
+	trap "echo worker: signalled" TERM
 	echo worker: $$
 	while [ ! -e "DIR/done.$SUPERD_NAME" ]; do sleep 0.02; done
 	echo worker: done' &
 worker=$!
-trap 'told=yes' TERM
-while [ -z "$told" ]; do wait; done
-echo boss: told
+trap 'signalled=yes' TERM
+while [ -z "$signalled" ]; do wait; done
+echo boss: signalled
 if [ $at_term = waits ]; then
 	while kill -0 $worker 2>/dev/null; do wait $worker; done
 	echo boss: the worker has ended
 fi
 `
 
-// TestWhomAStopReaches: which processes the stop signal and SIGKILL reach in each kill_mode, for a
+// TestKillModeTargets: which processes the stop signal and SIGKILL reach in each kill_mode, for a
 // main process that waits for a worker of its group, one that ends before it, and one whose worker
 // has a session of its own.
-func TestWhomAStopReaches(t *testing.T) {
+func TestKillModeTargets(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		var programs strings.Builder
 		table := func(name, mode, setsid, atTerm, more string) {
@@ -58,35 +58,35 @@ func TestWhomAStopReaches(t *testing.T) {
 		s := harness.NewSite(t, programs.String())
 		s.Write("boss", strings.ReplaceAll(boss, "DIR", s.Dir))
 		s.Start(options...)
-		worker := map[string]*harness.Held{}
+		worker := map[string]*harness.Tracked{}
 		for _, st := range s.All() {
 			var pid int
 			line := s.WaitLog(st.Name, "worker: ")
 			if _, err := fmt.Sscanf(line, "worker: %d\n", &pid); err != nil {
 				t.Fatalf("%s: %q", st.Name, line)
 			}
-			worker[st.Name] = s.Hold(pid)
+			worker[st.Name] = s.Track(pid)
 		}
 		s.MustCtl("stop", "--no-wait", "*")
-		for _, tt := range []struct{ name, told, then string }{
+		for _, tt := range []struct{ name, signalled, then string }{
 			// While the main process lives, the signal goes to it alone, or to the group; each
 			// worker can end its work.
-			{"default-waits", "boss", "boss: told\nworker: done\nboss: the worker has ended\n"},
-			{"mixed-waits", "boss", "boss: told\nworker: done\nboss: the worker has ended\n"},
-			{"process-waits", "boss", "boss: told\nworker: done\nboss: the worker has ended\n"},
-			{"tree-apart", "boss", "boss: told\nworker: done\nboss: the worker has ended\n"},
+			{"default-waits", "boss", "boss: signalled\nworker: done\nboss: the worker has ended\n"},
+			{"mixed-waits", "boss", "boss: signalled\nworker: done\nboss: the worker has ended\n"},
+			{"process-waits", "boss", "boss: signalled\nworker: done\nboss: the worker has ended\n"},
+			{"tree-apart", "boss", "boss: signalled\nworker: done\nboss: the worker has ended\n"},
 			{"tree-waits", "worker", "worker: done\nboss: the worker has ended\n"},
 			{"group-waits", "worker", "worker: done\nboss: the worker has ended\n"},
 			// When it has ended, remaining processes get the signal, are killed or left alone.
-			{"default-ends", "worker", "boss: told\nworker: told\nworker: done\n"},
-			{"apart-ends", "worker", "boss: told\nworker: told\nworker: done\n"},
-			{"mixed-ends", "boss", "boss: told\n"},
-			{"process-ends", "boss", "boss: told\n"},
+			{"default-ends", "worker", "boss: signalled\nworker: signalled\nworker: done\n"},
+			{"apart-ends", "worker", "boss: signalled\nworker: signalled\nworker: done\n"},
+			{"mixed-ends", "boss", "boss: signalled\n"},
+			{"process-ends", "boss", "boss: signalled\n"},
 			// After the time-out all processes are killed, or only the main process.
-			{"default-late", "boss", "boss: told\n"},
-			{"process-late", "boss", "boss: told\n"},
+			{"default-late", "boss", "boss: signalled\n"},
+			{"process-late", "boss", "boss: signalled\n"},
 		} {
-			s.WaitLog(tt.name, tt.told+": told\n")
+			s.WaitLog(tt.name, tt.signalled+": signalled\n")
 			if strings.HasSuffix(tt.name, "waits") || strings.HasPrefix(tt.name, "tree") {
 				if st := s.Status(tt.name); st.State != "stopping" {
 					t.Errorf("%v: want it to wait for its worker", st)
@@ -109,17 +109,17 @@ func TestWhomAStopReaches(t *testing.T) {
 				t.Errorf("%s: its log is %q, want it to end in %q", tt.name, log, tt.then)
 			}
 			group := tt.name == "tree-waits" || tt.name == "group-waits"
-			after := strings.HasSuffix(tt.then, "worker: told\nworker: done\n")
-			if got := strings.Contains(log, "worker: told"); got != (group || after) {
-				t.Errorf("%s: the worker was told: %v, %q", tt.name, got, log)
+			after := strings.HasSuffix(tt.then, "worker: signalled\nworker: done\n")
+			if got := strings.Contains(log, "worker: signalled"); got != (group || after) {
+				t.Errorf("%s: the worker was signalled: %v, %q", tt.name, got, log)
 			}
 		}
 		// Workers left by kill_mode = "process" can end their work.
 		for _, name := range []string{"process-ends", "process-late"} {
 			s.Write("done."+name, "")
 			harness.Until(t, "the worker of "+name+" has ended", func() bool { return !worker[name].Alive() })
-			if log := s.WaitLog(name, "worker: done\n"); strings.Contains(log, "worker: told") {
-				t.Errorf("%s: its worker was told: %q", name, log)
+			if log := s.WaitLog(name, "worker: done\n"); strings.Contains(log, "worker: signalled") {
+				t.Errorf("%s: its worker was signalled: %q", name, log)
 			}
 		}
 	})

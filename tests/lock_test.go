@@ -11,17 +11,17 @@ import (
 	"superd/tests/harness"
 )
 
-// TestRuntimeDirLockedByStranger: a user who can only read the runtime directory can't block the
+// TestRuntimeDirLockedByOtherUser: a user who can only read the runtime directory can't block the
 // start of superd by a lock on it. Source: row 54 of the failure table.
-func TestRuntimeDirLockedByStranger(t *testing.T) {
+func TestRuntimeDirLockedByOtherUser(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")
 	s.Chmod(".", 0o755)
 	s.Mkdir("run")
 	s.Chmod("run", 0o755)
-	stranger := exec.Command("flock", "run", "sh", "-c", "echo locked >locked; exec sleep infinity")
-	stranger.Dir = s.Dir
+	locker := exec.Command("flock", "run", "sh", "-c", "echo locked >locked; exec sleep infinity")
+	locker.Dir = s.Dir
 	out, err := os.Create(s.Path("locked"))
 	if err != nil {
 		t.Fatal(err)
@@ -30,23 +30,22 @@ func TestRuntimeDirLockedByStranger(t *testing.T) {
 	if err := out.Chmod(0o666); err != nil {
 		t.Fatal(err)
 	}
-	const nobody = 65534
-	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := stranger.Start(); err != nil {
+	const otherUID = 65534
+	locker.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUID, Gid: otherUID}, Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := locker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		syscall.Kill(-stranger.Process.Pid, syscall.SIGKILL)
-		stranger.Wait()
+		syscall.Kill(-locker.Process.Pid, syscall.SIGKILL)
+		locker.Wait()
 	})
 	harness.Until(t, "the stranger has the lock", func() bool { return s.Read("locked") == "locked\n" })
 	s.Start()
 	s.WaitState("web", "running")
 }
 
-// TestWaitsForLockAreTold: a superd that waits for the lock at once names the process that holds
-// it.
-func TestWaitsForLockAreTold(t *testing.T) {
+// TestLockWaitIsLogged: a superd that waits for the lock at once names the process that holds it.
+func TestLockWaitIsLogged(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, "[program.web]\ncommand = 'sleep infinity'\n")
 	s.Mkdir("run")

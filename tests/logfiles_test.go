@@ -178,24 +178,24 @@ func TestLogFileChangesUnderAWriter(t *testing.T) {
 		} else {
 			text = text[:strings.LastIndexByte(text, '\n')+1]
 		}
-		gap := p.torn
+		mayMiss := p.torn
 		for line := range strings.Lines(text) {
 			var n int
 			if line == "the end\n" && i == len(parts)-1 {
 				continue
 			}
 			_, err := fmt.Sscanf(line, "line %d\n", &n)
-			whole := err == nil && line == child.Line(n)
+			intact := err == nil && line == child.Line(n)
 			switch {
-			case whole && (n == last+1 || gap && n > last):
-				last, gap = n, false
-			case gap && !whole: // what superd was about to write at the old end of the file
+			case intact && (n == last+1 || mayMiss && n > last):
+				last, mayMiss = n, false
+			case mayMiss && !intact: // what superd was about to write at the old end of the file
 			default:
 				t.Fatalf("in part %d of %d: line %q after line %d", i, len(parts), line, last)
 			}
 		}
 	}
-	if left, err := filepath.Glob(path + ".moved*"); err != nil || len(left) != 6 || last == 0 {
-		t.Errorf("%d files were moved away (%v), the last line is %d", len(left), err, last)
+	if moved, err := filepath.Glob(path + ".moved*"); err != nil || len(moved) != 6 || last == 0 {
+		t.Errorf("%d files were moved away (%v), the last line is %d", len(moved), err, last)
 	}
 }

@@ -21,7 +21,7 @@ func numbered(n int) string {
 
 // repeats counts the repeated ones of numbered lines, which a crash of superd may cause, and fails
 // if a line is missing or torn.
-func repeats(t *testing.T, text string, lines int) (again int) {
+func repeats(t *testing.T, text string, lines int) (repeated int) {
 	t.Helper()
 	next := 1
 	for line := range strings.Lines(text) {
@@ -30,14 +30,14 @@ func repeats(t *testing.T, text string, lines int) (again int) {
 			t.Fatalf("line %q, want %d", line, next)
 		}
 		if n < next {
-			again++
+			repeated++
 		}
 		next = max(next, n+1)
 	}
 	if next != lines+1 {
 		t.Fatalf("the last line is %d, want %d", next-1, lines)
 	}
-	return again
+	return repeated
 }
 
 // TestLoggerAcrossKills: a logger gets each line while superd is killed repeatedly and adopts it
@@ -204,20 +204,20 @@ func TestLoggerStalls(t *testing.T) {
 	if next["stdout"] != lines+1 || next["stderr"] != lines+2 {
 		t.Errorf("lines are %v, want %d of each stream", next, lines/2)
 	}
-	last, kept, lost := 0, 0, 0
+	last, logged, dropped := 0, 0, 0
 	for line := range strings.Lines(s.Read("drops.logger")) {
 		var n int
-		if _, l, ok := harness.ReadGap(line); ok {
-			lost += int(l)
+		if _, l, ok := harness.ReadDropRecord(line); ok {
+			dropped += int(l)
 			continue
 		}
 		if _, err := fmt.Sscan(line, &n); err != nil || n <= last || line != fmt.Sprintln(n) {
 			t.Fatalf("line %q after %d", line, last)
 		}
 		last = n
-		kept++
+		logged++
 	}
-	if kept+lost != lines+1 || lost == 0 {
-		t.Errorf("%d lines are kept and %d told of as dropped, want %d in all", kept, lost, lines+1)
+	if logged+dropped != lines+1 || dropped == 0 {
+		t.Errorf("%d lines are logged and %d reported as dropped, want %d in all", logged, dropped, lines+1)
 	}
 }

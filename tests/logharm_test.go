@@ -149,7 +149,7 @@ func TestLogReplacedByFIFO(t *testing.T) {
 	v.WaitLog("neighbour", "of the neighbour\n")
 	for i := range many {
 		name := fmt.Sprint("fifo", i)
-		harness.Until(t, "superd tells of the FIFO of "+name, func() bool {
+		harness.Until(t, "superd reports the FIFO of "+name, func() bool {
 			return strings.Contains(v.Ctl("why", name).Out, "it is a FIFO")
 		})
 	}
@@ -166,10 +166,10 @@ func fullFIFO(path string) bool {
 	return err == nil && n == 0
 }
 
-// TestLogsThatTakeNoRoom: a program makes files in its log directory that look like rotated
+// TestLogsThatTakeNoSpace: a program makes files in its log directory that look like rotated
 // segments and exceed all limits, but take no space on the disk: with holes, or as hard links to
 // one file. Other programs' rotated segments are kept.
-func TestLogsThatTakeNoRoom(t *testing.T) {
+func TestLogsThatTakeNoSpace(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	v := &vault{Site: harness.NewSite(t, "")}

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A counter is a superd with a program, web, that prints numbered lines, from 1 on, when told to.
+// A counter is a superd with a program, web, that prints numbered lines, from 1 on, when the test
+// requests them.
 type counter struct {
 	*harness.Site
 	d    *harness.Superd
@@ -59,7 +60,7 @@ func (c *counter) kill() {
 // A numbering checks that numbered syslog messages come without a gap. Some may be repeated.
 type numbering struct {
 	testing.TB
-	last, again int
+	last, repeated int
 }
 
 func (n *numbering) take(message []byte) {
@@ -70,7 +71,7 @@ func (n *numbering) take(message []byte) {
 		n.Fatalf("message %q after line %d", message, n.last)
 	}
 	if number <= n.last {
-		n.again++
+		n.repeated++
 	}
 	n.last = max(n.last, number)
 }
@@ -101,7 +102,7 @@ func TestSyslogByUDPAcrossKills(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d lines came again", n.again)
+	t.Logf("%d lines came again", n.repeated)
 }
 
 // TestSyslogByTCPAcrossKills does the same by TCP, at full speed. The last message of a connection
@@ -147,7 +148,7 @@ func TestSyslogByTCPAcrossKills(t *testing.T) {
 	if killed < kills || connections < 2 {
 		t.Errorf("%d kills and %d connections, want %d, and more than one", killed, connections, kills)
 	}
-	t.Logf("%d connections, %d lines came again", connections, n.again)
+	t.Logf("%d connections, %d lines came again", connections, n.repeated)
 }
 
 // octetCounted reads a message of RFC 6587.

@@ -68,7 +68,7 @@ func TestLogOutageShows(t *testing.T) {
 	}
 	shows()
 	one := strings.Repeat("begun ", len(reasons))
-	harness.Until(t, "an event tells of each", func() bool { return len(outages(t, s)) >= len(one) })
+	harness.Until(t, "an event reports each", func() bool { return len(outages(t, s)) >= len(one) })
 	if got := outages(t, s); got != one {
 		t.Errorf("the events are %q, want one for each", got)
 	}
@@ -77,7 +77,7 @@ func TestLogOutageShows(t *testing.T) {
 	s.Kill(pid, unix.SIGKILL)
 	harness.Until(t, "another superd answers", func() bool { d.FindSupervisor(); return d.Pid != pid })
 	shows()
-	harness.Until(t, "an event of the next superd tells of each", func() bool { return len(outages(t, s)) >= 2*len(one) })
+	harness.Until(t, "an event of the next superd reports each", func() bool { return len(outages(t, s)) >= 2*len(one) })
 	for _, name := range []string{"full.log", "drops.log", "folder.log", "full.err"} {
 		if err := os.Remove(s.Path(name)); err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestLogOutageShows(t *testing.T) {
 		}
 	}
 	all := one + one + strings.Repeat("over ", len(reasons)-1)
-	harness.Until(t, "events tell of the ends", func() bool { return len(outages(t, s)) >= len(all) })
+	harness.Until(t, "events report the ends", func() bool { return len(outages(t, s)) >= len(all) })
 	if got := outages(t, s); got != all {
 		t.Errorf("the events are %q, want %q", got, all)
 	}

@@ -47,7 +47,7 @@ func TestLogThatRefusesWrites(t *testing.T) {
 	}
 	s.WaitLog("web", "one\ntwo\n")
 	if text := d.ErrOut.String(); strings.Contains(text, "a system call is refused") {
-		t.Errorf("superd tells of a call that is not refused:\n%s", text)
+		t.Errorf("superd reports a call that is not refused:\n%s", text)
 	}
 }
 
@@ -94,11 +94,11 @@ func TestLogsWhereCallsAreRefused(t *testing.T) {
 			}
 			for _, call := range strings.Split(tt.calls, ",") {
 				if n := strings.Count(d.ErrOut.String(), "call="+call); n > 1 {
-					t.Errorf("superd told %d times that %s is refused, want once", n, call)
+					t.Errorf("superd reported %d times that %s is refused, want once", n, call)
 				}
 			}
 			if !strings.Contains(d.ErrOut.String(), "a system call is refused") {
-				t.Error("superd did not tell of the call that is refused")
+				t.Error("superd did not report the call that is refused")
 			}
 		})
 	}

@@ -149,9 +149,9 @@ func TestLogsOfRunsAndOfWhatIsAdded(t *testing.T) {
 	out.Wait(t, "| many@3\n")
 }
 
-// TestStderrBecomesApart: a follower sees standard error when a reload gives that a log of its own,
-// removes it and adds it again.
-func TestStderrBecomesApart(t *testing.T) {
+// TestStderrBecomesSeparate: a follower sees standard error when a reload gives that a log of its
+// own, removes it and adds it again.
+func TestStderrBecomesSeparate(t *testing.T) {
 	t.Parallel()
 	const program = `
 		[program.count]
@@ -184,10 +184,10 @@ func TestStderrBecomesApart(t *testing.T) {
 	}
 }
 
-// TestLogsOfStderrApart: the separate log of standard error is read like that of standard output:
-// last lines, each with its stream, and followed across rotations and a crash of superd, each line
-// once.
-func TestLogsOfStderrApart(t *testing.T) {
+// TestLogsOfSeparateStderr: the separate log of standard error is read like that of standard
+// output: last lines, each with its stream, and followed across rotations and a crash of superd,
+// each line once.
+func TestLogsOfSeparateStderr(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.count]

@@ -107,9 +107,9 @@ func TestNamesOfRemovedPrograms(t *testing.T) {
 	}
 }
 
-// TestNamesLeftByAKill: the successor of a killed superd removes the names left over, whatever its
-// configuration.
-func TestNamesLeftByAKill(t *testing.T) {
+// TestLeftoverNamesAreRemoved: the successor of a killed superd removes the names left over,
+// whatever its configuration.
+func TestLeftoverNamesAreRemoved(t *testing.T) {
 	t.Parallel()
 	const programs = 5
 	_, tables := generation(0, programs)
@@ -120,8 +120,8 @@ func TestNamesLeftByAKill(t *testing.T) {
 	s.Configure(tables)
 	s.MustCtl("reload")
 	d.Kill()
-	for _, left := range []string{"fifo/gone", "fifo/gone:stdin", "notify/gone", "notify/new-gone"} {
-		if err := os.WriteFile(filepath.Join(s.RuntimeDir, left), nil, 0o600); err != nil {
+	for _, name := range []string{"fifo/gone", "fifo/gone:stdin", "notify/gone", "notify/new-gone"} {
+		if err := os.WriteFile(filepath.Join(s.RuntimeDir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

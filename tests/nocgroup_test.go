@@ -60,7 +60,7 @@ func TestNoMoreCgroups(t *testing.T) {
 	setLimit(t, dir, "cgroup.max.descendants", there[1])
 
 	escaped := regexp.MustCompile(`daemon escaped (\d+)\n`)
-	hold := func(count int) *harness.Held {
+	track := func(count int) *harness.Tracked {
 		var found [][]string
 		harness.Until(t, "a process has escaped", func() bool {
 			found = escaped.FindAllStringSubmatch(s.Log("daemon"), -1)
@@ -70,9 +70,9 @@ func TestNoMoreCgroups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.Hold(pid)
+		return s.Track(pid)
 	}
-	wantGone := func(when string, h *harness.Held) {
+	wantGone := func(when string, h *harness.Tracked) {
 		t.Helper()
 		if h.Alive() {
 			t.Errorf("%s: the process that escaped lives, pid %d", when, h.Pid)
@@ -80,13 +80,13 @@ func TestNoMoreCgroups(t *testing.T) {
 	}
 	s.MustCtl("start", "daemon")
 	for count := 1; count <= 2; count++ {
-		held := hold(count)
+		tracked := track(count)
 		pid := s.WaitState("daemon", "running").Pid
 		s.Kill(pid, syscall.SIGKILL)
 		s.WaitStatus("daemon", "is started again", func(st harness.Status) bool { return st.State == "running" && st.Pid != pid })
-		wantGone("at the next start", held)
+		wantGone("at the next start", tracked)
 	}
-	held := hold(3)
+	tracked := track(3)
 	if why := s.MustCtl("why", "daemon").Out; !strings.Contains(why, dir+"/cgroup.max.descendants") {
 		t.Errorf("ctl why does not name the limit:\n%s", why)
 	}
@@ -100,7 +100,7 @@ func TestNoMoreCgroups(t *testing.T) {
 		t.Errorf("after superd was killed: pid %d, want %d", now, pid)
 	}
 	s.MustCtl("stop", "daemon")
-	wantGone("after the stop", held)
+	wantGone("after the stop", tracked)
 	if n := strings.Count(d.ErrOut.String(), "no cgroups can be made"); n > 2 {
 		t.Errorf("two supervisors say %d times that no cgroups can be made, want once each", n)
 	}
@@ -110,12 +110,12 @@ func TestNoMoreCgroups(t *testing.T) {
 	if pid := s.WaitState("daemon", "running").Pid; !inOwnCgroup(t, pid, "daemon") {
 		t.Error("when cgroups may be made again, the next start makes none")
 	}
-	held = hold(4)
+	tracked = track(4)
 	d.Signal(syscall.SIGTERM)
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 	}
-	wantGone("after the shutdown", held)
+	wantGone("after the shutdown", tracked)
 }
 
 // TestNoCgroupsAtFirst: the same holds for a limit that exists when superd begins.

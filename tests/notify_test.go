@@ -23,8 +23,8 @@ func TestNotifications(t *testing.T) {
 		t.Errorf("READY=1 was sent, but %v, want running", st)
 	}
 	m.Wait("STATUS=", 1)
-	fed := m.Count("WATCHDOG=1\n")
-	m.Wait("WATCHDOG=1\n", fed+3)
+	pings := m.Count("WATCHDOG=1\n")
+	m.Wait("WATCHDOG=1\n", pings+3)
 
 	d.Signal(syscall.SIGHUP)
 	m.Wait("RELOADING=1\n", 1)

@@ -16,7 +16,7 @@ import (
 // dropped runs a script as a user unknown to superd, like a daemon that drops its privileges.
 const dropped = `"setpriv", "--reuid=23456", "--regid=23456", "--clear-groups", "sh", "-c"`
 
-var stranger = &syscall.Credential{Uid: 34567, Gid: 34567}
+var otherUser = &syscall.Credential{Uid: 34567, Gid: 34567}
 
 // TestNotifyAfterDroppingRights: superd accepts notifications of a program that has dropped its
 // privileges; other users' processes can't even find the socket.
@@ -36,13 +36,13 @@ func TestNotifyAfterDroppingRights(t *testing.T) {
 
 		path := s.NotifySocket("web")
 		list := exec.Command("ls", filepath.Dir(path))
-		list.SysProcAttr = &syscall.SysProcAttr{Credential: stranger}
+		list.SysProcAttr = &syscall.SysProcAttr{Credential: otherUser}
 		if out, err := list.CombinedOutput(); err == nil {
-			t.Errorf("anybody can list the notify sockets: %s", out)
+			t.Errorf("any user can list the notify sockets: %s", out)
 		}
-		known, err := os.ReadFile("/proc/net/unix")
-		if err != nil || bytes.Contains(known, []byte(path)) {
-			t.Errorf("the kernel tells everybody the name of the socket (%v)", err)
+		sockets, err := os.ReadFile("/proc/net/unix")
+		if err != nil || bytes.Contains(sockets, []byte(path)) {
+			t.Errorf("the kernel shows the name of the socket to any user (%v)", err)
 		}
 
 		// It is the same for the next superd, and for the next run.
@@ -97,7 +97,7 @@ func TestNotifyDuringAFlood(t *testing.T) {
 			path := s.NotifySocket("web")
 			for range 3 {
 				flood := exec.CommandContext(t.Context(), "perl", "-e", flooder, path, how)
-				flood.SysProcAttr = &syscall.SysProcAttr{Credential: stranger}
+				flood.SysProcAttr = &syscall.SysProcAttr{Credential: otherUser}
 				out, err := flood.StdoutPipe()
 				if err == nil {
 					err = flood.Start()
@@ -115,7 +115,7 @@ func TestNotifyDuringAFlood(t *testing.T) {
 			open()
 			st := s.WaitState("web", "running")
 			took := time.Since(began)
-			t.Logf("heard %v after it was told", took)
+			t.Logf("notified after %v", took)
 			if st.StatusText == "foreign" || took > 10*time.Second {
 				t.Errorf("%v after %v, want the program's word, and soon", st, took)
 			}

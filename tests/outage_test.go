@@ -36,10 +36,10 @@ func TestLogDiskStalls(t *testing.T) {
 		[program.other]
 		command = "child lines 20000"
 		`)
-	_, waitAsked, release := s.DeadMount("m")
+	_, waitRequested, release := s.UnkillableMount("m")
 	stderr := fullPipe(t)
 	s.Start(func(cmd *exec.Cmd) { cmd.Stderr = stderr })
-	waitAsked(2)
+	waitRequested(2)
 	s.WaitState("drops", "exited")
 	if st := s.Status("waits"); st.State != "running" {
 		t.Errorf("while its disk does not answer: %v, want it to wait", st)
@@ -63,21 +63,21 @@ func TestLogDiskStalls(t *testing.T) {
 		}
 		return string(text)
 	}
-	harness.Until(t, "all lines of who waited", func() bool { return len(read("waits.log")) >= len(numbered(lines)) })
+	harness.Until(t, "all lines of the program that waited", func() bool { return len(read("waits.log")) >= len(numbered(lines)) })
 	if got := read("waits.log"); got != numbered(lines) {
-		t.Errorf("the log of who waited has %d bytes, and not those that were written", len(got))
+		t.Errorf("the log of the program that waited has %d bytes, and not those that were written", len(got))
 	}
-	harness.Until(t, "the gap is told", func() bool { return strings.HasSuffix(read("drops.log"), "the log stalled\n") })
-	dropped, kept := 0, 0
+	harness.Until(t, "the drop record is there", func() bool { return strings.HasSuffix(read("drops.log"), "the log stalled\n") })
+	dropped, logged := 0, 0
 	for line := range strings.Lines(read("drops.log")) {
-		if b, _, ok := harness.ReadGap(line); ok {
+		if b, _, ok := harness.ReadDropRecord(line); ok {
 			dropped += int(b)
 		} else {
-			kept += len(line)
+			logged += len(line)
 		}
 	}
-	if st := s.Status("drops"); kept+dropped != len(numbered(lines)) || st.DroppedBytes != int64(dropped) {
-		t.Errorf("%d bytes are in the log, it tells of %d, the status of %d: want %d in all", kept, dropped, st.DroppedBytes, len(numbered(lines)))
+	if st := s.Status("drops"); logged+dropped != len(numbered(lines)) || st.DroppedBytes != int64(dropped) {
+		t.Errorf("%d bytes are in the log, its drop records count %d, the status %d: want %d in all", logged, dropped, st.DroppedBytes, len(numbered(lines)))
 	}
 }
 
@@ -126,13 +126,13 @@ func TestLogFileChangesUnderneath(t *testing.T) {
 		[program.count]
 		command = ["sh", "-c", 'i=0; while read n; do i=$$((i+1)); echo "number $$i"; done < DIR/steps']
 		`)
-	tell := s.Steps("steps")
+	nextStep := s.Steps("steps")
 	s.Start()
 	s.WaitRunning()
 	log, all, n := s.LogDir+"/count.log", "", 0
 	step := func(files ...string) {
 		n++
-		tell()
+		nextStep()
 		harness.Until(t, fmt.Sprintf("line %d", n), func() bool {
 			for _, path := range append(files, log) {
 				text, _ := os.ReadFile(path)
@@ -228,10 +228,10 @@ func TestFollowerStops(t *testing.T) {
 	}
 	out.Wait(t, child.Line(lines))
 	want := "first\n" + childLines(lines)
-	before, rest, told := strings.Cut(out.String(), "superd: flood: ")
+	before, rest, found := strings.Cut(out.String(), "superd: flood: ")
 	var missing int
-	if _, err := fmt.Sscanf(rest, "%d bytes were removed by rotation before they could be shown", &missing); !told || err != nil {
-		t.Fatalf("no gap is told after %d bytes: %.200q", len(before), rest)
+	if _, err := fmt.Sscanf(rest, "%d bytes were removed by rotation before they could be shown", &missing); !found || err != nil {
+		t.Fatalf("no drop record after %d bytes: %.200q", len(before), rest)
 	}
 	_, after, _ := strings.Cut(rest, "\n")
 	if !strings.HasPrefix(want, before) || !strings.HasSuffix(want, after) || len(before)+missing+len(after) != len(want) {

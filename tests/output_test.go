@@ -122,7 +122,7 @@ func TestHugeLine(t *testing.T) {
 	}
 }
 
-func TestFloodDelaysNobody(t *testing.T) {
+func TestFloodDelaysNoOtherProgram(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.flood1]

@@ -50,8 +50,8 @@ func TestExitPolicies(t *testing.T) {
 			if exit := d.Wait(); exit != tt.exit {
 				t.Errorf("exit status %d, want %d\n%s", exit, tt.exit, d.ErrOut)
 			}
-			if left := s.Processes(); len(left) != 0 {
-				t.Errorf("left behind: %v", left)
+			if processes := s.Processes(); len(processes) != 0 {
+				t.Errorf("left behind: %v", processes)
 			}
 		})
 	}
@@ -154,8 +154,9 @@ func TestInit(t *testing.T) {
 	})
 }
 
-// TestRetryAfterGivingUp: after the start limit, a program is retried slowly until a run succeeds.
-func TestRetryAfterGivingUp(t *testing.T) {
+// TestRetryAfterStartLimit: after the start limit, a program is retried slowly until a run
+// succeeds.
+func TestRetryAfterStartLimit(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.web]

@@ -78,8 +78,8 @@ func TestManyWaitForOnePort(t *testing.T) {
 		}
 		return n
 	}
-	harness.Until(t, "all who ask have been started", func() bool { return in("starting", "asks") == count })
-	s.Hold(d.Pid).Kill()
+	harness.Until(t, "all programs that probe are started", func() bool { return in("starting", "asks") == count })
+	s.Track(d.Pid).Kill()
 	d.FindSupervisor()
 	// Pauses grow to ready.interval, 1 s, and vary by a half. A fixed time, and no wait for an
 	// event, since nothing is to happen.
@@ -88,11 +88,11 @@ func TestManyWaitForOnePort(t *testing.T) {
 		t.Fatalf("%d wait for the port, which is not there; want %d", n, 2*count)
 	}
 	p := listenAt(t, address)
-	var slowest, held time.Duration
+	var slowest, delayed time.Duration
 	before := time.Now()
 	harness.Until(t, "all are up", func() bool {
 		began := time.Now()
-		held = max(held, began.Sub(before)) // includes the answer before
+		delayed = max(delayed, began.Sub(before)) // includes the answer before
 		before = began
 		up := in("running", "")
 		slowest = max(slowest, time.Since(began))
@@ -100,11 +100,11 @@ func TestManyWaitForOnePort(t *testing.T) {
 	})
 	most, all := p.most(stretch)
 	if all < count+1 || all > count+10 {
-		t.Errorf("%d connections, want one of each of the %d who wait for it", all, count+1)
+		t.Errorf("%d connections, want one of each of the %d programs that wait for it", all, count+1)
 	}
 	// Probes due while superd, or this test, was delayed come together. Pauses last half a second
 	// to one and a half.
-	if most > 3*count/4 && held < 400*time.Millisecond {
+	if most > 3*count/4 && delayed < 400*time.Millisecond {
 		t.Errorf("%d of %d connections came within %v", most, all, stretch)
 	}
 	if slowest > 2*time.Second {
@@ -115,5 +115,5 @@ func TestManyWaitForOnePort(t *testing.T) {
 			t.Errorf("%v, want no restart", st)
 		}
 	}
-	t.Logf("%d connections, %d at most within %v; slowest answer %v; held up for %v at most", all, most, stretch, slowest, held)
+	t.Logf("%d connections, %d at most within %v; slowest answer %v; held up for %v at most", all, most, stretch, slowest, delayed)
 }

@@ -42,7 +42,7 @@ func newReadyWorld(t *testing.T) *readyWorld {
 		[defaults]
 		ready = { interval = "100ms" }
 		[program.notify]
-		command = ["child", "tell", "DIR/gate", 'READY=1\nSTATUS=serving']
+		command = ["child", "notify", "DIR/gate", 'READY=1\nSTATUS=serving']
 		ready = { notify = true }
 		[program.fd]
 		command = ["sh", "-c", "read x < DIR/gate; echo >&7; exec 7>&-; exec sleep infinity"]
@@ -131,12 +131,12 @@ func TestReadiness(t *testing.T) {
 func TestReadinessIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
-		t.Run(fmt.Sprint("told after ", late), func(t *testing.T) {
+		t.Run(fmt.Sprint("notified after ", late), func(t *testing.T) {
 			t.Parallel()
 			w := newReadyWorld(t)
 			d := w.Start()
 			pids := w.starting()
-			supervisor := w.Hold(d.Pid)
+			supervisor := w.Track(d.Pid)
 			if !late {
 				w.Kill(d.Pid, syscall.SIGSTOP) // the next superd has to read what is sent now
 				w.open()
@@ -171,7 +171,7 @@ func TestStartTimeout(t *testing.T) {
 		command = "true"
 		ready = { notify = true }
 		[program.extended]
-		command = ["child", "tell", "/dev/null", "EXTEND_TIMEOUT_USEC=3600000000"]
+		command = ["child", "notify", "/dev/null", "EXTEND_TIMEOUT_USEC=3600000000"]
 		ready = { notify = true }
 		start_timeout = "300ms"
 		start_limit.failures = 0 # a child that is too slow is not what this is about: there is another one
@@ -228,7 +228,7 @@ func TestSystemdNotify(t *testing.T) {
 			text, err := os.ReadFile(s.Path("pid"))
 			return err == nil && st.State == "running" && strings.TrimSpace(string(text)) == fmt.Sprint(pid)
 		})
-		supervisor := s.Hold(d.Pid)
+		supervisor := s.Track(d.Pid)
 		supervisor.Kill()
 		d.FindSupervisor()
 		if st := s.WaitState("daemon", "running"); st.Pid != pid {
@@ -283,7 +283,7 @@ func TestForeignNotifications(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.web]
-		command = ["child", "tell", "DIR/gate", 'READY=1']
+		command = ["child", "notify", "DIR/gate", 'READY=1']
 		ready = { notify = true }
 		[program.flood]
 		command = ["sh", "-c", "while :; do systemd-notify --no-block STATUS=$$i WATCHDOG=1 || :; i=x$$i; done"]
@@ -304,21 +304,21 @@ func TestForeignNotifications(t *testing.T) {
 	}
 	d.ErrOut.Wait(t, "does not belong to the program")
 	if st := s.Status("web"); st.State != "starting" || st.StatusText != "" {
-		t.Errorf("%s, status text %q: somebody else was believed", st.State, st.StatusText)
+		t.Errorf("%s, status text %q: a notification of another process was accepted", st.State, st.StatusText)
 	}
 	open()
 	s.WaitState("web", "running")
 }
 
-// TestNotificationsOfTheDead: a message counts if a process of the program has sent it, even if the
-// sender has ended when it is read, and only then.
-func TestNotificationsOfTheDead(t *testing.T) {
+// TestNotificationsOfEndedProcesses: a message counts if a process of the program has sent it, even
+// if the sender has ended when it is read, and only then.
+func TestNotificationsOfEndedProcesses(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, `
 			[defaults]
 			ready = { notify = true }
 			[program.web]
-			command = ["sh", "-c", "read x < DIR/gate; systemd-notify --no-block --ready --status=mine; echo told; exec sleep infinity"]
+			command = ["sh", "-c", "read x < DIR/gate; systemd-notify --no-block --ready --status=mine; echo sent; exec sleep infinity"]
 			[program.silent]
 			command = "sleep infinity"
 			`)
@@ -339,15 +339,15 @@ func TestNotificationsOfTheDead(t *testing.T) {
 				}
 			}
 		}
-		told := s.Path("log/web.log")
+		logFile := s.Path("log/web.log")
 		s.Kill(d.Pid, syscall.SIGCONT)
-		harness.Until(t, "the program has told", func() bool { b, _ := os.ReadFile(told); return string(b) == "told\n" })
+		harness.Until(t, "the program has sent its message", func() bool { b, _ := os.ReadFile(logFile); return string(b) == "sent\n" })
 		if st := s.WaitState("web", "running"); st.StatusText != "mine" {
 			t.Errorf("status text %q, want the program's own", st.StatusText)
 		}
 		d.ErrOut.Wait(t, "does not belong to the program")
 		if st := s.Status("silent"); st.State != "starting" || st.StatusText != "" {
-			t.Errorf("%v, status text %q: somebody else was believed", st, st.StatusText)
+			t.Errorf("%v, status text %q: a notification of another process was accepted", st, st.StatusText)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func TestJournalOfNewerSuperd(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, counting)
 	d := s.Start()
-	web := s.Hold(s.WaitState("web", "running").Pid)
+	web := s.Track(s.WaitState("web", "running").Pid)
 	s.MustCtl("start", "web") // all queued records are written
 	d.Kill()
 	rewriteJournal(t, s, func(header string) string { return strings.Replace(header, `"version":1,`, `"version":2,`, 1) })
@@ -84,7 +84,7 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 		return regexp.MustCompile(`"boot":"[^"]*"`).ReplaceAllString(header, `"boot":"another"`)
 	}
 	d := s.Start()
-	web := s.Hold(s.WaitState("web", "running").Pid)
+	web := s.Track(s.WaitState("web", "running").Pid)
 	s.MustCtl("start", "web")
 	d.Kill()
 	rewriteJournal(t, s, boot)
@@ -121,9 +121,9 @@ func TestRecoveryWithAnotherConfiguration(t *testing.T) {
 		command = "sleep infinity"
 		`)
 	d := s.Start()
-	before := map[string]*harness.Held{}
+	before := map[string]*harness.Tracked{}
 	for name, pid := range s.WaitRunning() {
-		before[name] = s.Hold(pid)
+		before[name] = s.Track(pid)
 	}
 	s.MustCtl("start", "*")
 	d.Kill()
@@ -139,8 +139,8 @@ func TestRecoveryWithAnotherConfiguration(t *testing.T) {
 	s.WaitState("new", "running")
 	changed := s.WaitStatus("changed", "is restarted", func(st harness.Status) bool { return st.State == "running" && st.Pid != before["changed"].Pid })
 	harness.Until(t, "three programs are left", func() bool { return len(s.Programs()) == 3 })
-	if kept := s.Status("kept"); kept.Pid != before["kept"].Pid || before["changed"].Alive() || before["gone"].Alive() {
-		t.Errorf("%v, %v; before: %d, %d and %d", kept, changed, before["kept"].Pid, before["changed"].Pid, before["gone"].Pid)
+	if unchanged := s.Status("kept"); unchanged.Pid != before["kept"].Pid || before["changed"].Alive() || before["gone"].Alive() {
+		t.Errorf("%v, %v; before: %d, %d and %d", unchanged, changed, before["kept"].Pid, before["changed"].Pid, before["gone"].Pid)
 	}
 
 	// A broken configuration is refused, and nothing changes.
@@ -153,9 +153,9 @@ func TestRecoveryWithAnotherConfiguration(t *testing.T) {
 	}
 }
 
-// TestOtherFilesInTheirPlaces: other files in the place of a FIFO or of the journal are not taken
+// TestForeignFilesInRuntimeDir: other files in the place of a FIFO or of the journal are not taken
 // for them, and affect no program.
-func TestOtherFilesInTheirPlaces(t *testing.T) {
+func TestForeignFilesInRuntimeDir(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, counting)
 	d := s.Start()
@@ -252,12 +252,12 @@ func TestRecoveryOnFullDisk(t *testing.T) {
 	if err := os.Remove(s.Path("run/filler")); err != nil {
 		t.Fatal(err)
 	}
-	again := s.WaitStatus("web", "runs again", func(st harness.Status) bool { return st.State == "running" && st.Pid != web }).Pid
+	restarted := s.WaitStatus("web", "runs again", func(st harness.Status) bool { return st.State == "running" && st.Pid != web }).Pid
 	s.MustCtl("start", "web")
 	d.Kill()
 	s.Start()
-	if st := s.Status("web"); st.Pid != again {
-		t.Errorf("%v, want pid %d", st, again)
+	if st := s.Status("web"); st.Pid != restarted {
+		t.Errorf("%v, want pid %d", st, restarted)
 	}
 	s.MustCtl("shutdown")
 
@@ -312,12 +312,12 @@ func TestKilledWithSpawnInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.MustCtl("start", "slow", "--no-wait")
-	var child *harness.Held
+	var child *harness.Tracked
 	harness.Until(t, "a child is in flight", func() bool {
 		text, _ := os.ReadFile(filepath.Join(frozen, "cgroup.procs"))
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 		if pid > 0 {
-			child = s.Hold(pid)
+			child = s.Track(pid)
 		}
 		return pid > 0
 	})
@@ -343,9 +343,9 @@ func TestKilledWithSpawnInFlight(t *testing.T) {
 	}
 }
 
-// TestStopOfYesterdayIsTold: a program stopped by the operator stays stopped after a new start of
+// TestPersistentStopIsLogged: a program stopped by the operator stays stopped after a new start of
 // superd, which reports that, and how to start it.
-func TestStopOfYesterdayIsTold(t *testing.T) {
+func TestPersistentStopIsLogged(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, twoSleepers)
 	d := s.Start()

@@ -81,10 +81,10 @@ func TestRefusedCalls(t *testing.T) {
 				r := refusal{call, errno, init}
 				t.Run(r.String(), func(t *testing.T) {
 					t.Parallel()
-					said := superviseRefused(t, r)
+					result := superviseRefused(t, r)
 					mu.Lock()
 					defer mu.Unlock()
-					outcome[r] = said
+					outcome[r] = result
 				})
 			}
 		}
@@ -129,11 +129,11 @@ func superviseRefused(t *testing.T, r refusal) string {
 	}
 	harness.Until(t, "superd answers or has ended", func() bool { return d.Ended() || answers() })
 	if d.Ended() {
-		said := d.ErrOut.String()
-		if d.Exit() != 1 || strings.Count(said, "\n") != 1 || !strings.Contains(said, "superd needs it to") {
-			t.Errorf("exit status %d, want 1 and one message that says what superd needs:\n%s", d.Exit(), said)
+		result := d.ErrOut.String()
+		if d.Exit() != 1 || strings.Count(result, "\n") != 1 || !strings.Contains(result, "superd needs it to") {
+			t.Errorf("exit status %d, want 1 and one message that says what superd needs:\n%s", d.Exit(), result)
 		}
-		return "ends: " + strings.TrimSpace(said)
+		return "ends: " + strings.TrimSpace(result)
 	}
 	d.FindSupervisor()
 	s.WaitLog("web", "up\n")
@@ -147,8 +147,8 @@ func superviseRefused(t *testing.T, r refusal) string {
 	s.WaitStatus("web", "is taken over", func(st harness.Status) bool { return st.State == "running" && st.Pid == web.Pid })
 	s.MustCtl("stop", "*")
 	s.WaitAll("stopped", func(st harness.Status) bool { return st.State == "stopped" })
-	if left := s.Programs(); len(left) > 0 {
-		t.Errorf("left after stop: %v", left)
+	if programs := s.Programs(); len(programs) > 0 {
+		t.Errorf("left after stop: %v", programs)
 	}
 	s.MustCtl("start", "*")
 	s.WaitLog("web", "up\nup\nup\n")
@@ -163,15 +163,15 @@ func superviseRefused(t *testing.T, r refusal) string {
 func refusalTable(calls []string, outcome map[refusal]string) string {
 	var b, below strings.Builder
 	fmt.Fprintln(&b, "| call | ENOSYS | EPERM | ENOSYS, PID 1 | EPERM, PID 1 |\n| --- | --- | --- | --- | --- |")
-	told := map[string]bool{}
+	printed := map[string]bool{}
 	for _, call := range calls {
 		fmt.Fprintf(&b, "| %s ", call)
 		for _, init := range []bool{false, true} {
 			for _, errno := range []string{"ENOSYS", "EPERM"} {
-				said := outcome[refusal{call, errno, init}]
-				word, message, ended := strings.Cut(said, ": ")
-				if ended && !told[call] {
-					told[call] = true
+				result := outcome[refusal{call, errno, init}]
+				word, message, ended := strings.Cut(result, ": ")
+				if ended && !printed[call] {
+					printed[call] = true
 					fmt.Fprintf(&below, "- %s: `%s`\n", call, message)
 				}
 				fmt.Fprintf(&b, "| %s ", cmp.Or(word, "FAILS"))

@@ -100,18 +100,18 @@ func (r *requests) next() (method, path string) {
 		"POST /v1/programs/signal name signal", "POST /v1/programs/{name}/signal signal", "POST /v1/scale scale wait timeout",
 		"POST /v1/programs/start name wait timeout", "POST /v1/programs/stop name wait timeout", "POST /v1/programs/{name}/restart wait timeout",
 	}
-	words := strings.Fields(r.of(routes...))
+	route := strings.Fields(r.of(routes...))
 	form := url.Values{}
-	for _, parameter := range words[2:] {
+	for _, parameter := range route[2:] {
 		for range r.IntN(3) {
 			form.Add(parameter, r.value(parameter))
 		}
 	}
-	if form.Get("wait") != "0" && strings.Contains(words[1], "/start") {
+	if form.Get("wait") != "0" && strings.Contains(route[1], "/start") {
 		form.Set("timeout", "100ms") // a start that never gets ready would be waited for
 	}
-	path = strings.Replace(words[1], "{name}", url.PathEscape(r.value("name")), 1)
-	return words[0], path + "?" + form.Encode()
+	path = strings.Replace(route[1], "{name}", url.PathEscape(r.value("name")), 1)
+	return route[0], path + "?" + form.Encode()
 }
 
 func (r *requests) of(some ...string) string { return some[r.IntN(len(some))] }

@@ -28,8 +28,8 @@ func waitNames(t *testing.T, s *harness.Site, want ...string) map[string]int {
 	return s.WaitRunning()
 }
 
-// kept returns the instances that have the same pid before and after.
-func kept(before, after map[string]int) (same []string) {
+// unchanged returns the instances that have the same pid before and after.
+func unchanged(before, after map[string]int) (same []string) {
 	for name, pid := range before {
 		if after[name] == pid {
 			same = append(same, name)
@@ -64,14 +64,14 @@ func TestReplicasAndScale(t *testing.T) {
 		t.Errorf("ctl scale says %q", r.Out)
 	}
 	five := waitNames(t, s, "named", "other", "web@1", "web@2", "web@3", "web@4", "web@5")
-	if got := kept(three, five); len(got) != len(three) {
+	if got := unchanged(three, five); len(got) != len(three) {
 		t.Errorf("scale up left only %v alone", got)
 	}
 
 	// Those of the highest numbers are removed, even if they ignore SIGTERM, as here.
 	s.MustCtl("scale", "web=2")
 	two := waitNames(t, s, "named", "other", "web@1", "web@2")
-	if got := kept(five, two); len(got) != len(two) {
+	if got := unchanged(five, two); len(got) != len(two) {
 		t.Errorf("scale down left only %v alone", got)
 	}
 	if harness.Alive(five["web@3"]) || harness.Alive(five["web@5"]) {
@@ -95,7 +95,7 @@ func TestReplicasAndScale(t *testing.T) {
 	}
 	s.MustCtl("reload")
 	four := waitNames(t, s, "named", "other", "web@1", "web@2", "web@3", "web@4")
-	if got := kept(two, four); len(got) != len(two) {
+	if got := unchanged(two, four); len(got) != len(two) {
 		t.Errorf("another number in the file left only %v alone", got)
 	}
 
@@ -268,9 +268,9 @@ func TestProgramWithoutInstances(t *testing.T) {
 	s.MustCtl("scale", "db=0")
 	const scaled = "no instances: scaled to 0 by the operator"
 	for _, tt := range []struct {
-		args string
-		exit int
-		says string
+		args    string
+		exit    int
+		message string
 	}{
 		{"start db", 1, "db: it has " + scaled + "; see `superd ctl scale`"},
 		{"restart db", 1, scaled},
@@ -284,8 +284,8 @@ func TestProgramWithoutInstances(t *testing.T) {
 		{"logs db", 0, ""},
 		{"why web", 0, "It waits for db, which has " + scaled},
 	} {
-		if r := s.Ctl(strings.Fields(tt.args)...); r.Exit != tt.exit || !strings.Contains(r.Out+r.ErrOut, tt.says) {
-			t.Errorf("ctl %s: exit status %d, want %d\n%s%s\nwant %q", tt.args, r.Exit, tt.exit, r.Out, r.ErrOut, tt.says)
+		if r := s.Ctl(strings.Fields(tt.args)...); r.Exit != tt.exit || !strings.Contains(r.Out+r.ErrOut, tt.message) {
+			t.Errorf("ctl %s: exit status %d, want %d\n%s%s\nwant %q", tt.args, r.Exit, tt.exit, r.Out, r.ErrOut, tt.message)
 		}
 	}
 	if status, body, err := s.Request("GET", "/v1/programs/db/logs"); err != nil || status != 409 || !strings.Contains(string(body), scaled) {
@@ -316,7 +316,7 @@ func TestRollingRestart(t *testing.T) {
 		t.Errorf("ctl restart --rolling says %q", r.Out)
 	}
 	after := waitNames(t, s, "web@1", "web@2", "web@3")
-	if same := kept(before, after); len(same) > 0 {
+	if same := unchanged(before, after); len(same) > 0 {
 		t.Errorf("%v were not restarted", same)
 	}
 

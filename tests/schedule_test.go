@@ -49,8 +49,8 @@ func TestSchedule(t *testing.T) {
 	s.Start()
 	began := time.Now()
 	st := s.WaitState("nightly", "waiting")
-	if left := *st.NextStartInS; left < 86390 || left > 90000 || !strings.Contains(st.Reason, "waits for its schedule; next run at 20") {
-		t.Errorf("%v, next start in %v s; want one in 24 to 25 hours", st, left)
+	if remaining := *st.NextStartInS; remaining < 86390 || remaining > 90000 || !strings.Contains(st.Reason, "waits for its schedule; next run at 20") {
+		t.Errorf("%v, next start in %v s; want one in 24 to 25 hours", st, remaining)
 	}
 	s.WaitLog("tick", "tick\ntick\n")
 	if took := time.Since(began); took < 900*time.Millisecond {
@@ -177,8 +177,8 @@ func TestScheduleOutlivesSuperd(t *testing.T) {
 			if skips := eventsOf(s, "passed", "skip"); !strings.Contains(skips[0].Reason, `schedule_missed = "skip"`) {
 				t.Errorf("skipped: %v", skips)
 			}
-			if left := *s.Status("later").NextStartInS; left > before-4 {
-				t.Errorf("the next run in an hour is in %v s, it was in %v s before superd was down for 4.5 s", left, before)
+			if remaining := *s.Status("later").NextStartInS; remaining > before-4 {
+				t.Errorf("the next run in an hour is in %v s, it was in %v s before superd was down for 4.5 s", remaining, before)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"superd/tests/harness"
 )
 
-const shortOf = `
+const programsShortOf = `
 	[defaults]
 	backoff = { initial = "50ms", max = "100ms" }
 	start_limit = { failures = 2, within = "1h", retry_after = "0s" }
@@ -30,7 +30,7 @@ const shortOf = `
 // the programs start by themselves.
 func TestOutOfDescriptors(t *testing.T) {
 	t.Parallel()
-	s := harness.NewSite(t, shortOf)
+	s := harness.NewSite(t, programsShortOf)
 	d := s.Start()
 	before := s.WaitRunning()
 	highest := slices.Max(slices.Collect(maps.Keys(s.FDs(d.Pid))))
@@ -55,7 +55,7 @@ func TestOutOfDescriptors(t *testing.T) {
 // TestShutdownWithoutDescriptors: a shutdown needs no further descriptors.
 func TestShutdownWithoutDescriptors(t *testing.T) {
 	t.Parallel()
-	s := harness.NewSite(t, shortOf)
+	s := harness.NewSite(t, programsShortOf)
 	d := s.Start()
 	s.WaitRunning()
 	free := 0
@@ -76,7 +76,7 @@ func TestShutdownWithoutDescriptors(t *testing.T) {
 func TestPidsCgroup(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	s := harness.NewSite(t, shortOf)
+	s := harness.NewSite(t, programsShortOf)
 	d := s.Start()
 	before := s.WaitRunning()
 	const parent = "/sys/fs/cgroup/pids" // that of v1; tests/limits covers v2
@@ -134,18 +134,18 @@ func TestFewDescriptors(t *testing.T) {
 	}
 	s := harness.NewSite(t, programs.String())
 	d := s.Start(harness.Under("ulimit -S -n 1024; ulimit -n 70"))
-	running, short := 0, map[string]bool{} // those that are retried are starting, too
+	running, shortages := 0, map[string]bool{} // those that are retried are starting, too
 	harness.Until(t, "each runs, or has been out of descriptors", func() bool {
 		running = 0
 		for _, st := range s.All() {
 			if st.State == "running" {
 				running++
-				delete(short, st.Name)
+				delete(shortages, st.Name)
 			} else if strings.Contains(st.Reason, "too many open files") {
-				short[st.Name] = true
+				shortages[st.Name] = true
 			}
 		}
-		return running+len(short) >= 30
+		return running+len(shortages) >= 30
 	})
 	if running == 0 || running == 30 {
 		t.Errorf("%d of 30 run with 70 descriptors, want some", running)

@@ -139,7 +139,7 @@ func TestSinkStalls(t *testing.T) {
 	t.Logf("another program was restarted in %v", time.Since(begin))
 
 	bytesOf := map[string]int{}
-	next, gaps := 1, 0
+	next, drops := 1, 0
 	done := func() bool {
 		st := s.Status("drops")
 		return next > 50_000 && int64(bytesOf["drops"])+st.DroppedBytes == 588_895
@@ -154,7 +154,7 @@ func TestSinkStalls(t *testing.T) {
 		}
 		switch name := e["SUPERD_INSTANCE"]; {
 		case e["SUPERD_STREAM"] == "superd":
-			gaps++
+			drops++
 		case name == "waits":
 			if e["MESSAGE"] != fmt.Sprint(next) {
 				t.Fatalf("line %q, want %d", e["MESSAGE"], next)
@@ -225,20 +225,20 @@ func TestStdoutSink(t *testing.T) {
 		if err := json.Unmarshal(line, &record); err != nil {
 			t.Fatalf("record %q: %v", line, err)
 		}
-		whose := record.Instance + " " + record.Stream
-		if record.Line != fmt.Sprint(next[whose]) {
-			t.Fatalf("record %q, want line %d", line, next[whose])
+		key := record.Instance + " " + record.Stream
+		if record.Line != fmt.Sprint(next[key]) {
+			t.Fatalf("record %q, want line %d", line, next[key])
 		}
-		next[whose]++
+		next[key]++
 	}
 	if len(next) != 2 || next["one stdout"] != 20_001 || next["two stderr"] != 20_001 {
 		t.Errorf("lines are %v, want 20000 of each", next)
 	}
 }
 
-// TestShutdownWithDeadSink: a sink that does not answer does not delay a shutdown, and superd
+// TestShutdownWithHungSink: a sink that does not answer does not delay a shutdown, and superd
 // reports what it has not received.
-func TestShutdownWithDeadSink(t *testing.T) {
+func TestShutdownWithHungSink(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.web]
@@ -246,13 +246,13 @@ func TestShutdownWithDeadSink(t *testing.T) {
 		log = { sink = "syslog", address = "DIR/log" }
 		`)
 	d := s.Start()
-	harness.Until(t, "the trouble is told", func() bool { return strings.Contains(d.ErrOut.String(), "does not get into its log") })
+	harness.Until(t, "the outage is reported", func() bool { return strings.Contains(d.ErrOut.String(), "does not get into its log") })
 	s.Kill(d.Pid, syscall.SIGTERM)
 	if status := d.Wait(); status != 0 {
 		t.Errorf("superd ended with status %d", status)
 	}
 	if text := d.ErrOut.String(); !strings.Contains(text, "output lost: log not written completely") || strings.Contains(text, "waited") {
-		t.Errorf("superd said\n%s\nwant it to tell of the loss and not to wait", text)
+		t.Errorf("superd logged\n%s\nwant a report of the dropped output, and no wait", text)
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"superd/tests/harness"
 )
 
-// TestStatusTellsReasons: the table has a reason for each instance that does not simply run, and
+// TestStatusShowsReasons: the table has a reason for each instance that does not simply run, and
 // shows no line of an older run.
-func TestStatusTellsReasons(t *testing.T) {
+func TestStatusShowsReasons(t *testing.T) {
 	t.Parallel()
 	const simple = `
 		[program.web]

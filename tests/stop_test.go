@@ -63,8 +63,8 @@ func TestStopReachesProcessGroup(t *testing.T) {
 	s.Start()
 	s.WaitLog("tree", "ready")
 	s.MustCtl("stop", "tree")
-	if left := s.Programs(); len(left) != 0 {
-		t.Errorf("after the stop: %v, want none", left)
+	if programs := s.Programs(); len(programs) != 0 {
+		t.Errorf("after the stop: %v, want none", programs)
 	}
 }
 
@@ -112,12 +112,12 @@ func TestStopDuringBackoff(t *testing.T) {
 
 func TestShutdown(t *testing.T) {
 	t.Parallel()
-	ways := map[string]func(d *harness.Superd){
+	kills := map[string]func(d *harness.Superd){
 		"SIGTERM":  func(d *harness.Superd) { d.Signal(syscall.SIGTERM) },
 		"SIGINT":   func(d *harness.Superd) { d.Signal(syscall.SIGINT) },
 		"shutdown": func(d *harness.Superd) { d.MustCtl("shutdown") },
 	}
-	for name, shutdown := range ways {
+	for name, shutdown := range kills {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := harness.NewSite(t, `
@@ -144,8 +144,8 @@ func TestShutdown(t *testing.T) {
 			if exit := d.Wait(); exit != 0 {
 				t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 			}
-			if left := s.Processes(); len(left) != 0 {
-				t.Errorf("left behind: %v", left)
+			if programs := s.Processes(); len(programs) != 0 {
+				t.Errorf("left behind: %v", programs)
 			}
 			if r := s.Ctl("status"); r.Exit != 4 {
 				t.Errorf("ctl status after the end: exit status %d, want 4\n%s%s", r.Exit, r.Out, r.ErrOut)
@@ -154,9 +154,9 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestSecondSignalDoesNotWait: a second signal, a second or more after the first, kills what has
-// not ended, and names it.
-func TestSecondSignalDoesNotWait(t *testing.T) {
+// TestSecondSignalKills: a second signal, a second or more after the first, kills what has not
+// ended, and names it.
+func TestSecondSignalKills(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.deaf]
@@ -218,8 +218,8 @@ func TestCommandsInAnyOrder(t *testing.T) {
 	s.WaitState("web", "running")
 	s.MustCtl("stop", "*")
 	s.WaitAll("stopped", func(st harness.Status) bool { return st.State == "stopped" && st.Pid == 0 })
-	if left := s.Programs(); len(left) != 0 {
-		t.Errorf("after the stop: %v, want none", left)
+	if programs := s.Programs(); len(programs) != 0 {
+		t.Errorf("after the stop: %v, want none", programs)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestKilledInAShutdown(t *testing.T) {
 				s.WaitLog("quick", "up\nup\n")
 				d.Signal(syscall.SIGTERM)
 			} else {
-				s.Hold(d.Pid).Kill()
+				s.Track(d.Pid).Kill()
 				d.FindSupervisor()
 				s.WaitState("deaf", "stopping")
 				s.WaitState("quick", "stopped")
@@ -267,8 +267,8 @@ func TestKilledInAShutdown(t *testing.T) {
 			if strings.Contains(d.ErrOut.String(), "output not captured") {
 				t.Errorf("a FIFO was missed:\n%s", d.ErrOut)
 			}
-			if left := s.Processes(); len(left) != 0 {
-				t.Errorf("left behind: %v", left)
+			if programs := s.Processes(); len(programs) != 0 {
+				t.Errorf("left behind: %v", programs)
 			}
 		})
 	}

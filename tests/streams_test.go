@@ -9,7 +9,7 @@ import (
 	"superd/tests/harness"
 )
 
-func TestStderrApart(t *testing.T) {
+func TestSeparateStderr(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.raw]

@@ -38,8 +38,8 @@ func TestCtrlC(t *testing.T) {
 			t.Errorf("log of %s = %q, want %q", name, got, want)
 		}
 	}
-	if left := s.Processes(); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+	if processes := s.Processes(); len(processes) != 0 {
+		t.Errorf("left behind: %v", processes)
 	}
 }
 

@@ -29,9 +29,9 @@ func bothTrees(t *testing.T, test func(t *testing.T, options ...func(*exec.Cmd))
 
 // escaped waits until each program of an escape has let so many processes escape, and returns the
 // last ones.
-func escaped(s *harness.Site, times int) map[string]*harness.Held {
+func escaped(s *harness.Site, times int) map[string]*harness.Tracked {
 	s.T.Helper()
-	held := make(map[string]*harness.Held)
+	tracked := make(map[string]*harness.Tracked)
 	for _, kind := range child.Escapes {
 		line := regexp.MustCompile(kind + ` escaped (\d+)\n`)
 		var found [][]string
@@ -43,14 +43,14 @@ func escaped(s *harness.Site, times int) map[string]*harness.Held {
 		if err != nil {
 			s.T.Fatal(err)
 		}
-		held[kind] = s.Hold(pid)
+		tracked[kind] = s.Track(pid)
 	}
-	return held
+	return tracked
 }
 
-func wantGone(t *testing.T, when string, held map[string]*harness.Held) {
+func wantGone(t *testing.T, when string, tracked map[string]*harness.Tracked) {
 	t.Helper()
-	for kind, h := range held {
+	for kind, h := range tracked {
 		if h.Alive() {
 			t.Errorf("%s: the process that escaped by %s lives, pid %d", when, kind, h.Pid)
 		}
@@ -68,28 +68,28 @@ func TestNothingEscapes(t *testing.T) {
 		}
 		s := harness.NewSite(t, programs.String())
 		d := s.Start(options...)
-		held := escaped(s, 1)
+		tracked := escaped(s, 1)
 		s.MustCtl("stop", "*")
-		wantGone(t, "after the stop", held)
-		if left := s.Programs(); len(left) != 0 {
-			t.Errorf("after the stop: %v, want none", left)
+		wantGone(t, "after the stop", tracked)
+		if programs := s.Programs(); len(programs) != 0 {
+			t.Errorf("after the stop: %v, want none", programs)
 		}
 
 		s.MustCtl("start", "*")
-		held = escaped(s, 2)
+		tracked = escaped(s, 2)
 		before := s.WaitRunning()
 		for kind, pid := range before {
 			s.Kill(pid, syscall.SIGKILL)
 			s.WaitStatus(kind, "runs again", func(st harness.Status) bool { return st.State == "running" && st.Pid != pid })
-			wantGone(t, "at the next start", map[string]*harness.Held{kind: held[kind]})
+			wantGone(t, "at the next start", map[string]*harness.Tracked{kind: tracked[kind]})
 		}
 
-		held = escaped(s, 3)
+		tracked = escaped(s, 3)
 		d.Signal(syscall.SIGTERM)
 		if exit := d.Wait(); exit != 0 {
 			t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 		}
-		wantGone(t, "after the shutdown", held)
+		wantGone(t, "after the shutdown", tracked)
 	})
 }
 

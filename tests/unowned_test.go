@@ -29,7 +29,7 @@ func TestUnattributedProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := s.Hold(pid)
+	tracked := s.Track(pid)
 	s.MustCtl("stop", "hides")
 	want := fmt.Sprintf("Process %d (sleep) can't be attributed", pid)
 	if why := s.MustCtl("why", "hides").Out; !strings.Contains(why, want) {
@@ -54,18 +54,18 @@ func TestUnattributedProcess(t *testing.T) {
 	if tree := s.MustCtl("tree", "good").Out; strings.Contains(tree, unattributed) {
 		t.Errorf("ctl tree of another program:\n%s", tree)
 	}
-	if !held.Alive() {
-		t.Error("it is killed while superd runs, though it may be anybody's")
+	if !tracked.Alive() {
+		t.Error("it is killed while superd runs, though it may belong to any program")
 	}
 	d.Signal(syscall.SIGTERM)
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 	}
-	if held.Alive() {
+	if tracked.Alive() {
 		t.Errorf("it has outlived superd:\n%s", d.ErrOut)
 	}
-	if said := d.ErrOut.String(); strings.Count(said, "unattributed process") != 2 || !strings.Contains(said, "perhaps_of=[hides]") {
-		t.Errorf("want the process to be named when it was met and when it is ended:\n%s", said)
+	if messages := d.ErrOut.String(); strings.Count(messages, "unattributed process") != 2 || !strings.Contains(messages, "perhaps_of=[hides]") {
+		t.Errorf("want the process to be named when it was met and when it is ended:\n%s", messages)
 	}
 }
 

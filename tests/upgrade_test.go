@@ -99,8 +99,8 @@ func TestUpgradeWithoutKeeper(t *testing.T) {
 	}
 }
 
-// TestUpgradeThatMeetsAShutdown: a shutdown that begins during an upgrade wins.
-func TestUpgradeThatMeetsAShutdown(t *testing.T) {
+// TestUpgradeDuringShutdown: a shutdown that begins during an upgrade wins.
+func TestUpgradeDuringShutdown(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[program.deaf]

@@ -19,7 +19,7 @@ func TestWatchTakesKeys(t *testing.T) {
 		`)
 	s.Start()
 	s.WaitState("web", "running")
-	const left = "\x1b[?25h\x1b[?1049l"
+	const restored = "\x1b[?25h\x1b[?1049l"
 	for name, end := range map[string]func(*harness.Terminal, *os.Process){
 		"q":       func(term *harness.Terminal, _ *os.Process) { term.Type("zzq") },
 		"Ctrl-C":  func(term *harness.Terminal, _ *os.Process) { term.Type("\x03") },
@@ -41,7 +41,7 @@ func TestWatchTakesKeys(t *testing.T) {
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("status --watch: %v", err)
 			}
-			harness.Until(t, "the screen is left", func() bool { return strings.Contains(terminal.Screen.String(), left) })
+			harness.Until(t, "the screen is left", func() bool { return strings.Contains(terminal.Screen.String(), restored) })
 			if !terminal.Echoes() || strings.Contains(terminal.Screen.String(), "zz") {
 				t.Errorf("the terminal echoes: %v; shown %q", terminal.Echoes(), terminal.Screen)
 			}

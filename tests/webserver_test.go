@@ -43,7 +43,7 @@ func TestHTTPServer(t *testing.T) {
 	}
 	d := s.Start()
 	reader := s.WaitState("reader", "running").Pid
-	serves("since who requires it is running")
+	serves("since its dependent is running")
 	site := s.Status("site").Pid
 	another := func(what string) {
 		t.Helper()
@@ -53,7 +53,7 @@ func TestHTTPServer(t *testing.T) {
 	s.Kill(site, syscall.SIGKILL)
 	another("was killed")
 
-	s.Hold(d.Pid).Kill()
+	s.Track(d.Pid).Kill()
 	serves("while superd is dead")
 	d.FindSupervisor()
 	if st := s.WaitState("site", "running"); st.Pid != site {

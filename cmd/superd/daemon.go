@@ -41,7 +41,7 @@ type daemon struct {
 	caught     *signals.Caught
 	kernel     *linux.Host
 	openFiles  *unix.Rlimit // limit that superd was started with
-	pace       *gcPolicy
+	gc         *gcPolicy
 	lockFD     int // of the runtime directory
 	upgrading  bool
 	watchdog   time.Duration

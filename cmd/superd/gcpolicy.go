@@ -30,7 +30,7 @@ type gcPolicy struct {
 
 // newGCPolicy returns the policy of a superd that is boosted since its start; endBoost ends that.
 func newGCPolicy(scope *loop.Scope, pacer *gcpacer.Pacer, endBoost func()) *gcPolicy {
-	return &gcPolicy{scope: scope, endBoost: endBoost, boost: pacer.Hurry, release: func(endBoost func()) { go gcpacer.Release(endBoost) }}
+	return &gcPolicy{scope: scope, endBoost: endBoost, boost: pacer.Boost, release: func(endBoost func()) { go gcpacer.Release(endBoost) }}
 }
 
 // onStartQueue is called with true when many starts are queued, and with false when none is.

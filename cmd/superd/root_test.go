@@ -18,9 +18,9 @@ func namesBelow(cmd *cobra.Command) []string {
 	return names
 }
 
-// TestNamedCommandsAreMade checks that naming a command makes that one only, so that the names in
+// TestNamedCommandsAreBuilt checks that naming a command makes that one only, so that the names in
 // the lists are those of the commands.
-func TestNamedCommandsAreMade(t *testing.T) {
+func TestNamedCommandsAreBuilt(t *testing.T) {
 	root := newRootCommand(nil)
 	for _, name := range namesBelow(root) {
 		if got := namesBelow(newRootCommand([]string{name})); !slices.Equal(got, []string{name}) {

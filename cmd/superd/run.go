@@ -31,7 +31,7 @@ const (
 	extendPeriod        = 10 * time.Second // between extensions of systemd's time-out in a shutdown
 	upgradeReadyTimeout = 10 * time.Second // for a new binary to be ready
 	finalWriteTimeout   = 2 * time.Second  // for each remaining write when superd ends
-	reservedFDs         = 4096             // descriptors to reserve room for: those of 1,000 programs
+	reservedFDs         = 4096             // reserved at the start: those of 1,000 programs
 )
 
 type runFlags struct {

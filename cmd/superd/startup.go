@@ -141,7 +141,7 @@ func (s *startup) undo() {
 // prepareProcess starts slow preparations in the background; awaitThreads waits for the threads.
 func (s *startup) prepareProcess() error {
 	s.pacer = gcpacer.NewPacer(heapGrowth, nil)
-	s.endBoost = s.pacer.Hurry()
+	s.endBoost = s.pacer.Boost()
 	go pidfd.MakeRoom(reservedFDs) // nothing to do if the keeper has started this process
 	s.threadsReady = make(chan error, 1)
 	go func() { s.threadsReady <- prepareThreads() }()
@@ -268,7 +268,7 @@ func (s *startup) closeEvents() { s.daemon.events.Close(finalWriteTimeout) }
 // collectOptions collects the options of the supervisor.
 func (s *startup) collectOptions() (err error) {
 	d := s.daemon
-	d.pace = newGCPolicy(d.loop.Root(), s.pacer, s.endBoost)
+	d.gc = newGCPolicy(d.loop.Root(), s.pacer, s.endBoost)
 	s.store = logs.NewStore(d.loop, d.log)
 	s.options = procs.Options{
 		Loop:    d.loop,
@@ -353,7 +353,7 @@ func (s *startup) openKernel() (err error) {
 		HadChildren: d.link.HadChildren(),
 		NoCgroup:    d.noCgroup,
 		OpenFiles:   d.openFiles,
-		Crowd:       d.pace.onStartQueue,
+		Crowd:       d.gc.onStartQueue,
 		SIGCHLD:     d.caught,
 	})
 	s.options.Host = d.kernel
@@ -366,7 +366,7 @@ func (s *startup) recoverPrograms() error {
 	if _, err := crand.Read(s.options.Seed[:]); err != nil {
 		return fmt.Errorf("draw a seed: %w", err)
 	}
-	s.options.Notify = shutdownNotifier{d.link, d.loop.Root(), d.pace.beginBoost}
+	s.options.Notify = shutdownNotifier{d.link, d.loop.Root(), d.gc.beginBoost}
 	if period, err := sddaemon.SdWatchdogEnabled(false); err == nil && period > 0 {
 		d.loop.Root().Every(period/2, d.link.Watchdog)
 	}
@@ -413,7 +413,7 @@ func (s *startup) startPrograms() error {
 			store.PrepareExit()
 			d.loop.Stop()
 		})
-		d.pace.releaseLater()
+		d.gc.releaseLater()
 		if d.link.Resumes() { // programs have been adopted: systemd need not wait for starts
 			d.link.Send(sddaemon.SdNotifyReady)
 		}
@@ -423,8 +423,8 @@ func (s *startup) startPrograms() error {
 	return nil
 }
 
-// announceRunning sets the title of the process and stores the runtime directory for a successor. It
-// frees what only the start needed.
+// announceRunning sets the title of the process and stores the runtime directory for a successor.
+// It frees what only the start needed.
 func (s *startup) announceRunning() error {
 	s.dir.Leave(true)
 	keeper.SetTitle(keeper.SupervisorTitle, s.dir.Path)

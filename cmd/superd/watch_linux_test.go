@@ -165,6 +165,6 @@ func TestWatchedProcess(t *testing.T) {
 			t.Errorf("Wait: %v", err)
 		}
 	case <-time.After(patience):
-		t.Fatal("not told of the end")
+		t.Fatal("Wait has not returned at the end")
 	}
 }

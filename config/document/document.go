@@ -52,7 +52,7 @@ func parse(name, dir, data string) (*Document, *KeyError) {
 }
 
 func (d *Document) mistake(offset int, err error) *KeyError {
-	line, column := d.lines.place(min(max(offset, 0), len(d.text)))
+	line, column := d.lines.position(min(max(offset, 0), len(d.text)))
 	return &KeyError{File: d.Name, Line: line, Column: column, Err: err}
 }
 

@@ -21,7 +21,7 @@ type KeyError struct {
 func (e *KeyError) Error() string {
 	var b strings.Builder
 	if e.File != "" {
-		b.WriteString(e.Place() + ": ")
+		b.WriteString(e.Position() + ": ")
 	}
 	if e.Key != "" {
 		b.WriteString(e.Key + ": ")
@@ -29,8 +29,8 @@ func (e *KeyError) Error() string {
 	return b.String() + e.Err.Error()
 }
 
-// Place returns "file:line:column", or only the file if the mistake concerns it as a whole.
-func (e *KeyError) Place() string {
+// Position returns "file:line:column", or only the file if the mistake concerns it as a whole.
+func (e *KeyError) Position() string {
 	if e.Line == 0 {
 		return e.File
 	}

@@ -76,7 +76,7 @@ func collectNodes(n *node, path []string, located map[string][]*node) {
 	for _, item := range n.items {
 		collectNodes(item, path, located)
 	}
-	for name, kid := range n.kids {
+	for name, kid := range n.entries {
 		key := append(slices.Clone(path), name)
 		located[Dotted(key)] = append(located[Dotted(key)], kid)
 		collectNodes(kid, key, located)
@@ -119,11 +119,11 @@ func FuzzSplit(f *testing.F) {
 				quoted = append(quoted, "'"+strings.ReplaceAll(plain, "'", `'\''`)+"'")
 			}
 		}
-		again, unquoted, err := SplitCommand(strings.Join(quoted, " "))
-		if err != nil || unquoted != "" || len(again) != len(quoted) {
-			t.Fatalf("SplitCommand(%q) = %q, %q, %v", quoted, again, unquoted, err)
+		resplit, unquoted, err := SplitCommand(strings.Join(quoted, " "))
+		if err != nil || unquoted != "" || len(resplit) != len(quoted) {
+			t.Fatalf("SplitCommand(%q) = %q, %q, %v", quoted, resplit, unquoted, err)
 		}
-		for i, arg := range again {
+		for i, arg := range resplit {
 			literal, _, err := Expand(arg, func(name string) (string, bool) {
 				t.Fatalf("%q in single quotes refers to %s", arg, name)
 				return "", false

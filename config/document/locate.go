@@ -17,18 +17,18 @@ const maxDepth = 64
 // positions.
 type node struct {
 	// Byte offset of the key (of its last part); for an element of an array, as value
-	key   int
-	value int // byte offset of the value; for a table under a [header], as key
-	depth int
-	kids  map[string]*node // entries of a table
-	items []*node          // elements of an array
+	key     int
+	value   int // byte offset of the value; for a table under a [header], as key
+	depth   int
+	entries map[string]*node // entries of a table
+	items   []*node          // elements of an array
 
 	tables bool // items are [[headers]], of which the last one is open
 }
 
-// kid returns the entry of a table, or n itself if it is unknown.
-func (n *node) kid(name string) *node {
-	if k := n.kids[name]; k != nil {
+// entry returns the entry of a table, or n itself if it is unknown.
+func (n *node) entry(name string) *node {
+	if k := n.entries[name]; k != nil {
 		return k
 	}
 	return n
@@ -88,14 +88,14 @@ func (l *locator) header(root *node) (table *node, ok bool) {
 	if table, ok = l.descend(root, parts); !ok {
 		return nil, false
 	}
-	place := parts[len(parts)-1].pos
+	offset := parts[len(parts)-1].pos
 	if array {
 		table.tables = true
-		if table, ok = l.add(table, place); !ok {
+		if table, ok = l.add(table, offset); !ok {
 			return nil, false
 		}
 	}
-	table.key, table.value = place, place
+	table.key, table.value = offset, offset
 	return table, true
 }
 
@@ -119,15 +119,15 @@ func (l *locator) descend(table *node, parts []keyPart) (*node, bool) {
 		if table.tables && len(table.items) > 0 {
 			table = table.items[len(table.items)-1]
 		}
-		next := table.kids[part.name]
+		next := table.entries[part.name]
 		if next == nil {
 			if next = l.grow(table, part.pos); next == nil {
 				return nil, false
 			}
-			if table.kids == nil {
-				table.kids = map[string]*node{}
+			if table.entries == nil {
+				table.entries = map[string]*node{}
 			}
-			table.kids[part.name] = next
+			table.entries[part.name] = next
 		}
 		table = next
 	}
@@ -135,8 +135,8 @@ func (l *locator) descend(table *node, parts []keyPart) (*node, bool) {
 }
 
 // add appends an element to the array n.
-func (l *locator) add(n *node, place int) (*node, bool) {
-	item := l.grow(n, place)
+func (l *locator) add(n *node, offset int) (*node, bool) {
+	item := l.grow(n, offset)
 	if item == nil {
 		return nil, false
 	}
@@ -145,12 +145,12 @@ func (l *locator) add(n *node, place int) (*node, bool) {
 }
 
 // grow returns a new node below n, nil if it would be too deep.
-func (l *locator) grow(n *node, place int) *node {
+func (l *locator) grow(n *node, offset int) *node {
 	if n.depth == maxDepth {
-		l.tooDeep = place
+		l.tooDeep = offset
 		return nil
 	}
-	return &node{key: place, value: place, depth: n.depth + 1}
+	return &node{key: offset, value: offset, depth: n.depth + 1}
 }
 
 // fill reads the value of n.
@@ -345,8 +345,8 @@ func indexLines(text string) lineIndex {
 	return index
 }
 
-// place returns line and column (in bytes), both counted from 1.
-func (index lineIndex) place(offset int) (line, column int) {
+// position returns line and column (in bytes), both counted from 1.
+func (index lineIndex) position(offset int) (line, column int) {
 	i, found := slices.BinarySearch(index, offset)
 	if !found {
 		i--

@@ -17,11 +17,11 @@ type Value struct {
 // Top returns the whole document as a value, a table.
 func (d *Document) Top() Value { return Value{Document: d, Raw: d.table, at: d.root} }
 
-// Kid returns the entry of a table.
-func (v Value) Kid(name string) Value {
+// Entry returns the entry of a table.
+func (v Value) Entry(name string) Value {
 	table, _ := v.Raw.(map[string]any)
 	v.Key = append(slices.Clip(v.Key), name)
-	v.at = v.at.kid(name)
+	v.at = v.at.entry(name)
 	v.Raw = table[name]
 	return v
 }
@@ -65,7 +65,7 @@ func (v Value) mistakeAt(offset int, format string, args ...any) *KeyError {
 
 // Line returns the line of the value's key, counted from 1.
 func (v Value) Line() int {
-	line, _ := v.lines.place(v.at.key)
+	line, _ := v.lines.position(v.at.key)
 	return line
 }
 

@@ -26,7 +26,7 @@ func TestAbusiveRequests(t *testing.T) {
 	// Its time-outs end while a request comes, and on a busy machine perhaps before one comes: then
 	// the request is repeated.
 	hasty := newHarness(t, func(s *Server) { s.http.ReadHeaderTimeout = 100 * time.Millisecond; s.body = 100 * time.Millisecond })
-	cutShort := []string{"nothing", "half a request", "half a header", "half a body"}
+	incomplete := []string{"nothing", "half a request", "half a header", "half a body"}
 	tests := []struct {
 		name, send string
 		want       string // begin of the answer; empty: closed without one
@@ -61,7 +61,7 @@ func TestAbusiveRequests(t *testing.T) {
 				answer = string(all)
 				return answer, strings.HasPrefix(answer, tt.want) && (tt.want != "" || answer == "")
 			}
-			if !slices.Contains(cutShort, tt.name) {
+			if !slices.Contains(incomplete, tt.name) {
 				if got, ok := send(patient); !ok {
 					t.Errorf("answer is %.100q, want %q", got, tt.want)
 				}
@@ -120,7 +120,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 // TestForeignUserIsRefused connects as another user: the test binary, run as that user, is the
 // client.
 func TestForeignUserIsRefused(t *testing.T) {
-	const nobody = 65534
+	const otherUID = 65534
 	if path := os.Getenv("SUPERD_TEST_SOCKET"); path != "" {
 		_, err := control.NewClient(path).Command(t.Context(), "stop", []string{"web"}, true, 0)
 		fmt.Println(err)
@@ -162,7 +162,7 @@ func TestForeignUserIsRefused(t *testing.T) {
 		}
 		return string(out)
 	}
-	if out := as(nobody); !strings.Contains(out, "user "+strconv.Itoa(nobody)+" may not control this superd") {
+	if out := as(otherUID); !strings.Contains(out, "user "+strconv.Itoa(otherUID)+" may not control this superd") {
 		t.Errorf("client of another user got %q", out)
 	}
 	select {

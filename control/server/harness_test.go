@@ -35,7 +35,7 @@ type fakeSupervisor struct {
 	captures   map[string]*logs.Collector
 	report     procs.ReloadResult
 	loadErr    error
-	hold       bool   // whether commands never end
+	pending    bool   // whether commands never end
 	onStop     func() // called at Shutdown
 	unrecorded error  // error of a shutdown that was not recorded
 	watchers   map[int]func()
@@ -97,7 +97,7 @@ func (f *fakeSupervisor) Command(op procs.Op, names []string, wait bool, done fu
 		return nil, err
 	}
 	f.note("%v %v wait=%v", op, names, wait)
-	if !f.hold {
+	if !f.pending {
 		var outcomes []procs.CommandResult
 		for _, st := range some {
 			outcomes = append(outcomes, procs.CommandResult{Name: st.Name, OK: true, State: procs.Running, Message: "running, pid 7"})
@@ -121,12 +121,12 @@ func (f *fakeSupervisor) Reload(dryRun bool, done func(procs.ReloadResult, error
 	done(report, f.loadErr)
 }
 
-func (f *fakeSupervisor) Scale(wanted []procs.Scaling, wait bool, done func([]procs.ScaleResult)) (func(), error) {
-	f.note("scale %v wait=%v", wanted, wait)
-	if wanted[0].Name == "db" {
+func (f *fakeSupervisor) Scale(scalings []procs.Scaling, wait bool, done func([]procs.ScaleResult)) (func(), error) {
+	f.note("scale %v wait=%v", scalings, wait)
+	if scalings[0].Name == "db" {
 		return nil, &procs.ScaleError{Program: "db", Why: "its log file has a name"}
 	}
-	done([]procs.ScaleResult{{Program: wanted[0].Name, From: 1, To: wanted[0].Replicas,
+	done([]procs.ScaleResult{{Program: scalings[0].Name, From: 1, To: scalings[0].Replicas,
 		Instances: []procs.CommandResult{{Name: "web@1", OK: true, State: procs.Running, Message: "running, pid 7"}}}})
 	return func() { f.note("cancel") }, nil
 }

@@ -97,15 +97,15 @@ func TestEventsKeepTheirKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := json.Marshal(decoded)
+	encoded, err := json.Marshal(decoded)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(again) + "\n"; got != line {
+	if got := string(encoded) + "\n"; got != line {
 		t.Errorf("sent    %sdecoded %s", line, got)
 	}
-	if n := bytes.Count(again, []byte(`":`)); n < v.NumField() {
-		t.Errorf("%s has %d keys, want at least %d", again, n, v.NumField())
+	if n := bytes.Count(encoded, []byte(`":`)); n < v.NumField() {
+		t.Errorf("%s has %d keys, want at least %d", encoded, n, v.NumField())
 	}
 }
 

@@ -74,7 +74,7 @@ func TestLogsOfRuns(t *testing.T) {
 	h := newHarness(t)
 	h.fake.captures["web"] = h.capture("web", "0\n1\n22\n4\n")
 	id := func(run int) string { return fmt.Sprintf("%032x", run) }
-	for run, place := range []string{"r0.0", "n0.INODE.2", "n0.INODE.4", "", "n0.INODE.7", ""} {
+	for run, cursor := range []string{"r0.0", "n0.INODE.2", "n0.INODE.4", "", "n0.INODE.7", ""} {
 		e := eventlog.Event{At: startOfTest.Add(time.Duration(run) * time.Second), Instance: "web", Run: id(run)}
 		e.Kind, e.State = eventlog.State, "starting"
 		h.events.Append(e)
@@ -83,7 +83,7 @@ func TestLogsOfRuns(t *testing.T) {
 			e.Kind = eventlog.NoStart
 		}
 		h.events.Append(e)
-		if e.Kind, e.Place = eventlog.Print, strings.Replace(place, "INODE", h.inode("web"), 1); place != "" {
+		if e.Kind, e.Place = eventlog.Print, strings.Replace(cursor, "INODE", h.inode("web"), 1); cursor != "" {
 			h.events.Append(e)
 		}
 	}
@@ -136,9 +136,9 @@ func TestFollowedLogsIncludeWhatIsAdded(t *testing.T) {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	}
-	again := h.capture("web", "") // another collector of that name
+	second := h.capture("web", "") // another collector of that name
 	h.on(func() {
-		h.fake.captures["web"] = again
+		h.fake.captures["web"] = second
 		h.fake.changed()
 	})
 	if got := receive(t, lines, "the place of the other"); got != "web:" {

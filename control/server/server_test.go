@@ -161,21 +161,21 @@ func TestCommands(t *testing.T) {
 // over before the loop came to it.
 func TestCommandTimesOut(t *testing.T) {
 	h := newHarness(t)
-	h.on(func() { h.fake.hold = true })
-	goOn := make(chan struct{})
-	h.loop.Post(func() { <-goOn })
+	h.on(func() { h.fake.pending = true })
+	proceed := make(chan struct{})
+	h.loop.Post(func() { <-proceed })
 	_, err := h.client.Command(t.Context(), "stop", []string{"web"}, true, time.Millisecond)
 	if e, ok := errors.AsType[*control.Error](err); !ok || e.Status != http.StatusGatewayTimeout {
 		t.Errorf("stop: %v, want status 504", err)
 	}
-	close(goOn)
+	close(proceed)
 	h.called("stop [web] wait=true")
 	h.called("cancel")
 }
 
 func TestCommandIsCancelledWhenTheClientGoes(t *testing.T) {
 	h := newHarness(t)
-	h.on(func() { h.fake.hold = true })
+	h.on(func() { h.fake.pending = true })
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {

@@ -39,8 +39,8 @@ func TestStatusInParts(t *testing.T) {
 	}
 }
 
-// TestStatusForNobody: the work for a client that has gone ends.
-func TestStatusForNobody(t *testing.T) {
+// TestStatusOfDisconnectedClient: the work for a client that has gone ends.
+func TestStatusOfDisconnectedClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
 		s := New(Options{Log: slog.New(slog.DiscardHandler), TreeUsages: noUsages})
 		for range s.statuses(manyStatuses(1000), nil) {

@@ -9,7 +9,7 @@ import (
 	"superd/control"
 )
 
-func TestTreeShowsOnlyThoseWhoAreMeant(t *testing.T) {
+func TestTreeShowsOnlyNamedPrograms(t *testing.T) {
 	h := newHarness(t)
 	status, body := h.request("GET", "/v1/tree?name=web", "")
 	if got := <-h.fake.calls; got != "tree [web]" {

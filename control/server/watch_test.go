@@ -101,7 +101,7 @@ func TestWatchEndsWithTheServer(t *testing.T) {
 	}
 }
 
-func TestStalledWatcherIsLetGo(t *testing.T) {
+func TestStalledWatcherIsDisconnected(t *testing.T) {
 	h := newHarness(t, func(s *Server) { s.writeTimeout = 100 * time.Millisecond })
 	h.on(func() {
 		h.fake.all = nil

@@ -34,7 +34,7 @@ func compare(out io.Writer, length time.Duration, update string) error {
 			_ = c.cmd.Wait() // the second time, unless something failed
 		}
 	}()
-	for _, w := range ways {
+	for _, w := range variants {
 		c, err := enter(ctx, w)
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func compare(out io.Writer, length time.Duration, update string) error {
 	for _, c := range all {
 		row, err := c.row()
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.way.name, err)
+			return fmt.Errorf("%s: %w", c.variant.name, err)
 		}
 		rows = append(rows, row)
 	}
@@ -66,19 +66,19 @@ func compare(out io.Writer, length time.Duration, update string) error {
 
 // A contestant is a way in its own process. It runs until control is closed.
 type contestant struct {
-	way     way
+	variant variant
 	cmd     *exec.Cmd
 	control io.Closer
 	output  bytes.Buffer
 }
 
-func enter(ctx context.Context, w way) (*contestant, error) {
+func enter(ctx context.Context, w variant) (*contestant, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &contestant{way: w}
-	c.cmd = exec.CommandContext(ctx, self, "-report", "-child", "/proc/self/exe "+speakCommand, w.name)
+	c := &contestant{variant: w}
+	c.cmd = exec.CommandContext(ctx, self, "-report", "-child", "/proc/self/exe "+printNumbersCommand, w.name)
 	c.cmd.Stdout, c.cmd.Stderr = &c.output, os.Stderr
 	if c.control, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -98,18 +98,18 @@ func (c *contestant) row() ([]string, error) {
 	if err := json.Unmarshal(c.output.Bytes(), &cost); err != nil {
 		return nil, err
 	}
-	lines, err := countLines(c.way.file)
+	lines, err := countLines(c.variant.file)
 	if err != nil {
 		return nil, err
 	}
 	return []string{
-		c.way.name, short(cost.quantile(0.5)), short(cost.quantile(0.99)), cost.CPU.Round(time.Millisecond).String(),
+		c.variant.name, roundDigits(cost.quantile(0.5)), roundDigits(cost.quantile(0.99)), cost.CPU.Round(time.Millisecond).String(),
 		fmt.Sprint(cost.WakeUps), fmt.Sprint(lines),
 	}, nil
 }
 
-// short returns d with about three digits.
-func short(d time.Duration) string {
+// roundDigits returns d with about three digits.
+func roundDigits(d time.Duration) string {
 	unit := time.Microsecond
 	for d >= 1000*unit {
 		unit *= 10

@@ -51,7 +51,7 @@ func generators(s *stage) error {
 		}
 		for i, g := range all {
 			if polled[i+1].Revents != 0 || g.wait.fd < 0 && !time.Now().Before(g.wait.until) {
-				g.goOn()
+				g.advance()
 			}
 		}
 	}
@@ -69,12 +69,12 @@ type generator struct {
 func newGenerator(seq iter.Seq[wait]) *generator {
 	g := &generator{}
 	g.next, g.stop = iter.Pull(seq)
-	g.goOn()
+	g.advance()
 	return g
 }
 
-// goOn runs the generator until it waits again or ends.
-func (g *generator) goOn() {
+// advance runs the generator until it waits again or ends.
+func (g *generator) advance() {
 	w, ok := g.next()
 	g.wait, g.ended = w, !ok
 	if g.ended {

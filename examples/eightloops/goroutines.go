@@ -33,7 +33,7 @@ func goroutines(s *stage) error {
 	defer all.Wait()
 	defer s.kill() // ends the waits for children
 	defer close(over)
-	tell := func(e event) {
+	send := func(e event) {
 		select {
 		case events <- e:
 		case <-over:
@@ -43,7 +43,7 @@ func goroutines(s *stage) error {
 		all.Go(func() {
 			defer func() {
 				if v := recover(); v != nil {
-					tell(event{what: panicked, fault: v})
+					send(event{what: panicked, fault: v})
 				}
 			}()
 			f()
@@ -57,16 +57,16 @@ func goroutines(s *stage) error {
 		start(func() {
 			defer output.Close()
 			for lines := bufio.NewScanner(output); lines.Scan(); {
-				tell(event{child: c, what: printed, line: lines.Text()})
+				send(event{child: c, what: printed, line: lines.Text()})
 			}
-			tell(event{child: c, what: closed})
+			send(event{child: c, what: closed})
 		})
 		start(func() {
 			readable(c.process.FD(), -1)
-			tell(event{child: c, what: ended})
+			send(event{child: c, what: ended})
 		})
 	}
-	gone := make(map[*child]bool)
+	reaped := make(map[*child]bool)
 	heart := time.NewTicker(s.beat)
 	defer heart.Stop()
 	for len(s.running()) > 0 {
@@ -79,12 +79,12 @@ func goroutines(s *stage) error {
 				c.open = false
 			case ended:
 				c.kill() // other processes may hold the pipe
-				gone[c] = true
+				reaped[c] = true
 			case panicked:
 				panic(e.fault)
 			}
 			finished := false
-			if c := e.child; !c.open && gone[c] {
+			if c := e.child; !c.open && reaped[c] {
 				var err error
 				if finished, err = c.end(); err != nil {
 					return err

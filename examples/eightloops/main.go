@@ -1,6 +1,6 @@
 // Command eightloops is one program written in eight ways. It starts two children, and prints the
-// time and the newest line of each when one of them changes and every ten seconds. Each way is a
-// file: blocking, busy, sleepy, select, callbacks, generators, coroutines, goroutines.
+// time and the newest line of each when one of them changes and every ten seconds. Each variant is
+// a file: blocking, busy, sleepy, select, callbacks, generators, coroutines, goroutines.
 //
 //	go run ./examples/eightloops callbacks     one of them (Ctrl-C ends it and both children)
 //	go run ./examples/eightloops --compare     all at once, on the same input, and their cost
@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// A way is one of the eight programs. It returns when both children have ended, or when it was
+// A variant is one of the eight programs. It returns when both children have ended, or when it was
 // interrupted.
-type way struct {
+type variant struct {
 	name string
 	file string
 	run  func(*stage) error
 }
 
-var ways = []way{
+var variants = []variant{
 	{"blocking", "blocking.go", blocking},
 	{"busy", "busy.go", busy},
 	{"sleepy", "sleepy.go", sleepy},
@@ -47,8 +47,8 @@ func main() {
 }
 
 func run(args []string, out io.Writer) error {
-	if len(args) == 2 && args[0] == speakCommand {
-		return speak(args[1], out)
+	if len(args) == 2 && args[0] == printNumbersCommand {
+		return printNumbers(args[1], out)
 	}
 	f := flag.NewFlagSet("eightloops", flag.ContinueOnError)
 	child := f.String("child", "examples/random/random.sh", "the `command` of both children")
@@ -83,7 +83,7 @@ func run(args []string, out io.Writer) error {
 }
 
 // play runs one way until its children have ended or it is interrupted.
-func play(w way, commands [2][]string, out io.Writer) error {
+func play(w variant, commands [2][]string, out io.Writer) error {
 	s := &stage{out: out, beat: 10 * time.Second, interrupted: make(chan os.Signal, 1)}
 	signal.Notify(s.interrupted, syscall.SIGINT, syscall.SIGTERM)
 	defer close(s.interrupted) // ends what waits for it
@@ -91,18 +91,18 @@ func play(w way, commands [2][]string, out io.Writer) error {
 	return s.perform(w, commands)
 }
 
-func find(name string) (way, error) {
-	for _, w := range ways {
+func find(name string) (variant, error) {
+	for _, w := range variants {
 		if w.name == name {
 			return w, nil
 		}
 	}
-	return way{}, fmt.Errorf("no way %q; the ways are %s", name, strings.Join(names(), ", "))
+	return variant{}, fmt.Errorf("no way %q; the ways are %s", name, strings.Join(names(), ", "))
 }
 
 func names() []string {
 	var names []string
-	for _, w := range ways {
+	for _, w := range variants {
 		names = append(names, w.name)
 	}
 	return names

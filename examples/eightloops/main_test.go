@@ -18,7 +18,7 @@ import (
 
 // TestMain lets the test binary be the program, as compare and the children start it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == speakCommand || os.Args[1] == "-report" || os.Args[1] == "-child") {
+	if len(os.Args) > 1 && (os.Args[1] == printNumbersCommand || os.Args[1] == "-report" || os.Args[1] == "-child") {
 		if err := run(os.Args[1:], os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 }
 
 // onEach runs a test on each way. At a hang, the deadline kills the children, and the way ends.
-func onEach(t *testing.T, test func(t *testing.T, w way, s *stage)) {
-	for _, w := range ways {
+func onEach(t *testing.T, test func(t *testing.T, w variant, s *stage)) {
+	for _, w := range variants {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			s := &stage{out: io.Discard, beat: 50 * time.Millisecond, interrupted: make(chan os.Signal, 1)}
@@ -61,7 +61,7 @@ func speakers(t *testing.T) [2][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return [2][]string{{self, speakCommand, "1"}, {self, speakCommand, "2"}}
+	return [2][]string{{self, printNumbersCommand, "1"}, {self, printNumbersCommand, "2"}}
 }
 
 // A printer calls a function for each printed line.
@@ -75,7 +75,7 @@ func (p printer) Write(b []byte) (int, error) {
 // TestEnd checks children that end by themselves, one in the middle of a line.
 func TestEnd(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w way, s *stage) {
+	onEach(t, func(t *testing.T, w variant, s *stage) {
 		var noted []string
 		s.onLine = func(line string) { noted = append(noted, line) }
 		s.beat = time.Hour
@@ -108,7 +108,7 @@ func TestEnd(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	both := regexp.MustCompile(`alpha \d+ .* beta +\d+`)
-	onEach(t, func(t *testing.T, w way, s *stage) {
+	onEach(t, func(t *testing.T, w variant, s *stage) {
 		interrupted := false
 		s.out = printer(func(line string) {
 			if !interrupted && both.MatchString(line) {
@@ -130,7 +130,7 @@ func TestSignal(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, speakers(t)[0][0], "-child", "/proc/self/exe "+speakCommand, "coroutines")
+	cmd := exec.CommandContext(ctx, speakers(t)[0][0], "-child", "/proc/self/exe "+printNumbersCommand, "coroutines")
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestSignal(t *testing.T) {
 // TestPanic checks a panic in a function that all ways call.
 func TestPanic(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w way, s *stage) {
+	onEach(t, func(t *testing.T, w variant, s *stage) {
 		s.out = printer(func(string) { panic("a bug") })
 		defer func() {
 			if v := recover(); v == nil || !strings.Contains(fmt.Sprint(v), "a bug") {
@@ -164,7 +164,7 @@ func TestPanic(t *testing.T) {
 // TestBeat checks children that print nothing.
 func TestBeat(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, w way, s *stage) {
+	onEach(t, func(t *testing.T, w variant, s *stage) {
 		if w.name == "blocking" {
 			s.interrupted <- syscall.SIGINT // blocking has no beat
 		}
@@ -193,7 +193,7 @@ func TestCompare(t *testing.T) {
 	if err := run([]string{"--compare", "--for", "500ms", "--update", page}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range ways {
+	for _, w := range variants {
 		if !regexp.MustCompile(`(?m)^\| ` + w.name + ` \| .* \| [1-9]\d* \|$`).MatchString(out.String()) {
 			t.Errorf("no row of %s in\n%s", w.name, &out)
 		}

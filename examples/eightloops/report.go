@@ -21,7 +21,7 @@ type cost struct {
 
 // report runs w until control is at its end, and writes its cost as JSON. It ends with the process
 // that has the other end of control.
-func report(w way, commands [2][]string, control io.Reader, out io.Writer) error {
+func report(w variant, commands [2][]string, control io.Reader, out io.Writer) error {
 	s := &stage{out: io.Discard, beat: 10 * time.Second, interrupted: make(chan os.Signal, 1)}
 	go func() {
 		_, _ = io.Copy(io.Discard, control)
@@ -57,11 +57,11 @@ func (c cost) quantile(q float64) time.Duration {
 	return sorted[int(q*float64(len(sorted)-1))]
 }
 
-const speakCommand = "speak"
+const printNumbersCommand = "speak"
 
-// speak is the child of a comparison: it prints a random number and the time, without end. The
-// numbers, and the pauses of 5 to 75 ms, depend on the seed alone.
-func speak(seed string, out io.Writer) error {
+// printNumbers is the child of a comparison: it prints a random number and the time, without end.
+// The numbers, and the pauses of 5 to 75 ms, depend on the seed alone.
+func printNumbers(seed string, out io.Writer) error {
 	n, err := strconv.ParseUint(seed, 10, 64)
 	if err != nil {
 		return err

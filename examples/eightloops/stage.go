@@ -19,7 +19,7 @@ type stage struct {
 }
 
 // perform starts the children and runs w. It leaves no child behind, even if w panics.
-func (s *stage) perform(w way, commands [2][]string) error {
+func (s *stage) perform(w variant, commands [2][]string) error {
 	defer s.close()
 	for i, name := range []string{"alpha", "beta"} {
 		c, err := startChild(name, commands[i])

@@ -49,12 +49,12 @@ func (s scene) play(l *loop.Loop, out io.Writer, second time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.title, err)
 	}
-	st.say("the end")
+	st.printf("the end")
 	return nil
 }
 
-// say prints a line with the time since the start of the scene.
-func (st *stage) say(format string, args ...any) {
+// printf prints a line with the time since the start of the scene.
+func (st *stage) printf(format string, args ...any) {
 	since := float64(st.loop.Now()-st.start) / float64(st.second)
 	fmt.Fprintf(st.out, "  %.2f s  %s\n", since, fmt.Sprintf(format, args...))
 }
@@ -67,7 +67,7 @@ func (st *stage) sleeper(name string, seconds float64) func(*task.Task) error {
 		if err := t.Sleep(st.seconds(seconds)); err != nil {
 			return err
 		}
-		st.say("%s has slept %v s", name, seconds)
+		st.printf("%s has slept %v s", name, seconds)
 		return nil
 	}
 }

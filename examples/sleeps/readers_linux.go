@@ -19,7 +19,7 @@ func (st *stage) readUrandom(t *task.Task) error {
 	}
 	defer unix.Close(fd)
 	n, err := io.ReadFull(task.Conn{Task: t, FD: fd}, make([]byte, size))
-	st.say("read %d bytes from /dev/urandom", n)
+	st.printf("read %d bytes from /dev/urandom", n)
 	return err
 }
 
@@ -43,6 +43,6 @@ func (st *stage) readSocket(t *task.Task) error {
 		return nil
 	})
 	n, err := io.Copy(io.Discard, task.Conn{Task: t, FD: pair[0]})
-	st.say("read %d bytes from a socket", n)
+	st.printf("read %d bytes from a socket", n)
 	return err
 }

@@ -35,7 +35,7 @@ func background(st *stage, t *task.Task) error {
 			if err := t.Sleep(st.seconds(0.1)); err != nil {
 				return err
 			}
-			st.say("tick %d", i)
+			st.printf("tick %d", i)
 		}
 	})
 	defer ticker.Cancel()
@@ -53,36 +53,36 @@ func readers(st *stage, t *task.Task) error {
 
 func result(st *stage, t *task.Task) error {
 	sum := task.Start(t, func(t *task.Task) (int, error) {
-		st.say("the child thinks")
+		st.printf("the child thinks")
 		return 6 * 7, t.Sleep(st.seconds(0.3))
 	})
-	st.say("the parent waits")
+	st.printf("the parent waits")
 	n, err := sum.Join(t)
-	st.say("the parent gets %d", n)
+	st.printf("the parent gets %d", n)
 	if err != nil {
 		return err
 	}
 	n, err = sum.Join(t)
-	st.say("and again, though the child has ended: %d", n)
+	st.printf("and again, though the child has ended: %d", n)
 	return err
 }
 
 // failure has a parent that sees the error of its child and continues.
 func failure(st *stage, t *task.Task) error {
 	child := t.Go(func(t *task.Task) error {
-		defer st.say("the child cleans up")
+		defer st.printf("the child cleans up")
 		if err := t.Sleep(st.seconds(0.2)); err != nil {
 			return err
 		}
 		return errors.New("out of paper")
 	})
-	st.say("the parent joins: %v", child.Join(t))
+	st.printf("the parent joins: %v", child.Join(t))
 	return nil
 }
 
 func cancelled(st *stage, t *task.Task) error {
 	child := t.Go(func(t *task.Task) error {
-		defer st.say("the child cleans up")
+		defer st.printf("the child cleans up")
 		return t.Sleep(st.seconds(60))
 	})
 	if err := t.Sleep(st.seconds(0.2)); err != nil {
@@ -90,6 +90,6 @@ func cancelled(st *stage, t *task.Task) error {
 	}
 	child.Cancel()
 	child.Cancel() // harmless
-	st.say("the parent joins: %v", child.Join(t))
+	st.printf("the parent joins: %v", child.Join(t))
 	return nil
 }

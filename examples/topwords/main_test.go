@@ -64,8 +64,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// onEachWay runs a test on both clients.
-func onEachWay(t *testing.T, test func(t *testing.T, count func(netip.AddrPort, int) (*tally, error))) {
+// onEachClient runs a test on both clients.
+func onEachClient(t *testing.T, test func(t *testing.T, count func(netip.AddrPort, int) (*tally, error))) {
 	for name, count := range ways {
 		t.Run(name, func(t *testing.T) {
 			test(t, count)
@@ -100,7 +100,7 @@ func TestPieces(t *testing.T) {
 			_, _ = io.WriteString(conn, piece)
 		}
 	})
-	onEachWay(t, func(t *testing.T, count func(netip.AddrPort, int) (*tally, error)) {
+	onEachClient(t, func(t *testing.T, count func(netip.AddrPort, int) (*tally, error)) {
 		got, err := count(server, 20)
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestFailure(t *testing.T) {
 		}),
 		"connection refused": netip.MustParseAddrPort("127.0.0.1:1"),
 	}
-	onEachWay(t, func(t *testing.T, count func(netip.AddrPort, int) (*tally, error)) {
+	onEachClient(t, func(t *testing.T, count func(netip.AddrPort, int) (*tally, error)) {
 		for want, server := range servers {
 			if _, err := count(server, 10); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("the client returns %v, want %s", err, want)

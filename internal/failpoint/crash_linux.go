@@ -19,9 +19,9 @@ type plan struct {
 	prefix     bool
 	role, once string
 
-	mu      sync.Mutex
-	left    int // passages until the kill; 0: none
-	current string
+	mu        sync.Mutex
+	remaining int // passages until the kill; 0: none
+	current   string
 }
 
 var planned = sync.OnceValue(func() *plan {
@@ -30,11 +30,11 @@ var planned = sync.OnceValue(func() *plan {
 		return &plan{}
 	}
 	name, number, _ := strings.Cut(spec, ":")
-	left, err := strconv.Atoi(number)
-	if err != nil || left < 1 || name == "" {
+	remaining, err := strconv.Atoi(number)
+	if err != nil || remaining < 1 || name == "" {
 		panic(fmt.Sprintf("SUPERD_FAILPOINT must be NAME:N, got %q", spec))
 	}
-	p := &plan{left: left, role: os.Getenv("SUPERD_FAILPOINT_ROLE"), once: os.Getenv("SUPERD_FAILPOINT_ONCE")}
+	p := &plan{remaining: remaining, role: os.Getenv("SUPERD_FAILPOINT_ROLE"), once: os.Getenv("SUPERD_FAILPOINT_ONCE")}
 	p.name, p.prefix = strings.CutSuffix(name, "*")
 	return p
 })
@@ -53,11 +53,11 @@ func SetRole(role string) {
 func (p *plan) pass(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	meant := name == p.name || p.prefix && strings.HasPrefix(name, p.name)
-	if p.left == 0 || !meant || p.role != "" && p.role != p.current {
+	matches := name == p.name || p.prefix && strings.HasPrefix(name, p.name)
+	if p.remaining == 0 || !matches || p.role != "" && p.role != p.current {
 		return
 	}
-	if p.left--; p.left > 0 || !p.first() {
+	if p.remaining--; p.remaining > 0 || !p.first() {
 		return
 	}
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -47,14 +47,14 @@ func TestFailpoints(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), tt.binary, append([]string{"supervisor"}, strings.Fields(all)...)...)
 			cmd.Env = append(slices.Clone(os.Environ()), strings.Fields(tt.environment)...)
 			out, err := cmd.Output()
-			want, lives := strings.CutSuffix(tt.want, " killed")
-			lives = !lives && want == all
+			want, survives := strings.CutSuffix(tt.want, " killed")
+			survives = !survives && want == all
 			if got := strings.Join(strings.Fields(string(out)), " "); got != want {
 				t.Errorf("it passed %q, want %q", got, want)
 			}
-			if exit, ok := errors.AsType[*exec.ExitError](err); lives && err != nil ||
-				!lives && (!ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
-				t.Errorf("it ended with %v, is to live: %v", err, lives)
+			if exit, ok := errors.AsType[*exec.ExitError](err); survives && err != nil ||
+				!survives && (!ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL) {
+				t.Errorf("it ended with %v, is to live: %v", err, survives)
 			}
 		})
 	}

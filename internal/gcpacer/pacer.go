@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// hurried is the heap growth, in percent, between two collections during a boost.
-const hurried = 400
+// boostPercent is the heap growth, in percent, between two collections during a boost.
+const boostPercent = 400
 
 // A Pacer controls when Go collects garbage in a mostly idle process: when the heap has grown, and
 // never because time has passed.
@@ -26,7 +26,7 @@ type Pacer struct {
 
 	mu      sync.Mutex
 	samples []metrics.Sample
-	hurries int
+	boosts  int
 }
 
 // NewPacer returns a pacer that lets the heap grow by its live size between two collections, and at
@@ -46,24 +46,24 @@ func NewPacer(least int, collected func()) *Pacer {
 	return p
 }
 
-// paces reports whether this pacer controls garbage collection.
-func (p *Pacer) paces() bool { return p.samples != nil }
+// enabled reports whether this pacer controls garbage collection.
+func (p *Pacer) enabled() bool { return p.samples != nil }
 
-// Hurry makes Go trade memory for time until calm is called, as during the start.
-func (p *Pacer) Hurry() (calm func()) {
-	if !p.paces() {
+// Boost makes Go trade memory for time until end is called, as during the start.
+func (p *Pacer) Boost() (end func()) {
+	if !p.enabled() {
 		return func() {}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hurries++; p.hurries == 1 {
-		debug.SetGCPercent(hurried)
+	if p.boosts++; p.boosts == 1 {
+		debug.SetGCPercent(boostPercent)
 		debug.SetMemoryLimit(math.MaxInt64)
 	}
 	return sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.hurries--; p.hurries == 0 {
+		if p.boosts--; p.boosts == 0 {
 			debug.SetGCPercent(-1)
 			p.follow()
 		}
@@ -73,10 +73,10 @@ func (p *Pacer) Hurry() (calm func()) {
 // await updates the limit after each collection. Each collection finds an unreachable object that
 // was allocated after the previous one.
 func (p *Pacer) await() {
-	mark := new([2]*byte) // has a pointer: objects without one may share an allocation with others
-	runtime.AddCleanup(mark, func(p *Pacer) {
+	sentinel := new([2]*byte) // has a pointer: objects without one may share an allocation
+	runtime.AddCleanup(sentinel, func(p *Pacer) {
 		p.mu.Lock()
-		if p.hurries == 0 {
+		if p.boosts == 0 {
 			p.follow()
 		}
 		p.await()

@@ -52,7 +52,7 @@ func pacedReporting(t *testing.T, least int, collected func()) *Pacer {
 	p := NewPacer(least, collected)
 	t.Cleanup(func() {
 		p.mu.Lock()
-		p.hurries++ // it leaves the limit alone from here on
+		p.boosts++ // it leaves the limit alone from here on
 		p.mu.Unlock()
 		debug.SetMemoryLimit(limit)
 		debug.SetGCPercent(percent)
@@ -121,9 +121,9 @@ func TestNoneAtRest(t *testing.T) {
 	}
 }
 
-// TestFollowsWhatLives: live memory counts: a heap that has become large may grow by as much, and
-// one that has become small does not keep a large limit.
-func TestFollowsWhatLives(t *testing.T) {
+// TestLimitFollowsLiveHeap: live memory counts: a heap that has become large may grow by as much,
+// and one that has become small does not keep a large limit.
+func TestLimitFollowsLiveHeap(t *testing.T) {
 	paced(t, 1<<20)
 	live := make([][]byte, 64)
 	for i := range live {
@@ -152,10 +152,10 @@ func TestFollowsWhatLives(t *testing.T) {
 // ends that.
 func TestHurry(t *testing.T) {
 	p := paced(t, 4<<20)
-	first, second := p.Hurry(), p.Hurry()
+	first, second := p.Boost(), p.Boost()
 	first()
 	first()
-	if percent := debug.SetGCPercent(hurried); percent != hurried {
+	if percent := debug.SetGCPercent(boostPercent); percent != boostPercent {
 		t.Errorf("in a hurry it goes by %d percent", percent)
 	}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
@@ -170,8 +170,8 @@ func TestHurry(t *testing.T) {
 	}
 }
 
-// TestEnvironmentHolds: GOGC and GOMEMLIMIT of the environment take precedence.
-func TestEnvironmentHolds(t *testing.T) {
+// TestEnvironmentOverrides: GOGC and GOMEMLIMIT of the environment take precedence.
+func TestEnvironmentOverrides(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Run(name, func(t *testing.T) {
 			percent, limit := debug.SetGCPercent(77), debug.SetMemoryLimit(1<<40)
@@ -179,7 +179,7 @@ func TestEnvironmentHolds(t *testing.T) {
 			defer debug.SetMemoryLimit(limit)
 			t.Setenv(name, "100")
 			p := NewPacer(1, nil)
-			p.Hurry()()
+			p.Boost()()
 			if now := debug.SetMemoryLimit(1 << 40); now != 1<<40 {
 				t.Errorf("the limit is %d", now)
 			}

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Release returns the memory of a burst of work, such as the start, to the kernel and calls calm.
-// Last it releases the pages of the executable, including those that Release itself has used. It
-// takes some milliseconds, more with a large heap.
-func Release(calm func()) {
+// Release returns the memory of a burst of work, such as the start, to the kernel and calls
+// endBoost. Last it releases the pages of the executable, including those that Release itself has
+// used. It takes some milliseconds, more with a large heap.
+func Release(endBoost func()) {
 	debug.FreeOSMemory()
-	calm()
+	endBoost()
 	ReleaseProgram()
 }
 

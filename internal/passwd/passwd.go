@@ -38,10 +38,10 @@ type User struct {
 
 // An UnknownError reports a user or group that is not in its file.
 type UnknownError struct {
-	Kind  string // "user" or "group"
-	Name  string
-	File  string
-	Known []string // names in the file
+	Kind       string // "user" or "group"
+	Name       string
+	File       string
+	Candidates []string // names in the file
 }
 
 func (e *UnknownError) Error() string {
@@ -74,7 +74,7 @@ func (f Files) User(name string) (User, error) {
 	if numbered != nil {
 		return *numbered, nil
 	}
-	return User{}, &UnknownError{Kind: "user", Name: name, File: f.UserFile, Known: names}
+	return User{}, &UnknownError{Kind: "user", Name: name, File: f.UserFile, Candidates: names}
 }
 
 // Group returns the number of the group with this name. If there is none and name is a number, it
@@ -100,7 +100,7 @@ func (f Files) Group(name string) (uint32, error) {
 	if id, ok := number(name); ok {
 		return id, nil
 	}
-	return 0, &UnknownError{Kind: "group", Name: name, File: f.GroupFile, Known: names}
+	return 0, &UnknownError{Kind: "group", Name: name, File: f.GroupFile, Candidates: names}
 }
 
 // Groups returns the groups of a user without duplicates: its own first, then those that have it as

@@ -75,8 +75,8 @@ func TestUser(t *testing.T) {
 		unknown, ok := errors.AsType[*UnknownError](err)
 		if !ok || unknown.Kind != "user" || unknown.Name != name {
 			t.Errorf("User(%q) fails with %v, want an UnknownError", name, err)
-		} else if !slices.Contains(unknown.Known, "www-data") {
-			t.Errorf("User(%q) knows of %v only", name, unknown.Known)
+		} else if !slices.Contains(unknown.Candidates, "www-data") {
+			t.Errorf("User(%q) knows of %v only", name, unknown.Candidates)
 		}
 	}
 }

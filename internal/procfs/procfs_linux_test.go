@@ -108,7 +108,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	held := 0
+	open := 0
 	for range 100 {
 		cmd := exec.CommandContext(t.Context(), "sleep", "infinity")
 		cmd.Stdout = file
@@ -122,14 +122,14 @@ func TestKilled(t *testing.T) {
 		}
 		cmd.Process.Kill()
 		if HoldsFile(pid, path) {
-			held++
+			open++
 		}
 		if !Killed(pid) {
 			t.Errorf("process %d was sent SIGKILL: Killed = false, want true", pid)
 		}
 		cmd.Wait()
 	}
-	t.Logf("%d of 100 held the file after SIGKILL was sent", held)
+	t.Logf("%d of 100 held the file after SIGKILL was sent", open)
 }
 
 // TestHoldsFileAmongMany: after the recovery of thousands of descriptors, a supervisor's lock has a

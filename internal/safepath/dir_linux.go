@@ -121,7 +121,7 @@ func (d *Dir) Stat(name string) (Info, error) {
 type File struct {
 	FD      int
 	Info    Info
-	Made    bool   // created by this call
+	Created bool   // created by this call
 	Exposed string // who else may have created it, as in [Dir.Exposed]; "" if nobody else
 }
 
@@ -151,7 +151,7 @@ func (d *Dir) Open(name string, flags int, mode fs.FileMode, owners ...uint32) (
 		// users.
 		f, err := d.openAt(name, flags|unix.O_CREAT|unix.O_EXCL, mode)
 		if err == nil {
-			f.Made = true
+			f.Created = true
 			return f, nil
 		}
 		if only || try == tries || !errors.Is(err, fs.ErrExist) {
@@ -166,13 +166,13 @@ func (d *Dir) openThere(name string, flags int, owners []uint32) (File, error) {
 	if err != nil {
 		if d.exposed != "" { // instead of ELOOP, ENXIO or EISDIR, name the kind of file
 			info, serr := d.Stat(name)
-			if serr == nil && !info.Mode.IsRegular() && !d.trust.vouches(&info, d.sticky) {
+			if serr == nil && !info.Mode.IsRegular() && !d.trust.trustsEntry(&info, d.sticky) {
 				return File{}, d.refuse(name, d.trust.refusal(&info))
 			}
 		}
 		return File{}, err
 	}
-	if d.exposed != "" && !d.trust.vouches(&f.Info, d.sticky) {
+	if d.exposed != "" && !d.trust.trustsEntry(&f.Info, d.sticky) {
 		f.Exposed = d.exposed
 	}
 	if what := d.refusal(&f.Info, owners); what != "" {
@@ -184,7 +184,7 @@ func (d *Dir) openThere(name string, flags int, owners []uint32) (File, error) {
 
 // refusal returns why an entry must not be opened, "" if it may be.
 func (d *Dir) refusal(entry *Info, owners []uint32) string {
-	if d.exposed == "" || d.trust.vouches(entry, d.sticky) {
+	if d.exposed == "" || d.trust.trustsEntry(entry, d.sticky) {
 		return ""
 	}
 	return d.trust.refusal(entry, append(slices.Clip(owners), d.info.UID)...)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stranger is a user that is neither root nor the test.
-const stranger = 54321
+// otherUID is a user that is neither root nor the test.
+const otherUID = 54321
 
 // A site is a directory in a trusted place with one of the stranger in it. It needs root.
 type site struct{ t *testing.T }
@@ -35,7 +35,7 @@ func newSite(t *testing.T) *site {
 	t.Chdir(base)
 	s := &site{t}
 	s.mkdir("ours", 0)
-	s.mkdir("theirs", stranger)
+	s.mkdir("theirs", otherUID)
 	s.write("ours/secret", 0)
 	return s
 }
@@ -74,20 +74,20 @@ func TestOpen(t *testing.T) {
 	}{
 		{"a file of root", func(s *site) {}, "ours/secret", ""},
 		{"a new file in a strange directory", func(s *site) {}, "theirs/new", ""},
-		{"a file of its user", func(s *site) { s.write("theirs/log", stranger) }, "theirs/log", ""},
+		{"a file of its user", func(s *site) { s.write("theirs/log", otherUID) }, "theirs/log", ""},
 		{"a file of superd's", func(s *site) { s.write("theirs/log", 0) }, "theirs/log", ""},
-		{"a file of a third user", func(s *site) { s.write("theirs/log", stranger+1) }, "theirs/log",
+		{"a file of a third user", func(s *site) { s.write("theirs/log", otherUID+1) }, "theirs/log",
 			"it belongs to user 54322, and user 54321 may write"},
-		{"a file of a third user in our directory", func(s *site) { s.write("ours/log", stranger) }, "ours/log", ""},
-		{"a link of the user", func(s *site) { s.link("../ours/secret", "theirs/log", stranger) }, "theirs/log", "it is a symbolic link"},
+		{"a file of a third user in our directory", func(s *site) { s.write("ours/log", otherUID) }, "ours/log", ""},
+		{"a link of the user", func(s *site) { s.link("../ours/secret", "theirs/log", otherUID) }, "theirs/log", "it is a symbolic link"},
 		{"a link of root may have been moved there", func(s *site) { s.link("../ours/secret", "theirs/log", 0) }, "theirs/log", "it is a symbolic link"},
-		{"a link to nothing", func(s *site) { s.link("../ours/new", "theirs/log", stranger) }, "theirs/log", "it is a symbolic link"},
-		{"a link as a directory", func(s *site) { s.link("../ours", "theirs/logs", stranger) }, "theirs/logs/secret", "it is a symbolic link"},
+		{"a link to nothing", func(s *site) { s.link("../ours/new", "theirs/log", otherUID) }, "theirs/log", "it is a symbolic link"},
+		{"a link as a directory", func(s *site) { s.link("../ours", "theirs/logs", otherUID) }, "theirs/logs/secret", "it is a symbolic link"},
 		{"a link of the administrator", func(s *site) { s.link("secret", "ours/log", 0) }, "ours/log", ""},
 		{"a link of the administrator to a new file", func(s *site) { s.link("../theirs/new", "ours/log", 0) }, "ours/log", ""},
 		{"a link of the administrator to a link of the user", func(s *site) {
 			s.link("../theirs/log", "ours/log", 0)
-			s.link("../ours/secret", "theirs/log", stranger)
+			s.link("../ours/secret", "theirs/log", otherUID)
 		}, "ours/log", "it is a symbolic link"},
 		{"a directory that the user can move", func(s *site) {
 			s.mkdir("theirs/deep", 0)
@@ -112,7 +112,7 @@ func TestOpen(t *testing.T) {
 		}, "ours/log", ""},
 		{"a strange link in a sticky directory", func(s *site) {
 			s.ok(os.Chmod("ours", fs.ModeSticky|0o777))
-			s.link("secret", "ours/log", stranger)
+			s.link("secret", "ours/log", otherUID)
 		}, "ours/log", "it is a symbolic link"},
 		{"our directory in a sticky directory", func(s *site) {
 			s.ok(os.Chmod("ours", fs.ModeSticky|0o777))
@@ -163,19 +163,19 @@ func TestTruncateChecksFirst(t *testing.T) {
 	f, err := Open("ours/secret", unix.O_RDWR|unix.O_TRUNC, 0)
 	s.ok(err)
 	defer unix.Close(f.FD)
-	if text, _ := os.ReadFile("ours/secret"); len(text) > 0 || f.Info.Size != 0 || f.Made {
-		t.Errorf("truncated: the file holds %q, Open tells %+v", text, f)
+	if text, _ := os.ReadFile("ours/secret"); len(text) > 0 || f.Info.Size != 0 || f.Created {
+		t.Errorf("truncated: the file has %q, Open returned %+v", text, f)
 	}
 }
 
-func TestOpenReportsWhatItMade(t *testing.T) {
+func TestOpenReportsCreation(t *testing.T) {
 	s := newSite(t)
-	for _, made := range []bool{true, false} {
+	for _, created := range []bool{true, false} {
 		f, err := Open("ours/new", unix.O_WRONLY|unix.O_CREAT, 0o640)
 		s.ok(err)
 		unix.Close(f.FD)
-		if f.Made != made {
-			t.Errorf("Made = %v, want %v", f.Made, made)
+		if f.Created != created {
+			t.Errorf("Made = %v, want %v", f.Created, created)
 		}
 	}
 	if _, err := Open("ours/new", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o640); !errors.Is(err, fs.ErrExist) {
@@ -186,7 +186,7 @@ func TestOpenReportsWhatItMade(t *testing.T) {
 func TestReadFile(t *testing.T) {
 	s := newSite(t)
 	s.ok(unix.Mkfifo("ours/fifo", 0o600))
-	s.link("../ours/secret", "theirs/link", stranger)
+	s.link("../ours/secret", "theirs/link", otherUID)
 	if text, err := ReadFile("ours/secret", 7); err != nil || string(text) != "secret\n" {
 		t.Errorf("read %q, %v", text, err)
 	}
@@ -207,12 +207,12 @@ func TestDir(t *testing.T) {
 	if _, err := MakeDir("theirs/a/b", 0o750); err != nil {
 		t.Errorf("make directories: %v", err)
 	}
-	s.link("../ours", "theirs/out", stranger)
+	s.link("../ours", "theirs/out", otherUID)
 	if _, err := MakeDir("theirs/out/b", 0o750); err == nil {
 		t.Error("made a directory behind a link of another user")
 	}
-	s.write("theirs/log", stranger)
-	s.write("theirs/log.1", stranger)
+	s.write("theirs/log", otherUID)
+	s.write("theirs/log.1", otherUID)
 	dir, err := OpenDir("theirs")
 	s.ok(err)
 	defer dir.Close()
@@ -264,12 +264,12 @@ func TestOpenFileOfProcfs(t *testing.T) {
 // TestAccessControlList: a list lets a user write to a directory of root whose group is root's.
 func TestAccessControlList(t *testing.T) {
 	s := newSite(t)
-	err := unix.Setxattr("ours", "system.posix_acl_access", aclOf(aclEntry{0x02, 7, stranger}), 0)
+	err := unix.Setxattr("ours", "system.posix_acl_access", aclOf(aclEntry{0x02, 7, otherUID}), 0)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		t.Skip("no access control lists here")
 	}
 	s.ok(err)
-	s.link("secret", "ours/log", stranger)
+	s.link("secret", "ours/log", otherUID)
 	f, err := Open("ours/log", unix.O_WRONLY, 0)
 	if err == nil {
 		unix.Close(f.FD)

@@ -133,9 +133,9 @@ func (t trust) listed(acl []byte) string {
 	return ""
 }
 
-// vouches reports whether only trusted users can have created an entry of an exposed directory.
+// trustsEntry reports whether only trusted users can have created an entry of an exposed directory.
 // sticky says that only owners may replace their entries there.
-func (t trust) vouches(entry *Info, sticky bool) bool {
+func (t trust) trustsEntry(entry *Info, sticky bool) bool {
 	return t.trusts(entry.UID) && (entry.Mode.IsDir() || entry.Links == 1) && (sticky || t.self != 0)
 }
 

@@ -86,7 +86,7 @@ func TestVouches(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := testTrust(tt.self).vouches(&tt.entry, tt.sticky); got != tt.want {
+			if got := testTrust(tt.self).trustsEntry(&tt.entry, tt.sticky); got != tt.want {
 				t.Errorf("vouches(%+v, %v) for user %d = %v, want %v", tt.entry, tt.sticky, tt.self, got, tt.want)
 			}
 		})
@@ -102,7 +102,7 @@ func TestRefusal(t *testing.T) {
 	}{
 		{"a file that superd made", Info{Links: 1}, nil, ""},
 		{"a file of an expected owner", Info{UID: 1000, Links: 1}, []uint32{1000}, ""},
-		{"a file of somebody else", Info{UID: 1001, Links: 1}, []uint32{1000}, "it belongs to user 1001"},
+		{"a file of another user", Info{UID: 1001, Links: 1}, []uint32{1000}, "it belongs to user 1001"},
 		{"a hard link", Info{Links: 2}, nil, "it has 2 names (hard links)"},
 		{"a symbolic link", Info{Mode: fs.ModeSymlink, Links: 1}, nil, "it is a symbolic link"},
 		{"a FIFO", Info{UID: 1000, Mode: fs.ModeNamedPipe, Links: 1}, []uint32{1000}, "it is a FIFO"},

@@ -89,7 +89,7 @@ func (w *walk) fail(err error) error { return &fs.PathError{Op: w.op, Path: w.pa
 // descend walks the next n names, each a directory or a link to one. Names of followed links are
 // walked in addition.
 func (w *walk) descend(n int) error {
-	for left := len(w.rest) - n; len(w.rest) > left; {
+	for remaining := len(w.rest) - n; len(w.rest) > remaining; {
 		name := w.rest[0]
 		w.rest = w.rest[1:]
 		switch name {
@@ -140,10 +140,10 @@ func (w *walk) enter(name string) (err error) {
 		dir.Close()
 		return w.fail(err)
 	}
-	if above != nil && above.exposed != "" && !w.trust.vouches(&dir.info, above.sticky) {
+	if above != nil && above.exposed != "" && !w.trust.trustsEntry(&dir.info, above.sticky) {
 		dir.exposed = above.exposed
-	} else if who := w.trust.exposure(&dir.info, dir.acl); who != "" {
-		dir.exposed = who + " may write " + dir.path
+	} else if writers := w.trust.exposure(&dir.info, dir.acl); writers != "" {
+		dir.exposed = writers + " may write " + dir.path
 		dir.sticky = dir.info.Mode&fs.ModeSticky != 0 && w.trust.trusts(dir.info.UID)
 	}
 	if dir.exposed != "" && dir.isProcRoot() {
@@ -181,7 +181,7 @@ func (w *walk) follow(name string, last bool) (magic bool, err error) {
 	if err != nil {
 		return false, w.fail(err)
 	}
-	if dir.exposed != "" && !w.trust.vouches(&info, dir.sticky) {
+	if dir.exposed != "" && !w.trust.trustsEntry(&info, dir.sticky) {
 		what := "it is " + kind(info.Mode)
 		return false, &RefusedError{Op: w.op, Path: dir.join(name), What: what, Exposed: dir.exposed}
 	}

@@ -29,8 +29,8 @@ func OpenScreen(w io.Writer) *Screen {
 // It makes one write and clears nothing ahead of drawing, to avoid flicker.
 func (s *Screen) Draw(o Output, lines []string) error {
 	if o.Height > 0 && len(lines) > o.Height {
-		left := len(lines) - o.Height + 1
-		lines = append(lines[:o.Height-1:o.Height-1], Cut(fmt.Sprintf("… and %d more", left), max(o.Width, 1)))
+		hidden := len(lines) - o.Height + 1
+		lines = append(lines[:o.Height-1:o.Height-1], Cut(fmt.Sprintf("… and %d more", hidden), max(o.Width, 1)))
 	}
 	var b strings.Builder
 	b.WriteString(startFrame)

@@ -19,8 +19,8 @@ func newGate() (*gate, error) {
 	return g, nil
 }
 
-// wait returns when the gate is open. Go's monitor finds that the goroutine waits in the kernel,
-// and has another thread run the others.
+// wait returns when the gate is open. Go's monitor sees that the goroutine blocks in the kernel,
+// and runs the others on another thread.
 func (g *gate) wait() {
 	syscalls.RetryInt(func() (int, error) { return unix.Read(g.ends[0], make([]byte, 1)) })
 }
@@ -28,5 +28,5 @@ func (g *gate) wait() {
 // open opens the gate permanently.
 func (g *gate) open() { unix.Close(g.ends[1]) }
 
-// close is called once nobody waits.
+// close is called once no goroutine waits.
 func (g *gate) close() { unix.Close(g.ends[0]) }

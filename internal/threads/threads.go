@@ -28,7 +28,7 @@ func Reserve(n int) error {
 	if r.processes < 2*n {
 		most = r.processes / 2
 	}
-	if err := bringUp(most); err != nil {
+	if err := blockGoroutines(most); err != nil {
 		return fmt.Errorf("start threads: %w", err)
 	}
 	if most < n {
@@ -38,23 +38,24 @@ func Reserve(n int) error {
 	return nil
 }
 
-// bringUp lets n goroutines wait in the kernel at the same time.
-func bringUp(n int) error {
+// blockGoroutines blocks n goroutines in the kernel at the same time, and returns when they have
+// ended.
+func blockGoroutines(n int) error {
 	g, err := newGate()
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	var came, left sync.WaitGroup
-	came.Add(n)
+	var blocked, ended sync.WaitGroup
+	blocked.Add(n)
 	for range n {
-		left.Go(func() {
-			came.Done()
+		ended.Go(func() {
+			blocked.Done()
 			g.wait()
 		})
 	}
-	came.Wait()
+	blocked.Wait()
 	g.open()
-	left.Wait()
+	ended.Wait()
 	return nil
 }

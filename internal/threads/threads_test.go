@@ -30,21 +30,21 @@ func TestReservedThreadsAreUsed(t *testing.T) {
 		t.Fatalf("%d threads after Reserve(%d)", before, n)
 	}
 	for range 5 {
-		var waiting, left sync.WaitGroup
+		var waiting, ended sync.WaitGroup
 		g, err := newGate()
 		if err != nil {
 			t.Fatal(err)
 		}
 		waiting.Add(n)
 		for range n {
-			left.Go(func() { waiting.Done(); g.wait() })
+			ended.Go(func() { waiting.Done(); g.wait() })
 		}
 		waiting.Wait()
 		for range 100 { // others run meanwhile
 			runtime.Gosched()
 		}
 		g.open()
-		left.Wait()
+		ended.Wait()
 		g.close()
 	}
 	if after := threadsNow(t); after != before {

@@ -18,15 +18,15 @@ type then[T any] struct {
 }
 
 // Resolve sets the value of f. It returns false, and does nothing, if f is already settled.
-func (f *Future[T]) Resolve(value T) bool { return f.settle(value, nil) }
+func (f *Future[T]) Resolve(value T) bool { return f.set(value, nil) }
 
 // Reject sets the error of f. It returns false, and does nothing, if f is already settled.
 func (f *Future[T]) Reject(err error) bool {
 	var zero T
-	return f.settle(zero, err)
+	return f.set(zero, err)
 }
 
-func (f *Future[T]) settle(value T, err error) bool {
+func (f *Future[T]) set(value T, err error) bool {
 	if f.settled {
 		return false
 	}

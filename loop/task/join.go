@@ -27,10 +27,10 @@ func (t *Task) mustNotBelow(c *Task) {
 
 // A gather is a task that waits for several others.
 type gather struct {
-	task  *Task
-	left  int   // number of tasks that have not ended
-	first bool  // stop at the first error
-	err   error // first error
+	task      *Task
+	remaining int   // number of tasks that have not ended
+	first     bool  // stop at the first error
+	err       error // first error
 }
 
 // Gather waits until all tasks have ended, and returns nil or the first error, at which it cancels
@@ -57,7 +57,7 @@ func (t *Task) gather(call string, first bool, tasks []*Task) error {
 	for _, c := range tasks {
 		t.mustNotBelow(c)
 	}
-	g := &gather{task: t, left: len(tasks), first: first}
+	g := &gather{task: t, remaining: len(tasks), first: first}
 	for _, c := range tasks {
 		if c.state == ended {
 			g.ended(c)
@@ -66,7 +66,7 @@ func (t *Task) gather(call string, first bool, tasks []*Task) error {
 		}
 	}
 	defer g.finish(t, tasks)
-	if err == nil && g.left > 0 && g.err == nil {
+	if err == nil && g.remaining > 0 && g.err == nil {
 		err = t.suspend()
 	}
 	if err == nil {
@@ -78,12 +78,12 @@ func (t *Task) gather(call string, first bool, tasks []*Task) error {
 // finish cancels the tasks that have not ended and waits for them, also when a child's panic passes
 // through t.
 func (g *gather) finish(t *Task, tasks []*Task) {
-	if g.left > 0 {
+	if g.remaining > 0 {
 		for _, c := range tasks {
 			c.Cancel()
 		}
 		_ = t.Shield(func() error {
-			for g.left > 0 && !t.closed {
+			for g.remaining > 0 && !t.closed {
 				_ = t.suspend()
 			}
 			return nil
@@ -93,8 +93,8 @@ func (g *gather) finish(t *Task, tasks []*Task) {
 
 // ended is called when one of the tasks has ended.
 func (g *gather) ended(c *Task) {
-	g.left--
-	enough := g.left == 0
+	g.remaining--
+	enough := g.remaining == 0
 	if c.err != nil && g.first && g.err == nil {
 		g.err = c.err
 		enough = true

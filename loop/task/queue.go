@@ -24,12 +24,12 @@ func (q *waiters) push(w *waiter) {
 
 func (q *waiters) pop() *waiter {
 	w := q.first
-	w.leave()
+	w.unlink()
 	return w
 }
 
-// leave removes w from its queue, if it is in one.
-func (w *waiter) leave() {
+// unlink removes w from its queue, if it is in one.
+func (w *waiter) unlink() {
 	q := w.in
 	if q == nil {
 		return

@@ -14,9 +14,9 @@ type sched struct {
 	posted  bool  // it will run the queue in the next turn
 	queue   waiters
 	handover
-	turn  uint64
-	left  int // tasks that this turn may still run
-	drain func()
+	turn      uint64
+	remaining int // tasks that this turn may still run
+	drain     func()
 }
 
 // batch is how many tasks of the queue a turn runs. Tasks wake each other, so that a turn without
@@ -52,15 +52,15 @@ func (s *sched) post() {
 // run resumes t, unless nil, and then the tasks in the queue.
 func (s *sched) run(t *Task) {
 	if turn := s.loop.Turns(); turn != s.turn {
-		s.turn, s.left = turn, batch
+		s.turn, s.remaining = turn, batch
 	}
 	s.active = true
 	defer s.pause()
 	if t != nil {
 		s.resume(t)
 	}
-	for s.queue.first != nil && s.left > 0 {
-		s.left--
+	for s.queue.first != nil && s.remaining > 0 {
+		s.remaining--
 		s.resume(s.queue.pop().task)
 	}
 }
@@ -84,12 +84,12 @@ func (s *sched) resume(t *Task) {
 	}
 	t.next()
 	s.current = outer
-	s.settleGuest()
-	s.settle(t)
+	s.afterGuestSwitch()
+	s.afterSwitch(t)
 }
 
-// settle handles the suspension or the return of t, on the loop's stack.
-func (s *sched) settle(t *Task) {
+// afterSwitch handles the suspension or the return of t, on the loop's stack.
+func (s *sched) afterSwitch(t *Task) {
 	if t.state == returned {
 		t.finish()
 	} else {
@@ -140,7 +140,7 @@ func (t *Task) end() {
 			}
 			return
 		}
-		t.leaveParent()
+		t.unlinkFromParent()
 		if t.fault != nil {
 			p.raise(t.fault)
 		}
@@ -148,7 +148,7 @@ func (t *Task) end() {
 	}
 }
 
-func (t *Task) leaveParent() {
+func (t *Task) unlinkFromParent() {
 	if t.newer != nil {
 		t.newer.older = t.older
 	} else {
@@ -163,7 +163,7 @@ func (t *Task) leaveParent() {
 // kill ends t and its descendants at once, since its scope is closed. If t itself is the caller,
 // its blocking calls fail from now on, and it ends when its function returns.
 func (t *Task) kill() {
-	t.sched.callOff()
+	t.sched.detachGuest()
 	t.close()
 	t.killTree()
 }

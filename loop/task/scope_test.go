@@ -351,8 +351,8 @@ func TestFuture(t *testing.T) {
 		{"Then is called later, in order, for open scopes", func(r *rig, t *Task) error {
 			var f Future[int]
 			s := r.Root().Child()
-			show := func(who string) func(int, error) {
-				return func(v int, err error) { r.note("%s: %d, %v", who, v, err) }
+			show := func(name string) func(int, error) {
+				return func(v int, err error) { r.note("%s: %d, %v", name, v, err) }
 			}
 			f.Then(r.Root(), show("a"))
 			f.Then(s, show("gone"))

@@ -80,7 +80,7 @@ type Task struct {
 	state    state
 	canceled bool
 	closed   bool // the scope was closed
-	want     want
+	awaits   awaited
 	refused  int32 // number of consecutive blocking calls that failed
 	frames   *frame
 	wait     wait
@@ -93,7 +93,7 @@ type Task struct {
 	started [4]uintptr
 }
 
-// A state says who acts next.
+// A state says what acts next.
 type state uint8
 
 const (

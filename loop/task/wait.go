@@ -19,13 +19,13 @@ var (
 // patience is how many consecutive blocking calls of a task may fail before it must have ended.
 const patience = 100_000
 
-// A want is what the loop arms when a task was suspended. The loop arms it since its stack is large
-// already, so that a task's stack need not grow beyond its first 2 KiB.
-type want uint8
+// An awaited is what the loop arms when a task was suspended. The loop arms it since its stack is
+// large already, so that a task's stack need not grow beyond its first 2 KiB.
+type awaited uint8
 
 const (
-	nothing want = iota // the waking side knows the task
-	turn                // the task's next turn
+	nothing awaited = iota // the waking side knows the task
+	turn                   // the task's next turn
 	instant
 	readable
 	writable
@@ -45,7 +45,7 @@ func (t *Task) Sleep(d time.Duration) error {
 	if err := t.enter("Sleep"); err != nil {
 		return err
 	}
-	t.want, t.wait.d = instant, d
+	t.awaits, t.wait.d = instant, d
 	return t.suspend()
 }
 
@@ -55,7 +55,7 @@ func (t *Task) Yield() error {
 	if err := t.enter("Yield"); err != nil {
 		return err
 	}
-	t.want = turn
+	t.awaits = turn
 	return t.suspend()
 }
 
@@ -76,8 +76,8 @@ func (t *Task) Writable(fd int) error {
 	return t.await(fd, writable)
 }
 
-func (t *Task) await(fd int, w want) error {
-	t.want, t.wait.fd = w, fd
+func (t *Task) await(fd int, w awaited) error {
+	t.awaits, t.wait.fd = w, fd
 	return t.suspend()
 }
 
@@ -139,18 +139,18 @@ func (t *Task) suspend() error {
 	s := t.sched
 	t.refused = 0
 	t.state = suspended
-	if t.want == turn {
-		t.want = nothing
+	if t.awaits == turn {
+		t.awaits = nothing
 		s.push(t)
 	}
 	var u *Task
-	if t.want == nothing {
-		u = s.handTo(t)
+	if t.awaits == nothing {
+		u = s.switchTarget(t)
 	}
 	if u != nil && u != t {
 		u.next()
 	}
-	if u == nil || !s.handBack(t, u) {
+	if u == nil || !s.resumesAfter(t, u) {
 		t.yield(struct{}{})
 	}
 
@@ -170,8 +170,8 @@ func (t *Task) suspend() error {
 
 // arm handles the suspension of t, on the loop's stack.
 func (t *Task) arm() {
-	w := t.want
-	t.want = nothing
+	w := t.awaits
+	t.awaits = nothing
 	root := t.sched.loop.Root()
 	switch w {
 	case instant:
@@ -198,7 +198,7 @@ func (t *Task) disarm() {
 		t.wait.watch.Stop()
 		t.wait.watch = nil
 	}
-	t.leave()
+	t.unlink()
 }
 
 // wake queues t to continue.

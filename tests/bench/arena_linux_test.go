@@ -235,11 +235,11 @@ func (a *arena) close() {
 	if a.Failed() {
 		a.Logf("its messages:\n%s", a.messages())
 	}
-	left, err := harness.Cgroups(a.run) // of a superd that did not end in order
+	cgroups, err := harness.Cgroups(a.run) // of a superd that did not end in order
 	if err != nil {
 		a.Error(err)
 	}
-	for _, dir := range left {
+	for _, dir := range cgroups {
 		removeCgroups(dir)
 	}
 	os.RemoveAll(a.dir)
@@ -273,15 +273,15 @@ func (a *arena) executed(count int) (at time.Duration, ok bool) {
 		pause = time.Millisecond
 	}
 	for end := now() + longest; now() < end; time.Sleep(pause) {
-		if a.told() >= count {
+		if a.reported() >= count {
 			return now(), true
 		}
 	}
 	return 0, false
 }
 
-// told returns the number of programs that have reported their exec since the last forget.
-func (a *arena) told() int {
+// reported returns the number of programs that have reported their exec since the last forget.
+func (a *arena) reported() int {
 	n, err := unix.IoctlGetInt(a.fifo, unix.TIOCINQ)
 	if err != nil {
 		a.Fatal(err)
@@ -291,7 +291,7 @@ func (a *arena) told() int {
 
 func (a *arena) forget() {
 	buffer := make([]byte, 1<<16)
-	for a.told() > 0 {
+	for a.reported() > 0 {
 		if _, err := unix.Read(a.fifo, buffer); err != nil {
 			a.Fatal(err)
 		}
@@ -306,9 +306,9 @@ func (a *arena) replaced(pid int) (took time.Duration, ok bool) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		a.Fatalf("kill program %d: %v", pid, err)
 	}
-	for left := longest; left > 0; left = longest - (now() - begin) {
+	for cgroups := longest; cgroups > 0; cgroups = longest - (now() - begin) {
 		poll := []unix.PollFd{{Fd: int32(a.fifo), Events: unix.POLLIN}}
-		n, err := unix.Poll(poll, int(left.Milliseconds()))
+		n, err := unix.Poll(poll, int(cgroups.Milliseconds()))
 		took = now() - begin
 		if err == unix.EINTR {
 			continue
@@ -321,8 +321,8 @@ func (a *arena) replaced(pid int) (took time.Duration, ok bool) {
 	return 0, false
 }
 
-// gone waits until no program is alive any more, and returns that time.
-func (a *arena) gone() (at time.Duration, ok bool) {
+// waitEmpty waits until no program is alive any more, and returns that time.
+func (a *arena) waitEmpty() (at time.Duration, ok bool) {
 	for begin := now(); now()-begin < longest; {
 		poll := []unix.PollFd{{Fd: int32(a.fifo)}}
 		if n, err := unix.Poll(poll, int(longest.Milliseconds())); n > 0 {

@@ -95,9 +95,9 @@ func (a *arena) effort(pids []int) (sum effort) {
 	return sum
 }
 
-// settle waits until the supervisors have been idle for a second, and returns their pids. It waits
-// five seconds at most, and not at all for a contestant that is never idle.
-func (m *match) settle() (supervising []int) {
+// waitIdle waits until the supervisors have been idle for a second, and returns their pids. It
+// waits five seconds at most, and not at all for a contestant that is never idle.
+func (m *match) waitIdle() (supervising []int) {
 	m.Helper()
 	before := effort{switches: -1}
 	for end := time.Now().Add(m.time(5 * time.Second)); ; {

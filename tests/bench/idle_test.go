@@ -45,7 +45,7 @@ func (b *bench) idle(t testing.TB, count int, windows ...time.Duration) {
 		if !ok {
 			t.Fatal("superd does not run all programs")
 		}
-		supervising := m.settle()
+		supervising := m.waitIdle()
 		tracing.Go(func() {
 			returns, err := epollReturns(t.Context(), supervising, last)
 			if err != nil {
@@ -56,7 +56,7 @@ func (b *bench) idle(t testing.TB, count int, windows ...time.Duration) {
 		})
 	}
 	for _, w := range all {
-		w.supervising = w.settle()
+		w.supervising = w.waitIdle()
 	}
 	for _, w := range all {
 		w.before = w.effort(w.supervising)

@@ -25,16 +25,16 @@ func (m *match) lag(measure string) {
 	before := len(read())
 	m.first.signal(m, syscall.SIGQUIT)
 	for end := time.Now().Add(longest); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		told := loopLag.FindSubmatch(read()[before:])
-		if told == nil {
+		lag := loopLag.FindSubmatch(read()[before:])
+		if lag == nil {
 			continue
 		}
-		d, err := time.ParseDuration(string(bytes.Trim(told[1], `"`)))
+		d, err := time.ParseDuration(string(bytes.Trim(lag[1], `"`)))
 		if err != nil {
 			m.Fatal(err)
 		}
 		m.addTime(m.c.name, "lag "+measure, d)
 		return
 	}
-	m.Fatal("superd does not tell the lag of its loop")
+	m.Fatal("superd does not report the lag of its loop")
 }

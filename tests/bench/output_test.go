@@ -40,7 +40,7 @@ func (b *bench) output(t testing.TB, c *contestant, measure string, programs int
 		b.not(c.name, measure, "not all run within %v", longest)
 		return
 	}
-	supervising := m.settle()
+	supervising := m.waitIdle()
 	before := m.effort(supervising)
 	open()
 	took, ok := printed(t, result, programs)
@@ -278,7 +278,7 @@ func (b *bench) latency(t testing.TB, c *contestant) {
 		b.not(c.name, "latency", "it does not run within %v", longest)
 		return
 	}
-	m.settle()
+	m.waitIdle()
 	open()
 	if _, ok := printed(t, m.path("result"), 1); !ok {
 		b.not(c.name, "latency", "not within %v", longest)

@@ -70,11 +70,11 @@ func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int)
 		m.first = m.start(m.command...)
 	}
 	if m.isSuperd() {
-		again := m.running()
+		running := m.running()
 		b.addTime(c.name, measure, now()-begin)
 		for name, pid := range ran {
-			if again[name] != pid {
-				t.Errorf("%s had pid %d, has %d", name, pid, again[name])
+			if running[name] != pid {
+				t.Errorf("%s had pid %d, has %d", name, pid, running[name])
 			}
 		}
 		pause(t, time.Second) // a second start of a program would show
@@ -82,13 +82,13 @@ func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int)
 		pause(t, b.time(afterKill))
 	}
 	_, after := m.processes()
-	lost := 0
+	replaced := 0
 	for _, pid := range before {
 		if !slices.Contains(after, pid) {
-			lost++
+			replaced++
 		}
 	}
-	b.add(c.name, measure+" lost", float64(lost))
+	b.add(c.name, measure+" lost", float64(replaced))
 	b.add(c.name, measure+" doubled", float64(max(0, len(after)-count)))
 	m.lag(measure)
 	if m.isSuperd() {
@@ -99,8 +99,8 @@ func (b *bench) recovery(t testing.TB, c *contestant, measure string, count int)
 	missing, cut := m.lines()
 	b.add(c.name, measure+" lines", float64(missing))
 	b.add(c.name, measure+" cut", float64(cut))
-	if m.isSuperd() && lost+missing+cut+max(0, len(after)-count) > 0 {
-		t.Errorf("%s: %d programs lost, %d programs after %d, %d lines missing, %d writers cut off", c.name, lost, len(after), count, missing, cut)
+	if m.isSuperd() && replaced+missing+cut+max(0, len(after)-count) > 0 {
+		t.Errorf("%s: %d programs lost, %d programs after %d, %d lines missing, %d writers cut off", c.name, replaced, len(after), count, missing, cut)
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 	"superd/control"
 )
 
-// settled is how long programs run before one is killed: peers delay the restart of one that ran
+// minUptime is how long programs run before one is killed: peers delay the restart of one that ran
 // less than a second.
-const settled = 1200 * time.Millisecond
+const minUptime = 1200 * time.Millisecond
 
 // A match is one contestant that runs programs in an arena.
 type match struct {
@@ -39,7 +39,7 @@ func (b *bench) begin(t testing.TB, c *contestant, programs func(a *arena) []pro
 	m.first = a.start(m.command...)
 	at, ok := a.executed(len(all))
 	if !ok {
-		t.Logf("%s: %d of %d programs were executed within %v\n%s", c.name, a.told(), len(all), longest, a.messages())
+		t.Logf("%s: %d of %d programs were executed within %v\n%s", c.name, a.reported(), len(all), longest, a.messages())
 	}
 	return m, at - m.first.at, ok
 }
@@ -52,7 +52,7 @@ func (m *match) end() (took time.Duration, ok bool) {
 	} else {
 		m.first.signal(m, syscall.SIGTERM)
 	}
-	at, ok := m.gone()
+	at, ok := m.waitEmpty()
 	if !ok || !m.first.wait() {
 		return 0, false
 	}
@@ -82,7 +82,7 @@ func (b *bench) scale(t testing.TB, c *contestant, count int) {
 		return
 	}
 	b.addTime(c.name, name("start"), took)
-	b.add(c.name, name("memory"), m.pss(m.settle()))
+	b.add(c.name, name("memory"), m.pss(m.waitIdle()))
 	m.lag(name("start"))
 	if count == b.size(10) || count == b.size(1000) {
 		m.status(count)
@@ -108,13 +108,13 @@ func (m *match) storm(count int) {
 	if took, ok := m.killed(count); ok {
 		m.addTime(m.c.name, measure, took)
 	} else {
-		m.not(m.c.name, measure, "%d of %d within %v", m.told(), count, longest)
+		m.not(m.c.name, measure, "%d of %d within %v", m.reported(), count, longest)
 	}
 }
 
 func (m *match) killed(count int) (took time.Duration, ok bool) {
 	m.Helper()
-	pause(m, settled)
+	pause(m, minUptime)
 	_, programs := m.processes()
 	m.forget()
 	begin := now()
@@ -134,8 +134,8 @@ func (m *match) answers(count int) {
 	ctx, cancel := context.WithCancel(m.Context())
 	defer cancel()
 	var all []float64
-	var asking sync.WaitGroup
-	asking.Go(func() {
+	var clients sync.WaitGroup
+	clients.Go(func() {
 		for ctx.Err() == nil {
 			begin := now()
 			if _, err := client.Brief(ctx, []string{"p0000"}); err != nil && ctx.Err() == nil {
@@ -146,10 +146,10 @@ func (m *match) answers(count int) {
 		}
 	})
 	if _, ok := m.killed(count); !ok {
-		m.Errorf("%d of %d programs were replaced within %v", m.told(), count, longest)
+		m.Errorf("%d of %d programs were replaced within %v", m.reported(), count, longest)
 	}
 	cancel()
-	asking.Wait()
+	clients.Wait()
 	slices.Sort(all)
 	m.add(m.c.name, "answers p99", percentile(all, 99))
 	m.add(m.c.name, "answers worst", all[len(all)-1])
@@ -192,8 +192,8 @@ func (b *bench) restart(t testing.TB, c *contestant) {
 		b.not(c.name, "restart", "not all run within %v", longest)
 		return
 	}
-	m.settle()
-	pause(m, settled)
+	m.waitIdle()
+	pause(m, minUptime)
 	m.forget()
 	crashes := count
 	if c.crashes > 0 {

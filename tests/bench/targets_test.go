@@ -10,8 +10,8 @@ import (
 
 // A target is a figure for superd to reach, beside figures that were not measured here.
 type target struct {
-	what, yardstick, dinit, next, wanted string // given
-	seen                                 func() (shown string, met, ok bool)
+	what, yardstick, dinit, next, goal string // given
+	seen                               func() (shown string, reached, ok bool)
 }
 
 // targets writes the targets of superd and whether it reaches them.
@@ -32,9 +32,9 @@ func (b *bench) targets(w *strings.Builder) {
 	}
 	both := func(x, y func() (string, bool, bool)) func() (string, bool, bool) {
 		return func() (string, bool, bool) {
-			text1, met1, ok1 := x()
-			text2, met2, ok2 := y()
-			return text1 + "; " + text2, met1 && met2, ok1 && ok2
+			text1, reached1, ok1 := x()
+			text2, reached2, ok2 := y()
+			return text1 + "; " + text2, reached1 && reached2, ok1 && ok2
 		}
 	}
 	fast := func(measure string, least float64) func() (string, bool, bool) {
@@ -84,15 +84,15 @@ func (b *bench) targets(w *strings.Builder) {
 	}
 	var rows [][]string
 	for _, t := range all {
-		shown, met, ok := t.seen()
+		shown, reached, ok := t.seen()
 		result := "met"
 		switch {
 		case !ok:
 			shown, result = "–", "not measured"
-		case !met:
+		case !reached:
 			result = "missed"
 		}
-		rows = append(rows, []string{t.what, t.yardstick, t.dinit, t.next, t.wanted, shown, result})
+		rows = append(rows, []string{t.what, t.yardstick, t.dinit, t.next, t.goal, shown, result})
 	}
 	w.WriteString("### Targets\n\nOnly the last two columns are measured here. The others are given: figures of dinit, of peers that " +
 		"Debian 12 does not have, and of a similar yardstick, from another idle machine of this kind. Numbers " +

@@ -69,7 +69,7 @@ var modes = map[string]mode{
 	"numbers-both": {2, numbersBoth},
 	// GATE TEXT: send TEXT, in which \n is a newline, to NOTIFY_SOCKET when the gate opens, and
 	// stay alive
-	"tell": {2, tell},
+	"notify": {2, notify},
 	// FILE: send back what comes over TCP, on the port that is written to the file
 	"echo": {1, echo},
 	// CALLS ERRNO COMMAND...: execute the command, for which the kernel refuses these calls
@@ -77,7 +77,7 @@ var modes = map[string]mode{
 	// make root, which a set-user-ID bit gave, the real user, and stay alive
 	"as-root": {0, asRoot},
 	// N FILE: run N short-lived processes, write their results to the file
-	"strangers": {2, strangers},
+	"unrelated": {2, unrelated},
 }
 
 func usage() int {
@@ -158,7 +158,7 @@ func deaf([]string) error {
 	return live(syscall.SIGINT)
 }
 
-func tell(args []string) error {
+func notify(args []string) error {
 	if err := Pass(args[0]); err != nil {
 		return err
 	}

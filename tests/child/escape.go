@@ -20,16 +20,16 @@ var Escapes = []string{
 }
 
 func escapes(args []string) error {
-	cmd := again("escaped", args[0])
+	cmd := childCommand("escaped", args[0])
 	switch args[0] {
 	case "double-fork":
-		cmd = again("parent", args[0])
+		cmd = childCommand("parent", args[0])
 	case "setsid":
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	case "setpgid":
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	case "daemon":
-		cmd = again("parent", args[0])
+		cmd = childCommand("parent", args[0])
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		cmd.Env = []string{}
 	}
@@ -39,7 +39,7 @@ func escapes(args []string) error {
 	return live(syscall.SIGTERM)
 }
 
-func parent(args []string) error { return again("escaped", args[0]).Start() }
+func parent(args []string) error { return childCommand("escaped", args[0]).Start() }
 
 func escaped(args []string) error {
 	until := syscall.SIGTERM
@@ -51,13 +51,14 @@ func escaped(args []string) error {
 	return live(until)
 }
 
-// again returns a command for this program in another mode. It needs nothing from the environment.
-func again(args ...string) *exec.Cmd {
+// childCommand returns a command for this program in another mode. It needs nothing from the
+// environment.
+func childCommand(args ...string) *exec.Cmd {
 	return &exec.Cmd{Path: "/proc/self/exe", Args: append([]string{Name}, args...), Stdout: os.Stdout, Stderr: os.Stderr}
 }
 
-// strangers runs processes unknown to superd, leaders of sessions, ten at a time.
-func strangers(args []string) error {
+// unrelated runs processes unknown to superd, leaders of sessions, ten at a time.
+func unrelated(args []string) error {
 	var count int
 	if _, err := fmt.Sscan(args[0], &count); err != nil {
 		return err
@@ -84,6 +85,6 @@ func strangers(args []string) error {
 		})
 	}
 	all.Wait()
-	text := fmt.Sprintf("%d strangers, not well: %v\n", count, wrong)
+	text := fmt.Sprintf("%d processes, failed: %v\n", count, wrong)
 	return os.WriteFile(args[1], []byte(text), 0o644)
 }

@@ -19,7 +19,7 @@ const withPidfd = "clone_pidfd"
 
 // Refusable returns the system calls that the mode refuse knows, by name.
 func Refusable() map[string]uint32 {
-	known := map[string]uint32{
+	calls := map[string]uint32{
 		"pidfd_open": unix.SYS_PIDFD_OPEN, "pidfd_send_signal": unix.SYS_PIDFD_SEND_SIGNAL,
 		"pidfd_getfd": unix.SYS_PIDFD_GETFD, "clone3": unix.SYS_CLONE3,
 		"close_range": unix.SYS_CLOSE_RANGE, "splice": unix.SYS_SPLICE, "tee": unix.SYS_TEE,
@@ -31,11 +31,11 @@ func Refusable() map[string]uint32 {
 	}
 	switch runtime.GOARCH { // others have no such call, or another number
 	case "amd64":
-		known["vfork"] = 58
+		calls["vfork"] = 58
 	case "386":
-		known["vfork"] = 190
+		calls["vfork"] = 190
 	}
-	return known
+	return calls
 }
 
 // refuse executes a command for which the kernel refuses system calls, and for all that it starts.
@@ -44,10 +44,10 @@ func refuse(args []string) error {
 	if !ok {
 		return fmt.Errorf("refuse with %q: want ENOSYS or EPERM", args[1])
 	}
-	known := Refusable()
+	calls := Refusable()
 	var filter []unix.SockFilter
 	for name := range strings.SplitSeq(args[0], ",") {
-		number, ok := known[name]
+		number, ok := calls[name]
 		if !ok {
 			return fmt.Errorf("refuse %q: no such system call here", name)
 		}

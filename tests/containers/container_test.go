@@ -24,8 +24,8 @@ var enabled = flag.Bool("containers", false, "run the tests (root, runc, busybox
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// A box is a container with a read-only root, whose only writable directory is a tmpfs at /run.
-// Its PID 1 is superd with /etc/superd.toml; /bin has superd, child and busybox.
+// A box is a container with a read-only root, whose only writable directory is a tmpfs at /run. Its
+// PID 1 is superd with /etc/superd.toml; /bin has superd, child and busybox.
 type box struct {
 	t      *testing.T
 	id     string
@@ -147,14 +147,14 @@ func (b *box) ready() {
 			b.t.Fatalf("the container has ended: %v\n%s", err, b.log())
 		default:
 		}
-		_, err := b.ask("version")
+		_, err := b.output("version")
 		return err == nil
 	})
 }
 
-// ask runs superd ctl outside of the container, where its limits do not apply, and returns its
+// output runs superd ctl outside of the container, where its limits do not apply, and returns its
 // standard output.
-func (b *box) ask(args ...string) (string, error) {
+func (b *box) output(args ...string) (string, error) {
 	init, err := b.init()
 	if err != nil {
 		return "", err
@@ -173,7 +173,7 @@ func (b *box) ask(args ...string) (string, error) {
 // ctl is ask, and fails the test when the command does.
 func (b *box) ctl(args ...string) string {
 	b.t.Helper()
-	out, err := b.ask(args...)
+	out, err := b.output(args...)
 	b.must(err)
 	return out
 }
@@ -230,7 +230,7 @@ func (b *box) run(args ...string) string {
 func (b *box) status(name string) control.Status {
 	b.t.Helper()
 	var all []control.Status
-	out, err := b.ask("status", "--json", name) // exit status 3: the program is not up
+	out, err := b.output("status", "--json", name) // exit status 3: the program is not up
 	if jsonErr := json.Unmarshal([]byte(out), &all); jsonErr != nil || len(all) != 1 {
 		b.t.Fatalf("status of %s: %v, %v\n%s", name, err, jsonErr, out)
 	}

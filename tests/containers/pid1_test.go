@@ -10,15 +10,15 @@ import (
 	"superd/tests/harness"
 )
 
-// nobody is a user without an entry in /etc/passwd; the container has no such file at all.
-const nobody = 54321
+// unknownUID is a user without an entry in /etc/passwd; the container has no such file at all.
+const unknownUID = 54321
 
 // TestStrictContainer: superd is PID 1 of the strictest container: a read-only root, a user without
 // a name, no capabilities, 50 processes and 64 MiB. Programs start, show their output, and are
 // restarted; the supervisor is killed and replaced; all stop in order, with status 0.
 func TestStrictContainer(t *testing.T) {
 	t.Parallel()
-	b := newBox(t, nobody, `
+	b := newBox(t, unknownUID, `
 [program.web]
 command = ["child", "deaf"]
 stop_signal = "SIGINT"
@@ -51,7 +51,7 @@ command = ["sh", "-c", "id -u; touch /etc/x 2>&1; echo set up"]
 	if status := b.stop(); status != 0 {
 		t.Errorf("exit status %d, want 0\n%s", status, b.log())
 	}
-	for _, want := range []string{"db is up", strconv.Itoa(nobody), "set up", "Read-only file system", "db is saved"} {
+	for _, want := range []string{"db is up", strconv.Itoa(unknownUID), "set up", "Read-only file system", "db is saved"} {
 		if !strings.Contains(b.log(), want) {
 			t.Errorf("the output of the container lacks %q", want)
 		}
@@ -65,7 +65,7 @@ command = ["sh", "-c", "id -u; touch /etc/x 2>&1; echo set up"]
 // executes in the container.
 func TestOrphansAreReaped(t *testing.T) {
 	t.Parallel()
-	b := newBox(t, nobody, `
+	b := newBox(t, unknownUID, `
 [program.orphans]
 command = ["sh", "-c", "while :; do (sleep 0.01 &); sleep 0.01; done"]
 `)
@@ -94,7 +94,7 @@ command = ["sh", "-c", "while :; do (sleep 0.01 &); sleep 0.01; done"]
 // `docker stop`, and the log says so.
 func TestStopWithinTheEnginesGrace(t *testing.T) {
 	t.Parallel()
-	b := newBox(t, nobody, `
+	b := newBox(t, unknownUID, `
 [defaults]
 stop_timeout = "4s"
 [program.deaf]
@@ -126,7 +126,7 @@ requires = ["deaf"]
 // restarts what ends, and ends with the container's programs.
 func TestForkBombInContainer(t *testing.T) {
 	t.Parallel()
-	b := newBox(t, nobody, `
+	b := newBox(t, unknownUID, `
 [program.bomb]
 command = ["sh", "-c", "f() { f & sleep 100; }; f; while :; do sleep 1; done"]
 stop_timeout = "2s"
@@ -148,7 +148,7 @@ stop_signal = "SIGKILL"
 // TestMemoryOfContainer: a program that exceeds the container's memory limit is killed, not superd.
 func TestMemoryOfContainer(t *testing.T) {
 	t.Parallel()
-	b := newBox(t, nobody, `
+	b := newBox(t, unknownUID, `
 [program.hog]
 command = ["sh", "-c", "echo begin; x=x; while :; do x=$x$x; done"]
 backoff = { initial = "1h", max = "1h" }
@@ -181,7 +181,7 @@ func TestEssentialEndsTheContainer(t *testing.T) {
 		end  string
 		want int
 	}{{"exit 7", 7}, {"kill -9 $$$$", 128 + 9}, {"true", 0}} {
-		b := newBox(t, nobody, fmt.Sprintf(`
+		b := newBox(t, unknownUID, fmt.Sprintf(`
 [program.job]
 type = "oneshot"
 command = ["sh", "-c", "echo working; %s"]
@@ -215,7 +215,7 @@ user = "12345"
 	b.addFile("etc/group", "root:x:0:\nweb:x:12345:\n")
 	b.start()
 	b.ready()
-	harness.Until(t, "web has told its user", func() bool {
+	harness.Until(t, "web has printed its user", func() bool {
 		line := b.status("web").LastLine
 		return line != nil && *line == "12345"
 	})

@@ -19,11 +19,11 @@ import (
 	"superd/tests/harness"
 )
 
-var asked = flag.Bool("daemons", false, "run the daemons, which must be installed")
+var enabled = flag.Bool("daemons", false, "run the daemons, which must be installed")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if !*asked {
+	if !*enabled {
 		os.Exit(m.Run())
 	}
 	harness.Main(m)
@@ -32,13 +32,13 @@ func TestMain(m *testing.M) {
 // A site is a folder for a daemon, with placeholders in its files.
 type site struct {
 	*harness.Site
-	words []string
+	replacements []string
 }
 
 // newSite makes a site with the configuration of superd, in which DIR and names given to port are
 // placeholders.
 func newSite(t *testing.T, packages ...string) *site {
-	if !*asked {
+	if !*enabled {
 		t.Skip("make test-daemons runs this")
 	}
 	t.Parallel()
@@ -51,7 +51,7 @@ func newSite(t *testing.T, packages ...string) *site {
 	}
 	t.Logf("%s", out)
 	s := &site{Site: harness.NewSite(t, "")}
-	s.words = []string{"DIR", s.Dir}
+	s.replacements = []string{"DIR", s.Dir}
 	return s
 }
 
@@ -64,11 +64,13 @@ func (s *site) port(word string) string {
 	}
 	defer listener.Close()
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	s.words = append(s.words, word, port)
+	s.replacements = append(s.replacements, word, port)
 	return port
 }
 
-func (s *site) expand(text string) string { return strings.NewReplacer(s.words...).Replace(text) }
+func (s *site) expand(text string) string {
+	return strings.NewReplacer(s.replacements...).Replace(text)
+}
 
 // file writes a file of the site.
 func (s *site) file(name, text string) {

@@ -36,7 +36,7 @@ func TestPostgreSQL(t *testing.T) {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("no postgres: %v", err)
 	}
-	s.words = append(s.words, "PGBIN", filepath.Dir(found[0]))
+	s.replacements = append(s.replacements, "PGBIN", filepath.Dir(found[0]))
 	s.port("PORT")
 	s.folder("db", "postgres")
 	s.run("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "PGBIN/initdb", "-D", "DIR/db", "--auth=trust", "--no-sync")

@@ -18,15 +18,15 @@ import (
 // TestNginx: a request under way at a stop is answered.
 func TestNginx(t *testing.T) {
 	s := newSite(t, "nginx")
-	asked, release := make(chan bool, 1), make(chan bool)
+	received, release := make(chan bool, 1), make(chan bool)
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked <- true
+		received <- true
 		<-release
 		io.WriteString(w, "slow answer")
 	}))
 	defer slow.Close()
 	port := s.port("PORT")
-	s.words = append(s.words, "BACKEND", slow.URL)
+	s.replacements = append(s.replacements, "BACKEND", slow.URL)
 	s.folder("tmp", "www-data")
 	s.file("nginx.conf", `
 		user www-data;
@@ -69,9 +69,9 @@ func TestNginx(t *testing.T) {
 	}
 	answer := make(chan string)
 	go func() { answer <- get("/slow") }()
-	<-asked
+	<-received
 	s.MustCtl("stop", "--no-wait", "nginx")
-	harness.Until(t, "nobody listens any more", func() bool {
+	harness.Until(t, "nothing listens any more", func() bool {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			conn.Close()

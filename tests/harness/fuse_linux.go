@@ -17,7 +17,8 @@ import (
 // blocks. It needs the right to mount; without it, the test is skipped.
 //
 // The protocol is FUSE (linux/fuse.h). INIT is answered, so that the mount is complete, and no
-// other request is even read. (A process whose request was read can't be killed: see DeadMount.)
+// other request is even read. (A process whose request was read can't be killed: see
+// UnkillableMount.)
 func (s *Site) HungMount(name string) (dir string) { return s.HungMountOf(name, 0) }
 
 // HungMountOf is HungMount for one user, and the group of the same number, only. All others, root
@@ -32,13 +33,13 @@ func (s *Site) HungMountOf(name string, uid int) (dir string) {
 	return dir
 }
 
-// DeadMount is HungMount with processes that SIGKILL does not end until release is called.
+// UnkillableMount is HungMount with processes that SIGKILL does not end until release is called.
 // waitAsked waits until count look-ups were requested.
-func (s *Site) DeadMount(name string) (dir string, waitAsked func(count int), release func()) {
+func (s *Site) UnkillableMount(name string) (dir string, waitRequested func(count int), release func()) {
 	s.T.Helper()
 	const opLookup = 1
 	dir, dev, unmount := s.mountFuse(name, 0)
-	var asked atomic.Int64
+	var requests atomic.Int64
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -49,13 +50,13 @@ func (s *Site) DeadMount(name string) (dir string, waitAsked func(count int), re
 				return // unmounted
 			}
 			if err == nil && n >= 8 && binary.NativeEndian.Uint32(request[4:]) == opLookup {
-				asked.Add(1)
+				requests.Add(1)
 			}
 		}
 	}()
-	waitAsked = func(count int) {
+	waitRequested = func(count int) {
 		s.T.Helper()
-		Until(s.T, fmt.Sprintf("%d processes wait for files in %s", count, dir), func() bool { return asked.Load() >= int64(count) })
+		Until(s.T, fmt.Sprintf("%d processes wait for files in %s", count, dir), func() bool { return requests.Load() >= int64(count) })
 	}
 	release = sync.OnceFunc(func() {
 		unmount()
@@ -63,7 +64,7 @@ func (s *Site) DeadMount(name string) (dir string, waitAsked func(count int), re
 		unix.Close(dev)
 	})
 	s.T.Cleanup(release)
-	return dir, waitAsked, release
+	return dir, waitRequested, release
 }
 
 func (s *Site) mountFuse(name string, uid int) (dir string, dev int, unmount func()) {

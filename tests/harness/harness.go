@@ -145,11 +145,11 @@ func within(ok func() bool) bool {
 		return true
 	}
 	end := time.After(Deadline)
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
 	for {
 		select {
-		case <-look.C:
+		case <-ticker.C:
 			if ok() {
 				return true
 			}

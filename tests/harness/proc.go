@@ -286,9 +286,9 @@ func (s *Site) ContextSwitches(pid int) int {
 	return sum
 }
 
-// Settle waits until a process has been idle for two seconds. After a start the Go runtime collects
-// and returns memory for a while.
-func (s *Site) Settle(pid int) {
+// WaitIdle waits until a process has been idle for two seconds. After a start the Go runtime
+// collects and returns memory for a while.
+func (s *Site) WaitIdle(pid int) {
 	s.T.Helper()
 	for range 10 {
 		before := s.ContextSwitches(pid)

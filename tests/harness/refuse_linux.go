@@ -49,22 +49,22 @@ func Confined(t testing.TB, most int) func(*exec.Cmd) {
 
 // counted is Confined without a cgroup. It counts processes, not threads.
 func counted(t testing.TB, most int) func(*exec.Cmd) {
-	mark := "TEST_CONFINED=" + t.Name()
+	variable := "TEST_CONFINED=" + t.Name()
 	done := make(chan struct{})
 	t.Cleanup(func() { close(done) })
 	go func() {
-		look := time.NewTicker(50 * time.Millisecond)
-		defer look.Stop()
+		ticker := time.NewTicker(50 * time.Millisecond)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-done:
 				return
-			case <-look.C:
-				killBeyond(mark, most)
+			case <-ticker.C:
+				killBeyond(variable, most)
 			}
 		}
 	}()
-	return func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, mark) }
+	return func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, variable) }
 }
 
 // killBeyond kills all processes with a variable in their environment if they are more than most.

@@ -25,8 +25,8 @@ type Site struct {
 	LogDir     string
 	Env        []string // superd's environment, if not the test's
 
-	superd *Superd // last one started; nil before
-	held   []*Held
+	superd  *Superd // last one started; nil before
+	tracked []*Tracked
 }
 
 // NewSite makes a site with the given programs: TOML without the table [superd], which the site
@@ -204,14 +204,14 @@ func (s *Site) Run(args ...string) Result {
 }
 
 // RunAs is Run as another user.
-func (s *Site) RunAs(who *syscall.Credential, args ...string) Result {
+func (s *Site) RunAs(credential *syscall.Credential, args ...string) Result {
 	s.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "superd", args...)
 	cmd.Dir = s.Dir
 	cmd.Env = s.Env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
@@ -295,7 +295,7 @@ func (s *Site) close() {
 	if s.superd != nil && s.T.Failed() {
 		s.T.Logf("superd's messages:\n%s", s.superd.ErrOut)
 	}
-	for _, h := range s.held {
+	for _, h := range s.tracked {
 		if h.Alive() {
 			if s.superd == nil || !s.superd.killed {
 				s.T.Errorf("left behind: process %d", h.Pid)

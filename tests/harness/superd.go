@@ -117,12 +117,12 @@ func (d *Superd) Signal(sig syscall.Signal) {
 // request to shut down counts only a second after the first.
 func (d *Superd) Insist(sig syscall.Signal) int {
 	d.T.Helper()
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
 	for timeout := time.After(Deadline); !d.Ended(); {
 		select {
 		case <-d.done:
-		case <-again.C:
+		case <-ticker.C:
 			if err := d.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				d.T.Fatalf("send superd %v: %v", sig, err)
 			}
@@ -136,9 +136,9 @@ func (d *Superd) Insist(sig syscall.Signal) int {
 // Kill kills keeper and supervisor with SIGKILL and waits for their end. The programs may live on.
 func (d *Superd) Kill() {
 	d.T.Helper()
-	var supervisor *Held
+	var supervisor *Tracked
 	if pid := supervisorOf(d.KeeperPid); d.KeeperPid != 0 && pid != 0 {
-		supervisor = d.Hold(pid)
+		supervisor = d.Track(pid)
 		supervisor.process.Signal(syscall.SIGSTOP) // or it might take the keeper's place meanwhile
 	}
 	d.Signal(syscall.SIGKILL)

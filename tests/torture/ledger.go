@@ -46,8 +46,8 @@ func (l *ledger) fault(format string, args ...any) {
 	}
 }
 
-// feed reads the next bytes of the log.
-func (l *ledger) feed(b []byte) {
+// parse parses the next bytes of the log.
+func (l *ledger) parse(b []byte) {
 	for {
 		line, after, ok := bytes.Cut(b, []byte("\n"))
 		if !ok {
@@ -79,7 +79,7 @@ func (l *ledger) line(line []byte) {
 		return
 	}
 	run, number := fields[1], fields[2]
-	if l.again(run, number) {
+	if l.isRepeat(run, number) {
 		return
 	}
 	if run != l.run {
@@ -114,8 +114,8 @@ func (l *ledger) line(line []byte) {
 func (l *ledger) record(record []byte) {
 	_, rest, _ := bytes.Cut(record, []byte(" "))
 	stream, line, ok := bytes.Cut(rest, []byte(" "))
-	whole, goesOn := bytes.CutSuffix(stream, []byte("+"))
-	of := l.labels[string(whole)]
+	name, partial := bytes.CutSuffix(stream, []byte("+"))
+	of := l.labels[string(name)]
 	switch {
 	case of == nil || !ok:
 		l.fault("not a record of either stream: %.80q", record)
@@ -124,28 +124,28 @@ func (l *ledger) record(record []byte) {
 	default:
 		of.rest = append(of.rest, line...)
 	}
-	if of != nil && !goesOn {
+	if of != nil && !partial {
 		of.line(of.rest)
 		of.rest = of.rest[:0]
 	}
 }
 
-// again reports whether the line was read before, as may happen with records in flight when superd
-// was killed.
-func (l *ledger) again(run, number string) bool {
+// isRepeat reports whether the line was read before, as may happen with records in flight when
+// superd was killed.
+func (l *ledger) isRepeat(run, number string) bool {
 	if l.repeats == nil {
 		return false
 	}
-	last, known := l.repeats[run]
+	last, ok := l.repeats[run]
 	n, err := strconv.Atoi(number)
 	if err != nil {
-		if known && last < 0 {
+		if ok && last < 0 {
 			return true
 		}
 		l.repeats[run] = -1 // it has ended
 		return false
 	}
-	if known && (last < 0 || n <= last) {
+	if ok && (last < 0 || n <= last) {
 		return true
 	}
 	l.repeats[run] = n
@@ -229,7 +229,7 @@ func (l *ledger) read(path string) error {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := f.Read(buf)
-		l.feed(buf[:n])
+		l.parse(buf[:n])
 		if err == io.EOF {
 			return nil
 		}

@@ -30,7 +30,7 @@ func TestLedger(t *testing.T) {
 				l := ledger{instance: "a", path: t.TempDir() + "/none"}
 				for rest := tt.log; rest != ""; {
 					n := min(size, len(rest))
-					l.feed([]byte(rest[:n]))
+					l.parse([]byte(rest[:n]))
 					rest = rest[n:]
 				}
 				if err := l.readAll(); err != nil {

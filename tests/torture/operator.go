@@ -17,19 +17,19 @@ type operator struct {
 	rng    *rand.Rand
 
 	mu       sync.Mutex
-	wanted   map[string]bool // up or down, by the last command that was answered
-	asked    map[string]int  // how often a one-shot may have been asked to run
+	targets  map[string]bool // up or down, by the last command that was answered
+	starts   map[string]int  // how often a one-shot may have been asked to run
 	commands int
 	wrong    []error // answers that no kill explains
 }
 
 func newOperator(socket string, all []program, seed uint64) *operator {
 	return &operator{
-		client: control.NewClient(socket),
-		toys:   pick(all, func(p program) bool { return p.toy }),
-		rng:    rand.New(rand.NewPCG(seed, 1)),
-		wanted: map[string]bool{},
-		asked:  map[string]int{},
+		client:  control.NewClient(socket),
+		toys:    pick(all, func(p program) bool { return p.toy }),
+		rng:     rand.New(rand.NewPCG(seed, 1)),
+		targets: map[string]bool{},
+		starts:  map[string]int{},
 	}
 }
 
@@ -51,17 +51,17 @@ func (o *operator) command(verb string, toy program, wait bool) {
 	for begin := time.Now(); ; {
 		if toy.kind == child.Once && verb != "stop" && verb != "reload" {
 			o.mu.Lock()
-			o.asked[toy.name]++
+			o.starts[toy.name]++
 			o.mu.Unlock()
 		}
-		err := o.ask(verb, toy.name, wait)
+		err := o.request(verb, toy.name, wait)
 		wait = false // superd may be killed before the wait is over
 		o.mu.Lock()
 		switch {
 		case err == nil:
 			o.commands++
 			if verb != "reload" {
-				o.wanted[toy.name] = verb != "stop"
+				o.targets[toy.name] = verb != "stop"
 			}
 		case time.Since(begin) > time.Minute:
 			o.wrong = append(o.wrong, err)
@@ -75,9 +75,9 @@ func (o *operator) command(verb string, toy program, wait bool) {
 	}
 }
 
-// ask returns an error if superd has not answered. A one-shot that fails, or is stopped meanwhile,
-// counts as an answer.
-func (o *operator) ask(verb, name string, wait bool) error {
+// request returns an error if superd has not answered. A one-shot that fails, or is stopped
+// meanwhile, counts as an answer.
+func (o *operator) request(verb, name string, wait bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if verb == "reload" {

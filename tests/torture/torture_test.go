@@ -19,7 +19,7 @@ import (
 
 var (
 	kills = flag.Int("torture.kills", 50, "how often superd is killed at a random instant")
-	seed  = flag.Uint64("torture.seed", uint64(time.Now().UnixNano()), "draws whom to kill and when, and the operator's commands")
+	seed  = flag.Uint64("torture.seed", uint64(time.Now().UnixNano()), "draws what to kill and when, and the operator's commands")
 )
 
 func TestMain(m *testing.M) { harness.Main(m, "failpoints") }
@@ -31,7 +31,7 @@ func TestKills(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seed, 2))
 	for n := range *kills {
 		if n%100 == 99 {
-			w.noteGaps() // the event log is bounded
+			w.noteDrops() // the event log is bounded
 		}
 		harness.Window(t, time.Duration(rng.IntN(150))*time.Millisecond)
 		w.strike(victim(rng.IntN(int(victims))))
@@ -106,14 +106,14 @@ func begin(t *testing.T, env ...string) *world {
 	w.steady = w.awaitBack()
 	w.operator = newOperator(w.Socket(), all, *seed)
 	ctx, cancel := context.WithCancel(context.Background())
-	idle := make(chan struct{})
+	stopped := make(chan struct{})
 	go func() {
-		defer close(idle)
+		defer close(stopped)
 		w.operator.work(ctx)
 	}()
 	w.stopOperator = func() {
 		cancel()
-		<-idle
+		<-stopped
 	}
 	t.Cleanup(w.stopOperator)
 	return w

@@ -43,7 +43,7 @@ type world struct {
 	before  resources      // before the first kill
 	after   resources
 	back    [victims][]time.Duration // time from each kill until superd answered again
-	gaps    int                      // runs whose last lines are lost, as reported
+	dropped int                      // runs whose last lines are lost, as reported
 	excused map[string]bool          // runs whose output superd has reported as dropped
 	events  string                   // superd's events, a JSON object a line
 }
@@ -77,8 +77,8 @@ func (w *world) strike(v victim) {
 	}
 	harness.Until(w.T, "superd is back after the end of its "+v.String(), func() bool {
 		now, err := w.version()
-		gone := now.Pid != struck.Pid && (v != keeper || now.KeeperPid == nil || *now.KeeperPid != *struck.KeeperPid)
-		if err != nil || !gone {
+		replaced := now.Pid != struck.Pid && (v != keeper || now.KeeperPid == nil || *now.KeeperPid != *struck.KeeperPid)
+		if err != nil || !replaced {
 			return false
 		}
 		w.now = now
@@ -115,15 +115,15 @@ func (w *world) stop() {
 	w.T.Helper()
 	top := w.top()
 	w.Kill(top, syscall.SIGTERM)
-	told := ""
+	note := ""
 	w.T.Cleanup(func() {
 		if w.T.Failed() {
-			w.T.Logf("status, the last time that superd told it:\n%s", told)
+			w.T.Logf("status, the last one that superd logged:\n%s", note)
 		}
 	})
 	harness.Until(w.T, "superd ends", func() bool {
 		if r := w.Ctl("status"); r.Exit == 0 {
-			told = r.Out
+			note = r.Out
 		}
 		return !harness.Alive(top)
 	})
@@ -242,7 +242,7 @@ func (w *world) finish() {
 	w.after = w.resources()
 	w.checkZombies()
 
-	w.noteGaps() // now: the event log goes with the runtime directory
+	w.noteDrops() // now: the event log goes with the runtime directory
 	w.stop()
 	for _, l := range w.ledgers {
 		if err := l.readAll(); err != nil {
@@ -254,7 +254,7 @@ func (w *world) finish() {
 				if !w.excused[end.run] {
 					w.T.Errorf("%s: run %s: nothing after line %d, and no gap is reported. Events of this run:\n%s", l.instance, end.run, end.last, w.eventsOf(end.run))
 				}
-				w.gaps++
+				w.dropped++
 			}
 		}
 	}
@@ -264,8 +264,8 @@ func (w *world) finish() {
 // awaitTarget waits until a toy is in the state that the operator asked for last.
 func (w *world) awaitTarget(toy program) {
 	w.T.Helper()
-	up, said := w.operator.wanted[toy.name]
-	if !said {
+	up, known := w.operator.targets[toy.name]
+	if !known {
 		up = toy.kind != child.Once
 	}
 	w.WaitStatus(toy.name, fmt.Sprintf("is as wanted, up: %v", up), func(st harness.Status) bool {
@@ -317,8 +317,8 @@ func (w *world) checkZombies() {
 	})
 }
 
-// noteGaps records the runs whose output superd has reported as dropped.
-func (w *world) noteGaps() {
+// noteDrops records the runs whose output superd has reported as dropped.
+func (w *world) noteDrops() {
 	w.T.Helper()
 	w.events = w.MustCtl("events", "--json").Out
 	if w.excused == nil {
@@ -351,8 +351,8 @@ func (w *world) checkRuns() {
 	w.T.Helper()
 	for _, p := range pick(w.all, func(p program) bool { return p.kind == child.Once }) {
 		runs := strings.Fields(w.Read(filepath.Join("runs", p.name)))
-		if distinct := len(slices.Compact(slices.Sorted(slices.Values(runs)))); distinct != len(runs) || len(runs) > w.operator.asked[p.name] {
-			w.T.Errorf("%s has run %d times, %d of them different, asked for at most %d", p.name, len(runs), distinct, w.operator.asked[p.name])
+		if distinct := len(slices.Compact(slices.Sorted(slices.Values(runs)))); distinct != len(runs) || len(runs) > w.operator.starts[p.name] {
+			w.T.Errorf("%s has run %d times, %d of them different, asked for at most %d", p.name, len(runs), distinct, w.operator.starts[p.name])
 		}
 	}
 }

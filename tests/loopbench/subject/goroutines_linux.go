@@ -112,15 +112,15 @@ func timerFireRuntime(n int) (float64, error) {
 // postChannel sends functions to a goroutine that calls them.
 func postChannel(n int) (float64, error) {
 	posted := make(chan func(), 1024)
-	left := n
-	f := func() { left-- }
+	remaining := n
+	f := func() { remaining-- }
 	begin := cpu()
 	go func() {
 		for range n {
 			posted <- f
 		}
 	}()
-	for left > 0 {
+	for remaining > 0 {
 		(<-posted)()
 	}
 	return each(begin, n), nil

@@ -40,14 +40,14 @@ func dispatch(n int) (float64, error) {
 	if n == 1 {
 		total = 300_000
 	}
-	left := total
+	remaining := total
 	for range n {
 		fd, err := unix.Eventfd(1, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 		if err != nil {
 			return 0, err
 		}
 		_, err = l.Root().OnReadable(fd, func() {
-			if left--; left == 0 {
+			if remaining--; remaining == 0 {
 				l.Stop()
 			}
 		})
@@ -65,7 +65,7 @@ func pass(n int) (float64, error) {
 		return 0, err
 	}
 	const total = 300_000
-	left := total
+	remaining := total
 	ring, err := newRing(n)
 	if err != nil {
 		return 0, err
@@ -80,7 +80,7 @@ func pass(n int) (float64, error) {
 			if _, err := unix.Write(to, b[:]); err != nil {
 				panic(err)
 			}
-			if left--; left == 0 {
+			if remaining--; remaining == 0 {
 				l.Stop()
 			}
 		})
@@ -161,11 +161,11 @@ func timerFire(n int) (figure float64, err error) {
 		return 0, err
 	}
 	var begin time.Duration
-	left := n
+	remaining := n
 	l.Post(func() {
 		for range n {
 			l.Root().After(time.Millisecond+randomBelow(20*time.Millisecond), func() {
-				if left--; left == 0 {
+				if remaining--; remaining == 0 {
 					figure = each(begin, n)
 					l.Stop()
 				}
@@ -185,9 +185,9 @@ func post(n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	left := n
+	remaining := n
 	f := func() {
-		if left--; left == 0 {
+		if remaining--; remaining == 0 {
 			l.Stop()
 		}
 	}

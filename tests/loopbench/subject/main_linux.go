@@ -59,9 +59,9 @@ func each(begin time.Duration, n int) float64 { return float64(cpu()-begin) / fl
 // makes, so that it stays alive.
 func memory(n int, f func() (any, error)) (float64, error) {
 	before := inUse()
-	made, err := f()
+	objects, err := f()
 	after := inUse()
-	runtime.KeepAlive(made)
+	runtime.KeepAlive(objects)
 	return float64(after-before) / float64(n), err
 }
 

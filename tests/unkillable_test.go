@@ -13,10 +13,10 @@ import (
 	"superd/tests/harness"
 )
 
-// stuckPrograms are a program that is unkillable, as it waits for a file system that has its
+// unkillablePrograms are a program that is unkillable, as it waits for a file system that has its
 // request and does not answer; one with such a process left by its main process; one with such a
 // hook; and one without any trouble.
-const stuckPrograms = `
+const unkillablePrograms = `
 	[defaults]
 	stop_timeout = "200ms"
 	[program.main]
@@ -32,8 +32,8 @@ const stuckPrograms = `
 
 var deathless = regexp.MustCompile(`process (\d+) survives SIGKILL: state D \(disk sleep\)( in \w+)?`)
 
-// deathlessIn returns the pid in a message of superd about an unkillable process.
-func deathlessIn(t *testing.T, text string) int {
+// unkillablePid returns the pid in a message of superd about an unkillable process.
+func unkillablePid(t *testing.T, text string) int {
 	t.Helper()
 	m := deathless.FindStringSubmatch(text)
 	if m == nil {
@@ -58,15 +58,15 @@ func deathlessIn(t *testing.T, text string) int {
 func TestUnkillable(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, "")
-		mount, waitAsked, release := s.DeadMount("dead")
-		s.Configure(fmt.Sprintf(stuckPrograms, mount))
+		mount, waitRequested, release := s.UnkillableMount("dead")
+		s.Configure(fmt.Sprintf(unkillablePrograms, mount))
 		d := s.Start(options...)
 		names := []string{"main", "left", "hook"}
 		for _, name := range names {
 			s.WaitLog(name, "ready\n")
 		}
 		s.WaitState("web", "running")
-		waitAsked(len(names))
+		waitRequested(len(names))
 
 		r := s.Ctl(append([]string{"stop"}, names...)...)
 		if r.Exit != 1 {
@@ -74,12 +74,12 @@ func TestUnkillable(t *testing.T) {
 		}
 		pids := map[string]int{}
 		for _, name := range names {
-			pids[name] = deathlessIn(t, regexp.MustCompile(name+`: .*`).FindString(r.Out+r.ErrOut))
+			pids[name] = unkillablePid(t, regexp.MustCompile(name+`: .*`).FindString(r.Out+r.ErrOut))
 			st := s.Status(name)
-			if st.State == "stopped" || deathlessIn(t, st.Reason) != pids[name] {
+			if st.State == "stopped" || unkillablePid(t, st.Reason) != pids[name] {
 				t.Errorf("after ctl stop: %v, want it not stopped, because of process %d", st, pids[name])
 			}
-			if why := s.MustCtl("why", name).Out; deathlessIn(t, why) != pids[name] {
+			if why := s.MustCtl("why", name).Out; unkillablePid(t, why) != pids[name] {
 				t.Errorf("ctl why %s: no process %d in\n%s", name, pids[name], why)
 			}
 		}
@@ -90,9 +90,9 @@ func TestUnkillable(t *testing.T) {
 			t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 		}
 		for _, name := range names {
-			left := regexp.MustCompile(fmt.Sprintf(`process left behind.*%s.*process %d survives SIGKILL`, name, pids[name]))
-			if !left.MatchString(d.ErrOut.String()) {
-				t.Errorf("superd's last messages don't match %v:\n%s", left, d.ErrOut)
+			leftover := regexp.MustCompile(fmt.Sprintf(`process left behind.*%s.*process %d survives SIGKILL`, name, pids[name]))
+			if !leftover.MatchString(d.ErrOut.String()) {
+				t.Errorf("superd's last messages don't match %v:\n%s", leftover, d.ErrOut)
 			}
 			if !harness.Alive(pids[name]) {
 				t.Errorf("process %d has died after all", pids[name])
@@ -102,8 +102,8 @@ func TestUnkillable(t *testing.T) {
 		for _, pid := range pids {
 			harness.Until(t, "it dies when the file system has gone", func() bool { return !harness.Alive(pid) })
 		}
-		if made := !strings.Contains(d.ErrOut.String(), "no cgroups"); made != (len(s.Cgroups()) > 0) {
-			t.Errorf("superd had cgroups: %v, and has left %v", made, s.Cgroups())
+		if hasCgroups := !strings.Contains(d.ErrOut.String(), "no cgroups"); hasCgroups != (len(s.Cgroups()) > 0) {
+			t.Errorf("superd had cgroups: %v, and has left %v", hasCgroups, s.Cgroups())
 		}
 		s.Configure("[program.web]\ncommand = 'sleep infinity'\n")
 		s.Start() // it finds the processes that its predecessor had to leave
@@ -116,26 +116,26 @@ func TestUnkillable(t *testing.T) {
 func TestShutdownPastUnkillable(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		s := harness.NewSite(t, "")
-		mount, waitAsked, release := s.DeadMount("dead")
-		s.Configure(fmt.Sprintf(stuckPrograms, mount))
+		mount, waitRequested, release := s.UnkillableMount("dead")
+		s.Configure(fmt.Sprintf(unkillablePrograms, mount))
 		d := s.Start(options...)
 		for _, name := range []string{"main", "left", "hook"} {
 			s.WaitLog(name, "ready\n")
 		}
 		s.WaitState("web", "running")
-		waitAsked(3)
+		waitRequested(3)
 		d.Signal(syscall.SIGTERM)
 		if exit := d.Wait(); exit != 0 {
 			t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 		}
-		said := d.ErrOut.String()
-		stopped, stuck := strings.Index(said, "program stopped"), strings.Index(said, "program is unkillable")
-		if stopped < 0 || stuck < stopped || !strings.Contains(said[stopped:stuck], "web") {
-			t.Errorf("want web to be stopped before the others are named as stuck:\n%s", said)
+		messages := d.ErrOut.String()
+		stopped, unkillable := strings.Index(messages, "program stopped"), strings.Index(messages, "program is unkillable")
+		if stopped < 0 || unkillable < stopped || !strings.Contains(messages[stopped:unkillable], "web") {
+			t.Errorf("want web to be stopped before the others are named as stuck:\n%s", messages)
 		}
-		left := deathless.FindAllStringSubmatch(said[strings.Index(said, "process left behind"):], -1)
+		left := deathless.FindAllStringSubmatch(messages[strings.Index(messages, "process left behind"):], -1)
 		if len(left) != 3 {
-			t.Errorf("%d processes are named as left behind, want 3:\n%s", len(left), said)
+			t.Errorf("%d processes are named as left behind, want 3:\n%s", len(left), messages)
 		}
 		release()
 		for _, m := range left {

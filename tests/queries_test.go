@@ -9,8 +9,8 @@ import (
 	"superd/tests/harness"
 )
 
-// TestLooking: logs, events, history and why of some programs, of all, and of a period.
-func TestLooking(t *testing.T) {
+// TestQueries: logs, events, history and why of some programs, of all, and of a period.
+func TestQueries(t *testing.T) {
 	t.Parallel()
 	s := harness.NewSite(t, `
 		[defaults]

@@ -11,33 +11,33 @@ import (
 	"testing"
 )
 
-// A Held is a process that stays known when its pid is reused, and when nothing in it shows its
-// origin.
-type Held struct {
+// A Tracked is a process that the test follows by a pidfd, also when its pid is reused or when
+// nothing in it shows its origin.
+type Tracked struct {
 	Pid     int
 	process *os.Process // by pidfd
 }
 
-// Hold holds a process. If it is alive when superd has ended, the test fails.
-func (s *Site) Hold(pid int) *Held {
+// Track follows a process. If it is alive when superd has ended, the test fails.
+func (s *Site) Track(pid int) *Tracked {
 	s.T.Helper()
 	p, err := os.FindProcess(pid)
 	if err != nil {
-		s.T.Fatalf("hold process %d: %v", pid, err)
+		s.T.Fatalf("track process %d: %v", pid, err)
 	}
-	h := &Held{pid, p}
-	s.held = append(s.held, h)
+	h := &Tracked{pid, p}
+	s.tracked = append(s.tracked, h)
 	return h
 }
 
-// Alive reports whether the process is there and not a zombie.
-func (h *Held) Alive() bool {
+// Alive reports whether the process exists and is not a zombie.
+func (h *Tracked) Alive() bool {
 	return h.process.Signal(syscall.Signal(0)) == nil && Alive(h.Pid)
 }
 
-// Stop stops the process and reports whether it was still there. When Stop returns, none of its
+// Stop stops the process and reports whether it still existed. When Stop returns, none of its
 // threads runs any more.
-func (h *Held) Stop(t testing.TB) bool {
+func (h *Tracked) Stop(t testing.TB) bool {
 	t.Helper()
 	if h.process.Signal(syscall.SIGSTOP) != nil {
 		return false
@@ -53,7 +53,7 @@ func (h *Held) Stop(t testing.TB) bool {
 }
 
 // Kill kills the process.
-func (h *Held) Kill() { h.process.Kill() }
+func (h *Tracked) Kill() { h.process.Kill() }
 
 // Zombies returns the children of a process that have ended and were not reaped.
 func (s *Site) Zombies(parent int) []int {

@@ -11,10 +11,10 @@ import (
 	"superd/tests/harness"
 )
 
-// TestNoSignalForStrangers: in a namespace of 400 pids each is soon reused. Programs crash, leave
-// children and are restarted there while unrelated processes come and go: none of these ever gets a
-// signal.
-func TestNoSignalForStrangers(t *testing.T) {
+// TestNoSignalForUnrelatedProcesses: in a namespace of 400 pids each is soon reused. Programs
+// crash, leave children and are restarted there while unrelated processes come and go: none of
+// these ever gets a signal.
+func TestNoSignalForUnrelatedProcesses(t *testing.T) {
 	bothTrees(t, func(t *testing.T, options ...func(*exec.Cmd)) {
 		needRoot(t)
 		s := harness.NewSite(t, `
@@ -31,8 +31,8 @@ func TestNoSignalForStrangers(t *testing.T) {
 			[program.stopped]
 			command = ["sh", "-c", "sleep 0.01"]
 			`)
-		const strangers = 700
-		script := fmt.Sprintf("child strangers %d '%s' > /dev/null 2>&1 &\n", strangers, s.Path("strangers"))
+		const unrelated = 700
+		script := fmt.Sprintf("child unrelated %d '%s' > /dev/null 2>&1 &\n", unrelated, s.Path("unrelated"))
 		if pidsOfNamespace() {
 			script = "echo 400 > /proc/sys/kernel/pid_max\n" + script
 		}
@@ -43,9 +43,9 @@ func TestNoSignalForStrangers(t *testing.T) {
 					t.Fatalf("POST %s: %d, %s, %v", path, code, body, err)
 				}
 			}
-			return s.Read("strangers") != ""
+			return s.Read("unrelated") != ""
 		})
-		if got, want := s.Read("strangers"), fmt.Sprintf("%d strangers, not well: <nil>\n", strangers); got != want {
+		if got, want := s.Read("unrelated"), fmt.Sprintf("%d processes, failed: <nil>\n", unrelated); got != want {
 			t.Errorf("%s", got)
 		}
 		for _, name := range []string{"crash", "short", "parent"} {
