@@ -48,27 +48,36 @@ type Step struct {
 	Args, Env   []string
 }
 
-// Stages of a step, for [Error].
+// A Stage is one part of a step.
+type Stage uint8
+
+// The stages, in their order, except StageRead, which is the first.
 const (
-	StageReady   = "pass ready.fd"
-	StageOOM     = "set oom_score_adj"
-	StageNoFile  = "set limits.nofile"
-	StageCore    = "set limits.core"
-	StageGroups  = "change groups"
-	StageGID     = "change group"
-	StageUID     = "change user"
-	StageDir     = "enter directory"
-	StageExecute = "execute"
-	StageRead    = "read arguments" // read the command line that superd wrote
+	StageReady Stage = iota
+	StageOOM
+	StageNoFile
+	StageCore
+	StageGroups
+	StageGID
+	StageUID
+	StageDir
+	StageExecute
+	StageRead // of the command line that superd wrote
 )
+
+var stageNames = [...]string{"pass ready.fd", "set oom_score_adj", "set limits.nofile", "set limits.core",
+	"change groups", "change group", "change user", "enter directory", "execute", "read arguments"}
+
+// String returns what the stage does, for messages.
+func (s Stage) String() string { return stageNames[s] }
 
 // An Error is a failed stage.
 type Error struct {
-	Stage string
+	Stage Stage
 	Errno syscall.Errno
 }
 
-func (e *Error) Error() string { return e.Stage + ": " + e.Errno.Error() }
+func (e *Error) Error() string { return e.Stage.String() + ": " + e.Errno.Error() }
 
 // Unwrap returns the error number.
 func (e *Error) Unwrap() error { return e.Errno }
@@ -86,17 +95,18 @@ func Result(report []byte) error {
 	if text == "" && begun {
 		return nil
 	}
-	stage, number, _ := strings.Cut(text, "\x00")
+	stage, number, _ := strings.Cut(text, " ")
+	index, serr := strconv.ParseUint(stage, 10, 8)
 	errno, err := strconv.Atoi(number)
-	if err != nil {
+	if err != nil || serr != nil || index >= uint64(len(stageNames)) {
 		return ErrDied
 	}
-	return &Error{Stage: stage, Errno: syscall.Errno(errno)}
+	return &Error{Stage: Stage(index), Errno: syscall.Errno(errno)}
 }
 
 // report returns e in the form that [Result] reads.
 func (e *Error) report() []byte {
-	return []byte(e.Stage + "\x00" + strconv.Itoa(int(e.Errno)))
+	return []byte(strconv.Itoa(int(e.Stage)) + " " + strconv.Itoa(int(e.Errno)))
 }
 
 // Command returns arguments and environment for the process of the shim.

@@ -60,7 +60,8 @@ func TestResult(t *testing.T) {
 		{"failed before", failed.report(), failed},
 		{"failed at the execution", append([]byte{atExec}, failed.report()...), failed},
 		{"died", nil, ErrDied},
-		{"died while it wrote", []byte("enter direc"), ErrDied},
+		{"died while it wrote", []byte("7"), ErrDied},
+		{"an unknown stage", []byte("10 13"), ErrDied},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

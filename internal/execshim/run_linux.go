@@ -35,7 +35,7 @@ func Run() {
 
 // run returns only if a stage fails. report is the descriptor of the report, which may be moved.
 func (s *Step) run(report *int) *Error {
-	failed := func(stage string, err error) *Error {
+	failed := func(stage Stage, err error) *Error {
 		errno, _ := errors.AsType[syscall.Errno](err)
 		return &Error{Stage: stage, Errno: errno}
 	}

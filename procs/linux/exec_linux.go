@@ -128,7 +128,7 @@ func explainStep(a *attempt, p *prepared, err error) error {
 	if !ok {
 		return explainExec(a, p, err)
 	}
-	se := &host.SpawnError{Stage: failed.Stage, Err: failed.Errno, Fault: host.FaultOf(failed)}
+	se := &host.SpawnError{Stage: failed.Stage.String(), Err: failed.Errno, Fault: host.FaultOf(failed)}
 	switch failed.Stage {
 	case execshim.StageExecute:
 		return explainExec(a, p, failed.Errno)

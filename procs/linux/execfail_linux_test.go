@@ -175,7 +175,7 @@ func TestStepStages(t *testing.T) {
 	}
 	tests := []struct {
 		step  execshim.Step
-		stage string
+		stage execshim.Stage
 		errno syscall.Errno
 	}{
 		{execshim.Step{OOMScoreAdj: ptr(5000)}, execshim.StageOOM, unix.EINVAL},
@@ -187,7 +187,7 @@ func TestStepStages(t *testing.T) {
 	}
 	k := testKernel(null)
 	for _, tt := range tests {
-		t.Run(tt.stage+" "+tt.errno.Error(), func(t *testing.T) {
+		t.Run(tt.stage.String()+" "+tt.errno.Error(), func(t *testing.T) {
 			if tt.step.Path == "" {
 				tt.step.Path = "/bin/true"
 			}

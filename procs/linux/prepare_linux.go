@@ -158,7 +158,7 @@ func (p *prepared) stdoutAndStderr() (int, int) { return p.outputs[0], p.outputs
 // checkLimits refuses limits that superd may not set.
 func checkLimits(limits config.Limits) error {
 	for _, limit := range []struct {
-		stage    string
+		stage    execshim.Stage
 		resource int
 		value    *int64
 	}{
@@ -169,7 +169,7 @@ func checkLimits(limits config.Limits) error {
 			continue
 		}
 		if err := privilege.SetLimit(limit.resource, *limit.value); err != nil {
-			return &host.SpawnError{Stage: limit.stage, Err: err}
+			return &host.SpawnError{Stage: limit.stage.String(), Err: err}
 		}
 	}
 	return nil
