@@ -30,12 +30,12 @@ const unkillablePrograms = `
 	command = "sleep infinity"
 	`
 
-var deathless = regexp.MustCompile(`process (\d+) survives SIGKILL: state D \(disk sleep\)( in \w+)?`)
+var survives = regexp.MustCompile(`process (\d+) survives SIGKILL: state D \(disk sleep\)( in \w+)?`)
 
 // unkillablePid returns the pid in a message of superd about an unkillable process.
 func unkillablePid(t *testing.T, text string) int {
 	t.Helper()
-	m := deathless.FindStringSubmatch(text)
+	m := survives.FindStringSubmatch(text)
 	if m == nil {
 		t.Fatalf("%q: want it to name a process that does not die and what it waits in", text)
 	}
@@ -131,14 +131,14 @@ func TestShutdownPastUnkillable(t *testing.T) {
 		messages := d.ErrOut.String()
 		stopped, unkillable := strings.Index(messages, "program stopped"), strings.Index(messages, "program is unkillable")
 		if stopped < 0 || unkillable < stopped || !strings.Contains(messages[stopped:unkillable], "web") {
-			t.Errorf("want web to be stopped before the others are named as stuck:\n%s", messages)
+			t.Errorf("want web to be stopped before the unkillable ones are named:\n%s", messages)
 		}
-		left := deathless.FindAllStringSubmatch(messages[strings.Index(messages, "process left behind"):], -1)
-		if len(left) != 3 {
-			t.Errorf("%d processes are named as left behind, want 3:\n%s", len(left), messages)
+		leftovers := survives.FindAllStringSubmatch(messages[strings.Index(messages, "process left behind"):], -1)
+		if len(leftovers) != 3 {
+			t.Errorf("%d processes are named as left behind, want 3:\n%s", len(leftovers), messages)
 		}
 		release()
-		for _, m := range left {
+		for _, m := range leftovers {
 			pid, err := strconv.Atoi(m[1])
 			if err != nil {
 				t.Fatal(err)

@@ -66,12 +66,12 @@ func printTree(w io.Writer, all []control.ProcessTree) error {
 
 func printBelow(b *strings.Builder, branch control.ProcessTree, below map[int][]control.Process, parent int, indent string) {
 	for _, p := range below[parent] {
-		mark := " "
+		star := " "
 		if branch.Pid != nil && *branch.Pid == p.Pid {
-			mark = "*"
+			star = "*"
 		}
 		fmt.Fprintf(b, "%s%s%d %s %s  %s",
-			indent, mark, p.Pid, p.State, memory(p.RSS), terminal.Sanitize(p.Command))
+			indent, star, p.Pid, p.State, memory(p.RSS), terminal.Sanitize(p.Command))
 		if len(p.PerhapsOf) > 0 {
 			fmt.Fprintf(b, "  (possibly of %s)", strings.Join(p.PerhapsOf, ", "))
 		}

@@ -20,7 +20,7 @@ const releaseDelay = time.Second
 // afterwards. It belongs to the loop.
 type gcPolicy struct {
 	scope   *loop.Scope
-	boost   func() (endBoost func()) // [gcpacer.Pacer.Hurry]
+	boost   func() (endBoost func()) // [gcpacer.Pacer.Boost]
 	release func(endBoost func())    // returns memory on another goroutine, then calls endBoost
 
 	endBoost     func()      // ends the boost; nil: no boost

@@ -76,10 +76,10 @@ func collectNodes(n *node, path []string, located map[string][]*node) {
 	for _, item := range n.items {
 		collectNodes(item, path, located)
 	}
-	for name, kid := range n.entries {
+	for name, entry := range n.entries {
 		key := append(slices.Clone(path), name)
-		located[Dotted(key)] = append(located[Dotted(key)], kid)
-		collectNodes(kid, key, located)
+		located[Dotted(key)] = append(located[Dotted(key)], entry)
+		collectNodes(entry, key, located)
 	}
 }
 

@@ -148,25 +148,25 @@ func TestLimitFollowsLiveHeap(t *testing.T) {
 	waitFor("next to nothing lives", func(limit int64) bool { return limit < 64<<20 })
 }
 
-// TestHurry: a boosted process follows a percentage, and not the limit; the end of the last boost
+// TestBoost: a boosted process follows a percentage, and not the limit; the end of the last boost
 // ends that.
-func TestHurry(t *testing.T) {
+func TestBoost(t *testing.T) {
 	p := paced(t, 4<<20)
 	first, second := p.Boost(), p.Boost()
 	first()
 	first()
 	if percent := debug.SetGCPercent(boostPercent); percent != boostPercent {
-		t.Errorf("in a hurry it goes by %d percent", percent)
+		t.Errorf("while boosted it follows %d percent", percent)
 	}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-		t.Errorf("in a hurry there is a limit of %d", limit)
+		t.Errorf("while boosted there is a limit of %d", limit)
 	}
 	second()
 	if percent := debug.SetGCPercent(-1); percent != -1 {
-		t.Errorf("after the hurry it goes by %d percent", percent)
+		t.Errorf("after the boost it follows %d percent", percent)
 	}
 	if limit := debug.SetMemoryLimit(-1); limit > 1<<30 {
-		t.Errorf("after the hurry the limit is %d", limit)
+		t.Errorf("after the boost the limit is %d", limit)
 	}
 }
 

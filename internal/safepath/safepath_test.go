@@ -67,7 +67,7 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-func TestVouches(t *testing.T) {
+func TestTrustsEntry(t *testing.T) {
 	tests := []struct {
 		name   string
 		self   uint32
@@ -87,7 +87,7 @@ func TestVouches(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := testTrust(tt.self).trustsEntry(&tt.entry, tt.sticky); got != tt.want {
-				t.Errorf("vouches(%+v, %v) for user %d = %v, want %v", tt.entry, tt.sticky, tt.self, got, tt.want)
+				t.Errorf("trustsEntry(%+v, %v) for user %d = %v, want %v", tt.entry, tt.sticky, tt.self, got, tt.want)
 			}
 		})
 	}
