@@ -324,7 +324,7 @@ func runInShell(t *testing.T, s *harness.Site) *harness.Terminal {
 	}
 	t.Cleanup(func() { _ = shell.Wait() }) // its context has ended by then
 	terminal.Type("superd run -c superd.toml\n")
-	terminal.Screen.Wait(t, "superd runs")
+	terminal.Screen.Wait(t, "superd started")
 	harness.Until(t, "superd answers", func() bool { return s.Ctl("status").Exit == 0 })
 	return terminal
 }

@@ -214,7 +214,7 @@ func TestKilledAtTheEnd(t *testing.T) {
 	if exit := d.Wait(); exit != 0 {
 		t.Errorf("exit status %d, want 0\n%s", exit, d.ErrOut)
 	}
-	if n := strings.Count(d.ErrOut.String(), `msg="superd runs"`); n != 1 {
+	if n := strings.Count(d.ErrOut.String(), `msg="superd started"`); n != 1 {
 		t.Errorf("%d supervisors, want 1:\n%s", n, d.ErrOut)
 	}
 	for _, dir := range s.Cgroups() { // the kill may have come before it was removed

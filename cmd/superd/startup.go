@@ -396,7 +396,7 @@ func (s *startup) watch() error {
 func (s *startup) startPrograms() error {
 	d, conf, store, listener := s.daemon, s.conf, s.store, s.listener
 	version := d.version() // here, since it forks: not on the loop, nor beside starts of programs
-	d.log.Info("superd runs", "pid", os.Getpid(), "configuration", d.configPath,
+	d.log.Info("superd started", "pid", os.Getpid(), "configuration", d.configPath,
 		"runtime_dir", d.runtimeDir, "log_dir", s.logDir)
 	d.loop.Post(func() {
 		for _, mistake := range conf.Errors {

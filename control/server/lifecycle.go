@@ -93,7 +93,7 @@ func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) error {
 		err = errNoRecord
 	}
 	err = s.answer(w, http.StatusAccepted, control.Shutdown{Pid: info.Pid, Unrecorded: unrecorded(err),
-		Message: fmt.Sprintf("shutting down; %d of %d programs run", info.Running, info.Programs)})
+		Message: fmt.Sprintf("shutting down; running programs: %d of %d", info.Running, info.Programs)})
 	_ = http.NewResponseController(w).Flush()
 	return err
 }
