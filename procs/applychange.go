@@ -23,8 +23,8 @@ func (in *instance) change(c *config.Change) {
 	if before == program && !outdated {
 		return // the predecessor has applied it
 	}
-	taken := func(other *instance) bool { return other != in && !other.machine.blockedByConflict }
-	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.collector.Files()) && in.sup.logFileOwner(files, taken) != nil {
+	blocks := func(other *instance) bool { return other != in && !other.machine.blockedByConflict }
+	if files := in.sup.logOptions(in.name, program).Files(); !slices.Equal(files, in.collector.Files()) && in.sup.logFileOwner(files, blocks) != nil {
 		in.replace(program)
 		return
 	}
@@ -34,18 +34,18 @@ func (in *instance) change(c *config.Change) {
 			program.Scheduled() && m.desired.by.is(ActorUnscheduled))
 	restarts := outdated || in.run == nil && c.Restarts()
 	if r := in.run; r != nil {
-		lives := config.CompareProgram(r.program, program)
-		restarts = restarts || lives.Restarts()
+		diff := config.CompareProgram(r.program, program)
+		restarts = restarts || diff.Restarts()
 	}
 	// Only the next run uses the new definition
-	goesOn := restarts && in.run != nil && before.Scheduled() && program.Scheduled()
+	runContinues := restarts && in.run != nil && before.Scheduled() && program.Scheduled()
 	in.sup.outputs += fifosOf(program) - fifosOf(before)
 	in.sup.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
 	in.program, m.program = program, program
 	m.runPending = m.runPending && before.Scheduled() // it has no meaning without a schedule
 	m.outdated = m.outdated || restarts && in.run != nil
 	defer in.save()
-	defer in.keepSchedule()
+	defer in.updateSchedule()
 	if in.run != nil && !restarts {
 		in.changeRun(program)
 	}
@@ -57,39 +57,39 @@ func (in *instance) change(c *config.Change) {
 	case startsNow && !restarts:
 		in.do(func() []Effect { return m.wantUp(actor(ActorReload), false) })
 	case !m.desired.up && !startsNow:
-	case !restarts || goesOn:
+	case !restarts || runContinues:
 		in.reevaluate(before)
 	case len(before.Invalid) > 0 && !program.Autostart:
 		in.do(func() []Effect { return m.wantDown(actor(ActorReload)) })
 	case m.state == Backoff:
 		in.reevaluate(before)
 	default:
-		in.do(func() []Effect { return m.wantAgain(actor(ActorReload), false) })
+		in.do(func() []Effect { return m.wantRestart(actor(ActorReload), false) })
 	}
 }
 
 // setLogOptions applies the program's log options. During a run that began with others, files, sink
 // and format stay as they are: the output of one run is in one place, in one format.
 func (in *instance) setLogOptions() {
-	if in.logsBy == in.program && (in.run == nil || in.run.program == in.program) {
+	if in.logDefinition == in.program && (in.run == nil || in.run.program == in.program) {
 		return
 	}
 	o := in.sup.logOptions(in.name, in.program)
-	in.logsBy = in.program
+	in.logDefinition = in.program
 	if r := in.run; r != nil && r.program != in.program {
 		o = duringRun(in.sup.logOptions(in.name, r.program), o)
-		in.logsBy = nil
+		in.logDefinition = nil
 	}
 	logsBefore, before := len(in.collector.LogStreams()), in.collector.Files()
 	in.collector.SetOptions(o)
 	if len(in.collector.LogStreams()) > logsBefore {
-		in.sup.tellAdded()
+		in.sup.notifyInstanceWatchers()
 	}
 	if !in.claimLogFiles(before, in.collector.Files()) {
 		return
 	}
-	if h := in.conflict; h != nil {
-		h.releaseLogFiles() // it may not have to wait for h any more
+	if conflict := in.conflict; conflict != nil {
+		conflict.releaseLogFiles() // it may not have to wait for h any more
 	}
 	in.releaseLogFiles()
 }
@@ -117,9 +117,9 @@ func (in *instance) changeRun(program *config.Program) {
 	start, stop := program.StartTimeout-r.program.StartTimeout, program.StopTimeout-r.program.StopTimeout
 	if h := r.hook; h != nil { // hooks are identified by their index: keep the lists
 		h.timeout += start
-		if h.limit.Active() {
+		if h.timer.Active() {
 			h.due += start
-			shift(h.limit, start)
+			shift(h.timer, start)
 		}
 		own := program.Clone()
 		own.PreStart, own.PostStop = r.program.PreStart, r.program.PostStop
@@ -132,14 +132,14 @@ func (in *instance) changeRun(program *config.Program) {
 		r.config = in.sup.configNumber
 	}
 	if !r.awaitsKill {
-		shift(r.startLimit, start)
+		shift(r.startTimer, start)
 	}
 	if w := r.readiness; w != nil {
 		r.startDeadline += start
 		shift(w.due, start)
 	}
-	shift(r.reloading, start)
-	shift(r.stopping, stop)
+	shift(r.reloadTimer, start)
+	shift(r.ownStopTimer, stop)
 	switch {
 	case ready && r.readiness != nil:
 		in.awaitReady(r.startDeadline)
@@ -150,9 +150,9 @@ func (in *instance) changeRun(program *config.Program) {
 		r.stopDeadline += stop
 		shift(r.stopTimer, stop)
 	}
-	if c := r.teardown; c != nil && c.due.Active() {
+	if t := r.teardown; t != nil && t.due.Active() {
 		r.teardownDeadline += stop
-		shift(c.due, stop)
+		shift(t.due, stop)
 	}
 }
 
@@ -211,5 +211,5 @@ func (in *instance) reevaluate(before *config.Program) {
 // stayFailed ends the slow retry of an instance that hit its start limit.
 func (in *instance) stayFailed() {
 	in.perform(Disarm)
-	in.sup.endedForGood(in)
+	in.sup.checkExitPolicy(in)
 }

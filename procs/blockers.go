@@ -10,9 +10,9 @@ import (
 // all of them.
 const shownHops = 3
 
-// waitReason returns what blocks the start of the instance and, in at most shownHops steps, the
+// blockedReason returns what blocks the start of the instance and, in at most shownHops steps, the
 // cause of that.
-func (in *instance) waitReason() Reason {
+func (in *instance) blockedReason() Reason {
 	m := &in.machine
 	e := in.blocker()
 	switch {
@@ -22,7 +22,7 @@ func (in *instance) waitReason() Reason {
 				in.conflict.name, in.conflict.machine.state)}
 	case e != nil:
 	case m.restartPending:
-		return Reason{ReasonWaitsForDependents, in.lastUsers() + " down, then restarts"}
+		return Reason{ReasonWaitsForDependents, in.remainingDependents() + " down, then restarts"}
 	default:
 		return Reason{Kind: ReasonAboutToStart}
 	}
@@ -32,7 +32,7 @@ func (in *instance) waitReason() Reason {
 			text.WriteString(", which waits for ")
 		}
 		worst := e.worst()
-		text.WriteString(e.to.called(worst))
+		text.WriteString(e.to.displayName(worst))
 		next := (*edge)(nil)
 		if worst != nil && worst.machine.state == Waiting {
 			next = worst.blocker()
@@ -43,7 +43,7 @@ func (in *instance) waitReason() Reason {
 		}
 		e = next
 	}
-	if others := m.unmet() - 1; others > 0 {
+	if others := m.unsatisfied() - 1; others > 0 {
 		fmt.Fprintf(&text, "; and for %d more", others)
 	}
 	return Reason{ReasonWaitsForDependency, text.String()}
@@ -56,27 +56,27 @@ func (in *instance) blocker() (worst *edge) {
 		return nil
 	}
 	for _, e := range in.edges {
-		if e.met() {
+		if e.satisfied() {
 			continue
 		}
 		if worst == nil || e.availability() < worst.availability() {
 			worst = e
 		}
-		if e.availability() == down && !e.order {
+		if e.availability() == down && !e.ordering {
 			return e
 		}
 	}
 	return worst
 }
 
-// met reports whether the edge blocks no start.
-func (e *edge) met() bool { return e.availability() >= up }
+// satisfied reports whether the edge blocks no start.
+func (e *edge) satisfied() bool { return e.availability() >= up }
 
 // availability returns the program's availability as the edge counts it: for an ordering
 // availabilityCount if no instance is on its way up.
 func (e *edge) availability() availability {
-	if e.order {
-		return e.to.published.ahead
+	if e.ordering {
+		return e.to.published.forOrdered
 	}
 	return e.to.published.availability
 }
@@ -85,7 +85,7 @@ func (e *edge) availability() availability {
 // one.
 func (e *edge) worst() (worst *instance) {
 	for _, in := range e.to.instances {
-		if e.order && !in.published.holding {
+		if e.ordering && !in.published.blocksOrdered {
 			continue
 		}
 		if worst == nil || in.published.availability < worst.published.availability {
@@ -95,8 +95,8 @@ func (e *edge) worst() (worst *instance) {
 	return worst
 }
 
-// called returns the name of in or, if that is nil, of the program.
-func (n *node) called(in *instance) string {
+// displayName returns the name of in or, if that is nil, of the program.
+func (n *node) displayName(in *instance) string {
 	if in == nil {
 		return n.name
 	}
@@ -107,7 +107,7 @@ func (n *node) called(in *instance) string {
 // none.
 func (e *edge) describe(in *instance) string {
 	if in == nil {
-		return "which has no instances: " + e.from.sup.emptied(e.to.name)
+		return "which has no instances: " + e.from.sup.noReplicasReason(e.to.name)
 	}
 	return in.describe()
 }
@@ -185,18 +185,18 @@ func (in *instance) shownTime(at time.Duration) string {
 func (in *instance) lostRequirement() (cause, why Reason) {
 	e := in.blocker()
 	worst := e.worst()
-	name := e.to.called(worst)
+	name := e.to.displayName(worst)
 	return Reason{ReasonDependencyLost, name + ", " + e.describe(worst)},
 		Reason{ReasonDependencyBack, name + " is ready again"}
 }
 
-// lastUsers names one dependent that must be down before the instance, and counts the others: "web
+// remainingDependents names one dependent that must be down before the instance, and counts the others: "web
 // and 3 more are".
-func (in *instance) lastUsers() string {
+func (in *instance) remainingDependents() string {
 	n := in.machine.own
-	others := n.dependents + n.leaving - 1
+	others := n.dependents + n.stoppingOrdered - 1
 	for _, e := range n.edges {
-		if s := e.from.published; e.order && !s.going || !s.alive {
+		if s := e.from.published; e.ordering && !s.stopping || !s.alive {
 			continue
 		}
 		if others > 0 {
@@ -216,22 +216,22 @@ func (in *instance) waitsFor() []string {
 		return nil
 	}
 	var lines []string
-	left := 0
+	omitted := 0
 	for _, first := range in.edges {
-		if first.met() {
+		if first.satisfied() {
 			continue
 		}
 		if len(lines) >= shown {
-			left++
+			omitted++
 			continue
 		}
 		var path []string
-		met := map[*node]bool{}
+		visited := map[*node]bool{}
 		last, by := in, first
-		for e := first; e != nil && !met[e.to]; {
-			met[e.to] = true
+		for e := first; e != nil && !visited[e.to]; {
+			visited[e.to] = true
 			last, by = e.worst(), e
-			path = append(path, e.to.called(last))
+			path = append(path, e.to.displayName(last))
 			if e = nil; last != nil && last.machine.state == Waiting {
 				e = last.blocker()
 			}
@@ -241,8 +241,8 @@ func (in *instance) waitsFor() []string {
 		}
 		lines = append(lines, strings.Join(path, ", which waits for ")+", "+by.describe(last))
 	}
-	if left > 0 {
-		lines = append(lines, fmt.Sprintf("%d more", left))
+	if omitted > 0 {
+		lines = append(lines, fmt.Sprintf("%d more", omitted))
 	}
 	return lines
 }

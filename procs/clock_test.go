@@ -48,7 +48,7 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 // TestSlowTurnChangesNoTimes delays the rest of a turn after its wait: the times of state changes
 // are those of the turn's begin.
 func TestSlowTurnChangesNoTimes(t *testing.T) {
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	h.v.RunFor(time.Minute)
 	want := h.v.WallAt(h.sup.byName["web"].sinceAt)
 	asked := false

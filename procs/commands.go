@@ -49,14 +49,14 @@ type waiter struct {
 // done runs once, on the loop, after Command has returned. After cancel it does not run; the
 // command itself is not undone.
 func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.choose(names)
+	found, err := s.selectNames(names)
 	if err != nil {
 		return nil, err
 	}
 	selected := slices.Clone(found.instances) // a copy, as a stop may remove instances
 	// instances that are only being removed are not meant beside others
-	if op != OpStop && slices.ContainsFunc(selected, (*instance).stays) {
-		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !in.stays() })
+	if op != OpStop && slices.ContainsFunc(selected, (*instance).isConfigured) {
+		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !in.isConfigured() })
 	}
 	var dependents []*instance
 	if op == OpRestart && wait {
@@ -64,45 +64,45 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	}
 	outcomes := make([]CommandResult, len(selected)+len(dependents))
 	if op != OpStop { // programs without instances need no stop
-		outcomes = append(outcomes, s.vacant(found)...)
+		outcomes = append(outcomes, s.noInstanceResults(found)...)
 	}
-	left, canceled := len(selected)+len(dependents), false
+	remaining, canceled := len(selected)+len(dependents), false
 	finish := func(unrecorded error) {
-		if left != 0 || canceled {
+		if remaining != 0 || canceled {
 			return
 		}
 		if unrecorded != nil {
 			for i := range outcomes[:len(selected)] {
-				outcomes[i].unrecord(unrecorded)
+				outcomes[i].markUnrecorded(unrecorded)
 			}
 		}
 		done(outcomes)
 	}
 	for i, in := range selected {
-		settle := func(o CommandResult) {
+		setResult := func(o CommandResult) {
 			o.Name = in.name
 			outcomes[i] = o
-			left--
-			if left == 0 {
+			remaining--
+			if remaining == 0 {
 				s.afterSaving(finish)
 			}
 		}
-		if refusal := s.refuses(op, in); refusal != "" {
-			settle(CommandResult{State: in.machine.state, Message: refusal})
+		if refusal := s.refusal(op, in); refusal != "" {
+			setResult(CommandResult{State: in.machine.state, Message: refusal})
 			continue
 		}
 		in.record(because(byOperator(eventlog.Event{Kind: eventlog.Command}), op.reason()))
-		if already := in.already(op); already != "" {
+		if already := in.noopMessage(op); already != "" {
 			in.command(op)
-			settle(CommandResult{OK: true, State: in.machine.state, Message: already})
+			setResult(CommandResult{OK: true, State: in.machine.state, Message: already})
 			continue
 		}
 		in.command(op)
 		if !wait {
-			settle(CommandResult{OK: true, State: in.machine.state, Message: op.String() + " requested"})
+			setResult(CommandResult{OK: true, State: in.machine.state, Message: op.String() + " requested"})
 			continue
 		}
-		w := &waiter{op: op, done: settle, of: &outcomes}
+		w := &waiter{op: op, done: setResult, of: &outcomes}
 		in.waiters = append(in.waiters, w)
 		in.answerWaiters()
 	}
@@ -110,32 +110,32 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 		in.waiters = append(in.waiters, &waiter{op: op, of: &outcomes, dependent: true, done: func(o CommandResult) {
 			o.Name = in.name
 			outcomes[len(selected)+i] = o
-			left--
-			if left == 0 {
+			remaining--
+			if remaining == 0 {
 				s.afterSaving(finish)
 			}
 		}})
 		in.answerWaiters()
 	}
-	if left == 0 && len(selected) == 0 {
+	if remaining == 0 && len(selected) == 0 {
 		s.scope.Post(func() { finish(nil) })
 	}
 	cancel = func() {
 		canceled = true
 		for _, in := range slices.Concat(selected, dependents) {
-			in.forget(&outcomes)
+			in.dropWaiters(&outcomes)
 			// the replacement, which has taken over the waiters
 			if next := s.byName[in.name]; next != nil {
-				next.forget(&outcomes)
+				next.dropWaiters(&outcomes)
 			}
 		}
 	}
 	return cancel, nil
 }
 
-// unrecord makes a successful result say that the command is not in the journal. A failed one keeps
+// markUnrecorded makes a successful result say that the command is not in the journal. A failed one keeps
 // its message.
-func (o *CommandResult) unrecord(cause error) {
+func (o *CommandResult) markUnrecorded(cause error) {
 	if o.OK {
 		o.OK, o.Unrecorded = false, cause
 		o.Message += ", " + unrecordedText(cause)
@@ -155,11 +155,11 @@ func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
 		seen[in] = true
 	}
 	for open := restarted; len(open) > 0; open = open[1:] {
-		if s.refuses(OpRestart, open[0]) != "" {
+		if s.refusal(OpRestart, open[0]) != "" {
 			continue
 		}
 		for _, e := range open[0].machine.own.edges {
-			if in := e.from; !e.order && !seen[in] && in.published.alive && in.machine.desired.up {
+			if in := e.from; !e.ordering && !seen[in] && in.published.alive && in.machine.desired.up {
 				seen[in] = true
 				found, open = append(found, in), append(open, in)
 			}
@@ -168,23 +168,23 @@ func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
 	return found
 }
 
-// forget removes the waiters of a command.
-func (in *instance) forget(command *[]CommandResult) {
+// dropWaiters removes the waiters of a command.
+func (in *instance) dropWaiters(command *[]CommandResult) {
 	in.waiters = slices.DeleteFunc(in.waiters, func(w *waiter) bool { return w.of == command })
 }
 
-// stays reports whether the instance, or its replacement, is in the configuration.
-func (in *instance) stays() bool { return !in.removed || in.replacement != nil }
+// isConfigured reports whether the instance, or its replacement, is in the configuration.
+func (in *instance) isConfigured() bool { return !in.retiring || in.replacement != nil }
 
 // String returns the command's name: start, stop or restart.
 func (op Op) String() string { return [...]string{"start", "stop", "restart"}[op] }
 
 func (op Op) reason() Reason {
-	return Reason{Kind: [...]ReasonKind{ReasonAskedStart, ReasonAskedStop, ReasonAskedRestart}[op]}
+	return Reason{Kind: [...]ReasonKind{ReasonRequestedStart, ReasonRequestedStop, ReasonRequestedRestart}[op]}
 }
 
-// refuses returns why op is not possible for in at present; empty if it is.
-func (s *Supervisor) refuses(op Op, in *instance) string {
+// refusal returns why op is not possible for in at present; empty if it is.
+func (s *Supervisor) refusal(op Op, in *instance) string {
 	switch {
 	case op == OpStop:
 		return ""
@@ -192,16 +192,16 @@ func (s *Supervisor) refuses(op Op, in *instance) string {
 		return "superd is shutting down"
 	case in.quarantine != nil:
 		return in.machine.stateReason.String()
-	case in.removed && in.replacement == nil:
+	case in.retiring && in.replacement == nil:
 		return "it is removed from the configuration and stopping"
 	}
 	return ""
 }
 
-// already returns the message for a command that needs no wait; empty otherwise.
-func (in *instance) already(op Op) string {
+// noopMessage returns the message for a command that needs no wait; empty otherwise.
+func (in *instance) noopMessage(op Op) string {
 	switch {
-	case in.removed, in.quarantine != nil:
+	case in.retiring, in.quarantine != nil:
 	case op == OpStart && in.machine.state == Running && !in.isOneShot():
 		return fmt.Sprintf("already running, pid %d", in.run.process.Pid())
 	case op == OpStop && in.machine.state.AtRest():
@@ -212,14 +212,14 @@ func (in *instance) already(op Op) string {
 
 // command performs op without waiting. Every command is legal in every state.
 func (in *instance) command(op Op) {
-	if in.removed {
+	if in.retiring {
 		// The instance is being removed: the command applies to its replacement.
 		in.replacementTarget = &target{op != OpStop, actor(ActorOperator)}
 		in.save()
 		return
 	}
 	if in.quarantine != nil {
-		in.endQuarantine()
+		in.killQuarantined()
 		return
 	}
 	switch op {
@@ -229,7 +229,7 @@ func (in *instance) command(op Op) {
 	case OpStop:
 		in.do(func() []Effect { return in.machine.wantDown(actor(ActorOperator)) })
 	case OpRestart:
-		in.do(func() []Effect { return in.machine.wantAgain(actor(ActorOperator), true) })
+		in.do(func() []Effect { return in.machine.wantRestart(actor(ActorOperator), true) })
 		in.sup.startWithRequirements(in)
 	}
 }
@@ -242,7 +242,7 @@ func (in *instance) answerWaiters() {
 		return
 	case Waiting:
 		// It will start, or the state of its requirements is not known yet.
-		if in.conflict != nil || in.comes() || in.machine.restartPending && !in.machine.dependentsDown() || in.sup.pending(in) {
+		if in.conflict != nil || in.isComing() || in.machine.restartPending && !in.machine.dependentsDown() || in.sup.pending(in) {
 			return
 		}
 	case Spawning, Starting, Killing, TearingDown:
@@ -254,7 +254,7 @@ func (in *instance) answerWaiters() {
 	waiters := in.waiters
 	in.waiters = nil
 	for _, w := range waiters {
-		if in.removed && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == Running {
+		if in.retiring && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == Running {
 			// they wait for the replacement, or for the end of a one-shot
 			in.waiters = append(in.waiters, w)
 			continue
@@ -280,11 +280,11 @@ func (in *instance) answerWaiters() {
 
 // Signal sends sig to the main process of the instances that names select.
 func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult, error) {
-	found, err := s.choose(names)
+	found, err := s.selectNames(names)
 	if err != nil {
 		return nil, err
 	}
-	outcomes := s.vacant(found)
+	outcomes := s.noInstanceResults(found)
 	for _, in := range found.instances {
 		outcome := CommandResult{Name: in.name, State: in.machine.state}
 		switch run := in.run; {
@@ -303,7 +303,7 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 				s.log.Info("signal sent", "instance", in.name, "pid", pid, "signal", signalName(sig),
 					"by", actor(ActorOperator).String())
 				in.record(because(byOperator(eventlog.Event{Kind: eventlog.Command}),
-					Reason{ReasonAskedSignal, signalName(sig)}))
+					Reason{ReasonRequestedSignal, signalName(sig)}))
 			}
 		}
 		outcomes = append(outcomes, outcome)
@@ -311,11 +311,11 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 	return outcomes, nil
 }
 
-// vacant returns results for selected names without instances: nothing to do.
-func (s *Supervisor) vacant(found selection) []CommandResult {
+// noInstanceResults returns results for selected names without instances: nothing to do.
+func (s *Supervisor) noInstanceResults(found selection) []CommandResult {
 	var outcomes []CommandResult
-	for _, name := range found.vacant {
-		outcomes = append(outcomes, CommandResult{Name: name, State: Stopped, Message: s.vacancy(name)})
+	for _, name := range found.empty {
+		outcomes = append(outcomes, CommandResult{Name: name, State: Stopped, Message: s.noInstancesText(name)})
 	}
 	return outcomes
 }
@@ -330,7 +330,7 @@ func (s *Supervisor) Collector(name string) (*logs.Collector, error) {
 	case 1:
 		return &selected[0].collector, nil
 	case 0: // a program or a glob, without instances
-		return nil, fmt.Errorf("select %q: %s", name, s.vacancy(name))
+		return nil, fmt.Errorf("select %q: %s", name, s.noInstancesText(name))
 	}
 	return nil, fmt.Errorf("select %q: %d instances have this name; name one, such as %s", name, len(selected), selected[0].name)
 }

@@ -25,7 +25,7 @@ func (s *Supervisor) conflictOf(in *instance) *instance {
 	}
 	named := namesLogFile(in.program)
 	return s.logFileOwner(in.collector.Files(), func(other *instance) bool {
-		return other != in && (other.removed || named && !other.machine.blockedByConflict)
+		return other != in && (other.retiring || named && !other.machine.blockedByConflict)
 	})
 }
 
@@ -68,8 +68,8 @@ func numbered(instance string) bool { return strings.Contains(instance, "@") }
 func (in *instance) findConflict() {
 	in.conflict = in.sup.conflictOf(in)
 	in.machine.blockedByConflict = in.conflict != nil
-	if h := in.conflict; h != nil {
-		h.conflicting = append(h.conflicting, in)
+	if conflict := in.conflict; conflict != nil {
+		conflict.conflicting = append(conflict.conflicting, in)
 	}
 }
 
@@ -91,9 +91,9 @@ func (in *instance) releaseLogFiles() {
 // replace retires the instance and has another one with that definition take its place. It is used
 // where another instance still owns the new log file.
 func (in *instance) replace(program *config.Program) {
-	w := in.machine.desired
+	desired := in.machine.desired
 	in.retire(actor(ActorReload))
-	in.replacement, in.replacementTarget = program, &w
+	in.replacement, in.replacementTarget = program, &desired
 	in.relink()
 	in.save()
 }

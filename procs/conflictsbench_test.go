@@ -7,9 +7,9 @@ import (
 	"superd/config"
 )
 
-// BenchmarkRoom starts a superd with programs that name their log files, then replaces all programs
+// BenchmarkConflicts starts a superd with programs that name their log files, then replaces all programs
 // by as many others. The time per program must not depend on their number.
-func BenchmarkRoom(b *testing.B) {
+func BenchmarkConflicts(b *testing.B) {
 	programs := func(prefix string, n int) *config.Config {
 		c := &config.Config{}
 		for i := range n {

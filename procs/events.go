@@ -53,7 +53,7 @@ func (in *instance) recordState(from State) {
 	}
 	e := eventlog.Event{Kind: eventlog.State, From: from.String(), State: in.machine.state.String()}
 	if in.awaitsSchedule() {
-		kind, text := in.explained()
+		kind, text := in.shownReason()
 		e.Reason, e.ReasonKind = text, kind.String()
 	} else {
 		e = because(e, in.machine.stateReason)
@@ -65,7 +65,7 @@ func (in *instance) recordState(from State) {
 }
 
 func (in *instance) recordStart() {
-	if in.run.told.Start {
+	if in.run.recordedBefore.Start {
 		return
 	}
 	why := in.machine.startReason
@@ -78,7 +78,7 @@ func (in *instance) recordStart() {
 // recordNoStart records a start that failed, with the output of its hooks.
 func (in *instance) recordNoStart(r *run, reason Reason) {
 	in.record(because(eventlog.Event{Kind: eventlog.NoStart}, reason))
-	if r.touched {
+	if r.hadProcess {
 		in.recordOutput()
 	}
 }
@@ -103,7 +103,7 @@ func (in *instance) recordExit(r *run, pid int, exit pidfd.Exit, ran time.Durati
 		e.CPU = new((exit.UserTime + exit.SystemTime).Seconds())
 		e.MaxRSS, e.RSSBound = exit.MaxRSSBytes, in.sup.host.BoundsMaxRSS(exit.MaxRSSBytes)
 	}
-	if !r.told.Exit {
+	if !r.recordedBefore.Exit {
 		in.record(e)
 	}
 	success := exit.Known && exit.Signal == 0 && slices.Contains(r.program.SuccessExitCodes, exit.Code)

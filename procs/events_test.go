@@ -98,7 +98,7 @@ func TestEventsOfALife(t *testing.T) {
 func TestRecordedOnce(t *testing.T) {
 	for name, ends := range map[string]bool{"start": false, "exit": true} {
 		t.Run(name, func(t *testing.T) {
-			h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+			h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 				p.Restart, p.Autostart = config.RestartNever, false
 			})}})
 			h.events = eventlog.Open(t.TempDir(), eventlog.MaxSize, slog.New(slog.DiscardHandler))
@@ -107,7 +107,7 @@ func TestRecordedOnce(t *testing.T) {
 			if !ends {
 				h.journal.stall()
 			}
-			h.give(t, OpStart, "web")
+			h.mustCommand(t, OpStart, "web")
 			h.v.RunFor(time.Second)
 			p := h.mainOf("web")
 			if ends {
@@ -150,10 +150,10 @@ func TestRecordedOnce(t *testing.T) {
 
 // TestShutdownIsWrittenFirst: a shutdown is passed to the journal in the turn that begins it.
 func TestShutdownIsWrittenFirst(t *testing.T) {
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	for _, hurry := range []bool{false, true} {
 		if hurry {
-			h.sup.shutdown.askedAt = -insistAfter
+			h.sup.shutdown.requestedAt = -secondRequestAfter
 		}
 		h.sup.Shutdown("the test")
 		at := slices.IndexFunc(h.journal.batch, func(e simEntry) bool { return e.key == superdKey })

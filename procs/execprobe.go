@@ -58,8 +58,8 @@ func (in *instance) probing() bool { return in.execProbe != nil && in.execProbe.
 
 func (s *execProbe) busy() bool { return s.check != nil || s.cleaningUp }
 
-// whenFree calls f when no process of a check lives: before it returns, if that is so already.
-func (s *execProbe) whenFree(f func()) {
+// whenIdle calls f when no process of a check lives: before it returns, if that is so already.
+func (s *execProbe) whenIdle(f func()) {
 	if !s.busy() {
 		f()
 		return
@@ -67,8 +67,8 @@ func (s *execProbe) whenFree(f func()) {
 	s.waiting = append(s.waiting, f)
 }
 
-// free calls the waiting functions in order until one makes the probe busy.
-func (s *execProbe) free() {
+// runWaiting calls the waiting functions in order until one makes the probe busy.
+func (s *execProbe) runWaiting() {
 	for len(s.waiting) > 0 && !s.busy() {
 		first := s.waiting[0]
 		s.waiting = s.waiting[1:]
@@ -87,7 +87,7 @@ type execChecker struct {
 func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
 	s := c.in.probes("")
 	k := &execCheck{probe: s, done: done}
-	s.whenFree(func() {
+	s.whenIdle(func() {
 		s.check = k
 		switch {
 		case k.stopped:
@@ -127,7 +127,7 @@ func (k *execCheck) spawn(c *execChecker) {
 	program := c.run.program.Clone()
 	program.Command = c.command
 	program.Log.Format = config.LogDirect
-	spec := c.in.spec(c.run, program, nil)
+	spec := c.in.spawnSpec(c.run, program, nil)
 	spec.Tree = k.probe.tree
 	spec.Outputs = []host.Outlet{{ReadFD: -1, Direct: func(uint32) (int, error) { return c.in.sup.host.Nowhere() }}}
 	spec.Own.Set("SUPERD_PROBE", "1")
@@ -147,7 +147,7 @@ func (k *execCheck) spawned(child host.Child, err error) {
 		return
 	}
 	k.process, k.scope = child.Process, in.scope.Child()
-	k.watched = in.sup.own(k.scope, k.process, "", k.reap)
+	k.watched = in.sup.watchChild(k.scope, k.process, "", k.reap)
 	if k.stopped {
 		k.kill()
 	}
@@ -162,7 +162,7 @@ func (k *execCheck) stop() (begun bool) {
 	if k.unrecorded {
 		k.unrecorded, k.probe.check = false, nil
 		k.probe.in.scope.Post(func() { k.done(errCheckStopped) })
-		k.probe.free()
+		k.probe.runWaiting()
 		return false
 	}
 	begun = k.pending == nil || !k.pending.Queued()
@@ -186,7 +186,7 @@ func (k *execCheck) cancel() {
 	s := k.probe
 	s.in.scope.After(host.KillPause, func() {
 		if k.pending != nil && !k.canceled() {
-			s.markUnkillable("check: " + s.in.sup.hungStart(k.pending))
+			s.markUnkillable("check: " + s.in.sup.describeHungStart(k.pending))
 		}
 	})
 }
@@ -203,7 +203,7 @@ func (k *execCheck) canceled() bool {
 	}
 	k.pending = nil
 	s.hangsIn, s.check = stage, nil
-	s.free()
+	s.runWaiting()
 	return true
 }
 
@@ -229,7 +229,7 @@ func (k *execCheck) reap() {
 			k.probe.in.sup.log.Debug("process group of a check not killed", "instance", k.probe.in.name, "error", err)
 		}
 	}
-	exit, ended := k.probe.in.sup.wait(k.process)
+	exit, ended := k.probe.in.sup.waitStatus(k.process)
 	if !ended {
 		return
 	}
@@ -248,7 +248,7 @@ func (k *execCheck) end(err error) {
 	s.check = nil
 	s.in.clearProbeUnkillable()
 	k.done(err)
-	s.free()
+	s.runWaiting()
 }
 
 // cleanUp kills the processes in the tree and calls f when none lives.
@@ -263,14 +263,14 @@ func (s *execProbe) cleanUp(f func()) {
 		s.cleaningUp = false
 		in.clearProbeUnkillable()
 		f()
-		s.free()
+		s.runWaiting()
 	}
 	if s.tree.Empty() {
 		finish()
 		return
 	}
-	var look func()
-	meet := func(found []host.Member) {
+	var scan func()
+	track := func(found []host.Member) {
 		if scope.Closed() {
 			for _, m := range found {
 				m.Process.Close()
@@ -286,9 +286,9 @@ func (s *execProbe) cleanUp(f func()) {
 			in.sup.log.Error("process tree of a check not killed", "instance", in.name, "error", err)
 		}
 		round = scope.Child()
-		again := func() {
+		rescan := func() {
 			round.Close()
-			look()
+			scan()
 		}
 		for _, m := range found {
 			pid := m.Process.Pid()
@@ -302,17 +302,17 @@ func (s *execProbe) cleanUp(f func()) {
 				watch.Stop()
 				delete(living, pid)
 				if len(living) == 0 {
-					again()
+					rescan()
 				}
 			})
 			if err != nil {
-				round.After(unwatchedPause, again)
+				round.After(unwatchedPause, rescan)
 			}
 		}
 	}
-	look = func() { s.tree.Look(meet) }
+	scan = func() { s.tree.Look(track) }
 	scope.After(host.KillPause, func() { s.reportUnkillable(slices.Sorted(maps.Keys(living))...) })
-	look()
+	scan()
 }
 
 // reportUnkillable reports the processes of a check that SIGKILL did not end.

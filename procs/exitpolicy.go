@@ -7,9 +7,9 @@ import (
 	"superd/config"
 )
 
-// endedForGood handles an instance that stays down by itself: exited, or failed without a retry. It
+// checkExitPolicy handles an instance that stays down by itself: exited, or failed without a retry. It
 // ends superd where the configuration says so for a single instance.
-func (s *Supervisor) endedForGood(in *instance) {
+func (s *Supervisor) checkExitPolicy(in *instance) {
 	switch when := s.config.Superd.ExitWhen; {
 	case s.shutdown != nil || s.endDecided:
 	case in.program.Essential:
@@ -27,7 +27,7 @@ func (s *Supervisor) endIfAnyFailed() {
 		return
 	}
 	if first := s.firstFailed(); first != nil {
-		s.endedForGood(first)
+		s.checkExitPolicy(first)
 	}
 }
 
@@ -53,16 +53,16 @@ func (s *Supervisor) endIfAllEnded() {
 	s.scope.Post(func() {
 		s.endPosted = false
 		if s.shutdown == nil && !s.endDecided && s.allEnded() {
-			s.exitStatus = s.firstFailure()
+			s.exitStatus = s.firstFailureStatus()
 			s.beginShutdown(Reason{ReasonAllEnded,
 				fmt.Sprintf("exit_when = %q and all programs have ended", config.ExitAllExited)}, 0)
 		}
 	})
 }
 
-// firstFailure returns the exit status of the instance that failed first, of those that stay
+// firstFailureStatus returns the exit status of the instance that failed first, of those that stay
 // failed; 0 without one.
-func (s *Supervisor) firstFailure() int {
+func (s *Supervisor) firstFailureStatus() int {
 	if first := s.firstFailed(); first != nil {
 		return first.exitStatus()
 	}
@@ -83,14 +83,14 @@ func (s *Supervisor) firstFailed() (first *instance) {
 // instance counts if it waits for one that is down. Before the first start nothing has ended, and
 // an instance that is being removed may end the conflict of another.
 func (s *Supervisor) allEnded() bool {
-	if !s.begun || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances)-int(s.loggers) || len(s.reconcileQueue) > 0 {
+	if !s.anyStarted || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances)-int(s.loggers) || len(s.reconcileQueue) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.instances, func(in *instance) bool {
 		if in.isLogger() {
 			return false // the shutdown ends it
 		}
-		return !in.machine.state.AtRest() && in.machine.state != Waiting || in.restartTimer != nil || in.removed || in.machine.state == Waiting && in.comes() || in.awaitsSchedule()
+		return !in.machine.state.AtRest() && in.machine.state != Waiting || in.restartTimer != nil || in.retiring || in.machine.state == Waiting && in.isComing() || in.awaitsSchedule()
 	})
 }
 

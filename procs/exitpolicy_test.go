@@ -12,9 +12,9 @@ import (
 	"superd/procs/notify"
 )
 
-// quietWorld returns a world without faults in which programs run without end, and a function that
+// newFaultFree returns a world without faults in which programs run without end, and a function that
 // reports whether superd has ended.
-func quietWorld(seed uint64, conf *config.Config) (h *history, ended func() bool) {
+func newFaultFree(seed uint64, conf *config.Config) (h *history, ended func() bool) {
 	h = newHistory(seed, defect{}, false)
 	h.kernel.mix = faultMix{}
 	h.sup.onEnd = func() { h.ended = true }
@@ -42,7 +42,7 @@ func (h *history) hookOf(name string) *simProcess {
 	return h.sup.byName[name].run.hook.process.(*simHandle).p
 }
 
-func (h *history) give(t *testing.T, op Op, name string) {
+func (h *history) mustCommand(t *testing.T, op Op, name string) {
 	t.Helper()
 	if _, err := h.sup.Command(op, []string{name}, false, func([]CommandResult) {}); err != nil {
 		t.Fatal(err)
@@ -51,13 +51,13 @@ func (h *history) give(t *testing.T, op Op, name string) {
 
 // TestCancel: a canceled command gets no answer, while others do.
 func TestCancel(t *testing.T) {
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 		p.Autostart, p.Ready, p.StartTimeout = false, &config.Ready{Notify: true}, time.Hour
 	})}})
 	h.kernel.mix.neverReady = 1
 	answers := map[string]int{}
-	start := func(who string) (cancel func()) {
-		cancel, err := h.sup.Command(OpStart, []string{"web"}, true, func([]CommandResult) { answers[who]++ })
+	start := func(client string) (cancel func()) {
+		cancel, err := h.sup.Command(OpStart, []string{"web"}, true, func([]CommandResult) { answers[client]++ })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestCancel(t *testing.T) {
 	if n := len(h.sup.byName["web"].waiters); n != 1 {
 		t.Errorf("%d clients wait, want 1", n)
 	}
-	h.mainOf("web").tell(notify.Message{Ready: true})
+	h.mainOf("web").notify(notify.Message{Ready: true})
 	h.v.RunFor(time.Second)
 	if answers["waiting client"] != 1 || answers["cancelled client"] != 0 {
 		t.Errorf("answered: %v", answers)
@@ -84,7 +84,7 @@ func TestFirstOfTwoEssentials(t *testing.T) {
 	essential := func(p *config.Program) { p.Essential, p.Restart = true, config.RestartNever }
 	firsts := map[int]bool{}
 	for seed := uint64(1); seed <= 20; seed++ {
-		h, ended := quietWorld(seed, &config.Config{Programs: []*config.Program{programNamed("three", essential), programNamed("four", essential)}})
+		h, ended := newFaultFree(seed, &config.Config{Programs: []*config.Program{programNamed("three", essential), programNamed("four", essential)}})
 		h.mainOf("three").end(pidfd.Exit{Known: true, Code: 3})
 		h.mainOf("four").end(pidfd.Exit{Known: true, Code: 4})
 		if !ended() {
@@ -106,7 +106,7 @@ func TestFirstOfTwoEssentials(t *testing.T) {
 
 // TestEssentialBeforeShutdown: a signal comes in the turn in which an essential program has ended.
 func TestEssentialBeforeShutdown(t *testing.T) {
-	h, ended := quietWorld(1, &config.Config{Programs: []*config.Program{
+	h, ended := newFaultFree(1, &config.Config{Programs: []*config.Program{
 		programNamed("main", func(p *config.Program) { p.Essential, p.Restart = true, config.RestartNever }),
 	}})
 	main := h.mainOf("main")
@@ -123,12 +123,12 @@ func TestEssentialBeforeShutdown(t *testing.T) {
 
 func TestAllExited(t *testing.T) {
 	never := func(p *config.Program) { p.Restart = config.RestartNever }
-	held := func(p *config.Program) { p.Autostart = false }
+	noAutostart := func(p *config.Program) { p.Autostart = false }
 	conf := func(programs ...*config.Program) *config.Config {
 		slices.SortFunc(programs, func(a, b *config.Program) int { return strings.Compare(a.Name, b.Name) })
 		return &config.Config{Superd: config.Superd{ExitWhen: config.ExitAllExited}, Programs: programs}
 	}
-	web, job, idle := programNamed("web", nil), programNamed("job", never), programNamed("idle", held)
+	web, job, idle := programNamed("web", nil), programNamed("job", never), programNamed("idle", noAutostart)
 	tests := []struct {
 		name   string
 		conf   *config.Config
@@ -137,11 +137,11 @@ func TestAllExited(t *testing.T) {
 		status int
 	}{
 		{"one runs on", conf(web, job), func(_ *testing.T, h *history) { h.mainOf("job").end(exitZero) }, false, 0},
-		{"nothing was ever started", conf(idle), func(t *testing.T, h *history) { h.give(t, OpStop, "idle") }, false, 0},
+		{"nothing was ever started", conf(idle), func(t *testing.T, h *history) { h.mustCommand(t, OpStop, "idle") }, false, 0},
 		{"the last one is stopped by the operator", conf(web, job), func(t *testing.T, h *history) {
 			h.mainOf("job").end(exitThree)
 			h.v.RunFor(time.Second)
-			h.give(t, OpStop, "web")
+			h.mustCommand(t, OpStop, "web")
 		}, true, 3},
 		{"the last one is stopped in back-off", conf(web, job, idle), func(t *testing.T, h *history) {
 			h.mainOf("job").end(exitZero)
@@ -150,15 +150,15 @@ func TestAllExited(t *testing.T) {
 			if state := h.sup.byName["web"].machine.state; state != Backoff {
 				t.Fatalf("web is %v, want backoff", state)
 			}
-			h.give(t, OpStop, "web")
+			h.mustCommand(t, OpStop, "web")
 		}, true, 0},
-		{"the last one is restarted", conf(web), func(t *testing.T, h *history) { h.give(t, OpRestart, "web") }, false, 0},
+		{"the last one is restarted", conf(web), func(t *testing.T, h *history) { h.mustCommand(t, OpRestart, "web") }, false, 0},
 		{"the last one is stopped and started", conf(web), func(t *testing.T, h *history) {
-			h.give(t, OpStop, "web")
+			h.mustCommand(t, OpStop, "web")
 			for h.sup.byName["web"].machine.state != Stopped {
 				h.v.Step()
 			}
-			h.give(t, OpStart, "web")
+			h.mustCommand(t, OpStart, "web")
 		}, false, 0},
 		{"the last one is removed", conf(web, job), func(_ *testing.T, h *history) {
 			h.mainOf("job").end(exitThree)
@@ -168,10 +168,10 @@ func TestAllExited(t *testing.T) {
 		{"the last one is replaced", conf(web, job), func(t *testing.T, h *history) {
 			h.mainOf("job").end(exitZero)
 			h.v.RunFor(time.Second)
-			leaving := h.sup.byName["web"]
+			old := h.sup.byName["web"]
 			h.sup.compareAndApply(conf(job))
 			h.sup.compareAndApply(conf(web, job))
-			for leaving.machine.state != Stopped {
+			for old.machine.state != Stopped {
 				h.v.Step()
 			}
 			if h.sup.allEnded() { // its last output may take a while
@@ -191,7 +191,7 @@ func TestAllExited(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h, ended := quietWorld(1, tt.conf)
+			h, ended := newFaultFree(1, tt.conf)
 			if h.ended {
 				t.Fatal("superd has ended at once")
 			}
@@ -203,23 +203,23 @@ func TestAllExited(t *testing.T) {
 	}
 }
 
-// ready is a Notifier that records when superd was ready.
-type ready struct {
-	silent
+// readyRecorder is a Notifier that records when superd was ready.
+type readyRecorder struct {
+	noopNotifier
 	v  *loop.Virtual
 	at []time.Duration
 }
 
-func (r *ready) Ready(string) { r.at = append(r.at, r.v.Now()) }
+func (r *readyRecorder) Ready(string) { r.at = append(r.at, r.v.Now()) }
 
-// TestReady: superd is ready when all programs with autostart are spawned, or after readyPatience.
+// TestReady: superd is ready when all programs with autostart are spawned, or after maxReadyDelay.
 func TestReady(t *testing.T) {
-	for took, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: readyPatience} {
+	for took, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: maxReadyDelay} {
 		h := newHistory(1, defect{}, false)
 		h.kernel.mix = faultMix{hookHangs: 1}
 		o := h.options()
-		told := &ready{v: h.v}
-		o.Notify = told
+		notifier := &readyRecorder{v: h.v}
+		o.Notify = notifier
 		o.Config = &config.Config{Programs: []*config.Program{programNamed("web", nil), programNamed("db", func(p *config.Program) {
 			p.PreStart, p.StartTimeout = [][]string{{simHook}}, took
 			p.Restart = config.RestartNever
@@ -228,8 +228,8 @@ func TestReady(t *testing.T) {
 		began := h.v.Now()
 		h.sup.Start(func() {})
 		h.v.RunFor(2 * time.Hour)
-		if len(told.at) != 1 || told.at[0]-began < want || told.at[0]-began > want+time.Second {
-			t.Errorf("with a hook of %v superd was ready %v after %v, want once after %v", took, told.at, began, want)
+		if len(notifier.at) != 1 || notifier.at[0]-began < want || notifier.at[0]-began > want+time.Second {
+			t.Errorf("with a hook of %v superd was ready %v after %v, want once after %v", took, notifier.at, began, want)
 		}
 	}
 }

@@ -33,17 +33,17 @@ type Diagnosis struct {
 	// What it waits for and what that waits for, down to the cause
 	WaitsFor []string
 	// What happens at the moment: a hook, a file that is opened, leftover processes
-	Stage      string
-	Unkillable string                     // describes an unkillable process; empty without one
-	KillIn     *time.Duration             // until SIGKILL; nil: none is due
-	Says       string                     // what it reports of itself; empty without
-	Check      *Check                     // last health check; nil before the first
-	Checked    string                     // what is checked: "http http://127.0.0.1/healthz"
-	Unowned    []host.UnattributedProcess // processes that may belong to it and can't be attributed
+	Stage        string
+	Unkillable   string                     // describes an unkillable process; empty without one
+	KillIn       *time.Duration             // until SIGKILL; nil: none is due
+	StatusText   string                     // what it reports of itself; empty without
+	Check        *Check                     // last health check; nil before the first
+	Checked      string                     // what is checked: "http http://127.0.0.1/healthz"
+	Unattributed []host.UnattributedProcess // processes that may belong to it and can't be attributed
 	// Why it has no cgroup though others have; empty if it has one
 	NoCgroup        string
 	NoOutput        string         // why its output is not captured; empty where it is
-	Reads           string         // the program whose logger it is; empty without one
+	LoggerOf        string         // the program whose logger it is; empty without one
 	Logger          string         // the program that is its logger; empty without one
 	Outage          *logs.Outage   // why its output does not reach its log; nil where it does
 	Dropped         [2]int64       // bytes and lines of dropped output
@@ -78,42 +78,42 @@ func (s *Supervisor) Why(names []string) ([]Diagnosis, error) {
 func (in *instance) diagnosis() Diagnosis {
 	m, st := &in.machine, in.status()
 	now := in.sup.loop.Now()
-	f := Diagnosis{
+	d := Diagnosis{
 		Name: in.name, State: m.state, Now: in.sup.loop.Wall(), Since: st.Since,
 		Reason: m.stateReason, Kind: st.ReasonKind, Pid: st.Pid, Uptime: st.Uptime,
-		WantedUp: m.desired.up, WantedBy: m.desired.by, RestartPending: in.comesAgain(), Removed: in.removed, Replaced: in.replacement != nil,
-		WaitsFor: in.waitsFor(), Stage: in.stage(), Says: st.StatusText, Unkillable: in.unkillable, NoOutput: in.noOutput, NoCgroup: in.tree.Lack(), Unowned: in.unowned(),
+		WantedUp: m.desired.up, WantedBy: m.desired.by, RestartPending: in.restartsWhenDown(), Removed: in.retiring, Replaced: in.replacement != nil,
+		WaitsFor: in.waitsFor(), Stage: in.stage(), StatusText: st.StatusText, Unkillable: in.unkillable, NoOutput: in.noOutput, NoCgroup: in.tree.Lack(), Unattributed: in.unattributed(),
 		NextStart: st.NextStart, RestartAttempts: m.restartAttempts, Restarts: m.restarts, StartLimitHit: m.startLimitHit,
 		Backoff: in.program.Backoff, Limit: in.program.StartLimit,
 	}
-	if sc := in.sched; sc != nil && sc.entry != nil {
-		f.Schedule, f.Skipped = in.program.Schedule, sc.skipped
-		f.NextRun, _, _ = in.nextRun()
+	if sc := in.schedule; sc != nil && sc.entry != nil {
+		d.Schedule, d.Skipped = in.program.Schedule, sc.skipped
+		d.NextRun, _, _ = in.nextRun()
 	}
 	if r := in.run; r != nil && r.monitor != nil {
-		f.Check, f.Checked = st.Check, r.monitor.what
+		d.Check, d.Checked = st.Check, r.monitor.what
 	}
-	f.Outage = in.collector.Outage()
-	f.Dropped[0], f.Dropped[1] = in.collector.Dropped()
-	if f.Reads = in.program.LoggerOf; in.program.Log.Sink == config.SinkCommand {
-		f.Logger = config.LoggerName(in.program.Name)
+	d.Outage = in.collector.Outage()
+	d.Dropped[0], d.Dropped[1] = in.collector.Dropped()
+	if d.LoggerOf = in.program.LoggerOf; in.program.Log.Sink == config.SinkCommand {
+		d.Logger = config.LoggerName(in.program.Name)
 	}
-	if in.hanging > 0 {
-		f.HangsIn = in.hangsIn
+	if in.hungWorkers > 0 {
+		d.HangsIn = in.hangsIn
 	}
 	for _, at := range m.failures {
-		if now-at <= f.Limit.Within {
-			f.Failures++
+		if now-at <= d.Limit.Within {
+			d.Failures++
 		}
 	}
 	if r := in.run; r != nil && r.stopDeadline > now && m.state == Stopping {
-		f.KillIn = new(r.stopDeadline - now)
+		d.KillIn = new(r.stopDeadline - now)
 	}
-	return f
+	return d
 }
 
-// comesAgain reports whether the instance starts again once it is down.
-func (in *instance) comesAgain() bool {
+// restartsWhenDown reports whether the instance starts again once it is down.
+func (in *instance) restartsWhenDown() bool {
 	m := &in.machine
 	switch m.state {
 	case Stopping, Killing:
@@ -131,95 +131,95 @@ const shownRuns = 5
 // for and until when, and how the last runs ended. events are in order; those of other instances
 // are ignored. The text has several lines, each with its newline. Names and output in it are not
 // escaped.
-func (f *Diagnosis) Explain(events []eventlog.Event) string {
+func (d *Diagnosis) Explain(events []eventlog.Event) string {
 	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	printf := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 
-	say("%s %s %s (%s): %s.", f.Name, f.verb(), f.clock(f.Since), span(f.Now.Sub(f.Since)), f.Reason)
-	f.explainTarget(say)
-	if f.Unkillable != "" {
-		say("superd cannot end it: %s.", f.Unkillable)
+	printf("%s %s %s (%s): %s.", d.Name, d.verb(), d.clock(d.Since), coarseDuration(d.Now.Sub(d.Since)), d.Reason)
+	d.explainTarget(printf)
+	if d.Unkillable != "" {
+		printf("superd cannot end it: %s.", d.Unkillable)
 	}
-	for _, what := range f.WaitsFor {
-		say("It waits for %s.", what)
+	for _, what := range d.WaitsFor {
+		printf("It waits for %s.", what)
 	}
-	if f.Stage != "" {
-		say("Now: %s.", f.Stage)
+	if d.Stage != "" {
+		printf("Now: %s.", d.Stage)
 	}
-	if f.KillIn != nil {
-		say("It gets SIGKILL in %s unless it ends before.", span(*f.KillIn))
+	if d.KillIn != nil {
+		printf("It gets SIGKILL in %s unless it ends before.", coarseDuration(*d.KillIn))
 	}
-	if f.Says != "" {
-		say("It reports: %s.", f.Says)
+	if d.StatusText != "" {
+		printf("It reports: %s.", d.StatusText)
 	}
-	f.explainCheck(say)
-	if f.Reads != "" {
-		say("It is the logger of %s and reads its output.", f.Reads)
+	d.explainCheck(printf)
+	if d.LoggerOf != "" {
+		printf("It is the logger of %s and reads its output.", d.LoggerOf)
 	}
-	if f.Logger != "" {
-		say("Its output goes to %s.", f.Logger)
+	if d.Logger != "" {
+		printf("Its output goes to %s.", d.Logger)
 	}
-	for _, s := range f.Unowned {
-		say("Process %d (%s) can't be attributed to a program; it may belong to this one. The shutdown ends it, unless a kill_mode spares processes or superd inherited children.", s.Pid, s.Command)
+	for _, s := range d.Unattributed {
+		printf("Process %d (%s) can't be attributed to a program; it may belong to this one. The shutdown ends it, unless a kill_mode spares processes or superd inherited children.", s.Pid, s.Command)
 	}
-	if f.NoCgroup != "" {
-		say("It has no cgroup until its next start: %s. Its leftover processes are found by scanning /proc.", f.NoCgroup)
+	if d.NoCgroup != "" {
+		printf("It has no cgroup until its next start: %s. Its leftover processes are found by scanning /proc.", d.NoCgroup)
 	}
-	if f.NoOutput != "" {
-		say("Its output is not captured until its next start: %s.", f.NoOutput)
+	if d.NoOutput != "" {
+		printf("Its output is not captured until its next start: %s.", d.NoOutput)
 	}
-	if o := f.Outage; o != nil {
+	if o := d.Outage; o != nil {
 		meanwhile := "The program blocks when its pipe is full"
 		if o.Dropping {
 			meanwhile = "New output is dropped"
 		}
-		say("Its output has not got into its log since %s (%s): %s. %s; superd keeps retrying.", f.clock(o.Since), span(f.Now.Sub(o.Since)), o.Reason, meanwhile)
+		printf("Its output has not got into its log since %s (%s): %s. %s; superd keeps retrying.", d.clock(o.Since), coarseDuration(d.Now.Sub(o.Since)), o.Reason, meanwhile)
 	}
-	if f.Dropped[0] > 0 {
-		say("%d bytes of its output in %d lines were dropped since superd started: its log or the events say why.", f.Dropped[0], f.Dropped[1])
+	if d.Dropped[0] > 0 {
+		printf("%d bytes of its output in %d lines were dropped since superd started: its log or the events say why.", d.Dropped[0], d.Dropped[1])
 	}
-	if f.HangsIn != "" {
-		say("An earlier start still hangs: %s. The next one waits for it.", f.HangsIn)
+	if d.HangsIn != "" {
+		printf("An earlier start still hangs: %s. The next one waits for it.", d.HangsIn)
 	}
-	f.explainNext(say)
-	f.explainRuns(events, say)
+	d.explainNext(printf)
+	d.explainRuns(events, printf)
 	return b.String()
 }
 
 // verb returns the state as a verb before a time.
-func (f *Diagnosis) verb() string {
-	switch f.State {
+func (d *Diagnosis) verb() string {
+	switch d.State {
 	case Running:
-		return fmt.Sprintf("is running with pid %d since", f.Pid)
+		return fmt.Sprintf("is running with pid %d since", d.Pid)
 	case Backoff:
 		return "is in backoff since"
 	case Failed, Exited:
-		return f.State.String() + " at"
+		return d.State.String() + " at"
 	}
-	return "is " + f.State.String() + " since"
+	return "is " + d.State.String() + " since"
 }
 
-func (f *Diagnosis) explainTarget(say func(string, ...any)) {
+func (d *Diagnosis) explainTarget(printf func(string, ...any)) {
 	switch {
-	case f.Removed && f.Replaced:
-		say("The configuration has a new definition of this name, which replaces it when it is down.")
-	case f.Removed:
-		say("It is no longer in the configuration and is removed when it is down.")
-	case f.WantedBy.Kind == ActorNone:
-		say("It is not wanted up: `superd ctl start %s` starts it.", f.Name)
-	case f.WantedUp && f.RestartPending:
-		say("It is wanted up by %s and restarts as soon as it is down.", f.WantedBy)
-	case f.WantedUp:
-		say("It is wanted up by %s.", f.WantedBy)
-	case f.WantedBy.is(ActorOperator):
-		say("It is wanted down by %s and stays so until `superd ctl start %s`.", f.WantedBy, f.Name)
+	case d.Removed && d.Replaced:
+		printf("The configuration has a new definition of this name, which replaces it when it is down.")
+	case d.Removed:
+		printf("It is no longer in the configuration and is removed when it is down.")
+	case d.WantedBy.Kind == ActorNone:
+		printf("It is not wanted up: `superd ctl start %s` starts it.", d.Name)
+	case d.WantedUp && d.RestartPending:
+		printf("It is wanted up by %s and restarts as soon as it is down.", d.WantedBy)
+	case d.WantedUp:
+		printf("It is wanted up by %s.", d.WantedBy)
+	case d.WantedBy.is(ActorOperator):
+		printf("It is wanted down by %s and stays so until `superd ctl start %s`.", d.WantedBy, d.Name)
 	default:
-		say("It is wanted down by %s.", f.WantedBy)
+		printf("It is wanted down by %s.", d.WantedBy)
 	}
 }
 
-func (f *Diagnosis) explainCheck(say func(string, ...any)) {
-	c := f.Check
+func (d *Diagnosis) explainCheck(printf func(string, ...any)) {
+	c := d.Check
 	if c == nil {
 		return
 	}
@@ -231,53 +231,53 @@ func (f *Diagnosis) explainCheck(say func(string, ...any)) {
 		said = "inconclusive: " + c.Reason
 	case probe.Passed:
 	}
-	say("Its health was last checked at %s, %s, in %s: %s.", f.clock(c.At), f.Checked, plain(roundDuration(c.Took)), said)
+	printf("Its health was last checked at %s, %s, in %s: %s.", d.clock(c.At), d.Checked, durationText(roundDuration(c.Took)), said)
 }
 
-func (f *Diagnosis) explainNext(say func(string, ...any)) {
-	if f.Skipped > 0 {
-		say("Its schedule %q was due %s during this run: skipped.", f.Schedule, times(f.Skipped))
+func (d *Diagnosis) explainNext(printf func(string, ...any)) {
+	if d.Skipped > 0 {
+		printf("Its schedule %q was due %s during this run: skipped.", d.Schedule, times(d.Skipped))
 	}
 	switch {
-	case !f.NextRun.IsZero():
-		say("Its schedule is %q: next run at %s, in %s.", f.Schedule, f.clock(f.NextRun.Round(time.Second)), span(*f.NextStart))
-	case f.Schedule != "" && f.State == Waiting && f.NextStart == nil:
-		say("Its schedule is %q.", f.Schedule)
-	case f.NextStart != nil && f.State == Failed:
-		say("Next start in %s, then every %s.", span(*f.NextStart), plain(f.Limit.RetryAfter))
-	case f.NextStart != nil:
-		say("Next start in %s, after %s in a row; delays grow to at most %s.", span(*f.NextStart), plural(f.RestartAttempts, "failure"), longest(f.Backoff))
-	case f.WantedUp && (f.State == Exited || f.State == Failed):
-		say("No further start is due: `superd ctl start %s` starts it.", f.Name)
+	case !d.NextRun.IsZero():
+		printf("Its schedule is %q: next run at %s, in %s.", d.Schedule, d.clock(d.NextRun.Round(time.Second)), coarseDuration(*d.NextStart))
+	case d.Schedule != "" && d.State == Waiting && d.NextStart == nil:
+		printf("Its schedule is %q.", d.Schedule)
+	case d.NextStart != nil && d.State == Failed:
+		printf("Next start in %s, then every %s.", coarseDuration(*d.NextStart), durationText(d.Limit.RetryAfter))
+	case d.NextStart != nil:
+		printf("Next start in %s, after %s in a row; delays grow to at most %s.", coarseDuration(*d.NextStart), plural(d.RestartAttempts, "failure"), maxDelayText(d.Backoff))
+	case d.WantedUp && (d.State == Exited || d.State == Failed):
+		printf("No further start is due: `superd ctl start %s` starts it.", d.Name)
 	}
 	switch {
-	case f.Limit.Failures == 0:
-	case f.StartLimitHit:
-		say("It hit its start limit: %s within %s. A run of %s or a start by the operator resets it.",
-			plural(f.Limit.Failures, "failure"), plain(f.Limit.Within), plain(f.Backoff.ResetAfter))
-	case f.Failures > 0:
-		say("Start limit: %d of %s within %s.", f.Failures, plural(f.Limit.Failures, "failure"), plain(f.Limit.Within))
+	case d.Limit.Failures == 0:
+	case d.StartLimitHit:
+		printf("It hit its start limit: %s within %s. A run of %s or a start by the operator resets it.",
+			plural(d.Limit.Failures, "failure"), durationText(d.Limit.Within), durationText(d.Backoff.ResetAfter))
+	case d.Failures > 0:
+		printf("Start limit: %d of %s within %s.", d.Failures, plural(d.Limit.Failures, "failure"), durationText(d.Limit.Within))
 	}
-	if f.Restarts > 0 {
-		say("It was restarted automatically %s since the operator last started it, or since superd started.", times(f.Restarts))
+	if d.Restarts > 0 {
+		printf("It was restarted automatically %s since the operator last started it, or since superd started.", times(d.Restarts))
 	}
 }
 
-// longest returns the maximum delay: jitter is added to backoff.max.
-func longest(b config.Backoff) string {
+// maxDelayText returns the maximum delay: jitter is added to backoff.max.
+func maxDelayText(b config.Backoff) string {
 	if b.Jitter == 0 {
-		return plain(b.Max)
+		return durationText(b.Max)
 	}
-	return fmt.Sprintf("%s, plus a jitter of up to %.3g%%", plain(b.Max), 100*b.Jitter)
+	return fmt.Sprintf("%s, plus a jitter of up to %.3g%%", durationText(b.Max), 100*b.Jitter)
 }
 
 // explainRuns lists the last runs, and the last lines of the newest one if it failed.
-func (f *Diagnosis) explainRuns(events []eventlog.Event, say func(string, ...any)) {
+func (d *Diagnosis) explainRuns(events []eventlog.Event, printf func(string, ...any)) {
 	var runs []eventlog.Event
 	output := map[string][]string{}
 	for _, e := range events {
 		switch {
-		case e.Instance != f.Name:
+		case e.Instance != d.Name:
 		case e.Kind == eventlog.Exit || e.Kind == eventlog.NoStart || e.Kind == eventlog.Skip:
 			runs = append(runs, e)
 		case e.Kind == eventlog.Output && e.Output != nil:
@@ -287,23 +287,23 @@ func (f *Diagnosis) explainRuns(events []eventlog.Event, say func(string, ...any
 	if len(runs) == 0 {
 		return
 	}
-	say("The last runs:")
+	printf("The last runs:")
 	for _, e := range runs[max(0, len(runs)-shownRuns):] {
 		switch {
 		case e.Kind == eventlog.NoStart:
-			say("  %s  not started: %s", f.clock(e.At), e.Reason)
+			printf("  %s  not started: %s", d.clock(e.At), e.Reason)
 		case e.Kind == eventlog.Skip:
-			say("  %s  skipped: %s", f.clock(e.At), e.Reason)
+			printf("  %s  skipped: %s", d.clock(e.At), e.Reason)
 		case e.Duration != nil:
-			say("  %s  %s after %s", f.clock(e.At), e.Reason, lasted(time.Duration(*e.Duration*float64(time.Second))))
+			printf("  %s  %s after %s", d.clock(e.At), e.Reason, runLength(time.Duration(*e.Duration*float64(time.Second))))
 		default:
-			say("  %s  %s", f.clock(e.At), e.Reason)
+			printf("  %s  %s", d.clock(e.At), e.Reason)
 		}
 	}
 	if lines := output[newestRun(runs)]; len(lines) > 0 {
-		say("The last lines of the run that failed:")
+		printf("The last lines of the run that failed:")
 		for _, line := range lines {
-			say("  | %s", line)
+			printf("  | %s", line)
 		}
 	}
 }
@@ -319,42 +319,42 @@ func newestRun(runs []eventlog.Event) string {
 }
 
 // clock returns t as text: without the date for a time of today.
-func (f *Diagnosis) clock(t time.Time) string {
-	t = t.In(f.Now.Location())
-	if t.Format(time.DateOnly) == f.Now.Format(time.DateOnly) {
+func (d *Diagnosis) clock(t time.Time) string {
+	t = t.In(d.Now.Location())
+	if t.Format(time.DateOnly) == d.Now.Format(time.DateOnly) {
 		return t.Format(time.TimeOnly)
 	}
 	return t.Format(time.DateTime)
 }
 
-// span returns d as text, in a coarse unit.
-func span(d time.Duration) string {
+// coarseDuration returns d as text, in a coarse unit.
+func coarseDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); { // the wall clock may have been set back
 	case d >= 2*day:
 		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
 	case d >= time.Hour:
-		return plain(d.Truncate(time.Minute))
+		return durationText(d.Truncate(time.Minute))
 	case d >= 10*time.Second:
-		return plain(d.Truncate(time.Second))
+		return durationText(d.Truncate(time.Second))
 	case d >= time.Second:
-		return plain(d.Truncate(100 * time.Millisecond))
+		return durationText(d.Truncate(100 * time.Millisecond))
 	case d >= time.Millisecond:
-		return plain(d.Truncate(time.Millisecond))
+		return durationText(d.Truncate(time.Millisecond))
 	}
 	return d.Truncate(time.Microsecond).String()
 }
 
-// lasted returns the length of a run as text: below a minute, as in the reason of its end.
-func lasted(d time.Duration) string {
+// runLength returns the length of a run as text: below a minute, as in the reason of its end.
+func runLength(d time.Duration) string {
 	if d < time.Minute {
-		return plain(roundDuration(d))
+		return durationText(roundDuration(d))
 	}
-	return span(d)
+	return coarseDuration(d)
 }
 
-// plain returns d without the zeros that its String method appends: 1m, not 1m0s.
-func plain(d time.Duration) string {
+// durationText returns d without the zeros that its String method appends: 1m, not 1m0s.
+func durationText(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

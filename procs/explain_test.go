@@ -54,7 +54,7 @@ The last lines of the run that failed:
 		{
 			"running at once",
 			Diagnosis{State: Running, Since: ago(50 * time.Hour), Reason: Reason{Detail: "started by the configuration"}, Pid: 7, WantedUp: true, WantedBy: actor(ActorConfiguration),
-				Dropped: [2]int64{48211, 903}, Says: "3 clients", Checked: "tcp 127.0.0.1:80",
+				Dropped: [2]int64{48211, 903}, StatusText: "3 clients", Checked: "tcp 127.0.0.1:80",
 				Outage: &logs.Outage{Since: ago(3 * time.Second), Reason: "write /l: no space left on device", Dropping: true},
 				Check:  &Check{At: ago(time.Second), Took: 2 * time.Millisecond, Outcome: probe.Failed, Reason: "connection refused", Failures: 2}}, nil,
 			`web is running with pid 7 since 2026-11-19 06:12:07 (2d2h): started by the configuration.
@@ -172,7 +172,7 @@ func TestSpan(t *testing.T) {
 		{62*time.Second + 900*time.Millisecond, "1m2s"}, {time.Hour, "1h"}, {47*time.Hour + 59*time.Minute, "47h59m"}, {75 * time.Hour, "3d3h"},
 	}
 	for _, tt := range tests {
-		if got := span(tt.d); got != tt.want {
+		if got := coarseDuration(tt.d); got != tt.want {
 			t.Errorf("span(%d) = %q, want %q", tt.d, got, tt.want)
 		}
 	}

@@ -17,11 +17,11 @@ const maxNames = 100 << 10
 // They are not reused while the journal or the keeper may refer to them: after a crash we cannot
 // tell which was updated last.
 type fdStore struct {
-	names map[int32]uint64 // bitmap of names in use, 64 per entry
-	count int              // number of names in use
-	next  int32            // greater than all names so far
-	bytes int              // length of the names, each with a colon
-	told  bool             // the warning that there are too many was logged
+	names      map[int32]uint64 // bitmap of names in use, 64 per entry
+	count      int              // number of names in use
+	next       int32            // greater than all names so far
+	bytes      int              // length of the names, each with a colon
+	fullLogged bool             // the warning that there are too many was logged
 }
 
 // A fdName is a stored name in 4 bytes: the number plus one; 0: none.
@@ -37,11 +37,11 @@ func fdNameOf(name string) fdName {
 }
 
 // String returns the name; "" for none.
-func (k fdName) String() string {
-	if k == 0 {
+func (n fdName) String() string {
+	if n == 0 {
 		return ""
 	}
-	return strconv.Itoa(int(k) - 1)
+	return strconv.Itoa(int(n) - 1)
 }
 
 // storeFD stores a duplicate of fd in the keeper and returns its name; "" if it is not stored.
@@ -58,52 +58,52 @@ func (s *Supervisor) reserve(output bool) (name string) {
 	if s.keeper == host.FDStore(noopKeeper{}) {
 		return ""
 	}
-	k := &s.fdStore
-	name = strconv.Itoa(int(k.next))
-	room := maxNames - k.bytes - len(name) - 1
+	f := &s.fdStore
+	name = strconv.Itoa(int(f.next))
+	room := maxNames - f.bytes - len(name) - 1
 	if !output {
 		room -= s.outputs * len("12345:") // reserved for the output of all
 	}
 	if room < 0 {
-		if !k.told {
-			k.told = true
-			s.log.Warn("descriptor store is full: too many programs", "kept", k.count, "output", !output)
+		if !f.fullLogged {
+			f.fullLogged = true
+			s.log.Warn("descriptor store is full: too many programs", "kept", f.count, "output", !output)
 		}
 		return ""
 	}
-	k.use(name)
-	k.next++
+	f.use(name)
+	f.next++
 	return name
 }
 
 // known excludes a name that a predecessor has used from reuse.
-func (k *fdStore) known(name string) {
+func (f *fdStore) known(name string) {
 	if n, err := strconv.ParseInt(name, 10, 32); err == nil {
-		k.next = max(k.next, int32(n)+1)
+		f.next = max(f.next, int32(n)+1)
 	}
 }
 
 // has reports whether a descriptor is stored under the name.
-func (k *fdStore) has(name string) bool {
+func (f *fdStore) has(name string) bool {
 	n, err := strconv.ParseInt(name, 10, 32)
-	return err == nil && n >= 0 && k.names[int32(n)/64]&(1<<(n%64)) != 0
+	return err == nil && n >= 0 && f.names[int32(n)/64]&(1<<(n%64)) != 0
 }
 
-func (k *fdStore) use(name string) {
-	if n, err := strconv.ParseInt(name, 10, 32); err == nil && n >= 0 && !k.has(name) {
-		k.names[int32(n)/64] |= 1 << (n % 64)
-		k.count++
-		k.bytes += len(name) + 1
+func (f *fdStore) use(name string) {
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil && n >= 0 && !f.has(name) {
+		f.names[int32(n)/64] |= 1 << (n % 64)
+		f.count++
+		f.bytes += len(name) + 1
 	}
 }
 
-func (k *fdStore) drop(name string) {
-	if n, err := strconv.ParseInt(name, 10, 32); err == nil && k.has(name) {
-		if k.names[int32(n)/64] &^= 1 << (n % 64); k.names[int32(n)/64] == 0 {
-			delete(k.names, int32(n)/64)
+func (f *fdStore) drop(name string) {
+	if n, err := strconv.ParseInt(name, 10, 32); err == nil && f.has(name) {
+		if f.names[int32(n)/64] &^= 1 << (n % 64); f.names[int32(n)/64] == 0 {
+			delete(f.names, int32(n)/64)
 		}
-		k.count--
-		k.bytes -= len(name) + 1
+		f.count--
+		f.bytes -= len(name) + 1
 	}
 }
 
@@ -124,8 +124,8 @@ type pendingStore struct {
 }
 
 func (s *Supervisor) flushStores() {
-	for _, k := range s.pendingStores {
-		s.keeper.Store(k.name, k.fd)
+	for _, p := range s.pendingStores {
+		s.keeper.Store(p.name, p.fd)
 	}
 	s.pendingStores = s.pendingStores[:0]
 }
@@ -154,7 +154,7 @@ func (s *Supervisor) releaseProcess(name string) {
 
 // dropPendingStore cancels a store before its descriptor is closed.
 func (s *Supervisor) dropPendingStore(name string) {
-	s.pendingStores = slices.DeleteFunc(s.pendingStores, func(k pendingStore) bool { return k.name == name })
+	s.pendingStores = slices.DeleteFunc(s.pendingStores, func(p pendingStore) bool { return p.name == name })
 }
 
 func (s *Supervisor) discard(names []string) {

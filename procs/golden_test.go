@@ -25,11 +25,11 @@ const apiPage = "../docs/api.md"
 // TestNames: values have the names in the golden file, each a unique one.
 func TestNames(t *testing.T) {
 	var b strings.Builder
-	section := func(title string, names []string, mayLack func(i int) bool, more func(i int) string) {
+	section := func(title string, names []string, optional func(i int) bool, more func(i int) string) {
 		fmt.Fprintf(&b, "%s\n", title)
 		for i, name := range names {
 			switch {
-			case name == "" && mayLack(i):
+			case name == "" && optional(i):
 				continue
 			case name == "":
 				t.Errorf("%s: value %d has no name", title, i)
@@ -58,9 +58,9 @@ func TestNames(t *testing.T) {
 	golden.Check(t, "names.txt", regexp.MustCompile(` +\n`).ReplaceAllString(b.String(), "\n"))
 }
 
-// steady returns text without what varies with the simulation and the time zone: times, IDs, pids
+// withoutVariables returns text without what varies with the simulation and the time zone: times, IDs, pids
 // and numbers in the descriptor store.
-func steady(text string) string {
+func withoutVariables(text string) string {
 	text = regexp.MustCompile(`[0-9a-f]{32}|\d{4}-\d\d-\d\d[ T][\d:.]+|\d{6,}`).ReplaceAllString(text, "…")
 	text = regexp.MustCompile(`:"\d+"`).ReplaceAllString(text, `:"N"`)
 	return regexp.MustCompile(`"(pid|start|inode|last_completed_start|group)":\d+`).ReplaceAllString(text, `"$1":N`)
@@ -73,12 +73,12 @@ func recordText(t *testing.T, key string, value any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key + " " + steady(string(text)) + "\n"
+	return key + " " + withoutVariables(string(text)) + "\n"
 }
 
-// TestGoldenOutside brings programs into each state, for several reasons, and compares journal and
+// TestGoldenRecords brings programs into each state, for several reasons, and compares journal and
 // event log with golden files.
-func TestGoldenOutside(t *testing.T) {
+func TestGoldenRecords(t *testing.T) {
 	h := newHistory(1, defect{}, false)
 	for seed := uint64(2); !h.kernel.keeper; seed++ {
 		h = newHistory(seed, defect{}, false)
@@ -119,16 +119,16 @@ func TestGoldenOutside(t *testing.T) {
 	}})
 	h.v.RunFor(time.Minute)
 	for _, name := range []string{"deaf", "immortal", "top"} {
-		h.mainOf(name).deaf = true
+		h.mainOf(name).ignoresStop = true
 	}
-	h.mainOf("immortal").immortal = true
-	h.give(t, OpStop, "immortal")
+	h.mainOf("immortal").unkillable = true
+	h.mustCommand(t, OpStop, "immortal")
 	h.v.RunFor(10 * time.Second)
-	h.give(t, OpStop, "db")
+	h.mustCommand(t, OpStop, "db")
 	h.v.RunFor(time.Second)
-	h.give(t, OpRestart, "base")
-	h.give(t, OpStop, "deaf")
-	h.give(t, OpStop, "undone")
+	h.mustCommand(t, OpRestart, "base")
+	h.mustCommand(t, OpStop, "deaf")
+	h.mustCommand(t, OpStop, "undone")
 	if _, err := h.sup.Scale([]Scaling{{"web", 2}}, false, func([]ScaleResult) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestGoldenOutside(t *testing.T) {
 		if err := eventlog.Encode(&line, &e); err != nil {
 			t.Fatal(err)
 		}
-		byName[e.Instance] = append(byName[e.Instance], steady(line.String()))
+		byName[e.Instance] = append(byName[e.Instance], withoutVariables(line.String()))
 	}
 	var log strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(byName)) {

@@ -23,11 +23,11 @@ const (
 
 // A dependencyStatus is what other instances see of an instance.
 type dependencyStatus struct {
-	availability availability
-	holding      bool // on its way up: instances ordered after it wait
-	startable    bool // not wanted up, and a dependent may start it
-	alive        bool // its run is not over, and it is not unkillable
-	going        bool // alive, and on its way down
+	availability  availability
+	blocksOrdered bool // on its way up: instances ordered after it wait
+	startable     bool // not wanted up, and a dependent may start it
+	alive         bool // its run is not over, and it is not unkillable
+	stopping      bool // alive, and on its way down
 }
 
 // A node is a program in the dependency graph, with all its instances. Changes are propagated as
@@ -35,32 +35,32 @@ type dependencyStatus struct {
 type node struct {
 	name      string
 	instances []*instance
-	only      [1]*instance  // storage of instances for a program without replicas
+	single    [1]*instance  // storage of instances for a program without replicas
 	edges     []*edge       // from the instances that name it
-	after     int32         // how many of edges are orderings
+	orderings int32         // how many of edges are orderings
 	published programStatus // as its edges know it
 
-	levels     [availabilityCount]int32 // instances by availability
-	holding    [availabilityCount]int32 // of them, those with holding set
-	startable  int32                    // startable instances
-	dependents int32                    // live instances that require it
-	leaving    int32                    // instances with going set that are ordered after it
+	byAvailability  [availabilityCount]int32 // instances by availability
+	blockingOrdered [availabilityCount]int32 // of them, those with holding set
+	startable       int32                    // startable instances
+	dependents      int32                    // live instances that require it
+	stoppingOrdered int32                    // instances with going set that are ordered after it
 }
 
 // A programStatus is what an edge propagates of a node.
 type programStatus struct {
 	availability availability // for instances that require the program
 	// For instances ordered after it; availabilityCount: they need not wait
-	ahead     availability
-	startable bool
+	forOrdered availability
+	startable  bool
 }
 
 // An edge leads from an instance to a program that it names.
 type edge struct {
-	from  *instance
-	to    *node
-	at    int  // its index in to.edges
-	order bool // an ordering: from waits while to is on its way up; else from requires to
+	from     *instance
+	to       *node
+	index    int  // its index in to.edges
+	ordering bool // an ordering: from waits while to is on its way up; else from requires to
 }
 
 // deps is what a machine knows of other programs. The supervisor keeps it up to date.
@@ -72,9 +72,9 @@ type deps struct {
 // requirements counts the programs that the machine's own program names.
 type requirements struct {
 	required  [availabilityCount]int32 // required programs
-	ahead     [availabilityCount]int32 // programs it is ordered after and that are on their way up
+	ordered   [availabilityCount]int32 // programs it is ordered after and that are on their way up
 	startable int32                    // required programs that it may start
-	follows   int32                    // programs it is ordered after
+	orderings int32                    // programs it is ordered after
 }
 
 // noRequirements is shared by all that name no other program: most of them. It is never changed.
@@ -85,34 +85,34 @@ func newDeps(own *node) deps { return deps{own, &noRequirements} }
 
 // requirementsLost reports whether a requirement is down or restarts, so that the instance can't
 // stay up.
-func (t *deps) requirementsLost() bool { return t.required[down]+t.required[returning] > 0 }
+func (d *deps) requirementsLost() bool { return d.required[down]+d.required[returning] > 0 }
 
 // waiting reports whether the start has to wait for other programs.
-func (t *deps) waiting() bool {
-	return t.blocked() || t.required[coming]+t.ahead[returning]+t.ahead[coming] > 0
+func (d *deps) waiting() bool {
+	return d.blocked() || d.required[coming]+d.ordered[returning]+d.ordered[coming] > 0
 }
 
 // blocked reports whether a program that it waits for is not on its way up.
-func (t *deps) blocked() bool {
-	return t.required[returning] > 0 || t.requirementsStopped()
+func (d *deps) blocked() bool {
+	return d.required[returning] > 0 || d.requirementsStopped()
 }
 
 // requirementsStopped reports whether a program that it waits for will not come up by what is under
 // way.
-func (t *deps) requirementsStopped() bool {
-	return t.required[down]+t.required[paused]+t.ahead[down]+t.ahead[paused] > 0
+func (d *deps) requirementsStopped() bool {
+	return d.required[down]+d.required[paused]+d.ordered[down]+d.ordered[paused] > 0
 }
 
-// unmet returns the number of programs that it waits for.
-func (t *deps) unmet() (count int32) {
+// unsatisfied returns the number of programs that it waits for.
+func (d *deps) unsatisfied() (count int32) {
 	for l := range up {
-		count += t.required[l] + t.ahead[l]
+		count += d.required[l] + d.ordered[l]
 	}
 	return count
 }
 
 // dependentsDown reports whether no dependent lives that must be down before it.
-func (t *deps) dependentsDown() bool { return t.own.dependents == 0 && t.own.leaving == 0 }
+func (d *deps) dependentsDown() bool { return d.own.dependents == 0 && d.own.stoppingOrdered == 0 }
 
 // availability returns how far the instance is up.
 func (in *instance) availability() availability {
@@ -152,14 +152,14 @@ func (in *instance) availability() availability {
 	default:
 		return down
 	}
-	if m.mustEnd() && m.desired.up && !m.requirementsStopped() && !m.awaitsSchedule() && in.unkillable == "" && !in.removed {
+	if m.mustEnd() && m.desired.up && !m.requirementsStopped() && !m.awaitsSchedule() && in.unkillable == "" && !in.retiring {
 		return returning
 	}
 	return down
 }
 
-// comes reports whether the instance is not up and will be by what is under way.
-func (in *instance) comes() bool {
+// isComing reports whether the instance is not up and will be by what is under way.
+func (in *instance) isComing() bool {
 	l := in.availability()
 	return l == coming || l == returning
 }
@@ -168,10 +168,10 @@ func (in *instance) comes() bool {
 func (in *instance) dependencyStatus() dependencyStatus {
 	m := &in.machine
 	s := dependencyStatus{availability: in.availability(), alive: in.run != nil && in.unkillable == ""}
-	s.holding = m.desired.up && s.availability != up && !m.state.AtRest()
-	byAll := m.desired.by.is(ActorOperator) || m.desired.by.Kind == ActorShutdown
-	s.startable = !m.desired.up && !byAll && !in.removed && in.quarantine == nil
-	s.going = s.alive && m.mustEnd()
+	s.blocksOrdered = m.desired.up && s.availability != up && !m.state.AtRest()
+	explicit := m.desired.by.is(ActorOperator) || m.desired.by.Kind == ActorShutdown
+	s.startable = !m.desired.up && !explicit && !in.retiring && in.quarantine == nil
+	s.stopping = s.alive && m.mustEnd()
 	return s
 }
 
@@ -186,16 +186,16 @@ func (in *instance) publish() {
 	n.count(was, -1)
 	n.count(is, 1)
 	n.propagate()
-	if was.alive == is.alive && was.going == is.going {
+	if was.alive == is.alive && was.stopping == is.stopping {
 		return
 	}
 	for _, e := range in.edges {
-		if e.order {
-			e.to.leaving += one(is.going) - one(was.going)
+		if e.ordering {
+			e.to.stoppingOrdered += one(is.stopping) - one(was.stopping)
 		} else {
 			e.to.dependents += one(is.alive) - one(was.alive)
 		}
-		if e.to.dependents+e.to.leaving == 0 {
+		if e.to.dependents+e.to.stoppingOrdered == 0 {
 			e.to.enqueueWaiting()
 		}
 	}
@@ -210,15 +210,15 @@ func one(b bool) int32 {
 
 // count adds by to the counters of an instance of status s.
 func (n *node) count(s dependencyStatus, by int32) {
-	n.levels[s.availability] += by
-	n.holding[s.availability] += by * one(s.holding)
+	n.byAvailability[s.availability] += by
+	n.blockingOrdered[s.availability] += by * one(s.blocksOrdered)
 	n.startable += by * one(s.startable)
 }
 
-// view returns what dependents see of the program: the lowest availability of its instances, down
+// status returns what dependents see of the program: the lowest availability of its instances, down
 // without any, and the lowest of those on their way up.
-func (n *node) view() programStatus {
-	v := programStatus{availability: lowest(&n.levels), ahead: lowest(&n.holding), startable: n.startable > 0}
+func (n *node) status() programStatus {
+	v := programStatus{availability: lowest(&n.byAvailability), forOrdered: lowest(&n.blockingOrdered), startable: n.startable > 0}
 	if v.availability == availabilityCount {
 		v.availability = down
 	}
@@ -238,7 +238,7 @@ func lowest(counts *[availabilityCount]int32) availability {
 
 // propagate passes on changes of the program's status to the instances that name it.
 func (n *node) propagate() {
-	was, is := n.published, n.view()
+	was, is := n.published, n.status()
 	if is == was {
 		return
 	}
@@ -261,20 +261,20 @@ func (n *node) enqueueWaiting() {
 
 // count adds by to what its instance knows of a node of status v.
 func (e *edge) count(v programStatus, by int32) {
-	t := &e.from.machine.deps
+	d := &e.from.machine.deps
 	switch {
-	case !e.order:
-		t.required[v.availability] += by
-		t.startable += by * one(v.startable)
-	case v.ahead < availabilityCount:
-		t.ahead[v.ahead] += by
+	case !e.ordering:
+		d.required[v.availability] += by
+		d.startable += by * one(v.startable)
+	case v.forOrdered < availabilityCount:
+		d.ordered[v.forOrdered] += by
 	}
 }
 
 // newNode returns a program without instances.
 func newNode(name string) *node {
-	n := &node{name: name, published: programStatus{ahead: availabilityCount}}
-	n.instances = n.only[:0]
+	n := &node{name: name, published: programStatus{forOrdered: availabilityCount}}
+	n.instances = n.single[:0]
 	return n
 }
 
@@ -294,15 +294,15 @@ func (s *Supervisor) node(name string) *node {
 // the graph.
 func (in *instance) addToGraph() {
 	s, program := in.sup, in.program
-	table := s.config.Program(program.Name)
+	definition := s.config.Program(program.Name)
 	var n *node
-	if table == nil || s.has(table, in.name) {
+	if definition == nil || s.configured(definition, in.name) {
 		n = s.node(program.Name)
 	} else {
 		n = newNode(program.Name)
 	}
-	if table != nil {
-		program = table
+	if definition != nil {
+		program = definition
 	}
 	in.machine.deps = newDeps(n)
 	in.published = in.dependencyStatus()
@@ -325,14 +325,14 @@ func (in *instance) addEdges(names []string, order bool) {
 			in.machine.requirements = new(requirements)
 		}
 		n := in.sup.node(name)
-		e := &edge{from: in, to: n, at: len(n.edges), order: order}
+		e := &edge{from: in, to: n, index: len(n.edges), ordering: order}
 		n.edges = append(n.edges, e)
 		in.edges = append(in.edges, e)
 		e.count(n.published, 1)
 		if order {
-			in.machine.follows++
-			n.after++
-			n.leaving += one(in.published.going)
+			in.machine.orderings++
+			n.orderings++
+			n.stoppingOrdered += one(in.published.stopping)
 		} else {
 			n.dependents += one(in.published.alive)
 		}
@@ -344,16 +344,16 @@ func (in *instance) removeFromGraph() {
 	for _, e := range in.edges {
 		n := e.to
 		last := n.edges[len(n.edges)-1]
-		n.edges[e.at], last.at = last, e.at
+		n.edges[e.index], last.index = last, e.index
 		n.edges = slices.Delete(n.edges, len(n.edges)-1, len(n.edges))
-		if e.order {
-			n.after--
-			n.leaving -= one(in.published.going)
+		if e.ordering {
+			n.orderings--
+			n.stoppingOrdered -= one(in.published.stopping)
 		} else {
 			n.dependents -= one(in.published.alive)
 		}
 		n.enqueueWaiting()
-		in.sup.forget(n)
+		in.sup.dropUnusedNode(n)
 	}
 	in.edges = nil
 	n := in.machine.own
@@ -362,7 +362,7 @@ func (in *instance) removeFromGraph() {
 	n.instances = slices.Delete(n.instances, len(n.instances)-1, len(n.instances))
 	n.count(in.published, -1)
 	n.propagate()
-	in.sup.forget(n)
+	in.sup.dropUnusedNode(n)
 	in.machine.deps = newDeps(newNode(in.program.Name))
 }
 
@@ -372,8 +372,8 @@ func (in *instance) relink() {
 	in.addToGraph()
 }
 
-// forget drops a node without instances and edges.
-func (s *Supervisor) forget(n *node) {
+// dropUnusedNode drops a node without instances and edges.
+func (s *Supervisor) dropUnusedNode(n *node) {
 	if len(n.instances) == 0 && len(n.edges) == 0 && s.nodes[n.name] == n {
 		delete(s.nodes, n.name)
 	}

@@ -10,8 +10,8 @@ import (
 	"superd/procs/notify"
 )
 
-// settled runs the loop for d.
-func settled(v *loop.Virtual, d time.Duration) {
+// runFor runs the loop for d.
+func runFor(v *loop.Virtual, d time.Duration) {
 	done := false
 	v.Root().After(d, func() { done = true })
 	for !done && v.Step() {
@@ -29,14 +29,14 @@ func namedPrograms(change func(p *config.Program), names ...string) *config.Conf
 	return c
 }
 
-// TestWaitsForAreShort: the text for a long chain has its begin, its end and the cause.
-func TestWaitsForAreShort(t *testing.T) {
+// TestLongWaitChainIsShortened: the text for a long chain has its begin, its end and the cause.
+func TestLongWaitChainIsShortened(t *testing.T) {
 	c := graphConfig(10_000, graphs[0].requirements)
 	c.Programs[0].Autostart = false
 	v, s := quickSupervisor(c)
 	s.Start(func() {})
 	s.Command(OpStop, []string{"p000000"}, false, func([]CommandResult) {})
-	settled(v, time.Second)
+	runFor(v, time.Second)
 	last := s.instances[len(s.instances)-1]
 	if last.machine.state != Waiting {
 		t.Fatalf("%s is %s, want it waiting", last.name, last.machine.state)
@@ -50,9 +50,9 @@ func TestWaitsForAreShort(t *testing.T) {
 	}
 }
 
-// TestAfterHoldsForThoseAskedForAtOnce: an ordering holds for programs that one command starts, in
+// TestOrderingHoldsForSimultaneousStarts: an ordering holds for programs that one command starts, in
 // either order.
-func TestAfterHoldsForThoseAskedForAtOnce(t *testing.T) {
+func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 	after := func(autostart bool) func(p *config.Program) {
 		return func(p *config.Program) {
 			if p.Autostart = autostart; p.Name == "app" {
@@ -91,7 +91,7 @@ func TestAfterHoldsForThoseAskedForAtOnce(t *testing.T) {
 			if web := s.byName["web"].machine.state; web != Running {
 				t.Errorf("app is being started while web is %s", web)
 			}
-			settled(v, time.Second)
+			runFor(v, time.Second)
 			if s.counts[Running] != len(s.instances) {
 				t.Errorf("%s; want all running", s.summary())
 			}
@@ -99,22 +99,22 @@ func TestAfterHoldsForThoseAskedForAtOnce(t *testing.T) {
 	}
 }
 
-// TestReloadTurnsDependencyAround: a reload that reverses a dependency makes no cycle, as old
+// TestReloadReversesDependency: a reload that reverses a dependency makes no cycle, as old
 // instances have the requirements of the new definition.
-func TestReloadTurnsDependencyAround(t *testing.T) {
-	requires := func(who, whom string) func(p *config.Program) {
+func TestReloadReversesDependency(t *testing.T) {
+	requires := func(from, to string) func(p *config.Program) {
 		return func(p *config.Program) {
-			if p.Name == who {
-				p.Requires = []string{whom}
+			if p.Name == from {
+				p.Requires = []string{to}
 			}
 		}
 	}
 	v, s := quickSupervisor(namedPrograms(requires("web", "db"), "db", "web"))
 	s.Start(func() {})
-	settled(v, time.Second)
+	runFor(v, time.Second)
 	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
 	s.compareAndApply(namedPrograms(requires("db", "web"), "db", "web"))
-	settled(v, time.Second)
+	runFor(v, time.Second)
 	if s.counts[Running] != 2 || len(s.instances) != 2 {
 		t.Errorf("%s; want both running", s.summary())
 	}
@@ -122,16 +122,16 @@ func TestReloadTurnsDependencyAround(t *testing.T) {
 		t.Errorf("db has %d edges, %d users; want none", len(n.edges), n.dependents)
 	}
 	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
-	settled(v, 10*time.Second)
+	runFor(v, 10*time.Second)
 	if len(s.nodes) != 1 || len(s.instances) != 1 {
 		t.Errorf("%d nodes, %d instances; want those of web alone", len(s.nodes), len(s.instances))
 	}
 }
 
-// TestAfterReplicasThatDiffer: an ordering waits for the replicas that are starting, and only these
+// TestOrderingWaitsForStartingReplicas: an ordering waits for the replicas that are starting, and only these
 // decide when it is given up, and with which reason.
-func TestAfterReplicasThatDiffer(t *testing.T) {
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{
+func TestOrderingWaitsForStartingReplicas(t *testing.T) {
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{
 		programNamed("db", func(p *config.Program) {
 			p.Autostart, p.Replicas = false, 2
 			p.Ready, p.StartTimeout = &config.Ready{Notify: true}, time.Hour
@@ -139,8 +139,8 @@ func TestAfterReplicasThatDiffer(t *testing.T) {
 		programNamed("web", func(p *config.Program) { p.Autostart, p.After = false, []string{"db"} }),
 	}})
 	h.kernel.mix.neverReady = 1
-	h.give(t, OpStop, "db@1")
-	h.give(t, OpStart, "db@2")
+	h.mustCommand(t, OpStop, "db@1")
+	h.mustCommand(t, OpStart, "db@2")
 	h.v.RunFor(time.Second)
 	var answer []CommandResult
 	if _, err := h.sup.Command(OpStart, []string{"web"}, true, func(o []CommandResult) { answer = o }); err != nil {
@@ -153,7 +153,7 @@ func TestAfterReplicasThatDiffer(t *testing.T) {
 	if reason, want := h.sup.byName["web"].reason(), "waits for db@2, which is starting"; reason != want {
 		t.Errorf("reason %q, want %q", reason, want)
 	}
-	h.mainOf("db@2").tell(notify.Message{Ready: true})
+	h.mainOf("db@2").notify(notify.Message{Ready: true})
 	h.v.RunFor(time.Minute)
 	if len(answer) != 1 || !answer[0].OK {
 		t.Errorf("answered %+v, want that it runs", answer)

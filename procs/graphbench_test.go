@@ -130,7 +130,7 @@ func quickSupervisor(c *config.Config) (*loop.Virtual, *Supervisor) {
 	v := loop.NewVirtual(1)
 	silentLog := slog.New(slog.DiscardHandler)
 	s := New(Options{
-		Loop: v.Loop, Host: &quickSystem{v: v}, Store: logs.NewStore(v.Loop, silentLog), Log: silentLog, Notify: silent{}, Config: c,
+		Loop: v.Loop, Host: &quickSystem{v: v}, Store: logs.NewStore(v.Loop, silentLog), Log: silentLog, Notify: noopNotifier{}, Config: c,
 		Archive: func(*config.Config) []byte { return nil },
 	})
 	return v, s
@@ -165,8 +165,8 @@ func BenchmarkOrder(b *testing.B) {
 	}
 }
 
-// BenchmarkConnect builds the graph of 10,000 programs, as a reload does.
-func BenchmarkConnect(b *testing.B) {
+// BenchmarkRebuildGraph builds the graph of 10,000 programs, as a reload does.
+func BenchmarkRebuildGraph(b *testing.B) {
 	for _, graph := range graphs {
 		b.Run(graph.name, func(b *testing.B) {
 			_, s := quickSupervisor(graphConfig(10_000, graph.requirements))

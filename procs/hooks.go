@@ -25,18 +25,18 @@ type hookRun struct {
 	timeout  time.Duration // of each hook
 	done     func(error)   // called once at the end
 
-	at      int           // index of the present hook
-	scope   *loop.Scope   // of the present hook, as the fields below
-	due     time.Duration // when it is killed
-	limit   *loop.Timer   // fires at due; nil once it has fired
-	pending host.PendingSpawn
-	process host.Process
-	id      pidfd.Identity
-	fdName  string      // name of its pidfd in the descriptor store
-	stopped bool        // the hooks were cancelled
-	doomed  bool        // kill it as soon as its process exists
-	failed  error       // why it is being killed
-	killDue *loop.Timer // until it is reported as unkillable; nil before it is killed
+	at              int           // index of the present hook
+	scope           *loop.Scope   // of the present hook, as the fields below
+	due             time.Duration // when it is killed
+	timer           *loop.Timer   // fires at due; nil once it has fired
+	pending         host.PendingSpawn
+	process         host.Process
+	id              pidfd.Identity
+	fdName          string      // name of its pidfd in the descriptor store
+	stopped         bool        // the hooks were cancelled
+	killWhenStarted bool        // kill it as soon as its process exists
+	failed          error       // why it is being killed
+	killDue         *loop.Timer // until it is reported as unkillable; nil before it is killed
 }
 
 var errHookStopped = errors.New("cancelled")
@@ -62,21 +62,21 @@ func (h *hookRun) from(at int) *hookRun {
 func (h *hookRun) next() {
 	h.scope = h.run.scope.Child()
 	h.due = h.in.sup.loop.Now() + h.timeout
-	h.limit = h.scope.After(h.timeout, h.timedOut)
+	h.timer = h.scope.After(h.timeout, h.timedOut)
 	program := *h.run.program
 	program.Command = h.commands[h.at]
-	b := h.in.newStartRecord(h.run)
-	h.pending = h.in.sup.host.Spawn(h.in.spec(h.run, &program, b), func(child host.Child, err error) {
-		b.complete(func() { h.result(b, child, err) })
+	record := h.in.newStartRecord(h.run)
+	h.pending = h.in.sup.host.Spawn(h.in.spawnSpec(h.run, &program, record), func(child host.Child, err error) {
+		record.complete(func() { h.result(record, child, err) })
 	})
 	h.in.save()
 }
 
 // result takes the worker's result.
-func (h *hookRun) result(b *startRecord, child host.Child, err error) {
+func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 	h.pending = nil
 	h.in.clearUnkillable()
-	h.in.attach(b, child)
+	h.in.attach(record, child)
 	if isKilled(err) && h.stopped && h.failed == nil {
 		h.end(errHookStopped)
 		return
@@ -88,27 +88,27 @@ func (h *hookRun) result(b *startRecord, child host.Child, err error) {
 	h.watch(child.Process, child.ID, h.in.sup.storeProcess(child.Process))
 	h.in.sup.log.Debug("hook started", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid())
 	switch {
-	case h.doomed:
+	case h.killWhenStarted:
 		h.kill()
 	case h.stopped:
-		h.askToEnd()
+		h.signalStop()
 	default: // the wait for a worker does not count for the hook
 		h.due = h.in.sup.loop.Now() + h.timeout
-		h.limit.Reset(h.timeout)
+		h.timer.Reset(h.timeout)
 		h.in.save()
 	}
 }
 
 // watch makes process the process of the present hook. kept is the name of its pidfd in the
 // descriptor store.
-func (h *hookRun) watch(process host.Process, id pidfd.Identity, kept string) {
-	h.run.touched = true
-	h.process, h.id, h.fdName = process, id, kept
-	h.in.sup.own(h.scope, h.process, kept, h.reap)
+func (h *hookRun) watch(process host.Process, id pidfd.Identity, storedName string) {
+	h.run.hadProcess = true
+	h.process, h.id, h.fdName = process, id, storedName
+	h.in.sup.watchChild(h.scope, h.process, storedName, h.reap)
 }
 
 func (h *hookRun) reap() {
-	exit, ended := h.in.sup.wait(h.process)
+	exit, ended := h.in.sup.waitStatus(h.process)
 	if !ended || h.process == nil {
 		return
 	}
@@ -124,7 +124,7 @@ func (h *hookRun) reap() {
 	case h.at+1 < len(h.commands):
 		h.scope.Close()
 		h.process = nil
-		h.doomed = false
+		h.killWhenStarted = false
 		h.at++
 		h.next()
 	default:
@@ -153,7 +153,7 @@ func (h *hookRun) stage() string {
 // timedOut handles the end of the hook's time-out.
 func (h *hookRun) timedOut() {
 	if h.pending != nil && h.pending.Queued() {
-		h.limit.Reset(h.timeout) // the machine is slow, not the hook
+		h.timer.Reset(h.timeout) // the machine is slow, not the hook
 		return
 	}
 	if h.pending != nil {
@@ -166,7 +166,7 @@ func (h *hookRun) timedOut() {
 
 // kill ends the present hook at once.
 func (h *hookRun) kill() {
-	h.doomed = true
+	h.killWhenStarted = true
 	h.due = h.in.sup.loop.Now()
 	h.in.save()
 	h.killDue.Stop()
@@ -184,7 +184,7 @@ func (h *hookRun) kill() {
 func (h *hookRun) reportUnkillable() {
 	if h.process == nil {
 		if !h.cancel() { // its child may not have run at the first attempt
-			h.in.markUnkillable(h.name() + ": " + h.in.sup.hungStart(h.pending))
+			h.in.markUnkillable(h.name() + ": " + h.in.sup.describeHungStart(h.pending))
 		}
 		return
 	}
@@ -201,10 +201,10 @@ func (h *hookRun) stop() {
 		h.cancel()
 		return
 	}
-	h.askToEnd()
+	h.signalStop()
 }
 
-func (h *hookRun) askToEnd() {
+func (h *hookRun) signalStop() {
 	for _, sig := range []syscall.Signal{h.run.program.StopSignal, unix.SIGCONT} {
 		if err := h.process.SignalGroup(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
 			h.in.sup.log.Error("hook not signalled", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)

@@ -8,14 +8,14 @@ import (
 	"superd/config"
 )
 
-// TestHookThatHangsIsNamed: a pre_start hook hangs in a file system before its fork. Its own
+// TestHungHookIsReported: a pre_start hook hangs in a file system before its fork. Its own
 // failure names the hook, and so does the failure of the next start, which waits for it in vain.
-func TestHookThatHangsIsNamed(t *testing.T) {
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+func TestHungHookIsReported(t *testing.T) {
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 		p.PreStart, p.Autostart = [][]string{{simHook, "db"}}, false
 	})}})
 	h.kernel.mix.spawnHangs = 1
-	h.give(t, OpStart, "web")
+	h.mustCommand(t, OpStart, "web")
 	in := h.sup.byName["web"]
 	const hook = "pre_start /hook db: open executable /sim"
 	steps := []struct {
@@ -34,24 +34,24 @@ func TestHookThatHangsIsNamed(t *testing.T) {
 			t.Errorf("state %v, reason %q; want %v, %q", stateNames[in.machine.state], in.reason(), stateNames[want.state], want.says)
 		}
 	}
-	if f := in.diagnosis(); f.HangsIn != hook {
-		t.Errorf("HangsIn = %q, want %q", f.HangsIn, hook)
+	if d := in.diagnosis(); d.HangsIn != hook {
+		t.Errorf("HangsIn = %q, want %q", d.HangsIn, hook)
 	}
 	h.kernel.mix.spawnHangs = 0
 	h.v.RunFor(2 * time.Hour) // the file system answers
-	if f := in.diagnosis(); in.machine.state != Running || f.HangsIn != "" {
-		t.Errorf("in the end %v, hangs in %q; want running", in.machine.state, f.HangsIn)
+	if d := in.diagnosis(); in.machine.state != Running || d.HangsIn != "" {
+		t.Errorf("in the end %v, hangs in %q; want running", in.machine.state, d.HangsIn)
 	}
 }
 
-// TestHookHasItsTime: the time that a hook waits before it runs does not count for its time-out.
-func TestHookHasItsTime(t *testing.T) {
+// TestQueueTimeDoesNotCountForHook: the time that a hook waits before it runs does not count for its time-out.
+func TestQueueTimeDoesNotCountForHook(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
-		h, _ := quietWorld(seed, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+		h, _ := newFaultFree(seed, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 			p.PreStart, p.StartTimeout, p.Autostart = [][]string{{simHook}}, 30*time.Second, false
 		})}})
 		h.kernel.mix.slowSpawn, h.kernel.mix.hookTime = 29*time.Second, 29*time.Second
-		h.give(t, OpStart, "web")
+		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(2 * time.Minute)
 		if in := h.sup.byName["web"]; in.machine.state != Running || in.machine.restartAttempts > 0 {
 			t.Errorf("seed %d: %v, %s, want running at once", seed, in.machine.state, in.reason())

@@ -21,26 +21,26 @@ type instance struct {
 	machine            machine
 	edges              []*edge // to the programs that it names
 	collector          logs.Collector
-	lastCompletedStart uint64    // number of the newest start whose result is known
-	fifoNames          [2]fdName // by stream: the names of its FIFOs in the descriptor store
-	feed               *feed     // a logger's input; nil before it is made and after it is released
+	lastCompletedStart uint64      // number of the newest start whose result is known
+	fifoNames          [2]fdName   // by stream: the names of its FIFOs in the descriptor store
+	inputFIFO          *loggerFIFO // a logger's input; nil before it is made and after it is released
 	// Invocation id of the last run that ended, until all its output is in the log
-	draining string
+	drainingRun string
 	// Invocation id of the run whose output is being awaited in the log; "" without one
-	drainsUntil string
-	tree        host.Tree
-	run         *run // the present run; nil at rest and in backoff
+	awaitedDrain string
+	tree         host.Tree
+	run          *run // the present run; nil at rest and in backoff
 
-	restartTimer *loop.Timer // pending RestartDue; nil without one
-	runShown     func()      // reports the end of a run to the viewer of its lines; may be nil
-	cancelLines  func()      // ends the reports of new lines; nil without a viewer
-	sinceAt      time.Duration
-	lastExit     *ExitStatus
-	*problems    // never nil
-	sched        *scheduling
-	execProbe    *execProbe  // of its exec checks; nil before the first one
-	quarantine   *quarantine // keeps back its start; nil without one
-	waiters      []*waiter
+	restartTimer    *loop.Timer // pending RestartDue; nil without one
+	onRunEnd        func()      // reports the end of a run to the viewer of its lines; may be nil
+	cancelLineWatch func()      // ends the reports of new lines; nil without a viewer
+	sinceAt         time.Duration
+	lastExit        *ExitStatus
+	*problems       // never nil
+	schedule        *scheduleState
+	execProbe       *execProbe  // of its exec checks; nil before the first one
+	quarantine      *quarantine // keeps back its start; nil without one
+	waiters         []*waiter
 
 	// Definition of the instance that takes its place, where the program was added again
 	replacement *config.Program
@@ -50,15 +50,15 @@ type instance struct {
 	// Instances that wait for this one to go; some are gone or wait for another by now
 	conflicting []*instance
 	// Definition whose log options apply; nil: a mixture of the program's and its run's
-	logsBy *config.Program
+	logDefinition *config.Program
 
 	published     dependencyStatus // the status that other instances see
 	index         int32            // its index in its program's node
-	hanging       int32            // cancelled workers that have not returned
+	hungWorkers   int32            // cancelled workers that have not returned
 	treeRecovered bool             // an earlier superd made the tree
 	enqueued      bool             // it is in the reconcile queue
 	answerQueued  bool             // its waiters are answered when the reconcile queue is empty
-	removed       bool             // it goes away when it is at rest
+	retiring      bool             // it goes away when it is at rest
 	removing      bool             // it is going away, and its last output is being written
 }
 
@@ -69,7 +69,7 @@ type problems struct {
 	probeUnkillable string // describes the processes of a check that SIGKILL did not end
 	noOutput        string // why its output is not captured; empty where it is
 	exitNote        Reason // what else is known of the end of its run; or none
-	mains           sayLimit
+	mainPidLog      logLimit
 }
 
 // noProblems is shared by all instances without problems: most of them. It is never changed.
@@ -85,30 +85,30 @@ func (in *instance) ownProblems() *problems {
 
 // newInstance returns a stopped instance. begun is the definition its run began with, or program if
 // there is no run. place is the path of the tree that an earlier superd made; empty: none.
-func (s *Supervisor) newInstance(name string, program, begun *config.Program, place string) *instance {
+func (s *Supervisor) newInstance(name string, program, runProgram *config.Program, treePath string) *instance {
 	in := &instance{
-		sup:      s,
-		name:     name,
-		program:  program,
-		machine:  newMachine(program, s.rng),
-		problems: &noProblems,
-		logsBy:   program,
-		tree:     s.host.NewTree(name, place),
-		sinceAt:  s.loop.Now(),
+		sup:           s,
+		name:          name,
+		program:       program,
+		machine:       newMachine(program, s.rng),
+		problems:      &noProblems,
+		logDefinition: program,
+		tree:          s.host.NewTree(name, treePath),
+		sinceAt:       s.loop.Now(),
 	}
 	in.scope.Open(s.scope)
 	s.counts[Stopped]++
 	s.outputs += fifosOf(program)
 	s.loggers += one(in.isLogger())
 	o := s.logOptions(name, program)
-	if begun != program { // the output of the run stays where it began
-		o = duringRun(s.logOptions(name, begun), o)
-		in.logsBy = nil
+	if runProgram != program { // the output of the run stays where it began
+		o = duringRun(s.logOptions(name, runProgram), o)
+		in.logDefinition = nil
 	}
 	in.collector.Open(s.store, &in.scope, name, o)
 	in.claimLogFiles(nil, in.collector.Files())
 	if s.options.OnCollector != nil {
-		in.runShown = s.options.OnCollector(&in.collector)
+		in.onRunEnd = s.options.OnCollector(&in.collector)
 	}
 	s.watchLines(in)
 	in.addToGraph()
@@ -117,14 +117,14 @@ func (s *Supervisor) newInstance(name string, program, begun *config.Program, pl
 
 // renewTree replaces the instance's tree by one at place. It contains no process that was not the
 // instance's before.
-func (in *instance) renewTree(place string) {
+func (in *instance) renewTree(path string) {
 	in.tree.Remove()
-	in.tree = in.sup.host.NewTree(in.name, place)
-	in.treeRecovered = place != ""
+	in.tree = in.sup.host.NewTree(in.name, path)
+	in.treeRecovered = path != ""
 }
 
-// fifo returns the path of the FIFO of a stream. It is unambiguous: no instance name has a colon.
-func (s *Supervisor) fifo(instance string, which logs.Stream) string {
+// fifoPath returns the path of the FIFO of a stream. It is unambiguous: no instance name has a colon.
+func (s *Supervisor) fifoPath(instance string, which logs.Stream) string {
 	switch which {
 	case logs.Stderr:
 		instance += ":stderr"
@@ -135,11 +135,11 @@ func (s *Supervisor) fifo(instance string, which logs.Stream) string {
 	return filepath.Join(s.options.FIFODir, instance)
 }
 
-// names returns the paths of all FIFOs and notify sockets that the instance may have made, under
+// runtimePaths returns the paths of all FIFOs and notify sockets that the instance may have made, under
 // any definition of its program.
-func (in *instance) names() []string {
+func (in *instance) runtimePaths() []string {
 	s := in.sup
-	return []string{s.fifo(in.name, logs.Stdout), s.fifo(in.name, logs.Stderr), s.fifo(in.name, input), in.socket()}
+	return []string{s.fifoPath(in.name, logs.Stdout), s.fifoPath(in.name, logs.Stderr), s.fifoPath(in.name, input), in.socketPath()}
 }
 
 // streamsOf returns the streams for which the program has FIFOs.
@@ -175,7 +175,7 @@ func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options
 		o.Sink, o.Address, o.Identifier, o.Facility = logs.Sink(p.Log.Sink), p.Log.Address, p.Log.Identifier, p.Log.Facility.Number()
 	}
 	if p.Log.Sink == config.SinkCommand {
-		o.Address = s.loggerInput(p)
+		o.Address = s.loggerInputPath(p)
 	}
 	return o
 }
@@ -195,10 +195,10 @@ func (in *instance) do(step func() []Effect) {
 	if r := in.run; r != nil && r.monitor != nil && after != Running {
 		r.monitor.end()
 	}
-	in.keepSchedule()
-	in.tellSkipped()
+	in.updateSchedule()
+	in.recordSkipped()
 	if after == Waiting {
-		in.machine.stateReason = in.waitCause()
+		in.machine.stateReason = in.waitReason()
 	}
 	if before.String() != after.String() || after == Spawning {
 		in.sinceAt = in.sup.loop.Now()
@@ -210,13 +210,13 @@ func (in *instance) do(step func() []Effect) {
 	}
 	in.save()
 	in.publish()
-	if m := &in.machine; before != after && in.ordered() || after == Waiting && m.follows > 0 || m.desired.up && m.startable > 0 {
+	if m := &in.machine; before != after && in.hasEdges() || after == Waiting && m.orderings > 0 || m.desired.up && m.startable > 0 {
 		in.enqueue()
 	}
 	in.answerWaiters()
 	in.sup.changed()
-	if before != after && in.endedForGood() {
-		in.sup.endedForGood(in)
+	if before != after && in.staysDown() {
+		in.sup.checkExitPolicy(in)
 	}
 	if after.AtRest() || after == Waiting {
 		in.sup.atRest(in)
@@ -226,8 +226,8 @@ func (in *instance) do(step func() []Effect) {
 func (in *instance) perform(effect Effect) {
 	switch effect {
 	case Spawn:
-		if !in.sup.begun {
-			in.sup.begun = true
+		if !in.sup.anyStarted {
+			in.sup.anyStarted = true
 			in.sup.saveSelf()
 		}
 		in.spawn()
@@ -252,7 +252,7 @@ func (in *instance) perform(effect Effect) {
 		in.armStop(in.run.program.StopTimeout)
 	case ArmKill:
 		in.run.killTimer.Stop() // of an earlier main process
-		in.run.killTimer = in.run.life.After(host.KillPause, func() { in.do(in.machine.killTimeout) })
+		in.run.killTimer = in.run.mainScope.After(host.KillPause, func() { in.do(in.machine.killTimeout) })
 	case ReportUnkillable:
 		if in.run.endAwaited() {
 			in.perform(ArmKill)
@@ -271,22 +271,22 @@ func (in *instance) perform(effect Effect) {
 	}
 }
 
-// endedForGood reports whether the instance ended by itself and stays down.
-func (in *instance) endedForGood() bool {
+// staysDown reports whether the instance ended by itself and stays down.
+func (in *instance) staysDown() bool {
 	return in.machine.state == Exited || in.machine.state == Failed && in.restartTimer == nil
 }
 
 // armStop arms StopTimeout after patience: at once if that is negative, or in a hurried shutdown.
-func (in *instance) armStop(patience time.Duration) {
-	if patience < 0 || in.sup.inHurry() {
-		patience = 0
+func (in *instance) armStop(timeout time.Duration) {
+	if timeout < 0 || in.sup.inHurry() {
+		timeout = 0
 	}
 	r := in.run
-	r.stopDeadline = in.sup.loop.Now() + patience
+	r.stopDeadline = in.sup.loop.Now() + timeout
 	if r.stopLimit == 0 {
 		r.stopLimit = in.sup.loop.Now() + maxExtension*r.program.StopTimeout
 	}
-	r.stopTimer = r.life.After(patience, func() { in.do(in.machine.stopTimeout) })
+	r.stopTimer = r.mainScope.After(timeout, func() { in.do(in.machine.stopTimeout) })
 }
 
 // armRestart arms RestartDue after delay.
@@ -299,21 +299,21 @@ func (in *instance) armRestart(delay time.Duration) {
 
 // reason returns why the state is what it is.
 func (in *instance) reason() string {
-	_, text := in.explained()
+	_, text := in.shownReason()
 	return text
 }
 
-// explained returns why the state is what it is, and the present stage of it.
-func (in *instance) explained() (kind ReasonKind, text string) {
+// shownReason returns why the state is what it is, and the present stage of it.
+func (in *instance) shownReason() (kind ReasonKind, text string) {
 	if in.unkillable != "" {
 		return ReasonUnkillable, in.unkillable
 	}
 	r, more := in.machine.stateReason, ""
 	switch stage := in.stage(); {
 	case in.awaitsSchedule():
-		r, more = in.waitCause(), "; "+in.nextRunText()
+		r, more = in.waitReason(), "; "+in.nextRunText()
 	case in.machine.state == Waiting:
-		r = in.waitReason()
+		r = in.blockedReason()
 	case stage != "":
 		more = ": " + stage
 	}
@@ -325,23 +325,23 @@ func (in *instance) stage() string {
 	switch r := in.run; {
 	case r == nil:
 	case in.machine.state == StopPending:
-		return "waits until " + in.lastUsers() + " down"
+		return "waits until " + in.remainingDependents() + " down"
 	case r.teardown != nil:
 		return r.teardown.stage()
 	case r.hook != nil:
 		return r.hook.stage()
-	case r.begin != nil:
+	case r.delayedBegin != nil:
 		return "waits for an earlier start, which hangs in " + in.hangsIn
 	case r.pending != nil:
 		return r.pending.Stage()
 	case r.readiness != nil:
 		return "not ready yet: " + r.readiness.stage()
-	case r.stopping != nil && in.machine.state == Running:
+	case r.ownStopTimer != nil && in.machine.state == Running:
 		return "it is about to exit (STOPPING=1)"
-	case r.reloading != nil && in.machine.state == Running:
+	case r.reloadTimer != nil && in.machine.state == Running:
 		return "it reloads its configuration (RELOADING=1)"
 	case r.monitor != nil && r.monitor.healthy() != nil && !*r.monitor.healthy():
-		return r.monitor.complaint()
+		return r.monitor.unhealthyReason()
 	}
 	return ""
 }

@@ -17,9 +17,9 @@ const input = logs.Stderr + 1
 // isLogger reports whether the instance reads the output of another program.
 func (in *instance) isLogger() bool { return in.program.LoggerOf != "" }
 
-// loggerInput returns the path of the FIFO that the program's logger reads.
-func (s *Supervisor) loggerInput(p *config.Program) string {
-	return s.fifo(config.LoggerName(p.Name), input)
+// loggerInputPath returns the path of the FIFO that the program's logger reads.
+func (s *Supervisor) loggerInputPath(p *config.Program) string {
+	return s.fifoPath(config.LoggerName(p.Name), input)
 }
 
 // fifosOf returns how many FIFOs an instance of the program has.
@@ -31,42 +31,42 @@ func fifosOf(p *config.Program) int {
 	return n
 }
 
-// A feed is the FIFO that a logger reads.
-type feed struct {
+// A loggerFIFO is the FIFO that a logger reads.
+type loggerFIFO struct {
 	fd     int    // open for reading and writing
 	fdName string // name in the descriptor store
 	end    *loop.Deferred
 }
 
-// takeInput gives a logger the descriptor of its input, stored under the name kept.
-func (in *instance) takeInput(fd int, kept string) {
+// setInput gives a logger the descriptor of its input, stored under the name kept.
+func (in *instance) setInput(fd int, storedName string) {
 	in.closeInput()
-	in.feed = &feed{fd, kept, in.scope.Defer(func() { in.sup.host.CloseFD(fd) })}
+	in.inputFIFO = &loggerFIFO{fd, storedName, in.scope.Defer(func() { in.sup.host.CloseFD(fd) })}
 }
 
 // inputFD returns the descriptor of a logger's input; -1 where it is not made yet, or released.
 func (in *instance) inputFD() int {
-	if in.feed == nil {
+	if in.inputFIFO == nil {
 		return -1
 	}
-	return in.feed.fd
+	return in.inputFIFO.fd
 }
 
-// goes reports whether this superd will not start the instance again.
-func (in *instance) goes() bool { return in.removed || in.sup.shutdown != nil }
+// neverStartsAgain reports whether this superd will not start the instance again.
+func (in *instance) neverStartsAgain() bool { return in.retiring || in.sup.shutdown != nil }
 
 // endInput closes the logger's input once all output of the program is in it: the logger is to end
 // for good.
 func (in *instance) endInput() {
-	r, left := in.run, 1
+	r, remaining := in.run, 1
 	written := func() {
-		if left--; left == 0 && in.run == r {
+		if remaining--; remaining == 0 && in.run == r {
 			in.closeInput()
 		}
 	}
 	for _, of := range in.sup.instances {
 		if of.program.Name == in.program.LoggerOf {
-			left++
+			remaining++
 			of.collector.Drained(written)
 		}
 	}
@@ -75,11 +75,11 @@ func (in *instance) endInput() {
 
 // closeInput releases the logger's input.
 func (in *instance) closeInput() {
-	f := in.feed
+	f := in.inputFIFO
 	if f == nil {
 		return
 	}
-	in.feed = nil
+	in.inputFIFO = nil
 	f.end.Stop()
 	in.sup.host.CloseFD(f.fd)
 	in.save()

@@ -131,7 +131,7 @@ func (m *machine) unlessBlocked(e Event) Event {
 // the turn's other work is done: the same request may start the programs it comes after, and only
 // then is it known which of them it waits for.
 func (m *machine) unlessOrdered(e Event) Event {
-	if m.follows > 0 && rules[m.state][Wait] != nil {
+	if m.orderings > 0 && rules[m.state][Wait] != nil {
 		return Wait
 	}
 	return m.unlessBlocked(e)
@@ -167,7 +167,7 @@ func (m *machine) requirementLost(cause, why Reason) []Effect {
 // until they are down. A run that is not ready does not wait: the dependents that still run were
 // started with the run before, and already do without it.
 func (m *machine) end(e Event) []Effect {
-	if m.state == StopPending || m.state == Running && (m.own.dependents > 0 || m.own.after > 0) {
+	if m.state == StopPending || m.state == Running && (m.own.dependents > 0 || m.own.orderings > 0) {
 		return m.step(DeferStop)
 	}
 	return m.step(e)
@@ -175,7 +175,7 @@ func (m *machine) end(e Event) []Effect {
 
 // cancelStop cancels a stop that has not begun: the run continues unchanged.
 func (m *machine) cancelStop() []Effect {
-	m.stateReason = Reason{Kind: ReasonStopTakenBack}
+	m.stateReason = Reason{Kind: ReasonStopCancelled}
 	return m.step(WantUp)
 }
 
@@ -187,9 +187,9 @@ func (m *machine) stopNow() []Effect {
 	return m.step(WantDown)
 }
 
-// wantAgain requests a restart: in any state, a run that starts after this is requested. A restart
+// wantRestart requests a restart: in any state, a run that starts after this is requested. A restart
 // by the operator clears every limit and counter.
-func (m *machine) wantAgain(by Actor, operator bool) []Effect {
+func (m *machine) wantRestart(by Actor, operator bool) []Effect {
 	m.setDesired(true, by)
 	m.restartPending = true
 	m.startReason = startedBy(by)
@@ -258,7 +258,7 @@ func (m *machine) spawned(ready bool) []Effect {
 
 // ready records that the main process has become ready, at that time after its start.
 func (m *machine) ready(after time.Duration) []Effect {
-	m.stateReason = m.startReason.and("; ready after " + plain(roundDuration(after)))
+	m.stateReason = m.startReason.and("; ready after " + durationText(roundDuration(after)))
 	return m.step(Ready)
 }
 
@@ -272,7 +272,7 @@ func (m *machine) failRun(e Event, reason Reason) []Effect {
 // spawnFailed records a start that failed at now (monotonic) for the given reason. left reports
 // whether hooks have left something for the teardown.
 func (m *machine) spawnFailed(
-	now time.Duration, reason Reason, fault host.Fault, left bool,
+	now time.Duration, reason Reason, fault host.Fault, leftovers bool,
 ) []Effect {
 	m.exitReason, m.stateReason, m.notStarted, m.resourceShortage = reason, reason, true, fault == host.FaultResource
 	switch {
@@ -287,22 +287,22 @@ func (m *machine) spawnFailed(
 	default:
 		m.outcome = m.retry()
 	}
-	return m.endRun(left)
+	return m.endRun(leftovers)
 }
 
 // interrupted records a start that the end of superd cut short before the main process existed.
 // left is as for spawnFailed.
-func (m *machine) interrupted(left bool) []Effect {
+func (m *machine) interrupted(leftovers bool) []Effect {
 	m.exitReason = Reason{Kind: ReasonStartInterrupted}
 	m.outcome, m.notStarted, m.resourceShortage = RunEndedRestart, true, false
 	m.stateReason, m.startReason = m.exitReason, Reason{ReasonRestarted, m.exitReason.String()}
-	return m.endRun(left)
+	return m.endRun(leftovers)
 }
 
 // spawnCanceled records a start that was cancelled. left is as for spawnFailed.
-func (m *machine) spawnCanceled(left bool) []Effect {
+func (m *machine) spawnCanceled(leftovers bool) []Effect {
 	m.exitReason, m.outcome = Reason{Kind: ReasonStartCancelled}, RunEndedRestart
-	return m.endRun(left)
+	return m.endRun(leftovers)
 }
 
 // exitReason returns how a main process ended: "exit status 3".
@@ -321,9 +321,9 @@ func exitReason(exit pidfd.Exit) Reason {
 // the time it was ready, 0 if it never was. note is what else is known of the exit. left reports
 // whether a teardown is needed.
 func (m *machine) exited(
-	now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note Reason, left bool,
+	now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note Reason, leftovers bool,
 ) []Effect {
-	m.exitReason = exitReason(exit).and(" after " + plain(roundDuration(ran)))
+	m.exitReason = exitReason(exit).and(" after " + durationText(roundDuration(ran)))
 	m.notStarted, m.resourceShortage = false, false
 	m.failed = m.state == Starting || m.failureReason.Kind != ReasonNone
 	if note.Kind != ReasonNone {
@@ -361,7 +361,7 @@ func (m *machine) exited(
 			m.outcome = m.afterFailure(now)
 		}
 	}
-	return m.endRun(left)
+	return m.endRun(leftovers)
 }
 
 // wentToBackground records that a main process exited with success at once and left processes
@@ -377,33 +377,9 @@ func (m *machine) wentToBackground() {
 	}
 }
 
-// restartDecision returns the outcome of an exit that superd did not request.
-func (m *machine) restartDecision(now time.Duration, exit pidfd.Exit) Event {
-	success := exit.Known && exit.Signal == 0 && slices.Contains(m.program.SuccessExitCodes, exit.Code)
-	switch {
-	case success && m.program.Restart != config.RestartAlways:
-		return RunEndedDone
-	case success:
-		return m.retry()
-	}
-	return m.afterFailure(now)
-}
-
-// afterFailure returns the outcome of a run that failed.
-func (m *machine) afterFailure(now time.Duration) Event {
-	switch {
-	case m.program.Restart == config.RestartNever:
-		m.stateReason = m.exitReason.and(`; restart = "never"`)
-		return RunEndedFinal
-	case m.overLimit(now):
-		return m.hitStartLimit()
-	}
-	return m.retry()
-}
-
 // endRun ends the run, at once or after the teardown.
-func (m *machine) endRun(left bool) []Effect {
-	if left {
+func (m *machine) endRun(leftovers bool) []Effect {
+	if leftovers {
 		return m.step(MainExited)
 	}
 	return m.tornDown()
@@ -429,116 +405,6 @@ func (m *machine) tornDown() []Effect {
 		m.delay = restartDelay(m.program.Backoff, m.restartAttempts, m.rng)
 	}
 	return m.step(m.outcome)
-}
-
-// awaitNextTime ends the run for a time of the schedule. Whatever its outcome, the next time is
-// independent of it.
-func (m *machine) awaitNextTime() []Effect {
-	if m.outcome == RunEndedStartLimit || m.startLimitHit {
-		limit := m.program.StartLimit
-		m.exitReason = m.exitReason.and(fmt.Sprintf("; start limit hit: %s within %s",
-			plural(limit.Failures, "failure"), plain(limit.Within)))
-	}
-	m.clearPendingRun()
-	return m.step(RunEndedWait)
-}
-
-// clearPendingRun cancels the pending run, and resets the counters of failures.
-func (m *machine) clearPendingRun() {
-	m.runPending, m.restartPending, m.restartAttempts, m.failures, m.startLimitHit = false, false, 0, nil, false
-}
-
-// reevaluate makes the restart decision again after a change of the definition from before. success
-// reports whether the main process ended with success.
-func (m *machine) reevaluate(before *config.Program, success bool) {
-	policy := m.program.Restart
-	gaveUp := m.outcome == RunEndedStartLimit || m.outcome == RunEndedFinal && m.startLimitHit && before.Restart != config.RestartNever
-	switch {
-	// The restart policy does not decide these
-	case m.outcome == RunEndedRestart, m.resourceShortage:
-	case success && policy != config.RestartAlways:
-		m.makeFinal(RunEndedDone)
-	case policy == config.RestartNever:
-		m.makeFinal(RunEndedFinal)
-	case gaveUp && m.program.StartLimit.Failures > 0:
-		m.outcome = m.retrySlowly()
-	default:
-		m.stateReason, m.outcome = m.exitReason, m.retry()
-	}
-}
-
-// makeFinal makes the outcome final where it was not, since the restart policy has changed. e is
-// RunEndedDone or RunEndedFinal.
-func (m *machine) makeFinal(e Event) {
-	if m.outcome == e {
-		return
-	}
-	m.outcome = e
-	m.stateReason = m.exitReason.and(fmt.Sprintf("; restart is now %q", m.program.Restart))
-}
-
-// endBackoff ends the backoff without a restart, since the restart policy has changed. e is
-// RunEndedDone or RunEndedFinal.
-func (m *machine) endBackoff(e Event) []Effect {
-	m.makeFinal(e)
-	if m.program.Scheduled() {
-		m.exitReason = m.stateReason
-		m.clearPendingRun()
-		return m.step(Wait)
-	}
-	return m.step(e)
-}
-
-// overLimit counts a failure at now and reports whether the start limit is reached.
-func (m *machine) overLimit(now time.Duration) bool {
-	limit := m.program.StartLimit
-	if limit.Failures == 0 {
-		return false
-	}
-	m.failures = append(slices.DeleteFunc(m.failures, func(at time.Duration) bool { return now-at > limit.Within }), now)
-	return m.startLimitHit || len(m.failures) >= limit.Failures
-}
-
-// hitStartLimit records that the start limit is reached and returns the outcome: final, or a slow
-// retry.
-func (m *machine) hitStartLimit() Event {
-	limit := m.program.StartLimit
-	m.startLimitHit = true
-	m.failures = nil
-	m.startReason = Reason{Kind: ReasonSlowRetry}
-	m.stateReason = Reason{ReasonStartLimit,
-		fmt.Sprintf("%s; start limit hit: %s within %s", m.exitReason, plural(limit.Failures, "failure"), plain(limit.Within))}
-	return m.retrySlowly()
-}
-
-// retrySlowly sets the delay of the slow retry and returns the outcome: final where retry_after is
-// 0.
-func (m *machine) retrySlowly() Event {
-	m.delay = m.program.StartLimit.RetryAfter
-	final := m.stateReason.Kind == ReasonStartLimitFinal
-	switch {
-	case m.delay != 0 && final:
-		m.stateReason.Kind = ReasonStartLimit
-	case m.delay == 0 && !final:
-		m.stateReason = Reason{ReasonStartLimitFinal, m.stateReason.String()}
-	}
-	if m.delay == 0 {
-		return RunEndedFinal
-	}
-	return RunEndedStartLimit
-}
-
-// retry returns the outcome for another start after the backoff.
-func (m *machine) retry() Event {
-	m.startReason = Reason{ReasonRestarted, m.exitReason.String()}
-	return RunEndedRetry
-}
-
-// restartDue starts the next run when the delay has passed.
-func (m *machine) restartDue() []Effect {
-	m.restarts++
-	m.stateReason = m.startReason
-	return m.step(m.unlessBlocked(RestartDue))
 }
 
 // stopTimeout handles the end of the stop time-out: SIGKILL follows.

@@ -42,10 +42,10 @@ func testMachine(change func(*config.Program)) *machine {
 }
 
 var (
-	exitZero  = pidfd.Exit{Known: true}
-	exitThree = pidfd.Exit{Known: true, Code: 3}
-	exitKill  = pidfd.Exit{Known: true, Signal: syscall.SIGKILL}
-	exitLost  = pidfd.Exit{}
+	exitZero    = pidfd.Exit{Known: true}
+	exitThree   = pidfd.Exit{Known: true, Code: 3}
+	exitKill    = pidfd.Exit{Known: true, Signal: syscall.SIGKILL}
+	exitUnknown = pidfd.Exit{}
 )
 
 // TestFailedStartNotWanted: a start that fails after another one was requested does not count.
@@ -54,7 +54,7 @@ func TestFailedStartNotWanted(t *testing.T) {
 		p.StartLimit = config.StartLimit{Failures: 2, Within: time.Minute}
 	})
 	m.wantUp(actor(ActorConfiguration), false)
-	m.wantAgain(actor(ActorReload), false)
+	m.wantRestart(actor(ActorReload), false)
 	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 	if m.state != Spawning {
 		t.Fatalf("state %v, want starting: the other one", m.state)
@@ -65,7 +65,7 @@ func TestFailedStartNotWanted(t *testing.T) {
 	}
 }
 
-func TestWhatFollowsAnExit(t *testing.T) {
+func TestRestartPolicy(t *testing.T) {
 	tests := []struct {
 		name    string
 		restart config.Restart
@@ -78,10 +78,10 @@ func TestWhatFollowsAnExit(t *testing.T) {
 		{"on-failure stays down after success", config.RestartOnFailure, exitZero, Exited},
 		{"on-failure restarts after failure", config.RestartOnFailure, exitThree, Backoff},
 		{"on-failure restarts after a signal", config.RestartOnFailure, exitKill, Backoff},
-		{"on-failure restarts after an unknown end", config.RestartOnFailure, exitLost, Backoff},
+		{"on-failure restarts after an unknown end", config.RestartOnFailure, exitUnknown, Backoff},
 		{"never is exited after success", config.RestartNever, exitZero, Exited},
 		{"never is failed after failure", config.RestartNever, exitThree, Failed},
-		{"never is failed after an unknown end", config.RestartNever, exitLost, Failed},
+		{"never is failed after an unknown end", config.RestartNever, exitUnknown, Failed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestWhatFollowsAnExit(t *testing.T) {
 	}
 }
 
-func TestBackoffGrowsAndIsForgotten(t *testing.T) {
+func TestBackoffGrowsAndResets(t *testing.T) {
 	m := testMachine(nil)
 	m.wantUp(actor(ActorConfiguration), false)
 	crash := func(ran time.Duration) time.Duration {
@@ -123,7 +123,7 @@ func TestBackoffGrowsAndIsForgotten(t *testing.T) {
 	if m.restarts != 27 {
 		t.Errorf("restarts = %d, want 27", m.restarts)
 	}
-	m.wantAgain(actor(ActorOperator), true)
+	m.wantRestart(actor(ActorOperator), true)
 	if m.restarts != 0 || m.restartAttempts != 0 {
 		t.Errorf("after the operator's restart: %d restarts, %d attempts; want none", m.restarts, m.restartAttempts)
 	}
@@ -218,7 +218,7 @@ func TestStartLimit(t *testing.T) {
 	})
 }
 
-func TestTargetsMeetASpawnUnderWay(t *testing.T) {
+func TestTargetChangesDuringSpawn(t *testing.T) {
 	tests := []struct {
 		name   string
 		do     func(*machine)
@@ -231,8 +231,8 @@ func TestTargetsMeetASpawnUnderWay(t *testing.T) {
 			func(m *machine) []Effect {
 				return m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 			}, Stopped},
-		{"restart, then it spawned", func(m *machine) { m.wantAgain(actor(ActorOperator), true) }, spawned, Stopping},
-		{"restart, then it was cancelled", func(m *machine) { m.wantAgain(actor(ActorOperator), true) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Spawning},
+		{"restart, then it spawned", func(m *machine) { m.wantRestart(actor(ActorOperator), true) }, spawned, Stopping},
+		{"restart, then it was cancelled", func(m *machine) { m.wantRestart(actor(ActorOperator), true) }, func(m *machine) []Effect { return m.spawnCanceled(false) }, Spawning},
 		{"stop and start, then it spawned",
 			func(m *machine) { m.wantDown(actor(ActorOperator)); m.wantUp(actor(ActorOperator), true) }, spawned, Running},
 	}

@@ -37,7 +37,7 @@ func (in *instance) startMonitoring() {
 	if p.Health == nil && in.watchdogPeriod() == 0 {
 		return
 	}
-	m := &monitor{in: in, run: r, scope: r.life.Child()}
+	m := &monitor{in: in, run: r, scope: r.mainScope.Child()}
 	r.monitor = m
 	if p.Health != nil {
 		m.startChecks(p.Health, before)
@@ -77,7 +77,7 @@ func (m *monitor) startChecks(h *config.Health, before *monitor) {
 		m.health.Resume(m.run.savedHealth.Failures, m.run.savedHealth.Healthy)
 	}
 	m.run.savedHealth = nil
-	m.probe = in.sup.prober.Start(m.scope, c, probe.Options{Interval: h.Interval, Timeout: h.Timeout, Light: h.Exec == nil}, m.checked)
+	m.probe = in.sup.prober.Start(m.scope, c, probe.Options{Interval: h.Interval, Timeout: h.Timeout, Light: h.Exec == nil}, m.onResult)
 }
 
 // healthy returns the health; nil while it is unknown.
@@ -88,12 +88,12 @@ func (m *monitor) healthy() *bool {
 	return nil
 }
 
-// checked takes the result of a check. A failed check counts only after all notifications sent by
+// onResult takes the result of a check. A failed check counts only after all notifications sent by
 // then are read: the program may have announced a state in which it can't answer.
-func (m *monitor) checked(result probe.Result) {
+func (m *monitor) onResult(result probe.Result) {
 	m.last = &result
 	if result.Outcome != probe.Failed {
-		m.note(result)
+		m.applyResult(result)
 		return
 	}
 	if m.run.mainEnded() {
@@ -101,23 +101,23 @@ func (m *monitor) checked(result probe.Result) {
 	}
 	m.run.whenNotifyDrained(func() {
 		if m.run.monitor == m {
-			m.note(result)
+			m.applyResult(result)
 		}
 	})
 }
 
-// note applies a result. It ignores a result while the exit of the main process waits to be read,
+// applyResult applies a result. It ignores a result while the exit of the main process waits to be read,
 // during a reload, and while the program stops by itself. It also ignores results of checks begun
 // in a reload.
-func (m *monitor) note(result probe.Result) {
+func (m *monitor) applyResult(result probe.Result) {
 	in := m.in
-	if m.run.mainEnded() || m.run.reloading != nil || m.run.stopping != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
+	if m.run.mainEnded() || m.run.reloadTimer != nil || m.run.ownStopTimer != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
 		return
 	}
 	before := m.health.FailuresInRow()
 	changed := m.health.Note(result)
 	if changed {
-		m.tell()
+		m.recordHealth()
 	}
 	if m.health.FailuresInRow() != before || changed {
 		in.save()
@@ -125,26 +125,26 @@ func (m *monitor) note(result probe.Result) {
 	}
 	healthy, known := m.health.Healthy()
 	if result.Outcome == probe.Failed && known && !healthy && m.run.program.Health.Action == config.HealthRestart {
-		reason := Reason{ReasonUnhealthy, m.complaint()}
+		reason := Reason{ReasonUnhealthy, m.unhealthyReason()}
 		in.do(func() []Effect { return in.machine.failRun(HealthFailed, reason) })
 	}
 }
 
-// tell logs and records that the program has become healthy or unhealthy.
-func (m *monitor) tell() {
+// recordHealth logs and records that the program has become healthy or unhealthy.
+func (m *monitor) recordHealth() {
 	in := m.in
 	e, why := eventlog.Event{Kind: eventlog.Health, State: eventlog.Healthy}, Reason{ReasonHealthy, m.what}
 	if *m.healthy() {
 		in.sup.log.Info("program healthy", "instance", in.name, "check", m.what)
 	} else {
-		e.State, why = eventlog.Unhealthy, Reason{ReasonUnhealthy, m.complaint()}
-		in.sup.log.Warn("program unhealthy", "instance", in.name, "reason", m.complaint())
+		e.State, why = eventlog.Unhealthy, Reason{ReasonUnhealthy, m.unhealthyReason()}
+		in.sup.log.Warn("program unhealthy", "instance", in.name, "reason", m.unhealthyReason())
 	}
 	in.record(because(e, why))
 }
 
-// complaint returns why the program is unhealthy.
-func (m *monitor) complaint() string {
+// unhealthyReason returns why the program is unhealthy.
+func (m *monitor) unhealthyReason() string {
 	text := fmt.Sprintf("unhealthy: %s in a row", plural(m.health.FailuresInRow(), "failed check"))
 	if m.last != nil && m.last.Reason != "" {
 		text += ": " + m.what + ": " + m.last.Reason
@@ -165,7 +165,7 @@ func (in *instance) watchdogPeriod() time.Duration {
 func (m *monitor) watchdogPing() {
 	period := m.in.watchdogPeriod()
 	switch {
-	case period == 0 || m.run.stopping != nil:
+	case period == 0 || m.run.ownStopTimer != nil:
 		m.watchdog.Stop()
 	case m.watchdog == nil:
 		m.watchdog = m.scope.After(period, m.watchdogTimeout)
@@ -179,13 +179,13 @@ func (m *monitor) watchdogTimeout() {
 	m.run.whenNotifyDrained(func() {
 		switch {
 		// The message came just in time, or superd was late.
-		case m.run.monitor != m || m.watchdog.Active() || m.run.stopping != nil:
+		case m.run.monitor != m || m.watchdog.Active() || m.run.ownStopTimer != nil:
 			return
 		case m.run.mainEnded(): // another process may become the main one
 			m.watchdogPing()
 			return
 		}
-		m.watchdogFired(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", plain(m.in.watchdogPeriod())))
+		m.watchdogFired(fmt.Sprintf("watchdog: no WATCHDOG=1 for %s", durationText(m.in.watchdogPeriod())))
 	})
 }
 

@@ -23,16 +23,16 @@ import (
 // extends it.
 const maxExtension = 10
 
-// notifySocket returns the path of the notify socket of a run; empty where it gets none.
-func (in *instance) notifySocket(p *config.Program) string {
+// notifySocketPath returns the path of the notify socket of a run; empty where it gets none.
+func (in *instance) notifySocketPath(p *config.Program) string {
 	if p.Watchdog == 0 && (p.Ready == nil || !p.Ready.Notify) {
 		return ""
 	}
-	return in.socket()
+	return in.socketPath()
 }
 
-// socket returns the path of the instance's notify socket, whether or not it has one.
-func (in *instance) socket() string {
+// socketPath returns the path of the instance's notify socket, whether or not it has one.
+func (in *instance) socketPath() string {
 	options := &in.sup.options
 	return filepath.Join(options.NotifyDir, socketName(options.NotifyKey, in.name))
 }
@@ -48,37 +48,37 @@ func socketName(key []byte, instance string) string {
 
 // addNotify adds the notify socket, the ready descriptor and their variables to the specification
 // of a start.
-func (in *instance) addNotify(spec *host.SpawnSpec, p *config.Program, b *startRecord) {
+func (in *instance) addNotify(spec *host.SpawnSpec, p *config.Program, record *startRecord) {
 	if p.Ready != nil {
 		spec.ReadyFD = p.Ready.FD
 	}
-	if spec.NotifySocket = in.notifySocket(p); spec.NotifySocket != "" {
+	if spec.NotifySocket = in.notifySocketPath(p); spec.NotifySocket != "" {
 		spec.Own.Set("NOTIFY_SOCKET", spec.NotifySocket)
 	}
 	if p.Watchdog > 0 {
 		spec.Own.Set("WATCHDOG_USEC", strconv.FormatInt(p.Watchdog.Microseconds(), 10))
 	}
 	if spec.NotifySocket != "" {
-		b.value.Notify = in.sup.reserve(false)
+		record.value.Notify = in.sup.reserve(false)
 	}
 	if spec.ReadyFD != 0 {
-		b.value.Ready = in.sup.reserve(false)
+		record.value.Ready = in.sup.reserve(false)
 	}
 }
 
 // storeFDs stores the descriptors made for the start in the keeper. It does so before the start:
 // early notifications and output must not be lost with superd. It is called off the loop.
-func (b *startRecord) storeFDs(notify, ready int, outputs []int) {
-	names, fds := []string{b.value.Notify, b.value.Ready}, []int{notify, ready}
+func (record *startRecord) storeFDs(notify, ready int, outputs []int) {
+	names, fds := []string{record.value.Notify, record.value.Ready}, []int{notify, ready}
 	for which, fd := range outputs {
-		names, fds = append(names, b.value.FDNames[which]), append(fds, fd)
+		names, fds = append(names, record.value.FDNames[which]), append(fds, fd)
 	}
 	for i, name := range names {
 		if name != "" && fds[i] >= 0 {
-			b.in.sup.keeper.Store(name, fds[i])
+			record.in.sup.keeper.Store(name, fds[i])
 		}
 	}
-	b.stored = true
+	record.stored = true
 }
 
 // A notifyState holds the channels by which a run's processes notify superd, and what they
@@ -87,15 +87,15 @@ type notifyState struct {
 	notifyFDName string // name of the notify socket in the descriptor store
 	readyFDName  string // name of the pipe on which the main process reports readiness
 	// By [logs.Stream], the [logs.Cursor] at which its output begins; empty: unknown, or not needed
-	printsFrom     [2]string
+	outputStart    [2]string
 	readyFD        int           // read end of that pipe; -1: none, or it has another owner
 	listener       host.Listener // on the notify socket; nil without one
 	statusText     string        // last STATUS= of the program
 	watchdogPeriod time.Duration // period that the program requested; 0: that of the configuration
 	// Latest end of a reload; nil unless the program reloads its configuration
-	reloading  *loop.Timer
-	reloadedAt time.Duration // end of the last reload; 0 before
-	stopping   *loop.Timer   // deadline of a stop that the program announced; nil without one
+	reloadTimer  *loop.Timer
+	reloadedAt   time.Duration // end of the last reload; 0 before
+	ownStopTimer *loop.Timer   // deadline of a stop that the program announced; nil without one
 }
 
 // noNotifyState is shared by all runs without notifications. It is never changed.
@@ -112,9 +112,9 @@ func (r *run) ownNotifyState() *notifyState {
 
 // listen receives the notifications of the run's processes on fd.
 func (in *instance) listen(r *run, fd int) {
-	listener, err := in.sup.host.Listen(&r.life, fd, notify.Handler{
+	listener, err := in.sup.host.Listen(&r.mainScope, fd, notify.Handler{
 		Accept: func(s notify.Sender) bool { return r.process.Pid() == s.Pid || in.tree.Has(s.Pid) },
-		Message: func(_ notify.Sender, m notify.Message) (hold bool) {
+		Message: func(_ notify.Sender, m notify.Message) (mustSave bool) {
 			return in.onNotify(r, m)
 		},
 		Settled: in.sup.afterTurn,
@@ -150,27 +150,27 @@ func (in *instance) drainNotifyBeforeReap(r *run, process host.Process) bool {
 		return r.notifyDrain == drainDone
 	}
 	r.notifyDrain = drainStarted
-	inTime := true
+	synchronous := true
 	var limit *loop.Timer
-	over := func() {
+	finish := func() {
 		if r.process != process || r.notifyDrain == drainDone {
 			return
 		}
 		r.notifyDrain = drainDone
-		if inTime {
+		if synchronous {
 			return
 		}
 		limit.Stop()
 		in.reap(r, process)
-		in.sup.Children() // the sweep may have stopped at this zombie
+		in.sup.ScheduleReap() // the sweep may have stopped at this zombie
 		if r.process == process {
-			r.main.Every(unwatchedPause, func() { in.reap(r, process) }) // a tracer still has it
+			r.pidfdScope.Every(unwatchedPause, func() { in.reap(r, process) }) // a tracer still has it
 		}
 	}
-	r.whenNotifyDrained(over)
-	if inTime = false; r.notifyDrain == drainStarted && r.process == process {
+	r.whenNotifyDrained(finish)
+	if synchronous = false; r.notifyDrain == drainStarted && r.process == process {
 		r.mainWatch.Stop() // it would call reap in each turn
-		limit = r.life.After(notifyDrainLimit, over)
+		limit = r.mainScope.After(notifyDrainLimit, finish)
 	}
 	return r.notifyDrain == drainDone && r.process == process
 }
@@ -178,12 +178,12 @@ func (in *instance) drainNotifyBeforeReap(r *run, process host.Process) bool {
 // onNotify applies a message. hold reports that the message must not be lost before its effects are
 // saved. That holds even where it has no effect now, as after a stop: the journal may describe an
 // earlier time.
-func (in *instance) onNotify(r *run, m notify.Message) (hold bool) {
+func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 	now := in.sup.loop.Now()
-	hold = m.Ready && r.readyAt == 0 || m.Reloading || m.Stopping || m.WatchdogTrigger
+	mustSave = m.Ready && r.readyAt == 0 || m.Reloading || m.Stopping || m.WatchdogTrigger
 	if m.MainPID != 0 {
 		in.changeMain(r, m.MainPID)
-		hold = true
+		mustSave = true
 	}
 	if m.HasStatus && m.Status != r.statusText {
 		r.ownNotifyState().statusText = m.Status
@@ -191,40 +191,40 @@ func (in *instance) onNotify(r *run, m notify.Message) (hold bool) {
 		in.sup.changed()
 	}
 	if m.WatchdogPeriod != 0 && r.watchdogPeriod != m.WatchdogPeriod {
-		r.ownNotifyState().watchdogPeriod, hold = m.WatchdogPeriod, true
+		r.ownNotifyState().watchdogPeriod, mustSave = m.WatchdogPeriod, true
 		in.watchdogPing(r)
 	}
 	if m.Reloading && (in.machine.state == Running || in.machine.state == StopPending) {
-		in.reloads(r, now+r.program.StartTimeout)
-		hold = true
+		in.beginProgramReload(r, now+r.program.StartTimeout)
+		mustSave = true
 	}
 	if m.ExtendTimeout != 0 {
 		in.extend(r, now+m.ExtendTimeout)
-		hold = true
+		mustSave = true
 	}
-	if m.Stopping && in.machine.state == Running && r.stopping == nil {
-		in.stopsByItself(r, now+r.program.StopTimeout)
-		hold = true
+	if m.Stopping && in.machine.state == Running && r.ownStopTimer == nil {
+		in.beginOwnStop(r, now+r.program.StopTimeout)
+		mustSave = true
 	}
 	if m.Watchdog {
 		in.watchdogPing(r)
 	}
-	if hold {
+	if mustSave {
 		in.save()
 	}
 	switch state := in.machine.state; {
 	case m.Ready && state == Starting && r.readiness != nil && r.program.Ready != nil && r.program.Ready.Notify:
-		r.readiness.became()
+		r.readiness.becameReady()
 		return true
-	case m.Ready && r.reloading != nil:
-		r.reloading.Stop()
-		in.reloaded(r)
+	case m.Ready && r.reloadTimer != nil:
+		r.reloadTimer.Stop()
+		in.endProgramReload(r)
 		return true
 	case m.WatchdogTrigger && r.monitor != nil && in.watchdogPeriod() > 0:
 		r.monitor.watchdogFired("watchdog: WATCHDOG=trigger")
 		return true
 	}
-	return hold
+	return mustSave
 }
 
 // watchdogPing handles a watchdog message.
@@ -234,30 +234,30 @@ func (in *instance) watchdogPing(r *run) {
 	}
 }
 
-// reloads records that the program reloads its configuration. No health check counts until READY=1
+// beginProgramReload records that the program reloads its configuration. No health check counts until READY=1
 // or the end of the start time-out.
-func (in *instance) reloads(r *run, until time.Duration) {
-	r.reloading.Stop()
-	r.ownNotifyState().reloading = r.life.After(max(until-in.sup.loop.Now(), 0), func() { in.reloaded(r) })
+func (in *instance) beginProgramReload(r *run, until time.Duration) {
+	r.reloadTimer.Stop()
+	r.ownNotifyState().reloadTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() { in.endProgramReload(r) })
 	in.sup.changed()
 }
 
-// reloaded records the end of the reload.
-func (in *instance) reloaded(r *run) {
-	t := r.ownNotifyState()
-	t.reloading, t.reloadedAt = nil, in.sup.loop.Now()
+// endProgramReload records the end of the reload.
+func (in *instance) endProgramReload(r *run) {
+	state := r.ownNotifyState()
+	state.reloadTimer, state.reloadedAt = nil, in.sup.loop.Now()
 	in.save()
 	in.sup.changed()
 }
 
-// stopsByItself records that the program has announced its own stop. superd stops it if it has not
+// beginOwnStop records that the program has announced its own stop. superd stops it if it has not
 // ended at until.
-func (in *instance) stopsByItself(r *run, until time.Duration) {
-	r.ownNotifyState().stopping = r.life.After(max(until-in.sup.loop.Now(), 0), func() {
+func (in *instance) beginOwnStop(r *run, until time.Duration) {
+	r.ownNotifyState().ownStopTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() {
 		if in.machine.state == Running {
 			reason := Reason{ReasonExitTimeout,
 				fmt.Sprintf("it sent STOPPING=1 and has not exited for %s",
-					plain(r.program.StopTimeout))}
+					durationText(r.program.StopTimeout))}
 			in.do(func() []Effect { return in.machine.failRun(HealthFailed, reason) })
 		}
 	})
@@ -268,7 +268,7 @@ func (in *instance) stopsByItself(r *run, until time.Duration) {
 // extend extends the deadline of what the program does: its start, its stop or its reload.
 func (in *instance) extend(r *run, until time.Duration) {
 	now := in.sup.loop.Now()
-	longer := func(t *loop.Timer) {
+	extendTimer := func(t *loop.Timer) {
 		if t.Active() && until > t.Due() {
 			t.Reset(until - now)
 		}
@@ -279,8 +279,8 @@ func (in *instance) extend(r *run, until time.Duration) {
 			r.readiness.extend(until)
 		}
 	case Running:
-		longer(r.reloading)
-		longer(r.stopping)
+		extendTimer(r.reloadTimer)
+		extendTimer(r.ownStopTimer)
 	case Stopping:
 		if until = min(until, r.stopLimit); until > r.stopDeadline && !in.sup.inHurry() {
 			r.stopDeadline = until
@@ -313,18 +313,18 @@ func (in *instance) changeMain(r *run, pid int) {
 	if r.group == 0 {
 		r.group = int32(r.process.Pid()) // the group stays that of the first main process
 	} // the group stays that of the process that was started
-	in.sup.disown(r.process)
-	r.main.Close()
-	in.sup.Children() // if it has ended, a sweep may have left it to its owner
+	in.sup.dropChild(r.process)
+	r.pidfdScope.Close()
+	in.sup.ScheduleReap() // if it has ended, a sweep may have left it to its owner
 	adopted := in.sup.adopt(process, id)
-	in.ownMain(r, adopted, id, in.sup.storeProcess(adopted))
-	in.signalMain()
+	in.setMain(r, adopted, id, in.sup.storeProcess(adopted))
+	in.signalNewMain()
 	in.sup.changed()
 }
 
 // logMain logs the result of MAINPID=, within the limit for the program.
 func (in *instance) logMain(level slog.Level, message string, attrs ...any) {
-	unsaid, ok := in.ownProblems().mains.say(in.sup.loop.Now())
+	unsaid, ok := in.ownProblems().mainPidLog.allow(in.sup.loop.Now())
 	if !ok {
 		return
 	}
@@ -334,9 +334,9 @@ func (in *instance) logMain(level slog.Level, message string, attrs ...any) {
 	in.sup.log.Log(context.Background(), level, message, append([]any{"instance", in.name}, attrs...)...)
 }
 
-// signalMain sends a new main process the signal that the previous one got, if that was to end. The
+// signalNewMain sends a new main process the signal that the previous one got, if that was to end. The
 // new one may get a stop signal twice, through its group.
-func (in *instance) signalMain() {
+func (in *instance) signalNewMain() {
 	switch in.machine.state {
 	case Stopping:
 		in.signalStop()
@@ -345,18 +345,4 @@ func (in *instance) signalMain() {
 		in.signalKill()
 		in.perform(ArmKill)
 	}
-}
-
-// disown gives up a child that has not ended.
-func (s *Supervisor) disown(process host.Process) {
-	if a, ok := process.(*adoptedProcess); ok {
-		key := host.ProcessKey{Pid: a.id.Pid, Start: a.id.Start}
-		if s.adopted[key] == a {
-			delete(s.adopted, key)
-		}
-		if a.reap != nil {
-			return
-		}
-	}
-	s.forgetChild(process)
 }

@@ -21,7 +21,7 @@ func (j *simJournal) stall() (end func()) {
 // stay unread. That alone must not end a program that has notified in time.
 func TestJournalStalls(t *testing.T) {
 	world := func(t *testing.T, neverReady float64, change func(*config.Program)) (*history, *instance, *simProcess, func()) {
-		h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+		h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 			p.Ready = &config.Ready{Notify: true}
 			p.Restart = config.RestartNever
 			p.StartTimeout, p.StopTimeout = 30*time.Second, 10*time.Second
@@ -29,13 +29,13 @@ func TestJournalStalls(t *testing.T) {
 			change(p)
 		})}})
 		h.kernel.mix.neverReady = neverReady
-		h.give(t, OpStart, "web")
+		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(time.Second)
 		return h, h.sup.byName["web"], h.mainOf("web"), h.journal.stall()
 	}
 	t.Run("the watchdog", func(t *testing.T) {
 		h, in, p, resume := world(t, 0, func(p *config.Program) { p.Watchdog = time.Minute })
-		p.tell(notify.Message{Reloading: true})
+		p.notify(notify.Message{Reloading: true})
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(10 * time.Minute)
@@ -43,8 +43,8 @@ func TestJournalStalls(t *testing.T) {
 			t.Fatalf("%v: %s, want running", in.machine.state, in.reason())
 		}
 		resume = h.journal.stall()
-		p.sick = true
-		p.tell(notify.Message{Reloading: true})
+		p.unhealthy = true
+		p.notify(notify.Message{Reloading: true})
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(2 * time.Minute)
@@ -54,8 +54,8 @@ func TestJournalStalls(t *testing.T) {
 	})
 	t.Run("the start time-out", func(t *testing.T) {
 		h, in, p, resume := world(t, 1, func(*config.Program) {})
-		p.tell(notify.Message{ExtendTimeout: time.Second})
-		p.tell(notify.Message{Ready: true})
+		p.notify(notify.Message{ExtendTimeout: time.Second})
+		p.notify(notify.Message{Ready: true})
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Second)
@@ -65,7 +65,7 @@ func TestJournalStalls(t *testing.T) {
 	})
 	t.Run("the start time-out of a program that sends nothing", func(t *testing.T) {
 		h, in, p, resume := world(t, 1, func(*config.Program) {})
-		p.tell(notify.Message{ExtendTimeout: time.Second})
+		p.notify(notify.Message{ExtendTimeout: time.Second})
 		h.v.RunFor(10 * time.Minute)
 		resume()
 		h.v.RunFor(time.Minute)
@@ -84,8 +84,8 @@ func TestJournalStalls(t *testing.T) {
 				t.Fatalf("%s, %v: %s, want running", what, in.machine.state, in.reason())
 			}
 		}
-		p.tell(notify.Message{ExtendTimeout: time.Second}) // held
-		p.tell(notify.Message{Reloading: true})
+		p.notify(notify.Message{ExtendTimeout: time.Second}) // held
+		p.notify(notify.Message{Reloading: true})
 		p.busy = true
 		h.v.RunFor(time.Minute)
 		wantRunning("it reported its reload")
@@ -93,13 +93,13 @@ func TestJournalStalls(t *testing.T) {
 		h.v.RunFor(time.Second)
 		for len(h.kernel.checking) == 0 && h.v.Step() {
 		}
-		p.tell(notify.Message{Ready: true})
+		p.notify(notify.Message{Ready: true})
 		h.v.RunFor(200 * time.Millisecond) // the check fails
 		p.busy = false
 		wantRunning("it reported the end of its reload, and a check began before")
 		h.v.RunFor(time.Minute)
 		wantRunning("it answers")
-		p.sick = true
+		p.unhealthy = true
 		h.v.RunFor(time.Minute)
 		if in.machine.state != Failed {
 			t.Errorf("%v: %s, want failed: it is unhealthy", in.machine.state, in.reason())
@@ -108,9 +108,9 @@ func TestJournalStalls(t *testing.T) {
 	for name, late := range map[string]time.Duration{"the end of the main process": time.Second, "its end, for too long": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			h, in, p, resume := world(t, 0, func(*config.Program) {})
-			p.tell(notify.Message{Reloading: true})
+			p.notify(notify.Message{Reloading: true})
 			child := h.kernel.registerSpawned("web", p.run, roleEscaped)
-			p.tell(notify.Message{MainPID: child.pid})
+			p.notify(notify.Message{MainPID: child.pid})
 			if late < notifyDrainLimit {
 				p.role = roleEscaped // then an ordinary process of the tree
 			}
@@ -135,10 +135,10 @@ func TestJournalStalls(t *testing.T) {
 	}
 }
 
-// TestChecksHaveToWait: a check that waits in the queue says nothing about its program.
-func TestChecksHaveToWait(t *testing.T) {
+// TestQueuedChecksDoNotCount: a check that waits in the queue says nothing about its program.
+func TestQueuedChecksDoNotCount(t *testing.T) {
 	world := func(change func(*config.Program)) (*history, *instance) {
-		h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
+		h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 			p.Restart = config.RestartNever
 			p.StartTimeout, p.StopTimeout = 10*time.Second, 10*time.Second
 			change(p)
@@ -166,7 +166,7 @@ func TestChecksHaveToWait(t *testing.T) {
 			p.Ready = &config.Ready{Exec: []string{simProbe}, Interval: time.Second, Timeout: time.Second}
 		})
 		h.kernel.mix.slowReady = time.Minute
-		h.give(t, OpStart, "web")
+		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(time.Millisecond)
 		h.kernel.mix.spawnHangs, h.kernel.queued = 1, true
 		h.v.RunFor(time.Hour)
@@ -181,16 +181,16 @@ func TestChecksHaveToWait(t *testing.T) {
 	})
 }
 
-// TestReadyWhileNobodyLooks: notifications survive a kill of superd. The time without a superd, or
+// TestReadinessSurvivesKill: notifications survive a kill of superd. The time without a superd, or
 // before it knew of the process, does not count for time-outs.
-func TestReadyWhileNobodyLooks(t *testing.T) {
+func TestReadinessSurvivesKill(t *testing.T) {
 	world := func(seed uint64, ready *config.Ready) *history {
 		conf := &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 			p.Ready = ready
 			p.Restart, p.Autostart = config.RestartNever, false
 			p.StartTimeout, p.StopTimeout = 10*time.Second, 10*time.Second
 		})}}
-		h, _ := quietWorld(seed, conf)
+		h, _ := newFaultFree(seed, conf)
 		h.file, h.kernel.keeper = conf, true
 		h.crash() // the next one has a keeper
 		h.models["web"].wantUp = true
@@ -209,14 +209,14 @@ func TestReadyWhileNobodyLooks(t *testing.T) {
 	t.Run("READY=1 after a stop that is not written", func(t *testing.T) {
 		h := world(1, &config.Ready{Notify: true, Timeout: 2 * time.Second})
 		h.kernel.mix.neverReady = 1
-		h.give(t, OpStart, "web")
+		h.mustCommand(t, OpStart, "web")
 		h.v.RunFor(time.Second)
 		p := h.mainOf("web")
-		p.deaf = true
+		p.ignoresStop = true
 		h.journal.stall()
-		h.give(t, OpRestart, "web")
-		p.wellAt = h.v.Now()
-		p.tell(notify.Message{Ready: true})
+		h.mustCommand(t, OpRestart, "web")
+		p.readyAt = h.v.Now()
+		p.notify(notify.Message{Ready: true})
 		h.v.RunFor(time.Second)
 		h.crash()
 		wantReady(t, h, p)
@@ -225,7 +225,7 @@ func TestReadyWhileNobodyLooks(t *testing.T) {
 		for seed := range uint64(20) { // the time-out may be checked before the line
 			h := world(seed, &config.Ready{FD: 3, Timeout: 2 * time.Second})
 			h.kernel.mix.noResult = true
-			h.give(t, OpStart, "web")
+			h.mustCommand(t, OpStart, "web")
 			h.v.RunFor(30 * time.Second)
 			p := h.kernel.byPid[2]
 			h.crash()

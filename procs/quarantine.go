@@ -33,10 +33,10 @@ func (in *instance) setQuarantine(leftovers []host.Leftover) {
 
 // checkQuarantine starts the instance once none of these processes is left.
 func (in *instance) checkQuarantine() {
-	held := in.quarantine
-	held.round.Close()
-	held.round = in.scope.Child()
-	round, living := held.round, 0
+	q := in.quarantine
+	q.round.Close()
+	q.round = in.scope.Child()
+	round, living := q.round, 0
 	in.tree.Look(func(found []host.Member) {
 		for _, m := range found {
 			if round.Closed() {
@@ -53,14 +53,14 @@ func (in *instance) checkQuarantine() {
 				}
 			})
 			if err != nil {
-				in.sup.notWatched(m.Process.Pid(), err)
+				in.sup.logUnwatched(m.Process.Pid(), err)
 				round.After(unwatchedPause, in.checkQuarantine)
 			}
 		}
 		if living == 0 && !round.Closed() {
 			in.liftQuarantine()
-			if w := in.machine.desired; w.up {
-				in.do(func() []Effect { return in.machine.wantUp(w.by, false) })
+			if desired := in.machine.desired; desired.up {
+				in.do(func() []Effect { return in.machine.wantUp(desired.by, false) })
 			}
 		}
 	})
@@ -76,11 +76,11 @@ func (in *instance) liftQuarantine() {
 	in.sup.changed()
 }
 
-// endQuarantine ends the leftover processes, as the operator requested.
-func (in *instance) endQuarantine() {
+// killQuarantined ends the leftover processes, as the operator requested.
+func (in *instance) killQuarantined() {
 	in.liftQuarantine()
 	m := &in.machine
-	in.run = &run{in: in, program: in.program, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState, touched: true}
+	in.run = &run{in: in, program: in.program, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState, hadProcess: true}
 	in.run.scope.Open(&in.scope)
 	in.do(func() []Effect {
 		m.setDesired(false, actor(ActorOperator))

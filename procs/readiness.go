@@ -14,14 +14,14 @@ import (
 
 // A readiness is the wait for a main process to become ready.
 type readiness struct {
-	in      *instance
-	run     *run
-	scope   *loop.Scope
-	due     *loop.Timer  // StartTimeout
-	waits   string       // what it waits for: "tcp 127.0.0.1:5432"
-	lacking string       // result of the last check: "connection refused"; empty before
-	probe   *probe.Probe // nil without checks
-	waited  bool         // the last check never got its turn
+	in          *instance
+	run         *run
+	scope       *loop.Scope
+	due         *loop.Timer  // StartTimeout
+	condition   string       // what it waits for: "tcp 127.0.0.1:5432"
+	lastResult  string       // result of the last check: "connection refused"; empty before
+	probe       *probe.Probe // nil without checks
+	checkQueued bool         // the last check never got its turn
 }
 
 // ready reports whether the instance is ready: its dependents may start.
@@ -50,31 +50,31 @@ func (in *instance) awaitReady(deadline time.Duration) {
 	if r.readiness != nil {
 		r.readiness.scope.Close()
 	}
-	w := &readiness{in: in, run: r, scope: r.life.Child()}
+	w := &readiness{in: in, run: r, scope: r.mainScope.Child()}
 	r.readiness, r.startDeadline = w, deadline
-	w.due = w.scope.After(max(deadline-in.sup.loop.Now(), 0), w.late)
+	w.due = w.scope.After(max(deadline-in.sup.loop.Now(), 0), w.onTimeout)
 	switch p := r.program.Ready; {
 	case p == nil: // an earlier superd knew a readiness check
-		w.scope.Post(w.became)
+		w.scope.Post(w.becameReady)
 	case p.Notify:
-		w.waits = "READY=1 by sd_notify"
+		w.condition = "READY=1 by sd_notify"
 		if r.listener == nil {
-			w.lacking = "there is no notify socket"
+			w.lastResult = "there is no notify socket"
 		}
 	case p.FD != 0:
-		w.waits = fmt.Sprintf("a line on descriptor %d", p.FD)
+		w.condition = fmt.Sprintf("a line on descriptor %d", p.FD)
 		w.awaitNewline()
 	case p.Line != "":
-		w.waits = fmt.Sprintf("a line that matches %q", p.Line)
+		w.condition = fmt.Sprintf("a line that matches %q", p.Line)
 		w.awaitLine(p.Line)
 	case p.TCP != "":
-		w.waits = "tcp " + p.TCP
+		w.condition = "tcp " + p.TCP
 		w.check(in.sup.host.CheckTCP(p.TCP), nil)
 	case p.HTTP != "":
-		w.waits = "http " + p.HTTP
+		w.condition = "http " + p.HTTP
 		w.check(in.sup.host.CheckHTTP(p.HTTP))
 	default:
-		w.waits = "exec " + strings.Join(p.Exec, " ")
+		w.condition = "exec " + strings.Join(p.Exec, " ")
 		w.check(&execChecker{in, r, p.Exec}, nil)
 	}
 }
@@ -82,22 +82,22 @@ func (in *instance) awaitReady(deadline time.Duration) {
 // check repeats a check until it passes.
 func (w *readiness) check(c probe.Checker, err error) {
 	if err != nil {
-		w.lacks(err.Error())
+		w.setLastResult(err.Error())
 		return
 	}
 	p := w.run.program.Ready
 	o := probe.Options{Interval: p.Interval, Timeout: p.Timeout, Eager: true, Light: p.Exec == nil}
 	w.probe = w.in.sup.prober.Start(w.scope, c, o, func(result probe.Result) {
-		w.waited = result.Waited
+		w.checkQueued = result.Waited
 		if result.Outcome == probe.Passed {
-			w.became()
+			w.becameReady()
 			return
 		}
 		if result.Address != "" && result.Address == p.TCP { // stage names the address already
-			w.lacks(result.Cause)
+			w.setLastResult(result.Cause)
 			return
 		}
-		w.lacks(result.Reason)
+		w.setLastResult(result.Reason)
 	})
 }
 
@@ -105,19 +105,19 @@ func (w *readiness) check(c probe.Checker, err error) {
 func (w *readiness) awaitNewline() {
 	fd := w.run.readyFD
 	if fd < 0 {
-		w.lacks("superd no longer has its other end")
+		w.setLastResult("superd no longer has its other end")
 		return
 	}
 	w.run.readyFD = -1
 	err := w.in.sup.host.AwaitNewline(w.scope, fd, func(err error) {
 		if err != nil {
-			w.lacks(err.Error())
+			w.setLastResult(err.Error())
 			return
 		}
-		w.became()
+		w.becameReady()
 	})
 	if err != nil {
-		w.lacks(err.Error())
+		w.setLastResult(err.Error())
 	}
 }
 
@@ -125,21 +125,21 @@ func (w *readiness) awaitNewline() {
 func (w *readiness) awaitLine(pattern string) {
 	expression, err := regexp.Compile(pattern)
 	if err != nil {
-		w.lacks(err.Error())
+		w.setLastResult(err.Error())
 		return
 	}
 	// the first stream with a match closes the scope
 	for _, which := range w.in.collector.LogStreams() {
 		var from *logs.Cursor // nil: nothing of the run was in the log when this superd started
-		if begun, err := logs.ParseCursor(w.run.printsFrom[which]); err == nil {
+		if begun, err := logs.ParseCursor(w.run.outputStart[which]); err == nil {
 			from = &begun
 		}
 		w.in.collector.AwaitLine(w.scope, which, expression, from, func(_ string, err error) {
 			if err != nil {
-				w.lacks(err.Error())
+				w.setLastResult(err.Error())
 				return
 			}
-			w.became()
+			w.becameReady()
 		})
 	}
 }
@@ -147,13 +147,13 @@ func (w *readiness) awaitLine(pattern string) {
 // awaitsLine reports whether a program becomes ready by a line of its output.
 func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line != "" }
 
-// placeRun saves where the output of a run begins in its log, then calls saved. The output is
+// saveOutputStart saves where the output of a run begins in its log, then calls saved. The output is
 // written only after that. So a successor finds the line that reports readiness, even if this
 // superd wrote it and was killed before it read it. It may be called from any goroutine.
-func (s *Supervisor) placeRun(at logs.RunStart, saved func()) {
+func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
 	s.scope.Post(func() {
 		if in := s.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
-			in.run.ownNotifyState().printsFrom[at.Stream] = at.At.String()
+			in.run.ownNotifyState().outputStart[at.Stream] = at.At.String()
 			in.save()
 		}
 		s.writeEvents()
@@ -161,10 +161,10 @@ func (s *Supervisor) placeRun(at logs.RunStart, saved func()) {
 	})
 }
 
-// lacks records why the main process is not ready.
-func (w *readiness) lacks(why string) {
-	if w.lacking != why {
-		w.lacking = why
+// setLastResult records why the main process is not ready.
+func (w *readiness) setLastResult(why string) {
+	if w.lastResult != why {
+		w.lastResult = why
 		w.in.sup.changed()
 	}
 }
@@ -180,8 +180,8 @@ func (w *readiness) end() {
 	}
 }
 
-// became records that the main process is ready.
-func (w *readiness) became() {
+// becameReady records that the main process is ready.
+func (w *readiness) becameReady() {
 	in, r := w.in, w.run
 	r.readyAt = in.sup.loop.Now()
 	in.sup.log.Info("program ready", "instance", in.name, "pid", r.process.Pid(), "after", roundDuration(r.readyAt-r.startedAt))
@@ -196,32 +196,32 @@ func (w *readiness) extend(until time.Duration) {
 	}
 }
 
-// catchUp gives time for one check: the main process may have become ready while no superd ran.
-func (w *readiness) catchUp() {
+// allowOneCheck gives time for one check: the main process may have become ready while no superd ran.
+func (w *readiness) allowOneCheck() {
 	if p := w.run.program.Ready; p != nil {
 		w.extend(w.in.sup.loop.Now() + p.Timeout)
 	}
 }
 
-// late handles the end of the start time-out.
-func (w *readiness) late() {
+// onTimeout handles the end of the start time-out.
+func (w *readiness) onTimeout() {
 	w.run.whenNotifyDrained(func() {
 		switch {
 		case w.run.readiness != w || w.due.Active(): // the report came just in time
-		case w.waited || w.probe != nil && w.probe.Waits(): // the machine is slow, not the program
+		case w.checkQueued || w.probe != nil && w.probe.Waits(): // the machine is slow, not the program
 			w.extend(w.in.sup.loop.Now() + w.run.program.StartTimeout)
 			w.in.save()
 		case w.run.startDeadline > w.in.sup.loop.Now(): // a reload has moved it meanwhile
 			w.due.Reset(w.run.startDeadline - w.in.sup.loop.Now())
 		default:
-			w.giveUp()
+			w.fail()
 		}
 	})
 }
 
-// giveUp ends a run that has not become ready in time.
-func (w *readiness) giveUp() {
-	reason := fmt.Sprintf("not ready after %s: %s", plain(roundDuration(w.in.sup.loop.Now()-w.run.startedAt)), w.stage())
+// fail ends a run that has not become ready in time.
+func (w *readiness) fail() {
+	reason := fmt.Sprintf("not ready after %s: %s", durationText(roundDuration(w.in.sup.loop.Now()-w.run.startedAt)), w.stage())
 	w.in.sup.log.Warn("program not ready in time", "instance", w.in.name, "pid", w.run.process.Pid(), "reason", reason)
 	why := Reason{ReasonStartTimeout, reason}
 	w.in.do(func() []Effect { return w.in.machine.failRun(StartTimeout, why) })
@@ -229,10 +229,10 @@ func (w *readiness) giveUp() {
 
 // stage returns what is awaited, and the result of the last check.
 func (w *readiness) stage() string {
-	if w.lacking == "" {
-		return w.waits
+	if w.lastResult == "" {
+		return w.condition
 	}
-	return w.waits + ": " + w.lacking
+	return w.condition + ": " + w.lastResult
 }
 
 // resumeReadiness continues the wait of a recovered run for its readiness, with the rest of its
@@ -241,7 +241,7 @@ func (a *recoveredInstance) resumeReadiness(r *run) {
 	switch a.in.machine.state {
 	case Starting:
 		a.in.awaitReady(a.saved.Run.StartDeadline)
-		r.readiness.catchUp()
+		r.readiness.allowOneCheck()
 	case Running:
 		a.in.startMonitoring()
 	}

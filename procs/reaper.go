@@ -10,10 +10,10 @@ import (
 	"superd/procs/host"
 )
 
-// fatePatience is how long superd waits for the exit status of a process that is not its child. The
+// exitStatusTimeout is how long superd waits for the exit status of a process that is not its child. The
 // parent reaps it as soon as it can. Where the kernel does not keep the status, the keeper reports
 // it.
-const fatePatience = time.Second
+const exitStatusTimeout = time.Second
 
 // An adoptedProcess is a process that a predecessor has started. After an upgrade in place it is
 // still superd's child; otherwise the keeper is its parent and reaps it.
@@ -24,12 +24,12 @@ type adoptedProcess struct {
 	reap         func()        // its owner's callback; nil if it is superd's child
 	gone         bool          // the process no longer exists
 	endedAt      time.Duration // when its end was noticed; 0 before
-	told         *pidfd.Exit   // exit from the keeper; nil before
+	keeperExit   *pidfd.Exit   // exit from the keeper; nil before
 }
 
-// reapHere takes the exit status if the process has become superd's child, as after the end of its
+// reapAsChild takes the exit status if the process has become superd's child, as after the end of its
 // parent, and has ended.
-func (a *adoptedProcess) reapHere() bool {
+func (a *adoptedProcess) reapAsChild() bool {
 	if a.Process == nil {
 		return false
 	}
@@ -37,7 +37,7 @@ func (a *adoptedProcess) reapHere() bool {
 	if err != nil || !ended {
 		return false
 	}
-	a.told = &exit
+	a.keeperExit = &exit
 	a.reap()
 	return true
 }
@@ -49,14 +49,14 @@ func (s *Supervisor) adopt(p host.Process, id pidfd.Identity) *adoptedProcess {
 	s.adopted[key] = a
 	for _, e := range s.options.StoredFDs.Exits {
 		if (host.ProcessKey{Pid: e.Pid, Start: e.Start}) == key {
-			a.told = &e.Exit
+			a.keeperExit = &e.Exit
 		}
 	}
 	return a
 }
 
-// StoredExit takes the exit of a process from the keeper. It is called on the loop.
-func (s *Supervisor) StoredExit(e host.StoredExit) {
+// OnStoredExit takes the exit of a process from the keeper. It is called on the loop.
+func (s *Supervisor) OnStoredExit(e host.StoredExit) {
 	a := s.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}]
 	if a == nil {
 		// No instance waits for it: it is unattributed, or the exit is known otherwise and may not
@@ -64,7 +64,7 @@ func (s *Supervisor) StoredExit(e host.StoredExit) {
 		s.afterRecorded(func() { s.keeper.Acknowledge(e.Pid, e.Start) })
 		return
 	}
-	a.told = &e.Exit
+	a.keeperExit = &e.Exit
 	if a.reap != nil {
 		a.reap()
 	}
@@ -129,8 +129,8 @@ func (a *adoptedProcess) Wait() (pidfd.Exit, bool, error) {
 			return exit, ended, err
 		}
 	}
-	if a.told != nil {
-		return *a.told, true, nil
+	if a.keeperExit != nil {
+		return *a.keeperExit, true, nil
 	}
 	if a.Process != nil {
 		if exit, ended, err := a.Process.ExitInfo(); err == nil && ended {
@@ -144,7 +144,7 @@ func (a *adoptedProcess) Wait() (pidfd.Exit, bool, error) {
 			}
 		}
 	}
-	if a.endedAt != 0 && a.sup.loop.Now()-a.endedAt >= a.patience() {
+	if a.endedAt != 0 && a.sup.loop.Now()-a.endedAt >= a.statusTimeout() {
 		return pidfd.Exit{}, true, nil
 	}
 	return pidfd.Exit{}, false, nil
@@ -158,39 +158,39 @@ func (r *run) mainEnded() bool { return r.process == nil || r.process.Ended() }
 func (r *run) endAwaited() bool {
 	a, isAdopted := r.process.(*adoptedProcess)
 	return r.notifyDrain == drainStarted ||
-		isAdopted && a.endedAt != 0 && a.sup.loop.Now()-a.endedAt <= a.patience()
+		isAdopted && a.endedAt != 0 && a.sup.loop.Now()-a.endedAt <= a.statusTimeout()
 }
 
 // Ended implements [host.Process].
 func (a *adoptedProcess) Ended() bool { return a.Process == nil || a.endedAt != 0 || a.Process.Ended() }
 
-// patience returns how long to wait for the status. Of a process that is gone, only the keeper can
+// statusTimeout returns how long to wait for the status. Of a process that is gone, only the keeper can
 // know it.
-func (a *adoptedProcess) patience() time.Duration {
+func (a *adoptedProcess) statusTimeout() time.Duration {
 	if a.gone && a.sup.keeper == host.FDStore(noopKeeper{}) {
 		return 0
 	}
-	return fatePatience
+	return exitStatusTimeout
 }
 
 // watch calls reap, until scope is closed, when the process has ended and whenever more may be
 // known about its exit.
 func (a *adoptedProcess) watch(scope *loop.Scope, reap func()) error {
 	if a.Process == nil {
-		scope.Post(func() { a.ended(scope, reap) })
+		scope.Post(func() { a.onEnd(scope, reap) })
 		return nil
 	}
 	var watch *loop.Watch
 	watch, err := scope.OnReadable(a.FD(), func() {
 		watch.Stop() // it stays readable
-		a.ended(scope, reap)
+		a.onEnd(scope, reap)
 	})
 	return err
 }
 
-// ended is called when the pidfd is readable, which precedes the status. The hang-up comes together
+// onEnd is called when the pidfd is readable, which precedes the status. The hang-up comes together
 // with the status.
-func (a *adoptedProcess) ended(scope *loop.Scope, reap func()) {
+func (a *adoptedProcess) onEnd(scope *loop.Scope, reap func()) {
 	if a.endedAt == 0 {
 		a.endedAt = a.sup.loop.Now()
 	}
@@ -198,7 +198,7 @@ func (a *adoptedProcess) ended(scope *loop.Scope, reap func()) {
 	if scope.Closed() {
 		return
 	}
-	scope.After(a.patience(), reap)
+	scope.After(a.statusTimeout(), reap)
 	if a.Process == nil {
 		return
 	}

@@ -25,7 +25,7 @@ const (
 	ReasonSlowRetry      // the start limit was hit, and retry_after is over
 
 	// Why it runs.
-	ReasonStopTakenBack // a pending stop was cancelled
+	ReasonStopCancelled // a pending stop was cancelled
 	ReasonRecovered     // a damaged journal does not describe the run
 
 	// Why it is not started.
@@ -79,17 +79,17 @@ const (
 	ReasonSkippedInAll   // number of skipped times during one run
 
 	// What an operator requested.
-	ReasonAskedStart
-	ReasonAskedStop
-	ReasonAskedRestart
-	ReasonAskedSignal
-	ReasonAskedScale
+	ReasonRequestedStart
+	ReasonRequestedStop
+	ReasonRequestedRestart
+	ReasonRequestedSignal
+	ReasonRequestedScale
 
 	// Events of superd as a whole.
 	ReasonReloaded
 	ReasonReloadRefused
-	ReasonReloadStalled // a configuration file can't be read to its end
-	ReasonShutdownAsked
+	ReasonReloadHung // a configuration file can't be read to its end
+	ReasonShutdownRequested
 	ReasonShutdownHurried
 	ReasonEssentialEnded
 	ReasonAnyFailed
@@ -134,7 +134,7 @@ var phrases = [reasonCount]string{
 	ReasonScheduleDue:        "by its schedule, due at ",
 	ReasonScheduleMadeUp:     "by its schedule, to make up for ",
 	ReasonSlowRetry:          "again after retry_after",
-	ReasonStopTakenBack:      "running: the pending stop was cancelled",
+	ReasonStopCancelled:      "running: the pending stop was cancelled",
 	ReasonRecovered:          "adopted after damage to the journal",
 	ReasonNotStarted:         "not started yet",
 	ReasonQuarantined:        "not started: process ",
@@ -152,13 +152,13 @@ var phrases = [reasonCount]string{
 	ReasonStartCancelled:     "start cancelled",
 	ReasonSkippedMissed:      "missed while the machine slept or superd was down; ",
 	ReasonSkippedOverlap:     "the previous run is not over: ",
-	ReasonAskedStart:         "start",
-	ReasonAskedStop:          "stop",
-	ReasonAskedRestart:       "restart",
-	ReasonAskedSignal:        "signal ",
-	ReasonAskedScale:         "scale ",
+	ReasonRequestedStart:     "start",
+	ReasonRequestedStop:      "stop",
+	ReasonRequestedRestart:   "restart",
+	ReasonRequestedSignal:    "signal ",
+	ReasonRequestedScale:     "scale ",
 	ReasonReloadRefused:      "the old configuration stays in force: ",
-	ReasonReloadStalled:      "the old configuration stays in force: ",
+	ReasonReloadHung:         "the old configuration stays in force: ",
 	ReasonShutdownHurried:    "at once: ",
 	ReasonSuperdEnded:        "superd ended before it did",
 	ReasonFirstOutput:        "first output",

@@ -38,9 +38,9 @@ func (s *Supervisor) reconcile() {
 		s.scope.Post(s.reconcile)
 	}
 	if len(s.reconcileQueue) == 0 {
-		asked := s.answerQueue
+		queued := s.answerQueue
 		s.answerQueue = nil
-		for _, in := range asked {
+		for _, in := range queued {
 			in.answerQueued = false
 			in.answerWaiters()
 		}
@@ -98,7 +98,7 @@ func (in *instance) reconcile() {
 func (in *instance) startRequirements() {
 	by := Actor{Kind: in.machine.desired.by.Kind, For: in.name}
 	for _, e := range in.edges {
-		if e.order || !e.to.published.startable {
+		if e.ordering || !e.to.published.startable {
 			continue
 		}
 		for _, other := range slices.Clone(e.to.instances) {
@@ -117,7 +117,7 @@ func (s *Supervisor) startWithRequirements(in *instance) {
 		next := open[len(open)-1]
 		open = open[:len(open)-1]
 		for _, e := range next.edges {
-			if e.order || seen[e.to] || e.to.published.availability == up {
+			if e.ordering || seen[e.to] || e.to.published.availability == up {
 				continue
 			}
 			seen[e.to] = true

@@ -94,14 +94,14 @@ func (in *instance) save() {
 func (in *instance) saved() *savedInstance {
 	m := &in.machine
 	v := &savedInstance{
-		Config: in.sup.configNumber, Removed: in.removed,
+		Config: in.sup.configNumber, Removed: in.retiring,
 		State: stateNames[m.state], Quarantined: in.quarantine != nil, Desired: saveTarget(m.desired), RestartPending: m.restartPending,
 		Outcome: outcomeNames[m.outcome], FailureReason: saveReason(m.failureReason), NotStarted: m.notStarted, ResourceShortage: m.resourceShortage, Failed: m.failed,
 		RestartAttempts: m.restartAttempts, Failures: slices.Clone(m.failures), StartLimitHit: m.startLimitHit, Restarts: m.restarts, Delay: m.delay,
 		StartReason: saveReason(m.startReason), ExitReason: saveReason(m.exitReason), StateReason: saveReason(m.stateReason),
-		Since: in.sinceAt, LastCompletedStart: in.lastCompletedStart, Drain: in.draining, Tree: in.tree.Path(),
+		Since: in.sinceAt, LastCompletedStart: in.lastCompletedStart, Drain: in.drainingRun, Tree: in.tree.Path(),
 	}
-	if sc := in.sched; sc != nil {
+	if sc := in.schedule; sc != nil {
 		v.RunPending, v.Schedule, v.DueFor, v.Skipped = m.runPending, sc.state(), sc.dueFor, sc.skipped
 	}
 	v.Output, v.FDName = in.collector.FD(logs.Stdout) >= 0, in.fifoNames[logs.Stdout].String()
@@ -109,20 +109,20 @@ func (in *instance) saved() *savedInstance {
 	if d := in.collector.Drops(); d != (logs.Drops{}) {
 		v.Dropped = &d
 	}
-	if in.feed != nil {
-		v.Input, v.InputFDName = true, in.feed.fdName
+	if in.inputFIFO != nil {
+		v.Input, v.InputFDName = true, in.inputFIFO.fdName
 	}
-	if in.removed {
-		v.Table = savedTable(in.program)
+	if in.retiring {
+		v.Definition = validDefinition(in.program)
 	}
 	if in.execProbe != nil {
 		v.Probes = in.execProbe.tree.Path()
 	}
-	if w := in.replacementTarget; w != nil {
-		v.ReplacementTarget = new(saveTarget(*w))
+	if desired := in.replacementTarget; desired != nil {
+		v.ReplacementTarget = new(saveTarget(*desired))
 	}
-	if w := m.desiredBeforeShutdown; w != nil {
-		v.DesiredBeforeShutdown = new(saveTarget(*w))
+	if desired := m.desiredBeforeShutdown; desired != nil {
+		v.DesiredBeforeShutdown = new(saveTarget(*desired))
 	}
 	if t := in.restartTimer; t != nil {
 		v.Due = new(t.Due())
@@ -138,30 +138,30 @@ func (in *instance) saved() *savedInstance {
 
 func (r *run) saved(in *instance) *savedRun {
 	v := &savedRun{
-		ID: r.invocationID, Outdated: in.machine.outdated, Touched: r.touched, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: int(r.group), OOMKills: int(r.oomKills), EnvSum: r.envSum,
+		ID: r.invocationID, Outdated: in.machine.outdated, HadProcess: r.hadProcess, StartedAt: r.startedAt, ReadyAt: r.readyAt, StartDeadline: r.startDeadline, Group: int(r.group), OOMKills: int(r.oomKills), EnvSum: r.envSum,
 		StopDeadline: r.stopDeadline, TeardownDeadline: r.teardownDeadline, PreStarted: r.preStarted, PostStopped: r.postStopped,
 	}
 	v.StopLimit, v.Notify, v.Ready, v.StatusText, v.Watchdog = r.stopLimit, r.notifyFDName, r.readyFDName, r.statusText, r.watchdogPeriod
 	if r.readyAt == 0 {
-		v.PrintsFrom, v.StderrFrom = r.printsFrom[logs.Stdout], r.printsFrom[logs.Stderr]
+		v.PrintsFrom, v.StderrFrom = r.outputStart[logs.Stdout], r.outputStart[logs.Stderr]
 	}
-	if r.reloading.Active() {
-		v.Reloading = new(r.reloading.Due())
+	if r.reloadTimer.Active() {
+		v.Reloading = new(r.reloadTimer.Due())
 	}
-	if r.stopping.Active() {
-		v.Leaving = new(r.stopping.Due())
+	if r.ownStopTimer.Active() {
+		v.Leaving = new(r.ownStopTimer.Due())
 	}
 	if v.Health = r.savedHealth; r.monitor != nil {
 		v.Health = r.monitor.saved()
 	}
 	if r.program != in.program {
-		v.Table = savedTable(r.program)
+		v.Definition = validDefinition(r.program)
 	}
 	if r.process != nil {
 		v.Main = savedIdentity(r.id, r.fdName.String())
 	}
 	if h := r.hook; h != nil {
-		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.doomed, Due: h.due, Timeout: h.timeout}
+		v.Hook = &savedHook{At: h.at, Stopped: h.stopped || h.killWhenStarted, Due: h.due, Timeout: h.timeout}
 		if h.failed != nil {
 			v.Hook.Failed = h.failed.Error()
 		}
@@ -190,12 +190,12 @@ func (s *Supervisor) saveDrops(c *logs.Collector) {
 	})
 }
 
-func savedIdentity(id pidfd.Identity, kept string) *savedProcess {
-	return &savedProcess{Pid: id.Pid, Start: id.Start, Inode: id.Inode, FDName: kept}
+func savedIdentity(id pidfd.Identity, storedName string) *savedProcess {
+	return &savedProcess{Pid: id.Pid, Start: id.Start, Inode: id.Inode, FDName: storedName}
 }
 
-// savedTable returns a program's definition without its mistakes: what has begun to run has none.
-func savedTable(p *config.Program) *config.Program {
+// validDefinition returns a program's definition without its mistakes: what has begun to run has none.
+func validDefinition(p *config.Program) *config.Program {
 	table := *p
 	table.Invalid = nil
 	return &table
@@ -213,52 +213,52 @@ type startRecord struct {
 // newStartRecord returns the start record of the run's main process, or of its present hook.
 func (in *instance) newStartRecord(r *run) *startRecord {
 	in.sup.starts++
-	b := &startRecord{in: in, key: startKey(in.name, in.sup.starts), value: savedStart{Run: r.invocationID, Config: r.config, number: in.sup.starts}}
-	b.value.Schedule = in.sched.state()
+	record := &startRecord{in: in, key: startKey(in.name, in.sup.starts), value: savedStart{Run: r.invocationID, Config: r.config, number: in.sup.starts}}
+	record.value.Schedule = in.schedule.state()
 	if r.hook != nil {
-		b.value.Hook, b.value.PostStop = new(r.hook.at), in.machine.state == TearingDown
+		record.value.Hook, record.value.PostStop = new(r.hook.at), in.machine.state == TearingDown
 	}
-	return b
+	return record
 }
 
 // logIntent records that a process, not older than after (clock ticks since boot), is about to be
 // started. It is called off the loop. After an error the process must not be started.
-func (b *startRecord) logIntent(after uint64) error {
-	b.written.Store(true)
-	b.value.After = after
-	return b.in.sup.journal.Put(b.key, &b.value)
+func (record *startRecord) logIntent(after uint64) error {
+	record.written.Store(true)
+	record.value.After = after
+	return record.in.sup.journal.Put(record.key, &record.value)
 }
 
 // logSpawned records that the process was started. It is called off the loop. After an error a
 // successor finds the process by its environment tags.
-func (b *startRecord) logSpawned(id pidfd.Identity, at time.Duration) error {
-	b.value.Process, b.value.At = savedIdentity(id, ""), at
-	return b.in.sup.journal.Put(b.key, &b.value)
+func (record *startRecord) logSpawned(id pidfd.Identity, at time.Duration) error {
+	record.value.Process, record.value.At = savedIdentity(id, ""), at
+	return record.in.sup.journal.Put(record.key, &record.value)
 }
 
 // startedAt returns when the process was forked, as far as known. The loop's turn may have begun
 // before.
-func (b *startRecord) startedAt() time.Duration {
-	now := b.in.sup.loop.Now()
-	if b.value.At == 0 {
+func (record *startRecord) startedAt() time.Duration {
+	now := record.in.sup.loop.Now()
+	if record.value.At == 0 {
 		return now
 	}
-	return min(b.value.At, now)
+	return min(record.value.At, now)
 }
 
 // complete calls use, which applies the result of the start. The start record is removed once that
 // is saved. If the failed start was the instance's last step, the start record goes before the
 // instance's: alone, it would be of a program whose rules nobody knows.
-func (b *startRecord) complete(use func()) {
-	b.in.lastCompletedStart = b.value.number
-	use()
+func (record *startRecord) complete(apply func()) {
+	record.in.lastCompletedStart = record.value.number
+	apply()
 	switch {
-	case !b.written.Load():
-	case b.in.scope.Closed():
-		b.in.sup.journal.QueueFirst(b.key, nil)
-		b.in.sup.WriteSoon()
+	case !record.written.Load():
+	case record.in.scope.Closed():
+		record.in.sup.journal.QueueFirst(record.key, nil)
+		record.in.sup.WriteSoon()
 	default:
-		b.in.sup.queue(b.key, nil)
+		record.in.sup.queue(record.key, nil)
 	}
 }
 
@@ -270,9 +270,9 @@ func (s *Supervisor) saveSelf() {
 }
 
 func (s *Supervisor) savedSelf() *savedSuperd {
-	v := &savedSuperd{Config: s.configNumber, Before: s.configBefore, Begun: s.begun}
+	v := &savedSuperd{Config: s.configNumber, Before: s.configBefore, Begun: s.anyStarted}
 	if s.shutdown != nil {
-		v.Shutdown = &savedShutdown{Why: saveReason(s.shutdown.why), AskedAt: s.shutdown.askedAt,
+		v.Shutdown = &savedShutdown{Why: saveReason(s.shutdown.why), RequestedAt: s.shutdown.requestedAt,
 			Hurry: s.shutdown.hurry, Status: s.exitStatus}
 	}
 	return v
@@ -282,24 +282,24 @@ func (s *Supervisor) savedSelf() *savedSuperd {
 // program stopped by `superd ctl stop` stays stopped until `superd ctl start`.
 func (s *Supervisor) saveEnd() {
 	s.ended = true
-	s.leaves = false
+	s.leavesRecords = false
 	for _, in := range s.instances {
-		if state := in.sched.state(); state != nil {
-			s.leaves = true
+		if state := in.schedule.state(); state != nil {
+			s.leavesRecords = true
 			s.queue(scheduleKey(in.name), state)
 		}
-		w := in.machine.desired
+		desired := in.machine.desired
 		if before := in.machine.desiredBeforeShutdown; before != nil {
-			w = *before
+			desired = *before
 		}
-		if in.removed || w != (target{false, actor(ActorOperator)}) {
+		if in.retiring || desired != (target{false, actor(ActorOperator)}) {
 			s.queue(instanceKey(in.name), nil)
 			continue
 		}
-		s.leaves = true
+		s.leavesRecords = true
 		s.queue(instanceKey(in.name), &savedInstance{
-			State: stateNames[Stopped], Outcome: outcomeNames[RunEndedDown], Desired: saveTarget(w),
-			StateReason: saveReason(Reason{ReasonStopped, w.by.String()}), Since: in.sinceAt,
+			State: stateNames[Stopped], Outcome: outcomeNames[RunEndedDown], Desired: saveTarget(desired),
+			StateReason: saveReason(Reason{ReasonStopped, desired.by.String()}), Since: in.sinceAt,
 		})
 	}
 	for number := s.configNumber; number > 0 && number >= s.configBefore; number-- {
@@ -311,12 +311,12 @@ func (s *Supervisor) saveEnd() {
 	s.queue(superdKey, &savedSuperd{Ended: true})
 }
 
-// Leaves reports whether records for a successor remain after an orderly end.
-func (s *Supervisor) Leaves() bool { return s.leaves }
+// LeavesRecords reports whether records for a successor remain after an orderly end.
+func (s *Supervisor) LeavesRecords() bool { return s.leavesRecords }
 
 // activateConfig makes next the active configuration; follow applies it. Until that is saved, the
 // configurations before are kept, so that a successor can complete the change.
-func (s *Supervisor) activateConfig(next *config.Config, follow func()) {
+func (s *Supervisor) activateConfig(next *config.Config, apply func()) {
 	if s.configBefore == 0 {
 		s.configBefore = s.configNumber
 	}
@@ -327,7 +327,7 @@ func (s *Supervisor) activateConfig(next *config.Config, follow func()) {
 	// first, as records that are queued may be replaced by ones that refer to it
 	s.journal.QueueFirst(configKey(number), archived{s.options.Archive, next})
 	s.saveSelf()
-	follow()
+	apply()
 	s.dropConfigsBefore(number)
 }
 

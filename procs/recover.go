@@ -18,15 +18,15 @@ import (
 
 // A recoveredInstance is what is known of an instance before it is resumed.
 type recoveredInstance struct {
-	in         *instance
-	saved      *savedInstance
-	incomplete bool // the instance's record lacks part of saved
-	recovered  *host.RecoveredProcess
-	told       eventlog.Told
-	lost       bool // a start record without a process
-	gap        bool // the read end of one of its FIFOs was closed meanwhile
-	heard      bool // messages from its main process are received
-	renamed    bool // a descriptor has another name in the keeper than in the record
+	in             *instance
+	saved          *savedInstance
+	incomplete     bool // the instance's record lacks part of saved
+	recovered      *host.RecoveredProcess
+	recordedBefore eventlog.Told
+	processMissing bool // a start record without a process
+	outputGap      bool // the read end of one of its FIFOs was closed meanwhile
+	notifyResumed  bool // messages from its main process are received
+	fdRenamed      bool // a descriptor has another name in the keeper than in the record
 }
 
 // Adopt recovers what a predecessor has left. It is called before the loop runs and before Start.
@@ -38,17 +38,17 @@ func (s *Supervisor) Adopt() error {
 		return nil
 	}
 	s.starts = r.lastStart
-	maps.Copy(s.leftSchedules, r.schedules)
+	maps.Copy(s.savedSchedules, r.schedules)
 	s.configNumber, s.configBefore = r.self.Config, r.self.Before
 	known := r.configs[r.oldest()]
 	if known != nil {
 		s.config = known
 	}
 	if sh := r.self.Shutdown; sh != nil && s.options.Resumed {
-		s.shutdown = &shutdown{why: sh.Why.reason(), askedAt: sh.AskedAt, hurry: sh.Hurry}
+		s.shutdown = &shutdown{why: sh.Why.reason(), requestedAt: sh.RequestedAt, hurry: sh.Hurry}
 		s.exitStatus, s.endDecided = sh.Status, sh.Status != 0
 	}
-	s.begun = r.self.Begun || r.Lives()
+	s.anyStarted = r.self.Begun || r.Lives()
 	for name, fd := range s.options.StoredFDs.Files {
 		s.storedFDs[name] = fd
 		s.fdStore.known(name)
@@ -65,11 +65,11 @@ func (s *Supervisor) Adopt() error {
 			s.fdStore.known(v.Run.Ready)
 		}
 	}
-	for _, b := range r.starts {
-		s.fdStore.known(b.Notify)
-		s.fdStore.known(b.Ready)
-		s.fdStore.known(b.FDNames[0])
-		s.fdStore.known(b.FDNames[1])
+	for _, start := range r.starts {
+		s.fdStore.known(start.Notify)
+		s.fdStore.known(start.Ready)
+		s.fdStore.known(start.FDNames[0])
+		s.fdStore.known(start.FDNames[1])
 	}
 	s.restoreScales(r)
 	if r.Incomplete {
@@ -107,7 +107,7 @@ func (s *Supervisor) Adopt() error {
 func (s *Supervisor) removeOldNames() {
 	var keep []string
 	for _, in := range s.instances {
-		keep = append(keep, in.names()...)
+		keep = append(keep, in.runtimePaths()...)
 	}
 	s.host.RemoveOtherNames([]string{s.options.FIFODir, s.options.NotifyDir}, keep)
 }
@@ -115,23 +115,23 @@ func (s *Supervisor) removeOldNames() {
 // mergeRecords creates the instances that the journal has.
 func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 	var all []*recoveredInstance
-	for _, name := range slices.Sorted(maps.Keys(r.names())) {
-		inForce := s.config.Program(programOf(name))
-		b, number, of := r.starts[name], r.oldest(), inForce
-		if b != nil && r.configs[b.Config] != nil {
+	for _, name := range slices.Sorted(maps.Keys(r.instanceNames())) {
+		current := s.config.Program(programOf(name))
+		start, number, startProgram := r.starts[name], r.oldest(), current
+		if start != nil && r.configs[start.Config] != nil {
 			// configuration by which it was started
-			number, of = b.Config, r.configs[b.Config].Program(programOf(name))
+			number, startProgram = start.Config, r.configs[start.Config].Program(programOf(name))
 		}
-		v := merge(r.instances[name], b, of != nil && of.Autostart, number)
-		if b != nil && v.Run != nil && v.Run.ID == b.Run {
-			v.Run.other = b.Config > r.self.Config // of a reload that is not in the journal
+		v := merge(r.instances[name], start, startProgram != nil && startProgram.Autostart, number)
+		if start != nil && v.Run != nil && v.Run.ID == start.Run {
+			v.Run.other = start.Config > r.self.Config // of a reload that is not in the journal
 		}
-		program := v.Table
+		program := v.Definition
 		if program == nil {
-			program = r.table(v.Config, name)
+			program = r.definition(v.Config, name)
 		}
 		if program == nil {
-			program = inForce
+			program = current
 		}
 		unknown := program == nil
 		if unknown && r.self.Ended {
@@ -144,14 +144,14 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 			s.log.Warn("program is in no configuration: stopping it with default settings", "instance", name)
 		}
 		// the run is newer than the record
-		if v != r.instances[name] && v.Run.Table == nil && b.Config != v.Config && r.configs[b.Config] != nil {
-			if table := r.configs[b.Config].Program(program.Name); table != nil && table != program {
-				v.Run.Table = savedTable(table)
+		if v != r.instances[name] && v.Run.Definition == nil && start.Config != v.Config && r.configs[start.Config] != nil {
+			if definition := r.configs[start.Config].Program(program.Name); definition != nil && definition != program {
+				v.Run.Definition = validDefinition(definition)
 			}
 		}
-		in := s.newInstance(name, program, v.runBy(program), v.Tree)
+		in := s.newInstance(name, program, v.runDefinition(program), v.Tree)
 		in.treeRecovered = true
-		in.removed = v.Removed || unknown
+		in.retiring = v.Removed || unknown
 		in.restore(v)
 		in.publish()
 		s.byName[name] = in
@@ -165,10 +165,10 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 	return all
 }
 
-// runBy returns the definition that the run uses, if it is recorded; otherwise own, the instance's.
-func (v *savedInstance) runBy(own *config.Program) *config.Program {
-	if v.Run != nil && v.Run.Table != nil {
-		return v.Run.Table
+// runDefinition returns the definition that the run uses, if it is recorded; otherwise own, the instance's.
+func (v *savedInstance) runDefinition(own *config.Program) *config.Program {
+	if v.Run != nil && v.Run.Definition != nil {
+		return v.Run.Definition
 	}
 	return own
 }
@@ -192,7 +192,7 @@ func (in *instance) restore(v *savedInstance) {
 	}
 	in.sinceAt, in.lastCompletedStart = v.Since, v.LastCompletedStart
 	if m.runPending = v.RunPending; v.Schedule != nil {
-		in.sched = &scheduling{before: v.Schedule, dueFor: v.DueFor, skipped: v.Skipped}
+		in.schedule = &scheduleState{saved: v.Schedule, dueFor: v.DueFor, skipped: v.Skipped}
 	}
 	if w := v.ReplacementTarget; w != nil {
 		in.replacementTarget = new(w.target())
@@ -206,48 +206,48 @@ func (in *instance) restore(v *savedInstance) {
 }
 
 // process returns the process of the run that may live, and the start record if only that is known.
-func (v *savedInstance) process() (p *savedProcess, b *savedStart) {
+func (v *savedInstance) process() (p *savedProcess, start *savedStart) {
 	r := v.Run
 	switch {
 	case r == nil || r.ended && r.Hook == nil:
 		return nil, nil
 	case r.Hook != nil:
-		p, b = r.Hook.Process, r.Hook.start
+		p, start = r.Hook.Process, r.Hook.start
 	default:
-		p, b = r.Main, r.start
+		p, start = r.Main, r.start
 	}
-	if p == nil && b != nil {
-		p = b.Process
+	if p == nil && start != nil {
+		p = start.Process
 	}
-	return p, b
+	return p, start
 }
 
 // search looks for processes that were started without a record of their pid, and for those that
 // the journal does not have.
 func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
 	var lookup []*host.LookupRequest
-	held := false
-	where := map[*host.LookupRequest]*recoveredInstance{}
+	quarantined := false
+	byRequest := map[*host.LookupRequest]*recoveredInstance{}
 	for _, a := range all {
-		p, b := a.saved.process()
-		held = held || a.saved.Quarantined
-		if p == nil && b != nil {
-			w := &host.LookupRequest{Instance: a.in.name, Run: b.Run, After: b.After}
-			lookup, where[w] = append(lookup, w), a
+		p, start := a.saved.process()
+		quarantined = quarantined || a.saved.Quarantined
+		if p == nil && start != nil {
+			w := &host.LookupRequest{Instance: a.in.name, Run: start.Run, After: start.After}
+			lookup, byRequest[w] = append(lookup, w), a
 		}
 	}
-	if len(lookup) == 0 && !held {
+	if len(lookup) == 0 && !quarantined {
 		return nil
 	}
 	leftovers, err := s.host.Search(lookup, r.runs(), s.usersOf(r))
 	if err != nil {
 		return fmt.Errorf("find processes of the predecessor: %w", err)
 	}
-	for w, a := range where {
-		a.lost = w.Found == pidfd.Identity{}
-		if !a.lost {
-			_, b := a.saved.process()
-			b.Process = savedIdentity(w.Found, "")
+	for w, a := range byRequest {
+		a.processMissing = w.Found == pidfd.Identity{}
+		if !a.processMissing {
+			_, start := a.saved.process()
+			start.Process = savedIdentity(w.Found, "")
 		}
 	}
 	s.setLeftovers(leftovers)
@@ -265,13 +265,13 @@ func (s *Supervisor) setLeftovers(leftovers []host.Leftover) {
 func (r *Snapshot) runs() map[string]bool {
 	runs := map[string]bool{}
 	for _, v := range r.instances {
-		if v.Run != nil && !r.unsure[v.Run.ID] {
+		if v.Run != nil && !r.uncertainRuns[v.Run.ID] {
 			runs[v.Run.ID] = true
 		}
 	}
-	for _, b := range r.starts {
-		if !r.unsure[b.Run] {
-			runs[b.Run] = true
+	for _, start := range r.starts {
+		if !r.uncertainRuns[start.Run] {
+			runs[start.Run] = true
 		}
 	}
 	return runs
@@ -279,52 +279,52 @@ func (r *Snapshot) runs() map[string]bool {
 
 // reopen reopens processes, FIFOs and sockets.
 func (s *Supervisor) reopen(all []*recoveredInstance) error {
-	var adoptees []*host.RecoveredProcess
+	var processes []*host.RecoveredProcess
 	for _, a := range all {
-		by := a.saved.runBy(a.in.program)
-		t := &host.RecoveredProcess{Instance: a.in.name, Program: by, Tree: a.in.tree, PidFD: -1, NotifyFD: -1, ReadyFD: -1}
-		a.recovered = t
+		definition := a.saved.runDefinition(a.in.program)
+		recovered := &host.RecoveredProcess{Instance: a.in.name, Program: definition, Tree: a.in.tree, PidFD: -1, NotifyFD: -1, ReadyFD: -1}
+		a.recovered = recovered
 		p, _ := a.saved.process()
 		if p != nil {
-			t.Process = p.identity()
-			t.PidFD = s.takeStoredFD(p.FDName)
+			recovered.Process = p.identity()
+			recovered.PidFD = s.claimStoredFD(p.FDName)
 		}
-		a.takeNotifyFDs()
-		there, kept := a.saved.fifos()
-		if a.incomplete && a.saved.Output && len(streamsOf(by)) > 1 {
-			there[logs.Stderr] = true // made together with standard output, which merge knows of
+		a.claimNotifyFDs()
+		exists, fdNames := a.saved.fifos()
+		if a.incomplete && a.saved.Output && len(streamsOf(definition)) > 1 {
+			exists[logs.Stderr] = true // made together with standard output, which merge knows of
 		}
 		if a.incomplete && a.saved.Output && a.in.isLogger() {
-			there[input] = true // likewise
+			exists[input] = true // likewise
 		}
-		for which, is := range there {
+		for which, is := range exists {
 			if !is {
 				continue
 			}
-			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: s.fifo(a.in.name, logs.Stream(which)), ReadFD: s.takeStoredFD(kept[which])}
+			o := host.RecoveredOutput{Stream: logs.Stream(which), FIFO: s.fifoPath(a.in.name, logs.Stream(which)), ReadFD: s.claimStoredFD(fdNames[which])}
 			o.Gap = o.ReadFD < 0
-			a.gap = a.gap || o.Gap && o.Stream != input
-			t.Outputs = append(t.Outputs, o)
+			a.outputGap = a.outputGap || o.Gap && o.Stream != input
+			recovered.Outputs = append(recovered.Outputs, o)
 		}
-		if p != nil || len(t.Outputs) > 0 {
-			adoptees = append(adoptees, t)
+		if p != nil || len(recovered.Outputs) > 0 {
+			processes = append(processes, recovered)
 		}
 	}
-	s.host.Adopt(adoptees)
+	s.host.Adopt(processes)
 	var errs []error
-	for _, t := range adoptees {
-		if t.Err != nil {
-			errs = append(errs, fmt.Errorf("adopt %s: %w", t.Instance, t.Err))
+	for _, recovered := range processes {
+		if recovered.Err != nil {
+			errs = append(errs, fmt.Errorf("adopt %s: %w", recovered.Instance, recovered.Err))
 		}
 	}
 	if len(errs) > 0 {
-		for _, t := range adoptees {
-			if t.Found != nil {
-				t.Found.Close()
+		for _, recovered := range processes {
+			if recovered.Found != nil {
+				recovered.Found.Close()
 			}
-			s.host.CloseFD(t.NotifyFD)
-			s.host.CloseFD(t.ReadyFD)
-			for _, o := range t.Outputs {
+			s.host.CloseFD(recovered.NotifyFD)
+			s.host.CloseFD(recovered.ReadyFD)
+			for _, o := range recovered.Outputs {
 				s.host.CloseFD(o.ReadFD)
 			}
 		}
@@ -335,14 +335,14 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 		s.host.CloseFD(fd)
 	}
 	clear(s.storedFDs)
-	lost := false
+	outputLost := false
 	for _, a := range all {
 		s.attachAdopted(a)
-		lost = a.tellGap() || lost
+		outputLost = a.recordOutputLoss() || outputLost
 	}
-	if lost && s.options.Events != nil {
+	if outputLost && s.options.Events != nil {
 		// Before the journal drops it: a successor could not know.
-		ctx, cancel := context.WithTimeout(context.Background(), tellPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), eventLogTimeout)
 		defer cancel()
 		if err := s.options.Events.Flush(ctx); err != nil {
 			s.log.Warn("dropped output not recorded in time", "error", err)
@@ -351,9 +351,9 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 	return nil
 }
 
-// takeNotifyFDs claims the notify socket and the readiness pipe of the main process.
-func (a *recoveredInstance) takeNotifyFDs() {
-	r, in, t := a.saved.Run, a.in, a.recovered
+// claimNotifyFDs claims the notify socket and the readiness pipe of the main process.
+func (a *recoveredInstance) claimNotifyFDs() {
+	r, in, recovered := a.saved.Run, a.in, a.recovered
 	if r == nil || !in.machine.state.lives() && r.start == nil {
 		return // not any more, or not yet
 	}
@@ -361,23 +361,23 @@ func (a *recoveredInstance) takeNotifyFDs() {
 		r.Notify, r.Ready = r.start.Notify, r.start.Ready
 	}
 	p := in.program
-	if r.Table != nil {
-		p = r.Table
+	if r.Definition != nil {
+		p = r.Definition
 	}
-	if t.NotifySocket = in.notifySocket(p); t.NotifySocket != "" {
-		t.NotifyFD = in.sup.takeStoredFD(r.Notify)
+	if recovered.NotifySocket = in.notifySocketPath(p); recovered.NotifySocket != "" {
+		recovered.NotifyFD = in.sup.claimStoredFD(r.Notify)
 	}
 	if p.Ready != nil && p.Ready.FD != 0 && (in.machine.state == Starting || in.machine.state == Spawning) {
-		t.ReadyNumber, t.ReadyFD = p.Ready.FD, in.sup.takeStoredFD(r.Ready)
+		recovered.ReadyNumber, recovered.ReadyFD = p.Ready.FD, in.sup.claimStoredFD(r.Ready)
 	}
 }
 
-// tellPatience bounds how long a start waits for the event log.
-const tellPatience = time.Second
+// eventLogTimeout bounds how long a start waits for the event log.
+const eventLogTimeout = time.Second
 
-// takeStoredFD returns the descriptor stored under the name, -1 for none. Only the first call for a
+// claimStoredFD returns the descriptor stored under the name, -1 for none. Only the first call for a
 // name returns it.
-func (s *Supervisor) takeStoredFD(name string) int {
+func (s *Supervisor) claimStoredFD(name string) int {
 	fd, ok := s.storedFDs[name]
 	if !ok || name == "" {
 		return -1
@@ -389,42 +389,42 @@ func (s *Supervisor) takeStoredFD(name string) int {
 
 // attachAdopted attaches the read ends of the instance's FIFOs to its collector.
 func (s *Supervisor) attachAdopted(a *recoveredInstance) {
-	in, t := a.in, a.recovered
-	_, kept := a.saved.fifos()
+	in, recovered := a.in, a.recovered
+	_, fdNames := a.saved.fifos()
 	if a.saved.Run != nil {
 		program := in.program
-		if a.saved.Run.Table != nil {
-			program = a.saved.Run.Table
+		if a.saved.Run.Definition != nil {
+			program = a.saved.Run.Definition
 		}
-		var unplaced []logs.Stream
+		var unknownStart []logs.Stream
 		if r := a.saved.Run; r.ReadyAt == 0 && awaitsLine(program) {
 			for which, from := range [...]string{logs.Stdout: r.PrintsFrom, logs.Stderr: r.StderrFrom} {
 				if from == "" {
-					unplaced = append(unplaced, logs.Stream(which))
+					unknownStart = append(unknownStart, logs.Stream(which))
 				}
 			}
 		}
-		in.collector.ResumeRun(a.saved.Run.ID, unplaced...)
+		in.collector.ResumeRun(a.saved.Run.ID, unknownStart...)
 	}
 	if d := a.saved.Dropped; d != nil {
 		in.collector.RestoreDrops(*d)
 	}
-	for _, o := range t.Outputs {
+	for _, o := range recovered.Outputs {
 		if o.Err != nil {
 			in.ownProblems().noOutput = o.Err.Error()
-			if t.Found != nil {
+			if recovered.Found != nil {
 				s.log.Error("output not captured", "instance", in.name, "error", o.Err)
 			}
 		}
 		if o.ReadFD < 0 {
 			continue
 		}
-		name := kept[o.Stream]
+		name := fdNames[o.Stream]
 		if o.Gap {
-			name, a.renamed = s.storeFD(o.ReadFD, true), true
+			name, a.fdRenamed = s.storeFD(o.ReadFD, true), true
 		}
 		if o.Stream == input {
-			in.takeInput(o.ReadFD, name)
+			in.setInput(o.ReadFD, name)
 			continue
 		}
 		in.fifoNames[o.Stream] = fdNameOf(name)
@@ -432,19 +432,19 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 			s.log.Error("output not captured", "instance", in.name, "error", err)
 		}
 	}
-	if !a.gap && a.saved.Drain != "" {
+	if !a.outputGap && a.saved.Drain != "" {
 		in.drain(a.saved.Drain)
 	}
 }
 
-// tellGap records that output may be lost, and reports whether it may: a process ended while no
+// recordOutputLoss records that output may be lost, and reports whether it may: a process ended while no
 // read end of its pipe was open, or before the pipe was empty.
-func (a *recoveredInstance) tellGap() bool {
-	if !a.gap {
+func (a *recoveredInstance) recordOutputLoss() bool {
+	if !a.outputGap {
 		return false
 	}
 	var runs []string
-	if p, b := a.saved.process(); (p != nil || b != nil) && a.recovered.Ended {
+	if p, start := a.saved.process(); (p != nil || start != nil) && a.recovered.Ended {
 		runs = append(runs, a.saved.Run.ID)
 		a.in.ownProblems().exitNote = Reason{Kind: ReasonOutputLost}
 	}

@@ -22,8 +22,8 @@ type ReloadResult struct {
 	Unrecorded error // why the change is not in the journal; nil: it is
 }
 
-// reloadPatience is how long callers of a reload wait for a file whose reading hangs.
-const reloadPatience = 30 * time.Second
+// reloadTimeout is how long callers of a reload wait for a file whose reading hangs.
+const reloadTimeout = 30 * time.Second
 
 // A reloading is a caller that waits for a reload.
 type reloading struct {
@@ -31,10 +31,10 @@ type reloading struct {
 	done   func(ReloadResult, error) // nil: the caller was answered
 }
 
-func (r *reloading) tell(report ReloadResult, err error) {
+func (r *reloading) answer(result ReloadResult, err error) {
 	if done := r.done; done != nil {
-		r.done, report.DryRun = nil, r.dryRun
-		done(report, err)
+		r.done, result.DryRun = nil, r.dryRun
+		done(result, err)
 	}
 }
 
@@ -52,9 +52,9 @@ func (s *Supervisor) Reload(dryRun bool, done func(ReloadResult, error)) {
 	r := &reloading{dryRun, done}
 	s.reloads = append(s.reloads, r)
 	switch {
-	case s.hangsIn != nil:
+	case s.hungFile != nil:
 		err := s.reloadHangs()
-		s.scope.Post(func() { r.tell(ReloadResult{}, err) })
+		s.scope.Post(func() { r.answer(ReloadResult{}, err) })
 	case !s.reloading:
 		s.reload()
 	}
@@ -63,10 +63,10 @@ func (s *Supervisor) Reload(dryRun bool, done func(ReloadResult, error)) {
 // reloadHangs returns an error that names the file on which a reload hangs.
 func (s *Supervisor) reloadHangs() error {
 	at := s.options.Config.Path
-	if path := s.hangsIn.Load(); path != nil {
+	if path := s.hungFile.Load(); path != nil {
 		at = *path
 	}
-	return fmt.Errorf("reload configuration: reading %s takes longer than %s; %s The reload continues when it can be read", at, reloadPatience, host.HangHint)
+	return fmt.Errorf("reload configuration: reading %s takes longer than %s; %s The reload continues when it can be read", at, reloadTimeout, host.HangHint)
 }
 
 // reload serves all waiting callers with one reload. It reads and compares off the loop.
@@ -75,50 +75,50 @@ func (s *Supervisor) reload() {
 	s.reloads = nil
 	s.reloading = true
 	dryRun := !slices.ContainsFunc(waiting, func(r *reloading) bool { return !r.dryRun })
-	tellSystem := func(tell func()) {
+	notifySystem := func(notify func()) {
 		if !dryRun && s.ready && s.shutdown == nil {
-			tell()
+			notify()
 		}
 	}
-	tellSystem(s.notify.Reloading)
+	notifySystem(s.notify.Reloading)
 	reading := new(atomic.Pointer[string])
-	patience := s.scope.After(reloadPatience, func() {
-		s.hangsIn = reading
+	timer := s.scope.After(reloadTimeout, func() {
+		s.hungFile = reading
 		err := s.reloadHangs()
 		s.log.Error("configuration not reloaded yet: the old one stays in force", "error", err)
-		s.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadStalled, err.Error()}))
-		tellSystem(func() { s.notify.Ready(s.summary()) })
+		s.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadHung, err.Error()}))
+		notifySystem(func() { s.notify.Ready(s.summary()) })
 		for _, r := range slices.Concat(waiting, s.reloads) {
-			r.tell(ReloadResult{}, err)
+			r.answer(ReloadResult{}, err)
 		}
 	})
-	finish := func(report ReloadResult, err error) {
+	finish := func(result ReloadResult, err error) {
 		s.reloading = false
 		if err != nil && !dryRun {
 			s.log.Error("configuration not reloaded: the old one stays in force", "error", err)
 			s.record(because(eventlog.Event{Kind: eventlog.Reload}, Reason{ReasonReloadRefused, err.Error()}))
 		}
-		tellSystem(func() { s.notify.Ready(s.summary()) })
+		notifySystem(func() { s.notify.Ready(s.summary()) })
 		for _, r := range waiting {
-			r.tell(report, err)
+			r.answer(result, err)
 		}
 		if len(s.reloads) > 0 {
 			s.reload()
 		}
 	}
-	inForce := s.config
+	active := s.config
 	go func() {
-		next, err := s.options.Load(inForce, func(path string) { reading.Store(&path) })
+		next, err := s.options.Load(active, func(path string) { reading.Store(&path) })
 		if err == nil && len(next.Errors) > 0 {
 			err = next.Errors
 		}
 		var diff config.Diff
 		if err == nil {
-			diff = config.Compare(inForce, next)
+			diff = config.Compare(active, next)
 		}
 		s.scope.Post(func() {
-			patience.Stop()
-			s.hangsIn = nil
+			timer.Stop()
+			s.hungFile = nil
 			if err == nil {
 				s.addOutdated(&diff, next)
 			}
@@ -132,11 +132,11 @@ func (s *Supervisor) reload() {
 			case dryRun:
 				finish(ReloadResult{Diff: diff, Notes: s.notes(diff)}, nil)
 			default:
-				report := s.applyConfig(next, diff)
+				result := s.applyConfig(next, diff)
 				s.recordReload(&diff)
 				s.afterSaving(func(err error) {
-					report.Unrecorded = err
-					finish(report, nil)
+					result.Unrecorded = err
+					finish(result, nil)
 				})
 			}
 		})
@@ -155,7 +155,7 @@ func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
 
 // outdated reports whether the env file has other variables now than when the run was started.
 func (in *instance) outdated(conf *config.Config) bool {
-	if in.run == nil || in.run.envSum == 0 || in.removed {
+	if in.run == nil || in.run.envSum == 0 || in.retiring {
 		return false
 	}
 	program := conf.Program(in.program.Name)
@@ -193,31 +193,31 @@ func (s *Supervisor) compareAndApply(next *config.Config) ReloadResult {
 // applyConfig activates next, and ends superd where next says so. diff is the difference from the
 // active configuration. If they do not differ, nothing happens.
 func (s *Supervisor) applyConfig(next *config.Config, diff config.Diff) ReloadResult {
-	report := s.applyWithoutExitPolicy(next, diff)
+	result := s.applyWithoutExitPolicy(next, diff)
 	if diff.Differs() {
 		s.endIfAnyFailed()
 		s.endIfAllEnded()
 	}
-	return report
+	return result
 }
 
 // applyWithoutExitPolicy activates next, but not what it says of the end of superd: another
 // configuration may follow in the same turn.
 func (s *Supervisor) applyWithoutExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
-	report := ReloadResult{Diff: diff, Notes: s.notes(diff)}
+	result := ReloadResult{Diff: diff, Notes: s.notes(diff)}
 	if !diff.Differs() {
 		s.log.Info("configuration reloaded: no change")
-		return report
+		return result
 	}
 	s.activateConfig(next, func() { s.applyDiff(diff) })
 	count := func(kind config.ChangeKind) int { return len(diff.Names(kind)) }
 	s.log.Info("configuration reloaded", "added", count(config.ProgramAdded), "removed", count(config.ProgramRemoved),
 		"applied_live", count(config.AppliedLive), "restart_needed", count(config.RestartNeeded))
-	for _, note := range report.Notes {
+	for _, note := range result.Notes {
 		s.log.Warn(note)
 	}
 	s.changed()
-	return report
+	return result
 }
 
 // recordReload adds a reload that has changed something to the event log.
@@ -266,7 +266,7 @@ func (s *Supervisor) applyDiff(diff config.Diff) {
 		switch c := &diff.Programs[i]; c.Kind {
 		case config.AppliedLive, config.RestartNeeded:
 			for _, in := range slices.Clone(s.instancesOf(c.Name)) {
-				if !in.removed {
+				if !in.retiring {
 					in.change(c)
 				}
 			}

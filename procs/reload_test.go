@@ -15,12 +15,12 @@ import (
 	"superd/procs/notify"
 )
 
-// changeTable applies a changed definition of the program web and returns the reload's change of
+// changeProgram applies a changed definition of the program web and returns the reload's change of
 // it.
-func (h *history) changeTable(alter func(p *config.Program)) *config.Change {
-	table := h.sup.config.Programs[0].Clone()
-	alter(table)
-	report := h.sup.compareAndApply(&config.Config{Superd: h.sup.config.Superd, Programs: []*config.Program{table}})
+func (h *history) changeProgram(alter func(p *config.Program)) *config.Change {
+	definition := h.sup.config.Programs[0].Clone()
+	alter(definition)
+	report := h.sup.compareAndApply(&config.Config{Superd: h.sup.config.Superd, Programs: []*config.Program{definition}})
 	return &report.Programs[0]
 }
 
@@ -36,23 +36,23 @@ func TestAppliedLive(t *testing.T) {
 	tests := []test{
 		{"a longer start time-out while it reads its configuration", func(p *config.Program) { p.Watchdog = time.Hour },
 			func(_ *testing.T, h *history) {
-				h.mainOf("web").tell(notify.Message{Reloading: true})
+				h.mainOf("web").notify(notify.Message{Reloading: true})
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.StartTimeout += time.Minute },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(in.program.StartTimeout - 2*time.Second)
-				if in.run.reloading == nil {
+				if in.run.reloadTimer == nil {
 					t.Error("1s before the start time-out: its health counts again")
 				}
 				h.v.RunFor(2 * time.Second)
-				if in.run.reloading != nil {
+				if in.run.reloadTimer != nil {
 					t.Error("1s after the start time-out: its health does not count")
 				}
 			}},
 		{"a longer stop time-out of a program that stops by itself", func(p *config.Program) { p.Watchdog = time.Hour },
 			func(_ *testing.T, h *history) {
-				h.mainOf("web").tell(notify.Message{Stopping: true})
+				h.mainOf("web").notify(notify.Message{Stopping: true})
 				h.v.RunFor(time.Second)
 			},
 			func(p *config.Program) { p.StopTimeout += time.Minute },
@@ -67,7 +67,7 @@ func TestAppliedLive(t *testing.T) {
 				}
 			}},
 		{"a shorter stop time-out of a stop under way", nil,
-			func(t *testing.T, h *history) { h.give(t, OpStop, "web") },
+			func(t *testing.T, h *history) { h.mustCommand(t, OpStop, "web") },
 			func(p *config.Program) { p.StopTimeout = 3 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(4 * time.Second)
@@ -76,7 +76,7 @@ func TestAppliedLive(t *testing.T) {
 				}
 			}},
 		{"a longer one", nil,
-			func(t *testing.T, h *history) { h.give(t, OpStop, "web") },
+			func(t *testing.T, h *history) { h.mustCommand(t, OpStop, "web") },
 			func(p *config.Program) { p.StopTimeout = 30 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(29 * time.Second)
@@ -157,14 +157,14 @@ func TestAppliedLive(t *testing.T) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
 			p.PostStop = [][]string{{simAfterHook}}
 		},
-			inItsHook,
+			untilInHook,
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			failedForGood(`restart is now "never"`)},
 		{"about to hit the start limit, retried sooner", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute}
 			p.PostStop = [][]string{{simAfterHook}}
 		},
-			inItsHook,
+			untilInHook,
 			func(p *config.Program) { p.StartLimit.RetryAfter = 5 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Second)
@@ -197,7 +197,7 @@ func TestAppliedLive(t *testing.T) {
 		{"a run that the operator has asked for is none of a schedule that comes later",
 			func(p *config.Program) { p.Type, p.Restart = config.TypeOneshot, config.RestartNever },
 			func(t *testing.T, h *history) {
-				h.give(t, OpRestart, "web")
+				h.mustCommand(t, OpRestart, "web")
 				h.v.RunFor(time.Minute)
 				h.mainOf("web").end(exitZero)
 				h.v.RunFor(time.Second)
@@ -224,8 +224,8 @@ func TestAppliedLive(t *testing.T) {
 	}
 	becomesReady := func(t *testing.T, h *history, in *instance) {
 		s := h.kernel.socketOf(in.run.invocationID)
-		if s.newline = true; s.written != nil {
-			s.written()
+		if s.newline = true; s.readPipe != nil {
+			s.readPipe()
 		}
 		h.v.RunFor(time.Second)
 		if in.machine.state != Running {
@@ -241,10 +241,10 @@ func TestAppliedLive(t *testing.T) {
 		{"schedule removed while it waits for it", scheduled, func(*testing.T, *history) {}, unscheduled,
 			func(t *testing.T, h *history, in *instance) {
 				h.v.RunFor(time.Hour)
-				if in.machine.state != Stopped || h.kernel.bornMains["web"] > 0 {
-					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.machine.state, in.reason(), h.kernel.bornMains["web"])
+				if in.machine.state != Stopped || h.kernel.mainsStarted["web"] > 0 {
+					t.Errorf("%v: %s, after %d runs; want it stopped, and never run", in.machine.state, in.reason(), h.kernel.mainsStarted["web"])
 				}
-				h.changeTable(scheduled)
+				h.changeProgram(scheduled)
 				if !in.awaitsSchedule() {
 					t.Errorf("%v: %s, want it waiting for its new schedule", in.machine.state, in.reason())
 				}
@@ -253,8 +253,8 @@ func TestAppliedLive(t *testing.T) {
 			func(t *testing.T, h *history, in *instance) {
 				h.mainOf("web").end(exitZero)
 				h.v.RunFor(time.Hour)
-				if in.machine.state != Exited || h.kernel.bornMains["web"] != 1 {
-					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.state, in.reason(), h.kernel.bornMains["web"])
+				if in.machine.state != Exited || h.kernel.mainsStarted["web"] != 1 {
+					t.Errorf("%v: %s, after %d runs; want it exited, after one", in.machine.state, in.reason(), h.kernel.mainsStarted["web"])
 				}
 			}},
 		{"health, before readiness on its descriptor", onDescriptor, awaiting,
@@ -272,15 +272,15 @@ func TestAppliedLive(t *testing.T) {
 					tt.program(p)
 				}
 			})
-			h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{program}})
+			h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{program}})
 			h.v.RunFor(time.Second)
 			in := h.sup.byName["web"]
 			if in.run != nil {
-				h.mainOf("web").deaf = true
+				h.mainOf("web").ignoresStop = true
 			}
 			tt.bring(t, h)
 			run := in.run
-			if c := h.changeTable(tt.alter); c.Kind != config.AppliedLive {
+			if c := h.changeProgram(tt.alter); c.Kind != config.AppliedLive {
 				t.Fatalf("the change is %s: %v", c.Kind, c.Keys)
 			}
 			if run != nil && in.run != run {
@@ -294,8 +294,8 @@ func TestAppliedLive(t *testing.T) {
 	}
 }
 
-// inItsHook ends the program and waits until its post_stop hook runs.
-func inItsHook(t *testing.T, h *history) {
+// untilInHook ends the program and waits until its post_stop hook runs.
+func untilInHook(t *testing.T, h *history) {
 	h.kernel.mix.hookTime = time.Hour
 	h.mainOf("web").end(exitThree)
 	h.v.RunFor(10 * time.Millisecond)
@@ -315,14 +315,14 @@ func failedForGood(says string) func(*testing.T, *history, *instance) {
 	}
 }
 
-// TestReloadBeginsWithThoseWhoGo: a new program that requires a program with a surplus instance is
+// TestReloadRetiresBeforeItStarts: a new program that requires a program with a surplus instance is
 // not started while that instance runs.
-func TestReloadBeginsWithThoseWhoGo(t *testing.T) {
+func TestReloadRetiresBeforeItStarts(t *testing.T) {
 	db := func(replicas int) *config.Program {
 		return programNamed("db", func(p *config.Program) { p.Replicas = replicas })
 	}
 	app := programNamed("app", func(p *config.Program) { p.Requires = []string{"db"} })
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{db(1)}})
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{db(1)}})
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{app, db(2)}})
 	in := h.sup.byName["app"]
 	if in.machine.state != Waiting {
@@ -337,7 +337,7 @@ func TestReloadBeginsWithThoseWhoGo(t *testing.T) {
 // TestReloadHangs: a reload is answered while one of its files can't be read to the end. It takes
 // effect when the file can be read.
 func TestReloadHangs(t *testing.T) {
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	began, answer := make(chan bool, 10), make(chan bool)
 	h.sup.options.Load = func(inForce *config.Config, reading func(string)) (*config.Config, error) {
 		reading("/mnt/dead/web.toml")
@@ -345,21 +345,21 @@ func TestReloadHangs(t *testing.T) {
 		<-answer
 		return &config.Config{Superd: inForce.Superd, Programs: []*config.Program{programNamed("web", nil), programNamed("db", nil)}}, nil
 	}
-	told := map[string]error{}
-	reload := func(who string) {
-		h.sup.Reload(false, func(_ ReloadResult, err error) { told[who] = err })
+	results := map[string]error{}
+	reload := func(caller string) {
+		h.sup.Reload(false, func(_ ReloadResult, err error) { results[caller] = err })
 	}
-	expect := func(who string) {
+	expect := func(caller string) {
 		t.Helper()
 		h.v.RunFor(time.Millisecond)
-		if err := told[who]; err == nil || !strings.Contains(err.Error(), "/mnt/dead/web.toml") {
-			t.Errorf("%s got %v, want the file that hangs", who, err)
+		if err := results[caller]; err == nil || !strings.Contains(err.Error(), "/mnt/dead/web.toml") {
+			t.Errorf("%s got %v, want the file that hangs", caller, err)
 		}
 	}
 	reload("the first")
 	<-began
 	reload("the second")
-	h.v.RunFor(reloadPatience)
+	h.v.RunFor(reloadTimeout)
 	expect("the first")
 	expect("the second")
 	reload("the third")
@@ -374,7 +374,7 @@ func TestReloadHangs(t *testing.T) {
 	over()
 	reload("the last")
 	over()
-	if err, ok := told["the last"]; !ok || err != nil || h.sup.byName["db"] == nil {
+	if err, ok := results["the last"]; !ok || err != nil || h.sup.byName["db"] == nil {
 		t.Errorf("the last got %v, %v; db is %v", err, ok, h.sup.byName["db"])
 	}
 }
@@ -404,10 +404,10 @@ func TestLogOptionsDuringRun(t *testing.T) {
 	}
 }
 
-// TestNothingHasChanged: a reload without a difference writes nothing and changes no instance.
-func TestNothingHasChanged(t *testing.T) {
+// TestReloadWithoutChange: a reload without a difference writes nothing and changes no instance.
+func TestReloadWithoutChange(t *testing.T) {
 	web := programNamed("web", nil)
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{web}})
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web}})
 	h.v.RunFor(time.Minute)
 	before, run, number := len(h.journal.queue), h.sup.byName["web"].run, h.sup.configNumber
 	turns := h.v.Turns()
@@ -444,7 +444,7 @@ func TestChangedEnvFile(t *testing.T) {
 		}
 		return c
 	}
-	h, _ := quietWorld(1, loaded())
+	h, _ := newFaultFree(1, loaded())
 	h.v.RunFor(time.Minute)
 	in := h.sup.byName["web"]
 	first := h.sup.config
@@ -503,7 +503,7 @@ func BenchmarkReload(b *testing.B) {
 	if err != nil || len(conf.Errors) > 0 {
 		b.Fatal(err, conf.Errors)
 	}
-	h, _ := quietWorld(1, conf)
+	h, _ := newFaultFree(1, conf)
 	h.v.RunFor(time.Minute)
 	h.sup.options.Archive = (*config.Config).Archive
 	onLoop, n := time.Duration(0), 0

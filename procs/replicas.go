@@ -11,7 +11,7 @@ import (
 // removeSurplus retires the instances that a program is no longer to have.
 func (s *Supervisor) removeSurplus(program *config.Program) {
 	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
-		if !s.has(program, in.name) {
+		if !s.configured(program, in.name) {
 			in.retire(actor(ActorRemoval))
 		}
 	}
@@ -19,10 +19,10 @@ func (s *Supervisor) removeSurplus(program *config.Program) {
 
 // createMissing creates the instances that a program lacks. w is their desired state; nil: what the
 // configuration says.
-func (s *Supervisor) createMissing(program *config.Program, w *target) {
+func (s *Supervisor) createMissing(program *config.Program, desired *target) {
 	for _, name := range s.namesOf(program) {
-		if in := s.byName[name]; in == nil || in.removed {
-			s.create(name, program, w)
+		if in := s.byName[name]; in == nil || in.retiring {
+			s.create(name, program, desired)
 		}
 	}
 }
@@ -46,14 +46,14 @@ func programOf(instance string) string {
 
 // create adds an instance, as soon as an old one of the same name is removed. w is as for
 // createMissing.
-func (s *Supervisor) create(name string, program *config.Program, w *target) {
+func (s *Supervisor) create(name string, program *config.Program, desired *target) {
 	old := s.byName[name]
 	if old == nil {
-		s.startNew(s.add(name, program), w)
+		s.startNew(s.add(name, program), desired)
 		return
 	}
 	if old.replacement == nil {
-		old.replacementTarget = w // an earlier target was meant for the old instance
+		old.replacementTarget = desired // an earlier target was meant for the old instance
 	}
 	old.replacement = program
 	old.relink()
@@ -61,14 +61,14 @@ func (s *Supervisor) create(name string, program *config.Program, w *target) {
 }
 
 // startNew sets the first desired state of an instance.
-func (s *Supervisor) startNew(in *instance, w *target) {
+func (s *Supervisor) startNew(in *instance, desired *target) {
 	switch {
-	case w == nil, len(in.program.Invalid) > 0:
+	case desired == nil, len(in.program.Invalid) > 0:
 		s.autostart(in)
-	case w.up:
-		in.do(func() []Effect { return in.machine.wantUp(w.by, false) })
-	case w.by.Kind != ActorNone:
-		in.do(func() []Effect { return in.machine.wantDown(w.by) })
+	case desired.up:
+		in.do(func() []Effect { return in.machine.wantUp(desired.by, false) })
+	case desired.by.Kind != ActorNone:
+		in.do(func() []Effect { return in.machine.wantDown(desired.by) })
 	default:
 		in.save()
 	}
@@ -76,7 +76,7 @@ func (s *Supervisor) startNew(in *instance, w *target) {
 
 // retire stops the instance and removes it when it is at rest. by is the actor.
 func (in *instance) retire(by Actor) {
-	if in.removed { // it gets no replacement any more
+	if in.retiring { // it gets no replacement any more
 		if in.replacement != nil {
 			in.replacement, in.replacementTarget = nil, nil
 			in.relink()
@@ -84,7 +84,7 @@ func (in *instance) retire(by Actor) {
 		}
 		return
 	}
-	in.removed = true
+	in.retiring = true
 	in.relink()
 	if in.quarantine != nil {
 		in.liftQuarantine() // its leftover process is left alone
@@ -125,8 +125,8 @@ func (s *Supervisor) remove(in *instance) {
 	for _, kept := range in.fifoNames {
 		s.releaseFD(kept.String())
 	}
-	if in.feed != nil {
-		s.releaseFD(in.feed.fdName)
+	if in.inputFIFO != nil {
+		s.releaseFD(in.inputFIFO.fdName)
 	}
 	in.unwatchLines()
 	in.tree.Remove()
@@ -138,13 +138,13 @@ func (s *Supervisor) remove(in *instance) {
 	replaced := s.shutdown == nil && in.replacement != nil
 	if !replaced {
 		// now, before an instance that is added next creates the same names
-		s.host.RemoveNames(in.names())
+		s.host.RemoveNames(in.runtimePaths())
 	}
 	s.log.Info("program removed", "instance", in.name)
 	s.changed()
 	if s.shutdown == nil {
 		if replaced {
-			s.add(in.name, in.replacement).takeOver(in)
+			s.add(in.name, in.replacement).startReplacement(in)
 		}
 		in.releaseLogFiles()
 		s.endIfAllEnded()
@@ -154,14 +154,14 @@ func (s *Supervisor) remove(in *instance) {
 	}
 }
 
-// takeOver starts the replacement of old: as an operator has asked meanwhile, else as the
+// startReplacement starts the replacement of old: as an operator has asked meanwhile, else as the
 // configuration says.
-func (in *instance) takeOver(old *instance) {
+func (in *instance) startReplacement(old *instance) {
 	in.waiters, old.waiters = old.waiters, nil
-	switch w := old.replacementTarget; {
-	case w == nil || !w.by.is(ActorOperator):
-		in.sup.startNew(in, w)
-	case w.up:
+	switch desired := old.replacementTarget; {
+	case desired == nil || !desired.by.is(ActorOperator):
+		in.sup.startNew(in, desired)
+	case desired.up:
 		in.command(OpStart)
 	default:
 		in.command(OpStop)

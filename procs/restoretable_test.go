@@ -13,22 +13,22 @@ import (
 	"superd/procs/journal"
 )
 
-// An adoptions is a kernel that records the processes that it was given to adopt.
-type adoptions struct {
+// An adoptRecorder is a kernel that records the processes that it was given to adopt.
+type adoptRecorder struct {
 	*simKernel
 	all []*host.RecoveredProcess
 }
 
-func (a *adoptions) Adopt(all []*host.RecoveredProcess) {
+func (a *adoptRecorder) Adopt(all []*host.RecoveredProcess) {
 	a.all = all
 	a.simKernel.Adopt(all)
 }
 
-// takeOver starts a superd from a journal; it adopts the processes there.
-func (h *history) takeOver(t *testing.T, state *journal.State) *adoptions {
+// adoptFrom starts a superd from a journal; it adopts the processes there.
+func (h *history) adoptFrom(t *testing.T, state *journal.State) *adoptRecorder {
 	t.Helper()
 	o := h.options()
-	kernel := &adoptions{simKernel: h.kernel}
+	kernel := &adoptRecorder{simKernel: h.kernel}
 	o.Host = kernel
 	o.Resumed, o.Snapshot = true, ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
 	if len(h.configs) > 0 {
@@ -43,16 +43,16 @@ func (h *history) takeOver(t *testing.T, state *journal.State) *adoptions {
 	return kernel
 }
 
-// TestStreamsByTheTableOfTheirStart: superd was killed after a start by a new definition, before
+// TestRecoveredStreamsFollowStartRecord: superd was killed after a start by a new definition, before
 // the instance's record said so.
-func TestStreamsByTheTableOfTheirStart(t *testing.T) {
+func TestRecoveredStreamsFollowStartRecord(t *testing.T) {
 	before := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrMerge })
 	after := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrSeparate })
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
 	h.kernel.registerSpawned("web", "a", roleMain)
 	h.configs = []*config.Config{{Programs: []*config.Program{before}}, {Programs: []*config.Program{after}}}
-	kernel := h.takeOver(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
+	kernel := h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		superdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`),
 		instanceKey("web"): json.RawMessage(`{"config":1,"state":"stopped","outcome":"down","desired":{"up":true}}`),
 		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
@@ -66,15 +66,15 @@ func TestStreamsByTheTableOfTheirStart(t *testing.T) {
 	}
 }
 
-// TestAddedProgramIsTakenOver is the same for a program that the reload has added and that has no
+// TestProcessOfAddedProgramIsAdopted is the same for a program that the reload has added and that has no
 // record.
-func TestAddedProgramIsTakenOver(t *testing.T) {
+func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 	web, db := programNamed("web", nil), programNamed("db", nil)
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
 	h.kernel.registerSpawned("web", "a", roleMain)
 	h.configs = []*config.Config{{Programs: []*config.Program{db}}, {Programs: []*config.Program{db, web}}}
-	h.takeOver(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
+	h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		superdKey: json.RawMessage(`{"config":2,"before":1,"begun":true}`), configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`),
 		startKey("web", 1): json.RawMessage(`{"run":"a","config":2,"process":{"pid":2,"start":1}}`),
 	}})
@@ -84,9 +84,9 @@ func TestAddedProgramIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestLogAndLimitsOfTheRun: a run begun by an earlier definition keeps its log and its limits, even
+// TestRecoveredRunKeepsLogAndLimits: a run begun by an earlier definition keeps its log and its limits, even
 // when superd is killed.
-func TestLogAndLimitsOfTheRun(t *testing.T) {
+func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	scheduled := func(file string, format config.LogFormat, tasks int64) *config.Program {
 		return programNamed("web", func(p *config.Program) {
 			p.Log.File, p.Log.Format, p.Limits.Tasks = file, format, &tasks
@@ -97,7 +97,7 @@ func TestLogAndLimitsOfTheRun(t *testing.T) {
 	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
 	h.file = &config.Config{Programs: []*config.Program{scheduled("/old.log", config.LogRaw, 500)}}
 	h.configs = nil
-	h.journal.lag = 0
+	h.journal.writeDelay = 0
 	h.sup = New(h.options())
 	h.sup.Start(func() {})
 	h.v.RunFor(61 * time.Minute)
@@ -106,14 +106,14 @@ func TestLogAndLimitsOfTheRun(t *testing.T) {
 	if in := h.sup.byName["web"]; in.run == nil || in.run.program == in.program {
 		t.Fatalf("web is %v, want running by its first definition", in.machine.state)
 	}
-	state, _ := h.journal.cut()
+	state, _ := h.journal.end()
 	values := h.journal.values
 	h.sup.scope.Close()
-	h.kernel.abandon()
+	h.kernel.killSupervisor()
 	h.journal = newSimJournal(h, 0)
 	h.journal.values = values
 	h.configs = h.configs[:len(h.configs):len(h.configs)]
-	kernel := h.takeOver(t, state)
+	kernel := h.adoptFrom(t, state)
 	if path := h.sup.byName["web"].collector.Path(); path != "/old.log" {
 		t.Errorf("its log is %s, want /old.log", path)
 	}
@@ -135,28 +135,28 @@ func TestStartInNoConfiguration(t *testing.T) {
 			h := newHistory(1, defect{}, false)
 			h.kernel.mix, h.models = faultMix{}, map[string]*model{}
 			h.configs = []*config.Config{{Programs: []*config.Program{programNamed("db", nil)}}}
-			h.takeOver(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
+			h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 				superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
 				instanceKey("web"): json.RawMessage(record),
 			}})
 			h.v.RunFor(time.Minute)
-			if in := h.sup.byName["web"]; in != nil || h.kernel.bornMains["web"] != 0 || h.err != nil {
-				t.Errorf("web exists: %v, started %d times, %v; want it removed", in != nil, h.kernel.bornMains["web"], h.err)
+			if in := h.sup.byName["web"]; in != nil || h.kernel.mainsStarted["web"] != 0 || h.err != nil {
+				t.Errorf("web exists: %v, started %d times, %v; want it removed", in != nil, h.kernel.mainsStarted["web"], h.err)
 			}
 		})
 	}
 }
 
-// TestProgramInNoConfigurationLeaves: one reload added a program and the next removed it, and
+// TestProgramInNoConfigurationIsRetired: one reload added a program and the next removed it, and
 // superd was killed before that was recorded.
-func TestProgramInNoConfigurationLeaves(t *testing.T) {
+func TestProgramInNoConfigurationIsRetired(t *testing.T) {
 	web, db := programNamed("web", nil), programNamed("db", nil)
 	without := &config.Config{Programs: []*config.Program{db}}
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
 	h.kernel.registerSpawned("web", "a", roleMain)
 	h.configs = []*config.Config{without, {Programs: []*config.Program{db, web}}, {Programs: []*config.Program{db}}}
-	h.takeOver(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
+	h.adoptFrom(t, &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		superdKey:    json.RawMessage(`{"config":3,"before":1,"begun":true}`),
 		configKey(1): json.RawMessage(`0`), configKey(2): json.RawMessage(`1`), configKey(3): json.RawMessage(`2`),
 		instanceKey("web"): json.RawMessage(`{"config":2,"state":"running","outcome":"retry","desired":{"up":true},"run":{"id":"a","main":{"pid":2,"start":1}}}`),
@@ -172,10 +172,10 @@ type zeros struct{}
 
 func (zeros) Uint64() uint64 { return 0 }
 
-// TestConfigurationIsKeptWhileTheJournalIsFull: the journal keeps the previous configuration until
+// TestConfigurationIsKeptWhileJournalIsFull: the journal keeps the previous configuration until
 // all effects of the next one are written, however often a write fails.
-func TestConfigurationIsKeptWhileTheJournalIsFull(t *testing.T) {
-	h, _ := running(programNamed("web", nil), false)
+func TestConfigurationIsKeptWhileJournalIsFull(t *testing.T) {
+	h, _ := newRunning(programNamed("web", nil), false)
 	h.journal.full = rand.New(zeros{})
 	h.sup.compareAndApply(&config.Config{Programs: []*config.Program{programNamed("db", nil)}})
 	h.v.RunFor(10 * time.Second)
@@ -190,9 +190,9 @@ func TestConfigurationIsKeptWhileTheJournalIsFull(t *testing.T) {
 	}
 }
 
-// TestUnrecordedIsTakenUp: a journal has lost its tail, and with it a start. If the kill_mode
+// TestUnrecordedProcessIsAdopted: a journal has lost its tail, and with it a start. If the kill_mode
 // leaves no process behind, a live one can only be the main process.
-func TestUnrecordedIsTakenUp(t *testing.T) {
+func TestUnrecordedProcessIsAdopted(t *testing.T) {
 	for _, mode := range []config.KillMode{config.KillMainFirst, config.KillMixed, config.KillTree} {
 		t.Run(string(mode), func(t *testing.T) {
 			h := newHistory(1, defect{}, false)
@@ -200,7 +200,7 @@ func TestUnrecordedIsTakenUp(t *testing.T) {
 			h.kernel.registerSpawned("web", "a", roleMain)
 			web := programNamed("web", func(p *config.Program) { p.KillMode = mode })
 			h.configs = []*config.Config{{Programs: []*config.Program{web}}}
-			h.takeOver(t, &journal.State{Existed: true, Lost: 1, Values: map[string]json.RawMessage{
+			h.adoptFrom(t, &journal.State{Existed: true, Lost: 1, Values: map[string]json.RawMessage{
 				superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
 				instanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
 			}})
@@ -241,7 +241,7 @@ func TestLostActor(t *testing.T) {
 			for key, record := range tt.records {
 				values[key] = json.RawMessage(record)
 			}
-			h.takeOver(t, &journal.State{Existed: true, Lost: 1, Values: values})
+			h.adoptFrom(t, &journal.State{Existed: true, Lost: 1, Values: values})
 			in := h.sup.byName["web"]
 			if m := &in.machine; m.stateReason != tt.want || m.startReason != runs || m.desired.by != actor(ActorOther) || in.pid() != 2 {
 				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.stateReason, m.startReason, m.desired.by, tt.want, runs)

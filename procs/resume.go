@@ -14,19 +14,19 @@ import (
 
 // resume resumes all recovered instances where the predecessor stopped.
 func (s *Supervisor) resume(all []*recoveredInstance) {
-	r, lives := s.options.Snapshot, 0
-	told := s.told(all)
+	r, alive := s.options.Snapshot, 0
+	recorded := s.recordedRuns(all)
 	for _, a := range all {
 		if v := a.saved.Run; v != nil {
-			a.told = told[v.ID]
+			a.recordedBefore = recorded[v.ID]
 		}
 		if a.recovered.Found != nil {
-			lives++
+			alive++
 		}
 		a.resume()
-		a.in.keepSchedule()
+		a.in.updateSchedule()
 		a.in.publish()
-		if a.renamed {
+		if a.fdRenamed {
 			a.in.save()
 		}
 	}
@@ -34,7 +34,7 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 	case r.self.Ended && len(all) > 0:
 		s.log.Info("not started: stopped by the operator before superd ended", "instances", namesOf(all))
 	case r.existed && !r.self.Ended:
-		s.log.Info("took over from the predecessor", "instances", len(all), "processes", lives)
+		s.log.Info("took over from the predecessor", "instances", len(all), "processes", alive)
 	}
 	for _, key := range r.keys {
 		// those are this supervisor's own by now
@@ -49,17 +49,17 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 	}
 }
 
-// told returns the event log's entries about the resumed runs: superd may have been killed between
+// recordedRuns returns the event log's entries about the resumed runs: superd may have been killed between
 // the write to it and the one to the journal.
-func (s *Supervisor) told(all []*recoveredInstance) map[string]eventlog.Told {
+func (s *Supervisor) recordedRuns(all []*recoveredInstance) map[string]eventlog.Told {
 	if s.options.Events == nil || !slices.ContainsFunc(all, func(a *recoveredInstance) bool { return a.saved.Run != nil }) {
 		return nil
 	}
-	told, err := s.options.Events.Told()
+	recorded, err := s.options.Events.Told()
 	if err != nil {
 		s.log.Warn("event log not read: starts and exits may be recorded twice", "error", err)
 	}
-	return told
+	return recorded
 }
 
 func namesOf(all []*recoveredInstance) (names []string) {
@@ -76,9 +76,9 @@ func (a *recoveredInstance) resume() {
 		in.probes(a.saved.Probes).cleanUp(func() {})
 	}
 	switch {
-	case (a.lost || a.saved.Quarantined || a.unrecorded()) && len(in.sup.leftovers[in.name]) > 0, a.saved.Quarantined && !in.tree.Empty():
-		in.quarantineAnywhere(in.sup.leftovers[in.name])
-	case a.saved.Quarantined && in.machine.desired.up && !in.removed:
+	case (a.processMissing || a.saved.Quarantined || a.unrecorded()) && len(in.sup.leftovers[in.name]) > 0, a.saved.Quarantined && !in.tree.Empty():
+		in.quarantineWithScan(in.sup.leftovers[in.name])
+	case a.saved.Quarantined && in.machine.desired.up && !in.retiring:
 		in.do(func() []Effect { return in.machine.wantUp(in.machine.desired.by, false) })
 	case a.saved.Run != nil:
 		a.resumeRun()
@@ -87,11 +87,11 @@ func (a *recoveredInstance) resume() {
 	case in.machine.state == Backoff: // no supervisor leaves this state
 		in.armRestart(0)
 	}
-	if !a.heard {
+	if !a.notifyResumed {
 		a.releaseNotifyFDs()
 	}
-	if in.removed {
-		in.retireAgain()
+	if in.retiring {
+		in.resumeRetirement()
 	}
 	if a.incomplete {
 		in.save()
@@ -102,20 +102,20 @@ func (a *recoveredInstance) resumeRun() {
 	in, v := a.in, a.saved.Run
 	r := &run{
 		in:      in,
-		program: in.program, config: a.saved.Config, invocationID: v.ID, touched: v.Touched, startedAt: v.StartedAt, readyAt: v.ReadyAt, notifyState: &noNotifyState, group: int32(v.Group),
+		program: in.program, config: a.saved.Config, invocationID: v.ID, hadProcess: v.HadProcess, startedAt: v.StartedAt, readyAt: v.ReadyAt, notifyState: &noNotifyState, group: int32(v.Group),
 		oomKills: int32(v.OOMKills), envSum: v.EnvSum, stopDeadline: v.StopDeadline, teardownDeadline: v.TeardownDeadline, preStarted: v.PreStarted, postStopped: v.PostStopped,
 	}
 	r.scope.Open(&in.scope)
-	if v.Table != nil {
-		r.program = v.Table
+	if v.Definition != nil {
+		r.program = v.Definition
 	}
 	if v.PrintsFrom != "" || v.StderrFrom != "" {
-		r.ownNotifyState().printsFrom = [...]string{v.PrintsFrom, v.StderrFrom}
+		r.ownNotifyState().outputStart = [...]string{v.PrintsFrom, v.StderrFrom}
 	}
-	r.told = a.told
+	r.recordedBefore = a.recordedBefore
 	in.machine.outdated = v.Outdated || v.other
 	in.run = r
-	if r.touched && in.tree.OOMKills() < int(r.oomKills) {
+	if r.hadProcess && in.tree.OOMKills() < int(r.oomKills) {
 		r.oomKills = int32(in.tree.OOMKills()) // the kernel's counter restarted
 	}
 	switch in.machine.state {
@@ -123,10 +123,10 @@ func (a *recoveredInstance) resumeRun() {
 		a.resumeSpawning(r)
 	case Starting, Running, StopPending, Stopping, Killing:
 		if v.ended {
-			a.endedUnseen(r)
+			a.resumeUnrecordedExit(r)
 			return
 		}
-		a.watchMain(r, v.Main)
+		a.resumeMain(r, v.Main)
 		a.resumeStop(r)
 		a.resumeReadiness(r)
 	case TearingDown:
@@ -135,7 +135,7 @@ func (a *recoveredInstance) resumeRun() {
 }
 
 // process returns the adopted process, alive or not, and the name of its pidfd in the keeper.
-func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pidfd.Identity, kept string) {
+func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pidfd.Identity, storedName string) {
 	s := a.in.sup
 	id = saved.identity()
 	process := s.adopt(a.recovered.Found, id)
@@ -146,22 +146,22 @@ func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pid
 	case s.fdStore.has(saved.FDName):
 		return process, id, saved.FDName
 	}
-	a.renamed = true
+	a.fdRenamed = true
 	return process, id, s.storeProcess(process)
 }
 
-func (a *recoveredInstance) watchMain(r *run, saved *savedProcess) {
-	process, id, kept := a.process(saved)
-	a.in.watchMain(r, process, id, kept)
+func (a *recoveredInstance) resumeMain(r *run, saved *savedProcess) {
+	process, id, storedName := a.process(saved)
+	a.in.setFirstMain(r, process, id, storedName)
 	a.resumeNotify(r)
 }
 
 // releaseNotifyFDs closes and releases the notify socket and the readiness pipe when no main
 // process uses them.
 func (a *recoveredInstance) releaseNotifyFDs() {
-	s, t := a.in.sup, a.recovered
-	s.host.CloseFD(t.NotifyFD)
-	s.host.CloseFD(t.ReadyFD)
+	s, recovered := a.in.sup, a.recovered
+	s.host.CloseFD(recovered.NotifyFD)
+	s.host.CloseFD(recovered.ReadyFD)
 	if v := a.saved.Run; v != nil {
 		s.releaseFD(v.Notify)
 		s.releaseFD(v.Ready)
@@ -170,30 +170,30 @@ func (a *recoveredInstance) releaseNotifyFDs() {
 
 // resumeNotify resumes listening to the messages of a main process.
 func (a *recoveredInstance) resumeNotify(r *run) {
-	a.heard = true
-	in, t, v := a.in, a.recovered, a.saved.Run
-	again := func(fd int, name string) string {
+	a.notifyResumed = true
+	in, recovered, v := a.in, a.recovered, a.saved.Run
+	restore := func(fd int, name string) string {
 		if fd >= 0 && !in.sup.fdStore.has(name) {
-			a.renamed = true
+			a.fdRenamed = true
 			return in.sup.storeFD(fd, false)
 		}
 		return name
 	}
-	if notify, ready := again(t.NotifyFD, v.Notify), again(t.ReadyFD, v.Ready); notify != "" || ready != "" || v.StatusText != "" || v.Watchdog != 0 {
-		told := r.ownNotifyState()
-		told.notifyFDName, told.readyFDName, told.statusText, told.watchdogPeriod = notify, ready, v.StatusText, v.Watchdog
+	if notify, ready := restore(recovered.NotifyFD, v.Notify), restore(recovered.ReadyFD, v.Ready); notify != "" || ready != "" || v.StatusText != "" || v.Watchdog != 0 {
+		state := r.ownNotifyState()
+		state.notifyFDName, state.readyFDName, state.statusText, state.watchdogPeriod = notify, ready, v.StatusText, v.Watchdog
 	}
 	in.releaseNotifyFDs(r)
 	r.savedHealth, r.stopLimit = v.Health, v.StopLimit
-	in.listenForNotify(r, t.NotifyFD, t.ReadyFD)
+	in.listenForNotify(r, recovered.NotifyFD, recovered.ReadyFD)
 	if in.machine.state != Running {
 		return
 	}
 	if v.Reloading != nil {
-		in.reloads(r, *v.Reloading)
+		in.beginProgramReload(r, *v.Reloading)
 	}
 	if v.Leaving != nil {
-		in.stopsByItself(r, *v.Leaving)
+		in.beginOwnStop(r, *v.Leaving)
 	}
 }
 
@@ -203,7 +203,7 @@ func (a *recoveredInstance) resumeStop(r *run) {
 	switch in.machine.state {
 	case Stopping:
 		in.armStop(r.stopDeadline - in.sup.loop.Now())
-		if in.isLogger() && in.goes() {
+		if in.isLogger() && in.neverStartsAgain() {
 			in.endInput()
 		}
 	case Killing:
@@ -216,7 +216,7 @@ func (a *recoveredInstance) resumeStop(r *run) {
 
 func (a *recoveredInstance) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, &a.in.machine
-	if in.removed && m.desired.up { // removed meanwhile: nothing of it is started any more
+	if in.retiring && m.desired.up { // removed meanwhile: nothing of it is started any more
 		m.setDesired(false, actor(ActorRemoval))
 	}
 	switch {
@@ -259,13 +259,13 @@ func (a *recoveredInstance) spawned(r *run, saved *savedProcess) {
 	if saved.Pid == 0 {
 		a.recovered.Found = nil
 	}
-	a.watchMain(r, saved)
+	a.resumeMain(r, saved)
 	if saved.Pid != 0 {
 		in.recordStart()
 	}
 	in.spawnedMain(r)
 	if r.readiness != nil {
-		r.readiness.catchUp()
+		r.readiness.allowOneCheck()
 		in.save()
 	}
 }
@@ -292,14 +292,14 @@ func (a *recoveredInstance) resumeHook(h *hookRun, saved *savedHook) {
 	if h.due == 0 {
 		h.due = now + h.timeout
 	}
-	process, id, kept := a.process(p)
-	h.watch(process, id, kept)
+	process, id, storedName := a.process(p)
+	h.watch(process, id, storedName)
 	switch {
 	case a.recovered.Found == nil:
 	case h.stopped:
-		h.limit = h.scope.After(max(h.due-now, 0), h.kill)
+		h.timer = h.scope.After(max(h.due-now, 0), h.kill)
 	default:
-		h.limit = h.scope.After(max(h.due-now, 0), h.timedOut)
+		h.timer = h.scope.After(max(h.due-now, 0), h.timedOut)
 	}
 }
 
@@ -315,8 +315,8 @@ func (a *recoveredInstance) resumeTeardown(r *run) {
 	}
 }
 
-// endedUnseen resumes the post_stop hook of a run whose main process has ended without a record.
-func (a *recoveredInstance) endedUnseen(r *run) {
+// resumeUnrecordedExit resumes the post_stop hook of a run whose main process has ended without a record.
+func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 	in, m := a.in, &a.in.machine
 	now := in.sup.loop.Now()
 	in.lastExit = &ExitStatus{at: now}
@@ -330,9 +330,9 @@ func (a *recoveredInstance) endedUnseen(r *run) {
 	in.save()
 }
 
-// retireAgain resumes the removal of an instance that is no longer in the configuration.
-func (in *instance) retireAgain() {
-	if p := in.sup.config.Program(programOf(in.name)); p != nil && in.sup.has(p, in.name) {
+// resumeRetirement resumes the removal of an instance that is no longer in the configuration.
+func (in *instance) resumeRetirement() {
+	if p := in.sup.config.Program(programOf(in.name)); p != nil && in.sup.configured(p, in.name) {
 		in.replacement = p
 	}
 	by := in.machine.desired
@@ -373,12 +373,12 @@ func (s *Supervisor) startMissing() {
 	}
 	s.removeAllSurplus()
 	for _, in := range slices.Clone(s.instances) {
-		if in.endedForGood() {
-			s.endedForGood(in) // the predecessor may not have done it
+		if in.staysDown() {
+			s.checkExitPolicy(in) // the predecessor may not have done it
 		}
 	}
-	for name := range s.leftSchedules {
-		s.forgetSchedule(name)
+	for name := range s.savedSchedules {
+		s.deleteSavedSchedule(name)
 	}
 	s.endIfAllEnded()
 }
@@ -394,11 +394,11 @@ func (s *Supervisor) createUnlessQuarantined(name string, program *config.Progra
 	if program.Autostart {
 		in.machine.setDesired(true, actor(ActorConfiguration))
 	}
-	in.quarantineAnywhere(leftovers)
+	in.quarantineWithScan(leftovers)
 }
 
-// quarantineAnywhere quarantines the instance for processes that may live outside its own tree.
-func (in *instance) quarantineAnywhere(leftovers []host.Leftover) {
+// quarantineWithScan quarantines the instance for processes that may live outside its own tree.
+func (in *instance) quarantineWithScan(leftovers []host.Leftover) {
 	if len(leftovers) > 0 && in.tree.Empty() {
 		in.renewTree(host.ScanPath)
 	}
@@ -409,19 +409,19 @@ func (in *instance) quarantineAnywhere(leftovers []host.Leftover) {
 // start.
 func (s *Supervisor) resumeShutdown() {
 	s.notify.Stopping()
-	s.shutdown.goesOn = true
-	s.tellAllShutdown()
+	s.shutdown.resumed = true
+	s.requestAllStops()
 }
 
 // undoShutdown restores the desired states from before a shutdown that is not resumed.
 func (s *Supervisor) undoShutdown() {
-	voided := false
+	undone := false
 	for _, in := range slices.Clone(s.instances) {
 		m := &in.machine
-		if m.desired.by.Kind != ActorShutdown || m.desiredBeforeShutdown == nil || in.removed {
+		if m.desired.by.Kind != ActorShutdown || m.desiredBeforeShutdown == nil || in.retiring {
 			continue
 		}
-		voided = true
+		undone = true
 		before := *m.desiredBeforeShutdown
 		if before.up {
 			in.do(func() []Effect { return m.wantUp(before.by, false) })
@@ -431,7 +431,7 @@ func (s *Supervisor) undoShutdown() {
 			in.save()
 		}
 	}
-	if voided {
+	if undone {
 		s.log.Warn("shutdown of the predecessor cancelled: starting its programs again")
 	}
 }
@@ -444,7 +444,7 @@ func (s *Supervisor) logStoppedByOperator() {
 	}
 	var names []string
 	for _, in := range s.instances {
-		if m := &in.machine; !m.desired.up && m.desired.by.is(ActorOperator) && !in.removed {
+		if m := &in.machine; !m.desired.up && m.desired.by.is(ActorOperator) && !in.retiring {
 			names = append(names, in.name)
 		}
 	}

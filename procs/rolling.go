@@ -14,17 +14,17 @@ import (
 // done runs at the end, on the loop, after RestartRolling has returned. After cancel it does not
 // run; the restarts continue, unless superd dies.
 func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) (cancel func(), err error) {
-	found, err := s.choose(names)
+	found, err := s.selectNames(names)
 	if err != nil {
 		return nil, err
 	}
 	var turns []string
 	for _, in := range found.instances {
-		if in.stays() {
+		if in.isConfigured() {
 			turns = append(turns, in.name)
 		}
 	}
-	outcomes, canceled := s.vacant(found), false
+	outcomes, canceled := s.noInstanceResults(found), false
 	task.Go(s.scope, func(t *task.Task) error {
 		restarted, err := s.roll(t, turns)
 		if err == nil && !canceled {
@@ -41,7 +41,7 @@ func (s *Supervisor) roll(t *task.Task, turns []string) (outcomes []CommandResul
 	for _, name := range turns {
 		in := s.byName[name]
 		switch {
-		case in == nil || !in.stays():
+		case in == nil || !in.isConfigured():
 			outcomes = append(outcomes, CommandResult{Name: name, Message: "not restarted: removed meanwhile"})
 			continue
 		case failed != "":

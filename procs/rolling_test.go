@@ -10,7 +10,7 @@ import (
 // TestRestartRolling: at most one of several replicas is down at a time.
 func TestRestartRolling(t *testing.T) {
 	web := programNamed("web", func(p *config.Program) { p.Replicas = 3 })
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{web, programNamed("zero", func(p *config.Program) { p.Replicas = 0 })}})
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{web, programNamed("zero", func(p *config.Program) { p.Replicas = 0 })}})
 	h.v.RunFor(time.Minute)
 	before := map[string]string{}
 	for _, in := range h.sup.instances {

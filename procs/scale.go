@@ -19,20 +19,20 @@ import (
 // A scale is the number of replicas that an operator has set. It holds until the configuration's
 // number changes.
 type scale struct {
-	Replicas int `json:"replicas"`
-	File     int `json:"file"` // number in the configuration when the scale was set
+	Replicas   int `json:"replicas"`
+	Configured int `json:"file"` // number in the configuration when the scale was set
 }
 
 const scalePrefix = "scale/"
 
 // fits reports whether the scale still holds for that definition of its program.
-func (v scale) fits(p *config.Program) bool { return p.Replicas == v.File && !namesLogFile(p) }
+func (v scale) fits(p *config.Program) bool { return p.Replicas == v.Configured && !namesLogFile(p) }
 
 func scaleKey(program string) string { return scalePrefix + program }
 
-// count returns how many instances a program is to have, and whether they are numbered. A single
+// replicaCount returns how many instances a program is to have, and whether they are numbered. A single
 // one has no number, unless an operator has scaled the program.
-func (s *Supervisor) count(program *config.Program) (replicas int, numbered bool) {
+func (s *Supervisor) replicaCount(program *config.Program) (replicas int, numbered bool) {
 	if scaled, ok := s.scales[program.Name]; ok {
 		return scaled.Replicas, true
 	}
@@ -41,14 +41,14 @@ func (s *Supervisor) count(program *config.Program) (replicas int, numbered bool
 
 // namesOf returns the names of the instances that a program is to have.
 func (s *Supervisor) namesOf(program *config.Program) []string {
-	if n, numbered := s.count(program); numbered {
+	if n, numbered := s.replicaCount(program); numbered {
 		return config.NumberedNames(program.Name, n)
 	}
 	return []string{program.Name}
 }
 
-func (s *Supervisor) has(program *config.Program, instance string) bool {
-	count, numbered := s.count(program)
+func (s *Supervisor) configured(program *config.Program, instance string) bool {
+	count, numbered := s.replicaCount(program)
 	name, number, isNumbered := strings.Cut(instance, "@")
 	if name != program.Name || isNumbered != numbered {
 		return false
@@ -63,12 +63,12 @@ func (s *Supervisor) has(program *config.Program, instance string) bool {
 func (s *Supervisor) desiredFor(program string) *target {
 	var stopped *target
 	for _, in := range s.instancesOf(program) {
-		switch w := in.desired(); {
-		case in.removed && in.replacement == nil:
-		case w.up:
-			return &w
-		case w.by.is(ActorOperator):
-			stopped = &w
+		switch desired := in.desired(); {
+		case in.retiring && in.replacement == nil:
+		case desired.up:
+			return &desired
+		case desired.by.is(ActorOperator):
+			stopped = &desired
 		}
 	}
 	return stopped
@@ -77,7 +77,7 @@ func (s *Supervisor) desiredFor(program string) *target {
 // desired returns the desired state of the instance, or of its replacement.
 func (in *instance) desired() target {
 	switch {
-	case !in.removed:
+	case !in.retiring:
 		return in.machine.desired
 	case in.replacementTarget != nil:
 		return *in.replacementTarget
@@ -140,9 +140,9 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 		return nil, err
 	}
 	all := make([]ScaleResult, 0, len(counts))
-	left, canceled := 1, false
-	settle := func() {
-		if left--; left == 0 {
+	remaining, canceled := 1, false
+	finishOne := func() {
+		if remaining--; remaining == 0 {
 			s.afterSaving(func(err error) {
 				for i := range all {
 					all[i].Unrecorded = err
@@ -161,7 +161,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 			scaled.Instances = append(scaled.Instances, CommandResult{Name: in.name})
 			op := OpStart
 			switch {
-			case in.removed && in.replacement == nil:
+			case in.retiring && in.replacement == nil:
 				op = OpStop
 			case !in.desired().up:
 				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: "not started: the other instances of its program are stopped"}
@@ -171,61 +171,61 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 				scaled.Instances[at] = CommandResult{Name: in.name, OK: true, State: in.machine.state, Message: op.String() + " requested"}
 				continue
 			}
-			left++
+			remaining++
 			in.waiters = append(in.waiters, &waiter{op: op, done: func(o CommandResult) {
 				o.Name = in.name
 				scaled.Instances[at] = o
-				settle()
+				finishOne()
 			}})
 			in.answerWaiters()
 		}
 	}
 	s.changed()
-	s.scope.Post(settle)
+	s.scope.Post(finishOne)
 	return func() { canceled = true }, nil
 }
 
 // scale scales a program and returns the instances that it creates or removes.
-func (s *Supervisor) scale(program *config.Program, replicas int, told *ScaleResult) []*instance {
-	before, numbered := s.count(program)
-	*told = ScaleResult{Program: program.Name, From: before, To: replicas}
+func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleResult) []*instance {
+	before, numbered := s.replicaCount(program)
+	*result = ScaleResult{Program: program.Name, From: before, To: replicas}
 	if replicas == before {
 		return nil
 	}
 	s.log.Info("program scaled", "program", program.Name, "from", before, "to", replicas,
 		"by", actor(ActorOperator).String())
 	s.record(because(byOperator(eventlog.Event{Kind: eventlog.Command, Program: program.Name}),
-		Reason{ReasonAskedScale, fmt.Sprintf("%s=%d", program.Name, replicas)}))
-	w := s.desiredFor(program.Name)
+		Reason{ReasonRequestedScale, fmt.Sprintf("%s=%d", program.Name, replicas)}))
+	desired := s.desiredFor(program.Name)
 	if before == 0 {
-		w = &target{true, actor(ActorOperator)}
+		desired = &target{true, actor(ActorOperator)}
 	}
 	if numbered && replicas == program.Replicas && replicas != 1 {
 		s.dropScale(program.Name)
 	} else {
-		scaled := scale{Replicas: replicas, File: program.Replicas}
+		scaled := scale{Replicas: replicas, Configured: program.Replicas}
 		s.scales[program.Name] = scaled
 		s.queue(scaleKey(program.Name), scaled)
 	}
-	var touched []*instance
+	var affected []*instance
 	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
-		if !s.has(program, in.name) {
-			if !in.removed || in.replacement != nil {
-				touched = append(touched, in)
+		if !s.configured(program, in.name) {
+			if !in.retiring || in.replacement != nil {
+				affected = append(affected, in)
 			}
 			in.retire(actor(ActorScale))
 		}
 	}
 	for _, name := range s.namesOf(program) {
-		if in := s.byName[name]; in == nil || in.removed {
-			s.create(name, program, w)
+		if in := s.byName[name]; in == nil || in.retiring {
+			s.create(name, program, desired)
 			if in := s.byName[name]; in != nil {
-				touched = append(touched, in)
+				affected = append(affected, in)
 			}
 		}
 	}
 	s.endIfAllEnded()
-	return touched
+	return affected
 }
 
 // scalings returns the desired number of replicas of each program.
@@ -240,13 +240,13 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 			return nil, &ScaleError{w.Name, fmt.Sprintf("it is an instance: scale its program, as in %s=%d", programName, max(w.Replicas, 1))}
 		}
 		if len(programs) == 0 {
-			return nil, &UnknownNameError{w.Name, s.names()}
+			return nil, &UnknownNameError{w.Name, s.selectableNames()}
 		}
 		for _, p := range programs {
 			if n, twice := counts[p.Name]; twice && n != w.Replicas {
 				return nil, &ScaleError{p.Name, fmt.Sprintf("both %d and %d replicas requested", n, w.Replicas)}
 			}
-			if why := s.refusesScale(p, w.Replicas); why != "" {
+			if why := s.scaleRefusal(p, w.Replicas); why != "" {
 				return nil, &ScaleError{p.Name, why}
 			}
 			counts[p.Name] = w.Replicas
@@ -255,9 +255,9 @@ func (s *Supervisor) scalings(wanted []Scaling) (map[string]int, error) {
 	return counts, nil
 }
 
-// refusesScale returns why a program can't have so many replicas; empty if it can.
-func (s *Supervisor) refusesScale(p *config.Program, replicas int) string {
-	switch now, _ := s.count(p); {
+// scaleRefusal returns why a program can't have so many replicas; empty if it can.
+func (s *Supervisor) scaleRefusal(p *config.Program, replicas int) string {
+	switch now, _ := s.replicaCount(p); {
 	case replicas < 0 || replicas > config.MaxReplicas:
 		return fmt.Sprintf("the number of replicas must be from 0 to %d, got %d", config.MaxReplicas, replicas)
 	case replicas == now:
@@ -317,10 +317,10 @@ func (s *Supervisor) restoreScales(r *Snapshot) {
 func (s *Supervisor) removeAllSurplus() {
 	for _, in := range slices.Clone(s.instances) {
 		switch p := s.config.Program(in.program.Name); {
-		case in.removed:
+		case in.retiring:
 		case p == nil:
 			in.retire(actor(ActorRemoval))
-		case !s.has(p, in.name):
+		case !s.configured(p, in.name):
 			in.retire(actor(ActorScale))
 		}
 	}

@@ -11,40 +11,40 @@ import (
 	"superd/procs/schedule"
 )
 
-// A scheduling is the state of an instance whose program has a schedule.
-type scheduling struct {
+// A scheduleState is the state of an instance whose program has a schedule.
+type scheduleState struct {
 	program *config.Program // whose schedule is in force
 	scope   *loop.Scope     // nil while no schedule is in force, as the instance is wanted down
 	entry   *schedule.Entry
 	// State from which the plan continues when it is in force again; nil: it starts afresh
-	before  *schedule.State
+	saved   *schedule.State
 	dueFor  time.Time // latest time of the schedule that was due; zero before the first
 	skipped int       // due times without a run since the present run began
 }
 
-// keepSchedule puts the program's schedule in force while the instance is wanted up. It is called
+// updateSchedule puts the program's schedule in force while the instance is wanted up. It is called
 // whenever the desired state or the program may have changed.
-func (in *instance) keepSchedule() {
+func (in *instance) updateSchedule() {
 	if !in.program.Scheduled() {
-		in.dropSchedule()
-		in.sched = nil
+		in.suspendSchedule()
+		in.schedule = nil
 		return
 	}
-	if in.sched == nil {
-		in.sched = &scheduling{before: in.sup.leftSchedule(in.name)}
+	if in.schedule == nil {
+		in.schedule = &scheduleState{saved: in.sup.takeSavedSchedule(in.name)}
 	}
-	sc := in.sched
+	sc := in.schedule
 	switch {
-	case !in.machine.desired.up || in.removed:
-		in.dropSchedule()
+	case !in.machine.desired.up || in.retiring:
+		in.suspendSchedule()
 		if in.machine.desired.by.Kind != ActorShutdown {
-			sc.before = nil
+			sc.saved = nil
 		}
 		return
 	case sc.scope != nil && sc.program == in.program:
 		return
 	}
-	in.dropSchedule()
+	in.suspendSchedule()
 	sc.program, sc.scope = in.program, in.scope.Child()
 	spec := schedule.Spec{
 		Line:   in.program.Schedule,
@@ -53,37 +53,37 @@ func (in *instance) keepSchedule() {
 		Seed:   in.sup.scheduleSeed(in.name),
 	}
 	var err error
-	if sc.entry, err = in.sup.scheduleTable().Add(sc.scope, spec, sc.before, in.due); err != nil {
+	if sc.entry, err = in.sup.scheduleTable().Add(sc.scope, spec, sc.saved, in.onScheduleDue); err != nil {
 		// Config has refused such a line
 		in.sup.log.Error("schedule not set", "instance", in.name, "error", err)
 	}
 }
 
-// dropSchedule puts the schedule out of force. The state of the plan is kept.
-func (in *instance) dropSchedule() {
-	sc := in.sched
+// suspendSchedule puts the schedule out of force. The state of the plan is kept.
+func (in *instance) suspendSchedule() {
+	sc := in.schedule
 	if sc == nil || sc.scope == nil {
 		return
 	}
-	sc.before = sc.state()
+	sc.saved = sc.state()
 	sc.scope.Close()
 	sc.scope, sc.entry = nil, nil
 }
 
 // state returns the state of the plan; nil without one.
-func (sc *scheduling) state() *schedule.State {
+func (sc *scheduleState) state() *schedule.State {
 	if sc == nil || sc.entry == nil {
 		if sc == nil {
 			return nil
 		}
-		return sc.before
+		return sc.saved
 	}
 	return new(sc.entry.State())
 }
 
-// due handles a time of the schedule that has come, or was missed.
-func (in *instance) due(r schedule.Run) {
-	sc, m := in.sched, &in.machine
+// onScheduleDue handles a time of the schedule that has come, or was missed.
+func (in *instance) onScheduleDue(r schedule.Run) {
+	sc, m := in.schedule, &in.machine
 	sc.dueFor = r.At
 	why := Reason{ReasonScheduleDue, clockTime(r.At)}
 	if r.MadeUp {
@@ -91,13 +91,13 @@ func (in *instance) due(r schedule.Run) {
 	}
 	switch {
 	case r.MadeUp && in.program.ScheduleMissed == config.MissedSkip:
-		in.skipDue(Reason{ReasonSkippedMissed,
+		in.recordSkip(Reason{ReasonSkippedMissed,
 			fmt.Sprintf("schedule_missed = %q", config.MissedSkip)})
 	case in.quarantine != nil:
-		in.skipDue(m.stateReason)
+		in.recordSkip(m.stateReason)
 	case m.runPending || m.state != Waiting:
 		if sc.skipped++; sc.skipped == 1 {
-			in.skipDue(Reason{ReasonSkippedOverlap, m.stateReason.String()})
+			in.recordSkip(Reason{ReasonSkippedOverlap, m.stateReason.String()})
 		}
 	default:
 		in.do(func() []Effect { return m.scheduleDue(why) })
@@ -106,9 +106,9 @@ func (in *instance) due(r schedule.Run) {
 	in.sup.changed()
 }
 
-// skipDue records that nothing runs for the time that was due.
-func (in *instance) skipDue(why Reason) {
-	at := clockTime(in.sched.dueFor)
+// recordSkip records that nothing runs for the time that was due.
+func (in *instance) recordSkip(why Reason) {
+	at := clockTime(in.schedule.dueFor)
 	in.sup.log.Warn("scheduled run skipped", "instance", in.name, "due_at", at,
 		"reason", why.String())
 	e := because(eventlog.Event{Kind: eventlog.Skip}, why)
@@ -116,10 +116,10 @@ func (in *instance) skipDue(why Reason) {
 	in.record(e)
 }
 
-// tellSkipped records how many times were due during the run that has ended. The first one was
+// recordSkipped records how many times were due during the run that has ended. The first one was
 // recorded when it was due.
-func (in *instance) tellSkipped() {
-	sc := in.sched
+func (in *instance) recordSkipped() {
+	sc := in.schedule
 	if sc == nil || sc.skipped == 0 || in.machine.runPending {
 		return
 	}
@@ -133,18 +133,18 @@ func (in *instance) tellSkipped() {
 
 // nextRun returns the time of the next scheduled run. ok is false while the instance does not wait
 // for its schedule, and if the schedule has no further time.
-func (in *instance) nextRun() (at time.Time, left time.Duration, ok bool) {
-	if !in.awaitsSchedule() || in.sched == nil || in.sched.entry == nil {
+func (in *instance) nextRun() (at time.Time, remaining time.Duration, ok bool) {
+	if !in.awaitsSchedule() || in.schedule == nil || in.schedule.entry == nil {
 		return time.Time{}, 0, false
 	}
-	return in.sched.entry.Next()
+	return in.schedule.entry.Next()
 }
 
-// waitCause returns why the instance waits, without the time of the next run.
-func (in *instance) waitCause() Reason {
+// waitReason returns why the instance waits, without the time of the next run.
+func (in *instance) waitReason() Reason {
 	switch {
 	case !in.awaitsSchedule():
-		return in.waitReason()
+		return in.blockedReason()
 	case in.machine.exitReason.Kind != ReasonNone:
 		return Reason{ReasonWaitsForSchedule, in.machine.exitReason.String()}
 	}
@@ -186,19 +186,19 @@ func (s *Supervisor) scheduleSeed(instance string) uint64 {
 	return h.Sum64()
 }
 
-// leftSchedule returns the schedule state that an earlier superd saved for the instance, once; nil
+// takeSavedSchedule returns the schedule state that an earlier superd saved for the instance, once; nil
 // without one.
-func (s *Supervisor) leftSchedule(instance string) *schedule.State {
-	state, ok := s.leftSchedules[instance]
+func (s *Supervisor) takeSavedSchedule(instance string) *schedule.State {
+	state, ok := s.savedSchedules[instance]
 	if !ok {
 		return nil
 	}
-	s.forgetSchedule(instance)
+	s.deleteSavedSchedule(instance)
 	return &state
 }
 
-// forgetSchedule deletes the schedule state that an earlier superd saved for the instance.
-func (s *Supervisor) forgetSchedule(instance string) {
-	delete(s.leftSchedules, instance)
+// deleteSavedSchedule deletes the schedule state that an earlier superd saved for the instance.
+func (s *Supervisor) deleteSavedSchedule(instance string) {
+	delete(s.savedSchedules, instance)
 	s.queue(scheduleKey(instance), nil)
 }

@@ -43,10 +43,10 @@ type savedSuperd struct {
 }
 
 type savedShutdown struct {
-	Why     savedReason   `json:"why"`
-	AskedAt time.Duration `json:"asked_at,omitempty"` // 0: not requested by a person
-	Hurry   bool          `json:"hurry,omitempty"`
-	Status  int           `json:"status,omitempty"` // exit status of superd
+	Why         savedReason   `json:"why"`
+	RequestedAt time.Duration `json:"asked_at,omitempty"` // 0: not requested by a person
+	Hurry       bool          `json:"hurry,omitempty"`
+	Status      int           `json:"status,omitempty"` // exit status of superd
 }
 
 // A savedTarget is a [target].
@@ -56,15 +56,17 @@ type savedTarget struct {
 	For string `json:"for,omitempty"` // an instance
 }
 
-func saveTarget(w target) savedTarget { return savedTarget{w.up, w.by.Kind.String(), w.by.For} }
+func saveTarget(desired target) savedTarget {
+	return savedTarget{desired.up, desired.by.Kind.String(), desired.by.For}
+}
 
 // target returns the target. An unknown actor becomes ActorOther.
-func (w savedTarget) target() target {
-	kind, err := nameOf[ActorKind](actorNames[:], w.By)
-	if err != nil && w.By != "" {
+func (t savedTarget) target() target {
+	kind, err := nameOf[ActorKind](actorNames[:], t.By)
+	if err != nil && t.By != "" {
 		kind = ActorOther
 	}
-	return target{w.Up, Actor{kind, w.For}}
+	return target{t.Up, Actor{kind, t.For}}
 }
 
 // A savedReason is a [Reason].
@@ -92,7 +94,7 @@ type savedInstance struct {
 	// Number of the active configuration that has its definition
 	Config uint64 `json:"config"`
 	// Its definition, where no configuration has it any more
-	Table *config.Program `json:"table,omitempty"`
+	Definition *config.Program `json:"table,omitempty"`
 	// It goes when it is at rest
 	Removed bool `json:"removed,omitempty"`
 	// Target of its replacement, as the operator set it
@@ -150,7 +152,7 @@ type savedInstance struct {
 
 // fifos returns for which streams, and whether for the input, there are FIFOs, and their names in
 // the descriptor store.
-func (v *savedInstance) fifos() (there [3]bool, kept [3]string) {
+func (v *savedInstance) fifos() (exists [3]bool, fdNames [3]string) {
 	return [3]bool{v.Output, v.Stderr, v.Input}, [3]string{v.FDName, v.StderrFDName, v.InputFDName}
 }
 
@@ -166,10 +168,10 @@ type savedExit struct {
 type savedRun struct {
 	ID string `json:"id"` // invocation id
 	// Definition when the run began, where that is not the instance's
-	Table *config.Program `json:"table,omitempty"`
+	Definition *config.Program `json:"table,omitempty"`
 	// Its definition is superseded, and it must end
 	Outdated      bool          `json:"outdated,omitempty"`
-	Touched       bool          `json:"touched,omitempty"`
+	HadProcess    bool          `json:"touched,omitempty"`
 	Main          *savedProcess `json:"main,omitempty"`
 	StartedAt     time.Duration `json:"started_at,omitempty"`
 	ReadyAt       time.Duration `json:"ready_at,omitempty"`

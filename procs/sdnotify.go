@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// readyPatience is how long superd delays its own readiness for programs that start slowly, as with
+// maxReadyDelay is how long superd delays its own readiness for programs that start slowly, as with
 // a pre_start hook. It is below the service manager's limit: systemd's is 90 s, on some systems 45
 // s (DefaultTimeoutStartSec=).
-const readyPatience = 30 * time.Second
+const maxReadyDelay = 30 * time.Second
 
 // A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.
 type Notifier interface {
@@ -18,8 +18,8 @@ type Notifier interface {
 	Stopping()
 }
 
-// tellNotifier reports once that superd is ready, and later its summary.
-func (s *Supervisor) tellNotifier() {
+// updateNotifier reports once that superd is ready, and later its summary.
+func (s *Supervisor) updateNotifier() {
 	switch {
 	case s.onEnd == nil || s.shutdown != nil || s.reloading:
 	case s.ready:

@@ -36,19 +36,19 @@ func IsPattern(name string) bool { return strings.ContainsAny(name, `*?[\`) }
 
 // selectInstances returns the instances that names select, sorted, each once; all for no names.
 func (s *Supervisor) selectInstances(names []string) ([]*instance, error) {
-	found, err := s.choose(names)
+	found, err := s.selectNames(names)
 	return found.instances, err
 }
 
-// choose returns what names select; all instances for no names. A name that selects nothing is an
+// selectNames returns what names select; all instances for no names. A name that selects nothing is an
 // error.
-func (s *Supervisor) choose(names []string) (selection, error) {
+func (s *Supervisor) selectNames(names []string) (selection, error) {
 	if len(names) == 0 {
 		return selection{instances: s.instances}, nil
 	}
-	found := s.find(names)
+	found := s.matchNames(names)
 	if len(found.unknown) > 0 {
-		return selection{}, &UnknownNameError{found.unknown[0], s.names()}
+		return selection{}, &UnknownNameError{found.unknown[0], s.selectableNames()}
 	}
 	return found, nil
 }
@@ -56,12 +56,12 @@ func (s *Supervisor) choose(names []string) (selection, error) {
 // Resolve returns the names of the instances that names select, and an error for each that selects
 // nothing.
 func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*UnknownNameError) {
-	found := s.find(names)
+	found := s.matchNames(names)
 	for _, in := range found.instances {
 		instances = append(instances, in.name)
 	}
 	if len(found.unknown) > 0 {
-		known := s.names()
+		known := s.selectableNames()
 		for _, name := range found.unknown {
 			unknown = append(unknown, &UnknownNameError{name, known})
 		}
@@ -71,14 +71,14 @@ func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*Unk
 
 type selection struct {
 	instances []*instance // sorted, each once
-	vacant    []string    // given names of programs and groups without instances now, each once
+	empty     []string    // given names of programs and groups without instances now, each once
 	unknown   []string    // given names that select nothing, each once
 }
 
-// find returns what names select. Except for globs, its cost grows with the number of instances,
+// matchNames returns what names select. Except for globs, its cost grows with the number of instances,
 // not of names.
-func (s *Supervisor) find(names []string) (found selection) {
-	w := wanted{found: make(map[string]bool, len(names))}
+func (s *Supervisor) matchNames(names []string) (found selection) {
+	w := nameMatcher{found: make(map[string]bool, len(names))}
 	for _, name := range names {
 		if _, twice := w.found[name]; twice {
 			continue
@@ -109,36 +109,36 @@ func (s *Supervisor) find(names []string) (found selection) {
 	found.unknown = w.missed(missed)
 	for _, name := range missed {
 		if w.found[name] && !IsPattern(name) {
-			found.vacant = append(found.vacant, name)
+			found.empty = append(found.empty, name)
 		}
 	}
 	return found
 }
 
-// vacancy returns why the program or group of this name has no instances, and how to get some.
-func (s *Supervisor) vacancy(name string) string {
+// noInstancesText returns why the program or group of this name has no instances, and how to get some.
+func (s *Supervisor) noInstancesText(name string) string {
 	if s.config.Program(name) == nil {
 		return "no program of this group has instances"
 	}
-	return "it has no instances: " + s.emptied(name) + "; see `superd ctl scale`"
+	return "it has no instances: " + s.noReplicasReason(name) + "; see `superd ctl scale`"
 }
 
-// emptied returns why a program has no instances.
-func (s *Supervisor) emptied(program string) string {
+// noReplicasReason returns why a program has no instances.
+func (s *Supervisor) noReplicasReason(program string) string {
 	if _, scaled := s.scales[program]; scaled {
 		return "scaled to 0 by " + actor(ActorOperator).String()
 	}
 	return "replicas is 0"
 }
 
-// A wanted holds the names to look for.
-type wanted struct {
+// A nameMatcher holds the names to look for.
+type nameMatcher struct {
 	found map[string]bool // by name; true: it selects something
 	globs []string        // names that are globs
 }
 
 // name reports whether a given name or glob matches this name.
-func (w *wanted) name(name string) bool {
+func (w *nameMatcher) name(name string) bool {
 	yes := w.exactly(name)
 	for _, glob := range w.globs {
 		if ok, err := path.Match(glob, name); ok && err == nil {
@@ -149,7 +149,7 @@ func (w *wanted) name(name string) bool {
 }
 
 // missed returns which of the names were not found, each once.
-func (w *wanted) missed(names []string) (missed []string) {
+func (w *nameMatcher) missed(names []string) (missed []string) {
 	seen := map[string]bool{}
 	for _, name := range names {
 		if !w.found[name] && !seen[name] {
@@ -160,7 +160,7 @@ func (w *wanted) missed(names []string) (missed []string) {
 	return missed
 }
 
-func (w *wanted) exactly(name string) bool {
+func (w *nameMatcher) exactly(name string) bool {
 	_, yes := w.found[name]
 	if yes {
 		w.found[name] = true
@@ -169,7 +169,7 @@ func (w *wanted) exactly(name string) bool {
 }
 
 // program reports whether all instances of a program are selected.
-func (w *wanted) program(p *config.Program) bool {
+func (w *nameMatcher) program(p *config.Program) bool {
 	yes := w.name(p.Name)
 	for _, group := range p.Groups {
 		yes = w.exactly(group) || yes
@@ -177,8 +177,8 @@ func (w *wanted) program(p *config.Program) bool {
 	return yes
 }
 
-// names returns all names that select something, some of them twice.
-func (s *Supervisor) names() []string {
+// selectableNames returns all names that select something, some of them twice.
+func (s *Supervisor) selectableNames() []string {
 	var all []string
 	for _, p := range s.config.Programs {
 		all = append(append(all, p.Name), p.Groups...)

@@ -19,7 +19,7 @@ func TestSelect(t *testing.T) {
 	}
 	none := programNamed("none", func(p *config.Program) { p.Groups, p.Replicas = []string{"empty"}, 0 })
 	many := programNamed("many", func(p *config.Program) { p.Groups, p.Replicas = []string{"front"}, 2 })
-	h, _ := quietWorld(1, &config.Config{Programs: []*config.Program{
+	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{
 		programNamed("db", grouped("back")), many, none, programNamed("web", grouped("front", "all")),
 	}})
 	tests := []struct{ names, selected, unknown []string }{
@@ -65,7 +65,7 @@ func TestSelectByManyNames(t *testing.T) {
 		names = append(names, name, "*", "program-*")
 		unknown = append(unknown, "x"+name)
 	}
-	h, _ := quietWorld(1, c)
+	h, _ := newFaultFree(1, c)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	begun := usedByThread(t)

@@ -18,47 +18,47 @@ const drainLimit = 2 * time.Second
 type shutdown struct {
 	why Reason
 	// time of the first request by a person; 0: a program's end is the reason
-	askedAt  time.Duration
-	early    bool // a second request came too early to count, and was logged
-	hurry    bool // a second request has counted: stop time-outs are over
-	draining bool // all programs are at rest; their last output is being written
+	requestedAt        time.Duration
+	earlyRequestLogged bool // a second request came too early to count, and was logged
+	hurry              bool // a second request has counted: stop time-outs are over
+	draining           bool // all programs are at rest; their last output is being written
 
 	eviction *eviction // killing of unattributed processes; nil before
 
-	vacated []*instance // instances at rest whose cgroup and FIFO names are about to be removed
+	pendingRemovals []*instance // instances at rest whose cgroup and FIFO names are about to be removed
 
-	untold []*instance // instances that are not asked to stop yet
-	goesOn bool        // a predecessor has begun it, and has asked some instances to stop
+	stopQueue []*instance // instances that are not asked to stop yet
+	resumed   bool        // a predecessor has begun it, and has asked some instances to stop
 }
 
-// maxTold bounds how many instances one turn asks to stop: each gets its signals in that turn.
-const maxTold = 128
+// maxStopBatch bounds how many instances one turn asks to stop: each gets its signals in that turn.
+const maxStopBatch = 128
 
-// insistAfter is how long after the first request to shut down a second one counts. An earlier one
+// secondRequestAfter is how long after the first request to shut down a second one counts. An earlier one
 // is the first request once more: timeout(1) signals the process and its process group.
-const insistAfter = time.Second
+const secondRequestAfter = time.Second
 
 // maxNamed bounds how many instances one message names.
 const maxNamed = 20
 
 // Shutdown stops every program and then superd, at a person's request. A second request,
-// insistAfter or more after the first, kills what has not ended by then.
+// secondRequestAfter or more after the first, kills what has not ended by then.
 func (s *Supervisor) Shutdown(why string) {
 	now := max(s.loop.Now(), 1)
 	switch sd := s.shutdown; {
 	case sd == nil:
-		s.beginShutdown(Reason{ReasonShutdownAsked, why}, now)
-	case sd.askedAt == 0:
-		sd.askedAt = now
+		s.beginShutdown(Reason{ReasonShutdownRequested, why}, now)
+	case sd.requestedAt == 0:
+		sd.requestedAt = now
 		s.saveSelf()
 		s.log.Info("already shutting down", "because", sd.why.String(), "request", why)
 	case sd.hurry:
-	case now-sd.askedAt >= insistAfter:
-		s.killRest(why)
-	case !sd.early:
-		sd.early = true
+	case now-sd.requestedAt >= secondRequestAfter:
+		s.killRemaining(why)
+	case !sd.earlyRequestLogged:
+		sd.earlyRequestLogged = true
 		s.log.Info("request to shut down ignored: too soon after the first",
-			"because", why, "after", insistAfter)
+			"because", why, "after", secondRequestAfter)
 	}
 }
 
@@ -71,19 +71,19 @@ func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)
 	s.journal.Flush(recorded) // not through the loop, which may end first
 }
 
-// beginShutdown stops all programs. askedAt is when a person asked for that; 0: no person did.
-func (s *Supervisor) beginShutdown(why Reason, askedAt time.Duration) {
-	s.shutdown = &shutdown{why: why, askedAt: askedAt}
+// beginShutdown stops all programs. requestedAt is when a person asked for that; 0: no person did.
+func (s *Supervisor) beginShutdown(why Reason, requestedAt time.Duration) {
+	s.shutdown = &shutdown{why: why, requestedAt: requestedAt}
 	s.saveSelf()
 	s.log.Info("shutting down", "because", why.String())
 	s.record(because(eventlog.Event{Kind: eventlog.Shutdown}, why))
 	s.Write() // before any signal is sent: a successor must not start the programs again
 	s.notify.Stopping()
-	s.tellAllShutdown()
+	s.requestAllStops()
 }
 
-// killRest ends the stop time-outs of a shutdown, and logs which instances it kills.
-func (s *Supervisor) killRest(why string) {
+// killRemaining ends the stop time-outs of a shutdown, and logs which instances it kills.
+func (s *Supervisor) killRemaining(why string) {
 	s.shutdown.hurry = true
 	s.saveSelf()
 	var names []string
@@ -108,78 +108,80 @@ func (s *Supervisor) killRest(why string) {
 	}
 }
 
-// tellAllShutdown asks every instance to stop. Instances with dependencies are asked at once: their
+// requestAllStops asks every instance to stop. Instances with dependencies are asked at once: their
 // order is known only when all of them are to stop.
-func (s *Supervisor) tellAllShutdown() {
-	underWay := s.telling()
-	var untold []*instance
+func (s *Supervisor) requestAllStops() {
+	underWay := s.requestingStops()
+	var deferred []*instance
 	for _, in := range slices.Clone(s.instances) {
-		if in.ordered() {
-			in.tellShutdown()
+		if in.hasEdges() {
+			in.stopForShutdown()
 		} else {
-			untold = append(untold, in)
+			deferred = append(deferred, in)
 		}
 	}
-	s.shutdown.untold = untold
-	s.Children() // masks SIGCHLD, as many children will end
+	s.shutdown.stopQueue = deferred
+	s.ScheduleReap() // masks SIGCHLD, as many children will end
 	if !underWay {
-		s.tellShutdown()
+		s.requestStops()
 	}
 }
 
-// tellShutdown asks as many instances to stop as one turn has room for. The others may continue
+// requestStops asks as many instances to stop as one turn has room for. The others may continue
 // meanwhile: they are asked later. If this supervisor is killed, its successor asks them, as the
 // shutdown is in the journal already.
-func (s *Supervisor) tellShutdown() {
-	all := s.shutdown.untold
-	batch := all[:min(len(all), cmp.Or(s.options.toldAtOnce, maxTold))]
-	s.shutdown.untold = all[len(batch):]
+func (s *Supervisor) requestStops() {
+	all := s.shutdown.stopQueue
+	batch := all[:min(len(all), cmp.Or(s.options.stopBatch, maxStopBatch))]
+	s.shutdown.stopQueue = all[len(batch):]
 	for _, in := range batch {
 		if !in.scope.Closed() {
-			in.tellShutdown()
+			in.stopForShutdown()
 		}
 	}
-	if len(s.shutdown.untold) > 0 {
-		s.scope.Post(s.tellShutdown)
+	if len(s.shutdown.stopQueue) > 0 {
+		s.scope.Post(s.requestStops)
 		return
 	}
-	s.Children() // an earlier reaping may have stopped at a child of one of those
+	s.ScheduleReap() // an earlier reaping may have stopped at a child of one of those
 	s.continueShutdown()
 }
 
-// telling reports whether some instances are not asked to stop yet. Until then, instances that have
+// requestingStops reports whether some instances are not asked to stop yet. Until then, instances that have
 // ended can wait: the sooner the others get their signals, the more of them end together. Once all
 // have ended, the kernel need not be asked for the leftover processes of each.
-func (s *Supervisor) telling() bool { return s.shutdown != nil && len(s.shutdown.untold) > 0 }
+func (s *Supervisor) requestingStops() bool {
+	return s.shutdown != nil && len(s.shutdown.stopQueue) > 0
+}
 
 // removeSoon removes the cgroup and the FIFO names of an instance at rest without processes. It
 // batches the instances of one turn: waking a worker for each of a thousand takes as long as the
 // removal. Output in a FIFO needs no name: it stays while superd or its keeper have the FIFO open.
 func (s *Supervisor) removeSoon(in *instance) {
-	if s.shutdown.vacated = append(s.shutdown.vacated, in); len(s.shutdown.vacated) > 1 {
+	if s.shutdown.pendingRemovals = append(s.shutdown.pendingRemovals, in); len(s.shutdown.pendingRemovals) > 1 {
 		return
 	}
 	s.scope.Post(func() {
 		var names []string
-		for _, in := range s.shutdown.vacated {
+		for _, in := range s.shutdown.pendingRemovals {
 			in.tree.Remove()
 			for _, which := range streamsOf(in.program) {
-				names = append(names, s.fifo(in.name, which))
+				names = append(names, s.fifoPath(in.name, which))
 			}
 		}
-		s.shutdown.vacated = nil
+		s.shutdown.pendingRemovals = nil
 		s.host.RemoveNames(names)
 	})
 }
 
-// ordered reports whether the instance has edges in the dependency graph, in either direction.
-func (in *instance) ordered() bool { return len(in.edges) > 0 || len(in.machine.own.edges) > 0 }
+// hasEdges reports whether the instance has edges in the dependency graph, in either direction.
+func (in *instance) hasEdges() bool { return len(in.edges) > 0 || len(in.machine.own.edges) > 0 }
 
-// tellShutdown asks the instance to stop, once.
-func (in *instance) tellShutdown() {
+// stopForShutdown asks the instance to stop, once.
+func (in *instance) stopForShutdown() {
 	in.replacement = nil
 	m, sd := &in.machine, in.sup.shutdown
-	if !sd.goesOn || m.desired.up || m.desired.by.Kind != ActorShutdown && !m.state.AtRest() {
+	if !sd.resumed || m.desired.up || m.desired.by.Kind != ActorShutdown && !m.state.AtRest() {
 		in.do(func() []Effect { return m.wantDown(actor(ActorShutdown)) })
 	}
 	if sd.hurry {
@@ -206,7 +208,7 @@ func (in *instance) hurry() {
 // continueShutdown ends superd when nothing is left to wait for. Unkillable processes do not delay
 // it.
 func (s *Supervisor) continueShutdown() {
-	if s.shutdown == nil || s.telling() || s.shutdown.draining || s.onEnd == nil {
+	if s.shutdown == nil || s.requestingStops() || s.shutdown.draining || s.onEnd == nil {
 		return
 	}
 	if s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.unkillable < len(s.instances) {
@@ -218,10 +220,10 @@ func (s *Supervisor) continueShutdown() {
 
 // drainAll ends superd when the last output is written.
 func (s *Supervisor) drainAll() {
-	left := map[*instance]struct{}{nil: {}}
+	waiting := map[*instance]struct{}{nil: {}}
 	ended := false
 	drained := func(in *instance) {
-		if delete(left, in); len(left) == 0 && !ended && !s.scope.Closed() {
+		if delete(waiting, in); len(waiting) == 0 && !ended && !s.scope.Closed() {
 			ended = true
 			s.end()
 		}
@@ -232,8 +234,8 @@ func (s *Supervisor) drainAll() {
 		}
 		ended = true
 		for _, in := range s.instances {
-			if _, waits := left[in]; waits {
-				s.log.Warn("output not written: "+in.unheard(), "instance", in.name, "waited", drainLimit)
+			if _, waits := waiting[in]; waits {
+				s.log.Warn("output not written: "+in.unresponsiveSink(), "instance", in.name, "waited", drainLimit)
 			}
 		}
 		s.end()
@@ -241,14 +243,14 @@ func (s *Supervisor) drainAll() {
 	for _, in := range s.instances {
 		// closing the collector reports what is lost
 		if !in.collector.DrainedOrFailed(func(error) { drained(in) }) {
-			left[in] = struct{}{}
+			waiting[in] = struct{}{}
 		}
 	}
 	s.scope.Post(func() { drained(nil) })
 }
 
-// unheard returns which receiver does not take the output.
-func (in *instance) unheard() string {
+// unresponsiveSink returns which receiver does not take the output.
+func (in *instance) unresponsiveSink() string {
 	switch in.collector.Sink() {
 	case "":
 		return "the log's file system does not answer"

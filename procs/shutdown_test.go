@@ -7,7 +7,7 @@ import (
 // TestShutdownOfMany: each turn stops a share of the instances only, so that posted work is served
 // meanwhile. All have their signals before the first exit is handled; then superd ends.
 func TestShutdownOfMany(t *testing.T) {
-	const programs = 5*maxTold + 1
+	const programs = 5*maxStopBatch + 1
 	v, s := quickSupervisor(graphConfig(programs, func(int, int) []int { return nil }))
 	ended := false
 	s.Start(func() { ended = true })
@@ -15,14 +15,14 @@ func TestShutdownOfMany(t *testing.T) {
 		v.RunFor(1)
 	}
 	s.Shutdown("a test")
-	for told := maxTold; told < programs; told += maxTold {
-		if s.counts[Stopping] != told || s.counts[Stopped] > 0 {
-			t.Fatalf("%d stop and %d have stopped, want %d and none", s.counts[Stopping], s.counts[Stopped], told)
+	for requested := maxStopBatch; requested < programs; requested += maxStopBatch {
+		if s.counts[Stopping] != requested || s.counts[Stopped] > 0 {
+			t.Fatalf("%d stop and %d have stopped, want %d and none", s.counts[Stopping], s.counts[Stopped], requested)
 		}
-		heard := false
-		s.scope.Post(func() { heard = true })
+		posted := false
+		s.scope.Post(func() { posted = true })
 		v.Step()
-		if !heard {
+		if !posted {
 			t.Fatal("a posted function does not run in the next turn")
 		}
 	}

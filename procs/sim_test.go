@@ -29,71 +29,71 @@ type history struct {
 	began  time.Duration
 	defect defect
 
-	mixes   bool // whether kill_mode may be "mixed"
-	journal *simJournal
-	events  *eventlog.Log  // event log of the supervisors that follow; nil: none
-	file    *config.Config // configuration file as the operator has written it
-	configs []*config.Config
-	crashes float64 // probability that superd is killed
-	density float64 // probability that a program names another one
+	mixedKillMode bool // whether kill_mode may be "mixed"
+	journal       *simJournal
+	events        *eventlog.Log  // event log of the supervisors that follow; nil: none
+	file          *config.Config // configuration file as the operator has written it
+	configs       []*config.Config
+	crashes       float64 // probability that superd is killed
+	density       float64 // probability that a program names another one
 
 	// Runs that have spawned a process or whose spawn waits for another one
-	begun    map[string]bool
-	adopting bool
+	spawnedRuns map[string]bool
+	adopting    bool
 
-	models      map[string]*model // by instance
-	watched     []watched         // in the order of the instances
-	scales      map[string]int    // set by the operator, by program
-	asked       map[string]int    // number of the operator's last command, by instance
-	reloadedAt  time.Duration     // time of the last reload, which may have shortened time-outs
-	commands    int               // number of commands so far
-	jumps       float64           // probability of a jump of the wall clock
-	hangs       bool              // whether checks may hang
-	faults      bool              // whether commands may fail for reasons of their own
-	wokeAt      time.Duration     // end of the machine's last sleep, on CLOCK_BOOTTIME
-	startedBoot time.Duration     // when the present superd began
-	policy      policyModel
-	graph       simGraph
-	ended       bool
-	pending     int  // commands without a result yet
-	sliced      bool // whether a shutdown is passed to one instance a turn
-	err         error
-	steps       int
-	trace       bool
-	lines       []string
+	models          map[string]*model  // by instance
+	observed        []observedInstance // in the order of the instances
+	scales          map[string]int     // set by the operator, by program
+	lastCommand     map[string]int     // number of the operator's last command, by instance
+	reloadedAt      time.Duration      // time of the last reload, which may have shortened time-outs
+	commands        int                // number of commands so far
+	clockJumps      float64            // probability of a jump of the wall clock
+	checksMayHang   bool               // whether checks may hang
+	commandsMayFail bool               // whether commands may fail for reasons of their own
+	wokeAt          time.Duration      // end of the machine's last sleep, on CLOCK_BOOTTIME
+	startedBoot     time.Duration      // when the present superd began
+	policy          policyModel
+	graph           simGraph
+	ended           bool
+	pending         int  // commands without a result yet
+	slicedShutdown  bool // whether a shutdown is passed to one instance a turn
+	err             error
+	steps           int
+	trace           bool
+	lines           []string
 }
 
-// silent is the Notifier of the simulation.
-type silent struct{}
+// noopNotifier is the Notifier of the simulation.
+type noopNotifier struct{}
 
-func (silent) Ready(string)  {}
-func (silent) Status(string) {}
-func (silent) Reloading()    {}
-func (silent) Stopping()     {}
+func (noopNotifier) Ready(string)  {}
+func (noopNotifier) Status(string) {}
+func (noopNotifier) Reloading()    {}
+func (noopNotifier) Stopping()     {}
 
 func newHistory(seed uint64, d defect, trace bool) *history {
 	h := &history{
-		v:      loop.NewVirtual(seed),
-		rng:    rand.New(rand.NewPCG(seed, 7)),
-		models: map[string]*model{},
-		begun:  map[string]bool{},
-		scales: map[string]int{},
-		asked:  map[string]int{},
-		defect: d,
-		trace:  trace,
-		sliced: seed%2 == 0,
-		mixes:  seed%8 == 1,
+		v:              loop.NewVirtual(seed),
+		rng:            rand.New(rand.NewPCG(seed, 7)),
+		models:         map[string]*model{},
+		spawnedRuns:    map[string]bool{},
+		scales:         map[string]int{},
+		lastCommand:    map[string]int{},
+		defect:         d,
+		trace:          trace,
+		slicedShutdown: seed%2 == 0,
+		mixedKillMode:  seed%8 == 1,
 	}
 	h.kernel = &simKernel{
-		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{}, modes: map[string][]config.KillMode{}, counts: map[string]*living{},
-		mains: map[string]*simProcess{}, bornMains: map[string]int{}, checking: map[int]func(error){}, sockets: map[string]*simSocket{}, told: map[int]*simSocket{}, tables: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
-		note: h.note, fail: h.fail, ungated: d.ungated, gated: d.gated, unkilled: d.unkilled,
+		v: h.v, rng: h.rng, byPid: map[int]*simProcess{}, byStart: map[uint64]*simProcess{}, spared: map[string]bool{}, modes: map[string][]config.KillMode{}, counts: map[string]*processCount{},
+		mains: map[string]*simProcess{}, mainsStarted: map[string]int{}, checking: map[int]func(error){}, sockets: map[string]*simSocket{}, notifyFDs: map[int]*simSocket{}, definitions: map[string]*config.Program{}, shortages: map[string]bool{}, endedAt: map[int]time.Duration{},
+		logf: h.logf, fail: h.fail, noReapGate: d.noReapGate, reapWaitsForForks: d.reapWaitsForForks, noKillBeforeExec: d.noKillBeforeExec,
 		mix: faultMix{
 			crash:       h.pick(0, 0.5, 1),
-			deaf:        h.pick(0, 0.2, 1),
+			ignoresStop: h.pick(0, 0.2, 1),
 			slowStop:    0.5,
 			processScan: 0.5,
-			immortal:    h.pick(0, 0, 0.2),
+			unkillable:  h.pick(0, 0, 0.2),
 			spawnFails:  h.pick(0, 0.1, 0.7),
 			shortage:    h.pick(0, 0.5, 1),
 			spawnHangs:  h.pick(0, 0, 0.1),
@@ -101,49 +101,49 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 			lateResult:  time.Duration(h.pick(0, 3) * float64(time.Second)),
 			watchFails:  h.pick(0, 0, 0.2),
 			slowSpawn:   time.Duration(h.pick(0, 0.01, 5) * float64(time.Second)),
-			life:        time.Duration(h.pick(0.001, 1, 60) * float64(time.Second)),
+			lifetime:    time.Duration(h.pick(0.001, 1, 60) * float64(time.Second)),
 			orphans:     h.pick(0, 0.3),
-			breeds:      h.pick(0, 0.3),
+			forks:       h.pick(0, 0.3),
 			hookFails:   h.pick(0, 0.3),
 			hookHangs:   h.pick(0, 0, 0.1),
 			hookTime:    time.Second,
-			work:        time.Duration(h.pick(1, 30, 90) * float64(time.Second)),
+			runTime:     time.Duration(h.pick(1, 30, 90) * float64(time.Second)),
 			forkTime:    time.Duration(h.pick(0, 0, 0.3) * float64(time.Second)),
-			slowInit:    h.pick(0, 0.5),
+			slowReap:    h.pick(0, 0.5),
 			exitInfo:    h.pick(0, 1),
 			neverReady:  h.pick(0, 0.2, 0.7),
 			slowReady:   time.Duration(h.pick(0, 1, 10) * float64(time.Second)),
-			sick:        h.pick(0, 0, 0.3),
+			unhealthy:   h.pick(0, 0, 0.3),
 			reloads:     h.pick(0, 0, 0.3),
 			checkHangs:  h.pick(0, 0, 0.1),
-			begets:      h.pick(0, 0.5),
+			handover:    h.pick(0, 0.5),
 		},
-		session: h.v.Root().Child(), unsought: d.unsought, unidentified: d.unidentified, unwritten: d.unwritten, invents: d.invents, unheld: d.unheld, unheeding: d.unheeding, anyMain: d.anyMain,
+		session: h.v.Root().Child(), noSearch: d.noSearch, adoptsByPid: d.adoptsByPid, noStartRecords: d.noStartRecords, inventsExits: d.inventsExits, dropsUnsaved: d.dropsUnsaved, ignoresMainPID: d.ignoresMainPID, anyMain: d.anyMain,
 	}
 	if seed%16 == 13 {
-		h.kernel.mix.early = 0.5 // a condition, so that the histories of other seeds stay the same
+		h.kernel.mix.startLoggedEarly = 0.5 // a condition, so that the histories of other seeds stay the same
 	}
 	if d.mix != nil {
 		d.mix(&h.kernel.mix)
 	}
 	h.began = h.v.Now()
-	h.v.RefuseClockWatch(d.unwatched)
+	h.v.RefuseClockWatch(d.missesClockChanges)
 	h.startedBoot = h.v.Boot()
 	h.crashes = h.pick(0, 0, 0.1, 0.5)
-	h.jumps = h.pick(0, 0, 0.2)
+	h.clockJumps = h.pick(0, 0, 0.2)
 	h.kernel.keeper = h.kernel.chance(0.5)
-	h.hangs, h.faults = h.kernel.mix.checkHangs > 0, h.kernel.mix.hitsCommands()
-	h.kernel.runs = func(instance string) bool {
+	h.checksMayHang, h.commandsMayFail = h.kernel.mix.checkHangs > 0, h.kernel.mix.affectsCommands()
+	h.kernel.isRunning = func(instance string) bool {
 		in := h.sup.byName[instance]
 		return in != nil && in.machine.state == Running
 	}
-	h.kernel.tell = func(e host.StoredExit) {
+	h.kernel.reportExit = func(e host.StoredExit) {
 		if !h.sup.scope.Closed() {
-			h.sup.StoredExit(e)
+			h.sup.OnStoredExit(e)
 		}
 	}
 	h.density = h.pick(0, 0.2, 0.6)
-	h.kernel.starts = func(spec *host.SpawnSpec) {
+	h.kernel.onSpawn = func(spec *host.SpawnSpec) {
 		run, _ := spec.Own.Get("SUPERD_INVOCATION_ID")
 		h.checkStart(run, spec.Name)
 	}
@@ -152,8 +152,8 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		// A generator of its own, so that other histories stay the same
 		h.journal.full = rand.New(rand.NewPCG(seed, 8))
 	}
-	if d.asked != nil {
-		h.kernel.asked = func(instance string) { d.asked(h, instance) }
+	if d.onUnkillable != nil {
+		h.kernel.onWaitsIn = func(instance string) { d.onUnkillable(h, instance) }
 	}
 	conf := &config.Config{}
 	conf.Superd.ExitWhen = h.drawExitWhen()
@@ -161,7 +161,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		conf.Programs = append(conf.Programs, h.drawProgram(fmt.Sprintf("p%d", i)))
 	}
 	h.drawDependencies(conf, nil)
-	h.note("%v", showDependencies(conf))
+	h.logf("%v", showDependencies(conf))
 	h.file = conf
 	h.sup = New(h.options())
 	return h
@@ -171,7 +171,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 func (h *history) options() Options {
 	o := Options{
 		Loop: h.v.Loop, Host: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
-		Log: slog.New(simLog{h}), Notify: silent{}, Config: h.file, Journal: h.journal, Events: h.events,
+		Log: slog.New(simLog{h}), Notify: noopNotifier{}, Config: h.file, Journal: h.journal, Events: h.events,
 		Load: func(*config.Config, func(string)) (*config.Config, error) {
 			panic("the simulation reloads through apply")
 		},
@@ -181,10 +181,10 @@ func (h *history) options() Options {
 	if h.kernel.keeper {
 		o.Keeper = h.kernel
 	}
-	if h.sliced {
-		o.toldAtOnce = 1 // few instances, so that a shutdown takes several turns
+	if h.slicedShutdown {
+		o.stopBatch = 1 // few instances, so that a shutdown takes several turns
 	}
-	h.kernel.notify = func() { h.sup.Children() } // no effect after the end of the Supervisor
+	h.kernel.sigchld = func() { h.sup.ScheduleReap() } // no effect after the end of the Supervisor
 	return o
 }
 
@@ -194,9 +194,9 @@ func (h *history) seed() (seed [32]byte) {
 	return seed
 }
 
-func (h *history) pick(among ...float64) float64 { return among[h.rng.IntN(len(among))] }
+func (h *history) pick(choices ...float64) float64 { return choices[h.rng.IntN(len(choices))] }
 
-func (h *history) note(format string, args ...any) {
+func (h *history) logf(format string, args ...any) {
 	if h.trace {
 		h.lines = append(h.lines, fmt.Sprintf("%12v  ", h.v.Now()-h.began)+fmt.Sprintf(format, args...))
 	}
@@ -205,7 +205,7 @@ func (h *history) note(format string, args ...any) {
 func (h *history) fail(format string, args ...any) {
 	if h.err == nil {
 		h.err = fmt.Errorf(format, args...)
-		h.note("VIOLATION: %v", h.err)
+		h.logf("VIOLATION: %v", h.err)
 	}
 }
 
@@ -235,7 +235,7 @@ func (h *history) drawProgram(name string) *config.Program {
 		config.KillMainFirst, config.KillTree, config.KillGroup, config.KillProcess,
 	}[h.rng.IntN(4)]
 	// Drawn for some seeds only, so that the histories of others stay the same
-	if h.mixes && p.KillMode == config.KillTree {
+	if h.mixedKillMode && p.KillMode == config.KillTree {
 		p.KillMode = config.KillMixed
 	}
 	h.kernel.modes[name] = append(h.kernel.modes[name], p.KillMode)
@@ -274,25 +274,25 @@ func (h *history) run() (err error) {
 			h.models[name] = &model{wantUp: p.Autostart}
 		}
 	}
-	if h.defect.begin != nil {
+	if h.defect.beforeStart != nil {
 		for _, in := range h.sup.instances {
-			h.defect.begin(in)
+			h.defect.beforeStart(in)
 		}
 	}
 	h.sup.Start(func() { h.ended = true })
-	h.turns(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
+	h.runChecked(time.Duration(h.rng.Int64N(int64(10 * time.Minute))))
 	for range h.rng.IntN(30) {
 		if h.kernel.chance(0.2) {
-			h.untilHookEnds()
+			h.runUntilHookEnds()
 		}
 		if h.ended {
 			break
 		}
-		if h.kernel.chance(h.jumps) {
+		if h.kernel.chance(h.clockJumps) {
 			if h.kernel.chance(0.5) {
-				h.untilStarting()
+				h.runUntilStarting()
 			}
-			h.jump()
+			h.changeClock()
 		}
 		if h.ended {
 			break
@@ -309,26 +309,26 @@ func (h *history) run() (err error) {
 			h.crash()
 		}
 		if h.kernel.chance(0.8) {
-			h.turns(time.Duration(h.rng.ExpFloat64() * h.pick(0.001, 1, 30) * float64(time.Second)))
+			h.runChecked(time.Duration(h.rng.ExpFloat64() * h.pick(0.001, 1, 30) * float64(time.Second)))
 		}
 	}
 
-	h.note("--- no more faults")
-	h.kernel.mix = faultMix{work: time.Minute}
+	h.logf("--- no more faults")
+	h.kernel.mix = faultMix{runTime: time.Minute}
 	if h.kernel.chance(0.3) {
-		h.note("shutdown")
-		h.policy.asked = true
+		h.logf("shutdown")
+		h.policy.shutdownRequested = true
 		h.sup.Shutdown("the simulation")
 		h.check()
 		if h.kernel.chance(h.crashes) {
-			h.turns(h.kernel.upTo(20 * time.Second))
+			h.runChecked(h.kernel.upTo(20 * time.Second))
 			h.crash()
 		}
 	}
-	h.turns(2 * time.Hour)
+	h.runChecked(2 * time.Hour)
 	h.kernel.mix = faultMix{}
-	h.turns(time.Hour)
-	for h.err == nil && h.inMidst() && h.v.Step() {
+	h.runChecked(time.Hour)
+	for h.err == nil && h.changePending() && h.v.Step() {
 		h.check()
 	}
 	if h.err == nil {
@@ -337,15 +337,15 @@ func (h *history) run() (err error) {
 	return h.err
 }
 
-// inMidst reports whether a start, an end or a check is under way.
-func (h *history) inMidst() bool {
+// changePending reports whether a start, an end or a check is under way.
+func (h *history) changePending() bool {
 	justEnded := func(z *simProcess) bool { return h.v.Now()-h.kernel.endedAt[z.pid] < time.Second }
 	return h.sup.counts[Spawning]+h.sup.counts[TearingDown]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
 }
 
-// untilHookEnds lets time pass until a hook has ended of which superd does not know yet, but at
+// runUntilHookEnds lets time pass until a hook has ended of which superd does not know yet, but at
 // most 10 seconds.
-func (h *history) untilHookEnds() {
+func (h *history) runUntilHookEnds() {
 	ends, late := h.kernel.hookEnds, false
 	h.v.Root().After(10*time.Second, func() { late = true })
 	for !late && h.kernel.hookEnds == ends && h.err == nil && h.v.Step() {
@@ -354,8 +354,8 @@ func (h *history) untilHookEnds() {
 	}
 }
 
-// untilStarting lets time pass until an instance is started and not ready, but at most a minute.
-func (h *history) untilStarting() {
+// runUntilStarting lets time pass until an instance is started and not ready, but at most a minute.
+func (h *history) runUntilStarting() {
 	late := false
 	h.v.Root().After(time.Minute, func() { late = true })
 	for !late && h.sup.counts[Starting] == 0 && h.err == nil && h.v.Step() {
@@ -364,8 +364,8 @@ func (h *history) untilStarting() {
 	}
 }
 
-// turns lets d pass, and checks the invariants after each turn.
-func (h *history) turns(d time.Duration) {
+// runChecked lets d pass, and checks the invariants after each turn.
+func (h *history) runChecked(d time.Duration) {
 	done := false
 	h.v.Root().After(d, func() { done = true })
 	for !done && h.err == nil && h.v.Step() {
@@ -388,6 +388,6 @@ func (l simLog) Handle(_ context.Context, r slog.Record) error {
 		text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
 		return true
 	})
-	l.h.note("%s", text)
+	l.h.logf("%s", text)
 	return nil
 }

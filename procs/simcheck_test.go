@@ -15,94 +15,94 @@ type model struct {
 	wantUp bool
 	since  time.Duration // time of the last change of wantUp
 
-	in      *instance // observed instance; a different one starts the model afresh
-	state   State     // state after the turn before
-	stateAt time.Duration
-	run     *run
-	over    *run   // last run whose end was seen
-	last    string // invocation ID of the last run; empty: unknown
+	in       *instance // observed instance; a different one starts the model afresh
+	state    State     // state after the turn before
+	stateAt  time.Duration
+	run      *run
+	endedRun *run   // last run whose end was seen
+	lastRun  string // invocation ID of the last run; empty: unknown
 	// Invocation ID of a run that a changed definition has made outdated: another follows, whatever
 	// its outcome
-	anew    string
-	restart bool // whether that was the operator's restart, which a stop cancels
+	outdatedRun      string
+	restartRequested bool // whether that was the operator's restart, which a stop cancels
 	// Consecutive ends followed by a restart, without a stable run or an operator's command between
 	retries int
 	// Failures since the operator's last command or since the last start limit hit
-	failures []time.Duration
-	gaveUp   bool // start limit hit since then, without a stable run between
-	graph    graphModel
-	retrying bool // whether it has hit the start limit and is to be retried slowly
-	status   int  // what its last end adds to superd's exit status, if that was final
+	failures      []time.Duration
+	startLimitHit bool // start limit hit since then, without a stable run between
+	graph         graphModel
+	retrying      bool // whether it has hit the start limit and is to be retried slowly
+	exitStatus    int  // what its last end adds to superd's exit status, if that was final
 
-	unsure bool // whether the end in teardown may count as a failure
+	outcomeUncertain bool // whether the end in teardown may count as a failure
 	// Whether it was reported unkillable, or waited for a fork too late to cancel
-	held      bool
-	freeAt    time.Duration // when it was last so
-	right     bool          // whether a report as unkillable, if any, is justified
-	rightAt   time.Duration // when that was last so
-	killing   *teardown     // teardown that has reached SIGKILL
-	killAt    time.Duration // when it reached that
-	hook      *hookRun      // hook under way
-	hookAt    int
-	hookDue   time.Duration // of its last hook
-	hookOn    time.Duration // when that hook began
-	condemned bool          // whether superd itself ends the run
+	excused         bool
+	excusedAt       time.Duration // when it was last so
+	reportJustified bool          // whether a report as unkillable, if any, is justified
+	justifiedAt     time.Duration // when that was last so
+	killing         *teardown     // teardown that has reached SIGKILL
+	killAt          time.Duration // when it reached that
+	hook            *hookRun      // hook under way
+	hookAt          int
+	hookDue         time.Duration // of its last hook
+	hookBegan       time.Duration // when that hook began
+	runFailed       bool          // whether superd itself ends the run
 	// Whether the last run was so ended or never became ready: a failure, whatever its exit status
 	failed bool
 
 	schedule scheduleModel
 }
 
-func (m *model) resetFailed() { m.retries, m.failures, m.gaveUp = 0, nil, false }
+func (m *model) resetFailed() { m.retries, m.failures, m.startLimitHit = 0, nil, false }
 
 // check checks the invariants that hold at each turn.
 func (h *history) check() {
 	h.observeShutdown()
-	h.graph.renew(h)
+	h.graph.refresh(h)
 	h.graph.checked = true
 	for i := 0; i < len(h.sup.instances); i++ {
 		in := h.sup.instances[i]
-		if i == len(h.watched) {
-			h.watched = append(h.watched, watched{})
+		if i == len(h.observed) {
+			h.observed = append(h.observed, observedInstance{})
 		}
-		w := &h.watched[i]
+		w := &h.observed[i]
 		if w.in != in {
-			*w = watched{in: in, model: h.models[in.name], living: h.kernel.livingOf(in.name)}
+			*w = observedInstance{in: in, model: h.models[in.name], processes: h.kernel.countOf(in.name)}
 		}
 		if w.graph != h.graph.number {
 			w.graph = h.graph.number
-			w.requires, w.after = h.named(in)
+			w.requires, w.after = h.dependencies(in)
 		}
-		h.observeHeld(in, w.model)
+		h.observeExcuse(in, w.model)
 		h.checkState(in, w)
 		h.checkGraph(in, w)
 		h.observe(in, w.model)
 		h.checkSchedule(in, w.model)
 		h.checkHook(in, w.model)
-		h.checkStuck(in, w.model)
+		h.checkUnkillable(in, w.model)
 		h.checkWaiters(in)
 	}
 	h.graph.checked = false
-	h.checkStrangers()
+	h.checkOrphans()
 	h.checkPolicy()
 	h.journal.check()
 }
 
-// A watched is an instance with its model and counts, cached so that no turn has to look them up.
-type watched struct {
-	in     *instance
-	model  *model
-	living *living
+// A observedInstance is an instance with its model and counts, cached so that no turn has to look them up.
+type observedInstance struct {
+	in        *instance
+	model     *model
+	processes *processCount
 
 	graph           int // number of the graph from which the two below come
 	requires, after [][]*instance
 }
 
-func (h *history) checkState(in *instance, w *watched) {
+func (h *history) checkState(in *instance, w *observedInstance) {
 	h.checkMain(in)
 	m := &in.machine
 	process := in.run != nil && in.run.process != nil
-	main, others := w.living.main, w.living.others
+	main, others := w.processes.main, w.processes.others
 	switch m.state {
 	case Starting, Running, StopPending, Stopping, Killing:
 		if !process {
@@ -125,29 +125,29 @@ func (h *history) checkState(in *instance, w *watched) {
 	if (m.state == Backoff) != (in.restartTimer != nil) && m.state != Failed {
 		h.fail("%s is %s, restart pending: %v", in.name, m.state, in.restartTimer != nil)
 	}
-	if in.removed {
+	if in.retiring {
 		return
 	}
-	h.checkPatience(in)
+	h.checkSlowRetry(in)
 	model := w.model
-	untold := h.untold(in)
-	if m.desired.up && !model.wantUp && !untold {
-		h.calledUp(in)
+	pending := h.stopNotRequested(in)
+	if m.desired.up && !model.wantUp && !pending {
+		h.allowStartForDependent(in)
 	}
-	if m.desired.up != model.wantUp && !untold {
+	if m.desired.up != model.wantUp && !pending {
 		h.fail("%s: wanted up = %v, want %v", in.name, m.desired.up, model.wantUp)
 	}
 	h.checkBound(in, model)
 }
 
-// untold reports whether a shutdown under way has not been passed to the instance yet.
-func (h *history) untold(in *instance) bool {
-	return h.sup.telling() && slices.Contains(h.sup.shutdown.untold, in)
+// stopNotRequested reports whether a shutdown under way has not been passed to the instance yet.
+func (h *history) stopNotRequested(in *instance) bool {
+	return h.sup.requestingStops() && slices.Contains(h.sup.shutdown.stopQueue, in)
 }
 
-// checkPatience checks that a failed instance is retried exactly if the current configuration says
+// checkSlowRetry checks that a failed instance is retried exactly if the current configuration says
 // so, however late that was loaded.
-func (h *history) checkPatience(in *instance) {
+func (h *history) checkSlowRetry(in *instance) {
 	if in.machine.state != Failed {
 		return
 	}
@@ -181,41 +181,41 @@ func (h *history) checkBound(in *instance, model *model) {
 			model.hookDue = max(model.hookDue, r.hook.due)
 		}
 		// Hooks may have begun with another time-out
-		bound = min(max(model.hookDue-max(model.since, model.freeAt), 0), maxTimeout)
+		bound = min(max(model.hookDue-max(model.since, model.excusedAt), 0), maxTimeout)
 		bound += time.Duration(hooks)*(r.program.StartTimeout+host.KillPause+margin) + h.kernel.mix.slowSpawn + stop + host.KillPause
 	}
 	bound += stop + host.KillPause + margin
-	if since := now - max(model.since, model.freeAt, h.reloadedAt); since > bound {
+	if since := now - max(model.since, model.excusedAt, h.reloadedAt); since > bound {
 		h.fail("%s is to be down since %v and is still %s", in.name, since, stateNames[m.state])
 	}
 }
 
-// observeHeld records whether the instance waits for something that superd has reported.
-func (h *history) observeHeld(in *instance, model *model) {
+// observeExcuse records whether the instance waits for something that superd has reported.
+func (h *history) observeExcuse(in *instance, model *model) {
 	if in.unkillable == "" {
-		model.graph.unstuck++
+		model.graph.turnsKillable++
 	} else {
-		model.graph.unstuck = 0
+		model.graph.turnsKillable = 0
 	}
 	// A pending stop waits for other instances to end, each in bounded time.
-	held := in.unkillable != "" || in.machine.state == StopPending || in.run != nil && h.forking(in.run) || h.checkForking(in)
-	if held || model.held {
-		model.freeAt = h.v.Now()
+	excused := in.unkillable != "" || in.machine.state == StopPending || in.run != nil && h.forking(in.run) || h.checkForking(in)
+	if excused || model.excused {
+		model.excusedAt = h.v.Now()
 	}
-	model.held = held
+	model.excused = excused
 }
 
-// strangerPatience is far longer than an unknown zombie waits for the sweep: for its turn, and for
+// orphanReapTimeout is far longer than an unknown zombie waits for the sweep: for its turn, and for
 // the results of starts whose children have ended.
-const strangerPatience = 30 * time.Second
+const orphanReapTimeout = 30 * time.Second
 
-// checkStrangers checks that the sweep reaps unknown zombies.
-func (h *history) checkStrangers() {
+// checkOrphans checks that the sweep reaps unknown zombies.
+func (h *history) checkOrphans() {
 	if len(h.kernel.zombies) == 0 {
 		return
 	}
 	// In the order of their ends: the first is the oldest.
-	if z := h.kernel.zombies[0]; !z.role.child() && h.v.Now()-h.kernel.endedAt[z.pid] > strangerPatience {
+	if z := h.kernel.zombies[0]; !z.role.child() && h.v.Now()-h.kernel.endedAt[z.pid] > orphanReapTimeout {
 		h.fail("orphan %d ended %v ago and is not reaped", z.pid, h.v.Now()-h.kernel.endedAt[z.pid])
 	}
 }
@@ -273,29 +273,29 @@ func (h *history) checkHook(in *instance, model *model) {
 	}
 	hook := in.run.hook
 	if hook != model.hook || hook.at != model.hookAt {
-		model.hook, model.hookAt, model.hookOn = hook, hook.at, h.v.Now()
+		model.hook, model.hookAt, model.hookBegan = hook, hook.at, h.v.Now()
 	}
-	from := max(model.hookOn, model.freeAt, h.reloadedAt)
+	from := max(model.hookBegan, model.excusedAt, h.reloadedAt)
 	// A hook that an earlier superd has begun keeps the time-out of that time.
 	if since := h.v.Now() - from; since > min(max(hook.timeout, hook.due-from), maxTimeout)+host.KillPause+margin {
 		h.fail("%s runs a hook since %v, time-out %v", in.name, since, hook.timeout)
 	}
 }
 
-// checkStuck checks that superd reports processes as unkillable if, and only if, they are.
-func (h *history) checkStuck(in *instance, model *model) {
+// checkUnkillable checks that superd reports processes as unkillable if, and only if, they are.
+func (h *history) checkUnkillable(in *instance, model *model) {
 	now := h.v.Now()
-	right := in.unkillable == "" || in.run != nil && h.committed(in.run) != nil || in.execProbe != nil && in.execProbe.check != nil && in.execProbe.check.pending != nil
-	if !right {
+	justified := in.unkillable == "" || in.run != nil && h.committed(in.run) != nil || in.execProbe != nil && in.execProbe.check != nil && in.execProbe.check.pending != nil
+	if !justified {
 		for _, p := range h.kernel.byPid {
-			right = right || (p.instance == in.name || p.instance == in.name+host.ProbeSuffix) && p.dying && !p.zombie
+			justified = justified || (p.instance == in.name || p.instance == in.name+host.ProbeSuffix) && p.dying && !p.zombie
 		}
 	}
-	if right || model.right {
-		model.rightAt = now // superd notices a change late
+	if justified || model.reportJustified {
+		model.justifiedAt = now // superd notices a change late
 	}
-	model.right = right
-	if now-model.rightAt > margin {
+	model.reportJustified = justified
+	if now-model.justifiedAt > margin {
 		h.fail("%s is still unkillable, but has no process: %s", in.name, in.unkillable)
 	}
 	if in.run == nil || in.run.teardown == nil || !in.run.teardown.killing {
@@ -319,7 +319,7 @@ func (h *history) checkStuck(in *instance, model *model) {
 func (h *history) checkWaiters(in *instance) {
 	for _, w := range in.waiters {
 		switch state := in.machine.state; {
-		case in.removed && w.op != OpStop: // waits for the replacement
+		case in.retiring && w.op != OpStop: // waits for the replacement
 		case in.unkillable != "":
 			h.fail("%s is unkillable, and its %s is not answered: %s", in.name, w.op, in.unkillable)
 		// Waits for its dependents to be down
@@ -335,7 +335,7 @@ func (h *history) checkWaiters(in *instance) {
 // checkRest checks what must hold when faults have ceased long ago.
 func (h *history) checkRest() {
 	for _, in := range h.sup.instances {
-		if in.isOneShot() && in.machine.state == Running || in.machine.state == Waiting && in.comes() {
+		if in.isOneShot() && in.machine.state == Running || in.machine.state == Waiting && in.isComing() {
 			h.pending -= len(in.waiters) // these wait for an end that never comes here
 		}
 	}
@@ -360,21 +360,21 @@ func (h *history) checkRest() {
 	}
 	for _, in := range h.sup.instances {
 		m, p := &in.machine, in.program
-		if table := h.sup.config.Program(p.Name); table != nil {
-			p = table // the current configuration, whatever definition the instance has
+		if definition := h.sup.config.Program(p.Name); definition != nil {
+			p = definition // the current configuration, whatever definition the instance has
 		}
-		main, others := h.kernel.living(in.name)
+		main, others := h.kernel.countLiving(in.name)
 		mains += main
-		if table := h.sup.config.Program(p.Name); in.run != nil && table != nil && h.kernel.tables[in.run.invocationID] != nil {
+		if definition := h.sup.config.Program(p.Name); in.run != nil && definition != nil && h.kernel.definitions[in.run.invocationID] != nil {
 			// A program that has a schedule by now continues its run; the next run has the new
 			// definition.
-			if c := config.CompareProgram(h.kernel.tables[in.run.invocationID], table); c.Restarts() && !table.Scheduled() {
+			if c := config.CompareProgram(h.kernel.definitions[in.run.invocationID], definition); c.Restarts() && !definition.Scheduled() {
 				h.fail("%s runs by an older definition: %v", in.name, c.Keys)
 			}
 		}
 		limited := p.StartLimit.Failures > 0 && p.StartLimit.RetryAfter == 0
 		switch {
-		case in.removed:
+		case in.retiring:
 			h.fail("%s was removed and still exists: %s", in.name, m.state)
 		// A shutdown under way continues, and ignores reloads
 		case h.sup.shutdown == nil && !h.belongs(in):
@@ -384,7 +384,7 @@ func (h *history) checkRest() {
 		case !m.desired.up && others > 0 && !h.kernel.spares(in.name):
 			h.fail("%s is to be down: %d processes are left", in.name, others)
 		case !m.desired.up:
-		case m.state == Waiting && h.rightlyWaits(in):
+		case m.state == Waiting && h.mayWait(in):
 		case m.state == Running && main == 1:
 		case p.Scheduled() && in.awaitsSchedule():
 		case m.state == Exited && p.Restart != config.RestartAlways:
@@ -405,8 +405,8 @@ func (h *history) checkRest() {
 			checks++
 		}
 	}
-	if fds, want := h.v.OpenFDs(), mains+len(h.kernel.told)+checks; fds != want {
-		h.fail("%d descriptors are open: %d main processes, %d for notifications", fds, mains, len(h.kernel.told))
+	if fds, want := h.v.OpenFDs(), mains+len(h.kernel.notifyFDs)+checks; fds != want {
+		h.fail("%d descriptors are open: %d main processes, %d for notifications", fds, mains, len(h.kernel.notifyFDs))
 	}
 }
 

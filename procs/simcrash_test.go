@@ -30,8 +30,8 @@ func (h *history) restore(archive []byte) (*config.Config, error) {
 	return h.configs[i], nil
 }
 
-// A memory is what an instance was when superd was killed.
-type memory struct {
+// A beforeCrash is what an instance was when superd was killed.
+type beforeCrash struct {
 	machine       machine
 	due           time.Duration // time of the next start; 0: none
 	stopDeadline  time.Duration
@@ -41,8 +41,8 @@ type memory struct {
 	removed       bool
 }
 
-func (in *instance) memory() memory {
-	m := memory{machine: in.machine, removed: in.removed}
+func (in *instance) beforeCrash() beforeCrash {
+	m := beforeCrash{machine: in.machine, removed: in.retiring}
 	if t := in.restartTimer; t != nil {
 		m.due = t.Due()
 	}
@@ -75,31 +75,31 @@ func (h *history) crash() {
 		return
 	}
 	resumed := h.kernel.chance(0.7)
-	before := map[string]memory{}
+	before := map[string]beforeCrash{}
 	for _, in := range h.sup.instances {
-		before[in.name] = in.memory()
+		before[in.name] = in.beforeCrash()
 		// The messages are read, though the journal had no room for their effects.
-		if in.run != nil && h.journal.refused[instanceKey(in.name)] {
+		if in.run != nil && h.journal.failedKeys[instanceKey(in.name)] {
 			h.kernel.socketOf(in.run.invocationID).lost = true
 		}
 	}
 	shuttingDown := h.sup.shutdown != nil
-	state, pending := h.journal.cut()
-	h.note("--- superd is killed; its successor resumes: %v; not written: %v", resumed, sortedKeys(pending))
+	state, pending := h.journal.end()
+	h.logf("--- superd is killed; its successor resumes: %v; not written: %v", resumed, sortedKeys(pending))
 	h.sup.scope.Close()
-	h.kernel.abandon()
+	h.kernel.killSupervisor()
 	if n := h.v.OpenFDs(); n > 0 {
 		h.fail("%d descriptors are open after the scope of superd is closed", n)
 	}
 	if h.kernel.chance(0.5) {
-		h.without(h.kernel.upTo(time.Duration(h.pick(0.001, 1, 20) * float64(time.Second))))
+		h.runWithoutSuperd(h.kernel.upTo(time.Duration(h.pick(0.001, 1, 20) * float64(time.Second))))
 	}
-	if h.kernel.chance(h.jumps) {
-		h.jump()
+	if h.kernel.chance(h.clockJumps) {
+		h.changeClock()
 	}
 	h.pending = 0
 	values, full := h.journal.values, h.journal.full
-	h.journal = newSimJournal(h, h.journal.lag)
+	h.journal = newSimJournal(h, h.journal.writeDelay)
 	h.journal.values, h.journal.full = values, full
 
 	var self savedSuperd
@@ -112,12 +112,12 @@ func (h *history) crash() {
 	}
 	for run := range recovery.runs() { // the journal may have lost the outcome
 		for name := range h.models {
-			v, b := recovery.instances[name], recovery.starts[name]
+			v, start := recovery.instances[name], recovery.starts[name]
 			of := v != nil && v.Run != nil && v.Run.ID == run
-			judged := of && v.State == stateNames[TearingDown]
-			begun := b != nil && b.Run == run
-			lost := pending[instanceKey(name)] || begun && pending[startKey(name, b.number)]
-			if lost && !judged && (of || begun) {
+			decided := of && v.State == stateNames[TearingDown]
+			begun := start != nil && start.Run == run
+			lost := pending[instanceKey(name)] || begun && pending[startKey(name, start.number)]
+			if lost && !decided && (of || begun) {
 				delete(h.kernel.shortages, run)
 			}
 		}
@@ -170,12 +170,12 @@ func (h *history) crash() {
 			h.scales[name] = scaled.Replicas
 		}
 	}
-	h.resync(before, pending, reload || shuttingDown || h.sup.config != inForce)
+	h.resyncModels(before, pending, reload || shuttingDown || h.sup.config != inForce)
 	h.check()
 }
 
-// without lets time pass without a superd.
-func (h *history) without(d time.Duration) {
+// runWithoutSuperd lets time pass without a superd.
+func (h *history) runWithoutSuperd(d time.Duration) {
 	done := false
 	h.v.Root().After(d, func() { done = true })
 	for !done && h.err == nil && h.v.Step() {
@@ -209,8 +209,8 @@ func (h *history) checkIdentity(in *instance) {
 }
 
 // checkAdopted checks that an instance is as it was, if that was written.
-func (h *history) checkAdopted(in *instance, was memory) {
-	is := in.memory()
+func (h *history) checkAdopted(in *instance, was beforeCrash) {
+	is := in.beforeCrash()
 	if p := was.hook; p != nil && !p.zombie && is.hook != p {
 		h.fail("%s: its hook %d is alive and not adopted", in.name, p.pid)
 	}
@@ -238,64 +238,64 @@ func (h *history) checkAdopted(in *instance, was memory) {
 	}
 }
 
-// A recorded is the part of a machine that the journal has.
-type recorded struct {
-	state                                                                     State
-	wanted                                                                    target
-	again, outdated, runPending, notStarted, resourceShortage, failed, gaveUp bool
-	attempts, restarts                                                        int
-	failures, exitReason, failureReason                                       string
+// A recordedMachine is the part of a machine that the journal has.
+type recordedMachine struct {
+	state                                                                                     State
+	desired                                                                                   target
+	restartPending, outdated, runPending, notStarted, resourceShortage, failed, startLimitHit bool
+	restartAttempts, restarts                                                                 int
+	failures, exitReason, failureReason                                                       string
 }
 
 // recordedOf returns the part of m that the journal has.
-func recordedOf(in *instance, m *machine) recorded {
-	return recorded{
-		state: m.state, wanted: m.desired, again: m.restartPending, notStarted: m.notStarted, resourceShortage: m.resourceShortage, failed: m.failed, gaveUp: m.startLimitHit,
-		outdated: m.outdated && !in.removed, runPending: m.runPending && in.program.Scheduled(),
-		attempts: m.restartAttempts, restarts: m.restarts, failures: fmt.Sprint(m.failures), exitReason: m.exitReason.String(), failureReason: m.failureReason.String(),
+func recordedOf(in *instance, m *machine) recordedMachine {
+	return recordedMachine{
+		state: m.state, desired: m.desired, restartPending: m.restartPending, notStarted: m.notStarted, resourceShortage: m.resourceShortage, failed: m.failed, startLimitHit: m.startLimitHit,
+		outdated: m.outdated && !in.retiring, runPending: m.runPending && in.program.Scheduled(),
+		restartAttempts: m.restartAttempts, restarts: m.restarts, failures: fmt.Sprint(m.failures), exitReason: m.exitReason.String(), failureReason: m.failureReason.String(),
 	}
 }
 
-// resync updates the observer's models after superd was killed. Of unwritten state the observer
+// resyncModels updates the observer's models after superd was killed. Of unwritten state the observer
 // can't know the rest, so it takes that from the new superd.
-func (h *history) resync(before map[string]memory, pending map[string]bool, all bool) {
+func (h *history) resyncModels(before map[string]beforeCrash, pending map[string]bool, all bool) {
 	p := &h.policy
 	if h.sup.shutdown == nil {
 		*p = policyModel{begun: p.begun}
 	}
 	p.restSince = 0
-	p.begun = p.begun && (h.sup.begun || !pending[superdKey])
+	p.begun = p.begun && (h.sup.anyStarted || !pending[superdKey])
 	for _, in := range h.sup.instances {
 		if h.models[in.name] == nil {
 			h.models[in.name] = &model{}
 		}
 		model := h.models[in.name]
 		_, known := before[in.name]
-		lost := all || pending[instanceKey(in.name)] || !known || in.removed
-		model.graph = graphModel{heldDown: in.desired().by.is(ActorOperator) && !in.desired().up, by: in.machine.desired.by}
+		lost := all || pending[instanceKey(in.name)] || !known || in.retiring
+		model.graph = graphModel{stoppedByOperator: in.desired().by.is(ActorOperator) && !in.desired().up, by: in.machine.desired.by}
 		if lost {
 			model.wantUp, model.since = in.desired().up && h.sup.shutdown == nil, h.v.Now()
-			model.retries, model.gaveUp = in.machine.restartAttempts, in.machine.startLimitHit
+			model.retries, model.startLimitHit = in.machine.restartAttempts, in.machine.startLimitHit
 			model.failures = slices.Clone(in.machine.failures)
-			model.unsure = in.machine.state == TearingDown
-			model.last, model.anew, model.failed = "", "", in.machine.failed
+			model.outcomeUncertain = in.machine.state == TearingDown
+			model.lastRun, model.outdatedRun, model.failed = "", "", in.machine.failed
 			model.retrying = in.machine.state == Failed && in.restartTimer != nil
 			model.state, model.stateAt = in.machine.state, h.v.Now()
-			if model.status = in.exitStatus(); in.machine.state.AtRest() {
+			if model.exitStatus = in.exitStatus(); in.machine.state.AtRest() {
 				model.stateAt = in.sinceAt
 			}
 		}
-		model.in, model.run, model.hook, model.condemned = in, in.run, nil, in.machine.failureReason.Kind != ReasonNone
+		model.in, model.run, model.hook, model.runFailed = in, in.run, nil, in.machine.failureReason.Kind != ReasonNone
 		if in.run != nil {
-			model.last = in.run.invocationID
+			model.lastRun = in.run.invocationID
 			if lost && in.machine.restartPending {
-				model.anew, model.restart = model.last, !in.machine.outdated
+				model.outdatedRun, model.restartRequested = model.lastRun, !in.machine.outdated
 			}
 		}
-		model.freeAt, model.rightAt, model.right = h.v.Now(), h.v.Now(), true
+		model.excusedAt, model.justifiedAt, model.reportJustified = h.v.Now(), h.v.Now(), true
 		h.resyncSchedule(in, model, !lost)
-		if h.sup.shutdown == nil && in.endedForGood() {
-			h.decides(in, model)
+		if h.sup.shutdown == nil && in.staysDown() {
+			h.recordExitDecision(in, model)
 		}
 	}
 }

@@ -18,33 +18,33 @@ type defect struct {
 	name  string
 	rules func(*table)
 	// In the kernel's starts and sweep
-	ungated, gated, unkilled bool
+	noReapGate, reapWaitsForForks, noKillBeforeExec bool
 	// Changes the definition that the machines use; the observer keeps the original
 	program func(p *config.Program)
 	// Called for each instance after each turn
-	turn func(in *instance)
+	eachTurn func(in *instance)
 	// Called for each instance before superd begins
-	begin func(in *instance)
+	beforeStart func(in *instance)
 	// Changes the comparison that a reload applies
 	reload func(h *history, diff *config.Diff)
 	// A change of the wall clock goes unnoticed
-	unwatched bool
+	missesClockChanges bool
 	// The operator is answered before the desired state is written
-	hasty bool
+	answersUnsaved bool
 	// A failure to write a desired state goes unnoticed
-	deaf bool
+	ignoresWriteErrors bool
 	// In the kernel's adoption of processes
-	unsought, unidentified, unwritten, invents bool
+	noSearch, adoptsByPid, noStartRecords, inventsExits bool
 	// Changes the snapshot that superd reads of its predecessor
 	recovery func(h *history, r *Snapshot)
 	// Called when superd is about to report a process of the instance as unkillable
-	asked func(h *history, instance string)
+	onUnkillable func(h *history, instance string)
 	// Raises the probabilities of relevant faults
 	mix func(*faultMix)
 	// In the kernel's treatment of MAINPID=
-	unheeding, anyMain bool
+	ignoresMainPID, anyMain bool
 	// Messages are read before their effects are saved
-	unheld bool
+	dropsUnsaved bool
 }
 
 type table = [stateCount][eventCount]*rule
@@ -58,8 +58,8 @@ var defects = []defect{
 	{name: "the stop time-out is not armed", rules: func(r *table) { r[Running][WantDown] = to(Stopping, SignalStop) }},
 	{name: "SIGKILL is not sent", rules: func(r *table) { r[Stopping][StopTimeout] = to(Killing, ArmKill) }},
 	{name: "the stop signal is not sent", rules: func(r *table) { r[Running][Restart] = to(Stopping) }},
-	{name: "the stop signal reaches processes besides the main one", turn: inMode(config.KillTree, config.KillMainFirst, config.KillMixed)},
-	{name: "processes that kill_mode spares are ended", turn: inMode(config.KillMainFirst, config.KillProcess)},
+	{name: "the stop signal reaches processes besides the main one", eachTurn: inMode(config.KillTree, config.KillMainFirst, config.KillMixed)},
+	{name: "processes that kill_mode spares are ended", eachTurn: inMode(config.KillMainFirst, config.KillProcess)},
 	{name: "an unkillable process is not reported", rules: func(r *table) { r[Killing][KillTimeout] = to(Killing) }},
 	{name: "the restart timer is not armed", rules: func(r *table) { r[Running][RunEndedRetry] = to(Backoff, EndRun) }},
 	{name: "the slow retry is not armed", rules: func(r *table) { r[Running][RunEndedStartLimit] = to(Failed, EndRun) }},
@@ -67,127 +67,127 @@ var defects = []defect{
 	{name: "a crash is not followed by a teardown", rules: func(r *table) { r[Running][MainExited] = to(Backoff, EndRun, ArmRestart) }},
 	{name: "a restart during the teardown is forgotten", rules: func(r *table) { r[TearingDown][RunEndedRestart] = to(Stopped, EndRun) }},
 	{name: "a restart of a running program is ignored", rules: func(r *table) { r[Running][Restart] = to(Running) }},
-	{name: "reaping takes a new child for an orphan", ungated: true},
-	{name: "reaping waits for a hanging start, and later starts wait for reaping", gated: true},
-	{name: "a child that hangs before its exec is not killed", unkilled: true},
+	{name: "reaping takes a new child for an orphan", noReapGate: true},
+	{name: "reaping waits for a hanging start, and later starts wait for reaping", reapWaitsForForks: true},
+	{name: "a child that hangs before its exec is not killed", noKillBeforeExec: true},
 	{name: "the backoff never resets", program: func(p *config.Program) { p.Backoff.ResetAfter = 1000 * time.Hour }},
 	{name: "the backoff does not grow", program: func(p *config.Program) { p.Backoff.Factor = 1 }},
 	{name: "the backoff has no maximum", program: func(p *config.Program) { p.Backoff.Max = 1000 * time.Hour }},
 	{name: "the start limit is not counted", program: func(p *config.Program) { p.StartLimit.Failures = 0 }},
 	{name: "a hook's time-out during its fork is lost", mix: func(m *faultMix) {
 		m.hookHangs, m.forkTime = 0.5, 300*time.Millisecond
-	}, turn: func(in *instance) {
+	}, eachTurn: func(in *instance) {
 		if r := in.run; r != nil && r.hook != nil && r.hook.process == nil {
-			r.hook.doomed = false
+			r.hook.killWhenStarted = false
 		}
 	}},
-	{name: "the exit status of a failed essential program is lost", turn: func(in *instance) {
+	{name: "the exit status of a failed essential program is lost", eachTurn: func(in *instance) {
 		if in.sup.endDecided {
 			in.sup.exitStatus = 0
 		}
 	}},
-	{name: "a command is not answered when the program is unkillable", asked: func(h *history, instance string) {
+	{name: "a command is not answered when the program is unkillable", onUnkillable: func(h *history, instance string) {
 		in := h.sup.byName[instance]
 		waiters := in.waiters
 		in.waiters = nil
 		h.v.Post(func() { in.waiters = append(waiters, in.waiters...) })
 	}},
-	{name: "a command is answered before it is in the journal", hasty: true},
-	{name: "a command that can't be recorded is answered as if it were", deaf: true},
-	{name: "a record is never written", turn: func(in *instance) { in.sup.writing.Stop() }},
-	{name: "a start is not recorded", unwritten: true},
-	{name: "unrecorded starts are not searched for", unsought: true},
-	{name: "a process is adopted by its pid alone", unidentified: true},
-	{name: "an unknown exit status is invented", invents: true},
-	{name: "the desired state is not recovered", recovery: everySaved(func(_ *history, v *savedInstance) { v.Desired.Up = true })},
-	{name: "the counters are not recovered", recovery: everySaved(func(_ *history, v *savedInstance) { v.RestartAttempts, v.Failures = 0, nil })},
-	{name: "recovery begins a stop time-out anew", recovery: everySaved(func(h *history, v *savedInstance) {
+	{name: "a command is answered before it is in the journal", answersUnsaved: true},
+	{name: "a command that can't be recorded is answered as if it were", ignoresWriteErrors: true},
+	{name: "a record is never written", eachTurn: func(in *instance) { in.sup.writing.Stop() }},
+	{name: "a start is not recorded", noStartRecords: true},
+	{name: "unrecorded starts are not searched for", noSearch: true},
+	{name: "a process is adopted by its pid alone", adoptsByPid: true},
+	{name: "an unknown exit status is invented", inventsExits: true},
+	{name: "the desired state is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.Desired.Up = true })},
+	{name: "the counters are not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.RestartAttempts, v.Failures = 0, nil })},
+	{name: "recovery begins a stop time-out anew", recovery: everyInstance(func(h *history, v *savedInstance) {
 		if v.Run != nil && v.Run.StopDeadline > h.v.Now() {
 			v.Run.StopDeadline = h.v.Now() + 10*time.Second
 		}
 	})},
-	{name: "recovery begins a restart delay anew", recovery: everySaved(func(h *history, v *savedInstance) {
+	{name: "recovery begins a restart delay anew", recovery: everyInstance(func(h *history, v *savedInstance) {
 		if v.Due != nil && *v.Due > h.v.Now() {
 			v.Due = new(h.v.Now() + v.Delay)
 		}
 	})},
-	{name: "recovery forgets leftover processes", recovery: everySaved(func(_ *history, v *savedInstance) {
+	{name: "recovery forgets leftover processes", recovery: everyInstance(func(_ *history, v *savedInstance) {
 		if v.State == stateNames[TearingDown] {
 			v.State, v.Run = stateNames[Stopped], nil
 		}
 	})},
-	{name: "recovery forgets a running hook", recovery: everySaved(func(_ *history, v *savedInstance) {
+	{name: "recovery forgets a running hook", recovery: everyInstance(func(_ *history, v *savedInstance) {
 		if v.Run != nil {
 			v.Run.Hook = nil
 		}
 	})},
 	{name: "a scheduled run is not started", rules: func(r *table) { r[Waiting][WantUp] = to(Waiting) }},
 	{name: "a scheduled program stays down after its first run", rules: func(r *table) { r[Running][RunEndedWait] = to(Exited, EndRun) }},
-	{name: "changes of the clock and sleeps of the machine go unnoticed", unwatched: true},
-	{name: "the state of a schedule is not recovered", recovery: everySaved(func(_ *history, v *savedInstance) { v.Schedule = nil })},
-	{name: "a pending run is not recovered", recovery: everySaved(func(_ *history, v *savedInstance) { v.RunPending = false })},
+	{name: "changes of the clock and sleeps of the machine go unnoticed", missesClockChanges: true},
+	{name: "the state of a schedule is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.Schedule = nil })},
+	{name: "a pending run is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) { v.RunPending = false })},
 	{name: "a start record lacks the time of the schedule", mix: func(m *faultMix) {
-		m.early, m.forkTime = 1, 300*time.Millisecond
+		m.startLoggedEarly, m.forkTime = 1, 300*time.Millisecond
 	}, recovery: func(_ *history, r *Snapshot) {
 		for _, b := range r.starts {
 			b.Schedule = nil
 		}
 	}},
 	{name: "a program starts before its requirements are ready", rules: func(r *table) { r[Stopped][Wait] = to(Spawning, Spawn) }},
-	{name: "an ordering is ignored when both are started at once", begin: needing(func(n *requirements) { n.follows = 0 })},
+	{name: "an ordering is ignored when both are started at once", beforeStart: withRequirements(func(n *requirements) { n.orderings = 0 })},
 	{name: "a program stopped for a lost requirement restarts at once", rules: func(r *table) { r[Stopping][RunEndedWait] = to(Spawning, EndRun, Spawn) }},
 	{name: "a stop does not wait for dependents", rules: func(r *table) { r[Running][DeferStop] = to(Stopping, SignalStop, ArmStop) }},
 	{name: "a pending stop is never carried out", rules: func(r *table) { r[StopPending][Restart] = to(StopPending) }},
 	{name: "a wait after backoff keeps the timer", rules: func(r *table) { r[Backoff][Wait] = to(Waiting) }},
-	{name: "a change is not propagated to dependents", turn: func(in *instance) { in.sup.reconcileQueue, in.enqueued = nil, false }},
-	{name: "requirements that are down are not counted", turn: needing(func(n *requirements) { n.required[down] = 0 })},
-	{name: "a wait is not recovered", recovery: everySaved(func(_ *history, v *savedInstance) {
+	{name: "a change is not propagated to dependents", eachTurn: func(in *instance) { in.sup.reconcileQueue, in.enqueued = nil, false }},
+	{name: "requirements that are down are not counted", eachTurn: withRequirements(func(n *requirements) { n.required[down] = 0 })},
+	{name: "a wait is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
 		if v.State == stateNames[Waiting] {
 			v.State = stateNames[Stopped]
 		}
 	})},
-	{name: "a pending stop is not recovered", recovery: everySaved(func(_ *history, v *savedInstance) {
+	{name: "a pending stop is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
 		if v.State == stateNames[StopPending] {
 			v.State = stateNames[Running]
 		}
 	})},
 	{name: "a program counts as ready once started", rules: func(r *table) { r[Spawning][SpawnedUnready] = to(Running, StartMonitoring) }},
 	{name: "a program that is not ready in time is not stopped", rules: func(r *table) { r[Starting][StartTimeout] = to(Starting) }},
-	{name: "readiness is not noticed", turn: func(in *instance) {
+	{name: "readiness is not noticed", eachTurn: func(in *instance) {
 		if r := in.run; r != nil && r.readiness != nil {
 			r.readiness.scope.Close()
 		}
 	}},
-	{name: "a dependent starts while its requirement is starting", turn: needing(func(n *requirements) { n.required[coming] = 0 })},
-	{name: "a wait for readiness is not recovered", recovery: everySaved(func(_ *history, v *savedInstance) {
+	{name: "a dependent starts while its requirement is starting", eachTurn: withRequirements(func(n *requirements) { n.required[coming] = 0 })},
+	{name: "a wait for readiness is not recovered", recovery: everyInstance(func(_ *history, v *savedInstance) {
 		if v.State == stateNames[Starting] {
 			v.State = stateNames[Running]
 		}
 	})},
-	{name: "recovery begins a start time-out anew", recovery: everySaved(func(h *history, v *savedInstance) {
+	{name: "recovery begins a start time-out anew", recovery: everyInstance(func(h *history, v *savedInstance) {
 		if r := v.Run; r != nil && r.StartDeadline > h.v.Now() {
 			r.StartDeadline = h.v.Now() + time.Minute
 		}
 	})},
-	{name: "a message is read before its consequences are saved", unheld: true},
-	{name: "a change of the main process goes unnoticed", unheeding: true},
+	{name: "a message is read before its consequences are saved", dropsUnsaved: true},
+	{name: "a change of the main process goes unnoticed", ignoresMainPID: true},
 	{name: "a process of another program is taken as the main one", anyMain: true},
 	{name: "an unhealthy program is not restarted", rules: func(r *table) { r[Running][HealthFailed] = to(Running) }},
-	{name: "a program is checked while it stops", turn: func(in *instance) {
+	{name: "a program is checked while it stops", eachTurn: func(in *instance) {
 		if r := in.run; in.machine.state == Stopping && r.process != nil && r.monitor == nil && r.program.Health != nil {
 			in.startMonitoring()
 		}
 	}},
-	{name: "monitoring does not resume after superd was killed", turn: func(in *instance) {
+	{name: "monitoring does not resume after superd was killed", eachTurn: func(in *instance) {
 		if r := in.run; in.treeRecovered && r != nil && r.monitor != nil {
 			r.monitor.end()
 		}
 	}},
 	{name: "a watchdog time-out is ignored", rules: func(r *table) { r[Running][WatchdogTimeout] = to(Running) }},
-	{name: "a failed check counts during a reload of the program", turn: func(in *instance) {
-		if r := in.run; r != nil && r.monitor != nil && r.reloading != nil {
-			r.reloading.Stop()
-			r.reloading = nil
+	{name: "a failed check counts during a reload of the program", eachTurn: func(in *instance) {
+		if r := in.run; r != nil && r.monitor != nil && r.reloadTimer != nil {
+			r.reloadTimer.Stop()
+			r.reloadTimer = nil
 		}
 	}},
 	{name: "a change that needs a restart is not applied", reload: everyChange(config.RestartNeeded, func(h *history, c *config.Change) {
@@ -232,8 +232,8 @@ func inMode(other config.KillMode, these ...config.KillMode) func(*instance) {
 	}
 }
 
-// needing returns a hook that changes the requirements of an instance that has any.
-func needing(change func(*requirements)) func(*instance) {
+// withRequirements returns a hook that changes the requirements of an instance that has any.
+func withRequirements(change func(*requirements)) func(*instance) {
 	return func(in *instance) {
 		if n := in.machine.requirements; n != &noRequirements {
 			change(n)
@@ -241,8 +241,8 @@ func needing(change func(*requirements)) func(*instance) {
 	}
 }
 
-// everySaved returns a recovery hook that applies f to each saved instance.
-func everySaved(f func(*history, *savedInstance)) func(*history, *Snapshot) {
+// everyInstance returns a recovery hook that applies f to each saved instance.
+func everyInstance(f func(*history, *savedInstance)) func(*history, *Snapshot) {
 	return func(h *history, r *Snapshot) {
 		for _, name := range sortedKeys(r.instances) {
 			f(h, r.instances[name])

@@ -16,34 +16,34 @@ func (h *history) observe(in *instance, model *model) {
 	if model.in != in {
 		*model = model.renewed(in)
 	}
-	if planted := h.defect.program; planted != nil && in.machine.program == in.program {
-		crooked := in.program.Clone()
-		planted(crooked)
-		in.machine.program = crooked
+	if change := h.defect.program; change != nil && in.machine.program == in.program {
+		defective := in.program.Clone()
+		change(defective)
+		in.machine.program = defective
 	}
-	if h.defect.turn != nil {
-		h.defect.turn(in)
+	if h.defect.eachTurn != nil {
+		h.defect.eachTurn(in)
 	}
 	before, after := model.state, in.machine.state
 	if in.run != model.run && model.run != nil && !model.run.scope.Closed() {
 		h.fail("%s began a run while the scope of the previous one is open", in.name)
 	}
-	if last := model.run; last != nil && last != in.run && last != model.over {
-		model.over = last
+	if last := model.run; last != nil && last != in.run && last != model.endedRun {
+		model.endedRun = last
 		ran := h.kernel.mains[last.invocationID]
 		var at time.Duration
 		if in.lastExit != nil {
 			at = in.lastExit.at
 		}
 		if ran != nil && last.stable(at) >= in.program.Backoff.ResetAfter {
-			model.retries, model.gaveUp = 0, false
+			model.retries, model.startLimitHit = 0, false
 		}
 	}
 	if in.run != nil {
 		if model.run != in.run {
-			model.condemned = false
+			model.runFailed = false
 		}
-		model.run, model.last, h.policy.begun = in.run, in.run.invocationID, true
+		model.run, model.lastRun, h.policy.begun = in.run, in.run.invocationID, true
 	}
 	h.checkReady(in, model)
 	if before == after {
@@ -51,7 +51,7 @@ func (h *history) observe(in *instance, model *model) {
 			return
 		}
 		since := max(model.stateAt, h.sup.startedAt)
-		if main := h.kernel.mains[model.last]; main != nil {
+		if main := h.kernel.mains[model.lastRun]; main != nil {
 			since = max(since, main.mainAt)
 			if main.zombie { // superd polls within unwatchedPause, then drains the notify socket
 				since = max(since, main.endedAt+unwatchedPause)
@@ -73,7 +73,7 @@ func (h *history) observe(in *instance, model *model) {
 	}
 	model.state, model.stateAt = after, h.v.Now()
 	if before != TearingDown && before != Backoff && !before.AtRest() {
-		model.failed = model.condemned || model.run != nil && model.run.readyAt == 0
+		model.failed = model.runFailed || model.run != nil && model.run.readyAt == 0
 	}
 	stops := (before == Running || before == StopPending) && (after == Stopping || after == Killing)
 	if stops && in.machine.failureReason.Kind == ReasonNone { // otherwise it is like a crash
@@ -89,10 +89,10 @@ func (h *history) observe(in *instance, model *model) {
 	}
 	model.retrying = after == Failed && in.restartTimer != nil
 	if before == Backoff {
-		h.observeJudgement(in, model)
+		h.observePolicyChange(in, model)
 		return
 	}
-	ran := h.kernel.mains[model.last]
+	ran := h.kernel.mains[model.lastRun]
 	if ran != nil {
 		h.checkExit(in, ran)
 	}
@@ -101,7 +101,7 @@ func (h *history) observe(in *instance, model *model) {
 		model.resetFailed()
 	}
 	if after != Backoff && after != Waiting && in.restartTimer == nil {
-		h.endedForGood(in, ran)
+		h.recordFinalExit(in, ran)
 	}
 	if after == Backoff {
 		h.checkDelay(in, model)
@@ -115,7 +115,7 @@ func (h *history) checkExit(in *instance, ran *simProcess) {
 		h.fail("%s ended with %v, superd says %v", in.name, ran.exit, *e)
 	}
 	// If a message of the run is lost, superd may not know the main process.
-	if !e.Known && !ran.foreign && !h.kernel.socketOf(ran.run).lost {
+	if !e.Known && !ran.reparented && !h.kernel.socketOf(ran.run).lost {
 		h.fail("%s: superd does not know how its own child ended", in.name)
 	}
 }
@@ -135,16 +135,16 @@ func (h *history) checkDelay(in *instance, model *model) {
 	}
 }
 
-// observeJudgement checks that an instance whose policy changed during its backoff is in the state
+// observePolicyChange checks that an instance whose policy changed during its backoff is in the state
 // in which an end under that policy would have left it.
-func (h *history) observeJudgement(in *instance, model *model) {
-	if model.last == "" { // superd was killed since
-		if model.status = in.exitStatus(); in.endedForGood() {
-			h.decides(in, model)
+func (h *history) observePolicyChange(in *instance, model *model) {
+	if model.lastRun == "" { // superd was killed since
+		if model.exitStatus = in.exitStatus(); in.staysDown() {
+			h.recordExitDecision(in, model)
 		}
 		return
 	}
-	p, ran := in.program, h.kernel.mains[model.last]
+	p, ran := in.program, h.kernel.mains[model.lastRun]
 	success := h.succeeded(in, model, ran)
 	switch {
 	case in.machine.state == Exited:
@@ -157,7 +157,7 @@ func (h *history) observeJudgement(in *instance, model *model) {
 		return
 	}
 	if in.restartTimer == nil {
-		h.endedForGood(in, ran)
+		h.recordFinalExit(in, ran)
 	}
 }
 
@@ -165,13 +165,13 @@ func (h *history) observeJudgement(in *instance, model *model) {
 // process; nil if the start failed.
 func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
 	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
-	success, unsure := h.succeeded(in, model, ran), model.unsure
-	model.unsure = false
+	success, uncertain := h.succeeded(in, model, ran), model.outcomeUncertain
+	model.outcomeUncertain = false
 	switch {
-	case model.anew == model.last:
+	case model.outdatedRun == model.lastRun:
 		// No restart decision is left; a program with a schedule waits for that.
 		h.expect(in, got == Waiting && p.Scheduled(), "restarted")
-	case ran == nil && h.kernel.shortages[model.last]: // retried, whatever the policy
+	case ran == nil && h.kernel.shortages[model.lastRun]: // retried, whatever the policy
 		h.expect(in, got == Backoff, "in backoff")
 	case p.Scheduled() && (success || p.Restart == config.RestartNever):
 		h.expect(in, got == Waiting && !retry, "waiting for the next time")
@@ -179,31 +179,31 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 		h.expect(in, got == Exited && !retry, "exited after success")
 	case success:
 		h.expect(in, got == Backoff, "in backoff")
-		if unsure { // a reload has changed what success is
+		if uncertain { // a reload has changed what success is
 			model.failures = slices.Clone(in.machine.failures)
 		}
 	case p.Restart == config.RestartNever:
 		h.expect(in, got == Failed && !retry, "failed for good")
 	default:
 		surely, perhaps := model.overLimit(p.StartLimit, endedAt)
-		if unsure {
+		if uncertain {
 			surely, perhaps = false, true
 			model.failures = slices.Clone(in.machine.failures)
 		}
-		gaveUp := got == Failed && retry == (p.StartLimit.RetryAfter > 0)
+		hitLimit := got == Failed && retry == (p.StartLimit.RetryAfter > 0)
 		if p.Scheduled() {
-			gaveUp = got == Waiting && !retry
+			hitLimit = got == Waiting && !retry
 		}
 		switch {
 		case surely:
-			h.expect(in, gaveUp, "failed at the start limit")
+			h.expect(in, hitLimit, "failed at the start limit")
 		case perhaps:
-			h.expect(in, gaveUp || got == Backoff, "in backoff, or failed at the start limit")
+			h.expect(in, hitLimit || got == Backoff, "in backoff, or failed at the start limit")
 		default:
 			h.expect(in, got == Backoff, "in backoff, below its limit")
 		}
 		if got == Failed {
-			model.gaveUp, model.failures = true, nil
+			model.startLimitHit, model.failures = true, nil
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (m *model) overLimit(limit config.StartLimit, at time.Duration) (surely, pe
 			possible++
 		}
 	}
-	return m.gaveUp || certain >= limit.Failures, m.gaveUp || possible >= limit.Failures
+	return m.startLimitHit || certain >= limit.Failures, m.startLimitHit || possible >= limit.Failures
 }
 
 func (m *model) renewed(in *instance) model {

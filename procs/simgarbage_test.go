@@ -36,12 +36,12 @@ func garble(seed uint64) (err error) {
 		}
 	}()
 	h := newHistory(seed, defect{}, false)
-	h.kernel.starts = func(*host.SpawnSpec) {}
+	h.kernel.onSpawn = func(*host.SpawnSpec) {}
 	h.sup.Start(func() {})
 	h.v.RunFor(h.kernel.upTo(3 * time.Second))
-	state, _ = h.journal.cut()
+	state, _ = h.journal.end()
 	h.sup.scope.Close()
-	h.kernel.abandon()
+	h.kernel.killSupervisor()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	keys := slices.Sorted(maps.Keys(state.Values))
 	for range min(len(keys), 1+rng.IntN(3)) {
@@ -63,7 +63,7 @@ func garble(seed uint64) (err error) {
 		}
 		return h.configs[i], nil
 	}
-	h.journal = newSimJournal(h, h.journal.lag)
+	h.journal = newSimJournal(h, h.journal.writeDelay)
 	o := h.options()
 	o.Snapshot, o.Resumed = ReadSnapshot(state, restore, slog.New(slog.DiscardHandler)), rng.IntN(2) == 0
 	h.sup = New(o)

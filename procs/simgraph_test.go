@@ -8,24 +8,24 @@ import (
 	"superd/config"
 )
 
-// lag is how many turns superd may take to react to a change elsewhere in the graph: one, and a few
+// maxReactionTurns is how many turns superd may take to react to a change elsewhere in the graph: one, and a few
 // if many instances are in the queue.
-const lag = 4
+const maxReactionTurns = 4
 
 // A graphModel is what an observer records of an instance's place in the graph. A uint64 is the
 // turn since which a condition holds that must not last; 0: it does not hold.
 type graphModel struct {
-	heldDown  bool   // whether the operator wanted it down at the last look
-	unstuck   int    // turns since it was last reported unkillable
-	by        Actor  // who set its desired state
-	run       *run   // last run that has begun
-	startable uint64 // a requirement has not been asked to start
-	unfounded uint64 // it runs while a requirement is down
-	idle      uint64 // it waits, or its stop is pending, without a blocker
+	stoppedByOperator bool   // whether the operator wanted it down at the last look
+	turnsKillable     int    // turns since it was last reported unkillable
+	by                Actor  // who set its desired state
+	run               *run   // last run that has begun
+	startable         uint64 // a requirement has not been asked to start
+	requirementDown   uint64 // it runs while a requirement is down
+	idle              uint64 // it waits, or its stop is pending, without a blocker
 }
 
-// lasts records whether a condition holds and reports whether it has lasted too long.
-func (h *history) lasts(since *uint64, is bool) bool {
+// lastsTooLong records whether a condition holds and reports whether it has lasted too long.
+func (h *history) lastsTooLong(since *uint64, is bool) bool {
 	turn := h.v.Turns()
 	switch {
 	case !is:
@@ -33,7 +33,7 @@ func (h *history) lasts(since *uint64, is bool) bool {
 	case *since == 0:
 		*since = turn
 	}
-	return is && turn > *since+lag
+	return is && turn > *since+maxReactionTurns
 }
 
 // drawDependencies draws requirements and orderings for the programs of a configuration, without a
@@ -103,46 +103,46 @@ type simGraph struct {
 	checked   bool // whether the graph was compared in this turn
 }
 
-// renew empties the graph if configuration, scales or instances have changed.
-func (g *simGraph) renew(h *history) {
+// refresh empties the graph if configuration, scales or instances have changed.
+func (g *simGraph) refresh(h *history) {
 	same := len(g.scales) == len(h.scales) && (len(h.scales) == 0 || maps.Equal(g.scales, h.scales))
 	if g.config != h.sup.config || !same || !slices.Equal(g.instances, h.sup.instances) {
 		*g = simGraph{h.sup.config, maps.Clone(h.scales), slices.Clone(h.sup.instances), map[*instance][2][][]*instance{}, g.number + 1, false}
 	}
 }
 
-// named returns the instances of each program that the current definition of in names.
-func (h *history) named(in *instance) (requires, after [][]*instance) {
+// dependencies returns the instances of each program that the current definition of in names.
+func (h *history) dependencies(in *instance) (requires, after [][]*instance) {
 	g := &h.graph
 	if !g.checked {
-		g.renew(h)
+		g.refresh(h)
 	}
 	edges, ok := g.edges[in]
 	if !ok {
-		edges[0], edges[1] = h.drawn(in)
+		edges[0], edges[1] = h.computeDependencies(in)
 		g.edges[in] = edges
 	}
 	return edges[0], edges[1]
 }
 
-// drawn computes the result of named.
-func (h *history) drawn(in *instance) (requires, after [][]*instance) {
-	table := h.sup.config.Program(in.program.Name)
-	if table == nil {
-		table = in.program
+// computeDependencies computes the result of named.
+func (h *history) computeDependencies(in *instance) (requires, after [][]*instance) {
+	definition := h.sup.config.Program(in.program.Name)
+	if definition == nil {
+		definition = in.program
 	}
 	all := func(names []string) (found [][]*instance) {
 		for _, name := range names {
-			found = append(found, h.peers(name))
+			found = append(found, h.countedInstances(name))
 		}
 		return found
 	}
-	return all(table.Requires), all(table.After)
+	return all(definition.Requires), all(definition.After)
 }
 
-// peers returns the instances of a program that count for dependents: without those that a smaller
+// countedInstances returns the instances of a program that count for dependents: without those that a smaller
 // number of replicas removes.
-func (h *history) peers(program string) []*instance {
+func (h *history) countedInstances(program string) []*instance {
 	all := slices.Clone(h.sup.instancesOf(program))
 	if h.sup.config.Program(program) == nil {
 		return all
@@ -158,47 +158,47 @@ func isUp(in *instance) bool {
 	return in.machine.state == Running
 }
 
-// there reports whether all instances of a requirement are up.
-func there(peers []*instance) bool {
+// allUp reports whether all instances of a requirement are up.
+func allUp(peers []*instance) bool {
 	return len(peers) > 0 && !slices.ContainsFunc(peers, func(in *instance) bool { return !isUp(in) })
 }
 
-func missing(peers []*instance) bool { return !there(peers) }
+func notAllUp(peers []*instance) bool { return !allUp(peers) }
 
-// onItsWay reports whether programs ordered after these instances have to wait.
-func onItsWay(peers []*instance) bool {
+// anyComing reports whether programs ordered after these instances have to wait.
+func anyComing(peers []*instance) bool {
 	return slices.ContainsFunc(peers, func(in *instance) bool {
 		return in.machine.desired.up && !in.machine.state.AtRest() && !isUp(in)
 	})
 }
 
-// gone reports whether a requirement is lost, so that its dependents can't be up either.
-func gone(peers []*instance) bool {
+// anyLost reports whether a requirement is lost, so that its dependents can't be up either.
+func anyLost(peers []*instance) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(in *instance) bool { return in.machine.state.AtRest() && !isUp(in) })
 }
 
-// lives reports whether the instance has a run that can be ended.
-func lives(in *instance) bool { return in.run != nil && in.unkillable == "" }
+// isAlive reports whether the instance has a run that can be ended.
+func isAlive(in *instance) bool { return in.run != nil && in.unkillable == "" }
 
-// going reports whether the instance is to end.
-func (h *history) going(in *instance) bool {
-	requires, _ := h.named(in)
+// isStopping reports whether the instance is to end.
+func (h *history) isStopping(in *instance) bool {
+	requires, _ := h.dependencies(in)
 	m := &in.machine
 	return !m.desired.up || m.restartPending || m.outdated || slices.ContainsFunc(requires, func(peers []*instance) bool {
 		return len(peers) == 0 || slices.ContainsFunc(peers, func(r *instance) bool { return r.availability() <= returning })
 	})
 }
 
-// among reports whether all contains the instance.
-func among(all [][]*instance, in *instance) bool {
+// contains reports whether all contains the instance.
+func contains(all [][]*instance, in *instance) bool {
 	return slices.ContainsFunc(all, func(peers []*instance) bool { return slices.Contains(peers, in) })
 }
 
 // dependents returns the living instances that have to be down before in.
 func (h *history) dependents(in *instance) (all []*instance) {
 	for _, other := range h.sup.instances {
-		requires, after := h.named(other)
-		if lives(other) && (among(requires, in) || among(after, in) && h.going(other)) {
+		requires, after := h.dependencies(other)
+		if isAlive(other) && (contains(requires, in) || contains(after, in) && h.isStopping(other)) {
 			all = append(all, other)
 		}
 	}
@@ -209,33 +209,33 @@ func (h *history) dependents(in *instance) (all []*instance) {
 // at the first spawn of each run.
 func (h *history) checkStart(run string, name string) {
 	in := h.sup.byName[name]
-	if h.begun[run] || in == nil {
+	if h.spawnedRuns[run] || in == nil {
 		return
 	}
-	h.begun[run] = true
-	requires, after := h.named(in)
-	if slices.ContainsFunc(requires, missing) {
+	h.spawnedRuns[run] = true
+	requires, after := h.dependencies(in)
+	if slices.ContainsFunc(requires, notAllUp) {
 		h.fail("%s is started before its requirements are ready", name)
 	}
-	if slices.ContainsFunc(after, onItsWay) {
+	if slices.ContainsFunc(after, anyComing) {
 		h.fail("%s is started before its orderings are ready", name)
 	}
-	for _, other := range h.yetToCome(in) {
+	for _, other := range h.unreconciledOrderings(in) {
 		h.fail("%s is started before %s, after which it is ordered; both were requested at once", name, other)
 	}
 }
 
-// yetToCome returns the orderings of the instance that are wanted up and that superd has not
+// unreconciledOrderings returns the orderings of the instance that are wanted up and that superd has not
 // reconciled yet.
-func (h *history) yetToCome(in *instance) (names []string) {
-	table := h.sup.config.Program(in.program.Name)
-	if table == nil || h.adopting {
+func (h *history) unreconciledOrderings(in *instance) (names []string) {
+	definition := h.sup.config.Program(in.program.Name)
+	if definition == nil || h.adopting {
 		return nil
 	}
-	for _, program := range table.After {
+	for _, program := range definition.After {
 		for _, name := range h.instanceNames(h.sup.config.Program(program)) {
 			model, other := h.models[name], h.sup.byName[name]
-			if model != nil && model.wantUp && (other == nil || !other.removed && other.machine.state == Stopped) {
+			if model != nil && model.wantUp && (other == nil || !other.retiring && other.machine.state == Stopped) {
 				names = append(names, name)
 			}
 		}
@@ -244,14 +244,14 @@ func (h *history) yetToCome(in *instance) (names []string) {
 }
 
 // checkGraph checks an instance against the graph.
-func (h *history) checkGraph(in *instance, w *watched) {
+func (h *history) checkGraph(in *instance, w *observedInstance) {
 	m, model, requires, after := &in.machine, w.model, w.requires, w.after
 	if model.in != in {
 		model.graph = graphModel{} // the old one belongs to another instance of that name
 	}
 	if in.run != nil && in.run != model.graph.run {
 		model.graph.run = in.run
-		h.begun[in.run.invocationID] = true
+		h.spawnedRuns[in.run.invocationID] = true
 	}
 	if by := m.desired.by; by.Kind == ActorOperator && by.For != "" && by != model.graph.by {
 		model.resetFailed() // the operator has started one of its dependents
@@ -259,15 +259,15 @@ func (h *history) checkGraph(in *instance, w *watched) {
 	model.graph.by = m.desired.by
 	startable := m.desired.up && slices.ContainsFunc(requires, func(peers []*instance) bool {
 		return slices.ContainsFunc(peers, func(r *instance) bool {
-			return !r.machine.desired.up && !r.removed && !r.machine.desired.by.is(ActorOperator) && r.machine.desired.by.Kind != ActorShutdown
+			return !r.machine.desired.up && !r.retiring && !r.machine.desired.by.is(ActorOperator) && r.machine.desired.by.Kind != ActorShutdown
 		})
 	})
-	if h.lasts(&model.graph.startable, startable) {
+	if h.lastsTooLong(&model.graph.startable, startable) {
 		h.fail("%s is wanted up, and its requirements were not started", in.name)
 	}
-	model.graph.heldDown = !m.desired.up && m.desired.by.is(ActorOperator)
+	model.graph.stoppedByOperator = !m.desired.up && m.desired.by.is(ActorOperator)
 	unfounded := m.state == Running || m.state == Spawning && in.run.hook == nil && h.committed(in.run) == nil
-	if h.lasts(&model.graph.unfounded, unfounded && slices.ContainsFunc(requires, gone)) {
+	if h.lastsTooLong(&model.graph.requirementDown, unfounded && slices.ContainsFunc(requires, anyLost)) {
 		h.fail("%s is %s, and a requirement is down", in.name, m.state)
 	}
 	idle := false
@@ -276,13 +276,13 @@ func (h *history) checkGraph(in *instance, w *watched) {
 		idle = len(h.dependents(in)) == 0
 	case Waiting:
 		occupied := func(other *instance) bool {
-			return other.removed && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
+			return other.retiring && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
 		}
-		free := !slices.ContainsFunc(h.sup.instances, occupied) && !slices.ContainsFunc(requires, missing) && !slices.ContainsFunc(after, onItsWay)
+		free := !slices.ContainsFunc(h.sup.instances, occupied) && !slices.ContainsFunc(requires, notAllUp) && !slices.ContainsFunc(after, anyComing)
 		// A shutdown starts no program: such an instance waits for its stop.
-		idle = free && !m.awaitsSchedule() && (!m.restartPending || len(h.dependents(in)) == 0) && !h.untold(in)
+		idle = free && !m.awaitsSchedule() && (!m.restartPending || len(h.dependents(in)) == 0) && !h.stopNotRequested(in)
 	}
-	if h.lasts(&model.graph.idle, idle) {
+	if h.lastsTooLong(&model.graph.idle, idle) {
 		h.fail("%s is %s without a blocker: %s", in.name, stateNames[m.state], in.reason())
 	}
 }
@@ -294,52 +294,52 @@ func (h *history) checkStop(in *instance, before State) {
 		return
 	}
 	// A stop in this turn may have come before the shutdown.
-	ordered := h.sup.shutdown != nil && (before != StopPending || h.policy.seenIn != h.v.Turns())
+	ordered := h.sup.shutdown != nil && (before != StopPending || h.policy.shutdownTurn != h.v.Turns())
 	for _, other := range h.sup.instances {
-		requires, after := h.named(other)
-		first := among(requires, in) || ordered && among(after, in)
-		if first && lives(other) && h.models[other.name].graph.unstuck != 1 {
+		requires, after := h.dependencies(other)
+		first := contains(requires, in) || ordered && contains(after, in)
+		if first && isAlive(other) && h.models[other.name].graph.turnsKillable != 1 {
 			h.fail("%s is stopped while %s is %s", in.name, other.name, stateNames[other.machine.state])
 		}
 	}
 }
 
-// calledUp records that the instance is wanted up if one of its dependents is.
-func (h *history) calledUp(in *instance) {
-	if was := h.models[in.name].graph; in.machine.desired.by.For == "" || was.heldDown {
+// allowStartForDependent records that the instance is wanted up if one of its dependents is.
+func (h *history) allowStartForDependent(in *instance) {
+	if was := h.models[in.name].graph; in.machine.desired.by.For == "" || was.stoppedByOperator {
 		return
 	}
 	for _, other := range h.sup.instances {
-		if requires, _ := h.named(other); other.machine.desired.up && among(requires, in) {
+		if requires, _ := h.dependencies(other); other.machine.desired.up && contains(requires, in) {
 			h.want(in.name, true)
 			return
 		}
 	}
 }
 
-// revived resets the failures of requirements that the operator's start of in starts again.
-func (h *history) revived(in *instance) {
-	requires, _ := h.named(in)
+// resetRequirements resets the failures of requirements that the operator's start of in starts again.
+func (h *history) resetRequirements(in *instance) {
+	requires, _ := h.dependencies(in)
 	for _, peers := range requires {
-		if there(peers) {
+		if allUp(peers) {
 			continue
 		}
 		for _, r := range peers {
-			w := r.machine.desired
-			if w.up && r.machine.state.AtRest() && !isUp(r) {
+			desired := r.machine.desired
+			if desired.up && r.machine.state.AtRest() && !isUp(r) {
 				h.models[r.name].resetFailed()
 			}
-			if w.up || !w.by.is(ActorOperator) {
-				h.revived(r)
+			if desired.up || !desired.by.is(ActorOperator) {
+				h.resetRequirements(r)
 			}
 		}
 	}
 }
 
-// rightlyWaits reports whether an instance may wait when faults have ceased long ago.
-func (h *history) rightlyWaits(in *instance) bool {
-	requires, after := h.named(in)
-	return slices.ContainsFunc(requires, missing) || slices.ContainsFunc(after, onItsWay)
+// mayWait reports whether an instance may wait when faults have ceased long ago.
+func (h *history) mayWait(in *instance) bool {
+	requires, after := h.dependencies(in)
+	return slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing)
 }
 
 func showDependencies(c *config.Config) (text []string) {

@@ -14,20 +14,20 @@ import (
 // A simJournal is the journal of the simulation. It writes queued values with a delay, in order; a
 // crash of superd loses the rest.
 type simJournal struct {
-	h       *history
-	lag     time.Duration
-	session *loop.Scope
-	values  map[string]any // written values
-	queue   []simEntry
+	h          *history
+	writeDelay time.Duration
+	session    *loop.Scope
+	values     map[string]any // written values
+	queue      []simEntry
 	// When the first value was queued for which no write was requested; 0: none
-	unwritten time.Duration
-	batch     []simEntry // being written
-	writing   bool       // whether a batch is being written
-	again     bool       // whether the queue is to be written after the batch
-	stalled   bool       // whether writes are blocked
-	wrote     func(key string, value any)
-	full      *rand.Rand      // draws which writes fail for lack of space; nil: none
-	refused   map[string]bool // keys whose values found no space and were not written since
+	unwritten  time.Duration
+	batch      []simEntry // being written
+	writing    bool       // whether a batch is being written
+	writeAgain bool       // whether the queue is to be written after the batch
+	stalled    bool       // whether writes are blocked
+	onWrite    func(key string, value any)
+	full       *rand.Rand      // draws which writes fail for lack of space; nil: none
+	failedKeys map[string]bool // keys whose values found no space and were not written since
 }
 
 // A simEntry is a value to be written, or a callback for all that was queued before it.
@@ -42,8 +42,8 @@ var errSimFull = errors.New("write journal: no space left on device")
 
 func newSimJournal(h *history, lag time.Duration) *simJournal {
 	return &simJournal{
-		h: h, lag: lag, session: h.v.Root().Child(),
-		values: map[string]any{}, refused: map[string]bool{},
+		h: h, writeDelay: lag, session: h.v.Root().Child(),
+		values: map[string]any{}, failedKeys: map[string]bool{},
 	}
 }
 
@@ -53,8 +53,8 @@ func (j *simJournal) Put(key string, value any) error {
 		j.batch, j.queue, j.unwritten = j.put(j.batch), j.put(j.queue), 0
 	}
 	text, err := encoded(value) // encoded now, as the value may change later
-	if j.values[key] = text; j.wrote != nil {
-		j.wrote(key, text)
+	if j.values[key] = text; j.onWrite != nil {
+		j.onWrite(key, text)
 	}
 	return err
 }
@@ -72,9 +72,9 @@ func (j *simJournal) put(entries []simEntry) (flushes []simEntry) {
 }
 
 func (j *simJournal) set(e simEntry) {
-	delete(j.refused, e.key)
-	if j.wrote != nil {
-		j.wrote(e.key, e.value)
+	delete(j.failedKeys, e.key)
+	if j.onWrite != nil {
+		j.onWrite(e.key, e.value)
 	}
 	if e.value == nil {
 		delete(j.values, e.key)
@@ -123,7 +123,7 @@ func (j *simJournal) putFirst(first simEntry) {
 
 // Flush implements [Journal].
 func (j *simJournal) Flush(done func(error)) {
-	if len(j.queue)+len(j.batch) == 0 || j.h.defect.hasty {
+	if len(j.queue)+len(j.batch) == 0 || j.h.defect.answersUnsaved {
 		done(nil)
 		return
 	}
@@ -135,19 +135,19 @@ func (j *simJournal) Flush(done func(error)) {
 func (j *simJournal) write() {
 	j.unwritten = 0
 	if j.writing || j.stalled {
-		j.again = true
+		j.writeAgain = true
 		return
 	}
-	j.writing, j.again = true, false
+	j.writing, j.writeAgain = true, false
 	j.batch, j.queue = j.queue, nil
-	j.goOn()
+	j.writeSome()
 }
 
-// goOn writes some of the batch after a delay.
-func (j *simJournal) goOn() {
-	j.session.After(j.h.kernel.upTo(j.lag), func() {
+// writeSome writes some of the batch after a delay.
+func (j *simJournal) writeSome() {
+	j.session.After(j.h.kernel.upTo(j.writeDelay), func() {
 		if j.full != nil && j.full.IntN(8) == 0 {
-			j.refuse()
+			j.failBatch()
 			return
 		}
 		n := len(j.batch)
@@ -164,27 +164,27 @@ func (j *simJournal) goOn() {
 			}
 		}
 		if len(j.batch) > 0 {
-			j.goOn()
+			j.writeSome()
 			return
 		}
-		if j.writing = false; j.again {
+		if j.writing = false; j.writeAgain {
 			j.write()
 		}
 	})
 }
 
-// refuse fails the batch for lack of space, calls its callbacks with the error and retries a second
+// failBatch fails the batch for lack of space, calls its callbacks with the error and retries a second
 // later. A newer value replaces one of its key that could not be written.
-func (j *simJournal) refuse() {
+func (j *simJournal) failBatch() {
 	batch, since := j.batch, j.queue
 	j.batch, j.queue = nil, nil
-	var told []func(error)
+	var flushes []func(error)
 	for _, e := range batch {
 		if e.flush != nil {
-			told = append(told, e.flush)
+			flushes = append(flushes, e.flush)
 		} else {
 			j.queue = append(j.queue, e)
-			j.refused[e.key] = true
+			j.failedKeys[e.key] = true
 		}
 	}
 	for _, e := range since {
@@ -200,13 +200,13 @@ func (j *simJournal) refuse() {
 			j.queue = append(j.queue, e)
 		}
 	}
-	j.h.note("no room in the journal")
+	j.h.logf("no room in the journal")
 	err := errSimFull
-	if j.h.defect.deaf {
+	if j.h.defect.ignoresWriteErrors {
 		err = nil
 	}
-	for _, tell := range told {
-		tell(err)
+	for _, flush := range flushes {
+		flush(err)
 	}
 	j.session.After(time.Second, func() {
 		if j.writing = false; len(j.queue) > 0 {
@@ -231,7 +231,7 @@ func (j *simJournal) queued(key string) bool {
 // checkReply checks that the desired state is written when the operator is answered.
 func (j *simJournal) checkReply(name string, up bool) {
 	in := j.h.sup.byName[name]
-	if in == nil || in.removed || in.machine.desired != (target{up, actor(ActorOperator)}) {
+	if in == nil || in.retiring || in.machine.desired != (target{up, actor(ActorOperator)}) {
 		return // the desired state has changed again
 	}
 	if v, ok := j.values[instanceKey(name)].(*savedInstance); !ok || v.Desired.Up != up {
@@ -239,9 +239,9 @@ func (j *simJournal) checkReply(name string, up bool) {
 	}
 }
 
-// cut ends the journal with superd. It returns the content of the journal and the keys that were
+// end ends the journal with superd. It returns the content of the journal and the keys that were
 // still to be written.
-func (j *simJournal) cut() (*journal.State, map[string]bool) {
+func (j *simJournal) end() (*journal.State, map[string]bool) {
 	j.session.Close()
 	state := &journal.State{Values: map[string]json.RawMessage{}, Existed: true}
 	for key, value := range j.values {

@@ -22,9 +22,9 @@ type simKernel struct {
 	rng       *rand.Rand
 	mix       faultMix
 	queued    bool   // whether starts that hang wait in the queue
-	notify    func() // SIGCHLD
-	starts    func(*host.SpawnSpec)
-	note      func(format string, args ...any)
+	sigchld   func() // SIGCHLD
+	onSpawn   func(*host.SpawnSpec)
+	logf      func(format string, args ...any)
 	fail      func(format string, args ...any)
 
 	// Scope of the present superd, closed with all that it has under way
@@ -32,86 +32,86 @@ type simKernel struct {
 	// Whether a keeper reaps the processes of an earlier superd and reports them
 	keeper bool
 	// Passes an exit to the present superd
-	tell func(host.StoredExit)
+	reportExit func(host.StoredExit)
 	// Exits that the keeper stores and no superd has acknowledged
-	exits                                      []host.StoredExit
-	unsought, unidentified, unwritten, invents bool // planted
+	exits                                               []host.StoredExit
+	noSearch, adoptsByPid, noStartRecords, inventsExits bool // planted
 
 	byPid   map[int]*simProcess // alive or zombie
 	byStart map[uint64]*simProcess
 	zombies []*simProcess // in the order of their ends
-	counts  map[string]*living
+	counts  map[string]*processCount
 	spawned int
 	reaped  int
 	// Forks between the commit and the moment the loop took the result
-	forks int
-	sweep func(pid int) // sweep that resumes later; nil: none
+	forks        int
+	pendingSweep func(pid int) // sweep that resumes later; nil: none
 	// Instances whose escaped processes kill_mode has spared at least once
 	spared map[string]bool
 	modes  map[string][]config.KillMode // all that a program has had
 	// Planted: the sweep takes a child that the loop does not know yet for an unknown child
-	ungated bool
+	noReapGate bool
 	// Planted: the sweep waits for all forks, and later forks wait for the sweep
-	gated bool
+	reapWaitsForForks bool
 	// Planted: a child that hangs before its exec is not killed
-	unkilled bool
+	noKillBeforeExec bool
 
-	checks    int                   // number of checks begun so far, except by commands
-	checking  map[int]func(error)   // checks under way, by number
-	sockets   map[string]*simSocket // by run
-	told      map[int]*simSocket    // by descriptor
-	unheeding bool                  // planted: a change of the main process goes unnoticed
-	anyMain   bool                  // planted: any process may be the main process
+	checks         int                   // number of checks begun so far, except by commands
+	checking       map[int]func(error)   // checks under way, by number
+	sockets        map[string]*simSocket // by run
+	notifyFDs      map[int]*simSocket    // by descriptor
+	ignoresMainPID bool                  // planted: a change of the main process goes unnoticed
+	anyMain        bool                  // planted: any process may be the main process
 	// Planted: messages are read before their effects are saved
-	unheld    bool
-	bornMains map[string]int             // by instance
-	mains     map[string]*simProcess     // by run: the main process that superd knows
-	shortages map[string]bool            // runs whose start has failed by a resource shortage
-	tables    map[string]*config.Program // by run: the definition that it was started with
-	hookEnds  int
-	endedAt   map[int]time.Duration      // by pid, for the last process that had it
-	asked     func(instance string)      // hook for the query of a process's wait state
-	runs      func(instance string) bool // whether superd shows the instance as running
+	dropsUnsaved bool
+	mainsStarted map[string]int             // by instance
+	mains        map[string]*simProcess     // by run: the main process that superd knows
+	shortages    map[string]bool            // runs whose start has failed by a resource shortage
+	definitions  map[string]*config.Program // by run: the definition that it was started with
+	hookEnds     int
+	endedAt      map[int]time.Duration      // by pid, for the last process that had it
+	onWaitsIn    func(instance string)      // hook for the query of a process's wait state
+	isRunning    func(instance string) bool // whether superd shows the instance as running
 }
 
 // A faultMix gives probabilities and durations of faults. The zero value is a world without faults,
 // in which processes run until a signal ends them.
 type faultMix struct {
-	crash       float64 // a process exits by itself
-	deaf        float64 // it ignores the stop signal
-	slowStop    float64 // it ends late, at times after the stop time-out
-	immortal    float64 // SIGKILL takes minutes, as in a kernel that waits for a disk
-	spawnFails  float64
-	shortage    float64 // share of failed spawns: resource shortage
-	spawnHangs  float64
-	execHangs   float64 // the fork is done, and the child hangs for minutes before its exec
-	lateResult  time.Duration
-	noResult    bool    // the program runs, and the loop gets the result minutes later
-	watchFails  float64 // a process can't be watched
-	slowSpawn   time.Duration
-	early       float64       // a scheduled start is logged before what the rest of the turn saves
-	life        time.Duration // mean life of a process that crashes
-	orphans     float64       // an end leaves an unknown zombie
-	breeds      float64       // a process forks a child that leaves its group
-	hookFails   float64
-	hookHangs   float64
-	hookTime    time.Duration
-	work        time.Duration // longest run of a schedule; 0: without end
-	forkTime    time.Duration // between the steps of a worker's fork
-	slowInit    float64       // a process that is not superd's child is reaped late
-	exitInfo    float64       // the kernel then reports the exit status
-	neverReady  float64
-	slowReady   time.Duration
-	sick        float64 // it answers no checks any more, and sends no watchdog pings
-	reloads     float64
-	checkHangs  float64
-	begets      float64 // a main process hands over to a child
-	processScan float64 // a look at a tree takes time, as without cgroups
+	crash            float64 // a process exits by itself
+	ignoresStop      float64 // it ignores the stop signal
+	slowStop         float64 // it ends late, at times after the stop time-out
+	unkillable       float64 // SIGKILL takes minutes, as in a kernel that waits for a disk
+	spawnFails       float64
+	shortage         float64 // share of failed spawns: resource shortage
+	spawnHangs       float64
+	execHangs        float64 // the fork is done, and the child hangs for minutes before its exec
+	lateResult       time.Duration
+	noResult         bool    // the program runs, and the loop gets the result minutes later
+	watchFails       float64 // a process can't be watched
+	slowSpawn        time.Duration
+	startLoggedEarly float64       // a scheduled start is logged before what the rest of the turn saves
+	lifetime         time.Duration // mean life of a process that crashes
+	orphans          float64       // an end leaves an unknown zombie
+	forks            float64       // a process forks a child that leaves its group
+	hookFails        float64
+	hookHangs        float64
+	hookTime         time.Duration
+	runTime          time.Duration // longest run of a schedule; 0: without end
+	forkTime         time.Duration // between the steps of a worker's fork
+	slowReap         float64       // a process that is not superd's child is reaped late
+	exitInfo         float64       // the kernel then reports the exit status
+	neverReady       float64
+	slowReady        time.Duration
+	unhealthy        float64 // it answers no checks any more, and sends no watchdog pings
+	reloads          float64
+	checkHangs       float64
+	handover         float64 // a main process hands over to a child
+	processScan      float64 // a look at a tree takes time, as without cgroups
 }
 
 func (k *simKernel) chance(p float64) bool { return p > 0 && k.rng.Float64() < p }
 
-func (k *simKernel) pick(among ...float64) float64 { return among[k.rng.IntN(len(among))] }
+func (k *simKernel) pick(choices ...float64) float64 { return choices[k.rng.IntN(len(choices))] }
 
 func (k *simKernel) upTo(d time.Duration) time.Duration {
 	if d <= 0 {
@@ -125,15 +125,15 @@ func (k *simKernel) MaskSIGCHLD() {}
 
 // ReapOrphans implements [host.Host].
 func (k *simKernel) ReapOrphans(dead func(pid int)) {
-	if k.gated && k.forks > 0 {
-		k.sweep = dead
+	if k.reapWaitsForForks && k.forks > 0 {
+		k.pendingSweep = dead
 		return
 	}
-	k.sweep = nil
+	k.pendingSweep = nil
 	last := 0
 	for len(k.zombies) > 0 && k.zombies[0].pid != last {
-		if k.zombies[0].unheard && !k.ungated {
-			k.sweep = dead
+		if k.zombies[0].resultPending && !k.noReapGate {
+			k.pendingSweep = dead
 			return
 		}
 		last = k.zombies[0].pid
@@ -166,11 +166,11 @@ func (k *simKernel) WaitsIn(pid int) host.WaitState {
 	p := k.byPid[pid]
 	// superd learns some time later that a process has ended which can't be watched, and only at
 	// its reaping if the process is not its child.
-	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie && !p.foreign) && ago > unwatchedPause+100*time.Millisecond {
+	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie && !p.reparented) && ago > unwatchedPause+100*time.Millisecond {
 		k.fail("superd reads the state of %d, which ended %v ago", pid, ago)
 	}
-	if p != nil && k.asked != nil {
-		k.asked(p.instance)
+	if p != nil && k.onWaitsIn != nil {
+		k.onWaitsIn(p.instance)
 	}
 	return host.WaitState{Text: "D (disk sleep)"}
 }

@@ -18,12 +18,12 @@ import (
 // processes the test fails.
 func TestLostRecords(t *testing.T) {
 	for seed := range uint64(1500) {
-		if err := loseRecords(seed, defect{}); err != nil {
+		if err := runWithLostRecords(seed, defect{}); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
 	for seed := range uint64(1500) {
-		if err := loseRecords(seed, defect{unsought: true}); err != nil {
+		if err := runWithLostRecords(seed, defect{noSearch: true}); err != nil {
 			t.Logf("without a search for processes: seed %d: %v", seed, err)
 			return
 		}
@@ -31,17 +31,17 @@ func TestLostRecords(t *testing.T) {
 	t.Error("a missing search for processes is not found")
 }
 
-// loseRecords lets a superd take over from another one whose journal lacks some records.
-func loseRecords(seed uint64, d defect) (err error) {
+// runWithLostRecords lets a superd take over from another one whose journal lacks some records.
+func runWithLostRecords(seed uint64, d defect) (err error) {
 	h := newHistory(seed, d, false)
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v\n%s", r, debug.Stack())
 		}
 	}()
-	h.kernel.starts, h.kernel.leftovers = func(*host.SpawnSpec) {}, true
+	h.kernel.onSpawn, h.kernel.leftovers = func(*host.SpawnSpec) {}, true
 	var written []simEntry
-	h.journal.wrote = func(key string, value any) { written = append(written, simEntry{key: key, value: value}) }
+	h.journal.onWrite = func(key string, value any) { written = append(written, simEntry{key: key, value: value}) }
 	h.sup.Start(func() {})
 	rng := rand.New(rand.NewPCG(seed, 9))
 	for range 1 + rng.IntN(6) {
@@ -58,9 +58,9 @@ func loseRecords(seed uint64, d defect) (err error) {
 	if h.err != nil {
 		return nil // a failure before the loss
 	}
-	h.journal.cut()
+	h.journal.end()
 	h.sup.scope.Close()
-	h.kernel.abandon()
+	h.kernel.killSupervisor()
 
 	lost, key := min(1+rng.IntN(10), len(written)), ""
 	if rng.IntN(2) == 0 {
@@ -79,7 +79,7 @@ func loseRecords(seed uint64, d defect) (err error) {
 			return err
 		}
 	}
-	h.journal = newSimJournal(h, h.journal.lag)
+	h.journal = newSimJournal(h, h.journal.writeDelay)
 	o := h.options()
 	o.Snapshot, o.Resumed = ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler)), rng.IntN(2) == 0
 	h.sup = New(o)

@@ -15,66 +15,65 @@ import (
 // A simService is the service of a program, apart from the process that provides it: a child that
 // takes over from its parent shares it.
 type simService struct {
-	began    time.Duration // when the loop learned of it
-	wellAt   time.Duration // when it was ready; 0 before
-	sick     bool
-	sickAt   time.Duration
-	busy     bool // whether it reads its configuration, has reported that, and answers no checks
-	busyAt   time.Duration
-	calmAt   time.Duration // when it was last busy
-	watchdog time.Duration // time-out for its pings; 0: none
-	fedAt    time.Duration
+	began          time.Duration // when the loop learned of it
+	readyAt        time.Duration // when it was ready; 0 before
+	unhealthy      bool
+	unhealthySince time.Duration
+	busy           bool // whether it reads its configuration, has reported that, and answers no checks
+	busyAt         time.Duration
+	watchdog       time.Duration // time-out for its pings; 0: none
+	pingedAt       time.Duration
 }
 
-// beget makes a main process hand over to a child, which it may announce by MAINPID=, at times with
+// scheduleHandover makes a main process hand over to a child, which it may announce by MAINPID=, at times with
 // a wrong number.
-func (p *simProcess) beget() {
+func (p *simProcess) scheduleHandover() {
 	k := p.k
-	if !p.notifies || !k.chance(k.mix.begets) {
+	if !p.notifies || !k.chance(k.mix.handover) {
 		return
 	}
-	p.alive.After(k.upTo(time.Duration(k.pick(0.001, 1, 60)*float64(time.Second))), func() {
+	p.scope.After(k.upTo(time.Duration(k.pick(0.001, 1, 60)*float64(time.Second))), func() {
 		if p.dying {
 			return
 		}
-		successor := p.bear()
+		successor := p.forkSuccessor()
 		pid := successor.pid
 		if k.chance(0.2) {
 			pid = 2 + k.rng.IntN(10)
 		}
-		successor.grow()
+		successor.becomeReady()
 		successor.ping()
-		successor.beget()
-		teller := p
+		successor.scheduleHandover()
+		sender := p
 		if k.chance(0.5) {
-			teller = successor
+			sender = successor
 		}
-		teller.alive.After(k.upTo(time.Duration(k.pick(0, 1)*float64(time.Second))), func() {
-			if teller.dying {
+		sender.scope.After(k.upTo(time.Duration(k.pick(0, 1)*float64(time.Second))), func() {
+			if sender.dying {
 				return
 			}
-			k.note("%s (%d) sends MAINPID=%d", p.instance, teller.pid, pid)
-			p.tell(notify.Message{MainPID: pid})
+			k.logf("%s (%d) sends MAINPID=%d", p.instance, sender.pid, pid)
+			p.notify(notify.Message{MainPID: pid})
 			if k.chance(0.7) {
-				p.alive.After(k.upTo(time.Second), func() { p.end(pidfd.Exit{Known: true}) })
+				p.scope.After(k.upTo(time.Second), func() { p.end(pidfd.Exit{Known: true}) })
 			}
 		})
 	})
 }
 
-// bear returns a child that continues the service of the process.
-func (p *simProcess) bear() *simProcess {
+// forkSuccessor returns a child that continues the service of the process.
+func (p *simProcess) forkSuccessor() *simProcess {
 	successor := p.k.registerSpawned(p.instance, p.run, roleSuccessor)
-	successor.simService, successor.parent, successor.foreign, successor.notifies, successor.follows = p.simService, p, true, true, true
+	successor.simService, successor.parent, successor.reparented, successor.notifies, successor.isSuccessor = p.simService, p, true, true, true
 	p.children = append(p.children, successor)
-	successor.work(p.k.tables[p.run])
+	successor.endScheduledRun(p.k.definitions[p.run])
 	return successor
 }
 
-// work ends a process that a schedule started after a random time.
-func (p *simProcess) work(table *config.Program) {
-	if k := p.k; table != nil && table.Schedule != "" && k.mix.work > 0 {
-		p.alive.After(k.upTo(k.mix.work), func() { p.end(pidfd.Exit{Known: true}) })
+// endScheduledRun ends a process that a schedule started after a random time.
+func (p *simProcess) endScheduledRun(definition *config.Program) {
+	if k := p.k; definition != nil && definition.Schedule != "" && k.mix.runTime > 0 {
+		p.scope.After(k.upTo(k.mix.runTime), func() { p.end(pidfd.Exit{Known: true}) })
 	}
 }
 
@@ -87,12 +86,12 @@ func (p *simProcess) serves() bool {
 		return p.role == roleMain
 	}
 	main := p.k.mains[p.run]
-	return main != nil && main.simService == p.simService && !main.over()
+	return main != nil && main.simService == p.simService && !main.finished()
 }
 
-// announced is called when superd learns of another main process. It makes the process the expected
+// mainAnnounced is called when superd learns of another main process. It makes the process the expected
 // main process if it belongs to the program.
-func (k *simKernel) announced(run string, pid int) {
+func (k *simKernel) mainAnnounced(run string, pid int) {
 	main, p := k.mains[run], k.byPid[pid]
 	if main != nil && p != nil && p.instance == main.instance {
 		k.setMain(run, p)
@@ -107,16 +106,16 @@ func (k *simKernel) setMain(run string, p *simProcess) {
 		return
 	}
 	if before != nil {
-		before.become(roleEscaped)
+		before.setRole(roleEscaped)
 		p.simService = before.simService
 	}
-	p.become(roleMain)
+	p.setRole(roleMain)
 	// p.run, as p may be left over from another run
 	k.mains[run], p.run, p.mainAt = p, run, k.v.Now()
 }
 
-// become changes the role of a process.
-func (p *simProcess) become(role simRole) {
+// setRole changes the role of a process.
+func (p *simProcess) setRole(role simRole) {
 	if p.zombie {
 		p.role = role
 		return
@@ -126,11 +125,11 @@ func (p *simProcess) become(role simRole) {
 	p.k.count(p, 1)
 }
 
-// orphan passes the children of a process that has ended to the parent of the process.
-func (p *simProcess) orphan() {
+// orphanChildren passes the children of a process that has ended to the parent of the process.
+func (p *simProcess) orphanChildren() {
 	for _, child := range p.children {
 		if !child.zombie {
-			child.parent, child.foreign = nil, p.foreign
+			child.parent, child.reparented = nil, p.reparented
 		}
 	}
 }
@@ -150,8 +149,8 @@ func (h *history) checkMain(in *instance) {
 	}
 }
 
-// running returns a history without faults in which the program was started a second ago.
-func running(program *config.Program, keeper bool) (*history, *instance) {
+// newRunning returns a history without faults in which the program was started a second ago.
+func newRunning(program *config.Program, keeper bool) (*history, *instance) {
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix, h.kernel.keeper = faultMix{}, keeper
 	h.file = &config.Config{Programs: []*config.Program{program}}
@@ -161,20 +160,20 @@ func running(program *config.Program, keeper bool) (*history, *instance) {
 	return h, h.sup.byName[program.Name]
 }
 
-// TestMainWhileEnding: a process that becomes the main process during the stop gets the signal that
+// TestMainProcessChangesDuringStop: a process that becomes the main process during the stop gets the signal that
 // its predecessor got.
-func TestMainWhileEnding(t *testing.T) {
+func TestMainProcessChangesDuringStop(t *testing.T) {
 	for _, state := range []State{Stopping, Killing} {
 		t.Run(stateNames[state], func(t *testing.T) {
 			web := programNamed("web", nil)
 			web.Watchdog, web.KillMode, web.StopTimeout = time.Hour, config.KillProcess, time.Minute
-			h, in := running(web, false)
+			h, in := newRunning(web, false)
 			h.kernel.spared["web"] = true
 			if in.machine.state != Running {
 				t.Fatalf("web is %v", in.machine.state)
 			}
 			main := h.kernel.mains[in.run.invocationID]
-			main.deaf, main.immortal = true, true
+			main.ignoresStop, main.unkillable = true, true
 			if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 				t.Fatal(err)
 			}
@@ -184,8 +183,8 @@ func TestMainWhileEnding(t *testing.T) {
 			if in.machine.state != state {
 				t.Fatalf("web is %s, want it %s", stateNames[in.machine.state], stateNames[state])
 			}
-			successor := main.bear()
-			main.tell(notify.Message{MainPID: successor.pid})
+			successor := main.forkSuccessor()
+			main.notify(notify.Message{MainPID: successor.pid})
 			h.v.RunFor(10 * time.Second) // the exit status can't be known
 			want := syscall.SIGTERM
 			if state == Killing {
@@ -198,18 +197,18 @@ func TestMainWhileEnding(t *testing.T) {
 	}
 }
 
-// TestMainWithTheSameNumber: the main process, no child of superd, has ended and was reaped; its
+// TestNewMainProcessReusesPid: the main process, no child of superd, has ended and was reaped; its
 // own child reuses the pid and is now the main process.
-func TestMainWithTheSameNumber(t *testing.T) {
+func TestNewMainProcessReusesPid(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour
-	h, in := running(web, false)
+	h, in := newRunning(web, false)
 	first := h.kernel.mains[in.run.invocationID]
-	second := first.bear()
-	first.tell(notify.Message{MainPID: second.pid})
+	second := first.forkSuccessor()
+	first.notify(notify.Message{MainPID: second.pid})
 	h.v.RunFor(time.Second)
-	third := second.bear()
-	second.tell(notify.Message{MainPID: third.pid})
+	third := second.forkSuccessor()
+	second.notify(notify.Message{MainPID: third.pid})
 	second.end(pidfd.Exit{Known: true})
 	h.kernel.reapForeign(second)
 	delete(h.kernel.byPid, third.pid)
@@ -223,43 +222,43 @@ func TestMainWithTheSameNumber(t *testing.T) {
 	}
 }
 
-// TestWatchdogOfTheNextMain: a process that becomes the main process while superd determines how
+// TestWatchdogOfNewMainProcess: a process that becomes the main process while superd determines how
 // the last one ended has to ping the watchdog, though the time-out of the last one has passed.
-func TestWatchdogOfTheNextMain(t *testing.T) {
+func TestWatchdogOfNewMainProcess(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = 300 * time.Millisecond
-	h, in := running(web, true) // true, as the keeper could report the exit
+	h, in := newRunning(web, true) // true, as the keeper could report the exit
 	first := h.kernel.mains[in.run.invocationID]
-	second := first.bear()
-	first.tell(notify.Message{MainPID: second.pid})
+	second := first.forkSuccessor()
+	first.notify(notify.Message{MainPID: second.pid})
 	h.v.RunFor(20 * time.Millisecond)
 	run := in.run
-	third := second.bear()
-	third.sick = true
+	third := second.forkSuccessor()
+	third.unhealthy = true
 	second.end(pidfd.Exit{Known: true})
 	h.kernel.reapForeign(second)
 	h.v.RunFor(web.Watchdog + 50*time.Millisecond)
 	if in.run != run || !run.mainEnded() {
 		t.Fatalf("web is %s, want the exit of its main process noticed", stateNames[in.machine.state])
 	}
-	second.tell(notify.Message{MainPID: third.pid})
+	second.notify(notify.Message{MainPID: third.pid})
 	h.v.RunFor(time.Minute)
 	if in.run == run {
 		t.Errorf("web is %s, with process %d: its watchdog time-out was missed", stateNames[in.machine.state], in.run.process.Pid())
 	}
 }
 
-// TestEndedWhileItsWordsAreHeld: a main process that SIGKILL has ended is not reported as
+// TestExitedProcessIsNotReportedUnkillable: a main process that SIGKILL has ended is not reported as
 // unkillable, though its earlier messages stay unread while the journal can't be written.
-func TestEndedWhileItsWordsAreHeld(t *testing.T) {
+func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog, web.StopTimeout = time.Hour, 0
-	h, in := running(web, false)
+	h, in := newRunning(web, false)
 	main := h.kernel.mains[in.run.invocationID]
-	main.deaf = true
-	h.kernel.asked = func(instance string) { t.Errorf("%s is reported as unkillable", instance) }
+	main.ignoresStop = true
+	h.kernel.onWaitsIn = func(instance string) { t.Errorf("%s is reported as unkillable", instance) }
 	h.journal.stalled = true
-	main.tell(notify.Message{MainPID: main.pid})
+	main.notify(notify.Message{MainPID: main.pid})
 	h.v.RunFor(time.Millisecond)
 	if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 		t.Fatal(err)
@@ -270,9 +269,9 @@ func TestEndedWhileItsWordsAreHeld(t *testing.T) {
 	}
 }
 
-// TestUnwatchedIsNamed: a main process that can't be watched and that SIGKILL does not end is
+// TestUnwatchedProcessIsReportedUnkillable: a main process that can't be watched and that SIGKILL does not end is
 // reported as unkillable, though its messages stay unread while the journal can't be written.
-func TestUnwatchedIsNamed(t *testing.T) {
+func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog, web.StopTimeout = time.Hour, 0
 	h := newHistory(1, defect{}, false)
@@ -283,9 +282,9 @@ func TestUnwatchedIsNamed(t *testing.T) {
 	h.v.RunFor(500 * time.Millisecond) // less than the time until superd first polls it
 	in := h.sup.byName["web"]
 	main := h.kernel.mains[in.run.invocationID]
-	main.deaf, main.immortal = true, true
+	main.ignoresStop, main.unkillable = true, true
 	h.journal.stalled = true
-	main.tell(notify.Message{MainPID: main.pid})
+	main.notify(notify.Message{MainPID: main.pid})
 	if _, err := h.sup.Command(OpStop, []string{"web"}, false, func([]CommandResult) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -295,21 +294,21 @@ func TestUnwatchedIsNamed(t *testing.T) {
 	}
 }
 
-// TestCheckBetweenMains: a check that failed when the main process had ended says nothing about the
+// TestCheckBetweenMainProcesses: a check that failed when the main process had ended says nothing about the
 // process that the program had named before, though superd reads that message later.
-func TestCheckBetweenMains(t *testing.T) {
+func TestCheckBetweenMainProcesses(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour
 	web.Health = &config.Health{TCP: "web", Interval: time.Hour, Timeout: time.Second, Failures: 1, Action: config.HealthRestart}
-	h, in := running(web, false)
+	h, in := newRunning(web, false)
 	first, run := h.kernel.mains[in.run.invocationID], in.run
-	second := first.bear()
+	second := first.forkSuccessor()
 	resume := h.journal.stall()
-	first.tell(notify.Message{MainPID: first.pid}) // stays unread, as do those behind it
-	first.tell(notify.Message{MainPID: second.pid})
+	first.notify(notify.Message{MainPID: first.pid}) // stays unread, as do those behind it
+	first.notify(notify.Message{MainPID: second.pid})
 	first.end(pidfd.Exit{Known: true})
 	h.v.RunFor(10 * time.Millisecond)
-	run.monitor.checked(probe.Result{Outcome: probe.Failed, Reason: "connection refused", At: h.v.Now()})
+	run.monitor.onResult(probe.Result{Outcome: probe.Failed, Reason: "connection refused", At: h.v.Now()})
 	resume()
 	h.v.RunFor(time.Second)
 	if in.machine.state != Running || in.run != run || simProcessOf(run.process) != second {

@@ -3,7 +3,7 @@
 package procs
 
 const (
-	usualHistories = 3000
-	freshHistories = 2000
-	plantDefects   = true
+	defaultHistories = 3000
+	freshHistories   = 2000
+	plantDefects     = true
 )

@@ -16,8 +16,8 @@ func (h *history) want(name string, up bool) {
 		h.models[name] = m
 	}
 	m.wantUp, m.since = up, h.v.Now()
-	if !up && m.restart {
-		m.anew = ""
+	if !up && m.restartRequested {
+		m.outdatedRun = ""
 	}
 }
 
@@ -35,13 +35,13 @@ func (h *history) command() {
 	}
 	name := h.sup.instances[h.rng.IntN(len(h.sup.instances))].name
 	op := []Op{OpStart, OpStop, OpRestart}[h.rng.IntN(3)]
-	h.note("%s %s", op, name)
+	h.logf("%s %s", op, name)
 	selected, _ := h.sup.selectInstances([]string{name})
 	for _, in := range selected {
-		if op == OpStop || h.sup.refuses(op, in) == "" {
+		if op == OpStop || h.sup.refusal(op, in) == "" {
 			h.want(in.name, op != OpStop)
-			if op != OpStop && !in.removed {
-				h.revived(in)
+			if op != OpStop && !in.retiring {
+				h.resetRequirements(in)
 				h.models[in.name].resetFailed()
 			}
 		}
@@ -50,13 +50,13 @@ func (h *history) command() {
 	h.commands++
 	asked := h.commands
 	for _, in := range selected {
-		h.asked[in.name] = asked
+		h.lastCommand[in.name] = asked
 	}
 	if _, err := h.sup.Command(op, []string{name}, true, func(outcomes []CommandResult) {
 		h.pending--
-		h.note("%s %s: %v", op, name, outcomes)
+		h.logf("%s %s: %v", op, name, outcomes)
 		for _, o := range outcomes {
-			if o.OK && h.asked[o.Name] == asked {
+			if o.OK && h.lastCommand[o.Name] == asked {
 				h.journal.checkReply(o.Name, op != OpStop)
 			}
 		}
@@ -73,10 +73,10 @@ func (h *history) scale() {
 	}
 	p := programs[h.rng.IntN(len(programs))]
 	n := h.rng.IntN(4)
-	h.note("scale %s=%d", p.Name, n)
-	before, w := h.instanceNames(p), h.sup.desiredFor(p.Name)
+	h.logf("scale %s=%d", p.Name, n)
+	before, desired := h.instanceNames(p), h.sup.desiredFor(p.Name)
 	if len(before) == 0 {
-		w = &target{true, actor(ActorOperator)}
+		desired = &target{true, actor(ActorOperator)}
 	}
 	switch {
 	case n == len(before):
@@ -85,11 +85,11 @@ func (h *history) scale() {
 	default:
 		h.scales[p.Name] = n
 	}
-	h.expectNames(p, w, h.instanceNames(p))
+	h.expectNames(p, desired, h.instanceNames(p))
 	h.pending++
 	if _, err := h.sup.Scale([]Scaling{{p.Name, n}}, true, func(all []ScaleResult) {
 		h.pending--
-		h.note("scale %s=%d: %v", p.Name, n, all)
+		h.logf("scale %s=%d: %v", p.Name, n, all)
 		if _, ok := h.journal.values[scaleKey(p.Name)]; ok != (h.sup.scales[p.Name] != scale{}) && !h.journal.queued(scaleKey(p.Name)) {
 			h.fail("%s: the operator was answered before the scale was written", p.Name)
 		}
@@ -108,22 +108,22 @@ func (h *history) instanceNames(p *config.Program) []string {
 
 // expectNames records the desired state of a program's present and future instances when names are
 // those to have. w is the desired state of new ones; nil: the one in the configuration.
-func (h *history) expectNames(p *config.Program, w *target, names []string) {
+func (h *history) expectNames(p *config.Program, desired *target, names []string) {
 	for _, in := range h.sup.instancesOf(p.Name) {
 		if !slices.Contains(names, in.name) {
 			h.want(in.name, false)
 		}
 	}
 	up := p.Autostart
-	if w != nil {
-		up = w.up
+	if desired != nil {
+		up = desired.up
 	}
 	for _, name := range names {
 		switch in := h.sup.byName[name]; {
-		case in == nil, in.removed && in.replacement == nil:
+		case in == nil, in.retiring && in.replacement == nil:
 			h.want(name, up)
-			delete(h.asked, name) // the command was for another instance of that name
-		case in.removed && in.replacementTarget == nil: // its replacement is still to come
+			delete(h.lastCommand, name) // the command was for another instance of that name
+		case in.retiring && in.replacementTarget == nil: // its replacement is still to come
 			h.want(name, p.Autostart)
 		}
 	}
@@ -156,7 +156,7 @@ func (h *history) reload() {
 	for i := range diff.Programs {
 		h.expectChange(&diff.Programs[i])
 	}
-	h.note("reload: %v", showDependencies(next))
+	h.logf("reload: %v", showDependencies(next))
 	h.file, h.reloadedAt = next, h.v.Now()
 	if h.defect.reload != nil {
 		h.defect.reload(h, &diff)
@@ -168,21 +168,21 @@ func (h *history) reload() {
 			h.fail("%s was %s and is %s after a reload that does not concern it, or is to be applied live", in.name, was.state, in.machine.state)
 		}
 	}
-	h.reloaded()
+	h.observeReload()
 }
 
-// A footing is the state and run of an instance.
-type footing struct {
+// A stateAndRun is the state and run of an instance.
+type stateAndRun struct {
 	state State
 	run   *run
 }
 
 // untouched returns the instances that a reload must neither stop, start nor restart.
-func (h *history) untouched(diff *config.Diff) map[*instance]footing {
-	all := map[*instance]footing{}
+func (h *history) untouched(diff *config.Diff) map[*instance]stateAndRun {
+	all := map[*instance]stateAndRun{}
 	for _, in := range h.sup.instances {
 		program := h.file.Program(in.program.Name)
-		if c := diff.Of(in.program.Name); program == nil || c == nil || in.removed || !slices.Contains(h.instanceNames(program), in.name) {
+		if c := diff.Of(in.program.Name); program == nil || c == nil || in.retiring || !slices.Contains(h.instanceNames(program), in.name) {
 			continue
 		}
 		same := program == in.program
@@ -191,7 +191,7 @@ func (h *history) untouched(diff *config.Diff) map[*instance]footing {
 			same = !change.Restarts()
 		}
 		if same {
-			all[in] = footing{in.machine.state, in.run}
+			all[in] = stateAndRun{in.machine.state, in.run}
 		}
 	}
 	return all
@@ -210,19 +210,19 @@ func (h *history) expectChange(c *config.Change) {
 	case config.ProgramAdded:
 		h.expectNames(p, nil, p.Instances())
 	default:
-		w := h.sup.desiredFor(c.Name)
+		desired := h.sup.desiredFor(c.Name)
 		if c.Key("replicas") != nil {
 			delete(h.scales, c.Name)
 		}
 		names := h.instanceNames(p)
-		h.expectNames(p, w, names)
+		h.expectNames(p, desired, names)
 		for _, in := range h.sup.instancesOf(c.Name) {
-			if in.removed || !slices.Contains(names, in.name) {
+			if in.retiring || !slices.Contains(names, in.name) {
 				continue
 			}
 			model := h.models[in.name]
-			model.freeAt = h.v.Now() // its time-outs may have changed
-			model.unsure = model.unsure || in.machine.state == TearingDown
+			model.excusedAt = h.v.Now() // its time-outs may have changed
+			model.outcomeUncertain = model.outcomeUncertain || in.machine.state == TearingDown
 			starts := !model.wantUp && (p.Autostart && !in.program.Autostart && !in.machine.desired.by.is(ActorOperator) || p.Scheduled() && in.machine.desired.by.is(ActorUnscheduled))
 			if model.wantUp && in.machine.state == Waiting && !in.machine.runPending && unschedules(in.program, p) {
 				h.want(in.name, false)
@@ -230,18 +230,18 @@ func (h *history) expectChange(c *config.Change) {
 			if starts {
 				h.want(in.name, true)
 			}
-			anew := in.run == nil && c.Restarts()
+			restarts := in.run == nil && c.Restarts()
 			if in.run != nil {
 				change := config.CompareProgram(in.run.program, p)
-				anew = change.Restarts()
+				restarts = change.Restarts()
 			}
 			if in.run != nil && in.program.Scheduled() && p.Scheduled() {
-				anew = false // the run continues
+				restarts = false // the run continues
 			}
-			if anew && model.wantUp && (in.machine.state != Backoff || starts) {
+			if restarts && model.wantUp && (in.machine.state != Backoff || starts) {
 				model.resetFailed()
 				if in.run != nil {
-					model.anew, model.restart = in.run.invocationID, false
+					model.outdatedRun, model.restartRequested = in.run.invocationID, false
 				}
 			}
 		}

@@ -8,10 +8,10 @@ import (
 
 // A policyModel is what an observer expects of superd's own end.
 type policyModel struct {
-	asked  bool   // whether the simulation has requested the shutdown
-	begun  bool   // whether a program was started
-	seen   bool   // whether superd is shutting down
-	seenIn uint64 // turn in which that began
+	shutdownRequested bool   // whether the simulation has requested the shutdown
+	begun             bool   // whether a program was started
+	shutdownSeen      bool   // whether superd is shutting down
+	shutdownTurn      uint64 // turn in which that began
 	// Statuses that superd may end with, several if several causes fall into one turn; nil:
 	// undecided
 	statuses  []int
@@ -22,14 +22,14 @@ type policyModel struct {
 // observeShutdown checks that superd has a reason to shut down.
 func (h *history) observeShutdown() {
 	p := &h.policy
-	if p.seen || h.sup.shutdown == nil {
+	if p.shutdownSeen || h.sup.shutdown == nil {
 		return
 	}
-	p.seen, p.seenIn = true, h.v.Turns()
+	p.shutdownSeen, p.shutdownTurn = true, h.v.Turns()
 	switch {
-	case p.asked && p.statuses == nil:
+	case p.shutdownRequested && p.statuses == nil:
 		p.statuses = []int{0}
-	case p.asked, p.statuses != nil:
+	case p.shutdownRequested, p.statuses != nil:
 	case h.sup.config.Superd.ExitWhen == config.ExitAllExited && p.begun && h.allAtRest():
 		p.statuses = h.firstFailures(func(*instance) bool { return true })
 	default:
@@ -40,44 +40,44 @@ func (h *history) observeShutdown() {
 	}
 }
 
-// endedForGood records the status of an instance that has ended and is not restarted.
-func (h *history) endedForGood(in *instance, ran *simProcess) {
+// recordFinalExit records the status of an instance that has ended and is not restarted.
+func (h *history) recordFinalExit(in *instance, ran *simProcess) {
 	model := h.models[in.name]
-	model.status = statusOf(in, ran)
-	h.decides(in, model)
+	model.exitStatus = statusOf(in, ran)
+	h.recordExitDecision(in, model)
 }
 
-// decides records whether an instance that is not restarted makes superd end, and with which
+// recordExitDecision records whether an instance that is not restarted makes superd end, and with which
 // status.
-func (h *history) decides(in *instance, model *model) {
+func (h *history) recordExitDecision(in *instance, model *model) {
 	p, turn := &h.policy, h.v.Turns()
 	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.state == Failed
-	if decides && !p.seen && !p.asked && (p.statuses == nil || p.decidedIn == turn) {
-		p.statuses, p.decidedIn = append(p.statuses, model.status), turn
+	if decides && !p.shutdownSeen && !p.shutdownRequested && (p.statuses == nil || p.decidedIn == turn) {
+		p.statuses, p.decidedIn = append(p.statuses, model.exitStatus), turn
 	}
 }
 
-// reloaded records that a configuration is in force. If instances that stay failed now decide, the
+// observeReload records that a configuration is in force. If instances that stay failed now decide, the
 // first of them does.
-func (h *history) reloaded() {
+func (h *history) observeReload() {
 	p := &h.policy
 	for _, in := range h.sup.instances { // a failed instance may have been retried before
 		if model := h.models[in.name]; in.machine.state == Failed && in.restartTimer == nil && model.in == in {
-			if model.last != "" {
-				model.status = statusOf(in, h.kernel.mains[model.last])
+			if model.lastRun != "" {
+				model.exitStatus = statusOf(in, h.kernel.mains[model.lastRun])
 			}
 			if model.retrying {
 				model.retrying = false
-				h.decides(in, model)
+				h.recordExitDecision(in, model)
 			}
 		}
 	}
-	if h.sup.config.Superd.ExitWhen != config.ExitAnyFailed || p.seen || p.asked || p.statuses != nil {
+	if h.sup.config.Superd.ExitWhen != config.ExitAnyFailed || p.shutdownSeen || p.shutdownRequested || p.statuses != nil {
 		return
 	}
-	stays := func(in *instance) bool { return in.machine.state == Failed && in.restartTimer == nil }
-	if slices.ContainsFunc(h.sup.instances, stays) {
-		p.statuses, p.decidedIn = h.firstFailures(stays), h.v.Turns()
+	failedFinally := func(in *instance) bool { return in.machine.state == Failed && in.restartTimer == nil }
+	if slices.ContainsFunc(h.sup.instances, failedFinally) {
+		p.statuses, p.decidedIn = h.firstFailures(failedFinally), h.v.Turns()
 	}
 }
 
@@ -101,9 +101,9 @@ func (h *history) firstFailures(counts func(*instance) bool) []int {
 		switch m := h.models[in.name]; {
 		case m.in != in || m.state != Failed || !counts(in) || m.stateAt > at:
 		case m.stateAt == at:
-			first = append(first, m.status)
+			first = append(first, m.exitStatus)
 		default:
-			first, at = []int{m.status}, m.stateAt
+			first, at = []int{m.exitStatus}, m.stateAt
 		}
 	}
 	if first == nil {
@@ -117,7 +117,7 @@ func (h *history) firstFailures(counts func(*instance) bool) []int {
 func (h *history) checkPolicy() {
 	p, turn := &h.policy, h.v.Turns()
 	switch {
-	case p.seen:
+	case p.shutdownSeen:
 		if h.ended && !slices.Contains(p.statuses, h.sup.ExitStatus()) {
 			h.fail("superd ends with status %d, want one of %v: %s", h.sup.ExitStatus(), p.statuses, h.sup.shutdown.why)
 		}
@@ -128,7 +128,7 @@ func (h *history) checkPolicy() {
 		p.restSince = 0
 	case p.restSince == 0:
 		p.restSince = turn
-	case turn > p.restSince+1+lag:
+	case turn > p.restSince+1+maxReactionTurns:
 		h.fail("superd runs on, though all programs have ended")
 	}
 }
@@ -137,7 +137,7 @@ func (h *history) checkPolicy() {
 // to start.
 func (h *history) allAtRest() bool {
 	for _, in := range h.sup.instances {
-		if !in.machine.state.AtRest() && (in.machine.state != Waiting || !h.rightlyWaits(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.removed {
+		if !in.machine.state.AtRest() && (in.machine.state != Waiting || !h.mayWait(in) || in.awaitsSchedule()) || in.restartTimer != nil || in.retiring {
 			return false
 		}
 	}

@@ -14,30 +14,30 @@ import (
 
 // A simProcess is one process.
 type simProcess struct {
-	k        *simKernel
-	instance string
-	run      string // invocation ID
-	role     simRole
-	pid      int
-	start    uint64
-	zombie   bool
-	reaped   bool
-	exit     pidfd.Exit
-	dying    bool
-	dyingAt  time.Duration
-	endedAt  time.Duration // when it became a zombie
-	deaf     bool
-	immortal bool
-	foreign  bool          // whether superd is not its parent any more
-	exitInfo bool          // whether the kernel reports its exit status
-	notifies bool          // whether it has a notify socket
-	mainAt   time.Duration // when it replaced another main process
-	parent   *simProcess   // living parent of a successor
-	follows  bool          // whether it is a successor, which leads no group
-	children []*simProcess // its successors
-	unheard  bool          // whether superd has spawned it and the loop does not know it yet
-	atEnd    func()        // called at its end; nil: no call
-	alive    *loop.Scope
+	k             *simKernel
+	instance      string
+	run           string // invocation ID
+	role          simRole
+	pid           int
+	start         uint64
+	zombie        bool
+	reaped        bool
+	exit          pidfd.Exit
+	dying         bool
+	dyingAt       time.Duration
+	endedAt       time.Duration // when it became a zombie
+	ignoresStop   bool
+	unkillable    bool
+	reparented    bool          // whether superd is not its parent any more
+	exitInfo      bool          // whether the kernel reports its exit status
+	notifies      bool          // whether it has a notify socket
+	mainAt        time.Duration // when it replaced another main process
+	parent        *simProcess   // living parent of a successor
+	isSuccessor   bool          // whether it is a successor, which leads no group
+	children      []*simProcess // its successors
+	resultPending bool          // whether superd has spawned it and the loop does not know it yet
+	atEnd         func()        // called at its end; nil: no call
+	scope         *loop.Scope
 	*simService
 	handles []*simHandle
 }
@@ -84,20 +84,20 @@ func (k *simKernel) registerSpawned(instance, run string, role simRole) *simProc
 	k.spawned++
 	p := &simProcess{
 		k: k, instance: instance, run: run, role: role, pid: pid, start: uint64(k.spawned),
-		deaf: k.chance(k.mix.deaf), immortal: k.chance(k.mix.immortal),
-		alive: k.v.Root().Child(), simService: &simService{}, exitInfo: k.chance(k.mix.exitInfo),
+		ignoresStop: k.chance(k.mix.ignoresStop), unkillable: k.chance(k.mix.unkillable),
+		scope: k.v.Root().Child(), simService: &simService{}, exitInfo: k.chance(k.mix.exitInfo),
 	}
 	k.byPid[pid], k.byStart[p.start] = p, p
 	k.count(p, 1)
-	k.note("%s starts as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.deaf, p.immortal)
+	k.logf("%s starts as %d (role %d, deaf %v, immortal %v)", instance, pid, role, p.ignoresStop, p.unkillable)
 	switch role {
 	case roleProbe:
 		if !k.chance(k.mix.checkHangs) {
 			exit := pidfd.Exit{Known: true}
-			if k.answer(strings.TrimSuffix(instance, host.ProbeSuffix)) != nil {
+			if k.checkResult(strings.TrimSuffix(instance, host.ProbeSuffix)) != nil {
 				exit.Code = 1
 			}
-			p.alive.After(k.upTo(50*time.Millisecond), func() { p.end(exit) })
+			p.scope.After(k.upTo(50*time.Millisecond), func() { p.end(exit) })
 		}
 	case roleHook, roleAfterHook:
 		if !k.chance(k.mix.hookHangs) {
@@ -105,7 +105,7 @@ func (k *simKernel) registerSpawned(instance, run string, role simRole) *simProc
 			if k.chance(k.mix.hookFails) {
 				exit.Code = 1
 			}
-			p.alive.After(k.upTo(max(k.mix.hookTime, 50*time.Millisecond)), func() { p.end(exit) })
+			p.scope.After(k.upTo(max(k.mix.hookTime, 50*time.Millisecond)), func() { p.end(exit) })
 		}
 	case roleMain, roleSuccessor:
 		if k.chance(k.mix.crash) {
@@ -113,11 +113,11 @@ func (k *simKernel) registerSpawned(instance, run string, role simRole) *simProc
 			if k.chance(0.3) {
 				exit = pidfd.Exit{Known: true, Signal: syscall.SIGSEGV}
 			}
-			p.alive.After(time.Duration(k.rng.ExpFloat64()*float64(k.mix.life)), func() { p.end(exit) })
+			p.scope.After(time.Duration(k.rng.ExpFloat64()*float64(k.mix.lifetime)), func() { p.end(exit) })
 		}
 	}
-	if role != roleOrphan && k.chance(k.mix.breeds) {
-		p.alive.After(k.upTo(100*time.Millisecond), func() { k.registerSpawned(instance, run, roleEscaped).foreign = p.foreign })
+	if role != roleOrphan && k.chance(k.mix.forks) {
+		p.scope.After(k.upTo(100*time.Millisecond), func() { k.registerSpawned(instance, run, roleEscaped).reparented = p.reparented })
 	}
 	return p
 }
@@ -128,17 +128,17 @@ func (p *simProcess) end(exit pidfd.Exit) {
 	if p.zombie {
 		return
 	}
-	k.note("%s (%d) ends: %v", p.instance, p.pid, exit)
+	k.logf("%s (%d) ends: %v", p.instance, p.pid, exit)
 	p.zombie, p.exit, p.endedAt, k.endedAt[p.pid] = true, exit, k.v.Now(), k.v.Now()
 	k.count(p, -1)
-	p.alive.Close()
-	p.orphan()
+	p.scope.Close()
+	p.orphanChildren()
 	if p.atEnd != nil {
 		p.atEnd()
 	}
-	if p.foreign {
+	if p.reparented {
 		late := 10 * time.Millisecond
-		if k.chance(k.mix.slowInit) {
+		if k.chance(k.mix.slowReap) {
 			late = 3 * time.Second
 		}
 		k.v.Root().After(k.upTo(late), func() { k.reapForeign(p) })
@@ -153,19 +153,19 @@ func (p *simProcess) end(exit pidfd.Exit) {
 	if p.role == roleHook || p.role == roleAfterHook {
 		k.hookEnds++
 	}
-	if p.foreign {
+	if p.reparented {
 		return
 	}
 	if p.role != roleOrphan && k.chance(k.mix.orphans) {
 		k.registerSpawned("", "", roleOrphan).end(pidfd.Exit{Known: true})
 	}
-	k.v.Root().After(k.upTo(10*time.Millisecond), k.notify)
+	k.v.Root().After(k.upTo(10*time.Millisecond), k.sigchld)
 }
 
-// halt cancels all that the process would do by itself.
-func (p *simProcess) halt() {
-	p.alive.Close()
-	p.alive = p.k.v.Root().Child()
+// stopActivity cancels all that the process would do by itself.
+func (p *simProcess) stopActivity() {
+	p.scope.Close()
+	p.scope = p.k.v.Root().Child()
 }
 
 func (p *simProcess) open() *simHandle {
@@ -180,8 +180,8 @@ func (p *simProcess) open() *simHandle {
 	return h
 }
 
-// over reports whether the process has ended and superd has no further use for it.
-func (p *simProcess) over() bool {
+// finished reports whether the process has ended and superd has no further use for it.
+func (p *simProcess) finished() bool {
 	has := func(h *simHandle) bool { return !h.closed }
 	return p.reaped || p.zombie && !slices.ContainsFunc(p.handles, has)
 }
@@ -201,25 +201,25 @@ func (h *simHandle) signal(sig syscall.Signal, group bool) error {
 	case p.reaped:
 		return fmt.Errorf("signal: %w", pidfd.ErrGone)
 	case p.zombie || p.dying:
-	case sig == syscall.SIGKILL && p.immortal:
+	case sig == syscall.SIGKILL && p.unkillable:
 		p.dying, p.dyingAt = true, k.v.Now()
-		p.alive.After(time.Minute+k.upTo(10*time.Minute), func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
+		p.scope.After(time.Minute+k.upTo(10*time.Minute), func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
 	case sig == syscall.SIGKILL:
 		p.dying, p.dyingAt = true, k.v.Now()
-		p.alive.After(k.upTo(5*time.Millisecond), func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
-	case sig == syscall.SIGTERM && !p.deaf:
+		p.scope.After(k.upTo(5*time.Millisecond), func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
+	case sig == syscall.SIGTERM && !p.ignoresStop:
 		delay := time.Duration(0)
 		if k.chance(k.mix.slowStop) {
 			delay = k.upTo(12 * time.Second)
 		}
-		p.alive.After(delay, func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
+		p.scope.After(delay, func() { p.end(pidfd.Exit{Known: true, Signal: sig}) })
 	}
 	return nil
 }
 
 // SignalGroup implements [host.Process]: each process is alone in its group, except for successors.
 func (h *simHandle) SignalGroup(sig syscall.Signal) error {
-	if h.p.follows {
+	if h.p.isSuccessor {
 		return fmt.Errorf("signal: %w", pidfd.ErrGone)
 	}
 	return h.signal(sig, true)
@@ -230,7 +230,7 @@ func (h *simHandle) Wait() (pidfd.Exit, bool, error) {
 	switch p := h.p; {
 	case h.closed:
 		p.k.fail("wait for %s uses pidfd %d, which is closed", p.instance, h.fd)
-	case p.foreign:
+	case p.reparented:
 		return pidfd.Exit{}, false, pidfd.ErrNotChild
 	case !p.zombie:
 		return pidfd.Exit{}, false, nil
@@ -248,7 +248,7 @@ func (h *simHandle) ExitInfo() (pidfd.Exit, bool, error) {
 	switch p := h.p; {
 	case !p.reaped:
 		return pidfd.Exit{}, false, nil
-	case p.k.invents:
+	case p.k.inventsExits:
 		return pidfd.Exit{Known: true}, true, nil
 	case !p.exitInfo:
 		return pidfd.Exit{}, false, pidfd.ErrUnsupported
@@ -278,12 +278,12 @@ func (k *simKernel) reap(p *simProcess) {
 	k.zombies = slices.DeleteFunc(k.zombies, func(z *simProcess) bool { return z == p })
 }
 
-// living counts the living processes of an instance.
-type living struct{ main, others int }
+// processCount counts the living processes of an instance.
+type processCount struct{ main, others int }
 
 // count adds by to the count of living processes.
 func (k *simKernel) count(p *simProcess, by int) {
-	c := k.livingOf(p.instance)
+	c := k.countOf(p.instance)
 	if p.role == roleMain {
 		c.main += by
 	} else {
@@ -291,18 +291,18 @@ func (k *simKernel) count(p *simProcess, by int) {
 	}
 }
 
-// livingOf returns the counts of an instance, always the same pointer.
-func (k *simKernel) livingOf(instance string) *living {
+// countOf returns the counts of an instance, always the same pointer.
+func (k *simKernel) countOf(instance string) *processCount {
 	c := k.counts[instance]
 	if c == nil {
-		c = &living{}
+		c = &processCount{}
 		k.counts[instance] = c
 	}
 	return c
 }
 
-// living counts the living processes of an instance.
-func (k *simKernel) living(instance string) (main, others int) {
+// countLiving counts the living processes of an instance.
+func (k *simKernel) countLiving(instance string) (main, others int) {
 	if c := k.counts[instance]; c != nil {
 		return c.main, c.others
 	}
@@ -328,6 +328,6 @@ func (k *simKernel) reapForeign(p *simProcess) {
 	if k.keeper && p.parent == nil && p.role.child() {
 		e := host.StoredExit{Pid: p.pid, Start: p.start, Exit: p.exit}
 		k.exits = append(k.exits, e)
-		k.session.After(k.upTo(20*time.Millisecond), func() { k.tell(e) })
+		k.session.After(k.upTo(20*time.Millisecond), func() { k.reportExit(e) })
 	}
 }

@@ -5,7 +5,7 @@ package procs
 // Under the race detector a history takes twenty times as long and can't contain a race: each has
 // one goroutine.
 const (
-	usualHistories = 300
-	freshHistories = 0
-	plantDefects   = false
+	defaultHistories = 300
+	freshHistories   = 0
+	plantDefects     = false
 )

@@ -15,39 +15,39 @@ import (
 
 // A simSocket is how a run notifies superd: its notify socket and its readiness pipe.
 type simSocket struct {
-	run      string
-	messages []notify.Message // unread messages
-	newline  bool             // whether the pipe has a newline
-	heard    func()           // makes superd read the messages; nil without a listener
-	written  func()           // makes superd read the pipe; nil without a reader
+	run          string
+	messages     []notify.Message // unread messages
+	newline      bool             // whether the pipe has a newline
+	readMessages func()           // makes superd read the messages; nil without a listener
+	readPipe     func()           // makes superd read the pipe; nil without a reader
 	// Whether messages were lost with superd, as nothing stored the socket
 	lost bool
 	// Largest number of messages that superd had to read before a decision on the run
-	awaited int
+	maxAwaited int
 }
 
-// patience returns how much later than due a decision may come that waits for messages: each may be
+// maxDelay returns how much later than due a decision may come that waits for messages: each may be
 // held until the journal has its effects.
-func (s *simSocket) patience() time.Duration { return simWaits * time.Duration(1+s.awaited) }
+func (s *simSocket) maxDelay() time.Duration { return simMaxDelay * time.Duration(1+s.maxAwaited) }
 
 // A simListener listens on a socket.
 type simListener struct {
-	k      *simKernel
-	socket *simSocket
-	scope  *loop.Scope
-	h      notify.Handler
-	held   bool
-	waits  []simWait
+	k           *simKernel
+	socket      *simSocket
+	scope       *loop.Scope
+	h           notify.Handler
+	savePending bool
+	waits       []simWait
 }
 
 // A simWait waits for the messages that were in the socket when it began.
 type simWait struct {
-	left int
-	f    func()
+	remaining int
+	f         func()
 }
 
-// simWaits is how much later than due something may happen in the simulation.
-const simWaits = 5 * time.Second
+// simMaxDelay is how much later than due something may happen in the simulation.
+const simMaxDelay = 5 * time.Second
 
 // socketOf returns the socket and pipe of a run.
 func (k *simKernel) socketOf(run string) *simSocket {
@@ -59,77 +59,77 @@ func (k *simKernel) socketOf(run string) *simSocket {
 	return s
 }
 
-// openTold gives superd descriptors for the socket and pipe of a run.
-func (k *simKernel) openTold(run string, notify, ready bool) (notifyFD, readyFD int) {
+// openNotifyFDs gives superd descriptors for the socket and pipe of a run.
+func (k *simKernel) openNotifyFDs(run string, notify, ready bool) (notifyFD, readyFD int) {
 	notifyFD, readyFD = -1, -1
 	if notify {
 		notifyFD = k.v.NewFD()
-		k.told[notifyFD] = k.socketOf(run)
+		k.notifyFDs[notifyFD] = k.socketOf(run)
 	}
 	if ready {
 		readyFD = k.v.NewFD()
-		k.told[readyFD] = k.socketOf(run)
+		k.notifyFDs[readyFD] = k.socketOf(run)
 	}
 	return notifyFD, readyFD
 }
 
 // Listen implements [host.Host].
 func (k *simKernel) Listen(scope *loop.Scope, fd int, h notify.Handler) (host.Listener, error) {
-	l := &simListener{k: k, socket: k.told[fd], scope: scope, h: h}
+	l := &simListener{k: k, socket: k.notifyFDs[fd], scope: scope, h: h}
 	scope.Defer(func() {
-		l.socket.heard = nil
+		l.socket.readMessages = nil
 		k.CloseFD(fd)
 	})
-	l.socket.heard = func() { scope.Post(l.take) }
-	l.socket.heard()
+	l.socket.readMessages = func() { scope.Post(l.read) }
+	l.socket.readMessages()
 	return l, nil
 }
 
 // WhenTaken implements [host.Listener].
 func (l *simListener) WhenTaken(f func()) {
 	there := len(l.socket.messages)
-	l.socket.awaited = max(l.socket.awaited, there)
+	l.socket.maxAwaited = max(l.socket.maxAwaited, there)
 	l.waits = append(l.waits, simWait{there, f})
-	l.take()
+	l.read()
 }
 
-func (l *simListener) take() {
-	for len(l.socket.messages) > 0 && !l.held && !l.scope.Closed() {
+func (l *simListener) read() {
+	for len(l.socket.messages) > 0 && !l.savePending && !l.scope.Closed() {
 		m := l.socket.messages[0]
 		if m.MainPID != 0 {
-			l.k.announced(l.socket.run, m.MainPID)
-			if l.k.unheeding {
+			l.k.mainAnnounced(l.socket.run, m.MainPID)
+			if l.k.ignoresMainPID {
 				m.MainPID = 0
 			}
 		}
-		if !l.h.Message(notify.Sender{}, m) || l.k.unheld {
+		if !l.h.Message(notify.Sender{}, m) || l.k.dropsUnsaved {
 			l.drop()
 			continue
 		}
-		l.held = true
+		l.savePending = true
 		l.h.Settled(func() {
 			if !l.scope.Closed() {
-				l.held = false
+				l.savePending = false
 				l.drop()
-				l.take()
+				l.read()
 			}
 		})
 	}
-	l.tell()
+	l.callWaits()
 }
 
 // drop removes the first message from the socket.
 func (l *simListener) drop() {
 	l.socket.messages = l.socket.messages[1:]
 	for i := range l.waits {
-		l.waits[i].left--
+		l.waits[i].remaining--
 	}
-	l.tell()
+	l.callWaits()
 }
 
-// tell calls the waits whose messages are read.
-func (l *simListener) tell() {
-	for len(l.waits) > 0 && l.waits[0].left <= 0 && !l.scope.Closed() {
+// callWaits calls the waits whose messages are read.
+func (l *simListener) callWaits() {
+	for len(l.waits) > 0 && l.waits[0].remaining <= 0 && !l.scope.Closed() {
 		first := l.waits[0]
 		l.waits = l.waits[1:]
 		first.f()
@@ -138,9 +138,9 @@ func (l *simListener) tell() {
 
 // AwaitNewline implements [host.Host].
 func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
-	socket, own := k.told[fd], scope.Child()
+	socket, own := k.notifyFDs[fd], scope.Child()
 	own.Defer(func() {
-		socket.written = nil
+		socket.readPipe = nil
 		k.CloseFD(fd)
 	})
 	look := func() {
@@ -149,8 +149,8 @@ func (k *simKernel) AwaitNewline(scope *loop.Scope, fd int, done func(error)) er
 			done(nil)
 		}
 	}
-	socket.written = func() { own.Post(look) }
-	socket.written()
+	socket.readPipe = func() { own.Post(look) }
+	socket.readPipe()
 	return nil
 }
 
@@ -165,7 +165,7 @@ func (k *simKernel) RemoveOtherNames(dirs, keep []string) {}
 
 func (k *simKernel) CloseFD(fd int) {
 	if fd >= 0 {
-		delete(k.told, fd)
+		delete(k.notifyFDs, fd)
 		k.v.CloseFD(fd)
 	}
 }
@@ -209,7 +209,7 @@ func (c *simChecker) Check(done func(error)) (stop func() (begun bool)) {
 	if k.chance(k.mix.checkHangs) {
 		return func() bool { answer(errors.New("stopped")); return true }
 	}
-	k.session.After(k.upTo(100*time.Millisecond), func() { answer(k.answer(c.instance)) })
+	k.session.After(k.upTo(100*time.Millisecond), func() { answer(k.checkResult(c.instance)) })
 	return func() bool { answer(errors.New("stopped")); return true }
 }
 
@@ -222,44 +222,44 @@ func (k *simKernel) sleep() {
 
 var errSimRefused = errors.New("connection refused")
 
-// answer is the result of a check of an instance, or of a program whose replicas share one address.
-func (k *simKernel) answer(name string) error {
+// checkResult is the result of a check of an instance, or of a program whose replicas share one address.
+func (k *simKernel) checkResult(name string) error {
 	for _, p := range k.byPid {
-		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.serves() && !p.zombie && p.wellAt != 0 && !p.sick && !p.busy {
+		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.serves() && !p.zombie && p.readyAt != 0 && !p.unhealthy && !p.busy {
 			return nil
 		}
 	}
 	return errSimRefused
 }
 
-// grow makes a main process ready after a random time, and sick later, by the mix.
-func (p *simProcess) grow() {
+// becomeReady makes a main process ready after a random time, and sick later, by the mix.
+func (p *simProcess) becomeReady() {
 	k := p.k
-	if p.wellAt != 0 || k.chance(k.mix.neverReady) {
+	if p.readyAt != 0 || k.chance(k.mix.neverReady) {
 		return
 	}
-	p.alive.After(k.upTo(k.mix.slowReady), func() {
-		if p.wellAt != 0 { // another process was faster
+	p.scope.After(k.upTo(k.mix.slowReady), func() {
+		if p.readyAt != 0 { // another process was faster
 			return
 		}
-		p.wellAt = k.v.Now()
-		k.note("%s (%d) is ready", p.instance, p.pid)
+		p.readyAt = k.v.Now()
+		k.logf("%s (%d) is ready", p.instance, p.pid)
 		s := k.socketOf(p.run)
-		if s.newline = true; s.written != nil {
-			s.written()
+		if s.newline = true; s.readPipe != nil {
+			s.readPipe()
 		}
-		p.tell(notify.Message{Ready: true, HasStatus: true, Status: "up"})
-		if k.chance(k.mix.sick) {
-			p.alive.After(k.upTo(5*time.Minute), func() {
-				k.note("%s (%d) becomes unhealthy", p.instance, p.pid)
-				p.sick, p.sickAt = true, k.v.Now()
+		p.notify(notify.Message{Ready: true, HasStatus: true, Status: "up"})
+		if k.chance(k.mix.unhealthy) {
+			p.scope.After(k.upTo(5*time.Minute), func() {
+				k.logf("%s (%d) becomes unhealthy", p.instance, p.pid)
+				p.unhealthy, p.unhealthySince = true, k.v.Now()
 				if k.chance(0.5) {
-					p.alive.After(k.upTo(5*time.Minute), func() { p.sick = false })
+					p.scope.After(k.upTo(5*time.Minute), func() { p.unhealthy = false })
 				}
 			})
 		}
 		if k.chance(k.mix.reloads) {
-			p.alive.After(k.upTo(30*time.Second), func() {
+			p.scope.After(k.upTo(30*time.Second), func() {
 				p.reload()
 			})
 		}
@@ -270,38 +270,38 @@ func (p *simProcess) grow() {
 // reload makes the process read its configuration, if it has a notify socket and superd listens.
 func (p *simProcess) reload() {
 	k := p.k
-	p.tell(notify.Message{Reloading: true})
-	if s := k.socketOf(p.run); s.heard != nil && k.runs(p.instance) {
+	p.notify(notify.Message{Reloading: true})
+	if s := k.socketOf(p.run); s.readMessages != nil && k.isRunning(p.instance) {
 		p.busy, p.busyAt = true, k.v.Now()
 	}
-	over := func() { p.busy, p.calmAt = false, k.v.Now() }
+	over := func() { p.busy = false }
 	if k.chance(0.7) {
-		p.alive.After(k.upTo(10*time.Second), func() {
+		p.scope.After(k.upTo(10*time.Second), func() {
 			over()
-			p.tell(notify.Message{Ready: true})
+			p.notify(notify.Message{Ready: true})
 		})
 		return
 	}
-	p.alive.After(10*time.Minute, over)
+	p.scope.After(10*time.Minute, over)
 }
 
 // ping sends watchdog pings until the process is sick.
 func (p *simProcess) ping() {
-	if p.watchdog == 0 || p.wellAt == 0 {
+	if p.watchdog == 0 || p.readyAt == 0 {
 		return
 	}
-	if !p.sick {
-		p.fedAt = p.k.v.Now()
-		p.tell(notify.Message{Watchdog: true})
+	if !p.unhealthy {
+		p.pingedAt = p.k.v.Now()
+		p.notify(notify.Message{Watchdog: true})
 	}
-	p.alive.After(p.watchdog/2, p.ping)
+	p.scope.After(p.watchdog/2, p.ping)
 }
 
-func (p *simProcess) tell(m notify.Message) {
+func (p *simProcess) notify(m notify.Message) {
 	s := p.k.socketOf(p.run)
 	s.messages = append(s.messages, m)
-	if s.heard != nil {
-		s.heard()
+	if s.readMessages != nil {
+		s.readMessages()
 	}
 }
 
@@ -359,41 +359,41 @@ func (h *history) checkReady(in *instance, model *model) {
 	case Running:
 		// A reload may have changed the kind of readiness after the instance was ready. Numbered
 		// instances share one address.
-		if ready := r.program.Ready; ready != nil && p.wellAt == 0 && (told(ready) || !numbered(in.name)) && h.reloadedAt < p.began {
+		if ready := r.program.Ready; ready != nil && p.readyAt == 0 && (reportsReadiness(ready) || !numbered(in.name)) && h.reloadedAt < p.began {
 			h.fail("%s is running, and its process was never ready", in.name)
 		}
 	case Starting:
-		if late := now - max(p.began, h.sup.startedAt, h.reloadedAt); late > r.program.StartTimeout+h.kernel.socketOf(p.run).patience() {
+		if late := now - max(p.began, h.sup.startedAt, h.reloadedAt); late > r.program.StartTimeout+h.kernel.socketOf(p.run).maxDelay() {
 			h.fail("%s is starting for %v, start time-out %v", in.name, late, r.program.StartTimeout)
 		}
 	}
 	if in.machine.state == Running && model.state == Running {
-		h.checkIll(in, r, p, model)
+		h.checkUnhealthy(in, r, p, model)
 	}
-	if in.machine.failureReason.Kind != ReasonNone && !model.condemned {
-		model.condemned = true
+	if in.machine.failureReason.Kind != ReasonNone && !model.runFailed {
+		model.runFailed = true
 		h.checkFailureReason(in, r, p)
 	}
 }
 
-// told reports whether a program itself notifies its readiness; otherwise superd probes it.
-func told(ready *config.Ready) bool { return ready.Notify || ready.FD != 0 }
+// reportsReadiness reports whether a program itself notifies its readiness; otherwise superd probes it.
+func reportsReadiness(ready *config.Ready) bool { return ready.Notify || ready.FD != 0 }
 
-// checkIll checks that superd ends a sick process as soon as its checks or its watchdog can notice.
-func (h *history) checkIll(in *instance, r *run, p *simProcess, model *model) {
-	if !p.sick || r.reloading != nil || r.stopping != nil || p.wellAt == 0 {
+// checkUnhealthy checks that superd ends a sick process as soon as its checks or its watchdog can notice.
+func (h *history) checkUnhealthy(in *instance, r *run, p *simProcess, model *model) {
+	if !p.unhealthy || r.reloadTimer != nil || r.ownStopTimer != nil || p.readyAt == 0 {
 		return
 	}
-	ill := h.v.Now() - max(p.sickAt, h.sup.startedAt, h.reloadedAt, r.reloadedAt, model.stateAt)
-	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.faulty(in) && !strings.Contains(in.name, "@") {
+	unhealthyFor := h.v.Now() - max(p.unhealthySince, h.sup.startedAt, h.reloadedAt, r.reloadedAt, model.stateAt)
+	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.commandMayFail(in) && !strings.Contains(in.name, "@") {
 		// One check may have passed just before. Each may be a tenth of the interval late and take
 		// its time-out.
-		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simWaits; ill > most {
-			h.fail("%s is unhealthy for %v and runs on, limit %d failures", in.name, ill, health.Failures)
+		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simMaxDelay; unhealthyFor > most {
+			h.fail("%s is unhealthy for %v and runs on, limit %d failures", in.name, unhealthyFor, health.Failures)
 		}
 	}
-	if p.watchdog > 0 && ill > p.watchdog+h.kernel.socketOf(p.run).patience() {
-		h.fail("%s hangs for %v and runs on, watchdog %v", in.name, ill, p.watchdog)
+	if p.watchdog > 0 && unhealthyFor > p.watchdog+h.kernel.socketOf(p.run).maxDelay() {
+		h.fail("%s hangs for %v and runs on, watchdog %v", in.name, unhealthyFor, p.watchdog)
 	}
 }
 
@@ -403,33 +403,33 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 	switch failureReason.Kind {
 	case ReasonStartTimeout:
 		ready, socket := r.program.Ready, h.kernel.socketOf(p.run)
-		if ready != nil && told(ready) && p.wellAt != 0 && now-p.wellAt > socket.patience()+2*ready.Interval && !socket.lost {
-			h.fail("%s was ended as not ready, and is ready for %v", in.name, now-p.wellAt)
+		if ready != nil && reportsReadiness(ready) && p.readyAt != 0 && now-p.readyAt > socket.maxDelay()+2*ready.Interval && !socket.lost {
+			h.fail("%s was ended as not ready, and is ready for %v", in.name, now-p.readyAt)
 		}
-		if now-p.began < r.program.StartTimeout-simWaits {
+		if now-p.began < r.program.StartTimeout-simMaxDelay {
 			h.fail("%s was ended as not ready after only %v", in.name, now-p.began)
 		}
 	case ReasonUnhealthy:
 		command := r.program.Health == nil || r.program.Health.Exec != nil
-		if p.sickAt == 0 && p.wellAt != 0 && now-p.wellAt > 5*time.Minute && !p.busy && !h.hangs && !(command && h.faulty(in)) {
+		if p.unhealthySince == 0 && p.readyAt != 0 && now-p.readyAt > 5*time.Minute && !p.busy && !h.checksMayHang && !(command && h.commandMayFail(in)) {
 			h.fail("%s was ended as unhealthy, and never was: %s", in.name, failureReason)
 		}
 		lost := h.kernel.socketOf(p.run).lost
-		if health := r.program.Health; health != nil && health.TCP != "" && !h.hangs && p.sickAt == 0 && p.wellAt != 0 && !lost {
+		if health := r.program.Health; health != nil && health.TCP != "" && !h.checksMayHang && p.unhealthySince == 0 && p.readyAt != 0 && !lost {
 			// Checks begun before it was ready, or while it read its configuration, have a result
 			// by now.
-			settled := now > p.wellAt+health.Timeout+simWaits
-			if settled && p.busy && now < p.busyAt+r.program.StartTimeout-simWaits {
+			resultsDue := now > p.readyAt+health.Timeout+simMaxDelay
+			if resultsDue && p.busy && now < p.busyAt+r.program.StartTimeout-simMaxDelay {
 				h.fail("%s was ended as unhealthy during its reload", in.name)
 			}
-			if settled && !p.busy {
+			if resultsDue && !p.busy {
 				h.fail("%s was ended as unhealthy, and is healthy: %s", in.name, failureReason)
 			}
 		}
 	case ReasonWatchdogTimeout:
 		// Messages that are held put the judgement off: a ping since the deadline comes too late.
-		age := now - p.fedAt
-		if p.sickAt == 0 && age < p.watchdog && age > h.kernel.socketOf(p.run).patience() {
+		age := now - p.pingedAt
+		if p.unhealthySince == 0 && age < p.watchdog && age > h.kernel.socketOf(p.run).maxDelay() {
 			h.fail("%s was ended by its watchdog, pinged %v ago", in.name, age)
 		}
 	default:
@@ -437,18 +437,18 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 	}
 }
 
-// faulty reports whether commands of the instance may fail for reasons of their own: for a resource
+// commandMayFail reports whether commands of the instance may fail for reasons of their own: for a resource
 // shortage, or since an unkillable child of one keeps the next from its start.
-func (h *history) faulty(in *instance) bool {
+func (h *history) commandMayFail(in *instance) bool {
 	for _, p := range h.kernel.byPid {
-		if p.instance == in.name+host.ProbeSuffix && p.immortal {
+		if p.instance == in.name+host.ProbeSuffix && p.unkillable {
 			return true
 		}
 	}
-	return h.faults
+	return h.commandsMayFail
 }
 
-// hitsCommands reports whether commands may fail for reasons of their own.
-func (m faultMix) hitsCommands() bool {
-	return m.spawnFails > 0 || m.execHangs > 0 || m.spawnHangs > 0 || m.lateResult > 0 || m.slowSpawn > 0 || m.immortal > 0 || m.watchFails > 0 || m.forkTime > 0
+// affectsCommands reports whether commands may fail for reasons of their own.
+func (m faultMix) affectsCommands() bool {
+	return m.spawnFails > 0 || m.execHangs > 0 || m.spawnHangs > 0 || m.lateResult > 0 || m.slowSpawn > 0 || m.unkillable > 0 || m.watchFails > 0 || m.forkTime > 0
 }

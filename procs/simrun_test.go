@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	simHistories = flag.Uint64("sim.n", usualHistories, "number of simulated histories")
+	simHistories = flag.Uint64("sim.n", defaultHistories, "number of simulated histories")
 	simFrom      = flag.Uint64("sim.from", 1, "seed of the first of them")
 	simSeed      = flag.Uint64("sim.seed", 0, "replay and show only the history of this seed")
 )
@@ -28,7 +28,7 @@ var (
 // instances must reach their desired state.
 func TestSimulation(t *testing.T) {
 	if *simSeed == 0 {
-		liveThrough(t, *simFrom, *simHistories)
+		runHistories(t, *simFrom, *simHistories)
 		return
 	}
 	h := newHistory(*simSeed, defect{}, true)
@@ -46,7 +46,7 @@ func TestSimulationFresh(t *testing.T) {
 	}
 	from, of := freshSeed()
 	t.Logf("fresh seeds are drawn from %s", of)
-	liveThrough(t, from, freshHistories)
+	runHistories(t, from, freshHistories)
 }
 
 // freshSeed returns a seed drawn from the current commit, or without git from the day, and the name
@@ -60,8 +60,8 @@ func freshSeed() (seed uint64, of string) {
 	return binary.BigEndian.Uint64(sum[:]) >> 8, of
 }
 
-// liveThrough simulates n histories and reports every violation, by kind.
-func liveThrough(t *testing.T, from, n uint64) {
+// runHistories simulates n histories and reports every violation, by kind.
+func runHistories(t *testing.T, from, n uint64) {
 	began := time.Now()
 	found := simulate(from, n, defect{}, false)
 	t.Logf("%d histories from seed %d on, %.0f hours simulated, %.0f histories a second",
@@ -70,10 +70,10 @@ func liveThrough(t *testing.T, from, n uint64) {
 		return
 	}
 	t.Errorf("%d of %d histories violate the rules:\n%s", found.count, n, found)
-	again := newHistory(found.seed, defect{}, true)
-	again.run()
+	replay := newHistory(found.seed, defect{}, true)
+	replay.run()
 	t.Errorf("seed %d: %v\n%s\nreplay with -sim.seed %d",
-		found.seed, found.err, strings.Join(again.lines[max(0, len(again.lines)-80):], "\n"), found.seed)
+		found.seed, found.err, strings.Join(replay.lines[max(0, len(replay.lines)-80):], "\n"), found.seed)
 }
 
 // findings are the violations that a simulation has found.

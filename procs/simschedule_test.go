@@ -14,21 +14,21 @@ type scheduleModel struct {
 	// First due time of an interval, on CLOCK_BOOTTIME; 0: none was due
 	origin time.Duration
 	// When a time was last due, the schedule came into force or a cron line began afresh
-	last    time.Duration
-	dueFor  time.Time // scheduled time that was last due
-	first   time.Time // first time that was due since the clock was set
-	point   int64     // number of an interval in its grid, counted from 1
-	settled int64     // newest point that must not come again
-	stepped bool      // whether the clock was set since the last time was due
-	run     string    // run that was last begun
-	begun   simPoint  // newest time that was due at its begin
+	last      time.Duration
+	dueFor    time.Time // scheduled time that was last due
+	first     time.Time // first time that was due since the clock was set
+	point     int64     // number of an interval in its grid, counted from 1
+	donePoint int64     // newest point that must not come again
+	stepped   bool      // whether the clock was set since the last time was due
+	run       string    // run that was last begun
+	begun     simPoint  // newest time that was due at its begin
 	// Time of the last run with a main process; it must not be run again, whatever is lost
 	ran simPoint
 	// Whether the instance waited for its schedule in the turn before
-	early           bool
-	registerSpawned int // main processes so far
-	plan            schedule.State
-	changed         time.Duration // when the jitter was changed, on CLOCK_BOOTTIME
+	early        bool
+	mainsStarted int // main processes so far
+	plan         schedule.State
+	changed      time.Duration // when the jitter was changed, on CLOCK_BOOTTIME
 }
 
 // A simPoint is a time of a schedule.
@@ -68,8 +68,8 @@ func pauseOf(line string) time.Duration {
 	panic(fmt.Sprintf("no such line: %q", line))
 }
 
-// jump sets the clock, by a little or by much, or lets the machine sleep.
-func (h *history) jump() {
+// changeClock sets the clock, by a little or by much, or lets the machine sleep.
+func (h *history) changeClock() {
 	d := h.kernel.upTo(2 * time.Hour)
 	switch h.rng.IntN(4) {
 	case 0:
@@ -77,7 +77,7 @@ func (h *history) jump() {
 	case 1:
 		h.stepWall(time.Duration(h.pick(-1, 1) * float64(365*24*time.Hour)))
 	default:
-		h.note("the machine sleeps for %v", d)
+		h.logf("the machine sleeps for %v", d)
 		h.v.Sleep(d)
 		h.kernel.sleep()
 		h.wokeAt = h.v.Boot()
@@ -85,7 +85,7 @@ func (h *history) jump() {
 }
 
 func (h *history) stepWall(d time.Duration) {
-	h.note("the clock is set by %v", d)
+	h.logf("the clock is set by %v", d)
 	h.v.StepWall(d)
 	for _, m := range h.models {
 		if s := &m.schedule; s.program != nil {
@@ -99,7 +99,7 @@ func (h *history) stepWall(d time.Duration) {
 
 // scheduleInForce returns the program whose schedule is to be in force.
 func scheduleInForce(in *instance) *config.Program {
-	if in.machine.desired.up && !in.removed && in.program.Scheduled() {
+	if in.machine.desired.up && !in.retiring && in.program.Scheduled() {
 		return in.program
 	}
 	return nil
@@ -123,17 +123,17 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	boot := h.v.Boot()
 	switch {
 	case s.program == nil || s.program.Schedule != p.Schedule:
-		*s = scheduleModel{program: p, last: boot, dueFor: in.sched.dueFor, stepped: true, registerSpawned: h.kernel.bornMains[in.name]}
+		*s = scheduleModel{program: p, last: boot, dueFor: in.schedule.dueFor, stepped: true, mainsStarted: h.kernel.mainsStarted[in.name]}
 		return
 	}
 	if s.program.ScheduleJitter != p.ScheduleJitter {
 		s.changed = boot // a start delayed by the old jitter comes now
 	}
 	s.program = p
-	if _, ok := in.sched.entry.Plan(); !ok {
+	if _, ok := in.schedule.entry.Plan(); !ok {
 		h.fail("%s: its schedule %q has no further time", in.name, p.Schedule)
 	}
-	if plan := in.sched.entry.State(); plan != s.plan {
+	if plan := in.schedule.entry.State(); plan != s.plan {
 		if s.plan = plan; s.stepped {
 			s.last = boot // the same time may have come again, which the instance does not show
 		}
@@ -141,7 +141,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	pause := pauseOf(p.Schedule)
 	jitter := min(p.ScheduleJitter, pause)
 	known := s.newest() // due time of a run that began in this turn for an earlier time
-	if !in.sched.dueFor.Equal(s.dueFor) {
+	if !in.schedule.dueFor.Equal(s.dueFor) {
 		h.observeDue(in, s, pause, jitter)
 		if s.early && !early {
 			model.resetFailed() // each run has retries of its own
@@ -152,8 +152,8 @@ func (h *history) checkSchedule(in *instance, model *model) {
 			s.begun = s.newest()
 		}
 	}
-	if born := h.kernel.bornMains[in.name]; born > s.registerSpawned {
-		s.registerSpawned, s.ran = born, s.begun
+	if born := h.kernel.mainsStarted[in.name]; born > s.mainsStarted {
+		s.mainsStarted, s.ran = born, s.begun
 	}
 	deadline := max(s.last+pause, h.wokeAt, h.startedBoot, s.changed) + jitter + margin
 	if boot > deadline {
@@ -164,7 +164,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 // observeDue checks a scheduled time that was due in this turn.
 func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.Duration) {
 	p, boot, wall := s.program, h.v.Boot(), h.v.Wall()
-	dueFor := in.sched.dueFor
+	dueFor := in.schedule.dueFor
 	late := wall.Sub(dueFor)
 	if p.Schedule[0] != '@' && !s.stepped && !s.ran.at.IsZero() && !dueFor.After(s.ran.at) {
 		h.fail("%s: %v was due after it was run for %v", in.name, dueFor, s.ran.at)
@@ -177,10 +177,10 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 			s.origin = boot - late
 		}
 		s.point = 1 + int64((boot-late-s.origin+pause/2)/pause)
-		if s.point <= s.settled {
-			h.fail("%s: point %d of %q was due after point %d was done", in.name, s.point, p.Schedule, s.settled)
+		if s.point <= s.donePoint {
+			h.fail("%s: point %d of %q was due after point %d was done", in.name, s.point, p.Schedule, s.donePoint)
 		}
-		s.settled = 1 + int64((boot-s.origin)/pause)
+		s.donePoint = 1 + int64((boot-s.origin)/pause)
 	case !s.stepped && !dueFor.After(s.dueFor):
 		h.fail("%s: %v was due after %v", in.name, dueFor, s.dueFor)
 	}
@@ -203,15 +203,15 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 // resyncSchedule updates the model after superd was killed. known: the old state was written.
 func (h *history) resyncSchedule(in *instance, model *model, known bool) {
 	s := &model.schedule
-	if in.sched == nil || !known && s.ran == (simPoint{}) {
+	if in.schedule == nil || !known && s.ran == (simPoint{}) {
 		*s = scheduleModel{} // the schedule may begin afresh
 		return
 	}
 	if !known { // known only from the start record of the last run
-		s.settled, s.point = s.ran.number, s.ran.number
+		s.donePoint, s.point = s.ran.number, s.ran.number
 	}
-	if d := in.sched.dueFor; !d.IsZero() && (d.Before(s.first) || d.After(s.dueFor)) {
+	if d := in.schedule.dueFor; !d.IsZero() && (d.Before(s.first) || d.After(s.dueFor)) {
 		s.stepped = true // the recorded time is from before the clock was set
 	}
-	s.dueFor, s.early = in.sched.dueFor, false
+	s.dueFor, s.early = in.schedule.dueFor, false
 }

@@ -27,25 +27,25 @@ func TestSimulationSeeds(t *testing.T) {
 		{97219, superd, "messages after the start time-out delay its outcome: TestWhenTakenDuringAFloodThatIsHeld in notify"},
 		{122687, superd, "as 97219"},
 		{327214, observer, "an outcome waits for four held messages, one after the other"},
-		{32293, superd, "a main process that has ended is reported as unkillable: TestEndedWhileItsWordsAreHeld"},
+		{32293, superd, "a main process that has ended is reported as unkillable: TestExitedProcessIsNotReportedUnkillable"},
 		{127536, superd, "as 32293"},
 		{202920, superd, "as 32293, of an adopted process"},
 		{74087, observer, "an instance created since is not the one that the operator stopped"},
 		{101365, observer, "a start by the operator restarts the requirements a second time"},
 		{142615, superd, "the journal refers to a removed configuration: TestConfigurationBeforeIsGone"},
 		{152522, superd, "as 142615: the definition of a run is never updated"},
-		{18379, superd, "a check is started before its tree is recorded: TestCheckWaitsForItsRecord"},
+		{18379, superd, "a check is started before its tree is recorded: TestCheckWaitsForTreeRecord"},
 		{202153, observer, "a reaped main process is not a child of the successor"},
 		{252137, observer, "a time missed by exactly a second is skipped"},
-		{255324, superd, "the end of a process takes the owner of a newer one with its pid: TestChildWithTheSameNumber"},
+		{255324, superd, "the end of a process takes the owner of a newer one with its pid: TestNewChildReusesPid"},
 		{2200, superd, "a program that went to the background is not recorded as such"},
-		{43477, superd, "a check that failed between two main processes counts for the second: TestCheckBetweenMains"},
+		{43477, superd, "a check that failed between two main processes counts for the second: TestCheckBetweenMainProcesses"},
 		{9672, observer, "a reload lowers the start time-out of a hook that hangs before its exec"},
 		{18508406537504343, observer, "recovery activates a configuration with another kind of readiness"},
-		{280408, superd, "a live unwatched main process counts as one that was killed: TestUnwatchedIsNamed"},
+		{280408, superd, "a live unwatched main process counts as one that was killed: TestUnwatchedProcessIsReportedUnkillable"},
 		{294321, superd, "a start in no configuration continues after the journal was full: TestStartInNoConfiguration"},
 		{319073, superd, "a missed run keeps the delay of a jitter that was lowered: TestMakeUpUnderALowerJitter in schedule"},
-		{328511, superd, "a program that only a reload between two others had runs on: TestProgramInNoConfigurationLeaves"},
+		{328511, superd, "a program that only a reload between two others had runs on: TestProgramInNoConfigurationIsRetired"},
 		{85891, observer, "an ended main process counts as alive while its last messages are read"},
 		{190561, observer, "the journal has no room for the effect of READY=1, and superd is killed"},
 		{6003597, observer, "a restart that a stop cancelled is awaited after superd was killed"},
@@ -75,25 +75,25 @@ func TestSimulationSeeds(t *testing.T) {
 	}
 }
 
-// TestChildWithTheSameNumber: giving up a process that was reaped leaves another process with the
+// TestNewChildReusesPid: giving up a process that was reaped leaves another process with the
 // same pid alone.
-func TestChildWithTheSameNumber(t *testing.T) {
+func TestNewChildReusesPid(t *testing.T) {
 	h := newHistory(1, defect{}, false)
 	first, second := &simHandle{p: &simProcess{k: h.kernel, pid: 7}}, &simHandle{p: &simProcess{k: h.kernel, pid: 7}}
 	reaped := 0
 	h.sup.byPid[7] = owner{second, func() { reaped++ }}
-	h.sup.disown(first)
-	h.sup.childDied(7)
+	h.sup.dropChild(first)
+	h.sup.reapChild(7)
 	if reaped != 1 {
 		t.Error("the end of the second process does not reach its owner")
 	}
 }
 
-// TestCheckWaitsForItsRecord: a check is not started before the journal has the record by which the
+// TestCheckWaitsForTreeRecord: a check is not started before the journal has the record by which the
 // next superd finds it.
-func TestCheckWaitsForItsRecord(t *testing.T) {
+func TestCheckWaitsForTreeRecord(t *testing.T) {
 	web := programNamed("web", nil)
-	h, in := running(web, false)
+	h, in := newRunning(web, false)
 	c := &execChecker{in, in.run, []string{simProbe}}
 	h.journal.stalled = true
 	var first, second error

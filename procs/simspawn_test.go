@@ -33,7 +33,7 @@ func (s *simSpawn) Child() int {
 func (s *simSpawn) Cancel(returned func()) bool {
 	switch {
 	case s.committed:
-		if s.hung != nil && !s.k.unkilled {
+		if s.hung != nil && !s.k.noKillBeforeExec {
 			h := s.hung.open()
 			h.Signal(syscall.SIGKILL)
 			h.Close()
@@ -50,10 +50,10 @@ func (s *simSpawn) Cancel(returned func()) bool {
 
 // Spawn implements [host.Host].
 func (k *simKernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.PendingSpawn {
-	k.starts(spec)
+	k.onSpawn(spec)
 	s := &simSpawn{k: k, hangs: k.chance(k.mix.spawnHangs)}
 	if s.hangs {
-		k.note("spawn of %s hangs", spec.Name)
+		k.logf("spawn of %s hangs", spec.Name)
 		return s
 	}
 	var fault *host.SpawnError
@@ -68,7 +68,7 @@ func (k *simKernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) ho
 	role := roleMain
 	switch spec.Program.Command[0] {
 	default:
-		k.tables[run] = spec.Program
+		k.definitions[run] = spec.Program
 	case simHook:
 		role = roleHook
 	case simAfterHook:
@@ -78,12 +78,12 @@ func (k *simKernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) ho
 	}
 	commit := func() {
 		s.committed, s.committedAt = true, k.v.Now()
-		if err := k.expect(spec); err != nil && fault == nil {
+		if err := k.logIntent(spec); err != nil && fault == nil {
 			fault = &host.SpawnError{Stage: "record the start", Err: err, Fault: host.FaultResource}
 		}
 	}
 	delay := k.upTo(k.mix.slowSpawn)
-	if role == roleMain && spec.Program.Scheduled() && k.chance(k.mix.early) {
+	if role == roleMain && spec.Program.Scheduled() && k.chance(k.mix.startLoggedEarly) {
 		commit()
 		delay = 0
 	}
@@ -92,7 +92,7 @@ func (k *simKernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) ho
 			commit()
 		}
 		if fault != nil {
-			k.note("spawn of %s fails: %v", spec.Name, fault)
+			k.logf("spawn of %s fails: %v", spec.Name, fault)
 			k.session.Post(func() {
 				if role != roleAfterHook && role != roleProbe && fault.Fault == host.FaultResource {
 					k.shortages[run] = true
@@ -108,7 +108,7 @@ func (k *simKernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) ho
 
 // fork does what a worker does from the point at which a start can't be cancelled any more.
 func (k *simKernel) fork(s *simSpawn, spec *host.SpawnSpec, run string, role simRole, done func(host.Child, error)) {
-	if k.gated && k.sweep != nil {
+	if k.reapWaitsForForks && k.pendingSweep != nil {
 		k.session.After(10*time.Millisecond, func() { k.fork(s, spec, run, role, done) })
 		return
 	}
@@ -116,27 +116,27 @@ func (k *simKernel) fork(s *simSpawn, spec *host.SpawnSpec, run string, role sim
 	k.session.After(k.upTo(k.mix.forkTime), func() {
 		hangs := k.chance(k.mix.execHangs)
 		p := k.registerSpawned(spec.Tree.(*simTree).instance, run, role)
-		p.unheard = true
+		p.resultPending = true
 		if role == roleMain {
-			k.bornMains[spec.Name]++
+			k.mainsStarted[spec.Name]++
 		}
 		if !hangs {
 			p.execute(spec)
 			k.session.After(k.upTo(k.mix.forkTime), func() { k.executed(p, spec, done) })
 			return
 		}
-		k.note("%d of %s hangs before its exec", p.pid, spec.Name)
-		p.halt()
+		k.logf("%d of %s hangs before its exec", p.pid, spec.Name)
+		p.stopActivity()
 		s.hung = p
 		p.atEnd = func() { // the worker reaps it
 			s.hung = nil
 			k.session.After(k.upTo(time.Millisecond), func() {
 				k.reap(p)
 				done(host.Child{NotifyFD: -1, ReadyFD: -1}, &host.SpawnError{Stage: "execute", Err: syscall.ETIMEDOUT, Killed: true})
-				k.settled(p)
+				k.resultTaken(p)
 			})
 		}
-		p.alive.After(10*time.Minute, func() {
+		p.scope.After(10*time.Minute, func() {
 			if s.hung == nil || p.dying {
 				return
 			}
@@ -153,15 +153,15 @@ func (p *simProcess) execute(spec *host.SpawnSpec) {
 		return
 	}
 	p.watchdog = spec.Program.Watchdog
-	p.work(spec.Program)
+	p.endScheduledRun(spec.Program)
 	p.notifies = spec.NotifySocket != ""
-	p.grow()
-	p.beget()
+	p.becomeReady()
+	p.scheduleHandover()
 }
 
 // executed does what a worker does once the child runs the program.
 func (k *simKernel) executed(p *simProcess, spec *host.SpawnSpec, done func(host.Child, error)) {
-	if !k.unwritten && spec.LogSpawned != nil {
+	if !k.noStartRecords && spec.LogSpawned != nil {
 		spec.LogSpawned(p.id(), k.v.Now())
 	}
 	late := time.Millisecond
@@ -176,24 +176,24 @@ func (k *simKernel) executed(p *simProcess, spec *host.SpawnSpec, done func(host
 		if p.role == roleMain {
 			k.mains[p.run] = p
 		}
-		notifyFD, readyFD := k.openTold(p.run, spec.NotifySocket != "", spec.ReadyFD != 0)
+		notifyFD, readyFD := k.openNotifyFDs(p.run, spec.NotifySocket != "", spec.ReadyFD != 0)
 		done(host.Child{Process: p.open(), ID: p.id(), NotifyFD: notifyFD, ReadyFD: readyFD}, nil)
-		k.settled(p)
+		k.resultTaken(p)
 	})
 }
 
-// settled records that the loop knows the result of a spawn. It resumes a sweep that has met the
+// resultTaken records that the loop knows the result of a spawn. It resumes a sweep that has met the
 // child.
-func (k *simKernel) settled(p *simProcess) {
-	p.unheard = false
+func (k *simKernel) resultTaken(p *simProcess) {
+	p.resultPending = false
 	k.forks--
-	if sweep := k.sweep; sweep != nil && (!k.gated || k.forks == 0) {
+	if sweep := k.pendingSweep; sweep != nil && (!k.reapWaitsForForks || k.forks == 0) {
 		k.ReapOrphans(sweep)
 	}
 }
 
-func (k *simKernel) expect(spec *host.SpawnSpec) error {
-	if k.unwritten || spec.LogIntent == nil {
+func (k *simKernel) logIntent(spec *host.SpawnSpec) error {
+	if k.noStartRecords || spec.LogIntent == nil {
 		return nil
 	}
 	return spec.LogIntent(uint64(k.spawned))

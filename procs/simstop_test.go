@@ -18,8 +18,8 @@ func (k *simKernel) checkStop(p *simProcess, sig syscall.Signal, group bool) {
 		strings.HasSuffix(p.instance, host.ProbeSuffix):
 		return
 	}
-	right := func(mode config.KillMode) bool { return k.mayReach(mode, p, sig, group) }
-	if !slices.ContainsFunc(modes, right) {
+	allowed := func(mode config.KillMode) bool { return k.mayReach(mode, p, sig, group) }
+	if !slices.ContainsFunc(modes, allowed) {
 		k.fail("%v reaches %d of %s (its main process: %v; by its group: %v), kill_mode being one of %v",
 			sig, p.pid, p.instance, k.mains[p.run] == p, group, modes)
 	}
@@ -33,7 +33,7 @@ func (k *simKernel) mayReach(mode config.KillMode, p *simProcess, sig syscall.Si
 	case sig != syscall.SIGTERM:
 		return true
 	case main == p:
-		return p.follows || p.zombie || group == mode.StopsGroup()
+		return p.isSuccessor || p.zombie || group == mode.StopsGroup()
 	case main != nil && !main.zombie: // the other processes are not in its group
 		return false
 	}

@@ -21,7 +21,7 @@ func (k *simKernel) NewTree(instance, _ string) host.Tree {
 
 // Empty implements [host.Tree].
 func (t *simTree) Empty() bool {
-	main, others := t.k.living(t.instance)
+	main, others := t.k.countLiving(t.instance)
 	return !t.processScan && main+others == 0
 }
 
@@ -60,7 +60,7 @@ func (t *simTree) Kill() error {
 
 // Remove implements [host.Tree].
 func (t *simTree) Remove() {
-	if main, others := t.k.living(t.instance); main+others > 0 && !t.k.spares(t.instance) {
+	if main, others := t.k.countLiving(t.instance); main+others > 0 && !t.k.spares(t.instance) {
 		t.k.fail("the tree of %s is removed while %d processes live in it", t.instance, main+others)
 	}
 }

@@ -25,17 +25,17 @@ type Snapshot struct {
 	Incomplete bool // processes may live that the journal does not have
 	Clean      bool // the predecessor ended in order: live processes were left alone on purpose
 
-	otherBoot bool
-	unsure    map[string]bool // runs whose started processes a damaged journal does not name
-	existed   bool
-	self      savedSuperd
-	configs   map[uint64]*config.Config
-	instances map[string]*savedInstance
-	starts    map[string]*savedStart    // the newest of each instance
-	scales    map[string]scale          // by program
-	keys      []string                  // keys that are not needed any more
-	schedules map[string]schedule.State // of instances that ended in order, and of an earlier boot
-	lastStart uint64
+	otherBoot     bool
+	uncertainRuns map[string]bool // runs whose started processes a damaged journal does not name
+	existed       bool
+	self          savedSuperd
+	configs       map[uint64]*config.Config
+	instances     map[string]*savedInstance
+	starts        map[string]*savedStart    // the newest of each instance
+	scales        map[string]scale          // by program
+	keys          []string                  // keys that are not needed any more
+	schedules     map[string]schedule.State // of instances that ended in order, and of an earlier boot
+	lastStart     uint64
 }
 
 // A Restorer decodes an archived configuration, as [config.Restore] does.
@@ -64,12 +64,12 @@ func ReadSnapshot(state *journal.State, restore Restorer, log *slog.Logger) *Sna
 	r.Incomplete = state.Damaged > 0 || state.Lost != 0
 	if text, ok := state.Values[superdKey]; ok {
 		if err := json.Unmarshal(text, &r.self); err != nil {
-			r.misread(superdKey, err, log)
+			r.logBadRecord(superdKey, err, log)
 		}
 	} else {
 		r.Incomplete = true
 	}
-	restored := restoreAhead(state, r.self.Config, restore)
+	restored := restoreEarly(state, r.self.Config, restore)
 	r.readInstances(state, log)
 	for key, text := range state.Values {
 		if name, number, ok := instanceOfStart(key); ok {
@@ -86,7 +86,7 @@ func ReadSnapshot(state *journal.State, restore Restorer, log *slog.Logger) *Sna
 	return r
 }
 
-func (r *Snapshot) misread(key string, err error, log *slog.Logger) {
+func (r *Snapshot) logBadRecord(key string, err error, log *slog.Logger) {
 	r.Incomplete = true
 	log.Warn("journal record not understood", "key", key, "error", err)
 }
@@ -98,8 +98,8 @@ func (r *Snapshot) findNewest(state *journal.State) {
 	for _, v := range r.instances {
 		newest = max(newest, v.Config)
 	}
-	for _, b := range r.starts {
-		newest = max(newest, b.Config)
+	for _, start := range r.starts {
+		newest = max(newest, start.Config)
 	}
 	if there, ok := newestConfig(configNumbers(state), r.self.Config, newest); ok {
 		r.self.Before = r.oldest()
@@ -126,10 +126,10 @@ func newestConfig(numbers []uint64, after, last uint64) (newest uint64, ok bool)
 	return newest, ok
 }
 
-// restoreAhead restores the configuration of that number in another goroutine: it takes a while,
+// restoreEarly restores the configuration of that number in another goroutine: it takes a while,
 // and is probably the active one. The returned function waits for it, and returns one that restores
 // a configuration by number.
-func restoreAhead(state *journal.State, number uint64, restore Restorer) func() func(number uint64) (*config.Config, error) {
+func restoreEarly(state *journal.State, number uint64, restore Restorer) func() func(number uint64) (*config.Config, error) {
 	var conf *config.Config
 	var err error
 	var done sync.WaitGroup
@@ -160,7 +160,7 @@ func (r *Snapshot) readConfigs(state *journal.State, restore func(number uint64)
 		}
 		conf, err := restore(number)
 		if err != nil {
-			r.misread(key, err, log)
+			r.logBadRecord(key, err, log)
 			continue
 		}
 		r.configs[number] = conf
@@ -226,7 +226,7 @@ func (r *Snapshot) readInstances(state *journal.State, log *slog.Logger) {
 	})
 	for i, name := range names {
 		if errs[i] != nil {
-			r.misread(instanceKey(name), errs[i], log)
+			r.logBadRecord(instanceKey(name), errs[i], log)
 			continue
 		}
 		r.instances[name] = &values[i]
@@ -260,7 +260,7 @@ func (v *savedInstance) check() error {
 	if run && v.Run.Hook != nil && !isHookNumber(v.Run.Hook.At) {
 		return fmt.Errorf("hook %d", v.Run.Hook.At)
 	}
-	if v.Table != nil && v.Table.Settings == nil || run && v.Run.Table != nil && v.Run.Table.Settings == nil {
+	if v.Definition != nil && v.Definition.Settings == nil || run && v.Run.Definition != nil && v.Run.Definition.Settings == nil {
 		return errors.New("a definition without settings")
 	}
 	return nil
@@ -272,18 +272,18 @@ func isHookNumber(at int) bool { return at >= 0 && at < 10_000 }
 func (r *Snapshot) readStart(name string, number uint64, key string, text []byte, log *slog.Logger) {
 	r.keys = append(r.keys, key)
 	r.lastStart = max(r.lastStart, number)
-	b := &savedStart{}
-	err := json.Unmarshal(text, b)
-	if err == nil && b.Hook != nil && !isHookNumber(*b.Hook) {
-		err = fmt.Errorf("hook %d", *b.Hook)
+	start := &savedStart{}
+	err := json.Unmarshal(text, start)
+	if err == nil && start.Hook != nil && !isHookNumber(*start.Hook) {
+		err = fmt.Errorf("hook %d", *start.Hook)
 	}
 	if err != nil {
-		r.misread(key, err, log)
+		r.logBadRecord(key, err, log)
 		return
 	}
-	b.number = number
+	start.number = number
 	if known := r.starts[name]; known == nil || known.number < number {
-		r.starts[name] = b
+		r.starts[name] = start
 	}
 }
 
@@ -303,9 +303,9 @@ func (r *Snapshot) Lives() bool {
 	return false
 }
 
-// table returns the definition of an instance's program in the configuration with that number, or
+// definition returns the definition of an instance's program in the configuration with that number, or
 // the next one kept; nil if there is none.
-func (r *Snapshot) table(number uint64, instance string) *config.Program {
+func (r *Snapshot) definition(number uint64, instance string) *config.Program {
 	best := uint64(math.MaxUint64)
 	for n := range r.configs {
 		if n >= number && n < best {
@@ -322,36 +322,36 @@ func (r *Snapshot) table(number uint64, instance string) *config.Program {
 // merge returns the record v of an instance with its newest start record b applied; b may be nil. v
 // is nil if there is no record: then autostart, from the configuration with that number, says
 // whether it is to be up.
-func merge(v *savedInstance, b *savedStart, autostart bool, number uint64) *savedInstance {
+func merge(v *savedInstance, start *savedStart, autostart bool, number uint64) *savedInstance {
 	if v == nil {
 		v = &savedInstance{Config: number, State: stateNames[Stopped], Outcome: outcomeNames[WantUp]}
 		if autostart {
 			v.Desired = saveTarget(target{true, actor(ActorConfiguration)})
 		}
 	}
-	if b == nil || b.number <= v.LastCompletedStart {
+	if start == nil || start.number <= v.LastCompletedStart {
 		return v
 	}
-	merged, run := *v, savedRun{ID: b.Run}
-	if v.Run != nil && v.Run.ID == b.Run {
+	merged, run := *v, savedRun{ID: start.Run}
+	if v.Run != nil && v.Run.ID == start.Run {
 		run = *v.Run
 	} else { // nothing is left of the earlier run
 		merged.State, merged.Due, merged.RestartPending = stateNames[Spawning], nil, false
 		merged.FailureReason = savedReason{}
 	}
-	run.Touched = true
-	merged.Run, merged.LastCompletedStart = &run, b.number
+	run.HadProcess = true
+	merged.Run, merged.LastCompletedStart = &run, start.number
 	merged.RunPending = true // matters only with a schedule
-	if b.Schedule != nil && (v.Schedule == nil || !b.Schedule.Before(*v.Schedule)) {
-		merged.Schedule = b.Schedule // otherwise more became due during the start
+	if start.Schedule != nil && (v.Schedule == nil || !start.Schedule.Before(*v.Schedule)) {
+		merged.Schedule = start.Schedule // otherwise more became due during the start
 	}
 	merged.Output = true // the FIFO was made before
-	merged.FDName, merged.StderrFDName = cmp.Or(b.FDNames[0], v.FDName), cmp.Or(b.FDNames[1], v.StderrFDName)
-	if b.Hook == nil {
-		run.PreStarted, run.Hook, run.start = true, nil, b
+	merged.FDName, merged.StderrFDName = cmp.Or(start.FDNames[0], v.FDName), cmp.Or(start.FDNames[1], v.StderrFDName)
+	if start.Hook == nil {
+		run.PreStarted, run.Hook, run.start = true, nil, start
 	} else {
-		run.Hook = &savedHook{At: *b.Hook, start: b}
-		if b.PostStop && merged.State != stateNames[TearingDown] {
+		run.Hook = &savedHook{At: *start.Hook, start: start}
+		if start.PostStop && merged.State != stateNames[TearingDown] {
 			merged.State, run.ended = stateNames[Running], true
 		}
 	}

@@ -18,8 +18,8 @@ import (
 )
 
 func TestMerge(t *testing.T) {
-	record := func(state State, settled uint64, run *savedRun) *savedInstance {
-		return &savedInstance{State: stateNames[state], Outcome: outcomeNames[RunEndedRetry], LastCompletedStart: settled, Run: run, FailureReason: saveReason(Reason{ReasonUnhealthy, "unhealthy"})}
+	record := func(state State, completed uint64, run *savedRun) *savedInstance {
+		return &savedInstance{State: stateNames[state], Outcome: outcomeNames[RunEndedRetry], LastCompletedStart: completed, Run: run, FailureReason: saveReason(Reason{ReasonUnhealthy, "unhealthy"})}
 	}
 	tests := []struct {
 		name        string
@@ -108,9 +108,9 @@ func TestNewestConfiguration(t *testing.T) {
 	}
 }
 
-// TestConfigurationIsWrittenBeforeWhatFollows: a record in the queue is replaced by one that refers
+// TestConfigurationIsWrittenFirst: a record in the queue is replaced by one that refers
 // to the new configuration.
-func TestConfigurationIsWrittenBeforeWhatFollows(t *testing.T) {
+func TestConfigurationIsWrittenFirst(t *testing.T) {
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix = faultMix{}
 	before, after := programNamed("web", nil), programNamed("web", nil)
@@ -133,9 +133,9 @@ func TestConfigurationIsWrittenBeforeWhatFollows(t *testing.T) {
 	}
 }
 
-// TestRunGoesByTheTableOfItsStart: superd was killed after a reload added readiness to web and web
+// TestRecoveredRunFollowsStartRecord: superd was killed after a reload added readiness to web and web
 // was started with it; the record of the instance is older.
-func TestRunGoesByTheTableOfItsStart(t *testing.T) {
+func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 	before, after := programNamed("web", nil), programNamed("web", nil)
 	after.Ready = &config.Ready{Notify: true}
 	h := newHistory(1, defect{}, false)
@@ -160,16 +160,16 @@ func TestRunGoesByTheTableOfItsStart(t *testing.T) {
 	}
 }
 
-// TestNoHealthOfTheDead: superd learns late how a process that is not its child has ended. Checks
+// TestChecksAfterExitDoNotCount: superd learns late how a process that is not its child has ended. Checks
 // that fail until then say nothing.
-func TestNoHealthOfTheDead(t *testing.T) {
+func TestChecksAfterExitDoNotCount(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Restart = config.RestartNever
 	web.Health = &config.Health{TCP: "web", Interval: 200 * time.Millisecond, Timeout: time.Second, Failures: 1, Action: config.HealthRestart}
 	h := newHistory(1, defect{}, false)
-	h.kernel.mix, h.models, h.kernel.keeper = faultMix{slowInit: 1}, map[string]*model{}, false
+	h.kernel.mix, h.models, h.kernel.keeper = faultMix{slowReap: 1}, map[string]*model{}, false
 	main := h.kernel.registerSpawned("web", "a", roleMain)
-	main.foreign, main.wellAt = true, h.v.Now()
+	main.reparented, main.readyAt = true, h.v.Now()
 	h.configs = []*config.Config{{Programs: []*config.Program{web}}}
 	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
@@ -195,9 +195,9 @@ func TestNoHealthOfTheDead(t *testing.T) {
 	}
 }
 
-// TestNobodyLivesBesideWhomHeMustNot: superd was killed after web was scaled, and the journal has
+// TestRecoveredStartWaitsForConflict: superd was killed after web was scaled, and the journal has
 // only the processes of that. web, recorded as being started, waits until web@1 is gone.
-func TestNobodyLivesBesideWhomHeMustNot(t *testing.T) {
+func TestRecoveredStartWaitsForConflict(t *testing.T) {
 	conf := &config.Config{Programs: []*config.Program{programNamed("web", nil)}}
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix, h.models = faultMix{}, map[string]*model{}
@@ -247,7 +247,7 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	}
 	v.RunFor(1e9) // writes all
 	h.v.RunFor(1e9)
-	if left := s.leftSchedule("daily"); left == nil || left.Line != "@daily" || s.leftSchedule("daily") != nil {
+	if left := s.takeSavedSchedule("daily"); left == nil || left.Line != "@daily" || s.takeSavedSchedule("daily") != nil {
 		t.Errorf("state of the schedule %v, want the known one, once", left)
 	}
 	if len(s.instances) > 0 || j.values[instanceKey("gone")] != nil {
@@ -278,9 +278,9 @@ func TestConfigurationBeforeIsGone(t *testing.T) {
 	}
 }
 
-// TestStartTellsOfItsSchedule: a start record has its scheduled time, which counts if it is newer
+// TestStartRecordHasSchedule: a start record has its scheduled time, which counts if it is newer
 // than that of the instance.
-func TestStartTellsOfItsSchedule(t *testing.T) {
+func TestStartRecordHasSchedule(t *testing.T) {
 	older, newer := &schedule.State{Boot: time.Minute}, &schedule.State{Boot: time.Hour}
 	sooner := &schedule.State{Boot: time.Hour, Grid: 2 * time.Hour}
 	later := &schedule.State{Boot: time.Hour, Grid: 3 * time.Hour}
@@ -299,8 +299,8 @@ func TestStartTellsOfItsSchedule(t *testing.T) {
 	}
 	for _, tt := range tests {
 		v := &savedInstance{State: stateNames[Waiting], Outcome: outcomeNames[WantUp], Schedule: tt.record}
-		b := &savedStart{Run: "run", Schedule: tt.start, number: 1}
-		if got := merge(v, b, true, 1).Schedule; got != tt.expects {
+		start := &savedStart{Run: "run", Schedule: tt.start, number: 1}
+		if got := merge(v, start, true, 1).Schedule; got != tt.expects {
 			t.Errorf("%s: schedule %v, want %v", tt.name, got, tt.expects)
 		}
 	}

@@ -154,7 +154,7 @@ func (in *instance) status() Status {
 		HasRun:    in.run != nil || in.lastExit != nil,
 		WantedUp:  m.desired.up,
 	}
-	st.ReasonKind, st.Reason = in.explained()
+	st.ReasonKind, st.Reason = in.shownReason()
 	if in.lastExit != nil {
 		exit := *in.lastExit
 		exit.At = in.sup.wallAt(exit.at)
@@ -173,10 +173,10 @@ func (in *instance) status() Status {
 		}
 	}
 	if t := in.restartTimer; t != nil {
-		left := max(t.Due()-now, 0)
-		st.NextStart = &left
-	} else if _, left, ok := in.nextRun(); ok {
-		st.NextStart = &left
+		remaining := max(t.Due()-now, 0)
+		st.NextStart = &remaining
+	} else if _, remaining, ok := in.nextRun(); ok {
+		st.NextStart = &remaining
 	}
 	return st
 }

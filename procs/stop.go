@@ -15,9 +15,9 @@ import (
 // signalStop asks the program to end. A logger that ends for good gets the end of its input
 // instead.
 func (in *instance) signalStop() {
-	if in.isLogger() && in.goes() {
+	if in.isLogger() && in.neverStartsAgain() {
 		in.endInput()
-		in.resume()
+		in.sendContinue()
 		return
 	}
 	in.sendStop(in.run.program.StopSignal)
@@ -27,20 +27,20 @@ func (in *instance) signalStop() {
 // stopped ones handle it.
 func (in *instance) sendStop(sig syscall.Signal) {
 	if in.run.program.KillMode.StopsGroup() {
-		in.send(sig)
+		in.signalGroup(sig)
 	} else {
-		in.sendMain(sig)
+		in.signalMain(sig)
 	}
-	in.resume()
+	in.sendContinue()
 }
 
-// resume sends SIGCONT to all processes that may be stopped. If only the main process gets the stop
+// sendContinue sends SIGCONT to all processes that may be stopped. If only the main process gets the stop
 // signal, it may wait for others: these get SIGCONT, too.
-func (in *instance) resume() {
+func (in *instance) sendContinue() {
 	if in.run.program.KillMode == config.KillProcess {
-		in.sendMain(unix.SIGCONT)
+		in.signalMain(unix.SIGCONT)
 	} else {
-		in.send(unix.SIGCONT)
+		in.signalGroup(unix.SIGCONT)
 	}
 }
 
@@ -49,13 +49,13 @@ func (in *instance) signalKill() {
 	r.stopTimer.Stop() // a stop in a hurry leaves it armed
 	in.sup.log.Warn("stop_timeout is over, killing", "instance", in.name, "pid", r.process.Pid(), "stop_timeout", r.program.StopTimeout)
 	if r.program.KillMode == config.KillProcess {
-		in.sendMain(unix.SIGKILL)
+		in.signalMain(unix.SIGKILL)
 		return
 	}
 	if r.program.KillMode.KillsTree() {
 		in.killTree()
 	}
-	in.send(unix.SIGKILL)
+	in.signalGroup(unix.SIGKILL)
 }
 
 func (in *instance) killTree() {
@@ -64,22 +64,22 @@ func (in *instance) killTree() {
 	}
 }
 
-// send signals the group of the main process. A process that became the main process by MAINPID=
+// signalGroup signals the group of the main process. A process that became the main process by MAINPID=
 // may lead no group: then it alone is signalled, and the leftover processes get the signal after
 // its end.
-func (in *instance) send(sig syscall.Signal) {
+func (in *instance) signalGroup(sig syscall.Signal) {
 	err := in.run.process.SignalGroup(sig)
 	if errors.Is(err, pidfd.ErrGone) {
-		in.sendMain(sig)
+		in.signalMain(sig)
 		return
 	}
-	in.notSent(sig, err)
+	in.logUnsent(sig, err)
 }
 
-// sendMain signals the main process alone.
-func (in *instance) sendMain(sig syscall.Signal) { in.notSent(sig, in.run.process.Signal(sig)) }
+// signalMain signals the main process alone.
+func (in *instance) signalMain(sig syscall.Signal) { in.logUnsent(sig, in.run.process.Signal(sig)) }
 
-func (in *instance) notSent(sig syscall.Signal, err error) {
+func (in *instance) logUnsent(sig syscall.Signal, err error) {
 	if err != nil && !errors.Is(err, pidfd.ErrGone) {
 		in.sup.log.Error("signal not sent", "instance", in.name, "pid", in.run.process.Pid(),
 			"signal", signalName(sig), "error", err)

@@ -36,13 +36,13 @@ func (s *Supervisor) Watch(f func()) (cancel func()) {
 func (s *Supervisor) changed() {
 	if !s.changePosted {
 		s.changePosted = true
-		s.scope.Post(s.tellChange)
+		s.scope.Post(s.notifyWatchers)
 	}
 }
 
-func (s *Supervisor) tellChange() {
+func (s *Supervisor) notifyWatchers() {
 	s.changePosted = false
-	s.tellNotifier()
+	s.updateNotifier()
 	for _, w := range slices.Clone(s.watchers) {
 		w.f()
 	}
@@ -50,11 +50,11 @@ func (s *Supervisor) tellChange() {
 
 // watchLines makes the collector of in report new lines, if there are watchers.
 func (s *Supervisor) watchLines(in *instance) {
-	if len(s.watchers) == 0 || in.cancelLines != nil {
+	if len(s.watchers) == 0 || in.cancelLineWatch != nil {
 		return
 	}
 	var posted atomic.Bool // a report is posted to the loop
-	in.cancelLines = in.collector.Notify(func() {
+	in.cancelLineWatch = in.collector.Notify(func() {
 		if posted.CompareAndSwap(false, true) {
 			in.scope.Post(func() {
 				posted.Store(false)
@@ -65,9 +65,9 @@ func (s *Supervisor) watchLines(in *instance) {
 }
 
 func (in *instance) unwatchLines() {
-	if in.cancelLines != nil {
-		in.cancelLines()
-		in.cancelLines = nil
+	if in.cancelLineWatch != nil {
+		in.cancelLineWatch()
+		in.cancelLineWatch = nil
 	}
 }
 
@@ -82,7 +82,7 @@ type Output struct {
 func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	selected, err := s.selectInstances(names)
 	if err != nil && noneToo {
-		selected = s.find(names).instances
+		selected = s.matchNames(names).instances
 	} else if err != nil {
 		return nil, err
 	}
@@ -97,21 +97,21 @@ func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 // standard error, once for all changes of a turn.
 func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
 	w := &watcher{f}
-	s.memberWatchers = append(s.memberWatchers, w)
+	s.instanceWatchers = append(s.instanceWatchers, w)
 	return func() {
-		s.memberWatchers = slices.DeleteFunc(s.memberWatchers, func(other *watcher) bool { return other == w })
+		s.instanceWatchers = slices.DeleteFunc(s.instanceWatchers, func(other *watcher) bool { return other == w })
 	}
 }
 
-// tellAdded calls the member watchers, once a turn.
-func (s *Supervisor) tellAdded() {
-	if len(s.memberWatchers) == 0 || s.addedPosted {
+// notifyInstanceWatchers calls the member watchers, once a turn.
+func (s *Supervisor) notifyInstanceWatchers() {
+	if len(s.instanceWatchers) == 0 || s.addedPosted {
 		return
 	}
 	s.addedPosted = true
 	s.scope.Post(func() {
 		s.addedPosted = false
-		for _, w := range slices.Clone(s.memberWatchers) {
+		for _, w := range slices.Clone(s.instanceWatchers) {
 			w.f()
 		}
 	})
@@ -127,9 +127,9 @@ func (s *Supervisor) onDropped(l logs.DroppedOutput) {
 	}
 }
 
-// tellOutage records the begin or the end of an outage of a log, and calls the watchers. It may be
+// recordOutage records the begin or the end of an outage of a log, and calls the watchers. It may be
 // called from any goroutine.
-func (s *Supervisor) tellOutage(o logs.Outage, over bool) {
+func (s *Supervisor) recordOutage(o logs.Outage, over bool) {
 	now := time.Now()
 	if events := s.options.Events; events != nil {
 		e := eventlog.Event{
@@ -138,15 +138,15 @@ func (s *Supervisor) tellOutage(o logs.Outage, over bool) {
 		why := Reason{ReasonLogOutage, "output does not get into " + o.Log + ": " + o.Reason}
 		if over {
 			e.State = eventlog.Over
-			why = Reason{ReasonLogOutageOver, span(now.Sub(o.Since))}
+			why = Reason{ReasonLogOutageOver, coarseDuration(now.Sub(o.Since))}
 		}
 		events.Append(because(e, why))
 	}
 	s.scope.Post(s.changed)
 }
 
-// tellRun records where the output of a run begins in its log. It may be called from any goroutine.
-func (s *Supervisor) tellRun(r logs.RunStart) {
+// recordFirstOutput records where the output of a run begins in its log. It may be called from any goroutine.
+func (s *Supervisor) recordFirstOutput(r logs.RunStart) {
 	if events := s.options.Events; events != nil {
 		e := eventlog.Event{
 			At: time.Now(), Kind: eventlog.Print, Instance: r.Instance, Program: r.Program, Run: r.Run, Place: r.At.String(),

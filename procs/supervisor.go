@@ -25,12 +25,8 @@ import (
 	"superd/procs/schedule"
 )
 
-// reapDelay batches the SIGCHLDs of a burst. Only orphans wait for it: the supervisor's own
-// children report through their pidfds.
-const reapDelay = 50 * time.Millisecond
-
-// checks bounds how many readiness and health checks run at a time, not counting those that hang.
-const checks = 32
+// maxConcurrentChecks bounds how many readiness and health checks run at a time, not counting those that hang.
+const maxConcurrentChecks = 32
 
 // Options are the parts and settings of a supervisor.
 type Options struct {
@@ -65,7 +61,7 @@ type Options struct {
 	// for code that shows the lines; runEnded is called on the loop
 	OnCollector func(*logs.Collector) (runEnded func())
 
-	toldAtOnce int // bound on how many instances one turn stops at shutdown; 0: maxTold
+	stopBatch int // bound on how many instances one turn stops at shutdown; 0: maxStopBatch
 }
 
 // A Supervisor supervises the programs of one configuration.
@@ -101,8 +97,8 @@ type Supervisor struct {
 	leftovers map[string][]host.Leftover          // by instance
 	adopted   map[host.ProcessKey]*adoptedProcess // their exits the keeper may report
 
-	schedules     *schedule.Table           // nil before the first schedule is active
-	leftSchedules map[string]schedule.State // by instance, until the instance claims it
+	schedules      *schedule.Table           // nil before the first schedule is active
+	savedSchedules map[string]schedule.State // by instance, until the instance claims it
 
 	instances      []*instance // sorted by compareInstances
 	byName         map[string]*instance
@@ -122,27 +118,27 @@ type Supervisor struct {
 	unkillable   int             // instances with a process that survived SIGKILL
 
 	startedAt time.Duration
-	// all programs that start by themselves were spawned once, or readyPatience has passed
-	ready      bool
-	readyBy    *loop.Timer // fires after readyPatience
-	reloading  bool
-	reloads    []*reloading            // callers that wait for the next reload
-	hangsIn    *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
-	shutdown   *shutdown
-	begun      bool // something was started
-	endDecided bool // an instance has decided that superd ends, and the exit status
-	endPosted  bool // a check whether all instances have ended is posted
-	exitStatus int  // superd's own
-	onEnd      func()
-	ended      bool // the shutdown is complete
-	leaves     bool // see Leaves
-	reapTimer  *loop.Timer
+	// all programs that start by themselves were spawned once, or maxReadyDelay has passed
+	ready         bool
+	readyBy       *loop.Timer // fires after maxReadyDelay
+	reloading     bool
+	reloads       []*reloading            // callers that wait for the next reload
+	hungFile      *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
+	shutdown      *shutdown
+	anyStarted    bool // something was started
+	endDecided    bool // an instance has decided that superd ends, and the exit status
+	endPosted     bool // a check whether all instances have ended is posted
+	exitStatus    int  // superd's own
+	onEnd         func()
+	ended         bool // the shutdown is complete
+	leavesRecords bool // see Leaves
+	reapTimer     *loop.Timer
 
 	watchers     []*watcher
-	changePosted bool // tellChange is posted
+	changePosted bool // notifyWatchers is posted
 
-	memberWatchers []*watcher
-	addedPosted    bool // tellAdded is posted
+	instanceWatchers []*watcher
+	addedPosted      bool // notifyInstanceWatchers is posted
 }
 
 // New returns a supervisor that has started nothing yet.
@@ -165,7 +161,7 @@ func New(o Options) *Supervisor {
 		leftovers: map[string][]host.Leftover{},
 		adopted:   map[host.ProcessKey]*adoptedProcess{},
 
-		leftSchedules: map[string]schedule.State{},
+		savedSchedules: map[string]schedule.State{},
 
 		random:        random,
 		rng:           rand.New(random),
@@ -178,11 +174,11 @@ func New(o Options) *Supervisor {
 		adoptedByPid:  map[int]*adoptedProcess{},
 		startedAt:     o.Loop.Now(),
 	}
-	s.prober = probe.New(o.Loop, checks, random.Uint64())
-	s.store.OnFirstOutput(s.tellRun)
-	s.store.BeforeFirstOutput(s.placeRun)
+	s.prober = probe.New(o.Loop, maxConcurrentChecks, random.Uint64())
+	s.store.OnFirstOutput(s.recordFirstOutput)
+	s.store.BeforeFirstOutput(s.saveOutputStart)
 	s.store.OnDropped(s.onDropped)
-	s.store.OnOutage(s.tellOutage)
+	s.store.OnOutage(s.recordOutage)
 	s.store.OnUnsavedDrops(func(c *logs.Collector) { s.scope.Post(func() { s.saveDrops(c) }) })
 	s.store.SetMaxTotal(o.Config.Superd.LogMaxTotal)
 	if s.keeper == nil {
@@ -212,9 +208,9 @@ func New(o Options) *Supervisor {
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
 	if s.options.Resumed {
-		s.Children() // no signal reports children that exited during the exec of this binary
+		s.ScheduleReap() // no signal reports children that exited during the exec of this binary
 	}
-	s.readyBy = s.scope.After(readyPatience, s.tellNotifier)
+	s.readyBy = s.scope.After(maxReadyDelay, s.updateNotifier)
 	if s.shutdown == nil {
 		s.startMissing()
 		s.logStoppedByOperator()
@@ -241,7 +237,7 @@ func (s *Supervisor) add(name string, program *config.Program) *instance {
 	s.byName[name] = in
 	at, _ := slices.BinarySearchFunc(s.instances, in, compareInstances)
 	s.instances = slices.Insert(s.instances, at, in)
-	s.tellAdded()
+	s.notifyInstanceWatchers()
 	in.findConflict()
 	return in
 }
@@ -259,7 +255,7 @@ func compareInstances(a, b *instance) int {
 
 // atRest is called whenever an instance is at rest, or waits.
 func (s *Supervisor) atRest(in *instance) {
-	if in.removed {
+	if in.retiring {
 		s.beginRemoval(in)
 	}
 	if s.shutdown != nil && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.state.AtRest() && in.tree.Empty() {
@@ -268,38 +264,6 @@ func (s *Supervisor) atRest(in *instance) {
 	}
 	s.endIfAllEnded()
 	s.continueShutdown()
-}
-
-// Children schedules a reaping after reapDelay. It is called after SIGCHLD.
-func (s *Supervisor) Children() {
-	if s.reapTimer != nil {
-		return
-	}
-	s.host.MaskSIGCHLD()
-	s.reapTimer = s.scope.After(reapDelay, func() {
-		s.reapTimer = nil
-		s.host.ReapOrphans(s.childDied)
-	})
-}
-
-// childDied lets the owner of a zombie reap it. It reaps a zombie without an owner itself.
-func (s *Supervisor) childDied(pid int) {
-	if owner, ok := s.byPid[pid]; ok {
-		owner.reap()
-		if _, owned := s.byPid[pid]; !owned {
-			s.Children() // the zombie may be another process, with the pid of an unwatched one
-		}
-		return
-	}
-	if successor := s.adoptedByPid[pid]; successor != nil && successor.reapHere() {
-		return
-	}
-	exit, err := s.host.ReapUnknown(pid)
-	if err != nil {
-		s.log.Warn("orphan not reaped", "pid", pid, "error", err)
-		return
-	}
-	s.log.Debug("orphan reaped", "pid", pid, "exit", exit.String())
 }
 
 // newInvocationID returns 128 random bits in hexadecimal.

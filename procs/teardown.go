@@ -24,24 +24,21 @@ import (
 // looks again, since they may have started others. After the deadline it sends SIGKILL instead;
 // with kill_mode = "mixed" from the beginning.
 type teardown struct {
-	in       *instance
-	run      *run
-	scope    *loop.Scope // closed at its end
-	round    *loop.Scope // of the processes that the last look found
-	signaled map[host.ProcessKey]bool
-	living   map[int]string // command names of the processes of the round, by pid
-	killing  bool
-	due      *loop.Timer     // begins SIGKILL; nil if that has begun
-	killed   map[string]bool // command names of processes that got SIGKILL
-	looks    int             // times that a report was due and no process was found
+	in         *instance
+	run        *run
+	scope      *loop.Scope // closed at its end
+	round      *loop.Scope // of the processes that the last look found
+	signaled   map[host.ProcessKey]bool
+	living     map[int]string // command names of the processes of the round, by pid
+	killing    bool
+	due        *loop.Timer     // begins SIGKILL; nil if that has begun
+	killed     map[string]bool // command names of processes that got SIGKILL
+	emptyScans int             // times that a report was due and no process was found
 }
 
-// maxEmptyLooks is after how many looks a non-empty tree without visible processes counts as
+// maxEmptyScans is after how many looks a non-empty tree without visible processes counts as
 // unkillable.
-const maxEmptyLooks = 5
-
-// unwatchedPause is how often superd checks a process that it can't watch, in a resource shortage.
-const unwatchedPause = time.Second
+const maxEmptyScans = 5
 
 // tearDown ends the run's leftover processes, runs the post_stop hooks and ends what these left.
 func (in *instance) tearDown() {
@@ -60,7 +57,7 @@ func (in *instance) leftoversKilled(r *run) {
 		if in.probeUnkillable != "" {
 			in.markUnkillable(in.probeUnkillable)
 		}
-		in.execProbe.whenFree(func() { in.leftoversKilled(r) })
+		in.execProbe.whenIdle(func() { in.leftoversKilled(r) })
 		return
 	}
 	if r.postStopped || len(r.program.PostStop) == 0 || in.sup.inHurry() {
@@ -91,154 +88,154 @@ func (in *instance) killLeftovers(r *run, deadline time.Duration) {
 		r.scope.Post(func() { in.leftoversKilled(r) })
 		return
 	}
-	c := &teardown{in: in, run: r, scope: r.scope.Child(), signaled: map[host.ProcessKey]bool{}, killed: map[string]bool{}}
-	r.teardown = c
-	c.round = c.scope.Child()
+	t := &teardown{in: in, run: r, scope: r.scope.Child(), signaled: map[host.ProcessKey]bool{}, killed: map[string]bool{}}
+	r.teardown = t
+	t.round = t.scope.Child()
 	if patience == 0 || in.sup.inHurry() || r.program.KillMode == config.KillMixed {
-		c.killing = true
-		c.scope.After(host.KillPause, c.killDue)
+		t.killing = true
+		t.scope.After(host.KillPause, t.onKillTimeout)
 	} else {
-		c.due = c.scope.After(patience, c.kill)
+		t.due = t.scope.After(patience, t.kill)
 	}
-	c.scope.Post(c.look)
+	t.scope.Post(t.scan)
 }
 
-// look finds the live processes.
-func (c *teardown) look() {
-	c.round.Close()
-	c.round = c.scope.Child()
-	round := c.round
-	c.in.tree.Look(func(found []host.Member) {
+// scan finds the live processes.
+func (t *teardown) scan() {
+	t.round.Close()
+	t.round = t.scope.Child()
+	round := t.round
+	t.in.tree.Look(func(found []host.Member) {
 		if round.Closed() {
 			for _, m := range found {
 				m.Process.Close()
 			}
 			return
 		}
-		c.track(round, found)
+		t.track(round, found)
 	})
 }
 
 // track signals the live processes and waits for their end.
-func (c *teardown) track(round *loop.Scope, found []host.Member) {
-	c.living = map[int]string{}
-	if c.run.brief && len(found) > 0 {
-		c.run.brief = false
-		c.in.wentToBackground()
+func (t *teardown) track(round *loop.Scope, found []host.Member) {
+	t.living = map[int]string{}
+	if t.run.exitedEarly && len(found) > 0 {
+		t.run.exitedEarly = false
+		t.in.wentToBackground()
 	}
 	unwatched := false
 	for _, m := range found {
-		if c.run.program.KillMode == config.KillGroup && m.Group != int(c.run.group) {
+		if t.run.program.KillMode == config.KillGroup && m.Group != int(t.run.group) {
 			m.Process.Close()
 			continue
 		}
 		pid := m.Process.Pid()
-		c.living[pid] = m.Command
+		t.living[pid] = m.Command
 		round.Defer(func() { m.Process.Close() })
 		var watch *loop.Watch
 		watch, err := round.OnReadable(m.Process.FD(), func() {
 			watch.Stop() // the pidfd stays readable
-			delete(c.living, pid)
-			if len(c.living) == 0 {
-				c.look()
+			delete(t.living, pid)
+			if len(t.living) == 0 {
+				t.scan()
 			}
 		})
 		if err != nil {
-			c.in.sup.notWatched(pid, err)
+			t.in.sup.logUnwatched(pid, err)
 			unwatched = true
 		}
 	}
-	if len(c.living) == 0 {
-		c.end()
+	if len(t.living) == 0 {
+		t.end()
 		return
 	}
 	if unwatched {
-		round.After(unwatchedPause, c.look) // no watch reports its end
+		round.After(unwatchedPause, t.scan) // no watch reports its end
 	}
-	c.in.sup.changed()
-	if c.killing {
-		if c.run.program.KillMode.KillsTree() {
-			c.in.killTree()
+	t.in.sup.changed()
+	if t.killing {
+		if t.run.program.KillMode.KillsTree() {
+			t.in.killTree()
 		}
 		for _, m := range found {
-			c.send(m, unix.SIGKILL)
+			t.send(m, unix.SIGKILL)
 		}
-		for _, command := range c.living {
-			c.killed[command] = true
+		for _, command := range t.living {
+			t.killed[command] = true
 		}
-		if c.in.unkillable != "" { // the reported processes may be gone
-			round.After(host.KillPause, c.killDue)
+		if t.in.unkillable != "" { // the reported processes may be gone
+			round.After(host.KillPause, t.onKillTimeout)
 		}
 		return
 	}
 	for _, m := range found {
 		id := host.ProcessKey{Pid: m.Process.Pid(), Start: m.Start}
-		if !c.signaled[id] {
-			c.signaled[id] = true
-			c.send(m, c.run.program.StopSignal)
-			c.send(m, unix.SIGCONT)
+		if !t.signaled[id] {
+			t.signaled[id] = true
+			t.send(m, t.run.program.StopSignal)
+			t.send(m, unix.SIGCONT)
 		}
 	}
 }
 
-func (c *teardown) send(m host.Member, sig syscall.Signal) {
-	if _, ok := c.living[m.Process.Pid()]; !ok {
+func (t *teardown) send(m host.Member, sig syscall.Signal) {
+	if _, ok := t.living[m.Process.Pid()]; !ok {
 		return // spared by kill_mode
 	}
 	if err := m.Process.Signal(sig); err != nil && !errors.Is(err, pidfd.ErrGone) {
-		c.in.sup.log.Error("signal not sent", "instance", c.in.name, "pid", m.Process.Pid(), "signal", signalName(sig), "error", err)
+		t.in.sup.log.Error("signal not sent", "instance", t.in.name, "pid", m.Process.Pid(), "signal", signalName(sig), "error", err)
 	}
 }
 
 // kill begins SIGKILL: the stop time-out is over, or a stop is in a hurry.
-func (c *teardown) kill() {
-	if c.killing {
+func (t *teardown) kill() {
+	if t.killing {
 		return
 	}
-	c.killing = true
-	if c.run.program.KillMode.KillsTree() {
-		c.in.killTree() // including processes that superd can't see
+	t.killing = true
+	if t.run.program.KillMode.KillsTree() {
+		t.in.killTree() // including processes that superd can't see
 	}
-	if len(c.living) > 0 {
-		c.in.sup.log.Warn("stop_timeout is over, killing leftover processes", "instance", c.in.name, "processes", len(c.living))
+	if len(t.living) > 0 {
+		t.in.sup.log.Warn("stop_timeout is over, killing leftover processes", "instance", t.in.name, "processes", len(t.living))
 	}
-	c.scope.After(host.KillPause, c.killDue)
-	c.look()
+	t.scope.After(host.KillPause, t.onKillTimeout)
+	t.scan()
 }
 
-// killDue reports the processes that SIGKILL did not end.
-func (c *teardown) killDue() {
-	if len(c.living) == 0 {
-		if c.looks++; c.looks > maxEmptyLooks {
-			c.in.markUnkillable("its cgroup has processes that superd can't see")
+// onKillTimeout reports the processes that SIGKILL did not end.
+func (t *teardown) onKillTimeout() {
+	if len(t.living) == 0 {
+		if t.emptyScans++; t.emptyScans > maxEmptyScans {
+			t.in.markUnkillable("its cgroup has processes that superd can't see")
 			return
 		}
-		c.scope.After(host.KillPause, c.killDue) // a look is under way
+		t.scope.After(host.KillPause, t.onKillTimeout) // a look is under way
 		return
 	}
-	c.in.reportUnkillable(slices.Sorted(maps.Keys(c.living))...)
+	t.in.reportUnkillable(slices.Sorted(maps.Keys(t.living))...)
 }
 
-func (c *teardown) end() {
-	c.scope.Close()
-	c.run.teardown = nil
-	if len(c.killed) > 0 {
-		m := &c.in.machine
-		killed := slices.Sorted(maps.Keys(c.killed))
+func (t *teardown) end() {
+	t.scope.Close()
+	t.run.teardown = nil
+	if len(t.killed) > 0 {
+		m := &t.in.machine
+		killed := slices.Sorted(maps.Keys(t.killed))
 		m.exitReason = m.exitReason.and("; leftover processes killed: " + strings.Join(killed, ", "))
 	}
-	c.in.clearUnkillable()
-	c.in.leftoversKilled(c.run)
+	t.in.clearUnkillable()
+	t.in.leftoversKilled(t.run)
 }
 
 // stage returns what the teardown does.
-func (c *teardown) stage() string {
-	var left []string
-	for _, pid := range slices.Sorted(maps.Keys(c.living)) {
-		left = append(left, fmt.Sprintf("%s (%d)", c.living[pid], pid))
+func (t *teardown) stage() string {
+	var living []string
+	for _, pid := range slices.Sorted(maps.Keys(t.living)) {
+		living = append(living, fmt.Sprintf("%s (%d)", t.living[pid], pid))
 	}
-	if len(left) == 0 {
+	if len(living) == 0 {
 		return "looking for leftover processes"
 	}
-	return "ending leftover processes: " + strings.Join(left, ", ")
+	return "ending leftover processes: " + strings.Join(living, ", ")
 }

@@ -33,25 +33,25 @@ func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
 	if err != nil {
 		return err
 	}
-	branches := make([]ProcessTree, len(selected))
-	left := len(selected)
-	finish := func() { done(append(branches, s.unattributed(names, branches)...)) }
-	if left == 0 {
+	trees := make([]ProcessTree, len(selected))
+	remaining := len(selected)
+	finish := func() { done(append(trees, s.unattributed(names, trees)...)) }
+	if remaining == 0 {
 		finish()
 		return nil
 	}
 	for i, in := range slices.Clone(selected) {
-		branches[i] = ProcessTree{Name: in.name, State: in.machine.state}
+		trees[i] = ProcessTree{Name: in.name, State: in.machine.state}
 		if in.run != nil && in.run.process != nil {
-			branches[i].Main = in.run.process.Pid()
+			trees[i].Main = in.run.process.Pid()
 		}
 		in.tree.Look(func(found []host.Member) {
 			for _, m := range found {
 				member := TreeMember{Pid: m.Process.Pid(), Start: m.Start}
-				branches[i].Members = append(branches[i].Members, member)
+				trees[i].Members = append(trees[i].Members, member)
 				m.Process.Close()
 			}
-			if left--; left == 0 {
+			if remaining--; remaining == 0 {
 				finish()
 			}
 		})
@@ -61,11 +61,11 @@ func (s *Supervisor) Tree(names []string, done func([]ProcessTree)) error {
 
 // unattributed returns a tree of the unattributed processes, if there are any. With names it has
 // only those that may belong to an instance in branches.
-func (s *Supervisor) unattributed(names []string, branches []ProcessTree) []ProcessTree {
+func (s *Supervisor) unattributed(names []string, trees []ProcessTree) []ProcessTree {
 	b := ProcessTree{Unattributed: true}
 	for _, u := range s.host.Unowned() {
-		asked := func(b ProcessTree) bool { return slices.Contains(u.Instances, b.Name) }
-		if len(names) == 0 || slices.ContainsFunc(branches, asked) {
+		isNamed := func(b ProcessTree) bool { return slices.Contains(u.Instances, b.Name) }
+		if len(names) == 0 || slices.ContainsFunc(trees, isNamed) {
 			b.Members = append(b.Members, TreeMember{Pid: u.Pid, Start: u.Start, PerhapsOf: u.Instances})
 		}
 	}

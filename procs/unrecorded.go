@@ -14,15 +14,15 @@ import (
 // started twice. A process that can only be the main process of its instance is adopted as running.
 // The others quarantine the instance, see [quarantine].
 func (s *Supervisor) findUnrecorded(r *Snapshot) error {
-	r.unsure = map[string]bool{}
-	for name := range r.names() {
+	r.uncertainRuns = map[string]bool{}
+	for name := range r.instanceNames() {
 		// A start was under way. A later start may be in the damaged part.
 		v := merge(r.instances[name], r.starts[name], false, 0)
 		if v.State != stateNames[Spawning] || v.Run == nil {
 			continue
 		}
-		if p, b := v.process(); p == nil && b == nil || p != nil && !s.host.Lives(p.identity()) {
-			r.unsure[v.Run.ID] = true
+		if p, start := v.process(); p == nil && start == nil || p != nil && !s.host.Lives(p.identity()) {
+			r.uncertainRuns[v.Run.ID] = true
 		}
 	}
 	leftovers, err := s.host.Search(nil, r.runs(), s.usersOf(r))
@@ -42,7 +42,7 @@ func (s *Supervisor) findUnrecorded(r *Snapshot) error {
 		if v != nil {
 			s.log.Warn("process adopted as the main process: the journal does not have it",
 				"instance", name, "pid", v.Run.Main.Pid)
-			delete(r.unsure, v.Run.ID)
+			delete(r.uncertainRuns, v.Run.ID)
 			r.instances[name] = v
 			delete(s.leftovers, name)
 		}
@@ -68,7 +68,7 @@ func (s *Supervisor) usersOf(r *Snapshot) func(instance string) []string {
 			users = append(users, UsersOf(conf, instance)...)
 		}
 		if v := r.instances[instance]; v != nil {
-			for _, p := range []*config.Program{v.Table, v.runBy(nil)} {
+			for _, p := range []*config.Program{v.Definition, v.runDefinition(nil)} {
 				if p != nil && p.User != "" {
 					users = append(users, p.User)
 				}
@@ -78,8 +78,8 @@ func (s *Supervisor) usersOf(r *Snapshot) func(instance string) []string {
 	}
 }
 
-// names returns the instances in the journal.
-func (r *Snapshot) names() map[string]bool {
+// instanceNames returns the instances in the journal.
+func (r *Snapshot) instanceNames() map[string]bool {
 	names := map[string]bool{}
 	for name := range r.instances {
 		names[name] = true
@@ -92,8 +92,8 @@ func (r *Snapshot) names() map[string]bool {
 
 // hasStart reports whether the journal has a start record whose result the instance's record lacks.
 func (r *Snapshot) hasStart(name string) bool {
-	b, v := r.starts[name], r.instances[name]
-	return b != nil && (v == nil || b.number > v.LastCompletedStart)
+	start, v := r.starts[name], r.instances[name]
+	return start != nil && (v == nil || start.number > v.LastCompletedStart)
 }
 
 // livesAsRecorded reports whether the recorded process of the instance's run exists.
@@ -107,9 +107,9 @@ func (s *Supervisor) livesAsRecorded(v *savedInstance) bool {
 // candidates; the program has hooks, which look the same, or its stops leave processes behind.
 func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 	was, leftovers := r.instances[name], s.leftovers[name]
-	program := cmp.Or(r.table(r.oldest(), name), s.config.Program(programOf(name)))
+	program := cmp.Or(r.definition(r.oldest(), name), s.config.Program(programOf(name)))
 	switch {
-	case program == nil || was == nil && !s.has(program, name), r.hasStart(name):
+	case program == nil || was == nil && !s.configured(program, name), r.hasStart(name):
 		return nil
 	case !program.KillMode.KillsTree() || len(program.PreStart)+len(program.PostStop) > 0:
 		return nil
@@ -137,7 +137,7 @@ func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 	v.Since, v.StateReason = now, saveReason(Reason{Kind: ReasonRecovered})
 	v.Output, v.Stderr = true, len(streamsOf(program)) > 1
 	v.Input = program.LoggerOf != ""
-	v.Run = &savedRun{ID: leftovers[main].Run, Touched: true, StartedAt: now, ReadyAt: now, PreStarted: true,
+	v.Run = &savedRun{ID: leftovers[main].Run, HadProcess: true, StartedAt: now, ReadyAt: now, PreStarted: true,
 		Main: savedIdentity(leftovers[main].Eldest, "")}
 	return v
 }

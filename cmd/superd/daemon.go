@@ -228,7 +228,7 @@ func (d *daemon) onSignal(sig syscall.Signal) {
 	case unix.SIGQUIT:
 		d.supervisor.LogState()
 	case unix.SIGCHLD:
-		d.supervisor.Children()
+		d.supervisor.ScheduleReap()
 	case unix.SIGPIPE: // superd's output has no reader any more: no reason to end
 	}
 }

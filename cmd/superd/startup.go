@@ -83,7 +83,7 @@ func (l launch) runDaemon() error {
 // loop.
 func (s *startup) finish(err error) error {
 	s.dir.Leave(!s.daemon.ended)
-	s.dir.KeepJournal(s.daemon.supervisor.Leaves())
+	s.dir.KeepJournal(s.daemon.supervisor.LeavesRecords())
 	s.awaitLogFiles()
 	s.removeCrashLog()
 	s.closeEvents() // before the server ends, so that clients that follow events see the last ones
@@ -386,7 +386,7 @@ func (s *startup) watch() error {
 	return d.link.Watch(d.loop.Root(), d.watchdog, keeper.Listener{
 		Signal: d.onSignal,
 		Stop:   d.onStopBeforeStart,
-		Exit:   func(e keeper.Exit) { d.supervisor.StoredExit(storedExit(e)) },
+		Exit:   func(e keeper.Exit) { d.supervisor.OnStoredExit(storedExit(e)) },
 		Gone:   d.becomeKeeper,
 	})
 }

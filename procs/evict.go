@@ -15,9 +15,9 @@ import (
 	"superd/procs/host"
 )
 
-// evictPatience is how long an unattributed process may take to end after SIGTERM when superd shuts
+// evictTimeout is how long an unattributed process may take to end after SIGTERM when superd shuts
 // down.
-const evictPatience = 5 * time.Second
+const evictTimeout = 5 * time.Second
 
 // An eviction ends the unattributed processes at the end of a shutdown: no process outlives superd
 // because it hides well.
@@ -47,13 +47,13 @@ func (s *Supervisor) evict(done func()) {
 	if e.killing {
 		e.scope.After(host.KillPause, e.giveUp)
 	} else {
-		e.scope.After(evictPatience, e.kill)
+		e.scope.After(evictTimeout, e.kill)
 	}
-	e.look()
+	e.scan()
 }
 
-// look searches for live unattributed processes.
-func (e *eviction) look() {
+// scan searches for live unattributed processes.
+func (e *eviction) scan() {
 	e.round.Close()
 	e.round = e.scope.Child()
 	round := e.round
@@ -81,11 +81,11 @@ func (e *eviction) track(found []host.Member) {
 		watch, err := e.round.OnReadable(m.Process.FD(), func() {
 			watch.Stop() // it stays readable
 			if delete(e.living, pid); len(e.living) == 0 {
-				e.look()
+				e.scan()
 			}
 		})
 		if err != nil { // without a watch, only a look notices its end
-			e.round.After(unwatchedPause, e.look)
+			e.round.After(unwatchedPause, e.scan)
 		}
 		switch {
 		case e.killing:
@@ -112,7 +112,7 @@ func (e *eviction) kill() {
 	}
 	e.killing = true
 	e.scope.After(host.KillPause, e.giveUp)
-	e.look()
+	e.scan()
 }
 
 // giveUp logs the processes that survived SIGKILL; none if the search failed.
@@ -135,8 +135,8 @@ func closeMembers(all []host.Member) {
 	}
 }
 
-// unowned returns the unattributed processes that may belong to the instance.
-func (in *instance) unowned() (all []host.UnattributedProcess) {
+// unattributed returns the unattributed processes that may belong to the instance.
+func (in *instance) unattributed() (all []host.UnattributedProcess) {
 	for _, s := range in.sup.host.Unowned() {
 		if slices.Contains(s.Instances, in.name) {
 			all = append(all, s)

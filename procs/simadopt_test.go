@@ -16,7 +16,7 @@ func (k *simKernel) Adopt(all []*host.RecoveredProcess) {
 			if k.mains[p.run] == nil {
 				p.began = k.v.Now()
 			}
-			p.foreign = true // even if an earlier superd has reaped it
+			p.reparented = true // even if an earlier superd has reaped it
 			k.setMain(p.run, p)
 		}
 		if p := k.byStart[a.Process.Start]; p != nil && (a.NotifySocket != "" || a.ReadyNumber != 0) {
@@ -24,10 +24,10 @@ func (k *simKernel) Adopt(all []*host.RecoveredProcess) {
 			if !k.keeper {
 				s.messages, s.lost = nil, true
 			}
-			a.NotifyFD, a.ReadyFD = k.openTold(p.run, a.NotifySocket != "", a.ReadyNumber != 0)
+			a.NotifyFD, a.ReadyFD = k.openNotifyFDs(p.run, a.NotifySocket != "", a.ReadyNumber != 0)
 		}
 		p := k.byPid[a.Process.Pid]
-		if p != nil && (p.start == a.Process.Start || k.unidentified) {
+		if p != nil && (p.start == a.Process.Start || k.adoptsByPid) {
 			a.Found = p.open()
 		}
 	}
@@ -38,7 +38,7 @@ func (k *simKernel) Adopt(all []*host.RecoveredProcess) {
 func (k *simKernel) Search(lookup []*host.LookupRequest, known map[string]bool, _ func(string) []string) (leftovers []host.Leftover, err error) {
 	for _, pid := range sortedKeys(k.byPid) {
 		p := k.byPid[pid]
-		if p.zombie || k.unsought {
+		if p.zombie || k.noSearch {
 			continue
 		}
 		for _, w := range lookup {
@@ -64,15 +64,15 @@ func (k *simKernel) Lives(id pidfd.Identity) bool {
 	return p != nil && p.start == id.Start
 }
 
-// abandon ends superd for the kernel: its children get another parent.
-func (k *simKernel) abandon() {
+// killSupervisor ends superd for the kernel: its children get another parent.
+func (k *simKernel) killSupervisor() {
 	k.session.Close()
 	k.session = k.v.Root().Child()
-	k.forks, k.sweep = 0, nil
+	k.forks, k.pendingSweep = 0, nil
 	clear(k.checking)
 	for _, pid := range sortedKeys(k.byPid) {
 		p := k.byPid[pid]
-		p.foreign, p.unheard = true, false
+		p.reparented, p.resultPending = true, false
 		hangs := p.atEnd != nil
 		p.atEnd = nil
 		switch {
@@ -83,7 +83,7 @@ func (k *simKernel) abandon() {
 		}
 	}
 	for _, p := range k.mains {
-		p.foreign = true // or a superd that is gone knew its exit
+		p.reparented = true // or a superd that is gone knew its exit
 	}
 	k.zombies = nil
 }

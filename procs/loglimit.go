@@ -1,0 +1,30 @@
+package procs
+
+import "time"
+
+// The limit of log lines of one kind that a program can cause.
+const (
+	logLimitLines  = 10
+	logLimitWindow = time.Minute
+)
+
+// A logLimit bounds the log lines that programs can cause at will. The zero value has logged
+// nothing.
+type logLimit struct {
+	windowEnd  time.Duration // end of the window
+	lines      int           // lines logged in the window
+	suppressed int           // lines suppressed since the last logged one
+}
+
+// allow reports whether a line may be logged now, and how many were suppressed since the last one.
+func (l *logLimit) allow(now time.Duration) (unsaid int, ok bool) {
+	if now >= l.windowEnd {
+		l.windowEnd, l.lines = now+logLimitWindow, 0
+	}
+	if l.lines++; l.lines > logLimitLines {
+		l.suppressed++
+		return 0, false
+	}
+	unsaid, l.suppressed = l.suppressed, 0
+	return unsaid, true
+}

@@ -1,0 +1,311 @@
+package procs
+
+import (
+	"errors"
+	"fmt"
+	"superd/config"
+	"superd/logs"
+	"superd/procs/host"
+)
+
+// spawn begins a run.
+func (in *instance) spawn() {
+	if in.treeRecovered && in.tree.Empty() {
+		in.renewTree("")
+	}
+	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState}
+	r.scope.Open(&in.scope)
+	in.run = r
+	in.setLogOptions() // the run before may have begun with others
+	in.collector.BeginRun(r.invocationID, awaitsLine(r.program))
+	switch {
+	case len(in.program.Invalid) > 0:
+		mistakes := Reason{ReasonInvalid, in.program.Invalid.Error()}
+		r.scope.Post(func() { in.spawnFailed(r, mistakes, host.FaultFinal) })
+	case in.hungWorkers > 0:
+		// A cancelled worker has not returned: a file system that does not answer gets no second
+		// one.
+		r.delayedBegin = func() { in.begin(r) }
+		r.startTimer = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
+	default:
+		in.begin(r)
+	}
+}
+
+// begin starts the pre_start hooks, or the main process without them.
+func (in *instance) begin(r *run) {
+	r.delayedBegin = nil
+	if len(r.program.PreStart) == 0 {
+		in.spawnMain(r)
+		return
+	}
+	in.preStart(r).next()
+}
+
+// preStart returns the run of the pre_start hooks, after which the main process starts.
+func (in *instance) preStart(r *run) *hookRun {
+	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
+		switch {
+		case errors.Is(err, errHookStopped) || in.machine.mustEnd():
+			in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+		case err != nil:
+			in.spawnFailed(r, startFailure(ReasonHookFailed, err), faultIn(err))
+		default:
+			r.preStarted = true
+			in.save()
+			in.spawnMain(r)
+		}
+	})
+}
+
+// spawnMain has a worker start the main process.
+func (in *instance) spawnMain(r *run) {
+	r.startTimer.Stop()
+	r.startTimer = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
+	record := in.newStartRecord(r)
+	spec := in.spawnSpec(r, r.program, record)
+	spec.Process = &r.firstProcess
+	in.addNotify(spec, r.program, record)
+	if record.value.Notify != "" || record.value.Ready != "" {
+		state := r.ownNotifyState()
+		state.notifyFDName, state.readyFDName = record.value.Notify, record.value.Ready
+	}
+	in.releaseNotifyFDs(r)
+	r.pending = in.sup.host.Spawn(spec, func(child host.Child, err error) {
+		record.complete(func() { in.spawnResult(r, record, child, err) })
+	})
+}
+
+// workerReturned handles the return of a cancelled worker, and begins a run that waited for the last
+// one.
+func (in *instance) workerReturned() {
+	in.hungWorkers--
+	if r := in.run; in.hungWorkers == 0 && r != nil && r.delayedBegin != nil {
+		r.startTimer.Stop()
+		r.delayedBegin()
+	}
+}
+
+// spawnSpec returns how to start a process of the run. b is nil for a process that the successor need
+// not know.
+func (in *instance) spawnSpec(r *run, program *config.Program, record *startRecord) *host.SpawnSpec {
+	spec := &host.SpawnSpec{
+		Name:        in.name,
+		Tree:        in.tree,
+		Program:     program,
+		Environment: in.sup.environment,
+		Own:         make(config.Variables, 0, 7),
+	}
+	spec.Own.Set("SUPERD_INSTANCE", in.name)
+	spec.Own.Set("SUPERD_INVOCATION_ID", r.invocationID)
+	spec.Own.Set("SUPERD_NAME", program.Name)
+	spec.Own.Set("SUPERD_OWNER", in.sup.options.RuntimeDir)
+	spec.Own.Set("SUPERD_REPLICA", in.replica())
+	if record != nil {
+		spec.LogIntent, spec.StoreFDs, spec.LogSpawned = record.logIntent, record.storeFDs, record.logSpawned
+	}
+	for _, which := range streamsOf(program) {
+		if record != nil && in.collector.FD(which) < 0 {
+			if in.fifoNames[which] == 0 {
+				in.fifoNames[which] = fdNameOf(in.sup.reserve(true))
+			}
+			record.value.FDNames[which] = in.fifoNames[which].String()
+		}
+		output := host.Outlet{FIFO: in.sup.fifoPath(in.name, which), ReadFD: in.collector.FD(which)}
+		if program.Log.Format == config.LogDirect {
+			output.Direct = func(uid uint32) (int, error) { return in.collector.OpenDirect(which, uid) }
+		}
+		spec.Outputs = append(spec.Outputs, output)
+	}
+	if program.LoggerOf != "" && record != nil && record.value.Hook == nil {
+		spec.Input = &host.Outlet{FIFO: in.sup.fifoPath(in.name, input), ReadFD: in.inputFD()}
+	}
+	return spec
+}
+
+// stopStartTimer ends the start time-out.
+func (r *run) stopStartTimer() {
+	r.startTimer.Stop()
+	r.startTimer = nil
+}
+
+// attach takes over the read ends of the FIFOs that a worker made for the start, in the order of
+// the streams.
+func (in *instance) attach(record *startRecord, child host.Child) {
+	if child.InputFD > 0 {
+		in.setInput(child.InputFD, in.sup.storeFD(child.InputFD, true))
+	}
+	for which, fd := range child.ReadFDs {
+		if fd < 0 {
+			continue
+		}
+		if in.noOutput != "" {
+			in.noOutput = ""
+		}
+		if name := record.value.FDNames[which]; name != "" && !record.stored {
+			in.sup.keeper.Store(name, fd)
+		}
+		if err := in.collector.Attach(logs.Stream(which), fd); err != nil {
+			in.sup.log.Error("output not captured", "instance", in.name, "error", err)
+		}
+	}
+}
+
+// spawnResult takes the worker's result. It always comes, unless the spawn was cancelled.
+func (in *instance) spawnResult(r *run, record *startRecord, child host.Child, err error) {
+	r.pending = nil
+	r.stopStartTimer()
+	in.clearUnkillable()
+	in.attach(record, child)
+	if isKilled(err) && !r.timedOut {
+		in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+		return
+	}
+	if err != nil {
+		in.spawnFailed(r, startFailure(ReasonStartFailed, err), faultIn(err))
+		return
+	}
+	r.oomKills, r.envSum = int32(in.tree.OOMKills()), child.EnvSum
+	r.startedAt = record.startedAt()
+	in.setFirstMain(r, child.Process, child.ID, in.sup.storeProcess(child.Process))
+	in.listenForNotify(r, child.NotifyFD, child.ReadyFD)
+	in.sup.log.Info("program started", "instance", in.name, "pid", r.process.Pid())
+	in.recordStart()
+	in.spawnedMain(r)
+}
+
+func (in *instance) spawnFailed(r *run, reason Reason, fault host.Fault) {
+	in.recordNoStart(r, reason)
+	in.do(func() []Effect {
+		return in.machine.spawnFailed(in.sup.loop.Now(), reason, fault, in.hasLeftovers(r))
+	})
+	in.logFailure("program not started", "error", reason.String())
+}
+
+// spawnTimedOut handles the end of the start time-out before the result of the start.
+func (in *instance) spawnTimedOut(r *run) {
+	limit := r.program.StartTimeout
+	switch {
+	case r.delayedBegin != nil:
+		r.delayedBegin = nil
+		text := fmt.Sprintf("an earlier start still hangs in %s, after another start_timeout %s; %s",
+			in.hangsIn, limit, host.HangHint)
+		in.spawnFailed(r, Reason{ReasonStartTimeout, text}, host.FaultProgram)
+		return
+	case r.pending.Queued():
+		// The machine is slow, not the program
+		r.startTimer = r.scope.After(limit, func() { in.spawnTimedOut(r) })
+		return
+	}
+	stage := r.pending.Stage()
+	if in.cancelWorker(r) {
+		in.spawnFailed(r, r.startTimeoutReason(stage), host.FaultProgram)
+		return
+	}
+	r.timedOut = true
+	in.awaitKilled(r)
+}
+
+// awaitKilled waits for the result of a start that could not be cancelled; its child, if one
+// existed, was killed. After KillPause it cancels what is left of the start, or reports a child
+// that still lives.
+func (in *instance) awaitKilled(r *run) {
+	r.startTimer.Stop()
+	r.awaitsKill = true
+	r.startTimer = r.scope.After(host.KillPause, func() {
+		pending, stage := r.pending, r.pending.Stage()
+		switch {
+		case !in.cancelWorker(r):
+			in.markUnkillable(in.sup.describeHungStart(pending))
+		case r.timedOut:
+			in.spawnFailed(r, r.startTimeoutReason(stage), host.FaultProgram)
+		default:
+			in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+		}
+	})
+}
+
+// startTimeoutReason returns the reason of a start that hangs in a stage.
+func (r *run) startTimeoutReason(stage string) Reason {
+	return Reason{ReasonStartTimeout,
+		fmt.Sprintf("%s: no answer within start_timeout %s; %s",
+			stage, r.program.StartTimeout, host.HangHint)}
+}
+
+// describeHungStart describes what a start that can't be cancelled waits for.
+func (s *Supervisor) describeHungStart(pending host.PendingSpawn) string {
+	text := pending.Stage() + ": no answer; " + host.HangHint
+	if pid := pending.Child(); pid != 0 {
+		waits := s.host.WaitsIn(pid)
+		text = fmt.Sprintf("%s: process %d survives SIGKILL: state %s; %s",
+			pending.Stage(), pid, waits.Text, waits.Hint())
+	}
+	return text
+}
+
+// cancelSpawn performs CancelSpawn, in a turn of its own.
+func (in *instance) cancelSpawn(r *run) {
+	switch {
+	case r != in.run || in.machine.state != Spawning:
+		return
+	case !in.machine.mustEnd():
+		return // it is wanted again
+	case r.hook != nil:
+		r.hook.stop() // its end ends the start
+		return
+	case r.delayedBegin != nil:
+		r.delayedBegin = nil
+		r.stopStartTimer()
+	case r.pending != nil && !in.cancelWorker(r):
+		in.awaitKilled(r)
+		return
+	}
+	in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
+}
+
+// cancelWorker cancels the spawn of the main process if that is possible, and reports whether it
+// was.
+func (in *instance) cancelWorker(r *run) bool {
+	if !in.cancelPending(r.pending, "") {
+		return false
+	}
+	r.pending = nil
+	r.stopStartTimer()
+	return true
+}
+
+// cancelPending cancels a spawn if that is possible, and reports whether it was. hook is the prefix
+// of its stage: empty for the main process. The worker is counted until it returns, so that a start
+// that hangs is not repeated again and again.
+func (in *instance) cancelPending(pending host.PendingSpawn, hook string) bool {
+	stage := hook + pending.Stage()
+	if !pending.Cancel(in.workerReturned) {
+		return false
+	}
+	in.hungWorkers++
+	in.ownProblems().hangsIn = stage
+	return true
+}
+
+// faultIn returns how a start that failed with err counts.
+func faultIn(err error) host.Fault {
+	if se, ok := errors.AsType[*host.SpawnError](err); ok {
+		return se.Fault
+	}
+	return host.FaultProgram
+}
+
+// startFailure returns the reason of a start that failed with err. It has the given kind, except in
+// a resource shortage.
+func startFailure(kind ReasonKind, err error) Reason {
+	if faultIn(err) == host.FaultResource {
+		kind = ReasonShortage
+	}
+	return Reason{kind, err.Error()}
+}
+
+// isKilled reports whether a start failed because superd killed its child.
+func isKilled(err error) bool {
+	se, ok := errors.AsType[*host.SpawnError](err)
+	return ok && se.Killed
+}
