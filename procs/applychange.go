@@ -15,8 +15,9 @@ func unschedules(before, after *config.Program) bool {
 	return before.Scheduled() && after.Schedule == "" && after.Type == config.TypeOneshot
 }
 
-// change gives the instance the new definition of its program. Changes that a live run can't take
-// need a restart. A backoff goes on, by the new restart policy. What is to be down stays down.
+// change applies a changed definition of the program to the instance. A change that a live run
+// cannot take causes a restart. A pending backoff continues under the new restart policy. An
+// instance that is wanted down stays down.
 func (in *instance) change(c *config.Change) {
 	before, program := in.program, c.Program
 	outdated := in.outdated(in.sup.config)
@@ -37,7 +38,7 @@ func (in *instance) change(c *config.Change) {
 		diff := config.CompareProgram(r.program, program)
 		restarts = restarts || diff.Restarts()
 	}
-	// Only the next run uses the new definition
+	// The current run continues; the next one uses the new definition
 	runContinues := restarts && in.run != nil && before.Scheduled() && program.Scheduled()
 	in.sup.outputs += fifosOf(program) - fifosOf(before)
 	in.sup.loggers += one(program.LoggerOf != "") - one(before.LoggerOf != "")
@@ -68,8 +69,9 @@ func (in *instance) change(c *config.Change) {
 	}
 }
 
-// setLogOptions applies the program's log options. During a run that began with others, files, sink
-// and format stay as they are: the output of one run is in one place, in one format.
+// setLogOptions applies the program's log options. If the current run began with other options, its
+// files, sink and format stay the same until it ends, so that the output of one run is in one place
+// and one format.
 func (in *instance) setLogOptions() {
 	if in.logDefinition == in.program && (in.run == nil || in.run.program == in.program) {
 		return
@@ -89,13 +91,13 @@ func (in *instance) setLogOptions() {
 		return
 	}
 	if conflict := in.conflict; conflict != nil {
-		conflict.releaseLogFiles() // it may not have to wait for h any more
+		conflict.releaseLogFiles() // the conflict may be over
 	}
 	in.releaseLogFiles()
 }
 
-// duringRun returns the log options for a run that began with others: those of now, except what
-// can't change for its output.
+// duringRun returns the log options for a run that began with other ones: those of now, except what
+// must not change for the output of one run.
 func duringRun(began, now logs.Options) logs.Options {
 	now.Path, now.Format, now.Split, now.StderrPath = began.Path, began.Format, began.Split, began.StderrPath
 	// The other options of a sink belong to that sink. A command is itself the sink.
@@ -105,8 +107,8 @@ func duringRun(began, now logs.Options) logs.Options {
 	return now
 }
 
-// changeRun gives the present run a definition that needs no restart. Its deadlines move by the
-// difference of the time-outs.
+// changeRun gives the current run a definition that needs no restart. It moves the run's deadlines
+// by the difference of the time-outs.
 func (in *instance) changeRun(program *config.Program) {
 	r := in.run
 	shift := func(t *loop.Timer, by time.Duration) {
@@ -115,7 +117,7 @@ func (in *instance) changeRun(program *config.Program) {
 		}
 	}
 	start, stop := program.StartTimeout-r.program.StartTimeout, program.StopTimeout-r.program.StopTimeout
-	if h := r.hook; h != nil { // hooks are identified by their index: keep the lists
+	if h := r.hook; h != nil { // hooks are identified by their index, so the lists must not change
 		h.timeout += start
 		if h.timer.Active() {
 			h.due += start
@@ -156,7 +158,7 @@ func (in *instance) changeRun(program *config.Program) {
 	}
 }
 
-// reevaluate applies the present definition to an instance that is wanted up and whose run has
+// reevaluate applies a changed definition to an instance that is wanted up and whose last run has
 // ended.
 func (in *instance) reevaluate(before *config.Program) {
 	m, p := &in.machine, in.program
@@ -165,10 +167,10 @@ func (in *instance) reevaluate(before *config.Program) {
 	start := func() { in.do(func() []Effect { return m.wantUp(actor(ActorReload), false) }) }
 	if before.Scheduled() != p.Scheduled() {
 		if m.state == Waiting || m.state == Exited || m.state == Failed {
-			start() // or wait for the new schedule
+			start() // or waits for the new schedule
 			return
 		}
-		m.runPending = true // it has got a schedule while a run is under way
+		m.runPending = true // the program got a schedule during this run
 	}
 	switch m.state {
 	case TearingDown:
@@ -208,7 +210,7 @@ func (in *instance) reevaluate(before *config.Program) {
 	}
 }
 
-// stayFailed ends the slow retry of an instance that hit its start limit.
+// stayFailed cancels the slow retry of an instance that hit its start limit.
 func (in *instance) stayFailed() {
 	in.perform(Disarm)
 	in.sup.checkExitPolicy(in)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// shownHops bounds how many steps of a chain of waiting programs a reason shows; a [Diagnosis] has
+// shownHops bounds how many links of a chain of waiting instances a reason shows. A [Diagnosis] has
 // all of them.
 const shownHops = 3
 
-// blockedReason returns what blocks the start of the instance and, in at most shownHops steps, the
-// cause of that.
+// blockedReason returns what blocks the start of the instance. It follows the chain of blockers for
+// at most shownHops links.
 func (in *instance) blockedReason() Reason {
 	m := &in.machine
 	e := in.blocker()
@@ -49,8 +49,8 @@ func (in *instance) blockedReason() Reason {
 	return Reason{ReasonWaitsForDependency, text.String()}
 }
 
-// blocker returns the edge to the program with the lowest availability that blocks the start; nil
-// without one.
+// blocker returns the edge to the program with the lowest availability among those that block the
+// start; nil if none does.
 func (in *instance) blocker() (worst *edge) {
 	if !in.machine.waiting() {
 		return nil
@@ -72,8 +72,8 @@ func (in *instance) blocker() (worst *edge) {
 // satisfied reports whether the edge blocks no start.
 func (e *edge) satisfied() bool { return e.availability() >= up }
 
-// availability returns the program's availability as the edge counts it: for an ordering
-// availabilityCount if no instance is on its way up.
+// availability returns the availability of the program as this edge counts it. For an ordering it
+// is availabilityCount if no instance of the program is starting.
 func (e *edge) availability() availability {
 	if e.ordering {
 		return e.to.published.forOrdered
@@ -81,8 +81,8 @@ func (e *edge) availability() availability {
 	return e.to.published.availability
 }
 
-// worst returns the instance with the lowest availability that matters to the edge; nil without
-// one.
+// worst returns the instance with the lowest availability, among those that count for the edge; nil
+// without any.
 func (e *edge) worst() (worst *instance) {
 	for _, in := range e.to.instances {
 		if e.ordering && !in.published.blocksOrdered {
@@ -103,8 +103,8 @@ func (n *node) displayName(in *instance) string {
 	return in.name
 }
 
-// describe returns what the program at the end of the edge does, by its instance in; nil if it has
-// none.
+// describe returns a text about the program at the end of the edge, by its instance in: "which is
+// starting". in is nil if the program has no instances.
 func (e *edge) describe(in *instance) string {
 	if in == nil {
 		return "which has no instances: " + e.from.sup.noReplicasReason(e.to.name)
@@ -112,8 +112,8 @@ func (e *edge) describe(in *instance) string {
 	return in.describe()
 }
 
-// describe returns what the instance does while others wait for it: "which failed: exit status 3
-// after 12ms".
+// describe returns the state of the instance as a clause for the reason of another one: "which
+// failed: exit status 3 after 12ms".
 func (in *instance) describe() string {
 	m := &in.machine
 	switch {
@@ -180,8 +180,8 @@ func (in *instance) shownTime(at time.Duration) string {
 	return in.sup.wallAt(at).Format(time.TimeOnly)
 }
 
-// lostRequirement returns which requirement the instance has lost, and the reason of the restart
-// once it is back.
+// lostRequirement returns the reason for which the instance must stop, and the reason of the
+// restart once the requirement is ready again.
 func (in *instance) lostRequirement() (cause, why Reason) {
 	e := in.blocker()
 	worst := e.worst()
@@ -190,8 +190,8 @@ func (in *instance) lostRequirement() (cause, why Reason) {
 		Reason{ReasonDependencyBack, name + " is ready again"}
 }
 
-// remainingDependents names one dependent that must be down before the instance, and counts the others: "web
-// and 3 more are".
+// remainingDependents names one dependent that must be down before the instance, and counts the
+// others: "web and 3 more are".
 func (in *instance) remainingDependents() string {
 	n := in.machine.own
 	others := n.dependents + n.stoppingOrdered - 1
@@ -207,8 +207,8 @@ func (in *instance) remainingDependents() string {
 	return "others are"
 }
 
-// waitsFor returns, line by line, what the instance waits for and what that waits for, down to the
-// cause.
+// waitsFor returns one line for each program that blocks the start of the instance. The line
+// follows the chain of blockers to its end.
 func (in *instance) waitsFor() []string {
 	const shown, ends = 5, 6
 	m := &in.machine

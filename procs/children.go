@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reapDelay batches the SIGCHLDs of a burst. Only orphans wait for it: the supervisor's own
-// children report through their pidfds.
+// reapDelay batches the SIGCHLDs of a burst. It delays only the reaping of orphans: the
+// supervisor's own children are reaped through their pidfds.
 const reapDelay = 50 * time.Millisecond
 
 // An owner is a child and the function that reaps it.
@@ -20,9 +20,9 @@ type owner struct {
 	reap    func()
 }
 
-// watchChild watches a child of superd until scope is closed; then it closes process and releases its
-// stored pidfd, named kept. reap is called in each turn after the child has ended. In a resource
-// shortage, watched is false and reap is called periodically instead.
+// watchChild watches a child of superd until scope is closed. Then it closes process and releases
+// its stored pidfd, whose name is storedName. reap is called in each turn after the child has
+// ended. In a resource shortage, watched is false and reap is called periodically instead.
 func (s *Supervisor) watchChild(scope *loop.Scope, process host.Process, storedName string, reap func()) (watched bool) {
 	scope.Defer(func() {
 		process.Close()
@@ -32,9 +32,9 @@ func (s *Supervisor) watchChild(scope *loop.Scope, process host.Process, storedN
 	return watched
 }
 
-// watchExit calls reap when a child of superd has ended, in each turn, until scope is closed or
-// watch is stopped. watched is false in a resource shortage: reap is then called periodically.
-// watching is true where reap is called in each turn.
+// watchExit calls reap in each turn after a child of superd has ended, until scope is closed or
+// watch is stopped. In a resource shortage, watched is false and reap is called periodically
+// instead. watching reports whether watch is in use.
 func (s *Supervisor) watchExit(scope *loop.Scope, watch *loop.Watch, process host.Process, reap func()) (watching, watched bool) {
 	pid := process.Pid()
 	a, isAdopted := process.(*adoptedProcess)
@@ -58,23 +58,24 @@ func (s *Supervisor) watchExit(scope *loop.Scope, watch *loop.Watch, process hos
 		watching = err == nil
 	}
 	if err != nil {
-		// The sweep of exited children may be delayed, by a fork that hangs.
+		// The reaping of orphans does not serve this child soon enough: a fork that hangs delays
+		// it.
 		scope.Every(unwatchedPause, reap)
 		s.logUnwatched(pid, err)
 	}
 	return watching, err == nil
 }
 
-// logUnwatched logs that the end of a process shows only in periodic checks. It is silent where
-// pidfd_open is refused (EPERM of epoll): that holds for each process that is not superd's child,
-// and is logged at the start.
+// logUnwatched logs that superd notices the end of a process only by periodic checks. It logs
+// nothing if pidfd_open is refused (EPERM of epoll): that concerns every process that is not
+// superd's child, and is logged at the start.
 func (s *Supervisor) logUnwatched(pid int, err error) {
 	if !errors.Is(err, unix.EPERM) {
 		s.log.Error("process not watched", "pid", pid, "error", err)
 	}
 }
 
-// waitStatus takes the status of a child that has ended, once.
+// waitStatus returns the exit status of a child, if it has ended, and forgets the child.
 func (s *Supervisor) waitStatus(process host.Process) (exit pidfd.Exit, ended bool) {
 	exit, ended, err := process.Wait()
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Supervisor) forgetChild(process host.Process) {
 	}
 }
 
-// dropChild gives up a child that has not ended.
+// dropChild removes a process that has not ended from the children and adopted processes to reap.
 func (s *Supervisor) dropChild(process host.Process) {
 	if a, ok := process.(*adoptedProcess); ok {
 		key := host.ProcessKey{Pid: a.id.Pid, Start: a.id.Start}
@@ -109,7 +110,7 @@ func (s *Supervisor) dropChild(process host.Process) {
 	s.forgetChild(process)
 }
 
-// ScheduleReap schedules a reaping after reapDelay. It is called after SIGCHLD.
+// ScheduleReap schedules the reaping of orphans after reapDelay. It is called after SIGCHLD.
 func (s *Supervisor) ScheduleReap() {
 	if s.reapTimer != nil {
 		return
@@ -121,12 +122,13 @@ func (s *Supervisor) ScheduleReap() {
 	})
 }
 
-// reapChild lets the owner of a zombie reap it. It reaps a zombie without an owner itself.
+// reapChild reaps a zombie: through its owner, if it has one.
 func (s *Supervisor) reapChild(pid int) {
 	if owner, ok := s.byPid[pid]; ok {
 		owner.reap()
 		if _, owned := s.byPid[pid]; !owned {
-			s.ScheduleReap() // the zombie may be another process, with the pid of an unwatched one
+			// The zombie may be another process that reuses the pid of an unwatched one
+			s.ScheduleReap()
 		}
 		return
 	}
@@ -141,5 +143,6 @@ func (s *Supervisor) reapChild(pid int) {
 	s.log.Debug("orphan reaped", "pid", pid, "exit", exit.String())
 }
 
-// unwatchedPause is how often superd checks a process that it can't watch, in a resource shortage.
+// unwatchedPause is the interval at which superd checks a process that it cannot watch, in a
+// resource shortage.
 const unwatchedPause = time.Second

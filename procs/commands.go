@@ -28,8 +28,8 @@ type CommandResult struct {
 	State   State
 	Message string // what happened, as text
 
-	// Unrecorded is why the command is not in the journal: a crash of superd would undo it; nil: it
-	// is. OK is then false, although the command was carried out.
+	// Why the command is not in the journal: a crash of superd would undo it; nil: it is. OK is
+	// then false, although the command was carried out.
 	Unrecorded error
 }
 
@@ -37,16 +37,16 @@ type CommandResult struct {
 type waiter struct {
 	op   Op
 	done func(CommandResult)
-	of   *[]CommandResult // results of the command it is part of
+	of   *[]CommandResult // results of the command, which identify it
 
-	dependent bool // the instance is restarted because it requires another one
+	dependent bool // the instance restarts only because it requires another one
 }
 
 // Command applies op to the instances that names select. With wait, done runs when each of them has
-// reached the desired state or can't; without, at once. A restart also waits for the live
-// dependents that it stops, and has results for them.
+// reached the desired state or cannot reach it; without, at once. A restart with wait also waits
+// for the live dependents that it stops, and has results for them.
 //
-// done runs once, on the loop, after Command has returned. After cancel it does not run; the
+// done runs once, on the loop, after Command has returned. It does not run after cancel; the
 // command itself is not undone.
 func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]CommandResult)) (cancel func(), err error) {
 	found, err := s.selectNames(names)
@@ -54,7 +54,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 		return nil, err
 	}
 	selected := slices.Clone(found.instances) // a copy, as a stop may remove instances
-	// instances that are only being removed are not meant beside others
+	// Instances that are being removed count only if no other is selected
 	if op != OpStop && slices.ContainsFunc(selected, (*instance).isConfigured) {
 		selected = slices.DeleteFunc(selected, func(in *instance) bool { return !in.isConfigured() })
 	}
@@ -63,7 +63,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 		dependents = s.liveDependents(selected)
 	}
 	outcomes := make([]CommandResult, len(selected)+len(dependents))
-	if op != OpStop { // programs without instances need no stop
+	if op != OpStop { // a program without instances is already stopped
 		outcomes = append(outcomes, s.noInstanceResults(found)...)
 	}
 	remaining, canceled := len(selected)+len(dependents), false
@@ -124,7 +124,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 		canceled = true
 		for _, in := range slices.Concat(selected, dependents) {
 			in.dropWaiters(&outcomes)
-			// the replacement, which has taken over the waiters
+			// The replacement has the waiters by now
 			if next := s.byName[in.name]; next != nil {
 				next.dropWaiters(&outcomes)
 			}
@@ -133,8 +133,7 @@ func (s *Supervisor) Command(op Op, names []string, wait bool, done func([]Comma
 	return cancel, nil
 }
 
-// markUnrecorded makes a successful result say that the command is not in the journal. A failed one keeps
-// its message.
+// markUnrecorded marks a successful result as not in the journal. A failed one keeps its message.
 func (o *CommandResult) markUnrecorded(cause error) {
 	if o.OK {
 		o.OK, o.Unrecorded = false, cause
@@ -148,7 +147,7 @@ func unrecordedText(cause error) string {
 }
 
 // liveDependents returns the live instances that require one of the restarted, directly or
-// indirectly. They are stopped and started with them.
+// indirectly. They restart with it.
 func (s *Supervisor) liveDependents(restarted []*instance) (found []*instance) {
 	seen := map[*instance]bool{}
 	for _, in := range restarted {
@@ -198,7 +197,7 @@ func (s *Supervisor) refusal(op Op, in *instance) string {
 	return ""
 }
 
-// noopMessage returns the message for a command that needs no wait; empty otherwise.
+// noopMessage returns the result of a command that has nothing to wait for; empty otherwise.
 func (in *instance) noopMessage(op Op) string {
 	switch {
 	case in.retiring, in.quarantine != nil:
@@ -210,10 +209,10 @@ func (in *instance) noopMessage(op Op) string {
 	return ""
 }
 
-// command performs op without waiting. Every command is legal in every state.
+// command carries out op without waiting. Every command is legal in every state.
 func (in *instance) command(op Op) {
 	if in.retiring {
-		// The instance is being removed: the command applies to its replacement.
+		// The command applies to the replacement
 		in.replacementTarget = &target{op != OpStop, actor(ActorOperator)}
 		in.save()
 		return
@@ -234,14 +233,14 @@ func (in *instance) command(op Op) {
 	}
 }
 
-// answerWaiters calls done for the waiters whose command is complete.
+// answerWaiters answers the waiters whose command has its result.
 func (in *instance) answerWaiters() {
 	state := in.machine.state
 	switch state {
 	case Stopping, StopPending:
 		return
 	case Waiting:
-		// It will start, or the state of its requirements is not known yet.
+		// It will start, or the state of its requirements is not known yet
 		if in.conflict != nil || in.isComing() || in.machine.restartPending && !in.machine.dependentsDown() || in.sup.pending(in) {
 			return
 		}
@@ -255,7 +254,7 @@ func (in *instance) answerWaiters() {
 	in.waiters = nil
 	for _, w := range waiters {
 		if in.retiring && w.op != OpStop || in.isOneShot() && w.op != OpStop && state == Running {
-			// they wait for the replacement, or for the end of a one-shot
+			// The waiter waits for the replacement, or for the end of a one-shot
 			in.waiters = append(in.waiters, w)
 			continue
 		}
@@ -311,7 +310,8 @@ func (s *Supervisor) Signal(names []string, sig syscall.Signal) ([]CommandResult
 	return outcomes, nil
 }
 
-// noInstanceResults returns results for selected names without instances: nothing to do.
+// noInstanceResults returns results for the selected names of programs and groups without
+// instances.
 func (s *Supervisor) noInstanceResults(found selection) []CommandResult {
 	var outcomes []CommandResult
 	for _, name := range found.empty {

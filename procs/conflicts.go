@@ -7,11 +7,11 @@ import (
 	"superd/config"
 )
 
-// An instance must wait until each conflicting instance is gone. If it has no number, the numbered
-// instances of its program conflict with it; if it has one, the unnumbered instance does. The owner
-// of its log file conflicts with it, too.
+// An instance must not start before each conflicting instance is removed. An instance without a
+// number conflicts with the numbered instances of its program. The owners of its log files also
+// conflict with it.
 
-// conflictOf returns an instance that must be gone before in may start; nil without a conflict.
+// conflictOf returns an instance that must be removed before in may start; nil if there is none.
 func (s *Supervisor) conflictOf(in *instance) *instance {
 	if other := s.byName[programOf(in.name)]; other != nil && other != in {
 		return other
@@ -64,7 +64,8 @@ func (in *instance) claimLogFiles(before, files []string) (moved bool) {
 
 func numbered(instance string) bool { return strings.Contains(instance, "@") }
 
-// findConflict looks for a conflict and records whether it blocks the start.
+// findConflict finds a conflicting instance, if there is one, and blocks the start until that is
+// removed.
 func (in *instance) findConflict() {
 	in.conflict = in.sup.conflictOf(in)
 	in.machine.blockedByConflict = in.conflict != nil
@@ -73,7 +74,8 @@ func (in *instance) findConflict() {
 	}
 }
 
-// releaseLogFiles starts what waited for this instance, after that is gone or has other log files.
+// releaseLogFiles unblocks the instances that conflict with this one, when it is removed or has
+// other log files.
 func (in *instance) releaseLogFiles() {
 	waiting := in.conflicting
 	in.conflicting = nil
@@ -88,8 +90,8 @@ func (in *instance) releaseLogFiles() {
 	}
 }
 
-// replace retires the instance and has another one with that definition take its place. It is used
-// where another instance still owns the new log file.
+// replace retires the instance and creates another one with that definition when it is gone. It is
+// used if another instance still owns the new log file.
 func (in *instance) replace(program *config.Program) {
 	desired := in.machine.desired
 	in.retire(actor(ActorReload))

@@ -12,7 +12,7 @@ import (
 // outputLines is how many of the last lines of a failed run are recorded.
 const outputLines = 5
 
-// record puts e into the event log, if there is one.
+// record adds e to the event log, if there is one.
 func (s *Supervisor) record(e eventlog.Event) {
 	if s.options.Events == nil {
 		return
@@ -24,13 +24,13 @@ func (s *Supervisor) record(e eventlog.Event) {
 	s.WriteSoon()
 }
 
-// because returns the event with its reason.
+// because returns e with the reason r.
 func because(e eventlog.Event, r Reason) eventlog.Event {
 	e.Reason, e.ReasonKind = r.String(), r.Kind.String()
 	return e
 }
 
-// byOperator returns the event with the operator as its actor.
+// byOperator returns e with the operator as its actor.
 func byOperator(e eventlog.Event) eventlog.Event {
 	by := actor(ActorOperator)
 	e.By, e.ByKind = by.String(), by.Kind.String()
@@ -46,7 +46,7 @@ func (in *instance) record(e eventlog.Event) {
 	in.sup.record(e)
 }
 
-// recordState records a change of the shown state, or a stop that goes on to SIGKILL.
+// recordState records a change of the shown state, and the SIGKILL of a stop.
 func (in *instance) recordState(from State) {
 	if to := in.machine.state; from.String() == to.String() && to != Killing {
 		return

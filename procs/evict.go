@@ -15,16 +15,15 @@ import (
 	"superd/procs/host"
 )
 
-// evictTimeout is how long an unattributed process may take to end after SIGTERM when superd shuts
-// down.
+// evictTimeout is the time between SIGTERM and SIGKILL for an unattributed process at shutdown.
 const evictTimeout = 5 * time.Second
 
-// An eviction ends the unattributed processes at the end of a shutdown: no process outlives superd
-// because it hides well.
+// An eviction ends the unattributed processes at the end of a shutdown, so that none of them
+// survives superd.
 type eviction struct {
 	sup      *Supervisor
 	scope    *loop.Scope
-	round    *loop.Scope // watches of the last look
+	round    *loop.Scope // watches of the last scan
 	living   map[int]string
 	signaled map[host.ProcessKey]bool
 	killing  bool
@@ -32,8 +31,8 @@ type eviction struct {
 }
 
 // evict starts the eviction. It calls done, perhaps before it returns, when no process is left or
-// the remaining ones are unkillable. If a program's kill_mode spares processes, all are left alone,
-// as they may be among them.
+// the remaining ones are unkillable. If a program's kill_mode spares processes, evict ends none,
+// since they may be unattributed now.
 func (s *Supervisor) evict(done func()) {
 	for _, in := range s.instances {
 		if mode := in.program.KillMode; mode == config.KillProcess || mode == config.KillGroup {
@@ -52,7 +51,7 @@ func (s *Supervisor) evict(done func()) {
 	e.scan()
 }
 
-// scan searches for live unattributed processes.
+// scan finds the live unattributed processes.
 func (e *eviction) scan() {
 	e.round.Close()
 	e.round = e.scope.Child()
@@ -84,7 +83,7 @@ func (e *eviction) track(found []host.Member) {
 				e.scan()
 			}
 		})
-		if err != nil { // without a watch, only a look notices its end
+		if err != nil { // without a watch, only a scan shows its end
 			e.round.After(unwatchedPause, e.scan)
 		}
 		switch {
@@ -105,7 +104,7 @@ func (e *eviction) send(m host.Member, sig syscall.Signal) {
 	}
 }
 
-// kill goes on with SIGKILL, unless it did already.
+// kill begins SIGKILL, unless that has begun.
 func (e *eviction) kill() {
 	if e.killing || e.scope.Closed() {
 		return
@@ -115,7 +114,7 @@ func (e *eviction) kill() {
 	e.scan()
 }
 
-// giveUp logs the processes that survived SIGKILL; none if the search failed.
+// giveUp logs the processes that survived SIGKILL, if the scan found any, and ends the eviction.
 func (e *eviction) giveUp() {
 	for _, pid := range slices.Sorted(maps.Keys(e.living)) {
 		e.sup.log.Error("process left behind", "pid", pid, "command", e.living[pid],

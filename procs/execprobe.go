@@ -16,19 +16,19 @@ import (
 	"superd/procs/probe"
 )
 
-// An execProbe runs the exec checks of an instance, one at a time. It has its own tree, so that a
-// check can be killed with all its processes while the program lives.
+// An execProbe runs the exec checks of an instance, one at a time. It has a process tree of its
+// own, so that a check can be killed with all its processes while the program runs.
 type execProbe struct {
 	in         *instance
 	tree       host.Tree
 	recorded   bool       // the journal has the path of tree, or could not be written
-	check      *execCheck // under way; nil without one
-	cleaningUp bool       // of the processes that an earlier superd, or a check, left
-	waiting    []func()   // called when no process of a check lives
-	hangsIn    string     // what a cancelled worker has not returned from; empty without one
+	check      *execCheck // check under way; nil without one
+	cleaningUp bool       // leftover processes of a check are being killed
+	waiting    []func()   // functions to call when no process of a check lives
+	hangsIn    string     // stage in which a cancelled worker hangs; empty without one
 }
 
-// An execCheck is one check.
+// An execCheck is one run of a check's command.
 type execCheck struct {
 	probe      *execProbe
 	done       func(error)
@@ -41,8 +41,8 @@ type execCheck struct {
 	watched bool // superd learns of its end at once
 }
 
-// probes returns the instance's execProbe, made on first use. place is the path of the tree of an
-// earlier superd.
+// probes returns the instance's execProbe and creates it on first use. place is the path of the
+// tree that an earlier superd created; empty: none.
 func (in *instance) probes(place string) *execProbe {
 	if in.execProbe == nil {
 		in.execProbe = &execProbe{in: in, tree: in.sup.host.NewTree(in.name+host.ProbeSuffix, place), recorded: place != ""}
@@ -58,7 +58,8 @@ func (in *instance) probing() bool { return in.execProbe != nil && in.execProbe.
 
 func (s *execProbe) busy() bool { return s.check != nil || s.cleaningUp }
 
-// whenIdle calls f when no process of a check lives: before it returns, if that is so already.
+// whenIdle calls f when no process of a check lives. It calls f before it returns if that is
+// already so.
 func (s *execProbe) whenIdle(f func()) {
 	if !s.busy() {
 		f()
@@ -67,7 +68,7 @@ func (s *execProbe) whenIdle(f func()) {
 	s.waiting = append(s.waiting, f)
 }
 
-// runWaiting calls the waiting functions in order until one makes the probe busy.
+// runWaiting calls the waiting functions in order, until one of them makes the probe busy.
 func (s *execProbe) runWaiting() {
 	for len(s.waiting) > 0 && !s.busy() {
 		first := s.waiting[0]
@@ -104,8 +105,8 @@ func (c *execChecker) Check(done func(error)) (stop func() (begun bool)) {
 
 var errCheckStopped = errors.New("stopped")
 
-// begin starts the check once the journal has the path of the tree. A successor looks there for
-// what the check left.
+// begin starts the check once the journal has the path of the tree, by which a successor finds
+// leftover processes of the check.
 func (k *execCheck) begin(c *execChecker) {
 	s := k.probe
 	if s.recorded {
@@ -122,7 +123,7 @@ func (k *execCheck) begin(c *execChecker) {
 	})
 }
 
-// spawn has a worker start the command like the program, but without capture of its output.
+// spawn starts the command in the environment of the program. Its output is not captured.
 func (k *execCheck) spawn(c *execChecker) {
 	program := c.run.program.Clone()
 	program.Command = c.command
@@ -134,7 +135,7 @@ func (k *execCheck) spawn(c *execChecker) {
 	k.pending = c.in.sup.host.Spawn(spec, k.spawned)
 }
 
-// spawned takes the worker's result.
+// spawned handles the result of the spawn.
 func (k *execCheck) spawned(child host.Child, err error) {
 	in := k.probe.in
 	k.pending = nil
@@ -153,7 +154,7 @@ func (k *execCheck) spawned(child host.Child, err error) {
 	}
 }
 
-// stop ends the check and all its processes.
+// stop ends the check and all its processes. begun reports whether the command may have run.
 func (k *execCheck) stop() (begun bool) {
 	if k.stopped {
 		return true
@@ -176,9 +177,9 @@ func (k *execCheck) stop() (begun bool) {
 	return begun
 }
 
-// cancel ends a check that has not started. The worker may hang: only further checks wait for it.
-// If it is too late to cancel, a child that had not executed the command was killed. The child may
-// not have run by then, so cancel is tried again before the check is reported as unkillable.
+// cancel cancels a check that has not started. Only further checks wait for a worker that hangs. If
+// it is too late to cancel, the host kills the child before it executes the command. The child may
+// not be scheduled in time, so cancel tries again before it reports the check as unkillable.
 func (k *execCheck) cancel() {
 	if k.canceled() {
 		return
@@ -191,7 +192,7 @@ func (k *execCheck) cancel() {
 	})
 }
 
-// canceled cancels the start of the check if that is possible, and reports whether it was.
+// canceled cancels the spawn of the check if possible, and reports whether it did.
 func (k *execCheck) canceled() bool {
 	s, stage := k.probe, k.pending.Stage()
 	back := func() {
@@ -219,12 +220,12 @@ func (k *execCheck) kill() {
 	k.scope.After(host.KillPause, func() { k.probe.reportUnkillable(pid) })
 }
 
-// reap takes the status of the command when it has ended.
+// reap handles the exit of the command.
 func (k *execCheck) reap() {
 	if k.process == nil {
 		return
 	}
-	if k.watched { // it has ended, and until it is reaped its process group keeps its number
+	if k.watched { // the number of its process group is not reused before it is reaped
 		if err := k.process.SignalGroup(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrGone) {
 			k.probe.in.sup.log.Debug("process group of a check not killed", "instance", k.probe.in.name, "error", err)
 		}
@@ -242,7 +243,7 @@ func (k *execCheck) reap() {
 	k.probe.cleanUp(func() { k.end(err) })
 }
 
-// end reports the result of the check, of which no process is left.
+// end reports the result of the check, when no process of it is left.
 func (k *execCheck) end(err error) {
 	s := k.probe
 	s.check = nil
@@ -315,7 +316,7 @@ func (s *execProbe) cleanUp(f func()) {
 	scan()
 }
 
-// reportUnkillable reports the processes of a check that SIGKILL did not end.
+// reportUnkillable reports processes of a check that survived SIGKILL.
 func (s *execProbe) reportUnkillable(pids ...int) {
 	in := s.in
 	var text []string

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reap takes the status of the main process when it has ended.
+// reap handles the exit of the main process.
 func (in *instance) reap(r *run, process host.Process) {
 	if r.mainWatch != nil && r.notifyDrain == drainNotStarted && in.sup.requestingStops() {
-		return // not yet: other processes get their signals first
+		return // later: the other programs get their stop signals first
 	}
 	if r.mainWatch == nil && r.process == process && !process.Ended() {
-		return // it has not ended: it is checked periodically
+		return // a periodic check of an unwatched process
 	}
 	if r.process != process || !in.drainNotifyBeforeReap(r, process) {
 		return
@@ -32,7 +32,7 @@ func (in *instance) reap(r *run, process host.Process) {
 	in.sup.saveExit(r.id)
 	pid, ran, stable, before := r.process.Pid(), now-r.startedAt, r.stable(now), in.machine.state
 	if pid == 0 {
-		ran, stable = 0, 0 // a start was recorded, and nothing more is known
+		ran, stable = 0, 0 // only the start record is known
 	}
 	r.process = nil
 	if r.group == 0 {
@@ -64,7 +64,7 @@ func (in *instance) reap(r *run, process host.Process) {
 	}
 	r.exitedEarly = exit.Success() && ran < earlyExitTime && !in.isOneShot() && (before == Running || before == Starting)
 	in.do(func() []Effect { return in.machine.exited(now, exit, ran, stable, note, in.hasLeftovers(r)) })
-	// No other code inspects its leftover processes
+	// There is no teardown, which would find the leftover processes
 	if r.exitedEarly && r.program.KillMode == config.KillProcess {
 		in.checkBackground()
 	}
@@ -76,11 +76,11 @@ func (in *instance) reap(r *run, process host.Process) {
 	in.logFailure("program exited", attrs...)
 }
 
-// earlyExitTime is the longest run time of a main process whose program may have gone into the
-// background.
+// earlyExitTime bounds the run time of a main process that counts as gone into the background if it
+// exits with success.
 const earlyExitTime = 2 * time.Second
 
-// checkBackground finds out whether the program has gone into the background.
+// checkBackground checks whether the program has gone into the background.
 func (in *instance) checkBackground() {
 	exit, ending := in.lastExit, in.machine.exitReason.Kind
 	in.tree.Look(func(found []host.Member) {
@@ -101,7 +101,7 @@ func (in *instance) wentToBackground() {
 	in.sup.changed()
 }
 
-// drain records that output of a run may still be in the pipe. It would be lost if superd and its
+// drain records that output of a run may still be in the pipe: it would be lost if superd and the
 // keeper were killed now.
 func (in *instance) drain(run string) {
 	in.drainingRun = run
@@ -110,8 +110,8 @@ func (in *instance) drain(run string) {
 	}
 }
 
-// awaitDrained waits until the output of the run that ended last is in the log. If another run ends
-// before that, it waits again, for that one.
+// awaitDrained waits until the output of the last run that ended is in the log. If another run ends
+// before that, it then waits for the output of that run.
 func (in *instance) awaitDrained() {
 	run := in.drainingRun
 	in.awaitedDrain = run
@@ -129,7 +129,7 @@ func (in *instance) awaitDrained() {
 	})
 }
 
-// logFailure logs the end of a run with what comes next.
+// logFailure logs the end of a run and what follows it.
 func (in *instance) logFailure(message string, attrs ...any) {
 	attrs = append([]any{"instance", in.name}, attrs...)
 	switch m := &in.machine; {

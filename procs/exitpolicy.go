@@ -7,8 +7,8 @@ import (
 	"superd/config"
 )
 
-// checkExitPolicy handles an instance that stays down by itself: exited, or failed without a retry. It
-// ends superd where the configuration says so for a single instance.
+// checkExitPolicy ends superd if the configuration says so for this instance, which stays down by
+// itself: it has exited, or failed without a retry.
 func (s *Supervisor) checkExitPolicy(in *instance) {
 	switch when := s.config.Superd.ExitWhen; {
 	case s.shutdown != nil || s.endDecided:
@@ -21,7 +21,8 @@ func (s *Supervisor) checkExitPolicy(in *instance) {
 	}
 }
 
-// endIfAnyFailed ends superd where a new configuration says so for an instance that failed before.
+// endIfAnyFailed ends superd if a new configuration says so for an instance that has already
+// failed.
 func (s *Supervisor) endIfAnyFailed() {
 	if s.config.Superd.ExitWhen != config.ExitAnyFailed || s.shutdown != nil || s.endDecided {
 		return
@@ -31,8 +32,8 @@ func (s *Supervisor) endIfAnyFailed() {
 	}
 }
 
-// endWith shuts down, after the turn's other work, with the exit status of the instance. The first
-// call decides.
+// endWith begins a shutdown with the exit status of the instance, after the turn's other work. The
+// first call decides.
 func (s *Supervisor) endWith(in *instance, why Reason) {
 	s.endDecided = true
 	s.exitStatus = in.exitStatus()
@@ -43,8 +44,8 @@ func (s *Supervisor) endWith(in *instance, why Reason) {
 	})
 }
 
-// endIfAllEnded ends superd where the configuration says so once all instances have ended. It
-// checks after the turn's other work, which may start one.
+// endIfAllEnded ends superd if the configuration says so and all instances have ended. It checks
+// that after the turn's other work, which may start an instance.
 func (s *Supervisor) endIfAllEnded() {
 	if s.config.Superd.ExitWhen != config.ExitAllExited || s.endPosted || !s.allEnded() {
 		return
@@ -60,8 +61,8 @@ func (s *Supervisor) endIfAllEnded() {
 	})
 }
 
-// firstFailureStatus returns the exit status of the instance that failed first, of those that stay
-// failed; 0 without one.
+// firstFailureStatus returns the exit status of the instance that failed first, among those that
+// stay failed; 0 if there is none.
 func (s *Supervisor) firstFailureStatus() int {
 	if first := s.firstFailed(); first != nil {
 		return first.exitStatus()
@@ -69,7 +70,8 @@ func (s *Supervisor) firstFailureStatus() int {
 	return 0
 }
 
-// firstFailed returns the instance that failed first, of those that stay failed; nil without one.
+// firstFailed returns the instance that failed first, among those that stay failed; nil if there is
+// none.
 func (s *Supervisor) firstFailed() (first *instance) {
 	for _, in := range s.instances {
 		if in.machine.state == Failed && in.restartTimer == nil && (first == nil || in.sinceAt < first.sinceAt) {
@@ -79,9 +81,9 @@ func (s *Supervisor) firstFailed() (first *instance) {
 	return first
 }
 
-// allEnded reports whether every instance is down and none will start again by itself. A waiting
-// instance counts if it waits for one that is down. Before the first start nothing has ended, and
-// an instance that is being removed may end the conflict of another.
+// allEnded reports whether every instance is down and none starts by itself. A waiting instance
+// counts as ended if its blocker is down. Before the first start nothing has ended. A retiring
+// instance counts as live, as it may block another one.
 func (s *Supervisor) allEnded() bool {
 	if !s.anyStarted || s.counts[Stopped]+s.counts[Exited]+s.counts[Failed]+s.counts[Waiting] < len(s.instances)-int(s.loggers) || len(s.reconcileQueue) > 0 {
 		return false
@@ -94,8 +96,8 @@ func (s *Supervisor) allEnded() bool {
 	})
 }
 
-// exitStatus returns superd's exit status if this instance decides it: its exit code, 128 and the
-// signal's number after a signal, 1 if it could not be started or its exit is unknown.
+// exitStatus returns superd's exit status if this instance decides it: its exit code; 128 plus the
+// number of the signal; 1 if it could not be started or its exit is unknown.
 func (in *instance) exitStatus() int {
 	switch e := in.lastExit; {
 	case in.machine.notStarted || e == nil || !e.Known, in.machine.state == Failed && e.Signal == "" && e.Code == 0:

@@ -12,8 +12,8 @@ import (
 	"superd/procs/notify"
 )
 
-// newFaultFree returns a world without faults in which programs run without end, and a function that
-// reports whether superd has ended.
+// newFaultFree returns a world without faults in which programs run without end, and a function
+// that reports whether superd has ended.
 func newFaultFree(seed uint64, conf *config.Config) (h *history, ended func() bool) {
 	h = newHistory(seed, defect{}, false)
 	h.kernel.mix = faultMix{}

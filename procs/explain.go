@@ -13,8 +13,8 @@ import (
 	"superd/procs/probe"
 )
 
-// A Diagnosis is what superd knows about the state of an instance. With the instance's events it
-// yields the explanation.
+// A Diagnosis is what superd knows about the state of an instance. [Diagnosis.Explain] makes text
+// of it.
 type Diagnosis struct {
 	Name           string
 	State          State
@@ -26,28 +26,29 @@ type Diagnosis struct {
 	Uptime         time.Duration
 	WantedUp       bool
 	WantedBy       Actor
-	RestartPending bool // it starts again once it is down
-	Removed        bool // the configuration no longer has it
-	Replaced       bool // a new definition of the same name waits for it to go
+	RestartPending bool // it restarts when it is down
+	Removed        bool // it is no longer configured
+	Replaced       bool // it is replaced by a new definition of its name when it is down
 
-	// What it waits for and what that waits for, down to the cause
+	// What blocks its start, one line for each program it waits for
 	WaitsFor []string
-	// What happens at the moment: a hook, a file that is opened, leftover processes
-	Stage        string
-	Unkillable   string                     // describes an unkillable process; empty without one
-	KillIn       *time.Duration             // until SIGKILL; nil: none is due
-	StatusText   string                     // what it reports of itself; empty without
-	Check        *Check                     // last health check; nil before the first
-	Checked      string                     // what is checked: "http http://127.0.0.1/healthz"
-	Unattributed []host.UnattributedProcess // processes that may belong to it and can't be attributed
-	// Why it has no cgroup though others have; empty if it has one
+	// What happens at the moment: a hook, a file that is being opened, leftover processes
+	Stage      string
+	Unkillable string         // describes an unkillable process; empty without one
+	KillIn     *time.Duration // until SIGKILL; nil: none is due
+	StatusText string         // what the program reports of itself (STATUS=)
+	Check      *Check         // last health check; nil before the first
+	Checked    string         // what the health check probes: "http http://127.0.0.1/healthz"
+	// Unattributed processes that may belong to it
+	Unattributed []host.UnattributedProcess
+	// Why it has no cgroup though others have one; empty if it has one
 	NoCgroup        string
-	NoOutput        string         // why its output is not captured; empty where it is
-	LoggerOf        string         // the program whose logger it is; empty without one
-	Logger          string         // the program that is its logger; empty without one
-	Outage          *logs.Outage   // why its output does not reach its log; nil where it does
+	NoOutput        string         // why its output is not captured; empty if it is
+	LoggerOf        string         // program whose output it reads; empty if it is no logger
+	Logger          string         // program that reads its output; empty without one
+	Outage          *logs.Outage   // why its output does not reach its log; nil if it does
 	Dropped         [2]int64       // bytes and lines of dropped output
-	HangsIn         string         // what an earlier start still hangs in; empty without one
+	HangsIn         string         // stage in which an earlier start hangs; empty without one
 	NextStart       *time.Duration // until the next automatic start; nil: none is due
 	RestartAttempts int            // consecutive restarts without a stable run
 	Restarts        int            // automatic restarts since the operator's last start
@@ -56,9 +57,10 @@ type Diagnosis struct {
 	Backoff         config.Backoff
 	Limit           config.StartLimit
 
-	Schedule string    // in force; empty without one
-	NextRun  time.Time // by the schedule, where the instance waits only for that; else zero
-	Skipped  int       // due times since the begin of the run that is not over
+	Schedule string // in force; empty without one
+	// Next time of the schedule, if the instance waits only for that; else zero
+	NextRun time.Time
+	Skipped int // due times that were skipped during the current run
 }
 
 // Why returns a [Diagnosis] of each instance that names select, by name. Its errors are those of
@@ -112,7 +114,7 @@ func (in *instance) diagnosis() Diagnosis {
 	return d
 }
 
-// restartsWhenDown reports whether the instance starts again once it is down.
+// restartsWhenDown reports whether the instance restarts as soon as it is down.
 func (in *instance) restartsWhenDown() bool {
 	m := &in.machine
 	switch m.state {
@@ -127,10 +129,9 @@ func (in *instance) restartsWhenDown() bool {
 // shownRuns is how many of the last runs an explanation lists.
 const shownRuns = 5
 
-// Explain returns why the instance is in its state: the desired state and its actor, what it waits
-// for and until when, and how the last runs ended. events are in order; those of other instances
-// are ignored. The text has several lines, each with its newline. Names and output in it are not
-// escaped.
+// Explain returns several lines of text: the state and its reason, the desired state and its actor,
+// what the instance waits for and until when, and how the last runs ended. events are in order;
+// those of other instances are ignored. Names and output in the text are not escaped.
 func (d *Diagnosis) Explain(events []eventlog.Event) string {
 	var b strings.Builder
 	printf := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -308,7 +309,7 @@ func (d *Diagnosis) explainRuns(events []eventlog.Event, printf func(string, ...
 	}
 }
 
-// newestRun returns the id of the newest run among events, some of which are skipped runs.
+// newestRun returns the id of the newest run among runs, which may contain skipped ones.
 func newestRun(runs []eventlog.Event) string {
 	for _, e := range slices.Backward(runs) {
 		if e.Kind != eventlog.Skip {
@@ -327,7 +328,7 @@ func (d *Diagnosis) clock(t time.Time) string {
 	return t.Format(time.DateTime)
 }
 
-// coarseDuration returns d as text, in a coarse unit.
+// coarseDuration returns d as text, without its smaller units.
 func coarseDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); { // the wall clock may have been set back
@@ -345,7 +346,8 @@ func coarseDuration(d time.Duration) string {
 	return d.Truncate(time.Microsecond).String()
 }
 
-// runLength returns the length of a run as text: below a minute, as in the reason of its end.
+// runLength returns the duration of a run as text: below a minute as in exit reasons, else
+// coarsely.
 func runLength(d time.Duration) string {
 	if d < time.Minute {
 		return durationText(roundDuration(d))

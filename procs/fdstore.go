@@ -9,25 +9,25 @@ import (
 	"superd/procs/host"
 )
 
-// maxNames bounds the bytes of all stored names: they come back in one environment variable, which
-// holds 128 KiB.
+// maxNames bounds the total length of the stored names. A successor gets all of them in one
+// environment variable, which can have 128 KiB.
 const maxNames = 100 << 10
 
-// A fdStore accounts for the descriptors that the keeper stores for this superd. Names are numbers.
-// They are not reused while the journal or the keeper may refer to them: after a crash we cannot
-// tell which was updated last.
+// A fdStore keeps account of the descriptors that are in the descriptor store. Their names are
+// numbers. Names are not reused while the journal or the keeper may refer to them: after a crash we
+// cannot tell which was updated last.
 type fdStore struct {
 	names      map[int32]uint64 // bitmap of names in use, 64 per entry
 	count      int              // number of names in use
 	next       int32            // greater than all names so far
-	bytes      int              // length of the names, each with a colon
-	fullLogged bool             // the warning that there are too many was logged
+	bytes      int              // total length of the names, with a separator each
+	fullLogged bool             // the warning that the store is full was logged
 }
 
-// A fdName is a stored name in 4 bytes: the number plus one; 0: none.
+// A fdName is the name of a stored descriptor, in 4 bytes: the number plus one; 0: none.
 type fdName int32
 
-// fdNameOf parses a name; 0 for text that is no number.
+// fdNameOf parses a name; it returns 0 for text that is no number.
 func fdNameOf(name string) fdName {
 	n, err := strconv.ParseInt(name, 10, 32)
 	if err != nil || n < 0 || n == math.MaxInt32 {
@@ -44,7 +44,8 @@ func (n fdName) String() string {
 	return strconv.Itoa(int(n) - 1)
 }
 
-// storeFD stores a duplicate of fd in the keeper and returns its name; "" if it is not stored.
+// storeFD stores a duplicate of fd in the descriptor store and returns its name; "" if it is not
+// stored.
 func (s *Supervisor) storeFD(fd int, output bool) (name string) {
 	if name = s.reserve(output); name != "" {
 		s.keeper.Store(name, fd)
@@ -52,8 +53,8 @@ func (s *Supervisor) storeFD(fd int, output bool) (name string) {
 	return name
 }
 
-// reserve returns a new name; "" if there is no room. If room is short, only output is stored: it
-// can't be recovered otherwise.
+// reserve returns a new name; "" if the store is full. Space for the descriptors of output is
+// reserved: output in a pipe is lost without them.
 func (s *Supervisor) reserve(output bool) (name string) {
 	if s.keeper == host.FDStore(noopKeeper{}) {
 		return ""
@@ -62,7 +63,7 @@ func (s *Supervisor) reserve(output bool) (name string) {
 	name = strconv.Itoa(int(f.next))
 	room := maxNames - f.bytes - len(name) - 1
 	if !output {
-		room -= s.outputs * len("12345:") // reserved for the output of all
+		room -= s.outputs * len("12345:") // reserved for the output of all programs
 	}
 	if room < 0 {
 		if !f.fullLogged {
@@ -76,7 +77,7 @@ func (s *Supervisor) reserve(output bool) (name string) {
 	return name
 }
 
-// known excludes a name that a predecessor has used from reuse.
+// known marks a name that a predecessor has used, so that it is not reused.
 func (f *fdStore) known(name string) {
 	if n, err := strconv.ParseInt(name, 10, 32); err == nil {
 		f.next = max(f.next, int32(n)+1)
@@ -107,9 +108,9 @@ func (f *fdStore) drop(name string) {
 	}
 }
 
-// storeProcess stores the pidfd of a process in the keeper: a successor learns from it how the
-// process ended. The store is batched with others; until then a successor finds the process by its
-// identity.
+// storeProcess stores the pidfd of a process in the descriptor store, from which a successor learns
+// how the process ended. The store is batched with others. Until then a successor finds the process
+// by its identity.
 func (s *Supervisor) storeProcess(p host.Process) (name string) {
 	if name = s.reserve(false); name != "" {
 		s.pendingStores = append(s.pendingStores, pendingStore{name, p.FD()})
@@ -130,7 +131,8 @@ func (s *Supervisor) flushStores() {
 	s.pendingStores = s.pendingStores[:0]
 }
 
-// releaseFD removes the name from the keeper, once the journal no longer refers to it.
+// releaseFD removes the name from the descriptor store, when the journal does not refer to it any
+// more.
 func (s *Supervisor) releaseFD(name string) {
 	if name == "" {
 		return
@@ -140,9 +142,9 @@ func (s *Supervisor) releaseFD(name string) {
 	s.WriteSoon()
 }
 
-// releaseProcess is releaseFD for a process that has ended. During a shutdown names are not
-// released one by one: they go with the keeper, and a successor would release those that the
-// journal does not have.
+// releaseProcess is releaseFD for a process that has ended. During a shutdown it does not release
+// names one by one: they go with the keeper, and a successor releases those that the journal does
+// not have.
 func (s *Supervisor) releaseProcess(name string) {
 	if s.shutdown == nil {
 		s.releaseFD(name)
@@ -152,7 +154,7 @@ func (s *Supervisor) releaseProcess(name string) {
 	}
 }
 
-// dropPendingStore cancels a store before its descriptor is closed.
+// dropPendingStore cancels a batched store, as its descriptor is about to be closed.
 func (s *Supervisor) dropPendingStore(name string) {
 	s.pendingStores = slices.DeleteFunc(s.pendingStores, func(p pendingStore) bool { return p.name == name })
 }
@@ -164,7 +166,7 @@ func (s *Supervisor) discard(names []string) {
 	}
 }
 
-// saveExit tells the keeper that the exit of a process is known, once that is in the journal.
+// saveExit acknowledges the exit of an adopted process to the keeper, once the journal has it.
 func (s *Supervisor) saveExit(id pidfd.Identity) {
 	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
 	if s.adopted[key] == nil {
@@ -180,9 +182,9 @@ func (s *Supervisor) afterTurn(f func()) {
 	s.scope.Post(func() { s.afterSaving(func(error) { f() }) })
 }
 
-// afterRecorded runs f on the loop when the state at the end of this turn is in the journal. It
-// guards what the keeper is to forget: while the journal can't be written, as in a full runtime
-// directory, a successor learns it from the keeper alone.
+// afterRecorded runs f on the loop when the state at the end of this turn is in the journal. f may
+// then drop what the keeper stores: while the journal can't be written, as with a full file system,
+// only the keeper has it for a successor.
 func (s *Supervisor) afterRecorded(f func()) {
 	s.recorded.waiting = append(s.recorded.waiting, f)
 	if !s.recorded.busy {
@@ -191,13 +193,13 @@ func (s *Supervisor) afterRecorded(f func()) {
 	}
 }
 
-// A recordQueue holds callbacks until the state at their arrival is in the journal.
+// A recordQueue holds callbacks until the state as of their call is in the journal.
 type recordQueue struct {
 	waiting []func()
-	busy    bool // a flush or a retry is under way
+	busy    bool // a flush is under way, or a retry is pending
 }
 
-// runRecorded runs the waiting callbacks when the journal is written. If that fails, it retries
+// runRecorded runs the waiting callbacks when the journal is written. If a write fails, it retries
 // after recordPause.
 func (s *Supervisor) runRecorded() {
 	q := &s.recorded

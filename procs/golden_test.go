@@ -58,8 +58,8 @@ func TestNames(t *testing.T) {
 	golden.Check(t, "names.txt", regexp.MustCompile(` +\n`).ReplaceAllString(b.String(), "\n"))
 }
 
-// withoutVariables returns text without what varies with the simulation and the time zone: times, IDs, pids
-// and numbers in the descriptor store.
+// withoutVariables returns text without what varies with the simulation and the time zone: times,
+// IDs, pids and numbers in the descriptor store.
 func withoutVariables(text string) string {
 	text = regexp.MustCompile(`[0-9a-f]{32}|\d{4}-\d\d-\d\d[ T][\d:.]+|\d{6,}`).ReplaceAllString(text, "…")
 	text = regexp.MustCompile(`:"\d+"`).ReplaceAllString(text, `:"N"`)

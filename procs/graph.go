@@ -11,10 +11,9 @@ type availability uint8
 const (
 	// Not up, or about to stop, and nothing restores it by itself. A dependent must be down, too.
 	down availability = iota
-	// It restarts after an end that is under way or comes. A dependent must be down until then.
+	// It stops in order to restart. A dependent must be down until it is ready again
 	returning
-	// It is in backoff, or waits for an instance that is. A dependent is not started; one that runs
-	// goes on.
+	// It is in backoff, or its blocker is. A dependent is not started; a running one continues
 	paused
 	coming // it is starting, or runs as a one-shot
 	up     // a dependent may start
@@ -24,33 +23,34 @@ const (
 // A dependencyStatus is what other instances see of an instance.
 type dependencyStatus struct {
 	availability  availability
-	blocksOrdered bool // on its way up: instances ordered after it wait
+	blocksOrdered bool // it is starting: instances ordered after it wait
 	startable     bool // not wanted up, and a dependent may start it
-	alive         bool // its run is not over, and it is not unkillable
-	stopping      bool // alive, and on its way down
+	alive         bool // it has a run, and no unkillable process
+	stopping      bool // alive, and must stop
 }
 
 // A node is a program in the dependency graph, with all its instances. Changes are propagated as
-// counter updates along edges: a change costs O(degree), however many programs there are.
+// counter updates along edges: a change costs O(degree), independent of the number of programs.
 type node struct {
 	name      string
 	instances []*instance
-	single    [1]*instance  // storage of instances for a program without replicas
-	edges     []*edge       // from the instances that name it
-	orderings int32         // how many of edges are orderings
-	published programStatus // as its edges know it
+	single    [1]*instance  // storage of instances for one instance
+	edges     []*edge       // from the instances that name the program
+	orderings int32         // number of edges that are orderings
+	published programStatus // status that the edges have counted
 
 	byAvailability  [availabilityCount]int32 // instances by availability
-	blockingOrdered [availabilityCount]int32 // of them, those with holding set
+	blockingOrdered [availabilityCount]int32 // those of them with blocksOrdered set
 	startable       int32                    // startable instances
-	dependents      int32                    // live instances that require it
-	stoppingOrdered int32                    // instances with going set that are ordered after it
+	dependents      int32                    // live instances that require the program
+	// Stopping instances that are ordered after the program
+	stoppingOrdered int32
 }
 
-// A programStatus is what an edge propagates of a node.
+// A programStatus is the status of a node as its edges count it.
 type programStatus struct {
 	availability availability // for instances that require the program
-	// For instances ordered after it; availabilityCount: they need not wait
+	// Availability for instances ordered after the program; availabilityCount: they need not wait
 	forOrdered availability
 	startable  bool
 }
@@ -60,50 +60,51 @@ type edge struct {
 	from     *instance
 	to       *node
 	index    int  // its index in to.edges
-	ordering bool // an ordering: from waits while to is on its way up; else from requires to
+	ordering bool // from is ordered after to; else from requires to
 }
 
-// deps is what a machine knows of other programs. The supervisor keeps it up to date.
+// deps is what a machine knows about other programs. The graph updates it.
 type deps struct {
-	own           *node // its own program, which counts its dependents
+	own           *node // node of its own program, which counts its dependents
 	*requirements       // never nil
 }
 
-// requirements counts the programs that the machine's own program names.
+// requirements counts the programs that the machine's own program names, by their status.
 type requirements struct {
-	required  [availabilityCount]int32 // required programs
-	ordered   [availabilityCount]int32 // programs it is ordered after and that are on their way up
-	startable int32                    // required programs that it may start
-	orderings int32                    // programs it is ordered after
+	required [availabilityCount]int32 // required programs
+	// Programs it is ordered after, if they are starting
+	ordered   [availabilityCount]int32
+	startable int32 // required programs with startable instances
+	orderings int32 // all programs it is ordered after
 }
 
-// noRequirements is shared by all that name no other program: most of them. It is never changed.
+// noRequirements is shared by all machines that name no other program: most of them. It is never
+// changed.
 var noRequirements requirements
 
 // newDeps returns the deps of an instance of that program that names no other.
 func newDeps(own *node) deps { return deps{own, &noRequirements} }
 
-// requirementsLost reports whether a requirement is down or restarts, so that the instance can't
-// stay up.
+// requirementsLost reports whether a requirement is down or restarts, so that the instance must
+// stop.
 func (d *deps) requirementsLost() bool { return d.required[down]+d.required[returning] > 0 }
 
-// waiting reports whether the start has to wait for other programs.
+// waiting reports whether the start has to wait for another program.
 func (d *deps) waiting() bool {
 	return d.blocked() || d.required[coming]+d.ordered[returning]+d.ordered[coming] > 0
 }
 
-// blocked reports whether a program that it waits for is not on its way up.
+// blocked reports whether a blocker is not starting.
 func (d *deps) blocked() bool {
 	return d.required[returning] > 0 || d.requirementsStopped()
 }
 
-// requirementsStopped reports whether a program that it waits for will not come up by what is under
-// way.
+// requirementsStopped reports whether a blocker will not start by itself.
 func (d *deps) requirementsStopped() bool {
 	return d.required[down]+d.required[paused]+d.ordered[down]+d.ordered[paused] > 0
 }
 
-// unsatisfied returns the number of programs that it waits for.
+// unsatisfied returns the number of programs that block the start.
 func (d *deps) unsatisfied() (count int32) {
 	for l := range up {
 		count += d.required[l] + d.ordered[l]
@@ -111,10 +112,10 @@ func (d *deps) unsatisfied() (count int32) {
 	return count
 }
 
-// dependentsDown reports whether no dependent lives that must be down before it.
+// dependentsDown reports whether all dependents that must be down before the instance are down.
 func (d *deps) dependentsDown() bool { return d.own.dependents == 0 && d.own.stoppingOrdered == 0 }
 
-// availability returns how far the instance is up.
+// availability returns whether the instance satisfies its dependents, or will.
 func (in *instance) availability() availability {
 	m := &in.machine
 	switch m.state {
@@ -158,7 +159,7 @@ func (in *instance) availability() availability {
 	return down
 }
 
-// isComing reports whether the instance is not up and will be by what is under way.
+// isComing reports whether the instance is not up yet, but is starting or about to restart.
 func (in *instance) isComing() bool {
 	l := in.availability()
 	return l == coming || l == returning
@@ -215,8 +216,8 @@ func (n *node) count(s dependencyStatus, by int32) {
 	n.startable += by * one(s.startable)
 }
 
-// status returns what dependents see of the program: the lowest availability of its instances, down
-// without any, and the lowest of those on their way up.
+// status returns the status of the program. Its availability is the lowest of its instances, down
+// without any.
 func (n *node) status() programStatus {
 	v := programStatus{availability: lowest(&n.byAvailability), forOrdered: lowest(&n.blockingOrdered), startable: n.startable > 0}
 	if v.availability == availabilityCount {
@@ -236,7 +237,8 @@ func lowest(counts *[availabilityCount]int32) availability {
 	return availabilityCount
 }
 
-// propagate passes on changes of the program's status to the instances that name it.
+// propagate updates the counters of the instances that name the program after a change of its
+// status, and enqueues them.
 func (n *node) propagate() {
 	was, is := n.published, n.status()
 	if is == was {
@@ -250,7 +252,8 @@ func (n *node) propagate() {
 	}
 }
 
-// enqueueWaiting enqueues the instances that may wait until their dependents are down.
+// enqueueWaiting enqueues the instances of the program that may wait for their dependents to be
+// down.
 func (n *node) enqueueWaiting() {
 	for _, in := range n.instances {
 		if in.machine.state == StopPending || in.machine.state == Waiting {
@@ -259,7 +262,7 @@ func (n *node) enqueueWaiting() {
 	}
 }
 
-// count adds by to what its instance knows of a node of status v.
+// count adds by to the counters of the edge's instance for a node of status v.
 func (e *edge) count(v programStatus, by int32) {
 	d := &e.from.machine.deps
 	switch {
@@ -288,10 +291,9 @@ func (s *Supervisor) node(name string) *node {
 	return n
 }
 
-// addToGraph adds the instance to the graph. Its edges follow the active configuration or, for a
-// program that is not there any more, the last definition: so the graph has no cycle after any
-// reload. An instance that was removed while its program stays delays no other: its node is not in
-// the graph.
+// addToGraph adds the instance to the graph. Its edges follow the active configuration or, if that
+// does not have the program, the last definition. So no reload makes a cycle. An instance that is
+// retired while its program stays blocks no other: its node is not in the graph.
 func (in *instance) addToGraph() {
 	s, program := in.sup, in.program
 	definition := s.config.Program(program.Name)
@@ -366,7 +368,7 @@ func (in *instance) removeFromGraph() {
 	in.machine.deps = newDeps(newNode(in.program.Name))
 }
 
-// relink moves the instance to its present place in the graph.
+// relink updates the instance's node and edges.
 func (in *instance) relink() {
 	in.removeFromGraph()
 	in.addToGraph()
@@ -379,7 +381,7 @@ func (s *Supervisor) dropUnusedNode(n *node) {
 	}
 }
 
-// rebuildGraph builds the graph again after a change of the active configuration.
+// rebuildGraph rebuilds the graph after a change of the active configuration.
 func (s *Supervisor) rebuildGraph() {
 	for _, in := range s.instances {
 		in.edges = nil

@@ -50,8 +50,8 @@ func TestLongWaitChainIsShortened(t *testing.T) {
 	}
 }
 
-// TestOrderingHoldsForSimultaneousStarts: an ordering holds for programs that one command starts, in
-// either order.
+// TestOrderingHoldsForSimultaneousStarts: an ordering holds for programs that one command starts,
+// in either order.
 func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 	after := func(autostart bool) func(p *config.Program) {
 		return func(p *config.Program) {
@@ -128,8 +128,8 @@ func TestReloadReversesDependency(t *testing.T) {
 	}
 }
 
-// TestOrderingWaitsForStartingReplicas: an ordering waits for the replicas that are starting, and only these
-// decide when it is given up, and with which reason.
+// TestOrderingWaitsForStartingReplicas: an ordering waits for the replicas that are starting, and
+// only these decide when it is given up, and with which reason.
 func TestOrderingWaitsForStartingReplicas(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{
 		programNamed("db", func(p *config.Program) {

@@ -16,7 +16,7 @@ import (
 )
 
 // A hookRun runs the hooks of one key in order, as processes of the instance's tree. Their output
-// goes into the program's log.
+// is captured as that of the program.
 type hookRun struct {
 	in       *instance
 	run      *run
@@ -25,18 +25,18 @@ type hookRun struct {
 	timeout  time.Duration // of each hook
 	done     func(error)   // called once at the end
 
-	at              int           // index of the present hook
-	scope           *loop.Scope   // of the present hook, as the fields below
+	at              int           // index of the current hook
+	scope           *loop.Scope   // scope of the current hook, as are the fields below
 	due             time.Duration // when it is killed
 	timer           *loop.Timer   // fires at due; nil once it has fired
 	pending         host.PendingSpawn
 	process         host.Process
 	id              pidfd.Identity
 	fdName          string      // name of its pidfd in the descriptor store
-	stopped         bool        // the hooks were cancelled
-	killWhenStarted bool        // kill it as soon as its process exists
-	failed          error       // why it is being killed
-	killDue         *loop.Timer // until it is reported as unkillable; nil before it is killed
+	stopped         bool        // cancelled: no further hook runs
+	killWhenStarted bool        // kill the hook as soon as its process exists
+	failed          error       // why it is being killed; nil: it is not
+	killDue         *loop.Timer // until it is reported as unkillable; nil before SIGKILL
 }
 
 var errHookStopped = errors.New("cancelled")
@@ -48,8 +48,8 @@ func (in *instance) newHooks(r *run, key string, commands [][]string, done func(
 	return r.hook
 }
 
-// from sets the first hook, counted from 0. If the definition has fewer hooks by now, it appends a
-// placeholder as the last one.
+// from sets the index of the first hook to run. If the definition has fewer hooks by now, it
+// appends a placeholder as the last one.
 func (h *hookRun) from(at int) *hookRun {
 	h.at = max(at, 0)
 	for len(h.commands) <= h.at {
@@ -58,7 +58,7 @@ func (h *hookRun) from(at int) *hookRun {
 	return h
 }
 
-// next starts the present hook.
+// next starts the current hook.
 func (h *hookRun) next() {
 	h.scope = h.run.scope.Child()
 	h.due = h.in.sup.loop.Now() + h.timeout
@@ -72,7 +72,7 @@ func (h *hookRun) next() {
 	h.in.save()
 }
 
-// result takes the worker's result.
+// result handles the result of the spawn.
 func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 	h.pending = nil
 	h.in.clearUnkillable()
@@ -92,14 +92,14 @@ func (h *hookRun) result(record *startRecord, child host.Child, err error) {
 		h.kill()
 	case h.stopped:
 		h.signalStop()
-	default: // the wait for a worker does not count for the hook
+	default: // the time in the start queue does not count for the hook
 		h.due = h.in.sup.loop.Now() + h.timeout
 		h.timer.Reset(h.timeout)
 		h.in.save()
 	}
 }
 
-// watch makes process the process of the present hook. kept is the name of its pidfd in the
+// watch makes process the process of the current hook. storedName is the name of its pidfd in the
 // descriptor store.
 func (h *hookRun) watch(process host.Process, id pidfd.Identity, storedName string) {
 	h.run.hadProcess = true
@@ -139,10 +139,10 @@ func (h *hookRun) end(err error) {
 	h.done(err)
 }
 
-// name returns the key and command of the present hook.
+// name returns the key and the command of the current hook.
 func (h *hookRun) name() string { return h.key + " " + strings.Join(h.commands[h.at], " ") }
 
-// stage returns what the present hook does.
+// stage returns what the current hook does.
 func (h *hookRun) stage() string {
 	if h.pending != nil {
 		return h.name() + ": " + h.pending.Stage()
@@ -164,7 +164,7 @@ func (h *hookRun) timedOut() {
 	h.kill()
 }
 
-// kill ends the present hook at once.
+// kill ends the current hook at once.
 func (h *hookRun) kill() {
 	h.killWhenStarted = true
 	h.due = h.in.sup.loop.Now()
@@ -183,7 +183,7 @@ func (h *hookRun) kill() {
 // reportUnkillable reports a process that SIGKILL did not end, or a start that hangs.
 func (h *hookRun) reportUnkillable() {
 	if h.process == nil {
-		if !h.cancel() { // its child may not have run at the first attempt
+		if !h.cancel() { // the child may not have been scheduled at the first attempt
 			h.in.markUnkillable(h.name() + ": " + h.in.sup.describeHungStart(h.pending))
 		}
 		return
@@ -191,7 +191,7 @@ func (h *hookRun) reportUnkillable() {
 	h.in.reportUnkillable(h.process.Pid())
 }
 
-// stop asks the present hook to end, and kills it after the stop time-out.
+// stop sends the current hook the stop signal, and SIGKILL after the stop time-out.
 func (h *hookRun) stop() {
 	if h.stopped {
 		return
@@ -219,8 +219,8 @@ func (h *hookRun) signalStop() {
 	h.in.save()
 }
 
-// cancel ends a hook that has not started, and reports whether it did. If it is too late, the
-// result is about to come: a child that had not executed the hook was killed.
+// cancel cancels a hook that has not started, and reports whether it did. If it is too late, the
+// host kills the child before it executes the hook, and the result follows.
 func (h *hookRun) cancel() bool {
 	if h.pending == nil || !h.in.cancelPending(h.pending, h.name()+": ") {
 		return false

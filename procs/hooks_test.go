@@ -44,7 +44,8 @@ func TestHungHookIsReported(t *testing.T) {
 	}
 }
 
-// TestQueueTimeDoesNotCountForHook: the time that a hook waits before it runs does not count for its time-out.
+// TestQueueTimeDoesNotCountForHook: the time that a hook waits before it runs does not count for
+// its time-out.
 func TestQueueTimeDoesNotCountForHook(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
 		h, _ := newFaultFree(seed, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {

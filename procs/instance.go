@@ -19,63 +19,68 @@ type instance struct {
 	program            *config.Program
 	scope              loop.Scope // open until the instance is removed
 	machine            machine
-	edges              []*edge // to the programs that it names
+	edges              []*edge // to the programs that it requires or is ordered after
 	collector          logs.Collector
-	lastCompletedStart uint64      // number of the newest start whose result is known
-	fifoNames          [2]fdName   // by stream: the names of its FIFOs in the descriptor store
-	inputFIFO          *loggerFIFO // a logger's input; nil before it is made and after it is released
-	// Invocation id of the last run that ended, until all its output is in the log
+	lastCompletedStart uint64 // number of the newest start whose result is known
+	// By stream: the names of its FIFOs in the descriptor store
+	fifoNames [2]fdName
+	// A logger's input; nil before it exists and after its release
+	inputFIFO *loggerFIFO
+	// Invocation id of the last run that ended with output still in the pipe; "" when that is in
+	// the log
 	drainingRun string
-	// Invocation id of the run whose output is being awaited in the log; "" without one
+	// Invocation id of the run whose output is being awaited; "" without one
 	awaitedDrain string
 	tree         host.Tree
-	run          *run // the present run; nil at rest and in backoff
+	run          *run // nil at rest and in backoff
 
 	restartTimer    *loop.Timer // pending RestartDue; nil without one
-	onRunEnd        func()      // reports the end of a run to the viewer of its lines; may be nil
-	cancelLineWatch func()      // ends the reports of new lines; nil without a viewer
+	onRunEnd        func()      // shows the end of a run; may be nil
+	cancelLineWatch func()      // ends the notification of new lines; nil without a watcher
 	sinceAt         time.Duration
 	lastExit        *ExitStatus
 	*problems       // never nil
 	schedule        *scheduleState
-	execProbe       *execProbe  // of its exec checks; nil before the first one
-	quarantine      *quarantine // keeps back its start; nil without one
+	execProbe       *execProbe  // runs its exec checks; nil before the first one
+	quarantine      *quarantine // prevents its start; nil without one
 	waiters         []*waiter
 
-	// Definition of the instance that takes its place, where the program was added again
+	// Definition of the instance that replaces this one; nil without one
 	replacement *config.Program
 	// Desired state of the replacement; nil: none set by the operator
 	replacementTarget *target
-	conflict          *instance // must be gone before the start; nil without a conflict
-	// Instances that wait for this one to go; some are gone or wait for another by now
+	// Must be removed before the start; nil without a conflict
+	conflict *instance
+	// Instances that this one blocks by a conflict; some may be removed or have another conflict by
+	// now
 	conflicting []*instance
-	// Definition whose log options apply; nil: a mixture of the program's and its run's
+	// Definition whose log options apply; nil: those of the program and of its run are mixed
 	logDefinition *config.Program
 
-	published     dependencyStatus // the status that other instances see
+	published     dependencyStatus // dependency status that the graph has counted
 	index         int32            // its index in its program's node
 	hungWorkers   int32            // cancelled workers that have not returned
-	treeRecovered bool             // an earlier superd made the tree
+	treeRecovered bool             // an earlier superd created the tree
 	enqueued      bool             // it is in the reconcile queue
-	answerQueued  bool             // its waiters are answered when the reconcile queue is empty
-	retiring      bool             // it goes away when it is at rest
-	removing      bool             // it is going away, and its last output is being written
+	answerQueued  bool             // its waiters are answered after reconciliation
+	retiring      bool             // it is removed when it is at rest
+	removing      bool             // it is being removed, after its last output is written
 }
 
-// problems holds what is rarely needed of an instance.
+// problems holds diagnostics that are rarely set; it is allocated on first use.
 type problems struct {
-	unkillable      string // describes the processes that SIGKILL did not end
-	hangsIn         string // what the last cancelled worker hangs in
-	probeUnkillable string // describes the processes of a check that SIGKILL did not end
-	noOutput        string // why its output is not captured; empty where it is
-	exitNote        Reason // what else is known of the end of its run; or none
-	mainPidLog      logLimit
+	unkillable      string   // describes the processes that SIGKILL did not end
+	hangsIn         string   // stage in which the last cancelled worker hangs
+	probeUnkillable string   // describes the processes of a check that SIGKILL did not end
+	noOutput        string   // why its output is not captured; empty if it is
+	exitNote        Reason   // what else is known about the end of its run
+	mainPidLog      logLimit // bounds the log lines about MAINPID=
 }
 
 // noProblems is shared by all instances without problems: most of them. It is never changed.
 var noProblems problems
 
-// ownProblems returns the instance's own problems, for writing, and makes them if necessary.
+// ownProblems returns the instance's own problems, for writing, and allocates them if necessary.
 func (in *instance) ownProblems() *problems {
 	if in.problems == &noProblems {
 		in.problems = new(problems)
@@ -83,8 +88,9 @@ func (in *instance) ownProblems() *problems {
 	return in.problems
 }
 
-// newInstance returns a stopped instance. begun is the definition its run began with, or program if
-// there is no run. place is the path of the tree that an earlier superd made; empty: none.
+// newInstance returns a stopped instance. runProgram is the definition with which its run began, or
+// program without a run. treePath is the path of a tree that an earlier superd created; empty:
+// none.
 func (s *Supervisor) newInstance(name string, program, runProgram *config.Program, treePath string) *instance {
 	in := &instance{
 		sup:           s,
@@ -101,7 +107,7 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 	s.outputs += fifosOf(program)
 	s.loggers += one(in.isLogger())
 	o := s.logOptions(name, program)
-	if runProgram != program { // the output of the run stays where it began
+	if runProgram != program { // the output of the run stays in the same files
 		o = duringRun(s.logOptions(name, runProgram), o)
 		in.logDefinition = nil
 	}
@@ -115,15 +121,16 @@ func (s *Supervisor) newInstance(name string, program, runProgram *config.Progra
 	return in
 }
 
-// renewTree replaces the instance's tree by one at place. It contains no process that was not the
-// instance's before.
+// renewTree replaces the instance's tree by one at path. The new tree contains only processes of
+// the instance.
 func (in *instance) renewTree(path string) {
 	in.tree.Remove()
 	in.tree = in.sup.host.NewTree(in.name, path)
 	in.treeRecovered = path != ""
 }
 
-// fifoPath returns the path of the FIFO of a stream. It is unambiguous: no instance name has a colon.
+// fifoPath returns the path of the FIFO of a stream. Paths are unique, as no instance name has a
+// colon.
 func (s *Supervisor) fifoPath(instance string, which logs.Stream) string {
 	switch which {
 	case logs.Stderr:
@@ -135,7 +142,7 @@ func (s *Supervisor) fifoPath(instance string, which logs.Stream) string {
 	return filepath.Join(s.options.FIFODir, instance)
 }
 
-// runtimePaths returns the paths of all FIFOs and notify sockets that the instance may have made, under
+// runtimePaths returns the paths of all FIFOs and notify sockets that the instance can have, under
 // any definition of its program.
 func (in *instance) runtimePaths() []string {
 	s := in.sup
@@ -180,7 +187,7 @@ func (s *Supervisor) logOptions(instance string, p *config.Program) logs.Options
 	return o
 }
 
-// do performs the effects of one step of the machine and notifies its observers.
+// do makes a step of the machine, performs its effects and notifies the observers.
 func (in *instance) do(step func() []Effect) {
 	before := in.machine.state
 	for _, effect := range step() {
@@ -232,12 +239,12 @@ func (in *instance) perform(effect Effect) {
 		}
 		in.spawn()
 	case AwaitReady:
-		// The fork may have hung, so the time-out begins now
+		// The fork may have taken long, so the time-out begins now
 		in.awaitReady(in.sup.loop.Now() + in.run.program.StartTimeout)
 	case StartMonitoring:
 		in.startMonitoring()
 	case CancelSpawn:
-		// The answer is a separate step, after this one.
+		// Its result is a step of its own, after this one
 		run := in.run
 		run.scope.Post(func() { in.cancelSpawn(run) })
 	case Teardown:
@@ -271,12 +278,12 @@ func (in *instance) perform(effect Effect) {
 	}
 }
 
-// staysDown reports whether the instance ended by itself and stays down.
+// staysDown reports whether the instance ended by itself and is not restarted.
 func (in *instance) staysDown() bool {
 	return in.machine.state == Exited || in.machine.state == Failed && in.restartTimer == nil
 }
 
-// armStop arms StopTimeout after patience: at once if that is negative, or in a hurried shutdown.
+// armStop arms StopTimeout. A timeout that is negative, or a hurried shutdown, means at once.
 func (in *instance) armStop(timeout time.Duration) {
 	if timeout < 0 || in.sup.inHurry() {
 		timeout = 0
@@ -303,7 +310,7 @@ func (in *instance) reason() string {
 	return text
 }
 
-// shownReason returns why the state is what it is, and the present stage of it.
+// shownReason returns the reason of the state and, in the text, what happens at the moment.
 func (in *instance) shownReason() (kind ReasonKind, text string) {
 	if in.unkillable != "" {
 		return ReasonUnkillable, in.unkillable
@@ -320,7 +327,7 @@ func (in *instance) shownReason() (kind ReasonKind, text string) {
 	return r.Kind, r.String() + more
 }
 
-// stage returns what happens at the moment, where that is more than the state says; else "".
+// stage returns what happens at the moment, if that is more than the state says; else "".
 func (in *instance) stage() string {
 	switch r := in.run; {
 	case r == nil:

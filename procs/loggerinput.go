@@ -6,12 +6,13 @@ import (
 	"superd/loop"
 )
 
-// The standard input of a logger is a FIFO into which the captures of another program write. superd
-// and the keeper have the FIFO open for reading and writing. So its content survives superd and the
-// logger, and the logger sees no end of input before superd closes the FIFO.
+// The standard input of a logger is a FIFO to which superd writes the output of another program.
+// superd and the keeper have the FIFO open for reading and writing. So its content survives a
+// restart of superd or the logger, and the logger reads no end of input before superd closes the
+// FIFO.
 
-// input is the index of a logger's standard input among the FIFOs of an instance, after its
-// outputs.
+// input is the index of a logger's standard input among the FIFOs of an instance, after its output
+// streams.
 const input = logs.Stderr + 1
 
 // isLogger reports whether the instance reads the output of another program.
@@ -31,20 +32,20 @@ func fifosOf(p *config.Program) int {
 	return n
 }
 
-// A loggerFIFO is the FIFO that a logger reads.
+// A loggerFIFO is the FIFO from which a logger reads.
 type loggerFIFO struct {
 	fd     int    // open for reading and writing
 	fdName string // name in the descriptor store
 	end    *loop.Deferred
 }
 
-// setInput gives a logger the descriptor of its input, stored under the name kept.
+// setInput sets the descriptor of a logger's input, which is stored under storedName.
 func (in *instance) setInput(fd int, storedName string) {
 	in.closeInput()
 	in.inputFIFO = &loggerFIFO{fd, storedName, in.scope.Defer(func() { in.sup.host.CloseFD(fd) })}
 }
 
-// inputFD returns the descriptor of a logger's input; -1 where it is not made yet, or released.
+// inputFD returns the descriptor of a logger's input; -1 before it exists and after its release.
 func (in *instance) inputFD() int {
 	if in.inputFIFO == nil {
 		return -1
@@ -52,11 +53,11 @@ func (in *instance) inputFD() int {
 	return in.inputFIFO.fd
 }
 
-// neverStartsAgain reports whether this superd will not start the instance again.
+// neverStartsAgain reports whether this superd does not start the instance any more.
 func (in *instance) neverStartsAgain() bool { return in.retiring || in.sup.shutdown != nil }
 
-// endInput closes the logger's input once all output of the program is in it: the logger is to end
-// for good.
+// endInput closes the logger's input once all output of the program is written to it. It stops a
+// logger that does not start again.
 func (in *instance) endInput() {
 	r, remaining := in.run, 1
 	written := func() {

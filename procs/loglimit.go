@@ -2,14 +2,14 @@ package procs
 
 import "time"
 
-// The limit of log lines of one kind that a program can cause.
+// A program can cause logLimitLines log lines of one kind in logLimitWindow.
 const (
 	logLimitLines  = 10
 	logLimitWindow = time.Minute
 )
 
-// A logLimit bounds the log lines that programs can cause at will. The zero value has logged
-// nothing.
+// A logLimit bounds the log lines that a program can cause at will. The zero value is ready for
+// use.
 type logLimit struct {
 	windowEnd  time.Duration // end of the window
 	lines      int           // lines logged in the window

@@ -11,23 +11,23 @@ import (
 	"superd/procs/host"
 )
 
-// A target is a desired state of an instance and the actor that set it. It is kept apart from the
-// state.
+// A target is a desired state of an instance and the actor that set it.
 type target struct {
 	up bool
 	by Actor
 }
 
-// A machine decides the life of one instance. It does no I/O: each method takes one occurrence and
-// returns the effects to perform, so that the same code runs in production and in simulation.
+// A machine decides the life of one instance. It does no I/O: each method handles one occurrence
+// and returns the effects to perform. So production and simulation run the same code.
 type machine struct {
-	program *config.Program // restart policy; a reload replaces it
+	program *config.Program // definition with the restart policy; a reload replaces it
 	rng     *rand.Rand      // draws the jitter
 
-	deps                  // links to other programs
-	desired               target
-	desiredBeforeShutdown *target // desired state before the shutdown; nil without a shutdown
-	// Why superd ends the present run, which then counts as a failure; or none
+	deps    // links to other programs
+	desired target
+	// Desired state before the shutdown; nil without a shutdown
+	desiredBeforeShutdown *target
+	// Why superd ends the current run as a failure; none otherwise
 	failureReason Reason
 
 	// Consecutive restarts without a stable run: the exponent of the backoff
@@ -36,26 +36,26 @@ type machine struct {
 	restarts        int             // automatic restarts since the operator's last start
 	delay           time.Duration   // until RestartDue, for ArmRestart
 
-	startReason Reason // why the present or next run starts
+	startReason Reason // why the current or next run starts
 	exitReason  Reason // how the last run ended
 	stateReason Reason // why the state is what it is
 
 	state State
-	// How the run ends once nothing of it is left, unless the desired state has changed by then
+	// Outcome of the run, applied after the teardown unless the desired state has changed by then
 	outcome Event
-	// The present run uses a superseded definition: it must end, whatever the desired state
+	// The current run uses a superseded definition and must end, whatever the desired state
 	outdated          bool
-	blockedByConflict bool // a conflicting instance must be gone before the start
-	restartPending    bool // a run that starts later than the present one is requested
-	// For a program with a schedule: a run is due or under way, its retries included
+	blockedByConflict bool // a conflicting instance must be removed before the start
+	restartPending    bool // another run is requested after the current one
+	// Of a program with a schedule: a run is due or under way, including its retries
 	runPending    bool
-	startLimitHit bool // the start limit was reached, and no run was stable since
+	startLimitHit bool // the start limit was hit, and no run was stable since
 
-	// Of the last run:
 	notStarted bool // it ended before its main process existed
-	// It failed, whatever its exit status: it never became ready, or superd ended it
+	// It counts as failed whatever its exit status: it never became ready, or superd ended it as a
+	// failure
 	failed           bool
-	resourceShortage bool // its start failed for want of a resource of the machine
+	resourceShortage bool // its start failed in a resource shortage
 }
 
 // newMachine returns the machine of a new instance, without links to other programs.
@@ -74,8 +74,8 @@ func (m *machine) setDesired(up bool, by Actor) {
 	m.desired = target{up, by}
 }
 
-// step applies e by the table and returns the effects. It panics on an event that the table does
-// not have in this state: that is a bug.
+// step applies e by the table and returns the effects. It panics if the table has no rule for e in
+// this state: that is a bug.
 func (m *machine) step(e Event) []Effect {
 	r := rules[m.state][e]
 	if r == nil {
@@ -119,7 +119,7 @@ func (m *machine) wantUp(by Actor, operator bool) []Effect {
 	return m.step(m.unlessOrdered(WantUp))
 }
 
-// unlessBlocked returns e, which starts a run, or Wait where the start has to wait.
+// unlessBlocked returns e, which starts a run, or Wait if the start is blocked.
 func (m *machine) unlessBlocked(e Event) Event {
 	if m.startBlocked() && rules[m.state][Wait] != nil {
 		return Wait
@@ -127,9 +127,9 @@ func (m *machine) unlessBlocked(e Event) Event {
 	return e
 }
 
-// unlessOrdered is unlessBlocked for a requested start. A program with orderings always waits until
-// the turn's other work is done: the same request may start the programs it comes after, and only
-// then is it known which of them it waits for.
+// unlessOrdered is unlessBlocked for a requested start. A program with orderings always waits for
+// the end of the turn's other work: the same request may start the programs that it is ordered
+// after, and only then is it known which of them it waits for.
 func (m *machine) unlessOrdered(e Event) Event {
 	if m.orderings > 0 && rules[m.state][Wait] != nil {
 		return Wait
@@ -138,34 +138,34 @@ func (m *machine) unlessOrdered(e Event) Event {
 }
 
 // startBlocked reports whether a start has to wait: for a conflicting instance, for requirements
-// and orderings, for the schedule or, if a new run was requested, until the dependents are down.
+// and orderings, for the schedule or, if a restart is pending, for the dependents to be down.
 func (m *machine) startBlocked() bool {
 	return m.blockedByConflict || m.waiting() || m.awaitsSchedule() || m.restartPending && !m.dependentsDown()
 }
 
-// mustEnd reports whether a run that exists, or is about to, has to end.
+// mustEnd reports whether a current or coming run has to end.
 func (m *machine) mustEnd() bool {
 	return !m.desired.up || m.restartPending || m.outdated || m.requirementsLost()
 }
 
-// unblocked ends the wait for a start. Where the instance waited for its dependents to go down
-// before a new run, it ends only that part of the wait.
+// unblocked starts a run that is not blocked any more. If the instance waited for its dependents to
+// be down, other blockers may remain.
 func (m *machine) unblocked() []Effect {
 	m.restartPending = false
 	m.stateReason = m.startReason
 	return m.step(m.unlessBlocked(WantUp))
 }
 
-// requirementLost ends the run because a requirement is lost. The instance stays wanted up. cause
-// describes the loss, why what restores the requirement.
+// requirementLost ends the run since a requirement is lost. The instance stays wanted up. cause is
+// the reason of the stop, why the reason of the next start.
 func (m *machine) requirementLost(cause, why Reason) []Effect {
 	m.stateReason, m.startReason = cause, why
 	return m.end(Restart)
 }
 
-// end begins the end of a run, by WantDown or Restart. A ready run with dependents first waits
-// until they are down. A run that is not ready does not wait: the dependents that still run were
-// started with the run before, and already do without it.
+// end begins the end of a run by e, WantDown or Restart. A ready run with dependents first waits
+// until they are down. A run that is not ready does not wait: live dependents belong to the
+// previous run.
 func (m *machine) end(e Event) []Effect {
 	if m.state == StopPending || m.state == Running && (m.own.dependents > 0 || m.own.orderings > 0) {
 		return m.step(DeferStop)
@@ -173,13 +173,13 @@ func (m *machine) end(e Event) []Effect {
 	return m.step(e)
 }
 
-// cancelStop cancels a stop that has not begun: the run continues unchanged.
+// cancelStop cancels a pending stop: the run continues.
 func (m *machine) cancelStop() []Effect {
 	m.stateReason = Reason{Kind: ReasonStopCancelled}
 	return m.step(WantUp)
 }
 
-// stopNow performs a pending stop once the dependents are down.
+// stopNow begins a pending stop, as the dependents are down.
 func (m *machine) stopNow() []Effect {
 	if m.desired.up {
 		return m.step(Restart)
@@ -187,8 +187,8 @@ func (m *machine) stopNow() []Effect {
 	return m.step(WantDown)
 }
 
-// wantRestart requests a restart: in any state, a run that starts after this is requested. A restart
-// by the operator clears every limit and counter.
+// wantRestart requests a restart: whatever the state, another run starts after this call. A restart
+// by the operator resets all limits and counters.
 func (m *machine) wantRestart(by Actor, operator bool) []Effect {
 	m.setDesired(true, by)
 	m.restartPending = true
@@ -212,11 +212,10 @@ func (m *machine) wantRestart(by Actor, operator bool) []Effect {
 	return m.end(m.unlessOrdered(Restart))
 }
 
-// awaitsSchedule reports whether no run may start before the next time of the program's schedule.
+// awaitsSchedule reports whether the next run starts only at the next time of the schedule.
 func (m *machine) awaitsSchedule() bool { return m.program.Scheduled() && !m.runPending }
 
-// scheduleDue starts the run for a time of the schedule that has come. why is the reason of that
-// start.
+// scheduleDue starts the run for a due time of the schedule, for the reason why.
 func (m *machine) scheduleDue(why Reason) []Effect {
 	m.runPending, m.restartAttempts, m.failures, m.startLimitHit = true, 0, nil, false
 	m.startReason, m.stateReason = why, why
@@ -244,7 +243,7 @@ func (m *machine) resetFailed() {
 	m.restartAttempts, m.failures, m.startLimitHit, m.restarts = 0, nil, false, 0
 }
 
-// spawned records that the main process was started. ready reports whether that makes it ready.
+// spawned handles the start of the main process. ready reports whether the start makes it ready.
 func (m *machine) spawned(ready bool) []Effect {
 	if m.mustEnd() {
 		return m.step(SpawnedOutdated)
@@ -256,28 +255,28 @@ func (m *machine) spawned(ready bool) []Effect {
 	return m.step(Spawned)
 }
 
-// ready records that the main process has become ready, at that time after its start.
+// ready handles the readiness of the main process. after is the time since its start.
 func (m *machine) ready(after time.Duration) []Effect {
 	m.stateReason = m.startReason.and("; ready after " + durationText(roundDuration(after)))
 	return m.step(Ready)
 }
 
-// failRun ends a run that has failed, for the given reason. e is StartTimeout, HealthFailed or
+// failRun ends a run as failed for the given reason. e is StartTimeout, HealthFailed or
 // WatchdogTimeout.
 func (m *machine) failRun(e Event, reason Reason) []Effect {
 	m.failureReason, m.stateReason = reason, reason
 	return m.step(e)
 }
 
-// spawnFailed records a start that failed at now (monotonic) for the given reason. left reports
-// whether hooks have left something for the teardown.
+// spawnFailed handles a failed start at now (monotonic). leftovers reports whether a teardown is
+// needed after hooks.
 func (m *machine) spawnFailed(
 	now time.Duration, reason Reason, fault host.Fault, leftovers bool,
 ) []Effect {
 	m.exitReason, m.stateReason, m.notStarted, m.resourceShortage = reason, reason, true, fault == host.FaultResource
 	switch {
 	case m.mustEnd():
-		m.outcome = RunEndedRestart // the run is no longer wanted, so the failure does not count
+		m.outcome = RunEndedRestart // the run is not wanted any more, so the failure does not count
 	case fault == host.FaultResource:
 		m.outcome = m.retry()
 	case fault == host.FaultFinal || m.program.Restart == config.RestartNever:
@@ -290,8 +289,8 @@ func (m *machine) spawnFailed(
 	return m.endRun(leftovers)
 }
 
-// interrupted records a start that the end of superd cut short before the main process existed.
-// left is as for spawnFailed.
+// interrupted handles a start that the end of the previous superd interrupted before the main
+// process existed. leftovers is as for spawnFailed.
 func (m *machine) interrupted(leftovers bool) []Effect {
 	m.exitReason = Reason{Kind: ReasonStartInterrupted}
 	m.outcome, m.notStarted, m.resourceShortage = RunEndedRestart, true, false
@@ -299,13 +298,13 @@ func (m *machine) interrupted(leftovers bool) []Effect {
 	return m.endRun(leftovers)
 }
 
-// spawnCanceled records a start that was cancelled. left is as for spawnFailed.
+// spawnCanceled handles a cancelled start. leftovers is as for spawnFailed.
 func (m *machine) spawnCanceled(leftovers bool) []Effect {
 	m.exitReason, m.outcome = Reason{Kind: ReasonStartCancelled}, RunEndedRestart
 	return m.endRun(leftovers)
 }
 
-// exitReason returns how a main process ended: "exit status 3".
+// exitReason returns the reason for an exit of a main process: "exit status 3".
 func exitReason(exit pidfd.Exit) Reason {
 	kind := ReasonExited
 	switch {
@@ -317,9 +316,9 @@ func exitReason(exit pidfd.Exit) Reason {
 	return Reason{kind, exit.String()}
 }
 
-// exited records the end of the main process at now (monotonic). ran is its run time, and stable
-// the time it was ready, 0 if it never was. note is what else is known of the exit. left reports
-// whether a teardown is needed.
+// exited handles the exit of the main process at now (monotonic). ran is its run time, and stable
+// how long it was ready, 0 if it never was. note is what else is known about the exit. leftovers
+// reports whether a teardown is needed.
 func (m *machine) exited(
 	now time.Duration, exit pidfd.Exit, ran, stable time.Duration, note Reason, leftovers bool,
 ) []Effect {
@@ -355,7 +354,7 @@ func (m *machine) exited(
 	}
 	if m.failureReason.Kind != ReasonNone {
 		m.exitReason = m.failureReason.and("; " + m.exitReason.String())
-		// A failure of a run that is no longer wanted does not count
+		// The failure of a run that must end anyway does not count
 		if m.failureReason = (Reason{}); !m.mustEnd() {
 			m.stateReason = m.exitReason
 			m.outcome = m.afterFailure(now)
@@ -364,8 +363,7 @@ func (m *machine) exited(
 	return m.endRun(leftovers)
 }
 
-// wentToBackground records that a main process exited with success at once and left processes
-// behind.
+// wentToBackground records that a main process exited with success early and left processes behind.
 func (m *machine) wentToBackground() {
 	const hint = `; it left processes behind: a program must stay in the foreground; look for an option such as -D, -F, --foreground or "daemonize no"`
 	was := m.exitReason.Kind
@@ -377,7 +375,7 @@ func (m *machine) wentToBackground() {
 	}
 }
 
-// endRun ends the run, at once or after the teardown.
+// endRun ends the run, after a teardown if leftovers is set.
 func (m *machine) endRun(leftovers bool) []Effect {
 	if leftovers {
 		return m.step(MainExited)
@@ -385,7 +383,7 @@ func (m *machine) endRun(leftovers bool) []Effect {
 	return m.tornDown()
 }
 
-// tornDown ends the run when nothing of it is left.
+// tornDown ends the run after the teardown.
 func (m *machine) tornDown() []Effect {
 	switch {
 	case !m.desired.up:
@@ -414,10 +412,10 @@ func (m *machine) stopTimeout() []Effect {
 	return m.step(StopTimeout)
 }
 
-// killTimeout handles a process that SIGKILL did not end.
+// killTimeout handles a main process that survived SIGKILL.
 func (m *machine) killTimeout() []Effect { return m.step(KillTimeout) }
 
-// roundDuration returns d rounded to three digits, from a minute on to seconds.
+// roundDuration returns d with three digits or, from a minute on, in whole seconds.
 func roundDuration(d time.Duration) time.Duration {
 	if d >= time.Minute {
 		return d.Round(time.Second)

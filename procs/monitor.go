@@ -24,8 +24,8 @@ type monitor struct {
 	watchdog *loop.Timer   // calls watchdogTimeout; nil without a watchdog
 }
 
-// startMonitoring monitors a main process that is ready, by its present definition. It may be
-// called again.
+// startMonitoring starts the health checks and the watchdog of a main process that is ready. If it
+// is monitored already, monitoring starts again by the current definition.
 func (in *instance) startMonitoring() {
 	r := in.run
 	p := r.program
@@ -88,8 +88,8 @@ func (m *monitor) healthy() *bool {
 	return nil
 }
 
-// onResult takes the result of a check. A failed check counts only after all notifications sent by
-// then are read: the program may have announced a state in which it can't answer.
+// onResult handles the result of a check. A failed check is applied after all notifications sent by
+// then are read: the program may have announced a reload, during which it can't answer.
 func (m *monitor) onResult(result probe.Result) {
 	m.last = &result
 	if result.Outcome != probe.Failed {
@@ -97,7 +97,7 @@ func (m *monitor) onResult(result probe.Result) {
 		return
 	}
 	if m.run.mainEnded() {
-		return // another process may be the main one once all is read
+		return // a message that is not read yet may name another main process
 	}
 	m.run.whenNotifyDrained(func() {
 		if m.run.monitor == m {
@@ -106,9 +106,9 @@ func (m *monitor) onResult(result probe.Result) {
 	})
 }
 
-// applyResult applies a result. It ignores a result while the exit of the main process waits to be read,
-// during a reload, and while the program stops by itself. It also ignores results of checks begun
-// in a reload.
+// applyResult applies a result. It ignores results while the main process has ended and is not
+// reaped, during a reload of the program, and while the program stops by itself. It also ignores
+// checks begun during a reload.
 func (m *monitor) applyResult(result probe.Result) {
 	in := m.in
 	if m.run.mainEnded() || m.run.reloadTimer != nil || m.run.ownStopTimer != nil || m.run.reloadedAt != 0 && result.At <= m.run.reloadedAt {
@@ -152,7 +152,7 @@ func (m *monitor) unhealthyReason() string {
 	return text
 }
 
-// watchdogPeriod returns within which time the program must send a watchdog message; 0: none is
+// watchdogPeriod returns the interval in which the program must send a watchdog message; 0: none is
 // required.
 func (in *instance) watchdogPeriod() time.Duration {
 	if p := in.run.watchdogPeriod; p != 0 && in.run.program.Watchdog != 0 {
@@ -178,10 +178,10 @@ func (m *monitor) watchdogPing() {
 func (m *monitor) watchdogTimeout() {
 	m.run.whenNotifyDrained(func() {
 		switch {
-		// The message came just in time, or superd was late.
+		// The message came just in time
 		case m.run.monitor != m || m.watchdog.Active() || m.run.ownStopTimer != nil:
 			return
-		case m.run.mainEnded(): // another process may become the main one
+		case m.run.mainEnded(): // a message may name another main process
 			m.watchdogPing()
 			return
 		}
@@ -189,7 +189,7 @@ func (m *monitor) watchdogTimeout() {
 	})
 }
 
-// watchdogFired fails a run whose watchdog message did not come.
+// watchdogFired fails the run because of the watchdog.
 func (m *monitor) watchdogFired(reason string) {
 	in := m.in
 	in.sup.log.Warn("watchdog", "instance", in.name, "pid", m.run.process.Pid(), "reason", reason)

@@ -19,11 +19,10 @@ import (
 	"superd/procs/notify"
 )
 
-// maxExtension is the maximum length of a stop, in stop time-outs, however often the program
-// extends it.
+// maxExtension bounds the duration of a stop that the program extends, in stop time-outs.
 const maxExtension = 10
 
-// notifySocketPath returns the path of the notify socket of a run; empty where it gets none.
+// notifySocketPath returns the path of the notify socket of a run; empty if the program has none.
 func (in *instance) notifySocketPath(p *config.Program) string {
 	if p.Watchdog == 0 && (p.Ready == nil || !p.Ready.Notify) {
 		return ""
@@ -31,15 +30,15 @@ func (in *instance) notifySocketPath(p *config.Program) string {
 	return in.socketPath()
 }
 
-// socketPath returns the path of the instance's notify socket, whether or not it has one.
+// socketPath returns the path that the instance's notify socket has, if there is one.
 func (in *instance) socketPath() string {
 	options := &in.sup.options
 	return filepath.Join(options.NotifyDir, socketName(options.NotifyKey, in.name))
 }
 
-// socketName returns the name of an instance's notify socket. Any process that knows the name may
-// send, so it must not be guessable: it is the beginning of a keyed hash. A successor has the key
-// and computes the same name. All names have the same length, 22 bytes.
+// socketName returns the name of an instance's notify socket. Any process that knows the name can
+// send to it, so it must not be guessable: it is the beginning of a keyed hash. A successor has the
+// key and computes the same name. All names have 22 bytes.
 func socketName(key []byte, instance string) string {
 	sum := hmac.New(sha256.New, key)
 	sum.Write([]byte(instance))
@@ -66,8 +65,8 @@ func (in *instance) addNotify(spec *host.SpawnSpec, p *config.Program, record *s
 	}
 }
 
-// storeFDs stores the descriptors made for the start in the keeper. It does so before the start:
-// early notifications and output must not be lost with superd. It is called off the loop.
+// storeFDs stores the descriptors created for the start in the descriptor store. It is called off
+// the loop, before the program runs, so that early notifications and output survive superd.
 func (record *startRecord) storeFDs(notify, ready int, outputs []int) {
 	names, fds := []string{record.value.Notify, record.value.Ready}, []int{notify, ready}
 	for which, fd := range outputs {
@@ -81,27 +80,30 @@ func (record *startRecord) storeFDs(notify, ready int, outputs []int) {
 	record.stored = true
 }
 
-// A notifyState holds the channels by which a run's processes notify superd, and what they
-// reported. Most runs need none.
+// A notifyState holds the channels by which the processes of a run notify superd, and what they
+// have reported. Most runs need none.
 type notifyState struct {
 	notifyFDName string // name of the notify socket in the descriptor store
 	readyFDName  string // name of the pipe on which the main process reports readiness
-	// By [logs.Stream], the [logs.Cursor] at which its output begins; empty: unknown, or not needed
-	outputStart    [2]string
-	readyFD        int           // read end of that pipe; -1: none, or it has another owner
-	listener       host.Listener // on the notify socket; nil without one
-	statusText     string        // last STATUS= of the program
-	watchdogPeriod time.Duration // period that the program requested; 0: that of the configuration
-	// Latest end of a reload; nil unless the program reloads its configuration
-	reloadTimer  *loop.Timer
-	reloadedAt   time.Duration // end of the last reload; 0 before
-	ownStopTimer *loop.Timer   // deadline of a stop that the program announced; nil without one
+	// By [logs.Stream]: the [logs.Cursor] at which the output of the run begins; empty: unknown, or
+	// not needed
+	outputStart [2]string
+	readyFD     int           // read end of that pipe; -1: none, or it has another owner
+	listener    host.Listener // on the notify socket; nil without one
+	statusText  string        // last STATUS= of the program
+	// Period that the program requested; 0: that of the configuration
+	watchdogPeriod time.Duration
+	// Ends a reload that the program announced; nil without one
+	reloadTimer *loop.Timer
+	reloadedAt  time.Duration // end of the last reload; 0 before
+	// Deadline of a stop that the program announced; nil without one
+	ownStopTimer *loop.Timer
 }
 
 // noNotifyState is shared by all runs without notifications. It is never changed.
 var noNotifyState = notifyState{readyFD: -1}
 
-// ownNotifyState returns the run's own notifyState, for writing, and makes it if necessary.
+// ownNotifyState returns the run's own notifyState, for writing, and allocates it if necessary.
 func (r *run) ownNotifyState() *notifyState {
 	if r.notifyState == &noNotifyState {
 		t := noNotifyState
@@ -110,7 +112,7 @@ func (r *run) ownNotifyState() *notifyState {
 	return r.notifyState
 }
 
-// listen receives the notifications of the run's processes on fd.
+// listen handles the notifications that the run's processes send to the socket fd.
 func (in *instance) listen(r *run, fd int) {
 	listener, err := in.sup.host.Listen(&r.mainScope, fd, notify.Handler{
 		Accept: func(s notify.Sender) bool { return r.process.Pid() == s.Pid || in.tree.Has(s.Pid) },
@@ -143,8 +145,7 @@ func (r *run) whenNotifyDrained(f func()) {
 const notifyDrainLimit = 2 * time.Second
 
 // drainNotifyBeforeReap reports whether all notifications sent before the exit of the main process
-// are read: one of them may make another process the main one. If not, reap is called once they
-// are.
+// are read: one of them may name another main process. If not, reap is called later.
 func (in *instance) drainNotifyBeforeReap(r *run, process host.Process) bool {
 	if r.notifyDrain != drainNotStarted {
 		return r.notifyDrain == drainDone
@@ -162,9 +163,10 @@ func (in *instance) drainNotifyBeforeReap(r *run, process host.Process) bool {
 		}
 		limit.Stop()
 		in.reap(r, process)
-		in.sup.ScheduleReap() // the sweep may have stopped at this zombie
+		in.sup.ScheduleReap() // the reaping of orphans may have stopped at this zombie
 		if r.process == process {
-			r.pidfdScope.Every(unwatchedPause, func() { in.reap(r, process) }) // a tracer still has it
+			// A tracer still has it
+			r.pidfdScope.Every(unwatchedPause, func() { in.reap(r, process) })
 		}
 	}
 	r.whenNotifyDrained(finish)
@@ -175,9 +177,9 @@ func (in *instance) drainNotifyBeforeReap(r *run, process host.Process) bool {
 	return r.notifyDrain == drainDone && r.process == process
 }
 
-// onNotify applies a message. hold reports that the message must not be lost before its effects are
-// saved. That holds even where it has no effect now, as after a stop: the journal may describe an
-// earlier time.
+// onNotify applies a message. mustSave reports that the message must not be dropped before its
+// effects are saved, even if it has none in the current state: the journal may describe an earlier
+// state.
 func (in *instance) onNotify(r *run, m notify.Message) (mustSave bool) {
 	now := in.sup.loop.Now()
 	mustSave = m.Ready && r.readyAt == 0 || m.Reloading || m.Stopping || m.WatchdogTrigger
@@ -234,15 +236,15 @@ func (in *instance) watchdogPing(r *run) {
 	}
 }
 
-// beginProgramReload records that the program reloads its configuration. No health check counts until READY=1
-// or the end of the start time-out.
+// beginProgramReload records that the program reloads its configuration. Health checks do not count
+// until READY=1 or the end of the start time-out.
 func (in *instance) beginProgramReload(r *run, until time.Duration) {
 	r.reloadTimer.Stop()
 	r.ownNotifyState().reloadTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() { in.endProgramReload(r) })
 	in.sup.changed()
 }
 
-// endProgramReload records the end of the reload.
+// endProgramReload records the end of the program's reload.
 func (in *instance) endProgramReload(r *run) {
 	state := r.ownNotifyState()
 	state.reloadTimer, state.reloadedAt = nil, in.sup.loop.Now()
@@ -250,8 +252,8 @@ func (in *instance) endProgramReload(r *run) {
 	in.sup.changed()
 }
 
-// beginOwnStop records that the program has announced its own stop. superd stops it if it has not
-// ended at until.
+// beginOwnStop records that the program has announced its own stop. superd stops it if it still
+// runs at until.
 func (in *instance) beginOwnStop(r *run, until time.Duration) {
 	r.ownNotifyState().ownStopTimer = r.mainScope.After(max(until-in.sup.loop.Now(), 0), func() {
 		if in.machine.state == Running {
@@ -265,7 +267,7 @@ func (in *instance) beginOwnStop(r *run, until time.Duration) {
 	in.sup.changed()
 }
 
-// extend extends the deadline of what the program does: its start, its stop or its reload.
+// extend extends the deadline of what the program does: start, stop or reload.
 func (in *instance) extend(r *run, until time.Duration) {
 	now := in.sup.loop.Now()
 	extendTimer := func(t *loop.Timer) {
@@ -290,7 +292,7 @@ func (in *instance) extend(r *run, until time.Duration) {
 }
 
 // changeMain makes another process of the tree the main process. The previous one becomes an
-// ordinary process of the tree: superd reaps it like an orphan.
+// ordinary process of the tree, which superd reaps like an orphan.
 func (in *instance) changeMain(r *run, pid int) {
 	process, id, err := in.sup.host.Open(in.tree, pid)
 	own := r.process.Pid() == pid
@@ -304,25 +306,25 @@ func (in *instance) changeMain(r *run, pid int) {
 		in.logMain(slog.LevelWarn, "main process not changed", "error", err)
 		return
 	}
-	// An equal pid may also be that of a new process, after the main process has ended.
+	// The main process may have ended and a new process may reuse its pid
 	if own && (id == r.id || r.id.Start == 0) {
 		process.Close()
 		return
 	}
 	in.logMain(slog.LevelInfo, "main process changed", "from", r.process.Pid(), "to", pid)
 	if r.group == 0 {
-		r.group = int32(r.process.Pid()) // the group stays that of the first main process
-	} // the group stays that of the process that was started
+		r.group = int32(r.process.Pid()) // of the first main process
+	}
 	in.sup.dropChild(r.process)
 	r.pidfdScope.Close()
-	in.sup.ScheduleReap() // if it has ended, a sweep may have left it to its owner
+	in.sup.ScheduleReap() // reaps it if it has ended
 	adopted := in.sup.adopt(process, id)
 	in.setMain(r, adopted, id, in.sup.storeProcess(adopted))
 	in.signalNewMain()
 	in.sup.changed()
 }
 
-// logMain logs the result of MAINPID=, within the limit for the program.
+// logMain logs the result of MAINPID=, within the program's limit.
 func (in *instance) logMain(level slog.Level, message string, attrs ...any) {
 	unsaid, ok := in.ownProblems().mainPidLog.allow(in.sup.loop.Now())
 	if !ok {
@@ -334,8 +336,8 @@ func (in *instance) logMain(level slog.Level, message string, attrs ...any) {
 	in.sup.log.Log(context.Background(), level, message, append([]any{"instance", in.name}, attrs...)...)
 }
 
-// signalNewMain sends a new main process the signal that the previous one got, if that was to end. The
-// new one may get a stop signal twice, through its group.
+// signalNewMain sends the new main process the stop signal or SIGKILL that the previous one got.
+// The stop signal may reach it twice, once through its group.
 func (in *instance) signalNewMain() {
 	switch in.machine.state {
 	case Stopping:

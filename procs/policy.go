@@ -32,7 +32,7 @@ func (m *machine) afterFailure(now time.Duration) Event {
 	return m.retry()
 }
 
-// overLimit counts a failure at now and reports whether the start limit is reached.
+// overLimit counts a failure at now and reports whether that hits the start limit.
 func (m *machine) overLimit(now time.Duration) bool {
 	limit := m.program.StartLimit
 	if limit.Failures == 0 {
@@ -42,7 +42,7 @@ func (m *machine) overLimit(now time.Duration) bool {
 	return m.startLimitHit || len(m.failures) >= limit.Failures
 }
 
-// hitStartLimit records that the start limit is reached and returns the outcome: final, or a slow
+// hitStartLimit records that the start limit is hit and returns the outcome: final, or a slow
 // retry.
 func (m *machine) hitStartLimit() Event {
 	limit := m.program.StartLimit
@@ -54,8 +54,8 @@ func (m *machine) hitStartLimit() Event {
 	return m.retrySlowly()
 }
 
-// retrySlowly sets the delay of the slow retry and returns the outcome: final where retry_after is
-// 0.
+// retrySlowly sets the delay of the slow retry and returns the outcome, which is final if
+// retry_after is 0.
 func (m *machine) retrySlowly() Event {
 	m.delay = m.program.StartLimit.RetryAfter
 	final := m.stateReason.Kind == ReasonStartLimitFinal
@@ -71,7 +71,7 @@ func (m *machine) retrySlowly() Event {
 	return RunEndedStartLimit
 }
 
-// retry returns the outcome for another start after the backoff.
+// retry returns the outcome for a restart after the backoff.
 func (m *machine) retry() Event {
 	m.startReason = Reason{ReasonRestarted, m.exitReason.String()}
 	return RunEndedRetry
@@ -84,7 +84,7 @@ func (m *machine) restartDue() []Effect {
 	return m.step(m.unlessBlocked(RestartDue))
 }
 
-// reevaluate makes the restart decision again after a change of the definition from before. success
+// reevaluate repeats the restart decision after a change of the definition from before. success
 // reports whether the main process ended with success.
 func (m *machine) reevaluate(before *config.Program, success bool) {
 	policy := m.program.Restart
@@ -103,7 +103,7 @@ func (m *machine) reevaluate(before *config.Program, success bool) {
 	}
 }
 
-// makeFinal makes the outcome final where it was not, since the restart policy has changed. e is
+// makeFinal makes the outcome final, if it is not, since the restart policy has changed. e is
 // RunEndedDone or RunEndedFinal.
 func (m *machine) makeFinal(e Event) {
 	if m.outcome == e {
@@ -125,8 +125,7 @@ func (m *machine) endBackoff(e Event) []Effect {
 	return m.step(e)
 }
 
-// awaitNextTime ends the run for a time of the schedule. Whatever its outcome, the next time is
-// independent of it.
+// awaitNextTime ends the run, whatever its outcome, to wait for the next time of the schedule.
 func (m *machine) awaitNextTime() []Effect {
 	if m.outcome == RunEndedStartLimit || m.startLimitHit {
 		limit := m.program.StartLimit

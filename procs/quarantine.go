@@ -7,14 +7,14 @@ import (
 	"superd/procs/host"
 )
 
-// A quarantine keeps back the start of an instance while leftover processes of an earlier superd
-// live that can't be identified with certainty. They are not killed, and no second copy is started
-// beside them.
+// A quarantine prevents the start of an instance while leftover processes of a predecessor live
+// that can't be identified with certainty. superd neither kills them nor starts another copy of the
+// program.
 type quarantine struct {
-	round *loop.Scope // of the processes that the last look found
+	round *loop.Scope // of the processes that the last scan found
 }
 
-// setQuarantine keeps back the start of the instance while these processes live.
+// setQuarantine prevents the start of the instance while these processes live.
 func (in *instance) setQuarantine(leftovers []host.Leftover) {
 	m := &in.machine
 	in.sup.counts[m.state]--
@@ -31,7 +31,7 @@ func (in *instance) setQuarantine(leftovers []host.Leftover) {
 	in.checkQuarantine()
 }
 
-// checkQuarantine starts the instance once none of these processes is left.
+// checkQuarantine starts the instance when none of these processes is left.
 func (in *instance) checkQuarantine() {
 	q := in.quarantine
 	q.round.Close()
@@ -76,7 +76,7 @@ func (in *instance) liftQuarantine() {
 	in.sup.changed()
 }
 
-// killQuarantined ends the leftover processes, as the operator requested.
+// killQuarantined kills the leftover processes, at the operator's request.
 func (in *instance) killQuarantined() {
 	in.liftQuarantine()
 	m := &in.machine

@@ -18,10 +18,10 @@ type readiness struct {
 	run         *run
 	scope       *loop.Scope
 	due         *loop.Timer  // StartTimeout
-	condition   string       // what it waits for: "tcp 127.0.0.1:5432"
+	condition   string       // what is awaited: "tcp 127.0.0.1:5432"
 	lastResult  string       // result of the last check: "connection refused"; empty before
 	probe       *probe.Probe // nil without checks
-	checkQueued bool         // the last check never got its turn
+	checkQueued bool         // the last check waited in the queue and did not begin
 }
 
 // ready reports whether the instance is ready: its dependents may start.
@@ -44,7 +44,8 @@ func (in *instance) spawnedMain(r *run) {
 	in.do(func() []Effect { return in.machine.spawned(ready) })
 }
 
-// awaitReady waits until the main process is ready, at most until deadline. It may be called again.
+// awaitReady waits for the readiness of the main process until deadline. It replaces a wait under
+// way.
 func (in *instance) awaitReady(deadline time.Duration) {
 	r := in.run
 	if r.readiness != nil {
@@ -54,7 +55,7 @@ func (in *instance) awaitReady(deadline time.Duration) {
 	r.readiness, r.startDeadline = w, deadline
 	w.due = w.scope.After(max(deadline-in.sup.loop.Now(), 0), w.onTimeout)
 	switch p := r.program.Ready; {
-	case p == nil: // an earlier superd knew a readiness check
+	case p == nil: // the definition no longer has a readiness condition
 		w.scope.Post(w.becameReady)
 	case p.Notify:
 		w.condition = "READY=1 by sd_notify"
@@ -93,7 +94,7 @@ func (w *readiness) check(c probe.Checker, err error) {
 			w.becameReady()
 			return
 		}
-		if result.Address != "" && result.Address == p.TCP { // stage names the address already
+		if result.Address != "" && result.Address == p.TCP { // stage already has the address
 			w.setLastResult(result.Cause)
 			return
 		}
@@ -101,7 +102,7 @@ func (w *readiness) check(c probe.Checker, err error) {
 	})
 }
 
-// awaitNewline waits for a newline on the descriptor, as s6 programs write it.
+// awaitNewline waits for a newline on the descriptor, the readiness protocol of s6.
 func (w *readiness) awaitNewline() {
 	fd := w.run.readyFD
 	if fd < 0 {
@@ -147,9 +148,10 @@ func (w *readiness) awaitLine(pattern string) {
 // awaitsLine reports whether a program becomes ready by a line of its output.
 func awaitsLine(p *config.Program) bool { return p.Ready != nil && p.Ready.Line != "" }
 
-// saveOutputStart saves where the output of a run begins in its log, then calls saved. The output is
-// written only after that. So a successor finds the line that reports readiness, even if this
-// superd wrote it and was killed before it read it. It may be called from any goroutine.
+// saveOutputStart saves where the output of a run begins in its log, then calls saved. The output
+// is written only after that. So a successor finds the line that reports readiness even if this
+// superd was killed after it wrote the line and before it read it. It may be called from any
+// goroutine.
 func (s *Supervisor) saveOutputStart(at logs.RunStart, saved func()) {
 	s.scope.Post(func() {
 		if in := s.byName[at.Instance]; in != nil && in.run != nil && in.run.invocationID == at.Run {
@@ -180,7 +182,7 @@ func (w *readiness) end() {
 	}
 }
 
-// becameReady records that the main process is ready.
+// becameReady handles the readiness of the main process.
 func (w *readiness) becameReady() {
 	in, r := w.in, w.run
 	r.readyAt = in.sup.loop.Now()
@@ -188,7 +190,7 @@ func (w *readiness) becameReady() {
 	in.do(func() []Effect { return in.machine.ready(r.readyAt - r.startedAt) })
 }
 
-// extend moves the deadline of the start to until, if that is later.
+// extend extends the start time-out to until, if that is later.
 func (w *readiness) extend(until time.Duration) {
 	if until > w.run.startDeadline {
 		w.run.startDeadline = until
@@ -196,7 +198,8 @@ func (w *readiness) extend(until time.Duration) {
 	}
 }
 
-// allowOneCheck gives time for one check: the main process may have become ready while no superd ran.
+// allowOneCheck extends the start time-out by the time of one check: the main process may have
+// become ready while no superd ran.
 func (w *readiness) allowOneCheck() {
 	if p := w.run.program.Ready; p != nil {
 		w.extend(w.in.sup.loop.Now() + p.Timeout)
@@ -208,10 +211,11 @@ func (w *readiness) onTimeout() {
 	w.run.whenNotifyDrained(func() {
 		switch {
 		case w.run.readiness != w || w.due.Active(): // the report came just in time
-		case w.checkQueued || w.probe != nil && w.probe.Waits(): // the machine is slow, not the program
+		// The machine is slow, not the program
+		case w.checkQueued || w.probe != nil && w.probe.Waits():
 			w.extend(w.in.sup.loop.Now() + w.run.program.StartTimeout)
 			w.in.save()
-		case w.run.startDeadline > w.in.sup.loop.Now(): // a reload has moved it meanwhile
+		case w.run.startDeadline > w.in.sup.loop.Now(): // a reload has extended it
 			w.due.Reset(w.run.startDeadline - w.in.sup.loop.Now())
 		default:
 			w.fail()
@@ -219,7 +223,7 @@ func (w *readiness) onTimeout() {
 	})
 }
 
-// fail ends a run that has not become ready in time.
+// fail ends a run that did not become ready in time.
 func (w *readiness) fail() {
 	reason := fmt.Sprintf("not ready after %s: %s", durationText(roundDuration(w.in.sup.loop.Now()-w.run.startedAt)), w.stage())
 	w.in.sup.log.Warn("program not ready in time", "instance", w.in.name, "pid", w.run.process.Pid(), "reason", reason)

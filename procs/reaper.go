@@ -10,25 +10,25 @@ import (
 	"superd/procs/host"
 )
 
-// exitStatusTimeout is how long superd waits for the exit status of a process that is not its child. The
-// parent reaps it as soon as it can. Where the kernel does not keep the status, the keeper reports
-// it.
+// exitStatusTimeout bounds the wait for the exit status of a process that is not superd's child.
+// Its parent reaps it at once; after that the kernel may still have the status, or the keeper
+// reports it.
 const exitStatusTimeout = time.Second
 
-// An adoptedProcess is a process that a predecessor has started. After an upgrade in place it is
-// still superd's child; otherwise the keeper is its parent and reaps it.
+// An adoptedProcess is a process that a predecessor started. After an upgrade in place it is still
+// superd's child; otherwise the keeper is its parent and reaps it.
 type adoptedProcess struct {
-	host.Process // nil: it has ended and is gone
+	host.Process // nil: it no longer exists
 	sup          *Supervisor
 	id           pidfd.Identity
 	reap         func()        // its owner's callback; nil if it is superd's child
 	gone         bool          // the process no longer exists
 	endedAt      time.Duration // when its end was noticed; 0 before
-	keeperExit   *pidfd.Exit   // exit from the keeper; nil before
+	keeperExit   *pidfd.Exit   // exit that the keeper reported; nil before
 }
 
-// reapAsChild takes the exit status if the process has become superd's child, as after the end of its
-// parent, and has ended.
+// reapAsChild reaps the process if it has ended and has become superd's child, as after the end of
+// its parent.
 func (a *adoptedProcess) reapAsChild() bool {
 	if a.Process == nil {
 		return false
@@ -42,7 +42,7 @@ func (a *adoptedProcess) reapAsChild() bool {
 	return true
 }
 
-// adopt returns an adopted process. p is nil if the process is gone.
+// adopt returns an adopted process. p is nil if the process no longer exists.
 func (s *Supervisor) adopt(p host.Process, id pidfd.Identity) *adoptedProcess {
 	a := &adoptedProcess{Process: p, sup: s, id: id, gone: p == nil}
 	key := host.ProcessKey{Pid: id.Pid, Start: id.Start}
@@ -55,12 +55,12 @@ func (s *Supervisor) adopt(p host.Process, id pidfd.Identity) *adoptedProcess {
 	return a
 }
 
-// OnStoredExit takes the exit of a process from the keeper. It is called on the loop.
+// OnStoredExit handles an exit that the keeper reports. It is called on the loop.
 func (s *Supervisor) OnStoredExit(e host.StoredExit) {
 	a := s.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}]
 	if a == nil {
-		// No instance waits for it: it is unattributed, or the exit is known otherwise and may not
-		// be in the journal.
+		// No instance waits for it: the process is unattributed, or its exit is known already and
+		// may not be in the journal yet
 		s.afterRecorded(func() { s.keeper.Acknowledge(e.Pid, e.Start) })
 		return
 	}
@@ -82,7 +82,7 @@ func (a *adoptedProcess) isChild() bool {
 // Pid implements [host.Process].
 func (a *adoptedProcess) Pid() int { return a.id.Pid }
 
-// FD implements [host.Process]. It is -1 if the process is gone.
+// FD implements [host.Process]. It is -1 if the process no longer exists.
 func (a *adoptedProcess) FD() int {
 	if a.Process == nil {
 		return -1
@@ -121,7 +121,7 @@ func (a *adoptedProcess) Close() error {
 }
 
 // Wait implements [host.Process]. The status comes from the kernel or the keeper. If it does not
-// come in time, the exit is unknown.
+// come within statusTimeout, the exit is unknown.
 func (a *adoptedProcess) Wait() (pidfd.Exit, bool, error) {
 	if a.Process != nil {
 		exit, ended, err := a.Process.Wait()
@@ -136,10 +136,10 @@ func (a *adoptedProcess) Wait() (pidfd.Exit, bool, error) {
 		if exit, ended, err := a.Process.ExitInfo(); err == nil && ended {
 			return exit, true, nil
 		}
-		// reaped: only the keeper can report the status now
+		// It is reaped: only the keeper can report the status now
 		if errors.Is(a.Process.Signal(0), pidfd.ErrGone) {
 			a.gone = true
-			if a.endedAt == 0 { // no watch has noticed it
+			if a.endedAt == 0 { // no watch has reported it
 				a.endedAt = a.sup.loop.Now()
 			}
 		}
@@ -153,8 +153,8 @@ func (a *adoptedProcess) Wait() (pidfd.Exit, bool, error) {
 // mainEnded reports whether the main process has ended, even if its exit status is not known yet.
 func (r *run) mainEnded() bool { return r.process == nil || r.process.Ended() }
 
-// endAwaited reports whether the main process has ended, and its exit status or its last messages
-// are awaited. That takes bounded time.
+// endAwaited reports whether the main process has ended and superd waits for its exit status or its
+// last messages. Both waits are bounded.
 func (r *run) endAwaited() bool {
 	a, isAdopted := r.process.(*adoptedProcess)
 	return r.notifyDrain == drainStarted ||
@@ -164,8 +164,8 @@ func (r *run) endAwaited() bool {
 // Ended implements [host.Process].
 func (a *adoptedProcess) Ended() bool { return a.Process == nil || a.endedAt != 0 || a.Process.Ended() }
 
-// statusTimeout returns how long to wait for the status. Of a process that is gone, only the keeper can
-// know it.
+// statusTimeout bounds the wait for the exit status after the end. Without a keeper, the status of
+// a reaped process is lost.
 func (a *adoptedProcess) statusTimeout() time.Duration {
 	if a.gone && a.sup.keeper == host.FDStore(noopKeeper{}) {
 		return 0
@@ -173,8 +173,8 @@ func (a *adoptedProcess) statusTimeout() time.Duration {
 	return exitStatusTimeout
 }
 
-// watch calls reap, until scope is closed, when the process has ended and whenever more may be
-// known about its exit.
+// watch calls reap when the process has ended, and again when more can be known about its exit,
+// until scope is closed.
 func (a *adoptedProcess) watch(scope *loop.Scope, reap func()) error {
 	if a.Process == nil {
 		scope.Post(func() { a.onEnd(scope, reap) })
@@ -188,7 +188,7 @@ func (a *adoptedProcess) watch(scope *loop.Scope, reap func()) error {
 	return err
 }
 
-// onEnd is called when the pidfd is readable, which precedes the status. The hang-up comes together
+// onEnd is called when the pidfd is readable, which precedes the exit status. The hang-up comes
 // with the status.
 func (a *adoptedProcess) onEnd(scope *loop.Scope, reap func()) {
 	if a.endedAt == 0 {

@@ -1,8 +1,7 @@
 package procs
 
-// A Reason is why a state is what it is, or why something has happened.
-//
-// Code and scripts use the kind. The detail is for people: it is only printed.
+// A Reason is why a state is what it is, or why something happened. Code and scripts use the kind.
+// The detail is text for people.
 type Reason struct {
 	Kind   ReasonKind
 	Detail string // printed after the phrase of the kind
@@ -16,26 +15,24 @@ const (
 	ReasonNone  ReasonKind = iota
 	ReasonOther            // a kind of another version of superd
 
-	// Why a run is started.
 	ReasonStarted        // an actor requested it
-	ReasonRestarted      // the run before ended
+	ReasonRestarted      // the previous run ended
 	ReasonDependencyBack // its requirement is ready again
-	ReasonScheduleDue    // a time of the schedule has come
-	ReasonScheduleMadeUp // a time of the schedule was missed
+	ReasonScheduleDue    // a time of the schedule is due
+	ReasonScheduleMadeUp // it makes up for a missed time of the schedule
 	ReasonSlowRetry      // the start limit was hit, and retry_after is over
 
 	// Why it runs.
 	ReasonStopCancelled // a pending stop was cancelled
-	ReasonRecovered     // a damaged journal does not describe the run
+	ReasonRecovered     // a damaged journal did not have the run
 
-	// Why it is not started.
 	ReasonNotStarted         // nothing has happened yet
 	ReasonQuarantined        // leftover processes of an earlier run may live
 	ReasonAboutToStart       // its start is due
 	ReasonWaitsForDependency // for a requirement or an ordering
 	ReasonWaitsForDependents // its dependents are not down yet
-	ReasonWaitsForConflict   // a conflicting instance is not gone yet
-	ReasonWaitsForSchedule   // the next time of its schedule has not come
+	ReasonWaitsForConflict   // a conflicting instance is not removed yet
+	ReasonWaitsForSchedule   // no time of its schedule is due
 
 	// Why it is stopped.
 	ReasonStopping          // an actor requested it
@@ -43,8 +40,8 @@ const (
 	ReasonStoppingToStart   // a start was requested while it stops
 	ReasonStoppingToRestart // a restart was requested
 	ReasonDependencyLost    // a requirement is stopped or has failed
-	ReasonKillSent          // the stop time-out is over
-	ReasonUnkillable        // SIGKILL does not end it
+	ReasonKillSent          // it got SIGKILL after the stop time-out
+	ReasonUnkillable        // it survived SIGKILL
 
 	// Why superd ends a run, which then counts as a failure.
 	ReasonStartTimeout
@@ -76,7 +73,7 @@ const (
 	// Why a time of the schedule was skipped.
 	ReasonSkippedMissed  // by schedule_missed
 	ReasonSkippedOverlap // the previous run is not over
-	ReasonSkippedInAll   // number of skipped times during one run
+	ReasonSkippedInAll   // number of times skipped during one run
 
 	// What an operator requested.
 	ReasonRequestedStart
@@ -88,7 +85,7 @@ const (
 	// Events of superd as a whole.
 	ReasonReloaded
 	ReasonReloadRefused
-	ReasonReloadHung // a configuration file can't be read to its end
+	ReasonReloadHung // the reading of a configuration file hangs
 	ReasonShutdownRequested
 	ReasonShutdownHurried
 	ReasonEssentialEnded
@@ -120,10 +117,10 @@ func (r Reason) String() string {
 	return phrases[r.Kind] + r.Detail
 }
 
-// ofStart returns why a run was started: "by the operator".
+// ofStart returns the reason of a start without the word started: "by the operator".
 func (r Reason) ofStart() string { return phrases[r.Kind] + r.Detail }
 
-// and returns the reason with more detail.
+// and returns r with detail appended.
 func (r Reason) and(detail string) Reason { return Reason{r.Kind, r.Detail + detail} }
 
 // phrases are the beginnings of reason texts. A kind without a phrase has only its detail.
@@ -166,8 +163,8 @@ var phrases = [reasonCount]string{
 	ReasonOutputLost:         "its last output may be lost: superd was down",
 }
 
-// explainRun completes actor and reasons of a recovered run where its records do not have them: the
-// start record may be all that there is, or newer than the instance's record.
+// explainRun sets the actor and the reasons of a recovered run if its records lack them: only the
+// start record may be left, or it is newer than the instance's record.
 func (m *machine) explainRun() {
 	if m.desired.by.Kind == ActorNone {
 		m.desired.by = actor(ActorOther)

@@ -6,6 +6,7 @@ import (
 	"superd/config"
 )
 
+// maxReconciled bounds how many instances one turn reconciles.
 const maxReconciled = 256
 
 // enqueue schedules reconcile for after the turn's other work.
@@ -62,8 +63,8 @@ func (s *Supervisor) pending(in *instance) bool {
 	return true
 }
 
-// reconcile moves the instance toward its desired state, given the state of its dependencies
-// (level-triggered). Ordered starts, stops and restarts need nothing else.
+// reconcile moves the instance toward its desired state, given the status of its dependencies
+// (level-triggered). All ordered starts, stops and restarts happen here.
 func (in *instance) reconcile() {
 	in.publish()
 	m := &in.machine
@@ -75,7 +76,7 @@ func (in *instance) reconcile() {
 		if !m.startBlocked() || m.restartPending && m.dependentsDown() {
 			in.do(m.unblocked)
 		} else {
-			in.answerWaiters() // its blocker may have changed
+			in.answerWaiters() // the reason may have changed
 		}
 	case Spawning, Starting, Running:
 		if m.requirementsLost() && m.desired.up && !m.restartPending {
@@ -93,8 +94,8 @@ func (in *instance) reconcile() {
 	in.answerWaiters()
 }
 
-// startRequirements starts the requirements that are startable. A program that an operator has
-// stopped stays stopped.
+// startRequirements starts the requirements that are startable. A program stopped by `superd ctl
+// stop` stays stopped.
 func (in *instance) startRequirements() {
 	by := Actor{Kind: in.machine.desired.by.Kind, For: in.name}
 	for _, e := range in.edges {
@@ -109,8 +110,8 @@ func (in *instance) startRequirements() {
 	}
 }
 
-// startWithRequirements restarts the direct and indirect requirements of in that are down by
-// themselves, as after a failure. It serves an operator's start.
+// startWithRequirements starts the direct and indirect requirements of in that are wanted up and
+// down by themselves, as after a failure. It is part of an operator's start of in.
 func (s *Supervisor) startWithRequirements(in *instance) {
 	seen := map[*node]bool{}
 	for open := []*instance{in}; len(open) > 0; {

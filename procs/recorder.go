@@ -10,7 +10,7 @@ import (
 	"superd/pidfd"
 )
 
-// A Journal keeps values for a successor. [superd/procs/journal.Journal] implements it.
+// A Journal stores values for a successor. [superd/procs/journal.Journal] implements it.
 type Journal interface {
 	Put(key string, value any) error // writes before it returns; called off the loop
 	// in order, after Write; value must not change any more; nil removes key
@@ -21,7 +21,7 @@ type Journal interface {
 	Flush(done func(error))
 }
 
-// A noopJournal is the journal of a superd that keeps no records.
+// A noopJournal stores nothing.
 type noopJournal struct{}
 
 func (noopJournal) Put(string, any) error  { return nil }
@@ -30,19 +30,18 @@ func (noopJournal) QueueFirst(string, any) {}
 func (noopJournal) Write()                 {}
 func (noopJournal) Flush(done func(error)) { done(nil) }
 
-// writePause is how long after the turn that queued them records may wait for others, to be written
-// together. A timer fires after the turn, however long that is. If superd is killed meanwhile, a
-// successor has the state before.
+// writePause is the time, from the end of the turn that queued them, in which queued records are
+// batched into one write. If superd is killed in that time, a successor has the previous state.
 const writePause = 2 * time.Millisecond
 
-// queue writes the value of key, or its removal for nil, to the journal soon.
+// queue queues the value of key for the journal, or its removal for nil.
 func (s *Supervisor) queue(key string, value any) {
 	s.journal.Queue(key, value)
 	s.WriteSoon()
 }
 
-// WriteSoon writes all that is queued to journal and event log after writePause, so that their
-// goroutines wake once. Batching lets spawning continue without waking the writer for each record.
+// WriteSoon writes all that is queued for journal and event log after writePause. Batching lets
+// spawning continue without waking the writer for each record.
 func (s *Supervisor) WriteSoon() {
 	switch {
 	case s.writing == nil:
@@ -52,8 +51,8 @@ func (s *Supervisor) WriteSoon() {
 	}
 }
 
-// Write writes all that is queued: first to the keeper, then to the event log, then to the journal.
-// It waits for none of them.
+// Write passes all that is queued to their writers: first to the keeper, then to the event log,
+// then to the journal. It does not wait for them.
 func (s *Supervisor) Write() {
 	s.writing.Stop()
 	s.flushStores()
@@ -68,15 +67,15 @@ func (s *Supervisor) Write() {
 	}
 }
 
-// writeEvents writes the event log's queue. It precedes the journal: what the journal has is never
-// added to the event log again.
+// writeEvents writes the queue of the event log. It comes before the journal, since events that
+// precede the journal's state are not recorded again.
 func (s *Supervisor) writeEvents() {
 	if s.options.Events != nil {
 		s.options.Events.Write()
 	}
 }
 
-// afterSaving runs f on the loop when the present state is in the journal, or with the error.
+// afterSaving runs f on the loop when the current state is in the journal, or with the error.
 func (s *Supervisor) afterSaving(f func(unrecorded error)) {
 	s.writeEvents()
 	s.journal.Flush(func(err error) { s.scope.Post(func() { f(err) }) })
@@ -172,7 +171,7 @@ func (r *run) saved(in *instance) *savedRun {
 	return v
 }
 
-// saveDrops records the output that the collector has dropped, and repeats while that changes.
+// saveDrops records the output that the collector has dropped, until no more is dropped.
 func (s *Supervisor) saveDrops(c *logs.Collector) {
 	in := s.byName[c.Name()]
 	if in == nil || &in.collector != c {
@@ -182,7 +181,7 @@ func (s *Supervisor) saveDrops(c *logs.Collector) {
 	in.save()
 	s.afterSaving(func(unrecorded error) {
 		switch {
-		case unrecorded != nil: // a million drops must not each retry at once
+		case unrecorded != nil: // one retry serves all drops
 			s.scope.After(recordPause, func() { s.saveDrops(c) })
 		case c.DropsSaved(was):
 			s.saveDrops(c)
@@ -194,7 +193,8 @@ func savedIdentity(id pidfd.Identity, storedName string) *savedProcess {
 	return &savedProcess{Pid: id.Pid, Start: id.Start, Inode: id.Inode, FDName: storedName}
 }
 
-// validDefinition returns a program's definition without its mistakes: what has begun to run has none.
+// validDefinition returns a program's definition without its mistakes: a program that was started
+// has none.
 func validDefinition(p *config.Program) *config.Program {
 	table := *p
 	table.Invalid = nil
@@ -207,10 +207,11 @@ type startRecord struct {
 	key     string
 	value   savedStart
 	written atomic.Bool
-	stored  bool // the keeper has the descriptors made for it; owned by the worker until it returns
+	// The descriptors created for it are in the store; owned by the worker until it returns
+	stored bool
 }
 
-// newStartRecord returns the start record of the run's main process, or of its present hook.
+// newStartRecord returns the start record of the run's main process, or of its current hook.
 func (in *instance) newStartRecord(r *run) *startRecord {
 	in.sup.starts++
 	record := &startRecord{in: in, key: startKey(in.name, in.sup.starts), value: savedStart{Run: r.invocationID, Config: r.config, number: in.sup.starts}}
@@ -221,23 +222,23 @@ func (in *instance) newStartRecord(r *run) *startRecord {
 	return record
 }
 
-// logIntent records that a process, not older than after (clock ticks since boot), is about to be
-// started. It is called off the loop. After an error the process must not be started.
+// logIntent records that a process is about to be started, not older than after (clock ticks since
+// boot). It is called off the loop. After an error the process must not be started.
 func (record *startRecord) logIntent(after uint64) error {
 	record.written.Store(true)
 	record.value.After = after
 	return record.in.sup.journal.Put(record.key, &record.value)
 }
 
-// logSpawned records that the process was started. It is called off the loop. After an error a
+// logSpawned records the process that was started. It is called off the loop. After an error a
 // successor finds the process by its environment tags.
 func (record *startRecord) logSpawned(id pidfd.Identity, at time.Duration) error {
 	record.value.Process, record.value.At = savedIdentity(id, ""), at
 	return record.in.sup.journal.Put(record.key, &record.value)
 }
 
-// startedAt returns when the process was forked, as far as known. The loop's turn may have begun
-// before.
+// startedAt returns when the process was forked, if that is recorded. That may be before the loop's
+// turn began.
 func (record *startRecord) startedAt() time.Duration {
 	now := record.in.sup.loop.Now()
 	if record.value.At == 0 {
@@ -246,9 +247,9 @@ func (record *startRecord) startedAt() time.Duration {
 	return min(record.value.At, now)
 }
 
-// complete calls use, which applies the result of the start. The start record is removed once that
-// is saved. If the failed start was the instance's last step, the start record goes before the
-// instance's: alone, it would be of a program whose rules nobody knows.
+// complete calls apply, which handles the result of the start, and removes the start record once
+// the new state is saved. If the failed start was the last step of a removed instance, its start
+// record is removed first: alone, it would be a start without a definition.
 func (record *startRecord) complete(apply func()) {
 	record.in.lastCompletedStart = record.value.number
 	apply()
@@ -262,7 +263,7 @@ func (record *startRecord) complete(apply func()) {
 	}
 }
 
-// saveSelf queues the record of superd as a whole.
+// saveSelf queues the record of superd itself.
 func (s *Supervisor) saveSelf() {
 	if !s.ended {
 		s.queue(superdKey, s.savedSelf())
@@ -278,8 +279,8 @@ func (s *Supervisor) savedSelf() *savedSuperd {
 	return v
 }
 
-// saveEnd removes all records but the progress of the schedules and what an operator has stopped: a
-// program stopped by `superd ctl stop` stays stopped until `superd ctl start`.
+// saveEnd removes all records except the state of schedules and the programs that an operator has
+// stopped: a program stopped by `superd ctl stop` stays stopped until `superd ctl start`.
 func (s *Supervisor) saveEnd() {
 	s.ended = true
 	s.leavesRecords = false
@@ -314,8 +315,9 @@ func (s *Supervisor) saveEnd() {
 // LeavesRecords reports whether records for a successor remain after an orderly end.
 func (s *Supervisor) LeavesRecords() bool { return s.leavesRecords }
 
-// activateConfig makes next the active configuration; follow applies it. Until that is saved, the
-// configurations before are kept, so that a successor can complete the change.
+// activateConfig makes next the active configuration; apply applies it to the instances. Until the
+// result is saved, the previous configurations stay in the journal, so that a successor can
+// complete the change.
 func (s *Supervisor) activateConfig(next *config.Config, apply func()) {
 	if s.configBefore == 0 {
 		s.configBefore = s.configNumber
@@ -324,19 +326,20 @@ func (s *Supervisor) activateConfig(next *config.Config, apply func()) {
 	s.store.SetMaxTotal(next.Superd.LogMaxTotal)
 	s.configNumber++
 	number := s.configNumber
-	// first, as records that are queued may be replaced by ones that refer to it
+	// First: queued records may be replaced by ones that refer to it
 	s.journal.QueueFirst(configKey(number), archived{s.options.Archive, next})
 	s.saveSelf()
 	apply()
 	s.dropConfigsBefore(number)
 }
 
-// dropConfigsBefore removes the configurations before the active one, which has that number, when
-// all its consequences are saved. Unsaved records may be of programs that it lacks.
+// dropConfigsBefore removes the configurations older than the active one, which has that number,
+// when the effects of that are saved. Unsaved instances may have a definition that only an older
+// one has.
 func (s *Supervisor) dropConfigsBefore(number uint64) {
 	s.afterSaving(func(unrecorded error) {
 		switch {
-		case s.configNumber != number: // a newer one is active
+		case s.configNumber != number: // a newer one is active by now
 			return
 		case unrecorded != nil:
 			s.scope.After(recordPause, func() { s.dropConfigsBefore(number) })
@@ -344,7 +347,7 @@ func (s *Supervisor) dropConfigsBefore(number uint64) {
 		}
 		first := s.configBefore
 		s.configBefore = 0
-		s.saveSelf() // before the removal: a record must not name a configuration that is gone
+		s.saveSelf() // First: no record may refer to a removed configuration
 		for old := first; old < number; old++ {
 			s.queue(configKey(old), nil)
 		}

@@ -16,21 +16,21 @@ import (
 	"superd/procs/host"
 )
 
-// A recoveredInstance is what is known of an instance before it is resumed.
+// A recoveredInstance is what is known about an instance before it is resumed.
 type recoveredInstance struct {
 	in             *instance
 	saved          *savedInstance
 	incomplete     bool // the instance's record lacks part of saved
 	recovered      *host.RecoveredProcess
 	recordedBefore eventlog.Told
-	processMissing bool // a start record without a process
-	outputGap      bool // the read end of one of its FIFOs was closed meanwhile
-	notifyResumed  bool // messages from its main process are received
-	fdRenamed      bool // a descriptor has another name in the keeper than in the record
+	processMissing bool // no process was found for its start record
+	outputGap      bool // no process had the read end of one of its FIFOs for some time
+	notifyResumed  bool // notifications of its main process are handled
+	fdRenamed      bool // a stored descriptor has another name than in the record
 }
 
-// Adopt recovers what a predecessor has left. It is called before the loop runs and before Start.
-// After an error nothing has changed, and nothing must be started.
+// Adopt recovers the instances and processes of a predecessor. It is called before the loop runs
+// and before Start. After an error nothing has changed, and nothing must be started.
 func (s *Supervisor) Adopt() error {
 	r := s.options.Snapshot
 	if r == nil {
@@ -85,7 +85,7 @@ func (s *Supervisor) Adopt() error {
 		return err
 	}
 	if r.self.Shutdown != nil && s.shutdown == nil {
-		// First: if superd is killed now, the keeper's next supervisor must not resume the
+		// First: if superd is killed now, a supervisor that the keeper starts must not resume the
 		// shutdown.
 		if err := s.journal.Put(superdKey, s.savedSelf()); err != nil {
 			s.log.Warn("end of the shutdown not recorded", "error", err)
@@ -101,9 +101,8 @@ func (s *Supervisor) Adopt() error {
 	return nil
 }
 
-// removeOldNames removes the names of FIFOs and notify sockets that belong to no instance, as
-// superd was killed during its removal or the journal does not have it. It precedes the first
-// start.
+// removeOldNames removes the FIFOs and notify sockets that belong to no instance: superd was killed
+// while it removed them, or the journal does not have their instance. It precedes the first start.
 func (s *Supervisor) removeOldNames() {
 	var keep []string
 	for _, in := range s.instances {
@@ -112,19 +111,20 @@ func (s *Supervisor) removeOldNames() {
 	s.host.RemoveOtherNames([]string{s.options.FIFODir, s.options.NotifyDir}, keep)
 }
 
-// mergeRecords creates the instances that the journal has.
+// mergeRecords creates the instances that the journal has, each from its record and its newest
+// start record.
 func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 	var all []*recoveredInstance
 	for _, name := range slices.Sorted(maps.Keys(r.instanceNames())) {
 		current := s.config.Program(programOf(name))
 		start, number, startProgram := r.starts[name], r.oldest(), current
 		if start != nil && r.configs[start.Config] != nil {
-			// configuration by which it was started
+			// Configuration with which it was started
 			number, startProgram = start.Config, r.configs[start.Config].Program(programOf(name))
 		}
 		v := merge(r.instances[name], start, startProgram != nil && startProgram.Autostart, number)
 		if start != nil && v.Run != nil && v.Run.ID == start.Run {
-			v.Run.other = start.Config > r.self.Config // of a reload that is not in the journal
+			v.Run.other = start.Config > r.self.Config // by a reload that is not in the journal
 		}
 		program := v.Definition
 		if program == nil {
@@ -135,7 +135,7 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 		}
 		unknown := program == nil
 		if unknown && r.self.Ended {
-			// an operator's stop is dropped with the program, as at a reload
+			// The operator's stop ends with the program, as at a reload
 			r.keys = append(r.keys, instanceKey(name))
 			continue
 		}
@@ -143,7 +143,7 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 			program = config.DefaultProgram(programOf(name))
 			s.log.Warn("program is in no configuration: stopping it with default settings", "instance", name)
 		}
-		// the run is newer than the record
+		// The run is newer than the instance's record
 		if v != r.instances[name] && v.Run.Definition == nil && start.Config != v.Config && r.configs[start.Config] != nil {
 			if definition := r.configs[start.Config].Program(program.Name); definition != nil && definition != program {
 				v.Run.Definition = validDefinition(definition)
@@ -165,7 +165,8 @@ func (s *Supervisor) mergeRecords(r *Snapshot) []*recoveredInstance {
 	return all
 }
 
-// runDefinition returns the definition that the run uses, if it is recorded; otherwise own, the instance's.
+// runDefinition returns the definition with which the run began, if it is recorded; otherwise own,
+// that of the instance.
 func (v *savedInstance) runDefinition(own *config.Program) *config.Program {
 	if v.Run != nil && v.Run.Definition != nil {
 		return v.Run.Definition
@@ -173,7 +174,7 @@ func (v *savedInstance) runDefinition(own *config.Program) *config.Program {
 	return own
 }
 
-// restore sets the state of the machine and its instance, without processes.
+// restore sets the state of the machine and the instance, without processes.
 func (in *instance) restore(v *savedInstance) {
 	m := &in.machine
 	in.sup.counts[m.state]--
@@ -205,7 +206,7 @@ func (in *instance) restore(v *savedInstance) {
 	}
 }
 
-// process returns the process of the run that may live, and the start record if only that is known.
+// process returns the process of the run that may live, and the start record if only that has it.
 func (v *savedInstance) process() (p *savedProcess, start *savedStart) {
 	r := v.Run
 	switch {
@@ -222,8 +223,8 @@ func (v *savedInstance) process() (p *savedProcess, start *savedStart) {
 	return p, start
 }
 
-// search looks for processes that were started without a record of their pid, and for those that
-// the journal does not have.
+// search finds processes whose start record has no pid, and processes of runs that the journal does
+// not have.
 func (s *Supervisor) search(r *Snapshot, all []*recoveredInstance) error {
 	var lookup []*host.LookupRequest
 	quarantined := false
@@ -261,7 +262,7 @@ func (s *Supervisor) setLeftovers(leftovers []host.Leftover) {
 	}
 }
 
-// runs returns the runs in the journal. A process of another run is a leftover process.
+// runs returns the runs in the journal. Processes of any other run are leftover processes.
 func (r *Snapshot) runs() map[string]bool {
 	runs := map[string]bool{}
 	for _, v := range r.instances {
@@ -277,7 +278,7 @@ func (r *Snapshot) runs() map[string]bool {
 	return runs
 }
 
-// reopen reopens processes, FIFOs and sockets.
+// reopen reopens the processes, FIFOs and sockets of the instances.
 func (s *Supervisor) reopen(all []*recoveredInstance) error {
 	var processes []*host.RecoveredProcess
 	for _, a := range all {
@@ -292,7 +293,8 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 		a.claimNotifyFDs()
 		exists, fdNames := a.saved.fifos()
 		if a.incomplete && a.saved.Output && len(streamsOf(definition)) > 1 {
-			exists[logs.Stderr] = true // made together with standard output, which merge knows of
+			// Created together with that for standard output, which merge has set
+			exists[logs.Stderr] = true
 		}
 		if a.incomplete && a.saved.Output && a.in.isLogger() {
 			exists[input] = true // likewise
@@ -331,7 +333,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 		return errors.Join(errs...)
 	}
 	for name, fd := range s.storedFDs {
-		s.keeper.Discard(name) // the journal does not refer to it
+		s.keeper.Discard(name) // no record refers to it
 		s.host.CloseFD(fd)
 	}
 	clear(s.storedFDs)
@@ -341,7 +343,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 		outputLost = a.recordOutputLoss() || outputLost
 	}
 	if outputLost && s.options.Events != nil {
-		// Before the journal drops it: a successor could not know.
+		// Before the journal forgets it: a successor would not know
 		ctx, cancel := context.WithTimeout(context.Background(), eventLogTimeout)
 		defer cancel()
 		if err := s.options.Events.Flush(ctx); err != nil {
@@ -355,7 +357,7 @@ func (s *Supervisor) reopen(all []*recoveredInstance) error {
 func (a *recoveredInstance) claimNotifyFDs() {
 	r, in, recovered := a.saved.Run, a.in, a.recovered
 	if r == nil || !in.machine.state.lives() && r.start == nil {
-		return // not any more, or not yet
+		return // there is no main process
 	}
 	if r.start != nil {
 		r.Notify, r.Ready = r.start.Notify, r.start.Ready
@@ -372,11 +374,11 @@ func (a *recoveredInstance) claimNotifyFDs() {
 	}
 }
 
-// eventLogTimeout bounds how long a start waits for the event log.
+// eventLogTimeout bounds how long a recovery waits for the event log.
 const eventLogTimeout = time.Second
 
-// claimStoredFD returns the descriptor stored under the name, -1 for none. Only the first call for a
-// name returns it.
+// claimStoredFD returns the descriptor stored under the name; -1 if there is none or it was claimed
+// before.
 func (s *Supervisor) claimStoredFD(name string) int {
 	fd, ok := s.storedFDs[name]
 	if !ok || name == "" {
@@ -437,8 +439,8 @@ func (s *Supervisor) attachAdopted(a *recoveredInstance) {
 	}
 }
 
-// recordOutputLoss records that output may be lost, and reports whether it may: a process ended while no
-// read end of its pipe was open, or before the pipe was empty.
+// recordOutputLoss records that output may be lost, and reports whether it may: a process ended
+// while nothing had the read end of its pipe open, or before the pipe was empty.
 func (a *recoveredInstance) recordOutputLoss() bool {
 	if !a.outputGap {
 		return false

@@ -13,22 +13,22 @@ import (
 	"superd/procs/host"
 )
 
-// A ReloadResult tells what a reload has changed, or would change.
+// A ReloadResult is what a reload has changed, or would change.
 type ReloadResult struct {
 	config.Diff
 	DryRun bool
-	Notes  []string // further consequences, as text
+	Notes  []string // further effects, as text
 
 	Unrecorded error // why the change is not in the journal; nil: it is
 }
 
-// reloadTimeout is how long callers of a reload wait for a file whose reading hangs.
+// reloadTimeout bounds how long the callers of a reload wait for a file whose reading hangs.
 const reloadTimeout = 30 * time.Second
 
 // A reloading is a caller that waits for a reload.
 type reloading struct {
 	dryRun bool
-	done   func(ReloadResult, error) // nil: the caller was answered
+	done   func(ReloadResult, error) // nil once the caller is answered
 }
 
 func (r *reloading) answer(result ReloadResult, err error) {
@@ -46,8 +46,8 @@ var (
 // Reload reads the configuration again, off the loop, and activates it: all of it or, if it has any
 // mistake, nothing. With dryRun it only returns what would change. done runs on the loop.
 //
-// During a reload, a further one waits for its end, as the file may have changed after it was read.
-// If reading hangs, all callers get an error, and the reload continues.
+// During a reload, a further one waits for its end, as the file may have changed since it was read.
+// If the reading hangs, all callers get an error, and the reload continues.
 func (s *Supervisor) Reload(dryRun bool, done func(ReloadResult, error)) {
 	r := &reloading{dryRun, done}
 	s.reloads = append(s.reloads, r)
@@ -60,7 +60,7 @@ func (s *Supervisor) Reload(dryRun bool, done func(ReloadResult, error)) {
 	}
 }
 
-// reloadHangs returns an error that names the file on which a reload hangs.
+// reloadHangs returns an error that names the file whose reading hangs.
 func (s *Supervisor) reloadHangs() error {
 	at := s.options.Config.Path
 	if path := s.hungFile.Load(); path != nil {
@@ -143,7 +143,7 @@ func (s *Supervisor) reload() {
 	}()
 }
 
-// addOutdated adds the programs whose env file has changed since they were started.
+// addOutdated adds to diff the programs whose env file has changed since they were started.
 func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
 	for _, in := range s.instances {
 		if c := diff.Of(in.program.Name); in.outdated(next) && c.Key("env_file") == nil {
@@ -153,7 +153,7 @@ func (s *Supervisor) addOutdated(diff *config.Diff, next *config.Config) {
 	}
 }
 
-// outdated reports whether the env file has other variables now than when the run was started.
+// outdated reports whether the env file has other variables than at the start of the run.
 func (in *instance) outdated(conf *config.Config) bool {
 	if in.run == nil || in.run.envSum == 0 || in.retiring {
 		return false
@@ -166,7 +166,7 @@ func (in *instance) outdated(conf *config.Config) bool {
 	return ok && sum != in.run.envSum
 }
 
-// notes returns consequences of a difference that its list of programs does not show.
+// notes returns effects of a difference that its list of programs does not show.
 func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	for _, k := range diff.Superd {
 		if k.Restart {
@@ -185,13 +185,13 @@ func (s *Supervisor) notes(diff config.Diff) (notes []string) {
 	return notes
 }
 
-// compareAndApply activates next when the difference is not known yet.
+// compareAndApply activates next. It compares it with the active configuration first.
 func (s *Supervisor) compareAndApply(next *config.Config) ReloadResult {
 	return s.applyConfig(next, config.Compare(s.config, next))
 }
 
-// applyConfig activates next, and ends superd where next says so. diff is the difference from the
-// active configuration. If they do not differ, nothing happens.
+// applyConfig activates next and applies its exit policy. diff is the difference from the active
+// configuration; without one, nothing happens.
 func (s *Supervisor) applyConfig(next *config.Config, diff config.Diff) ReloadResult {
 	result := s.applyWithoutExitPolicy(next, diff)
 	if diff.Differs() {
@@ -201,8 +201,8 @@ func (s *Supervisor) applyConfig(next *config.Config, diff config.Diff) ReloadRe
 	return result
 }
 
-// applyWithoutExitPolicy activates next, but not what it says of the end of superd: another
-// configuration may follow in the same turn.
+// applyWithoutExitPolicy activates next without its exit policy, since another configuration may
+// follow in the same turn.
 func (s *Supervisor) applyWithoutExitPolicy(next *config.Config, diff config.Diff) ReloadResult {
 	result := ReloadResult{Diff: diff, Notes: s.notes(diff)}
 	if !diff.Differs() {
@@ -220,7 +220,7 @@ func (s *Supervisor) applyWithoutExitPolicy(next *config.Config, diff config.Dif
 	return result
 }
 
-// recordReload adds a reload that has changed something to the event log.
+// recordReload records a reload that has changed something in the event log.
 func (s *Supervisor) recordReload(diff *config.Diff) {
 	if !diff.Differs() {
 		return
@@ -239,12 +239,12 @@ func (s *Supervisor) recordReload(diff *config.Diff) {
 }
 
 // applyDiff applies the difference to the instances. Removals come first: they release what new
-// instances need, and requirements that are about to go are not started.
+// instances need, and retiring requirements are not started again.
 func (s *Supervisor) applyDiff(diff config.Diff) {
 	if concernsGraph(diff) {
 		s.rebuildGraph()
 	}
-	// desired states of further instances, from the present ones
+	// Desired states of new instances, derived from the existing ones
 	wanted := make([]*target, len(diff.Programs))
 	for i := range diff.Programs {
 		switch c := &diff.Programs[i]; c.Kind {

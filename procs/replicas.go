@@ -8,7 +8,7 @@ import (
 	"superd/config"
 )
 
-// removeSurplus retires the instances that a program is no longer to have.
+// removeSurplus retires the instances that the program does not have any more.
 func (s *Supervisor) removeSurplus(program *config.Program) {
 	for _, in := range slices.Clone(s.instancesOf(program.Name)) {
 		if !s.configured(program, in.name) {
@@ -17,8 +17,8 @@ func (s *Supervisor) removeSurplus(program *config.Program) {
 	}
 }
 
-// createMissing creates the instances that a program lacks. w is their desired state; nil: what the
-// configuration says.
+// createMissing creates the instances that the program does not have yet. desired is their desired
+// state; nil: that of the configuration.
 func (s *Supervisor) createMissing(program *config.Program, desired *target) {
 	for _, name := range s.namesOf(program) {
 		if in := s.byName[name]; in == nil || in.retiring {
@@ -44,8 +44,8 @@ func programOf(instance string) string {
 	return program
 }
 
-// create adds an instance, as soon as an old one of the same name is removed. w is as for
-// createMissing.
+// create adds an instance, or makes it the replacement of one with its name that is being removed.
+// desired is as for createMissing.
 func (s *Supervisor) create(name string, program *config.Program, desired *target) {
 	old := s.byName[name]
 	if old == nil {
@@ -53,7 +53,7 @@ func (s *Supervisor) create(name string, program *config.Program, desired *targe
 		return
 	}
 	if old.replacement == nil {
-		old.replacementTarget = desired // an earlier target was meant for the old instance
+		old.replacementTarget = desired // an earlier one was for another replacement
 	}
 	old.replacement = program
 	old.relink()
@@ -74,9 +74,9 @@ func (s *Supervisor) startNew(in *instance, desired *target) {
 	}
 }
 
-// retire stops the instance and removes it when it is at rest. by is the actor.
+// retire stops the instance, for the actor by, and removes it when it is at rest.
 func (in *instance) retire(by Actor) {
-	if in.retiring { // it gets no replacement any more
+	if in.retiring { // its replacement is not created
 		if in.replacement != nil {
 			in.replacement, in.replacementTarget = nil, nil
 			in.relink()
@@ -87,13 +87,13 @@ func (in *instance) retire(by Actor) {
 	in.retiring = true
 	in.relink()
 	if in.quarantine != nil {
-		in.liftQuarantine() // its leftover process is left alone
+		in.liftQuarantine() // the leftover processes are spared
 	}
 	in.do(func() []Effect { return in.machine.wantDown(by) })
 }
 
-// beginRemoval begins the removal of an instance at rest. Its last output is written first, for at
-// most drainLimit.
+// beginRemoval begins the removal of an instance at rest. It first waits for its last output to be
+// written, for at most drainLimit.
 func (s *Supervisor) beginRemoval(in *instance) {
 	if in.removing {
 		return
@@ -110,8 +110,7 @@ func (s *Supervisor) beginRemoval(in *instance) {
 	in.scope.After(drainLimit, remove)
 }
 
-// remove removes an instance, then adds its replacement and unblocks instances that wait for its
-// log files.
+// remove removes an instance, creates its replacement and unblocks instances that conflict with it.
 func (s *Supervisor) remove(in *instance) {
 	delete(s.byName, in.name)
 	if i, ok := slices.BinarySearchFunc(s.instances, in, compareInstances); ok {
@@ -137,7 +136,7 @@ func (s *Supervisor) remove(in *instance) {
 	in.scope.Close()
 	replaced := s.shutdown == nil && in.replacement != nil
 	if !replaced {
-		// now, before an instance that is added next creates the same names
+		// Before another instance creates the same names
 		s.host.RemoveNames(in.runtimePaths())
 	}
 	s.log.Info("program removed", "instance", in.name)
@@ -154,7 +153,7 @@ func (s *Supervisor) remove(in *instance) {
 	}
 }
 
-// startReplacement starts the replacement of old: as an operator has asked meanwhile, else as the
+// startReplacement starts the replacement of old, as the operator requested or else as the
 // configuration says.
 func (in *instance) startReplacement(old *instance) {
 	in.waiters, old.waiters = old.waiters, nil

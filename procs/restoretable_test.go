@@ -43,8 +43,8 @@ func (h *history) adoptFrom(t *testing.T, state *journal.State) *adoptRecorder {
 	return kernel
 }
 
-// TestRecoveredStreamsFollowStartRecord: superd was killed after a start by a new definition, before
-// the instance's record said so.
+// TestRecoveredStreamsFollowStartRecord: superd was killed after a start by a new definition,
+// before the instance's record said so.
 func TestRecoveredStreamsFollowStartRecord(t *testing.T) {
 	before := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrMerge })
 	after := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrSeparate })
@@ -66,8 +66,8 @@ func TestRecoveredStreamsFollowStartRecord(t *testing.T) {
 	}
 }
 
-// TestProcessOfAddedProgramIsAdopted is the same for a program that the reload has added and that has no
-// record.
+// TestProcessOfAddedProgramIsAdopted is the same for a program that the reload has added and that
+// has no record.
 func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 	web, db := programNamed("web", nil), programNamed("db", nil)
 	h := newHistory(1, defect{}, false)
@@ -84,8 +84,8 @@ func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 	}
 }
 
-// TestRecoveredRunKeepsLogAndLimits: a run begun by an earlier definition keeps its log and its limits, even
-// when superd is killed.
+// TestRecoveredRunKeepsLogAndLimits: a run begun by an earlier definition keeps its log and its
+// limits, even when superd is killed.
 func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	scheduled := func(file string, format config.LogFormat, tasks int64) *config.Program {
 		return programNamed("web", func(p *config.Program) {
@@ -190,8 +190,8 @@ func TestConfigurationIsKeptWhileJournalIsFull(t *testing.T) {
 	}
 }
 
-// TestUnrecordedProcessIsAdopted: a journal has lost its tail, and with it a start. If the kill_mode
-// leaves no process behind, a live one can only be the main process.
+// TestUnrecordedProcessIsAdopted: a journal has lost its tail, and with it a start. If the
+// kill_mode leaves no process behind, a live one can only be the main process.
 func TestUnrecordedProcessIsAdopted(t *testing.T) {
 	for _, mode := range []config.KillMode{config.KillMainFirst, config.KillMixed, config.KillTree} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"superd/procs/host"
 )
 
-// resume resumes all recovered instances where the predecessor stopped.
+// resume resumes all recovered instances.
 func (s *Supervisor) resume(all []*recoveredInstance) {
 	r, alive := s.options.Snapshot, 0
 	recorded := s.recordedRuns(all)
@@ -37,20 +37,20 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 		s.log.Info("took over from the predecessor", "instances", len(all), "processes", alive)
 	}
 	for _, key := range r.keys {
-		// those are this supervisor's own by now
+		// These two are this supervisor's own by now
 		if key != superdKey && key != configKey(s.configNumber) {
 			s.queue(key, nil)
 		}
 	}
 	for _, e := range s.options.StoredFDs.Exits {
 		if s.adopted[host.ProcessKey{Pid: e.Pid, Start: e.Start}] == nil {
-			s.keeper.Acknowledge(e.Pid, e.Start) // no instance waits for it
+			s.keeper.Acknowledge(e.Pid, e.Start) // no instance needs it
 		}
 	}
 }
 
-// recordedRuns returns the event log's entries about the resumed runs: superd may have been killed between
-// the write to it and the one to the journal.
+// recordedRuns returns what the event log has of the resumed runs: superd may have been killed
+// after it wrote to the event log and before it wrote to the journal.
 func (s *Supervisor) recordedRuns(all []*recoveredInstance) map[string]eventlog.Told {
 	if s.options.Events == nil || !slices.ContainsFunc(all, func(a *recoveredInstance) bool { return a.saved.Run != nil }) {
 		return nil
@@ -84,7 +84,7 @@ func (a *recoveredInstance) resume() {
 		a.resumeRun()
 	case a.saved.Due != nil:
 		in.armRestart(*a.saved.Due - in.sup.loop.Now())
-	case in.machine.state == Backoff: // no supervisor leaves this state
+	case in.machine.state == Backoff: // no supervisor writes such a record
 		in.armRestart(0)
 	}
 	if !a.notifyResumed {
@@ -134,7 +134,8 @@ func (a *recoveredInstance) resumeRun() {
 	}
 }
 
-// process returns the adopted process, alive or not, and the name of its pidfd in the keeper.
+// process returns the adopted process, alive or not, its identity and the name of its pidfd in the
+// descriptor store.
 func (a *recoveredInstance) process(saved *savedProcess) (p host.Process, id pidfd.Identity, storedName string) {
 	s := a.in.sup
 	id = saved.identity()
@@ -156,8 +157,8 @@ func (a *recoveredInstance) resumeMain(r *run, saved *savedProcess) {
 	a.resumeNotify(r)
 }
 
-// releaseNotifyFDs closes and releases the notify socket and the readiness pipe when no main
-// process uses them.
+// releaseNotifyFDs closes and releases the notify socket and the readiness pipe if there is no main
+// process.
 func (a *recoveredInstance) releaseNotifyFDs() {
 	s, recovered := a.in.sup, a.recovered
 	s.host.CloseFD(recovered.NotifyFD)
@@ -168,7 +169,7 @@ func (a *recoveredInstance) releaseNotifyFDs() {
 	}
 }
 
-// resumeNotify resumes listening to the messages of a main process.
+// resumeNotify resumes the handling of a main process's notifications.
 func (a *recoveredInstance) resumeNotify(r *run) {
 	a.notifyResumed = true
 	in, recovered, v := a.in, a.recovered, a.saved.Run
@@ -197,7 +198,7 @@ func (a *recoveredInstance) resumeNotify(r *run) {
 	}
 }
 
-// resumeStop resumes the stop of a main process, with the rest of its time.
+// resumeStop resumes the stop of a main process, with the same deadline.
 func (a *recoveredInstance) resumeStop(r *run) {
 	in := a.in
 	switch in.machine.state {
@@ -216,7 +217,7 @@ func (a *recoveredInstance) resumeStop(r *run) {
 
 func (a *recoveredInstance) resumeSpawning(r *run) {
 	in, v, m := a.in, a.saved.Run, &a.in.machine
-	if in.retiring && m.desired.up { // removed meanwhile: nothing of it is started any more
+	if in.retiring && m.desired.up { // nothing of a retired instance is started
 		m.setDesired(false, actor(ActorRemoval))
 	}
 	switch {
@@ -228,12 +229,12 @@ func (a *recoveredInstance) resumeSpawning(r *run) {
 	case v.start != nil && v.start.Process != nil:
 		a.spawned(r, v.start.Process)
 	case v.start != nil && in.isOneShot():
-		// It may have run and ended.
+		// It may have run and ended
 		a.spawned(r, &savedProcess{})
 	case v.start != nil && in.hasLeftovers(r):
 		in.do(func() []Effect { return m.interrupted(true) })
 	case m.mustEnd(), m.startBlocked():
-		// The situation may have changed without a record: a conflicting instance may live, or a
+		// Something may have changed without a record: a conflicting instance may live, or a
 		// requirement may be lost.
 		in.do(func() []Effect { return m.spawnCanceled(in.hasLeftovers(r)) })
 	case len(in.program.Invalid) > 0:
@@ -250,7 +251,7 @@ func (a *recoveredInstance) resumeSpawning(r *run) {
 	}
 }
 
-// spawned resumes a main process whose start is recorded only by its start record.
+// spawned resumes a main process of which only the start record is known.
 func (a *recoveredInstance) spawned(r *run, saved *savedProcess) {
 	in := a.in
 	if r.startedAt = a.saved.Run.start.At; r.startedAt == 0 {
@@ -270,7 +271,7 @@ func (a *recoveredInstance) spawned(r *run, saved *savedProcess) {
 	}
 }
 
-// resumeHook resumes a hook. One that ended meanwhile without a trace has an unknown exit status.
+// resumeHook resumes a hook. If it has ended and nothing has its exit status, that is unknown.
 func (a *recoveredInstance) resumeHook(h *hookRun, saved *savedHook) {
 	h.from(saved.At)
 	h.due, h.stopped = saved.Due, saved.Stopped
@@ -315,7 +316,8 @@ func (a *recoveredInstance) resumeTeardown(r *run) {
 	}
 }
 
-// resumeUnrecordedExit resumes the post_stop hook of a run whose main process has ended without a record.
+// resumeUnrecordedExit resumes the post_stop hook of a run whose main process has ended without a
+// record.
 func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 	in, m := a.in, &a.in.machine
 	now := in.sup.loop.Now()
@@ -330,7 +332,7 @@ func (a *recoveredInstance) resumeUnrecordedExit(r *run) {
 	in.save()
 }
 
-// resumeRetirement resumes the removal of an instance that is no longer in the configuration.
+// resumeRetirement resumes the removal of an instance.
 func (in *instance) resumeRetirement() {
 	if p := in.sup.config.Program(programOf(in.name)); p != nil && in.sup.configured(p, in.name) {
 		in.replacement = p
@@ -343,8 +345,8 @@ func (in *instance) resumeRetirement() {
 	}
 }
 
-// startMissing creates the instances that start by themselves and do not exist yet, and activates
-// the configuration with which this superd was started.
+// startMissing creates the configured instances that do not exist yet, and activates the
+// configuration with which this superd was started.
 func (s *Supervisor) startMissing() {
 	r := s.options.Snapshot
 	if r == nil {
@@ -365,7 +367,7 @@ func (s *Supervisor) startMissing() {
 		}
 	}
 	s.undoShutdown()
-	if next := r.Config(); s.configBefore != 0 && next != nil { // the predecessor was about to
+	if next := r.Config(); s.configBefore != 0 && next != nil { // the predecessor was activating it
 		s.applyWithoutExitPolicy(next, config.Compare(s.config, next))
 	}
 	if next := s.options.Config; !s.options.Resumed && next != s.config {
@@ -374,7 +376,7 @@ func (s *Supervisor) startMissing() {
 	s.removeAllSurplus()
 	for _, in := range slices.Clone(s.instances) {
 		if in.staysDown() {
-			s.checkExitPolicy(in) // the predecessor may not have done it
+			s.checkExitPolicy(in) // the predecessor may have missed it
 		}
 	}
 	for name := range s.savedSchedules {
@@ -383,7 +385,8 @@ func (s *Supervisor) startMissing() {
 	s.endIfAllEnded()
 }
 
-// createUnlessQuarantined adds an instance without a record, although its processes may live.
+// createUnlessQuarantined creates an instance without a record. Processes of it that may live
+// quarantine it.
 func (s *Supervisor) createUnlessQuarantined(name string, program *config.Program) {
 	in := s.add(name, program)
 	leftovers := s.leftovers[name]
@@ -405,15 +408,15 @@ func (in *instance) quarantineWithScan(leftovers []host.Leftover) {
 	in.setQuarantine(leftovers)
 }
 
-// resumeShutdown resumes a shutdown that the predecessor began, or that was requested before the
-// start.
+// resumeShutdown resumes a shutdown of the predecessor, or begins one that was requested before
+// Start.
 func (s *Supervisor) resumeShutdown() {
 	s.notify.Stopping()
 	s.shutdown.resumed = true
 	s.requestAllStops()
 }
 
-// undoShutdown restores the desired states from before a shutdown that is not resumed.
+// undoShutdown restores the desired states before a shutdown that is not resumed.
 func (s *Supervisor) undoShutdown() {
 	undone := false
 	for _, in := range slices.Clone(s.instances) {
@@ -436,10 +439,10 @@ func (s *Supervisor) undoShutdown() {
 	}
 }
 
-// logStoppedByOperator logs which instances are not started since an operator stopped them under a
-// predecessor, which is easily forgotten.
+// logStoppedByOperator logs which instances are not started because an operator stopped them under
+// a predecessor: that is easily forgotten.
 func (s *Supervisor) logStoppedByOperator() {
-	if s.options.Resumed { // the keeper started this superd, not a person
+	if s.options.Resumed { // no person started this superd
 		return
 	}
 	var names []string

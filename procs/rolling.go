@@ -7,12 +7,11 @@ import (
 	"superd/loop/task"
 )
 
-// RestartRolling restarts the instances that names select one by one. Each restart begins when the
-// one before is complete, so all others run meanwhile. After the first failure the remaining
-// instances are left alone.
+// RestartRolling restarts the instances that names select one by one: the next restart begins when
+// the previous one is complete. After the first failure it restarts no further instance.
 //
-// done runs at the end, on the loop, after RestartRolling has returned. After cancel it does not
-// run; the restarts continue, unless superd dies.
+// done runs at the end, on the loop, after RestartRolling has returned. It does not run after
+// cancel; the restarts continue, unless superd ends.
 func (s *Supervisor) RestartRolling(names []string, done func([]CommandResult)) (cancel func(), err error) {
 	found, err := s.selectNames(names)
 	if err != nil {

@@ -10,34 +10,35 @@ import (
 	"superd/procs/host"
 )
 
-// A run lasts from the first pre_start hook until nothing is left of the main process and the
-// hooks. Its scope owns its resources.
+// A run lasts from the first pre_start hook to the end of the teardown. Its scope owns its
+// resources.
 type run struct {
 	in    *instance
 	scope loop.Scope
-	// Definition that the run follows; a reload replaces it where that needs no restart
+	// Definition of the run; a reload replaces it if that needs no restart
 	program      *config.Program
 	config       uint64 // number of the configuration that has program
 	invocationID string
 	hook         *hookRun // hooks under way; nil without them
 
-	// Starts the run once a hung worker of an earlier run returns; else nil
+	// Begins the run when the hung workers of earlier runs have returned; nil if there are none
 	delayedBegin func()
-	pending      host.PendingSpawn // spawn of the main process; nil once its result is known
-	startTimer   *loop.Timer       // the start time-out; nil when the start is over
-	process      host.Process      // the main process; nil before it exists
-	firstProcess pidfd.Process     // storage of process, if that is the one that was started
-	mainScope    loop.Scope        // of the main process: its timers, and its notifications
-	// Descriptor of the main process; within life, reopened when the main process changes
+	// Spawn of the main process; nil once its result is known
+	pending      host.PendingSpawn
+	startTimer   *loop.Timer   // start time-out; nil when the start is over
+	process      host.Process  // main process; nil before it exists and after its exit
+	firstProcess pidfd.Process // storage of process for the process that was started
+	mainScope    loop.Scope    // of the main process: its timers and notifications
+	// Of the pidfd of the main process; within mainScope, reopened when the main process changes
 	pidfdScope loop.Scope
-	// Link by which closing main releases the process and its stored descriptor
+	// By which closing pidfdScope closes process and releases its stored pidfd
 	releaseLink loop.Link
-	// For the end of the main process; nil where its descriptor is not watched
+	// For the exit of the main process; nil if its pidfd can't be watched
 	mainWatch  *loop.Watch
 	firstWatch loop.Watch // storage of mainWatch for the first main process
-	group      int32      // process group of the first main process once that is gone
+	group      int32      // process group of the first main process, once that is gone
 	id         pidfd.Identity
-	fdName     fdName        // name of its pidfd in the descriptor store
+	fdName     fdName        // name of the main process's pidfd in the descriptor store
 	startedAt  time.Duration // just before the fork of the main process
 	readyAt    time.Duration // 0 before it is ready
 	readiness  *readiness    // nil unless readiness is awaited
@@ -46,31 +47,33 @@ type run struct {
 
 	*notifyState              // never nil
 	monitor      *monitor     // nil unless the run is ready and monitored
-	savedHealth  *savedHealth // health as an earlier superd knew it; else nil
+	savedHealth  *savedHealth // health that the predecessor saved; else nil
 
 	envSum       uint64        // [document.EnvSum] of the env file of the start; 0: none
 	mainCount    int32         // number of main processes so far
 	oomKills     int32         // OOM kills in the tree when the run began
 	stopDeadline time.Duration // end of the stop time-out; 0 before a stop
-	stopLimit    time.Duration // latest time to which the program can extend the stop
+	stopLimit    time.Duration // latest stopDeadline that the program can request
 	stopTimer    *loop.Timer   // StopTimeout; nil before a stop
 	killTimer    *loop.Timer   // KillTimeout; nil before SIGKILL
 	// When leftover processes get SIGKILL; 0 while the main process lives
 	teardownDeadline time.Duration
 	teardown         *teardown // nil while the main process lives
 
-	recordedBefore eventlog.Told // recorded by an earlier superd, and perhaps not in the journal
-	hadProcess     bool          // a process was started: a teardown may be needed
-	preStarted     bool          // the pre_start hooks are over
-	postStopped    bool          // the post_stop hooks are over
-	timedOut       bool          // the start time-out ended before the result of the start
-	// startTimer bounds the wait for a child that was killed, not the start
+	// What the predecessor recorded in the event log, perhaps not in the journal
+	recordedBefore eventlog.Told
+	hadProcess     bool // a process was started, so a teardown may be needed
+	preStarted     bool // the pre_start hooks are over
+	postStopped    bool // the post_stop hooks are over
+	timedOut       bool // the start time-out ended before the spawn had a result
+	// Whether startTimer bounds the wait for a killed child, not the start
 	awaitsKill  bool
 	exitedEarly bool        // the main process exited with success within earlyExitTime
-	notifyDrain notifyDrain // progress of reading what the main process sent before its end
+	notifyDrain notifyDrain // whether all messages of the main process are read
 }
 
-// notifyDrain is the progress of reading the notifications that a main process sent before its end.
+// notifyDrain is the progress of reading the notifications that a main process sent before its
+// exit.
 type notifyDrain uint8
 
 const (
@@ -79,8 +82,7 @@ const (
 	drainDone
 )
 
-// releaseNotifyFDs has the stored descriptors of the program's notifications released at the end of
-// the run.
+// releaseNotifyFDs releases the stored notify socket and readiness pipe at the end of the run.
 func (in *instance) releaseNotifyFDs(r *run) {
 	for _, storedName := range []string{r.notifyFDName, r.readyFDName} {
 		if storedName != "" {
@@ -89,7 +91,7 @@ func (in *instance) releaseNotifyFDs(r *run) {
 	}
 }
 
-// setFirstMain makes process the first main process of the run. kept is the name of its pidfd in the
+// setFirstMain sets the first main process of the run. storedName is the name of its pidfd in the
 // descriptor store.
 func (in *instance) setFirstMain(r *run, process host.Process, id pidfd.Identity, storedName string) {
 	r.hadProcess = true
@@ -97,7 +99,7 @@ func (in *instance) setFirstMain(r *run, process host.Process, id pidfd.Identity
 	in.setMain(r, process, id, storedName)
 }
 
-// setMain makes process the main process: its end is the end of the run's main process.
+// setMain sets the main process, whose exit ends the run.
 func (in *instance) setMain(r *run, process host.Process, id pidfd.Identity, storedName string) {
 	r.process, r.id, r.fdName = process, id, fdNameOf(storedName)
 	r.pidfdScope.Open(&r.mainScope)
@@ -119,14 +121,15 @@ func (in *instance) setMain(r *run, process host.Process, id pidfd.Identity, sto
 	}
 }
 
-// Release closes the main process and releases its stored pidfd when the scope that owns it closes.
+// Release closes the main process and releases its stored pidfd. It is called when pidfdScope
+// closes.
 func (r *run) Release() {
 	loop.Unlink(&r.releaseLink)
 	r.process.Close()
 	r.in.sup.releaseProcess(r.fdName.String())
 }
 
-// listenForNotify takes over the ends on which the program notifies superd; -1: none.
+// listenForNotify takes over the descriptors on which superd receives notifications; -1: none.
 func (in *instance) listenForNotify(r *run, notify, ready int) {
 	if notify >= 0 {
 		in.listen(r, notify)
@@ -134,14 +137,14 @@ func (in *instance) listenForNotify(r *run, notify, ready int) {
 	if ready >= 0 {
 		r.ownNotifyState().readyFD = ready
 		r.mainScope.Defer(func() {
-			if r.readyFD >= 0 { // readiness was never awaited on it
+			if r.readyFD >= 0 { // no readiness has claimed it
 				in.sup.host.CloseFD(r.readyFD)
 			}
 		})
 	}
 }
 
-// hasLeftovers reports whether a teardown is needed before the run is over.
+// hasLeftovers reports whether the run needs a teardown.
 func (in *instance) hasLeftovers(r *run) bool {
 	return in.probing() || r.hadProcess && (len(r.program.PostStop) > 0 || r.program.KillMode != config.KillProcess && !in.tree.Empty())
 }

@@ -16,7 +16,7 @@ import (
 	"superd/procs/journal"
 )
 
-// A scale is the number of replicas that an operator has set. It holds until the configuration's
+// A scale is the number of replicas that an operator has set. It is valid until the configuration's
 // number changes.
 type scale struct {
 	Replicas   int `json:"replicas"`
@@ -25,13 +25,13 @@ type scale struct {
 
 const scalePrefix = "scale/"
 
-// fits reports whether the scale still holds for that definition of its program.
+// fits reports whether the scale is valid for that definition of its program.
 func (v scale) fits(p *config.Program) bool { return p.Replicas == v.Configured && !namesLogFile(p) }
 
 func scaleKey(program string) string { return scalePrefix + program }
 
-// replicaCount returns how many instances a program is to have, and whether they are numbered. A single
-// one has no number, unless an operator has scaled the program.
+// replicaCount returns how many instances the program has by scale or configuration, and whether
+// they are numbered. A single one has no number, unless an operator has scaled the program.
 func (s *Supervisor) replicaCount(program *config.Program) (replicas int, numbered bool) {
 	if scaled, ok := s.scales[program.Name]; ok {
 		return scaled.Replicas, true
@@ -39,7 +39,7 @@ func (s *Supervisor) replicaCount(program *config.Program) (replicas int, number
 	return program.Replicas, program.Replicas != 1
 }
 
-// namesOf returns the names of the instances that a program is to have.
+// namesOf returns the names of the instances that the program has by scale or configuration.
 func (s *Supervisor) namesOf(program *config.Program) []string {
 	if n, numbered := s.replicaCount(program); numbered {
 		return config.NumberedNames(program.Name, n)
@@ -47,6 +47,7 @@ func (s *Supervisor) namesOf(program *config.Program) []string {
 	return []string{program.Name}
 }
 
+// configured reports whether the program has that instance by scale or configuration.
 func (s *Supervisor) configured(program *config.Program, instance string) bool {
 	count, numbered := s.replicaCount(program)
 	name, number, isNumbered := strings.Cut(instance, "@")
@@ -57,9 +58,9 @@ func (s *Supervisor) configured(program *config.Program, instance string) bool {
 	return !numbered || err == nil && 1 <= n && n <= count && number == strconv.Itoa(n)
 }
 
-// desiredFor returns the desired state of a further instance of a program, derived from those it
-// has: up if any of them is up; down if an operator holds them down; nil: what the configuration
-// says.
+// desiredFor returns the desired state of a new instance of a program, derived from the existing
+// ones: up if one of them is wanted up; down if an operator has stopped them; nil: that of the
+// configuration.
 func (s *Supervisor) desiredFor(program string) *target {
 	var stopped *target
 	for _, in := range s.instancesOf(program) {
@@ -114,13 +115,12 @@ type ScaleResult struct {
 	Unrecorded error // why the scale is not in the journal; nil: it is
 }
 
-// A ScaleError reports a scale that is refused.
+// A ScaleError reports a scale that superd refuses.
 type ScaleError struct{ Program, Why string }
 
 func (e *ScaleError) Error() string { return fmt.Sprintf("scale %s: %s", e.Program, e.Why) }
 
-// replica returns the instance's number within its program; "1" if it has none, as the only
-// instance.
+// replica returns the instance's number within its program; "1" if it has none.
 func (in *instance) replica() string {
 	if _, number, numbered := strings.Cut(in.name, "@"); numbered {
 		return number
@@ -128,8 +128,8 @@ func (in *instance) replica() string {
 	return "1"
 }
 
-// Scale sets the number of replicas of programs. It starts or stops only the difference, beginning
-// with the highest numbers. If any of the scalings is refused, it does nothing.
+// Scale sets the number of replicas of programs. It starts or stops only the difference; the
+// highest numbers are stopped first. If superd refuses any of the scalings, it does nothing.
 //
 // With wait, done runs when the started instances run or have failed and the stopped ones are down;
 // without, as soon as the journal is written. done runs on the loop, after Scale has returned, and
@@ -185,7 +185,7 @@ func (s *Supervisor) Scale(wanted []Scaling, wait bool, done func([]ScaleResult)
 	return func() { canceled = true }, nil
 }
 
-// scale scales a program and returns the instances that it creates or removes.
+// scale scales a program and returns the instances that it creates or retires.
 func (s *Supervisor) scale(program *config.Program, replicas int, result *ScaleResult) []*instance {
 	before, numbered := s.replicaCount(program)
 	*result = ScaleResult{Program: program.Name, From: before, To: replicas}
@@ -300,7 +300,7 @@ func (r *Snapshot) readScales(state *journal.State, log *slog.Logger) {
 	}
 }
 
-// restoreScales restores those scales that fit the newest configuration.
+// restoreScales restores the scales that are valid for the newest configuration.
 func (s *Supervisor) restoreScales(r *Snapshot) {
 	newest := cmp.Or(r.Config(), s.config)
 	for name, scaled := range r.scales {
@@ -312,8 +312,9 @@ func (s *Supervisor) restoreScales(r *Snapshot) {
 	}
 }
 
-// removeAllSurplus retires the surplus instances that the predecessor did not retire. It may have
-// activated several configurations; only two of them were compared here.
+// removeAllSurplus retires the surplus instances that the predecessor has not retired. The
+// predecessor may have activated several configurations, of which only two are compared at
+// recovery.
 func (s *Supervisor) removeAllSurplus() {
 	for _, in := range slices.Clone(s.instances) {
 		switch p := s.config.Program(in.program.Name); {

@@ -11,19 +11,19 @@ import (
 	"superd/procs/schedule"
 )
 
-// A scheduleState is the state of an instance whose program has a schedule.
+// A scheduleState is the progress of the schedule of an instance.
 type scheduleState struct {
-	program *config.Program // whose schedule is in force
-	scope   *loop.Scope     // nil while no schedule is in force, as the instance is wanted down
+	program *config.Program // program whose schedule is active
+	scope   *loop.Scope     // nil while no schedule is active, as the instance is wanted down
 	entry   *schedule.Entry
-	// State from which the plan continues when it is in force again; nil: it starts afresh
+	// Progress from which an activated schedule continues; nil: it begins
 	saved   *schedule.State
 	dueFor  time.Time // latest time of the schedule that was due; zero before the first
-	skipped int       // due times without a run since the present run began
+	skipped int       // due times that were skipped during the current run
 }
 
-// updateSchedule puts the program's schedule in force while the instance is wanted up. It is called
-// whenever the desired state or the program may have changed.
+// updateSchedule makes the program's schedule active exactly while the instance is wanted up. It is
+// called whenever the desired state or the program may have changed.
 func (in *instance) updateSchedule() {
 	if !in.program.Scheduled() {
 		in.suspendSchedule()
@@ -59,7 +59,7 @@ func (in *instance) updateSchedule() {
 	}
 }
 
-// suspendSchedule puts the schedule out of force. The state of the plan is kept.
+// suspendSchedule makes the schedule inactive and saves its progress.
 func (in *instance) suspendSchedule() {
 	sc := in.schedule
 	if sc == nil || sc.scope == nil {
@@ -70,7 +70,7 @@ func (in *instance) suspendSchedule() {
 	sc.scope, sc.entry = nil, nil
 }
 
-// state returns the state of the plan; nil without one.
+// state returns the progress of the schedule; nil without any.
 func (sc *scheduleState) state() *schedule.State {
 	if sc == nil || sc.entry == nil {
 		if sc == nil {
@@ -81,7 +81,7 @@ func (sc *scheduleState) state() *schedule.State {
 	return new(sc.entry.State())
 }
 
-// onScheduleDue handles a time of the schedule that has come, or was missed.
+// onScheduleDue handles a time of the schedule that is due, or was missed.
 func (in *instance) onScheduleDue(r schedule.Run) {
 	sc, m := in.schedule, &in.machine
 	sc.dueFor = r.At
@@ -106,7 +106,7 @@ func (in *instance) onScheduleDue(r schedule.Run) {
 	in.sup.changed()
 }
 
-// recordSkip records that nothing runs for the time that was due.
+// recordSkip records that the time that is due is skipped.
 func (in *instance) recordSkip(why Reason) {
 	at := clockTime(in.schedule.dueFor)
 	in.sup.log.Warn("scheduled run skipped", "instance", in.name, "due_at", at,
@@ -116,7 +116,7 @@ func (in *instance) recordSkip(why Reason) {
 	in.record(e)
 }
 
-// recordSkipped records how many times were due during the run that has ended. The first one was
+// recordSkipped records how many times were skipped during a run that has ended. The first one was
 // recorded when it was due.
 func (in *instance) recordSkipped() {
 	sc := in.schedule
@@ -131,8 +131,8 @@ func (in *instance) recordSkipped() {
 	sc.skipped = 0
 }
 
-// nextRun returns the time of the next scheduled run. ok is false while the instance does not wait
-// for its schedule, and if the schedule has no further time.
+// nextRun returns the time of the next scheduled run. ok is false unless the instance waits for its
+// schedule, and if the schedule has no further time.
 func (in *instance) nextRun() (at time.Time, remaining time.Duration, ok bool) {
 	if !in.awaitsSchedule() || in.schedule == nil || in.schedule.entry == nil {
 		return time.Time{}, 0, false
@@ -140,7 +140,7 @@ func (in *instance) nextRun() (at time.Time, remaining time.Duration, ok bool) {
 	return in.schedule.entry.Next()
 }
 
-// waitReason returns why the instance waits, without the time of the next run.
+// waitReason returns the reason of the state waiting, without the time of the next run.
 func (in *instance) waitReason() Reason {
 	switch {
 	case !in.awaitsSchedule():
@@ -160,8 +160,8 @@ func (in *instance) nextRunText() string {
 	return "next run at " + clockTime(at)
 }
 
-// awaitsSchedule reports whether the instance waits for its schedule. Other blockers count only
-// once a time of the schedule has come.
+// awaitsSchedule reports whether the instance waits for its schedule. Other blockers matter only
+// when a time of the schedule is due.
 func (in *instance) awaitsSchedule() bool {
 	return in.machine.state == Waiting && in.machine.awaitsSchedule()
 }
@@ -169,7 +169,7 @@ func (in *instance) awaitsSchedule() bool {
 // clockTime returns a time of a schedule as text, in local time.
 func clockTime(t time.Time) string { return t.Local().Round(time.Second).Format(time.DateTime) }
 
-// scheduleTable returns the table of all schedules, and makes it for the first one.
+// scheduleTable returns the table of all schedules, and creates it on first use.
 func (s *Supervisor) scheduleTable() *schedule.Table {
 	if s.schedules == nil {
 		s.schedules = schedule.NewTable(s.scope, s.options.BootID, func(err error) {
@@ -186,8 +186,8 @@ func (s *Supervisor) scheduleSeed(instance string) uint64 {
 	return h.Sum64()
 }
 
-// takeSavedSchedule returns the schedule state that an earlier superd saved for the instance, once; nil
-// without one.
+// takeSavedSchedule returns the progress of the schedule that a predecessor saved for the instance,
+// once; nil without any.
 func (s *Supervisor) takeSavedSchedule(instance string) *schedule.State {
 	state, ok := s.savedSchedules[instance]
 	if !ok {
@@ -197,7 +197,8 @@ func (s *Supervisor) takeSavedSchedule(instance string) *schedule.State {
 	return &state
 }
 
-// deleteSavedSchedule deletes the schedule state that an earlier superd saved for the instance.
+// deleteSavedSchedule deletes the progress of the schedule that a predecessor saved for the
+// instance.
 func (s *Supervisor) deleteSavedSchedule(instance string) {
 	delete(s.savedSchedules, instance)
 	s.queue(scheduleKey(instance), nil)

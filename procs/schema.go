@@ -12,14 +12,14 @@ import (
 	"superd/procs/schedule"
 )
 
-// What a successor must know is in the journal under these keys:
+// The journal has these keys:
 //
 //	superd          a [savedSuperd]
 //	config/N        a configuration, from [config.Config.Archive]
 //	instance/NAME   a [savedInstance]
 //	schedule/NAME   a [schedule.State]: after an orderly end
 //	scale/NAME      a [scale]: how many replicas of a program the operator requested
-//	start/NAME/N    a [savedStart]: a start whose result is not in the instance's record yet
+//	start/NAME/N    a [savedStart]: a start whose result is not yet in the instance's record
 //
 // Fields may be added: a reader ignores unknown ones. Times are nanoseconds of CLOCK_MONOTONIC, the
 // same for all processes until the next boot. States, outcomes, actors and reasons have their names
@@ -34,10 +34,10 @@ func startKey(name string, n uint64) string { return fmt.Sprintf("start/%s/%d", 
 // A savedSuperd is the state of superd as a whole.
 type savedSuperd struct {
 	Config uint64 `json:"config"` // number of the active configuration
-	// Number of the configuration that a reload under way replaces; 0: none
+	// Number of the oldest configuration that the active one has not replaced completely; 0: none
 	Before   uint64         `json:"before,omitempty"`
 	Begun    bool           `json:"begun,omitempty"`    // something was started
-	Shutdown *savedShutdown `json:"shutdown,omitempty"` // shutdown under way
+	Shutdown *savedShutdown `json:"shutdown,omitempty"` // nil without a shutdown
 	// An orderly end: only instances stopped by the operator have records
 	Ended bool `json:"ended,omitempty"`
 }
@@ -91,17 +91,16 @@ func (r savedReason) reason() Reason {
 
 // A savedInstance is the snapshot of an instance.
 type savedInstance struct {
-	// Number of the active configuration that has its definition
+	// Number of the configuration that has its definition
 	Config uint64 `json:"config"`
-	// Its definition, where no configuration has it any more
+	// Its definition, if no configuration has it any more
 	Definition *config.Program `json:"table,omitempty"`
-	// It goes when it is at rest
-	Removed bool `json:"removed,omitempty"`
+	Removed    bool            `json:"removed,omitempty"` // it is removed when it is at rest
 	// Target of its replacement, as the operator set it
 	ReplacementTarget *savedTarget `json:"replacement_target,omitempty"`
 
 	State string `json:"state"`
-	// Kept back while processes live that can't be identified
+	// Its start is prevented by processes that can't be identified
 	Quarantined bool        `json:"quarantined,omitempty"`
 	Desired     savedTarget `json:"desired"`
 	// Target before the shutdown
@@ -123,8 +122,9 @@ type savedInstance struct {
 	RunPending bool            `json:"run_pending,omitempty"`
 	Schedule   *schedule.State `json:"schedule,omitempty"`
 	// Latest time of the schedule that was due
-	DueFor  time.Time `json:"due_for,omitzero"`
-	Skipped int       `json:"skipped,omitempty"` // due times since the run under way began
+	DueFor time.Time `json:"due_for,omitzero"`
+	// Due times that were skipped during the current run
+	Skipped int `json:"skipped,omitempty"`
 
 	StartReason savedReason `json:"start_reason,omitzero"`
 	ExitReason  savedReason `json:"exit_reason,omitzero"`
@@ -143,15 +143,15 @@ type savedInstance struct {
 	Input       bool        `json:"input,omitempty"`
 	InputFDName string      `json:"input_fd_name,omitempty"`
 	Dropped     *logs.Drops `json:"dropped,omitempty"`
-	// The run that ended with output not in the log yet
+	// Run that has ended while its output is not completely in the log
 	Drain  string    `json:"drain,omitempty"`
 	Tree   string    `json:"tree,omitempty"`   // path of its process tree
 	Probes string    `json:"probes,omitempty"` // path of the tree of its exec checks
 	Run    *savedRun `json:"run,omitempty"`
 }
 
-// fifos returns for which streams, and whether for the input, there are FIFOs, and their names in
-// the descriptor store.
+// fifos returns which FIFOs exist, by stream and for the input, and their names in the descriptor
+// store.
 func (v *savedInstance) fifos() (exists [3]bool, fdNames [3]string) {
 	return [3]bool{v.Output, v.Stderr, v.Input}, [3]string{v.FDName, v.StderrFDName, v.InputFDName}
 }
@@ -164,10 +164,10 @@ type savedExit struct {
 	At     time.Duration `json:"at"`
 }
 
-// A savedRun is a run that is not over.
+// A savedRun is the snapshot of a run.
 type savedRun struct {
 	ID string `json:"id"` // invocation id
-	// Definition when the run began, where that is not the instance's
+	// Definition of the run, if that is not the instance's
 	Definition *config.Program `json:"table,omitempty"`
 	// Its definition is superseded, and it must end
 	Outdated      bool          `json:"outdated,omitempty"`
@@ -176,48 +176,49 @@ type savedRun struct {
 	StartedAt     time.Duration `json:"started_at,omitempty"`
 	ReadyAt       time.Duration `json:"ready_at,omitempty"`
 	StartDeadline time.Duration `json:"start_deadline,omitempty"`
-	// Latest time to which the program can extend StopDeadline
+	// Latest StopDeadline that the program can request
 	StopLimit time.Duration `json:"stop_limit,omitempty"`
 	// Name of its notify socket in the descriptor store
 	Notify string `json:"notify,omitempty"`
-	// Name of the pipe on which it reports readiness
+	// Name of its readiness pipe in the descriptor store
 	Ready string `json:"ready,omitempty"`
-	// Where its output begins in its log, if it is ready by a line
+	// Where its output begins in its log, if it becomes ready by a line
 	PrintsFrom string         `json:"prints_from,omitempty"`
 	StderrFrom string         `json:"stderr_from,omitempty"` // likewise for standard error
 	StatusText string         `json:"status_text,omitempty"`
 	Watchdog   time.Duration  `json:"watchdog,omitempty"`  // the period that it requested
 	Reloading  *time.Duration `json:"reloading,omitempty"` // latest end of the reload
-	// It stops by itself; the latest end of that
+	// Deadline of a stop that the program announced
 	Leaving      *time.Duration `json:"leaving,omitempty"`
 	Health       *savedHealth   `json:"health,omitempty"`
 	Group        int            `json:"group,omitempty"`
 	OOMKills     int            `json:"oom_kills,omitempty"`
-	EnvSum       uint64         `json:"env_sum,omitempty"` // of the env file of the start
+	EnvSum       uint64         `json:"env_sum,omitempty"` // of the env file at the start
 	StopDeadline time.Duration  `json:"stop_deadline,omitempty"`
 	// When leftover processes get SIGKILL
 	TeardownDeadline time.Duration `json:"teardown_deadline,omitempty"`
-	Hook             *savedHook    `json:"hook,omitempty"` // under way
+	Hook             *savedHook    `json:"hook,omitempty"` // current hook
 	PreStarted       bool          `json:"pre_started,omitempty"`
 	PostStopped      bool          `json:"post_stopped,omitempty"`
 
-	start *savedStart // start record of the main process, if this record lacks the process
-	other bool        // its definition is not in the journal
-	ended bool        // the main process has ended, unknown to this record
+	// Start record of the main process, if this record does not have the process
+	start *savedStart
+	other bool // its definition is not in the journal
+	ended bool // the main process has ended, though this record does not say so
 }
 
-// A savedHook is the present hook.
+// A savedHook is the snapshot of the current hook.
 type savedHook struct {
 	At      int           `json:"at"`                // its index, counted from 0
 	Process *savedProcess `json:"process,omitempty"` // nil: not started yet
-	Stopped bool          `json:"stopped,omitempty"` // it is to end
+	Stopped bool          `json:"stopped,omitempty"` // it is cancelled
 	// Why it is being killed, unless it was cancelled
 	Failed string        `json:"failed,omitempty"`
 	Due    time.Duration `json:"due"` // when it is killed
-	// Its time-out, which a reload does not change; 0: that of the program
+	// Its time-out; 0: that of the program
 	Timeout time.Duration `json:"timeout,omitempty"`
 
-	start *savedStart // its start record, if this record lacks the process
+	start *savedStart // its start record, if this record does not have the process
 }
 
 // A savedProcess is a process that was started.
@@ -232,7 +233,7 @@ func (p *savedProcess) identity() pidfd.Identity {
 	return pidfd.Identity{Pid: p.Pid, Start: p.Start, Inode: p.Inode}
 }
 
-// A savedStart is a start record: written just before the fork, and again, with the process, just
+// A savedStart is a start record: written just before the fork, and again with the process just
 // after it.
 type savedStart struct {
 	Run string `json:"run"` // invocation id
@@ -241,7 +242,7 @@ type savedStart struct {
 	// Index of the hook, counted from 0; nil: the main process
 	Hook     *int `json:"hook,omitempty"`
 	PostStop bool `json:"post_stop,omitempty"` // the hook is a post_stop hook
-	// None of its processes is older, in clock ticks since boot
+	// No process of the start is older; in clock ticks since boot
 	After   uint64        `json:"after,omitempty"`
 	Process *savedProcess `json:"process,omitempty"`
 	Notify  string        `json:"notify,omitempty"` // as in a savedRun
@@ -250,7 +251,8 @@ type savedStart struct {
 	FDNames [2]string     `json:"fd_names,omitzero"`
 	At      time.Duration `json:"at,omitempty"` // when the process was forked
 
-	Schedule *schedule.State `json:"schedule,omitempty"` // prevents a second run for the same time
+	// Prevents a second run for the same time
+	Schedule *schedule.State `json:"schedule,omitempty"`
 
 	number uint64
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// maxReadyDelay is how long superd delays its own readiness for programs that start slowly, as with
-// a pre_start hook. It is below the service manager's limit: systemd's is 90 s, on some systems 45
-// s (DefaultTimeoutStartSec=).
+// maxReadyDelay bounds how long superd delays its own readiness for programs that start slowly, as
+// with a pre_start hook. It is below the service manager's limit: systemd's is 90 s, on some
+// systems 45 s (DefaultTimeoutStartSec=).
 const maxReadyDelay = 30 * time.Second
 
 // A Notifier receives superd's own state, as in sd_notify(3). Its methods do not block.
@@ -18,7 +18,7 @@ type Notifier interface {
 	Stopping()
 }
 
-// updateNotifier reports once that superd is ready, and later its summary.
+// updateNotifier reports that superd is ready, once, and later its summary.
 func (s *Supervisor) updateNotifier() {
 	switch {
 	case s.onEnd == nil || s.shutdown != nil || s.reloading:

@@ -40,8 +40,8 @@ func (s *Supervisor) selectInstances(names []string) ([]*instance, error) {
 	return found.instances, err
 }
 
-// selectNames returns what names select; all instances for no names. A name that selects nothing is an
-// error.
+// selectNames returns what names select; all instances for no names. A name that selects nothing is
+// an error.
 func (s *Supervisor) selectNames(names []string) (selection, error) {
 	if len(names) == 0 {
 		return selection{instances: s.instances}, nil
@@ -71,12 +71,12 @@ func (s *Supervisor) Resolve(names []string) (instances []string, unknown []*Unk
 
 type selection struct {
 	instances []*instance // sorted, each once
-	empty     []string    // given names of programs and groups without instances now, each once
+	empty     []string    // given names of programs and groups without instances, each once
 	unknown   []string    // given names that select nothing, each once
 }
 
-// matchNames returns what names select. Except for globs, its cost grows with the number of instances,
-// not of names.
+// matchNames returns what names select. Except for globs, its cost grows with the number of
+// instances, not of names.
 func (s *Supervisor) matchNames(names []string) (found selection) {
 	w := nameMatcher{found: make(map[string]bool, len(names))}
 	for _, name := range names {
@@ -88,7 +88,7 @@ func (s *Supervisor) matchNames(names []string) (found selection) {
 			w.globs = append(w.globs, name)
 		}
 	}
-	var program *config.Program // program of the previous instance; those of a program are adjacent
+	var program *config.Program // of the previous instance; instances of a program are adjacent
 	all := false                // all instances of program are selected
 	for _, in := range s.instances {
 		if in.program != program {
@@ -104,7 +104,7 @@ func (s *Supervisor) matchNames(names []string) (found selection) {
 		return found
 	}
 	for _, p := range s.config.Programs {
-		w.program(p) // matches programs without instances, too
+		w.program(p) // finds programs without instances, too
 	}
 	found.unknown = w.missed(missed)
 	for _, name := range missed {
@@ -115,7 +115,8 @@ func (s *Supervisor) matchNames(names []string) (found selection) {
 	return found
 }
 
-// noInstancesText returns why the program or group of this name has no instances, and how to get some.
+// noInstancesText returns why the program or group of this name has no instances, and how to get
+// some.
 func (s *Supervisor) noInstancesText(name string) string {
 	if s.config.Program(name) == nil {
 		return "no program of this group has instances"
@@ -131,7 +132,7 @@ func (s *Supervisor) noReplicasReason(program string) string {
 	return "replicas is 0"
 }
 
-// A nameMatcher holds the names to look for.
+// A nameMatcher holds the given names and which of them select something.
 type nameMatcher struct {
 	found map[string]bool // by name; true: it selects something
 	globs []string        // names that are globs
@@ -148,7 +149,7 @@ func (w *nameMatcher) name(name string) bool {
 	return yes
 }
 
-// missed returns which of the names were not found, each once.
+// missed returns the names that select nothing, each once.
 func (w *nameMatcher) missed(names []string) (missed []string) {
 	seen := map[string]bool{}
 	for _, name := range names {

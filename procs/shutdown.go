@@ -17,32 +17,36 @@ const drainLimit = 2 * time.Second
 // A shutdown lasts from the first request to the end of superd.
 type shutdown struct {
 	why Reason
-	// time of the first request by a person; 0: a program's end is the reason
+	// Time of the first request by a person; 0: a program has caused the shutdown
 	requestedAt        time.Duration
-	earlyRequestLogged bool // a second request came too early to count, and was logged
-	hurry              bool // a second request has counted: stop time-outs are over
-	draining           bool // all programs are at rest; their last output is being written
+	earlyRequestLogged bool // a second request came too early, and that was logged
+	hurry              bool // a second request ended the stop time-outs
+	// All programs are at rest, and their last output is being written
+	draining bool
 
-	eviction *eviction // killing of unattributed processes; nil before
+	eviction *eviction // ends unattributed processes; nil before
 
-	pendingRemovals []*instance // instances at rest whose cgroup and FIFO names are about to be removed
+	// Instances at rest whose cgroup and FIFOs are about to be removed
+	pendingRemovals []*instance
 
-	stopQueue []*instance // instances that are not asked to stop yet
-	resumed   bool        // a predecessor has begun it, and has asked some instances to stop
+	stopQueue []*instance // instances that are not requested to stop yet
+	resumed   bool        // a predecessor has requested some instances to stop
 }
 
-// maxStopBatch bounds how many instances one turn asks to stop: each gets its signals in that turn.
+// maxStopBatch bounds how many instances one turn requests to stop. Each of them is signalled in
+// that turn.
 const maxStopBatch = 128
 
-// secondRequestAfter is how long after the first request to shut down a second one counts. An earlier one
-// is the first request once more: timeout(1) signals the process and its process group.
+// secondRequestAfter is how long after the first request to shut down a second one ends the stop
+// time-outs. An earlier one repeats the first: timeout(1) signals the process and its process
+// group.
 const secondRequestAfter = time.Second
 
 // maxNamed bounds how many instances one message names.
 const maxNamed = 20
 
 // Shutdown stops every program and then superd, at a person's request. A second request,
-// secondRequestAfter or more after the first, kills what has not ended by then.
+// secondRequestAfter or more after the first, kills all processes that are left.
 func (s *Supervisor) Shutdown(why string) {
 	now := max(s.loop.Now(), 1)
 	switch sd := s.shutdown; {
@@ -62,22 +66,22 @@ func (s *Supervisor) Shutdown(why string) {
 	}
 }
 
-// RequestShutdown is Shutdown with a callback. recorded is called once the journal has the request,
-// after which a successor resumes the shutdown, or with the error. It is called once, on any
+// RequestShutdown is Shutdown with a callback. It calls recorded when the journal has the request,
+// after which a successor resumes the shutdown, or with the error. recorded is called once, on any
 // goroutine, perhaps before RequestShutdown returns.
 func (s *Supervisor) RequestShutdown(why string, recorded func(unrecorded error)) {
 	s.Shutdown(why)
-	s.writeEvents()           // what the journal has is never added to the event log again
+	s.writeEvents()           // events that precede the journal's state are not recorded again
 	s.journal.Flush(recorded) // not through the loop, which may end first
 }
 
-// beginShutdown stops all programs. requestedAt is when a person asked for that; 0: no person did.
+// beginShutdown stops all programs. requestedAt is when a person requested that; 0: no person did.
 func (s *Supervisor) beginShutdown(why Reason, requestedAt time.Duration) {
 	s.shutdown = &shutdown{why: why, requestedAt: requestedAt}
 	s.saveSelf()
 	s.log.Info("shutting down", "because", why.String())
 	s.record(because(eventlog.Event{Kind: eventlog.Shutdown}, why))
-	s.Write() // before any signal is sent: a successor must not start the programs again
+	s.Write() // Before any signal is sent: a successor must not restart the programs
 	s.notify.Stopping()
 	s.requestAllStops()
 }
@@ -108,8 +112,8 @@ func (s *Supervisor) killRemaining(why string) {
 	}
 }
 
-// requestAllStops asks every instance to stop. Instances with dependencies are asked at once: their
-// order is known only when all of them are to stop.
+// requestAllStops requests every instance to stop. It does so at once for instances with
+// dependencies: their order is known only when all of them are wanted down.
 func (s *Supervisor) requestAllStops() {
 	underWay := s.requestingStops()
 	var deferred []*instance
@@ -121,15 +125,15 @@ func (s *Supervisor) requestAllStops() {
 		}
 	}
 	s.shutdown.stopQueue = deferred
-	s.ScheduleReap() // masks SIGCHLD, as many children will end
+	s.ScheduleReap() // masks SIGCHLD, as many children are about to exit
 	if !underWay {
 		s.requestStops()
 	}
 }
 
-// requestStops asks as many instances to stop as one turn has room for. The others may continue
-// meanwhile: they are asked later. If this supervisor is killed, its successor asks them, as the
-// shutdown is in the journal already.
+// requestStops requests a batch of the queued instances to stop; the others follow in later turns
+// and continue until then. If this supervisor is killed, its successor continues, since the journal
+// has the shutdown.
 func (s *Supervisor) requestStops() {
 	all := s.shutdown.stopQueue
 	batch := all[:min(len(all), cmp.Or(s.options.stopBatch, maxStopBatch))]
@@ -143,20 +147,20 @@ func (s *Supervisor) requestStops() {
 		s.scope.Post(s.requestStops)
 		return
 	}
-	s.ScheduleReap() // an earlier reaping may have stopped at a child of one of those
+	s.ScheduleReap() // an earlier reaping may have stopped at a child of one of these
 	s.continueShutdown()
 }
 
-// requestingStops reports whether some instances are not asked to stop yet. Until then, instances that have
-// ended can wait: the sooner the others get their signals, the more of them end together. Once all
-// have ended, the kernel need not be asked for the leftover processes of each.
+// requestingStops reports whether some instances are not requested to stop yet. Until then, exits
+// are not handled: the sooner the others get their signals, the more of them end together. When all
+// have ended, leftover processes need no look-up for each.
 func (s *Supervisor) requestingStops() bool {
 	return s.shutdown != nil && len(s.shutdown.stopQueue) > 0
 }
 
-// removeSoon removes the cgroup and the FIFO names of an instance at rest without processes. It
-// batches the instances of one turn: waking a worker for each of a thousand takes as long as the
-// removal. Output in a FIFO needs no name: it stays while superd or its keeper have the FIFO open.
+// removeSoon removes the cgroup and the FIFOs of an instance at rest without processes. It batches
+// the instances of one turn: to wake a worker for each of a thousand takes as long as the removal.
+// Output in a FIFO needs no name: it stays while superd or the keeper has the FIFO open.
 func (s *Supervisor) removeSoon(in *instance) {
 	if s.shutdown.pendingRemovals = append(s.shutdown.pendingRemovals, in); len(s.shutdown.pendingRemovals) > 1 {
 		return
@@ -177,7 +181,7 @@ func (s *Supervisor) removeSoon(in *instance) {
 // hasEdges reports whether the instance has edges in the dependency graph, in either direction.
 func (in *instance) hasEdges() bool { return len(in.edges) > 0 || len(in.machine.own.edges) > 0 }
 
-// stopForShutdown asks the instance to stop, once.
+// stopForShutdown requests the instance to stop for the shutdown.
 func (in *instance) stopForShutdown() {
 	in.replacement = nil
 	m, sd := &in.machine, in.sup.shutdown
@@ -191,7 +195,7 @@ func (in *instance) stopForShutdown() {
 
 func (s *Supervisor) inHurry() bool { return s.shutdown != nil && s.shutdown.hurry }
 
-// hurry sends SIGKILL where the instance waits for an end.
+// hurry ends the time-out of a stop, a teardown or a hook.
 func (in *instance) hurry() {
 	switch r := in.run; {
 	case in.machine.state == StopPending:
@@ -205,8 +209,7 @@ func (in *instance) hurry() {
 	}
 }
 
-// continueShutdown ends superd when nothing is left to wait for. Unkillable processes do not delay
-// it.
+// continueShutdown ends superd when all instances are at rest or have an unkillable process.
 func (s *Supervisor) continueShutdown() {
 	if s.shutdown == nil || s.requestingStops() || s.shutdown.draining || s.onEnd == nil {
 		return
@@ -218,7 +221,7 @@ func (s *Supervisor) continueShutdown() {
 	s.evict(s.drainAll)
 }
 
-// drainAll ends superd when the last output is written.
+// drainAll ends superd when the last output is written, or after drainLimit.
 func (s *Supervisor) drainAll() {
 	waiting := map[*instance]struct{}{nil: {}}
 	ended := false
@@ -241,7 +244,7 @@ func (s *Supervisor) drainAll() {
 		s.end()
 	})
 	for _, in := range s.instances {
-		// closing the collector reports what is lost
+		// Closing the collector reports output that is lost
 		if !in.collector.DrainedOrFailed(func(error) { drained(in) }) {
 			waiting[in] = struct{}{}
 		}
@@ -272,7 +275,7 @@ func (s *Supervisor) end() {
 	s.log.Info("shut down", "because", s.shutdown.why.String())
 	e := eventlog.Event{Kind: eventlog.Superd, State: eventlog.Ended, Pid: s.options.Pid}
 	s.record(because(e, s.shutdown.why))
-	s.onEnd() // before saveEnd: a successor that finds an empty journal starts all programs
+	s.onEnd() // Before saveEnd: with an empty journal a successor would start all programs
 	s.saveEnd()
-	s.Write() // now, as the loop ends
+	s.Write() // now, since the loop ends
 }

@@ -41,17 +41,18 @@ type history struct {
 	spawnedRuns map[string]bool
 	adopting    bool
 
-	models          map[string]*model  // by instance
-	observed        []observedInstance // in the order of the instances
-	scales          map[string]int     // set by the operator, by program
-	lastCommand     map[string]int     // number of the operator's last command, by instance
-	reloadedAt      time.Duration      // time of the last reload, which may have shortened time-outs
-	commands        int                // number of commands so far
-	clockJumps      float64            // probability of a jump of the wall clock
-	checksMayHang   bool               // whether checks may hang
-	commandsMayFail bool               // whether commands may fail for reasons of their own
-	wokeAt          time.Duration      // end of the machine's last sleep, on CLOCK_BOOTTIME
-	startedBoot     time.Duration      // when the present superd began
+	models      map[string]*model  // by instance
+	observed    []observedInstance // in the order of the instances
+	scales      map[string]int     // set by the operator, by program
+	lastCommand map[string]int     // number of the operator's last command, by instance
+	// Time of the last reload, which may have shortened time-outs
+	reloadedAt      time.Duration
+	commands        int           // number of commands so far
+	clockJumps      float64       // probability of a jump of the wall clock
+	checksMayHang   bool          // whether checks may hang
+	commandsMayFail bool          // whether commands may fail for reasons of their own
+	wokeAt          time.Duration // end of the machine's last sleep, on CLOCK_BOOTTIME
+	startedBoot     time.Duration // when the present superd began
 	policy          policyModel
 	graph           simGraph
 	ended           bool
@@ -121,7 +122,8 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 		session: h.v.Root().Child(), noSearch: d.noSearch, adoptsByPid: d.adoptsByPid, noStartRecords: d.noStartRecords, inventsExits: d.inventsExits, dropsUnsaved: d.dropsUnsaved, ignoresMainPID: d.ignoresMainPID, anyMain: d.anyMain,
 	}
 	if seed%16 == 13 {
-		h.kernel.mix.startLoggedEarly = 0.5 // a condition, so that the histories of other seeds stay the same
+		// A condition, so that the histories of other seeds stay the same
+		h.kernel.mix.startLoggedEarly = 0.5
 	}
 	if d.mix != nil {
 		d.mix(&h.kernel.mix)

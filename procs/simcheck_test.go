@@ -88,7 +88,8 @@ func (h *history) check() {
 	h.journal.check()
 }
 
-// A observedInstance is an instance with its model and counts, cached so that no turn has to look them up.
+// A observedInstance is an instance with its model and counts, cached so that no turn has to look
+// them up.
 type observedInstance struct {
 	in        *instance
 	model     *model

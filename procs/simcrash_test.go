@@ -256,8 +256,8 @@ func recordedOf(in *instance, m *machine) recordedMachine {
 	}
 }
 
-// resyncModels updates the observer's models after superd was killed. Of unwritten state the observer
-// can't know the rest, so it takes that from the new superd.
+// resyncModels updates the observer's models after superd was killed. Of unwritten state the
+// observer can't know the rest, so it takes that from the new superd.
 func (h *history) resyncModels(before map[string]beforeCrash, pending map[string]bool, all bool) {
 	p := &h.policy
 	if h.sup.shutdown == nil {

@@ -135,8 +135,8 @@ func (h *history) checkDelay(in *instance, model *model) {
 	}
 }
 
-// observePolicyChange checks that an instance whose policy changed during its backoff is in the state
-// in which an end under that policy would have left it.
+// observePolicyChange checks that an instance whose policy changed during its backoff is in the
+// state in which an end under that policy would have left it.
 func (h *history) observePolicyChange(in *instance, model *model) {
 	if model.lastRun == "" { // superd was killed since
 		if model.exitStatus = in.exitStatus(); in.staysDown() {

@@ -8,8 +8,8 @@ import (
 	"superd/config"
 )
 
-// maxReactionTurns is how many turns superd may take to react to a change elsewhere in the graph: one, and a few
-// if many instances are in the queue.
+// maxReactionTurns is how many turns superd may take to react to a change elsewhere in the graph:
+// one, and a few if many instances are in the queue.
 const maxReactionTurns = 4
 
 // A graphModel is what an observer records of an instance's place in the graph. A uint64 is the
@@ -140,8 +140,8 @@ func (h *history) computeDependencies(in *instance) (requires, after [][]*instan
 	return all(definition.Requires), all(definition.After)
 }
 
-// countedInstances returns the instances of a program that count for dependents: without those that a smaller
-// number of replicas removes.
+// countedInstances returns the instances of a program that count for dependents: without those that
+// a smaller number of replicas removes.
 func (h *history) countedInstances(program string) []*instance {
 	all := slices.Clone(h.sup.instancesOf(program))
 	if h.sup.config.Program(program) == nil {
@@ -225,8 +225,8 @@ func (h *history) checkStart(run string, name string) {
 	}
 }
 
-// unreconciledOrderings returns the orderings of the instance that are wanted up and that superd has not
-// reconciled yet.
+// unreconciledOrderings returns the orderings of the instance that are wanted up and that superd
+// has not reconciled yet.
 func (h *history) unreconciledOrderings(in *instance) (names []string) {
 	definition := h.sup.config.Program(in.program.Name)
 	if definition == nil || h.adopting {
@@ -317,7 +317,8 @@ func (h *history) allowStartForDependent(in *instance) {
 	}
 }
 
-// resetRequirements resets the failures of requirements that the operator's start of in starts again.
+// resetRequirements resets the failures of requirements that the operator's start of in starts
+// again.
 func (h *history) resetRequirements(in *instance) {
 	requires, _ := h.dependencies(in)
 	for _, peers := range requires {

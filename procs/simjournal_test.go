@@ -173,8 +173,8 @@ func (j *simJournal) writeSome() {
 	})
 }
 
-// failBatch fails the batch for lack of space, calls its callbacks with the error and retries a second
-// later. A newer value replaces one of its key that could not be written.
+// failBatch fails the batch for lack of space, calls its callbacks with the error and retries a
+// second later. A newer value replaces one of its key that could not be written.
 func (j *simJournal) failBatch() {
 	batch, since := j.batch, j.queue
 	j.batch, j.queue = nil, nil

@@ -77,19 +77,20 @@ type simKernel struct {
 // A faultMix gives probabilities and durations of faults. The zero value is a world without faults,
 // in which processes run until a signal ends them.
 type faultMix struct {
-	crash            float64 // a process exits by itself
-	ignoresStop      float64 // it ignores the stop signal
-	slowStop         float64 // it ends late, at times after the stop time-out
-	unkillable       float64 // SIGKILL takes minutes, as in a kernel that waits for a disk
-	spawnFails       float64
-	shortage         float64 // share of failed spawns: resource shortage
-	spawnHangs       float64
-	execHangs        float64 // the fork is done, and the child hangs for minutes before its exec
-	lateResult       time.Duration
-	noResult         bool    // the program runs, and the loop gets the result minutes later
-	watchFails       float64 // a process can't be watched
-	slowSpawn        time.Duration
-	startLoggedEarly float64       // a scheduled start is logged before what the rest of the turn saves
+	crash       float64 // a process exits by itself
+	ignoresStop float64 // it ignores the stop signal
+	slowStop    float64 // it ends late, at times after the stop time-out
+	unkillable  float64 // SIGKILL takes minutes, as in a kernel that waits for a disk
+	spawnFails  float64
+	shortage    float64 // share of failed spawns: resource shortage
+	spawnHangs  float64
+	execHangs   float64 // the fork is done, and the child hangs for minutes before its exec
+	lateResult  time.Duration
+	noResult    bool    // the program runs, and the loop gets the result minutes later
+	watchFails  float64 // a process can't be watched
+	slowSpawn   time.Duration
+	// A scheduled start is logged before what the rest of the turn saves
+	startLoggedEarly float64
 	lifetime         time.Duration // mean life of a process that crashes
 	orphans          float64       // an end leaves an unknown zombie
 	forks            float64       // a process forks a child that leaves its group

@@ -19,14 +19,15 @@ type simService struct {
 	readyAt        time.Duration // when it was ready; 0 before
 	unhealthy      bool
 	unhealthySince time.Duration
-	busy           bool // whether it reads its configuration, has reported that, and answers no checks
-	busyAt         time.Duration
-	watchdog       time.Duration // time-out for its pings; 0: none
-	pingedAt       time.Duration
+	// Whether it reads its configuration, has reported that, and answers no checks
+	busy     bool
+	busyAt   time.Duration
+	watchdog time.Duration // time-out for its pings; 0: none
+	pingedAt time.Duration
 }
 
-// scheduleHandover makes a main process hand over to a child, which it may announce by MAINPID=, at times with
-// a wrong number.
+// scheduleHandover makes a main process hand over to a child, which it may announce by MAINPID=, at
+// times with a wrong number.
 func (p *simProcess) scheduleHandover() {
 	k := p.k
 	if !p.notifies || !k.chance(k.mix.handover) {
@@ -89,8 +90,8 @@ func (p *simProcess) serves() bool {
 	return main != nil && main.simService == p.simService && !main.finished()
 }
 
-// mainAnnounced is called when superd learns of another main process. It makes the process the expected
-// main process if it belongs to the program.
+// mainAnnounced is called when superd learns of another main process. It makes the process the
+// expected main process if it belongs to the program.
 func (k *simKernel) mainAnnounced(run string, pid int) {
 	main, p := k.mains[run], k.byPid[pid]
 	if main != nil && p != nil && p.instance == main.instance {
@@ -160,8 +161,8 @@ func newRunning(program *config.Program, keeper bool) (*history, *instance) {
 	return h, h.sup.byName[program.Name]
 }
 
-// TestMainProcessChangesDuringStop: a process that becomes the main process during the stop gets the signal that
-// its predecessor got.
+// TestMainProcessChangesDuringStop: a process that becomes the main process during the stop gets
+// the signal that its predecessor got.
 func TestMainProcessChangesDuringStop(t *testing.T) {
 	for _, state := range []State{Stopping, Killing} {
 		t.Run(stateNames[state], func(t *testing.T) {
@@ -248,8 +249,8 @@ func TestWatchdogOfNewMainProcess(t *testing.T) {
 	}
 }
 
-// TestExitedProcessIsNotReportedUnkillable: a main process that SIGKILL has ended is not reported as
-// unkillable, though its earlier messages stay unread while the journal can't be written.
+// TestExitedProcessIsNotReportedUnkillable: a main process that SIGKILL has ended is not reported
+// as unkillable, though its earlier messages stay unread while the journal can't be written.
 func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog, web.StopTimeout = time.Hour, 0
@@ -269,8 +270,9 @@ func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 	}
 }
 
-// TestUnwatchedProcessIsReportedUnkillable: a main process that can't be watched and that SIGKILL does not end is
-// reported as unkillable, though its messages stay unread while the journal can't be written.
+// TestUnwatchedProcessIsReportedUnkillable: a main process that can't be watched and that SIGKILL
+// does not end is reported as unkillable, though its messages stay unread while the journal can't
+// be written.
 func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog, web.StopTimeout = time.Hour, 0
@@ -294,8 +296,8 @@ func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	}
 }
 
-// TestCheckBetweenMainProcesses: a check that failed when the main process had ended says nothing about the
-// process that the program had named before, though superd reads that message later.
+// TestCheckBetweenMainProcesses: a check that failed when the main process had ended says nothing
+// about the process that the program had named before, though superd reads that message later.
 func TestCheckBetweenMainProcesses(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour

@@ -47,8 +47,8 @@ func (h *history) recordFinalExit(in *instance, ran *simProcess) {
 	h.recordExitDecision(in, model)
 }
 
-// recordExitDecision records whether an instance that is not restarted makes superd end, and with which
-// status.
+// recordExitDecision records whether an instance that is not restarted makes superd end, and with
+// which status.
 func (h *history) recordExitDecision(in *instance, model *model) {
 	p, turn := &h.policy, h.v.Turns()
 	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.state == Failed
@@ -57,8 +57,8 @@ func (h *history) recordExitDecision(in *instance, model *model) {
 	}
 }
 
-// observeReload records that a configuration is in force. If instances that stay failed now decide, the
-// first of them does.
+// observeReload records that a configuration is in force. If instances that stay failed now decide,
+// the first of them does.
 func (h *history) observeReload() {
 	p := &h.policy
 	for _, in := range h.sup.instances { // a failed instance may have been retried before

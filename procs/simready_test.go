@@ -222,7 +222,8 @@ func (k *simKernel) sleep() {
 
 var errSimRefused = errors.New("connection refused")
 
-// checkResult is the result of a check of an instance, or of a program whose replicas share one address.
+// checkResult is the result of a check of an instance, or of a program whose replicas share one
+// address.
 func (k *simKernel) checkResult(name string) error {
 	for _, p := range k.byPid {
 		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.serves() && !p.zombie && p.readyAt != 0 && !p.unhealthy && !p.busy {
@@ -376,10 +377,12 @@ func (h *history) checkReady(in *instance, model *model) {
 	}
 }
 
-// reportsReadiness reports whether a program itself notifies its readiness; otherwise superd probes it.
+// reportsReadiness reports whether a program itself notifies its readiness; otherwise superd probes
+// it.
 func reportsReadiness(ready *config.Ready) bool { return ready.Notify || ready.FD != 0 }
 
-// checkUnhealthy checks that superd ends a sick process as soon as its checks or its watchdog can notice.
+// checkUnhealthy checks that superd ends a sick process as soon as its checks or its watchdog can
+// notice.
 func (h *history) checkUnhealthy(in *instance, r *run, p *simProcess, model *model) {
 	if !p.unhealthy || r.reloadTimer != nil || r.ownStopTimer != nil || p.readyAt == 0 {
 		return
@@ -437,8 +440,8 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 	}
 }
 
-// commandMayFail reports whether commands of the instance may fail for reasons of their own: for a resource
-// shortage, or since an unkillable child of one keeps the next from its start.
+// commandMayFail reports whether commands of the instance may fail for reasons of their own: for a
+// resource shortage, or since an unkillable child of one keeps the next from its start.
 func (h *history) commandMayFail(in *instance) bool {
 	for _, p := range h.kernel.byPid {
 		if p.instance == in.name+host.ProbeSuffix && p.unkillable {

@@ -89,8 +89,8 @@ func TestNewChildReusesPid(t *testing.T) {
 	}
 }
 
-// TestCheckWaitsForTreeRecord: a check is not started before the journal has the record by which the
-// next superd finds it.
+// TestCheckWaitsForTreeRecord: a check is not started before the journal has the record by which
+// the next superd finds it.
 func TestCheckWaitsForTreeRecord(t *testing.T) {
 	web := programNamed("web", nil)
 	h, in := newRunning(web, false)

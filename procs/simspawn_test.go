@@ -182,8 +182,8 @@ func (k *simKernel) executed(p *simProcess, spec *host.SpawnSpec, done func(host
 	})
 }
 
-// resultTaken records that the loop knows the result of a spawn. It resumes a sweep that has met the
-// child.
+// resultTaken records that the loop knows the result of a spawn. It resumes a sweep that has met
+// the child.
 func (k *simKernel) resultTaken(p *simProcess) {
 	p.resultPending = false
 	k.forks--

@@ -19,30 +19,31 @@ import (
 	"superd/procs/schedule"
 )
 
-// A Snapshot is what a predecessor has recorded for this superd. It is read before the supervisor
-// is made.
+// A Snapshot is what a predecessor has recorded. It is read before the supervisor is created.
 type Snapshot struct {
 	Incomplete bool // processes may live that the journal does not have
-	Clean      bool // the predecessor ended in order: live processes were left alone on purpose
+	Clean      bool // the predecessor ended in order: it spared all processes that live
 
-	otherBoot     bool
-	uncertainRuns map[string]bool // runs whose started processes a damaged journal does not name
+	otherBoot bool
+	// Runs whose started processes a damaged journal may not have
+	uncertainRuns map[string]bool
 	existed       bool
 	self          savedSuperd
 	configs       map[uint64]*config.Config
 	instances     map[string]*savedInstance
-	starts        map[string]*savedStart    // the newest of each instance
-	scales        map[string]scale          // by program
-	keys          []string                  // keys that are not needed any more
-	schedules     map[string]schedule.State // of instances that ended in order, and of an earlier boot
-	lastStart     uint64
+	starts        map[string]*savedStart // newest start of each instance
+	scales        map[string]scale       // by program
+	keys          []string               // keys that are not needed any more
+	// Progress of schedules, after an orderly end and from an earlier boot
+	schedules map[string]schedule.State
+	lastStart uint64
 }
 
 // A Restorer decodes an archived configuration, as [config.Restore] does.
 type Restorer func(archive []byte) (*config.Config, error)
 
 // ReadSnapshot decodes a journal. It logs records that it can't decode. They count as unknown and
-// make the recovery incomplete.
+// make the snapshot incomplete.
 func ReadSnapshot(state *journal.State, restore Restorer, log *slog.Logger) *Snapshot {
 	r := &Snapshot{existed: state.Existed, configs: map[uint64]*config.Config{}, instances: map[string]*savedInstance{}, starts: map[string]*savedStart{}, schedules: map[string]schedule.State{}}
 	if state.OtherBoot {
@@ -52,12 +53,12 @@ func ReadSnapshot(state *journal.State, restore Restorer, log *slog.Logger) *Sna
 		r.readInstances(state, log)
 		for name, v := range r.instances {
 			if v.Schedule != nil {
-				r.schedules[name] = *v.Schedule // the clock goes on across boots
+				r.schedules[name] = *v.Schedule // the wall clock runs across boots
 			}
 		}
 		clear(r.instances)
 		r.otherBoot = true
-		// processes may be restored with their memory, as from a checkpoint
+		// Processes may have been restored, as from a checkpoint
 		r.lastStart, r.Incomplete = 0, true
 		return r
 	}
@@ -91,8 +92,8 @@ func (r *Snapshot) logBadRecord(key string, err error, log *slog.Logger) {
 	log.Warn("journal record not understood", "key", key, "error", err)
 }
 
-// findNewest selects the newest configuration that any record refers to. Superd's own record may
-// name an older one.
+// findNewest finds the newest configuration to which any record refers. superd's own record may
+// refer to an older one.
 func (r *Snapshot) findNewest(state *journal.State) {
 	newest := r.self.Config
 	for _, v := range r.instances {
@@ -116,7 +117,7 @@ func configNumbers(state *journal.State) (numbers []uint64) {
 	return numbers
 }
 
-// newestConfig returns the greatest of the numbers above after and up to last.
+// newestConfig returns the greatest of the numbers that are greater than after and at most last.
 func newestConfig(numbers []uint64, after, last uint64) (newest uint64, ok bool) {
 	for _, n := range numbers {
 		if n > after && n <= last && n > newest {
@@ -128,7 +129,7 @@ func newestConfig(numbers []uint64, after, last uint64) (newest uint64, ok bool)
 
 // restoreEarly restores the configuration of that number in another goroutine: it takes a while,
 // and is probably the active one. The returned function waits for it, and returns one that restores
-// a configuration by number.
+// a configuration by its number.
 func restoreEarly(state *journal.State, number uint64, restore Restorer) func() func(number uint64) (*config.Config, error) {
 	var conf *config.Config
 	var err error
@@ -155,7 +156,7 @@ func (r *Snapshot) readConfigs(state *journal.State, restore func(number uint64)
 			continue
 		}
 		if number > r.self.Config || number < r.oldest() {
-			r.keys = append(r.keys, key) // it was never active, or is not any more
+			r.keys = append(r.keys, key) // it is not active
 			continue
 		}
 		conf, err := restore(number)
@@ -165,7 +166,7 @@ func (r *Snapshot) readConfigs(state *journal.State, restore func(number uint64)
 		}
 		r.configs[number] = conf
 	}
-	// A record may name the configuration before that one is written. A missing configuration was
+	// A record may refer to a configuration that is not written yet. A missing configuration was
 	// never reported as active.
 	if oldest := r.oldest(); r.self.Config > oldest {
 		r.self.Config = oldest
@@ -173,7 +174,7 @@ func (r *Snapshot) readConfigs(state *journal.State, restore func(number uint64)
 			r.self.Config = there
 		}
 	}
-	// It is removed when all consequences of later ones are saved.
+	// It is removed when all effects of later ones are saved
 	if r.self.Before != 0 && r.configs[r.self.Before] == nil && r.configs[r.self.Config] != nil {
 		r.self.Before = 0
 		for number := range r.configs {
@@ -184,8 +185,8 @@ func (r *Snapshot) readConfigs(state *journal.State, restore func(number uint64)
 	}
 }
 
-// oldest returns the number of the configuration that is active until the consequences of the next
-// ones are applied.
+// oldest returns the number of the configuration that stays active until the effects of later ones
+// are applied.
 func (r *Snapshot) oldest() uint64 {
 	if r.self.Before != 0 {
 		return r.self.Before
@@ -234,7 +235,7 @@ func (r *Snapshot) readInstances(state *journal.State, log *slog.Logger) {
 	}
 }
 
-// check reports values that this superd can't use.
+// check returns an error for values that this superd can't use.
 func (v *savedInstance) check() error {
 	state, err := nameOf[State](stateNames[:], v.State)
 	if err != nil {
@@ -266,7 +267,7 @@ func (v *savedInstance) check() error {
 	return nil
 }
 
-// isHookNumber reports whether a program may have that many hooks before this one.
+// isHookNumber reports whether a program can have a hook of that index.
 func isHookNumber(at int) bool { return at >= 0 && at < 10_000 }
 
 func (r *Snapshot) readStart(name string, number uint64, key string, text []byte, log *slog.Logger) {
@@ -290,7 +291,7 @@ func (r *Snapshot) readStart(name string, number uint64, key string, text []byte
 // Config returns the configuration that was active; nil if it is unknown.
 func (r *Snapshot) Config() *config.Config { return r.configs[r.self.Config] }
 
-// Lives reports whether the journal has programs that may live.
+// Lives reports whether the journal has runs, whose processes may live.
 func (r *Snapshot) Lives() bool {
 	if len(r.starts) > 0 {
 		return true
@@ -303,8 +304,8 @@ func (r *Snapshot) Lives() bool {
 	return false
 }
 
-// definition returns the definition of an instance's program in the configuration with that number, or
-// the next one kept; nil if there is none.
+// definition returns the definition of an instance's program in the configuration of that number
+// or, if it is removed, the next one in the journal; nil if there is none.
 func (r *Snapshot) definition(number uint64, instance string) *config.Program {
 	best := uint64(math.MaxUint64)
 	for n := range r.configs {
@@ -319,9 +320,9 @@ func (r *Snapshot) definition(number uint64, instance string) *config.Program {
 	return conf.Program(programOf(instance))
 }
 
-// merge returns the record v of an instance with its newest start record b applied; b may be nil. v
-// is nil if there is no record: then autostart, from the configuration with that number, says
-// whether it is to be up.
+// merge returns the record v of an instance with its newest start record applied; start may be nil.
+// Without a record, v is nil: then autostart, from the configuration of that number, says whether
+// the instance is wanted up.
 func merge(v *savedInstance, start *savedStart, autostart bool, number uint64) *savedInstance {
 	if v == nil {
 		v = &savedInstance{Config: number, State: stateNames[Stopped], Outcome: outcomeNames[WantUp]}
@@ -335,17 +336,17 @@ func merge(v *savedInstance, start *savedStart, autostart bool, number uint64) *
 	merged, run := *v, savedRun{ID: start.Run}
 	if v.Run != nil && v.Run.ID == start.Run {
 		run = *v.Run
-	} else { // nothing is left of the earlier run
+	} else { // the earlier run is over
 		merged.State, merged.Due, merged.RestartPending = stateNames[Spawning], nil, false
 		merged.FailureReason = savedReason{}
 	}
 	run.HadProcess = true
 	merged.Run, merged.LastCompletedStart = &run, start.number
-	merged.RunPending = true // matters only with a schedule
+	merged.RunPending = true // without a schedule it has no effect
 	if start.Schedule != nil && (v.Schedule == nil || !start.Schedule.Before(*v.Schedule)) {
-		merged.Schedule = start.Schedule // otherwise more became due during the start
+		merged.Schedule = start.Schedule // otherwise another time was due during the start
 	}
-	merged.Output = true // the FIFO was made before
+	merged.Output = true // the FIFO was created before
 	merged.FDName, merged.StderrFDName = cmp.Or(start.FDNames[0], v.FDName), cmp.Or(start.FDNames[1], v.StderrFDName)
 	if start.Hook == nil {
 		run.PreStarted, run.Hook, run.start = true, nil, start
@@ -358,7 +359,7 @@ func merge(v *savedInstance, start *savedStart, autostart bool, number uint64) *
 	return &merged
 }
 
-// SameOr returns a [Restorer] that returns known for known's own archive, and calls restore for
+// SameOr returns a [Restorer] that returns known for the archive of known, and calls restore for
 // others.
 func SameOr(known *config.Config, restore Restorer) Restorer {
 	own := sync.OnceValue(func() []byte { return bytes.TrimSpace(known.Archive()) })

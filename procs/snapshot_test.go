@@ -133,8 +133,8 @@ func TestConfigurationIsWrittenFirst(t *testing.T) {
 	}
 }
 
-// TestRecoveredRunFollowsStartRecord: superd was killed after a reload added readiness to web and web
-// was started with it; the record of the instance is older.
+// TestRecoveredRunFollowsStartRecord: superd was killed after a reload added readiness to web and
+// web was started with it; the record of the instance is older.
 func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 	before, after := programNamed("web", nil), programNamed("web", nil)
 	after.Ready = &config.Ready{Notify: true}
@@ -160,8 +160,8 @@ func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 	}
 }
 
-// TestChecksAfterExitDoNotCount: superd learns late how a process that is not its child has ended. Checks
-// that fail until then say nothing.
+// TestChecksAfterExitDoNotCount: superd learns late how a process that is not its child has ended.
+// Checks that fail until then say nothing.
 func TestChecksAfterExitDoNotCount(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Restart = config.RestartNever

@@ -16,15 +16,15 @@ func (in *instance) spawn() {
 	r := &run{in: in, program: in.program, config: in.sup.configNumber, invocationID: in.sup.newInvocationID(), notifyState: &noNotifyState}
 	r.scope.Open(&in.scope)
 	in.run = r
-	in.setLogOptions() // the run before may have begun with others
+	in.setLogOptions() // the previous run may have begun with other options
 	in.collector.BeginRun(r.invocationID, awaitsLine(r.program))
 	switch {
 	case len(in.program.Invalid) > 0:
 		mistakes := Reason{ReasonInvalid, in.program.Invalid.Error()}
 		r.scope.Post(func() { in.spawnFailed(r, mistakes, host.FaultFinal) })
 	case in.hungWorkers > 0:
-		// A cancelled worker has not returned: a file system that does not answer gets no second
-		// one.
+		// A cancelled worker has not returned: at most one worker at a time hangs in a file system
+		// that does not respond
 		r.delayedBegin = func() { in.begin(r) }
 		r.startTimer = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
 	default:
@@ -32,7 +32,7 @@ func (in *instance) spawn() {
 	}
 }
 
-// begin starts the pre_start hooks, or the main process without them.
+// begin starts the pre_start hooks or, without any, the main process.
 func (in *instance) begin(r *run) {
 	r.delayedBegin = nil
 	if len(r.program.PreStart) == 0 {
@@ -42,7 +42,7 @@ func (in *instance) begin(r *run) {
 	in.preStart(r).next()
 }
 
-// preStart returns the run of the pre_start hooks, after which the main process starts.
+// preStart returns the hookRun of the pre_start hooks, which then starts the main process.
 func (in *instance) preStart(r *run) *hookRun {
 	return in.newHooks(r, "pre_start", r.program.PreStart, func(err error) {
 		switch {
@@ -58,7 +58,7 @@ func (in *instance) preStart(r *run) *hookRun {
 	})
 }
 
-// spawnMain has a worker start the main process.
+// spawnMain spawns the main process.
 func (in *instance) spawnMain(r *run) {
 	r.startTimer.Stop()
 	r.startTimer = r.scope.After(r.program.StartTimeout, func() { in.spawnTimedOut(r) })
@@ -76,8 +76,8 @@ func (in *instance) spawnMain(r *run) {
 	})
 }
 
-// workerReturned handles the return of a cancelled worker, and begins a run that waited for the last
-// one.
+// workerReturned is called when a cancelled worker returns. After the last one, it begins the run
+// that waits for that.
 func (in *instance) workerReturned() {
 	in.hungWorkers--
 	if r := in.run; in.hungWorkers == 0 && r != nil && r.delayedBegin != nil {
@@ -86,8 +86,8 @@ func (in *instance) workerReturned() {
 	}
 }
 
-// spawnSpec returns how to start a process of the run. b is nil for a process that the successor need
-// not know.
+// spawnSpec returns the specification of a process of the run. record is nil for a process that a
+// successor need not know.
 func (in *instance) spawnSpec(r *run, program *config.Program, record *startRecord) *host.SpawnSpec {
 	spec := &host.SpawnSpec{
 		Name:        in.name,
@@ -129,8 +129,8 @@ func (r *run) stopStartTimer() {
 	r.startTimer = nil
 }
 
-// attach takes over the read ends of the FIFOs that a worker made for the start, in the order of
-// the streams.
+// attach takes over the read ends of the FIFOs that were created for the start, in the order of the
+// streams.
 func (in *instance) attach(record *startRecord, child host.Child) {
 	if child.InputFD > 0 {
 		in.setInput(child.InputFD, in.sup.storeFD(child.InputFD, true))
@@ -151,7 +151,7 @@ func (in *instance) attach(record *startRecord, child host.Child) {
 	}
 }
 
-// spawnResult takes the worker's result. It always comes, unless the spawn was cancelled.
+// spawnResult handles the result of the spawn. It always comes, unless the spawn was cancelled.
 func (in *instance) spawnResult(r *run, record *startRecord, child host.Child, err error) {
 	r.pending = nil
 	r.stopStartTimer()
@@ -182,7 +182,7 @@ func (in *instance) spawnFailed(r *run, reason Reason, fault host.Fault) {
 	in.logFailure("program not started", "error", reason.String())
 }
 
-// spawnTimedOut handles the end of the start time-out before the result of the start.
+// spawnTimedOut handles the end of the start time-out while the spawn has no result.
 func (in *instance) spawnTimedOut(r *run) {
 	limit := r.program.StartTimeout
 	switch {
@@ -206,9 +206,8 @@ func (in *instance) spawnTimedOut(r *run) {
 	in.awaitKilled(r)
 }
 
-// awaitKilled waits for the result of a start that could not be cancelled; its child, if one
-// existed, was killed. After KillPause it cancels what is left of the start, or reports a child
-// that still lives.
+// awaitKilled waits for the result of a spawn that could not be cancelled; its child, if it
+// existed, was killed. After KillPause it cancels the spawn, or reports a child that still lives.
 func (in *instance) awaitKilled(r *run) {
 	r.startTimer.Stop()
 	r.awaitsKill = true
@@ -232,7 +231,7 @@ func (r *run) startTimeoutReason(stage string) Reason {
 			stage, r.program.StartTimeout, host.HangHint)}
 }
 
-// describeHungStart describes what a start that can't be cancelled waits for.
+// describeHungStart describes what a spawn that can't be cancelled waits for.
 func (s *Supervisor) describeHungStart(pending host.PendingSpawn) string {
 	text := pending.Stage() + ": no answer; " + host.HangHint
 	if pid := pending.Child(); pid != 0 {
@@ -243,15 +242,15 @@ func (s *Supervisor) describeHungStart(pending host.PendingSpawn) string {
 	return text
 }
 
-// cancelSpawn performs CancelSpawn, in a turn of its own.
+// cancelSpawn performs the effect CancelSpawn, in a step of its own.
 func (in *instance) cancelSpawn(r *run) {
 	switch {
 	case r != in.run || in.machine.state != Spawning:
 		return
 	case !in.machine.mustEnd():
-		return // it is wanted again
+		return // the start is wanted again
 	case r.hook != nil:
-		r.hook.stop() // its end ends the start
+		r.hook.stop() // when the hook has ended, so does the start
 		return
 	case r.delayedBegin != nil:
 		r.delayedBegin = nil
@@ -263,8 +262,7 @@ func (in *instance) cancelSpawn(r *run) {
 	in.do(func() []Effect { return in.machine.spawnCanceled(in.hasLeftovers(r)) })
 }
 
-// cancelWorker cancels the spawn of the main process if that is possible, and reports whether it
-// was.
+// cancelWorker cancels the spawn of the main process if possible, and reports whether it did.
 func (in *instance) cancelWorker(r *run) bool {
 	if !in.cancelPending(r.pending, "") {
 		return false
@@ -274,9 +272,9 @@ func (in *instance) cancelWorker(r *run) bool {
 	return true
 }
 
-// cancelPending cancels a spawn if that is possible, and reports whether it was. hook is the prefix
-// of its stage: empty for the main process. The worker is counted until it returns, so that a start
-// that hangs is not repeated again and again.
+// cancelPending cancels a spawn if possible, and reports whether it did. hook is the prefix of its
+// stage: empty for the main process. Until the cancelled worker returns, the instance spawns
+// nothing else, so that workers that hang do not accumulate.
 func (in *instance) cancelPending(pending host.PendingSpawn, hook string) bool {
 	stage := hook + pending.Stage()
 	if !pending.Cancel(in.workerReturned) {
@@ -287,7 +285,7 @@ func (in *instance) cancelPending(pending host.PendingSpawn, hook string) bool {
 	return true
 }
 
-// faultIn returns how a start that failed with err counts.
+// faultIn returns which fault the error of a start reports.
 func faultIn(err error) host.Fault {
 	if se, ok := errors.AsType[*host.SpawnError](err); ok {
 		return se.Fault
@@ -295,8 +293,8 @@ func faultIn(err error) host.Fault {
 	return host.FaultProgram
 }
 
-// startFailure returns the reason of a start that failed with err. It has the given kind, except in
-// a resource shortage.
+// startFailure returns the reason of a start that failed with err. It is of that kind, except in a
+// resource shortage.
 func startFailure(kind ReasonKind, err error) Reason {
 	if faultIn(err) == host.FaultResource {
 		kind = ReasonShortage

@@ -13,7 +13,7 @@ import (
 	"superd/procs/probe"
 )
 
-// A Status is what one instance does, and why.
+// A Status is the state of one instance, and its reason.
 type Status struct {
 	Name       string // instance: web, or web@2
 	Program    string
@@ -21,7 +21,7 @@ type Status struct {
 	State      State
 	Ready      bool
 	Healthy    *bool  // nil without health checks, and before the first result
-	StatusText string // what it reported of itself; empty without
+	StatusText string // what the program reports of itself (STATUS=)
 	Check      *Check // last health check; nil before the first
 	Pid        int    // 0 without a main process
 	// Start time of the main process in clock ticks since boot, field 22 of /proc/pid/stat
@@ -73,7 +73,7 @@ func signalName(sig syscall.Signal) string {
 	return fmt.Sprintf("SIGRTMIN+%d", int(sig)-rtMin)
 }
 
-// An Info is what superd reports of itself.
+// An Info is the status of superd itself.
 type Info struct {
 	Pid          int
 	Started      time.Time
@@ -83,7 +83,7 @@ type Info struct {
 	ShuttingDown bool
 }
 
-// Info returns what superd reports of itself.
+// Info returns the status of superd itself.
 func (s *Supervisor) Info() Info {
 	return Info{
 		Pid:          s.options.Pid,
@@ -110,7 +110,7 @@ func (s *Supervisor) Status(names []string) ([]Status, error) {
 	return all, nil
 }
 
-// A Brief is the part of a [Status] that costs nothing to determine.
+// A Brief is the part of a [Status] that costs nothing to compute.
 type Brief struct {
 	Name  string
 	State State
@@ -181,8 +181,8 @@ func (in *instance) status() Status {
 	return st
 }
 
-// wallAt returns the wall-clock time of a time on the loop's clock. The result depends on the turn,
-// so that it stays right when the wall clock is stepped.
+// wallAt returns the wall-clock time of a time on the loop's clock. It is computed anew in each
+// turn, so that it stays right when the wall clock is stepped.
 func (s *Supervisor) wallAt(at time.Duration) time.Time {
 	return s.loop.WallAt(at)
 }

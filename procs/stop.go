@@ -12,8 +12,8 @@ import (
 	"superd/pidfd"
 )
 
-// signalStop asks the program to end. A logger that ends for good gets the end of its input
-// instead.
+// signalStop sends the program the stop signal. A logger that does not start again gets the end of
+// its input instead.
 func (in *instance) signalStop() {
 	if in.isLogger() && in.neverStartsAgain() {
 		in.endInput()
@@ -34,8 +34,8 @@ func (in *instance) sendStop(sig syscall.Signal) {
 	in.sendContinue()
 }
 
-// sendContinue sends SIGCONT to all processes that may be stopped. If only the main process gets the stop
-// signal, it may wait for others: these get SIGCONT, too.
+// sendContinue sends SIGCONT to all processes that may be stopped. Even if only the main process
+// gets the stop signal, it may wait for others, so these get SIGCONT, too.
 func (in *instance) sendContinue() {
 	if in.run.program.KillMode == config.KillProcess {
 		in.signalMain(unix.SIGCONT)
@@ -46,7 +46,7 @@ func (in *instance) sendContinue() {
 
 func (in *instance) signalKill() {
 	r := in.run
-	r.stopTimer.Stop() // a stop in a hurry leaves it armed
+	r.stopTimer.Stop() // a hurried stop does not wait for it
 	in.sup.log.Warn("stop_timeout is over, killing", "instance", in.name, "pid", r.process.Pid(), "stop_timeout", r.program.StopTimeout)
 	if r.program.KillMode == config.KillProcess {
 		in.signalMain(unix.SIGKILL)
@@ -64,9 +64,9 @@ func (in *instance) killTree() {
 	}
 }
 
-// signalGroup signals the group of the main process. A process that became the main process by MAINPID=
-// may lead no group: then it alone is signalled, and the leftover processes get the signal after
-// its end.
+// signalGroup signals the process group of the main process. A process that became the main one by
+// MAINPID= may lead no group: then it alone is signalled, and the others get their signal in the
+// teardown.
 func (in *instance) signalGroup(sig syscall.Signal) {
 	err := in.run.process.SignalGroup(sig)
 	if errors.Is(err, pidfd.ErrGone) {
@@ -86,7 +86,7 @@ func (in *instance) logUnsent(sig syscall.Signal, err error) {
 	}
 }
 
-// reportUnkillable reports the processes that SIGKILL did not end, and what they wait in.
+// reportUnkillable reports processes that survived SIGKILL, and their wait states.
 func (in *instance) reportUnkillable(pids ...int) {
 	var text []string
 	for _, pid := range pids {
@@ -96,8 +96,8 @@ func (in *instance) reportUnkillable(pids ...int) {
 	in.markUnkillable(strings.Join(text, "; "))
 }
 
-// markUnkillable records that the instance has an unkillable process. A shutdown goes on without
-// the instance.
+// markUnkillable records that the instance has an unkillable process. A shutdown does not wait for
+// it.
 func (in *instance) markUnkillable(why string) {
 	in.clearUnkillable()
 	in.ownProblems().unkillable = why

@@ -12,8 +12,8 @@ import (
 // A watcher is a subscription to changes of [Supervisor.Status] or of the instances.
 type watcher struct{ f func() }
 
-// Watch calls f on the loop after any status or last line has changed, once for all changes of a
-// turn. Without watchers it costs nothing.
+// Watch calls f on the loop after the status or the last line of any instance has changed, once for
+// all changes of a turn. Without watchers it costs nothing.
 func (s *Supervisor) Watch(f func()) (cancel func()) {
 	w := &watcher{f}
 	s.watchers = append(s.watchers, w)
@@ -32,7 +32,7 @@ func (s *Supervisor) Watch(f func()) (cancel func()) {
 	}
 }
 
-// changed calls the watchers and the notifier, once a turn.
+// changed schedules a call of the watchers and the notifier, once a turn.
 func (s *Supervisor) changed() {
 	if !s.changePosted {
 		s.changePosted = true
@@ -48,7 +48,7 @@ func (s *Supervisor) notifyWatchers() {
 	}
 }
 
-// watchLines makes the collector of in report new lines, if there are watchers.
+// watchLines lets the collector of in report new lines, if there are watchers.
 func (s *Supervisor) watchLines(in *instance) {
 	if len(s.watchers) == 0 || in.cancelLineWatch != nil {
 		return
@@ -78,7 +78,7 @@ type Output struct {
 }
 
 // Outputs returns the output of the instances that names select, sorted. A name that selects
-// nothing is an [UnknownNameError], unless noneToo.
+// nothing is an [UnknownNameError] or, with noneToo, ignored.
 func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	selected, err := s.selectInstances(names)
 	if err != nil && noneToo {
@@ -93,8 +93,8 @@ func (s *Supervisor) Outputs(names []string, noneToo bool) ([]Output, error) {
 	return all, nil
 }
 
-// WatchInstances calls f on the loop after an instance was added, or got a log of its own for
-// standard error, once for all changes of a turn.
+// WatchInstances calls f on the loop after an instance was added or got a separate log for standard
+// error, once for all changes of a turn.
 func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
 	w := &watcher{f}
 	s.instanceWatchers = append(s.instanceWatchers, w)
@@ -103,7 +103,7 @@ func (s *Supervisor) WatchInstances(f func()) (cancel func()) {
 	}
 }
 
-// notifyInstanceWatchers calls the member watchers, once a turn.
+// notifyInstanceWatchers calls the instance watchers, once a turn.
 func (s *Supervisor) notifyInstanceWatchers() {
 	if len(s.instanceWatchers) == 0 || s.addedPosted {
 		return
@@ -127,8 +127,8 @@ func (s *Supervisor) onDropped(l logs.DroppedOutput) {
 	}
 }
 
-// recordOutage records the begin or the end of an outage of a log, and calls the watchers. It may be
-// called from any goroutine.
+// recordOutage records the begin or the end of an outage of a log, and calls the watchers. It may
+// be called from any goroutine.
 func (s *Supervisor) recordOutage(o logs.Outage, over bool) {
 	now := time.Now()
 	if events := s.options.Events; events != nil {
@@ -145,7 +145,8 @@ func (s *Supervisor) recordOutage(o logs.Outage, over bool) {
 	s.scope.Post(s.changed)
 }
 
-// recordFirstOutput records where the output of a run begins in its log. It may be called from any goroutine.
+// recordFirstOutput records where the output of a run begins in its log. It may be called from any
+// goroutine.
 func (s *Supervisor) recordFirstOutput(r logs.RunStart) {
 	if events := s.options.Events; events != nil {
 		e := eventlog.Event{

@@ -1,5 +1,5 @@
-// Package procs supervises programs: it starts them, notices their exit, restarts and stops them,
-// and can say why.
+// Package procs supervises programs: it starts them, handles their exit, restarts and stops them,
+// and explains why.
 //
 // A [Supervisor] and all that it owns live on the loop's goroutine. Each instance of a program has
 // a state machine that only decides (machine.go, table.go). instance.go performs the decisions. A
@@ -25,7 +25,8 @@ import (
 	"superd/procs/schedule"
 )
 
-// maxConcurrentChecks bounds how many readiness and health checks run at a time, not counting those that hang.
+// maxConcurrentChecks bounds how many readiness and health checks run at a time, not counting those
+// that hang.
 const maxConcurrentChecks = 32
 
 // Options are the parts and settings of a supervisor.
@@ -36,32 +37,32 @@ type Options struct {
 	Log     *slog.Logger
 	Notify  Notifier      // systemd, or a no-op
 	Events  *eventlog.Log // nil: events are not recorded
-	OnWrite func()        // writes other collected data when records are written; nil: nothing
+	OnWrite func()        // writes other queued data when records are written; nil: nothing
 	Config  *config.Config
 	// [config.LoadAfter], called off the loop
 	Load        func(inForce *config.Config, reading func(path string)) (*config.Config, error)
 	RuntimeDir  string
 	FIFODir     string // directory of the programs' FIFOs
 	NotifyDir   string // directory of the notify sockets
-	NotifyKey   []byte // secret from which the names of notify sockets are made
+	NotifyKey   []byte // secret from which the names of notify sockets are derived
 	LogDir      string
 	Environment []string // superd's own; the programs' environment is derived from it
 	Pid         int
-	Keeper      host.FDStore   // nil: no process outlives this superd
-	StoredFDs   host.StoredFDs // descriptors from the keeper
-	Journal     Journal        // nil: no records for a successor
-	Snapshot    *Snapshot      // records of the predecessor; nil: none
-	// the keeper started this superd in place of one that crashed
-	Resumed bool
-	Archive func(*config.Config) []byte // nil: [config.Config.Archive]
+	Keeper      host.FDStore                // nil: no process survives this superd
+	StoredFDs   host.StoredFDs              // descriptors from the keeper
+	Journal     Journal                     // nil: no records for a successor
+	Snapshot    *Snapshot                   // records of the predecessor; nil: none
+	Resumed     bool                        // the keeper started this superd in place of one that crashed
+	Archive     func(*config.Config) []byte // nil: [config.Config.Archive]
 	// id of this boot of the machine, see [superd/internal/procfs.BootID]
 	BootID  string
 	Machine string   // id of this machine, for the jitter of schedules
 	Seed    [32]byte // for invocation ids and jitter
-	// for code that shows the lines; runEnded is called on the loop
+	// For code that shows the lines; runEnded is called on the loop
 	OnCollector func(*logs.Collector) (runEnded func())
 
-	stopBatch int // bound on how many instances one turn stops at shutdown; 0: maxStopBatch
+	// Bound on how many instances one turn stops at shutdown; 0: maxStopBatch
+	stopBatch int
 }
 
 // A Supervisor supervises the programs of one configuration.
@@ -75,11 +76,11 @@ type Supervisor struct {
 	notify  Notifier
 	keeper  host.FDStore
 	fdStore fdStore
-	// writes what is queued for journal and event log; nil: nothing was queued so far
+	// Writes what is queued for journal and event log; nil: nothing was queued so far
 	writing         *loop.Timer
-	pendingStores   []pendingStore // stored when the journal's queue is written
-	pendingReleases []string       // fdNames released when the journal's queue is written
-	recorded        recordQueue    // callbacks that wait for the write
+	pendingStores   []pendingStore // stored before the journal is written
+	pendingReleases []string       // fdNames released after the journal is written
+	recorded        recordQueue    // callbacks that wait for the journal
 	journal         Journal
 	random          *rand.ChaCha8
 	prober          *probe.Prober
@@ -89,13 +90,13 @@ type Supervisor struct {
 
 	config       *config.Config
 	configNumber uint64 // number of config in the journal
-	// first configuration replaced by a reload that is not saved completely; 0: none
+	// First configuration replaced by a reload that is not saved completely; 0: none
 	configBefore uint64
 	starts       uint64 // number of starts so far
 
 	storedFDs map[string]int                      // from the keeper, not claimed yet
 	leftovers map[string][]host.Leftover          // by instance
-	adopted   map[host.ProcessKey]*adoptedProcess // their exits the keeper may report
+	adopted   map[host.ProcessKey]*adoptedProcess // the keeper may report their exits
 
 	schedules      *schedule.Table           // nil before the first schedule is active
 	savedSchedules map[string]schedule.State // by instance, until the instance claims it
@@ -103,14 +104,14 @@ type Supervisor struct {
 	instances      []*instance // sorted by compareInstances
 	byName         map[string]*instance
 	nodes          map[string]*node // programs, and names that edges refer to, by name
-	reconcileQueue []*instance      // instances that wait for reconcile
+	reconcileQueue []*instance      // instances to reconcile
 	reconciling    bool             // reconcile is running
-	// instances whose waiters are answered after the queue is empty
+	// Instances whose waiters are answered when the queue is empty
 	answerQueue   []*instance
 	logFileOwners map[string][]*instance // owners of a log file, by its path
 	scales        map[string]scale       // replica counts set by an operator, by program
 	byPid         map[int]owner          // owners of superd's children, by pid
-	// adopted processes that may become superd's children, by pid
+	// Adopted processes that may become superd's children, by pid
 	adoptedByPid map[int]*adoptedProcess
 	counts       [stateCount]int // instances in each state
 	outputs      int             // upper bound on the programs' FIFOs
@@ -118,7 +119,7 @@ type Supervisor struct {
 	unkillable   int             // instances with a process that survived SIGKILL
 
 	startedAt time.Duration
-	// all programs that start by themselves were spawned once, or maxReadyDelay has passed
+	// All programs that start by themselves were spawned once, or maxReadyDelay has passed
 	ready         bool
 	readyBy       *loop.Timer // fires after maxReadyDelay
 	reloading     bool
@@ -126,12 +127,12 @@ type Supervisor struct {
 	hungFile      *atomic.Pointer[string] // file on which a reload hangs; nil: none hangs
 	shutdown      *shutdown
 	anyStarted    bool // something was started
-	endDecided    bool // an instance has decided that superd ends, and the exit status
+	endDecided    bool // an instance has decided the end of superd and the exit status
 	endPosted     bool // a check whether all instances have ended is posted
 	exitStatus    int  // superd's own
 	onEnd         func()
 	ended         bool // the shutdown is complete
-	leavesRecords bool // see Leaves
+	leavesRecords bool // see LeavesRecords
 	reapTimer     *loop.Timer
 
 	watchers     []*watcher
@@ -203,18 +204,18 @@ func New(o Options) *Supervisor {
 	return s
 }
 
-// Start resumes what Adopt has adopted and starts the programs that start by themselves. onEnd runs
-// when a shutdown is complete, before the journal records the end.
+// Start resumes the recovered instances and starts the programs that start by themselves. onEnd
+// runs when a shutdown is complete, before the journal records the end.
 func (s *Supervisor) Start(onEnd func()) {
 	s.onEnd = onEnd
 	if s.options.Resumed {
-		s.ScheduleReap() // no signal reports children that exited during the exec of this binary
+		s.ScheduleReap() // no signal reported children that exited during the exec of this binary
 	}
 	s.readyBy = s.scope.After(maxReadyDelay, s.updateNotifier)
 	if s.shutdown == nil {
 		s.startMissing()
 		s.logStoppedByOperator()
-	} else { // the shutdown began first, or is resumed
+	} else { // requested before Start, or resumed
 		s.resumeShutdown()
 	}
 	s.changed()
@@ -227,11 +228,11 @@ func (s *Supervisor) autostart(in *instance) {
 		in.do(func() []Effect { return in.machine.wantUp(actor(ActorConfiguration), false) })
 		return
 	}
-	in.save() // marks it as existing, as opposed to one still to be created
+	in.save() // the record shows that it was created
 }
 
-// add creates a stopped instance. It is not saved until its desired state is known: until then a
-// successor must treat it as new.
+// add creates a stopped instance. It is not saved before its desired state is known: until then a
+// successor must create it anew.
 func (s *Supervisor) add(name string, program *config.Program) *instance {
 	in := s.newInstance(name, program, program, "")
 	s.byName[name] = in
@@ -253,13 +254,13 @@ func compareInstances(a, b *instance) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// atRest is called whenever an instance is at rest, or waits.
+// atRest is called when an instance comes to rest, or waits.
 func (s *Supervisor) atRest(in *instance) {
 	if in.retiring {
 		s.beginRemoval(in)
 	}
 	if s.shutdown != nil && in.program.KillMode.KillsTree() && in.quarantine == nil && in.machine.state.AtRest() && in.tree.Empty() {
-		// batched with others that end, as a thousand removals at the end take long
+		// Here, since a thousand removals at the end would take long
 		s.removeSoon(in)
 	}
 	s.endIfAllEnded()
@@ -284,7 +285,7 @@ func (s *Supervisor) LogState() {
 	}
 }
 
-// ReopenLogs makes each log file be reopened by its path at the next write.
+// ReopenLogs lets each log file be reopened by its path at the next write.
 func (s *Supervisor) ReopenLogs() {
 	for _, in := range s.instances {
 		in.collector.Reopen()

@@ -8,8 +8,8 @@ type rule struct {
 
 func to(next State, effects ...Effect) *rule { return &rule{next, effects} }
 
-// rules defines the life of an instance. An empty cell is an event that cannot happen in that
-// state: a bug.
+// rules defines the life of an instance. An empty cell is an event that can't happen in that state:
+// a bug.
 var rules = [stateCount][eventCount]*rule{
 	Stopped: {
 		WantUp:   to(Spawning, Spawn),

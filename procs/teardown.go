@@ -20,27 +20,26 @@ import (
 // A teardown kills the leftover processes of a run, runs the post_stop hooks, then kills what those
 // left.
 //
-// It looks for live processes and sends each one the stop signal once. It waits for their end and
-// looks again, since they may have started others. After the deadline it sends SIGKILL instead;
+// It finds the live processes and sends each one the stop signal once. It waits for their end and
+// scans again, since they may have started others. After the deadline it sends SIGKILL instead;
 // with kill_mode = "mixed" from the beginning.
 type teardown struct {
 	in         *instance
 	run        *run
 	scope      *loop.Scope // closed at its end
-	round      *loop.Scope // of the processes that the last look found
+	round      *loop.Scope // of the processes that the last scan found
 	signaled   map[host.ProcessKey]bool
-	living     map[int]string // command names of the processes of the round, by pid
+	living     map[int]string // command names of the processes of this round, by pid
 	killing    bool
 	due        *loop.Timer     // begins SIGKILL; nil if that has begun
-	killed     map[string]bool // command names of processes that got SIGKILL
-	emptyScans int             // times that a report was due and no process was found
+	killed     map[string]bool // command names of the processes that got SIGKILL
+	emptyScans int             // times that KillPause was over and no process was found
 }
 
-// maxEmptyScans is after how many looks a non-empty tree without visible processes counts as
-// unkillable.
+// maxEmptyScans is how many empty scans a non-empty tree may have before it counts as unkillable.
 const maxEmptyScans = 5
 
-// tearDown ends the run's leftover processes, runs the post_stop hooks and ends what these left.
+// tearDown begins the teardown of the run.
 func (in *instance) tearDown() {
 	r := in.run
 	now := in.sup.loop.Now()
@@ -51,7 +50,7 @@ func (in *instance) tearDown() {
 	in.killLeftovers(r, deadline)
 }
 
-// leftoversKilled continues when nothing is left of the main process, or of the post_stop hooks.
+// leftoversKilled continues the teardown when no process of the run is left.
 func (in *instance) leftoversKilled(r *run) {
 	if in.probing() {
 		if in.probeUnkillable != "" {
@@ -67,7 +66,7 @@ func (in *instance) leftoversKilled(r *run) {
 	in.postStop(r).next()
 }
 
-// postStop returns the run of the post_stop hooks, after which it ends what they left.
+// postStop returns the hookRun of the post_stop hooks, which then kills what they left.
 func (in *instance) postStop(r *run) *hookRun {
 	return in.newHooks(r, "post_stop", r.program.PostStop, func(err error) {
 		if err != nil {
@@ -78,8 +77,8 @@ func (in *instance) postStop(r *run) *hookRun {
 	})
 }
 
-// killLeftovers ends the live processes of the run, with SIGKILL after the deadline. Then, not
-// before it has returned, it calls leftoversKilled.
+// killLeftovers ends the live processes of the run, with SIGKILL after the deadline. Then it calls
+// leftoversKilled, not before it has returned.
 func (in *instance) killLeftovers(r *run, deadline time.Duration) {
 	r.teardownDeadline = deadline
 	in.save()
@@ -163,7 +162,7 @@ func (t *teardown) track(round *loop.Scope, found []host.Member) {
 		for _, command := range t.living {
 			t.killed[command] = true
 		}
-		if t.in.unkillable != "" { // the reported processes may be gone
+		if t.in.unkillable != "" { // other processes may have been reported
 			round.After(host.KillPause, t.onKillTimeout)
 		}
 		return
@@ -187,7 +186,7 @@ func (t *teardown) send(m host.Member, sig syscall.Signal) {
 	}
 }
 
-// kill begins SIGKILL: the stop time-out is over, or a stop is in a hurry.
+// kill begins SIGKILL: the stop time-out is over, or the stop is hurried.
 func (t *teardown) kill() {
 	if t.killing {
 		return
@@ -203,14 +202,14 @@ func (t *teardown) kill() {
 	t.scan()
 }
 
-// onKillTimeout reports the processes that SIGKILL did not end.
+// onKillTimeout reports the processes that survived SIGKILL.
 func (t *teardown) onKillTimeout() {
 	if len(t.living) == 0 {
 		if t.emptyScans++; t.emptyScans > maxEmptyScans {
 			t.in.markUnkillable("its cgroup has processes that superd can't see")
 			return
 		}
-		t.scope.After(host.KillPause, t.onKillTimeout) // a look is under way
+		t.scope.After(host.KillPause, t.onKillTimeout) // a scan is under way
 		return
 	}
 	t.in.reportUnkillable(slices.Sorted(maps.Keys(t.living))...)

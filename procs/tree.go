@@ -16,8 +16,8 @@ type ProcessTree struct {
 	Unattributed bool // they belong to no known instance
 }
 
-// A TreeMember is a process that lived when the tree was read. Its start time distinguishes it from
-// a later process with its pid.
+// A TreeMember is a live process of a tree. Its start time distinguishes it from a later process
+// with its pid.
 type TreeMember struct {
 	Pid   int
 	Start uint64 // clock ticks since boot

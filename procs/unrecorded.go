@@ -10,9 +10,9 @@ import (
 	"superd/procs/host"
 )
 
-// findUnrecorded searches for processes that a damaged journal does not have, so that no program is
-// started twice. A process that can only be the main process of its instance is adopted as running.
-// The others quarantine the instance, see [quarantine].
+// findUnrecorded finds processes that a damaged journal does not have, so that no program is
+// started twice. A process that can only be the main process of its instance is adopted. The others
+// quarantine their instance, see [quarantine].
 func (s *Supervisor) findUnrecorded(r *Snapshot) error {
 	r.uncertainRuns = map[string]bool{}
 	for name := range r.instanceNames() {
@@ -31,7 +31,7 @@ func (s *Supervisor) findUnrecorded(r *Snapshot) error {
 	}
 	s.setLeftovers(leftovers)
 	if r.Clean || r.otherBoot {
-		return nil // the processes may belong to anything
+		return nil // no process is certain to belong to an instance
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.leftovers)) {
 		v := s.unrecordedRun(r, name)
@@ -51,7 +51,7 @@ func (s *Supervisor) findUnrecorded(r *Snapshot) error {
 }
 
 // UsersOf returns the users as which the instance's program runs in a configuration: one, or none
-// if it has no such program or the program runs as superd's user.
+// if the program is not configured or runs as superd's user.
 func UsersOf(conf *config.Config, instance string) []string {
 	if p := conf.Program(programOf(instance)); p != nil && p.User != "" {
 		return []string{p.User}
@@ -59,8 +59,8 @@ func UsersOf(conf *config.Config, instance string) []string {
 	return nil
 }
 
-// usersOf returns a function that returns the users as which an instance's program may run, now or
-// when the predecessor ended.
+// usersOf returns a function that returns the users as which an instance's program may run, in any
+// known configuration.
 func (s *Supervisor) usersOf(r *Snapshot) func(instance string) []string {
 	all := append(slices.Collect(maps.Values(r.configs)), s.config)
 	return func(instance string) (users []string) {
@@ -78,7 +78,7 @@ func (s *Supervisor) usersOf(r *Snapshot) func(instance string) []string {
 	}
 }
 
-// instanceNames returns the instances in the journal.
+// instanceNames returns the names of the instances in the journal.
 func (r *Snapshot) instanceNames() map[string]bool {
 	names := map[string]bool{}
 	for name := range r.instances {
@@ -90,7 +90,8 @@ func (r *Snapshot) instanceNames() map[string]bool {
 	return names
 }
 
-// hasStart reports whether the journal has a start record whose result the instance's record lacks.
+// hasStart reports whether the journal has a start record whose result is not in the instance's
+// record.
 func (r *Snapshot) hasStart(name string) bool {
 	start, v := r.starts[name], r.instances[name]
 	return start != nil && (v == nil || start.number > v.LastCompletedStart)
@@ -103,8 +104,9 @@ func (s *Supervisor) livesAsRecorded(v *savedInstance) bool {
 }
 
 // unrecordedRun returns a record for an instance whose main process is one of its leftover
-// processes. It returns nil if that is not certain: processes of several runs live, or several
-// candidates; the program has hooks, which look the same, or its stops leave processes behind.
+// processes; nil if that is not certain. It is not if processes of several runs live, or several
+// candidates; if the program has hooks, which can't be told from a main process; or if stops of the
+// program spare processes.
 func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 	was, leftovers := r.instances[name], s.leftovers[name]
 	program := cmp.Or(r.definition(r.oldest(), name), s.config.Program(programOf(name)))
@@ -125,9 +127,9 @@ func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 		v = new(*was)
 		switch {
 		case v.Desired.Up:
-		case v.Desired.target().by.Kind == ActorShutdown: // the shutdown is resumed, or void
+		case v.Desired.target().by.Kind == ActorShutdown: // the shutdown is resumed or undone
 			v.Desired, v.DesiredBeforeShutdown = saveTarget(target{true, actor(ActorConfiguration)}), nil
-		default: // it was started since
+		default: // it must have been started since
 			v.Desired = saveTarget(target{true, actor(ActorOperator)})
 		}
 	}
@@ -142,13 +144,13 @@ func (s *Supervisor) unrecordedRun(r *Snapshot, name string) *savedInstance {
 	return v
 }
 
-// unrecorded reports whether processes that the journal lacks may belong to the instance.
+// unrecorded reports whether processes that the journal does not have may belong to the instance.
 func (a *recoveredInstance) unrecorded() bool {
 	s := a.in.sup
 	if !s.options.Snapshot.Incomplete || a.recovered.Found != nil {
 		return false
 	}
-	// Where stops spare processes, a process that leads no session was spared.
+	// If stops spare processes, a process that leads no session was spared.
 	return a.in.program.KillMode.KillsTree() ||
 		slices.ContainsFunc(s.leftovers[a.in.name], func(leftover host.Leftover) bool { return leftover.Leads })
 }
