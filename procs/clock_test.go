@@ -9,7 +9,7 @@ import (
 )
 
 // TestWallClockStepsChangeNothing steps the wall clock by a year, forward and backward, around a
-// crash: neither the restart nor the times shown follow it.
+// crash. Neither the restart nor the shown times change.
 func TestWallClockStepsChangeNothing(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, step := range []time.Duration{year, -year} {
@@ -45,8 +45,8 @@ func TestWallClockStepsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestSlowTurnChangesNoTimes delays the rest of a turn after its wait: the times of state changes
-// are those of the turn's begin.
+// TestSlowTurnChangesNoTimes delays the rest of a turn: a state change has the time at which its
+// turn began.
 func TestSlowTurnChangesNoTimes(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	h.v.RunFor(time.Minute)

@@ -7,8 +7,8 @@ import (
 	"superd/config"
 )
 
-// BenchmarkConflicts starts a superd with programs that name their log files, then replaces all
-// programs by as many others. The time per program must not depend on their number.
+// BenchmarkConflicts starts a superd with programs that name their log files, then replaces all of
+// them by as many others. The time per program must not depend on their number.
 func BenchmarkConflicts(b *testing.B) {
 	programs := func(prefix string, n int) *config.Config {
 		c := &config.Config{}

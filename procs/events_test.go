@@ -88,13 +88,13 @@ func TestEventsOfALife(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("recorded:\n%q\nwant:\n%q", got, want)
 	}
-	if facts, err := h.sup.Why([]string{"web"}); err != nil || len(facts) != 1 || facts[0].WantedUp || !facts[0].WantedBy.is(ActorOperator) {
-		t.Errorf("Why: %+v, %v; want web, stopped by the operator", facts, err)
+	if diagnoses, err := h.sup.Why([]string{"web"}); err != nil || len(diagnoses) != 1 || diagnoses[0].WantedUp || !diagnoses[0].WantedBy.is(ActorOperator) {
+		t.Errorf("Why: %+v, %v; want web, stopped by the operator", diagnoses, err)
 	}
 }
 
-// TestRecordedOnce kills superd when the event log has a start, or an exit, that the journal lacks:
-// the next superd does not record it again.
+// TestRecordedOnce kills superd when the event log has a start or an exit that the journal does not
+// have: the successor does not record it again.
 func TestRecordedOnce(t *testing.T) {
 	for name, ends := range map[string]bool{"start": false, "exit": true} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestShutdownIsWrittenFirst: a shutdown is passed to the journal in the turn that begins it.
+// TestShutdownIsWrittenFirst: the journal gets a shutdown in the turn that begins it.
 func TestShutdownIsWrittenFirst(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	for _, hurry := range []bool{false, true} {

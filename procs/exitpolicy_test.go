@@ -12,7 +12,7 @@ import (
 	"superd/procs/notify"
 )
 
-// newFaultFree returns a world without faults in which programs run without end, and a function
+// newFaultFree returns a history without faults, in which programs run without end, and a function
 // that reports whether superd has ended.
 func newFaultFree(seed uint64, conf *config.Config) (h *history, ended func() bool) {
 	h = newHistory(seed, defect{}, false)
@@ -37,7 +37,7 @@ func (h *history) mainOf(name string) *simProcess {
 	return h.sup.byName[name].run.process.(*simHandle).p
 }
 
-// hookOf returns the hook under way of an instance.
+// hookOf returns the current hook of an instance.
 func (h *history) hookOf(name string) *simProcess {
 	return h.sup.byName[name].run.hook.process.(*simHandle).p
 }
@@ -49,7 +49,7 @@ func (h *history) mustCommand(t *testing.T, op Op, name string) {
 	}
 }
 
-// TestCancel: a canceled command gets no answer, while others do.
+// TestCancel: a cancelled command gets no answer, while others do.
 func TestCancel(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 		p.Autostart, p.Ready, p.StartTimeout = false, &config.Ready{Notify: true}, time.Hour
@@ -104,7 +104,7 @@ func TestFirstOfTwoEssentials(t *testing.T) {
 	}
 }
 
-// TestEssentialBeforeShutdown: a signal comes in the turn in which an essential program has ended.
+// TestEssentialBeforeShutdown: SIGTERM comes in the turn in which an essential program has ended.
 func TestEssentialBeforeShutdown(t *testing.T) {
 	h, ended := newFaultFree(1, &config.Config{Programs: []*config.Program{
 		programNamed("main", func(p *config.Program) { p.Essential, p.Restart = true, config.RestartNever }),
@@ -136,14 +136,14 @@ func TestAllExited(t *testing.T) {
 		want   bool
 		status int
 	}{
-		{"one runs on", conf(web, job), func(_ *testing.T, h *history) { h.mainOf("job").end(exitZero) }, false, 0},
+		{"one still runs", conf(web, job), func(_ *testing.T, h *history) { h.mainOf("job").end(exitZero) }, false, 0},
 		{"nothing was ever started", conf(idle), func(t *testing.T, h *history) { h.mustCommand(t, OpStop, "idle") }, false, 0},
 		{"the last one is stopped by the operator", conf(web, job), func(t *testing.T, h *history) {
 			h.mainOf("job").end(exitThree)
 			h.v.RunFor(time.Second)
 			h.mustCommand(t, OpStop, "web")
 		}, true, 3},
-		{"the last one is stopped in back-off", conf(web, job, idle), func(t *testing.T, h *history) {
+		{"the last one is stopped in backoff", conf(web, job, idle), func(t *testing.T, h *history) {
 			h.mainOf("job").end(exitZero)
 			h.mainOf("web").end(exitThree)
 			h.v.RunFor(20 * time.Millisecond)
@@ -174,16 +174,16 @@ func TestAllExited(t *testing.T) {
 			for old.machine.state != Stopped {
 				h.v.Step()
 			}
-			if h.sup.allEnded() { // its last output may take a while
-				t.Error("all counted as ended before the other instance was created")
+			if h.sup.allEnded() { // its last output may still be drained
+				t.Error("all counted as ended before the replacement was created")
 			}
 		}, false, 0},
-		{"the last one makes room for the log of another", conf(web, job), func(_ *testing.T, h *history) {
+		{"the last one releases its log file to another", conf(web, job), func(_ *testing.T, h *history) {
 			h.mainOf("job").end(exitZero)
 			h.v.RunFor(time.Second)
 			h.sup.compareAndApply(conf(job, programNamed("other", func(p *config.Program) { p.Log.File = "web.log" })))
 		}, false, 0},
-		{"a reload asks for it", &config.Config{Programs: conf(job).Programs}, func(_ *testing.T, h *history) {
+		{"a reload sets exit_when", &config.Config{Programs: conf(job).Programs}, func(_ *testing.T, h *history) {
 			h.mainOf("job").end(exitThree)
 			h.v.RunFor(time.Second)
 			h.sup.compareAndApply(conf(job))
@@ -203,7 +203,7 @@ func TestAllExited(t *testing.T) {
 	}
 }
 
-// readyRecorder is a Notifier that records when superd was ready.
+// A readyRecorder is a Notifier that records when superd was ready.
 type readyRecorder struct {
 	noopNotifier
 	v  *loop.Virtual

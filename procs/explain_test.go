@@ -19,10 +19,10 @@ func TestExplain(t *testing.T) {
 	}
 	backoff := config.Backoff{Initial: 100 * time.Millisecond, Max: time.Minute, Factor: 2, Jitter: 0.07, ResetAfter: 10 * time.Second}
 	tests := []struct {
-		name   string
-		facts  Diagnosis
-		events []eventlog.Event
-		want   string
+		name      string
+		diagnosis Diagnosis
+		events    []eventlog.Event
+		want      string
 	}{
 		{
 			"in backoff",
@@ -155,8 +155,8 @@ An earlier start still hangs: open executable /mnt/web. The next one waits for i
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.facts.Name, tt.facts.Now, tt.facts.Backoff = "web", now, backoff
-			if got := tt.facts.Explain(tt.events); got != tt.want {
+			tt.diagnosis.Name, tt.diagnosis.Now, tt.diagnosis.Backoff = "web", now, backoff
+			if got := tt.diagnosis.Explain(tt.events); got != tt.want {
 				t.Errorf("Explain() =\n%s\nwant\n%s", got, tt.want)
 			}
 		})

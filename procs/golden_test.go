@@ -22,7 +22,7 @@ import (
 
 const apiPage = "../docs/api.md"
 
-// TestNames: values have the names in the golden file, each a unique one.
+// TestNames: each value has the name in the golden file, a unique one.
 func TestNames(t *testing.T) {
 	var b strings.Builder
 	section := func(title string, names []string, optional func(i int) bool, more func(i int) string) {
@@ -59,7 +59,7 @@ func TestNames(t *testing.T) {
 }
 
 // withoutVariables returns text without what varies with the simulation and the time zone: times,
-// IDs, pids and numbers in the descriptor store.
+// ids, pids and names in the descriptor store.
 func withoutVariables(text string) string {
 	text = regexp.MustCompile(`[0-9a-f]{32}|\d{4}-\d\d-\d\d[ T][\d:.]+|\d{6,}`).ReplaceAllString(text, "…")
 	text = regexp.MustCompile(`:"\d+"`).ReplaceAllString(text, `:"N"`)
@@ -167,7 +167,8 @@ func TestGoldenRecords(t *testing.T) {
 	if err := events.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	byName := map[string][]string{} // grouped, as the order among instances is the simulation's
+	// grouped, since the order among instances depends on the simulation
+	byName := map[string][]string{}
 	for e, err := range events.Since(0) {
 		if err != nil {
 			t.Fatal(err)

@@ -29,7 +29,8 @@ func namedPrograms(change func(p *config.Program), names ...string) *config.Conf
 	return c
 }
 
-// TestLongWaitChainIsShortened: the text for a long chain has its begin, its end and the cause.
+// TestLongWaitChainIsShortened: the text for a long chain of waiting programs has the begin and the
+// end of the chain, and the cause.
 func TestLongWaitChainIsShortened(t *testing.T) {
 	c := graphConfig(10_000, graphs[0].requirements)
 	c.Programs[0].Autostart = false
@@ -50,8 +51,8 @@ func TestLongWaitChainIsShortened(t *testing.T) {
 	}
 }
 
-// TestOrderingHoldsForSimultaneousStarts: an ordering holds for programs that one command starts,
-// in either order.
+// TestOrderingHoldsForSimultaneousStarts: an ordering holds for programs that one command or reload
+// starts, in any order.
 func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 	after := func(autostart bool) func(p *config.Program) {
 		return func(p *config.Program) {
@@ -99,8 +100,8 @@ func TestOrderingHoldsForSimultaneousStarts(t *testing.T) {
 	}
 }
 
-// TestReloadReversesDependency: a reload that reverses a dependency makes no cycle, as old
-// instances have the requirements of the new definition.
+// TestReloadReversesDependency: a reload that reverses a dependency makes no cycle, since old
+// instances get the requirements of the new definition.
 func TestReloadReversesDependency(t *testing.T) {
 	requires := func(from, to string) func(p *config.Program) {
 		return func(p *config.Program) {
@@ -119,7 +120,7 @@ func TestReloadReversesDependency(t *testing.T) {
 		t.Errorf("%s; want both running", s.summary())
 	}
 	if n := s.node("db"); len(n.edges) != 0 || n.dependents != 0 {
-		t.Errorf("db has %d edges, %d users; want none", len(n.edges), n.dependents)
+		t.Errorf("db has %d edges, %d dependents; want none", len(n.edges), n.dependents)
 	}
 	s.compareAndApply(namedPrograms(func(*config.Program) {}, "web"))
 	runFor(v, 10*time.Second)
@@ -128,8 +129,8 @@ func TestReloadReversesDependency(t *testing.T) {
 	}
 }
 
-// TestOrderingWaitsForStartingReplicas: an ordering waits for the replicas that are starting, and
-// only these decide when it is given up, and with which reason.
+// TestOrderingWaitsForStartingReplicas: an ordering waits for the replicas that are starting. Only
+// these decide when the wait ends, and its reason.
 func TestOrderingWaitsForStartingReplicas(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{
 		programNamed("db", func(p *config.Program) {

@@ -14,7 +14,8 @@ import (
 	"superd/procs/host"
 )
 
-// A quickSystem starts and ends processes at once, so that a benchmark measures the supervisor.
+// A quickSystem is a host that starts and ends processes at once, so that a benchmark measures the
+// supervisor.
 type quickSystem struct {
 	host.Host // nil: its other methods are not called
 	v         *loop.Virtual
@@ -88,7 +89,7 @@ func (quickTree) Lack() string                   { return "" }
 func (quickTree) Path() string                   { return "" }
 func (quickTree) Remove()                        {}
 
-// graphs are the shapes that the benchmarks cover, each of n programs.
+// graphs are the shapes that the benchmarks use, each of n programs.
 var graphs = []struct {
 	name         string
 	requirements func(i, n int) []int
@@ -103,8 +104,7 @@ var graphs = []struct {
 	}},
 }
 
-// before returns the k numbers below i that are not negative; for a star, where i is 1, that is the
-// hub.
+// before returns the k numbers below i, as far as they are not negative.
 func before(i, k int) (all []int) {
 	for j := max(i-k, 0); j < i; j++ {
 		all = append(all, j)
@@ -165,7 +165,7 @@ func BenchmarkOrder(b *testing.B) {
 	}
 }
 
-// BenchmarkRebuildGraph builds the graph of 10,000 programs, as a reload does.
+// BenchmarkRebuildGraph rebuilds the graph of 10,000 programs, as a reload does.
 func BenchmarkRebuildGraph(b *testing.B) {
 	for _, graph := range graphs {
 		b.Run(graph.name, func(b *testing.B) {

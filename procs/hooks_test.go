@@ -8,8 +8,8 @@ import (
 	"superd/config"
 )
 
-// TestHungHookIsReported: a pre_start hook hangs in a file system before its fork. Its own
-// failure names the hook, and so does the failure of the next start, which waits for it in vain.
+// TestHungHookIsReported: a pre_start hook hangs in a file system before its fork. Its own failure
+// names the hook, and so does the failure of the next start, which waits for it in vain.
 func TestHungHookIsReported(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
 		p.PreStart, p.Autostart = [][]string{{simHook, "db"}}, false

@@ -48,7 +48,8 @@ var (
 	exitUnknown = pidfd.Exit{}
 )
 
-// TestFailedStartNotWanted: a start that fails after another one was requested does not count.
+// TestFailedStartNotWanted: a failed start does not count if another one was requested before it
+// failed.
 func TestFailedStartNotWanted(t *testing.T) {
 	m := testMachine(func(p *config.Program) {
 		p.StartLimit = config.StartLimit{Failures: 2, Within: time.Minute}
@@ -57,7 +58,7 @@ func TestFailedStartNotWanted(t *testing.T) {
 	m.wantRestart(actor(ActorReload), false)
 	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 	if m.state != Spawning {
-		t.Fatalf("state %v, want starting: the other one", m.state)
+		t.Fatalf("state %v, want starting, by the second request", m.state)
 	}
 	m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
 	if m.state != Backoff {
@@ -78,10 +79,10 @@ func TestRestartPolicy(t *testing.T) {
 		{"on-failure stays down after success", config.RestartOnFailure, exitZero, Exited},
 		{"on-failure restarts after failure", config.RestartOnFailure, exitThree, Backoff},
 		{"on-failure restarts after a signal", config.RestartOnFailure, exitKill, Backoff},
-		{"on-failure restarts after an unknown end", config.RestartOnFailure, exitUnknown, Backoff},
+		{"on-failure restarts after an unknown exit", config.RestartOnFailure, exitUnknown, Backoff},
 		{"never is exited after success", config.RestartNever, exitZero, Exited},
 		{"never is failed after failure", config.RestartNever, exitThree, Failed},
-		{"never is failed after an unknown end", config.RestartNever, exitUnknown, Failed},
+		{"never is failed after an unknown exit", config.RestartNever, exitUnknown, Failed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestStartLimit(t *testing.T) {
 			t.Errorf("state %v, effects %v; want failed without a timer", m.state, effects)
 		}
 	})
-	t.Run("a shortage of the machine never counts", func(t *testing.T) {
+	t.Run("a resource shortage never counts", func(t *testing.T) {
 		m := limited(0)
 		for range 100 {
 			m.spawnFailed(0, Reason{ReasonShortage, "no processes left"}, host.FaultResource, false)
@@ -202,7 +203,7 @@ func TestStartLimit(t *testing.T) {
 			m.restartDue()
 		}
 	})
-	t.Run("the operator's start clears it", func(t *testing.T) {
+	t.Run("the operator's start resets the limit", func(t *testing.T) {
 		m := limited(0)
 		for range 3 {
 			m.spawnFailed(0, Reason{ReasonStartFailed, "no such file"}, host.FaultProgram, false)
@@ -251,7 +252,7 @@ func TestTargetChangesDuringSpawn(t *testing.T) {
 
 func spawned(m *machine) []Effect { return m.spawned(true) }
 
-// TestStarting: the effects of a program that is not ready, or that fails its checks.
+// TestStarting: transitions of a program that is not ready, or that fails its checks.
 func TestStarting(t *testing.T) {
 	limit := config.StartLimit{Failures: 1, Within: time.Minute}
 	tests := []struct {
@@ -261,40 +262,40 @@ func TestStarting(t *testing.T) {
 		want    State
 		cause   string
 	}{
-		{"it is ready", nil, func(m *machine) { m.ready(time.Second) }, Running, "started by the configuration; ready after 1s"},
+		{"ready", nil, func(m *machine) { m.ready(time.Second) }, Running, "started by the configuration; ready after 1s"},
 		{"success before readiness is a failure", func(p *config.Program) { p.Restart = config.RestartOnFailure },
 			func(m *machine) { m.exited(0, exitZero, time.Second, 0, Reason{}, false) }, Backoff, "exit status 0 after 1s, before it was ready"},
-		{"so it is where it is not restarted", func(p *config.Program) { p.Restart = config.RestartNever },
+		{"success before readiness is a failure without a restart, too", func(p *config.Program) { p.Restart = config.RestartNever },
 			func(m *machine) { m.exited(0, exitZero, time.Second, 0, Reason{}, false) }, Failed, `exit status 0 after 1s, before it was ready; restart = "never"`},
 		{"a start that takes too long backs off", nil, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Backoff, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
-		{"its tree is cleared before", nil, func(m *machine) {
+		{"a teardown comes before the backoff", nil, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.exited(0, exitKill, time.Second, 0, Reason{}, true)
 		}, TearingDown, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
-		{"it counts for the limit", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
+		{"a start that takes too long counts for the start limit", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Failed, "not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s); start limit hit: 1 failure within 1m; retry_after = 0: not retried"},
-		{"not if it is to be down by then", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
+		{"it does not count if down is desired by then", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.wantDown(actor(ActorOperator))
 			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Stopped, "stopped by the operator: not ready after 30s; ended by the stop signal (killed by SIGKILL after 1s)"},
-		{"a start by the operator follows at once", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
+		{"a start by the operator needs no backoff", func(p *config.Program) { p.StartLimit = limit }, func(m *machine) {
 			m.failRun(StartTimeout, Reason{ReasonStartTimeout, "not ready after 30s"})
 			m.wantUp(actor(ActorOperator), true)
 			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Spawning, "started by the operator"},
-		{"killed, it backs off, too", nil, func(m *machine) {
+		{"a watchdog time-out backs off", nil, func(m *machine) {
 			m.ready(time.Second)
 			m.failRun(WatchdogTimeout, Reason{ReasonWatchdogTimeout, "no word"})
 			m.stopTimeout()
 			m.exited(0, exitKill, time.Second, 0, Reason{}, false)
 		}, Backoff, "no word; killed after stop_timeout 10s (killed by SIGKILL after 1s)"},
-		{"unhealthy, it backs off", nil, func(m *machine) {
+		{"an unhealthy program backs off", nil, func(m *machine) {
 			m.ready(time.Second)
 			m.failRun(HealthFailed, Reason{ReasonUnhealthy, "unhealthy"})
 			m.exited(0, exitZero, time.Second, 0, Reason{}, false)
@@ -310,7 +311,7 @@ func TestStarting(t *testing.T) {
 			m.wantUp(actor(ActorConfiguration), false)
 			m.spawned(false)
 			if m.state != Starting {
-				t.Fatalf("spawned, it is %s", stateNames[m.state])
+				t.Fatalf("state after the spawn: %s", stateNames[m.state])
 			}
 			tt.steps(m)
 			if m.state != tt.want || m.stateReason.String() != tt.cause || m.failureReason.Kind != ReasonNone && tt.want != TearingDown {

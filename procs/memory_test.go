@@ -12,8 +12,8 @@ import (
 	"superd/config"
 )
 
-// TestMemoryOfQuietPrograms bounds the live heap of an idle program: definition, instance and
-// capture. The simulated kernel's share is subtracted.
+// TestMemoryOfQuietPrograms bounds the live heap of an idle program: its definition, instance and
+// collector.
 func TestMemoryOfQuietPrograms(t *testing.T) {
 	const programs, most = 2000, 3080
 	var file strings.Builder

@@ -8,7 +8,7 @@ import (
 	"superd/procs/notify"
 )
 
-// stall blocks writes to the journal until the function that it returns is called.
+// stall blocks writes to the journal until the caller calls end.
 func (j *simJournal) stall() (end func()) {
 	j.stalled = true
 	return func() {
@@ -17,8 +17,8 @@ func (j *simJournal) stall() (end func()) {
 	}
 }
 
-// TestJournalStalls: while the journal can't be written, a message is held, and those behind it
-// stay unread. That alone must not end a program that has notified in time.
+// TestJournalStalls: while the journal can't be written, a message is not dropped, and those after
+// it stay unread. That alone must not end a program that has notified in time.
 func TestJournalStalls(t *testing.T) {
 	world := func(t *testing.T, neverReady float64, change func(*config.Program)) (*history, *instance, *simProcess, func()) {
 		h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
@@ -84,11 +84,11 @@ func TestJournalStalls(t *testing.T) {
 				t.Fatalf("%s, %v: %s, want running", what, in.machine.state, in.reason())
 			}
 		}
-		p.notify(notify.Message{ExtendTimeout: time.Second}) // held
+		p.notify(notify.Message{ExtendTimeout: time.Second}) // not dropped before it is saved
 		p.notify(notify.Message{Reloading: true})
 		p.busy = true
 		h.v.RunFor(time.Minute)
-		wantRunning("it reported its reload")
+		wantRunning("during its reload")
 		resume()
 		h.v.RunFor(time.Second)
 		for len(h.kernel.checking) == 0 && h.v.Step() {
@@ -96,23 +96,23 @@ func TestJournalStalls(t *testing.T) {
 		p.notify(notify.Message{Ready: true})
 		h.v.RunFor(200 * time.Millisecond) // the check fails
 		p.busy = false
-		wantRunning("it reported the end of its reload, and a check began before")
+		wantRunning("after its reload, with a failed check that began before")
 		h.v.RunFor(time.Minute)
-		wantRunning("it answers")
+		wantRunning("healthy again")
 		p.unhealthy = true
 		h.v.RunFor(time.Minute)
 		if in.machine.state != Failed {
 			t.Errorf("%v: %s, want failed: it is unhealthy", in.machine.state, in.reason())
 		}
 	})
-	for name, late := range map[string]time.Duration{"the end of the main process": time.Second, "its end, for too long": time.Minute} {
+	for name, late := range map[string]time.Duration{"the exit of the main process": time.Second, "its exit, for too long": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			h, in, p, resume := world(t, 0, func(*config.Program) {})
 			p.notify(notify.Message{Reloading: true})
 			child := h.kernel.registerSpawned("web", p.run, roleEscaped)
 			p.notify(notify.Message{MainPID: child.pid})
 			if late < notifyDrainLimit {
-				p.role = roleEscaped // then an ordinary process of the tree
+				p.role = roleEscaped // another process becomes the main one
 			}
 			turns := h.v.Turns()
 			p.end(exitZero)
@@ -135,7 +135,7 @@ func TestJournalStalls(t *testing.T) {
 	}
 }
 
-// TestQueuedChecksDoNotCount: a check that waits in the queue says nothing about its program.
+// TestQueuedChecksDoNotCount: a check that waits in the queue has no result.
 func TestQueuedChecksDoNotCount(t *testing.T) {
 	world := func(change func(*config.Program)) (*history, *instance) {
 		h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
@@ -182,7 +182,7 @@ func TestQueuedChecksDoNotCount(t *testing.T) {
 }
 
 // TestReadinessSurvivesKill: notifications survive a kill of superd. The time without a superd, or
-// before it knew of the process, does not count for time-outs.
+// before superd knew of the process, does not count for time-outs.
 func TestReadinessSurvivesKill(t *testing.T) {
 	world := func(seed uint64, ready *config.Ready) *history {
 		conf := &config.Config{Programs: []*config.Program{programNamed("web", func(p *config.Program) {
@@ -192,7 +192,7 @@ func TestReadinessSurvivesKill(t *testing.T) {
 		})}}
 		h, _ := newFaultFree(seed, conf)
 		h.file, h.kernel.keeper = conf, true
-		h.crash() // the next one has a keeper
+		h.crash() // the successor has a keeper
 		h.models["web"].wantUp = true
 		return h
 	}
@@ -222,7 +222,7 @@ func TestReadinessSurvivesKill(t *testing.T) {
 		wantReady(t, h, p)
 	})
 	t.Run("a line, before superd knows of the process", func(t *testing.T) {
-		for seed := range uint64(20) { // the time-out may be checked before the line
+		for seed := range uint64(20) { // the time-out may be handled before the line
 			h := world(seed, &config.Ready{FD: 3, Timeout: 2 * time.Second})
 			h.kernel.mix.noResult = true
 			h.mustCommand(t, OpStart, "web")

@@ -15,8 +15,7 @@ import (
 	"superd/procs/notify"
 )
 
-// changeProgram applies a changed definition of the program web and returns the reload's change of
-// it.
+// changeProgram applies a changed definition of the first program and returns its change.
 func (h *history) changeProgram(alter func(p *config.Program)) *config.Change {
 	definition := h.sup.config.Programs[0].Clone()
 	alter(definition)
@@ -75,7 +74,7 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("4s after the stop: %v, want stopped", in.machine.state)
 				}
 			}},
-		{"a longer one", nil,
+		{"a longer stop time-out of a stop under way", nil,
 			func(t *testing.T, h *history) { h.mustCommand(t, OpStop, "web") },
 			func(p *config.Program) { p.StopTimeout = 30 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
@@ -84,7 +83,7 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("29s after the stop: %v, want stopping", in.machine.state)
 				}
 			}},
-		{"a shorter back-off", func(p *config.Program) { p.Backoff.Initial, p.Backoff.Max = time.Minute, time.Minute },
+		{"a shorter backoff", func(p *config.Program) { p.Backoff.Initial, p.Backoff.Max = time.Minute, time.Minute },
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Backoff.Initial = 2 * time.Second },
 			func(t *testing.T, h *history, in *instance) {
@@ -93,7 +92,7 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("3s after the end: %v, want running", in.machine.state)
 				}
 			}},
-		{"no restart any more, in back-off", func(p *config.Program) { p.Backoff.Initial = time.Minute },
+		{"no restart now, in backoff", func(p *config.Program) { p.Backoff.Initial = time.Minute },
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			func(t *testing.T, _ *history, in *instance) {
@@ -110,7 +109,7 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("%v, want running", in.machine.state)
 				}
 			}},
-		{"done stays done", func(p *config.Program) { p.Restart = config.RestartOnFailure },
+		{"exited stays exited", func(p *config.Program) { p.Restart = config.RestartOnFailure },
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitZero); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.StartLimit.Failures, p.StartLimit.Within = 3, time.Minute },
 			func(t *testing.T, h *history, in *instance) {
@@ -130,7 +129,7 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("%v, want running", in.machine.state)
 				}
 			}},
-		{"there is no limit any more", func(p *config.Program) {
+		{"at the start limit, without a limit now", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute}
 		},
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
@@ -153,7 +152,7 @@ func TestAppliedLive(t *testing.T) {
 			func(_ *testing.T, h *history) { h.mainOf("web").end(exitThree); h.v.RunFor(time.Second) },
 			func(p *config.Program) { p.Restart = config.RestartNever },
 			failedForGood(`restart is now "never"`)},
-		{"nor while what it has left is ended", func(p *config.Program) {
+		{"at the start limit, not retried, during the teardown", func(p *config.Program) {
 			p.StartLimit = config.StartLimit{Failures: 1, Within: time.Minute, RetryAfter: time.Hour}
 			p.PostStop = [][]string{{simAfterHook}}
 		},
@@ -176,7 +175,7 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("%v, want running", in.machine.state)
 				}
 			}},
-		{"an end before it was ready is no success", func(p *config.Program) {
+		{"an exit before readiness is no success", func(p *config.Program) {
 			p.Ready = &config.Ready{Notify: true}
 			p.Backoff.Initial = time.Hour
 			p.Backoff.Max = time.Hour
@@ -194,7 +193,7 @@ func TestAppliedLive(t *testing.T) {
 					t.Errorf("%v: %s, want backoff", in.machine.state, in.reason())
 				}
 			}},
-		{"a run that the operator has asked for is none of a schedule that comes later",
+		{"a run that the operator requested, before the program got a schedule",
 			func(p *config.Program) { p.Type, p.Restart = config.TypeOneshot, config.RestartNever },
 			func(t *testing.T, h *history) {
 				h.mustCommand(t, OpRestart, "web")
@@ -315,8 +314,8 @@ func failedForGood(says string) func(*testing.T, *history, *instance) {
 	}
 }
 
-// TestReloadRetiresBeforeItStarts: a new program that requires a program with a surplus instance is
-// not started while that instance runs.
+// TestReloadRetiresBeforeItStarts: a new program that requires a program with a surplus instance
+// does not start while that instance runs.
 func TestReloadRetiresBeforeItStarts(t *testing.T) {
 	db := func(replicas int) *config.Program {
 		return programNamed("db", func(p *config.Program) { p.Replicas = replicas })
@@ -334,8 +333,8 @@ func TestReloadRetiresBeforeItStarts(t *testing.T) {
 	}
 }
 
-// TestReloadHangs: a reload is answered while one of its files can't be read to the end. It takes
-// effect when the file can be read.
+// TestReloadHangs: callers of a reload are answered while the reading of a file hangs. The reload
+// takes effect when the file is read.
 func TestReloadHangs(t *testing.T) {
 	h, _ := newFaultFree(1, &config.Config{Programs: []*config.Program{programNamed("web", nil)}})
 	began, answer := make(chan bool, 10), make(chan bool)
@@ -379,8 +378,8 @@ func TestReloadHangs(t *testing.T) {
 	}
 }
 
-// TestLogOptionsDuringRun: the output of a run keeps its form and its place. Rotation of that
-// place, and the address of a sink, may change.
+// TestLogOptionsDuringRun: the output of a run keeps its format and its files. Rotation, and the
+// address of a sink, may change.
 func TestLogOptionsDuringRun(t *testing.T) {
 	file := logs.Options{Path: "/log/a", Format: logs.Text, MaxSize: 1}
 	syslog := logs.Options{Sink: "syslog", Address: "unix:/dev/log", Identifier: "a", Facility: 3}

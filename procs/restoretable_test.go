@@ -13,7 +13,7 @@ import (
 	"superd/procs/journal"
 )
 
-// An adoptRecorder is a kernel that records the processes that it was given to adopt.
+// An adoptRecorder is a simulated host that records the processes to adopt.
 type adoptRecorder struct {
 	*simKernel
 	all []*host.RecoveredProcess
@@ -24,7 +24,7 @@ func (a *adoptRecorder) Adopt(all []*host.RecoveredProcess) {
 	a.simKernel.Adopt(all)
 }
 
-// adoptFrom starts a superd from a journal; it adopts the processes there.
+// adoptFrom starts a superd from a journal, with the processes of that.
 func (h *history) adoptFrom(t *testing.T, state *journal.State) *adoptRecorder {
 	t.Helper()
 	o := h.options()
@@ -43,8 +43,8 @@ func (h *history) adoptFrom(t *testing.T, state *journal.State) *adoptRecorder {
 	return kernel
 }
 
-// TestRecoveredStreamsFollowStartRecord: superd was killed after a start by a new definition,
-// before the instance's record said so.
+// TestRecoveredStreamsFollowStartRecord: superd was killed after a start with a new definition,
+// before the instance's record had that.
 func TestRecoveredStreamsFollowStartRecord(t *testing.T) {
 	before := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrMerge })
 	after := programNamed("web", func(p *config.Program) { p.Log.Stderr = config.StderrSeparate })
@@ -66,8 +66,8 @@ func TestRecoveredStreamsFollowStartRecord(t *testing.T) {
 	}
 }
 
-// TestProcessOfAddedProgramIsAdopted is the same for a program that the reload has added and that
-// has no record.
+// TestProcessOfAddedProgramIsAdopted: superd was killed after it started a program that a reload
+// added, before the instance had a record.
 func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 	web, db := programNamed("web", nil), programNamed("db", nil)
 	h := newHistory(1, defect{}, false)
@@ -84,8 +84,8 @@ func TestProcessOfAddedProgramIsAdopted(t *testing.T) {
 	}
 }
 
-// TestRecoveredRunKeepsLogAndLimits: a run begun by an earlier definition keeps its log and its
-// limits, even when superd is killed.
+// TestRecoveredRunKeepsLogAndLimits: a run that began with an earlier definition keeps its log and
+// its limits, even after a kill of superd.
 func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	scheduled := func(file string, format config.LogFormat, tasks int64) *config.Program {
 		return programNamed("web", func(p *config.Program) {
@@ -122,8 +122,8 @@ func TestRecoveredRunKeepsLogAndLimits(t *testing.T) {
 	}
 }
 
-// TestStartInNoConfiguration: the journal has a start, or a quarantined one, of a program that is
-// in no configuration. It is not started with defaults, as those have no command.
+// TestStartInNoConfiguration: the journal has a start, or a quarantined instance, of a program that
+// is in no configuration. It is not started with default settings, which have no command.
 func TestStartInNoConfiguration(t *testing.T) {
 	records := map[string]string{
 		"started": `{"config":1,"state":"spawning","outcome":"retry","desired":{"up":true},"run":{"id":"a"}}`,
@@ -172,8 +172,8 @@ type zeros struct{}
 
 func (zeros) Uint64() uint64 { return 0 }
 
-// TestConfigurationIsKeptWhileJournalIsFull: the journal keeps the previous configuration until
-// all effects of the next one are written, however often a write fails.
+// TestConfigurationIsKeptWhileJournalIsFull: the journal keeps the previous configuration until all
+// effects of the next one are written, however often a write fails.
 func TestConfigurationIsKeptWhileJournalIsFull(t *testing.T) {
 	h, _ := newRunning(programNamed("web", nil), false)
 	h.journal.full = rand.New(zeros{})
@@ -190,8 +190,8 @@ func TestConfigurationIsKeptWhileJournalIsFull(t *testing.T) {
 	}
 }
 
-// TestUnrecordedProcessIsAdopted: a journal has lost its tail, and with it a start. If the
-// kill_mode leaves no process behind, a live one can only be the main process.
+// TestUnrecordedProcessIsAdopted: a journal has lost its end, and with it a start. If the kill_mode
+// spares no process, a live one can only be the main process.
 func TestUnrecordedProcessIsAdopted(t *testing.T) {
 	for _, mode := range []config.KillMode{config.KillMainFirst, config.KillMixed, config.KillTree} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -212,8 +212,8 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 	}
 }
 
-// TestLostActor: a recovered run whose journal lacks who has requested it, or names an actor that
-// this superd does not know, has an actor and reasons all the same.
+// TestLostActor: the journal does not have the actor of a recovered run, or has one that this
+// superd does not know. The run has an actor and reasons nevertheless.
 func TestLostActor(t *testing.T) {
 	start := startKey("web", 1)
 	const started, idle = `{"run":"a","config":1,"process":{"pid":2,"start":1}}`,

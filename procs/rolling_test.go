@@ -49,7 +49,7 @@ func TestRestartRolling(t *testing.T) {
 			t.Errorf("%+v: run %s, %s before", o, in.run.invocationID, before[o.Name])
 		}
 	}
-	if _, err := h.sup.RestartRolling([]string{"nobody"}, nil); err == nil {
+	if _, err := h.sup.RestartRolling([]string{"unknown"}, nil); err == nil {
 		t.Error("an unknown name is accepted")
 	}
 }

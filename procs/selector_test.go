@@ -12,7 +12,7 @@ import (
 	"superd/config"
 )
 
-// TestSelect: the instances that names stand for, each once, and the unknown names, each once.
+// TestSelect: names select instances, each once, and unknown names are reported, each once.
 func TestSelect(t *testing.T) {
 	grouped := func(groups ...string) func(*config.Program) {
 		return func(p *config.Program) { p.Groups = groups }
@@ -33,7 +33,7 @@ func TestSelect(t *testing.T) {
 		{[]string{"none"}, nil, nil},
 		{[]string{"empty", "n[n-p]ne"}, nil, nil},
 		{[]string{"fron*"}, nil, []string{"fron*"}}, // globs match no groups
-		{[]string{"nobody", "db", "[", "nobody"}, []string{"db"}, []string{"nobody", "["}},
+		{[]string{"unknown", "db", "[", "unknown"}, []string{"db"}, []string{"unknown", "["}},
 		{[]string{`d\b`}, []string{"db"}, nil},
 		{[]string{"many@3", ""}, nil, []string{"many@3", ""}},
 	}
@@ -55,7 +55,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestSelectByManyNames: thousands of names, known or not, take the loop only a moment.
+// TestSelectByManyNames: thousands of names, known or not, take little time of the loop.
 func TestSelectByManyNames(t *testing.T) {
 	c := &config.Config{}
 	var names, unknown []string
@@ -84,8 +84,8 @@ func TestSelectByManyNames(t *testing.T) {
 	}
 }
 
-// usedByThread returns the processor time of this thread, which does not depend on the load of the
-// machine.
+// usedByThread returns the processor time of this thread, which does not depend on the machine's
+// load.
 func usedByThread(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Rusage

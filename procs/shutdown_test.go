@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestShutdownOfMany: each turn stops a share of the instances only, so that posted work is served
-// meanwhile. All have their signals before the first exit is handled; then superd ends.
+// TestShutdownOfMany: each turn stops only a share of the instances, so that posted work is done
+// meanwhile. All get their signals before the first exit is handled; then superd ends.
 func TestShutdownOfMany(t *testing.T) {
 	const programs = 5*maxStopBatch + 1
 	v, s := quickSupervisor(graphConfig(programs, func(int, int) []int { return nil }))

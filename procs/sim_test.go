@@ -31,13 +31,13 @@ type history struct {
 
 	mixedKillMode bool // whether kill_mode may be "mixed"
 	journal       *simJournal
-	events        *eventlog.Log  // event log of the supervisors that follow; nil: none
-	file          *config.Config // configuration file as the operator has written it
+	events        *eventlog.Log  // event log of the next supervisors; nil: none
+	file          *config.Config // configuration file as the operator wrote it
 	configs       []*config.Config
 	crashes       float64 // probability that superd is killed
 	density       float64 // probability that a program names another one
 
-	// Runs that have spawned a process or whose spawn waits for another one
+	// Runs that have spawned a process, or whose spawn is delayed by a hung worker
 	spawnedRuns map[string]bool
 	adopting    bool
 
@@ -50,14 +50,14 @@ type history struct {
 	commands        int           // number of commands so far
 	clockJumps      float64       // probability of a jump of the wall clock
 	checksMayHang   bool          // whether checks may hang
-	commandsMayFail bool          // whether commands may fail for reasons of their own
+	commandsMayFail bool          // whether exec checks may fail though the program is healthy
 	wokeAt          time.Duration // end of the machine's last sleep, on CLOCK_BOOTTIME
 	startedBoot     time.Duration // when the present superd began
 	policy          policyModel
 	graph           simGraph
 	ended           bool
 	pending         int  // commands without a result yet
-	slicedShutdown  bool // whether a shutdown is passed to one instance a turn
+	slicedShutdown  bool // whether a shutdown stops one instance a turn
 	err             error
 	steps           int
 	trace           bool
@@ -169,7 +169,7 @@ func newHistory(seed uint64, d defect, trace bool) *history {
 	return h
 }
 
-// options returns the options of a superd that begins.
+// options returns the options of a new superd.
 func (h *history) options() Options {
 	o := Options{
 		Loop: h.v.Loop, Host: h.kernel, Store: logs.NewStore(h.v.Loop, slog.New(slog.DiscardHandler)),
@@ -186,7 +186,7 @@ func (h *history) options() Options {
 	if h.slicedShutdown {
 		o.stopBatch = 1 // few instances, so that a shutdown takes several turns
 	}
-	h.kernel.sigchld = func() { h.sup.ScheduleReap() } // no effect after the end of the Supervisor
+	h.kernel.sigchld = func() { h.sup.ScheduleReap() } // no effect after the end of the supervisor
 	return o
 }
 
@@ -339,14 +339,14 @@ func (h *history) run() (err error) {
 	return h.err
 }
 
-// changePending reports whether a start, an end or a check is under way.
+// changePending reports whether a start, a teardown or the report of an exit is under way.
 func (h *history) changePending() bool {
 	justEnded := func(z *simProcess) bool { return h.v.Now()-h.kernel.endedAt[z.pid] < time.Second }
 	return h.sup.counts[Spawning]+h.sup.counts[TearingDown]+h.kernel.forks > 0 || slices.ContainsFunc(h.kernel.zombies, justEnded)
 }
 
-// runUntilHookEnds lets time pass until a hook has ended of which superd does not know yet, but at
-// most 10 seconds.
+// runUntilHookEnds runs the history until a hook has ended, but at most 10 seconds. superd does not
+// know of the end yet.
 func (h *history) runUntilHookEnds() {
 	ends, late := h.kernel.hookEnds, false
 	h.v.Root().After(10*time.Second, func() { late = true })
@@ -356,7 +356,7 @@ func (h *history) runUntilHookEnds() {
 	}
 }
 
-// runUntilStarting lets time pass until an instance is started and not ready, but at most a minute.
+// runUntilStarting runs the history until an instance is starting, but at most a minute.
 func (h *history) runUntilStarting() {
 	late := false
 	h.v.Root().After(time.Minute, func() { late = true })
@@ -366,7 +366,7 @@ func (h *history) runUntilStarting() {
 	}
 }
 
-// runChecked lets d pass, and checks the invariants after each turn.
+// runChecked runs the history for d, and checks the invariants after each turn.
 func (h *history) runChecked(d time.Duration) {
 	done := false
 	h.v.Root().After(d, func() { done = true })
@@ -378,7 +378,7 @@ func (h *history) runChecked(d time.Duration) {
 	}
 }
 
-// simLog writes superd's messages into the history.
+// A simLog adds superd's log to the history.
 type simLog struct{ h *history }
 
 func (l simLog) Enabled(context.Context, slog.Level) bool { return l.h.trace }

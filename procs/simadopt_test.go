@@ -11,12 +11,12 @@ import (
 // Adopt implements [host.Host].
 func (k *simKernel) Adopt(all []*host.RecoveredProcess) {
 	for _, a := range all {
-		// superd may know a main process that another one has replaced since.
+		// superd may know an earlier main process
 		if p := k.byStart[a.Process.Start]; p != nil && p.role != roleHook && p.role != roleAfterHook {
 			if k.mains[p.run] == nil {
 				p.began = k.v.Now()
 			}
-			p.reparented = true // even if an earlier superd has reaped it
+			p.reparented = true // even if an earlier superd reaped it
 			k.setMain(p.run, p)
 		}
 		if p := k.byStart[a.Process.Start]; p != nil && (a.NotifySocket != "" || a.ReadyNumber != 0) {
@@ -64,7 +64,7 @@ func (k *simKernel) Lives(id pidfd.Identity) bool {
 	return p != nil && p.start == id.Start
 }
 
-// killSupervisor ends superd for the kernel: its children get another parent.
+// killSupervisor ends superd: its children get another parent.
 func (k *simKernel) killSupervisor() {
 	k.session.Close()
 	k.session = k.v.Root().Child()
@@ -78,12 +78,12 @@ func (k *simKernel) killSupervisor() {
 		switch {
 		case p.zombie:
 			k.reapForeign(p)
-		case hangs: // the next superd kills a child that has not executed a program
+		case hangs: // a child that has not executed a program dies with its superd
 			p.end(pidfd.Exit{Known: true, Signal: syscall.SIGKILL})
 		}
 	}
 	for _, p := range k.mains {
-		p.reparented = true // or a superd that is gone knew its exit
+		p.reparented = true // only an earlier superd may know its exit
 	}
 	k.zombies = nil
 }

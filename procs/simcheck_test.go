@@ -10,44 +10,45 @@ import (
 	"superd/procs/host"
 )
 
-// A model holds what an observer who does not know the state machine expects of an instance.
+// A model is what an observer without knowledge of the state machine expects of an instance.
 type model struct {
 	wantUp bool
 	since  time.Duration // time of the last change of wantUp
 
-	in       *instance // observed instance; a different one starts the model afresh
+	in       *instance // observed instance; another one resets the model
 	state    State     // state after the turn before
 	stateAt  time.Duration
 	run      *run
-	endedRun *run   // last run whose end was seen
-	lastRun  string // invocation ID of the last run; empty: unknown
-	// Invocation ID of a run that a changed definition has made outdated: another follows, whatever
-	// its outcome
-	outdatedRun      string
-	restartRequested bool // whether that was the operator's restart, which a stop cancels
-	// Consecutive ends followed by a restart, without a stable run or an operator's command between
+	endedRun *run   // last run whose end was observed
+	lastRun  string // invocation id of the last run; empty: unknown
+	// Invocation id of a run that must be followed by another one, whatever its outcome
+	outdatedRun string
+	// Whether the operator requested that restart, so that a stop cancels it
+	restartRequested bool
+	// Consecutive restarts without a stable run or a command of the operator
 	retries int
-	// Failures since the operator's last command or since the last start limit hit
+	// Failures since the operator's last command or the last start limit hit
 	failures      []time.Duration
-	startLimitHit bool // start limit hit since then, without a stable run between
+	startLimitHit bool // the start limit was hit since then, and no run was stable since
 	graph         graphModel
-	retrying      bool // whether it has hit the start limit and is to be retried slowly
-	exitStatus    int  // what its last end adds to superd's exit status, if that was final
+	retrying      bool // whether a slow retry is pending
+	exitStatus    int  // Superd's exit status if the last run decides it
 
-	outcomeUncertain bool // whether the end in teardown may count as a failure
-	// Whether it was reported unkillable, or waited for a fork too late to cancel
+	outcomeUncertain bool // whether the run in teardown may count as a failure
+	// Whether it was reported unkillable, or waited for a spawn that is too late to cancel
 	excused         bool
-	excusedAt       time.Duration // when it was last so
-	reportJustified bool          // whether a report as unkillable, if any, is justified
-	justifiedAt     time.Duration // when that was last so
+	excusedAt       time.Duration // when excused was last true
+	reportJustified bool          // whether a report as unkillable, if any, is true
+	justifiedAt     time.Duration // when reportJustified was last true
 	killing         *teardown     // teardown that has reached SIGKILL
-	killAt          time.Duration // when it reached that
+	killAt          time.Duration // when the teardown began SIGKILL
 	hook            *hookRun      // hook under way
 	hookAt          int
 	hookDue         time.Duration // of its last hook
-	hookBegan       time.Duration // when that hook began
+	hookBegan       time.Duration // when the current hook began
 	runFailed       bool          // whether superd itself ends the run
-	// Whether the last run was so ended or never became ready: a failure, whatever its exit status
+	// Whether the last run failed, whatever its exit status: superd ended it, or it never became
+	// ready
 	failed bool
 
 	schedule scheduleModel
@@ -88,8 +89,8 @@ func (h *history) check() {
 	h.journal.check()
 }
 
-// A observedInstance is an instance with its model and counts, cached so that no turn has to look
-// them up.
+// An observedInstance is an instance with its model and counts, cached to save look-ups in each
+// turn.
 type observedInstance struct {
 	in        *instance
 	model     *model
@@ -141,13 +142,13 @@ func (h *history) checkState(in *instance, w *observedInstance) {
 	h.checkBound(in, model)
 }
 
-// stopNotRequested reports whether a shutdown under way has not been passed to the instance yet.
+// stopNotRequested reports whether a shutdown under way has not requested the instance to stop yet.
 func (h *history) stopNotRequested(in *instance) bool {
 	return h.sup.requestingStops() && slices.Contains(h.sup.shutdown.stopQueue, in)
 }
 
-// checkSlowRetry checks that a failed instance is retried exactly if the current configuration says
-// so, however late that was loaded.
+// checkSlowRetry checks that a failed instance is retried exactly if the active configuration says
+// so.
 func (h *history) checkSlowRetry(in *instance) {
 	if in.machine.state != Failed {
 		return
@@ -161,7 +162,7 @@ func (h *history) checkSlowRetry(in *instance) {
 }
 
 const (
-	margin     = 5 * time.Second  // for what takes hardly any time
+	margin     = 5 * time.Second  // for what takes little time
 	maxTimeout = 30 * time.Second // longest start time-out
 )
 
@@ -178,7 +179,7 @@ func (h *history) checkBound(in *instance, model *model) {
 		stop = max(stop, r.program.StopTimeout)
 		hooks := len(r.program.PostStop)
 		if r.hook != nil {
-			hooks = max(hooks, 1) // the definition was never written
+			hooks = max(hooks, 1) // of a definition that was never written
 			model.hookDue = max(model.hookDue, r.hook.due)
 		}
 		// Hooks may have begun with another time-out
@@ -187,11 +188,12 @@ func (h *history) checkBound(in *instance, model *model) {
 	}
 	bound += stop + host.KillPause + margin
 	if since := now - max(model.since, model.excusedAt, h.reloadedAt); since > bound {
-		h.fail("%s is to be down since %v and is still %s", in.name, since, stateNames[m.state])
+		h.fail("%s should be down for %v and is still %s", in.name, since, stateNames[m.state])
 	}
 }
 
-// observeExcuse records whether the instance waits for something that superd has reported.
+// observeExcuse records whether the instance waits for something that superd has reported, which
+// excuses a delay.
 func (h *history) observeExcuse(in *instance, model *model) {
 	if in.unkillable == "" {
 		model.graph.turnsKillable++
@@ -206,11 +208,11 @@ func (h *history) observeExcuse(in *instance, model *model) {
 	model.excused = excused
 }
 
-// orphanReapTimeout is far longer than an unknown zombie waits for the sweep: for its turn, and for
-// the results of starts whose children have ended.
+// orphanReapTimeout is much longer than an unknown zombie waits to be reaped: it waits for its
+// turn, and for the results of spawns whose children have ended.
 const orphanReapTimeout = 30 * time.Second
 
-// checkOrphans checks that the sweep reaps unknown zombies.
+// checkOrphans checks that unknown zombies are reaped.
 func (h *history) checkOrphans() {
 	if len(h.kernel.zombies) == 0 {
 		return
@@ -221,7 +223,7 @@ func (h *history) checkOrphans() {
 	}
 }
 
-// checkHung checks that a child which hangs before its exec is killed after the start time-out.
+// checkHung checks that a child that hangs before its exec is killed after the start time-out.
 func (h *history) checkHung(r *run) {
 	s := h.committed(r)
 	if s == nil || s.hung == nil || s.hung.dying {
@@ -238,14 +240,14 @@ func (h *history) checkHung(r *run) {
 	}
 }
 
-// forking reports whether the run waits for a fork that is too late to cancel, and not for longer
-// than allowed.
+// forking reports whether the run waits for a spawn that is too late to cancel, within the time
+// allowed for that.
 func (h *history) forking(r *run) bool {
 	s := h.committed(r)
 	return s != nil && h.v.Now()-s.committedAt <= r.program.StartTimeout+host.KillPause+margin
 }
 
-// checkForking is like forking, for an exec check.
+// checkForking is forking for an exec check.
 func (h *history) checkForking(in *instance) bool {
 	if in.execProbe == nil || in.execProbe.check == nil {
 		return false
@@ -254,7 +256,7 @@ func (h *history) checkForking(in *instance) bool {
 	return ok && s.committed && h.v.Now()-s.committedAt <= 2*time.Second+host.KillPause+margin
 }
 
-// committed returns the fork of the run that is too late to cancel; nil: none.
+// committed returns the spawn of the run that is too late to cancel; nil: none.
 func (h *history) committed(r *run) *simSpawn {
 	pending := r.pending
 	if r.hook != nil {
@@ -277,9 +279,9 @@ func (h *history) checkHook(in *instance, model *model) {
 		model.hook, model.hookAt, model.hookBegan = hook, hook.at, h.v.Now()
 	}
 	from := max(model.hookBegan, model.excusedAt, h.reloadedAt)
-	// A hook that an earlier superd has begun keeps the time-out of that time.
+	// A hook that an earlier superd started keeps its time-out
 	if since := h.v.Now() - from; since > min(max(hook.timeout, hook.due-from), maxTimeout)+host.KillPause+margin {
-		h.fail("%s runs a hook since %v, time-out %v", in.name, since, hook.timeout)
+		h.fail("%s runs a hook for %v, time-out %v", in.name, since, hook.timeout)
 	}
 }
 
@@ -293,11 +295,11 @@ func (h *history) checkUnkillable(in *instance, model *model) {
 		}
 	}
 	if justified || model.reportJustified {
-		model.justifiedAt = now // superd notices a change late
+		model.justifiedAt = now // superd learns of a change late
 	}
 	model.reportJustified = justified
 	if now-model.justifiedAt > margin {
-		h.fail("%s is still unkillable, but has no process: %s", in.name, in.unkillable)
+		h.fail("%s is reported as unkillable without such a process: %s", in.name, in.unkillable)
 	}
 	if in.run == nil || in.run.teardown == nil || !in.run.teardown.killing {
 		return
@@ -316,14 +318,14 @@ func (h *history) checkUnkillable(in *instance, model *model) {
 	}
 }
 
-// checkWaiters checks that no waiter is left whose condition holds, or can't hold any more.
+// checkWaiters checks that each waiter is answered when its condition holds or can't hold any more.
 func (h *history) checkWaiters(in *instance) {
 	for _, w := range in.waiters {
 		switch state := in.machine.state; {
 		case in.retiring && w.op != OpStop: // waits for the replacement
 		case in.unkillable != "":
 			h.fail("%s is unkillable, and its %s is not answered: %s", in.name, w.op, in.unkillable)
-		// Waits for its dependents to be down
+		// It waits for its dependents to be down
 		case in.machine.restartPending && state == Waiting && len(h.dependents(in)) > 0:
 		// The stop may still come
 		case w.dependent && state == Running && (in.answerQueued || in.enqueued || in.machine.mustEnd()):
@@ -333,11 +335,11 @@ func (h *history) checkWaiters(in *instance) {
 	}
 }
 
-// checkRest checks what must hold when faults have ceased long ago.
+// checkRest checks what must hold long after the last fault.
 func (h *history) checkRest() {
 	for _, in := range h.sup.instances {
 		if in.isOneShot() && in.machine.state == Running || in.machine.state == Waiting && in.isComing() {
-			h.pending -= len(in.waiters) // these wait for an end that never comes here
+			h.pending -= len(in.waiters) // these wait for an end that does not come here
 		}
 	}
 	if h.pending > 0 {
@@ -362,28 +364,28 @@ func (h *history) checkRest() {
 	for _, in := range h.sup.instances {
 		m, p := &in.machine, in.program
 		if definition := h.sup.config.Program(p.Name); definition != nil {
-			p = definition // the current configuration, whatever definition the instance has
+			p = definition // of the active configuration
 		}
 		main, others := h.kernel.countLiving(in.name)
 		mains += main
 		if definition := h.sup.config.Program(p.Name); in.run != nil && definition != nil && h.kernel.definitions[in.run.invocationID] != nil {
-			// A program that has a schedule by now continues its run; the next run has the new
+			// A program with a schedule continues its run; the next run has the new
 			// definition.
 			if c := config.CompareProgram(h.kernel.definitions[in.run.invocationID], definition); c.Restarts() && !definition.Scheduled() {
-				h.fail("%s runs by an older definition: %v", in.name, c.Keys)
+				h.fail("%s runs with an older definition: %v", in.name, c.Keys)
 			}
 		}
 		limited := p.StartLimit.Failures > 0 && p.StartLimit.RetryAfter == 0
 		switch {
 		case in.retiring:
 			h.fail("%s was removed and still exists: %s", in.name, m.state)
-		// A shutdown under way continues, and ignores reloads
+		// A shutdown ignores reloads
 		case h.sup.shutdown == nil && !h.belongs(in):
 			h.fail("%s exists, beyond the replicas of its program", in.name)
 		case !m.desired.up && (main > 0 || !m.state.AtRest()):
-			h.fail("%s is to be down: %s with %d processes", in.name, m.state, main)
+			h.fail("%s should be down: %s with %d processes", in.name, m.state, main)
 		case !m.desired.up && others > 0 && !h.kernel.spares(in.name):
-			h.fail("%s is to be down: %d processes are left", in.name, others)
+			h.fail("%s should be down: %d processes are left", in.name, others)
 		case !m.desired.up:
 		case m.state == Waiting && h.mayWait(in):
 		case m.state == Running && main == 1:
@@ -391,7 +393,7 @@ func (h *history) checkRest() {
 		case m.state == Exited && p.Restart != config.RestartAlways:
 		case m.state == Failed && (p.Restart == config.RestartNever || limited):
 		default:
-			h.fail("%s is to be up: %s with %d processes, reason %q", in.name, m.state, main, in.reason())
+			h.fail("%s should be up: %s with %d processes, reason %q", in.name, m.state, main, in.reason())
 		}
 	}
 	if zombies := h.kernel.zombies; len(zombies) > 0 {

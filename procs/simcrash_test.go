@@ -12,7 +12,7 @@ import (
 	"superd/procs/host"
 )
 
-// archive numbers a configuration, and restore returns the configuration of a number.
+// archive returns the number of a configuration, and restore the configuration of a number.
 func (h *history) archive(c *config.Config) []byte {
 	i := slices.Index(h.configs, c)
 	if i < 0 {
@@ -30,7 +30,7 @@ func (h *history) restore(archive []byte) (*config.Config, error) {
 	return h.configs[i], nil
 }
 
-// A beforeCrash is what an instance was when superd was killed.
+// A beforeCrash is the state of an instance when superd was killed.
 type beforeCrash struct {
 	machine       machine
 	due           time.Duration // time of the next start; 0: none
@@ -58,7 +58,7 @@ func (in *instance) beforeCrash() beforeCrash {
 	return m
 }
 
-// simProcessOf returns the simulated process behind superd's; nil if there is none.
+// simProcessOf returns the simulated process behind a process of superd; nil if there is none.
 func simProcessOf(p host.Process) *simProcess {
 	if a, ok := p.(*adoptedProcess); ok {
 		p = a.Process
@@ -69,7 +69,7 @@ func simProcessOf(p host.Process) *simProcess {
 	return nil
 }
 
-// crash kills superd and begins another one: by its keeper, or by hand.
+// crash kills superd and starts another one: as its keeper would, or as a person.
 func (h *history) crash() {
 	if h.err != nil || h.ended {
 		return
@@ -78,7 +78,7 @@ func (h *history) crash() {
 	before := map[string]beforeCrash{}
 	for _, in := range h.sup.instances {
 		before[in.name] = in.beforeCrash()
-		// The messages are read, though the journal had no room for their effects.
+		// The messages are read, though the journal is full and does not have their effects
 		if in.run != nil && h.journal.failedKeys[instanceKey(in.name)] {
 			h.kernel.socketOf(in.run.invocationID).lost = true
 		}
@@ -104,13 +104,13 @@ func (h *history) crash() {
 
 	var self savedSuperd
 	if text := state.Values[superdKey]; text != nil && json.Unmarshal(text, &self) == nil && self.Before != 0 && state.Values[configKey(self.Before)] == nil {
-		h.fail("the journal names configuration %d, which is gone", self.Before)
+		h.fail("the journal refers to configuration %d, which it does not have", self.Before)
 	}
 	recovery := ReadSnapshot(state, h.restore, slog.New(slog.DiscardHandler))
 	if recovery.Incomplete && len(state.Values) > 0 && state.Values[superdKey] != nil {
 		h.fail("journal record not understood")
 	}
-	for run := range recovery.runs() { // the journal may have lost the outcome
+	for run := range recovery.runs() { // the outcome may not be in the journal
 		for name := range h.models {
 			v, start := recovery.instances[name], recovery.starts[name]
 			of := v != nil && v.Run != nil && v.Run.ID == run
@@ -122,9 +122,9 @@ func (h *history) crash() {
 			}
 		}
 	}
-	recovery.Incomplete = false // the journal is cut off, and not damaged
+	recovery.Incomplete = false // the journal lacks its end, but is not damaged
 	for key := range pending {
-		if strings.HasPrefix(key, scalePrefix) { // from now on, what was written counts
+		if strings.HasPrefix(key, scalePrefix) { // from now on the written scales count
 			clear(h.scales)
 			for name, scaled := range recovery.scales {
 				h.scales[name] = scaled.Replicas
@@ -174,7 +174,7 @@ func (h *history) crash() {
 	h.check()
 }
 
-// runWithoutSuperd lets time pass without a superd.
+// runWithoutSuperd runs the history for d without a superd.
 func (h *history) runWithoutSuperd(d time.Duration) {
 	done := false
 	h.v.Root().After(d, func() { done = true })
@@ -183,7 +183,7 @@ func (h *history) runWithoutSuperd(d time.Duration) {
 	}
 }
 
-// checkScales checks that the operator's numbers of replicas survive, if they were written.
+// checkScales checks that the operator's scales survive, if they were written.
 func (h *history) checkScales(lost bool) {
 	for name, scaled := range h.sup.scales {
 		if n, ok := h.scales[name]; !lost && (!ok || n != scaled.Replicas) {
@@ -197,7 +197,7 @@ func (h *history) checkScales(lost bool) {
 	}
 }
 
-// checkIdentity checks that a process that superd has adopted is the right one.
+// checkIdentity checks that superd has adopted the right process.
 func (h *history) checkIdentity(in *instance) {
 	r := in.run
 	if r == nil || r.process == nil {
@@ -208,7 +208,7 @@ func (h *history) checkIdentity(in *instance) {
 	}
 }
 
-// checkAdopted checks that an instance is as it was, if that was written.
+// checkAdopted checks that an instance has the state that was written.
 func (h *history) checkAdopted(in *instance, was beforeCrash) {
 	is := in.beforeCrash()
 	if p := was.hook; p != nil && !p.zombie && is.hook != p {
@@ -219,19 +219,19 @@ func (h *history) checkAdopted(in *instance, was beforeCrash) {
 		if a.desired.up != b.desired.up {
 			h.fail("%s: wanted up = %v, it was %v", in.name, b.desired.up, a.desired.up)
 		}
-		return // it may have changed since
+		return // it may have changed at recovery
 	}
 	if is, was := recordedOf(in, &b), recordedOf(in, &a); is != was {
 		h.fail("%s is recovered as %+v; it was %+v", in.name, is, was)
 	}
 	if a.state == Stopping && was.stopDeadline != is.stopDeadline && is.stopDeadline > h.v.Now() {
-		h.fail("%s: the stop time-out is over at %v, it was to be at %v", in.name, is.stopDeadline, was.stopDeadline)
+		h.fail("%s: the stop time-out is over at %v, it should be at %v", in.name, is.stopDeadline, was.stopDeadline)
 	}
 	if a.state == Starting && was.startDeadline != is.startDeadline && is.startDeadline > h.v.Now()+2*time.Second {
-		h.fail("%s: the start time-out is over at %v, it was to be at %v", in.name, is.startDeadline, was.startDeadline)
+		h.fail("%s: the start time-out is over at %v, it should be at %v", in.name, is.startDeadline, was.startDeadline)
 	}
 	if was.due != is.due && is.due > h.v.Now() {
-		h.fail("%s: the next start is due at %v, it was to be at %v", in.name, is.due, was.due)
+		h.fail("%s: the next start is due at %v, it should be at %v", in.name, is.due, was.due)
 	}
 	if p := was.process; p != nil && !p.zombie && is.process != p {
 		h.fail("%s: its process %d is alive and not adopted", in.name, p.pid)
@@ -256,8 +256,8 @@ func recordedOf(in *instance, m *machine) recordedMachine {
 	}
 }
 
-// resyncModels updates the observer's models after superd was killed. Of unwritten state the
-// observer can't know the rest, so it takes that from the new superd.
+// resyncModels updates the models after superd was killed. The observer does not know what an
+// unwritten change led to, so it takes that from the new superd.
 func (h *history) resyncModels(before map[string]beforeCrash, pending map[string]bool, all bool) {
 	p := &h.policy
 	if h.sup.shutdown == nil {

@@ -13,11 +13,11 @@ import (
 	"superd/tests/golden"
 )
 
-// A defect is planted to see that the simulation finds it.
+// A defect is planted to check that the simulation finds it.
 type defect struct {
 	name  string
 	rules func(*table)
-	// In the kernel's starts and sweep
+	// In the kernel's spawning and reaping, see [simKernel]
 	noReapGate, reapWaitsForForks, noKillBeforeExec bool
 	// Changes the definition that the machines use; the observer keeps the original
 	program func(p *config.Program)
@@ -26,14 +26,12 @@ type defect struct {
 	// Called for each instance before superd begins
 	beforeStart func(in *instance)
 	// Changes the comparison that a reload applies
-	reload func(h *history, diff *config.Diff)
-	// A change of the wall clock goes unnoticed
-	missesClockChanges bool
+	reload             func(h *history, diff *config.Diff)
+	missesClockChanges bool // changes of the wall clock go unnoticed
 	// The operator is answered before the desired state is written
-	answersUnsaved bool
-	// A failure to write a desired state goes unnoticed
-	ignoresWriteErrors bool
-	// In the kernel's adoption of processes
+	answersUnsaved     bool
+	ignoresWriteErrors bool // A failure to write a desired state goes unnoticed
+	// In the kernel's adoption of processes, see [simKernel]
 	noSearch, adoptsByPid, noStartRecords, inventsExits bool
 	// Changes the snapshot that superd reads of its predecessor
 	recovery func(h *history, r *Snapshot)
@@ -43,8 +41,7 @@ type defect struct {
 	mix func(*faultMix)
 	// In the kernel's treatment of MAINPID=
 	ignoresMainPID, anyMain bool
-	// Messages are read before their effects are saved
-	dropsUnsaved bool
+	dropsUnsaved            bool // messages are dropped before their effects are saved
 }
 
 type table = [stateCount][eventCount]*rule
@@ -223,7 +220,7 @@ func altered(p *config.Program, alter func(*config.Program)) *config.Program {
 	return other
 }
 
-// inMode returns a hook that makes superd end runs of these modes by another one.
+// inMode returns a hook that ends runs of these kill modes by another mode.
 func inMode(other config.KillMode, these ...config.KillMode) func(*instance) {
 	return func(in *instance) {
 		if r := in.run; r != nil && slices.Contains(these, r.program.KillMode) {
@@ -232,7 +229,8 @@ func inMode(other config.KillMode, these ...config.KillMode) func(*instance) {
 	}
 }
 
-// withRequirements returns a hook that changes the requirements of an instance that has any.
+// withRequirements returns a hook that changes the requirement counts of each instance that has
+// any.
 func withRequirements(change func(*requirements)) func(*instance) {
 	return func(in *instance) {
 		if n := in.machine.requirements; n != &noRequirements {
@@ -259,7 +257,7 @@ const (
 var onlyDefect = flag.String("sim.defect", "", "plant only the defects whose names contain this")
 
 // TestPlantedDefects checks the simulation itself: it must find each planted defect. The table in
-// docs/testing.md has the number of histories that it takes.
+// docs/testing.md has the number of histories that it needs.
 func TestPlantedDefects(t *testing.T) {
 	if !plantDefects {
 		t.Skip("skipped under the race detector: the simulation has one goroutine")

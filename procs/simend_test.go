@@ -10,8 +10,8 @@ import (
 	"superd/procs/host"
 )
 
-// observe follows an instance from turn to turn and compares what it does after an end with its
-// configuration.
+// observe updates the model of an instance after each turn, and compares what follows the end of a
+// run with the configuration.
 func (h *history) observe(in *instance, model *model) {
 	if model.in != in {
 		*model = model.renewed(in)
@@ -53,7 +53,7 @@ func (h *history) observe(in *instance, model *model) {
 		since := max(model.stateAt, h.sup.startedAt)
 		if main := h.kernel.mains[model.lastRun]; main != nil {
 			since = max(since, main.mainAt)
-			if main.zombie { // superd polls within unwatchedPause, then drains the notify socket
+			if main.zombie { // superd polls within unwatchedPause, then reads the notify socket
 				since = max(since, main.endedAt+unwatchedPause)
 			}
 		}
@@ -64,7 +64,7 @@ func (h *history) observe(in *instance, model *model) {
 	}
 	forAnOperator := strings.HasPrefix(in.machine.startReason.String(), "started by the operator, for ")
 	if model.wantUp && before.AtRest() && forAnOperator {
-		// The operator has started one of its dependents, perhaps not for the first time.
+		// The operator has started one of its dependents, perhaps again
 		model.resetFailed()
 	}
 	endedAt := h.v.Now()
@@ -76,7 +76,8 @@ func (h *history) observe(in *instance, model *model) {
 		model.failed = model.runFailed || model.run != nil && model.run.readyAt == 0
 	}
 	stops := (before == Running || before == StopPending) && (after == Stopping || after == Killing)
-	if stops && in.machine.failureReason.Kind == ReasonNone { // otherwise it is like a crash
+	// Otherwise it is treated like a crash
+	if stops && in.machine.failureReason.Kind == ReasonNone {
 		h.checkStop(in, before)
 	}
 	ended := after == Backoff || after == Failed || after == Exited
@@ -85,7 +86,7 @@ func (h *history) observe(in *instance, model *model) {
 	}
 	if after == Waiting && in.machine.outcome == RunEndedRestart {
 		model.resetFailed()
-		return // a requested restart
+		return // A requested restart
 	}
 	model.retrying = after == Failed && in.restartTimer != nil
 	if before == Backoff {
@@ -108,13 +109,13 @@ func (h *history) observe(in *instance, model *model) {
 	}
 }
 
-// checkExit checks that superd knows how the main process has ended.
+// checkExit checks that superd knows how the main process exited.
 func (h *history) checkExit(in *instance, ran *simProcess) {
 	e := in.lastExit
 	if e.Known && (e.Code != ran.exit.Code || e.signal != int(ran.exit.Signal)) {
 		h.fail("%s ended with %v, superd says %v", in.name, ran.exit, *e)
 	}
-	// If a message of the run is lost, superd may not know the main process.
+	// If a message of the run is lost, superd may not know the main process
 	if !e.Known && !ran.reparented && !h.kernel.socketOf(ran.run).lost {
 		h.fail("%s: superd does not know how its own child ended", in.name)
 	}
@@ -135,8 +136,8 @@ func (h *history) checkDelay(in *instance, model *model) {
 	}
 }
 
-// observePolicyChange checks that an instance whose policy changed during its backoff is in the
-// state in which an end under that policy would have left it.
+// observePolicyChange checks the state of an instance whose restart policy changed during its
+// backoff: it must be the state after an exit under the new policy.
 func (h *history) observePolicyChange(in *instance, model *model) {
 	if model.lastRun == "" { // superd was killed since
 		if model.exitStatus = in.exitStatus(); in.staysDown() {
@@ -161,7 +162,7 @@ func (h *history) observePolicyChange(in *instance, model *model) {
 	}
 }
 
-// checkOutcome checks the state after an end against the restart policy alone. ran is the main
+// checkOutcome checks the state after an exit against the restart policy alone. ran is the main
 // process; nil if the start failed.
 func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, endedAt time.Duration) {
 	p, got, retry := in.program, in.machine.state, in.restartTimer != nil
@@ -169,7 +170,7 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 	model.outcomeUncertain = false
 	switch {
 	case model.outdatedRun == model.lastRun:
-		// No restart decision is left; a program with a schedule waits for that.
+		// The restart needs no decision; a program with a schedule waits for that
 		h.expect(in, got == Waiting && p.Scheduled(), "restarted")
 	case ran == nil && h.kernel.shortages[model.lastRun]: // retried, whatever the policy
 		h.expect(in, got == Backoff, "in backoff")
@@ -179,7 +180,7 @@ func (h *history) checkOutcome(in *instance, model *model, ran *simProcess, ende
 		h.expect(in, got == Exited && !retry, "exited after success")
 	case success:
 		h.expect(in, got == Backoff, "in backoff")
-		if uncertain { // a reload has changed what success is
+		if uncertain { // a reload may have changed what success is
 			model.failures = slices.Clone(in.machine.failures)
 		}
 	case p.Restart == config.RestartNever:
@@ -216,15 +217,15 @@ func (h *history) expect(in *instance, ok bool, what string) {
 	}
 }
 
-// succeeded reports whether the last run was a success. ran is its main process; nil if the start
+// succeeded reports whether the last run succeeded. ran is its main process; nil if the start
 // failed.
 func (h *history) succeeded(in *instance, model *model, ran *simProcess) bool {
 	return ran != nil && in.lastExit.Known && !model.failed &&
 		ran.exit.Signal == 0 && slices.Contains(in.program.SuccessExitCodes, ran.exit.Code)
 }
 
-// overLimit records a failure and reports whether it reaches the start limit. Failures near the
-// edge of the window count as possible only, as the clock advances between observations.
+// overLimit records a failure and reports whether it hits the start limit. Failures near the edge
+// of the window count as possible only, as the clock advances between observations.
 func (m *model) overLimit(limit config.StartLimit, at time.Duration) (surely, perhaps bool) {
 	if limit.Failures == 0 {
 		return false, false

@@ -27,7 +27,7 @@ func TestGarbageInTheJournal(t *testing.T) {
 	}
 }
 
-// garble lets a superd take over from another one in whose journal some values were changed.
+// garble starts a superd from the journal of another one, in which some values were changed.
 func garble(seed uint64) (err error) {
 	var state *journal.State
 	defer func() {

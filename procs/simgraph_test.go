@@ -8,23 +8,23 @@ import (
 	"superd/config"
 )
 
-// maxReactionTurns is how many turns superd may take to react to a change elsewhere in the graph:
-// one, and a few if many instances are in the queue.
+// maxReactionTurns bounds the turns that superd needs to react to a change elsewhere in the graph:
+// one, and a few if many instances are queued.
 const maxReactionTurns = 4
 
-// A graphModel is what an observer records of an instance's place in the graph. A uint64 is the
-// turn since which a condition holds that must not last; 0: it does not hold.
+// A graphModel is what the observer records of an instance in the graph. A uint64 is the turn since
+// which a condition holds that must not last; 0: it does not hold.
 type graphModel struct {
-	stoppedByOperator bool   // whether the operator wanted it down at the last look
-	turnsKillable     int    // turns since it was last reported unkillable
-	by                Actor  // who set its desired state
+	stoppedByOperator bool   // whether the operator wanted it down in the last turn
+	turnsKillable     int    // turns since it was last reported as unkillable
+	by                Actor  // actor of its desired state
 	run               *run   // last run that has begun
-	startable         uint64 // a requirement has not been asked to start
+	startable         uint64 // a requirement was not requested to start
 	requirementDown   uint64 // it runs while a requirement is down
 	idle              uint64 // it waits, or its stop is pending, without a blocker
 }
 
-// lastsTooLong records whether a condition holds and reports whether it has lasted too long.
+// lastsTooLong records whether a condition holds, and reports whether it has held for too long.
 func (h *history) lastsTooLong(since *uint64, is bool) bool {
 	turn := h.v.Turns()
 	switch {
@@ -37,7 +37,8 @@ func (h *history) lastsTooLong(since *uint64, is bool) bool {
 }
 
 // drawDependencies draws requirements and orderings for the programs of a configuration, without a
-// cycle, by the density of this history. The programs in keep retain theirs as far as they exist.
+// cycle, by the density of this history. The programs in keep retain theirs, as far as the named
+// programs exist.
 func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bool) {
 	exists := map[string]bool{}
 	for _, p := range c.Programs {
@@ -75,7 +76,7 @@ func (h *history) drawDependencies(c *config.Config, keep map[*config.Program]bo
 	}
 }
 
-// cyclic reports whether a program depends on itself.
+// cyclic reports whether a program depends on itself, directly or indirectly.
 func cyclic(c *config.Config) bool {
 	open := map[string]bool{}
 	var visit func(p *config.Program) bool
@@ -93,17 +94,17 @@ func cyclic(c *config.Config) bool {
 	return slices.ContainsFunc(c.Programs, visit)
 }
 
-// A simGraph caches the dependencies until configuration, scales or instances change.
+// A simGraph caches the dependencies until the configuration, the scales or the instances change.
 type simGraph struct {
 	config    *config.Config
 	scales    map[string]int
 	instances []*instance
 	edges     map[*instance][2][][]*instance
-	number    int  // changes with every change of the graph
-	checked   bool // whether the graph was compared in this turn
+	number    int  // changes with each change of the graph
+	checked   bool // whether the cache was checked in this turn
 }
 
-// refresh empties the graph if configuration, scales or instances have changed.
+// refresh clears the cache if the configuration, the scales or the instances have changed.
 func (g *simGraph) refresh(h *history) {
 	same := len(g.scales) == len(h.scales) && (len(h.scales) == 0 || maps.Equal(g.scales, h.scales))
 	if g.config != h.sup.config || !same || !slices.Equal(g.instances, h.sup.instances) {
@@ -111,7 +112,7 @@ func (g *simGraph) refresh(h *history) {
 	}
 }
 
-// dependencies returns the instances of each program that the current definition of in names.
+// dependencies returns the instances of each program that the active definition of in names.
 func (h *history) dependencies(in *instance) (requires, after [][]*instance) {
 	g := &h.graph
 	if !g.checked {
@@ -125,7 +126,7 @@ func (h *history) dependencies(in *instance) (requires, after [][]*instance) {
 	return edges[0], edges[1]
 }
 
-// computeDependencies computes the result of named.
+// computeDependencies returns the result of dependencies, without the cache.
 func (h *history) computeDependencies(in *instance) (requires, after [][]*instance) {
 	definition := h.sup.config.Program(in.program.Name)
 	if definition == nil {
@@ -140,8 +141,8 @@ func (h *history) computeDependencies(in *instance) (requires, after [][]*instan
 	return all(definition.Requires), all(definition.After)
 }
 
-// countedInstances returns the instances of a program that count for dependents: without those that
-// a smaller number of replicas removes.
+// countedInstances returns the instances of a program that count for dependents: those that are not
+// being removed by a smaller number of replicas.
 func (h *history) countedInstances(program string) []*instance {
 	all := slices.Clone(h.sup.instancesOf(program))
 	if h.sup.config.Program(program) == nil {
@@ -180,7 +181,7 @@ func anyLost(peers []*instance) bool {
 // isAlive reports whether the instance has a run that can be ended.
 func isAlive(in *instance) bool { return in.run != nil && in.unkillable == "" }
 
-// isStopping reports whether the instance is to end.
+// isStopping reports whether the instance must stop.
 func (h *history) isStopping(in *instance) bool {
 	requires, _ := h.dependencies(in)
 	m := &in.machine
@@ -194,7 +195,7 @@ func contains(all [][]*instance, in *instance) bool {
 	return slices.ContainsFunc(all, func(peers []*instance) bool { return slices.Contains(peers, in) })
 }
 
-// dependents returns the living instances that have to be down before in.
+// dependents returns the live instances that have to be down before in.
 func (h *history) dependents(in *instance) (all []*instance) {
 	for _, other := range h.sup.instances {
 		requires, after := h.dependencies(other)
@@ -205,7 +206,7 @@ func (h *history) dependents(in *instance) (all []*instance) {
 	return all
 }
 
-// checkStart checks that an instance is not started before its dependencies are ready. It is called
+// checkStart checks that an instance does not start before its dependencies are ready. It is called
 // at the first spawn of each run.
 func (h *history) checkStart(run string, name string) {
 	in := h.sup.byName[name]
@@ -225,8 +226,8 @@ func (h *history) checkStart(run string, name string) {
 	}
 }
 
-// unreconciledOrderings returns the orderings of the instance that are wanted up and that superd
-// has not reconciled yet.
+// unreconciledOrderings returns the instances before in that are wanted up and that superd has not
+// reconciled yet.
 func (h *history) unreconciledOrderings(in *instance) (names []string) {
 	definition := h.sup.config.Program(in.program.Name)
 	if definition == nil || h.adopting {
@@ -247,7 +248,7 @@ func (h *history) unreconciledOrderings(in *instance) (names []string) {
 func (h *history) checkGraph(in *instance, w *observedInstance) {
 	m, model, requires, after := &in.machine, w.model, w.requires, w.after
 	if model.in != in {
-		model.graph = graphModel{} // the old one belongs to another instance of that name
+		model.graph = graphModel{} // the old one is of another instance of that name
 	}
 	if in.run != nil && in.run != model.graph.run {
 		model.graph.run = in.run
@@ -279,7 +280,7 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 			return other.retiring && programOf(other.name) == programOf(in.name) && numbered(other.name) != numbered(in.name)
 		}
 		free := !slices.ContainsFunc(h.sup.instances, occupied) && !slices.ContainsFunc(requires, notAllUp) && !slices.ContainsFunc(after, anyComing)
-		// A shutdown starts no program: such an instance waits for its stop.
+		// During a shutdown nothing starts: such an instance waits for its stop
 		idle = free && !m.awaitsSchedule() && (!m.restartPending || len(h.dependents(in)) == 0) && !h.stopNotRequested(in)
 	}
 	if h.lastsTooLong(&model.graph.idle, idle) {
@@ -287,13 +288,13 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 	}
 }
 
-// checkStop checks that an instance is not stopped before its dependents, nor in a shutdown before
-// those ordered after it.
+// checkStop checks that an instance is not stopped before its dependents and, in a shutdown, not
+// before the instances ordered after it.
 func (h *history) checkStop(in *instance, before State) {
 	if h.sup.inHurry() {
 		return
 	}
-	// A stop in this turn may have come before the shutdown.
+	// A stop in this turn may have preceded the shutdown
 	ordered := h.sup.shutdown != nil && (before != StopPending || h.policy.shutdownTurn != h.v.Turns())
 	for _, other := range h.sup.instances {
 		requires, after := h.dependencies(other)
@@ -304,7 +305,8 @@ func (h *history) checkStop(in *instance, before State) {
 	}
 }
 
-// allowStartForDependent records that the instance is wanted up if one of its dependents is.
+// allowStartForDependent expects the instance to be up if a dependent that is wanted up may have
+// started it.
 func (h *history) allowStartForDependent(in *instance) {
 	if was := h.models[in.name].graph; in.machine.desired.by.For == "" || was.stoppedByOperator {
 		return
@@ -317,8 +319,7 @@ func (h *history) allowStartForDependent(in *instance) {
 	}
 }
 
-// resetRequirements resets the failures of requirements that the operator's start of in starts
-// again.
+// resetRequirements resets the failures of the requirements that the operator's start of in starts.
 func (h *history) resetRequirements(in *instance) {
 	requires, _ := h.dependencies(in)
 	for _, peers := range requires {
@@ -337,7 +338,7 @@ func (h *history) resetRequirements(in *instance) {
 	}
 }
 
-// mayWait reports whether an instance may wait when faults have ceased long ago.
+// mayWait reports whether an instance may wait long after the last fault.
 func (h *history) mayWait(in *instance) bool {
 	requires, after := h.dependencies(in)
 	return slices.ContainsFunc(requires, notAllUp) || slices.ContainsFunc(after, anyComing)

@@ -11,31 +11,34 @@ import (
 	"superd/procs/journal"
 )
 
-// A simJournal is the journal of the simulation. It writes queued values with a delay, in order; a
-// crash of superd loses the rest.
+// A simJournal is the simulated journal. It writes queued values in order, with a delay; a crash of
+// superd loses the rest.
 type simJournal struct {
 	h          *history
 	writeDelay time.Duration
 	session    *loop.Scope
 	values     map[string]any // written values
 	queue      []simEntry
-	// When the first value was queued for which no write was requested; 0: none
+	// When the first value was queued without a request to write it; 0: none
 	unwritten  time.Duration
 	batch      []simEntry // being written
 	writing    bool       // whether a batch is being written
-	writeAgain bool       // whether the queue is to be written after the batch
+	writeAgain bool       // whether to write the queue after the batch
 	stalled    bool       // whether writes are blocked
-	onWrite    func(key string, value any)
-	full       *rand.Rand      // draws which writes fail for lack of space; nil: none
-	failedKeys map[string]bool // keys whose values found no space and were not written since
+	// Called for each value that is written; may be nil
+	onWrite func(key string, value any)
+	// Draws which writes fail because the file system is full; nil: none
+	full *rand.Rand
+	// Keys whose values were not written since the file system was full
+	failedKeys map[string]bool
 }
 
-// A simEntry is a value to be written, or a callback for all that was queued before it.
+// A simEntry is a value to write, or a callback for the time when all before it is written.
 type simEntry struct {
 	key   string
 	value any
 	flush func(error)
-	first bool // whether it precedes all entries that are not
+	first bool // whether it precedes all entries without that mark
 }
 
 var errSimFull = errors.New("write journal: no space left on device")
@@ -59,7 +62,7 @@ func (j *simJournal) Put(key string, value any) error {
 	return err
 }
 
-// put writes the values of entries and returns the callbacks that are left.
+// put writes the values of entries and returns the callbacks among them.
 func (j *simJournal) put(entries []simEntry) (flushes []simEntry) {
 	for _, e := range entries {
 		if e.flush != nil {
@@ -114,7 +117,7 @@ func (j *simJournal) QueueFirst(key string, value any) {
 	j.write()
 }
 
-// putFirst queues a value before all others and removes an older one of its key.
+// putFirst queues a value before all others and removes a queued one of its key.
 func (j *simJournal) putFirst(first simEntry) {
 	same := func(e simEntry) bool { return e.key == first.key && e.flush == nil }
 	j.queue = slices.DeleteFunc(j.queue, same)
@@ -131,7 +134,7 @@ func (j *simJournal) Flush(done func(error)) {
 	j.write()
 }
 
-// write starts to write the queue, or records that it follows the present batch.
+// write starts to write the queue, or schedules that after the current batch.
 func (j *simJournal) write() {
 	j.unwritten = 0
 	if j.writing || j.stalled {
@@ -143,7 +146,7 @@ func (j *simJournal) write() {
 	j.writeSome()
 }
 
-// writeSome writes some of the batch after a delay.
+// writeSome writes a part of the batch after a delay, then the rest.
 func (j *simJournal) writeSome() {
 	j.session.After(j.h.kernel.upTo(j.writeDelay), func() {
 		if j.full != nil && j.full.IntN(8) == 0 {
@@ -173,8 +176,8 @@ func (j *simJournal) writeSome() {
 	})
 }
 
-// failBatch fails the batch for lack of space, calls its callbacks with the error and retries a
-// second later. A newer value replaces one of its key that could not be written.
+// failBatch fails the batch as on a full file system: it calls its callbacks with the error and
+// retries a second later. A newer value replaces one of its key that was not written.
 func (j *simJournal) failBatch() {
 	batch, since := j.batch, j.queue
 	j.batch, j.queue = nil, nil
@@ -215,32 +218,32 @@ func (j *simJournal) failBatch() {
 	})
 }
 
-// check checks that no value is queued for long without a request to write.
+// check checks that no value stays queued for long without a request to write.
 func (j *simJournal) check() {
 	if waits := j.h.v.Now() - j.unwritten; j.unwritten > 0 && waits > writePause {
 		j.h.fail("%s waits for %v, and no write of the journal is due", j.queue[0].key, waits)
 	}
 }
 
-// queued reports whether a newer value of the key is still to be written.
+// queued reports whether a value of the key is queued or being written.
 func (j *simJournal) queued(key string) bool {
 	is := func(e simEntry) bool { return e.key == key }
 	return slices.ContainsFunc(j.queue, is) || slices.ContainsFunc(j.batch, is)
 }
 
-// checkReply checks that the desired state is written when the operator is answered.
+// checkReply checks that the desired state is written when the operator gets the answer.
 func (j *simJournal) checkReply(name string, up bool) {
 	in := j.h.sup.byName[name]
 	if in == nil || in.retiring || in.machine.desired != (target{up, actor(ActorOperator)}) {
-		return // the desired state has changed again
+		return // the desired state has changed since
 	}
 	if v, ok := j.values[instanceKey(name)].(*savedInstance); !ok || v.Desired.Up != up {
 		j.h.fail("%s: the operator was answered before the command was written", name)
 	}
 }
 
-// end ends the journal with superd. It returns the content of the journal and the keys that were
-// still to be written.
+// end ends the journal with superd. It returns the content and the keys that were still to be
+// written.
 func (j *simJournal) end() (*journal.State, map[string]bool) {
 	j.session.Close()
 	state := &journal.State{Values: map[string]json.RawMessage{}, Existed: true}

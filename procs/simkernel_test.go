@@ -14,100 +14,102 @@ import (
 	"superd/procs/host"
 )
 
-// A simKernel is the host of the simulation. Its processes live, fork, ignore signals, hang and
-// die as the seed draws it. Pids and descriptors are reused as soon as possible.
+// A simKernel is the simulated host. Its processes live, fork, ignore signals, hang and die as the
+// seed draws it. Pids and descriptors are reused as soon as possible.
 type simKernel struct {
-	leftovers bool // whether live processes of unknown runs are reported
+	leftovers bool // whether to report live processes of unknown runs
 	v         *loop.Virtual
 	rng       *rand.Rand
 	mix       faultMix
-	queued    bool   // whether starts that hang wait in the queue
-	sigchld   func() // SIGCHLD
-	onSpawn   func(*host.SpawnSpec)
+	queued    bool                  // whether spawns that hang are in the start queue
+	sigchld   func()                // called at SIGCHLD
+	onSpawn   func(*host.SpawnSpec) // called at each spawn
 	logf      func(format string, args ...any)
 	fail      func(format string, args ...any)
 
-	// Scope of the present superd, closed with all that it has under way
+	// Scope of the current superd, closed with all that it has under way
 	session *loop.Scope
-	// Whether a keeper reaps the processes of an earlier superd and reports them
-	keeper bool
-	// Passes an exit to the present superd
-	reportExit func(host.StoredExit)
+	// Whether a keeper reaps the processes of an earlier superd and reports their exits
+	keeper     bool
+	reportExit func(host.StoredExit) // reports an exit to the current superd
 	// Exits that the keeper stores and no superd has acknowledged
 	exits                                               []host.StoredExit
 	noSearch, adoptsByPid, noStartRecords, inventsExits bool // planted
 
-	byPid   map[int]*simProcess // alive or zombie
-	byStart map[uint64]*simProcess
-	zombies []*simProcess // in the order of their ends
-	counts  map[string]*processCount
-	spawned int
-	reaped  int
-	// Forks between the commit and the moment the loop took the result
-	forks        int
-	pendingSweep func(pid int) // sweep that resumes later; nil: none
-	// Instances whose escaped processes kill_mode has spared at least once
+	byPid        map[int]*simProcess // alive or zombie
+	byStart      map[uint64]*simProcess
+	zombies      []*simProcess // in the order of their exits
+	counts       map[string]*processCount
+	spawned      int
+	reaped       int
+	forks        int           // forks whose result the loop does not have yet
+	pendingSweep func(pid int) // reaping to be resumed later; nil: none
+	// Programs of which kill_mode may have spared processes
 	spared map[string]bool
-	modes  map[string][]config.KillMode // all that a program has had
-	// Planted: the sweep takes a child that the loop does not know yet for an unknown child
+	modes  map[string][]config.KillMode // all kill modes that a program has had
+	// Planted: reaping takes a child that the loop does not know yet for an unknown one
 	noReapGate bool
-	// Planted: the sweep waits for all forks, and later forks wait for the sweep
+	// Planted: reaping waits for all forks, and later forks wait for reaping
 	reapWaitsForForks bool
 	// Planted: a child that hangs before its exec is not killed
 	noKillBeforeExec bool
 
-	checks         int                   // number of checks begun so far, except by commands
+	checks         int                   // number of checks so far, not counting exec checks
 	checking       map[int]func(error)   // checks under way, by number
 	sockets        map[string]*simSocket // by run
 	notifyFDs      map[int]*simSocket    // by descriptor
 	ignoresMainPID bool                  // planted: a change of the main process goes unnoticed
-	anyMain        bool                  // planted: any process may be the main process
-	// Planted: messages are read before their effects are saved
+	anyMain        bool                  // planted: MAINPID= may name any process
+	// Planted: messages are dropped before their effects are saved
 	dropsUnsaved bool
-	mainsStarted map[string]int             // by instance
-	mains        map[string]*simProcess     // by run: the main process that superd knows
-	shortages    map[string]bool            // runs whose start has failed by a resource shortage
-	definitions  map[string]*config.Program // by run: the definition that it was started with
-	hookEnds     int
-	endedAt      map[int]time.Duration      // by pid, for the last process that had it
-	onWaitsIn    func(instance string)      // hook for the query of a process's wait state
-	isRunning    func(instance string) bool // whether superd shows the instance as running
+	mainsStarted map[string]int         // main processes started, by instance
+	mains        map[string]*simProcess // by run: the main process that superd knows
+	shortages    map[string]bool        // runs whose start failed in a resource shortage
+	// By run: the definition with which it was started
+	definitions map[string]*config.Program
+	hookEnds    int                   // hooks that have ended
+	endedAt     map[int]time.Duration // by pid, for the last process that had it
+	// Called when superd reads the wait state of a process
+	onWaitsIn func(instance string)
+	// Whether superd shows the instance as running
+	isRunning func(instance string) bool
 }
 
-// A faultMix gives probabilities and durations of faults. The zero value is a world without faults,
-// in which processes run until a signal ends them.
+// A faultMix gives probabilities and durations of faults. The zero value has no faults: processes
+// run until a signal ends them.
 type faultMix struct {
 	crash       float64 // a process exits by itself
 	ignoresStop float64 // it ignores the stop signal
 	slowStop    float64 // it ends late, at times after the stop time-out
-	unkillable  float64 // SIGKILL takes minutes, as in a kernel that waits for a disk
-	spawnFails  float64
-	shortage    float64 // share of failed spawns: resource shortage
-	spawnHangs  float64
-	execHangs   float64 // the fork is done, and the child hangs for minutes before its exec
-	lateResult  time.Duration
-	noResult    bool    // the program runs, and the loop gets the result minutes later
-	watchFails  float64 // a process can't be watched
-	slowSpawn   time.Duration
-	// A scheduled start is logged before what the rest of the turn saves
+	// SIGKILL takes minutes, as with a process in uninterruptible sleep
+	unkillable float64
+	spawnFails float64
+	shortage   float64 // share of failed spawns that fail in a resource shortage
+	spawnHangs float64
+	execHangs  float64 // the child hangs for minutes before its exec
+	lateResult time.Duration
+	noResult   bool    // the program runs, and the loop gets the result minutes later
+	watchFails float64 // a process can't be watched
+	slowSpawn  time.Duration
+	// A scheduled start is logged before the turn's other state is saved
 	startLoggedEarly float64
-	lifetime         time.Duration // mean life of a process that crashes
-	orphans          float64       // an end leaves an unknown zombie
+	lifetime         time.Duration // mean time until a process crashes
+	orphans          float64       // an exit comes with an unknown zombie
 	forks            float64       // a process forks a child that leaves its group
 	hookFails        float64
 	hookHangs        float64
 	hookTime         time.Duration
-	runTime          time.Duration // longest run of a schedule; 0: without end
+	runTime          time.Duration // longest run of a scheduled program; 0: endless
 	forkTime         time.Duration // between the steps of a worker's fork
 	slowReap         float64       // a process that is not superd's child is reaped late
-	exitInfo         float64       // the kernel then reports the exit status
+	exitInfo         float64       // the kernel reports the exit status after the reaping
 	neverReady       float64
 	slowReady        time.Duration
-	unhealthy        float64 // it answers no checks any more, and sends no watchdog pings
+	unhealthy        float64 // it fails all checks and sends no watchdog pings
 	reloads          float64
 	checkHangs       float64
 	handover         float64 // a main process hands over to a child
-	processScan      float64 // a look at a tree takes time, as without cgroups
+	processScan      float64 // a scan of a tree takes time, as without cgroups
 }
 
 func (k *simKernel) chance(p float64) bool { return p > 0 && k.rng.Float64() < p }
@@ -165,8 +167,8 @@ func (k *simKernel) ReapUnknown(pid int) (pidfd.Exit, error) {
 // WaitsIn implements [host.Host].
 func (k *simKernel) WaitsIn(pid int) host.WaitState {
 	p := k.byPid[pid]
-	// superd learns some time later that a process has ended which can't be watched, and only at
-	// its reaping if the process is not its child.
+	// superd learns of the end of a process that can't be watched some time later, and of one
+	// that is not its child only when that is reaped.
 	if ago := k.v.Now() - k.endedAt[pid]; (p == nil || p.zombie && !p.reparented) && ago > unwatchedPause+100*time.Millisecond {
 		k.fail("superd reads the state of %d, which ended %v ago", pid, ago)
 	}

@@ -13,8 +13,8 @@ import (
 	"superd/procs/journal"
 )
 
-// TestLostRecords: no program is started while it runs, whatever the journal has lost: its tail, or
-// the newest records of some keys, so that older ones count. Without the search for unrecorded
+// TestLostRecords: no program is started twice, whatever the journal has lost: its end, or the
+// newest records of some keys, so that older ones count. Without the search for unrecorded
 // processes the test fails.
 func TestLostRecords(t *testing.T) {
 	for seed := range uint64(1500) {
@@ -31,7 +31,7 @@ func TestLostRecords(t *testing.T) {
 	t.Error("a missing search for processes is not found")
 }
 
-// runWithLostRecords lets a superd take over from another one whose journal lacks some records.
+// runWithLostRecords starts a superd from the journal of another one that lacks some records.
 func runWithLostRecords(seed uint64, d defect) (err error) {
 	h := newHistory(seed, d, false)
 	defer func() {

@@ -12,22 +12,22 @@ import (
 	"superd/procs/probe"
 )
 
-// A simService is the service of a program, apart from the process that provides it: a child that
-// takes over from its parent shares it.
+// A simService is the service of a program. A main process shares it with a child to which it hands
+// over.
 type simService struct {
 	began          time.Duration // when the loop learned of it
-	readyAt        time.Duration // when it was ready; 0 before
+	readyAt        time.Duration // when it became ready; 0 before
 	unhealthy      bool
 	unhealthySince time.Duration
-	// Whether it reads its configuration, has reported that, and answers no checks
+	// Whether it reloads its configuration, has reported that, and fails all checks
 	busy     bool
 	busyAt   time.Duration
 	watchdog time.Duration // time-out for its pings; 0: none
-	pingedAt time.Duration
+	pingedAt time.Duration // when it last sent a ping
 }
 
 // scheduleHandover makes a main process hand over to a child, which it may announce by MAINPID=, at
-// times with a wrong number.
+// times with a wrong pid.
 func (p *simProcess) scheduleHandover() {
 	k := p.k
 	if !p.notifies || !k.chance(k.mix.handover) {
@@ -71,7 +71,7 @@ func (p *simProcess) forkSuccessor() *simProcess {
 	return successor
 }
 
-// endScheduledRun ends a process that a schedule started after a random time.
+// endScheduledRun ends a process of a scheduled program after a random time.
 func (p *simProcess) endScheduledRun(definition *config.Program) {
 	if k := p.k; definition != nil && definition.Schedule != "" && k.mix.runTime > 0 {
 		p.scope.After(k.upTo(k.mix.runTime), func() { p.end(pidfd.Exit{Known: true}) })
@@ -79,9 +79,8 @@ func (p *simProcess) endScheduledRun(definition *config.Program) {
 }
 
 // serves reports whether the process provides the service of its program: as main process, or as
-// its designated successor before or after that. A successor left over from an earlier run does
-// not: it may share its address with the next run, whose checks would then pass before that run is
-// ready.
+// its successor before or after the handover. A successor of an earlier run does not: it may share
+// its address with the next run, whose checks would then pass before that run is ready.
 func (p *simProcess) serves() bool {
 	if p.role != roleSuccessor {
 		return p.role == roleMain
@@ -90,8 +89,8 @@ func (p *simProcess) serves() bool {
 	return main != nil && main.simService == p.simService && !main.finished()
 }
 
-// mainAnnounced is called when superd learns of another main process. It makes the process the
-// expected main process if it belongs to the program.
+// mainAnnounced is called when superd reads MAINPID=. It makes the process the expected main
+// process if it belongs to the program.
 func (k *simKernel) mainAnnounced(run string, pid int) {
 	main, p := k.mains[run], k.byPid[pid]
 	if main != nil && p != nil && p.instance == main.instance {
@@ -99,7 +98,7 @@ func (k *simKernel) mainAnnounced(run string, pid int) {
 	}
 }
 
-// setMain makes p the main process of the run. The previous one becomes an ordinary process of the
+// setMain sets the main process of the run. The previous one becomes an ordinary process of the
 // tree.
 func (k *simKernel) setMain(run string, p *simProcess) {
 	before := k.mains[run]
@@ -111,7 +110,7 @@ func (k *simKernel) setMain(run string, p *simProcess) {
 		p.simService = before.simService
 	}
 	p.setRole(roleMain)
-	// p.run, as p may be left over from another run
+	// p may be a leftover process of another run
 	k.mains[run], p.run, p.mainAt = p, run, k.v.Now()
 }
 
@@ -126,7 +125,7 @@ func (p *simProcess) setRole(role simRole) {
 	p.k.count(p, 1)
 }
 
-// orphanChildren passes the children of a process that has ended to the parent of the process.
+// orphanChildren gives the children of a process that has ended the parent of that process.
 func (p *simProcess) orphanChildren() {
 	for _, child := range p.children {
 		if !child.zombie {
@@ -141,7 +140,7 @@ func (h *history) checkMain(in *instance) {
 		return
 	}
 	has := simProcessOf(in.run.process)
-	// Such a process is the main process of the run
+	// It is the main process
 	if has == nil || has.role == roleMain && has.run == in.run.invocationID {
 		return
 	}
@@ -199,7 +198,7 @@ func TestMainProcessChangesDuringStop(t *testing.T) {
 }
 
 // TestNewMainProcessReusesPid: the main process, no child of superd, has ended and was reaped; its
-// own child reuses the pid and is now the main process.
+// child reuses the pid and becomes the main process.
 func TestNewMainProcessReusesPid(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour
@@ -215,7 +214,7 @@ func TestNewMainProcessReusesPid(t *testing.T) {
 	delete(h.kernel.byPid, third.pid)
 	third.pid = second.pid
 	h.kernel.byPid[third.pid] = third
-	// So that superd does not read it earlier
+	// Here, so that superd does not read it earlier
 	h.kernel.socketOf(first.run).messages = []notify.Message{{MainPID: third.pid}}
 	h.v.RunFor(time.Minute)
 	if in.machine.state != Running || simProcessOf(in.run.process) != third || h.err != nil {
@@ -223,8 +222,9 @@ func TestNewMainProcessReusesPid(t *testing.T) {
 	}
 }
 
-// TestWatchdogOfNewMainProcess: a process that becomes the main process while superd determines how
-// the last one ended has to ping the watchdog, though the time-out of the last one has passed.
+// TestWatchdogOfNewMainProcess: a process that becomes the main process while superd waits for the
+// exit status of the previous one must ping the watchdog, though the time-out of the previous one
+// has passed.
 func TestWatchdogOfNewMainProcess(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = 300 * time.Millisecond
@@ -250,7 +250,7 @@ func TestWatchdogOfNewMainProcess(t *testing.T) {
 }
 
 // TestExitedProcessIsNotReportedUnkillable: a main process that SIGKILL has ended is not reported
-// as unkillable, though its earlier messages stay unread while the journal can't be written.
+// as unkillable, though its messages stay unread while the journal can't be written.
 func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog, web.StopTimeout = time.Hour, 0
@@ -270,9 +270,9 @@ func TestExitedProcessIsNotReportedUnkillable(t *testing.T) {
 	}
 }
 
-// TestUnwatchedProcessIsReportedUnkillable: a main process that can't be watched and that SIGKILL
-// does not end is reported as unkillable, though its messages stay unread while the journal can't
-// be written.
+// TestUnwatchedProcessIsReportedUnkillable: a main process that can't be watched and survives
+// SIGKILL is reported as unkillable, though its messages stay unread while the journal can't be
+// written.
 func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog, web.StopTimeout = time.Hour, 0
@@ -296,8 +296,9 @@ func TestUnwatchedProcessIsReportedUnkillable(t *testing.T) {
 	}
 }
 
-// TestCheckBetweenMainProcesses: a check that failed when the main process had ended says nothing
-// about the process that the program had named before, though superd reads that message later.
+// TestCheckBetweenMainProcesses: a check that failed after the end of the main process does not
+// count for the process that the program had announced before, though superd reads that message
+// later.
 func TestCheckBetweenMainProcesses(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Watchdog = time.Hour
@@ -306,7 +307,8 @@ func TestCheckBetweenMainProcesses(t *testing.T) {
 	first, run := h.kernel.mains[in.run.invocationID], in.run
 	second := first.forkSuccessor()
 	resume := h.journal.stall()
-	first.notify(notify.Message{MainPID: first.pid}) // stays unread, as do those behind it
+	// Not dropped before it is saved; those after it stay unread
+	first.notify(notify.Message{MainPID: first.pid})
 	first.notify(notify.Message{MainPID: second.pid})
 	first.end(pidfd.Exit{Known: true})
 	h.v.RunFor(10 * time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"superd/config"
 )
 
-// want records the desired state of an instance.
+// want records the expected desired state of an instance.
 func (h *history) want(name string, up bool) {
 	m := h.models[name]
 	if m == nil {
@@ -80,7 +80,7 @@ func (h *history) scale() {
 	}
 	switch {
 	case n == len(before):
-	case n == p.Replicas && n != 1: // a program with numbered instances by its configuration, too
+	case n == p.Replicas && n != 1: // the configuration has numbered instances, too
 		delete(h.scales, p.Name)
 	default:
 		h.scales[p.Name] = n
@@ -98,7 +98,7 @@ func (h *history) scale() {
 	}
 }
 
-// instanceNames returns the names of the instances that a program is to have.
+// instanceNames returns the names of the instances that a program has by scale or configuration.
 func (h *history) instanceNames(p *config.Program) []string {
 	if n, ok := h.scales[p.Name]; ok {
 		return config.NumberedNames(p.Name, n)
@@ -106,8 +106,8 @@ func (h *history) instanceNames(p *config.Program) []string {
 	return p.Instances()
 }
 
-// expectNames records the desired state of a program's present and future instances when names are
-// those to have. w is the desired state of new ones; nil: the one in the configuration.
+// expectNames records the expected desired states of a program's instances when it has those names.
+// desired is that of new ones; nil: that of the configuration.
 func (h *history) expectNames(p *config.Program, desired *target, names []string) {
 	for _, in := range h.sup.instancesOf(p.Name) {
 		if !slices.Contains(names, in.name) {
@@ -122,8 +122,8 @@ func (h *history) expectNames(p *config.Program, desired *target, names []string
 		switch in := h.sup.byName[name]; {
 		case in == nil, in.retiring && in.replacement == nil:
 			h.want(name, up)
-			delete(h.lastCommand, name) // the command was for another instance of that name
-		case in.retiring && in.replacementTarget == nil: // its replacement is still to come
+			delete(h.lastCommand, name) // the last command was for another instance of that name
+		case in.retiring && in.replacementTarget == nil: // its replacement does not exist yet
 			h.want(name, p.Autostart)
 		}
 	}
@@ -138,7 +138,7 @@ func (h *history) reload() {
 	for i := range 5 {
 		name := fmt.Sprintf("p%d", i)
 		switch had := h.sup.config.Program(name); {
-		case h.kernel.chance(0.2): // not there, or removed
+		case h.kernel.chance(0.2): // not added, or removed
 		case had != nil && h.kernel.chance(0.5):
 			next.Programs = append(next.Programs, had)
 		case had != nil && h.kernel.chance(0.7):
@@ -177,7 +177,7 @@ type stateAndRun struct {
 	run   *run
 }
 
-// untouched returns the instances that a reload must neither stop, start nor restart.
+// untouched returns the instances that a reload must not stop, start or restart.
 func (h *history) untouched(diff *config.Diff) map[*instance]stateAndRun {
 	all := map[*instance]stateAndRun{}
 	for _, in := range h.sup.instances {
@@ -197,7 +197,7 @@ func (h *history) untouched(diff *config.Diff) map[*instance]stateAndRun {
 	return all
 }
 
-// expectChange records the desired state after a change of a program.
+// expectChange records the expected desired states after a change of a program.
 func (h *history) expectChange(c *config.Change) {
 	p := c.Program
 	switch c.Kind {
@@ -248,7 +248,7 @@ func (h *history) expectChange(c *config.Change) {
 	}
 }
 
-// alterProgram draws another definition that shares some keys with the old one.
+// alterProgram draws a definition that shares some keys with the old one.
 func (h *history) alterProgram(had *config.Program) *config.Program {
 	p, other := had.Clone(), h.drawProgram(had.Name)
 	for range 1 + h.rng.IntN(3) {

@@ -6,13 +6,13 @@ import (
 	"superd/config"
 )
 
-// A policyModel is what an observer expects of superd's own end.
+// A policyModel is what the observer expects of superd's own end.
 type policyModel struct {
-	shutdownRequested bool   // whether the simulation has requested the shutdown
+	shutdownRequested bool   // whether the simulation has requested a shutdown
 	begun             bool   // whether a program was started
 	shutdownSeen      bool   // whether superd is shutting down
 	shutdownTurn      uint64 // turn in which that began
-	// Statuses that superd may end with, several if several causes fall into one turn; nil:
+	// Possible exit statuses of superd: several if several causes fall into one turn; nil:
 	// undecided
 	statuses  []int
 	decidedIn uint64 // turn in which they were decided
@@ -40,15 +40,15 @@ func (h *history) observeShutdown() {
 	}
 }
 
-// recordFinalExit records the status of an instance that has ended and is not restarted.
+// recordFinalExit records the status of an instance that has ended and stays down.
 func (h *history) recordFinalExit(in *instance, ran *simProcess) {
 	model := h.models[in.name]
 	model.exitStatus = statusOf(in, ran)
 	h.recordExitDecision(in, model)
 }
 
-// recordExitDecision records whether an instance that is not restarted makes superd end, and with
-// which status.
+// recordExitDecision records whether an instance that stays down ends superd, and with which
+// status.
 func (h *history) recordExitDecision(in *instance, model *model) {
 	p, turn := &h.policy, h.v.Turns()
 	decides := in.program.Essential || h.sup.config.Superd.ExitWhen == config.ExitAnyFailed && in.machine.state == Failed
@@ -57,11 +57,11 @@ func (h *history) recordExitDecision(in *instance, model *model) {
 	}
 }
 
-// observeReload records that a configuration is in force. If instances that stay failed now decide,
-// the first of them does.
+// observeReload follows a reload. If instances that stay failed now end superd, the first of them
+// decides the status.
 func (h *history) observeReload() {
 	p := &h.policy
-	for _, in := range h.sup.instances { // a failed instance may have been retried before
+	for _, in := range h.sup.instances { // a slow retry may have been cancelled
 		if model := h.models[in.name]; in.machine.state == Failed && in.restartTimer == nil && model.in == in {
 			if model.lastRun != "" {
 				model.exitStatus = statusOf(in, h.kernel.mains[model.lastRun])
@@ -81,7 +81,7 @@ func (h *history) observeReload() {
 	}
 }
 
-// statusOf returns the status of superd if the instance decides it.
+// statusOf returns superd's exit status if the instance decides it.
 func statusOf(in *instance, ran *simProcess) int {
 	switch {
 	case ran == nil, !in.lastExit.Known, in.machine.state == Failed && ran.exit.Signal == 0 && ran.exit.Code == 0:
@@ -93,7 +93,7 @@ func statusOf(in *instance, ran *simProcess) int {
 	}
 }
 
-// firstFailures returns the statuses of the instances that failed first, of those that count.
+// firstFailures returns the statuses of the instances that failed first, among those that count.
 func (h *history) firstFailures(counts func(*instance) bool) []int {
 	var first []int
 	var at = h.v.Now() + 1
@@ -112,8 +112,7 @@ func (h *history) firstFailures(counts func(*instance) bool) []int {
 	return first
 }
 
-// checkPolicy checks that superd shuts down in the turn after the one with the reason, and ends
-// with its status.
+// checkPolicy checks that superd shuts down in the turn after the cause, and ends with its status.
 func (h *history) checkPolicy() {
 	p, turn := &h.policy, h.v.Turns()
 	switch {
@@ -123,17 +122,17 @@ func (h *history) checkPolicy() {
 		}
 		return
 	case p.statuses != nil && turn > p.decidedIn+1:
-		h.fail("superd runs on, want it to end with status %v", p.statuses)
+		h.fail("superd still runs, want it to end with status %v", p.statuses)
 	case h.sup.config.Superd.ExitWhen != config.ExitAllExited || !p.begun || !h.allAtRest():
 		p.restSince = 0
 	case p.restSince == 0:
 		p.restSince = turn
 	case turn > p.restSince+1+maxReactionTurns:
-		h.fail("superd runs on, though all programs have ended")
+		h.fail("superd still runs, though all programs have ended")
 	}
 }
 
-// allAtRest reports whether all instances are down, or wait for one that is down, and none is about
+// allAtRest reports whether each instance is down, or waits for one that is down, and none is about
 // to start.
 func (h *history) allAtRest() bool {
 	for _, in := range h.sup.instances {

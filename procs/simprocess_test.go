@@ -14,29 +14,30 @@ import (
 
 // A simProcess is one process.
 type simProcess struct {
-	k             *simKernel
-	instance      string
-	run           string // invocation ID
-	role          simRole
-	pid           int
-	start         uint64
-	zombie        bool
-	reaped        bool
-	exit          pidfd.Exit
-	dying         bool
-	dyingAt       time.Duration
-	endedAt       time.Duration // when it became a zombie
-	ignoresStop   bool
-	unkillable    bool
-	reparented    bool          // whether superd is not its parent any more
-	exitInfo      bool          // whether the kernel reports its exit status
-	notifies      bool          // whether it has a notify socket
-	mainAt        time.Duration // when it replaced another main process
-	parent        *simProcess   // living parent of a successor
-	isSuccessor   bool          // whether it is a successor, which leads no group
-	children      []*simProcess // its successors
-	resultPending bool          // whether superd has spawned it and the loop does not know it yet
-	atEnd         func()        // called at its end; nil: no call
+	k           *simKernel
+	instance    string
+	run         string // invocation ID
+	role        simRole
+	pid         int
+	start       uint64
+	zombie      bool
+	reaped      bool
+	exit        pidfd.Exit
+	dying       bool // it got SIGKILL
+	dyingAt     time.Duration
+	endedAt     time.Duration // when it became a zombie
+	ignoresStop bool
+	unkillable  bool
+	reparented  bool          // whether it is not superd's child any more
+	exitInfo    bool          // whether the kernel reports its exit status after the reaping
+	notifies    bool          // whether it has a notify socket
+	mainAt      time.Duration // when it became the main process in place of another
+	parent      *simProcess   // live parent of a successor
+	isSuccessor bool          // whether it is a successor, which leads no group
+	children    []*simProcess // its successors
+	// Whether superd spawned it and the loop does not have the result yet
+	resultPending bool
+	atEnd         func() // called at its end; may be nil
 	scope         *loop.Scope
 	*simService
 	handles []*simHandle
@@ -49,22 +50,22 @@ const (
 	roleHook
 	roleAfterHook
 	roleEscaped   // a descendant that has left its group
-	roleOrphan    // a descendant that has left its group
+	roleOrphan    // an unknown child of superd
 	roleProbe     // of an exec check
-	roleSuccessor // of a main process, which it is to replace
+	roleSuccessor // of a main process that hands over to it
 )
 
 // child reports whether superd spawned it.
 func (r simRole) child() bool { return r <= roleAfterHook || r == roleProbe }
 
-// A simHandle is a pidfd, the Process that superd sees.
+// A simHandle is a pidfd: the process as superd sees it.
 type simHandle struct {
 	p      *simProcess
 	fd     int
 	closed bool
 }
 
-// registerSpawned makes a process with the lowest free pid, so that pids are reused soon.
+// registerSpawned creates a process with the lowest free pid, so that pids are soon reused.
 func (k *simKernel) registerSpawned(instance, run string, role simRole) *simProcess {
 	pid := 2
 	for k.byPid[pid] != nil {
@@ -180,7 +181,7 @@ func (p *simProcess) open() *simHandle {
 	return h
 }
 
-// finished reports whether the process has ended and superd has no further use for it.
+// finished reports whether the process has ended and superd does not need it any more.
 func (p *simProcess) finished() bool {
 	has := func(h *simHandle) bool { return !h.closed }
 	return p.reaped || p.zombie && !slices.ContainsFunc(p.handles, has)
@@ -278,10 +279,10 @@ func (k *simKernel) reap(p *simProcess) {
 	k.zombies = slices.DeleteFunc(k.zombies, func(z *simProcess) bool { return z == p })
 }
 
-// processCount counts the living processes of an instance.
+// A processCount counts the live processes of an instance.
 type processCount struct{ main, others int }
 
-// count adds by to the count of living processes.
+// count adds by to the count of live processes.
 func (k *simKernel) count(p *simProcess, by int) {
 	c := k.countOf(p.instance)
 	if p.role == roleMain {
@@ -291,7 +292,7 @@ func (k *simKernel) count(p *simProcess, by int) {
 	}
 }
 
-// countOf returns the counts of an instance, always the same pointer.
+// countOf returns the count of an instance, always the same pointer.
 func (k *simKernel) countOf(instance string) *processCount {
 	c := k.counts[instance]
 	if c == nil {
@@ -301,7 +302,7 @@ func (k *simKernel) countOf(instance string) *processCount {
 	return c
 }
 
-// countLiving counts the living processes of an instance.
+// countLiving returns the numbers of live processes of an instance.
 func (k *simKernel) countLiving(instance string) (main, others int) {
 	if c := k.counts[instance]; c != nil {
 		return c.main, c.others

@@ -18,16 +18,16 @@ type simSocket struct {
 	run          string
 	messages     []notify.Message // unread messages
 	newline      bool             // whether the pipe has a newline
-	readMessages func()           // makes superd read the messages; nil without a listener
-	readPipe     func()           // makes superd read the pipe; nil without a reader
-	// Whether messages were lost with superd, as nothing stored the socket
+	readMessages func()           // lets superd read the messages; nil without a listener
+	readPipe     func()           // lets superd read the pipe; nil without a reader
+	// Whether messages were lost with superd, as the socket was not stored
 	lost bool
-	// Largest number of messages that superd had to read before a decision on the run
+	// Largest number of messages that superd had to read before a decision about the run
 	maxAwaited int
 }
 
-// maxDelay returns how much later than due a decision may come that waits for messages: each may be
-// held until the journal has its effects.
+// maxDelay bounds the delay of a decision that waits for messages: each may have to wait until its
+// effects are in the journal.
 func (s *simSocket) maxDelay() time.Duration { return simMaxDelay * time.Duration(1+s.maxAwaited) }
 
 // A simListener listens on a socket.
@@ -36,7 +36,7 @@ type simListener struct {
 	socket      *simSocket
 	scope       *loop.Scope
 	h           notify.Handler
-	savePending bool
+	savePending bool // the effects of the first message are not in the journal yet
 	waits       []simWait
 }
 
@@ -46,7 +46,7 @@ type simWait struct {
 	f         func()
 }
 
-// simMaxDelay is how much later than due something may happen in the simulation.
+// simMaxDelay bounds how late something may happen in the simulation.
 const simMaxDelay = 5 * time.Second
 
 // socketOf returns the socket and pipe of a run.
@@ -59,7 +59,7 @@ func (k *simKernel) socketOf(run string) *simSocket {
 	return s
 }
 
-// openNotifyFDs gives superd descriptors for the socket and pipe of a run.
+// openNotifyFDs opens descriptors for the socket and the pipe of a run.
 func (k *simKernel) openNotifyFDs(run string, notify, ready bool) (notifyFD, readyFD int) {
 	notifyFD, readyFD = -1, -1
 	if notify {
@@ -213,7 +213,7 @@ func (c *simChecker) Check(done func(error)) (stop func() (begun bool)) {
 	return func() bool { answer(errors.New("stopped")); return true }
 }
 
-// sleep puts the machine to sleep: the connections of checks under way are lost.
+// sleep suspends the machine: checks under way lose their connections.
 func (k *simKernel) sleep() {
 	for _, key := range sortedKeys(k.checking) {
 		k.checking[key](errors.New("connection timed out"))
@@ -222,8 +222,8 @@ func (k *simKernel) sleep() {
 
 var errSimRefused = errors.New("connection refused")
 
-// checkResult is the result of a check of an instance, or of a program whose replicas share one
-// address.
+// checkResult returns the result of a check of an instance, or of a program whose replicas share
+// one address.
 func (k *simKernel) checkResult(name string) error {
 	for _, p := range k.byPid {
 		if (p.instance == name || strings.HasPrefix(p.instance, name+"@")) && p.serves() && !p.zombie && p.readyAt != 0 && !p.unhealthy && !p.busy {
@@ -233,14 +233,14 @@ func (k *simKernel) checkResult(name string) error {
 	return errSimRefused
 }
 
-// becomeReady makes a main process ready after a random time, and sick later, by the mix.
+// becomeReady makes a main process ready after a random time, and unhealthy later, by the mix.
 func (p *simProcess) becomeReady() {
 	k := p.k
 	if p.readyAt != 0 || k.chance(k.mix.neverReady) {
 		return
 	}
 	p.scope.After(k.upTo(k.mix.slowReady), func() {
-		if p.readyAt != 0 { // another process was faster
+		if p.readyAt != 0 { // another process of the service was faster
 			return
 		}
 		p.readyAt = k.v.Now()
@@ -268,7 +268,7 @@ func (p *simProcess) becomeReady() {
 	})
 }
 
-// reload makes the process read its configuration, if it has a notify socket and superd listens.
+// reload makes the process reload its configuration, if it has a notify socket and superd listens.
 func (p *simProcess) reload() {
 	k := p.k
 	p.notify(notify.Message{Reloading: true})
@@ -286,7 +286,7 @@ func (p *simProcess) reload() {
 	p.scope.After(10*time.Minute, over)
 }
 
-// ping sends watchdog pings until the process is sick.
+// ping sends watchdog pings while the process is healthy.
 func (p *simProcess) ping() {
 	if p.watchdog == 0 || p.readyAt == 0 {
 		return
@@ -325,7 +325,7 @@ func (h *history) drawChecks(p *config.Program) {
 	}
 	if h.kernel.chance(0.3) {
 		p.Health = &config.Health{Interval: time.Minute, Timeout: 2 * time.Second, Failures: 1 + h.rng.IntN(3), Action: config.HealthRestart}
-		if h.kernel.mix.reloads > 0 { // several may fail while it reads its configuration
+		if h.kernel.mix.reloads > 0 { // several may fail during a reload of the program
 			p.Health.Interval = 10 * time.Second
 		}
 		if h.kernel.chance(0.2) {
@@ -342,8 +342,8 @@ func (h *history) drawChecks(p *config.Program) {
 	}
 }
 
-// checkReady checks that a run is ready when its main process is, and that it fails by readiness or
-// health only if that is lacking.
+// checkReady checks that a run is ready if and only if its main process is, and that it is ended as
+// not ready, unhealthy or hanging only with good reason.
 func (h *history) checkReady(in *instance, model *model) {
 	r, now := in.run, h.v.Now()
 	if r == nil || r.process == nil {
@@ -377,30 +377,30 @@ func (h *history) checkReady(in *instance, model *model) {
 	}
 }
 
-// reportsReadiness reports whether a program itself notifies its readiness; otherwise superd probes
+// reportsReadiness reports whether a program itself reports its readiness; otherwise superd checks
 // it.
 func reportsReadiness(ready *config.Ready) bool { return ready.Notify || ready.FD != 0 }
 
-// checkUnhealthy checks that superd ends a sick process as soon as its checks or its watchdog can
-// notice.
+// checkUnhealthy checks that superd ends an unhealthy process as soon as its checks or its watchdog
+// can tell.
 func (h *history) checkUnhealthy(in *instance, r *run, p *simProcess, model *model) {
 	if !p.unhealthy || r.reloadTimer != nil || r.ownStopTimer != nil || p.readyAt == 0 {
 		return
 	}
 	unhealthyFor := h.v.Now() - max(p.unhealthySince, h.sup.startedAt, h.reloadedAt, r.reloadedAt, model.stateAt)
 	if health := r.program.Health; health != nil && health.Action == config.HealthRestart && !h.commandMayFail(in) && !strings.Contains(in.name, "@") {
-		// One check may have passed just before. Each may be a tenth of the interval late and take
+		// One check may just have passed. Each may be a tenth of the interval late and take
 		// its time-out.
 		if most := time.Duration(health.Failures+1)*(health.Interval*11/10+health.Timeout) + simMaxDelay; unhealthyFor > most {
-			h.fail("%s is unhealthy for %v and runs on, limit %d failures", in.name, unhealthyFor, health.Failures)
+			h.fail("%s is unhealthy for %v and is not ended, limit %d failures", in.name, unhealthyFor, health.Failures)
 		}
 	}
 	if p.watchdog > 0 && unhealthyFor > p.watchdog+h.kernel.socketOf(p.run).maxDelay() {
-		h.fail("%s hangs for %v and runs on, watchdog %v", in.name, unhealthyFor, p.watchdog)
+		h.fail("%s hangs for %v and is not ended, watchdog %v", in.name, unhealthyFor, p.watchdog)
 	}
 }
 
-// checkFailureReason checks that superd has a true reason to end a run.
+// checkFailureReason checks that the reason for which superd ends a run is true.
 func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 	now, failureReason := h.v.Now(), in.machine.failureReason
 	switch failureReason.Kind {
@@ -419,7 +419,7 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 		}
 		lost := h.kernel.socketOf(p.run).lost
 		if health := r.program.Health; health != nil && health.TCP != "" && !h.checksMayHang && p.unhealthySince == 0 && p.readyAt != 0 && !lost {
-			// Checks begun before it was ready, or while it read its configuration, have a result
+			// Checks begun before it was ready, or during its reload, have a result
 			// by now.
 			resultsDue := now > p.readyAt+health.Timeout+simMaxDelay
 			if resultsDue && p.busy && now < p.busyAt+r.program.StartTimeout-simMaxDelay {
@@ -430,7 +430,7 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 			}
 		}
 	case ReasonWatchdogTimeout:
-		// Messages that are held put the judgement off: a ping since the deadline comes too late.
+		// Unsaved messages delay the time-out: a ping after the deadline is too late
 		age := now - p.pingedAt
 		if p.unhealthySince == 0 && age < p.watchdog && age > h.kernel.socketOf(p.run).maxDelay() {
 			h.fail("%s was ended by its watchdog, pinged %v ago", in.name, age)
@@ -440,8 +440,8 @@ func (h *history) checkFailureReason(in *instance, r *run, p *simProcess) {
 	}
 }
 
-// commandMayFail reports whether commands of the instance may fail for reasons of their own: for a
-// resource shortage, or since an unkillable child of one keeps the next from its start.
+// commandMayFail reports whether exec checks of the instance may fail though it is healthy: in a
+// resource shortage, or because an unkillable child of one delays the next.
 func (h *history) commandMayFail(in *instance) bool {
 	for _, p := range h.kernel.byPid {
 		if p.instance == in.name+host.ProbeSuffix && p.unkillable {
@@ -451,7 +451,7 @@ func (h *history) commandMayFail(in *instance) bool {
 	return h.commandsMayFail
 }
 
-// affectsCommands reports whether commands may fail for reasons of their own.
+// affectsCommands reports whether the faults can let exec checks fail.
 func (m faultMix) affectsCommands() bool {
 	return m.spawnFails > 0 || m.execHangs > 0 || m.spawnHangs > 0 || m.lateResult > 0 || m.slowSpawn > 0 || m.unkillable > 0 || m.watchFails > 0 || m.forkTime > 0
 }

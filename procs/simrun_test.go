@@ -23,8 +23,8 @@ var (
 	simSeed      = flag.Uint64("sim.seed", 0, "replay and show only the history of this seed")
 )
 
-// TestSimulation draws a world from each seed: programs, faults, an operator's commands and their
-// times. While faults happen, the invariants must hold at every step. When they have ceased, all
+// TestSimulation draws programs, faults, and an operator's commands with their times from each
+// seed. While faults happen, the invariants must hold at each step. After the last fault, all
 // instances must reach their desired state.
 func TestSimulation(t *testing.T) {
 	if *simSeed == 0 {
@@ -49,8 +49,8 @@ func TestSimulationFresh(t *testing.T) {
 	runHistories(t, from, freshHistories)
 }
 
-// freshSeed returns a seed drawn from the current commit, or without git from the day, and the name
-// of that source.
+// freshSeed returns a seed drawn from the current commit or, without git, from the day, and the
+// name of that source.
 func freshSeed() (seed uint64, of string) {
 	of = time.Now().UTC().Format("the day 2006-01-02")
 	if commit, err := exec.Command("git", "rev-parse", "HEAD").Output(); err == nil {
@@ -60,7 +60,7 @@ func freshSeed() (seed uint64, of string) {
 	return binary.BigEndian.Uint64(sum[:]) >> 8, of
 }
 
-// runHistories simulates n histories and reports every violation, by kind.
+// runHistories simulates n histories and reports the violations by kind.
 func runHistories(t *testing.T, from, n uint64) {
 	began := time.Now()
 	found := simulate(from, n, defect{}, false)
@@ -85,7 +85,7 @@ type findings struct {
 	kinds     map[string]*simKind
 }
 
-// A simKind groups violations that differ in names and numbers only.
+// A simKind groups violations that differ only in names and numbers.
 type simKind struct {
 	count int
 	seeds []uint64 // first seeds found
@@ -138,7 +138,7 @@ func (f *findings) String() string {
 }
 
 // simulate runs n histories, of the seeds from first on, on all processors. With firstOnly it
-// returns after the lowest seed that violates a rule.
+// returns after the lowest seed that violates an invariant.
 func simulate(first, n uint64, d defect, firstOnly bool) *findings {
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // histories are short and need little memory
 	found := &findings{kinds: map[string]*simKind{}}

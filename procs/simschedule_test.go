@@ -8,23 +8,24 @@ import (
 	"superd/procs/schedule"
 )
 
-// A scheduleModel is what an observer who knows configuration and clocks expects of a schedule.
+// A scheduleModel is what an observer with knowledge of configuration and clocks expects of a
+// schedule.
 type scheduleModel struct {
-	program *config.Program // program whose schedule is in force; nil: none
+	program *config.Program // program whose schedule is active; nil: none
 	// First due time of an interval, on CLOCK_BOOTTIME; 0: none was due
 	origin time.Duration
-	// When a time was last due, the schedule came into force or a cron line began afresh
+	// When a time was last due, or the schedule became active or a cron line began anew
 	last      time.Duration
 	dueFor    time.Time // scheduled time that was last due
 	first     time.Time // first time that was due since the clock was set
-	point     int64     // number of an interval in its grid, counted from 1
-	donePoint int64     // newest point that must not come again
+	point     int64     // index of an interval in its grid, counted from 1
+	donePoint int64     // newest point, which must not be due again
 	stepped   bool      // whether the clock was set since the last time was due
-	run       string    // run that was last begun
-	begun     simPoint  // newest time that was due at its begin
+	run       string    // last run that began
+	begun     simPoint  // newest time that was due when that run began
 	// Time of the last run with a main process; it must not be run again, whatever is lost
 	ran simPoint
-	// Whether the instance waited for its schedule in the turn before
+	// Whether the instance waited for its schedule in the previous turn
 	early        bool
 	mainsStarted int // main processes so far
 	plan         schedule.State
@@ -97,7 +98,7 @@ func (h *history) stepWall(d time.Duration) {
 	}
 }
 
-// scheduleInForce returns the program whose schedule is to be in force.
+// scheduleInForce returns the program whose schedule must be active.
 func scheduleInForce(in *instance) *config.Program {
 	if in.machine.desired.up && !in.retiring && in.program.Scheduled() {
 		return in.program
@@ -105,7 +106,7 @@ func scheduleInForce(in *instance) *config.Program {
 	return nil
 }
 
-// checkSchedule checks that each scheduled time comes once, and is run or rightly skipped.
+// checkSchedule checks that each scheduled time is due once, and is run or rightly skipped.
 func (h *history) checkSchedule(in *instance, model *model) {
 	s, p := &model.schedule, scheduleInForce(in)
 	early := in.awaitsSchedule()
@@ -127,7 +128,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 		return
 	}
 	if s.program.ScheduleJitter != p.ScheduleJitter {
-		s.changed = boot // a start delayed by the old jitter comes now
+		s.changed = boot // a start that the old jitter delayed may be due now
 	}
 	s.program = p
 	if _, ok := in.schedule.entry.Plan(); !ok {
@@ -135,7 +136,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	}
 	if plan := in.schedule.entry.State(); plan != s.plan {
 		if s.plan = plan; s.stepped {
-			s.last = boot // the same time may have come again, which the instance does not show
+			s.last = boot // the same time may be due again, which dueFor does not show
 		}
 	}
 	pause := pauseOf(p.Schedule)
@@ -144,7 +145,7 @@ func (h *history) checkSchedule(in *instance, model *model) {
 	if !in.schedule.dueFor.Equal(s.dueFor) {
 		h.observeDue(in, s, pause, jitter)
 		if s.early && !early {
-			model.resetFailed() // each run has retries of its own
+			model.resetFailed() // the counters of retries are reset for each due time
 		}
 	}
 	if r := in.run; r != nil && r.invocationID != s.run {
@@ -200,18 +201,19 @@ func (h *history) observeDue(in *instance, s *scheduleModel, pause, jitter time.
 	s.last, s.dueFor, s.stepped = boot, dueFor, false
 }
 
-// resyncSchedule updates the model after superd was killed. known: the old state was written.
+// resyncSchedule updates the model after superd was killed. known reports whether the old state was
+// written.
 func (h *history) resyncSchedule(in *instance, model *model, known bool) {
 	s := &model.schedule
 	if in.schedule == nil || !known && s.ran == (simPoint{}) {
-		*s = scheduleModel{} // the schedule may begin afresh
+		*s = scheduleModel{} // the schedule may begin anew
 		return
 	}
-	if !known { // known only from the start record of the last run
+	if !known { // only the start record of the last run is known
 		s.donePoint, s.point = s.ran.number, s.ran.number
 	}
 	if d := in.schedule.dueFor; !d.IsZero() && (d.Before(s.first) || d.After(s.dueFor)) {
-		s.stepped = true // the recorded time is from before the clock was set
+		s.stepped = true // the recorded time precedes the step of the clock
 	}
 	s.dueFor, s.early = in.schedule.dueFor, false
 }

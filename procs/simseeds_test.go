@@ -7,7 +7,7 @@ import (
 )
 
 // TestSimulationSeeds replays seeds that once found a defect. What a seed draws changes with the
-// simulation; a rule with a test of its own has the name of that test.
+// simulation. A defect with a test of its own has the name of that test.
 func TestSimulationSeeds(t *testing.T) {
 	const superd, observer = "superd", "the observer"
 	seeds := []struct {
@@ -75,8 +75,8 @@ func TestSimulationSeeds(t *testing.T) {
 	}
 }
 
-// TestNewChildReusesPid: giving up a process that was reaped leaves another process with the
-// same pid alone.
+// TestNewChildReusesPid: dropping a process that was reaped does not drop a new one with the same
+// pid.
 func TestNewChildReusesPid(t *testing.T) {
 	h := newHistory(1, defect{}, false)
 	first, second := &simHandle{p: &simProcess{k: h.kernel, pid: 7}}, &simHandle{p: &simProcess{k: h.kernel, pid: 7}}
@@ -89,8 +89,8 @@ func TestNewChildReusesPid(t *testing.T) {
 	}
 }
 
-// TestCheckWaitsForTreeRecord: a check is not started before the journal has the record by which
-// the next superd finds it.
+// TestCheckWaitsForTreeRecord: a check does not start before the journal has the record by which a
+// successor finds it.
 func TestCheckWaitsForTreeRecord(t *testing.T) {
 	web := programNamed("web", nil)
 	h, in := newRunning(web, false)

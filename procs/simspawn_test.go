@@ -8,7 +8,7 @@ import (
 	"superd/procs/host"
 )
 
-// simSpawn is a spawn under way.
+// A simSpawn is a spawn under way.
 type simSpawn struct {
 	k           *simKernel
 	committed   bool
@@ -106,7 +106,7 @@ func (k *simKernel) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) ho
 	return s
 }
 
-// fork does what a worker does from the point at which a start can't be cancelled any more.
+// fork does what a worker does after the point at which a spawn can't be cancelled.
 func (k *simKernel) fork(s *simSpawn, spec *host.SpawnSpec, run string, role simRole, done func(host.Child, error)) {
 	if k.reapWaitsForForks && k.pendingSweep != nil {
 		k.session.After(10*time.Millisecond, func() { k.fork(s, spec, run, role, done) })
@@ -128,7 +128,7 @@ func (k *simKernel) fork(s *simSpawn, spec *host.SpawnSpec, run string, role sim
 		k.logf("%d of %s hangs before its exec", p.pid, spec.Name)
 		p.stopActivity()
 		s.hung = p
-		p.atEnd = func() { // the worker reaps it
+		p.atEnd = func() { // its worker reaps it
 			s.hung = nil
 			k.session.After(k.upTo(time.Millisecond), func() {
 				k.reap(p)
@@ -147,7 +147,7 @@ func (k *simKernel) fork(s *simSpawn, spec *host.SpawnSpec, run string, role sim
 	})
 }
 
-// execute begins what the program does.
+// execute starts the activity of the program.
 func (p *simProcess) execute(spec *host.SpawnSpec) {
 	if p.role != roleMain {
 		return
@@ -159,7 +159,7 @@ func (p *simProcess) execute(spec *host.SpawnSpec) {
 	p.scheduleHandover()
 }
 
-// executed does what a worker does once the child runs the program.
+// executed does what a worker does when the child runs the program.
 func (k *simKernel) executed(p *simProcess, spec *host.SpawnSpec, done func(host.Child, error)) {
 	if !k.noStartRecords && spec.LogSpawned != nil {
 		spec.LogSpawned(p.id(), k.v.Now())
@@ -182,7 +182,7 @@ func (k *simKernel) executed(p *simProcess, spec *host.SpawnSpec, done func(host
 	})
 }
 
-// resultTaken records that the loop knows the result of a spawn. It resumes a sweep that has met
+// resultTaken records that the loop has the result of a spawn. It resumes a reaping that stopped at
 // the child.
 func (k *simKernel) resultTaken(p *simProcess) {
 	p.resultPending = false

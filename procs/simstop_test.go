@@ -9,8 +9,8 @@ import (
 	"superd/procs/host"
 )
 
-// checkStop checks that a stop or kill signal reaches only processes that kill_mode allows, by any
-// mode that the program has had in this history.
+// checkStop checks that a stop signal or SIGKILL reaches only processes that kill_mode allows, by
+// any mode that the program has had.
 func (k *simKernel) checkStop(p *simProcess, sig syscall.Signal, group bool) {
 	modes := k.modes[programOf(p.instance)]
 	switch {

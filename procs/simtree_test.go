@@ -65,7 +65,7 @@ func (t *simTree) Remove() {
 	}
 }
 
-// spares reports whether kill_mode has spared processes of the instance's program.
+// spares reports whether kill_mode may have spared processes of the instance's program.
 func (k *simKernel) spares(instance string) bool { return k.spared[programOf(instance)] }
 
 // Path implements [host.Tree].

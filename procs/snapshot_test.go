@@ -69,8 +69,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestNewestConfiguration: the newest configuration with effects in the journal is in force,
-// whatever superd's own record says.
+// TestNewestConfiguration: the newest configuration with effects in the journal is active, whatever
+// superd's own record says.
 func TestNewestConfiguration(t *testing.T) {
 	h := newHistory(1, defect{}, false)
 	h.configs = []*config.Config{{}, {}, {}}
@@ -108,8 +108,8 @@ func TestNewestConfiguration(t *testing.T) {
 	}
 }
 
-// TestConfigurationIsWrittenFirst: a record in the queue is replaced by one that refers
-// to the new configuration.
+// TestConfigurationIsWrittenFirst: a queued record is replaced by one that refers to the new
+// configuration.
 func TestConfigurationIsWrittenFirst(t *testing.T) {
 	h := newHistory(1, defect{}, false)
 	h.kernel.mix = faultMix{}
@@ -160,8 +160,8 @@ func TestRecoveredRunFollowsStartRecord(t *testing.T) {
 	}
 }
 
-// TestChecksAfterExitDoNotCount: superd learns late how a process that is not its child has ended.
-// Checks that fail until then say nothing.
+// TestChecksAfterExitDoNotCount: superd learns late how a process that is not its child has exited.
+// Checks that fail until then do not count.
 func TestChecksAfterExitDoNotCount(t *testing.T) {
 	web := programNamed("web", nil)
 	web.Restart = config.RestartNever
@@ -196,7 +196,7 @@ func TestChecksAfterExitDoNotCount(t *testing.T) {
 }
 
 // TestRecoveredStartWaitsForConflict: superd was killed after web was scaled, and the journal has
-// only the processes of that. web, recorded as being started, waits until web@1 is gone.
+// only the processes of that. web, recorded as being started, waits until web@1 is removed.
 func TestRecoveredStartWaitsForConflict(t *testing.T) {
 	conf := &config.Config{Programs: []*config.Program{programNamed("web", nil)}}
 	h := newHistory(1, defect{}, false)
@@ -225,7 +225,7 @@ func TestRecoveredStartWaitsForConflict(t *testing.T) {
 	}
 }
 
-// TestJournalOfAnotherBoot: such a journal is ignored, and superd's new records replace it.
+// TestJournalOfAnotherBoot: the journal of an earlier boot is ignored, and replaced by new records.
 func TestJournalOfAnotherBoot(t *testing.T) {
 	h := newHistory(1, defect{}, false)
 	state := &journal.State{Existed: true, OtherBoot: true, Values: map[string]json.RawMessage{
@@ -259,7 +259,7 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 }
 
 // TestConfigurationBeforeIsGone: superd was killed while it removed old configurations. The newest
-// one is in force, and the others are removed.
+// one is active, and the others are removed.
 func TestConfigurationBeforeIsGone(t *testing.T) {
 	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{
 		superdKey: json.RawMessage(`{"config":6,"before":3}`), configKey(5): json.RawMessage(`5`), configKey(6): json.RawMessage(`6`),
@@ -278,8 +278,8 @@ func TestConfigurationBeforeIsGone(t *testing.T) {
 	}
 }
 
-// TestStartRecordHasSchedule: a start record has its scheduled time, which counts if it is newer
-// than that of the instance.
+// TestStartRecordHasSchedule: a start record has the progress of the schedule, which counts if it
+// is newer than that of the instance.
 func TestStartRecordHasSchedule(t *testing.T) {
 	older, newer := &schedule.State{Boot: time.Minute}, &schedule.State{Boot: time.Hour}
 	sooner := &schedule.State{Boot: time.Hour, Grid: 2 * time.Hour}
@@ -291,11 +291,11 @@ func TestStartRecordHasSchedule(t *testing.T) {
 		record, start, expects *schedule.State
 	}{
 		{"the start is newer", older, newer, newer},
-		{"more was due while it was on its way", newer, older, newer},
-		{"nothing else is on record", nil, newer, newer},
-		{"the record is of before in the same turn", sooner, later, later},
-		{"more was due in the same turn", later, sooner, later},
-		{"more of a cron line was due in the same turn", midnight, noon, midnight},
+		{"another time was due during the start", newer, older, newer},
+		{"only the start record has it", nil, newer, newer},
+		{"the instance's record is older, of the same turn", sooner, later, later},
+		{"another time was due in the same turn", later, sooner, later},
+		{"another time of a cron line was due in the same turn", midnight, noon, midnight},
 	}
 	for _, tt := range tests {
 		v := &savedInstance{State: stateNames[Waiting], Outcome: outcomeNames[WantUp], Schedule: tt.record}

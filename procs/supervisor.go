@@ -48,12 +48,13 @@ type Options struct {
 	LogDir      string
 	Environment []string // superd's own; the programs' environment is derived from it
 	Pid         int
-	Keeper      host.FDStore                // nil: no process survives this superd
-	StoredFDs   host.StoredFDs              // descriptors from the keeper
-	Journal     Journal                     // nil: no records for a successor
-	Snapshot    *Snapshot                   // records of the predecessor; nil: none
-	Resumed     bool                        // the keeper started this superd in place of one that crashed
-	Archive     func(*config.Config) []byte // nil: [config.Config.Archive]
+	Keeper      host.FDStore   // nil: no process survives this superd
+	StoredFDs   host.StoredFDs // descriptors from the keeper
+	Journal     Journal        // nil: no records for a successor
+	Snapshot    *Snapshot      // records of the predecessor; nil: none
+	// The keeper started this superd in place of one that crashed
+	Resumed bool
+	Archive func(*config.Config) []byte // nil: [config.Config.Archive]
 	// id of this boot of the machine, see [superd/internal/procfs.BootID]
 	BootID  string
 	Machine string   // id of this machine, for the jitter of schedules
