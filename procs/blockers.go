@@ -18,7 +18,7 @@ func (in *instance) blockedReason() Reason {
 	switch {
 	case e == nil && in.conflict != nil:
 		return Reason{ReasonWaitsForConflict,
-			fmt.Sprintf("%s is gone, which it replaces and which is %s",
+			fmt.Sprintf("%s is removed, which conflicts with it and is %s",
 				in.conflict.name, in.conflict.machine.state)}
 	case e != nil:
 	case m.restartPending:

@@ -210,12 +210,12 @@ func (h *hookRun) signalStop() {
 			h.in.sup.log.Error("hook not signalled", "instance", h.in.name, "hook", h.key, "pid", h.process.Pid(), "error", err)
 		}
 	}
-	patience := h.run.program.StopTimeout
+	timeout := h.run.program.StopTimeout
 	if h.in.sup.inHurry() {
-		patience = 0
+		timeout = 0
 	}
-	h.due = min(h.due, h.in.sup.loop.Now()+patience)
-	h.scope.After(patience, h.kill)
+	h.due = min(h.due, h.in.sup.loop.Now()+timeout)
+	h.scope.After(timeout, h.kill)
 	h.in.save()
 }
 

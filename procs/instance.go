@@ -34,16 +34,17 @@ type instance struct {
 	tree         host.Tree
 	run          *run // nil at rest and in backoff
 
-	restartTimer    *loop.Timer // pending RestartDue; nil without one
-	onRunEnd        func()      // shows the end of a run; may be nil
-	cancelLineWatch func()      // ends the notification of new lines; nil without a watcher
-	sinceAt         time.Duration
-	lastExit        *ExitStatus
-	*problems       // never nil
-	schedule        *scheduleState
-	execProbe       *execProbe  // runs its exec checks; nil before the first one
-	quarantine      *quarantine // prevents its start; nil without one
-	waiters         []*waiter
+	restartTimer    *loop.Timer   // pending RestartDue; nil without one
+	onRunEnd        func()        // shows the end of a run; may be nil
+	cancelLineWatch func()        // ends the notification of new lines; nil without a watcher
+	sinceAt         time.Duration // when the shown state began
+	lastExit        *ExitStatus   // how the last run ended; nil before the first end
+	*problems                     // never nil
+	// Progress of its schedule; nil for a program without one
+	schedule   *scheduleState
+	execProbe  *execProbe  // runs its exec checks; nil before the first one
+	quarantine *quarantine // prevents its start; nil without one
+	waiters    []*waiter
 
 	// Definition of the instance that replaces this one; nil without one
 	replacement *config.Program

@@ -17,7 +17,7 @@ type logLimit struct {
 }
 
 // allow reports whether a line may be logged now, and how many were suppressed since the last one.
-func (l *logLimit) allow(now time.Duration) (unsaid int, ok bool) {
+func (l *logLimit) allow(now time.Duration) (suppressed int, ok bool) {
 	if now >= l.windowEnd {
 		l.windowEnd, l.lines = now+logLimitWindow, 0
 	}
@@ -25,6 +25,6 @@ func (l *logLimit) allow(now time.Duration) (unsaid int, ok bool) {
 		l.suppressed++
 		return 0, false
 	}
-	unsaid, l.suppressed = l.suppressed, 0
-	return unsaid, true
+	suppressed, l.suppressed = l.suppressed, 0
+	return suppressed, true
 }

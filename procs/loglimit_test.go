@@ -9,10 +9,10 @@ func TestLogLimit(t *testing.T) {
 	var l logLimit
 	said := 0
 	for range 500 {
-		if unsaid, ok := l.allow(time.Second); ok {
+		if suppressed, ok := l.allow(time.Second); ok {
 			said++
-			if unsaid != 0 {
-				t.Errorf("line %d: %d were not logged before", said, unsaid)
+			if suppressed != 0 {
+				t.Errorf("line %d: %d were not logged before", said, suppressed)
 			}
 		}
 	}
@@ -22,10 +22,10 @@ func TestLogLimit(t *testing.T) {
 	if _, ok := l.allow(time.Second + logLimitWindow - 1); ok {
 		t.Error("a line within the window")
 	}
-	if unsaid, ok := l.allow(time.Second + logLimitWindow); !ok || unsaid != 501-logLimitLines {
-		t.Errorf("in the next window: %v, %d not logged before, want %d", ok, unsaid, 501-logLimitLines)
+	if suppressed, ok := l.allow(time.Second + logLimitWindow); !ok || suppressed != 501-logLimitLines {
+		t.Errorf("in the next window: %v, %d not logged before, want %d", ok, suppressed, 501-logLimitLines)
 	}
-	if unsaid, ok := l.allow(time.Second + logLimitWindow); !ok || unsaid != 0 {
-		t.Errorf("then: %v, %d not logged before", ok, unsaid)
+	if suppressed, ok := l.allow(time.Second + logLimitWindow); !ok || suppressed != 0 {
+		t.Errorf("then: %v, %d not logged before", ok, suppressed)
 	}
 }

@@ -51,11 +51,11 @@ type machine struct {
 	runPending    bool
 	startLimitHit bool // the start limit was hit, and no run was stable since
 
-	notStarted bool // it ended before its main process existed
-	// It counts as failed whatever its exit status: it never became ready, or superd ended it as a
-	// failure
+	notStarted bool // the last run ended before its main process existed
+	// The last run counts as failed whatever its exit status: it never became ready, or superd
+	// ended it as a failure
 	failed           bool
-	resourceShortage bool // its start failed in a resource shortage
+	resourceShortage bool // the last start failed in a resource shortage
 }
 
 // newMachine returns the machine of a new instance, without links to other programs.

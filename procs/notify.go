@@ -326,12 +326,12 @@ func (in *instance) changeMain(r *run, pid int) {
 
 // logMain logs the result of MAINPID=, within the program's limit.
 func (in *instance) logMain(level slog.Level, message string, attrs ...any) {
-	unsaid, ok := in.ownProblems().mainPidLog.allow(in.sup.loop.Now())
+	suppressed, ok := in.ownProblems().mainPidLog.allow(in.sup.loop.Now())
 	if !ok {
 		return
 	}
-	if unsaid > 0 {
-		attrs = append(attrs, "not_logged_before", unsaid)
+	if suppressed > 0 {
+		attrs = append(attrs, "not_logged_before", suppressed)
 	}
 	in.sup.log.Log(context.Background(), level, message, append([]any{"instance", in.name}, attrs...)...)
 }

@@ -20,10 +20,10 @@ func (in *instance) setQuarantine(leftovers []host.Leftover) {
 	in.sup.counts[m.state]--
 	m.state = Stopped
 	in.sup.counts[m.state]++
-	m.stateReason = Reason{ReasonQuarantined, fmt.Sprintf("%s, of which superd knows "+
-		"only that a predecessor started it for this program, is alive; `superd ctl stop %s` ends it", host.LeftoverText(leftovers), in.name)}
+	m.stateReason = Reason{ReasonQuarantined, fmt.Sprintf("%s is alive; a predecessor "+
+		"started it for this program, but superd can't identify its run; `superd ctl stop %s` ends it", host.LeftoverText(leftovers), in.name)}
 	in.quarantine = &quarantine{round: in.scope.Child()}
-	in.sup.log.Warn("program not started: unidentified processes that a predecessor started for it are alive",
+	in.sup.log.Warn("program not started: unidentified processes of a predecessor are alive",
 		"instance", in.name, "processes", host.LeftoverText(leftovers))
 	in.publish()
 	in.sup.changed()

@@ -267,8 +267,8 @@ func (h *history) checkGraph(in *instance, w *observedInstance) {
 		h.fail("%s is wanted up, and its requirements were not started", in.name)
 	}
 	model.graph.stoppedByOperator = !m.desired.up && m.desired.by.is(ActorOperator)
-	unfounded := m.state == Running || m.state == Spawning && in.run.hook == nil && h.committed(in.run) == nil
-	if h.lastsTooLong(&model.graph.requirementDown, unfounded && slices.ContainsFunc(requires, anyLost)) {
+	requirementDown := m.state == Running || m.state == Spawning && in.run.hook == nil && h.committed(in.run) == nil
+	if h.lastsTooLong(&model.graph.requirementDown, requirementDown && slices.ContainsFunc(requires, anyLost)) {
 		h.fail("%s is %s, and a requirement is down", in.name, m.state)
 	}
 	idle := false

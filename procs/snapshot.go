@@ -200,13 +200,13 @@ func (r *Snapshot) readSchedules(state *journal.State, log *slog.Logger) {
 		if !ok {
 			continue
 		}
-		var left schedule.State
-		if err := json.Unmarshal(text, &left); err != nil {
+		var progress schedule.State
+		if err := json.Unmarshal(text, &progress); err != nil {
 			log.Warn("journal record not understood", "key", key, "error", err)
 			r.keys = append(r.keys, key)
 			continue
 		}
-		r.schedules[name] = left
+		r.schedules[name] = progress
 	}
 }
 

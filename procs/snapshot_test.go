@@ -247,8 +247,8 @@ func TestJournalOfAnotherBoot(t *testing.T) {
 	}
 	v.RunFor(1e9) // writes all
 	h.v.RunFor(1e9)
-	if left := s.takeSavedSchedule("daily"); left == nil || left.Line != "@daily" || s.takeSavedSchedule("daily") != nil {
-		t.Errorf("state of the schedule %v, want the known one, once", left)
+	if saved := s.takeSavedSchedule("daily"); saved == nil || saved.Line != "@daily" || s.takeSavedSchedule("daily") != nil {
+		t.Errorf("state of the schedule %v, want the known one, once", saved)
 	}
 	if len(s.instances) > 0 || j.values[instanceKey("gone")] != nil {
 		t.Errorf("instances %d, old record %s; want nothing", len(s.instances), j.values[instanceKey("gone")])

@@ -82,7 +82,7 @@ func (in *instance) postStop(r *run) *hookRun {
 func (in *instance) killLeftovers(r *run, deadline time.Duration) {
 	r.teardownDeadline = deadline
 	in.save()
-	patience := max(deadline-in.sup.loop.Now(), 0)
+	timeout := max(deadline-in.sup.loop.Now(), 0)
 	if r.program.KillMode == config.KillProcess {
 		r.scope.Post(func() { in.leftoversKilled(r) })
 		return
@@ -90,11 +90,11 @@ func (in *instance) killLeftovers(r *run, deadline time.Duration) {
 	t := &teardown{in: in, run: r, scope: r.scope.Child(), signaled: map[host.ProcessKey]bool{}, killed: map[string]bool{}}
 	r.teardown = t
 	t.round = t.scope.Child()
-	if patience == 0 || in.sup.inHurry() || r.program.KillMode == config.KillMixed {
+	if timeout == 0 || in.sup.inHurry() || r.program.KillMode == config.KillMixed {
 		t.killing = true
 		t.scope.After(host.KillPause, t.onKillTimeout)
 	} else {
-		t.due = t.scope.After(patience, t.kill)
+		t.due = t.scope.After(timeout, t.kill)
 	}
 	t.scope.Post(t.scan)
 }
