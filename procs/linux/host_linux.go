@@ -114,7 +114,6 @@ func (k *Host) startTrees(o Options) error {
 		RuntimeDir:         o.RuntimeDir,
 		Log:                o.Log,
 		Post:               k.loop.Post,
-		PauseReaping:       k.pauseReaping,
 		IsNew:              k.gate.isUnannounced,
 		Refuse:             func(limits *config.Limits) error { return cgroup.Refuse(limits, noCgroup) },
 		Inherits:           inherits,

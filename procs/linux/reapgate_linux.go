@@ -17,9 +17,7 @@ type reapGate struct {
 	newborn map[int]bool
 	blocked bool // the reaping waits for a child in forking or newborn
 
-	pauses int  // number of callers that have paused the reaping
-	wanted bool // the reaping waits for the end of the pauses: no further one begins
-	held   int  // number of callers that block forks, see HoldForks
+	held int // number of callers that block forks, see HoldForks
 }
 
 func (g *reapGate) init() {
@@ -114,26 +112,6 @@ func (k *Host) spawnUnowned(attr *pidfd.Attr) (child *pidfd.Process, announce fu
 	return child, func() { k.announced(child.Pid()) }, nil
 }
 
-// pauseReaping stops the reaping of orphans until resume is called. If the reaping already waits
-// for other pauses, it goes first, so that pauses can't delay it for ever. It may be called from
-// any goroutine but the loop's.
-func (k *Host) pauseReaping() (resume func()) {
-	g := &k.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for g.wanted {
-		g.free.Wait()
-	}
-	g.pauses++
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.pauses--; g.pauses == 0 && g.wanted {
-			k.loop.Post(k.reapAgain)
-		}
-	}
-}
-
 // MaskSIGCHLD implements [host.Host].
 func (k *Host) MaskSIGCHLD() {
 	if k.sigchld != nil {
@@ -154,12 +132,6 @@ func (k *Host) reapAgain() {
 	g := &k.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.pauses > 0 {
-		g.wanted = true
-		return
-	}
-	g.wanted = false
-	g.free.Broadcast()
 	last := 0
 	for range reapShare {
 		// Peek returns the same first zombie again until its owner has reaped it.

@@ -72,7 +72,8 @@ var escapes = []struct {
 	{"clears its environment too", `(setsid -f env -i sleep MARK)`, false, false},
 	{"closes its output too", `(setsid -f env -i sleep MARK >&- 2>&-)`, true, false},
 	{"sheds all but its group", `exec bash -c '(exec -c sleep MARK >&- 2>&- &)'`, false, false},
-	{"forks faster than a walk", linuxtest.Chain, false, false},
+	{"forks faster than a scan", linuxtest.Chain, false, false},
+	{"forks fast, several at a time", linuxtest.WideChain, false, false},
 	{"forks and begins sessions", linuxtest.SessionChain, false, false},
 	{"multiplies", `for i in 1 2 3 4 5 6 7 8; do (setsid -f sh -c 'sleep MARK & sleep MARK & sleep MARK'); done`, false, false},
 }

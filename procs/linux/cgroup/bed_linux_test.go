@@ -30,7 +30,7 @@ func newBed(t testing.TB) *bed {
 		var said bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&said, nil))
 		scanner := proctree.New(proctree.Options{
-			RuntimeDir: dir, Log: log, Post: l.Post, PauseReaping: plain.PauseReaping,
+			RuntimeDir: dir, Log: log, Post: l.Post,
 			IsNew:  func(int) bool { return false },
 			Refuse: func(*config.Limits) error { return nil },
 		})

@@ -239,5 +239,6 @@ func Marked(t testing.TB, mark string) (found []int) {
 // test fails to end them.
 const (
 	Chain        = `exec perl -e '$end = time + 30; { exit if fork or time > $end; redo }' MARK`
+	WideChain    = `exec perl -e '$end = time + 30; for (1 .. 8) { fork or last } { exit if fork or time > $end; redo }' MARK`
 	SessionChain = `[ "$2" = 9999 ] || exec setsid -f sh -c "$1" MARK "$1" $(($2 + 1))`
 )

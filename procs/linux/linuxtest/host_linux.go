@@ -3,7 +3,6 @@ package linuxtest
 import (
 	"errors"
 	"os/exec"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -18,8 +17,6 @@ type PlainHost struct {
 	host.Host
 	Trees   func(instance, place string) host.Tree
 	Reaping func() // called before an orphan is reaped; may be nil
-
-	reaping sync.RWMutex // held for reading while the reaping pauses
 }
 
 // A spawnTree is what a start needs of a tree.
@@ -73,18 +70,8 @@ func (h *PlainHost) spawn(spec *host.SpawnSpec) (child host.Child, err error) {
 	return host.Child{Process: p, ID: id, NotifyFD: -1, ReadyFD: -1}, nil
 }
 
-// PauseReaping keeps orphans from being reaped until resume is called.
-func (h *PlainHost) PauseReaping() (resume func()) {
-	h.reaping.RLock()
-	return h.reaping.RUnlock
-}
-
 // ReapOrphans implements [host.Host].
 func (h *PlainHost) ReapOrphans(dead func(pid int)) {
-	if !h.reaping.TryLock() {
-		return
-	}
-	defer h.reaping.Unlock()
 	for last := 0; ; {
 		pid, ok, err := pidfd.Peek()
 		if err != nil || !ok || pid == last {

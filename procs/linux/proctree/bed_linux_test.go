@@ -23,9 +23,8 @@ func newBed(t testing.TB) *bed {
 	b.Bed = linuxtest.NewBed(t, func(l *loop.Loop, dir string) host.Host {
 		b.scanner = New(Options{
 			RuntimeDir: dir, Log: slog.New(slog.DiscardHandler), Post: l.Post,
-			PauseReaping: b.host.PauseReaping,
-			IsNew:        func(int) bool { return false },
-			Refuse:       func(*config.Limits) error { return nil },
+			IsNew:  func(int) bool { return false },
+			Refuse: func(*config.Limits) error { return nil },
 		})
 		b.host.Reaping = b.scanner.NoteReaping
 		b.host.Trees = func(instance, place string) host.Tree {

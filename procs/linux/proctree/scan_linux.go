@@ -82,8 +82,6 @@ type Options struct {
 	Log        *slog.Logger
 	Post       func(func()) // runs a function on the loop
 
-	// PauseReaping stops the reaping of orphans until resume is called. It may block.
-	PauseReaping func() (resume func())
 	// IsNew reports whether the loop does not know the child with that pid yet.
 	IsNew func(pid int) bool
 	// Refuse returns why a start with these limits fails, as no scan enforces them; nil if there

@@ -3,8 +3,6 @@ package proctree
 import (
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,51 +46,6 @@ func TestNobodyLeftNeedsProof(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestChase ends a chain of forks by superd's children alone, as a scan may last longer than each
-// process of it.
-func TestChase(t *testing.T) {
-	b := newBed(t)
-	for i, script := range []string{linuxtest.Chain, linuxtest.SessionChain} {
-		mark := fmt.Sprintf("31.%d%03d", os.Getpid(), i)
-		script = strings.ReplaceAll(script, "MARK", mark)
-		tree := b.NewTree("web").(*Tree)
-		main := b.Start(tree, "web", "/bin/sh", "-c", script, mark, script)
-		b.Meets(tree, "an orphan", func(pids []int) bool { return len(pids) > 0 && pids[0] != main.Process.Pid() })
-		for deadline := time.Now().Add(linuxtest.Patience); len(linuxtest.Marked(t, mark)) > 0; {
-			if time.Now().After(deadline) {
-				t.Errorf("%s: %v still lives", script, linuxtest.Marked(t, mark))
-				break
-			}
-			resume := b.host.PauseReaping()
-			b.scanner.killRace([]*Tree{tree}, &scan{})
-			resume()
-		}
-		b.End(tree)
-	}
-}
-
-// TestOrphanTakesItsGroupAlong: one call sends SIGKILL to the group of an orphan, so that no member
-// can fork meanwhile.
-func TestOrphanTakesItsGroupAlong(t *testing.T) {
-	b := newBed(t)
-	mark := fmt.Sprintf("32.%d", os.Getpid())
-	tree := b.NewTree("web")
-	main := b.Start(tree, "web", "/bin/sh", "-c", `setsid -f sh -c "sleep $0 & sleep $0 & wait"`, mark).Process.Pid()
-	pids := b.Meets(tree, "an orphan with two children", func(pids []int) bool {
-		return len(pids) == 3 && len(linuxtest.Marked(t, mark)) == 3 && !slices.Contains(pids, main)
-	})
-	resume := b.host.PauseReaping()
-	for _, pid := range pids {
-		if s, err := procfs.ReadStat(pid); err == nil && s.Parent == os.Getpid() {
-			if !b.scanner.kill(&s, time.Now().Add(linuxtest.Patience)) {
-				t.Errorf("kill(%+v) did not reach it", s)
-			}
-		}
-	}
-	resume()
-	b.Meets(tree, "nobody", linuxtest.Many(0))
 }
 
 // nextTick waits until a new process has a later start time than the present ones: start times
