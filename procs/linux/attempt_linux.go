@@ -24,7 +24,7 @@ type attempt struct {
 	stage atomic.Pointer[stage]
 
 	mu   sync.Mutex // never held while blocking, as the loop takes it
-	seat *seat      // among the starts under way
+	slot *startSlot // nil while it is queued
 
 	// Cancellation.
 	waits     bool   // no worker has taken it yet
@@ -51,7 +51,7 @@ func (a *attempt) Cancel(returned func()) bool {
 	}
 	a.returned = returned
 	if a.waits {
-		a.queue.drop(&a.start)
+		a.queue.cancel(&a.start)
 		a.post(returned)
 	}
 	return true
@@ -94,7 +94,7 @@ func (a *attempt) killChild() {
 // forkBegins registers a child about to be forked, which may hang before its exec. It reports
 // whether the spawn is still wanted.
 func (a *attempt) forkBegins(progress *pidfd.Progress) (wanted bool) {
-	a.seat.mayHang()
+	a.slot.mayHang()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.progress = progress
@@ -111,7 +111,7 @@ func (a *attempt) forkEnds() {
 // shimBegins registers a running exec shim. It may hang where superd's own checks could not foresee
 // it.
 func (a *attempt) shimBegins(shim host.Process) {
-	a.seat.mayHang()
+	a.slot.mayHang()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.shim = shim
@@ -157,11 +157,11 @@ func (a *attempt) childState() byte {
 	return s.State
 }
 
-// begin assigns a worker's seat. It reports whether the spawn was not cancelled.
-func (a *attempt) begin(s *seat) bool {
+// begin registers the slot of the start. It reports whether the spawn was not cancelled.
+func (a *attempt) begin(s *startSlot) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.waits, a.seat = false, s
+	a.waits, a.slot = false, s
 	return a.returned == nil
 }
 

@@ -63,7 +63,7 @@ func newStarter(t testing.TB, program *config.Program) *starter {
 // start starts the program. The FIFO stays for the next start.
 func (s *starter) start(t testing.TB) (*pidfd.Process, error) {
 	t.Helper()
-	a := &attempt{seat: new(startQueue).sit(&start{})}
+	a := &attempt{slot: new(startQueue).newSlot(&start{})}
 	made := host.Child{ReadFDs: []int{-1}, InputFD: -1}
 	p, err := prepare(a, s.spec, &made)
 	if p != nil {

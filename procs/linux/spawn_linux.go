@@ -21,16 +21,16 @@ func (k *Host) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.Pe
 	a := &attempt{post: k.loop.Post, waits: true, queue: &k.starts}
 	a.stage.Store(&stage{does: "wait in the start queue", queued: true})
 	a.start = start{
-		run: func(s *seat) {
+		run: func(s *startSlot) {
 			if a.begin(s) {
 				k.work(a, spec, done)
 			}
 		},
-		paths:  []string{spec.Program.Directory, spec.Program.Command[0], spec.Program.EnvFile},
-		user:   spec.Program.User,
-		at:     func() string { return a.stage.Load().path },
-		child:  a.childState,
-		passed: func(why string) { a.enter("wait for other starts that hang: "+why, "") },
+		paths:   []string{spec.Program.Directory, spec.Program.Command[0], spec.Program.EnvFile},
+		user:    spec.Program.User,
+		path:    func() string { return a.stage.Load().path },
+		child:   a.childState,
+		onDefer: func(why string) { a.enter("wait for other starts that hang: "+why, "") },
 	}
 	k.starts.add(&a.start)
 	return a

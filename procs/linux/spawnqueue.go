@@ -9,74 +9,69 @@ import (
 )
 
 const (
-	startWorkers   = 4                      // starts under way at a time
-	seatPatience   = 200 * time.Millisecond // after this a worker counts as hanging
-	maxHanging     = 12                     // each takes a thread
-	hangingInPlace = 4                      // limit of starts that hang in one place
-	crowd          = 16                     // waiting starts that count as a crowd
+	startWorkers       = 4                      // starts in progress at a time
+	hangTimeout        = 200 * time.Millisecond // after this a start in progress counts as hanging
+	maxHanging         = 12                     // each takes a thread
+	maxHangingPerCause = 4
+	crowdSize          = 16 // waiting starts that count as a crowd
 )
 
 // A startQueue runs starts in their order, a few at a time: a thousand runnable goroutines would
-// delay the event loop. A start that hangs in a file system passes its slot to the next after a
-// while, up to maxHanging. Where some hang in a place, further starts that would follow them there
-// are set aside: neither a file system that does not answer nor a user that stops its children
-// before exec can take all slots.
+// delay the event loop. A start that hangs releases its slot to the next one after hangTimeout, up
+// to maxHanging. Where some hang for one cause, further starts that would hang for it are deferred.
+// So neither a file system that does not answer nor a user that stops children before their exec
+// can take all slots.
 type startQueue struct {
 	mounts mounts.Table
 
-	mu      sync.Mutex // nothing blocks while it is held: the loop takes it
-	waiting []*start
-	aside   []*start // starts that were set aside
-	off     int      // cancelled starts among both
-	working int      // goroutines that don't hang
-	hanging int
-	hangsOn map[place]int // how many hang in each known place
-	watched []*seat       // seats that may hang, by due
-	// One timer for all watched seats, since most of these are released long before; nil before the
-	// first.
-	clock *time.Timer
-	ticks bool // clock is pending
+	mu        sync.Mutex // nothing blocks while it is held: the loop takes it
+	waiting   []*start
+	deferred  []*start
+	cancelled int // cancelled starts among both
+	working   int // goroutines that do not hang
+	hanging   int
+	hangs     map[hangCause]int // hanging starts by known cause
 
 	// Called off the loop with true when a crowd begins to wait and with false when none waits any
 	// more; may be nil.
-	crowded func(bool)
-	told    bool // last value passed to crowded
+	crowded       func(bool)
+	crowdReported bool // last value passed to crowded
 }
 
-// A place is what a start hangs in: a file system, or the rights of a user. The zero place is
-// unknown.
-type place struct {
+// A hangCause is why a start hangs: the file system that it accesses, or the user who stopped its
+// child. The zero value is unknown.
+type hangCause struct {
 	device uint64
 	user   string
 }
 
-// A start waits for its turn, or runs. Only run is required.
+// A start waits in the queue, or is in progress. Only run is required.
 type start struct {
-	run    func(*seat)
-	paths  []string         // files that it will access
-	user   string           // user of the child; empty: superd's
-	at     func() string    // returns the file it accesses now
-	child  func() byte      // returns the state of its child as in /proc; 0 without one
-	passed func(why string) // called with the reason when it is set aside
-	off    bool             // it was cancelled; guarded by the queue's mutex
+	run       func(*startSlot)
+	paths     []string         // files that it will access
+	user      string           // user of the child; empty: superd's
+	path      func() string    // returns the file that it accesses now
+	child     func() byte      // returns the state of its child as in /proc; 0 without one
+	onDefer   func(why string) // called with the reason when it is deferred
+	cancelled bool             // guarded by the queue's mutex
 }
 
-// hangsAt returns where the start hangs, if it does. A start with a runnable child does not hang:
-// the machine is slow.
-func (s *start) hangsAt(m *mounts.Table) (at place, hangs bool) {
+// hangCause reports whether the start hangs, and returns why. A start with a runnable child does
+// not hang: the machine is slow.
+func (s *start) hangCause(m *mounts.Table) (why hangCause, hangs bool) {
 	state := byte(0)
 	if s.child != nil {
 		state = s.child()
 	}
 	switch {
 	case state == stateRunning:
-		return place{}, false
+		return hangCause{}, false
 	case state == stateStopped:
-		return place{user: s.user}, true
-	case s.at != nil:
-		return place{device: m.Device(s.at())}, true
+		return hangCause{user: s.user}, true
+	case s.path != nil:
+		return hangCause{device: m.Device(s.path())}, true
 	}
-	return place{}, true
+	return hangCause{}, true
 }
 
 // States of processes. Source: proc_pid_stat(5).
@@ -85,37 +80,40 @@ const (
 	stateStopped = 'T' // by a signal
 )
 
-// A seat is a start's slot among those under way.
-type seat struct {
-	queue   *startQueue
-	start   *start
-	due     time.Time // when it counts as hanging, while it is watched
-	settled bool      // it has passed all that may hang
-	hangs   bool      // it was hanging; another start may have its slot meanwhile
-	place   place     // where it hangs
+// A startSlot is the right of a start to be in progress, until it hangs. Its fields are guarded by
+// the queue's mutex.
+type startSlot struct {
+	queue *startQueue
+	start *start
+	timer *time.Timer // runs checkHang
+	due   time.Time   // when checkHang may find that it hangs; zero: never
+	hangs bool        // it was hanging; another start may have its slot meanwhile
+	cause hangCause   // why it hangs
 }
 
-// add runs s when its turn has come.
+// add runs s when it is its turn.
 func (q *startQueue) add(s *start) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = append(q.waiting, s)
-	q.fill()
+	q.startWorker()
 }
 
-// drop cancels s if it waits.
-func (q *startQueue) drop(s *start) {
+// cancel removes s if it waits.
+func (q *startQueue) cancel(s *start) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.off = true
-	if q.off++; q.off > (len(q.waiting)+len(q.aside))/2 {
-		off := func(s *start) bool { return s.off }
-		q.waiting, q.aside, q.off = slices.DeleteFunc(q.waiting, off), slices.DeleteFunc(q.aside, off), 0
+	s.cancelled = true
+	if q.cancelled++; q.cancelled > (len(q.waiting)+len(q.deferred))/2 {
+		cancelled := func(s *start) bool { return s.cancelled }
+		q.waiting = slices.DeleteFunc(q.waiting, cancelled)
+		q.deferred = slices.DeleteFunc(q.deferred, cancelled)
+		q.cancelled = 0
 	}
 }
 
-// fill starts workers for the waiting starts. The caller holds q.mu.
-func (q *startQueue) fill() {
+// startWorker starts a worker if starts wait and there are too few workers. The caller holds q.mu.
+func (q *startQueue) startWorker() {
 	if q.working < startWorkers && len(q.waiting) > 0 {
 		q.working++
 		go q.work()
@@ -128,27 +126,27 @@ func (q *startQueue) work() {
 	defer q.mu.Unlock()
 	for q.working <= startWorkers {
 		next := q.next()
-		q.tellCrowd()
+		q.reportCrowd()
 		if next == nil {
 			break
 		}
-		s := q.sit(next)
-		q.fill()
+		s := q.newSlot(next)
+		q.startWorker()
 		q.mu.Unlock()
 		next.run(s)
-		s.settle()
 		q.mu.Lock()
+		s.unwatch()
 		if s.hangs {
 			q.hanging--
 			q.working++
-			q.comeBack(s.place)
+			q.forgetHang(s.cause)
 		}
 	}
 	q.working--
 }
 
-// next removes the first start that would not follow others that hang; nil without one. The caller
-// holds q.mu.
+// next removes and returns the first start that may run. It defers starts that would hang. It
+// returns nil if there is none. The caller holds q.mu.
 func (q *startQueue) next() *start {
 	for len(q.waiting) > 0 {
 		s := q.waiting[0]
@@ -156,11 +154,11 @@ func (q *startQueue) next() *start {
 		if q.waiting = q.waiting[1:]; len(q.waiting) == 0 {
 			q.waiting = nil
 		}
-		if s.off {
-			q.off--
+		if s.cancelled {
+			q.cancelled--
 			continue
 		}
-		if len(q.hangsOn) == 0 {
+		if len(q.hangs) == 0 {
 			return s
 		}
 		q.mu.Unlock()
@@ -169,137 +167,98 @@ func (q *startQueue) next() *start {
 			devices[i] = q.mounts.Device(path)
 		}
 		q.mu.Lock()
-		i := slices.IndexFunc(devices, func(d uint64) bool { return q.full(place{device: d}) })
+		i := slices.IndexFunc(devices, func(d uint64) bool { return q.isFull(hangCause{device: d}) })
 		switch {
 		case i >= 0:
-			s.passed("on the file system of " + s.paths[i])
-		case q.full(place{user: s.user}):
-			s.passed("a signal stopped those of user " + s.user)
+			s.onDefer("on the file system of " + s.paths[i])
+		case q.isFull(hangCause{user: s.user}):
+			s.onDefer("a signal stopped those of user " + s.user)
 		default:
 			return s
 		}
-		q.aside = append(q.aside, s)
+		q.deferred = append(q.deferred, s)
 	}
 	return nil
 }
 
-// full reports whether no further start may follow those that hang in a place. The caller holds
-// q.mu.
-func (q *startQueue) full(at place) bool { return at != place{} && q.hangsOn[at] >= hangingInPlace }
+// isFull reports whether as many starts as may hang for a cause do. The caller holds q.mu.
+func (q *startQueue) isFull(why hangCause) bool {
+	return why != hangCause{} && q.hangs[why] >= maxHangingPerCause
+}
 
-// tellCrowd reports the begin and the end of a crowd. The caller holds q.mu.
-func (q *startQueue) tellCrowd() {
-	many := len(q.waiting) >= crowd
-	if q.crowded != nil && (many && !q.told || len(q.waiting) == 0 && q.told) {
-		q.told = many
+// reportCrowd reports the begin and the end of a crowd. The caller holds q.mu.
+func (q *startQueue) reportCrowd() {
+	many := len(q.waiting) >= crowdSize
+	if q.crowded != nil && (many && !q.crowdReported || len(q.waiting) == 0 && q.crowdReported) {
+		q.crowdReported = many
 		q.crowded(many)
 	}
 }
 
-// comeBack handles the return of a start that hung in a place: the starts set aside wait again. The
-// caller holds q.mu.
-func (q *startQueue) comeBack(from place) {
-	if from == (place{}) {
+// forgetHang handles the end of a hang: the deferred starts wait again. The caller holds q.mu.
+func (q *startQueue) forgetHang(why hangCause) {
+	if why == (hangCause{}) {
 		return
 	}
-	if q.hangsOn[from]--; q.hangsOn[from] == 0 {
-		delete(q.hangsOn, from)
+	if q.hangs[why]--; q.hangs[why] == 0 {
+		delete(q.hangs, why)
 	}
-	q.waiting = append(q.aside, q.waiting...)
-	q.aside = nil
+	q.waiting = append(q.deferred, q.waiting...)
+	q.deferred = nil
 }
 
-// sit gives a start its seat. The caller holds q.mu.
-func (q *startQueue) sit(start *start) *seat {
-	s := &seat{queue: q, start: start}
-	q.watch(s)
+// newSlot returns the slot of a start that begins. The caller holds q.mu.
+func (q *startQueue) newSlot(start *start) *startSlot {
+	s := &startSlot{queue: q, start: start}
+	s.watch()
 	return s
 }
 
-// watch makes s give way when it takes too long. The caller holds q.mu.
-func (q *startQueue) watch(s *seat) {
-	s.due = time.Now().Add(seatPatience)
-	q.watched = append(q.watched, s)
-	if !q.ticks {
-		q.tick(seatPatience)
+// mayHang notes that the start may hang from now on, whatever it has completed before.
+func (s *startSlot) mayHang() {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	if !s.hangs {
+		s.watch()
 	}
 }
 
-// tick arms the timer of the watched seats. The caller holds q.mu.
-func (q *startQueue) tick(after time.Duration) {
-	q.ticks = true
-	if q.clock == nil {
-		q.clock = time.AfterFunc(after, q.lookAfter)
+// watch checks after hangTimeout whether the start hangs. The caller holds q.mu.
+func (s *startSlot) watch() {
+	s.due = time.Now().Add(hangTimeout)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(hangTimeout, s.checkHang)
 	} else {
-		q.clock.Reset(after)
+		s.timer.Reset(hangTimeout)
 	}
 }
 
-// lookAfter makes the overdue seats give way.
-func (q *startQueue) lookAfter() {
-	q.mu.Lock()
-	now := time.Now()
-	n := slices.IndexFunc(q.watched, func(s *seat) bool { return s.due.After(now) })
-	if n < 0 {
-		n = len(q.watched)
-	}
-	late := slices.Clone(q.watched[:n])
-	q.watched = slices.Delete(q.watched, 0, n)
-	if q.ticks = false; len(q.watched) > 0 {
-		q.tick(q.watched[0].due.Sub(now))
-	}
-	q.mu.Unlock()
-	for _, s := range late {
-		s.giveWay()
-	}
+// unwatch ends the check: nothing that may hang remains. The caller holds q.mu.
+func (s *startSlot) unwatch() {
+	s.due = time.Time{}
+	s.timer.Stop()
 }
 
-// giveWay passes the slot of a start that hangs to another one.
-func (s *seat) giveWay() {
+// checkHang releases the slot of a start that hangs.
+func (s *startSlot) checkHang() {
 	q := s.queue
-	at, hangs := s.start.hangsAt(&q.mounts)
+	why, hangs := s.start.hangCause(&q.mounts)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	// It has passed, and may hang in something else since
-	case s.settled || s.hangs || time.Now().Before(s.due):
-	case !hangs || q.hanging == maxHanging: // it, or a hanging one, may still pass
-		q.watch(s)
+	case s.hangs || s.due.IsZero() || time.Now().Before(s.due): // it has made progress meanwhile
+	case !hangs || q.hanging == maxHanging: // it, or one that hangs, may still continue
+		s.watch()
 	default:
-		s.hangs, s.place = true, at
+		s.hangs, s.cause = true, why
 		q.hanging++
 		q.working--
-		if at != (place{}) {
-			if q.hangsOn == nil {
-				q.hangsOn = map[place]int{}
+		if why != (hangCause{}) {
+			if q.hangs == nil {
+				q.hangs = map[hangCause]int{}
 			}
-			q.hangsOn[at]++
+			q.hangs[why]++
 		}
-		q.fill()
+		q.startWorker()
 	}
-}
-
-// settle records that the start keeps its slot: it has passed all that may hang.
-func (s *seat) settle() {
-	q := s.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	s.settled = true
-	q.unwatch(s)
-}
-
-// mayHang records that the start may hang from now on, whatever it has passed before.
-func (s *seat) mayHang() {
-	q := s.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.unwatch(s)
-	if s.settled = false; !s.hangs {
-		q.watch(s)
-	}
-}
-
-// unwatch stops watching s. The caller holds q.mu.
-func (q *startQueue) unwatch(s *seat) {
-	q.watched = slices.DeleteFunc(q.watched, func(other *seat) bool { return other == s })
 }
