@@ -39,7 +39,7 @@ type claimCheck struct {
 }
 
 // believes reports whether the tags of a process are true; false if it has ended.
-func (c *claimCheck) believes(t *proctree.Trace) bool {
+func (c *claimCheck) believes(t *proctree.TaggedProcess) bool {
 	uid, err := realUser(t.Stat.Pid)
 	if err != nil {
 		return false
@@ -80,7 +80,7 @@ func (c *claimCheck) usersOf(instance string) []uint32 {
 
 // hasFIFO reports whether the process has a FIFO of the instance open. The path in /proc is not
 // enough: in a mount namespace of the process it may name another file.
-func (c *claimCheck) hasFIFO(t *proctree.Trace) bool {
+func (c *claimCheck) hasFIFO(t *proctree.TaggedProcess) bool {
 	if t.Instance == "" || t.Instance != filepath.Base(t.Instance) {
 		return false
 	}

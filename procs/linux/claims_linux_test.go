@@ -48,7 +48,7 @@ func TestHasFIFO(t *testing.T) {
 			check := claimCheck{fifoDir: dir}
 			for _, instance := range []string{"web", "db"} {
 				want := instance == tt.instance
-				if got := check.hasFIFO(&proctree.Trace{Stat: s, Tags: proctree.Tags{Instance: instance}}); got != want {
+				if got := check.hasFIFO(&proctree.TaggedProcess{Stat: s, Tags: proctree.Tags{Instance: instance}}); got != want {
 					t.Errorf("hasFIFO of %s = %t, want %t", instance, got, want)
 				}
 			}

@@ -146,14 +146,14 @@ func (k *Host) Search(lookup []*host.LookupRequest, known map[string]bool, users
 		wanted[w.Run] = w
 		since = min(since, earliest(w))
 	}
-	traces, err := proctree.FindTraces(k.runtimeDir, since)
+	traces, err := proctree.FindTagged(k.runtimeDir, since)
 	if err != nil {
 		return nil, err
 	}
 	check := claimCheck{fifoDir: k.fifoDir, keeper: k.keeper, users: users}
 	var leftovers, liars []host.Leftover
-	leaders := map[*host.LookupRequest][]*proctree.Trace{}
-	runs := map[string][]*proctree.Trace{} // leftover processes by run
+	leaders := map[*host.LookupRequest][]*proctree.TaggedProcess{}
+	runs := map[string][]*proctree.TaggedProcess{} // leftover processes by run
 	for i := range traces {
 		t := &traces[i]
 		w := wanted[t.Run]
@@ -193,10 +193,10 @@ func (k *Host) Search(lookup []*host.LookupRequest, known map[string]bool, users
 
 // markEldest sets Eldest of the leftover processes that are the eldest session leaders of their
 // runs.
-func markEldest(leftovers []host.Leftover, runs map[string][]*proctree.Trace) error {
+func markEldest(leftovers []host.Leftover, runs map[string][]*proctree.TaggedProcess) error {
 	for i := range leftovers {
 		leftover := &leftovers[i]
-		first := proctree.Eldest(slices.DeleteFunc(slices.Clone(runs[leftover.Run]), func(t *proctree.Trace) bool { return !t.Leads() }))
+		first := proctree.Eldest(slices.DeleteFunc(slices.Clone(runs[leftover.Run]), func(t *proctree.TaggedProcess) bool { return !t.Leads() }))
 		if first == nil || first.Stat.Pid != leftover.Pid {
 			continue
 		}
@@ -254,7 +254,7 @@ func (e *SurvivorsError) Unwrap() error { return e.Err }
 func RefuseSurvivors(
 	runtimeDir, fifoDir string, keeper int, users func(instance string) []string, cause error,
 ) error {
-	traces, err := proctree.FindTraces(runtimeDir, 0)
+	traces, err := proctree.FindTagged(runtimeDir, 0)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
@@ -262,7 +262,7 @@ func RefuseSurvivors(
 	// Without both, a process of the program's user looks like a forgery: it is better to refuse
 	// than start a program a second time.
 	if users != nil || keeper != 0 {
-		traces = slices.DeleteFunc(traces, func(t proctree.Trace) bool { return !check.believes(&t) })
+		traces = slices.DeleteFunc(traces, func(t proctree.TaggedProcess) bool { return !check.believes(&t) })
 	}
 	if len(traces) == 0 {
 		return nil

@@ -21,21 +21,21 @@ type Tags struct {
 	Probe         bool // it belongs to a check
 }
 
-// askPatience bounds how long superd waits, in all, for processes whose tags can't be read at
+// tagsTimeout bounds how long superd waits, in all, for processes whose tags can't be read at
 // present. A process in the middle of an exec needs a processor to complete it.
-const askPatience = 500 * time.Millisecond
+const tagsTimeout = 500 * time.Millisecond
 
-// mostEnviron is more bytes than an exec allows: arguments and environment together are at most 6
+// maxEnviron is more bytes than an exec allows: arguments and environment together are at most 6
 // MiB. A process may claim more, see PR_SET_MM_ENV_END in prctl(2).
 //
 // Source: execve(2).
-const mostEnviron = 8 << 20
+const maxEnviron = 8 << 20
 
-// readTags reads the environment tags of a process. told is false if they can't be read at present:
-// the process sleeps uninterruptibly, so that the read might hang, or is in the middle of an exec,
-// without an environment. The error is a shortage. A process that is gone, or that superd may not
-// read, has no tags.
-func readTags(pid int) (m Tags, told bool, err error) {
+// readTags reads the environment tags of a process. readable is false if they can't be read at
+// present: the process sleeps uninterruptibly, so that the read might hang, or is in the middle of
+// an exec, without an environment. The error is a shortage. A process that is gone, or that superd
+// may not read, has no tags.
+func readTags(pid int) (tags Tags, readable bool, err error) {
 	s, err := procfs.ReadStat(pid)
 	if err != nil {
 		return Tags{}, !isShortage(err), shortage(err)
@@ -44,9 +44,9 @@ func readTags(pid int) (m Tags, told bool, err error) {
 }
 
 // readTagsOf is [readTags] of the process that s was just read from.
-func readTagsOf(s *procfs.Stat) (m Tags, told bool, err error) {
+func readTagsOf(s *procfs.Stat) (tags Tags, readable bool, err error) {
 	switch {
-	case s.Dead || s.Kernel, s.EnvironSize > mostEnviron:
+	case s.Dead || s.Kernel, s.EnvironSize > maxEnviron:
 		return Tags{}, true, nil
 	case s.InExec || s.Sleeps():
 		return Tags{}, false, nil
@@ -74,16 +74,16 @@ func readTagsOf(s *procfs.Stat) (m Tags, told bool, err error) {
 		}
 		switch key, value, _ := strings.Cut(string(variable), "="); key {
 		case "SUPERD_OWNER":
-			m.Owner = value
+			tags.Owner = value
 		case "SUPERD_INVOCATION_ID":
-			m.Run = value
+			tags.Run = value
 		case "SUPERD_INSTANCE":
-			m.Instance = value
+			tags.Instance = value
 		case "SUPERD_PROBE":
-			m.Probe = true
+			tags.Probe = true
 		}
 	}
-	return m, true, nil
+	return tags, true, nil
 }
 
 // shortage returns err if it is a shortage of superd's, which says nothing about the process.

@@ -16,8 +16,8 @@ import (
 	"superd/procs/linux/linuxtest"
 )
 
-// markedProcess starts a process with environment tags, in a session of its own.
-func markedProcess(t *testing.T, m Tags, argv ...string) procfs.Stat {
+// taggedProcess starts a process with environment tags, in a session of its own.
+func taggedProcess(t *testing.T, m Tags, argv ...string) procfs.Stat {
 	t.Helper()
 	// So that the tags are beyond the first read
 	env := []string{"FIRST=" + strings.Repeat("x", 20_000),
@@ -49,49 +49,49 @@ func markedProcess(t *testing.T, m Tags, argv ...string) procfs.Stat {
 	return s
 }
 
-// TestMarksOfAnEnvironmentThatCannotBe: a process may set any address of its environment
+// TestTagsOfAnImpossibleEnvironment: a process may set any address of its environment
 // (PR_SET_MM_MAP), even without root.
-func TestMarksOfAnEnvironmentThatCannotBe(t *testing.T) {
+func TestTagsOfAnImpossibleEnvironment(t *testing.T) {
 	s, err := procfs.ReadStat(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.EnvironSize = math.MaxInt
-	if m, told, err := readTagsOf(&s); m != (Tags{}) || !told || err != nil {
-		t.Errorf("readMarks = %+v, %v, %v, want that it has none", m, told, err)
+	if m, readable, err := readTagsOf(&s); m != (Tags{}) || !readable || err != nil {
+		t.Errorf("readTagsOf = %+v, %v, %v, want no tags", m, readable, err)
 	}
 }
 
-// TestMarksInAnExec: a process that executes one program after another has its tags at all times,
-// though for a moment no readable environment.
-func TestMarksInAnExec(t *testing.T) {
+// TestTagsDuringAnExec: a process that executes one program after another has its tags at all
+// times, though for a moment no readable environment.
+func TestTagsDuringAnExec(t *testing.T) {
 	want := Tags{Owner: "/run/superd", Run: "r1", Instance: "web"}
-	s := markedProcess(t, want, "sh", "-c", `exec sh -c "$0" "$0"`, `exec sh -c "$0" "$0"`)
-	heard, bare := 0, 0
-	for i := 0; i < 1000 || bare == 0 || heard == 0; i++ {
+	s := taggedProcess(t, want, "sh", "-c", `exec sh -c "$0" "$0"`, `exec sh -c "$0" "$0"`)
+	readTimes, inExec := 0, 0
+	for i := 0; i < 1000 || inExec == 0 || readTimes == 0; i++ {
 		if i == 1_000_000 {
-			t.Fatalf("it was met %d times in the midst of an exec, and %d times it told its marks", bare, heard)
+			t.Fatalf("%d reads during an exec, %d with tags; want both", inExec, readTimes)
 		}
 		if now, err := procfs.ReadStat(s.Pid); err == nil && now.InExec {
-			bare++
+			inExec++
 		}
-		if got, told, err := readTags(s.Pid); told && got != want || err != nil {
-			t.Fatalf("readMarks = %+v, %v, %v, want %+v if they are told", got, told, err, want)
-		} else if told {
-			heard++
+		if got, readable, err := readTags(s.Pid); readable && got != want || err != nil {
+			t.Fatalf("readTags = %+v, %v, %v, want %+v if readable", got, readable, err, want)
+		} else if readable {
+			readTimes++
 		}
 	}
 }
 
-// TestOutsidersAreExaminedAgain: the scan examines a process again when superd has learned of a
-// tree that it could belong to.
+// TestOutsidersAreExaminedAgain: the scan examines a process again when superd has outsidersStale
+// of a tree that it could belong to.
 func TestOutsidersAreExaminedAgain(t *testing.T) {
-	const nobody = 1 << 30
+	const noPid = 1 << 30
 	dir := t.TempDir()
 	c := New(Options{RuntimeDir: dir})
-	c.self, c.keeper = nobody, nobody
-	s := markedProcess(t, Tags{Owner: dir, Run: "r1", Instance: "late"}, "sleep", "100")
-	unmarked := markedProcess(t, Tags{}, "sh", "-c", "(sleep 100 &); exec sleep 100")
+	c.self, c.keeper = noPid, noPid
+	s := taggedProcess(t, Tags{Owner: dir, Run: "r1", Instance: "late"}, "sleep", "100")
+	untagged := taggedProcess(t, Tags{}, "sh", "-c", "(sleep 100 &); exec sleep 100")
 	orphan := 0
 	for deadline := time.Now().Add(linuxtest.Patience); orphan == 0; {
 		if time.Now().After(deadline) {
@@ -102,13 +102,13 @@ func TestOutsidersAreExaminedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pid := range pids {
-			if s, err := procfs.ReadStat(pid); err == nil && s.Session == unmarked.Pid && s.Pid != unmarked.Pid && s.Command == "sleep" && s.Parent != unmarked.Pid {
+			if s, err := procfs.ReadStat(pid); err == nil && s.Session == untagged.Pid && s.Pid != untagged.Pid && s.Command == "sleep" && s.Parent != untagged.Pid {
 				orphan = pid
 			}
 		}
 	}
 	web := c.NewTree("web", true)
-	meets := func(tree *Tree, pids ...int) {
+	wantMembers := func(tree *Tree, pids ...int) {
 		t.Helper()
 		w, err := c.scan()
 		if err != nil {
@@ -122,28 +122,28 @@ func TestOutsidersAreExaminedAgain(t *testing.T) {
 			t.Errorf("members of %s: %v, want %v", tree.instance, got, pids)
 		}
 	}
-	meets(web)
+	wantMembers(web)
 	late := c.NewTree("late", true)
-	meets(late, s.Pid)
-	// An orphan without tags is in the session of a process that becomes known.
+	wantMembers(late, s.Pid)
+	// An orphan without tags is in the session of a process that becomes roots.
 	c.mu.Lock()
-	web.know(keyOf(&unmarked))
+	web.addRoot(keyOf(&untagged))
 	c.mu.Unlock()
-	meets(web, unmarked.Pid, orphan)
+	wantMembers(web, untagged.Pid, orphan)
 }
 
 // TestEldest: if several session leaders were started under one run, the main process is the common
 // ancestor.
 func TestEldest(t *testing.T) {
-	traceOf := func(pid int) *Trace {
+	processOf := func(pid int) *TaggedProcess {
 		s, err := procfs.ReadStat(pid)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &Trace{Stat: s}
+		return &TaggedProcess{Stat: s}
 	}
-	main := traceOf(markedProcess(t, Tags{}, "sh", "-c", "setsid sleep 100 & exec sleep 100").Pid)
-	other := traceOf(markedProcess(t, Tags{}, "sleep", "100").Pid)
+	main := processOf(taggedProcess(t, Tags{}, "sh", "-c", "setsid sleep 100 & exec sleep 100").Pid)
+	other := processOf(taggedProcess(t, Tags{}, "sleep", "100").Pid)
 	child := 0
 	for deadline := time.Now().Add(linuxtest.Patience); child == 0; {
 		if time.Now().After(deadline) {
@@ -163,12 +163,12 @@ func TestEldest(t *testing.T) {
 	defer p.Signal(unix.SIGKILL)
 	tests := []struct {
 		name string
-		all  []*Trace
-		want *Trace
+		all  []*TaggedProcess
+		want *TaggedProcess
 	}{
-		{"one", []*Trace{other}, other},
-		{"a child, too", []*Trace{traceOf(child), main}, main},
-		{"two of which neither descends from the other", []*Trace{main, other}, nil},
+		{"one", []*TaggedProcess{other}, other},
+		{"a child, too", []*TaggedProcess{processOf(child), main}, main},
+		{"two of which neither descends from the other", []*TaggedProcess{main, other}, nil},
 		{"none", nil, nil},
 	}
 	for _, tt := range tests {

@@ -15,27 +15,27 @@ const killInterval = 5 * time.Millisecond
 
 // serveKills sends SIGKILL to all processes of the trees, and returns the pause before the next
 // scan.
-func (c *Scanner) serveKills(trees []*Tree, w *scan) (pause time.Duration) {
+func (c *Scanner) serveKills(trees []*Tree, sc *scan) (pause time.Duration) {
 	for _, t := range trees {
 		fresh := false
-		for i := range w.members[t] {
-			s := &w.members[t][i]
-			if !t.signaled[keyOf(s)] && kill(s) {
-				t.signaled[keyOf(s)] = true
+		for i := range sc.members[t] {
+			s := &sc.members[t][i]
+			if !t.killed[keyOf(s)] && kill(s) {
+				t.killed[keyOf(s)] = true
 				fresh = true
 			}
 		}
 		if !fresh {
 			pause = killInterval // they are ending, or are unkillable
 		}
-		empty := len(w.members[t]) == 0
+		empty := len(sc.members[t]) == 0
 		c.mu.Lock()
-		if empty && t.emptyWalk != nil && w.follows(t.emptyWalk, t) || time.Now().After(t.killUntil) {
+		if empty && t.emptyScan != nil && sc.follows(t.emptyScan, t) || time.Now().After(t.killUntil) {
 			t.killing = false
 			c.changed.Broadcast()
 		}
-		if t.emptyWalk = nil; empty {
-			t.emptyWalk = w
+		if t.emptyScan = nil; empty {
+			t.emptyScan = sc
 		}
 		c.mu.Unlock()
 	}

@@ -14,9 +14,9 @@ import (
 	"superd/procs/linux/linuxtest"
 )
 
-// TestNobodyLeftNeedsProof: a tree counts as empty after two scans without a process of it, between
-// which no orphan ended.
-func TestNobodyLeftNeedsProof(t *testing.T) {
+// TestEmptyTreeTakesTwoScans: a tree counts as empty after two scans without a process of it, if no
+// orphan ended in between.
+func TestEmptyTreeTakesTwoScans(t *testing.T) {
 	other := &Tree{}
 	first := map[host.ProcessKey]*Tree{{Pid: 7, Start: 1}: nil}
 	second := map[host.ProcessKey]*Tree{{Pid: 7, Start: 1}: nil, {Pid: 8, Start: 1}: nil}
@@ -27,9 +27,9 @@ func TestNobodyLeftNeedsProof(t *testing.T) {
 	}{
 		{"nothing has happened", scan{zombies: first, from: 3, to: 3}, scan{zombies: first, from: 3, to: 3}, true},
 		{"an orphan has ended", scan{zombies: first, from: 3, to: 3}, scan{zombies: second, from: 3, to: 3}, false},
-		{"one was reaped in the first walk", scan{zombies: first, from: 3, to: 4}, scan{zombies: first, from: 4, to: 4}, false},
-		{"one was reaped in the second walk", scan{zombies: first, from: 3, to: 3}, scan{zombies: first, from: 3, to: 4}, false},
-		{"one has taken another's place", scan{zombies: first, from: 3, to: 3}, scan{zombies: map[host.ProcessKey]*Tree{{Pid: 7, Start: 2}: nil}, from: 3, to: 3}, false},
+		{"one was reaped in the first scan", scan{zombies: first, from: 3, to: 4}, scan{zombies: first, from: 4, to: 4}, false},
+		{"one was reaped in the second scan", scan{zombies: first, from: 3, to: 3}, scan{zombies: first, from: 3, to: 4}, false},
+		{"another has its pid", scan{zombies: first, from: 3, to: 3}, scan{zombies: map[host.ProcessKey]*Tree{{Pid: 7, Start: 2}: nil}, from: 3, to: 3}, false},
 		{"one of another tree has ended", scan{zombies: first, from: 3, to: 3}, scan{zombies: map[host.ProcessKey]*Tree{{Pid: 7, Start: 1}: nil, {Pid: 8, Start: 1}: other}, from: 3, to: 3}, true},
 	}
 	for _, tt := range tests {
@@ -38,11 +38,11 @@ func TestNobodyLeftNeedsProof(t *testing.T) {
 				t.Errorf("follows = %v, want %v", got, tt.want)
 			}
 			c := New(Options{})
-			l := &look{tree: c.NewTree("web", false), before: &tt.before, found: func([]host.Member) {}}
-			l.tree.touched = true
+			q := &memberRequest{tree: c.NewTree("web", false), before: &tt.before, done: func([]host.Member) {}}
+			q.tree.mayHaveProcesses = true
 			// A further scan would be answered on the loop.
-			if !tt.want && (c.answer(l, &tt.after) || !l.tree.touched) {
-				t.Error("the look was answered: nobody lives")
+			if !tt.want && (c.answer(q, &tt.after) || !q.tree.mayHaveProcesses) {
+				t.Error("it was answered that the tree is empty")
 			}
 		})
 	}
@@ -55,20 +55,20 @@ func nextTick() {
 	}
 }
 
-// TestBereft: superd's children show that a tree is empty, without a scan, and only if it is.
-func TestBereft(t *testing.T) {
+// TestHasNoProcess: superd's children show that a tree is empty, without a scan, and only if it is.
+func TestHasNoProcess(t *testing.T) {
 	b := newBed(t)
 	if _, ok := procfs.ConsistentChildren(os.Getpid()); !ok {
-		t.Skip("the kernel doesn't list children")
+		t.Skip("the kernel does not list children")
 	}
 	mark := fmt.Sprintf("33.%d", os.Getpid())
-	bereft := func(tree *Tree) bool {
+	hasNoProcess := func(tree *Tree) bool {
 		b.scanner.mu.Lock()
 		spawns := tree.spawns
 		b.scanner.mu.Unlock()
-		return tree.bereft(spawns)
+		return tree.hasNoProcess(spawns)
 	}
-	ended := func(pid int) {
+	awaitEnd := func(pid int) {
 		t.Helper()
 		for deadline := time.Now().Add(linuxtest.Patience); ; {
 			if _, err := procfs.ReadStat(pid); err != nil {
@@ -82,13 +82,13 @@ func TestBereft(t *testing.T) {
 	}
 	// A daemon and a main process of other programs are children of superd.
 	daemon, other := b.NewTree("daemon").(*Tree), b.NewTree("other").(*Tree)
-	ended(b.Start(daemon, "daemon", "/bin/sh", "-c", "setsid -f sleep "+mark).Process.Pid())
+	awaitEnd(b.Start(daemon, "daemon", "/bin/sh", "-c", "setsid -f sleep "+mark).Process.Pid())
 	nextTick()
 	b.Start(other, "other", "sleep", mark)
 
 	tests := []struct {
 		name, script string
-		bereft       bool
+		empty        bool
 	}{
 		{"it leaves nothing", "true", true},
 		{"it leaves a session", "setsid -f sleep " + mark, false},
@@ -98,17 +98,17 @@ func TestBereft(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tree := b.NewTree("web").(*Tree)
-			ended(b.Start(tree, "web", "/bin/sh", "-c", tt.script).Process.Pid())
+			awaitEnd(b.Start(tree, "web", "/bin/sh", "-c", tt.script).Process.Pid())
 			nextTick()
-			b.Start(other, "other", "sleep", mark) // younger, and known
-			if got := bereft(tree); got != tt.bereft {
-				t.Errorf("bereft = %v, want %v", got, tt.bereft)
+			b.Start(other, "other", "sleep", mark) // younger, and a root
+			if got := hasNoProcess(tree); got != tt.empty {
+				t.Errorf("hasNoProcess = %v, want %v", got, tt.empty)
 			}
-			if n := len(b.Look(tree)); n > 0 == tt.bereft {
-				t.Errorf("a walk meets %d", n)
+			if n := len(b.Look(tree)); n > 0 == tt.empty {
+				t.Errorf("a scan finds %d", n)
 			}
-			if tree.Empty() != tt.bereft || tt.bereft && len(tree.ids) > 0 {
-				t.Errorf("empty %v, %d known; want that it has settled: %v", tree.Empty(), len(tree.ids), tt.bereft)
+			if tree.Empty() != tt.empty || tt.empty && len(tree.roots) > 0 {
+				t.Errorf("Empty = %v, with %d roots; want %v", tree.Empty(), len(tree.roots), tt.empty)
 			}
 			b.End(tree)
 			b.On(tree.Remove)
@@ -116,24 +116,24 @@ func TestBereft(t *testing.T) {
 	}
 	tree := b.NewTree("web").(*Tree)
 	main := b.Start(tree, "web", "sleep", mark).Process.Pid()
-	if bereft(tree) {
+	if hasNoProcess(tree) {
 		t.Error("its main process lives")
 	}
-	if _, err := tree.PrepareSpawn(&config.Limits{}); err != nil { // a start under way
+	if _, err := tree.PrepareSpawn(&config.Limits{}); err != nil { // a start in progress
 		t.Fatal(err)
 	}
 	if err := unix.Kill(main, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	ended(main)
-	if bereft(tree) {
-		t.Error("a start is on its way, of which the process is not known yet")
+	awaitEnd(main)
+	if hasNoProcess(tree) {
+		t.Error("a start is in progress, whose process is not registered yet")
 	}
 	for _, tree := range []*Tree{tree, daemon, other} {
 		b.End(tree)
 	}
-	if left := linuxtest.Marked(t, mark); len(left) > 0 {
-		t.Errorf("%v are left", left)
+	if alive := linuxtest.Marked(t, mark); len(alive) > 0 {
+		t.Errorf("%v still live", alive)
 	}
 }
 
@@ -146,7 +146,7 @@ func BenchmarkProcessScan(b *testing.B) {
 	bed.Meets(crowd, "a crowd", func(pids []int) bool { return len(pids) >= 1000 })
 	web := bed.NewTree("web").(*Tree)
 	for b.Loop() {
-		web.touched, web.unknown = true, 1 // so that superd's children do not suffice
+		web.mayHaveProcesses, web.unregistered = true, 1 // so that superd's children do not suffice
 		if n := len(bed.Look(web)); n != 0 {
 			b.Fatalf("%d live", n)
 		}

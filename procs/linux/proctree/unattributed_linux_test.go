@@ -32,13 +32,13 @@ func TestChildThatExecutesIsNoStranger(t *testing.T) {
 	c := New(Options{RuntimeDir: dir, IsNew: func(pid int) bool {
 		proceed.Close()
 		for {
-			if tags, told, _ := readTags(pid); told && tags.Run != "" || t.Context().Err() != nil {
+			if tags, readable, _ := readTags(pid); readable && tags.Run != "" || t.Context().Err() != nil {
 				return false
 			}
 			runtime.Gosched()
 		}
 	}})
-	if c.isStranger(&child, []*procfs.Stat{&child}, &scan{mute: map[host.ProcessKey]bool{}}) {
+	if c.isUnattributed(&child, []*procfs.Stat{&child}, &scan{unreadable: map[host.ProcessKey]bool{}}) {
 		t.Error("a child that executed a program with tags is taken for an unattributed process")
 	}
 }

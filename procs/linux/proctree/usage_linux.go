@@ -46,7 +46,7 @@ func TreeUsages(mains []host.MainProcess, others []int, owner string) []host.Tre
 			continue
 		}
 		if s, err := procfs.ReadStat(pid); err == nil && !s.Kernel && !s.Dead {
-			t.seen[pid] = seenProcess{s.Parent, s.Session, s.CPU + s.WaitedCPU, s.RSS, notAsked}
+			t.seen[pid] = seenProcess{s.Parent, s.Session, s.CPU + s.WaitedCPU, s.RSS, unresolved}
 		}
 	}
 	for pid, p := range t.seen {
@@ -58,21 +58,23 @@ func TreeUsages(mains []host.MainProcess, others []int, owner string) []host.Tre
 	return t.usages
 }
 
+// A seenProcess is what a scan has read of a process.
 type seenProcess struct {
 	parent, session int
 	cpu             time.Duration
 	rss             int64
-	tree            int // index of its tree, noTree or notAsked
+	tree            int // index of its tree, noTree or unresolved
 }
 
 const (
-	noTree   = -1
-	notAsked = -2
+	noTree     = -1
+	unresolved = -2
 )
 
-// deepest bounds how many ancestors are followed: reads at different times may show a cycle.
-const deepest = 1000
+// maxDepth bounds how many ancestors are followed: reads at different times may show a cycle.
+const maxDepth = 1000
 
+// A treeScan attributes the processes that it has seen to trees.
 type treeScan struct {
 	usages []host.TreeUsage
 	seen   map[int]seenProcess
@@ -87,10 +89,10 @@ func (t *treeScan) treeOf(pid, depth int) int {
 		return i
 	}
 	p, ok := t.seen[pid]
-	if !ok || depth > deepest {
+	if !ok || depth > maxDepth {
 		return noTree
 	}
-	if p.tree != notAsked {
+	if p.tree != unresolved {
 		return p.tree
 	}
 	tree, ok := t.mains[p.session]
@@ -98,8 +100,8 @@ func (t *treeScan) treeOf(pid, depth int) int {
 	case ok:
 	case p.parent == os.Getpid() || p.parent == os.Getppid():
 		tree = noTree
-		if m, told, err := readTags(pid); err == nil && told && m.Owner == t.owner {
-			if i, ok := t.names[m.Instance]; ok {
+		if tags, readable, err := readTags(pid); err == nil && readable && tags.Owner == t.owner {
+			if i, ok := t.names[tags.Instance]; ok {
 				tree = i
 			}
 		}
