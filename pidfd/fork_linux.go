@@ -22,24 +22,24 @@ func (a *Attr) spawn() (*Process, error) {
 	f := newCloneSpec()
 	if a.Slots != nil {
 		f = a.Slots.borrow()
-		defer a.Slots.giveUp(f)
+		defer a.Slots.recycle(f)
 	}
 	if err := a.fill(f); err != nil {
 		return nil, err
 	}
 	if s := a.Slots; s != nil {
-		s.take(f)
-		defer s.giveBack(f)
-		f.Held = s.held
+		s.assign(f)
+		defer s.releaseSet(f)
+		f.KeepFD = s.keepFD
 		if s.fill(f, f.Files) {
-			f.CloseFrom, f.Leaves = uintptr(s.end), s.leave(f.Leaves, f.Files)
+			f.CloseFrom, f.CloseRanges = uintptr(s.end), s.closeRanges(f.CloseRanges, f.Files)
 		} else {
 			copy(f.Files, a.Files)
 		}
 	}
 	before := ticks()
 	pid, errno := f.Clone()
-	after := ticksAt(f.Born) // not now: until the exec is done more than a tick may pass
+	after := ticksAt(f.StartTime) // not now: until the exec is done more than a tick may pass
 	runtime.KeepAlive(f)
 	pidFD, killed := f.progress.end()
 	if errno != 0 {

@@ -23,7 +23,7 @@ const Portable = true
 type Progress struct {
 	mu   sync.Mutex
 	pid  int
-	over bool
+	ended bool
 }
 
 // ErrKilled is the error of a Spawn whose child was killed by [Progress.Kill].
@@ -40,7 +40,7 @@ func (b *Progress) Pid() int {
 func (b *Progress) Owns(pid int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.over || b.pid == pid
+	return !b.ended || b.pid == pid
 }
 
 // Kill returns false: the child can't be found before its exec.
@@ -49,7 +49,7 @@ func (b *Progress) Kill() bool { return false }
 func (b *Progress) end(pid int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pid, b.over = pid, true
+	b.pid, b.ended = pid, true
 }
 
 // Slots are unused in this build: syscall.ForkExec copies the whole descriptor table.

@@ -47,7 +47,7 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// groupSignals are both ways to signal a group, whichever this kernel supports.
+// groupSignals are both forks to signal a group, whichever this kernel supports.
 var groupSignals = map[string]func(*Process, unix.Signal) error{
 	"SignalGroup": (*Process).SignalGroup, "killGroup": (*Process).killGroup,
 }
@@ -140,9 +140,9 @@ func TestIdentity(t *testing.T) {
 	if first.Pid != c.Pid() || first.Start == 0 || (first.Inode != 0) != Probe().Pidfs {
 		t.Errorf("Identity() = %+v of process %d, pidfs %v", first, c.Pid(), Probe().Pidfs)
 	}
-	again, err := open(t, c.Pid()).Identity()
-	if err != nil || again != first {
-		t.Errorf("Identity() of the same process = %+v, %v, want %+v", again, err, first)
+	second, err := open(t, c.Pid()).Identity()
+	if err != nil || second != first {
+		t.Errorf("Identity() of the same process = %+v, %v, want %+v", second, err, first)
 	}
 	other, err := spawn(t, "read x").Identity()
 	if err != nil || other == first || other.Start < first.Start {

@@ -25,9 +25,9 @@ type Progress struct {
 	pidFD int32
 	pid   int32
 
-	mu   sync.Mutex
-	over bool // Spawn is about to return: the descriptor has another owner
-	dies bool // it was sent SIGKILL
+	mu     sync.Mutex
+	ended  bool // Spawn is about to return: the descriptor has another owner
+	killed bool // SIGKILL was sent to it
 }
 
 // ErrKilled is the error of a Spawn whose child was killed by [Progress.Kill].
@@ -44,8 +44,8 @@ func (b *Progress) begin() (pidFD, pid *int32) {
 func (b *Progress) end() (pidFD int32, killed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.over = true
-	return b.pidFD, b.dies
+	b.ended = true
+	return b.pidFD, b.killed
 }
 
 // Pid returns the child's pid, 0 until the child has run. A child with an unknown pid is not a
@@ -62,12 +62,12 @@ func (b *Progress) Kill() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	pid := b.Pid()
-	if b.over || pid == 0 || hasExecuted(pid) {
+	if b.ended || pid == 0 || hasExecuted(pid) {
 		return false
 	}
 	child := Process{pid: int32(pid), fd: atomic.LoadInt32(&b.pidFD)}
-	b.dies = child.signal(unix.SIGKILL) == nil
-	return b.dies
+	b.killed = child.signal(unix.SIGKILL) == nil
+	return b.killed
 }
 
 // The number of the field with process flags in /proc/PID/stat, and PF_FORKNOEXEC among these

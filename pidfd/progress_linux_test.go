@@ -22,7 +22,7 @@ import (
 func leased(t *testing.T) (path string, release func()) {
 	t.Helper()
 	if vfork.RaceDetector {
-		t.Skip("under the race detector a birth keeps its processor")
+		t.Skip("under the race detector a fork keeps its processor")
 	}
 	text, err := os.ReadFile("/bin/true")
 	if err != nil {
@@ -61,8 +61,8 @@ func awaitPid(t *testing.T, b *Progress) int {
 // TestProgressKill: whatever delays a child before its exec, its pid is known, Kill ends it, and
 // Spawn reports that.
 func TestProgressKill(t *testing.T) {
-	ways := map[string]func(*testing.T) int{"by fork": func(*testing.T) int { return -1 }, "born in a cgroup": ownCgroup}
-	for name, cgroup := range ways {
+	forks := map[string]func(*testing.T) int{"by fork": func(*testing.T) int { return -1 }, "into a cgroup": ownCgroup}
+	for name, cgroup := range forks {
 		t.Run(name, func(t *testing.T) {
 			path, _ := leased(t)
 			attr := &Attr{Path: path, Args: []string{"true"}, CgroupFD: cgroup(t), Progress: new(Progress)}
@@ -97,7 +97,7 @@ func TestProgressAfterExec(t *testing.T) {
 	c := spawn(t, "read x")
 	b := &Progress{pid: int32(c.Pid()), pidFD: int32(c.FD())} // as just before Spawn returns
 	if b.Kill() {
-		t.Error("Kill() = true, want a child that runs its program to be left alone")
+		t.Error("Kill() = true, want false for a child that runs its program")
 	}
 }
 
@@ -127,14 +127,14 @@ func TestSlotsOfAHungChild(t *testing.T) {
 	awaitPid(t, hung.Progress)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		f := newCloneSpec()
-		s.take(f)
+		s.assign(f)
 		got := f.set != nil
-		s.giveBack(f)
+		s.releaseSet(f)
 		if got {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("a child that hangs keeps the only set of slots")
+			t.Fatal("a child that hangs still has the only set of slots")
 		}
 	}
 	c := spawnAttr(t, &Attr{Path: "/bin/sh", Args: []string{"sh", "-c", "echo ready"}, CgroupFD: -1, Slots: s})

@@ -15,14 +15,14 @@ func TestReopen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Reopen(id)
+	second, err := Reopen(id)
 	if err != nil {
 		t.Fatalf("Reopen(%v): %v", id, err)
 	}
-	if now, err := again.Identity(); now != id || err != nil {
+	if now, err := second.Identity(); now != id || err != nil {
 		t.Errorf("reopened, it is %v, %v, want %v", now, err, id)
 	}
-	defer again.Close()
+	defer second.Close()
 
 	other := id
 	if other.Inode != 0 {
@@ -33,29 +33,29 @@ func TestReopen(t *testing.T) {
 	if p, err := Reopen(other); !errors.Is(err, ErrGone) {
 		t.Errorf("Reopen(%v) = %v, %v while %v lives, want ErrGone", other, p, err, id)
 	}
-	for _, who := range []Identity{id, other} {
+	for _, wanted := range []Identity{id, other} {
 		fd, err := unix.FcntlInt(uintptr(child.FD()), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Take(fd, who)
-		if who == id && err != nil || who == other && !errors.Is(err, ErrGone) {
-			t.Errorf("Take(%v) = %v, %v; it is %v", who, p, err, id)
+		p, err := Take(fd, wanted)
+		if wanted == id && err != nil || wanted == other && !errors.Is(err, ErrGone) {
+			t.Errorf("Take(%v) = %v, %v; it is %v", wanted, p, err, id)
 		}
 		if p != nil {
 			p.Close()
 		}
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != unix.EBADF {
-			t.Errorf("the descriptor for %v is still open: %v", who, err)
+			t.Errorf("the descriptor for %v is still open: %v", wanted, err)
 		}
 	}
 
-	if again.Gone() {
+	if second.Gone() {
 		t.Error("it counts as gone, but lives")
 	}
 	child.in.Close()
 	mustExit(t, child.Process)
-	if !again.Gone() {
+	if !second.Gone() {
 		t.Error("it was reaped and does not count as gone")
 	}
 	if p, err := Reopen(id); !errors.Is(err, ErrGone) {

@@ -21,10 +21,10 @@ const slots = 4
 //
 // Source: close_range(2), CLOSE_RANGE_UNSHARE.
 type Slots struct {
-	empty int       // duplicated into unused slots
-	held  int       // descriptor that each child keeps until its exec; -1: none
-	end   int       // above all slots; 0: there are none
-	forks sync.Pool // of *cloneSpec, for reuse
+	empty  int       // duplicated into unused slots
+	keepFD int       // descriptor that each child keeps until its exec; -1: none
+	end    int       // above all slots; 0: there are none
+	forks  sync.Pool // of *cloneSpec, for reuse
 
 	mu   sync.Mutex
 	free [][]int      // sets not in use
@@ -39,19 +39,19 @@ func (s *Slots) borrow() *cloneSpec {
 	return newCloneSpec()
 }
 
-// giveUp returns a cloneSpec after its fork.
-func (s *Slots) giveUp(f *cloneSpec) {
+// recycle takes a cloneSpec back after its fork.
+func (s *Slots) recycle(f *cloneSpec) {
 	f.Reset()
 	f.progress = nil
 	s.forks.Put(f)
 }
 
-// ReserveSlots reserves the numbers for as many concurrent forks as all says. Children beyond that
+// ReserveSlots reserves the numbers for this many concurrent forks. Children beyond that
 // get copies of all descriptors, and so do all children if the kernel or a filter lacks close_range
-// (Linux 5.9). Each child also keeps held, which should be a low number, until it executes its
+// (Linux 5.9). Each child also has keepFD, which should be a low number, until it executes its
 // program.
-func ReserveSlots(held, all int) (*Slots, error) {
-	s := &Slots{held: held}
+func ReserveSlots(keepFD, forks int) (*Slots, error) {
+	s := &Slots{keepFD: keepFD}
 	if !hasCloseRange() {
 		s.empty = -1
 		return s, nil
@@ -60,8 +60,8 @@ func ReserveSlots(held, all int) (*Slots, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserve descriptors: %w", err)
 	}
-	s.empty, s.end = fd, max(fd, held)+1
-	for range all {
+	s.empty, s.end = fd, max(fd, keepFD)+1
+	for range forks {
 		set := make([]int, slots)
 		for i := range set {
 			if set[i], err = unix.FcntlInt(uintptr(s.empty), unix.F_DUPFD_CLOEXEC, 0); err != nil {
@@ -94,14 +94,14 @@ func closeAll(fds []int) {
 	}
 }
 
-// take gives f a set of slots, if one is free. A child with its own descriptor table no longer
+// assign gives f a set of slots, if one is free. A child with its own descriptor table no longer
 // needs its set, though its exec may hang.
-func (s *Slots) take(f *cloneSpec) {
+func (s *Slots) assign(f *cloneSpec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.free) == 0 {
 		for _, other := range s.busy {
-			if atomic.LoadUint32(&other.Apart) != 0 {
+			if atomic.LoadUint32(&other.OwnTable) != 0 {
 				s.release(other)
 				break
 			}
@@ -114,8 +114,8 @@ func (s *Slots) take(f *cloneSpec) {
 	}
 }
 
-// giveBack returns the set of f.
-func (s *Slots) giveBack(f *cloneSpec) {
+// releaseSet releases the set of f.
+func (s *Slots) releaseSet(f *cloneSpec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.release(f)
@@ -134,24 +134,24 @@ func (s *Slots) release(f *cloneSpec) {
 	f.set, f.used = nil, 0
 }
 
-// leave appends to ranges the numbers, from and to, that a child with these files does not need
-// until its exec. Otherwise they would stay open until then, such as a pipe whose end another
+// closeRanges appends to ranges the numbers, from and to, that a child with these files does not
+// need before its exec. Otherwise they would stay open until then, such as a pipe whose end another
 // process awaits.
-func (s *Slots) leave(ranges [][2]uintptr, files []int) [][2]uintptr {
+func (s *Slots) closeRanges(ranges [][2]uintptr, files []int) [][2]uintptr {
 	for next := 0; next < s.end; {
-		kept := s.end // the lowest one from next on
+		needed := s.end // the lowest one from next on
 		for _, fd := range files {
 			if fd >= next {
-				kept = min(kept, fd)
+				needed = min(needed, fd)
 			}
 		}
-		if s.held >= next {
-			kept = min(kept, s.held)
+		if s.keepFD >= next {
+			needed = min(needed, s.keepFD)
 		}
-		if kept > next {
-			ranges = append(ranges, [2]uintptr{uintptr(next), uintptr(kept - 1)})
+		if needed > next {
+			ranges = append(ranges, [2]uintptr{uintptr(next), uintptr(needed - 1)})
 		}
-		next = kept + 1
+		next = needed + 1
 	}
 	return ranges
 }

@@ -91,22 +91,22 @@ func TestSlotOfOneFile(t *testing.T) {
 	a, b := pipe(t)
 	low, one, other := s.empty, int(a.Fd()), int(b.Fd())
 	f := newCloneSpec()
-	s.take(f)
+	s.assign(f)
 	set := f.set
 	files := slices.Concat([]int{low}, slices.Repeat([]int{one}, slots+1), []int{other, -1, one})
 	want := slices.Concat([]int{low}, slices.Repeat([]int{set[0]}, slots+1), []int{set[1], -1, set[0]})
 	if ok := s.fill(f, files); f.used != 2 || !ok || !slices.Equal(files, want) {
 		t.Errorf("fill() = %t, %d slots used, files at %v; want 2 slots used, files at %v", ok, f.used, files, want)
 	}
-	s.giveBack(f)
+	s.releaseSet(f)
 }
 
-// TestSlotsLeave: a child does not hold files that are not for it, not even until its exec.
-func TestSlotsLeave(t *testing.T) {
+// TestSlotsCloseRanges: a child has no files but its own open, not even until its exec.
+func TestSlotsCloseRanges(t *testing.T) {
 	tests := []struct {
-		held  int
-		files []int
-		want  [][2]uintptr
+		keepFD int
+		files  []int
+		want   [][2]uintptr
 	}{
 		{-1, nil, [][2]uintptr{{0, 9}}},
 		{0, []int{9}, [][2]uintptr{{1, 8}}},
@@ -114,30 +114,30 @@ func TestSlotsLeave(t *testing.T) {
 		{12, []int{0, 1, 2}, [][2]uintptr{{3, 9}}},
 	}
 	for _, tt := range tests {
-		s := &Slots{held: tt.held, end: 10}
-		if got := s.leave(nil, tt.files); !slices.Equal(got, tt.want) {
-			t.Errorf("held %d, files %v: leaves %v, want %v", tt.held, tt.files, got, tt.want)
+		s := &Slots{keepFD: tt.keepFD, end: 10}
+		if got := s.closeRanges(nil, tt.files); !slices.Equal(got, tt.want) {
+			t.Errorf("keepFD %d, files %v: closes %v, want %v", tt.keepFD, tt.files, got, tt.want)
 		}
 	}
 }
 
-// TestSlotsHold: a child has the held descriptor until its exec, whatever its number.
-func TestSlotsHold(t *testing.T) {
+// TestSlotsKeepFD: a child has keepFD open until its exec, whatever its number.
+func TestSlotsKeepFD(t *testing.T) {
 	for range 50 {
 		pipe(t)
 	}
-	held, _ := pipe(t)
-	s, err := ReserveSlots(int(held.Fd()), 2)
+	keepFD, _ := pipe(t)
+	s, err := ReserveSlots(int(keepFD.Fd()), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.end > 0 && s.end <= int(held.Fd()) {
-		t.Errorf("a child leaves behind what lies at %d and above, %d is held", s.end, held.Fd())
+	if s.end > 0 && s.end <= int(keepFD.Fd()) {
+		t.Errorf("a child closes descriptors from %d on, but has %d open", s.end, keepFD.Fd())
 	}
 	// Its own files may have that number; after the exec it has only these.
 	_, w := pipe(t)
-	attr := &Attr{Path: "/bin/sh", Args: []string{"sh", "-c", "echo ready; read x"}, CgroupFD: -1, Slots: s, Files: slices.Repeat([]int{-1}, int(held.Fd())+10)}
+	attr := &Attr{Path: "/bin/sh", Args: []string{"sh", "-c", "echo ready; read x"}, CgroupFD: -1, Slots: s, Files: slices.Repeat([]int{-1}, int(keepFD.Fd())+10)}
 	attr.Files = append(attr.Files, int(w.Fd()))
 	c := spawnAttr(t, attr)
 	c.line(t)

@@ -43,7 +43,7 @@ type Attr struct {
 // hang, open the executable and the directory first.
 //
 // The child of a failed exec is a zombie until Spawn reaps it by pid, and a child may end before
-// Spawn returns. So a sweep by Peek must skip a child whose pid a Progress owns, and look again
+// Spawn returns. So a caller of Peek must skip a child whose pid a Progress owns, and call it again
 // after that.
 //
 // On amd64, arm64 and riscv64 Spawn has its own fork: syscall.ForkExec copies the whole descriptor

@@ -52,8 +52,8 @@ func TestSpawnResetsSignals(t *testing.T) {
 			t.Skipf("the tests were started with %s: %s, which Go passes on", name, s)
 		}
 	}
-	ways := map[string]func(*testing.T) int{"by fork": func(*testing.T) int { return -1 }, "born in a cgroup": ownCgroup}
-	for name, cgroup := range ways {
+	forks := map[string]func(*testing.T) int{"by fork": func(*testing.T) int { return -1 }, "into a cgroup": ownCgroup}
+	for name, cgroup := range forks {
 		t.Run(name, func(t *testing.T) {
 			attr := &Attr{Path: "/bin/cat", Args: []string{"cat"}, CgroupFD: cgroup(t)}
 			see := func(what, ignored string) {
@@ -100,7 +100,7 @@ func ownCgroup(t *testing.T) int {
 		t.Cleanup(func() { unix.Close(fd) })
 		return fd
 	}
-	t.Skip("no cgroup to be born in")
+	t.Skip("no cgroup to fork into")
 	return -1
 }
 

@@ -36,8 +36,8 @@ func TestWaitReportsHowItEnded(t *testing.T) {
 			if outcome(e) != tt.want {
 				t.Errorf("Wait() = %+v, want %+v", outcome(e), tt.want)
 			}
-			if again, ok, err := c.Wait(); !ok || err != nil || again != e {
-				t.Errorf("second Wait() = %+v, %v, %v, want %+v", again, ok, err, e)
+			if second, ok, err := c.Wait(); !ok || err != nil || second != e {
+				t.Errorf("second Wait() = %+v, %v, %v, want %+v", second, ok, err, e)
 			}
 		})
 	}
@@ -236,8 +236,8 @@ func TestProbe(t *testing.T) {
 	if f.ExitInfo && !f.Pidfs || f.GroupSignal && !f.CloneIntoCgroup {
 		t.Errorf("Probe() = %+v: no kernel is like that", f)
 	}
-	if again := Probe(); again != f {
-		t.Errorf("second Probe() = %+v, first %+v", again, f)
+	if second := Probe(); second != f {
+		t.Errorf("second Probe() = %+v, first %+v", second, f)
 	}
 	if pid, ok, err := Peek(); ok || err != nil {
 		t.Errorf("Peek() = %d, %v, %v: Probe left a child behind", pid, ok, err)

@@ -82,7 +82,7 @@ func (l launch) runDaemon() error {
 // finish ends what the loop has begun. The steps are undone after that. err is the error of the
 // loop.
 func (s *startup) finish(err error) error {
-	s.dir.Leave(!s.daemon.ended)
+	s.dir.KeepFiles(!s.daemon.ended)
 	s.dir.KeepJournal(s.daemon.supervisor.LeavesRecords())
 	s.awaitLogFiles()
 	s.removeCrashLog()
@@ -187,7 +187,7 @@ func (s *startup) lockRuntimeDir() (err error) {
 	if err != nil {
 		return err
 	}
-	s.dir.Leave(s.dir.Unclean) // programs of the predecessor may live
+	s.dir.KeepFiles(s.dir.Unclean) // programs of the predecessor may live
 	s.daemon.runtimeDir, s.daemon.lockFD = s.dir.Path, s.dir.LockFD()
 	return nil
 }
@@ -426,7 +426,7 @@ func (s *startup) startPrograms() error {
 // announceRunning sets the title of the process and stores the runtime directory for a successor.
 // It frees what only the start needed.
 func (s *startup) announceRunning() error {
-	s.dir.Leave(true)
+	s.dir.KeepFiles(true)
 	keeper.SetTitle(keeper.SupervisorTitle, s.dir.Path)
 	if err := s.link.StoreRuntimeDir(s.dir.Path); err != nil {
 		s.daemon.log.Warn("runtime directory not stored: a successor starts from the "+

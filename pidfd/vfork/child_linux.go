@@ -12,6 +12,9 @@ import (
 // closeRangeUnshare is CLOSE_RANGE_UNSHARE. Source: close_range(2).
 const closeRangeUnshare = 2
 
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
 // childMain runs the child up to its exec or exit. It never returns. The compiler must not know
 // that: it might let variables of clone, which the parent needs, share memory with arguments of the
 // child.
@@ -23,7 +26,7 @@ const closeRangeUnshare = 2
 func (s *Spec) childMain() {
 	status := uintptr(0)
 	if s.path != nil {
-		s.Errno = s.child()
+		s.Errno = s.execute()
 		status = 127
 	}
 	for {
@@ -31,13 +34,13 @@ func (s *Spec) childMain() {
 	}
 }
 
-// child executes the program. It returns only on failure.
+// execute executes the program. It returns only on failure.
 //
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func (s *Spec) child() (errno syscall.Errno) {
-	syscall.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&s.Born)), 0)
+func (s *Spec) execute() (errno syscall.Errno) {
+	syscall.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&s.StartTime)), 0)
 	if _, _, errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
 		return errno
 	}
@@ -51,8 +54,8 @@ func (s *Spec) child() (errno syscall.Errno) {
 		if _, _, errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, s.CloseFrom, 1<<32-1, closeRangeUnshare); errno != 0 {
 			return errno
 		}
-		s.Apart = 1
-		for _, r := range s.Leaves {
+		s.OwnTable = 1
+		for _, r := range s.CloseRanges {
 			syscall.RawSyscall(unix.SYS_CLOSE_RANGE, r[0], r[1], 0)
 		}
 	}
@@ -74,10 +77,10 @@ func (s *Spec) child() (errno syscall.Errno) {
 			return errno
 		}
 	}
-	if errno = s.place(); errno != 0 {
+	if errno = s.moveFiles(); errno != 0 {
 		return errno
 	}
-	s.makeRoom()
+	s.growTable()
 	if s.OpenFiles != nil {
 		if _, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(s.OpenFiles)), 0, 0, 0); errno != 0 {
 			return errno
@@ -87,13 +90,13 @@ func (s *Spec) child() (errno syscall.Errno) {
 	return errno
 }
 
-// makeRoom enlarges the descriptor table, which is fast while only one thread has it. The exec
+// growTable enlarges the descriptor table, which is fast while only one thread has it. The exec
 // closes the descriptor opened for that.
 //
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func (s *Spec) makeRoom() {
+func (s *Spec) growTable() {
 	for i := 0; i < len(s.Files) && s.Room > 0; i++ {
 		if s.Files[i] >= 0 {
 			// An error is harmless.
@@ -103,18 +106,18 @@ func (s *Spec) makeRoom() {
 	}
 }
 
-// place moves each of the files to its number.
+// moveFiles moves each of the files to its number.
 //
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func (s *Spec) place() syscall.Errno {
-	if s.Held >= 0 && s.Held < len(s.Files) {
-		if _, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, uintptr(s.Held), unix.F_DUPFD_CLOEXEC, uintptr(len(s.Files))); errno != 0 {
+func (s *Spec) moveFiles() syscall.Errno {
+	if s.KeepFD >= 0 && s.KeepFD < len(s.Files) {
+		if _, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, uintptr(s.KeepFD), unix.F_DUPFD_CLOEXEC, uintptr(len(s.Files))); errno != 0 {
 			return errno
 		}
 	}
-	// First move files out of the way whose numbers others need: above all of them.
+	// First move files whose numbers others need above all numbers.
 	for i := 0; i < len(s.Files); i++ {
 		if fd := s.Files[i]; fd >= 0 && fd < i {
 			moved, _, errno := syscall.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_DUPFD_CLOEXEC, uintptr(len(s.Files)))

@@ -9,14 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cloneArgs is struct clone_args. Source: clone(2).
-type cloneArgs struct {
-	flags, pidFD, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
-}
-
-// sigsetBytes is the size of the kernel's sigset_t. Source: rt_sigprocmask(2).
-const sigsetBytes = 8
-
 // vfork makes the system call trap, after which a child runs on the caller's stack while the caller
 // waits for the child's exec or exit. It returns the result of the system call: in the caller the
 // pid or an errno below 0, in the child 0. childTID is both the fourth and the fifth argument:
@@ -28,9 +20,6 @@ func enterSyscall()
 
 //go:linkname exitSyscall runtime.exitsyscall
 func exitSyscall()
-
-//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
-func afterForkInChild()
 
 // Clone forks, and returns the child's pid once that has executed its program or ended; then Errno
 // says whether it was executed. The errno is that of a fork that failed.

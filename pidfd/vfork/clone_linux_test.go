@@ -59,12 +59,12 @@ func TestClone(t *testing.T) {
 func TestReset(t *testing.T) {
 	s := new(Spec)
 	s.Reset()
-	s.Files, s.Room, s.Apart, s.Errno = append(s.Files, 5), 100, 1, syscall.ENOENT
+	s.Files, s.Room, s.OwnTable, s.Errno = append(s.Files, 5), 100, 1, syscall.ENOENT
 	if err := s.SetProgram("/bin/true", "/", []string{"true"}, []string{"A=b"}); err != nil {
 		t.Fatal(err)
 	}
 	s.Reset()
-	if s.path != nil || s.dir != nil || s.argv != nil || s.envv != nil || len(s.Files) > 0 || s.Room != 0 || s.Apart != 0 || s.Errno != 0 || s.Held != -1 || s.Cgroup != -1 {
+	if s.path != nil || s.dir != nil || s.argv != nil || s.envv != nil || len(s.Files) > 0 || s.Room != 0 || s.OwnTable != 0 || s.Errno != 0 || s.KeepFD != -1 || s.Cgroup != -1 {
 		t.Errorf("after Reset: %+v", s)
 	}
 	if err := s.SetProgram("/bin/\x00true", "", nil, nil); err != syscall.EINVAL {

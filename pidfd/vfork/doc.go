@@ -6,7 +6,7 @@
 // superd_forkexec, it is empty, and pidfd uses syscall.ForkExec. Decision 2 in docs/decisions says
 // why that is not enough everywhere.
 //
-// # The way of a fork
+// # How a fork proceeds
 //
 // [Spec.Clone] blocks all signals, tells the runtime that a system call begins, and makes the
 // system call clone with CLONE_VM and CLONE_VFORK. The kernel suspends the calling thread until the
@@ -47,7 +47,7 @@
 // vfork in vfork_linux_*.s makes one system call. Parent and child both return from it, the child
 // first, on the same stack. What the child calls next overwrites the words below Clone's frame. So
 // the assembly keeps the return address in a register across the system call, since each of the
-// two has its registers for itself: on amd64 in R12, which SYSCALL preserves, on arm64 and riscv64
+// two has its own registers: on amd64 in R12, which SYSCALL preserves, on arm64 and riscv64
 // in the link register, as a leaf function without a frame has it there. The result is written to
 // the caller's frame: the child writes 0 there and reads it at once, and then the parent writes the
 // pid.

@@ -10,30 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Spec is all that a child needs between fork and exec, and what the child leaves there. The
-// child must not allocate, lock or grow its stack, so nothing here needs a lookup. A Spec may be
-// used again after Reset.
+// A Spec holds what a child needs between fork and exec, and what it reports. The child must not
+// allocate, lock or grow its stack, so nothing here needs a lookup. A Spec may be used again after
+// Reset.
 //
 // Without a program the child exits at once with status 0, and its end sends no signal.
 type Spec struct {
-	Files []int // become 0, 1, 2…; -1 leaves a number closed
-	// Descriptor that it keeps until its exec, close-on-exec; -1: none
-	Held int
-	// It gets copies of the descriptors below this number only; 0: of all
-	CloseFrom  uintptr
-	Leaves     [][2]uintptr // ranges that it closes, from and to
-	Room       int          // least number of entries of its descriptor table
-	OpenFiles  *unix.Rlimit
-	Credential *syscall.Credential
-	Cgroup     int // descriptor of the cgroup in which it starts; -1: the parent's
+	Files []int // become 0, 1, 2…; -1: the number stays closed
+	// descriptor that stays open until the exec, close-on-exec; -1: none
+	KeepFD int
+	// the child gets copies of the descriptors below this number only; 0: of all
+	CloseFrom   uintptr
+	CloseRanges [][2]uintptr // ranges of descriptors that the child closes, from and to
+	Room        int          // least size of its descriptor table
+	OpenFiles   *unix.Rlimit
+	Credential  *syscall.Credential
+	Cgroup      int // descriptor of the cgroup in which it starts; -1: the parent's
 
-	// Here the kernel writes the child's pidfd before it exists, and its pid before its first
-	// instruction. Pid is needed for a program only.
+	// where the kernel writes the child's pidfd before it exists, and its pid before its first
+	// instruction; Pid is needed for a program only
 	PidFD, Pid *int32
 
-	Apart uint32        // becomes 1 once the child has its own descriptor table
-	Born  unix.Timespec // CLOCK_BOOTTIME as first read by the child; 0 if that failed
-	Errno syscall.Errno // why the child has not executed its program; 0: it has
+	OwnTable  uint32        // 1 once the child has its own descriptor table
+	StartTime unix.Timespec // CLOCK_BOOTTIME as first read by the child; 0 if that failed
+	Errno     syscall.Errno // why the child has not executed its program; 0: it has
 
 	path, dir  *byte
 	argv, envv **byte
@@ -55,7 +55,7 @@ func (s *Spec) Reset() {
 	if cap(text) > maxText {
 		text = nil
 	}
-	*s = Spec{Held: -1, Cgroup: -1, text: text, pointers: s.pointers[:0], Files: s.Files[:0], Leaves: s.Leaves[:0]}
+	*s = Spec{KeepFD: -1, Cgroup: -1, text: text, pointers: s.pointers[:0], Files: s.Files[:0], CloseRanges: s.CloseRanges[:0]}
 }
 
 // SetProgram sets what the child executes, and where; an empty dir is the parent's. It is called
@@ -110,3 +110,11 @@ func (s *Spec) cStrings(list []string) (first **byte, err error) {
 	s.pointers = append(s.pointers, nil)
 	return &s.pointers[at], nil
 }
+
+// cloneArgs is struct clone_args. Source: clone(2).
+type cloneArgs struct {
+	flags, pidFD, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+}
+
+// sigsetBytes is the size of the kernel's sigset_t. Source: rt_sigprocmask(2).
+const sigsetBytes = 8

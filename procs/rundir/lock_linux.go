@@ -16,50 +16,53 @@ import (
 	"superd/internal/procfs"
 )
 
-// A BusyError is a runtime directory that another superd holds.
+// A BusyError says that another superd has locked the runtime directory.
 type BusyError struct {
-	Path      string
-	Pid       int  // of the other superd; 0: unknown
-	Between   bool // the other one is a keeper that is about to start a supervisor
-	Elsewhere bool // Pid is one of another PID namespace, such as a container's, or another machine
+	Path       string
+	Pid        int  // of the other superd; 0: unknown
+	KeeperOnly bool // Pid is a keeper that is about to start a supervisor
+	Foreign    bool // Pid is of another PID namespace, as a container has, or of another machine
 }
 
 func (e *BusyError) Error() string {
-	who := "another superd"
+	other := "another superd"
 	if e.Pid > 0 {
-		who += fmt.Sprintf(" (pid %d)", e.Pid)
+		other += fmt.Sprintf(" (pid %d)", e.Pid)
 	}
-	if e.Elsewhere {
+	if e.Foreign {
 		return fmt.Sprintf("lock runtime directory %s: %s holds it in another PID namespace, such as a "+
 			"container's, or on another machine: stop it there, or choose another directory with "+
-			"--runtime-dir", e.Path, who)
+			"--runtime-dir", e.Path, other)
 	}
-	if e.Between {
+	if e.KeeperOnly {
 		return fmt.Sprintf("lock runtime directory %s: the supervisor there has ended, and its keeper "+
 			"(pid %d) is about to start another: wait for that, end the keeper with `kill %d`, or "+
 			"choose another directory with --runtime-dir", e.Path, e.Pid, e.Pid)
 	}
 	return fmt.Sprintf("lock runtime directory %s: %s runs there; stop it with `superd ctl "+
 		"--runtime-dir %s shutdown`, or choose another directory with --runtime-dir",
-		e.Path, who, e.Path)
+		e.Path, other, e.Path)
 }
 
-// lockPatience is how long the lock may outlive a killed owner: until the kernel has ended all
-// threads of the owner, and all children between fork and exec.
-const lockPatience = 2 * time.Second
+// lockFile is the name of the lock file in the runtime directory.
+const lockFile = "superd.lock"
+
+// lockTimeout is how long a killed owner may still have the lock: until the kernel has ended all
+// its threads, and all its children between fork and exec.
+const lockTimeout = 2 * time.Second
 
 // takeLock opens and locks the lock file of the directory, and writes its owner into it.
 //
 // The content of the file decides who owns the directory, not the lock alone:
-//   - Children of a dead superd between fork and exec hold the lock, too. takeLock kills them; if
+//   - Children of a dead superd between fork and exec have the lock, too. takeLock kills them; if
 //     one does not die, takeLock replaces the file.
-//   - No process holds the lock while a keeper is about to start the next supervisor, and while
+//   - No process has the lock while a keeper is about to start the next supervisor, and while
 //     superd executes another binary.
 //
 // An owner in another PID namespace can't be examined: there the lock decides.
 func takeLock(dir string, keeper int, log *slog.Logger) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
-	turn, err := takeTurn(dir, log)
+	turn, err := lockTurn(dir, log)
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +78,13 @@ func takeLock(dir string, keeper int, log *slog.Logger) (*os.File, error) {
 		if waited := time.Since(began); !free {
 			if waited > logAfter && !logged {
 				logged = true
-				logWait(log, path, lock)
+				logLockWait(log, path, lock)
 			}
-			lock.Close() // or this process would count as a holder
+			lock.Close() // otherwise this process counts as its owner
 		}
 		if owner := record.owner(path, free); owner != nil {
 			lock.Close()
-			if busy != nil && *busy == *owner { // the first time it may be just about to die
+			if busy != nil && *busy == *owner { // in the first attempt it may be about to end
 				owner.Path = dir
 				return nil, owner
 			}
@@ -95,16 +98,16 @@ func takeLock(dir string, keeper int, log *slog.Logger) (*os.File, error) {
 			}
 			return lock, nil
 		}
-		switch late := time.Since(began) > lockPatience; {
-		case late && record.elsewhere:
-			return nil, &BusyError{Path: dir, Pid: record.supervisor, Elsewhere: true}
+		switch late := time.Since(began) > lockTimeout; {
+		case late && record.foreign:
+			return nil, &BusyError{Path: dir, Pid: record.supervisor, Foreign: true}
 		case late && record.supervisor == 0: // the format of another version
 			return nil, &BusyError{Path: dir}
 		case late:
 			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, err
 			}
-		case record.supervisor > 0 && !record.elsewhere:
+		case record.supervisor > 0 && !record.foreign:
 			killUnexeced(path)
 		}
 	}
@@ -114,7 +117,7 @@ func takeLock(dir string, keeper int, log *slog.Logger) (*os.File, error) {
 type lockRecord struct {
 	supervisor int          // pid; 0: unknown
 	owners     []processKey // supervisor and keeper; none if the boot is unknown or another one
-	elsewhere  bool         // the pids are of another PID namespace or of another boot
+	foreign    bool         // the pids are of another PID namespace or of another boot
 }
 
 // A processKey identifies a process of this boot.
@@ -151,7 +154,7 @@ func readLock(lock *os.File) *lockRecord {
 		return r
 	}
 	if boot != now {
-		r.elsewhere = true
+		r.foreign = true
 		return r
 	}
 	for field := range strings.FieldsSeq(rest) {
@@ -161,7 +164,7 @@ func readLock(lock *os.File) *lockRecord {
 		}
 		own := pidNamespace()
 		if strings.HasPrefix(field, namespacePrefix) && own != "" && field != own {
-			r.elsewhere = true
+			r.foreign = true
 		}
 	}
 	return r
@@ -170,18 +173,18 @@ func readLock(lock *os.File) *lockRecord {
 // owner returns the live owner of a lock file, nil if there is none. free: the file is not locked,
 // so that only a keeper can own it.
 func (r *lockRecord) owner(path string, free bool) *BusyError {
-	if r.elsewhere {
-		return nil // the pids mean other processes here
+	if r.foreign {
+		return nil // the pids are those of other processes here
 	}
 	if i := slices.IndexFunc(r.owners, isOtherSuperd); i >= 0 {
 		pid := r.owners[i].pid
-		return &BusyError{Pid: pid, Between: free || pid != r.supervisor}
+		return &BusyError{Pid: pid, KeeperOnly: free || pid != r.supervisor}
 	}
 	if free {
 		return nil
 	}
-	// The record has no start time if the boot was unknown. A process that is dying does not count:
-	// it may take long to close its files.
+	// The record has no start time if the boot was unknown. A process that was killed does not
+	// count: it may take long to close its files.
 	pid := r.supervisor
 	if pid > 0 && pid != os.Getppid() && !procfs.Killed(pid) && procfs.HoldsFile(pid, path) {
 		return &BusyError{Pid: pid}

@@ -21,11 +21,9 @@ const (
 	fifoDir   = "fifo"
 	notifyDir = "notify"
 	keyFile   = "notify.key"
-	lockFile  = "superd.lock"
-	turnFile  = "superd.turn"
 )
 
-// A Dir is the runtime directory of this superd, which holds its lock.
+// A Dir is the runtime directory of this superd, which has locked it.
 type Dir struct {
 	Path    string // without symbolic links
 	Unclean bool   // the predecessor did not shut down in order
@@ -37,12 +35,12 @@ type Dir struct {
 	NotifyKey []byte
 
 	lock        *os.File
-	made        bool // by this superd
-	leave       bool // see Leave
+	created     bool // by this superd
+	keepFiles   bool // see KeepFiles
 	keepJournal bool // see KeepJournal
 }
 
-// Open makes the directory if it does not exist, and locks it for this process and its keeper.
+// Open creates the directory if it does not exist, and locks it for this process and its keeper.
 // keeper is a pid; 0: none. Open logs which process it waits for.
 //
 // The mode of the directory is 0711, so that programs can reach FIFOs and sockets. Only root and
@@ -50,17 +48,17 @@ type Dir struct {
 // root. Otherwise Open returns an error to root; if programs are alive that need a superd
 // (resumed), it logs a warning instead.
 //
-// It returns a [BusyError] or a [HeldError] if another process holds the directory.
+// It returns a [BusyError] or a [HeldError] if another process has locked the directory.
 func Open(path string, keeper int, resumed bool, log *slog.Logger) (*Dir, error) {
 	const remedy = "choose another with --runtime-dir or runtime_dir in the configuration"
 	_, err := os.Lstat(path)
-	made := errors.Is(err, os.ErrNotExist)
+	created := errors.Is(err, os.ErrNotExist)
 	opened, err := safepath.MakeDir(path, 0o711)
 	if err != nil {
 		return nil, fmt.Errorf("make runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
 	defer func() { opened.Close() }()
-	if made {
+	if created {
 		// The umask may have removed permissions.
 		if err := os.Chmod(fmt.Sprintf("/proc/self/fd/%d", opened.FD()), 0o711); err != nil {
 			return nil, fmt.Errorf("make runtime directory %s: %w", path, cause(err))
@@ -70,17 +68,17 @@ func Open(path string, keeper int, resumed bool, log *slog.Logger) (*Dir, error)
 		return nil, err
 	}
 	if opened.Exposed() != "" && os.Geteuid() == 0 && !resumed {
-		if opened, err = closeEmpty(opened, path); err != nil {
+		if opened, err = restrictEmpty(opened, path); err != nil {
 			return nil, fmt.Errorf("make runtime directory %s: %w; %s", path, cause(err), remedy)
 		}
 	}
-	if who := opened.Exposed(); who != "" && os.Geteuid() == 0 {
+	if exposed := opened.Exposed(); exposed != "" && os.Geteuid() == 0 {
 		if !resumed {
 			return nil, fmt.Errorf("open runtime directory %s: %s, and could replace files that superd "+
-				"opens as root: run chmod go-w, or %s", path, who, remedy)
+				"opens as root: run chmod go-w, or %s", path, exposed, remedy)
 		}
 		log.Warn("other users may replace files that superd opens as root in its runtime directory",
-			"path", path, "because", who)
+			"path", path, "because", exposed)
 	}
 	// The path is compared with the one in the environment tags of processes: it must be unique.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -88,7 +86,7 @@ func Open(path string, keeper int, resumed bool, log *slog.Logger) (*Dir, error)
 	}
 	_, err = os.Lstat(filepath.Join(path, lockFile))
 	d := &Dir{
-		Path: path, Unclean: err == nil, made: made,
+		Path: path, Unclean: err == nil, created: created,
 		FIFODir: filepath.Join(path, fifoDir), NotifyDir: filepath.Join(path, notifyDir),
 	}
 	d.lock, err = takeLock(path, keeper, log)
@@ -101,7 +99,7 @@ func Open(path string, keeper int, resumed bool, log *slog.Logger) (*Dir, error)
 	if err != nil {
 		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
-	if err := d.fill(); err != nil {
+	if err := d.createContents(); err != nil {
 		d.lock.Close()
 		return nil, fmt.Errorf("write runtime directory %s: %w; %s", path, cause(err), remedy)
 	}
@@ -126,9 +124,9 @@ func checkOwner(path, remedy string) error {
 	return nil
 }
 
-// fill makes what belongs into a runtime directory and is missing. Other users can enter the
-// directories there, but not list them.
-func (d *Dir) fill() (err error) {
+// createContents creates what the directory lacks. Other users can enter the directories in it, but
+// not list them.
+func (d *Dir) createContents() (err error) {
 	for _, dir := range []string{d.FIFODir, d.NotifyDir} {
 		if err := errors.Join(os.MkdirAll(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
 			return err
@@ -138,10 +136,11 @@ func (d *Dir) fill() (err error) {
 	return err
 }
 
-// closeEmpty removes the write permission of other users from an empty directory, such as a tmpfs
-// or volume that a container engine has mounted, and opens it anew. It checks again after that,
-// since a file may have been created before. A directory with files stays as it is.
-func closeEmpty(dir *safepath.Dir, path string) (*safepath.Dir, error) {
+// restrictEmpty removes the write permission of other users from an empty directory, such as a
+// tmpfs or volume that a container engine has mounted, and reopens it. It does not reopen a
+// directory in which another user has created a file meanwhile. A directory with files stays as it
+// is.
+func restrictEmpty(dir *safepath.Dir, path string) (*safepath.Dir, error) {
 	if names, err := dir.Names(); err != nil || len(names) > 0 {
 		return dir, err
 	}
@@ -152,19 +151,19 @@ func closeEmpty(dir *safepath.Dir, path string) (*safepath.Dir, error) {
 	if names, err := dir.Names(); err != nil || len(names) > 0 {
 		return dir, err
 	}
-	closed, err := safepath.MakeDir(path, 0o711)
+	restricted, err := safepath.MakeDir(path, 0o711)
 	if err != nil {
 		return dir, err
 	}
 	dir.Close()
-	return closed, nil
+	return restricted, nil
 }
 
 // notifyKeyBytes is the size of keyFile.
 const notifyKeyBytes = 32
 
-// notifyKey returns the key in the directory, and makes one if there is none. The caller has the
-// lock.
+// notifyKey returns the key in the directory, and creates one if there is none. The caller has
+// locked the directory.
 func notifyKey(dir string) ([]byte, error) {
 	path := filepath.Join(dir, keyFile)
 	if key, err := os.ReadFile(path); err == nil && len(key) == notifyKeyBytes {
@@ -183,11 +182,11 @@ func notifyKey(dir string) ([]byte, error) {
 	return key, errors.Join(err, file.Close())
 }
 
-// Close removes what superd made in the directory, and releases the lock. It removes the directory
-// and the event log, too, if superd made the directory and nothing else is in it. Otherwise the
-// event log stays for the successor.
+// Close removes what superd created in the directory, and releases the lock. It removes the
+// directory and the event log, too, if superd created the directory and nothing else is in it.
+// Otherwise the event log stays for the successor.
 func (d *Dir) Close() error {
-	if d.leave {
+	if d.keepFiles {
 		return d.lock.Close()
 	}
 	var err error
@@ -203,21 +202,22 @@ func (d *Dir) Close() error {
 		os.Remove(d.lock.Name()),
 		d.lock.Close(),
 	)
-	if d.made && !d.keepJournal && eventlog.IsAlone(d.Path) {
+	if d.created && !d.keepJournal && eventlog.IsAlone(d.Path) {
 		eventlog.Remove(d.Path)
 		os.Remove(d.Path)
 	}
 	return err
 }
 
-// LockFD returns the descriptor that holds the lock. A child has it between fork and exec: that is
-// how a successor finds children that a crash left there.
+// LockFD returns the descriptor of the lock. A child has it open between fork and exec: so a
+// successor finds children that a crash left before their exec.
 func (d *Dir) LockFD() int { return int(d.lock.Fd()) }
 
-// Leave sets whether Close only releases the lock, since programs and a successor use the rest.
-func (d *Dir) Leave(leave bool) { d.leave = leave }
+// KeepFiles sets whether Close only releases the lock, since programs and a successor use the
+// files.
+func (d *Dir) KeepFiles(keep bool) { d.keepFiles = keep }
 
-// KeepJournal sets whether Close leaves the journal for the successor.
+// KeepJournal sets whether Close keeps the journal for the successor.
 func (d *Dir) KeepJournal(keep bool) { d.keepJournal = keep }
 
 // cause removes operation and path from an error: the message around it has them.

@@ -27,8 +27,8 @@ func TestDirHasOneOwner(t *testing.T) {
 	}
 	_, err = Open(path, 0, false, quietLog)
 	busy, ok := errors.AsType[*BusyError](err)
-	if !ok || busy.Pid != os.Getpid() || busy.Between {
-		t.Errorf("Open while it is held = %v, want a BusyError with pid %d", err, os.Getpid())
+	if !ok || busy.Pid != os.Getpid() || busy.KeeperOnly {
+		t.Errorf("Open while it is locked = %v, want a BusyError with pid %d", err, os.Getpid())
 	}
 	if err := first.Close(); err != nil {
 		t.Error(err)
@@ -52,21 +52,21 @@ func TestDirBetweenSupervisors(t *testing.T) {
 	first.lock.Close() // as at the supervisor's end
 	_, err = Open(path, 0, false, quietLog)
 	busy, ok := errors.AsType[*BusyError](err)
-	if !ok || busy.Pid != keeper.Process.Pid || !busy.Between {
+	if !ok || busy.Pid != keeper.Process.Pid || !busy.KeeperOnly {
 		t.Errorf("Open while a keeper has it = %v, want a BusyError with pid %d", err, keeper.Process.Pid)
 	}
 	keeper.Process.Kill()
 	keeper.Wait()
 	second, err := Open(path, 0, false, quietLog)
 	if err != nil {
-		t.Fatalf("Open when the keeper has gone: %v", err)
+		t.Fatalf("Open after the keeper's end: %v", err)
 	}
 	second.Close()
 }
 
-// TestDirHeldElsewhere: a holder in another PID namespace, or on another machine, is known
-// by its lock alone, as its pid means another process here.
-func TestDirHeldElsewhere(t *testing.T) {
+// TestDirLockedInOtherNamespace: an owner in another PID namespace, or on another machine, is known
+// by its lock alone, as its pid is that of another process here.
+func TestDirLockedInOtherNamespace(t *testing.T) {
 	boot, err := procfs.BootID()
 	if err != nil {
 		t.Fatal(err)
@@ -91,18 +91,18 @@ func TestDirHeldElsewhere(t *testing.T) {
 			}
 			_, err = Open(path, 0, false, quietLog)
 			busy, ok := errors.AsType[*BusyError](err)
-			if !ok || busy.Pid != s.Pid || !busy.Elsewhere {
-				t.Errorf("Open while it is held elsewhere = %v, want a BusyError that says so", err)
+			if !ok || busy.Pid != s.Pid || !busy.Foreign {
+				t.Errorf("Open while it is locked in another namespace = %v, want a BusyError with Foreign", err)
 			}
 			if !isNamed(first.lock, first.lock.Name()) {
-				t.Error("the lock was removed from who holds it")
+				t.Error("the lock file was removed while it is locked")
 			}
 			first.lock.Close() // as when all processes there have ended
 			second, err := Open(path, 0, false, quietLog)
 			if err != nil {
-				t.Fatalf("Open when nobody holds the lock: %v", err)
+				t.Fatalf("Open when no process has the lock: %v", err)
 			}
-			if r := readLock(second.lock); r.elsewhere || r.supervisor != os.Getpid() {
+			if r := readLock(second.lock); r.foreign || r.supervisor != os.Getpid() {
 				t.Errorf("the lock file has %+v, want this process, in its own namespace", r)
 			}
 			second.Close()
@@ -110,11 +110,11 @@ func TestDirHeldElsewhere(t *testing.T) {
 	}
 }
 
-// TestDirUnderContention: of many contenders that take, remove and release the lock, no two
-// hold it at a time.
+// TestDirUnderContention: of many contenders that take, remove and release the lock, no two have it
+// at a time.
 func TestDirUnderContention(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "superd")
-	var holders atomic.Int32
+	var owners atomic.Int32
 	var taken atomic.Int32
 	var all sync.WaitGroup
 	for range 8 {
@@ -124,22 +124,22 @@ func TestDirUnderContention(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				if n := holders.Add(1); n > 1 {
-					t.Errorf("%d hold the lock at a time", n)
+				if n := owners.Add(1); n > 1 {
+					t.Errorf("%d have the lock at a time", n)
 				}
 				taken.Add(1)
-				holders.Add(-1)
+				owners.Add(-1)
 				dir.Close()
 			}
 		})
 	}
 	all.Wait()
 	if taken.Load() == 0 {
-		t.Error("nobody ever got the lock")
+		t.Error("no contender ever got the lock")
 	}
 }
 
-func TestDirThatCannotBe(t *testing.T) {
+func TestDirBelowAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -152,13 +152,15 @@ func TestDirThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestEventLogGoesWithItsDirectory(t *testing.T) {
+// TestCloseRemovesEventLog: the event log is removed with a directory that superd created and that
+// has no other files.
+func TestCloseRemovesEventLog(t *testing.T) {
 	tests := []struct {
 		name              string
 		existed, hasOther bool
 		stays             bool
 	}{
-		{"superd made the directory", false, false, false},
+		{"superd created the directory", false, false, false},
 		{"it was there before", true, false, true},
 		{"something else is in it", false, true, true},
 	}
@@ -195,15 +197,15 @@ func TestEventLogGoesWithItsDirectory(t *testing.T) {
 	}
 }
 
-// TestDirHeldForLong: the error names a process that holds the turn for longer than any
+// TestTurnHeldForLong: the error names a process that has the turn file locked for longer than any
 // superd does.
-func TestDirHeldForLong(t *testing.T) {
+func TestTurnHeldForLong(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "superd")
 	if err := os.Mkdir(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	turn, err := takeTurn(path, quietLog)
+	turn, err := lockTurn(path, quietLog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +213,6 @@ func TestDirHeldForLong(t *testing.T) {
 	_, err = Open(path, 0, false, quietLog)
 	held, ok := errors.AsType[*HeldError](err)
 	if !ok || held.File != turn.Name() || !strings.HasPrefix(held.By, fmt.Sprintf("process %d (", os.Getpid())) {
-		t.Errorf("Open while another has the turn = %v, want a HeldError that names %s and this process", err, turn.Name())
+		t.Errorf("Open while the turn file is locked = %v, want a HeldError that names %s and this process", err, turn.Name())
 	}
 }
