@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	maxExits     = 4096 // stored until acknowledged; beyond that the oldest are dropped
-	exitsAtATime = 200  // per message
+	maxExits        = 4096 // stored until acknowledged; beyond that the oldest are dropped
+	exitsPerMessage = 200  // per message
 )
 
 // An exitList holds the exits of processes that no supervisor has acknowledged, oldest first.
@@ -46,7 +46,7 @@ func (l *exitList) unsent() (lines string, sent func()) {
 	if l.sent == len(l.exits) {
 		return "", nil
 	}
-	next := l.exits[l.sent:min(l.sent+exitsAtATime, len(l.exits))]
+	next := l.exits[l.sent:min(l.sent+exitsPerMessage, len(l.exits))]
 	text := make([]string, len(next))
 	for i, e := range next {
 		text[i] = e.line()

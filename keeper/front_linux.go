@@ -32,12 +32,12 @@ type FrontOptions struct {
 
 // RunFront runs the front process: the process that leads the job of the terminal's shell. It
 // starts the keeper in a session of its own, forwards signals to it, and exits with superd's status
-// when superd has ended. So keeper and supervisor may be killed without the shell regarding its job
-// as ended, and Ctrl-C continues to reach superd.
+// when superd has ended. So keeper and supervisor may be killed while the shell's job continues,
+// and Ctrl-C still reaches superd.
 //
 // Front process and keeper are joined by a socketpair. The keeper and each supervisor, which may
-// become the keeper, hold its other end: when that is closed everywhere, superd has ended. When the
-// front process ends first, or the terminal hangs up, the keeper shuts superd down.
+// become the keeper, have its other end open: when that is closed everywhere, superd has ended.
+// When the front process ends first, or the terminal hangs up, the keeper shuts superd down.
 func RunFront(o FrontOptions) (status int, err error) {
 	SetTitle(frontTitle, "")
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -108,7 +108,7 @@ type front struct {
 func (f *front) onSignal(sig syscall.Signal) {
 	line := signalLine(sig)
 	switch {
-	case !isPassedOn(sig):
+	case !isForwarded(sig):
 		return // the socket shows the end of the keeper
 	case sig == unix.SIGHUP && f.options.Terminal.HungUp():
 		line = keyHangup + "=1"
@@ -156,7 +156,7 @@ func (k *Keeper) openFront() error {
 			if err != nil { // it has ended, by an uncatchable signal
 				incoming.Stop()
 				k.log.Warn("the front process has ended: superd ends, too")
-				k.askToStop(unix.SIGHUP)
+				k.requestStop(unix.SIGHUP)
 				return
 			}
 			if !ok {
@@ -168,7 +168,7 @@ func (k *Keeper) openFront() error {
 					k.onSignal(syscall.Signal(number(value)))
 				case keyHangup:
 					k.log.Warn("superd's terminal was closed: superd ends, too")
-					k.askToStop(unix.SIGHUP)
+					k.requestStop(unix.SIGHUP)
 				}
 			}
 		}
@@ -189,7 +189,7 @@ func (k *Keeper) sendFront(key, value string) {
 type Terminal struct {
 	Outlived bool // superd continues without it, as with nohup(1)
 	fd       int
-	gone     time.Duration // when it hung up, as far as known; 0: not yet
+	hungUpAt time.Duration // as far as known; 0: not yet
 }
 
 // hangupTime is how long after a hangup the terminal, or its shell, may send SIGHUP.
@@ -214,7 +214,7 @@ func (t *Terminal) Watch(scope *loop.Scope) error {
 	var hangup *loop.Watch
 	hangup, err := scope.OnHangup(t.fd, func() {
 		hangup.Stop() // it stays hung up
-		t.noteEnd(scope.Loop().Now())
+		t.noteHangup(scope.Loop().Now())
 	})
 	if err != nil {
 		return fmt.Errorf("watch terminal: %w", err)
@@ -222,9 +222,9 @@ func (t *Terminal) Watch(scope *loop.Scope) error {
 	return nil
 }
 
-func (t *Terminal) noteEnd(now time.Duration) {
-	if t.gone == 0 {
-		t.gone = now
+func (t *Terminal) noteHangup(now time.Duration) {
+	if t.hungUpAt == 0 {
+		t.hungUpAt = now
 	}
 }
 
@@ -234,8 +234,8 @@ func (t *Terminal) Hangup(now time.Duration) bool {
 	if !t.HungUp() {
 		return false
 	}
-	t.noteEnd(now)
-	return !t.Outlived || now-t.gone < hangupTime
+	t.noteHangup(now)
+	return !t.Outlived || now-t.hungUpAt < hangupTime
 }
 
 // HungUp reports whether the terminal has hung up: its window is closed, its line is cut, or its

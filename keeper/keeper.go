@@ -3,12 +3,11 @@
 // The keeper starts the supervisor and, after a crash, its successor. As child subreaper it becomes
 // the parent of programs whose supervisor has ended; it reaps them and reports their exits to the
 // next supervisor. It holds the descriptors that the supervisor stores, forwards signals to the
-// supervisor, and kills one whose loop hangs. It knows nothing of programs or configurations: what
-// it does not do can't fail.
+// supervisor, and kills one whose loop hangs. It knows nothing of programs or configurations.
 //
 // The two communicate over a socketpair that lives as long as the keeper, with the protocol of
-// package fdstore: what one supervisor has not read is not lost. The supervisor's side is a [Link].
-// It also represents systemd, where that is the keeper.
+// package fdstore: a successor reads what a supervisor has not read. The supervisor's side is a
+// [Link]. It also represents systemd, where that is the keeper.
 package keeper
 
 import (
@@ -38,7 +37,7 @@ type Options struct {
 	Signals *signals.Caught
 	// Descriptors from an earlier keeper or supervisor, see fdstore.Take
 	Files map[string]int
-	// Receives the states of the supervisor that are not for the keeper alone
+	// Receives the states of the supervisor that are not for the keeper only
 	Manager *fdstore.Manager
 	// Number of descriptors for which a supervisor gets room in its table, see pidfd.MakeRoom
 	Room int
@@ -51,7 +50,7 @@ type Options struct {
 	RestartMax  time.Duration
 	Terminal    *Terminal // terminal whose hangup superd ignores; nil: none
 	HadChildren bool      // the process had children before it ran superd
-	// Does what may run beside the start of the supervisor; may be nil
+	// Called once the supervisor is started; may be nil
 	Begun func()
 }
 
@@ -59,7 +58,7 @@ type Options struct {
 // pauses double.
 const restartPause = 100 * time.Millisecond
 
-// stableTime is how long a supervisor must run for its crash to count as the first.
+// stableTime is how long a supervisor must run for its crash to count as the first one.
 const stableTime = 10 * time.Second
 
 // A Keeper is the state of the keeper. It lives on its loop's goroutine.
@@ -70,16 +69,16 @@ type Keeper struct {
 	manager *fdstore.Manager
 	channel int // keeper's end of the socketpair
 	front   int // keeper's end of the socketpair to the front process; -1: none
-	// Supervisor's end, open here, too, so that unread messages stay for the next one
-	theirs   int
-	receiver *fdstore.Receiver
-	incoming *loop.Watch // watch of channel; stopped while messages may gather
-	unread   *fdstore.Receiver
-	store    fdstore.Store
-	exits    exitList
-	watchdog watchdog
-	pacer    *gcpacer.Pacer // nil until a supervisor is ready
-	trial    trial
+	// supervisor's end, open here, too, so that unread messages stay for the successor
+	supervisorEnd int
+	receiver      *fdstore.Receiver
+	incoming      *loop.Watch // watch of channel; stopped while messages may gather
+	unread        *fdstore.Receiver
+	store         fdstore.Store
+	exits         exitList
+	watchdog      watchdog
+	pacer         *gcpacer.Pacer // nil until a supervisor is ready
+	trial         trial
 
 	supervisor     *pidfd.Process // nil: none is running
 	scope          *loop.Scope    // scope of the running supervisor
@@ -87,26 +86,26 @@ type Keeper struct {
 	started        time.Duration
 	restart        *loop.Timer // nil: none is due
 	crashes        int         // consecutive crashes
-	newborn        bool        // there was no keeper before
+	initial        bool        // this process had no keeper before
 	everReady      bool
-	life           life
+	report         report
 	signals        []syscall.Signal // signals for which the socket had no room
 	unacknowledged []syscall.Signal // signals sent that the supervisor has not acknowledged
 	stop           stopRequest
-	alone          *lonely // nil while a supervisor runs, or may be started
-	status         int     // exit status of the keeper
+	shutdown       *directShutdown // nil while a supervisor runs, or may be started
+	status         int             // exit status of the keeper
 }
 
-// A life is what a supervisor has reported so far.
-type life struct {
-	ready, stopping, announced bool
-	status                     int // valid if announced
+// A report is what a supervisor has reported so far.
+type report struct {
+	ready, stopping, exitAnnounced bool
+	status                         int // valid if exitAnnounced
 }
 
 // gatherPause is how long messages may gather in the socket after one was read. While many programs
 // start or end, a supervisor sends thousands a second, and a wakeup for each would cost more than
-// the rest of the work. The keeper has both ends of the socket open, so a kill meanwhile loses
-// nothing.
+// the rest of the work. The keeper has both ends of the socket open, so a kill meanwhile drops
+// no message.
 const gatherPause = 5 * time.Millisecond
 
 // listen watches the supervisor's messages.
@@ -119,7 +118,7 @@ func (k *Keeper) listen() (err error) {
 func (k *Keeper) onMessage() {
 	k.incoming.Stop()
 	k.loop.Root().After(gatherPause, func() {
-		if err := k.listen(); err != nil { // fails only without the watch that open has set on it
+		if err := k.listen(); err != nil { // can't fail: see open
 			k.log.Error("keeper can't receive from the supervisor", "error", err)
 		}
 	})
@@ -151,9 +150,9 @@ func (k *Keeper) handle(m fdstore.Message) {
 	for _, line := range m.Lines {
 		switch key, value := cut(line); key {
 		case keyExit:
-			k.life.announced = true
-			k.life.status = number(value)
-			if k.life.stopping && k.supervisor != nil {
+			k.report.exitAnnounced = true
+			k.report.status = number(value)
+			if k.report.stopping && k.supervisor != nil {
 				// The stored descriptors are no longer needed. Closing them now, beside the
 				// supervisor's last work, does not delay the exit.
 				k.store.Close()
@@ -168,14 +167,14 @@ func (k *Keeper) handle(m fdstore.Message) {
 			}
 		case "FDSTORE", "FDSTOREREMOVE", "FDNAME", "FDPOLL":
 		case "READY":
-			if !k.life.ready {
-				k.life.ready, k.everReady = true, true
-				k.becomeSmallSoon()
+			if !k.report.ready {
+				k.report.ready, k.everReady = true, true
+				k.reduceMemorySoon()
 			}
 			upgraded = k.trial.end()
 			forward = append(forward, line)
 		case "STOPPING":
-			k.life.stopping = true
+			k.report.stopping = true
 			forward = append(forward, line)
 		default:
 			forward = append(forward, line)
@@ -183,12 +182,12 @@ func (k *Keeper) handle(m fdstore.Message) {
 	}
 	k.forward(forward)
 	if upgraded && k.supervisor != nil {
-		k.follow()
+		k.upgrade()
 	}
 }
 
-// sendPending sends the supervisor all that is not yet sent. A supervisor that is being started
-// finds it in the socket.
+// sendPending sends the supervisor what is not yet sent. A supervisor that is being started finds
+// it in the socket.
 func (k *Keeper) sendPending() {
 	if !k.listening {
 		return
@@ -229,23 +228,23 @@ func (k *Keeper) send(lines string) bool {
 // onSignal forwards a signal as a message: a supervisor that is being started would miss a real one
 // or die of it.
 func (k *Keeper) onSignal(sig syscall.Signal) {
-	if !isPassedOn(sig) {
-		k.sweep()
+	if !isForwarded(sig) {
+		k.reapOrphans()
 		return
 	}
 	switch {
 	case isStop(sig):
-		k.askToStop(sig)
+		k.requestStop(sig)
 		return
 	case sig == syscall.SIGHUP && k.options.Terminal.Hangup(k.loop.Now()):
-		return // superd outlives its terminal, as with nohup(1)
+		return // superd continues without its terminal, as with nohup(1)
 	}
 	k.signals = append(k.signals, sig)
 	k.sendPending()
 }
 
-// isPassedOn reports whether a signal is forwarded to the supervisor.
-func isPassedOn(sig syscall.Signal) bool { return sig != syscall.SIGCHLD && sig != syscall.SIGPIPE }
+// isForwarded reports whether a signal is forwarded to the supervisor.
+func isForwarded(sig syscall.Signal) bool { return sig != syscall.SIGCHLD && sig != syscall.SIGPIPE }
 
 // ended decides what follows the end of the supervisor.
 //
@@ -253,13 +252,13 @@ func isPassedOn(sig syscall.Signal) bool { return sig != syscall.SIGCHLD && sig 
 // one and could not start. If a later one fails, running programs may need a supervisor, so another
 // is tried.
 func (k *Keeper) ended(exit pidfd.Exit) {
-	if k.life.announced && (k.life.stopping || k.first() && !k.everReady) {
-		k.status = k.life.status
+	if k.report.exitAnnounced && (k.report.stopping || k.first() && !k.everReady) {
+		k.status = k.report.status
 		k.loop.Stop()
 		return
 	}
-	if k.life.ready || k.life.stopping {
-		k.stop.upTo = k.loop.Now()
+	if k.report.ready || k.report.stopping {
+		k.stop.lastReadyEnd = k.loop.Now()
 	}
 	if k.loop.Now()-k.started >= stableTime {
 		k.crashes = 0
@@ -273,17 +272,17 @@ func (k *Keeper) ended(exit pidfd.Exit) {
 	k.startAfter(pause)
 }
 
-// startAfter starts the next supervisor after a pause, unless it is too late for that.
+// startAfter starts the next supervisor after a pause, unless a stop is overdue.
 func (k *Keeper) startAfter(pause time.Duration) {
-	if k.tooLate() {
-		k.endAlone()
+	if k.stopOverdue() {
+		k.shutDownDirectly()
 		return
 	}
 	k.restart = k.loop.Root().After(pause, k.start)
 }
 
 // first reports whether the current supervisor is the first under this keeper and its predecessors.
-func (k *Keeper) first() bool { return k.crashes == 0 && k.newborn }
+func (k *Keeper) first() bool { return k.crashes == 0 && k.initial }
 
 // pause returns the time before the next start.
 func (k *Keeper) pause() time.Duration {

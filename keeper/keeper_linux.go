@@ -28,22 +28,22 @@ const keeperVariable = "SUPERD_KEEPER"
 // Run runs the keeper. It returns the exit status that the supervisor has announced.
 func Run(o Options) (status int, err error) {
 	k := &Keeper{options: o, log: o.Log, manager: o.Manager}
-	for _, name := range fdstore.InTurn(o.Files) {
+	for _, name := range fdstore.SortedNames(o.Files) {
 		k.store.Put(name, o.Files[name])
 	}
 	k.front = k.store.Take(frontFile)
-	k.newborn = len(k.store.Files()) == 0
+	k.initial = len(k.store.Files()) == 0
 	k.showRuntimeDir()
 	if k.loop, err = loop.New(); err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)
 	}
-	again, err := k.open()
+	resumed, err := k.open()
 	if err != nil {
 		return 0, fmt.Errorf("start keeper: %w", err)
 	}
-	k.sweep() // children that ended before this process became the keeper
-	// Otherwise a supervisor runs, or the sweep has handled its end.
-	if !again {
+	k.reapOrphans() // children that ended before this process became the keeper
+	// Otherwise a supervisor runs, or reapOrphans has handled its end.
+	if !resumed {
 		k.start()
 	}
 	if o.Begun != nil {
@@ -56,23 +56,23 @@ func Run(o Options) (status int, err error) {
 	return k.status, nil
 }
 
-// open creates what lives as long as the keeper. It reports whether the keeper has executed another
+// open opens what lasts as long as the keeper. It reports whether the keeper has executed another
 // binary and continues with its running supervisor.
-func (k *Keeper) open() (again bool, err error) {
+func (k *Keeper) open() (resumed bool, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return false, fmt.Errorf("become child subreaper: %w", err)
 	}
-	if again, err = k.inherit(); err != nil {
+	if resumed, err = k.restore(); err != nil {
 		return false, err
 	}
-	if !again {
+	if !resumed {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return false, fmt.Errorf("make socketpair: %w", err)
 		}
-		k.channel, k.theirs = pair[0], pair[1]
+		k.channel, k.supervisorEnd = pair[0], pair[1]
 	}
-	k.receiver, k.unread = fdstore.NewReceiver(k.channel), fdstore.NewReceiver(k.theirs)
+	k.receiver, k.unread = fdstore.NewReceiver(k.channel), fdstore.NewReceiver(k.supervisorEnd)
 	root := k.loop.Root()
 	// This watch is never called; it keeps channel registered in epoll, so that stopping and
 	// restarting the other watch can't fail.
@@ -94,12 +94,12 @@ func (k *Keeper) open() (again bool, err error) {
 	if err := k.openFront(); err != nil {
 		return false, err
 	}
-	if again {
-		k.attend()
+	if resumed {
+		k.watchSupervisor()
 		k.log.Info("the keeper runs the new binary, too")
-		k.becomeSmallSoon()
+		k.reduceMemorySoon()
 	}
-	return again, nil
+	return resumed, nil
 }
 
 // showRuntimeDir puts the runtime directory into the titles of this process and of the front
@@ -115,7 +115,7 @@ func (k *Keeper) showRuntimeDir() {
 // start starts a supervisor.
 func (k *Keeper) start() {
 	k.restart = nil
-	k.life = life{}
+	k.report = report{}
 	k.listening = true
 	if !k.first() {
 		k.send(keyResume + "=1")
@@ -123,7 +123,7 @@ func (k *Keeper) start() {
 	k.stop.unsent = k.stop.signal != 0
 	k.sendPending() // before it runs, so that it finds all of it when it first reads
 	files := k.store.Files()
-	files[linkFile] = k.theirs
+	files[linkFile] = k.supervisorEnd
 	if k.front >= 0 {
 		files[frontFile] = k.front
 	}
@@ -136,7 +136,7 @@ func (k *Keeper) start() {
 		k.supervisor, err = pidfd.Spawn(&pidfd.Attr{Path: path, Args: k.options.Args, Env: env, Files: append([]int{0, 1, 2}, fds...), CgroupFD: -1, Room: k.options.Room, OpenFiles: k.options.OpenFiles})
 	}
 	if err != nil {
-		k.takeBack()
+		k.discardUnread()
 		k.crashes++
 		pause := k.pause()
 		k.log.Error("superd not started", "error", err, "again_in", pause)
@@ -144,11 +144,11 @@ func (k *Keeper) start() {
 		return
 	}
 	k.log.Debug("keeper started a supervisor", "pid", k.supervisor.Pid(), "crashes", k.crashes)
-	k.attend()
+	k.watchSupervisor()
 }
 
-// attend watches the supervisor, which was just started or taken over.
-func (k *Keeper) attend() {
+// watchSupervisor watches the supervisor, which was just started or restored.
+func (k *Keeper) watchSupervisor() {
 	k.listening = true
 	k.started = k.loop.Now()
 	k.scope = k.loop.Root().Child()
@@ -184,14 +184,14 @@ func (k *Keeper) reap() {
 	k.supervisor.Close()
 	k.supervisor = nil
 	k.receive() // messages sent before its end
-	k.takeBack()
-	k.watchdog.rest()
+	k.discardUnread()
+	k.watchdog.reset()
 	k.ended(exit)
 }
 
-// takeBack removes from the socket what the supervisor has not read, and queues the signals that it
-// has not acknowledged for the next one.
-func (k *Keeper) takeBack() {
+// discardUnread removes from the socket what the supervisor has not read, and queues the signals
+// that it has not acknowledged for the next one.
+func (k *Keeper) discardUnread() {
 	k.listening = false
 	k.exits.sent = 0
 	for {
@@ -204,9 +204,9 @@ func (k *Keeper) takeBack() {
 	k.unacknowledged = nil
 }
 
-// sweep reaps the children that have ended and records their exits. They are orphans of a
+// reapOrphans reaps the children that have ended and records their exits. They are orphans of a
 // supervisor, of its programs, or of any process if the keeper is PID 1.
-func (k *Keeper) sweep() {
+func (k *Keeper) reapOrphans() {
 	for {
 		pid, ok, err := pidfd.Peek()
 		if err != nil {

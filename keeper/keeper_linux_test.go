@@ -109,7 +109,7 @@ func (r *rig) watch(then func()) {
 			if r.n > 1 {
 				os.Exit(98) // no process stays when a test fails
 			}
-			r.note("%v", r.link.TakeRole(os.Args, os.Environ()))
+			r.note("%v", r.link.BecomeKeeper(os.Args, os.Environ()))
 		},
 	})
 	if err != nil {
@@ -249,7 +249,7 @@ var scenarios = map[string]func(*rig){
 				}
 			}})
 		case 4:
-			r.note("left are %d", len(r.link.Exits()))
+			r.note("%d exits remain", len(r.link.Exits()))
 			r.end(0)
 		}
 	},
@@ -268,7 +268,7 @@ var scenarios = map[string]func(*rig){
 		case 1:
 			crash()
 		case 2:
-			r.link.ComesUp(watchdogOf("does not come up"))
+			r.link.WatchStart(watchdogOf("does not come up"))
 			time.Sleep(time.Hour)
 		}
 		r.end(0)
@@ -412,7 +412,7 @@ func TestKeeper(t *testing.T) {
 		{"descriptors", 0, 3, []string{`has []`, `has ["1 of 1" "2 of 2" "3 of 3"]`, `has ["1 of 1" "3 of 3"]`}},
 		{"sends again", 0, 1, []string{"got 0", "got 1", "got 2", "got 3"}},
 		{"signals", 0, 2, nil},
-		{"orphans", 0, 4, []string{"left are 0"}},
+		{"orphans", 0, 4, []string{"0 exits remain"}},
 		{"a turn without an end", 0, 2, nil},
 		{"does not come up", 0, 3, nil},
 		{"stopped", 0, 2, []string{"signal 1"}},
@@ -494,7 +494,7 @@ func TestForward(t *testing.T) {
 	defer unix.Close(pair[0])
 	defer unix.Close(pair[1])
 	k := &Keeper{manager: fdstore.Over(pair[0])}
-	k.life.ready = true // so that nothing is returned here
+	k.report.ready = true // so that nothing is returned here
 	for _, lines := range []string{"FDSTORE=1\nFDNAME=1", "READY=1", keyAcknowledge + "=1,2", "STOPPING=1\n" + keyExit + "=3", "STATUS=well"} {
 		k.handle(fdstore.Message{Lines: strings.Split(lines, "\n")})
 	}
@@ -511,12 +511,12 @@ func TestForward(t *testing.T) {
 	if want := []string{"READY=1", "STOPPING=1", "STATUS=well"}; !slices.Equal(got, want) {
 		t.Errorf("forwarded %q, want %q", got, want)
 	}
-	if !k.life.announced || k.life.status != 3 || !k.life.stopping {
-		t.Errorf("%+v", k.life)
+	if !k.report.exitAnnounced || k.report.status != 3 || !k.report.stopping {
+		t.Errorf("%+v", k.report)
 	}
 }
 
-// TestExitsAreToldAgain: exits reported to a supervisor and not acknowledged are reported again to
+// TestExitsAreSentAgain: exits reported to a supervisor and not acknowledged are reported again to
 // the binary that it executes.
 func TestExitsAreSentAgain(t *testing.T) {
 	v := loop.NewVirtual(1)
@@ -526,13 +526,13 @@ func TestExitsAreSentAgain(t *testing.T) {
 	n()
 	k.handle(fdstore.Message{Lines: []string{keyUpgrade + "=1"}})
 	if lines, _ := k.exits.unsent(); lines != (Exit{Pid: 7, Start: 8}).line() {
-		t.Errorf("the next one is told %q", lines)
+		t.Errorf("the next one gets %q", lines)
 	}
 }
 
-// TestEndLetsGo: once a supervisor that is stopping announces its end, the stored descriptors are
-// released; otherwise the next supervisor gets them.
-func TestEndLetsGo(t *testing.T) {
+// TestAnnouncedExitClosesStore: once a supervisor that is stopping announces its end, the stored
+// descriptors are released; otherwise the next supervisor gets them.
+func TestAnnouncedExitClosesStore(t *testing.T) {
 	for _, stopping := range []bool{true, false} {
 		var pipe [2]int
 		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -544,12 +544,12 @@ func TestEndLetsGo(t *testing.T) {
 			k.handle(fdstore.Message{Lines: []string{"STOPPING=1"}})
 		}
 		if len(k.store.Files()) != 1 {
-			t.Error("what was kept is let go of before the end")
+			t.Error("a stored descriptor is closed before the end")
 		}
 		k.handle(fdstore.Message{Lines: []string{keyExit + "=0"}})
 		n, err := unix.Read(pipe[0], make([]byte, 1))
 		if closed := n == 0 && err == nil; closed != stopping || closed != (len(k.store.Files()) == 0) {
-			t.Errorf("stopping %v: closed %v, kept %v", stopping, closed, k.store.Files())
+			t.Errorf("stopping %v: closed %v, stored %v", stopping, closed, k.store.Files())
 		}
 		k.store.Close()
 		unix.Close(pipe[0])

@@ -51,8 +51,8 @@ type Listener struct {
 // is held while another program is executed in this process; that program gets openFiles as its
 // limit on open files.
 //
-// Whether there is a keeper depends on two facts that no system call filter can hide: the
-// environment names it, and it is this process's parent until it ends. So a process below a live
+// Two facts, which no system call filter can hide, show a keeper: the environment names it, and it
+// is this process's parent until it ends. So a process below a live
 // keeper gets a link or an error, and never becomes a keeper itself.
 func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 	pid, _ := strconv.Atoi(os.Getenv(keeperVariable))
@@ -60,10 +60,10 @@ func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 	l := &Link{caught: caught, openFiles: openFiles, socket: -1, timer: -1}
 	l.files = fdstore.Take(func(files map[string]int) bool {
 		if fd, ok := files[linkFile]; ok {
-			return madeBy(fd, pid)
+			return createdBy(fd, pid)
 		}
 		fd, ok := files[frontFile]
-		return ok && madeBy(fd, os.Getppid()) // the front process starts nothing else
+		return ok && createdBy(fd, os.Getppid()) // the front process starts nothing else
 	})
 	socket, timer := l.Take(linkFile), l.Take(watchdogFile)
 	if pid > 0 && os.Getppid() == pid {
@@ -94,7 +94,7 @@ func Join(caught *signals.Caught, openFiles *unix.Rlimit) (*Link, error) {
 		l.Inherited(frontFile, fd) // for a program executed in this process
 	}
 	l.children = l.keeper == 0 && hadChildren(len(l.files) == 0)
-	for _, name := range fdstore.InTurn(l.files) {
+	for _, name := range fdstore.SortedNames(l.files) {
 		if name == frontFile {
 			continue // the keeper takes it
 		}
@@ -115,8 +115,8 @@ func (l *Link) Take(name string) int {
 	return fd
 }
 
-// madeBy reports whether a descriptor is an end of a socketpair created by that process.
-func madeBy(fd, pid int) bool {
+// createdBy reports whether a descriptor is an end of a socketpair created by that process.
+func createdBy(fd, pid int) bool {
 	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	return err == nil && int(peer.Pid) == pid
 }
@@ -201,18 +201,18 @@ func (l *Link) Watch(scope *loop.Scope, limit time.Duration, to Listener) error 
 		return fmt.Errorf("watch keeper: %w", err)
 	}
 	if l.timer >= 0 && limit > 0 {
-		g := newGuard(l.timer, limit)
+		g := newTurnTimer(l.timer, limit)
 		scope.Loop().OnTurn(g.begin, g.end)
 	}
 	scope.Post(deliver)
 	return nil
 }
 
-// ComesUp makes the keeper watch this process until the first turn of its loop has ended, like a
-// turn that begins now. limit is as for Watch.
-func (l *Link) ComesUp(limit time.Duration) {
+// WatchStart makes the keeper watch this process until the first turn of its loop has ended, as one
+// turn that begins now. limit is that of Watch.
+func (l *Link) WatchStart(limit time.Duration) {
 	if l.timer >= 0 && limit > 0 {
-		newGuard(l.timer, limit).begin()
+		newTurnTimer(l.timer, limit).begin()
 	}
 }
 
@@ -246,13 +246,13 @@ func (l *Link) listen() bool {
 	}
 }
 
-// ErrSignalled says that another program was not executed since a signal has arrived and would be
-// lost. The signal will be delivered.
+// ErrSignalled says that another program was not executed, since a signal has arrived that would be
+// dropped. The signal will be delivered.
 var ErrSignalled = errors.New("a signal has arrived")
 
 // Upgrade executes another binary in this process, with the stored descriptors and the link. It
-// returns only on failure; then nothing has changed. Queued messages would be lost: see Idle. With
-// a keeper a failed upgrade is reverted: see trial.
+// returns only on failure; then nothing has changed. Queued messages would be dropped: see Idle.
+// With a keeper a failed upgrade is reverted: see trial.
 func (l *Link) Upgrade(binary string, args, env []string) error {
 	files := l.Stored()
 	if l.keeper > 0 {
@@ -260,13 +260,13 @@ func (l *Link) Upgrade(binary string, args, env []string) error {
 		env = append(slices.Clip(env), fmt.Sprintf("%s=%d", keeperVariable, l.Pid()))
 		if l.timer >= 0 {
 			files[watchdogFile] = l.timer
-			newGuard(l.timer, 0).end() // this turn does not end
+			newTurnTimer(l.timer, 0).end() // this turn does not end
 		}
 		l.Send(keyUpgrade + "=1")
 	} else {
 		env = withChildrenVariable(env, l.children)
 	}
-	err := errUnheard
+	err := errNotReading
 	if l.Idle() {
 		err = l.exec(binary, args, env, files)
 	}
@@ -276,9 +276,9 @@ func (l *Link) Upgrade(binary string, args, env []string) error {
 	return err
 }
 
-// TakeRole makes this process the keeper after the keeper has ended: it executes its program again
-// with the stored descriptors. It returns only on failure.
-func (l *Link) TakeRole(args, env []string) error {
+// BecomeKeeper makes this process the keeper after the keeper has ended: it executes its program
+// again with the stored descriptors. It returns only on failure.
+func (l *Link) BecomeKeeper(args, env []string) error {
 	path, err := signals.Executable()
 	if err != nil {
 		return err
@@ -287,13 +287,13 @@ func (l *Link) TakeRole(args, env []string) error {
 	return l.exec(path, args, withChildrenVariable(env, false), l.Stored())
 }
 
-var errUnheard = errors.New("the keeper does not read")
+var errNotReading = errors.New("the keeper does not read")
 
 // exec executes a program in this process. Signals that arrive meanwhile do not kill it.
 func (l *Link) exec(path string, args, env []string, files map[string]int) error {
 	arrived, release := l.caught.Hold()
 	defer release()
-	if slices.ContainsFunc(arrived, isPassedOn) {
+	if slices.ContainsFunc(arrived, isForwarded) {
 		return ErrSignalled
 	}
 	return fdstore.Exec(path, args, l.caught.Environment(env), files, l.openFiles)

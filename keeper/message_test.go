@@ -19,7 +19,7 @@ func TestExitLine(t *testing.T) {
 		key, value := cut(e.line())
 		got, ok := parseExit(value)
 		if key != keyExited || !ok || got != e || got.Of() != exit {
-			t.Errorf("%v is told as %q, read as %v, %v", exit, e.line(), got.Of(), ok)
+			t.Errorf("%v is encoded as %q, decoded as %v, %v", exit, e.line(), got.Of(), ok)
 		}
 	}
 	for _, bad := range []string{"", "1", "x,1,2", "1,x,2", "1,2,x", "1,2,3,4", "1,-2,3"} {
@@ -48,20 +48,20 @@ func TestExitList(t *testing.T) {
 		}
 	}
 	if n, first := send(); n != maxExits || first != "X_SUPERD_EXITED=2,7,0" {
-		t.Errorf("told are %d, first %s, want the newest %d", n, first, maxExits)
+		t.Errorf("%d are sent, first %s, want the newest %d", n, first, maxExits)
 	}
 	if n, _ := send(); n != 0 {
-		t.Errorf("%d are told again", n)
+		t.Errorf("%d are sent again", n)
 	}
 	l.acknowledge("2,7")
 	l.acknowledge("3,8") // another process of that pid
 	l.acknowledge("junk")
 	l.add(Exit{Pid: 1, Start: 9})
 	if n, first := send(); n != 1 || first != "X_SUPERD_EXITED=1,9,0" {
-		t.Errorf("told are %d, first %s, want the new one", n, first)
+		t.Errorf("%d are sent, first %s, want the new one", n, first)
 	}
 	l.sent = 0 // the next supervisor
 	if n, first := send(); n != maxExits || first != "X_SUPERD_EXITED=3,7,0" {
-		t.Errorf("the next is told %d, first %s", n, first)
+		t.Errorf("the next one gets %d, first %s", n, first)
 	}
 }

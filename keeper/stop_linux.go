@@ -12,18 +12,18 @@ import (
 	"superd/internal/procfs"
 )
 
-// A survivor is a process that a lonely keeper must end: a child, or one known by a pidfd.
-type survivor struct {
-	pid   int
-	pidfd int // -1: a child
-	leads bool
+// A target is a process that a direct shutdown ends: a child, or one known by a pidfd.
+type target struct {
+	pid        int
+	pidfd      int // -1: a child
+	leadsGroup bool
 }
 
-// living returns the living processes that superd has started, as far as the keeper knows.
-func (a *lonely) living() (found []survivor) {
+// living returns the live processes that superd has started, as far as the keeper knows.
+func (a *directShutdown) living() (found []target) {
 	own := os.Getpid()
 	child := map[int]bool{}
-	a.spared, a.undecided = map[int]bool{}, 0
+	a.spared, a.unreadable = map[int]bool{}, 0
 	dir, err := os.ReadDir("/proc")
 	if err != nil {
 		a.k.log.Error("keeper can't look for its children", "error", err)
@@ -39,18 +39,18 @@ func (a *lonely) living() (found []survivor) {
 		case a.k.options.HadChildren && (s.Sleeps() || s.InExec):
 			// Reading the environment of one that sleeps might block, and one in an exec has none.
 			a.spared[pid] = true
-			a.undecided++
+			a.unreadable++
 		case a.k.options.HadChildren && !isTagged(pid, a.runtimeDir):
 			a.spared[pid] = true
 		default:
 			child[pid] = true
-			found = append(found, survivor{pid, -1, s.Group == pid})
+			found = append(found, target{pid, -1, s.Group == pid})
 		}
 	}
 	for _, fd := range a.k.store.Files() {
 		if pid := pidOf(fd); pid > 0 && !child[pid] {
 			delete(a.spared, pid)
-			found = append(found, survivor{pid, fd, false})
+			found = append(found, target{pid, fd, false})
 		}
 	}
 	return found
@@ -58,7 +58,7 @@ func (a *lonely) living() (found []survivor) {
 
 // signal sends a signal to the process. For a child that leads a process group it signals the
 // group: its number can't have been reused.
-func (p survivor) signal(sig syscall.Signal) {
+func (p target) signal(sig syscall.Signal) {
 	switch {
 	case p.pidfd >= 0:
 		err := unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
@@ -66,7 +66,7 @@ func (p survivor) signal(sig syscall.Signal) {
 		if (err == unix.ENOSYS || err == unix.EPERM) && pidOf(p.pidfd) == p.pid {
 			unix.Kill(p.pid, sig)
 		}
-	case p.leads:
+	case p.leadsGroup:
 		unix.Kill(-p.pid, sig)
 	default:
 		unix.Kill(p.pid, sig)

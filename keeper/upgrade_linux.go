@@ -26,10 +26,10 @@ type trial struct {
 }
 
 // begin starts the trial when the supervisor is about to execute another binary, or ends it if the
-// supervisor did not (really is false).
-func (t *trial) begin(k *Keeper, really bool) {
+// supervisor did not (executes is false).
+func (t *trial) begin(k *Keeper, executes bool) {
 	t.end()
-	if !really {
+	if !executes {
 		return
 	}
 	k.exits.sent = 0 // resend exits that are not acknowledged
@@ -42,10 +42,10 @@ func (t *trial) begin(k *Keeper, really bool) {
 
 // end ends the trial, and reports whether there was one.
 func (t *trial) end() bool {
-	was := t.timer != nil
+	running := t.timer != nil
 	t.timer.Stop()
 	t.timer = nil
-	return was
+	return running
 }
 
 // Names of descriptors that a keeper passes to itself.
@@ -56,8 +56,8 @@ const (
 	ownStateFile    = "keeper-state"
 )
 
-// A handover is the state that a keeper passes to itself through an exec.
-type handover struct {
+// An upgradeState is the state that a keeper passes to itself through an exec.
+type upgradeState struct {
 	Supervisor  int // pid of the supervisor
 	Ready       bool
 	Stopping    bool
@@ -73,9 +73,9 @@ type handover struct {
 	StopAt      time.Duration // on CLOCK_MONOTONIC
 }
 
-// follow executes the binary that the supervisor runs. It returns on failure; the keeper then
+// upgrade executes the binary that the supervisor runs. It returns on failure; the keeper then
 // continues with the old one.
-func (k *Keeper) follow() {
+func (k *Keeper) upgrade() {
 	path, err := signals.ExecutableOf(k.supervisor.Pid())
 	if err == nil {
 		err = k.execute(path)
@@ -86,8 +86,8 @@ func (k *Keeper) follow() {
 func (k *Keeper) execute(path string) error {
 	arrived, release := k.options.Signals.Hold()
 	defer release()
-	state := handover{
-		Supervisor: k.supervisor.Pid(), Ready: k.life.ready, Stopping: k.life.stopping, Announced: k.life.announced, Status: k.life.status,
+	state := upgradeState{
+		Supervisor: k.supervisor.Pid(), Ready: k.report.ready, Stopping: k.report.stopping, Announced: k.report.exitAnnounced, Status: k.report.status,
 		EverReady: k.everReady, Crashes: k.crashes, Exits: k.exits.exits, Sent: k.exits.sent,
 		Stop: int(k.stop.signal), StopAt: k.stop.at,
 	}
@@ -95,7 +95,7 @@ func (k *Keeper) execute(path string) error {
 		state.Undelivered = append(state.Undelivered, int(sig))
 	}
 	for _, sig := range append(slices.Clip(k.signals), arrived...) {
-		if isPassedOn(sig) {
+		if isForwarded(sig) {
 			state.Signals = append(state.Signals, int(sig))
 		}
 	}
@@ -112,7 +112,7 @@ func (k *Keeper) execute(path string) error {
 		return fmt.Errorf("hand over: %w", err)
 	}
 	files := k.store.Files()
-	files[ownStateFile], files[ownChannelFile], files[ownLinkFile] = fd, k.channel, k.theirs
+	files[ownStateFile], files[ownChannelFile], files[ownLinkFile] = fd, k.channel, k.supervisorEnd
 	if k.front >= 0 {
 		files[frontFile] = k.front
 	}
@@ -123,12 +123,13 @@ func (k *Keeper) execute(path string) error {
 	return fdstore.Exec(path, k.options.Args, env, files, k.options.OpenFiles)
 }
 
-// inherit takes over what the keeper has passed to itself, and reports whether it has.
-func (k *Keeper) inherit() (again bool, err error) {
+// restore restores the state that the keeper has passed to itself, and reports whether there is
+// one.
+func (k *Keeper) restore() (restored bool, err error) {
 	take := k.store.Take
 	fd := take(ownStateFile)
-	k.channel, k.theirs, k.watchdog.fd = take(ownChannelFile), take(ownLinkFile), take(ownWatchdogFile)
-	if fd < 0 || k.channel < 0 || k.theirs < 0 {
+	k.channel, k.supervisorEnd, k.watchdog.fd = take(ownChannelFile), take(ownLinkFile), take(ownWatchdogFile)
+	if fd < 0 || k.channel < 0 || k.supervisorEnd < 0 {
 		return false, nil
 	}
 	file := os.NewFile(uintptr(fd), ownStateFile)
@@ -137,7 +138,7 @@ func (k *Keeper) inherit() (again bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("take over from the old keeper: %w", err)
 	}
-	var state handover
+	var state upgradeState
 	if err := json.Unmarshal(text, &state); err != nil {
 		return false, fmt.Errorf("take over from the old keeper: %w", err)
 	}
@@ -145,7 +146,7 @@ func (k *Keeper) inherit() (again bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("take over from the old keeper: %w", err)
 	}
-	k.life = life{state.Ready, state.Stopping, state.Announced, state.Status}
+	k.report = report{state.Ready, state.Stopping, state.Announced, state.Status}
 	k.everReady, k.crashes = state.EverReady, state.Crashes
 	k.exits = exitList{exits: state.Exits, sent: min(state.Sent, len(state.Exits))}
 	k.stop.signal, k.stop.at = syscall.Signal(state.Stop), state.StopAt

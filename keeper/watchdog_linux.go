@@ -10,8 +10,8 @@ import (
 	"superd/loop"
 )
 
-// abortPatience is how long a supervisor may take to write its goroutine traces.
-const abortPatience = 5 * time.Second
+// abortTimeout is how long a supervisor may take to write its goroutine traces.
+const abortTimeout = 5 * time.Second
 
 // A watchdog detects a supervisor whose loop hangs. It needs no wakeups in either process while the
 // loop runs.
@@ -27,7 +27,7 @@ type watchdog struct {
 	k        *Keeper
 	fd       int // the timer; -1: no watchdog
 	lastSent time.Duration
-	look     *loop.Timer // nil: no message was sent lately
+	check    *loop.Timer // runs checkRead; nil: no message was sent lately
 	aborting bool        // SIGABRT was sent
 }
 
@@ -56,7 +56,7 @@ func (w *watchdog) open(k *Keeper) error {
 func (w *watchdog) expired() {
 	var count [8]byte
 	if n, _ := unix.Read(w.fd, count[:]); n == len(count) { // otherwise the turn has just ended
-		w.stuck("a turn of its loop does not end")
+		w.abortHung("a turn of its loop does not end")
 	}
 }
 
@@ -66,26 +66,26 @@ func (w *watchdog) sent() {
 		return
 	}
 	w.lastSent = w.k.loop.Now()
-	if w.look == nil {
-		w.look = w.k.scope.After(w.k.options.Watchdog, w.lookWhetherRead)
+	if w.check == nil {
+		w.check = w.k.scope.After(w.k.options.Watchdog, w.checkRead)
 	}
 }
 
-// lookWhetherRead checks whether messages were read.
-func (w *watchdog) lookWhetherRead() {
-	w.look = nil
+// checkRead checks whether messages were read.
+func (w *watchdog) checkRead() {
+	w.check = nil
 	unread, err := unix.IoctlGetInt(w.k.channel, unix.SIOCOUTQ)
 	switch rest := w.lastSent + w.k.options.Watchdog - w.k.loop.Now(); {
 	case err != nil || unread == 0:
 	case rest > 0:
-		w.look = w.k.scope.After(rest, w.lookWhetherRead)
+		w.check = w.k.scope.After(rest, w.checkRead)
 	default:
-		w.stuck("it does not read messages")
+		w.abortHung("it does not read messages")
 	}
 }
 
-// stuck kills a hanging supervisor, after it has written its goroutine traces.
-func (w *watchdog) stuck(how string) {
+// abortHung kills a hanging supervisor, after it has written its goroutine traces.
+func (w *watchdog) abortHung(how string) {
 	if w.k.supervisor == nil || w.aborting {
 		return
 	}
@@ -94,26 +94,26 @@ func (w *watchdog) stuck(how string) {
 		"because", how, "watchdog", w.k.options.Watchdog)
 	w.k.supervisor.Signal(unix.SIGABRT)
 	w.k.supervisor.Signal(unix.SIGCONT) // a stopped process can't handle SIGABRT
-	w.k.scope.After(abortPatience, func() { w.k.supervisor.Signal(unix.SIGKILL) })
+	w.k.scope.After(abortTimeout, func() { w.k.supervisor.Signal(unix.SIGKILL) })
 }
 
-// rest resets the watchdog after the end of a supervisor.
-func (w *watchdog) rest() {
-	w.look, w.aborting = nil, false
+// reset resets the watchdog after the end of a supervisor.
+func (w *watchdog) reset() {
+	w.check, w.aborting = nil, false
 	if w.fd >= 0 {
 		unix.TimerfdSettime(w.fd, 0, &unix.ItimerSpec{}, nil)
 	}
 }
 
-// A guard is the supervisor's side: it arms the timer for each turn.
-type guard struct {
+// A turnTimer is the supervisor's side of the watchdog: it arms the timer for each turn.
+type turnTimer struct {
 	fd    int
 	limit unix.ItimerSpec
 }
 
-func newGuard(fd int, limit time.Duration) *guard {
-	return &guard{fd, unix.ItimerSpec{Value: unix.NsecToTimespec(limit.Nanoseconds())}}
+func newTurnTimer(fd int, limit time.Duration) *turnTimer {
+	return &turnTimer{fd, unix.ItimerSpec{Value: unix.NsecToTimespec(limit.Nanoseconds())}}
 }
 
-func (g *guard) begin() { unix.TimerfdSettime(g.fd, 0, &g.limit, nil) }
-func (g *guard) end()   { unix.TimerfdSettime(g.fd, 0, &unix.ItimerSpec{}, nil) }
+func (g *turnTimer) begin() { unix.TimerfdSettime(g.fd, 0, &g.limit, nil) }
+func (g *turnTimer) end()   { unix.TimerfdSettime(g.fd, 0, &unix.ItimerSpec{}, nil) }

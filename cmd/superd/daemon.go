@@ -178,7 +178,7 @@ func (d *daemon) execKeeper(until time.Duration) {
 		retry()
 		return
 	}
-	err := d.link.TakeRole(os.Args, os.Environ())
+	err := d.link.BecomeKeeper(os.Args, os.Environ())
 	if !late && errors.Is(err, keeper.ErrSignalled) {
 		retry()
 		return

@@ -103,9 +103,9 @@ func gapsOf(fds []int) string {
 	return b.String()
 }
 
-// placesOf returns a function for the number of the i-th descriptor. It must be called for i = 0,
+// numbersOf returns a function for the number of the i-th descriptor. It must be called for i = 0,
 // 1, ….
-func placesOf(gaps string) func(i int) int {
+func numbersOf(gaps string) func(i int) int {
 	before := FirstFD - 1
 	return func(i int) int {
 		text, rest, more := strings.Cut(gaps, ",")

@@ -53,9 +53,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestTakeLeavesLowNumbers: many descriptors leave the low numbers free, which this program needs
+// TestTakeFreesLowNumbers: many descriptors leave the low numbers free, which this program needs
 // itself, and each is there.
-func TestTakeLeavesLowNumbers(t *testing.T) {
+func TestTakeFreesLowNumbers(t *testing.T) {
 	const many = 200
 	var names []string
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -195,7 +195,7 @@ func TestStore(t *testing.T) {
 		return string(b[:n])
 	}
 	if files := store.Files(); len(files) != 2 || text(files["1"]) != "two" || text(files["2"]) != "two" {
-		t.Errorf("kept are %v", files)
+		t.Errorf("stored are %v", files)
 	}
 	if stored := m.Stored(); len(stored) != 1 || stored["2"] != int(two.Fd()) {
 		t.Errorf("Kept() = %v, want the later one of two names of the same", stored)
@@ -214,7 +214,7 @@ func TestStore(t *testing.T) {
 	before := openDescriptors(t)
 	receive()
 	if after := openDescriptors(t); after != before {
-		t.Errorf("%d descriptors after one that nobody wants, %d before", after, before)
+		t.Errorf("%d descriptors after one that is not stored, %d before", after, before)
 	}
 	m.Close(time.Minute)
 	unix.Shutdown(ours, unix.SHUT_WR)
@@ -310,7 +310,7 @@ func TestEveryStateAndTheLastStatus(t *testing.T) {
 func TestConnect(t *testing.T) {
 	path := t.TempDir() + "/notify"
 	if _, err := Connect(path); !errors.Is(err, unix.ENOENT) {
-		t.Errorf("Connect where nobody listens: %v", err)
+		t.Errorf("Connect without a listener: %v", err)
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -330,11 +330,11 @@ func TestConnect(t *testing.T) {
 	if n, _, err := unix.Recvfrom(fd, b, 0); !bytes.Equal(b[:max(n, 0)], []byte("WATCHDOG=1")) {
 		t.Errorf("received %q, %v", b, err)
 	}
-	nobody := Noop()
-	if err := nobody.Store("1", fd); err != nil || nobody.Stored()["1"] != fd {
-		t.Errorf("nobody: %v, %v", err, nobody.Stored())
+	noop := Noop()
+	if err := noop.Store("1", fd); err != nil || noop.Stored()["1"] != fd {
+		t.Errorf("Noop: %v, %v", err, noop.Stored())
 	}
-	nobody.Close(time.Minute)
+	noop.Close(time.Minute)
 }
 
 func pair(t *testing.T) (a, b int) {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// statusPause is the least time between two status texts, so that a storm of crashes does not
-	// flood the manager.
+	// statusPause is the least time between two status texts: many crashes must not flood the
+	// manager.
 	statusPause = 200 * time.Millisecond
 
 	// sendPause is the pause before a send is retried after a shortage in the kernel.
@@ -29,12 +29,12 @@ type Manager struct {
 	closing chan struct{}
 	ended   chan struct{}
 
-	mu     sync.Mutex
-	queue  []packet
-	busy   bool   // the goroutine is sending; new packets must queue behind
-	status string // last text requested
-	rests  bool   // a text was sent less than statusPause ago; a newer one waits until that is over
-	stored table[storedFile]
+	mu           sync.Mutex
+	queue        []packet
+	busy         bool   // the goroutine is sending; new packets must queue behind
+	status       string // last text requested
+	statusPaused bool   // a newer text waits until statusPause is over
+	stored       table[storedFile]
 }
 
 // A packet is a packet that waits to be sent.
@@ -168,7 +168,7 @@ func (m *Manager) Ready(status string) {
 func (m *Manager) Status(status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.status = status; !m.rests {
+	if m.status = status; !m.statusPaused {
 		m.signal()
 	}
 }
@@ -215,7 +215,7 @@ func (m *Manager) send(text string, fd int) error {
 	if m.socket < 0 {
 		return nil
 	}
-	if len(m.queue) == 0 && !m.busy && !shortOf(sendPacket(m.socket, text, fd, unix.MSG_DONTWAIT)) {
+	if len(m.queue) == 0 && !m.busy && !isShortage(sendPacket(m.socket, text, fd, unix.MSG_DONTWAIT)) {
 		return nil
 	}
 	if fd >= 0 {
@@ -256,13 +256,13 @@ func (m *Manager) run() {
 			rest = time.After(statusPause)
 			m.send("STATUS="+shown, -1)
 		}
-		m.rests = rest != nil
+		m.statusPaused = rest != nil
 		for len(m.queue) > 0 {
 			queue := m.queue
 			m.queue, m.busy = nil, true
 			m.mu.Unlock()
 			for _, p := range queue {
-				for shortOf(sendPacket(m.socket, p.text, p.fd, 0)) {
+				for isShortage(sendPacket(m.socket, p.text, p.fd, 0)) {
 					time.Sleep(sendPause)
 				}
 				if p.fd >= 0 {
@@ -297,8 +297,8 @@ func sendPacket(socket int, text string, fd, flags int) error {
 	}
 }
 
-// shortOf reports whether a packet was not sent for lack of room or another temporary shortage. Any
-// other error means that there is no receiver.
-func shortOf(err error) bool {
+// isShortage reports whether a packet was not sent for lack of room or another temporary shortage.
+// Any other error means that there is no receiver.
+func isShortage(err error) bool {
 	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ETOOMANYREFS)
 }

@@ -25,7 +25,7 @@ func Send(socket int, lines string) (sent bool, err error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case shortOf(err):
+	case isShortage(err):
 		return false, nil
 	}
 	return false, fmt.Errorf("send message: %w", err)

@@ -13,15 +13,15 @@ import (
 // is empty.
 type table[T any] struct {
 	numbered []numbered[T]
-	gone     int          // number of removed entries in numbered
+	removed  int          // number of removed entries in numbered
 	named    map[string]T // values whose names are not numbers
 }
 
 // A numbered value is a value whose name is a number.
 type numbered[T any] struct {
-	number int32
-	gone   bool
-	value  T
+	number  int32
+	removed bool
+	value   T
 }
 
 // numberOf returns the number that name denotes in canonical form, and whether it does.
@@ -41,9 +41,9 @@ func (t *table[T]) find(number int32) (at int, ok bool) {
 	return slices.BinarySearchFunc(t.numbered, number, func(n numbered[T], number int32) int { return cmp.Compare(n.number, number) })
 }
 
-// InTurn returns names in the order in which to add them to a table: numbers ascending. Any other
-// order would insert each new one before others.
-func InTurn(files map[string]int) []string {
+// SortedNames returns names in the order in which to add them to a table: numbers ascending. In any
+// other order each would be inserted before others.
+func SortedNames(files map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(files), func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 }
 
@@ -54,7 +54,7 @@ func (t *table[T]) get(name string) (value T, ok bool) {
 		value, ok = t.named[name]
 		return value, ok
 	}
-	if at, ok := t.find(number); ok && !t.numbered[at].gone {
+	if at, ok := t.find(number); ok && !t.numbered[at].removed {
 		return t.numbered[at].value, true
 	}
 	return value, false
@@ -75,8 +75,8 @@ func (t *table[T]) set(name string, value T) {
 	case !known:
 		t.numbered = slices.Insert(t.numbered, at, numbered[T]{number: number, value: value})
 		return
-	case t.numbered[at].gone:
-		t.gone--
+	case t.numbered[at].removed:
+		t.removed--
 	}
 	t.numbered[at] = numbered[T]{number: number, value: value}
 }
@@ -90,13 +90,13 @@ func (t *table[T]) remove(name string) {
 		return
 	}
 	at, ok := t.find(number)
-	if !ok || t.numbered[at].gone {
+	if !ok || t.numbered[at].removed {
 		return
 	}
-	t.numbered[at] = numbered[T]{number: number, gone: true}
-	if t.gone++; t.gone > len(t.numbered)/2 {
-		t.numbered = slices.DeleteFunc(t.numbered, func(n numbered[T]) bool { return n.gone })
-		t.gone = 0
+	t.numbered[at] = numbered[T]{number: number, removed: true}
+	if t.removed++; t.removed > len(t.numbered)/2 {
+		t.numbered = slices.DeleteFunc(t.numbered, func(n numbered[T]) bool { return n.removed })
+		t.removed = 0
 		if len(t.numbered) < cap(t.numbered)/4 {
 			t.numbered = slices.Clone(t.numbered)
 		}
@@ -104,13 +104,13 @@ func (t *table[T]) remove(name string) {
 }
 
 // len returns the number of names.
-func (t *table[T]) len() int { return len(t.numbered) - t.gone + len(t.named) }
+func (t *table[T]) len() int { return len(t.numbered) - t.removed + len(t.named) }
 
 // all yields the names with their values.
 func (t *table[T]) all() iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		for _, n := range t.numbered {
-			if !n.gone && !yield(strconv.Itoa(int(n.number)), n.value) {
+			if !n.removed && !yield(strconv.Itoa(int(n.number)), n.value) {
 				return
 			}
 		}
@@ -122,7 +122,7 @@ func (t *table[T]) all() iter.Seq2[string, T] {
 func (t *table[T]) values() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for _, n := range t.numbered {
-			if !n.gone && !yield(n.value) {
+			if !n.removed && !yield(n.value) {
 				return
 			}
 		}

@@ -47,7 +47,7 @@ func TestTable(t *testing.T) {
 
 // TestNumbersComeInTurn: numbers are sorted by value.
 func TestNumbersComeInTurn(t *testing.T) {
-	got := InTurn(map[string]int{"10": 3, "9": 4, "control": 5, "100": 6, "2147483647": 7, "0": 8})
+	got := SortedNames(map[string]int{"10": 3, "9": 4, "control": 5, "100": 6, "2147483647": 7, "0": 8})
 	numbers := slices.DeleteFunc(got, func(name string) bool { _, ok := numberOf(name); return !ok })
 	if want := []string{"0", "9", "10", "100", "2147483647"}; !slices.Equal(numbers, want) {
 		t.Errorf("numbers come as %q, want %q", numbers, want)

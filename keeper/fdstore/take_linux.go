@@ -22,7 +22,7 @@ import (
 // before the fork.
 func Take(parent func(files map[string]int) bool) map[string]int {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), strings.Split(os.Getenv("LISTEN_FDNAMES"), ":")
-	place := placesOf(os.Getenv(gapsVariable))
+	place := numbersOf(os.Getenv(gapsVariable))
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", gapsVariable} {
 		os.Unsetenv(name)
 	}
@@ -51,7 +51,7 @@ func Take(parent func(files map[string]int) bool) map[string]int {
 	if pid == "" && !parent(files) {
 		return nil
 	}
-	leaveLow(files)
+	moveUp(files)
 	return files
 }
 
@@ -59,9 +59,9 @@ func Take(parent func(files map[string]int) bool) map[string]int {
 // that were passed.
 const lowNumbers = 48
 
-// leaveLow moves files away from the lowest numbers, since children get copies of those: see
+// moveUp moves files away from the lowest numbers, since children get copies of those: see
 // pidfd.Slots.
-func leaveLow(files map[string]int) {
+func moveUp(files map[string]int) {
 	if len(files) <= lowNumbers {
 		return
 	}

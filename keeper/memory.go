@@ -8,18 +8,18 @@ import (
 	"superd/internal/gcpacer"
 )
 
-// StaySmall configures the Go runtime to save memory at the expense of time.
-func StaySmall() {
+// SaveMemory makes the Go runtime save memory at the expense of time.
+func SaveMemory() {
 	runtime.GOMAXPROCS(1)
-	occupyPoller()
+	blockPoller()
 }
 
-// occupyPoller blocks a thread in Go's own epoll forever. Without one the runtime's monitor would
+// blockPoller blocks a thread in Go's own epoll forever. Without one the runtime's monitor would
 // wake up each minute to poll.
-func occupyPoller() {
+func blockPoller() {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return // the only loss is the wakeup each minute
+		return // then the monitor wakes up each minute
 	}
 	go func() {
 		r.Read(make([]byte, 1))
@@ -27,19 +27,19 @@ func occupyPoller() {
 	}()
 }
 
-// smallPause is how long a ready supervisor may still send messages of its start.
-const smallPause = time.Second
+// reduceDelay is the time in which a ready supervisor may still send messages of its start.
+const reduceDelay = time.Second
 
 // growth is how many bytes the keeper's heap may grow between two collections. The start of a
 // thousand programs takes a third of that.
 const growth = 1 << 20
 
-// becomeSmallSoon reduces the keeper's memory once it is idle. It does not collect garbage: a first
-// collection makes the runtime allocate lists that take more than the garbage so far. A later
+// reduceMemorySoon reduces the keeper's memory once it is idle. It does not collect garbage: a
+// first collection makes the runtime allocate lists that take more than the garbage so far. A later
 // collection, such as after the start of thousands, reads many constants of the program, so the
 // program's pages are released after each.
-func (k *Keeper) becomeSmallSoon() {
-	k.scope.After(smallPause, func() {
+func (k *Keeper) reduceMemorySoon() {
+	k.scope.After(reduceDelay, func() {
 		if k.pacer == nil {
 			k.pacer = gcpacer.NewPacer(growth, gcpacer.ReleaseProgram)
 		}
