@@ -323,7 +323,7 @@ var scenarios = map[string]func(*rig){
 			// Pending before anything else is done
 			unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGHUP)
 			r.note("%v", r.link.Upgrade(filepath.Join(r.dir, "new"), os.Args, os.Environ()))
-			r.link.caught.Hold() // delivered
+			r.link.caught.Suspend() // delivered
 			r.note("%v", r.link.Upgrade(filepath.Join(r.dir, "new"), os.Args, os.Environ()))
 		case 2: // the new binary
 			r.link.Stopping()

@@ -291,8 +291,8 @@ var errNotReading = errors.New("the keeper does not read")
 
 // exec executes a program in this process. Signals that arrive meanwhile do not kill it.
 func (l *Link) exec(path string, args, env []string, files map[string]int) error {
-	arrived, release := l.caught.Hold()
-	defer release()
+	arrived, resume := l.caught.Suspend()
+	defer resume()
 	if slices.ContainsFunc(arrived, isForwarded) {
 		return ErrSignalled
 	}

@@ -84,8 +84,8 @@ func (k *Keeper) upgrade() {
 }
 
 func (k *Keeper) execute(path string) error {
-	arrived, release := k.options.Signals.Hold()
-	defer release()
+	arrived, resume := k.options.Signals.Suspend()
+	defer resume()
 	state := upgradeState{
 		Supervisor: k.supervisor.Pid(), Ready: k.report.ready, Stopping: k.report.stopping, Announced: k.report.exitAnnounced, Status: k.report.status,
 		EverReady: k.everReady, Crashes: k.crashes, Exits: k.exits.exits, Sent: k.exits.sent,

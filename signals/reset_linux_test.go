@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if left := os.Getenv(holdEnv); left != "" {
-		executeAgain(left)
+	if count := os.Getenv(suspendEnv); count != "" {
+		executeAgain(count)
 		return
 	}
 	// The caller of the tests may have signals blocked or ignored, too.
@@ -206,9 +206,9 @@ func TestResetIgnored(t *testing.T) {
 	}
 }
 
-// TestResetLeavesToGoWhatItHandles: Go handles these signals itself, so that neither it nor its
+// TestResetSkipsSignalsOfGo: Go handles these signals itself, so that neither it nor its
 // children ignore them.
-func TestResetLeavesToGoWhatItHandles(t *testing.T) {
+func TestResetSkipsSignalsOfGo(t *testing.T) {
 	path, _ := executablePath(t)
 	check(t, run(t, nil, "/bin/sh", "sh", "-c", `trap '' PIPE TERM USR1 CHLD; exec "$0"`, path), false)
 }
@@ -247,9 +247,9 @@ func TestResetBlocked(t *testing.T) {
 	}
 }
 
-// TestResetGivesUpAfterOnce: a marker with the process's own pid shows that it was executed again
+// TestResetRestartsOnce: a marker with the process's own pid shows that it was executed again
 // already: it is not a second time.
-func TestResetGivesUpAfterOnce(t *testing.T) {
+func TestResetRestartsOnce(t *testing.T) {
 	path, _ := executablePath(t)
 	got := run(t, nil, "/bin/sh", "sh", "-c", "trap '' HUP TTOU 34; "+marker+`=$$ exec "$0"`, path)
 	want := "reset inherited signals: still ignored: SIGHUP, SIGTTOU, signal 34"
@@ -258,7 +258,7 @@ func TestResetGivesUpAfterOnce(t *testing.T) {
 	}
 }
 
-func TestResetDoesNotBelieveAForeignMarker(t *testing.T) {
+func TestResetIgnoresForeignMarker(t *testing.T) {
 	path, _ := executablePath(t)
 	check(t, run(t, []string{marker + "=1"}, "/bin/sh", "sh", "-c", `trap '' HUP; exec "$0"`, path), true)
 	check(t, run(t, []string{marker + "=1"}, path, path), false)

@@ -36,7 +36,7 @@ type Caught struct {
 	channels []chan os.Signal
 	sigs     []syscall.Signal
 	flushed  chan struct{}
-	muted    *sigaction // disposition of SIGCHLD before Mute; nil: not muted
+	masked   *sigaction // disposition of SIGCHLD before Mask; nil: not masked
 	nohup    bool       // SIGHUP was ignored before
 }
 
@@ -65,7 +65,8 @@ func newCaught() (*Caught, error) {
 
 // Watch calls fn on the loop when a signal has arrived, also before the call, until s is closed.
 // Bursts coalesce: in one turn fn is called once for each distinct pending signal, in ascending
-// order of numbers, and no distinct signal is lost. fn may close s. There is one watch at a time.
+// order of numbers, and no distinct signal is dropped. fn may close s. There is one watch at a
+// time.
 func (c *Caught) Watch(s *loop.Scope, fn func(syscall.Signal)) error {
 	w := &watch{c, s, fn}
 	if _, err := s.OnReadable(c.r, w.deliver); err != nil {
@@ -74,13 +75,13 @@ func (c *Caught) Watch(s *loop.Scope, fn func(syscall.Signal)) error {
 	return nil
 }
 
-// Hold ignores the caught signals while another program is executed in this process, and returns
+// Suspend ignores the caught signals while another program is executed in this process, and returns
 // those that have arrived and were not delivered. A signal that arrives before that program catches
-// it is lost, but does not kill it. release catches them again.
+// it has no effect: it does not kill the program. resume catches them again.
 //
 // They can't be blocked instead: Go unblocks fatal signals before the new program runs its own code
 // (runtime.minitSignalMask).
-func (c *Caught) Hold() (arrived []syscall.Signal, release func()) {
+func (c *Caught) Suspend() (arrived []syscall.Signal, resume func()) {
 	before := map[syscall.Signal]sigaction{}
 	for _, sig := range c.sigs {
 		var old sigaction
@@ -105,25 +106,24 @@ func (c *Caught) Hold() (arrived []syscall.Signal, release func()) {
 	}
 }
 
-// Mute suppresses further SIGCHLD until [Caught.Unmute]. A caller that looks for ended children
-// some time after the first SIGCHLD uses it, so that no thread is interrupted for each of the
-// others. The children stay zombies, since the default action is none. Call both from one goroutine
-// only.
-func (c *Caught) Mute() {
+// Mask masks SIGCHLD until [Caught.Unmask]. It is for a caller that reaps children some time after
+// the first SIGCHLD: no thread is interrupted for each of the others. The children stay zombies,
+// since the default action is none. Call both from one goroutine only.
+func (c *Caught) Mask() {
 	var caught sigaction
-	if c.muted == nil && rtSigaction(unix.SIGCHLD, &sigaction{handler: sigDfl}, &caught) == nil {
-		c.muted = &caught
+	if c.masked == nil && rtSigaction(unix.SIGCHLD, &sigaction{handler: sigDfl}, &caught) == nil {
+		c.masked = &caught
 	}
 }
 
-// Unmute reverts Mute. Call it before looking for children.
-func (c *Caught) Unmute() {
-	if c.muted != nil && rtSigaction(unix.SIGCHLD, c.muted, nil) == nil {
-		c.muted = nil
+// Unmask reverts Mask. Call it before the children are reaped.
+func (c *Caught) Unmask() {
+	if c.masked != nil && rtSigaction(unix.SIGCHLD, c.masked, nil) == nil {
+		c.masked = nil
 	}
 }
 
-// flush returns when all signals that have arrived are pending. No more must arrive meanwhile.
+// flush waits until all signals that have arrived are pending. No other may arrive meanwhile.
 func (c *Caught) flush() {
 	other := make(chan os.Signal, 1)
 	for _, sig := range c.sigs {

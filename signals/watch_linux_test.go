@@ -159,9 +159,9 @@ func TestWatchCoalescesInAscendingOrder(t *testing.T) {
 	}
 }
 
-// TestWatchLosesNoneThatFollows: a signal that comes while fn runs for the one before counts
-// separately.
-func TestWatchLosesNoneThatFollows(t *testing.T) {
+// TestWatchDeliversSignalDuringCallback: a signal that comes while fn runs for the one before
+// counts separately.
+func TestWatchDeliversSignalDuringCallback(t *testing.T) {
 	l := start(t)
 	left, done := 5000, make(chan struct{})
 	on(t, l, func() {
@@ -180,7 +180,7 @@ func TestWatchLosesNoneThatFollows(t *testing.T) {
 	receive(t, done)
 }
 
-func TestWatchLosesNoKindInABurst(t *testing.T) {
+func TestWatchDeliversEachSignalOfABurst(t *testing.T) {
 	l := start(t)
 	var seen set // belongs to the loop
 	full := make(chan struct{}, 1)
@@ -371,8 +371,8 @@ func TestWatchPipeIsCloseOnExecAndNeverBlocks(t *testing.T) {
 	})
 }
 
-// TestMute: a muted SIGCHLD does not arrive, others do, and it does again afterwards.
-func TestMute(t *testing.T) {
+// TestMask: a masked SIGCHLD does not arrive, others do, and it does again afterwards.
+func TestMask(t *testing.T) {
 	l := start(t)
 	got := make(chan syscall.Signal, 8)
 	var c *Caught
@@ -383,15 +383,15 @@ func TestMute(t *testing.T) {
 		}
 	})
 	for range 2 {
-		c.Mute()
-		c.Mute() // muted already
+		c.Mask()
+		c.Mask() // masked already
 		raise(t, unix.SIGCHLD)
 		raise(t, unix.SIGHUP)
 		if sig := receive(t, got); sig != unix.SIGHUP {
 			t.Errorf("got %v while it was muted", sig)
 		}
-		c.Unmute()
-		c.Unmute()
+		c.Unmask()
+		c.Unmask()
 		raise(t, unix.SIGCHLD)
 		if sig := receive(t, got); sig != unix.SIGCHLD {
 			t.Errorf("got %v, want SIGCHLD again", sig)

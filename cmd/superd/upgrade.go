@@ -42,7 +42,7 @@ func (d *daemon) upgrade(binary string, ready func(server.Upgrade, error)) {
 		to, err := d.dryRun(&binary)
 		release := func() {}
 		if err == nil {
-			release = d.kernel.HoldForks(joinTimeout)
+			release = d.kernel.BlockForks(joinTimeout)
 		}
 		answer := control.Upgrade{Pid: os.Getpid(), Binary: binary, From: version, To: to, Reverts: d.link.Pid() != 0}
 		d.loop.Post(func() {

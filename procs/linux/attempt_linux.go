@@ -13,13 +13,13 @@ import (
 	"superd/procs/host"
 )
 
-// An attempt is what the worker of a spawn and the loop know of each other: how far the worker is,
+// An attempt is the state that the worker of a spawn and the loop share: the stage of the worker,
 // and whether the spawn is cancelled. Each stage of the spawn has it as its first argument. It is
 // the [host.PendingSpawn] of the supervisor.
 type attempt struct {
 	post  func(func()) // runs a function on the loop
 	queue *startQueue
-	start start // its place in the queue
+	start start // entry of the queue
 
 	stage atomic.Pointer[stage]
 

@@ -107,11 +107,11 @@ func (id *runAs) rights() *rights {
 	if c == nil || c.Uid == 0 {
 		return nil
 	}
-	return &rights{who: id.name, uid: c.Uid, gids: append([]uint32{c.Gid}, c.Groups...)}
+	return &rights{name: id.name, uid: c.Uid, gids: append([]uint32{c.Gid}, c.Groups...)}
 }
 
 func superdRights() *rights {
-	r := &rights{who: "superd (user " + strconv.Itoa(os.Geteuid()) + ")", uid: uint32(os.Geteuid()), gids: []uint32{uint32(os.Getegid())}}
+	r := &rights{name: "superd (user " + strconv.Itoa(os.Geteuid()) + ")", uid: uint32(os.Geteuid()), gids: []uint32{uint32(os.Getegid())}}
 	groups, err := os.Getgroups()
 	if err != nil {
 		return r // groups matter for explanations only

@@ -117,7 +117,7 @@ func needRoot(t *testing.T) {
 func needUser(t *testing.T) string {
 	t.Helper()
 	needRoot(t)
-	for _, name := range []string{"www-data", "daemon", "nobody"} {
+	for _, name := range []string{"www-data", "daemon", "no process"} {
 		if _, err := lookUpRunAs(&config.Program{Settings: &config.Settings{User: name}}, passwd.System()); err == nil {
 			return name
 		}

@@ -1,9 +1,9 @@
 // Package linux runs and finds processes with the Linux kernel. It implements procs/host.
 //
-// A start takes this way: a worker of the queue of starts opens all that the exec will open, the
-// tree of the instance gets ready, the process is cloned past the reap gate and executes, directly
-// or through the exec shim. The state of a [Host] is the loop's; what may block runs in goroutines
-// that post their results.
+// A start has these stages: a worker of the start queue opens all that the exec will open, prepares
+// the tree of the instance, clones a process, which the reap gate registers, and the process
+// executes its program, directly or through the exec shim. The state of a [Host] belongs to the
+// loop; what may block runs in goroutines that post their results.
 package linux
 
 import (
@@ -44,11 +44,11 @@ type Host struct {
 	starts      startQueue
 	gate        reapGate
 	reapChild   func(pid int)     // callback of the last ReapOrphans; loop only
-	sigchld     Mutable           // may be nil
+	sigchld     Maskable          // may be nil
 	cgroups     *cgroup.Manager   // of the trees; nil: none, the process scan finds their processes
 	scan        *proctree.Scanner // for trees without a cgroup
 	unlinks     workers.Pool      // workers that remove names of FIFOs and notify sockets
-	unlinking   workers.Job       // removals under way: a start waits for their end
+	unlinking   workers.Job       // removals in progress: a start waits for their end
 	reach       sync.Once         // see checkReach
 	maxRSS      maxRSS            // superd's own; loop only
 }
@@ -57,7 +57,7 @@ type Host struct {
 type Options struct {
 	RuntimeDir string
 	FIFODir    string // directory of the programs' FIFOs
-	// descriptor that holds the lock of the runtime directory: a child has it between fork and exec
+	// descriptor of the lock of the runtime directory: a child has it between fork and exec
 	LockFD      int
 	Log         *slog.Logger
 	KeeperPid   int          // pid of superd's keeper; 0: none
@@ -66,13 +66,13 @@ type Options struct {
 	OpenFiles   *unix.Rlimit // programs' limit of open files; nil: superd's own
 	// called on the loop when many starts begin to wait, and when none waits any more; may be nil
 	Crowd   func(bool)
-	SIGCHLD Mutable // nil: SIGCHLD is never masked
+	SIGCHLD Maskable // nil: SIGCHLD is never masked
 }
 
-// A Mutable is a signal that can be masked. [superd/signals.Caught] implements it for SIGCHLD.
-type Mutable interface {
-	Mute()
-	Unmute()
+// A Maskable is a signal that can be masked. [superd/signals.Caught] implements it for SIGCHLD.
+type Maskable interface {
+	Mask()
+	Unmask()
 }
 
 // New returns the host that superd runs on.
@@ -196,15 +196,15 @@ func (k *Host) RemoveNames(paths []string) {
 
 // RemoveOtherNames implements [host.Host].
 func (k *Host) RemoveOtherNames(dirs, keep []string) {
-	kept := make(map[string]bool, len(keep))
+	keepSet := make(map[string]bool, len(keep))
 	for _, path := range keep {
-		kept[path] = true
+		keepSet[path] = true
 	}
 	k.unlinking.Begin(&k.unlinks, func() {
 		for _, dir := range dirs {
 			entries, _ := os.ReadDir(dir) // as many as can be read
 			for _, entry := range entries {
-				if path := filepath.Join(dir, entry.Name()); !kept[path] {
+				if path := filepath.Join(dir, entry.Name()); !keepSet[path] {
 					unlink([]string{path})
 				}
 			}

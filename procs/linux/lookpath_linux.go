@@ -128,13 +128,13 @@ func (s *execSearch) check(path string, depth int) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fail(err)
 	}
-	s.meetLoader(file, head[:n])
+	s.openLoader(file, head[:n])
 	return s.checkScript(path, string(head[:n]), depth)
 }
 
-// meetLoader opens the loader of a binary, as the exec does, since that may hang. It leaves errors
+// openLoader opens the loader of a binary, as the exec does, since that may hang. It leaves errors
 // to the kernel.
-func (s *execSearch) meetLoader(file io.ReaderAt, head []byte) {
+func (s *execSearch) openLoader(file io.ReaderAt, head []byte) {
 	loader := loaderOf(file, head)
 	if loader == "" {
 		return

@@ -14,15 +14,15 @@ import (
 // rights are a user's rights to enter directories and to execute files, by mode bits. With them
 // superd names beforehand what the kernel is going to refuse.
 type rights struct {
-	who  string // for messages
+	name string // for messages
 	uid  uint32
 	gids []uint32
 }
 
 // A refusal is the part of a path that a user can't pass.
 type refusal struct {
-	who, part string
-	stat      unix.Stat_t
+	name, part string
+	stat       unix.Stat_t
 }
 
 func (r *refusal) Error() string {
@@ -30,7 +30,7 @@ func (r *refusal) Error() string {
 	if r.stat.Mode&unix.S_IFMT == unix.S_IFDIR {
 		verb = "enter"
 	}
-	return fmt.Sprintf("%s may not %s %s (mode %04o, owner %d:%d)", r.who, verb, r.part, r.stat.Mode&0o7777, r.stat.Uid, r.stat.Gid)
+	return fmt.Sprintf("%s may not %s %s (mode %04o, owner %d:%d)", r.name, verb, r.part, r.stat.Mode&0o7777, r.stat.Uid, r.stat.Gid)
 }
 
 // Unwrap returns the kernel's error.
@@ -61,7 +61,7 @@ func (r *rights) refuses(path string) error {
 			}
 			rest = append(strings.Split(target, "/"), rest...)
 		} else if !r.mayPass(&stat) && !hasACL(at) {
-			return &refusal{who: r.who, part: at, stat: stat}
+			return &refusal{name: r.name, part: at, stat: stat}
 		}
 		for len(rest) > 0 && (rest[0] == "" || rest[0] == ".") {
 			rest = rest[1:]

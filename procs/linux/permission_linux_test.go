@@ -43,34 +43,34 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
-	stranger := &rights{who: "user x", uid: uid + 1000, gids: []uint32{gid + 1000}}
-	member := &rights{who: "user x", uid: uid + 1000, gids: []uint32{gid + 1000, gid}}
-	owner := &rights{who: "user x", uid: uid, gids: []uint32{gid}}
+	other := &rights{name: "user x", uid: uid + 1000, gids: []uint32{gid + 1000}}
+	member := &rights{name: "user x", uid: uid + 1000, gids: []uint32{gid + 1000, gid}}
+	owner := &rights{name: "user x", uid: uid, gids: []uint32{gid}}
 	tests := []struct {
 		user *rights
 		path string
 		want string // refusing part; "" for none
 	}{
-		{stranger, "open/x", ""},
-		{stranger, "open", ""},
-		{stranger, "open/link", ""},
-		{stranger, "open/../open/./x", ""},
-		{stranger, "open/plain", "execute DIR/open/plain (mode 0644"},
-		{stranger, "closed/x", "enter DIR/closed (mode 0750"},
-		{stranger, "closed/open", "enter DIR/closed (mode 0750"},
-		{stranger, "open/up", "enter DIR/closed (mode 0750"},
-		{stranger, "open/absolute", "enter DIR/closed (mode 0750"},
-		{stranger, "short/x", "enter DIR/closed (mode 0750"},
-		{stranger, "odd/x", ""},
-		{stranger, "open/group", "execute DIR/open/group (mode 0710"},
-		{stranger, "open/other", ""},
+		{other, "open/x", ""},
+		{other, "open", ""},
+		{other, "open/link", ""},
+		{other, "open/../open/./x", ""},
+		{other, "open/plain", "execute DIR/open/plain (mode 0644"},
+		{other, "closed/x", "enter DIR/closed (mode 0750"},
+		{other, "closed/open", "enter DIR/closed (mode 0750"},
+		{other, "open/up", "enter DIR/closed (mode 0750"},
+		{other, "open/absolute", "enter DIR/closed (mode 0750"},
+		{other, "short/x", "enter DIR/closed (mode 0750"},
+		{other, "odd/x", ""},
+		{other, "open/group", "execute DIR/open/group (mode 0710"},
+		{other, "open/other", ""},
 		{member, "closed/x", ""},
 		{member, "odd/x", "enter DIR/odd (mode 0705"}, // the group's bits count, not the others'
 		{member, "open/group", ""},
 		{owner, "closed/open", ""},
-		{stranger, "loop", ""}, // the kernel reports another error for it
-		{stranger, "lost", ""},
-		{stranger, "nowhere/at/all", ""},
+		{other, "loop", ""}, // the kernel reports another error for it
+		{other, "lost", ""},
+		{other, "nowhere/at/all", ""},
 	}
 	for _, tt := range tests {
 		got := ""
@@ -106,9 +106,9 @@ func TestRefusesLeavesListsToTheKernel(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	stranger := &rights{who: "user x", uid: uint32(os.Geteuid()) + 1000}
-	if err := stranger.refuses(path); err == nil {
-		t.Error("mode 0700 lets a stranger pass")
+	other := &rights{name: "user x", uid: uint32(os.Geteuid()) + 1000}
+	if err := other.refuses(path); err == nil {
+		t.Error("mode 0700 lets a other pass")
 	}
 	// Version 2; user::rwx, user:1:--x, group::---, mask::--x, other::---. Source:
 	// linux/posix_acl_xattr.h.
@@ -122,7 +122,7 @@ func TestRefusesLeavesListsToTheKernel(t *testing.T) {
 	if err := unix.Setxattr(path, "system.posix_acl_access", list, 0); err != nil {
 		t.Skipf("no access control lists here: %v", err)
 	}
-	if err := stranger.refuses(path); err != nil {
+	if err := other.refuses(path); err != nil {
 		t.Errorf("with a list: %v, want the kernel to decide", err)
 	}
 }

@@ -116,8 +116,8 @@ func prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (*prepared, er
 }
 
 // openOutput returns the program's end of an output. It stores the read end of a FIFO that it had
-// to make in made.
-func openOutput(a *attempt, output host.Outlet, id *runAs, made *int) (fd int, err error) {
+// to make in ownEnd.
+func openOutput(a *attempt, output host.Outlet, id *runAs, ownEnd *int) (fd int, err error) {
 	if output.Direct != nil {
 		a.enter("open log file", "")
 		uid, _ := id.owner()
@@ -126,19 +126,19 @@ func openOutput(a *attempt, output host.Outlet, id *runAs, made *int) (fd int, e
 		}
 		return fd, nil
 	}
-	return openFIFO(a, output, logs.OpenWriter, id, made)
+	return openFIFO(a, output, logs.OpenWriter, id, ownEnd)
 }
 
 // openFIFO returns the program's end of a FIFO. It stores superd's end, if it had to make the FIFO,
-// in made.
-func openFIFO(a *attempt, outlet host.Outlet, open func(superds int) (int, error), id *runAs, made *int) (fd int, err error) {
+// in ownEnd.
+func openFIFO(a *attempt, outlet host.Outlet, open func(superds int) (int, error), id *runAs, ownEnd *int) (fd int, err error) {
 	a.enter("open FIFO", outlet.FIFO)
 	read := outlet.ReadFD
 	uid, gid := id.owner()
 	err = a.unlessCanceled(func() (err error) {
 		if read < 0 {
 			read, err = logs.MakeFIFO(outlet.FIFO, uid, gid)
-			*made = read
+			*ownEnd = read
 		} else {
 			err = logs.ChownFIFO(read, uid, gid)
 		}

@@ -11,18 +11,18 @@ import (
 // known.
 type reapGate struct {
 	mu      sync.Mutex
-	free    sync.Cond
+	free    sync.Cond                // signals that forks are allowed again
 	forking map[*pidfd.Progress]bool // between fork and exec, or about to fork
 	// pids of children that have executed, and that the loop does not know yet
-	newborn map[int]bool
-	blocked bool // the reaping waits for a child in forking or newborn
+	unannounced map[int]bool
+	blocked     bool // the reaping waits for a child in forking or unannounced
 
-	held int // number of callers that block forks, see HoldForks
+	forkBlocks int // number of callers that block forks, see BlockForks
 }
 
 func (g *reapGate) init() {
 	g.free.L = &g.mu
-	g.forking, g.newborn = map[*pidfd.Progress]bool{}, map[int]bool{}
+	g.forking, g.unannounced = map[*pidfd.Progress]bool{}, map[int]bool{}
 }
 
 // spawn forks and executes. It registers the child with a; nil: the child belongs to no
@@ -47,7 +47,7 @@ func (k *Host) spawn(a *attempt, attr *pidfd.Attr) (*pidfd.Process, error) {
 func (g *reapGate) enter(progress *pidfd.Progress) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for g.held > 0 {
+	for g.forkBlocks > 0 {
 		g.free.Wait()
 	}
 	g.forking[progress] = true
@@ -60,7 +60,7 @@ func (k *Host) noteForkResult(progress *pidfd.Progress, child *pidfd.Process) {
 	defer k.gate.mu.Unlock()
 	delete(k.gate.forking, progress)
 	if child != nil {
-		k.gate.newborn[child.Pid()] = true
+		k.gate.unannounced[child.Pid()] = true
 		return
 	}
 	k.unblock()
@@ -71,16 +71,16 @@ func (k *Host) noteForkResult(progress *pidfd.Progress, child *pidfd.Process) {
 func (k *Host) announced(pid int) {
 	k.gate.mu.Lock()
 	defer k.gate.mu.Unlock()
-	delete(k.gate.newborn, pid)
+	delete(k.gate.unannounced, pid)
 	k.unblock()
 }
 
-// unblock resumes a reaping that waits for a child which the loop did not know. The caller holds
+// unblock continues a reaping that waited for a child which the loop did not know. The caller holds
 // the gate's mutex.
 func (k *Host) unblock() {
 	if k.gate.blocked {
 		k.gate.blocked = false
-		k.loop.Post(k.reapAgain)
+		k.loop.Post(k.continueReaping)
 	}
 }
 
@@ -93,7 +93,7 @@ func (g *reapGate) isNew(pid int) bool {
 			return true
 		}
 	}
-	return g.newborn[pid]
+	return g.unannounced[pid]
 }
 
 // isUnannounced is isNew for a caller that does not hold g.mu.
@@ -115,7 +115,7 @@ func (k *Host) spawnUnowned(attr *pidfd.Attr) (child *pidfd.Process, announce fu
 // MaskSIGCHLD implements [host.Host].
 func (k *Host) MaskSIGCHLD() {
 	if k.sigchld != nil {
-		k.sigchld.Mute()
+		k.sigchld.Mask()
 	}
 }
 
@@ -123,12 +123,13 @@ func (k *Host) MaskSIGCHLD() {
 func (k *Host) ReapOrphans(dead func(pid int)) {
 	k.reapChild = dead
 	if k.sigchld != nil {
-		k.sigchld.Unmute() // before it looks
+		k.sigchld.Unmask() // before the first Peek
 	}
-	k.reapAgain()
+	k.continueReaping()
 }
 
-func (k *Host) reapAgain() {
+// continueReaping reaps the next reapShare zombies.
+func (k *Host) continueReaping() {
 	g := &k.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,7 +147,7 @@ func (k *Host) reapAgain() {
 		last = pid
 		k.reapChild(pid)
 	}
-	k.loop.Post(k.reapAgain)
+	k.loop.Post(k.continueReaping)
 }
 
 // reapShare is how many zombies are reaped before other callbacks run: a thousand programs killed

@@ -36,7 +36,7 @@ func (k *Host) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.Pe
 	return a
 }
 
-// work is the worker's way through a spawn: prepare, commit, fork, report.
+// work carries out a spawn: prepare, commit, fork, report.
 func (k *Host) work(a *attempt, spec *host.SpawnSpec, done func(host.Child, error)) {
 	child := host.Child{
 		ReadFDs: slices.Repeat([]int{-1}, len(spec.Outputs)), InputFD: -1, NotifyFD: -1, ReadyFD: -1,
@@ -76,7 +76,7 @@ func (k *Host) prepare(a *attempt, spec *host.SpawnSpec, child *host.Child) (p *
 		return nil, -1, &host.SpawnError{Stage: "reserve descriptors for superd", Err: err, Fault: host.FaultOf(err)}
 	}
 	a.enter("unlink names of removed programs", "")
-	k.unlinking.Wait() // otherwise a name that is made here might be removed
+	k.unlinking.Wait() // otherwise a name that is created here might be removed
 	if p, err = prepare(a, spec, child); err != nil {
 		return p, -1, err
 	}
@@ -120,7 +120,7 @@ func (k *Host) fork(a *attempt, p *prepared, spec *host.SpawnSpec, cgroup int, c
 }
 
 // recordIntent writes the start record and stores the descriptors that a successor needs. outputs
-// are the read ends of FIFOs that were made for the spawn.
+// are the read ends of FIFOs that were created for the spawn.
 func (k *Host) recordIntent(p *prepared, spec *host.SpawnSpec, outputs []int) error {
 	if spec.LogIntent != nil {
 		if err := spec.LogIntent(procfs.BootTicks()); err != nil {
@@ -165,7 +165,7 @@ func closeCgroup(fd int) {
 // checkReach logs a warning if a program that runs as another user than root can't reach its notify
 // socket.
 func (k *Host) checkReach(dir string) {
-	others := &rights{who: "other users", uid: unprivilegedUID}
+	others := &rights{name: "other users", uid: unprivilegedUID}
 	if refusal := others.refuses(dir); refusal != nil {
 		k.log.Warn("notifications of programs that do not run as root fail: "+
 			"let others enter (chmod o+x), or choose another runtime_dir", "error", refusal)

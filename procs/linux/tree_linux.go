@@ -32,11 +32,11 @@ type kernelTree interface {
 }
 
 // NewTree implements [host.Host].
-func (k *Host) NewTree(instance, place string) host.Tree {
-	if k.cgroups != nil && place != host.ScanPath {
-		return k.cgroups.NewTree(instance, place)
+func (k *Host) NewTree(instance, dir string) host.Tree {
+	if k.cgroups != nil && dir != host.ScanPath {
+		return k.cgroups.NewTree(instance, dir)
 	}
-	return k.scan.NewTree(instance, place != "")
+	return k.scan.NewTree(instance, dir != "")
 }
 
 // Unattributed implements [host.Host]. With cgroups there are none, as no process leaves a cgroup

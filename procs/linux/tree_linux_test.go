@@ -82,7 +82,7 @@ func TestNothingEscapes(t *testing.T) {
 	bothKinds(t, func(t *testing.T, b *treeBed) {
 		bystander := b.NewTree("bystander")
 		other := b.Start(bystander, "bystander", "/bin/sh", "-c", "setsid -f sleep 60; sleep 60; :")
-		b.Meets(bystander, "three processes", linuxtest.Many(3))
+		b.AwaitPids(bystander, "three processes", linuxtest.Count(3))
 		for i, e := range escapes {
 			if e.cgroupOnly && b.kernel.cgroups == nil {
 				continue
@@ -96,12 +96,12 @@ func TestNothingEscapes(t *testing.T) {
 				}
 				script := strings.ReplaceAll(e.script, "MARK", mark)
 				main := b.Start(tree, "escape", "/bin/sh", "-c", script, mark, script).Process.Pid()
-				b.Meets(tree, "somebody who has got away", func(pids []int) bool {
+				b.AwaitPids(tree, "a process that escaped", func(pids []int) bool {
 					return len(pids) > 0 && (e.stays || !slices.Contains(pids, main))
 				})
 				b.End(tree)
 				for range 10 { // a process that forks fast is not always seen
-					if left := linuxtest.Marked(t, mark); len(left) > 0 {
+					if left := linuxtest.Running(t, mark); len(left) > 0 {
 						t.Fatalf("processes %v have escaped", left)
 					}
 				}
@@ -114,7 +114,7 @@ func TestNothingEscapes(t *testing.T) {
 			})
 		}
 		b.T = t
-		if pids := b.Meets(bystander, "three processes", linuxtest.Many(3)); !slices.Contains(pids, other.Process.Pid()) {
+		if pids := b.AwaitPids(bystander, "three processes", linuxtest.Count(3)); !slices.Contains(pids, other.Process.Pid()) {
 			t.Errorf("the bystander has %v, want %d among them", pids, other.Process.Pid())
 		}
 		b.End(bystander)
@@ -126,13 +126,13 @@ func TestNothingEscapes(t *testing.T) {
 func TestOutputsAreStoredBeforeTheFork(t *testing.T) {
 	b := newTreeBed(t, true)
 	spec := b.Spec(b.NewTree("web"), &config.Program{Name: "web", Command: []string{"/bin/true"}, Settings: &config.Settings{}})
-	born, kept := false, -1
+	spawned, stored := false, -1
 	spec.StoreFDs = func(_, _ int, outputs []int) {
-		if !born {
-			kept = outputs[0]
+		if !spawned {
+			stored = outputs[0]
 		}
 	}
-	spec.LogSpawned = func(pidfd.Identity, time.Duration) error { born = true; return nil }
+	spec.LogSpawned = func(pidfd.Identity, time.Duration) error { spawned = true; return nil }
 	results := make(chan linuxtest.Result, 1)
 	b.On(func() { b.Spawn(spec, results) })
 	started := linuxtest.Await(t, results, "the start")
@@ -140,8 +140,8 @@ func TestOutputsAreStoredBeforeTheFork(t *testing.T) {
 		t.Fatal(started.Err)
 	}
 	child := started.Child
-	if kept < 0 || kept != child.ReadFDs[0] {
-		t.Errorf("kept before the birth: descriptor %d, want %d", kept, child.ReadFDs[0])
+	if stored < 0 || stored != child.ReadFDs[0] {
+		t.Errorf("stored before the fork: descriptor %d, want %d", stored, child.ReadFDs[0])
 	}
 	for _, fd := range child.ReadFDs {
 		unix.Close(fd)
@@ -168,8 +168,8 @@ func TestLimitsWithoutController(t *testing.T) {
 	})
 }
 
-// TestKillMeansThoseWhoAreThere: a process spawned after the call of Kill survives.
-func TestKillMeansThoseWhoAreThere(t *testing.T) {
+// TestKillSparesLaterProcesses: a process spawned after the call of Kill survives.
+func TestKillSparesLaterProcesses(t *testing.T) {
 	bothKinds(t, func(t *testing.T, b *treeBed) {
 		tree := b.NewTree("web")
 		for range 20 {
@@ -180,16 +180,16 @@ func TestKillMeansThoseWhoAreThere(t *testing.T) {
 				}
 			})
 			if b.kernel.cgroups == nil {
-				b.Meets(tree, "nobody", linuxtest.Many(0)) // a spawn cancels a kill
+				b.AwaitPids(tree, "no process", linuxtest.Count(0)) // a spawn cancels a kill
 			}
 			next := b.Start(tree, "web", "/bin/sleep", "60").Process.Pid()
-			b.Meets(tree, fmt.Sprintf("%d and not %d", next, old), func(pids []int) bool { return slices.Equal(pids, []int{next}) })
+			b.AwaitPids(tree, fmt.Sprintf("%d and not %d", next, old), func(pids []int) bool { return slices.Equal(pids, []int{next}) })
 			b.End(tree)
 		}
 	})
 }
 
-func TestLookAtManyOpensSome(t *testing.T) {
+func TestLookOpensALimitedNumber(t *testing.T) {
 	bothKinds(t, func(t *testing.T, b *treeBed) {
 		var before unix.Rlimit
 		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
@@ -203,7 +203,7 @@ func TestLookAtManyOpensSome(t *testing.T) {
 		defer unix.Setrlimit(unix.RLIMIT_NOFILE, &before)
 		tree := b.NewTree("web")
 		b.Start(tree, "web", "/bin/sh", "-c", `i=0; while [ $i -lt 80 ]; do sleep 60 & i=$((i+1)); done; wait`)
-		b.Meets(tree, "50 of 81", linuxtest.Many(50))
+		b.AwaitPids(tree, "50 of 81", linuxtest.Count(50))
 		b.End(tree)
 	})
 }

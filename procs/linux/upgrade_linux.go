@@ -16,40 +16,40 @@ import (
 
 const (
 	maxRunOutput = 64 << 10 // of the bytes that Run returns
-	holdPause    = 2 * time.Millisecond
+	pollPause    = 2 * time.Millisecond
 
 	killedPatience = 200 * time.Millisecond // wait for the result of a start whose child was killed
 )
 
-// HoldForks blocks new forks and waits, for at most patience, until the loop knows the results of
+// BlockForks blocks new forks and waits, for at most patience, until the loop knows the results of
 // those under way. Then it kills children that still hang before their exec. It is called off the
 // loop. release allows forks again.
-func (k *Host) HoldForks(patience time.Duration) (release func()) {
+func (k *Host) BlockForks(patience time.Duration) (release func()) {
 	g := &k.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held++
-	settled := func(patience time.Duration) bool {
-		for deadline := time.Now().Add(patience); len(g.forking)+len(g.newborn) > 0; {
+	g.forkBlocks++
+	await := func(patience time.Duration) bool {
+		for deadline := time.Now().Add(patience); len(g.forking)+len(g.unannounced) > 0; {
 			if time.Now().After(deadline) {
 				return false
 			}
 			g.mu.Unlock()
-			time.Sleep(holdPause)
+			time.Sleep(pollPause)
 			g.mu.Lock()
 		}
 		return true
 	}
-	if !settled(patience) {
+	if !await(patience) {
 		for progress := range g.forking {
 			progress.Kill()
 		}
-		settled(killedPatience)
+		await(killedPatience)
 	}
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.held--
+		g.forkBlocks--
 		g.free.Broadcast()
 	}
 }
@@ -94,8 +94,8 @@ func (k *Host) Run(patience time.Duration, path string, args ...string) (output 
 // waitUntil waits for the end of a child until deadline, and reports whether it has ended.
 func waitUntil(child *pidfd.Process, deadline time.Time) (pidfd.Exit, bool, error) {
 	for {
-		left := max(time.Until(deadline), 0)
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(child.FD()), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
+		remaining := max(time.Until(deadline), 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(child.FD()), Events: unix.POLLIN}}, int(remaining.Milliseconds())+1)
 		if err == unix.EINTR {
 			continue
 		}

@@ -46,7 +46,7 @@ func newBed(t testing.TB) *bed {
 		if err != nil {
 			t.Skip(err, said.String())
 		}
-		plain.Trees = func(instance, place string) host.Tree { return b.manager.NewTree(instance, place) }
+		plain.Trees = func(instance, dir string) host.Tree { return b.manager.NewTree(instance, dir) }
 		return plain
 	}, func() {
 		b.manager.Close()

@@ -51,27 +51,27 @@ type Manager struct {
 	options         Options
 	reserve         *reserve
 	log             *slog.Logger
-	looks           chan struct{} // semaphore
+	readers         chan struct{} // semaphore of lookSlots
 	own             string        // directory of superd's cgroup, without the leaf it may be in
 	base            string        // directory in own
 	path            string        // of base, as in /proc/PID/cgroup
 	kills, removals workers.Pool
 	trees           treesByInstance
 	bases           []string    // base directories of predecessors that were in other cgroups
-	countsKills     atomic.Bool // instances have the memory controller, which counts OOM kills
-	fresh           bool        // no predecessor has left anything in base
-	// names a predecessor has left in base; nil: they could not be read
-	left   map[string]struct{}
-	spawns atomic.Uint64 // number of spawns begun or completed, in all trees
-	seen   seen          // loop only
+	countsOOMKills  atomic.Bool // instances have the memory controller, which counts OOM kills
+	newBase         bool        // this superd created base
+	// names that a predecessor has created in base; nil: they are unknown
+	inherited map[string]struct{}
+	spawns    atomic.Uint64 // number of spawns begun or completed, in all trees
+	seen      seen          // loop only
 
-	lack lack // why no cgroups can be made at present
+	failure creationFailure // why no cgroup can be made at present
 
-	mu      sync.Mutex
-	unready bool            // base, or the probe in it, could not be made yet
-	enabled map[string]bool // controllers that instances have
-	raised  []string        // controllers that superd has enabled in its own cgroup
-	leaf    string          // leaf that superd has moved to; empty: it has not
+	mu           sync.Mutex
+	unready      bool            // base, or the probe in it, could not be made yet
+	enabled      map[string]bool // controllers that instances have
+	enabledInOwn []string        // controllers that superd has enabled in its own cgroup
+	leaf         string          // leaf that superd has moved to; empty: it has not
 }
 
 // Options are what a [Manager] needs of the host.
@@ -97,7 +97,7 @@ const (
 // Threads is how many threads a [Manager] may block in the kernel.
 const Threads = lookSlots + killSlots + removeSlots
 
-// Open finds superd's cgroup and makes the base directory in it. A predecessor may have left
+// Open finds superd's cgroup and creates the base directory in it. A predecessor may have created
 // one, in which processes may live. The error says why superd can't have cgroups.
 func Open(o Options) (*Manager, error) {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
@@ -121,15 +121,15 @@ func Open(o Options) (*Manager, error) {
 	// finds the directory.
 	sum := sha256.Sum256([]byte(o.RuntimeDir))
 	name := basePrefix + hex.EncodeToString(sum[:6])
-	c := &Manager{options: o, reserve: newReserve(), log: o.Log, looks: make(chan struct{}, lookSlots), own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
+	c := &Manager{options: o, reserve: newReserve(), log: o.Log, readers: make(chan struct{}, lookSlots), own: dir, base: filepath.Join(dir, name), path: path.Join(cgroup, name),
 		enabled: map[string]bool{},
 		kills:   workers.Pool{Limit: killSlots}, removals: workers.Pool{Limit: removeSlots}}
 	err = os.Mkdir(c.base, 0o755)
 	existed := errors.Is(err, fs.ErrExist)
-	c.fresh = !existed
+	c.newBase = !existed
 	switch {
 	case existed:
-		c.takeOver()
+		c.readInherited()
 		err = c.probe()
 	case err == nil:
 		err = c.probe()
@@ -140,8 +140,8 @@ func Open(o Options) (*Manager, error) {
 	case err == nil:
 	case host.FaultOf(err) == host.FaultResource: // temporary
 		c.unready = !existed // otherwise a predecessor has proved that it works
-		c.lack.note(c.log, c.explain(filepath.Join(c.base, probeName), err))
-	case existed: // it may be in use
+		c.failure.set(c.log, c.explain(filepath.Join(c.base, probeName), err))
+	case existed: // base may be in use
 		c.reserve.close()
 		return nil, err
 	default:
@@ -167,7 +167,7 @@ func Try() (missing map[string]error, err error) {
 		return nil, err
 	}
 	defer c.Close()
-	if why := c.lack.current(); why != "" {
+	if why := c.failure.current(); why != "" {
 		return nil, errors.New(why)
 	}
 	missing = map[string]error{}
@@ -182,29 +182,29 @@ func Try() (missing map[string]error, err error) {
 // A seen caches whether no process lives in any of the cgroups, for a count of spawns.
 type seen struct {
 	spawns uint64
-	asked  int // number of questions since then
-	nobody bool
+	calls  int // calls of allEmpty since then
+	empty  bool
 }
 
-// askPeriod is how many questions about one tree lead to one about all.
-const askPeriod = 16
+// allEmptyPeriod is how many checks of one cgroup lead to a check of base.
+const allEmptyPeriod = 16
 
-// deserted reports whether no process is known to live in any cgroup in base, which saves reading a
-// thousand cgroups at a shutdown. It looks only between spawns, and once in askPeriod calls. It is
-// called on the loop.
-func (c *Manager) deserted() bool {
-	if spawns := c.spawns.Load(); spawns != c.seen.spawns { // read before the look
+// allEmpty reports whether no process lives in any cgroup in base, as far as it knows. That saves
+// reading a thousand cgroups at a shutdown. It reads base once in allEmptyPeriod calls without a
+// spawn in between. It is called on the loop.
+func (c *Manager) allEmpty() bool {
+	if spawns := c.spawns.Load(); spawns != c.seen.spawns { // read before the check
 		c.seen = seen{spawns: spawns}
 	}
-	if c.seen.nobody {
+	if c.seen.empty {
 		return true
 	}
-	if c.seen.asked++; c.seen.asked%askPeriod != 0 {
+	if c.seen.calls++; c.seen.calls%allEmptyPeriod != 0 {
 		return false
 	}
 	lives, err := populated(c.base)
-	c.seen.nobody = err == nil && !lives
-	return c.seen.nobody
+	c.seen.empty = err == nil && !lives
+	return c.seen.empty
 }
 
 // findCgroup returns the directory of superd's cgroup v2 and its path in the hierarchy, from the
@@ -253,37 +253,37 @@ func isDelegated(dir string) bool {
 	return false
 }
 
-// takeOver reads what a predecessor has changed in the cgroup that it was in.
-func (c *Manager) takeOver() {
+// readInherited reads what a predecessor has changed in the cgroup that it was in.
+func (c *Manager) readInherited() {
 	if entries, err := os.ReadDir(c.base); err == nil { // one read for all trees
-		c.left = make(map[string]struct{}, len(entries))
+		c.inherited = make(map[string]struct{}, len(entries))
 		for _, entry := range entries {
-			c.left[entry.Name()] = struct{}{}
+			c.inherited[entry.Name()] = struct{}{}
 		}
 	}
-	c.countsKills.Store(hasWord(filepath.Join(c.base, "cgroup.subtree_control"), "memory"))
+	c.countsOOMKills.Store(hasWord(filepath.Join(c.base, "cgroup.subtree_control"), "memory"))
 	leaf := filepath.Join(c.own, leafName)
 	if _, err := os.Stat(leaf); err != nil || isDelegated(c.own) {
-		return // it has not moved, so it enabled nothing, or systemd made the leaf
+		return // the predecessor has not moved, so it enabled nothing, or systemd created the leaf
 	}
 	c.leaf = leaf
 	if err := c.enter(leaf); err != nil {
 		c.log.Warn("superd not moved into the cgroup of its predecessor", "cgroup", leaf, "error", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(c.own, "cgroup.subtree_control")); err == nil {
-		c.raised = strings.Fields(string(text))
+		c.enabledInOwn = strings.Fields(string(text))
 	}
 }
 
-// Adopted records that all trees of a predecessor exist: a tree that comes later reads its own
+// Adopted records that all trees of a predecessor exist: a tree that is added later reads its own
 // state.
-func (c *Manager) Adopted() { c.left = nil }
+func (c *Manager) Adopted() { c.inherited = nil }
 
-// probe checks whether a process can be started in a cgroup. The kernel's version does not tell:
-// permissions and filters of system calls (seccomp) matter, too.
+// probe checks whether a process can be started in a cgroup. The kernel's version does not
+// suffice: permissions and filters of system calls (seccomp) matter, too.
 func (c *Manager) probe() error {
 	dir := filepath.Join(c.base, probeName)
-	// left by a superd that was killed here
+	// it exists if a superd was killed here
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
@@ -343,7 +343,7 @@ func (c *Manager) enable(controller string) error {
 		if err != nil {
 			return err
 		}
-		c.raised = append(c.raised, controller)
+		c.enabledInOwn = append(c.enabledInOwn, controller)
 		if underSystemd() && !isDelegated(c.own) && path.Dir(c.path) != "/" {
 			c.log.Warn("systemd may remove the limits of programs: superd's cgroup is not delegated; set Delegate=yes", "cgroup", path.Dir(c.path))
 		}
@@ -353,7 +353,7 @@ func (c *Manager) enable(controller string) error {
 	}
 	c.enabled[controller] = true
 	if controller == "memory" {
-		c.countsKills.Store(true)
+		c.countsOOMKills.Store(true)
 	}
 	return nil
 }
@@ -435,7 +435,7 @@ func (c *Manager) Close() {
 		err = errors.Join(err, removeCgroup(base, removePatience))
 	}
 	if err == nil {
-		for _, controller := range c.raised {
+		for _, controller := range c.enabledInOwn {
 			err = errors.Join(err, writeFile(filepath.Join(c.own, "cgroup.subtree_control"), "-"+controller))
 		}
 	}
@@ -447,7 +447,7 @@ func (c *Manager) Close() {
 	}
 }
 
-// ready makes the base directory if that failed at superd's start.
+// ready creates the base directory if that failed at superd's start.
 func (c *Manager) ready() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -464,7 +464,7 @@ func (c *Manager) ready() error {
 	return nil
 }
 
-// explain adds the cause and a remedy to err, with which making the cgroup dir failed.
+// explain adds the cause and a remedy to err, the error of making the cgroup dir.
 //
 // Source: cgroup.max.descendants, cgroup.max.depth and cgroup.stat in
 // Documentation/admin-guide/cgroup-v2.rst; cgroup_check_hierarchy_limits in kernel/cgroup/cgroup.c.

@@ -70,18 +70,18 @@ func TestNestedCgroups(t *testing.T) {
 	const name = "memory.max@1" // as awkward as a name can be
 	tree := b.NewTree(name).(*Tree)
 	b.Start(tree, name, "/bin/sh", "-c", `mkdir -p "$0/a/b" && echo $$$$ >"$0/a/b/cgroup.procs" && exec sleep 60`, tree.dir())
-	b.Meets(tree, "a process that has moved", func(pids []int) bool {
+	b.AwaitPids(tree, "a process that has moved", func(pids []int) bool {
 		return len(pids) == 1 && len(pidsIn(filepath.Join(tree.dir(), "a"))) == 1
 	})
 	if tree.Empty() {
-		t.Error("the tree is empty, but somebody lives in a cgroup in it")
+		t.Error("the tree is empty, but a process lives in a nested cgroup")
 	}
 	if err := tree.killEach(); err != nil { // as before Linux 5.14
 		t.Errorf("killEach: %v", err)
 	}
-	b.Meets(tree, "nobody", linuxtest.Many(0))
+	b.AwaitPids(tree, "no process", linuxtest.Count(0))
 	b.Start(tree, name, "/bin/sleep", "60") // beside the nested cgroups of the last run
-	b.Meets(tree, "the next run", linuxtest.Many(1))
+	b.AwaitPids(tree, "the next run", linuxtest.Count(1))
 	b.End(tree)
 	b.On(tree.Remove)
 	tree.pending.Wait()
@@ -90,38 +90,38 @@ func TestNestedCgroups(t *testing.T) {
 	}
 }
 
-// TestCgroupsOfAnEarlierSuperd: cgroups with processes are taken over, empty ones are recreated.
-func TestCgroupsOfAnEarlierSuperd(t *testing.T) {
+// TestCgroupsOfAPredecessor: cgroups with processes are adopted, empty ones are recreated.
+func TestCgroupsOfAPredecessor(t *testing.T) {
 	b := newBed(t)
 	tree := b.NewTree("web@1")
 	pid := b.Start(tree, "web@1", "/bin/sleep", "60").Process.Pid()
 	empty := b.NewTree("db").(*Tree)
 	b.Start(empty, "db", "/bin/true")
-	b.Meets(empty, "nobody", linuxtest.Many(0))
+	b.AwaitPids(empty, "no process", linuxtest.Count(0))
 
 	next, err := Open(quietly(b.manager.options))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again, other host.Tree
-	b.On(func() { again, other = next.NewTree("web@1", tree.Path()), next.NewTree("db", "") })
+	var adopted, other host.Tree
+	b.On(func() { adopted, other = next.NewTree("web@1", tree.Path()), next.NewTree("db", "") })
 	if err := writeFile(empty.dir()+"/cgroup.kill", "1"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
 	b.Start(other, "db", "/bin/true") // not the cgroup in which new processes are killed
-	b.Meets(other, "nobody", linuxtest.Many(0))
+	b.AwaitPids(other, "no process", linuxtest.Count(0))
 	b.On(other.Remove)
-	b.Meets(again, "the process of before", func(pids []int) bool { return slices.Equal(pids, []int{pid}) })
-	if again.Path() != tree.Path() {
-		t.Errorf("the tree is at %s now, it was at %s", again.Path(), tree.Path())
+	b.AwaitPids(adopted, "the same process", func(pids []int) bool { return slices.Equal(pids, []int{pid}) })
+	if adopted.Path() != tree.Path() {
+		t.Errorf("the tree is at %s, it was at %s", adopted.Path(), tree.Path())
 	}
-	b.End(again)
-	b.On(again.Remove)
+	b.End(adopted)
+	b.On(adopted.Remove)
 }
 
-// TestCgroupsOfAnEarlierSuperdStay: the next superd uses cgroups even if a killed one has left its
-// trial cgroup behind, or a shortage prevents a new one for a time.
-func TestCgroupsOfAnEarlierSuperdStay(t *testing.T) {
+// TestProbeCgroupExists: a successor uses cgroups even if the probe cgroup of a killed superd
+// exists, or a shortage prevents a new one for a time.
+func TestProbeCgroupExists(t *testing.T) {
 	b := newBed(t)
 	if err := os.Mkdir(filepath.Join(b.manager.base, probeName), 0o755); err != nil {
 		t.Fatal(err)
@@ -166,14 +166,14 @@ func BenchmarkKill(b *testing.B) {
 		tree.Kill()
 		tree.pending.Wait()
 		total += time.Since(at)
-		bed.Meets(tree, "nobody", linuxtest.Many(0))
+		bed.AwaitPids(tree, "no process", linuxtest.Count(0))
 	}
 	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/kill")
 }
 
-// TestDeserted: the kernel's event for the parent of all cgroups counts for each of them, once in a
+// TestAllEmpty: the kernel's event for the parent of all cgroups counts for each of them, once in a
 // while, until a process may have been spawned there.
-func TestDeserted(t *testing.T) {
+func TestAllEmpty(t *testing.T) {
 	base := t.TempDir()
 	tell := func(dir, populated string) {
 		t.Helper()
@@ -184,12 +184,12 @@ func TestDeserted(t *testing.T) {
 	c := &Manager{base: base, reserve: newReserve()}
 	defer c.reserve.close()
 	var trees []*Tree
-	for i := range 3 * askPeriod {
+	for i := range 3 * allEmptyPeriod {
 		tree := c.NewTree(fmt.Sprint(i), "")
 		if err := os.Mkdir(tree.dir(), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		tree.made.Store(true)
+		tree.mayExist.Store(true)
 		tell(tree.dir(), "1")
 		trees = append(trees, tree)
 	}
@@ -206,7 +206,7 @@ func TestDeserted(t *testing.T) {
 		t.Errorf("%d trees are empty, while all are populated", n)
 	}
 	tell(base, "0")
-	if n := empty(); n < len(trees)-askPeriod || n == len(trees) {
+	if n := empty(); n < len(trees)-allEmptyPeriod || n == len(trees) {
 		t.Errorf("%d of %d trees are empty, want all but the first ones, which were asked for one by one", n, len(trees))
 	}
 	tell(base, "1")
@@ -215,11 +215,11 @@ func TestDeserted(t *testing.T) {
 		t.Error("a tree in which somebody was born since is empty")
 	}
 	if !trees[len(trees)-2].Empty() {
-		t.Error("one in which nobody was is not, though it was")
+		t.Error("a cgroup without processes does not count as empty")
 	}
-	c.deserted()
+	c.allEmpty()
 	if trees[0].Empty() {
-		t.Error("a birth elsewhere: what was told of all must not count any more")
+		t.Error("a spawn in another cgroup: the earlier check still counts")
 	}
 }
 

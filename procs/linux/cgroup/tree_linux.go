@@ -32,12 +32,12 @@ type Tree struct {
 	manager  *Manager
 	instance string
 	base     string // parent of its directory
-	found    bool   // a predecessor made the directory
-	// cgroup.kill was used: no process must be started in this directory any more; guarded by mu
-	spoiled bool
-	used    bool // an instance has it; guarded by trees.mu
+	found    bool   // a predecessor created the directory
+	// cgroup.kill was used: no process may be started in this directory any more; guarded by mu
+	killed bool
+	used   bool // an instance has it; guarded by trees.mu
 
-	made     atomic.Bool   // the directory may exist
+	mayExist atomic.Bool   // the directory may exist
 	spawns   atomic.Uint64 // number of spawns begun or completed in it
 	emptyAt  atomic.Uint64 // spawns+1 when it was last seen empty
 	oomKills atomic.Int64  // counted by earlier directories
@@ -50,14 +50,14 @@ type Tree struct {
 	scanned bool              // the last prepared spawn belongs to scan
 }
 
-// NewTree returns the tree of the instance. place is its directory if a predecessor made it; empty
+// NewTree returns the tree of the instance. dir is its directory if a predecessor created it; empty
 // otherwise.
-func (c *Manager) NewTree(instance, place string) *Tree {
+func (c *Manager) NewTree(instance, dir string) *Tree {
 	t := c.trees.use(instance)
-	if t == nil || t.strange() && place == "" {
+	if t == nil || t.isElsewhere() && dir == "" {
 		t = &Tree{manager: c, instance: instance, base: c.base}
 		c.trees.add(t)
-		t.takeOver(place)
+		t.readInherited(dir)
 	}
 	return t
 }
@@ -66,30 +66,30 @@ func (t *Tree) dir() string { return t.base + "/" + t.name() }
 
 func (t *Tree) name() string { return instancePrefix + t.instance }
 
-// strange reports whether its directory is not where superd would make it now: then its path in
-// /proc/PID/cgroup is unknown.
-func (t *Tree) strange() bool { return t.base != t.manager.base }
+// isElsewhere reports whether its directory is not where superd would create it now. Then its path
+// in /proc/PID/cgroup is unknown.
+func (t *Tree) isElsewhere() bool { return t.base != t.manager.base }
 
-// takeOver checks whether a predecessor has left the directory.
-func (t *Tree) takeOver(place string) {
-	if place == "" && t.manager.fresh {
+// readInherited checks whether a predecessor has created the directory.
+func (t *Tree) readInherited(dir string) {
+	if dir == "" && t.manager.newBase {
 		return
 	}
-	if base := filepath.Dir(place); place != "" && base != t.base && filepath.Base(place) == t.name() && isCgroup(place) {
+	if base := filepath.Dir(dir); dir != "" && base != t.base && filepath.Base(dir) == t.name() && isCgroup(dir) {
 		t.base = base
 		if !slices.Contains(t.manager.bases, base) {
 			t.manager.bases = append(t.manager.bases, base)
 		}
 	}
-	if t.isLeft() {
-		t.made.Store(true)
+	if t.existed() {
+		t.mayExist.Store(true)
 		t.found = true
 	}
 }
 
-func (t *Tree) isLeft() bool {
-	if left := t.manager.left; left != nil && !t.strange() {
-		_, ok := left[t.name()]
+func (t *Tree) existed() bool {
+	if inherited := t.manager.inherited; inherited != nil && !t.isElsewhere() {
+		_, ok := inherited[t.name()]
 		return ok
 	}
 	_, err := os.Stat(t.dir())
@@ -98,15 +98,15 @@ func (t *Tree) isLeft() bool {
 
 // Path implements [host.Tree].
 func (t *Tree) Path() string {
-	if t.scanning() != nil {
+	if t.scanTree() != nil {
 		return host.ScanPath
 	}
 	return t.dir()
 }
 
-// scanning returns the tree of processes that were started while no cgroup could be made; nil if
+// scanTree returns the tree of processes that were started while no cgroup could be made; nil if
 // none of them lives.
-func (t *Tree) scanning() *proctree.Tree {
+func (t *Tree) scanTree() *proctree.Tree {
 	if scan := t.scan.Load(); scan != nil && !scan.Empty() {
 		return scan
 	}
@@ -115,16 +115,16 @@ func (t *Tree) scanning() *proctree.Tree {
 
 // Lack implements [host.Tree].
 func (t *Tree) Lack() string {
-	if t.scanning() == nil {
+	if t.scanTree() == nil {
 		return ""
 	}
-	l := &t.manager.lack
+	l := &t.manager.failure
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return cmp.Or(l.why, "none could be made at its start")
 }
 
-// Adopt adopts a predecessor's processes and sets limits again that may have been lost. It is
+// Adopt adopts a predecessor's processes, and sets limits anew that the cgroup may lack. It is
 // called off the loop.
 func (t *Tree) Adopt(a *host.RecoveredProcess) error {
 	// superd was killed before it recorded that there is no cgroup
@@ -134,7 +134,7 @@ func (t *Tree) Adopt(a *host.RecoveredProcess) error {
 		return scan.Adopt(a)
 	}
 	limits := &a.Program.Limits
-	if !t.made.Load() || len(limitsIn(limits)) == 0 {
+	if !t.mayExist.Load() || len(limitsIn(limits)) == 0 {
 		return nil
 	}
 	t.mu.Lock()
@@ -148,15 +148,15 @@ func (t *Tree) Adopt(a *host.RecoveredProcess) error {
 }
 
 // Empty implements [host.Tree]. The answer is cached until the next spawn.
-func (t *Tree) Empty() bool { return t.scanning() == nil && t.vacant() }
+func (t *Tree) Empty() bool { return t.scanTree() == nil && t.isEmpty() }
 
-// vacant reports whether no process lives in the cgroup.
-func (t *Tree) vacant() bool {
-	spawns := t.spawns.Load() + 1 // read before the look
-	if !t.made.Load() || t.emptyAt.Load() == spawns {
+// isEmpty reports whether no process lives in the cgroup.
+func (t *Tree) isEmpty() bool {
+	spawns := t.spawns.Load() + 1 // read before the check
+	if !t.mayExist.Load() || t.emptyAt.Load() == spawns {
 		return true
 	}
-	if t.strange() || !t.manager.deserted() {
+	if t.isElsewhere() || !t.manager.allEmpty() {
 		if t.populated() {
 			return false
 		}
@@ -183,7 +183,7 @@ func (t *Tree) populated() bool {
 
 // OOMKills implements [host.Tree].
 func (t *Tree) OOMKills() int {
-	if !t.made.Load() {
+	if !t.mayExist.Load() {
 		return int(t.oomKills.Load())
 	}
 	return int(t.oomKills.Load() + t.countOOMKills())
@@ -193,7 +193,7 @@ func (t *Tree) OOMKills() int {
 //
 // Source: memory.events in Documentation/admin-guide/cgroup-v2.rst.
 func (t *Tree) countOOMKills() int64 {
-	if !t.manager.countsKills.Load() && !t.strange() {
+	if !t.manager.countsOOMKills.Load() && !t.isElsewhere() {
 		return 0
 	}
 	var buf [512]byte
@@ -216,7 +216,7 @@ const lookPause = 50 * time.Millisecond
 
 // Look implements [host.Tree].
 func (t *Tree) Look(found func([]host.Member)) {
-	scan := t.scanning()
+	scan := t.scanTree()
 	if scan == nil {
 		t.look(found)
 		return
@@ -228,18 +228,17 @@ func (t *Tree) Look(found func([]host.Member)) {
 
 // look is Look for the processes in the cgroup.
 func (t *Tree) look(found func([]host.Member)) {
-	if t.vacant() {
+	if t.isEmpty() {
 		found(nil)
 		return
 	}
 	c := t.manager
 	go func() {
 		for pause := time.Millisecond; ; pause = min(2*pause, lookPause) {
-			c.looks <- struct{}{}
+			c.readers <- struct{}{}
 			members, err := t.members()
-			<-c.looks
-			// A listed process may have ended before it is opened, and have left a child that is
-			// not listed.
+			<-c.readers
+			// A listed process may end before it is opened, and leave a child that is not listed.
 			if len(members) > 0 || err == nil && !t.populated() {
 				c.options.Post(func() { found(members) })
 				return
@@ -268,7 +267,7 @@ func (t *Tree) members() ([]host.Member, error) {
 			return members, nil
 		case err != nil:
 			return nil, err
-		case !t.holds(pid):
+		case !t.contains(pid):
 			p.Close() // the pid was reused since it was listed
 		default:
 			members = append(members, host.Member{Process: p, Start: s.Start, Group: s.Group, Command: s.Command})
@@ -277,13 +276,13 @@ func (t *Tree) members() ([]host.Member, error) {
 	return members, nil
 }
 
-// holds reports whether the process with this pid is in the cgroup or its descendants.
-func (t *Tree) holds(pid int) bool {
+// contains reports whether the process with this pid is in the cgroup or its descendants.
+func (t *Tree) contains(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
 		return false
 	}
-	if t.strange() {
+	if t.isElsewhere() {
 		return slices.Contains(pidsIn(t.dir()), pid)
 	}
 	for line := range strings.Lines(string(text)) {
@@ -296,22 +295,22 @@ func (t *Tree) holds(pid int) bool {
 
 // Has implements [host.Tree].
 func (t *Tree) Has(pid int) bool {
-	scan := t.scanning()
-	return t.made.Load() && t.holds(pid) || scan != nil && scan.Has(pid)
+	scan := t.scanTree()
+	return t.mayExist.Load() && t.contains(pid) || scan != nil && scan.Has(pid)
 }
 
 // Kill implements [host.Tree]. It returns before the signal is sent.
 func (t *Tree) Kill() error {
-	if scan := t.scanning(); scan != nil {
+	if scan := t.scanTree(); scan != nil {
 		if err := scan.Kill(); err != nil {
 			return err
 		}
 	}
-	if t.made.Load() {
+	if t.mayExist.Load() {
 		t.pending.Begin(&t.manager.kills, func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.spoiled = true
+			t.killed = true
 			err := t.manager.reserve.use(func() error { return writeFile(t.dir()+"/cgroup.kill", "1") })
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 				err = t.killEach()
@@ -324,7 +323,7 @@ func (t *Tree) Kill() error {
 	return nil
 }
 
-// killRounds bounds how often killEach looks for remaining processes.
+// killRounds bounds how often killEach lists the remaining processes.
 const killRounds = 100
 
 // killEach is Kill for kernels before 5.14, which have no cgroup.kill. Frozen processes can't fork
@@ -354,8 +353,8 @@ func (t *Tree) Remove() {
 	if scan := t.scan.Swap(nil); scan != nil {
 		scan.Remove()
 	}
-	t.manager.trees.leave(t)
-	if !t.made.Load() {
+	t.manager.trees.release(t)
+	if !t.mayExist.Load() {
 		return
 	}
 	t.pending.Begin(&t.manager.removals, func() {
@@ -375,8 +374,8 @@ func (t *Tree) discard() error {
 		return err
 	}
 	t.oomKills.Add(kills)
-	t.made.Store(false)
-	t.written, t.spoiled, t.found = nil, false, false
+	t.mayExist.Store(false)
+	t.written, t.killed, t.found = nil, false, false
 	return nil
 }
 
@@ -384,7 +383,7 @@ func (t *Tree) discard() error {
 // of the directory for [pidfd.Attr], which the caller closes; -1: there is no cgroup. It is called
 // off the loop.
 //
-// After cgroup.kill the directory is made anew. Since 6.14, the kernel kills a process that is
+// After cgroup.kill the directory is created anew. Since 6.14, the kernel kills a process that is
 // forked while its cgroup is killed: it compares the number of kills before and after the fork. For
 // a fork into another cgroup than the parent's, it takes the first number from the parent's cgroup.
 // So once a cgroup was killed, each process forked into it dies at once.
@@ -400,26 +399,26 @@ func (t *Tree) PrepareSpawn(limits *config.Limits) (int, error) {
 			return -1, limitsError(l.limit, l.controller, err)
 		}
 	}
-	if t.spoiled || t.found && !t.populated() { // it may have been killed
+	if t.killed || t.found && !t.populated() { // it may have been killed
 		if err := t.discard(); err != nil {
 			return -1, &host.SpawnError{Stage: "remove cgroup of the previous run", Path: t.dir(), Err: cause(err), Fault: host.FaultResource}
 		}
 	}
 	t.scanned = false
 	fd, err := -1, error(unix.ENOENT)
-	if t.made.Load() { // by the run before
+	if t.mayExist.Load() { // created by the run before
 		fd, err = openCgroup(t.dir())
 	}
 	if err == unix.ENOENT {
 		if err := t.make(); err != nil {
 			why := t.manager.explain(t.dir(), cause(err))
-			t.manager.lack.note(t.manager.log, fmt.Errorf("make cgroup %s: %w", t.dir(), why))
+			t.manager.failure.set(t.manager.log, fmt.Errorf("make cgroup %s: %w", t.dir(), why))
 			if len(limitsIn(limits)) > 0 {
 				return -1, &host.SpawnError{Stage: "make cgroup", Path: t.dir(), Err: why, Fault: host.FaultOf(err)}
 			}
 			return t.prepareScanned(limits)
 		}
-		t.manager.lack.end(t.manager.log)
+		t.manager.failure.clear(t.manager.log)
 		fd, err = openCgroup(t.dir())
 	}
 	if err != nil {
@@ -432,7 +431,7 @@ func (t *Tree) PrepareSpawn(limits *config.Limits) (int, error) {
 	return fd, nil
 }
 
-// make makes the directory. The caller holds t.mu.
+// make creates the directory. The caller holds t.mu.
 func (t *Tree) make() error {
 	if err := t.manager.ready(); err != nil {
 		return err
@@ -443,7 +442,7 @@ func (t *Tree) make() error {
 	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
-	t.made.Store(true)
+	t.mayExist.Store(true)
 	return nil
 }
 
@@ -458,8 +457,8 @@ func (t *Tree) prepareScanned(limits *config.Limits) (int, error) {
 	return scan.PrepareSpawn(limits)
 }
 
-// RegisterSpawned registers a new main process or hook. The kernel knows those in the cgroup. It is
-// called off the loop.
+// RegisterSpawned registers a new main process or hook that is in no cgroup. It is called off the
+// loop.
 func (t *Tree) RegisterSpawned(id pidfd.Identity, fifos []int) {
 	t.noteSpawn()
 	t.mu.Lock()

@@ -29,8 +29,8 @@ func (a *treesByInstance) add(t *Tree) {
 	a.by[t.instance], t.used = t, true
 }
 
-// leave marks t as unused: its instance is gone.
-func (a *treesByInstance) leave(t *Tree) {
+// release records that t is unused: its instance is gone.
+func (a *treesByInstance) release(t *Tree) {
 	a.mu.Lock()
 	t.used = false
 	a.mu.Unlock()
@@ -41,7 +41,7 @@ func (a *treesByInstance) leave(t *Tree) {
 func (a *treesByInstance) drop(t *Tree) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !t.used && !t.made.Load() && a.by[t.instance] == t {
+	if !t.used && !t.mayExist.Load() && a.by[t.instance] == t {
 		delete(a.by, t.instance)
 	}
 }

@@ -163,20 +163,20 @@ func (b *Bed) Start(tree host.Tree, name string, command ...string) host.Child {
 	return child
 }
 
-// Look returns the members of the tree, opened.
-func (b *Bed) Look(tree host.Tree) []host.Member {
+// Members returns the processes of the tree, opened.
+func (b *Bed) Members(tree host.Tree) []host.Member {
 	b.T.Helper()
 	found := make(chan []host.Member, 1)
 	b.On(func() { tree.Look(func(m []host.Member) { found <- m }) })
 	return Await(b.T, found, "a look")
 }
 
-// Meets looks until want is true of the pids in the tree.
-func (b *Bed) Meets(tree host.Tree, what string, want func(pids []int) bool) []int {
+// AwaitPids looks until want is true of the pids in the tree.
+func (b *Bed) AwaitPids(tree host.Tree, what string, want func(pids []int) bool) []int {
 	b.T.Helper()
 	for deadline := time.Now().Add(Patience); ; {
 		var pids []int
-		for _, m := range b.Look(tree) {
+		for _, m := range b.Members(tree) {
 			pids = append(pids, m.Process.Pid())
 			m.Process.Close()
 		}
@@ -189,8 +189,8 @@ func (b *Bed) Meets(tree host.Tree, what string, want func(pids []int) bool) []i
 	}
 }
 
-// Many returns a condition for [Bed.Meets]: n processes.
-func Many(n int) func([]int) bool { return func(pids []int) bool { return len(pids) == n } }
+// Count returns a condition for [Bed.AwaitPids]: n processes.
+func Count(n int) func([]int) bool { return func(pids []int) bool { return len(pids) == n } }
 
 // End kills the tree as an instance does, until it is empty.
 func (b *Bed) End(tree host.Tree) {
@@ -201,7 +201,7 @@ func (b *Bed) End(tree host.Tree) {
 				b.T.Errorf("Kill: %v", err)
 			}
 		})
-		members := b.Look(tree)
+		members := b.Members(tree)
 		if len(members) == 0 {
 			return
 		}
@@ -219,8 +219,8 @@ func (b *Bed) End(tree host.Tree) {
 	}
 }
 
-// Marked returns the living processes that have mark in their command line.
-func Marked(t testing.TB, mark string) (found []int) {
+// Running returns the living processes that have mark in their command line.
+func Running(t testing.TB, mark string) (found []int) {
 	t.Helper()
 	pids, err := procfs.Pids()
 	if err != nil {

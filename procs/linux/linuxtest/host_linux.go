@@ -15,7 +15,7 @@ import (
 // loop, so that each child is known when children are reaped. Other methods than those here panic.
 type PlainHost struct {
 	host.Host
-	Trees   func(instance, place string) host.Tree
+	Trees   func(instance, dir string) host.Tree
 	Reaping func() // called before an orphan is reaped; may be nil
 }
 
@@ -26,7 +26,7 @@ type spawnTree interface {
 }
 
 // NewTree implements [host.Host].
-func (h *PlainHost) NewTree(instance, place string) host.Tree { return h.Trees(instance, place) }
+func (h *PlainHost) NewTree(instance, dir string) host.Tree { return h.Trees(instance, dir) }
 
 // Spawn implements [host.Host]. The process has the null device for input and output.
 func (h *PlainHost) Spawn(spec *host.SpawnSpec, done func(host.Child, error)) host.PendingSpawn {

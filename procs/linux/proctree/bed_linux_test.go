@@ -27,8 +27,8 @@ func newBed(t testing.TB) *bed {
 			Refuse: func(*config.Limits) error { return nil },
 		})
 		b.host.Reaping = b.scanner.NoteReaping
-		b.host.Trees = func(instance, place string) host.Tree {
-			return b.scanner.NewTree(instance, place != "")
+		b.host.Trees = func(instance, dir string) host.Tree {
+			return b.scanner.NewTree(instance, dir != "")
 		}
 		return b.host
 	}, nil)

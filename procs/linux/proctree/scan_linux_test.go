@@ -104,7 +104,7 @@ func TestHasNoProcess(t *testing.T) {
 			if got := hasNoProcess(tree); got != tt.empty {
 				t.Errorf("hasNoProcess = %v, want %v", got, tt.empty)
 			}
-			if n := len(b.Look(tree)); n > 0 == tt.empty {
+			if n := len(b.Members(tree)); n > 0 == tt.empty {
 				t.Errorf("a scan finds %d", n)
 			}
 			if tree.Empty() != tt.empty || tt.empty && len(tree.roots) > 0 {
@@ -132,7 +132,7 @@ func TestHasNoProcess(t *testing.T) {
 	for _, tree := range []*Tree{tree, daemon, other} {
 		b.End(tree)
 	}
-	if alive := linuxtest.Marked(t, mark); len(alive) > 0 {
+	if alive := linuxtest.Running(t, mark); len(alive) > 0 {
 		t.Errorf("%v still live", alive)
 	}
 }
@@ -143,11 +143,11 @@ func BenchmarkProcessScan(b *testing.B) {
 	bed := newBed(b)
 	crowd := bed.NewTree("crowd")
 	bed.Start(crowd, "crowd", "/bin/sh", "-c", `i=1; while [ $i -lt 1000 ]; do sleep 60 & i=$((i+1)); done; wait`)
-	bed.Meets(crowd, "a crowd", func(pids []int) bool { return len(pids) >= 1000 })
+	bed.AwaitPids(crowd, "a crowd", func(pids []int) bool { return len(pids) >= 1000 })
 	web := bed.NewTree("web").(*Tree)
 	for b.Loop() {
 		web.mayHaveProcesses, web.unregistered = true, 1 // so that superd's children do not suffice
-		if n := len(bed.Look(web)); n != 0 {
+		if n := len(bed.Members(web)); n != 0 {
 			b.Fatalf("%d live", n)
 		}
 	}

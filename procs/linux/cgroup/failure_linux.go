@@ -9,39 +9,40 @@ import (
 	"sync"
 )
 
-// A lack says why no cgroup can be made at present. Meanwhile programs without limits start without
-// a cgroup, and the process scan finds their processes.
-type lack struct {
+// A creationFailure says why no cgroup can be made at present. Meanwhile programs without limits
+// start without a cgroup, and the process scan finds their processes.
+type creationFailure struct {
 	mu  sync.Mutex
-	why string // empty: no lack
+	why string // empty: cgroups can be made
 }
 
-// note records a lack, and logs it if it is new.
-func (l *lack) note(log *slog.Logger, why error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.why == "" {
+// set records that no cgroup can be made. It logs the first of several failures.
+func (f *creationFailure) set(log *slog.Logger, why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.why == "" {
 		log.Warn("no cgroups can be made: programs with limits are not started; leftover processes of others are found by scanning /proc",
 			"because", why)
 	}
-	l.why = why.Error()
+	f.why = why.Error()
 }
 
-// end records that a cgroup was made.
-func (l *lack) end(log *slog.Logger) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.why != "" {
+// clear records that a cgroup was made.
+func (f *creationFailure) clear(log *slog.Logger) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.why != "" {
 		log.Info("cgroups can be made again: the next start of each program uses one")
 	}
-	l.why = ""
+	f.why = ""
 }
 
-// current returns why no cgroup can be made at present; empty: no obstacle is known.
-func (l *lack) current() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.why
+// current returns why no cgroup can be made at present; empty: they can be made, as far
+// as superd knows.
+func (f *creationFailure) current() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.why
 }
 
 // reachedLimit returns the file of dir whose limit forbids another cgroup level levels below; empty

@@ -13,8 +13,8 @@ import (
 	"superd/procs/host"
 )
 
-// TestExplainLack: the error names the file of the limit and the remedy.
-func TestExplainLack(t *testing.T) {
+// TestExplainFailure: the error names the file of the limit and the remedy.
+func TestExplainFailure(t *testing.T) {
 	b := newBed(t)
 	c := b.manager
 	tests := []struct {
@@ -63,18 +63,18 @@ func TestLimitsWithoutCgroup(t *testing.T) {
 	}
 }
 
-// TestLackIsToldOnce: a lack is logged once until it ends.
-func TestLackIsToldOnce(t *testing.T) {
+// TestFailureIsLoggedOnce: a failure is logged once until a cgroup can be made again.
+func TestFailureIsLoggedOnce(t *testing.T) {
 	var said strings.Builder
 	log := slog.New(slog.NewTextHandler(&said, nil))
-	var l lack
-	l.end(log)
+	var f creationFailure
+	f.clear(log)
 	for range 3 {
-		l.note(log, unix.EAGAIN)
+		f.set(log, unix.EAGAIN)
 	}
-	l.end(log)
-	l.end(log)
-	l.note(log, unix.EAGAIN)
+	f.clear(log)
+	f.clear(log)
+	f.set(log, unix.EAGAIN)
 	if got := strings.Count(said.String(), "\n"); got != 3 {
 		t.Errorf("%d messages, want 3:\n%s", got, &said)
 	}

@@ -13,8 +13,9 @@ import (
 	"superd/loop"
 )
 
-// holdEnv makes the test binary execute itself that many times, with signals held meanwhile.
-const holdEnv = "SIGNALS_TEST_HOLD"
+// suspendEnv makes the test binary execute itself that many times, with signals suspended
+// meanwhile.
+const suspendEnv = "SIGNALS_TEST_SUSPEND"
 
 func executeAgain(left string) {
 	caught, err := Catch(unix.SIGHUP, unix.SIGINT, unix.SIGUSR1)
@@ -26,16 +27,16 @@ func executeAgain(left string) {
 	if n == 0 {
 		return
 	}
-	caught.Hold()
-	os.Setenv(holdEnv, strconv.Itoa(n-1))
+	caught.Suspend()
+	os.Setenv(suspendEnv, strconv.Itoa(n-1))
 	panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 }
 
-// TestHold: signals that come during an exec don't kill the program.
-func TestHold(t *testing.T) {
+// TestSuspend: signals that come during an exec don't kill the program.
+func TestSuspend(t *testing.T) {
 	path, _ := executablePath(t)
 	cmd := exec.CommandContext(t.Context(), path)
-	cmd.Env = append(os.Environ(), holdEnv+"=20")
+	cmd.Env = append(os.Environ(), suspendEnv+"=20")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -59,9 +60,9 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldReleased: a hold loses no signal that has arrived and was not delivered. Without an exec,
+// TestSuspendResumed: no signal is dropped that has arrived and was not delivered. Without an exec,
 // everything continues as before.
-func TestHoldReleased(t *testing.T) {
+func TestSuspendResumed(t *testing.T) {
 	caught, err := Catch(unix.SIGUSR1, unix.SIGUSR2)
 	if err != nil {
 		t.Fatal(err)
@@ -75,10 +76,10 @@ func TestHoldReleased(t *testing.T) {
 			t.Fatalf("SIGUSR1 does not arrive: %v", err)
 		}
 	}
-	arrived, release := caught.Hold()
+	arrived, release := caught.Suspend()
 	unix.Kill(os.Getpid(), unix.SIGUSR2) // ignored
 	if len(arrived) != 1 || arrived[0] != unix.SIGUSR1 {
-		t.Errorf("arrived before the hold: %v, want SIGUSR1", arrived)
+		t.Errorf("arrived before Suspend: %v, want SIGUSR1", arrived)
 	}
 	release()
 	l, err := loop.New()
@@ -100,6 +101,6 @@ func TestHoldReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got) != 2 || got[0] != unix.SIGUSR1 || got[1] != unix.SIGUSR2 {
-		t.Errorf("delivered after the hold: %v, want SIGUSR1, then SIGUSR2", got)
+		t.Errorf("delivered after resume: %v, want SIGUSR1, then SIGUSR2", got)
 	}
 }
