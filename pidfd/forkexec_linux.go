@@ -21,8 +21,8 @@ const Portable = true
 // A Progress shows a child to other goroutines while its [Spawn] is in progress. In this build its
 // pid is unknown until Spawn returns.
 type Progress struct {
-	mu   sync.Mutex
-	pid  int
+	mu    sync.Mutex
+	pid   int
 	ended bool
 }
 

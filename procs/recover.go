@@ -22,7 +22,7 @@ type recoveredInstance struct {
 	saved          *savedInstance
 	incomplete     bool // the instance's record lacks part of saved
 	recovered      *host.RecoveredProcess
-	recordedBefore eventlog.Told
+	recordedBefore eventlog.Recorded
 	processMissing bool // no process was found for its start record
 	outputGap      bool // no process had the read end of one of its FIFOs for some time
 	notifyResumed  bool // notifications of its main process are handled

@@ -200,7 +200,7 @@ func TestUnrecordedProcessIsAdopted(t *testing.T) {
 			h.kernel.registerSpawned("web", "a", roleMain)
 			web := programNamed("web", func(p *config.Program) { p.KillMode = mode })
 			h.configs = []*config.Config{{Programs: []*config.Program{web}}}
-			h.adoptFrom(t, &journal.State{Existed: true, Lost: 1, Values: map[string]json.RawMessage{
+			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: map[string]json.RawMessage{
 				superdKey: json.RawMessage(`{"config":1,"begun":true}`), configKey(1): json.RawMessage(`0`),
 				instanceKey("web"): json.RawMessage(`{"config":1,"state":"failed","outcome":"failed","desired":{"up":true}}`),
 			}})
@@ -241,7 +241,7 @@ func TestLostActor(t *testing.T) {
 			for key, record := range tt.records {
 				values[key] = json.RawMessage(record)
 			}
-			h.adoptFrom(t, &journal.State{Existed: true, Lost: 1, Values: values})
+			h.adoptFrom(t, &journal.State{Existed: true, MissingBytes: 1, Values: values})
 			in := h.sup.byName["web"]
 			if m := &in.machine; m.stateReason != tt.want || m.startReason != runs || m.desired.by != actor(ActorOther) || in.pid() != 2 {
 				t.Errorf("pid %d: %q, %q, by %q; want pid 2, %q, %q, by an unknown actor", in.pid(), m.stateReason, m.startReason, m.desired.by, tt.want, runs)

@@ -51,11 +51,11 @@ func (s *Supervisor) resume(all []*recoveredInstance) {
 
 // recordedRuns returns what the event log has of the resumed runs: superd may have been killed
 // after it wrote to the event log and before it wrote to the journal.
-func (s *Supervisor) recordedRuns(all []*recoveredInstance) map[string]eventlog.Told {
+func (s *Supervisor) recordedRuns(all []*recoveredInstance) map[string]eventlog.Recorded {
 	if s.options.Events == nil || !slices.ContainsFunc(all, func(a *recoveredInstance) bool { return a.saved.Run != nil }) {
 		return nil
 	}
-	recorded, err := s.options.Events.Told()
+	recorded, err := s.options.Events.RecordedRuns()
 	if err != nil {
 		s.log.Warn("event log not read: starts and exits may be recorded twice", "error", err)
 	}

@@ -61,7 +61,7 @@ type run struct {
 	teardown         *teardown // nil while the main process lives
 
 	// What the predecessor recorded in the event log, perhaps not in the journal
-	recordedBefore eventlog.Told
+	recordedBefore eventlog.Recorded
 	hadProcess     bool // a process was started, so a teardown may be needed
 	preStarted     bool // the pre_start hooks are over
 	postStopped    bool // the post_stop hooks are over

@@ -66,7 +66,7 @@ func runWithLostRecords(seed uint64, d defect) (err error) {
 	if rng.IntN(2) == 0 {
 		key = written[len(written)-lost].key // damaged: all newer records of this key
 	}
-	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{}, Lost: 1}
+	state := &journal.State{Existed: true, Values: map[string]json.RawMessage{}, MissingBytes: 1}
 	for i, e := range written {
 		if i >= len(written)-lost && (key == "" || e.key == key) {
 			continue

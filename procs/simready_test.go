@@ -107,7 +107,7 @@ func (l *simListener) read() {
 			continue
 		}
 		l.savePending = true
-		l.h.Settled(func() {
+		l.h.WhenRecorded(func() {
 			if !l.scope.Closed() {
 				l.savePending = false
 				l.drop()

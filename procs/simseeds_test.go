@@ -24,7 +24,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{170746, observer, "as 40706"},
 		{182272, observer, "as 40706"},
 		{182302, observer, "as 40706"},
-		{97219, superd, "messages after the start time-out delay its outcome: TestWhenTakenDuringAFloodThatIsHeld in notify"},
+		{97219, superd, "messages after the start time-out delay its outcome: TestWhenTakenDuringAKeptFlood in notify"},
 		{122687, superd, "as 97219"},
 		{327214, observer, "an outcome waits for four held messages, one after the other"},
 		{32293, superd, "a main process that has ended is reported as unkillable: TestExitedProcessIsNotReportedUnkillable"},

@@ -62,7 +62,7 @@ func ReadSnapshot(state *journal.State, restore Restorer, log *slog.Logger) *Sna
 		r.lastStart, r.Incomplete = 0, true
 		return r
 	}
-	r.Incomplete = state.Damaged > 0 || state.Lost != 0
+	r.Incomplete = state.Damaged > 0 || state.MissingBytes != 0
 	if text, ok := state.Values[superdKey]; ok {
 		if err := json.Unmarshal(text, &r.self); err != nil {
 			r.logBadRecord(superdKey, err, log)

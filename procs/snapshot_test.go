@@ -284,8 +284,8 @@ func TestStartRecordHasSchedule(t *testing.T) {
 	older, newer := &schedule.State{Boot: time.Minute}, &schedule.State{Boot: time.Hour}
 	sooner := &schedule.State{Boot: time.Hour, Grid: 2 * time.Hour}
 	later := &schedule.State{Boot: time.Hour, Grid: 3 * time.Hour}
-	noon := &schedule.State{Boot: time.Hour, Settled: time.Unix(43200, 0)}
-	midnight := &schedule.State{Boot: time.Hour, Settled: time.Unix(86400, 0)}
+	noon := &schedule.State{Boot: time.Hour, HandledUntil: time.Unix(43200, 0)}
+	midnight := &schedule.State{Boot: time.Hour, HandledUntil: time.Unix(86400, 0)}
 	tests := []struct {
 		name                   string
 		record, start, expects *schedule.State

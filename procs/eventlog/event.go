@@ -31,7 +31,7 @@ const (
 	Reload   Kind = "reload"   // the configuration was read again, or refused
 	Shutdown Kind = "shutdown" // superd begins to stop all programs
 	Superd   Kind = "superd"   // superd itself has started or ended
-	Gap      Kind = "gap"      // missing events: lost; created by the reader
+	Gap      Kind = "gap"      // missing events; created by the reader
 )
 
 // Values of an event's State that are not states of an instance.

@@ -20,7 +20,7 @@ const (
 // Approximate size of a write, and the largest buffer that is reused, in bytes.
 const (
 	writeBytes = 64 << 10
-	restBytes  = 16 << 10
+	reuseBytes = 16 << 10
 )
 
 // files are the two files of a log. The writer's goroutine owns them; readers open them with open.
@@ -33,11 +33,11 @@ type files struct {
 	// Guarded by names: incremented when another file gets the current name
 	generation uint64
 
-	file   *os.File // nil before the first write and after an open failed
-	size   int64
-	torn   bool // its last line has no line end
-	lost   int  // events not written since the last successful write
-	buffer bytes.Buffer
+	file       *os.File // nil before the first write and after an open failed
+	size       int64
+	incomplete bool // its last line has no line end
+	dropped    int  // events not written since the last successful write
+	buffer     bytes.Buffer
 }
 
 func newFiles(dir string, maxSize int64, log *slog.Logger) files {
@@ -57,12 +57,12 @@ func removeFiles(dir string) error {
 // newest returns the greatest number in the files, 0 if there is none. It adds one if the newest
 // file ends in an incomplete line.
 func (f *files) newest() (cursor uint64) {
-	held, _, err := f.open()
+	opened, _, err := f.open()
 	if err != nil {
 		f.log.Warn("earlier events not read", "error", err)
 	}
-	passedOver := 0
-	for _, file := range held {
+	skipped := 0
+	for _, file := range opened {
 		lines := newLines(file)
 		for {
 			line, err := lines.next()
@@ -75,27 +75,27 @@ func (f *files) newest() (cursor uint64) {
 			if n, ok := number(line); ok {
 				cursor = max(cursor, n)
 			} else {
-				passedOver++
+				skipped++
 			}
 		}
-		if rest := lines.rest(); len(rest) > 0 && file == held[len(held)-1] {
+		if rest := lines.rest(); len(rest) > 0 && file == opened[len(opened)-1] {
 			if n, ok := number(rest); ok { // only the line end is missing
 				cursor = max(cursor, n)
 			} else {
 				cursor++
-				passedOver++
+				skipped++
 			}
 		}
 		file.Close()
 	}
-	if passedOver > 0 {
-		f.log.Warn("damaged lines of the event log skipped", "lines", passedOver, "path", f.current)
+	if skipped > 0 {
+		f.log.Warn("damaged lines of the event log skipped", "lines", skipped, "path", f.current)
 	}
 	return cursor
 }
 
 // open opens the existing files, the older one first, and returns their generation.
-func (f *files) open() (held []*os.File, generation uint64, err error) {
+func (f *files) open() (opened []*os.File, generation uint64, err error) {
 	f.names.Lock()
 	defer f.names.Unlock()
 	for _, path := range []string{f.old, f.current} {
@@ -104,24 +104,24 @@ func (f *files) open() (held []*os.File, generation uint64, err error) {
 			continue
 		}
 		if err != nil {
-			for _, other := range held {
+			for _, other := range opened {
 				other.Close()
 			}
 			return nil, f.generation, err
 		}
-		held = append(held, file)
+		opened = append(opened, file)
 	}
-	return held, f.generation, nil
+	return opened, f.generation, nil
 }
 
-// isNow reports whether the current file still has that generation.
-func (f *files) isNow(generation uint64) bool {
+// isCurrent reports whether the current file still has that generation.
+func (f *files) isCurrent(generation uint64) bool {
 	f.names.Lock()
 	defer f.names.Unlock()
 	return f.generation == generation
 }
 
-// write appends the events, in pieces. The events of a failed piece are lost.
+// write appends the events, in pieces. The events of a failed piece are dropped.
 func (f *files) write(events []Event) {
 	f.buffer.Reset()
 	inPiece := 0
@@ -132,50 +132,50 @@ func (f *files) write(events []Event) {
 		}
 		inPiece++
 		if f.buffer.Len() >= writeBytes || i == len(events)-1 {
-			written, err := f.put(f.buffer.Bytes())
+			written, err := f.appendLines(f.buffer.Bytes())
 			f.report(inPiece-written, err)
 			f.buffer.Reset()
 			inPiece = 0
 		}
 	}
-	if f.buffer.Cap() > restBytes {
+	if f.buffer.Cap() > reuseBytes {
 		f.buffer = bytes.Buffer{}
 	}
 }
 
-// report logs when events begin to be lost, and when they are written again.
-func (f *files) report(lost int, err error) {
+// report logs when events begin to be dropped, and when they are written again.
+func (f *files) report(dropped int, err error) {
 	switch {
 	case err != nil:
-		if f.lost == 0 {
+		if f.dropped == 0 {
 			f.log.Warn("events not recorded", "error", err)
 		}
-		f.lost += lost
-	case f.lost > 0:
-		f.log.Info("events recorded again", "lost", f.lost)
-		f.lost = 0
+		f.dropped += dropped
+	case f.dropped > 0:
+		f.log.Info("events recorded again", "lost", f.dropped)
+		f.dropped = 0
 	}
 }
 
-// put appends whole lines and returns how many were written completely.
-func (f *files) put(p []byte) (written int, err error) {
-	if err := f.ready(int64(len(p))); err != nil {
+// appendLines appends whole lines and returns how many were written completely.
+func (f *files) appendLines(p []byte) (written int, err error) {
+	if err := f.prepare(int64(len(p))); err != nil {
 		return 0, err
 	}
-	if f.torn {
+	if f.incomplete {
 		if _, err := f.file.Write([]byte{'\n'}); err != nil {
 			return 0, err
 		}
-		f.size, f.torn = f.size+1, false
+		f.size, f.incomplete = f.size+1, false
 	}
 	n, err := f.file.Write(p)
 	f.size += int64(n)
-	f.torn = n > 0 && p[n-1] != '\n'
+	f.incomplete = n > 0 && p[n-1] != '\n'
 	return bytes.Count(p[:n], []byte{'\n'}), err
 }
 
-// ready makes sure that n bytes can be appended to the current file.
-func (f *files) ready(n int64) error {
+// prepare opens or replaces the current file, so that n bytes can be appended to it.
+func (f *files) prepare(n int64) error {
 	if f.file != nil && f.replaced() {
 		f.close()
 	}
@@ -224,11 +224,11 @@ func (f *files) openCurrent() error {
 		return err
 	}
 	f.generation++
-	f.file, f.size, f.torn = file, info.Size(), false
+	f.file, f.size, f.incomplete = file, info.Size(), false
 	if f.size > 0 {
 		last := make([]byte, 1)
 		_, err := file.ReadAt(last, f.size-1)
-		f.torn = err != nil || last[0] != '\n'
+		f.incomplete = err != nil || last[0] != '\n'
 	}
 	return nil
 }

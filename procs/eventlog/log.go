@@ -3,11 +3,11 @@
 //
 // Events get their numbers from [Log.Append] or [Log.Queue], which never block. A goroutine writes
 // them, as one line of JSON each, without fsync. The numbers have no holes, so a number missing in
-// the files is a lost event: the disk stalled and the queue was full, the write failed, or the
+// the files is a dropped event: the disk stalled and the queue was full, the write failed, or the
 // event is too old. Readers read only the files; for missing numbers they return a [Gap].
 //
 // The numbers continue after those in the files. An incomplete last line, left by a crash, counts
-// as one lost event; any other line that is not an event is skipped.
+// as one dropped event; any other line that is not an event is skipped.
 package eventlog
 
 import (
@@ -31,15 +31,15 @@ type Log struct {
 	ended chan struct{} // closed when the writer has ended
 	reads chan struct{} // semaphore of reads of files
 
-	mu      sync.Mutex
-	more    sync.Cond // wakes the writer
-	waiting []Event
-	dropped int           // events that did not fit since the writer last looked
-	next    uint64        // number of the next event
-	handled uint64        // newest number that is written or lost
-	asked   bool          // waiting events must be written
-	closed  bool          // no further events are accepted
-	changed chan struct{} // closed when handled grows or the log ends; nil if not awaited
+	mu             sync.Mutex
+	more           sync.Cond // wakes the writer
+	waiting        []Event
+	dropped        int           // events that did not fit since the writer's last write
+	next           uint64        // number of the next event
+	handled        uint64        // newest number that is written or dropped
+	writeRequested bool          // waiting events must be written
+	closed         bool          // no further events are accepted
+	changed        chan struct{} // closed when handled grows or the log ends; nil if not awaited
 }
 
 // maxReads bounds how many readers may block in the file system at the same time.
@@ -72,7 +72,7 @@ func (l *Log) Write() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.handled+1 != l.next && !l.closed {
-		l.asked = true
+		l.writeRequested = true
 		l.more.Signal()
 	}
 }
@@ -88,14 +88,14 @@ func (l *Log) Queue(e Event) {
 	e.Cursor = l.next
 	l.next++
 	if len(l.waiting) == maxWaiting {
-		l.dropped++ // lost, which shows as a hole in the numbers
+		l.dropped++ // which shows as a hole in the numbers
 		return
 	}
 	l.waiting = append(l.waiting, e)
 }
 
-// Flush returns when all events so far are written or lost. The error is that of ctx, if that ends
-// first.
+// Flush returns when all events so far are written or dropped. The error is that of ctx, if that
+// ends first.
 func (l *Log) Flush(ctx context.Context) error {
 	l.Write()
 	l.mu.Lock()
@@ -114,7 +114,7 @@ func (l *Log) Flush(ctx context.Context) error {
 	}
 }
 
-// Idle reports whether all events so far are written or lost.
+// Idle reports whether all events so far are written or dropped.
 func (l *Log) Idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,10 +153,10 @@ func (l *Log) run() {
 	var batch []Event
 	for {
 		l.mu.Lock()
-		for !l.asked && !l.closed {
+		for !l.writeRequested && !l.closed {
 			l.more.Wait()
 		}
-		l.asked = false
+		l.writeRequested = false
 		batch, l.waiting = l.waiting, batch
 		newest, closed, dropped := l.next-1, l.closed, l.dropped
 		l.dropped = 0
@@ -190,8 +190,8 @@ func (l *Log) run() {
 	}
 }
 
-// progress returns how far the writer is, and a channel that is closed when it has progressed.
-// ended reports that nothing will follow.
+// progress returns the newest number that is handled, and a channel that is closed when there is a
+// newer one. ended reports that no event will follow.
 func (l *Log) progress() (handled uint64, changed <-chan struct{}, ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -286,19 +286,19 @@ func TestQueueIsBounded(t *testing.T) {
 	l.files.names.Unlock()
 	flush(t, l)
 	appendN(t, l, 1)
-	var given, lost uint64
+	var read, lost uint64
 	for _, e := range collect(t, l.Since(0)) {
 		if e.Kind == Gap {
 			lost += e.Lost
 		} else {
-			given++
+			read++
 		}
 	}
-	if total := uint64(2*maxWaiting + extra + 1); given+lost != total || lost == 0 {
-		t.Errorf("%d events given and %d told to be lost, want %d in all and some lost", given, lost, total)
+	if total := uint64(2*maxWaiting + extra + 1); read+lost != total || lost == 0 {
+		t.Errorf("%d events read and %d reported as lost, want %d in all and some lost", read, lost, total)
 	}
 	if !strings.Contains(n.String(), "events lost") {
-		t.Errorf("logged %q; want a word about lost events", n)
+		t.Errorf("logged %q; want a message about lost events", n)
 	}
 }
 
@@ -449,7 +449,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-func BenchmarkTold(b *testing.B) {
+func BenchmarkRecordedRuns(b *testing.B) {
 	l, _ := open(b, b.TempDir(), MaxSize)
 	for range 1000 {
 		for range 10 {
@@ -458,8 +458,8 @@ func BenchmarkTold(b *testing.B) {
 		flush(b, l)
 	}
 	for b.Loop() {
-		if told, err := l.Told(); len(told) != 1 || err != nil {
-			b.Fatal(told, err)
+		if runs, err := l.RecordedRuns(); len(runs) != 1 || err != nil {
+			b.Fatal(runs, err)
 		}
 	}
 }
@@ -511,8 +511,8 @@ func TestTold(t *testing.T) {
 	if _, err := f.WriteString(`{"cursor":5,"kind":"start","run":"d"`); err != nil {
 		t.Fatal(err)
 	}
-	got, err := l.Told()
-	want := map[string]Told{"a": {true, true}, "c": {Start: true}}
+	got, err := l.RecordedRuns()
+	want := map[string]Recorded{"a": {true, true}, "c": {Start: true}}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("Told: %v, %v; want %v", got, err, want)
 	}

@@ -57,7 +57,7 @@ type reader struct {
 	yield func(Event, error) bool
 
 	// Files to read, the older one first; lines reads the first
-	held       []*os.File
+	files      []*os.File
 	lines      *lines
 	generation uint64
 	opened     bool
@@ -76,10 +76,10 @@ func (r *reader) begin() bool {
 	return r.yield(gap, nil)
 }
 
-// catchUp yields all events in the files. It includes those up to handled unless they are lost.
+// catchUp yields all events in the files. It includes those up to handled unless they are dropped.
 func (r *reader) catchUp(handled uint64) bool {
-	if !r.opened || !r.log.files.isNow(r.generation) {
-		// First read the held files to their end: they may have been removed from the directory.
+	if !r.opened || !r.log.files.isCurrent(r.generation) {
+		// First read the open files to their end: they may have been removed from the directory.
 		if !r.drain() || !r.open() {
 			return false
 		}
@@ -93,51 +93,52 @@ func (r *reader) catchUp(handled uint64) bool {
 	return true
 }
 
+// open opens the files that are in the directory now.
 func (r *reader) open() bool {
 	r.close()
-	held, generation, err := r.log.files.open()
+	files, generation, err := r.log.files.open()
 	if err != nil {
 		r.yield(Event{}, fmt.Errorf("read events: %w", err))
 		return false
 	}
-	r.held, r.generation, r.opened = held, generation, true
+	r.files, r.generation, r.opened = files, generation, true
 	return true
 }
 
 func (r *reader) close() {
-	for _, file := range r.held {
+	for _, file := range r.files {
 		file.Close()
 	}
-	r.held, r.lines = nil, nil
+	r.files, r.lines = nil, nil
 }
 
-// drain reads the held files to their end. The newest file stays open.
+// drain reads the open files to their end. The newest file stays open.
 func (r *reader) drain() bool {
-	for len(r.held) > 0 {
+	for len(r.files) > 0 {
 		if r.lines == nil {
-			r.lines = newLines(r.held[0])
+			r.lines = newLines(r.files[0])
 		}
 		r.log.reads <- struct{}{}
 		line, err := r.lines.next()
 		<-r.log.reads
 		switch {
-		case errors.Is(err, io.EOF) && len(r.held) == 1:
+		case errors.Is(err, io.EOF) && len(r.files) == 1:
 			return true
 		case errors.Is(err, io.EOF):
-			r.held[0].Close()
-			r.held, r.lines = r.held[1:], nil
+			r.files[0].Close()
+			r.files, r.lines = r.files[1:], nil
 		case err != nil:
 			r.yield(Event{}, fmt.Errorf("read events: %w", err))
 			return false
-		case !r.give(line):
+		case !r.yieldLine(line):
 			return false
 		}
 	}
 	return true
 }
 
-// give yields the event of a line, unless there is none or it was already yielded.
-func (r *reader) give(line []byte) bool {
+// yieldLine yields the event of a line, unless there is none or it was already yielded.
+func (r *reader) yieldLine(line []byte) bool {
 	if n, ok := number(line); !ok || n <= r.last {
 		return true
 	}
@@ -154,29 +155,29 @@ func (r *reader) give(line []byte) bool {
 
 // skip yields a gap up to cursor.
 func (r *reader) skip(cursor uint64, at time.Time) bool {
-	lost := cursor - r.last
+	dropped := cursor - r.last
 	r.last = cursor
-	text := fmt.Sprintf("%d events are missing", lost)
-	if lost == 1 {
+	text := fmt.Sprintf("%d events are missing", dropped)
+	if dropped == 1 {
 		text = "1 event is missing"
 	}
-	return r.yield(Event{Cursor: cursor, At: at, Kind: Gap, Lost: lost, Reason: text + ": too old to be kept, or not written"}, nil)
+	return r.yield(Event{Cursor: cursor, At: at, Kind: Gap, Lost: dropped, Reason: text + ": too old to be kept, or not written"}, nil)
 }
 
-// Told says which events of a run are in the files.
-type Told struct {
+// Recorded says which events of a run are in the files.
+type Recorded struct {
 	Start, Exit bool
 }
 
-// Told returns the runs with a start or an exit in the files, by invocation id. It reads the files
-// and may block; after an error it returns those found so far.
-func (l *Log) Told() (map[string]Told, error) {
-	told := map[string]Told{}
-	held, _, err := l.files.open()
+// RecordedRuns returns the runs with a start or an exit in the files, by invocation id. It reads
+// the files and may block; after an error it returns those found so far.
+func (l *Log) RecordedRuns() (map[string]Recorded, error) {
+	told := map[string]Recorded{}
+	files, _, err := l.files.open()
 	if err != nil {
 		return told, fmt.Errorf("read events: %w", err)
 	}
-	for _, file := range held {
+	for _, file := range files {
 		lines := newLines(file)
 		for {
 			line, lineErr := lines.next()
@@ -198,7 +199,7 @@ func (l *Log) Told() (map[string]Told, error) {
 			_, rest, _ := bytes.Cut(line, []byte(`"run":"`))
 			if run, _, ok := bytes.Cut(rest, []byte(`"`)); ok {
 				t := told[string(run)]
-				told[string(run)] = Told{t.Start || start, t.Exit || exit}
+				told[string(run)] = Recorded{t.Start || start, t.Exit || exit}
 			}
 		}
 		file.Close()

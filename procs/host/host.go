@@ -1,9 +1,9 @@
 // Package host is the port between the supervisor and the system that it runs on: what the
-// supervisor asks of the system, and the values that pass between both.
+// supervisor requests of the system, and the values that they exchange.
 //
 // A [Host] starts processes, reaps them and finds the [Tree] of an instance. It is the kernel, or a
-// simulation. An [FDStore] holds descriptors for the next supervisor. The package decides nothing
-// and makes no system calls.
+// simulation. An [FDStore] stores descriptors for a successor. The package decides nothing and
+// makes no system calls.
 package host
 
 import (
@@ -13,7 +13,7 @@ import (
 	"superd/procs/probe"
 )
 
-// A Host starts processes and knows superd's children. It is the kernel, or a simulation. All
+// A Host starts processes and reaps superd's children. It is the kernel, or a simulation. All
 // methods are called on the loop and do not block, unless their comment says otherwise.
 type Host interface {
 	// Spawn starts the program of spec off the loop. done runs once on the loop, unless the spawn
@@ -24,8 +24,8 @@ type Host interface {
 	// possible.
 	MaskSIGCHLD()
 
-	// ReapOrphans calls dead for each zombie child, until none is left or dead has got the same one
-	// twice. It does not pass over a child of a spawn whose result is not in: it continues after
+	// ReapOrphans calls dead for each zombie child, until there is none or dead would get the same
+	// one twice. It stops at a child of a spawn whose result has not arrived, and continues after
 	// that result. So a child that no instance owns is an unattributed process, not one whose owner
 	// does not know it yet. Live children do not delay it.
 	ReapOrphans(dead func(pid int))
@@ -37,24 +37,25 @@ type Host interface {
 	// their descendants that can't be attributed to a tree. found owns them.
 	Unattributed(found func([]Member))
 
-	// Unowned returns those of them that were found by chance and live, with the instances that
-	// they may belong to.
+	// Unowned returns the unattributed processes that scans have found and that live, with the
+	// instances that they may belong to.
 	Unowned() []UnattributedProcess
 
-	// NewTree returns the tree of the instance. place is where a predecessor had it, from
-	// [Tree.Path], and processes may live there; empty: it is new.
-	NewTree(instance, place string) Tree
+	// NewTree returns the tree of the instance. path is its [Tree.Path] under a predecessor, in
+	// which processes may live; empty: the tree is new.
+	NewTree(instance, path string) Tree
 
-	// Adopt adopts the processes that a predecessor has left. It is called before the loop runs.
+	// Adopt adopts the processes of a predecessor. It is called before the loop runs.
 	Adopt(all []*RecoveredProcess)
 
-	// Search looks for the processes of the lookup requests among all processes. It is called
+	// Search searches all processes for those of the lookup requests. It is called
 	// before the loop runs. It returns the leftover processes of unknown runs, and the candidates
 	// of requests that are ambiguous. users returns the users as which an instance's program may
 	// run.
 	Search(lookup []*LookupRequest, known map[string]bool, users func(instance string) []string) ([]Leftover, error)
 
-	// Lives reports whether the process exists, be it a zombie. It is called before the loop runs.
+	// Lives reports whether the process exists, also as a zombie. It is called before the loop
+	// runs.
 	Lives(id pidfd.Identity) bool
 
 	// CheckTCP and CheckHTTP return what [probe.TCP] and [probe.HTTP] return.
@@ -104,8 +105,8 @@ type UnattributedProcess struct {
 
 // A Listener receives the messages to a notify socket.
 type Listener interface {
-	// WhenTaken calls f once, when all messages there now are handled: before it returns, if
-	// possible. A held message may delay it for as long as the journal can't be written; later
-	// messages do not.
+	// WhenTaken calls f once, when all messages that are in the socket now are handled: before it
+	// returns, if possible. A kept message may delay it for as long as the journal can't be
+	// written; later messages do not.
 	WhenTaken(f func())
 }

@@ -9,7 +9,7 @@ import (
 	"superd/pidfd"
 )
 
-// A RecoveredProcess is what a predecessor has left of one instance, for [Host.Adopt].
+// A RecoveredProcess is what a predecessor has recorded of one instance, for [Host.Adopt].
 type RecoveredProcess struct {
 	Instance string
 	Program  *config.Program // for its limits
@@ -29,7 +29,7 @@ type RecoveredProcess struct {
 	Err   error   // cause why it is unknown whether the process lives
 }
 
-// A RecoveredOutput is a FIFO that a predecessor has left.
+// A RecoveredOutput is a FIFO of a predecessor.
 type RecoveredOutput struct {
 	Stream logs.Stream // or input
 	FIFO   string      // its path

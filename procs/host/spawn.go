@@ -37,7 +37,7 @@ type SpawnSpec struct {
 // An Outlet says where a process writes, or reads.
 type Outlet struct {
 	FIFO   string // its path
-	ReadFD int    // its read end; -1: the FIFO is made first
+	ReadFD int    // its read end; -1: the FIFO is created first
 
 	// Direct opens the log file, off the loop, for a program of that user that writes to it
 	// directly; nil: it writes to the FIFO.
@@ -57,12 +57,12 @@ type Child struct {
 	ReadyFD  int // read end of its readiness pipe; -1: none
 }
 
-// A PendingSpawn is a spawn whose result is not in yet.
+// A PendingSpawn is a spawn without a result yet.
 type PendingSpawn interface {
 	// Cancel reports whether the spawn was cancelled before a fork. If so, done does not run.
-	// Instead returned runs on the loop when the worker is back from a call that may hang. If not,
-	// a child that has not executed the program yet gets SIGKILL, and done runs with an error when
-	// it has ended.
+	// Instead returned runs on the loop when the worker has returned from a call that may hang. If
+	// not, a child that has not executed the program yet gets SIGKILL, and done runs with an error
+	// when it has ended.
 	Cancel(returned func()) bool
 	// Child returns the pid of a child that has not executed the program yet; 0: none.
 	Child() int

@@ -11,7 +11,7 @@ const ScanPath = "/proc"
 // descendants, wherever they went. Zombies don't count.
 type Tree interface {
 	// Empty reports whether no process lives in it, as far as known at once. If it is false, Look
-	// has the answer.
+	// finds out.
 	Empty() bool
 	// Look calls found on the loop, perhaps before it returns, with the live processes. found owns
 	// them.

@@ -48,7 +48,7 @@ type rawJSON string
 func (r rawJSON) AppendJSON(b []byte) []byte { return append(b, r...) }
 
 // folded returns the values after the changes, without those of damaged lines.
-func folded(changes []change, damaged func(line int) bool) map[string]string {
+func contents(changes []change, damaged func(line int) bool) map[string]string {
 	want := map[string]string{}
 	for i, c := range changes {
 		switch {
@@ -70,13 +70,13 @@ const longestTested = 4 << 20
 func readContent(t testing.TB, content []byte) *State {
 	t.Helper()
 	read := func(content []byte) (*State, []byte) {
-		f, err := foldOf(bytes.NewReader(content), longestTested)
+		f, err := readIndex(bytes.NewReader(content), longestTested)
 		if err != nil {
 			t.Fatal(err)
 		}
 		state := newState(f, boot)
 		var anew bytes.Buffer
-		if err := f.copyTo(&anew, bytes.NewReader(content), state.see); err != nil {
+		if err := f.copyTo(&anew, bytes.NewReader(content), state.visit); err != nil {
 			t.Fatal(err)
 		}
 		return state, anew.Bytes()
@@ -99,7 +99,7 @@ func TestCutOffAtEveryByte(t *testing.T) {
 			at, whole = cut, whole+1
 		}
 		state := readContent(t, content[:cut])
-		want := folded(changes, func(i int) bool { return i >= whole })
+		want := contents(changes, func(i int) bool { return i >= whole })
 		equal(t, fmt.Sprintf("cut off at %d", cut), texts(state), want)
 		damaged := 0
 		if cut > at {
@@ -126,7 +126,7 @@ func TestEachByteChanged(t *testing.T) {
 			changed := bytes.Clone(content)
 			changed[i] = b
 			state := readContent(t, changed)
-			want := folded(changes, func(i int) bool { return i == line })
+			want := contents(changes, func(i int) bool { return i == line })
 			equal(t, fmt.Sprintf("byte %d of line %d changed to %q", i-start, line, b), texts(state), want)
 			if state.Damaged == 0 {
 				t.Fatalf("byte %d of line %d changed to %q: nobody notices", i-start, line, b)
@@ -163,7 +163,7 @@ func TestManyBytesChanged(t *testing.T) {
 			start += len(line)
 		}
 		state := readContent(t, content)
-		want := folded(changes, func(i int) bool { return damaged[i] })
+		want := contents(changes, func(i int) bool { return damaged[i] })
 		equal(t, fmt.Sprintf("seed %d, %d lines damaged", seed, len(damaged)), texts(state), want)
 	}
 }
@@ -197,7 +197,7 @@ func FuzzRead(f *testing.F) {
 func TestALostHeaderLeavesTheRest(t *testing.T) {
 	lines, changes := journalOf(t, rand.New(rand.NewPCG(5, 5)), 10)
 	state := readContent(t, slices.Concat(lines[1:]...))
-	equal(t, "without a header", texts(state), folded(changes, func(int) bool { return false }))
+	equal(t, "without a header", texts(state), contents(changes, func(int) bool { return false }))
 	if state.OtherBoot || state.Writer != (Writer{}) || !state.Existed {
 		t.Errorf("without a header: %+v", state)
 	}
@@ -243,22 +243,22 @@ func TestALostTailIsNoticed(t *testing.T) {
 	}
 	for n := range whole {
 		state := read(whole[:n])
-		if headed := bytes.Count(whole[:n], []byte("\n")) >= 2; headed && state.Lost != int64(len(whole)-n) || !headed && state.Lost != -1 {
-			t.Fatalf("cut to %d of %d bytes: %d bytes are reported as lost", n, len(whole), state.Lost)
+		if headed := bytes.Count(whole[:n], []byte("\n")) >= 2; headed && state.MissingBytes != int64(len(whole)-n) || !headed && state.MissingBytes != -1 {
+			t.Fatalf("cut to %d of %d bytes: %d bytes are reported as missing", n, len(whole), state.MissingBytes)
 		}
 	}
 	for _, more := range []string{"", `1234`, `12345678 {"k":"key1","v`} {
-		if state := read(append(bytes.Clone(whole), more...)); state.Lost != 0 || state.Damaged != 0 {
-			t.Errorf("with %q behind the end: %d bytes lost, %d lines damaged", more, state.Lost, state.Damaged)
+		if state := read(append(bytes.Clone(whole), more...)); state.MissingBytes != 0 || state.Damaged != 0 {
+			t.Errorf("with %q behind the end: %d bytes missing, %d lines damaged", more, state.MissingBytes, state.Damaged)
 		}
 	}
 	// The next journal there records its length afresh.
 	j, state := mustOpen(t, dir)
 	defer j.Close(time.Minute)
-	if mustPut(t, j, "key0", 100); state.Lost != 0 {
-		t.Errorf("written anew: %d bytes are reported as lost", state.Lost)
+	if mustPut(t, j, "key0", 100); state.MissingBytes != 0 {
+		t.Errorf("written anew: %d bytes are reported as missing", state.MissingBytes)
 	}
-	if content, err := os.ReadFile(path); err != nil || read(content).Lost != 0 {
-		t.Errorf("written anew and written to: lost, or %v", err)
+	if content, err := os.ReadFile(path); err != nil || read(content).MissingBytes != 0 {
+		t.Errorf("written anew and written to: bytes are missing, or %v", err)
 	}
 }

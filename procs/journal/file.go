@@ -36,11 +36,11 @@ type file struct {
 	log    *slog.Logger
 	header []byte
 
-	f       *os.File // nil after close
-	size    int64
-	endAt   int64  // offset of the end record
-	limit   int64  // size above which it is compacted when idle
-	leading []byte // header if it is not yet written, else nil
+	f             *os.File // nil after close
+	size          int64
+	endAt         int64  // offset of the end record
+	limit         int64  // size above which it is compacted when idle
+	pendingHeader []byte // header if it is not yet written, else nil
 }
 
 // openFile returns the journal in dir, newly written, and its previous contents.
@@ -50,14 +50,14 @@ func openFile(dir, boot string, log *slog.Logger) (*file, *State, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var folded *fold
+	var contents *index
 	if old != nil {
-		if folded, err = read(old); err != nil {
+		if contents, err = read(old); err != nil {
 			old.Close()
 			return nil, nil, err
 		}
 	}
-	state := newState(folded, boot)
+	state := newState(contents, boot)
 	self := Writer{Pid: os.Getpid()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		self.Version = info.Main.Version
@@ -66,7 +66,7 @@ func openFile(dir, boot string, log *slog.Logger) (*file, *State, error) {
 		return nil, nil, fmt.Errorf("write %s: %w", j.path, err)
 	}
 	j.f = old
-	err = j.renew(folded, state.see)
+	err = j.renew(contents, state.visit)
 	if err == nil {
 		return j, state, nil
 	}
@@ -74,9 +74,9 @@ func openFile(dir, boot string, log *slog.Logger) (*file, *State, error) {
 		return nil, nil, fmt.Errorf("write %s: %w", j.path, err)
 	}
 	log.Warn("journal not rewritten: the old file is continued", "error", err)
-	j.size, j.limit = folded.size, 2*max(minLimitBytes, folded.size)
-	j.leading = appendEnd(bytes.Clone(j.header), 0)
-	if err := folded.copyTo(io.Discard, old, state.see); err != nil {
+	j.size, j.limit = contents.size, 2*max(minLimitBytes, contents.size)
+	j.pendingHeader = appendEnd(bytes.Clone(j.header), 0)
+	if err := contents.copyTo(io.Discard, old, state.visit); err != nil {
 		old.Close()
 		return nil, nil, fmt.Errorf("read %s: %w", j.path, err)
 	}
@@ -108,8 +108,8 @@ func openJournal(path string) (*os.File, error) {
 	return f, nil
 }
 
-func read(f *os.File) (*fold, error) {
-	folded, err := foldOf(io.NewSectionReader(f, 0, 1<<62), maxRecordBytes)
+func read(f *os.File) (*index, error) {
+	contents, err := readIndex(io.NewSectionReader(f, 0, 1<<62), maxRecordBytes)
 	if newer, ok := errors.AsType[*VersionError](err); ok {
 		newer.Path = f.Name()
 		return nil, newer
@@ -117,12 +117,12 @@ func read(f *os.File) (*fold, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
-	return folded, nil
+	return contents, nil
 }
 
 // renew writes the records of folded, read from the open file if there is one, into a new file that
 // replaces it. After an error nothing has changed.
-func (j *file) renew(folded *fold, see func(line []byte)) error {
+func (j *file) renew(contents *index, visit func(line []byte)) error {
 	path := filepath.Join(filepath.Dir(j.path), newName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -131,7 +131,7 @@ func (j *file) renew(folded *fold, see func(line []byte)) error {
 	if err != nil {
 		return err
 	}
-	size, err := j.writeTo(f, folded, see)
+	size, err := j.writeTo(f, contents, visit)
 	if err == nil {
 		failpoint.Here("journal.before-rename")
 		err = os.Rename(path, j.path)
@@ -143,18 +143,18 @@ func (j *file) renew(folded *fold, see func(line []byte)) error {
 	}
 	failpoint.Here("journal.after-rename")
 	j.close()
-	j.f, j.size, j.endAt, j.leading = f, size, int64(len(j.header)), nil
+	j.f, j.size, j.endAt, j.pendingHeader = f, size, int64(len(j.header)), nil
 	j.limit = max(minLimitBytes, 4*size)
 	return nil
 }
 
 // writeTo writes header and records to f.
-func (j *file) writeTo(f *os.File, folded *fold, see func(line []byte)) (size int64, err error) {
+func (j *file) writeTo(f *os.File, contents *index, visit func(line []byte)) (size int64, err error) {
 	w := bufio.NewWriterSize(f, writeBytes)
 	w.Write(j.header) // w keeps the error
 	w.Write(appendEnd(nil, 0))
-	if folded != nil {
-		if err := folded.copyTo(w, j.f, see); err != nil {
+	if contents != nil {
+		if err := contents.copyTo(w, j.f, visit); err != nil {
 			return 0, err
 		}
 	}
@@ -167,20 +167,20 @@ func (j *file) writeTo(f *os.File, folded *fold, see func(line []byte)) (size in
 	return size, err
 }
 
-// outgrown reports whether the file should be compacted when idle.
-func (j *file) outgrown() bool { return j.f != nil && j.size > j.limit }
+// tooLarge reports whether the file should be compacted when idle.
+func (j *file) tooLarge() bool { return j.f != nil && j.size > j.limit }
 
-// overgrown reports whether compaction must not wait: the file is too large, or there may soon be
+// mustCompact reports whether compaction must not wait: the file is too large, or there may soon be
 // no room for a second file.
-func (j *file) overgrown() bool {
-	return j.outgrown() && (j.size > j.limit+min(j.limit, excessBytes) || roomBeside(j.f) < 4*j.size)
+func (j *file) mustCompact() bool {
+	return j.tooLarge() && (j.size > j.limit+min(j.limit, excessBytes) || freeSpace(j.f) < 4*j.size)
 }
 
 // compact reduces the file to its current records. If that fails, the file continues to grow.
 func (j *file) compact() {
-	folded, err := read(j.f)
+	contents, err := read(j.f)
 	if err == nil {
-		err = j.renew(folded, func([]byte) {})
+		err = j.renew(contents, func([]byte) {})
 	}
 	if err != nil {
 		j.log.Warn("journal not compacted: it keeps growing", "error", err)
@@ -194,19 +194,19 @@ func (j *file) write(lines []byte) error {
 	if j.f == nil {
 		return errClosed
 	}
-	if len(j.leading) > 0 {
-		lines = slices.Concat(j.leading, lines)
+	if len(j.pendingHeader) > 0 {
+		lines = slices.Concat(j.pendingHeader, lines)
 	}
 	failpoint.Here("journal.before-write")
 	n, err := j.f.WriteAt(lines, j.size)
 	failpoint.Here("journal.after-write")
 	if err == nil {
-		if len(j.leading) > 0 {
-			j.endAt, j.leading = j.size+int64(len(j.header)), nil
+		if len(j.pendingHeader) > 0 {
+			j.endAt, j.pendingHeader = j.size+int64(len(j.header)), nil
 		}
 		j.size += int64(n)
-		// If the end record can't be written, the old one stays; a loss of what follows it may go
-		// unnoticed.
+		// If the end record can't be written, the old one stays. Then it is not noticed if what
+		// follows it is missing.
 		var line [64]byte
 		_, _ = j.f.WriteAt(appendEnd(line[:0], j.size), j.endAt)
 		return nil

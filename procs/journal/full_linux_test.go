@@ -192,7 +192,7 @@ func TestAJournalThatCannotBeCompactedGrowsOn(t *testing.T) {
 	}
 	defer j.Close(time.Minute)
 	value := strings.Repeat("x", 10_000)
-	// 30 keys take more than half of the disk, so that a second file does not fit.
+	// 30 keys takeQueue more than half of the disk, so that a second file does not fit.
 	want := map[string]string{}
 	for i := range 45 {
 		key := fmt.Sprint("key", i%30)

@@ -3,13 +3,12 @@
 //
 // The file has one record per line: CRC-32C, space, JSON. A record counts when its line is
 // complete. So at whatever instant the process is killed, a reader gets the records up to that
-// instant. One record, overwritten after each write, has the file's length, so that a lost tail is
-// detected. Nothing is synced: when the machine goes down, so do the programs that the journal
-// describes. A file that has grown too large is rewritten beside and renamed. Memory holds only
-// what waits to be written.
+// instant. One record, overwritten after each write, has the file's length, so that a missing tail
+// is detected. Nothing is synced: the programs that the journal describes end with the machine. A
+// file that has grown too large is replaced by a new one. Memory has only what waits to be written.
 //
 // [Journal.Put] writes before it returns, for callers that must be sure of the record.
-// [Journal.Queue] leaves the write to a goroutine, for the loop, which must not wait for a disk;
+// [Journal.Queue] has a goroutine write, for the loop, which must not wait for a disk;
 // [Journal.Write] wakes that goroutine.
 package journal
 
@@ -24,10 +23,10 @@ import (
 
 const (
 	writeBytes = 64 << 10    // approximate size of one write
-	restBytes  = 16 << 10    // largest buffer that is reused
+	reuseBytes = 16 << 10    // largest buffer that is reused
 	retryPause = time.Second // after a failed write
 	// Time without a write after which the file may be compacted, so that bursts are not delayed
-	restPause = time.Second
+	idlePause = time.Second
 )
 
 // An Appender encodes itself faster than encoding/json does.
@@ -45,22 +44,22 @@ type Journal struct {
 
 	lines sync.Pool // of *[]byte, for callers of Put
 
-	mu      sync.Mutex
-	more    sync.Cond // wakes the writing goroutine
-	work    bool      // there is work for it
-	rested  bool      // nothing was written for restPause
-	busy    bool      // it is writing entries taken from queue
-	queue   []entry
-	places  map[string]int // index in queue, by key
-	queued  uint64         // number of calls of Queue so far
-	flushes []func(error)  // callbacks for when queue has been handled
-	closed  bool
+	mu         sync.Mutex
+	more       sync.Cond // wakes the writing goroutine
+	work       bool      // there is work for it
+	idle       bool      // nothing was written for idlePause
+	busy       bool      // it is writing entries taken from queue
+	queue      []entry
+	queueIndex map[string]int // index in queue, by key
+	queued     uint64         // number of calls of Queue so far
+	flushes    []func(error)  // callbacks for when queue has been handled
+	closed     bool
 
 	// The last write of queued entries failed; guarded by io, like the next two
 	failed bool
 	buffer []byte // reused for encoding
-	// Runs until nothing was written for restPause; nil: the file was never too large
-	resting *time.Timer
+	// Runs until nothing was written for idlePause; nil: the file was never too large
+	idleTimer *time.Timer
 }
 
 // An entry waits to be written.
@@ -68,7 +67,7 @@ type entry struct {
 	key    string // "": superseded by a newer entry
 	value  any
 	number uint64 // number of its call of Queue
-	first  bool   // goes before all entries without this flag
+	first  bool   // precedes all entries without this flag
 }
 
 var errClosed = errors.New("the journal is closed")
@@ -76,7 +75,7 @@ var errClosed = errors.New("the journal is closed")
 // Threads is how many threads a journal may block in the kernel, beside those that call Put.
 const Threads = 1
 
-// Open returns the journal in dir, newly written, and what the predecessor left in it. boot is the
+// Open returns the journal in dir, newly written, and its contents before. boot is the
 // machine's boot id.
 //
 // It logs damage, and a lack of room for a new file, in which case it continues to use the old one.
@@ -86,13 +85,13 @@ func Open(dir, boot string, log *slog.Logger) (*Journal, *State, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if state.Lost > 0 && !state.OtherBoot {
-		log.Warn("the end of the journal is missing", "bytes", state.Lost, "path", file.path)
+	if state.MissingBytes > 0 && !state.OtherBoot {
+		log.Warn("the end of the journal is missing", "bytes", state.MissingBytes, "path", file.path)
 	}
 	if state.Damaged > 0 {
 		log.Warn("damaged lines of the journal skipped", "lines", state.Damaged, "path", file.path)
 	}
-	j := &Journal{log: log, ended: make(chan struct{}), file: file, places: map[string]int{}}
+	j := &Journal{log: log, ended: make(chan struct{}), file: file, queueIndex: map[string]int{}}
 	j.more.L = &j.mu
 	go j.run()
 	return j, state, nil
@@ -121,27 +120,27 @@ func (j *Journal) Put(key string, value any) error {
 	defer j.io.Unlock()
 	j.mu.Lock()
 	var newer entry // queued since the call
-	if i, ok := j.places[key]; ok && j.queue[i].number > before {
+	if i, ok := j.queueIndex[key]; ok && j.queue[i].number > before {
 		newer = j.queue[i]
 		j.queue[i] = entry{first: newer.first}
 	}
-	batch := j.take()
+	batch := j.takeQueue()
 	j.mu.Unlock()
 	rest, err := j.writeAll(batch, line)
 	j.logOutcome(len(batch), err)
 	if newer.key != "" {
 		rest = append(rest, newer)
 	}
-	j.tidy(err != nil)
-	j.giveBack(rest, newer.key != "" || err != nil)
+	j.compactIfDue(err != nil)
+	j.endWrite(rest, newer.key != "" || err != nil)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", key, err)
 	}
 	return nil
 }
 
-// Queue records the value of key, nil to delete it, at the latest after the next call of Write or
-// Flush. It does not block and does no I/O. value is encoded later, on another goroutine, so it
+// Queue records the value of key, nil to delete it, after the next call of Write or Flush at the
+// latest. It does not block and does no I/O. value is encoded later, on another goroutine, so it
 // must not change.
 //
 // Entries are written in order. A newer value of a waiting key replaces the older one, so that at
@@ -155,7 +154,7 @@ func (j *Journal) Queue(key string, value any) {
 	}
 	j.queued++
 	e := entry{key: key, value: value, number: j.queued}
-	i, ok := j.places[key]
+	i, ok := j.queueIndex[key]
 	if ok && !j.queue[i].first && value != nil {
 		j.queue[i] = e
 		return
@@ -163,7 +162,7 @@ func (j *Journal) Queue(key string, value any) {
 	if ok {
 		j.queue[i] = entry{first: j.queue[i].first}
 	}
-	j.places[key] = len(j.queue)
+	j.queueIndex[key] = len(j.queue)
 	j.queue = append(j.queue, e)
 }
 
@@ -193,7 +192,7 @@ func (j *Journal) QueueFirst(key string, value any) {
 // insertFirst inserts an entry after those with first set, and replaces an older one of its key. mu
 // is held.
 func (j *Journal) insertFirst(e entry) {
-	if i, ok := j.places[e.key]; ok {
+	if i, ok := j.queueIndex[e.key]; ok {
 		j.queue[i] = entry{first: j.queue[i].first}
 	}
 	n := 0
@@ -203,7 +202,7 @@ func (j *Journal) insertFirst(e entry) {
 	j.queue = slices.Insert(j.queue, n, e)
 	for i, e := range j.queue[n:] {
 		if e.key != "" {
-			j.places[e.key] = n + i
+			j.queueIndex[e.key] = n + i
 		}
 	}
 }
@@ -278,13 +277,13 @@ func (j *Journal) writeQueue() {
 	j.mu.Lock()
 	flushes := j.flushes
 	j.flushes = nil
-	batch := j.take()
-	rested := j.rested && len(batch) == 0
-	j.rested = false
+	batch := j.takeQueue()
+	idle := j.idle && len(batch) == 0
+	j.idle = false
 	j.mu.Unlock()
 	rest, err := j.writeAll(batch, nil)
-	j.tidy(rested || err != nil)
-	closed := j.giveBack(rest, false)
+	j.compactIfDue(idle || err != nil)
+	closed := j.endWrite(rest, false)
 	j.logOutcome(len(batch), err)
 	j.io.Unlock()
 
@@ -300,41 +299,41 @@ func (j *Journal) writeQueue() {
 	}
 }
 
-// tidy compacts a file that is too large: now, or when nothing has been written for restPause. io
-// is held.
-func (j *Journal) tidy(now bool) {
+// compactIfDue compacts a file that is too large: now, or when nothing has been written for
+// idlePause. io is held.
+func (j *Journal) compactIfDue(now bool) {
 	switch {
-	case !j.file.outgrown():
-	case now || j.file.overgrown():
+	case !j.file.tooLarge():
+	case now || j.file.mustCompact():
 		j.file.compact()
-	case j.resting == nil:
-		j.resting = time.AfterFunc(restPause, func() {
+	case j.idleTimer == nil:
+		j.idleTimer = time.AfterFunc(idlePause, func() {
 			j.mu.Lock()
 			defer j.mu.Unlock()
-			j.rested = true
+			j.idle = true
 			j.wake()
 		})
 	default:
-		j.resting.Reset(restPause)
+		j.idleTimer.Reset(idlePause)
 	}
 }
 
-// take returns the waiting entries for writing. io and mu are held.
-func (j *Journal) take() []entry {
+// takeQueue returns the waiting entries for writing, and empties the queue. io and mu are held.
+func (j *Journal) takeQueue() []entry {
 	batch := j.queue
 	j.queue, j.busy = nil, len(batch) > 0
-	clear(j.places)
+	clear(j.queueIndex)
 	return batch
 }
 
-// giveBack ends the write begun by take; rest could not be written. look wakes the writing
+// endWrite ends the write begun by takeQueue; rest could not be written. look wakes the writing
 // goroutine. io is held.
-func (j *Journal) giveBack(rest []entry, look bool) (closed bool) {
+func (j *Journal) endWrite(rest []entry, wake bool) (closed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.putBack(rest)
+	j.requeue(rest)
 	j.busy = false
-	if look {
+	if wake {
 		j.wake()
 	}
 	return j.closed
@@ -358,7 +357,7 @@ func (j *Journal) logOutcome(n int, err error) {
 // held.
 func (j *Journal) writeAll(batch []entry, last []byte) (rest []entry, err error) {
 	defer func() {
-		if cap(j.buffer) > restBytes {
+		if cap(j.buffer) > reuseBytes {
 			j.buffer = nil // after a burst, or a large value
 		}
 	}()
@@ -387,27 +386,27 @@ func (j *Journal) writeAll(batch []entry, last []byte) (rest []entry, err error)
 	return nil, nil
 }
 
-// putBack requeues entries that could not be written, before those queued since, except those that
+// requeue requeues entries that could not be written, before those queued since, except those that
 // are superseded. mu is held.
-func (j *Journal) putBack(rest []entry) {
+func (j *Journal) requeue(rest []entry) {
 	if len(rest) == 0 {
 		return
 	}
 	since := j.queue
 	j.queue = rest
-	clear(j.places)
+	clear(j.queueIndex)
 	for i, e := range j.queue {
 		if e.key != "" {
-			j.places[e.key] = i
+			j.queueIndex[e.key] = i
 		}
 	}
 	for _, e := range since {
-		if i, ok := j.places[e.key]; e.first {
+		if i, ok := j.queueIndex[e.key]; e.first {
 			j.insertFirst(e)
 		} else if ok && !j.queue[i].first {
 			j.queue[i] = e
 		} else if e.key != "" {
-			j.places[e.key] = len(j.queue)
+			j.queueIndex[e.key] = len(j.queue)
 			j.queue = append(j.queue, e)
 		}
 	}

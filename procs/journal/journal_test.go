@@ -208,22 +208,22 @@ func TestRecordsAreBounded(t *testing.T) {
 
 func TestWhatCouldNotBeWrittenKeepsItsPlace(t *testing.T) {
 	of := func(key string, value int, number uint64) entry { return entry{key: key, value: value, number: number} }
-	j := &Journal{places: map[string]int{}}
+	j := &Journal{queueIndex: map[string]int{}}
 	j.queue = []entry{of("b", 2, 4), of("c", 1, 5)}
-	j.places["b"], j.places["c"] = 0, 1
-	j.putBack([]entry{of("a", 1, 1), {}, of("b", 1, 2)})
+	j.queueIndex["b"], j.queueIndex["c"] = 0, 1
+	j.requeue([]entry{of("a", 1, 1), {}, of("b", 1, 2)})
 	want := []entry{of("a", 1, 1), {}, of("b", 2, 4), of("c", 1, 5)}
 	if !slices.Equal(j.queue, want) {
 		t.Errorf("queue = %v, want %v", j.queue, want)
 	}
-	if want := map[string]int{"a": 0, "b": 2, "c": 3}; !maps.Equal(j.places, want) {
-		t.Errorf("places = %v, want %v", j.places, want)
+	if want := map[string]int{"a": 0, "b": 2, "c": 3}; !maps.Equal(j.queueIndex, want) {
+		t.Errorf("queueIndex = %v, want %v", j.queueIndex, want)
 	}
 }
 
 // TestFirst: a value that others refer to is written before all of them, even after a failed write.
 func TestFirst(t *testing.T) {
-	j := &Journal{places: map[string]int{}}
+	j := &Journal{queueIndex: map[string]int{}}
 	j.more.L = &j.mu
 	keys := func() (keys []string) {
 		for _, e := range j.queue {
@@ -231,7 +231,7 @@ func TestFirst(t *testing.T) {
 				keys = append(keys, fmt.Sprint(e.key, e.value))
 			}
 		}
-		for key, at := range j.places {
+		for key, at := range j.queueIndex {
 			if j.queue[at].key != key {
 				t.Errorf("%s is said to be at %d of %v", key, at, j.queue)
 			}
@@ -255,11 +255,11 @@ func TestFirst(t *testing.T) {
 
 	batch := j.queue
 	j.queue = nil
-	clear(j.places)
+	clear(j.queueIndex)
 	j.Queue("b", 2)
 	j.QueueFirst("config/3", 1)
 	j.Queue("a", 3)
-	j.putBack(batch)
+	j.requeue(batch)
 	want("config/21", "config/31", "a3", "b2", "config/1<nil>")
 
 	j.QueueFirst("config/1", 2) // a removed value is there again

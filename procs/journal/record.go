@@ -39,7 +39,7 @@ type header struct {
 }
 
 // appendEnd appends the end record, which has the file's length. It is overwritten after each
-// write, so its own length is constant. A shorter file has lost records.
+// write, so its own length is constant. A shorter file lacks records.
 func appendEnd(b []byte, at int64) []byte {
 	start := len(b)
 	b = append(append(b, blank...), endPrefix...)
@@ -90,12 +90,12 @@ func appendHeader(b []byte, h header) ([]byte, error) {
 	return seal(b, start, maxRecordBytes)
 }
 
-// seal completes the line in b from start on with its checksum. The line must have fewer than most
+// seal completes the line in b from start on with its checksum. The line must have fewer than limit
 // bytes.
-func seal(b []byte, start, most int) ([]byte, error) {
+func seal(b []byte, start, limit int) ([]byte, error) {
 	line := b[start:]
-	if len(line) >= most {
-		return b[:start], fmt.Errorf("the record has %d bytes, more than %d", len(line), most)
+	if len(line) >= limit {
+		return b[:start], fmt.Errorf("the record has %d bytes, more than %d", len(line), limit)
 	}
 	if bytes.IndexByte(line, '\n') >= 0 {
 		return b[:start], errors.New("its AppendJSON returned more than one line")
@@ -134,9 +134,9 @@ func putSum(dst, text []byte) {
 // body returns the text of a line without its newline, according to the checksum, and whether the
 // line is damaged.
 //
-// If a line end was lost, the line contains several records, of which the last may be complete. Its
-// beginning can't occur elsewhere: in a JSON string its quotes are escaped, and otherwise no object
-// follows a number.
+// If a line end is missing, the line contains several records, of which the last may be complete.
+// Its beginning can't occur elsewhere: in a JSON string its quotes are escaped, and otherwise no
+// object follows a number.
 func body(line []byte) (text []byte, damaged bool) {
 	if text = checked(line); text != nil {
 		return text, false

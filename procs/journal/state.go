@@ -12,12 +12,12 @@ import (
 
 // A State is the contents of a journal.
 type State struct {
-	Values    map[string]json.RawMessage
-	Damaged   int    // lines skipped, wholly or partly
-	Lost      int64  // bytes missing at the end of the file; -1: unknown
-	Existed   bool   // there was a journal
-	OtherBoot bool   // the machine was booted since: its processes no longer exist
-	Writer    Writer // superd that last opened it; zero if unknown
+	Values       map[string]json.RawMessage
+	Damaged      int    // lines skipped, wholly or partly
+	MissingBytes int64  // bytes missing at the end of the file; -1: unknown
+	Existed      bool   // there was a journal
+	OtherBoot    bool   // the machine was booted since: its processes no longer exist
+	Writer       Writer // superd that last opened it; zero if unknown
 }
 
 // A Writer is the superd that opened a journal.
@@ -49,12 +49,12 @@ func Read(dir, boot string) (*State, error) {
 		return newState(nil, boot), err
 	}
 	defer f.Close()
-	folded, err := read(f)
+	contents, err := read(f)
 	if err != nil {
 		return nil, err
 	}
-	state := newState(folded, boot)
-	if err := folded.copyTo(io.Discard, f, state.see); err != nil {
+	state := newState(contents, boot)
+	if err := contents.copyTo(io.Discard, f, state.visit); err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	return state, nil
@@ -72,18 +72,18 @@ func Remove(dir string) error {
 }
 
 // newState returns the state of folded, without values. folded is nil if there is no journal.
-func newState(folded *fold, boot string) *State {
+func newState(contents *index, boot string) *State {
 	s := &State{Values: map[string]json.RawMessage{}}
-	if folded != nil {
-		s.Existed, s.Damaged, s.Lost, s.Writer = true, folded.damaged, folded.lost(), folded.header.Writer
-		// If the header is lost, assume the same boot; each process is checked anyway.
-		s.OtherBoot = folded.header.Boot != "" && folded.header.Boot != boot
+	if contents != nil {
+		s.Existed, s.Damaged, s.MissingBytes, s.Writer = true, contents.damaged, contents.missing(), contents.header.Writer
+		// If the header is missing, assume the same boot; each process is checked anyway.
+		s.OtherBoot = contents.header.Boot != "" && contents.header.Boot != boot
 	}
 	return s
 }
 
 // see stores the value of a record's line.
-func (s *State) see(line []byte) {
+func (s *State) visit(line []byte) {
 	if key, value, ok := parseRecord(line[sumBytes : len(line)-1]); ok {
 		s.Values[key] = append(json.RawMessage(nil), value...)
 	}

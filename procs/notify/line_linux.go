@@ -17,8 +17,8 @@ const maxBeforeNewline = 64 << 10
 // AwaitNewline calls done once, on the loop, when a program has written a newline to the other end
 // of the pipe fd: with nil, or with the reason why none will come. It owns fd, the read end, and
 // closes it then or with the scope, also after an error. A program that writes more gets SIGPIPE,
-// as with s6. The newline stays in the pipe, so that another holder of the read end can wait for it
-// again.
+// as with s6. The newline stays in the pipe, so that another process with the read end can wait for
+// it, too.
 //
 // Source: s6:doc/notifywhenup.html.
 func AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
@@ -28,14 +28,14 @@ func AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
 		own.Close()
 		return fmt.Errorf("await newline: %w", os.NewSyscallError("fcntl", err))
 	}
-	taken := 0
+	consumed := 0
 	finish := func(err error) {
 		own.Close()
 		done(err)
 	}
 	_, err := own.OnReadable(fd, func() {
 		n, found, err := takeUpToNewline(fd)
-		taken += max(n, 0)
+		consumed += max(n, 0)
 		switch {
 		case err == unix.EAGAIN || err == unix.EINTR:
 		case err != nil:
@@ -44,8 +44,8 @@ func AwaitNewline(scope *loop.Scope, fd int, done func(error)) error {
 			finish(nil)
 		case n == 0:
 			finish(errNoNewline)
-		case taken > maxBeforeNewline:
-			finish(fmt.Errorf("await newline: none in %d bytes", taken))
+		case consumed > maxBeforeNewline:
+			finish(fmt.Errorf("await newline: none in %d bytes", consumed))
 		}
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ var assignments = map[string]func(m *Message, value string) bool{
 		return m.Watchdog || m.WatchdogTrigger
 	},
 	"STATUS": func(m *Message, value string) bool {
-		m.HasStatus, m.Status = true, harmless(value)
+		m.HasStatus, m.Status = true, sanitizeStatus(value)
 		return true
 	},
 	"MAINPID": func(m *Message, value string) bool {
@@ -125,8 +125,8 @@ func microseconds(field func(*Message) *time.Duration) func(*Message, string) bo
 	}
 }
 
-// harmless returns a status as it is shown: truncated and safe for a terminal.
-func harmless(s string) string {
+// sanitizeStatus returns a status as it is shown: truncated and safe for a terminal.
+func sanitizeStatus(s string) string {
 	if most := 4 * maxStatus; len(s) > most { // more bytes would take no column
 		for most > 0 && !utf8.RuneStart(s[most]) {
 			most--

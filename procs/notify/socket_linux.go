@@ -24,13 +24,13 @@ type Sender struct {
 type Handler struct {
 	// Accept reports whether the sender may speak for the program.
 	Accept func(Sender) bool
-	// Message handles a message of an accepted sender. It may close the scope. hold requests that
+	// Message handles a message of an accepted sender. It may close the scope. keep requests that
 	// the message stays in the socket until its effects are recorded; if superd is killed before,
 	// the successor receives it again.
-	Message func(Sender, Message) (hold bool)
-	// Settled calls done when the effects of a held message are recorded. It is required if Message
-	// may return true.
-	Settled func(done func())
+	Message func(Sender, Message) (keep bool)
+	// WhenRecorded calls done when the effects of a kept message are recorded. It is required if
+	// Message may return true.
+	WhenRecorded func(done func())
 	// Refused receives the reason why a message, or a part of it, was skipped: at most once in
 	// refusedPause, so that it may be logged.
 	Refused func(Sender, error)
@@ -44,11 +44,12 @@ const (
 	refusedPause      = time.Minute
 	watchPause        = time.Second // before a failed watch is tried again
 	// How long a flood, or a descriptor whose close hangs, may delay callers of WhenTaken
-	takePatience = time.Second
+	drainTimeout = time.Second
 
-	// socketHolds is the maximum number of messages in a socket: net.unix.max_dgram_qlen as set by
-	// systemd. The kernel's default is 10. Waiting for more would mean waiting for later messages.
-	socketHolds = 512
+	// socketCapacity is the maximum number of messages in a socket: net.unix.max_dgram_qlen as set
+	// by systemd. The kernel's default is 10. Waiting for more would mean waiting for later
+	// messages.
+	socketCapacity = 512
 )
 
 // Open creates the socket of a run at path, which becomes NOTIFY_SOCKET. It atomically replaces an
@@ -64,10 +65,10 @@ func Open(path string) (fd int, err error) {
 	if err != nil {
 		return -1, fmt.Errorf("open notify socket: %w", err)
 	}
-	made := boundName(path)
-	if err := makeSocket(fd, path, made); err != nil {
+	bound := boundName(path)
+	if err := makeSocket(fd, path, bound); err != nil {
 		unix.Close(fd)
-		os.Remove(made)
+		os.Remove(bound)
 		return -1, fmt.Errorf("make notify socket: %w", err)
 	}
 	return fd, nil
@@ -80,9 +81,9 @@ func boundName(path string) string {
 	return filepath.Join(filepath.Dir(path), "new-"+hex.EncodeToString(sum[:6]))
 }
 
-func makeSocket(fd int, path, made string) error {
-	if most := len(unix.RawSockaddrUnix{}.Path) - 1; max(len(path), len(made)) > most {
-		return &os.PathError{Op: "bind", Path: made,
+func makeSocket(fd int, path, bound string) error {
+	if most := len(unix.RawSockaddrUnix{}.Path) - 1; max(len(path), len(bound)) > most {
+		return &os.PathError{Op: "bind", Path: bound,
 			Err: fmt.Errorf("%w: choose a shorter runtime_dir", unix.ENAMETOOLONG)}
 	}
 	// Before there is a path, so that each message has its sender.
@@ -93,13 +94,13 @@ func makeSocket(fd int, path, made string) error {
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		return os.NewSyscallError("fchmod", err)
 	}
-	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(bound); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: made}); err != nil {
-		return &os.PathError{Op: "bind", Path: made, Err: err}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: bound}); err != nil {
+		return &os.PathError{Op: "bind", Path: bound, Err: err}
 	}
-	if err := os.Rename(made, path); err != nil {
+	if err := os.Rename(bound, path); err != nil {
 		return err
 	}
 	return os.Chmod(path, 0o666)
@@ -113,24 +114,24 @@ type Receiver struct {
 	watch   *loop.Watch
 	buffer  [maxMessage]byte
 
-	windowEnds time.Duration // on the loop's clock, like quietUntil
-	held       bool          // the first message in the socket was handled and must stay for now
-	closing    bool          // descriptors passed with a message are being closed
-	count      int           // messages in the window
-	quietUntil time.Duration // no call of Refused before
+	windowEnds   time.Duration // on the loop's clock, like refusedUntil
+	kept         bool          // the first message in the socket is not recorded yet
+	closing      bool          // descriptors passed with a message are being closed
+	count        int           // messages in the window
+	refusedUntil time.Duration // no call of Refused before
 
-	waiting  []wait      // callers of WhenTaken
-	patience *loop.Timer // bounds their delay; nil before the first
+	waiting    []wait      // callers of WhenTaken
+	drainTimer *loop.Timer // bounds their delay; nil before the first
 }
 
 // A wait is a call of WhenTaken.
 type wait struct {
-	left int // messages to take first; fewer if the socket becomes empty
-	f    func()
+	remaining int // messages to take first; fewer if the socket becomes empty
+	f         func()
 }
 
 // Receive calls the handler for messages of the socket fd until the scope is closed. It owns fd,
-// also after an error. Messages from before the call are not lost.
+// also after an error. Messages from before the call are handled, too.
 //
 // Descriptors in a message are closed once it has been handled, as BARRIER=1 requires.
 func Receive(scope *loop.Scope, fd int, h Handler) (*Receiver, error) {
@@ -146,7 +147,7 @@ func Receive(scope *loop.Scope, fd int, h Handler) (*Receiver, error) {
 
 // resume watches again after a pause.
 func (r *Receiver) resume() {
-	if r.held || r.closing {
+	if r.kept || r.closing {
 		return // another call will follow
 	}
 	r.watch.Stop()
@@ -160,27 +161,27 @@ func (r *Receiver) resume() {
 	}
 }
 
-// WhenTaken calls f once, when all messages now in the socket were taken: before it returns, if
-// nothing delays it. A held message may delay it without limit, anything else for takePatience.
+// WhenTaken calls f once, when all messages now in the socket were callWaiters: before it returns,
+// if nothing delays it. A kept message may delay it without limit, anything else for drainTimeout.
 // Later messages delay f by at most a full socket.
 func (r *Receiver) WhenTaken(f func()) {
-	r.waiting = append(r.waiting, wait{socketHolds, f})
+	r.waiting = append(r.waiting, wait{socketCapacity, f})
 	r.take()
-	r.bePatient()
+	r.armDrainTimer()
 }
 
-// bePatient limits the delay of waiting callers.
-func (r *Receiver) bePatient() {
-	if len(r.waiting) > 0 && !r.held && !r.patience.Active() && !r.scope.Closed() {
-		r.patience = r.scope.After(takePatience, r.taken)
+// armDrainTimer bounds the delay of waiting callers.
+func (r *Receiver) armDrainTimer() {
+	if len(r.waiting) > 0 && !r.kept && !r.drainTimer.Active() && !r.scope.Closed() {
+		r.drainTimer = r.scope.After(drainTimeout, r.callWaiters)
 	}
 }
 
-// taken calls the waiting callers.
-func (r *Receiver) taken() {
+// callWaiters calls the waiting callers.
+func (r *Receiver) callWaiters() {
 	waiting := r.waiting
 	r.waiting = nil
-	r.patience.Stop()
+	r.drainTimer.Stop()
 	for _, w := range waiting {
 		if !r.scope.Closed() {
 			w.f()
@@ -191,7 +192,7 @@ func (r *Receiver) taken() {
 // take handles available messages, within the limits.
 func (r *Receiver) take() {
 	for range messagesPerTurn {
-		if r.held || r.closing || r.scope.Closed() {
+		if r.kept || r.closing || r.scope.Closed() {
 			return
 		}
 		if !r.inBudget() {
@@ -199,22 +200,22 @@ func (r *Receiver) take() {
 			r.scope.After(r.windowEnds-r.scope.Loop().Now(), r.resume)
 			return
 		}
-		passed, hold, more := r.takeOne()
+		passed, keep, more := r.takeOne()
 		switch {
-		case hold:
-			r.hold(passed)
+		case keep:
+			r.keepUntilRecorded(passed)
 		case len(passed) > 0:
 			r.close(passed)
 		}
 		if !more {
-			r.taken()
+			r.callWaiters()
 			return
 		}
 	}
 }
 
 // close closes descriptors passed with a message. That may block, as on a dead network mount. Until
-// it is done, no message is taken from this socket.
+// it is done, no message is callWaiters from this socket.
 func (r *Receiver) close(passed []int) {
 	r.watch.Stop()
 	r.closing = true
@@ -227,13 +228,13 @@ func (r *Receiver) close(passed []int) {
 	}()
 }
 
-// hold leaves a handled message in the socket until its effects are recorded.
-func (r *Receiver) hold(passed []int) {
+// keepUntilRecorded leaves a handled message in the socket until its effects are recorded.
+func (r *Receiver) keepUntilRecorded(passed []int) {
 	r.watch.Stop()
-	r.patience.Stop()
-	r.held = true
-	r.handler.Settled(func() {
-		r.held = false
+	r.drainTimer.Stop()
+	r.kept = true
+	r.handler.WhenRecorded(func() {
+		r.kept = false
 		if !r.scope.Closed() {
 			r.drop()
 		}
@@ -242,7 +243,7 @@ func (r *Receiver) hold(passed []int) {
 		} else {
 			r.resume()
 		}
-		r.bePatient()
+		r.armDrainTimer()
 	})
 }
 
@@ -252,9 +253,9 @@ func (r *Receiver) drop() {
 	var none [1]byte
 	recvmsg(r.fd, none[:], nil, 0)
 	for i := range r.waiting {
-		r.waiting[i].left--
+		r.waiting[i].remaining--
 	}
-	for len(r.waiting) > 0 && r.waiting[0].left <= 0 && !r.scope.Closed() {
+	for len(r.waiting) > 0 && r.waiting[0].remaining <= 0 && !r.scope.Closed() {
 		first := r.waiting[0]
 		r.waiting = r.waiting[1:]
 		first.f()
@@ -269,9 +270,9 @@ func (r *Receiver) inBudget() bool {
 	return r.count <= messagesPerWindow
 }
 
-// takeOne handles one message. It returns the descriptors passed with it, whether it must be held,
+// takeOne handles one message. It returns the descriptors passed with it, whether it must be kept,
 // and whether there may be another.
-func (r *Receiver) takeOne() (passed []int, hold, more bool) {
+func (r *Receiver) takeOne() (passed []int, keep, more bool) {
 	var control [2048]byte // the kernel passes at most 253 descriptors (SCM_MAX_FD)
 	n, controlBytes, flags, err := recvmsg(r.fd, r.buffer[:], control[:], unix.MSG_PEEK)
 	if err != nil {
@@ -290,22 +291,22 @@ func (r *Receiver) takeOne() (passed []int, hold, more bool) {
 		if err != nil {
 			r.refuse(sender, err)
 		}
-		hold = r.handler.Message(sender, m)
+		keep = r.handler.Message(sender, m)
 	}
-	if !hold && !r.scope.Closed() {
+	if !keep && !r.scope.Closed() {
 		r.drop()
 	}
-	return passed, hold, true
+	return passed, keep, true
 }
 
 var errForeignSender = errors.New("refuse message: its sender does not belong to the program")
 
 func (r *Receiver) refuse(s Sender, err error) {
 	now := r.scope.Loop().Now()
-	if now < r.quietUntil {
+	if now < r.refusedUntil {
 		return
 	}
-	r.quietUntil = now + refusedPause
+	r.refusedUntil = now + refusedPause
 	if errors.Is(err, errForeignSender) {
 		err = foreignSenderError(s.Pid)
 	}

@@ -17,7 +17,7 @@ import (
 	"superd/loop"
 )
 
-const patience = 90 * time.Second
+const drainTimer = 90 * time.Second
 
 // TestMain makes the test binary send a message instead, as another process.
 func TestMain(m *testing.M) {
@@ -105,7 +105,7 @@ func (r *rig) send(text string, fds ...int) {
 // run runs the loop until a status "last" was received.
 func (r *rig) run() {
 	r.Helper()
-	r.Root().After(patience, func() {
+	r.Root().After(drainTimer, func() {
 		r.Errorf("no end; heard %q", r.got)
 		r.Stop()
 	})
@@ -139,7 +139,7 @@ func TestReceive(t *testing.T) {
 	r.expect("one", `parse message: "x" is not a value of MAINPID`, "two", "last")
 }
 
-func TestTooLongAMessage(t *testing.T) {
+func TestTooLongMessage(t *testing.T) {
 	r := newRig(t)
 	r.receive()
 	r.send("STATUS=" + strings.Repeat("x", maxMessage-7+1))
@@ -253,9 +253,9 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestNextSuperd: another receiver listens on a socket, as after a restart of superd: with the
-// stored descriptor, then with a new one at the same path.
-func TestNextSuperd(t *testing.T) {
+// TestSuccessorReceives: another receiver listens on a socket, as after a restart of superd: with
+// the stored descriptor, then with a new one at the same path.
+func TestSuccessorReceives(t *testing.T) {
 	first := newRig(t)
 	fd := first.receive()
 	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -282,31 +282,31 @@ func TestNextSuperd(t *testing.T) {
 	}
 }
 
-// TestWhenTaken: a callback waits for the messages that are there, behind one that is held.
+// TestWhenTaken: a callback waits for the present messages, after one that is kept.
 func TestWhenTaken(t *testing.T) {
 	r := newRig(t)
 	fd, err := Open(r.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var settle func()
+	var recorded func()
 	receiver, err := Receive(r.scope, fd, Handler{
-		Accept:  func(Sender) bool { return true },
-		Message: func(_ Sender, m Message) bool { r.got = append(r.got, m.Status); return m.Status == "held" },
-		Settled: func(done func()) { settle = done },
+		Accept:       func(Sender) bool { return true },
+		Message:      func(_ Sender, m Message) bool { r.got = append(r.got, m.Status); return m.Status == "kept" },
+		WhenRecorded: func(done func()) { recorded = done },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	add := func(text string) func() { return func() { r.got = append(r.got, text) } }
-	receiver.WhenTaken(add("nothing is there"))
-	r.send("STATUS=held")
-	receiver.WhenTaken(add("all is taken"))
-	r.send("STATUS=behind it")
-	r.Root().After(2*takePatience, func() { add("settled")(); settle() })
-	r.Root().After(3*takePatience, func() { receiver.WhenTaken(add("nothing is there")); r.Stop() })
+	receiver.WhenTaken(add("the socket is empty"))
+	r.send("STATUS=kept")
+	receiver.WhenTaken(add("all taken"))
+	r.send("STATUS=after it")
+	r.Root().After(2*drainTimeout, func() { add("recorded")(); recorded() })
+	r.Root().After(3*drainTimeout, func() { receiver.WhenTaken(add("the socket is empty")); r.Stop() })
 	r.run()
-	r.expect("nothing is there", "held", "settled", "behind it", "all is taken", "nothing is there")
+	r.expect("the socket is empty", "kept", "recorded", "after it", "all taken", "the socket is empty")
 }
 
 // TestWhenTakenDuringAFlood: a callback waits for the messages of a sender that does not stop.
@@ -329,9 +329,9 @@ func TestWhenTakenDuringAFlood(t *testing.T) {
 	r.run()
 }
 
-// TestWhenTakenDuringAFloodThatIsHeld: later messages do not delay a callback for earlier ones,
-// though each is held until the journal has its effects.
-func TestWhenTakenDuringAFloodThatIsHeld(t *testing.T) {
+// TestWhenTakenDuringAKeptFlood: later messages do not delay a callback for earlier ones,
+// though each is kept until the journal has its effects.
+func TestWhenTakenDuringAKeptFlood(t *testing.T) {
 	r := newRig(t)
 	fd, err := Open(r.path)
 	if err != nil {
@@ -346,17 +346,17 @@ func TestWhenTakenDuringAFloodThatIsHeld(t *testing.T) {
 			return true
 		},
 		// Below the budget
-		Settled: func(done func()) { r.scope.After(2*window/messagesPerWindow, done) },
+		WhenRecorded: func(done func()) { r.scope.After(2*window/messagesPerWindow, done) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.send("STATUS=x")
 	receiver.WhenTaken(func() { called = handled; r.Stop() })
-	r.Root().After(patience/3, r.Stop)
+	r.Root().After(drainTimer/3, r.Stop)
 	r.run()
-	if called != socketHolds {
-		t.Errorf("called after %d of %d messages, want it after %d, as many as there can have been", called, handled, socketHolds)
+	if called != socketCapacity {
+		t.Errorf("called after %d of %d messages, want it after %d, as many as there can have been", called, handled, socketCapacity)
 	}
 }
 

@@ -155,7 +155,7 @@ func TestHTTPS(t *testing.T) {
 	defer server.Close()
 	server.Config.ErrorLog = nil
 	if got := askHTTP(t, 0, server.URL); got != "HTTP 404 Not Found: 404 page not found" {
-		t.Errorf("a loopback address with a certificate of nobody: %s", got)
+		t.Errorf("a loopback address with a certificate of another host: %s", got)
 	}
 	for host, want := range map[string]bool{"localhost": true, "127.0.0.9": true, "::1": true, "10.0.0.1": false, "localhost.example": false, "": false} {
 		if got := isLoopback(host); got != want {

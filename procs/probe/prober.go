@@ -64,9 +64,9 @@ const (
 	jitter      = 0.1
 	eagerJitter = 0.5
 	eagerSteps  = 5 // first pauses of an eager probe are interval/2^5, /2^4, …
-	// A light check that takes longer is waiting, and lets others run.
-	placePatience = 200 * time.Millisecond
-	maxAway       = 1000 // each has a descriptor
+	// a light check that takes longer waits for its answer, and releases its slot
+	slotTime    = 200 * time.Millisecond
+	maxDetached = 1000 // each has a descriptor
 	// slack is the largest difference that reading two clocks in sequence may show without a sleep.
 	slack = time.Second
 )
@@ -81,9 +81,9 @@ type Prober struct {
 
 // A lane has the checks of one kind, of which a limited number run at the same time.
 type lane struct {
-	limit   int
-	running int // checks that count toward limit
-	away    int // running checks that no longer count
+	limit    int
+	running  int // checks that count toward limit
+	detached int // running checks that have released their slots
 	// Probes that wait for their turn; eager ones first, each in order of arrival
 	eager  []*Probe
 	others []*Probe
@@ -126,10 +126,10 @@ type Probe struct {
 
 // A check is a running check.
 type check struct {
-	stop func() (begun bool)
-	at   time.Duration // when it began
-	boot time.Duration // the same on CLOCK_BOOTTIME
-	away bool          // it no longer counts toward the lane's limit
+	stop     func() (begun bool)
+	at       time.Duration // when it began
+	boot     time.Duration // the same on CLOCK_BOOTTIME
+	detached bool          // it has released its slot
 }
 
 // Start calls result on the loop with each result until the scope is closed, which result may do.
@@ -185,22 +185,22 @@ func (b *Probe) begin() {
 	b.began++
 	c := &check{at: l.Now(), boot: l.Boot()}
 	b.check = c
-	if b.options.Light && b.options.Timeout > placePatience {
-		b.timer = b.scope.After(placePatience, func() { b.giveWay(c) })
+	if b.options.Light && b.options.Timeout > slotTime {
+		b.timer = b.scope.After(slotTime, func() { b.detach(c) })
 	} else {
 		b.timer = b.scope.After(b.options.Timeout, func() { b.timedOut(c) })
 	}
 	c.stop = b.checker.Check(func(err error) { b.ended(c, err) })
 }
 
-// giveWay lets another check run while this one waits for its answer.
-func (b *Probe) giveWay(c *check) {
-	b.timer = b.scope.After(b.options.Timeout-placePatience, func() { b.timedOut(c) })
-	if l := b.lane; l.away < maxAway {
-		c.away = true
-		l.away++
+// detach releases the slot of a light check that waits for its answer.
+func (b *Probe) detach(c *check) {
+	b.timer = b.scope.After(b.options.Timeout-slotTime, func() { b.timedOut(c) })
+	if l := b.lane; l.detached < maxDetached {
+		c.detached = true
+		l.detached++
 		l.running--
-		l.fill()
+		l.startNext()
 	}
 }
 
@@ -210,7 +210,7 @@ func (b *Probe) ended(c *check, err error) {
 		b.overtime = nil
 	}
 	if b.check == c {
-		b.settle(c, err)
+		b.finish(c, err)
 	}
 }
 
@@ -220,13 +220,13 @@ func (b *Probe) timedOut(c *check) {
 	if !c.stop() {
 		err = Uncounted{fmt.Errorf("%w within %s", errNoTurn, b.options.Timeout)}
 	}
-	b.settle(c, err)
+	b.finish(c, err)
 }
 
 var errNoTurn = errors.New("not begun")
 
-// settle frees the place of the check for the next one and reports the result.
-func (b *Probe) settle(c *check, err error) {
+// finish releases the slot of the check and reports the result.
+func (b *Probe) finish(c *check, err error) {
 	l := b.prober.loop
 	r := Result{At: c.at, Took: l.Now() - c.at}
 	r.Waited = errors.Is(err, errNoTurn)
@@ -240,12 +240,12 @@ func (b *Probe) settle(c *check, err error) {
 		r.Outcome = Failed
 	}
 	if err != nil && r.Reason == "" {
-		r.Reason = shown(err)
+		r.Reason = shortText(err)
 		if refused, ok := errors.AsType[*connectError](err); ok {
-			r.Address, r.Cause = refused.address, shown(refused.cause)
+			r.Address, r.Cause = refused.address, shortText(refused.cause)
 		}
 	}
-	b.leave()
+	b.releaseSlot()
 	if r.Waited {
 		b.next(l.Now()) // it ends only in the next turn of the loop
 	} else {
@@ -254,25 +254,25 @@ func (b *Probe) settle(c *check, err error) {
 	b.report(r)
 }
 
-// shown returns an error as one short line, safe for a terminal.
-func shown(err error) string { return terminal.Cut(terminal.Sanitize(err.Error()), maxReason) }
+// shortText returns an error as one short line, safe for a terminal.
+func shortText(err error) string { return terminal.Cut(terminal.Sanitize(err.Error()), maxReason) }
 
 func (b *Probe) report(r Result) { b.result(r) }
 
-// leave frees the place of the current check.
-func (b *Probe) leave() {
+// releaseSlot releases the slot of the current check.
+func (b *Probe) releaseSlot() {
 	b.timer.Stop()
-	if b.check.away {
-		b.lane.away--
+	if b.check.detached {
+		b.lane.detached--
 	} else {
 		b.lane.running--
 	}
 	b.check = nil
-	b.lane.fill()
+	b.lane.startNext()
 }
 
-// fill starts waiting checks in free places.
-func (l *lane) fill() {
+// startNext starts waiting checks in free slots.
+func (l *lane) startNext() {
 	for l.running < l.limit {
 		queue := &l.eager
 		if len(l.eager) == 0 {
@@ -307,7 +307,7 @@ func (b *Probe) next(at time.Duration) {
 func (b *Probe) close() {
 	b.waits = false
 	if c := b.check; c != nil {
-		b.leave()
+		b.releaseSlot()
 		c.stop()
 	}
 }

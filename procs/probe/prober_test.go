@@ -170,12 +170,12 @@ func TestManyWaitForOnePort(t *testing.T) {
 	up = true
 	b.RunFor(1200 * time.Millisecond)
 	if ready != programs || b.most > limit || b.running != 0 || b.prober.heavy.running != 0 {
-		t.Errorf("%d ready, %d checks at a time, %d left, %d places taken", ready, b.most, b.running, b.prober.heavy.running)
+		t.Errorf("%d ready, %d checks at a time, %d running, %d slots taken", ready, b.most, b.running, b.prober.heavy.running)
 	}
 }
 
 // TestHangingProbe: a check that does not end after its stop fails its own program, and blocks no
-// place of others.
+// slots of others.
 func TestHangingProbe(t *testing.T) {
 	b := newBench(t, 1)
 	var stuck, good []string
@@ -219,9 +219,9 @@ func TestAnswersThatTakeLong(t *testing.T) {
 			t.Errorf("light %v: %d checks of one that answers in 10m beside 20 that don't, %d at a time", light, n, b.most)
 		}
 		if light {
-			hang(2 * maxAway)
+			hang(2 * maxDetached)
 			b.RunFor(time.Minute)
-			if b.most > maxAway+limit {
+			if b.most > maxDetached+limit {
 				t.Errorf("%d checks at a time", b.most)
 			}
 		}
@@ -229,17 +229,17 @@ func TestAnswersThatTakeLong(t *testing.T) {
 			scope.Close()
 		}
 		b.RunFor(time.Minute)
-		if l := b.prober.light; l.running != 0 || l.away != 0 || b.running != 0 {
-			t.Errorf("%d places taken, %d away, %d checks run after the end", l.running, l.away, b.running)
+		if l := b.prober.light; l.running != 0 || l.detached != 0 || b.running != 0 {
+			t.Errorf("%d places taken, %d away, %d checks run after the end", l.running, l.detached, b.running)
 		}
 	}
 }
 
-// TestEagerFirst: a readiness check goes before health checks.
+// TestEagerFirst: a readiness check precedes health checks.
 func TestEagerFirst(t *testing.T) {
 	b := newBench(t, 1)
 	o := Options{Interval: time.Second, Timeout: time.Minute}
-	for range 10 { // each has the place for 10 s
+	for range 10 { // each has a slot for 10 s
 		b.prober.Start(b.Root().Child(), &target{bench: b, takes: 10 * time.Second}, o, func(Result) {})
 	}
 	b.RunFor(5 * time.Second)
@@ -248,11 +248,11 @@ func TestEagerFirst(t *testing.T) {
 	b.prober.Start(b.Root().Child(), eager, o, func(Result) {})
 	b.RunFor(10 * time.Second)
 	if len(eager.began) == 0 {
-		t.Error("it was not its turn next")
+		t.Error("the eager check did not run next")
 	}
 }
 
-// TestClosedScope ends a probe in each of its states: no result comes any more, the place is free,
+// TestClosedScope ends a probe in each of its states: no result comes any more, the slot is free,
 // the check is stopped.
 func TestClosedScope(t *testing.T) {
 	for _, at := range []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond, 4 * time.Second} {

@@ -129,7 +129,7 @@ func (p *Plan) follow(now Reading) {
 // plan computes the next run as of the last reading.
 func (p *Plan) plan() {
 	now := p.last
-	gap := p.every
+	interval := p.every
 	if p.cron != nil {
 		// The clock may have been set back several times, or before the boot.
 		if ahead := p.after.Sub(now.Wall); ahead > correction || ahead > punctual && p.cron.everyHour {
@@ -138,35 +138,35 @@ func (p *Plan) plan() {
 		if p.at = p.cron.next(p.after); p.at.IsZero() {
 			return
 		}
-		gap = never
+		interval = never
 		if next := p.cron.next(p.at); !next.IsZero() {
-			gap = next.Sub(p.at)
+			interval = next.Sub(p.at)
 		}
 	} else if p.grid == never {
 		return
 	} else {
 		p.at = now.Wall.Add(p.grid - now.Boot)
 	}
-	onTime := now.Boot + p.at.Sub(now.Wall) + p.delay(gap)
+	onTime := now.Boot + p.at.Sub(now.Wall) + p.delay(interval)
 	switch {
 	case onTime > now.Boot-punctual:
 		p.due, p.madeUp = onTime, false
 	case p.spec.Skip:
 		p.due, p.madeUp = now.Boot, true
 	case !p.madeUp:
-		p.due, p.madeUp = now.Boot+p.delay(gap), true
+		p.due, p.madeUp = now.Boot+p.delay(interval), true
 	}
 }
 
 // delay returns the intended delay of the next run, the same at each call.
-func (p *Plan) delay(gap time.Duration) time.Duration {
-	most := min(p.spec.Jitter, gap)
-	if most <= 0 {
+func (p *Plan) delay(interval time.Duration) time.Duration {
+	limit := min(p.spec.Jitter, interval)
+	if limit <= 0 {
 		return 0
 	}
 	which := uint64(p.at.Unix())
 	if p.cron == nil {
 		which = uint64(p.grid)
 	}
-	return time.Duration(rand.New(rand.NewPCG(p.spec.Seed, which)).Int64N(int64(most)))
+	return time.Duration(rand.New(rand.NewPCG(p.spec.Seed, which)).Int64N(int64(limit)))
 }

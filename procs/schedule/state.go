@@ -4,13 +4,13 @@ import "time"
 
 // A State is what a plan must know after a restart of superd: one JSON value for the journal.
 type State struct {
-	Line    string        `json:"line"`
-	BootID  string        `json:"boot_id"` // boot of the machine to which the next four belong
-	Boot    time.Duration `json:"boottime"`
-	Grid    time.Duration `json:"grid,omitzero"`
-	MakeUp  time.Duration `json:"make_up,omitzero"` // when a missed run is due; 0: none
-	Wall    time.Time     `json:"wall"`             // when Boot was read
-	Settled time.Time     `json:"settled,omitzero"`
+	Line         string        `json:"line"`
+	BootID       string        `json:"boot_id"` // boot of the machine to which the next four belong
+	Boot         time.Duration `json:"boottime"`
+	Grid         time.Duration `json:"grid,omitzero"`
+	MakeUp       time.Duration `json:"make_up,omitzero"` // when a missed run is due; 0: none
+	Wall         time.Time     `json:"wall"`             // when Boot was read
+	HandledUntil time.Time     `json:"settled,omitzero"` // all times up to it are handled
 }
 
 // Before reports whether s is an earlier state of a plan than o. In one turn of the loop the clocks
@@ -19,7 +19,7 @@ func (s State) Before(o State) bool {
 	if s.Boot != o.Boot || s.Line != o.Line {
 		return s.Boot < o.Boot
 	}
-	return s.Grid < o.Grid || s.Settled.Before(o.Settled)
+	return s.Grid < o.Grid || s.HandledUntil.Before(o.HandledUntil)
 }
 
 // State returns the state as of the last run, or of the beginning. bootID is the machine's current
@@ -27,7 +27,7 @@ func (s State) Before(o State) bool {
 func (p *Plan) State(bootID string) State {
 	s := State{Line: p.spec.Line, BootID: bootID, Boot: p.last.Boot, Wall: p.last.Wall.UTC()}
 	if p.cron != nil {
-		s.Settled = p.after.UTC()
+		s.HandledUntil = p.after.UTC()
 	} else {
 		s.Grid = p.grid
 	}
@@ -49,7 +49,7 @@ func RestorePlan(spec Spec, s State, bootID string, now Reading) (*Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	p.last, p.after, p.grid = Reading{s.Wall, s.Boot}, s.Settled, s.Grid
+	p.last, p.after, p.grid = Reading{s.Wall, s.Boot}, s.HandledUntil, s.Grid
 	if s.BootID != bootID || bootID == "" {
 		p.reboot(s, now)
 	} else if s.MakeUp != 0 {

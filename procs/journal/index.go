@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// A fold is the contents of a journal: the position of the last record of each key.
-type fold struct {
+// An index is the contents of a journal: the position of the last record of each key.
+type index struct {
 	header  header // zero: none was found
 	last    map[string]span
 	damaged int // lines that are not exactly one valid record
@@ -20,8 +20,8 @@ type fold struct {
 	end     int64 // least size written according to the end record; -1: none
 }
 
-// lost returns how many bytes are missing at the end; -1 if unknown.
-func (f *fold) lost() int64 {
+// missing returns how many bytes are missing at the end; -1 if unknown.
+func (f *index) missing() int64 {
 	if f.end < 0 {
 		return -1
 	}
@@ -34,17 +34,16 @@ type span struct {
 	size int
 }
 
-// foldOf reads a journal with records of at most longest bytes. The error is one of reading, or a
+// readIndex reads a journal with records of at most longest bytes. The error is a read error or a
 // *VersionError; damage is not an error.
-func foldOf(r io.Reader, longest int) (*fold, error) {
-	f := &fold{last: map[string]span{}, end: -1}
+func readIndex(r io.Reader, longest int) (*index, error) {
+	f := &index{last: map[string]span{}, end: -1}
 	lines := lineReader{from: bufio.NewReaderSize(r, 64<<10), longest: longest}
 	for {
 		line, size, err := lines.next()
 		if err != nil {
 			if size > 0 && (f.end < 0 || f.size < f.end) {
-				// A line after the end was being written when superd was killed; nothing depended
-				// on it.
+				// superd was killed while it wrote a line after the end; nothing depended on it.
 				f.damaged++
 			}
 			f.size += size
@@ -69,7 +68,7 @@ func foldOf(r io.Reader, longest int) (*fold, error) {
 }
 
 // add records the position of the record that was just read.
-func (f *fold) add(text []byte) (known bool, err error) {
+func (f *index) add(text []byte) (known bool, err error) {
 	if h, ok := parseHeader(text); ok {
 		if h.Format > format {
 			return true, &VersionError{Format: h.Format, Writer: h.Writer}
@@ -94,9 +93,9 @@ func (f *fold) add(text []byte) (known bool, err error) {
 	return true, nil
 }
 
-// copyTo copies the last records, unchanged and in order, to w. It passes each to see, which must
-// not keep the slice.
-func (f *fold) copyTo(w io.Writer, from io.ReaderAt, see func(line []byte)) error {
+// copyTo copies the last records, unchanged and in order, to w. It passes each to visit, which
+// must not retain the slice.
+func (f *index) copyTo(w io.Writer, from io.ReaderAt, visit func(line []byte)) error {
 	keys := slices.SortedFunc(maps.Keys(f.last), func(a, b string) int { return cmp.Compare(f.last[a].at, f.last[b].at) })
 	r := bufio.NewReaderSize(io.NewSectionReader(from, 0, f.size), 64<<10)
 	var line []byte
@@ -111,7 +110,7 @@ func (f *fold) copyTo(w io.Writer, from io.ReaderAt, see func(line []byte)) erro
 			return fmt.Errorf("read again: %w", err)
 		}
 		at = s.at + int64(s.size)
-		see(line)
+		visit(line)
 		if _, err := w.Write(line); err != nil {
 			return err
 		}

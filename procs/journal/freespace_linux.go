@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roomBeside returns the free space of the file system of f in bytes; 0 if unknown.
-func roomBeside(f *os.File) int64 {
+// freeSpace returns the free space of the file system of f in bytes; 0 if unknown.
+func freeSpace(f *os.File) int64 {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(int(f.Fd()), &fs) != nil {
 		return 0
