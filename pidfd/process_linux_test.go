@@ -12,7 +12,7 @@ import (
 // noPid is above the largest possible pid (PID_MAX_LIMIT, 2^22).
 const noPid = 1 << 23
 
-func TestOpenNobody(t *testing.T) {
+func TestOpenNoProcess(t *testing.T) {
 	p, err := Open(noPid)
 	if p != nil || !errors.Is(err, ErrGone) || !errors.Is(err, unix.ESRCH) {
 		t.Errorf("Open(%d) = %v, %v, want ErrGone", noPid, p, err)
@@ -89,17 +89,17 @@ func TestSignalGroupOfAZombie(t *testing.T) {
 func TestSignalGroupAfterTheReaping(t *testing.T) {
 	becomeSubreaper(t)
 	c := spawn(t, "sleep 1000 & echo $!")
-	survivor := open(t, c.number(t))
+	child := open(t, c.number(t))
 	t.Cleanup(func() {
-		survivor.Signal(unix.SIGKILL)
-		survivor.Wait()
+		child.Signal(unix.SIGKILL)
+		child.Wait()
 	})
 	mustExit(t, c.Process)
 	if err := c.killGroup(unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("killGroup() = %v, want ESRCH: the number may be another's", err)
 	}
-	if err := survivor.Signal(0); err != nil {
-		t.Fatalf("the survivor did not survive: %v", err)
+	if err := child.Signal(0); err != nil {
+		t.Fatalf("the child did not survive: %v", err)
 	}
 	if !Probe().GroupSignal {
 		if err := c.SignalGroup(unix.SIGKILL); !errors.Is(err, ErrGone) {
@@ -110,8 +110,8 @@ func TestSignalGroupAfterTheReaping(t *testing.T) {
 	if err := c.SignalGroup(unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if e := mustExit(t, survivor); outcome(e) != killed(unix.SIGKILL) {
-		t.Errorf("the survivor ended by %v, want killed by SIGKILL", e)
+	if e := mustExit(t, child); outcome(e) != killed(unix.SIGKILL) {
+		t.Errorf("the child ended by %v, want killed by SIGKILL", e)
 	}
 	if err := c.SignalGroup(unix.SIGKILL); !errors.Is(err, ErrGone) {
 		t.Errorf("SignalGroup() of an empty group = %v, want ErrGone", err)

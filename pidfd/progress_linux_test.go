@@ -153,10 +153,10 @@ func TestSlotsOfAHungChild(t *testing.T) {
 	}
 }
 
-// TestSpawnHoldsUpNobody lets more children wait in their execs than Go has processors, while the
+// TestSpawnDelaysNoOther lets more children wait in their execs than Go has processors, while the
 // runtime collects garbage. The executable is leased: an exec waits until the lease is released, or
 // for 45 s. See fcntl(2), F_SETLEASE.
-func TestSpawnHoldsUpNobody(t *testing.T) {
+func TestSpawnDelaysNoOther(t *testing.T) {
 	path, release := leased(t)
 	all := runtime.GOMAXPROCS(0) + 1
 	var executed atomic.Int32

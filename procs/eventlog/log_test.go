@@ -199,7 +199,7 @@ func TestTornLine(t *testing.T) {
 	expect(t, l, 3, "4 5")
 }
 
-func TestGarbageIsPassedOver(t *testing.T) {
+func TestGarbageIsSkipped(t *testing.T) {
 	dir := t.TempDir()
 	l, _ := open(t, dir, MaxSize)
 	appendN(t, l, 2)

@@ -203,7 +203,7 @@ func TestALostHeaderLeavesTheRest(t *testing.T) {
 	}
 }
 
-func TestALineLongerThanAnyRecordIsPassedOver(t *testing.T) {
+func TestLineLongerThanAnyRecordIsSkipped(t *testing.T) {
 	line, err := appendRecord(nil, "a", 1)
 	if err != nil {
 		t.Fatal(err)

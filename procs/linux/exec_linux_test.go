@@ -87,8 +87,8 @@ func (s *starter) run(t *testing.T) (string, pidfd.Exit) {
 		t.Fatal(err)
 	}
 	defer child.Close()
-	stuck := time.AfterFunc(20*time.Second, func() { child.Signal(unix.SIGKILL) })
-	defer stuck.Stop()
+	hung := time.AfterFunc(20*time.Second, func() { child.Signal(unix.SIGKILL) })
+	defer hung.Stop()
 	exit, err := child.Await()
 	if err != nil {
 		t.Fatal(err)

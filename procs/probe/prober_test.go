@@ -178,15 +178,15 @@ func TestManyWaitForOnePort(t *testing.T) {
 // slots of others.
 func TestHangingProbe(t *testing.T) {
 	b := newBench(t, 1)
-	var stuck, good []string
+	var hangResults, good []string
 	hanging := &target{bench: b, takes: time.Hour, lingers: 35 * time.Second}
-	b.prober.Start(b.Root().Child(), hanging, Options{Interval: 10 * time.Second, Timeout: 2 * time.Second, Eager: true}, b.results(&stuck))
+	b.prober.Start(b.Root().Child(), hanging, Options{Interval: 10 * time.Second, Timeout: 2 * time.Second, Eager: true}, b.results(&hangResults))
 	fine := &target{bench: b, takes: time.Millisecond}
 	b.prober.Start(b.Root().Child(), fine, Options{Interval: 10 * time.Second, Timeout: 2 * time.Second}, b.results(&good))
 	for len(hanging.began) < 2 && b.Step() {
 	}
-	if n := len(stuck); n < 4 || stuck[0] != "failed 2s no answer within 2s" || !strings.HasPrefix(stuck[1], "failed 0s the previous check has been running for ") {
-		t.Errorf("%d results of the one that hangs: %q", n, stuck)
+	if n := len(hangResults); n < 4 || hangResults[0] != "failed 2s no answer within 2s" || !strings.HasPrefix(hangResults[1], "failed 0s the previous check has been running for ") {
+		t.Errorf("%d results of the one that hangs: %q", n, hangResults)
 	}
 	if at := hanging.began[1]; at < 37*time.Second || b.most != 2 {
 		t.Errorf("checked again after %v, %d checks at a time", at, b.most)
