@@ -44,6 +44,7 @@ var allowed = map[string]string{
 		procs/host procs/linux/proctree`,
 	"procs/linux/proctree":  "config internal/procfs internal/workers pidfd procs/host",
 	"procs/linux/linuxtest": "config internal/procfs loop pidfd procs/host",
+	"procs/deps":            "",
 	"procs/eventlog":        "internal/escape",
 	"procs/journal":         "internal/failpoint",
 	"procs/notify":          "internal/terminal loop",

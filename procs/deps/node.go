@@ -1,0 +1,156 @@
+package deps
+
+import "iter"
+
+// requirements counts the programs that a node names.
+type requirements struct {
+	required  [availabilityCount]int32 // required programs
+	ahead     [availabilityCount]int32 // programs it is ordered after and that are on their way up
+	startable int32                    // required programs that it may start
+	orderings int32                    // programs it is ordered after
+}
+
+// noRequirements is shared by all nodes that name no program: most of them. It is never changed.
+var noRequirements requirements
+
+// Lost reports whether a requirement is down or restarts, so that the instance can't stay up.
+func (r *requirements) Lost() bool { return r.required[Down]+r.required[Returning] > 0 }
+
+// Waiting reports whether a start has to wait for other programs.
+func (r *requirements) Waiting() bool {
+	return r.Blocked() || r.required[Coming]+r.ahead[Returning]+r.ahead[Coming] > 0
+}
+
+// Blocked reports whether a program that it waits for is not on its way up.
+func (r *requirements) Blocked() bool { return r.required[Returning] > 0 || r.Stopped() }
+
+// Stopped reports whether a program that it waits for will not come up by what is under way.
+func (r *requirements) Stopped() bool {
+	return r.required[Down]+r.required[Paused]+r.ahead[Down]+r.ahead[Paused] > 0
+}
+
+// Unmet returns the number of programs that it waits for.
+func (r *requirements) Unmet() (count int) {
+	for a := range Up {
+		count += int(r.required[a] + r.ahead[a])
+	}
+	return count
+}
+
+// Ordered reports whether it is ordered after any program.
+func (r *requirements) Ordered() bool { return r.orderings > 0 }
+
+// CanStart reports whether a requirement is startable.
+func (r *requirements) CanStart() bool { return r.startable > 0 }
+
+// Linked reports whether an edge begins at the node, or ends at its program.
+func (n *Node[T]) Linked() bool { return len(n.edges)+len(n.program.edges) > 0 }
+
+// Published returns the status that other nodes see.
+func (n *Node[T]) Published() Status { return n.published }
+
+// HasDependents reports whether a dependent is alive, or any node is ordered after the program.
+func (n *Node[T]) HasDependents() bool { return n.program.dependents > 0 || n.program.orderings > 0 }
+
+// DependentsDown reports whether no dependent is alive that must be down before the instance.
+func (n *Node[T]) DependentsDown() bool { return n.program.dependents+n.program.leaving == 0 }
+
+// LastDependent returns a dependent that must be down before the instance, and the number of the
+// others; ok is false without one.
+func (n *Node[T]) LastDependent() (one T, others int, ok bool) {
+	for _, e := range n.program.edges {
+		if s := e.from.published; s.Alive && (!e.order || s.Going) {
+			return e.from.owned, int(n.program.dependents+n.program.leaving) - 1, true
+		}
+	}
+	return one, 0, false
+}
+
+// Dependents returns the instances that require the program and are alive.
+func (n *Node[T]) Dependents() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, e := range n.program.edges {
+			if !e.order && e.from.published.Alive && !yield(e.from.owned) {
+				return
+			}
+		}
+	}
+}
+
+// Edges returns the edges to the programs that the node names, requirements first. The caller must
+// not change the slice.
+func (n *Node[T]) Edges() []*Edge[T] { return n.edges }
+
+// Blocker returns the edge to the program with the lowest availability that blocks the start; nil
+// without one.
+func (n *Node[T]) Blocker() (worst *Edge[T]) {
+	if !n.Waiting() {
+		return nil
+	}
+	for _, e := range n.edges {
+		if e.Met() {
+			continue
+		}
+		if worst == nil || e.availability() < worst.availability() {
+			worst = e
+		}
+		if e.availability() == Down && !e.order {
+			return e
+		}
+	}
+	return worst
+}
+
+// Met reports whether the edge blocks no start.
+func (e *Edge[T]) Met() bool { return e.availability() >= Up }
+
+// Order reports whether the edge is an ordering, not a requirement.
+func (e *Edge[T]) Order() bool { return e.order }
+
+// To returns the program at the end of the edge.
+func (e *Edge[T]) To() *Program[T] { return e.to }
+
+// availability returns the program's availability as the edge counts it: for an ordering
+// availabilityCount if no node is on its way up.
+func (e *Edge[T]) availability() Availability {
+	if e.order {
+		return e.to.published.ahead
+	}
+	return e.to.published.availability
+}
+
+// Worst returns the instance with the lowest availability that matters to the edge; ok is false
+// without one.
+func (e *Edge[T]) Worst() (worst T, ok bool) {
+	var found *Node[T]
+	for _, n := range e.to.nodes {
+		if e.order && !n.published.Pending {
+			continue
+		}
+		if found == nil || n.published.Availability < found.published.Availability {
+			found = n
+		}
+	}
+	if found == nil {
+		return worst, false
+	}
+	return found.owned, true
+}
+
+// Name returns the program's name.
+func (p *Program[T]) Name() string { return p.name }
+
+// Up reports whether the program satisfies the nodes that require it.
+func (p *Program[T]) Up() bool { return p.published.availability == Up }
+
+// Startable reports whether a dependent may start an instance of the program.
+func (p *Program[T]) Startable() bool { return p.published.startable }
+
+// Instances returns the instances of the program, a copy.
+func (p *Program[T]) Instances() []T {
+	all := make([]T, len(p.nodes))
+	for i, n := range p.nodes {
+		all[i] = n.owned
+	}
+	return all
+}
